@@ -1,0 +1,246 @@
+package znode
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// DrainAt is the sequence from which on a contender that is not alone withdraws
+// and waits until the parent was deleted: 2^20 creates before the counter of
+// ZooKeeper sticks at 2147483647.
+const DrainAt = math.MaxInt32 - 1<<20 + 1
+
+// MaxName is the longest name of a lock in bytes.
+const MaxName = 512
+
+const idLength = 16
+
+// Role is what an entry asks for.
+type Role uint8
+
+// The roles, as the tokens in entries' names tell them.
+const (
+	Exclusive Role = iota // -lock-
+	Shared                // -__READ__
+	Writer                // -__WRIT__
+)
+
+var ownTokens = [...]string{Exclusive: "-lock-", Shared: "-__READ__", Writer: "-__WRIT__"}
+
+// foreignTokens are what stands before the sequence in the names of others'
+// entries: zk.Lock and Curator, then kazoo, then Curator's read/write lock.
+var foreignTokens = [...]struct {
+	token string
+	role  Role
+}{
+	{"-lock-", Exclusive},
+	{"__lock__", Exclusive},
+	{"__rlock__", Shared},
+	{"__READ__", Shared},
+	{"__WRIT__", Writer},
+}
+
+// Name is the parsed name of a contender's node.
+type Name struct {
+	Node string // the name as it stands in ZooKeeper
+	ID   string // the random id; empty for another library's entry
+	Role Role
+	Seq  int32
+}
+
+// NewID returns a new random id for an entry.
+func NewID() string {
+	var b [idLength / 2]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// Prefix is the name of an entry without its sequence, as it is given to a
+// sequential create, and as it stands as the tail in the parent.
+func Prefix(id string, role Role) string { return id + ownTokens[role] }
+
+// Predict returns the name of the entry that was created with the prefix tail
+// and got the sequence seq. It is empty if the two cannot be an entry's.
+func Predict(tail string, seq int32) string {
+	node := tail + fmt.Sprintf("%010d", seq)
+	if n, ok := Parse(node); !ok || !n.Ours() {
+		return ""
+	}
+	return node
+}
+
+// Parse parses the name of a child of a lock. It reports false for a child that
+// is no contender.
+func Parse(node string) (Name, bool) {
+	prefix, seq, ok := cutSequence(node)
+	if !ok {
+		return Name{}, false
+	}
+	if len(prefix) > idLength && isID(prefix[:idLength]) {
+		for role, token := range ownTokens {
+			if prefix[idLength:] == token {
+				return Name{Node: node, ID: prefix[:idLength], Role: Role(role), Seq: seq}, true
+			}
+		}
+	}
+	if prefix == "lock-" { // the recipe of ZooKeeper's own documentation
+		return Name{Node: node, Role: Exclusive, Seq: seq}, true
+	}
+	for _, f := range foreignTokens {
+		if strings.HasSuffix(prefix, f.token) {
+			return Name{Node: node, Role: f.role, Seq: seq}, true
+		}
+	}
+	return Name{}, false
+}
+
+// cutSequence splits off what the server appends to a sequential node's name.
+func cutSequence(node string) (prefix string, seq int32, ok bool) {
+	const digits = 10
+	if len(node) <= digits {
+		return "", 0, false
+	}
+	at := len(node) - digits
+	for _, c := range []byte(node[at:]) {
+		if c < '0' || c > '9' {
+			return "", 0, false
+		}
+	}
+	// A negative sequence has a sign of its own behind the token's dash or
+	// underscore: "-lock--2147483648".
+	if node[at-1] == '-' && at >= 2 && (node[at-2] == '-' || node[at-2] == '_') {
+		at--
+	}
+	n, err := strconv.ParseInt(node[at:], 10, 32)
+	if err != nil {
+		return "", 0, false
+	}
+	return node[:at], int32(n), true
+}
+
+func isID(s string) bool {
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// Ours reports whether the name is one that this library makes.
+func (n Name) Ours() bool { return n.ID != "" }
+
+// Overflowed reports whether the counter had reached its end when this entry
+// was created, so that the sequence alone no longer orders it.
+func (n Name) Overflowed() bool { return n.Seq < 0 || n.Seq == math.MaxInt32 }
+
+// Draining reports whether the parent's counter is so near its end, or past it,
+// that only a contender which is alone may stay.
+func (n Name) Draining() bool { return n.Seq < 0 || n.Seq >= DrainAt }
+
+// Compare orders names as their entries were created. It cannot tell the order
+// of two that overflowed: see [CompareAt].
+func Compare(a, b Name) int { return CompareAt(a, 0, b, 0) }
+
+// CompareAt is [Compare] for entries whose creation zxids are known.
+func CompareAt(a Name, czxidA int64, b Name, czxidB int64) int {
+	switch overA, overB := a.Overflowed(), b.Overflowed(); {
+	case overA && overB:
+		return cmp.Or(cmp.Compare(czxidA, czxidB), cmp.Compare(a.Node, b.Node))
+	case overA:
+		return 1
+	case overB:
+		return -1
+	}
+	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Node, b.Node))
+}
+
+// Contenders parses the children of a lock and sorts the contenders among them.
+func Contenders(children []string) []Name {
+	names := make([]Name, 0, len(children))
+	for _, child := range children {
+		if n, ok := Parse(child); ok {
+			names = append(names, n)
+		}
+	}
+	slices.SortFunc(names, Compare)
+	return names
+}
+
+// Find returns where the entry with that id stands, or -1.
+func Find(names []Name, id string) int {
+	return slices.IndexFunc(names, func(n Name) bool { return n.ID == id })
+}
+
+// CheckName reports why name cannot be the name of a lock, or nil. A name is
+// relative to the root: components separated by single slashes, as ZooKeeper
+// accepts them in paths, none of which could be taken for an entry.
+func CheckName(name string) error {
+	if name == "" {
+		return fmt.Errorf("lock name is empty")
+	}
+	if len(name) > MaxName {
+		return fmt.Errorf("lock name %.40q… has %d bytes: at most %d are allowed", name, len(name), MaxName)
+	}
+	for component := range strings.SplitSeq(name, "/") {
+		if rule := checkComponent(component); rule != "" {
+			return fmt.Errorf("lock name %q: %s", name, rule)
+		}
+		if _, ok := Parse(component); ok {
+			return fmt.Errorf("lock name %q: component %q could be taken for a lock entry", name, component)
+		}
+	}
+	return nil
+}
+
+// CheckRoot reports why root cannot be the root of a tree of locks, or nil: it
+// is an absolute path, not "/" and not ZooKeeper's own.
+func CheckRoot(root string) error {
+	if root == "/" {
+		return fmt.Errorf("root %q: the locks need a node of their own below it, such as /locks", root)
+	}
+	if !strings.HasPrefix(root, "/") {
+		return fmt.Errorf("root %q: must start with a slash", root)
+	}
+	if root == "/zookeeper" || strings.HasPrefix(root, "/zookeeper/") {
+		return fmt.Errorf("root %q: belongs to ZooKeeper itself", root)
+	}
+	if len(root) > MaxName {
+		return fmt.Errorf("root %.40q… has %d bytes: at most %d are allowed", root, len(root), MaxName)
+	}
+	for component := range strings.SplitSeq(root[1:], "/") {
+		if rule := checkComponent(component); rule != "" {
+			return fmt.Errorf("root %q: %s", root, rule)
+		}
+	}
+	return nil
+}
+
+// checkComponent returns the rule of ZooKeeper's path validation that the
+// component of a path breaks, or "".
+func checkComponent(component string) string {
+	switch component {
+	case "":
+		return "empty component (a slash at an end, or two in a row)"
+	case ".", "..":
+		return fmt.Sprintf("component %q is relative", component)
+	}
+	if !utf8.ValidString(component) {
+		return "is not valid UTF-8"
+	}
+	for _, r := range component {
+		// As the server's PathUtils, which sees UTF-16: beyond U+FFFF there
+		// are only surrogates.
+		if r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
+			return fmt.Sprintf("character %U is not allowed in a path", r)
+		}
+	}
+	return ""
+}

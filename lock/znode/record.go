@@ -1,0 +1,196 @@
+package znode
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// Version is the version of the format that this package writes.
+const Version = 1
+
+// Limits of what an entry may hold. Data beyond them is not ours.
+const (
+	MaxOwner    = 256       // bytes of an owner's name
+	MaxMetadata = 4 << 10   // bytes of all keys and values together
+	MaxPairs    = 64        // pairs in the metadata
+	maxData     = 32 << 10  // bytes of a node's data
+	maxTime     = 1<<53 - 1 // Unix ms; what JSON numbers carry everywhere
+	maxTTL      = 10 * 365 * 24 * 3600 * 1000
+)
+
+// What [DecodeRecord] and [DecodeParent] fail with.
+var (
+	// ErrForeign says that the data is not ours, or damaged.
+	ErrForeign = errors.New("not Holdfast's data")
+	// ErrNewer says that the data is of a later version of the format.
+	ErrNewer = errors.New("data of a newer version of Holdfast")
+)
+
+// Record is the data of an entry. Times are Unix milliseconds in ensemble time.
+type Record struct {
+	Version    int               `json:"holdfast"`
+	Owner      string            `json:"owner"`
+	Host       string            `json:"host,omitempty"`
+	PID        int               `json:"pid,omitempty"`
+	TTL        int64             `json:"ttl_ms"`
+	ExpiresAt  int64             `json:"expires_at"`
+	AcquiredAt int64             `json:"acquired_at,omitempty"` // 0: no grant recorded
+	Metadata   map[string]string `json:"metadata,omitempty"`
+}
+
+// Granted reports whether a grant was recorded: the entry's owner holds the lock.
+func (r *Record) Granted() bool { return r.AcquiredAt > 0 }
+
+// Expiry is when the lease of an entry with this record ends, in Unix
+// milliseconds of ensemble time. mtime is the entry's, from the same read as
+// the record; maxTTL, in milliseconds, bounds a record that claims to end later
+// than any lease may. Others may enter only a grace after it.
+func (r *Record) Expiry(mtime, maxTTL int64) int64 {
+	return min(max(r.ExpiresAt, mtime+r.TTL), mtime+max(r.TTL, maxTTL))
+}
+
+// Encode returns the record as it is written, in the current version.
+func (r *Record) Encode() []byte {
+	c := *r
+	c.Version = Version
+	return encode(&c)
+}
+
+// DecodeRecord decodes the data of an entry. It fails with an error that is
+// [ErrNewer] or [ErrForeign], and then returns what could be read all the same.
+func DecodeRecord(data []byte) (Record, error) {
+	var r Record
+	if err := decode(data, &r, &r.Version); err != nil {
+		return r, err
+	}
+	return r, r.check()
+}
+
+func (r *Record) check() error {
+	switch {
+	case r.TTL <= 0 || r.TTL > maxTTL:
+		return fmt.Errorf("%w: ttl_ms %d is not within 1..%d", ErrForeign, r.TTL, int64(maxTTL))
+	case r.ExpiresAt < 0 || r.ExpiresAt > maxTime:
+		return fmt.Errorf("%w: expires_at %d is not within 0..%d", ErrForeign, r.ExpiresAt, int64(maxTime))
+	case r.AcquiredAt < 0 || r.AcquiredAt > maxTime:
+		return fmt.Errorf("%w: acquired_at %d is not within 0..%d", ErrForeign, r.AcquiredAt, int64(maxTime))
+	}
+	return nil
+}
+
+// CheckOwner reports why owner cannot stand in a record, or nil.
+func CheckOwner(owner string) error {
+	switch {
+	case owner == "":
+		return errors.New("owner is empty")
+	case len(owner) > MaxOwner:
+		return fmt.Errorf("owner %.40q… has %d bytes: at most %d are allowed", owner, len(owner), MaxOwner)
+	case !utf8.ValidString(owner):
+		return fmt.Errorf("owner %q is not valid UTF-8", owner)
+	}
+	return nil
+}
+
+// CheckMetadata reports why m cannot stand in a record, or nil.
+func CheckMetadata(m map[string]string) error {
+	if len(m) > MaxPairs {
+		return fmt.Errorf("metadata has %d pairs: at most %d are allowed", len(m), MaxPairs)
+	}
+	size := 0
+	for k, v := range m {
+		switch {
+		case k == "":
+			return fmt.Errorf("metadata has an empty key with the value %q", v)
+		case !utf8.ValidString(k) || !utf8.ValidString(v):
+			return fmt.Errorf("metadata %q: %q is not valid UTF-8", k, v)
+		}
+		size += len(k) + len(v)
+	}
+	if size > MaxMetadata {
+		return fmt.Errorf("metadata has %d bytes: at most %d are allowed", size, MaxMetadata)
+	}
+	return nil
+}
+
+// Kind is the kind of a lock, or [Dir].
+type Kind string
+
+// The kinds.
+const (
+	Dir   Kind = "dir"   // an ancestor of locks
+	Mutex Kind = "mutex" // one holder
+)
+
+// Parent is the data of a lock's parent, or of an ancestor.
+type Parent struct {
+	Version int    `json:"holdfast"`
+	Kind    Kind   `json:"kind"`
+	Tail    string `json:"tail,omitempty"`    // prefix of the entry that joined last
+	Adopted bool   `json:"adopted,omitempty"` // found empty, not made by us: never deleted
+}
+
+// Encode returns the data as it is written, in the current version.
+func (p Parent) Encode() []byte {
+	p.Version = Version
+	return encode(p)
+}
+
+// DecodeParent decodes the data of a lock's parent or of an ancestor. Empty data
+// is nobody's and gives the zero Parent. Otherwise it fails with an error that is
+// [ErrNewer] or [ErrForeign].
+func DecodeParent(data []byte) (Parent, error) {
+	if len(data) == 0 {
+		return Parent{}, nil
+	}
+	var p Parent
+	if err := decode(data, &p, &p.Version); err != nil {
+		return p, err
+	}
+	if p.Kind == "" {
+		return p, fmt.Errorf("%w: no kind", ErrForeign)
+	}
+	return p, nil
+}
+
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err) // strings, numbers and a map of strings always encode
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
+}
+
+// decode decodes data into v, whose field version points into.
+func decode(data []byte, v any, version *int) error {
+	if len(data) > maxData {
+		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrForeign, len(data), maxData)
+	}
+	// The version first: a later one may have changed the type of any field.
+	var marker struct {
+		Version int `json:"holdfast"`
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	if err := d.Decode(&marker); err != nil {
+		return fmt.Errorf("%w: %v", ErrForeign, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("%w: more than one value", ErrForeign)
+	}
+	switch {
+	case marker.Version <= 0:
+		return fmt.Errorf("%w: no marker", ErrForeign)
+	case marker.Version > Version:
+		*version = marker.Version
+		return fmt.Errorf("%w: version %d, this one knows %d", ErrNewer, marker.Version, Version)
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("%w: %v", ErrForeign, err)
+	}
+	return nil
+}
