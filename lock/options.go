@@ -1,6 +1,17 @@
 package lock
 
-import "time"
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/rs/zerolog"
+)
 
 // Defaults and limits of a lock's times. A policy or an option may set others
 // within the limits.
@@ -17,6 +28,13 @@ const (
 	// MinGrace is the shortest grace that is accepted: it has to stand above
 	// what the clock of an ensemble's leader can be displaced by.
 	MinGrace = 100 * time.Millisecond
+
+	// DefaultRoot is the node below which locks stand.
+	DefaultRoot = "/locks"
+	// DefaultSessionTimeout is what [Dial] asks ZooKeeper for.
+	DefaultSessionTimeout = 10 * time.Second
+	// DefaultUnlockTimeout is for how long an unlock is tried.
+	DefaultUnlockTimeout = 10 * time.Second
 )
 
 // Policy is what applies to one lock. The zero value of a field means its
@@ -40,9 +58,329 @@ type Policy struct {
 	KeepParent bool
 }
 
+// WithDefaults returns the policy with its zero fields set to their defaults.
+func (p Policy) WithDefaults() Policy {
+	if p.TTL == 0 {
+		p.TTL = DefaultTTL
+	}
+	if p.MaxTTL == 0 {
+		p.MaxTTL = max(DefaultMaxTTL, p.TTL)
+	}
+	if p.Grace == 0 {
+		p.Grace = DefaultGrace
+	}
+	return p
+}
+
+// Check reports what is wrong with a policy whose defaults are set, or nil.
+func (p Policy) Check() error {
+	if err := checkDuration("max_ttl", p.MaxTTL, MinTTL); err != nil {
+		return err
+	}
+	if err := checkDuration("ttl", p.TTL, MinTTL); err != nil {
+		return err
+	}
+	if err := checkDuration("grace", p.Grace, MinGrace); err != nil {
+		return err
+	}
+	switch {
+	case p.TTL > p.MaxTTL:
+		return invalid("ttl", p.TTL, "must not be longer than max_ttl, %v", p.MaxTTL)
+	case p.Grace > p.MaxTTL:
+		return invalid("grace", p.Grace, "must not be longer than max_ttl, %v", p.MaxTTL)
+	case p.MaxHold != 0 && p.MaxHold < p.TTL:
+		return invalid("max_hold", p.MaxHold, "must not be shorter than ttl, %v; 0 means without limit", p.TTL)
+	}
+	return nil
+}
+
+func checkDuration(argument string, d, least time.Duration) error {
+	switch {
+	case d < least:
+		return invalid(argument, d, "must be at least %v", least)
+	case d%time.Millisecond != 0:
+		return invalid(argument, d, "must be whole milliseconds")
+	}
+	return nil
+}
+
 // Policies gives the policy of a lock by its name, relative to the root.
 // [github.com/holdfast-io/holdfast/lock/policy.Set] is one, loaded from the
 // file that the reaper reads too. It must be safe for concurrent use.
 type Policies interface {
 	Policy(name string) Policy
+}
+
+// Option sets up a [Client]. What is wrong with it is reported by [Dial] or [New].
+type Option interface{ setClient(*config) error }
+
+// LockOption sets up one lock. What is wrong with it is reported by the first
+// use of the lock.
+type LockOption interface{ setLock(*settings) error }
+
+// SharedOption is both: given to a client it is the default of its locks.
+type SharedOption interface {
+	Option
+	LockOption
+}
+
+// config is what a Client is made with.
+type config struct {
+	root           string
+	policy         Policy // default of locks
+	policySet      bool   // an option set something of it
+	policies       Policies
+	acl            []zk.ACL
+	digests        []string // "user:password"
+	owner, host    string
+	metadata       map[string]string
+	log            zerolog.Logger
+	unlockTimeout  time.Duration
+	sessionTimeout time.Duration // 0: unknown, with a borrowed connection
+	dialer         zk.Dialer
+	now            func() instant
+}
+
+// settings is what one lock is taken with.
+type settings struct {
+	Policy
+	metadata map[string]string
+	fixed    bool // no renewal
+}
+
+type clientOption func(*config) error
+
+func (o clientOption) setClient(c *config) error { return o(c) }
+
+type lockOption func(*settings) error
+
+func (o lockOption) setLock(s *settings) error { return o(s) }
+
+type sharedOption struct {
+	clientOption
+	lockOption
+}
+
+// WithRoot sets the node below which the locks stand, an absolute path. It is
+// made when missing. Default [DefaultRoot].
+func WithRoot(path string) Option {
+	return clientOption(func(c *config) error {
+		c.root = path
+		if err := znode.CheckRoot(path); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		return nil
+	})
+}
+
+// WithTTL sets how long a lock outlives its holder's last renewal: after that,
+// and the grace, others enter. It is at least [MinTTL], in whole milliseconds,
+// and at most the policy's MaxTTL. Default [DefaultTTL].
+func WithTTL(ttl time.Duration) SharedOption {
+	return sharedOption{
+		func(c *config) error {
+			c.policy.TTL, c.policySet = ttl, true
+			return checkDuration("ttl", ttl, MinTTL)
+		},
+		func(s *settings) error {
+			s.TTL = ttl
+			return checkDuration("ttl", ttl, MinTTL)
+		},
+	}
+}
+
+// WithGrace sets how long after its expiry an entry is left alone. All who use
+// a lock should agree on it; it must be longer than the steps of the ZooKeeper
+// leader's clock. At least [MinGrace]. Default [DefaultGrace].
+func WithGrace(grace time.Duration) Option {
+	return clientOption(func(c *config) error {
+		c.policy.Grace, c.policySet = grace, true
+		return checkDuration("grace", grace, MinGrace)
+	})
+}
+
+// WithPolicies takes the times of each lock from policies, and with them the
+// place of WithTTL and WithGrace, which are then refused for a client.
+func WithPolicies(p Policies) Option {
+	return clientOption(func(c *config) error {
+		if p == nil {
+			return invalid("policies", p, "must not be nil")
+		}
+		c.policies = p
+		return nil
+	})
+}
+
+// WithACL sets the ACL of the nodes that the client makes. Default world:anyone
+// with all permissions, or what [WithDigest] sets. The client's own credentials
+// need READ, WRITE, CREATE and DELETE.
+func WithACL(acl ...zk.ACL) Option {
+	return clientOption(func(c *config) error {
+		if len(acl) == 0 {
+			return invalid("acl", acl, "must not be empty")
+		}
+		c.acl = slices.Clone(acl)
+		return nil
+	})
+}
+
+// WithDigest authenticates a client made by [Dial] with ZooKeeper's digest
+// scheme and gives the nodes that it makes to that user alone, unless [WithACL]
+// says otherwise.
+func WithDigest(user, password string) Option {
+	return clientOption(func(c *config) error {
+		if user == "" || password == "" {
+			return invalid("digest user", fmt.Sprintf("%q", user), "user and password must not be empty")
+		}
+		c.digests = append(c.digests, user+":"+password)
+		if c.acl == nil {
+			c.acl = zk.DigestACL(zk.PermAll, user, password)
+		}
+		return nil
+	})
+}
+
+// WithOwner names the owner that entries tell. Default the name of the
+// program. Host and process id stand beside it.
+func WithOwner(name string) Option {
+	return clientOption(func(c *config) error {
+		c.owner = name
+		if err := znode.CheckOwner(name); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		return nil
+	})
+}
+
+// WithMetadata adds pairs to what entries tell about their owner; those of a
+// lock are added to those of its client. At most 64 pairs and 4 KiB together.
+func WithMetadata(m map[string]string) SharedOption {
+	add := func(to *map[string]string) error {
+		merged := maps.Clone(*to)
+		if merged == nil {
+			merged = make(map[string]string, len(m))
+		}
+		maps.Copy(merged, m)
+		*to = merged
+		if err := znode.CheckMetadata(merged); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		return nil
+	}
+	return sharedOption{
+		func(c *config) error { return add(&c.metadata) },
+		func(s *settings) error { return add(&s.metadata) },
+	}
+}
+
+// WithoutRenewal gives a fixed lease: the hold ends a TTL after it was granted
+// unless [Hold.Extend] is called.
+func WithoutRenewal() LockOption {
+	return lockOption(func(s *settings) error {
+		s.fixed = true
+		return nil
+	})
+}
+
+// WithLogger sets where the client logs to. Default nowhere.
+func WithLogger(log zerolog.Logger) Option {
+	return clientOption(func(c *config) error {
+		c.log = log
+		return nil
+	})
+}
+
+// WithUnlockTimeout sets for how long an unlock is tried, over reconnects too,
+// before it fails and the entry is left to a later clean-up or to its expiry.
+// Default [DefaultUnlockTimeout].
+func WithUnlockTimeout(d time.Duration) Option {
+	return clientOption(func(c *config) error {
+		c.unlockTimeout = d
+		if d <= 0 {
+			return invalid("unlock timeout", d, "must be positive")
+		}
+		return nil
+	})
+}
+
+// WithSessionTimeout sets the session timeout that [Dial] asks ZooKeeper for. It
+// decides how soon a dead connection is noticed, two thirds of it, and nothing
+// about locks. With [New] it tells what the connection was made with, so that
+// TTLs can be checked against it. Default [DefaultSessionTimeout] with Dial,
+// unknown with New.
+func WithSessionTimeout(d time.Duration) Option {
+	return clientOption(func(c *config) error {
+		c.sessionTimeout = d
+		return checkDuration("session timeout", d, 100*time.Millisecond)
+	})
+}
+
+// WithDialer sets how [Dial] opens connections. Default [net.DialTimeout].
+func WithDialer(d zk.Dialer) Option {
+	return clientOption(func(c *config) error {
+		if d == nil {
+			return invalid("dialer", nil, "must not be nil")
+		}
+		c.dialer = d
+		return nil
+	})
+}
+
+// newConfig applies the options to the defaults.
+func newConfig(opts []Option) (*config, error) {
+	c := &config{
+		root:          DefaultRoot,
+		owner:         filepath.Base(os.Args[0]),
+		log:           zerolog.Nop(),
+		unlockTimeout: DefaultUnlockTimeout,
+		now:           systemClock,
+	}
+	if host, err := os.Hostname(); err == nil {
+		c.host = host
+	}
+	for _, o := range opts {
+		if o == nil {
+			continue
+		}
+		if err := o.setClient(c); err != nil {
+			return nil, err
+		}
+	}
+	if c.policies != nil && c.policySet {
+		return nil, invalid("options", "WithPolicies with WithTTL or WithGrace",
+			"the policies decide; give WithTTL to a single lock to differ from them")
+	}
+	if c.acl == nil {
+		c.acl = zk.WorldACL(zk.PermAll)
+	}
+	c.policy = c.policy.WithDefaults()
+	return c, c.policy.Check()
+}
+
+// policyOf gives the policy of the named lock.
+func (c *config) policyOf(name string) Policy {
+	if c.policies == nil {
+		return c.policy
+	}
+	return c.policies.Policy(name).WithDefaults()
+}
+
+// settingsFor gives what the named lock is taken with.
+func (c *config) settingsFor(name string, opts []LockOption) (settings, error) {
+	s := settings{Policy: c.policyOf(name), metadata: c.metadata}
+	if err := znode.CheckName(name); err != nil {
+		return s, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	for _, o := range opts {
+		if o == nil {
+			continue
+		}
+		if err := o.setLock(&s); err != nil {
+			return s, fmt.Errorf("lock %q: %w", name, err)
+		}
+	}
+	if err := s.Check(); err != nil {
+		return s, fmt.Errorf("lock %q: %w", name, err)
+	}
+	return s, nil
 }

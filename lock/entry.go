@@ -1,0 +1,488 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// timerSlack is how late a timer may fire and a hold still end in time.
+const timerSlack = 5 * time.Millisecond
+
+// lease is what an acknowledged write of an entry gives its owner.
+type lease struct {
+	sent instant       // before the write was handed over
+	ttl  time.Duration // that it carried
+}
+
+// end is until when others surely respect the lease, on the local monotonic
+// clock (protocol: Hold, renew, lose). The leader stamped the write after it was
+// sent, so everybody else counts from later. The margin covers the error of our
+// clock's rate, the millisecond that Mtime is rounded by, and a late timer.
+func (l lease) end() time.Duration {
+	return l.sent.mono + l.ttl - l.ttl/rateError - time.Millisecond - timerSlack
+}
+
+// state is where an entry stands in its life. It only moves forward.
+type state int
+
+const (
+	queued state = iota // waits for its turn
+	held                // granted
+	ended               // unlocked, withdrawn, lost or gone
+)
+
+// errGone is why a waiter's entry ended that somebody removed.
+var errGone = errors.New("own entry is gone")
+
+// entry is one contender's node in ZooKeeper and the lease that it carries, from
+// its create on. All changes of its life go through the methods here. They are
+// safe for concurrent use.
+type entry struct {
+	client *Client
+	lock   string // name of the lock
+	parent string // path of the lock
+	path   string
+	znode.Name
+	settings
+
+	// As found when it joined; not changed after.
+	czxid         int64
+	parentVersion int32 // of the parent's data
+	alone         bool  // no other child was there
+	keep          bool  // the parent is to stay
+
+	// Owned by the renewer.
+	due   time.Duration // monotonic time of the next tick
+	index int           // in the renewer's queue; -1: not in it
+
+	mu       sync.Mutex
+	state    state
+	handles  int // holds that were given out on this entry and not yet unlocked
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	ttl      time.Duration // that the next write carries
+	lease    lease         // of the last acknowledged write
+	version  int32         // of the data that it left
+	session  int64         // that it was made in
+	renewAt  time.Duration // monotonic time
+	limit    time.Duration // monotonic time at which max_hold ends the hold; 0: never
+	acquired int64         // Unix ms of ensemble time; 0: not granted
+	recorded bool          // the grant stands in the node
+	writing  *write        // in flight, or of unknown outcome
+	asked    int           // writes that somebody waits for
+	answered int           // those of them that were acknowledged
+	why      error         // ended: the reason
+	changed  chan struct{} // closed at the next change; nil if nobody looks
+}
+
+// write is an attempt to write an entry's record, or several with the same bytes.
+type write struct {
+	data     []byte
+	ttl      time.Duration
+	acquired int64
+	asked    int     // it answers all that was asked for up to here
+	first    instant // before the first attempt
+}
+
+// newEntry returns the entry of a node that was created with the given record.
+func newEntry(c *Client, lock string, s settings, path string, name znode.Name, sent instant, session int64) *entry {
+	return &entry{
+		client: c, lock: lock, parent: c.path(lock), path: path, Name: name, settings: s, index: -1,
+		keep: s.KeepParent, ttl: s.TTL, lease: lease{sent, s.TTL}, session: session, renewAt: sent.mono + renewAfter(s.TTL),
+	}
+}
+
+// renewAfter is how long after a write the next one is due.
+func renewAfter(ttl time.Duration) time.Duration { return jitter(ttl/3, ttl/30) }
+
+// record encodes what stands in an entry: its expiry is counted from the latest
+// that the leader's clock may show, but a window that is wide, for want of a
+// young sample, makes it no later than a quarter of the grace.
+func (c *Client) record(s *settings, ttl time.Duration, acquired int64, now instant) []byte {
+	r := znode.Record{
+		Owner: c.cfg.owner, Host: c.cfg.host, PID: c.pid, Metadata: s.metadata,
+		TTL: ttl.Milliseconds(), AcquiredAt: acquired,
+	}
+	if w, zxid := c.clock.at(now); zxid != 0 {
+		r.ExpiresAt = (min(w.upper, w.lower+s.Grace/4) + ttl).Milliseconds()
+	}
+	return r.Encode()
+}
+
+// end is until when the entry is surely respected. A write that shortens the
+// lease counts from the moment it is sent, acknowledged or not.
+func (e *entry) end() time.Duration {
+	end := e.lease.end()
+	if e.writing != nil {
+		end = min(end, lease{e.writing.first, e.writing.ttl}.end())
+	}
+	if e.limit != 0 {
+		end = min(end, e.limit)
+	}
+	return end
+}
+
+// suspect reports whether the machine may have been suspended since the last
+// acknowledged write, so that the lease can have run out unseen. Only another
+// write can tell.
+func (e *entry) suspect(now instant) bool { return ahead(e.lease.sent, now) > e.Grace/4 }
+
+// remaining is for how long the hold is sure to last; 0 if it is not valid.
+func (e *entry) remaining(now instant) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.state != held:
+		return 0
+	case e.suspect(now):
+		e.schedule(0)
+		return 0
+	}
+	return max(0, e.end()-now.mono)
+}
+
+// fresh reports whether a waiter may enter without writing its entry first: the
+// last write was acknowledged in this session, and so lately that half the lease
+// is left.
+func (e *entry) fresh(now instant, session int64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.state == queued && e.session == session && !e.suspect(now) && e.end()-now.mono >= e.ttl/2
+}
+
+// begin has a waiting entry renewed from now on.
+func (e *entry) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.schedule(e.renewAt)
+}
+
+// grant makes a hold of a waiting entry, whose context keeps the values of
+// values. With record set the grant is written soon.
+func (e *entry) grant(values context.Context, now instant, record bool) error {
+	acquired := e.client.ensembleMillis(now)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state == ended {
+		return e.why
+	}
+	e.state, e.handles = held, 1
+	if e.acquired == 0 {
+		e.acquired = acquired
+	}
+	if e.MaxHold != 0 {
+		e.limit = now.mono + e.MaxHold
+	}
+	e.ctx, e.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(values), reentry{e.client, e.lock}, e))
+	if record && !e.recorded {
+		e.asked++
+		e.schedule(now.mono + grantDelay)
+	} else {
+		e.schedule(e.renewAt)
+	}
+	return nil
+}
+
+// reenter gives out one more handle on a valid hold.
+func (e *entry) reenter(now instant) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state != held || e.suspect(now) || now.mono >= e.end() {
+		return false
+	}
+	e.handles++
+	return true
+}
+
+// unlock takes a handle back. It reports whether that was the last one, so that
+// the node is to be deleted now, and why the hold had ended before, if it had.
+func (e *entry) unlock() (last bool, why error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.handles--
+	if e.state == ended {
+		return false, e.why
+	}
+	if e.handles > 0 {
+		return false, nil
+	}
+	e.finish(ErrUnlocked)
+	return true, nil
+}
+
+// setTTL sets the lease that the next write asks for.
+func (e *entry) setTTL(ttl time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ttl = ttl
+}
+
+// withdraw ends an entry that nobody has got yet. It reports false if it had
+// ended before.
+func (e *entry) withdraw() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state == ended {
+		return false
+	}
+	e.finish(errWithdrawn)
+	return true
+}
+
+var errWithdrawn = errors.New("withdrawn")
+
+// lose ends a hold before its holder did, and sees to it that the node goes: a
+// late renewal would block others for a TTL.
+func (e *entry) lose(why error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state == held {
+		e.loseLocked(why)
+	}
+}
+
+func (e *entry) loseLocked(why error) {
+	lost := &LostError{Lock: e.lock, Entry: e.path, Token: e.token(), Why: why}
+	e.finish(lost)
+	e.client.stats.lost.Add(1)
+	e.client.cfg.log.Warn().Str("lock", e.lock).Str("entry", e.path).AnErr("why", why).
+		Msg("hold lost; its context has ended, others may enter after the grace")
+	if !errors.Is(why, ErrTaken) && !errors.Is(why, ErrRemoved) {
+		e.client.discard(e)
+	}
+}
+
+// finish ends the entry; e.mu is held.
+func (e *entry) finish(why error) {
+	e.state, e.why = ended, why
+	if e.cancel != nil {
+		e.cancel(why)
+	}
+	e.client.renewals.remove(e)
+	e.notify()
+}
+
+// notify wakes those who wait for a change; e.mu is held.
+func (e *entry) notify() {
+	if e.changed != nil {
+		close(e.changed)
+		e.changed = nil
+	}
+}
+
+// watch returns whether the entry has ended, and a channel that is closed at its
+// next change.
+func (e *entry) watch() (<-chan struct{}, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state == ended {
+		return nil, e.why
+	}
+	if e.changed == nil {
+		e.changed = make(chan struct{})
+	}
+	return e.changed, nil
+}
+
+// pause waits for a while, or until the entry or ctx ends.
+func (e *entry) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		changed, err := e.watch()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-timer.C:
+			return nil
+		case <-changed:
+		case <-ctx.Done():
+			return contextError(ctx)
+		}
+	}
+}
+
+func (e *entry) token() Token { return Token{Czxid: e.czxid} }
+
+func (e *entry) isHeld() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.state == held
+}
+
+// isRecorded reports whether the grant stands in the node.
+func (e *entry) isRecorded() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.recorded
+}
+
+// writtenIn reports whether the last acknowledged write was made in that session,
+// so that its server has seen all that we have.
+func (e *entry) writtenIn(session int64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.session == session
+}
+
+// wroteSince reports whether the entry was written since that monotonic time.
+func (e *entry) wroteSince(t time.Duration) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lease.sent.mono > t
+}
+
+// lastWrite returns the version that the node is probably at, the one that the
+// last acknowledged write left, and the bytes of one in flight, or nil. Requests
+// of a session are served in order, so a write in flight comes before a delete.
+func (e *entry) lastWrite() (probable, acknowledged int32, pending []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.writing == nil {
+		return e.version, e.version, nil
+	}
+	return e.version + 1, e.version, e.writing.data
+}
+
+// refresh writes the entry and waits for the acknowledgement of a write that
+// began after the call.
+func (e *entry) refresh(ctx context.Context) error {
+	e.mu.Lock()
+	e.asked++
+	target := e.asked
+	e.schedule(0)
+	e.mu.Unlock()
+	for {
+		changed, err := e.watch()
+		if err != nil {
+			return err
+		}
+		e.mu.Lock()
+		done := e.answered >= target
+		e.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return contextError(ctx)
+		}
+	}
+}
+
+// tick sees to what is due for the entry now: the end of a hold that ran out, or
+// a write, which it returns; and says when to look again.
+func (e *entry) tick(now instant) *write {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state == held && now.mono >= e.end() {
+		why := ErrExpired
+		if e.limit != 0 && now.mono >= e.limit {
+			why = ErrMaxHold
+		}
+		e.loseLocked(why)
+	}
+	if e.state == ended {
+		return nil
+	}
+	renews := e.state == queued || !e.fixed
+	early := e.ttl / 16 // so that renewals due about the same time share a transaction
+	wanted := e.asked > e.answered || renews && (now.mono >= e.renewAt-early || e.suspect(now))
+	if e.writing != nil || !wanted {
+		e.schedule(e.renewAt)
+		return nil
+	}
+	e.writing = &write{
+		data: e.client.record(&e.settings, e.ttl, e.acquired, now),
+		ttl:  e.ttl, acquired: e.acquired, asked: e.asked, first: now,
+	}
+	e.schedule(never)
+	return e.writing
+}
+
+// attempt reports whether a write is still wanted, and the version to make it on.
+func (e *entry) attempt(w *write) (version int32, wanted bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.version, e.state != ended && e.writing == w
+}
+
+// acknowledge takes the reply to a write that was sent at the given time and
+// left the node with this Stat.
+func (e *entry) acknowledge(w *write, sent instant, session int64, stat *zk.Stat, next time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.writing != w {
+		return
+	}
+	e.writing = nil
+	e.lease, e.version, e.session = lease{sent, w.ttl}, stat.Version, session
+	e.recorded = w.acquired != 0
+	e.answered = w.asked
+	e.renewAt = sent.mono + next
+	e.notify()
+	if e.asked > e.answered {
+		e.schedule(0)
+	} else {
+		e.schedule(e.renewAt)
+	}
+}
+
+// postpone takes back a write that failed for a reason that may pass.
+func (e *entry) postpone(w *write) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.writing != w {
+		return
+	}
+	e.writing = nil
+	e.renewAt = e.client.now().mono + e.ttl/10
+	e.schedule(e.renewAt)
+}
+
+// schedule has the entry looked at when a write is due, unless one is on its way,
+// and at the end of a hold; e.mu is held.
+func (e *entry) schedule(write time.Duration) {
+	if e.state == ended {
+		return
+	}
+	due := never
+	if e.writing == nil && (e.state == queued || !e.fixed || e.asked > e.answered) {
+		due = write
+	}
+	if e.state == held {
+		due = min(due, e.end())
+	}
+	e.client.renewals.schedule(e, due)
+}
+
+// vanished takes the news that the node is not there.
+func (e *entry) vanished() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch e.state {
+	case queued:
+		e.finish(errGone)
+	case held:
+		e.loseLocked(ErrRemoved)
+	}
+}
+
+// overwritten takes the news that somebody else wrote the node.
+func (e *entry) overwritten() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch e.state {
+	case queued:
+		e.finish(errGone)
+	case held:
+		e.loseLocked(ErrTaken)
+	}
+}

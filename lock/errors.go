@@ -1,0 +1,108 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// What calls fail with; match with [errors.Is]. Where a context ended the call,
+// the error is that context's error and cause too.
+var (
+	// ErrHeld says that somebody else holds the lock. See [HeldError].
+	ErrHeld = errors.New("lock is held by somebody else")
+	// ErrLost says that a hold ended before it was unlocked. It comes with one
+	// of the reasons below. See [LostError].
+	ErrLost = errors.New("hold was lost")
+	// ErrUnlocked says that a hold was unlocked already, or never was one.
+	ErrUnlocked = errors.New("not held: unlocked already")
+	// ErrClosed says that the client was closed, or the connection it was given.
+	ErrClosed = errors.New("client is closed")
+	// ErrInvalid says that an argument or option was refused; the message names
+	// it, its value and the rule.
+	ErrInvalid = errors.New("invalid argument")
+	// ErrForeign says that the lock's path is somebody else's: it holds data
+	// that is not ours, or cannot have children. Nothing was touched.
+	ErrForeign = errors.New("path belongs to somebody else")
+	// ErrKind says that the name is in use for another kind of lock.
+	ErrKind = errors.New("lock is of another kind")
+	// ErrDenied says that an ACL forbids what is needed.
+	ErrDenied = errors.New("access denied")
+	// ErrUnavailable says that there was no session with ZooKeeper.
+	ErrUnavailable = errors.New("no session with ZooKeeper")
+)
+
+// Why a hold was lost; [LostError] is one of these besides [ErrLost].
+var (
+	// ErrExpired: the lease ran out before a renewal was acknowledged, or it was
+	// a fixed one.
+	ErrExpired = errors.New("lease expired")
+	// ErrRemoved: somebody deleted the entry.
+	ErrRemoved = errors.New("entry was removed")
+	// ErrTaken: somebody else wrote the entry.
+	ErrTaken = errors.New("entry was overwritten")
+	// ErrMaxHold: the policy's max_hold was reached.
+	ErrMaxHold = errors.New("max_hold reached")
+)
+
+// HeldError tells who is in the way. It is an [ErrHeld].
+type HeldError struct {
+	Lock  string // name of the lock
+	Entry string // path of the entry in the way
+	Owner string // as the entry tells; "" if it is another library's
+	Host  string
+	PID   int
+	// Expires is when the entry's lease ends unless it is renewed, in ensemble
+	// time; zero if unknown.
+	Expires time.Time
+}
+
+func (e *HeldError) Error() string {
+	if e.Owner == "" {
+		return fmt.Sprintf("lock %q: %v: %s", e.Lock, ErrHeld, e.Entry)
+	}
+	return fmt.Sprintf("lock %q: %v: %s (host %s, pid %d), whose lease ends at %s unless renewed",
+		e.Lock, ErrHeld, e.Owner, e.Host, e.PID, e.Expires.UTC().Format(time.RFC3339Nano))
+}
+
+// Is makes it an [ErrHeld].
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// LostError tells which hold was lost, and why. It is an [ErrLost] and what Why is.
+type LostError struct {
+	Lock  string // name of the lock
+	Entry string // path of the entry
+	Token Token
+	Why   error // ErrExpired, ErrRemoved, ErrTaken, ErrMaxHold or ErrClosed
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("lock %q: %v: %v (entry %s, token %s)", e.Lock, ErrLost, e.Why, e.Entry, e.Token)
+}
+
+// Is makes it an [ErrLost].
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// Unwrap returns why.
+func (e *LostError) Unwrap() error { return e.Why }
+
+// UnlockError says that ZooKeeper did not confirm an unlock in time. The hold has
+// ended for its holder all the same; the entry may block others until it has
+// been deleted or has expired.
+type UnlockError struct {
+	Lock  string // name of the lock
+	Entry string // path of the entry
+	Err   error
+}
+
+func (e *UnlockError) Error() string {
+	return fmt.Sprintf("unlock %q: not confirmed: %v", e.Lock, e.Err)
+}
+
+// Unwrap returns what went wrong.
+func (e *UnlockError) Unwrap() error { return e.Err }
+
+// invalid returns an ErrInvalid that names the argument, its value and the rule.
+func invalid(argument string, value any, rule string, args ...any) error {
+	return fmt.Errorf("%w: %s %v: %s", ErrInvalid, argument, value, fmt.Sprintf(rule, args...))
+}

@@ -1,0 +1,118 @@
+package lock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// leave deletes the entry's node, and the lock's parent with it if nobody else is
+// there (protocol: Release). It goes on over reconnects until ctx ends. It fails
+// with ErrRemoved if the node was gone already, and ErrTaken if somebody else
+// wrote it; then it touches nothing.
+func (e *entry) leave(ctx context.Context) error {
+	c := e.client
+	s := c.spot(e.lock)
+	defer c.leaveSpot(s)
+	version, acknowledged, pending := e.lastWrite()
+	alone, followed := s.guess(e.alone && (!e.keep || e.Draining()), e.parentVersion)
+	tried := false // an attempt may have been applied
+	for wait := newBackoff(20*time.Millisecond, time.Second); ; {
+		ops := []any{&zk.DeleteRequest{Path: e.path, Version: version}}
+		if alone {
+			ops = append(ops, &zk.DeleteRequest{Path: e.parent, Version: e.parentVersion})
+		}
+		_, err := c.conn.multi(ctx, nil, ops...)
+		op, cause := refusedOp(err)
+		switch is := func(target error) bool { return errors.Is(cause, target) }; {
+		case err == nil && alone:
+			s.missed()
+			return nil
+		case err == nil || is(zk.ErrNoNode) && op == 0 && tried:
+			if !followed {
+				c.dropParent(ctx, e.parent, s, e.keep, e.Name)
+			}
+			return nil
+		case op == 1: // somebody came, or the parent is not ours to delete
+			s.setContended(true)
+			alone = false
+			continue
+		case is(zk.ErrNoNode) && op == 0:
+			return ErrRemoved
+		case is(zk.ErrBadVersion) && op == 0:
+			n, err := c.conn.get(ctx, e.path)
+			switch {
+			case errors.Is(err, zk.ErrNoNode):
+				tried = true
+			case err != nil:
+				return fmt.Errorf("delete %s: %w", e.path, err)
+			case n.stat.Version == acknowledged || pending != nil && bytes.Equal(n.data, pending):
+				version = n.stat.Version
+			default:
+				return ErrTaken
+			}
+			continue
+		case outcomeOf(err) == refused:
+			if is(zk.ErrNoAuth) {
+				cause = fmt.Errorf("%w: the lock's ACL does not let us", ErrDenied)
+			}
+			return fmt.Errorf("delete %s: %w", e.path, cause)
+		case outcomeOf(err) == uncertain:
+			tried = true
+		}
+		if wait.sleep(ctx) != nil {
+			return fmt.Errorf("delete %s: %w: %w", e.path, ErrUnavailable, err)
+		}
+	}
+}
+
+// dropParent deletes a lock's parent if it is empty and ours to delete. It is
+// the last one out's duty; whoever joins meanwhile takes it over. Of a parent
+// that is to be kept, only the end of its counter makes an exception.
+func (c *Client) dropParent(ctx context.Context, parent string, s *spot, keep bool, last znode.Name) {
+	n, err := c.conn.get(ctx, parent)
+	if errors.Is(err, zk.ErrNoNode) {
+		s.missed()
+		return
+	}
+	if err != nil {
+		c.cfg.log.Debug().Err(err).Str("parent", parent).Msg("cannot see whether the lock's parent is empty; the reaper will")
+		return
+	}
+	s.setContended(n.stat.NumChildren > 0)
+	data, err := znode.DecodeParent(n.data)
+	foreign := err != nil || data.Kind == "" || data.Kind == znode.Dir
+	keep = (keep || data.Adopted) && !last.Draining()
+	if n.stat.NumChildren > 0 || foreign || keep {
+		return
+	}
+	_, err = c.conn.multi(ctx, nil, &zk.DeleteRequest{Path: parent, Version: n.stat.Version})
+	switch _, cause := refusedOp(err); {
+	case err == nil, errors.Is(cause, zk.ErrNoNode):
+		s.missed()
+	case errors.Is(cause, zk.ErrNotEmpty), errors.Is(cause, zk.ErrBadVersion): // somebody came
+	default:
+		c.cfg.log.Debug().Err(err).Str("parent", parent).Msg("the lock's empty parent could not be deleted; the reaper will")
+	}
+}
+
+// patience is for how long the clean-up of an entry is tried: longer than that
+// it is expired, and others' to purge.
+func (c *Client) patience(s settings) time.Duration { return c.cfg.unlockTimeout + s.TTL + s.Grace }
+
+// discard deletes in the background the node of an entry that has ended.
+func (c *Client) discard(e *entry) {
+	c.background(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), c.patience(e.settings))
+		defer cancel()
+		if err := e.leave(ctx); err != nil && !errors.Is(err, ErrRemoved) {
+			c.cfg.log.Warn().Err(err).Str("lock", e.lock).Str("entry", e.path).
+				Msg("an entry that is not wanted any more could not be deleted; it is left to expire")
+		}
+	})
+}

@@ -1,0 +1,111 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Mutex is a lock that one holder has at a time. It is a name and some settings
+// and has no state: taking it gives a [Hold]. A client may make any number of
+// them for one name, at no cost.
+type Mutex struct {
+	client *Client
+	name   string
+	settings
+	err error // of the name or an option
+}
+
+// Mutex returns the mutex of that name: a path relative to the client's root,
+// such as "orders/42". A name or an option that is not allowed is reported when
+// the lock is taken.
+func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
+	if c == nil {
+		return &Mutex{err: invalid("client", nil, "must not be nil")}
+	}
+	s, err := c.cfg.settingsFor(name, opts)
+	return &Mutex{client: c, name: name, settings: s, err: err}
+}
+
+// Name returns the name of the lock.
+func (m *Mutex) Name() string { return m.name }
+
+// Lock waits for its turn, first come first served, and returns the hold. When
+// ctx ends first its entry is withdrawn and the error is ctx's error and cause,
+// and a [HeldError] if somebody was seen in the way. It fails at once if the
+// path is not ours to use: [ErrForeign], [ErrKind], [ErrDenied]. An outage of
+// ZooKeeper is waited out.
+//
+// If ctx comes from a valid hold of the same lock and client, the result is
+// another handle on that hold, which ends when all its handles were unlocked.
+func (m *Mutex) Lock(ctx context.Context) (*Hold, error) { return m.take(ctx, (*request).acquire) }
+
+// TryLock returns the hold if nobody is in the way, and otherwise a [HeldError],
+// which is [ErrHeld], without waiting and without having written anything.
+func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) { return m.take(ctx, (*request).try) }
+
+// Do runs f while it has the lock. The context of f ends with ctx, and when the
+// hold is lost; the result is then a [LostError], joined with what f returns.
+func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) (err error) {
+	hold, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, hold.Unlock()) }()
+	e := hold.entry()
+	inner, cancel := context.WithCancelCause(context.WithValue(ctx, reentry{e.client, e.lock}, e))
+	defer cancel(nil)
+	defer context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })()
+	return f(inner)
+}
+
+func (m *Mutex) take(ctx context.Context, how func(*request, context.Context) (*entry, error)) (*Hold, error) {
+	switch {
+	case m == nil || m.err == nil && m.client == nil:
+		return nil, invalid("mutex", nil, "must come from a client")
+	case m.err != nil:
+		return nil, m.err
+	case ctx == nil:
+		return nil, invalid("context", nil, "must not be nil")
+	}
+	return m.client.take(ctx, &request{
+		settings: m.settings, lock: m.name, kind: znode.Mutex, role: znode.Exclusive,
+	}, how)
+}
+
+// reentry is the key under which a hold's context carries its entry.
+type reentry struct {
+	client *Client
+	lock   string
+}
+
+// take runs a request and gives out what it brings.
+func (c *Client) take(ctx context.Context, q *request, how func(*request, context.Context) (*entry, error)) (*Hold, error) {
+	if c.open.Err() != nil || !c.tasks.enter() {
+		return nil, fmt.Errorf("lock %q: %w", q.lock, ErrClosed)
+	}
+	defer c.tasks.leave()
+	if e, ok := ctx.Value(reentry{c, q.lock}).(*entry); ok && e.reenter(c.now()) {
+		return &Hold{e: e}, nil
+	}
+	c.warnStarved(q.lock, q.TTL)
+	q.Client, q.parent, q.values = c, c.path(q.lock), ctx
+	q.spot = c.spot(q.lock)
+	defer c.leaveSpot(q.spot)
+
+	bound, release := c.bind(ctx)
+	defer release()
+	e, err := how(q, bound)
+	var inTheWay *HeldError
+	switch {
+	case err == nil:
+		return &Hold{e: e}, nil
+	case errors.As(err, &inTheWay):
+		return nil, err
+	case bound.Err() != nil && q.ahead != nil:
+		return nil, fmt.Errorf("%w: gave up waiting: %w", q.ahead, err)
+	}
+	return nil, fmt.Errorf("lock %q: %w", q.lock, err)
+}

@@ -1,0 +1,236 @@
+package lock
+
+import (
+	"bytes"
+	"container/heap"
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Limits of one transaction of renewals. The server cuts a connection that sends
+// about 1 MB at once.
+const (
+	batchCount = 128
+	batchBytes = 256 << 10
+)
+
+// never is a time that does not come.
+const never = time.Duration(math.MaxInt64)
+
+// renewer keeps the entries of a client alive: one goroutine, one queue ordered
+// by what is due next, and renewals due together in one transaction (protocol:
+// Hold, renew, lose).
+type renewer struct {
+	client *Client
+	wake   chan struct{} // one token: something is due before the timer
+
+	mu    sync.Mutex
+	queue dueQueue
+	armed time.Duration // monotonic time that the timer is set to
+}
+
+func newRenewer(c *Client) *renewer {
+	return &renewer{client: c, wake: make(chan struct{}, 1), armed: never}
+}
+
+// schedule sets when the entry is looked at next.
+func (r *renewer) schedule(e *entry, due time.Duration) {
+	r.mu.Lock()
+	e.due = due
+	if e.index < 0 {
+		heap.Push(&r.queue, e)
+	} else {
+		heap.Fix(&r.queue, e.index)
+	}
+	wake := due < r.armed
+	r.mu.Unlock()
+	if wake {
+		select {
+		case r.wake <- struct{}{}:
+		default: // a token is there already
+		}
+	}
+}
+
+// remove forgets an entry that ended.
+func (r *renewer) remove(e *entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e.index >= 0 {
+		heap.Remove(&r.queue, e.index)
+	}
+}
+
+// entries returns all entries that are alive.
+func (r *renewer) entries() []*entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]*entry(nil), r.queue...)
+}
+
+// run looks after the entries until ctx ends.
+func (r *renewer) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-r.wake:
+		case <-ctx.Done():
+			return
+		}
+		now := r.client.now()
+		r.tick(ctx, now)
+		r.mu.Lock()
+		r.armed = never
+		if len(r.queue) > 0 {
+			r.armed = r.queue[0].due
+			timer.Reset(max(0, r.armed-r.client.now().mono))
+		}
+		r.mu.Unlock()
+	}
+}
+
+// renewal is a write of an entry on its way.
+type renewal struct {
+	*entry
+	*write
+}
+
+// tick sees to all that is due, and to renewals that soon will be.
+func (r *renewer) tick(ctx context.Context, now instant) {
+	r.mu.Lock()
+	var due []*entry
+	for len(r.queue) > 0 && r.queue[0].due <= now.mono+r.queue[0].TTL/16 {
+		due = append(due, heap.Pop(&r.queue).(*entry))
+	}
+	r.mu.Unlock()
+
+	var batch []renewal
+	size := 0
+	for _, e := range due {
+		w := e.tick(now)
+		if w == nil {
+			continue
+		}
+		if len(batch) == batchCount || size+len(w.data)+len(e.path) > batchBytes {
+			r.client.background(func() { r.flush(ctx, batch) })
+			batch, size = nil, 0
+		}
+		batch = append(batch, renewal{e, w})
+		size += len(w.data) + len(e.path) + 64
+	}
+	if len(batch) > 0 {
+		r.client.background(func() { r.flush(ctx, batch) })
+	}
+}
+
+// flush writes the batch in one transaction, and goes on until each write has
+// been acknowledged or has become pointless. A write of unknown outcome is sent
+// again with the same bytes on the same version, so at most one of them counts.
+func (r *renewer) flush(ctx context.Context, batch []renewal) {
+	c := r.client
+	spread := jitter(1<<20, 1<<17) // one for the batch, so that it stays together
+	for wait := newBackoff(20*time.Millisecond, time.Second); ; {
+		var ops []any
+		still := batch[:0]
+		for _, b := range batch {
+			if version, wanted := b.attempt(b.write); wanted {
+				still = append(still, b)
+				ops = append(ops, &zk.SetDataRequest{Path: b.path, Data: b.data, Version: version})
+			}
+		}
+		if batch = still; len(batch) == 0 {
+			return
+		}
+		session, sent := c.session(), c.now()
+		replies, err := c.conn.multi(ctx, nil, ops...)
+		if err == nil {
+			for i, b := range batch {
+				stat := replies[i].Stat
+				c.clock.observe(stat.Mzxid, stat.Mtime, sent, c.now())
+				b.acknowledge(b.write, sent, session, stat, b.write.ttl/3*spread>>20)
+			}
+			c.stats.renewals.Add(uint64(len(batch)))
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if i, err := refusedOp(err); i >= 0 && outcomeOf(err) == refused {
+			b := batch[i]
+			batch = append(batch[:i], batch[i+1:]...)
+			switch {
+			case errors.Is(err, zk.ErrNoNode):
+				b.vanished()
+			case errors.Is(err, zk.ErrBadVersion):
+				r.readBack(ctx, b, session)
+			default:
+				c.cfg.log.Error().Err(err).Str("lock", b.lock).Str("entry", b.path).
+					Msg("renewal refused; the hold is lost at the end of its lease unless a later one succeeds")
+				b.postpone(b.write)
+			}
+			continue
+		}
+		if outcomeOf(err) == refused { // as a whole
+			for _, b := range batch {
+				b.postpone(b.write)
+			}
+			c.cfg.log.Error().Err(err).Int("entries", len(batch)).Msg("renewals refused")
+			return
+		}
+		if wait.sleep(ctx) != nil {
+			return
+		}
+	}
+}
+
+// readBack finds out whose write stands in an entry that was found at another
+// version: an earlier attempt of ours whose reply was lost, or somebody else's.
+func (r *renewer) readBack(ctx context.Context, b renewal, session int64) {
+	n, err := r.client.conn.get(ctx, b.path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		b.vanished()
+	case err != nil:
+		b.postpone(b.write)
+	case bytes.Equal(n.data, b.data):
+		// Any of the attempts may be the one: the lease runs from the first.
+		b.acknowledge(b.write, b.first, session, n.stat, renewAfter(b.write.ttl))
+	default:
+		b.overwritten()
+	}
+}
+
+// jitter returns d plus or minus at most by.
+func jitter(d, by time.Duration) time.Duration {
+	return d - by + rand.N(2*by+1)
+}
+
+// dueQueue is a heap of entries, the one due first on top.
+type dueQueue []*entry
+
+func (q dueQueue) Len() int           { return len(q) }
+func (q dueQueue) Less(i, j int) bool { return q[i].due < q[j].due }
+func (q dueQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+func (q *dueQueue) Push(x any) {
+	e := x.(*entry)
+	e.index = len(*q)
+	*q = append(*q, e)
+}
+func (q *dueQueue) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	(*q)[last] = nil
+	*q, e.index = (*q)[:last], -1
+	return e
+}

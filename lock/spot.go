@@ -1,0 +1,137 @@
+package lock
+
+import (
+	"context"
+	"sync"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// maxSpots is how many spots of locks that nobody waits for are remembered.
+const maxSpots = 4096
+
+// spot is what this process knows of one lock's path, shared by its contenders
+// for that lock. Nothing in it is relied on: it serves to guess well, because a
+// wrong guess is a failed transaction in ZooKeeper's log all the same.
+type spot struct {
+	users int           // requests under way; guarded by the client
+	door  chan struct{} // holds a token: who has it may join, one at a time
+
+	mu        sync.Mutex
+	sight     sight
+	waiting   int  // entries of this process that wait in the queue
+	contended bool // others were there when the last of us left
+}
+
+// sight is a lock's parent as it was last seen.
+type sight struct {
+	exists  bool
+	data    znode.Parent
+	version int32 // of the data
+	plain   bool  // the ACL does not let us write it
+	doubted bool  // somebody else was there since: look before acting on it
+}
+
+// spot returns the spot of a lock, to be given back with leaveSpot.
+func (c *Client) spot(lock string) *spot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.spots[lock]
+	if s == nil {
+		if len(c.spots) >= maxSpots {
+			c.forgetSpots()
+		}
+		s = &spot{door: make(chan struct{}, 1)}
+		s.door <- struct{}{}
+		c.spots[lock] = s
+	}
+	s.users++
+	return s
+}
+
+func (c *Client) leaveSpot(s *spot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.users--
+}
+
+// forgetSpots drops half of the spots that nobody uses; c.mu is held.
+func (c *Client) forgetSpots() {
+	drop := maxSpots / 2
+	for lock, s := range c.spots {
+		if drop == 0 {
+			return
+		}
+		if s.users == 0 {
+			delete(c.spots, lock)
+			drop--
+		}
+	}
+}
+
+// enter waits for the door.
+func (s *spot) enter(ctx context.Context) error {
+	select {
+	case <-s.door:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx)
+	}
+}
+
+func (s *spot) leave() { s.door <- struct{}{} }
+
+func (s *spot) look() sight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sight
+}
+
+// saw notes the parent as it was just seen.
+func (s *spot) saw(data znode.Parent, version int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sight = sight{exists: true, data: data, version: version, plain: s.sight.plain}
+}
+
+// missed notes that the parent was not there.
+func (s *spot) missed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sight = sight{}
+}
+
+// doubt notes that what was seen has turned out wrong.
+func (s *spot) doubt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sight.doubted = true
+}
+
+// denied notes that the parent cannot be written.
+func (s *spot) denied() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sight.plain = true
+}
+
+func (s *spot) wait(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting += n
+}
+
+// guess returns whether an entry of this process that joined alone, leaving the
+// parent's data at that version, is probably alone still; and whether another of
+// this process waits, who will see to the parent when it leaves.
+func (s *spot) guess(joinedAlone bool, version int32) (alone, followed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return joinedAlone && s.waiting == 0 && !s.contended && (!s.sight.exists || s.sight.version == version), s.waiting > 0
+}
+
+func (s *spot) setContended(contended bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.contended = contended
+}
