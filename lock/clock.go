@@ -16,17 +16,18 @@ const rateError = 2000
 // monotonic clock tells that the machine was suspended, because a suspend
 // freezes CLOCK_MONOTONIC.
 type instant struct {
-	mono time.Duration // since the process started
+	mono time.Duration // since the client was made
 	wall time.Duration // since the Unix epoch
 }
 
-// started is where the monotonic clock counts from.
-var started = time.Now()
-
-// systemClock reads the machine's clocks. Simulations put their own in its place.
-func systemClock() instant {
-	now := time.Now()
-	return instant{mono: now.Sub(started), wall: time.Duration(now.UnixNano())}
+// systemClock returns what reads the machine's clocks. Simulations put their own
+// in its place.
+func systemClock() func() instant {
+	start := time.Now()
+	return func() instant {
+		now := time.Now()
+		return instant{mono: now.Sub(start), wall: time.Duration(now.UnixNano())}
+	}
 }
 
 // ahead is by how much the wall clock ran ahead of the monotonic one from a to

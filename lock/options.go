@@ -333,7 +333,7 @@ func newConfig(opts []Option) (*config, error) {
 		owner:         filepath.Base(os.Args[0]),
 		log:           zerolog.Nop(),
 		unlockTimeout: DefaultUnlockTimeout,
-		now:           systemClock,
+		now:           systemClock(),
 	}
 	if host, err := os.Hostname(); err == nil {
 		c.host = host

@@ -1,0 +1,106 @@
+package reaper
+
+import (
+	"fmt"
+	"time"
+)
+
+// Report is what one sweep saw and did.
+type Report struct {
+	Root     string        `json:"root"`
+	Started  time.Time     `json:"started"`
+	Duration time.Duration `json:"-"`
+	Seconds  float64       `json:"seconds"`
+	DryRun   bool          `json:"dry_run,omitempty"`
+	// Complete says that all there was to see was seen and all that was to be
+	// deleted was tried. What an ACL forbids does not make a sweep incomplete.
+	Complete bool `json:"complete"`
+	// Skipped says why nothing was swept: another reaper is the active one.
+	Skipped string `json:"skipped,omitempty"`
+
+	Total    Counts             `json:"total"`
+	Policies map[string]*Counts `json:"policies"`
+	// Denied are the first of the nodes that an ACL kept from being read or
+	// deleted; Total.Denied counts them all.
+	Denied []Denial `json:"denied,omitempty"`
+	// Planned is, of a dry run, all that would have been deleted.
+	Planned []Planned `json:"planned,omitempty"`
+}
+
+// maxDenials is how many denied nodes a report names.
+const maxDenials = 100
+
+// Counts are numbers of nodes.
+type Counts struct {
+	Locks       int `json:"locks"`       // with an entry of ours, or a parent of ours
+	Live        int `json:"live"`        // entries whose lease runs
+	Expired     int `json:"expired"`     // entries past it
+	Orphans     int `json:"orphans"`     // empty parents past orphan_after
+	Ancestors   int `json:"ancestors"`   // empty ancestors past orphan_after
+	Young       int `json:"young"`       // empty parents and ancestors not past it
+	Kept        int `json:"kept"`        // empty parents that stay
+	Foreign     int `json:"foreign"`     // nodes that are not ours
+	Undecodable int `json:"undecodable"` // nodes of ours that are damaged or of a newer version
+	Denied      int `json:"denied"`      // nodes that an ACL kept from being read or deleted
+	Deleted     int `json:"deleted"`     // of expired, orphans and ancestors
+	Missed      int `json:"missed"`      // of those, changed or gone before they could be deleted
+}
+
+func (c *Counts) count(v Verdict) {
+	switch v {
+	case Live:
+		c.Live++
+	case Expired:
+		c.Expired++
+	case Orphan:
+		c.Orphans++
+	case Ancestor:
+		c.Ancestors++
+	case Young:
+		c.Young++
+	case Kept:
+		c.Kept++
+	case Foreign:
+		c.Foreign++
+	case Undecodable:
+		c.Undecodable++
+	}
+}
+
+func (c *Counts) add(d Counts) {
+	c.Locks += d.Locks
+	c.Live += d.Live
+	c.Expired += d.Expired
+	c.Orphans += d.Orphans
+	c.Ancestors += d.Ancestors
+	c.Young += d.Young
+	c.Kept += d.Kept
+	c.Foreign += d.Foreign
+	c.Undecodable += d.Undecodable
+	c.Denied += d.Denied
+	c.Deleted += d.Deleted
+	c.Missed += d.Missed
+}
+
+// Denial is a node that an ACL kept from being read or deleted.
+type Denial struct {
+	Path  string `json:"path"`
+	What  string `json:"what"` // "list", "read" or "delete"
+	Error string `json:"error"`
+}
+
+// Planned is a node that a dry run would have deleted.
+type Planned struct {
+	Path    string `json:"path"`
+	Verdict string `json:"verdict"`
+}
+
+// String is the report in one line.
+func (r *Report) String() string {
+	if r.Skipped != "" {
+		return "skipped: " + r.Skipped
+	}
+	t := r.Total
+	return fmt.Sprintf("%d locks, %d live entries, %d deleted (%d expired, %d orphans, %d ancestors found), %d foreign, %d denied in %v",
+		t.Locks, t.Live, t.Deleted, t.Expired, t.Orphans, t.Ancestors, t.Foreign, t.Denied, r.Duration.Round(time.Millisecond))
+}

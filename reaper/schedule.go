@@ -1,0 +1,248 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/robfig/cron/v3"
+	"github.com/rs/zerolog"
+)
+
+// Options set up a [Reaper]. The zero value of a field means its default.
+type Options struct {
+	// Policies say what is swept, by which times and when. Default: all locks,
+	// with every time at its default.
+	Policies *policy.Set
+	// Schedule is when policies without a schedule of their own are swept, as
+	// [policy.ParseSchedule] takes it. Default "@every 1m".
+	Schedule string
+	// Concurrency is how many requests may be in flight. Default 16.
+	Concurrency int
+	// Batch is how many nodes are deleted in one transaction. Default 100.
+	Batch int
+	// Lock is the name of the lock that makes a reaper the active one. Default
+	// "holdfast-reaper".
+	Lock string
+	// DryRun has sweeps tell what they would delete, and delete nothing. It
+	// takes no lock.
+	DryRun bool
+	// Log is where sweeps are logged that did something. Default nowhere.
+	Log *zerolog.Logger
+}
+
+// Reaper sweeps the locks of a client. All methods are safe for concurrent use.
+type Reaper struct {
+	locks   *lock.Client
+	leader  *lock.Mutex
+	options Options
+	log     zerolog.Logger
+}
+
+// New returns a reaper for the locks of a client.
+func New(locks *lock.Client, o Options) (*Reaper, error) {
+	if locks == nil {
+		return nil, errors.New("reaper: client must not be nil")
+	}
+	defaults := policy.Default()
+	if o.Policies == nil {
+		o.Policies = defaults.Policies
+	}
+	if o.Schedule == "" {
+		o.Schedule = defaults.Reaper.Schedule
+	}
+	if o.Concurrency == 0 {
+		o.Concurrency = defaults.Reaper.Concurrency
+	}
+	if o.Batch == 0 {
+		o.Batch = defaults.Reaper.Batch
+	}
+	if o.Lock == "" {
+		o.Lock = defaults.Reaper.Lock
+	}
+	r := &Reaper{locks: locks, options: o, log: zerolog.Nop()}
+	if o.Log != nil {
+		r.log = *o.Log
+	}
+	if _, err := policy.ParseSchedule(o.Schedule); err != nil {
+		return nil, fmt.Errorf("reaper: schedule %q: %w", o.Schedule, err)
+	}
+	if o.Concurrency < 0 || o.Batch < 0 || o.Batch > maxBatch || o.Concurrency > maxConcurrency {
+		return nil, fmt.Errorf("reaper: concurrency %d, batch %d: must be within 1..%d and 1..%d",
+			o.Concurrency, o.Batch, maxConcurrency, maxBatch)
+	}
+	if err := znode.CheckName(o.Lock); err != nil {
+		return nil, fmt.Errorf("reaper: lock: %w", err)
+	}
+	r.leader = locks.Mutex(o.Lock, lock.WithMetadata(map[string]string{"role": "reaper"}))
+	return r, nil
+}
+
+// Sweep makes one pass over all policies. Where another reaper is the active one
+// it does nothing and says so in the report's Skipped, with an error that is
+// [lock.ErrHeld]. When ctx ends, the batch at hand is finished. The report tells
+// what was seen and done also when the error says that the sweep is incomplete.
+func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
+	return r.sweep(ctx, r.options.Policies.All())
+}
+
+func (r *Reaper) sweep(ctx context.Context, policies []policy.Policy) (report Report, err error) {
+	defer func() { r.tell(&report, err) }()
+	if !r.options.DryRun {
+		hold, err := r.leader.TryLock(ctx) // the active one's context has the lock already
+		if err != nil {
+			report := Report{Root: r.locks.Tree().Root(), Started: time.Now().UTC()}
+			if errors.Is(err, lock.ErrHeld) {
+				report.Skipped = "another reaper is the active one: " + err.Error()
+			}
+			return report, fmt.Errorf("sweep: %w", err)
+		}
+		defer func() { err = errors.Join(err, hold.Unlock()) }()
+		held, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })()
+		ctx = held
+	}
+	s := &sweep{
+		Reaper: r, tree: r.locks.Tree(), chosen: map[string]bool{},
+		readers: make(chan struct{}, 4*r.options.Concurrency),
+		reads:   make(chan struct{}, r.options.Concurrency),
+		doomed:  make(chan []doomed, r.options.Concurrency),
+	}
+	for _, p := range policies {
+		s.chosen[p.Name] = true
+	}
+	return s.run(ctx, starts(policies))
+}
+
+// starts returns where to begin so that all that the policies can match is seen
+// once.
+func starts(policies []policy.Policy) []string {
+	var names []string
+	for _, p := range policies {
+		names = append(names, p.Match.Prefix())
+	}
+	slices.Sort(names)
+	var starts []string
+	for _, name := range names {
+		above := func(start string) bool {
+			return start == "" || start == name || strings.HasPrefix(name, start+"/")
+		}
+		if !slices.ContainsFunc(starts, above) {
+			starts = append(starts, name)
+		}
+	}
+	return starts
+}
+
+// tell logs a sweep that did something or that failed.
+func (r *Reaper) tell(report *Report, err error) {
+	t := report.Total
+	event := r.log.Debug()
+	switch {
+	case errors.Is(err, lock.ErrHeld):
+		event = r.log.Info()
+	case err != nil:
+		event = r.log.Error()
+	case t.Denied > 0:
+		event = r.log.Warn()
+	case t.Deleted > 0 || len(report.Planned) > 0:
+		event = r.log.Info()
+	}
+	event.AnErr("incomplete", err).Bool("dry_run", report.DryRun).Int("locks", t.Locks).Int("live", t.Live).
+		Int("expired", t.Expired).Int("orphans", t.Orphans).Int("ancestors", t.Ancestors).
+		Int("deleted", t.Deleted).Int("foreign", t.Foreign).Int("undecodable", t.Undecodable).Int("denied", t.Denied).
+		Dur("took", report.Duration).Msg("swept")
+}
+
+// Run sweeps by the policies' schedules, while this reaper is the active one,
+// until ctx ends. A sweep that is still going when its time comes again is not
+// started twice, and one that panics is logged and does not end the others. An
+// outage of ZooKeeper is waited out. It returns nil when ctx has ended and the
+// batch at hand is finished.
+func (r *Reaper) Run(ctx context.Context) error {
+	for {
+		hold, err := r.leader.Lock(ctx)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return nil
+		default:
+			return fmt.Errorf("become the active reaper: %w", err)
+		}
+		r.log.Info().Str("lock", hold.Name()).Stringer("token", hold.Token()).Msg("active: sweeping by schedule")
+		r.serve(ctx, hold)
+		err = hold.Unlock()
+		switch {
+		case ctx.Err() != nil && !errors.Is(err, lock.ErrLost):
+			return err
+		case ctx.Err() != nil:
+			return nil
+		}
+		r.log.Warn().Err(err).Msg("not the active reaper any more; standing by")
+	}
+}
+
+// serve runs the schedules until the hold or ctx ends, and waits for the sweeps
+// that run.
+func (r *Reaper) serve(ctx context.Context, hold *lock.Hold) {
+	active, cancel := context.WithCancelCause(hold.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	c := newCron(r.log)
+	for text, policies := range r.bySchedule() {
+		schedule, err := policy.ParseSchedule(text)
+		if err != nil {
+			panic(err) // New and policy.NewSet have parsed it
+		}
+		c.Schedule(schedule, cron.FuncJob(func() { r.sweep(active, policies) }))
+	}
+	c.Start()
+	<-active.Done()
+	<-c.Stop().Done()
+}
+
+// newCron returns a cron that skips a job which is still running, and goes on
+// after one that panics. Recover is innermost: the other way round, a panic would
+// leave the mark that the job is running.
+func newCron(log zerolog.Logger) *cron.Cron {
+	l := cronLog{log}
+	return cron.New(cron.WithLogger(l), cron.WithChain(cron.SkipIfStillRunning(l), cron.Recover(l)))
+}
+
+// bySchedule groups the policies that are swept together.
+func (r *Reaper) bySchedule() map[string][]policy.Policy {
+	groups := map[string][]policy.Policy{}
+	for _, p := range r.options.Policies.All() {
+		schedule := p.Schedule
+		if schedule == "" {
+			schedule = r.options.Schedule
+		}
+		groups[schedule] = append(groups[schedule], p)
+	}
+	return groups
+}
+
+// cronLog passes on what cron logs: panics, and sweeps skipped because the one
+// before them is still running.
+type cronLog struct{ log zerolog.Logger }
+
+func (l cronLog) Info(msg string, pairs ...any) {
+	event := l.log.Debug()
+	if msg == "skip" {
+		event, msg = l.log.Warn(), "the sweep before is still running: this one is skipped"
+	}
+	event.Fields(pairs).Msg(msg)
+}
+
+func (l cronLog) Error(err error, msg string, pairs ...any) {
+	l.log.Error().Err(err).Fields(pairs).Msg("sweep: " + msg)
+}
+
+const maxBatch, maxConcurrency = 500, 1000

@@ -1,0 +1,596 @@
+package reaper_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/holdfast-io/holdfast/reaper"
+	"github.com/rs/zerolog"
+)
+
+const (
+	ttl    = 10 * time.Second
+	grace  = time.Second
+	orphan = 30 * time.Second
+)
+
+// world is an ensemble in memory, in virtual time, and what a test has on it.
+type world struct {
+	*testing.T
+	*locktest.Ensemble
+	ctx context.Context
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+func simulate(t *testing.T, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		w := &world{T: t, Ensemble: locktest.Start(t, locktest.Options{}), ctx: ctx}
+		defer func() {
+			if t.Failed() {
+				t.Log("log:\n" + w.logged())
+			}
+		}()
+		f(w)
+	})
+}
+
+func (w *world) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.Write(p)
+}
+
+func (w *world) logged() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.String()
+}
+
+func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
+	w.Helper()
+	opts = append([]lock.Option{
+		lock.WithDialer(w.Dialer(label)), lock.WithSessionTimeout(6 * time.Second), lock.WithOwner(label),
+	}, opts...)
+	c, err := lock.Dial(w.ctx, w.Servers(), opts...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			w.Errorf("close %s: %v", label, err)
+		}
+	})
+	return c
+}
+
+// reaper returns a reaper of the policies, with a client of its own.
+func (w *world) reaper(label string, o reaper.Options) *reaper.Reaper {
+	w.Helper()
+	if o.Policies == nil {
+		o.Policies = w.policies()
+	}
+	log := zerolog.New(w).With().Str("reaper", label).Logger()
+	o.Log = &log
+	r, err := reaper.New(w.dial(label, lock.WithPolicies(o.Policies)), o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return r
+}
+
+// policies is one policy for everything, and one for what is kept.
+func (w *world) policies(more ...policy.Policy) *policy.Set {
+	w.Helper()
+	times := lock.Policy{TTL: ttl, Grace: grace}
+	keep := times
+	keep.KeepParent = true
+	set, err := policy.NewSet(append(more,
+		policy.Policy{Name: "kept", Match: w.pattern("kept/*"), Policy: keep, OrphanAfter: orphan},
+		policy.Policy{Name: "all", Match: w.pattern("**"), Policy: times, OrphanAfter: orphan},
+	)...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return set
+}
+
+func (w *world) pattern(text string) policy.Pattern {
+	w.Helper()
+	p, err := policy.ParsePattern(text)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return p
+}
+
+func (w *world) raw(label string) *zk.Conn {
+	w.Helper()
+	z, _, err := zk.Connect(w.Servers(), 6*time.Second, zk.WithDialer(w.Dialer(label)), zk.WithLogInfo(false), zk.WithLogger(silent{}))
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		z.Close()
+		synctest.Wait()
+	})
+	return z
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+func (w *world) create(z *zk.Conn, path, data string, flags int32, acl ...zk.ACL) string {
+	w.Helper()
+	if acl == nil {
+		acl = zk.WorldACL(zk.PermAll)
+	}
+	got, err := z.Create(path, []byte(data), flags, acl)
+	if err != nil {
+		w.Fatalf("create %s: %v", path, err)
+	}
+	return got
+}
+
+// dead leaves a lock behind whose holder died just now.
+func (w *world) dead(z *zk.Conn, name string) string {
+	w.Helper()
+	for i := range name {
+		if name[i] == '/' {
+			if _, err := z.Create("/locks/"+name[:i], znode.Parent{Kind: znode.Dir}.Encode(), 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
+				w.Fatal(err)
+			}
+		}
+	}
+	prefix := znode.Prefix(znode.NewID(), znode.Exclusive)
+	if _, err := z.Create("/locks/"+name, znode.Parent{Kind: znode.Mutex, Tail: prefix}.Encode(), 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
+		w.Fatal(err)
+	}
+	r := znode.Record{Owner: "dead", TTL: ttl.Milliseconds(), ExpiresAt: time.Now().Add(ttl).UnixMilli(), AcquiredAt: 1}
+	return w.create(z, "/locks/"+name+"/"+prefix, string(r.Encode()), zk.FlagSequence)
+}
+
+func (w *world) paths() []string {
+	var paths []string
+	for _, n := range w.Dump("/locks") {
+		paths = append(paths, strings.TrimPrefix(n.Path, "/locks"))
+	}
+	return paths
+}
+
+func (w *world) mustSweep(r *reaper.Reaper) reaper.Report {
+	w.Helper()
+	report, err := r.Sweep(w.ctx)
+	if err != nil || !report.Complete || report.Skipped != "" {
+		w.Fatalf("Sweep = %+v, %v", report, err)
+	}
+	return report
+}
+
+func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{})
+		c := w.dial("service", lock.WithPolicies(w.policies()))
+		held, err := c.Mutex("live/1").Lock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		w.dead(z, "flat")
+		w.dead(z, "deep/er/still")
+		w.dead(z, "two")
+		w.dead(z, "two")
+		w.dead(z, "kept/1")
+		w.create(z, "/locks/orphan", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+		w.create(z, "/locks/orphan-dir", string(znode.Parent{Kind: znode.Dir}.Encode()), 0)
+		adopted := "/locks/adopted"
+		w.create(z, adopted, string(znode.Parent{Kind: znode.Mutex, Adopted: true}.Encode()), 0)
+
+		// What is not ours, and must be there unchanged after.
+		w.create(z, "/locks/plain", "", 0)
+		w.create(z, "/locks/data", "10.0.0.1", 0)
+		w.create(z, "/locks/data/below", "x", 0)
+		w.create(z, "/locks/newer", `{"holdfast":2,"kind":"mutex"}`, 0)
+		w.create(z, "/locks/ephemeral", string(znode.Parent{Kind: znode.Mutex}.Encode()), zk.FlagEphemeral)
+		w.create(z, "/locks/mixed", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+		w.create(z, "/locks/mixed/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
+		w.create(z, "/locks/mixed/"+znode.Prefix(znode.NewID(), znode.Exclusive), "garbage", zk.FlagSequence)
+		w.create(z, "/locks/mixed/"+znode.Prefix(znode.NewID(), znode.Exclusive), `{"holdfast":2}`, zk.FlagSequence)
+		w.dead(z, "data/lock-below-foreign")
+
+		time.Sleep(ttl + grace - time.Millisecond)
+		before := w.paths()
+		report := w.mustSweep(r)
+		if got := w.paths(); !slices.Equal(got, before) {
+			t.Fatalf("swept too early: %+v\nbefore %q\nafter  %q", report.Total, before, got)
+		}
+
+		time.Sleep(orphan)
+		w.create(z, "/locks/young", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+		report = w.mustSweep(r)
+		t.Log(report.String())
+		want := []string{"", "/adopted", "/data", "/data/below", "/ephemeral", "/kept", "/kept/1",
+			"/live", "/live/1", strings.TrimPrefix(held.Entry(), "/locks"), "/mixed", "/newer", "/plain", "/young"}
+		got := slices.DeleteFunc(w.paths(), func(p string) bool { return strings.HasPrefix(p, "/mixed/") })
+		if !slices.Equal(got, want) {
+			t.Errorf("left:\ngot  %q\nwant %q", got, want)
+		}
+		if n := len(w.Dump("/locks/mixed")); n != 4 {
+			t.Errorf("%d nodes of the mixed lock are left, want 4", n)
+		}
+		total := report.Total
+		total.Locks, total.Live = 0, 0
+		if want := (reaper.Counts{
+			Expired: 6, Orphans: 5, Ancestors: 3, Young: 1, Kept: 2, Deleted: 14,
+			Foreign: 5, Undecodable: 3, // plain, data, below, ephemeral, zk.Lock's; newer parent, garbage, newer entry
+		}); total != want {
+			t.Errorf("counted\n%+v, want\n%+v", total, want)
+		}
+		if kept := report.Policies["kept"]; kept.Kept != 1 || kept.Expired != 1 || kept.Deleted != 1 {
+			t.Errorf("of the policy kept: %+v", kept)
+		}
+		if again := w.mustSweep(r); again.Total.Deleted != 0 {
+			t.Errorf("a second sweep deletes %d more", again.Total.Deleted)
+		}
+		if err := held.Unlock(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDryRunTellsAndDeletesNothing(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		dry := w.reaper("dry", reaper.Options{DryRun: true})
+		if report := w.mustSweep(dry); len(report.Planned) > 0 || len(w.Dump("/locks")) > 0 {
+			t.Fatalf("without a root: %+v, and nodes %q", report, w.paths())
+		}
+		w.create(z, "/locks", "", 0)
+		entry := w.dead(z, "a/b")
+		time.Sleep(ttl + grace + orphan)
+		before := w.paths()
+		var planned []string
+		for _, p := range w.mustSweep(dry).Planned {
+			planned = append(planned, p.Verdict+" "+p.Path)
+		}
+		if want := []string{"expired " + entry, "orphan /locks/a/b", "ancestor /locks/a"}; !slices.Equal(planned, want) {
+			t.Errorf("planned %q, want %q", planned, want)
+		}
+		if after := w.paths(); !slices.Equal(after, before) {
+			t.Errorf("a dry run changed %q to %q", before, after)
+		}
+		if report := w.mustSweep(w.reaper("wet", reaper.Options{})); report.Total.Deleted != len(planned) {
+			t.Errorf("deleted %d, planned %d", report.Total.Deleted, len(planned))
+		}
+	})
+}
+
+// TestManyTreesInFewTransactions sweeps flat and nested trees with more locks than
+// walkers, and more entries in one lock than in one batch.
+func TestManyTreesInFewTransactions(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{Concurrency: 4, Batch: 50})
+		if report := w.mustSweep(r); report.Total.Deleted != 0 {
+			t.Fatalf("%+v", report)
+		}
+		const flat, nested, queued = 300, 20, 120
+		for i := range flat {
+			w.dead(z, fmt.Sprintf("flat-%d", i))
+		}
+		for i := range nested {
+			w.dead(z, fmt.Sprintf("a/%d/c/%d", i%3, i))
+		}
+		for range queued {
+			w.dead(z, "queue")
+		}
+		time.Sleep(ttl + grace + orphan)
+		nodes := len(w.paths()) - 1
+		txns := w.Transactions()
+		report := w.mustSweep(r)
+		if got := w.paths(); len(got) != 1 {
+			t.Errorf("left: %q", got)
+		}
+		if report.Total.Deleted != nodes || report.Total.Missed != 0 {
+			t.Errorf("deleted %d of %d, missed %d", report.Total.Deleted, nodes, report.Total.Missed)
+		}
+		// The reaper's own lock and the samples of the time come on top.
+		if n, most := int(w.Transactions()-txns), nodes/50+8; n > most {
+			t.Errorf("%d transactions for %d nodes, want at most %d", n, nodes, most)
+		}
+	})
+}
+
+// TestRenewedSinceItWasRead has the entry that was judged written again before
+// the delete comes: it stays, and the rest of the batch goes.
+func TestRenewedSinceItWasRead(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{})
+		w.mustSweep(r)
+		w.dead(z, "a")
+		spared := w.dead(z, "b")
+		w.dead(z, "c")
+		time.Sleep(ttl + grace + orphan)
+		var once sync.Once
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			if q.Label == "reaper" && slices.Contains(q.Paths, spared) && q.Op == "multi" {
+				once.Do(func() {
+					go func() {
+						record := znode.Record{Owner: "back", TTL: ttl.Milliseconds()}
+						if _, err := z.Set(spared, record.Encode(), 0); err != nil {
+							t.Error(err)
+						}
+					}()
+				})
+				return locktest.Fault{Delay: time.Second}
+			}
+			return locktest.Fault{}
+		})
+		report := w.mustSweep(r)
+		if got, want := w.paths(), []string{"", "/b", strings.TrimPrefix(spared, "/locks")}; !slices.Equal(got, want) {
+			t.Errorf("left: %q, want %q", got, want)
+		}
+		if report.Total.Missed != 2 || report.Total.Deleted != 4 {
+			t.Errorf("missed %d, deleted %d; want 2 and 4", report.Total.Missed, report.Total.Deleted)
+		}
+	})
+}
+
+func TestDeniedNodesStopNothingElse(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		if err := z.AddAuth("digest", []byte("u:p")); err != nil {
+			t.Fatal(err)
+		}
+		r := w.reaper("reaper", reaper.Options{})
+		w.mustSweep(r)
+		mine := func(perms int32) zk.ACL { return zk.DigestACL(perms, "u", "p")[0] }
+		all := zk.WorldACL(zk.PermAll)[0]
+		w.create(z, "/locks/unlisted", "", 0, mine(zk.PermAll))
+		w.create(z, "/locks/undeletable", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0,
+			mine(zk.PermAll), zk.WorldACL(zk.PermRead)[0])
+		record := znode.Record{Owner: "dead", TTL: 1}
+		prefix := znode.Prefix(znode.NewID(), znode.Exclusive)
+		stuck := w.create(z, "/locks/undeletable/"+prefix, string(record.Encode()), zk.FlagSequence, all)
+		w.create(z, "/locks/unread", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0, all)
+		unread := w.create(z, "/locks/unread/"+prefix, string(record.Encode()), zk.FlagSequence, mine(zk.PermAll))
+		w.dead(z, "a")
+		w.dead(z, "z")
+		time.Sleep(ttl + grace + orphan)
+		report := w.mustSweep(r)
+		var denied []string
+		for _, d := range report.Denied {
+			denied = append(denied, d.What+" "+d.Path)
+		}
+		slices.Sort(denied)
+		if want := []string{"delete " + stuck, "list /locks/unlisted", "read " + unread}; !slices.Equal(denied, want) || report.Total.Denied != 3 {
+			t.Errorf("denied %q, want %q", denied, want)
+		}
+		if report.Total.Deleted != 4 {
+			t.Errorf("deleted %d nodes of the other locks, want 4; left %q", report.Total.Deleted, w.paths())
+		}
+	})
+}
+
+func TestOneActiveReaper(t *testing.T) {
+	simulate(t, func(w *world) {
+		first, second := w.reaper("first", reaper.Options{Schedule: "@every 1m"}), w.reaper("second", reaper.Options{Schedule: "@every 1m"})
+		ctx, stop := context.WithCancel(w.ctx)
+		ended := make(chan error, 2)
+		go func() { ended <- first.Run(ctx) }()
+		time.Sleep(time.Second)
+		go func() { ended <- second.Run(w.ctx) }()
+		time.Sleep(time.Second)
+
+		report, err := second.Sweep(w.ctx)
+		if !errors.Is(err, lock.ErrHeld) || report.Complete || !strings.Contains(report.Skipped, "first") {
+			t.Errorf("Sweep beside an active reaper = %+v, %v", report, err)
+		}
+		z := w.raw("others")
+		w.dead(z, "a")
+		time.Sleep(3 * time.Minute)
+		if got := w.paths(); slices.Contains(got, "/a") {
+			t.Errorf("the active reaper left %q", got)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Run after its context ended: %v", err)
+		}
+		w.dead(z, "b")
+		time.Sleep(3 * time.Minute)
+		if got := w.paths(); slices.Contains(got, "/b") {
+			t.Errorf("the one that stood by left %q", got)
+		}
+	})
+}
+
+func TestRunOutlivesAnOutage(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{Schedule: "@every 5s"})
+		ctx, stop := context.WithCancel(w.ctx)
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		time.Sleep(time.Second)
+		server := w.Servers()[0]
+		if err := w.Stop(server); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		if err := w.Start(server); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w.dead(z, "a")
+		time.Sleep(2 * time.Minute)
+		if got := w.paths(); slices.Contains(got, "/a") {
+			t.Errorf("left after the outage: %q", got)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if got := w.paths(); len(got) != 1 {
+			t.Errorf("left by the reaper: %q", got)
+		}
+	})
+}
+
+// TestPoliciesHaveTheirSchedules has one policy swept often and another seldom.
+func TestPoliciesHaveTheirSchedules(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		times := lock.Policy{TTL: ttl, Grace: grace}
+		set := w.policies(
+			policy.Policy{Name: "often", Match: w.pattern("often/*"), Policy: times, OrphanAfter: orphan, Schedule: "@every 10s"},
+			policy.Policy{Name: "seldom", Match: w.pattern("seldom/*"), Policy: times, OrphanAfter: orphan, Schedule: "@every 1h"})
+		r := w.reaper("reaper", reaper.Options{Policies: set, Schedule: "@every 10m"})
+		ctx, stop := context.WithCancel(w.ctx)
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		time.Sleep(time.Second)
+		for _, name := range []string{"often/1", "seldom/1", "other"} {
+			w.dead(z, name)
+		}
+		there := func() (names []string) {
+			for _, p := range w.paths() {
+				if p == "/often/1" || p == "/seldom/1" || p == "/other" {
+					names = append(names, p)
+				}
+			}
+			return names
+		}
+		time.Sleep(ttl + grace + orphan + 11*time.Second)
+		if got, want := there(), []string{"/other", "/seldom/1"}; !slices.Equal(got, want) {
+			t.Errorf("after the first minute: %q, want %q", got, want)
+		}
+		time.Sleep(10 * time.Minute)
+		if got, want := there(), []string{"/seldom/1"}; !slices.Equal(got, want) {
+			t.Errorf("after ten minutes: %q, want %q", got, want)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSweepsDoNotOverlap makes a sweep longer than its schedule.
+func TestSweepsDoNotOverlap(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1s", Concurrency: 1})
+		var listing, most atomic.Int32
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			if q.Label == "reaper" && q.Op == "getChildren2" && slices.Equal(q.Paths, []string{"/locks"}) {
+				most.Store(max(most.Load(), listing.Add(1)))
+				time.AfterFunc(5*time.Second, func() { listing.Add(-1) })
+				return locktest.Fault{Delay: 5 * time.Second}
+			}
+			return locktest.Fault{}
+		})
+		ctx, stop := context.WithCancel(w.ctx)
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		time.Sleep(time.Minute)
+		if most.Load() != 1 {
+			t.Errorf("%d sweeps at once, want one", most.Load())
+		}
+		if !strings.Contains(w.logged(), "this one is skipped") {
+			t.Error("a skipped sweep is not logged")
+		}
+		w.Intercept(nil)
+		w.dead(z, "a")
+		time.Sleep(time.Minute)
+		if got := w.paths(); slices.Contains(got, "/a") {
+			t.Errorf("not swept after the slow ones: %q", got)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestStopFinishesTheBatchAtHand ends a sweep while its first transaction is on
+// its way.
+func TestStopFinishesTheBatchAtHand(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{Batch: 10})
+		w.mustSweep(r)
+		for i := range 50 {
+			w.dead(z, fmt.Sprint(i))
+		}
+		time.Sleep(ttl + grace + orphan)
+		ctx, stop := context.WithCancelCause(w.ctx)
+		why := errors.New("told to stop")
+		var once sync.Once
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			if q.Label == "reaper" && q.Op == "multi" && len(q.Paths) == 10 {
+				once.Do(func() { time.AfterFunc(time.Second, func() { stop(why) }) })
+				return locktest.Fault{Delay: 3 * time.Second}
+			}
+			return locktest.Fault{}
+		})
+		report, err := r.Sweep(ctx)
+		if !errors.Is(err, why) || report.Complete {
+			t.Errorf("Sweep = %v, %v", report.Complete, err)
+		}
+		if report.Total.Deleted != 10 {
+			t.Errorf("reported %d deletes, want the batch of 10", report.Total.Deleted)
+		}
+		w.Intercept(nil)
+		if left := len(w.paths()) - 1; left != 90 {
+			t.Errorf("%d nodes are left, want 90", left)
+		}
+		if w.mustSweep(r); len(w.paths()) != 1 {
+			t.Errorf("the next sweep left %q", w.paths())
+		}
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	simulate(t, func(w *world) {
+		c := w.dial("a")
+		for _, tt := range []struct {
+			o    reaper.Options
+			says string
+		}{
+			{reaper.Options{Schedule: "@every 1500ms"}, "schedule"},
+			{reaper.Options{Schedule: "61 * * * *"}, "schedule"},
+			{reaper.Options{Concurrency: -1}, "concurrency"},
+			{reaper.Options{Concurrency: 1001}, "concurrency"},
+			{reaper.Options{Batch: 501}, "batch"},
+			{reaper.Options{Batch: -1}, "batch"},
+			{reaper.Options{Lock: "/x"}, "lock"},
+		} {
+			if _, err := reaper.New(c, tt.o); err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("New(%+v) = %v, want an error about %s", tt.o, err, tt.says)
+			}
+		}
+		if _, err := reaper.New(nil, reaper.Options{}); err == nil {
+			t.Error("New without a client succeeds")
+		}
+	})
+}
