@@ -1,0 +1,67 @@
+# `make` lists the targets. Those that need a ZooKeeper find, install or start one
+# themselves, or use the servers that HOLDFAST_ZOOKEEPER=host:port,... names.
+
+STATICCHECK_VERSION := v0.7.0
+GOVULNCHECK_VERSION := v1.7.0
+
+# The tools' file names carry their version and Go's, so a change of either builds
+# them again.
+GOVERSION   := $(shell go env GOVERSION)
+STATICCHECK := bin/staticcheck-$(STATICCHECK_VERSION)-$(GOVERSION)
+GOVULNCHECK := bin/govulncheck-$(GOVULNCHECK_VERSION)-$(GOVERSION)
+
+# The packages whose tests need no server.
+UNIT = $(shell go list ./... | grep -v /integration)
+
+BUILD := go build -buildvcs=false -o bin/
+TEST  := go test -race -timeout 10m
+
+.PHONY: help demo test unit integration cover race10 lint fmt bin/withzk
+
+help: ## list the targets
+	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: bin/withzk ## see the promises kept on a real ZooKeeper
+	$(BUILD) ./cmd/holdfast
+	bin/withzk bin/holdfast demo
+
+test: bin/withzk ## all tests, on a real ZooKeeper
+	bin/withzk $(TEST) ./...
+
+unit: ## the tests that need no server
+	env -u HOLDFAST_ZOOKEEPER $(TEST) $(UNIT)
+
+integration: bin/withzk ## the tests on a real ZooKeeper
+	bin/withzk $(TEST) ./integration/...
+
+cover: ## coverage of the library and the reaper by the unit tests
+	@mkdir -p bin
+	env -u HOLDFAST_ZOOKEEPER go test -coverprofile bin/cover.out -coverpkg ./lock/...,./reaper/... $(UNIT)
+	go tool cover -func bin/cover.out | tail -1
+
+race10: bin/withzk ## all tests ten times in a row
+	bin/withzk go test -race -count 10 -timeout 100m ./...
+
+lint: $(STATICCHECK) $(GOVULNCHECK) ## formatting, vet, staticcheck, go.mod, known vulnerabilities
+	@files=$$(gofmt -l .); test -z "$$files" || { echo "not gofmt'ed (make fmt does it):" $$files; exit 1; }
+	go vet ./...
+	$(STATICCHECK) ./...
+	go mod tidy -diff
+	@echo $(GOVULNCHECK) ./...; $(GOVULNCHECK) ./... >bin/govulncheck.out 2>&1 || \
+		if grep -q '^govulncheck: fetching vulnerabilities' bin/govulncheck.out; \
+		then echo 'govulncheck: nothing checked: its database cannot be reached'; \
+		else cat bin/govulncheck.out; exit 1; fi
+
+fmt: ## format the code
+	gofmt -w .
+
+bin/withzk:
+	$(BUILD) ./integration/withzk
+
+$(STATICCHECK):
+	GOBIN=$(CURDIR)/bin go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+	mv bin/staticcheck $@
+
+$(GOVULNCHECK):
+	GOBIN=$(CURDIR)/bin go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+	mv bin/govulncheck $@

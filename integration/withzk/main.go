@@ -1,0 +1,160 @@
+// Withzk runs a command with a ZooKeeper server:
+//
+//	withzk [--] CMD ARGS...
+//
+// If the environment variable HOLDFAST_ZOOKEEPER names servers, it just runs the
+// command. Otherwise it starts a server on 127.0.0.1, on a free port and with its
+// data in a temporary folder, names it to the command in HOLDFAST_ZOOKEEPER, and
+// stops it when the command has ended. ZooKeeper is installed if need be and
+// allowed; see package zkserver.
+//
+// SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the command, unless typed at
+// the terminal, which sends them to the command itself. The exit status is the
+// command's: 128 plus the signal's number if a signal ended it, 126 if it could not
+// be run, 127 if it was not found, and 125 if withzk itself failed.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+)
+
+// Exit statuses as of env(1).
+const (
+	exitFailed    = 125
+	exitCannotRun = 126
+	exitNotFound  = 127
+	exitSignalled = 128 // plus the signal's number
+)
+
+func main() {
+	args := os.Args[1:]
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		fmt.Fprintln(os.Stderr, "usage: withzk [--] CMD ARGS...")
+		os.Exit(exitFailed)
+	}
+	os.Exit(run(args))
+}
+
+func run(args []string) (code int) {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return failed(err)
+	}
+	if zkserver.External() != nil {
+		return failed(syscall.Exec(path, args, os.Environ()))
+	}
+
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	server, interrupt, err := start(signals)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "withzk:", err)
+	}
+	if interrupt != nil {
+		return signalled(interrupt)
+	}
+	if err != nil {
+		return exitFailed
+	}
+	defer func() {
+		if err := server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "withzk:", err)
+			if code == 0 {
+				code = exitFailed
+			}
+		}
+	}()
+
+	cmd := exec.Command(path, args[1:]...)
+	cmd.Args[0] = args[0]
+	cmd.Env = append(os.Environ(), zkserver.EnvServers+"="+server.Addr())
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return failed(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			if !fromTerminal(s) {
+				_ = cmd.Process.Signal(s) // fails only if it has ended
+			}
+		case err := <-ended:
+			return status(cmd, err)
+		}
+	}
+}
+
+// start starts a server, or says which signal came before it ran.
+func start(signals <-chan os.Signal) (server *zkserver.Server, interrupt os.Signal, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	started := make(chan struct{})
+	go func() {
+		server, err = zkserver.Start(ctx, zkserver.Options{})
+		close(started)
+	}()
+	select {
+	case <-started:
+		return server, nil, err
+	case interrupt = <-signals:
+		cancel()
+		<-started
+		if err != nil {
+			return nil, interrupt, nil // that it was interrupted
+		}
+		return nil, interrupt, server.Stop()
+	}
+}
+
+// fromTerminal reports whether a signal was typed: then the terminal has sent it
+// to the command, too, which must not get it twice.
+func fromTerminal(s os.Signal) bool {
+	if s != syscall.SIGINT && s != syscall.SIGQUIT {
+		return false
+	}
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && foreground == unix.Getpgrp()
+}
+
+// status returns the exit status for a command that ended.
+func status(cmd *exec.Cmd, err error) int {
+	if cmd.ProcessState == nil {
+		return failed(err)
+	}
+	ended := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if ended.Signaled() {
+		return signalled(ended.Signal())
+	}
+	return ended.ExitStatus()
+}
+
+func signalled(s os.Signal) int { return exitSignalled + int(s.(syscall.Signal)) }
+
+// failed reports a command that could not be run, and returns the exit status.
+func failed(err error) int {
+	fmt.Fprintln(os.Stderr, "withzk:", err)
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		return exitNotFound
+	}
+	return exitCannotRun
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+)
+
+// envMain makes the test binary be withzk.
+const envMain = "WITHZK_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(envMain) != "" {
+		os.Unsetenv(envMain)
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// withzk returns withzk with its arguments, and the folder for its server.
+func withzk(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer, tmp string) {
+	t.Helper()
+	tmp = t.TempDir()
+	cmd = exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), envMain+"=1", "TMPDIR="+tmp, zkserver.EnvServers+"=")
+	stderr = new(bytes.Buffer)
+	cmd.Stderr = stderr
+	t.Cleanup(func() {
+		if cmd.Process != nil {
+			cmd.Process.Kill() // after a failure
+			cmd.Wait()
+		}
+	})
+	return cmd, stderr, tmp
+}
+
+// checkGone checks that a server is, and its folder.
+func checkGone(t *testing.T, addr, tmp string) {
+	t.Helper()
+	if conn, err := net.Dial("tcp", addr); err == nil {
+		conn.Close()
+		t.Errorf("the server at %s still runs", addr)
+	} else if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Error(err)
+	}
+	left, err := filepath.Glob(filepath.Join(tmp, "*"))
+	if err != nil || left != nil {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestExitStatus(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		args   []string
+		code   int
+		stderr string
+	}{
+		{"success", []string{"sh", "-c", "echo $HOLDFAST_ZOOKEEPER"}, 0, ""},
+		{"failure", []string{"--", "sh", "-c", "echo $HOLDFAST_ZOOKEEPER; exit 7"}, 7, ""},
+		{"signal", []string{"sh", "-c", "echo $HOLDFAST_ZOOKEEPER; kill -KILL $$"}, 128 + 9, ""},
+		{"not found", []string{"no-such-command"}, exitNotFound, `withzk: exec: "no-such-command": executable file not found in $PATH`},
+		{"cannot run", []string{"/"}, exitCannotRun, `withzk: exec: "/":`},
+		{"no command", []string{"--"}, exitFailed, "usage: withzk [--] CMD ARGS..."},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cmd, stderr, tmp := withzk(t, test.args...)
+			stdout, err := cmd.Output()
+			if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+				t.Fatal(err)
+			}
+			if code := cmd.ProcessState.ExitCode(); code != test.code {
+				t.Errorf("exit status %d: want %d", code, test.code)
+			}
+			if got := stderr.String(); !strings.HasPrefix(got, test.stderr) || test.stderr == "" && got != "" {
+				t.Errorf("stderr %q: want %q", got, test.stderr)
+			}
+			if addr := strings.TrimSpace(string(stdout)); test.stderr == "" {
+				checkGone(t, addr, tmp)
+			} else if addr != "" {
+				t.Errorf("stdout %q", addr)
+			}
+		})
+	}
+}
+
+func TestServerRunsMeanwhile(t *testing.T) {
+	cmd, stderr, tmp := withzk(t, "sh", "-c", "echo $HOLDFAST_ZOOKEEPER; cat")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var addr string
+	if _, err := fmt.Fscanln(stdout, &addr); err != nil {
+		t.Fatal(err, stderr)
+	}
+	if answer := ask(t, addr); !strings.Contains(answer, "Mode: standalone") {
+		t.Errorf("srvr: %q", answer)
+	}
+	if _, err := io.WriteString(stdin, "passed on"); err != nil {
+		t.Fatal(err)
+	}
+	stdin.Close()
+	if rest, err := io.ReadAll(stdout); err != nil || string(rest) != "passed on" {
+		t.Errorf("stdin came out as %q, %v", rest, err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	checkGone(t, addr, tmp)
+}
+
+func ask(t *testing.T, addr string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "srvr"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
+}
+
+func TestSignals(t *testing.T) {
+	for _, test := range []struct {
+		name, script string
+		signal       syscall.Signal
+		code         int
+	}{
+		{"SIGTERM ends the command", "echo $HOLDFAST_ZOOKEEPER; exec sleep 60", syscall.SIGTERM, 128 + 15},
+		{"SIGINT ends the command", "echo $HOLDFAST_ZOOKEEPER; exec sleep 60", syscall.SIGINT, 128 + 2},
+		{"the command has its own way", "trap 'kill $!; exit 3' HUP; sleep 60 & echo $HOLDFAST_ZOOKEEPER; wait", syscall.SIGHUP, 3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cmd, stderr, tmp := withzk(t, "sh", "-c", test.script)
+			// Without a terminal nobody but withzk passes the signal on.
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			stdout, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var addr string
+			if _, err := fmt.Fscanln(stdout, &addr); err != nil {
+				t.Fatal(err, stderr)
+			}
+			if err := cmd.Process.Signal(test.signal); err != nil {
+				t.Fatal(err)
+			}
+			cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); code != test.code {
+				t.Errorf("exit status %d: want %d", code, test.code)
+			}
+			if got := stderr.String(); got != "" {
+				t.Errorf("stderr %q", got)
+			}
+			checkGone(t, addr, tmp)
+		})
+	}
+}
+
+func TestSignalWhileTheServerStarts(t *testing.T) {
+	bin := t.TempDir()
+	// A java that says that it was started, and then does nothing.
+	started := filepath.Join(bin, "started")
+	if err := syscall.Mkfifo(started, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	java := "#!/bin/sh\necho $$ >" + started + "\nexec sleep 60\n"
+	if err := os.WriteFile(filepath.Join(bin, "java"), []byte(java), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd, stderr, tmp := withzk(t, "echo", "must not run")
+	stdout := new(bytes.Buffer)
+	cmd.Stdout = stdout
+	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "JAVA_HOME=")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(text), &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	// Well before it would give such a server up by itself.
+	defer time.AfterFunc(15*time.Second, func() { cmd.Process.Kill() }).Stop()
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 128+15 {
+		t.Errorf("exit status %d, stderr %s", code, stderr)
+	}
+	if stdout.Len() != 0 || stderr.Len() != 0 {
+		t.Errorf("stdout %q, stderr %q", stdout, stderr)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the server's process %d: %v", pid, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(tmp, "*")); err != nil || left != nil {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestNamedServersAreUsed(t *testing.T) {
+	cmd, stderr, tmp := withzk(t, "sh", "-c", "echo $HOLDFAST_ZOOKEEPER $PPID $$; exit 5")
+	cmd.Env = append(cmd.Env, zkserver.EnvServers+"=example.org:2181")
+	stdout, err := cmd.Output()
+	if cmd.ProcessState.ExitCode() != 5 {
+		t.Errorf("%v, stderr %s", err, stderr)
+	}
+	// It became the command.
+	want := fmt.Sprintf("example.org:2181 %d %d\n", os.Getpid(), cmd.ProcessState.Pid())
+	if string(stdout) != want {
+		t.Errorf("stdout %q: want %q", stdout, want)
+	}
+	if left, err := filepath.Glob(filepath.Join(tmp, "*")); err != nil || left != nil {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestFailsWithoutZooKeeper(t *testing.T) {
+	cmd, stderr, _ := withzk(t, "/bin/echo", "must not run")
+	cmd.Env = append(cmd.Env, "ZOOKEEPER_HOME="+t.TempDir())
+	stdout, err := cmd.Output()
+	if code := cmd.ProcessState.ExitCode(); code != exitFailed || len(stdout) != 0 {
+		t.Errorf("exit status %d, %v, stdout %q", code, err, stdout)
+	}
+	if got := stderr.String(); !strings.HasPrefix(got, "withzk: zkserver: ZOOKEEPER_HOME=") {
+		t.Errorf("stderr %q", got)
+	}
+}

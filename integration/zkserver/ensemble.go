@@ -1,0 +1,157 @@
+package zkserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// modeTimeout bounds the question what a member is, which a paused one does not
+// answer.
+const modeTimeout = time.Second
+
+// Ensemble is a set of servers that replicate each other.
+type Ensemble struct {
+	servers []*Server
+}
+
+// StartEnsemble starts n servers, 3 or more, and waits until each of them
+// serves. The context bounds the start only; Stop ends the servers.
+func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) {
+	if n < 3 {
+		return nil, fmt.Errorf("zkserver: an ensemble of %d servers: must be 3 or more", n)
+	}
+	installation, opts, err := prepare(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return retryPorts(func() (*Ensemble, error) {
+		e, err := newEnsemble(n, installation, opts)
+		if err == nil {
+			err = e.start(ctx)
+		}
+		if err != nil {
+			return nil, errors.Join(err, e.Stop())
+		}
+		return e, nil
+	})
+}
+
+// newEnsemble makes the folders of n servers. It returns those that it made
+// with an error, too.
+func newEnsemble(n int, installation Installation, opts Options) (*Ensemble, error) {
+	e := new(Ensemble)
+	ports, err := freePorts(3 * n)
+	if err != nil {
+		return e, err
+	}
+	members := []string{"initLimit=20", "syncLimit=10"} // in ticks
+	for i := range n {
+		members = append(members, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, ports[n+i], ports[2*n+i]))
+	}
+	for i := range n {
+		s, err := newServer(installation, opts, ports[i], members...)
+		if err != nil {
+			return e, err
+		}
+		e.servers = append(e.servers, s)
+		data := filepath.Join(s.dir, "data")
+		if err := os.Mkdir(data, 0o700); err != nil {
+			return e, err
+		}
+		if err := os.WriteFile(filepath.Join(data, "myid"), []byte(strconv.Itoa(i+1)), 0o600); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// start starts all servers at once: none of them serves without a quorum.
+func (e *Ensemble) start(ctx context.Context) error {
+	return e.each(func(s *Server) error { return s.Restart(ctx) })
+}
+
+// each calls f for all servers at once and joins the errors.
+func (e *Ensemble) each(f func(*Server) error) error {
+	errs := make([]error, len(e.servers))
+	var wg sync.WaitGroup
+	for i, s := range e.servers {
+		wg.Go(func() { errs[i] = f(s) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Servers returns the members. Each may be killed, paused and restarted.
+func (e *Ensemble) Servers() []*Server { return e.servers }
+
+// Addrs returns the members' addresses for clients.
+func (e *Ensemble) Addrs() []string {
+	addrs := make([]string, len(e.servers))
+	for i, s := range e.servers {
+		addrs[i] = s.Addr()
+	}
+	return addrs
+}
+
+// Leader returns the member that leads. It waits for an election to end.
+func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {
+	leaders, err := e.await(ctx, "leader")
+	if err != nil {
+		return nil, err
+	}
+	return leaders[0], nil
+}
+
+// Followers returns the members that follow the leader and answer. It waits
+// until there is one.
+func (e *Ensemble) Followers(ctx context.Context) ([]*Server, error) {
+	return e.await(ctx, "follower")
+}
+
+// await waits until at least one member is in a mode, and returns those that are.
+func (e *Ensemble) await(ctx context.Context, mode string) ([]*Server, error) {
+	for {
+		modes := make([]string, len(e.servers))
+		var wg sync.WaitGroup
+		for i, s := range e.servers {
+			wg.Go(func() { modes[i] = s.mode(ctx) })
+		}
+		wg.Wait()
+		var found []*Server
+		for i, s := range e.servers {
+			if modes[i] == mode {
+				found = append(found, s)
+			}
+		}
+		if len(found) > 0 {
+			return found, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("zkserver: no %s among %v, they are %q: %w", mode, e.Addrs(), modes, context.Cause(ctx))
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// mode returns what a member is, leader or follower, or why it does not tell.
+func (s *Server) mode(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, modeTimeout)
+	defer cancel()
+	stats, err := s.query(ctx, "srvr", ": ")
+	if err != nil {
+		return err.Error()
+	}
+	return stats["Mode"]
+}
+
+// Stop stops all servers, as [Server.Stop] does.
+func (e *Ensemble) Stop() error {
+	return e.each((*Server).Stop)
+}

@@ -1,0 +1,85 @@
+package zkserver
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestEnsemble(t *testing.T) {
+	e, err := StartEnsemble(t.Context(), 3, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, e)
+	if n := len(e.Servers()); n != 3 {
+		t.Fatalf("%d servers", n)
+	}
+	leader, err := e.Leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	followers, err := e.Followers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(followers) != 2 || slices.Contains(followers, leader) {
+		t.Fatalf("leader %s, followers %v", leader.Addr(), followers)
+	}
+	conn := connect(t, 10*time.Second, new(Tap), e.Addrs()...)
+	create(t, conn, "/kept", "data", 0)
+	epoch := func(s *Server) int64 {
+		t.Helper()
+		zxid, err := s.Zxid(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return zxid >> 32
+	}
+	before := epoch(leader)
+
+	leader.Kill()
+	next, err := e.Leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next == leader {
+		t.Errorf("%s leads, and is dead", next.Addr())
+	}
+	if after := epoch(next); after <= before {
+		t.Errorf("epoch %d after %d", after, before)
+	}
+
+	if err := leader.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	followers, err = e.Followers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(followers, leader) {
+		t.Errorf("the old leader %s follows nobody: %v", leader.Addr(), followers)
+	}
+	data, _, err := connect(t, 10*time.Second, new(Tap), leader.Addr()).Get("/kept")
+	if err != nil || string(data) != "data" {
+		t.Errorf("Get from the old leader: %q, %v", data, err)
+	}
+
+	if err := leader.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	followers, err = e.Followers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(followers) != 1 || followers[0] == leader {
+		t.Errorf("followers while %s is paused: %v", leader.Addr(), followers)
+	}
+}
+
+func TestEnsembleIsThreeOrMore(t *testing.T) {
+	if _, err := StartEnsemble(t.Context(), 2, Options{}); err == nil || !strings.Contains(err.Error(), "2 servers: must be 3 or more") {
+		t.Errorf("StartEnsemble(2): %v", err)
+	}
+}

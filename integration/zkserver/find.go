@@ -1,0 +1,242 @@
+package zkserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Environment variables that say which ZooKeeper to use.
+const (
+	// EnvServers names servers that run already: host:port, comma separated.
+	EnvServers = "HOLDFAST_ZOOKEEPER"
+	// EnvNoInstall, if not empty, forbids installing packages.
+	EnvNoInstall = "HOLDFAST_NO_INSTALL"
+)
+
+// Where the packages of Debian and Ubuntu put jars, and what those packages are.
+// The package "zookeeper" has only scripts beyond them, and wants a desktop's JRE.
+const (
+	jarDir      = "/usr/share/java"
+	jarPackage  = "libzookeeper-java"
+	javaPackage = "default-jre-headless"
+)
+
+// External returns the servers that HOLDFAST_ZOOKEEPER names, nil if it is unset.
+func External() []string {
+	var servers []string
+	for s := range strings.SplitSeq(os.Getenv(EnvServers), ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			servers = append(servers, s)
+		}
+	}
+	return servers
+}
+
+// Installation is what it takes to run a server.
+type Installation struct {
+	Java      string // the java command
+	ClassPath string // for java -cp
+}
+
+// Find returns the ZooKeeper of this machine: the unpacked release that
+// ZOOKEEPER_HOME names, or else the jar of Debian's and Ubuntu's package; with
+// the java of JAVA_HOME, or else of the PATH.
+//
+// What is missing is installed with apt-get where that needs no password,
+// unless HOLDFAST_NO_INSTALL is set. Where it cannot be, the error says what to
+// install by hand.
+func Find(ctx context.Context) (Installation, error) {
+	found, missing, err := locate()
+	if err != nil || missing == nil {
+		return found, err
+	}
+	if err := install(ctx, func() ([]string, error) { _, missing, err := locate(); return missing, err }); err != nil {
+		return Installation{}, fmt.Errorf("zkserver: no ZooKeeper to run: %w; "+
+			"install it (apt-get install %s), or set %s=host:port of one that runs "+
+			"(docker run --rm -p 127.0.0.1:2181:2181 zookeeper:3.9)",
+			err, strings.Join(missing, " "), EnvServers)
+	}
+	found, missing, err = locate()
+	if err == nil && missing != nil {
+		err = fmt.Errorf("zkserver: no ZooKeeper to run: apt-get succeeded, but what should come with %s is still not there",
+			strings.Join(missing, " "))
+	}
+	return found, err
+}
+
+// locate looks for ZooKeeper and names the packages that are missing, if any.
+func locate() (found Installation, missing []string, err error) {
+	found.ClassPath, err = findJars()
+	if err != nil {
+		return Installation{}, nil, err
+	}
+	if found.ClassPath == "" {
+		missing = append(missing, jarPackage)
+	}
+	found.Java = findJava()
+	if found.Java == "" {
+		missing = append(missing, javaPackage)
+	}
+	return found, missing, nil
+}
+
+func findJars() (classPath string, err error) {
+	if home := os.Getenv("ZOOKEEPER_HOME"); home != "" {
+		// Until 3.4 the release's own jar lay beside lib.
+		for _, dir := range []string{filepath.Join(home, "lib"), home} {
+			if jars, _ := filepath.Glob(filepath.Join(dir, "zookeeper-[0-9]*.jar")); len(jars) > 0 {
+				return joinList(filepath.Join(home, "conf"), filepath.Join(home, "*"), filepath.Join(home, "lib", "*")), nil
+			}
+		}
+		return "", fmt.Errorf("zkserver: ZOOKEEPER_HOME=%q: must be an unpacked release, but no zookeeper-<version>.jar is there or in its lib folder", home)
+	}
+	jar := filepath.Join(jarDir, "zookeeper.jar")
+	if _, err := os.Stat(jar); err != nil {
+		return "", nil
+	}
+	// The jar names all that it needs but a logger; only before 3.5 did it name
+	// nothing. The JVM passes over what does not exist.
+	return joinList(jar,
+		filepath.Join(jarDir, "slf4j-api.jar"),
+		filepath.Join(jarDir, "slf4j-simple.jar"),
+		filepath.Join(jarDir, "log4j-1.2.jar")), nil
+}
+
+func findJava() string {
+	if home := os.Getenv("JAVA_HOME"); home != "" {
+		if java, err := exec.LookPath(filepath.Join(home, "bin", "java")); err == nil {
+			return java
+		}
+	}
+	java, _ := exec.LookPath("java") // not found: ""
+	return java
+}
+
+func joinList(paths ...string) string {
+	return strings.Join(paths, string(filepath.ListSeparator))
+}
+
+// Faketime returns the environment in which a server's clock is ahead by the given
+// time, or behind if that is negative: with libfaketime, which the JVM obeys. It
+// is installed as [Find] installs ZooKeeper.
+func Faketime(ctx context.Context, ahead time.Duration) ([]string, error) {
+	const pkg = "libfaketime"
+	var library string
+	missing := func() ([]string, error) {
+		found, err := filepath.Glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
+		if len(found) == 0 {
+			return []string{pkg}, err
+		}
+		library = found[0]
+		return nil, err
+	}
+	absent, err := missing()
+	if err == nil && absent != nil {
+		err = install(ctx, missing)
+	}
+	if err == nil && library == "" {
+		_, err = missing()
+	}
+	if err != nil || library == "" {
+		return nil, fmt.Errorf("zkserver: no library to shift a server's clock with: %w; install it (apt-get install %s)", err, pkg)
+	}
+	return []string{
+		"LD_PRELOAD=" + library,
+		fmt.Sprintf("FAKETIME=%+.3fs", ahead.Seconds()),
+		"DONT_FAKE_MONOTONIC=1", "FAKETIME_DONT_FAKE_MONOTONIC=1", "NO_FAKE_STAT=1",
+	}, nil
+}
+
+// install installs the packages that are missing, by then: the test binaries of
+// several packages run at once, and the first of them installs for all.
+func install(ctx context.Context, stillMissing func() ([]string, error)) error {
+	if os.Getenv(EnvNoInstall) != "" {
+		return errors.New(EnvNoInstall + " forbids installing it")
+	}
+	aptGet, err := aptGet(ctx)
+	if err != nil {
+		return err
+	}
+	lock := filepath.Join(os.TempDir(), fmt.Sprintf("holdfast-install-%d.lock", os.Getuid()))
+	unlock, err := lockFile(ctx, lock)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	missing, err := stillMissing()
+	if err != nil || missing == nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "zkserver: installing %s (%s=1 forbids it)\n", strings.Join(missing, " "), EnvNoInstall)
+	// Lists that could not be updated may do; if not, installing tells.
+	_ = aptGet("update")
+	return aptGet(append([]string{"install", "--yes", "--no-install-recommends"}, missing...)...)
+}
+
+// aptGet returns a function that runs apt-get as root without asking anything,
+// or why there is none.
+func aptGet(ctx context.Context) (func(args ...string) error, error) {
+	path, err := exec.LookPath("apt-get")
+	if err != nil {
+		return nil, errors.New("there is no apt-get here to install it with")
+	}
+	// Another program may be installing something: wait for it.
+	command := []string{"env", "DEBIAN_FRONTEND=noninteractive", path, "-q", "-o", "DPkg::Lock::Timeout=300"}
+	if os.Geteuid() != 0 {
+		if err := exec.CommandContext(ctx, "sudo", "-n", "true").Run(); err != nil {
+			return nil, errors.New("installing it takes root or a sudo that asks for no password")
+		}
+		command = append([]string{"sudo", "-n"}, command...)
+	}
+	return func(args ...string) error {
+		args = append(command[1:len(command):len(command)], args...)
+		cmd := exec.CommandContext(ctx, command[0], args...)
+		// Killed half-way, dpkg would leave the machine's packages in need of repair.
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		output, err := cmd.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s: %w:\n%s", cmd, errors.Join(err, context.Cause(ctx)), lastLines(output, 10))
+		}
+		return nil
+	}, nil
+}
+
+// lockFile takes an exclusive lock on a file, which it makes if need be. The
+// kernel gives the lock up for a process that dies.
+func lockFile(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("locking %s: %w", path, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("waiting for the process that holds %s: %w", path, context.Cause(ctx))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// lastLines returns the last n lines of text.
+func lastLines(text []byte, n int) string {
+	lines := bytes.Split(bytes.TrimRight(text, "\n"), []byte("\n"))
+	return string(bytes.Join(lines[max(0, len(lines)-n):], []byte("\n")))
+}

@@ -1,0 +1,195 @@
+package zkserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestExternal(t *testing.T) {
+	for value, want := range map[string][]string{
+		"":              nil,
+		" , ":           nil,
+		"a:1":           {"a:1"},
+		"a:1, b:2,,c:3": {"a:1", "b:2", "c:3"},
+	} {
+		t.Setenv(EnvServers, value)
+		if got := External(); !slices.Equal(got, want) || (got == nil) != (want == nil) {
+			t.Errorf("External() of %q is %q", value, got)
+		}
+	}
+}
+
+// A release that was unpacked: conf, and lib full of jars.
+func TestFindUnpackedRelease(t *testing.T) {
+	if os.Getenv("ZOOKEEPER_HOME") != "" {
+		t.Skip("all tests run with one here")
+	}
+	home := t.TempDir()
+	lib := filepath.Join(home, "lib")
+	if err := os.Mkdir(lib, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	distribution, err := Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := func(jar, name string) {
+		t.Helper()
+		if err := os.Symlink(jar, filepath.Join(lib, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, jar := range filepath.SplitList(distribution.ClassPath) {
+		if i == 0 {
+			// Its manifest leads to the jars beside the link's target.
+			link(jar, "zookeeper-3.8.0.jar")
+			continue
+		}
+		link(jar, filepath.Base(jar))
+	}
+	t.Setenv("ZOOKEEPER_HOME", home)
+	found, err := Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(found.ClassPath, home) {
+		t.Errorf("class path %s", found.ClassPath)
+	}
+	s := ForTest(t, Options{})
+	envi, err := fourLetter(t.Context(), s.Addr(), "envi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(envi, filepath.Join(lib, "zookeeper-3.8.0.jar")) {
+		t.Errorf("not from %s:\n%s", lib, envi)
+	}
+}
+
+func TestFindRefusesAnotherFolder(t *testing.T) {
+	t.Setenv("ZOOKEEPER_HOME", t.TempDir())
+	if _, err := Find(t.Context()); err == nil || !strings.Contains(err.Error(), "must be an unpacked release") {
+		t.Errorf("Find: %v", err)
+	}
+}
+
+func TestFindPrefersJavaHome(t *testing.T) {
+	home := t.TempDir()
+	java := writeScript(t, filepath.Join(home, "bin"), "java", "")
+	t.Setenv("JAVA_HOME", home)
+	found, err := Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.Java != java {
+		t.Errorf("java is %s", found.Java)
+	}
+}
+
+func writeScript(t *testing.T, dir, name, body string) (path string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// withoutJava makes this a machine without java, whose apt-get is a script.
+func withoutJava(t *testing.T, aptGet string) (bin string) {
+	t.Helper()
+	bin = t.TempDir()
+	writeScript(t, bin, "sudo", `shift; exec "$@"`) // asked for only without root
+	for _, tool := range []string{"env", "true", "chmod"} {
+		for _, dir := range []string{"/usr/bin", "/bin"} {
+			if err := os.Symlink(filepath.Join(dir, tool), filepath.Join(bin, tool)); err == nil {
+				break
+			}
+		}
+	}
+	if aptGet != "" {
+		writeScript(t, bin, "apt-get", aptGet)
+	}
+	t.Setenv("PATH", bin)
+	t.Setenv("JAVA_HOME", "")
+	t.Setenv("ZOOKEEPER_HOME", "")
+	t.Setenv("TMPDIR", t.TempDir()) // of the lock file
+	return bin
+}
+
+func TestFindInstallsOnceForAll(t *testing.T) {
+	bin := withoutJava(t, `
+here=${0%/*}
+echo "$@" >>$here/calls
+case "$*" in *install*)
+	echo >$here/java '#!/bin/sh'
+	chmod +x $here/java
+esac`)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			found, err := Find(t.Context())
+			if err != nil || found.Java != filepath.Join(bin, "java") {
+				t.Errorf("Find: %+v, %v", found, err)
+			}
+		})
+	}
+	wg.Wait()
+	calls, err := os.ReadFile(filepath.Join(bin, "calls"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "-q -o DPkg::Lock::Timeout=300 update\n" +
+		"-q -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends default-jre-headless\n"
+	if string(calls) != want {
+		t.Errorf("apt-get was called with\n%swant\n%s", calls, want)
+	}
+}
+
+func TestFindSaysWhatToInstall(t *testing.T) {
+	const advice = "install it (apt-get install default-jre-headless), or set HOLDFAST_ZOOKEEPER=host:port of one that runs " +
+		"(docker run --rm -p 127.0.0.1:2181:2181 zookeeper:3.9)"
+	for _, test := range []struct{ name, aptGet, noInstall, want string }{
+		{"forbidden", "exit 0", "1", "no ZooKeeper to run: HOLDFAST_NO_INSTALL forbids installing it; " + advice},
+		{"no apt-get", "", "", "there is no apt-get here to install it with; " + advice},
+		{"apt-get fails", "echo E: no such thing; exit 100", "", "install --yes --no-install-recommends default-jre-headless: exit status 100:\nE: no such thing; " + advice},
+		{"apt-get lies", "exit 0", "", "apt-get succeeded, but what should come with default-jre-headless is still not there"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withoutJava(t, test.aptGet)
+			t.Setenv(EnvNoInstall, test.noInstall)
+			if _, err := Find(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Find: %v\nwant %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestLockFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	unlock, err := lockFile(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := lockFile(ctx, path); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(fmt.Sprint(err), path) {
+		t.Errorf("a second lock: %v", err)
+	}
+	unlock()
+	unlock, err = lockFile(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}

@@ -1,0 +1,48 @@
+package zkserver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// envHelper makes the test binary play another process that starts servers.
+const envHelper = "ZKSERVER_TEST_HELPER"
+
+func TestMain(m *testing.M) {
+	switch helper := os.Getenv(envHelper); helper {
+	case "":
+		os.Exit(Main(m))
+	case "start":
+		os.Exit(helperTests{}.Run())
+	case "main":
+		os.Exit(Main(helperTests{}))
+	case "main-forgets":
+		os.Exit(Main(helperTests{forget: true}))
+	default:
+		panic(envHelper + "=" + helper)
+	}
+}
+
+// helperTests start a server, print what it takes to find it and the shared one,
+// and wait for a line on stdin.
+type helperTests struct{ forget bool }
+
+func (h helperTests) Run() int {
+	s, err := Start(context.Background(), Options{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println(s.Pid(), s.Addr(), s.dir, os.Getenv(EnvServers))
+	fmt.Scanln()
+	if h.forget {
+		return 0
+	}
+	if err := s.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,221 @@
+package zkserver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// watchProcess returns a function that waits for a process to end; it need not
+// be a child of ours.
+func watchProcess(t *testing.T, pid int) (awaitEnd func()) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatalf("process %d: %v", pid, err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return func() {
+		t.Helper()
+		deadline := time.Now().Add(20 * time.Second)
+		for {
+			events := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			n, err := unix.Poll(events, int(time.Until(deadline).Milliseconds()))
+			if err == unix.EINTR {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n == 0 {
+				t.Fatalf("process %d lives on", pid)
+			}
+			return
+		}
+	}
+}
+
+// helper is another process that started a server and, with Main, a shared one.
+type helper struct {
+	cmd               *exec.Cmd
+	pid               int // of the server's process
+	addr, dir, shared string
+	stderr            bytes.Buffer
+	end               func() // lets it go on to its end
+}
+
+func startHelper(t *testing.T, mode string) *helper {
+	t.Helper()
+	t.Setenv(EnvServers, "")
+	// What it leaves behind of its own accord is seen and removed.
+	t.Setenv("TMPDIR", t.TempDir())
+	h := &helper{cmd: exec.Command(os.Args[0])}
+	h.cmd.Env = append(os.Environ(), envHelper+"="+mode)
+	h.cmd.Stderr = &h.stderr
+	stdin, err := h.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.end = func() { stdin.Close() }
+	stdout, err := h.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		h.cmd.Process.Kill()
+		h.cmd.Wait()
+	})
+	n, err := fmt.Fscanln(stdout, &h.pid, &h.addr, &h.dir, &h.shared)
+	if n < 3 {
+		h.cmd.Wait()
+		t.Fatalf("helper did not start: %v\n%s", err, &h.stderr)
+	}
+	return h
+}
+
+func leftovers(t *testing.T) []string {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "holdfast-zookeeper-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return left
+}
+
+func TestServerDiesWithItsParent(t *testing.T) {
+	h := startHelper(t, "start")
+	if _, err := fourLetter(t.Context(), h.addr, "srvr"); err != nil {
+		t.Fatal("before:", err)
+	}
+	awaitEnd := watchProcess(t, h.pid)
+	if err := h.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd()
+	if _, err := fourLetter(t.Context(), h.addr, "srvr"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("after: %v", err)
+	}
+}
+
+func TestServerOutlivesTheThreadThatAskedForIt(t *testing.T) {
+	started := make(chan *Server, 1)
+	tid := make(chan int, 1)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with this goroutine
+		tid <- unix.Gettid()
+		s, err := Start(t.Context(), Options{})
+		if err != nil {
+			t.Error(err)
+		}
+		started <- s
+	}()
+	thread := fmt.Sprintf("/proc/self/task/%d", <-tid)
+	s := <-started
+	if s == nil {
+		t.FailNow()
+	}
+	defer stop(t, s)
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(thread); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the thread lives on")
+		}
+	}
+	if _, err := s.Mntr(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestServerIsInAProcessGroupOfItsOwn(t *testing.T) {
+	s := ForTest(t, Options{})
+	group, err := syscall.Getpgid(s.Pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if group != s.Pid() {
+		t.Errorf("process %d is in group %d, we are in %d", s.Pid(), group, syscall.Getpgrp())
+	}
+}
+
+func TestPausedServerStandsStill(t *testing.T) {
+	s := ForTest(t, Options{})
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.Pid()))
+	if err != nil || len(tasks) < 2 {
+		t.Fatal(tasks, err)
+	}
+	for range 50 {
+		if err := s.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tasks {
+			stat, err := os.ReadFile(task)
+			if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+				continue // the thread has ended since
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, state, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(state, "T ") {
+				t.Fatalf("%s: %s", task, stat)
+			}
+		}
+		if err := s.Resume(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestMainStopsTheServers(t *testing.T) {
+	for _, test := range []struct {
+		name, mode string
+		end        func(h *helper)
+		code       int
+		message    string
+	}{
+		{"at the end", "main", func(h *helper) { h.end() }, 0, ""},
+		{"on SIGINT", "main", func(h *helper) { h.cmd.Process.Signal(syscall.SIGINT) }, 1, "interrupted"},
+		{"on SIGTERM", "main", func(h *helper) { h.cmd.Process.Signal(syscall.SIGTERM) }, 1, "interrupted"},
+		{"that a test forgot", "main-forgets", func(h *helper) { h.end() }, 1, "startProcess"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := startHelper(t, test.mode)
+			if _, err := fourLetter(t.Context(), h.shared, "srvr"); err != nil {
+				t.Error("the shared server:", err)
+			}
+			if n := len(leftovers(t)); n != 2 {
+				t.Errorf("%d folders while two servers run", n)
+			}
+			awaitEnd := watchProcess(t, h.pid)
+			test.end(h)
+			h.cmd.Wait()
+			if code := h.cmd.ProcessState.ExitCode(); code != test.code {
+				t.Errorf("exit status %d: want %d", code, test.code)
+			}
+			if got := h.stderr.String(); !strings.Contains(got, test.message) || test.message == "" && got != "" {
+				t.Errorf("stderr %q: want %q", got, test.message)
+			}
+			awaitEnd()
+			if _, err := fourLetter(t.Context(), h.shared, "srvr"); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("the shared server still answers: %v", err)
+			}
+			if left := leftovers(t); left != nil {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}

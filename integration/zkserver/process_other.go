@@ -1,0 +1,11 @@
+//go:build !linux
+
+package zkserver
+
+import "syscall"
+
+// dieWithParent does nothing: only Linux kills a child when its parent dies.
+func dieWithParent(*syscall.SysProcAttr) {}
+
+// awaitPaused does not wait: SIGSTOP takes effect within microseconds.
+func awaitPaused(int) error { return nil }

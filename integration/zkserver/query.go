@@ -1,0 +1,87 @@
+package zkserver
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// queryTimeout bounds one question to a server, which may be paused.
+const queryTimeout = 5 * time.Second
+
+// fourLetter sends one of ZooKeeper's four-letter words and returns the answer.
+func fourLetter(ctx context.Context, addr, word string) (answer string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	err = withConn(ctx, addr, func(conn net.Conn) error {
+		if _, err := io.WriteString(conn, word); err != nil {
+			return err
+		}
+		all, err := io.ReadAll(conn)
+		answer = string(all)
+		return err
+	})
+	return answer, err
+}
+
+// withConn calls talk with a new connection to a server. When the context ends,
+// the connection does, and the error is the context's.
+func withConn(ctx context.Context, addr string, talk func(net.Conn) error) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	err = talk(conn)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// Mntr returns what the server's command "mntr" tells, by key: numbers of
+// connections, watches, nodes, packets, the state of an ensemble's member. See
+// "The Four Letter Words" in ZooKeeper's administrator's guide.
+func (s *Server) Mntr(ctx context.Context) (map[string]string, error) {
+	return s.query(ctx, "mntr", "\t")
+}
+
+// Zxid returns the id of the last transaction that the server applied. It rises
+// by one for each, failed ones and those that open and close sessions included, so
+// that transactions can be counted. A change of the leader starts a higher epoch.
+func (s *Server) Zxid(ctx context.Context) (int64, error) {
+	stats, err := s.query(ctx, "srvr", ": ")
+	if err != nil {
+		return 0, err
+	}
+	zxid, err := strconv.ParseInt(stats["Zxid"], 0, 64)
+	if err != nil {
+		return 0, fmt.Errorf("zkserver: server %s: Zxid of srvr: %w", s.addr, err)
+	}
+	return zxid, nil
+}
+
+// query sends a four-letter word and returns the lines of the answer, each a
+// key and a value.
+func (s *Server) query(ctx context.Context, word, separator string) (map[string]string, error) {
+	answer, err := fourLetter(ctx, s.addr, word)
+	if err != nil {
+		return nil, fmt.Errorf("zkserver: server %s: %s: %w", s.addr, word, err)
+	}
+	values := make(map[string]string)
+	for line := range strings.Lines(answer) {
+		if key, value, ok := strings.Cut(strings.TrimRight(line, "\n"), separator); ok {
+			values[key] = value
+		}
+	}
+	if len(values) == 0 {
+		return nil, fmt.Errorf("zkserver: server %s: %s: %q", s.addr, word, answer)
+	}
+	return values, nil
+}

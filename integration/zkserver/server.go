@@ -1,0 +1,402 @@
+package zkserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	startTimeout = 30 * time.Second      // for a server to answer, where the context allows more
+	stopTimeout  = 5 * time.Second       // from SIGTERM to SIGKILL
+	pollInterval = 20 * time.Millisecond // between questions to a server that is not ready
+	startTries   = 5                     // with other ports, when one was taken meanwhile
+	tailLines    = 20                    // of the log in an error
+)
+
+// Options are the settings of a server. The zero value is a good one for tests.
+type Options struct {
+	// TickTime is ZooKeeper's unit of time, in whole milliseconds; default 500 ms.
+	TickTime time.Duration
+	// MinSessionTimeout and MaxSessionTimeout bound what clients may ask for, in
+	// whole milliseconds; default 2 and 20 ticks.
+	MinSessionTimeout, MaxSessionTimeout time.Duration
+	// Fsync makes the server sync its log to disk before it answers, as it does
+	// in production. Without, a server that is killed loses nothing; only a
+	// machine that crashes does.
+	Fsync bool
+	// HeapMB is the JVM's largest heap in MiB; default 256.
+	HeapMB int
+	// Config are further lines of zoo.cfg. They come last, so they win.
+	Config []string
+	// JVMArgs are further arguments for java. They come last, so they win.
+	JVMArgs []string
+	// Env are further environment variables, as in os/exec.
+	Env []string
+}
+
+// withDefaults checks the options and fills in what is not set.
+func (o Options) withDefaults() (Options, error) {
+	for name, d := range map[string]time.Duration{
+		"TickTime": o.TickTime, "MinSessionTimeout": o.MinSessionTimeout, "MaxSessionTimeout": o.MaxSessionTimeout,
+	} {
+		if d < 0 || d%time.Millisecond != 0 {
+			return o, fmt.Errorf("zkserver: option %s is %v: must be whole milliseconds, not negative", name, d)
+		}
+	}
+	if o.HeapMB < 0 {
+		return o, fmt.Errorf("zkserver: option HeapMB is %d: must not be negative", o.HeapMB)
+	}
+	if o.TickTime == 0 {
+		o.TickTime = 500 * time.Millisecond
+	}
+	if o.HeapMB == 0 {
+		o.HeapMB = 256
+	}
+	return o, nil
+}
+
+// config returns zoo.cfg for a server with its data in dir.
+func (o Options) config(dir string, port int) []string {
+	lines := []string{
+		fmt.Sprintf("tickTime=%d", o.TickTime.Milliseconds()),
+		"dataDir=" + filepath.Join(dir, "data"),
+		"clientPortAddress=127.0.0.1",
+		fmt.Sprintf("clientPort=%d", port),
+		"maxClientCnxns=0",
+		"admin.enableServer=false",
+		"4lw.commands.whitelist=*",
+	}
+	if o.MinSessionTimeout != 0 {
+		lines = append(lines, fmt.Sprintf("minSessionTimeout=%d", o.MinSessionTimeout.Milliseconds()))
+	}
+	if o.MaxSessionTimeout != 0 {
+		lines = append(lines, fmt.Sprintf("maxSessionTimeout=%d", o.MaxSessionTimeout.Milliseconds()))
+	}
+	if !o.Fsync {
+		lines = append(lines, "forceSync=no")
+	}
+	return lines
+}
+
+// Server is a ZooKeeper server, running or not.
+type Server struct {
+	addr    string
+	dir     string // zoo.cfg, data, server.log
+	command func() *exec.Cmd
+
+	mu     sync.Mutex
+	proc   *process // nil while it does not run
+	paused bool
+	closed bool // by Stop
+}
+
+// Start starts a server of its own and waits until it answers. The context
+// bounds the start only; Stop ends the server.
+func Start(ctx context.Context, opts Options) (*Server, error) {
+	installation, opts, err := prepare(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return retryPorts(func() (*Server, error) {
+		ports, err := freePorts(1)
+		if err != nil {
+			return nil, err
+		}
+		return startOn(ctx, installation, opts, ports[0])
+	})
+}
+
+func prepare(ctx context.Context, opts Options) (Installation, Options, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return Installation{}, opts, err
+	}
+	installation, err := Find(ctx)
+	return installation, opts, err
+}
+
+// errPortTaken says that somebody took a port between our choice and the
+// server's bind.
+var errPortTaken = errors.New("port already in use")
+
+// retryPorts calls start, which chooses ports, until no port was taken meanwhile.
+func retryPorts[T any](start func() (T, error)) (T, error) {
+	for try := 1; ; try++ {
+		started, err := start()
+		if try == startTries || !errors.Is(err, errPortTaken) {
+			return started, err
+		}
+	}
+}
+
+func startOn(ctx context.Context, installation Installation, opts Options, port int) (*Server, error) {
+	s, err := newServer(installation, opts, port)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Restart(ctx); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// newServer makes a server's folder with all that it needs to start. The extra
+// lines of zoo.cfg come before those of the options.
+func newServer(installation Installation, opts Options, port int, extra ...string) (*Server, error) {
+	dir, err := os.MkdirTemp("", "holdfast-zookeeper-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		dir:  dir,
+	}
+	addLive(s)
+	config := slices.Concat(opts.config(dir, port), extra, opts.Config)
+	configFile := filepath.Join(dir, "zoo.cfg")
+	if err := os.WriteFile(configFile, []byte(strings.Join(config, "\n")+"\n"), 0o600); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	args := slices.Concat(
+		[]string{
+			"-cp", installation.ClassPath,
+			fmt.Sprintf("-Xmx%dm", opts.HeapMB),
+			"-XX:+UseSerialGC", // starts in half the time on few cores
+			"-XX:-UsePerfData", // would leave a file behind when killed
+			"-Dorg.slf4j.simpleLogger.showDateTime=true",
+			"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+		},
+		opts.JVMArgs,
+		[]string{"org.apache.zookeeper.server.quorum.QuorumPeerMain", configFile},
+	)
+	s.command = func() *exec.Cmd {
+		cmd := exec.Command(installation.Java, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), opts.Env...)
+		return cmd
+	}
+	return s, nil
+}
+
+// Addr returns the address for clients, 127.0.0.1:port. It never changes.
+func (s *Server) Addr() string { return s.addr }
+
+// DataDir returns the folder with the snapshots and logs of transactions. It may
+// be changed while the server does not run, and is gone after Stop.
+func (s *Server) DataDir() string { return filepath.Join(s.dir, "data", "version-2") }
+
+// Pid returns the id of the server's process, 0 while it does not run.
+func (s *Server) Pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return 0
+	}
+	return s.proc.cmd.Process.Pid
+}
+
+// Restart stops the server if it runs and starts it with the same data on the
+// same port, and waits until it answers. A member of an ensemble answers only
+// when there is a quorum: after a loss of it, restart members concurrently.
+func (s *Server) Restart(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		s.proc.terminate(stopTimeout)
+		s.proc = nil
+	}
+	if err := s.launch(); err != nil {
+		return err
+	}
+	if err := s.awaitServing(ctx); err != nil {
+		s.proc.kill()
+		s.proc = nil
+		return err
+	}
+	return nil
+}
+
+// launch starts the server's process. The caller holds mu.
+func (s *Server) launch() error {
+	if s.closed {
+		return fmt.Errorf("zkserver: server %s was stopped, its data is gone", s.addr)
+	}
+	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := s.command()
+	cmd.Stdout, cmd.Stderr = log, log
+	s.paused = false
+	s.proc, err = startProcess(cmd)
+	return err
+}
+
+// awaitServing waits until the server answers clients. The caller holds mu.
+func (s *Server) awaitServing(ctx context.Context) error {
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		// On a port that was taken meanwhile another server may answer; ours
+		// tells by its folder. A server that is still starting may leave the
+		// connection open for ever, so ask again soon, but less and less so on a
+		// machine that is slow.
+		patience, done := context.WithTimeout(ctx, 100*time.Millisecond+time.Since(start)/2)
+		conf, err := fourLetter(patience, s.addr, "conf")
+		done()
+		if err == nil && strings.Contains(conf, "dataDir="+s.dir) {
+			return nil
+		}
+		select {
+		case <-s.proc.exited:
+			tail := s.LogTail(tailLines)
+			if strings.Contains(tail, "Address already in use") {
+				return fmt.Errorf("zkserver: server %s: %w", s.addr, errPortTaken)
+			}
+			return fmt.Errorf("zkserver: server %s did not start: %v; the end of its log:\n%s", s.addr, s.proc.err, tail)
+		case <-ctx.Done():
+			return fmt.Errorf("zkserver: server %s does not serve: %w (last answer %q, %v); the end of its log:\n%s",
+				s.addr, context.Cause(ctx), conf, err, s.LogTail(tailLines))
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// Stop stops the server, killing it if it does not end by itself in 5 seconds,
+// and removes its folder. An error says that it had died before, or had to be
+// killed, or that the folder is still there; the server is gone in any case.
+// Stopping it again does nothing.
+func (s *Server) Stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	defer removeLive(s)
+	var err error
+	if s.proc != nil {
+		select {
+		case <-s.proc.exited:
+			err = fmt.Errorf("zkserver: server %s had died by itself: %v; the end of its log:\n%s", s.addr, s.proc.err, s.LogTail(tailLines))
+		default:
+			if !s.proc.terminate(stopTimeout) {
+				err = fmt.Errorf("zkserver: server %s had to be killed: it ran on for %v after SIGTERM", s.addr, stopTimeout)
+			}
+		}
+		s.proc = nil
+	}
+	return errors.Join(err, os.RemoveAll(s.dir))
+}
+
+// Kill ends the server with SIGKILL and waits until it is gone. Restart brings
+// it back. Killing a server that does not run does nothing.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		s.proc.kill()
+		s.proc = nil
+	}
+}
+
+// Pause stops the server in its tracks with SIGSTOP: its connections stay open
+// and nothing answers. When Pause returns, it stands still.
+func (s *Server) Pause() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return fmt.Errorf("zkserver: server %s cannot be paused: it does not run", s.addr)
+	}
+	if s.paused {
+		return nil
+	}
+	if err := s.proc.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("zkserver: pausing server %s: %w", s.addr, err)
+	}
+	if err := awaitPaused(s.proc.cmd.Process.Pid); err != nil {
+		return fmt.Errorf("zkserver: pausing server %s: %w", s.addr, err)
+	}
+	s.paused = true
+	return nil
+}
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return fmt.Errorf("zkserver: server %s cannot be resumed: it does not run", s.addr)
+	}
+	if err := s.proc.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		return fmt.Errorf("zkserver: resuming server %s: %w", s.addr, err)
+	}
+	s.paused = false
+	return nil
+}
+
+func (s *Server) logFile() string { return filepath.Join(s.dir, "server.log") }
+
+// LogTail returns the last n lines of the server's log, of all its runs. It is
+// empty after Stop.
+func (s *Server) LogTail(n int) string {
+	log, err := os.ReadFile(s.logFile())
+	if err != nil {
+		return ""
+	}
+	return lastLines(log, n)
+}
+
+// freePorts returns n ports of 127.0.0.1 that nobody uses now.
+//
+// They are not of the range from which the kernel serves outgoing connections.
+// In there, any client could take a port before the server binds it; and a
+// client that dials a server which is down could be connected to itself, and
+// keep the server from coming back.
+func freePorts(n int) ([]int, error) {
+	const lowest, highest, tries = 10000, 65535, 1000
+	first, last := ephemeralPorts()
+	var ports []int
+	for try := 0; try < tries && len(ports) < n; try++ {
+		port := lowest + rand.IntN(highest-lowest+1)
+		if try < tries/2 && first <= port && port <= last {
+			continue
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		defer l.Close() // not before all are found, so that they differ
+		ports = append(ports, port)
+	}
+	if len(ports) < n {
+		return nil, fmt.Errorf("zkserver: no %d free ports on 127.0.0.1 after %d tries", n, tries)
+	}
+	return ports, nil
+}
+
+// ephemeralPorts returns the range of ports of outgoing connections: Linux's
+// setting, or else its default.
+func ephemeralPorts() (first, last int) {
+	setting, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err == nil {
+		if _, err := fmt.Sscan(string(setting), &first, &last); err == nil {
+			return first, last
+		}
+	}
+	return 32768, 60999
+}

@@ -1,0 +1,335 @@
+package zkserver
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// stop stops a server whose death is part of the test.
+func stop(t *testing.T, s interface{ Stop() error }) {
+	t.Helper()
+	if err := s.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// connect returns a client of the servers.
+func connect(t *testing.T, timeout time.Duration, tap *Tap, servers ...string) *zk.Conn {
+	t.Helper()
+	conn, _, err := zk.Connect(servers, timeout, zk.WithDialer(tap.Dial), zk.WithLogInfo(false), zk.WithLogger(silent{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+func create(t *testing.T, conn *zk.Conn, path string, data string, flags int32) {
+	t.Helper()
+	if _, err := conn.Create(path, []byte(data), flags, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitState waits until a client's session is in a state.
+func awaitState(t *testing.T, events <-chan zk.Event, state zk.State) {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for {
+		select {
+		case e := <-events:
+			if e.State == state {
+				return
+			}
+		case <-timeout:
+			t.Fatalf("the client did not get to state %v", state)
+		}
+	}
+}
+
+func TestStartStop(t *testing.T) {
+	s, err := Start(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, s)
+	stats, err := s.Mntr(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := stats["zk_server_state"]; got != "standalone" {
+		t.Errorf("zk_server_state of mntr is %q", got)
+	}
+	if tail := s.LogTail(3); strings.Count(tail, "\n") != 2 || !strings.Contains(tail, "INFO") {
+		t.Errorf("LogTail(3) is %q", tail)
+	}
+	pid := s.Pid()
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Errorf("process %d: %v", pid, err)
+	}
+
+	stop(t, s)
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d after Stop: %v", pid, err)
+	}
+	if s.Pid() != 0 {
+		t.Errorf("Pid() after Stop is %d", s.Pid())
+	}
+	if _, err := os.Stat(s.dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("folder after Stop: %v", err)
+	}
+	l, err := net.Listen("tcp", s.Addr())
+	if err != nil {
+		t.Errorf("port after Stop: %v", err)
+	} else {
+		l.Close()
+	}
+	if err := s.Restart(t.Context()); err == nil || !strings.Contains(err.Error(), "was stopped") {
+		t.Errorf("Restart after Stop: %v", err)
+	}
+	for name, err := range map[string]error{"Pause": s.Pause(), "Resume": s.Resume()} {
+		if err == nil || !strings.Contains(err.Error(), "does not run") {
+			t.Errorf("%s after Stop: %v", name, err)
+		}
+	}
+	s.Kill() // nothing to kill
+}
+
+func TestZxidCountsTransactions(t *testing.T) {
+	s := ForTest(t, Options{})
+	conn := connect(t, 10*time.Second, new(Tap), s.Addr())
+	create(t, conn, "/a", "", 0)
+	zxid := func() int64 {
+		t.Helper()
+		z, err := s.Zxid(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return z
+	}
+	before := zxid()
+	if _, _, err := conn.Get("/a"); err != nil {
+		t.Fatal(err)
+	}
+	if got := zxid(); got != before {
+		t.Errorf("a read moved Zxid from %#x to %#x", before, got)
+	}
+	create(t, conn, "/b", "", 0)
+	if _, err := conn.Set("/none", nil, -1); err != zk.ErrNoNode {
+		t.Fatal(err)
+	}
+	if got := zxid(); got != before+2 {
+		t.Errorf("a write and a failed one moved Zxid from %#x to %#x", before, got)
+	}
+}
+
+func TestKillAndRestart(t *testing.T) {
+	s := ForTest(t, Options{})
+	addr := s.Addr()
+	conn := connect(t, 10*time.Second, new(Tap), addr)
+	create(t, conn, "/kept", "data", 0)
+
+	pid := s.Pid()
+	s.Kill()
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d after Kill: %v", pid, err)
+	}
+	s.Kill() // does nothing
+	for range 2 {
+		// The second time it runs.
+		if err := s.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s.Pid() == pid {
+			t.Errorf("process %d after Restart", pid)
+		}
+		pid = s.Pid()
+	}
+	if s.Addr() != addr {
+		t.Errorf("address %s became %s", addr, s.Addr())
+	}
+	data, _, err := connect(t, 10*time.Second, new(Tap), addr).Get("/kept")
+	if err != nil || string(data) != "data" {
+		t.Errorf("Get after Restart: %q, %v", data, err)
+	}
+}
+
+func TestPauseAndResume(t *testing.T) {
+	s := ForTest(t, Options{})
+	for range 2 { // the second call does nothing
+		if err := s.Pause(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := s.Mntr(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Mntr of a paused server: %v", err)
+	}
+	if err := s.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Mntr(t.Context()); err != nil {
+		t.Errorf("Mntr of a resumed server: %v", err)
+	}
+	if err := s.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	// Stop, in the clean-up, has to wake it up.
+}
+
+func TestStopTellsOfAServerThatDied(t *testing.T) {
+	s, err := Start(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(s.Pid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-s.proc.exited
+	if err := s.Stop(); err == nil || !strings.Contains(err.Error(), "had died by itself: signal: killed") {
+		t.Errorf("Stop: %v", err)
+	}
+}
+
+func TestOptionsReachTheServer(t *testing.T) {
+	s := ForTest(t, Options{
+		TickTime:          300 * time.Millisecond,
+		MinSessionTimeout: 700 * time.Millisecond,
+		MaxSessionTimeout: 9 * time.Second,
+		HeapMB:            96,
+		Config:            []string{"tickTime=400"},
+		JVMArgs:           []string{"-Duser.home=/by/argument"},
+		Env:               []string{"JAVA_TOOL_OPTIONS=-Duser.name=by-environment"},
+	})
+	for word, wanted := range map[string][]string{
+		"conf": {"tickTime=400\n", "minSessionTimeout=700\n", "maxSessionTimeout=9000\n", "maxClientCnxns=0\n"},
+		"envi": {"user.home=/by/argument\n", "user.name=by-environment\n", "os.memory.max=9"}, // less a survivor space
+	} {
+		answer, err := fourLetter(t.Context(), s.Addr(), word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wanted {
+			if !strings.Contains(answer, want) {
+				t.Errorf("%s has no %q:\n%s", word, want, answer)
+			}
+		}
+	}
+}
+
+func TestOptionsRefused(t *testing.T) {
+	for want, opts := range map[string]Options{
+		"option TickTime is -1ms: must be":           {TickTime: -time.Millisecond},
+		"option MinSessionTimeout is 1.5ms: must be": {MinSessionTimeout: 1500 * time.Microsecond},
+		"option MaxSessionTimeout is 1ns: must be":   {MaxSessionTimeout: 1},
+		"option HeapMB is -1: must not":              {HeapMB: -1},
+	} {
+		if _, err := Start(t.Context(), opts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: error %v: want %q", opts, err, want)
+		}
+	}
+}
+
+func TestBadConfigTellsTheLog(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	_, err := Start(t.Context(), Options{Config: []string{"tickTime=soon"}})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"did not start", "exit status 2", `NumberFormatException: For input string: "soon"`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in: %v", want, err)
+		}
+	}
+	left, err := os.ReadDir(os.TempDir())
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestStartObeysItsContext(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	if _, err := Start(ctx, Options{}); !errors.Is(err, cause) {
+		t.Errorf("Start: %v", err)
+	}
+	left, err := os.ReadDir(os.TempDir())
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestPortTakenMeanwhile(t *testing.T) {
+	// Another ZooKeeper has the port: it answers as ours would.
+	other := ForTest(t, Options{})
+	_, taken, err := net.SplitHostPort(other.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	installation, opts, err := prepare(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tries := 0
+	s, err := retryPorts(func() (*Server, error) {
+		tries++
+		if tries > 1 {
+			free, err := freePorts(1)
+			if err != nil {
+				return nil, err
+			}
+			port = free[0]
+		}
+		s, err := startOn(t.Context(), installation, opts, port)
+		if tries == 1 && !errors.Is(err, errPortTaken) {
+			t.Errorf("on a taken port: %v", err)
+		}
+		return s, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, s)
+	if tries != 2 || s.Addr() == other.Addr() {
+		t.Errorf("%s after %d tries, beside %s", s.Addr(), tries, other.Addr())
+	}
+}
+
+func TestFreePortsAreNotForOutgoingConnections(t *testing.T) {
+	first, last := ephemeralPorts()
+	ports, err := freePorts(20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[int]bool)
+	for _, port := range ports {
+		if seen[port] {
+			t.Errorf("port %d twice", port)
+		}
+		seen[port] = true
+		if first <= port && port <= last {
+			t.Errorf("port %d is one of %d to %d", port, first, last)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package zkserver
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+const (
+	// expireTimeout bounds Expire where the context allows more.
+	expireTimeout = 10 * time.Second
+	// maxFrame bounds a frame that we accept; servers refuse far smaller ones.
+	maxFrame = 64 << 20
+)
+
+// ErrSessionGone says that a session did not exist, or not with that password.
+var ErrSessionGone = errors.New("session unknown to the server or password wrong")
+
+// Expire ends a session at a server, as if it had timed out: its ephemeral nodes
+// go, and its client finds out when it connects again. [Tap.Session] tells a
+// session's id and password. A session that is not there gives [ErrSessionGone].
+//
+// It connects with the session, which makes the server close the client's
+// connection, and closes the session from there, until the server no longer
+// knows it: a client that is quick may take its session back in between. Such a
+// client may find out only when it has heard nothing for its read timeout.
+func Expire(ctx context.Context, addr string, id int64, passwd []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, expireTimeout)
+	defer cancel()
+	var last error
+	for try := 1; ; try++ {
+		err := withConn(ctx, addr, func(conn net.Conn) error { return closeSession(conn, id, passwd) })
+		if try > 1 && errors.Is(err, ErrSessionGone) {
+			return nil
+		}
+		var lost *connectionLost
+		if err != nil && !errors.As(err, &lost) {
+			return fmt.Errorf("zkserver: expiring session %#x at %s: %w (try %d, after %v)", id, addr, err, try, last)
+		}
+		if last = err; err != nil {
+			// By the client, or by a server that does not serve now.
+			select {
+			case <-ctx.Done():
+			case <-time.After(pollInterval):
+			}
+		}
+	}
+}
+
+// connectionLost is the end of a connection, for whatever reason.
+type connectionLost struct{ error }
+
+func (e *connectionLost) Unwrap() error { return e.error }
+
+// closeSession attaches a session to a connection and closes it.
+//
+// Both requests go out at once: the server reads the second as soon as it has
+// attached the session, which leaves the client little time.
+func closeSession(conn net.Conn, id int64, passwd []byte) error {
+	if _, err := conn.Write(append(connectRequest(id, passwd), closeRequest()...)); err != nil {
+		return &connectionLost{err}
+	}
+	reply, err := readFrame(conn)
+	if err != nil {
+		return err
+	}
+	attached, _, err := parseConnectResponse(reply)
+	if err != nil {
+		return err
+	}
+	if attached != id {
+		return ErrSessionGone
+	}
+	reply, err = readFrame(conn)
+	if err != nil {
+		return err
+	}
+	// ReplyHeader: xid int32, zxid int64, err int32.
+	if len(reply) < 4+16 {
+		return fmt.Errorf("reply to closeSession is %d bytes long: must be 20 or more", len(reply))
+	}
+	if code := int32(binary.BigEndian.Uint32(reply[16:])); code != 0 {
+		return fmt.Errorf("closeSession failed with code %d", code)
+	}
+	return nil
+}
+
+// connectRequest returns the first frame of a connection: protocolVersion int32,
+// lastZxidSeen int64, timeOut int32, sessionId int64, passwd buffer, readOnly
+// boolean; zookeeper.jute, class ConnectRequest.
+func connectRequest(id int64, passwd []byte) []byte {
+	b := binary.BigEndian.AppendUint32(nil, 0)
+	b = binary.BigEndian.AppendUint64(b, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(expireTimeout.Milliseconds()))
+	b = binary.BigEndian.AppendUint64(b, uint64(id))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(passwd)))
+	b = append(b, passwd...)
+	b = append(b, 0)
+	return frame(b)
+}
+
+// closeRequest returns a request without a body: xid int32, type int32;
+// zookeeper.jute, class RequestHeader.
+func closeRequest() []byte {
+	b := binary.BigEndian.AppendUint32(nil, 1)
+	code := int32(opCloseSession)
+	return frame(binary.BigEndian.AppendUint32(b, uint32(code)))
+}
+
+// parseConnectResponse reads a server's first frame: protocolVersion int32,
+// timeOut int32, sessionId int64, passwd buffer; zookeeper.jute, class
+// ConnectResponse. The id is 0 if the server refused the session.
+func parseConnectResponse(frame []byte) (id int64, passwd []byte, err error) {
+	const passwdAt = 4 + 4 + 4 + 8 + 4
+	if len(frame) < passwdAt {
+		return 0, nil, fmt.Errorf("connect response is %d bytes long: must be %d or more", len(frame), passwdAt)
+	}
+	id = int64(binary.BigEndian.Uint64(frame[12:]))
+	size := binary.BigEndian.Uint32(frame[20:])
+	if uint64(size) > uint64(len(frame)-passwdAt) {
+		return 0, nil, fmt.Errorf("connect response has a password of %d bytes: there are %d", size, len(frame)-passwdAt)
+	}
+	return id, frame[passwdAt : passwdAt+size], nil
+}
+
+// frame puts the length before a packet.
+func frame(packet []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(packet))), packet...)
+}
+
+// readFrame reads a packet with the length before it.
+func readFrame(r io.Reader) ([]byte, error) {
+	var length [4]byte
+	if _, err := io.ReadFull(r, length[:]); err != nil {
+		return nil, &connectionLost{err}
+	}
+	size := binary.BigEndian.Uint32(length[:])
+	if size > maxFrame {
+		return nil, fmt.Errorf("frame of %d bytes: must be at most %d", size, maxFrame)
+	}
+	frame := make([]byte, 4+size)
+	copy(frame, length[:])
+	if _, err := io.ReadFull(r, frame[4:]); err != nil {
+		return nil, &connectionLost{err}
+	}
+	return frame, nil
+}

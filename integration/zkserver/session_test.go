@@ -1,0 +1,154 @@
+package zkserver
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+func TestExpire(t *testing.T) {
+	tap, conn, events := tapped(t, 10*time.Second)
+	p := path(t, conn)
+	create(t, conn, p, "", zk.FlagEphemeral)
+	id, passwd := session(t, tap)
+
+	if err := Expire(t.Context(), External()[0], id, passwd); err != nil {
+		t.Fatal(err)
+	}
+	other := connect(t, 10*time.Second, new(Tap), External()...)
+	if exists, _, err := other.Exists(p); err != nil || exists {
+		t.Errorf("the ephemeral node is there: %v, %v", exists, err)
+	}
+	awaitState(t, events, zk.StateExpired)
+	awaitState(t, events, zk.StateHasSession)
+	again, _ := session(t, tap)
+	if again == id {
+		t.Errorf("session %#x lives on", id)
+	}
+	if err := Expire(t.Context(), External()[0], id, passwd); !errors.Is(err, ErrSessionGone) {
+		t.Errorf("Expire a second time: %v", err)
+	}
+}
+
+func TestExpireNeedsThePassword(t *testing.T) {
+	tap, conn, _ := tapped(t, 10*time.Second)
+	p := path(t, conn)
+	create(t, conn, p, "", zk.FlagEphemeral)
+	id, passwd := session(t, tap)
+	wrong := bytes.Clone(passwd)
+	wrong[0]++
+	if err := Expire(t.Context(), External()[0], id, wrong); !errors.Is(err, ErrSessionGone) {
+		t.Errorf("Expire: %v", err)
+	}
+	// That has cost the client its connection, but not its session.
+	other := connect(t, 10*time.Second, new(Tap), External()...)
+	if exists, _, err := other.Exists(p); err != nil || !exists {
+		t.Errorf("the ephemeral node is gone: %v, %v", exists, err)
+	}
+}
+
+// A client that reconnects at once takes its session back from Expire, which has
+// to try again until it wins.
+func TestExpireAgainstAQuickClient(t *testing.T) {
+	// attach connects with a session, or for a new one, until the connection ends.
+	attach := func(id int64, passwd []byte, attached func(id int64, passwd []byte)) error {
+		return withConn(t.Context(), External()[0], func(conn net.Conn) error {
+			if _, err := conn.Write(connectRequest(id, passwd)); err != nil {
+				return err
+			}
+			reply, err := readFrame(conn)
+			if err != nil {
+				return err
+			}
+			now, passwd, err := parseConnectResponse(reply)
+			if err != nil {
+				return err
+			}
+			if now == 0 {
+				return ErrSessionGone
+			}
+			attached(now, passwd)
+			// Of two connections that attach a session at the same moment the
+			// server can forget one. A client gives such a one up when it hears
+			// nothing, as here.
+			if err := conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+				return err
+			}
+			_, err = readFrame(conn)
+			return err
+		})
+	}
+	type session struct {
+		id     int64
+		passwd []byte
+	}
+	for range 20 {
+		opened := make(chan session, 1)
+		expired := make(chan error, 1)
+		go func() {
+			var s session
+			err := attach(0, make([]byte, 16), func(id int64, passwd []byte) {
+				s = session{id, passwd}
+				opened <- s
+			})
+			for lost := new(connectionLost); errors.As(err, &lost); {
+				err = attach(s.id, s.passwd, func(int64, []byte) {})
+			}
+			expired <- err
+		}()
+		s := <-opened
+		if err := Expire(t.Context(), External()[0], s.id, s.passwd); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-expired; !errors.Is(err, ErrSessionGone) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestExpireTellsWhatIsWrong(t *testing.T) {
+	for want, answer := range map[string][]byte{
+		"connect response is 7 bytes long: must be 24": frame([]byte("abc")),
+		"frame of 4294967295 bytes: must be":           {0xff, 0xff, 0xff, 0xff},
+		"connection refused (try 2, after EOF)":        nil,
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan error, 1)
+		go func() { served <- serveOnce(l, answer) }()
+		err = Expire(t.Context(), l.Addr().String(), 1, make([]byte, 16))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Expire: %v: want %q", err, want)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// serveOnce accepts one connection, reads the two frames that Expire sends, and
+// answers.
+func serveOnce(l net.Listener, answer []byte) error {
+	conn, err := l.Accept()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := l.Close(); err != nil {
+		return err
+	}
+	for range 2 {
+		if _, err := readFrame(conn); err != nil {
+			return err
+		}
+	}
+	_, err = conn.Write(answer)
+	return err
+}

@@ -1,0 +1,244 @@
+package zkserver
+
+import (
+	"bufio"
+	"encoding/binary"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Types of requests that belong to the connection, not to what its user asked;
+// ZooDefs.OpCode.
+const (
+	opPing         = 11
+	opAuth         = 100
+	opSetWatches   = 101
+	opSetWatches2  = 105
+	opCloseSession = -11
+)
+
+// Tap stands between one client and its servers: it knows the client's session,
+// counts what passes, and can hold or cut the connection. Its zero value is
+// ready for use, one for each client:
+//
+//	var tap zkserver.Tap
+//	conn, _, err := zk.Connect(servers, timeout, zk.WithDialer(tap.Dial))
+//
+// A tap that is stalled keeps its connections: end with Resume or Cut.
+type Tap struct {
+	// Dialer makes the connections to servers; default net.DialTimeout.
+	Dialer zk.Dialer
+
+	mu      sync.Mutex
+	stalled chan struct{} // closed by Resume; nil while bytes pass
+	links   map[*link]struct{}
+	id      int64
+	passwd  []byte
+	counts  Counts
+}
+
+// Counts is what passed through a tap. It counts when a packet is passed on: what
+// a stall holds back comes later. A request that was answered is counted.
+type Counts struct {
+	// Requests are those that the client's user made: not the handshake, pings,
+	// credentials, watches armed again after a reconnection, or the session's end.
+	Requests int64
+	// PacketsOut and BytesOut went to the server, PacketsIn and BytesIn to the
+	// client; all kinds, their length fields included.
+	PacketsOut, BytesOut int64
+	PacketsIn, BytesIn   int64
+}
+
+// link is one connection through a tap.
+type link struct {
+	client, server net.Conn // client: our end of the client's connection
+	closed         chan struct{}
+	close          func()
+}
+
+// Dial is a [zk.Dialer]. While the tap is stalled it hangs, as in a network that
+// swallows packets.
+func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	start := time.Now()
+	if stalled := t.stall(); stalled != nil {
+		select {
+		case <-stalled:
+		case <-time.After(timeout):
+			return nil, &net.OpError{Op: "dial", Net: network, Err: os.ErrDeadlineExceeded}
+		}
+	}
+	dial := t.Dialer
+	if dial == nil {
+		dial = net.DialTimeout
+	}
+	server, err := dial(network, address, timeout-time.Since(start))
+	if err != nil {
+		return nil, err
+	}
+	conn, client, err := socketPair()
+	if err != nil {
+		server.Close()
+		return nil, err
+	}
+	l := &link{client: client, server: server, closed: make(chan struct{})}
+	l.close = sync.OnceFunc(func() {
+		close(l.closed)
+		client.Close()
+		server.Close()
+		t.mu.Lock()
+		delete(t.links, l)
+		t.mu.Unlock()
+	})
+	t.mu.Lock()
+	if t.links == nil {
+		t.links = make(map[*link]struct{})
+	}
+	t.links[l] = struct{}{}
+	t.mu.Unlock()
+	go t.forward(l, client, server, t.sawRequest)
+	go t.forward(l, server, client, t.sawReply)
+	return conn, nil
+}
+
+// forward passes packets on in one direction, until either end closes.
+func (t *Tap) forward(l *link, from, to net.Conn, saw func(packet []byte, first bool)) {
+	defer l.close()
+	r := bufio.NewReader(from)
+	for first := true; ; first = false {
+		packet, err := readFrame(r)
+		// A stalled network does not tell of a closed connection either.
+		for stalled := t.stall(); stalled != nil; stalled = t.stall() {
+			select {
+			case <-stalled:
+			case <-l.closed:
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+		saw(packet, first)
+		if _, err := to.Write(packet); err != nil {
+			return
+		}
+	}
+}
+
+func (t *Tap) sawRequest(packet []byte, first bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.PacketsOut++
+	t.counts.BytesOut += int64(len(packet))
+	if first || len(packet) < 12 {
+		return
+	}
+	switch int32(binary.BigEndian.Uint32(packet[8:])) {
+	case opPing, opAuth, opSetWatches, opSetWatches2, opCloseSession:
+	default:
+		t.counts.Requests++
+	}
+}
+
+func (t *Tap) sawReply(packet []byte, first bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.PacketsIn++
+	t.counts.BytesIn += int64(len(packet))
+	if first {
+		if id, passwd, err := parseConnectResponse(packet); err == nil {
+			t.id, t.passwd = id, passwd
+		}
+	}
+}
+
+// stall returns a channel that closes when the stall ends, nil if there is none.
+func (t *Tap) stall() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.stalled
+}
+
+// Session returns the session of the last handshake, as [Expire] needs it. It is
+// not ok before the first one, and after the server refused an expired session
+// until there is a new one.
+func (t *Tap) Session() (id int64, passwd []byte, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.id, t.passwd, t.id != 0
+}
+
+// Counts returns what has passed so far, over all connections.
+func (t *Tap) Counts() Counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts
+}
+
+// Stall holds back all bytes in both directions, the news of a closed connection
+// included, and makes Dial hang. Nothing is lost.
+func (t *Tap) Stall() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stalled == nil {
+		t.stalled = make(chan struct{})
+	}
+}
+
+// Resume ends a stall and delivers what it held back.
+func (t *Tap) Resume() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stalled != nil {
+		close(t.stalled)
+		t.stalled = nil
+	}
+}
+
+// Cut closes the connections now, stalled or not. The client may dial again.
+func (t *Tap) Cut() {
+	t.mu.Lock()
+	links := make([]*link, 0, len(t.links))
+	for l := range t.links {
+		links = append(links, l)
+	}
+	t.mu.Unlock()
+	for _, l := range links {
+		l.close()
+	}
+}
+
+// socketPair returns two ends of a connection within this process. Unlike those
+// of net.Pipe they buffer, as a network does.
+func socketPair() (a, b net.Conn, err error) {
+	syscall.ForkLock.RLock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	if a, err = fileConn(fds[0]); err != nil {
+		syscall.Close(fds[1])
+		return nil, nil, err
+	}
+	if b, err = fileConn(fds[1]); err != nil {
+		a.Close()
+		return nil, nil, err
+	}
+	return a, b, nil
+}
+
+// fileConn makes a connection of a socket, which it takes over.
+func fileConn(fd int) (net.Conn, error) {
+	f := os.NewFile(uintptr(fd), "socketpair")
+	defer f.Close() // net.FileConn has a copy
+	return net.FileConn(f)
+}

@@ -1,0 +1,110 @@
+package zkserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// Main runs the tests of a package with a server for all of them, and returns
+// the exit status for os.Exit. While the tests run, [External] names the server,
+// and so it does in processes that they start. If HOLDFAST_ZOOKEEPER names
+// servers already, those are used.
+//
+// At the end, or on SIGINT, SIGTERM or SIGHUP, all servers that this process
+// started are stopped. Tests that pass but leave a goroutine or a server behind
+// fail.
+func Main(m interface{ Run() int }) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	stopShared := func() error { return nil }
+	if External() == nil {
+		shared, err := Start(ctx, Options{})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		stopShared = shared.Stop
+		os.Setenv(EnvServers, shared.Addr())
+		defer os.Unsetenv(EnvServers)
+	}
+	uninterrupted := context.AfterFunc(ctx, func() {
+		fmt.Fprintln(os.Stderr, "zkserver: interrupted, stopping the servers")
+		if err := stopAll(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(1)
+	})
+
+	code := m.Run()
+
+	if !uninterrupted() {
+		select {} // until the process exits
+	}
+	stop()
+	err := stopShared()
+	if code == 0 {
+		err = errors.Join(err, goleak.Find())
+	}
+	if err = errors.Join(err, stopAll()); err != nil {
+		fmt.Fprintln(os.Stderr, "zkserver: after the tests:", err)
+		code = max(code, 1)
+	}
+	return code
+}
+
+// ForTest starts a server for one test or benchmark, and stops it at its end. If
+// the test failed, it logs the end of the server's log.
+func ForTest(t testing.TB, opts Options) *Server {
+	t.Helper()
+	s, err := Start(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the log of server %s:\n%s", s.Addr(), s.LogTail(tailLines))
+		}
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// live are the servers of this process that were not stopped.
+var live struct {
+	mu      sync.Mutex
+	servers map[*Server]struct{}
+}
+
+func addLive(s *Server) {
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	if live.servers == nil {
+		live.servers = make(map[*Server]struct{})
+	}
+	live.servers[s] = struct{}{}
+}
+
+func removeLive(s *Server) {
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	delete(live.servers, s)
+}
+
+func stopAll() error {
+	live.mu.Lock()
+	servers := slices.Collect(maps.Keys(live.servers))
+	live.mu.Unlock()
+	return (&Ensemble{servers}).Stop()
+}
