@@ -1,0 +1,80 @@
+package integration_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// TestClocksHoursApart has servers whose clocks are hours ahead of and behind
+// those of their clients: leases last as long as they do with true clocks, for
+// those who wait, those who try, and the reaper.
+func TestClocksHoursApart(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"ahead": 5 * time.Hour, "behind": -5 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env, err := zkserver.Faketime(t.Context(), ahead)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := zkserver.ForTest(t, zkserver.Options{Env: env})
+			b := on(t, []string{s.Addr()})
+			c := b.client()
+
+			h := b.lock(c, "held")
+			_, stat, err := b.raw.Get(h.Entry())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if off := time.Until(time.UnixMilli(stat.Mtime)); (off - ahead).Abs() > time.Minute {
+				t.Fatalf("the server's clock is off by %v, want %v", off, ahead)
+			}
+
+			dead := b.holder("x")
+			dead.says("held")
+			dead.kill()
+			began := time.Now()
+			next := b.lock(c, "x")
+			if took := time.Since(began); took < ttl/2 || took > 2*(ttl+grace) {
+				t.Errorf("a dead holder blocked for %v; TTL and grace are %v", took, ttl+grace)
+			}
+			if now := b.record(next); time.Until(time.UnixMilli(now.ExpiresAt).Add(-ahead)) > ttl+grace {
+				t.Errorf("the entry tells its expiry by the client's clock: %+v", now)
+			}
+			b.unlock(next)
+
+			if !h.Valid() {
+				t.Errorf("a held lock was lost: %v", h.Err())
+			}
+			if report, err := b.reaper(time.Second).Sweep(b.ctx); err != nil || report.Total.Expired != 0 || report.Total.Live < 1 {
+				t.Errorf("the reaper takes a living lock for dead: %+v, %v", report.Total, err)
+			}
+			b.unlock(h)
+
+			dead = b.holder("y")
+			dead.says("held")
+			dead.kill()
+			<-time.After(ttl + grace + 2*time.Second) // until its lease and orphan_after are over
+			if report, err := b.reaper(time.Second).Sweep(b.ctx); err != nil || report.Total.Expired != 1 {
+				t.Errorf("the reaper does not see that the holder is dead: %+v, %v", report.Total, err)
+			}
+		})
+	}
+}
+
+func (b *bench) record(h *lock.Hold) znode.Record {
+	b.Helper()
+	data, _, err := b.raw.Get(h.Entry())
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := znode.DecodeRecord(data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}

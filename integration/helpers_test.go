@@ -1,0 +1,329 @@
+package integration_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/rs/zerolog"
+)
+
+// Times that leave a loaded machine room to breathe.
+const (
+	ttl            = 4 * time.Second
+	grace          = 500 * time.Millisecond
+	sessionTimeout = 2 * time.Second
+	patience       = time.Minute
+)
+
+// bench is what a test works with: servers, a root of its own, and a plain
+// connection to look with.
+type bench struct {
+	testing.TB
+	ctx     context.Context
+	servers []string
+	root    string
+	raw     *zk.Conn
+}
+
+// onShared returns a bench on the server that all tests share.
+func onShared(t testing.TB) *bench { return on(t, zkserver.External()) }
+
+// on returns a bench on the given servers, and sees to it at the end that the
+// test has left no node.
+func on(t testing.TB, servers []string) *bench {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	b := &bench{TB: t, ctx: ctx, servers: servers, root: "/it-" + znode.NewID()}
+	b.raw = b.connect()
+	t.Cleanup(func() {
+		if left := b.nodes(); len(left) > 0 && !t.Failed() {
+			t.Errorf("left behind: %q", left)
+		}
+		b.wipe()
+	})
+	return b
+}
+
+// connect returns a plain connection, through the tap if there is one.
+func (b *bench) connect(taps ...*zkserver.Tap) *zk.Conn {
+	b.Helper()
+	dialer := zk.Dialer(new(zkserver.Tap).Dial)
+	if len(taps) > 0 {
+		dialer = taps[0].Dial
+	}
+	z, _, err := zk.Connect(b.servers, 4*time.Second, zk.WithLogInfo(false), zk.WithLogger(testLog{}), zk.WithDialer(dialer))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(z.Close)
+	return z
+}
+
+type testLog struct{}
+
+func (testLog) Printf(string, ...any) {}
+
+// client returns a client of the bench's root.
+func (b *bench) client(opts ...lock.Option) *lock.Client {
+	b.Helper()
+	opts = append([]lock.Option{
+		lock.WithRoot(b.root), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithSessionTimeout(sessionTimeout),
+		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(b.TB)).Level(zerolog.WarnLevel).With().Timestamp().Logger()),
+	}, opts...)
+	c, err := lock.Dial(b.ctx, b.servers, opts...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			b.Errorf("close: %v", err)
+		}
+	})
+	return c
+}
+
+// tapped returns a client and the tap on its connection.
+func (b *bench) tapped(opts ...lock.Option) (*lock.Client, *zkserver.Tap) {
+	tap := new(zkserver.Tap)
+	return b.client(append(opts, lock.WithDialer(tap.Dial))...), tap
+}
+
+// expire ends the session of a tapped client at the server.
+func (b *bench) expire(tap *zkserver.Tap) {
+	id, passwd, ok := tap.Session()
+	if !ok {
+		return // it is between two sessions
+	}
+	if err := zkserver.Expire(b.ctx, b.servers[0], id, passwd); err != nil && !errors.Is(err, zkserver.ErrSessionGone) && b.ctx.Err() == nil {
+		b.Errorf("expire session %#x: %v", id, err)
+	}
+}
+
+func (b *bench) lock(c *lock.Client, name string, opts ...lock.LockOption) *lock.Hold {
+	b.Helper()
+	h, err := c.Mutex(name, opts...).Lock(b.ctx)
+	if err != nil {
+		b.Fatalf("lock %s: %v", name, err)
+	}
+	return h
+}
+
+func (b *bench) unlock(h *lock.Hold) {
+	b.Helper()
+	if err := h.Unlock(); err != nil {
+		b.Errorf("unlock: %v", err)
+	}
+}
+
+// nodes lists all that is below the root.
+func (b *bench) nodes() []string {
+	b.Helper()
+	var paths []string
+	var walk func(string)
+	walk = func(p string) {
+		children, _, err := b.raw.Children(p)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			b.Fatalf("list %s: %v", p, err)
+		}
+		slices.Sort(children)
+		for _, c := range children {
+			paths = append(paths, p+"/"+c)
+			walk(p + "/" + c)
+		}
+	}
+	walk(b.root)
+	return paths
+}
+
+// wipe deletes the root.
+func (b *bench) wipe() {
+	b.Helper()
+	paths := append([]string{b.root}, b.nodes()...)
+	slices.SortFunc(paths, func(a, c string) int { return len(c) - len(a) })
+	for _, p := range paths {
+		if err := b.raw.Delete(p, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			b.Errorf("delete %s: %v", p, err)
+		}
+	}
+}
+
+// prune deletes the ancestors that locks have left, which are the reaper's to
+// delete.
+func (b *bench) prune(names ...string) {
+	b.Helper()
+	for _, name := range names {
+		if err := b.raw.Delete(path.Join(b.root, name), -1); err != nil {
+			b.Errorf("prune: %v", err)
+		}
+	}
+}
+
+func (b *bench) create(path, data string, flags int32) string {
+	b.Helper()
+	got, err := b.raw.Create(path, []byte(data), flags, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		b.Fatalf("create %s: %v", path, err)
+	}
+	return got
+}
+
+// eventually waits until the condition holds: for what happens in the background
+// of another client and sends no event.
+func (b *bench) eventually(what string, cond func() bool) {
+	b.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for !cond() {
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			b.Fatalf("did not come to pass: %s; nodes: %q", what, b.nodes())
+		}
+	}
+}
+
+// room is what a lock protects: it notices when two are in at once.
+type room struct {
+	inside  atomic.Int32
+	entries atomic.Int32
+	doubles atomic.Int32
+
+	mu     sync.Mutex
+	count  int // unprotected on purpose, but for the race detector: read and written in two steps
+	tokens []lock.Token
+}
+
+// enter notes somebody with a token, and leave that he has gone.
+func (r *room) enter(token lock.Token) (leave func()) {
+	if r.inside.Add(1) > 1 {
+		r.doubles.Add(1)
+	}
+	r.entries.Add(1)
+	r.mu.Lock()
+	count := r.count
+	r.tokens = append(r.tokens, token)
+	r.mu.Unlock()
+	return func() {
+		r.mu.Lock()
+		r.count = count + 1
+		r.mu.Unlock()
+		r.inside.Add(-1)
+	}
+}
+
+// check fails the test if two were in at once, by any of three signs.
+func (r *room) check(t testing.TB) {
+	t.Helper()
+	if n := r.doubles.Load(); n > 0 {
+		t.Errorf("%d double entries", n)
+	}
+	if n := int(r.entries.Load()); r.count != n {
+		t.Errorf("%d entries, but the unprotected counter stands at %d", n, r.count)
+	}
+	for i := 1; i < len(r.tokens); i++ {
+		if r.tokens[i].Compare(r.tokens[i-1]) <= 0 {
+			t.Errorf("entry %d has token %v after %v", i, r.tokens[i], r.tokens[i-1])
+		}
+	}
+}
+
+// workerEnv tells this test binary to be a process that takes a lock, and on what.
+const workerEnv = "HOLDFAST_TEST_WORKER"
+
+// process is a copy of this binary that works as another client.
+type process struct {
+	b     *bench
+	cmd   *exec.Cmd
+	lines chan string
+}
+
+// holder starts a process that takes the lock, says so, and keeps it.
+func (b *bench) holder(name string) *process {
+	b.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), workerEnv+"="+strings.Join([]string{strings.Join(b.servers, ","), b.root, name}, " "))
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	p := &process{b: b, cmd: cmd, lines: make(chan string)}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		defer close(p.lines)
+		for s := bufio.NewScanner(stdout); s.Scan(); {
+			select {
+			case p.lines <- s.Text():
+			case <-b.ctx.Done():
+			}
+		}
+	}()
+	b.Cleanup(func() {
+		p.kill()
+		<-read
+	})
+	return p
+}
+
+// says waits for the process to say a word, and returns what it says with it.
+func (p *process) says(word string) string {
+	p.b.Helper()
+	select {
+	case line := <-p.lines:
+		rest, ok := strings.CutPrefix(line, word+" ")
+		if !ok {
+			p.b.Fatalf("the process says %q, want %s", line, word)
+		}
+		return rest
+	case <-p.b.ctx.Done():
+		p.b.Fatalf("the process does not say %s", word)
+		return ""
+	}
+}
+
+// kill ends the process with SIGKILL.
+func (p *process) kill() {
+	if p.cmd.ProcessState == nil {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	}
+}
+
+// work is the process.
+func work(role string) int {
+	words := strings.Fields(role)
+	ctx := context.Background()
+	c, err := lock.Dial(ctx, strings.Split(words[0], ","), lock.WithRoot(words[1]), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithSessionTimeout(sessionTimeout))
+	if err == nil {
+		var h *lock.Hold
+		if h, err = c.Mutex(words[2]).Lock(ctx); err == nil {
+			fmt.Println("held", h.Token())
+			<-h.Done()
+			err = h.Err()
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}

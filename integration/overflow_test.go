@@ -1,0 +1,162 @@
+package integration_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/adler32"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// TestNearTheEndOfTheCounter has a real server stand where it would be after
+// 2147483640 entries in one lock, by a doctored snapshot: past that the counter
+// sticks, and sequences alone would let two in.
+func TestNearTheEndOfTheCounter(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		counter int32
+	}{
+		{"a little before draining begins", znode.DrainAt - 3},
+		{"while draining", znode.DrainAt + 5},
+		{"at the end", math.MaxInt32 - 2},
+		{"stuck", math.MaxInt32},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := serverWithCounter(t, "/doctored/x", tt.counter)
+			b := on(t, []string{s.Addr()})
+			b.root = "/doctored"
+
+			// What the protocol has to cope with: the server repeats itself.
+			if tt.counter == math.MaxInt32 {
+				var names []string
+				for range 2 {
+					p := b.create(b.root+"/x/other-", "", zk.FlagSequence)
+					names = append(names, p)
+					b.prune(p[len(b.root):])
+				}
+				if names[0] != names[1] {
+					t.Errorf("the counter does not stick: %q", names)
+				}
+			}
+
+			clients := []*lock.Client{b.client(), b.client()}
+			var r room
+			var wg sync.WaitGroup
+			for i := range 8 {
+				wg.Go(func() {
+					for range 5 {
+						h := b.lock(clients[i%2], "x")
+						leave := r.enter(h.Token())
+						time.Sleep(20 * time.Millisecond) // works, while the others join
+						leave()
+						b.unlock(h)
+					}
+				})
+			}
+			wg.Wait()
+			r.check(t)
+			if n := r.entries.Load(); n != 40 {
+				t.Errorf("%d entries, want 40", n)
+			}
+			h := b.lock(clients[0], "x")
+			if name, _ := znode.Parse(filepath.Base(h.Entry())); name.Seq > 1000 {
+				t.Errorf("the count did not start anew: %s", h.Entry())
+			}
+			b.unlock(h)
+		})
+	}
+}
+
+// serverWithCounter starts a server on which the node, a lock's parent of ours,
+// stands at that counter.
+func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Server {
+	t.Helper()
+	s := zkserver.ForTest(t, zkserver.Options{
+		JVMArgs: []string{"-Dzookeeper.digest.enabled=false"}, // a checksum less to forge
+	})
+	z, _, err := zk.Connect([]string{s.Addr()}, 2*sessionTimeout, zk.WithLogInfo(false), zk.WithLogger(testLog{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []struct {
+		path string
+		kind znode.Kind
+	}{{filepath.Dir(path), znode.Dir}, {path, znode.Mutex}} {
+		if _, err := z.Create(n.path, znode.Parent{Kind: n.kind}.Encode(), 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	z.Close()
+	restart := func() {
+		t.Helper()
+		if err := s.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restart() // which writes a snapshot of all there is
+	s.Kill()
+	doctor(t, s.DataDir(), path, counter)
+	restart()
+	return s
+}
+
+// doctor sets a node's counter in the newest snapshot of a stopped server, and
+// removes the logs, which hold nothing newer.
+func doctor(t *testing.T, dir, path string, counter int32) {
+	t.Helper()
+	snapshots, err := filepath.Glob(filepath.Join(dir, "snapshot.*"))
+	if err != nil || len(snapshots) == 0 {
+		t.Fatalf("no snapshot in %s: %v", dir, err)
+	}
+	number := func(file string) (n int64) {
+		fmt.Sscanf(filepath.Ext(file), ".%x", &n)
+		return n
+	}
+	slices.SortFunc(snapshots, func(a, b string) int { return int(number(a) - number(b)) })
+	newest := snapshots[len(snapshots)-1]
+	data, err := os.ReadFile(newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A node is its path, its data (each behind its length), the number of its
+	// ACL, and a StatPersisted: czxid, mzxid, ctime, mtime, version, cversion...
+	at := bytes.Index(data, lengthed(path))
+	if at < 0 {
+		t.Fatalf("%s is not in %s", path, newest)
+	}
+	at += 4 + len(path)
+	at += 4 + int(binary.BigEndian.Uint32(data[at:])) + 8 + 4*8 + 4
+	binary.BigEndian.PutUint32(data[at:], uint32(counter))
+	// The nodes end with the path "/"; then come their checksum and "/" again.
+	end := bytes.LastIndex(data, lengthed("/"))
+	seal := end - 8
+	binary.BigEndian.PutUint64(data[seal:], uint64(adler32.Checksum(data[:seal])))
+	if err := os.WriteFile(newest, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := filepath.Glob(filepath.Join(dir, "log.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, log := range logs {
+		if err := os.Remove(log); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func lengthed(s string) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...)
+}

@@ -1,0 +1,583 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// TestFreeLockIsOneRoundTripEachWay counts on the wire and at the server.
+func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
+	s := zkserver.ForTest(t, zkserver.Options{})
+	b := on(t, []string{s.Addr()})
+	c, tap := b.tapped()
+	b.unlock(b.lock(c, "orders/42")) // the first time makes root and ancestor
+	zxid := func() int64 {
+		z, err := s.Zxid(b.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return z
+	}
+	for range 10 {
+		sent, txns := tap.Counts().Requests, zxid()
+		h := b.lock(c, "orders/42")
+		if n, m := tap.Counts().Requests-sent, zxid()-txns; n != 1 || m != 1 {
+			t.Errorf("Lock: %d requests, %d transactions; want one of each", n, m)
+		}
+		sent, txns = tap.Counts().Requests, zxid()
+		b.unlock(h)
+		if n, m := tap.Counts().Requests-sent, zxid()-txns; n != 1 || m != 1 {
+			t.Errorf("Unlock: %d requests, %d transactions; want one of each", n, m)
+		}
+		if left := b.nodes(); !slices.Equal(left, []string{b.root + "/orders"}) {
+			t.Errorf("after Unlock there is %q", left)
+		}
+	}
+	b.prune("orders")
+}
+
+func TestThousandCyclesLeaveNothing(t *testing.T) {
+	t.Parallel()
+	b := onShared(t)
+	c := b.client()
+	var last lock.Token
+	for range 1000 {
+		h := b.lock(c, "cycle")
+		if h.Token().Compare(last) <= 0 {
+			t.Fatalf("token %v after %v", h.Token(), last)
+		}
+		last = h.Token()
+		b.unlock(h)
+	}
+	if left := b.nodes(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// TestSessionExpiryIsNoLoss is the promise that the project is about: beside
+// zk.Lock, whose second client gets in while the first still works.
+func TestSessionExpiryIsNoLoss(t *testing.T) {
+	t.Parallel()
+	b := onShared(t)
+
+	first, second := new(zkserver.Tap), new(zkserver.Tap)
+	a, z := b.connect(first), b.connect(second)
+	b.create(b.root, "", 0)
+	zkFirst := zk.NewLock(a, b.root+"/zk", zk.WorldACL(zk.PermAll))
+	if err := zkFirst.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	entered := make(chan error, 1)
+	go func() { entered <- zk.NewLock(z, b.root+"/zk", zk.WorldACL(zk.PermAll)).Lock() }()
+	b.eventually("the second client queues", func() bool {
+		children, _, _ := b.raw.Children(b.root + "/zk")
+		return len(children) == 2
+	})
+	b.expire(first)
+	if err := <-entered; err != nil {
+		t.Fatalf("the second client of zk.Lock: %v", err)
+	}
+	if err := z.Delete(b.root+"/zk/"+b.children("zk")[0], -1); err != nil {
+		t.Fatal(err)
+	}
+	b.prune("zk")
+
+	c, tap := b.tapped()
+	other := b.client()
+	h := b.lock(c, "ours")
+	waits := make(chan *lock.Hold, 1)
+	go func() { waits <- b.lock(other, "ours") }()
+	b.eventually("the second client queues", func() bool { return len(b.children("ours")) == 2 })
+	for range 3 {
+		before, _, _ := tap.Session()
+		b.expire(tap)
+		b.eventually("there is a new session", func() bool { id, _, ok := tap.Session(); return ok && id != before })
+	}
+	select {
+	case <-waits:
+		t.Fatal("a second client is in")
+	case <-h.Done():
+		t.Fatalf("the hold was lost: %v", h.Err())
+	case <-time.After(ttl + grace):
+	}
+	if !h.Valid() {
+		t.Error("the hold is not valid any more")
+	}
+	b.unlock(h)
+	b.unlock(<-waits)
+}
+
+func (b *bench) children(name string) []string {
+	children, _, err := b.raw.Children(b.root + "/" + name)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		b.Fatal(err)
+	}
+	return children
+}
+
+// TestSessionsExpiredOnceASecond ends the session of every client once a second
+// for half a minute, under one holder and eight waiters; and then under all of
+// them as they take turns.
+func TestSessionsExpiredOnceASecond(t *testing.T) {
+	t.Parallel()
+	b := onShared(t)
+	const waiters, span = 8, 30 * time.Second
+	var clients []*lock.Client
+	var taps []*zkserver.Tap
+	for range waiters + 1 {
+		c, tap := b.tapped()
+		clients, taps = append(clients, c), append(taps, tap)
+	}
+	var expired atomic.Int32
+	stop := make(chan struct{})
+	var storm sync.WaitGroup
+	for _, tap := range taps {
+		storm.Go(func() {
+			tick := time.NewTicker(time.Second)
+			defer tick.Stop()
+			for {
+				select {
+				case <-tick.C:
+					b.expire(tap)
+					expired.Add(1)
+				case <-stop:
+					return
+				}
+			}
+		})
+	}
+
+	var r room
+	h := b.lock(clients[0], "x")
+	leave := r.enter(h.Token())
+	turns := make([]atomic.Int32, waiters)
+	var done sync.WaitGroup
+	ending, end := context.WithCancel(b.ctx)
+	for i, c := range clients[1:] {
+		done.Go(func() {
+			for ending.Err() == nil {
+				h, err := c.Mutex("x").Lock(ending)
+				if ending.Err() != nil {
+					if err == nil {
+						b.unlock(h)
+					}
+					return
+				}
+				if err != nil {
+					t.Errorf("waiter %d: %v", i, err)
+					return
+				}
+				leave := r.enter(h.Token())
+				time.Sleep(10 * time.Millisecond) // works
+				leave()
+				if err := h.Unlock(); err != nil {
+					t.Errorf("waiter %d: unlock: %v", i, err)
+				}
+				turns[i].Add(1)
+			}
+		})
+	}
+	select {
+	case <-time.After(span / 2):
+	case <-h.Done():
+		t.Errorf("the holder lost it: %v", h.Err())
+	}
+	if n := r.entries.Load(); n != 1 {
+		t.Errorf("%d entries while the first one held", n)
+	}
+	if !h.Valid() {
+		t.Error("the hold is not valid")
+	}
+	leave()
+	b.unlock(h)
+	<-time.After(span / 2)
+	close(stop)
+	storm.Wait()
+	b.eventually("everybody had a turn", func() bool {
+		return !slices.ContainsFunc(indexes(turns), func(i int) bool { return turns[i].Load() == 0 })
+	})
+	end()
+	done.Wait()
+	r.check(t)
+	t.Logf("%d sessions expired, %d turns", expired.Load(), r.entries.Load())
+	if expired.Load() < 200 {
+		t.Errorf("only %d sessions were expired", expired.Load())
+	}
+}
+
+func indexes[T any](s []T) []int {
+	is := make([]int, len(s))
+	for i := range is {
+		is[i] = i
+	}
+	return is
+}
+
+// TestServerRestartedUnderHolderAndWaiters stops the only server for longer than
+// a session lasts and shorter than a lease.
+func TestServerRestartedUnderHolderAndWaiters(t *testing.T) {
+	t.Parallel()
+	s := zkserver.ForTest(t, zkserver.Options{})
+	b := on(t, []string{s.Addr()})
+	const long = 20 * time.Second // a restart takes its time
+	opts := lock.WithTTL(long)
+	var r room
+	h := b.lock(b.client(opts), "x")
+	leave := r.enter(h.Token())
+	var waits sync.WaitGroup
+	for range 4 {
+		c := b.client(opts)
+		waits.Go(func() {
+			h := b.lock(c, "x")
+			defer b.unlock(h)
+			defer r.enter(h.Token())()
+		})
+	}
+	b.eventually("all queue", func() bool { return len(b.children("x")) == 5 })
+	for range 2 {
+		s.Kill()
+		if err := s.Restart(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if !h.Valid() {
+			t.Fatalf("the restart cost the hold: %v", h.Err())
+		}
+	}
+	leave()
+	b.unlock(h)
+	waits.Wait()
+	r.check(t)
+}
+
+// TestKilledHolder has a process die with SIGKILL while others wait: the next one
+// enters when the lease and the grace are over, not before and not much later.
+func TestKilledHolder(t *testing.T) {
+	t.Parallel()
+	b := onShared(t)
+	c := b.client()
+	dead := b.holder("x")
+	token := dead.says("held")
+	entered := make(chan *lock.Hold, 1)
+	go func() { entered <- b.lock(c, "x") }()
+	b.eventually("the next one queues", func() bool { return len(b.children("x")) == 2 })
+	_, stat, err := b.raw.Get(b.root + "/x/" + b.first("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.kill()
+	h := <-entered
+	now, err := c.Tree().Now(b.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := now.Latest.Sub(time.UnixMilli(stat.Mtime)); took < ttl+grace {
+		t.Errorf("the next one entered %v after the last renewal, before TTL and grace of %v", took, ttl+grace)
+	}
+	if got := h.Token().String(); len(got) < len(token) || len(got) == len(token) && got <= token {
+		t.Errorf("token %s after %s", got, token)
+	}
+	if c.Stats().Purged != 1 {
+		t.Errorf("%d entries purged, want the dead one's", c.Stats().Purged)
+	}
+	b.unlock(h)
+}
+
+// first is the entry of a lock that came first.
+func (b *bench) first(name string) string {
+	names := znode.Contenders(b.children(name))
+	if len(names) == 0 {
+		b.Fatalf("nobody has %s", name)
+	}
+	return names[0].Node
+}
+
+// TestNobodyComesBack leaves the clean-up to the reaper's schedule.
+func TestNobodyComesBack(t *testing.T) {
+	t.Parallel()
+	b := onShared(t)
+	dead := b.holder("a/b/c")
+	dead.says("held")
+	dead.kill()
+	r := b.reaper(time.Second)
+	ctx, stop := context.WithCancel(b.ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	b.eventually("the tree is swept away", func() bool { return len(b.nodes()) == 2 }) // the reaper's own lock stays
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// reaper returns a reaper of the bench's root that sweeps once a second.
+func (b *bench) reaper(orphanAfter time.Duration) *reaper.Reaper {
+	b.Helper()
+	all, err := policy.ParsePattern("**")
+	if err != nil {
+		b.Fatal(err)
+	}
+	set, err := policy.NewSet(policy.Policy{Name: "test", Match: all, Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: orphanAfter})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := lock.Dial(b.ctx, b.servers, lock.WithRoot(b.root), lock.WithPolicies(set), lock.WithSessionTimeout(sessionTimeout))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	r, err := reaper.New(c, reaper.Options{Policies: set, Schedule: "@every 1s"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+func TestWaitersThatGiveUpLeaveNoNode(t *testing.T) {
+	t.Parallel()
+	b := onShared(t)
+	c := b.client()
+	h := b.lock(c, "x")
+	var waits sync.WaitGroup
+	for i := range 50 {
+		waits.Go(func() {
+			ctx, cancel := context.WithTimeout(b.ctx, time.Duration(i)*10*time.Millisecond)
+			defer cancel()
+			if i%2 == 0 {
+				time.AfterFunc(time.Duration(i)*7*time.Millisecond, cancel)
+			}
+			_, err := c.Mutex("x").Lock(ctx)
+			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+				t.Errorf("Lock = %v", err)
+			}
+		})
+	}
+	waits.Wait()
+	b.eventually("only the holder's entry is left", func() bool { return len(b.children("x")) == 1 })
+	b.unlock(h)
+	if left := b.nodes(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// TestSomebodyElsesPathIsRefused shows that a path which is not ours is left as
+// it was, in every detail of its Stat.
+func TestSomebodyElsesPathIsRefused(t *testing.T) {
+	t.Parallel()
+	b := onShared(t)
+	c := b.client()
+	b.create(b.root, "", 0)
+	for name, want := range map[string]error{
+		"data":      lock.ErrForeign,
+		"newer":     lock.ErrForeign,
+		"ephemeral": lock.ErrForeign,
+		"kind":      lock.ErrKind,
+	} {
+		data, flags := map[string]string{
+			"data": "10.0.0.1", "newer": `{"holdfast":7,"kind":"mutex"}`, "kind": `{"holdfast":1,"kind":"semaphore"}`,
+		}[name], int32(0)
+		if name == "ephemeral" {
+			flags = zk.FlagEphemeral
+		}
+		b.create(b.root+"/"+name, data, flags)
+		before, stat, err := b.raw.Get(b.root + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := c.Mutex(name).Lock(b.ctx); !errors.Is(err, want) || !strings.Contains(err.Error(), b.root+"/"+name) {
+				t.Errorf("Lock on %s = %v, want %v and the path", name, err, want)
+			}
+			if _, err := c.Mutex(name).TryLock(b.ctx); !errors.Is(err, want) {
+				t.Errorf("TryLock on %s = %v, want %v", name, err, want)
+			}
+		}
+		after, now, err := b.raw.Get(b.root + "/" + name)
+		if err != nil || string(after) != string(before) || *now != *stat {
+			t.Errorf("%s was changed: %q %+v, was %q %+v; %v", name, after, now, before, stat, err)
+		}
+		b.prune(name)
+	}
+}
+
+// TestParentDeletedUnderContenders hammers the moment at which a lock's parent
+// goes: 32 contenders on three locks, whose parents come and go with each of
+// them, somebody who deletes every parent that he finds empty, and a reaper.
+func TestParentDeletedUnderContenders(t *testing.T) {
+	t.Parallel()
+	b := onShared(t)
+	const contenders, span = 32, 10 * time.Second
+	clients := []*lock.Client{b.client(), b.client(), b.client(), b.client()}
+	rooms := map[string]*room{"a": {}, "b/c": {}, "b/c/d": {}}
+	ctx, cancel := context.WithTimeout(b.ctx, span)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range contenders {
+		wg.Go(func() {
+			name := []string{"a", "b/c", "b/c/d"}[i%3]
+			for ctx.Err() == nil {
+				h, err := clients[i%len(clients)].Mutex(name).Lock(ctx)
+				if ctx.Err() != nil {
+					if err == nil {
+						b.unlock(h)
+					}
+					return
+				}
+				if err != nil {
+					t.Errorf("lock %s: %v", name, err)
+					return
+				}
+				leave := rooms[name].enter(h.Token())
+				time.Sleep(time.Millisecond) // works
+				leave()
+				b.unlock(h)
+			}
+		})
+	}
+	wg.Go(func() { // deletes ancestors and parents wherever they are empty
+		for ctx.Err() == nil {
+			for _, p := range []string{"/b/c/d", "/b/c", "/b", "/a"} {
+				if err := b.raw.Delete(b.root+p, -1); err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNotEmpty) {
+					t.Errorf("delete %s: %v", p, err)
+				}
+			}
+		}
+	})
+	r := b.reaper(time.Second)
+	wg.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	wg.Wait()
+	for name, r := range rooms {
+		r.check(t)
+		if r.entries.Load() < 50 {
+			t.Errorf("%s was taken %d times only", name, r.entries.Load())
+		}
+		t.Logf("%s: %d entries", name, r.entries.Load())
+	}
+	b.eventually("nothing but ancestors is left", func() bool {
+		left := b.nodes()
+		return !slices.ContainsFunc(left, func(p string) bool { return p != b.root+"/b" && p != b.root+"/b/c" })
+	})
+	b.wipe()
+}
+
+// TestForeignNodesStayUntouched has lockers and a reaper at work among nodes that
+// are not ours, long enough for every time that they might go by.
+func TestForeignNodesStayUntouched(t *testing.T) {
+	t.Parallel()
+	b := onShared(t)
+	c := b.client()
+	b.create(b.root, "", 0)
+	prefix := func() string { return znode.Prefix(znode.NewID(), znode.Exclusive) }
+	b.create(b.root+"/x", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+	foreign := []string{
+		b.create(b.root+"/plain", "", 0),
+		b.create(b.root+"/garbage", "\xff\x00garbage", 0),
+		b.create(b.root+"/newer", `{"holdfast":9}`, 0),
+		b.create(b.root+"/plain/below", "x", 0),
+		b.create(b.root+"/x/config", "x", 0),
+		b.create(b.root+"/x/"+prefix(), "garbage", zk.FlagSequence),
+		b.create(b.root+"/x/"+prefix(), `{"holdfast":9,"ttl_ms":1}`, zk.FlagSequence),
+		b.create(b.root+"/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence),
+	}
+	stats := map[string]zk.Stat{}
+	for _, p := range foreign {
+		_, stat, err := b.raw.Exists(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stat.Cversion, stat.Pzxid, stat.NumChildren = 0, 0, 0
+		stats[p] = *stat
+	}
+	r := b.reaper(time.Second)
+	ctx, stop := context.WithCancel(b.ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+
+	waiting, cancel := context.WithTimeout(b.ctx, 2*(ttl+grace))
+	defer cancel()
+	if _, err := c.Mutex("x").Lock(waiting); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Lock behind foreign entries = %v", err)
+	}
+	if _, err := c.Mutex("x").TryLock(b.ctx); !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("TryLock behind foreign entries = %v", err)
+	}
+	b.unlock(b.lock(c, "free"))
+	for _, p := range foreign {
+		_, stat, err := b.raw.Exists(p)
+		stat.Cversion, stat.Pzxid, stat.NumChildren = 0, 0, 0
+		if err != nil || *stat != stats[p] {
+			t.Errorf("%s was touched: %+v, was %+v; %v", p, stat, stats[p], err)
+		}
+	}
+	report, err := r.Sweep(ctx)
+	if !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("a second sweep beside Run = %+v, %v", report, err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	b.wipe()
+}
+
+// TestSilentServerIsGivenUp has a server that accepts and says nothing first in
+// the list: go-zookeeper by itself would wait for it for ever.
+func TestSilentServerIsGivenUp(t *testing.T) {
+	t.Parallel()
+	b := onShared(t)
+	silent := listenSilently(t)
+	b.servers = append([]string{silent.addr}, b.servers...)
+	for !silent.called() { // the order is drawn anew each time
+		ctx, cancel := context.WithTimeout(b.ctx, sessionTimeout)
+		c, err := lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithSessionTimeout(sessionTimeout))
+		cancel()
+		if err != nil {
+			t.Fatalf("no session within the session timeout: %v", err)
+		}
+		h := b.lock(c, "x")
+		b.unlock(h)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestDigest(t *testing.T) {
+	t.Parallel()
+	b := onShared(t)
+	c := b.client(lock.WithDigest("shop", "secret"))
+	h := b.lock(c, "a/x")
+	acl, _, err := b.raw.GetACL(h.Entry())
+	if !errors.Is(err, zk.ErrNoAuth) && fmt.Sprint(acl) != fmt.Sprint(zk.DigestACL(zk.PermAll, "shop", "secret")) {
+		t.Errorf("the entry's ACL is %v, %v", acl, err)
+	}
+	if _, err := b.client().Mutex("a/x").Lock(b.ctx); !errors.Is(err, lock.ErrDenied) {
+		t.Errorf("Lock without credentials = %v", err)
+	}
+	b.unlock(h)
+	if err := b.raw.AddAuth("digest", []byte("shop:secret")); err != nil {
+		t.Fatal(err)
+	}
+	b.prune("a")
+}
