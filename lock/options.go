@@ -90,6 +90,8 @@ func (p Policy) Check() error {
 		return invalid("grace", p.Grace, "must not be longer than max_ttl, %v", p.MaxTTL)
 	case p.MaxHold != 0 && p.MaxHold < p.TTL:
 		return invalid("max_hold", p.MaxHold, "must not be shorter than ttl, %v; 0 means without limit", p.TTL)
+	case p.MaxHold%time.Millisecond != 0:
+		return invalid("max_hold", p.MaxHold, "must be whole milliseconds")
 	}
 	return nil
 }

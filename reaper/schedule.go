@@ -73,9 +73,9 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 	if _, err := policy.ParseSchedule(o.Schedule); err != nil {
 		return nil, fmt.Errorf("reaper: schedule %q: %w", o.Schedule, err)
 	}
-	if o.Concurrency < 0 || o.Batch < 0 || o.Batch > maxBatch || o.Concurrency > maxConcurrency {
+	if o.Concurrency < 0 || o.Batch < 0 || o.Batch > policy.MaxBatch || o.Concurrency > policy.MaxConcurrency {
 		return nil, fmt.Errorf("reaper: concurrency %d, batch %d: must be within 1..%d and 1..%d",
-			o.Concurrency, o.Batch, maxConcurrency, maxBatch)
+			o.Concurrency, o.Batch, policy.MaxConcurrency, policy.MaxBatch)
 	}
 	if err := znode.CheckName(o.Lock); err != nil {
 		return nil, fmt.Errorf("reaper: lock: %w", err)
@@ -244,5 +244,3 @@ func (l cronLog) Info(msg string, pairs ...any) {
 func (l cronLog) Error(err error, msg string, pairs ...any) {
 	l.log.Error().Err(err).Fields(pairs).Msg("sweep: " + msg)
 }
-
-const maxBatch, maxConcurrency = 500, 1000

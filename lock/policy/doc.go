@@ -1,0 +1,102 @@
+// Package policy says which times apply to which locks, and reads the
+// configuration file that the library, the reaper and the command line share.
+//
+// # Policies
+//
+// A [Policy] gives the times of all locks whose names its pattern matches: the
+// TTL that contenders ask for and the most that they may ask for, the grace
+// after an expiry, how long a hold may last, and when the reaper cleans up
+// behind them. A [Set] is an ordered list of policies. The first one that
+// matches a name applies, so the special ones stand before the general ones.
+// Locks that no policy matches have the defaults, under the name "default".
+//
+// Everybody who uses a lock should have the same policy for it: a waiter judges
+// a holder's entry with its own grace and max_ttl.
+//
+// # Patterns
+//
+// Patterns are compared with the names of locks, relative to the root, component
+// by component:
+//
+//   - "*" is any one component, and in a longer component any run of characters,
+//     also an empty one;
+//   - "**" is any number of components, also none, and always a component of its
+//     own;
+//   - every other character stands for itself.
+//
+// What a pattern matches must be possible as the name of a lock: no slash at
+// either end, no empty component, no "." or "..", no control character. At most
+// eight components may be * and three **.
+//
+//	pattern         matches                          does not match
+//	orders          orders                           orders/42
+//	orders/*        orders/42                        orders, orders/42/items
+//	orders/**       orders, orders/42, orders/42/a   order
+//	orders/*/**     orders/42, orders/42/a           orders
+//	tenant-*/jobs   tenant-7/jobs, tenant-/jobs      tenant-7/a/jobs
+//	**/jobs         jobs, a/jobs, a/b/jobs           a/jobs/b
+//	*-eu-*          shop-eu-1                        shop-us-1, eu
+//	**              every name
+//
+// # The file
+//
+//	zookeeper:
+//	  servers: [zk1:2181, zk2:2181, zk3:2181]
+//	policies:
+//	  - name: imports
+//	    match: "imports/*"
+//	    ttl: 5m
+//	    max_hold: 6h
+//	  - name: tenants
+//	    match: "tenant-*/**"
+//	    ttl: 5s
+//	    max_ttl: 1m
+//	    schedule: "@every 15s"
+//
+// Keys that are left out have their defaults; config.yaml at the top of the
+// repository has them all. [Load] is strict: whatever it does not understand, or
+// would have to guess at, it refuses, and it reports all mistakes of a file at
+// once, each with its line, key, value and rule:
+//
+//	config.yaml:6:10: policies[0].ttl: 50ms: must be at least 100ms
+//	config.yaml:7:5: policies[0].max_hodl: is not a known key; did you mean max_hold?
+//
+// Only what is not YAML at all, or a part of YAML that is not accepted (anchors,
+// aliases, tags, merge keys, several documents), is reported before the rest
+// can be looked at.
+//
+// # Rules
+//
+// For policies, in a file and in [NewSet]:
+//
+//   - name is given, unique, printable and at most 64 bytes long; "default" is
+//     kept for the policy that matches **;
+//   - match is given, and is a pattern as above;
+//   - ttl is at least 100ms and at most max_ttl;
+//   - grace is at least 100ms and at most max_ttl;
+//   - max_hold is 0s, without limit, or at least ttl;
+//   - orphan_after is at least 1s, since contenders of other libraries make a
+//     lock's node first and their entry in it with a second request;
+//   - all of them are whole milliseconds and at most 8760h, a year;
+//   - schedule is one that [ParseSchedule] takes: a cron expression that comes
+//     at some time, without an interval that cron would round;
+//   - some name is left for each policy: no policy, and no several together,
+//     above it match every name that it does;
+//   - there are at most 1,000.
+//
+// For a file, in addition:
+//
+//   - it has at most 1 MiB and 40,000 tokens of YAML, nested at most 20 deep,
+//     which is room for 1,000 policies; keys are known, given once, and have a value;
+//   - durations have a unit (30s, 1h30m), and a zero is no way to ask for a
+//     default;
+//   - zookeeper.servers has at least one element, each a host or host:port;
+//     session_timeout is at least 100ms;
+//   - zookeeper.auth has a user without a colon and exactly one of
+//     password_file and password_env: no password stands in the file;
+//   - root is an absolute path, not "/", not /zookeeper or below it;
+//   - log.level is trace, debug, info, warn or error; log.format is json or
+//     console;
+//   - reaper.schedule is as above, reaper.concurrency from 1 to 1000,
+//     reaper.batch from 1 to 500, and reaper.lock the name of a lock.
+package policy

@@ -1,0 +1,102 @@
+package policy_test
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+func ExampleParse() {
+	config, err := policy.Parse("config.yaml", []byte(`
+policies:
+  - name: imports
+    match: "imports/*"
+    ttl: 5m
+  - name: tenants
+    match: "tenant-*/**"
+    ttl: 5s
+    max_ttl: 1m
+`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, name := range []string{"imports/stock", "tenant-7/carts/1", "orders/42"} {
+		p := config.Policies.For(name)
+		fmt.Println(name, p.Name, p.TTL, p.MaxTTL)
+	}
+	// Output:
+	// imports/stock imports 5m0s 1h0m0s
+	// tenant-7/carts/1 tenants 5s 1m0s
+	// orders/42 default 30s 1h0m0s
+}
+
+func ExampleParse_mistakes() {
+	_, err := policy.Parse("config.yaml", []byte(`
+root: locks
+policies:
+  - name: all
+    match: "**"
+    tll: 5s
+  - name: imports
+    match: "imports/*"
+    grace: 5
+`))
+	fmt.Println(err)
+
+	var mistakes *policy.ConfigError
+	if errors.As(err, &mistakes) {
+		fmt.Println(len(mistakes.Mistakes), "mistakes, the first in", mistakes.Mistakes[0].Key)
+	}
+	// Output:
+	// config.yaml:2:7: root: locks: must start with a slash
+	// config.yaml:6:5: policies[0].tll: is not a known key; did you mean ttl?
+	// config.yaml:8:12: policies[1].match: imports/*: can never apply: policies[0] (**) above it matches every such name, and the first match wins
+	// config.yaml:9:12: policies[1].grace: 5: must be a duration such as 500ms, 30s or 1h30m: say the unit
+	// 4 mistakes, the first in root
+}
+
+func ExampleNewSet() {
+	imports, err := policy.ParsePattern("imports/*")
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := policy.NewSet(policy.Policy{
+		Name:   "imports",
+		Match:  imports,
+		Policy: lock.Policy{TTL: 5 * time.Minute, MaxHold: 6 * time.Hour},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, p := range set.All() {
+		fmt.Println(p.Name, p.Match, p.TTL, p.MaxHold)
+	}
+	// Output:
+	// imports imports/* 5m0s 6h0m0s
+	// default ** 30s 0s
+}
+
+func ExamplePattern_Match() {
+	p, err := policy.ParsePattern("shop-*/**/stock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, name := range []string{"shop-eu/stock", "shop-eu/berlin/1/stock", "shop-eu/berlin"} {
+		fmt.Println(name, p.Match(name))
+	}
+	// Output:
+	// shop-eu/stock true
+	// shop-eu/berlin/1/stock true
+	// shop-eu/berlin false
+}
+
+func ExamplePattern_Covers() {
+	all, _ := policy.ParsePattern("shop/**")
+	one, _ := policy.ParsePattern("shop/*/stock")
+	fmt.Println(all.Covers(one), one.Covers(all))
+	// Output: true false
+}

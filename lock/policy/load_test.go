@@ -1,0 +1,557 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+func lines(l ...string) string { return strings.Join(l, "\n") + "\n" }
+
+func TestParse(t *testing.T) {
+	c, err := Parse("/etc/holdfast/config.yaml", []byte(lines(
+		`zookeeper:`,
+		`  servers: [zk1, zk2:2182, "[::1]:2183", "[fe80::1%eth0]"]`,
+		`  session_timeout: 6s`,
+		`  auth: {user: me, password_file: secret/zk}`,
+		`root: /a/b`,
+		`log:`,
+		`  level: debug`,
+		`  format: console`,
+		`policies:`,
+		`  - name: jobs`,
+		`    match: "**/jobs"`,
+		`    ttl: 1m30s`,
+		`    max_ttl: 90s`,
+		`    grace: 500ms`,
+		`    max_hold: 2h`,
+		`    keep_parent: true`,
+		`    orphan_after: 1s`,
+		`    schedule: "@hourly"`,
+		`  - {name: rest, match: "**", max_hold: 0s}`,
+		`reaper:`,
+		`  schedule: 0 4 * * *`,
+		`  concurrency: 1`,
+		`  batch: 500`,
+		`  lock: maintenance/reaper`,
+	)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, err := NewSet(
+		Policy{
+			Name:  "jobs",
+			Match: mustPattern(t, "**/jobs"),
+			Policy: lock.Policy{
+				TTL: 90 * time.Second, MaxTTL: 90 * time.Second, Grace: 500 * time.Millisecond,
+				MaxHold: 2 * time.Hour, KeepParent: true,
+			},
+			OrphanAfter: time.Second,
+			Schedule:    "@hourly",
+		},
+		named(t, "rest", "**"),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Config{
+		ZooKeeper: ZooKeeper{
+			Servers:        []string{"zk1:2181", "zk2:2182", "[::1]:2183", "[fe80::1%eth0]:2181"},
+			SessionTimeout: 6 * time.Second,
+			Auth:           &Auth{Scheme: "digest", User: "me", PasswordFile: "/etc/holdfast/secret/zk"},
+		},
+		Root:     "/a/b",
+		Log:      Log{Level: "debug", Format: "console"},
+		Policies: policies,
+		Reaper:   Reaper{Schedule: "0 4 * * *", Concurrency: 1, Batch: 500, Lock: "maintenance/reaper"},
+	}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got  %+v\nwant %+v", c, want)
+	}
+}
+
+// sameConfig compares configurations by what they mean.
+func sameConfig(a, b *Config) bool {
+	x, y := *a, *b
+	x.Policies, y.Policies = nil, nil
+	return reflect.DeepEqual(x, y) && slices.Equal(a.Policies.All(), b.Policies.All())
+}
+
+func TestParseDefaults(t *testing.T) {
+	for _, data := range []string{"", "\n", "# nothing\n", "---\n", "\uFEFF", "{}\n", "policies: []\n", "root: /locks\n", "\uFEFFroot: /locks\r\n"} {
+		c, err := Parse("config.yaml", []byte(data))
+		if err != nil {
+			t.Errorf("%q: %v", data, err)
+		} else if !sameConfig(c, Default()) {
+			t.Errorf("%q is %+v, want the defaults", data, c)
+		}
+	}
+	c, err := Parse("config.yaml", []byte("log:\n  level: warn\nreaper:\n  batch: 7\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Log.Level, want.Reaper.Batch = "warn", 7
+	if !sameConfig(c, want) {
+		t.Errorf("got %+v, want %+v", c, want)
+	}
+}
+
+func TestParseMistakes(t *testing.T) {
+	policy := func(l ...string) string {
+		return lines(append([]string{"policies:", "  - name: n", `    match: "a/*"`}, l...)...)
+	}
+	for _, test := range []struct {
+		name, data   string
+		line, column int
+		key, value   string
+		rule         string
+	}{
+		// What the file is.
+		{"not YAML", "root: /a\nlog: a: b\n", 2, 6, "", "", "is not YAML"},
+		{"tab", "log:\n\tlevel: info\n", 2, 1, "", "", "is not YAML"},
+		{"@ without quotes", "reaper:\n  schedule: @every 1m\n", 2, 13, "", "", "put the text in quotes"},
+		{"two documents", "root: /a\n---\nroot: /b\n", 2, 1, "", "", "single YAML document"},
+		{"directive", "%YAML 1.2\n---\nroot: /b\n", 1, 1, "", "", "directives (%) are not accepted"},
+		{"alias", policy("    schedule: *a"), 4, 15, "", "", "begins with * must be in quotes"},
+		{"* without quotes", "policies:\n- match: **\n", 2, 10, "", "", "begins with * must be in quotes"},
+		{"anchor", "log: &a\n  level: info\n", 1, 6, "", "", "begins with & must be in quotes"},
+		{"tag", "root: !!str /a\n", 1, 7, "", "", "begins with ! must be in quotes"},
+		{"merge key", "log:\n  <<: {level: info}\n", 2, 3, "", "", "merge keys"},
+		{"long key", "? root\n: /a\n", 1, 1, "", "", "long form of keys"},
+		{"nested brackets", "root: " + strings.Repeat("[", 21), 1, 27, "", "", "at most 20 deep"},
+		{"nested brackets after a stray one", "]" + strings.Repeat("[", 21), 1, 22, "", "", "at most 20 deep"},
+		{"nested dashes", strings.Repeat("- ", 21), 1, 41, "", "", "at most 20 deep"},
+		{"many tokens", strings.Repeat("a: b\n", 13_334), 13_334, 2, "", "", "no configuration is that long"},
+		{"size", strings.Repeat("#", maxFile+1), 0, 0, "", "", "at most 1048576 bytes"},
+
+		// Keys.
+		{"unknown key", "foo: 1\n", 1, 1, "foo", "", "is not a known key; here are known: zookeeper, root, log, policies, reaper"},
+		{"misspelt key", "zookeper:\n  a: 1\n", 1, 1, "zookeper", "", "did you mean zookeeper?"},
+		{"misspelt policy key", policy("    tttl: 5s"), 4, 5, "policies[0].tttl", "", "did you mean ttl?"},
+		{"camel case", policy("    maxTTL: 5s"), 4, 5, "policies[0].maxTTL", "", "did you mean max_ttl?"},
+		{"dash", "zookeeper:\n  session-timeout: 5s\n", 2, 3, "zookeeper.session-timeout", "", "did you mean session_timeout?"},
+		{"number as key", "1: 2\n", 1, 1, "1", "", "is not a known key"},
+		{"unprintable key", "\"a\\nb\": 2\n", 1, 1, `"a\nb"`, "", "is not a known key"},
+		{"key twice", "root: /a\nlog:\n  level: info\nroot: /b\n", 4, 1, "root", "", "is given twice, first in line 1"},
+		{"no value", "root:\n\nlog:\n  level: info\n", 1, 6, "root", "", "has no value"},
+		{"null", "log: ~\n", 1, 6, "log", "", "has no value"},
+
+		// Types.
+		{"list for mapping", "log: [a]\n", 1, 6, "log", "a list", "must be a mapping"},
+		{"text for mapping", "log: info\n", 1, 6, "log", "info", "must be a mapping"},
+		{"text for file", "info\n", 1, 1, "", "info", "must be a mapping"},
+		{"mapping for list", "policies:\n  name: a\n", 2, 3, "policies", "a mapping", "must be a list"},
+		{"text for policy", "policies:\n  - name\n", 2, 5, "policies[0]", "name", "must be a mapping"},
+		{"number for text", "root: 5\n", 1, 7, "root", "5", "must be a text"},
+		{"block for text", "root: |\n  /a\n", 1, 7, "root", "a block of text", "must be a text on one line"},
+		{"text for truth value", policy("    keep_parent: yes"), 4, 18, "policies[0].keep_parent", "yes", "true or false"},
+		{"text for number", "reaper:\n  batch: many\n", 2, 10, "reaper.batch", "many", "whole number"},
+		{"octal number", "reaper:\n  batch: 010\n", 2, 10, "reaper.batch", "010", "whole number"},
+		{"quoted number", "reaper:\n  batch: '10'\n", 2, 10, "reaper.batch", "10", "whole number"},
+		{"huge number", "reaper:\n  batch: 99999999999999999999\n", 2, 10, "reaper.batch", "99999999999999999999", "from 1 to 500"},
+
+		// Durations.
+		{"bare number", policy("    ttl: 30"), 4, 10, "policies[0].ttl", "30", "say the unit"},
+		{"bare fraction", policy("    ttl: 0.5"), 4, 10, "policies[0].ttl", "0.5", "say the unit"},
+		{"bare zero", policy("    max_hold: 0"), 4, 15, "policies[0].max_hold", "0", "say the unit"},
+		{"bare quoted zero", policy("    max_hold: '0'"), 4, 15, "policies[0].max_hold", "0", "say the unit"},
+		{"bare quoted number", policy("    ttl: '30'"), 4, 10, "policies[0].ttl", "30", "say the unit"},
+		{"unknown unit", policy("    ttl: 30 seconds"), 4, 10, "policies[0].ttl", "30 seconds", "such as 500ms, 30s or 1h30m"},
+		{"list for duration", policy("    ttl: [30s]"), 4, 10, "policies[0].ttl", "a list", "must be a duration"},
+		{"zero ttl", policy("    ttl: 0s"), 4, 10, "policies[0].ttl", "0s", "more than zero"},
+		{"zero max_ttl", policy("    max_ttl: 0s"), 4, 14, "policies[0].max_ttl", "0s", "more than zero"},
+		{"zero grace", policy("    grace: 0s"), 4, 12, "policies[0].grace", "0s", "more than zero"},
+		{"zero orphan_after", policy("    orphan_after: 0s"), 4, 19, "policies[0].orphan_after", "0s", "more than zero"},
+
+		// Policies; the rest is in policyRules.
+		{"pattern", "policies:\n- name: n\n  match: /a\n", 3, 10, "policies[0].match", "/a", "empty component"},
+		{"empty pattern", "policies:\n- name: n\n  match: ''\n", 3, 10, "policies[0].match", `""`, "is empty"},
+		{"empty name", "policies:\n- name: ''\n  match: a\n", 2, 9, "policies[0].name", `""`, "must not be empty"},
+		{"empty schedule", policy("    schedule: ''"), 4, 15, "policies[0].schedule", `""`, "must not be empty"},
+		{"value as written", policy("    ttl: 0h0m0.05s"), 4, 10, "policies[0].ttl", "0h0m0.05s", "at least 100ms"},
+		{"default out of order", policy("    max_ttl: 20s"), 2, 5, "policies[0].ttl", "30s (the default)", "at most max_ttl, which is 20s"},
+
+		// The other sections.
+		{"no server", "zookeeper:\n  servers: []\n", 2, 12, "zookeeper.servers", "[]", "at least 1"},
+		{"server port", "zookeeper:\n  servers:\n  - a\n  - b:66666\n", 4, 5, "zookeeper.servers[1]", "b:66666", "port from 1 to 65535"},
+		{"server without host", "zookeeper:\n  servers: [':2181']\n", 2, 13, "zookeeper.servers[0]", ":2181", "host or host:port"},
+		{"server with path", "zookeeper:\n  servers: ['a:2181/b']\n", 2, 13, "zookeeper.servers[0]", "a:2181/b", "port"},
+		{"servers in one", "zookeeper:\n  servers: ['a,b']\n", 2, 13, "zookeeper.servers[0]", "a,b", "one server in each"},
+		{"server IPv6", "zookeeper:\n  servers: ['::1']\n", 2, 13, "zookeeper.servers[0]", "::1", "brackets"},
+		{"session timeout short", "zookeeper:\n  session_timeout: 10ms\n", 2, 20, "zookeeper.session_timeout", "10ms", "at least 100ms"},
+		{"session timeout long", "zookeeper:\n  session_timeout: 597h\n", 2, 20, "zookeeper.session_timeout", "597h", "at most 596h"},
+		{"auth scheme", "zookeeper:\n  auth: {scheme: sasl, user: u, password_env: P}\n", 2, 18, "zookeeper.auth.scheme", "sasl", "must be digest"},
+		{"auth without user", "zookeeper:\n  auth: {password_env: P}\n", 2, 9, "zookeeper.auth.user", "", "must be given"},
+		{"auth user with colon", "zookeeper:\n  auth: {user: 'u:hunter2', password_env: P}\n", 2, 16, "zookeeper.auth.user", "[redacted]", "colon"},
+		{"auth in a text", "zookeeper:\n  auth: digest:u:hunter2\n", 2, 9, "zookeeper.auth", "[redacted]", "must be a mapping"},
+		{"auth without password", "zookeeper:\n  auth:\n    user: u\n", 3, 5, "zookeeper.auth", "", "exactly one of password_file and password_env"},
+		{"auth with two passwords", "zookeeper:\n  auth: {user: u, password_env: P, password_file: f}\n", 2, 9, "zookeeper.auth", "", "exactly one of"},
+		{"auth with the password", "zookeeper:\n  auth: {user: u, password_env: P, password: hunter2}\n", 2, 36, "zookeeper.auth.password", "", "is not a known key"},
+		{"auth password as variable", "zookeeper:\n  auth: {user: u, password_env: hunter-2}\n", 2, 33, "zookeeper.auth.password_env", "[redacted]", "environment variable"},
+		{"auth variable empty", "zookeeper:\n  auth: {user: u, password_env: ''}\n", 2, 33, "zookeeper.auth.password_env", "[redacted]", "must not be empty"},
+		{"root slash", "root: /\n", 1, 7, "root", "/", "such as /locks"},
+		{"root relative", "root: locks\n", 1, 7, "root", "locks", "start with a slash"},
+		{"root of ZooKeeper", "root: /zookeeper/quota\n", 1, 7, "root", "/zookeeper/quota", "belongs to ZooKeeper"},
+		{"root component", "root: /a//b\n", 1, 7, "root", "/a//b", "empty component"},
+		{"root control character", "root: \"/a\\x7f\"\n", 1, 7, "root", `"/a\x7f"`, "U+007F is not allowed"},
+		{"log level", "log: {level: loud}\n", 1, 14, "log.level", "loud", "trace or debug or info or warn or error"},
+		{"log format", "log: {format: xml}\n", 1, 15, "log.format", "xml", "json or console"},
+		{"reaper schedule", "reaper:\n  schedule: \"@every 100ms\"\n", 2, 13, "reaper.schedule", "@every 100ms", "cron would round it"},
+		{"reaper concurrency", "reaper:\n  concurrency: 0\n", 2, 16, "reaper.concurrency", "0", "from 1 to 1000"},
+		{"reaper batch", "reaper:\n  batch: 501\n", 2, 10, "reaper.batch", "501", "from 1 to 500"},
+		{"reaper batch negative", "reaper:\n  batch: -1\n", 2, 10, "reaper.batch", "-1", "from 1 to 500"},
+		{"reaper lock", "reaper:\n  lock: /reaper\n", 2, 9, "reaper.lock", "/reaper", "empty component"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c, err := Parse("some/file.yaml", []byte(test.data))
+			if c != nil {
+				t.Error("there is a configuration besides the error")
+			}
+			m := onlyMistake(t, err)
+			if !strings.Contains(m.Rule, test.rule) {
+				t.Errorf("the rule is %q, want %q in it", m.Rule, test.rule)
+			}
+			want := Mistake{File: "some/file.yaml", Line: test.line, Column: test.column, Key: test.key, Value: test.value, Rule: m.Rule}
+			if m != want {
+				t.Errorf("mistake\n got %+v\nwant %+v", m, want)
+			}
+			if strings.Contains(err.Error(), "hunter") {
+				t.Errorf("the error shows a password: %v", err)
+			}
+		})
+	}
+}
+
+// toYAML writes policies as a file. It returns the lines of its keys.
+func toYAML(policies []Policy) (data string, at map[string]int) {
+	var b strings.Builder
+	at = map[string]int{"policies": 2}
+	line := 2
+	b.WriteString("policies:\n")
+	for i, p := range policies {
+		b.WriteString("-\n")
+		path := fmt.Sprintf("policies[%d]", i)
+		at[path] = line + 1
+		for _, entry := range []struct{ key, value string }{
+			{"name", p.Name}, {"match", p.Match.String()},
+			{"ttl", p.TTL.String()}, {"max_ttl", p.MaxTTL.String()}, {"grace", p.Grace.String()},
+			{"max_hold", p.MaxHold.String()}, {"orphan_after", p.OrphanAfter.String()}, {"schedule", p.Schedule},
+		} {
+			if entry.value != "" && entry.value != "0s" {
+				line++
+				fmt.Fprintf(&b, "  %s: %q\n", entry.key, entry.value)
+				at[path+"."+entry.key] = line
+			}
+		}
+		line++
+	}
+	return b.String(), at
+}
+
+func TestParsePolicyRules(t *testing.T) {
+	for _, test := range policyRules {
+		t.Run(test.name, func(t *testing.T) {
+			data, at := toYAML(test.policies)
+			_, err := Parse("config.yaml", []byte(data))
+			m := onlyMistake(t, err)
+			if m.Key != test.key || !strings.Contains(m.Rule, test.rule) {
+				t.Errorf("mistake is %q, want the key %s and the rule %q", m, test.key, test.rule)
+			}
+			line, given := at[m.Key]
+			if !given {
+				line = at[parent(m.Key)]
+			}
+			if m.File != "config.yaml" || m.Line != line || m.Column == 0 {
+				t.Errorf("mistake is %q, want it in line %d of\n%s", m, line, data)
+			}
+			if given != (m.Value != "") && m.Key != "policies" {
+				t.Errorf("value is %q", m.Value)
+			}
+		})
+	}
+}
+
+// The mistakes of all sections and stages come together, in the file's order,
+// and what is wrong already gives no further mistakes.
+func TestParseAllAtOnce(t *testing.T) {
+	_, err := Parse("config.yaml", []byte(lines(
+		/*  1 */ `reaper:`,
+		/*  2 */ `  lock: ../x`,
+		/*  3 */ `policies:`,
+		/*  4 */ `- name: a`,
+		/*  5 */ `  match: a/**`,
+		/*  6 */ `  ttl: 2h`,
+		/*  7 */ `  max_ttl: long`,
+		/*  8 */ `  grace: 5`,
+		/*  9 */ `- nonsense`,
+		/* 10 */ `- name: a`,
+		/* 11 */ `  match: a/b`,
+		/* 12 */ `  max_hold: 1s`,
+		/* 13 */ `  schedule: soon`,
+		/* 14 */ `- match: a**`,
+		/* 15 */ `  ttl: 1ms`,
+		/* 16 */ `zookeeper:`,
+		/* 17 */ `  servers: ["a:b", c, d:0]`,
+		/* 18 */ `  auth:`,
+		/* 19 */ `    scheme: x`,
+		/* 20 */ `root: /`,
+		/* 21 */ `root: /a`,
+		/* 22 */ `logs: {}`,
+	)))
+	var e *ConfigError
+	if !errors.As(fmt.Errorf("start: %w", err), &e) {
+		t.Fatalf("error is %T (%v)", err, err)
+	}
+	var got []string
+	for _, m := range e.Mistakes {
+		got = append(got, fmt.Sprintf("%d %s", m.Line, m.Key))
+	}
+	want := []string{
+		"2 reaper.lock",
+		"7 policies[0].max_ttl", "8 policies[0].grace",
+		"9 policies[1]",
+		"10 policies[2].name", "11 policies[2].match", "12 policies[2].max_hold", "13 policies[2].schedule",
+		"14 policies[3].name", "14 policies[3].match", "15 policies[3].ttl",
+		"17 zookeeper.servers[0]", "17 zookeeper.servers[2]",
+		"19 zookeeper.auth.user", "19 zookeeper.auth", "19 zookeeper.auth.scheme",
+		"20 root", "21 root", "22 logs",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s\nerror\n%v", strings.Join(got, "\n"), strings.Join(want, "\n"), err)
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != len(want) {
+		t.Errorf("%d lines for %d mistakes", len(lines), len(want))
+	}
+	if want := "config.yaml:2:9: reaper.lock: ../x: component \"..\" is relative"; lines[0] != want {
+		t.Errorf("first line is %q, want %q", lines[0], want)
+	}
+}
+
+// The limits of the parser leave room for the largest set of policies, in the
+// style that takes the most tokens.
+func TestParseLargest(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("policies: [\n")
+	for i := range maxPolicies {
+		fmt.Fprintf(&b, "  # One more.\n  # A\n  # few\n  # words\n  {name: n%d, match: m%d, ttl: 5s, max_ttl: 1m, grace: 1s, max_hold: 0s, keep_parent: true, orphan_after: 1m, schedule: '@hourly'},\n", i, i)
+	}
+	b.WriteString("]\n")
+	c, err := Parse("config.yaml", append(configFile(t)[:strings.Index(string(configFile(t)), "policies:")], b.String()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(c.Policies.All()); n != maxPolicies+1 {
+		t.Errorf("%d policies", n)
+	}
+}
+
+func TestParserPanics(t *testing.T) {
+	var d decoder
+	d.guard(func() { panic("on fire") })
+	if m := onlyMistake(t, d.err("config.yaml")); m.String() != "config.yaml: is not YAML, and the parser failed on it: on fire" {
+		t.Errorf("mistake is %q", m)
+	}
+}
+
+func TestParseLongValue(t *testing.T) {
+	_, err := Parse("config.yaml", []byte("root: x"+strings.Repeat("ä", 300)+"\n"))
+	if m := onlyMistake(t, err); m.Value != "x"+strings.Repeat("ä", 39)+"…" {
+		t.Errorf("value is %q", m.Value)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "config.yaml")
+	if _, err := Load(path); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
+		t.Errorf("no file: %v", err)
+	}
+	if _, err := Load(folder); err == nil {
+		t.Error("a folder is loaded")
+	}
+	write := func(data string) {
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("root: /a\n")
+	c, err := Load(path)
+	if err != nil || c.Root != "/a" {
+		t.Errorf("Load = %+v, %v", c, err)
+	}
+	write("root: a\n")
+	_, err = Load(path)
+	if m := onlyMistake(t, err); m.File != path || m.Line != 1 {
+		t.Errorf("mistake is %q", m)
+	}
+	write("root: /a\n#" + strings.Repeat("x", 2*maxFile))
+	_, err = Load(path)
+	if m := onlyMistake(t, err); !strings.Contains(m.Rule, "bytes") {
+		t.Errorf("mistake is %q", m)
+	}
+}
+
+// example turns the examples of config.yaml, lines without a space after the #,
+// into what they are examples of.
+func example(data []byte) []byte {
+	return regexp.MustCompile(`(?m)^( *)#([^ \n]|  )`).ReplaceAll(data, []byte("$1$2"))
+}
+
+func configFile(t testing.TB) []byte {
+	data, err := os.ReadFile("../../config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestConfigFileIsDefault(t *testing.T) {
+	c, err := Load("../../config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !sameConfig(c, Default()) {
+		t.Errorf("config.yaml is\n%+v %+v\nwant\n%+v %+v", c, c.Policies.All(), Default(), Default().Policies.All())
+	}
+}
+
+func TestConfigFileExamples(t *testing.T) {
+	data := example(configFile(t))
+	c, err := Parse("config.yaml", data)
+	if err != nil {
+		t.Fatalf("%v\nin\n%s", err, data)
+	}
+	if c.ZooKeeper.Auth == nil || len(c.Policies.All()) < 2 {
+		t.Errorf("there are no examples in %+v", c)
+	}
+}
+
+func TestConfigFileHasEveryKey(t *testing.T) {
+	data := example(configFile(t))
+	// The one key that cannot be there together with another.
+	env := regexp.MustCompile(`(?m)^ +# password_env: \w+$`)
+	if !env.Match(data) {
+		t.Error("zookeeper.auth.password_env is not in config.yaml")
+	}
+	d := decoder{places: map[string]place{}}
+	c := draft{}
+	d.decode(c.schema(), "", d.parse(data))
+	given := map[string]bool{}
+	for path := range d.places {
+		given[regexp.MustCompile(`\[\d+\]`).ReplaceAllString(path, "[]")] = true
+	}
+	keys := schemaKeys("", c.schema())
+	if len(keys) < 25 {
+		t.Fatalf("the schema has only the keys %q", keys)
+	}
+	for _, key := range keys {
+		if !given[key] && key != "zookeeper.auth.password_env" {
+			t.Errorf("%s is not in config.yaml", key)
+		}
+	}
+}
+
+// schemaKeys returns the paths of all keys below a place of the schema.
+func schemaKeys(path string, v value) []string {
+	switch v := v.(type) {
+	case object:
+		var keys []string
+		for _, f := range v {
+			key := strings.TrimPrefix(path+"."+f.key, ".")
+			keys = append(append(keys, key), schemaKeys(key, f.value)...)
+		}
+		return keys
+	case hidden:
+		return schemaKeys(path, v.value)
+	case list:
+		v.size(1)
+		return schemaKeys(path+"[]", v.element(0))
+	}
+	return nil
+}
+
+// Every key that has a value has a comment right above it.
+func TestConfigFileExplainsEveryKey(t *testing.T) {
+	before := ""
+	key := regexp.MustCompile(`^ *(- )?\w+: \S`)
+	for i, line := range strings.Split(string(configFile(t)), "\n") {
+		if key.MatchString(line) && !regexp.MustCompile(`^ *# [A-Za-z"]`).MatchString(before) {
+			t.Errorf("line %d has no comment above it: %s", i+1, line)
+		}
+		before = line
+	}
+}
+
+func TestParseServer(t *testing.T) {
+	for s, want := range map[string]string{
+		"a": "a:2181", "a:1": "a:1", "zk-1.example.com:65535": "zk-1.example.com:65535", "10.0.0.1": "10.0.0.1:2181",
+		"[::1]": "[::1]:2181", "[::1]:2182": "[::1]:2182", "zk_1": "zk_1:2181",
+		"": "", ":": "", "a:": "", "a:x": "", "a:0": "", "a:-1": "", "a:65536": "", "a b": "", "::1": "", "[::1": "", "[]": "", "a/b": "", "a\n": "",
+	} {
+		got, err := ParseServer(s)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("ParseServer(%q) = %q, %v, want %q", s, got, err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(configFile(f))
+	f.Add(example(configFile(f)))
+	for _, test := range policyRules {
+		if len(test.policies) < 10 {
+			data, _ := toYAML(test.policies)
+			f.Add([]byte(data))
+		}
+	}
+	for _, data := range []string{
+		"", "~", "[", "{", "- - -", "a: *b", "? a", "&a", "!!", "<<: *a", "|", ">", "%", "@", "\t", "\x00", "\xff", "'", "\"\\", "---\n...",
+		"log: {level: info, level: debug}", "policies: [{}, [], ~, 1]", "a: &a [*a, *a]", "root: |\n /a\n", "\uFEFFroot: /\r\n",
+		"reaper: {schedule: 'CRON_TZ=UTC', batch: 0x10}", "zookeeper: {servers: [[], {}], auth: {password_env: 'a b'}}",
+	} {
+		f.Add([]byte(data))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := Parse("config.yaml", data)
+		if err == nil {
+			for _, p := range c.Policies.All() {
+				if err := p.Policy.Check(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := ParseSchedule(c.Reaper.Schedule); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		var e *ConfigError
+		if !errors.As(err, &e) || len(e.Mistakes) == 0 || c != nil {
+			t.Fatalf("Parse = %v, %T", c, err)
+		}
+		if n := strings.Count(err.Error(), "\n") + 1; n != len(e.Mistakes) {
+			t.Fatalf("%d lines for %d mistakes:\n%v", n, len(e.Mistakes), err)
+		}
+		before := 0
+		for _, m := range e.Mistakes {
+			if strings.HasPrefix(m.Rule, parserFailed) {
+				t.Fatal(m)
+			}
+			if m.Rule == "" || m.Line < before || m.Line > strings.Count(string(data), "\n")+strings.Count(string(data), "\r")+1 {
+				t.Fatalf("mistake %+v after line %d", m, before)
+			}
+			before = m.Line
+		}
+	})
+}

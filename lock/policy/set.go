@@ -1,0 +1,311 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+const (
+	// DefaultOrphanAfter is how old an empty lock parent must be before the
+	// reaper removes it, where a policy does not say.
+	DefaultOrphanAfter = 5 * time.Minute
+	// MinOrphanAfter is the shortest OrphanAfter that is accepted. Our own
+	// contenders make a parent and their entry in one transaction, but those
+	// of other libraries make them one after the other: a parent that is
+	// removed in between costs them an error or another try.
+	MinOrphanAfter = time.Second
+
+	// maxTime is the longest time that is accepted. More is a slip of the
+	// unit, and the sum of a few must not overflow a time.Duration: an expiry
+	// that did would lie in the past.
+	maxTime = 365 * 24 * time.Hour
+	// maxPolicies bounds what a look-up on the path of a lock goes through.
+	maxPolicies = 1000
+	// maxPolicyName bounds the names, in bytes.
+	maxPolicyName = 64
+
+	defaultName = "default"
+	everything  = "**"
+)
+
+// Policy is one rule of a [Set]: what applies to the locks whose names it
+// matches. The zero value of a field means its default, but Name and Match must
+// be given.
+type Policy struct {
+	// Name stands for the policy in logs and reports. It is unique in a set,
+	// printable and at most 64 bytes long. The name "default" is kept for the
+	// policy that matches **.
+	Name string
+	// Match says which locks the policy is for.
+	Match Pattern
+	// Policy is what a lock itself needs of it: TTL, MaxTTL, Grace, MaxHold
+	// and KeepParent.
+	lock.Policy
+	// OrphanAfter is how old an empty lock parent must be before the reaper
+	// removes it. Default [DefaultOrphanAfter].
+	OrphanAfter time.Duration
+	// Schedule says when the reaper sweeps these locks, as [ParseSchedule]
+	// takes it. Empty: when the reaper's own schedule says.
+	Schedule string
+}
+
+// withDefaults returns the policy with its zero fields filled.
+func (p Policy) withDefaults() Policy {
+	p.Policy = p.Policy.WithDefaults()
+	if p.OrphanAfter == 0 {
+		p.OrphanAfter = DefaultOrphanAfter
+	}
+	return p
+}
+
+// builtin is what applies to the locks that no policy of a set matches.
+func builtin() Policy {
+	return Policy{Name: defaultName, Match: Pattern{everything}}.withDefaults()
+}
+
+// Set is an ordered list of policies. The first that matches a lock's name
+// applies to it; where none does, one named "default" applies, in which
+// everything has its default. The zero Set and a nil one hold only that. A Set
+// does not change and is safe for concurrent use. It satisfies
+// [lock.Policies].
+type Set struct {
+	policies []Policy
+}
+
+// NewSet makes a set of the policies in the order given. The error is a
+// [*ConfigError] with all that is wrong, by the rules in the package
+// documentation.
+func NewSet(policies ...Policy) (*Set, error) {
+	var m mistakes
+	s := newSet(policies, &m)
+	if err := m.err(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// newSet fills in the defaults and checks the rules. It passes over what m has
+// mistakes about already.
+func newSet(policies []Policy, m *mistakes) *Set {
+	if len(policies) > maxPolicies {
+		m.add("policies", "", "must be at most %d, not %d", maxPolicies, len(policies))
+		return nil
+	}
+	s := new(Set)
+	for _, p := range policies {
+		s.policies = append(s.policies, p.withDefaults())
+	}
+	for i, p := range s.policies {
+		p.check(m, at(i))
+	}
+	s.checkNames(m)
+	reached := s.checkReach(m)
+	// The one that applies to the rest of the names goes last, if there are any.
+	if _, found := uncovered(Pattern{everything}, reached...); found {
+		s.policies = append(s.policies, builtin())
+	}
+	return s
+}
+
+// at is the path of a policy's key, or of the policy itself.
+func at(i int, key ...string) string {
+	return strings.Join(append([]string{fmt.Sprintf("policies[%d]", i)}, key...), ".")
+}
+
+// check adds what is wrong with the policy by itself.
+func (p Policy) check(m *mistakes, path string) {
+	if m.has(path) {
+		return
+	}
+	sound := func(keys ...string) bool {
+		return !slices.ContainsFunc(keys, func(key string) bool { return m.has(path + "." + key) })
+	}
+	refuse := func(key string, value any, rule string, args ...any) {
+		m.add(path+"."+key, fmt.Sprint(value), rule, args...)
+	}
+
+	if sound("name") {
+		switch {
+		case p.Name == "":
+			refuse("name", "", "must be given")
+		case len(p.Name) > maxPolicyName:
+			refuse("name", plain(p.Name), "must have at most %d bytes", maxPolicyName)
+		case strings.ContainsFunc(p.Name, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }):
+			refuse("name", plain(p.Name), "must be printable")
+		case p.Name == defaultName && p.Match.text != everything && sound("match"):
+			refuse("name", p.Name, "is kept for the policy that matches %s", everything)
+		}
+	}
+	if sound("match") && p.Match == (Pattern{}) {
+		refuse("match", "", "must be given")
+	}
+	for _, t := range []struct {
+		key         string
+		time, least time.Duration
+	}{
+		{"ttl", p.TTL, lock.MinTTL},
+		{"max_ttl", p.MaxTTL, lock.MinTTL},
+		{"grace", p.Grace, lock.MinGrace},
+		{"max_hold", p.MaxHold, 0},
+		{"orphan_after", p.OrphanAfter, MinOrphanAfter},
+	} {
+		if rule := checkTime(t.time, t.least, maxTime); rule != "" {
+			refuse(t.key, t.time, "%s", rule)
+		}
+	}
+	if sound("ttl", "max_ttl") && p.TTL > p.MaxTTL {
+		refuse("ttl", p.TTL, "must be at most max_ttl, which is %v", p.MaxTTL)
+	}
+	if sound("grace", "max_ttl") && p.Grace > p.MaxTTL {
+		refuse("grace", p.Grace, "must be at most max_ttl, which is %v", p.MaxTTL)
+	}
+	if sound("max_hold", "ttl") && p.MaxHold != 0 && p.MaxHold < p.TTL {
+		refuse("max_hold", p.MaxHold, "must be at least ttl, which is %v, or 0s for no limit", p.TTL)
+	}
+	if sound("schedule") && p.Schedule != "" {
+		if _, err := ParseSchedule(p.Schedule); err != nil {
+			refuse("schedule", plain(p.Schedule), "%v", err)
+		}
+	}
+}
+
+// checkTime returns the rule that the time breaks, or "". Times go over the
+// wire, and to people, in whole milliseconds.
+func checkTime(t, least, most time.Duration) string {
+	switch {
+	case t < least:
+		return fmt.Sprintf("must be at least %v", least)
+	case t > most:
+		return fmt.Sprintf("must be at most %v", most)
+	case t%time.Millisecond != 0:
+		return "must be in whole milliseconds"
+	}
+	return ""
+}
+
+// checkNames adds the names that were used before.
+func (s *Set) checkNames(m *mistakes) {
+	first := map[string]int{}
+	for i, p := range s.policies {
+		if p.Name == "" {
+			continue
+		}
+		if earlier, ok := first[p.Name]; ok {
+			m.add(at(i, "name"), plain(p.Name), "is the name of %s already", at(earlier))
+			continue
+		}
+		first[p.Name] = i
+	}
+}
+
+// checkReach adds the policies that can never apply, and returns the patterns
+// of the others.
+func (s *Set) checkReach(m *mistakes) (reached []Pattern) {
+	for i, p := range s.policies {
+		if p.Match == (Pattern{}) {
+			continue
+		}
+		if _, found := uncovered(p.Match, reached...); !found {
+			by := "the policies above it together match"
+			for j, q := range s.policies[:i] {
+				if q.Match.Covers(p.Match) {
+					by = fmt.Sprintf("%s (%s) above it matches", at(j), plain(q.Match.text))
+					break
+				}
+			}
+			m.add(at(i, "match"), plain(p.Match.text), "can never apply: %s every such name, and the first match wins", by)
+			continue
+		}
+		reached = append(reached, p.Match)
+	}
+	return reached
+}
+
+// Policy returns what a lock of that name, relative to the root, needs to know.
+// It does not allocate.
+func (s *Set) Policy(name string) lock.Policy {
+	if p := s.find(name); p != nil {
+		return p.Policy
+	}
+	return builtin().Policy
+}
+
+// For returns the policy that applies to the lock of that name, relative to the
+// root.
+func (s *Set) For(name string) Policy {
+	if p := s.find(name); p != nil {
+		return *p
+	}
+	return builtin()
+}
+
+func (s *Set) find(name string) *Policy {
+	if s == nil {
+		return nil
+	}
+	for i := range s.policies {
+		if s.policies[i].Match.Match(name) {
+			return &s.policies[i]
+		}
+	}
+	return nil
+}
+
+// All returns the policies in their order, with all fields filled in. The last
+// one is the default policy, unless those before it match every name.
+func (s *Set) All() []Policy {
+	if s == nil || len(s.policies) == 0 {
+		return []Policy{builtin()}
+	}
+	return slices.Clone(s.policies)
+}
+
+// ParseSchedule parses when the reaper sweeps: five fields of cron (minute,
+// hour, day of month, month, day of week), a descriptor such as @hourly, or
+// "@every 90s", each with an optional time zone before it
+// ("CRON_TZ=Europe/Berlin 0 4 * * *"); without one, the machine's local time
+// applies. It refuses what the cron package takes but would not run as it
+// reads: an interval of @every that is not a whole number of seconds, which it
+// rounds, and a day that never comes.
+func ParseSchedule(text string) (cron.Schedule, error) {
+	spec := text
+	if strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=") {
+		_, rest, ok := strings.Cut(spec, " ")
+		if !ok { // the cron package would panic
+			return nil, errors.New("must have a schedule after the time zone")
+		}
+		spec = strings.TrimSpace(rest)
+	}
+	schedule, err := cron.ParseStandard(text)
+	if err != nil {
+		return nil, fmt.Errorf("must be a cron expression: %w", err)
+	}
+	if interval, ok := strings.CutPrefix(spec, "@every "); ok {
+		every, err := time.ParseDuration(interval)
+		if err != nil || every < time.Second || every%time.Second != 0 {
+			return nil, errors.New("must be at least one second and whole seconds: cron would round it")
+		}
+	}
+	if !fires(schedule) {
+		return nil, errors.New("must have a time that comes: no day and hour fit it")
+	}
+	return schedule, nil
+}
+
+// fires reports whether the schedule ever comes. The cron package looks five
+// years ahead; from a fixed date, so that an expression is right or wrong on
+// every day alike, and from one in a leap year.
+func fires(schedule cron.Schedule) bool {
+	if s, ok := schedule.(*cron.SpecSchedule); ok && (s.Minute == 0 || s.Hour == 0) {
+		return false // such as ",": looking would take long
+	}
+	return !schedule.Next(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero()
+}

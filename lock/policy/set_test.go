@@ -1,0 +1,353 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+var _ lock.Policies = (*Set)(nil)
+
+func named(t interface{ Fatal(...any) }, name, pattern string) Policy {
+	return Policy{Name: name, Match: mustPattern(t, pattern)}
+}
+
+func TestSetFirstMatchWins(t *testing.T) {
+	first := named(t, "first", "a/*")
+	first.TTL = 5 * time.Second
+	second := named(t, "second", "a/**")
+	second.TTL = 2 * time.Hour
+	second.KeepParent = true
+	s, err := NewSet(first, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]struct {
+		policy string
+		lock   lock.Policy
+	}{
+		"a/b": {"first", lock.Policy{TTL: 5 * time.Second, MaxTTL: lock.DefaultMaxTTL, Grace: lock.DefaultGrace}},
+		"a":   {"second", lock.Policy{TTL: 2 * time.Hour, MaxTTL: 2 * time.Hour, Grace: lock.DefaultGrace, KeepParent: true}},
+		"b":   {"default", lock.Policy{}.WithDefaults()},
+	} {
+		if got := s.For(name); got.Name != want.policy || got.Policy != want.lock || got.OrphanAfter != DefaultOrphanAfter {
+			t.Errorf("For(%q) = %+v, want %+v", name, got, want)
+		}
+		if got := s.Policy(name); got != want.lock {
+			t.Errorf("Policy(%q) = %+v, want %+v", name, got, want.lock)
+		}
+	}
+}
+
+func TestSetAll(t *testing.T) {
+	for _, test := range []struct{ patterns, all string }{
+		{"", "**"},
+		{"a b", "a b **"},
+		{"a **", "a **"},
+		{"a */** ", "a */**"},
+		{"* */*/**", "* */*/**"}, // the two match everything
+		{"* */*", "* */* **"},
+	} {
+		var policies []Policy
+		for i, text := range strings.Fields(test.patterns) {
+			policies = append(policies, named(t, fmt.Sprint("p", i), text))
+		}
+		s, err := NewSet(policies...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range s.All() {
+			got = append(got, p.Match.String())
+		}
+		if want := strings.Fields(test.all); !slices.Equal(got, want) {
+			t.Errorf("All of %q are %q, want %q", test.patterns, got, want)
+		}
+		if last := s.All()[len(got)-1]; (last.Name == "default") != (len(got) > len(policies)) {
+			t.Errorf("the last of %q is %q", test.patterns, last.Name)
+		}
+		s.All()[0].Name = "changed"
+		if s.All()[0].Name == "changed" {
+			t.Error("All gives the set's own slice away")
+		}
+	}
+}
+
+func TestSetZero(t *testing.T) {
+	made, err := NewSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Set{nil, new(Set), made} {
+		want := Policy{
+			Name:        "default",
+			Match:       mustPattern(t, "**"),
+			Policy:      lock.Policy{TTL: lock.DefaultTTL, MaxTTL: lock.DefaultMaxTTL, Grace: lock.DefaultGrace},
+			OrphanAfter: DefaultOrphanAfter,
+		}
+		if got := s.For("a"); got != want {
+			t.Errorf("For = %+v, want %+v", got, want)
+		}
+		if got := s.Policy("a"); got != want.Policy {
+			t.Errorf("Policy = %+v, want %+v", got, want.Policy)
+		}
+		if got := s.All(); !slices.Equal(got, []Policy{want}) {
+			t.Errorf("All = %+v, want only %+v", got, want)
+		}
+	}
+}
+
+// policyRules has a set of policies for each rule on them. TestNewSetRules
+// checks them as they are, and TestParsePolicyRules as a file.
+var policyRules = []struct {
+	name     string
+	policies []Policy
+	key      string // the key of the one mistake
+	rule     string // what the rule has to say
+}{
+	{"name missing", []Policy{{Match: Pattern{"a"}}}, "policies[0].name", "must be given"},
+	{"name long", []Policy{{Name: strings.Repeat("n", 65), Match: Pattern{"a"}}}, "policies[0].name", "at most 64 bytes"},
+	{"name not printable", []Policy{{Name: "a\nb", Match: Pattern{"a"}}}, "policies[0].name", "must be printable"},
+	{"name used", []Policy{{Name: "n", Match: Pattern{"a"}}, {Name: "m", Match: Pattern{"b"}}, {Name: "n", Match: Pattern{"c"}}},
+		"policies[2].name", "is the name of policies[0] already"},
+	{"name default", []Policy{{Name: "default", Match: Pattern{"a"}}}, "policies[0].name", "kept for the policy that matches **"},
+	{"match missing", []Policy{{Name: "n"}}, "policies[0].match", "must be given"},
+	{"ttl short", times(lock.Policy{TTL: 99 * time.Millisecond}), "policies[0].ttl", "at least 100ms"},
+	{"ttl negative", times(lock.Policy{TTL: -time.Second}), "policies[0].ttl", "at least 100ms"},
+	{"ttl beyond max_ttl", times(lock.Policy{TTL: 3 * time.Second, MaxTTL: 2 * time.Second, Grace: time.Second}),
+		"policies[0].ttl", "at most max_ttl, which is 2s"},
+	{"ttl in parts of milliseconds", times(lock.Policy{TTL: time.Second + time.Microsecond}), "policies[0].ttl", "whole milliseconds"},
+	{"max_ttl short", times(lock.Policy{MaxTTL: time.Millisecond}), "policies[0].max_ttl", "at least 100ms"},
+	{"max_ttl long", times(lock.Policy{MaxTTL: 8761 * time.Hour}), "policies[0].max_ttl", "at most 8760h"},
+	{"grace short", times(lock.Policy{Grace: time.Millisecond}), "policies[0].grace", "at least 100ms"},
+	{"grace beyond max_ttl", times(lock.Policy{TTL: time.Second, MaxTTL: time.Second, Grace: 2 * time.Second}),
+		"policies[0].grace", "at most max_ttl, which is 1s"},
+	{"max_hold negative", times(lock.Policy{MaxHold: -time.Second}), "policies[0].max_hold", "at least 0s"},
+	{"max_hold below ttl", times(lock.Policy{TTL: 3 * time.Second, MaxHold: 2 * time.Second}),
+		"policies[0].max_hold", "at least ttl, which is 3s, or 0s for no limit"},
+	{"max_hold long", times(lock.Policy{MaxHold: 1<<63 - 1}), "policies[0].max_hold", "at most 8760h"},
+	{"orphan_after short", []Policy{{Name: "n", Match: Pattern{"a"}, OrphanAfter: 999 * time.Millisecond}},
+		"policies[0].orphan_after", "at least 1s"},
+	{"schedule no cron", scheduled("often"), "policies[0].schedule", "must be a cron expression"},
+	{"schedule rounded", scheduled("@every 1500ms"), "policies[0].schedule", "whole seconds"},
+	{"schedule never", scheduled("0 0 31 2 *"), "policies[0].schedule", "a time that comes"},
+	{"match covered by one", []Policy{{Name: "n", Match: Pattern{"a/**"}}, {Name: "m", Match: Pattern{"a/b*"}}},
+		"policies[1].match", "policies[0] (a/**) above it matches every such name"},
+	{"match covered by two", []Policy{{Name: "n", Match: Pattern{"*"}}, {Name: "m", Match: Pattern{"*/*/**"}}, {Name: "default", Match: Pattern{"**"}}},
+		"policies[2].match", "the policies above it together match every such name"},
+	{"many", many(1001), "policies", "at most 1000, not 1001"},
+}
+
+func times(p lock.Policy) []Policy { return []Policy{{Name: "n", Match: Pattern{"a"}, Policy: p}} }
+
+func scheduled(s string) []Policy { return []Policy{{Name: "n", Match: Pattern{"a"}, Schedule: s}} }
+
+func many(n int) []Policy {
+	var policies []Policy
+	for i := range n {
+		policies = append(policies, Policy{Name: fmt.Sprint("n", i), Match: Pattern{fmt.Sprint("a", i)}})
+	}
+	return policies
+}
+
+// onlyMistake returns the one mistake that err is made of.
+func onlyMistake(t *testing.T, err error) Mistake {
+	t.Helper()
+	var e *ConfigError
+	if !errors.As(err, &e) {
+		t.Fatalf("error is %T (%v), want *ConfigError", err, err)
+	}
+	if len(e.Mistakes) != 1 {
+		t.Fatalf("%d mistakes, want 1:\n%v", len(e.Mistakes), err)
+	}
+	return e.Mistakes[0]
+}
+
+func TestNewSetRules(t *testing.T) {
+	for _, test := range policyRules {
+		t.Run(test.name, func(t *testing.T) {
+			s, err := NewSet(test.policies...)
+			m := onlyMistake(t, err)
+			if m.Key != test.key || !strings.Contains(m.Rule, test.rule) {
+				t.Errorf("mistake is %q, want the key %s and the rule %q", m, test.key, test.rule)
+			}
+			if m.File != "" || m.Line != 0 || m.Column != 0 {
+				t.Errorf("mistake %q has a place in a file", m)
+			}
+			if s != nil {
+				t.Error("there is a set besides the error")
+			}
+		})
+	}
+}
+
+func TestNewSetLimits(t *testing.T) {
+	for _, policies := range [][]Policy{
+		times(lock.Policy{TTL: lock.MinTTL, MaxTTL: lock.MinTTL, Grace: lock.MinGrace, MaxHold: lock.MinTTL}),
+		times(lock.Policy{TTL: maxTime, MaxTTL: maxTime, Grace: maxTime, MaxHold: maxTime}),
+		{{Name: strings.Repeat("n", 64), Match: Pattern{"a"}, OrphanAfter: MinOrphanAfter}},
+		{{Name: "default", Match: Pattern{"**"}}},
+		{{Name: "jobs, nightly (ü)", Match: Pattern{"a"}}},
+		many(1000),
+	} {
+		if _, err := NewSet(policies...); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// All mistakes are told at once, and only what is wrong by itself: ttl is not
+// compared with a max_ttl that is wrong.
+func TestNewSetAllAtOnce(t *testing.T) {
+	_, err := NewSet(
+		Policy{Policy: lock.Policy{TTL: 3 * time.Hour, MaxTTL: time.Millisecond, Grace: -1, MaxHold: time.Second}, Schedule: "x"},
+		named(t, "b", "b"),
+		named(t, "b", "b"),
+	)
+	var e *ConfigError
+	if !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, m := range e.Mistakes {
+		keys = append(keys, m.Key)
+	}
+	want := []string{
+		"policies[0].name", "policies[0].match", "policies[0].max_ttl", "policies[0].grace", "policies[0].max_hold",
+		"policies[0].schedule", "policies[2].name", "policies[2].match",
+	}
+	if !slices.Equal(keys, want) {
+		t.Errorf("mistakes in %q, want them in %q:\n%v", keys, want, err)
+	}
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != len(want) {
+		t.Errorf("%d lines for %d mistakes:\n%v", len(lines), len(want), err)
+	}
+}
+
+// The library checks the policies that it is given once more: what passes here
+// passes there.
+func TestNewSetKeepsRulesOfLock(t *testing.T) {
+	near := []time.Duration{-1, 0, 1, time.Millisecond, 99 * time.Millisecond, 100 * time.Millisecond, 100*time.Millisecond + 1,
+		time.Second, 2 * time.Second, 30 * time.Second, time.Hour, 2 * time.Hour, maxTime, maxTime + time.Millisecond, 1<<63 - 1}
+	taken := 0
+	for _, ttl := range near {
+		for _, maxTTL := range near {
+			for _, grace := range near {
+				for _, maxHold := range near {
+					p := lock.Policy{TTL: ttl, MaxTTL: maxTTL, Grace: grace, MaxHold: maxHold}
+					s, err := NewSet(times(p)...)
+					if err != nil {
+						continue
+					}
+					taken++
+					if err := s.Policy("a").Check(); err != nil {
+						t.Fatalf("NewSet takes %+v: %v", p, err)
+					}
+				}
+			}
+		}
+	}
+	if taken == 0 {
+		t.Error("NewSet takes none")
+	}
+}
+
+func TestParseSchedule(t *testing.T) {
+	noon := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	for text, next := range map[string]time.Time{
+		"@every 1s":               noon.Add(time.Second),
+		"@every 1h30m":            noon.Add(90 * time.Minute),
+		"@hourly":                 noon.Add(time.Hour),
+		"30 4 * * *":              time.Date(2026, time.March, 2, 4, 30, 0, 0, time.UTC),
+		"CRON_TZ=UTC 0 13 * * *":  noon.Add(time.Hour),
+		"TZ=UTC @daily":           time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC),
+		"0 0 29 2 *":              time.Date(2028, time.February, 29, 0, 0, 0, 0, time.UTC),
+		"CRON_TZ=UTC @every 15s":  noon.Add(15 * time.Second),
+		"0 0 31 2 mon":            time.Date(2027, time.February, 1, 0, 0, 0, 0, time.UTC), // one of the two days is enough
+		"CRON_TZ=UTC  5 12 * * *": noon.Add(5 * time.Minute),
+	} {
+		s, err := ParseSchedule(text)
+		if err != nil {
+			t.Errorf("ParseSchedule(%q): %v", text, err)
+		} else if got := s.Next(noon); !got.Equal(next) {
+			t.Errorf("ParseSchedule(%q) comes at %v, want %v", text, got, next)
+		}
+	}
+	for text, rule := range map[string]string{
+		"":                          "cron expression",
+		"* * * *":                   "expected exactly 5 fields",
+		"0 * * * * *":               "expected exactly 5 fields",
+		"60 * * * *":                "above maximum",
+		"@often":                    "unrecognized descriptor",
+		"@every":                    "unrecognized descriptor",
+		"@every soon":               "invalid duration",
+		"@every 1500ms":             "whole seconds",
+		"@every 999ms":              "at least one second",
+		"@every 0s":                 "at least one second",
+		"@every -5s":                "at least one second",
+		"CRON_TZ=UTC @every 1.5s":   "whole seconds",
+		"CRON_TZ=UTC":               "a schedule after the time zone",
+		"TZ=":                       "a schedule after the time zone",
+		"CRON_TZ=UTC ":              "cron expression",
+		"CRON_TZ=Nowhere * * * * *": "bad location",
+		"0 0 31 2 *":                "a time that comes",
+		"0 0 31 4,6,9,11 *":         "a time that comes",
+		", * * * *":                 "a time that comes",
+		"* , * * *":                 "a time that comes",
+		"* * , * *":                 "a time that comes",
+		"* * * , *":                 "a time that comes",
+		"* * * * ,":                 "a time that comes",
+	} {
+		if s, err := ParseSchedule(text); err == nil || !strings.Contains(err.Error(), rule) || s != nil {
+			t.Errorf("ParseSchedule(%q) = %v, %v, want the rule %q", text, s, err, rule)
+		}
+	}
+}
+
+func TestSetPolicyDoesNotAllocate(t *testing.T) {
+	s, name := benchmarkSet(t)
+	for _, name := range []string{name, "none/of/them"} {
+		if n := testing.AllocsPerRun(100, func() { s.Policy(name) }); n != 0 {
+			t.Errorf("Policy(%q) allocates %v times", name, n)
+		}
+	}
+}
+
+// benchmarkSet returns ten policies and a name that the ninth matches.
+func benchmarkSet(t testing.TB) (*Set, string) {
+	var policies []Policy
+	for i, text := range []string{"imports/*", "tenant-*/jobs/**", "orders/*/items", "**/cron", "gpu-*", "*-eu-*/**", "a/b/c/d", "shop/**/stock", "shop/**", "x"} {
+		policies = append(policies, named(t, fmt.Sprint("p", i), text))
+	}
+	s, err := NewSet(policies...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "shop/berlin/carts/42"
+	if got := s.For(name).Name; got != "p8" {
+		t.Fatalf("%s goes to %s", name, got)
+	}
+	return s, name
+}
+
+func BenchmarkSetPolicy(b *testing.B) {
+	s, name := benchmarkSet(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Policy(name)
+	}
+}
+
+func BenchmarkNewSet(b *testing.B) {
+	policies := many(1000)
+	for b.Loop() {
+		if _, err := NewSet(policies...); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
