@@ -1,0 +1,152 @@
+// Package app is what the commands of Holdfast share: their flags, the
+// configuration that follows from them, the logger, the connection to ZooKeeper,
+// and the exit statuses.
+//
+// A setting comes from its flag, or else from the environment, or else from the
+// configuration file, or else it has its default:
+//
+//	flag        environment          configuration        default
+//	--config    HOLDFAST_CONFIG                           no file
+//	--servers   HOLDFAST_ZOOKEEPER   zookeeper.servers    127.0.0.1:2181
+//	--root                           root                 /locks
+//
+// No file is read that was not named: a config.yaml that happens to lie in the
+// current folder changes nothing.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+// Exit statuses.
+const (
+	StatusFailed    = 1
+	StatusUsage     = 2   // bad usage or configuration
+	StatusSignalled = 128 // plus the number of the signal that ended the command
+)
+
+// Main runs a program and ends the process with the exit status that it
+// returns. The program's context ends with the first SIGINT or SIGTERM, with an
+// [Interrupt] as its cause; a second one ends the process at once, unless the
+// program has asked for the signal itself.
+func Main(run func(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		s := <-signals
+		signal.Stop(signals)
+		cancel(Interrupt{s.(syscall.Signal)})
+	}()
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Run runs a command line and returns the exit status. It prints the error, if
+// there is one, as "NAME: message".
+func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, out, errs io.Writer) int {
+	started := false
+	cmd.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.CompletionOptions.HiddenDefaultCmd = true
+	cmd.SetArgs(args)
+	cmd.SetIn(in)
+	cmd.SetOut(out)
+	cmd.SetErr(errs)
+	ran, err := cmd.ExecuteContextC(ctx)
+	if err != nil && !started { // cobra did not like the command line
+		err = &Exit{StatusUsage, fmt.Errorf("%w\nTry: %s --help", err, ran.CommandPath())}
+	}
+	if err != nil && err.Error() != "" {
+		fmt.Fprintf(errs, "%s: %v\n", cmd.Name(), err)
+	}
+	return Status(ctx, err)
+}
+
+// Exit is an error with an exit status of its own. Err may be nil: then nothing
+// is printed.
+type Exit struct {
+	Status int
+	Err    error
+}
+
+func (e *Exit) Error() string {
+	if e.Err == nil {
+		return ""
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns what went wrong.
+func (e *Exit) Unwrap() error { return e.Err }
+
+// Usage returns an error for a command line that makes no sense.
+func Usage(format string, args ...any) error {
+	return &Exit{StatusUsage, fmt.Errorf(format, args...)}
+}
+
+// Interrupt is the cause of a context that a signal has ended.
+type Interrupt struct{ Signal syscall.Signal }
+
+func (i Interrupt) Error() string { return fmt.Sprintf("interrupted by a signal (%v)", i.Signal) }
+
+// Status returns the exit status for what a command returned.
+func Status(ctx context.Context, err error) int {
+	var exit *Exit
+	var config *policy.ConfigError
+	var interrupt Interrupt
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.Status
+	case errors.As(err, &config), errors.Is(err, lock.ErrInvalid):
+		return StatusUsage
+	case errors.As(context.Cause(ctx), &interrupt):
+		return StatusSignalled + int(interrupt.Signal)
+	}
+	return StatusFailed
+}
+
+// Version tells the version of the program and what it was built from.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return version(info)
+}
+
+func version(info *debug.BuildInfo) string {
+	v := info.Main.Version
+	if v == "" {
+		v = "(devel)"
+	}
+	setting := func(key string) string {
+		for _, s := range info.Settings {
+			if s.Key == key {
+				return s.Value
+			}
+		}
+		return ""
+	}
+	// A version that Go made up of the commit tells it already.
+	if revision := setting("vcs.revision"); revision != "" && v == "(devel)" {
+		v += " " + revision[:min(12, len(revision))]
+		if setting("vcs.modified") == "true" {
+			v += " with changes"
+		}
+	}
+	return fmt.Sprintf("%s, %s %s/%s", v, info.GoVersion, setting("GOOS"), setting("GOARCH"))
+}

@@ -1,0 +1,156 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Environment variables that stand for flags.
+const (
+	EnvConfig  = "HOLDFAST_CONFIG"
+	EnvServers = "HOLDFAST_ZOOKEEPER"
+)
+
+// Flags are the flags that all commands take. An empty one was not given.
+type Flags struct {
+	Config  string
+	Servers string
+	Root    string
+}
+
+// Add adds the flags to a set.
+func (f *Flags) Add(set *pflag.FlagSet) {
+	set.StringVar(&f.Config, "config", "", "configuration `file` (default $"+EnvConfig+", or none)")
+	set.StringVar(&f.Servers, "servers", "", "ZooKeeper servers, `host:port,...` (default $"+EnvServers+", or as configured)")
+	set.StringVar(&f.Root, "root", "", "`node` below which the locks are (default as configured, or "+lock.DefaultRoot+")")
+}
+
+// Load returns the configuration that the flags, the environment and the file
+// make together. What is wrong is an [Exit] with StatusUsage that tells all of it.
+func (f *Flags) Load() (*policy.Config, error) {
+	cfg := policy.Default()
+	var wrong []error
+	if file, from := first(f.Config, "--config", EnvConfig); file != "" {
+		loaded, err := policy.Load(file)
+		var mistakes *policy.ConfigError
+		switch {
+		case err == nil:
+			cfg = loaded
+		case errors.As(err, &mistakes):
+			wrong = append(wrong, fmt.Errorf("the configuration has mistakes:\n%w", err))
+		default:
+			wrong = append(wrong, fmt.Errorf("%s: %w", from, err))
+		}
+	}
+	if list, from := first(f.Servers, "--servers", EnvServers); list != "" {
+		cfg.ZooKeeper.Servers = nil
+		for s := range strings.SplitSeq(list, ",") {
+			server, err := policy.ParseServer(strings.TrimSpace(s))
+			if err != nil {
+				wrong = append(wrong, fmt.Errorf("%s %q: %q %w", from, list, s, err))
+			}
+			cfg.ZooKeeper.Servers = append(cfg.ZooKeeper.Servers, server)
+		}
+	}
+	if f.Root != "" {
+		cfg.Root = f.Root
+		if err := znode.CheckRoot(f.Root); err != nil {
+			wrong = append(wrong, fmt.Errorf("--root: %w", err))
+		}
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return nil, &Exit{StatusUsage, err}
+	}
+	return cfg, nil
+}
+
+// first returns the value of a flag, or of the environment variable that stands
+// for it, and which of the two it was.
+func first(flag, name, variable string) (value, from string) {
+	if flag != "" {
+		return flag, name
+	}
+	return os.Getenv(variable), variable
+}
+
+// Logger returns the logger that the configuration asks for.
+func Logger(cfg policy.Log, to io.Writer) zerolog.Logger {
+	if cfg.Format == "console" {
+		to = zerolog.ConsoleWriter{Out: to, NoColor: !IsTerminal(to), TimeFormat: time.TimeOnly}
+	}
+	level, err := zerolog.ParseLevel(cfg.Level)
+	if err != nil {
+		panic(err) // policy.Load knows the levels
+	}
+	return zerolog.New(to).Level(level).With().Timestamp().Logger()
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// Dial connects a client as the configuration says, with further options that win
+// over it. It waits for a session for at most the session timeout, or until ctx
+// ends. An error that is [lock.ErrUnavailable] tells which servers were tried.
+func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...lock.Option) (*lock.Client, error) {
+	z := cfg.ZooKeeper
+	all := []lock.Option{
+		lock.WithRoot(cfg.Root),
+		lock.WithPolicies(cfg.Policies),
+		lock.WithSessionTimeout(z.SessionTimeout),
+		lock.WithLogger(log),
+	}
+	if z.Auth != nil {
+		password, err := z.Auth.Password()
+		if err != nil {
+			return nil, &Exit{StatusUsage, err}
+		}
+		all = append(all, lock.WithDigest(z.Auth.User, password.Reveal()))
+	}
+	begun := time.Now()
+	limited, cancel := context.WithTimeout(ctx, z.SessionTimeout)
+	defer cancel()
+	client, err := lock.Dial(limited, z.Servers, append(all, opts...)...)
+	switch {
+	case err == nil:
+		return client, nil
+	case errors.Is(err, lock.ErrInvalid):
+		return nil, err
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("no session with ZooKeeper within %v, tried %s",
+			time.Since(begun).Round(100*time.Millisecond), strings.Join(z.Servers, ", "))
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("connecting to ZooKeeper: %w", context.Cause(ctx))
+	}
+	return nil, &unreachable{err}
+}
+
+// unreachable says that there was no session to be had.
+type unreachable struct{ error }
+
+func (e *unreachable) Error() string {
+	return e.error.Error() + "\n" +
+		"Is a server running there, and can it be reached from here?\n" +
+		"Name others with --servers, " + EnvServers + " or zookeeper.servers in the configuration."
+}
+
+func (e *unreachable) Unwrap() error { return e.error }
+
+// Is makes it a [lock.ErrUnavailable]: not every error of go-zookeeper's comes as
+// one.
+func (e *unreachable) Is(target error) bool { return target == lock.ErrUnavailable }
