@@ -1,0 +1,221 @@
+package locktest
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Options say what an ensemble is like. The zero value is a single server
+// without delays.
+type Options struct {
+	// Members is the number of servers; 0 is one. A single one behaves like a
+	// standalone server: its zxids have epoch 0, and keep it.
+	Members int
+
+	// MinSessionTimeout and MaxSessionTimeout bound what clients may ask for;
+	// 0 is no bound, so that tests may use sessions as short as they like.
+	MinSessionTimeout time.Duration
+	MaxSessionTimeout time.Duration
+	// TickTime, if set, sets the bounds that are 0 as a real server has them:
+	// twice and twenty times the tick.
+	TickTime time.Duration
+
+	// ElectionTime is how long the ensemble is without a leader once it has
+	// lost one and a majority runs. 0 is no time at all; clients lose their
+	// connections all the same.
+	ElectionTime time.Duration
+
+	// Latency is the first [Ensemble.SetLatency].
+	Latency func(label, member string) time.Duration
+
+	// Seed enters the numbers and passwords of sessions, in which alone two
+	// ensembles with the same history may differ.
+	Seed uint64
+}
+
+func (o *Options) check() error {
+	if o.Members < 0 || o.Members > 254 {
+		return fmt.Errorf("locktest: Options.Members is %d; it must be in 0..254", o.Members)
+	}
+	for _, f := range []struct {
+		name string
+		d    time.Duration
+	}{
+		{"MinSessionTimeout", o.MinSessionTimeout}, {"MaxSessionTimeout", o.MaxSessionTimeout},
+		{"TickTime", o.TickTime}, {"ElectionTime", o.ElectionTime},
+	} {
+		if f.d < 0 {
+			return fmt.Errorf("locktest: Options.%s is %v; it must not be negative", f.name, f.d)
+		}
+	}
+	if o.Members == 0 {
+		o.Members = 1
+	}
+	if o.MinSessionTimeout == 0 {
+		o.MinSessionTimeout = 2 * o.TickTime
+	}
+	if o.MaxSessionTimeout == 0 {
+		o.MaxSessionTimeout = 20 * o.TickTime
+	}
+	if o.MaxSessionTimeout > 0 && o.MaxSessionTimeout < o.MinSessionTimeout {
+		return fmt.Errorf("locktest: Options.MaxSessionTimeout is %v; it must not be below MinSessionTimeout, %v",
+			o.MaxSessionTimeout, o.MinSessionTimeout)
+	}
+	return nil
+}
+
+// negotiate bounds a session timeout that a client asks for.
+func (o *Options) negotiate(d time.Duration) time.Duration {
+	if o.MaxSessionTimeout > 0 {
+		d = min(d, o.MaxSessionTimeout)
+	}
+	return max(d, o.MinSessionTimeout, time.Millisecond)
+}
+
+// An Ensemble is a ZooKeeper ensemble in memory. All its methods may be called
+// from any goroutine; they take effect before they return.
+type Ensemble struct {
+	opts    Options
+	members []*member
+
+	mu       sync.Mutex
+	ready    []*serverConn // to be served before the lock is released
+	alarms   alarms
+	out      encoder // the frame being written
+	closed   bool
+	released chan struct{} // closed and made anew when dials that hang may go on
+
+	leader      *member // nil while there is none
+	electing    *alarm
+	epoch       int64
+	counter     int64
+	txns        int64
+	sessions    map[int64]*session
+	lastSession int64
+
+	conns     []*serverConn
+	labels    map[string]*label
+	latency   func(label, member string) time.Duration
+	intercept func(Request) Fault
+	tracer    func(Event)
+}
+
+// New starts an ensemble. It fails if an option makes no sense.
+func New(opts Options) (*Ensemble, error) {
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	e := &Ensemble{
+		opts:     opts,
+		released: make(chan struct{}),
+		sessions: make(map[int64]*session),
+		labels:   make(map[string]*label),
+		latency:  opts.Latency,
+	}
+	for i := range opts.Members {
+		e.members = append(e.members, &member{
+			e: e, running: true, tree: newTree(),
+			// Addresses for documentation (RFC 5737): a client that was not
+			// given the dialer reaches nobody.
+			addr:    fmt.Sprintf("192.0.2.%d:2181", i+1),
+			watches: make(watchTable), conns: make(map[int64]*serverConn),
+		})
+	}
+	e.lock()
+	defer e.unlock()
+	e.elect()
+	return e, nil
+}
+
+// Start starts an ensemble that is closed at the end of the test.
+func Start(t testing.TB, opts Options) *Ensemble {
+	t.Helper()
+	e, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+// Close ends all connections and timers. More calls of it do nothing. A dial
+// after it fails.
+func (e *Ensemble) Close() {
+	e.lock()
+	defer e.unlock()
+	if e.closed {
+		return
+	}
+	e.closed = true
+	for _, s := range slices.Clone(e.conns) {
+		s.ended = true
+		s.cut(io.EOF)
+	}
+	e.silence()
+	e.release()
+}
+
+// Servers lists the members' addresses, which are also their names: what
+// zk.Connect is to be given.
+func (e *Ensemble) Servers() []string {
+	var addrs []string
+	for _, m := range e.members {
+		addrs = append(addrs, m.addr)
+	}
+	return addrs
+}
+
+// Leader is the name of the member that leads, "" while there is none.
+func (e *Ensemble) Leader() string {
+	e.lock()
+	defer e.unlock()
+	if e.leader == nil {
+		return ""
+	}
+	return e.leader.addr
+}
+
+// lock and unlock guard everything. Requests that have arrived are served
+// before the lock is released, and at no other time, so that a hook, for which
+// the lock is released, meets the ensemble in a consistent state.
+func (e *Ensemble) lock() { e.mu.Lock() }
+
+func (e *Ensemble) unlock() {
+	defer e.mu.Unlock()
+	for len(e.ready) > 0 {
+		s := popFront(&e.ready)
+		s.queued = false
+		s.serve()
+	}
+}
+
+// popFront takes the head of a queue that is short, and keeps its memory.
+func popFront[T any](queue *[]T) T {
+	head := (*queue)[0]
+	*queue = slices.Delete(*queue, 0, 1)
+	return head
+}
+
+// wake has a connection served.
+func (e *Ensemble) wake(s *serverConn) {
+	if !s.queued {
+		s.queued = true
+		e.ready = append(e.ready, s)
+	}
+}
+
+// find returns the member of that name.
+func (e *Ensemble) find(call, name string) (*member, error) {
+	for _, m := range e.members {
+		if m.addr == name {
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("locktest: %s: %q is no member; the members are %s",
+		call, name, strings.Join(e.Servers(), ", "))
+}

@@ -1,0 +1,351 @@
+package locktest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// A label groups the connections of one client.
+type label struct {
+	name   string
+	frozen bool
+	cutOff map[*member]bool // by partition
+	number int              // of its last request
+	counts Counts
+}
+
+func (l *label) held(m *member) bool { return l.frozen || l.cutOff[m] }
+
+func (e *Ensemble) label(name string) *label {
+	l := e.labels[name]
+	if l == nil {
+		l = &label{name: name, cutOff: make(map[*member]bool), counts: Counts{Requests: make(map[string]int)}}
+		e.labels[name] = l
+	}
+	return l
+}
+
+// Dial connects to a member, with the label "".
+// It is a zk.Dialer; timeout 0 is none.
+func (e *Ensemble) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	return e.dial("", address, timeout)
+}
+
+// Dialer returns a zk.Dialer whose connections carry a label, by which faults
+// and counters name their client.
+func (e *Ensemble) Dialer(label string) func(network, address string, timeout time.Duration) (net.Conn, error) {
+	return func(network, address string, timeout time.Duration) (net.Conn, error) {
+		return e.dial(label, address, timeout)
+	}
+}
+
+func (e *Ensemble) dial(name, address string, timeout time.Duration) (net.Conn, error) {
+	m, err := e.find("Dial", address)
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: addr(address), Err: err}
+	}
+	var expired <-chan time.Time
+	if timeout > 0 {
+		timer := time.NewTimer(timeout)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	answered := false // the round trip has passed
+	for {
+		e.lock()
+		l := e.label(name)
+		var answer <-chan time.Time
+		switch {
+		case e.closed:
+			e.unlock()
+			return fail(net.ErrClosed)
+		case l.held(m):
+		case !answered && e.latencyFor(l, m) > 0:
+			answer = time.After(2 * e.latencyFor(l, m))
+		case !m.running:
+			e.unlock()
+			return fail(syscall.ECONNREFUSED)
+		default:
+			defer e.unlock()
+			return e.connect(l, m).client, nil
+		}
+		released, frozen := e.released, l.frozen
+		e.unlock()
+		ends := expired
+		if frozen {
+			ends = nil
+		}
+		select {
+		case <-answer:
+			answered = true
+		case <-released:
+		case <-ends:
+			return fail(os.ErrDeadlineExceeded)
+		}
+	}
+}
+
+func (e *Ensemble) connect(l *label, m *member) *serverConn {
+	s := newServerConn(e, m, l)
+	e.conns = append(e.conns, s)
+	return s
+}
+
+// forget drops a connection of which nothing more can come.
+func (e *Ensemble) forget(s *serverConn) {
+	if s.closed && s.gone {
+		if i := slices.Index(e.conns, s); i >= 0 {
+			e.conns = slices.Delete(e.conns, i, i+1)
+		}
+	}
+}
+
+// release lets dials that hang look again.
+func (e *Ensemble) release() {
+	close(e.released)
+	e.released = make(chan struct{})
+}
+
+func (e *Ensemble) connsOf(l *label) []*serverConn {
+	var conns []*serverConn
+	for _, s := range e.conns {
+		if s.label == l {
+			conns = append(conns, s)
+		}
+	}
+	return conns
+}
+
+// Cut closes a client's connections now, as a reset does: what is on its way is
+// lost, in both directions. Requests that have arrived are still applied.
+func (e *Ensemble) Cut(label string) {
+	e.lock()
+	defer e.unlock()
+	for _, s := range e.connsOf(e.label(label)) {
+		s.trace("disconnect", "cut")
+		s.cut(syscall.ECONNRESET)
+	}
+}
+
+// Partition cuts a client off from some members, or from all if none is named.
+// Bytes, and the ends of connections, are held in both directions until
+// [Ensemble.Heal], and dials hang until their timeout. Nobody is told: the
+// member ends the session in its time, and the client its connection.
+func (e *Ensemble) Partition(label string, servers ...string) error {
+	members := e.members
+	if len(servers) > 0 {
+		members = nil
+		for _, name := range servers {
+			m, err := e.find("Partition", name)
+			if err != nil {
+				return err
+			}
+			members = append(members, m)
+		}
+	}
+	e.lock()
+	defer e.unlock()
+	l := e.label(label)
+	for _, m := range members {
+		l.cutOff[m] = true
+	}
+	e.reroute(l)
+	return nil
+}
+
+// Heal ends a client's partitions. What was held arrives, in order.
+func (e *Ensemble) Heal(label string) {
+	e.lock()
+	defer e.unlock()
+	l := e.label(label)
+	clear(l.cutOff)
+	e.reroute(l)
+}
+
+// Freeze makes a client's connections look as if its process were stopped:
+// bytes are held in both directions, and no deadline of a connection or dial
+// passes, until [Ensemble.Thaw]. The members do not know, and end its session
+// in their time.
+func (e *Ensemble) Freeze(label string) { e.freeze(label, true) }
+
+// Thaw ends a [Ensemble.Freeze]. What was held arrives, in order, and deadlines
+// are put off by as long as it lasted.
+func (e *Ensemble) Thaw(label string) { e.freeze(label, false) }
+
+func (e *Ensemble) freeze(name string, frozen bool) {
+	e.lock()
+	defer e.unlock()
+	l := e.label(name)
+	l.frozen = frozen
+	e.reroute(l)
+}
+
+// reroute puts in force what is held of a client.
+func (e *Ensemble) reroute(l *label) {
+	for _, s := range e.connsOf(l) {
+		held := l.held(s.member)
+		s.in.hold(held)
+		s.out.hold(held)
+		s.client.freeze(l.frozen)
+	}
+	e.release()
+}
+
+// SetLatency sets how long each packet between a client and a member takes, one
+// way; nil is no time. It is asked for each packet from then on, with the
+// ensemble locked: it must not call the ensemble. Packets of a connection keep
+// their order. A dial takes the time of two.
+func (e *Ensemble) SetLatency(latency func(label, member string) time.Duration) {
+	e.lock()
+	defer e.unlock()
+	e.latency = latency
+}
+
+func (e *Ensemble) latencyFor(l *label, m *member) time.Duration {
+	if e.latency == nil {
+		return 0
+	}
+	return e.latency(l.name, m.addr)
+}
+
+func (e *Ensemble) latencyOf(s *serverConn) time.Duration { return e.latencyFor(s.label, s.member) }
+
+// ExpireSession ends a session now, as the leader does when it was not heard of
+// for its timeout: its ephemeral nodes are deleted, and its connection closes
+// when its member has applied that. It reports false if there is no such
+// session, or no leader.
+func (e *Ensemble) ExpireSession(id int64) bool {
+	e.lock()
+	defer e.unlock()
+	sess := e.sessions[id]
+	if sess == nil || e.leader == nil {
+		return false
+	}
+	e.expire(sess)
+	return true
+}
+
+// ExpireLabel ends the sessions that last connected with a label, like
+// [Ensemble.ExpireSession], and returns how many there were.
+func (e *Ensemble) ExpireLabel(label string) int {
+	e.lock()
+	defer e.unlock()
+	n := 0
+	for _, sess := range e.sessionsByID() {
+		if sess.label == label && e.leader != nil {
+			e.expire(sess)
+			n++
+		}
+	}
+	return n
+}
+
+// SetSequence sets the counter of a node from which sequential children take
+// their number, by a transaction of its own. It must be in 0..2147483647, where
+// the counter of a real server stays for ever.
+func (e *Ensemble) SetSequence(path string, next int32) error {
+	if next < 0 {
+		return fmt.Errorf("locktest: SetSequence %s: %d; it must not be negative", path, next)
+	}
+	e.lock()
+	defer e.unlock()
+	if e.leader == nil {
+		return errors.New("locktest: SetSequence " + path + ": there is no leader")
+	}
+	if e.leader.tree.get(path) == nil {
+		return errors.New("locktest: SetSequence " + path + ": there is no such node")
+	}
+	x := e.begin(0)
+	x.changes = []change{{code: opSetSequence, path: path, cversion: next}}
+	x.results = make([]result, 1)
+	e.commit(x)
+	return nil
+}
+
+// A Request is what [Ensemble.Intercept] is asked about.
+type Request struct {
+	Label   string
+	Session int64
+	Member  string // that it was sent to
+	Op      string // "create", "multi", "getData", "setWatches", "closeSession", ...
+	Paths   []string
+	Number  int // among the requests of its label, from 1
+}
+
+// A Fault is what is to befall a request. The zero value is nothing.
+type Fault struct {
+	// Delay is how long the request waits before it is applied, with all later
+	// requests of its connection behind it. It is applied even if the
+	// connection ends meanwhile, unless the member ended it.
+	Delay time.Duration
+	// Drop closes the connection, without a reply: before the request is
+	// applied, or after.
+	Drop Drop
+	// Code, if not 0, is ZooKeeper's error code that the request is answered
+	// with, such as -127 (throttled), instead of being applied.
+	Code int32
+	// DelayReply holds the reply back. Later frames of the connection stay
+	// behind it.
+	DelayReply time.Duration
+}
+
+// Drop says when a [Fault] closes the connection.
+type Drop int
+
+const (
+	NoDrop      Drop = iota
+	BeforeApply      // the request is lost, and what was sent after it
+	AfterApply       // the reply is lost
+)
+
+// Intercept has hook decide on each request that arrives from then on, handshakes
+// and pings apart, when its turn has come, before it is applied; nil ends that.
+// It may call the ensemble, and may be called from several goroutines at once,
+// mostly those that wrote the requests. While it runs, later requests of the same
+// connection wait.
+func (e *Ensemble) Intercept(hook func(Request) Fault) {
+	e.lock()
+	defer e.unlock()
+	e.intercept = hook
+}
+
+// faultFor asks the hook about a request, with the lock released.
+func (e *Ensemble) faultFor(s *serverConn, r *request) Fault {
+	hook := e.intercept
+	if hook == nil || r.number == 0 {
+		return Fault{}
+	}
+	req := Request{
+		Label: s.label.name, Session: s.session, Member: s.member.addr,
+		Op: opName(r.code), Paths: r.paths(), Number: r.number,
+	}
+	e.mu.Unlock()
+	defer e.mu.Lock()
+	return hook(req)
+}
+
+// paths lists what a request names.
+func (r *request) paths() []string {
+	switch r.code {
+	case opMulti:
+		paths := make([]string, len(r.ops))
+		for i := range r.ops {
+			paths[i] = r.ops[i].path
+		}
+		return paths
+	case opSetWatches:
+		return slices.Concat(r.setWatches.data, r.setWatches.exists, r.setWatches.childs)
+	}
+	if r.path == "" {
+		return nil
+	}
+	return []string{r.path}
+}

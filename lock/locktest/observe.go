@@ -1,0 +1,201 @@
+package locktest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Node is one node in a [Ensemble.Dump].
+type Node struct {
+	Path string
+	Data []byte
+	ACL  []ACL
+	Stat Stat
+}
+
+// Dump lists the nodes at and under a path as the leader has them, sorted by
+// path; as the member that is furthest has them, while there is no leader.
+func (e *Ensemble) Dump(path string) []Node {
+	e.lock()
+	defer e.unlock()
+	m := e.leader
+	for _, o := range e.members {
+		if m == nil || o.tree.zxid > m.tree.zxid {
+			m = o
+		}
+	}
+	path = key(path)
+	var nodes []Node
+	for p, n := range m.tree.nodes {
+		if p == path || strings.HasPrefix(p, path+"/") {
+			if p == "" {
+				p = "/"
+			}
+			nodes = append(nodes, Node{
+				Path: p, Data: bytes.Clone(n.data), ACL: slices.Clone(n.acl), Stat: n.stat(),
+			})
+		}
+	}
+	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(a.Path, b.Path) })
+	return nodes
+}
+
+// Transactions is how many there were since the ensemble was made: one for each
+// write, failed ones included, for each session made or ended, and for each
+// [Ensemble.SetSequence].
+func (e *Ensemble) Transactions() int64 {
+	e.lock()
+	defer e.unlock()
+	return e.txns
+}
+
+// Counts is what the connections of one label have done.
+type Counts struct {
+	Requests        map[string]int // by operation; handshakes and pings apart
+	Handshakes      int
+	Pings           int
+	BytesFromClient int64 // written by it, with those that are on their way
+	BytesToClient   int64
+}
+
+// Total is the number of all requests.
+func (c Counts) Total() int {
+	n := 0
+	for _, count := range c.Requests {
+		n += count
+	}
+	return n
+}
+
+// Requests tells what each label has done since the ensemble was made.
+func (e *Ensemble) Requests() map[string]Counts {
+	e.lock()
+	defer e.unlock()
+	all := make(map[string]Counts, len(e.labels))
+	for name, l := range e.labels {
+		c := l.counts
+		c.Requests = maps.Clone(c.Requests)
+		all[name] = c
+	}
+	return all
+}
+
+// count counts a request that has arrived, and numbers it.
+func (l *label) count(r *request) {
+	switch r.code {
+	case opConnect:
+		l.counts.Handshakes++
+	case opPing:
+		l.counts.Pings++
+	default:
+		l.counts.Requests[opName(r.code)]++
+		l.number++
+		r.number = l.number
+	}
+}
+
+// An Event is something that [Ensemble.Trace] tells.
+type Event struct {
+	Time time.Time
+	// Kind is "request" (answered, or dropped), "watch" (an event sent),
+	// "connect", "disconnect", "expire", "lead", "stop" or "start".
+	Kind    string
+	Member  string
+	Label   string
+	Session int64
+	Number  int    // of a request; 0 of a ping
+	Op      string // of a request; of a watch: "created", "deleted", "changed" or "children"
+	Paths   []string
+	Zxid    int64 // the member's when it answered
+	Code    int32 // ZooKeeper's error code of the reply
+	Note    string
+}
+
+// String is the event in one line.
+func (ev Event) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %-10s", ev.Time.Format("15:04:05.000000"), ev.Kind)
+	if ev.Member != "" {
+		fmt.Fprintf(&b, " %s", ev.Member)
+	}
+	if ev.Label != "" {
+		fmt.Fprintf(&b, " %q", ev.Label)
+	}
+	if ev.Session != 0 {
+		fmt.Fprintf(&b, " session=%#x", ev.Session)
+	}
+	if ev.Number != 0 {
+		fmt.Fprintf(&b, " #%d", ev.Number)
+	}
+	if ev.Op != "" {
+		fmt.Fprintf(&b, " %s", ev.Op)
+	}
+	if len(ev.Paths) > 0 {
+		fmt.Fprintf(&b, " %s", strings.Join(ev.Paths, ","))
+	}
+	if ev.Zxid != 0 {
+		fmt.Fprintf(&b, " zxid=%#x", ev.Zxid)
+	}
+	if ev.Code != 0 {
+		fmt.Fprintf(&b, " code=%d", ev.Code)
+	}
+	if ev.Note != "" {
+		fmt.Fprintf(&b, " (%s)", ev.Note)
+	}
+	return b.String()
+}
+
+// Trace has f told of everything that happens from then on, in order; nil ends
+// that. It is called with the ensemble locked: it must not call the ensemble.
+func (e *Ensemble) Trace(f func(Event)) {
+	e.lock()
+	defer e.unlock()
+	e.tracer = f
+}
+
+func (e *Ensemble) trace(ev Event) {
+	if e.tracer != nil {
+		ev.Time = time.Now()
+		e.tracer(ev)
+	}
+}
+
+func (s *serverConn) event(kind string) Event {
+	return Event{Kind: kind, Member: s.member.addr, Label: s.label.name, Session: s.session}
+}
+
+// trace tells what happened to a connection.
+func (s *serverConn) trace(kind, note string) {
+	if s.e.tracer == nil {
+		return
+	}
+	ev := s.event(kind)
+	ev.Note = note
+	s.e.trace(ev)
+}
+
+// traceRequest tells what became of a request.
+func (s *serverConn) traceRequest(p pending, code int32, note string) {
+	if s.e.tracer == nil {
+		return
+	}
+	ev := s.event("request")
+	ev.Number, ev.Op, ev.Paths = p.number, opName(p.code), p.paths()
+	ev.Zxid, ev.Code, ev.Note = s.member.tree.zxid, code, note
+	s.e.trace(ev)
+}
+
+// traceWatch tells of a watch's event.
+func (s *serverConn) traceWatch(kind int32, path string) {
+	if s.e.tracer == nil {
+		return
+	}
+	ev := s.event("watch")
+	ev.Op = [...]string{nodeCreated: "created", nodeDeleted: "deleted", nodeDataChanged: "changed", nodeChildrenChanged: "children"}[kind]
+	ev.Paths = []string{path}
+	s.e.trace(ev)
+}

@@ -1,0 +1,344 @@
+package locktest
+
+import (
+	"io"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// sendBuffer is how many bytes of a client may be on their way before its Write
+// blocks, as the buffers of a TCP connection would make it. Servers are not
+// bounded: they queue their replies.
+const sendBuffer = 256 << 10
+
+// A clientConn is the client's end of a connection. Bytes that arrive for it
+// are kept until it reads them; bytes that it writes are handled by the server
+// in the same call where nothing delays them, so a connection needs no
+// goroutine of its own.
+//
+// Its lock may be taken while the ensemble's is held, not the other way around.
+type clientConn struct {
+	server *serverConn
+
+	mu       sync.Mutex
+	readable sync.Cond
+	writable sync.Cond
+	in       []byte // has arrived
+	off      int    // of in, has been read
+	end      error  // the server's end is gone: what Read returns after in
+	closed   bool
+	frozen   time.Time // since when no deadline passes; zero: they do
+	unsent   int       // written, and not yet arrived
+	read     deadline
+	write    deadline
+}
+
+func newClientConn(s *serverConn) *clientConn {
+	c := &clientConn{server: s}
+	c.readable.L = &c.mu
+	c.writable.L = &c.mu
+	return c
+}
+
+func (c *clientConn) Read(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		switch {
+		case c.closed:
+			return 0, c.opError("read", net.ErrClosed)
+		case c.frozen.IsZero() && c.read.passed():
+			return 0, c.opError("read", os.ErrDeadlineExceeded)
+		case len(p) == 0:
+			return 0, nil
+		case c.off < len(c.in):
+			n := copy(p, c.in[c.off:])
+			if c.off += n; c.off == len(c.in) {
+				c.in, c.off = c.in[:0], 0
+			}
+			return n, nil
+		case c.end == io.EOF:
+			return 0, io.EOF
+		case c.end != nil:
+			return 0, c.opError("read", c.end)
+		}
+		c.await(&c.read, &c.readable)
+	}
+}
+
+func (c *clientConn) Write(p []byte) (int, error) {
+	if err := c.mayWrite(); err != nil {
+		return 0, err
+	}
+	e := c.server.e
+	e.lock()
+	defer e.unlock()
+	c.server.label.counts.BytesFromClient += int64(len(p))
+	c.server.in.send(p, false, e.latencyOf(c.server))
+	return len(p), nil
+}
+
+// mayWrite waits for room to write.
+func (c *clientConn) mayWrite() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		switch {
+		case c.closed:
+			return c.opError("write", net.ErrClosed)
+		case c.end != nil:
+			return c.opError("write", syscall.EPIPE)
+		case c.frozen.IsZero() && c.write.passed():
+			return c.opError("write", os.ErrDeadlineExceeded)
+		case c.unsent < sendBuffer:
+			return nil
+		}
+		c.await(&c.write, &c.writable)
+	}
+}
+
+func (c *clientConn) await(d *deadline, cond *sync.Cond) {
+	if c.frozen.IsZero() {
+		d.wait(cond)
+	} else {
+		cond.Wait()
+	}
+}
+
+func (c *clientConn) Close() error {
+	if !c.finish() {
+		return c.opError("close", net.ErrClosed)
+	}
+	e := c.server.e
+	e.lock()
+	defer e.unlock()
+	c.server.clientLeft()
+	return nil
+}
+
+// finish makes every call from now on fail. It reports whether it was the first
+// to do so.
+func (c *clientConn) finish() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.closed = true
+	c.read.stop()
+	c.write.stop()
+	c.wake()
+	return true
+}
+
+func (c *clientConn) wake() {
+	c.readable.Broadcast()
+	c.writable.Broadcast()
+}
+
+// arrive takes bytes, or the end, that the server sent.
+func (c *clientConn) arrive(b []byte, end error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.end != nil {
+		return
+	}
+	if len(c.in)+len(b) > cap(c.in) { // make room of what has been read
+		c.in, c.off = append(c.in[:0], c.in[c.off:]...), 0
+	}
+	c.in = append(c.in, b...)
+	if c.end = end; end != nil {
+		c.writable.Broadcast()
+	}
+	c.readable.Broadcast()
+}
+
+// freeze keeps the deadlines from passing, or lets them pass again, put off by
+// as long as it lasted.
+func (c *clientConn) freeze(frozen bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case frozen == !c.frozen.IsZero():
+		return
+	case frozen:
+		c.frozen = time.Now()
+		return
+	}
+	c.read.putOff(time.Since(c.frozen))
+	c.write.putOff(time.Since(c.frozen))
+	c.frozen = time.Time{}
+	c.wake()
+}
+
+func (c *clientConn) setUnsent(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unsent = n
+	c.writable.Broadcast()
+}
+
+func (c *clientConn) SetDeadline(t time.Time) error {
+	if err := c.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
+}
+
+func (c *clientConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return c.opError("set", net.ErrClosed)
+	}
+	c.read.at = t
+	c.readable.Broadcast()
+	return nil
+}
+
+func (c *clientConn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return c.opError("set", net.ErrClosed)
+	}
+	c.write.at = t
+	c.writable.Broadcast()
+	return nil
+}
+
+func (c *clientConn) LocalAddr() net.Addr  { return addr(c.server.label.name) }
+func (c *clientConn) RemoteAddr() net.Addr { return addr(c.server.member.addr) }
+
+func (c *clientConn) opError(op string, err error) error {
+	return &net.OpError{Op: op, Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
+}
+
+type addr string
+
+func (addr) Network() string  { return "tcp" }
+func (a addr) String() string { return string(a) }
+
+// A deadline bounds waits on a condition. Clients move it with each packet, so
+// moving it costs nothing: a timer is armed only for a wait, and one that was
+// armed for an earlier deadline is left to fire and wake the waiter in vain.
+type deadline struct {
+	at    time.Time // zero: none
+	armed time.Time // when the timer fires; zero: it does not
+	timer *time.Timer
+}
+
+func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
+
+func (d *deadline) putOff(by time.Duration) {
+	if !d.at.IsZero() {
+		d.at = d.at.Add(by)
+	}
+}
+
+// wait waits for the condition, or at most until the deadline.
+func (d *deadline) wait(c *sync.Cond) {
+	if !d.at.IsZero() && (d.armed.IsZero() || d.at.Before(d.armed)) {
+		d.armed = d.at
+		if d.timer == nil {
+			d.timer = time.AfterFunc(time.Until(d.at), func() {
+				c.L.Lock()
+				defer c.L.Unlock()
+				d.armed = time.Time{}
+				c.Broadcast()
+			})
+		} else {
+			d.timer.Reset(time.Until(d.at))
+		}
+	}
+	c.Wait()
+}
+
+func (d *deadline) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+// A link carries the bytes of one direction of a connection, in order. It is
+// guarded by the ensemble's lock.
+type link struct {
+	e       *Ensemble
+	deliver func(b []byte, end bool)
+	resized func(size int) // told of the bytes on their way; may be nil
+	held    bool           // nothing arrives
+	queue   []packet
+	size    int
+	alarm   *alarm // for the head of the queue
+}
+
+// A packet is sent, and has not arrived.
+type packet struct {
+	at  time.Time // before which it does not arrive
+	b   []byte
+	end bool
+}
+
+// send sends bytes, or the end of the connection, to arrive after a delay.
+// Nothing overtakes what was sent before it.
+func (l *link) send(b []byte, end bool, delay time.Duration) {
+	if len(l.queue) == 0 && !l.held && delay <= 0 {
+		l.deliver(b, end)
+		return
+	}
+	l.queue = append(l.queue, packet{time.Now().Add(delay), slices.Clone(b), end})
+	l.resize(len(b))
+	l.schedule()
+}
+
+func (l *link) resize(by int) {
+	l.size += by
+	if l.resized != nil {
+		l.resized(l.size)
+	}
+}
+
+func (l *link) schedule() {
+	if l.alarm == nil && !l.held && len(l.queue) > 0 {
+		l.alarm = l.e.after(time.Until(l.queue[0].at), l.flush)
+	}
+}
+
+// flush delivers what has arrived.
+func (l *link) flush() {
+	l.stop()
+	for now := time.Now(); len(l.queue) > 0 && !l.held && !l.queue[0].at.After(now); {
+		p := l.queue[0]
+		l.queue = l.queue[1:]
+		l.resize(-len(p.b))
+		l.deliver(p.b, p.end)
+	}
+	l.schedule()
+}
+
+// hold keeps everything from arriving, or lets it.
+func (l *link) hold(held bool) {
+	if l.held = held; held {
+		l.stop()
+	} else {
+		l.flush()
+	}
+}
+
+// drop loses what is on its way.
+func (l *link) drop() {
+	l.stop()
+	l.queue = nil
+	l.resize(-l.size)
+}
+
+func (l *link) stop() {
+	if l.alarm != nil {
+		l.alarm.stop()
+		l.alarm = nil
+	}
+}

@@ -1,0 +1,245 @@
+package locktest_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// A rawConn speaks ZooKeeper's protocol frame by frame, to see what client
+// libraries hide: the order of frames, the ends of connections, session
+// passwords.
+type rawConn struct {
+	t testing.TB
+	net.Conn
+	session  int64
+	password []byte
+	timeout  time.Duration
+	lastZxid int64
+	patience time.Duration // for each frame
+}
+
+func dialRaw(t testing.TB, servers []string, dial zk.Dialer) *rawConn {
+	t.Helper()
+	conn, err := dial("tcp", servers[0], 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &rawConn{t: t, Conn: conn, patience: patience}
+}
+
+// pack serialises values as the protocol has them.
+func pack(values ...any) []byte {
+	var b []byte
+	for _, v := range values {
+		switch v := v.(type) {
+		case bool:
+			if v {
+				b = append(b, 1)
+			} else {
+				b = append(b, 0)
+			}
+		case int32:
+			b = binary.BigEndian.AppendUint32(b, uint32(v))
+		case int64:
+			b = binary.BigEndian.AppendUint64(b, uint64(v))
+		case string:
+			b = append(binary.BigEndian.AppendUint32(b, uint32(len(v))), v...)
+		case []byte:
+			n := len(v)
+			if v == nil {
+				n = -1
+			}
+			b = append(binary.BigEndian.AppendUint32(b, uint32(int32(n))), v...)
+		case []string:
+			b = append(b, pack(int32(len(v)))...)
+			for _, s := range v {
+				b = append(b, pack(s)...)
+			}
+		case []zk.ACL:
+			b = append(b, pack(int32(len(v)))...)
+			for _, a := range v {
+				b = append(b, pack(a.Perms, a.Scheme, a.ID)...)
+			}
+		default:
+			panic(fmt.Sprintf("pack: %T", v))
+		}
+	}
+	return b
+}
+
+func frame(values ...any) []byte {
+	body := pack(values...)
+	return append(pack(int32(len(body))), body...)
+}
+
+// send sends a request. It may fail, as the other end may have closed.
+func (c *rawConn) send(xid, op int32, fields ...any) error {
+	_, err := c.Write(frame(append([]any{xid, op}, fields...)...))
+	return err
+}
+
+// recv returns the next frame.
+func (c *rawConn) recv() ([]byte, error) {
+	c.SetReadDeadline(time.Now().Add(c.patience))
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(c, head); err != nil {
+		return nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head))
+	_, err := io.ReadFull(c, body)
+	return body, err
+}
+
+// A reply is a frame from a server: of a request, or with an event.
+type reply struct {
+	xid  int32
+	zxid int64
+	code int32
+	body []byte
+	err  error // no frame came
+}
+
+func (c *rawConn) reply() reply {
+	b, err := c.recv()
+	if err != nil {
+		return reply{err: err}
+	}
+	if len(b) < 16 {
+		return reply{err: fmt.Errorf("frame of %d bytes", len(b))}
+	}
+	r := reply{
+		xid:  int32(binary.BigEndian.Uint32(b)),
+		zxid: int64(binary.BigEndian.Uint64(b[4:])),
+		code: int32(binary.BigEndian.Uint32(b[12:])),
+		body: b[16:],
+	}
+	if r.zxid > 0 {
+		c.lastZxid = r.zxid
+	}
+	return r
+}
+
+// must sends a request that is to succeed, and returns the reply.
+func (c *rawConn) must(op int32, fields ...any) reply {
+	c.t.Helper()
+	if err := c.send(1000, op, fields...); err != nil {
+		c.t.Fatal(err)
+	}
+	r := c.reply()
+	if r.err != nil || r.xid != 1000 || r.code != 0 {
+		c.t.Fatalf("operation %d: %v", op, r)
+	}
+	return r
+}
+
+func (r reply) String() string {
+	switch {
+	case isClosed(r.err):
+		return "closed"
+	case r.err != nil:
+		return r.err.Error()
+	case r.xid == -1 && r.code == 0 && len(r.body) > 12:
+		kind := zk.EventType(binary.BigEndian.Uint32(r.body))
+		return fmt.Sprintf("event %s %s", eventNames[kind], r.body[12:])
+	case r.code != 0:
+		return fmt.Sprintf("reply %d: code %d", r.xid, r.code)
+	}
+	return fmt.Sprintf("reply %d", r.xid)
+}
+
+// isClosed reports whether the other end closed the connection. Real ones are
+// reset where data is lost.
+func isClosed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// handshake makes a session, or attaches to the one that the connection names.
+func (c *rawConn) handshake(timeout time.Duration) error {
+	password := c.password
+	if password == nil {
+		password = make([]byte, 16)
+	}
+	if _, err := c.Write(frame(int32(0), c.lastZxid, int32(timeout/time.Millisecond), c.session, password)); err != nil {
+		return err
+	}
+	b, err := c.recv()
+	if err != nil {
+		return err
+	}
+	if len(b) < 20 {
+		return fmt.Errorf("handshake of %d bytes", len(b))
+	}
+	c.timeout = time.Duration(binary.BigEndian.Uint32(b[4:])) * time.Millisecond
+	c.session = int64(binary.BigEndian.Uint64(b[8:]))
+	c.password = b[20:]
+	return nil
+}
+
+// newRaw makes a raw connection with a session of its own.
+func (s *script) newRaw(timeout time.Duration) *rawConn {
+	s.t.Helper()
+	c := dialRaw(s.t, s.servers, s.dial)
+	if err := c.handshake(timeout); err != nil {
+		s.t.Fatal(err)
+	}
+	// Not to be left to expire: that would outlast the test.
+	s.t.Cleanup(func() { c.send(1, -11) })
+	return c
+}
+
+// again makes another connection for the session of c.
+func (s *script) again(c *rawConn) (*rawConn, error) {
+	s.t.Helper()
+	next := dialRaw(s.t, s.servers, s.dial)
+	next.session, next.password, next.lastZxid = c.session, c.password, c.lastZxid
+	err := next.handshake(c.timeout)
+	return next, err
+}
+
+// frames logs what comes next on a connection.
+func (s *script) frames(c *rawConn, n int) {
+	for range n {
+		s.logf("%s", s.rel(c.reply().String()))
+	}
+}
+
+// A tap keeps the first bytes that came over the latest connection: the reply to
+// its handshake.
+type tap struct {
+	mu    sync.Mutex
+	bytes []byte
+}
+
+type tappedConn struct {
+	net.Conn
+	tap *tap
+}
+
+func (c *tappedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.tap.mu.Lock()
+	defer c.tap.mu.Unlock()
+	if room := 40 - len(c.tap.bytes); room > 0 {
+		c.tap.bytes = append(c.tap.bytes, p[:min(n, room)]...)
+	}
+	return n, err
+}
+
+// password is the session's, once the connection is established.
+func (t *tap) password() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.bytes[24:])
+}

@@ -1,0 +1,428 @@
+package locktest
+
+import (
+	"encoding/binary"
+	"io"
+	"time"
+)
+
+// A serverConn is a member's end of a connection. The ensemble's lock guards it.
+//
+// Frames become requests in arrivals, which takes them in turn (serve): the
+// fault is asked for, a write goes to the leader, and all wait in inFlight until
+// the member has applied what they need, so that replies keep the order of the
+// requests and a read sees the writes before it.
+type serverConn struct {
+	e      *Ensemble
+	member *member
+	label  *label
+	client *clientConn
+	in     link // from the client
+	out    link // to the client
+
+	partial  []byte // of a frame
+	greeted  bool   // the first frame has arrived
+	arrivals []*request
+	queued   bool // in the ensemble's list of connections to serve
+	serving  bool
+	delayed  bool // the request served last is yet to be applied
+	inFlight []pending
+	waiting  bool // in the member's list of connections with requests in flight
+
+	session  int64 // 0 until the handshake
+	open     bool  // the handshake is done
+	leaving  bool  // a closeSession is in flight
+	identity []ACL // by setAuth
+	watching map[watchKey]bool
+
+	closed bool // no request is taken and no reply sent
+	ended  bool // nor is anything done with what had arrived
+	gone   bool // the client's end is closed, or knows that ours is
+}
+
+// pending is a request that waits until its member has applied a transaction.
+type pending struct {
+	*request
+	fault Fault
+	zxid  int64
+	txn   *txn   // of a write
+	done  func() // instead of a reply
+}
+
+func newServerConn(e *Ensemble, m *member, l *label) *serverConn {
+	s := &serverConn{e: e, member: m, label: l, watching: make(map[watchKey]bool)}
+	s.client = newClientConn(s)
+	s.in = link{e: e, deliver: s.receive, resized: s.client.setUnsent}
+	s.out = link{e: e, deliver: s.delivered}
+	return s
+}
+
+// receive takes bytes from the client, or its end.
+func (s *serverConn) receive(b []byte, end bool) {
+	if s.closed {
+		return
+	}
+	if end {
+		s.trace("disconnect", "by the client")
+		s.close()
+		return
+	}
+	if len(s.partial) > 0 {
+		s.partial = append(s.partial, b...)
+		b = s.partial
+	}
+	for len(b) >= 4 {
+		n := binary.BigEndian.Uint32(b)
+		if n > maxFrame {
+			s.trace("disconnect", "frame too long")
+			s.close()
+			return
+		}
+		if len(b)-4 < int(n) {
+			break
+		}
+		if !s.decode(b[4 : 4+n]) {
+			s.trace("disconnect", "frame too short")
+			s.close()
+			return
+		}
+		b = b[4+n:]
+	}
+	s.partial = append(s.partial[:0], b...)
+}
+
+// decode takes a frame. It reports whether it was a request.
+func (s *serverConn) decode(frame []byte) bool {
+	var r *request
+	if s.greeted {
+		r = decodeRequest(frame)
+	} else {
+		r = decodeConnect(frame)
+		s.greeted = true
+	}
+	if r == nil {
+		return false
+	}
+	s.e.touch(s)
+	s.label.count(r)
+	s.arrivals = append(s.arrivals, r)
+	s.e.wake(s)
+	return true
+}
+
+// serve takes the requests that have arrived, in turn. The ensemble's lock is
+// not held while a hook decides on a request.
+func (s *serverConn) serve() {
+	if s.serving {
+		return
+	}
+	s.serving = true
+	defer func() { s.serving = false }()
+	for len(s.arrivals) > 0 && !s.delayed && (s.open || s.session == 0) {
+		r := popFront(&s.arrivals)
+		fault := s.e.faultFor(s, r)
+		if s.ended {
+			return
+		}
+		if fault.Delay <= 0 {
+			s.handle(r, fault)
+			continue
+		}
+		s.delayed = true
+		s.e.after(fault.Delay, func() {
+			s.delayed = false
+			s.handle(r, fault)
+			s.e.wake(s)
+		})
+	}
+}
+
+// handle does what a request asks for, now that its turn has come.
+func (s *serverConn) handle(r *request, f Fault) {
+	p := pending{request: r, fault: f}
+	switch {
+	case s.ended:
+		return
+	case s.e.leader == nil:
+		s.end()
+		return
+	case f.Drop == BeforeApply:
+		s.traceRequest(p, codeOK, "dropped before it was applied")
+		s.end()
+		return
+	case f.Code != codeOK || r.malformed && r.code != opConnect:
+		s.wait(p)
+		return
+	}
+	switch r.code {
+	case opConnect:
+		s.handshake(r)
+	case opAuth:
+		s.authenticate(p)
+	case opCreate, opCreate2, opDelete, opSetData, opSetACL, opMulti, opCloseSession:
+		s.write(p)
+	case opSync:
+		p.zxid = s.e.leader.tree.zxid
+		s.wait(p)
+	case opPing:
+		r.xid = xidPing // whatever the client had
+		s.wait(p)
+	case opExists, opGetData, opGetACL, opGetChildren, opGetChildren2, opSetWatches:
+		if s.member == s.e.leader && s.rejected() == codeSessionMoved {
+			s.trace("disconnect", "session moved")
+			s.end()
+			return
+		}
+		s.wait(p)
+	default:
+		s.reply(p, codeUnimplemented)
+		s.end()
+	}
+}
+
+// rejected says why the leader would reject a request of this session.
+func (s *serverConn) rejected() int32 {
+	switch sess := s.e.sessions[s.session]; {
+	case sess == nil:
+		return codeSessionExpired
+	case sess.owner == nil: // a new leader learns it from the first request
+		sess.owner = s.member
+	case sess.owner != s.member:
+		return codeSessionMoved
+	}
+	return codeOK
+}
+
+// write has the leader make a transaction of a request.
+func (s *serverConn) write(p pending) {
+	p.txn = s.e.begin(s.session)
+	p.zxid = p.txn.zxid
+	prep := preparer{
+		tree: s.e.leader.tree, session: s.session,
+		identity: s.identity, rejected: s.rejected(),
+	}
+	switch {
+	case p.code == opMulti:
+		prep.multi(p.txn, p.ops)
+	case p.code == opCloseSession:
+		s.leaving = true
+		s.e.endSession(p.txn)
+	default:
+		prep.single(p.txn, &p.op)
+	}
+	s.e.commit(p.txn)
+	if prep.rejected == codeSessionMoved {
+		s.trace("disconnect", "session moved")
+		s.end()
+		return
+	}
+	s.wait(p)
+}
+
+// wait queues a request behind those in flight.
+func (s *serverConn) wait(p pending) {
+	if s.closed {
+		return
+	}
+	s.inFlight = append(s.inFlight, p)
+	s.drain()
+}
+
+// drain replies to the requests in flight whose time has come.
+func (s *serverConn) drain() {
+	for len(s.inFlight) > 0 && s.inFlight[0].zxid <= s.member.tree.zxid {
+		s.finish(popFront(&s.inFlight))
+	}
+	if len(s.inFlight) > 0 && !s.waiting {
+		s.waiting = true
+		s.member.waiting = append(s.member.waiting, s)
+	}
+}
+
+// finish answers a request.
+func (s *serverConn) finish(p pending) {
+	if p.done != nil {
+		p.done()
+		return
+	}
+	out := &s.e.out
+	out.header(p.xid, s.member.tree.zxid, codeOK)
+	if code := s.answer(out, p); code != codeOK {
+		s.reply(p, code)
+	} else {
+		s.send(p, codeOK)
+	}
+	if p.code == opCloseSession && p.txn != nil {
+		s.end()
+	}
+}
+
+// reply answers a request with a code alone.
+func (s *serverConn) reply(p pending, code int32) {
+	s.e.out.header(p.xid, s.member.tree.zxid, code)
+	s.send(p, code)
+}
+
+// send sends the reply that was written, unless a fault loses it.
+func (s *serverConn) send(p pending, code int32) {
+	if p.fault.Drop == AfterApply {
+		s.traceRequest(p, code, "dropped before its reply")
+		s.end()
+		return
+	}
+	s.traceRequest(p, code, "")
+	s.sendAfter(s.e.out.frame(), p.fault.DelayReply)
+}
+
+// answer writes the body of a reply, and returns the code for its header.
+func (s *serverConn) answer(out *encoder, p pending) int32 {
+	switch {
+	case p.fault.Code != codeOK:
+		return p.fault.Code
+	case p.malformed:
+		return codeMarshalling
+	case p.code == opMulti:
+		out.multi(p.txn.results)
+		return codeOK
+	case p.code == opCloseSession:
+		return codeOK
+	case p.txn != nil:
+		r := &p.txn.results[0]
+		if r.err == codeOK {
+			out.result(r)
+		}
+		return r.err
+	}
+	return s.read(out, p.request)
+}
+
+// read answers a request from the member's own view, and sets its watch.
+func (s *serverConn) read(out *encoder, r *request) int32 {
+	switch r.code {
+	case opPing:
+		return codeOK
+	case opSetWatches:
+		s.reset(&r.setWatches)
+		return codeOK
+	case opSync:
+		out.string(r.path)
+		return codeOK
+	}
+	n := s.member.tree.get(r.path)
+	if n == nil {
+		if r.code == opExists && r.watch {
+			s.watch(r.path, false)
+		}
+		return codeNoNode
+	}
+	perm := int32(permRead)
+	if r.code == opGetACL {
+		perm |= permAdmin
+	}
+	if !permits(n.acl, perm, s.identity) {
+		return codeNoAuth
+	}
+	if r.watch {
+		s.watch(r.path, r.code == opGetChildren || r.code == opGetChildren2)
+	}
+	stat := n.stat()
+	switch r.code {
+	case opGetData:
+		out.buffer(n.data)
+	case opGetACL:
+		out.acl(shownACL(n.acl, s.identity))
+	case opGetChildren, opGetChildren2:
+		names := n.childNames()
+		out.int32(int32(len(names)))
+		for _, name := range names {
+			out.string(name)
+		}
+		if r.code == opGetChildren {
+			return codeOK
+		}
+	}
+	out.stat(&stat)
+	return codeOK
+}
+
+func (s *serverConn) watch(path string, children bool) {
+	s.member.watches.add(s, watchKey{path, children})
+}
+
+// authenticate handles a setAuth. It does not wait behind requests in flight.
+func (s *serverConn) authenticate(p pending) {
+	if p.auth.scheme == "digest" {
+		s.identity = append(s.identity, ACL{Scheme: "digest", ID: digestID(p.auth.auth)})
+		s.reply(p, codeOK)
+		return
+	}
+	s.reply(p, codeAuthFailed)
+	s.end()
+}
+
+func (s *serverConn) sendEvent(kind int32, path string) {
+	s.traceWatch(kind, path)
+	var out encoder
+	s.sendAfter(out.event(kind, path), 0)
+}
+
+// sendAfter sends a frame to the client, delayed beyond the latency.
+func (s *serverConn) sendAfter(frame []byte, delay time.Duration) {
+	if s.closed {
+		return
+	}
+	s.label.counts.BytesToClient += int64(len(frame))
+	s.out.send(frame, false, s.e.latencyOf(s)+delay)
+}
+
+// delivered passes to the client what has reached it.
+func (s *serverConn) delivered(b []byte, end bool) {
+	if !end {
+		s.client.arrive(b, nil)
+		return
+	}
+	s.client.arrive(nil, io.EOF)
+	s.gone = true
+	s.e.forget(s)
+}
+
+// close ends the member's side of a connection that was lost. What had arrived
+// before is still served, as a real server would.
+func (s *serverConn) close() {
+	if s.closed {
+		return
+	}
+	s.closed = true
+	s.inFlight = nil
+	s.member.watches.remove(s)
+	if s.member.conns[s.session] == s {
+		delete(s.member.conns, s.session)
+	}
+	s.out.send(nil, true, s.e.latencyOf(s))
+	s.e.forget(s)
+}
+
+// end cuts the connection: nothing more is served.
+func (s *serverConn) end() {
+	s.ended = true
+	s.arrivals = nil
+	s.close()
+}
+
+// clientLeft notes that the client has closed its end. The member learns of it
+// when what was sent before has arrived.
+func (s *serverConn) clientLeft() {
+	s.gone = true
+	s.in.send(nil, true, s.e.latencyOf(s))
+	s.e.forget(s)
+}
+
+// cut ends both sides now, and loses what is on its way.
+func (s *serverConn) cut(err error) {
+	s.client.arrive(nil, err)
+	s.gone = true
+	s.close()
+	s.in.drop()
+	s.out.drop()
+	s.e.forget(s)
+}

@@ -1,0 +1,157 @@
+package locktest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+// A session is known to the leader, and outlives connections and leaders.
+type session struct {
+	id       int64
+	password []byte
+	timeout  time.Duration
+	heard    time.Time // when a request of it last arrived
+	alarm    *alarm    // not later than its end
+	owner    *member   // where it was last attached; nil: a new leader does not know
+	label    string    // of its last connection
+}
+
+// handshake handles the first frame of a connection: a session is made, or
+// attached again.
+func (s *serverConn) handshake(r *request) {
+	req := &r.connect
+	if s.closed || r.malformed {
+		s.end()
+		return
+	}
+	if req.lastZxid > s.member.tree.zxid {
+		s.trace("disconnect", "the client has seen a later transaction than this member")
+		s.end()
+		return
+	}
+	timeout := s.e.opts.negotiate(time.Duration(req.timeout) * time.Millisecond)
+	if req.session != 0 {
+		s.reattach(req, timeout)
+		return
+	}
+	sess := s.e.newSession(timeout)
+	s.attach(sess)
+	x := s.e.begin(sess.id)
+	s.e.commit(x)
+	s.wait(pending{zxid: x.zxid, done: func() {
+		s.open = true
+		s.welcome(req, sess)
+		s.e.wake(s)
+	}})
+}
+
+// reattach takes up a session on a new connection.
+func (s *serverConn) reattach(req *connectRequest, timeout time.Duration) {
+	if old := s.member.conns[req.session]; old != nil {
+		old.trace("disconnect", "the client has another connection")
+		old.end()
+	}
+	sess := s.e.sessions[req.session]
+	if sess == nil || !bytes.Equal(sess.password, req.password) {
+		s.welcome(req, &session{password: make([]byte, passwordBytes)})
+		s.end()
+		return
+	}
+	sess.timeout = timeout
+	s.attach(sess)
+	s.open = true
+	s.welcome(req, sess)
+}
+
+func (s *serverConn) attach(sess *session) {
+	s.session = sess.id
+	s.member.conns[sess.id] = s
+	sess.owner = s.member
+	sess.label = s.label.name
+	s.e.touch(s)
+	s.e.watchOver(sess)
+}
+
+// welcome replies to a handshake. A session that is no more has the number 0.
+func (s *serverConn) welcome(req *connectRequest, sess *session) {
+	s.trace("connect", fmt.Sprintf("session %#x, timeout %v", sess.id, sess.timeout))
+	out := &s.e.out
+	out.start()
+	out.int32(0)
+	out.int32(int32(sess.timeout / time.Millisecond))
+	out.int64(sess.id)
+	out.buffer(sess.password)
+	if req.hasReadOnly {
+		out.bool(false)
+	}
+	s.sendAfter(out.frame(), 0)
+}
+
+// newSession makes a session. Its number and password come from a counter and
+// the seed.
+func (e *Ensemble) newSession(timeout time.Duration) *session {
+	e.lastSession++
+	id := 1<<56 | int64(e.opts.Seed&0xffffffff)<<24 | e.lastSession
+	sess := &session{id: id, timeout: timeout, password: make([]byte, 0, passwordBytes)}
+	for x := e.opts.Seed ^ uint64(id); len(sess.password) < passwordBytes; {
+		// SplitMix64: well mixed is all that a password here needs to be.
+		x += 0x9e3779b97f4a7c15
+		z := (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		sess.password = binary.BigEndian.AppendUint64(sess.password, z^z>>31)
+	}
+	e.sessions[id] = sess
+	return sess
+}
+
+// touch notes that the session of a connection was heard of.
+func (e *Ensemble) touch(s *serverConn) {
+	if sess := e.sessions[s.session]; sess != nil {
+		sess.heard = time.Now()
+	}
+}
+
+// watchOver sees to it that a session ends when it was not heard of for its
+// timeout. Its alarm is not moved each time that it is heard of: it goes off,
+// and is set anew.
+func (e *Ensemble) watchOver(sess *session) {
+	if sess.alarm != nil {
+		sess.alarm.stop()
+	}
+	sess.alarm = e.after(time.Until(sess.heard.Add(sess.timeout)), func() {
+		sess.alarm = nil
+		switch {
+		case e.sessions[sess.id] != sess || e.leader == nil:
+			// Ended; or without a leader, when no session expires.
+		case time.Since(sess.heard) >= sess.timeout:
+			e.expire(sess)
+		default:
+			e.watchOver(sess)
+		}
+	})
+}
+
+// expire ends a session by the leader's decision.
+func (e *Ensemble) expire(sess *session) {
+	e.trace(Event{Kind: "expire", Session: sess.id, Label: sess.label})
+	x := e.begin(sess.id)
+	e.endSession(x)
+	e.commit(x)
+}
+
+// endSession makes x the transaction that ends its session and deletes the
+// session's ephemeral nodes.
+func (e *Ensemble) endSession(x *txn) {
+	x.ends = true
+	for _, path := range e.leader.tree.ephemeralsOf(x.session) {
+		x.changes = append(x.changes, change{code: opDelete, path: path})
+	}
+	if sess := e.sessions[x.session]; sess != nil {
+		if sess.alarm != nil {
+			sess.alarm.stop()
+		}
+		delete(e.sessions, x.session)
+	}
+}

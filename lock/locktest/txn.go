@@ -1,0 +1,393 @@
+package locktest
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A txn is one transaction of the log: what a request of a client came to. A
+// failed one changes nothing, but has its place in the log too.
+type txn struct {
+	zxid    int64
+	time    int64 // milliseconds since 1970, by the leader's clock
+	session int64
+	changes []change
+	results []result // one for each operation
+	ends    bool     // the session ends with it
+}
+
+// A change is one step of a transaction; each of them is known to succeed.
+type change struct {
+	code     int32
+	path     string
+	data     []byte
+	acl      []ACL
+	version  int32 // the new one, of the data or the ACL
+	cversion int32 // the parent's new counter
+	owner    int64 // of an ephemeral node
+}
+
+// A result is what one operation is answered with.
+type result struct {
+	code int32 // the operation's, or opError
+	err  int32
+	path string
+	stat Stat
+}
+
+// A preparer turns operations into changes as the leader does, checking each
+// against the tree and the changes of the same transaction before it.
+// It follows ZooKeeper's PrepRequestProcessor, the order of the checks included,
+// since that decides which of two errors is told.
+type preparer struct {
+	tree     *tree
+	session  int64
+	rejected int32             // codeSessionExpired or codeSessionMoved: no operation passes
+	identity []ACL             // of the connection; Perms are not used
+	pending  map[string]record // of a multi: what its operations so far changed
+}
+
+// A record is what a preparer needs to know of a node.
+type record struct {
+	gone                        bool
+	version, cversion, aversion int32
+	children                    int
+	ephemeralOwner              int64
+	acl                         []ACL
+}
+
+// record returns the node at path as the changes so far leave it.
+func (p *preparer) record(path string) (record, bool) {
+	path = key(path)
+	if r, ok := p.pending[path]; ok {
+		return r, !r.gone
+	}
+	n := p.tree.nodes[path]
+	if n == nil {
+		return record{}, false
+	}
+	return record{
+		version: n.version, cversion: n.cversion, aversion: n.aversion,
+		children: len(n.children.names), ephemeralOwner: n.ephemeralOwner, acl: n.acl,
+	}, true
+}
+
+func (p *preparer) put(path string, r record) {
+	if p.pending != nil {
+		p.pending[key(path)] = r
+	}
+}
+
+// single prepares a transaction of one operation.
+func (p *preparer) single(x *txn, o *op) {
+	c, err := p.prepare(o)
+	if err != codeOK {
+		x.results = []result{{code: opError, err: err}}
+		return
+	}
+	x.changes = []change{c}
+	x.results = []result{{code: o.code, path: c.path}}
+}
+
+// multi prepares a transaction of several operations: all of them or none. When
+// one fails, those before it are answered with no error and those after it with
+// a runtime inconsistency.
+func (p *preparer) multi(x *txn, ops []op) {
+	p.pending = make(map[string]record)
+	x.changes = make([]change, len(ops))
+	x.results = make([]result, len(ops))
+	for i := range ops {
+		c, err := p.prepare(&ops[i])
+		if err == codeOK {
+			x.changes[i] = c
+			x.results[i] = result{code: ops[i].code, path: c.path}
+			continue
+		}
+		x.changes = nil
+		for j := range x.results {
+			x.results[j] = result{code: opError}
+			if j > i {
+				x.results[j].err = codeRuntimeInconsistency
+			}
+		}
+		x.results[i].err = err
+		return
+	}
+}
+
+func (p *preparer) prepare(o *op) (change, int32) {
+	switch o.code {
+	case opCreate, opCreate2:
+		return p.create(o)
+	case opDelete:
+		return p.delete(o)
+	case opSetData:
+		return p.setData(o)
+	case opSetACL:
+		return p.setACL(o)
+	case opCheck:
+		return p.check(o)
+	}
+	return change{}, codeUnimplemented
+}
+
+func (p *preparer) create(o *op) (change, int32) {
+	switch {
+	case o.flags < 0 || o.flags > 6:
+		return change{}, codeBadArguments
+	case o.flags > flagEphemeral|flagSequential: // containers, and nodes with a TTL
+		return change{}, codeUnimplemented
+	case p.rejected != codeOK:
+		return change{}, p.rejected
+	case !hasParent(o.path):
+		return change{}, codeBadArguments
+	}
+	acl, ok := p.resolveACL(o.acl)
+	if !ok {
+		return change{}, codeInvalidACL
+	}
+	path := o.path
+	parentPath, _ := split(path)
+	parent, ok := p.record(parentPath)
+	switch {
+	case !ok:
+		return change{}, codeNoNode
+	case !permits(parent.acl, permCreate, p.identity):
+		return change{}, codeNoAuth
+	}
+	if o.flags&flagSequential != 0 {
+		path += fmt.Sprintf("%010d", parent.cversion)
+	}
+	if !validPath(path) {
+		return change{}, codeBadArguments
+	}
+	if _, exists := p.record(path); exists {
+		return change{}, codeNodeExists
+	}
+	if parent.ephemeralOwner != 0 {
+		return change{}, codeNoChildrenForEphemerals
+	}
+	c := change{code: o.code, path: path, data: o.data, acl: acl, cversion: parent.cversion + 1}
+	if o.flags&flagEphemeral != 0 {
+		c.owner = p.session
+	}
+	parent.cversion++ // wraps, where the tree's own counter sticks
+	parent.children++
+	p.put(parentPath, parent)
+	p.put(path, record{acl: acl, ephemeralOwner: c.owner})
+	return c, codeOK
+}
+
+func (p *preparer) delete(o *op) (change, int32) {
+	if p.rejected != codeOK {
+		return change{}, p.rejected
+	}
+	if !hasParent(o.path) || isServers(o.path) {
+		return change{}, codeBadArguments
+	}
+	parentPath, _ := split(o.path)
+	parent, ok := p.record(parentPath)
+	switch {
+	case !ok:
+		return change{}, codeNoNode
+	case !permits(parent.acl, permDelete, p.identity):
+		return change{}, codeNoAuth
+	}
+	n, ok := p.record(o.path)
+	switch {
+	case !ok:
+		return change{}, codeNoNode
+	case o.version != -1 && o.version != n.version:
+		return change{}, codeBadVersion
+	case n.children > 0:
+		return change{}, codeNotEmpty
+	}
+	parent.children--
+	p.put(parentPath, parent)
+	p.put(o.path, record{gone: true})
+	return change{code: opDelete, path: o.path}, codeOK
+}
+
+func (p *preparer) setData(o *op) (change, int32) {
+	n, err := p.existing(o, permWrite)
+	switch {
+	case err != codeOK:
+		return change{}, err
+	case o.version != -1 && o.version != n.version:
+		return change{}, codeBadVersion
+	}
+	n.version++
+	p.put(o.path, n)
+	return change{code: opSetData, path: o.path, data: o.data, version: n.version}, codeOK
+}
+
+func (p *preparer) setACL(o *op) (change, int32) {
+	if p.rejected != codeOK {
+		return change{}, p.rejected
+	}
+	if !validPath(o.path) {
+		return change{}, codeBadArguments
+	}
+	acl, ok := p.resolveACL(o.acl)
+	if !ok {
+		return change{}, codeInvalidACL
+	}
+	n, err := p.existing(o, permAdmin)
+	switch {
+	case err != codeOK:
+		return change{}, err
+	case o.version != -1 && o.version != n.aversion:
+		return change{}, codeBadVersion
+	}
+	n.aversion++
+	n.acl = acl
+	p.put(o.path, n)
+	return change{code: opSetACL, path: o.path, acl: acl, version: n.aversion}, codeOK
+}
+
+func (p *preparer) check(o *op) (change, int32) {
+	n, err := p.existing(o, permRead)
+	switch {
+	case err != codeOK:
+		return change{}, err
+	case o.version != -1 && o.version != n.version:
+		return change{}, codeBadVersion
+	}
+	return change{code: opCheck}, codeOK
+}
+
+// existing returns the node that an operation names, if it may be used so.
+func (p *preparer) existing(o *op, perm int32) (record, int32) {
+	if p.rejected != codeOK {
+		return record{}, p.rejected
+	}
+	if !validPath(o.path) {
+		return record{}, codeBadArguments
+	}
+	n, ok := p.record(o.path)
+	switch {
+	case !ok:
+		return record{}, codeNoNode
+	case !permits(n.acl, perm, p.identity):
+		return record{}, codeNoAuth
+	}
+	return n, codeOK
+}
+
+// hasParent reports whether a path can be cut into a parent and a name.
+func hasParent(path string) bool {
+	return strings.Contains(path, "/") && !strings.Contains(path, "\x00")
+}
+
+// isServers reports whether a node is the server's own, which stays.
+func isServers(path string) bool {
+	switch path {
+	case "/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota":
+		return true
+	}
+	return false
+}
+
+// validPath reports whether a path is one by the rules of ZooKeeper's PathUtils.
+func validPath(path string) bool {
+	if path == "/" {
+		return true
+	}
+	if !strings.HasPrefix(path, "/") {
+		return false
+	}
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if name == "" || name == "." || name == ".." {
+			return false
+		}
+		for _, c := range name {
+			if c <= 0x1f || c >= 0x7f && c <= 0x9f || c >= 0xd800 && c <= 0xf8ff || c >= 0xfff0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Permissions, as bits of ACL.Perms.
+const (
+	permRead   = 1
+	permWrite  = 2
+	permCreate = 4
+	permDelete = 8
+	permAdmin  = 16
+	permAll    = 31
+)
+
+// permits reports whether an ACL gives any of the permissions to a connection
+// that authenticated as identity.
+func permits(acl []ACL, perm int32, identity []ACL) bool {
+	for _, a := range acl {
+		if a.Perms&perm == 0 {
+			continue
+		}
+		if a.Scheme == "world" && a.ID == "anyone" {
+			return true
+		}
+		for _, id := range identity {
+			if id.Scheme == a.Scheme && id.ID == a.ID {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// shownACL is what a getACL shows of an ACL: who may not administer the node
+// does not see the digests.
+func shownACL(acl []ACL, identity []ACL) []ACL {
+	if permits(acl, permAdmin, identity) {
+		return acl
+	}
+	shown := slices.Clone(acl)
+	for i, a := range shown {
+		if name, _, ok := strings.Cut(a.ID, ":"); ok && a.Scheme == "digest" {
+			shown[i].ID = name + ":x"
+		}
+	}
+	return shown
+}
+
+// resolveACL checks an ACL that a client sent, drops duplicates and puts the
+// connection's identities in place of the scheme "auth".
+func (p *preparer) resolveACL(acl []ACL) ([]ACL, bool) {
+	var resolved []ACL
+	for i, a := range acl {
+		if slices.Contains(acl[:i], a) {
+			continue
+		}
+		switch {
+		case a.Scheme == "world" && a.ID == "anyone":
+			resolved = append(resolved, a)
+		case a.Scheme == "auth" && len(p.identity) > 0:
+			for _, id := range p.identity {
+				resolved = append(resolved, ACL{Perms: a.Perms, Scheme: id.Scheme, ID: id.ID})
+			}
+		case a.Scheme == "digest" && validDigest(a.ID):
+			resolved = append(resolved, a)
+		default:
+			return nil, false
+		}
+	}
+	return resolved, len(resolved) > 0
+}
+
+// validDigest reports whether a digest ACL's id is a name and a digest.
+func validDigest(id string) bool {
+	return len(strings.Split(strings.TrimRight(id, ":"), ":")) == 2
+}
+
+// digestID is the id that credentials of the form "name:password" stand for.
+func digestID(credentials []byte) string {
+	name, _, _ := strings.Cut(string(credentials), ":")
+	sum := sha1.Sum(credentials)
+	return name + ":" + base64.StdEncoding.EncodeToString(sum[:])
+}

@@ -1,0 +1,99 @@
+package locktest
+
+import "slices"
+
+// A watchKey is what is watched: a node's data and existence, or its children.
+type watchKey struct {
+	path     string
+	children bool
+}
+
+// A watchTable holds the watches that one member's connections have set. A
+// connection watches a key once, and each watch fires once.
+type watchTable map[watchKey][]*serverConn
+
+func (w watchTable) add(s *serverConn, k watchKey) {
+	if s.watching[k] {
+		return
+	}
+	s.watching[k] = true
+	w[k] = append(w[k], s)
+}
+
+// remove drops all watches of a connection.
+func (w watchTable) remove(s *serverConn) {
+	for k := range s.watching {
+		left := slices.DeleteFunc(w[k], func(o *serverConn) bool { return o == s })
+		if len(left) == 0 {
+			delete(w, k)
+		} else {
+			w[k] = left
+		}
+	}
+	clear(s.watching)
+}
+
+// fire tells the connections that watch for this change of a node, and forgets
+// their watches. A connection that watches a deleted node's data and its
+// children is told once.
+func (w watchTable) fire(kind int32, path string) {
+	k := watchKey{path: path, children: kind == nodeChildrenChanged}
+	told := w.take(k)
+	for _, s := range told {
+		s.sendEvent(kind, path)
+	}
+	if kind != nodeDeleted {
+		return
+	}
+	k.children = true
+	for _, s := range w.take(k) {
+		if !slices.Contains(told, s) {
+			s.sendEvent(kind, path)
+		}
+	}
+}
+
+func (w watchTable) take(k watchKey) []*serverConn {
+	watchers, ok := w[k]
+	if !ok {
+		return nil
+	}
+	delete(w, k)
+	for _, s := range watchers {
+		delete(s.watching, k)
+	}
+	return watchers
+}
+
+// reset handles a setWatches, with which a client that reconnected sets the
+// watches it still waits for: what has happened in between is told at once.
+func (s *serverConn) reset(r *setWatchesRequest) {
+	t, w := s.member.tree, s.member.watches
+	for _, path := range r.data {
+		switch n := t.get(path); {
+		case n == nil:
+			s.sendEvent(nodeDeleted, path)
+		case n.mzxid > r.relativeZxid:
+			s.sendEvent(nodeDataChanged, path)
+		default:
+			w.add(s, watchKey{path: path})
+		}
+	}
+	for _, path := range r.exists {
+		if t.get(path) != nil {
+			s.sendEvent(nodeCreated, path)
+		} else {
+			w.add(s, watchKey{path: path})
+		}
+	}
+	for _, path := range r.childs {
+		switch n := t.get(path); {
+		case n == nil:
+			s.sendEvent(nodeDeleted, path)
+		case n.pzxid > r.relativeZxid:
+			s.sendEvent(nodeChildrenChanged, path)
+		default:
+			w.add(s, watchKey{path: path, children: true})
+		}
+	}
+}
