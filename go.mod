@@ -3,19 +3,19 @@ module github.com/holdfast-io/holdfast
 go 1.25.0
 
 require (
-	github.com/anishathalye/porcupine v1.3.1 // indirect
-	github.com/go-zookeeper/zk v1.0.4 // indirect
-	github.com/goccy/go-yaml v1.19.2 // indirect
+	github.com/go-zookeeper/zk v1.0.4
+	github.com/goccy/go-yaml v1.19.2
+	github.com/mattn/go-isatty v0.0.20
+	github.com/robfig/cron/v3 v3.0.1
+	github.com/rs/zerolog v1.35.1
+	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.0.9
+	go.uber.org/goleak v1.3.0
+	golang.org/x/sys v0.38.0
+	pgregory.net/rapid v1.3.0
+)
+
+require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
-	github.com/mattn/go-isatty v0.0.20 // indirect
-	github.com/robfig/cron/v3 v3.0.1 // indirect
-	github.com/rs/zerolog v1.35.1 // indirect
-	github.com/spf13/cobra v1.10.2 // indirect
-	github.com/spf13/pflag v1.0.9 // indirect
-	go.uber.org/goleak v1.3.0 // indirect
-	golang.org/x/sync v0.18.0 // indirect
-	golang.org/x/sys v0.38.0 // indirect
-	golang.org/x/time v0.14.0 // indirect
-	pgregory.net/rapid v1.3.0 // indirect
 )

@@ -117,11 +117,11 @@ func newClient(cfg *config, conn *conn) *Client {
 // Holds end at once and others may enter: unlock before, or let the contexts end
 // your work.
 func (c *Client) Close() error {
+	if c.zero() {
+		return nil
+	}
 	c.once.Do(func() {
-		c.shut(ErrClosed)
-		for _, e := range c.renewals.entries() {
-			e.lose(ErrClosed)
-		}
+		c.shut(ErrClosed) // the renewer ends the holds
 		idle := c.tasks.close()
 		if !waitFor(idle, c.cfg.unlockTimeout) {
 			c.done = fmt.Errorf("close: entries could not be deleted within %v and are left to expire", c.cfg.unlockTimeout)
@@ -134,6 +134,9 @@ func (c *Client) Close() error {
 
 // Stats returns what the client has counted.
 func (c *Client) Stats() Stats {
+	if c.zero() {
+		return Stats{}
+	}
 	s := Stats{
 		Renewals: c.stats.renewals.Load(), Lost: c.stats.lost.Load(),
 		Requeued: c.stats.requeued.Load(), Purged: c.stats.purged.Load(),
@@ -151,8 +154,14 @@ func (c *Client) Stats() Stats {
 	return s
 }
 
+// zero reports whether the client is nil or was not made by Dial or New.
+func (c *Client) zero() bool { return c == nil || c.cfg == nil }
+
 // path is the node of the named lock.
 func (c *Client) path(name string) string { return c.cfg.root + "/" + name }
+
+// newID returns a random id for a node.
+func (c *Client) newID() string { return znode.FormatID(c.cfg.random.Uint64()) }
 
 // session is the session that the connection has now.
 func (c *Client) session() int64 { return c.conn.zk.SessionID() }
@@ -240,8 +249,8 @@ func (c *Client) warnStarved(lock string, ttl time.Duration) {
 // that leaves nothing behind. It fails with ErrDenied where the root's ACL does
 // not let us, and with zk.ErrNoNode where there is no root.
 func (c *Client) sample(ctx context.Context) error {
-	node := c.cfg.root + "/clock-" + znode.NewID()
-	for wait := newBackoff(20*time.Millisecond, time.Second); ; {
+	node := c.cfg.root + "/clock-" + c.newID()
+	for wait := c.cfg.newBackoff(20*time.Millisecond, time.Second); ; {
 		sent := c.now()
 		replies, err := c.conn.multi(ctx, nil,
 			&zk.CreateRequest{Path: node, Acl: c.cfg.acl},
@@ -303,7 +312,7 @@ func (c *Client) makeDir(ctx context.Context, path string) error {
 		}
 		return err
 	}
-	for wait := newBackoff(20*time.Millisecond, time.Second); ; {
+	for wait := c.cfg.newBackoff(20*time.Millisecond, time.Second); ; {
 		_, err := c.conn.multi(ctx, nil, &zk.CreateRequest{
 			Path: path, Data: znode.Parent{Kind: znode.Dir}.Encode(), Acl: c.cfg.acl,
 		})

@@ -11,22 +11,22 @@ import (
 // as one part in so many.
 const rateError = 2000
 
-// instant is one reading of this process's clocks. Durations are measured on the
-// monotonic one. The wall clock is trusted for nothing; that it ran ahead of the
-// monotonic clock tells that the machine was suspended, because a suspend
-// freezes CLOCK_MONOTONIC.
+// instant is one reading of this process's clocks. Durations are measured on mono.
+// Where that stands still while the machine is suspended, the wall clock running
+// ahead of it tells; the wall clock is trusted for nothing more.
 type instant struct {
 	mono time.Duration // since the client was made
 	wall time.Duration // since the Unix epoch
 }
 
 // systemClock returns what reads the machine's clocks. Simulations put their own
-// in its place.
+// in its place. Go's monotonic clock stands still while the machine is suspended;
+// mono goes on where the operating system counts how long that was.
 func systemClock() func() instant {
-	start := time.Now()
+	start, before := time.Now(), slept()
 	return func() instant {
 		now := time.Now()
-		return instant{mono: now.Sub(start), wall: time.Duration(now.UnixNano())}
+		return instant{mono: now.Sub(start) + slept() - before, wall: time.Duration(now.UnixNano())}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -25,8 +24,7 @@ import (
 type conn struct {
 	zk    *zk.Conn
 	ended <-chan zk.Event // of an owned connection: closed when all its goroutines have ended
-	now   func() instant
-	log   zerolog.Logger
+	cfg   *config
 
 	open  context.Context // ends when no more requests can be made; its cause says why
 	shut  context.CancelCauseFunc
@@ -43,7 +41,7 @@ type conn struct {
 // borrow makes a conn of a connection that stays its owner's.
 func borrow(z *zk.Conn, cfg *config) *conn {
 	c := &conn{
-		zk: z, now: cfg.now, log: cfg.log,
+		zk: z, cfg: cfg,
 		changed: make(chan struct{}), watches: map[string]<-chan zk.Event{}, sweepAt: 64,
 	}
 	c.open, c.shut = context.WithCancelCause(context.Background())
@@ -56,6 +54,7 @@ func dial(ctx context.Context, servers []string, cfg *config) (*conn, error) {
 	c := borrow(nil, cfg)
 	z, ended, err := zk.Connect(servers, cfg.sessionTimeout,
 		zk.WithDialer(goodDialer(cfg)),
+		zk.WithHostProvider(&hosts{cfg: cfg}),
 		zk.WithEventCallback(c.sessionEvent),
 		zk.WithLogger(printfLogger{cfg.log}),
 		zk.WithLogInfo(false))
@@ -65,9 +64,8 @@ func dial(ctx context.Context, servers []string, cfg *config) (*conn, error) {
 	c.zk, c.ended = z, ended
 	connected := func() error {
 		for _, d := range cfg.digests {
-			// Queued until there is a connection; kept by go-zookeeper for each
-			// later one.
-			if _, err := call(ctx, c, func() (struct{}, error) { return struct{}{}, z.AddAuth("digest", []byte(d)) }, nil); err != nil {
+			// Once acknowledged it is kept by go-zookeeper for each later connection.
+			if _, err := read(ctx, c, func() (struct{}, error) { return struct{}{}, z.AddAuth("digest", []byte(d)) }); err != nil {
 				return fmt.Errorf("authenticate: %w", err)
 			}
 		}
@@ -93,6 +91,8 @@ func (c *conn) sessionEvent(e zk.Event) {
 	}
 	if e.State != zk.StateHasSession {
 		c.noteDown()
+	} else if down := c.lastDown.Load(); down >= 0 { // an outage ends; not so when the first session begins
+		c.lastDown.CompareAndSwap(down, int64(c.cfg.now().mono))
 	}
 	c.mu.Lock()
 	close(c.changed)
@@ -104,7 +104,7 @@ func (c *conn) sessionEvent(e zk.Event) {
 // there has been one ever since the first.
 func (c *conn) lastOutage() time.Duration { return time.Duration(c.lastDown.Load()) }
 
-func (c *conn) noteDown() { c.lastDown.Store(int64(c.now().mono)) }
+func (c *conn) noteDown() { c.lastDown.Store(int64(c.cfg.now().mono)) }
 
 // hasSession reports whether requests can be served now.
 func (c *conn) hasSession() bool { return c.zk.State() == zk.StateHasSession }
@@ -120,7 +120,7 @@ func (c *conn) ready(ctx context.Context) error {
 		return nil
 	}
 	disconnected := 0
-	for wait := newBackoff(5*time.Millisecond, 250*time.Millisecond); ; {
+	for wait := c.cfg.newBackoff(5*time.Millisecond, 250*time.Millisecond); ; {
 		c.mu.Lock()
 		changed := c.changed
 		c.mu.Unlock()
@@ -291,14 +291,17 @@ func (c *conn) sync(ctx context.Context, path string) error {
 // read runs a request that changes nothing, over again for as long as the
 // connection is what fails it.
 func read[T any](ctx context.Context, c *conn, f func() (T, error)) (T, error) {
-	for wait := newBackoff(10*time.Millisecond, time.Second); ; {
+	for wait := c.cfg.newBackoff(10*time.Millisecond, time.Second); ; {
 		var none T
 		if err := c.ready(ctx); err != nil {
 			return none, err
 		}
 		value, err := call(ctx, c, f, nil)
-		if o := outcomeOf(err); o == applied || o == refused || ctx.Err() != nil {
+		switch o := outcomeOf(err); {
+		case o == applied || o == refused:
 			return value, err
+		case ctx.Err() != nil:
+			return none, contextError(ctx)
 		}
 		c.noteDown()
 		if err := wait.sleep(ctx); err != nil {
@@ -503,15 +506,23 @@ func contextError(ctx context.Context) error {
 }
 
 // backoff gives growing, jittered waits between tries.
-type backoff struct{ at, most time.Duration }
+type backoff struct {
+	cfg      *config
+	at, most time.Duration
+}
 
-func newBackoff(first, most time.Duration) *backoff { return &backoff{first, most} }
+func (c *config) newBackoff(first, most time.Duration) *backoff { return &backoff{c, first, most} }
 
 // next is the next wait: between half and all of a span that doubles up to the most.
 func (b *backoff) next() time.Duration {
-	d := b.at/2 + rand.N(b.at/2)
+	d := b.cfg.jitter(b.at*3/4, b.at/4)
 	b.at = min(2*b.at, b.most)
 	return d
+}
+
+// jitter returns d plus or minus at most by.
+func (c *config) jitter(d, by time.Duration) time.Duration {
+	return d - by + time.Duration(c.random.Int64N(int64(2*by)+1))
 }
 
 // sleep waits for as long as next says, or until ctx ends.

@@ -70,6 +70,7 @@ type entry struct {
 	version  int32         // of the data that it left
 	session  int64         // that it was made in
 	renewAt  time.Duration // monotonic time
+	doubted  time.Duration // monotonic time since when the machine may have slept through the end of the lease; 0: not
 	limit    time.Duration // monotonic time at which max_hold ends the hold; 0: never
 	acquired int64         // Unix ms of ensemble time; 0: not granted
 	recorded bool          // the grant stands in the node
@@ -77,6 +78,7 @@ type entry struct {
 	asked    int           // writes that somebody waits for
 	answered int           // those of them that were acknowledged
 	why      error         // ended: the reason
+	lapsed   bool          // unlocked when the lease may have run out already
 	changed  chan struct{} // closed at the next change; nil if nobody looks
 }
 
@@ -93,12 +95,12 @@ type write struct {
 func newEntry(c *Client, lock string, s settings, path string, name znode.Name, sent instant, session int64) *entry {
 	return &entry{
 		client: c, lock: lock, parent: c.path(lock), path: path, Name: name, settings: s, index: -1,
-		keep: s.KeepParent, ttl: s.TTL, lease: lease{sent, s.TTL}, session: session, renewAt: sent.mono + renewAfter(s.TTL),
+		keep: s.KeepParent, ttl: s.TTL, lease: lease{sent, s.TTL}, session: session, renewAt: sent.mono + c.renewAfter(s.TTL),
 	}
 }
 
 // renewAfter is how long after a write the next one is due.
-func renewAfter(ttl time.Duration) time.Duration { return jitter(ttl/3, ttl/30) }
+func (c *Client) renewAfter(ttl time.Duration) time.Duration { return c.cfg.jitter(ttl/3, ttl/30) }
 
 // record encodes what stands in an entry: its expiry is counted from the latest
 // that the leader's clock may show, but a window that is wide, for want of a
@@ -127,23 +129,33 @@ func (e *entry) end() time.Duration {
 	return end
 }
 
-// suspect reports whether the machine may have been suspended since the last
-// acknowledged write, so that the lease can have run out unseen. Only another
-// write can tell.
-func (e *entry) suspect(now instant) bool { return ahead(e.lease.sent, now) > e.Grace/4 }
+// left is for how long the entry is surely respected still. The wall clock having
+// run ahead of the monotonic one counts as time that has passed: the machine may
+// have been suspended. If that is all that ended the lease, another write can
+// tell that it did not.
+func (e *entry) left(now instant) time.Duration {
+	return e.end() - now.mono - ahead(e.lease.sent, now)
+}
+
+// isOver reports whether others may have purged the entry by now.
+func (e *entry) isOver(now instant) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.left(now) <= 0
+}
 
 // remaining is for how long the hold is sure to last; 0 if it is not valid.
 func (e *entry) remaining(now instant) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch {
-	case e.state != held:
-		return 0
-	case e.suspect(now):
-		e.schedule(0)
+	if e.state != held {
 		return 0
 	}
-	return max(0, e.end()-now.mono)
+	left := e.left(now)
+	if left <= 0 {
+		e.schedule(0)
+	}
+	return max(0, left)
 }
 
 // fresh reports whether a waiter may enter without writing its entry first: the
@@ -152,7 +164,7 @@ func (e *entry) remaining(now instant) time.Duration {
 func (e *entry) fresh(now instant, session int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.state == queued && e.session == session && !e.suspect(now) && e.end()-now.mono >= e.ttl/2
+	return e.state == queued && e.session == session && e.left(now) >= e.ttl/2
 }
 
 // begin has a waiting entry renewed from now on.
@@ -192,7 +204,7 @@ func (e *entry) grant(values context.Context, now instant, record bool) error {
 func (e *entry) reenter(now instant) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.state != held || e.suspect(now) || now.mono >= e.end() {
+	if e.state != held || e.left(now) <= 0 {
 		return false
 	}
 	e.handles++
@@ -201,7 +213,7 @@ func (e *entry) reenter(now instant) bool {
 
 // unlock takes a handle back. It reports whether that was the last one, so that
 // the node is to be deleted now, and why the hold had ended before, if it had.
-func (e *entry) unlock() (last bool, why error) {
+func (e *entry) unlock(now instant) (last bool, why error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.handles--
@@ -211,6 +223,7 @@ func (e *entry) unlock() (last bool, why error) {
 	if e.handles > 0 {
 		return false, nil
 	}
+	e.lapsed = e.left(now) <= 0
 	e.finish(ErrUnlocked)
 	return true, nil
 }
@@ -236,25 +249,41 @@ func (e *entry) withdraw() bool {
 
 var errWithdrawn = errors.New("withdrawn")
 
-// lose ends a hold before its holder did, and sees to it that the node goes: a
-// late renewal would block others for a TTL.
-func (e *entry) lose(why error) {
+// change makes a change that may lose the hold. The loss is told after e.mu was
+// released, because a logger may be anybody's. It also sees to it that the node
+// goes: a late renewal would block others for a TTL.
+func (e *entry) change(f func()) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.state == held {
-		e.loseLocked(why)
+	before := e.state
+	f()
+	lost := (*LostError)(nil)
+	if before == held {
+		errors.As(e.why, &lost)
+	}
+	e.mu.Unlock()
+	if lost == nil {
+		return
+	}
+	e.client.stats.lost.Add(1)
+	e.client.cfg.log.Warn().Str("lock", e.lock).Str("entry", e.path).AnErr("why", lost.Why).
+		Msg("hold lost; its context has ended, others may enter after the grace")
+	if lost.Why != ErrTaken && lost.Why != ErrRemoved {
+		e.client.discard(e)
 	}
 }
 
+// lose ends a hold before its holder did.
+func (e *entry) lose(why error) {
+	e.change(func() {
+		if e.state == held {
+			e.loseLocked(why)
+		}
+	})
+}
+
+// loseLocked is for use in change.
 func (e *entry) loseLocked(why error) {
-	lost := &LostError{Lock: e.lock, Entry: e.path, Token: e.token(), Why: why}
-	e.finish(lost)
-	e.client.stats.lost.Add(1)
-	e.client.cfg.log.Warn().Str("lock", e.lock).Str("entry", e.path).AnErr("why", why).
-		Msg("hold lost; its context has ended, others may enter after the grace")
-	if !errors.Is(why, ErrTaken) && !errors.Is(why, ErrRemoved) {
-		e.client.discard(e)
-	}
+	e.finish(&LostError{Lock: e.lock, Entry: e.path, Token: e.token(), Why: why})
 }
 
 // finish ends the entry; e.mu is held.
@@ -335,7 +364,7 @@ func (e *entry) writtenIn(session int64) bool {
 func (e *entry) wroteSince(t time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.lease.sent.mono > t
+	return e.lease.sent.mono >= t
 }
 
 // lastWrite returns the version that the node is probably at, the one that the
@@ -379,32 +408,48 @@ func (e *entry) refresh(ctx context.Context) error {
 
 // tick sees to what is due for the entry now: the end of a hold that ran out, or
 // a write, which it returns; and says when to look again.
-func (e *entry) tick(now instant) *write {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.state == held && now.mono >= e.end() {
-		why := ErrExpired
-		if e.limit != 0 && now.mono >= e.limit {
-			why = ErrMaxHold
+func (e *entry) tick(now instant) (begun *write) {
+	e.change(func() {
+		if e.state == held {
+			e.expire(now)
 		}
+		if e.state == ended {
+			return
+		}
+		renews := e.state == queued || !e.fixed
+		early := e.ttl / 16 // so that renewals due about the same time share a transaction
+		wanted := e.asked > e.answered || renews && now.mono+ahead(e.lease.sent, now) >= e.renewAt-early
+		if e.writing != nil || !wanted {
+			e.schedule(e.renewAt)
+			return
+		}
+		begun = &write{
+			data: e.client.record(&e.settings, e.ttl, e.acquired, now),
+			ttl:  e.ttl, acquired: e.acquired, asked: e.asked, first: now,
+		}
+		e.writing = begun
+		e.schedule(never)
+	})
+	return begun
+}
+
+// expire ends a hold whose lease has run out. One that ended only if the machine
+// was suspended is given a grace to be confirmed by a renewal.
+func (e *entry) expire(now instant) {
+	why := ErrExpired
+	if e.end() == e.limit {
+		why = ErrMaxHold
+	}
+	switch {
+	case now.mono >= e.end():
 		e.loseLocked(why)
+	case e.left(now) > 0:
+		e.doubted = 0
+	case e.fixed, e.doubted != 0 && now.mono >= e.doubted+e.Grace:
+		e.loseLocked(why)
+	case e.doubted == 0:
+		e.doubted = now.mono
 	}
-	if e.state == ended {
-		return nil
-	}
-	renews := e.state == queued || !e.fixed
-	early := e.ttl / 16 // so that renewals due about the same time share a transaction
-	wanted := e.asked > e.answered || renews && (now.mono >= e.renewAt-early || e.suspect(now))
-	if e.writing != nil || !wanted {
-		e.schedule(e.renewAt)
-		return nil
-	}
-	e.writing = &write{
-		data: e.client.record(&e.settings, e.ttl, e.acquired, now),
-		ttl:  e.ttl, acquired: e.acquired, asked: e.asked, first: now,
-	}
-	e.schedule(never)
-	return e.writing
 }
 
 // attempt reports whether a write is still wanted, and the version to make it on.
@@ -424,6 +469,7 @@ func (e *entry) acknowledge(w *write, sent instant, session int64, stat *zk.Stat
 	}
 	e.writing = nil
 	e.lease, e.version, e.session = lease{sent, w.ttl}, stat.Version, session
+	e.doubted = 0
 	e.recorded = w.acquired != 0
 	e.answered = w.asked
 	e.renewAt = sent.mono + next
@@ -457,32 +503,38 @@ func (e *entry) schedule(write time.Duration) {
 	if e.writing == nil && (e.state == queued || !e.fixed || e.asked > e.answered) {
 		due = write
 	}
-	if e.state == held {
-		due = min(due, e.end())
+	switch {
+	case e.state == held && e.doubted != 0:
+		due = min(due, e.end(), e.doubted+e.Grace)
+	case e.state == held:
+		due = min(due, e.end()-ahead(e.lease.sent, e.client.now()))
 	}
 	e.client.renewals.schedule(e, due)
 }
 
 // vanished takes the news that the node is not there.
 func (e *entry) vanished() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch e.state {
-	case queued:
-		e.finish(errGone)
-	case held:
-		e.loseLocked(ErrRemoved)
-	}
+	now := e.client.now()
+	e.change(func() {
+		switch {
+		case e.state == queued:
+			e.finish(errGone)
+		case e.state == held && e.left(now) <= 0:
+			e.loseLocked(ErrExpired)
+		case e.state == held:
+			e.loseLocked(ErrRemoved)
+		}
+	})
 }
 
 // overwritten takes the news that somebody else wrote the node.
 func (e *entry) overwritten() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch e.state {
-	case queued:
-		e.finish(errGone)
-	case held:
-		e.loseLocked(ErrTaken)
-	}
+	e.change(func() {
+		switch e.state {
+		case queued:
+			e.finish(errGone)
+		case held:
+			e.loseLocked(ErrTaken)
+		}
+	})
 }

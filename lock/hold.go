@@ -113,7 +113,7 @@ func (h *Hold) Unlock() error {
 	if e == none || h.unlocked.Swap(true) {
 		return ErrUnlocked
 	}
-	last, err := e.unlock()
+	last, err := e.unlock(e.client.now())
 	if err != nil || !last {
 		return err
 	}
@@ -128,6 +128,9 @@ func (h *Hold) Unlock() error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, ErrRemoved) && e.lapsed:
+		err = ErrExpired
+		fallthrough
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken):
 		return &LostError{Lock: e.lock, Entry: e.path, Token: e.token(), Why: err}
 	}

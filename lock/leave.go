@@ -14,15 +14,19 @@ import (
 // leave deletes the entry's node, and the lock's parent with it if nobody else is
 // there (protocol: Release). It goes on over reconnects until ctx ends. It fails
 // with ErrRemoved if the node was gone already, and ErrTaken if somebody else
-// wrote it; then it touches nothing.
+// wrote it; then it touches nothing. A node that is gone is what was asked for if a
+// lost reply may have told so, or if its lease has ended since; but not if the
+// lease may have ended before.
 func (e *entry) leave(ctx context.Context) error {
 	c := e.client
 	s := c.spot(e.lock)
 	defer c.leaveSpot(s)
 	version, acknowledged, pending := e.lastWrite()
-	alone, followed := s.guess(e.alone && (!e.keep || e.Draining()), e.parentVersion)
+	stays := e.keep && !e.Draining() // the parent
+	alone := s.guess(e.alone && !stays, e.parentVersion)
+	waiting, gaveUp := s.queue()
 	tried := false // an attempt may have been applied
-	for wait := newBackoff(20*time.Millisecond, time.Second); ; {
+	for wait := c.cfg.newBackoff(20*time.Millisecond, time.Second); ; {
 		ops := []any{&zk.DeleteRequest{Path: e.path, Version: version}}
 		if alone {
 			ops = append(ops, &zk.DeleteRequest{Path: e.parent, Version: e.parentVersion})
@@ -33,8 +37,10 @@ func (e *entry) leave(ctx context.Context) error {
 		case err == nil && alone:
 			s.missed()
 			return nil
-		case err == nil || is(zk.ErrNoNode) && op == 0 && tried:
-			if !followed {
+		case err == nil || is(zk.ErrNoNode) && op == 0 && !e.lapsed && (tried || e.isOver(c.now())):
+			// Whoever of us waits sees to the parent when it leaves; but one that
+			// gave up meanwhile may have met our entry there.
+			if _, now := s.queue(); !stays && (waiting == 0 || gaveUp != now) {
 				c.dropParent(ctx, e.parent, s, e.keep, e.Name)
 			}
 			return nil

@@ -22,15 +22,20 @@ type Mutex struct {
 // such as "orders/42". A name or an option that is not allowed is reported when
 // the lock is taken.
 func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
-	if c == nil {
-		return &Mutex{err: invalid("client", nil, "must not be nil")}
+	if c.zero() {
+		return &Mutex{name: name, err: invalid("client", nil, "must come from Dial or New")}
 	}
 	s, err := c.cfg.settingsFor(name, opts)
 	return &Mutex{client: c, name: name, settings: s, err: err}
 }
 
 // Name returns the name of the lock.
-func (m *Mutex) Name() string { return m.name }
+func (m *Mutex) Name() string {
+	if m == nil {
+		return ""
+	}
+	return m.name
+}
 
 // Lock waits for its turn, first come first served, and returns the hold. When
 // ctx ends first its entry is withdrawn and the error is ctx's error and cause,
@@ -49,6 +54,9 @@ func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) { return m.take(ctx,
 // Do runs f while it has the lock. The context of f ends with ctx, and when the
 // hold is lost; the result is then a [LostError], joined with what f returns.
 func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) (err error) {
+	if f == nil {
+		return invalid("function", nil, "must not be nil")
+	}
 	hold, err := m.Lock(ctx)
 	if err != nil {
 		return err
@@ -98,6 +106,10 @@ func (c *Client) take(ctx context.Context, q *request, how func(*request, contex
 	bound, release := c.bind(ctx)
 	defer release()
 	e, err := how(q, bound)
+	if err == nil && c.open.Err() != nil { // closed just now
+		e.lose(ErrClosed)
+		err = ErrClosed
+	}
 	var inTheWay *HeldError
 	switch {
 	case err == nil:

@@ -3,6 +3,7 @@ package lock
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -141,6 +142,7 @@ type config struct {
 	sessionTimeout time.Duration // 0: unknown, with a borrowed connection
 	dialer         zk.Dialer
 	now            func() instant
+	random         *rand.Rand // safe for concurrent use
 }
 
 // settings is what one lock is taken with.
@@ -328,6 +330,11 @@ func WithDialer(d zk.Dialer) Option {
 	})
 }
 
+// globalSource is the randomness of the process, as a source.
+type globalSource struct{}
+
+func (globalSource) Uint64() uint64 { return rand.Uint64() }
+
 // newConfig applies the options to the defaults.
 func newConfig(opts []Option) (*config, error) {
 	c := &config{
@@ -336,6 +343,7 @@ func newConfig(opts []Option) (*config, error) {
 		log:           zerolog.Nop(),
 		unlockTimeout: DefaultUnlockTimeout,
 		now:           systemClock(),
+		random:        rand.New(globalSource{}),
 	}
 	if host, err := os.Hostname(); err == nil {
 		c.host = host

@@ -59,12 +59,13 @@ func (q *request) acquire(ctx context.Context) (*entry, error) {
 		if e.withdraw() {
 			q.discard(e)
 		}
-		if !errors.Is(err, errGone) {
+		if !errors.Is(err, errGone) && !errors.Is(err, ErrLost) { // lost in an outage, before it was had
 			return nil, err
 		}
 		q.stats.requeued.Add(1)
 		q.remember(e.ID)
-		q.cfg.log.Warn().Str("lock", q.lock).Str("entry", e.path).Msg("own entry is gone while waiting; queueing again at the end")
+		q.discard(q.stray(e.Name)) // somebody may have overwritten it, and it would be ahead of us
+		q.cfg.log.Warn().Str("lock", q.lock).Str("entry", e.path).AnErr("why", err).Msg("lost the place in the queue; queueing again at the end")
 	}
 }
 
@@ -77,7 +78,11 @@ func (q *request) enter(ctx context.Context, e *entry, waited bool) error {
 		return err
 	}
 	if q.fixed && !e.isRecorded() {
-		return e.refresh(ctx)
+		if err := e.refresh(ctx); errors.Is(err, ErrLost) {
+			return errGone // before anybody had it
+		} else if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -165,7 +170,7 @@ func (q *request) join(ctx context.Context) (*entry, seat, error) {
 		return nil, seat{}, err
 	}
 	collisions := 0
-	for wait := newBackoff(5*time.Millisecond, time.Second); ; {
+	for wait := q.cfg.newBackoff(5*time.Millisecond, time.Second); ; {
 		see := q.spot.look()
 		if see.doubted {
 			if err := q.readParent(ctx); err != nil {
@@ -186,6 +191,8 @@ func (q *request) join(ctx context.Context) (*entry, seat, error) {
 			continue
 		case err == nil:
 			return e, s, nil
+		case errors.Is(err, ErrUnavailable):
+			return nil, seat{}, err
 		case ctx.Err() != nil:
 			return nil, seat{}, contextError(ctx)
 		case errors.Is(err, zk.ErrBadVersion):
@@ -209,7 +216,7 @@ func (q *request) join(ctx context.Context) (*entry, seat, error) {
 // is asked for or the ACL forbids it. The reply to that write tells whether we
 // are alone, our fencing token, and the leader's time.
 func (q *request) create(ctx context.Context, see sight, unseen bool) (*entry, seat, error) {
-	id := znode.NewID()
+	id := q.newID()
 	prefix := znode.Prefix(id, q.role)
 	sent, session := q.now(), q.session()
 
@@ -439,14 +446,13 @@ func (q *request) stray(n znode.Name) *entry {
 }
 
 // await waits until it is the entry's turn.
-func (q *request) await(ctx context.Context, e *entry, s seat) error {
+func (q *request) await(ctx context.Context, e *entry, s seat) (err error) {
 	if !s.in {
 		e.begin()
-		q.spot.wait(+1)
-		defer q.spot.wait(-1)
+		q.spot.wait()
+		defer func() { q.spot.waited(err == nil) }()
 	}
 	for {
-		var err error
 		switch {
 		case s.in && e.fresh(q.now(), q.session()):
 			return contextError(ctx)
@@ -520,10 +526,10 @@ func (q *request) complete(ctx context.Context, e *entry) error {
 // and was purged.
 func (q *request) follow(ctx context.Context, e *entry, s seat) (seat, error) {
 	path := q.parent + "/" + s.ahead
-	settled := e.writtenIn(q.session())
+	settled := q.settled(e)
 	n, changed, err := q.conn.watch(ctx, path)
 	if err != nil {
-		return q.without(ctx, e, s, settled, err)
+		return q.without(ctx, e, s, settled(), err)
 	}
 	if o := q.other(path, n); !o.ours && o.name.Ours() {
 		q.cfg.log.Warn().Str("lock", q.lock).Str("ahead", path).
@@ -551,11 +557,19 @@ func (q *request) follow(ctx context.Context, e *entry, s seat) (seat, error) {
 			return q.purge(ctx, e)
 		}
 		// A change can be lost over a reconnect: read before judging.
-		settled = e.writtenIn(q.session())
+		settled = q.settled(e)
 		if n, err = q.conn.get(ctx, path); err != nil {
-			return q.without(ctx, e, s, settled, err)
+			return q.without(ctx, e, s, settled(), err)
 		}
 	}
+}
+
+// settled is asked before a read, and what it returns after it: whether all of
+// the read was done in a session in which the entry had been written.
+func (q *request) settled(e *entry) func() bool {
+	session := q.session()
+	written := e.writtenIn(session)
+	return func() bool { return written && q.session() == session }
 }
 
 // without is where the entry stands when the node ahead could not be read. That
@@ -567,7 +581,8 @@ func (q *request) without(ctx context.Context, e *entry, s seat, settled bool, e
 	case errors.Is(err, zk.ErrNoNode):
 		return seat{in: s.proven && s.first && settled}, nil
 	case errors.Is(err, zk.ErrNoAuth):
-		q.cfg.log.Warn().Str("lock", q.lock).Str("ahead", s.ahead).
+		q.ahead = &HeldError{Lock: q.lock, Entry: q.parent + "/" + s.ahead}
+		q.cfg.log.Warn().Str("lock", q.lock).Str("ahead", q.ahead.Entry).
 			Msg("the entry ahead cannot be read, its ACL does not let us; looking again until it has gone")
 		return seat{}, e.pause(ctx, pollEvery)
 	}
@@ -649,13 +664,29 @@ func (o *other) held(lock string) *HeldError {
 	return h
 }
 
-// purge deletes the run of expired entries that stand ahead, in one transaction
-// and by one listing, each on the version that it was judged on.
+// purge deletes the run of expired entries that stand ahead, by one listing.
 func (q *request) purge(ctx context.Context, e *entry) (seat, error) {
 	names, self, err := q.list(ctx, e)
 	if err != nil {
 		return seat{}, err
 	}
+	names, self, err = q.bury(ctx, names, self)
+	switch {
+	case errors.Is(err, ErrDenied) && q.trying:
+		return seat{}, err
+	case errors.Is(err, ErrDenied):
+		q.cfg.log.Warn().Err(err).Str("lock", q.lock).Msg("expired entries ahead cannot be deleted; waiting for somebody who may")
+		return seat{}, e.pause(ctx, pollEvery)
+	case err != nil: // somebody was quicker, or the connection failed
+		return seat{}, e.pause(ctx, 50*time.Millisecond)
+	}
+	return q.seatOf(names, self), nil
+}
+
+// bury deletes the run of expired contenders that stand ahead of the one at self,
+// in one transaction, each on the version that it was judged on. It returns who is
+// left.
+func (q *request) bury(ctx context.Context, names []znode.Name, self int) ([]znode.Name, int, error) {
 	var dead []other
 	for ahead := znode.Admit(names, self); ahead >= 0 && len(dead) < purgeBatch; ahead = znode.Admit(names, self) {
 		path := q.parent + "/" + names[ahead].Node
@@ -676,13 +707,10 @@ func (q *request) purge(ctx context.Context, e *entry) (seat, error) {
 		for _, o := range dead {
 			ops = append(ops, &zk.DeleteRequest{Path: o.path, Version: o.node.stat.Version})
 		}
-		if _, err := q.conn.multi(ctx, nil, ops...); err != nil {
-			again := 50 * time.Millisecond // somebody was quicker, or the connection failed
-			if errors.Is(err, zk.ErrNoAuth) {
-				again = pollEvery
-				q.cfg.log.Warn().Str("lock", q.lock).Msg("expired entries ahead cannot be deleted, the lock's ACL does not let us; waiting for somebody who may")
-			}
-			return seat{}, e.pause(ctx, again)
+		if _, err := q.conn.multi(ctx, nil, ops...); errors.Is(err, zk.ErrNoAuth) {
+			return nil, 0, fmt.Errorf("%w: delete below %s: its ACL does not let us", ErrDenied, q.parent)
+		} else if err != nil {
+			return nil, 0, err
 		}
 	}
 	for _, o := range dead {
@@ -690,11 +718,27 @@ func (q *request) purge(ctx context.Context, e *entry) (seat, error) {
 		q.cfg.log.Info().Str("lock", q.lock).Str("entry", o.path).Str("owner", o.record.Owner).Str("host", o.record.Host).Int("pid", o.record.PID).
 			Bool("granted", o.granted).Time("expired", o.held(q.lock).Expires.UTC()).Msg("purged an expired entry")
 	}
-	return q.seatOf(names, self), nil
+	return names, self, nil
+}
+
+// buryAll deletes the contenders that stand last, as far as they have expired, for
+// one that left the queue.
+func (q *request) buryAll(ctx context.Context, e *entry) error {
+	names, err := q.contenders(ctx, false)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	last := len(names) - 1
+	if err := q.passable(ctx, names[last]); err != nil {
+		return err
+	}
+	_, _, err = q.bury(ctx, append(names, e.Name), last+1)
+	return err
 }
 
 // drain withdraws an entry that came near the end of the parent's counter, and
-// waits until the parent was deleted, so that the count starts at 0 again.
+// waits until the parent was deleted, so that the count starts at 0 again. Those
+// who died there nobody follows any more: they are looked at again and again.
 func (q *request) drain(ctx context.Context, e *entry) error {
 	q.cfg.log.Info().Str("lock", q.lock).Str("entry", e.path).Msg("the lock's counter is near its end: waiting until all have left and it starts anew")
 	e.withdraw()
@@ -713,6 +757,8 @@ func (q *request) drain(ctx context.Context, e *entry) error {
 		}
 		if n.stat.NumChildren == 0 {
 			q.dropParent(ctx, q.parent, q.spot, e.keep, e.Name)
+		} else if err := q.buryAll(ctx, e); err != nil {
+			q.cfg.log.Debug().Err(err).Str("lock", q.lock).Msg("the lock's counter is near its end and somebody is there still; looking again")
 		}
 		timer := time.NewTimer(pollEvery)
 		select {

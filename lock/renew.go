@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -19,6 +18,9 @@ const (
 	batchCount = 128
 	batchBytes = 256 << 10
 )
+
+// heartbeat is how often it is looked whether the machine was suspended.
+const heartbeat = time.Second
 
 // never is a time that does not come.
 const never = time.Duration(math.MaxInt64)
@@ -74,26 +76,45 @@ func (r *renewer) entries() []*entry {
 	return append([]*entry(nil), r.queue...)
 }
 
-// run looks after the entries until ctx ends.
+// run looks after the entries until ctx ends, and with it the holds. Those that are
+// granted later end in take.
 func (r *renewer) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	last := r.client.now()
 	for {
 		select {
 		case <-timer.C:
 		case <-r.wake:
 		case <-ctx.Done():
+			for _, e := range r.entries() {
+				e.lose(ErrClosed)
+			}
 			return
 		}
 		now := r.client.now()
+		if ahead(last, now) > MinGrace/4 {
+			r.hurry()
+		}
+		last = now
 		r.tick(ctx, now)
 		r.mu.Lock()
 		r.armed = never
 		if len(r.queue) > 0 {
-			r.armed = r.queue[0].due
+			r.armed = min(r.queue[0].due, now.mono+heartbeat)
 			timer.Reset(max(0, r.armed-r.client.now().mono))
 		}
 		r.mu.Unlock()
+	}
+}
+
+// hurry has all entries looked at now: the machine may have been suspended, while
+// their timers stood still.
+func (r *renewer) hurry() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.queue {
+		e.due = 0
 	}
 }
 
@@ -103,15 +124,16 @@ type renewal struct {
 	*write
 }
 
-// tick sees to all that is due, and to renewals that soon will be.
+// tick sees to all that is due, and with it to what soon will be.
 func (r *renewer) tick(ctx context.Context, now instant) {
 	r.mu.Lock()
 	var due []*entry
-	for len(r.queue) > 0 && r.queue[0].due <= now.mono+r.queue[0].TTL/16 {
+	for len(r.queue) > 0 && (len(due) > 0 || r.queue[0].due <= now.mono) && r.queue[0].due <= now.mono+r.queue[0].TTL/16 {
 		due = append(due, heap.Pop(&r.queue).(*entry))
 	}
 	r.mu.Unlock()
 
+	send := func(batch []renewal) { r.client.background(func() { r.flush(ctx, batch) }) }
 	var batch []renewal
 	size := 0
 	for _, e := range due {
@@ -120,14 +142,14 @@ func (r *renewer) tick(ctx context.Context, now instant) {
 			continue
 		}
 		if len(batch) == batchCount || size+len(w.data)+len(e.path) > batchBytes {
-			r.client.background(func() { r.flush(ctx, batch) })
+			send(batch)
 			batch, size = nil, 0
 		}
 		batch = append(batch, renewal{e, w})
 		size += len(w.data) + len(e.path) + 64
 	}
 	if len(batch) > 0 {
-		r.client.background(func() { r.flush(ctx, batch) })
+		send(batch)
 	}
 }
 
@@ -136,8 +158,8 @@ func (r *renewer) tick(ctx context.Context, now instant) {
 // again with the same bytes on the same version, so at most one of them counts.
 func (r *renewer) flush(ctx context.Context, batch []renewal) {
 	c := r.client
-	spread := jitter(1<<20, 1<<17) // one for the batch, so that it stays together
-	for wait := newBackoff(20*time.Millisecond, time.Second); ; {
+	spread := c.cfg.jitter(1<<20, 1<<17) // one for the batch, so that it stays together
+	for wait := c.cfg.newBackoff(20*time.Millisecond, time.Second); ; {
 		var ops []any
 		still := batch[:0]
 		for _, b := range batch {
@@ -202,15 +224,10 @@ func (r *renewer) readBack(ctx context.Context, b renewal, session int64) {
 		b.postpone(b.write)
 	case bytes.Equal(n.data, b.data):
 		// Any of the attempts may be the one: the lease runs from the first.
-		b.acknowledge(b.write, b.first, session, n.stat, renewAfter(b.write.ttl))
+		b.acknowledge(b.write, b.first, session, n.stat, r.client.renewAfter(b.write.ttl))
 	default:
 		b.overwritten()
 	}
-}
-
-// jitter returns d plus or minus at most by.
-func jitter(d, by time.Duration) time.Duration {
-	return d - by + rand.N(2*by+1)
 }
 
 // dueQueue is a heap of entries, the one due first on top.

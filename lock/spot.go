@@ -20,6 +20,7 @@ type spot struct {
 	mu        sync.Mutex
 	sight     sight
 	waiting   int  // entries of this process that wait in the queue
+	gaveUp    int  // those that left it without their turn, ever
 	contended bool // others were there when the last of us left
 }
 
@@ -115,19 +116,36 @@ func (s *spot) denied() {
 	s.sight.plain = true
 }
 
-func (s *spot) wait(n int) {
+// wait notes that an entry of this process begins to wait in the queue.
+func (s *spot) wait() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting += n
+	s.waiting++
+}
+
+// waited notes that an entry of this process waits no longer.
+func (s *spot) waited(turn bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting--
+	if !turn {
+		s.gaveUp++
+	}
+}
+
+// queue returns how many of this process wait, and how many have given up so far.
+func (s *spot) queue() (waiting, gaveUp int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting, s.gaveUp
 }
 
 // guess returns whether an entry of this process that joined alone, leaving the
-// parent's data at that version, is probably alone still; and whether another of
-// this process waits, who will see to the parent when it leaves.
-func (s *spot) guess(joinedAlone bool, version int32) (alone, followed bool) {
+// parent's data at that version, is probably alone still.
+func (s *spot) guess(joinedAlone bool, version int32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return joinedAlone && s.waiting == 0 && !s.contended && (!s.sight.exists || s.sight.version == version), s.waiting > 0
+	return joinedAlone && s.waiting == 0 && !s.contended && (!s.sight.exists || s.sight.version == version)
 }
 
 func (s *spot) setContended(contended bool) {

@@ -71,7 +71,7 @@ func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 	for i, n := range nodes {
 		ops[i] = &zk.DeleteRequest{Path: n.Path, Version: n.Version}
 	}
-	for wait := newBackoff(20*time.Millisecond, time.Second); ; {
+	for wait := t.c.cfg.newBackoff(20*time.Millisecond, time.Second); ; {
 		_, err := t.c.conn.multi(ctx, nil, ops...)
 		if err == nil {
 			return nil

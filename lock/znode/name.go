@@ -2,10 +2,9 @@ package znode
 
 import (
 	"cmp"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,11 +55,10 @@ type Name struct {
 }
 
 // NewID returns a new random id for an entry.
-func NewID() string {
-	var b [idLength / 2]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
-}
+func NewID() string { return FormatID(rand.Uint64()) }
+
+// FormatID returns the id that a random number makes.
+func FormatID(n uint64) string { return fmt.Sprintf("%0*x", idLength, n) }
 
 // Prefix is the name of an entry without its sequence, as it is given to a
 // sequential create, and as it stands as the tail in the parent.

@@ -1,0 +1,324 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+const keptOut = "ACL does not let us"
+
+// TestDigest: whoever has the password shares the locks, and others are told
+// which node they are kept out of.
+func TestDigest(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", lock.WithDigest("svc", "secret")), w.dial("b", lock.WithDigest("svc", "secret"))
+		strangers := map[string]*lock.Client{"no": w.dial("no"), "wrong": w.dial("wrong", lock.WithDigest("svc", "guess"))}
+		denied := func(name, says string) {
+			t.Helper()
+			before := w.Dump("/")
+			for label, c := range strangers {
+				for _, take := range []func(context.Context) (*lock.Hold, error){c.Mutex(name).Lock, c.Mutex(name).TryLock} {
+					cost := w.cost(label, func() {
+						h, err := take(w.ctx)
+						if h != nil {
+							t.Errorf("%s password: got %s", label, h.Entry())
+						}
+						mustBe(t, err, lock.ErrDenied)
+						mustSay(t, err, "/locks/"+name)
+					})
+					if cost.total() > 10 {
+						t.Errorf("to be denied cost %v", cost.requests)
+					}
+				}
+			}
+			if n, m := len(before), len(w.Dump("/")); n != m {
+				t.Errorf("%d nodes were there, and %d are", n, m)
+			}
+		}
+		h := w.lock(a, "x")
+		for _, n := range w.Dump("/locks") {
+			if len(n.ACL) != 1 || n.ACL[0].Scheme != "digest" || !strings.HasPrefix(n.ACL[0].ID, "svc:") || n.ACL[0].Perms != zk.PermAll {
+				t.Errorf("ACL of %s: %v", n.Path, n.ACL)
+			}
+		}
+		ch := w.queue(w.ctx, b, "x")
+		denied("x", keptOut)
+		w.ExpireLabel("a") // credentials are sent again in the next session
+		w.ExpireLabel("b")
+		time.Sleep(2 * ttl)
+		w.alive(h)
+		w.unlock(h)
+		w.unlock(w.expect(ch).hold)
+		denied("x", "the ACL of the node above")
+		w.empty()
+	})
+}
+
+// TestACLThatKeepsItsOwnerOut is a mistake in the options.
+func TestACLThatKeepsItsOwnerOut(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		w.unlock(w.lock(w.dial("b"), "y"))
+		a := w.dial("a", lock.WithACL(zk.DigestACL(zk.PermAll, "other", "secret")...))
+		_, err := a.Mutex("x").Lock(w.ctx)
+		mustBe(t, err, lock.ErrDenied)
+		mustSay(t, err, "WithACL does not fit")
+		w.empty()
+	})
+}
+
+// TestRootWithoutCreate: locks that others made can be taken, others cannot.
+func TestRootWithoutCreate(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		z, a := w.raw("admin"), w.dial("a")
+		w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
+		w.createACL(z, "/locks/x", "", zk.WorldACL(zk.PermAll))
+		if _, err := z.SetACL("/locks", zk.WorldACL(zk.PermRead|zk.PermDelete), -1); err != nil {
+			t.Fatal(err)
+		}
+		_, err := a.Mutex("y").Lock(w.ctx)
+		mustBe(t, err, lock.ErrDenied)
+		mustSay(t, err, "create /locks/y: the ACL of the node above does not let us")
+		_, err = a.Mutex("y/z").Lock(w.ctx)
+		mustBe(t, err, lock.ErrDenied)
+		mustSay(t, err, "create /locks/y: ")
+		for range 2 {
+			h := w.lock(a, "x")
+			if r := w.record(h.Entry()); r.TTL != ttl.Milliseconds() {
+				t.Errorf("record %+v", r)
+			}
+			ch := w.queue(w.ctx, w.dial("b"), "x")
+			time.Sleep(2 * ttl)
+			w.alive(h)
+			w.unlock(h)
+			w.unlock(w.await(ch).hold)
+		}
+	})
+}
+
+func TestRootThatCannotBeMade(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		w.createACL(w.raw("admin"), "/top", "", zk.WorldACL(zk.PermRead))
+		_, err := w.dial("a", lock.WithRoot("/top/locks")).Mutex("x").Lock(w.ctx)
+		mustBe(t, err, lock.ErrDenied)
+		mustSay(t, err, "create /top/locks")
+	})
+}
+
+func (w *world) createACL(z *zk.Conn, path, data string, acl []zk.ACL) {
+	w.Helper()
+	if _, err := z.Create(path, []byte(data), 0, acl); err != nil {
+		w.Fatalf("create %s: %v", path, err)
+	}
+}
+
+// TestParentWithoutWrite: the tail cannot be written, so contenders list.
+func TestParentWithoutWrite(t *testing.T) {
+	for _, data := range []string{"", string(znode.Parent{Kind: znode.Mutex}.Encode())} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b, z := w.dial("a"), w.dial("b"), w.raw("admin")
+			w.unlock(w.lock(a, "y"))
+			w.createACL(z, "/locks/x", data, zk.WorldACL(zk.PermAll&^zk.PermWrite))
+			before := w.node("/locks/x")
+			h := w.lock(a, "x")
+			if h.Token().Czxid != w.node(h.Entry()).Stat.Czxid {
+				t.Errorf("token %v, want %d", h.Token(), w.node(h.Entry()).Stat.Czxid)
+			}
+			second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, a, "x")
+			time.Sleep(3 * ttl)
+			w.alive(h)
+			w.waits(second)
+			w.waits(third)
+			if n := w.node("/locks/x"); n.Stat.Version != before.Stat.Version {
+				t.Error("the parent was written")
+			}
+			w.unlock(h)
+			h = w.expect(second).hold
+			w.waits(third)
+			w.unlock(h)
+			w.unlock(w.await(third).hold)
+			time.Sleep(time.Second)
+			if n := len(w.nodes()); (n == 1) != (data == "") {
+				t.Errorf("nodes %q after all have left a parent with the data %q", w.nodes(), data)
+			}
+			if data == "" { // the refusal is remembered
+				if got := w.cost("a", func() { h = w.lock(a, "x") }); got.txns != 1 {
+					t.Errorf("Lock cost %v and %d transactions", got.requests, got.txns)
+				}
+				w.unlock(h)
+			}
+		})
+	}
+}
+
+func TestParentWithoutCreate(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.createACL(w.raw("admin"), "/locks", "", zk.WorldACL(zk.PermAll))
+		w.createACL(w.raw("admin2"), "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermCreate))
+		_, err := a.Mutex("x").Lock(w.ctx)
+		mustBe(t, err, lock.ErrDenied)
+		mustSay(t, err, "create an entry below /locks/x", keptOut)
+	})
+}
+
+// TestParentWithoutRead: nothing can be known about the others.
+func TestParentWithoutRead(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.unlock(w.lock(a, "y"))
+		w.createACL(w.raw("admin"), "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermRead))
+		_, err := a.Mutex("x").Lock(w.ctx)
+		mustBe(t, err, lock.ErrDenied)
+		mustSay(t, err, "read /locks/x", keptOut)
+		_, err = a.Mutex("x").TryLock(w.ctx)
+		mustBe(t, err, lock.ErrDenied)
+		mustSay(t, err, "list /locks/x", keptOut)
+		_, err = a.Tree().Inspect(w.ctx, "x")
+		mustBe(t, err, zk.ErrNoAuth)
+		mustSay(t, err, "read /locks/x")
+	})
+}
+
+// TestEntryAheadWithoutRead: it is waited for by listing, now and then.
+func TestEntryAheadWithoutRead(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", lock.WithDigest("a", "secret")), w.dial("b")
+		w.createACL(w.raw("admin"), "/locks", "", zk.WorldACL(zk.PermAll))
+		w.createACL(w.raw("admin2"), "/locks/x", "", zk.WorldACL(zk.PermAll))
+		h := w.lock(a, "x")
+		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+		defer cancel()
+		_, err := b.Mutex("x").Lock(ctx)
+		mustBe(t, err, context.DeadlineExceeded, lock.ErrHeld)
+		mustSay(t, err, h.Entry())
+		ch := w.queue(w.ctx, b, "x")
+		cost := w.cost("b", func() { time.Sleep(time.Minute) })
+		if cost.total() > 3*60+30 || cost.total() < 60 {
+			t.Errorf("waiting for a minute cost %v", cost.requests)
+		}
+		w.waits(ch)
+		w.alive(h)
+		mustSay(t, errors.New(w.logged()), "the entry ahead cannot be read")
+		_, err = b.Mutex("x").TryLock(w.ctx)
+		mustBe(t, err, lock.ErrHeld)
+		mustSay(t, err, h.Entry())
+		w.unlock(h)
+		got := w.await(ch)
+		if wait := time.Since(got.at); wait > 2*time.Second {
+			t.Errorf("noticed after %v", wait)
+		}
+		w.unlock(got.hold)
+	})
+}
+
+// TestParentWithoutDelete: nobody can leave. The entries stay until they have
+// expired and somebody may delete them.
+func TestParentWithoutDelete(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		z := w.raw("admin")
+		if err := z.AddAuth("digest", []byte("admin:secret")); err != nil {
+			t.Fatal(err)
+		}
+		a, b, admin := w.dial("a"), w.dial("b"), w.dial("c", lock.WithDigest("admin", "secret"), lock.WithACL(zk.WorldACL(zk.PermAll)...))
+		w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
+		w.createACL(z, "/locks/x", "", append(zk.WorldACL(zk.PermAll&^zk.PermDelete), zk.DigestACL(zk.PermAll, "admin", "secret")...))
+		h := w.lock(a, "x")
+		err := h.Unlock()
+		mustBe(t, err, lock.ErrDenied)
+		mustSay(t, err, `unlock "x"`, "delete "+h.Entry(), keptOut)
+		var unlock *lock.UnlockError
+		if !errors.As(err, &unlock) || unlock.Lock != "x" || unlock.Entry != h.Entry() {
+			t.Errorf("error is %#v", err)
+		}
+		mustBe(t, h.Err(), lock.ErrUnlocked)
+
+		ch := w.queue(w.ctx, b, "x")
+		time.Sleep(2 * ttl) // now it has expired, and cannot be purged
+		cost := w.cost("b", func() { time.Sleep(time.Minute) })
+		if cost.requests["multi"]+cost.requests["delete"] > 75 || cost.total() > 60*7 {
+			t.Errorf("waiting for a minute cost %v", cost.requests)
+		}
+		w.waits(ch)
+		mustSay(t, errors.New(w.logged()), "expired entries ahead cannot be deleted", "/locks/x")
+		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+		defer cancel()
+		third := w.queue(w.ctx, admin, "x") // waits for b, which is alive
+		_, err = b.Mutex("x").TryLock(ctx)
+		mustBe(t, err, lock.ErrHeld)
+		w.remove(z, h.Entry())
+		got := w.await(ch)
+		mustBe(t, got.hold.Unlock(), lock.ErrDenied)
+		w.unlock(w.await(third).hold) // purges it
+		if n := w.entries("x"); len(n) != 0 {
+			t.Errorf("entries %q", paths(n))
+		}
+	})
+}
+
+// TestTryLockThatMayNotPurge is told so, and does not wait.
+func TestTryLockThatMayNotPurge(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		z := w.raw("admin")
+		w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
+		w.createACL(z, "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermDelete))
+		a, b := w.dial("a"), w.dial("b")
+		mustBe(t, w.lock(a, "x").Unlock(), lock.ErrDenied)
+		time.Sleep(2 * ttl)
+		got := start(func() (*lock.Hold, error) { return b.Mutex("x").TryLock(w.ctx) })
+		time.Sleep(time.Second)
+		out := w.outcome(got)
+		mustBe(t, out.err, lock.ErrDenied)
+		mustSay(t, out.err, "delete below /locks/x", keptOut)
+	})
+}
+
+// TestParentThatCannotBeDeleted: the last one out leaves it.
+func TestParentThatCannotBeDeleted(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		w.createACL(w.raw("admin"), "/locks", "", zk.WorldACL(zk.PermAll&^zk.PermDelete))
+		a := w.dial("a")
+		for range 3 {
+			h := w.lock(a, "x")
+			w.unlock(h)
+			if n := w.nodes(); len(n) != 1 || n[0] != "/locks/x" {
+				t.Errorf("nodes %q", n)
+			}
+		}
+		mustSay(t, errors.New(w.logged()), "empty parent could not be deleted")
+	})
+}
+
+// TestRenewalDenied: somebody takes away the right to write an entry. The hold
+// lasts as long as its lease, and is lost then.
+func TestRenewalDenied(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h, other := w.lock(a, "x"), w.lock(a, "y")
+		z := w.raw("admin")
+		if _, err := z.SetACL(h.Entry(), zk.WorldACL(zk.PermRead), -1); err != nil {
+			t.Fatal(err)
+		}
+		begun, ended := time.Now(), w.end(h)
+		cost := w.cost("a", func() { ended.wait() })
+		if lasted := ended.when.Sub(begun); lasted > ttl || lasted < ttl-ttl/20 {
+			t.Errorf("lasted %v", lasted)
+		}
+		mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
+		if cost.total() > 30 {
+			t.Errorf("until then it cost %v", cost.requests)
+		}
+		mustSay(t, errors.New(w.logged()), "renewal refused", "not authenticated")
+		w.alive(other)
+		w.unlock(other)
+		w.empty() // an entry is its parent's to delete
+	})
+}

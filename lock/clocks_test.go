@@ -1,0 +1,280 @@
+package lock_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// clock is a machine's clocks, which run wrong by so many millionths.
+type clock struct {
+	ppm int64
+
+	mu         sync.Mutex
+	mono, wall time.Duration
+	read       time.Time
+	asleep     bool
+}
+
+func newClock(ppm int64, off time.Duration) *clock {
+	now := time.Now()
+	return &clock{ppm: ppm, read: now, wall: time.Duration(now.UnixNano()) + off}
+}
+
+func (c *clock) now() (mono, wall time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	passed := time.Since(c.read)
+	c.read = c.read.Add(passed)
+	passed += time.Duration(float64(passed) * float64(c.ppm) / 1e6)
+	c.wall += passed
+	if !c.asleep {
+		c.mono += passed
+	}
+	return c.mono, c.wall
+}
+
+// suspend has the monotonic clock stand still while the wall clock goes on, or
+// ends that.
+func (c *clock) suspend(asleep bool) {
+	c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asleep = asleep
+}
+
+// step sets the wall clock.
+func (c *clock) step(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wall += d
+}
+
+// TestWallClocksDoNotMatter: clients whose wall clocks are hours off hand the lock
+// over, and outlive each other's death, as all others do.
+func TestWallClocksDoNotMatter(t *testing.T) {
+	offs := []time.Duration{-7 * time.Hour, 0, 7 * time.Hour}
+	for _, offA := range offs {
+		for _, offB := range offs {
+			t.Run(fmt.Sprint(offA, offB), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					a := w.dial("a", lock.WithClock(newClock(0, offA).now))
+					b := w.dial("b", lock.WithClock(newClock(0, offB).now))
+					h := w.lock(a, "x")
+					ch := w.queue(w.ctx, b, "x")
+					time.Sleep(2 * ttl)
+					w.alive(h)
+					w.waits(ch)
+					w.unlock(h)
+					h = w.expect(ch).hold
+					ended := w.end(h)
+					ch = w.queue(w.ctx, a, "x")
+					d := w.die("b", h.Entry())
+					got := w.await(ch)
+					w.inTurn(ended, got)
+					w.purged(d, got.at, 0, 20*time.Millisecond)
+					w.unlock(got.hold)
+				})
+			})
+		}
+	}
+}
+
+// TestClocksRunWrong has the holder's clock run slow and the waiter's fast, and
+// the other way around, as wrong as they may. Leases are long, so that it shows.
+func TestClocksRunWrong(t *testing.T) {
+	for _, ppm := range [][2]int64{{-500, 500}, {-300, 300}, {500, -500}, {300, -300}, {-499, -499}, {499, 499}} {
+		t.Run(fmt.Sprint(ppm), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				const long = 10 * time.Minute
+				p := lock.WithPolicies(policies{TTL: long, Grace: lock.MinGrace})
+				a := w.dial("a", p, lock.WithClock(newClock(ppm[0], 0).now))
+				b := w.dial("b", p, lock.WithClock(newClock(ppm[1], 0).now))
+				h := w.lock(a, "x")
+				ended := w.end(h)
+				ch := w.queue(w.ctx, b, "x")
+				time.Sleep(3 * long)
+				w.alive(h)
+				w.waits(ch)
+				d := w.die("a", h.Entry())
+				got, knew := w.await(ch), ended.wait()
+				if !knew.Before(got.at) {
+					t.Errorf("the holder knew at %v, the next one entered at %v", knew, got.at)
+				}
+				if late := got.at.Sub(time.UnixMilli(d.end)) - lock.MinGrace; late <= 0 || late > time.Second {
+					t.Errorf("purged %v after the TTL and the grace", late)
+				}
+				// What the holder knew it knew before its TTL was over, by the leader's
+				// clock: not only before the grace was.
+				if n := knew.UnixMilli(); n >= d.end {
+					t.Errorf("the holder knew %d ms after the end of its TTL", n-d.end)
+				}
+				w.unlock(got.hold)
+			})
+		})
+	}
+}
+
+// TestWallClockSetForward: it may have been a suspend, so it counts as time that has
+// passed. If that is all that ended the lease, a renewal can confirm the hold.
+func TestWallClockSetForward(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := newClock(0, 0)
+		a := w.dial("a", lock.WithClock(c.now))
+		h := w.lock(a, "x")
+		w.alive(h)
+		c.step(ttl / 5)
+		if r := h.Remaining(); r > ttl-ttl/5 || r < ttl/2 {
+			t.Errorf("%v remain", r)
+		}
+		c.step(ttl)
+		if h.Valid() || h.Remaining() != 0 {
+			t.Error("valid after a suspend that was longer than the lease")
+		}
+		if _, err := a.Mutex("x").TryLock(h.Context()); err == nil {
+			t.Error("re-entered a hold in doubt")
+		}
+		settle() // to be asked starts a renewal
+		w.alive(h)
+		if n := a.Stats().Renewals; n != 1 {
+			t.Errorf("%d renewals, want the one that confirms", n)
+		}
+		if _, err := a.Mutex("x").TryLock(h.Context()); err != nil {
+			t.Error(err)
+		}
+		w.unlock(h)
+	})
+}
+
+// TestDoubtThatNobodyDispels: the renewal that could confirm the hold is not
+// acknowledged. It ends after the grace; a fixed lease, which is not renewed, at
+// once. That is noticed within a second even if nobody asks.
+func TestDoubtThatNobodyDispels(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
+			simulate(t, locktest.Options{}, func(w *world) {
+				c := newClock(0, 0)
+				h := w.lock(w.dial("a", lock.WithClock(c.now)), "x", opts...)
+				ended := w.end(h)
+				w.Partition("a")
+				c.step(2 * ttl)
+				before, most := time.Now(), 10*time.Millisecond
+				if asked && h.Valid() {
+					t.Error("valid")
+				}
+				if !asked {
+					most += time.Second
+				}
+				if opts == nil {
+					most += grace
+				}
+				if took := ended.wait().Sub(before); took > most {
+					t.Errorf("ended after %v, want %v at most", took, most)
+				}
+				mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
+			})
+		}
+	}
+}
+
+func TestWallClockSetBackMeansNothing(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := newClock(0, 0)
+		a, b := w.dial("a", lock.WithClock(c.now)), w.dial("b")
+		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, b, "x")
+		time.Sleep(time.Second)
+		c.step(-time.Hour)
+		if !h.Valid() || h.Remaining() < ttl/2 {
+			t.Errorf("%v remain after the wall clock was set back", h.Remaining())
+		}
+		if n := a.Stats().Renewals; n != 0 {
+			t.Errorf("%d renewals", n)
+		}
+		time.Sleep(2 * ttl)
+		w.alive(h)
+		w.unlock(h)
+		h = w.expect(ch).hold
+		ch = w.queue(w.ctx, a, "x")
+		c.step(-time.Hour)
+		w.unlock(h)
+		w.unlock(w.expect(ch).hold)
+		w.empty()
+	})
+}
+
+// TestSuspendedHolder sleeps while somebody else enters. Its monotonic clock says
+// afterwards that its lease has long to run.
+func TestSuspendedHolder(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := newClock(0, 0)
+		h := w.lock(w.dial("a", lock.WithClock(c.now)), "x")
+		ended := w.end(h)
+		ch := w.queue(w.ctx, w.dial("b"), "x")
+		d := dead{h.Entry(), w.node(h.Entry()).Stat.Mtime + ttl.Milliseconds()}
+		w.Freeze("a")
+		c.suspend(true)
+		got := w.await(ch)
+		w.purged(d, got.at, 0, 20*time.Millisecond)
+		c.suspend(false)
+		if h.Valid() {
+			t.Error("valid while somebody else holds")
+		}
+		w.Thaw("a")
+		ended.wait()
+		mustBe(t, h.Err(), lock.ErrLost)
+		mustBe(t, h.Unlock(), lock.ErrLost)
+		w.alive(got.hold)
+		w.unlock(got.hold)
+		w.empty()
+	})
+}
+
+// TestUnlockAfterSuspend tells that the hold had ended before.
+func TestUnlockAfterSuspend(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := newClock(0, 0)
+		h := w.lock(w.dial("a", lock.WithClock(c.now)), "x")
+		ch := w.queue(w.ctx, w.dial("b"), "x")
+		w.Freeze("a")
+		c.suspend(true)
+		got := w.await(ch)
+		c.suspend(false)
+		w.Thaw("a")
+		mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrExpired)
+		w.alive(got.hold)
+		w.unlock(got.hold)
+		w.empty()
+	})
+}
+
+// TestSuspendedWaiter sleeps while it is purged and others have the lock.
+func TestSuspendedWaiter(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := newClock(0, 0)
+		a, b, other := w.dial("a"), w.dial("b", lock.WithClock(c.now)), w.dial("c")
+		h := w.lock(a, "x")
+		second := w.queue(w.ctx, b, "x")
+		third := w.queue(w.ctx, other, "x")
+		w.Freeze("b")
+		c.suspend(true)
+		time.Sleep(time.Second)
+		w.unlock(h)
+		got := w.await(third) // has purged the second one
+		c.suspend(false)
+		w.Thaw("b")
+		time.Sleep(ttl)
+		w.waits(second)
+		w.alive(got.hold)
+		if n := b.Stats().Requeued; n != 1 {
+			t.Errorf("queued again %d times, want once", n)
+		}
+		w.unlock(got.hold)
+		w.unlock(w.await(second).hold)
+		w.empty()
+	})
+}

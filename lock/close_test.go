@@ -1,0 +1,296 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// TestClose ends holds and waits, deletes their entries, and is the end.
+func TestClose(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h, other := w.lock(a, "x"), w.lock(b, "y")
+		waiting := w.queue(w.ctx, a, "y")
+		behind := w.queue(w.ctx, b, "x")
+		ended := w.end(h)
+		if err := a.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		ended.wait()
+		mustBe(t, h.Err(), lock.ErrLost, lock.ErrClosed)
+		got := w.outcome(waiting)
+		mustBe(t, got.err, lock.ErrClosed)
+		mustSay(t, got.err, `"y"`)
+		w.inTurn(ended, w.expect(behind))
+		if n := len(w.entries("y")); n != 1 {
+			t.Errorf("%d entries, want the holder's", n)
+		}
+		w.alive(other)
+
+		if err := a.Close(); err != nil {
+			t.Errorf("close again: %v", err)
+		}
+		if h.Valid() {
+			t.Error("valid after Close")
+		}
+		mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrClosed)
+		mustBe(t, h.Unlock(), lock.ErrUnlocked)
+		mustBe(t, h.Extend(w.ctx, ttl), lock.ErrLost, lock.ErrClosed)
+		for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("z").Lock, a.Mutex("z").TryLock} {
+			for _, ctx := range []context.Context{w.ctx, context.WithoutCancel(h.Context())} {
+				_, err := take(ctx)
+				mustBe(t, err, lock.ErrClosed)
+				mustSay(t, err, `lock "z"`)
+			}
+		}
+		mustBe(t, a.Mutex("z").Do(w.ctx, func(context.Context) error { panic("called") }), lock.ErrClosed)
+		if _, err := a.Tree().Now(w.ctx); !errors.Is(err, lock.ErrClosed) {
+			t.Errorf("tree: %v", err)
+		}
+		if s := a.Stats(); s.Holds != 0 || s.Waiters != 0 || s.Lost != 1 {
+			t.Errorf("stats %+v", s)
+		}
+	})
+}
+
+// TestCloseWithoutServer waits for as long as it may, and returns what remains.
+func TestCloseWithoutServer(t *testing.T) {
+	for _, borrowed := range []bool{false, true} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			var c *lock.Client
+			var err error
+			opts := w.options("a", lock.WithUnlockTimeout(5*time.Second))
+			if borrowed {
+				c, err = lock.New(w.raw("a"), opts[1:]...) // not the dialer
+			} else {
+				c, err = lock.Dial(w.ctx, w.Servers(), opts...)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := w.lock(c, "x")
+			w.Partition("a")
+			before := time.Now()
+			err = c.Close()
+			mustSay(t, err, "close: entries could not be deleted within 5s and are left to expire")
+			if again := c.Close(); fmt.Sprint(again) != fmt.Sprint(err) {
+				t.Errorf("close again: %v, want %v", again, err)
+			}
+			if took := time.Since(before); took > 12*time.Second {
+				t.Errorf("took %v", took)
+			}
+			mustBe(t, h.Err(), lock.ErrClosed)
+			w.Heal("a")
+			// The next one waits for the TTL, and no longer.
+			w.unlock(w.lock(w.dial("b"), "x"))
+		})
+	}
+}
+
+// TestCloseDuringRequests: whatever request is under way, nothing of it is left
+// and nobody hangs.
+func TestCloseDuringRequests(t *testing.T) {
+	for number := 1; number <= 12; number++ {
+		for _, fault := range []locktest.Fault{{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}} {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b := w.dial("a"), w.dial("b")
+				h := w.lock(b, "x")
+				met := make(chan struct{})
+				w.fault(func(r locktest.Request) bool {
+					if r.Label != "a" || r.Number != number {
+						return false
+					}
+					close(met)
+					return true
+				}, fault)
+				waiting := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+				free := start(func() (*lock.Hold, error) { return a.Mutex("y").Lock(w.ctx) })
+				select {
+				case <-met:
+				case <-time.After(ttl): // fewer requests than that
+				}
+				if err := a.Close(); err != nil {
+					t.Errorf("%d, %+v: close: %v", number, fault, err)
+				}
+				mustBe(t, w.outcome(waiting).err, lock.ErrClosed)
+				if got := w.outcome(free); got.err != nil {
+					mustBe(t, got.err, lock.ErrClosed)
+				} else {
+					mustBe(t, got.hold.Err(), lock.ErrClosed)
+				}
+				w.alive(h)
+				w.unlock(h)
+				// What could not be deleted in time expires.
+				w.unlock(w.lock(b, "x"))
+				w.unlock(w.lock(b, "y"))
+				w.empty()
+			})
+		}
+	}
+}
+
+// hook is a log that calls f once, with the line that has the part in it.
+type hook struct {
+	part string
+	once sync.Once
+	f    func()
+}
+
+func (h *hook) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), h.part) {
+		h.once.Do(h.f)
+	}
+	return len(p), nil
+}
+
+// TestCloseWhileRenewalsAreBeingCollected: a hold that is just being looked at is
+// ended all the same.
+func TestCloseWhileRenewalsAreBeingCollected(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		closed := make(chan error, 1)
+		var c *lock.Client
+		log := &hook{part: "hold lost", f: func() {
+			go func() { closed <- c.Close() }()
+			time.Sleep(time.Millisecond)
+		}}
+		var err error
+		c, err = lock.Dial(w.ctx, w.Servers(), lock.WithDialer(w.Dialer("a")), lock.WithTTL(ttl), lock.WithLogger(zerolog.New(log)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// They run out at the same time, and are looked at one after the other.
+		var holds []*lock.Hold
+		for i := range 3 {
+			holds = append(holds, w.lock(c, fmt.Sprint("x", i), lock.WithoutRenewal()))
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		for _, h := range holds {
+			mustBe(t, h.Err(), lock.ErrLost)
+		}
+		w.empty()
+	})
+}
+
+// TestCloseJustAsTheLockIsGranted: the hold is not forgotten.
+func TestCloseJustAsTheLockIsGranted(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		var armed atomic.Bool
+		clock := newClock(0, 0)
+		closed := make(chan error, 1)
+		var a *lock.Client
+		a = w.dial("a", lock.WithClock(func() (mono, wall time.Duration) {
+			if calledBy("lock.(*request).enter") && armed.Swap(false) {
+				go func() { closed <- a.Close() }()
+				time.Sleep(time.Millisecond)
+			}
+			return clock.now()
+		}))
+		w.unlock(w.lock(a, "x"))
+		armed.Store(true)
+		h, err := a.Mutex("x").Lock(w.ctx)
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		if err == nil {
+			err = h.Err()
+		}
+		mustBe(t, err, lock.ErrClosed)
+		w.empty()
+	})
+}
+
+// TestBorrowedConnection works like one of its own, and stays its owner's.
+func TestBorrowedConnection(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		z := w.raw("a")
+		a, err := lock.New(z, w.options("a")[1:]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := w.dial("b")
+		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, b, "x")
+		for range 5 {
+			w.ExpireLabel("a")
+			time.Sleep(3 * time.Second)
+			w.Cut("a")
+			time.Sleep(3 * time.Second)
+			w.alive(h)
+		}
+		// An outage is waited out, by whoever waits and by whoever comes.
+		w.Stop(w.Servers()[0])
+		fresh := start(func() (*lock.Hold, error) { return a.Mutex("y").Lock(w.ctx) })
+		time.Sleep(3 * time.Second)
+		w.Start(w.Servers()[0])
+		w.unlock(w.await(fresh).hold)
+		w.unlock(h)
+		h = w.await(ch).hold
+		ch = w.queue(w.ctx, a, "x")
+		w.ExpireLabel("a")
+		time.Sleep(5 * time.Second)
+		w.waits(ch)
+		w.unlock(h)
+		h = w.await(ch).hold
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		mustBe(t, h.Err(), lock.ErrClosed)
+		if _, _, err := z.Exists("/"); err != nil || z.State() != zk.StateHasSession {
+			t.Errorf("its owner's connection: %v, %v", z.State(), err)
+		}
+		w.empty()
+	})
+}
+
+// TestOwnerClosesBorrowedConnection: waits and new calls end, and holds with their
+// leases.
+func TestOwnerClosesBorrowedConnection(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		z := w.raw("a")
+		a, err := lock.New(z, w.options("a")[1:]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := w.lock(w.dial("b"), "y")
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		waiting := w.queue(w.ctx, a, "y")
+		z.Close()
+		time.Sleep(3 * time.Second)
+		got := w.outcome(waiting)
+		mustBe(t, got.err, lock.ErrClosed)
+		mustSay(t, got.err, "the zk.Conn it was given is closed")
+		_, err = a.Mutex("z").Lock(w.ctx)
+		mustBe(t, err, lock.ErrClosed)
+		_, err = a.Mutex("y").TryLock(w.ctx)
+		mustBe(t, err, lock.ErrClosed)
+		ended.wait()
+		mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
+		if err := a.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		w.alive(other)
+		w.unlock(other)
+		// Its entries expire.
+		c := w.dial("c")
+		w.unlock(w.lock(c, "x"))
+		w.unlock(w.lock(c, "y"))
+		w.empty()
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,280 @@
+package lock_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+func (w *world) wantCost(what string, got cost, requests map[string]int, txns int64) {
+	w.Helper()
+	if !maps.Equal(got.requests, requests) || got.txns != txns {
+		w.Errorf("%s cost %v and %d transactions, want %v and %d", what, got.requests, got.txns, requests, txns)
+	}
+}
+
+func TestFreeLockIsOneRequestEachWay(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial("a")
+		w.unlock(w.lock(c, "orders/42")) // makes the root and the ancestor, and learns the time
+		for range 3 {
+			var h *lock.Hold
+			w.wantCost("Lock", w.cost("a", func() { h = w.lock(c, "orders/42") }), map[string]int{"multi": 1}, 1)
+			if n := len(w.entries("orders/42")); n != 1 {
+				t.Errorf("%d entries while held", n)
+			}
+			if h.Token().Czxid != w.node(h.Entry()).Stat.Czxid {
+				t.Errorf("token %v, want the entry's czxid, %d", h.Token(), w.node(h.Entry()).Stat.Czxid)
+			}
+			w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), map[string]int{"multi": 1}, 1)
+			if got := w.nodes(); !slices.Equal(got, []string{"/locks/orders"}) {
+				t.Errorf("nodes after Unlock: %q, want the ancestor alone", got)
+			}
+		}
+	})
+}
+
+func TestKeptParentCostsNoMore(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
+		w.unlock(w.lock(c, "x"))
+		for range 3 {
+			var h *lock.Hold
+			w.wantCost("Lock", w.cost("a", func() { h = w.lock(c, "x") }), map[string]int{"multi": 1}, 1)
+			w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), map[string]int{"delete": 1}, 1)
+			if got := w.nodes(); !slices.Equal(got, []string{"/locks/x"}) {
+				t.Errorf("nodes after Unlock: %q, want the parent", got)
+			}
+		}
+	})
+}
+
+func TestFailedTryLockWritesNothing(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(b, "other")) // knows the time
+		h := w.lock(a, "x")
+		var queue []<-chan taken
+		for i := range 4 { // and with more and more waiters
+			before := w.Dump("/")
+			for _, c := range []struct {
+				label  string
+				client *lock.Client
+			}{{"a", a}, {"b", b}} {
+				got := w.cost(c.label, func() {
+					h, err := c.client.Mutex("x").TryLock(w.ctx)
+					if h != nil {
+						t.Errorf("TryLock got %s", h.Entry())
+					}
+					mustBe(t, err, lock.ErrHeld)
+				})
+				if got.total() > 3 || got.txns != 0 {
+					t.Errorf("TryLock of %s with %d waiters cost %v and %d transactions, want at most 3 requests and no transaction", c.label, i, got.requests, got.txns)
+				}
+			}
+			same(t, before, w.Dump("/"))
+			queue = append(queue, w.queue(w.ctx, []*lock.Client{a, b}[i%2], "x"))
+		}
+		for _, ch := range queue {
+			w.unlock(h)
+			h = w.expect(ch).hold
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// same checks that two dumps tell of the same nodes in the same state.
+func same(t testing.TB, before, after []locktest.Node) {
+	t.Helper()
+	if a, b := fmt.Sprintf("%+v", before), fmt.Sprintf("%+v", after); a != b {
+		t.Errorf("nodes changed from\n%s\nto\n%s", a, b)
+	}
+}
+
+func TestFailedTryLockOfFreshClientLeavesNothing(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.lock(w.dial("a"), "x")
+		before, b := w.Dump("/locks/x"), w.dial("b")
+		got := w.cost("b", func() {
+			_, err := b.Mutex("x").TryLock(w.ctx)
+			mustBe(t, err, lock.ErrHeld)
+			var held *lock.HeldError
+			if !errors.As(err, &held) || held.Lock != "x" || held.Entry != h.Entry() || held.Owner != "a" || held.PID == 0 || !held.Expires.After(time.Now()) {
+				t.Errorf("error is %#v", err)
+			}
+			mustSay(t, err, `"x"`, "a (host ")
+		})
+		if got.total() > 3 || got.txns > 1 { // one sample of the time
+			t.Errorf("TryLock cost %v and %d transactions", got.requests, got.txns)
+		}
+		same(t, before, w.Dump("/locks/x"))
+		if got := w.nodes(); len(got) != 2 {
+			t.Errorf("nodes: %q, want the lock and its entry", got)
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestHandoffNeedsNoListing has three wait, each behind the other. Who they wait
+// for they know from the tail; that they are next, the second one knows from its
+// join and the others from the grant that their predecessor recorded.
+func TestHandoffNeedsNoListing(t *testing.T) {
+	for _, keep := range []bool{false, true} { // the parent; then the first one's grant is not recorded
+		simulate(t, locktest.Options{}, func(w *world) { w.handoffs(keep) })
+	}
+}
+
+func (w *world) handoffs(keep bool) {
+	labels := []string{"a", "b", "c", "d"}
+	clients := map[string]*lock.Client{}
+	for _, l := range labels {
+		clients[l] = w.dial(l, lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: keep}))
+		w.unlock(w.lock(clients[l], "x"))
+	}
+	before := w.Requests()
+	h := w.lock(clients["a"], "x")
+	var queue []<-chan taken
+	for _, l := range labels[1:] {
+		queue = append(queue, w.queue(w.ctx, clients[l], "x"))
+	}
+	for _, ch := range queue {
+		w.unlock(h)
+		h = w.expect(ch).hold
+		time.Sleep(time.Millisecond) // held for long enough to record it
+	}
+	w.unlock(h)
+	for _, l := range labels {
+		if n := w.Requests()[l].Requests["getChildren2"] - before[l].Requests["getChildren2"]; n != 0 {
+			w.Errorf("%s listed %d times", l, n)
+		}
+	}
+	if n := w.nodes(); (len(n) == 1) != keep {
+		w.Errorf("nodes %q", n)
+	}
+}
+
+// TestShortHoldsAreNotRecorded: a holder that goes at once saves the write, and
+// the one behind it lists instead.
+func TestShortHoldsAreNotRecorded(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
+		got := w.cost("c", func() {
+			w.unlock(h)
+			w.unlock(w.expect(second).hold)
+			h = w.expect(third).hold
+		})
+		if got.requests["getChildren2"] != 1 {
+			t.Errorf("the third one's cost is %v, want one listing", got.requests)
+		}
+		if n := w.node(h.Entry()).Stat.Version; n != 0 {
+			t.Errorf("the entry was written %d times before the hold had lasted", n)
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestHandoffWakesNobodyElse counts what others do while the lock changes hands.
+func TestHandoffWakesNobodyElse(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.lock(w.dial("a"), "x")
+		var queue []<-chan taken
+		labels := []string{"b", "c", "d", "e", "f"}
+		for _, l := range labels {
+			queue = append(queue, w.queue(w.ctx, w.dial(l), "x"))
+		}
+		before := w.Requests()
+		w.unlock(h)
+		h = w.expect(queue[0]).hold
+		time.Sleep(time.Millisecond) // until the grant is recorded
+		synctest.Wait()
+		for i, l := range labels[1:] {
+			n, most := w.Requests()[l].Total()-before[l].Total(), 0
+			if i == 0 {
+				most = 1 // it sees the grant being recorded
+			}
+			if n > most {
+				t.Errorf("the handoff cost %s, number %d of the waiters, %d requests", l, i+2, n)
+			}
+		}
+		for _, ch := range queue[1:] {
+			w.unlock(h)
+			h = w.expect(ch).hold
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+func TestUnlockWithSomebodyQueued(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(a, "x"))
+		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, a, "x")
+		w.wantCost("Unlock with a waiter of the same client", w.cost("a", func() { w.unlock(h) }),
+			map[string]int{"delete": 1, "getData": 1}, 1) // the waiter looks whether it is gone
+		h = w.expect(ch).hold
+		ch = w.queue(w.ctx, b, "x")
+		w.wantCost("Unlock with a waiter of another client", w.cost("a", func() { w.unlock(h) }),
+			map[string]int{"delete": 1, "getData": 1}, 1) // whether the parent is empty
+		w.unlock(w.expect(ch).hold)
+		w.empty()
+	})
+}
+
+// TestWrongGuessIsMadeOnce: who held alone tries to take the parent along. That
+// fails if somebody has queued meanwhile, and is not tried again the next time.
+func TestWrongGuessIsMadeOnce(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		for i, want := range []map[string]int{
+			{"multi": 1, "delete": 1, "getData": 1},
+			{"delete": 1, "getData": 1},
+			{"delete": 1, "getData": 1},
+		} {
+			h := w.lock(a, "x")
+			ch := w.queue(w.ctx, b, "x")
+			if got := w.cost("a", func() { w.unlock(h) }); !maps.Equal(got.requests, want) {
+				t.Errorf("unlock %d cost %v, want %v", i+1, got.requests, want)
+			}
+			w.unlock(w.expect(ch).hold)
+		}
+		w.empty()
+	})
+}
+
+// TestJoinersOfOneProcessDoNotCollide: they write the tail one after the other.
+func TestJoinersOfOneProcessDoNotCollide(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const n = 20
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		var queue []<-chan taken
+		got := w.cost("a", func() {
+			for range n {
+				queue = append(queue, start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) }))
+			}
+			w.until("all are queued", func() bool { return len(w.entries("x")) == 1+n })
+		})
+		if got.requests["multi"] != n || got.txns != n {
+			t.Errorf("%d joins cost %v and %d transactions", n, got.requests, got.txns)
+		}
+		w.unlock(h)
+		for range queue {
+			w.unlock(w.next(queue))
+		}
+		w.empty()
+	})
+}

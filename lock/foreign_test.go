@@ -1,0 +1,283 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+func (w *world) create(z *zk.Conn, path, data string, flags int32) string {
+	w.Helper()
+	path, err := z.Create(path, []byte(data), flags, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		w.Fatalf("create %s: %v", path, err)
+	}
+	return path
+}
+
+// TestForeignParentIsRefusedAndUntouched: what stands at the path is not a lock of
+// ours.
+func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
+	for _, tt := range []struct {
+		name, data string
+		flags      int32
+		want       error
+		says       string
+	}{
+		{"text", "42 orders", 0, lock.ErrForeign, "9 bytes"},
+		{"JSON", `{"host":"h"}`, 0, lock.ErrForeign, "12 bytes"},
+		{"zeroes", "\x00\x00", 0, lock.ErrForeign, "2 bytes"},
+		{"an ephemeral node", "", zk.FlagEphemeral, lock.ErrForeign, "is an ephemeral node"},
+		{"a newer version", `{"holdfast":2,"kind":["mutex"]}`, 0, lock.ErrForeign, "use a newer release"},
+		{"a record", string((&znode.Record{Owner: "o", TTL: 1}).Encode()), 0, lock.ErrForeign, "no kind"},
+		{"another kind", `{"holdfast":1,"kind":"semaphore"}`, 0, lock.ErrKind, "is a semaphore, asked for as a mutex"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, z := w.dial("a"), w.raw("other")
+				w.unlock(w.lock(a, "y"))
+				w.create(z, "/locks/x", tt.data, tt.flags)
+				before := w.Dump("/locks/x")
+				for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
+					h, err := take(w.ctx)
+					if h != nil {
+						t.Errorf("got %s", h.Entry())
+					}
+					mustBe(t, err, tt.want)
+					mustSay(t, err, `lock "x"`, "/locks/x", tt.says)
+					same(t, before, w.Dump("/locks/x"))
+				}
+				if tt.flags == zk.FlagEphemeral {
+					_, err := a.Mutex("x/below").Lock(w.ctx)
+					mustBe(t, err, lock.ErrForeign)
+					mustSay(t, err, "ephemeral")
+					same(t, before, w.Dump("/locks/x"))
+				}
+			})
+		})
+	}
+}
+
+// TestEphemeralNodeAboveTheLock, two levels up and at the root.
+func TestEphemeralNodeAboveTheLock(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		z := w.raw("other")
+		w.create(z, "/eph", "", zk.FlagEphemeral)
+		a := w.dial("a", lock.WithRoot("/eph"))
+		_, err := a.Mutex("x").Lock(w.ctx)
+		mustBe(t, err, lock.ErrForeign)
+		mustSay(t, err, "/eph")
+		b := w.dial("b")
+		w.unlock(w.lock(b, "y"))
+		w.create(z, "/locks/eph", "", zk.FlagEphemeral)
+		_, err = b.Mutex("eph/deep/down").Lock(w.ctx)
+		mustBe(t, err, lock.ErrForeign)
+		mustSay(t, err, "/locks/eph")
+	})
+}
+
+func TestEmptyParentIsAdoptedAndLeft(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		z := w.raw("other")
+		w.unlock(w.lock(a, "y"))
+		w.create(z, "/locks/x", "", 0)
+		czxid := w.node("/locks/x").Stat.Czxid
+		for range 3 {
+			h := w.lock(a, "x")
+			ch := w.queue(w.ctx, b, "x")
+			w.unlock(h)
+			w.unlock(w.expect(ch).hold)
+			w.unlock(w.lock(a, "x"))
+			w.unlock(w.lock(b, "x"))
+			if p := w.parent("x"); !p.Adopted || p.Kind != znode.Mutex {
+				t.Errorf("parent %+v", p)
+			}
+		}
+		if n := w.nodes(); len(n) != 1 || w.node("/locks/x").Stat.Czxid != czxid {
+			t.Errorf("nodes %q, want the parent that was there", n)
+		}
+	})
+}
+
+// TestUnparsableSiblingIsIgnored: one that is no contender stands in nobody's way,
+// and keeps the parent.
+func TestUnparsableSiblingIsIgnored(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		z := w.raw("other")
+		h := w.lock(a, "x")
+		names := []string{"config", "lock-", "lock-12", "-lock-00000000zz", "_c_", "x-0000000001"}
+		for _, n := range names {
+			w.create(z, "/locks/x/"+n, "keep me", 0)
+		}
+		ch := w.queue(w.ctx, b, "x")
+		w.waits(ch)
+		w.unlock(h)
+		w.unlock(w.expect(ch).hold)
+		h, err := a.Mutex("x").TryLock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !h.Valid() {
+			t.Errorf("not valid: %v", h.Err())
+		}
+		w.unlock(h)
+		if n := w.nodes(); len(n) != 1+len(names) {
+			t.Errorf("nodes %q, want the parent and what stands there", n)
+		}
+		for _, n := range names {
+			if string(w.node("/locks/x/"+n).Data) != "keep me" {
+				t.Errorf("%s was written", n)
+			}
+		}
+	})
+}
+
+// TestForeignContenderIsWaitedFor and never purged, whatever it holds: that of
+// zk.Lock, Curator and kazoo, and one of ours that is damaged or newer. It is
+// waited for without asking again and again.
+func TestForeignContenderIsWaitedFor(t *testing.T) {
+	expired := string((&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1}).Encode())
+	for _, tt := range []struct {
+		name, node, data string
+		flags            int32
+		warns            bool
+	}{
+		{"zk.Lock", "_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral, false},
+		{"Curator", "_c_5f7d9aa2-9d9c-4d6f-8bd9-6b5a3a6d7e11-lock-", "10.0.0.1", zk.FlagEphemeral, false},
+		{"Curator's writer", "_c_5f7d9aa2-9d9c-4d6f-8bd9-6b5a3a6d7e11-__WRIT__", "10.0.0.1", zk.FlagEphemeral, false},
+		{"kazoo", "0123456789abcdef0123456789abcdef__lock__", "id", zk.FlagEphemeral, false},
+		{"kazoo's reader", "0123456789abcdef0123456789abcdef__rlock__", "id", zk.FlagEphemeral, false},
+		{"ZooKeeper's recipe", "lock-", "", zk.FlagEphemeral, false},
+		{"a persistent one of theirs", "lock-", "", 0, false},
+		{"a persistent one of theirs with our record", "lock-", expired, 0, false},
+		{"ours, but ephemeral", "0123456789abcdef-lock-", expired, zk.FlagEphemeral, true},
+		{"ours, empty", "0123456789abcdef-lock-", "", 0, true},
+		{"ours, damaged", "0123456789abcdef-lock-", expired[:len(expired)-3], 0, true},
+		{"ours, with no TTL", "0123456789abcdef-lock-", `{"holdfast":1,"owner":"o","expires_at":1}`, 0, true},
+		{"ours, newer", "0123456789abcdef-lock-", `{"holdfast":2,"ttl":"1s"}`, 0, true},
+		{"ours, too large", "0123456789abcdef-lock-", expired + strings.Repeat(" ", 40<<10), 0, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, z := w.dial("a"), w.raw("other")
+				w.unlock(w.lock(a, "y"))
+				w.create(z, "/locks/x", "", 0)
+				path := w.create(z, "/locks/x/"+tt.node, tt.data, tt.flags|zk.FlagSequence)
+				before := w.Dump(path)
+
+				h, err := a.Mutex("x").TryLock(w.ctx)
+				var held *lock.HeldError
+				if h != nil || !errors.As(err, &held) || held.Entry != path || held.Owner != "" || !held.Expires.IsZero() {
+					t.Errorf("TryLock: %v, %v", h, err)
+				}
+				mustBe(t, err, lock.ErrHeld)
+				mustSay(t, err, path)
+
+				ch := w.queue(w.ctx, a, "x")
+				if got := w.cost("a", func() { time.Sleep(100 * ttl) }); got.requests["getData"] > 2 || got.requests["getChildren2"] > 1 {
+					t.Errorf("waiting cost %v", got.requests)
+				}
+				w.waits(ch)
+				same(t, before, w.Dump(path))
+				if warned := strings.Contains(w.logged(), "damaged or of a newer version"); warned != tt.warns {
+					t.Errorf("warned %v", warned)
+				}
+				w.remove(z, path)
+				w.unlock(w.expect(ch).hold)
+				if n := w.nodes(); len(n) != 1 {
+					t.Errorf("nodes %q, want the parent that was there", n)
+				}
+			})
+		})
+	}
+}
+
+// TestSharedPathWithGoZookeepersLock: zk.Lock queues behind us and we behind it,
+// in turn.
+func TestSharedPathWithGoZookeepersLock(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
+		z := w.raw("other")
+		w.unlock(w.lock(a, "x"))
+		for range 3 {
+			h := w.lock(a, "x")
+			theirs := zk.NewLock(z, "/locks/x", zk.WorldACL(zk.PermAll))
+			locked := start(func() (*lock.Hold, error) { return nil, theirs.Lock() })
+			w.until("zk.Lock is queued", func() bool { return len(w.entries("x")) == 2 })
+			second := w.queue(w.ctx, a, "x")
+			time.Sleep(3 * ttl)
+			w.waits(locked)
+			w.waits(second)
+			w.unlock(h)
+			if got := w.outcome(locked); got.err != nil {
+				t.Fatal(got.err)
+			}
+			time.Sleep(3 * ttl)
+			w.waits(second)
+			if err := theirs.Unlock(); err != nil {
+				t.Fatal(err)
+			}
+			w.unlock(w.expect(second).hold)
+		}
+	})
+}
+
+// TestNestedLocks: a lock may be the ancestor of others, whichever was there first.
+func TestNestedLocks(t *testing.T) {
+	for _, first := range []string{"a", "a/b", "a/b/c"} {
+		for _, second := range []string{"a", "a/b", "a/b/c"} {
+			t.Run(fmt.Sprint(first, " and ", second), func(t *testing.T) {
+				if first == second {
+					t.Skip("the same lock")
+				}
+				simulate(t, locktest.Options{}, func(w *world) {
+					x, y := w.dial("x"), w.dial("y")
+					h1 := w.lock(x, first)
+					h2 := w.lock(y, second)
+					ch1, ch2 := w.queue(w.ctx, y, first), w.queue(w.ctx, x, second)
+					time.Sleep(3 * ttl)
+					for _, h := range []*lock.Hold{h1, h2} {
+						if !h.Valid() {
+							t.Errorf("%s: %v", h.Name(), h.Err())
+						}
+					}
+					w.waits(ch1)
+					w.waits(ch2)
+					w.unlock(h1)
+					h1 = w.expect(ch1).hold
+					w.waits(ch2)
+					w.unlock(h2)
+					h2 = w.expect(ch2).hold
+					w.unlock(h2)
+					w.unlock(h1)
+					time.Sleep(time.Second)
+					// Whoever comes last has the outermost deleted; ancestors stay.
+					for _, n := range w.nodes() {
+						if p, err := znode.DecodeParent(w.node(n).Data); err != nil || strings.Contains(n, "-lock-") {
+							t.Errorf("left behind: %s, %+v, %v", n, p, err)
+						}
+					}
+					for _, c := range []*lock.Client{x, y} {
+						for _, name := range []string{"a/b/c", "a/b", "a"} {
+							w.unlock(w.lock(c, name))
+						}
+					}
+					if n := w.nodes(); len(n) != 0 {
+						t.Errorf("left behind: %q", n)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,383 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+type key struct{}
+
+func TestHold(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithMetadata(map[string]string{"service": "shop", "build": "7"}))
+		ctx, cancel := context.WithCancel(context.WithValue(w.ctx, key{}, "mine"))
+		h, err := a.Mutex("orders/42", lock.WithMetadata(map[string]string{"build": "8"})).Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel() // bounds the wait, and not the hold
+		time.Sleep(3 * ttl)
+		w.alive(h)
+		if h.Name() != "orders/42" || h.Context().Value(key{}) != "mine" {
+			t.Errorf("name %q, value %v", h.Name(), h.Context().Value(key{}))
+		}
+		want := fmt.Sprint(map[string]string{"service": "shop", "build": "8"})
+		if got := fmt.Sprint(h.Metadata()); got != want {
+			t.Errorf("metadata %s, want %s", got, want)
+		}
+		h.Metadata()["build"] = "9" // a copy
+		r := w.record(h.Entry())
+		if got := fmt.Sprint(r.Metadata); got != want || r.Owner != "a" || r.PID == 0 || r.TTL != ttl.Milliseconds() {
+			t.Errorf("record %+v", r)
+		}
+		if r := h.Remaining(); r <= ttl/2 || r >= ttl {
+			t.Errorf("%v remain", r)
+		}
+		select {
+		case <-h.Done():
+			t.Error("done")
+		default:
+		}
+		w.unlock(h)
+		<-h.Done()
+		mustBe(t, h.Err(), lock.ErrUnlocked)
+		mustBe(t, context.Cause(h.Context()), lock.ErrUnlocked)
+		if h.Valid() || h.Remaining() != 0 {
+			t.Error("valid after Unlock")
+		}
+		mustBe(t, h.Unlock(), lock.ErrUnlocked)
+		mustBe(t, h.Extend(w.ctx, ttl), lock.ErrUnlocked)
+	})
+}
+
+func TestNilAndZeroValues(t *testing.T) {
+	for _, h := range []*lock.Hold{nil, {}} {
+		if h.Valid() || h.Remaining() != 0 || h.Name() != "" || h.Entry() != "" || len(h.Metadata()) != 0 || h.Token() != (lock.Token{}) {
+			t.Errorf("%+v is something", h)
+		}
+		<-h.Done()
+		<-h.Context().Done()
+		mustBe(t, h.Err(), lock.ErrUnlocked)
+		mustBe(t, h.Unlock(), lock.ErrUnlocked)
+		mustBe(t, h.Unlock(), lock.ErrUnlocked)
+		mustBe(t, h.Extend(t.Context(), ttl), lock.ErrUnlocked)
+	}
+	var client *lock.Client
+	for _, m := range []*lock.Mutex{nil, {}, client.Mutex("x"), new(lock.Client).Mutex("x")} {
+		_, err := m.Lock(t.Context())
+		mustBe(t, err, lock.ErrInvalid)
+		_, err = m.TryLock(t.Context())
+		mustBe(t, err, lock.ErrInvalid)
+		mustBe(t, m.Do(t.Context(), func(context.Context) error { panic("called") }), lock.ErrInvalid)
+		if m.Name() != "" && m.Name() != "x" {
+			t.Errorf("name %q", m.Name())
+		}
+	}
+	for _, c := range []*lock.Client{nil, {}} {
+		if err := c.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if s := c.Stats(); s != (lock.Stats{}) {
+			t.Errorf("stats %+v", s)
+		}
+	}
+}
+
+func TestNilArguments(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", nil)
+		m := a.Mutex("x", nil)
+		var none context.Context
+		_, err := m.Lock(none)
+		mustBe(t, err, lock.ErrInvalid)
+		mustSay(t, err, "context", "must not be nil")
+		_, err = m.TryLock(none)
+		mustBe(t, err, lock.ErrInvalid)
+		err = m.Do(none, func(context.Context) error { return nil })
+		mustBe(t, err, lock.ErrInvalid)
+		err = m.Do(w.ctx, nil)
+		mustBe(t, err, lock.ErrInvalid)
+		mustSay(t, err, "function", "must not be nil")
+		h := w.lock(a, "x")
+		err = h.Extend(none, ttl)
+		mustBe(t, err, lock.ErrInvalid)
+		mustSay(t, err, "context", "must not be nil")
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestReentry goes by context, is counted, and costs nothing.
+func TestReentry(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		ctx := context.WithValue(h.Context(), key{}, 1) // derived
+		var again []*lock.Hold
+		cost := w.cost("a", func() {
+			for i, take := range []func(context.Context) (*lock.Hold, error){
+				a.Mutex("x").Lock, a.Mutex("x").TryLock, a.Mutex("x", lock.WithTTL(time.Second)).Lock,
+			} {
+				got, err := take(ctx)
+				if err != nil {
+					t.Fatal(i, err)
+				}
+				if got.Entry() != h.Entry() || got.Token() != h.Token() || !got.Valid() {
+					t.Errorf("%s, want the same hold, %s", got.Entry(), h.Entry())
+				}
+				again = append(again, got)
+			}
+		})
+		if cost.total() != 0 {
+			t.Errorf("to enter again cost %v", cost.requests)
+		}
+		_, err := b.Mutex("x").TryLock(ctx) // another client
+		mustBe(t, err, lock.ErrHeld)
+		_, err = a.Mutex("x").TryLock(w.ctx) // another context
+		mustBe(t, err, lock.ErrHeld)
+		y, err := a.Mutex("y").TryLock(ctx) // another lock
+		if err != nil || y.Entry() == h.Entry() {
+			t.Fatal(y, err)
+		}
+		inner, err := a.Mutex("x").TryLock(y.Context()) // nested
+		if err != nil || inner.Entry() != h.Entry() {
+			t.Fatal(inner, err)
+		}
+
+		// In any order: the last one ends the hold.
+		for i, one := range append([]*lock.Hold{h, inner}, again...) {
+			w.alive2(one, i)
+			w.unlock(one)
+			if one.Valid() {
+				t.Errorf("handle %d is valid after its Unlock", i)
+			}
+			mustBe(t, one.Unlock(), lock.ErrUnlocked)
+			mustBe(t, one.Extend(w.ctx, ttl), lock.ErrUnlocked)
+			if n, last := len(w.entries("x")), i == 4; (n == 0) != last || (ctx.Err() != nil) != last {
+				t.Errorf("after %d of 5 unlocks: %d entries, context %v", i+1, n, ctx.Err())
+			}
+		}
+		// Not after it was unlocked.
+		_, err = a.Mutex("x").Lock(ctx)
+		mustBe(t, err, context.Canceled, lock.ErrUnlocked)
+		fresh, err := a.Mutex("x").TryLock(context.WithoutCancel(ctx))
+		if err != nil || fresh.Entry() == h.Entry() {
+			t.Fatal(fresh, err)
+		}
+		w.unlock(fresh)
+		w.unlock(y)
+		w.empty()
+	})
+}
+
+func (w *world) alive2(h *lock.Hold, i int) {
+	w.Helper()
+	if !h.Valid() || h.Err() != nil {
+		w.Errorf("handle %d: %v", i, h.Err())
+	}
+}
+
+// TestReentryAfterLoss: a context of a hold that was lost opens nothing.
+func TestReentryAfterLoss(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x", lock.WithoutRenewal())
+		second, err := a.Mutex("x").Lock(h.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.end(h).wait()
+		other := w.lock(w.dial("b"), "x")
+		_, err = a.Mutex("x").Lock(h.Context())
+		mustBe(t, err, context.Canceled, lock.ErrLost, lock.ErrExpired)
+		_, err = a.Mutex("x").TryLock(context.WithoutCancel(h.Context()))
+		mustBe(t, err, lock.ErrHeld)
+		for _, h := range []*lock.Hold{h, second} {
+			mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrExpired)
+			mustBe(t, h.Unlock(), lock.ErrUnlocked)
+		}
+		w.alive(other)
+		w.unlock(other)
+		w.empty()
+	})
+}
+
+func TestLostError(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.lock(w.dial("a"), "x", lock.WithoutRenewal())
+		w.end(h).wait()
+		var lost *lock.LostError
+		if !errors.As(h.Err(), &lost) || lost.Lock != "x" || lost.Entry != h.Entry() || lost.Token != h.Token() || lost.Why != lock.ErrExpired {
+			t.Errorf("%#v", h.Err())
+		}
+		if errors.Is(h.Err(), lock.ErrRemoved) || errors.Is(h.Err(), lock.ErrUnlocked) {
+			t.Errorf("%v is too much", h.Err())
+		}
+		mustSay(t, h.Err(), `lock "x"`, "hold was lost", "lease expired", h.Entry(), h.Token().String())
+		mustBe(t, context.Cause(h.Context()), lock.ErrLost, lock.ErrExpired)
+	})
+}
+
+func TestDo(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		m := a.Mutex("x")
+		ctx := context.WithValue(w.ctx, key{}, "mine")
+
+		// What f returns is returned, and the lock is had meanwhile.
+		failure := errors.New("no stock")
+		err := m.Do(ctx, func(ctx context.Context) error {
+			if ctx.Value(key{}) != "mine" || len(w.entries("x")) != 1 {
+				t.Errorf("value %v, entries %q", ctx.Value(key{}), paths(w.entries("x")))
+			}
+			return m.Do(ctx, func(context.Context) error { return failure }) // again
+		})
+		mustBe(t, err, failure)
+		if err := m.Do(ctx, func(context.Context) error { return nil }); err != nil {
+			t.Error(err)
+		}
+
+		// Its context ends with ctx ...
+		ctx2, cancel := context.WithCancelCause(ctx)
+		cause := errors.New("shut down")
+		err = m.Do(ctx2, func(inner context.Context) error {
+			cancel(cause)
+			<-inner.Done()
+			return context.Cause(inner)
+		})
+		mustBe(t, err, cause)
+		mustBe(t, m.Do(ctx2, func(context.Context) error { panic("called") }), context.Canceled, cause)
+
+		// ... and with the hold.
+		err = a.Mutex("x", lock.WithoutRenewal()).Do(ctx, func(inner context.Context) error {
+			<-inner.Done()
+			mustBe(t, context.Cause(inner), lock.ErrLost, lock.ErrExpired)
+			return failure
+		})
+		mustBe(t, err, failure, lock.ErrLost, lock.ErrExpired)
+
+		// A panic passes, and unlocks.
+		func() {
+			defer func() {
+				if p := recover(); p != "oops" {
+					t.Errorf("recovered %v", p)
+				}
+			}()
+			m.Do(ctx, func(context.Context) error { panic("oops") })
+		}()
+		w.empty()
+	})
+}
+
+// TestUnlockFromManyGoroutines: one of them unlocks, the others are told that it
+// was done.
+func TestUnlockFromManyGoroutines(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.lock(w.dial("a"), "x")
+		var group sync.WaitGroup
+		errs := make([]error, 10)
+		for i := range errs {
+			group.Go(func() { errs[i] = h.Unlock() })
+		}
+		group.Wait()
+		done := 0
+		for _, err := range errs {
+			if err == nil {
+				done++
+			} else {
+				mustBe(t, err, lock.ErrUnlocked)
+			}
+		}
+		if done != 1 {
+			t.Errorf("%d of them unlocked", done)
+		}
+		w.empty()
+	})
+}
+
+// TestUnlockOutlivesItsContext, and an outage that is shorter than its deadline.
+func TestUnlockOutlivesItsContext(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: 6 * ttl, Grace: grace}))
+		ctx, cancel := context.WithCancel(w.ctx)
+		h, err := a.Mutex("x").Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		w.Partition("a")
+		time.AfterFunc(lock.DefaultUnlockTimeout/2, func() { w.Heal("a") })
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestUnlockThatIsNotConfirmed says so, and is made up for later.
+func TestUnlockThatIsNotConfirmed(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithUnlockTimeout(2*time.Second))
+		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, w.dial("b"), "x")
+		w.Partition("a")
+		before := time.Now()
+		err := h.Unlock()
+		mustBe(t, err, lock.ErrUnavailable, context.DeadlineExceeded)
+		mustSay(t, err, `unlock "x": not confirmed`, h.Entry())
+		if took := time.Since(before); took > 2500*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+		if h.Valid() {
+			t.Error("valid after Unlock")
+		}
+		mustBe(t, h.Err(), lock.ErrUnlocked)
+		w.waits(ch)
+		w.Heal("a")
+		time.Sleep(3 * time.Second) // less than until it would have expired
+		w.unlock(w.expect(ch).hold)
+		mustSay(t, errors.New(w.logged()), "unlock not confirmed")
+		w.empty()
+	})
+}
+
+func TestStatsCountHoldsAndWaiters(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h, fixed := w.lock(a, "x"), w.lock(a, "y", lock.WithoutRenewal())
+		ch := w.queue(w.ctx, a, "x")
+		if s := a.Stats(); s != (lock.Stats{Holds: 2, Waiters: 1}) {
+			t.Errorf("stats %+v", s)
+		}
+		w.end(fixed).wait()
+		if s := a.Stats(); s.Holds != 1 || s.Waiters != 1 || s.Lost != 1 || s.Renewals < 4 {
+			t.Errorf("stats %+v", s)
+		}
+		w.unlock(h)
+		w.unlock(w.expect(ch).hold)
+		if s := a.Stats(); s.Holds != 0 || s.Waiters != 0 || s.Lost != 1 {
+			t.Errorf("stats %+v", s)
+		}
+	})
+}
+
+func TestToken(t *testing.T) {
+	order := []lock.Token{{}, {1, 0}, {1, 1}, {2, 0}, {1 << 40, 0}}
+	for i, a := range order {
+		for j, b := range order {
+			if got, want := a.Compare(b), min(1, max(-1, i-j)); got != want {
+				t.Errorf("%v against %v: %d, want %d", a, b, got, want)
+			}
+		}
+	}
+	for token, want := range map[lock.Token]string{{}: "0", {7, 0}: "7", {7, 2}: "7.2", {1 << 40, 0}: "1099511627776"} {
+		if got := token.String(); got != want {
+			t.Errorf("%#v is %q, want %q", token, got, want)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// lookupTimeout bounds how long names are resolved before each round of tries.
+const lookupTimeout = 3 * time.Second
+
+// hosts tells go-zookeeper which server to try next: all addresses of all servers,
+// in an order that each client draws for itself and then keeps. It resolves the
+// names before each round. go-zookeeper's provider does so once, and never finds a
+// server again that has moved to another address.
+type hosts struct {
+	cfg *config
+
+	mu        sync.Mutex
+	salt      uint64 // of the order
+	servers   []string
+	addresses []string // of this round
+	next      int      // in addresses
+	tried     int      // since the last pause or connection
+}
+
+// Init takes the servers, as host:port. It fails if no name among them can be
+// resolved: that is a mistake in the list more often than a passing fault.
+func (h *hosts) Init(servers []string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.servers, h.salt = servers, h.cfg.random.Uint64()
+	if failed := h.resolve(); len(failed) == len(servers) {
+		return errors.Join(failed...)
+	}
+	return nil
+}
+
+// Len returns how many addresses there are.
+func (h *hosts) Len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.addresses)
+}
+
+// Next returns the address to try, and whether go-zookeeper is to pause for a second
+// first: when all were tried in vain, or when the only other choice is the one that
+// has just been lost.
+func (h *hosts) Next() (address string, pause bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.next == len(h.addresses) {
+		h.resolve()
+	}
+	if pause = h.tried >= len(h.addresses); pause {
+		h.tried = 0
+	}
+	address = h.addresses[h.next]
+	h.next++
+	h.tried++
+	return address, pause
+}
+
+// Connected takes the news that the last address was good. When it is lost, the
+// others are tried at once.
+func (h *hosts) Connected() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tried = 1
+}
+
+// resolve looks the servers' addresses up; h.mu is held. What cannot be resolved
+// now is left to the dialer.
+func (h *hosts) resolve() (failed []error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
+	defer cancel()
+	h.addresses, h.next = h.addresses[:0], 0
+	for _, server := range h.servers {
+		host, port, err := net.SplitHostPort(server)
+		var found []string
+		if err == nil {
+			found, err = net.DefaultResolver.LookupHost(ctx, host)
+		}
+		if err != nil {
+			h.cfg.log.Debug().Err(err).Str("server", server).Msg("cannot resolve the server's name now")
+			h.addresses = append(h.addresses, server)
+			failed = append(failed, err)
+		}
+		for _, ip := range found {
+			h.addresses = append(h.addresses, net.JoinHostPort(ip, port))
+		}
+	}
+	slices.SortFunc(h.addresses, func(a, b string) int { return cmp.Compare(h.rank(a), h.rank(b)) })
+	return failed
+}
+
+// rank places an address in this client's order.
+func (h *hosts) rank(address string) uint64 {
+	hash := fnv.New64a()
+	fmt.Fprintf(hash, "%x %s", h.salt, address)
+	return hash.Sum64()
+}

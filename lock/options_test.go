@@ -1,0 +1,238 @@
+package lock_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// TestBadOptions: each is refused at once, by Dial and by New, with the argument,
+// the value and the rule.
+func TestBadOptions(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	pairs := map[string]string{}
+	for i := range 65 {
+		pairs[strings.Repeat("k", i+1)] = ""
+	}
+	for _, tt := range []struct {
+		name   string
+		option lock.Option
+		says   []string
+	}{
+		{"empty root", lock.WithRoot(""), []string{`root ""`, "must start with a slash"}},
+		{"relative root", lock.WithRoot("locks"), []string{`root "locks"`, "must start with a slash"}},
+		{"top root", lock.WithRoot("/"), []string{`root "/"`, "node of their own"}},
+		{"slash behind", lock.WithRoot("/locks/"), []string{`root "/locks/"`, "empty component"}},
+		{"two slashes", lock.WithRoot("/a//b"), []string{`root "/a//b"`, "empty component"}},
+		{"dots", lock.WithRoot("/a/../b"), []string{`"/a/../b"`, `".." is relative`}},
+		{"ZooKeeper's own", lock.WithRoot("/zookeeper/locks"), []string{"belongs to ZooKeeper itself"}},
+		{"control character", lock.WithRoot("/a\x01"), []string{"U+0001"}},
+		{"long root", lock.WithRoot("/" + long), []string{"5001 bytes", "at most 512"}},
+		{"no TTL", lock.WithTTL(0), []string{"ttl 0s", "at least 100ms"}},
+		{"negative TTL", lock.WithTTL(-time.Second), []string{"ttl -1s", "at least 100ms"}},
+		{"short TTL", lock.WithTTL(99 * time.Millisecond), []string{"ttl 99ms", "at least 100ms"}},
+		{"fine TTL", lock.WithTTL(time.Second + time.Microsecond), []string{"ttl 1.000001s", "whole milliseconds"}},
+		{"no grace", lock.WithGrace(0), []string{"grace 0s", "at least 100ms"}},
+		{"short grace", lock.WithGrace(lock.MinGrace - time.Millisecond), []string{"grace 99ms", "at least 100ms"}},
+		{"fine grace", lock.WithGrace(time.Second + 1), []string{"grace 1.000000001s", "whole milliseconds"}},
+		{"long grace", lock.WithGrace(2 * time.Hour), []string{"grace 2h0m0s", "max_ttl, 1h0m0s"}},
+		{"no policies", lock.WithPolicies(nil), []string{"policies", "must not be nil"}},
+		{"no ACL", lock.WithACL(), []string{"acl []", "must not be empty"}},
+		{"no user", lock.WithDigest("", "p"), []string{`digest user ""`, "must not be empty"}},
+		{"no password", lock.WithDigest("u", ""), []string{`digest user "u"`, "must not be empty"}},
+		{"no owner", lock.WithOwner(""), []string{"owner is empty"}},
+		{"long owner", lock.WithOwner(long), []string{"5000 bytes", "at most 256"}},
+		{"odd owner", lock.WithOwner("\xff"), []string{"not valid UTF-8"}},
+		{"much metadata", lock.WithMetadata(map[string]string{"k": long}), []string{"5001 bytes", "at most 4096"}},
+		{"many pairs", lock.WithMetadata(pairs), []string{"65 pairs", "at most 64"}},
+		{"empty key", lock.WithMetadata(map[string]string{"": "v"}), []string{"empty key", `"v"`}},
+		{"odd value", lock.WithMetadata(map[string]string{"k": "\xff"}), []string{`"k"`, "not valid UTF-8"}},
+		{"no unlock timeout", lock.WithUnlockTimeout(0), []string{"unlock timeout 0s", "must be positive"}},
+		{"short session", lock.WithSessionTimeout(time.Millisecond), []string{"session timeout 1ms", "at least 100ms"}},
+		{"no dialer", lock.WithDialer(nil), []string{"dialer", "must not be nil"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := lock.Dial(t.Context(), []string{"127.0.0.1:1"}, tt.option)
+			mustBe(t, err, lock.ErrInvalid)
+			mustSay(t, err, append(tt.says, "invalid argument")...)
+			_, err = lock.New(new(zk.Conn), tt.option)
+			mustBe(t, err, lock.ErrInvalid)
+		})
+	}
+	both := []lock.Option{lock.WithPolicies(policies{}), lock.WithTTL(ttl)}
+	for range 2 {
+		_, err := lock.Dial(t.Context(), []string{"127.0.0.1:1"}, both...)
+		mustBe(t, err, lock.ErrInvalid)
+		mustSay(t, err, "WithPolicies with WithTTL or WithGrace", "give WithTTL to a single lock")
+		both = []lock.Option{lock.WithGrace(grace), lock.WithPolicies(policies{})}
+	}
+	for _, servers := range [][]string{nil, {""}, {"a:1", " "}, {"a:1,b:1"}, {"zk://a:1"}, {"a b:1"}} {
+		_, err := lock.Dial(t.Context(), servers)
+		mustBe(t, err, lock.ErrInvalid)
+		mustSay(t, err, "server")
+	}
+	_, err := lock.New(nil)
+	mustBe(t, err, lock.ErrInvalid)
+	mustSay(t, err, "connection", "must not be nil")
+	for _, o := range []lock.Option{lock.WithDigest("u", "p"), lock.WithDialer(zk.Dialer(new(locktest.Ensemble).Dial))} {
+		_, err := lock.New(new(zk.Conn), o)
+		mustBe(t, err, lock.ErrInvalid)
+		mustSay(t, err, "WithDigest or WithDialer", "is for Dial", "AddAuth")
+	}
+}
+
+// TestBadNamesAndLockOptions are reported by the first use, and nothing is asked of
+// the server.
+func TestBadNamesAndLockOptions(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, MaxTTL: 2 * ttl, Grace: grace, MaxHold: ttl}))
+		for _, tt := range []struct {
+			name   string
+			option lock.LockOption
+			says   []string
+		}{
+			{"", nil, []string{"lock name is empty"}},
+			{"/x", nil, []string{`"/x"`, "empty component"}},
+			{"x/", nil, []string{`"x/"`, "empty component"}},
+			{"x//y", nil, []string{"empty component"}},
+			{"x/./y", nil, []string{`"." is relative`}},
+			{"..", nil, []string{`".." is relative`}},
+			{"x\x00", nil, []string{"U+0000"}},
+			{"x\u0080", nil, []string{"U+0080"}},
+			{"\xff", nil, []string{"not valid UTF-8"}},
+			{"x/lock-0000000001", nil, []string{`"lock-0000000001"`, "taken for a lock entry"}},
+			{"0123456789abcdef-lock-0000000001/x", nil, []string{"taken for a lock entry"}},
+			{strings.Repeat("x", 513), nil, []string{"513 bytes", "at most 512"}},
+			{"x", lock.WithTTL(0), []string{`lock "x"`, "ttl 0s", "at least 100ms"}},
+			{"x", lock.WithTTL(math.MaxInt64), []string{`lock "x"`, "ttl", "whole milliseconds"}},
+			{"x", lock.WithTTL(2*ttl + time.Millisecond), []string{`lock "x"`, "ttl 20.001s", "max_ttl, 20s"}},
+			{"x", lock.WithTTL(ttl + time.Second), []string{`lock "x"`, "max_hold 10s", "not be shorter than ttl, 11s"}},
+			{"x", lock.WithMetadata(map[string]string{"": ""}), []string{`lock "x"`, "empty key"}},
+		} {
+			cost := w.cost("a", func() {
+				m := a.Mutex(tt.name, tt.option)
+				_, err := m.Lock(w.ctx)
+				mustBe(t, err, lock.ErrInvalid)
+				mustSay(t, err, tt.says...)
+				_, err = m.TryLock(w.ctx)
+				mustBe(t, err, lock.ErrInvalid)
+			})
+			if cost.total() != 0 {
+				t.Errorf("%.40q cost %v", tt.name, cost.requests)
+			}
+		}
+	})
+}
+
+// TestBadPolicies come from code of the service's: they are reported by the locks
+// that they are for.
+func TestBadPolicies(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		for p, says := range map[lock.Policy]string{
+			{TTL: time.Millisecond}:             "ttl 1ms: must be at least 100ms",
+			{TTL: -1}:                           "ttl -1ns: must be at least 100ms",
+			{TTL: time.Minute, MaxTTL: ttl}:     "ttl 1m0s: must not be longer than max_ttl, 10s",
+			{MaxTTL: time.Millisecond}:          "max_ttl 1ms: must be at least 100ms",
+			{Grace: time.Millisecond}:           "grace 1ms: must be at least 100ms",
+			{Grace: 2 * time.Hour}:              "grace 2h0m0s: must not be longer than max_ttl, 1h0m0s",
+			{TTL: time.Minute, MaxHold: ttl}:    "max_hold 10s: must not be shorter than ttl, 1m0s",
+			{MaxHold: -time.Second}:             "max_hold -1s: must not be shorter than ttl, 30s",
+			{TTL: ttl, Grace: grace, MaxTTL: 1}: "max_ttl 1ns: must be at least 100ms",
+		} {
+			c := w.dial("a", lock.WithPolicies(policies(p)))
+			_, err := c.Mutex("x").Lock(w.ctx)
+			mustBe(t, err, lock.ErrInvalid)
+			mustSay(t, err, `lock "x"`, says)
+			if err := p.WithDefaults().Check(); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%+v: %v, want %s", p, err, says)
+			}
+		}
+	})
+}
+
+func TestPolicyDefaults(t *testing.T) {
+	for p, want := range map[lock.Policy]lock.Policy{
+		{}:                   {TTL: 30 * time.Second, MaxTTL: time.Hour, Grace: 2 * time.Second},
+		{TTL: 2 * time.Hour}: {TTL: 2 * time.Hour, MaxTTL: 2 * time.Hour, Grace: 2 * time.Second},
+		{TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true}: {TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true},
+	} {
+		got := p.WithDefaults()
+		if got != want {
+			t.Errorf("%+v becomes %+v, want %+v", p, got, want)
+		}
+		if err := got.Check(); err != nil {
+			t.Errorf("%+v: %v", got, err)
+		}
+	}
+}
+
+// TestOptionsApply looks at what is written.
+func TestOptionsApply(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		acl := zk.WorldACL(zk.PermRead | zk.PermWrite | zk.PermCreate | zk.PermDelete)
+		c, err := lock.Dial(w.ctx, w.Servers(), lock.WithDialer(w.Dialer("a")), nil, lock.WithRoot("/top/locks"), lock.WithTTL(5*time.Second),
+			lock.WithGrace(3*time.Second), lock.WithOwner("Zoë's job"), lock.WithMetadata(map[string]string{"a": "1"}), lock.WithACL(acl...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		h := w.lock(c, "x/y", lock.WithMetadata(map[string]string{"b": "<2>"}))
+		if !strings.HasPrefix(h.Entry(), "/top/locks/x/y/") {
+			t.Errorf("entry %s", h.Entry())
+		}
+		for _, n := range w.Dump("/top") {
+			if len(n.ACL) != 1 || n.ACL[0].Perms != acl[0].Perms || n.ACL[0].Scheme != "world" {
+				t.Errorf("ACL of %s: %v", n.Path, n.ACL)
+			}
+		}
+		for path, kind := range map[string]znode.Kind{"/top": znode.Dir, "/top/locks": znode.Dir, "/top/locks/x": znode.Dir, "/top/locks/x/y": znode.Mutex} {
+			if p, err := znode.DecodeParent(w.node(path).Data); err != nil || p.Kind != kind {
+				t.Errorf("%s: %+v, %v; want a %s", path, p, err, kind)
+			}
+		}
+		r := w.record(h.Entry())
+		now := time.Now().UnixMilli()
+		if r.Owner != "Zoë's job" || r.TTL != 5000 || len(r.Metadata) != 2 || r.Metadata["b"] != "<2>" ||
+			r.ExpiresAt < now+5000-2 || r.ExpiresAt > now+5000+2 {
+			t.Errorf("record %+v", r)
+		}
+		w.unlock(h)
+		h = w.lock(c, "x/y", lock.WithTTL(7*time.Second))
+		if r := w.record(h.Entry()); r.TTL != 7000 {
+			t.Errorf("record %+v", r)
+		}
+		w.unlock(h)
+	})
+}
+
+// TestShortTTLIsWarnedOf: one that a stalled connection would cost, once for each
+// TTL and with the numbers.
+func TestShortTTLIsWarnedOf(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.unlock(w.lock(a, "x"))
+		w.unlock(w.lock(a, "x", lock.WithTTL(sessionTimeout)))
+		if strings.Contains(w.logged(), "shorter than the session timeout") {
+			t.Error("warned of a TTL that is long enough")
+		}
+		for range 3 {
+			w.unlock(w.lock(a, "x", lock.WithTTL(3*time.Second)))
+			w.unlock(w.lock(a, "y", lock.WithTTL(2*time.Second)))
+		}
+		if n := strings.Count(w.logged(), "shorter than the session timeout"); n != 2 {
+			t.Errorf("warned %d times of two TTLs", n)
+		}
+		for _, part := range []string{`"ttl":3000`, `"session_timeout":6000`, `"dead_connection_noticed_after":4000`, `"left_of_ttl_at_a_renewal":2000`} {
+			if !strings.Contains(w.logged(), part) {
+				t.Errorf("the warning does not tell %s", part)
+			}
+		}
+	})
+}

@@ -1,0 +1,283 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+func TestFirstComeFirstServed(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		clients := []*lock.Client{w.dial("a"), w.dial("b"), w.dial("c")}
+		h := w.lock(clients[0], "x")
+		var queue []<-chan taken
+		for i := range 9 {
+			queue = append(queue, w.queue(w.ctx, clients[i%3], "x"))
+		}
+		for i, ch := range queue {
+			for _, waiter := range queue[i:] {
+				w.waits(waiter)
+			}
+			ended := w.end(h)
+			w.unlock(h)
+			got := w.await(ch)
+			w.inTurn(ended, got)
+			h = got.hold
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestTokensRiseOverDeletions: the parent's sequence starts anew with each
+// parent, the token does not.
+func TestTokensRiseOverDeletions(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		var last lock.Token
+		for i := range 10 {
+			h := w.lock([]*lock.Client{a, b}[i%2], "x")
+			if !strings.HasSuffix(h.Entry(), "0000000000") {
+				t.Errorf("%s: the sequence did not start anew", h.Entry())
+			}
+			if h.Token().Compare(last) <= 0 {
+				t.Errorf("token %v follows %v", h.Token(), last)
+			}
+			last = h.Token()
+			w.unlock(h)
+		}
+	})
+}
+
+func TestCancelledWaitersLeaveNoNode(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		cancel []int // of six waiters
+	}{
+		{"at the head", []int{0}},
+		{"in the middle", []int{2, 3}},
+		{"at the end", []int{5}},
+		{"all but the first", []int{1, 2, 3, 4, 5}},
+		{"all but the last", []int{0, 1, 2, 3, 4}},
+		{"all", []int{0, 1, 2, 3, 4, 5}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				clients := []*lock.Client{w.dial("a"), w.dial("b")}
+				h := w.lock(clients[0], "x")
+				cause := errors.New("the shop closes")
+				var queue []<-chan taken
+				var cancels []context.CancelCauseFunc
+				for i := range 6 {
+					ctx, cancel := context.WithCancelCause(w.ctx)
+					cancels = append(cancels, cancel)
+					queue = append(queue, w.queue(ctx, clients[i%2], "x"))
+				}
+				for _, i := range tt.cancel {
+					cancels[i](cause)
+				}
+				for _, i := range tt.cancel {
+					got := w.outcome(queue[i])
+					if got.hold != nil {
+						t.Errorf("waiter %d gave up and has a hold", i)
+					}
+					mustBe(t, got.err, context.Canceled, cause, lock.ErrHeld)
+				}
+				if n, want := len(w.entries("x")), 7-len(tt.cancel); n != want {
+					t.Errorf("%d entries after waiters gave up, want %d", n, want)
+				}
+				for i, ch := range queue {
+					if slices.Contains(tt.cancel, i) {
+						continue
+					}
+					w.waits(ch)
+					w.unlock(h)
+					h = w.expect(ch).hold
+				}
+				w.unlock(h)
+				w.empty()
+				for _, cancel := range cancels {
+					cancel(nil)
+				}
+			})
+		})
+	}
+}
+
+// TestWaiterLeavesWithTheHolder: a waiter gives up while the holder, of the same
+// process, is about to unlock and leaves the parent to it.
+func TestWaiterLeavesWithTheHolder(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		ctx, cancel := context.WithCancel(w.ctx)
+		ch := w.queue(ctx, a, "x")
+		hit := w.fault(func(r locktest.Request) bool { return r.Op == "delete" && touches(r, h.Entry()) },
+			locktest.Fault{Code: codeThrottled}) // is tried again in a while
+		unlocked := start(func() (*lock.Hold, error) { return nil, h.Unlock() })
+		w.until("the unlock has begun", hit)
+		cancel()
+		mustBe(t, w.outcome(ch).err, context.Canceled)
+		if got := <-unlocked; got.err != nil {
+			t.Error(got.err)
+		}
+		w.empty()
+	})
+}
+
+// dead is an entry whose owner is gone, as it was written last.
+type dead struct {
+	path string
+	end  int64 // of its TTL, in Unix milliseconds of ensemble time
+}
+
+// die kills a client, of which the entry is.
+func (w *world) die(label, entry string) dead {
+	w.Helper()
+	w.kill(label)
+	synctest.Wait()
+	return dead{entry, w.node(entry).Stat.Mtime + w.record(entry).TTL}
+}
+
+// purged checks that the entry was purged when its TTL and the grace were over,
+// by the leader's clock, which is ahead by the given time: not a millisecond
+// before, and soon after.
+func (w *world) purged(d dead, at time.Time, ahead, slack time.Duration) {
+	w.Helper()
+	late := at.Add(ahead).Sub(time.UnixMilli(d.end)) - grace
+	if late <= 0 || late > slack {
+		w.Errorf("%s was purged %v after the end of its TTL and the grace", d.path, late)
+	}
+}
+
+func TestDeadHolderBlocksForTTLAndGrace(t *testing.T) {
+	for _, latency := range []time.Duration{0, time.Millisecond, 60 * time.Millisecond} {
+		for _, ahead := range []time.Duration{0, -13 * time.Hour, 300 * 24 * time.Hour} {
+			t.Run(fmt.Sprintf("latency %v leader ahead by %v", latency, ahead), func(t *testing.T) {
+				simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return latency }}, func(w *world) {
+					if err := w.SetClock(w.Servers()[0], ahead); err != nil {
+						t.Fatal(err)
+					}
+					h := w.lock(w.dial("a"), "x")
+					ended := w.end(h)
+					b := w.dial("b")
+					ch := w.queue(w.ctx, b, "x")
+					d := w.die("a", h.Entry())
+					got := w.await(ch)
+					w.inTurn(ended, got)
+					w.purged(d, got.at, ahead, 20*time.Millisecond+12*latency)
+					mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
+					if n := b.Stats().Purged; n != 1 {
+						t.Errorf("%d entries purged, want 1", n)
+					}
+					mustSay(t, errors.New(w.logged()), "purged an expired entry", `"owner":"a"`)
+					w.Heal("a")
+					w.unlock(got.hold)
+					mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrExpired)
+					w.empty()
+				})
+			})
+		}
+	}
+}
+
+// TestDeadWaiter: one that died in the queue costs the ones behind it nothing
+// while the holder is there, and at most its TTL and the grace afterwards.
+func TestDeadWaiter(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		w.queue(w.ctx, w.dial("dead"), "x")
+		ch := w.queue(w.ctx, b, "x")
+		d := w.die("dead", w.entries("x")[1].Path)
+		w.unlock(h)
+		w.waits(ch)
+		got := w.await(ch)
+		w.purged(d, got.at, 0, 20*time.Millisecond)
+		w.unlock(got.hold)
+	})
+}
+
+// TestRunOfTheDead: all that died ahead are purged by one listing and in one
+// transaction.
+func TestRunOfTheDead(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const n = 20
+		b := w.dial("b")
+		w.lock(w.dial("dead"), "x")
+		for i := range n - 1 {
+			go w.dial(fmt.Sprint("dead", i)).Mutex("x").Lock(w.ctx)
+			w.until("it is queued", func() bool { return len(w.entries("x")) == i+2 })
+		}
+		ch := w.queue(w.ctx, b, "x")
+		entries := w.entries("x")
+		w.kill("dead")
+		for i := range n - 1 {
+			w.kill(fmt.Sprint("dead", i))
+		}
+		last := dead{"the run", 0}
+		for _, e := range entries[:n] {
+			last.end = max(last.end, w.node(e.Path).Stat.Mtime+ttl.Milliseconds())
+		}
+		cost := w.cost("b", func() {
+			got := w.await(ch)
+			w.purged(last, got.at, 0, 20*time.Millisecond)
+			if got.hold.Entry() != entries[n].Path {
+				t.Errorf("%s has it, want %s", got.hold.Entry(), entries[n].Path)
+			}
+			defer w.unlock(got.hold)
+		})
+		if n := cost.requests["getChildren2"]; n > 2 {
+			t.Errorf("%d listings: %v", n, cost.requests)
+		}
+		if got := b.Stats().Purged; got != n {
+			t.Errorf("%d purged, want %d", got, n)
+		}
+	})
+}
+
+// TestHolderKnowsFirst cuts the holder off for every length of time around its
+// TTL, at every phase of its renewals: either it keeps the lock or it has known
+// of the loss before the next one enters.
+func TestHolderKnowsFirst(t *testing.T) {
+	kept, lost := 0, 0
+	for length := ttl / 2; length < ttl+grace+3*time.Second; length += 331 * time.Millisecond {
+		simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}, func(w *world) {
+			h := w.lock(w.dial("a"), "x")
+			ended := w.end(h)
+			b := w.dial("b")
+			ch := w.queue(w.ctx, b, "x")
+			time.Sleep(length % (ttl / 3)) // some phase
+			w.kill("a")
+			time.Sleep(length)
+			w.Heal("a")
+			time.Sleep(grace + sessionTimeout)
+			synctest.Wait()
+			select {
+			case got := <-ch:
+				lost++
+				w.inTurn(ended, got)
+				mustBe(t, h.Err(), lock.ErrLost)
+				mustBe(t, h.Unlock(), lock.ErrLost)
+				w.unlock(got.hold)
+			default:
+				kept++
+				w.alive(h)
+				w.unlock(h)
+				w.unlock(w.await(ch).hold)
+			}
+			w.empty()
+		})
+	}
+	if kept == 0 || lost == 0 {
+		t.Errorf("kept %d times and lost %d times: the lengths are not around the TTL", kept, lost)
+	}
+}

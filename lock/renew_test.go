@@ -1,0 +1,515 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+func TestRenewalsShareTransactions(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const n, rounds = 200, 30
+		a := w.dial("a")
+		var holds []*lock.Hold
+		for i := range n {
+			holds = append(holds, w.lock(a, fmt.Sprint("x", i)))
+		}
+		// The first round is spread, the others stay together.
+		got := w.cost("a", func() { time.Sleep(rounds * ttl / 3) })
+		if most := int64(rounds * 5); got.txns > most || got.txns < rounds/2 {
+			t.Errorf("%d transactions for %d rounds of %d renewals, want at most %d", got.txns, rounds, n, most)
+		}
+		if r := a.Stats().Renewals; r < n*(rounds-3) {
+			t.Errorf("%d renewals", r)
+		}
+		if s := a.Stats(); s.Holds != n || s.Lost != 0 {
+			t.Errorf("stats %+v", s)
+		}
+		for _, h := range holds {
+			w.alive(h)
+			w.unlock(h)
+		}
+		w.empty()
+	})
+}
+
+// TestBatchesAreBounded: the server cuts a connection that sends a megabyte.
+func TestBatchesAreBounded(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		metadata := map[string]string{"k": string(make([]byte, znode.MaxMetadata-1))} // escaped, 24 kB
+		a := w.dial("a", lock.WithMetadata(metadata))
+		const n = 60
+		for i := range n {
+			w.lock(a, fmt.Sprint("x", i))
+		}
+		var largest int
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Op == "multi" {
+				largest = max(largest, len(r.Paths))
+			}
+			return locktest.Fault{}
+		})
+		time.Sleep(2 * ttl)
+		if s := a.Stats(); s.Holds != n || s.Lost != 0 || s.Renewals < 4*n {
+			t.Errorf("stats %+v", s)
+		}
+		if largest < 2 || largest > 11 {
+			t.Errorf("up to %d renewals of 24 kB in a transaction, want as many as 256 kB hold", largest)
+		}
+	})
+}
+
+// TestBadMemberDoesNotSpoilTheBatch: of holds that are renewed together some are
+// gone, or somebody else's.
+func TestBadMemberDoesNotSpoilTheBatch(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		var holds []*lock.Hold
+		for i := range 20 {
+			holds = append(holds, w.lock(a, fmt.Sprint("x", i)))
+		}
+		z := w.raw("other")
+		for _, i := range []int{0, 7, 8} {
+			if err := z.Delete(holds[i].Entry(), -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, i := range []int{9, 19} {
+			if _, err := z.Set(holds[i].Entry(), []byte("mine"), -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(ttl / 2)
+		for i, h := range holds {
+			switch i {
+			case 0, 7, 8:
+				mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)
+				mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrRemoved)
+			case 9, 19:
+				mustBe(t, h.Err(), lock.ErrLost, lock.ErrTaken)
+				mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrTaken)
+				if n := w.node(h.Entry()); string(n.Data) != "mine" || n.Stat.Version != 1 {
+					t.Errorf("somebody else's node was touched: %s, version %d", n.Data, n.Stat.Version)
+				}
+			default:
+				w.alive(h)
+				if w.node(h.Entry()).Stat.Version != 1 {
+					t.Errorf("%s was not renewed", h.Name())
+				}
+			}
+		}
+		if s := a.Stats(); s.Lost != 5 || s.Holds != 15 {
+			t.Errorf("stats %+v", s)
+		}
+		time.Sleep(3 * ttl)
+		if n := len(w.entries("x9")); n != 1 {
+			t.Error("somebody else's node was deleted")
+		}
+	})
+}
+
+// renewals are writes of entries, and no creates, deletes or samples.
+func renews(r locktest.Request, h *lock.Hold) bool {
+	return mutates(r, "a") && touches(r, h.Entry()) && r.Op != "delete"
+}
+
+func TestRenewalWhoseReplyIsLost(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fault locktest.Fault
+		then  func(*world)
+	}{
+		{"applied, the reply lost", locktest.Fault{Drop: locktest.AfterApply}, nil},
+		{"applied, the reply and the session lost", locktest.Fault{Drop: locktest.AfterApply}, func(w *world) { w.ExpireLabel("a") }},
+		{"lost", locktest.Fault{Drop: locktest.BeforeApply}, nil},
+		{"lost, the session too", locktest.Fault{Drop: locktest.BeforeApply}, func(w *world) { w.ExpireLabel("a") }},
+		{"throttled", locktest.Fault{Code: codeThrottled}, nil},
+		{"refused for once", locktest.Fault{Code: codeNoAuth}, nil},
+		{"slow", locktest.Fault{Delay: 2 * time.Second}, nil},
+		{"the reply slow", locktest.Fault{DelayReply: 3 * time.Second}, nil},
+		{"the reply slower than the connection", locktest.Fault{DelayReply: 5 * time.Second}, nil},
+	} {
+		for _, alone := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s alone %v", tt.name, alone), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					a := w.dial("a")
+					h := w.lock(a, "x")
+					other := h
+					if !alone { // two share the transaction
+						other = w.lock(a, "y")
+					}
+					ch := w.queue(w.ctx, w.dial("b"), "x")
+					hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, tt.fault)
+					w.until("a renewal", hit)
+					if tt.then != nil {
+						time.Sleep(500 * time.Millisecond) // before it connects again
+						tt.then(w)
+					}
+					for range 4 * 5 {
+						time.Sleep(ttl / 5)
+						w.alive(h)
+						w.alive(other)
+						w.waits(ch)
+					}
+					if s := a.Stats(); s.Lost != 0 || s.Renewals < 3 {
+						t.Errorf("stats %+v", s)
+					}
+					w.unlock(h)
+					w.unlock(w.expect(ch).hold)
+					if !alone {
+						w.unlock(other)
+					}
+					w.empty()
+				})
+			})
+		}
+	}
+}
+
+// TestRenewalIsRetriedUntilTheDeadline: an outage that ends just in time costs
+// nothing.
+func TestRenewalIsRetriedUntilTheDeadline(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		refused := 0
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if renews(r, h) && h.Remaining() > ttl/5 {
+				refused++
+				return locktest.Fault{Code: codeThrottled}
+			}
+			return locktest.Fault{}
+		})
+		time.Sleep(3 * ttl)
+		w.alive(h)
+		if refused < 3 || refused > 200 {
+			t.Errorf("refused %d times", refused)
+		}
+		if w.until("a renewal", func() bool { return h.Remaining() > ttl/2 }); a.Stats().Renewals < 2 {
+			t.Error("not renewed")
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestLateRenewalOfLostHold: a renewal is applied when the hold has long been
+// lost. The entry must not block others for another TTL.
+func TestLateRenewalOfLostHold(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithSessionTimeout(time.Minute)) // so that nobody gives up the connection
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Delay: ttl - ttl/5})
+		ch := w.queue(w.ctx, w.dial("b"), "x")
+		w.until("a renewal", hit)
+		version := w.node(h.Entry()).Stat.Version
+		ended.wait()
+		mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
+		w.waits(ch)
+		if w.node(h.Entry()).Stat.Version != version {
+			t.Fatal("the renewal came in time")
+		}
+		got := w.await(ch)
+		w.inTurn(ended, got)
+		if took := got.at.Sub(ended.when); took > 2*time.Second {
+			t.Errorf("blocked for %v after the loss", took)
+		}
+		w.unlock(got.hold)
+		w.empty()
+	})
+}
+
+// TestLeaseCountsFromTheSend: whenever the reply comes, others may count from the
+// moment at which the request was sent. And a hold that the reply would only prove
+// from later on is not one.
+func TestLeaseCountsFromTheSend(t *testing.T) {
+	const late = 2 * time.Second
+	long := lock.WithSessionTimeout(time.Minute) // nobody gives up the connection
+	t.Run("lock", func(t *testing.T) {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a := w.dial("a", long)
+			w.unlock(w.lock(a, "x"))
+			w.fault(joins, locktest.Fault{DelayReply: late})
+			sent := time.Now()
+			ended := w.end(w.lock(a, "x"))
+			w.kill("a")
+			if lasted := ended.wait().Sub(sent); lasted > ttl {
+				t.Errorf("lasted %v from the send", lasted)
+			}
+		})
+	})
+	for name, fault := range map[string]locktest.Fault{
+		"renewal":                                {DelayReply: late},
+		"renewal whose reply is lost, read back": {Drop: locktest.AfterApply},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a := w.dial("a", long)
+				h := w.lock(a, "x")
+				ended := w.end(h)
+				hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, fault)
+				w.until("a renewal", hit)
+				sent := time.Now()
+				w.until("it is acknowledged", func() bool {
+					return a.Stats().Renewals == 1 || w.node(h.Entry()).Stat.Version == 1 && h.Remaining() > ttl*3/4
+				})
+				w.kill("a")
+				if lasted := ended.wait().Sub(sent); lasted > ttl || lasted < ttl*9/10 {
+					t.Errorf("lasted %v from the send", lasted)
+				}
+			})
+		})
+	}
+}
+
+func TestFixedLeaseEndsOnTime(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		for _, waited := range []bool{false, true} {
+			var blocker *lock.Hold
+			if waited {
+				blocker = w.lock(b, "x")
+			}
+			ch := start(func() (*lock.Hold, error) { return a.Mutex("x", lock.WithoutRenewal()).Lock(w.ctx) })
+			if waited {
+				time.Sleep(5 * ttl) // a waiter is renewed all the same
+				w.waits(ch)
+				w.unlock(blocker)
+			}
+			got := w.await(ch)
+			h, ended := got.hold, w.end(got.hold)
+			if r := w.record(h.Entry()); !r.Granted() {
+				t.Errorf("waited %v: the grant of a fixed lease was not recorded at once: %+v", waited, r)
+			}
+			renewals := a.Stats().Renewals
+			version := w.node(h.Entry()).Stat.Version
+			ch = w.queue(w.ctx, b, "x")
+			// Others of the client are renewed just before its end.
+			var crowd []*lock.Hold
+			for i := range 40 {
+				time.Sleep(ttl / 200)
+				crowd = append(crowd, w.lock(a, fmt.Sprint("y", i)))
+			}
+			time.Sleep(time.Until(got.at.Add(ttl - ttl/50)))
+			if n := w.node(h.Entry()).Stat.Version; n != version || a.Stats().Renewals == renewals {
+				t.Errorf("waited %v: renewed %d times, others %d times", waited, n-version, a.Stats().Renewals-renewals)
+			}
+			at := ended.wait()
+			if lasted := at.Sub(got.at); lasted > ttl || lasted < ttl-ttl/100 {
+				t.Errorf("waited %v: a fixed lease lasted %v", waited, lasted)
+			}
+			mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
+			for _, h := range crowd {
+				w.unlock(h)
+			}
+			next := w.await(ch)
+			w.inTurn(ended, next)
+			mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrExpired)
+			w.unlock(next.hold)
+			w.empty()
+		}
+	})
+}
+
+func TestExtend(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, MaxTTL: 3 * ttl, Grace: grace}))
+		for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
+			h := w.lock(a, "x", opts...)
+			ended := w.end(h)
+			for _, d := range []time.Duration{3 * ttl, ttl / 2, ttl} {
+				if err := h.Extend(w.ctx, d); err != nil {
+					t.Fatal(err)
+				}
+				if r := h.Remaining(); r > d || r < d-d/100 {
+					t.Errorf("%v remain after an extension to %v", r, d)
+				}
+				if r := w.record(h.Entry()); r.TTL != d.Milliseconds() {
+					t.Errorf("the entry has %d ms, want %v", r.TTL, d)
+				}
+			}
+			for d, rule := range map[time.Duration]string{
+				3*ttl + time.Millisecond: "max_ttl, 30s", lock.MinTTL - time.Millisecond: "at least 100ms",
+				time.Second + 1: "whole milliseconds", 0: "at least", -time.Second: "at least",
+			} {
+				err := h.Extend(w.ctx, d)
+				mustBe(t, err, lock.ErrInvalid)
+				mustSay(t, err, "ttl", d.String(), rule)
+			}
+			if r := h.Remaining(); r < ttl-ttl/100 {
+				t.Errorf("%v remain after extensions that were refused", r)
+			}
+			if err := h.Extend(w.ctx, 2*ttl); err != nil {
+				t.Fatal(err)
+			}
+			if opts == nil {
+				time.Sleep(4 * ttl) // later renewals carry it
+				w.alive(h)
+				if r := w.record(h.Entry()); r.TTL != (2 * ttl).Milliseconds() {
+					t.Errorf("the entry has %d ms, want %v", r.TTL, 2*ttl)
+				}
+				w.unlock(h)
+				mustBe(t, h.Extend(w.ctx, ttl), lock.ErrUnlocked)
+			} else {
+				before := time.Now()
+				if lasted := ended.wait().Sub(before); lasted > 2*ttl+time.Millisecond || lasted < 2*ttl-ttl/50 {
+					t.Errorf("lasted %v after an extension to %v", lasted, 2*ttl)
+				}
+				mustBe(t, h.Extend(w.ctx, ttl), lock.ErrLost, lock.ErrExpired)
+			}
+			w.empty()
+		}
+	})
+}
+
+// TestShorteningCountsFromTheSend: whoever asks for a shorter lease and does not
+// hear of it has to go by the shorter one.
+func TestShorteningCountsFromTheSend(t *testing.T) {
+	for _, fault := range []locktest.Fault{{Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply}, {DelayReply: time.Hour}, {Delay: time.Hour}} {
+		t.Run(fmt.Sprintf("%+v", fault), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b := w.dial("a"), w.dial("b")
+				h := w.lock(a, "x", lock.WithoutRenewal())
+				ended := w.end(h)
+				w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, fault)
+				ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+				defer cancel()
+				sent := time.Now()
+				mustBe(t, h.Extend(ctx, 2*time.Second), context.DeadlineExceeded)
+				if r := h.Remaining(); r > time.Second {
+					t.Errorf("%v remain a second after the lease was shortened to two", r)
+				}
+				ch := w.queue(w.ctx, b, "x")
+				if at := ended.wait().Sub(sent); at > 2*time.Second || at < 1900*time.Millisecond {
+					t.Errorf("ended %v after the lease was shortened to 2s", at)
+				}
+				w.inTurn(ended, w.await(ch))
+			})
+		})
+	}
+}
+
+// TestLengtheningCountsFromTheReply: what was not acknowledged is not had.
+func TestLengtheningCountsFromTheReply(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.lock(w.dial("a"), "x", lock.WithoutRenewal())
+		begun, ended := time.Now(), w.end(h)
+		w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, locktest.Fault{Drop: locktest.BeforeApply})
+		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+		defer cancel()
+		mustBe(t, h.Extend(ctx, 10*ttl), context.DeadlineExceeded)
+		if at := ended.wait().Sub(begun); at > ttl {
+			t.Errorf("ended after %v, want at most %v", at, ttl)
+		}
+	})
+}
+
+func TestExtendWithEndedContext(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.lock(w.dial("a"), "x")
+		ctx, cancel := context.WithCancelCause(w.ctx)
+		cause := errors.New("no time")
+		cancel(cause)
+		mustBe(t, h.Extend(ctx, ttl/2), context.Canceled, cause)
+		time.Sleep(3 * ttl)
+		w.alive(h) // one or the other
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+func TestMaxHold(t *testing.T) {
+	for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			const most = 25 * time.Second
+			a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, MaxHold: most}))
+			h := w.lock(a, "x", opts...)
+			begun, ended := time.Now(), w.end(h)
+			ch := w.queue(w.ctx, w.dial("b"), "x")
+			if err := h.Extend(w.ctx, 2*most); err != nil {
+				t.Fatal(err)
+			}
+			if r := h.Remaining(); r > most {
+				t.Errorf("%v remain, want at most %v", r, most)
+			}
+			if lasted := ended.wait().Sub(begun); lasted > most+time.Millisecond || lasted < most-most/100 {
+				t.Errorf("lasted %v, want %v", lasted, most)
+			}
+			mustBe(t, h.Err(), lock.ErrLost, lock.ErrMaxHold)
+			got := w.await(ch)
+			w.inTurn(ended, got)
+			if took := got.at.Sub(begun); took > most+time.Second {
+				t.Errorf("the next one entered after %v; the entry should have gone at once", took)
+			}
+			w.unlock(got.hold)
+			mustBe(t, h.Unlock(), lock.ErrMaxHold)
+			w.empty()
+		})
+	}
+}
+
+// TestWaitersAreRenewed: who waits for much longer than its TTL keeps its place.
+func TestWaitersAreRenewed(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.lock(w.dial("a"), "x")
+		b, c := w.dial("b"), w.dial("c")
+		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x", lock.WithoutRenewal())
+		before := paths(w.entries("x"))
+		time.Sleep(50 * ttl)
+		w.waits(second)
+		w.waits(third)
+		if after := paths(w.entries("x")); fmt.Sprint(before) != fmt.Sprint(after) {
+			t.Errorf("entries were %q and are %q", before, after)
+		}
+		for _, c := range []*lock.Client{b, c} {
+			if s := c.Stats(); s.Waiters != 1 || s.Requeued != 0 || s.Renewals < 100 {
+				t.Errorf("stats %+v", s)
+			}
+		}
+		w.unlock(h)
+		h = w.expect(second).hold
+		w.waits(third)
+		w.unlock(h)
+		w.unlock(w.await(third).hold)
+		w.empty()
+	})
+}
+
+// TestGrantIsRecorded with the first renewal where nobody waits, and at once where
+// we had to wait ourselves.
+func TestGrantIsRecorded(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
+		h := w.lock(a, "x") // creates the parent: nobody else can be there
+		if r := w.record(h.Entry()); r.AcquiredAt != time.Now().UnixMilli() && r.AcquiredAt != time.Now().UnixMilli()+1 {
+			t.Errorf("acquired at %d, now is %d", r.AcquiredAt, time.Now().UnixMilli())
+		}
+		w.unlock(h)
+		h = w.lock(a, "x") // finds it: may be alone or not
+		if r := w.record(h.Entry()); r.Granted() {
+			t.Error("recorded before it was known")
+		}
+		at := time.Now().UnixMilli()
+		time.Sleep(ttl / 2)
+		if r := w.record(h.Entry()); r.AcquiredAt < at || r.AcquiredAt > at+1 {
+			t.Errorf("acquired at %d, want %d", r.AcquiredAt, at)
+		}
+		ch := w.queue(w.ctx, w.dial("b"), "x")
+		w.unlock(h)
+		h = w.expect(ch).hold
+		at = time.Now().UnixMilli()
+		time.Sleep(time.Millisecond)
+		if r := w.record(h.Entry()); r.AcquiredAt < at-1 || r.AcquiredAt > at+1 || r.ExpiresAt < at+ttl.Milliseconds() {
+			t.Errorf("record %+v a millisecond after the grant at %d", r, at)
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}

@@ -1,0 +1,536 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+func TestSessionExpiryLosesNothing(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		every time.Duration // a session expires
+		times int
+		whose []string
+	}{
+		{"the holder's, once", 5 * time.Second, 1, []string{"a"}},
+		{"the holder's, each second", time.Second, 40, []string{"a"}},
+		{"the waiters', once", 5 * time.Second, 1, []string{"b", "c"}},
+		{"the waiters', each second", time.Second, 40, []string{"b", "c"}},
+		{"everybody's, at once", 2 * time.Second, 20, []string{"a", "b", "c"}},
+		{"one after the other's", 700 * time.Millisecond, 60, []string{"a", "", "b", "", "c", ""}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+				h := w.lock(a, "x")
+				second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
+				before := paths(w.entries("x"))
+				for i := range tt.times {
+					for j, label := range tt.whose {
+						if len(tt.whose) < 6 || j == i%6 {
+							w.ExpireLabel(label)
+						}
+					}
+					time.Sleep(tt.every)
+					w.alive(h)
+					w.waits(second)
+					w.waits(third)
+				}
+				if after := paths(w.entries("x")); fmt.Sprint(before) != fmt.Sprint(after) {
+					t.Errorf("entries were %q and are %q", before, after)
+				}
+				for i, client := range []*lock.Client{a, b, c} {
+					if s := client.Stats(); s.Lost+s.Requeued+s.Purged > 0 {
+						t.Errorf("client %d: %+v", i, s)
+					}
+				}
+				w.unlock(h)
+				got := w.await(second)
+				w.waits(third)
+				w.unlock(got.hold)
+				w.unlock(w.await(third).hold)
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestOutageLosesNothing: neither a connection that is cut nor a server that is
+// gone for less than the TTL costs anybody anything.
+func TestOutageLosesNothing(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		outage func(w *world)
+	}{
+		{"connections cut, sessions survive", func(w *world) {
+			for range 10 {
+				w.Cut("a")
+				w.Cut("b")
+				time.Sleep(1500 * time.Millisecond)
+			}
+		}},
+		{"server restarted", func(w *world) {
+			server := w.Servers()[0]
+			for range 3 {
+				if err := w.Stop(server); err != nil {
+					w.Fatal(err)
+				}
+				time.Sleep(4 * time.Second)
+				if err := w.Start(server); err != nil {
+					w.Fatal(err)
+				}
+				time.Sleep(4 * time.Second)
+			}
+		}},
+		{"network stalls", func(w *world) {
+			w.Partition("a")
+			w.Partition("b")
+			time.Sleep(5 * time.Second)
+			w.Heal("a")
+			w.Heal("b")
+			time.Sleep(5 * time.Second)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b := w.dial("a"), w.dial("b")
+				h := w.lock(a, "x")
+				ch := w.queue(w.ctx, b, "x")
+				before := paths(w.entries("x"))
+				tt.outage(w)
+				w.alive(h)
+				w.waits(ch)
+				if after := paths(w.entries("x")); fmt.Sprint(before) != fmt.Sprint(after) {
+					t.Errorf("entries were %q and are %q", before, after)
+				}
+				w.unlock(h)
+				w.unlock(w.await(ch).hold)
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestReleaseDuringOutageIsNoticed: the deletion of the entry ahead falls into an
+// outage of the waiter.
+func TestReleaseDuringOutageIsNoticed(t *testing.T) {
+	for _, expire := range []bool{false, true} {
+		t.Run(fmt.Sprintf("expired %v", expire), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b := w.dial("a"), w.dial("b")
+				h := w.lock(a, "x")
+				ch := w.queue(w.ctx, b, "x")
+				w.Partition("b")
+				if expire {
+					w.ExpireLabel("b")
+				}
+				w.unlock(h)
+				time.Sleep(2 * time.Second)
+				w.waits(ch)
+				w.Heal("b")
+				w.unlock(w.await(ch).hold)
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestChangeOfLeaders: the clock of the new leader differs by less than the
+// grace. Dead or alive, nobody is robbed, and the displacement is counted.
+func TestChangeOfLeaders(t *testing.T) {
+	for _, off := range []time.Duration{-900 * time.Millisecond, 0, 900 * time.Millisecond} {
+		t.Run(fmt.Sprint(off), func(t *testing.T) {
+			simulate(t, locktest.Options{Members: 3, ElectionTime: 500 * time.Millisecond}, func(w *world) {
+				for i, s := range w.Servers() {
+					if err := w.SetClock(s, time.Duration(i)*off); err != nil {
+						t.Fatal(err)
+					}
+				}
+				a, b := w.dial("a"), w.dial("b")
+				h := w.lock(a, "x")
+				ch := w.queue(w.ctx, b, "x")
+				down := w.StopLeader()
+				w.until("there is a leader", func() bool { return w.Leader() != "" })
+				if err := w.Start(down); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(ttl)
+				w.alive(h)
+				w.waits(ch)
+				if n := a.Stats().Displacements; (n == 0) != (off == 0) {
+					t.Errorf("clocks %v apart: %d displacements counted", off, n)
+				}
+				if warned := strings.Contains(w.logged(), "clock was displaced"); warned != (off != 0) {
+					t.Errorf("clocks %v apart: warned %v", off, warned)
+				}
+
+				// Now the holder dies, and the leader changes again before its end.
+				ended := w.end(h)
+				w.kill("a")
+				time.Sleep(ttl / 2)
+				w.StopLeader()
+				got := w.await(ch)
+				w.inTurn(ended, got)
+				w.unlock(got.hold)
+			})
+		})
+	}
+}
+
+// TestLeaderSteps moves the clock that all times come from, by less than the
+// grace, again and again.
+func TestLeaderSteps(t *testing.T) {
+	for _, step := range []time.Duration{-900 * time.Millisecond, 900 * time.Millisecond} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a"), w.dial("b")
+			h := w.lock(a, "x")
+			ended := w.end(h)
+			ch := w.queue(w.ctx, b, "x")
+			for range 10 {
+				w.StepClock(step)
+				time.Sleep(ttl/2 + 100*time.Millisecond)
+				w.alive(h)
+				w.waits(ch)
+			}
+			w.kill("a")
+			w.StepClock(step)
+			got := w.await(ch)
+			w.inTurn(ended, got)
+			w.unlock(got.hold)
+		})
+	}
+}
+
+// TestStaleFollower has the waiter on a member that lags behind: what it sees
+// late must not let it in early.
+func TestStaleFollower(t *testing.T) {
+	simulate(t, locktest.Options{Members: 3}, func(w *world) {
+		var follower string
+		for _, s := range w.Servers() {
+			if s != w.Leader() {
+				follower = s
+			}
+		}
+		a := w.dialAt("a", []string{w.Leader()})
+		b := w.dialAt("b", []string{follower})
+		w.unlock(w.lock(b, "other"))
+		if err := w.Lag(follower, 700*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			h := w.lock(a, "x")
+			ended := w.end(h)
+			ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
+			w.until("the waiter is queued", func() bool { return len(w.entries("x")) == 2 })
+			w.ExpireLabel("b")
+			time.Sleep(5 * time.Second)
+			w.alive(h)
+			w.waits(ch)
+			w.unlock(h)
+			got := w.await(ch)
+			w.inTurn(ended, got)
+			w.unlock(got.hold)
+		}
+		w.empty()
+	})
+}
+
+// TestStaleReadOfNewSession: a session may begin on a server that lags behind all
+// that the waiter has seen (localSessionsEnabled). There the entry ahead does not
+// exist yet; that proves nothing before the waiter has written in that session.
+func TestStaleReadOfNewSession(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// The connection ends while a read of the entry ahead is under way, which
+		// is repeated in the new session.
+		midway bool
+	}{
+		{"the session ends between two reads", false},
+		{"the session ends during a read", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				var stale, pause atomic.Bool
+				start := time.Now()
+				b := w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+					// The waiter is slow to look at what it has read, and a renewal
+					// is quicker.
+					if calledBy("lock.(*request).await") && pause.Swap(false) {
+						time.Sleep(ttl / 2)
+					}
+					return time.Since(start), time.Duration(time.Now().UnixNano())
+				}))
+				h := w.lock(w.dial("a"), "x")
+				ch := w.queue(w.ctx, b, "x")
+				first := b.Session()
+				w.Intercept(func(r locktest.Request) locktest.Fault {
+					if r.Label != "b" || r.Op != "getData" || !touches(r, h.Entry()) {
+						return locktest.Fault{}
+					}
+					switch {
+					case r.Session == first && tt.midway:
+						w.ExpireLabel("b")
+						return locktest.Fault{Drop: locktest.BeforeApply}
+					case r.Session != first && !stale.Swap(true):
+						pause.Store(true)
+						return locktest.Fault{Code: codeNoNode}
+					}
+					return locktest.Fault{}
+				})
+				if !tt.midway {
+					w.ExpireLabel("b")
+				}
+				w.until("a stale read was made", stale.Load)
+				time.Sleep(ttl)
+				synctest.Wait()
+				select {
+				case got := <-ch:
+					t.Errorf("two hold the lock: %v", got)
+					w.unlock(got.hold)
+					w.unlock(h)
+				default:
+					w.alive(h)
+					w.unlock(h)
+					w.unlock(w.await(ch).hold)
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+// calledBy reports whether a function with that end of its name is among the
+// callers.
+func calledBy(name string) bool {
+	pc := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc)])
+	for {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, name) {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// TestPredictedNameProvesNothing: the name that follows from the tail does not
+// exist, because the tail does not tell who joined last.
+func TestPredictedNameProvesNothing(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		z := w.raw("other")
+		n := w.node("/locks/x")
+		data := strings.Replace(string(n.Data), w.parent("x").Tail, "0123456789abcdef-lock-", 1)
+		if _, err := z.Set("/locks/x", []byte(data), n.Stat.Version); err != nil {
+			t.Fatal(err)
+		}
+		ch := w.queue(w.ctx, b, "x")
+		if w.parent("x").Tail == "" || len(w.entries("x")) != 2 {
+			t.Fatal("the waiter did not join by the tail")
+		}
+		w.waits(ch)
+		w.alive(h)
+		w.unlock(h)
+		w.unlock(w.await(ch).hold)
+		w.empty()
+	})
+}
+
+// TestLongOutageOfEverything: afterwards everybody looks dead, and the waiter must
+// not purge those ahead before they had a chance to say otherwise.
+func TestLongOutageOfEverything(t *testing.T) {
+	for _, length := range []time.Duration{ttl / 2, ttl, 2 * ttl, 10 * ttl} {
+		t.Run(fmt.Sprint(length), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+				h := w.lock(a, "x")
+				ended := w.end(h)
+				second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
+				server := w.Servers()[0]
+				if err := w.Stop(server); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(length)
+				if err := w.Start(server); err != nil {
+					t.Fatal(err)
+				}
+				if length < ttl/2+time.Second {
+					time.Sleep(ttl)
+					w.alive(h)
+					w.unlock(h)
+				}
+				got := w.await(second)
+				w.inTurn(ended, got)
+				time.Sleep(2 * ttl)
+				w.waits(third)
+				w.alive(got.hold)
+				for _, c := range []*lock.Client{b, c} {
+					if s := c.Stats(); s.Requeued > 0 {
+						t.Errorf("a waiter lost its place: %+v", s)
+					}
+				}
+				w.unlock(got.hold)
+				w.unlock(w.await(third).hold)
+				if err := h.Unlock(); err != nil && !errors.Is(err, lock.ErrLost) && !errors.Is(err, lock.ErrUnlocked) {
+					t.Error(err)
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestOutageOverDeadHolder: the waiter comes back when the holder has been dead
+// for long. It renews its own entry before it judges the other's.
+func TestOutageOverDeadHolder(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.lock(w.dial("a"), "x")
+		ended := w.end(h)
+		b := w.dial("b")
+		ch := w.queue(w.ctx, b, "x")
+		entry := w.entries("x")[1].Path
+		w.kill("a")
+		w.Partition("b")
+		time.Sleep(5 * ttl)
+		w.Heal("b")
+		healed := time.Now()
+		w.before(func(r locktest.Request) bool { return r.Label == "b" && leaves(h)(r) }, func() {
+			if at := time.UnixMilli(w.node(entry).Stat.Mtime); at.Before(healed) {
+				t.Errorf("judged before its own entry was renewed, at %v", at)
+			}
+		})
+		got := w.await(ch)
+		w.inTurn(ended, got)
+		if took := got.at.Sub(healed); took > ttl/3+2*time.Second {
+			t.Errorf("it took %v after the outage", took)
+		}
+		w.unlock(got.hold)
+	})
+}
+
+// TestWhoComesBackFirstWaitsForTheOthers: after an outage of all, the last waiter is
+// connected again a while before the one ahead of it, which looks dead and is not.
+func TestWhoComesBackFirstWaitsForTheOthers(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const ttl = 30 * time.Second // a third of it is time enough to connect again
+		p := lock.WithPolicies(policies{TTL: ttl, Grace: grace})
+		a, b, c := w.dial("a", p), w.dial("b", p), w.dial("c", p)
+		h := w.lock(a, "x")
+		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
+		for _, l := range []string{"a", "b", "c"} {
+			w.Partition(l)
+		}
+		time.Sleep(ttl + grace - time.Second)
+		w.Heal("c")
+		time.Sleep(time.Second + ttl/8)
+		w.Heal("b")
+		<-h.Done()
+		w.Heal("a")
+		got := w.await(second)
+		w.waits(third)
+		if s := b.Stats(); s.Requeued != 0 {
+			t.Errorf("the second one lost its place: %+v", s)
+		}
+		w.unlock(got.hold)
+		w.unlock(w.await(third).hold)
+		w.empty()
+	})
+}
+
+// TestWaiterWithOldLeaseWritesBeforeItEnters: it could not renew its entry for so
+// long that it was purged, and does not know that when its turn seems to come.
+func TestWaiterWithOldLeaseWritesBeforeItEnters(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if mutates(r, "b") {
+				return locktest.Fault{Code: codeThrottled}
+			}
+			return locktest.Fault{}
+		})
+		w.until("the second one is purged", func() bool { return c.Stats().Purged == 1 })
+		w.unlock(h)
+		time.Sleep(ttl)
+		got := w.expect(third)
+		w.waits(second)
+		w.Intercept(nil)
+		w.until("it queues again", func() bool { return b.Stats().Requeued == 1 })
+		w.alive(got.hold)
+		w.unlock(got.hold)
+		w.unlock(w.await(second).hold)
+		w.empty()
+	})
+}
+
+// TestLockDuringOutage waits for the server, or says that there was none.
+func TestLockDuringOutage(t *testing.T) {
+	for _, known := range []bool{false, true} { // the time, and the path
+		simulate(t, locktest.Options{}, func(w *world) {
+			a := w.dial("a")
+			if known {
+				w.unlock(w.lock(a, "x"))
+			}
+			for _, cut := range []func(){func() { w.Partition("a") }, func() { w.Stop(w.Servers()[0]) }} {
+				cut()
+				time.Sleep(sessionTimeout)
+				for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
+					ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
+					_, err := take(ctx)
+					mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
+					mustSay(t, err, `lock "x"`, "no session with ZooKeeper")
+					cancel()
+				}
+				ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+				time.Sleep(ttl)
+				w.waits(ch)
+				w.Heal("a")
+				w.Start(w.Servers()[0])
+				w.unlock(w.await(ch).hold)
+			}
+			w.empty()
+		})
+	}
+}
+
+// TestOutageWhileTheGrantIsRecorded: a fixed lease runs out before its owner has
+// got it. It waits for another turn.
+func TestOutageWhileTheGrantIsRecorded(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, b, "x", lock.WithoutRenewal())
+		entry := w.entries("x")[1].Path
+		time.Sleep(ttl / 6) // no renewal is due
+		hit := w.fault(func(r locktest.Request) bool {
+			return r.Label == "b" && r.Op == "setData" && touches(r, entry) && w.cutOff("b")
+		},
+			locktest.Fault{Drop: locktest.BeforeApply})
+		w.unlock(h)
+		w.until("the grant is being recorded", hit)
+		time.Sleep(2 * ttl)
+		w.waits(ch)
+		w.Heal("b")
+		got := w.await(ch)
+		if r := got.hold.Remaining(); r < ttl-ttl/50 {
+			t.Errorf("%v remain", r)
+		}
+		w.sole(got.hold)
+		w.unlock(got.hold)
+		w.empty()
+	})
+}
