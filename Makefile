@@ -22,7 +22,7 @@ help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: bin/withzk ## see the promises kept on a real ZooKeeper
-	$(BUILD) ./cmd/holdfast
+	$(BUILD) ./cmd/holdfast ./cmd/reaper
 	bin/withzk bin/holdfast demo
 
 test: bin/withzk ## all tests, on a real ZooKeeper

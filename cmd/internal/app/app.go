@@ -11,7 +11,8 @@
 //	--root                           root                 /locks
 //
 // No file is read that was not named: a config.yaml that happens to lie in the
-// current folder changes nothing.
+// current folder changes nothing. Without one, a terminal gets the log in the
+// format for people.
 package app
 
 import (
@@ -38,18 +39,17 @@ const (
 )
 
 // Main runs a program and ends the process with the exit status that it
-// returns. The program's context ends with the first SIGINT or SIGTERM, with an
-// [Interrupt] as its cause; a second one ends the process at once, unless the
-// program has asked for the signal itself.
+// returns. The program's context ends with the first SIGINT, SIGTERM or SIGHUP, with
+// an [Interrupt] as its cause. Further ones change nothing, because some senders
+// send twice and the program is to clean up; SIGQUIT ends it at once.
 func Main(run func(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	go func() {
-		s := <-signals
-		signal.Stop(signals)
-		cancel(Interrupt{s.(syscall.Signal)})
-	}()
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	go func() { cancel(Interrupt{(<-signals).(syscall.Signal)}) }()
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -99,7 +99,7 @@ func Usage(format string, args ...any) error {
 // Interrupt is the cause of a context that a signal has ended.
 type Interrupt struct{ Signal syscall.Signal }
 
-func (i Interrupt) Error() string { return fmt.Sprintf("interrupted by a signal (%v)", i.Signal) }
+func (i Interrupt) Error() string { return fmt.Sprintf("interrupted by a signal: %v", i.Signal) }
 
 // Status returns the exit status for what a command returned.
 func Status(ctx context.Context, err error) int {

@@ -43,7 +43,11 @@ func (f *Flags) Add(set *pflag.FlagSet) {
 func (f *Flags) Load() (*policy.Config, error) {
 	cfg := policy.Default()
 	var wrong []error
-	if file, from := first(f.Config, "--config", EnvConfig); file != "" {
+	file, from := first(f.Config, "--config", EnvConfig)
+	switch {
+	case file == "" && IsTerminal(os.Stderr):
+		cfg.Log.Format = "console"
+	case file != "":
 		loaded, err := policy.Load(file)
 		var mistakes *policy.ConfigError
 		switch {
@@ -122,9 +126,10 @@ func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...l
 		}
 		all = append(all, lock.WithDigest(z.Auth.User, password.Reveal()))
 	}
-	begun := time.Now()
 	limited, cancel := context.WithTimeout(ctx, z.SessionTimeout)
 	defer cancel()
+	deadline, _ := limited.Deadline()
+	within := time.Until(deadline).Round(100 * time.Millisecond)
 	client, err := lock.Dial(limited, z.Servers, append(all, opts...)...)
 	switch {
 	case err == nil:
@@ -132,8 +137,7 @@ func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...l
 	case errors.Is(err, lock.ErrInvalid):
 		return nil, err
 	case errors.Is(err, context.DeadlineExceeded):
-		err = fmt.Errorf("no session with ZooKeeper within %v, tried %s",
-			time.Since(begun).Round(100*time.Millisecond), strings.Join(z.Servers, ", "))
+		err = fmt.Errorf("no session with ZooKeeper within %v, tried %s", within, strings.Join(z.Servers, ", "))
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("connecting to ZooKeeper: %w", context.Cause(ctx))
 	}

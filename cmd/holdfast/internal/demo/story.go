@@ -1,0 +1,87 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// story tells what happens as it happens, and remembers the verdicts.
+type story struct {
+	w        io.Writer
+	colour   bool
+	begun    time.Time
+	chapter  string
+	verdicts []verdict
+}
+
+// verdict is one line of the table at the end.
+type verdict struct {
+	chapter, promise, expected, seen string
+	kept                             bool
+}
+
+// begin begins a chapter.
+func (s *story) begin(chapter, title string) {
+	s.chapter = chapter
+	fmt.Fprintf(s.w, "\n%s\n", s.paint(bold, chapter+". "+title))
+}
+
+// say tells something, with the time since the story began.
+func (s *story) say(format string, args ...any) {
+	at := fmt.Sprintf("%6.1fs", time.Since(s.begun).Seconds())
+	fmt.Fprintf(s.w, "%s  %s\n", s.paint(dim, at), fmt.Sprintf(format, args...))
+}
+
+// judge notes whether a promise was kept.
+func (s *story) judge(promise, expected, seen string, kept bool) {
+	s.verdicts = append(s.verdicts, verdict{s.chapter, promise, expected, seen, kept})
+}
+
+// table prints the verdicts, and returns how many promises were broken.
+func (s *story) table() (broken int) {
+	rows := [][]string{{"", "promise", "expected", "seen"}}
+	for _, v := range s.verdicts {
+		rows = append(rows, []string{v.chapter, v.promise, v.expected, v.seen})
+	}
+	var widths [4]int
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	fmt.Fprintln(s.w)
+	for i, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			fmt.Fprintf(&line, "%-*s  ", widths[i], cell)
+		}
+		switch {
+		case i == 0:
+			fmt.Fprintln(s.w, s.paint(bold, strings.TrimRight(line.String(), " ")))
+		case s.verdicts[i-1].kept:
+			fmt.Fprintln(s.w, line.String()+s.paint(green, "ok"))
+		default:
+			broken++
+			fmt.Fprintln(s.w, line.String()+s.paint(red, "FAILED"))
+		}
+	}
+	return broken
+}
+
+// Select graphic rendition, ECMA-48.
+const (
+	bold  = "1"
+	dim   = "2"
+	red   = "31;1"
+	green = "32"
+)
+
+func (s *story) paint(how, text string) string {
+	if !s.colour {
+		return text
+	}
+	return "\x1b[" + how + "m" + text + "\x1b[0m"
+}

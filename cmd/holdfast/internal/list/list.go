@@ -1,0 +1,122 @@
+// Package list reads what locks there are, and prints it for people and for tools.
+package list
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// concurrency is how many locks are read at a time: enough to keep one connection
+// busy.
+const concurrency = 64
+
+// Listing is what was read. Locks change meanwhile, so those that were read first
+// can be older than the rest.
+type Listing struct {
+	Root  string
+	Path  string       // at and below which
+	Time  lock.Time    // ensemble time after the last read; the zero Zxid: it could not be had
+	Nodes []lock.State // sorted by name
+	// Unread are the nodes that could not be read, sorted by path.
+	Unread []Unread
+}
+
+// Unread is a node that could not be read.
+type Unread struct {
+	Path string
+	Err  error
+}
+
+// Read reads the named lock and all locks below it; all there are if the name is
+// "". It writes nothing, but takes a sample of ensemble time.
+func Read(ctx context.Context, tree lock.Tree, name string) (Listing, error) {
+	if name != "" {
+		if err := znode.CheckName(name); err != nil {
+			return Listing{}, fmt.Errorf("%w: %w", lock.ErrInvalid, err)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := &walk{tree: tree, start: name, fail: cancel, more: make(chan struct{}, concurrency-1)}
+	w.visit(ctx, name)
+	w.workers.Wait()
+	if ctx.Err() != nil {
+		return Listing{}, context.Cause(ctx)
+	}
+	l := Listing{Root: tree.Root(), Path: tree.Path(name), Nodes: w.nodes, Unread: w.unread}
+	slices.SortFunc(l.Nodes, func(a, b lock.State) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.Unread, func(a, b Unread) int { return strings.Compare(a.Path, b.Path) })
+	var err error
+	l.Time, err = tree.Now(ctx)
+	if errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoNode) { // may not write, or there is nothing
+		return l, nil
+	}
+	return l, err
+}
+
+// InUse returns the listing without the nodes at which nobody contends.
+func (l Listing) InUse() Listing {
+	l.Nodes = slices.DeleteFunc(slices.Clone(l.Nodes), func(s lock.State) bool { return len(s.Contenders) == 0 })
+	return l
+}
+
+// walk reads a tree, several nodes at a time.
+type walk struct {
+	tree    lock.Tree
+	start   string
+	fail    context.CancelCauseFunc
+	more    chan struct{} // a token for each worker beside the first
+	workers sync.WaitGroup
+
+	mu     sync.Mutex
+	nodes  []lock.State
+	unread []Unread
+}
+
+// visit reads a node and all below it.
+func (w *walk) visit(ctx context.Context, name string) {
+	if ctx.Err() != nil {
+		return
+	}
+	state, err := w.tree.Inspect(ctx, name)
+	switch {
+	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, lock.ErrInvalid): // no name of a lock, so nobody's below it
+		w.mu.Lock()
+		w.unread = append(w.unread, Unread{w.tree.Path(name), err})
+		w.mu.Unlock()
+		return
+	case err != nil:
+		w.fail(fmt.Errorf("list locks: %w", err))
+		return
+	}
+	// The root is no lock unless somebody else makes it one; nor is what was asked
+	// for if it is not there.
+	if name != w.start || state.Kind != "" && name != "" || len(state.Contenders) > 0 {
+		w.mu.Lock()
+		w.nodes = append(w.nodes, state)
+		w.mu.Unlock()
+	}
+	for _, child := range state.Children {
+		if name != "" {
+			child = name + "/" + child
+		}
+		select {
+		case w.more <- struct{}{}:
+			w.workers.Go(func() {
+				defer func() { <-w.more }()
+				w.visit(ctx, child)
+			})
+		default:
+			w.visit(ctx, child)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package list
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// noon is when the listings were made.
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func at(t time.Time) lock.Time {
+	return lock.Time{Earliest: t.Add(-3 * time.Millisecond), Latest: t, Zxid: 99}
+}
+
+func contender(path string, token int64, owner string, pid int, left time.Duration) lock.Contender {
+	return lock.Contender{
+		Path: path, Token: lock.Token{Czxid: token}, Ours: true, Owner: owner, Host: "node3", PID: pid,
+		TTL: 30 * time.Second, Expires: noon.Add(left),
+	}
+}
+
+func holder(path string, token int64, owner string, pid int, left, held time.Duration) lock.Contender {
+	c := contender(path, token, owner, pid, left)
+	c.Acquired = noon.Add(-held)
+	return c
+}
+
+var listings = map[string]Listing{
+	"empty": {Root: "/locks", Path: "/locks/orders", Time: at(noon)},
+	"busy": {
+		Root: "/locks", Time: at(noon),
+		Nodes: []lock.State{
+			{Name: "imports/a", Kind: znode.Mutex, Contenders: []lock.Contender{
+				holder("/locks/imports/a/9f86d081884c7d65-lock-0000000000", 4294967301, "import", 7, 4*time.Minute+59900*time.Millisecond, 2*time.Hour),
+			}},
+			{Name: "orders/42", Kind: znode.Mutex, Contenders: []lock.Contender{
+				func() lock.Contender {
+					c := holder("/locks/orders/42/9f86d081884c7d65-lock-0000000007", 4294967311, "shop-7f9c", 4711, 27430*time.Millisecond, 95*time.Second)
+					c.Metadata = map[string]string{"job": "ship <now>"}
+					return c
+				}(),
+				contender("/locks/orders/42/60303ae22b998861-lock-0000000008", 4294967312, "shop-8d1e", 12, 29100*time.Millisecond),
+				{Path: "/locks/orders/42/_c_8fb1c83d8d1e4a02a1b1b1c1d1e1f1a1-lock-0000000009", Token: lock.Token{Czxid: 4294967313}},
+				contender("/locks/orders/42/1b4f0e9851971998-lock-0000000010", 4294967314, "rather-long-name-of-an-owner", 13, -3250*time.Millisecond),
+			}},
+		},
+		Unread: []Unread{{"/locks/secret", zk.ErrNoAuth}},
+	},
+	// Nobody holds what an expired entry holds, and two readers share a lock.
+	"odd": {
+		Root: "/locks", Time: at(noon),
+		Nodes: []lock.State{
+			{Name: "catalog", Kind: "rwmutex", Contenders: []lock.Contender{
+				holder("/locks/catalog/9f86d081884c7d65-__READ__0000000000", 4294967301, "a", 1, 20*time.Second, time.Second),
+				contender("/locks/catalog/60303ae22b998861-__READ__0000000001", 4294967302, "b", 2, 20*time.Second),
+				contender("/locks/catalog/1b4f0e9851971998-__WRIT__0000000002", 4294967303, "c", 3, 20*time.Second),
+				contender("/locks/catalog/fd61a03af4f77d87-__READ__0000000003", 4294967304, "d", 4, 20*time.Second),
+			}},
+			{Name: "crashed", Kind: znode.Mutex, Contenders: []lock.Contender{
+				holder("/locks/crashed/9f86d081884c7d65-lock-0000000000", 4294967305, "a\x1b[2Jb\n", 1, -90*time.Second, time.Hour),
+			}},
+			{Name: "idle", Kind: znode.Mutex},
+			{Name: "orders", Kind: znode.Dir, Children: []string{"42"}},
+			{Name: "stranger"},
+		},
+	},
+	// Without a sample of ensemble time nobody knows what is left.
+	"timeless": {
+		Root: "/locks",
+		Nodes: []lock.State{
+			{Name: "x", Kind: znode.Mutex, Contenders: []lock.Contender{
+				holder("/locks/x/9f86d081884c7d65-lock-0000000000", 5, "a", 1, 10*time.Second, time.Minute),
+			}},
+		},
+	},
+}
+
+func TestPrint(t *testing.T) {
+	for name, l := range listings {
+		t.Run(name, func(t *testing.T) {
+			for file, print := range map[string]func(*bytes.Buffer) error{
+				name + ".json": func(b *bytes.Buffer) error { return l.JSON(b) },
+				name + ".txt":  func(b *bytes.Buffer) error { return l.Table(b) },
+			} {
+				var got bytes.Buffer
+				if err := print(&got); err != nil {
+					t.Fatal(err)
+				}
+				golden := filepath.Join("testdata", file)
+				if *update {
+					if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want, err := os.ReadFile(golden)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(got.Bytes(), want) {
+					t.Errorf("%s: got\n%s\nwant\n%s", file, &got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestInUse(t *testing.T) {
+	all := listings["odd"]
+	used := all.InUse()
+	if len(used.Nodes) != 2 || used.Nodes[0].Name != "catalog" || used.Nodes[1].Name != "crashed" {
+		t.Errorf("in use: %+v", used.Nodes)
+	}
+	if len(all.Nodes) != 5 || all.Nodes[2].Name != "idle" {
+		t.Errorf("the listing itself has changed: %+v", all.Nodes)
+	}
+}
+
+func TestRemaining(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0:                        "0.0s",
+		99 * time.Millisecond:    "0.0s",
+		1999 * time.Millisecond:  "1.9s",
+		59999 * time.Millisecond: "59.9s",
+		time.Minute:              "1m0s",
+		90*time.Minute + 1:       "1h30m0s",
+		-1500 * time.Millisecond: "expired 1.5s ago",
+		-2 * time.Hour:           "expired 2h0m0s ago",
+	} {
+		if got := remaining(d); got != want {
+			t.Errorf("remaining(%v) = %q, want %q", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package supervise
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestLeash(t *testing.T) {
+	for _, want := range []leash{{2, 0}, {4711, 1}, {1<<31 - 1, 1<<63 - 1}, {99, -time.Second}} {
+		line, ok := strings.CutSuffix(string(want.encode()), "\n")
+		got, err := decodeLeash([]byte(line))
+		if !ok || err != nil || got != want {
+			t.Errorf("%v became %q, and then %v, %v", want, line, got, err)
+		}
+	}
+	// 1, 0 and -1 would signal init, our own group, and everybody.
+	for _, line := range []string{"", " ", "5", "5 ", " 5", "a 5", "5 a", "5 6 7", "5  6", "1 5", "0 5", "-1 5", "-7 5", "2147483648 5", "5 9223372036854775808"} {
+		if got, err := decodeLeash([]byte(line)); err == nil {
+			t.Errorf("%q was taken for %v", line, got)
+		}
+	}
+}
+
+// watch is a guard at work.
+type watch struct {
+	t      *testing.T
+	news   *os.File
+	answer *bufio.Reader
+	result chan verdict
+}
+
+type verdict struct {
+	group int
+	why   string
+	at    time.Duration
+}
+
+func startWatch(t *testing.T) *watch {
+	pipe := func() (r, w *os.File) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close(); w.Close() })
+		return r, w
+	}
+	in, news := pipe()
+	answers, out := pipe()
+	w := &watch{t, news, bufio.NewReader(answers), make(chan verdict, 1)}
+	go func() {
+		group, why := keepWatch(in, out)
+		w.result <- verdict{group, why, now()}
+		out.Close()
+	}()
+	return w
+}
+
+func (w *watch) send(text string) {
+	w.t.Helper()
+	if _, err := io.WriteString(w.news, text); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *watch) tell(l leash) { w.t.Helper(); w.send(string(l.encode())) }
+
+func (w *watch) mustArm() {
+	w.t.Helper()
+	if line, err := w.answer.ReadString('\n'); err != nil || line != armed {
+		w.t.Fatalf("the guard answers %q, %v", line, err)
+	}
+}
+
+func (w *watch) mustReturn(group int, why string) verdict {
+	w.t.Helper()
+	v := <-w.result
+	if v.group != group || !strings.Contains(v.why, why) {
+		w.t.Errorf("the guard is to kill group %d because %q, want %d, %q", v.group, v.why, group, why)
+	}
+	return v
+}
+
+func TestGuardKillsWhenNobodyTellsItMore(t *testing.T) {
+	w := startWatch(t)
+	w.tell(leash{4711, now() + time.Hour})
+	w.mustArm()
+	w.news.Close()
+	w.mustReturn(4711, "has died")
+}
+
+func TestGuardKillsNobodyBeforeItKnowsWhom(t *testing.T) {
+	w := startWatch(t)
+	w.news.Close()
+	w.mustReturn(0, "has died")
+	if line, err := w.answer.ReadString('\n'); err != io.EOF {
+		t.Errorf("the guard answers %q, %v", line, err)
+	}
+}
+
+func TestGuardKillsInTime(t *testing.T) {
+	w := startWatch(t)
+	w.tell(leash{4711, now() + 50*time.Millisecond})
+	w.mustArm()
+	w.mustReturn(4711, "no renewal was told of")
+}
+
+func TestGuardMindsTheLatestNews(t *testing.T) {
+	for name, order := range map[string][]time.Duration{
+		"longer":       {20 * time.Millisecond, 100 * time.Millisecond},
+		"shorter":      {time.Hour, 100 * time.Millisecond},
+		"over already": {time.Hour, -time.Hour},
+		"at the epoch": {time.Hour, -now()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := startWatch(t)
+			var text string
+			var last leash
+			start := now()
+			for _, after := range order {
+				last = leash{4711, start + after}
+				text += string(last.encode())
+			}
+			w.send(text)
+			w.mustArm()
+			if v := w.mustReturn(4711, "no renewal was told of"); v.at < last.until {
+				t.Errorf("killed %v before its time", last.until-v.at)
+			}
+		})
+	}
+}
+
+func TestGuardKillsWhenTheNewsMakeNoSense(t *testing.T) {
+	w := startWatch(t)
+	w.tell(leash{4711, now() + time.Hour})
+	w.mustArm()
+	w.send("4711 soon\n")
+	w.mustReturn(4711, `"4711 soon"`)
+}
+
+func TestGuardReadsLinesInPieces(t *testing.T) {
+	w := startWatch(t)
+	line := string(leash{4711, now() + 50*time.Millisecond}.encode())
+	w.send(line[:3])
+	w.send(line[3:])
+	w.mustArm()
+	w.mustReturn(4711, "no renewal was told of")
+}
+
+// pausing is a hold of which the asking takes long, as if this process had been
+// paused between learning what is left and telling the guard.
+type pausing struct{ end, pause time.Duration }
+
+func (h pausing) Name() string          { return "x" }
+func (h pausing) Done() <-chan struct{} { return nil }
+func (h pausing) Err() error            { return nil }
+func (h pausing) Remaining() time.Duration {
+	left := h.end - now()
+	time.Sleep(h.pause)
+	return left
+}
+
+func TestPauseDoesNotExtendTheLeash(t *testing.T) {
+	in, news, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	end := now() + time.Minute
+	s := &supervisor{
+		hold: pausing{end, 100 * time.Millisecond}, leads: leadsFor(30 * time.Second),
+		process: &process{pid: 4711, guard: &guard{news: news}},
+	}
+	s.left()
+	if s.end > end {
+		t.Errorf("the lease is taken to end %v late", s.end-end)
+	}
+	news.Close()
+	var l leash
+	if _, err := fmt.Fscan(in, &l.group, (*int64)(&l.until)); err != nil {
+		t.Fatal(err)
+	}
+	if most := end - s.leads.kill; l.group != 4711 || l.until > most {
+		t.Errorf("the guard was told %v, %v too late", l, l.until-most)
+	}
+}

@@ -1,0 +1,232 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// self is our program, even if its file has been replaced since.
+const self = "/proc/self/exe"
+
+// What the helpers are called. It is the first of their arguments, which ps shows.
+const (
+	guardName = "holdfast-guard"
+	gateName  = "holdfast-gate"
+)
+
+// Helper makes this process a helper if it was started as one by [Run]; then it
+// does not return. A program that uses Run calls it first thing in main.
+func Helper() {
+	switch args := os.Args; {
+	case args[0] == guardName && len(args) == 2:
+		os.Exit(guardMain(args[1]))
+	case args[0] == gateName && len(args) > 3:
+		os.Exit(pass(args[1], args[2], args[3:]))
+	}
+}
+
+// now is the time on the clock that the guard shares.
+func now() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic(err) // Linux has had this clock since 2.6.39
+	}
+	return time.Duration(ts.Nano())
+}
+
+// process is the command, its group and its guard.
+type process struct {
+	pid      int       // of the command, and the id of its group
+	terminal *terminal // nil if there is none to hand over
+	guard    *guard
+	events   chan event
+}
+
+// start starts the guard, and then the command.
+func start(lock string, cmd Command) (*process, error) {
+	// Those of the group whose parents have gone become our children, so that
+	// we can wait for them.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("become a subreaper: %w", err)
+	}
+	inner, gate, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer inner.Close()
+	g, err := startGuard(lock, gate)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{terminal: findTerminal(), guard: g, events: make(chan event)}
+	if err := p.start(cmd, inner); err != nil {
+		g.dismiss()
+		return nil, fmt.Errorf("start the command: %w", err)
+	}
+	go p.watch()
+	return p, nil
+}
+
+// start starts the command, which waits behind the gate: see [pass].
+func (p *process) start(cmd Command, gate *os.File) error {
+	// Not through ProcAttr.Files, which would make it file 3: the command may
+	// inherit one of that number from whoever called us.
+	fd := gate.Fd()
+	if _, err := unix.FcntlInt(fd, unix.F_SETFD, 0); err != nil {
+		return err
+	}
+	args := append([]string{gateName, strconv.Itoa(int(fd)), cmd.Path}, cmd.Args...)
+	child, err := os.StartProcess(self, args, &os.ProcAttr{
+		Env:   cmd.Env,
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Sys: &syscall.SysProcAttr{
+			Setpgid: true, Foreground: p.terminal.isOurs(), Ctty: int(os.Stdin.Fd()),
+			Pdeathsig: syscall.SIGKILL,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	p.pid = child.Pid
+	return child.Release() // we wait for it by its id
+}
+
+// pass is the other side of the gate. It waits for a byte from there, and becomes
+// the command; if none comes it ends.
+func pass(gate, path string, args []string) int {
+	fd, err := strconv.Atoi(gate)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "holdfast run: gate:", err)
+		return 1
+	}
+	f := os.NewFile(uintptr(fd), "gate")
+	n, _ := f.Read(make([]byte, 1))
+	f.Close()
+	if n == 0 {
+		return 1
+	}
+	err = syscall.Exec(path, args, os.Environ())
+	fmt.Fprintf(os.Stderr, "holdfast run: %s: %v\n", path, err)
+	return CannotRun(err)
+}
+
+// allow tells the guard until when the command may live.
+func (p *process) allow(until time.Duration) { p.guard.tell(leash{p.pid, until}) }
+
+// signal sends a signal to the group. Its id is nobody else's before the command
+// is reaped.
+func (p *process) signal(s syscall.Signal) { _ = unix.Kill(-p.pid, s) }
+
+// suspend stops us too when the command was stopped in the terminal that we gave
+// it, as if we were the command: our shell is to notice. Nothing renews the lease
+// then. Where no shell could make us go on, the kernel does not stop us, and the
+// command goes on at once.
+func (p *process) suspend() {
+	if p.terminal == nil {
+		return
+	}
+	p.terminal.take(p.pid)
+	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
+	p.resume()
+}
+
+// resume lets the command go on, in the foreground if that is ours.
+func (p *process) resume() {
+	if p.terminal.isOurs() {
+		p.terminal.give(p.pid)
+	}
+	p.signal(syscall.SIGCONT)
+}
+
+// finish ends what is left of the group and the guard, reaps them all, and returns
+// how the command ended. The command is reaped after the guard has gone, which
+// could kill a stranger's group of the same id otherwise.
+func (p *process) finish() syscall.WaitStatus {
+	p.signal(syscall.SIGKILL)
+	p.terminal.take(p.pid)
+	p.guard.dismiss()
+	var status syscall.WaitStatus
+	for {
+		var s unix.WaitStatus
+		switch pid, err := unix.Wait4(-p.pid, &s, 0, nil); {
+		case err == unix.EINTR:
+		case err != nil:
+			return status // ECHILD: all are gone
+		case pid == p.pid:
+			status = syscall.WaitStatus(s)
+		}
+	}
+}
+
+// watch waits for what happens to our children, until the command has ended. It
+// reaps those that nobody else waits for: orphans come to us.
+func (p *process) watch() {
+	for {
+		pid, stop, err := nextChange()
+		switch {
+		case err != nil:
+			panic(fmt.Sprintf("wait for the command: %v", err)) // it is ours, and not reaped
+		case stop && pid == p.pid:
+			p.events <- stopped
+		case stop:
+		case pid == p.pid:
+			p.events <- ended
+			return
+		case pid == p.guard.pid:
+			p.guard.reap()
+			p.events <- unguarded
+		default:
+			reap(pid)
+		}
+	}
+}
+
+// nextChange waits until a child has ended or was stopped. One that has ended is
+// left to be reaped.
+func nextChange() (pid int, stop bool, err error) {
+	var info unix.Siginfo
+	for {
+		err = unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	// siginfo_t of SIGCHLD; package unix names only what all signals have.
+	child := (*struct {
+		signo, errno, code int32
+		fields             struct {
+			_   [0]uintptr // it has pointers, too
+			pid int32
+		}
+	})(unsafe.Pointer(&info))
+	const stoppedCode = 5 // CLD_STOPPED; below it are the ways to end
+	pid = int(child.fields.pid)
+	if child.code < stoppedCode {
+		return pid, false, nil
+	}
+	// So that it is not reported again.
+	err = unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOHANG, nil)
+	if errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECHILD) {
+		err = nil // then it is
+	}
+	return pid, true, err
+}
+
+// reap reaps a child, which must have ended or end soon.
+func reap(pid int) {
+	for {
+		if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR {
+			return
+		}
+	}
+}

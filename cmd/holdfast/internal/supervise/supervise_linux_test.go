@@ -1,0 +1,460 @@
+package supervise
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	patience = 30 * time.Second
+	// envRole makes the test binary run a command as holdfast run does: the TTL
+	// of its hold, and whether that is renewed.
+	envRole = "SUPERVISE_TEST"
+	// envBroken makes guards that never say that they are armed.
+	envBroken = "SUPERVISE_TEST_BROKEN"
+)
+
+func TestMain(m *testing.M) {
+	if os.Args[0] == guardName && os.Getenv(envBroken) != "" {
+		os.Stdout.Close()
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}
+	Helper()
+	if role := os.Getenv(envRole); role != "" {
+		os.Exit(play(role))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// fakeHold is a hold that is "renewed" all the time, or "fading" because it is
+// never, or "over" before anything began, or "gone" by somebody's doing.
+type fakeHold struct {
+	ttl   time.Duration
+	mode  string
+	begun time.Time
+	done  chan struct{}
+}
+
+func (h *fakeHold) Name() string          { return "test" }
+func (h *fakeHold) Done() <-chan struct{} { return h.done }
+func (h *fakeHold) Err() error            { return errors.New("gone") }
+func (h *fakeHold) Remaining() time.Duration {
+	switch h.mode {
+	case "renewed":
+		return h.ttl
+	case "over":
+		return 0
+	}
+	return max(0, h.ttl-time.Since(h.begun))
+}
+
+// play runs the command that the arguments are. It tells on standard output what
+// Run does.
+func play(role string) int {
+	ttl, mode, _ := strings.Cut(role, " ")
+	h := &fakeHold{mode: mode, begun: time.Now(), done: make(chan struct{})}
+	if mode == "gone" {
+		close(h.done)
+	}
+	var err error
+	if h.ttl, err = time.ParseDuration(ttl); err != nil {
+		panic(err)
+	}
+	path, err := exec.LookPath(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	result, err := Run(context.Background(), h, h.ttl, Command{Path: path, Args: os.Args[1:], Env: os.Environ()},
+		func(format string, args ...any) { fmt.Printf("told: "+format+"\n", args...) })
+	if err != nil {
+		fmt.Println("error:", err)
+		return 99
+	}
+	if result.Ended != nil {
+		fmt.Println("ended:", result.Ended)
+	}
+	if t := findTerminal(); t != nil {
+		fmt.Println("foreground:", t.isOurs())
+	}
+	return result.Status
+}
+
+// actor is a process that plays.
+type actor struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	lines chan string
+}
+
+// act starts an actor; prepare may change how.
+func act(t *testing.T, role, script string, prepare ...func(*exec.Cmd)) *actor {
+	t.Helper()
+	a := &actor{t: t, cmd: exec.Command(os.Args[0], "sh", "-c", script), lines: make(chan string, 1000)}
+	a.cmd.Env = append(os.Environ(), envRole+"="+role)
+	a.cmd.Stderr = os.Stderr
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.cmd.Stdout = w
+	for _, p := range prepare {
+		p(a.cmd)
+	}
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	a.read(r)
+	return a
+}
+
+// read reads the actor's output.
+func (a *actor) read(r *os.File) {
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		defer close(a.lines)
+		for s := bufio.NewScanner(r); s.Scan(); {
+			a.lines <- strings.TrimSuffix(s.Text(), "\r")
+		}
+	}()
+	a.t.Cleanup(func() {
+		_ = a.cmd.Process.Kill()
+		_ = a.cmd.Wait()
+		r.Close()
+		<-read
+	})
+}
+
+func (a *actor) line() string {
+	a.t.Helper()
+	select {
+	case line, ok := <-a.lines:
+		if !ok {
+			a.t.Fatal("no more output")
+		}
+		return line
+	case <-time.After(patience):
+		a.t.Fatal("no output")
+		return ""
+	}
+}
+
+func (a *actor) mustSay(want string) {
+	a.t.Helper()
+	if line := a.line(); !strings.Contains(line, want) {
+		a.t.Fatalf("output is %q, want %q in it", line, want)
+	}
+}
+
+// until reads on to a line with that text.
+func (a *actor) until(text string) (before []string) {
+	a.t.Helper()
+	for {
+		line := a.line()
+		if strings.Contains(line, text) {
+			return before
+		}
+		before = append(before, line)
+	}
+}
+
+func (a *actor) mustExit(want int) {
+	a.t.Helper()
+	ended := make(chan struct{})
+	timer := time.AfterFunc(patience, func() { _ = a.cmd.Process.Kill() })
+	defer timer.Stop()
+	go func() {
+		defer close(ended)
+		_ = a.cmd.Wait()
+	}()
+	<-ended
+	if got := a.cmd.ProcessState.ExitCode(); got != want {
+		a.t.Errorf("exit status %d, want %d: %v", got, want, a.cmd.ProcessState)
+	}
+}
+
+// children returns the actor's child processes.
+func (a *actor) children() []string {
+	a.t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", a.cmd.Process.Pid))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	var all []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil && !os.IsNotExist(err) {
+			a.t.Fatal(err)
+		}
+		all = append(all, strings.Fields(string(text))...)
+	}
+	return all
+}
+
+// guard returns the id of the actor's guard, given that of its command.
+func (a *actor) guard(command string) int {
+	a.t.Helper()
+	all := slices.DeleteFunc(a.children(), func(child string) bool { return child == command })
+	if len(all) != 1 {
+		a.t.Fatalf("children: %q and %s, want a guard and a command", all, command)
+	}
+	guard, err := strconv.Atoi(all[0])
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return guard
+}
+
+// stop stops the guard; should the test fail, it is not left like that.
+func (a *actor) stop(guard int) {
+	a.t.Helper()
+	if err := unix.Kill(guard, unix.SIGSTOP); err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() {
+		if a.t.Failed() {
+			_ = unix.Kill(guard, unix.SIGCONT)
+		}
+	})
+}
+
+func TestExitStatus(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]int{
+		"exit 0": 0, "exit 7": 7, "exit 255": 255,
+		"kill -TERM $$": 128 + 15, "kill -KILL $$": 128 + 9,
+		// It leads a group of its own.
+		"read -r stat < /proc/$$/stat; set -- $stat; test $5 = $$": 0,
+	} {
+		act(t, "1h renewed", script).mustExit(want)
+	}
+}
+
+func TestLeaseThatEnds(t *testing.T) {
+	t.Parallel()
+	a := act(t, "1500ms fading", `trap "echo SIGTERM; exit 3" TERM; echo ready; while :; do sleep 0.05; done`)
+	before := a.until("told: lock \"test\": its lease ends in")
+	if len(before) > 1 { // the command and we write at the same time
+		t.Errorf("output before: %q", before)
+	}
+	a.until("SIGTERM")
+	a.mustSay("ended: lock \"test\": its lease ends in")
+	a.mustExit(3)
+}
+
+func TestLeaseThatEndsForTheStubborn(t *testing.T) {
+	t.Parallel()
+	a := act(t, "1500ms fading", `trap "" TERM; sleep 1000 & sleep 1000`)
+	a.mustSay("the command is asked to end")
+	a.mustSay("the command is ended")
+	a.mustSay("ended: lock \"test\": its lease ends in")
+	a.mustExit(128 + 9)
+}
+
+// A command that is stopped is ended all the same.
+func TestLeaseThatEndsForTheStopped(t *testing.T) {
+	t.Parallel()
+	a := act(t, "1500ms fading", `trap "echo SIGTERM; exit 3" TERM; kill -STOP $$; sleep 1000`)
+	a.until("SIGTERM")
+	a.mustSay("ended:")
+	a.mustExit(3)
+}
+
+func TestHoldThatIsGone(t *testing.T) {
+	t.Parallel()
+	a := act(t, "1h gone", `trap "" TERM; sleep 1000`)
+	a.mustSay("gone: the command is ended")
+	a.mustSay("ended: gone")
+	a.mustExit(128 + 9)
+}
+
+func TestLeaseThatIsOverBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	a := act(t, "30s over", "echo started")
+	a.mustSay("the command is ended")
+	a.mustSay("ended:")
+	a.mustExit(128 + 9)
+}
+
+func TestCommandDoesNotStartUnguarded(t *testing.T) {
+	t.Parallel()
+	a := act(t, "1h renewed", "echo started", func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, envBroken+"=1") })
+	a.mustExit(1)
+	for line := range a.lines {
+		t.Errorf("output: %q", line)
+	}
+}
+
+// Without the guard we are the one who kills.
+func TestLeaseThatEndsWhileTheGuardIsStopped(t *testing.T) {
+	t.Parallel()
+	a := act(t, "3s fading", `trap "" TERM; echo $$; sleep 1000`)
+	a.stop(a.guard(a.line()))
+	a.mustSay("the command is asked to end")
+	a.mustSay("the command is ended")
+	a.mustSay("ended: lock")
+	a.mustExit(128 + 9)
+}
+
+func TestOrphansAreReaped(t *testing.T) {
+	t.Parallel()
+	a := act(t, "1h renewed", `for i in 1 2 3 4 5 6 7 8; do (sleep 0.01 &) ; done; (sleep 1000 &); echo done; read line`, func(cmd *exec.Cmd) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Stdin = r
+		t.Cleanup(func() { r.Close(); w.Close() })
+	})
+	a.mustSay("done")
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if all := a.children(); len(all) == 3 { // the guard, the command, and the orphan that lives
+			return
+		} else if time.Now().After(deadline) {
+			t.Fatalf("children: %q", all)
+		}
+	}
+}
+
+// A guard that was stopped reads the news before it judges by what it knew.
+func TestGuardThatWasStopped(t *testing.T) {
+	t.Parallel()
+	a := act(t, "1s renewed", `echo $$; while :; do sleep 0.05; done`)
+	guard := a.guard(a.line())
+	a.stop(guard)
+	<-time.After(2 * time.Second) // longer than what it was told last
+	if err := unix.Kill(guard, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(time.Second) // renewals go on
+	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	a.mustExit(128 + 15) // by the signal that was passed on, and not by the guard's
+}
+
+func TestFilesOfTheCallerAreInherited(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("inherited\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	a := act(t, "1h renewed", "cat <&3", func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{f} })
+	a.mustSay("inherited")
+	a.mustExit(0)
+}
+
+func TestIgnoredHangupStaysIgnored(t *testing.T) {
+	t.Parallel()
+	a := act(t, "1h renewed", "kill -HUP $$; echo alive", func(cmd *exec.Cmd) {
+		cmd.Path = "/bin/sh"
+		cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, cmd.Args...)
+	})
+	a.mustSay("alive")
+	a.mustExit(0)
+}
+
+// onTerminal starts a program as the first process of a session on a terminal, and
+// returns where to type.
+func onTerminal(t *testing.T, cmd *exec.Cmd) (a *actor, typed func(string)) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	a = &actor{t: t, cmd: cmd, lines: make(chan string, 1000)}
+	a.read(master)
+	return a, func(text string) {
+		if _, err := io.WriteString(master, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const (
+	ctrlC = "\x03"
+	ctrlZ = "\x1a"
+)
+
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(os.Args[0], "sh", "-c", `trap "echo INT" INT; trap "echo CONT" CONT; echo ready
+		while :; do read line && echo "got $line" && [ "$line" = quit ] && exit 5; done`)
+	cmd.Env = append(os.Environ(), envRole+"=1h renewed")
+	a, typed := onTerminal(t, cmd)
+	a.until("ready")
+	typed("hello\n")
+	a.until("got hello")
+	typed(ctrlC)
+	a.until("INT")
+	typed(ctrlZ) // nobody could make us go on, so we do at once
+	if before := a.until("CONT"); slices.Contains(before, "INT") {
+		t.Errorf("one Ctrl-C came twice: %q", before)
+	}
+	typed("quit\n")
+	a.until("got quit")
+	a.mustSay("foreground: true")
+	a.mustExit(5)
+}
+
+func TestJobControl(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash here")
+	}
+	cmd := exec.Command(bash, "--norc", "--noprofile", "-i")
+	cmd.Env = append(os.Environ(), "TERM=dumb")
+	a, typed := onTerminal(t, cmd)
+	// What is typed is echoed; the quotes tell it from what is said.
+	typed(fmt.Sprintf("%s='1h renewed' '%s' sh -c 'echo rea\"\"dy; read line; echo \"got $line\"; exit 5'\n", envRole, os.Args[0]))
+	a.until("ready")
+	typed(ctrlZ)
+	a.until("Stopped")
+	typed("fg\n")
+	typed("hello\n")
+	a.until("got hello")
+	typed("echo status $?\n")
+	a.until("status 5")
+	typed("exit\n")
+	a.mustExit(0)
+}

@@ -1,0 +1,51 @@
+// Holdfast looks at locks, runs commands under them, and shows what they promise:
+//
+//	holdfast ls     lists the locks, their holders and who waits
+//	holdfast run    runs a command while holding a lock
+//	holdfast demo   shows the promises kept, on a real ZooKeeper
+//
+// Each has a file here; what takes more than a file is in internal. "holdfast help
+// COMMAND" tells the rest.
+package main
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/demo"
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/supervise"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+)
+
+func main() {
+	supervise.Helper() // which run starts of this same program
+	demo.Helper()      // as demo does
+	app.Main(run)
+}
+
+func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	return app.Run(ctx, newCommand(), args, in, out, errs)
+}
+
+func newCommand() *cobra.Command {
+	flags := new(app.Flags)
+	cmd := &cobra.Command{
+		Use:   "holdfast",
+		Short: "Locks on ZooKeeper that hold through session flaps",
+		Long: `Locks on ZooKeeper that hold through session flaps.
+
+A setting comes from its flag, else from the environment ($` + app.EnvConfig + `,
+$` + app.EnvServers + `), else from the configuration file, else it has its default.
+
+Exit status: 0 done, 1 failed, 2 bad usage or configuration; more with run.`,
+		Version: app.Version(),
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	flags.Add(cmd.PersistentFlags())
+	cmd.AddCommand(newLs(flags), newRun(flags), newDemo(flags), newVersion())
+	return cmd
+}

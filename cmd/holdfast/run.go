@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/supervise"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Exit statuses of run, beside those of the command and of package app.
+const (
+	statusNotHad = 75 // EX_TEMPFAIL of sysexits.h: another try may succeed
+	statusLost   = 76 // the command was ended to protect the lock
+)
+
+// What run adds to the environment of the command.
+const (
+	envLock  = "HOLDFAST_LOCK"
+	envToken = "HOLDFAST_TOKEN"
+)
+
+type runFlags struct {
+	*app.Flags
+	ttl  time.Duration // 0: as the policy says
+	wait time.Duration // negative: as long as it takes
+}
+
+func newRun(flags *app.Flags) *cobra.Command {
+	f := &runFlags{Flags: flags, wait: -1}
+	cmd := &cobra.Command{
+		Use:   "run NAME [--ttl D] [--wait D] -- CMD ARGS...",
+		Short: "Run a command while holding a lock",
+		Long: `Run a command while holding a lock.
+
+The command has a process group of its own, which does not outlive the lock: when
+renewals fail, it gets SIGTERM when a third of the TTL is left (at most 30s), and
+SIGKILL when a tenth is left (at most 3s). On Linux that is so even when this
+program is killed or stopped. What is left of the group when the command ends is
+killed, and then the lock is unlocked. Processes that leave the group, such as
+daemons and the jobs of an interactive shell, are not ended.
+
+The command finds the lock's name in $` + envLock + ` and the fencing token, a number
+that rises with each holder, in $` + envToken + `. Signals are passed on to its group.
+
+Exit status: the command's own, 128+n if signal n ended it, or
+   75  the lock was not had within --wait, or ZooKeeper could not be reached
+       within that and the session timeout
+   76  the command was ended because the lock could not be kept
+  126  the command cannot be executed
+  127  the command was not found
+    2  bad usage or configuration
+    1  another failure`,
+		Example: `  holdfast run nightly-report -- ./report.sh
+  holdfast run deploy/shop --wait 0 -- make deploy     # or fail at once
+  holdfast run import --ttl 5m --wait 1h -- ./import   # rides out outages of minutes`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
+				return app.Usage("want one lock name, and after -- the command to run\nUsage: holdfast %s", cmd.Use)
+			}
+			if cmd.Flags().Changed("wait") && f.wait < 0 {
+				return app.Usage("--wait %v: must not be negative", f.wait)
+			}
+			return f.run(cmd.Context(), args[0], args[1:])
+		},
+	}
+	cmd.Flags().DurationVar(&f.ttl, "ttl", 0, "how long the lock outlives us, at least 1s (default as the lock's policy says)")
+	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait for the lock; 0: not at all (default as long as it takes)")
+	cmd.Flags().Lookup("wait").DefValue = "0s" // not to be shown: the usage tells
+	return cmd
+}
+
+func (f *runFlags) run(ctx context.Context, name string, args []string) error {
+	cfg, err := f.Load()
+	if err != nil {
+		return err
+	}
+	ttl, err := effectiveTTL(cfg, name, f.ttl)
+	if err != nil {
+		return err
+	}
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return &app.Exit{Status: supervise.CannotRun(err), Err: err}
+	}
+
+	locks, hold, err := f.take(ctx, cfg, name, ttl, args[0])
+	if err != nil {
+		return err
+	}
+	result, err := supervise.Run(ctx, hold, ttl, supervise.Command{
+		Path: path, Args: args, Env: environment(os.Environ(), name, hold.Token()),
+	}, tell)
+	unlocked := hold.Unlock()
+	if unlocked == nil {
+		unlocked = locks.Close()
+	}
+	switch {
+	case err != nil:
+		return err
+	case result.Ended != nil:
+		return &app.Exit{Status: statusLost}
+	case errors.Is(unlocked, lock.ErrLost): // at the very end
+		return &app.Exit{Status: statusLost, Err: unlocked}
+	case unlocked != nil:
+		tell("the command has ended, but: %v", unlocked)
+	}
+	return &app.Exit{Status: result.Status}
+}
+
+// tell prints what people are to know of a lock and its command.
+func tell(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "holdfast run: "+format+"\n", args...)
+}
+
+// effectiveTTL returns the TTL that the lock is taken with, if it and the name are
+// allowed.
+func effectiveTTL(cfg *policy.Config, name string, asked time.Duration) (time.Duration, error) {
+	if err := znode.CheckName(name); err != nil {
+		return 0, app.Usage("%w", err)
+	}
+	p := cfg.Policies.For(name)
+	if asked != 0 {
+		p.TTL = asked
+	}
+	if p.TTL < supervise.MinTTL {
+		return 0, app.Usage("ttl %v of lock %q: must be at least %v, to end a command in time; --ttl gives another than policy %q",
+			p.TTL, name, supervise.MinTTL, p.Name)
+	}
+	if err := p.Check(); err != nil {
+		return 0, app.Usage("lock %q, policy %q: %w", name, p.Name, err)
+	}
+	return p.TTL, nil
+}
+
+// take connects and takes the lock, within the time to wait.
+func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, ttl time.Duration, command string) (*lock.Client, *lock.Hold, error) {
+	limited := ctx
+	switch {
+	case f.wait > 0:
+		var cancel func()
+		limited, cancel = context.WithTimeout(ctx, f.wait)
+		defer cancel()
+	case f.wait == 0: // not for others, but for ZooKeeper
+		var cancel func()
+		limited, cancel = context.WithTimeout(ctx, 2*cfg.ZooKeeper.SessionTimeout)
+		defer cancel()
+	}
+	// The client has this lock alone, so it may notice as soon as that needs when
+	// its connection is dead.
+	opts := append(owner(command), lock.WithSessionTimeout(min(ttl, cfg.ZooKeeper.SessionTimeout)))
+	locks, err := app.Dial(limited, cfg, app.Logger(cfg.Log, os.Stderr), opts...)
+	if err != nil {
+		return nil, nil, notHad(ctx, err)
+	}
+	mutex := locks.Mutex(name, lock.WithTTL(ttl))
+	how := mutex.Lock
+	if f.wait == 0 {
+		how = mutex.TryLock
+	}
+	hold, err := how(limited)
+	if err != nil {
+		return nil, nil, errors.Join(notHad(ctx, err), locks.Close())
+	}
+	return locks, hold, nil
+}
+
+// owner has the lock's entry tell the command's name.
+func owner(command string) []lock.Option {
+	name := filepath.Base(command)
+	if znode.CheckOwner(name) != nil {
+		return nil // as the library has it
+	}
+	return []lock.Option{lock.WithOwner(name)}
+}
+
+// notHad gives an error the exit status for a lock that was not had in time, if
+// that is what it tells.
+func notHad(ctx context.Context, err error) error {
+	inTime := ctx.Err() == nil // it was not us who were interrupted
+	if inTime && (errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)) {
+		return &app.Exit{Status: statusNotHad, Err: err}
+	}
+	return err
+}
+
+// environment returns the command's environment: ours, and what it is to know of
+// the lock.
+func environment(ours []string, name string, token lock.Token) []string {
+	env := slices.DeleteFunc(slices.Clone(ours), func(kv string) bool {
+		return strings.HasPrefix(kv, envLock+"=") || strings.HasPrefix(kv, envToken+"=")
+	})
+	return append(env, envLock+"="+name, envToken+"="+token.String())
+}

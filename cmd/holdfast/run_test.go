@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+func TestEffectiveTTL(t *testing.T) {
+	cfg, err := policy.Parse("config.yaml", []byte(`policies: [{name: quick, match: quick, ttl: 500ms}, {name: slow, match: "slow/*", ttl: 5m, max_ttl: 10m}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name  string
+		asked time.Duration
+		want  time.Duration
+		err   string
+	}{
+		{"x", 0, 30 * time.Second, ""},
+		{"x", time.Second, time.Second, ""},
+		{"slow/1", 0, 5 * time.Minute, ""},
+		{"slow/1", 10 * time.Minute, 10 * time.Minute, ""},
+		{"slow/1", 11 * time.Minute, 0, `lock "slow/1", policy "slow": invalid argument: ttl 11m0s: must not be longer than max_ttl, 10m0s`},
+		{"quick", 0, 0, `ttl 500ms of lock "quick": must be at least 1s, to end a command in time; --ttl gives another than policy "quick"`},
+		{"quick", 2 * time.Second, 2 * time.Second, ""},
+		{"x", time.Second - 1, 0, "must be at least 1s"},
+		{"x", -time.Second, 0, "must be at least 1s"},
+		{"x", time.Second + 1, 0, "must be whole milliseconds"},
+		{"/x", 0, 0, `lock name "/x": empty component`},
+		{"", 0, 0, "lock name is empty"},
+	} {
+		got, err := effectiveTTL(cfg, test.name, test.asked)
+		if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("effectiveTTL(%q, %v) = %v, %v; want %v, %s", test.name, test.asked, got, err, test.want, test.err)
+		}
+		if err != nil && app.Status(t.Context(), err) != app.StatusUsage {
+			t.Errorf("%v has status %d", err, app.Status(t.Context(), err))
+		}
+	}
+}
+
+func TestNotHad(t *testing.T) {
+	for want, errs := range map[int][]error{
+		statusNotHad: {
+			fmt.Errorf("x: %w", lock.ErrUnavailable),
+			&lock.HeldError{Lock: "x"},
+			fmt.Errorf("x: %w: %w", &lock.HeldError{Lock: "x"}, context.DeadlineExceeded),
+			context.DeadlineExceeded,
+		},
+		app.StatusFailed: {lock.ErrForeign, lock.ErrKind, lock.ErrDenied, errors.New("x")},
+		app.StatusUsage:  {lock.ErrInvalid},
+	} {
+		for _, err := range errs {
+			if got := app.Status(t.Context(), notHad(t.Context(), err)); got != want {
+				t.Errorf("%v: status %d, want %d", err, got, want)
+			}
+		}
+	}
+	interrupted, cancel := context.WithCancelCause(t.Context())
+	cancel(app.Interrupt{Signal: 15})
+	err := fmt.Errorf("%w: %w", &lock.HeldError{Lock: "x"}, context.Canceled)
+	if got := app.Status(interrupted, notHad(interrupted, err)); got != 128+15 {
+		t.Errorf("interrupted: status %d, want %d", got, 128+15)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	ours := []string{"A=1", "HOLDFAST_LOCK=outer", "HOLDFAST_LOCKS=kept", "EMPTY=", "HOLDFAST_TOKEN=7", "B=x=y"}
+	got := environment(ours, "inner/lock", lock.Token{Czxid: 4294967301})
+	want := []string{"A=1", "HOLDFAST_LOCKS=kept", "EMPTY=", "B=x=y", "HOLDFAST_LOCK=inner/lock", "HOLDFAST_TOKEN=4294967301"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if ours[1] != "HOLDFAST_LOCK=outer" {
+		t.Errorf("our own has changed: %q", ours)
+	}
+}
+
+func TestOwner(t *testing.T) {
+	for command, want := range map[string]int{"/usr/bin/backup.sh": 1, "make": 1, strings.Repeat("x", 300): 0, "\xff": 0} {
+		if got := len(owner(command)); got != want {
+			t.Errorf("owner(%.20q) gives %d options, want %d", command, got, want)
+		}
+	}
+}

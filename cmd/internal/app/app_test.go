@@ -1,0 +1,274 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// clearEnv makes the environment say nothing.
+func clearEnv(t *testing.T) {
+	t.Setenv(EnvConfig, "")
+	t.Setenv(EnvServers, "")
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestLoadPrecedence(t *testing.T) {
+	file := write(t, "zookeeper: {servers: [of-file], session_timeout: 7s}\nroot: /of-file\n")
+	for name, test := range map[string]struct {
+		flags                Flags
+		envConfig, envServer string
+		servers, root        string
+	}{
+		"defaults":         {Flags{}, "", "", "127.0.0.1:2181", "/locks"},
+		"file":             {Flags{Config: file}, "", "", "of-file:2181", "/of-file"},
+		"file of env":      {Flags{}, file, "", "of-file:2181", "/of-file"},
+		"flag before env":  {Flags{Config: file}, "/no/such/file", "", "of-file:2181", "/of-file"},
+		"env before file":  {Flags{Config: file}, "", "of-env:1, of-env2", "of-env:1 of-env2:2181", "/of-file"},
+		"flags before all": {Flags{file, "of-flag", "/of-flag"}, "", "of-env", "of-flag:2181", "/of-flag"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(EnvConfig, test.envConfig)
+			t.Setenv(EnvServers, test.envServer)
+			cfg, err := test.flags.Load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(cfg.ZooKeeper.Servers, " "); got != test.servers || cfg.Root != test.root {
+				t.Errorf("servers %s, root %s; want %s, %s", got, cfg.Root, test.servers, test.root)
+			}
+			if fromFile := cfg.ZooKeeper.SessionTimeout == 7*time.Second; fromFile != (test.flags.Config+test.envConfig != "") {
+				t.Errorf("session timeout %v", cfg.ZooKeeper.SessionTimeout)
+			}
+		})
+	}
+}
+
+func TestLoadTellsAllMistakes(t *testing.T) {
+	clearEnv(t)
+	file := write(t, "rot: /x\nlog: {level: loud}\n")
+	f := Flags{Config: file, Servers: "a:0,b,c d", Root: "locks"}
+	_, err := f.Load()
+	if Status(t.Context(), err) != StatusUsage {
+		t.Fatalf("status %d of %v", Status(t.Context(), err), err)
+	}
+	for _, want := range []string{
+		file + ":1:1: rot: is not a known key", "log.level",
+		`--servers "a:0,b,c d": "a:0" must have a port`, `"c d" must be host`,
+		`--root: root "locks": must start with a slash`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwant %q in it", err, want)
+		}
+	}
+}
+
+func TestLoadWithoutFile(t *testing.T) {
+	clearEnv(t)
+	missing := filepath.Join(t.TempDir(), "missing.yaml")
+	for name, f := range map[string]Flags{"--config": {Config: missing}, EnvConfig: {}} {
+		if f.Config == "" {
+			t.Setenv(EnvConfig, missing)
+		}
+		_, err := f.Load()
+		if Status(t.Context(), err) != StatusUsage || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), name+": ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestStatus(t *testing.T) {
+	interrupted, cancel := context.WithCancelCause(context.Background())
+	cancel(Interrupt{syscall.SIGTERM})
+	_, config := policy.Parse("config.yaml", []byte("x: 1"))
+	for _, test := range []struct {
+		ctx  context.Context
+		err  error
+		want int
+	}{
+		{t.Context(), nil, 0},
+		{interrupted, nil, 0},
+		{t.Context(), errors.New("x"), 1},
+		{t.Context(), context.Canceled, 1},
+		{interrupted, context.Canceled, 128 + 15},
+		{t.Context(), &Exit{7, nil}, 7},
+		{interrupted, fmt.Errorf("x: %w", &Exit{75, errors.New("y")}), 75},
+		{t.Context(), Usage("x"), 2},
+		{t.Context(), fmt.Errorf("x: %w", config), 2},
+		{t.Context(), fmt.Errorf("x: %w", lock.ErrInvalid), 2},
+		{t.Context(), lock.ErrHeld, 1},
+	} {
+		if got := Status(test.ctx, test.err); got != test.want {
+			t.Errorf("Status(%v) = %d, want %d", test.err, got, test.want)
+		}
+	}
+}
+
+func TestRun(t *testing.T) {
+	command := func() *cobra.Command {
+		cmd := &cobra.Command{Use: "prog", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
+		cmd.AddCommand(&cobra.Command{
+			Use: "fail STATUS", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				fmt.Fprintln(cmd.OutOrStdout(), "output")
+				if args[0] == "quietly" {
+					return &Exit{9, nil}
+				}
+				return errors.New(args[0])
+			},
+		})
+		return cmd
+	}
+	for _, test := range []struct {
+		args string
+		want int
+		out  string
+		errs string
+	}{
+		{"", 0, "", ""},
+		{"fail badly", 1, "output\n", "prog: badly\n"},
+		{"fail quietly", 9, "output\n", ""},
+		{"fail", 2, "", "prog: accepts 1 arg(s), received 0\nTry: prog fail --help\n"},
+		{"fail x --bogus", 2, "", "prog: unknown flag: --bogus\nTry: prog fail --help\n"},
+		{"nonsense", 2, "", "prog: unknown command \"nonsense\" for \"prog\"\nTry: prog --help\n"},
+	} {
+		var out, errs bytes.Buffer
+		got := Run(t.Context(), command(), strings.Fields(test.args), nil, &out, &errs)
+		if got != test.want || out.String() != test.out || errs.String() != test.errs {
+			t.Errorf("%q: status %d, output %q, error %q; want %d, %q, %q", test.args, got, &out, &errs, test.want, test.out, test.errs)
+		}
+	}
+}
+
+func TestLogger(t *testing.T) {
+	for _, test := range []struct {
+		cfg  policy.Log
+		want string
+	}{
+		{policy.Log{Level: "info", Format: "json"}, `"message":"said"`},
+		{policy.Log{Level: "info", Format: "console"}, "INF said lock=x\n"},
+		{policy.Log{Level: "warn", Format: "json"}, ""},
+	} {
+		var b bytes.Buffer
+		log := Logger(test.cfg, &b)
+		log.Info().Str("lock", "x").Msg("said")
+		if got := b.String(); !strings.Contains(got, test.want) || test.want == "" && got != "" {
+			t.Errorf("%+v: %q, want %q", test.cfg, got, test.want)
+		}
+	}
+}
+
+// silence accepts connections and says nothing.
+func silence(t *testing.T) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []net.Conn
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			open = append(open, c)
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+		for _, c := range open {
+			c.Close()
+		}
+	})
+	return l.Addr().String()
+}
+
+func TestDialTellsWhatWasTried(t *testing.T) {
+	cfg := policy.Default()
+	cfg.ZooKeeper.Servers, cfg.ZooKeeper.SessionTimeout = []string{silence(t)}, 300*time.Millisecond
+	_, err := Dial(t.Context(), cfg, zerolog.Nop())
+	if !errors.Is(err, lock.ErrUnavailable) || Status(t.Context(), err) != StatusFailed {
+		t.Errorf("%v, status %d", err, Status(t.Context(), err))
+	}
+	for _, want := range []string{"within 300ms", cfg.ZooKeeper.Servers[0], "--servers", EnvServers} {
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%v\nwant %q in it", err, want)
+		}
+	}
+
+	cfg.ZooKeeper.Servers = []string{"no-such-host.invalid:2181"}
+	_, err = Dial(t.Context(), cfg, zerolog.Nop())
+	if !errors.Is(err, lock.ErrUnavailable) || !strings.Contains(err.Error(), "no-such-host.invalid") {
+		t.Error(err)
+	}
+}
+
+func TestDialInterrupted(t *testing.T) {
+	cfg := policy.Default()
+	cfg.ZooKeeper.Servers = []string{silence(t)}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(Interrupt{syscall.SIGINT})
+	_, err := Dial(ctx, cfg, zerolog.Nop())
+	if errors.Is(err, lock.ErrUnavailable) || Status(ctx, err) != 128+2 {
+		t.Errorf("%v, status %d", err, Status(ctx, err))
+	}
+}
+
+func TestDialWithoutPassword(t *testing.T) {
+	cfg := policy.Default()
+	cfg.ZooKeeper.Auth = &policy.Auth{Scheme: "digest", User: "u", PasswordEnv: "HOLDFAST_TEST_UNSET"}
+	_, err := Dial(t.Context(), cfg, zerolog.Nop())
+	if Status(t.Context(), err) != StatusUsage || !strings.Contains(err.Error(), "HOLDFAST_TEST_UNSET") {
+		t.Error(err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	info := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
+		b := &debug.BuildInfo{GoVersion: "go1.25.0", Settings: append(settings,
+			debug.BuildSetting{Key: "GOOS", Value: "linux"}, debug.BuildSetting{Key: "GOARCH", Value: "amd64"})}
+		b.Main.Version = version
+		return b
+	}
+	revision := debug.BuildSetting{Key: "vcs.revision", Value: "0123456789abcdef0123"}
+	for want, b := range map[string]*debug.BuildInfo{
+		"v1.2.3, go1.25.0 linux/amd64":                            info("v1.2.3", revision),
+		"(devel), go1.25.0 linux/amd64":                           info("(devel)"),
+		"(devel) 0123456789ab, go1.25.0 linux/amd64":              info("", revision),
+		"(devel) 0123456789ab with changes, go1.25.0 linux/amd64": info("", revision, debug.BuildSetting{Key: "vcs.modified", Value: "true"}),
+	} {
+		if got := version(b); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

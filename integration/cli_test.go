@@ -1,0 +1,789 @@
+//go:build linux
+
+package integration_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"golang.org/x/sys/unix"
+)
+
+// TestCommandLine builds the programs once, and runs them.
+func TestCommandLine(t *testing.T) {
+	bin := t.TempDir()
+	// The go command does not know that this test depends on what it builds, and
+	// would repeat an old result. It notes the files that a test looks at.
+	if err := filepath.WalkDir("../cmd", func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", bin+"/", "../cmd/holdfast", "../cmd/reaper")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for name, test := range map[string]func(t *testing.T, bin string){
+		"Ls":              testLs,
+		"LsOfNothing":     testLsOfNothing,
+		"Environment":     testRunEnvironment,
+		"Status":          testRunStatus,
+		"Signals":         testRunSignals,
+		"Interrupted":     testRunInterrupted,
+		"Children":        testRunChildren,
+		"EntryRemoved":    testRunEntryRemoved,
+		"MaxHold":         testRunMaxHold,
+		"Outage":          testRunOutage,
+		"Killed":          testRunKilled,
+		"Stopped":         testRunStopped,
+		"GuardKilled":     testRunGuardKilled,
+		"BothKilled":      testRunBothKilled,
+		"Demo":            testDemo,
+		"DemoInterrupted": testDemoInterrupted,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, bin)
+		})
+	}
+}
+
+// cli is a bench with the programs, whose configuration has the bench's times.
+type cli struct {
+	*bench
+	dir  string   // for files
+	args []string // that every command gets
+	name string   // of a lock, nobody else's on this machine
+	prog string
+}
+
+func newCLI(b *bench, bin string, policies ...string) *cli {
+	b.Helper()
+	c := &cli{bench: b, dir: b.TempDir(), prog: filepath.Join(bin, "holdfast"), name: "cli-" + strings.TrimPrefix(b.root, "/it-")}
+	config := filepath.Join(c.dir, "config.yaml")
+	policies = append(policies, fmt.Sprintf("{name: all, match: \"**\", ttl: %v, grace: %v}", ttl, grace))
+	text := fmt.Sprintf("zookeeper: {session_timeout: %v}\npolicies: [%s]\n", sessionTimeout, strings.Join(policies, ", "))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	c.args = []string{"--config", config, "--servers", strings.Join(b.servers, ","), "--root", b.root}
+	return c
+}
+
+// program is a holdfast process.
+type program struct {
+	*cli
+	cmd    *exec.Cmd
+	in     io.Writer     // standard input
+	lines  chan string   // of standard output, which all processes of a command have
+	exited chan struct{} // closed when the process itself has ended
+	errs   string        // file with standard error
+}
+
+// start starts holdfast with the arguments, of which the first is the subcommand.
+func (c *cli) start(args ...string) *program {
+	c.Helper()
+	p := &program{cli: c, lines: make(chan string, 1000), exited: make(chan struct{})}
+	p.cmd = exec.Command(c.prog, slices.Concat(args[:1], c.args, args[1:])...)
+	errs, err := os.CreateTemp(c.dir, "stderr")
+	if err != nil {
+		c.Fatal(err)
+	}
+	p.errs = errs.Name()
+	r, w, err := os.Pipe()
+	if err != nil {
+		c.Fatal(err)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = w, errs
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		c.Fatal(err)
+	}
+	err = p.cmd.Start()
+	w.Close()
+	errs.Close()
+	if err != nil {
+		c.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		defer close(p.lines)
+		for s := bufio.NewScanner(r); s.Scan(); {
+			p.lines <- s.Text()
+		}
+	}()
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait() // its ProcessState tells
+	}()
+	c.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // with which the command ends too
+		<-p.exited
+		if c.Failed() {
+			c.Logf("holdfast %s said on standard error:\n%s", strings.Join(args, " "), p.stderr())
+		}
+		r.Close()
+		<-read
+	})
+	return p
+}
+
+// line waits for a line of standard output.
+func (p *program) line() string {
+	p.Helper()
+	select {
+	case line, ok := <-p.lines:
+		if !ok {
+			p.Fatalf("no more output: %v", p.cmd)
+		}
+		return line
+	case <-p.ctx.Done():
+		p.Fatalf("no output: %v", p.cmd)
+		return ""
+	}
+}
+
+// pids waits for a line with the ids of processes, and watches them.
+func (p *program) pids() (all watched) {
+	p.Helper()
+	for _, word := range strings.Fields(p.line()) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			p.Fatal(err)
+		}
+		all = append(all, p.watch(pid))
+	}
+	return all
+}
+
+func (p *program) signal(s os.Signal) {
+	p.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// status waits until the process has ended and returns its exit status.
+func (p *program) status() int {
+	p.Helper()
+	select {
+	case <-p.exited:
+		return p.cmd.ProcessState.ExitCode()
+	case <-p.ctx.Done():
+		p.Fatalf("does not end: %v", p.cmd)
+		return 0
+	}
+}
+
+func (p *program) mustExit(want int) {
+	p.Helper()
+	if got := p.status(); got != want {
+		p.Errorf("exit status %d, want %d: %v", got, want, p.cmd)
+	}
+}
+
+func (p *program) stderr() string {
+	text, err := os.ReadFile(p.errs)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func (p *program) mustSay(text string) {
+	p.Helper()
+	if got := p.stderr(); !strings.Contains(got, text) {
+		p.Errorf("standard error is %q, want %q in it", got, text)
+	}
+}
+
+// output runs holdfast to its end and returns what it printed.
+func (c *cli) output(args ...string) string {
+	c.Helper()
+	p := c.start(args...)
+	var out strings.Builder
+	for line := range p.lines {
+		fmt.Fprintln(&out, line)
+	}
+	p.mustExit(0)
+	return out.String()
+}
+
+// queued returns a contender of the library's that waits for the lock as the n-th
+// of all. It gives the hold when it has it.
+func (c *cli) queued(locks *lock.Client, name string, n int) <-chan *lock.Hold {
+	c.Helper()
+	ctx, cancel := context.WithCancel(c.ctx)
+	ch := make(chan *lock.Hold, 1)
+	go func() {
+		defer close(ch)
+		hold, err := locks.Mutex(name).Lock(ctx)
+		if err != nil {
+			c.Errorf("waiting for %s: %v", name, err)
+		}
+		ch <- hold
+	}()
+	c.Cleanup(func() {
+		cancel()
+		if hold := <-ch; hold != nil { // the test has failed and did not take it
+			_ = hold.Unlock()
+		}
+	})
+	c.eventually(fmt.Sprintf("%d contend for %s", n, name), func() bool { return len(c.contenders(locks, name)) == n })
+	return ch
+}
+
+func (c *cli) contenders(locks *lock.Client, name string) []lock.Contender {
+	c.Helper()
+	s, err := locks.Tree().Inspect(c.ctx, name)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return s.Contenders
+}
+
+// watched are processes of which we know whether they live. Their ids may be given
+// to others when they have ended; fd stays theirs.
+type watched []watchedProcess
+
+type watchedProcess struct{ pid, fd int }
+
+func (c *cli) watch(pid int) watchedProcess {
+	c.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		c.Fatalf("process %d: %v", pid, err)
+	}
+	c.Cleanup(func() { unix.Close(fd) })
+	return watchedProcess{pid, fd}
+}
+
+// endWithin reports whether all end within the time; a zombie has ended.
+func (all watched) endWithin(d time.Duration) bool {
+	deadline := time.Now().Add(d)
+	for _, p := range all {
+		for {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, int(max(0, time.Until(deadline)).Milliseconds()))
+			if n > 0 {
+				break
+			}
+			if err != unix.EINTR {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// mustEnd waits until they have all ended.
+func (c *cli) mustEnd(all watched) {
+	c.Helper()
+	if !all.endWithin(patience) {
+		c.Errorf("a process of %v lives on", all)
+	}
+}
+
+// mustEnter waits until the contender has the lock, when all processes must be
+// dead, and unlocks it.
+func (c *cli) mustEnter(ch <-chan *lock.Hold, dead watched) {
+	c.Helper()
+	hold := <-ch
+	if !dead.endWithin(0) {
+		c.Errorf("somebody else has the lock, and a process of %v lives", dead)
+	}
+	c.unlock(hold)
+}
+
+// mustNotHave fails if the contender has the lock already.
+func (c *cli) mustNotHave(ch <-chan *lock.Hold) {
+	c.Helper()
+	if len(ch) > 0 {
+		c.Error("somebody else has the lock already")
+	}
+}
+
+// processes returns the ids of the processes of that name that have the text in one
+// of their arguments.
+func (c *cli) processes(program, text string) (pids []int) {
+	c.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		args := strings.Split(string(line), "\x00")
+		if args[0] == program && slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, text) }) {
+			pid, err := strconv.Atoi(strings.Split(file, "/")[2])
+			if err != nil {
+				c.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func (c *cli) guard() watchedProcess {
+	c.Helper()
+	pids := c.processes("holdfast-guard", c.name)
+	if len(pids) != 1 {
+		c.Fatalf("guards: %v, want one", pids)
+	}
+	return c.watch(pids[0])
+}
+
+// Commands that tell their processes: a shell that minds no SIGTERM, with a child.
+const (
+	stubborn = `trap "" TERM; sleep 1000 & echo $$ $!; wait`
+	obedient = `trap "echo asked; exit 3" TERM; echo $$; while :; do sleep 0.05; done`
+)
+
+func testLs(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	locks := c.client(lock.WithOwner("shop"))
+	begun := time.Now()
+	hold := c.lock(locks, "orders/42", lock.WithMetadata(map[string]string{"job": "ship"}))
+	other := c.lock(locks, "catalog")
+	next := c.queued(locks, "orders/42", 2)
+	foreign, err := c.raw.CreateProtectedEphemeralSequential(c.root+"/orders/42/lock-", nil, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.create(c.root+"/stranger", "hello", 0)
+
+	type entry struct {
+		Entry, Token, Owner, Host string
+		Ours                      bool
+		PID                       int
+		Metadata                  map[string]string
+		TTL                       int64     `json:"ttl_ms"`
+		Acquired                  time.Time `json:"acquired_at"`
+		Expires                   time.Time `json:"expires_at"`
+		Left                      int64     `json:"left_ms"`
+	}
+	type doc struct {
+		Root  string
+		Time  time.Time
+		Locks []struct {
+			Name, Kind       string
+			Holders, Waiters []entry
+		}
+	}
+	read := func(args ...string) doc {
+		t.Helper()
+		var d doc
+		if err := json.Unmarshal([]byte(c.output(append([]string{"ls", "--json"}, args...)...)), &d); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	all := read()
+	if all.Root != c.root || len(all.Locks) != 2 || all.Locks[0].Name != "catalog" || all.Locks[1].Name != "orders/42" {
+		t.Fatalf("ls: %+v", all)
+	}
+	l := all.Locks[1]
+	if l.Kind != "mutex" || len(l.Holders) != 1 || len(l.Waiters) != 2 {
+		t.Fatalf("orders/42: %+v", l)
+	}
+	h := l.Holders[0]
+	host, _ := os.Hostname()
+	if h.Entry != hold.Entry() || h.Token != hold.Token().String() || !h.Ours || h.Owner != "shop" || h.Host != host ||
+		h.PID != os.Getpid() || h.Metadata["job"] != "ship" || h.TTL != ttl.Milliseconds() {
+		t.Errorf("holder: %+v", h)
+	}
+	if h.Left <= 0 || h.Left > h.TTL || h.Expires.Sub(all.Time).Milliseconds() != h.Left {
+		t.Errorf("left %d ms of %d, from %v to %v", h.Left, h.TTL, all.Time, h.Expires)
+	}
+	if h.Acquired.Before(begun.Add(-time.Second)) || h.Acquired.After(h.Expires) { // servers and we have one clock here
+		t.Errorf("acquired at %v, begun at %v", h.Acquired, begun)
+	}
+	if w := l.Waiters[0]; !w.Ours || w.Owner != "shop" || !w.Acquired.IsZero() || w.Left <= 0 {
+		t.Errorf("first waiter: %+v", w)
+	}
+	if w := l.Waiters[1]; w.Ours || w.Entry != foreign || w.Owner != "" {
+		t.Errorf("second waiter: %+v", w)
+	}
+	if below := read("orders"); len(below.Locks) != 1 || below.Locks[0].Name != "orders/42" {
+		t.Errorf("ls orders: %+v", below)
+	}
+	var names []string
+	for _, l := range read("--all").Locks {
+		names = append(names, l.Name+":"+l.Kind)
+	}
+	if want := []string{"catalog:mutex", "orders:dir", "orders/42:mutex", "stranger:"}; !slices.Equal(names, want) {
+		t.Errorf("ls --all: %q, want %q", names, want)
+	}
+
+	table := strings.Split(strings.TrimSpace(c.output("ls")), "\n")
+	if len(table) != 5 {
+		t.Fatalf("table: %q", table)
+	}
+	for i, want := range []string{
+		"LOCK", "catalog", "orders/42",
+		fmt.Sprintf("1. shop (%s, pid %d)", host, os.Getpid()),
+		"2. not ours: …" + foreign[len(foreign)-23:],
+	} {
+		if !strings.Contains(table[i], want) {
+			t.Errorf("line %d of the table is %q, want %q", i, table[i], want)
+		}
+	}
+
+	c.unlock(other)
+	c.unlock(hold)
+	c.unlock(<-next)
+	for _, node := range []string{foreign, c.root + "/orders/42", c.root + "/orders", c.root + "/stranger"} {
+		if err := c.raw.Delete(node, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			t.Error(err)
+		}
+	}
+}
+
+func testLsOfNothing(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	for path, args := range map[string][]string{
+		"": {"ls"}, "/no/such": {"ls", "no/such"}, "/none": {"ls", "none", "--all"},
+	} {
+		if got, want := c.output(args...), "no locks in use at or below "+c.root+path+"\n"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	var doc struct{ Locks []any }
+	if err := json.Unmarshal([]byte(c.output("ls", "--json")), &doc); err != nil || doc.Locks == nil || len(doc.Locks) > 0 {
+		t.Errorf("%+v, %v", doc, err)
+	}
+	if _, _, err := c.raw.Get(c.root); !errors.Is(err, zk.ErrNoNode) {
+		t.Errorf("the root was made: %v", err)
+	}
+}
+
+func testRunEnvironment(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	p := c.start("run", c.name, "--", "sh", "-c", `echo "$HOLDFAST_LOCK $HOLDFAST_TOKEN"; read line; echo "read $line"`)
+	said := strings.Fields(p.line())
+	held := c.contenders(c.client(), c.name)
+	if len(held) != 1 || len(said) != 2 || said[0] != c.name || said[1] != held[0].Token.String() ||
+		held[0].Owner != "sh" || held[0].PID != p.cmd.Process.Pid || held[0].TTL != ttl {
+		t.Errorf("the command was told %q, the lock has %+v", said, held)
+	}
+	if _, err := io.WriteString(p.in, "what we wrote\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line := p.line(); line != "read what we wrote" {
+		t.Errorf("the command says %q", line)
+	}
+	p.mustExit(0)
+}
+
+func testRunStatus(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	script := filepath.Join(c.dir, "script")
+	if err := os.WriteFile(script, []byte("\x00\x01"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := filepath.Join(c.dir, "text")
+	if err := os.WriteFile(text, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	locks := c.client()
+	hold := c.lock(locks, "taken")
+	unreachable := listenSilently(t).addr
+	for _, test := range []struct {
+		want int
+		says string
+		args []string
+	}{
+		{0, "", []string{"run", "x", "--", "true"}},
+		{7, "", []string{"run", "x", "--ttl", "1m", "--", "sh", "-c", "exit 7"}},
+		{75, "", []string{"run", "x", "--", "sh", "-c", "exit 75"}},
+		{128 + 9, "", []string{"run", "x", "--", "sh", "-c", "kill -9 $$"}},
+		{75, "held by somebody else", []string{"run", "taken", "--wait", "0", "--", "true"}},
+		{75, "held by somebody else", []string{"run", "taken", "--wait", "200ms", "--", "true"}},
+		{75, "no session with ZooKeeper within 200ms, tried " + unreachable, []string{"run", "x", "--wait", "200ms", "--servers", unreachable, "--", "true"}},
+		{75, "no session with ZooKeeper within 2s, tried " + unreachable, []string{"run", "x", "--servers", unreachable, "--", "true"}},
+		{126, "exec format error", []string{"run", "x", "--", script}},
+		{126, "permission denied", []string{"run", "x", "--servers", unreachable, "--", text}},
+		{127, "executable file not found", []string{"run", "x", "--servers", unreachable, "--", "no-such-program"}},
+		{127, "no such file", []string{"run", "x", "--servers", unreachable, "--", "/no/such/program"}},
+		{2, "want one lock name", []string{"run", "x", "y", "--", "true"}},
+		{2, "empty component", []string{"run", "x/", "--", "true"}},
+		{2, "must be at least 1s", []string{"run", "x", "--ttl", "999ms", "--", "true"}},
+		{2, "must not be longer than max_ttl", []string{"run", "x", "--ttl", "2h", "--", "true"}},
+		{2, "must not be negative", []string{"run", "x", "--wait", "-1s", "--", "true"}},
+	} {
+		p := c.start(test.args...)
+		p.mustExit(test.want)
+		p.mustSay(test.says)
+	}
+	c.unlock(hold)
+	if left := c.nodes(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func testRunSignals(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	p := c.start("run", c.name, "--", "sh", "-c",
+		`for s in HUP INT QUIT USR1 USR2; do trap "echo $s" $s; done; trap "echo TERM; exit 5" TERM; echo ready; while :; do sleep 0.05; done`)
+	if line := p.line(); line != "ready" {
+		t.Fatal(line)
+	}
+	for _, s := range []struct {
+		signal syscall.Signal
+		name   string
+	}{
+		{syscall.SIGHUP, "HUP"}, {syscall.SIGINT, "INT"}, {syscall.SIGQUIT, "QUIT"},
+		{syscall.SIGUSR1, "USR1"}, {syscall.SIGUSR2, "USR2"}, {syscall.SIGTERM, "TERM"},
+	} {
+		p.signal(s.signal)
+		if line := p.line(); line != s.name {
+			t.Errorf("sent %s, the command got %s", s.name, line)
+		}
+	}
+	p.mustExit(5)
+}
+
+func testRunInterrupted(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	locks := c.client()
+	hold := c.lock(locks, c.name)
+	p := c.start("run", c.name, "--", "true")
+	c.eventually("run waits", func() bool { return len(c.contenders(locks, c.name)) == 2 })
+	p.signal(syscall.SIGTERM)
+	p.mustExit(128 + int(syscall.SIGTERM))
+	if left := c.contenders(locks, c.name); len(left) != 1 {
+		t.Errorf("left: %+v", left)
+	}
+	c.unlock(hold)
+}
+
+func testRunChildren(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	p := c.start("run", c.name, "--", "sh", "-c", `trap "" TERM; sleep 1000 & echo $!; read line; exit 4`)
+	child := p.pids()
+	if _, err := io.WriteString(p.in, "end\n"); err != nil {
+		t.Fatal(err)
+	}
+	locks := c.client()
+	c.eventually("the lock is free", func() bool { return len(c.contenders(locks, c.name)) == 0 })
+	if !child.endWithin(0) {
+		t.Error("the lock is free, and a child of the command lives")
+	}
+	p.mustExit(4)
+	if left := c.processes("holdfast-guard", c.name); len(left) > 0 {
+		t.Errorf("guards are left: %v", left)
+	}
+}
+
+func testRunEntryRemoved(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	p := c.start("run", c.name, "--", "sh", "-c", stubborn)
+	pids := p.pids()
+	entry := c.contenders(c.client(), c.name)[0].Path
+	if err := c.raw.Delete(entry, -1); err != nil {
+		t.Fatal(err)
+	}
+	c.mustEnd(pids)
+	p.mustExit(76)
+	p.mustSay("hold was lost: entry was removed (entry " + entry)
+	p.mustSay("): the command is ended")
+	c.prune(c.name)
+}
+
+func testRunMaxHold(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin, fmt.Sprintf("{name: short, match: \"*\", ttl: %v, grace: %v, max_hold: %v}", ttl, grace, ttl+ttl/2))
+	p := c.start("run", c.name, "--", "sh", "-c", obedient)
+	pids := p.pids()
+	next := c.queued(c.client(), c.name, 2)
+	if line := p.line(); line != "asked" {
+		t.Errorf("the command says %q, want asked", line)
+	}
+	p.mustExit(76)
+	c.mustEnter(next, pids)
+}
+
+// testRunOutage stops the server in its tracks: the commands must be dead before
+// the lease is over, although nobody can tell run anything.
+func testRunOutage(t *testing.T, bin string) {
+	server := zkserver.ForTest(t, zkserver.Options{})
+	c := newCLI(on(t, []string{server.Addr()}), bin)
+	beats := filepath.Join(c.dir, "beats")
+	one := c.start("run", "one", "--", "sh", "-c",
+		`trap "" TERM; sleep 1000 & echo $$ $!; while :; do date +%s%N >> `+beats+`; sleep 0.02; done`)
+	two := c.start("run", "two", "--", "sh", "-c", obedient)
+	pidsOne, pidsTwo := one.pids(), two.pids()
+	locks := c.client()
+	nextOne, nextTwo := c.queued(locks, "one", 2), c.queued(locks, "two", 2)
+
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	paused := time.Now() // every renewal that was acknowledged was sent before
+	if line := two.line(); line != "asked" {
+		t.Errorf("the command says %q, want asked", line)
+	}
+	c.mustEnd(pidsTwo)
+	c.mustEnd(pidsOne)
+	one.mustSay("asked to end")
+	data, err := os.ReadFile(beats)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Fields(data)
+	last, err := strconv.ParseInt(string(lines[len(lines)-1]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if late := time.Unix(0, last).Sub(paused.Add(ttl)); late > 0 {
+		t.Errorf("the command was at work %v after the end of the lease", late)
+	}
+	c.mustNotHave(nextOne)
+	c.mustNotHave(nextTwo)
+
+	if err := server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	one.mustExit(76)
+	two.mustExit(76)
+	c.mustEnter(nextOne, pidsOne)
+	c.mustEnter(nextTwo, pidsTwo)
+}
+
+func testRunKilled(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	p := c.start("run", c.name, "--", "sh", "-c", stubborn)
+	pids := p.pids()
+	guard := c.guard()
+	next := c.queued(c.client(), c.name, 2)
+	p.signal(syscall.SIGKILL)
+	c.mustEnd(pids)
+	c.mustNotHave(next) // not after the lease, but at once
+	c.mustEnd(watched{guard})
+	p.mustSay("holdfast run has died: killed the command's process group")
+	c.mustEnter(next, pids)
+}
+
+// testRunStopped stops run for longer than its lease: the guard alone can see to
+// the command.
+func testRunStopped(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	p := c.start("run", c.name, "--", "sh", "-c", stubborn)
+	pids := p.pids()
+	next := c.queued(c.client(), c.name, 2)
+	p.signal(syscall.SIGSTOP)
+	c.mustEnter(next, pids)
+	p.signal(syscall.SIGCONT)
+	p.mustExit(76)
+	p.mustSay("no renewal was told of: killed the command's process group")
+}
+
+func testRunGuardKilled(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	p := c.start("run", c.name, "--", "sh", "-c", stubborn)
+	pids := p.pids()
+	if err := syscall.Kill(c.guard().pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	c.mustEnd(pids)
+	p.mustExit(76)
+	p.mustSay("the process that guards the command has died")
+}
+
+// testRunBothKilled kills all that could kill the command: the kernel does it.
+func testRunBothKilled(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	p := c.start("run", c.name, "--", "sh", "-c", `trap "" TERM; echo $$; exec sleep 1000`)
+	pids := p.pids()
+	guard := c.guard()
+	next := c.queued(c.client(), c.name, 2)
+	p.signal(syscall.SIGSTOP) // not to notice that the guard dies
+	if err := syscall.Kill(guard.pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	c.mustEnd(watched{guard})
+	p.signal(syscall.SIGKILL)
+	c.mustEnd(pids)
+	c.mustNotHave(next)
+	c.mustEnter(next, pids)
+}
+
+func testDemo(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	p := c.start("demo")
+	base := c.demoBase(p.line())
+	kept := 0
+	for line := range p.lines {
+		t.Log(line)
+		if strings.HasSuffix(line, " ok") {
+			kept++
+		}
+	}
+	p.mustExit(0)
+	if kept != 10 {
+		t.Errorf("%d promises kept, want 10", kept)
+	}
+	c.mustBeGone(base)
+}
+
+func testDemoInterrupted(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	p := c.start("demo")
+	base := c.demoBase(p.line())
+	for !strings.Contains(p.line(), "Holdfast, with a TTL") {
+	}
+	if len(c.processes("holdfast-demo-worker", base)) == 0 {
+		t.Error("there are no workers: this test looks in the wrong place")
+	}
+	p.signal(syscall.SIGINT)
+	p.mustExit(128 + int(syscall.SIGINT))
+	c.mustBeGone(base)
+}
+
+// demoBase returns the demo's node, of which its first line tells.
+func (c *cli) demoBase(line string) string {
+	c.Helper()
+	_, after, _ := strings.Cut(line, "below ")
+	base, _, ok := strings.Cut(after, ",")
+	if ok, _, err := c.raw.Exists(base); err != nil || !ok {
+		c.Fatalf("the demo's node %q is not there: %v", base, err)
+	}
+	if !ok {
+		c.Fatalf("the demo begins with %q", line)
+	}
+	return base
+}
+
+// mustBeGone fails if the demo has left something.
+func (c *cli) mustBeGone(base string) {
+	c.Helper()
+	if ok, _, err := c.raw.Exists(base); err != nil || ok {
+		c.Errorf("%s is left: %v", base, err)
+	}
+	if left := c.processes("holdfast-demo-worker", base); len(left) > 0 {
+		c.Errorf("workers are left: %v", left)
+	}
+}
