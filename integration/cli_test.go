@@ -61,6 +61,11 @@ func TestCommandLine(t *testing.T) {
 		"BothKilled":      testRunBothKilled,
 		"Demo":            testDemo,
 		"DemoInterrupted": testDemoInterrupted,
+		"ReaperOnce":      testReaperOnce,
+		"ReaperSkips":     testReaperSkips,
+		"ReaperBadConfig": testReaperBadConfig,
+		"ReaperDaemon":    testReaperDaemon,
+		"ReaperOutage":    testReaperOutage,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +96,7 @@ func newCLI(b *bench, bin string, policies ...string) *cli {
 	return c
 }
 
-// program is a holdfast process.
+// program is a process of holdfast or the reaper.
 type program struct {
 	*cli
 	cmd    *exec.Cmd
@@ -101,11 +106,11 @@ type program struct {
 	errs   string        // file with standard error
 }
 
-// start starts holdfast with the arguments, of which the first is the subcommand.
+// start starts the program with the arguments; the first may be a subcommand.
 func (c *cli) start(args ...string) *program {
 	c.Helper()
 	p := &program{cli: c, lines: make(chan string, 1000), exited: make(chan struct{})}
-	p.cmd = exec.Command(c.prog, slices.Concat(args[:1], c.args, args[1:])...)
+	p.cmd = exec.Command(c.prog, slices.Concat(args[:min(1, len(args))], c.args, args[min(1, len(args)):])...)
 	errs, err := os.CreateTemp(c.dir, "stderr")
 	if err != nil {
 		c.Fatal(err)
@@ -141,7 +146,7 @@ func (c *cli) start(args ...string) *program {
 		_ = p.cmd.Process.Kill() // with which the command ends too
 		<-p.exited
 		if c.Failed() {
-			c.Logf("holdfast %s said on standard error:\n%s", strings.Join(args, " "), p.stderr())
+			c.Logf("%s %s said on standard error:\n%s", filepath.Base(c.prog), strings.Join(args, " "), p.stderr())
 		}
 		r.Close()
 		<-read

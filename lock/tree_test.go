@@ -160,7 +160,7 @@ func TestTreeInspects(t *testing.T) {
 		}
 		first := s.Contenders[0]
 		if first.Path != h.Entry() || first.Token != h.Token() || !first.Ours || first.Owner != "a" || first.PID == 0 || first.TTL != ttl ||
-			fmt.Sprint(first.Metadata) != "map[k:v]" || first.Acquired.IsZero() || first.Expires.Round(time.Second) != ttl {
+			fmt.Sprint(first.Metadata) != "map[k:v]" || first.Acquired.IsZero() || time.Until(first.Expires).Round(time.Second) != ttl {
 			t.Errorf("holder: %+v", first)
 		}
 		if second := s.Contenders[1]; !second.Ours || second.Owner != "b" || !second.Acquired.IsZero() {

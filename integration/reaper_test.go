@@ -1,0 +1,179 @@
+//go:build linux
+
+package integration_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// newReaper returns the reaper's program, with a configuration that has it sweep
+// every second.
+func newReaper(b *bench, bin string) *cli {
+	b.Helper()
+	c := newCLI(b, bin)
+	c.prog = filepath.Join(bin, "reaper")
+	c.configure(fmt.Sprintf(`
+zookeeper: {session_timeout: %v}
+policies: [{name: all, match: "**", ttl: %v, grace: %v, orphan_after: 1s}]
+reaper: {schedule: "@every 1s"}
+`, sessionTimeout, ttl, grace))
+	return c
+}
+
+// configure overwrites the configuration file.
+func (c *cli) configure(text string) {
+	c.Helper()
+	if err := os.WriteFile(filepath.Join(c.dir, "config.yaml"), []byte(text), 0o600); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// report waits for the program's end and returns the report that it printed.
+func (p *program) report(status int) *reaper.Report {
+	p.Helper()
+	var out strings.Builder
+	for line := range p.lines {
+		fmt.Fprintln(&out, line)
+	}
+	p.mustExit(status)
+	r := new(reaper.Report)
+	d := json.NewDecoder(strings.NewReader(out.String()))
+	d.DisallowUnknownFields()
+	if err := d.Decode(r); err != nil || d.More() {
+		p.Fatalf("standard output is not one report: %v\n%s", err, &out)
+	}
+	return r
+}
+
+// orphan leaves a lock tree whose holder died, and waits until it is overdue.
+func (b *bench) orphan(name string) {
+	b.Helper()
+	dead := b.holder(name)
+	dead.says("held")
+	dead.kill()
+	c := b.client()
+	b.eventually("the lease has been over for as long as orphan_after", func() bool {
+		s, err := c.Tree().Inspect(b.ctx, name)
+		if err != nil || len(s.Contenders) != 1 {
+			b.Fatalf("%+v, %v", s, err)
+		}
+		now, err := c.Tree().Now(b.ctx)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return now.Earliest.After(s.Contenders[0].Expires.Add(grace + time.Second))
+	})
+}
+
+func testReaperOnce(t *testing.T, bin string) {
+	b := onShared(t)
+	c := newReaper(b, bin)
+	b.orphan("a/b")
+	live := b.lock(b.client(), "live")
+	b.create(b.root+"/foreign", "", 0)
+	before := b.nodes()
+
+	planned := c.start("--dry-run").report(0)
+	if !planned.DryRun || !planned.Complete || planned.Total.Expired != 1 || planned.Total.Deleted != 0 || len(planned.Planned) == 0 {
+		t.Errorf("dry run: %+v", planned)
+	}
+	if after := b.nodes(); !slices.Equal(after, before) {
+		t.Errorf("a dry run has left %q of %q", after, before)
+	}
+
+	r := c.start("--once").report(0)
+	if r.DryRun || !r.Complete || r.Root != b.root || r.Total.Expired != 1 || r.Total.Deleted != 3 || r.Total.Live != 2 /* one is its own */ || r.Total.Foreign != 1 || r.Policies["all"] == nil {
+		t.Errorf("report: %+v", r)
+	}
+	b.unlock(live)
+	if after := b.nodes(); !slices.Equal(after, []string{b.root + "/foreign"}) {
+		t.Errorf("left %q, want the foreign node", after)
+	}
+	if err := b.raw.Delete(b.root+"/foreign", -1); err != nil {
+		t.Error(err)
+	}
+}
+
+// testReaperSkips: a second reaper does nothing while the first is active, and a
+// scheduled job learns that from the exit status.
+func testReaperSkips(t *testing.T, bin string) {
+	b := onShared(t)
+	c := newReaper(b, bin)
+	active := c.start()
+	b.eventually("the first one is active", func() bool { return len(b.nodes()) > 0 })
+	if r := c.start("--once").report(1); r.Complete || r.Skipped == "" {
+		t.Errorf("report: %+v", r)
+	}
+	active.signal(syscall.SIGTERM)
+	active.mustExit(0)
+}
+
+func testReaperBadConfig(t *testing.T, bin string) {
+	c := newReaper(onShared(t), bin)
+	c.configure("policies: [{name: all, match: \"**\", ttl: 10, grace: 1s}]\nreaper: {schedule: \"every day\", sweeps: 3}\n")
+	for _, args := range []string{"--once", "--dry-run"} {
+		p := c.start(args)
+		p.mustExit(2)
+		for _, text := range []string{"config.yaml:1", "ttl", "config.yaml:2", "schedule", "every day", "sweeps"} {
+			p.mustSay(text)
+		}
+	}
+	p := c.start("--twice")
+	p.mustExit(2)
+	p.mustSay("--twice")
+}
+
+func testReaperDaemon(t *testing.T, bin string) {
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		b := onShared(t)
+		c := newReaper(b, bin)
+		dead := b.holder("a/b/c")
+		dead.says("held")
+		dead.kill()
+		p := c.start()
+		b.eventually("the tree is swept away", func() bool { return len(b.nodes()) == 2 }) // the reaper's own lock stays
+		p.signal(s)
+		p.mustExit(0)
+		p.mustSay("stopped")
+	}
+}
+
+// testReaperOutage takes the server away from a running reaper, and starts another
+// one while it is away.
+func testReaperOutage(t *testing.T, bin string) {
+	s := zkserver.ForTest(t, zkserver.Options{})
+	b := on(t, []string{s.Addr()})
+	c := newReaper(b, bin)
+	locks := b.client(lock.WithTTL(20 * time.Second))
+	first := c.start()
+	b.eventually("the first one is active", func() bool { return len(b.nodes()) > 0 })
+	s.Kill()
+	second := c.start()
+	b.eventually("the second one has noticed", func() bool { return strings.Contains(second.stderr(), "no ZooKeeper yet") })
+	if err := s.Restart(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i, active := range []*program{first, second} {
+		name := fmt.Sprintf("lock%d", i)
+		h := b.lock(locks, name)
+		b.unlock(h)
+		dead := b.holder(name)
+		dead.says("held")
+		dead.kill()
+		b.eventually("the tree is swept away", func() bool { return !slices.Contains(b.nodes(), b.root+"/"+name) })
+		active.signal(syscall.SIGTERM) // after the first one it is the second one's turn
+		active.mustExit(0)
+	}
+}
