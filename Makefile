@@ -16,7 +16,7 @@ UNIT = $(shell go list ./... | grep -v /integration)
 BUILD := go build -buildvcs=false -o bin/
 TEST  := go test -race -timeout 10m
 
-.PHONY: help demo test unit integration cover race10 lint fmt bin/withzk
+.PHONY: help demo test unit integration sim cover race10 lint fmt bin/withzk
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ unit: ## the tests that need no server
 
 integration: bin/withzk ## the tests on a real ZooKeeper
 	bin/withzk $(TEST) ./integration/...
+
+sim: ## 1,000 histories in virtual time (SEEDS=n, from SEED=n on)
+	go run ./integration/sim
 
 cover: ## coverage of the library and the reaper by the unit tests
 	@mkdir -p bin

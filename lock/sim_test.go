@@ -3,11 +3,14 @@ package lock_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -29,8 +32,9 @@ import (
 
 // TestSimulation runs random histories of many clients under random faults, in
 // virtual time, and checks after every step what package lock promises. SEEDS is
-// how many histories, SEED the first one: SEED=17 SEEDS=1 runs the seventeenth
-// again.
+// how many histories, SEED the first one. "SEED=17 SEEDS=1 make sim" runs the
+// seventeenth as it always is; here goroutines that can run at the same time do so
+// in any order. TRACE is a folder in which the traces of all of them are left.
 //
 // A history has up to six processes with clocks of their own, up to a day off and
 // up to 300 ppm wrong, whose goroutines lock, try, extend, cancel and unlock a few
@@ -62,6 +66,7 @@ func TestSimulation(t *testing.T) {
 					defer mu.Unlock()
 					total.add(got)
 				})
+				runtime.GC() // not inside a history, if GOGC=off
 			}
 		})
 	}
@@ -196,12 +201,15 @@ func history(t *testing.T, seed uint64) (result tally) {
 				return time.Microsecond + between(delays[label], 0, slow)
 			},
 		})
-		if os.Getenv("TRACE") != "" {
+		traces := os.Getenv("TRACE")
+		if traces != "" {
 			s.Trace(func(e locktest.Event) { s.say("%v", e) })
 		}
 		defer func() {
-			if os.Getenv("TRACE") != "" {
-				os.WriteFile(os.Getenv("TRACE"), s.trace.Bytes(), 0o600)
+			if traces != "" {
+				if err := os.WriteFile(filepath.Join(traces, fmt.Sprintf("seed-%d", seed)), s.trace.Bytes(), 0o600); err != nil {
+					t.Error(err)
+				}
 			}
 			if t.Failed() {
 				t.Logf("the last of the trace of seed %d:\n%s", seed, s.tail(400))
@@ -379,7 +387,7 @@ func (s *sim) client(label string, clock *simClock) *lock.Client {
 	for {
 		ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 		c, err := lock.Dial(ctx, s.Servers(),
-			lock.WithDialer(s.Dialer(label)), lock.WithSessionTimeout(max(time.Second, s.ttl/2).Truncate(time.Millisecond)),
+			lock.WithDialer(s.dialer(label)), lock.WithSessionTimeout(max(time.Second, s.ttl/2).Truncate(time.Millisecond)),
 			lock.WithTTL(s.ttl), lock.WithGrace(s.grace), lock.WithOwner(label), lock.WithUnlockTimeout(2*s.ttl),
 			lock.WithClock(clock.now), lock.WithSeed(s.seed, hash(label)),
 			lock.WithLogger(zerolog.New(s).Level(zerolog.InfoLevel).With().Str("client", label).Logger()))
@@ -391,6 +399,46 @@ func (s *sim) client(label string, clock *simClock) *lock.Client {
 			panic(err)
 		}
 		s.say("%s: dial: %v", label, err)
+	}
+}
+
+// dialer returns a dialer whose connections set watches again in the order of their
+// paths. go-zookeeper has them in a map, so that no history would happen twice.
+func (s *sim) dialer(label string) func(network, address string, timeout time.Duration) (net.Conn, error) {
+	dial := s.Dialer(label)
+	return func(network, address string, timeout time.Duration) (net.Conn, error) {
+		c, err := dial(network, address, timeout)
+		if err != nil {
+			return nil, err
+		}
+		return inOrder{c}, nil
+	}
+}
+
+type inOrder struct{ net.Conn }
+
+func (c inOrder) Write(packet []byte) (int, error) {
+	const opSetWatches, lists = 101, 4 + 4 + 4 + 8 // after length, xid, type and zxid
+	if len(packet) > lists && binary.BigEndian.Uint32(packet[8:]) == opSetWatches {
+		sortLists(packet[lists:])
+	}
+	return c.Conn.Write(packet)
+}
+
+// sortLists sorts each of the lists of strings that the data is made of.
+func sortLists(data []byte) {
+	for at := 0; at < len(data); {
+		n := int(int32(binary.BigEndian.Uint32(data[at:])))
+		at += 4
+		begin := at
+		var items [][]byte
+		for range max(0, n) {
+			size := 4 + int(binary.BigEndian.Uint32(data[at:]))
+			items = append(items, slices.Clone(data[at:at+size]))
+			at += size
+		}
+		slices.SortFunc(items, bytes.Compare)
+		copy(data[begin:], bytes.Join(items, nil))
 	}
 }
 
@@ -594,9 +642,11 @@ func (s *sim) work(ctx context.Context, r *rand.Rand, label string, hold *lock.H
 
 // granted checks what must be true when somebody gets a hold.
 func (s *sim) granted(label string, hold *lock.Hold, clock *simClock) {
+	name := hold.Name()
+	first := s.first(name)
+	valid := hold.Valid()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := hold.Name()
 	s.sayLocked("%s: has %s, token %v, for %v", label, name, hold.Token(), hold.Remaining())
 	s.tally.grants++
 	for _, other := range s.open[name] {
@@ -608,11 +658,30 @@ func (s *sim) granted(label string, hold *lock.Hold, clock *simClock) {
 			s.violated("%s has %s by token %v before the holder of token %v was told", label, name, hold.Token(), other.Token())
 		}
 	}
+	if valid && first != hold.Entry() {
+		s.violated("%s has %s by %s, out of turn: %s is first", label, name, hold.Entry(), first)
+	}
 	if last := s.last[name]; hold.Token().Compare(last) <= 0 {
 		s.violated("%s has %s by token %v, after token %v", label, name, hold.Token(), last)
 	}
 	s.last[name] = hold.Token()
 	s.open[name] = append(s.open[name], held{hold, clock})
+}
+
+// first is the entry of a lock that was queued first, of those there are. It does
+// not ask the library.
+func (s *sim) first(name string) string {
+	path, first, least := "/locks/"+name, "", ""
+	for _, n := range s.Dump(path) {
+		node, below := strings.CutPrefix(n.Path, path+"/")
+		if !below || strings.Contains(node, "/") || !strings.Contains(node, "-lock-") {
+			continue
+		}
+		if seq := node[len(node)-10:]; first == "" || seq < least {
+			first, least = n.Path, seq
+		}
+	}
+	return first
 }
 
 // toWake is how long after it slept a machine may take to end a hold's context.

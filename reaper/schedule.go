@@ -114,6 +114,7 @@ func (r *Reaper) sweep(ctx context.Context, policies []policy.Policy) (report Re
 		readers: make(chan struct{}, 4*r.options.Concurrency),
 		reads:   make(chan struct{}, r.options.Concurrency),
 		doomed:  make(chan []doomed, r.options.Concurrency),
+		timing:  make(chan struct{}, 1),
 	}
 	for _, p := range policies {
 		s.chosen[p.Name] = true

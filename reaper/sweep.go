@@ -31,7 +31,7 @@ type sweep struct {
 	reads   chan struct{} // a token for each request in flight
 	doomed  chan []doomed // to the deleter: what goes together
 
-	timing sync.Mutex // one looks for a younger time at a time
+	timing chan struct{} // has the token of the one that looks for a younger time
 	failed atomic.Pointer[error]
 	stop   context.CancelFunc
 
@@ -226,8 +226,12 @@ func (s *sweep) judge(ctx context.Context, path, policy string, verdict func([]b
 
 // younger returns ensemble time by a sample younger than the transaction.
 func (s *sweep) younger(ctx context.Context, zxid int64) (lock.Time, error) {
-	s.timing.Lock()
-	defer s.timing.Unlock()
+	select {
+	case s.timing <- struct{}{}:
+		defer func() { <-s.timing }()
+	case <-ctx.Done():
+		return lock.Time{}, context.Cause(ctx)
+	}
 	if now := s.tree.Estimate(); now.Zxid > zxid {
 		return now, nil
 	}
