@@ -166,13 +166,17 @@ var changes = []change{
 // repeatable writes the changed files of the Go runtime into the folder, and
 // returns the file for go's -overlay that tells of them.
 func repeatable(temp string) (string, error) {
-	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	env, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE").Output()
 	if err != nil {
-		return "", fmt.Errorf("go env GOROOT: %w", err)
+		return "", fmt.Errorf("go env: %w", err)
+	}
+	goroot, modules, _ := strings.Cut(strings.TrimSpace(string(env)), "\n")
+	if strings.HasPrefix(goroot, modules+"/") {
+		return "", fmt.Errorf("this version of Go was downloaded as a module, %s, and cannot be changed; install it", filepath.Base(goroot))
 	}
 	texts := map[string]string{}
 	for _, c := range changes {
-		path := filepath.Join(strings.TrimSpace(string(goroot)), "src", "runtime", c.file)
+		path := filepath.Join(goroot, "src", "runtime", c.file)
 		if texts[path] == "" {
 			text, err := os.ReadFile(path)
 			if err != nil {
