@@ -138,21 +138,30 @@ func Faketime(ctx context.Context, ahead time.Duration) ([]string, error) {
 		library = found[0]
 		return nil, err
 	}
-	absent, err := missing()
-	if err == nil && absent != nil {
-		err = install(ctx, missing)
-	}
-	if err == nil && library == "" {
-		_, err = missing()
-	}
-	if err != nil || library == "" {
-		return nil, fmt.Errorf("zkserver: no library to shift a server's clock with: %w; install it (apt-get install %s)", err, pkg)
+	if err := Install(ctx, missing); err != nil {
+		return nil, fmt.Errorf("zkserver: no library to shift a server's clock with: %w", err)
 	}
 	return []string{
 		"LD_PRELOAD=" + library,
 		fmt.Sprintf("FAKETIME=%+.3fs", ahead.Seconds()),
 		"DONT_FAKE_MONOTONIC=1", "FAKETIME_DONT_FAKE_MONOTONIC=1", "NO_FAKE_STAT=1",
 	}, nil
+}
+
+// Install installs the packages of Debian and Ubuntu that missing names, as
+// [Find] does ZooKeeper's, and on the same terms. It does nothing if none is.
+func Install(ctx context.Context, missing func() ([]string, error)) error {
+	absent, err := missing()
+	if err != nil || absent == nil {
+		return err
+	}
+	if err := install(ctx, missing); err != nil {
+		return fmt.Errorf("%w; install it (apt-get install %s)", err, strings.Join(absent, " "))
+	}
+	if absent, err = missing(); err == nil && absent != nil {
+		err = fmt.Errorf("apt-get succeeded, but what should come with %s is still not there", strings.Join(absent, " "))
+	}
+	return err
 }
 
 // install installs the packages that are missing, by then: the test binaries of
