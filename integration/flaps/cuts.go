@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	cutsName  = "cuts" // on the command line
+	cutsTitle = "17 clients take turns, and the connections of 16 are cut four times, while their sessions survive"
+
+	takers      = 17
+	cuts        = 4
+	turnTime    = time.Millisecond       // of work under the lock
+	cutEvery    = 500 * time.Millisecond // after all have connected again
+	retryAfter  = 100 * time.Millisecond // a call that failed
+	unlockTries = 3
+	window      = 2 * time.Second  // in which handoffs are counted
+	wedgedAfter = 15 * time.Second // without a handoff: longer than a session or a lease of the dead lasts
+)
+
+// cutsRun is what was seen of clients that took turns, before and after the cuts.
+type cutsRun struct {
+	contender *contender
+	round     int
+	err       error // it could not be carried out
+
+	before, after float64 // handoffs per second
+	served        int     // how many of the clients came in after the cuts
+	turns         *turns
+	newSessions   int // clients whose sessions did not survive
+	told          int // holders that were told that they have lost the lock
+}
+
+// wedged reports whether clients wait that nobody lets in.
+func (r *cutsRun) wedged() bool { return r.served < takers }
+
+// broken lists the promises of Holdfast's that were not kept.
+func (r *cutsRun) broken() (promises []string) {
+	fails := func(format string, args ...any) { promises = append(promises, fmt.Sprintf(format, args...)) }
+	if r.wedged() {
+		fails("the queue is wedged: after the cuts only %d of %d clients came in", r.served, takers)
+	}
+	if n := r.turns.doubles(); n > 0 {
+		fails("somebody came in %d times while another was in", n)
+	}
+	if r.turns.failedLocks > 0 || r.turns.failedUnlocks > 0 {
+		fails("Lock failed %d times, and Unlock %d times, though no context had ended", r.turns.failedLocks, r.turns.failedUnlocks)
+	}
+	if r.told > 0 {
+		fails("%d holds were lost", r.told)
+	}
+	return promises
+}
+
+// run carries the run out. It calls measured when from then on it only looks
+// whether the queue moves.
+func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
+	lockPath := lockPath(cutsName, r.contender, r.round)
+	p, err := startPeer(r.contender.command(lockPath), b.overhear(lockPath))
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	var clients []*client
+	for range takers {
+		c, err := p.open(ctx, b.server)
+		if err != nil {
+			return err
+		}
+		clients = append(clients, c)
+	}
+	start := time.Now()
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	var taking sync.WaitGroup
+	defer taking.Wait()
+	defer cancel(nil)
+	for _, c := range clients {
+		taking.Go(func() { cancel(r.turns.take(ctx, c)) })
+	}
+	if err := r.turns.awaitAll(ctx, start); err != nil {
+		return err
+	}
+	if r.turns.served(start) < takers {
+		return fmt.Errorf("before the cuts only %d of %d clients came in", r.turns.served(start), takers)
+	}
+	if r.before, err = r.turns.rate(ctx); err != nil {
+		return err
+	}
+
+	sessions := make(map[*client]int64)
+	for _, c := range clients {
+		sessions[c], _, _ = c.proxy.Session()
+	}
+	for range cuts {
+		if err := cut(ctx, clients[1:]); err != nil {
+			return err
+		}
+	}
+	last := time.Now()
+	if r.after, err = r.turns.rate(ctx); err != nil {
+		return err
+	}
+	for _, c := range clients {
+		if id, _, _ := c.proxy.Session(); id != sessions[c] {
+			r.newSessions++
+		}
+	}
+	measured()
+
+	if err := r.turns.awaitAll(ctx, last); err != nil {
+		return err
+	}
+	r.served = r.turns.served(last)
+	for _, c := range clients {
+		if _, told := c.firstSince(start); !told.at.IsZero() {
+			r.told++
+		}
+	}
+	return nil
+}
+
+// cut cuts the clients' connections, and waits until they have new ones.
+func cut(ctx context.Context, clients []*client) error {
+	links := make([]int64, len(clients))
+	for i, c := range clients {
+		links[i] = c.proxy.links.Load()
+	}
+	for _, c := range clients {
+		c.proxy.Cut()
+	}
+	err := await(ctx, "all clients have connected again", func() (bool, error) {
+		for i, c := range clients {
+			if c.proxy.links.Load() == links[i] {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	return sleep(ctx, cutEvery)
+}
+
+// turns is the record of who was in when.
+type turns struct {
+	news chan struct{} // one token: somebody was in
+
+	mu                         sync.Mutex
+	all                        []turn
+	failedLocks, failedUnlocks int
+}
+
+// turn is one client's: from when we heard that it was in, until just before it was
+// told to unlock.
+type turn struct {
+	client  string
+	in, out time.Time
+}
+
+func newTurns() *turns { return &turns{news: make(chan struct{}, 1)} }
+
+// take has a client take turns until ctx ends. A call that fails is made again, as
+// any program would; Unlock only a few times.
+func (t *turns) take(ctx context.Context, c *client) error {
+	for {
+		answer, err := c.tell("lock")
+		if err != nil {
+			return err
+		}
+		in, err := c.hear(ctx, answer)
+		if err != nil {
+			return err
+		}
+		if in.text != ok {
+			t.failed(&t.failedLocks)
+			if err := sleep(ctx, retryAfter); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := sleep(ctx, turnTime); err != nil {
+			return err
+		}
+		t.add(turn{c.name, in.at, time.Now()})
+		for try := 1; ; try++ {
+			out, err := c.ask(ctx, "unlock")
+			if err != nil {
+				return err
+			}
+			if out == ok {
+				break
+			}
+			t.failed(&t.failedUnlocks)
+			if try == unlockTries {
+				break
+			}
+			if err := sleep(ctx, retryAfter); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (t *turns) add(one turn) {
+	t.mu.Lock()
+	t.all = append(t.all, one)
+	t.mu.Unlock()
+	select {
+	case t.news <- struct{}{}:
+	default:
+	}
+}
+
+func (t *turns) failed(count *int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*count++
+}
+
+// since returns the turns that began after a time.
+func (t *turns) since(start time.Time) []turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var later []turn
+	for _, one := range t.all {
+		if one.in.After(start) {
+			later = append(later, one)
+		}
+	}
+	return later
+}
+
+// served returns how many clients have been in since a time.
+func (t *turns) served(start time.Time) int {
+	clients := make(map[string]bool)
+	for _, one := range t.since(start) {
+		clients[one.client] = true
+	}
+	return len(clients)
+}
+
+// rate measures handoffs per second.
+func (t *turns) rate(ctx context.Context) (float64, error) {
+	start := time.Now()
+	err := sleep(ctx, window)
+	return float64(len(t.since(start))) / time.Since(start).Seconds(), err
+}
+
+// awaitAll waits until all clients have been in since a time, or nobody was in for
+// so long that nobody will be, or some for so long that they never will.
+func (t *turns) awaitAll(ctx context.Context, start time.Time) error {
+	enough := time.NewTimer(2 * wedgedAfter)
+	defer enough.Stop()
+	for t.served(start) < takers {
+		select {
+		case <-t.news:
+		case <-time.After(wedgedAfter):
+			return nil
+		case <-enough.C:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// doubles counts the turns that began before an earlier one had ended.
+func (t *turns) doubles() (n int) {
+	all := t.since(time.Time{})
+	slices.SortFunc(all, func(a, b turn) int { return a.in.Compare(b.in) })
+	var end time.Time
+	for _, one := range all {
+		if one.in.Before(end) {
+			n++
+		}
+		if one.out.After(end) {
+			end = one.out
+		}
+	}
+	return n
+}
