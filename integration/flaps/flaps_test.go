@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// at is a time after the fault, in seconds.
+func at(s float64) time.Time {
+	return time.Unix(1000, 0).Add(time.Duration(s * float64(time.Second)))
+}
+
+var (
+	ours  = &contender{title: "Holdfast", asked: "Valid()", ours: true}
+	rides = &contender{title: "Holdfast, long", asked: "Valid()", ours: true, rides: true}
+)
+
+func TestPairPromises(t *testing.T) {
+	lost := said{at(6), "lease expired"}
+	for name, test := range map[string]struct {
+		run  pairRun
+		want string // of the one promise that is broken; "": all are kept
+	}{
+		"kept":               {pairRun{contender: rides, in: at(20.1), unlocked: at(20), unlock: ok, left: ok}, ""},
+		"lost, told first":   {pairRun{contender: ours, in: at(8), asked: "no", told: lost, unlocked: at(20), unlock: "lost", left: ok}, ""},
+		"told later":         {pairRun{contender: ours, in: at(5), asked: "no", told: lost, unlocked: at(20), unlock: "lost", left: ok}, "for 1.0 s"},
+		"never told":         {pairRun{contender: ours, in: at(5), asked: "no", unlocked: at(20), unlock: ok, left: ok}, "for 15.0 s"},
+		"valid all the same": {pairRun{contender: ours, in: at(8), asked: "yes", told: lost, unlocked: at(20), unlock: "lost", left: ok}, "Valid() of the first's hold said yes"},
+		"wedged":             {pairRun{contender: ours, told: lost, unlocked: at(20), unlock: "lost"}, "wedged"},
+		"lost, unlock ok":    {pairRun{contender: ours, in: at(8), asked: "no", told: lost, unlocked: at(20), unlock: ok, left: ok}, "that was lost said ok"},
+		"kept, unlock not":   {pairRun{contender: ours, in: at(20.1), unlocked: at(20), unlock: "timeout", left: ok}, "that was not lost said: timeout"},
+		"second's unlock":    {pairRun{contender: ours, in: at(20.1), unlocked: at(20), unlock: ok, left: "lost"}, "second's hold said: lost"},
+		"lost in time":       {pairRun{contender: rides, in: at(8), asked: "no", told: lost, unlocked: at(20), unlock: "lost", left: ok}, "outlives the fault"},
+	} {
+		test.run.struck = at(0)
+		got := test.run.broken()
+		if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestCutsPromises(t *testing.T) {
+	one, overlapping := turn{"1", at(1), at(2)}, turn{"2", at(1.5), at(1.6)}
+	for name, test := range map[string]struct {
+		run  cutsRun
+		want string
+	}{
+		"kept":          {cutsRun{served: takers, turns: &turns{all: []turn{one, {"2", at(2), at(3)}}}}, ""},
+		"wedged":        {cutsRun{served: takers - 1, turns: &turns{}}, "only 16 of 17"},
+		"two at once":   {cutsRun{served: takers, turns: &turns{all: []turn{overlapping, one}}}, "1 times while another was in"},
+		"lock failed":   {cutsRun{served: takers, turns: &turns{failedLocks: 2}}, "Lock failed 2 times"},
+		"unlock failed": {cutsRun{served: takers, turns: &turns{failedUnlocks: 3}}, "Unlock 3 times"},
+		"lost":          {cutsRun{served: takers, turns: &turns{}, told: 1}, "1 holds were lost"},
+	} {
+		got := test.run.broken()
+		if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	kept := func(c *contender) *pairRun {
+		return &pairRun{fault: faults[0], contender: c, round: 1, struck: at(0), in: at(20.1), unlocked: at(20), unlock: ok, left: ok}
+	}
+	peer := &contender{title: "other"}
+	wrong := kept(peer)
+	wrong.in = at(1)
+	absent := kept(peer)
+	absent.err = errors.New("no |\npackage")
+	ourFailure := kept(ours)
+	ourFailure.err = errors.New("no server")
+	ourWrong := kept(ours)
+	ourWrong.in = at(1)
+	for name, test := range map[string]struct {
+		report report
+		kept   bool
+		want   string
+	}{
+		"kept, others did not": {report{pairs: []*pairRun{kept(ours), wrong}}, true, "| other | 1.0 s | – | – | 19.0 s | cannot be asked | ok |"},
+		"without a package":    {report{pairs: []*pairRun{kept(ours), absent}}, true, `| other | not measured: no \| package | | | | | |`},
+		"not kept":             {report{pairs: []*pairRun{ourWrong}}, false, "stall, Holdfast, round 1: the second came in while"},
+		"not carried out":      {report{pairs: []*pairRun{ourFailure}}, false, "could not be carried out: no server"},
+		"wedged":               {report{cuts: []*cutsRun{{contender: ours, round: 1, turns: &turns{}}}}, false, "| **wedged** |"},
+		"took no part":         {report{pairs: []*pairRun{kept(peer)}}, false, "took no part"},
+	} {
+		var out bytes.Buffer
+		if got := test.report.print(&out); got != test.kept || !strings.Contains(out.String(), test.want) {
+			t.Errorf("%s: %v, want %v with %q\n%s", name, got, test.kept, test.want, &out)
+		}
+	}
+}
+
+func TestNewReport(t *testing.T) {
+	r, err := newReport([]string{"holdfast", "kazoo"}, []string{"stall", "cuts"}, 2)
+	if err != nil || len(r.pairs) != 4 || len(r.cuts) != 3+2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, wrong := range []struct {
+		locks, scenario, want string
+		rounds                int
+	}{
+		{"flock", "stall", `unknown lock "flock"`, 1},
+		{"kazoo", "flood", `unknown scenario "flood"`, 1},
+		{"kazoo", "stall", "at least 1", 0},
+	} {
+		if _, err := newReport([]string{wrong.locks}, []string{wrong.scenario}, wrong.rounds); err == nil || !strings.Contains(err.Error(), wrong.want) {
+			t.Errorf("%+v: %v", wrong, err)
+		}
+	}
+}
+
+// A peer that is a shell: it answers a lock, says more, and dies of the unlock.
+func TestPeer(t *testing.T) {
+	var heard []string
+	p, err := startPeer(exec.Command("sh", "-c", `
+read open; echo 0 open ok
+read lock; echo a line of somebody else; echo 0 warned SUSPENDED; echo 0 told LOST; echo 0 lock not now
+read unlock; echo it breaks >&2; exit 3`), func(line string) { heard = append(heard, line) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	c, err := p.open(t.Context(), "127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if answer, err := c.ask(t.Context(), "lock"); answer != "not now" || err != nil {
+		t.Errorf("lock: %q, %v", answer, err)
+	}
+	if warned, told := c.firstSince(start); warned.text != "SUSPENDED" || told.text != "LOST" {
+		t.Errorf("warned %+v, told %+v", warned, told)
+	}
+	if warned, told := c.firstSince(time.Now()); warned != (said{}) || told != (said{}) {
+		t.Errorf("after that: warned %+v, told %+v", warned, told)
+	}
+	if err := c.must(t.Context(), "unlock"); err == nil || !strings.Contains(err.Error(), "exit status 3): it breaks") {
+		t.Errorf("unlock: %v", err)
+	}
+	if !slices.Contains(heard, "a line of somebody else") {
+		t.Errorf("heard %q", heard)
+	}
+}
+
+func TestAskEndsWithItsContext(t *testing.T) {
+	p, err := startPeer(exec.Command("cat"), func(string) {}) // it answers nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	c := &client{peer: p, name: "0"}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("interrupted")
+	cancel(why)
+	if _, err := c.ask(ctx, "lock"); !errors.Is(err, why) {
+		t.Errorf("ask: %v", err)
+	}
+}
