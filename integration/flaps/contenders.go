@@ -33,10 +33,14 @@ type setup struct {
 	command func(lockPath string) *exec.Cmd // starts a peer whose clients contend for a lock
 }
 
+// shortTTL is as long as the session timeout: a crash blocks others hardly longer
+// than with ephemeral nodes.
+const shortTTL = sessionTimeout
+
 var contenders = []*contender{
 	{
 		name: "holdfast", title: "Holdfast, TTL 6 s", asked: "Valid()",
-		ours: true, cuts: 3, setUp: holdfastSetup(6 * time.Second),
+		ours: true, cuts: 3, setUp: holdfastSetup(shortTTL),
 	},
 	{
 		name: "holdfast-30s", title: "Holdfast, TTL 30 s", asked: "Valid()",

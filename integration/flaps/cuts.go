@@ -20,6 +20,10 @@ const (
 	unlockTries = 3
 	window      = 2 * time.Second  // in which handoffs are counted
 	wedgedAfter = 15 * time.Second // without a handoff: longer than a session or a lease of the dead lasts
+
+	// longPause is what no queue of Holdfast's may make: all clients are alive, so
+	// none has to wait until somebody's lease has run out.
+	longPause = shortTTL
 )
 
 // cutsRun is what was seen of clients that took turns, before and after the cuts.
@@ -28,8 +32,9 @@ type cutsRun struct {
 	round     int
 	err       error // it could not be carried out
 
-	before, after float64 // handoffs per second
-	served        int     // how many of the clients came in after the cuts
+	before, after float64       // handoffs per second
+	served        int           // how many of the clients came in after the cuts
+	pause         time.Duration // the longest from the first cut on, without a handoff
 	turns         *turns
 	newSessions   int // clients whose sessions did not survive
 	told          int // holders that were told that they have lost the lock
@@ -43,6 +48,9 @@ func (r *cutsRun) broken() (promises []string) {
 	fails := func(format string, args ...any) { promises = append(promises, fmt.Sprintf(format, args...)) }
 	if r.wedged() {
 		fails("the queue is wedged: after the cuts only %d of %d clients came in", r.served, takers)
+	}
+	if !r.wedged() && r.pause >= longPause {
+		fails("nobody came in for %s, though all clients were alive", seconds(r.pause))
 	}
 	if n := r.turns.doubles(); n > 0 {
 		fails("somebody came in %d times while another was in", n)
@@ -96,6 +104,7 @@ func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
 	for _, c := range clients {
 		sessions[c], _, _ = c.proxy.Session()
 	}
+	first := time.Now()
 	for range cuts {
 		if err := cut(ctx, clients[1:]); err != nil {
 			return err
@@ -115,7 +124,7 @@ func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
 	if err := r.turns.awaitAll(ctx, last); err != nil {
 		return err
 	}
-	r.served = r.turns.served(last)
+	r.served, r.pause = r.turns.served(last), r.turns.pause(first)
 	for _, c := range clients {
 		if _, told := c.firstSince(start); !told.at.IsZero() {
 			r.told++
@@ -223,8 +232,8 @@ func (t *turns) failed(count *int) {
 	*count++
 }
 
-// since returns the turns that began after a time.
-func (t *turns) since(start time.Time) []turn {
+// inOrder returns the turns that began after a time, the earliest first.
+func (t *turns) inOrder(start time.Time) []turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var later []turn
@@ -233,13 +242,14 @@ func (t *turns) since(start time.Time) []turn {
 			later = append(later, one)
 		}
 	}
+	slices.SortFunc(later, func(a, b turn) int { return a.in.Compare(b.in) })
 	return later
 }
 
 // served returns how many clients have been in since a time.
 func (t *turns) served(start time.Time) int {
 	clients := make(map[string]bool)
-	for _, one := range t.since(start) {
+	for _, one := range t.inOrder(start) {
 		clients[one.client] = true
 	}
 	return len(clients)
@@ -249,7 +259,7 @@ func (t *turns) served(start time.Time) int {
 func (t *turns) rate(ctx context.Context) (float64, error) {
 	start := time.Now()
 	err := sleep(ctx, window)
-	return float64(len(t.since(start))) / time.Since(start).Seconds(), err
+	return float64(len(t.inOrder(start))) / time.Since(start).Seconds(), err
 }
 
 // awaitAll waits until all clients have been in since a time, or nobody was in for
@@ -271,12 +281,19 @@ func (t *turns) awaitAll(ctx context.Context, start time.Time) error {
 	return nil
 }
 
+// pause is the longest time since start in which nobody came in.
+func (t *turns) pause(start time.Time) (longest time.Duration) {
+	end := time.Now()
+	for _, one := range t.inOrder(start) {
+		longest, start = max(longest, one.in.Sub(start)), one.in
+	}
+	return max(longest, end.Sub(start))
+}
+
 // doubles counts the turns that began before an earlier one had ended.
 func (t *turns) doubles() (n int) {
-	all := t.since(time.Time{})
-	slices.SortFunc(all, func(a, b turn) int { return a.in.Compare(b.in) })
 	var end time.Time
-	for _, one := range all {
+	for _, one := range t.inOrder(time.Time{}) {
 		if one.in.Before(end) {
 			n++
 		}

@@ -54,6 +54,7 @@ func TestCutsPromises(t *testing.T) {
 	}{
 		"kept":          {cutsRun{served: takers, turns: &turns{all: []turn{one, {"2", at(2), at(3)}}}}, ""},
 		"wedged":        {cutsRun{served: takers - 1, turns: &turns{}}, "only 16 of 17"},
+		"long pause":    {cutsRun{served: takers, turns: &turns{}, pause: 7 * time.Second}, "nobody came in for 7.0 s"},
 		"two at once":   {cutsRun{served: takers, turns: &turns{all: []turn{overlapping, one}}}, "1 times while another was in"},
 		"lock failed":   {cutsRun{served: takers, turns: &turns{failedLocks: 2}}, "Lock failed 2 times"},
 		"unlock failed": {cutsRun{served: takers, turns: &turns{failedUnlocks: 3}}, "Unlock 3 times"},
@@ -63,6 +64,21 @@ func TestCutsPromises(t *testing.T) {
 		if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
+	}
+}
+
+func TestPause(t *testing.T) {
+	now := time.Now()
+	ago := func(s float64) time.Time { return now.Add(-time.Duration(s * float64(time.Second))) }
+	long := &turns{all: []turn{{in: ago(3)}, {in: ago(10)}, {in: ago(20)}}}
+	if d := long.pause(ago(12)); d != 7*time.Second {
+		t.Errorf("a pause between turns: %v", d)
+	}
+	if d := long.pause(ago(19)); d != 9*time.Second {
+		t.Errorf("a pause before the first turn: %v", d)
+	}
+	if d := long.pause(ago(2)); d < 2*time.Second {
+		t.Errorf("a pause without a turn: %v", d)
 	}
 }
 

@@ -33,7 +33,7 @@ func (r *report) print(w io.Writer) (kept bool) {
 		rows = append(rows, row(one.contender, one.round, one.err, one.cells))
 	}
 	table(w, cutsTitle, []string{
-		"lock", "handoffs/s before", "handoffs/s after", "came in after", "queue", "Lock failed", "Unlock failed", "two in at once",
+		"lock", "handoffs/s before", "handoffs/s after", "came in after", "queue", "longest pause", "Lock failed", "Unlock failed", "two in at once",
 	}, rows)
 	return r.verdict(w)
 }
@@ -117,7 +117,7 @@ func (r *cutsRun) cells() []string {
 		queue += fmt.Sprintf("; %d sessions did not survive", r.newSessions)
 	}
 	return []string{
-		fmt.Sprintf("%.0f", r.before), fmt.Sprintf("%.0f", r.after), fmt.Sprintf("%d of %d", r.served, takers), queue,
+		fmt.Sprintf("%.0f", r.before), fmt.Sprintf("%.0f", r.after), fmt.Sprintf("%d of %d", r.served, takers), queue, seconds(r.pause),
 		fmt.Sprint(r.turns.failedLocks), fmt.Sprint(r.turns.failedUnlocks), fmt.Sprint(r.turns.doubles()),
 	}
 }
