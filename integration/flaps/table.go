@@ -67,7 +67,7 @@ func (r *report) verdict(w io.Writer) (kept bool) {
 	case runs == 0:
 		fmt.Fprintln(w, "\nHoldfast took no part: its promises were not put to the test.")
 	case broken == 0:
-		fmt.Fprintf(w, "\nHoldfast kept its promises in all of its %d runs.\n", runs)
+		fmt.Fprintf(w, "\nHoldfast kept its promises in all its runs: %d.\n", runs)
 	default:
 		fmt.Fprintf(w, "\nHoldfast did NOT keep its promises: see the %d lines above.\n", broken)
 	}
