@@ -43,9 +43,9 @@ func main() {
 	for _, c := range contenders {
 		names = append(names, c.name)
 	}
-	locks := flag.String("locks", strings.Join(names, ","), "the `locks` that take part")
-	scenarios := flag.String("scenarios", "stall,kill,cuts", "the `scenarios` to run")
-	rounds := flag.Int("rounds", 1, "how `often` to run each; the cuts at least 3 times for Holdfast and zk.Lock")
+	locks := flag.String("locks", strings.Join(names, ","), "the locks that take part, comma separated `names`")
+	scenarios := flag.String("scenarios", "stall,kill,cuts", "the scenarios to run, comma separated `names`")
+	rounds := flag.Int("rounds", 1, "run each `n` times; the cuts at least 3 times for Holdfast and zk.Lock")
 	verbose := flag.Bool("v", false, "tell what each client says")
 	flag.Parse()
 	r, err := newReport(strings.Split(*locks, ","), strings.Split(*scenarios, ","), *rounds)
