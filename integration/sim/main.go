@@ -219,15 +219,13 @@ func (t *tally) add(out string) {
 		t.sums = map[string]int{}
 	}
 	for s := bufio.NewScanner(strings.NewReader(out)); s.Scan(); {
-		_, counts, ok := strings.Cut(s.Text(), ": seeds ")
-		if _, counts, ok = strings.Cut(counts, ": "); !ok {
-			continue
-		}
+		_, line, _ := strings.Cut(s.Text(), ": seeds ")
+		_, counts, _ := strings.Cut(line, ": ")
 		for count := range strings.SplitSeq(counts, ", ") {
 			number, thing, _ := strings.Cut(count, " ")
 			n, err := strconv.Atoi(number)
 			if err != nil {
-				continue
+				continue // not that line
 			}
 			if _, known := t.sums[thing]; !known {
 				t.things = append(t.things, thing)
