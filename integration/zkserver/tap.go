@@ -2,7 +2,6 @@ package zkserver
 
 import (
 	"bufio"
-	"encoding/binary"
 	"net"
 	"os"
 	"sync"
@@ -23,8 +22,8 @@ const (
 )
 
 // Tap stands between one client and its servers: it knows the client's session,
-// counts what passes, and can hold or cut the connection. Its zero value is
-// ready for use, one for each client:
+// counts what passes, and can hold or cut the connection, at a chosen request if
+// need be. Its zero value is ready for use, one for each client:
 //
 //	var tap zkserver.Tap
 //	conn, _, err := zk.Connect(servers, timeout, zk.WithDialer(tap.Dial))
@@ -40,6 +39,7 @@ type Tap struct {
 	id      int64
 	passwd  []byte
 	counts  Counts
+	strike  *strike // nil: no fault to come
 }
 
 // Counts is what passed through a tap. It counts when a packet is passed on: what
@@ -58,7 +58,8 @@ type Counts struct {
 type link struct {
 	client, server net.Conn // client: our end of the client's connection
 	closed         chan struct{}
-	close          func()
+	cut            func()
+	held           chan struct{} // closed by Resume; nil while replies pass; guarded by the tap
 }
 
 // Dial is a [zk.Dialer]. While the tap is stalled it hangs, as in a network that
@@ -86,13 +87,10 @@ func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, er
 		return nil, err
 	}
 	l := &link{client: client, server: server, closed: make(chan struct{})}
-	l.close = sync.OnceFunc(func() {
+	l.cut = sync.OnceFunc(func() {
 		close(l.closed)
 		client.Close()
 		server.Close()
-		t.mu.Lock()
-		delete(t.links, l)
-		t.mu.Unlock()
 	})
 	t.mu.Lock()
 	if t.links == nil {
@@ -100,33 +98,77 @@ func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, er
 	}
 	t.links[l] = struct{}{}
 	t.mu.Unlock()
-	go t.forward(l, client, server, t.sawRequest)
-	go t.forward(l, server, client, t.sawReply)
+	go t.forward(l, client, server, outbound)
+	go t.forward(l, server, client, inbound)
 	return conn, nil
 }
 
+// direction is one of the two in which packets pass.
+type direction struct {
+	strike func(t *Tap, l *link, packet []byte) (cut bool)
+	barred func(t *Tap, l *link) <-chan struct{}
+	saw    func(t *Tap, packet []byte, first bool)
+}
+
+var (
+	outbound = direction{(*Tap).strikeRequest, (*Tap).barsRequests, (*Tap).sawRequest}
+	inbound  = direction{(*Tap).strikeReply, (*Tap).barsReplies, (*Tap).sawReply}
+)
+
 // forward passes packets on in one direction, until either end closes.
-func (t *Tap) forward(l *link, from, to net.Conn, saw func(packet []byte, first bool)) {
-	defer l.close()
+func (t *Tap) forward(l *link, from, to net.Conn, d direction) {
+	defer t.forget(l)
 	r := bufio.NewReader(from)
 	for first := true; ; first = false {
 		packet, err := readFrame(r)
-		// A stalled network does not tell of a closed connection either.
-		for stalled := t.stall(); stalled != nil; stalled = t.stall() {
-			select {
-			case <-stalled:
-			case <-l.closed:
-				return
-			}
-		}
-		if err != nil {
+		if err == nil && !first && d.strike(t, l, packet) {
 			return
 		}
-		saw(packet, first)
+		// A stalled network does not tell of a closed connection either.
+		if !t.await(l, d.barred) || err != nil {
+			return
+		}
+		d.saw(t, packet, first)
 		if _, err := to.Write(packet); err != nil {
+			t.await(l, (*Tap).barsReplies) // what was said before comes before the end
 			return
 		}
 	}
+}
+
+// await waits until nothing bars the way. It reports false if the connection was
+// cut before.
+func (t *Tap) await(l *link, barred func(*Tap, *link) <-chan struct{}) bool {
+	for bar := barred(t, l); bar != nil; bar = barred(t, l) {
+		select {
+		case <-bar:
+		case <-l.closed:
+			return false
+		}
+	}
+	return true
+}
+
+// barsRequests returns a channel that closes when requests may pass again, nil if
+// they may now.
+func (t *Tap) barsRequests(*link) <-chan struct{} { return t.stall() }
+
+// barsReplies is barsRequests for replies.
+func (t *Tap) barsReplies(l *link) <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.held != nil {
+		return l.held
+	}
+	return t.stalled
+}
+
+// forget ends a connection.
+func (t *Tap) forget(l *link) {
+	l.cut()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.links, l)
 }
 
 func (t *Tap) sawRequest(packet []byte, first bool) {
@@ -134,12 +176,7 @@ func (t *Tap) sawRequest(packet []byte, first bool) {
 	defer t.mu.Unlock()
 	t.counts.PacketsOut++
 	t.counts.BytesOut += int64(len(packet))
-	if first || len(packet) < 12 {
-		return
-	}
-	switch int32(binary.BigEndian.Uint32(packet[8:])) {
-	case opPing, opAuth, opSetWatches, opSetWatches2, opCloseSession:
-	default:
+	if !first && isRequest(packet) {
 		t.counts.Requests++
 	}
 }
@@ -189,7 +226,8 @@ func (t *Tap) Stall() {
 	}
 }
 
-// Resume ends a stall and delivers what it held back.
+// Resume ends a stall, and the hold on replies of a fault, and delivers what they
+// held back.
 func (t *Tap) Resume() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,18 +235,20 @@ func (t *Tap) Resume() {
 		close(t.stalled)
 		t.stalled = nil
 	}
+	for l := range t.links {
+		if l.held != nil {
+			close(l.held)
+			l.held = nil
+		}
+	}
 }
 
 // Cut closes the connections now, stalled or not. The client may dial again.
 func (t *Tap) Cut() {
 	t.mu.Lock()
-	links := make([]*link, 0, len(t.links))
+	defer t.mu.Unlock()
 	for l := range t.links {
-		links = append(links, l)
-	}
-	t.mu.Unlock()
-	for _, l := range links {
-		l.close()
+		l.cut()
 	}
 }
 

@@ -1,0 +1,129 @@
+package zkserver
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Fault is what a tap does to one request of its client. It is as true to life
+// as a proxy in a process of its own would make it: a tap reads whole frames from
+// one socket and writes them to another, a reply that has come in is one to a
+// request that the server has applied, and a cut closes the sockets of both sides.
+type Fault int
+
+const (
+	// CutBefore cuts the connection instead of passing the request on: it never
+	// reaches the server.
+	CutBefore Fault = iota + 1
+	// CutAfter cuts the connection instead of passing the reply on: the server
+	// has applied the request, and the client cannot know.
+	CutAfter
+	// HoldReply holds back the reply and all that the server says after it, the
+	// end of the connection included. What the client says passes.
+	HoldReply
+)
+
+func (f Fault) String() string {
+	switch f {
+	case CutBefore:
+		return "cut before"
+	case CutAfter:
+		return "cut after"
+	case HoldReply:
+		return "hold reply"
+	}
+	return fmt.Sprintf("Fault(%d)", int(f))
+}
+
+// strike is a fault that waits for its request, and then for the reply to it.
+type strike struct {
+	fault Fault
+	left  int   // requests until then, itself included
+	link  *link // that the request took; nil before
+	xid   uint32
+	hit   chan struct{}
+}
+
+// Inject has a fault happen to the k-th request from now on, as [Counts] counts
+// them, once; it takes the place of one that has not happened yet. The channel is
+// closed when the fault has happened. From then on replies are held, or after a
+// cut the tap is stalled, so that the client cannot connect again: until Resume.
+func (t *Tap) Inject(f Fault, k int) (hit <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.strike = &strike{fault: f, left: k, hit: make(chan struct{})}
+	return t.strike.hit
+}
+
+// Disarm takes back a fault that has not happened yet.
+func (t *Tap) Disarm() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.strike = nil
+}
+
+// strikeRequest sees to the fault if the packet is the request that it waits for.
+// It reports whether the connection was cut.
+func (t *Tap) strikeRequest(l *link, packet []byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.strike
+	if s == nil || s.left == 0 || !isRequest(packet) {
+		return false
+	}
+	if s.left--; s.left > 0 {
+		return false
+	}
+	if s.fault == CutBefore {
+		t.cutLocked(l, s)
+		return true
+	}
+	s.link, s.xid = l, xid(packet)
+	return false
+}
+
+// strikeReply sees to the fault if the packet is the reply that it waits for. It
+// reports whether the connection was cut.
+func (t *Tap) strikeReply(l *link, packet []byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.strike
+	if s == nil || s.link != l || len(packet) < 8 || s.xid != xid(packet) {
+		return false
+	}
+	if s.fault == CutAfter {
+		t.cutLocked(l, s)
+		return true
+	}
+	t.strike = nil
+	l.held = make(chan struct{})
+	close(s.hit)
+	return false
+}
+
+// cutLocked cuts a connection and lets nobody connect; t.mu is held.
+func (t *Tap) cutLocked(l *link, s *strike) {
+	t.strike = nil
+	if t.stalled == nil {
+		t.stalled = make(chan struct{})
+	}
+	l.cut()
+	close(s.hit)
+}
+
+// xid is what a reply has in common with its request: the first field of
+// zookeeper.jute's RequestHeader and ReplyHeader, after the length of the frame.
+func xid(packet []byte) uint32 { return binary.BigEndian.Uint32(packet[4:]) }
+
+// isRequest reports whether a packet to the server, not the first one of its
+// connection, is a request of the client's user.
+func isRequest(packet []byte) bool {
+	if len(packet) < 12 {
+		return false
+	}
+	switch int32(binary.BigEndian.Uint32(packet[8:])) {
+	case opPing, opAuth, opSetWatches, opSetWatches2, opCloseSession:
+		return false
+	}
+	return true
+}
