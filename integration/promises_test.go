@@ -323,8 +323,8 @@ func TestNobodyComesBack(t *testing.T) {
 	}
 }
 
-// reaper returns a reaper of the bench's root that sweeps once a second.
-func (b *bench) reaper(orphanAfter time.Duration) *reaper.Reaper {
+// policies are the same for all locks.
+func (b *bench) policies(ttl, orphanAfter time.Duration) *policy.Set {
 	b.Helper()
 	all, err := policy.ParsePattern("**")
 	if err != nil {
@@ -334,6 +334,13 @@ func (b *bench) reaper(orphanAfter time.Duration) *reaper.Reaper {
 	if err != nil {
 		b.Fatal(err)
 	}
+	return set
+}
+
+// reaper returns a reaper of the bench's root that sweeps once a second.
+func (b *bench) reaper(orphanAfter time.Duration) *reaper.Reaper {
+	b.Helper()
+	set := b.policies(ttl, orphanAfter)
 	c, err := lock.Dial(b.ctx, b.servers, lock.WithRoot(b.root), lock.WithPolicies(set), lock.WithSessionTimeout(sessionTimeout))
 	if err != nil {
 		b.Fatal(err)

@@ -1,0 +1,605 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/holdfast-io/holdfast/reaper"
+	"github.com/rs/zerolog"
+)
+
+const (
+	cutTTL  = 1500 * time.Millisecond // of the client whose connection is cut
+	peerTTL = 20 * time.Second        // of the others, who are to lose nothing
+	holdFor = cutTTL + grace + 300*time.Millisecond
+
+	// cutSession keeps a connection whose replies are held: go-zookeeper gives it
+	// up after two thirds of that without a word, and one third may have gone by
+	// before.
+	cutSession = 9 * time.Second
+
+	// cutsAtOnce is how many cases run at once: more would starve renewals.
+	cutsAtOnce = 20
+)
+
+var cutOperations = []struct {
+	name string
+	do   func(c *cut)
+}{
+	{"lock free", lockFree},
+	{"lock contended", lockContended},
+	{"lock cancelled", lockCancelled},
+	{"trylock free", tryLockFree},
+	{"trylock held", tryLockHeld},
+	{"unlock alone", unlockAlone},
+	{"unlock with waiter", unlockWithWaiter},
+	{"renewal", renewal},
+	{"purge", purge},
+	{"sweep", sweep},
+}
+
+// TestEveryCutPoint interrupts each operation at each of its requests, in each
+// way, with the session surviving and expired. After each nobody entered while
+// somebody else was in, the operation told the truth, and after TTL, grace and
+// one sweep nothing is left.
+//
+// A run without a fault tells how many requests there are; further ones are looked
+// for until the operation is through before the fault comes.
+func TestEveryCutPoint(t *testing.T) {
+	b := onShared(t)
+	slots := make(chan struct{}, cutsAtOnce)
+	tally := cutTally{rows: map[string]*cutRow{}}
+	var wg sync.WaitGroup
+	for _, op := range cutOperations {
+		run := func(fault zkserver.Fault, k int, expires bool) (c *cut) {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			name := op.name + "/clean"
+			if k > 0 {
+				name = fmt.Sprintf("%s/%v request %d, session %s", op.name, fault, k, map[bool]string{false: "survives", true: "expires"}[expires])
+			}
+			t.Run(name, func(t *testing.T) {
+				c = newCut(t, b, fault, k, expires)
+				op.do(c)
+				c.finish()
+			})
+			return c
+		}
+		wg.Go(func() {
+			clean := run(0, 0, false)
+			if clean == nil {
+				return // not asked for by -run
+			}
+			if clean.requests == 0 {
+				t.Errorf("%s made no request", op.name)
+			}
+			for _, fault := range []zkserver.Fault{zkserver.CutBefore, zkserver.CutAfter, zkserver.HoldReply} {
+				for _, expires := range []bool{false, true} {
+					for k := 1; k <= clean.requests; k++ {
+						wg.Go(func() {
+							c := run(fault, k, expires)
+							if !c.isHit() {
+								t.Errorf("%s: %v request %d: there was none, and without a fault there were %d", op.name, fault, k, clean.requests)
+							}
+							tally.add(op.name, c)
+						})
+					}
+					wg.Go(func() {
+						for k := clean.requests + 1; ; k++ {
+							c := run(fault, k, expires)
+							if !c.isHit() {
+								return
+							}
+							tally.add(op.name, c)
+						}
+					})
+				}
+			}
+		})
+	}
+	wg.Wait()
+	t.Log("\n" + tally.String())
+
+	time.Sleep(cutTTL + grace) // until the leases are over that were given up
+	report, err := b.reaper(time.Second).Sweep(b.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the last sweep: %+v", report.Total)
+	if left := b.nodes(); len(left) > 0 {
+		t.Errorf("left after TTL, grace and a sweep: %q", left)
+	}
+}
+
+// cut is one case: a client whose connection a fault happens to, and a peer.
+type cut struct {
+	*bench
+	fault   zkserver.Fault
+	k       int // request that the fault happens to; 0: none
+	expires bool
+	victim  *lock.Client
+	tap     *zkserver.Tap
+	peer    *lock.Client
+	name    string // of the lock
+	room    room
+
+	hit      <-chan struct{}
+	over     chan struct{} // closed when the fault is over, or will not come any more
+	done     chan struct{} // closed when the operation is
+	before   int64
+	requests int
+	helpers  sync.WaitGroup
+
+	came    atomic.Bool // the contender had its turn
+	early   atomic.Bool // and before the fault was over
+	mu      sync.Mutex
+	entered []*lock.Hold
+}
+
+func newCut(t *testing.T, shared *bench, fault zkserver.Fault, k int, expires bool) *cut {
+	b := *shared
+	b.TB = t
+	_, name, _ := strings.Cut(t.Name(), "/")
+	b.root += "/" + strings.ReplaceAll(name, "/", ".")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	b.ctx = ctx
+	c := &cut{
+		bench: &b, fault: fault, k: k, expires: expires, name: "above/x",
+		tap: new(zkserver.Tap), over: make(chan struct{}), done: make(chan struct{}),
+	}
+	c.peer = b.client(lock.WithOwner("peer"), lock.WithTTL(peerTTL))
+	var err error
+	// Each server is named several times, or else go-zookeeper would pause for a
+	// second before it connects again.
+	c.victim, err = lock.Dial(ctx, slices.Repeat(b.servers, 4),
+		lock.WithOwner("victim"), lock.WithRoot(b.root), lock.WithPolicies(b.policies(cutTTL, time.Second)),
+		lock.WithSessionTimeout(cutSession), lock.WithUnlockTimeout(cutTTL), lock.WithDialer(c.tap.Dial),
+		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel).With().Timestamp().Logger()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		c.helpers.Wait()
+		c.tap.Resume()
+		c.close()
+	})
+	return c
+}
+
+// close closes the victim. That its entries could not be deleted in time is the
+// truth while replies are held.
+func (c *cut) close() {
+	if err := c.victim.Close(); err != nil && c.fault != zkserver.HoldReply {
+		c.Errorf("close: %v", err)
+	}
+}
+
+// begin begins the operation whose requests count. When the fault happens to one of
+// them, somebody else comes for the lock.
+func (c *cut) begin() {
+	c.before = c.tap.Counts().Requests
+	if c.k > 0 {
+		c.hit = c.tap.Inject(c.fault, c.k)
+	}
+	c.helpers.Go(func() {
+		defer close(c.over)
+		select {
+		case <-c.hit:
+		case <-c.done:
+		case <-c.ctx.Done():
+		}
+		if !c.isHit() {
+			return
+		}
+		c.helpers.Go(c.contend)
+		if c.expires {
+			c.expire(c.tap)
+		}
+		if c.fault == zkserver.HoldReply {
+			time.Sleep(holdFor)
+		}
+		c.tap.Resume()
+	})
+}
+
+// end ends it: a fault that did not happen will not.
+func (c *cut) end() {
+	c.tap.Disarm()
+	c.requests = int(c.tap.Counts().Requests - c.before)
+	close(c.done)
+}
+
+// finish waits for all to have had their turn, and for the victim to have cleaned up.
+func (c *cut) finish() {
+	c.helpers.Wait()
+	c.room.check(c)
+	c.eventually("no entry of the victim's is left", func() bool { return c.entries("victim") == 0 })
+}
+
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *cut) isHit() bool { return closed(c.hit) }
+
+// contend takes the lock, and keeps it until the victim's operation is through or
+// waits for it, and the fault is over.
+func (c *cut) contend() {
+	h, err := c.peer.Mutex(c.name).Lock(c.ctx)
+	if err != nil {
+		c.Errorf("the contender: %v", err)
+		return
+	}
+	leave := c.enter(h)
+	if c.isHit() && !closed(c.over) {
+		c.early.Store(true)
+	}
+	c.came.Store(true)
+	c.eventually("the victim is through, or waits for its turn", func() bool {
+		return closed(c.over) && (closed(c.done) || c.entries("victim") > 0) || c.ctx.Err() != nil
+	})
+	leave()
+	c.unlock(h)
+}
+
+// enter notes somebody who has the lock, until it leaves or has lost it.
+func (c *cut) enter(h *lock.Hold) (leave func()) {
+	if !h.Valid() {
+		return func() {}
+	}
+	alone := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, other := range c.entered {
+			if other != h && other.Valid() && h.Valid() {
+				c.Errorf("%s and %s are valid at once", other.Entry(), h.Entry())
+			}
+		}
+	}
+	exit := sync.OnceFunc(c.room.enter(h.Token()))
+	c.mu.Lock()
+	c.entered = append(c.entered, h)
+	c.mu.Unlock()
+	alone()
+	stop := context.AfterFunc(h.Context(), exit)
+	return func() {
+		stop()
+		alone()
+		exit()
+	}
+}
+
+// entries is how many entries that owner has in the queue.
+func (c *cut) entries(owner string) (n int) {
+	for _, name := range c.children(c.name) {
+		data, _, err := c.raw.Get(c.path(name))
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			c.Fatal(err)
+		}
+		if record, err := znode.DecodeRecord(data); err == nil && record.Owner == owner {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *cut) path(entry string) string { return c.root + "/" + c.name + "/" + entry }
+
+// exists asks a server that has caught up.
+func (c *cut) exists(path string) bool {
+	if _, err := c.raw.Sync(path); err != nil {
+		c.Fatal(err)
+	}
+	exists, _, err := c.raw.Exists(path)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return exists
+}
+
+// work does what a victim does that was told that it holds the lock: it has an
+// entry, the first one, and keeps it until the contender has come.
+func (c *cut) work(h *lock.Hold) {
+	leave := c.enter(h)
+	if there := c.exists(h.Entry()); h.Valid() && (!there || c.first(c.name) != path.Base(h.Entry())) {
+		c.Errorf("the victim holds the lock by %s; there are %q", h.Entry(), c.children(c.name))
+	}
+	c.eventually("the grant was recorded", func() bool {
+		data, _, err := c.raw.Get(h.Entry())
+		record, _ := znode.DecodeRecord(data)
+		return err == nil && record.Granted() || h.Err() != nil
+	})
+	c.end()
+	if c.isHit() {
+		c.eventually("the contender came", func() bool { return c.entries("peer") > 0 || c.came.Load() || h.Err() != nil })
+	}
+	leave()
+	var lost *lock.LostError
+	err := h.Unlock()
+	switch {
+	case errors.As(err, &lost) && lost.Why == lock.ErrExpired && h.Err() == err:
+	default:
+		c.unlocked(h, err)
+	}
+}
+
+// unlocked checks what was told of the unlock of a hold that was not lost. Only
+// while replies are held may that be unconfirmed.
+func (c *cut) unlocked(h *lock.Hold, err error) {
+	var unconfirmed *lock.UnlockError
+	switch {
+	case err == nil && c.exists(h.Entry()):
+		c.Errorf("Unlock = nil, and %s is there", h.Entry())
+	case errors.As(err, &unconfirmed) && c.fault == zkserver.HoldReply:
+	case err != nil:
+		c.Errorf("Unlock = %v; the hold ended with %v", err, h.Err())
+	}
+	if h.Valid() {
+		c.Errorf("%s is valid after Unlock", h.Entry())
+	}
+}
+
+// heldByPeer checks that an error names who is in the way: the peer.
+func (c *cut) heldByPeer(err error) {
+	var held *lock.HeldError
+	if !errors.As(err, &held) || held.Owner != "peer" {
+		c.Errorf("error %v, want that the peer holds the lock", err)
+	}
+}
+
+func lockFree(c *cut) {
+	c.begin()
+	c.work(c.lock(c.victim, c.name))
+}
+
+// lockContended has the victim wait for long enough to renew its entry, or until the
+// fault is over.
+func lockContended(c *cut) {
+	holder := c.lock(c.peer, c.name)
+	leave := c.enter(holder)
+	c.begin()
+	c.helpers.Go(func() {
+		select {
+		case <-time.After(cutTTL / 2):
+		case <-c.hit:
+			<-c.over
+		}
+		leave()
+		c.unlock(holder)
+	})
+	c.work(c.lock(c.victim, c.name))
+}
+
+// lockCancelled has the context end when the fault happens, or else when the victim
+// has waited for long enough to renew its entry.
+func lockCancelled(c *cut) {
+	holder := c.lock(c.peer, c.name)
+	leave := c.enter(holder)
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	changed := errors.New("changed our mind")
+	c.begin()
+	c.helpers.Go(func() {
+		select {
+		case <-time.After(cutTTL / 2):
+		case <-c.hit:
+		}
+		cancel(changed)
+	})
+	h, err := c.victim.Mutex(c.name).Lock(ctx)
+	if h != nil || !errors.Is(err, context.Canceled) || !errors.Is(err, changed) {
+		c.Errorf("Lock = %v, %v; want that it was cancelled", h, err)
+	}
+	if errors.Is(err, lock.ErrHeld) {
+		c.heldByPeer(err)
+	}
+	c.eventually("the victim's entry is gone", func() bool { return c.entries("victim") == 0 })
+	if c.isHit() {
+		<-c.over
+	}
+	c.close() // which waits for what goes on in the background
+	c.end()
+	leave()
+	c.unlock(holder)
+}
+
+func tryLockFree(c *cut) {
+	c.begin()
+	h, err := c.victim.Mutex(c.name).TryLock(c.ctx)
+	if err == nil {
+		c.work(h)
+		return
+	}
+	c.heldByPeer(err)
+	c.end()
+}
+
+func tryLockHeld(c *cut) {
+	holder := c.lock(c.peer, c.name)
+	leave := c.enter(holder)
+	c.begin()
+	h, err := c.victim.Mutex(c.name).TryLock(c.ctx)
+	if h != nil {
+		c.Errorf("TryLock = %s", h.Entry())
+	}
+	c.heldByPeer(err)
+	c.end()
+	if n := c.entries("victim"); n > 0 {
+		c.Errorf("a try that failed has left %d entries", n)
+	}
+	leave()
+	c.unlock(holder)
+}
+
+func unlockAlone(c *cut) {
+	h := c.lock(c.victim, c.name)
+	c.unlocks(h)
+}
+
+func unlockWithWaiter(c *cut) {
+	h := c.lock(c.victim, c.name)
+	c.helpers.Go(c.contend)
+	c.eventually("there is a waiter", func() bool { return c.entries("peer") > 0 })
+	c.unlocks(h)
+}
+
+func (c *cut) unlocks(h *lock.Hold) {
+	c.enter(h)()
+	c.begin()
+	err := h.Unlock()
+	c.end()
+	c.unlocked(h, err)
+}
+
+// renewal holds the lock for two renewals. Cuts cost nothing; a reply that does not
+// come costs the hold, and its holder knows.
+func renewal(c *cut) {
+	h := c.lock(c.victim, c.name)
+	leave := c.enter(h)
+	before := c.victim.Stats().Renewals
+	c.begin()
+	c.eventually("two renewals, or the hold's end", func() bool {
+		return c.victim.Stats().Renewals >= before+2 || h.Err() != nil
+	})
+	c.end()
+	lost := c.isHit() && c.fault == zkserver.HoldReply
+	switch err := h.Err(); {
+	case lost && (!errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) || h.Valid()):
+		c.Errorf("the hold could not be renewed and ended with %v; valid: %v", err, h.Valid())
+	case !lost && (err != nil || !h.Valid()):
+		c.Errorf("the hold ended with %v; valid: %v", err, h.Valid())
+	}
+	leave()
+	if err := h.Unlock(); lost && !errors.Is(err, lock.ErrExpired) || !lost && err != nil {
+		c.Errorf("Unlock = %v", err)
+	}
+}
+
+// purge finds two in the queue who died.
+func purge(c *cut) {
+	c.bury(c.name)
+	c.begin()
+	c.work(c.lock(c.victim, c.name))
+}
+
+// bury makes a lock with two entries that have expired.
+func (c *cut) bury(name string) {
+	const ttl = 100 * time.Millisecond
+	c.unlock(c.lock(c.peer, name)) // makes root and ancestors
+	c.create(c.root+"/"+name, string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+	for range 2 {
+		dead := znode.Record{Owner: "dead", TTL: ttl.Milliseconds()}
+		c.create(c.root+"/"+name+"/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(dead.Encode()), zk.FlagSequence)
+	}
+	time.Sleep(ttl + grace + 50*time.Millisecond) // to expire
+}
+
+// sweep sweeps a tree with an orphan, an empty ancestor, two expired entries and one
+// that lives.
+func sweep(c *cut) {
+	live := c.lock(c.peer, "live")
+	c.create(c.root+"/orphan", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+	c.create(c.root+"/empty", string(znode.Parent{Kind: znode.Dir}.Encode()), 0)
+	c.bury("dead")
+	time.Sleep(time.Second / 2) // until those two are old enough
+	r, err := reaper.New(c.victim, reaper.Options{Policies: c.policies(cutTTL, time.Second), Concurrency: 1, Lock: "reaper"})
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.name = "reaper" // that somebody else contends for
+
+	c.begin()
+	report, err := r.Sweep(c.ctx)
+	c.end()
+	var unconfirmed *lock.UnlockError
+	switch late := c.fault == zkserver.HoldReply; {
+	case errors.Is(err, lock.ErrHeld):
+		c.heldByPeer(err)
+	case err == nil, late && errors.As(err, &unconfirmed) && !errors.Is(err, lock.ErrLost):
+		if !report.Complete {
+			c.Errorf("incomplete, and no error: %+v", report)
+		}
+		for _, swept := range []string{"orphan", "empty", "dead"} {
+			if c.exists(c.root + "/" + swept) {
+				c.Errorf("%s is there after a complete sweep: %+v", swept, report.Total)
+			}
+		}
+	case late && errors.Is(err, lock.ErrExpired):
+	default:
+		c.Errorf("Sweep = %+v, %v", report, err)
+	}
+	if !live.Valid() || !c.exists(live.Entry()) {
+		c.Errorf("the sweep ended a live hold: %v", live.Err())
+	}
+	c.unlock(live)
+}
+
+// cutTally counts the cases of each operation.
+type cutTally struct {
+	mu   sync.Mutex
+	rows map[string]*cutRow
+}
+
+type cutRow struct {
+	faults [3][2]int // by fault, and whether the session expired
+	early  int       // those in which the contender was in before the fault was over
+}
+
+func (t *cutTally) add(operation string, c *cut) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.rows[operation]
+	if row == nil {
+		row = new(cutRow)
+		t.rows[operation] = row
+	}
+	expires := 0
+	if c.expires {
+		expires = 1
+	}
+	row.faults[c.fault-zkserver.CutBefore][expires]++
+	if c.early.Load() {
+		row.early++
+	}
+}
+
+// String is the tally as a table.
+func (t *cutTally) String() string {
+	var s strings.Builder
+	w := tabwriter.NewWriter(&s, 0, 0, 1, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "cases; session survives+expires\tcut before\tcut after\thold reply\tcontender in meanwhile\t")
+	total := 0
+	for _, op := range cutOperations {
+		row := t.rows[op.name]
+		if row == nil {
+			continue // not asked for by -run
+		}
+		fmt.Fprintf(w, "%s\t", op.name)
+		for _, n := range row.faults {
+			fmt.Fprintf(w, "%d+%d\t", n[0], n[1])
+			total += n[0] + n[1]
+		}
+		fmt.Fprintf(w, "%d\t\n", row.early)
+	}
+	fmt.Fprintf(w, "%d in all\t\t\t\t\t\n", total)
+	w.Flush()
+	return s.String()
+}
