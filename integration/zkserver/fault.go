@@ -55,11 +55,16 @@ func (t *Tap) Inject(f Fault, k int) (hit <-chan struct{}) {
 	return t.strike.hit
 }
 
-// Disarm takes back a fault that has not happened yet.
-func (t *Tap) Disarm() {
+// Disarm takes back a fault. It reports false if it is too late: if it has happened,
+// or its request is on its way and it will.
+func (t *Tap) Disarm() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.strike == nil || t.strike.left == 0 {
+		return false
+	}
 	t.strike = nil
+	return true
 }
 
 // strikeRequest sees to the fault if the packet is the request that it waits for.

@@ -112,7 +112,9 @@ func TestTapFaults(t *testing.T) {
 func TestTapDisarm(t *testing.T) {
 	tap, conn, _ := tapped(t, 10*time.Second)
 	hit := tap.Inject(CutBefore, 1)
-	tap.Disarm()
+	if !tap.Disarm() || tap.Disarm() {
+		t.Error("Disarm tells that it was too late, or a second one that it was not")
+	}
 	if _, _, err := conn.Exists("/"); err != nil {
 		t.Error(err)
 	}
