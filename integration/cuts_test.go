@@ -124,6 +124,7 @@ type cut struct {
 	tap     *zkserver.Tap
 	peer    *lock.Client
 	name    string // of the lock
+	dead    int    // entries that expired before the operation began
 	room    room
 
 	hit      <-chan struct{}
@@ -228,6 +229,10 @@ func (c *cut) finish() {
 	if !c.isHit() && (c.requests == 0 || c.k > 0 && c.requests >= c.k) {
 		c.Errorf("%d requests, and the fault did not happen to request %d", c.requests, c.k)
 	}
+	// Cuts end no lease: whatever was made is taken back by who made it.
+	if n := int(c.peer.Stats().Purged + c.victim.Stats().Purged); n > c.dead && c.fault != zkserver.HoldReply {
+		c.Errorf("%d entries were left to expire, and purged; %d were dead", n, c.dead)
+	}
 	if id, _, _ := c.tap.Session(); id != c.session && !c.expires {
 		c.Errorf("session %#x should have survived, and became %#x", c.session, id)
 	}
@@ -322,6 +327,9 @@ func (c *cut) exists(path string) bool {
 // work does what a victim does that was told that it holds the lock: it has an
 // entry, the first one, and keeps it until the contender has come.
 func (c *cut) work(h *lock.Hold) {
+	if !h.Valid() {
+		c.Errorf("the victim was given a hold that is over: %v", h.Err())
+	}
 	leave := c.enter(h)
 	if there := c.exists(h.Entry()); h.Valid() && (!there || c.first(c.name) != path.Base(h.Entry())) {
 		c.Errorf("the victim holds the lock by %s; there are %q", h.Entry(), c.children(c.name))
@@ -508,7 +516,7 @@ func (c *cut) bury(name string) {
 	const ttl = 100 * time.Millisecond
 	c.unlock(c.lock(c.peer, name)) // makes root and ancestors
 	c.create(c.root+"/"+name, string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
-	for range 2 {
+	for c.dead = 0; c.dead < 2; c.dead++ {
 		dead := znode.Record{Owner: "dead", TTL: ttl.Milliseconds()}
 		c.create(c.root+"/"+name+"/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(dead.Encode()), zk.FlagSequence)
 	}
