@@ -23,7 +23,7 @@ import (
 
 const (
 	cutTTL  = 1500 * time.Millisecond // of the client whose connection is cut
-	peerTTL = 20 * time.Second        // of the others, who are to lose nothing
+	peerTTL = 5 * time.Minute         // of the others: nobody can wait for its end
 	holdFor = cutTTL + grace + 300*time.Millisecond
 
 	// cutSession keeps a connection whose replies are held: go-zookeeper gives it
