@@ -31,8 +31,7 @@ const (
 	// before.
 	cutSession = 9 * time.Second
 
-	// cutsAtOnce is how many cases run at once: more would starve renewals.
-	cutsAtOnce = 20
+	cutsAtOnce = 20 // cases: most of them wait most of the time
 )
 
 var cutOperations = []struct {
@@ -59,8 +58,11 @@ var cutOperations = []struct {
 // A run without a fault tells how many requests there are. Further ones are looked
 // for until the operation is through before the fault comes, which it may be sooner
 // too: how often it renews its entry is a matter of time.
+//
+// It does not run beside other tests: they would starve each other's renewals.
 func TestEveryCutPoint(t *testing.T) {
 	b := onShared(t)
+	b.ctx = t.Context()     // each case has its own time
 	b.create(b.root, "", 0) // or else the first one would make one request more
 	slots := make(chan struct{}, cutsAtOnce)
 	tally := cutTally{rows: map[string]*cutRow{}}
