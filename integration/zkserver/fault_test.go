@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,6 +17,16 @@ func setting(conn *zk.Conn, path, data string) <-chan error {
 		done <- err
 	}()
 	return done
+}
+
+// eventually waits until the condition holds.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("did not come to pass: %s", what)
+		}
+	}
 }
 
 func expectData(t *testing.T, conn *zk.Conn, path, want string) {
@@ -39,7 +50,12 @@ func TestTapFaults(t *testing.T) {
 	} {
 		for _, expires := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v, expires=%v", test.fault, expires), func(t *testing.T) {
-				tap, conn, events := tapped(t, 10*time.Second)
+				// Each server several times: a client that knows one only pauses for
+				// a second before it connects again.
+				tap := new(Tap)
+				conn := connect(t, 10*time.Second, tap, slices.Repeat(External(), 4)...)
+				t.Cleanup(tap.Resume)
+				eventually(t, "the client has a session", func() bool { return conn.State() == zk.StateHasSession })
 				other := connect(t, 10*time.Second, new(Tap), External()...)
 				const p = "/zkserver-fault"
 				create(t, other, p, "", 0)
@@ -66,21 +82,20 @@ func TestTapFaults(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
+				var later []<-chan error
 				if test.fault == HoldReply {
-					if !expires { // requests pass while replies are held
-						third := setting(conn, p, "three")
-						for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-							if data, _, err := other.Get(p); err != nil || time.Now().After(deadline) {
-								t.Fatalf("the third write did not pass: %q, %v", data, err)
-							} else if string(data) == "three" {
-								break
-							}
-						}
-						defer func() {
-							if err := <-third; err != nil {
-								t.Errorf("the third write: %v", err)
-							}
-						}()
+					// Requests pass, into the void if the server has ended the
+					// connection; that the client hears after what it was told.
+					sent := tap.Counts().Requests
+					for n := sent + 1; n <= sent+2; n++ {
+						later = append(later, setting(conn, p, "later"))
+						eventually(t, "a later write passes", func() bool { return tap.Counts().Requests == n })
+					}
+					if !expires {
+						eventually(t, "the later writes are applied", func() bool {
+							_, stat, err := other.Get(p)
+							return err == nil && stat.Version == 4
+						})
 					}
 					select {
 					case err := <-second:
@@ -92,15 +107,14 @@ func TestTapFaults(t *testing.T) {
 				if err := <-second; err != test.err {
 					t.Errorf("the second write: %v, want %v", err, test.err)
 				}
-				if expires {
-					awaitState(t, events, zk.StateExpired)
+				for i, done := range later {
+					if err := <-done; (err == nil) == expires {
+						t.Errorf("later write %d: %v", i, err)
+					}
 				}
-				if expires || test.fault != HoldReply {
-					awaitState(t, events, zk.StateHasSession)
-				}
-				if again, _ := session(t, tap); (again == id) == expires {
-					t.Errorf("session %#x became %#x", id, again)
-				}
+				eventually(t, "the client has its session, or a new one", func() bool {
+					return conn.State() == zk.StateHasSession && (conn.SessionID() != id) == expires
+				})
 				if err := <-setting(conn, p, "last"); err != nil { // a fault happens once
 					t.Error(err)
 				}

@@ -103,16 +103,17 @@ func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, er
 	return conn, nil
 }
 
-// direction is one of the two in which packets pass.
+// direction is one of the two in which packets pass: what is done about a packet
+// when it comes, what it has to wait for, and what is done when it is passed on.
 type direction struct {
 	strike func(t *Tap, l *link, packet []byte) (cut bool)
-	barred func(t *Tap, l *link) <-chan struct{}
+	bar    func(t *Tap, l *link) <-chan struct{} // closed when packets may pass; nil if they may now
 	saw    func(t *Tap, packet []byte, first bool)
 }
 
 var (
-	outbound = direction{(*Tap).strikeRequest, (*Tap).barsRequests, (*Tap).sawRequest}
-	inbound  = direction{(*Tap).strikeReply, (*Tap).barsReplies, (*Tap).sawReply}
+	outbound = direction{(*Tap).strikeRequest, (*Tap).barOutbound, (*Tap).sawRequest}
+	inbound  = direction{(*Tap).strikeReply, (*Tap).barInbound, (*Tap).sawReply}
 )
 
 // forward passes packets on in one direction, until either end closes.
@@ -125,36 +126,29 @@ func (t *Tap) forward(l *link, from, to net.Conn, d direction) {
 			return
 		}
 		// A stalled network does not tell of a closed connection either.
-		if !t.await(l, d.barred) || err != nil {
+		for bar := d.bar(t, l); bar != nil; bar = d.bar(t, l) {
+			select {
+			case <-bar:
+			case <-l.closed:
+				return
+			}
+		}
+		if err != nil {
 			return
 		}
 		d.saw(t, packet, first)
 		if _, err := to.Write(packet); err != nil {
-			t.await(l, (*Tap).barsReplies) // what was said before comes before the end
+			if to == l.server {
+				<-l.closed // when what the server said before has been delivered
+			}
 			return
 		}
 	}
 }
 
-// await waits until nothing bars the way. It reports false if the connection was
-// cut before.
-func (t *Tap) await(l *link, barred func(*Tap, *link) <-chan struct{}) bool {
-	for bar := barred(t, l); bar != nil; bar = barred(t, l) {
-		select {
-		case <-bar:
-		case <-l.closed:
-			return false
-		}
-	}
-	return true
-}
+func (t *Tap) barOutbound(*link) <-chan struct{} { return t.stall() }
 
-// barsRequests returns a channel that closes when requests may pass again, nil if
-// they may now.
-func (t *Tap) barsRequests(*link) <-chan struct{} { return t.stall() }
-
-// barsReplies is barsRequests for replies.
-func (t *Tap) barsReplies(l *link) <-chan struct{} {
+func (t *Tap) barInbound(l *link) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l.held != nil {
