@@ -333,8 +333,10 @@ func (c *cut) work(h *lock.Hold) {
 		c.Errorf("the victim was given a hold that is over: %v", h.Err())
 	}
 	leave := c.enter(h)
-	if there := c.exists(h.Entry()); h.Valid() && (!there || c.first(c.name) != path.Base(h.Entry())) {
-		c.Errorf("the victim holds the lock by %s; there are %q", h.Entry(), c.children(c.name))
+	there := c.exists(h.Entry())
+	queue := znode.Contenders(c.children(c.name))
+	if h.Valid() && (!there || len(queue) == 0 || queue[0].Node != path.Base(h.Entry())) { // was valid then, too
+		c.Errorf("the victim holds the lock by %s, exists: %v; the queue is %v", h.Entry(), there, queue)
 	}
 	c.eventually("the grant was recorded", func() bool {
 		data, _, err := c.raw.Get(h.Entry())
@@ -346,13 +348,11 @@ func (c *cut) work(h *lock.Hold) {
 		c.eventually("the contender came", func() bool { return c.entries("peer") > 0 || c.came.Load() || h.Err() != nil })
 	}
 	leave()
-	var lost *lock.LostError
 	err := h.Unlock()
-	switch {
-	case errors.As(err, &lost) && lost.Why == lock.ErrExpired && h.Err() == err:
-	default:
-		c.unlocked(h, err)
+	if errors.Is(err, lock.ErrExpired) && err == h.Err() && c.fault == zkserver.HoldReply {
+		return // it was lost, and says so
 	}
+	c.unlocked(h, err)
 }
 
 // unlocked checks what was told of the unlock of a hold that was not lost. Only
