@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ const modeTimeout = time.Second
 // Ensemble is a set of servers that replicate each other.
 type Ensemble struct {
 	servers []*Server
+	links   *links // nil without Options.Links
 }
 
 // StartEnsemble starts n servers, 3 or more, and waits until each of them
@@ -50,12 +52,26 @@ func newEnsemble(n int, installation Installation, opts Options) (*Ensemble, err
 	if err != nil {
 		return e, err
 	}
-	members := []string{"initLimit=20", "syncLimit=10"} // in ticks
-	for i := range n {
-		members = append(members, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, ports[n+i], ports[2*n+i]))
+	clients, quorum, election := ports[:n], ports[n:2*n], ports[2*n:]
+	if opts.Links {
+		if e.links, err = newLinks(quorum, election); err != nil {
+			return e, err
+		}
 	}
 	for i := range n {
-		s, err := newServer(installation, opts, ports[i], members...)
+		config := []string{"initLimit=20", "syncLimit=10"} // in ticks
+		for j := range n {
+			addr := fmt.Sprintf("%s:%d", loopback(quorum[j]), election[j])
+			if e.links != nil && i != j {
+				addr = e.links.addr(i, j)
+			}
+			config = append(config, fmt.Sprintf("server.%d=%s", j+1, addr))
+		}
+		own := opts
+		if i < len(opts.MemberEnv) {
+			own.Env = slices.Concat(opts.Env, opts.MemberEnv[i])
+		}
+		s, err := newServer(installation, own, clients[i], config...)
 		if err != nil {
 			return e, err
 		}
@@ -151,7 +167,23 @@ func (s *Server) mode(ctx context.Context) string {
 	return stats["Mode"]
 }
 
+// Part parts two members: what they say to each other is held back, as by a
+// network that swallows packets, until Heal. It needs [Options.Links], and panics
+// without.
+func (e *Ensemble) Part(a, b *Server) {
+	e.links.between(slices.Index(e.servers, a), slices.Index(e.servers, b), (*Relay).Stall)
+}
+
+// Heal lets all members hear each other again, and what was held back.
+func (e *Ensemble) Heal() {
+	e.links.each((*Relay).Resume)
+}
+
 // Stop stops all servers, as [Server.Stop] does.
 func (e *Ensemble) Stop() error {
-	return e.each((*Server).Stop)
+	err := e.each((*Server).Stop)
+	if e.links != nil {
+		e.links.each((*Relay).Close)
+	}
+	return err
 }

@@ -190,7 +190,7 @@ func TestMainStopsTheServers(t *testing.T) {
 		{"at the end", "main", func(h *helper) { h.end() }, 0, ""},
 		{"on SIGINT", "main", func(h *helper) { h.cmd.Process.Signal(syscall.SIGINT) }, 1, "interrupted"},
 		{"on SIGTERM", "main", func(h *helper) { h.cmd.Process.Signal(syscall.SIGTERM) }, 1, "interrupted"},
-		{"that a test forgot", "main-forgets", func(h *helper) { h.end() }, 1, "startProcess"},
+		{"that a test forgot", "main-forgets", func(h *helper) { h.end() }, 1, "StartProcess"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := startHelper(t, test.mode)

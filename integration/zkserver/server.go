@@ -44,6 +44,13 @@ type Options struct {
 	JVMArgs []string
 	// Env are further environment variables, as in os/exec.
 	Env []string
+
+	// Links has the members of an ensemble talk to each other over relays, so
+	// that [Ensemble.Part] can part them.
+	Links bool
+	// MemberEnv are further environment variables of single members of an
+	// ensemble, by their place in it.
+	MemberEnv [][]string
 }
 
 // withDefaults checks the options and fills in what is not set.
@@ -97,7 +104,7 @@ type Server struct {
 	command func() *exec.Cmd
 
 	mu     sync.Mutex
-	proc   *process // nil while it does not run
+	proc   *Process // nil while it does not run
 	paused bool
 	closed bool // by Stop
 }
@@ -204,7 +211,7 @@ func (s *Server) Pid() int {
 	if s.proc == nil {
 		return 0
 	}
-	return s.proc.cmd.Process.Pid
+	return s.proc.Pid()
 }
 
 // Restart stops the server if it runs and starts it with the same data on the
@@ -221,7 +228,7 @@ func (s *Server) Restart(ctx context.Context) error {
 		return err
 	}
 	if err := s.awaitServing(ctx); err != nil {
-		s.proc.kill()
+		s.proc.Kill()
 		s.proc = nil
 		return err
 	}
@@ -241,7 +248,7 @@ func (s *Server) launch() error {
 	cmd := s.command()
 	cmd.Stdout, cmd.Stderr = log, log
 	s.paused = false
-	s.proc, err = startProcess(cmd)
+	s.proc, err = StartProcess(cmd)
 	return err
 }
 
@@ -309,7 +316,7 @@ func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc != nil {
-		s.proc.kill()
+		s.proc.Kill()
 		s.proc = nil
 	}
 }
@@ -325,10 +332,10 @@ func (s *Server) Pause() error {
 	if s.paused {
 		return nil
 	}
-	if err := s.proc.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := s.proc.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("zkserver: pausing server %s: %w", s.addr, err)
 	}
-	if err := awaitPaused(s.proc.cmd.Process.Pid); err != nil {
+	if err := awaitPaused(s.proc.Pid()); err != nil {
 		return fmt.Errorf("zkserver: pausing server %s: %w", s.addr, err)
 	}
 	s.paused = true
@@ -342,7 +349,7 @@ func (s *Server) Resume() error {
 	if s.proc == nil {
 		return fmt.Errorf("zkserver: server %s cannot be resumed: it does not run", s.addr)
 	}
-	if err := s.proc.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := s.proc.Signal(syscall.SIGCONT); err != nil {
 		return fmt.Errorf("zkserver: resuming server %s: %w", s.addr, err)
 	}
 	s.paused = false

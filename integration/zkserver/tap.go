@@ -66,7 +66,7 @@ type link struct {
 // swallows packets.
 func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	start := time.Now()
-	if stalled := t.stall(); stalled != nil {
+	if stalled := t.valve.stalled(); stalled != nil {
 		select {
 		case <-stalled:
 		case <-time.After(timeout):
@@ -187,13 +187,6 @@ func (t *Tap) sawReply(packet []byte, first bool) {
 	}
 }
 
-// stall returns a channel that closes when the stall ends, nil if there is none.
-func (t *Tap) stall() <-chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.stalled
-}
-
 // Session returns the session of the last handshake, as [Expire] needs it. It is
 // not ok before the first one, and after the server refused an expired session
 // until there is a new one.
@@ -212,13 +205,7 @@ func (t *Tap) Counts() Counts {
 
 // Stall holds back all bytes in both directions, the news of a closed connection
 // included, and makes Dial hang. Nothing is lost.
-func (t *Tap) Stall() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.stalled == nil {
-		t.stalled = make(chan struct{})
-	}
-}
+func (t *Tap) Stall() { t.valve.close() }
 
 // Resume ends a stall, and the hold on replies of a fault, and delivers what they
 // held back.

@@ -106,5 +106,5 @@ func stopAll() error {
 	live.mu.Lock()
 	servers := slices.Collect(maps.Keys(live.servers))
 	live.mu.Unlock()
-	return (&Ensemble{servers}).Stop()
+	return (&Ensemble{servers: servers}).Stop()
 }

@@ -1,0 +1,113 @@
+package zkserver
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func opening(words ...any) []byte {
+	var b bytes.Buffer
+	for _, w := range words {
+		if s, ok := w.(string); ok {
+			b.WriteString(s)
+		} else {
+			_ = binary.Write(&b, binary.BigEndian, w) // to memory
+		}
+	}
+	return b.Bytes()
+}
+
+func TestRedirectElection(t *testing.T) {
+	const addr = "127.0.0.1:12345"
+	for name, test := range map[string]struct{ in, want []byte }{
+		"with an address": {
+			opening(int64(-65536), int64(3), int32(13), "10.0.0.1:3888", "more"),
+			opening(int64(-65536), int64(3), int32(len(addr)), addr),
+		},
+		"the id alone": {opening(int64(3), "more"), opening(int64(3))},
+	} {
+		rest := bytes.NewReader(test.in)
+		got, err := redirectElection(rest, addr)
+		if err != nil || !bytes.Equal(got, test.want) {
+			t.Errorf("%s: %q, %v: want %q", name, got, err, test.want)
+		}
+		if rest.Len() != len("more") {
+			t.Errorf("%s: %d bytes left, want %d", name, rest.Len(), len("more"))
+		}
+	}
+	for name, in := range map[string][]byte{
+		"nothing":   nil,
+		"half":      opening(int64(-65536), int64(3), int32(13), "10.0"),
+		"too long":  opening(int64(-65536), int64(3), int32(maxElectionAddr+1), strings.Repeat("x", maxElectionAddr+1)),
+		"below 0":   opening(int64(-65536), int64(3), int32(-1)),
+		"no length": opening(int64(-65536), int64(3)),
+	} {
+		if got, err := redirectElection(bytes.NewReader(in), addr); err == nil {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestPartedLeader parts the leader from the others: they choose another one,
+// and the old one stops serving until it is back.
+func TestPartedLeader(t *testing.T) {
+	e, err := StartEnsemble(t.Context(), 3, Options{Links: true, Config: []string{"syncLimit=4"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, e)
+	leader, err := e.Leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range e.Servers() {
+		if s != leader {
+			e.Part(leader, s)
+		}
+	}
+	next := leader
+	for next == leader { // it leads on until it misses the others
+		if next, err = e.Leader(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitMode(t, leader, "not currently serving")
+	e.Heal()
+	awaitMode(t, leader, "follower")
+}
+
+func awaitMode(t *testing.T, s *Server, want string) {
+	t.Helper()
+	var last string
+	for try := 0; try < 1000; try++ {
+		answer, err := fourLetter(t.Context(), s.Addr(), "srvr")
+		if last = answer; err != nil {
+			last = err.Error()
+		}
+		if strings.Contains(last, want) {
+			return
+		}
+		<-time.After(pollInterval)
+	}
+	t.Fatalf("server %s does not get to %q, it answers %q", s.Addr(), want, last)
+}
+
+// TestMemberEnvIsOfOneMember looks at the commands of members that never start.
+func TestMemberEnvIsOfOneMember(t *testing.T) {
+	installation := Installation{Java: "java"}
+	e, err := newEnsemble(3, installation, Options{Env: []string{"A=1"}, MemberEnv: [][]string{nil, {"B=2"}}})
+	defer stop(t, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range e.Servers() {
+		env := s.command().Env
+		if !slices.Contains(env, "A=1") || slices.Contains(env, "B=2") != (i == 1) {
+			t.Errorf("member %d: %q", i, env[max(0, len(env)-3):])
+		}
+	}
+}
