@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	startTimeout = 30 * time.Second      // for a server to answer, where the context allows more
+	startTimeout = 2 * time.Minute       // for a server to answer, where the context allows more
 	stopTimeout  = 5 * time.Second       // from SIGTERM to SIGKILL
 	pollInterval = 20 * time.Millisecond // between questions to a server that is not ready
 	startTries   = 5                     // with other ports, when one was taken meanwhile

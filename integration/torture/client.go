@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+)
+
+// client is one worker as the controller sees it, over all its lives, and its
+// network.
+type client struct {
+	index   int
+	config  workerConfig
+	relays  []*zkserver.Relay // to each of the servers
+	log     string            // file
+	servers []string
+	gone    func(name string, err error) // told when a life ended that nobody had ended
+
+	mu       sync.Mutex
+	life     int
+	process  *zkserver.Process
+	killed   *atomic.Bool // the process is to be killed, or was
+	session  int64
+	password []byte
+	doing    request // the last
+}
+
+func newClient(index int, servers []string, dir string, gone func(string, error)) (*client, error) {
+	c := &client{index: index, servers: servers, gone: gone, log: filepath.Join(dir, fmt.Sprintf("w%d.log", index))}
+	c.config.Socket = socketIn(dir)
+	for _, s := range servers {
+		r, err := zkserver.NewRelay(s)
+		if err != nil {
+			c.close()
+			return nil, err
+		}
+		c.relays = append(c.relays, r)
+		c.config.Servers = append(c.config.Servers, r.Addr())
+	}
+	return c, nil
+}
+
+func socketIn(dir string) string { return filepath.Join(dir, "controller") }
+
+// start starts the next life.
+func (c *client) start() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.life++
+	config := c.config
+	config.Name = fmt.Sprintf("w%d.%d", c.index, c.life)
+	text, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), workerEnv+"="+string(text))
+	cmd.Stderr = log
+	process, err := zkserver.StartProcess(cmd)
+	if err != nil {
+		return err
+	}
+	killed := new(atomic.Bool)
+	c.process, c.killed = process, killed
+	go func() {
+		<-process.Exited()
+		if err := process.Err(); err != nil && !killed.Load() {
+			c.gone(config.Name, err)
+		}
+	}()
+	return nil
+}
+
+// kill ends the life at hand, if there is one.
+func (c *client) kill() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process != nil {
+		c.killed.Store(true)
+		c.process.Kill()
+	}
+}
+
+// signal stops the worker or lets it go on.
+func (c *client) signal(s syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.process.Signal(s)
+}
+
+// exited is closed when the life at hand has ended.
+func (c *client) exited() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.process.Exited()
+}
+
+// saw takes what a request tells of the worker.
+func (c *client) saw(q request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.doing = q
+	c.session, c.password = q.Session, q.Password
+}
+
+// expire ends the worker's session at whichever server will do it.
+func (c *client) expire(ctx context.Context) (done bool) {
+	c.mu.Lock()
+	session, password := c.session, c.password
+	c.mu.Unlock()
+	if session == 0 {
+		return false
+	}
+	for _, addr := range c.servers {
+		bound, cancel := context.WithTimeout(ctx, sessionTimeout)
+		err := zkserver.Expire(bound, addr, session, password)
+		cancel()
+		if err == nil {
+			return true
+		}
+		if errors.Is(err, zkserver.ErrSessionGone) {
+			return false
+		}
+	}
+	return false // no server serves
+}
+
+// heal undoes what was done to the client's network.
+func (c *client) heal() {
+	for _, r := range c.relays {
+		r.Resume()
+	}
+}
+
+// close ends the worker and its network.
+func (c *client) close() {
+	c.kill()
+	for _, r := range c.relays {
+		r.Close()
+	}
+}

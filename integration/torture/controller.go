@@ -1,0 +1,214 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// maxRecords is how many operations the history of one lock may have: porcupine
+// needs memory for their square. Then workers go on with another lock.
+const maxRecords = 5000
+
+// bases are the names of the locks, but for the number that comes after.
+var bases = []string{"orders", "stock", "eu/invoices"}
+
+// controller gives workers their tasks, has what their locks protect, and writes
+// down what they do.
+type controller struct {
+	store   *store
+	history history
+	crew    []*client
+
+	mu         sync.Mutex
+	stopping   bool
+	used       []int // records of each base
+	tasks      []*rand.Rand
+	stats      map[string]lock.Stats // of each worker's life, the last
+	longest    time.Duration         // wait for a lock
+	grants     int
+	turnedAway int // tries that met somebody, and waits that were given up
+	lost       int // holds that ended before they were unlocked
+	removed    []string
+	unexpected []string
+}
+
+func newController(seed uint64, workers int) *controller {
+	c := &controller{store: newStore(now), used: make([]int, len(bases)), stats: map[string]lock.Stats{}}
+	for i := range workers {
+		c.tasks = append(c.tasks, stream(seed, taskStream+i))
+	}
+	return c
+}
+
+// Streams of randomness: each that draws has its own, so that what one draws does
+// not depend on when the others do.
+const (
+	serverStream = 0
+	faultStream  = 1 << 10 // and the worker
+	taskStream   = 2 << 10 // and the worker
+)
+
+func stream(seed uint64, number int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(number))) }
+
+// between draws a time.
+func between(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Int64N(int64(most-least)+1))
+}
+
+// draw draws what a worker does next.
+func (c *controller) draw(worker int) task {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.tasks[worker]
+	base := r.IntN(len(bases))
+	t := task{Lock: fmt.Sprintf("%s/%d", bases[base], c.used[base]/maxRecords)}
+	how, patience := r.IntN(10), between(r, 100*time.Millisecond, 3*time.Second)
+	switch how {
+	case 0:
+		t.Try = true
+	case 1:
+		t.Patience = patience
+	}
+	ops := []string{opRead, opWrite, opWrite, opPut, opPut}
+	for range 1 + r.IntN(5) {
+		t.Steps = append(t.Steps, step{ops[r.IntN(len(ops))], between(r, 0, 200*time.Millisecond)})
+	}
+	c.used[base] += 2*len(t.Steps) + 3
+	return t
+}
+
+// serve answers one worker until its connection ends. It returns when nothing that
+// the worker has sent can take effect any more.
+func (c *controller) serve(conn net.Conn) {
+	defer conn.Close()
+	in, out := json.NewDecoder(conn), json.NewEncoder(conn)
+	var name string
+	var index, life int
+	if in.Decode(&name) != nil {
+		return // killed before it said a word
+	}
+	if _, err := fmt.Sscanf(name, "w%d.%d", &index, &life); err != nil {
+		c.surprise("a worker calls itself %q", name)
+		return
+	}
+	var pending *record // whose reply may not have arrived
+	for {
+		var q request
+		if in.Decode(&q) != nil {
+			if pending != nil {
+				c.history.finish(pending, now(), true)
+			}
+			return
+		}
+		if pending != nil {
+			c.history.finish(pending, q.Last, false)
+			pending = nil
+		}
+		c.crew[index].saw(q)
+		answer, r := c.answer(name, index, q)
+		if r != nil {
+			c.history.add(r)
+			if r.Return == never {
+				pending = r
+			}
+		}
+		if out.Encode(answer) != nil {
+			continue // killed meanwhile: reading tells
+		}
+	}
+}
+
+// answer does what is asked for. The record of it has ended, or does so when the
+// worker has the reply.
+func (c *controller) answer(name string, index int, q request) (answer reply, r *record) {
+	if q.Op == opNext {
+		c.told(name, q)
+		c.mu.Lock()
+		stop := c.stopping
+		c.mu.Unlock()
+		if stop {
+			return reply{Stop: true}, nil
+		}
+		return reply{Task: c.draw(index)}, nil
+	}
+	r = &record{Op: q.Op, Worker: name, Lock: q.Lock, Token: q.Token, Call: q.Call, Return: never, Claim: q.Claim, Result: q.Result}
+	switch q.Op {
+	case opGrant:
+		r.Return = q.Return
+		c.mu.Lock()
+		c.grants++
+		c.longest = max(c.longest, time.Duration(q.Return-q.Call))
+		c.mu.Unlock()
+	case opRead:
+		answer.Token, answer.Value = c.store.read(q.Lock)
+		r.Writer, r.Value = answer.Token, answer.Value
+	case opWrite:
+		answer.OK = c.store.write(q.Lock, q.Token, q.Value, q.Claim.Until)
+		r.Value, r.Refuse = q.Value, !answer.OK
+	case opTake:
+		answer.Count = c.store.take(q.Lock)
+		r.Count = answer.Count
+	case opPut:
+		answer.OK = c.store.put(q.Lock, q.Count, q.Claim.Until)
+		r.Count, r.Refuse = q.Count, !answer.OK
+	case opLeft:
+		r.Return = q.Return
+		c.ended(r)
+	case opLost:
+		c.ended(r)
+	}
+	return answer, r
+}
+
+// told takes what a worker tells of the attempt before, and its statistics.
+func (c *controller) told(name string, q request) {
+	c.mu.Lock()
+	c.stats[name] = q.Stats
+	if q.Result == resultHeld || q.Result == resultGaveUp {
+		c.turnedAway++
+	}
+	c.mu.Unlock()
+	switch q.Result {
+	case "", resultHeld, resultGaveUp:
+	default:
+		c.surprise("%s: an attempt to lock failed: %s", name, q.Result)
+	}
+}
+
+// ended takes how a hold ended.
+func (c *controller) ended(r *record) {
+	c.mu.Lock()
+	if r.Op == opLost {
+		c.lost++
+	}
+	switch r.Result {
+	case "", resultExpired, resultUnsure, resultLapsed:
+		c.mu.Unlock()
+	case resultRemoved, resultTaken:
+		c.removed = append(c.removed, fmt.Sprintf("%s, lock %s, token %d: the entry of a hold was %s", r.Worker, r.Lock, r.Token, r.Result))
+		c.mu.Unlock()
+	default:
+		c.mu.Unlock()
+		c.surprise("%s: a hold of %s ended with: %s", r.Worker, r.Lock, r.Result)
+	}
+}
+
+// surprise notes what should not happen.
+func (c *controller) surprise(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unexpected = append(c.unexpected, fmt.Sprintf(format, args...))
+}
+
+// stop has the workers end when they come for their next task.
+func (c *controller) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopping = true
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+)
+
+// electionPatience is how long the servers may take to get to a leader when nothing
+// is done to them, on a slow machine.
+const electionPatience = time.Minute
+
+// fault is one way to break things, and to mend them before it returns. It draws
+// all that is random before anything happens, so that the same seed gives the same
+// draws. It stops breaking when ctx ends. It reports whether it did what it says.
+type fault struct {
+	name string
+	do   func(ctx context.Context, r *rand.Rand) (done bool, err error)
+}
+
+// plague makes faults, one at a time, until ctx ends: all that there are in random
+// order, then all of them in another.
+func (t *torture) plague(ctx context.Context, r *rand.Rand, whom string, faults []fault, least, most time.Duration) error {
+	for {
+		for _, i := range r.Perm(len(faults)) {
+			if !pause(ctx, between(r, least, most)) {
+				return nil
+			}
+			began := now()
+			done, err := faults[i].do(ctx, r)
+			if err != nil {
+				if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+					return nil
+				}
+				return fmt.Errorf("%s: %w", faults[i].name, err)
+			}
+			if done {
+				t.count(faults[i].name)
+				t.control.history.add(&record{Op: "fault", Worker: whom, Call: began, Return: now(), Result: faults[i].name})
+			}
+		}
+	}
+}
+
+// pause waits. It reports false if ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// clientFaults are what is done to one worker.
+func (t *torture) clientFaults(c *client) []fault {
+	stop := func(name string, least, most time.Duration) fault {
+		return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
+			d := between(r, least, most)
+			if err := c.signal(syscall.SIGSTOP); err != nil {
+				return false, err
+			}
+			pause(ctx, d)
+			return true, c.signal(syscall.SIGCONT)
+		}}
+	}
+	part := func(name string, least, most time.Duration, some func(pick int) []*zkserver.Relay) fault {
+		return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
+			d, pick := between(r, least, most), r.IntN(len(c.relays))
+			for _, relay := range some(pick) {
+				relay.Stall()
+			}
+			pause(ctx, d)
+			c.heal()
+			return true, nil
+		}}
+	}
+	return []fault{
+		{"client killed", func(ctx context.Context, r *rand.Rand) (bool, error) {
+			d := between(r, 0, time.Second)
+			c.kill()
+			pause(ctx, d)
+			return true, c.start()
+		}},
+		stop("client stopped for less than the TTL", 500*time.Millisecond, ttl-time.Second),
+		stop("client stopped for more than TTL and grace", ttl+grace, ttl+grace+4*time.Second),
+		{"client's session expired", func(ctx context.Context, _ *rand.Rand) (bool, error) {
+			return c.expire(ctx), nil
+		}},
+		{"client's connection cut", func(context.Context, *rand.Rand) (bool, error) {
+			for _, relay := range c.relays {
+				relay.Cut()
+			}
+			return true, nil
+		}},
+		part("client parted from a server", time.Second, ttl, func(pick int) []*zkserver.Relay { return c.relays[pick : pick+1] }),
+		part("client parted from all servers", time.Second, ttl+grace+2*time.Second, func(int) []*zkserver.Relay { return c.relays }),
+	}
+}
+
+// serverFaults are what is done to the servers.
+func (t *torture) serverFaults() []fault {
+	leader := func(l *zkserver.Server, _ []*zkserver.Server) []*zkserver.Server { return []*zkserver.Server{l} }
+	follower := func(_ *zkserver.Server, f []*zkserver.Server) []*zkserver.Server { return f[:1] }
+	quorum := func(l *zkserver.Server, f []*zkserver.Server) []*zkserver.Server { return []*zkserver.Server{l, f[0]} }
+	return []fault{
+		t.onServers("leader killed", leader, 500*time.Millisecond, 5*time.Second, kill, t.restart),
+		t.onServers("follower killed", follower, 500*time.Millisecond, 5*time.Second, kill, t.restart),
+		t.onServers("leader paused", leader, 500*time.Millisecond, 6*time.Second, halt, resume),
+		t.onServers("follower paused", follower, 500*time.Millisecond, 6*time.Second, halt, resume),
+		t.onServers("leader restarted", leader, 0, time.Millisecond, nothing, t.restart),
+		t.onServers("quorum lost", quorum, 2*time.Second, 10*time.Second, kill, t.restart),
+		t.onServers("leader parted", leader, time.Second, 8*time.Second, t.part, t.rejoin),
+		t.onServers("follower parted", follower, time.Second, 8*time.Second, t.part, t.rejoin),
+	}
+}
+
+// onServers breaks the servers that are chosen, for a while, and mends them.
+func (t *torture) onServers(name string, choose func(leader *zkserver.Server, others []*zkserver.Server) []*zkserver.Server,
+	least, most time.Duration, damage, mend func([]*zkserver.Server) error) fault {
+	return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
+		d, swap := between(r, least, most), r.IntN(2) == 1
+		leader, err := t.leader(ctx)
+		if err != nil {
+			return false, err
+		}
+		var others []*zkserver.Server
+		for _, s := range t.ensemble.Servers() {
+			if s != leader {
+				others = append(others, s)
+			}
+		}
+		if swap {
+			others[0], others[1] = others[1], others[0]
+		}
+		chosen := choose(leader, others)
+		err = damage(chosen)
+		if err == nil {
+			pause(ctx, d)
+		}
+		return err == nil, errors.Join(err, mend(chosen))
+	}}
+}
+
+// leader waits until there is a leader, and counts changes.
+func (t *torture) leader(ctx context.Context) (*zkserver.Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, electionPatience)
+	defer cancel()
+	leader, err := t.ensemble.Leader(ctx)
+	if err == nil && t.led != leader {
+		if t.led != nil {
+			t.elections++
+		}
+		t.led = leader
+	}
+	return leader, err
+}
+
+func nothing([]*zkserver.Server) error { return nil }
+
+func kill(servers []*zkserver.Server) error {
+	for _, s := range servers {
+		s.Kill()
+	}
+	return nil
+}
+
+// restart starts servers, or stops and starts those that run. Without a quorum
+// each waits for the others, so all start at once.
+func (t *torture) restart(servers []*zkserver.Server) error {
+	errs := make([]error, len(servers))
+	var wg sync.WaitGroup
+	for i, s := range servers {
+		wg.Go(func() {
+			for range 3 { // on a slow machine one may not get to serve in time
+				if errs[i] = s.Restart(t.ctx); errs[i] == nil || t.ctx.Err() != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func halt(servers []*zkserver.Server) error {
+	var errs []error
+	for _, s := range servers {
+		errs = append(errs, s.Pause())
+	}
+	return errors.Join(errs...)
+}
+
+func resume(servers []*zkserver.Server) error {
+	var errs []error
+	for _, s := range servers {
+		errs = append(errs, s.Resume())
+	}
+	return errors.Join(errs...)
+}
+
+// part parts servers from all others.
+func (t *torture) part(servers []*zkserver.Server) error {
+	for _, s := range servers {
+		for _, other := range t.ensemble.Servers() {
+			if other != s {
+				t.ensemble.Part(s, other)
+			}
+		}
+	}
+	return nil
+}
+
+func (t *torture) rejoin([]*zkserver.Server) error {
+	t.ensemble.Heal()
+	return nil
+}

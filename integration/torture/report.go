@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// report is what a run came to.
+type report struct {
+	figures []figure
+	wrong   []string // what must not be
+}
+
+// figure is one line.
+type figure struct{ name, value string }
+
+func (r *report) add(name string, format string, args ...any) {
+	r.figures = append(r.figures, figure{name, fmt.Sprintf(format, args...)})
+}
+
+// none adds a figure that has to be 0, and what makes it another.
+func (r *report) none(name string, n int, details ...string) {
+	r.add(name, "%d (must be 0)", n)
+	if n == 0 {
+		return
+	}
+	r.wrong = append(r.wrong, fmt.Sprintf("%s: %d", name, n))
+	const most = 10
+	for i, d := range details {
+		if i == most {
+			r.wrong = append(r.wrong, fmt.Sprintf("  and %d more", len(details)-most))
+			break
+		}
+		r.wrong = append(r.wrong, "  "+d)
+	}
+}
+
+// judge judges a run.
+func (t *torture) judge() *report {
+	r := new(report)
+	c := t.control
+	records := c.history.records
+	byLock := holds(records)
+
+	operations := 0
+	for _, rec := range records {
+		if rec.Op != "fault" {
+			operations++
+		}
+	}
+	r.add("operations", "%d on %d locks", operations, len(byLock))
+	r.add("holds", "%d; %d attempts met somebody or gave up", c.grants, c.turnedAway)
+	if c.grants == 0 {
+		r.wrong = append(r.wrong, "nobody ever got a lock")
+	}
+	var sum lock.Stats
+	for _, s := range c.stats {
+		sum.Renewals += s.Renewals
+		sum.Purged += s.Purged
+		sum.Requeued += s.Requeued
+		sum.Displacements += s.Displacements
+	}
+	r.add("longest wait for a lock", "%v", c.longest.Round(time.Millisecond))
+	r.add("holds that ended early", "%d, told as they must be", c.lost)
+	r.add("renewals", "%d; %d expired entries purged, %d waiters queued again", sum.Renewals, sum.Purged, sum.Requeued)
+	r.add("leaders", "%d changes, %d displacements of the leader's clock seen by clients%s", t.elections, sum.Displacements,
+		map[bool]string{true: fmt.Sprintf(", servers' clocks up to %v apart", 2*clockOff), false: ", servers' clocks the same: no libfaketime"}[t.clocks])
+	for _, name := range slices.Sorted(maps.Keys(t.faults)) {
+		r.add("fault: "+name, "%d", t.faults[name])
+	}
+	r.add("late acts stopped by fencing", "%d", c.store.fenced)
+	r.add("late acts that nobody opposed", "%d", c.store.unopposed)
+	r.add("late acts stopped by the deadline", "%d (of the counter, which is not fenced)", c.store.overdue)
+
+	double := doubleEntries(byLock)
+	r.none("double entries", len(double), double...)
+	r.none("valid holds refused by fencing", c.store.contradicted)
+	r.none("lost updates", c.store.lostUpdates())
+	r.none("live entries removed", len(c.removed), c.removed...)
+	r.none("unexpected errors", len(c.unexpected), c.unexpected...)
+	r.none("workers that died by themselves", len(t.died), t.died...)
+	r.none("workers stuck at the end", len(t.stuck), t.stuck...)
+	r.none("nodes left", len(t.left), t.left...)
+
+	deadline := time.Now().Add(checkPatience)
+	locks := map[string][]porcupine.Operation{}
+	for name, hs := range byLock {
+		locks[name] = lockHistory(hs)
+	}
+	r.verdict("linearizable: locks", check(lockModel, locks, deadline))
+	r.verdict("linearizable: registers", check(registerModel, registerHistory(records), deadline))
+	if len(r.wrong) > 0 {
+		t.preserve(r)
+	}
+	return r
+}
+
+func (r *report) verdict(name string, v verdict) {
+	word := "yes"
+	switch {
+	case len(v.illegal) > 0:
+		word = fmt.Sprintf("NO: %q", v.illegal)
+	case len(v.undecided) > 0:
+		word = fmt.Sprintf("not decided in %v: %q", checkPatience, v.undecided)
+	}
+	r.add(name, "%s (%d histories, %d operations)", word, v.histories, v.operations)
+	if !v.ok() {
+		r.wrong = append(r.wrong, name+": "+word)
+	}
+}
+
+func (r *report) print(w io.Writer) {
+	for _, f := range r.figures {
+		fmt.Fprintf(w, "%-44s %s\n", f.name, f.value)
+	}
+	if len(r.wrong) > 0 {
+		fmt.Fprintln(w, "\nFAILED")
+		for _, line := range r.wrong {
+			fmt.Fprintln(w, line)
+		}
+	}
+}
+
+// preserve keeps a run that failed.
+func (t *torture) preserve(r *report) {
+	dir := filepath.Join(t.keep, fmt.Sprintf("torture-%d", t.seed))
+	var text bytes.Buffer
+	r.print(&text)
+	var records bytes.Buffer
+	err := errors.Join(
+		os.MkdirAll(dir, 0o755),
+		t.control.history.write(&records),
+		os.WriteFile(filepath.Join(dir, "history.jsonl"), records.Bytes(), 0o644),
+		os.WriteFile(filepath.Join(dir, "report.txt"), text.Bytes(), 0o644),
+	)
+	for name, log := range t.logs {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), log, 0o644))
+	}
+	again := fmt.Sprintf("make torture DURATION=%v SEED=%d", t.duration, t.seed)
+	if err != nil {
+		r.wrong = append(r.wrong, "the run could not be kept: "+err.Error())
+	} else {
+		r.wrong = append(r.wrong, "history and logs are kept in "+dir)
+	}
+	r.wrong = append(r.wrong, "the same faults again: "+again)
+}

@@ -1,0 +1,320 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// Bounds of what takes no time of its own.
+const (
+	orphanAfter     = time.Second
+	finishPatience  = 2*(ttl+grace) + time.Minute // for the workers to come to their end, all faults mended
+	sweepPatience   = time.Minute
+	checkPatience   = 2 * time.Minute // for porcupine
+	serverLogLines  = 5000
+	progressEvery   = 30 * time.Second
+)
+
+// torture is one run.
+type torture struct {
+	duration time.Duration
+	seed     uint64
+	workers  int
+	keep     string
+
+	ctx      context.Context // ends when the run is to be given up
+	dir      string          // socket and logs
+	clocks   bool            // the servers' differ
+	ensemble *zkserver.Ensemble
+	control  *controller
+	listener net.Listener
+	conns    sync.WaitGroup
+	logs     map[string][]byte // by file name, at the end
+
+	// Of the one goroutine that breaks servers.
+	led       *zkserver.Server
+	elections int
+
+	mu     sync.Mutex
+	faults map[string]int
+	died   []string // workers that ended though nobody had ended them
+	stuck  []string // workers that did not come to their end
+	left   []string // nodes below the root at the end
+}
+
+func (t *torture) count(fault string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.faults[fault]++
+}
+
+// main runs all and returns the exit status.
+func (t *torture) main(ctx context.Context) int {
+	began := time.Now()
+	t.faults = map[string]int{}
+	t.control = newController(t.seed, t.workers)
+	fmt.Printf("torture: seed %d, %v of faults, %d workers, TTL %v, grace %v\n", t.seed, t.duration, t.workers, ttl, grace)
+	err := t.run(ctx)
+	if ctx.Err() != nil {
+		fmt.Fprintln(os.Stderr, "torture: interrupted; all that was started has ended")
+		return 2
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "torture: nothing was found out:", err)
+		return 2
+	}
+	report := t.judge()
+	report.print(os.Stdout)
+	fmt.Printf("took %v in all\n", time.Since(began).Round(time.Second))
+	if len(report.wrong) == 0 {
+		fmt.Println("PASSED")
+		return 0
+	}
+	return 1
+}
+
+// run breaks things, mends them, and clears up. The error is of the machinery, not
+// of what it tests.
+func (t *torture) run(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	t.ctx = ctx
+	if t.dir, err = os.MkdirTemp("", "holdfast-torture-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(t.dir)) }()
+	if err := t.startServers(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.ensemble.Stop()) }()
+	defer t.conns.Wait()
+	if t.listener, err = net.Listen("unix", socketIn(t.dir)); err != nil {
+		return err
+	}
+	defer t.listener.Close()
+	t.conns.Go(t.accept)
+	defer func() {
+		for _, c := range t.control.crew {
+			c.close()
+		}
+	}()
+	if err := t.startWorkers(); err != nil {
+		return err
+	}
+	sweeper, locks, err := t.reaper()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, locks.Close()) }()
+
+	if err := t.torment(ctx, cancel, sweeper); err != nil {
+		return err
+	}
+	t.finish()
+	if err := t.sweep(sweeper, locks); err != nil {
+		return err
+	}
+	return t.collectLogs()
+}
+
+// collectLogs reads what workers, the reaper and servers have logged, before the
+// files go.
+func (t *torture) collectLogs() error {
+	t.logs = map[string][]byte{}
+	files, err := filepath.Glob(filepath.Join(t.dir, "*.log"))
+	for _, file := range files {
+		text, readErr := os.ReadFile(file)
+		err = errors.Join(err, readErr)
+		t.logs[filepath.Base(file)] = text
+	}
+	for i, s := range t.ensemble.Servers() {
+		t.logs[fmt.Sprintf("server-%d.log", i+1)] = []byte(s.LogTail(serverLogLines))
+	}
+	return err
+}
+
+// startServers starts the ensemble: members talk over links, and each has a clock
+// of its own.
+func (t *torture) startServers() error {
+	opts := zkserver.Options{
+		Links: true, Config: []string{"syncLimit=4"},
+		JVMArgs: []string{"-XX:TieredStopAtLevel=1"}, // starts sooner: servers start often here
+	}
+	for _, off := range []time.Duration{0, clockOff, -clockOff} {
+		env, err := zkserver.Faketime(t.ctx, off)
+		if err != nil {
+			fmt.Println("torture: the servers' clocks are the same, because", err)
+			opts.MemberEnv = nil
+			break
+		}
+		opts.MemberEnv = append(opts.MemberEnv, env)
+	}
+	t.clocks = opts.MemberEnv != nil
+	var err error
+	t.ensemble, err = zkserver.StartEnsemble(t.ctx, 3, opts)
+	return err
+}
+
+func (t *torture) accept() {
+	for {
+		conn, err := t.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		t.conns.Go(func() { t.control.serve(conn) })
+	}
+}
+
+func (t *torture) startWorkers() error {
+	for i := range t.workers {
+		c, err := newClient(i, t.ensemble.Addrs(), t.dir, func(name string, err error) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.died = append(t.died, fmt.Sprintf("%s: %v", name, err))
+		})
+		if err != nil {
+			return err
+		}
+		t.control.crew = append(t.control.crew, c)
+	}
+	for _, c := range t.control.crew {
+		if err := c.start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reaper returns one that sweeps every few seconds when it runs, and its client.
+func (t *torture) reaper() (*reaper.Reaper, *lock.Client, error) {
+	all, err := policy.ParsePattern("**")
+	if err != nil {
+		return nil, nil, err
+	}
+	set, err := policy.NewSet(policy.Policy{Name: "torture", Match: all, Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: orphanAfter})
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := os.OpenFile(filepath.Join(t.dir, "reaper.log"), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	context.AfterFunc(t.ctx, func() { log.Close() })
+	logger := zerolog.New(log).Level(zerolog.InfoLevel).With().Timestamp().Logger()
+	locks, err := lock.Dial(t.ctx, t.ensemble.Addrs(), lock.WithRoot(root), lock.WithPolicies(set),
+		lock.WithSessionTimeout(sessionTimeout), lock.WithLogger(logger))
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := reaper.New(locks, reaper.Options{Policies: set, Schedule: "@every 5s", Log: &logger})
+	if err != nil {
+		return nil, nil, errors.Join(err, locks.Close())
+	}
+	return r, locks, nil
+}
+
+// torment makes faults for the run's duration. When it returns all are mended.
+func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, sweeper *reaper.Reaper) error {
+	ctx, cancel := context.WithTimeout(ctx, t.duration)
+	defer cancel()
+	var wg sync.WaitGroup
+	try := func(f func() error) {
+		wg.Go(func() {
+			if err := f(); err != nil {
+				giveUp(err)
+			}
+		})
+	}
+	try(func() error {
+		return t.plague(ctx, stream(t.seed, serverStream), "servers", t.serverFaults(), time.Second, 5*time.Second)
+	})
+	for i, c := range t.control.crew {
+		try(func() error {
+			return t.plague(ctx, stream(t.seed, faultStream+i), fmt.Sprintf("w%d", i), t.clientFaults(c), time.Second, 12*time.Second)
+		})
+	}
+	try(func() error { return sweeper.Run(ctx) })
+	try(func() error {
+		for pause(ctx, progressEvery) {
+			t.progress()
+		}
+		return nil
+	})
+	wg.Wait()
+	return context.Cause(t.ctx)
+}
+
+func (t *torture) progress() {
+	t.control.mu.Lock()
+	grants := t.control.grants
+	t.control.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	faults := 0
+	for _, n := range t.faults {
+		faults += n
+	}
+	fmt.Printf("torture: so far %d holds, %d faults\n", grants, faults)
+}
+
+// finish lets the workers come to their end.
+func (t *torture) finish() {
+	t.control.stop()
+	ctx, cancel := context.WithTimeout(t.ctx, finishPatience)
+	defer cancel()
+	for _, c := range t.control.crew {
+		select {
+		case <-c.exited():
+		case <-ctx.Done():
+			c.mu.Lock()
+			t.stuck = append(t.stuck, fmt.Sprintf("w%d.%d, whose last request was %+v", c.index, c.life, c.doing))
+			c.mu.Unlock()
+			c.kill()
+		}
+	}
+	t.listener.Close()
+	t.conns.Wait() // then all records are finished
+}
+
+// sweep waits until all that is left has expired, has the reaper sweep once, and
+// sees what is left then.
+func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
+	if !pause(t.ctx, ttl+grace+2*clockOff+orphanAfter) {
+		return context.Cause(t.ctx)
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, sweepPatience)
+	defer cancel()
+	report, err := sweeper.Sweep(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("torture: the last sweep:", report.String())
+	tree := locks.Tree()
+	var walk func(path string) error
+	walk = func(path string) error {
+		names, _, err := tree.Children(ctx, path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		for _, name := range names {
+			t.left = append(t.left, path+"/"+name)
+			err = errors.Join(err, walk(path+"/"+name))
+		}
+		return err
+	}
+	return walk(root)
+}

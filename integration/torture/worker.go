@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// workerEnv tells this binary to be a worker, and which.
+const workerEnv = "HOLDFAST_TORTURE_WORKER"
+
+// workerConfig is what a worker is started with.
+type workerConfig struct {
+	Name    string   `json:"name"`    // w3.2: the third worker's second life
+	Socket  string   `json:"socket"`  // the controller's
+	Servers []string `json:"servers"` // by way of the worker's own relays
+}
+
+// worker is a process that does the tasks that the controller gives it.
+type worker struct {
+	workerConfig
+	locks *lock.Client
+	tap   zkserver.Tap // knows the session
+	in    *json.Decoder
+	out   *json.Encoder
+	last  instant // when the last reply arrived
+	acts  int
+}
+
+// work is the process: it ends when it is told to, or when the controller is gone.
+func work(config string) error {
+	var w worker
+	if err := json.Unmarshal([]byte(config), &w.workerConfig); err != nil {
+		return err
+	}
+	conn, err := net.Dial("unix", w.Socket)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	w.in, w.out = json.NewDecoder(conn), json.NewEncoder(conn)
+	if err := w.out.Encode(w.Name); err != nil {
+		return err
+	}
+	w.locks, err = lock.Dial(context.Background(), w.Servers,
+		lock.WithRoot(root), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithOwner(w.Name),
+		lock.WithSessionTimeout(sessionTimeout), lock.WithUnlockTimeout(unlockTimeout), lock.WithDialer(w.tap.Dial),
+		lock.WithLogger(zerolog.New(os.Stderr).Level(zerolog.InfoLevel).With().Timestamp().Logger()))
+	if err != nil {
+		return err
+	}
+	result := ""
+	for {
+		next, err := w.ask(request{Op: opNext, Result: result, Stats: w.locks.Stats()})
+		if err != nil {
+			return err
+		}
+		if next.Stop {
+			return w.locks.Close()
+		}
+		if result, err = w.do(next.Task); err != nil {
+			return err
+		}
+	}
+}
+
+// ask sends the controller a request and waits for the answer.
+func (w *worker) ask(r request) (reply, error) {
+	r.Last = w.last
+	r.Session, r.Password, _ = w.tap.Session()
+	if r.Call == 0 {
+		r.Call = now()
+	}
+	var answer reply
+	err := w.out.Encode(r)
+	if err == nil {
+		err = w.in.Decode(&answer)
+	}
+	w.last = now()
+	return answer, err
+}
+
+// do takes the task's lock, does the steps and gives it back. If it did not get
+// the lock, the result says why. An error is the end of the controller.
+func (w *worker) do(t task) (result string, _ error) {
+	ctx := context.Background()
+	if t.Patience > 0 {
+		bound, cancel := context.WithTimeout(ctx, t.Patience)
+		defer cancel()
+		ctx = bound
+	}
+	take := w.locks.Mutex(t.Lock).Lock
+	if t.Try {
+		take = w.locks.Mutex(t.Lock).TryLock
+	}
+	call := now()
+	hold, err := take(ctx)
+	returned := now()
+	if err != nil {
+		return classify(err), nil
+	}
+	a := act{w, hold, request{Lock: t.Lock, Token: hold.Token().Czxid}}
+	if _, err := a.ask(request{Op: opGrant, Call: call, Return: returned, Claim: inquire(hold)}); err != nil {
+		return "", err
+	}
+	for _, s := range t.Steps {
+		if goOn, err := a.step(s); err != nil {
+			return "", err
+		} else if !goOn {
+			break
+		}
+	}
+	// The controller has to know that the claims end before others can enter.
+	if _, err := a.ask(request{Op: opLeave}); err != nil {
+		return "", err
+	}
+	call = now()
+	err = hold.Unlock()
+	_, err = a.ask(request{Op: opLeft, Call: call, Return: now(), Result: classify(err)})
+	return "", err
+}
+
+// act is what a worker does with a hold.
+type act struct {
+	*worker
+	hold *lock.Hold
+	base request
+}
+
+// ask asks in the name of the hold.
+func (a *act) ask(r request) (reply, error) {
+	r.Lock, r.Token = a.base.Lock, a.base.Token
+	return a.worker.ask(r)
+}
+
+// step does one step. It reports whether to go on: not if the hold is over.
+//
+// It looks before each act at whether the hold is valid, as a program should that
+// cares. Between that look and the act it may be stopped for any time.
+func (a *act) step(s step) (goOn bool, err error) {
+	c, err := a.look()
+	if c == nil || err != nil {
+		return false, err
+	}
+	switch s.Op {
+	case opRead:
+		time.Sleep(s.Think)
+		_, err := a.ask(request{Op: opRead, Claim: c})
+		return err == nil, err
+	case opWrite:
+		time.Sleep(s.Think)
+		a.acts++
+		r, err := a.ask(request{Op: opWrite, Claim: c, Value: fmt.Sprintf("%s/%d", a.Name, a.acts)})
+		return r.OK, err
+	case opPut:
+		r, err := a.ask(request{Op: opTake, Claim: c})
+		if err != nil {
+			return false, err
+		}
+		time.Sleep(s.Think)
+		if c, err = a.look(); c == nil || err != nil {
+			return false, err
+		}
+		r, err = a.ask(request{Op: opPut, Claim: c, Count: r.Count + 1})
+		return r.OK, err
+	}
+	panic("no such step: " + s.Op)
+}
+
+// look asks the hold whether it is valid, and tells the controller if not.
+func (a *act) look() (*claim, error) {
+	if c := inquire(a.hold); c != nil {
+		return c, nil
+	}
+	told := resultLapsed
+	if err := a.hold.Err(); err != nil {
+		told = classify(err)
+	}
+	_, err := a.ask(request{Op: opLost, Result: told})
+	return nil, err
+}
+
+// classify names what a call of the library came to: one of the results, "" for
+// success, or the error's text, which nothing here should lead to.
+func classify(err error) string {
+	var unsure *lock.UnlockError
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, lock.ErrRemoved):
+		return resultRemoved
+	case errors.Is(err, lock.ErrTaken):
+		return resultTaken
+	case errors.Is(err, lock.ErrExpired):
+		return resultExpired
+	case errors.As(err, &unsure): // the deadline is in it that the unlock had
+		return resultUnsure
+	case errors.Is(err, context.DeadlineExceeded):
+		return resultGaveUp
+	case errors.Is(err, lock.ErrHeld):
+		return resultHeld
+	}
+	return err.Error()
+}
