@@ -21,12 +21,12 @@ import (
 
 // Bounds of what takes no time of its own.
 const (
-	orphanAfter     = time.Second
-	finishPatience  = 2*(ttl+grace) + time.Minute // for the workers to come to their end, all faults mended
-	sweepPatience   = time.Minute
-	checkPatience   = 2 * time.Minute // for porcupine
-	serverLogLines  = 5000
-	progressEvery   = 30 * time.Second
+	orphanAfter    = time.Second
+	finishPatience = 2*(ttl+grace) + time.Minute // for the workers to come to their end, all faults mended
+	sweepPatience  = time.Minute
+	checkPatience  = 2 * time.Minute // for porcupine
+	serverLogLines = 5000
+	progressEvery  = 30 * time.Second
 )
 
 // torture is one run.

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// run makes the records of a history, by a clock that ticks with each.
+type script struct {
+	at      instant
+	records []*record
+}
+
+func (s *script) tick() instant { s.at += 10; return s.at }
+
+func (s *script) add(r record) *record {
+	s.records = append(s.records, &r)
+	return s.records[len(s.records)-1]
+}
+
+// grant has a worker get the lock with a lease of so many ticks.
+func (s *script) grant(worker string, token int64, ticks instant) {
+	call := s.tick()
+	from := s.tick()
+	s.add(record{Op: opGrant, Worker: worker, Lock: "x", Token: token, Call: call, Return: from,
+		Claim: &claim{From: from, To: from + 1, Until: from + ticks*10}})
+}
+
+func (s *script) write(worker string, token int64, value string, refused bool) *record {
+	return s.add(record{Op: opWrite, Worker: worker, Lock: "x", Token: token, Call: s.tick(), Return: s.tick(), Value: value, Refuse: refused})
+}
+
+func (s *script) read(worker string, token, writer int64, value string) {
+	s.add(record{Op: opRead, Worker: worker, Lock: "x", Token: token, Call: s.tick(), Return: s.tick(), Writer: writer, Value: value})
+}
+
+func (s *script) leave(worker string, token int64, result string) {
+	s.add(record{Op: opLeave, Worker: worker, Lock: "x", Token: token, Call: s.tick(), Return: s.tick()})
+	s.add(record{Op: opLeft, Worker: worker, Lock: "x", Token: token, Call: s.tick(), Return: s.tick(), Result: result})
+}
+
+// TestVerdictsOnLocks has histories that are as they should be, and some that are
+// not. Both judges have to see it: each is blind for what the other counts.
+func TestVerdictsOnLocks(t *testing.T) {
+	for name, test := range map[string]struct {
+		play   func(*script)
+		double string // what is said of the double entry; "" for none
+	}{
+		"one after the other": {func(s *script) {
+			s.grant("a", 1, 100)
+			s.leave("a", 1, "")
+			s.grant("b", 2, 100)
+			s.leave("b", 2, "")
+		}, ""},
+		"after a killed one's lease": {func(s *script) {
+			s.grant("a", 1, 5)
+			s.at += 50
+			s.grant("b", 2, 100)
+		}, ""},
+		"unlock not confirmed": {func(s *script) {
+			s.grant("a", 1, 100)
+			s.leave("a", 1, resultUnsure)
+			s.grant("b", 2, 100)
+		}, ""},
+		"waited for, and overtaken in the telling": {func(s *script) {
+			// b asked for the lock before a had left, and got it after.
+			s.grant("a", 1, 100)
+			asked := s.tick()
+			s.leave("a", 1, "")
+			s.grant("b", 2, 100)
+			s.records[len(s.records)-1].Call = asked
+		}, ""},
+		"stopped at once, and told so": {func(s *script) {
+			s.grant("a", 1, 5)
+			s.records[0].Claim = nil
+			s.grant("b", 2, 100)
+		}, ""},
+		"stopped while it asked": {func(s *script) {
+			s.grant("a", 1, 5)
+			s.at += 50
+			s.grant("b", 2, 100)
+			s.records[0].Claim.To = s.at + 10 // when b was in: it learnt of a lease that had ended
+		}, ""},
+		"while a killed one's lease runs": {func(s *script) {
+			s.grant("a", 1, 100)
+			s.grant("b", 2, 100)
+		}, "b (token 2) was in at 41, and the hold of a (token 1) was valid until 1020"},
+		"while a lease runs that was found valid later": {func(s *script) {
+			s.grant("a", 1, 5)
+			s.write("a", 1, "v", false).Claim = &claim{From: 60, To: 61, Until: 150}
+			s.at = 70
+			s.grant("b", 2, 100)
+			s.leave("b", 2, "")
+			s.grant("c", 3, 100)
+		}, "b (token 2) was in at 91"},
+		"against the order of the tokens": {func(s *script) {
+			s.grant("a", 2, 100)
+			s.leave("a", 2, "")
+			s.grant("b", 1, 100)
+			s.leave("b", 1, "")
+		}, "a (token 2) was in"},
+		"a token twice": {func(s *script) {
+			s.grant("a", 1, 100)
+			s.leave("a", 1, "")
+			s.grant("b", 1, 100)
+		}, "token 1 was given 2 times"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s script
+			test.play(&s)
+			byLock := holds(s.records)
+			found := doubleEntries(byLock)
+			if test.double == "" && len(found) > 0 || test.double != "" && (len(found) == 0 || !strings.Contains(found[0], test.double)) {
+				t.Errorf("double entries %q: want %q", found, test.double)
+			}
+			v := check(lockModel, map[string][]porcupine.Operation{"x": lockHistory(byLock["x"])}, time.Now().Add(time.Minute))
+			if v.ok() != (test.double == "") || len(v.undecided) > 0 {
+				t.Errorf("porcupine: %+v", v)
+			}
+		})
+	}
+}
+
+func TestVerdictsOnRegisters(t *testing.T) {
+	for name, test := range map[string]struct {
+		play func(*script)
+		ok   bool
+	}{
+		"fenced": {func(s *script) {
+			s.write("a", 1, "v", false)
+			s.write("b", 2, "w", false)
+			s.write("a", 1, "x", true)
+			s.read("b", 2, 2, "w")
+		}, true},
+		"written by one who was killed": {func(s *script) {
+			s.write("a", 1, "v", false).Unsure = true
+			s.read("b", 2, 1, "v")
+		}, true},
+		"not written by one who was killed": {func(s *script) {
+			s.write("b", 2, "v", false)
+			s.write("a", 1, "w", false).Unsure = true
+			s.read("b", 2, 2, "v")
+		}, true},
+		"an older token let through": {func(s *script) {
+			s.write("a", 1, "v", false)
+			s.write("b", 2, "w", false)
+			s.write("a", 1, "x", false)
+		}, false},
+		"the newest token refused": {func(s *script) {
+			s.write("a", 1, "v", false)
+			s.write("b", 2, "w", true)
+		}, false},
+		"a read of what is over": {func(s *script) {
+			s.write("a", 1, "v", false)
+			s.write("b", 2, "w", false)
+			s.read("b", 2, 1, "v")
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s script
+			test.play(&s)
+			if v := check(registerModel, registerHistory(s.records), time.Now().Add(time.Minute)); v.ok() != test.ok || len(v.undecided) > 0 {
+				t.Errorf("%+v", v)
+			}
+		})
+	}
+}
+
+func TestStore(t *testing.T) {
+	at := instant(100)
+	s := newStore(func() instant { return at })
+	if !s.write("x", 2, "v", 200) {
+		t.Error("a write was refused")
+	}
+	if s.write("x", 1, "w", 50) || s.fenced != 1 {
+		t.Error("a late write with an older token was let through, or not counted")
+	}
+	if s.write("x", 1, "w", 200) || s.contradicted != 1 {
+		t.Error("a write in time with an older token was let through, or not counted")
+	}
+	if !s.write("x", 3, "w", 50) || s.unopposed != 1 {
+		t.Error("a late write with the newest token was refused, or not counted")
+	}
+	if token, value := s.read("x"); token != 3 || value != "w" {
+		t.Errorf("read %d, %q", token, value)
+	}
+
+	for range 2 {
+		if n := s.take("x"); !s.put("x", n+1, 200) {
+			t.Error("a put was refused")
+		}
+	}
+	if s.put("x", 7, 50) || s.overdue != 1 {
+		t.Error("a put after its deadline was let through, or not counted")
+	}
+	if n := s.lostUpdates(); n != 0 {
+		t.Errorf("%d lost updates", n)
+	}
+	a, b := s.take("x"), s.take("x")
+	s.put("x", a+1, 200)
+	s.put("x", b+1, 200)
+	if n := s.lostUpdates(); n != 1 {
+		t.Errorf("%d lost updates after one", n)
+	}
+}
+
+// TestTasksRepeat has the same seed draw the same tasks, whatever others draw.
+func TestTasksRepeat(t *testing.T) {
+	draw := func(seed uint64, others int) (tasks []task) {
+		c := newController(seed, 2)
+		for range 20 {
+			for range others {
+				c.draw(1)
+			}
+			next := c.draw(0)
+			next.Lock, _, _ = strings.Cut(next.Lock, "/0")
+			tasks = append(tasks, next)
+		}
+		return tasks
+	}
+	if a, b := draw(1, 0), draw(1, 3); !reflect.DeepEqual(a, b) {
+		t.Errorf("seed 1 draws %v, then %v", a, b)
+	}
+	if a, b := draw(1, 0), draw(2, 0); reflect.DeepEqual(a, b) {
+		t.Error("seeds 1 and 2 draw the same")
+	}
+}
+
+// TestLocksChange has the history of a lock stay within what porcupine can do.
+func TestLocksChange(t *testing.T) {
+	c := newController(1, 1)
+	records := map[string]int{}
+	for range 20 * maxRecords / 10 {
+		next := c.draw(0)
+		records[next.Lock] += 2*len(next.Steps) + 3
+	}
+	for name, n := range records {
+		if n > maxRecords+100 {
+			t.Errorf("lock %s has up to %d records", name, n)
+		}
+	}
+	if len(records) < 2*len(bases) {
+		t.Errorf("only the locks %s", fmt.Sprint(records))
+	}
+}
