@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
@@ -25,6 +26,8 @@ type client struct {
 	servers []string
 	gone    func(name string, err error) // told when a life ended that nobody had ended
 
+	granted chan struct{} // a token: it has got a lock, since the last look
+
 	mu       sync.Mutex
 	life     int
 	process  *zkserver.Process
@@ -35,7 +38,7 @@ type client struct {
 }
 
 func newClient(index int, servers []string, dir string, gone func(string, error)) (*client, error) {
-	c := &client{index: index, servers: servers, gone: gone, log: filepath.Join(dir, fmt.Sprintf("w%d.log", index))}
+	c := &client{index: index, servers: servers, gone: gone, granted: make(chan struct{}, 1), log: filepath.Join(dir, fmt.Sprintf("w%d.log", index))}
 	c.config.Socket = socketIn(dir)
 	for _, s := range servers {
 		r, err := zkserver.NewRelay(s)
@@ -119,6 +122,26 @@ func (c *client) saw(q request) {
 	defer c.mu.Unlock()
 	c.doing = q
 	c.session, c.password = q.Session, q.Password
+	if q.Op == opGrant {
+		select {
+		case c.granted <- struct{}{}:
+		default: // there is one
+		}
+	}
+}
+
+// awaitGrant waits until the worker gets a lock, for a while.
+func (c *client) awaitGrant(ctx context.Context, patience time.Duration) {
+	select {
+	case <-c.granted: // of long ago
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case <-c.granted:
+	case <-ctx.Done():
+	}
 }
 
 // expire ends the worker's session at whichever server will do it.

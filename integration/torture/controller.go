@@ -16,7 +16,7 @@ import (
 const maxRecords = 5000
 
 // bases are the names of the locks, but for the number that comes after.
-var bases = []string{"orders", "stock", "eu/invoices"}
+var bases = []string{"orders", "stock", "eu/invoices", "eu/refunds"}
 
 // controller gives workers their tasks, has what their locks protect, and writes
 // down what they do.
@@ -75,9 +75,13 @@ func (c *controller) draw(worker int) task {
 	case 1:
 		t.Patience = patience
 	}
+	think := 200 * time.Millisecond
+	if r.IntN(8) == 0 {
+		think *= 8 // long enough for renewals
+	}
 	ops := []string{opRead, opWrite, opWrite, opPut, opPut}
 	for range 1 + r.IntN(5) {
-		t.Steps = append(t.Steps, step{ops[r.IntN(len(ops))], between(r, 0, 200*time.Millisecond)})
+		t.Steps = append(t.Steps, step{ops[r.IntN(len(ops))], between(r, 0, think)})
 	}
 	c.used[base] += 2*len(t.Steps) + 3
 	return t

@@ -60,11 +60,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// clientFaults are what is done to one worker.
+// clientFaults are what is done to one worker. Those that hurt those who hold a lock
+// most wait a while until it does.
 func (t *torture) clientFaults(c *client) []fault {
+	const aim = 5 * time.Second
 	stop := func(name string, least, most time.Duration) fault {
 		return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
-			d := between(r, least, most)
+			d, into := between(r, least, most), between(r, 0, 200*time.Millisecond)
+			c.awaitGrant(ctx, aim)
+			pause(ctx, into)
 			if err := c.signal(syscall.SIGSTOP); err != nil {
 				return false, err
 			}
@@ -85,7 +89,9 @@ func (t *torture) clientFaults(c *client) []fault {
 	}
 	return []fault{
 		{"client killed", func(ctx context.Context, r *rand.Rand) (bool, error) {
-			d := between(r, 0, time.Second)
+			d, into := between(r, 0, time.Second), between(r, 0, 200*time.Millisecond)
+			c.awaitGrant(ctx, aim)
+			pause(ctx, into)
 			c.kill()
 			pause(ctx, d)
 			return true, c.start()
