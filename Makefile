@@ -54,6 +54,10 @@ flaps: ## Holdfast, zk.Lock, Curator and kazoo while connections and sessions fl
 	$(BUILD) ./integration/flaps
 	bin/flaps $(FLAPS)
 
+torture: ## client processes and three servers under faults (DURATION=2m, again with SEED=n)
+	go build -race -buildvcs=false -o bin/ ./integration/torture
+	bin/torture -duration $(or $(DURATION),2m) -seed $(or $(SEED),0)
+
 lint: $(STATICCHECK) $(GOVULNCHECK) ## formatting, vet, staticcheck, go.mod, known vulnerabilities
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "not gofmt'ed (make fmt does it):" $$files; exit 1; }
 	go vet ./...

@@ -79,8 +79,10 @@ func (c *controller) draw(worker int) task {
 	if r.IntN(8) == 0 {
 		think *= 8 // long enough for renewals
 	}
-	ops := []string{opRead, opWrite, opWrite, opPut, opPut}
-	for range 1 + r.IntN(5) {
+	// Whoever enters writes first: what comes late from the hold before is too old then.
+	t.Steps = []step{{opWrite, between(r, 0, think)}}
+	ops := []string{opRead, opWrite, opPut, opPut}
+	for range r.IntN(5) {
 		t.Steps = append(t.Steps, step{ops[r.IntN(len(ops))], between(r, 0, think)})
 	}
 	c.used[base] += 2*len(t.Steps) + 3

@@ -97,7 +97,7 @@ func (t *torture) clientFaults(c *client) []fault {
 			return true, c.start()
 		}},
 		stop("client stopped for less than the TTL", 500*time.Millisecond, ttl-time.Second),
-		stop("client stopped for more than TTL and grace", ttl+grace, ttl+grace+4*time.Second),
+		stop("client stopped for more than TTL and grace", ttl+grace+2*time.Second, ttl+grace+6*time.Second),
 		{"client's session expired", func(ctx context.Context, _ *rand.Rand) (bool, error) {
 			return c.expire(ctx), nil
 		}},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // hold is what a history tells of one hold.
@@ -90,8 +91,8 @@ func doubleEntries(byLock map[string][]*hold) (found []string) {
 				found = append(found, fmt.Sprintf("lock %s: token %d was given %d times", h.lock, h.token, len(h.grants)))
 			}
 			if before != nil && before.end() > h.first() {
-				found = append(found, fmt.Sprintf("lock %s: %s (token %d) was in at %d, and the hold of %s (token %d) was valid until %d",
-					h.lock, h.worker, h.token, h.first(), before.worker, before.token, before.end()))
+				found = append(found, fmt.Sprintf("lock %s: %s was in with token %d at %d, %v before the hold of %s with token %d ended in its own view",
+					h.lock, h.worker, h.token, h.first(), time.Duration(before.end()-h.first()), before.worker, before.token))
 			}
 			if before == nil || h.end() > before.end() {
 				before = h

@@ -240,7 +240,7 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 		})
 	}
 	try(func() error {
-		return t.plague(ctx, stream(t.seed, serverStream), "servers", t.serverFaults(), time.Second, 5*time.Second)
+		return t.plague(ctx, stream(t.seed, serverStream), "servers", t.serverFaults(), time.Second, 4*time.Second)
 	})
 	for i, c := range t.control.crew {
 		try(func() error {

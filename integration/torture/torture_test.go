@@ -89,7 +89,7 @@ func TestVerdictsOnLocks(t *testing.T) {
 		"while a killed one's lease runs": {func(s *script) {
 			s.grant("a", 1, 100)
 			s.grant("b", 2, 100)
-		}, "b (token 2) was in at 41, and the hold of a (token 1) was valid until 1020"},
+		}, "b was in with token 2 at 41, 979ns before the hold of a with token 1 ended"},
 		"while a lease runs that was found valid later": {func(s *script) {
 			s.grant("a", 1, 5)
 			s.write("a", 1, "v", false).Claim = &claim{From: 60, To: 61, Until: 150}
@@ -97,13 +97,13 @@ func TestVerdictsOnLocks(t *testing.T) {
 			s.grant("b", 2, 100)
 			s.leave("b", 2, "")
 			s.grant("c", 3, 100)
-		}, "b (token 2) was in at 91"},
+		}, "b was in with token 2 at 91, 59ns before"},
 		"against the order of the tokens": {func(s *script) {
 			s.grant("a", 2, 100)
 			s.leave("a", 2, "")
 			s.grant("b", 1, 100)
 			s.leave("b", 1, "")
-		}, "a (token 2) was in"},
+		}, "a was in with token 2"},
 		"a token twice": {func(s *script) {
 			s.grant("a", 1, 100)
 			s.leave("a", 1, "")

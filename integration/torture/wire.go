@@ -13,7 +13,7 @@ import (
 const (
 	ttl            = 4 * time.Second
 	grace          = 3 * time.Second
-	clockOff       = time.Second // of one server's clock ahead, of another's behind
+	clockOff       = 1250 * time.Millisecond // of one server's clock ahead, of another's behind
 	sessionTimeout = 2500 * time.Millisecond
 	unlockTimeout  = 5 * time.Second
 	root           = "/torture"
