@@ -103,11 +103,25 @@ func (c *client) kill() {
 	}
 }
 
-// signal stops the worker or lets it go on.
+// signal stops the worker or lets it go on, if it lives just now.
 func (c *client) signal(s syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.process.Signal(s)
+	if err := c.process.Signal(s); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// inside reports whether the worker has a lock, by the last it told.
+func (c *client) inside() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch c.doing.Op {
+	case opGrant, opRead, opWrite, opTake, opPut:
+		return true
+	}
+	return false
 }
 
 // exited is closed when the life at hand has ended.

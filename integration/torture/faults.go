@@ -117,7 +117,29 @@ func (t *torture) serverFaults() []fault {
 	leader := func(l *zkserver.Server, _ []*zkserver.Server) []*zkserver.Server { return []*zkserver.Server{l} }
 	follower := func(_ *zkserver.Server, f []*zkserver.Server) []*zkserver.Server { return f[:1] }
 	quorum := func(l *zkserver.Server, f []*zkserver.Server) []*zkserver.Server { return []*zkserver.Server{l, f[0]} }
+	// The one that the grace is for: the leases of those who cannot renew are judged
+	// by the next leader's clock.
+	var stopped []*client
+	killWithHolders := func(servers []*zkserver.Server) error {
+		stopped = nil
+		var errs []error
+		for _, c := range t.control.crew {
+			if c.inside() {
+				stopped = append(stopped, c)
+				errs = append(errs, c.signal(syscall.SIGSTOP))
+			}
+		}
+		return errors.Join(errors.Join(errs...), kill(servers))
+	}
+	restartWithHolders := func(servers []*zkserver.Server) error {
+		errs := []error{t.restart(servers)}
+		for _, c := range stopped {
+			errs = append(errs, c.signal(syscall.SIGCONT))
+		}
+		return errors.Join(errs...)
+	}
 	return []fault{
+		t.onServers("leader killed, those who hold locks stopped", leader, ttl, ttl+grace, killWithHolders, restartWithHolders),
 		t.onServers("leader killed", leader, 500*time.Millisecond, 5*time.Second, kill, t.restart),
 		t.onServers("follower killed", follower, 500*time.Millisecond, 5*time.Second, kill, t.restart),
 		t.onServers("leader paused", leader, 500*time.Millisecond, 6*time.Second, halt, resume),
