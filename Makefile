@@ -55,7 +55,7 @@ flaps: ## Holdfast, zk.Lock, Curator and kazoo while connections and sessions fl
 	bin/flaps $(FLAPS)
 
 torture: ## client processes and three servers under faults (DURATION=2m, again with SEED=n)
-	go build -race -buildvcs=false -o bin/ ./integration/torture
+	$(BUILD) ./integration/torture
 	bin/torture -duration $(or $(DURATION),2m) -seed $(or $(SEED),0)
 
 lint: $(STATICCHECK) $(GOVULNCHECK) ## formatting, vet, staticcheck, go.mod, known vulnerabilities

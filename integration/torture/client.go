@@ -75,8 +75,7 @@ func (c *client) start() error {
 	}
 	defer log.Close()
 	cmd := exec.Command(self)
-	// Killed, a worker could not tell of a data race at its end.
-	cmd.Env = append(os.Environ(), workerEnv+"="+string(text), "GORACE=halt_on_error=1")
+	cmd.Env = append(os.Environ(), workerEnv+"="+string(text))
 	cmd.Stderr = log
 	process, err := zkserver.StartProcess(cmd)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// run makes the records of a history, by a clock that ticks with each.
+// script makes the records of a history, by a clock that ticks with each.
 type script struct {
 	at      instant
 	records []*record
