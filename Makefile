@@ -16,7 +16,7 @@ UNIT = $(shell go list ./... | grep -v /integration)
 BUILD := go build -buildvcs=false -o bin/
 TEST  := go test -race -timeout 10m
 
-.PHONY: help demo test unit integration sim cover race10 cuts flaps lint fmt bin/withzk
+.PHONY: help demo test unit integration sim cover race10 cuts flaps torture lint fmt bin/withzk
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

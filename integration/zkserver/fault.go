@@ -101,7 +101,7 @@ func (t *Tap) strikeReply(l *link, packet []byte) bool {
 		return true
 	}
 	t.strike = nil
-	l.held = make(chan struct{})
+	l.replies.close()
 	close(s.hit)
 	return false
 }
@@ -109,9 +109,7 @@ func (t *Tap) strikeReply(l *link, packet []byte) bool {
 // cutLocked cuts a connection and lets nobody connect; t.mu is held.
 func (t *Tap) cutLocked(l *link, s *strike) {
 	t.strike = nil
-	if t.stalled == nil {
-		t.stalled = make(chan struct{})
-	}
+	t.valve.close()
 	l.cut()
 	close(s.hit)
 }

@@ -33,13 +33,14 @@ type Tap struct {
 	// Dialer makes the connections to servers; default net.DialTimeout.
 	Dialer zk.Dialer
 
-	mu      sync.Mutex
-	stalled chan struct{} // closed by Resume; nil while bytes pass
-	links   map[*link]struct{}
-	id      int64
-	passwd  []byte
-	counts  Counts
-	strike  *strike // nil: no fault to come
+	valve valve
+
+	mu     sync.Mutex
+	links  map[*link]struct{}
+	id     int64
+	passwd []byte
+	counts Counts
+	strike *strike // nil: no fault to come
 }
 
 // Counts is what passed through a tap. It counts when a packet is passed on: what
@@ -59,7 +60,7 @@ type link struct {
 	client, server net.Conn // client: our end of the client's connection
 	closed         chan struct{}
 	cut            func()
-	held           chan struct{} // closed by Resume; nil while replies pass; guarded by the tap
+	replies        valve // for what the server says, beside the tap's
 }
 
 // Dial is a [zk.Dialer]. While the tap is stalled it hangs, as in a network that
@@ -104,16 +105,16 @@ func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, er
 }
 
 // direction is one of the two in which packets pass: what is done about a packet
-// when it comes, what it has to wait for, and what is done when it is passed on.
+// when it comes, how it waits until it may pass, and what is done when it does.
 type direction struct {
 	strike func(t *Tap, l *link, packet []byte) (cut bool)
-	bar    func(t *Tap, l *link) <-chan struct{} // closed when packets may pass; nil if they may now
+	pass   func(t *Tap, l *link) bool // false: the connection is closed
 	saw    func(t *Tap, packet []byte, first bool)
 }
 
 var (
-	outbound = direction{(*Tap).strikeRequest, (*Tap).barOutbound, (*Tap).sawRequest}
-	inbound  = direction{(*Tap).strikeReply, (*Tap).barInbound, (*Tap).sawReply}
+	outbound = direction{(*Tap).strikeRequest, (*Tap).passRequest, (*Tap).sawRequest}
+	inbound  = direction{(*Tap).strikeReply, (*Tap).passReply, (*Tap).sawReply}
 )
 
 // forward passes packets on in one direction, until either end closes.
@@ -126,14 +127,7 @@ func (t *Tap) forward(l *link, from, to net.Conn, d direction) {
 			return
 		}
 		// A stalled network does not tell of a closed connection either.
-		for bar := d.bar(t, l); bar != nil; bar = d.bar(t, l) {
-			select {
-			case <-bar:
-			case <-l.closed:
-				return
-			}
-		}
-		if err != nil {
+		if !d.pass(t, l) || err != nil {
 			return
 		}
 		d.saw(t, packet, first)
@@ -146,16 +140,9 @@ func (t *Tap) forward(l *link, from, to net.Conn, d direction) {
 	}
 }
 
-func (t *Tap) barOutbound(*link) <-chan struct{} { return t.stall() }
+func (t *Tap) passRequest(l *link) bool { return t.valve.pass(l.closed) }
 
-func (t *Tap) barInbound(l *link) <-chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if l.held != nil {
-		return l.held
-	}
-	return t.stalled
-}
+func (t *Tap) passReply(l *link) bool { return l.replies.pass(l.closed) && t.valve.pass(l.closed) }
 
 // forget ends a connection.
 func (t *Tap) forget(l *link) {
@@ -210,17 +197,11 @@ func (t *Tap) Stall() { t.valve.close() }
 // Resume ends a stall, and the hold on replies of a fault, and delivers what they
 // held back.
 func (t *Tap) Resume() {
+	t.valve.open()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.stalled != nil {
-		close(t.stalled)
-		t.stalled = nil
-	}
 	for l := range t.links {
-		if l.held != nil {
-			close(l.held)
-			l.held = nil
-		}
+		l.replies.open()
 	}
 }
 
