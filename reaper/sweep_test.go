@@ -321,37 +321,81 @@ func TestManyTreesInFewTransactions(t *testing.T) {
 }
 
 // TestRenewedSinceItWasRead has the entry that was judged written again before
-// the delete comes: it stays, and the rest of the batch goes.
+// the delete comes, or before the reaper has even got the answer to its read: it
+// stays, and the rest of the batch goes.
 func TestRenewedSinceItWasRead(t *testing.T) {
-	simulate(t, func(w *world) {
-		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{})
-		w.mustSweep(r)
-		w.dead(z, "a")
-		spared := w.dead(z, "b")
-		w.dead(z, "c")
-		time.Sleep(ttl + grace + orphan)
-		var once sync.Once
-		w.Intercept(func(q locktest.Request) locktest.Fault {
-			if q.Label == "reaper" && slices.Contains(q.Paths, spared) && q.Op == "multi" {
+	for op, fault := range map[string]locktest.Fault{
+		"getData": {DelayReply: time.Second},
+		"multi":   {Delay: time.Second},
+	} {
+		simulate(t, func(w *world) {
+			z := w.raw("others")
+			r := w.reaper("reaper", reaper.Options{})
+			w.mustSweep(r)
+			w.dead(z, "a")
+			spared := w.dead(z, "b")
+			w.dead(z, "c")
+			time.Sleep(ttl + grace + orphan)
+			var once sync.Once
+			w.Intercept(func(q locktest.Request) locktest.Fault {
+				if q.Label != "reaper" || !slices.Contains(q.Paths, spared) || q.Op != op {
+					return locktest.Fault{}
+				}
 				once.Do(func() {
-					go func() {
+					time.AfterFunc(time.Millisecond, func() {
 						record := znode.Record{Owner: "back", TTL: ttl.Milliseconds()}
 						if _, err := z.Set(spared, record.Encode(), 0); err != nil {
 							t.Error(err)
 						}
-					}()
+					})
 				})
-				return locktest.Fault{Delay: time.Second}
+				return fault
+			})
+			report := w.mustSweep(r)
+			if got, want := w.paths(), []string{"", "/b", strings.TrimPrefix(spared, "/locks")}; !slices.Equal(got, want) {
+				t.Errorf("%s: left: %q, want %q", op, got, want)
+			}
+			if report.Total.Missed != 2 || report.Total.Deleted != 4 {
+				t.Errorf("%s: missed %d, deleted %d; want 2 and 4", op, report.Total.Missed, report.Total.Deleted)
+			}
+		})
+	}
+}
+
+// TestWalkersShareASample: several walkers meet nodes that are younger than the
+// sweep's sample of ensemble time. One takes a younger one, which takes a while,
+// and the others wait for it; in virtual time that must let time pass.
+func TestWalkersShareASample(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{Policies: w.policies(policy.Policy{
+			Name: "short", Match: w.pattern("short/*"), Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: time.Second,
+		})})
+		w.mustSweep(r)
+		w.create(z, "/locks/short", "theirs", 0)
+		samples := 0
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			switch {
+			case q.Label != "reaper":
+			case q.Op == "getChildren2" && slices.Contains(q.Paths, "/locks/short"):
+				time.AfterFunc(500*time.Millisecond, func() {
+					for _, name := range []string{"a", "b", "c"} {
+						w.create(z, "/locks/short/"+name, string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+					}
+				})
+				return locktest.Fault{Delay: 2 * time.Second} // before a renewal is a sample
+			case q.Op == "getData" && strings.HasPrefix(q.Paths[0], "/locks/short/"):
+				return locktest.Fault{Delay: time.Millisecond} // all have asked by then
+			case q.Op == "multi" && strings.HasPrefix(q.Paths[0], "/locks/clock-"):
+				if samples++; samples > 1 {
+					return locktest.Fault{Delay: time.Second}
+				}
 			}
 			return locktest.Fault{}
 		})
 		report := w.mustSweep(r)
-		if got, want := w.paths(), []string{"", "/b", strings.TrimPrefix(spared, "/locks")}; !slices.Equal(got, want) {
-			t.Errorf("left: %q, want %q", got, want)
-		}
-		if report.Total.Missed != 2 || report.Total.Deleted != 4 {
-			t.Errorf("missed %d, deleted %d; want 2 and 4", report.Total.Missed, report.Total.Deleted)
+		if report.Total.Deleted != 3 || samples != 2 {
+			t.Errorf("%d deleted, want 3; %d samples, want one at the start and one for all", report.Total.Deleted, samples)
 		}
 	})
 }
