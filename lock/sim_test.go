@@ -121,6 +121,7 @@ type sim struct {
 	names  []string
 	counts bool            // the machines count how long they sleep
 	until  context.Context // ends when the faults end, and with them what clients begin
+	served context.Context // ends when somebody has waited for too long
 
 	wg sync.WaitGroup // processes, and clients being closed
 
@@ -232,6 +233,9 @@ func (s *sim) run(r *rand.Rand) {
 	var stop context.CancelFunc
 	s.until, stop = context.WithTimeout(s.Context(), between(r, 20*time.Second, 90*time.Second))
 	defer stop()
+	var giveUp context.CancelFunc
+	s.served, giveUp = context.WithCancel(s.Context())
+	defer giveUp()
 	s.say("ttl %v, grace %v, names %q, members %d", s.ttl, s.grace, s.names, len(s.Servers()))
 
 	others := s.raw()
@@ -261,6 +265,7 @@ func (s *sim) run(r *rand.Rand) {
 		s.mu.Lock()
 		s.violated("somebody still waits 20 minutes after the last fault")
 		s.mu.Unlock()
+		giveUp()
 		<-finished
 	}
 
@@ -579,7 +584,7 @@ func (s *sim) worker(ctx context.Context, label string, c *lock.Client, clock *s
 		}
 		m := c.Mutex(name, opts...)
 		// Whoever waits without end must be served, also after the last fault.
-		waits, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		waits, cancel := context.WithCancel(s.served)
 		killed := context.AfterFunc(ctx, func() {
 			if errors.Is(context.Cause(ctx), errKilled) {
 				cancel()
