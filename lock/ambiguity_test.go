@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -358,6 +359,9 @@ func TestCreateIsLookedForOnTheLatestServer(t *testing.T) {
 		w.until("the mishap", hit)
 		w.Cut("a")
 		h := w.await(ch).hold
+		if !strings.HasSuffix(h.Entry(), "-0000000000") {
+			t.Errorf("%s is not the entry that was created first: it was not found", h.Entry())
+		}
 		w.sole(h)
 		w.unlock(h)
 		w.empty()

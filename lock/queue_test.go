@@ -206,6 +206,23 @@ func TestDeadWaiter(t *testing.T) {
 	})
 }
 
+// TestDeadWaiterBehindHolder: who purges it does not take the holder's place.
+func TestDeadWaiterBehindHolder(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.lock(w.dial("a"), "x")
+		w.queue(w.ctx, w.dial("dead"), "x")
+		b := w.dial("b")
+		ch := w.queue(w.ctx, b, "x")
+		w.die("dead", w.entries("x")[1].Path)
+		w.until("the purge", func() bool { return b.Stats().Purged == 1 })
+		time.Sleep(3 * ttl)
+		w.waits(ch)
+		w.alive(h)
+		w.unlock(h)
+		w.unlock(w.expect(ch).hold)
+	})
+}
+
 // TestRunOfTheDead: all that died ahead are purged by one listing and in one
 // transaction.
 func TestRunOfTheDead(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -241,6 +242,52 @@ func TestUnlockOfWhatIsGone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHolderLeavesAsItIsLookedAt: between the server's answer to the waiter's first
+// look at it and the answer's arrival.
+func TestHolderLeavesAsItIsLookedAt(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		const late = time.Second
+		hit := w.fault(func(r locktest.Request) bool { return r.Label == "b" && r.Op == "getData" && touches(r, h.Entry()) },
+			locktest.Fault{DelayReply: late})
+		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
+		w.until("the look", hit)
+		w.unlock(h)
+		time.Sleep(late)
+		w.unlock(w.expect(ch).hold)
+		w.empty()
+	})
+}
+
+// TestLateDeleteHitsNoStranger: when a holder that was cut off is back, its lock has
+// been purged, deleted and made again, and another's entry has the sequence number
+// and the version that its own had.
+func TestLateDeleteHitsNoStranger(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		old := w.lock(a, "x")
+		d := w.die("a", old.Entry())
+		got := w.await(w.queue(w.ctx, b, "x"))
+		w.purged(d, got.at, 0, ttl)
+		w.unlock(got.hold)
+		w.empty()
+
+		h := w.lock(b, "x")
+		was, _ := znode.Parse(path.Base(old.Entry()))
+		if is, _ := znode.Parse(path.Base(h.Entry())); is.Seq != was.Seq {
+			t.Fatalf("entries %s and %s: the sequence did not start anew", old.Entry(), h.Entry())
+		}
+		hit := w.fault(func(r locktest.Request) bool { return mutates(r, "a") }, locktest.Fault{})
+		w.Heal("a")
+		mustBe(t, old.Unlock(), lock.ErrLost)
+		w.until("its late delete", hit)
+		w.sole(h)
+		w.unlock(h)
+		w.empty()
+	})
 }
 
 // TestSomebodyJoinsAsTheParentIsDeleted: between the look at an empty parent and

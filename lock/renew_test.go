@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -204,11 +205,18 @@ func TestRenewalIsRetriedUntilTheDeadline(t *testing.T) {
 func TestLateRenewalOfLostHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithSessionTimeout(time.Minute)) // so that nobody gives up the connection
+		over := time.Now().Add(ttl)
 		h := w.lock(a, "x")
 		ended := w.end(h)
-		hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Delay: ttl - ttl/5})
+		var hit atomic.Bool
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if !renews(r, h) || hit.Swap(true) {
+				return locktest.Fault{}
+			}
+			return locktest.Fault{Delay: time.Until(over) + grace/2} // before others may purge
+		})
 		ch := w.queue(w.ctx, w.dial("b"), "x")
-		w.until("a renewal", hit)
+		w.until("a renewal", hit.Load)
 		version := w.node(h.Entry()).Stat.Version
 		ended.wait()
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
