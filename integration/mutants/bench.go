@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// simulation is the test that runs random histories, SEED and SEEDS say which.
+const simulation = "TestSimulation"
+
+// mutant is one deliberate breakage of the protocol.
+type mutant struct {
+	name   string
+	breaks string // a clause that says what is broken
+	edits  []edit
+	tests  []string // each of which notices: "lock.TestX"
+}
+
+// edit replaces a piece of a source file that is there exactly once.
+type edit struct{ file, old, new string }
+
+// bench is where mutants are made and tested.
+type bench struct {
+	root  string // of the module
+	temp  string
+	seeds int
+}
+
+// result is what became of a mutant.
+type result struct {
+	seed  int      // the first one that the simulation fails with; 0: none did
+	says  string   // what it says then
+	tests []string // that failed
+	err   error    // the mutant, or the table, is no good
+}
+
+func (r result) caughtBy() []string {
+	by := r.tests
+	if r.seed > 0 {
+		by = append([]string{fmt.Sprintf("simulation (seed %d)", r.seed)}, by...)
+	}
+	return by
+}
+
+func (r result) String() string {
+	by := strings.Join(r.caughtBy(), ", ")
+	switch {
+	case r.err != nil:
+		return "WRONG: " + r.err.Error()
+	case by == "":
+		return "SURVIVED"
+	case r.says != "":
+		return "caught by " + by + ": " + r.says
+	}
+	return "caught by " + by
+}
+
+// baseline checks that the code as it is passes whatever mutants are to fail.
+func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
+	var tests []string
+	for _, m := range mutants {
+		tests = append(tests, m.tests...)
+	}
+	r := b.test(ctx, "baseline", nil, tests)
+	switch {
+	case r.err != nil:
+		return r.err
+	case r.seed > 0:
+		return fmt.Errorf("simulation: %s", r.says)
+	case len(r.tests) > 0:
+		return fmt.Errorf("%s failed", strings.Join(r.tests, ", "))
+	}
+	return nil
+}
+
+// try makes a mutant and tests it.
+func (b *bench) try(ctx context.Context, m mutant) result {
+	overlay, err := b.overlay(m)
+	if err != nil {
+		return result{err: err}
+	}
+	r := b.test(ctx, m.name, []string{"-overlay", overlay}, m.tests)
+	for _, name := range m.tests {
+		if r.err == nil && !slices.Contains(r.tests, name) {
+			r.err = fmt.Errorf("%s does not notice that %s", name, m.breaks)
+		}
+	}
+	return r
+}
+
+// overlay writes the mutant's sources, and returns the file that tells go which
+// files they stand for.
+func (b *bench) overlay(m mutant) (string, error) {
+	folder := filepath.Join(b.temp, m.name)
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return "", err
+	}
+	sources := map[string]string{}
+	for _, e := range m.edits {
+		source, seen := sources[e.file]
+		if !seen {
+			data, err := os.ReadFile(filepath.Join(b.root, e.file))
+			if err != nil {
+				return "", err
+			}
+			source = string(data)
+		}
+		if n := strings.Count(source, e.old); n != 1 {
+			return "", fmt.Errorf("the table does not fit the source: %s has %d times, not once:\n%s", e.file, n, e.old)
+		}
+		sources[e.file] = strings.Replace(source, e.old, e.new, 1)
+	}
+	replace := map[string]string{}
+	for file, source := range sources {
+		path := filepath.Join(folder, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(b.root, file)] = path
+	}
+	data, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(folder, "overlay.json")
+	return overlay, os.WriteFile(overlay, data, 0o600)
+}
+
+// test runs the simulation and the named tests. The flags are for the compiler.
+func (b *bench) test(ctx context.Context, name string, flags, tests []string) (r result) {
+	named := map[string][]string{"lock": nil} // tests by package
+	for _, t := range tests {
+		i := strings.LastIndexByte(t, '.')
+		named[t[:i]] = append(named[t[:i]], t[i+1:])
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(named)) {
+		binary := filepath.Join(b.temp, name+"."+strings.ReplaceAll(pkg, "/", "_")+".test")
+		defer os.Remove(binary)
+		build := exec.CommandContext(ctx, "go", append(append([]string{"test", "-c", "-o", binary}, flags...), "./"+pkg)...)
+		build.Dir = b.root
+		if out, err := build.CombinedOutput(); err != nil {
+			r.err = fmt.Errorf("does not compile: %w\n%s", err, out)
+			return r
+		}
+		if pkg == "lock" {
+			if r.seed, r.says, r.err = b.simulate(ctx, binary); r.err != nil {
+				return r
+			}
+		}
+		if len(named[pkg]) == 0 {
+			continue
+		}
+		got, err := b.run(ctx, pkg, binary, "^("+strings.Join(named[pkg], "|")+")$")
+		if err != nil {
+			r.err = err
+			return r
+		}
+		for _, t := range named[pkg] {
+			switch {
+			case got.has("FAIL", t):
+				r.tests = append(r.tests, pkg+"."+t)
+			case !got.has("PASS", t):
+				r.err = fmt.Errorf("there is no test %s.%s", pkg, t)
+				return r
+			}
+		}
+	}
+	return r
+}
+
+var (
+	failedSeed = regexp.MustCompile(`(?m)^ +--- FAIL: ` + simulation + `/seed=(\d+) `)
+	violation  = regexp.MustCompile(`_test\.go:\d+: (?:seed \d+: )?(.*)`)
+)
+
+// simulate returns the first seed that fails, and what the simulation says; 0 if
+// none does.
+func (b *bench) simulate(ctx context.Context, binary string) (seed int, says string, err error) {
+	out, err := b.run(ctx, "lock", binary, "^"+simulation+"$", "SEED=1", fmt.Sprint("SEEDS=", b.seeds))
+	if err != nil {
+		return 0, "", err
+	}
+	for _, found := range failedSeed.FindAllSubmatch(out, -1) {
+		n, err := strconv.Atoi(string(found[1]))
+		if err != nil {
+			return 0, "", err
+		}
+		if seed == 0 || n < seed {
+			seed = n
+		}
+	}
+	switch {
+	case seed == 0 && !out.has("PASS", simulation):
+		return 0, "", fmt.Errorf("%s did not run, or fails with no seed of its own", simulation)
+	case seed > 0:
+		if said := violation.FindSubmatch(out); said != nil {
+			says = string(said[1])
+		}
+	}
+	return seed, says, nil
+}
+
+// output is what a test binary printed.
+type output []byte
+
+// has reports whether the test ended so.
+func (o output) has(outcome, test string) bool {
+	return bytes.Contains(o, []byte("--- "+outcome+": "+test+" ("))
+}
+
+// patience is how long a run of a test binary may take on a machine that has a lot
+// else to do.
+func (b *bench) patience() time.Duration {
+	return time.Minute + time.Duration(b.seeds)*200*time.Millisecond
+}
+
+// run runs some tests of a test binary, one at a time, so that a run can be had
+// again. That tests fail is no error; that they panic, or take too long, is.
+func (b *bench) run(ctx context.Context, pkg, binary, pattern string, env ...string) (output, error) {
+	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.run", pattern, "-test.timeout", b.patience().String())
+	cmd.Dir = filepath.Join(b.root, pkg)
+	cmd.Env = append(append(os.Environ(), "GOMAXPROCS=1"), env...)
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return nil, err
+	}
+	if at := bytes.Index(out, []byte("\npanic: ")); at >= 0 {
+		first, _, _ := strings.Cut(string(out[at+1:]), "\n")
+		return nil, fmt.Errorf("%s in %s: %s", pattern, pkg, first)
+	}
+	if err != nil && !bytes.Contains(out, []byte("--- FAIL: ")) {
+		return nil, fmt.Errorf("%s in %s: %w, but no test failed:\n%s", pattern, pkg, err, out)
+	}
+	return out, nil
+}

@@ -1,0 +1,158 @@
+// Mutants breaks the lock protocol on purpose, one way after the other, and looks
+// whether the tests notice:
+//
+//	mutants [-run REGEXP] [-seeds N]
+//
+// Each mutant in table.go is a small change of the library's source. It is compiled
+// in by way of go's -overlay flag, so that no file of the checkout is written. Then
+// lock's TestSimulation runs, up to the first seed that fails, and the tests that
+// the table names for this mutant, of which each has to fail. A mutant is caught if
+// an assertion of the simulation or of a test failed; a run that does not end in
+// time is no catch.
+//
+// Before that, the code as it is has to pass all the same. A change that does not
+// fit the source any more, that does not compile or that panics is a mistake in the
+// table, and so is a named test that passes.
+//
+// The table of what caught which mutant is printed at the end, in Markdown. The exit
+// status is 1 if a mutant survived or anything was wrong, and 2 for bad usage.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func command(ctx context.Context, args []string, out, errs io.Writer) int {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	run := flags.String("run", "", "only the mutants whose name matches `REGEXP`")
+	seeds := flags.Int("seeds", 500, "how many histories the simulation gets to catch a mutant: `N`")
+	if flags.Parse(args) != nil {
+		return 2
+	}
+	which, err := regexp.Compile(*run)
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if err == nil && *seeds < 1 {
+		err = fmt.Errorf("-seeds %d: must be at least 1", *seeds)
+	}
+	var chosen []mutant
+	for _, m := range mutants {
+		if err == nil && which.MatchString(m.name) {
+			chosen = append(chosen, m)
+		}
+	}
+	if err == nil && len(chosen) == 0 {
+		err = fmt.Errorf("-run %s: no mutant has such a name", *run)
+	}
+	if err != nil {
+		fmt.Fprintln(errs, "mutants:", err)
+		return 2
+	}
+
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err == nil {
+		err = hunt(ctx, bench{root: strings.TrimSpace(string(root)), seeds: *seeds}, chosen, out)
+	}
+	if err != nil {
+		fmt.Fprintln(errs, "mutants:", err)
+		return 1
+	}
+	return 0
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// hunt tries the mutants and prints what caught them. It fails unless all were
+// caught.
+func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
+	temp, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	b.temp = temp
+
+	begun := time.Now()
+	fmt.Fprintf(out, "the code as it is: %d seeds, and all tests that are named\n", b.seeds)
+	if err := b.baseline(ctx, mutants); ctx.Err() != nil {
+		return errInterrupted
+	} else if err != nil {
+		return fmt.Errorf("the code as it is must pass before it can be broken: %w", err)
+	}
+
+	results := make([]result, len(mutants))
+	next := make(chan int)
+	go func() {
+		defer close(next)
+		for i := range mutants {
+			next <- i
+		}
+	}()
+	var wg sync.WaitGroup
+	var printing sync.Mutex
+	done := 0
+	for range min(2, runtime.NumCPU()) {
+		wg.Go(func() {
+			for i := range next {
+				r := b.try(ctx, mutants[i])
+				printing.Lock()
+				results[i] = r
+				done++
+				fmt.Fprintf(out, "%2d/%d  %s: %s\n", done, len(mutants), mutants[i].name, r)
+				printing.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+
+	fmt.Fprintf(out, "\n| mutant | what is broken | caught by | seeds needed |\n|---|---|---|---|\n")
+	var failed []error
+	caught := 0
+	for i, m := range mutants {
+		r := results[i]
+		by := strings.Join(r.caughtBy(), ", ")
+		switch {
+		case r.err != nil:
+			failed = append(failed, fmt.Errorf("%s: %w", m.name, r.err))
+		case by == "":
+			failed = append(failed, fmt.Errorf("%s survived: nothing notices that %s", m.name, m.breaks))
+		default:
+			caught++
+		}
+		if by == "" {
+			by = "**nothing**"
+		}
+		needed := fmt.Sprintf("more than %d", b.seeds)
+		if r.seed > 0 {
+			needed = strconv.Itoa(r.seed)
+		}
+		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", m.name, m.breaks, by, needed)
+	}
+	fmt.Fprintf(out, "\n%d of %d mutants caught in %v\n", caught, len(mutants), time.Since(begun).Round(time.Second))
+	return errors.Join(failed...)
+}

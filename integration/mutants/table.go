@@ -1,0 +1,466 @@
+package main
+
+// mutants are the breakages, in the order of the protocol: time, joining, waiting,
+// purging, holding, leaving, sweeping.
+var mutants = []mutant{
+	// Ensemble time.
+	{
+		name:   "wall-clock",
+		breaks: "expiry is judged by the client's own wall clock",
+		edits: []edit{{"lock/clock.go",
+			"	return s.at(t), s.zxid\n",
+			"	return window{t.wall, t.wall}, s.zxid\n"}},
+		tests: []string{"lock.TestWallClocksDoNotMatter"},
+	}, {
+		name:   "old-sample",
+		breaks: "a record is judged by a clock sample that is older than the record",
+		edits: []edit{{"lock/clock.go",
+			"w.lower > at && zxid > mzxid:",
+			"w.lower > at && zxid > 0:"}},
+		tests: []string{"lock.TestJudge"},
+	}, {
+		name:   "upper-bound",
+		breaks: "expiry is judged by the latest that the leader's clock may show, not the earliest",
+		edits: []edit{{"lock/clock.go",
+			"w.lower > at && zxid > mzxid:",
+			"w.upper > at && zxid > mzxid:"}},
+		tests: []string{"lock.TestJudge"},
+	}, {
+		name:   "samples-mix",
+		breaks: "a late reply to an older transaction replaces a younger clock sample",
+		edits: []edit{{"lock/clock.go",
+			"if zxid <= last.zxid {",
+			"if zxid == last.zxid {"}},
+		tests: []string{"lock.TestOnlyYoungerSamplesCount"},
+	}, {
+		name:   "true-clocks",
+		breaks: "clients' clocks are taken to run at the leader's rate",
+		edits: []edit{{"lock/clock.go",
+			"lower: s.stamp + young - young/rateError,",
+			"lower: s.stamp + young,"}},
+		tests: []string{"lock.TestWindowHoldsTheLeadersClock"},
+	}, {
+		name:   "holders-word",
+		breaks: "only expires_at counts, which the holder wrote, and not the leader's Mtime",
+		edits: []edit{{"lock/znode/record.go",
+			"return min(max(r.ExpiresAt, mtime+r.TTL), mtime+max(r.TTL, maxTTL))",
+			"return min(r.ExpiresAt, mtime+max(r.TTL, maxTTL))"}},
+		tests: []string{"lock/znode.TestExpiry"},
+	}, {
+		name:   "no-max-ttl",
+		breaks: "a record that claims to last for ever is believed",
+		edits: []edit{{"lock/znode/record.go",
+			"return min(max(r.ExpiresAt, mtime+r.TTL), mtime+max(r.TTL, maxTTL))",
+			"return max(r.ExpiresAt, mtime+r.TTL)"}},
+		tests: []string{"lock/znode.TestExpiry"},
+	}, {
+		name:   "sleep-ignored",
+		breaks: "a machine that was suspended does not notice",
+		edits: []edit{{"lock/clock.go",
+			"return max(0, (b.wall-a.wall)-(b.mono-a.mono))",
+			"return 0"}},
+		tests: []string{"lock.TestSuspendedHolder", "lock.TestSuspendWidensTheWindow"},
+	},
+
+	// Joining.
+	{
+		name:   "no-id",
+		breaks: "the names of entries have no random id",
+		edits: []edit{{"lock/queue.go",
+			"	id := q.newID()\n",
+			"	id := znode.FormatID(0)\n"}},
+		tests: []string{"lock.TestLateDeleteHitsNoStranger"},
+	}, {
+		name:   "id-of-session",
+		breaks: "the entries of one session have the same id",
+		edits: []edit{{"lock/queue.go",
+			"	id := q.newID()\n",
+			"	id := znode.FormatID(uint64(q.session()))\n"}},
+		tests: []string{"lock.TestReappearingEntryIsDeleted"},
+	}, {
+		name:   "string-order",
+		breaks: "entries are ordered by their names as strings",
+		edits: []edit{{"lock/znode/name.go",
+			"return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Node, b.Node))",
+			"return cmp.Compare(a.Node, b.Node)"}},
+		tests: []string{"lock/znode.TestContendersAreSortedByNumber"},
+	}, {
+		name:   "string-sequence",
+		breaks: "sequences are compared as strings",
+		edits: []edit{{"lock/znode/name.go",
+			"return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Node, b.Node))",
+			"return cmp.Or(cmp.Compare(strconv.Itoa(int(a.Seq)), strconv.Itoa(int(b.Seq))), cmp.Compare(a.Node, b.Node))"}},
+		tests: []string{"lock/znode.TestContendersAreSortedByNumber"},
+	}, {
+		name:   "counter-end",
+		breaks: "nobody minds that the parent's counter comes to its end",
+		edits: []edit{{"lock/znode/name.go",
+			"func (n Name) Draining() bool { return n.Seq < 0 || n.Seq >= DrainAt }",
+			"func (n Name) Draining() bool { return false }"}},
+		tests: []string{"lock.TestCounterNearItsEnd"},
+	}, {
+		name:   "create-again",
+		breaks: "a create whose reply was lost is tried again without looking for its id",
+		edits: []edit{{"lock/queue.go",
+			"outcomeOf(err) == uncertain && !errors.As(err, &gone) {",
+			"outcomeOf(err) == uncertain && errors.As(err, &gone) && false {"}},
+		tests: []string{"lock.TestAmbiguousLock"},
+	}, {
+		name:   "stale-find",
+		breaks: "a create whose reply was lost is looked for on a server that may lag behind",
+		edits: []edit{{"lock/queue.go",
+			"	names, err := q.contenders(ctx, true)\n",
+			"	names, err := q.contenders(ctx, false)\n"}},
+		tests: []string{"lock.TestCreateIsLookedForOnTheLatestServer"},
+	}, {
+		name:   "abandoned-create",
+		breaks: "a create that nobody waits for any more leaves its entry",
+		edits: []edit{{"lock/queue.go",
+			"o == applied || o == uncertain {",
+			"o > uncertain {"}},
+		tests: []string{"lock.TestAbandonedCallLeavesNothing"},
+	}, {
+		name:   "stray-forgotten",
+		breaks: "an entry that was taken for gone is left when it appears after all",
+		edits: []edit{{"lock/queue.go",
+			"		q.remember(e.ID)\n",
+			""}},
+		tests: []string{"lock.TestReappearingEntryIsDeleted"},
+	}, {
+		name:   "tail-overwritten",
+		breaks: "the parent's data is written without the version that was read",
+		edits: []edit{{"lock/queue.go",
+			"Data: data.Encode(), Version: see.version}",
+			"Data: data.Encode(), Version: -1}"}},
+		tests: []string{"lock.TestParentThatSomebodyWrote"},
+	}, {
+		name:   "alone-enough",
+		breaks: "the second of two enters at once, taking itself for alone",
+		edits: []edit{{"lock/queue.go",
+			"stat.NumChildren == 1\n",
+			"stat.NumChildren <= 2\n"}},
+		tests: []string{"lock.TestFirstComeFirstServed"},
+	}, {
+		name:   "create-validity",
+		breaks: "a new entry's lease counts from the reply, not from the send",
+		edits: []edit{{"lock/queue.go",
+			"[slices.Index(ops, any(entry))].String, sent, session)",
+			"[slices.Index(ops, any(entry))].String, received, session)"}},
+		tests: []string{"lock.TestLeaseCountsFromTheSend"},
+	},
+
+	// Waiting.
+	{
+		name:   "unproven-grant",
+		breaks: "who waited for an entry that was never seen to hold enters without listing when it goes",
+		edits: []edit{{"lock/queue.go",
+			"seat{in: s.proven && s.first && settled}",
+			"seat{in: s.proven && settled}"}},
+		tests: []string{"lock.TestCancelledWaitersLeaveNoNode"},
+	}, {
+		name:   "tail-trusted",
+		breaks: "that a predicted name does not exist is taken for its having gone",
+		edits: []edit{{"lock/queue.go",
+			"seat{in: s.proven && s.first && settled}",
+			"seat{in: s.first && settled}"}},
+		tests: []string{"lock.TestPredictedNameProvesNothing"},
+	}, {
+		name:   "stale-server",
+		breaks: "a new session's server, which may lag behind, is believed before anything was written",
+		edits: []edit{{"lock/queue.go",
+			"seat{in: s.proven && s.first && settled}",
+			"seat{in: s.proven && s.first}"}},
+		tests: []string{"lock.TestStaleReadOfNewSession"},
+	}, {
+		name:   "stale-entry",
+		breaks: "a waiter enters although its own lease may have run out",
+		edits: []edit{{"lock/queue.go",
+			"case s.in && e.fresh(q.now(), q.session()):",
+			"case s.in && e.session != 0:"}},
+		tests: []string{"lock.TestWaiterWithOldLeaseWritesBeforeItEnters"},
+	}, {
+		name:   "own-entry-unseen",
+		breaks: "a waiter that is not in the listing enters all the same",
+		edits: []edit{{"lock/queue.go",
+			"if self := znode.Find(names, e.ID); self >= 0 {",
+			"if self := max(0, znode.Find(names, e.ID)); self >= 0 {"}},
+		tests: []string{"lock.TestWholeLockDeleted"},
+	}, {
+		name:   "watch-unchecked",
+		breaks: "the watch is set after the read, and that it finds no node any more is not looked at",
+		edits: []edit{{"lock/conn.go",
+			"		data, stat, events, err := c.zk.GetW(path)\n",
+			"		data, stat, err := c.zk.Get(path)\n" +
+				"		if err != nil {\n			return watched{}, err\n		}\n" +
+				"		_, _, events, _ := c.zk.GetW(path)\n"}},
+		tests: []string{"lock.TestHolderLeavesAsItIsLookedAt"},
+	}, {
+		name:   "no-timer",
+		breaks: "nobody wakes up when the entry ahead expires",
+		edits: []edit{{"lock/queue.go",
+			"	if wait >= 0 {\n",
+			"	if wait > 24*time.Hour {\n"}},
+		tests: []string{"lock.TestDeadHolderBlocksForTTLAndGrace"},
+	}, {
+		name:   "waiters-lapse",
+		breaks: "waiters do not renew their entries",
+		edits: []edit{{"lock/entry.go",
+			"if e.writing == nil && (e.state == queued || !e.fixed || e.asked > e.answered) {",
+			"if e.writing == nil && (e.state != queued && !e.fixed || e.asked > e.answered) {"}},
+		tests: []string{"lock.TestWaitersAreRenewed"},
+	}, {
+		name:   "outage-forgotten",
+		breaks: "after an outage of everybody's, nobody gets more time to come back",
+		edits: []edit{{"lock/queue.go",
+			"			end += o.record.TTL / 3\n",
+			"			end += 0\n"}},
+		tests: []string{"lock.TestWhoComesBackFirstWaitsForTheOthers"},
+	}, {
+		name:   "withdrawal-forgotten",
+		breaks: "a waiter that gives up leaves its entry in the queue",
+		edits: []edit{{"lock/queue.go",
+			"		if e.withdraw() {\n			q.discard(e)\n		}\n		if !errors.Is(err, errGone)",
+			"		if !errors.Is(err, errGone)"}},
+		tests: []string{"lock.TestCancelledWaitersLeaveNoNode"},
+	},
+
+	// Purging.
+	{
+		name:   "purge-no-version",
+		breaks: "an expired entry is deleted whatever its version is by now",
+		edits: []edit{{"lock/queue.go",
+			"&zk.DeleteRequest{Path: o.path, Version: o.node.stat.Version}",
+			"&zk.DeleteRequest{Path: o.path, Version: -1}"}},
+		tests: []string{"lock.TestRenewalBeatsPurge"},
+	}, {
+		name:   "purge-no-grace",
+		breaks: "an entry is purged as soon as its lease has ended, without the grace",
+		edits: []edit{{"lock/queue.go",
+			"o.MaxTTL.Milliseconds()) + o.Grace.Milliseconds()\n",
+			"o.MaxTTL.Milliseconds())\n"}},
+		tests: []string{"lock.TestDeadHolderBlocksForTTLAndGrace"},
+	}, {
+		name:   "first-predecessor",
+		breaks: "who has purged the entry ahead enters without a look at those before it",
+		edits: []edit{{"lock/queue.go",
+			"	return q.seatOf(names, self), nil\n}\n\n// bury",
+			"	return seat{in: len(names) > self}, nil\n}\n\n// bury"}},
+		tests: []string{"lock.TestDeadWaiterBehindHolder"},
+	}, {
+		name:   "newer-purged",
+		breaks: "an entry that cannot be read, or is of a newer version, is taken for expired",
+		edits: []edit{{"lock/queue.go",
+			"o.ours = o.name.Ours() && err == nil && n.stat.EphemeralOwner == 0",
+			"o.ours = o.name.Ours() && (err == nil || len(n.data) > 0) && n.stat.EphemeralOwner == 0"}},
+		tests: []string{"lock.TestForeignContenderIsWaitedFor"},
+	},
+
+	// Holding.
+	{
+		name:   "reply-validity",
+		breaks: "a renewed lease counts from the reply, not from the send",
+		edits: []edit{{"lock/renew.go",
+			"b.acknowledge(b.write, sent, session, stat, ",
+			"b.acknowledge(b.write, c.now(), session, stat, "}},
+		tests: []string{"lock.TestLeaseCountsFromTheSend"},
+	}, {
+		name:   "no-margin",
+		breaks: "the lease has no margin for a clock that runs wrong and a timer that is late",
+		edits: []edit{{"lock/entry.go",
+			"return l.sent.mono + l.ttl - l.ttl/rateError - time.Millisecond - timerSlack",
+			"return l.sent.mono + l.ttl"}},
+		tests: []string{"lock.TestLeaseEndsBeforeOthersMayEnter"},
+	}, {
+		name:   "told-late",
+		breaks: "the context of a lost hold ends two graces after the lease",
+		edits: []edit{{"lock/entry.go",
+			"		e.cancel(why)\n",
+			"		if e.left(e.client.now()) > 0 {\n			e.cancel(why)\n		} else {\n			time.AfterFunc(2*e.Grace, func() { e.cancel(why) })\n		}\n"}},
+		tests: []string{"lock.TestHolderKnowsFirst"},
+	}, {
+		name:   "gives-up-renewing",
+		breaks: "renewal stops after one error",
+		edits: []edit{{"lock/renew.go",
+			"		if wait.sleep(ctx) != nil {\n			return\n		}\n",
+			"		wait.next()\n		return\n"}},
+		tests: []string{"lock.TestRenewalIsRetriedUntilTheDeadline"},
+	}, {
+		name:   "no-read-back",
+		breaks: "a renewal whose reply was lost is taken for somebody else's write",
+		edits: []edit{{"lock/renew.go",
+			"case bytes.Equal(n.data, b.data):",
+			"case bytes.Equal(n.data, nil):"}},
+		tests: []string{"lock.TestRenewalWhoseReplyIsLost"},
+	}, {
+		name:   "read-back-validity",
+		breaks: "a renewal that is found by reading back counts from then on, not from its first send",
+		edits: []edit{{"lock/renew.go",
+			"b.acknowledge(b.write, b.first, session, n.stat, ",
+			"b.acknowledge(b.write, r.client.now(), session, n.stat, "}},
+		tests: []string{"lock.TestLeaseCountsFromTheSend"},
+	}, {
+		name:   "shortening-late",
+		breaks: "a shorter lease counts only once it was acknowledged",
+		edits: []edit{{"lock/entry.go",
+			"	if e.writing != nil {\n		end = min(",
+			"	if e.writing != nil && e.limit < 0 {\n		end = min("}},
+		tests: []string{"lock.TestShorteningCountsFromTheSend"},
+	}, {
+		name:   "bad-member",
+		breaks: "one entry that is gone ends the renewals that shared its transaction",
+		edits: []edit{{"lock/renew.go",
+			"			batch = append(batch[:i], batch[i+1:]...)\n",
+			"			for _, other := range batch {\n				if other.entry != b.entry {\n					other.vanished()\n				}\n			}\n			batch = nil\n"}},
+		tests: []string{"lock.TestBadMemberDoesNotSpoilTheBatch"},
+	}, {
+		name:   "session-bound",
+		breaks: "a hold is lost when its session ends",
+		edits: []edit{{"lock/entry.go",
+			"		if e.state == held {\n			e.expire(now)\n		}\n",
+			"		if e.state == held {\n			e.expire(now)\n			if e.session != 0 && e.session != e.client.session() {\n				e.loseLocked(ErrExpired)\n			}\n		}\n"}},
+		tests: []string{"lock.TestSessionExpiryLosesNothing"},
+	}, {
+		name:   "grant-unrecorded",
+		breaks: "a lease that is not renewed runs from the time it was queued, not from the grant",
+		edits: []edit{{"lock/queue.go",
+			"if q.fixed && !e.isRecorded() {",
+			"if q.fixed && e.isRecorded() {"}},
+		tests: []string{"lock.TestFixedLeaseEndsOnTime"},
+	}, {
+		name:   "late-renewal",
+		breaks: "a renewal that arrives after the hold was lost leaves an entry that lives",
+		edits: []edit{{"lock/entry.go",
+			"if lost.Why != ErrTaken && lost.Why != ErrRemoved {",
+			"if lost.Why == ErrClosed {"}},
+		tests: []string{"lock.TestLateRenewalOfLostHold"},
+	}, {
+		name:   "token-sequence",
+		breaks: "the fencing token is the entry's sequence number, which starts again with each parent",
+		edits: []edit{{"lock/entry.go",
+			"return Token{Czxid: e.czxid}",
+			"return Token{Czxid: int64(e.Seq)}"}},
+		tests: []string{"lock.TestTokensRiseOverDeletions"},
+	},
+
+	// Leaving.
+	{
+		name:   "release-by-sequence",
+		breaks: "unlock deletes the entry that has its sequence number, whosever it is",
+		edits: []edit{{"lock/leave.go",
+			"		ops := []any{&zk.DeleteRequest{Path: e.path, Version: version}}\n",
+			"		path := e.path\n" +
+				"		if l, err := c.conn.children(ctx, e.parent); err == nil {\n" +
+				"			for _, n := range znode.Contenders(l.names) {\n" +
+				"				if n.Seq == e.Seq {\n" +
+				"					path, version = e.parent+\"/\"+n.Node, -1\n" +
+				"				}\n			}\n		}\n" +
+				"		ops := []any{&zk.DeleteRequest{Path: path, Version: version}}\n"}},
+		tests: []string{"lock.TestLateDeleteHitsNoStranger"},
+	}, {
+		name:   "gone-is-fine",
+		breaks: "unlock reports success when the entry had been gone before",
+		edits: []edit{{"lock/leave.go",
+			"		case is(zk.ErrNoNode) && op == 0:\n			return ErrRemoved\n",
+			"		case is(zk.ErrNoNode) && op == 0:\n			return nil\n"}},
+		tests: []string{"lock.TestUnlockOfWhatIsGone"},
+	}, {
+		name:   "lapsed-is-fine",
+		breaks: "unlock reports success when the lease may have run out before it",
+		edits: []edit{{"lock/leave.go",
+			"is(zk.ErrNoNode) && op == 0 && !e.lapsed && (",
+			"is(zk.ErrNoNode) && op == 0 && ("}},
+		tests: []string{"lock.TestUnlockAfterSuspend"},
+	}, {
+		name:   "taken-deleted",
+		breaks: "unlock deletes its node even if somebody else wrote it",
+		edits: []edit{{"lock/leave.go",
+			"			default:\n				return ErrTaken\n",
+			"			default:\n				version = n.stat.Version\n"}},
+		tests: []string{"lock.TestUnlockOfWhatIsGone"},
+	}, {
+		name:   "parent-with-children",
+		breaks: "the last one out deletes the parent with whatever is below it",
+		edits: []edit{{"lock/leave.go",
+			"	if n.stat.NumChildren > 0 || foreign || keep {\n		return\n	}\n",
+			"	if foreign || keep {\n		return\n	}\n" +
+				"	if l, err := c.conn.children(ctx, parent); err == nil {\n" +
+				"		for _, child := range l.names {\n" +
+				"			_, _ = c.conn.multi(ctx, nil, &zk.DeleteRequest{Path: parent + \"/\" + child, Version: -1})\n" +
+				"		}\n	}\n"}},
+		tests: []string{"lock.TestFirstComeFirstServed"},
+	}, {
+		name:   "parent-no-version",
+		breaks: "the last one out deletes a parent that somebody wrote since it was looked at",
+		edits: []edit{{"lock/leave.go",
+			"&zk.DeleteRequest{Path: parent, Version: n.stat.Version}",
+			"&zk.DeleteRequest{Path: parent, Version: -1}"}},
+		tests: []string{"lock.TestSomebodyJoinsAsTheParentIsDeleted"},
+	}, {
+		name:   "double-delete-no-version",
+		breaks: "who unlocks alone deletes the parent with its entry, whatever was written there",
+		edits: []edit{{"lock/leave.go",
+			"&zk.DeleteRequest{Path: e.parent, Version: e.parentVersion}",
+			"&zk.DeleteRequest{Path: e.parent, Version: -1}"}},
+		tests: []string{"lock.TestParentThatSomebodyWrote"},
+	}, {
+		name:   "parent-left",
+		breaks: "the last one out leaves the parent",
+		edits: []edit{{"lock/leave.go",
+			"	if n.stat.NumChildren > 0 || foreign || keep {\n",
+			"	if n.stat.NumChildren >= 0 || foreign || keep {\n"}},
+		tests: []string{"lock.TestFirstComeFirstServed"},
+	}, {
+		name:   "unlock-gives-up",
+		breaks: "an unlock whose reply was lost is not tried again",
+		edits: []edit{{"lock/leave.go",
+			"		case outcomeOf(err) == uncertain:\n			tried = true\n		}\n		if wait.sleep(ctx) != nil {\n",
+			"		case outcomeOf(err) == uncertain:\n			return nil\n		}\n		if wait.sleep(ctx) != nil {\n"}},
+		tests: []string{"lock.TestAmbiguousUnlock"},
+	},
+
+	// Sweeping.
+	{
+		name:   "reaper-second-read",
+		breaks: "the reaper deletes an entry on the version of a second read, not of the one that it judged",
+		edits: []edit{{"reaper/sweep.go",
+			"	s.count(policy, func(c *Counts) { c.count(v) })\n	return doomed",
+			"	if again, stat, err := s.tree.Get(ctx, path); err == nil && again != nil {\n		n.stat = stat\n	}\n" +
+				"	s.count(policy, func(c *Counts) { c.count(v) })\n	return doomed"}},
+		tests: []string{"reaper.TestRenewedSinceItWasRead"},
+	}, {
+		name:   "reaper-no-grace",
+		breaks: "the reaper does not wait for the grace",
+		edits: []edit{{"reaper/plan.go",
+			"p.MaxTTL.Milliseconds())).Add(p.Grace)\n",
+			"p.MaxTTL.Milliseconds()))\n"}},
+		tests: []string{"reaper.TestJudgeEntry"},
+	}, {
+		name:   "reaper-old-sample",
+		breaks: "the reaper judges by a clock sample that is older than what it judges",
+		edits: []edit{{"reaper/plan.go",
+			"	case now.Zxid <= stat.Mzxid:\n",
+			"	case now.Zxid < 0:\n"}},
+		tests: []string{"reaper.TestJudgeEntry"},
+	}, {
+		name:   "reaper-sessions",
+		breaks: "the reaper deletes ephemeral entries, which their sessions own",
+		edits: []edit{{"reaper/plan.go",
+			"!name.Ours() || stat.EphemeralOwner != 0 || stat.NumChildren > 0",
+			"!name.Ours() || stat.NumChildren > 0"}},
+		tests: []string{"reaper.TestJudgeEntry"},
+	}, {
+		name:   "reaper-strangers",
+		breaks: "the reaper deletes entries that are not ours",
+		edits: []edit{{"reaper/plan.go",
+			"		return Undecodable\n	}\n	end",
+			"		return Expired\n	}\n	end"}},
+		tests: []string{"reaper.TestSweepDeletesTheDeadAndNothingElse"},
+	}, {
+		name:   "reaper-orphans",
+		breaks: "the reaper deletes an empty parent before orphan_after",
+		edits: []edit{{"reaper/plan.go",
+			".Add(p.OrphanAfter)\n",
+			"\n"}},
+		tests: []string{"reaper.TestJudgeParent"},
+	},
+}
