@@ -113,7 +113,6 @@ func (r *Reaper) sweep(ctx context.Context, policies []policy.Policy) (report Re
 		Reaper: r, tree: r.locks.Tree(), chosen: map[string]bool{},
 		readers: make(chan struct{}, 4*r.options.Concurrency),
 		reads:   make(chan struct{}, r.options.Concurrency),
-		timing:  make(chan struct{}, 1),
 		doomed:  make(chan []doomed, r.options.Concurrency),
 		timing:  make(chan struct{}, 1),
 	}

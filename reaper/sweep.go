@@ -29,7 +29,6 @@ type sweep struct {
 
 	readers chan struct{} // a token for each walker beside the first
 	reads   chan struct{} // a token for each request in flight
-	timing  chan struct{} // a token for who looks for a younger time, one at a time
 	doomed  chan []doomed // to the deleter: what goes together
 
 	timing chan struct{} // has the token of the one that looks for a younger time
