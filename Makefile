@@ -16,7 +16,7 @@ UNIT = $(shell go list ./... | grep -v /integration)
 BUILD := go build -buildvcs=false -o bin/
 TEST  := go test -race -timeout 10m
 
-.PHONY: help demo test unit integration sim cover race10 cuts flaps torture lint fmt bin/withzk
+.PHONY: help demo test unit integration sim cover race10 mutants cuts flaps torture lint fmt bin/withzk
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ cover: ## coverage of the library and the reaper by the unit tests
 
 race10: bin/withzk ## all tests ten times in a row
 	bin/withzk go test -race -count 10 -timeout 100m ./...
+
+mutants: ## break the protocol on purpose, and see that the tests notice
+	go run ./integration/mutants
 
 cuts: bin/withzk ## interrupt each operation at each of its requests, on a real ZooKeeper
 	@echo "every operation, every request, every fault (bin/cuts.out)"

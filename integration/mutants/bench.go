@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/repeatable"
 )
 
 // simulation is the test that runs random histories, SEED and SEEDS say which.
@@ -36,6 +37,8 @@ type bench struct {
 	root  string // of the module
 	temp  string
 	seeds int
+
+	runtime map[string]string // files of a Go runtime that leaves nothing to chance, by those they replace
 }
 
 // result is what became of a mutant.
@@ -73,7 +76,7 @@ func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
 	for _, m := range mutants {
 		tests = append(tests, m.tests...)
 	}
-	r := b.test(ctx, "baseline", nil, tests)
+	r := b.test(ctx, mutant{name: "baseline", tests: tests})
 	switch {
 	case r.err != nil:
 		return r.err
@@ -87,11 +90,7 @@ func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
 
 // try makes a mutant and tests it.
 func (b *bench) try(ctx context.Context, m mutant) result {
-	overlay, err := b.overlay(m)
-	if err != nil {
-		return result{err: err}
-	}
-	r := b.test(ctx, m.name, []string{"-overlay", overlay}, m.tests)
+	r := b.test(ctx, m)
 	for _, name := range m.tests {
 		if r.err == nil && !slices.Contains(r.tests, name) {
 			r.err = fmt.Errorf("%s does not notice that %s", name, m.breaks)
@@ -123,6 +122,7 @@ func (b *bench) overlay(m mutant) (string, error) {
 		sources[e.file] = strings.Replace(source, e.old, e.new, 1)
 	}
 	replace := map[string]string{}
+	maps.Copy(replace, b.runtime)
 	for file, source := range sources {
 		path := filepath.Join(folder, strings.ReplaceAll(file, "/", "_"))
 		if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
@@ -130,25 +130,24 @@ func (b *bench) overlay(m mutant) (string, error) {
 		}
 		replace[filepath.Join(b.root, file)] = path
 	}
-	data, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	overlay := filepath.Join(folder, "overlay.json")
-	return overlay, os.WriteFile(overlay, data, 0o600)
+	return repeatable.Overlay(folder, replace)
 }
 
-// test runs the simulation and the named tests. The flags are for the compiler.
-func (b *bench) test(ctx context.Context, name string, flags, tests []string) (r result) {
+// test makes the mutant, and runs the simulation and the tests that it names.
+func (b *bench) test(ctx context.Context, m mutant) (r result) {
+	overlay, err := b.overlay(m)
+	if err != nil {
+		return result{err: err}
+	}
 	named := map[string][]string{"lock": nil} // tests by package
-	for _, t := range tests {
+	for _, t := range m.tests {
 		i := strings.LastIndexByte(t, '.')
 		named[t[:i]] = append(named[t[:i]], t[i+1:])
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(named)) {
-		binary := filepath.Join(b.temp, name+"."+strings.ReplaceAll(pkg, "/", "_")+".test")
+		binary := filepath.Join(b.temp, m.name+"."+strings.ReplaceAll(pkg, "/", "_")+".test")
 		defer os.Remove(binary)
-		build := exec.CommandContext(ctx, "go", append(append([]string{"test", "-c", "-o", binary}, flags...), "./"+pkg)...)
+		build := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary, "-overlay", overlay, "./"+pkg)
 		build.Dir = b.root
 		if out, err := build.CombinedOutput(); err != nil {
 			r.err = fmt.Errorf("does not compile: %w\n%s", err, out)
@@ -231,7 +230,7 @@ func (b *bench) patience() time.Duration {
 func (b *bench) run(ctx context.Context, pkg, binary, pattern string, env ...string) (output, error) {
 	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.run", pattern, "-test.timeout", b.patience().String())
 	cmd.Dir = filepath.Join(b.root, pkg)
-	cmd.Env = append(append(os.Environ(), "GOMAXPROCS=1"), env...)
+	cmd.Env = append(append(os.Environ(), repeatable.Env()...), env...)
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -34,6 +34,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/repeatable"
 )
 
 func main() {
@@ -46,7 +48,7 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	run := flags.String("run", "", "only the mutants whose name matches `REGEXP`")
-	seeds := flags.Int("seeds", 500, "how many histories the simulation gets to catch a mutant: `N`")
+	seeds := flags.Int("seeds", 1000, "how many histories the simulation gets to catch a mutant: `N`")
 	if flags.Parse(args) != nil {
 		return 2
 	}
@@ -93,6 +95,10 @@ func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
 	}
 	defer os.RemoveAll(temp)
 	b.temp = temp
+	if b.runtime, err = repeatable.Runtime(temp); err != nil {
+		fmt.Fprintln(out, "the seeds needed may differ from run to run:", err)
+		b.runtime = map[string]string{}
+	}
 
 	begun := time.Now()
 	fmt.Fprintf(out, "the code as it is: %d seeds, and all tests that are named\n", b.seeds)

@@ -4,12 +4,9 @@
 //	SEED=1 SEEDS=1000 make sim
 //
 // The histories are those of TestSimulation in lock/sim_test.go; a seed decides on
-// every delay, fault and choice in them. What is left to chance in a Go program is
-// the order of goroutines that can run at the same time, of the ready cases of a
-// select, and of maps. So the test is built with a Go runtime whose random numbers
-// are constant and which never takes a goroutine's turn away, and runs with one
-// processor and without garbage collection inside a history. "go test ./lock" has
-// the usual runtime, and a few histories that never come twice.
+// every delay, fault and choice in them, and package repeatable leaves nothing else
+// to chance. "go test ./lock" has the usual Go runtime, and a few histories that
+// never come twice.
 //
 // With TRACE, the name of a folder, all that happens in each history is left there.
 package main
@@ -18,7 +15,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -30,6 +26,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/repeatable"
 )
 
 // chunk is how many histories one process runs.
@@ -124,8 +122,7 @@ func number(name string, otherwise uint64) (uint64, error) {
 func histories(ctx context.Context, test string, first, seeds uint64) (string, error) {
 	cmd := exec.CommandContext(ctx, test, "-test.run", "^TestSimulation$", "-test.v", "-test.timeout", "20m")
 	cmd.Dir = "lock"
-	cmd.Env = append(os.Environ(), fmt.Sprint("SEED=", first), fmt.Sprint("SEEDS=", seeds),
-		"GOMAXPROCS=1", "GOGC=off", "GODEBUG=asyncpreemptoff=1")
+	cmd.Env = append(os.Environ(), append(repeatable.Env(), fmt.Sprint("SEED=", first), fmt.Sprint("SEEDS=", seeds))...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -135,75 +132,20 @@ func histories(ctx context.Context, test string, first, seeds uint64) (string, e
 // build builds the test with the changed runtime, and returns the file.
 func build(ctx context.Context, temp string) (string, error) {
 	test := filepath.Join(temp, "lock.test")
-	args := []string{"test", "-c", "-o", test}
-	overlay, err := repeatable(temp)
+	replace, err := repeatable.Runtime(temp)
 	if err != nil {
 		fmt.Println("sim: histories may differ from run to run:", err)
-	} else {
-		args = append(args, "-overlay", overlay)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./lock")...)
+	overlay, err := repeatable.Overlay(temp, replace)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", test, "-overlay", overlay, "./lock")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("build the test: %w", err)
 	}
 	return test, nil
-}
-
-// change is a text in the Go runtime, and what takes its place.
-type change struct{ file, old, new string }
-
-// changes take chance out of the runtime.
-var changes = []change{
-	// The order of maps and of a select's cases, and the hash of map keys.
-	{"rand.go", "func rand() uint64 {\n", "func rand() uint64 {\n\tif true {\n\t\treturn 0x9e3779b97f4a7c15\n\t}\n"},
-	{"rand.go", "func cheaprand() uint32 {\n", "func cheaprand() uint32 {\n\tif true {\n\t\treturn 0x9e3779b9\n\t}\n"},
-	{"rand.go", "seed[i%len(seed)] ^= c\n", "seed[i%len(seed)] ^= c & 0\n"},
-	// A goroutine's turn ends when it waits, not when it took long.
-	{"proc.go", "const forcePreemptNS = 10 * 1000 * 1000 ", "const forcePreemptNS = 3600 * 1000 * 1000 * 1000 "},
-}
-
-// repeatable writes the changed files of the Go runtime into the folder, and
-// returns the file for go's -overlay that tells of them.
-func repeatable(temp string) (string, error) {
-	env, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE").Output()
-	if err != nil {
-		return "", fmt.Errorf("go env: %w", err)
-	}
-	goroot, modules, _ := strings.Cut(strings.TrimSpace(string(env)), "\n")
-	if strings.HasPrefix(goroot, modules+"/") {
-		return "", fmt.Errorf("this version of Go was downloaded as a module, %s, and cannot be changed; install it", filepath.Base(goroot))
-	}
-	texts := map[string]string{}
-	for _, c := range changes {
-		path := filepath.Join(goroot, "src", "runtime", c.file)
-		if texts[path] == "" {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return "", err
-			}
-			texts[path] = string(text)
-		}
-		if n := strings.Count(texts[path], c.old); n != 1 {
-			return "", fmt.Errorf("%q stands %d times, not once, in %s of this version of Go", c.old, n, path)
-		}
-		texts[path] = strings.Replace(texts[path], c.old, c.new, 1)
-	}
-	var overlay struct{ Replace map[string]string }
-	overlay.Replace = map[string]string{}
-	for path, text := range texts {
-		changed := filepath.Join(temp, filepath.Base(path))
-		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
-			return "", err
-		}
-		overlay.Replace[path] = changed
-	}
-	data, err := json.Marshal(overlay)
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(temp, "overlay.json")
-	return file, os.WriteFile(file, data, 0o600)
 }
 
 // tally sums up what the processes tell: numbers of things.

@@ -1,0 +1,86 @@
+// Package repeatable builds and runs Go programs so that they do the same each time.
+//
+// What is left to chance in a Go program that has virtual time, as in a bubble of
+// testing/synctest, and seeds for its own random numbers, is the order of goroutines
+// that can run at the same time, of the ready cases of a select, and of maps. A
+// program that was built with the runtime of [Runtime] and runs with the environment
+// of [Env] has these in an order that does not change from run to run.
+package repeatable
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Env returns the environment variables that the program runs with: one processor,
+// no turn taken away by a signal, and no garbage collection but that which the
+// program asks for.
+func Env() []string {
+	return []string{"GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1", "GOGC=off"}
+}
+
+// change is a text in the Go runtime, and what takes its place.
+type change struct{ file, old, new string }
+
+// changes take chance out of the runtime.
+var changes = []change{
+	// The order of maps and of a select's cases, and the hash of map keys.
+	{"rand.go", "func rand() uint64 {\n", "func rand() uint64 {\n\tif true {\n\t\treturn 0x9e3779b97f4a7c15\n\t}\n"},
+	{"rand.go", "func cheaprand() uint32 {\n", "func cheaprand() uint32 {\n\tif true {\n\t\treturn 0x9e3779b9\n\t}\n"},
+	{"rand.go", "seed[i%len(seed)] ^= c\n", "seed[i%len(seed)] ^= c & 0\n"},
+	// A goroutine's turn ends when it waits, not when it took long.
+	{"proc.go", "const forcePreemptNS = 10 * 1000 * 1000 ", "const forcePreemptNS = 3600 * 1000 * 1000 * 1000 "},
+}
+
+// Runtime writes the changed files of the Go runtime into a folder, and returns
+// which file each takes the place of, for [Overlay]. It fails if the version of Go
+// is one that it does not know how to change, or a toolchain that go downloaded as a
+// module, in which it lets nothing be replaced.
+func Runtime(folder string) (replace map[string]string, err error) {
+	env, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go env: %w", err)
+	}
+	goroot, modules, _ := strings.Cut(strings.TrimSpace(string(env)), "\n")
+	if strings.HasPrefix(goroot, modules+"/") {
+		return nil, fmt.Errorf("this version of Go was downloaded as a module, %s, and cannot be changed; install it", filepath.Base(goroot))
+	}
+	texts := map[string]string{}
+	for _, c := range changes {
+		path := filepath.Join(goroot, "src", "runtime", c.file)
+		if texts[path] == "" {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			texts[path] = string(text)
+		}
+		if n := strings.Count(texts[path], c.old); n != 1 {
+			return nil, fmt.Errorf("%q stands %d times, not once, in %s of this version of Go", c.old, n, path)
+		}
+		texts[path] = strings.Replace(texts[path], c.old, c.new, 1)
+	}
+	replace = map[string]string{}
+	for path, text := range texts {
+		changed := filepath.Join(folder, "runtime_"+filepath.Base(path))
+		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+		replace[path] = changed
+	}
+	return replace, nil
+}
+
+// Overlay writes the file for go's -overlay flag into a folder, and returns its path.
+func Overlay(folder string, replace map[string]string) (string, error) {
+	data, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(folder, "overlay.json")
+	return overlay, os.WriteFile(overlay, data, 0o600)
+}

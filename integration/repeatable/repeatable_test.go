@@ -1,0 +1,78 @@
+package repeatable
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// chancy prints what differs from run to run in Go as it is.
+const chancy = `package main
+
+import (
+	"fmt"
+	"sync"
+)
+
+func main() {
+	m := map[string]int{}
+	c := make(chan int, 100)
+	var wg sync.WaitGroup
+	for i := range 100 {
+		m[fmt.Sprint(i)] = i
+		wg.Go(func() { c <- i })
+	}
+	wg.Wait()
+	close(c)
+	full := make(chan int)
+	close(full)
+	for i := range c {
+		select {
+		case <-full:
+			fmt.Print(i, "a ")
+		case <-full:
+			fmt.Print(i, "b ")
+		}
+	}
+	for key := range m {
+		fmt.Print(key, " ")
+	}
+}
+`
+
+func TestRepeatable(t *testing.T) {
+	folder := t.TempDir()
+	replace, err := Runtime(folder)
+	if err != nil {
+		t.Skip(err)
+	}
+	run := func(name string, replace map[string]string) (first, second []byte) {
+		overlay, err := Overlay(folder, replace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source, binary := filepath.Join(folder, "main.go"), filepath.Join(folder, name)
+		if err := os.WriteFile(source, []byte(chancy), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", binary, source).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, out := range []*[]byte{&first, &second} {
+			cmd := exec.Command(binary)
+			cmd.Env = append(os.Environ(), Env()...)
+			if *out, err = cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, *out)
+			}
+		}
+		return first, second
+	}
+	if first, second := run("as-it-is", nil); bytes.Equal(first, second) {
+		t.Errorf("the program does the same each time by itself, and shows nothing: %s", first)
+	}
+	if first, second := run("repeatable", replace); !bytes.Equal(first, second) {
+		t.Errorf("two runs differ:\n%s\n%s", first, second)
+	}
+}
