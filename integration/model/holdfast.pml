@@ -77,7 +77,10 @@ bit  parent;
 byte before[ENTRIES];
 byte age[ENTRIES];
 bit  granted[ENTRIES];
-byte newer;             /* the entries created after the one granted last */
+byte newer;             /* the entries with a higher token than the one granted last */
+#ifdef BY_SEQUENCE
+bit  ever;              /* there was one */
+#endif
 
 /* What each contender knows. */
 mtype:mode mode[N];
@@ -154,7 +157,11 @@ inline nearest(e, p) {
 inline appear(e) {
 	before[e] = there;
 	there = there | BIT(e);
+#ifdef BY_SEQUENCE      /* which starts again with the parent */
+	newer = (!parent && ever -> newer & ~BIT(e) : newer | BIT(e));
+#else
 	newer = newer | BIT(e);
+#endif
 	parent = 1;
 	age[e] = 0;
 	granted[e] = 0
@@ -356,6 +363,9 @@ proctype Contender(byte i) {
 		assert(mutual_exclusion);
 		rising_token = (newer & BIT(own[i])) != 0;
 		assert(rising_token);
+#ifdef BY_SEQUENCE
+		ever = 1;
+#endif
 		newer = 0;
 		j = 0;
 		do

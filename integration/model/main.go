@@ -40,6 +40,7 @@ const sourceFile = "holdfast.pml"
 // Properties, by the names that the model has for them.
 const (
 	exclusion = "mutual_exclusion"
+	rising    = "rising_token"
 	nothing   = "nothing_left"
 	served    = "served"
 )
@@ -80,6 +81,7 @@ var wrong = []check{
 	{name: "lease-from-grant", size: "a waiter enters without looking at its own lease", defs: "-DN=2 -DFROM_GRANT", refutes: exclusion},
 	{name: "validity-remembered", size: "after a pause the holder does not look at the clock again", defs: "-DN=2 -DFLAG", refutes: exclusion},
 	{name: "unsettled-read", size: "a new session's reads are believed before a write", defs: "-DN=2 -DUNSETTLED -DFLAPS=1", refutes: exclusion},
+	{name: "token-from-sequence", size: "the fencing token is the entry's sequence number", defs: "-DN=2 -DBY_SEQUENCE", refutes: rising},
 	{name: "create-again-leaves", size: "a lost create is tried again without looking for the entry", defs: "-DN=2 -DNO_FIND", refutes: nothing},
 	{name: "create-again-enters", size: "the same; and two hold the lock", defs: "-DN=2 -DNO_FIND -DCRASHES=1 -DQUITS=0 -DDRIFT=0", refutes: exclusion},
 	{name: "no-listing", size: "whose foretold predecessor has gone enters without listing", defs: "-DN=3 -DONCE -DNO_LIST", refutes: exclusion},
