@@ -418,7 +418,8 @@ func (q *request) contenders(ctx context.Context, caughtUp bool) ([]znode.Name, 
 	return names, nil
 }
 
-// sortByCreation orders what the sequence alone no longer does.
+// sortByCreation orders what the sequence alone no longer does. An entry that may
+// not be read counts as the earliest: to wait for it is safe, whatever it is.
 func (q *request) sortByCreation(ctx context.Context, names []znode.Name) error {
 	czxids := make(map[string]int64)
 	for _, n := range names {
@@ -428,7 +429,7 @@ func (q *request) sortByCreation(ctx context.Context, names []znode.Name) error 
 		switch at, err := q.conn.get(ctx, q.parent+"/"+n.Node); {
 		case err == nil:
 			czxids[n.Node] = at.stat.Czxid
-		case !errors.Is(err, zk.ErrNoNode):
+		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth):
 			return err
 		}
 	}
