@@ -37,6 +37,12 @@ integration: bin/withzk ## the tests on a real ZooKeeper
 sim: ## 1,000 histories in virtual time (SEEDS=n, from SEED=n on)
 	go run ./integration/sim
 
+fuzz: ## random input for each fuzz target, for FUZZTIME (30s) each
+	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file func; do \
+		echo "== $$(dirname $$file) $${func#func }"; \
+		go test -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname $$file)" || exit 1; \
+	done
+
 cover: ## coverage of the library and the reaper by the unit tests
 	@mkdir -p bin
 	env -u HOLDFAST_ZOOKEEPER go test -coverprofile bin/cover.out -coverpkg ./lock/...,./reaper/... $(UNIT)

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+)
+
+// FuzzCommandLine takes a command line, one argument on each line, up to where it
+// would need ZooKeeper: the command has been interrupted before it starts. It must
+// not panic, must end with a status that the help tells of, and say why if that is
+// not 0.
+func FuzzCommandLine(f *testing.F) {
+	for _, line := range []string{
+		"", "help", "--help", "--version", "version", "version\nx", "help\nrun", "help\nnonsense", "nonsense", "-", "--", "-x", "\x00", "\xff",
+		"ls", "ls\n", "ls\n/", "ls\na\nb", "ls\n--json\n--all", "ls\n--json=perhaps", "ls\n--root\nlocks", "ls\n--root=/", "ls\n--root",
+		"run", "run\nx", "run\nx\n--", "run\nx\n--\ntrue", "run\n--\nx\ntrue", "run\nx\ny\n--\ntrue", "run\nx\n--wait\n-1s\n--\ntrue",
+		"run\nx\n--wait\n0\n--ttl\n1s\n--\ntrue", "run\nx\n--ttl\n1ns\n--\ntrue", "run\nx\n--ttl\n9223372036854775807ns\n--\ntrue",
+		"run\nx\n--ttl\n1h0m0.0005s\n--\ntrue", "run\n/x\n--\ntrue", "run\nx\n--\nno-such-command", "run\nx\n--\n/", "run\nx\n--\n", "run\nx\n--\n\x00",
+		"demo\n--reaper\n/no/such/file", "demo\nx", "completion\nbash", "completion\nnonsense", "__complete\nrun\n", "help\nhelp\nhelp",
+	} {
+		f.Add(line)
+	}
+	f.Setenv(app.EnvConfig, "")
+	f.Setenv(app.EnvServers, "127.0.0.1:1")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("interrupted before it started"))
+	documented := []int{0, 1, 2, 75, 126, 127}
+	f.Fuzz(func(t *testing.T, line string) {
+		var args []string
+		if line != "" {
+			args = strings.Split(line, "\n")
+		}
+		for _, arg := range args {
+			if strings.HasPrefix(arg, "--servers") || strings.HasPrefix(arg, "--config") {
+				t.Skip("would look up a host, or open a file, that the fuzzer thought of; package app has that")
+			}
+		}
+		var out, errs bytes.Buffer
+		status := run(ctx, args, strings.NewReader(""), &out, &errs)
+		if !slices.Contains(documented, status) {
+			t.Errorf("%q: status %d", args, status)
+		}
+		if status != 0 && !strings.HasPrefix(errs.String(), "holdfast: ") {
+			t.Errorf("%q: status %d, and it says %q", args, status, &errs)
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// What a byte of the fuzzer's decides about a hostile node, beside its data: the
+// lowest two bits choose that.
+const (
+	hostileEphemeral  = 1 << 2
+	hostileUnreadable = 1 << 3
+	hostileReadOnly   = 1 << 4
+	hostileSequential = 1 << 5
+	hostileParent     = 1 << 6 // has a child itself
+	hostileNoDelete   = 1 << 7 // of the first node: what stands there cannot be deleted
+)
+
+// FuzzHostileChildren has others put nodes of any name, data and ACL below a lock's
+// node. Whoever asks for the lock gets it, or is told what is in the way or denied;
+// is done with it in time; changes nothing that is not an expired entry of ours;
+// leaves nothing; and has other locks all the while.
+func FuzzHostileChildren(f *testing.F) {
+	expired := (&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1, AcquiredAt: 1}).Encode()
+	ours := "0123456789abcdef-lock-0000000000" // ahead of all that come
+	for _, seed := range []struct {
+		names, kinds string
+		data         []byte
+	}{
+		{"", "", nil},
+		{"config\nlock-\nlock-12\n-lock-00000000zz\n_c_\nx-0000000001", "\x00", nil},
+		{"_c_0123456789abcdef0123456789abcdef-lock-", "\x24", nil},
+		{"_c_5f7d9aa2-9d9c-4d6f-8bd9-6b5a3a6d7e11-__WRIT__\n0123456789abcdef__rlock__", "\x24", []byte("10.0.0.1")},
+		{ours, "\x00", expired},
+		{ours, "\x00", expired[:len(expired)-3]},
+		{ours, "\x00", []byte(`{"holdfast":2,"ttl":"1s"}`)},
+		{ours + "\nfedcba9876543210-lock-0000000000\nconfig", "\x01\x02\x03", nil},
+		{ours, "\x09", nil}, // expired, but who can tell
+		{ours, "\x11", nil},
+		{ours, "\x05", nil},              // expired, but ephemeral
+		{"lock-0000000000", "\x01", nil}, // expired, but not ours by its name
+		{ours, "\x41", nil},              // expired, with a child
+		{ours, "\x81", nil},              // expired, and cannot be deleted
+		{"config", "\xc8", []byte("keep out")},
+		{"0123456789abcdef-lock-2147483647\n0123456789abcdee-lock--2147483648\n0123456789abcdee-lock-2147483647", "\x01", nil},
+		{"lock-2147483647\nlock--0000000001", "\x08", nil}, // unreadable, and past the counter's end
+		{"0123456789abcdef-__READ__0000000000\n0123456789abcdef-__WRIT__0000000000", "\x01\x02", nil},
+	} {
+		f.Add(seed.names, []byte(seed.kinds), seed.data)
+	}
+	f.Fuzz(func(t *testing.T, names string, kinds, data []byte) {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, z := w.dial("a"), w.raw("other")
+			w.unlock(w.lock(a, "y")) // makes the root
+			acl := zk.WorldACL(zk.PermAll)
+			undeletable := len(kinds) > 0 && kinds[0]&hostileNoDelete != 0
+			if undeletable {
+				acl = zk.WorldACL(zk.PermAll &^ zk.PermDelete)
+			}
+			w.createACL(z, "/locks/x", "", acl)
+			placed := w.hostile(z, "/locks/x", names, kinds, data)
+			before := w.Dump("/locks/x")
+
+			ctx, cancel := context.WithTimeout(w.ctx, 2*ttl)
+			defer cancel()
+			for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").TryLock, a.Mutex("x").Lock} {
+				begun := time.Now()
+				h, err := take(ctx)
+				if took := time.Since(begun); took > 3*ttl {
+					t.Errorf("took %v", took)
+				}
+				var held *lock.HeldError
+				switch {
+				case err == nil && h.Valid():
+					if err := h.Unlock(); err != nil && !(undeletable && errors.Is(err, lock.ErrDenied)) {
+						t.Errorf("unlock: %v", err)
+					}
+				case err == nil:
+					t.Errorf("the hold is not valid: %v", h.Err())
+				case len(placed) == 0 && !undeletable:
+					t.Errorf("nothing is there, but: %v", err)
+				case undeletable && errors.Is(err, lock.ErrDenied):
+				case !errors.As(err, &held):
+					t.Errorf("neither had nor held nor denied: %v", err)
+				case !slices.Contains(placed, held.Entry) && !undeletable:
+					t.Errorf("%s, which nobody else has put there, is said to be in the way", held.Entry)
+				}
+				w.unlock(w.lock(a, "y")) // stops nothing else
+			}
+
+			time.Sleep(5 * time.Minute) // for what is cleaned up in the background
+			now := make(map[string]locktest.Node)
+			for _, n := range w.Dump("/locks/x") {
+				now[n.Path] = n
+			}
+			for _, n := range before[1:] {
+				left, there := now[n.Path]
+				if there {
+					same(t, []locktest.Node{n}, []locktest.Node{left})
+				} else if !purgeable(n) {
+					t.Errorf("%s was deleted: %+v", n.Path, n)
+				}
+				delete(now, n.Path)
+			}
+			delete(now, "/locks/x")
+			for path, n := range now {
+				if !undeletable {
+					t.Errorf("%s was left: %s", path, n.Data)
+				}
+			}
+		})
+	})
+}
+
+// purgeable reports whether a node is an entry of ours that may expire.
+func purgeable(n locktest.Node) bool {
+	name, ok := znode.Parse(path.Base(n.Path))
+	_, err := znode.DecodeRecord(n.Data)
+	return ok && name.Ours() && err == nil && n.Stat.EphemeralOwner == 0 && n.Stat.NumChildren == 0
+}
+
+// hostile creates the nodes that the fuzzer thought of, as far as there can be such,
+// and returns their paths.
+func (w *world) hostile(z *zk.Conn, parent, names string, kinds, data []byte) (placed []string) {
+	w.Helper()
+	now := time.Now().UnixMilli()
+	for i, name := range strings.Split(names, "\n") {
+		if name == "" || strings.Contains(name, "/") || len(placed) == 20 {
+			continue
+		}
+		var kind byte
+		if len(kinds) > 0 {
+			kind = kinds[i%len(kinds)]
+		}
+		content := [][]byte{
+			data,
+			(&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1}).Encode(),
+			(&znode.Record{Owner: "o", TTL: ttl.Milliseconds(), ExpiresAt: now, AcquiredAt: now}).Encode(),
+			nil,
+		}[kind&3]
+		acl := zk.WorldACL(zk.PermAll)
+		switch {
+		case kind&hostileUnreadable != 0:
+			acl = zk.DigestACL(zk.PermAll, "other", "secret")
+		case kind&hostileReadOnly != 0:
+			acl = zk.WorldACL(zk.PermRead)
+		}
+		var flags int32
+		if kind&hostileEphemeral != 0 {
+			flags |= zk.FlagEphemeral
+		}
+		if kind&hostileSequential != 0 {
+			flags |= zk.FlagSequence
+		}
+		path, err := z.Create(parent+"/"+name, content, flags, acl)
+		if err != nil {
+			continue // not a name, or there already
+		}
+		placed = append(placed, path)
+		if kind&hostileParent != 0 && flags&zk.FlagEphemeral == 0 && kind&(hostileUnreadable|hostileReadOnly) == 0 {
+			w.createACL(z, path+"/child", "keep me", acl)
+		}
+	}
+	return placed
+}

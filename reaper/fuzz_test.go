@@ -1,0 +1,177 @@
+package reaper_test
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// FuzzHostileTree has others put nodes of any name, data and ACL into the tree of
+// locks: each line of names is a path below the root, and a byte of kinds says what
+// it is. A sweep deletes only what is ours and expired or empty, names each node that
+// it was denied, and cleans up the locks around them.
+func FuzzHostileTree(f *testing.F) {
+	expired := (&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1, AcquiredAt: 1}).Encode()
+	ours := "x\nx/0123456789abcdef-lock-0000000000"
+	for _, seed := range []struct {
+		names, kinds string
+		data         []byte
+	}{
+		{"", "", nil},
+		{"config\nx\nx/lock-\nx/lock-12\nx/-lock-00000000zz\nx/_c_", "\x00", nil},
+		{ours, "\x02\x01", nil},
+		{ours, "\x02\x05", nil}, // ephemeral
+		{ours, "\x02\x09", nil}, // nobody may read it
+		{ours, "\x12\x01", nil}, // in a parent that is read only
+		{ours, "\x0a\x01", nil}, // in a parent that nobody may list
+		{ours, "\x02\x00", expired[:len(expired)-3]},
+		{ours, "\x00\x01", []byte(`{"holdfast":2,"kind":["mutex"]}`)},
+		{ours + "\n" + "x/0123456789abcdef-lock-0000000000/below", "\x02\x01\x02", nil},
+		{"x\nx/lock-0000000000", "\x02\x01", nil},
+		{"a\na/b\na/b/c\na/b/c/d", "\x03\x03\x03\x02", nil},
+		{"a\na/b\na/b/c", "\x03\x13\x02", nil},
+	} {
+		f.Add(seed.names, []byte(seed.kinds), seed.data)
+	}
+	f.Fuzz(func(t *testing.T, names string, kinds, data []byte) {
+		simulate(t, func(w *world) {
+			r := w.reaper("reaper", reaper.Options{})
+			w.mustSweep(r) // makes the root
+			z := w.raw("others")
+			denials := w.hostile(z, names, kinds, data)
+			c := w.dial("service", lock.WithPolicies(w.policies()))
+			held, err := c.Mutex("fuzz-live/1").Lock(w.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.dead(z, "fuzz-dead/1")
+			time.Sleep(ttl + grace + orphan)
+
+			before := w.Dump("/locks")
+			report := w.mustSweep(r)
+			after := make(map[string]locktest.Node)
+			for _, n := range w.Dump("/locks") {
+				after[n.Path] = n
+			}
+			deleted := 0
+			for _, n := range before {
+				left, there := after[n.Path]
+				switch {
+				case strings.HasPrefix(n.Path, "/locks/fuzz-"):
+				case !there && !deletable(n):
+					t.Errorf("%s was deleted: %s", n.Path, n.Data)
+				case there && (string(left.Data) != string(n.Data) || left.Stat.Version != n.Stat.Version):
+					t.Errorf("%s was written: %s", n.Path, left.Data)
+				}
+				if !there {
+					deleted++
+				}
+			}
+			if !held.Valid() {
+				t.Errorf("the hold is lost: %v", held.Err())
+			}
+			for _, gone := range []string{"/locks/fuzz-dead/1", "/locks/fuzz-dead"} {
+				if _, there := after[gone]; there {
+					t.Errorf("%s is still there", gone)
+				}
+			}
+			if report.Total.Deleted != deleted {
+				t.Errorf("%d nodes went, and the report says %d", deleted, report.Total.Deleted)
+			}
+			var denied []string
+			for _, d := range report.Denied {
+				denied = append(denied, d.What+" "+d.Path)
+			}
+			for _, want := range denials {
+				if !slices.Contains(denied, want) {
+					t.Errorf("%q is not among the denials %q", want, denied)
+				}
+			}
+			if n := report.Total.Denied; n != len(denied) {
+				t.Errorf("%d were denied, and the report says %d", len(denied), n)
+			}
+			if err := held.Unlock(); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+// deletable reports whether a node is one that the reaper may delete, at some time.
+func deletable(n locktest.Node) bool {
+	if n.Stat.EphemeralOwner != 0 {
+		return false
+	}
+	if name, ok := znode.Parse(path.Base(n.Path)); ok {
+		_, err := znode.DecodeRecord(n.Data)
+		return name.Ours() && err == nil
+	}
+	parent, err := znode.DecodeParent(n.Data)
+	return err == nil && parent.Kind != "" && !parent.Adopted
+}
+
+// hostile creates the nodes that the fuzzer thought of, as far as there can be such,
+// and returns what a sweep must be denied. The lowest two bits of a kind choose the
+// data, the others make the node ephemeral, unreadable or read only.
+func (w *world) hostile(z *zk.Conn, names string, kinds, data []byte) (denials []string) {
+	w.Helper()
+	if err := z.AddAuth("digest", []byte("u:p")); err != nil {
+		w.Fatal(err)
+	}
+	all, mine := zk.WorldACL(zk.PermAll), zk.DigestACL(zk.PermAll, "u", "p")
+	hidden := make(map[string]bool) // nodes below which nothing is looked at
+	placed := 0
+	for i, name := range strings.Split(names, "\n") {
+		first, _, nested := strings.Cut(name, "/")
+		if strings.HasPrefix(first, "fuzz-") || first == "holdfast-reaper" || placed == 20 {
+			continue // the test's own
+		}
+		var kind byte
+		if len(kinds) > 0 {
+			kind = kinds[i%len(kinds)]
+		}
+		content := [][]byte{
+			data,
+			(&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1}).Encode(),
+			znode.Parent{Kind: znode.Mutex}.Encode(),
+			znode.Parent{Kind: znode.Dir}.Encode(),
+		}[kind&3]
+		unreadable := kind&8 != 0
+		acl := all
+		switch {
+		case unreadable:
+			acl = mine
+		case kind&16 != 0:
+			acl = append(zk.WorldACL(zk.PermRead), mine...)
+		}
+		var flags int32
+		if kind&4 != 0 {
+			flags = zk.FlagEphemeral
+		}
+		node := "/locks/" + name
+		if _, err := z.Create(node, content, flags, acl); err != nil {
+			continue // not a name, or there already
+		}
+		placed++
+		_, entry := znode.Parse(path.Base(node))
+		above := hidden[path.Dir(node)]
+		hidden[node] = above || unreadable || entry
+		switch {
+		case above || !unreadable:
+		case !entry:
+			denials = append(denials, "list "+node)
+		case nested:
+			denials = append(denials, "read "+node)
+		}
+	}
+	return denials
+}
