@@ -16,7 +16,9 @@ UNIT = $(shell go list ./... | grep -v /integration)
 BUILD := go build -buildvcs=false -o bin/
 TEST  := go test -race -timeout 10m
 
-.PHONY: help demo test unit integration sim cover race10 mutants cuts flaps torture lint fmt bin/withzk
+FUZZTIME ?= 30s
+
+.PHONY: help demo test unit integration sim mutants model cuts flaps torture fuzz cover race10 lint fmt bin/withzk
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +55,9 @@ race10: bin/withzk ## all tests ten times in a row
 
 mutants: ## break the protocol on purpose, and see that the tests notice
 	go run ./integration/mutants
+
+model: ## check the protocol's model with spin
+	go run ./integration/model
 
 cuts: bin/withzk ## interrupt each operation at each of its requests, on a real ZooKeeper
 	@echo "every operation, every request, every fault (bin/cuts.out)"

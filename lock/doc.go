@@ -56,6 +56,23 @@
 // time, which is what the leader stamps on every write; a client knows it within
 // the time that a request takes.
 //
+// # What shows it
+//
+// TestSimulation checks the promises in random histories of clients, faults and
+// clocks. Beside it, by the numbers above:
+//
+//  1. TestSessionExpiryLosesNothing, TestChangeOfLeaders, TestLeaderSteps,
+//     TestWallClocksDoNotMatter, TestClocksRunWrong, TestStaleFollower
+//  2. TestHolderKnowsFirst, TestLeaseCountsFromTheSend, TestLateRenewalOfLostHold,
+//     TestSuspendedHolder
+//  3. TestDeadHolderBlocksForTTLAndGrace, TestRunOfTheDead, TestOutageOverDeadHolder
+//  4. TestFirstComeFirstServed, TestWhoComesBackFirstWaitsForTheOthers
+//  5. TestCancelledWaitersLeaveNoNode, TestAbandonedCallLeavesNothing,
+//     TestAmbiguousUnlock, TestSomebodyJoinsAsTheParentIsDeleted
+//  6. TestTokensRiseOverDeletions, TestManyJoinAtOnce
+//
+// The README tells which tests show the same on real servers, and how to run them.
+//
 // # The life of a hold
 //
 //	         Lock                    its turn

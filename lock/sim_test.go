@@ -60,13 +60,13 @@ func TestSimulation(t *testing.T) {
 				if t.Failed() {
 					continue
 				}
+				runtime.GC() // not inside a history, if GOGC=off
 				t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 					got := history(t, seed)
 					mu.Lock()
 					defer mu.Unlock()
 					total.add(got)
 				})
-				runtime.GC() // not inside a history, if GOGC=off
 			}
 		})
 	}

@@ -107,6 +107,16 @@ func main() {
 	}
 }
 
+// missing names the packages, as their commands are named, that are not there.
+func missing() (packages []string, _ error) {
+	for _, command := range []string{"spin", "gcc"} {
+		if _, err := exec.LookPath(command); err != nil {
+			packages = append(packages, command)
+		}
+	}
+	return packages, nil
+}
+
 func run(ctx context.Context, args []string) error {
 	all := slices.Concat(right, wrong)
 	single := len(args) > 0
@@ -117,10 +127,8 @@ func run(ctx context.Context, args []string) error {
 		}
 		all = all[i : i+1]
 	}
-	for _, tool := range []string{"spin", "gcc"} {
-		if err := zkserver.Command(ctx, tool, tool); err != nil {
-			return err
-		}
+	if err := zkserver.Install(ctx, missing); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "holdfast-model-")
 	if err != nil {

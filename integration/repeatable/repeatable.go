@@ -23,21 +23,38 @@ func Env() []string {
 	return []string{"GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1", "GOGC=off"}
 }
 
-// change is a text in the Go runtime, and what takes its place.
+// change is a text in the Go standard library, and what takes its place.
 type change struct{ file, old, new string }
 
-// changes take chance out of the runtime.
+const randomOfRuntime = "//go:linkname runtime_rand runtime.rand\nfunc runtime_rand() uint64\n"
+
+// sequence gives package math/rand numbers of its own, the same ones in each run.
+const sequence = `var drawn uint64
+
+func runtime_rand() uint64 {
+	drawn += 0x9e3779b97f4a7c15
+	x := (drawn ^ drawn>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+`
+
+// changes take chance out of the standard library.
 var changes = []change{
 	// The order of maps and of a select's cases, and the hash of map keys.
-	{"rand.go", "func rand() uint64 {\n", "func rand() uint64 {\n\tif true {\n\t\treturn 0x9e3779b97f4a7c15\n\t}\n"},
-	{"rand.go", "func cheaprand() uint32 {\n", "func cheaprand() uint32 {\n\tif true {\n\t\treturn 0x9e3779b9\n\t}\n"},
-	{"rand.go", "seed[i%len(seed)] ^= c\n", "seed[i%len(seed)] ^= c & 0\n"},
+	{"runtime/rand.go", "func rand() uint64 {\n", "func rand() uint64 {\n\tif true {\n\t\treturn 0x9e3779b97f4a7c15\n\t}\n"},
+	{"runtime/rand.go", "func cheaprand() uint32 {\n", "func cheaprand() uint32 {\n\tif true {\n\t\treturn 0x9e3779b9\n\t}\n"},
+	{"runtime/rand.go", "seed[i%len(seed)] ^= c\n", "seed[i%len(seed)] ^= c & 0\n"},
 	// A goroutine's turn ends when it waits, not when it took long.
-	{"proc.go", "const forcePreemptNS = 10 * 1000 * 1000 ", "const forcePreemptNS = 3600 * 1000 * 1000 * 1000 "},
+	{"runtime/proc.go", "const forcePreemptNS = 10 * 1000 * 1000 ", "const forcePreemptNS = 3600 * 1000 * 1000 * 1000 "},
+	// Whoever draws from the runtime and wants different numbers.
+	{"math/rand/rand.go", randomOfRuntime, sequence},
+	{"math/rand/v2/rand.go", randomOfRuntime, sequence},
+	{"os/tempfile.go", randomOfRuntime, "var drawn uint64\n\nfunc runtime_rand() uint64 {\n\tdrawn++\n\treturn uint64(Getpid())<<12 + drawn\n}\n"},
 }
 
-// Runtime writes the changed files of the Go runtime into a folder, and returns
-// which file each takes the place of, for [Overlay]. It fails if the version of Go
+// Runtime writes the changed files of the standard library into a folder, and
+// returns which file each takes the place of, for [Overlay]. It fails if the version of Go
 // is one that it does not know how to change, or a toolchain that go downloaded as a
 // module, in which it lets nothing be replaced.
 func Runtime(folder string) (replace map[string]string, err error) {
@@ -51,7 +68,7 @@ func Runtime(folder string) (replace map[string]string, err error) {
 	}
 	texts := map[string]string{}
 	for _, c := range changes {
-		path := filepath.Join(goroot, "src", "runtime", c.file)
+		path := filepath.Join(goroot, "src", c.file)
 		if texts[path] == "" {
 			text, err := os.ReadFile(path)
 			if err != nil {
@@ -66,7 +83,7 @@ func Runtime(folder string) (replace map[string]string, err error) {
 	}
 	replace = map[string]string{}
 	for path, text := range texts {
-		changed := filepath.Join(folder, "runtime_"+filepath.Base(path))
+		changed := filepath.Join(folder, fmt.Sprintf("%d_%s", len(replace), filepath.Base(path)))
 		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
