@@ -203,6 +203,42 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestEntryWithNodeBelowIt: somebody made a node below an entry of ours, so that
+// ZooKeeper does not let it be deleted. That is told, and tried again now and then.
+func TestEntryWithNodeBelowIt(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		b, z := w.dial("b"), w.raw("other")
+		dead := w.lock(w.dial("a"), "x")
+		child := w.create(z, dead.Entry()+"/child", "", 0)
+		w.kill("a")
+		time.Sleep(2*ttl + grace)
+		_, err := b.Mutex("x").TryLock(w.ctx)
+		mustBe(t, err, lock.ErrForeign)
+		mustSay(t, err, dead.Entry())
+
+		ch := w.queue(w.ctx, b, "x")
+		if got := w.cost("b", func() { time.Sleep(10 * ttl) }); got.requests["multi"] > 10*int(ttl/time.Second) {
+			t.Errorf("waiting cost %v", got.requests)
+		}
+		w.waits(ch)
+		if !strings.Contains(w.logged(), dead.Entry()) {
+			t.Error("not logged")
+		}
+		w.remove(z, child)
+		h := w.await(ch).hold
+
+		child = w.create(z, h.Entry()+"/child", "", 0)
+		err = h.Unlock()
+		var unconfirmed *lock.UnlockError
+		if !errors.As(err, &unconfirmed) {
+			t.Errorf("unlocked: %v", err)
+		}
+		w.remove(z, child)
+		time.Sleep(ttl)
+		w.empty()
+	})
+}
+
 // TestSharedPathWithGoZookeepersLock: zk.Lock queues behind us and we behind it,
 // in turn.
 func TestSharedPathWithGoZookeepersLock(t *testing.T) {

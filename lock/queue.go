@@ -673,9 +673,9 @@ func (q *request) purge(ctx context.Context, e *entry) (seat, error) {
 	}
 	names, self, err = q.bury(ctx, names, self)
 	switch {
-	case errors.Is(err, ErrDenied) && q.trying:
+	case (errors.Is(err, ErrDenied) || errors.Is(err, ErrForeign)) && q.trying:
 		return seat{}, err
-	case errors.Is(err, ErrDenied):
+	case errors.Is(err, ErrDenied), errors.Is(err, ErrForeign):
 		q.cfg.log.Warn().Err(err).Str("lock", q.lock).Msg("expired entries ahead cannot be deleted; waiting for somebody who may")
 		return seat{}, e.pause(ctx, pollEvery)
 	case err != nil: // somebody was quicker, or the connection failed
@@ -710,6 +710,8 @@ func (q *request) bury(ctx context.Context, names []znode.Name, self int) ([]zno
 		}
 		if _, err := q.conn.multi(ctx, nil, ops...); errors.Is(err, zk.ErrNoAuth) {
 			return nil, 0, fmt.Errorf("%w: delete below %s: its ACL does not let us", ErrDenied, q.parent)
+		} else if op, cause := refusedOp(err); cause == zk.ErrNotEmpty {
+			return nil, 0, fmt.Errorf("%w: an expired entry, %s, has a node below it that nobody of ours made", ErrForeign, dead[max(0, op)].path)
 		} else if err != nil {
 			return nil, 0, err
 		}
