@@ -98,6 +98,9 @@ func (c *Client) take(ctx context.Context, q *request, how func(*request, contex
 	if e, ok := ctx.Value(reentry{c, q.lock}).(*entry); ok && e.reenter(c.now()) {
 		return &Hold{e: e}, nil
 	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("lock %q: %w", q.lock, contextError(ctx))
+	}
 	c.warnStarved(q.lock, q.TTL)
 	q.Client, q.parent, q.values = c, c.path(q.lock), ctx
 	q.spot = c.spot(q.lock)

@@ -298,3 +298,25 @@ func TestHolderKnowsFirst(t *testing.T) {
 		t.Errorf("kept %d times and lost %d times: the lengths are not around the TTL", kept, lost)
 	}
 }
+
+// TestLockWithEndedContext says what ended it, and does not blame the connection,
+// also while there is no sample of the clock yet. Nothing is asked of the server.
+func TestLockWithEndedContext(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c, cause := w.dial("a"), errors.New("bored")
+		ctx, cancel := context.WithCancelCause(w.ctx)
+		cancel(cause)
+		cost := w.cost("a", func() {
+			for _, take := range []func(context.Context) (*lock.Hold, error){c.Mutex("x").Lock, c.Mutex("x").TryLock} {
+				_, err := take(ctx)
+				mustBe(t, err, context.Canceled, cause)
+				if errors.Is(err, lock.ErrUnavailable) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("error is %q", err)
+				}
+			}
+		})
+		if cost.total() != 0 {
+			t.Errorf("cost %v", cost.requests)
+		}
+	})
+}
