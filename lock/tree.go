@@ -20,11 +20,22 @@ type Tree struct{ c *Client }
 // Tree returns the view of the client's locks that tools have.
 func (c *Client) Tree() Tree { return Tree{c} }
 
+// check refuses the zero Tree and that of a nil client.
+func (t Tree) check() error {
+	if t.c.zero() {
+		return invalid("tree", nil, "must come from a client")
+	}
+	return nil
+}
+
 // Root returns the path below which the locks stand.
-func (t Tree) Root() string { return t.c.cfg.root }
+func (t Tree) Root() string { return t.Path("") }
 
 // Path returns the path of the named lock, the root for "".
 func (t Tree) Path(name string) string {
+	if t.c.zero() {
+		return ""
+	}
 	if name == "" {
 		return t.c.cfg.root
 	}
@@ -33,12 +44,18 @@ func (t Tree) Path(name string) string {
 
 // Get reads a node. Errors are those of [zk.Conn.Get].
 func (t Tree) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	if err := t.check(); err != nil {
+		return nil, nil, err
+	}
 	n, err := t.c.conn.get(ctx, path)
 	return n.data, n.stat, err
 }
 
 // Children lists a node. Errors are those of [zk.Conn.Children].
 func (t Tree) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	if err := t.check(); err != nil {
+		return nil, nil, err
+	}
 	l, err := t.c.conn.children(ctx, path)
 	return l.names, l.stat, err
 }
@@ -67,6 +84,9 @@ func (e *DeletionError) Unwrap() error { return e.Err }
 // fails with a [DeletionError] if one was refused. After a lost reply it tries
 // again, so that one may be refused because it has been deleted just before.
 func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
+	if err := t.check(); err != nil {
+		return err
+	}
 	ops := make([]any, len(nodes))
 	for i, n := range nodes {
 		ops[i] = &zk.DeleteRequest{Path: n.Path, Version: n.Version}
@@ -100,6 +120,9 @@ type Time struct {
 // leaves nothing behind. It fails with [zk.ErrNoNode] if there is no root, and
 // with [ErrDenied] if its ACL does not let us.
 func (t Tree) Now(ctx context.Context) (Time, error) {
+	if err := t.check(); err != nil {
+		return Time{}, err
+	}
 	if err := t.c.sample(ctx); err != nil {
 		return Time{}, err
 	}
@@ -109,6 +132,9 @@ func (t Tree) Now(ctx context.Context) (Time, error) {
 // Estimate returns ensemble time by the last sample, at no cost. The zero Zxid
 // means that there was none yet.
 func (t Tree) Estimate() Time {
+	if t.c.zero() {
+		return Time{}
+	}
 	w, zxid := t.c.clock.at(t.c.now())
 	return Time{Earliest: time.Unix(0, int64(w.lower)), Latest: time.Unix(0, int64(w.upper)), Zxid: zxid}
 }
@@ -142,6 +168,9 @@ type State struct {
 // for [Client.Mutex]; "" inspects the root.
 func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 	s := State{Name: name}
+	if err := t.check(); err != nil {
+		return s, err
+	}
 	if name != "" {
 		if err := znode.CheckName(name); err != nil {
 			return s, fmt.Errorf("%w: %w", ErrInvalid, err)

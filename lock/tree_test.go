@@ -39,6 +39,24 @@ func TestTreeReads(t *testing.T) {
 	})
 }
 
+// TestTreeOfNothing: the zero Tree, and those of clients that were not made, refuse
+// and do not panic.
+func TestTreeOfNothing(t *testing.T) {
+	for _, tree := range []lock.Tree{{}, (*lock.Client)(nil).Tree(), new(lock.Client).Tree()} {
+		if tree.Root() != "" || tree.Path("x") != "" || tree.Estimate() != (lock.Time{}) {
+			t.Errorf("root %q, path %q, time %+v", tree.Root(), tree.Path("x"), tree.Estimate())
+		}
+		_, _, get := tree.Get(t.Context(), "/x")
+		_, _, children := tree.Children(t.Context(), "/x")
+		_, now := tree.Now(t.Context())
+		_, inspect := tree.Inspect(t.Context(), "x")
+		for _, err := range []error{get, children, now, inspect, tree.Delete(t.Context(), nil)} {
+			mustBe(t, err, lock.ErrInvalid)
+			mustSay(t, err, "tree", "must come from a client")
+		}
+	}
+}
+
 // TestTreeDeletes all or nothing, on the versions that were given, and over lost
 // connections.
 func TestTreeDeletes(t *testing.T) {
