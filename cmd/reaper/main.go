@@ -48,7 +48,14 @@ func command() *cobra.Command {
 a configuration file: by schedule until it is told to stop, or once.
 
 It deletes nothing but expired entries of Holdfast's, and empty nodes that
-Holdfast made, once they are older than the policy's orphan_after.`,
+Holdfast made, once they are older than the policy's orphan_after.
+
+Of several reapers one is active; the others stand by. SIGTERM and SIGINT stop it,
+after the deletes that are on their way.
+
+Exit status: 0 done, also if an ACL forbade some nodes, which the report names;
+1 the sweep failed or is incomplete, or another reaper is the active one; 2 bad
+usage or configuration.`,
 		Example: `  reaper --config config.yaml
   reaper --config config.yaml --once > report.json
   reaper --servers zk1:2181,zk2:2181 --dry-run`,
