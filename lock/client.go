@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,26 +51,29 @@ type Stats struct {
 	Displacements uint64 // times the ZooKeeper leader's clock was seen to step
 }
 
-// Dial connects to a ZooKeeper ensemble, given as host or host:port, and returns
-// a client once there is a session. It fails when ctx ends first. The client
-// owns the connection and closes it.
+// Dial connects to a ZooKeeper ensemble and returns a client once there is a
+// session. It fails when ctx ends first. The client owns the connection and
+// closes it. Servers are as for [ParseServer].
 func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error) {
 	cfg, err := newConfig(opts)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(servers) == 0 {
+	case ctx == nil:
+		return nil, invalid("context", nil, "must not be nil")
+	case len(servers) == 0:
 		return nil, invalid("servers", servers, "must not be empty")
 	}
-	for _, s := range servers {
-		if strings.TrimSpace(s) == "" || strings.ContainsAny(s, "/, ") {
-			return nil, invalid("server", fmt.Sprintf("%q", s), "must be a host or host:port")
+	addresses := make([]string, len(servers))
+	for i, s := range servers {
+		if addresses[i], err = ParseServer(s); err != nil {
+			return nil, invalid("server", fmt.Sprintf("%q", s), "%v", err)
 		}
 	}
 	if cfg.sessionTimeout == 0 {
 		cfg.sessionTimeout = DefaultSessionTimeout
 	}
-	conn, err := dial(ctx, servers, cfg)
+	conn, err := dial(ctx, addresses, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +268,7 @@ func (c *Client) sample(ctx context.Context) error {
 			return fmt.Errorf("%w: learn ensemble time by a write below %s: %w", ErrDenied, c.cfg.root, err)
 		}
 		if err := wait.sleep(ctx); err != nil {
-			return errors.Join(ErrUnavailable, err)
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}
 }
@@ -328,7 +330,7 @@ func (c *Client) makeDir(ctx context.Context, path string) error {
 			return fmt.Errorf("create %s: %w", path, err)
 		}
 		if err := wait.sleep(ctx); err != nil {
-			return errors.Join(ErrUnavailable, err)
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}
 }

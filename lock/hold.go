@@ -89,7 +89,7 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 	if ctx == nil {
 		return invalid("context", nil, "must not be nil")
 	}
-	if err := checkDuration("ttl", ttl, MinTTL); err != nil {
+	if err := checkDuration("ttl", ttl, MinTTL, MaxTime); err != nil {
 		return err
 	}
 	if ttl > e.MaxTTL {

@@ -3,10 +3,12 @@ package lock
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -29,6 +31,10 @@ const (
 	// MinGrace is the shortest grace that is accepted: it has to stand above
 	// what the clock of an ensemble's leader can be displaced by.
 	MinGrace = 100 * time.Millisecond
+	// MaxTime is the longest TTL, MaxTTL, grace or MaxHold that is accepted.
+	// More is a slip of the unit, and the sum of a few must not overflow a
+	// time.Duration: an expiry that did would lie in the past.
+	MaxTime = 365 * 24 * time.Hour
 
 	// DefaultRoot is the node below which locks stand.
 	DefaultRoot = "/locks"
@@ -36,6 +42,9 @@ const (
 	DefaultSessionTimeout = 10 * time.Second
 	// DefaultUnlockTimeout is for how long an unlock is tried.
 	DefaultUnlockTimeout = 10 * time.Second
+
+	// maxSessionTimeout is what go-zookeeper can send, an int32 of milliseconds.
+	maxSessionTimeout = math.MaxInt32 * time.Millisecond
 )
 
 // Policy is what applies to one lock. The zero value of a field means its
@@ -75,13 +84,16 @@ func (p Policy) WithDefaults() Policy {
 
 // Check reports what is wrong with a policy whose defaults are set, or nil.
 func (p Policy) Check() error {
-	if err := checkDuration("max_ttl", p.MaxTTL, MinTTL); err != nil {
+	if err := checkDuration("max_ttl", p.MaxTTL, MinTTL, MaxTime); err != nil {
 		return err
 	}
-	if err := checkDuration("ttl", p.TTL, MinTTL); err != nil {
+	if err := checkDuration("ttl", p.TTL, MinTTL, MaxTime); err != nil {
 		return err
 	}
-	if err := checkDuration("grace", p.Grace, MinGrace); err != nil {
+	if err := checkDuration("grace", p.Grace, MinGrace, MaxTime); err != nil {
+		return err
+	}
+	if err := checkDuration("max_hold", p.MaxHold, 0, MaxTime); err != nil {
 		return err
 	}
 	switch {
@@ -91,18 +103,18 @@ func (p Policy) Check() error {
 		return invalid("grace", p.Grace, "must not be longer than max_ttl, %v", p.MaxTTL)
 	case p.MaxHold != 0 && p.MaxHold < p.TTL:
 		return invalid("max_hold", p.MaxHold, "must not be shorter than ttl, %v; 0 means without limit", p.TTL)
-	case p.MaxHold%time.Millisecond != 0:
-		return invalid("max_hold", p.MaxHold, "must be whole milliseconds")
 	}
 	return nil
 }
 
-func checkDuration(argument string, d, least time.Duration) error {
+func checkDuration(argument string, d, least, most time.Duration) error {
 	switch {
 	case d < least:
 		return invalid(argument, d, "must be at least %v", least)
 	case d%time.Millisecond != 0:
 		return invalid(argument, d, "must be whole milliseconds")
+	case d > most:
+		return invalid(argument, d, "must be at most %v", most)
 	}
 	return nil
 }
@@ -184,11 +196,11 @@ func WithTTL(ttl time.Duration) SharedOption {
 	return sharedOption{
 		func(c *config) error {
 			c.policy.TTL, c.policySet = ttl, true
-			return checkDuration("ttl", ttl, MinTTL)
+			return checkDuration("ttl", ttl, MinTTL, MaxTime)
 		},
 		func(s *settings) error {
 			s.TTL = ttl
-			return checkDuration("ttl", ttl, MinTTL)
+			return checkDuration("ttl", ttl, MinTTL, MaxTime)
 		},
 	}
 }
@@ -199,7 +211,7 @@ func WithTTL(ttl time.Duration) SharedOption {
 func WithGrace(grace time.Duration) Option {
 	return clientOption(func(c *config) error {
 		c.policy.Grace, c.policySet = grace, true
-		return checkDuration("grace", grace, MinGrace)
+		return checkDuration("grace", grace, MinGrace, MaxTime)
 	})
 }
 
@@ -235,6 +247,9 @@ func WithDigest(user, password string) Option {
 	return clientOption(func(c *config) error {
 		if user == "" || password == "" {
 			return invalid("digest user", fmt.Sprintf("%q", user), "user and password must not be empty")
+		}
+		if strings.Contains(user, ":") { // would end the user's name early
+			return invalid("digest user", fmt.Sprintf("%q", user), "must not have a colon")
 		}
 		c.digests = append(c.digests, user+":"+password)
 		if c.acl == nil {
@@ -315,7 +330,7 @@ func WithUnlockTimeout(d time.Duration) Option {
 func WithSessionTimeout(d time.Duration) Option {
 	return clientOption(func(c *config) error {
 		c.sessionTimeout = d
-		return checkDuration("session timeout", d, 100*time.Millisecond)
+		return checkDuration("session timeout", d, 100*time.Millisecond, maxSessionTimeout)
 	})
 }
 

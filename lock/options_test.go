@@ -43,10 +43,13 @@ func TestBadOptions(t *testing.T) {
 		{"short grace", lock.WithGrace(lock.MinGrace - time.Millisecond), []string{"grace 99ms", "at least 100ms"}},
 		{"fine grace", lock.WithGrace(time.Second + 1), []string{"grace 1.000000001s", "whole milliseconds"}},
 		{"long grace", lock.WithGrace(2 * time.Hour), []string{"grace 2h0m0s", "max_ttl, 1h0m0s"}},
+		{"long TTL", lock.WithTTL(lock.MaxTime + time.Hour), []string{"ttl 8761h0m0s", "at most 8760h"}},
+		{"very long grace", lock.WithGrace(lock.MaxTime + time.Hour), []string{"grace 8761h0m0s", "at most 8760h"}},
 		{"no policies", lock.WithPolicies(nil), []string{"policies", "must not be nil"}},
 		{"no ACL", lock.WithACL(), []string{"acl []", "must not be empty"}},
 		{"no user", lock.WithDigest("", "p"), []string{`digest user ""`, "must not be empty"}},
 		{"no password", lock.WithDigest("u", ""), []string{`digest user "u"`, "must not be empty"}},
+		{"user with a colon", lock.WithDigest("a:b", "p"), []string{`digest user "a:b"`, "must not have a colon"}},
 		{"no owner", lock.WithOwner(""), []string{"owner is empty"}},
 		{"long owner", lock.WithOwner(long), []string{"5000 bytes", "at most 256"}},
 		{"odd owner", lock.WithOwner("\xff"), []string{"not valid UTF-8"}},
@@ -56,6 +59,7 @@ func TestBadOptions(t *testing.T) {
 		{"odd value", lock.WithMetadata(map[string]string{"k": "\xff"}), []string{`"k"`, "not valid UTF-8"}},
 		{"no unlock timeout", lock.WithUnlockTimeout(0), []string{"unlock timeout 0s", "must be positive"}},
 		{"short session", lock.WithSessionTimeout(time.Millisecond), []string{"session timeout 1ms", "at least 100ms"}},
+		{"long session", lock.WithSessionTimeout(597 * time.Hour), []string{"session timeout 597h0m0s", "at most 596h"}},
 		{"no dialer", lock.WithDialer(nil), []string{"dialer", "must not be nil"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -73,12 +77,15 @@ func TestBadOptions(t *testing.T) {
 		mustSay(t, err, "WithPolicies with WithTTL or WithGrace", "give WithTTL to a single lock")
 		both = []lock.Option{lock.WithGrace(grace), lock.WithPolicies(policies{})}
 	}
-	for _, servers := range [][]string{nil, {""}, {"a:1", " "}, {"a:1,b:1"}, {"zk://a:1"}, {"a b:1"}} {
+	for _, servers := range [][]string{nil, {""}, {"a:1", " "}, {"a:1,b:1"}, {"zk://a:1"}, {"a b:1"}, {"a:99999"}, {"::1"}} {
 		_, err := lock.Dial(t.Context(), servers)
 		mustBe(t, err, lock.ErrInvalid)
 		mustSay(t, err, "server")
 	}
-	_, err := lock.New(nil)
+	_, err := lock.Dial(nil, []string{"127.0.0.1:1"}) //lint:ignore SA1012 it is what is tested
+	mustBe(t, err, lock.ErrInvalid)
+	mustSay(t, err, "context", "must not be nil")
+	_, err = lock.New(nil)
 	mustBe(t, err, lock.ErrInvalid)
 	mustSay(t, err, "connection", "must not be nil")
 	for _, o := range []lock.Option{lock.WithDigest("u", "p"), lock.WithDialer(zk.Dialer(new(locktest.Ensemble).Dial))} {
@@ -143,7 +150,9 @@ func TestBadPolicies(t *testing.T) {
 			{Grace: time.Millisecond}:           "grace 1ms: must be at least 100ms",
 			{Grace: 2 * time.Hour}:              "grace 2h0m0s: must not be longer than max_ttl, 1h0m0s",
 			{TTL: time.Minute, MaxHold: ttl}:    "max_hold 10s: must not be shorter than ttl, 1m0s",
-			{MaxHold: -time.Second}:             "max_hold -1s: must not be shorter than ttl, 30s",
+			{MaxHold: -time.Second}:             "max_hold -1s: must be at least 0s",
+			{TTL: lock.MaxTime + time.Hour}:     "8761h0m0s: must be at most 8760h",
+			{MaxHold: lock.MaxTime + time.Hour}: "max_hold 8761h0m0s: must be at most 8760h",
 			{TTL: ttl, Grace: grace, MaxTTL: 1}: "max_ttl 1ns: must be at least 100ms",
 		} {
 			c := w.dial("a", lock.WithPolicies(policies(p)))

@@ -494,19 +494,6 @@ func TestConfigFileExplainsEveryKey(t *testing.T) {
 	}
 }
 
-func TestParseServer(t *testing.T) {
-	for s, want := range map[string]string{
-		"a": "a:2181", "a:1": "a:1", "zk-1.example.com:65535": "zk-1.example.com:65535", "10.0.0.1": "10.0.0.1:2181",
-		"[::1]": "[::1]:2181", "[::1]:2182": "[::1]:2182", "zk_1": "zk_1:2181",
-		"": "", ":": "", "a:": "", "a:x": "", "a:0": "", "a:-1": "", "a:65536": "", "a b": "", "::1": "", "[::1": "", "[]": "", "a/b": "", "a\n": "",
-	} {
-		got, err := ParseServer(s)
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("ParseServer(%q) = %q, %v, want %q", s, got, err, want)
-		}
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	f.Add(configFile(f))
 	f.Add(example(configFile(f)))

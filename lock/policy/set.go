@@ -23,10 +23,6 @@ const (
 	// removed in between costs them an error or another try.
 	MinOrphanAfter = time.Second
 
-	// maxTime is the longest time that is accepted. More is a slip of the
-	// unit, and the sum of a few must not overflow a time.Duration: an expiry
-	// that did would lie in the past.
-	maxTime = 365 * 24 * time.Hour
 	// maxPolicies bounds what a look-up on the path of a lock goes through.
 	maxPolicies = 1000
 	// maxPolicyName bounds the names, in bytes.
@@ -157,7 +153,7 @@ func (p Policy) check(m *mistakes, path string) {
 		{"max_hold", p.MaxHold, 0},
 		{"orphan_after", p.OrphanAfter, MinOrphanAfter},
 	} {
-		if rule := checkTime(t.time, t.least, maxTime); rule != "" {
+		if rule := checkTime(t.time, t.least, lock.MaxTime); rule != "" {
 			refuse(t.key, t.time, "%s", rule)
 		}
 	}

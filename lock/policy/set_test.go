@@ -189,7 +189,7 @@ func TestNewSetRules(t *testing.T) {
 func TestNewSetLimits(t *testing.T) {
 	for _, policies := range [][]Policy{
 		times(lock.Policy{TTL: lock.MinTTL, MaxTTL: lock.MinTTL, Grace: lock.MinGrace, MaxHold: lock.MinTTL}),
-		times(lock.Policy{TTL: maxTime, MaxTTL: maxTime, Grace: maxTime, MaxHold: maxTime}),
+		times(lock.Policy{TTL: lock.MaxTime, MaxTTL: lock.MaxTime, Grace: lock.MaxTime, MaxHold: lock.MaxTime}),
 		{{Name: strings.Repeat("n", 64), Match: Pattern{"a"}, OrphanAfter: MinOrphanAfter}},
 		{{Name: "default", Match: Pattern{"**"}}},
 		{{Name: "jobs, nightly (ü)", Match: Pattern{"a"}}},
@@ -233,7 +233,7 @@ func TestNewSetAllAtOnce(t *testing.T) {
 // passes there.
 func TestNewSetKeepsRulesOfLock(t *testing.T) {
 	near := []time.Duration{-1, 0, 1, time.Millisecond, 99 * time.Millisecond, 100 * time.Millisecond, 100*time.Millisecond + 1,
-		time.Second, 2 * time.Second, 30 * time.Second, time.Hour, 2 * time.Hour, maxTime, maxTime + time.Millisecond, 1<<63 - 1}
+		time.Second, 2 * time.Second, 30 * time.Second, time.Hour, 2 * time.Hour, lock.MaxTime, lock.MaxTime + time.Millisecond, 1<<63 - 1}
 	taken := 0
 	for _, ttl := range near {
 		for _, maxTTL := range near {
