@@ -49,6 +49,7 @@ func TestCommandLine(t *testing.T) {
 		"LsOfNothing":     testLsOfNothing,
 		"Environment":     testRunEnvironment,
 		"Status":          testRunStatus,
+		"Waiting":         testRunWaiting,
 		"Signals":         testRunSignals,
 		"Interrupted":     testRunInterrupted,
 		"Children":        testRunChildren,
@@ -502,6 +503,16 @@ func testRunEnvironment(t *testing.T, bin string) {
 		t.Errorf("the command says %q", line)
 	}
 	p.mustExit(0)
+}
+
+// testRunWaiting: who waits for long is told so, and who waits for himself, why.
+func testRunWaiting(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	inner := strings.Join(slices.Concat([]string{c.prog, "run"}, c.args, []string{c.name, "--wait", "8s", "--", "true"}), " ")
+	p := c.start("run", c.name, "--", "sh", "-c", inner)
+	p.mustExit(75)
+	p.mustSay("runs under lock \"" + c.name + "\" already")
+	p.mustSay("waiting for lock \"" + c.name + "\"")
 }
 
 func testRunStatus(t *testing.T, bin string) {

@@ -44,7 +44,7 @@ type stats struct {
 type Stats struct {
 	Holds         int    // alive now, waiters not included
 	Waiters       int    // queued now
-	Renewals      uint64 // entries renewed
+	Renewals      uint64 // entries written again: renewals, and grants recorded
 	Lost          uint64 // holds that ended before they were unlocked
 	Requeued      uint64 // times a waiter found its own entry gone and queued again
 	Purged        uint64 // expired entries of others deleted
@@ -241,8 +241,8 @@ func (c *Client) warnStarved(lock string, ttl time.Duration) {
 	c.warned[ttl] = true
 	c.mu.Unlock()
 	if !warned {
-		c.cfg.log.Warn().Str("lock", lock).Dur("ttl", ttl).Dur("session_timeout", c.cfg.sessionTimeout).
-			Dur("dead_connection_noticed_after", c.cfg.sessionTimeout*2/3).Dur("left_of_ttl_at_a_renewal", ttl*2/3).
+		c.cfg.log.Warn().Str("lock", lock).Stringer("ttl", ttl).Stringer("session_timeout", c.cfg.sessionTimeout).
+			Stringer("dead_connection_noticed_after", c.cfg.sessionTimeout*2/3).Stringer("left_of_ttl_at_a_renewal", ttl*2/3).
 			Msg("the TTL is shorter than the session timeout: a connection that stalls will cost holds of this lock; raise the one or lower the other")
 	}
 }

@@ -93,7 +93,7 @@ func (c *ensembleClock) observe(zxid, mtime int64, sent, received instant) {
 		if off.Abs() >= MinGrace/4 {
 			level = zerolog.WarnLevel
 		}
-		c.log.WithLevel(level).Dur("by", off).
+		c.log.WithLevel(level).Stringer("by", off).
 			Int64("old_epoch", last.zxid>>32).Int64("epoch", zxid>>32).
 			Msg("the ZooKeeper leader's clock was displaced; grace must be longer than such steps")
 	}

@@ -52,8 +52,16 @@ func borrow(z *zk.Conn, cfg *config) *conn {
 // dial connects to the servers and waits for a session, or until ctx ends.
 func dial(ctx context.Context, servers []string, cfg *config) (*conn, error) {
 	c := borrow(nil, cfg)
+	dialer := goodDialer(cfg)
+	var unreached atomic.Pointer[error] // the last of the servers that could not be reached
 	z, ended, err := zk.Connect(servers, cfg.sessionTimeout,
-		zk.WithDialer(goodDialer(cfg)),
+		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+			nc, err := dialer(network, address, timeout)
+			if err != nil {
+				unreached.Store(&err)
+			}
+			return nc, err
+		}),
 		zk.WithHostProvider(&hosts{cfg: cfg}),
 		zk.WithEventCallback(c.sessionEvent),
 		zk.WithLogger(printfLogger{cfg.log}),
@@ -75,6 +83,9 @@ func dial(ctx context.Context, servers []string, cfg *config) (*conn, error) {
 	c.lastDown.Store(-1) // to be without a session before the first is no outage
 	if err != nil {
 		c.close(0)
+		if why := unreached.Load(); why != nil {
+			err = fmt.Errorf("%w; the last of them: %w", err, *why)
+		}
 		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(servers, ","), err)
 	}
 	return c, nil

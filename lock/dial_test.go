@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -160,5 +161,19 @@ func TestHandshakeLimitDoesNotOutliveTheHandshake(t *testing.T) {
 			t.Errorf("connected %d times", n)
 		}
 		w.unlock(h)
+	})
+}
+
+// TestDialTellsWhy names what the last server it could not reach said.
+func TestDialTellsWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		refused := errors.New("the port is shut")
+		_, err := lock.Dial(ctx, []string{"192.0.2.1"}, lock.WithDialer(func(string, string, time.Duration) (net.Conn, error) {
+			return nil, refused
+		}))
+		mustBe(t, err, lock.ErrUnavailable, context.DeadlineExceeded, refused)
+		mustSay(t, err, "192.0.2.1:2181", "the port is shut")
 	})
 }

@@ -3,7 +3,10 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // What calls fail with; match with [errors.Is]. Where a context ended the call,
@@ -62,7 +65,15 @@ func (e *HeldError) Error() string {
 		return fmt.Sprintf("lock %q: %v: %s", e.Lock, ErrHeld, e.Entry)
 	}
 	return fmt.Sprintf("lock %q: %v: %s (host %s, pid %d), whose lease ends at %s unless renewed",
-		e.Lock, ErrHeld, e.Owner, e.Host, e.PID, e.Expires.UTC().Format(time.RFC3339Nano))
+		e.Lock, ErrHeld, printable(e.Owner), printable(e.Host), e.PID, e.Expires.UTC().Format(time.RFC3339Nano))
+}
+
+// printable quotes what somebody else wrote if it could disturb a terminal.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
 }
 
 // Is makes it an [ErrHeld].

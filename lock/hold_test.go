@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -379,5 +380,12 @@ func TestToken(t *testing.T) {
 		if got := token.String(); got != want {
 			t.Errorf("%#v is %q, want %q", token, got, want)
 		}
+	}
+}
+
+func TestHeldErrorIsFitForATerminal(t *testing.T) {
+	err := &lock.HeldError{Lock: "x", Entry: "/locks/x/e", Owner: "a\n\x1b[31m", Host: "größe-1", PID: 7}
+	if got := err.Error(); strings.ContainsAny(got, "\n\x1b") || !strings.Contains(got, `"a\n\x1b[31m"`) || !strings.Contains(got, "host größe-1,") {
+		t.Errorf("%q", got)
 	}
 }

@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"context"
 	"math"
 	"strings"
 	"testing"
@@ -63,7 +64,7 @@ func TestBadOptions(t *testing.T) {
 		{"no dialer", lock.WithDialer(nil), []string{"dialer", "must not be nil"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := lock.Dial(t.Context(), []string{"127.0.0.1:1"}, tt.option)
+			_, err := lock.Dial(soon(t), []string{"127.0.0.1:1"}, tt.option)
 			mustBe(t, err, lock.ErrInvalid)
 			mustSay(t, err, append(tt.says, "invalid argument")...)
 			_, err = lock.New(new(zk.Conn), tt.option)
@@ -72,13 +73,13 @@ func TestBadOptions(t *testing.T) {
 	}
 	both := []lock.Option{lock.WithPolicies(policies{}), lock.WithTTL(ttl)}
 	for range 2 {
-		_, err := lock.Dial(t.Context(), []string{"127.0.0.1:1"}, both...)
+		_, err := lock.Dial(soon(t), []string{"127.0.0.1:1"}, both...)
 		mustBe(t, err, lock.ErrInvalid)
 		mustSay(t, err, "WithPolicies with WithTTL or WithGrace", "give WithTTL to a single lock")
 		both = []lock.Option{lock.WithGrace(grace), lock.WithPolicies(policies{})}
 	}
 	for _, servers := range [][]string{nil, {""}, {"a:1", " "}, {"a:1,b:1"}, {"zk://a:1"}, {"a b:1"}, {"a:99999"}, {"::1"}} {
-		_, err := lock.Dial(t.Context(), servers)
+		_, err := lock.Dial(soon(t), servers)
 		mustBe(t, err, lock.ErrInvalid)
 		mustSay(t, err, "server")
 	}
@@ -93,6 +94,14 @@ func TestBadOptions(t *testing.T) {
 		mustBe(t, err, lock.ErrInvalid)
 		mustSay(t, err, "WithDigest or WithDialer", "is for Dial", "AddAuth")
 	}
+}
+
+// soon returns a context that ends soon, for calls that are refused before they
+// wait for anything.
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // TestBadNamesAndLockOptions are reported by the first use, and nothing is asked of
@@ -238,7 +247,7 @@ func TestShortTTLIsWarnedOf(t *testing.T) {
 		if n := strings.Count(w.logged(), "shorter than the session timeout"); n != 2 {
 			t.Errorf("warned %d times of two TTLs", n)
 		}
-		for _, part := range []string{`"ttl":3000`, `"session_timeout":6000`, `"dead_connection_noticed_after":4000`, `"left_of_ttl_at_a_renewal":2000`} {
+		for _, part := range []string{`"ttl":"3s"`, `"session_timeout":"6s"`, `"dead_connection_noticed_after":"4s"`, `"left_of_ttl_at_a_renewal":"2s"`} {
 			if !strings.Contains(w.logged(), part) {
 				t.Errorf("the warning does not tell %s", part)
 			}

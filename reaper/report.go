@@ -23,12 +23,15 @@ type Report struct {
 	// Denied are the first of the nodes that an ACL kept from being read or
 	// deleted; Total.Denied counts them all.
 	Denied []Denial `json:"denied,omitempty"`
+	// Undecodable are the paths of the first of the nodes of ours that are damaged or
+	// of a newer version, and block their locks; Total.Undecodable counts them all.
+	Undecodable []string `json:"undecodable,omitempty"`
 	// Planned is, of a dry run, all that would have been deleted.
 	Planned []Planned `json:"planned,omitempty"`
 }
 
-// maxDenials is how many denied nodes a report names.
-const maxDenials = 100
+// maxNamed is how many denied, and how many undecodable, nodes a report names.
+const maxNamed = 100
 
 // Counts are numbers of nodes.
 type Counts struct {

@@ -151,15 +151,21 @@ func (r *Reaper) tell(report *Report, err error) {
 		event = r.log.Info()
 	case err != nil:
 		event = r.log.Error()
-	case t.Denied > 0:
+	case t.Denied > 0 || t.Undecodable > 0: // somebody has to look
 		event = r.log.Warn()
 	case t.Deleted > 0 || len(report.Planned) > 0:
 		event = r.log.Info()
 	}
+	if len(report.Undecodable) > 0 {
+		event.Str("first_undecodable", report.Undecodable[0])
+	}
+	if len(report.Denied) > 0 {
+		event.Str("first_denied", report.Denied[0].Path)
+	}
 	event.AnErr("incomplete", err).Bool("dry_run", report.DryRun).Int("locks", t.Locks).Int("live", t.Live).
 		Int("expired", t.Expired).Int("orphans", t.Orphans).Int("ancestors", t.Ancestors).
 		Int("deleted", t.Deleted).Int("foreign", t.Foreign).Int("undecodable", t.Undecodable).Int("denied", t.Denied).
-		Dur("took", report.Duration).Msg("swept")
+		Stringer("took", report.Duration).Msg("swept")
 }
 
 // Run sweeps by the policies' schedules, while this reaper is the active one,

@@ -221,6 +221,13 @@ func (s *sweep) judge(ctx context.Context, path, policy string, verdict func([]b
 		v = verdict(n.data, n.stat, now)
 	}
 	s.count(policy, func(c *Counts) { c.count(v) })
+	if v == Undecodable {
+		s.mu.Lock()
+		if len(s.report.Undecodable) < maxNamed {
+			s.report.Undecodable = append(s.report.Undecodable, path)
+		}
+		s.mu.Unlock()
+	}
 	return doomed{lock.Deletion{Path: path, Version: n.stat.Version}, v, policy}, v
 }
 
@@ -254,7 +261,7 @@ func (s *sweep) unread(ctx context.Context, path, what, policy string, err error
 func (s *sweep) deny(path, what, policy string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.report.Denied) < maxDenials {
+	if len(s.report.Denied) < maxNamed {
 		s.report.Denied = append(s.report.Denied, Denial{path, what, err.Error()})
 	}
 	if c := s.report.Policies[policy]; c != nil {

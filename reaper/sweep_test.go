@@ -245,6 +245,12 @@ func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
 		}); total != want {
 			t.Errorf("counted\n%+v, want\n%+v", total, want)
 		}
+		if n := len(report.Undecodable); n != 3 || !slices.Contains(report.Undecodable, "/locks/newer") {
+			t.Errorf("undecodable: %q", report.Undecodable)
+		}
+		if !strings.Contains(w.logged(), `"first_undecodable":"/locks/`) {
+			t.Error("the log does not name an undecodable node")
+		}
 		if kept := report.Policies["kept"]; kept.Kept != 1 || kept.Expired != 1 || kept.Deleted != 1 {
 			t.Errorf("of the policy kept: %+v", kept)
 		}

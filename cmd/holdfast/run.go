@@ -32,6 +32,9 @@ const (
 	envToken = "HOLDFAST_TOKEN"
 )
 
+// patience is how long people wait for a lock without being told that they do.
+const patience = 5 * time.Second
+
 type runFlags struct {
 	*app.Flags
 	ttl  time.Duration // 0: as the policy says
@@ -97,7 +100,12 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 		return &app.Exit{Status: supervise.CannotRun(err), Err: err}
 	}
 
+	if os.Getenv(envLock) == name {
+		tell("$%s says that this runs under lock %q already, for which it would wait as long as that is held", envLock, name)
+	}
+	waiting := time.AfterFunc(patience, func() { tell("waiting for lock %q; holdfast ls tells who has it", name) })
 	locks, hold, err := f.take(ctx, cfg, name, ttl, args[0])
+	waiting.Stop()
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -269,6 +270,19 @@ func TestVersion(t *testing.T) {
 	} {
 		if got := version(b); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestFlagsMustNotBeEmpty(t *testing.T) {
+	for _, name := range []string{"--config", "--servers", "--root"} {
+		set := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		new(Flags).Add(set)
+		if err := set.Parse([]string{name, ""}); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "must not be empty") {
+			t.Errorf("%s \"\": %v", name, err)
+		}
+		if err := set.Parse([]string{name, "x"}); err != nil || set.Lookup(name[2:]).Value.String() != "x" {
+			t.Errorf("%s x: %v", name, err)
 		}
 	}
 }

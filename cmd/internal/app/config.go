@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -24,7 +25,8 @@ const (
 	EnvServers = "HOLDFAST_ZOOKEEPER"
 )
 
-// Flags are the flags that all commands take. An empty one was not given.
+// Flags are the flags that all commands take. An empty one was not given: that is
+// no value that a flag may be given.
 type Flags struct {
 	Config  string
 	Servers string
@@ -33,9 +35,26 @@ type Flags struct {
 
 // Add adds the flags to a set.
 func (f *Flags) Add(set *pflag.FlagSet) {
-	set.StringVar(&f.Config, "config", "", "configuration `file` (default $"+EnvConfig+", or none)")
-	set.StringVar(&f.Servers, "servers", "", "ZooKeeper servers, `host:port,...` (default $"+EnvServers+", or as configured)")
-	set.StringVar(&f.Root, "root", "", "`node` below which the locks are (default as configured, or "+lock.DefaultRoot+")")
+	set.Var((*given)(&f.Config), "config", "configuration `file` (default $"+EnvConfig+", or none)")
+	set.Var((*given)(&f.Servers), "servers", "ZooKeeper servers, `host:port,...` (default $"+EnvServers+", or as configured)")
+	set.Var((*given)(&f.Root), "root", "`node` below which the locks are (default as configured, or "+lock.DefaultRoot+")")
+}
+
+// given is the value of a flag that must not be empty. A script's variable that is
+// not set must not send a reaper to the default servers and root.
+type given string
+
+func (g *given) String() string { return string(*g) }
+
+// Type is what the usage calls it if the usage does not name it in backquotes.
+func (g *given) Type() string { return "string" }
+
+func (g *given) Set(value string) error {
+	if value == "" {
+		return errors.New("must not be empty")
+	}
+	*g = given(value)
+	return nil
 }
 
 // Load returns the configuration that the flags, the environment and the file
@@ -137,7 +156,12 @@ func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...l
 	case errors.Is(err, lock.ErrInvalid):
 		return nil, err
 	case errors.Is(err, context.DeadlineExceeded):
+		var last *net.OpError
+		tried := errors.As(err, &last)
 		err = fmt.Errorf("no session with ZooKeeper within %v, tried %s", within, strings.Join(z.Servers, ", "))
+		if tried {
+			err = fmt.Errorf("%w: %w", err, last)
+		}
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("connecting to ZooKeeper: %w", context.Cause(ctx))
 	}
