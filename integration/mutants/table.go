@@ -423,9 +423,9 @@ var mutants = []mutant{
 		name:   "reaper-second-read",
 		breaks: "the reaper deletes an entry on the version of a second read, not of the one that it judged",
 		edits: []edit{{"reaper/sweep.go",
-			"	s.count(policy, func(c *Counts) { c.count(v) })\n	return doomed",
+			"	s.count(policy, func(c *Counts) { c.count(v) })\n	if v == ",
 			"	if again, stat, err := s.tree.Get(ctx, path); err == nil && again != nil {\n		n.stat = stat\n	}\n" +
-				"	s.count(policy, func(c *Counts) { c.count(v) })\n	return doomed"}},
+				"	s.count(policy, func(c *Counts) { c.count(v) })\n	if v == "}},
 		tests: []string{"reaper.TestRenewedSinceItWasRead"},
 	}, {
 		name:   "reaper-no-grace",
