@@ -72,6 +72,10 @@ torture: ## client processes and three servers under faults (DURATION=2m, again 
 	$(BUILD) ./integration/torture
 	bin/torture -duration $(or $(DURATION),2m) -seed $(or $(SEED),0)
 
+bench: ## Holdfast beside other locks, on one server (QUICK=1: seconds; BENCH='-workloads AC')
+	go build -C integration/bench -buildvcs=false -o $(CURDIR)/bin/ .
+	bin/bench -o bin/bench.md $(if $(QUICK),-quick) $(BENCH)
+
 lint: $(STATICCHECK) $(GOVULNCHECK) ## formatting, vet, staticcheck, go.mod, known vulnerabilities
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "not gofmt'ed (make fmt does it):" $$files; exit 1; }
 	go vet ./...

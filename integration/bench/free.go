@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// free is workload A: one client takes a lock that nobody wants and gives it
+// back, again and again.
+func free(title string, addr func(*bench) string, bars ...bar) *experiment {
+	return &experiment{
+		workload: "A", title: title, bars: bars, takes: goPeers,
+		figures: []figure{{"lock + unlock, median", millis}, {"requests", number}, {"transactions", number}, {"bytes out", bytes}, {"bytes in", bytes}},
+		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
+			s, err := p.open(ctx, addr(b))
+			if err != nil {
+				return nil, err
+			}
+			t := &freeTrial{bench: b, session: s, locker: s.locker(b.newPath())}
+			if _, err := t.cycles(ctx, b.warmUp); err != nil {
+				return nil, errors.Join(err, s.close())
+			}
+			return t, nil
+		},
+	}
+}
+
+type freeTrial struct {
+	*bench
+	session
+	locker locker
+}
+
+func (t *freeTrial) close() error { return t.session.close() }
+
+func (t *freeTrial) round(ctx context.Context) ([]float64, error) {
+	before, err := t.spent(ctx, t.session)
+	if err != nil {
+		return nil, err
+	}
+	times, err := t.cycles(ctx, t.size.cycles)
+	if err != nil {
+		return nil, err
+	}
+	after, err := t.spent(ctx, t.session)
+	requests, transactions, out, in := after.per(t.size.cycles, before)
+	return []float64{median(times), requests, transactions, out, in}, err
+}
+
+// cycles locks and unlocks n times, and returns how many seconds each took.
+func (t *freeTrial) cycles(ctx context.Context, n int) ([]float64, error) {
+	var times []float64
+	for range n {
+		start := time.Now()
+		if err := t.locker.lock(ctx); err != nil {
+			return nil, err
+		}
+		if err := t.locker.unlock(); err != nil {
+			return nil, err
+		}
+		times = append(times, time.Since(start).Seconds())
+	}
+	return times, nil
+}

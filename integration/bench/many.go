@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// many is workload B: n goroutines of one session, each with a lock that nobody
+// else wants.
+func many(n int, bars ...bar) *experiment {
+	return &experiment{
+		workload: "B", title: fmt.Sprintf("%d goroutines on one session, a lock each, loopback", n), bars: bars, takes: goPeers,
+		figures: []figure{{"lock + unlock", rate}, {"requests", number}, {"transactions", number}},
+		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
+			s, err := openAll(ctx, p, b.server.Addr(), 1)
+			if err != nil {
+				return nil, err
+			}
+			t := &manyTrial{bench: b, sessions: s}
+			for range n {
+				t.lockers = append(t.lockers, s[0].locker(b.newPath()))
+			}
+			if _, err := t.round(ctx); err != nil { // warms up
+				return nil, errors.Join(err, s.close())
+			}
+			return t, nil
+		},
+	}
+}
+
+type manyTrial struct {
+	*bench
+	sessions
+	lockers []locker
+}
+
+func (t *manyTrial) close() error { return t.sessions.close() }
+
+func (t *manyTrial) round(ctx context.Context) ([]float64, error) {
+	ctx, fail, done := t.guard(ctx)
+	defer done()
+	before, err := t.spent(ctx, t.sessions...)
+	if err != nil {
+		return nil, err
+	}
+	var cycles atomic.Int64
+	start := time.Now()
+	err = together(len(t.lockers), func(i int) error {
+		for time.Since(start) < t.window {
+			err := t.lockers[i].lock(ctx)
+			if err == nil {
+				err = t.lockers[i].unlock()
+			}
+			if err != nil {
+				fail(err)
+				return err
+			}
+			cycles.Add(1)
+		}
+		return nil
+	})
+	took := time.Since(start)
+	if err != nil {
+		return nil, err
+	}
+	after, err := t.spent(ctx, t.sessions...)
+	n := int(cycles.Load())
+	requests, transactions, _, _ := after.per(n, before)
+	return []float64{float64(n) / took.Seconds(), requests, transactions}, err
+}

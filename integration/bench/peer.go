@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// peer is one that is measured: a lock, or the bare requests that a lock cannot
+// do without.
+type peer struct {
+	name  string // on the command line
+	title string // in the tables
+	bare  bool   // locks nobody out
+	open  opener
+}
+
+// opener connects a session of a peer that lives in this process.
+type opener func(ctx context.Context, addr string) (session, error)
+
+// session is one client's.
+type session interface {
+	// locker returns the lock of that path. A locker is used by one goroutine.
+	locker(path string) locker
+	counts() zkserver.Counts
+	close() error
+}
+
+type locker interface {
+	lock(ctx context.Context) error
+	unlock() error
+}
+
+// trier is a locker that can try without waiting.
+type trier interface {
+	locker
+	try(ctx context.Context) (got bool, err error)
+}
+
+// Peers that ratios and bars refer to.
+const (
+	holdfastName = "holdfast"
+	zkLockName   = "zk.Lock"
+	bareName     = "bare"
+)
+
+var peers = []*peer{
+	{name: holdfastName, title: "Holdfast", open: openHoldfast},
+	{name: zkLockName, title: "zk.Lock", open: openZKLock},
+	{name: bareName, title: "bare create + delete", bare: true, open: openBare},
+}
+
+// choosePeers returns the peers of those names.
+func choosePeers(names string, quick bool) ([]*peer, error) {
+	if names == "" {
+		if quick {
+			return slices.DeleteFunc(slices.Clone(peers), func(p *peer) bool { return p.open == nil }), nil
+		}
+		return peers, nil
+	}
+	var chosen []*peer
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(peers, func(p *peer) bool { return p.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("-peers: unknown peer %q", name)
+		}
+		chosen = append(chosen, peers[i])
+	}
+	return chosen, nil
+}
+
+// sessionTimeout is what all clients ask for: long enough for a machine that is
+// busy.
+const sessionTimeout = 30 * time.Second
+
+type holdfast struct {
+	zkserver.Meter
+	client *lock.Client
+}
+
+func openHoldfast(ctx context.Context, addr string) (session, error) {
+	s := new(holdfast)
+	var err error
+	s.client, err = lock.Dial(ctx, []string{addr}, lock.WithRoot(root), lock.WithSessionTimeout(sessionTimeout),
+		lock.WithTTL(2*sessionTimeout), lock.WithDialer(s.Dial))
+	return s, err
+}
+
+func (s *holdfast) counts() zkserver.Counts { return s.Counts() }
+func (s *holdfast) close() error            { return s.client.Close() }
+
+func (s *holdfast) locker(p string) locker {
+	return &holdfastLocker{mutex: s.client.Mutex(path.Base(p))}
+}
+
+type holdfastLocker struct {
+	mutex *lock.Mutex
+	hold  *lock.Hold
+}
+
+func (l *holdfastLocker) lock(ctx context.Context) (err error) {
+	l.hold, err = l.mutex.Lock(ctx)
+	return err
+}
+
+func (l *holdfastLocker) unlock() error { return l.hold.Unlock() }
+
+func (l *holdfastLocker) try(ctx context.Context) (bool, error) {
+	hold, err := l.mutex.TryLock(ctx)
+	if errors.Is(err, lock.ErrHeld) {
+		return false, nil
+	}
+	l.hold = hold
+	return err == nil, err
+}
+
+// plain is a session of go-zookeeper as it comes.
+type plain struct {
+	zkserver.Meter
+	conn *zk.Conn
+}
+
+func openPlain(ctx context.Context, addr string) (*plain, error) {
+	s := new(plain)
+	conn, events, err := zk.Connect([]string{addr}, sessionTimeout,
+		zk.WithDialer(s.Dial), zk.WithLogInfo(false), zk.WithLogger(silence{}))
+	if err != nil {
+		return nil, err
+	}
+	s.conn = conn
+	for {
+		select {
+		case e := <-events:
+			if e.State == zk.StateHasSession {
+				return s, nil
+			}
+		case <-ctx.Done():
+			conn.Close()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (s *plain) counts() zkserver.Counts { return s.Counts() }
+
+func (s *plain) close() error {
+	s.conn.Close()
+	return nil
+}
+
+// silence is a logger for go-zookeeper.
+type silence struct{}
+
+func (silence) Printf(string, ...any) {}
+
+type zkLock struct{ *plain }
+
+func openZKLock(ctx context.Context, addr string) (session, error) {
+	s, err := openPlain(ctx, addr)
+	return zkLock{s}, err
+}
+
+func (s zkLock) locker(p string) locker {
+	return zkLocker{zk.NewLock(s.conn, p, zk.WorldACL(zk.PermAll))}
+}
+
+type zkLocker struct{ l *zk.Lock }
+
+func (l zkLocker) lock(context.Context) error { return l.l.Lock() }
+func (l zkLocker) unlock() error              { return l.l.Unlock() }
+
+// bare makes a node and deletes it: the least that a lock in ZooKeeper can cost.
+type bare struct{ *plain }
+
+func openBare(ctx context.Context, addr string) (session, error) {
+	s, err := openPlain(ctx, addr)
+	return bare{s}, err
+}
+
+func (s bare) locker(p string) locker { return bareLocker{s.conn, p} }
+
+type bareLocker struct {
+	conn *zk.Conn
+	path string
+}
+
+func (l bareLocker) lock(context.Context) error {
+	_, err := l.conn.Create(l.path, nil, 0, zk.WorldACL(zk.PermAll))
+	return err
+}
+
+func (l bareLocker) unlock() error { return l.conn.Delete(l.path, -1) }
