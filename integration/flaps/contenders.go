@@ -2,16 +2,14 @@ package main
 
 import (
 	"context"
-	"embed"
+	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"time"
 
-	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/integration/foreign"
 )
 
 // contender is a lock that takes part.
@@ -98,80 +96,22 @@ func goSetup(version, name string, ttl time.Duration) (setup, error) {
 	}}, err
 }
 
-//go:embed peers
-var peers embed.FS
+//go:embed peers/CuratorPeer.java
+var curatorPeer []byte
 
-// unpack writes a peer's source into a folder, and returns its path.
-func unpack(dir, name string) (string, error) {
-	source, err := peers.ReadFile("peers/" + name)
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, name)
-	return path, os.WriteFile(path, source, 0o600)
-}
+//go:embed peers/kazoo_peer.py
+var kazooPeer []byte
 
-// curatorSetup compiles the peer against the jars of Debian's and Ubuntu's package,
-// whose manifests name what else they need.
 func curatorSetup(ctx context.Context, dir string) (setup, error) {
-	const recipes, framework = "/usr/share/java/curator-recipes.jar", "/usr/share/java/curator-framework.jar"
-	zookeeper, err := zkserver.Find(ctx)
-	if err != nil {
-		return setup{}, err
-	}
-	var javac string
-	err = zkserver.Install(ctx, func() (missing []string, _ error) {
-		if _, err := os.Stat(recipes); err != nil {
-			missing = append(missing, "libcurator-recipes-java")
-		}
-		if javac, err = exec.LookPath(filepath.Join(filepath.Dir(zookeeper.Java), "javac")); err != nil {
-			if javac, err = exec.LookPath("javac"); err != nil {
-				missing = append(missing, "default-jdk-headless")
-			}
-		}
-		return missing, nil
-	})
-	if err != nil {
-		return setup{}, err
-	}
-	source, err := unpack(dir, "CuratorPeer.java")
-	if err != nil {
-		return setup{}, err
-	}
-	classPath := strings.Join([]string{dir, recipes, framework, zookeeper.ClassPath}, string(filepath.ListSeparator))
-	if output, err := exec.CommandContext(ctx, javac, "-cp", classPath, "-d", dir, source).CombinedOutput(); err != nil {
-		return setup{}, fmt.Errorf("javac: %w: %s", err, output)
-	}
-	version := "Curator"
-	if jars, _ := filepath.Glob("/usr/share/java/curator-recipes-*.jar"); len(jars) == 1 {
-		version += " " + strings.TrimSuffix(strings.TrimPrefix(filepath.Base(jars[0]), "curator-recipes-"), ".jar")
-	}
-	return setup{version, func(lockPath string) *exec.Cmd {
-		return exec.Command(zookeeper.Java, "-cp", classPath, "-Xmx128m", "-XX:+UseSerialGC", "-XX:-UsePerfData",
-			"-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-			"CuratorPeer", lockPath, fmt.Sprint(sessionTimeout.Milliseconds()))
-	}}, nil
+	program, err := foreign.Curator(ctx, dir, "CuratorPeer", curatorPeer)
+	return setup{program.Version, func(lockPath string) *exec.Cmd {
+		return program.Command(lockPath, fmt.Sprint(sessionTimeout.Milliseconds()))
+	}}, err
 }
 
-// kazooSetup takes the first Python that has kazoo: that of the PATH, or the
-// system's, for which packages install it.
 func kazooSetup(ctx context.Context, dir string) (setup, error) {
-	var python, version string
-	err := zkserver.Install(ctx, func() ([]string, error) {
-		for _, python = range []string{"python3", "/usr/bin/python3"} {
-			output, err := exec.CommandContext(ctx, python, "-c", "import kazoo; print(kazoo.__version__)").Output()
-			if err == nil {
-				version = "kazoo " + strings.TrimSpace(string(output))
-				return nil, nil
-			}
-		}
-		return []string{"python3-kazoo"}, context.Cause(ctx)
-	})
-	if err != nil {
-		return setup{}, err
-	}
-	source, err := unpack(dir, "kazoo_peer.py")
-	return setup{version, func(lockPath string) *exec.Cmd {
-		return exec.Command(python, source, lockPath, fmt.Sprint(sessionTimeout.Seconds()))
+	program, err := foreign.Kazoo(ctx, dir, "kazoo_peer.py", kazooPeer)
+	return setup{program.Version, func(lockPath string) *exec.Cmd {
+		return program.Command(lockPath, fmt.Sprint(sessionTimeout.Seconds()))
 	}}, err
 }

@@ -1,0 +1,94 @@
+// Package foreign runs programs that use ZooKeeper locks of other languages:
+// Curator's, in Java, and kazoo's, in Python. What is missing for it, Debian's and
+// Ubuntu's packages bring, installed as package zkserver does for ZooKeeper and on
+// the same terms.
+package foreign
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+)
+
+// Program is one that can be run.
+type Program struct {
+	Version string // of the library
+	Command func(args ...string) *exec.Cmd
+}
+
+// Curator compiles the source of a class for Apache Curator. The folder must last
+// as long as the program is used.
+func Curator(ctx context.Context, dir, class string, source []byte) (Program, error) {
+	const recipes, framework = "/usr/share/java/curator-recipes.jar", "/usr/share/java/curator-framework.jar"
+	zookeeper, err := zkserver.Find(ctx)
+	if err != nil {
+		return Program{}, err
+	}
+	var javac string
+	err = zkserver.Install(ctx, func() (missing []string, _ error) {
+		if _, err := os.Stat(recipes); err != nil {
+			missing = append(missing, "libcurator-recipes-java")
+		}
+		if javac, err = exec.LookPath(filepath.Join(filepath.Dir(zookeeper.Java), "javac")); err != nil {
+			if javac, err = exec.LookPath("javac"); err != nil {
+				missing = append(missing, "default-jdk-headless")
+			}
+		}
+		return missing, nil
+	})
+	if err != nil {
+		return Program{}, err
+	}
+	path, err := write(dir, class+".java", source)
+	if err != nil {
+		return Program{}, err
+	}
+	// The jars' manifests name what else they need.
+	classPath := strings.Join([]string{dir, recipes, framework, zookeeper.ClassPath}, string(filepath.ListSeparator))
+	if output, err := exec.CommandContext(ctx, javac, "-cp", classPath, "-d", dir, path).CombinedOutput(); err != nil {
+		return Program{}, fmt.Errorf("javac: %w: %s", err, output)
+	}
+	version := "Curator"
+	if jars, _ := filepath.Glob("/usr/share/java/curator-recipes-*.jar"); len(jars) == 1 {
+		version += " " + strings.TrimSuffix(strings.TrimPrefix(filepath.Base(jars[0]), "curator-recipes-"), ".jar")
+	}
+	return Program{version, func(args ...string) *exec.Cmd {
+		java := []string{"-cp", classPath, "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData",
+			"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", class}
+		return exec.Command(zookeeper.Java, append(java, args...)...)
+	}}, nil
+}
+
+// Kazoo makes a program of a Python source that imports kazoo. It takes the first
+// Python that has it: that of the PATH, or the system's, for which packages
+// install it.
+func Kazoo(ctx context.Context, dir, name string, source []byte) (Program, error) {
+	var python, version string
+	err := zkserver.Install(ctx, func() ([]string, error) {
+		for _, python = range []string{"python3", "/usr/bin/python3"} {
+			output, err := exec.CommandContext(ctx, python, "-c", "import kazoo; print(kazoo.__version__)").Output()
+			if err == nil {
+				version = "kazoo " + strings.TrimSpace(string(output))
+				return nil, nil
+			}
+		}
+		return []string{"python3-kazoo"}, context.Cause(ctx)
+	})
+	if err != nil {
+		return Program{}, err
+	}
+	path, err := write(dir, name, source)
+	return Program{version, func(args ...string) *exec.Cmd {
+		return exec.Command(python, append([]string{path}, args...)...)
+	}}, err
+}
+
+func write(dir, name string, source []byte) (path string, err error) {
+	path = filepath.Join(dir, name)
+	return path, os.WriteFile(path, source, 0o600)
+}
