@@ -16,8 +16,8 @@ const perSession = 10
 // back, and so does each waiter as soon as it has it.
 func drain(n int, bars ...bar) *experiment {
 	return &experiment{
-		workload: "D", title: fmt.Sprintf("%d waiters of %d sessions join and are drained, loopback", n, n/perSession), bars: bars, takes: locks,
-		figures: []figure{{"joining", millis}, {"draining", millis}, {"bytes to clients, for each waiter", bytes}, {"of these joining", bytes}, {"requests, for each", number}, {"transactions, for each", number}},
+		workload: "D", title: fmt.Sprintf("%d waiters of %d sessions join and are drained, loopback", n, n/perSession), bars: bars, takes: goLocks,
+		figures: []figure{{"joining", milliseconds}, {"draining", milliseconds}, {"bytes to clients, for each waiter", kilobytes}, {"of these joining", kilobytes}, {"requests, for each", decimals}, {"transactions, for each", decimals}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
 			s, err := openAll(ctx, p, b.server.Addr(), n/perSession)
 			if err != nil {

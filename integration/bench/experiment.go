@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
@@ -31,10 +32,10 @@ type figure struct {
 	format func(float64) string
 }
 
-func number(v float64) string { return fmt.Sprintf("%.2f", v) }
-func rate(v float64) string   { return fmt.Sprintf("%.0f/s", v) }
-func bytes(v float64) string  { return fmt.Sprintf("%.2f kB", v/1000) }
-func millis(v float64) string { return fmt.Sprintf("%.3f ms", v*1000) } // of seconds
+func decimals(v float64) string     { return fmt.Sprintf("%.2f", v) }
+func perSecond(v float64) string    { return fmt.Sprintf("%.0f/s", v) }
+func kilobytes(v float64) string    { return fmt.Sprintf("%.2f kB", v/1000) }
+func milliseconds(v float64) string { return fmt.Sprintf("%.3f ms", v*1000) } // of seconds
 
 // bar is what Holdfast's median must reach, of a figure as such or of its ratio to
 // a peer's.
@@ -46,17 +47,19 @@ type bar struct {
 	counted bool // does not depend on how fast or busy the machine is
 }
 
+func all(*peer) bool       { return true }
+func locks(p *peer) bool   { return !p.bare }
 func goPeers(p *peer) bool { return p.open != nil }
-func locks(p *peer) bool   { return p.open != nil && !p.bare }
+func goLocks(p *peer) bool { return p.open != nil && !p.bare }
 
 // tries takes the peers that can try a lock without waiting.
 func tries(p *peer) bool { return p.name == holdfastName }
 
 // experiments returns all there are.
 func experiments(s size) []*experiment {
-	all := []*experiment{
+	list := []*experiment{
 		free("free lock, one client, loopback", func(b *bench) string { return b.server.Addr() },
-			bar{figure: 0, against: zkLockName, limit: 0.90}, bar{figure: 0, against: bareName, limit: 1.15},
+			bar{figure: 0, against: zkLockName, limit: 0.90}, bar{figure: 0, against: bareName, limit: 1.15}, bar{figure: 0, against: curatorName, limit: 0.85},
 			bar{figure: 1, limit: 2, counted: true}, bar{figure: 2, limit: 2, counted: true}),
 		free(fmt.Sprintf("free lock, one client, %v more for each round trip", roundTrip), func(b *bench) string { return b.far.addr() },
 			bar{figure: 0, against: zkLockName, limit: 0.72}),
@@ -71,10 +74,10 @@ func experiments(s size) []*experiment {
 			if hold > 0 && n >= 16 {
 				bars = append(bars, bar{figure: 3, limit: 2000, counted: true})
 			}
-			all = append(all, handoff(n, hold, bars...))
+			list = append(list, handoff(n, hold, bars...))
 		}
 	}
-	return append(all,
+	return append(list,
 		drain(s.drained, bar{figure: 2, against: zkLockName, limit: 0.25, counted: s.drained >= 1000}, bar{figure: 1, against: zkLockName, limit: 0.80}),
 		tryLock(bar{figure: 1, limit: 3, counted: true}, bar{figure: 2, limit: 0, counted: true}))
 }
@@ -85,8 +88,8 @@ type cost struct {
 	client zkserver.Counts
 }
 
-// spent counts what is spent from now on, by those sessions and in transactions;
-// nothing else may use the server.
+// spent tells what has been spent so far: transactions, and what those sessions
+// have counted. Nothing else may use the server between two calls.
 func (b *bench) spent(ctx context.Context, sessions ...session) (cost, error) {
 	zxid, err := b.server.Zxid(ctx)
 	c := cost{zxid: zxid}
@@ -98,6 +101,21 @@ func (b *bench) spent(ctx context.Context, sessions ...session) (cost, error) {
 		c.client.BytesOut += n.BytesOut
 		c.client.BytesIn += n.BytesIn
 	}
+	return c, err
+}
+
+// spentByAll tells what has been spent so far as far as the server knows:
+// transactions, and requests of all clients, their pings included.
+func (b *bench) spentByAll(ctx context.Context) (cost, error) {
+	c, err := b.spent(ctx)
+	if err != nil {
+		return c, err
+	}
+	stats, err := b.server.Mntr(ctx)
+	if err != nil {
+		return c, err
+	}
+	c.client.Requests, err = strconv.ParseInt(stats["zk_packets_received"], 10, 64)
 	return c, err
 }
 

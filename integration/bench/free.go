@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 )
 
@@ -10,15 +11,26 @@ import (
 // back, again and again.
 func free(title string, addr func(*bench) string, bars ...bar) *experiment {
 	return &experiment{
-		workload: "A", title: title, bars: bars, takes: goPeers,
-		figures: []figure{{"lock + unlock, median", millis}, {"requests", number}, {"transactions", number}, {"bytes out", bytes}, {"bytes in", bytes}},
+		workload: "A", title: title, bars: bars, takes: all,
+		figures: []figure{{"lock + unlock, median", milliseconds}, {"requests", decimals}, {"transactions", decimals}, {"bytes out", kilobytes}, {"bytes in", kilobytes}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
+			if p.open == nil {
+				one, err := startProcess(ctx, p, addr(b), b.newPath(), 1)
+				if err != nil {
+					return nil, err
+				}
+				t := &freeProcess{b, one}
+				if _, err := one.ask(ctx, "free", b.warmUp); err != nil {
+					return nil, errors.Join(err, one.close())
+				}
+				return t, nil
+			}
 			s, err := p.open(ctx, addr(b))
 			if err != nil {
 				return nil, err
 			}
 			t := &freeTrial{bench: b, session: s, locker: s.locker(b.newPath())}
-			if _, err := t.cycles(ctx, b.warmUp); err != nil {
+			if _, err := t.cycles(ctx, 30); err != nil {
 				return nil, errors.Join(err, s.close())
 			}
 			return t, nil
@@ -62,4 +74,27 @@ func (t *freeTrial) cycles(ctx context.Context, n int) ([]float64, error) {
 		times = append(times, time.Since(start).Seconds())
 	}
 	return times, nil
+}
+
+// freeProcess is the trial of a peer that is a process. The bytes of its
+// connection are not counted.
+type freeProcess struct {
+	*bench
+	*process
+}
+
+func (t *freeProcess) close() error { return t.process.close() }
+
+func (t *freeProcess) round(ctx context.Context) ([]float64, error) {
+	before, err := t.spentByAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	times, err := t.ask(ctx, "free", t.size.cycles)
+	if err != nil {
+		return nil, err
+	}
+	after, err := t.spentByAll(ctx)
+	requests, transactions, _, _ := after.per(t.size.cycles, before)
+	return []float64{median(seconds(times)), requests, transactions, math.NaN(), math.NaN()}, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -13,14 +14,18 @@ import (
 func handoff(n int, hold time.Duration, bars ...bar) *experiment {
 	return &experiment{
 		workload: "C", title: fmt.Sprintf("handoff among %d clients that hold for %v, loopback", n, hold), bars: bars, takes: locks,
-		figures: []figure{{"handoffs", rate}, {"unlock to next holder, median", millis}, {"99th percentile", millis}, {"bytes to clients", bytes}, {"bytes to server", bytes}, {"requests", number}, {"transactions", number}},
+		figures: []figure{{"handoffs", perSecond}, {"unlock to next holder, median", milliseconds}, {"99th percentile", milliseconds}, {"bytes to clients", kilobytes}, {"bytes to server", kilobytes}, {"requests", decimals}, {"transactions", decimals}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
+			path := b.newPath()
+			if p.open == nil {
+				one, err := startProcess(ctx, p, b.server.Addr(), path, n)
+				return &handoffProcess{b, one, hold}, err
+			}
 			s, err := openAll(ctx, p, b.server.Addr(), n)
 			if err != nil {
 				return nil, err
 			}
 			t := &handoffTrial{bench: b, sessions: s, hold: hold}
-			path := b.newPath()
 			for _, one := range s {
 				t.lockers = append(t.lockers, one.locker(path))
 			}
@@ -160,4 +165,34 @@ func (t *turns) stop() []float64 {
 	defer t.mu.Unlock()
 	t.measuring, t.stopped = false, true
 	return t.latencies
+}
+
+// handoffProcess is the trial of a peer that is a process. The bytes of its
+// connections are not counted.
+type handoffProcess struct {
+	*bench
+	*process
+	hold time.Duration
+}
+
+func (t *handoffProcess) close() error { return t.process.close() }
+
+func (t *handoffProcess) round(ctx context.Context) ([]float64, error) {
+	before, err := t.spentByAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := t.ask(ctx, "handoff", t.hold.Nanoseconds(), t.window.Nanoseconds())
+	if err != nil {
+		return nil, err
+	}
+	if len(answer) < 3 {
+		return nil, errors.New("the lock was not handed on")
+	}
+	turns, took, latencies := int(answer[0]), answer[1]/1e9, seconds(answer[2:])
+	after, err := t.spentByAll(ctx)
+	requests, transactions, _, _ := after.per(turns, before)
+	return []float64{
+		float64(len(latencies)) / took, median(latencies), quantile(latencies, 0.99), math.NaN(), math.NaN(), requests, transactions,
+	}, err
 }

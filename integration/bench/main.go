@@ -64,14 +64,27 @@ func main() {
 
 // run measures and reports.
 func run(ctx context.Context, size size, peers []*peer, all []*experiment, out string) (err error) {
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b, err := newBench(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	b.size = size
+	for _, p := range peers {
+		if p.setUp != nil {
+			p.program, err = p.setUp(ctx, dir)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w (-peers leaves it out)", p.title, err)
+		}
+	}
 	var r report
-	r.describe(b)
+	r.describe(b, peers)
 	for _, e := range all {
 		start := time.Now()
 		result, err := b.measure(ctx, e, peers)

@@ -13,7 +13,7 @@ import (
 func many(n int, bars ...bar) *experiment {
 	return &experiment{
 		workload: "B", title: fmt.Sprintf("%d goroutines on one session, a lock each, loopback", n), bars: bars, takes: goPeers,
-		figures: []figure{{"lock + unlock", rate}, {"requests", number}, {"transactions", number}},
+		figures: []figure{{"lock + unlock", perSecond}, {"requests", decimals}, {"transactions", decimals}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
 			s, err := openAll(ctx, p, b.server.Addr(), 1)
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/foreign"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 )
@@ -21,7 +22,12 @@ type peer struct {
 	name  string // on the command line
 	title string // in the tables
 	bare  bool   // locks nobody out
-	open  opener
+
+	open opener // of a peer that lives in this process
+
+	// Of one that is a process of its own:
+	setUp   func(ctx context.Context, dir string) (foreign.Program, error)
+	program foreign.Program
 }
 
 // opener connects a session of a peer that lives in this process.
@@ -50,12 +56,15 @@ type trier interface {
 const (
 	holdfastName = "holdfast"
 	zkLockName   = "zk.Lock"
+	curatorName  = "curator"
 	bareName     = "bare"
 )
 
 var peers = []*peer{
 	{name: holdfastName, title: "Holdfast", open: openHoldfast},
 	{name: zkLockName, title: "zk.Lock", open: openZKLock},
+	{name: curatorName, title: "Curator InterProcessMutex", setUp: setUpCurator},
+	{name: "kazoo", title: "kazoo Lock", setUp: setUpKazoo},
 	{name: bareName, title: "bare create + delete", bare: true, open: openBare},
 }
 

@@ -27,13 +27,18 @@ type result struct {
 }
 
 // describe notes what the figures were measured on and with.
-func (r *report) describe(b *bench) {
+func (r *report) describe(b *bench, peers []*peer) {
 	client := "go-zookeeper"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
 			if m.Path == "github.com/go-zookeeper/zk" {
 				client += " " + m.Version
 			}
+		}
+	}
+	for _, p := range peers {
+		if p.program.Version != "" {
+			client += ", " + p.program.Version
 		}
 	}
 	r.head = fmt.Sprintf("%s. ZooKeeper %s, standalone, fsync on; %s; %s; %s, %d CPUs; load average at the start %s. Medians of %d rounds; in brackets the median of each round's ratio to %s.",
@@ -117,7 +122,12 @@ func (r *result) print(w io.Writer) {
 	for _, p := range r.peers {
 		row := []string{p.title}
 		for i, f := range r.figures {
-			cell := f.format(r.median(p.name, i))
+			value := r.median(p.name, i)
+			if math.IsNaN(value) {
+				row = append(row, "–") // not measured
+				continue
+			}
+			cell := f.format(value)
 			if ratio, ok := r.ratio(p.name, zkLockName, i); ok && p.name != zkLockName {
 				cell += fmt.Sprintf(" (%.2f)", ratio)
 			}

@@ -15,7 +15,7 @@ const waitersBehind = 16
 func tryLock(bars ...bar) *experiment {
 	return &experiment{
 		workload: "F", title: fmt.Sprintf("failed try of a held lock with %d waiters, loopback", waitersBehind), bars: bars, takes: tries,
-		figures: []figure{{"try, median", millis}, {"requests", number}, {"transactions: nodes written", number}, {"bytes to client", bytes}},
+		figures: []figure{{"try, median", milliseconds}, {"requests", decimals}, {"transactions: nodes written", decimals}, {"bytes to client", kilobytes}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
 			s, err := openAll(ctx, p, b.server.Addr(), 2)
 			if err != nil {
