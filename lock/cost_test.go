@@ -224,7 +224,7 @@ func TestUnlockWithSomebodyQueued(t *testing.T) {
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, a, "x")
 		w.wantCost("Unlock with a waiter of the same client", w.cost("a", func() { w.unlock(h) }),
-			map[string]int{"delete": 1, "getData": 1}, 1) // the waiter looks whether it is gone
+			map[string]int{"delete": 1}, 1) // the waiter is told that it is gone
 		h = w.expect(ch).hold
 		ch = w.queue(w.ctx, b, "x")
 		w.wantCost("Unlock with a waiter of another client", w.cost("a", func() { w.unlock(h) }),
@@ -275,6 +275,46 @@ func TestJoinersOfOneProcessDoNotCollide(t *testing.T) {
 		for range queue {
 			w.unlock(w.next(queue))
 		}
+		w.empty()
+	})
+}
+
+// TestRejoinKnowsTheTail: who leaves a lock that others wait for sees the parent on
+// its way out, and queues again without another look.
+func TestRejoinKnowsTheTail(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(b, "other")) // knows the time
+		h := w.lock(a, "x")
+		second := w.queue(w.ctx, b, "x")
+		w.unlock(h)
+		h = w.expect(second).hold
+		time.Sleep(time.Millisecond) // until the grant is recorded
+		var again <-chan taken
+		w.wantCost("Lock", w.cost("a", func() { again = w.queue(w.ctx, a, "x") }), map[string]int{"multi": 1, "getData": 1}, 1)
+		w.unlock(h)
+		w.unlock(w.expect(again).hold)
+		w.empty()
+	})
+}
+
+// TestOldSightCostsNoWait: others have queued since a client last saw the parent.
+// It looks and joins at once, as nobody else is joining now.
+func TestOldSightCostsNoWait(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		queue := []<-chan taken{w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")}
+		queue = append(queue, start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) }))
+		time.Sleep(time.Millisecond) // less than any wait
+		if n := len(w.entries("x")); n != 4 {
+			t.Errorf("%d entries at once, want 4", n)
+		}
+		for _, ch := range queue {
+			w.unlock(h)
+			h = w.expect(ch).hold
+		}
+		w.unlock(h)
 		w.empty()
 	})
 }

@@ -93,6 +93,9 @@ func (c *Client) dropParent(ctx context.Context, parent string, s *spot, keep bo
 	s.setContended(n.stat.NumChildren > 0)
 	data, err := znode.DecodeParent(n.data)
 	foreign := err != nil || data.Kind == "" || data.Kind == znode.Dir
+	if !foreign {
+		s.update(data, n.stat.Version)
+	}
 	keep = (keep || data.Adopted) && !last.Draining()
 	if n.stat.NumChildren > 0 || foreign || keep {
 		return

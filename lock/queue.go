@@ -172,7 +172,8 @@ func (q *request) join(ctx context.Context) (*entry, seat, error) {
 	collisions := 0
 	for wait := q.cfg.newBackoff(5*time.Millisecond, time.Second); ; {
 		see := q.spot.look()
-		if see.doubted {
+		read := see.doubted
+		if read {
 			if err := q.readParent(ctx); err != nil {
 				return nil, seat{}, err
 			}
@@ -195,10 +196,10 @@ func (q *request) join(ctx context.Context) (*entry, seat, error) {
 			return nil, seat{}, err
 		case ctx.Err() != nil:
 			return nil, seat{}, contextError(ctx)
-		case errors.Is(err, zk.ErrBadVersion):
+		case errors.Is(err, zk.ErrBadVersion) && read: // otherwise what was seen last was old
 			collisions++
 		}
-		again, err := q.learn(ctx, see, err)
+		again, err := q.learn(ctx, see, read, err)
 		if err != nil {
 			return nil, seat{}, err
 		}
@@ -274,9 +275,10 @@ func (q *request) create(ctx context.Context, see sight, unseen bool) (*entry, s
 	return e, seat{ahead: znode.Predict(see.data.Tail, e.Seq-1), first: stat.NumChildren == 2}, nil
 }
 
-// learn takes what a failed attempt to create an entry teaches. It reports
-// whether to try again at once, or an error if it is no use.
-func (q *request) learn(ctx context.Context, see sight, err error) (again bool, _ error) {
+// learn takes what a failed attempt to create an entry teaches, for which the
+// parent had just been read or not. It reports whether to try again at once, or an
+// error if it is no use.
+func (q *request) learn(ctx context.Context, see sight, read bool, err error) (again bool, _ error) {
 	op, cause := refusedOp(err)
 	switch is := func(target error) bool { return errors.Is(cause, target) }; {
 	case outcomeOf(err) != refused:
@@ -294,7 +296,7 @@ func (q *request) learn(ctx context.Context, see sight, err error) (again bool, 
 		return true, nil
 	case is(zk.ErrBadVersion):
 		q.spot.doubt()
-		return false, nil
+		return !read, nil
 	case is(zk.ErrNoChildrenForEphemerals):
 		return false, fmt.Errorf("%w: %s, or the node above it, is ephemeral and cannot have children", ErrForeign, q.parent)
 	case is(zk.ErrNoAuth) && !see.exists && op > 0:
@@ -546,7 +548,10 @@ func (q *request) follow(ctx context.Context, e *entry, s seat) (seat, error) {
 		verdict, wait := o.judge(q.Client, q.now())
 		switch {
 		case verdict == live:
-			done, err := q.until(ctx, e, changed, wait)
+			done, gone, err := q.until(ctx, e, changed, wait)
+			if gone {
+				return seat{in: s.first}, nil
+			}
 			if done || err != nil {
 				return s, err
 			}
@@ -591,8 +596,9 @@ func (q *request) without(ctx context.Context, e *entry, s seat, settled bool, e
 }
 
 // until waits for a change of the node ahead, for at most the given time if that
-// is not negative. It reports whether the node is to be watched anew.
-func (q *request) until(ctx context.Context, e *entry, changed <-chan zk.Event, wait time.Duration) (bool, error) {
+// is not negative. It reports whether the node is to be watched anew, or is known
+// to have gone: the server told so, to whom it had shown it before.
+func (q *request) until(ctx context.Context, e *entry, changed <-chan zk.Event, wait time.Duration) (done, gone bool, _ error) {
 	var timeout <-chan time.Time
 	if wait >= 0 {
 		timer := time.NewTimer(wait)
@@ -602,16 +608,16 @@ func (q *request) until(ctx context.Context, e *entry, changed <-chan zk.Event, 
 	for {
 		own, err := e.watch()
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
 		select {
-		case <-changed:
-			return true, nil
+		case event := <-changed:
+			return true, event.Type == zk.EventNodeDeleted, nil
 		case <-timeout:
-			return false, nil
+			return false, false, nil
 		case <-own: // renewed, or gone
 		case <-ctx.Done():
-			return false, contextError(ctx)
+			return false, false, contextError(ctx)
 		}
 	}
 }

@@ -95,6 +95,16 @@ func (s *spot) saw(data znode.Parent, version int32) {
 	s.sight = sight{exists: true, data: data, version: version, plain: s.sight.plain}
 }
 
+// update notes the parent as it was just seen by somebody who did not look whether
+// it is ours to use: only one that was before.
+func (s *spot) update(data znode.Parent, version int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sight.exists && s.sight.data.Kind == data.Kind && s.sight.data.Adopted == data.Adopted {
+		s.sight.data, s.sight.version, s.sight.doubted = data, version, false
+	}
+}
+
 // missed notes that the parent was not there.
 func (s *spot) missed() {
 	s.mu.Lock()
