@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,13 +75,14 @@ func (t *drainTrial) round(ctx context.Context) ([]float64, error) {
 	})
 	if err != nil {
 		fail(err)
-		return nil, errors.Join(err, <-finished)
+		<-finished
+		return nil, err
 	}
 	joining := time.Since(begin)
 	joined, err := t.spent(ctx, t.sessions...)
 	begin = time.Now()
 	if err := errors.Join(err, holder.unlock(), <-finished); err != nil {
-		return nil, err
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	draining := time.Since(begin)
 	after, err := t.spent(ctx, t.sessions...)

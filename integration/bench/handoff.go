@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func (t *handoffTrial) round(ctx context.Context) ([]float64, error) {
 	select {
 	case <-turns.running:
 	case err := <-finished:
-		return nil, err
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	before, err := t.spent(ctx, t.sessions...)
 	if err != nil {
@@ -76,7 +77,7 @@ func (t *handoffTrial) round(ctx context.Context) ([]float64, error) {
 	took := time.Since(start)
 	after, err := t.spent(ctx, t.sessions...)
 	if err := errors.Join(err, <-finished); err != nil {
-		return nil, err
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	if len(latencies) == 0 {
 		return nil, errors.New("the lock was not handed on")

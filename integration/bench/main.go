@@ -23,7 +23,7 @@ import (
 
 func main() {
 	quick := flag.Bool("quick", false, "a run of seconds, to see that all works; its figures mean little")
-	rounds := flag.Int("rounds", 0, "rounds of each experiment; default 7, or 3 with -quick")
+	rounds := flag.Int("rounds", 0, "rounds of each experiment; default 5, or 3 with -quick")
 	names := flag.String("peers", "", "who takes part, comma separated `names`; default all, or those in Go with -quick")
 	workloads := flag.String("workloads", "", "which `letters`, such as AC; default all")
 	out := flag.String("o", "", "write the tables to this `file` too")
@@ -113,7 +113,7 @@ func run(ctx context.Context, size size, peers []*peer, all []*experiment, out s
 // size is how much is measured.
 type size struct {
 	rounds  int
-	warmUp  int           // cycles before the first round; a JVM takes some thousand
+	warmUp  int           // cycles of a process before the first round: a JVM takes some thousand
 	cycles  int           // of a free lock in a round
 	window  time.Duration // of a round where throughput is measured
 	queues  []int         // contenders of the handoff
@@ -121,7 +121,7 @@ type size struct {
 }
 
 var (
-	full  = size{rounds: 7, warmUp: 3000, cycles: 400, window: 1500 * time.Millisecond, queues: []int{2, 16, 128}, drained: 1000}
+	full  = size{rounds: 5, warmUp: 2000, cycles: 400, window: time.Second, queues: []int{2, 16, 128}, drained: 1000}
 	small = size{rounds: 3, warmUp: 20, cycles: 30, window: 100 * time.Millisecond, queues: []int{2, 16}, drained: 60}
 )
 

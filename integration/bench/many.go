@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func (t *manyTrial) round(ctx context.Context) ([]float64, error) {
 	})
 	took := time.Since(start)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	after, err := t.spent(ctx, t.sessions...)
 	n := int(cycles.Load())

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/foreign"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // peer is one that is measured: a lock, or the bare requests that a lock cannot
@@ -65,6 +66,7 @@ var peers = []*peer{
 	{name: zkLockName, title: "zk.Lock", open: openZKLock},
 	{name: curatorName, title: "Curator InterProcessMutex", setUp: setUpCurator},
 	{name: "kazoo", title: "kazoo Lock", setUp: setUpKazoo},
+	{name: "requests", title: "Holdfast's requests, bare", bare: true, open: openRequests},
 	{name: bareName, title: "bare create + delete", bare: true, open: openBare},
 }
 
@@ -208,3 +210,44 @@ func (l bareLocker) lock(context.Context) error {
 }
 
 func (l bareLocker) unlock() error { return l.conn.Delete(l.path, -1) }
+
+// requests makes the requests that Holdfast makes for a free lock, and nothing
+// else: what is between it and Holdfast is the library's own.
+type requests struct{ *plain }
+
+func openRequests(ctx context.Context, addr string) (session, error) {
+	s, err := openPlain(ctx, addr)
+	return requests{s}, err
+}
+
+func (s requests) locker(p string) locker {
+	parent := znode.Parent{Kind: znode.Mutex, Tail: znode.Prefix(znode.NewID(), znode.Exclusive)}
+	record := znode.Record{Owner: "bench", Host: "bench.example.com", PID: 12345, TTL: 30_000, ExpiresAt: 1_800_000_000_000, AcquiredAt: 1_800_000_000_000}
+	return &requestsLocker{conn: s.conn, path: p, prefix: p + "/" + parent.Tail, parent: parent.Encode(), record: record.Encode()}
+}
+
+type requestsLocker struct {
+	conn           *zk.Conn
+	path, prefix   string
+	parent, record []byte
+	entry          string
+}
+
+func (l *requestsLocker) lock(context.Context) error {
+	acl := zk.WorldACL(zk.PermAll)
+	replies, err := l.conn.Multi(
+		&zk.CreateRequest{Path: l.path, Data: l.parent, Acl: acl},
+		&zk.CreateRequest{Path: l.prefix, Data: l.record, Acl: acl, Flags: zk.FlagSequence},
+		&zk.SetDataRequest{Path: l.path, Data: l.parent, Version: 0})
+	if err == nil {
+		l.entry = replies[1].String
+	}
+	return err
+}
+
+func (l *requestsLocker) unlock() error {
+	_, err := l.conn.Multi(
+		&zk.DeleteRequest{Path: l.entry, Version: 0},
+		&zk.DeleteRequest{Path: l.path, Version: 1})
+	return err
+}
