@@ -29,9 +29,11 @@ demo: bin/withzk ## see the promises kept on a real ZooKeeper
 
 test: bin/withzk ## all tests, on a real ZooKeeper
 	bin/withzk $(TEST) ./...
+	cd integration/bench && $(TEST) ./...
 
 unit: ## the tests that need no server
 	env -u HOLDFAST_ZOOKEEPER $(TEST) $(UNIT)
+	cd integration/bench && $(TEST) ./...
 
 integration: bin/withzk ## the tests on a real ZooKeeper
 	bin/withzk $(TEST) ./integration/...
@@ -81,6 +83,7 @@ lint: $(STATICCHECK) $(GOVULNCHECK) ## formatting, vet, staticcheck, go.mod, kno
 	go vet ./...
 	$(STATICCHECK) ./...
 	go mod tidy -diff
+	cd integration/bench && go vet ./... && $(CURDIR)/$(STATICCHECK) ./... && go mod tidy -diff
 	@echo $(GOVULNCHECK) ./...; $(GOVULNCHECK) ./... >bin/govulncheck.out 2>&1 || \
 		if grep -q '^govulncheck: fetching vulnerabilities' bin/govulncheck.out; \
 		then echo 'govulncheck: nothing checked: its database cannot be reached'; \
