@@ -15,6 +15,7 @@ type experiment struct {
 	title    string
 	figures  []figure
 	bars     []bar
+	turns    int // of each peer in a round, where they are short; 0: one
 	takes    func(p *peer) bool
 	prepare  func(ctx context.Context, b *bench, p *peer) (trial, error)
 }
@@ -105,7 +106,8 @@ func (b *bench) spent(ctx context.Context, sessions ...session) (cost, error) {
 }
 
 // spentByAll tells what has been spent so far as far as the server knows:
-// transactions, and requests of all clients, their pings included.
+// transactions, and requests of all clients, their pings included. The server
+// counts our questions too; those are taken off.
 func (b *bench) spentByAll(ctx context.Context) (cost, error) {
 	c, err := b.spent(ctx)
 	if err != nil {
@@ -116,6 +118,8 @@ func (b *bench) spentByAll(ctx context.Context) (cost, error) {
 		return c, err
 	}
 	c.client.Requests, err = strconv.ParseInt(stats["zk_packets_received"], 10, 64)
+	c.client.Requests -= b.questions
+	b.questions += 2 // srvr and mntr
 	return c, err
 }
 

@@ -11,7 +11,7 @@ import (
 // back, again and again.
 func free(title string, addr func(*bench) string, bars ...bar) *experiment {
 	return &experiment{
-		workload: "A", title: title, bars: bars, takes: all,
+		workload: "A", title: title, bars: bars, turns: 12, takes: all,
 		figures: []figure{{"lock + unlock, median", milliseconds}, {"requests", decimals}, {"transactions", decimals}, {"bytes out", kilobytes}, {"bytes in", kilobytes}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
 			if p.open == nil {

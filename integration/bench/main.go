@@ -114,14 +114,14 @@ func run(ctx context.Context, size size, peers []*peer, all []*experiment, out s
 type size struct {
 	rounds  int
 	warmUp  int           // cycles of a process before the first round: a JVM takes some thousand
-	cycles  int           // of a free lock in a round
+	cycles  int           // of a free lock in a turn
 	window  time.Duration // of a round where throughput is measured
 	queues  []int         // contenders of the handoff
 	drained int           // waiters
 }
 
 var (
-	full  = size{rounds: 5, warmUp: 2000, cycles: 400, window: time.Second, queues: []int{2, 16, 128}, drained: 1000}
+	full  = size{rounds: 5, warmUp: 2000, cycles: 40, window: time.Second, queues: []int{2, 16, 128}, drained: 1000}
 	small = size{rounds: 3, warmUp: 20, cycles: 30, window: 100 * time.Millisecond, queues: []int{2, 16}, drained: 60}
 )
 
@@ -133,6 +133,8 @@ type bench struct {
 	far     *proxy // 1 ms away
 	look    *plain // to look with
 	path    int    // number of the last path that was given out
+
+	questions int64 // of ours that the server has counted
 }
 
 func newBench(ctx context.Context) (*bench, error) {
@@ -172,8 +174,8 @@ func (b *bench) newPath() string {
 	return fmt.Sprintf("%s/%d", root, b.path)
 }
 
-// measure runs an experiment: each round lets every peer have its turn, another
-// one first each time.
+// measure runs an experiment: each round lets every peer have its turn, or some
+// that alternate, another one first each time.
 func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *result, err error) {
 	r := &result{experiment: e}
 	var trials []trial
@@ -194,7 +196,7 @@ func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *r
 		r.peers = append(r.peers, p)
 	}
 	r.rounds = make([][][]float64, len(trials))
-	for round := range b.rounds {
+	for round := range b.rounds * max(1, e.turns) {
 		for i := range trials {
 			i := (i + round) % len(trials)
 			figures, err := trials[i].round(ctx)

@@ -9,11 +9,14 @@ import (
 	"time"
 )
 
+// manyTurns are the turns of a round, which share its window.
+const manyTurns = 4
+
 // many is workload B: n goroutines of one session, each with a lock that nobody
 // else wants.
 func many(n int, bars ...bar) *experiment {
 	return &experiment{
-		workload: "B", title: fmt.Sprintf("%d goroutines on one session, a lock each, loopback", n), bars: bars, takes: goPeers,
+		workload: "B", title: fmt.Sprintf("%d goroutines on one session, a lock each, loopback", n), bars: bars, turns: manyTurns, takes: goPeers,
 		figures: []figure{{"lock + unlock", perSecond}, {"requests", decimals}, {"transactions", decimals}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
 			s, err := openAll(ctx, p, b.server.Addr(), 1)
@@ -50,7 +53,7 @@ func (t *manyTrial) round(ctx context.Context) ([]float64, error) {
 	var cycles atomic.Int64
 	start := time.Now()
 	err = together(len(t.lockers), func(i int) error {
-		for time.Since(start) < t.window {
+		for time.Since(start) < t.window/manyTurns {
 			err := t.lockers[i].lock(ctx)
 			if err == nil {
 				err = t.lockers[i].unlock()

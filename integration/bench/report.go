@@ -41,7 +41,7 @@ func (r *report) describe(b *bench, peers []*peer) {
 			client += ", " + p.program.Version
 		}
 	}
-	r.head = fmt.Sprintf("%s. ZooKeeper %s, standalone, fsync on; %s; %s; %s, %d CPUs; load average at the start %s. Medians of %d rounds; in brackets the median of each round's ratio to %s.",
+	r.head = fmt.Sprintf("%s. ZooKeeper %s, standalone, fsync on; %s; %s; %s, %d CPUs; load average at the start %s. Medians of %d rounds; in brackets the median ratio to %s, turn by turn.",
 		time.Now().UTC().Format(time.DateOnly), b.version, client, runtime.Version(), cpu(), runtime.NumCPU(), load(), b.rounds, zkLockName)
 }
 
@@ -172,7 +172,7 @@ func (r *result) median(name string, figure int) float64 {
 	return median(all)
 }
 
-// ratio is the median of the ratios of two peers in the same round.
+// ratio is the median of the ratios of two peers turn by turn.
 func (r *result) ratio(name, to string, figure int) (float64, bool) {
 	ours, theirs := r.of(name), r.of(to)
 	if ours == nil || theirs == nil {
