@@ -18,7 +18,7 @@ TEST  := go test -race -timeout 10m
 
 FUZZTIME ?= 30s
 
-.PHONY: help demo test unit integration sim mutants model cuts flaps torture fuzz cover race10 lint fmt bin/withzk
+.PHONY: help demo test unit integration sim mutants model cuts flaps torture fuzz bench cover race10 lint fmt bin/withzk
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
