@@ -155,7 +155,9 @@ var mutants = []mutant{
 		breaks: "who waited for an entry that was never seen to hold enters without listing when it goes",
 		edits: []edit{{"lock/queue.go",
 			"seat{in: s.proven && s.first && settled}",
-			"seat{in: s.proven && settled}"}},
+			"seat{in: s.proven && settled}"}, {"lock/queue.go",
+			"seat{in: s.first}, nil",
+			"seat{in: true}, nil"}},
 		tests: []string{"lock.TestCancelledWaitersLeaveNoNode"},
 	}, {
 		name:   "tail-trusted",
