@@ -14,7 +14,10 @@ GOVULNCHECK := bin/govulncheck-$(GOVULNCHECK_VERSION)-$(GOVERSION)
 UNIT = $(shell go list ./... | grep -v /integration)
 
 BUILD := go build -buildvcs=false -o bin/
-TEST  := go test -race -timeout 10m
+
+# The race detector is not to stop at a race of go-zookeeper's.
+export GORACE := suppressions=$(CURDIR)/.ci/race-suppressions
+TEST := go test -race -timeout 10m
 
 FUZZTIME ?= 30s
 
