@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,7 +63,9 @@ func TestWholeLockDeleted(t *testing.T) {
 		h := w.lock(a, "x")
 		first, second := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
 		z := w.raw("admin")
-		w.remove(z, paths(w.entries("x"))...)
+		entries := paths(w.entries("x"))
+		slices.Reverse(entries) // so that who is told that the one ahead has gone has lost its own already
+		w.remove(z, entries...)
 		w.remove(z, "/locks/x")
 		time.Sleep(ttl / 2)
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)

@@ -129,7 +129,10 @@ func (r *renewer) tick(ctx context.Context, now instant) {
 	r.mu.Lock()
 	var due []*entry
 	for len(r.queue) > 0 && (len(due) > 0 || r.queue[0].due <= now.mono) && r.queue[0].due <= now.mono+r.queue[0].TTL/16 {
-		due = append(due, heap.Pop(&r.queue).(*entry))
+		e := r.queue[0]
+		due = append(due, e)
+		e.due = never // until it is scheduled again; meanwhile it is alive as before
+		heap.Fix(&r.queue, 0)
 	}
 	r.mu.Unlock()
 
