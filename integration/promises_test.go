@@ -106,6 +106,8 @@ func TestSessionExpiryIsNoLoss(t *testing.T) {
 		before, _, _ := tap.Session()
 		b.expire(tap)
 		b.eventually("there is a new session", func() bool { id, _, ok := tap.Session(); return ok && id != before })
+		renewals := b.version(h)
+		b.eventually("the new session renews the hold", func() bool { return b.version(h) > renewals })
 	}
 	select {
 	case <-waits:
@@ -119,6 +121,18 @@ func TestSessionExpiryIsNoLoss(t *testing.T) {
 	}
 	b.unlock(h)
 	b.unlock(<-waits)
+}
+
+// version returns how often the hold's entry has been written; -1 if it is gone.
+func (b *bench) version(h *lock.Hold) int32 {
+	exists, stat, err := b.raw.Exists(h.Entry())
+	if err != nil {
+		b.Fatal(err)
+	}
+	if !exists {
+		return -1
+	}
+	return stat.Version
 }
 
 func (b *bench) children(name string) []string {
