@@ -276,10 +276,7 @@ func (c *Client) sample(ctx context.Context) error {
 // learnTime sees to it that there is a sample of the leader's clock, where that
 // is not denied.
 func (c *Client) learnTime(ctx context.Context) error {
-	for {
-		if _, zxid := c.clock.at(c.now()); zxid != 0 {
-			return nil
-		}
+	for !c.clock.known() {
 		err := c.sample(ctx)
 		switch {
 		case errors.Is(err, ErrDenied):
@@ -292,6 +289,7 @@ func (c *Client) learnTime(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // makeAncestors makes the nodes above path that are missing, each marked as ours.

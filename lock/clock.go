@@ -116,6 +116,13 @@ func displacement(last, next sample) time.Duration {
 	return 0
 }
 
+// known reports whether there is a sample.
+func (c *ensembleClock) known() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sample.zxid != 0
+}
+
 // at returns the window of the leader's clock, and the zxid of the sample it
 // rests on: 0 if there is none yet.
 func (c *ensembleClock) at(t instant) (window, int64) {

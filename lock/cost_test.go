@@ -244,6 +244,7 @@ func TestWrongGuessIsMadeOnce(t *testing.T) {
 			{"delete": 1, "getData": 1},
 			{"delete": 1, "getData": 1},
 		} {
+			time.Sleep(time.Second)
 			h := w.lock(a, "x")
 			ch := w.queue(w.ctx, b, "x")
 			if got := w.cost("a", func() { w.unlock(h) }); !maps.Equal(got.requests, want) {
@@ -253,6 +254,54 @@ func TestWrongGuessIsMadeOnce(t *testing.T) {
 		}
 		w.empty()
 	})
+}
+
+// TestBusyLockKeepsItsParentForAWhile: two take turns quickly, and the lock is free
+// in between. The parent stays for the next turn, and goes when they have stopped.
+func TestBusyLockKeepsItsParentForAWhile(t *testing.T) {
+	for name, stop := range map[string]func(w *world, clients ...*lock.Client){
+		"they go on with something else": func(w *world, _ ...*lock.Client) { time.Sleep(100 * time.Millisecond); synctest.Wait() },
+		"they close": func(w *world, clients ...*lock.Client) {
+			for _, c := range clients {
+				if err := c.Close(); err != nil {
+					w.Error(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b := w.dial("a"), w.dial("b")
+				turn := func() {
+					h := w.lock(a, "x")
+					ch := w.queue(w.ctx, b, "x")
+					w.unlock(h)
+					w.unlock(w.expect(ch).hold)
+				}
+				turn()
+				if n := w.nodes(); len(n) != 0 {
+					t.Errorf("nodes after the first turn, before the lock is known to be busy: %q", n)
+				}
+				turn()
+				parent := w.node("/locks/x").Stat
+				for range 5 {
+					time.Sleep(10 * time.Millisecond)
+					got := w.cost("a", turn)
+					if now := w.node("/locks/x").Stat; now.Czxid != parent.Czxid || now.NumChildren != 0 {
+						t.Errorf("the parent is %+v, and was made anew since %+v", now, parent)
+					}
+					// Each of the two joins and leaves, and no attempt fails.
+					if got.txns != 4 {
+						t.Errorf("a turn of each cost %v and %d transactions", got.requests, got.txns)
+					}
+				}
+				stop(w, a, b)
+				if n := w.nodes(); len(n) != 0 {
+					t.Errorf("nodes at the end: %q", n)
+				}
+			})
+		})
+	}
 }
 
 // TestJoinersOfOneProcessDoNotCollide: they write the tail one after the other.

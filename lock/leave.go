@@ -23,8 +23,9 @@ func (e *entry) leave(ctx context.Context) error {
 	defer c.leaveSpot(s)
 	version, acknowledged, pending := e.lastWrite()
 	stays := e.keep && !e.Draining() // the parent
-	alone := s.guess(e.alone && !stays, e.parentVersion)
 	waiting, gaveUp := s.queue()
+	busy := waiting == 0 && !e.Draining() && s.isBusy(c.now().mono)
+	alone := !busy && s.guess(e.alone && !stays, e.parentVersion)
 	tried := false // an attempt may have been applied
 	for wait := c.cfg.newBackoff(20*time.Millisecond, time.Second); ; {
 		ops := []any{&zk.DeleteRequest{Path: e.path, Version: version}}
@@ -40,8 +41,14 @@ func (e *entry) leave(ctx context.Context) error {
 		case err == nil || is(zk.ErrNoNode) && op == 0 && !e.lapsed && (tried || e.isOver(c.now())):
 			// Whoever of us waits sees to the parent when it leaves; but one that
 			// gave up meanwhile may have met our entry there.
-			if _, now := s.queue(); !stays && (waiting == 0 || gaveUp != now) {
-				c.dropParent(ctx, e.parent, s, e.keep, e.Name)
+			switch _, now := s.queue(); {
+			case stays || waiting > 0 && gaveUp == now:
+			case busy:
+				s.doubt()
+				c.linger(e, s)
+			default:
+				others := c.dropParent(ctx, e.parent, s, e.keep, e.Name)
+				s.leaves(c.now().mono, others)
 			}
 			return nil
 		case op == 1: // somebody came, or the parent is not ours to delete
@@ -77,20 +84,52 @@ func (e *entry) leave(ctx context.Context) error {
 	}
 }
 
-// dropParent deletes a lock's parent if it is empty and ours to delete. It is
-// the last one out's duty; whoever joins meanwhile takes it over. Of a parent
-// that is to be kept, only the end of its counter makes an exception.
-func (c *Client) dropParent(ctx context.Context, parent string, s *spot, keep bool, last znode.Name) {
+// lingerTime is within what time of each other this process leaves a lock that is
+// busy: others are there, and it comes back at once. Such a lock is empty between two
+// turns now and then. To delete the parent then, and make it again, would cost
+// everybody more than the lock itself, so it is seen to when that time has passed.
+const lingerTime = 50 * time.Millisecond
+
+// linger sees to the parent a while after the entry has left it; at once when the
+// client closes.
+func (c *Client) linger(e *entry, s *spot) {
+	if !s.linger(c.now().mono) {
+		return // it is seen to after this, too
+	}
+	c.background(func() {
+		for wait := c.cfg.jitter(lingerTime, lingerTime/5); wait > 0; {
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+				wait = s.lingers(c.now().mono, lingerTime)
+			case <-c.open.Done():
+				wait = 0
+			}
+			timer.Stop()
+		}
+		if s.lingered() {
+			return // whoever of us waits there will see to it
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), c.patience(e.settings))
+		defer cancel()
+		c.dropParent(ctx, e.parent, s, e.keep, e.Name)
+	})
+}
+
+// dropParent deletes a lock's parent if it is empty and ours to delete, and reports
+// whether somebody is there. It is the last one out's duty; whoever joins meanwhile
+// takes it over. Of a parent that is to be kept, only the end of its counter makes
+// an exception.
+func (c *Client) dropParent(ctx context.Context, parent string, s *spot, keep bool, last znode.Name) (others bool) {
 	n, err := c.conn.get(ctx, parent)
 	if errors.Is(err, zk.ErrNoNode) {
 		s.missed()
-		return
+		return false
 	}
 	if err != nil {
 		c.cfg.log.Debug().Err(err).Str("parent", parent).Msg("cannot see whether the lock's parent is empty; the reaper will")
-		return
+		return false
 	}
-	s.setContended(n.stat.NumChildren > 0)
 	data, err := znode.DecodeParent(n.data)
 	foreign := err != nil || data.Kind == "" || data.Kind == znode.Dir
 	if !foreign {
@@ -98,16 +137,18 @@ func (c *Client) dropParent(ctx context.Context, parent string, s *spot, keep bo
 	}
 	keep = (keep || data.Adopted) && !last.Draining()
 	if n.stat.NumChildren > 0 || foreign || keep {
-		return
+		return n.stat.NumChildren > 0
 	}
 	_, err = c.conn.multi(ctx, nil, &zk.DeleteRequest{Path: parent, Version: n.stat.Version})
 	switch _, cause := refusedOp(err); {
 	case err == nil, errors.Is(cause, zk.ErrNoNode):
 		s.missed()
 	case errors.Is(cause, zk.ErrNotEmpty), errors.Is(cause, zk.ErrBadVersion): // somebody came
+		return true
 	default:
 		c.cfg.log.Debug().Err(err).Str("parent", parent).Msg("the lock's empty parent could not be deleted; the reaper will")
 	}
+	return false
 }
 
 // patience is for how long the clean-up of an entry is tried: longer than that

@@ -108,6 +108,9 @@ func (c *Client) take(ctx context.Context, q *request, how func(*request, contex
 
 	bound, release := c.bind(ctx)
 	defer release()
+	if ctx.Done() == nil && c.conn.owned() { // nobody can want to give up
+		bound = inPlace{bound}
+	}
 	e, err := how(q, bound)
 	if err == nil && c.open.Err() != nil { // closed just now
 		e.lose(ErrClosed)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	joinTries  = 3                      // collisions with other joiners before one joins without the tail, and lists
+	joinTries  = 16                     // collisions with other joiners before one joins without the tail, and lists
 	purgeBatch = 100                    // deletes in one transaction
 	pollEvery  = time.Second            // where no watch can be had
 	grantDelay = 200 * time.Microsecond // before a grant is recorded: a shorter hold saves the write
@@ -199,7 +199,7 @@ func (q *request) join(ctx context.Context) (*entry, seat, error) {
 		case errors.Is(err, zk.ErrBadVersion) && read: // otherwise what was seen last was old
 			collisions++
 		}
-		again, err := q.learn(ctx, see, read, err)
+		again, err := q.learn(ctx, see, collisions < 2, err)
 		if err != nil {
 			return nil, seat{}, err
 		}
@@ -272,13 +272,14 @@ func (q *request) create(ctx context.Context, see sight, unseen bool) (*entry, s
 	if e.alone {
 		return e, seat{in: true}, nil
 	}
+	q.spot.met(received.mono)
 	return e, seat{ahead: znode.Predict(see.data.Tail, e.Seq-1), first: stat.NumChildren == 2}, nil
 }
 
-// learn takes what a failed attempt to create an entry teaches, for which the
-// parent had just been read or not. It reports whether to try again at once, or an
-// error if it is no use.
-func (q *request) learn(ctx context.Context, see sight, read bool, err error) (again bool, _ error) {
+// learn takes what a failed attempt to create an entry teaches. It reports whether to
+// try again at once, which after a collision is up to the caller, or an error if it
+// is no use.
+func (q *request) learn(ctx context.Context, see sight, atOnce bool, err error) (again bool, _ error) {
 	op, cause := refusedOp(err)
 	switch is := func(target error) bool { return errors.Is(cause, target) }; {
 	case outcomeOf(err) != refused:
@@ -296,7 +297,7 @@ func (q *request) learn(ctx context.Context, see sight, read bool, err error) (a
 		return true, nil
 	case is(zk.ErrBadVersion):
 		q.spot.doubt()
-		return !read, nil
+		return atOnce, nil
 	case is(zk.ErrNoChildrenForEphemerals):
 		return false, fmt.Errorf("%w: %s, or the node above it, is ephemeral and cannot have children", ErrForeign, q.parent)
 	case is(zk.ErrNoAuth) && !see.exists && op > 0:
@@ -345,7 +346,7 @@ func (q *request) readParent(ctx context.Context) error {
 	case data.Kind != q.kind:
 		return fmt.Errorf("%w: %s is a %s, asked for as a %s", ErrKind, q.parent, data.Kind, q.kind)
 	}
-	q.spot.saw(data, n.stat.Version)
+	q.spot.sawAgain(data, n.stat.Version, q.now().mono)
 	return nil
 }
 

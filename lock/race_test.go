@@ -159,7 +159,7 @@ func TestCollisionsEndInAListing(t *testing.T) {
 			w.sole(got.hold)
 			w.unlock(got.hold)
 		})
-		if n := cost.requests["multi"]; n < 4 || n > 6 {
+		if n := cost.requests["multi"]; n < 17 || n > 19 {
 			t.Errorf("joined with %d transactions", n)
 		}
 		w.empty()

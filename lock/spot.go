@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -19,9 +20,12 @@ type spot struct {
 
 	mu        sync.Mutex
 	sight     sight
-	waiting   int  // entries of this process that wait in the queue
-	gaveUp    int  // those that left it without their turn, ever
-	contended bool // others were there when the last of us left
+	waiting   int           // entries of this process that wait in the queue
+	gaveUp    int           // those that left it without their turn, ever
+	contended bool          // others were there when the last of us left
+	lingering bool          // somebody will look whether the parent is empty
+	left      time.Duration // monotonic time at which one of ours left last, if others might be there
+	others    time.Duration // monotonic time at which others were seen there last
 }
 
 // sight is a lock's parent as it was last seen.
@@ -88,11 +92,21 @@ func (s *spot) look() sight {
 	return s.sight
 }
 
-// saw notes the parent as it was just seen.
+// saw notes the parent as it was just seen, or written.
 func (s *spot) saw(data znode.Parent, version int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sight = sight{exists: true, data: data, version: version, plain: s.sight.plain}
+}
+
+// sawAgain is saw, for a parent that was read because something may have changed.
+func (s *spot) sawAgain(data znode.Parent, version int32, now time.Duration) {
+	s.mu.Lock()
+	if s.sight.version != version || s.sight.data.Tail != data.Tail { // somebody else has joined since
+		s.others = now
+	}
+	s.mu.Unlock()
+	s.saw(data, version)
 }
 
 // update notes the parent as it was just seen by somebody who did not look whether
@@ -158,8 +172,58 @@ func (s *spot) guess(joinedAlone bool, version int32) bool {
 	return joinedAlone && s.waiting == 0 && !s.contended && (!s.sight.exists || s.sight.version == version)
 }
 
+// isBusy reports whether one of ours has left just now, and others were there.
+func (s *spot) isBusy(now time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left != 0 && now-s.left < lingerTime && s.others != 0 && now-s.others < lingerTime
+}
+
+// met notes that others are there.
+func (s *spot) met(now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.others = now
+}
+
 func (s *spot) setContended(contended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.contended = contended
+}
+
+// leaves notes that one of ours has left, and whether others are there.
+func (s *spot) leaves(now time.Duration, others bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.contended, s.left = others, now
+	if others {
+		s.others = now
+	}
+}
+
+// linger notes that one of ours has left now, and reports whether the caller is to
+// look at the parent later: nobody else is about to.
+func (s *spot) linger(now time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := !s.lingering
+	s.lingering, s.left = true, now
+	return first
+}
+
+// lingers returns how much is missing for the time since one of ours left last.
+func (s *spot) lingers(now, least time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left + least - now
+}
+
+// lingered ends the lingering: who leaves from now on is not seen to by this look any
+// more. It reports whether an entry of this process waits there.
+func (s *spot) lingered() (waiting bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lingering = false
+	return s.waiting > 0
 }

@@ -118,8 +118,10 @@ type holdfastLocker struct {
 	hold  *lock.Hold
 }
 
+// lock asks with a context that cannot end, as the others have none at all. One that
+// can costs a goroutine for each request.
 func (l *holdfastLocker) lock(ctx context.Context) (err error) {
-	l.hold, err = l.mutex.Lock(ctx)
+	l.hold, err = l.mutex.Lock(context.WithoutCancel(ctx))
 	return err
 }
 

@@ -383,13 +383,20 @@ var mutants = []mutant{
 		name:   "parent-with-children",
 		breaks: "the last one out deletes the parent with whatever is below it",
 		edits: []edit{{"lock/leave.go",
-			"	if n.stat.NumChildren > 0 || foreign || keep {\n		return\n	}\n",
-			"	if foreign || keep {\n		return\n	}\n" +
+			"	if n.stat.NumChildren > 0 || foreign || keep {\n		return n.stat.NumChildren > 0\n	}\n",
+			"	if foreign || keep {\n		return false\n	}\n" +
 				"	if l, err := c.conn.children(ctx, parent); err == nil {\n" +
 				"		for _, child := range l.names {\n" +
 				"			_, _ = c.conn.multi(ctx, nil, &zk.DeleteRequest{Path: parent + \"/\" + child, Version: -1})\n" +
 				"		}\n	}\n"}},
 		tests: []string{"lock.TestFirstComeFirstServed"},
+	}, {
+		name:   "parent-forgotten",
+		breaks: "nobody looks after a parent that was left because its lock was busy",
+		edits: []edit{{"lock/leave.go",
+			"				c.linger(e, s)\n",
+			""}},
+		tests: []string{"lock.TestBusyLockKeepsItsParentForAWhile"},
 	}, {
 		name:   "parent-no-version",
 		breaks: "the last one out deletes a parent that somebody wrote since it was looked at",
