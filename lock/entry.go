@@ -55,6 +55,7 @@ type entry struct {
 	parentVersion int32 // of the parent's data
 	alone         bool  // no other child was there
 	keep          bool  // the parent is to stay
+	looked        bool  // its parent was read as its turn came
 
 	// Owned by the renewer.
 	due   time.Duration // monotonic time of the next tick
@@ -350,6 +351,14 @@ func (e *entry) isRecorded() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.recorded
+}
+
+// isUntold reports whether a hold was had on the entry and the grant does not stand in
+// the node, so that whoever is behind does not know.
+func (e *entry) isUntold() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.acquired != 0 && !e.recorded
 }
 
 // writtenIn reports whether the last acknowledged write was made in that session,

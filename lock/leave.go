@@ -26,16 +26,26 @@ func (e *entry) leave(ctx context.Context) error {
 	waiting, gaveUp := s.queue()
 	busy := waiting == 0 && !e.Draining() && s.isBusy(c.now().mono)
 	alone := !busy && s.guess(e.alone && !stays, e.parentVersion)
+	tell := e.looked && e.isUntold() && !e.Draining() && s.tells(c.now().mono)
 	tried := false // an attempt may have been applied
 	for wait := c.cfg.newBackoff(20*time.Millisecond, time.Second); ; {
 		ops := []any{&zk.DeleteRequest{Path: e.path, Version: version}}
-		if alone {
+		see := s.look()
+		see.data.Released = e.Prefix()
+		switch {
+		case tell:
+			ops = append(ops, &zk.SetDataRequest{Path: e.parent, Data: see.data.Encode(), Version: see.version})
+		case alone:
 			ops = append(ops, &zk.DeleteRequest{Path: e.parent, Version: e.parentVersion})
 		}
-		_, err := c.conn.multi(ctx, nil, ops...)
+		replies, err := c.conn.multi(ctx, nil, ops...)
 		op, cause := refusedOp(err)
 		switch is := func(target error) bool { return errors.Is(cause, target) }; {
-		case err == nil && alone:
+		case err == nil && tell && replies[1].Stat.NumChildren > 0: // theirs to see to
+			s.saw(see.data, replies[1].Stat.Version)
+			s.leaves(c.now().mono, true)
+			return nil
+		case err == nil && alone && !tell:
 			s.missed()
 			return nil
 		case err == nil || is(zk.ErrNoNode) && op == 0 && !e.lapsed && (tried || e.isOver(c.now())):
@@ -51,6 +61,11 @@ func (e *entry) leave(ctx context.Context) error {
 				s.leaves(c.now().mono, others)
 			}
 			return nil
+		case op == 1 && tell:
+			s.doubt()
+			s.told(false, c.now().mono)
+			tell = false
+			continue
 		case op == 1: // somebody came, or the parent is not ours to delete
 			s.setContended(true)
 			alone = false

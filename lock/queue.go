@@ -551,7 +551,7 @@ func (q *request) follow(ctx context.Context, e *entry, s seat) (seat, error) {
 		case verdict == live:
 			done, gone, err := q.until(ctx, e, changed, wait)
 			if gone {
-				return seat{in: s.first}, nil
+				return q.after(ctx, e, s, true)
 			}
 			if done || err != nil {
 				return s, err
@@ -586,7 +586,7 @@ func (q *request) settled(e *entry) func() bool {
 func (q *request) without(ctx context.Context, e *entry, s seat, settled bool, err error) (seat, error) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return seat{in: s.proven && s.first && settled}, nil
+		return q.after(ctx, e, s, settled)
 	case errors.Is(err, zk.ErrNoAuth):
 		q.ahead = &HeldError{Lock: q.lock, Entry: q.parent + "/" + s.ahead}
 		q.cfg.log.Warn().Str("lock", q.lock).Str("ahead", q.ahead.Entry).
@@ -594,6 +594,33 @@ func (q *request) without(ctx context.Context, e *entry, s seat, settled bool, e
 		return seat{}, e.pause(ctx, pollEvery)
 	}
 	return seat{}, err
+}
+
+// after is where the entry stands when the node ahead has gone. If that held the lock
+// we are in: if it was known to hold, and settled is set; or if the parent says so,
+// which is read where the queue is not joined all the time. All else takes a listing.
+func (q *request) after(ctx context.Context, e *entry, s seat, settled bool) (seat, error) {
+	if s.proven && s.first && settled {
+		return seat{in: true}, nil
+	}
+	now := q.now().mono
+	if !s.proven || !q.spot.hopes(now) {
+		return seat{}, nil
+	}
+	n, err := q.conn.get(ctx, q.parent)
+	if err != nil {
+		return seat{}, nil // the listing will tell
+	}
+	data, err := znode.DecodeParent(n.data)
+	ahead, _ := znode.Parse(s.ahead)
+	if err != nil || data.Kind != q.kind || !ahead.Ours() {
+		return seat{}, nil
+	}
+	q.spot.saw(data, n.stat.Version)
+	e.looked = n.stat.NumChildren > 1
+	told := data.Released == ahead.Prefix()
+	q.spot.told(told, now)
+	return seat{in: told}, nil
 }
 
 // until waits for a change of the node ahead, for at most the given time if that

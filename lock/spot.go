@@ -8,6 +8,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
+// vainTime is for how long releases are not told after that was in vain.
+const vainTime = 10 * time.Second
+
 // maxSpots is how many spots of locks that nobody waits for are remembered.
 const maxSpots = 4096
 
@@ -23,6 +26,8 @@ type spot struct {
 	waiting   int           // entries of this process that wait in the queue
 	gaveUp    int           // those that left it without their turn, ever
 	contended bool          // others were there when the last of us left
+	vain      time.Duration // monotonic time until which releases are neither told in the parent nor looked for
+	misses    int           // times in a row that this was in vain
 	lingering bool          // somebody will look whether the parent is empty
 	left      time.Duration // monotonic time at which one of ours left last, if others might be there
 	others    time.Duration // monotonic time at which others were seen there last
@@ -177,6 +182,35 @@ func (s *spot) isBusy(now time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.left != 0 && now-s.left < lingerTime && s.others != 0 && now-s.others < lingerTime
+}
+
+// hopes reports whether it is worth while to look in the parent for a release: not
+// where others join all the time and write it first.
+func (s *spot) hopes(now time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return now >= s.vain
+}
+
+// tells reports whether it is worth while to tell a release in the parent, which was
+// looked at as the lock was granted.
+func (s *spot) tells(now time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return now >= s.vain && s.sight.exists && !s.sight.doubted && !s.sight.plain
+}
+
+// told notes whether a release that was looked for, or told, was so. When it was not
+// twice in a row that is not tried for a while; once may be somebody who does not try.
+func (s *spot) told(told bool, now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.misses++; told {
+		s.misses = 0
+	}
+	if s.misses == 2 {
+		s.misses, s.vain = 0, now+vainTime
+	}
 }
 
 // met notes that others are there.

@@ -54,6 +54,14 @@ type Name struct {
 	Seq  int32
 }
 
+// Prefix is the name without its sequence; empty if it is not an entry of ours.
+func (n Name) Prefix() string {
+	if !n.Ours() {
+		return ""
+	}
+	return Prefix(n.ID, n.Role)
+}
+
 // NewID returns a new random id for an entry.
 func NewID() string { return FormatID(rand.Uint64()) }
 

@@ -127,10 +127,11 @@ const (
 
 // Parent is the data of a lock's parent, or of an ancestor.
 type Parent struct {
-	Version int    `json:"holdfast"`
-	Kind    Kind   `json:"kind"`
-	Tail    string `json:"tail,omitempty"`    // prefix of the entry that joined last
-	Adopted bool   `json:"adopted,omitempty"` // found empty, not made by us: never deleted
+	Version  int    `json:"holdfast"`
+	Kind     Kind   `json:"kind"`
+	Tail     string `json:"tail,omitempty"`     // prefix of the entry that joined last
+	Released string `json:"released,omitempty"` // prefix of an entry that held the lock and gave it back
+	Adopted  bool   `json:"adopted,omitempty"`  // found empty, not made by us: never deleted
 }
 
 // Encode returns the data as it is written, in the current version.
