@@ -68,7 +68,8 @@
 //  3. TestDeadHolderBlocksForTTLAndGrace, TestRunOfTheDead, TestOutageOverDeadHolder
 //  4. TestFirstComeFirstServed, TestWhoComesBackFirstWaitsForTheOthers
 //  5. TestCancelledWaitersLeaveNoNode, TestAbandonedCallLeavesNothing,
-//     TestAmbiguousUnlock, TestSomebodyJoinsAsTheParentIsDeleted
+//     TestAmbiguousUnlock, TestSomebodyJoinsAsTheParentIsDeleted,
+//     TestBusyLockKeepsItsParentForAWhile
 //  6. TestTokensRiseOverDeletions, TestManyJoinAtOnce
 //
 // The README tells which tests show the same on real servers, and how to run them.
@@ -90,7 +91,12 @@
 //
 // A free lock costs one request and one transaction to take, and one of each to
 // give back. A contended one is handed on to the next in the queue, who watches
-// nobody but the one before it.
+// nobody but the one before it. It knows that this one held the lock, so that it
+// need not list, from the grant in that one's entry, or after a shorter hold from
+// the release that is told in the parent; where neither could be written, it lists.
+//
+// A lock that several processes take turns at quickly is free for moments. Its
+// parent stays until nobody has used it for 50 ms, or the client closes.
 //
 // # Choosing a TTL
 //

@@ -287,9 +287,10 @@ var goldenRecords = map[string]znode.Record{
 }
 
 var goldenParents = map[string]znode.Parent{
-	"parent-dir.json":     {Kind: znode.Dir},
-	"parent-mutex.json":   {Kind: znode.Mutex, Tail: id2 + "-lock-"},
-	"parent-adopted.json": {Kind: znode.Mutex, Tail: id2 + "-lock-", Adopted: true},
+	"parent-dir.json":      {Kind: znode.Dir},
+	"parent-mutex.json":    {Kind: znode.Mutex, Tail: id2 + "-lock-"},
+	"parent-adopted.json":  {Kind: znode.Mutex, Tail: id2 + "-lock-", Adopted: true},
+	"parent-released.json": {Kind: znode.Mutex, Tail: id2 + "-lock-", Released: "0123456789abcdef-lock-"},
 }
 
 // TestGolden pins the bytes on the wire: entries of this version must stay
