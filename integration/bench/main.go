@@ -19,6 +19,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
 )
 
 func main() {
@@ -26,6 +27,8 @@ func main() {
 	rounds := flag.Int("rounds", 0, "rounds of each experiment; default 5, or 3 with -quick")
 	names := flag.String("peers", "", "who takes part, comma separated `names`; default all, or those in Go with -quick")
 	workloads := flag.String("workloads", "", "which `letters`, such as AC; default all")
+	holds := flag.Int("holds", 0, "holds of workload E; default 10,000, or 1,000 with -quick")
+	keeping := flag.Duration("keep", 0, "how long workload E keeps them; default 30s, or 3s with -quick")
 	out := flag.String("o", "", "write the tables to this `file` too")
 	flag.Parse()
 	size := full
@@ -35,9 +38,18 @@ func main() {
 	if *rounds != 0 {
 		size.rounds = *rounds
 	}
+	if *holds != 0 {
+		size.holds = *holds
+	}
+	if *keeping != 0 {
+		size.keep = *keeping
+	}
 	taking, err := choosePeers(*names, *quick)
 	if err == nil && size.rounds < 1 {
 		err = fmt.Errorf("-rounds %d: must be at least 1", size.rounds)
+	}
+	if err == nil && (size.holds < 1 || size.keep/time.Duration(max(1, size.rounds)) < lock.MinTTL) {
+		err = fmt.Errorf("-holds %d -keep %v: must be at least one hold, for %v in each round", size.holds, size.keep, lock.MinTTL)
 	}
 	if err == nil && flag.NArg() > 0 {
 		err = fmt.Errorf("unknown argument %q", flag.Arg(0))
@@ -118,11 +130,13 @@ type size struct {
 	window  time.Duration // of a round where throughput is measured
 	queues  []int         // contenders of the handoff
 	drained int           // waiters
+	holds   int           // that are kept
+	keep    time.Duration // how long, all rounds together
 }
 
 var (
-	full  = size{rounds: 5, warmUp: 2000, cycles: 40, window: time.Second, queues: []int{2, 16, 128}, drained: 1000}
-	small = size{rounds: 3, warmUp: 20, cycles: 30, window: 100 * time.Millisecond, queues: []int{2, 16}, drained: 60}
+	full  = size{rounds: 5, warmUp: 2000, cycles: 40, window: time.Second, queues: []int{2, 16, 128}, drained: 1000, holds: 10_000, keep: 30 * time.Second}
+	small = size{rounds: 3, warmUp: 20, cycles: 30, window: 100 * time.Millisecond, queues: []int{2, 16}, drained: 60, holds: 1000, keep: 3 * time.Second}
 )
 
 // bench is what all experiments share: the server, near and far.
