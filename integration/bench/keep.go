@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	keepers = 64   // goroutines that take the locks, and give them back
-	looks   = 100  // at the holds, in a TTL
-	looked  = 1000 // holds that are looked at each time
+	keepers = 64  // goroutines that take the locks, and give them back
+	looks   = 100 // at the holds, in a TTL
+	looked  = 100 // holds that are looked at each time: to look costs CPU time too
 )
 
 // keep is workload E: one client takes n locks and keeps them for a time, of which
