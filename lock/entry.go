@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +29,7 @@ func (l lease) end() time.Duration {
 }
 
 // state is where an entry stands in its life. It only moves forward.
-type state int
+type state uint8
 
 const (
 	queued state = iota // waits for its turn
@@ -59,28 +60,29 @@ type entry struct {
 
 	// Owned by the renewer.
 	due   time.Duration // monotonic time of the next tick
-	index int           // in the renewer's queue; -1: not in it
+	index int32         // in the renewer's queue; -1: not in it
 
 	mu       sync.Mutex
 	state    state
-	handles  int // holds that were given out on this entry and not yet unlocked
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	ttl      time.Duration // that the next write carries
-	lease    lease         // of the last acknowledged write
-	version  int32         // of the data that it left
-	session  int64         // that it was made in
-	renewAt  time.Duration // monotonic time
-	doubted  time.Duration // monotonic time since when the machine may have slept through the end of the lease; 0: not
-	limit    time.Duration // monotonic time at which max_hold ends the hold; 0: never
-	acquired int64         // Unix ms of ensemble time; 0: not granted
-	recorded bool          // the grant stands in the node
-	writing  *write        // in flight, or of unknown outcome
-	asked    int           // writes that somebody waits for
-	answered int           // those of them that were acknowledged
-	why      error         // ended: the reason
-	lapsed   bool          // unlocked when the lease may have run out already
-	changed  chan struct{} // closed at the next change; nil if nobody looks
+	recorded bool                    // the grant stands in the node
+	lapsed   bool                    // unlocked when the lease may have run out already
+	handles  int32                   // holds that were given out on this entry and not yet unlocked
+	version  int32                   // of the data that the last acknowledged write left
+	asked    uint32                  // writes that somebody waits for
+	answered uint32                  // those of them that were acknowledged
+	values   context.Context         // whose values the hold's context keeps
+	ctx      context.Context         // of the hold; made when somebody asks for it
+	cancel   context.CancelCauseFunc // of ctx
+	ttl      time.Duration           // that the next write carries
+	lease    lease                   // of the last acknowledged write
+	session  int64                   // that it was made in
+	renewAt  time.Duration           // monotonic time
+	doubted  time.Duration           // monotonic time since when the machine may have slept through the end of the lease; 0: not
+	limit    time.Duration           // monotonic time at which max_hold ends the hold; 0: never
+	acquired int64                   // Unix ms of ensemble time; 0: not granted
+	writing  *write                  // in flight, or of unknown outcome
+	why      error                   // ended: the reason
+	changed  chan struct{}           // closed at the next change; nil if nobody looks
 }
 
 // write is an attempt to write an entry's record, or several with the same bytes.
@@ -88,14 +90,19 @@ type write struct {
 	data     []byte
 	ttl      time.Duration
 	acquired int64
-	asked    int     // it answers all that was asked for up to here
+	asked    uint32  // it answers all that was asked for up to here
 	first    instant // before the first attempt
 }
 
 // newEntry returns the entry of a node that was created with the given record.
 func newEntry(c *Client, lock string, s settings, path string, name znode.Name, sent instant, session int64) *entry {
+	parent := c.path(lock)
+	if strings.HasPrefix(path, parent) { // one string for as long as the entry lives
+		parent = path[:len(parent)]
+		lock = parent[len(parent)-len(lock):]
+	}
 	return &entry{
-		client: c, lock: lock, parent: c.path(lock), path: path, Name: name, settings: s, index: -1,
+		client: c, lock: lock, parent: parent, path: path, Name: name, settings: s, index: -1,
 		keep: s.KeepParent, ttl: s.TTL, lease: lease{sent, s.TTL}, session: session, renewAt: sent.mono + c.renewAfter(s.TTL),
 	}
 }
@@ -154,7 +161,7 @@ func (e *entry) remaining(now instant) time.Duration {
 	}
 	left := e.left(now)
 	if left <= 0 {
-		e.schedule(0)
+		e.schedule(0, now)
 	}
 	return max(0, left)
 }
@@ -172,7 +179,7 @@ func (e *entry) fresh(now instant, session int64) bool {
 func (e *entry) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.schedule(e.renewAt)
+	e.schedule(e.renewAt, e.client.now())
 }
 
 // grant makes a hold of a waiting entry, whose context keeps the values of
@@ -191,14 +198,34 @@ func (e *entry) grant(values context.Context, now instant, record bool) error {
 	if e.MaxHold != 0 {
 		e.limit = now.mono + e.MaxHold
 	}
-	e.ctx, e.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(values), reentry{e.client, e.lock}, e))
+	e.values = values
 	if record && !e.recorded {
 		e.asked++
-		e.schedule(now.mono + grantDelay)
+		e.schedule(now.mono+grantDelay, now)
 	} else {
-		e.schedule(e.renewAt)
+		e.schedule(e.renewAt, now)
 	}
 	return nil
+}
+
+// context returns the context of the hold.
+func (e *entry) context() context.Context {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx == nil {
+		e.ctx, e.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(e.values), reentry{e.client, e.lock}, e))
+		if e.state == ended {
+			e.cancel(e.why)
+		}
+	}
+	return e.ctx
+}
+
+// err returns why the entry ended, nil if it has not.
+func (e *entry) err() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.why
 }
 
 // reenter gives out one more handle on a valid hold.
@@ -394,7 +421,7 @@ func (e *entry) refresh(ctx context.Context) error {
 	e.mu.Lock()
 	e.asked++
 	target := e.asked
-	e.schedule(0)
+	e.schedule(0, e.client.now())
 	e.mu.Unlock()
 	for {
 		changed, err := e.watch()
@@ -426,10 +453,10 @@ func (e *entry) tick(now instant) (begun *write) {
 			return
 		}
 		renews := e.state == queued || !e.fixed
-		early := e.ttl / 16 // so that renewals due about the same time share a transaction
+		early := e.ttl / earlyPart
 		wanted := e.asked > e.answered || renews && now.mono+ahead(e.lease.sent, now) >= e.renewAt-early
 		if e.writing != nil || !wanted {
-			e.schedule(e.renewAt)
+			e.schedule(e.renewAt, now)
 			return
 		}
 		begun = &write{
@@ -437,7 +464,7 @@ func (e *entry) tick(now instant) (begun *write) {
 			ttl:  e.ttl, acquired: e.acquired, asked: e.asked, first: now,
 		}
 		e.writing = begun
-		e.schedule(never)
+		e.schedule(never, now)
 	})
 	return begun
 }
@@ -470,7 +497,7 @@ func (e *entry) attempt(w *write) (version int32, wanted bool) {
 
 // acknowledge takes the reply to a write that was sent at the given time and
 // left the node with this Stat.
-func (e *entry) acknowledge(w *write, sent instant, session int64, stat *zk.Stat, next time.Duration) {
+func (e *entry) acknowledge(w *write, sent instant, session int64, stat *zk.Stat, next time.Duration, now instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.writing != w {
@@ -484,9 +511,9 @@ func (e *entry) acknowledge(w *write, sent instant, session int64, stat *zk.Stat
 	e.renewAt = sent.mono + next
 	e.notify()
 	if e.asked > e.answered {
-		e.schedule(0)
+		e.schedule(0, now)
 	} else {
-		e.schedule(e.renewAt)
+		e.schedule(e.renewAt, now)
 	}
 }
 
@@ -498,13 +525,14 @@ func (e *entry) postpone(w *write) {
 		return
 	}
 	e.writing = nil
-	e.renewAt = e.client.now().mono + e.ttl/10
-	e.schedule(e.renewAt)
+	now := e.client.now()
+	e.renewAt = now.mono + e.ttl/10
+	e.schedule(e.renewAt, now)
 }
 
 // schedule has the entry looked at when a write is due, unless one is on its way,
 // and at the end of a hold; e.mu is held.
-func (e *entry) schedule(write time.Duration) {
+func (e *entry) schedule(write time.Duration, now instant) {
 	if e.state == ended {
 		return
 	}
@@ -516,7 +544,7 @@ func (e *entry) schedule(write time.Duration) {
 	case e.state == held && e.doubted != 0:
 		due = min(due, e.end(), e.doubted+e.Grace)
 	case e.state == held:
-		due = min(due, e.end()-ahead(e.lease.sent, e.client.now()))
+		due = min(due, e.end()-ahead(e.lease.sent, now))
 	}
 	e.client.renewals.schedule(e, due)
 }

@@ -18,11 +18,7 @@ type Hold struct {
 }
 
 // none stands for the entry of a nil Hold.
-var none = func() *entry {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(ErrUnlocked)
-	return &entry{state: ended, why: ErrUnlocked, ctx: ctx, cancel: cancel, index: -1}
-}()
+var none = &entry{state: ended, why: ErrUnlocked, values: context.Background(), index: -1}
 
 func (h *Hold) entry() *entry {
 	if h == nil || h.e == nil {
@@ -47,13 +43,13 @@ func (h *Hold) Metadata() map[string]string { return maps.Clone(h.entry().metada
 // cause when it is lost, and with [ErrUnlocked] when it is unlocked. It carries
 // the values of the context that the lock was taken with, but not its end, and
 // with it the same lock can be taken again: see [Mutex.Lock].
-func (h *Hold) Context() context.Context { return h.entry().ctx }
+func (h *Hold) Context() context.Context { return h.entry().context() }
 
 // Done is closed when the hold has ended, lost or unlocked. [Hold.Err] says why.
-func (h *Hold) Done() <-chan struct{} { return h.entry().ctx.Done() }
+func (h *Hold) Done() <-chan struct{} { return h.entry().context().Done() }
 
 // Err returns nil while the hold lasts, then [ErrUnlocked] or a [LostError].
-func (h *Hold) Err() error { return context.Cause(h.entry().ctx) }
+func (h *Hold) Err() error { return h.entry().err() }
 
 // Valid reports whether the lock is surely had at this moment. It is computed
 // from the clock when it is asked, so it is right even if the process was paused

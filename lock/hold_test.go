@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -55,6 +56,88 @@ func TestHold(t *testing.T) {
 		}
 		mustBe(t, h.Unlock(), lock.ErrUnlocked)
 		mustBe(t, h.Extend(w.ctx, ttl), lock.ErrUnlocked)
+	})
+}
+
+// TestContextAskedForLate: the context is made when somebody asks for it, which
+// may be when the hold has ended.
+func TestContextAskedForLate(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		ctx := context.WithValue(w.ctx, key{}, "mine")
+		for _, lost := range []bool{false, true} {
+			h, err := a.Mutex("x", lock.WithoutRenewal()).Lock(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			why := lock.ErrUnlocked
+			if lost {
+				time.Sleep(ttl)
+				why = lock.ErrLost
+			} else {
+				w.unlock(h)
+			}
+			mustBe(t, h.Err(), why)
+			mustBe(t, context.Cause(h.Context()), why)
+			mustBe(t, h.Context().Err(), context.Canceled)
+			select {
+			case <-h.Done():
+			default:
+				t.Error("not done")
+			}
+			if h.Context() != h.Context() || h.Context().Value(key{}) != "mine" {
+				t.Errorf("another context each time, or one with the value %v", h.Context().Value(key{}))
+			}
+		}
+	})
+}
+
+// TestContextAskedForAsTheHoldEnds from many goroutines: it is one, and it ends.
+func TestContextAskedForAsTheHoldEnds(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		for range 20 {
+			h := w.lock(a, "x")
+			var group sync.WaitGroup
+			for range 8 {
+				group.Go(func() {
+					select {
+					case <-h.Done():
+						mustBe(t, h.Err(), lock.ErrUnlocked)
+						mustBe(t, context.Cause(h.Context()), lock.ErrUnlocked)
+					case <-w.ctx.Done():
+						t.Error("never done")
+					}
+				})
+			}
+			w.unlock(h)
+			group.Wait()
+		}
+	})
+}
+
+// TestHoldsNeedNoGoroutines, however many there are and whatever is asked of them.
+func TestHoldsNeedNoGoroutines(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.unlock(w.lock(a, "x"))
+		settle()
+		before := runtime.NumGoroutine()
+		for i := range 200 {
+			h := w.lock(a, fmt.Sprint("x", i))
+			select {
+			case <-h.Done():
+				t.Error(h.Err())
+			default:
+			}
+		}
+		for range 20 {
+			time.Sleep(ttl / 20)
+			settle()
+			if n := runtime.NumGoroutine(); n > before+4 { // two for a transaction on its way
+				t.Fatalf("%d goroutines, and %d without the holds", n, before)
+			}
+		}
 	})
 }
 

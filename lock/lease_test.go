@@ -43,7 +43,7 @@ func testEntry(state state) *entry {
 	c.renewals = newRenewer(c)
 	s := settings{Policy: Policy{TTL: 10 * time.Second, Grace: time.Second}.WithDefaults()}
 	e := newEntry(c, "x", s, "/locks/x/e", znode.Name{}, at(0), 7)
-	e.ctx, e.cancel = context.WithCancelCause(context.Background())
+	e.values = context.Background()
 	e.state = state
 	return e
 }
@@ -113,7 +113,7 @@ func TestLateReplyNamesItsWrite(t *testing.T) {
 	e := testEntry(queued)
 	e.writing = &write{ttl: time.Minute, first: at(time.Second)}
 	late := &write{ttl: time.Hour}
-	e.acknowledge(late, at(time.Second), 9, &zk.Stat{Version: 5}, 0)
+	e.acknowledge(late, at(time.Second), 9, &zk.Stat{Version: 5}, 0, at(time.Second))
 	e.postpone(late)
 	if e.version != 0 || e.session != 7 || e.lease != (lease{at(0), 10 * time.Second}) || e.writing == nil {
 		t.Errorf("%+v", e)
@@ -143,8 +143,8 @@ func TestStateOnlyMovesForward(t *testing.T) {
 	if err := e.pause(t.Context(), 0); err != first {
 		t.Errorf("pause: %v", err)
 	}
-	if e.why != first || context.Cause(e.ctx) != first || !errors.Is(first, ErrExpired) {
-		t.Errorf("ended because %v, and %v", e.why, context.Cause(e.ctx))
+	if e.err() != first || context.Cause(e.context()) != first || !errors.Is(first, ErrExpired) {
+		t.Errorf("ended because %v, and %v", e.err(), context.Cause(e.context()))
 	}
 	if n := e.client.stats.lost.Load(); n != 1 {
 		t.Errorf("lost %d times", n)

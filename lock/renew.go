@@ -19,6 +19,10 @@ const (
 	batchBytes = 256 << 10
 )
 
+// earlyPart is by which part of its TTL a renewal may come early, to share a
+// transaction with others.
+const earlyPart = 16
+
 // heartbeat is how often it is looked whether the machine was suspended.
 const heartbeat = time.Second
 
@@ -48,7 +52,7 @@ func (r *renewer) schedule(e *entry, due time.Duration) {
 	if e.index < 0 {
 		heap.Push(&r.queue, e)
 	} else {
-		heap.Fix(&r.queue, e.index)
+		heap.Fix(&r.queue, int(e.index))
 	}
 	wake := due < r.armed
 	r.mu.Unlock()
@@ -65,7 +69,7 @@ func (r *renewer) remove(e *entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e.index >= 0 {
-		heap.Remove(&r.queue, e.index)
+		heap.Remove(&r.queue, int(e.index))
 	}
 }
 
@@ -124,36 +128,51 @@ type renewal struct {
 	*write
 }
 
-// tick sees to all that is due, and with it to what soon will be.
+// tick sees to all that is due. Where that leaves room in a transaction, what will
+// be due soon is renewed along with it, and stays with it from then on; what does
+// not fit has its own time, so that many holds make many transactions one after the
+// other and not at once.
 func (r *renewer) tick(ctx context.Context, now instant) {
-	r.mu.Lock()
-	var due []*entry
-	for len(r.queue) > 0 && (len(due) > 0 || r.queue[0].due <= now.mono) && r.queue[0].due <= now.mono+r.queue[0].TTL/16 {
-		e := r.queue[0]
-		due = append(due, e)
-		e.due = never // until it is scheduled again; meanwhile it is alive as before
-		heap.Fix(&r.queue, 0)
-	}
-	r.mu.Unlock()
-
-	send := func(batch []renewal) { r.client.background(func() { r.flush(ctx, batch) }) }
 	var batch []renewal
 	size := 0
-	for _, e := range due {
-		w := e.tick(now)
-		if w == nil {
-			continue
-		}
-		if len(batch) == batchCount || size+len(w.data)+len(e.path) > batchBytes {
-			send(batch)
-			batch, size = nil, 0
-		}
-		batch = append(batch, renewal{e, w})
-		size += len(w.data) + len(e.path) + 64
+	send := func() {
+		full := batch
+		r.client.background(func() { r.flush(ctx, full) })
+		batch, size = nil, 0
 	}
+	renew := func(due []*entry) {
+		for _, e := range due {
+			w := e.tick(now)
+			if w == nil {
+				continue
+			}
+			if len(batch) == batchCount || size+len(w.data)+len(e.path) > batchBytes {
+				send()
+			}
+			batch = append(batch, renewal{e, w})
+			size += len(w.data) + len(e.path) + 64
+		}
+	}
+	renew(r.take(math.MaxInt, func(e *entry) bool { return e.due <= now.mono }))
 	if len(batch) > 0 {
-		send(batch)
+		renew(r.take(batchCount-len(batch), func(e *entry) bool { return e.due <= now.mono+e.TTL/earlyPart }))
+		send()
 	}
+}
+
+// take returns at most n entries, those that are due first, as long as due says
+// that they are. They are not taken again before they have been scheduled.
+func (r *renewer) take(n int, due func(*entry) bool) []*entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var taken []*entry
+	for len(taken) < n && len(r.queue) > 0 && due(r.queue[0]) {
+		e := r.queue[0]
+		taken = append(taken, e)
+		e.due = never
+		heap.Fix(&r.queue, 0)
+	}
+	return taken
 }
 
 // flush writes the batch in one transaction, and goes on until each write has
@@ -177,10 +196,10 @@ func (r *renewer) flush(ctx context.Context, batch []renewal) {
 		session, sent := c.session(), c.now()
 		replies, err := c.conn.multi(ctx, nil, ops...)
 		if err == nil {
+			received := c.now()
+			c.clock.observe(replies[0].Stat.Mzxid, replies[0].Stat.Mtime, sent, received) // the same for all
 			for i, b := range batch {
-				stat := replies[i].Stat
-				c.clock.observe(stat.Mzxid, stat.Mtime, sent, c.now())
-				b.acknowledge(b.write, sent, session, stat, b.write.ttl/3*spread>>20)
+				b.acknowledge(b.write, sent, session, replies[i].Stat, b.write.ttl/3*spread>>20, received)
 			}
 			c.stats.renewals.Add(uint64(len(batch)))
 			return
@@ -227,7 +246,7 @@ func (r *renewer) readBack(ctx context.Context, b renewal, session int64) {
 		b.postpone(b.write)
 	case bytes.Equal(n.data, b.data):
 		// Any of the attempts may be the one: the lease runs from the first.
-		b.acknowledge(b.write, b.first, session, n.stat, r.client.renewAfter(b.write.ttl))
+		b.acknowledge(b.write, b.first, session, n.stat, r.client.renewAfter(b.write.ttl), r.client.now())
 	default:
 		b.overwritten()
 	}
@@ -240,11 +259,11 @@ func (q dueQueue) Len() int           { return len(q) }
 func (q dueQueue) Less(i, j int) bool { return q[i].due < q[j].due }
 func (q dueQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i, j
+	q[i].index, q[j].index = int32(i), int32(j)
 }
 func (q *dueQueue) Push(x any) {
 	e := x.(*entry)
-	e.index = len(*q)
+	e.index = int32(len(*q))
 	*q = append(*q, e)
 }
 func (q *dueQueue) Pop() any {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,6 +38,96 @@ func TestRenewalsShareTransactions(t *testing.T) {
 			w.unlock(h)
 		}
 		w.empty()
+	})
+}
+
+// TestManyRenewalsAreSpread: what makes many full transactions makes them one after
+// the other, so that between two of them there is room for other requests.
+func TestManyRenewalsAreSpread(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const n, full = 2560, 128
+		a := w.dial("a")
+		for i := range n { // over the time in which all are renewed once
+			w.lock(a, fmt.Sprint("x", i))
+			time.Sleep(ttl / 3 / n)
+		}
+		time.Sleep(ttl)
+		var last time.Time
+		var renewed, sent, together, most int
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if mutates(r, "a") {
+				if now := time.Now(); now.Sub(last) > time.Millisecond {
+					last, together = now, 0
+				}
+				together++
+				most = max(most, together)
+				sent++
+				renewed += len(r.Paths)
+			}
+			return locktest.Fault{}
+		})
+		time.Sleep(10 * ttl / 3)
+		w.Intercept(nil)
+		if renewed < 9*n || renewed > 11*n {
+			t.Errorf("%d renewals in 10 thirds of the TTL of %d holds", renewed, n)
+		}
+		if renewed < sent*full*9/10 {
+			t.Errorf("%d renewals in %d transactions, want nearly %d in each", renewed, sent, full)
+		}
+		if most > 3 {
+			t.Errorf("%d transactions at once", most)
+		}
+		if s := a.Stats(); s.Holds != n || s.Lost != 0 {
+			t.Errorf("stats %+v", s)
+		}
+	})
+}
+
+// TestLostMemberCostsOneTransaction: renewals that are due together are one
+// transaction. One that fails takes another, at once, in which are all but it.
+func TestLostMemberCostsOneTransaction(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const n = 100
+		a := w.dial("a")
+		var holds []*lock.Hold
+		for i := range n {
+			holds = append(holds, w.lock(a, fmt.Sprint("x", i)))
+		}
+		var gathered atomic.Bool
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if mutates(r, "a") && len(r.Paths) == n {
+				gathered.Store(true)
+			}
+			return locktest.Fault{}
+		})
+		w.until("all are renewed together", gathered.Load)
+		if err := w.raw("other").Delete(holds[n/2].Entry(), -1); err != nil {
+			t.Fatal(err)
+		}
+		var sent []time.Time
+		var members []int
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if mutates(r, "a") {
+				sent, members = append(sent, time.Now()), append(members, len(r.Paths))
+			}
+			return locktest.Fault{}
+		})
+		before, txns := a.Stats().Renewals, w.Transactions()
+		w.until("the renewals", func() bool { return a.Stats().Renewals > before })
+		w.Intercept(nil)
+		if !slices.Equal(members, []int{n, n - 1}) || w.Transactions()-txns != 2 || a.Stats().Renewals-before != n-1 {
+			t.Fatalf("%d renewed, in transactions of %v", a.Stats().Renewals-before, members)
+		}
+		if apart := sent[1].Sub(sent[0]); apart > 10*latency {
+			t.Errorf("the others were renewed %v later", apart)
+		}
+		for i, h := range holds {
+			if i == n/2 {
+				mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)
+			} else if r := h.Remaining(); r < ttl*9/10 {
+				t.Errorf("%s is sure to last %v", h.Name(), r)
+			}
+		}
 	})
 }
 

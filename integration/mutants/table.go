@@ -281,8 +281,8 @@ var mutants = []mutant{
 		name:   "reply-validity",
 		breaks: "a renewed lease counts from the reply, not from the send",
 		edits: []edit{{"lock/renew.go",
-			"b.acknowledge(b.write, sent, session, stat, ",
-			"b.acknowledge(b.write, c.now(), session, stat, "}},
+			"b.acknowledge(b.write, sent, session, replies",
+			"b.acknowledge(b.write, received, session, replies"}},
 		tests: []string{"lock.TestLeaseCountsFromTheSend"},
 	}, {
 		name:   "no-margin",
@@ -354,6 +354,13 @@ var mutants = []mutant{
 			"if lost.Why != ErrTaken && lost.Why != ErrRemoved {",
 			"if lost.Why == ErrClosed {"}},
 		tests: []string{"lock.TestLateRenewalOfLostHold"},
+	}, {
+		name:   "context-asked-for-late",
+		breaks: "a hold's context that is first asked for when the hold has ended never ends",
+		edits: []edit{{"lock/entry.go",
+			"		if e.state == ended {\n			e.cancel(e.why)\n		}\n",
+			""}},
+		tests: []string{"lock.TestContextAskedForLate"},
 	}, {
 		name:   "token-sequence",
 		breaks: "the fencing token is the entry's sequence number, which starts again with each parent",
