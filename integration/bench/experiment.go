@@ -81,7 +81,7 @@ func experiments(s size) []*experiment {
 	return append(list,
 		drain(s.drained, bar{figure: 2, against: zkLockName, limit: 0.25, counted: s.drained >= 1000}, bar{figure: 1, against: zkLockName, limit: 0.80}),
 		keep(s.holds, s.keep, s.rounds,
-			bar{figure: 0, limit: 1024, counted: true}, bar{figure: 1, limit: 0, counted: s.holds >= 10_000}, bar{figure: 2, least: true, limit: 50, counted: true}),
+			bar{figure: 0, limit: 1024, counted: s.holds >= 10_000}, bar{figure: 1, limit: 0, counted: s.holds >= 10_000}, bar{figure: 2, least: true, limit: 50, counted: true}),
 		tryLock(bar{figure: 1, limit: 3, counted: true}, bar{figure: 2, limit: 0, counted: true}))
 }
 

@@ -64,29 +64,29 @@ type keepTrial struct {
 	goroutines int
 }
 
-// take takes the locks.
+// take takes the locks. What the client needs to be busy, it has before the memory
+// is looked at that it needs to hold.
 func (t *keepTrial) take(ctx context.Context) error {
-	hold, err := t.client.Mutex("first").Lock(ctx) // makes the root
-	if err == nil {
-		err = hold.Unlock()
-	}
+	err := each(ctx, keepers, func(ctx context.Context, i int) error {
+		return t.client.Mutex(fmt.Sprintf("busy-%d", i)).Do(ctx, func(context.Context) error { return nil })
+	})
 	if err != nil {
 		return err
 	}
 	t.heap, t.goroutines = heap(), runtime.NumGoroutine()
-	return t.each(ctx, func(ctx context.Context, i int) (err error) {
+	return each(ctx, len(t.holds), func(ctx context.Context, i int) (err error) {
 		t.holds[i], err = t.client.Mutex(fmt.Sprintf("lock-%d", i)).Lock(ctx)
 		return err
 	})
 }
 
-// each calls f for each hold's number, some at a time, until one fails.
-func (t *keepTrial) each(ctx context.Context, f func(ctx context.Context, i int) error) error {
-	limit := patience * time.Duration(1+len(t.holds)/10_000)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%d locks are not done in %v", len(t.holds), limit))
+// each calls f for 0 to n-1, some at a time, until one fails.
+func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+	limit := patience * time.Duration(1+n/10_000)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%d locks are not done in %v", n, limit))
 	defer cancel()
 	return together(keepers, func(k int) error {
-		for i := k; i < len(t.holds); i += keepers {
+		for i := k; i < n; i += keepers {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -101,7 +101,7 @@ func (t *keepTrial) each(ctx context.Context, f func(ctx context.Context, i int)
 
 // close gives the locks back that were taken.
 func (t *keepTrial) close() error {
-	err := t.each(context.Background(), func(_ context.Context, i int) error {
+	err := each(context.Background(), len(t.holds), func(_ context.Context, i int) error {
 		if t.holds[i] == nil {
 			return nil
 		}

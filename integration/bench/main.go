@@ -28,7 +28,7 @@ func main() {
 	names := flag.String("peers", "", "who takes part, comma separated `names`; default all, or those in Go with -quick")
 	workloads := flag.String("workloads", "", "which `letters`, such as AC; default all")
 	holds := flag.Int("holds", 0, "holds of workload E; default 10,000, or 1,000 with -quick")
-	keeping := flag.Duration("keep", 0, "how long workload E keeps them; default 30s, or 3s with -quick")
+	keeping := flag.Duration("keep", 0, "how long workload E keeps them; default 30s, or 9s with -quick")
 	out := flag.String("o", "", "write the tables to this `file` too")
 	flag.Parse()
 	size := full
@@ -136,7 +136,7 @@ type size struct {
 
 var (
 	full  = size{rounds: 5, warmUp: 2000, cycles: 40, window: time.Second, queues: []int{2, 16, 128}, drained: 1000, holds: 10_000, keep: 30 * time.Second}
-	small = size{rounds: 3, warmUp: 20, cycles: 30, window: 100 * time.Millisecond, queues: []int{2, 16}, drained: 60, holds: 1000, keep: 3 * time.Second}
+	small = size{rounds: 3, warmUp: 20, cycles: 30, window: 100 * time.Millisecond, queues: []int{2, 16}, drained: 60, holds: 1000, keep: 9 * time.Second}
 )
 
 // bench is what all experiments share: the server, near and far.
