@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -496,15 +495,15 @@ func (e *entry) attempt(w *write) (version int32, wanted bool) {
 }
 
 // acknowledge takes the reply to a write that was sent at the given time and
-// left the node with this Stat.
-func (e *entry) acknowledge(w *write, sent instant, session int64, stat *zk.Stat, next time.Duration, now instant) {
+// left the node's data at this version.
+func (e *entry) acknowledge(w *write, sent instant, session int64, version int32, next time.Duration, now instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.writing != w {
 		return
 	}
 	e.writing = nil
-	e.lease, e.version, e.session = lease{sent, w.ttl}, stat.Version, session
+	e.lease, e.version, e.session = lease{sent, w.ttl}, version, session
 	e.doubted = 0
 	e.recorded = w.acquired != 0
 	e.answered = w.asked

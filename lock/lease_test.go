@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 	"pgregory.net/rapid"
 
@@ -113,7 +112,7 @@ func TestLateReplyNamesItsWrite(t *testing.T) {
 	e := testEntry(queued)
 	e.writing = &write{ttl: time.Minute, first: at(time.Second)}
 	late := &write{ttl: time.Hour}
-	e.acknowledge(late, at(time.Second), 9, &zk.Stat{Version: 5}, 0, at(time.Second))
+	e.acknowledge(late, at(time.Second), 9, 5, 0, at(time.Second))
 	e.postpone(late)
 	if e.version != 0 || e.session != 7 || e.lease != (lease{at(0), 10 * time.Second}) || e.writing == nil {
 		t.Errorf("%+v", e)

@@ -181,6 +181,8 @@ func (r *renewer) take(n int, due func(*entry) bool) []*entry {
 func (r *renewer) flush(ctx context.Context, batch []renewal) {
 	c := r.client
 	spread := c.cfg.jitter(1<<20, 1<<17) // one for the batch, so that it stays together
+	next := func(w *write) time.Duration { return w.ttl / 3 * spread >> 20 }
+	tried := false // an attempt may have been applied
 	for wait := c.cfg.newBackoff(20*time.Millisecond, time.Second); ; {
 		var ops []any
 		still := batch[:0]
@@ -199,7 +201,7 @@ func (r *renewer) flush(ctx context.Context, batch []renewal) {
 			received := c.now()
 			c.clock.observe(replies[0].Stat.Mzxid, replies[0].Stat.Mtime, sent, received) // the same for all
 			for i, b := range batch {
-				b.acknowledge(b.write, sent, session, replies[i].Stat, b.write.ttl/3*spread>>20, received)
+				b.acknowledge(b.write, sent, session, replies[i].Stat.Version, next(b.write), received)
 			}
 			c.stats.renewals.Add(uint64(len(batch)))
 			return
@@ -209,17 +211,28 @@ func (r *renewer) flush(ctx context.Context, batch []renewal) {
 		}
 		if i, err := refusedOp(err); i >= 0 && outcomeOf(err) == refused {
 			b := batch[i]
-			batch = append(batch[:i], batch[i+1:]...)
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
 				b.vanished()
+			case errors.Is(err, zk.ErrBadVersion) && !tried:
+				b.overwritten()
 			case errors.Is(err, zk.ErrBadVersion):
-				r.readBack(ctx, b, session)
+				if r.readBack(ctx, b) {
+					// All who are in the batch now were in each attempt, and it was
+					// applied whole. It may have been any: the leases run from the first.
+					received := c.now()
+					for i, b := range batch {
+						b.acknowledge(b.write, b.first, session, ops[i].(*zk.SetDataRequest).Version+1, next(b.write), received)
+					}
+					c.stats.renewals.Add(uint64(len(batch)))
+					return
+				}
 			default:
 				c.cfg.log.Error().Err(err).Str("lock", b.lock).Str("entry", b.path).
 					Msg("renewal refused; the hold is lost at the end of its lease unless a later one succeeds")
 				b.postpone(b.write)
 			}
+			batch = append(batch[:i], batch[i+1:]...)
 			continue
 		}
 		if outcomeOf(err) == refused { // as a whole
@@ -229,6 +242,7 @@ func (r *renewer) flush(ctx context.Context, batch []renewal) {
 			c.cfg.log.Error().Err(err).Int("entries", len(batch)).Msg("renewals refused")
 			return
 		}
+		tried = tried || outcomeOf(err) == uncertain
 		if wait.sleep(ctx) != nil {
 			return
 		}
@@ -236,8 +250,9 @@ func (r *renewer) flush(ctx context.Context, batch []renewal) {
 }
 
 // readBack finds out whose write stands in an entry that was found at another
-// version: an earlier attempt of ours whose reply was lost, or somebody else's.
-func (r *renewer) readBack(ctx context.Context, b renewal, session int64) {
+// version. It reports whether it is an earlier attempt of ours, whose reply was
+// lost.
+func (r *renewer) readBack(ctx context.Context, b renewal) bool {
 	n, err := r.client.conn.get(ctx, b.path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -245,11 +260,11 @@ func (r *renewer) readBack(ctx context.Context, b renewal, session int64) {
 	case err != nil:
 		b.postpone(b.write)
 	case bytes.Equal(n.data, b.data):
-		// Any of the attempts may be the one: the lease runs from the first.
-		b.acknowledge(b.write, b.first, session, n.stat, r.client.renewAfter(b.write.ttl), r.client.now())
+		return true
 	default:
 		b.overwritten()
 	}
+	return false
 }
 
 // dueQueue is a heap of entries, the one due first on top.

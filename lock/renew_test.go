@@ -83,24 +83,32 @@ func TestManyRenewalsAreSpread(t *testing.T) {
 	})
 }
 
+// gather takes n locks and returns when all are renewed in one transaction.
+func (w *world) gather(c *lock.Client, label string, n int) []*lock.Hold {
+	w.Helper()
+	var holds []*lock.Hold
+	for i := range n {
+		holds = append(holds, w.lock(c, fmt.Sprint("x", i)))
+	}
+	var gathered atomic.Bool
+	w.Intercept(func(r locktest.Request) locktest.Fault {
+		if mutates(r, label) && len(r.Paths) == n {
+			gathered.Store(true)
+		}
+		return locktest.Fault{}
+	})
+	w.until("all are renewed together", gathered.Load)
+	w.Intercept(nil)
+	return holds
+}
+
 // TestLostMemberCostsOneTransaction: renewals that are due together are one
 // transaction. One that fails takes another, at once, in which are all but it.
 func TestLostMemberCostsOneTransaction(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 100
 		a := w.dial("a")
-		var holds []*lock.Hold
-		for i := range n {
-			holds = append(holds, w.lock(a, fmt.Sprint("x", i)))
-		}
-		var gathered atomic.Bool
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if mutates(r, "a") && len(r.Paths) == n {
-				gathered.Store(true)
-			}
-			return locktest.Fault{}
-		})
-		w.until("all are renewed together", gathered.Load)
+		holds := w.gather(a, "a", n)
 		if err := w.raw("other").Delete(holds[n/2].Entry(), -1); err != nil {
 			t.Fatal(err)
 		}
@@ -129,6 +137,59 @@ func TestLostMemberCostsOneTransaction(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLostReplyIsReadBackOnce: a transaction of which the reply was lost is known to
+// have been applied, and with it all renewals in it, by one member. Others in it may
+// be gone by then, or somebody else's.
+func TestLostReplyIsReadBackOnce(t *testing.T) {
+	for _, meddled := range []bool{false, true} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			const n = 100
+			a := w.dial("a")
+			holds := w.gather(a, "a", n)
+			hit := w.fault(func(r locktest.Request) bool { return mutates(r, "a") }, locktest.Fault{Drop: locktest.AfterApply})
+			w.until("the renewal", hit)
+			sent := time.Now()
+			before := a.Stats().Renewals
+			var gone, taken int // of which entries
+			if meddled {
+				gone, taken = n/3, n/2
+				z := w.raw("other")
+				if err := z.Delete(holds[gone].Entry(), -1); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := z.Set(holds[taken].Entry(), []byte("mine"), -1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cost := w.cost("a", func() {
+				w.until("they are known to be renewed", func() bool { return a.Stats().Renewals > before })
+			})
+			if most := map[bool]int{false: 1, true: 3}[meddled]; cost.requests["multi"] > most || cost.requests["getData"] > most {
+				t.Errorf("meddled with %v: it took %v", meddled, cost.requests)
+			}
+			lasts := ttl - time.Since(sent)
+			for i, h := range holds {
+				switch r := h.Remaining(); {
+				case meddled && i == gone, meddled && i == taken: // known now, or at the next renewal
+				case r > lasts || r < lasts-ttl/20:
+					t.Errorf("%s is sure to last %v, want %v", h.Name(), r, lasts)
+				}
+			}
+			time.Sleep(2 * ttl)
+			for i, h := range holds {
+				switch {
+				case meddled && i == gone:
+					mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)
+				case meddled && i == taken:
+					mustBe(t, h.Err(), lock.ErrLost, lock.ErrTaken)
+				default:
+					w.alive(h)
+				}
+			}
+		})
+	}
 }
 
 // TestBatchesAreBounded: the server cuts a connection that sends a megabyte.

@@ -316,8 +316,8 @@ var mutants = []mutant{
 		name:   "read-back-validity",
 		breaks: "a renewal that is found by reading back counts from then on, not from its first send",
 		edits: []edit{{"lock/renew.go",
-			"b.acknowledge(b.write, b.first, session, n.stat, ",
-			"b.acknowledge(b.write, r.client.now(), session, n.stat, "}},
+			"b.acknowledge(b.write, b.first, session, ",
+			"b.acknowledge(b.write, received, session, "}},
 		tests: []string{"lock.TestLeaseCountsFromTheSend"},
 	}, {
 		name:   "shortening-late",
