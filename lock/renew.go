@@ -214,10 +214,8 @@ func (r *renewer) flush(ctx context.Context, batch []renewal) {
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
 				b.vanished()
-			case errors.Is(err, zk.ErrBadVersion) && !tried:
-				b.overwritten()
 			case errors.Is(err, zk.ErrBadVersion):
-				if r.readBack(ctx, b) {
+				if r.readBack(ctx, b, tried) {
 					// All who are in the batch now were in each attempt, and it was
 					// applied whole. It may have been any: the leases run from the first.
 					received := c.now()
@@ -250,16 +248,16 @@ func (r *renewer) flush(ctx context.Context, batch []renewal) {
 }
 
 // readBack finds out whose write stands in an entry that was found at another
-// version. It reports whether it is an earlier attempt of ours, whose reply was
-// lost.
-func (r *renewer) readBack(ctx context.Context, b renewal) bool {
+// version. It reports whether it is an earlier attempt of ours, if there was one
+// whose reply was lost.
+func (r *renewer) readBack(ctx context.Context, b renewal, tried bool) bool {
 	n, err := r.client.conn.get(ctx, b.path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		b.vanished()
 	case err != nil:
 		b.postpone(b.write)
-	case bytes.Equal(n.data, b.data):
+	case tried && bytes.Equal(n.data, b.data):
 		return true
 	default:
 		b.overwritten()
