@@ -37,40 +37,76 @@ func (v Verdict) Deletes() bool { return v == Expired || v == Orphan || v == Anc
 // JudgeEntry decides on a contender's node, from the data and Stat of one read,
 // the time and the lock's policy.
 func JudgeEntry(name znode.Name, data []byte, stat *zk.Stat, now lock.Time, p policy.Policy) Verdict {
+	v, _ := judgeEntry(name, data, stat, now, p)
+	return v
+}
+
+// judgeEntry is JudgeEntry. Of an entry that is live it also returns the end of its
+// lease and the grace: as long as it is not written, it is live until then.
+func judgeEntry(name znode.Name, data []byte, stat *zk.Stat, now lock.Time, p policy.Policy) (Verdict, time.Time) {
 	if !name.Ours() || stat.EphemeralOwner != 0 || stat.NumChildren > 0 {
-		return Foreign
+		return Foreign, time.Time{}
 	}
 	record, err := znode.DecodeRecord(data)
 	if err != nil {
-		return Undecodable
+		return Undecodable, time.Time{}
 	}
 	end := time.UnixMilli(record.Expiry(stat.Mtime, p.MaxTTL.Milliseconds())).Add(p.Grace)
-	return past(end, stat, now, Live, Expired)
+	return past(end, stat, now, Live, Expired), end
 }
 
 // JudgeParent decides on a node that is no entry, from the data and Stat of one
 // read, how many of its children are to stay, the time and the policy of its name.
 func JudgeParent(data []byte, stat *zk.Stat, staying int, now lock.Time, p policy.Policy) Verdict {
-	if stat.EphemeralOwner != 0 {
-		return Foreign
-	}
-	parent, err := znode.DecodeParent(data)
+	return decodeParent(data, stat).judge(staying, now, p)
+}
+
+// parent is a node that is no entry, as it was read.
+type parent struct {
+	znode.Parent
+	err  error // why the data could not be decoded
+	stat *zk.Stat
+}
+
+func decodeParent(data []byte, stat *zk.Stat) parent {
+	p, err := znode.DecodeParent(data)
+	return parent{p, err, stat}
+}
+
+// ours reports whether the data is.
+func (n parent) ours() bool { return n.err == nil && n.Kind != "" }
+
+func (n parent) judge(staying int, now lock.Time, p policy.Policy) Verdict {
 	switch {
-	case errors.Is(err, znode.ErrNewer):
+	case n.stat.EphemeralOwner != 0:
+		return Foreign
+	case errors.Is(n.err, znode.ErrNewer):
 		return Undecodable
-	case err != nil, parent.Kind == "":
+	case !n.ours():
 		return Foreign
 	case staying > 0:
 		return Live
-	case parent.Adopted, p.KeepParent && parent.Kind != znode.Dir:
+	case n.Adopted, p.KeepParent && n.Kind != znode.Dir:
 		return Kept
 	}
 	verdict := Orphan
-	if parent.Kind == znode.Dir {
+	if n.Kind == znode.Dir {
 		verdict = Ancestor
 	}
-	end := time.UnixMilli(max(stat.Ctime, stat.Mtime)).Add(p.OrphanAfter)
-	return past(end, stat, now, Young, verdict)
+	end := time.UnixMilli(max(n.stat.Ctime, n.stat.Mtime)).Add(p.OrphanAfter)
+	return past(end, n.stat, now, Young, verdict)
+}
+
+// onlyChild returns the name of a lock's only child, if that is the entry which
+// joined last. ZooKeeper counts the creates and deletes of children in Cversion,
+// and numbers entries by the creates. The name is a guess until a node of that name
+// is found: the last one may have left before an earlier one.
+func (n parent) onlyChild() (znode.Name, bool) {
+	if !n.ours() || n.Tail == "" || n.stat.NumChildren != 1 {
+		return znode.Name{}, false
+	}
+	creates := (n.stat.Cversion + n.stat.NumChildren) / 2
+	return znode.Parse(znode.Predict(n.Tail, creates-1))
 }
 
 // past returns after if the time is surely past the end, and before if it may not

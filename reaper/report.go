@@ -36,7 +36,7 @@ const maxNamed = 100
 // Counts are numbers of nodes.
 type Counts struct {
 	Locks       int `json:"locks"`       // with an entry of ours, or a parent of ours
-	Live        int `json:"live"`        // entries whose lease runs
+	Live        int `json:"live"`        // entries whose lease runs, as they were last read
 	Expired     int `json:"expired"`     // entries past it
 	Orphans     int `json:"orphans"`     // empty parents past orphan_after
 	Ancestors   int `json:"ancestors"`   // empty ancestors past orphan_after

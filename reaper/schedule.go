@@ -23,7 +23,8 @@ type Options struct {
 	// Schedule is when policies without a schedule of their own are swept, as
 	// [policy.ParseSchedule] takes it. Default "@every 1m".
 	Schedule string
-	// Concurrency is how many requests may be in flight. Default 16.
+	// Concurrency is how many reads may be in flight, beside a few transactions of
+	// deletes. Default 16.
 	Concurrency int
 	// Batch is how many nodes are deleted in one transaction. Default 100.
 	Batch int
@@ -43,6 +44,7 @@ type Reaper struct {
 	leader  *lock.Mutex
 	options Options
 	log     zerolog.Logger
+	seen    *memory
 }
 
 // New returns a reaper for the locks of a client.
@@ -66,7 +68,7 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 	if o.Lock == "" {
 		o.Lock = defaults.Reaper.Lock
 	}
-	r := &Reaper{locks: locks, options: o, log: zerolog.Nop()}
+	r := &Reaper{locks: locks, options: o, log: zerolog.Nop(), seen: newMemory()}
 	if o.Log != nil {
 		r.log = *o.Log
 	}
@@ -111,8 +113,7 @@ func (r *Reaper) sweep(ctx context.Context, policies []policy.Policy) (report Re
 	}
 	s := &sweep{
 		Reaper: r, tree: r.locks.Tree(), chosen: map[string]bool{},
-		readers: make(chan struct{}, 4*r.options.Concurrency),
-		reads:   make(chan struct{}, r.options.Concurrency),
+		walkers: make(chan struct{}, r.options.Concurrency),
 		doomed:  make(chan []doomed, r.options.Concurrency),
 		timing:  make(chan struct{}, 1),
 	}

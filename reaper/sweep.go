@@ -19,16 +19,19 @@ import (
 // lastBatch is for how long the batch at hand is finished when a sweep is stopped.
 const lastBatch = 10 * time.Second
 
+// deletesInFlight is how many transactions of deletes are under way at once, at
+// most. So few keep a server busy.
+const deletesInFlight = 4
+
 // sweep is one pass over the trees of some policies: a bounded number of readers
 // walk down, decide on each node once all below it is decided on, and hand what
-// is to go to one deleter.
+// is to go to the deleter.
 type sweep struct {
 	*Reaper
 	tree   lock.Tree
 	chosen map[string]bool // policies by name
 
-	readers chan struct{} // a token for each walker beside the first
-	reads   chan struct{} // a token for each request in flight
+	walkers chan struct{} // has the tokens of those that walk: each has one request in flight
 	doomed  chan []doomed // to the deleter: what goes together
 
 	timing chan struct{} // has the token of the one that looks for a younger time
@@ -44,6 +47,19 @@ type doomed struct {
 	lock.Deletion
 	verdict Verdict
 	policy  string
+	after   bool // nodes below it may be in an earlier batch
+}
+
+// node is a node as it was read.
+type node struct {
+	data []byte
+	stat *zk.Stat
+}
+
+// entry is a contender's node, read or not yet.
+type entry struct {
+	znode.Name
+	read *node
 }
 
 // run sweeps what stands below the given names, the root's being "".
@@ -67,11 +83,13 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 			defer close(deleted)
 			s.deleteAll(ctx)
 		}()
+		s.walkers <- struct{}{}
 		for _, name := range starts {
 			s.visit(ctx, name)
 		}
 		close(s.doomed)
 		<-deleted
+		s.seen.forget(s.tree.Estimate().Earliest)
 		if failed := s.failed.Load(); failed != nil {
 			err = *failed
 		} else {
@@ -98,48 +116,70 @@ func (s *sweep) fail(err error) {
 
 // visit sweeps a node and all below it. It reports whether the node goes, or has
 // gone.
+//
+// Most locks cost two reads: of the parent, which tells what its only child is
+// called, and of that. An empty parent costs one; and a lock that is remembered,
+// because none of it can be deleted yet, costs none.
 func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	if ctx.Err() != nil {
 		return false
 	}
 	path := s.tree.Path(name)
 	p := s.options.Policies.For(name)
-	children, err := read(ctx, s, func() ([]string, error) {
-		children, _, err := s.tree.Children(ctx, path)
-		return children, err
-	})
+	now := s.tree.Estimate() // it costs a system call; to judge by an earlier time is safe
+	if name == "" || !s.chosen[p.Name] {
+		_, nested, err := s.list(ctx, path)
+		if err != nil {
+			return s.unread(ctx, path, "list", p.Name, err)
+		}
+		s.visitAll(ctx, name, nested)
+		return false
+	}
+	if live := s.seen.live(name, now.Earliest); live > 0 {
+		s.count(p.Name, func(c *Counts) { c.Locks++; c.Live += live })
+		return false
+	}
+	n, err := s.get(ctx, path)
+	if err != nil {
+		return s.unread(ctx, path, "list", p.Name, err) // one permission is for both
+	}
+	parent := decodeParent(n.data, n.stat)
+	entries, nested, err := s.children(ctx, path, parent)
 	if err != nil {
 		return s.unread(ctx, path, "list", p.Name, err)
 	}
-	entries := znode.Contenders(children)
-	nested := slices.DeleteFunc(children, func(child string) bool { _, ok := znode.Parse(child); return ok })
 	staying := s.visitAll(ctx, name, nested)
-	if name == "" || !s.chosen[p.Name] {
-		return false
-	}
 
 	var doomed []doomed
-	live := 0
-	for _, n := range entries {
-		d, verdict := s.judgeEntry(ctx, path+"/"+n.Node, n, p)
+	live, until := 0, now.Earliest.Add(p.OrphanAfter)
+	for _, e := range entries {
+		d, verdict, end := s.judgeEntry(ctx, path, e, now, p)
 		switch {
 		case verdict == Expired:
 			doomed = append(doomed, d)
 		case verdict == Live:
 			live++
 			staying++
+			if end.Before(until) {
+				until = end
+			}
 		case verdict != gone:
 			staying++
 		}
 	}
-	if live > 0 { // its entries tell that the node is ours, and in use
-		s.count(p.Name, func(c *Counts) { c.Locks++ })
-	} else {
-		d, verdict := s.judgeParent(ctx, path, staying, p)
+	switch {
+	case live == 0:
+		d, verdict := s.judgeParent(ctx, path, parent, staying, now, p)
 		if verdict.Deletes() {
+			d.after = len(nested) > 0
 			doomed = append(doomed, d)
 		}
-		goes = verdict.Deletes() || verdict == gone
+		goes = verdict.Deletes()
+	case live == len(entries) && len(nested) == 0:
+		s.seen.saw(name, live, until)
+		fallthrough
+	default: // its entries tell that the node is ours, and in use
+		s.count(p.Name, func(c *Counts) { c.Locks++ })
 	}
 	if len(doomed) > 0 {
 		s.doomed <- doomed
@@ -147,78 +187,124 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	return goes
 }
 
+// children returns the entries of a lock, and its other children, by their names.
+// The only child that a lock has is mostly the entry that joined last, whose name
+// the parent tells: that there is a node of that name proves that it is the child.
+// That there is none proves nothing.
+func (s *sweep) children(ctx context.Context, path string, p parent) (entries []entry, nested []string, err error) {
+	if p.stat.NumChildren == 0 {
+		return nil, nil, nil
+	}
+	if name, ok := p.onlyChild(); ok {
+		n, err := s.get(ctx, path+"/"+name.Node)
+		if err == nil {
+			return []entry{{name, &n}}, nil, nil
+		}
+	}
+	return s.list(ctx, path)
+}
+
+// list lists a node's children, entries and others.
+func (s *sweep) list(ctx context.Context, path string) (entries []entry, nested []string, err error) {
+	children, _, err := s.tree.Children(ctx, path)
+	nested = children[:0] // there can be a million
+	for _, child := range children {
+		if name, ok := znode.Parse(child); ok {
+			entries = append(entries, entry{Name: name})
+		} else {
+			nested = append(nested, child)
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return znode.Compare(a.Name, b.Name) })
+	return entries, nested, err
+}
+
+// get reads a node.
+func (s *sweep) get(ctx context.Context, path string) (node, error) {
+	data, stat, err := s.tree.Get(ctx, path)
+	return node{data, stat}, err
+}
+
 // gone is the verdict on a node that went while we looked.
 const gone Verdict = -1
 
-// visitAll visits the children of a node, some of them at once, and returns how
-// many of them stay.
+// visitAll visits the children of a node and returns how many of them stay. Whoever
+// takes the next one brings in another walker, if there may be one more; a walker
+// that only waits for others lends its token.
 func (s *sweep) visitAll(ctx context.Context, name string, children []string) int {
-	var wg sync.WaitGroup
-	var staying atomic.Int64
-	visit := func(child string) {
-		if name != "" {
-			child = name + "/" + child
-		}
-		if !s.visit(ctx, child) {
-			staying.Add(1)
+	if len(children) == 0 {
+		return 0
+	}
+	var others sync.WaitGroup
+	var next, staying atomic.Int64
+	var walk func()
+	walk = func() {
+		for i := int(next.Add(1)) - 1; i < len(children); i = int(next.Add(1)) - 1 {
+			if i+1 < len(children) {
+				select {
+				case s.walkers <- struct{}{}:
+					others.Go(func() {
+						defer func() { <-s.walkers }()
+						walk()
+					})
+				default:
+				}
+			}
+			child := children[i]
+			if name != "" {
+				child = name + "/" + child
+			}
+			if !s.visit(ctx, child) {
+				staying.Add(1)
+			}
 		}
 	}
-	for _, child := range children {
-		select {
-		case s.readers <- struct{}{}:
-			wg.Go(func() {
-				defer func() { <-s.readers }()
-				visit(child)
-			})
-		default:
-			visit(child)
-		}
-	}
-	wg.Wait()
+	walk()
+	<-s.walkers
+	others.Wait()
+	s.walkers <- struct{}{}
 	return int(staying.Load())
 }
 
-func (s *sweep) judgeEntry(ctx context.Context, path string, n znode.Name, p policy.Policy) (doomed, Verdict) {
-	return s.judge(ctx, path, p.Name, func(data []byte, stat *zk.Stat, now lock.Time) Verdict {
-		return JudgeEntry(n, data, stat, now, p)
-	})
-}
-
-func (s *sweep) judgeParent(ctx context.Context, path string, staying int, p policy.Policy) (doomed, Verdict) {
-	return s.judge(ctx, path, p.Name, func(data []byte, stat *zk.Stat, now lock.Time) Verdict {
-		v := JudgeParent(data, stat, staying, now, p)
-		if parent, err := znode.DecodeParent(data); err == nil && parent.Kind != "" && parent.Kind != znode.Dir && v != Unproven {
-			s.count(p.Name, func(c *Counts) { c.Locks++ })
+// judgeEntry reads an entry, unless it has been, and decides on it. With Live comes
+// the end of its lease and the grace.
+func (s *sweep) judgeEntry(ctx context.Context, parent string, e entry, now lock.Time, p policy.Policy) (d doomed, v Verdict, end time.Time) {
+	path := parent + "/" + e.Node
+	if e.read == nil {
+		n, err := s.get(ctx, path)
+		if err != nil {
+			if s.unread(ctx, path, "read", p.Name, err) {
+				return doomed{}, gone, end
+			}
+			return doomed{}, Foreign, end
 		}
+		e.read = &n
+	}
+	d, v = s.judge(ctx, path, e.read.stat, now, p.Name, func(now lock.Time) (v Verdict) {
+		v, end = judgeEntry(e.Name, e.read.data, e.read.stat, now, p)
 		return v
 	})
+	return d, v, end
 }
 
-// judge reads a node, asks for the verdict, with a younger time if that is what
-// it takes, and counts it.
-func (s *sweep) judge(ctx context.Context, path, policy string, verdict func([]byte, *zk.Stat, lock.Time) Verdict) (doomed, Verdict) {
-	type node struct {
-		data []byte
-		stat *zk.Stat
+func (s *sweep) judgeParent(ctx context.Context, path string, n parent, staying int, now lock.Time, p policy.Policy) (doomed, Verdict) {
+	if n.ours() && n.Kind != znode.Dir {
+		s.count(p.Name, func(c *Counts) { c.Locks++ })
 	}
-	n, err := read(ctx, s, func() (node, error) {
-		data, stat, err := s.tree.Get(ctx, path)
-		return node{data, stat}, err
-	})
-	if err != nil {
-		if s.unread(ctx, path, "read", policy, err) {
-			return doomed{}, gone
-		}
-		return doomed{}, Foreign
-	}
-	v := verdict(n.data, n.stat, s.tree.Estimate())
+	return s.judge(ctx, path, n.stat, now, p.Name, func(now lock.Time) Verdict { return n.judge(staying, now, p) })
+}
+
+// judge asks for the verdict on a node that was read, with a younger time if that
+// is what it takes, and counts it.
+func (s *sweep) judge(ctx context.Context, path string, stat *zk.Stat, now lock.Time, policy string, verdict func(lock.Time) Verdict) (doomed, Verdict) {
+	v := verdict(now)
 	if v == Unproven {
-		now, err := s.younger(ctx, n.stat.Mzxid)
+		younger, err := s.younger(ctx, stat.Mzxid)
 		if err != nil {
 			s.fail(err)
 			return doomed{}, Live
 		}
-		v = verdict(n.data, n.stat, now)
+		v = verdict(younger)
 	}
 	s.count(policy, func(c *Counts) { c.count(v) })
 	if v == Undecodable {
@@ -228,7 +314,7 @@ func (s *sweep) judge(ctx context.Context, path, policy string, verdict func([]b
 		}
 		s.mu.Unlock()
 	}
-	return doomed{lock.Deletion{Path: path, Version: n.stat.Version}, v, policy}, v
+	return doomed{Deletion: lock.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy}, v
 }
 
 // younger returns ensemble time by a sample younger than the transaction.
@@ -275,37 +361,45 @@ func (s *sweep) count(policy string, f func(*Counts)) {
 	f(s.report.Policies[policy])
 }
 
-// read makes a request when one more may be in flight.
-func read[T any](ctx context.Context, s *sweep, f func() (T, error)) (T, error) {
-	select {
-	case s.reads <- struct{}{}:
-		defer func() { <-s.reads }()
-		return f()
-	case <-ctx.Done():
-		var none T
-		return none, context.Cause(ctx)
-	}
-}
-
 // deleteAll deletes what the walkers hand over, as many nodes in a transaction as
-// the options say. When the sweep is stopped it finishes the batch at hand.
+// the options say, and several of these at once: but a node whose children may be
+// in an earlier one only after that. When the sweep is stopped it finishes the
+// batches at hand.
 func (s *sweep) deleteAll(ctx context.Context) {
+	var flying sync.WaitGroup
+	defer flying.Wait()
+	slots := make(chan struct{}, min(deletesInFlight, s.options.Concurrency))
 	var batch []doomed
-	for group := range s.doomed {
-		if ctx.Err() != nil {
-			continue // let the walkers come to their end
+	flush := func() {
+		if slices.ContainsFunc(batch, func(d doomed) bool { return d.after }) {
+			flying.Wait()
 		}
-		for len(group) > 0 {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		going := batch
+		flying.Go(func() {
+			defer func() { <-slots }()
+			s.delete(ctx, going)
+		})
+		batch = nil
+	}
+	for group := range s.doomed {
+		for len(group) > 0 && ctx.Err() == nil { // the walkers must come to their end
 			n := min(len(group), s.options.Batch-len(batch))
 			batch, group = append(batch, group[:n]...), group[n:]
 			if len(batch) == s.options.Batch {
-				s.delete(ctx, batch)
-				batch = batch[:0]
+				flush()
+				if len(group) > 0 {
+					group[len(group)-1].after = true // the parent of those that just went
+				}
 			}
 		}
 	}
 	if ctx.Err() == nil && len(batch) > 0 {
-		s.delete(ctx, batch)
+		flush()
 	}
 }
 
@@ -323,7 +417,6 @@ func (s *sweep) delete(ctx context.Context, batch []doomed) {
 	finish, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastBatch, cancel) })()
-	batch = slices.Clone(batch)
 	for len(batch) > 0 {
 		nodes := make([]lock.Deletion, len(batch))
 		for i, d := range batch {

@@ -309,8 +309,8 @@ var mutants = []mutant{
 		name:   "no-read-back",
 		breaks: "a renewal whose reply was lost is taken for somebody else's write",
 		edits: []edit{{"lock/renew.go",
-			"case bytes.Equal(n.data, b.data):",
-			"case bytes.Equal(n.data, nil):"}},
+			"case tried && bytes.Equal(n.data, b.data):",
+			"case tried && bytes.Equal(n.data, nil):"}},
 		tests: []string{"lock.TestRenewalWhoseReplyIsLost"},
 	}, {
 		name:   "read-back-validity",
@@ -459,7 +459,7 @@ var mutants = []mutant{
 		breaks: "the reaper deletes an entry on the version of a second read, not of the one that it judged",
 		edits: []edit{{"reaper/sweep.go",
 			"	s.count(policy, func(c *Counts) { c.count(v) })\n	if v == ",
-			"	if again, stat, err := s.tree.Get(ctx, path); err == nil && again != nil {\n		n.stat = stat\n	}\n" +
+			"	if again, newer, err := s.tree.Get(ctx, path); err == nil && again != nil {\n		stat = newer\n	}\n" +
 				"	s.count(policy, func(c *Counts) { c.count(v) })\n	if v == "}},
 		tests: []string{"reaper.TestRenewedSinceItWasRead"},
 	}, {
@@ -487,8 +487,8 @@ var mutants = []mutant{
 		name:   "reaper-strangers",
 		breaks: "the reaper deletes entries that are not ours",
 		edits: []edit{{"reaper/plan.go",
-			"		return Undecodable\n	}\n	end",
-			"		return Expired\n	}\n	end"}},
+			"		return Undecodable, time.Time{}\n	}\n	end",
+			"		return Expired, time.Time{}\n	}\n	end"}},
 		tests: []string{"reaper.TestSweepDeletesTheDeadAndNothingElse"},
 	}, {
 		name:   "reaper-orphans",
@@ -497,5 +497,40 @@ var mutants = []mutant{
 			".Add(p.OrphanAfter)\n",
 			"\n"}},
 		tests: []string{"reaper.TestJudgeParent"},
+	}, {
+		name:   "reaper-remembers-the-expired",
+		breaks: "the reaper does not look at a lock that it saw alive until orphan_after has passed, expired or not",
+		edits: []edit{{"reaper/sweep.go",
+			"			if end.Before(until) {\n",
+			"			if until.IsZero() {\n"}},
+		tests: []string{"reaper.TestSeenAliveIsNotReadAgain"},
+	}, {
+		name:   "reaper-remembers-the-replaced",
+		breaks: "the reaper does not look at a lock that it saw alive until the lease that it saw has ended, whoever has come since",
+		edits: []edit{{"reaper/sweep.go",
+			".Earliest.Add(p.OrphanAfter)\n",
+			".Earliest.Add(24 * time.Hour)\n"}},
+		tests: []string{"reaper.TestWhatCameMeanwhile"},
+	}, {
+		name:   "reaper-remembers-by-its-own-clock",
+		breaks: "the reaper remembers by its own clock what was judged by the ensemble's",
+		edits: []edit{{"reaper/sweep.go",
+			"s.seen.live(name, now.Earliest)",
+			"s.seen.live(name, time.Now())"}},
+		tests: []string{"reaper.TestLeaderSteps"},
+	}, {
+		name:   "reaper-guess-proves",
+		breaks: "the reaper takes it that a lock has no entry because there is none of the name that it guessed",
+		edits: []edit{{"reaper/sweep.go",
+			"			return []entry{{name, &n}}, nil, nil\n		}\n",
+			"			return []entry{{name, &n}}, nil, nil\n		}\n		return nil, nil, nil\n"}},
+		tests: []string{"reaper.TestReadsOfALock"},
+	}, {
+		name:   "reaper-disorder",
+		breaks: "a transaction that deletes a parent does not wait for those that delete its children",
+		edits: []edit{{"reaper/sweep.go",
+			"			flying.Wait()\n		}\n",
+			"		}\n"}},
+		tests: []string{"reaper.TestDeletesKeepTheirOrder"},
 	},
 }

@@ -172,7 +172,10 @@ func decode(data []byte, v any, version *int) error {
 	if len(data) > maxData {
 		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrForeign, len(data), maxData)
 	}
-	// The version first: a later one may have changed the type of any field.
+	if json.Unmarshal(data, v) == nil && *version == Version {
+		return nil
+	}
+	// The version alone: a later one may have changed the type of any field.
 	var marker struct {
 		Version int `json:"holdfast"`
 	}

@@ -1,0 +1,316 @@
+package reaper_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// reads sweeps, and returns how often the nodes at that path and below it were read.
+func (w *world) reads(r *reaper.Reaper, path string) int {
+	w.Helper()
+	var mu sync.Mutex
+	n := 0
+	w.Intercept(func(q locktest.Request) locktest.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.HasPrefix(q.Op, "get") && (q.Paths[0] == path || strings.HasPrefix(q.Paths[0], path+"/")) {
+			n++
+		}
+		return locktest.Fault{}
+	})
+	w.mustSweep(r)
+	w.Intercept(nil)
+	return n
+}
+
+// TestReadsOfALock counts what a sweep reads of each kind of tree, and sees that it
+// comes to the same as it did before.
+func TestReadsOfALock(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{Batch: 1})
+		w.mustSweep(r)
+		mutex := string(znode.Parent{Kind: znode.Mutex}.Encode())
+		record := &znode.Record{Owner: "dead", TTL: ttl.Milliseconds()}
+
+		w.dead(z, "dead")
+		w.create(z, "/locks/empty", mutex, 0)
+		w.dead(z, "queue")
+		w.dead(z, "queue")
+		w.dead(z, "reused") // another one, whose entry has not the number 0
+		again := w.dead(z, "reused")
+		first := w.dead(z, "gone")
+		w.delete(z, first)
+		w.create(z, "/locks/plain", mutex, 0) // nobody may write its tail
+		w.create(z, "/locks/plain/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(record.Encode()), zk.FlagSequence)
+
+		// The last one left, and one before it is there.
+		w.dead(z, "left")
+		id := znode.Prefix(znode.NewID(), znode.Exclusive)
+		last := w.create(z, "/locks/left/"+id, string(record.Encode()), zk.FlagSequence)
+		if _, err := z.Set("/locks/left", znode.Parent{Kind: znode.Mutex, Tail: id}.Encode(), -1); err != nil {
+			t.Fatal(err)
+		}
+		w.delete(z, last)
+
+		// The one that joined last, after others came and went.
+		id = znode.Prefix(znode.NewID(), znode.Exclusive)
+		w.delete(z, again)
+		w.delete(z, w.children(z, "/locks/reused")[0])
+		w.create(z, "/locks/reused/"+id, string(record.Encode()), zk.FlagSequence)
+		if _, err := z.Set("/locks/reused", znode.Parent{Kind: znode.Mutex, Tail: id}.Encode(), -1); err != nil {
+			t.Fatal(err)
+		}
+
+		time.Sleep(ttl + grace + orphan)
+		want := map[string]int{
+			"dead": 2, "reused": 2, "empty": 1, "gone": 1,
+			"queue": 4, "plain": 3, // parent, listing, entries
+			"left": 4, // and the guess
+		}
+		before := w.paths()
+		got := map[string]int{}
+		var mu sync.Mutex
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			if name, ok := strings.CutPrefix(q.Paths[0], "/locks/"); ok && strings.HasPrefix(q.Op, "get") && q.Label == "reaper" {
+				name, _, _ = strings.Cut(name, "/")
+				mu.Lock()
+				got[name]++
+				mu.Unlock()
+			}
+			return locktest.Fault{}
+		})
+		w.mustSweep(r)
+		w.Intercept(nil)
+		delete(got, "holdfast-reaper")
+		if !maps.Equal(got, want) {
+			t.Errorf("read %v of %q, want %v", got, before, want)
+		}
+		if left := w.paths(); len(left) != 1 {
+			t.Errorf("left %q", left)
+		}
+	})
+}
+
+// delete deletes a node that somebody else is done with.
+func (w *world) delete(z *zk.Conn, path string) {
+	w.Helper()
+	if err := z.Delete(path, -1); err != nil {
+		w.Fatalf("delete %s: %v", path, err)
+	}
+}
+
+// children returns the paths of a node's children.
+func (w *world) children(z *zk.Conn, path string) []string {
+	w.Helper()
+	names, _, err := z.Children(path)
+	if err != nil {
+		w.Fatalf("list %s: %v", path, err)
+	}
+	for i, name := range names {
+		names[i] = path + "/" + name
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestSeenAliveIsNotReadAgain: a lock that cannot be expired yet is not read, and
+// is deleted by the first sweep after it is.
+func TestSeenAliveIsNotReadAgain(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{})
+		w.mustSweep(r)
+		w.dead(z, "dir/a")
+		w.dead(z, "dir/a")
+		first := w.mustSweep(r)
+		if n := w.reads(r, "/locks/dir/a"); n != 0 {
+			t.Errorf("it is read %d times at once after", n)
+		}
+		again := w.mustSweep(r)
+		if again.Total != first.Total {
+			t.Errorf("without reading it counts %+v, and by reading %+v", again.Total, first.Total)
+		}
+		// Another reaper knows nothing, as this one after a restart.
+		if n := w.reads(w.reaper("restarted", reaper.Options{}), "/locks/dir/a"); n != 4 {
+			t.Errorf("a new reaper reads it %d times, want 4", n)
+		}
+		time.Sleep(ttl + grace - 2*time.Second)
+		if n := w.reads(r, "/locks/dir/a"); n != 0 {
+			t.Errorf("it is read %d times before it can be expired", n)
+		}
+		time.Sleep(2*time.Second + 20*time.Millisecond) // the estimate's width
+		if report := w.mustSweep(r); report.Total.Expired != 2 || report.Total.Deleted != 2 {
+			t.Errorf("as soon as it is expired: %+v", report.Total)
+		}
+	})
+}
+
+// TestWhatCameMeanwhile: what has come to a lock since it was seen alive is found
+// after orphan_after at the latest, however long the lease was.
+func TestWhatCameMeanwhile(t *testing.T) {
+	long := znode.Record{Owner: "o", TTL: (20 * time.Minute).Milliseconds()}
+	short := znode.Record{Owner: "o", TTL: 1000}
+	for name, change := range map[string]func(w *world, z *zk.Conn, entry string){
+		"replaced": func(w *world, z *zk.Conn, entry string) {
+			w.delete(z, entry)
+			w.create(z, "/locks/a/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(short.Encode()), zk.FlagSequence)
+		},
+		"replaced with its parent": func(w *world, z *zk.Conn, entry string) {
+			w.delete(z, entry)
+			w.delete(z, "/locks/a")
+			w.dead(z, "a")
+		},
+		"shortened": func(w *world, z *zk.Conn, entry string) {
+			if _, err := z.Set(entry, short.Encode(), -1); err != nil {
+				w.Fatal(err)
+			}
+		},
+		"left": func(w *world, z *zk.Conn, entry string) { w.delete(z, entry) },
+	} {
+		simulate(t, func(w *world) {
+			z := w.raw("others")
+			r := w.reaper("reaper", reaper.Options{})
+			w.mustSweep(r)
+			w.create(z, "/locks/a", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+			entry := w.create(z, "/locks/a/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(long.Encode()), zk.FlagSequence)
+			if n := w.reads(r, "/locks/a"); n != 3 {
+				t.Fatalf("%s: read %d times, want 3", name, n)
+			}
+			change(w, z, entry)
+			time.Sleep(orphan + 20*time.Millisecond)
+			if w.mustSweep(r); len(w.paths()) != 1 {
+				t.Errorf("%s: orphan_after later there are %q", name, w.paths())
+			}
+		})
+	}
+}
+
+// TestOnlyLocksAreRemembered: below a lock there may be others, and nodes that are
+// not ours, which go or stay by rules of their own.
+func TestOnlyLocksAreRemembered(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{})
+		w.mustSweep(r)
+		w.dead(z, "a/b")
+		w.dead(z, "a") // a lock below which there is another
+		w.dead(z, "c")
+		w.create(z, "/locks/c/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagSequence)
+		first := w.mustSweep(r)
+		if n := w.reads(r, "/locks/a"); n != 3 { // its parent, its children and its entry
+			t.Errorf("a lock with another one below it is read %d times, want 3", n)
+		}
+		if n := w.reads(r, "/locks/c"); n != 4 {
+			t.Errorf("a lock with a foreign entry is read %d times, want 4", n)
+		}
+		if again := w.mustSweep(r); again.Total != first.Total {
+			t.Errorf("counted %+v, and then %+v", first.Total, again.Total)
+		}
+	})
+}
+
+// TestLeaderSteps: what is remembered is in ensemble time, so a clock that is set
+// changes nothing between a lock that is remembered and one that is read.
+func TestLeaderSteps(t *testing.T) {
+	for _, step := range []time.Duration{-8 * time.Second, 8 * time.Second} {
+		simulate(t, func(w *world) {
+			z := w.raw("others")
+			remembers, forgetful := w.reaper("remembers", reaper.Options{DryRun: true}), func() *reaper.Reaper {
+				return w.reaper(fmt.Sprint("new at ", time.Now().UnixMilli()), reaper.Options{DryRun: true})
+			}
+			w.create(z, "/locks", "", 0)
+			w.dead(z, "a")
+			w.mustSweep(remembers)
+			w.StepClock(step)
+			time.Sleep(time.Second / 2) // no sweep at the very moment of an end
+			expired := 0
+			for range 25 {
+				time.Sleep(time.Second)
+				got, want := w.mustSweep(remembers).Total, w.mustSweep(forgetful()).Total
+				if got != want {
+					t.Errorf("set by %v: counted %+v, and by reading %+v", step, got, want)
+				}
+				expired += want.Expired
+			}
+			if expired == 0 {
+				t.Errorf("set by %v: nothing ever expired", step)
+			}
+		})
+	}
+}
+
+// TestDeletesKeepTheirOrder has transactions of deletes fail at first, so that
+// those sent after them overtake: a directory goes after the locks in it, and a
+// parent after its entries, also where they are in other transactions.
+func TestDeletesKeepTheirOrder(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{Batch: 10})
+		w.mustSweep(r)
+		for i := range 10 {
+			w.dead(z, fmt.Sprintf("dir/%d", i))
+		}
+		for range 25 {
+			w.dead(z, "queue")
+		}
+		time.Sleep(ttl + grace + orphan)
+		nodes := len(w.paths()) - 1
+		const throttled = -127
+		var mu sync.Mutex
+		tries := map[string]int{}
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			last := len(q.Paths) == 0 || slices.Contains(q.Paths, "/locks/dir") || slices.Contains(q.Paths, "/locks/queue")
+			if q.Label != "reaper" || q.Op != "multi" || len(q.Paths) < 5 || last {
+				return locktest.Fault{}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if tries[q.Paths[0]]++; tries[q.Paths[0]] > 3 {
+				return locktest.Fault{}
+			}
+			return locktest.Fault{Code: throttled}
+		})
+		report := w.mustSweep(r)
+		if report.Total.Deleted != nodes || report.Total.Missed != 0 {
+			t.Errorf("deleted %d of %d nodes, missed %d; left %q", report.Total.Deleted, nodes, report.Total.Missed, w.paths())
+		}
+		if len(tries) == 0 {
+			t.Error("no transaction was held up")
+		}
+	})
+}
+
+// TestRememberedByItsPolicy has two policies with the same lease, one of which lets
+// what is left behind stand for a shorter time.
+func TestRememberedByItsPolicy(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		quick := policy.Policy{Name: "quick", Match: w.pattern("quick/*"), Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: 2 * time.Second}
+		r := w.reaper("reaper", reaper.Options{Policies: w.policies(quick)})
+		w.mustSweep(r)
+		w.dead(z, "quick/a")
+		w.dead(z, "slow/a")
+		w.mustSweep(r)
+		time.Sleep(3 * time.Second)
+		if n := w.reads(r, "/locks/quick/a"); n != 2 {
+			t.Errorf("read %d times after orphan_after, want 2", n)
+		}
+		if n := w.reads(r, "/locks/slow/a"); n != 0 {
+			t.Errorf("read %d times before orphan_after, want 0", n)
+		}
+	})
+}
