@@ -48,7 +48,7 @@ func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) 
 // with an error, too.
 func newEnsemble(n int, installation Installation, opts Options) (*Ensemble, error) {
 	e := new(Ensemble)
-	ports, err := freePorts(3 * n)
+	ports, err := FreePorts(3 * n)
 	if err != nil {
 		return e, err
 	}

@@ -149,6 +149,10 @@ func Faketime(ctx context.Context, ahead time.Duration) ([]string, error) {
 	}, nil
 }
 
+// ErrNotInstalled is what [Install] fails with where something is missing that it
+// may not or cannot install.
+var ErrNotInstalled = errors.New("it is not installed")
+
 // Install installs the packages of Debian and Ubuntu that missing names, as
 // [Find] does ZooKeeper's, and on the same terms. It does nothing if none is.
 func Install(ctx context.Context, missing func() ([]string, error)) error {
@@ -157,7 +161,7 @@ func Install(ctx context.Context, missing func() ([]string, error)) error {
 		return err
 	}
 	if err := install(ctx, missing); err != nil {
-		return fmt.Errorf("%w; install it (apt-get install %s)", err, strings.Join(absent, " "))
+		return fmt.Errorf("%w: %w; install it (apt-get install %s)", ErrNotInstalled, err, strings.Join(absent, " "))
 	}
 	if absent, err = missing(); err == nil && absent != nil {
 		err = fmt.Errorf("apt-get succeeded, but what should come with %s is still not there", strings.Join(absent, " "))

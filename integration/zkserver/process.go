@@ -17,14 +17,18 @@ type Process struct {
 }
 
 // StartProcess starts a command in a process group of its own, so that Ctrl-C in
-// the terminal reaches only us. On Linux it dies with us, however we end.
+// the terminal reaches only us. On Linux it dies with us, however we end. What the
+// command says of its credentials holds.
 //
 // The kernel's parent-death signal comes when the *thread* that started the
 // child ends, which may be long before our process does. So one goroutine, tied
 // to its thread, starts the child and waits for its end: the thread lives
 // exactly as long as the child.
 func StartProcess(cmd *exec.Cmd) (*Process, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	cmd.SysProcAttr.Setpgid = true
 	dieWithParent(cmd.SysProcAttr)
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	started := make(chan error)

@@ -117,7 +117,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		return nil, err
 	}
 	return retryPorts(func() (*Server, error) {
-		ports, err := freePorts(1)
+		ports, err := FreePorts(1)
 		if err != nil {
 			return nil, err
 		}
@@ -368,13 +368,13 @@ func (s *Server) LogTail(n int) string {
 	return lastLines(log, n)
 }
 
-// freePorts returns n ports of 127.0.0.1 that nobody uses now.
+// FreePorts returns n ports of 127.0.0.1 that nobody uses now.
 //
 // They are not of the range from which the kernel serves outgoing connections.
 // In there, any client could take a port before the server binds it; and a
 // client that dials a server which is down could be connected to itself, and
 // keep the server from coming back.
-func freePorts(n int) ([]int, error) {
+func FreePorts(n int) ([]int, error) {
 	const lowest, highest, tries = 10000, 65535, 1000
 	first, last := ephemeralPorts()
 	var ports []int

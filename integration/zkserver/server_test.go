@@ -295,7 +295,7 @@ func TestPortTakenMeanwhile(t *testing.T) {
 	s, err := retryPorts(func() (*Server, error) {
 		tries++
 		if tries > 1 {
-			free, err := freePorts(1)
+			free, err := FreePorts(1)
 			if err != nil {
 				return nil, err
 			}
@@ -318,7 +318,7 @@ func TestPortTakenMeanwhile(t *testing.T) {
 
 func TestFreePortsAreNotForOutgoingConnections(t *testing.T) {
 	first, last := ephemeralPorts()
-	ports, err := freePorts(20)
+	ports, err := FreePorts(20)
 	if err != nil {
 		t.Fatal(err)
 	}
