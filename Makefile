@@ -21,7 +21,7 @@ TEST := go test -race -timeout 10m
 
 FUZZTIME ?= 30s
 
-.PHONY: help demo test unit integration sim mutants model cuts flaps torture fuzz bench cover race10 lint fmt bin/withzk
+.PHONY: help demo test unit integration sim mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,9 +77,11 @@ torture: ## client processes and three servers under faults (DURATION=2m, again 
 	$(BUILD) ./integration/torture
 	bin/torture -duration $(or $(DURATION),2m) -seed $(or $(SEED),0)
 
-bench: ## Holdfast beside other locks, on one server (QUICK=1: seconds; BENCH='-workloads AC')
-	go build -C integration/bench -buildvcs=false -o $(CURDIR)/bin/ .
-	bin/bench -o bin/bench.md $(if $(QUICK),-quick) $(BENCH)
+bench: bin/bench ## Holdfast beside other locks and systems (QUICK=1: seconds; UPDATE=1: publish it; BENCH='-workloads AC -variants three')
+	bin/bench -o bin $(if $(QUICK),-quick) $(if $(UPDATE),-update integration/bench) $(BENCH)
+
+charts: bin/bench ## the published benchmark's tables and charts, again, from its results
+	bin/bench -from integration/bench/results.jsonl -update integration/bench >/dev/null
 
 lint: $(STATICCHECK) $(GOVULNCHECK) ## formatting, vet, staticcheck, go.mod, known vulnerabilities
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "not gofmt'ed (make fmt does it):" $$files; exit 1; }
@@ -97,6 +99,9 @@ fmt: ## format the code
 
 bin/withzk:
 	$(BUILD) ./integration/withzk
+
+bin/bench:
+	go build -C integration/bench -buildvcs=false -o $(CURDIR)/bin/ .
 
 $(STATICCHECK):
 	GOBIN=$(CURDIR)/bin go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)

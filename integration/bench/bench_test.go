@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func (nobody) unlock() error              { return nil }
 func TestTwoAtOnceAreSeen(t *testing.T) {
 	turns := newTurns(2)
 	turns.stop()
-	err := together(2, func(int) error { return turns.play(t.Context(), nobody{}, 100*time.Millisecond) })
+	err := together(2, func(i int) error { return turns.play(t.Context(), i, nobody{}, 100*time.Millisecond) })
 	if !errors.Is(err, errTwo) {
 		t.Errorf("two at once: %v, want %v", err, errTwo)
 	}
@@ -118,7 +119,9 @@ func TestReport(t *testing.T) {
 	if ours.name != holdfastName || theirs.name != zkLockName {
 		t.Fatalf("peers are %s and %s", ours.name, theirs.name)
 	}
-	r := report{head: "head", results: []*result{{experiment: e, peers: []*peer{ours, theirs}, rounds: [][][]float64{
+	other := &experiment{workload: "X", title: "smaller", figures: e.figures}
+	e.bars = append(e.bars, bar{figure: 0, beside: "smaller", limit: 2}, bar{figure: 0, beside: "smaller", limit: 1.9}, bar{figure: 0, beside: "not measured", limit: 1})
+	r := report{head: "head", results: []*result{{experiment: other, peers: []*peer{ours}, rounds: [][][]float64{{{0.001, 3, 1000}}}}, {experiment: e, peers: []*peer{ours, theirs}, rounds: [][][]float64{
 		{{0.001, 3, math.NaN()}, {0.002, 3, math.NaN()}, {0.009, 3, math.NaN()}},
 		{{0.002, 3, 1000}, {0.004, 3, 1000}, {0.010, 3, 1000}},
 	}}}}
@@ -134,6 +137,9 @@ func TestReport(t *testing.T) {
 		"| X, made up: time | ≤ 0.49 of zk.Lock | 0.50 | **missed** |\n",
 		"| X, made up: requests | ≤ 2.00 | 3.00 | **missed** |\n",
 		"| X, made up: requests | ≤ 3.00 | 3.00 | met |\n",
+		"| X, made up: time | ≤ 2.00 of smaller | 2.00 | met |\n",
+		"| X, made up: time | ≤ 1.90 of smaller | 2.00 | **missed** |\n",
+		"| turns of each: 3 | time | requests | bytes |\n",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, &text)
@@ -142,12 +148,107 @@ func TestReport(t *testing.T) {
 	if strings.Contains(text.String(), "bare create") {
 		t.Errorf("a bar against a peer that took no part:\n%s", &text)
 	}
+	if strings.Contains(text.String(), "not measured") {
+		t.Errorf("a bar beside an experiment that was not made:\n%s", &text)
+	}
+}
+
+// TestMissingFigures: a run in which something brought no figure fails.
+func TestMissingFigures(t *testing.T) {
+	none := math.NaN()
+	for _, c := range []struct {
+		ours, theirs []float64
+		want         string // in the error; "": none
+	}{
+		{[]float64{1, 2}, []float64{1, 2}, ""},
+		{[]float64{1, 2}, []float64{1, none}, ""}, // some cannot be counted
+		{[]float64{1, none}, []float64{1, 2}, `Holdfast has no figure of "requests"`},
+		{[]float64{1, math.Inf(1)}, []float64{1, 2}, `Holdfast has no figure of "requests"`}, // so many for none
+		{[]float64{1, 2}, []float64{none, math.Inf(1)}, `zk.Lock has no figure`},
+		{nil, []float64{1, 2}, `Holdfast has no figure of "time"`},
+	} {
+		e := &experiment{figures: []figure{{"time", milliseconds}, {"requests", decimals}}}
+		r := &result{experiment: e, peers: peers[:2], rounds: make([][][]float64, 2)}
+		for i, turn := range [][]float64{c.ours, c.theirs} {
+			if turn != nil {
+				r.rounds[i] = append(r.rounds[i], turn)
+			}
+		}
+		if err := r.check(); c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != c.want) {
+			t.Errorf("Holdfast %v, zk.Lock %v: %v, want %q", c.ours, c.theirs, err, c.want)
+		}
+	}
+}
+
+// TestQuickRunHasAll: each workload is in it, and the bars that it is held to are
+// those of counts that its size does not change.
+func TestQuickRunHasAll(t *testing.T) {
+	letters, held := make(map[string]bool), 0
+	for _, e := range experiments(small) {
+		letters[e.workload] = true
+		for _, b := range e.bars {
+			if b.counted {
+				held++
+			}
+			if b.counted && (b.against != "" || b.beside != "") {
+				t.Errorf("a quick run is held to a ratio: %s, %s: %s", e.workload, e.title, e.figures[b.figure].title)
+			}
+		}
+	}
+	for _, e := range experiments(full) {
+		if !letters[e.workload] {
+			t.Errorf("a quick run has no workload %s", e.workload)
+		}
+	}
+	if held == 0 {
+		t.Error("a quick run is held to nothing")
+	}
+}
+
+func TestChooseExperiments(t *testing.T) {
+	zkLock := slices.IndexFunc(peers, func(p *peer) bool { return p.name == zkLockName })
+	for _, c := range []struct {
+		letters, pattern string
+		peers            []*peer
+		want             string // letters of what is chosen; "": an error
+	}{
+		{"A", "", peers, "A"},
+		{"AF", "", peers, "AF"},
+		{"", "1000 (clients|waiters)", peers, "CD"},
+		{"C", "1000 clients", peers, "C"},
+		{"AF", "", peers[zkLock : zkLock+1], "A"}, // it cannot try
+		{"Z", "", peers, ""},
+		{"", "nothing", peers, ""},
+		{"", "(", peers, ""},
+	} {
+		list, err := chooseExperiments(full, c.letters, c.pattern, c.peers)
+		var got []string
+		for _, e := range list {
+			got = append(got, e.workload)
+		}
+		if c.pattern != "" && len(got) > 2 {
+			t.Errorf("-run %q: %d experiments", c.pattern, len(got))
+		}
+		slices.Sort(got)
+		if letters := strings.Join(slices.Compact(got), ""); letters != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("-workloads %q -run %q: %q, %v; want %q", c.letters, c.pattern, letters, err, c.want)
+		}
+	}
+}
+
+func TestEnoughFiles(t *testing.T) {
+	if err := enoughFiles(1); err != nil {
+		t.Errorf("one connection: %v", err)
+	}
+	if err := enoughFiles(math.MaxInt / 2); err == nil || !strings.Contains(err.Error(), "ulimit -n") {
+		t.Errorf("any number of connections: %v, want what to do", err)
+	}
 }
 
 func TestChoosePeers(t *testing.T) {
 	quick, err := choosePeers("", true)
-	if err != nil || len(quick) != 4 {
-		t.Errorf("-quick has %d peers, %v; want 4", len(quick), err)
+	if err != nil || len(quick) != 7 {
+		t.Errorf("-quick has %d peers, %v; want 7", len(quick), err)
 	}
 	if _, err := choosePeers("holdfast,nobody", false); err == nil || !strings.Contains(err.Error(), `"nobody"`) {
 		t.Errorf("an unknown peer: %v", err)

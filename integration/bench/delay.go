@@ -2,8 +2,12 @@ package main
 
 import (
 	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 // roundTrip is what the far server's replies take longer.
@@ -11,12 +15,13 @@ const roundTrip = time.Millisecond
 
 // proxy passes on what clients and a server say, and holds back all that the
 // server says for a time: so a round trip takes that much longer, while any
-// number of them may be under way.
+// number of them may be under way. It counts the bytes.
 type proxy struct {
 	target   string
 	delay    time.Duration
 	listener net.Listener
 	running  sync.WaitGroup
+	out, in  atomic.Int64 // to the server, to clients
 
 	mu     sync.Mutex
 	closed bool
@@ -104,6 +109,7 @@ func (p *proxy) serve(client net.Conn) {
 			if err != nil {
 				return
 			}
+			p.out.Add(int64(n))
 			if _, err := server.Write(buffer[:n]); err != nil {
 				return
 			}
@@ -116,6 +122,7 @@ func (p *proxy) serve(client net.Conn) {
 		if err != nil {
 			return
 		}
+		p.in.Add(int64(n))
 		replies <- chunk{time.Now(), buffer[:n]}
 	}
 }
@@ -124,4 +131,44 @@ func (p *proxy) serve(client net.Conn) {
 type chunk struct {
 	at   time.Time
 	data []byte
+}
+
+// proxies are those to several servers.
+type proxies []*proxy
+
+func newProxies(addr string, delay time.Duration) (proxies, error) {
+	var all proxies
+	for target := range strings.SplitSeq(addr, ",") {
+		one, err := newProxy(target, delay)
+		if err != nil {
+			all.close()
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+func (all proxies) addr() string {
+	var addrs []string
+	for _, p := range all {
+		addrs = append(addrs, p.addr())
+	}
+	return strings.Join(addrs, ",")
+}
+
+// passed tells which bytes have passed so far.
+func (all proxies) passed() cost {
+	var n zkserver.Counts
+	for _, p := range all {
+		n.BytesOut += p.out.Load()
+		n.BytesIn += p.in.Load()
+	}
+	return cost{client: n}
+}
+
+func (all proxies) close() {
+	for _, p := range all {
+		p.close()
+	}
 }

@@ -13,11 +13,15 @@ import (
 // goroutines of one service might.
 const perSession = 10
 
+func drainTitle(n int) string {
+	return fmt.Sprintf("%d waiters of %d sessions join and are drained, loopback", n, n/perSession)
+}
+
 // drain is workload D: n waiters queue up behind a holder, who then gives the lock
 // back, and so does each waiter as soon as it has it.
 func drain(n int, bars ...bar) *experiment {
-	return &experiment{
-		workload: "D", title: fmt.Sprintf("%d waiters of %d sessions join and are drained, loopback", n, n/perSession), bars: bars, takes: goLocks,
+	e := &experiment{
+		workload: "D", title: drainTitle(n), bars: bars, takes: goLocks,
 		figures: []figure{{"joining", milliseconds}, {"draining", milliseconds}, {"bytes to clients, for each waiter", kilobytes}, {"of these joining", kilobytes}, {"requests, for each", decimals}, {"transactions, for each", decimals}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
 			s, err := openAll(ctx, p, b.server.Addr(), n/perSession)
@@ -27,6 +31,10 @@ func drain(n int, bars ...bar) *experiment {
 			return &drainTrial{bench: b, sessions: s, waiters: n}, nil
 		},
 	}
+	if n > 1000 {
+		e.rounds = 1 // zk.Lock takes over a gigabyte in each
+	}
+	return e
 }
 
 type drainTrial struct {

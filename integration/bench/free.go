@@ -3,33 +3,31 @@ package main
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 )
 
 // free is workload A: one client takes a lock that nobody wants and gives it
 // back, again and again.
-func free(title string, addr func(*bench) string, bars ...bar) *experiment {
+func free(title string, bars ...bar) *experiment {
 	return &experiment{
 		workload: "A", title: title, bars: bars, turns: 12, takes: all,
 		figures: []figure{{"lock + unlock, median", milliseconds}, {"requests", decimals}, {"transactions", decimals}, {"bytes out", kilobytes}, {"bytes in", kilobytes}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
 			if p.open == nil {
-				one, err := startProcess(ctx, p, addr(b), b.newPath(), 1)
+				one, err := startProcess(ctx, b, p, b.newPath(), 1, cycles(b.cycles))
 				if err != nil {
 					return nil, err
 				}
-				t := &freeProcess{b, one}
-				if _, err := one.ask(ctx, "free", b.warmUp); err != nil {
+				if _, err := one.ask(ctx, nil, "free", b.warmUp); err != nil {
 					return nil, errors.Join(err, one.close())
 				}
-				return t, nil
+				return &freeProcess{b, one}, nil
 			}
-			s, err := p.open(ctx, addr(b))
+			s, err := openAll(ctx, p, b.at, 1)
 			if err != nil {
 				return nil, err
 			}
-			t := &freeTrial{bench: b, session: s, locker: s.locker(b.newPath())}
+			t := &freeTrial{bench: b, session: s[0], locker: s[0].locker(b.newPath())}
 			if _, err := t.cycles(ctx, 30); err != nil {
 				return nil, errors.Join(err, s.close())
 			}
@@ -76,8 +74,7 @@ func (t *freeTrial) cycles(ctx context.Context, n int) ([]float64, error) {
 	return times, nil
 }
 
-// freeProcess is the trial of a peer that is a process. The bytes of its
-// connection are not counted.
+// freeProcess is the trial of a peer that is a process.
 type freeProcess struct {
 	*bench
 	*process
@@ -86,15 +83,7 @@ type freeProcess struct {
 func (t *freeProcess) close() error { return t.process.close() }
 
 func (t *freeProcess) round(ctx context.Context) ([]float64, error) {
-	before, err := t.spentByAll(ctx)
-	if err != nil {
-		return nil, err
-	}
-	times, err := t.ask(ctx, "free", t.size.cycles)
-	if err != nil {
-		return nil, err
-	}
-	after, err := t.spentByAll(ctx)
-	requests, transactions, _, _ := after.per(t.size.cycles, before)
-	return []float64{median(seconds(times)), requests, transactions, math.NaN(), math.NaN()}, err
+	done, before, after, err := t.process.measure(ctx, func() (cost, error) { return t.spentByAll(ctx) })
+	requests, transactions, _, _ := after.per(len(done.times), before)
+	return []float64{median(done.times), requests, transactions, t.bytesOut, t.bytesIn}, err
 }

@@ -5,24 +5,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 )
 
+const (
+	shortHold = 2 * time.Millisecond // where the lock is held at all
+	mostOfAll = 128                  // clients that every peer can have; among more, those in Go take part, for fewer rounds
+)
+
+func handoffTitle(n int, hold time.Duration) string {
+	return fmt.Sprintf("handoff among %d clients that hold for %v"+loopback, n, hold)
+}
+
 // handoff is workload C: n clients, each with a session of its own, take turns at
 // one lock and hold it for a time.
 func handoff(n int, hold time.Duration, bars ...bar) *experiment {
-	return &experiment{
-		workload: "C", title: fmt.Sprintf("handoff among %d clients that hold for %v, loopback", n, hold), bars: bars, takes: locks,
-		figures: []figure{{"handoffs", perSecond}, {"unlock to next holder, median", milliseconds}, {"99th percentile", milliseconds}, {"bytes to clients", kilobytes}, {"bytes to server", kilobytes}, {"requests", decimals}, {"transactions", decimals}},
+	e := &experiment{
+		workload: "C", title: handoffTitle(n, hold), bars: bars, takes: locks,
+		figures: []figure{{"handoffs", perSecond}, {"unlock to next holder, median", milliseconds}, {"99th percentile", milliseconds}, {"bytes to clients", kilobytes}, {"bytes to server", kilobytes}, {"requests", decimals}, {"transactions", decimals}, {"share to another client", decimals}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
 			path := b.newPath()
 			if p.open == nil {
-				one, err := startProcess(ctx, p, b.server.Addr(), path, n)
-				return &handoffProcess{b, one, hold}, err
+				one, err := startProcess(ctx, b, p, path, n, handoffs(hold, b.window))
+				return &handoffProcess{b, one}, err
 			}
-			s, err := openAll(ctx, p, b.server.Addr(), n)
+			s, err := openAll(ctx, p, b.at, n)
 			if err != nil {
 				return nil, err
 			}
@@ -33,6 +41,10 @@ func handoff(n int, hold time.Duration, bars ...bar) *experiment {
 			return t, nil
 		},
 	}
+	if n > mostOfAll {
+		e.takes, e.rounds = goLocks, 3
+	}
+	return e
 }
 
 type handoffTrial struct {
@@ -51,7 +63,7 @@ func (t *handoffTrial) round(ctx context.Context) ([]float64, error) {
 	finished := make(chan error, 1)
 	go func() {
 		finished <- together(len(t.lockers), func(i int) error {
-			err := turns.play(ctx, t.lockers[i], t.hold)
+			err := turns.play(ctx, i, t.lockers[i], t.hold)
 			if err != nil {
 				fail(err)
 			}
@@ -71,9 +83,13 @@ func (t *handoffTrial) round(ctx context.Context) ([]float64, error) {
 	start := time.Now()
 	select {
 	case <-time.After(t.window):
+		select { // however slow
+		case <-turns.passing:
+		case <-ctx.Done():
+		}
 	case <-ctx.Done():
 	}
-	latencies := turns.stop()
+	latencies, passed := turns.stop()
 	took := time.Since(start)
 	after, err := t.spent(ctx, t.sessions...)
 	if err := errors.Join(err, <-finished); err != nil {
@@ -84,34 +100,37 @@ func (t *handoffTrial) round(ctx context.Context) ([]float64, error) {
 	}
 	requests, transactions, out, in := after.per(len(latencies), before)
 	return []float64{
-		float64(len(latencies)) / took.Seconds(), median(latencies), quantile(latencies, 0.99), in, out, requests, transactions,
+		float64(len(latencies)) / took.Seconds(), median(latencies), quantile(latencies, 0.99), in, out, requests, transactions, float64(passed) / float64(len(latencies)),
 	}, nil
 }
 
 // turns is what the clients of a handoff share.
 type turns struct {
 	running chan struct{} // closed when as many turns were had as there are clients: all queue by then
+	passing chan struct{} // closed when a handoff was measured
 
 	mu        sync.Mutex
 	missing   int // turns until then
 	inside    bool
+	last      int       // who had the last turn
 	unlocked  time.Time // the last call of unlock
 	measuring bool
 	stopped   bool
 	latencies []float64 // seconds
+	passed    int       // of these, to another client
 }
 
 func newTurns(clients int) *turns {
-	return &turns{running: make(chan struct{}), missing: clients}
+	return &turns{running: make(chan struct{}), passing: make(chan struct{}), missing: clients}
 }
 
 // play has one client take its turns until all stop.
-func (t *turns) play(ctx context.Context, l locker, hold time.Duration) error {
+func (t *turns) play(ctx context.Context, client int, l locker, hold time.Duration) error {
 	for {
 		if err := l.lock(ctx); err != nil {
 			return err
 		}
-		last, err := t.enter(time.Now())
+		last, err := t.enter(client, time.Now())
 		if err != nil {
 			return err
 		}
@@ -131,7 +150,7 @@ func (t *turns) play(ctx context.Context, l locker, hold time.Duration) error {
 var errTwo = errors.New("two hold the lock at once")
 
 // enter notes that a client has the lock.
-func (t *turns) enter(now time.Time) (last bool, err error) {
+func (t *turns) enter(client int, now time.Time) (last bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.inside {
@@ -139,8 +158,15 @@ func (t *turns) enter(now time.Time) (last bool, err error) {
 	}
 	t.inside = true
 	if t.measuring {
+		if t.latencies == nil {
+			close(t.passing)
+		}
 		t.latencies = append(t.latencies, now.Sub(t.unlocked).Seconds())
+		if client != t.last {
+			t.passed++
+		}
 	}
+	t.last = client
 	if t.missing--; t.missing == 0 {
 		close(t.running)
 	}
@@ -161,39 +187,25 @@ func (t *turns) measure() {
 }
 
 // stop ends the measuring, and has each client leave after its next turn.
-func (t *turns) stop() []float64 {
+func (t *turns) stop() (latencies []float64, passed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.measuring, t.stopped = false, true
-	return t.latencies
+	return t.latencies, t.passed
 }
 
-// handoffProcess is the trial of a peer that is a process. The bytes of its
-// connections are not counted.
+// handoffProcess is the trial of a peer that is a process.
 type handoffProcess struct {
 	*bench
 	*process
-	hold time.Duration
 }
 
 func (t *handoffProcess) close() error { return t.process.close() }
 
 func (t *handoffProcess) round(ctx context.Context) ([]float64, error) {
-	before, err := t.spentByAll(ctx)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := t.ask(ctx, "handoff", t.hold.Nanoseconds(), t.window.Nanoseconds())
-	if err != nil {
-		return nil, err
-	}
-	if len(answer) < 3 {
-		return nil, errors.New("the lock was not handed on")
-	}
-	turns, took, latencies := int(answer[0]), answer[1]/1e9, seconds(answer[2:])
-	after, err := t.spentByAll(ctx)
-	requests, transactions, _, _ := after.per(turns, before)
+	done, before, after, err := t.process.measure(ctx, func() (cost, error) { return t.spentByAll(ctx) })
+	requests, transactions, _, _ := after.per(len(done.times), before)
 	return []float64{
-		float64(len(latencies)) / took, median(latencies), quantile(latencies, 0.99), math.NaN(), math.NaN(), requests, transactions,
+		float64(len(done.times)) / done.took, median(done.times), quantile(done.times, 0.99), t.bytesIn, t.bytesOut, requests, transactions, done.passed,
 	}, err
 }

@@ -49,9 +49,11 @@ func keep(n int, total time.Duration, rounds int, bars ...bar) *experiment {
 // with their sessions.
 func keeps(p *peer) bool { return p.name == holdfastName }
 
-func wholeBytes(v float64) string   { return fmt.Sprintf("%.0f B", v) }
-func microseconds(v float64) string { return fmt.Sprintf("%.1f µs", v*1e6) } // of seconds
-func percent(v float64) string      { return fmt.Sprintf("%.1f %%", v*100) }
+var (
+	wholeBytes   = unit{1, "%.0f B"}
+	microseconds = unit{1e6, "%.1f µs"} // of seconds
+	percent      = unit{100, "%.1f %%"}
+)
 
 type keepTrial struct {
 	*bench
@@ -61,7 +63,7 @@ type keepTrial struct {
 
 	// Without holds.
 	heap       float64
-	goroutines int
+	goroutines float64
 }
 
 // take takes the locks. What the client needs to be busy, it has before the memory
@@ -73,7 +75,7 @@ func (t *keepTrial) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.heap, t.goroutines = heap(), runtime.NumGoroutine()
+	t.heap, t.goroutines = heap(), float64(runtime.NumGoroutine())
 	return each(ctx, len(t.holds), func(ctx context.Context, i int) (err error) {
 		t.holds[i], err = t.client.Mutex(fmt.Sprintf("lock-%d", i)).Lock(ctx)
 		return err
@@ -134,16 +136,17 @@ func (t *keepTrial) round(ctx context.Context) ([]float64, error) {
 	n := float64(len(t.holds))
 	thirds := took.Seconds() / (t.ttl.Seconds() / 3)
 	return []float64{
-		(heap() - t.heap) / n, float64(goroutines-t.goroutines) / n, n * thirds / float64(after.zxid-before.zxid),
+		(heap() - t.heap) / n, (goroutines - t.goroutines) / n, n * thirds / float64(after.transactions-before.transactions),
 		busy.Seconds() / float64(renewals), busy.Seconds() / took.Seconds(), left.Seconds() / t.ttl.Seconds(), watches,
 	}, err
 }
 
 // watch looks at the goroutines and at some of the holds, in turn, while a round
-// lasts, and at all holds in the end. It returns the most goroutines and the
+// lasts, and at all holds in the end. It returns the median of the goroutines and the
 // shortest time that a hold was sure to last without another renewal.
-func (t *keepTrial) watch(ctx context.Context) (goroutines int, left time.Duration, err error) {
+func (t *keepTrial) watch(ctx context.Context) (goroutines float64, left time.Duration, err error) {
 	left = t.ttl
+	var running []float64
 	ticker := time.NewTicker(t.ttl / looks)
 	defer ticker.Stop()
 	stride := max(1, len(t.holds)/looked)
@@ -153,7 +156,7 @@ func (t *keepTrial) watch(ctx context.Context) (goroutines int, left time.Durati
 		case <-ctx.Done():
 			return 0, 0, context.Cause(ctx)
 		}
-		goroutines = max(goroutines, runtime.NumGoroutine())
+		running = append(running, float64(runtime.NumGoroutine()))
 		for i := turn % stride; i < len(t.holds); i += stride {
 			left = min(left, t.holds[i].Remaining())
 		}
@@ -168,7 +171,7 @@ func (t *keepTrial) watch(ctx context.Context) (goroutines int, left time.Durati
 	if len(lost) > 0 {
 		return 0, 0, fmt.Errorf("%d of %d holds were lost, such as %w", len(lost), len(t.holds), lost[0])
 	}
-	return goroutines, left, nil
+	return median(running), left, nil
 }
 
 // heap is how many bytes of memory are in use.

@@ -1,6 +1,7 @@
-// Bench measures Holdfast beside other locks on the same ZooKeeper server, in the
-// same run, their turns interleaved; see BENCHMARKS.md. It exits 0 only if all was
-// measured and no bar of what is counted, requests and transactions, was missed.
+// Bench measures Holdfast beside other locks on the same ZooKeeper servers, and
+// beside those of other systems, in the same run, their turns interleaved; see
+// BENCHMARKS.md. It exits 0 only if all was measured but what it says that it left
+// out, and no bar of what is counted, requests and transactions, was missed.
 package main
 
 import (
@@ -8,28 +9,32 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
 func main() {
+	serveEtcd()
 	quick := flag.Bool("quick", false, "a run of seconds, to see that all works; its figures mean little")
 	rounds := flag.Int("rounds", 0, "rounds of each experiment; default 5, or 3 with -quick")
+	trees := flag.Int("trees", 0, "lock trees of the sweeps, in G and H; default 10,000, or 1,000 with -quick")
 	names := flag.String("peers", "", "who takes part, comma separated `names`; default all, or those in Go with -quick")
 	workloads := flag.String("workloads", "", "which `letters`, such as AC; default all")
+	pattern := flag.String("run", "", "of these, the experiments with a title that this regular `expression` matches")
+	variants := flag.String("variants", "", "of the servers, comma separated `names`: standalone, delay, three; default all, or where there is a bar with -quick")
 	holds := flag.Int("holds", 0, "holds of workload E; default 10,000, or 1,000 with -quick")
 	keeping := flag.Duration("keep", 0, "how long workload E keeps them; default 30s, or 9s with -quick")
-	out := flag.String("o", "", "write the tables to this `file` too")
+	from := flag.String("from", "", "measure nothing, and report the results in this `file`")
+	out := flag.String("o", "", "write results, tables and charts into this `directory`")
+	update := flag.String("update", "", "bring BENCHMARKS.md, its results and its charts in this `directory` up to date; not with a part of a run")
 	flag.Parse()
 	size := full
 	if *quick {
@@ -44,6 +49,9 @@ func main() {
 	if *keeping != 0 {
 		size.keep = *keeping
 	}
+	if *trees != 0 {
+		size.trees = *trees
+	}
 	taking, err := choosePeers(*names, *quick)
 	if err == nil && size.rounds < 1 {
 		err = fmt.Errorf("-rounds %d: must be at least 1", size.rounds)
@@ -51,15 +59,24 @@ func main() {
 	if err == nil && (size.holds < 1 || size.keep/time.Duration(max(1, size.rounds)) < lock.MinTTL) {
 		err = fmt.Errorf("-holds %d -keep %v: must be at least one hold, for %v in each round", size.holds, size.keep, lock.MinTTL)
 	}
+	if err == nil && size.trees < 1 {
+		err = fmt.Errorf("-trees %d: must be at least 1", size.trees)
+	}
 	if err == nil && flag.NArg() > 0 {
 		err = fmt.Errorf("unknown argument %q", flag.Arg(0))
 	}
-	all := experiments(size)
-	if *workloads != "" {
-		all = slices.DeleteFunc(all, func(e *experiment) bool { return !strings.Contains(*workloads, e.workload) })
+	if err == nil && *update != "" && (*quick || *names+*workloads+*pattern+*variants != "") {
+		err = errors.New("-update: what is published is a run of everything, without -quick, -peers, -workloads, -run and -variants")
+	}
+	var all []*experiment
+	if err == nil {
+		all, err = chooseExperiments(size, *workloads, *pattern, taking)
+	}
+	if err == nil {
+		all, err = chooseVariants(all, *variants, *quick)
 	}
 	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("-workloads %q: no such workload", *workloads)
+		err = fmt.Errorf("-workloads %q -run %q -variants %q: no such experiment for these peers", *workloads, *pattern, *variants)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -68,124 +85,114 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if err := run(ctx, size, taking, all, *out); err != nil {
+	var r *report
+	err = ready(*out, *update)
+	switch {
+	case err != nil:
+	case *from != "":
+		r, err = loadFile(*from)
+	default:
+		r, err = run(ctx, size, taking, *names != "", all)
+	}
+	var missed []string
+	if err == nil {
+		missed, err = r.publish(os.Stdout, *out, *update)
+	}
+	if err == nil && *from == "" && len(missed) > 0 {
+		err = fmt.Errorf("missed: %s", strings.Join(missed, "; "))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// run measures and reports.
-func run(ctx context.Context, size size, peers []*peer, all []*experiment, out string) (err error) {
+// run measures. Peers whose programs are not installed are left out unless all must
+// take part.
+func run(ctx context.Context, size size, peers []*peer, must bool, all []*experiment) (_ *report, err error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b, err := newBench(ctx)
+	b, err := newBench(ctx, size)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	b.size = size
-	for _, p := range peers {
-		if p.setUp != nil {
-			p.program, err = p.setUp(ctx, dir)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w (-peers leaves it out)", p.title, err)
-		}
+	peers, missing, err := setUp(ctx, dir, peers, must)
+	defer func() { err = errors.Join(err, tearDown(peers)) }()
+	if err != nil {
+		return nil, err
 	}
-	var r report
+	r := new(report)
 	r.describe(b, peers)
+	for _, m := range missing {
+		fmt.Fprintln(os.Stderr, "bench: left out:", m)
+		r.head += "\n\nLeft out: " + m
+	}
 	for _, e := range all {
 		start := time.Now()
 		result, err := b.measure(ctx, e, peers)
+		if err == nil {
+			err = result.check()
+		}
 		if err != nil {
-			return fmt.Errorf("%s, %s: %w", e.workload, e.title, err)
+			return nil, fmt.Errorf("%s, %s: %w", e.workload, e.title, err)
 		}
 		r.results = append(r.results, result)
 		fmt.Fprintf(os.Stderr, "bench: %s, %s: %.0f s\n", e.workload, e.title, time.Since(start).Seconds())
 	}
-	var text strings.Builder
-	missed := r.print(&text)
-	if _, err := io.WriteString(os.Stdout, text.String()); err != nil {
-		return err
-	}
-	if out != "" {
-		if err := os.WriteFile(out, []byte(text.String()), 0o644); err != nil {
-			return err
-		}
-	}
-	if len(missed) > 0 {
-		return fmt.Errorf("missed: %s", strings.Join(missed, "; "))
-	}
-	return nil
+	return r, nil
 }
 
 // size is how much is measured.
 type size struct {
+	quick   bool
 	rounds  int
 	warmUp  int           // cycles of a process before the first round: a JVM takes some thousand
 	cycles  int           // of a free lock in a turn
 	window  time.Duration // of a round where throughput is measured
 	queues  []int         // contenders of the handoff
-	drained int           // waiters
+	drained []int         // waiters
 	holds   int           // that are kept
 	keep    time.Duration // how long, all rounds together
+	trees   int           // that are swept
 }
 
 var (
-	full  = size{rounds: 5, warmUp: 2000, cycles: 40, window: time.Second, queues: []int{2, 16, 128}, drained: 1000, holds: 10_000, keep: 30 * time.Second}
-	small = size{rounds: 3, warmUp: 20, cycles: 30, window: 100 * time.Millisecond, queues: []int{2, 16}, drained: 60, holds: 1000, keep: 9 * time.Second}
+	full  = size{rounds: 5, warmUp: 2000, cycles: 40, window: time.Second, queues: []int{2, 16, 128, 1000}, drained: []int{1000, 4000}, holds: 10_000, keep: 30 * time.Second, trees: 10_000}
+	small = size{quick: true, rounds: 3, warmUp: 20, cycles: 10, window: 100 * time.Millisecond, queues: []int{2, 16}, drained: []int{60}, holds: 1000, keep: 9 * time.Second, trees: 1000}
 )
 
-// bench is what all experiments share: the server, near and far.
+// bench is what all experiments share, and what one of them connects to.
 type bench struct {
 	size
-	server  *zkserver.Server
-	version string
-	far     *proxy // 1 ms away
-	look    *plain // to look with
-	path    int    // number of the last path that was given out
+	server    *zkserver.Server // ZooKeeper, standalone and nearby
+	zookeeper *zookeeper       // the same
+	servers   *servers
+	paths     *atomic.Int64 // how many were given out
 
-	questions int64 // of ours that the server has counted
+	on server // what the clients of the experiment lock with
+	at string // where they connect to it
 }
 
-func newBench(ctx context.Context) (*bench, error) {
-	server, err := zkserver.Start(ctx, zkserver.Options{Fsync: true, HeapMB: 1024, TickTime: 2 * time.Second})
+func newBench(ctx context.Context, size size) (*bench, error) {
+	z, err := startZooKeeper(ctx, 1, 1024+4*size.trees/1000)
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{server: server}
-	stats, err := server.Mntr(ctx)
-	if err == nil {
-		b.version, _, _ = strings.Cut(stats["zk_version"], "-")
-		b.look, err = openPlain(ctx, server.Addr())
-	}
-	if err == nil {
-		_, err = b.look.conn.Create(root, nil, 0, zk.WorldACL(zk.PermAll))
-	}
-	if err == nil {
-		b.far, err = newProxy(server.Addr(), roundTrip)
-	}
-	if err != nil {
-		return nil, errors.Join(err, server.Stop())
-	}
-	return b, nil
+	return &bench{size: size, server: z.leader(), zookeeper: z, servers: &servers{far: map[server]proxies{}}, paths: new(atomic.Int64), on: z, at: z.addr()}, nil
 }
 
-func (b *bench) close() error {
-	b.far.close()
-	return errors.Join(b.look.close(), b.server.Stop())
-}
+func (b *bench) close() error { return errors.Join(b.servers.close(), b.zookeeper.close()) }
 
 // root is the node below which all locks stand.
 const root = "/bench"
 
 // newPath returns the path of a lock that nobody has used.
 func (b *bench) newPath() string {
-	b.path++
-	return fmt.Sprintf("%s/%d", root, b.path)
+	return fmt.Sprintf("%s/%d", root, b.paths.Add(1))
 }
 
 // measure runs an experiment: each round lets every peer have its turn, or some
@@ -193,11 +200,15 @@ func (b *bench) newPath() string {
 func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *result, err error) {
 	r := &result{experiment: e}
 	var trials []trial
-	for _, p := range peers {
-		if !e.takes(p) {
+	for _, p := range slices.Concat(peers, e.own) {
+		if !e.takes(p) || e.variant == three && p.start != nil {
 			continue
 		}
-		t, err := e.prepare(ctx, b, p)
+		at, err := b.site(ctx, e, p)
+		if err != nil {
+			return nil, err
+		}
+		t, err := e.prepare(ctx, at, p)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.title, err)
 		}
@@ -210,7 +221,11 @@ func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *r
 		r.peers = append(r.peers, p)
 	}
 	r.rounds = make([][][]float64, len(trials))
-	for round := range b.rounds * max(1, e.turns) {
+	rounds := b.rounds
+	if e.rounds > 0 {
+		rounds = min(rounds, e.rounds)
+	}
+	for round := range rounds * max(1, e.turns) {
 		for i := range trials {
 			i := (i + round) % len(trials)
 			figures, err := trials[i].round(ctx)
@@ -224,7 +239,7 @@ func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *r
 }
 
 // patience is how long we wait for anything: more than it ever takes.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // await asks until the answer is yes, for what no event tells.
 func await(ctx context.Context, what string, yes func() (bool, error)) error {

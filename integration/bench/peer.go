@@ -29,6 +29,13 @@ type peer struct {
 	// Of one that is a process of its own:
 	setUp   func(ctx context.Context, dir string) (foreign.Program, error)
 	program foreign.Program
+	args    []string // the program's
+
+	// Of one that locks with another system than ZooKeeper:
+	start   func(ctx context.Context) (_ server, version string, _ error)
+	server  server
+	version string
+	note    string // what it promises
 }
 
 // opener connects a session of a peer that lives in this process.
@@ -64,10 +71,17 @@ const (
 var peers = []*peer{
 	{name: holdfastName, title: "Holdfast", open: openHoldfast},
 	{name: zkLockName, title: "zk.Lock", open: openZKLock},
-	{name: curatorName, title: "Curator InterProcessMutex", setUp: setUpCurator},
+	{name: curatorName, title: "Curator InterProcessMutex", setUp: setUpCurator, args: []string{"mutex"}},
+	{name: "curator-semaphore", title: "Curator InterProcessSemaphoreV2", setUp: setUpCurator, args: []string{"semaphore"}},
 	{name: "kazoo", title: "kazoo Lock", setUp: setUpKazoo},
 	{name: "requests", title: "Holdfast's requests, bare", bare: true, open: openRequests},
 	{name: bareName, title: "bare create + delete", bare: true, open: openBare},
+	{name: "etcd", title: "etcd concurrency.Mutex " + mark, start: startEtcd, open: openEtcd,
+		note: "etcd, another system. The lock goes with the client's lease, as an ephemeral node goes with its session. Who waits queues."},
+	{name: "redis", title: "redislock " + mark, start: startRedis, open: openRedis,
+		note: "Redis, another system. The lock ends with its TTL on this one server; nothing renews it, no token orders its holders, and a replica that takes over may not know of it. No queue: who waits asks again every 16 to 128 ms, and who unlocks may be the next to lock."},
+	{name: "postgres", title: "PostgreSQL table " + mark, start: startPostgres, open: openPostgres,
+		note: "PostgreSQL, another system. The lock is a row that ends when it expires by that one server's clock; nothing renews it. No queue: as with Redis."},
 }
 
 // choosePeers returns the peers of those names.
@@ -87,6 +101,56 @@ func choosePeers(names string, quick bool) ([]*peer, error) {
 		chosen = append(chosen, peers[i])
 	}
 	return chosen, nil
+}
+
+// setUp makes ready what the peers need that is not there yet: programs, servers.
+// It leaves out those whose needs are not installed, and tells which and why; or
+// fails, if all must take part.
+func setUp(ctx context.Context, dir string, peers []*peer, must bool) (ready []*peer, out []string, err error) {
+	for _, p := range peers {
+		var err error
+		switch {
+		case p.setUp != nil:
+			p.program, err = p.setUp(ctx, dir)
+			p.version = p.program.Version
+		case p.start != nil:
+			p.server, p.version, err = p.start(ctx)
+		}
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return ready, out, context.Cause(ctx)
+		case errors.Is(err, zkserver.ErrNotInstalled) && !must:
+			out = append(out, fmt.Sprintf("%s: %v", p.title, err))
+		case err != nil:
+			return ready, out, fmt.Errorf("%s: %w (-peers leaves it out)", p.title, err)
+		default:
+			ready = append(ready, p)
+		}
+	}
+	return ready, out, nil
+}
+
+// tearDown stops the servers of peers.
+func tearDown(peers []*peer) error {
+	var errs []error
+	for _, p := range peers {
+		if p.server != nil {
+			errs = append(errs, p.server.close())
+			p.server = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// versions names what the peers are and lock with, each once.
+func versions(peers []*peer) []string {
+	var all []string
+	for _, p := range peers {
+		if p.version != "" && !slices.Contains(all, p.version) {
+			all = append(all, p.version)
+		}
+	}
+	return all
 }
 
 // sessionTimeout is what all clients ask for: long enough for a machine that is

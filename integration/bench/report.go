@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -36,13 +37,93 @@ func (r *report) describe(b *bench, peers []*peer) {
 			}
 		}
 	}
-	for _, p := range peers {
-		if p.program.Version != "" {
-			client += ", " + p.program.Version
+	for _, version := range versions(peers) {
+		client += ", " + version
+	}
+	r.head = fmt.Sprintf("%s. ZooKeeper %s, fsync on; %s; %s; %s, %d CPUs; load average at the start %s. Medians; in brackets the median ratio to %s, turn by turn.",
+		time.Now().UTC().Format(time.DateOnly), b.zookeeper.version, client, runtime.Version(), cpu(), runtime.NumCPU(), load(), zkLockName)
+	if b.quick {
+		r.head += " A quick run, to see that all works: its figures mean little."
+	}
+}
+
+// publish prints the tables, and writes results, tables and charts into the
+// directories that are named. It returns which bars were missed of what is counted.
+func (r *report) publish(w io.Writer, out, update string) (missed []string, err error) {
+	var tables strings.Builder
+	missed = r.print(&tables)
+	_, err = io.WriteString(w, tables.String())
+	if err == nil && out != "" {
+		err = r.write(out, "bench.md", tables.String())
+	}
+	if err == nil && update != "" {
+		err = r.update(update)
+	}
+	return missed, err
+}
+
+// document is what update brings up to date, between these lines.
+const (
+	document  = "BENCHMARKS.md"
+	beginMark = "<!-- begin: written by make bench UPDATE=1 -->\n"
+	endMark   = "<!-- end -->\n"
+)
+
+// ready returns an error if what a run brings could not be written afterwards.
+func ready(out, update string) error {
+	for _, dir := range []string{out, update} {
+		if dir == "" {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Join(dir, chartsDir), 0o755); err != nil {
+			return err
 		}
 	}
-	r.head = fmt.Sprintf("%s. ZooKeeper %s, standalone, fsync on; %s; %s; %s, %d CPUs; load average at the start %s. Medians of %d rounds; in brackets the median ratio to %s, turn by turn.",
-		time.Now().UTC().Format(time.DateOnly), b.version, client, runtime.Version(), cpu(), runtime.NumCPU(), load(), b.rounds, zkLockName)
+	if update == "" {
+		return nil
+	}
+	_, err := new(report).updated(update)
+	return err
+}
+
+// update brings what is published in a directory up to date.
+func (r *report) update(dir string) error {
+	text, err := r.updated(dir)
+	if err != nil {
+		return err
+	}
+	return r.write(dir, document, text)
+}
+
+// updated returns the document of a directory with this report in it.
+func (r *report) updated(dir string) (string, error) {
+	name := filepath.Join(dir, document)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return "", err
+	}
+	updated, err := r.insert(string(text))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return updated, nil
+}
+
+// insert puts charts and tables into a text, in the place of those that are there.
+func (r *report) insert(text string) (string, error) {
+	before, rest, begins := strings.Cut(text, beginMark)
+	_, after, ends := strings.Cut(rest, endMark)
+	if !begins || !ends {
+		return "", fmt.Errorf("no lines %q and %q to write between", strings.TrimSpace(beginMark), strings.TrimSpace(endMark))
+	}
+	var b strings.Builder
+	b.WriteString(before + beginMark + "\n")
+	for _, c := range r.charts() {
+		fmt.Fprintf(&b, "![%s](%s/%s)\n\n", c.title, chartsDir, c.file)
+	}
+	r.print(&b)
+	b.WriteString("\n" + endMark + after)
+	return b.String(), nil
 }
 
 // cpu names the machine's processor, where the system tells.
@@ -79,18 +160,20 @@ func (r *report) print(w io.Writer) (missed []string) {
 	var rows [][]string
 	for _, one := range r.results {
 		for _, b := range one.bars {
-			value, ok := one.value(b)
+			value, ok := r.value(one, b)
 			if !ok {
-				continue // without that peer
+				continue // without that peer, or that experiment
 			}
 			name := fmt.Sprintf("%s, %s: %s", one.workload, one.title, one.figures[b.figure].title)
 			limit, format, sign := "", one.figures[b.figure].format, "≤"
 			if b.least {
 				sign = "≥"
 			}
-			if b.against != "" {
-				format = func(v float64) string { return fmt.Sprintf("%.2f", v) }
-				limit = " of " + title(b.against)
+			switch {
+			case b.against != "":
+				format, limit = decimals.format, " of "+one.titleOf(b.against)
+			case b.beside != "":
+				format, limit = decimals.format, " of "+b.beside
 			}
 			verdict := "met"
 			if !b.met(value) {
@@ -108,13 +191,39 @@ func (r *report) print(w io.Writer) (missed []string) {
 	return missed
 }
 
-func title(name string) string {
-	i := slices.IndexFunc(peers, func(p *peer) bool { return p.name == name })
-	return peers[i].title
+// find returns the result of an experiment, nil if there is none.
+func (r *report) find(workload, title string) *result {
+	i := slices.IndexFunc(r.results, func(one *result) bool { return one.workload == workload && one.title == title })
+	if i < 0 {
+		return nil
+	}
+	return r.results[i]
+}
+
+// value is what Holdfast has of what a bar is set on, if all took part that are in it.
+func (r *report) value(one *result, b bar) (float64, bool) {
+	if one.of(holdfastName) == nil {
+		return 0, false
+	}
+	switch {
+	case b.against != "":
+		return one.ratio(holdfastName, b.against, b.figure)
+	case b.beside != "":
+		other := r.find(one.workload, b.beside)
+		if other == nil || other.of(holdfastName) == nil {
+			return 0, false
+		}
+		return one.median(holdfastName, b.figure) / other.median(holdfastName, b.figure), true
+	}
+	return one.median(holdfastName, b.figure), true
 }
 
 func (r *result) print(w io.Writer) {
-	head := []string{""}
+	turns := 0
+	for _, of := range r.rounds {
+		turns = max(turns, len(of))
+	}
+	head := []string{fmt.Sprintf("turns of each: %d", turns)}
 	for _, f := range r.figures {
 		head = append(head, f.title)
 	}
@@ -136,14 +245,34 @@ func (r *result) print(w io.Writer) {
 		rows = append(rows, row)
 	}
 	table(w, r.workload+": "+r.title, head, rows)
+	printNotes(w, r.peers)
 }
 
-// value is what Holdfast has of what a bar is set on.
-func (r *result) value(b bar) (float64, bool) {
-	if b.against != "" {
-		return r.ratio(holdfastName, b.against, b.figure)
+// check returns an error if a figure is missing: Holdfast has all of them, and
+// whoever takes part has one at least.
+func (r *result) check() error {
+	for _, p := range r.peers {
+		measured := 0
+		for i, f := range r.figures {
+			v := r.median(p.name, i)
+			switch {
+			case !math.IsNaN(v) && !math.IsInf(v, 0):
+				measured++
+			case p.name == holdfastName:
+				return fmt.Errorf("%s has no figure of %q", p.title, f.title)
+			}
+		}
+		if measured == 0 {
+			return fmt.Errorf("%s has no figure", p.title)
+		}
 	}
-	return r.median(holdfastName, b.figure), r.of(holdfastName) != nil
+	return nil
+}
+
+// titleOf returns the title of a peer that took part.
+func (r *result) titleOf(name string) string {
+	i := slices.IndexFunc(r.peers, func(p *peer) bool { return p.name == name })
+	return r.peers[i].title
 }
 
 // met compares to two decimals of what is counted and of ratios, as it is shown.

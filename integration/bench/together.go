@@ -4,25 +4,49 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"sync"
+	"syscall"
 )
 
 // sessions are those of several clients of one peer.
 type sessions []session
 
-// openAll opens n sessions of a peer.
+// openAll opens n sessions of a peer, which take the addresses in turn.
 func openAll(ctx context.Context, p *peer, addr string, n int) (sessions, error) {
+	if err := enoughFiles(n); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	addrs := strings.Split(addr, ",")
 	var all sessions
-	for range n {
-		s, err := p.open(ctx, addr)
+	for i := range n {
+		s, err := p.open(ctx, addrs[i%len(addrs)])
 		if err != nil {
 			return nil, errors.Join(err, all.close())
 		}
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// enoughFiles returns an error if this process cannot open so many more files and
+// some: without them, clients would try to connect again and again.
+func enoughFiles(more int) error {
+	open, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return err
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return os.NewSyscallError("getrlimit", err)
+	}
+	if need := uint64(len(open) + more + 100); need > limit.Cur {
+		return fmt.Errorf("%d open files are needed and %d allowed: raise the limit (ulimit -n %[1]d)", need, limit.Cur)
+	}
+	return nil
 }
 
 // close closes all at once: each waits for an answer of the server.

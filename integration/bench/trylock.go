@@ -14,10 +14,10 @@ const waitersBehind = 16
 // tries to have it, in vain.
 func tryLock(bars ...bar) *experiment {
 	return &experiment{
-		workload: "F", title: fmt.Sprintf("failed try of a held lock with %d waiters, loopback", waitersBehind), bars: bars, takes: tries,
+		workload: "F", title: fmt.Sprintf("failed try of a held lock with %d waiters"+loopback, waitersBehind), bars: bars, takes: tries,
 		figures: []figure{{"try, median", milliseconds}, {"requests", decimals}, {"transactions: nodes written", decimals}, {"bytes to client", kilobytes}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
-			s, err := openAll(ctx, p, b.server.Addr(), 2)
+			s, err := openAll(ctx, p, b.at, 2+waitersBehind)
 			if err != nil {
 				return nil, err
 			}
@@ -32,18 +32,20 @@ func tryLock(bars ...bar) *experiment {
 				return nil, errors.Join(err, s.close())
 			}
 			go func() {
-				t.finished <- together(waitersBehind, func(int) error {
-					l := s[0].locker(path)
+				t.finished <- together(waitersBehind, func(i int) error {
+					l := s[2+i].locker(path)
 					if err := l.lock(ctx); err != nil {
 						return err
 					}
 					return l.unlock()
 				})
 			}()
-			err = await(ctx, "all wait", func() (bool, error) {
-				_, stat, err := b.look.conn.Exists(path)
-				return err == nil && stat.NumChildren == 1+waitersBehind, err
-			})
+			if queue, ok := b.on.(queueing); ok {
+				err = await(ctx, "all wait", func() (bool, error) {
+					n, err := queue.queued(ctx, path)
+					return n == 1+waitersBehind, err
+				})
+			}
 			if err != nil {
 				return nil, errors.Join(err, s.close())
 			}

@@ -11,15 +11,65 @@ import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
-/** Measures Curator's InterProcessMutex as the lines on standard input say; see process.go. */
+/** Measures Curator's mutex or semaphore, as its argument says, as the lines on standard input say; see process.go. */
 public final class CuratorBench {
     private static final List<CuratorFramework> clients = new ArrayList<>();
-    private static final List<InterProcessMutex> locks = new ArrayList<>();
+    private static final List<Lock> locks = new ArrayList<>();
     private static final List<ExecutorService> threads = new ArrayList<>(); // a mutex belongs to its thread
+    private static String kind;
+
+    private interface Lock {
+        void acquire() throws Exception;
+
+        void release() throws Exception;
+    }
+
+    private static Lock lock(CuratorFramework curator, String path) {
+        return switch (kind) {
+            case "mutex" -> new Mutex(new InterProcessMutex(curator, path));
+            case "semaphore" -> new Semaphore(new InterProcessSemaphoreV2(curator, path, 1));
+            default -> throw new IllegalArgumentException(kind);
+        };
+    }
+
+    private record Mutex(InterProcessMutex mutex) implements Lock {
+        @Override
+        public void acquire() throws Exception {
+            mutex.acquire();
+        }
+
+        @Override
+        public void release() throws Exception {
+            mutex.release();
+        }
+    }
+
+    /** One with a single lease, which is a lock. */
+    private static final class Semaphore implements Lock {
+        private final InterProcessSemaphoreV2 semaphore;
+        private Lease lease;
+
+        Semaphore(InterProcessSemaphoreV2 semaphore) {
+            this.semaphore = semaphore;
+        }
+
+        @Override
+        public void acquire() throws Exception {
+            lease = semaphore.acquire();
+        }
+
+        @Override
+        public void release() {
+            semaphore.returnLease(lease);
+        }
+    }
 
     public static void main(String[] args) throws Exception {
+        kind = args[0];
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line; (line = in.readLine()) != null; ) {
             String[] words = line.split(" ");
@@ -41,10 +91,11 @@ public final class CuratorBench {
         Runtime.getRuntime().halt(0); // whatever its threads wait for
     }
 
-    private static String open(String server, String path, int count, int timeoutMs) throws Exception {
+    private static String open(String servers, String path, int count, int timeoutMs) throws Exception {
+        String[] addresses = servers.split(",");
         for (int i = 0; i < count; i++) {
             CuratorFramework curator = CuratorFrameworkFactory.builder()
-                    .connectString(server)
+                    .connectString(addresses[i % addresses.length])
                     .sessionTimeoutMs(timeoutMs)
                     .connectionTimeoutMs(timeoutMs)
                     .retryPolicy(new ExponentialBackoffRetry(1000, 3))
@@ -54,7 +105,7 @@ public final class CuratorBench {
                 return "failed not connected";
             }
             clients.add(curator);
-            locks.add(new InterProcessMutex(curator, path));
+            locks.add(lock(curator, path));
             threads.add(Executors.newSingleThreadExecutor());
         }
         return "ok";
@@ -62,11 +113,15 @@ public final class CuratorBench {
 
     private static String close() {
         clients.forEach(CuratorFramework::close);
+        threads.forEach(ExecutorService::shutdown);
+        clients.clear();
+        locks.clear();
+        threads.clear();
         return "ok";
     }
 
     private static String free(int cycles) throws Exception {
-        InterProcessMutex lock = locks.get(0);
+        Lock lock = locks.get(0);
         StringBuilder times = new StringBuilder("ok");
         for (int i = 0; i < cycles; i++) {
             long start = System.nanoTime();
@@ -83,7 +138,9 @@ public final class CuratorBench {
         private final long windowNanos;
         private final StringBuilder latencies = new StringBuilder();
         private int missing = locks.size(); // turns until all queue
-        private int turns;
+        private int turns; // that were measured
+        private int passed; // of these, to another client
+        private int last; // who had the last turn
         private boolean inside;
         private boolean stopped;
         private long begin;
@@ -98,19 +155,20 @@ public final class CuratorBench {
         String run() throws Exception {
             List<Future<Void>> all = new ArrayList<>();
             for (int i = 0; i < locks.size(); i++) {
-                InterProcessMutex lock = locks.get(i);
-                all.add(threads.get(i).submit((Callable<Void>) () -> play(lock)));
+                int client = i;
+                all.add(threads.get(i).submit((Callable<Void>) () -> play(client)));
             }
             for (Future<Void> one : all) {
                 one.get();
             }
-            return "ok " + turns + " " + (end - begin) + latencies;
+            return "ok " + (end - begin) + " " + (double) passed / turns + latencies;
         }
 
-        private Void play(InterProcessMutex lock) throws Exception {
+        private Void play(int client) throws Exception {
+            Lock lock = locks.get(client);
             for (boolean last = false; !last; ) {
                 lock.acquire();
-                last = enter(System.nanoTime());
+                last = enter(client, System.nanoTime());
                 if (holdNanos > 0) {
                     TimeUnit.NANOSECONDS.sleep(holdNanos);
                 }
@@ -120,23 +178,32 @@ public final class CuratorBench {
             return null;
         }
 
-        private synchronized boolean enter(long now) {
+        private synchronized boolean enter(int client, long now) {
             if (inside) {
                 throw new IllegalStateException("two hold the lock at once");
             }
             inside = true;
-            turns++;
             if (begin != 0 && !stopped) {
+                turns++;
+                passed += client == last ? 0 : 1;
                 latencies.append(' ').append(now - unlocked);
                 if (now - begin >= windowNanos) {
                     stopped = true;
                     end = now;
+                    mark();
                 }
             }
             if (--missing == 0) {
                 begin = now;
+                mark();
             }
+            last = client;
             return stopped;
+        }
+
+        private static void mark() {
+            System.out.println("mark");
+            System.out.flush();
         }
 
         private synchronized void leave(long now) {

@@ -11,9 +11,10 @@ from kazoo.client import KazooClient
 clients, locks = [], []
 
 
-def open_clients(server, path, count, timeout_ms):
+def open_clients(servers, path, count, timeout_ms):
+    addresses = servers.split(",")
     for name in range(int(count)):
-        zk = KazooClient(hosts=server, timeout=int(timeout_ms) / 1000)
+        zk = KazooClient(hosts=addresses[name % len(addresses)], timeout=int(timeout_ms) / 1000)
         zk.start(timeout=int(timeout_ms) / 1000)
         clients.append(zk)
         locks.append(zk.Lock(path, str(name)))
@@ -37,39 +38,43 @@ class Turns:
         self.hold, self.window = int(hold_ns) / 1e9, int(window_ns)
         self.mutex = threading.Lock()
         self.missing = len(locks)  # turns until all queue
-        self.turns = self.begin = self.end = self.unlocked = 0
+        self.begin = self.end = self.unlocked = 0
+        self.passed = self.last = 0  # turns measured that went to another client; who had the last one
         self.inside = self.stopped = False
         self.latencies = []
 
     def run(self):
         with ThreadPoolExecutor(len(locks)) as pool:
-            for one in [pool.submit(self.play, lock) for lock in locks]:
+            for one in [pool.submit(self.play, client) for client in range(len(locks))]:
                 one.result()
-        return [self.turns, self.end - self.begin] + self.latencies
+        return [self.end - self.begin, self.passed / len(self.latencies)] + self.latencies
 
-    def play(self, lock):
-        last = False
+    def play(self, client):
+        lock, last = locks[client], False
         while not last:
             lock.acquire()
-            last = self.enter(time.monotonic_ns())
+            last = self.enter(client, time.monotonic_ns())
             if self.hold:
                 time.sleep(self.hold)
             self.leave(time.monotonic_ns())
             lock.release()
 
-    def enter(self, now):
+    def enter(self, client, now):
         with self.mutex:
             if self.inside:
                 raise RuntimeError("two hold the lock at once")
             self.inside = True
-            self.turns += 1
             if self.begin and not self.stopped:
                 self.latencies.append(now - self.unlocked)
+                self.passed += client != self.last
                 if now - self.begin >= self.window:
                     self.stopped, self.end = True, now
+                    say("mark")
             self.missing -= 1
             if self.missing == 0:
                 self.begin = now
+                say("mark")
+            self.last = client
             return self.stopped
 
     def leave(self, now):
@@ -84,7 +89,15 @@ def handoff(hold_ns, window_ns):
 def close():
     for zk in clients:
         zk.stop()
+        zk.close()
+    clients.clear()
+    locks.clear()
     return []
+
+
+def say(line):
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 commands = {"open": open_clients, "free": free, "handoff": handoff, "close": close}
@@ -94,6 +107,5 @@ for line in sys.stdin:
         answer = " ".join(map(str, ["ok"] + commands[command](*args)))
     except Exception as e:
         answer = "failed %s: %s" % (type(e).__name__, " ".join(str(e).split()))
-    sys.stdout.write(answer + "\n")
-    sys.stdout.flush()
+    say(answer)
 os._exit(0)  # whatever its threads wait for

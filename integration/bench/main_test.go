@@ -1,0 +1,12 @@
+package main
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	serveEtcd()
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"path"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// TestForest has more directories than fit evenly, and entries that are Holdfast's.
+func TestForest(t *testing.T) {
+	for _, c := range []struct {
+		trees        int
+		nested       bool
+		dirs, perDir int
+	}{
+		{10, false, 0, 10},
+		{9, true, 3, 3},
+		{10, true, 3, 4},
+		{1_000_000, true, 1000, 1000},
+	} {
+		f := &forest{trees: c.trees, nested: c.nested, at: "/root"}
+		if f.dirs() != c.dirs || f.perDir() != c.perDir || f.nodes() != 2*c.trees+c.dirs {
+			t.Errorf("%d trees, nested %v: %d directories of %d, %d nodes", c.trees, c.nested, f.dirs(), f.perDir(), f.nodes())
+		}
+		dirs, entries := map[string]bool{}, map[string]bool{}
+		for i := range min(c.trees, 10) {
+			at, entry := f.tree(i)
+			dirs[path.Dir(at)], entries[entry] = true, true
+			name, ok := znode.Parse(path.Base(entry))
+			if !ok || !name.Ours() || path.Dir(entry) != at || znode.CheckName(strings.TrimPrefix(at, "/root/")) != nil {
+				t.Errorf("tree %d is %s with the entry %s", i, at, entry)
+			}
+		}
+		if len(entries) != min(c.trees, 10) || c.trees <= 10 && len(dirs) != max(1, c.dirs) {
+			t.Errorf("%d trees, nested %v: %d entries in %d directories", c.trees, c.nested, len(entries), len(dirs))
+		}
+	}
+}
+
+func TestHeapOf(t *testing.T) {
+	const size = 32 << 20
+	kept, peak, err := heapOf(func() ([]byte, error) { return make([]byte, size), nil })
+	if err != nil || peak < size || peak > 2*size {
+		t.Errorf("at its peak the heap is %.0f bytes larger, %v; want about %d", peak, err, size)
+	}
+	runtime.KeepAlive(kept)
+}

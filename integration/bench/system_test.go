@@ -1,0 +1,376 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/foreign"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+)
+
+// TestSystems: the locks of other systems lock, are told of when they are free,
+// and cost what the tables say; their servers leave nothing behind. Those that are
+// not installed are skipped.
+func TestSystems(t *testing.T) {
+	t.Setenv(zkserver.EnvNoInstall, "1")
+	for _, p := range peers {
+		if p.start == nil {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			server, version, err := p.start(t.Context())
+			if errors.Is(err, zkserver.ErrNotInstalled) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(version)
+			defer func() {
+				if err := server.close(); err != nil {
+					t.Error(err)
+				}
+				if conn, err := net.Dial("tcp", server.addr()); err == nil {
+					conn.Close()
+					t.Errorf("somebody still listens on %s", server.addr())
+				}
+			}()
+			testLocks(t, p, server)
+		})
+	}
+}
+
+func testLocks(t *testing.T, p *peer, server server) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s, err := openAll(ctx, p, server.addr(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	b := &bench{on: server}
+	const path, n = root + "/test", 10
+	one, two := s[0].locker(path), s[1].locker(path).(trier)
+	free := func() {
+		for range n {
+			if err := errors.Join(one.lock(ctx), one.unlock()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	free() // warms up
+	before, err := b.spent(ctx, s...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free()
+	after, err := b.spent(ctx, s...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests, transactions, out, in := after.per(n, before)
+	if requests != 2 || transactions != 2 || out < 20 || in < 5 {
+		t.Errorf("a free lock costs %v requests, %v transactions, %v bytes out, %v in; want 2, 2, and some", requests, transactions, out, in)
+	}
+
+	if err := one.lock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := two.try(ctx); got || err != nil {
+		t.Errorf("try of a held lock: %v, %v", got, err)
+	}
+	locked := make(chan error, 1)
+	go func() { locked <- two.lock(ctx) }()
+	if queue, ok := server.(queueing); ok {
+		err := await(ctx, "it waits", func() (bool, error) {
+			n, err := queue.queued(ctx, path)
+			return n == 2, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case err := <-locked:
+		t.Fatalf("a second client has the held lock: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if err := errors.Join(one.unlock(), <-locked); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := one.(trier).try(ctx); got || err != nil {
+		t.Errorf("the first client tries the second one's lock: %v, %v", got, err)
+	}
+	if err := two.unlock(); err != nil {
+		t.Error(err)
+	}
+	if got, err := two.try(ctx); !got || err != nil {
+		t.Errorf("try of a free lock: %v, %v", got, err)
+	}
+	if err := two.unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPostgresLockExpires, and then its former owner can not give it back.
+func TestPostgresLockExpires(t *testing.T) {
+	t.Setenv(zkserver.EnvNoInstall, "1")
+	server, _, err := startPostgres(t.Context())
+	if errors.Is(err, zkserver.ErrNotInstalled) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s, err := openPostgres(t.Context(), server.addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	const path = root + "/test"
+	one, two := s.locker(path).(*postgresLocker), s.locker(path).(*postgresLocker)
+	if err := one.lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := one.pool.Exec(t.Context(), `UPDATE locks SET expires = now() - interval '1 s'`); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := two.try(t.Context()); !got || err != nil {
+		t.Errorf("try of an expired lock: %v, %v", got, err)
+	}
+	if two.token <= one.token {
+		t.Errorf("token %d after %d", two.token, one.token)
+	}
+	if err := one.unlock(); err == nil {
+		t.Error("who lost the lock gave it back")
+	}
+	if err := two.unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDaemonThatDoesNotStart(t *testing.T) {
+	dir := t.TempDir() + "/data"
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := startDaemon(t.Context(), "a daemon", dir, "127.0.0.1:1", exec.Command("sh", "-c", "echo out of order; exit 3"),
+		func(context.Context) error { return errors.New("no answer") })
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "out of order") {
+		t.Errorf("startDaemon: %v", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its folder: %v", err)
+	}
+}
+
+func TestDaemonThatDied(t *testing.T) {
+	dir := t.TempDir() + "/data"
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d, err := startDaemon(t.Context(), "a daemon", dir, "127.0.0.1:1", exec.Command("sh", "-c", "echo adieu; exec sleep 600"),
+		func(context.Context) error {
+			if text, err := os.ReadFile(dir + "/server.log"); err != nil || len(text) == 0 {
+				return fmt.Errorf("it said nothing: %v", err)
+			}
+			return nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Kill()
+	if err := d.close(); err == nil || !strings.Contains(err.Error(), "had ended by itself") || !strings.Contains(err.Error(), "adieu") {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// TestWhatIsNotInstalled is left out, or an error if it must take part.
+func TestWhatIsNotInstalled(t *testing.T) {
+	there := &peer{name: "there", title: "There"}
+	missing := &peer{name: "missing", title: "Missing", start: func(context.Context) (server, string, error) {
+		return nil, "", fmt.Errorf("%w: get it", zkserver.ErrNotInstalled)
+	}}
+	broken := &peer{name: "broken", title: "Broken", setUp: func(context.Context, string) (foreign.Program, error) {
+		return foreign.Program{}, errors.New("it does not compile")
+	}}
+	ready, out, err := setUp(t.Context(), t.TempDir(), []*peer{missing, there}, false)
+	if err != nil || !slices.Equal(ready, []*peer{there}) || !slices.Equal(out, []string{"Missing: it is not installed: get it"}) {
+		t.Errorf("setUp: %d ready, left out %q, %v", len(ready), out, err)
+	}
+	if _, _, err := setUp(t.Context(), t.TempDir(), []*peer{missing, there}, true); !errors.Is(err, zkserver.ErrNotInstalled) {
+		t.Errorf("setUp of what must be there: %v", err)
+	}
+	if _, _, err := setUp(t.Context(), t.TempDir(), []*peer{there, broken}, false); err == nil || !strings.Contains(err.Error(), "Broken: it does not compile") {
+		t.Errorf("setUp of what is broken: %v", err)
+	}
+}
+
+// TestNotesOfOtherSystems: who is marked has a note, and the other way round.
+func TestNotesOfOtherSystems(t *testing.T) {
+	for _, p := range peers {
+		if other := p.start != nil; other != strings.HasSuffix(p.title, " "+mark) || other != (p.note != "") {
+			t.Errorf("%s: title %q, note %q", p.name, p.title, p.note)
+		}
+	}
+	etcd := peers[slices.IndexFunc(peers, func(p *peer) bool { return p.name == "etcd" })]
+	var text strings.Builder
+	r := result{experiment: &experiment{workload: "X", title: "made up"}, peers: []*peer{peers[0], etcd}}
+	r.print(&text)
+	if got, want := text.String(), "\n"+mark+" etcd concurrency.Mutex: "+etcd.note+"\n"; !strings.HasSuffix(got, want) || strings.Count(got, "\n"+mark) != 1 {
+		t.Errorf("the table is\n%s\nwant at its end%s", got, want)
+	}
+}
+
+func TestVariants(t *testing.T) {
+	titles := func(names string, quick bool) (all []string) {
+		t.Helper()
+		list, err := chooseVariants(experiments(small), names, quick)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list {
+			all = append(all, e.workload+": "+e.title)
+		}
+		return all
+	}
+	everything := titles("", false)
+	for _, want := range []string{
+		"A: free lock, one client, loopback",
+		"A: free lock, one client, 1ms more for each round trip",
+		"B: 64 goroutines on one session, a lock each, three servers on loopback",
+		"C: handoff among 16 clients that hold for 2ms, three servers on loopback",
+	} {
+		if !slices.Contains(everything, want) {
+			t.Errorf("there is no %q among\n%s", want, strings.Join(everything, "\n"))
+		}
+	}
+	if sorted := slices.Sorted(slices.Values(everything)); len(slices.Compact(sorted)) != len(everything) {
+		t.Errorf("a title twice:\n%s", strings.Join(everything, "\n"))
+	}
+	for _, title := range titles(three, false) {
+		if !strings.HasSuffix(title, ", three servers on loopback") {
+			t.Errorf("%q is not on three servers", title)
+		}
+	}
+	if n, of := len(titles(standalone+","+delayed+","+three, false)), len(everything); n != of {
+		t.Errorf("%d experiments on all variants, %d without any named", n, of)
+	}
+	if quick := titles("", true); slices.ContainsFunc(quick, func(title string) bool { return strings.Contains(title, "three servers") }) || len(quick) >= len(everything) {
+		t.Errorf("quick:\n%s", strings.Join(quick, "\n"))
+	}
+	if _, err := chooseVariants(nil, "four", false); err == nil || !strings.Contains(err.Error(), `"four"`) {
+		t.Errorf("an unknown variant: %v", err)
+	}
+}
+
+func TestProxiesCountBytes(t *testing.T) {
+	echo, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer echo.Close()
+	go func() {
+		for {
+			c, err := echo.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.MultiWriter(c, c), c) // says all twice
+			c.Close()
+		}
+	}()
+	addr := echo.Addr().String()
+	all, err := newProxies(addr+","+addr, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.close()
+	for target := range strings.SplitSeq(all.addr(), ",") {
+		c, err := net.Dial("tcp", target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "holdfast"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, make([]byte, 16)); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	if got := all.passed().client; got.BytesOut != 16 || got.BytesIn != 32 {
+		t.Errorf("%d bytes out and %d in, want 16 and 32", got.BytesOut, got.BytesIn)
+	}
+}
+
+// TestProcess has one that is a shell, and connects to nothing.
+func TestProcess(t *testing.T) {
+	for _, test := range []struct{ name, handoff, want string }{
+		{"as it should be", "mark; mark; ok 2000000000 0.5 1000000 3000000", ""},
+		{"without marks", "ok 2000000000 0.5 1000000 3000000", "marked 0 moments"},
+		{"without handoffs", "mark; mark; ok 2000000000 0", "not handed on"},
+		{"failing", "failed as it is", "failed as it is"},
+		{"not a number", "mark; mark; ok 1 one 1", "invalid syntax"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			lines := strings.ReplaceAll(test.handoff, "; ", `\n`)
+			script := fmt.Sprintf(`while read command rest; do case $command in handoff) printf '%s\n';; *) echo ok;; esac; done`, lines)
+			p := &peer{program: foreign.Program{Command: func(...string) *exec.Cmd { return exec.Command("sh", "-c", script) }}}
+			b := &bench{on: &etcdServer{daemon: &daemon{address: "127.0.0.1:1"}}}
+			one, err := startProcess(t.Context(), b, p, root, 2, handoffs(0, time.Second))
+			if err == nil {
+				defer func() {
+					if err := one.close(); err != nil {
+						t.Error(err)
+					}
+				}()
+			}
+			if test.want != "" {
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("startProcess: %v, want %q", err, test.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			done, _, after, err := one.measure(t.Context(), func() (cost, error) { return cost{transactions: 7}, nil })
+			if err != nil || after.transactions != 7 || done.took != 2 || done.passed != 0.5 || !slices.Equal(done.times, []float64{0.001, 0.003}) {
+				t.Errorf("measure: %+v, %+v, %v", done, after, err)
+			}
+		})
+	}
+}
+
+func TestTurnsTellWhoIsNext(t *testing.T) {
+	turns := newTurns(2)
+	turns.measure()
+	for _, client := range []int{0, 0, 1, 1, 1, 0} {
+		if _, err := turns.enter(client, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		turns.leave(time.Now())
+	}
+	if latencies, passed := turns.stop(); len(latencies) != 6 || passed != 2 {
+		t.Errorf("%d handoffs, %d of them to another client; want 6 and 2", len(latencies), passed)
+	}
+}
