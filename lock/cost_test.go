@@ -224,7 +224,7 @@ func TestUnlockWithSomebodyQueued(t *testing.T) {
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, a, "x")
 		w.wantCost("Unlock with a waiter of the same client", w.cost("a", func() { w.unlock(h) }),
-			map[string]int{"delete": 1}, 1) // the waiter is told that it is gone
+			map[string]int{"delete": 1, "setData": 1}, 2) // the waiter is told that it is gone, and records its grant
 		h = w.expect(ch).hold
 		ch = w.queue(w.ctx, b, "x")
 		w.wantCost("Unlock with a waiter of another client", w.cost("a", func() { w.unlock(h) }),

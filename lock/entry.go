@@ -78,6 +78,7 @@ type entry struct {
 	renewAt  time.Duration           // monotonic time
 	doubted  time.Duration           // monotonic time since when the machine may have slept through the end of the lease; 0: not
 	limit    time.Duration           // monotonic time at which max_hold ends the hold; 0: never
+	granted  time.Duration           // monotonic time
 	acquired int64                   // Unix ms of ensemble time; 0: not granted
 	writing  *write                  // in flight, or of unknown outcome
 	why      error                   // ended: the reason
@@ -182,8 +183,9 @@ func (e *entry) begin() {
 }
 
 // grant makes a hold of a waiting entry, whose context keeps the values of
-// values. With record set the grant is written soon.
-func (e *entry) grant(values context.Context, now instant, record bool) error {
+// values. The grant is written at the time of record, or with the next renewal if
+// that comes before.
+func (e *entry) grant(values context.Context, now instant, record time.Duration) error {
 	acquired := e.client.ensembleMillis(now)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -198,9 +200,10 @@ func (e *entry) grant(values context.Context, now instant, record bool) error {
 		e.limit = now.mono + e.MaxHold
 	}
 	e.values = values
-	if record && !e.recorded {
+	e.granted = now.mono
+	if record != never && !e.recorded {
 		e.asked++
-		e.schedule(now.mono+grantDelay, now)
+		e.schedule(record, now)
 	} else {
 		e.schedule(e.renewAt, now)
 	}
@@ -385,6 +388,13 @@ func (e *entry) isUntold() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.acquired != 0 && !e.recorded
+}
+
+// heldSince is the monotonic time at which a hold was had on the entry; 0: none was.
+func (e *entry) heldSince() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.granted
 }
 
 // writtenIn reports whether the last acknowledged write was made in that session,

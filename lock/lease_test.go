@@ -130,7 +130,7 @@ func TestStateOnlyMovesForward(t *testing.T) {
 	if e.withdraw() {
 		t.Error("withdrew what had ended")
 	}
-	if err := e.grant(t.Context(), at(0), true); err != first {
+	if err := e.grant(t.Context(), at(0), 0); err != first {
 		t.Errorf("granted: %v", err)
 	}
 	if last, err := e.unlock(at(0)); last || err != first {

@@ -24,9 +24,13 @@ func (e *entry) leave(ctx context.Context) error {
 	version, acknowledged, pending := e.lastWrite()
 	stays := e.keep && !e.Draining() // the parent
 	waiting, gaveUp := s.queue()
-	busy := waiting == 0 && !e.Draining() && s.isBusy(c.now().mono)
+	now := c.now().mono
+	if since := e.heldSince(); since != 0 {
+		s.held(now - since)
+	}
+	busy := waiting == 0 && !e.Draining() && s.isBusy(now)
 	alone := !busy && s.guess(e.alone && !stays, e.parentVersion)
-	tell := e.looked && e.isUntold() && !e.Draining() && s.tells(c.now().mono)
+	tell := e.looked && e.isUntold() && !e.Draining() && s.tells(now)
 	tried := false // an attempt may have been applied
 	for wait := c.cfg.newBackoff(20*time.Millisecond, time.Second); ; {
 		ops := []any{&zk.DeleteRequest{Path: e.path, Version: version}}

@@ -74,7 +74,14 @@ func (q *request) acquire(ctx context.Context) (*entry, error) {
 // to wait, because then somebody may wait behind us too, who need not list when
 // we go if our entry has told that we hold.
 func (q *request) enter(ctx context.Context, e *entry, waited bool) error {
-	if err := e.grant(q.values, q.now(), waited); err != nil {
+	now, record := q.now(), never
+	switch {
+	case waited && q.spot.lasts(): // as it does mostly: who is behind is told in time
+		record = now.mono
+	case waited:
+		record = now.mono + grantDelay
+	}
+	if err := e.grant(q.values, now, record); err != nil {
 		return err
 	}
 	if q.fixed && !e.isRecorded() {

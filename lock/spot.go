@@ -26,6 +26,7 @@ type spot struct {
 	waiting   int           // entries of this process that wait in the queue
 	gaveUp    int           // those that left it without their turn, ever
 	contended bool          // others were there when the last of us left
+	lasted    time.Duration // the last hold of ours
 	vain      time.Duration // monotonic time until which releases are neither told in the parent nor looked for
 	misses    int           // times in a row that this was in vain
 	lingering bool          // somebody will look whether the parent is empty
@@ -175,6 +176,19 @@ func (s *spot) guess(joinedAlone bool, version int32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return joinedAlone && s.waiting == 0 && !s.contended && (!s.sight.exists || s.sight.version == version)
+}
+
+// lasts reports whether the last hold of ours was worth recording its grant.
+func (s *spot) lasts() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lasted > 5*grantDelay
+}
+
+func (s *spot) held(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lasted = d
 }
 
 // isBusy reports whether one of ours has left just now, and others were there.
