@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	joinTries  = 16                     // collisions with other joiners before one joins without the tail, and lists
+	joinTries  = 40                     // collisions with other joiners before one joins without the tail, and lists
 	purgeBatch = 100                    // deletes in one transaction
 	pollEvery  = time.Second            // where no watch can be had
 	grantDelay = 200 * time.Microsecond // before a grant is recorded: a shorter hold saves the write

@@ -159,7 +159,7 @@ func TestCollisionsEndInAListing(t *testing.T) {
 			w.sole(got.hold)
 			w.unlock(got.hold)
 		})
-		if n := cost.requests["multi"]; n < 17 || n > 19 {
+		if n := cost.requests["multi"]; n < 41 || n > 43 {
 			t.Errorf("joined with %d transactions", n)
 		}
 		w.empty()
