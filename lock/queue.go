@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	joinTries  = 40                     // collisions with other joiners before one joins without the tail, and lists
-	purgeBatch = 100                    // deletes in one transaction
-	pollEvery  = time.Second            // where no watch can be had
-	grantDelay = 200 * time.Microsecond // before a grant is recorded: a shorter hold saves the write
+	joinTries  = 40               // collisions with other joiners before one joins without the tail, and lists
+	purgeBatch = 100              // deletes in one transaction
+	pollEvery  = time.Second      // where no watch can be had
+	shortHold  = time.Millisecond // saves the write that records its grant
 )
 
 // request is what one contender asks for. It knows how to join the queue of a
@@ -75,11 +75,8 @@ func (q *request) acquire(ctx context.Context) (*entry, error) {
 // we go if our entry has told that we hold.
 func (q *request) enter(ctx context.Context, e *entry, waited bool) error {
 	now, record := q.now(), never
-	switch {
-	case waited && q.spot.lasts(): // as it does mostly: who is behind is told in time
-		record = now.mono
-	case waited:
-		record = now.mono + grantDelay
+	if waited {
+		record = now.mono + q.spot.grantDelay()
 	}
 	if err := e.grant(q.values, now, record); err != nil {
 		return err
@@ -238,18 +235,19 @@ func (q *request) create(ctx context.Context, see sight, unseen bool) (*entry, s
 		Path: q.parent + "/" + prefix, Data: q.record(&q.settings, q.TTL, acquired, sent),
 		Acl: q.cfg.acl, Flags: zk.FlagSequence,
 	}
+	written := data.Encode()
 	var ops []any
 	switch {
 	case !see.exists:
 		ops = []any{
-			&zk.CreateRequest{Path: q.parent, Data: data.Encode(), Acl: q.cfg.acl},
+			&zk.CreateRequest{Path: q.parent, Data: written, Acl: q.cfg.acl},
 			entry,
-			&zk.SetDataRequest{Path: q.parent, Data: data.Encode(), Version: 0},
+			&zk.SetDataRequest{Path: q.parent, Data: written, Version: 0},
 		}
 	case unseen || see.plain:
 		ops = []any{entry}
 	default:
-		ops = []any{entry, &zk.SetDataRequest{Path: q.parent, Data: data.Encode(), Version: see.version}}
+		ops = []any{entry, &zk.SetDataRequest{Path: q.parent, Data: written, Version: see.version}}
 	}
 	replies, err := q.conn.multi(ctx, q.undo(id), ops...)
 	received := q.now()

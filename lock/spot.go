@@ -178,11 +178,19 @@ func (s *spot) guess(joinedAlone bool, version int32) bool {
 	return joinedAlone && s.waiting == 0 && !s.contended && (!s.sight.exists || s.sight.version == version)
 }
 
-// lasts reports whether the last hold of ours was worth recording its grant.
-func (s *spot) lasts() bool {
+// grantDelay returns how long to wait before a grant is recorded, so that who is
+// behind is told in time, and a short hold saves the write: the last one of ours
+// tells what to expect.
+func (s *spot) grantDelay() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lasted > 5*grantDelay
+	switch {
+	case s.lasted == 0:
+		return shortHold / 5
+	case s.lasted < shortHold:
+		return shortHold
+	}
+	return 0
 }
 
 func (s *spot) held(d time.Duration) {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"pgregory.net/rapid"
@@ -523,4 +524,39 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestEncodeIsJSON: the bytes are those that encoding/json makes, whatever the strings.
+func TestEncodeIsJSON(t *testing.T) {
+	asJSON := func(v any) string {
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(v); err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSuffix(b.String(), "\n")
+	}
+	words := []string{"", "a", "shop-7f9c", `"`, `\`, "<&>", "é", "\x00", "\x7f", "\u2028", "a\tb", strings.Repeat("x", 300)}
+	seed := time.Now().UnixNano()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	word := func() string { return words[random.IntN(len(words))] + words[random.IntN(len(words))] }
+	number := func() int64 { return []int64{0, 1, -1, 30000, math.MaxInt64}[random.IntN(5)] }
+	for range 2000 {
+		r := znode.Record{Version: znode.Version, Owner: word(), Host: word(), PID: int(number()), TTL: number(), ExpiresAt: number(), AcquiredAt: number()}
+		for range random.IntN(3) {
+			if r.Metadata == nil {
+				r.Metadata = map[string]string{}
+			}
+			r.Metadata[word()] = word()
+		}
+		if got, want := string(r.Encode()), asJSON(r); got != want {
+			t.Fatalf("got  %s\nwant %s", got, want)
+		}
+		p := znode.Parent{Version: znode.Version, Kind: znode.Kind(word()), Tail: word(), Released: word(), Adopted: random.IntN(2) == 0}
+		if got, want := string(p.Encode()), asJSON(p); got != want {
+			t.Fatalf("got  %s\nwant %s", got, want)
+		}
+	}
 }
