@@ -130,8 +130,8 @@ var mutants = []mutant{
 		name:   "tail-overwritten",
 		breaks: "the parent's data is written without the version that was read",
 		edits: []edit{{"lock/queue.go",
-			"Data: data.Encode(), Version: see.version}",
-			"Data: data.Encode(), Version: -1}"}},
+			"Data: written, Version: see.version}",
+			"Data: written, Version: -1}"}},
 		tests: []string{"lock.TestParentThatSomebodyWrote"},
 	}, {
 		name:   "alone-enough",
