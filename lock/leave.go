@@ -152,6 +152,7 @@ func (c *Client) dropParent(ctx context.Context, parent string, s *spot, keep bo
 	data, err := znode.DecodeParent(n.data)
 	foreign := err != nil || data.Kind == "" || data.Kind == znode.Dir
 	if !foreign {
+		s.meet(n.stat.Version, c.now().mono)
 		s.update(data, n.stat.Version)
 	}
 	keep = (keep || data.Adopted) && !last.Draining()

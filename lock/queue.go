@@ -277,7 +277,6 @@ func (q *request) create(ctx context.Context, see sight, unseen bool) (*entry, s
 	if e.alone {
 		return e, seat{in: true}, nil
 	}
-	q.spot.met(received.mono)
 	return e, seat{ahead: znode.Predict(see.data.Tail, e.Seq-1), first: stat.NumChildren == 2}, nil
 }
 

@@ -31,7 +31,7 @@ type spot struct {
 	misses    int           // times in a row that this was in vain
 	lingering bool          // somebody will look whether the parent is empty
 	left      time.Duration // monotonic time at which one of ours left last, if others might be there
-	others    time.Duration // monotonic time at which others were seen there last
+	others    time.Duration // monotonic time at which other processes were seen there last
 }
 
 // sight is a lock's parent as it was last seen.
@@ -107,12 +107,18 @@ func (s *spot) saw(data znode.Parent, version int32) {
 
 // sawAgain is saw, for a parent that was read because something may have changed.
 func (s *spot) sawAgain(data znode.Parent, version int32, now time.Duration) {
+	s.meet(version, now)
+	s.saw(data, version)
+}
+
+// meet notes that others are there, if the parent is not as ours left it: somebody
+// else made it, or joined, which each joiner writes there.
+func (s *spot) meet(version int32, now time.Duration) {
 	s.mu.Lock()
-	if s.sight.version != version || s.sight.data.Tail != data.Tail { // somebody else has joined since
+	defer s.mu.Unlock()
+	if !s.sight.exists || s.sight.version != version {
 		s.others = now
 	}
-	s.mu.Unlock()
-	s.saw(data, version)
 }
 
 // update notes the parent as it was just seen by somebody who did not look whether
@@ -235,27 +241,17 @@ func (s *spot) told(told bool, now time.Duration) {
 	}
 }
 
-// met notes that others are there.
-func (s *spot) met(now time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.others = now
-}
-
 func (s *spot) setContended(contended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.contended = contended
 }
 
-// leaves notes that one of ours has left, and whether others are there.
+// leaves notes that one of ours has left, and whether somebody was still there.
 func (s *spot) leaves(now time.Duration, others bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.contended, s.left = others, now
-	if others {
-		s.others = now
-	}
 }
 
 // linger notes that one of ours has left now, and reports whether the caller is to
