@@ -247,8 +247,8 @@ func TestEnoughFiles(t *testing.T) {
 
 func TestChoosePeers(t *testing.T) {
 	quick, err := choosePeers("", true)
-	if err != nil || len(quick) != 7 {
-		t.Errorf("-quick has %d peers, %v; want 7", len(quick), err)
+	if err != nil || len(quick) != 5 {
+		t.Errorf("-quick has %d peers, %v; want 5", len(quick), err)
 	}
 	if _, err := choosePeers("holdfast,nobody", false); err == nil || !strings.Contains(err.Error(), `"nobody"`) {
 		t.Errorf("an unknown peer: %v", err)

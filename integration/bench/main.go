@@ -24,14 +24,14 @@ import (
 func main() {
 	serveEtcd()
 	quick := flag.Bool("quick", false, "a run of seconds, to see that all works; its figures mean little")
-	rounds := flag.Int("rounds", 0, "rounds of each experiment; default 5, or 3 with -quick")
+	rounds := flag.Int("rounds", 0, "rounds of each experiment; default 5, or 2 with -quick")
 	trees := flag.Int("trees", 0, "lock trees of the sweeps, in G and H; default 10,000, or 1,000 with -quick")
-	names := flag.String("peers", "", "who takes part, comma separated `names`; default all, or those in Go with -quick")
+	names := flag.String("peers", "", "who takes part, comma separated `names`; default all, or those that are Go alone with -quick")
 	workloads := flag.String("workloads", "", "which `letters`, such as AC; default all")
 	pattern := flag.String("run", "", "of these, the experiments with a title that this regular `expression` matches")
 	variants := flag.String("variants", "", "of the servers, comma separated `names`: standalone, delay, three; default all, or where there is a bar with -quick")
 	holds := flag.Int("holds", 0, "holds of workload E; default 10,000, or 1,000 with -quick")
-	keeping := flag.Duration("keep", 0, "how long workload E keeps them; default 30s, or 9s with -quick")
+	keeping := flag.Duration("keep", 0, "how long workload E keeps them; default 30s, or 12s with -quick")
 	from := flag.String("from", "", "measure nothing, and report the results in this `file`")
 	out := flag.String("o", "", "write results, tables and charts into this `directory`")
 	update := flag.String("update", "", "bring BENCHMARKS.md, its results and its charts in this `directory` up to date; not with a part of a run")
@@ -162,7 +162,7 @@ type size struct {
 
 var (
 	full  = size{rounds: 5, warmUp: 2000, cycles: 40, window: time.Second, queues: []int{2, 16, 128, 1000}, drained: []int{1000, 4000}, holds: 10_000, keep: 30 * time.Second, trees: 10_000}
-	small = size{quick: true, rounds: 3, warmUp: 20, cycles: 10, window: 100 * time.Millisecond, queues: []int{2, 16}, drained: []int{60}, holds: 1000, keep: 9 * time.Second, trees: 1000}
+	small = size{quick: true, rounds: 2, warmUp: 20, cycles: 10, window: 100 * time.Millisecond, queues: []int{2, 16}, drained: []int{60}, holds: 1000, keep: 12 * time.Second, trees: 1000}
 )
 
 // bench is what all experiments share, and what one of them connects to.

@@ -33,6 +33,7 @@ type peer struct {
 
 	// Of one that locks with another system than ZooKeeper:
 	start   func(ctx context.Context) (_ server, version string, _ error)
+	foreign bool // its server is none of Go's: it may have to be installed
 	server  server
 	version string
 	note    string // what it promises
@@ -78,9 +79,9 @@ var peers = []*peer{
 	{name: bareName, title: "bare create + delete", bare: true, open: openBare},
 	{name: "etcd", title: "etcd concurrency.Mutex " + mark, start: startEtcd, open: openEtcd,
 		note: "etcd, another system. The lock goes with the client's lease, as an ephemeral node goes with its session. Who waits queues."},
-	{name: "redis", title: "redislock " + mark, start: startRedis, open: openRedis,
+	{name: "redis", title: "redislock " + mark, start: startRedis, open: openRedis, foreign: true,
 		note: "Redis, another system. The lock ends with its TTL on this one server; nothing renews it, no token orders its holders, and a replica that takes over may not know of it. No queue: who waits asks again every 16 to 128 ms, and who unlocks may be the next to lock."},
-	{name: "postgres", title: "PostgreSQL table " + mark, start: startPostgres, open: openPostgres,
+	{name: "postgres", title: "PostgreSQL table " + mark, start: startPostgres, open: openPostgres, foreign: true,
 		note: "PostgreSQL, another system. The lock is a row that ends when it expires by that one server's clock; nothing renews it. No queue: as with Redis."},
 }
 
@@ -88,7 +89,7 @@ var peers = []*peer{
 func choosePeers(names string, quick bool) ([]*peer, error) {
 	if names == "" {
 		if quick {
-			return slices.DeleteFunc(slices.Clone(peers), func(p *peer) bool { return p.open == nil }), nil
+			return slices.DeleteFunc(slices.Clone(peers), func(p *peer) bool { return p.open == nil || p.foreign }), nil
 		}
 		return peers, nil
 	}
