@@ -45,8 +45,8 @@ func keep(n int, total time.Duration, rounds int, bars ...bar) *experiment {
 	}
 }
 
-// keeps takes the peer that renews what it holds. The others' locks live and die
-// with their sessions.
+// keeps takes the peer that renews what it holds, and has a reaper. The others' locks
+// live and die with their sessions, or with their time.
 func keeps(p *peer) bool { return p.name == holdfastName }
 
 var (

@@ -79,7 +79,7 @@ func sweepOrphans(trees int, nested bool, bars ...bar) *experiment {
 func sweepLive(trees int, ttl time.Duration, bars ...bar) *experiment {
 	f := &forest{trees: trees, ttl: ttl}
 	return &experiment{
-		workload: "H", title: fmt.Sprintf("%d live locks with a TTL of %v, swept again at once", trees, ttl), bars: bars, takes: tries,
+		workload: "H", title: fmt.Sprintf("%d live locks with a TTL of %v, swept again at once", trees, ttl), bars: bars, takes: keeps,
 		figures: []figure{
 			{"first sweep: locks", perSecond}, {"requests, for each", decimals}, {"the next: locks", perSecond}, {"its requests, for each", decimals}, {"kept in memory, for each lock", wholeBytes},
 		},
