@@ -199,6 +199,7 @@ func (s *spot) grantDelay() time.Duration {
 	return 0
 }
 
+// held notes for how long one of ours held the lock.
 func (s *spot) held(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
