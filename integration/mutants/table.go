@@ -415,7 +415,7 @@ var mutants = []mutant{
 				"		for _, child := range l.names {\n" +
 				"			_, _ = c.conn.multi(ctx, nil, &zk.DeleteRequest{Path: parent + \"/\" + child, Version: -1})\n" +
 				"		}\n	}\n"}},
-		tests: []string{"lock.TestFirstComeFirstServed"},
+		tests: []string{"lock.TestUnlockWithSomebodyQueued"},
 	}, {
 		name:   "parent-forgotten",
 		breaks: "nobody looks after a parent that was left because its lock was busy",
