@@ -174,11 +174,21 @@ func (c *conn) ownerClosed() bool {
 	return errors.Is(err, zk.ErrConnectionClosed) && c.zk.State() == zk.StateDisconnected
 }
 
-// inPlace is a context whose end a call does not heed that has begun. Such a call
-// is made in the caller's goroutine, which saves two switches between goroutines.
-// It is for connections of ours only: they are known to give up a server that says
-// nothing, within two thirds of the session timeout.
+// inPlace is a context that ends at its deadline only, if it has one. A call with it
+// may be made in the caller's goroutine, which saves two switches between goroutines.
 type inPlace struct{ context.Context }
+
+// waitsInPlace reports whether a call need not heed its context once it has begun:
+// the connection will have failed before that ends. It must be one of ours, which
+// are known to give up a server that says nothing, after two thirds of the session
+// timeout.
+func (c *conn) waitsInPlace(ctx context.Context) bool {
+	if _, ok := ctx.(inPlace); !ok || !c.owned() {
+		return false
+	}
+	deadline, ok := ctx.Deadline()
+	return !ok || time.Until(deadline) >= c.cfg.sessionTimeout
+}
 
 // call runs f, a call of go-zookeeper's, which takes no context and can block for
 // as long as the connection is down. If ctx ends first the call is abandoned, its
@@ -196,7 +206,7 @@ func call[T any](ctx context.Context, c *conn, f func() (T, error), late func(T,
 		var none T
 		return none, neverLeft{ErrClosed}
 	}
-	if _, ok := ctx.(inPlace); ok {
+	if c.waitsInPlace(ctx) {
 		defer c.calls.leave()
 		return f()
 	}

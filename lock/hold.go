@@ -120,10 +120,7 @@ func (h *Hold) Unlock() error {
 	defer c.tasks.leave()
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.unlockTimeout)
 	defer cancel()
-	if c.conn.owned() && c.cfg.unlockTimeout >= c.cfg.sessionTimeout { // the connection fails first
-		ctx = inPlace{ctx}
-	}
-	err = e.leave(ctx)
+	err = e.leave(inPlace{ctx})
 	switch {
 	case err == nil:
 		return nil

@@ -108,7 +108,7 @@ func (c *Client) take(ctx context.Context, q *request, how func(*request, contex
 
 	bound, release := c.bind(ctx)
 	defer release()
-	if ctx.Done() == nil && c.conn.owned() { // nobody can want to give up
+	if ctx.Done() == nil { // nobody can want to give up
 		bound = inPlace{bound}
 	}
 	e, err := how(q, bound)
