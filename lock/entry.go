@@ -55,7 +55,8 @@ type entry struct {
 	parentVersion int32 // of the parent's data
 	alone         bool  // no other child was there
 	keep          bool  // the parent is to stay
-	looked        bool  // its parent was read as its turn came
+
+	looked bool // others were there when the parent was read as its turn came; not changed once it is granted
 
 	// Owned by the renewer.
 	due   time.Duration // monotonic time of the next tick

@@ -30,27 +30,27 @@ func (e *entry) leave(ctx context.Context) error {
 	}
 	busy := waiting == 0 && !e.Draining() && s.isBusy(now)
 	alone := !busy && s.guess(e.alone && !stays, e.parentVersion)
-	tell := e.looked && e.isUntold() && !e.Draining() && s.tells(now)
+	tell := !alone && e.looked && e.isUntold() && !e.Draining() && s.tells(now)
 	tried := false // an attempt may have been applied
 	for wait := c.cfg.newBackoff(20*time.Millisecond, time.Second); ; {
 		ops := []any{&zk.DeleteRequest{Path: e.path, Version: version}}
 		see := s.look()
 		see.data.Released = e.Prefix()
 		switch {
-		case tell:
-			ops = append(ops, &zk.SetDataRequest{Path: e.parent, Data: see.data.Encode(), Version: see.version})
 		case alone:
 			ops = append(ops, &zk.DeleteRequest{Path: e.parent, Version: e.parentVersion})
+		case tell:
+			ops = append(ops, &zk.SetDataRequest{Path: e.parent, Data: see.data.Encode(), Version: see.version})
 		}
 		replies, err := c.conn.multi(ctx, nil, ops...)
 		op, cause := refusedOp(err)
 		switch is := func(target error) bool { return errors.Is(cause, target) }; {
+		case err == nil && alone:
+			s.missed()
+			return nil
 		case err == nil && tell && replies[1].Stat.NumChildren > 0: // theirs to see to
 			s.saw(see.data, replies[1].Stat.Version)
 			s.leaves(c.now().mono, true)
-			return nil
-		case err == nil && alone && !tell:
-			s.missed()
 			return nil
 		case err == nil || is(zk.ErrNoNode) && op == 0 && !e.lapsed && (tried || e.isOver(c.now())):
 			// Whoever of us waits sees to the parent when it leaves; but one that
@@ -65,7 +65,7 @@ func (e *entry) leave(ctx context.Context) error {
 				s.leaves(c.now().mono, others)
 			}
 			return nil
-		case op == 1 && tell:
+		case op == 1 && tell: // somebody has written the parent since we looked
 			s.doubt()
 			s.told(false, c.now().mono)
 			tell = false
