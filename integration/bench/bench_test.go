@@ -254,3 +254,34 @@ func TestChoosePeers(t *testing.T) {
 		t.Errorf("an unknown peer: %v", err)
 	}
 }
+
+// TestWhoTakesPart: a peer without what a workload asks for would be measured as if it
+// were Holdfast, where that is all that the workload knows.
+func TestWhoTakesPart(t *testing.T) {
+	own := []string{"holdfast"}
+	want := map[string][]string{
+		"A": {"holdfast", "zk.Lock", "curator", "curator-semaphore", "kazoo", "requests", "bare", "etcd", "redis", "postgres"},
+		"B": {"holdfast", "zk.Lock", "requests", "bare", "etcd", "redis", "postgres"},
+		"C": {"holdfast", "zk.Lock", "curator", "curator-semaphore", "kazoo", "etcd", "redis", "postgres"},
+		"D": {"holdfast", "zk.Lock"},
+		"E": own,
+		"F": {"holdfast", "etcd", "redis", "postgres"},
+		"G": own,
+		"H": own,
+	}
+	for _, e := range experiments(full) {
+		want := want[e.workload]
+		if e.title == handoffTitle(1000, shortHold) {
+			want = []string{"holdfast", "zk.Lock"}
+		}
+		var got []string
+		for _, p := range peers {
+			if e.takes(p) {
+				got = append(got, p.name)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s, %s: %q take part, want %q", e.workload, e.title, got, want)
+		}
+	}
+}

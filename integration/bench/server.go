@@ -54,13 +54,12 @@ const loopback = ", loopback"
 // elsewhere returns the experiments on other variants than one server nearby.
 func elsewhere(s size) []*experiment {
 	queue := slices.Max(slices.DeleteFunc(slices.Clone(s.queues), func(n int) bool { return n > 16 }))
-	const hold = 2 * time.Millisecond
 	return []*experiment{
 		many(64).on(delayed),
-		handoff(queue, hold).on(delayed),
-		free("free lock, one client" + loopback).on(three),
+		handoff(queue, shortHold).on(delayed),
+		free(freeNear).on(three),
 		many(64).on(three),
-		handoff(queue, hold).on(three),
+		handoff(queue, shortHold).on(three),
 		handoff(queue, 0).on(three),
 	}
 }
