@@ -192,8 +192,12 @@ func (c *Client) background(f func()) {
 	}()
 }
 
-// bind returns a context that ends with ctx, and when the client closes.
+// bind returns a context that ends with ctx, and when the client closes. If nobody can
+// want to give up, a call that has begun is waited for even then.
 func (c *Client) bind(ctx context.Context) (context.Context, func()) {
+	if ctx.Done() == nil {
+		return inPlace{c.open}, func() {}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.open, func() { cancel(ErrClosed) })
 	return ctx, func() {

@@ -30,7 +30,8 @@ type conn struct {
 	shut  context.CancelCauseFunc
 	calls group // calls in flight, abandoned ones and their follow-ups included
 
-	lastDown atomic.Int64 // monotonic time at which there was last no session; -1: never
+	sessionTimeout atomic.Int64 // that the server granted, of an owned connection, as a time.Duration
+	lastDown       atomic.Int64 // monotonic time at which there was last no session; -1: never
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and made anew at each event of an owned session
@@ -52,7 +53,7 @@ func borrow(z *zk.Conn, cfg *config) *conn {
 // dial connects to the servers and waits for a session, or until ctx ends.
 func dial(ctx context.Context, servers []string, cfg *config) (*conn, error) {
 	c := borrow(nil, cfg)
-	dialer := goodDialer(cfg)
+	dialer := goodDialer(cfg, func(timeout time.Duration) { c.sessionTimeout.Store(int64(timeout)) })
 	var unreached atomic.Pointer[error] // the last of the servers that could not be reached
 	z, ended, err := zk.Connect(servers, cfg.sessionTimeout,
 		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
@@ -180,14 +181,14 @@ type inPlace struct{ context.Context }
 
 // waitsInPlace reports whether a call need not heed its context once it has begun:
 // the connection will have failed before that ends. It must be one of ours, which
-// are known to give up a server that says nothing, after two thirds of the session
-// timeout.
+// are known to give up a server that says nothing after two thirds of the session's
+// timeout; a twelfth more is for that to be noticed.
 func (c *conn) waitsInPlace(ctx context.Context) bool {
 	if _, ok := ctx.(inPlace); !ok || !c.owned() {
 		return false
 	}
 	deadline, ok := ctx.Deadline()
-	return !ok || time.Until(deadline) >= c.cfg.sessionTimeout
+	return !ok || time.Until(deadline) >= time.Duration(c.sessionTimeout.Load())*3/4
 }
 
 // call runs f, a call of go-zookeeper's, which takes no context and can block for
@@ -579,7 +580,9 @@ func (l printfLogger) Printf(format string, args ...any) {
 // are buffered: go-zookeeper reads every packet's length and body apart. And the
 // whole handshake is bounded: go-zookeeper lifts its own deadline after four
 // bytes, so a server that accepts and then says nothing would hang it for ever.
-func goodDialer(cfg *config) zk.Dialer {
+// It passes on the session timeout that the server granted, which go-zookeeper does
+// not tell.
+func goodDialer(cfg *config, granted func(time.Duration)) zk.Dialer {
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		dial := cfg.dialer
 		if dial == nil {
@@ -589,7 +592,7 @@ func goodDialer(cfg *config) zk.Dialer {
 		if err != nil {
 			return nil, err
 		}
-		h := &handshakeConn{Conn: nc, reader: bufio.NewReaderSize(nc, 16<<10), limit: time.Now().Add(handshakeLimit(cfg.sessionTimeout))}
+		h := &handshakeConn{Conn: nc, reader: bufio.NewReaderSize(nc, 16<<10), limit: time.Now().Add(handshakeLimit(cfg.sessionTimeout)), granted: granted}
 		return h, nc.SetReadDeadline(h.limit)
 	}
 }
@@ -602,11 +605,12 @@ func handshakeLimit(sessionTimeout time.Duration) time.Duration { return session
 // reads and deadlines belong to one goroutine, as go-zookeeper uses them.
 type handshakeConn struct {
 	net.Conn
-	reader *bufio.Reader
-	limit  time.Time
-	head   []byte // length of the first frame, as far as it was read
-	left   int    // of the first frame's body
-	done   bool
+	reader  *bufio.Reader
+	limit   time.Time
+	granted func(time.Duration) // is told the session timeout
+	head    []byte              // of the first frame, as far as it was read: its length, the protocol's version, the session timeout in ms
+	read    int                 // bytes
+	done    bool
 }
 
 func (c *handshakeConn) Read(p []byte) (int, error) {
@@ -617,18 +621,18 @@ func (c *handshakeConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// follow notes how much of the first frame has been read.
+// follow notes how much of the first frame has been read, and what it says.
 func (c *handshakeConn) follow(p []byte) {
-	if missing := 4 - len(c.head); missing > 0 {
-		take := min(missing, len(p))
-		c.head, p = append(c.head, p[:take]...), p[take:]
-		if len(c.head) < 4 {
-			return
-		}
-		c.left = int(int32(binary.BigEndian.Uint32(c.head)))
+	c.read += len(p)
+	c.head = append(c.head, p[:min(12-len(c.head), len(p))]...)
+	if len(c.head) < 4 {
+		return
 	}
-	c.left -= len(p)
-	c.done = c.left <= 0
+	body := int(int32(binary.BigEndian.Uint32(c.head)))
+	c.done = c.read >= 4+body
+	if c.done && body >= 8 {
+		c.granted(time.Duration(int32(binary.BigEndian.Uint32(c.head[8:]))) * time.Millisecond)
+	}
 }
 
 func (c *handshakeConn) SetReadDeadline(t time.Time) error {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -154,13 +155,16 @@ func (d *deadlines) SetReadDeadline(t time.Time) error {
 
 // TestHandshakeDeadline: as long as the first frame was not read to its end, no
 // deadline goes beyond the limit, however its bytes come; afterwards all are
-// passed on.
+// passed on. The session timeout in it is told once.
 func TestHandshakeDeadline(t *testing.T) {
+	const timeout = 6 * time.Second
 	frame := append(binary.BigEndian.AppendUint32(nil, 36), make([]byte, 36)...)
+	binary.BigEndian.PutUint32(frame[8:], uint32(timeout.Milliseconds()))
 	limit := time.Now().Add(time.Minute)
 	for step := 1; step <= 50; step++ {
 		d := &deadlines{bytes: append(frame[:len(frame):len(frame)], make([]byte, 10)...), step: step}
-		c := &handshakeConn{Conn: d, reader: bufio.NewReader(d), limit: limit}
+		var told []time.Duration
+		c := &handshakeConn{Conn: d, reader: bufio.NewReader(d), limit: limit, granted: func(t time.Duration) { told = append(told, t) }}
 		for read := 0; read < len(frame); {
 			for asked, want := range map[time.Time]time.Time{{}: limit, limit.Add(time.Hour): limit, limit.Add(-1): limit.Add(-1)} {
 				c.SetReadDeadline(asked)
@@ -177,6 +181,9 @@ func TestHandshakeDeadline(t *testing.T) {
 			if c.SetReadDeadline(asked); d.set != asked {
 				t.Errorf("step %d: asked for %v, set %v", step, asked, d.set)
 			}
+		}
+		if !slices.Equal(told, []time.Duration{timeout}) {
+			t.Errorf("step %d: the session timeout was told as %v, it is %v", step, told, timeout)
 		}
 	}
 }

@@ -108,9 +108,6 @@ func (c *Client) take(ctx context.Context, q *request, how func(*request, contex
 
 	bound, release := c.bind(ctx)
 	defer release()
-	if ctx.Done() == nil { // nobody can want to give up
-		bound = inPlace{bound}
-	}
 	e, err := how(q, bound)
 	if err == nil && c.open.Err() != nil { // closed just now
 		e.lose(ErrClosed)

@@ -12,12 +12,14 @@ import (
 
 // TestUnlockTimeoutHoldsInPlace: the server answers no more, not even over a new
 // connection. The request that is waited for in the caller's goroutine must not make
-// Unlock take longer than it may.
+// Unlock take longer than it may, whatever session timeout the server grants.
 func TestUnlockTimeoutHoldsInPlace(t *testing.T) {
-	for _, factor := range []time.Duration{1, 2, 5} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			const session = 6 * time.Second
-			limit := factor * session
+	const session = 6 * time.Second
+	for _, at := range []struct{ limit, granted time.Duration }{
+		{session / 2, session}, {session, session}, {2 * session, session}, {5 * session, session}, {session, 3 * session},
+	} {
+		limit := at.limit
+		simulate(t, locktest.Options{MinSessionTimeout: at.granted}, func(w *world) {
 			a := w.dial("a", lock.WithSessionTimeout(session), lock.WithUnlockTimeout(limit), lock.WithPolicies(policies{TTL: 10 * limit, Grace: grace}))
 			h := w.lock(a, "x")
 			w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -33,6 +35,7 @@ func TestUnlockTimeoutHoldsInPlace(t *testing.T) {
 				t.Errorf("Unlock took %v of %v and returned %v", took, limit, err)
 			}
 			w.Intercept(nil)
+			time.Sleep(at.granted) // the connection fails; over the next one the node is deleted
 		})
 	}
 }

@@ -167,7 +167,7 @@ func openHoldfast(ctx context.Context, addr string) (session, error) {
 	s := new(holdfast)
 	var err error
 	s.client, err = lock.Dial(ctx, []string{addr}, lock.WithRoot(root), lock.WithSessionTimeout(sessionTimeout),
-		lock.WithTTL(2*sessionTimeout), lock.WithDialer(s.Dial))
+		lock.WithUnlockTimeout(sessionTimeout), lock.WithTTL(2*sessionTimeout), lock.WithDialer(s.Dial))
 	return s, err
 }
 

@@ -2,6 +2,8 @@ package znode
 
 import (
 	"cmp"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -66,7 +68,9 @@ func (n Name) Prefix() string {
 func NewID() string { return FormatID(rand.Uint64()) }
 
 // FormatID returns the id that a random number makes.
-func FormatID(n uint64) string { return fmt.Sprintf("%0*x", idLength, n) }
+func FormatID(n uint64) string {
+	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, n))
+}
 
 // Prefix is the name of an entry without its sequence, as it is given to a
 // sequential create, and as it stands as the tail in the parent.
