@@ -283,6 +283,8 @@ func TestBusyLockKeepsItsParentForAWhile(t *testing.T) {
 					t.Errorf("nodes after the first turn, before the lock is known to be busy: %q", n)
 				}
 				turn()
+				turn()
+				turn()
 				parent := w.node("/locks/x").Stat
 				for range 5 {
 					time.Sleep(10 * time.Millisecond)
@@ -290,15 +292,79 @@ func TestBusyLockKeepsItsParentForAWhile(t *testing.T) {
 					if now := w.node("/locks/x").Stat; now.Czxid != parent.Czxid || now.NumChildren != 0 {
 						t.Errorf("the parent is %+v, and was made anew since %+v", now, parent)
 					}
-					// Each of the two joins and leaves, and no attempt fails.
-					if got.txns != 4 {
-						t.Errorf("a turn of each cost %v and %d transactions", got.requests, got.txns)
+					// Each of the two joins and leaves, and no attempt fails. The one who is
+					// alone has nothing to read.
+					if want := map[string]int{"multi": 1, "delete": 1}; got.txns != 4 || !maps.Equal(got.requests, want) {
+						t.Errorf("a turn of each cost %d transactions and the one who is alone %v, want 4 and %v", got.txns, got.requests, want)
 					}
 				}
 				stop(w, a, b)
 				if n := w.nodes(); len(n) != 0 {
 					t.Errorf("nodes at the end: %q", n)
 				}
+			})
+		})
+	}
+}
+
+// TestForeseenJoin: some clients take turns without a pause, so that as many join
+// between two turns of one client as did before. It joins without a look at the parent,
+// on condition that this is so, and lists. If it is not, or nobody can say any more, or
+// the listing would be long, it looks.
+func TestForeseenJoin(t *testing.T) {
+	foreseen, looked, refuted := map[string]int{"multi": 1, "getChildren2": 1, "getData": 1}, map[string]int{"multi": 1, "getData": 2}, map[string]int{"multi": 2, "getData": 2}
+	for name, at := range map[string]struct {
+		clients int
+		before  int // others who join before the client's last turn but one
+		more    int // who join now
+		pause   time.Duration
+		want    map[string]int // to join and begin to wait
+	}{
+		"two":                {2, 0, 0, 0, foreseen},
+		"four":               {4, 0, 0, 0, foreseen},
+		"one more than ever": {2, 0, 1, 0, refuted},
+		"one more, later":    {2, 0, 1, time.Second, refuted},
+		"one more last time": {2, 1, 0, 0, refuted},
+		"many":               {8, 0, 0, 0, looked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				var clients []*lock.Client
+				var queue []<-chan taken
+				for i := range at.clients {
+					clients = append(clients, w.dial(fmt.Sprint("c", i)))
+					w.unlock(w.lock(clients[i], "other"))
+				}
+				for _, c := range clients {
+					queue = append(queue, w.queue(w.ctx, c, "x"))
+				}
+				next := func() {
+					w.unlock(w.expect(queue[0]).hold)
+					queue = queue[1:]
+				}
+				for i := range 5 * at.clients {
+					next()
+					if i == 4*at.clients {
+						for n := range at.before {
+							queue = append(queue, w.queue(w.ctx, w.dial(fmt.Sprint("before", n)), "x"))
+						}
+					}
+					queue = append(queue, w.queue(w.ctx, clients[i%at.clients], "x"))
+				}
+				next()
+				time.Sleep(at.pause)
+				for i := range at.more {
+					queue = append(queue, w.queue(w.ctx, w.dial(fmt.Sprint("more", i)), "x"))
+				}
+				got := w.cost("c0", func() { queue = append(queue, w.queue(w.ctx, clients[0], "x")) })
+				if !maps.Equal(got.requests, at.want) {
+					t.Errorf("joined by %v, want %v", got.requests, at.want)
+				}
+				for len(queue) > 0 {
+					next()
+				}
+				time.Sleep(100 * time.Millisecond) // the parent stays for a while
+				w.empty()
 			})
 		})
 	}

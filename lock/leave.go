@@ -49,7 +49,7 @@ func (e *entry) leave(ctx context.Context) error {
 			s.missed()
 			return nil
 		case err == nil && tell && replies[1].Stat.NumChildren > 0: // theirs to see to
-			s.saw(see.data, replies[1].Stat.Version)
+			s.saw(see.data, replies[1].Stat)
 			s.leaves(c.now().mono, true)
 			return nil
 		case err == nil || is(zk.ErrNoNode) && op == 0 && !e.lapsed && (tried || e.isOver(c.now())):
@@ -153,7 +153,7 @@ func (c *Client) dropParent(ctx context.Context, parent string, s *spot, keep bo
 	foreign := err != nil || data.Kind == "" || data.Kind == znode.Dir
 	if !foreign {
 		s.meet(n.stat.Version, c.now().mono)
-		s.update(data, n.stat.Version)
+		s.update(data, n.stat)
 	}
 	keep = (keep || data.Adopted) && !last.Draining()
 	if n.stat.NumChildren > 0 || foreign || keep {

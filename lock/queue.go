@@ -173,15 +173,19 @@ func (q *request) join(ctx context.Context) (*entry, seat, error) {
 	if err := q.learnTime(ctx); err != nil { // an entry tells its expiry in ensemble time
 		return nil, seat{}, err
 	}
-	collisions := 0
+	collisions, guessed := 0, false
 	for wait := q.cfg.newBackoff(5*time.Millisecond, time.Second); ; {
 		see := q.spot.look()
-		read := see.doubted
-		if read {
+		next, likely := q.spot.foresee(q.now().mono)
+		read := see.doubted && (guessed || !likely)
+		switch {
+		case read:
 			if err := q.readParent(ctx); err != nil {
 				return nil, seat{}, err
 			}
 			see = q.spot.look()
+		case see.doubted:
+			see, guessed = next, true
 		}
 		e, s, err := q.create(ctx, see, collisions >= joinTries)
 		switch {
@@ -272,7 +276,7 @@ func (q *request) create(ctx context.Context, see sight, unseen bool) (*entry, s
 		return e, seat{}, nil
 	}
 	q.clock.observe(stat.Mzxid, stat.Mtime, sent, received)
-	q.spot.saw(data, stat.Version)
+	q.spot.joined(data, stat, received.mono)
 	e.czxid, e.parentVersion, e.alone = stat.Mzxid, stat.Version, stat.NumChildren == 1
 	if e.alone {
 		return e, seat{in: true}, nil
@@ -350,7 +354,7 @@ func (q *request) readParent(ctx context.Context) error {
 	case data.Kind != q.kind:
 		return fmt.Errorf("%w: %s is a %s, asked for as a %s", ErrKind, q.parent, data.Kind, q.kind)
 	}
-	q.spot.sawAgain(data, n.stat.Version, q.now().mono)
+	q.spot.sawAgain(data, n.stat, q.now().mono)
 	return nil
 }
 
@@ -620,7 +624,7 @@ func (q *request) after(ctx context.Context, e *entry, s seat, settled bool) (se
 	if err != nil || data.Kind != q.kind || !ahead.Ours() {
 		return seat{}, nil
 	}
-	q.spot.saw(data, n.stat.Version)
+	q.spot.saw(data, n.stat)
 	e.looked = n.stat.NumChildren > 1
 	told := data.Released == ahead.Prefix()
 	q.spot.told(told, now)

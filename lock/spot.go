@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -36,11 +37,21 @@ type spot struct {
 
 // sight is a lock's parent as it was last seen.
 type sight struct {
-	exists  bool
-	data    znode.Parent
-	version int32 // of the data
-	plain   bool  // the ACL does not let us write it
-	doubted bool  // somebody else was there since: look before acting on it
+	exists   bool
+	data     znode.Parent
+	version  int32 // of the data
+	children int32
+	plain    bool // the ACL does not let us write it
+	doubted  bool // somebody else was there since: look before acting on it
+
+	own    int32 // the version that our last join left
+	step   int32 // by how much others had moved it on since the one before
+	steady bool  // by as much as the time before that
+}
+
+// update notes what a reply showed.
+func (s *sight) update(data znode.Parent, stat *zk.Stat) {
+	s.exists, s.data, s.version, s.children, s.doubted = true, data, stat.Version, stat.NumChildren, false
 }
 
 // spot returns the spot of a lock, to be given back with leaveSpot.
@@ -99,16 +110,29 @@ func (s *spot) look() sight {
 }
 
 // saw notes the parent as it was just seen, or written.
-func (s *spot) saw(data znode.Parent, version int32) {
+func (s *spot) saw(data znode.Parent, stat *zk.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sight = sight{exists: true, data: data, version: version, plain: s.sight.plain}
+	s.sight.update(data, stat)
 }
 
 // sawAgain is saw, for a parent that was read because something may have changed.
-func (s *spot) sawAgain(data znode.Parent, version int32, now time.Duration) {
-	s.meet(version, now)
-	s.saw(data, version)
+func (s *spot) sawAgain(data znode.Parent, stat *zk.Stat, now time.Duration) {
+	s.meet(stat.Version, now)
+	s.saw(data, stat)
+}
+
+// joined is saw, for a parent that one of ours has just written as it joined.
+func (s *spot) joined(data znode.Parent, stat *zk.Stat, now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	over := stat.Version - 1
+	if s.sight.exists && s.sight.version != over {
+		s.others = now
+	}
+	s.sight.update(data, stat)
+	step := over - s.sight.own
+	s.sight.own, s.sight.step, s.sight.steady = stat.Version, step, step == s.sight.step
 }
 
 // meet notes that others are there, if the parent is not as ours left it: somebody
@@ -123,11 +147,11 @@ func (s *spot) meet(version int32, now time.Duration) {
 
 // update notes the parent as it was just seen by somebody who did not look whether
 // it is ours to use: only one that was before.
-func (s *spot) update(data znode.Parent, version int32) {
+func (s *spot) update(data znode.Parent, stat *zk.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sight.exists && s.sight.data.Kind == data.Kind && s.sight.data.Adopted == data.Adopted {
-		s.sight.data, s.sight.version, s.sight.doubted = data, version, false
+		s.sight.update(data, stat)
 	}
 }
 
@@ -204,6 +228,21 @@ func (s *spot) held(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lasted = d
+}
+
+// foresee returns the parent as it probably is now, if we left it just now and come
+// back, and if so few are there that to list them costs no more than to look at it: as
+// many have joined since as did the last two times. Who joined last is not known.
+func (s *spot) foresee(now time.Duration) (next sight, ok bool) {
+	const few = 4
+	busy := s.isBusy(now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next = s.sight
+	if foreseen := next.own + next.step; foreseen != next.version {
+		next.version, next.data.Tail = foreseen, ""
+	}
+	return next, busy && next.exists && next.steady && next.children <= few
 }
 
 // isBusy reports whether one of ours has left just now, and others were there.

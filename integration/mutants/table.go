@@ -134,6 +134,13 @@ var mutants = []mutant{
 			"Data: written, Version: -1}"}},
 		tests: []string{"lock.TestParentThatSomebodyWrote"},
 	}, {
+		name:   "foresight-for-ever",
+		breaks: "who took turns at a lock once joins for ever without a look at its parent",
+		edits: []edit{{"lock/spot.go",
+			"return next, busy && ",
+			"return next, (busy || true) && "}},
+		tests: []string{"lock.TestForeseenJoin"},
+	}, {
 		name:   "alone-enough",
 		breaks: "the second of two enters at once, taking itself for alone",
 		edits: []edit{{"lock/queue.go",
