@@ -30,8 +30,11 @@ type conn struct {
 	shut  context.CancelCauseFunc
 	calls group // calls in flight, abandoned ones and their follow-ups included
 
-	sessionTimeout atomic.Int64 // that the server granted, of an owned connection, as a time.Duration
-	lastDown       atomic.Int64 // monotonic time at which there was last no session; -1: never
+	sessionTimeout atomic.Int64  // that the server granted, of an owned connection, as a time.Duration
+	jobs           chan func()   // to workers that are idle
+	idle           chan struct{} // has a token for each of them
+
+	lastDown atomic.Int64 // monotonic time at which there was last no session; -1: never
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and made anew at each event of an owned session
@@ -42,7 +45,7 @@ type conn struct {
 // borrow makes a conn of a connection that stays its owner's.
 func borrow(z *zk.Conn, cfg *config) *conn {
 	c := &conn{
-		zk: z, cfg: cfg,
+		zk: z, cfg: cfg, jobs: make(chan func()), idle: make(chan struct{}, mostIdle),
 		changed: make(chan struct{}), watches: map[string]<-chan zk.Event{}, sweepAt: 64,
 	}
 	c.open, c.shut = context.WithCancelCause(context.Background())
@@ -212,7 +215,7 @@ func call[T any](ctx context.Context, c *conn, f func() (T, error), late func(T,
 		return f()
 	}
 	done := make(chan result) // unbuffered: either side knows whether the other took it
-	go func() {
+	c.run(func() {
 		defer c.calls.leave()
 		value, err := f()
 		select {
@@ -222,13 +225,46 @@ func call[T any](ctx context.Context, c *conn, f func() (T, error), late func(T,
 				late(value, err)
 			}
 		}
-	}()
+	})
 	select {
 	case r := <-done:
 		return r.value, r.err
 	case <-ctx.Done():
 		var none T
 		return none, abandoned{contextError(ctx)}
+	}
+}
+
+// mostIdle is how many goroutines are kept for later calls: as many as the reaper has
+// in flight by default.
+const mostIdle = 16
+
+// run has f run in another goroutine: one that is idle, if there is any, because its
+// stack has grown to what go-zookeeper needs.
+func (c *conn) run(f func()) {
+	select {
+	case c.jobs <- f:
+	default:
+		go c.work(f)
+	}
+}
+
+// work runs f and then what else comes, unless enough are idle, until the connection
+// is closed.
+func (c *conn) work(f func()) {
+	for {
+		f()
+		select {
+		case c.idle <- struct{}{}:
+		default:
+			return
+		}
+		select {
+		case f = <-c.jobs:
+			<-c.idle
+		case <-c.open.Done():
+			return
+		}
 	}
 }
 

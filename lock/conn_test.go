@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,6 +212,42 @@ func TestGroup(t *testing.T) {
 	if !waitFor(empty.close(), time.Hour) || empty.enter() {
 		t.Fatal("an empty one is not closed at once")
 	}
+}
+
+// TestGoroutinesAreReused by calls that come one after the other, and not all are kept
+// of those that came at once.
+func TestGoroutinesAreReused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := locktest.Start(t, locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }})
+		c, err := Dial(t.Context(), e.Servers(), WithDialer(e.Dial))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		before := runtime.NumGoroutine()
+		for range 10 {
+			if _, err := c.conn.children(t.Context(), "/"); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if idle, more := len(c.conn.idle), runtime.NumGoroutine()-before; idle != 1 || more != 1 {
+			t.Errorf("%d goroutines are idle after calls one after the other, %d more than before", idle, more)
+		}
+		var all sync.WaitGroup
+		for range 3 * mostIdle {
+			all.Go(func() {
+				if _, err := c.conn.children(t.Context(), "/"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		synctest.Wait()
+		if idle, more := len(c.conn.idle), runtime.NumGoroutine()-before; idle != mostIdle || more != mostIdle {
+			t.Errorf("%d goroutines are idle after calls at once, %d more than before", idle, more)
+		}
+	})
 }
 
 // TestWatchIsShared by all who wait for a path, until it fires: go-zookeeper could
