@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	joinTries  = 40               // collisions with other joiners before one joins without the tail, and lists
+	joinTries  = 40               // collisions with other joiners of a long queue before one joins without the tail, and lists
+	shortQueue = 128              // entries whose listing costs less than more than one collision
 	purgeBatch = 100              // deletes in one transaction
 	pollEvery  = time.Second      // where no watch can be had
 	shortHold  = time.Millisecond // saves the write that records its grant
@@ -187,7 +188,8 @@ func (q *request) join(ctx context.Context) (*entry, seat, error) {
 		case see.doubted:
 			see, guessed = next, true
 		}
-		e, s, err := q.create(ctx, see, collisions >= joinTries)
+		unseen := collisions > 0 && see.children <= shortQueue || collisions >= joinTries
+		e, s, err := q.create(ctx, see, unseen)
 		switch {
 		case err == nil && e.Draining() && !s.in && q.trying:
 			e.withdraw()

@@ -133,37 +133,50 @@ func TestTryLockThatComesLate(t *testing.T) {
 }
 
 // TestCollisionsEndInAListing: others join all the time, so the tail that was read
-// is an old one each time. After a few tries the contender joins without it.
+// is an old one each time. The contender then joins without it: at once where the list
+// is short, after many tries where it is long.
 func TestCollisionsEndInAListing(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
-		h := w.lock(a, "x")
-		w.unlock(w.lock(b, "y"))
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Label == "b" && joins(r) {
-				if _, err := z.Set("/locks/x", w.node("/locks/x").Data, -1); err != nil {
-					t.Error(err)
+	for _, at := range []struct{ children, least, most int }{{0, 3, 3}, {250, 41, 43}} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+			h := w.lock(a, "x")
+			w.unlock(w.lock(b, "y"))
+			var others []string
+			for i := range at.children {
+				others = append(others, fmt.Sprint("/locks/x/other", i))
+				w.create(z, others[i], "", 0)
+			}
+			w.Intercept(func(r locktest.Request) locktest.Fault {
+				if r.Label == "b" && joins(r) {
+					if _, err := z.Set("/locks/x", w.node("/locks/x").Data, -1); err != nil {
+						t.Error(err)
+					}
 				}
+				return locktest.Fault{}
+			})
+			cost := w.cost("b", func() {
+				ch := w.queue(w.ctx, b, "x")
+				w.waits(ch)
+				w.Intercept(nil)
+				w.unlock(h)
+				got := w.expect(ch)
+				if got.hold.Token().Czxid != w.node(got.hold.Entry()).Stat.Czxid {
+					t.Errorf("token %v", got.hold.Token())
+				}
+				for _, o := range others {
+					if err := z.Delete(o, -1); err != nil {
+						t.Error(err)
+					}
+				}
+				w.sole(got.hold)
+				w.unlock(got.hold)
+			})
+			if n := cost.requests["multi"]; n < at.least || n > at.most {
+				t.Errorf("joined with %d transactions, want %d to %d", n, at.least, at.most)
 			}
-			return locktest.Fault{}
+			w.empty()
 		})
-		cost := w.cost("b", func() {
-			ch := w.queue(w.ctx, b, "x")
-			w.waits(ch)
-			w.Intercept(nil)
-			w.unlock(h)
-			got := w.expect(ch)
-			if got.hold.Token().Czxid != w.node(got.hold.Entry()).Stat.Czxid {
-				t.Errorf("token %v", got.hold.Token())
-			}
-			w.sole(got.hold)
-			w.unlock(got.hold)
-		})
-		if n := cost.requests["multi"]; n < 41 || n > 43 {
-			t.Errorf("joined with %d transactions", n)
-		}
-		w.empty()
-	})
+	}
 }
 
 // TestManyJoinAtOnce, each from a client of its own.
