@@ -27,7 +27,7 @@ func main() {
 		}
 		return
 	}
-	t := new(torture)
+	var t torture
 	flag.DurationVar(&t.duration, "duration", 2*time.Minute, "for how long faults are made")
 	flag.Uint64Var(&t.seed, "seed", 0, "of all that is drawn; 0: a new one")
 	flag.IntVar(&t.workers, "workers", 8, "number of client processes")
@@ -37,10 +37,20 @@ func main() {
 		fmt.Fprintf(os.Stderr, "torture: no arguments, a positive -duration and 2 to %d -workers, please\n", faultStream)
 		os.Exit(2)
 	}
-	if t.seed == 0 {
-		t.seed = uint64(rand.Uint32())
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second signal ends us at once
-	os.Exit(t.main(ctx))
+	for try := 1; ; try++ {
+		run := &torture{duration: t.duration, seed: t.seed, workers: t.workers, keep: t.keep}
+		if run.seed == 0 {
+			run.seed = uint64(rand.Uint32())
+		}
+		status := run.main(ctx)
+		if run.diverged() == "" || status == 0 || try == tries {
+			os.Exit(status)
+		}
+		fmt.Println("torture: again")
+	}
 }
+
+// tries is how often a run is made whose servers do not agree on the data.
+const tries = 2

@@ -248,3 +248,18 @@ func TestLocksChange(t *testing.T) {
 		t.Errorf("only the locks %s", fmt.Sprint(records))
 	}
 }
+
+// TestDivergedServers: only what a server says of its data makes a run void.
+func TestDivergedServers(t *testing.T) {
+	const said = "20:41:45.473 [CommitProcessor:3] WARN org.apache.zookeeper.server.DataTree - Message:Digests are not matching. Value is Zxid. Value:47244640257"
+	for logs, want := range map[[2]string]string{
+		{"server-3.log", "one line\n" + said + "\n"}:          "server-3.log: " + said,
+		{"w3.log", said + "\n"}:                               "",
+		{"server-1.log", "zookeeper.digest.enabled = true\n"}: "",
+	} {
+		run := &torture{logs: map[string][]byte{logs[0]: []byte(logs[1])}}
+		if got := run.diverged(); got != want {
+			t.Errorf("%q: %q, want %q", logs, got, want)
+		}
+	}
+}
