@@ -132,7 +132,7 @@ func (s *spot) joined(data znode.Parent, stat *zk.Stat, now time.Duration) {
 	}
 	s.sight.update(data, stat)
 	step := over - s.sight.own
-	s.sight.own, s.sight.step, s.sight.steady = stat.Version, step, step == s.sight.step
+	s.sight.own, s.sight.step, s.sight.steady = stat.Version, step, step == s.sight.step && s.sight.own != 0
 }
 
 // meet notes that others are there, if the parent is not as ours left it: somebody
