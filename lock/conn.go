@@ -30,10 +30,10 @@ type conn struct {
 	shut  context.CancelCauseFunc
 	calls group // calls in flight, abandoned ones and their follow-ups included
 
-	sessionTimeout atomic.Int64  // that the server granted, of an owned connection, as a time.Duration
-	jobs           chan func()   // to workers that are idle
-	idle           chan struct{} // has a token for each of them
+	jobs chan func()   // to workers that are idle
+	idle chan struct{} // has a token for each of them
 
+	granted  atomic.Int64 // session timeout that the server granted, of an owned connection, in ns
 	lastDown atomic.Int64 // monotonic time at which there was last no session; -1: never
 
 	mu      sync.Mutex
@@ -56,7 +56,7 @@ func borrow(z *zk.Conn, cfg *config) *conn {
 // dial connects to the servers and waits for a session, or until ctx ends.
 func dial(ctx context.Context, servers []string, cfg *config) (*conn, error) {
 	c := borrow(nil, cfg)
-	dialer := goodDialer(cfg, func(timeout time.Duration) { c.sessionTimeout.Store(int64(timeout)) })
+	dialer := goodDialer(cfg, func(timeout time.Duration) { c.granted.Store(int64(timeout)) })
 	var unreached atomic.Pointer[error] // the last of the servers that could not be reached
 	z, ended, err := zk.Connect(servers, cfg.sessionTimeout,
 		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
@@ -178,8 +178,9 @@ func (c *conn) ownerClosed() bool {
 	return errors.Is(err, zk.ErrConnectionClosed) && c.zk.State() == zk.StateDisconnected
 }
 
-// inPlace is a context that ends at its deadline only, if it has one. A call with it
-// may be made in the caller's goroutine, which saves two switches between goroutines.
+// inPlace is a context that nobody wants to end before its deadline, if it has one. A
+// call with it may be made in the caller's goroutine, which saves two switches between
+// goroutines.
 type inPlace struct{ context.Context }
 
 // waitsInPlace reports whether a call need not heed its context once it has begun:
@@ -191,7 +192,7 @@ func (c *conn) waitsInPlace(ctx context.Context) bool {
 		return false
 	}
 	deadline, ok := ctx.Deadline()
-	return !ok || time.Until(deadline) >= time.Duration(c.sessionTimeout.Load())*3/4
+	return !ok || time.Until(deadline) >= time.Duration(c.granted.Load())*3/4
 }
 
 // call runs f, a call of go-zookeeper's, which takes no context and can block for

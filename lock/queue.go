@@ -14,7 +14,7 @@ import (
 
 const (
 	joinTries  = 40               // collisions with other joiners of a long queue before one joins without the tail, and lists
-	shortQueue = 128              // entries whose listing costs less than more than one collision
+	shortQueue = 128              // entries, at most; to list them costs less than to collide again
 	purgeBatch = 100              // deletes in one transaction
 	pollEvery  = time.Second      // where no watch can be had
 	shortHold  = time.Millisecond // saves the write that records its grant
@@ -174,19 +174,19 @@ func (q *request) join(ctx context.Context) (*entry, seat, error) {
 	if err := q.learnTime(ctx); err != nil { // an entry tells its expiry in ensemble time
 		return nil, seat{}, err
 	}
-	collisions, guessed := 0, false
+	collisions, guess := 0, true // the parent may be guessed, as long as it was not looked at
 	for wait := q.cfg.newBackoff(5*time.Millisecond, time.Second); ; {
 		see := q.spot.look()
-		next, likely := q.spot.foresee(q.now().mono)
-		read := see.doubted && (guessed || !likely)
-		switch {
-		case read:
-			if err := q.readParent(ctx); err != nil {
-				return nil, seat{}, err
+		read := false
+		if see.doubted {
+			next, likely := q.spot.foresee(q.now().mono)
+			if read = !guess || !likely; read {
+				if err := q.readParent(ctx); err != nil {
+					return nil, seat{}, err
+				}
+				next = q.spot.look()
 			}
-			see = q.spot.look()
-		case see.doubted:
-			see, guessed = next, true
+			see, guess = next, false
 		}
 		unseen := collisions > 0 && see.children <= shortQueue || collisions >= joinTries
 		e, s, err := q.create(ctx, see, unseen)

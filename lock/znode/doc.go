@@ -77,16 +77,17 @@
 // without the sequence of the entry that joined last; since each joiner writes
 // it in the transaction that creates its entry, under the version it had read,
 // the next joiner knows the name of the entry before it without listing:
-// that tail and its own sequence less one. A name so predicted that does not
-// exist proves nothing. Where few take turns without a pause the version can be
-// foreseen; who joined last is not known then, and takes a listing. released is written, under a version that was read, in the
-// transaction that deletes the entry of that name as its holder gives the lock
-// back; joiners keep it. Nobody is ahead of a holder, and nobody joins ahead of
-// another, so an entry that was right behind that one is next: its owner need not
-// list, which in a long queue is far more to read. It is written only where a grant
-// is not, after holds too short for that. adopted marks a parent that we found empty and did not
-// make: it is used, and never deleted. Data that is neither empty nor ours
-// belongs to somebody else, and the path is refused.
+// that tail and its own sequence less one. A name so predicted that does not exist
+// proves nothing. Where few take turns without a pause the version can be
+// foreseen; who joined last is not known then, and takes a listing. released is
+// written, under a version that was read, in the transaction that deletes the
+// entry of that name as its holder gives the lock back; joiners keep it. Nobody is
+// ahead of a holder, and nobody joins ahead of another, so an entry that was right
+// behind that one is next: its owner need not list, which in a long queue is far
+// more to read. It is written only where a grant is not, after holds too short for
+// that. adopted marks a parent that we found empty and did not make: it is used,
+// and never deleted. Data that is neither empty nor ours belongs to somebody else,
+// and the path is refused.
 //
 // # Who goes in
 //
