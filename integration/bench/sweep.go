@@ -146,7 +146,7 @@ func (t *orphansTrial) round(ctx context.Context) ([]float64, error) {
 	if err := t.plant(ctx, t.bench); err != nil {
 		return nil, err
 	}
-	scan, err := medianPass(t.forest, func() (float64, error) {
+	scan, err := t.medianPass(func() (float64, error) {
 		dry, err := t.reaper(true)
 		if err != nil {
 			return 0, err
@@ -191,28 +191,6 @@ func (t *orphansTrial) round(ctx context.Context) ([]float64, error) {
 	requests, transactions, _, _ := after.per(t.trees, before)
 	deletes, err := t.batches(ctx)
 	return []float64{float64(t.trees) / scan, deletes, float64(t.trees) / took, requests, transactions, peak, peak - listing}, err
-}
-
-// passes is how often a forest is read in a turn. The first time after it was planted is
-// slower, so a small one is read several times.
-func (f *forest) passes() int {
-	if f.trees > mostDeleted {
-		return 1
-	}
-	return 5
-}
-
-// medianPass returns how many seconds it took to read the forest.
-func medianPass(f *forest, read func() (float64, error)) (float64, error) {
-	var took []float64
-	for range f.passes() {
-		one, err := read()
-		if err != nil {
-			return 0, err
-		}
-		took = append(took, one)
-	}
-	return median(took), nil
 }
 
 // batches deletes nodes as the reaper does, in transactions, and returns how many
@@ -262,7 +240,7 @@ func (t *readsTrial) round(ctx context.Context) ([]float64, error) {
 		return nil, err
 	}
 	took, peak, err := heapOf(func() (float64, error) {
-		return medianPass(t.forest, func() (float64, error) {
+		return t.medianPass(func() (float64, error) {
 			start := time.Now()
 			read, err := t.read(t.conn)
 			if err == nil && read != t.trees {
