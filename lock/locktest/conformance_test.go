@@ -1775,11 +1775,19 @@ func (s *script) transactions(c *zk.Conn, what string, f func()) {
 		tries = 20
 	}
 	lines, least := len(s.lines), int64(1000)
-	for range tries {
+	try := func() {
 		s.lines = s.lines[:lines]
 		before := mark()
 		f()
 		least = min(least, mark()-before-1)
+	}
+	for range tries {
+		try()
+	}
+	// Nothing that is counted makes more than one: more are those of others on the same
+	// server, who come to rest.
+	for end := time.Now().Add(20 * time.Second); s.shared && least > 1 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		try()
 	}
 	s.logf("%s: %d transactions", what, least)
 }
