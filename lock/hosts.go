@@ -18,6 +18,14 @@ import (
 // lookupTimeout bounds how long names are resolved before each round of tries.
 const lookupTimeout = 3 * time.Second
 
+// pause is how long go-zookeeper pauses when it is told to.
+const pause = time.Second
+
+// mostAtOnce is how many tries, in whole rounds, need no pause in the time of one, if
+// connections are lost. With a single server, one may find the session about to end,
+// one that it has ended, one gets a new one, and the others may break off.
+const mostAtOnce = 8
+
 // hosts tells go-zookeeper which server to try next: all addresses of all servers,
 // in an order that each client draws for itself and then keeps. It resolves the
 // names before each round. go-zookeeper's provider does so once, and never finds a
@@ -28,9 +36,11 @@ type hosts struct {
 	mu        sync.Mutex
 	salt      uint64 // of the order
 	servers   []string
-	addresses []string // of this round
-	next      int      // in addresses
-	tried     int      // since the last pause or connection
+	addresses []string      // of this round
+	next      int           // in addresses
+	tried     int           // in this round
+	atOnce    int           // tries that need no pause
+	again     time.Duration // monotonic time from which there are more of them
 }
 
 // Init takes the servers, as host:port. It fails if no name among them can be
@@ -53,29 +63,37 @@ func (h *hosts) Len() int {
 }
 
 // Next returns the address to try, and whether go-zookeeper is to pause for a second
-// first: when all were tried in vain, or when the only other choice is the one that
-// has just been lost.
-func (h *hosts) Next() (address string, pause bool) {
+// first: when all were tried again and again in vain.
+func (h *hosts) Next() (address string, wait bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.next == len(h.addresses) {
 		h.resolve()
 	}
-	if pause = h.tried >= len(h.addresses); pause {
+	if h.tried >= len(h.addresses) {
 		h.tried = 0
+		if wait = h.atOnce < len(h.addresses); !wait {
+			h.atOnce -= len(h.addresses)
+		}
 	}
 	address = h.addresses[h.next]
 	h.next++
 	h.tried++
-	return address, pause
+	return address, wait
 }
 
 // Connected takes the news that the last address was good. When it is lost, the
-// others are tried at once.
+// others are tried first, and then all again without a pause: with go-zookeeper's own
+// provider, a client of a single server is kept from it for a second, and for another
+// one if its session has expired. A server that takes its clients and drops them
+// again is not run down, because Connected allows this once in the time of a pause.
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tried = 1
+	if now := h.cfg.now().mono; now >= h.again {
+		h.atOnce, h.again = mostAtOnce, now+pause
+	}
 }
 
 // resolve looks the servers' addresses up; h.mu is held. What cannot be resolved

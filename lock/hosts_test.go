@@ -3,6 +3,7 @@ package lock
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestHosts(t *testing.T) {
@@ -38,10 +39,67 @@ func TestHosts(t *testing.T) {
 			t.Errorf("round %d goes to %q with %d pauses, want %q with one", i+2, again, paused, order)
 		}
 	}
-	h.Next()
-	h.Connected()
-	if again, paused := round(); paused != 1 || again[2] != order[0] {
-		t.Errorf("after a connection: %q with %d pauses, want the others first", again, paused)
+}
+
+// TestHostsAfterALoss: who loses a connection tries the other servers first, and then
+// all of them without a pause; but not over and over.
+func TestHostsAfterALoss(t *testing.T) {
+	for _, servers := range [][]string{{"192.0.2.1:2181"}, {"192.0.2.1:2181", "192.0.2.2:2181", "192.0.2.3:2181"}} {
+		cfg, err := newConfig(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var now time.Duration
+		cfg.now = func() instant { return instant{mono: now} }
+		h := &hosts{cfg: cfg}
+		if err := h.Init(servers); err != nil {
+			t.Fatal(err)
+		}
+		first, _ := h.Next()
+		for range 3 { // it is connected to, and goes down with all the others
+			h.Connected()
+			tries := len(servers) - 1 + mostAtOnce/len(servers)*len(servers)
+			for i := range tries + len(servers) { // the last round is one with a pause
+				address, wait := h.Next()
+				if (i%len(servers) == len(servers)-1) != (address == first) {
+					t.Errorf("%d servers: try %d is of %s, and %s was lost", len(servers), i+1, address, first)
+				}
+				if wait != (i == tries) {
+					t.Errorf("%d servers: pauses before try %d: %v, want after %d", len(servers), i+1, wait, tries)
+				}
+			}
+			h.Next() // the first one
+			now += pause
+		}
+	}
+}
+
+// TestHostsAfterManyLosses: servers that drop their clients are not tried more often
+// than some times a second.
+func TestHostsAfterManyLosses(t *testing.T) {
+	cfg, err := newConfig(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var now time.Duration
+	cfg.now = func() instant { return instant{mono: now} }
+	h := &hosts{cfg: cfg}
+	if err := h.Init([]string{"192.0.2.1:2181"}); err != nil {
+		t.Fatal(err)
+	}
+	const seconds = 10
+	pauses, tries := 0, 0
+	for h.Next(); now < seconds*pause; tries++ {
+		h.Connected()
+		if _, wait := h.Next(); wait {
+			now += pause
+			pauses++
+		} else {
+			now += time.Millisecond
+		}
+	}
+	if tries > seconds*(mostAtOnce+1) || pauses < seconds-1 {
+		t.Errorf("%d tries with %d pauses in %d s", tries, pauses, seconds)
 	}
 }
 
