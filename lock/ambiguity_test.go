@@ -210,14 +210,16 @@ func TestAmbiguousWithdrawal(t *testing.T) {
 }
 
 // TestAbandonedCallLeavesNothing: the caller gives up while the server has the
-// request, or the reply is on its way, or nothing is known.
+// request, or the reply is on its way, or nothing is known. What appears after the
+// client has come back and looked ends with its lease.
 func TestAbandonedCallLeavesNothing(t *testing.T) {
+	const outlasts = "before it is applied, and that after the connection has ended"
 	faults := map[string]locktest.Fault{
 		"before it is applied":                   {Delay: time.Second},
 		"after it was applied":                   {DelayReply: time.Second},
 		"before, and the connection ends":        {Delay: time.Second, Drop: locktest.BeforeApply},
 		"after, and the connection ends":         {Delay: time.Second, Drop: locktest.AfterApply},
-		"before it is applied, for long":         {Delay: 5 * time.Second},
+		outlasts:                                 {Delay: 5 * time.Second},
 		"after it was applied, and not for long": {DelayReply: 10 * time.Millisecond},
 	}
 	for name, fault := range faults {
@@ -250,6 +252,9 @@ func TestAbandonedCallLeavesNothing(t *testing.T) {
 						if held {
 							w.sole(h)
 							w.unlock(h)
+						}
+						if name == outlasts {
+							w.unlock(w.lock(b, "x"))
 						}
 						w.empty()
 						w.unlock(w.lock(a, "x"))

@@ -224,6 +224,7 @@ func TestGoroutinesAreReused(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
+		synctest.Wait()
 		before := runtime.NumGoroutine()
 		for range 10 {
 			if _, err := c.conn.children(t.Context(), "/"); err != nil {

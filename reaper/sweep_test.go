@@ -555,8 +555,8 @@ func TestSweepsDoNotOverlap(t *testing.T) {
 		w.Intercept(func(q locktest.Request) locktest.Fault {
 			if q.Label == "reaper" && q.Op == "getChildren2" && slices.Equal(q.Paths, []string{"/locks"}) {
 				most.Store(max(most.Load(), listing.Add(1)))
-				time.AfterFunc(5*time.Second-time.Millisecond, func() { listing.Add(-1) }) // before its reply
-				return locktest.Fault{Delay: 5 * time.Second}
+				time.AfterFunc(3*time.Second-time.Millisecond, func() { listing.Add(-1) }) // before its reply
+				return locktest.Fault{Delay: 3 * time.Second}                              // the connection outlasts it
 			}
 			return locktest.Fault{}
 		})
