@@ -2,6 +2,7 @@ package lock
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -23,10 +24,31 @@ type instant struct {
 // in its place. Go's monotonic clock stands still while the machine is suspended;
 // mono goes on where the operating system counts how long that was.
 func systemClock() func() instant {
-	start, before := time.Now(), slept()
-	return func() instant {
+	start := time.Now()
+	return countSleep(func() instant {
 		now := time.Now()
-		return instant{mono: now.Sub(start) + slept() - before, wall: time.Duration(now.UnixNano())}
+		return instant{mono: now.Sub(start), wall: time.Duration(now.UnixNano())}
+	}, slept)
+}
+
+// countSleep adds to mono how long the machine has slept since now. To ask that takes
+// system calls, so it is asked only if the clocks are not as far apart as when it was
+// asked last: sleep moves the wall clock alone.
+func countSleep(read func() instant, slept func() time.Duration) func() instant {
+	const jitter = 20 * time.Microsecond // the two clocks cannot be read at once
+	type answer struct{ apart, slept time.Duration }
+	ask := func(at instant) *answer { return &answer{apart: at.wall - at.mono, slept: slept()} }
+	first := ask(read())
+	var last atomic.Pointer[answer]
+	last.Store(first)
+	return func() instant {
+		at, known := read(), last.Load()
+		if (at.wall - at.mono - known.apart).Abs() > jitter {
+			known = ask(at)
+			last.Store(known)
+		}
+		at.mono += known.slept - first.slept
+		return at
 	}
 }
 

@@ -135,3 +135,39 @@ func TestJudge(t *testing.T) {
 		}
 	}
 }
+
+// TestSleepIsCounted, though it is not asked each time how long the machine slept: not
+// while the clocks go on together, but however the wall clock was set since it woke.
+func TestSleepIsCounted(t *testing.T) {
+	at := instant{mono: time.Minute, wall: 400 * time.Hour}
+	slept, asked := 5*time.Hour, 0
+	now := countSleep(func() instant { return at }, func() time.Duration { asked++; return slept })
+	goOn := func(d time.Duration) { at.mono, at.wall = at.mono+d, at.wall+d }
+	sleep := func(d time.Duration) { at.wall, slept = at.wall+d, slept+d }
+	var want time.Duration
+	check := func(what string, mono time.Duration, asks int) {
+		t.Helper()
+		want += mono
+		if got := now(); got.mono-time.Minute != want || got.wall != at.wall || asked != asks {
+			t.Errorf("%s: %v has passed and it was asked %d times, want %v and %d", what, got.mono-time.Minute, asked, want, asks)
+		}
+	}
+	check("at once", 0, 1)
+	for range 5 {
+		goOn(time.Second)
+		check("awake", time.Second, 1)
+	}
+	sleep(time.Hour)
+	check("slept", time.Hour, 2)
+	goOn(time.Second)
+	check("awake again", time.Second, 2)
+	sleep(time.Second)
+	at.wall -= 10 * time.Second
+	check("slept, and the wall clock was set back", time.Second, 3)
+	sleep(time.Second)
+	at.wall += time.Second
+	check("slept, and the wall clock was set forward", time.Second, 4)
+	at.wall -= time.Hour
+	check("the wall clock was set back", 0, 5)
+	check("at once", 0, 5)
+}
