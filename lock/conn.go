@@ -183,6 +183,46 @@ func (c *conn) ownerClosed() bool {
 // goroutines.
 type inPlace struct{ context.Context }
 
+// timeLimit is a context that ends after a time, as context.WithTimeout's does. Its
+// timer is not set before somebody waits for it: to set and stop one was a fifth of
+// what an Unlock computes.
+type timeLimit struct {
+	context.Context
+	deadline time.Time
+	once     sync.Once
+	done     chan struct{}
+	timer    *time.Timer
+}
+
+func newTimeLimit(d time.Duration) *timeLimit {
+	return &timeLimit{Context: context.Background(), deadline: time.Now().Add(d)}
+}
+
+func (l *timeLimit) Deadline() (time.Time, bool) { return l.deadline, true }
+
+func (l *timeLimit) Done() <-chan struct{} {
+	l.once.Do(func() {
+		l.done = make(chan struct{})
+		l.timer = time.AfterFunc(time.Until(l.deadline), func() { close(l.done) })
+	})
+	return l.done
+}
+
+func (l *timeLimit) Err() error {
+	if time.Now().Before(l.deadline) {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
+
+// release stops the timer. Nobody may begin to wait after it.
+func (l *timeLimit) release() {
+	l.once.Do(func() {})
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
 // waitsInPlace reports whether a call need not heed its context once it has begun:
 // the connection will have failed before that ends. It must be one of ours, which
 // are known to give up a server that says nothing after two thirds of the session's
@@ -304,14 +344,15 @@ const codeThrottled = "unknown error: -127"
 // been sent, is uncertain: a closed connection, a failed write, a reply that
 // could not be decoded, a call that was abandoned.
 func outcomeOf(err error) outcome {
+	if err == nil {
+		return applied
+	}
 	var op *refusedError
 	if errors.As(err, &op) {
 		err = op.Err
 	}
 	var unsent neverLeft
 	switch {
-	case err == nil:
-		return applied
 	case errors.As(err, &unsent) && errors.Is(err, ErrClosed):
 		return refused
 	case errors.As(err, &unsent), errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrSessionExpired),
@@ -488,6 +529,9 @@ func (e *refusedError) Unwrap() error { return e.Err }
 // refusedOp returns the place of the operation that the server refused, and why;
 // -1 if err is not such a refusal.
 func refusedOp(err error) (int, error) {
+	if err == nil {
+		return -1, nil
+	}
 	if r := (*refusedError)(nil); errors.As(err, &r) {
 		return r.Op, r.Err
 	}

@@ -214,6 +214,45 @@ func TestGroup(t *testing.T) {
 	}
 }
 
+// TestTimeLimit: it ends at its time, whether or not anybody waits, and its timer stops
+// when it is released.
+func TestTimeLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		l := newTimeLimit(time.Minute)
+		if at, ok := l.Deadline(); !ok || !at.Equal(start.Add(time.Minute)) {
+			t.Errorf("deadline %v, %v", at, ok)
+		}
+		time.Sleep(time.Minute - 1)
+		if l.Err() != nil {
+			t.Errorf("before its time: %v", l.Err())
+		}
+		<-l.Done()
+		if passed := time.Since(start); passed != time.Minute || contextError(l) != context.DeadlineExceeded {
+			t.Errorf("ended after %v: %v", passed, contextError(l))
+		}
+		<-l.Done() // again
+		l.release()
+
+		unwatched := newTimeLimit(time.Minute)
+		time.Sleep(time.Minute)
+		if unwatched.Err() != context.DeadlineExceeded {
+			t.Errorf("at its time, and nobody waits: %v", unwatched.Err())
+		}
+		unwatched.release()
+
+		released := newTimeLimit(time.Minute)
+		done := released.Done()
+		released.release()
+		time.Sleep(time.Hour)
+		select {
+		case <-done:
+			t.Error("the timer goes on after the release")
+		default:
+		}
+	})
+}
+
 // TestGoroutinesAreReused by calls that come one after the other, and not all are kept
 // of those that came at once.
 func TestGoroutinesAreReused(t *testing.T) {

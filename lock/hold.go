@@ -118,8 +118,8 @@ func (h *Hold) Unlock() error {
 		return ErrClosed
 	}
 	defer c.tasks.leave()
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.unlockTimeout)
-	defer cancel()
+	ctx := newTimeLimit(c.cfg.unlockTimeout)
+	defer ctx.release()
 	err = e.leave(inPlace{ctx})
 	switch {
 	case err == nil:

@@ -33,13 +33,13 @@ func (e *entry) leave(ctx context.Context) error {
 	tell := !alone && e.looked && e.isUntold() && !e.Draining() && s.tells(now)
 	tried := false // an attempt may have been applied
 	for wait := c.cfg.newBackoff(20*time.Millisecond, time.Second); ; {
-		ops := []any{&zk.DeleteRequest{Path: e.path, Version: version}}
+		ops := append(make([]any, 0, 2), &zk.DeleteRequest{Path: e.path, Version: version})
 		see := s.look()
-		see.data.Released = e.Prefix()
 		switch {
 		case alone:
 			ops = append(ops, &zk.DeleteRequest{Path: e.parent, Version: e.parentVersion})
 		case tell:
+			see.data.Released = e.Prefix()
 			ops = append(ops, &zk.SetDataRequest{Path: e.parent, Data: see.data.Encode(), Version: see.version})
 		}
 		replies, err := c.conn.multi(ctx, nil, ops...)
