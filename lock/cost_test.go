@@ -25,6 +25,7 @@ func TestFreeLockIsOneRequestEachWay(t *testing.T) {
 		c := w.dial("a")
 		w.unlock(w.lock(c, "orders/42")) // makes the root and the ancestor, and learns the time
 		for range 3 {
+			time.Sleep(100 * time.Millisecond)
 			var h *lock.Hold
 			w.wantCost("Lock", w.cost("a", func() { h = w.lock(c, "orders/42") }), map[string]int{"multi": 1}, 1)
 			if n := len(w.entries("orders/42")); n != 1 {
@@ -152,6 +153,7 @@ func (w *world) handoffs(keep bool) {
 		time.Sleep(time.Millisecond) // held for long enough to record it
 	}
 	w.unlock(h)
+	time.Sleep(100 * time.Millisecond)
 	for _, l := range labels {
 		if n := w.Requests()[l].Requests["getChildren2"] - before[l].Requests["getChildren2"]; n != 0 {
 			w.Errorf("%s listed %d times", l, n)
@@ -252,6 +254,66 @@ func TestWrongGuessIsMadeOnce(t *testing.T) {
 			}
 			w.unlock(w.expect(ch).hold)
 		}
+		w.empty()
+	})
+}
+
+// TestLockTakenAgainKeepsItsParentForAWhile: one client takes a free lock again and
+// again. That costs less if the parent stays, which goes when the client has stopped;
+// and nothing more while it holds.
+func TestLockTakenAgainKeepsItsParentForAWhile(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial("a")
+		for range 2 {
+			w.unlock(w.lock(c, "x"))
+			if n := w.nodes(); len(n) != 0 {
+				t.Errorf("nodes before it is known that the client returns: %q", n)
+			}
+		}
+		w.unlock(w.lock(c, "x"))
+		parent := w.node("/locks/x").Stat
+		for range 5 {
+			time.Sleep(10 * time.Millisecond)
+			var h *lock.Hold
+			w.wantCost("Lock", w.cost("a", func() { h = w.lock(c, "x") }), map[string]int{"multi": 1}, 1)
+			w.wantCost("a hold of a second", w.cost("a", func() { time.Sleep(time.Second) }), nil, 0)
+			if h.Token().Czxid != w.node(h.Entry()).Stat.Czxid {
+				t.Errorf("token %v, want the entry's czxid, %d", h.Token(), w.node(h.Entry()).Stat.Czxid)
+			}
+			w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), map[string]int{"delete": 1}, 1)
+		}
+		if now := w.node("/locks/x").Stat; now.Czxid != parent.Czxid || now.NumChildren != 0 {
+			t.Errorf("the parent is %+v, and was made anew since %+v", now, parent)
+		}
+		w.wantCost("the end", w.cost("a", func() { time.Sleep(100 * time.Millisecond) }), map[string]int{"getData": 1, "delete": 1}, 1)
+		w.empty()
+
+		for range 5 {
+			w.unlock(w.lock(c, "x", lock.WithoutRenewal()))
+			if n := w.nodes(); len(n) != 0 {
+				t.Errorf("nodes after a hold that is not renewed, so that its grant had to be recorded with its entry: %q", n)
+			}
+		}
+	})
+}
+
+// TestLockTakenAgainIsLeftToOthers: while one client takes a free lock again and again,
+// another one comes. It is next, and sees to the parent.
+func TestLockTakenAgainIsLeftToOthers(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		for range 5 {
+			w.unlock(w.lock(a, "x"))
+		}
+		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, b, "x")
+		w.unlock(h)
+		h = w.expect(ch).hold
+		time.Sleep(time.Second)
+		ch = w.queue(w.ctx, a, "x")
+		w.unlock(h)
+		w.unlock(w.expect(ch).hold)
+		time.Sleep(100 * time.Millisecond)
 		w.empty()
 	})
 }

@@ -95,8 +95,9 @@
 // need not list, from the grant in that one's entry, or after a shorter hold from
 // the release that is told in the parent; where neither could be written, it lists.
 //
-// A lock that several processes take turns at quickly is free for moments. Its
-// parent stays until nobody has used it for 50 ms, or the client closes.
+// A lock that a process takes again and again, alone or in turn with others, is free
+// for moments. Its parent stays until this process has not used it for 50 ms, or the
+// client closes; that it then sees to it costs one read and one transaction.
 //
 // # Choosing a TTL
 //

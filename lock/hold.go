@@ -96,7 +96,8 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 }
 
 // Unlock ends the hold: its context first, then the entry in ZooKeeper, and with
-// the last one out the lock's parent (of a lock that is busy, 50 ms after that). It
+// the last one out the lock's parent (of one that is taken again at once, time after
+// time, when it was left alone for 50 ms). It
 // does not depend on the context that the lock was taken with, is retried over
 // reconnects, and fails after the client's unlock timeout; then the entry is deleted
 // later if that can be done, or expires. A hold that had been lost returns its

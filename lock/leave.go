@@ -28,8 +28,9 @@ func (e *entry) leave(ctx context.Context) error {
 	if since := e.heldSince(); since != 0 {
 		s.held(now - since)
 	}
-	busy := waiting == 0 && !e.Draining() && s.isBusy(now)
-	alone := !busy && s.guess(e.alone && !stays, e.parentVersion)
+	busy := s.isBusy(now)
+	linger := waiting == 0 && !e.Draining() && (busy || e.alone && !e.fixed && s.returns())
+	alone := !linger && s.guess(e.alone && !stays, e.parentVersion)
 	tell := !alone && e.looked && e.isUntold() && !e.Draining() && s.tells(now)
 	tried := false // an attempt may have been applied
 	for wait := c.cfg.newBackoff(20*time.Millisecond, time.Second); ; {
@@ -47,6 +48,7 @@ func (e *entry) leave(ctx context.Context) error {
 		switch is := func(target error) bool { return errors.Is(cause, target) }; {
 		case err == nil && alone:
 			s.missed()
+			s.leaves(c.now().mono, false)
 			return nil
 		case err == nil && tell && replies[1].Stat.NumChildren > 0: // theirs to see to
 			s.saw(see.data, replies[1].Stat)
@@ -57,8 +59,10 @@ func (e *entry) leave(ctx context.Context) error {
 			// gave up meanwhile may have met our entry there.
 			switch _, now := s.queue(); {
 			case stays || waiting > 0 && gaveUp == now:
-			case busy:
-				s.doubt()
+			case linger:
+				if busy {
+					s.doubt()
+				}
 				c.linger(e, s)
 			default:
 				others := c.dropParent(ctx, e.parent, s, e.keep, e.Name)
@@ -103,10 +107,10 @@ func (e *entry) leave(ctx context.Context) error {
 	}
 }
 
-// lingerTime is within what time of each other this process leaves a lock that is
-// busy: others are there, and it comes back at once. Such a lock is empty between two
-// turns now and then. To delete the parent then, and make it again, would cost
-// everybody more than the lock itself, so it is seen to when that time has passed.
+// lingerTime is within what time this process is back at a lock that it takes again
+// and again, alone or in turn with others. Such a lock is empty between two turns. To
+// delete the parent then, and make it again, would cost everybody more than the lock
+// itself, so it is seen to when that time has passed.
 const lingerTime = 50 * time.Millisecond
 
 // linger sees to the parent a while after the entry has left it; at once when the
@@ -127,7 +131,7 @@ func (c *Client) linger(e *entry, s *spot) {
 			timer.Stop()
 		}
 		if s.lingered() {
-			return // whoever of us waits there will see to it
+			return // whoever of us is there will see to it
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), c.patience(e.settings))
 		defer cancel()

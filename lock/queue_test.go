@@ -53,6 +53,7 @@ func TestTokensRiseOverDeletions(t *testing.T) {
 			}
 			last = h.Token()
 			w.unlock(h)
+			time.Sleep(100 * time.Millisecond) // they do not return at once, which would keep the parent
 		}
 	})
 }

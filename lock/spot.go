@@ -31,7 +31,9 @@ type spot struct {
 	vain      time.Duration // monotonic time until which releases are neither told in the parent nor looked for
 	misses    int           // times in a row that this was in vain
 	lingering bool          // somebody will look whether the parent is empty
-	left      time.Duration // monotonic time at which one of ours left last, if others might be there
+	joinedAt  time.Duration // monotonic time at which one of ours joined last
+	left      time.Duration // monotonic time at which one of ours left last; 0: never
+	returned  int           // joins in a row that came soon after one of ours had left
 	others    time.Duration // monotonic time at which other processes were seen there last
 }
 
@@ -126,6 +128,11 @@ func (s *spot) sawAgain(data znode.Parent, stat *zk.Stat, now time.Duration) {
 func (s *spot) joined(data znode.Parent, stat *zk.Stat, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.joinedAt = now; s.left == 0 || now-s.left >= lingerTime {
+		s.returned = 0
+	} else {
+		s.returned++
+	}
 	over := stat.Version - 1
 	if s.sight.exists && s.sight.version != over {
 		s.others = now
@@ -252,6 +259,14 @@ func (s *spot) isBusy(now time.Duration) bool {
 	return s.left != 0 && now-s.left < lingerTime && s.others != 0 && now-s.others < lingerTime
 }
 
+// returns reports whether one of ours will probably be back at once, as those before
+// were.
+func (s *spot) returns() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.returned >= 2
+}
+
 // hopes reports whether it is worth while to look in the parent for a release: not
 // where others join all the time and write it first.
 func (s *spot) hopes(now time.Duration) bool {
@@ -312,10 +327,10 @@ func (s *spot) lingers(now, least time.Duration) time.Duration {
 }
 
 // lingered ends the lingering: who leaves from now on is not seen to by this look any
-// more. It reports whether an entry of this process waits there.
-func (s *spot) lingered() (waiting bool) {
+// more. It reports whether an entry of this process is there.
+func (s *spot) lingered() (there bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lingering = false
-	return s.waiting > 0
+	return s.waiting > 0 || s.joinedAt > s.left
 }

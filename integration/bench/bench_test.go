@@ -259,7 +259,7 @@ func TestChoosePeers(t *testing.T) {
 // were Holdfast, where that is all that the workload knows.
 func TestWhoTakesPart(t *testing.T) {
 	own := []string{"holdfast"}
-	want := map[string][]string{
+	all := map[string][]string{
 		"A": {"holdfast", "zk.Lock", "curator", "curator-semaphore", "kazoo", "requests", "bare", "etcd", "redis", "postgres"},
 		"B": {"holdfast", "zk.Lock", "requests", "bare", "etcd", "redis", "postgres"},
 		"C": {"holdfast", "zk.Lock", "curator", "curator-semaphore", "kazoo", "etcd", "redis", "postgres"},
@@ -270,9 +270,12 @@ func TestWhoTakesPart(t *testing.T) {
 		"H": own,
 	}
 	for _, e := range experiments(full) {
-		want := want[e.workload]
-		if e.title == handoffTitle(1000, shortHold) {
-			want = []string{"holdfast", "zk.Lock"}
+		want := map[string][]string{
+			freeAnewTitle:                 all["B"],
+			handoffTitle(1000, shortHold): {"holdfast", "zk.Lock"},
+		}[e.title]
+		if want == nil {
+			want = all[e.workload]
 		}
 		var got []string
 		for _, p := range peers {

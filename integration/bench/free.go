@@ -8,9 +8,14 @@ import (
 
 // free is workload A: one client takes a lock that nobody wants and gives it
 // back, again and again.
-func free(title string, bars ...bar) *experiment {
+func free(title string, bars ...bar) *experiment { return freeLocks(title, all, false, bars) }
+
+// freeAnew is free with another lock each time.
+func freeAnew(title string, bars ...bar) *experiment { return freeLocks(title, goPeers, true, bars) }
+
+func freeLocks(title string, takes func(*peer) bool, anew bool, bars []bar) *experiment {
 	return &experiment{
-		workload: "A", title: title, bars: bars, turns: 12, takes: all,
+		workload: "A", title: title, bars: bars, turns: 12, takes: takes,
 		figures: []figure{{"lock + unlock, median", milliseconds}, {"requests", decimals}, {"transactions", decimals}, {"bytes out", kilobytes}, {"bytes in", kilobytes}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
 			if p.open == nil {
@@ -27,7 +32,7 @@ func free(title string, bars ...bar) *experiment {
 			if err != nil {
 				return nil, err
 			}
-			t := &freeTrial{bench: b, session: s[0], locker: s[0].locker(b.newPath())}
+			t := &freeTrial{bench: b, session: s[0], locker: s[0].locker(b.newPath()), anew: anew}
 			if _, err := t.cycles(ctx, 30); err != nil {
 				return nil, errors.Join(err, s.close())
 			}
@@ -40,6 +45,7 @@ type freeTrial struct {
 	*bench
 	session
 	locker locker
+	anew   bool // another locker for each cycle
 }
 
 func (t *freeTrial) close() error { return t.session.close() }
@@ -54,14 +60,20 @@ func (t *freeTrial) round(ctx context.Context) ([]float64, error) {
 		return nil, err
 	}
 	after, err := t.spent(ctx, t.session)
+	if err != nil {
+		return nil, err
+	}
 	requests, transactions, out, in := after.per(t.size.cycles, before)
-	return []float64{median(times), requests, transactions, out, in}, err
+	return []float64{median(times), requests, transactions, out, in}, settle(ctx, t.session)
 }
 
 // cycles locks and unlocks n times, and returns how many seconds each took.
 func (t *freeTrial) cycles(ctx context.Context, n int) ([]float64, error) {
 	var times []float64
 	for range n {
+		if t.anew {
+			t.locker = t.session.locker(t.newPath())
+		}
 		start := time.Now()
 		if err := t.locker.lock(ctx); err != nil {
 			return nil, err

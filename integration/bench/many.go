@@ -77,7 +77,10 @@ func (t *manyTrial) round(ctx context.Context) ([]float64, error) {
 		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	after, err := t.spent(ctx, t.sessions...)
+	if err != nil {
+		return nil, err
+	}
 	n := int(cycles.Load())
 	requests, transactions, _, _ := after.per(n, before)
-	return []float64{float64(n) / took.Seconds(), requests, transactions}, err
+	return []float64{float64(n) / took.Seconds(), requests, transactions}, settle(ctx, t.sessions...)
 }

@@ -158,6 +158,9 @@ func versions(peers []*peer) []string {
 // busy.
 const sessionTimeout = 30 * time.Second
 
+// holdfastRoot is a root of its own, and as long as the others'.
+const holdfastRoot = "/locks"
+
 type holdfast struct {
 	zkserver.Meter
 	client *lock.Client
@@ -166,13 +169,29 @@ type holdfast struct {
 func openHoldfast(ctx context.Context, addr string) (session, error) {
 	s := new(holdfast)
 	var err error
-	s.client, err = lock.Dial(ctx, []string{addr}, lock.WithRoot(root), lock.WithSessionTimeout(sessionTimeout),
+	s.client, err = lock.Dial(ctx, []string{addr}, lock.WithRoot(holdfastRoot), lock.WithSessionTimeout(sessionTimeout),
 		lock.WithUnlockTimeout(sessionTimeout), lock.WithTTL(2*sessionTimeout), lock.WithDialer(s.Dial))
 	return s, err
 }
 
 func (s *holdfast) counts() zkserver.Counts { return s.Counts() }
 func (s *holdfast) close() error            { return s.client.Close() }
+
+// settle waits until the nodes of locks that were taken again and again are gone, which
+// are kept for a moment.
+func (s *holdfast) settle(ctx context.Context) error {
+	for {
+		locks, _, err := s.client.Tree().Children(ctx, holdfastRoot)
+		if err != nil || len(locks) == 0 {
+			return err
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("%d locks are not deleted: %w", len(locks), context.Cause(ctx))
+		}
+	}
+}
 
 func (s *holdfast) locker(p string) locker {
 	return &holdfastLocker{mutex: s.client.Mutex(path.Base(p))}
@@ -279,7 +298,8 @@ func (l bareLocker) lock(context.Context) error {
 func (l bareLocker) unlock() error { return l.conn.Delete(l.path, -1) }
 
 // requests makes the requests that Holdfast makes for a free lock, and nothing
-// else: what is between it and Holdfast is the library's own.
+// else: what is between it and Holdfast is the library's own. From the third time on
+// the parent stays.
 type requests struct{ *plain }
 
 func openRequests(ctx context.Context, addr string) (session, error) {
@@ -297,24 +317,35 @@ type requestsLocker struct {
 	conn           *zk.Conn
 	path, prefix   string
 	parent, record []byte
+	times          int
+	version        int32 // of the parent; 0: it is not there
 	entry          string
 }
 
 func (l *requestsLocker) lock(context.Context) error {
 	acl := zk.WorldACL(zk.PermAll)
-	replies, err := l.conn.Multi(
-		&zk.CreateRequest{Path: l.path, Data: l.parent, Acl: acl},
-		&zk.CreateRequest{Path: l.prefix, Data: l.record, Acl: acl, Flags: zk.FlagSequence},
-		&zk.SetDataRequest{Path: l.path, Data: l.parent, Version: 0})
+	entry := &zk.CreateRequest{Path: l.prefix, Data: l.record, Acl: acl, Flags: zk.FlagSequence}
+	written := &zk.SetDataRequest{Path: l.path, Data: l.parent, Version: l.version}
+	ops, at := []any{entry, written}, 0
+	if l.version == 0 {
+		ops, at = []any{&zk.CreateRequest{Path: l.path, Data: l.parent, Acl: acl}, entry, written}, 1
+	}
+	replies, err := l.conn.Multi(ops...)
 	if err == nil {
-		l.entry = replies[1].String
+		l.entry = replies[at].String
+		l.version++
+		l.times++
 	}
 	return err
 }
 
 func (l *requestsLocker) unlock() error {
+	if l.times >= 3 {
+		return l.conn.Delete(l.entry, 0)
+	}
 	_, err := l.conn.Multi(
 		&zk.DeleteRequest{Path: l.entry, Version: 0},
-		&zk.DeleteRequest{Path: l.path, Version: 1})
+		&zk.DeleteRequest{Path: l.path, Version: l.version})
+	l.version = 0
 	return err
 }

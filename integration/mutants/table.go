@@ -54,6 +54,13 @@ var mutants = []mutant{
 			"return max(r.ExpiresAt, mtime+r.TTL)"}},
 		tests: []string{"lock/znode.TestExpiry"},
 	}, {
+		name:   "sleep-asked-once",
+		breaks: "a client asks when it starts how long the machine has slept, and never again",
+		edits: []edit{{"lock/clock.go",
+			".Abs() > jitter {",
+			".Abs() > 1<<62 {"}},
+		tests: []string{"lock.TestSleepIsCounted"},
+	}, {
 		name:   "sleep-ignored",
 		breaks: "a machine that was suspended does not notice",
 		edits: []edit{{"lock/clock.go",
@@ -382,7 +389,7 @@ var mutants = []mutant{
 		name:   "release-by-sequence",
 		breaks: "unlock deletes the entry that has its sequence number, whosever it is",
 		edits: []edit{{"lock/leave.go",
-			"		ops := []any{&zk.DeleteRequest{Path: e.path, Version: version}}\n",
+			"		ops := append(make([]any, 0, 2), &zk.DeleteRequest{Path: e.path, Version: version})\n",
 			"		path := e.path\n" +
 				"		if l, err := c.conn.children(ctx, e.parent); err == nil {\n" +
 				"			for _, n := range znode.Contenders(l.names) {\n" +
@@ -423,6 +430,13 @@ var mutants = []mutant{
 				"			_, _ = c.conn.multi(ctx, nil, &zk.DeleteRequest{Path: parent + \"/\" + child, Version: -1})\n" +
 				"		}\n	}\n"}},
 		tests: []string{"lock.TestUnlockWithSomebodyQueued"},
+	}, {
+		name:   "lingers-once",
+		breaks: "a parent that was left because its client would be back is taken to be looked after by one who came and went",
+		edits: []edit{{"lock/spot.go",
+			"return s.waiting > 0 || s.joinedAt > s.left",
+			"return s.waiting > 0 || s.joinedAt > 0"}},
+		tests: []string{"lock.TestLockTakenAgainKeepsItsParentForAWhile", "lock.TestBusyLockKeepsItsParentForAWhile"},
 	}, {
 		name:   "parent-forgotten",
 		breaks: "nobody looks after a parent that was left because its lock was busy",
