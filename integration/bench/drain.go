@@ -83,13 +83,12 @@ func (t *drainTrial) round(ctx context.Context) ([]float64, error) {
 	})
 	if err != nil {
 		fail(err)
-		<-finished
-		return nil, err
+		return nil, errors.Join(err, ended(ctx, finished))
 	}
 	joining := time.Since(begin)
 	joined, err := t.spent(ctx, t.sessions...)
 	begin = time.Now()
-	if err := errors.Join(err, holder.unlock(), <-finished); err != nil {
+	if err := errors.Join(err, holder.unlock(), ended(ctx, finished)); err != nil {
 		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	draining := time.Since(begin)
@@ -97,4 +96,20 @@ func (t *drainTrial) round(ctx context.Context) ([]float64, error) {
 	requests, transactions, _, in := after.per(t.waiters, start)
 	_, _, _, atJoin := joined.per(t.waiters, start)
 	return []float64{joining.Seconds(), draining.Seconds(), in, atJoin, requests, transactions}, err
+}
+
+// ended waits until all waiters have ended; once ctx has, not for ever: go-zookeeper's
+// Close can hang on a connection that many use, and with it those of zk.Lock.
+func ended(ctx context.Context, finished <-chan error) error {
+	select {
+	case err := <-finished:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-finished:
+		return err
+	case <-time.After(patience):
+		return fmt.Errorf("waiters hang %v after their sessions were closed", patience)
+	}
 }
