@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -158,18 +159,16 @@ func versions(peers []*peer) []string {
 // busy.
 const sessionTimeout = 30 * time.Second
 
-// holdfastRoot is a root of its own, and as long as the others'.
-const holdfastRoot = "/locks"
-
 type holdfast struct {
 	zkserver.Meter
 	client *lock.Client
+	names  sync.Map // of its locks
 }
 
 func openHoldfast(ctx context.Context, addr string) (session, error) {
 	s := new(holdfast)
 	var err error
-	s.client, err = lock.Dial(ctx, []string{addr}, lock.WithRoot(holdfastRoot), lock.WithSessionTimeout(sessionTimeout),
+	s.client, err = lock.Dial(ctx, []string{addr}, lock.WithRoot(root), lock.WithSessionTimeout(sessionTimeout),
 		lock.WithUnlockTimeout(sessionTimeout), lock.WithTTL(2*sessionTimeout), lock.WithDialer(s.Dial))
 	return s, err
 }
@@ -180,20 +179,15 @@ func (s *holdfast) close() error            { return s.client.Close() }
 // settle waits until the nodes of locks that were taken again and again are gone, which
 // are kept for a moment.
 func (s *holdfast) settle(ctx context.Context) error {
-	for {
-		locks, _, err := s.client.Tree().Children(ctx, holdfastRoot)
-		if err != nil || len(locks) == 0 {
-			return err
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("%d locks are not deleted: %w", len(locks), context.Cause(ctx))
-		}
-	}
+	return await(ctx, "all locks are gone", func() (bool, error) {
+		there, _, err := s.client.Tree().Children(ctx, root)
+		ours := func(name string) bool { _, ok := s.names.Load(name); return ok }
+		return !slices.ContainsFunc(there, ours), err
+	})
 }
 
 func (s *holdfast) locker(p string) locker {
+	s.names.Store(path.Base(p), true)
 	return &holdfastLocker{mutex: s.client.Mutex(path.Base(p))}
 }
 
