@@ -712,7 +712,9 @@ func (c *handshakeConn) follow(p []byte) {
 	body := int(int32(binary.BigEndian.Uint32(c.head)))
 	c.done = c.read >= 4+body
 	if c.done && body >= 8 {
-		c.granted(time.Duration(int32(binary.BigEndian.Uint32(c.head[8:]))) * time.Millisecond)
+		if timeout := int32(binary.BigEndian.Uint32(c.head[8:])); timeout > 0 { // 0: the session has expired
+			c.granted(time.Duration(timeout) * time.Millisecond)
+		}
 	}
 }
 
