@@ -97,8 +97,11 @@ type write struct {
 
 // newEntry returns the entry of a node that was created with the given record.
 func newEntry(c *Client, lock string, s settings, path string, name znode.Name, sent instant, session int64) *entry {
-	parent := path[:strings.LastIndexByte(path, '/')]
-	lock = parent[len(parent)-len(lock):] // one string for as long as the entry lives
+	parent := c.path(lock)
+	if strings.HasPrefix(path, parent) { // one string for as long as the entry lives
+		parent = path[:len(parent)]
+		lock = parent[len(parent)-len(lock):]
+	}
 	return &entry{
 		client: c, lock: lock, parent: parent, path: path, Name: name, settings: s, index: -1,
 		keep: s.KeepParent, ttl: s.TTL, lease: lease{sent, s.TTL}, session: session, renewAt: sent.mono + c.renewAfter(s.TTL),
