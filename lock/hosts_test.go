@@ -41,20 +41,27 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// hostsAt returns hosts and what their monotonic clock shows.
+func hostsAt(t *testing.T, servers []string) (*hosts, *time.Duration) {
+	t.Helper()
+	cfg, err := newConfig(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := new(time.Duration)
+	cfg.now = func() instant { return instant{mono: *now} }
+	h := &hosts{cfg: cfg}
+	if err := h.Init(servers); err != nil {
+		t.Fatal(err)
+	}
+	return h, now
+}
+
 // TestHostsAfterALoss: who loses a connection tries the other servers first, and then
 // all of them without a pause; but not over and over.
 func TestHostsAfterALoss(t *testing.T) {
 	for _, servers := range [][]string{{"192.0.2.1:2181"}, {"192.0.2.1:2181", "192.0.2.2:2181", "192.0.2.3:2181"}} {
-		cfg, err := newConfig(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var now time.Duration
-		cfg.now = func() instant { return instant{mono: now} }
-		h := &hosts{cfg: cfg}
-		if err := h.Init(servers); err != nil {
-			t.Fatal(err)
-		}
+		h, now := hostsAt(t, servers)
 		first, _ := h.Next()
 		for range 3 { // it is connected to, and goes down with all the others
 			h.Connected()
@@ -69,7 +76,7 @@ func TestHostsAfterALoss(t *testing.T) {
 				}
 			}
 			h.Next() // the first one
-			now += pause
+			*now += pause
 		}
 	}
 }
@@ -77,25 +84,16 @@ func TestHostsAfterALoss(t *testing.T) {
 // TestHostsAfterManyLosses: servers that drop their clients are not tried more often
 // than some times a second.
 func TestHostsAfterManyLosses(t *testing.T) {
-	cfg, err := newConfig(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var now time.Duration
-	cfg.now = func() instant { return instant{mono: now} }
-	h := &hosts{cfg: cfg}
-	if err := h.Init([]string{"192.0.2.1:2181"}); err != nil {
-		t.Fatal(err)
-	}
+	h, now := hostsAt(t, []string{"192.0.2.1:2181"})
 	const seconds = 10
 	pauses, tries := 0, 0
-	for h.Next(); now < seconds*pause; tries++ {
+	for h.Next(); *now < seconds*pause; tries++ {
 		h.Connected()
 		if _, wait := h.Next(); wait {
-			now += pause
+			*now += pause
 			pauses++
 		} else {
-			now += time.Millisecond
+			*now += time.Millisecond
 		}
 	}
 	if tries > seconds*(mostAtOnce+1) || pauses < seconds-1 {
