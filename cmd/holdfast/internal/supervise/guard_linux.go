@@ -88,10 +88,17 @@ func startGuard(lock string, gate *os.File) (*guard, error) {
 }
 
 // tell sends the guard a leash. One that does not read, because it is stopped, is
-// not waited for: a pipe takes a line whole or not at all.
+// not waited for: a pipe takes a line whole or not at all. It has no deadline, which
+// could pass before the first try: the command would start at the next look only.
 func (g *guard) tell(l leash) {
-	_ = g.news.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-	_, _ = g.news.Write(l.encode()) // that it is dead is noticed elsewhere
+	news, err := g.news.SyscallConn()
+	if err != nil {
+		return // it was dismissed
+	}
+	_ = news.Write(func(fd uintptr) bool {
+		_, _ = unix.Write(int(fd), l.encode()) // that it is dead is noticed elsewhere
+		return true
+	})
 }
 
 // dismiss ends the guard: it kills nobody any more.

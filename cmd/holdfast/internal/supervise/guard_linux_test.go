@@ -85,6 +85,33 @@ func (w *watch) mustReturn(group int, why string) verdict {
 	return v
 }
 
+// TestTellDoesNotWait for a guard that is stopped, and what this one finds in the pipe
+// when it goes on are whole lines, from the first on.
+func TestTellDoesNotWait(t *testing.T) {
+	in, news, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	g := &guard{news: news}
+	const told = 10_000 // a pipe takes 64 KiB
+	for i := range told {
+		g.tell(leash{4711, time.Duration(i)})
+	}
+	news.Close()
+	g.tell(leash{4711, told}) // of one that was dismissed there is nothing to be told
+	lines := bufio.NewScanner(in)
+	var read int
+	for ; lines.Scan(); read++ {
+		if got, err := decodeLeash(lines.Bytes()); err != nil || got != (leash{4711, time.Duration(read)}) {
+			t.Fatalf("line %d: %v, %v", read, got, err)
+		}
+	}
+	if read == 0 || read == told {
+		t.Errorf("%d of %d lines are in the pipe", read, told)
+	}
+}
+
 func TestGuardKillsWhenNobodyTellsItMore(t *testing.T) {
 	w := startWatch(t)
 	w.tell(leash{4711, now() + time.Hour})
