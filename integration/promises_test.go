@@ -32,27 +32,33 @@ func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
 		}
 		return z
 	}
-	cycle := func(name string) {
+	var unlocked time.Time
+	cycle := func(name string, again bool) (late bool) {
 		sent, txns := tap.Counts().Requests, zxid()
 		h := b.lock(c, name)
-		if n, m := tap.Counts().Requests-sent, zxid()-txns; n != 1 || m != 1 {
+		late = again && time.Since(unlocked) > 30*time.Millisecond // the parent that stayed may be seen to
+		if n, m := tap.Counts().Requests-sent, zxid()-txns; !late && (n != 1 || m != 1) {
 			t.Errorf("Lock: %d requests, %d transactions; want one of each", n, m)
 		}
 		sent, txns = tap.Counts().Requests, zxid()
 		b.unlock(h)
+		unlocked = time.Now()
 		if n, m := tap.Counts().Requests-sent, zxid()-txns; n != 1 || m != 1 {
 			t.Errorf("Unlock: %d requests, %d transactions; want one of each", n, m)
 		}
+		return late
 	}
 	above := []string{b.root + "/orders"}
 	for i := range 10 {
-		cycle(fmt.Sprintf("orders/%d", i))
+		cycle(fmt.Sprintf("orders/%d", i), false)
 		if left := b.nodes(); !slices.Equal(left, above) {
 			t.Errorf("after Unlock there is %q", left)
 		}
 	}
-	for range 10 {
-		cycle("orders/42")
+	for inTime := 0; inTime < 10; {
+		if !cycle("orders/42", true) {
+			inTime++
+		}
 	}
 	b.eventually("a lock that was taken again and again leaves nothing", func() bool { return slices.Equal(b.nodes(), above) })
 	b.prune("orders")
@@ -399,9 +405,7 @@ func TestWaitersThatGiveUpLeaveNoNode(t *testing.T) {
 	waits.Wait()
 	b.eventually("only the holder's entry is left", func() bool { return len(b.children("x")) == 1 })
 	b.unlock(h)
-	if left := b.nodes(); len(left) > 0 {
-		t.Errorf("left: %q", left)
-	}
+	b.eventually("nothing is left", func() bool { return len(b.nodes()) == 0 }) // a busy lock's parent stays a while
 }
 
 // TestSomebodyElsesPathIsRefused shows that a path which is not ours is left as
