@@ -246,13 +246,21 @@ func (f *forest) fell(conn *zk.Conn) error {
 		if err != nil {
 			return fmt.Errorf("fell trees: %w", err)
 		}
-		for i := range f.dirs() {
-			if err := conn.Delete(f.dir(i*f.perDir()), -1); err != nil {
-				return err
-			}
+		if err := f.fellDirs(conn); err != nil {
+			return err
 		}
 	}
 	at := f.at
 	f.at, f.planted = "", false
 	return conn.Delete(at, -1)
+}
+
+// fellDirs deletes the directories, which must be empty.
+func (f *forest) fellDirs(conn *zk.Conn) error {
+	for i := range f.dirs() {
+		if err := conn.Delete(f.dir(i*f.perDir()), -1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
