@@ -26,7 +26,7 @@ type Options struct {
 	// Concurrency is how many reads may be in flight, beside a few transactions of
 	// deletes. Default 16.
 	Concurrency int
-	// Batch is how many nodes are deleted in one transaction. Default 100.
+	// Batch is how many nodes are deleted in one transaction. Default 200.
 	Batch int
 	// Lock is the name of the lock that makes a reaper the active one. Default
 	// "holdfast-reaper".

@@ -57,7 +57,7 @@ const (
 type Reaper struct {
 	Schedule    string // when policies without one of their own are swept; default "@every 1m"
 	Concurrency int    // requests in flight; default 16
-	Batch       int    // deletes in one transaction; default 100
+	Batch       int    // deletes in one transaction; default 200
 	Lock        string // the lock that makes one reaper the active one; default "holdfast-reaper"
 }
 
@@ -74,7 +74,7 @@ func Default() *Config {
 		Reaper: Reaper{
 			Schedule:    "@every 1m",
 			Concurrency: 16,
-			Batch:       100,
+			Batch:       200,
 			Lock:        "holdfast-reaper",
 		},
 	}
