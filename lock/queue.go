@@ -175,7 +175,7 @@ func (q *request) join(ctx context.Context) (*entry, seat, error) {
 		return nil, seat{}, err
 	}
 	collisions, guess := 0, true // the parent may be guessed, as long as it was not looked at
-	for wait := q.cfg.newBackoff(5*time.Millisecond, time.Second); ; {
+	for wait := q.cfg.newBackoff(5*time.Millisecond, 250*time.Millisecond); ; {
 		see := q.spot.look()
 		read := false
 		if see.doubted {
