@@ -124,8 +124,9 @@ func cutSequence(node string) (prefix string, seq int32, ok bool) {
 		}
 	}
 	// A negative sequence has a sign of its own behind the token's dash or
-	// underscore: "-lock--2147483648".
-	if node[at-1] == '-' && at >= 2 && (node[at-2] == '-' || node[at-2] == '_') {
+	// underscore: "-lock--2147483648". None begins with a zero: they count from
+	// the least.
+	if node[at-1] == '-' && node[at] != '0' && at >= 2 && (node[at-2] == '-' || node[at-2] == '_') {
 		at--
 	}
 	n, err := strconv.ParseInt(node[at:], 10, 32)

@@ -485,7 +485,8 @@ func TestCheckOwnerAndMetadata(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{id1 + "-lock-0000000007", "_c_00-lock--2147483648", "x__lock__0000000001", "lock-0000000001", "-"} {
+	for _, s := range []string{id1 + "-lock-0000000007", "_c_00-lock--2147483648", "x__lock__0000000001", "lock-0000000001", "-",
+		id1 + "-lock--0000000000", id1 + "-lock--0000000007"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, node string) {
