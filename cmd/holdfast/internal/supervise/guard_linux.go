@@ -95,8 +95,13 @@ func (g *guard) tell(l leash) {
 	if err != nil {
 		return // it was dismissed
 	}
+	// What fails needs nothing done here: a full pipe's guard kills by what it was told
+	// before, which is earlier, and watch tells of one that has died.
 	_ = news.Write(func(fd uintptr) bool {
-		_, _ = unix.Write(int(fd), l.encode()) // that it is dead is noticed elsewhere
+		_, err := unix.Write(int(fd), l.encode())
+		for err == unix.EINTR {
+			_, err = unix.Write(int(fd), l.encode())
+		}
 		return true
 	})
 }
