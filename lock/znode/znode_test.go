@@ -527,6 +527,20 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// BenchmarkDecode decodes what a sweep reads of an orphaned lock: its node and the entry.
+func BenchmarkDecode(b *testing.B) {
+	parent := znode.Parent{Kind: znode.Mutex, Tail: znode.Prefix(id1, znode.Exclusive)}.Encode()
+	record := (&znode.Record{Owner: "owner", Host: "host.example.com", PID: 12345, TTL: 30_000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000}).Encode()
+	for b.Loop() {
+		if _, err := znode.DecodeParent(parent); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := znode.DecodeRecord(record); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // TestEncodeIsJSON: the bytes are those that encoding/json makes, whatever the strings.
 func TestEncodeIsJSON(t *testing.T) {
 	asJSON := func(v any) string {
