@@ -35,11 +35,12 @@ const mostDeleted = 10_000
 
 // What the limits have in flight at once: as the reaper has by default, requests
 // and transactions of so many nodes.
-const (
-	inFlight        = 16
-	batchesInFlight = 4
-	batch           = 200
+var (
+	inFlight = policy.Default().Reaper.Concurrency
+	batch    = policy.Default().Reaper.Batch
 )
+
+const batchesInFlight = 4
 
 // sweepOrphans is workload G: locks whose holders died, flat below the root or in
 // directories, are swept away.
