@@ -24,6 +24,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"golang.org/x/sys/unix"
 )
 
@@ -260,9 +261,9 @@ func (c *cli) queued(locks *lock.Client, name string, n int) <-chan *lock.Hold {
 	return ch
 }
 
-func (c *cli) contenders(locks *lock.Client, name string) []lock.Contender {
+func (c *cli) contenders(locks *lock.Client, name string) []admin.Contender {
 	c.Helper()
-	s, err := locks.Tree().Inspect(c.ctx, name)
+	s, err := admin.New(locks).Inspect(c.ctx, name)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -418,7 +419,7 @@ func testLs(t *testing.T, bin string) {
 	}
 	h := l.Holders[0]
 	host, _ := os.Hostname()
-	if h.Entry != hold.Entry() || h.Token != hold.Token().String() || !h.Ours || h.Owner != "shop" || h.Host != host ||
+	if h.Entry != hold.EntryPath() || h.Token != hold.Token().String() || !h.Ours || h.Owner != "shop" || h.Host != host ||
 		h.PID != os.Getpid() || h.Metadata["job"] != "ship" || h.TTL != ttl.Milliseconds() {
 		t.Errorf("holder: %+v", h)
 	}

@@ -26,7 +26,7 @@ func TestClocksHoursApart(t *testing.T) {
 			c := b.client()
 
 			h := b.lock(c, "held")
-			_, stat, err := b.raw.Get(h.Entry())
+			_, stat, err := b.raw.Get(h.EntryPath())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestClocksHoursApart(t *testing.T) {
 
 func (b *bench) record(h *lock.Hold) znode.Record {
 	b.Helper()
-	data, _, err := b.raw.Get(h.Entry())
+	data, _, err := b.raw.Get(h.EntryPath())
 	if err != nil {
 		b.Fatal(err)
 	}

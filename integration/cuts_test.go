@@ -281,7 +281,7 @@ func (c *cut) enter(h *lock.Hold) (leave func()) {
 		defer c.mu.Unlock()
 		for _, other := range c.entered {
 			if other != h && other.Valid() && h.Valid() {
-				c.Errorf("%s and %s are valid at once", other.Entry(), h.Entry())
+				c.Errorf("%s and %s are valid at once", other.EntryPath(), h.EntryPath())
 			}
 		}
 	}
@@ -333,13 +333,13 @@ func (c *cut) work(h *lock.Hold) {
 		c.Errorf("the victim was given a hold that is over: %v", h.Err())
 	}
 	leave := c.enter(h)
-	there := c.exists(h.Entry())
+	there := c.exists(h.EntryPath())
 	queue := znode.Contenders(c.children(c.name))
-	if h.Valid() && (!there || len(queue) == 0 || queue[0].Node != path.Base(h.Entry())) { // was valid then, too
-		c.Errorf("the victim holds the lock by %s, exists: %v; the queue is %v", h.Entry(), there, queue)
+	if h.Valid() && (!there || len(queue) == 0 || queue[0].Node != path.Base(h.EntryPath())) { // was valid then, too
+		c.Errorf("the victim holds the lock by %s, exists: %v; the queue is %v", h.EntryPath(), there, queue)
 	}
 	c.eventually("the grant was recorded", func() bool {
-		data, _, err := c.raw.Get(h.Entry())
+		data, _, err := c.raw.Get(h.EntryPath())
 		record, _ := znode.DecodeRecord(data)
 		return err == nil && record.Granted() || h.Err() != nil
 	})
@@ -360,14 +360,14 @@ func (c *cut) work(h *lock.Hold) {
 func (c *cut) unlocked(h *lock.Hold, err error) {
 	var unconfirmed *lock.UnlockError
 	switch {
-	case err == nil && c.exists(h.Entry()):
-		c.Errorf("Unlock = nil, and %s is there", h.Entry())
+	case err == nil && c.exists(h.EntryPath()):
+		c.Errorf("Unlock = nil, and %s is there", h.EntryPath())
 	case errors.As(err, &unconfirmed) && c.fault == zkserver.HoldReply:
 	case err != nil:
 		c.Errorf("Unlock = %v; the hold ended with %v", err, h.Err())
 	}
 	if h.Valid() {
-		c.Errorf("%s is valid after Unlock", h.Entry())
+		c.Errorf("%s is valid after Unlock", h.EntryPath())
 	}
 }
 
@@ -451,7 +451,7 @@ func tryLockHeld(c *cut) {
 	c.begin()
 	h, err := c.victim.Mutex(c.name).TryLock(c.ctx)
 	if h != nil {
-		c.Errorf("TryLock = %s", h.Entry())
+		c.Errorf("TryLock = %s", h.EntryPath())
 	}
 	c.heldByPeer(err)
 	c.end()
@@ -559,7 +559,7 @@ func sweep(c *cut) {
 	default:
 		c.Errorf("Sweep = %+v, %v", report, err)
 	}
-	if !live.Valid() || !c.exists(live.Entry()) {
+	if !live.Valid() || !c.exists(live.EntryPath()) {
 		c.Errorf("the sweep ended a live hold: %v", live.Err())
 	}
 	c.unlock(live)

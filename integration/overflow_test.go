@@ -71,8 +71,8 @@ func TestNearTheEndOfTheCounter(t *testing.T) {
 				t.Errorf("%d entries, want 40", n)
 			}
 			h := b.lock(clients[0], "x")
-			if name, _ := znode.Parse(filepath.Base(h.Entry())); name.Seq > 1000 {
-				t.Errorf("the count did not start anew: %s", h.Entry())
+			if name, _ := znode.Parse(filepath.Base(h.EntryPath())); name.Seq > 1000 {
+				t.Errorf("the count did not start anew: %s", h.EntryPath())
 			}
 			b.unlock(h)
 		})

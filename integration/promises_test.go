@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -137,7 +138,7 @@ func TestSessionExpiryIsNoLoss(t *testing.T) {
 
 // version returns how often the hold's entry has been written; -1 if it is gone.
 func (b *bench) version(h *lock.Hold) int32 {
-	exists, stat, err := b.raw.Exists(h.Entry())
+	exists, stat, err := b.raw.Exists(h.EntryPath())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -306,11 +307,11 @@ func TestKilledHolder(t *testing.T) {
 	}
 	dead.kill()
 	h := <-entered
-	now, err := c.Tree().Now(b.ctx)
+	now, err := admin.New(c).Now(b.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := now.Latest.Sub(time.UnixMilli(stat.Mtime)); took < ttl+grace {
+	if took := now.Latest().Sub(time.UnixMilli(stat.Mtime)); took < ttl+grace {
 		t.Errorf("the next one entered %v after the last renewal, before TTL and grace of %v", took, ttl+grace)
 	}
 	if got := h.Token().String(); len(got) < len(token) || len(got) == len(token) && got <= token {
@@ -599,7 +600,7 @@ func TestDigest(t *testing.T) {
 	b := onShared(t)
 	c := b.client(lock.WithDigest("shop", "secret"))
 	h := b.lock(c, "a/x")
-	acl, _, err := b.raw.GetACL(h.Entry())
+	acl, _, err := b.raw.GetACL(h.EntryPath())
 	if !errors.Is(err, zk.ErrNoAuth) && fmt.Sprint(acl) != fmt.Sprint(zk.DigestACL(zk.PermAll, "shop", "secret")) {
 		t.Errorf("the entry's ACL is %v, %v", acl, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -65,15 +66,15 @@ func (b *bench) orphan(name string) {
 	dead.kill()
 	c := b.client()
 	b.eventually("the lease has been over for as long as orphan_after", func() bool {
-		s, err := c.Tree().Inspect(b.ctx, name)
+		s, err := admin.New(c).Inspect(b.ctx, name)
 		if err != nil || len(s.Contenders) != 1 {
 			b.Fatalf("%+v, %v", s, err)
 		}
-		now, err := c.Tree().Now(b.ctx)
+		now, err := admin.New(c).Now(b.ctx)
 		if err != nil {
 			b.Fatal(err)
 		}
-		return now.Earliest.After(s.Contenders[0].Expires.Add(grace + time.Second))
+		return now.Earliest().After(s.Contenders[0].Expires.Add(grace + time.Second))
 	})
 }
 

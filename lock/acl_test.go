@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -30,7 +31,7 @@ func TestDigest(t *testing.T) {
 					cost := w.cost(label, func() {
 						h, err := take(w.ctx)
 						if h != nil {
-							t.Errorf("%s password: got %s", label, h.Entry())
+							t.Errorf("%s password: got %s", label, h.EntryPath())
 						}
 						mustBe(t, err, lock.ErrDenied)
 						mustSay(t, err, "/locks/"+name)
@@ -92,7 +93,7 @@ func TestRootWithoutCreate(t *testing.T) {
 		mustSay(t, err, "create /locks/y: ")
 		for range 2 {
 			h := w.lock(a, "x")
-			if r := w.record(h.Entry()); r.TTL != ttl.Milliseconds() {
+			if r := w.record(h.EntryPath()); r.TTL != ttl.Milliseconds() {
 				t.Errorf("record %+v", r)
 			}
 			ch := w.queue(w.ctx, w.dial("b"), "x")
@@ -129,8 +130,8 @@ func TestParentWithoutWrite(t *testing.T) {
 			w.createACL(z, "/locks/x", data, zk.WorldACL(zk.PermAll&^zk.PermWrite))
 			before := w.node("/locks/x")
 			h := w.lock(a, "x")
-			if h.Token().Czxid != w.node(h.Entry()).Stat.Czxid {
-				t.Errorf("token %v, want %d", h.Token(), w.node(h.Entry()).Stat.Czxid)
+			if h.Token().Czxid != w.node(h.EntryPath()).Stat.Czxid {
+				t.Errorf("token %v, want %d", h.Token(), w.node(h.EntryPath()).Stat.Czxid)
 			}
 			second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, a, "x")
 			time.Sleep(3 * ttl)
@@ -182,7 +183,7 @@ func TestParentWithoutRead(t *testing.T) {
 		_, err = a.Mutex("x").TryLock(w.ctx)
 		mustBe(t, err, lock.ErrDenied)
 		mustSay(t, err, "list /locks/x", keptOut)
-		_, err = a.Tree().Inspect(w.ctx, "x")
+		_, err = admin.New(a).Inspect(w.ctx, "x")
 		mustBe(t, err, zk.ErrNoAuth)
 		mustSay(t, err, "read /locks/x")
 	})
@@ -199,7 +200,7 @@ func TestEntryAheadWithoutRead(t *testing.T) {
 		defer cancel()
 		_, err := b.Mutex("x").Lock(ctx)
 		mustBe(t, err, context.DeadlineExceeded, lock.ErrHeld)
-		mustSay(t, err, h.Entry())
+		mustSay(t, err, h.EntryPath())
 		ch := w.queue(w.ctx, b, "x")
 		cost := w.cost("b", func() { time.Sleep(time.Minute) })
 		if cost.total() > 3*60+30 || cost.total() < 60 {
@@ -210,7 +211,7 @@ func TestEntryAheadWithoutRead(t *testing.T) {
 		mustSay(t, errors.New(w.logged()), "the entry ahead cannot be read")
 		_, err = b.Mutex("x").TryLock(w.ctx)
 		mustBe(t, err, lock.ErrHeld)
-		mustSay(t, err, h.Entry())
+		mustSay(t, err, h.EntryPath())
 		w.unlock(h)
 		got := w.await(ch)
 		if wait := time.Since(got.at); wait > 2*time.Second {
@@ -234,9 +235,9 @@ func TestParentWithoutDelete(t *testing.T) {
 		h := w.lock(a, "x")
 		err := h.Unlock()
 		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, `unlock "x"`, "delete "+h.Entry(), keptOut)
+		mustSay(t, err, `unlock "x"`, "delete "+h.EntryPath(), keptOut)
 		var unlock *lock.UnlockError
-		if !errors.As(err, &unlock) || unlock.Lock != "x" || unlock.Entry != h.Entry() {
+		if !errors.As(err, &unlock) || unlock.Lock != "x" || unlock.Entry != h.EntryPath() {
 			t.Errorf("error is %#v", err)
 		}
 		mustBe(t, h.Err(), lock.ErrUnlocked)
@@ -254,7 +255,7 @@ func TestParentWithoutDelete(t *testing.T) {
 		third := w.queue(w.ctx, admin, "x") // waits for b, which is alive
 		_, err = b.Mutex("x").TryLock(ctx)
 		mustBe(t, err, lock.ErrHeld)
-		w.remove(z, h.Entry())
+		w.remove(z, h.EntryPath())
 		got := w.await(ch)
 		mustBe(t, got.hold.Unlock(), lock.ErrDenied)
 		w.unlock(w.await(third).hold) // purges it
@@ -304,7 +305,7 @@ func TestRenewalDenied(t *testing.T) {
 		a := w.dial("a")
 		h, other := w.lock(a, "x"), w.lock(a, "y")
 		z := w.raw("admin")
-		if _, err := z.SetACL(h.Entry(), zk.WorldACL(zk.PermRead), -1); err != nil {
+		if _, err := z.SetACL(h.EntryPath(), zk.WorldACL(zk.PermRead), -1); err != nil {
 			t.Fatal(err)
 		}
 		begun, ended := time.Now(), w.end(h)

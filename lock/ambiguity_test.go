@@ -59,8 +59,8 @@ func (w *world) sole(h *lock.Hold) {
 	if e := w.entries(h.Name()); len(e) != 1 {
 		w.Errorf("entries %q, want that of the hold alone", paths(e))
 	}
-	if h.Token().Czxid != w.node(h.Entry()).Stat.Czxid {
-		w.Errorf("token %v, want the entry's czxid, %d", h.Token(), w.node(h.Entry()).Stat.Czxid)
+	if h.Token().Czxid != w.node(h.EntryPath()).Stat.Czxid {
+		w.Errorf("token %v, want the entry's czxid, %d", h.Token(), w.node(h.EntryPath()).Stat.Czxid)
 	}
 }
 
@@ -69,7 +69,9 @@ func joins(r locktest.Request) bool {
 }
 
 func leaves(h *lock.Hold) func(locktest.Request) bool {
-	return func(r locktest.Request) bool { return (r.Op == "multi" || r.Op == "delete") && touches(r, h.Entry()) }
+	return func(r locktest.Request) bool {
+		return (r.Op == "multi" || r.Op == "delete") && touches(r, h.EntryPath())
+	}
 }
 
 func TestAmbiguousLock(t *testing.T) {
@@ -177,7 +179,7 @@ func TestAmbiguousPurge(t *testing.T) {
 		h := w.lock(a, "x")
 		ended := w.end(h)
 		ch := w.queue(w.ctx, b, "x")
-		d := w.die("a", h.Entry())
+		d := w.die("a", h.EntryPath())
 		hit := w.mishap(i, "b", leaves(h))
 		got := w.await(ch)
 		if !hit() {
@@ -364,8 +366,8 @@ func TestCreateIsLookedForOnTheLatestServer(t *testing.T) {
 		w.until("the mishap", hit)
 		w.Cut("a")
 		h := w.await(ch).hold
-		if !strings.HasSuffix(h.Entry(), "-0000000000") {
-			t.Errorf("%s is not the entry that was created first: it was not found", h.Entry())
+		if !strings.HasSuffix(h.EntryPath(), "-0000000000") {
+			t.Errorf("%s is not the entry that was created first: it was not found", h.EntryPath())
 		}
 		w.sole(h)
 		w.unlock(h)

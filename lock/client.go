@@ -10,6 +10,12 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/access"
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -17,27 +23,21 @@ import (
 // its leader's clock, the renewals and the identity of this process. Make one
 // for a service with [Dial] or [New]. All methods are safe for concurrent use.
 type Client struct {
-	cfg      *config
-	pid      int
-	conn     *conn
-	clock    ensembleClock
-	renewals *renewer
-	stats    stats
+	cfg    *config
+	conn   *zkconn.Conn
+	clock  *clock.Clock
+	keeper *lease.Keeper
+	queue  *queue.Queue
+	lost   atomic.Uint64
 
 	open  context.Context // ends when the client closes; its cause is ErrClosed
 	shut  context.CancelCauseFunc
-	tasks group // what goes on in the background
+	tasks zkconn.Group // what goes on in the background
 	once  sync.Once
 	done  error // of Close
 
 	mu     sync.Mutex
-	spots  map[string]*spot
-	strays map[string]instant // ids of entries that should not be there, and since when
 	warned map[time.Duration]bool
-}
-
-type stats struct {
-	lost, requeued, purged, renewals atomic.Uint64
 }
 
 // Stats are what a client has counted since it was made.
@@ -48,12 +48,14 @@ type Stats struct {
 	Lost          uint64 // holds that ended before they were unlocked
 	Requeued      uint64 // times a waiter found its own entry gone and queued again
 	Purged        uint64 // expired entries of others deleted
-	Displacements uint64 // times the ZooKeeper leader's clock was seen to step
+	Displacements uint64 // times the ZooKeeper leader's clock was seen to step, or to differ from that of the leader before
 }
 
 // Dial connects to a ZooKeeper ensemble and returns a client once there is a
-// session. It fails when ctx ends first. The client owns the connection and
-// closes it. Servers are as for [ParseServer].
+// session. It waits for servers that cannot be reached or found, and fails with
+// [ErrUnavailable] when ctx ends first. The client owns the connection and closes
+// it. Servers are host or host:port; the default port is 2181, and an IPv6 address is
+// in brackets.
 func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error) {
 	cfg, err := newConfig(opts)
 	switch {
@@ -66,18 +68,18 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	}
 	addresses := make([]string, len(servers))
 	for i, s := range servers {
-		if addresses[i], err = ParseServer(s); err != nil {
+		if addresses[i], err = zkconn.ParseServer(s); err != nil {
 			return nil, invalid("server", fmt.Sprintf("%q", s), "%v", err)
 		}
 	}
 	if cfg.sessionTimeout == 0 {
 		cfg.sessionTimeout = DefaultSessionTimeout
 	}
-	conn, err := dial(ctx, addresses, cfg)
-	if err != nil {
+	c := newClient(cfg)
+	if c.conn, err = zkconn.Dial(ctx, addresses, c.connConfig()); err != nil {
 		return nil, err
 	}
-	return newClient(cfg, conn), nil
+	return c.start(), nil
 }
 
 // New returns a client on a connection that the service has already. The
@@ -96,19 +98,80 @@ func New(z *zk.Conn, opts ...Option) (*Client, error) {
 		return nil, invalid("option", "WithDigest or WithDialer",
 			"is for Dial; here the connection is the caller's: use zk.Conn.AddAuth and WithACL, or zk.WithDialer")
 	}
-	return newClient(cfg, borrow(z, cfg)), nil
+	c := newClient(cfg)
+	c.conn = zkconn.Borrow(z, c.connConfig())
+	return c.start(), nil
 }
 
-func newClient(cfg *config, conn *conn) *Client {
-	c := &Client{
-		cfg: cfg, pid: os.Getpid(), conn: conn,
-		spots: map[string]*spot{}, strays: map[string]instant{}, warned: map[time.Duration]bool{},
-	}
-	c.clock.log = cfg.log
-	c.renewals = newRenewer(c)
+// newClient returns a client that has no connection yet.
+func newClient(cfg *config) *Client {
+	c := &Client{cfg: cfg, warned: map[time.Duration]bool{}}
 	c.open, c.shut = context.WithCancelCause(context.Background())
-	c.background(func() { c.renewals.run(c.open) })
 	return c
+}
+
+func (c *Client) connConfig() zkconn.Config {
+	return zkconn.Config{
+		Log: c.cfg.log, SessionTimeout: c.cfg.sessionTimeout, Dialer: c.cfg.dialer, Digests: c.cfg.digests,
+		Now: func() time.Duration { return c.cfg.now().Mono }, Random: c.cfg.random,
+		Reconnected: c.reconnected,
+	}
+}
+
+// reconnected is told when there is a session again. It may come before the client is
+// complete.
+func (c *Client) reconnected() {
+	c.mu.Lock()
+	keeper := c.keeper
+	c.mu.Unlock()
+	if keeper != nil {
+		keeper.Reconnected()
+	}
+}
+
+// start puts the parts of the client together, each on those below it.
+func (c *Client) start() *Client {
+	newID := func() string { return znode.FormatID(c.cfg.random.Uint64()) }
+	c.clock = clock.New(c.conn, c.cfg.root, c.cfg.acl, c.cfg.now, newID)
+	c.clock.Log = c.cfg.log
+	keeper := lease.NewKeeper(lease.Options{
+		Conn: c.conn, Clock: c.clock, Log: c.cfg.log, Run: c.background,
+		Who:    znode.Record{Owner: c.cfg.owner, Host: c.cfg.host, PID: os.Getpid()},
+		Jitter: c.connConfig().Jitter,
+	})
+	c.queue = queue.New(queue.Options{
+		Conn: c.conn, Clock: c.clock, Keeper: keeper, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open,
+		Root: c.cfg.root, ACL: c.cfg.acl, UnlockTimeout: c.cfg.unlockTimeout, Random: c.cfg.random, Hints: c.cfg.hints,
+		LossOf: lossOf, Observe: c.observe,
+	})
+	c.mu.Lock()
+	c.keeper = keeper
+	c.mu.Unlock()
+	c.background(func() { keeper.Run(c.open) })
+	return c
+}
+
+// observe is told of each change in the life of an entry: the place for statistics,
+// logs and metrics.
+func (c *Client) observe(e *queue.Entry, change lease.Change) {
+	if !change.Lost() {
+		return
+	}
+	c.lost.Add(1)
+	event := c.cfg.log.Warn().Str("lock", e.Lock).Str("entry", e.Path).AnErr("why", errors.Unwrap(change.Why))
+	switch {
+	case errors.Is(change.Why, ErrClosed):
+		event.Discard()
+		c.cfg.log.Debug().Str("lock", e.Lock).Str("entry", e.Path).Msg("hold ended: the client closes")
+	case errors.Is(change.Why, ErrRemoved), errors.Is(change.Why, ErrTaken):
+		if _, off := c.clock.Displacements(); off.By != 0 {
+			event.Stringer("leader_clock_displaced_by", off.By).Stringer("displacement_seen_before", c.clock.Mono()-off.Seen).
+				Int64("old_epoch", off.OldEpoch).Int64("epoch", off.NewEpoch)
+		}
+		event.Msg("hold lost: somebody has removed or written its entry while its lease ran; its context has ended, and somebody else may hold the lock already")
+	default:
+		event.Msg("hold lost; its context has ended, others may enter after the grace")
+	}
 }
 
 // Close ends what the client still has: calls return [ErrClosed], the contexts
@@ -123,13 +186,13 @@ func (c *Client) Close() error {
 		return nil
 	}
 	c.once.Do(func() {
-		c.shut(ErrClosed) // the renewer ends the holds
-		idle := c.tasks.close()
-		if !waitFor(idle, c.cfg.unlockTimeout) {
+		begun := time.Now()
+		c.shut(ErrClosed) // the keeper ends the holds
+		idle := c.tasks.Close()
+		if !zkconn.WaitFor(idle, c.cfg.unlockTimeout) {
 			c.done = fmt.Errorf("close: entries could not be deleted within %v and are left to expire", c.cfg.unlockTimeout)
 		}
-		c.done = errors.Join(c.done, c.conn.close(c.cfg.unlockTimeout))
-		<-idle // without a connection nothing is left to wait for
+		c.done = errors.Join(c.done, c.conn.Close(max(0, c.cfg.unlockTimeout-time.Since(begun))))
 	})
 	return c.done
 }
@@ -139,55 +202,30 @@ func (c *Client) Stats() Stats {
 	if c.zero() {
 		return Stats{}
 	}
-	s := Stats{
-		Renewals: c.stats.renewals.Load(), Lost: c.stats.lost.Load(),
-		Requeued: c.stats.requeued.Load(), Purged: c.stats.purged.Load(),
-	}
-	for _, e := range c.renewals.entries() {
-		if e.isHeld() {
+	s := Stats{Renewals: c.keeper.Renewals(), Lost: c.lost.Load()}
+	s.Requeued, s.Purged = c.queue.Counts()
+	s.Displacements, _ = c.clock.Displacements()
+	for _, e := range c.keeper.Entries() {
+		if e.IsHeld() {
 			s.Holds++
 		} else {
 			s.Waiters++
 		}
 	}
-	c.clock.mu.Lock()
-	s.Displacements = c.clock.displacements
-	c.clock.mu.Unlock()
 	return s
 }
 
 // zero reports whether the client is nil or was not made by Dial or New.
 func (c *Client) zero() bool { return c == nil || c.cfg == nil }
 
-// path is the node of the named lock.
-func (c *Client) path(name string) string { return c.cfg.root + "/" + name }
-
-// newID returns a random id for a node.
-func (c *Client) newID() string { return znode.FormatID(c.cfg.random.Uint64()) }
-
-// session is the session that the connection has now.
-func (c *Client) session() int64 { return c.conn.zk.SessionID() }
-
-func (c *Client) now() instant { return c.cfg.now() }
-
-// ensembleMillis is the latest that the leader's clock may show, for people to
-// read; 1 if nothing is known of it.
-func (c *Client) ensembleMillis(now instant) int64 {
-	w, zxid := c.clock.at(now)
-	if zxid == 0 {
-		return 1
-	}
-	return w.upper.Milliseconds()
-}
-
 // background runs f, and Close waits for it. It does nothing once all has been
 // waited for.
 func (c *Client) background(f func()) {
-	if !c.tasks.enter() {
+	if !c.tasks.Enter() {
 		return
 	}
 	go func() {
-		defer c.tasks.leave()
+		defer c.tasks.Leave()
 		f()
 	}()
 }
@@ -196,7 +234,7 @@ func (c *Client) background(f func()) {
 // want to give up, a call that has begun is waited for even then.
 func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 	if ctx.Done() == nil {
-		return inPlace{c.open}, func() {}
+		return zkconn.Uncancellable(c.open), func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.open, func() { cancel(ErrClosed) })
@@ -206,31 +244,48 @@ func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// remember notes that an entry with that id should not be there: its create got
-// lost, or it was seen to be gone. Should it appear, whoever lists deletes it.
-func (c *Client) remember(id string) {
-	now := c.now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id, since := range c.strays {
-		if now.mono-since.mono > time.Hour {
-			delete(c.strays, id)
-		}
-	}
-	c.strays[id] = now
+// reentry is the key under which a hold's context carries its entry.
+type reentry struct {
+	client *Client
+	lock   string
 }
 
-// straysAmong returns those that should not be there.
-func (c *Client) straysAmong(names []znode.Name) []znode.Name {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var strays []znode.Name
-	for _, n := range names {
-		if _, stray := c.strays[n.ID]; stray && len(c.strays) > 0 {
-			strays = append(strays, n)
+// take has a lock taken and gives out what that brings.
+func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)) (*Hold, error) {
+	if c.open.Err() != nil || !c.tasks.Enter() {
+		return nil, fmt.Errorf("lock %q: %w", r.Lock, ErrClosed)
+	}
+	defer c.tasks.Leave()
+	bound, release := c.bind(ctx)
+	defer release()
+	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok {
+		switch err := e.Reenter(bound); {
+		case err == nil:
+			return &Hold{client: c, e: e}, nil
+		case e.Err() == nil:
+			return nil, fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", r.Lock, err)
 		}
 	}
-	return strays
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("lock %q: %w", r.Lock, zkconn.ContextError(ctx))
+	}
+	c.warnStarved(r.Lock, r.Terms.TTL)
+	r.Values = ctx
+	e, err := how(c.queue, bound, r)
+	if err == nil && c.open.Err() != nil { // closed just now
+		e.Lose(ErrClosed)
+		err = ErrClosed
+	}
+	var inTheWay *queue.Blocked
+	switch {
+	case err == nil:
+		return &Hold{client: c, e: e}, nil
+	case !errors.As(err, &inTheWay):
+		return nil, fmt.Errorf("lock %q: %w", r.Lock, err)
+	case bound.Err() != nil:
+		return nil, fmt.Errorf("%w: gave up waiting: %w", heldError(r.Lock, inTheWay), err)
+	}
+	return nil, heldError(r.Lock, inTheWay)
 }
 
 // warnStarved logs once for each TTL that a stalled connection would cost a hold
@@ -251,88 +306,12 @@ func (c *Client) warnStarved(lock string, ttl time.Duration) {
 	}
 }
 
-// sample takes a sample of the leader's clock for its own sake, by a transaction
-// that leaves nothing behind. It fails with ErrDenied where the root's ACL does
-// not let us, and with zk.ErrNoNode where there is no root.
-func (c *Client) sample(ctx context.Context) error {
-	node := c.cfg.root + "/clock-" + c.newID()
-	for wait := c.cfg.newBackoff(20*time.Millisecond, time.Second); ; {
-		sent := c.now()
-		replies, err := c.conn.multi(ctx, nil,
-			&zk.CreateRequest{Path: node, Acl: c.cfg.acl},
-			&zk.SetDataRequest{Path: node, Version: 0},
-			&zk.DeleteRequest{Path: node, Version: 1})
-		switch {
-		case err == nil:
-			c.clock.observe(replies[1].Stat.Mzxid, replies[1].Stat.Mtime, sent, c.now())
-			return nil
-		case errors.Is(err, zk.ErrNoNode):
-			return zk.ErrNoNode
-		case outcomeOf(err) == refused:
-			return fmt.Errorf("%w: learn ensemble time by a write below %s: %w", ErrDenied, c.cfg.root, err)
+func init() {
+	access.Of = func(client any) (access.Client, bool) {
+		c, ok := client.(*Client)
+		if !ok || c.zero() {
+			return access.Client{}, false
 		}
-		if err := wait.sleep(ctx); err != nil {
-			return fmt.Errorf("%w: %w", ErrUnavailable, err)
-		}
-	}
-}
-
-// learnTime sees to it that there is a sample of the leader's clock, where that
-// is not denied.
-func (c *Client) learnTime(ctx context.Context) error {
-	for !c.clock.known() {
-		err := c.sample(ctx)
-		switch {
-		case errors.Is(err, ErrDenied):
-			c.cfg.log.Debug().Err(err).Msg("entries tell no expiry until their first renewal")
-			return nil
-		case errors.Is(err, zk.ErrNoNode):
-			err = c.makeAncestors(ctx, c.cfg.root+"/")
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// makeAncestors makes the nodes above path that are missing, each marked as ours.
-func (c *Client) makeAncestors(ctx context.Context, path string) error {
-	for i := 1; i < len(path); i++ {
-		if path[i] != '/' {
-			continue
-		}
-		if err := c.makeDir(ctx, path[:i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *Client) makeDir(ctx context.Context, path string) error {
-	if _, err := c.conn.get(ctx, path); !errors.Is(err, zk.ErrNoNode) {
-		if errors.Is(err, zk.ErrNoAuth) {
-			return nil // it is there
-		}
-		return err
-	}
-	for wait := c.cfg.newBackoff(20*time.Millisecond, time.Second); ; {
-		_, err := c.conn.multi(ctx, nil, &zk.CreateRequest{
-			Path: path, Data: znode.Parent{Kind: znode.Dir}.Encode(), Acl: c.cfg.acl,
-		})
-		switch {
-		case err == nil, errors.Is(err, zk.ErrNodeExists),
-			errors.Is(err, zk.ErrNoNode): // its own parent was pruned meanwhile; the caller tries again
-			return nil
-		case errors.Is(err, zk.ErrNoAuth):
-			return fmt.Errorf("%w: create %s: the ACL of the node above does not let us", ErrDenied, path)
-		case errors.Is(err, zk.ErrNoChildrenForEphemerals):
-			return fmt.Errorf("%w: %s: the node above is ephemeral and cannot have children", ErrForeign, path)
-		case outcomeOf(err) == refused:
-			return fmt.Errorf("create %s: %w", path, err)
-		}
-		if err := wait.sleep(ctx); err != nil {
-			return fmt.Errorf("%w: %w", ErrUnavailable, err)
-		}
+		return access.Client{Conn: c.conn, Clock: c.clock, Root: c.cfg.root}, true
 	}
 }

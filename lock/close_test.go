@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -57,7 +58,7 @@ func TestClose(t *testing.T) {
 			}
 		}
 		mustBe(t, a.Mutex("z").Do(w.ctx, func(context.Context) error { panic("called") }), lock.ErrClosed)
-		if _, err := a.Tree().Now(w.ctx); !errors.Is(err, lock.ErrClosed) {
+		if _, err := admin.New(a).Now(w.ctx); !errors.Is(err, lock.ErrClosed) {
 			t.Errorf("tree: %v", err)
 		}
 		if s := a.Stats(); s.Holds != 0 || s.Waiters != 0 || s.Lost != 1 {
@@ -194,7 +195,7 @@ func TestCloseJustAsTheLockIsGranted(t *testing.T) {
 		closed := make(chan error, 1)
 		var a *lock.Client
 		a = w.dial("a", lock.WithClock(func() (mono, wall time.Duration) {
-			if calledBy("lock.(*request).enter") && armed.Swap(false) {
+			if calledBy("queue.(*contender).grant") && armed.Swap(false) {
 				go func() { closed <- a.Close() }()
 				time.Sleep(time.Millisecond)
 			}

@@ -31,8 +31,8 @@ func TestFreeLockIsOneRequestEachWay(t *testing.T) {
 			if n := len(w.entries("orders/42")); n != 1 {
 				t.Errorf("%d entries while held", n)
 			}
-			if h.Token().Czxid != w.node(h.Entry()).Stat.Czxid {
-				t.Errorf("token %v, want the entry's czxid, %d", h.Token(), w.node(h.Entry()).Stat.Czxid)
+			if h.Token().Czxid != w.node(h.EntryPath()).Stat.Czxid {
+				t.Errorf("token %v, want the entry's czxid, %d", h.Token(), w.node(h.EntryPath()).Stat.Czxid)
 			}
 			w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), map[string]int{"multi": 1}, 1)
 			if got := w.nodes(); !slices.Equal(got, []string{"/locks/orders"}) {
@@ -72,7 +72,7 @@ func TestFailedTryLockWritesNothing(t *testing.T) {
 				got := w.cost(c.label, func() {
 					h, err := c.client.Mutex("x").TryLock(w.ctx)
 					if h != nil {
-						t.Errorf("TryLock got %s", h.Entry())
+						t.Errorf("TryLock got %s", h.EntryPath())
 					}
 					mustBe(t, err, lock.ErrHeld)
 				})
@@ -108,7 +108,7 @@ func TestFailedTryLockOfFreshClientLeavesNothing(t *testing.T) {
 			_, err := b.Mutex("x").TryLock(w.ctx)
 			mustBe(t, err, lock.ErrHeld)
 			var held *lock.HeldError
-			if !errors.As(err, &held) || held.Lock != "x" || held.Entry != h.Entry() || held.Owner != "a" || held.PID == 0 || !held.Expires.After(time.Now()) {
+			if !errors.As(err, &held) || held.Lock != "x" || held.Entry != h.EntryPath() || held.Owner != "a" || held.PID == 0 || !held.Expires.After(time.Now()) {
 				t.Errorf("error is %#v", err)
 			}
 			mustSay(t, err, `"x"`, "a (host ")
@@ -179,7 +179,7 @@ func TestShortHoldsAreNotRecorded(t *testing.T) {
 		if got.requests["getChildren2"] != 1 {
 			t.Errorf("the third one's cost is %v, want one listing", got.requests)
 		}
-		if n := w.node(h.Entry()).Stat.Version; n != 0 {
+		if n := w.node(h.EntryPath()).Stat.Version; n != 0 {
 			t.Errorf("the entry was written %d times before the hold had lasted", n)
 		}
 		w.unlock(h)
@@ -277,8 +277,8 @@ func TestLockTakenAgainKeepsItsParentForAWhile(t *testing.T) {
 			var h *lock.Hold
 			w.wantCost("Lock", w.cost("a", func() { h = w.lock(c, "x") }), map[string]int{"multi": 1}, 1)
 			w.wantCost("a hold of a second", w.cost("a", func() { time.Sleep(time.Second) }), nil, 0)
-			if h.Token().Czxid != w.node(h.Entry()).Stat.Czxid {
-				t.Errorf("token %v, want the entry's czxid, %d", h.Token(), w.node(h.Entry()).Stat.Czxid)
+			if h.Token().Czxid != w.node(h.EntryPath()).Stat.Czxid {
+				t.Errorf("token %v, want the entry's czxid, %d", h.Token(), w.node(h.EntryPath()).Stat.Czxid)
 			}
 			w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), map[string]int{"delete": 1}, 1)
 		}

@@ -68,7 +68,7 @@ func TestDialOverFlappingServer(t *testing.T) {
 				t.Fatal("nothing was dropped")
 			}
 			h := w.lock(c, "x")
-			if acl := w.node(h.Entry()).ACL; len(acl) != 1 || acl[0].Scheme != "digest" {
+			if acl := w.node(h.EntryPath()).ACL; len(acl) != 1 || acl[0].Scheme != "digest" {
 				t.Errorf("ACL %v", acl)
 			}
 			w.unlock(h)

@@ -7,6 +7,10 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // What calls fail with; match with [errors.Is]. Where a context ended the call,
@@ -18,34 +22,34 @@ var (
 	// of the reasons below. See [LostError].
 	ErrLost = errors.New("hold was lost")
 	// ErrUnlocked says that a hold was unlocked already, or never was one.
-	ErrUnlocked = errors.New("not held: unlocked already")
+	ErrUnlocked = lease.ErrUnlocked
 	// ErrClosed says that the client was closed, or the connection it was given.
-	ErrClosed = errors.New("client is closed")
+	ErrClosed = zkconn.ErrClosed
 	// ErrInvalid says that an argument or option was refused; the message names
 	// it, its value and the rule.
 	ErrInvalid = errors.New("invalid argument")
 	// ErrForeign says that the lock's path is somebody else's: it holds data
 	// that is not ours, or cannot have children. Nothing was touched.
-	ErrForeign = errors.New("path belongs to somebody else")
+	ErrForeign = queue.ErrForeign
 	// ErrKind says that the name is in use for another kind of lock.
-	ErrKind = errors.New("lock is of another kind")
+	ErrKind = queue.ErrKind
 	// ErrDenied says that an ACL forbids what is needed.
-	ErrDenied = errors.New("access denied")
+	ErrDenied = zkconn.ErrDenied
 	// ErrUnavailable says that there was no session with ZooKeeper.
-	ErrUnavailable = errors.New("no session with ZooKeeper")
+	ErrUnavailable = zkconn.ErrUnavailable
 )
 
 // Why a hold was lost; [LostError] is one of these besides [ErrLost].
 var (
 	// ErrExpired: the lease ran out before a renewal was acknowledged, or it was
 	// a fixed one.
-	ErrExpired = errors.New("lease expired")
+	ErrExpired = lease.ErrExpired
 	// ErrRemoved: somebody deleted the entry.
-	ErrRemoved = errors.New("entry was removed")
+	ErrRemoved = lease.ErrRemoved
 	// ErrTaken: somebody else wrote the entry.
-	ErrTaken = errors.New("entry was overwritten")
+	ErrTaken = lease.ErrTaken
 	// ErrMaxHold: the policy's max_hold was reached.
-	ErrMaxHold = errors.New("max_hold reached")
+	ErrMaxHold = lease.ErrMaxHold
 )
 
 // HeldError tells who is in the way. It is an [ErrHeld].
@@ -78,6 +82,16 @@ func printable(s string) string {
 
 // Is makes it an [ErrHeld].
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// heldError is who is in the way of the named lock.
+func heldError(lock string, b *queue.Blocked) *HeldError {
+	h := &HeldError{Lock: lock, Entry: b.Path}
+	if b.Entry != nil && b.Entry.Leased() {
+		r := &b.Entry.Record
+		h.Owner, h.Host, h.PID, h.Expires = r.Owner, r.Host, r.PID, b.Entry.Expires()
+	}
+	return h
+}
 
 // LostError tells which hold was lost, and why. It is an [ErrLost] and what Why is.
 type LostError struct {

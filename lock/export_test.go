@@ -4,36 +4,39 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
 // WithClock gives a client a clock of its own: what it shows on the monotonic
 // clock and on the wall clock.
 func WithClock(now func() (mono, wall time.Duration)) Option {
 	return clientOption(func(c *config) error {
-		c.now = func() instant {
+		c.now = func() clock.Instant {
 			mono, wall := now()
-			return instant{mono: mono, wall: wall}
+			return clock.Instant{Mono: mono, Wall: wall}
 		}
 		return nil
 	})
 }
 
+// WithHints has a client guess as it has learned ("learned"), not at all ("none"), or
+// anything ("hostile").
+func WithHints(kind string) Option {
+	return clientOption(func(c *config) error {
+		c.hints = kind
+		return nil
+	})
+}
+
 // Session is the id of the session that the client has now.
-func (c *Client) Session() int64 { return c.session() }
+func (c *Client) Session() int64 { return c.conn.Session() }
 
 // Strays is how many entries are remembered that should not be there.
-func (c *Client) Strays() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.strays)
-}
+func (c *Client) Strays() int { return c.queue.Strays() }
 
 // Watches is how many watches are remembered, those that fired included.
-func (c *Client) Watches() int {
-	c.conn.mu.Lock()
-	defer c.conn.mu.Unlock()
-	return len(c.conn.watches)
-}
+func (c *Client) Watches() int { return c.conn.Watches() }
 
 // WithSeed gives a client randomness that can be had again.
 func WithSeed(seed1, seed2 uint64) Option {

@@ -50,7 +50,7 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 				for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
 					h, err := take(w.ctx)
 					if h != nil {
-						t.Errorf("got %s", h.Entry())
+						t.Errorf("got %s", h.EntryPath())
 					}
 					mustBe(t, err, tt.want)
 					mustSay(t, err, `lock "x"`, "/locks/x", tt.says)
@@ -209,25 +209,25 @@ func TestEntryWithNodeBelowIt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		b, z := w.dial("b"), w.raw("other")
 		dead := w.lock(w.dial("a"), "x")
-		child := w.create(z, dead.Entry()+"/child", "", 0)
+		child := w.create(z, dead.EntryPath()+"/child", "", 0)
 		w.kill("a")
 		time.Sleep(2*ttl + grace)
 		_, err := b.Mutex("x").TryLock(w.ctx)
 		mustBe(t, err, lock.ErrForeign)
-		mustSay(t, err, dead.Entry())
+		mustSay(t, err, dead.EntryPath())
 
 		ch := w.queue(w.ctx, b, "x")
 		if got := w.cost("b", func() { time.Sleep(10 * ttl) }); got.requests["multi"] > 10*int(ttl/time.Second) {
 			t.Errorf("waiting cost %v", got.requests)
 		}
 		w.waits(ch)
-		if !strings.Contains(w.logged(), dead.Entry()) {
+		if !strings.Contains(w.logged(), dead.EntryPath()) {
 			t.Error("not logged")
 		}
 		w.remove(z, child)
 		h := w.await(ch).hold
 
-		child = w.create(z, h.Entry()+"/child", "", 0)
+		child = w.create(z, h.EntryPath()+"/child", "", 0)
 		err = h.Unlock()
 		var unconfirmed *lock.UnlockError
 		if !errors.As(err, &unconfirmed) {

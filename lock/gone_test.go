@@ -46,8 +46,8 @@ func TestWaiterWhoseEntryIsGoneQueuesAgain(t *testing.T) {
 		w.waits(second)
 		w.unlock(w.expect(third).hold)
 		got := w.expect(second)
-		if got.hold.Entry() != entries[2] {
-			t.Errorf("has it by %s, want %s", got.hold.Entry(), entries[2])
+		if got.hold.EntryPath() != entries[2] {
+			t.Errorf("has it by %s, want %s", got.hold.EntryPath(), entries[2])
 		}
 		w.unlock(got.hold)
 		w.empty()

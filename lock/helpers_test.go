@@ -295,7 +295,7 @@ func (w *world) inTurn(e *ending, next taken) {
 			w.Errorf("the hold ended at %v, not before the next one was had at %v", e.when, next.at)
 		}
 	default:
-		w.Errorf("two hold the lock: %s and %s", e.hold.Entry(), next.hold.Entry())
+		w.Errorf("two hold the lock: %s and %s", e.hold.EntryPath(), next.hold.EntryPath())
 	}
 	if next.hold.Token().Compare(e.hold.Token()) <= 0 {
 		w.Errorf("token %v follows %v", next.hold.Token(), e.hold.Token())
@@ -309,8 +309,8 @@ func (w *world) alive(h *lock.Hold) {
 	if err := h.Err(); err != nil || !h.Valid() || h.Context().Err() != nil {
 		w.Fatalf("hold is not valid: %v, remaining %v", err, h.Remaining())
 	}
-	if e := w.entries(h.Name()); len(e) == 0 || e[0].Path != h.Entry() {
-		w.Fatalf("entries %q, want that of the hold, %s, first", paths(e), h.Entry())
+	if e := w.entries(h.Name()); len(e) == 0 || e[0].Path != h.EntryPath() {
+		w.Fatalf("entries %q, want that of the hold, %s, first", paths(e), h.EntryPath())
 	}
 }
 

@@ -6,6 +6,9 @@ import (
 	"maps"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // Hold is a lock that is had. It is renewed until it is unlocked, and it tells
@@ -13,43 +16,81 @@ import (
 // session nor to the goroutine in which it was taken. All methods are safe for
 // concurrent use, and for a nil Hold, which is one that was unlocked long ago.
 type Hold struct {
-	e        *entry
+	client   *Client
+	e        *queue.Entry
 	unlocked atomic.Bool
 }
 
-// none stands for the entry of a nil Hold.
-var none = &entry{state: ended, why: ErrUnlocked, values: context.Background(), index: -1}
-
-func (h *Hold) entry() *entry {
-	if h == nil || h.e == nil {
-		return none
-	}
-	return h.e
-}
+// none reports whether there is no entry behind the hold.
+func (h *Hold) none() bool { return h == nil || h.e == nil }
 
 // Name returns the name of the lock.
-func (h *Hold) Name() string { return h.entry().lock }
+func (h *Hold) Name() string {
+	if h.none() {
+		return ""
+	}
+	return h.e.Lock
+}
 
-// Entry returns the path of the hold's node in ZooKeeper, for logs.
-func (h *Hold) Entry() string { return h.entry().path }
+// EntryPath returns the path of the hold's node in ZooKeeper, for logs.
+func (h *Hold) EntryPath() string {
+	if h.none() {
+		return ""
+	}
+	return h.e.Path
+}
 
 // Token returns the fencing token of the hold.
-func (h *Hold) Token() Token { return h.entry().token() }
+func (h *Hold) Token() Token {
+	if h.none() {
+		return Token{}
+	}
+	return tokenOf(h.e)
+}
+
+func tokenOf(e *queue.Entry) Token { return Token{Czxid: e.Czxid()} }
 
 // Metadata returns the pairs that the entry carries.
-func (h *Hold) Metadata() map[string]string { return maps.Clone(h.entry().metadata) }
+func (h *Hold) Metadata() map[string]string {
+	if h.none() {
+		return nil
+	}
+	return maps.Clone(h.e.Metadata)
+}
 
 // Context returns a context that ends with the hold: with [LostError] as its
 // cause when it is lost, and with [ErrUnlocked] when it is unlocked. It carries
 // the values of the context that the lock was taken with, but not its end, and
 // with it the same lock can be taken again: see [Mutex.Lock].
-func (h *Hold) Context() context.Context { return h.entry().context() }
+func (h *Hold) Context() context.Context {
+	if h.none() {
+		return unlockedContext
+	}
+	return h.e.Context(h.carriedBy)
+}
+
+// unlockedContext is that of a nil Hold.
+var unlockedContext = func() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(ErrUnlocked)
+	return ctx
+}()
+
+// carriedBy returns ctx as one with which the lock is taken again.
+func (h *Hold) carriedBy(ctx context.Context) context.Context {
+	return context.WithValue(ctx, reentry{h.client, h.e.Lock}, h.e)
+}
 
 // Done is closed when the hold has ended, lost or unlocked. [Hold.Err] says why.
-func (h *Hold) Done() <-chan struct{} { return h.entry().context().Done() }
+func (h *Hold) Done() <-chan struct{} { return h.Context().Done() }
 
 // Err returns nil while the hold lasts, then [ErrUnlocked] or a [LostError].
-func (h *Hold) Err() error { return h.entry().err() }
+func (h *Hold) Err() error {
+	if h.none() {
+		return ErrUnlocked
+	}
+	return h.e.Err()
+}
 
 // Valid reports whether the lock is surely had at this moment. It is computed
 // from the clock when it is asked, so it is right even if the process was paused
@@ -62,11 +103,10 @@ func (h *Hold) Valid() bool { return h.Remaining() > 0 }
 // machine was suspended or its wall clock was set forward, until a renewal
 // confirms that the lease did not run out meanwhile.
 func (h *Hold) Remaining() time.Duration {
-	e := h.entry()
-	if e == none || h.unlocked.Load() {
+	if h.none() || h.unlocked.Load() {
 		return 0
 	}
-	return e.remaining(e.client.now())
+	return h.e.Remaining()
 }
 
 // Extend gives the hold a lease of ttl from now on, longer or shorter than
@@ -75,7 +115,6 @@ func (h *Hold) Remaining() time.Duration {
 // and of the two ends the earlier one counts. A ttl outside of [MinTTL] and the
 // policy's MaxTTL is an [ErrInvalid]; a hold that has ended returns why.
 func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
-	e := h.entry()
 	if err := h.Err(); err != nil {
 		return err
 	}
@@ -88,11 +127,10 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := checkDuration("ttl", ttl, MinTTL, MaxTime); err != nil {
 		return err
 	}
-	if ttl > e.MaxTTL {
-		return invalid("ttl", ttl, "must not be longer than max_ttl, %v", e.MaxTTL)
+	if most := h.client.cfg.policyOf(h.e.Lock).MaxTTL; ttl > most {
+		return invalid("ttl", ttl, "must not be longer than max_ttl, %v", most)
 	}
-	e.setTTL(ttl)
-	return e.refresh(ctx)
+	return h.e.Extend(ctx, ttl)
 }
 
 // Unlock ends the hold: its context first, then the entry in ZooKeeper, and with
@@ -106,33 +144,38 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 // Of a lock that was taken several times through its context, the last Unlock
 // ends the hold.
 func (h *Hold) Unlock() error {
-	e := h.entry()
-	if e == none || h.unlocked.Swap(true) {
+	if h.none() || h.unlocked.Swap(true) {
 		return ErrUnlocked
 	}
-	last, err := e.unlock(e.client.now())
+	c, e := h.client, h.e
+	last, err := e.Unlock()
 	if err != nil || !last {
 		return err
 	}
-	c := e.client
-	if !c.tasks.enter() {
+	if !c.tasks.Enter() {
 		return ErrClosed
 	}
-	defer c.tasks.leave()
-	ctx := newTimeLimit(c.cfg.unlockTimeout)
-	defer ctx.release()
-	err = e.leave(inPlace{ctx})
+	defer c.tasks.Leave()
+	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
+	defer limit.Release()
+	err = c.queue.Leave(zkconn.Uncancellable(limit), e)
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrRemoved) && e.lapsed:
+	case errors.Is(err, ErrRemoved) && e.Lapsed():
 		err = ErrExpired
 		fallthrough
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken):
-		return &LostError{Lock: e.lock, Entry: e.path, Token: e.token(), Why: err}
+		c.queue.Forget(e)
+		return lossOf(e, err)
 	}
-	c.discard(e)
-	c.cfg.log.Error().Err(err).Str("lock", e.lock).Str("entry", e.path).
+	c.queue.Discard(e)
+	c.cfg.log.Error().Err(err).Str("lock", e.Lock).Str("entry", e.Path).
 		Msg("unlock not confirmed; the entry is deleted later or expires")
-	return &UnlockError{Lock: e.lock, Entry: e.path, Err: err}
+	return &UnlockError{Lock: e.Lock, Entry: e.Path, Err: err}
+}
+
+// lossOf makes the error that a hold tells of its loss.
+func lossOf(e *queue.Entry, why error) error {
+	return &LostError{Lock: e.Lock, Entry: e.Path, Token: tokenOf(e), Why: why}
 }

@@ -35,7 +35,7 @@ func TestHold(t *testing.T) {
 			t.Errorf("metadata %s, want %s", got, want)
 		}
 		h.Metadata()["build"] = "9" // a copy
-		r := w.record(h.Entry())
+		r := w.record(h.EntryPath())
 		if got := fmt.Sprint(r.Metadata); got != want || r.Owner != "a" || r.PID == 0 || r.TTL != ttl.Milliseconds() {
 			t.Errorf("record %+v", r)
 		}
@@ -143,7 +143,7 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 
 func TestNilAndZeroValues(t *testing.T) {
 	for _, h := range []*lock.Hold{nil, {}} {
-		if h.Valid() || h.Remaining() != 0 || h.Name() != "" || h.Entry() != "" || len(h.Metadata()) != 0 || h.Token() != (lock.Token{}) {
+		if h.Valid() || h.Remaining() != 0 || h.Name() != "" || h.EntryPath() != "" || len(h.Metadata()) != 0 || h.Token() != (lock.Token{}) {
 			t.Errorf("%+v is something", h)
 		}
 		<-h.Done()
@@ -213,8 +213,8 @@ func TestReentry(t *testing.T) {
 				if err != nil {
 					t.Fatal(i, err)
 				}
-				if got.Entry() != h.Entry() || got.Token() != h.Token() || !got.Valid() {
-					t.Errorf("%s, want the same hold, %s", got.Entry(), h.Entry())
+				if got.EntryPath() != h.EntryPath() || got.Token() != h.Token() || !got.Valid() {
+					t.Errorf("%s, want the same hold, %s", got.EntryPath(), h.EntryPath())
 				}
 				again = append(again, got)
 			}
@@ -227,11 +227,11 @@ func TestReentry(t *testing.T) {
 		_, err = a.Mutex("x").TryLock(w.ctx) // another context
 		mustBe(t, err, lock.ErrHeld)
 		y, err := a.Mutex("y").TryLock(ctx) // another lock
-		if err != nil || y.Entry() == h.Entry() {
+		if err != nil || y.EntryPath() == h.EntryPath() {
 			t.Fatal(y, err)
 		}
 		inner, err := a.Mutex("x").TryLock(y.Context()) // nested
-		if err != nil || inner.Entry() != h.Entry() {
+		if err != nil || inner.EntryPath() != h.EntryPath() {
 			t.Fatal(inner, err)
 		}
 
@@ -252,7 +252,7 @@ func TestReentry(t *testing.T) {
 		_, err = a.Mutex("x").Lock(ctx)
 		mustBe(t, err, context.Canceled, lock.ErrUnlocked)
 		fresh, err := a.Mutex("x").TryLock(context.WithoutCancel(ctx))
-		if err != nil || fresh.Entry() == h.Entry() {
+		if err != nil || fresh.EntryPath() == h.EntryPath() {
 			t.Fatal(fresh, err)
 		}
 		w.unlock(fresh)
@@ -298,13 +298,13 @@ func TestLostError(t *testing.T) {
 		h := w.lock(w.dial("a"), "x", lock.WithoutRenewal())
 		w.end(h).wait()
 		var lost *lock.LostError
-		if !errors.As(h.Err(), &lost) || lost.Lock != "x" || lost.Entry != h.Entry() || lost.Token != h.Token() || lost.Why != lock.ErrExpired {
+		if !errors.As(h.Err(), &lost) || lost.Lock != "x" || lost.Entry != h.EntryPath() || lost.Token != h.Token() || lost.Why != lock.ErrExpired {
 			t.Errorf("%#v", h.Err())
 		}
 		if errors.Is(h.Err(), lock.ErrRemoved) || errors.Is(h.Err(), lock.ErrUnlocked) {
 			t.Errorf("%v is too much", h.Err())
 		}
-		mustSay(t, h.Err(), `lock "x"`, "hold was lost", "lease expired", h.Entry(), h.Token().String())
+		mustSay(t, h.Err(), `lock "x"`, "hold was lost", "lease expired", h.EntryPath(), h.Token().String())
 		mustBe(t, context.Cause(h.Context()), lock.ErrLost, lock.ErrExpired)
 	})
 }
@@ -413,7 +413,7 @@ func TestUnlockThatIsNotConfirmed(t *testing.T) {
 		before := time.Now()
 		err := h.Unlock()
 		mustBe(t, err, lock.ErrUnavailable, context.DeadlineExceeded)
-		mustSay(t, err, `unlock "x": not confirmed`, h.Entry())
+		mustSay(t, err, `unlock "x": not confirmed`, h.EntryPath())
 		if took := time.Since(before); took > 2500*time.Millisecond {
 			t.Errorf("took %v", took)
 		}

@@ -3,8 +3,8 @@ package lock
 import (
 	"context"
 	"errors"
-	"fmt"
 
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -44,12 +44,14 @@ func (m *Mutex) Name() string {
 // ZooKeeper is waited out.
 //
 // If ctx comes from a valid hold of the same lock and client, the result is
-// another handle on that hold, which ends when all its handles were unlocked.
-func (m *Mutex) Lock(ctx context.Context) (*Hold, error) { return m.take(ctx, (*request).acquire) }
+// another handle on that hold, which ends when all its handles were unlocked. A hold
+// that is in doubt, see [Hold.Remaining], is confirmed before.
+func (m *Mutex) Lock(ctx context.Context) (*Hold, error) { return m.take(ctx, (*queue.Queue).Acquire) }
 
 // TryLock returns the hold if nobody is in the way, and otherwise a [HeldError],
-// which is [ErrHeld], without waiting and without having written anything.
-func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) { return m.take(ctx, (*request).try) }
+// which is [ErrHeld], without waiting and without having written anything but, once
+// after each change of ZooKeeper's leader, the mark of its epoch.
+func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) { return m.take(ctx, (*queue.Queue).Try) }
 
 // Do runs f while it has the lock. The context of f ends with ctx, and when the
 // hold is lost; the result is then a [LostError], joined with what f returns.
@@ -62,14 +64,13 @@ func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, hold.Unlock()) }()
-	e := hold.entry()
-	inner, cancel := context.WithCancelCause(context.WithValue(ctx, reentry{e.client, e.lock}, e))
+	inner, cancel := context.WithCancelCause(hold.carriedBy(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })()
 	return f(inner)
 }
 
-func (m *Mutex) take(ctx context.Context, how func(*request, context.Context) (*entry, error)) (*Hold, error) {
+func (m *Mutex) take(ctx context.Context, how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)) (*Hold, error) {
 	switch {
 	case m == nil || m.err == nil && m.client == nil:
 		return nil, invalid("mutex", nil, "must come from a client")
@@ -78,49 +79,7 @@ func (m *Mutex) take(ctx context.Context, how func(*request, context.Context) (*
 	case ctx == nil:
 		return nil, invalid("context", nil, "must not be nil")
 	}
-	return m.client.take(ctx, &request{
-		settings: m.settings, lock: m.name, kind: znode.Mutex, role: znode.Exclusive,
+	return m.client.take(ctx, queue.Request{
+		Lock: m.name, Kind: znode.Mutex, Role: znode.Exclusive, Terms: m.terms(), KeepParent: m.KeepParent,
 	}, how)
-}
-
-// reentry is the key under which a hold's context carries its entry.
-type reentry struct {
-	client *Client
-	lock   string
-}
-
-// take runs a request and gives out what it brings.
-func (c *Client) take(ctx context.Context, q *request, how func(*request, context.Context) (*entry, error)) (*Hold, error) {
-	if c.open.Err() != nil || !c.tasks.enter() {
-		return nil, fmt.Errorf("lock %q: %w", q.lock, ErrClosed)
-	}
-	defer c.tasks.leave()
-	if e, ok := ctx.Value(reentry{c, q.lock}).(*entry); ok && e.reenter(c.now()) {
-		return &Hold{e: e}, nil
-	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("lock %q: %w", q.lock, contextError(ctx))
-	}
-	c.warnStarved(q.lock, q.TTL)
-	q.Client, q.parent, q.values = c, c.path(q.lock), ctx
-	q.spot = c.spot(q.lock)
-	defer c.leaveSpot(q.spot)
-
-	bound, release := c.bind(ctx)
-	defer release()
-	e, err := how(q, bound)
-	if err == nil && c.open.Err() != nil { // closed just now
-		e.lose(ErrClosed)
-		err = ErrClosed
-	}
-	var inTheWay *HeldError
-	switch {
-	case err == nil:
-		return &Hold{e: e}, nil
-	case errors.As(err, &inTheWay):
-		return nil, err
-	case bound.Err() != nil && q.ahead != nil:
-		return nil, fmt.Errorf("%w: gave up waiting: %w", q.ahead, err)
-	}
-	return nil, fmt.Errorf("lock %q: %w", q.lock, err)
 }

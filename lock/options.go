@@ -12,8 +12,11 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Defaults and limits of a lock's times. A policy or an option may set others
@@ -30,7 +33,7 @@ const (
 	MinTTL = 100 * time.Millisecond
 	// MinGrace is the shortest grace that is accepted: it has to stand above
 	// what the clock of an ensemble's leader can be displaced by.
-	MinGrace = 100 * time.Millisecond
+	MinGrace = clock.MinGrace
 	// MaxTime is the longest TTL, MaxTTL, grace or MaxHold that is accepted.
 	// More is a slip of the unit, and the sum of a few must not overflow a
 	// time.Duration: an expiry that did would lie in the past.
@@ -52,9 +55,9 @@ const (
 type Policy struct {
 	// TTL is the lease a contender asks for. Default [DefaultTTL].
 	TTL time.Duration
-	// MaxTTL is the longest TTL that may be asked for, and it caps the expiry
-	// of a record that claims more. Default [DefaultMaxTTL], or TTL where that
-	// is longer.
+	// MaxTTL is the longest TTL that may be asked for. Default [DefaultMaxTTL], or
+	// TTL where that is longer. An entry that was made with a longer one, under an
+	// earlier policy, is respected for as long as it says.
 	MaxTTL time.Duration
 	// Grace is how long after its expiry an entry is left alone, so that the
 	// displacement of the leader's clock cannot end a hold early. Default
@@ -82,8 +85,8 @@ func (p Policy) WithDefaults() Policy {
 	return p
 }
 
-// Check reports what is wrong with a policy whose defaults are set, or nil.
-func (p Policy) Check() error {
+// Validate reports what is wrong with a policy whose defaults are set, or nil.
+func (p Policy) Validate() error {
 	if err := checkDuration("max_ttl", p.MaxTTL, MinTTL, MaxTime); err != nil {
 		return err
 	}
@@ -153,8 +156,9 @@ type config struct {
 	unlockTimeout  time.Duration
 	sessionTimeout time.Duration // 0: unknown, with a borrowed connection
 	dialer         zk.Dialer
-	now            func() instant
+	now            func() clock.Instant
 	random         *rand.Rand // safe for concurrent use
+	hints          string     // "" but in simulations
 }
 
 // settings is what one lock is taken with.
@@ -162,6 +166,11 @@ type settings struct {
 	Policy
 	metadata map[string]string
 	fixed    bool // no renewal
+}
+
+// terms are those of the lock's entries.
+func (s *settings) terms() lease.Terms {
+	return lease.Terms{TTL: s.TTL, Grace: s.Grace, MaxHold: s.MaxHold, Fixed: s.fixed, Metadata: s.metadata}
 }
 
 type clientOption func(*config) error
@@ -357,7 +366,7 @@ func newConfig(opts []Option) (*config, error) {
 		owner:         filepath.Base(os.Args[0]),
 		log:           zerolog.Nop(),
 		unlockTimeout: DefaultUnlockTimeout,
-		now:           systemClock(),
+		now:           clock.System(),
 		random:        rand.New(globalSource{}),
 	}
 	if host, err := os.Hostname(); err == nil {
@@ -379,7 +388,7 @@ func newConfig(opts []Option) (*config, error) {
 		c.acl = zk.WorldACL(zk.PermAll)
 	}
 	c.policy = c.policy.WithDefaults()
-	return c, c.policy.Check()
+	return c, c.policy.Validate()
 }
 
 // policyOf gives the policy of the named lock.
@@ -404,7 +413,7 @@ func (c *config) settingsFor(name string, opts []LockOption) (settings, error) {
 			return s, fmt.Errorf("lock %q: %w", name, err)
 		}
 	}
-	if err := s.Check(); err != nil {
+	if err := s.Validate(); err != nil {
 		return s, fmt.Errorf("lock %q: %w", name, err)
 	}
 	return s, nil

@@ -168,7 +168,7 @@ func TestBadPolicies(t *testing.T) {
 			_, err := c.Mutex("x").Lock(w.ctx)
 			mustBe(t, err, lock.ErrInvalid)
 			mustSay(t, err, `lock "x"`, says)
-			if err := p.WithDefaults().Check(); err == nil || !strings.Contains(err.Error(), says) {
+			if err := p.WithDefaults().Validate(); err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("%+v: %v, want %s", p, err, says)
 			}
 		}
@@ -185,7 +185,7 @@ func TestPolicyDefaults(t *testing.T) {
 		if got != want {
 			t.Errorf("%+v becomes %+v, want %+v", p, got, want)
 		}
-		if err := got.Check(); err != nil {
+		if err := got.Validate(); err != nil {
 			t.Errorf("%+v: %v", got, err)
 		}
 	}
@@ -202,8 +202,8 @@ func TestOptionsApply(t *testing.T) {
 		}
 		defer c.Close()
 		h := w.lock(c, "x/y", lock.WithMetadata(map[string]string{"b": "<2>"}))
-		if !strings.HasPrefix(h.Entry(), "/top/locks/x/y/") {
-			t.Errorf("entry %s", h.Entry())
+		if !strings.HasPrefix(h.EntryPath(), "/top/locks/x/y/") {
+			t.Errorf("entry %s", h.EntryPath())
 		}
 		for _, n := range w.Dump("/top") {
 			if len(n.ACL) != 1 || n.ACL[0].Perms != acl[0].Perms || n.ACL[0].Scheme != "world" {
@@ -215,7 +215,7 @@ func TestOptionsApply(t *testing.T) {
 				t.Errorf("%s: %+v, %v; want a %s", path, p, err, kind)
 			}
 		}
-		r := w.record(h.Entry())
+		r := w.record(h.EntryPath())
 		now := time.Now().UnixMilli()
 		if r.Owner != "Zoë's job" || r.TTL != 5000 || len(r.Metadata) != 2 || r.Metadata["b"] != "<2>" ||
 			r.ExpiresAt < now+5000-2 || r.ExpiresAt > now+5000+2 {
@@ -223,7 +223,7 @@ func TestOptionsApply(t *testing.T) {
 		}
 		w.unlock(h)
 		h = w.lock(c, "x/y", lock.WithTTL(7*time.Second))
-		if r := w.record(h.Entry()); r.TTL != 7000 {
+		if r := w.record(h.EntryPath()); r.TTL != 7000 {
 			t.Errorf("record %+v", r)
 		}
 		w.unlock(h)

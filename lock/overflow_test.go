@@ -58,8 +58,8 @@ func TestCounterNearItsEnd(t *testing.T) {
 							t.Error("the parent was not made anew")
 						}
 					}
-					if strings.Contains(h.Entry(), "-21474") {
-						t.Errorf("%s: the counter did not start anew", h.Entry())
+					if strings.Contains(h.EntryPath(), "-21474") {
+						t.Errorf("%s: the counter did not start anew", h.EntryPath())
 					}
 					w.unlock(h)
 					h = w.lock(a, "x")
@@ -111,16 +111,16 @@ func TestAloneAtTheEndOfTheCounter(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := w.lock(a, "x")
-		if !strings.HasSuffix(h.Entry(), "-2147483647") {
-			t.Errorf("entry %s", h.Entry())
+		if !strings.HasSuffix(h.EntryPath(), "-2147483647") {
+			t.Errorf("entry %s", h.EntryPath())
 		}
 		w.unlock(h)
 		if n := w.nodes(); len(n) != 0 {
 			t.Errorf("%q: a parent at the end of its counter was kept", n)
 		}
 		h = w.lock(a, "x")
-		if !strings.HasSuffix(h.Entry(), "-0000000000") {
-			t.Errorf("entry %s", h.Entry())
+		if !strings.HasSuffix(h.EntryPath(), "-0000000000") {
+			t.Errorf("entry %s", h.EntryPath())
 		}
 		w.unlock(h)
 	})
@@ -189,8 +189,8 @@ func TestEntriesThatOverflowed(t *testing.T) {
 		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
 		got := w.await(ch)
 		w.sole(got.hold)
-		if !strings.HasSuffix(got.hold.Entry(), "-0000000000") {
-			t.Errorf("entry %s", got.hold.Entry())
+		if !strings.HasSuffix(got.hold.EntryPath(), "-0000000000") {
+			t.Errorf("entry %s", got.hold.EntryPath())
 		}
 		w.unlock(got.hold)
 		w.empty()
@@ -212,7 +212,7 @@ func TestHolderDiesAtTheEndOfTheCounter(t *testing.T) {
 		time.Sleep(3 * ttl)
 		w.alive(h)
 		w.waits(ch)
-		d := w.die("a", h.Entry())
+		d := w.die("a", h.EntryPath())
 		got := w.await(ch)
 		w.inTurn(ended, got)
 		w.purged(d, got.at, 0, 4*time.Second)

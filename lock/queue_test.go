@@ -45,8 +45,8 @@ func TestTokensRiseOverDeletions(t *testing.T) {
 		var last lock.Token
 		for i := range 10 {
 			h := w.lock([]*lock.Client{a, b}[i%2], "x")
-			if !strings.HasSuffix(h.Entry(), "0000000000") {
-				t.Errorf("%s: the sequence did not start anew", h.Entry())
+			if !strings.HasSuffix(h.EntryPath(), "0000000000") {
+				t.Errorf("%s: the sequence did not start anew", h.EntryPath())
 			}
 			if h.Token().Compare(last) <= 0 {
 				t.Errorf("token %v follows %v", h.Token(), last)
@@ -121,7 +121,7 @@ func TestWaiterLeavesWithTheHolder(t *testing.T) {
 		h := w.lock(a, "x")
 		ctx, cancel := context.WithCancel(w.ctx)
 		ch := w.queue(ctx, a, "x")
-		hit := w.fault(func(r locktest.Request) bool { return r.Op == "delete" && touches(r, h.Entry()) },
+		hit := w.fault(func(r locktest.Request) bool { return r.Op == "delete" && touches(r, h.EntryPath()) },
 			locktest.Fault{Code: codeThrottled}) // is tried again in a while
 		unlocked := start(func() (*lock.Hold, error) { return nil, h.Unlock() })
 		w.until("the unlock has begun", hit)
@@ -171,7 +171,7 @@ func TestDeadHolderBlocksForTTLAndGrace(t *testing.T) {
 					ended := w.end(h)
 					b := w.dial("b")
 					ch := w.queue(w.ctx, b, "x")
-					d := w.die("a", h.Entry())
+					d := w.die("a", h.EntryPath())
 					got := w.await(ch)
 					w.inTurn(ended, got)
 					w.purged(d, got.at, ahead, 20*time.Millisecond+12*latency)
@@ -248,8 +248,8 @@ func TestRunOfTheDead(t *testing.T) {
 		cost := w.cost("b", func() {
 			got := w.await(ch)
 			w.purged(last, got.at, 0, 20*time.Millisecond)
-			if got.hold.Entry() != entries[n].Path {
-				t.Errorf("%s has it, want %s", got.hold.Entry(), entries[n].Path)
+			if got.hold.EntryPath() != entries[n].Path {
+				t.Errorf("%s has it, want %s", got.hold.EntryPath(), entries[n].Path)
 			}
 			defer w.unlock(got.hold)
 		})

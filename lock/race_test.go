@@ -35,9 +35,9 @@ func TestRenewalBeatsPurge(t *testing.T) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, b, "x")
-		d := w.die("a", h.Entry())
+		d := w.die("a", h.EntryPath())
 		hit := w.before(func(r locktest.Request) bool { return r.Label == "b" && leaves(h)(r) }, func() {
-			if _, err := z.Set(h.Entry(), w.node(h.Entry()).Data, -1); err != nil {
+			if _, err := z.Set(h.EntryPath(), w.node(h.EntryPath()).Data, -1); err != nil {
 				t.Error(err)
 			}
 		})
@@ -45,7 +45,7 @@ func TestRenewalBeatsPurge(t *testing.T) {
 		if at := time.Now(); at.Sub(time.UnixMilli(d.end)) < grace {
 			t.Errorf("purged at %v", at)
 		}
-		renewed := dead{h.Entry(), w.node(h.Entry()).Stat.Mtime + ttl.Milliseconds()}
+		renewed := dead{h.EntryPath(), w.node(h.EntryPath()).Stat.Mtime + ttl.Milliseconds()}
 		got := w.await(ch)
 		w.purged(renewed, got.at, 0, 20*time.Millisecond)
 		w.unlock(got.hold)
@@ -59,7 +59,7 @@ func TestTwoPurgeTheSame(t *testing.T) {
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, b, "x")
 		w.kill("a")
-		hit := w.before(func(r locktest.Request) bool { return r.Label == "b" && leaves(h)(r) }, func() { w.remove(z, h.Entry()) })
+		hit := w.before(func(r locktest.Request) bool { return r.Label == "b" && leaves(h)(r) }, func() { w.remove(z, h.EntryPath()) })
 		got := w.await(ch)
 		if n := b.Stats().Purged; !hit() || n != 0 {
 			t.Errorf("purged %d that somebody else had deleted", n)
@@ -76,7 +76,7 @@ func TestTryLockTakesWhatHasExpired(t *testing.T) {
 		h := w.lock(w.dial("a"), "x")
 		ended := w.end(h)
 		b := w.dial("b")
-		d := w.die("a", h.Entry())
+		d := w.die("a", h.EntryPath())
 		var got taken
 		for {
 			hold, err := b.Mutex("x").TryLock(w.ctx)
@@ -160,7 +160,7 @@ func TestCollisionsEndInAListing(t *testing.T) {
 				w.Intercept(nil)
 				w.unlock(h)
 				got := w.expect(ch)
-				if got.hold.Token().Czxid != w.node(got.hold.Entry()).Stat.Czxid {
+				if got.hold.Token().Czxid != w.node(got.hold.EntryPath()).Stat.Czxid {
 					t.Errorf("token %v", got.hold.Token())
 				}
 				for _, o := range others {
@@ -235,22 +235,22 @@ func TestUnlockOfWhatIsGone(t *testing.T) {
 			a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: kept}))
 			z := w.raw("other")
 			h := w.lock(a, "x")
-			w.remove(z, h.Entry())
+			w.remove(z, h.EntryPath())
 			mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrRemoved)
 			mustBe(t, h.Unlock(), lock.ErrUnlocked)
 
 			h = w.lock(a, "y")
-			if _, err := z.Set(h.Entry(), []byte("mine"), -1); err != nil {
+			if _, err := z.Set(h.EntryPath(), []byte("mine"), -1); err != nil {
 				t.Fatal(err)
 			}
 			err := h.Unlock()
 			mustBe(t, err, lock.ErrLost, lock.ErrTaken)
 			var lost *lock.LostError
-			if !errors.As(err, &lost) || lost.Lock != "y" || lost.Entry != h.Entry() {
+			if !errors.As(err, &lost) || lost.Lock != "y" || lost.Entry != h.EntryPath() {
 				t.Errorf("%#v", err)
 			}
 			time.Sleep(3 * ttl)
-			if n := w.node(h.Entry()); string(n.Data) != "mine" {
+			if n := w.node(h.EntryPath()); string(n.Data) != "mine" {
 				t.Errorf("the entry holds %s", n.Data)
 			}
 		})
@@ -264,7 +264,7 @@ func TestHolderLeavesAsItIsLookedAt(t *testing.T) {
 		a, b := w.dial("a"), w.dial("b")
 		h := w.lock(a, "x")
 		const late = time.Second
-		hit := w.fault(func(r locktest.Request) bool { return r.Label == "b" && r.Op == "getData" && touches(r, h.Entry()) },
+		hit := w.fault(func(r locktest.Request) bool { return r.Label == "b" && r.Op == "getData" && touches(r, h.EntryPath()) },
 			locktest.Fault{DelayReply: late})
 		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		w.until("the look", hit)
@@ -282,16 +282,16 @@ func TestLateDeleteHitsNoStranger(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
 		old := w.lock(a, "x")
-		d := w.die("a", old.Entry())
+		d := w.die("a", old.EntryPath())
 		got := w.await(w.queue(w.ctx, b, "x"))
 		w.purged(d, got.at, 0, ttl)
 		w.unlock(got.hold)
 		w.empty()
 
 		h := w.lock(b, "x")
-		was, _ := znode.Parse(path.Base(old.Entry()))
-		if is, _ := znode.Parse(path.Base(h.Entry())); is.Seq != was.Seq {
-			t.Fatalf("entries %s and %s: the sequence did not start anew", old.Entry(), h.Entry())
+		was, _ := znode.Parse(path.Base(old.EntryPath()))
+		if is, _ := znode.Parse(path.Base(h.EntryPath())); is.Seq != was.Seq {
+			t.Fatalf("entries %s and %s: the sequence did not start anew", old.EntryPath(), h.EntryPath())
 		}
 		hit := w.fault(func(r locktest.Request) bool { return mutates(r, "a") }, locktest.Fault{})
 		w.Heal("a")
@@ -367,10 +367,10 @@ func TestReadBackOfRenewal(t *testing.T) {
 		simulate(t, locktest.Options{}, func(w *world) {
 			a, z := w.dial("a"), w.raw("other")
 			h := w.lock(a, "x")
-			if _, err := z.Set(h.Entry(), w.node(h.Entry()).Data, -1); err != nil { // the very bytes, and not our write
+			if _, err := z.Set(h.EntryPath(), w.node(h.EntryPath()).Data, -1); err != nil { // the very bytes, and not our write
 				t.Fatal(err)
 			}
-			hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && r.Op == "getData" && touches(r, h.Entry()) }, locktest.Fault{Code: code})
+			hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && r.Op == "getData" && touches(r, h.EntryPath()) }, locktest.Fault{Code: code})
 			ended := w.end(h).wait()
 			if !hit() || time.Since(ended) > ttl {
 				t.Errorf("read back %v", hit())
@@ -412,7 +412,7 @@ func TestServerRefuses(t *testing.T) {
 		mustSay(t, err, `lock "x"`, "-125")
 		h := w.lock(a, "x")
 		w.fault(func(r locktest.Request) bool { return leaves(h)(r) }, locktest.Fault{Code: codeQuota})
-		mustSay(t, h.Unlock(), `unlock "x"`, "delete "+h.Entry(), "-125")
+		mustSay(t, h.Unlock(), `unlock "x"`, "delete "+h.EntryPath(), "-125")
 		w.empty() // made up for
 
 		c := w.dial("c", lock.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "bogus", ID: "me"}))

@@ -170,7 +170,7 @@ func TestChangeOfLeaders(t *testing.T) {
 				if n := a.Stats().Displacements; (n == 0) != (off == 0) {
 					t.Errorf("clocks %v apart: %d displacements counted", off, n)
 				}
-				if warned := strings.Contains(w.logged(), "clock was displaced"); warned != (off != 0) {
+				if warned := strings.Contains(w.logged(), "was displaced"); warned != (off != 0) {
 					t.Errorf("clocks %v apart: warned %v", off, warned)
 				}
 
@@ -265,7 +265,7 @@ func TestStaleReadOfNewSession(t *testing.T) {
 				b := w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
 					// The waiter is slow to look at what it has read, and a renewal
 					// is quicker.
-					if calledBy("lock.(*request).await") && pause.Swap(false) {
+					if calledBy("queue.(*contender).await") && pause.Swap(false) {
 						time.Sleep(ttl / 2)
 					}
 					return time.Since(start), time.Duration(time.Now().UnixNano())
@@ -274,7 +274,7 @@ func TestStaleReadOfNewSession(t *testing.T) {
 				ch := w.queue(w.ctx, b, "x")
 				first := b.Session()
 				w.Intercept(func(r locktest.Request) locktest.Fault {
-					if r.Label != "b" || r.Op != "getData" || !touches(r, h.Entry()) {
+					if r.Label != "b" || r.Op != "getData" || !touches(r, h.EntryPath()) {
 						return locktest.Fault{}
 					}
 					switch {

@@ -5,10 +5,15 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
 // maxSeen bounds how many locks are remembered: they take about 30 bytes each.
 const maxSeen = 1 << 20
+
+// knownFor is for how long an entry is remembered that no sweep has read again.
+const knownFor = 24 * time.Hour
 
 // memory is what the sweeps of a reaper remember of locks that they saw alive: of
 // a lock all of whose children were entries with a lease that ran, when the first
@@ -22,26 +27,70 @@ const maxSeen = 1 << 20
 // empty parent; a lock nested below. So a lock is remembered for orphan_after at
 // most, for which the policy lets what is left behind stand anyway.
 //
-// Times are ensemble time, compared with an estimate of the moment, exactly as a
-// lease is when it is judged: a change of the leader, or of its clock, changes
-// both alike. The memory is the process's own and begins empty, so it never
-// outlives the policies that it rests on. It holds hashes of names, with a seed of
-// its own: two locks with the same one are taken for one while both live.
+// Times are ensemble time of one term: with a new leader, or a step of the leader's
+// clock, they mean nothing any more, and all of it is forgotten. The memory is the
+// process's own and begins empty, so it never outlives the policies that it rests on.
+// It holds hashes of names, with a seed of its own: two locks with the same one are
+// taken for one while both live.
+//
+// Beside that stands since when this process has known entries that no renewal has
+// given a stamp of the present term: by its own clock they expire even where elections
+// follow each other faster than leases end.
 type memory struct {
 	seed maphash.Seed
 
-	mu   sync.Mutex
-	seen map[uint64]sight
+	mu    sync.Mutex
+	term  int64 // that the times belong to
+	seen  map[uint64]seenAlive
+	known map[uint64]knownSince
 }
 
-// sight is a lock as it was seen.
-type sight struct {
+// seenAlive is a lock as it was seen.
+type seenAlive struct {
 	until uint32 // Unix time in seconds before which no entry can be deleted
 	live  uint32 // entries
 }
 
+// knownSince is an entry whose last write was seen to be of an earlier term.
+type knownSince struct {
+	mzxid int64
+	first time.Duration // monotonic time at which this version was read first
+	last  time.Duration // and last
+}
+
 func newMemory() *memory {
-	return &memory{seed: maphash.MakeSeed(), seen: map[uint64]sight{}}
+	return &memory{seed: maphash.MakeSeed(), seen: map[uint64]seenAlive{}, known: map[uint64]knownSince{}}
+}
+
+// begin forgets what was seen in another term than that of now.
+func (m *memory) begin(now admin.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.term != now.Term {
+		m.term = now.Term
+		clear(m.seen)
+	}
+}
+
+// since returns for how long this version of an entry has been known, and remembers it
+// if its last write is of an earlier term.
+func (m *memory) since(path string, mzxid int64, now admin.Time, mono time.Duration) time.Duration {
+	if mzxid >= now.Term {
+		return 0
+	}
+	key := maphash.String(m.seed, path)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k, known := m.known[key]
+	if !known && len(m.known) >= maxSeen {
+		return 0
+	}
+	if k.mzxid != mzxid {
+		k = knownSince{mzxid: mzxid, first: mono}
+	}
+	k.last = mono
+	m.known[key] = k
+	return mono - k.first
 }
 
 // live returns how many live entries the lock was seen with, if none of them can
@@ -62,16 +111,17 @@ func (m *memory) saw(name string, live int, until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, known := m.seen[key]; known || len(m.seen) < maxSeen {
-		m.seen[key] = sight{uint32(until.Unix()), uint32(live)}
+		m.seen[key] = seenAlive{uint32(until.Unix()), uint32(live)}
 	}
 }
 
 // forget drops what has lost its meaning by now.
-func (m *memory) forget(now time.Time) {
+func (m *memory) forget(now time.Time, mono time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.seen, func(_ uint64, s sight) bool { return !s.lasts(now) })
+	maps.DeleteFunc(m.seen, func(_ uint64, s seenAlive) bool { return !s.lasts(now) })
+	maps.DeleteFunc(m.known, func(_ uint64, k knownSince) bool { return mono-k.last > knownFor })
 }
 
 // lasts reports whether nothing that was seen can be past its end yet.
-func (s sight) lasts(now time.Time) bool { return !now.After(time.Unix(int64(s.until), 0)) }
+func (s seenAlive) lasts(now time.Time) bool { return !now.After(time.Unix(int64(s.until), 0)) }

@@ -2,10 +2,10 @@ package reaper
 
 import (
 	"errors"
+	"math"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -34,56 +34,45 @@ func (v Verdict) String() string { return verdictNames[v] }
 // Deletes reports whether the verdict is a delete.
 func (v Verdict) Deletes() bool { return v == Expired || v == Orphan || v == Ancestor }
 
-// JudgeEntry decides on a contender's node, from the data and Stat of one read,
-// the time and the lock's policy.
-func JudgeEntry(name znode.Name, data []byte, stat *zk.Stat, now lock.Time, p policy.Policy) Verdict {
-	v, _ := judgeEntry(name, data, stat, now, p)
+// JudgeEntry decides on a contender's node as one read returned it, by the time and the
+// lock's policy. Seen is for how long this process has known this very version of the
+// node, by its own monotonic clock: see [znode.Entry.Judge].
+func JudgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Policy) Verdict {
+	v, _ := judgeEntry(e, now, seen, p)
 	return v
 }
 
-// judgeEntry is JudgeEntry. Of an entry that is live it also returns the end of its
-// lease and the grace: as long as it is not written, it is live until then.
-func judgeEntry(name znode.Name, data []byte, stat *zk.Stat, now lock.Time, p policy.Policy) (Verdict, time.Time) {
-	if !name.Ours() || stat.EphemeralOwner != 0 || stat.NumChildren > 0 {
+// judgeEntry is JudgeEntry. Of an entry that is live it also returns until when it is,
+// the grace included, in ensemble time: as long as it is not written.
+func judgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Policy) (Verdict, time.Time) {
+	switch {
+	case !e.Ours() || e.Stat.EphemeralOwner != 0 || e.Stat.NumChildren > 0:
 		return Foreign, time.Time{}
-	}
-	record, err := znode.DecodeRecord(data)
-	if err != nil {
+	case e.Err != nil:
 		return Undecodable, time.Time{}
 	}
-	end := time.UnixMilli(record.Expiry(stat.Mtime, p.MaxTTL.Milliseconds())).Add(p.Grace)
-	return past(end, stat, now, Live, Expired), end
+	v, wait := e.Judge(now, p.Grace, seen)
+	switch v {
+	case znode.Expired:
+		return Expired, time.Time{}
+	case znode.Unproven:
+		return Unproven, time.Time{}
+	}
+	return Live, now.Earliest().Add(wait)
 }
 
-// JudgeParent decides on a node that is no entry, from the data and Stat of one
-// read, how many of its children are to stay, the time and the policy of its name.
-func JudgeParent(data []byte, stat *zk.Stat, staying int, now lock.Time, p policy.Policy) Verdict {
-	return decodeParent(data, stat).judge(staying, now, p)
-}
-
-// parent is a node that is no entry, as it was read.
-type parent struct {
-	znode.Parent
-	err  error // why the data could not be decoded
-	stat *zk.Stat
-}
-
-func decodeParent(data []byte, stat *zk.Stat) parent {
-	p, err := znode.DecodeParent(data)
-	return parent{p, err, stat}
-}
-
-// ours reports whether the data is.
-func (n parent) ours() bool { return n.err == nil && n.Kind != "" }
-
-func (n parent) judge(staying int, now lock.Time, p policy.Policy) Verdict {
+// JudgeParent decides on a node that is no entry, as one read returned it, by how many
+// of its children are to stay, the time and the policy of its name.
+func JudgeParent(n znode.Node, staying int, now admin.Time, p policy.Policy) Verdict {
 	switch {
-	case n.stat.EphemeralOwner != 0:
+	case n.Stat.EphemeralOwner != 0:
 		return Foreign
-	case errors.Is(n.err, znode.ErrNewer):
+	case errors.Is(n.Err, znode.ErrNewer):
 		return Undecodable
-	case !n.ours():
+	case !n.Ours():
 		return Foreign
+	case n.Kind == znode.Mark:
+		return Kept
 	case staying > 0:
 		return Live
 	case n.Adopted, p.KeepParent && n.Kind != znode.Dir:
@@ -93,30 +82,27 @@ func (n parent) judge(staying int, now lock.Time, p policy.Policy) Verdict {
 	if n.Kind == znode.Dir {
 		verdict = Ancestor
 	}
-	end := time.UnixMilli(max(n.stat.Ctime, n.stat.Mtime)).Add(p.OrphanAfter)
-	return past(end, n.stat, now, Young, verdict)
+	switch v, _ := now.Passed(n.Stat, p.OrphanAfter, wide); v {
+	case znode.Expired:
+		return verdict
+	case znode.Unproven:
+		return Unproven
+	}
+	return Young
 }
+
+// wide is a precision that no window of ensemble time falls short of: an empty parent
+// may as well be deleted by the next sweep.
+const wide = time.Duration(math.MaxInt64)
 
 // onlyChild returns the name of a lock's only child, if that is the entry which
 // joined last. ZooKeeper counts the creates and deletes of children in Cversion,
 // and numbers entries by the creates. The name is a guess until a node of that name
 // is found: the last one may have left before an earlier one.
-func (n parent) onlyChild() (znode.Name, bool) {
-	if !n.ours() || n.Tail == "" || n.stat.NumChildren != 1 {
+func onlyChild(n znode.Node) (znode.Name, bool) {
+	if !n.Ours() || n.Tail == "" || n.Stat.NumChildren != 1 {
 		return znode.Name{}, false
 	}
-	creates := (n.stat.Cversion + n.stat.NumChildren) / 2
+	creates := (n.Stat.Cversion + n.Stat.NumChildren) / 2
 	return znode.Parse(znode.Predict(n.Tail, creates-1))
-}
-
-// past returns after if the time is surely past the end, and before if it may not
-// be. What was written later than the sample of the time cannot be judged by it.
-func past(end time.Time, stat *zk.Stat, now lock.Time, before, after Verdict) Verdict {
-	switch {
-	case !now.Earliest.After(end):
-		return before
-	case now.Zxid <= stat.Mzxid:
-		return Unproven
-	}
-	return after
 }

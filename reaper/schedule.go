@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/robfig/cron/v3"
@@ -99,7 +100,7 @@ func (r *Reaper) sweep(ctx context.Context, policies []policy.Policy) (report Re
 	if !r.options.DryRun {
 		hold, err := r.leader.TryLock(ctx) // the active one's context has the lock already
 		if err != nil {
-			report := Report{Root: r.locks.Tree().Root(), Started: time.Now().UTC()}
+			report := Report{Root: admin.New(r.locks).Root(), Started: time.Now().UTC()}
 			if errors.Is(err, lock.ErrHeld) {
 				report.Skipped = "another reaper is the active one: " + err.Error()
 			}
@@ -112,10 +113,9 @@ func (r *Reaper) sweep(ctx context.Context, policies []policy.Policy) (report Re
 		ctx = held
 	}
 	s := &sweep{
-		Reaper: r, tree: r.locks.Tree(), chosen: map[string]bool{},
+		Reaper: r, tree: admin.New(r.locks), chosen: map[string]bool{},
 		walkers: make(chan struct{}, r.options.Concurrency),
-		doomed:  make(chan []doomed, r.options.Concurrency),
-		timing:  make(chan struct{}, 1),
+		doomed:  make(chan []deletion, r.options.Concurrency),
 	}
 	for _, p := range policies {
 		s.chosen[p.Name] = true

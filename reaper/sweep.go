@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -28,13 +28,12 @@ const deletesInFlight = 4
 // is to go to the deleter.
 type sweep struct {
 	*Reaper
-	tree   lock.Tree
+	tree   admin.Tree
 	chosen map[string]bool // policies by name
 
-	walkers chan struct{} // has the tokens of those that walk: each has one request in flight
-	doomed  chan []doomed // to the deleter: what goes together
+	walkers chan struct{}   // has the tokens of those that walk: each has one request in flight
+	doomed  chan []deletion // to the deleter: what goes together
 
-	timing chan struct{} // has the token of the one that looks for a younger time
 	failed atomic.Pointer[error]
 	stop   context.CancelFunc
 
@@ -42,24 +41,18 @@ type sweep struct {
 	report Report
 }
 
-// doomed is a node to be deleted.
-type doomed struct {
-	lock.Deletion
+// deletion is a node to be deleted.
+type deletion struct {
+	admin.Deletion
 	verdict Verdict
 	policy  string
 	after   bool // nodes below it may be in an earlier batch
 }
 
-// node is a node as it was read.
-type node struct {
-	data []byte
-	stat *zk.Stat
-}
-
 // entry is a contender's node, read or not yet.
 type entry struct {
 	znode.Name
-	read *node
+	read *znode.Entry
 }
 
 // run sweeps what stands below the given names, the root's being "".
@@ -89,7 +82,7 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 		}
 		close(s.doomed)
 		<-deleted
-		s.seen.forget(s.tree.Estimate().Earliest)
+		s.seen.forget(s.tree.Estimate().Earliest(), s.tree.Monotonic())
 		if failed := s.failed.Load(); failed != nil {
 			err = *failed
 		} else {
@@ -127,6 +120,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	path := s.tree.Path(name)
 	p := s.options.Policies.For(name)
 	now := s.tree.Estimate() // it costs a system call; to judge by an earlier time is safe
+	s.seen.begin(now)
 	if name == "" || !s.chosen[p.Name] {
 		_, nested, err := s.list(ctx, path)
 		if err != nil {
@@ -135,23 +129,23 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 		s.visitAll(ctx, name, nested)
 		return false
 	}
-	if live := s.seen.live(name, now.Earliest); live > 0 {
+	if live := s.seen.live(name, now.Earliest()); live > 0 {
 		s.count(p.Name, func(c *Counts) { c.Locks++; c.Live += live })
 		return false
 	}
-	n, err := s.get(ctx, path)
+	data, stat, err := s.tree.Get(ctx, path)
 	if err != nil {
 		return s.unread(ctx, path, "list", p.Name, err) // one permission is for both
 	}
-	parent := decodeParent(n.data, n.stat)
+	parent := znode.ReadNode(data, znode.Stat(*stat))
 	entries, nested, err := s.children(ctx, path, parent)
 	if err != nil {
 		return s.unread(ctx, path, "list", p.Name, err)
 	}
 	staying := s.visitAll(ctx, name, nested)
 
-	var doomed []doomed
-	live, until := 0, now.Earliest.Add(p.OrphanAfter)
+	var doomed []deletion
+	live, until := 0, now.Earliest().Add(p.OrphanAfter)
 	for _, e := range entries {
 		d, verdict, end := s.judgeEntry(ctx, path, e, now, p)
 		switch {
@@ -191,12 +185,12 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 // The only child that a lock has is mostly the entry that joined last, whose name
 // the parent tells: that there is a node of that name proves that it is the child.
 // That there is none proves nothing.
-func (s *sweep) children(ctx context.Context, path string, p parent) (entries []entry, nested []string, err error) {
-	if p.stat.NumChildren == 0 {
+func (s *sweep) children(ctx context.Context, path string, p znode.Node) (entries []entry, nested []string, err error) {
+	if p.Stat.NumChildren == 0 {
 		return nil, nil, nil
 	}
-	if name, ok := p.onlyChild(); ok {
-		n, err := s.get(ctx, path+"/"+name.Node)
+	if name, ok := onlyChild(p); ok {
+		n, err := s.get(ctx, path, name)
 		if err == nil {
 			return []entry{{name, &n}}, nil, nil
 		}
@@ -211,7 +205,7 @@ func (s *sweep) list(ctx context.Context, path string) (entries []entry, nested 
 	for _, child := range children {
 		if name, ok := znode.Parse(child); ok {
 			entries = append(entries, entry{Name: name})
-		} else {
+		} else if child != znode.EpochMark {
 			nested = append(nested, child)
 		}
 	}
@@ -219,10 +213,13 @@ func (s *sweep) list(ctx context.Context, path string) (entries []entry, nested 
 	return entries, nested, err
 }
 
-// get reads a node.
-func (s *sweep) get(ctx context.Context, path string) (node, error) {
-	data, stat, err := s.tree.Get(ctx, path)
-	return node{data, stat}, err
+// get reads a contender's node.
+func (s *sweep) get(ctx context.Context, parent string, name znode.Name) (znode.Entry, error) {
+	data, stat, err := s.tree.Get(ctx, parent+"/"+name.Node)
+	if err != nil {
+		return znode.Entry{}, err
+	}
+	return znode.ReadEntry(name, data, znode.Stat(*stat)), nil
 }
 
 // gone is the verdict on a node that went while we looked.
@@ -268,43 +265,45 @@ func (s *sweep) visitAll(ctx context.Context, name string, children []string) in
 
 // judgeEntry reads an entry, unless it has been, and decides on it. With Live comes
 // the end of its lease and the grace.
-func (s *sweep) judgeEntry(ctx context.Context, parent string, e entry, now lock.Time, p policy.Policy) (d doomed, v Verdict, end time.Time) {
+func (s *sweep) judgeEntry(ctx context.Context, parent string, e entry, now admin.Time, p policy.Policy) (d deletion, v Verdict, end time.Time) {
 	path := parent + "/" + e.Node
 	if e.read == nil {
-		n, err := s.get(ctx, path)
+		n, err := s.get(ctx, parent, e.Name)
 		if err != nil {
 			if s.unread(ctx, path, "read", p.Name, err) {
-				return doomed{}, gone, end
+				return deletion{}, gone, end
 			}
-			return doomed{}, Foreign, end
+			return deletion{}, Foreign, end
 		}
 		e.read = &n
 	}
-	d, v = s.judge(ctx, path, e.read.stat, now, p.Name, func(now lock.Time) (v Verdict) {
-		v, end = judgeEntry(e.Name, e.read.data, e.read.stat, now, p)
+	d, v = s.judge(ctx, path, e.read.Stat, now, p.Name, func(now admin.Time) (v Verdict) {
+		seen := s.seen.since(path, e.read.Stat.Mzxid, now, s.tree.Monotonic())
+		v, end = judgeEntry(*e.read, now, seen, p)
 		return v
 	})
 	return d, v, end
 }
 
-func (s *sweep) judgeParent(ctx context.Context, path string, n parent, staying int, now lock.Time, p policy.Policy) (doomed, Verdict) {
-	if n.ours() && n.Kind != znode.Dir {
+func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, staying int, now admin.Time, p policy.Policy) (deletion, Verdict) {
+	if n.Ours() && n.Kind != znode.Dir {
 		s.count(p.Name, func(c *Counts) { c.Locks++ })
 	}
-	return s.judge(ctx, path, n.stat, now, p.Name, func(now lock.Time) Verdict { return n.judge(staying, now, p) })
+	return s.judge(ctx, path, n.Stat, now, p.Name, func(now admin.Time) Verdict { return JudgeParent(n, staying, now, p) })
 }
 
-// judge asks for the verdict on a node that was read, with a younger time if that
-// is what it takes, and counts it.
-func (s *sweep) judge(ctx context.Context, path string, stat *zk.Stat, now lock.Time, policy string, verdict func(lock.Time) Verdict) (doomed, Verdict) {
+// judge asks for the verdict on a node that was read, with a younger time or the mark
+// of the leader's epoch if that is what it takes, and counts it.
+func (s *sweep) judge(ctx context.Context, path string, stat znode.Stat, now admin.Time, policy string, verdict func(admin.Time) Verdict) (deletion, Verdict) {
 	v := verdict(now)
-	if v == Unproven {
-		younger, err := s.younger(ctx, stat.Mzxid)
+	for try := 0; v == Unproven && try < maxProofs; try++ {
+		younger, err := s.tree.Prove(ctx, now, stat.Mzxid)
 		if err != nil {
 			s.fail(err)
-			return doomed{}, Live
+			return deletion{}, Live
 		}
-		v = verdict(younger)
+		now = younger
+		v = verdict(now)
 	}
 	s.count(policy, func(c *Counts) { c.count(v) })
 	if v == Undecodable {
@@ -314,22 +313,13 @@ func (s *sweep) judge(ctx context.Context, path string, stat *zk.Stat, now lock.
 		}
 		s.mu.Unlock()
 	}
-	return doomed{Deletion: lock.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy}, v
+	return deletion{Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy}, v
 }
 
-// younger returns ensemble time by a sample younger than the transaction.
-func (s *sweep) younger(ctx context.Context, zxid int64) (lock.Time, error) {
-	select {
-	case s.timing <- struct{}{}:
-		defer func() { <-s.timing }()
-	case <-ctx.Done():
-		return lock.Time{}, context.Cause(ctx)
-	}
-	if now := s.tree.Estimate(); now.Zxid > zxid {
-		return now, nil
-	}
-	return s.tree.Now(ctx)
-}
+// maxProofs is how often a sweep asks for what a verdict takes: a younger sample, the
+// mark, and both again if the leader changes meanwhile. What is unproven even then is
+// left to the next sweep.
+const maxProofs = 4
 
 // unread takes the error of a read. It reports whether the node is not there.
 func (s *sweep) unread(ctx context.Context, path, what, policy string, err error) (missing bool) {
@@ -369,9 +359,9 @@ func (s *sweep) deleteAll(ctx context.Context) {
 	var flying sync.WaitGroup
 	defer flying.Wait()
 	slots := make(chan struct{}, min(deletesInFlight, s.options.Concurrency))
-	var batch []doomed
+	var batch []deletion
 	flush := func() {
-		if slices.ContainsFunc(batch, func(d doomed) bool { return d.after }) {
+		if slices.ContainsFunc(batch, func(d deletion) bool { return d.after }) {
 			flying.Wait()
 		}
 		select {
@@ -405,7 +395,7 @@ func (s *sweep) deleteAll(ctx context.Context) {
 
 // delete deletes a batch. A node that was changed meanwhile is left out, with
 // those above it, and the others are tried again.
-func (s *sweep) delete(ctx context.Context, batch []doomed) {
+func (s *sweep) delete(ctx context.Context, batch []deletion) {
 	if s.options.DryRun {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -418,7 +408,7 @@ func (s *sweep) delete(ctx context.Context, batch []doomed) {
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastBatch, cancel) })()
 	for len(batch) > 0 {
-		nodes := make([]lock.Deletion, len(batch))
+		nodes := make([]admin.Deletion, len(batch))
 		for i, d := range batch {
 			nodes[i] = d.Deletion
 		}
@@ -429,7 +419,7 @@ func (s *sweep) delete(ctx context.Context, batch []doomed) {
 			}
 			return
 		}
-		var bad *lock.DeletionError
+		var bad *admin.DeletionError
 		if !errors.As(err, &bad) {
 			s.fail(err)
 			return
@@ -438,7 +428,7 @@ func (s *sweep) delete(ctx context.Context, batch []doomed) {
 		if errors.Is(err, zk.ErrNoAuth) {
 			s.deny(d.Path, "delete", d.policy, err)
 		}
-		batch = slices.DeleteFunc(batch, func(other doomed) bool {
+		batch = slices.DeleteFunc(batch, func(other deletion) bool {
 			leave := other.Path == d.Path || strings.HasPrefix(d.Path, other.Path+"/")
 			if leave {
 				s.count(other.policy, func(c *Counts) { c.Missed++ })

@@ -229,7 +229,7 @@ func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
 		report = w.mustSweep(r)
 		t.Log(report.String())
 		want := []string{"", "/adopted", "/data", "/data/below", "/ephemeral", "/kept", "/kept/1",
-			"/live", "/live/1", strings.TrimPrefix(held.Entry(), "/locks"), "/mixed", "/newer", "/plain", "/young"}
+			"/live", "/live/1", strings.TrimPrefix(held.EntryPath(), "/locks"), "/mixed", "/newer", "/plain", "/young"}
 		got := slices.DeleteFunc(w.paths(), func(p string) bool { return strings.HasPrefix(p, "/mixed/") })
 		if !slices.Equal(got, want) {
 			t.Errorf("left:\ngot  %q\nwant %q", got, want)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
 func newLs(flags *app.Flags) *cobra.Command {
@@ -40,7 +41,7 @@ Exit status: 1 if some nodes could not be read, which are then named.`,
 				return err
 			}
 			defer locks.Close()
-			listing, err := list.Read(cmd.Context(), locks.Tree(), name)
+			listing, err := list.Read(cmd.Context(), admin.New(locks), name)
 			if err != nil {
 				return err
 			}

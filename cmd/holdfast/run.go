@@ -148,7 +148,7 @@ func effectiveTTL(cfg *policy.Config, name string, asked time.Duration) (time.Du
 		return 0, app.Usage("ttl %v of lock %q: must be at least %v, to end a command in time; --ttl gives another than policy %q",
 			p.TTL, name, supervise.MinTTL, p.Name)
 	}
-	if err := p.Check(); err != nil {
+	if err := p.Validate(); err != nil {
 		return 0, app.Usage("lock %q, policy %q: %w", name, p.Name, err)
 	}
 	return p.TTL, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -142,12 +143,12 @@ func (f *forest) ripen(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	planted, err := c.Tree().Now(ctx)
+	planted, err := admin.New(c).Now(ctx)
 	if err != nil {
 		return err
 	}
 	end := planted.Latest.Add(f.ttl + lock.MinGrace + policy.MinOrphanAfter)
-	return await(ctx, "the trees are old enough", func() (bool, error) { return c.Tree().Estimate().Earliest.After(end), nil })
+	return await(ctx, "the trees are old enough", func() (bool, error) { return admin.New(c).Estimate().Earliest().After(end), nil })
 }
 
 // read lists every tree and reads its entry, with many requests in flight, and

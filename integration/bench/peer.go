@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/foreign"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -180,7 +181,7 @@ func (s *holdfast) close() error            { return s.client.Close() }
 // are kept for a moment.
 func (s *holdfast) settle(ctx context.Context) error {
 	return await(ctx, "all locks are gone", func() (bool, error) {
-		there, _, err := s.client.Tree().Children(ctx, root)
+		there, _, err := admin.New(s.client).Children(ctx, root)
 		ours := func(name string) bool { _, ok := s.names.Load(name); return ok }
 		return !slices.ContainsFunc(there, ours), err
 	})

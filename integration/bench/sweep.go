@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -159,7 +160,7 @@ func (t *orphansTrial) round(ctx context.Context) ([]float64, error) {
 		return nil, err
 	}
 	_, listing, err := heapOf(func() (int, error) {
-		names, _, err := t.client.Tree().Children(ctx, t.client.Tree().Root())
+		names, _, err := admin.New(t.client).Children(ctx, admin.New(t.client).Root())
 		return len(names), err
 	})
 	if err != nil {
@@ -196,14 +197,14 @@ func (t *orphansTrial) round(ctx context.Context) ([]float64, error) {
 
 // batches deletes the nodes of a forest as the reaper does, in transactions.
 func (t *orphansTrial) batches(ctx context.Context, f *forest) error {
-	var nodes []lock.Deletion
+	var nodes []admin.Deletion
 	for i := range f.trees {
 		at, entry := f.tree(i)
-		nodes = append(nodes, lock.Deletion{Path: entry}, lock.Deletion{Path: at})
+		nodes = append(nodes, admin.Deletion{Path: entry}, admin.Deletion{Path: at})
 	}
 	return together(batchesInFlight, func(i int) error {
 		for at := i * batch; at < len(nodes); at += batchesInFlight * batch {
-			if err := t.client.Tree().Delete(ctx, nodes[at:min(at+batch, len(nodes))]); err != nil {
+			if err := admin.New(t.client).Delete(ctx, nodes[at:min(at+batch, len(nodes))]); err != nil {
 				return err
 			}
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -327,7 +328,7 @@ func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 		return err
 	}
 	fmt.Println("torture: the last sweep:", report.String())
-	tree := locks.Tree()
+	tree := admin.New(locks)
 	var walk func(path string) error
 	walk = func(path string) error {
 		names, _, err := tree.Children(ctx, path)

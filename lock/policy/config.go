@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -187,7 +188,7 @@ func variableRule(s string) string {
 // server takes one address of the list.
 func server(to *string) value {
 	return parsed(to, func(s string) (string, string) {
-		address, err := lock.ParseServer(s)
+		address, err := zkconn.ParseServer(s)
 		if err != nil {
 			return "", err.Error()
 		}
@@ -255,3 +256,8 @@ func readPassword(path string) (string, error) {
 	}
 	return password, nil
 }
+
+// ParseServer parses the address of a ZooKeeper server, host or host:port, and
+// returns it as host:port. The default port is 2181. An IPv6 address is in
+// brackets.
+func ParseServer(s string) (string, error) { return zkconn.ParseServer(s) }

@@ -514,7 +514,7 @@ func FuzzParse(f *testing.F) {
 		c, err := Parse("config.yaml", data)
 		if err == nil {
 			for _, p := range c.Policies.All() {
-				if err := p.Policy.Check(); err != nil {
+				if err := p.Policy.Validate(); err != nil {
 					t.Fatal(err)
 				}
 			}

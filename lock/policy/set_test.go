@@ -245,7 +245,7 @@ func TestNewSetKeepsRulesOfLock(t *testing.T) {
 						continue
 					}
 					taken++
-					if err := s.Policy("a").Check(); err != nil {
+					if err := s.Policy("a").Validate(); err != nil {
 						t.Fatalf("NewSet takes %+v: %v", p, err)
 					}
 				}

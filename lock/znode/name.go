@@ -21,6 +21,10 @@ const DrainAt = math.MaxInt32 - 1<<20 + 1
 // MaxName is the longest name of a lock in bytes.
 const MaxName = 512
 
+// EpochMark is the name of a node below the root that tells when the present epoch
+// of ZooKeeper's leader was seen first. No lock can have it.
+const EpochMark = ".epoch"
+
 const idLength = 16
 
 // Role is what an entry asks for.
@@ -206,6 +210,9 @@ func CheckName(name string) error {
 		}
 		if _, ok := Parse(component); ok {
 			return fmt.Errorf("lock name %q: component %q could be taken for a lock entry", name, component)
+		}
+		if component == EpochMark {
+			return fmt.Errorf("lock name %q: component %q is the name of a node that Holdfast keeps for itself", name, component)
 		}
 	}
 	return nil

@@ -46,14 +46,6 @@ type Record struct {
 // Granted reports whether a grant was recorded: the entry's owner holds the lock.
 func (r *Record) Granted() bool { return r.AcquiredAt > 0 }
 
-// Expiry is when the lease of an entry with this record ends, in Unix
-// milliseconds of ensemble time. mtime is the entry's, from the same read as
-// the record; maxTTL, in milliseconds, bounds a record that claims to end later
-// than any lease may. Others may enter only a grace after it.
-func (r *Record) Expiry(mtime, maxTTL int64) int64 {
-	return min(max(r.ExpiresAt, mtime+r.TTL), mtime+max(r.TTL, maxTTL))
-}
-
 // Encode returns the record as it is written, in the current version: the bytes that
 // encoding/json makes of it, without its detour by reflection, because it is done for
 // each lock and each renewal.
@@ -140,6 +132,7 @@ type Kind string
 // The kinds.
 const (
 	Dir   Kind = "dir"   // an ancestor of locks
+	Mark  Kind = "epoch" // the node [EpochMark]
 	Mutex Kind = "mutex" // one holder
 )
 

@@ -81,7 +81,7 @@ func (f *Flags) Load() (*policy.Config, error) {
 	if list, from := first(f.Servers, "--servers", EnvServers); list != "" {
 		cfg.ZooKeeper.Servers = nil
 		for s := range strings.SplitSeq(list, ",") {
-			server, err := lock.ParseServer(strings.TrimSpace(s))
+			server, err := policy.ParseServer(strings.TrimSpace(s))
 			if err != nil {
 				wrong = append(wrong, fmt.Errorf("%s %q: %q %w", from, list, s, err))
 			}

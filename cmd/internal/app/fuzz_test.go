@@ -38,7 +38,7 @@ func FuzzLoad(f *testing.F) {
 			wrong = errors.Join(wrong, err)
 		}
 		for _, p := range cfg.Policies.All() {
-			wrong = errors.Join(wrong, p.Policy.Check())
+			wrong = errors.Join(wrong, p.Policy.Validate())
 		}
 		if wrong != nil || len(cfg.ZooKeeper.Servers) == 0 {
 			t.Errorf("accepted: %q, %v", cfg.ZooKeeper.Servers, wrong)

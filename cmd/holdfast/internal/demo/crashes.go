@@ -54,7 +54,7 @@ func (d *demo) killHolder(ctx context.Context) error {
 		return err
 	}
 	dead := entries[0]
-	d.say("SIGKILL for the first. Its entry is there still; its lease has %v left.", tenths(dead.Expires.Sub(now.Latest)))
+	d.say("SIGKILL for the first. Its entry is there still; its lease has %v left.", tenths(dead.Expires.Sub(now.Latest())))
 
 	in, err := queue[1].hear(ctx, "in")
 	if err != nil {
@@ -68,7 +68,7 @@ func (d *demo) killHolder(ctx context.Context) error {
 	if _, err := fmt.Sscan(in, &token, &purged); err != nil {
 		return fmt.Errorf("the second said %q: %w", in, err)
 	}
-	after := now.Latest.Sub(dead.Expires)
+	after := now.Latest().Sub(dead.Expires)
 	d.say("The second has purged that entry and has the lock: %v after the end of the lease, %v after the kill.", tenths(after), tenths(blocked))
 	d.judge("a dead holder blocks for its TTL and the grace",
 		fmt.Sprintf("%v after its lease", shortGrace), fmt.Sprintf("%v after", after.Round(10*time.Millisecond)),

@@ -17,6 +17,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -48,7 +49,7 @@ var ErrBroken = errors.New("a promise was not kept")
 type demo struct {
 	Options
 	*story
-	tree      lock.Tree
+	tree      admin.Tree
 	conn      *zk.Conn
 	processes []*process
 }
@@ -63,7 +64,7 @@ func Run(ctx context.Context, locks *lock.Client, o Options) (err error) {
 	}
 	defer conn.Close()
 	d := &demo{
-		Options: o, tree: locks.Tree(), conn: conn,
+		Options: o, tree: admin.New(locks), conn: conn,
 		story: &story{w: o.Out, colour: o.Colour, begun: time.Now()},
 	}
 	defer func() { err = errors.Join(err, d.cleanUp()) }()
@@ -139,7 +140,7 @@ func (d *demo) remove(ctx context.Context) error {
 		return err
 	}
 	for i := len(nodes) - 1; i >= 0; i-- {
-		err := d.tree.Delete(ctx, []lock.Deletion{{Path: nodes[i], Version: -1}})
+		err := d.tree.Delete(ctx, []admin.Deletion{{Path: nodes[i], Version: -1}})
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return fmt.Errorf("remove %s: %w", d.Base, err)
 		}
@@ -161,8 +162,8 @@ func (d *demo) cleanUp() error {
 }
 
 // contenders waits until a lock has that many, and returns them.
-func (d *demo) contenders(ctx context.Context, name string, n int) ([]lock.Contender, error) {
-	var state lock.State
+func (d *demo) contenders(ctx context.Context, name string, n int) ([]admin.Contender, error) {
+	var state admin.State
 	err := await(ctx, fmt.Sprintf("lock %s has %d contenders", name, n), func() (bool, error) {
 		var err error
 		state, err = d.tree.Inspect(ctx, name)

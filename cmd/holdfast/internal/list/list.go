@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -23,9 +24,9 @@ const concurrency = 64
 // can be older than the rest.
 type Listing struct {
 	Root  string
-	Path  string       // at and below which
-	Time  lock.Time    // ensemble time after the last read; the zero Zxid: it could not be had
-	Nodes []lock.State // sorted by name
+	Path  string        // at and below which
+	Time  admin.Time    // ensemble time after the last read; the zero Zxid: it could not be had
+	Nodes []admin.State // sorted by name
 	// Unread are the nodes that could not be read, sorted by path.
 	Unread []Unread
 }
@@ -38,7 +39,7 @@ type Unread struct {
 
 // Read reads the named lock and all locks below it; all there are if the name is
 // "". It writes nothing, but takes a sample of ensemble time.
-func Read(ctx context.Context, tree lock.Tree, name string) (Listing, error) {
+func Read(ctx context.Context, tree admin.Tree, name string) (Listing, error) {
 	if name != "" {
 		if err := znode.CheckName(name); err != nil {
 			return Listing{}, fmt.Errorf("%w: %w", lock.ErrInvalid, err)
@@ -53,7 +54,7 @@ func Read(ctx context.Context, tree lock.Tree, name string) (Listing, error) {
 		return Listing{}, context.Cause(ctx)
 	}
 	l := Listing{Root: tree.Root(), Path: tree.Path(name), Nodes: w.nodes, Unread: w.unread}
-	slices.SortFunc(l.Nodes, func(a, b lock.State) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.Nodes, func(a, b admin.State) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.Unread, func(a, b Unread) int { return strings.Compare(a.Path, b.Path) })
 	var err error
 	l.Time, err = tree.Now(ctx)
@@ -65,20 +66,20 @@ func Read(ctx context.Context, tree lock.Tree, name string) (Listing, error) {
 
 // InUse returns the listing without the nodes at which nobody contends.
 func (l Listing) InUse() Listing {
-	l.Nodes = slices.DeleteFunc(slices.Clone(l.Nodes), func(s lock.State) bool { return len(s.Contenders) == 0 })
+	l.Nodes = slices.DeleteFunc(slices.Clone(l.Nodes), func(s admin.State) bool { return len(s.Contenders) == 0 })
 	return l
 }
 
 // walk reads a tree, several nodes at a time.
 type walk struct {
-	tree    lock.Tree
+	tree    admin.Tree
 	start   string
 	fail    context.CancelCauseFunc
 	more    chan struct{} // a token for each worker beside the first
 	workers sync.WaitGroup
 
 	mu     sync.Mutex
-	nodes  []lock.State
+	nodes  []admin.State
 	unread []Unread
 }
 

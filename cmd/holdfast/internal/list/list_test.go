@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -19,18 +20,18 @@ var update = flag.Bool("update", false, "write the golden files")
 // noon is when the listings were made.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-func at(t time.Time) lock.Time {
-	return lock.Time{Earliest: t.Add(-3 * time.Millisecond), Latest: t, Zxid: 99}
+func at(t time.Time) admin.Time {
+	return admin.Time{Lower: time.Duration(t.UnixNano()) - 3*time.Millisecond, Upper: time.Duration(t.UnixNano()), Zxid: 99}
 }
 
-func contender(path string, token int64, owner string, pid int, left time.Duration) lock.Contender {
-	return lock.Contender{
+func contender(path string, token int64, owner string, pid int, left time.Duration) admin.Contender {
+	return admin.Contender{
 		Path: path, Token: lock.Token{Czxid: token}, Ours: true, Owner: owner, Host: "node3", PID: pid,
 		TTL: 30 * time.Second, Expires: noon.Add(left),
 	}
 }
 
-func holder(path string, token int64, owner string, pid int, left, held time.Duration) lock.Contender {
+func holder(path string, token int64, owner string, pid int, left, held time.Duration) admin.Contender {
 	c := contender(path, token, owner, pid, left)
 	c.Acquired = noon.Add(-held)
 	return c
@@ -40,12 +41,12 @@ var listings = map[string]Listing{
 	"empty": {Root: "/locks", Path: "/locks/orders", Time: at(noon)},
 	"busy": {
 		Root: "/locks", Time: at(noon),
-		Nodes: []lock.State{
-			{Name: "imports/a", Kind: znode.Mutex, Contenders: []lock.Contender{
+		Nodes: []admin.State{
+			{Name: "imports/a", Kind: znode.Mutex, Contenders: []admin.Contender{
 				holder("/locks/imports/a/9f86d081884c7d65-lock-0000000000", 4294967301, "import", 7, 4*time.Minute+59900*time.Millisecond, 2*time.Hour),
 			}},
-			{Name: "orders/42", Kind: znode.Mutex, Contenders: []lock.Contender{
-				func() lock.Contender {
+			{Name: "orders/42", Kind: znode.Mutex, Contenders: []admin.Contender{
+				func() admin.Contender {
 					c := holder("/locks/orders/42/9f86d081884c7d65-lock-0000000007", 4294967311, "shop-7f9c", 4711, 27430*time.Millisecond, 95*time.Second)
 					c.Metadata = map[string]string{"job": "ship <now>"}
 					return c
@@ -60,14 +61,14 @@ var listings = map[string]Listing{
 	// Nobody holds what an expired entry holds, and two readers share a lock.
 	"odd": {
 		Root: "/locks", Time: at(noon),
-		Nodes: []lock.State{
-			{Name: "catalog", Kind: "rwmutex", Contenders: []lock.Contender{
+		Nodes: []admin.State{
+			{Name: "catalog", Kind: "rwmutex", Contenders: []admin.Contender{
 				holder("/locks/catalog/9f86d081884c7d65-__READ__0000000000", 4294967301, "a", 1, 20*time.Second, time.Second),
 				contender("/locks/catalog/60303ae22b998861-__READ__0000000001", 4294967302, "b", 2, 20*time.Second),
 				contender("/locks/catalog/1b4f0e9851971998-__WRIT__0000000002", 4294967303, "c", 3, 20*time.Second),
 				contender("/locks/catalog/fd61a03af4f77d87-__READ__0000000003", 4294967304, "d", 4, 20*time.Second),
 			}},
-			{Name: "crashed", Kind: znode.Mutex, Contenders: []lock.Contender{
+			{Name: "crashed", Kind: znode.Mutex, Contenders: []admin.Contender{
 				holder("/locks/crashed/9f86d081884c7d65-lock-0000000000", 4294967305, "a\x1b[2Jb\n", 1, -90*time.Second, time.Hour),
 			}},
 			{Name: "idle", Kind: znode.Mutex},
@@ -78,8 +79,8 @@ var listings = map[string]Listing{
 	// Without a sample of ensemble time nobody knows what is left.
 	"timeless": {
 		Root: "/locks",
-		Nodes: []lock.State{
-			{Name: "x", Kind: znode.Mutex, Contenders: []lock.Contender{
+		Nodes: []admin.State{
+			{Name: "x", Kind: znode.Mutex, Contenders: []admin.Contender{
 				holder("/locks/x/9f86d081884c7d65-lock-0000000000", 5, "a", 1, 10*time.Second, time.Minute),
 			}},
 		},

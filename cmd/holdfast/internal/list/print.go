@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -68,9 +68,9 @@ func (l Listing) JSON(w io.Writer) error {
 	return e.Encode(doc)
 }
 
-func (l Listing) lock(s lock.State) Lock {
+func (l Listing) lock(s admin.State) Lock {
 	out := Lock{Name: s.Name, Kind: string(s.Kind), Holders: []Entry{}, Waiters: []Entry{}}
-	l.each(s, func(c lock.Contender, place int) {
+	l.each(s, func(c admin.Contender, place int) {
 		if place == 0 {
 			out.Holders = append(out.Holders, l.entry(c))
 		} else {
@@ -80,7 +80,7 @@ func (l Listing) lock(s lock.State) Lock {
 	return out
 }
 
-func (l Listing) entry(c lock.Contender) Entry {
+func (l Listing) entry(c admin.Contender) Entry {
 	e := Entry{Path: c.Path, Token: c.Token.String(), Ours: c.Ours}
 	if !c.Ours {
 		return e
@@ -100,7 +100,7 @@ func (l Listing) entry(c lock.Contender) Entry {
 
 // each calls f for each contender with its place in the queue: 0 if it is in, by
 // the rule that the contenders themselves follow.
-func (l Listing) each(s lock.State, f func(c lock.Contender, place int)) {
+func (l Listing) each(s admin.State, f func(c admin.Contender, place int)) {
 	names := make([]znode.Name, len(s.Contenders))
 	for i, c := range s.Contenders {
 		names[i], _ = znode.Parse(c.Path[strings.LastIndexByte(c.Path, '/')+1:])
@@ -108,7 +108,7 @@ func (l Listing) each(s lock.State, f func(c lock.Contender, place int)) {
 	waiting := 0
 	for i, c := range s.Contenders {
 		place := 0
-		if znode.Admit(names, i) >= 0 {
+		if znode.Admit(names, i, znode.Parent{Kind: s.Kind}) >= 0 {
 			waiting++
 			place = waiting
 		}
@@ -118,11 +118,11 @@ func (l Listing) each(s lock.State, f func(c lock.Contender, place int)) {
 
 // now is the latest that it may be, in whole milliseconds.
 func (l Listing) now() time.Time {
-	return l.Time.Latest.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
+	return l.Time.Latest().Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
 
 // left returns how much is surely left of the lease.
-func (l Listing) left(c lock.Contender) (left time.Duration, known bool) {
+func (l Listing) left(c admin.Contender) (left time.Duration, known bool) {
 	return c.Expires.Sub(l.now()), c.Ours && l.Time.Zxid != 0
 }
 
@@ -145,7 +145,7 @@ func (l Listing) Table(w io.Writer) error {
 		if len(s.Contenders) == 0 {
 			rows = append(rows, []string{name, kind})
 		}
-		l.each(s, func(c lock.Contender, place int) {
+		l.each(s, func(c admin.Contender, place int) {
 			rows = append(rows, append([]string{name, kind}, l.cells(c, place)...))
 			name, kind = "", "" // said once for each lock
 		})
@@ -154,7 +154,7 @@ func (l Listing) Table(w io.Writer) error {
 }
 
 // cells are what the table says of a contender.
-func (l Listing) cells(c lock.Contender, place int) []string {
+func (l Listing) cells(c admin.Contender, place int) []string {
 	who, since, left := "not ours: "+tail(printable(c.Path[strings.LastIndexByte(c.Path, '/')+1:])), "", ""
 	if c.Ours {
 		who = fmt.Sprintf("%s (%s, pid %d)", head(printable(c.Owner)), head(printable(c.Host)), c.PID)

@@ -1,0 +1,246 @@
+// Package admin is what tools that look after locks need of a client, such as the
+// reaper and the command line: reads, deletes on a version, and ensemble time.
+// Services that take locks need none of it.
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/internal/access"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Tree is the view of a client's locks that tools have. All methods are safe for
+// concurrent use, and wait out an outage of ZooKeeper until their context ends.
+type Tree struct {
+	c access.Client
+}
+
+// New returns the view of the client's locks. That of a nil client, or one that was
+// not made by lock.Dial or lock.New, refuses whatever is asked.
+func New(client *lock.Client) Tree {
+	c, _ := access.Of(client)
+	return Tree{c}
+}
+
+// check refuses the zero Tree and that of a nil client.
+func (t Tree) check() error {
+	if t.c.Conn == nil {
+		return fmt.Errorf("%w: tree: must come from a client", lock.ErrInvalid)
+	}
+	return nil
+}
+
+// Root returns the path below which the locks stand.
+func (t Tree) Root() string { return t.c.Root }
+
+// Path returns the path of the named lock, the root for "".
+func (t Tree) Path(name string) string {
+	if name == "" || t.c.Root == "" {
+		return t.c.Root
+	}
+	return t.c.Root + "/" + name
+}
+
+// Get reads a node. Errors are those of [zk.Conn.Get].
+func (t Tree) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	if err := t.check(); err != nil {
+		return nil, nil, err
+	}
+	n, err := t.c.Conn.Get(ctx, path)
+	return n.Data, n.Stat, err
+}
+
+// Children lists a node. Errors are those of [zk.Conn.Children].
+func (t Tree) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	if err := t.check(); err != nil {
+		return nil, nil, err
+	}
+	return t.c.Conn.Children(ctx, path)
+}
+
+// Deletion is a node to be deleted, if its data still has that version and it
+// has no children.
+type Deletion struct {
+	Path    string
+	Version int32
+}
+
+// DeletionError says which deletion of a transaction was refused, with an error
+// of [zk.Conn.Delete]'s. Nothing was deleted.
+type DeletionError struct {
+	Index int
+	Path  string
+	Err   error
+}
+
+func (e *DeletionError) Error() string { return fmt.Sprintf("delete %s: %v", e.Path, e.Err) }
+
+// Unwrap returns why.
+func (e *DeletionError) Unwrap() error { return e.Err }
+
+// Delete deletes all of the nodes in one transaction, in that order, or none. It
+// fails with a [DeletionError] if one was refused. After a lost reply it tries
+// again, so that one may be refused because it has been deleted just before.
+func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	ops := make([]any, len(nodes))
+	for i, n := range nodes {
+		ops[i] = &zk.DeleteRequest{Path: n.Path, Version: n.Version}
+	}
+	err := t.c.Conn.Retry(ctx, zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}, func() error {
+		_, err := t.c.Conn.Multi(ctx, nil, ops...)
+		return err
+	})
+	if i, cause := zkconn.RefusedOp(err); i >= 0 {
+		return &DeletionError{Index: i, Path: nodes[i].Path, Err: cause}
+	}
+	return err
+}
+
+// Time is what is known of the clock of ZooKeeper's leader, and by what records are
+// judged.
+type Time = znode.Now
+
+// Now returns ensemble time by a new sample, which costs a transaction that
+// leaves nothing behind. It fails with [zk.ErrNoNode] if there is no root, and
+// with [lock.ErrDenied] if its ACL does not let us.
+func (t Tree) Now(ctx context.Context) (Time, error) {
+	if err := t.check(); err != nil {
+		return Time{}, err
+	}
+	if err := t.c.Clock.Sample(ctx); err != nil {
+		return Time{}, err
+	}
+	return t.Estimate(), nil
+}
+
+// Estimate returns ensemble time by the last sample, at no cost. The zero Zxid
+// means that there was none yet.
+func (t Tree) Estimate() Time {
+	if t.c.Clock == nil {
+		return Time{}
+	}
+	return t.c.Clock.Now()
+}
+
+// Prove is for who knew so much when it judged what was written in the transaction
+// mzxid, and found it [znode.Unproven]: it sees to what was missing, a younger sample,
+// or the mark of the leader's epoch, and returns what is known then. It fails as Now
+// does.
+func (t Tree) Prove(ctx context.Context, knew Time, mzxid int64) (Time, error) {
+	if err := t.check(); err != nil {
+		return Time{}, err
+	}
+	if err := t.c.Clock.Prove(ctx, knew, mzxid); err != nil {
+		return Time{}, err
+	}
+	return t.Estimate(), nil
+}
+
+// Monotonic is this process's monotonic clock: the one by which to tell for how long a
+// version of a node has been known.
+func (t Tree) Monotonic() time.Duration {
+	if t.c.Clock == nil {
+		return 0
+	}
+	return t.c.Clock.Mono()
+}
+
+// Contender is an entry of a lock as it was read.
+type Contender struct {
+	Path  string
+	Token lock.Token
+	// Ours is false for the entry of another library, or of a newer version, or
+	// one that is damaged. Then nothing below is known.
+	Ours     bool
+	Owner    string
+	Host     string
+	PID      int
+	Metadata map[string]string
+	TTL      time.Duration
+	Acquired time.Time // zero until the grant was recorded
+	Expires  time.Time // end of the lease, in ensemble time
+}
+
+// State is a lock as it was read, one node after the other: while it is in use
+// its parts can be of slightly different times.
+type State struct {
+	Name       string
+	Kind       znode.Kind
+	Contenders []Contender // in the order of their turn; empty if nobody is there
+	Children   []string    // names of children that are no contenders: nested locks, or others' nodes
+}
+
+// Inspect reads a lock. One that is not there has no contenders. Names are as
+// for [lock.Client.Mutex]; "" inspects the root.
+func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
+	s := State{Name: name}
+	if err := t.check(); err != nil {
+		return s, err
+	}
+	if name != "" {
+		if err := znode.CheckName(name); err != nil {
+			return s, fmt.Errorf("%w: %w", lock.ErrInvalid, err)
+		}
+	}
+	path := t.Path(name)
+	data, _, err := t.Get(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return s, nil
+	}
+	if err != nil {
+		return s, fmt.Errorf("read %s: %w", path, err)
+	}
+	if parent, err := znode.DecodeParent(data); err == nil {
+		s.Kind = parent.Kind
+	}
+	children, _, err := t.Children(ctx, path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return s, fmt.Errorf("list %s: %w", path, err)
+	}
+	for _, n := range children {
+		if _, entry := znode.Parse(n); !entry && n != znode.EpochMark {
+			s.Children = append(s.Children, n)
+		}
+	}
+	for _, n := range znode.Contenders(children) {
+		c, err := t.contender(ctx, path+"/"+n.Node, n)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue // left meanwhile
+		}
+		if err != nil {
+			return s, fmt.Errorf("read %s: %w", path+"/"+n.Node, err)
+		}
+		s.Contenders = append(s.Contenders, c)
+	}
+	return s, nil
+}
+
+func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Contender, error) {
+	data, stat, err := t.Get(ctx, path)
+	if err != nil {
+		return Contender{}, err
+	}
+	c := Contender{Path: path, Token: lock.Token{Czxid: stat.Czxid}}
+	e := znode.ReadEntry(name, data, znode.Stat(*stat))
+	if !e.Leased() {
+		return c, nil
+	}
+	r := &e.Record
+	c.Ours, c.Owner, c.Host, c.PID, c.Metadata = true, r.Owner, r.Host, r.PID, r.Metadata
+	c.TTL, c.Expires = e.TTL(), e.Expires()
+	if r.Granted() {
+		c.Acquired = time.UnixMilli(r.AcquiredAt)
+	}
+	return c, nil
+}

@@ -1,0 +1,224 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+func TestTreeReads(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		tree := admin.New(a)
+		if tree.Root() != "/locks" || tree.Path("") != "/locks" || tree.Path("x/y") != "/locks/x/y" {
+			t.Errorf("root %q, paths %q and %q", tree.Root(), tree.Path(""), tree.Path("x/y"))
+		}
+		h := w.lock(a, "x")
+		data, stat, err := tree.Get(w.ctx, h.EntryPath())
+		if err != nil || string(data) != string(w.node(h.EntryPath()).Data) || stat.Czxid != h.Token().Czxid {
+			t.Errorf("%s, %+v, %v", data, stat, err)
+		}
+		names, stat, err := tree.Children(w.ctx, "/locks/x")
+		if err != nil || len(names) != 1 || "/locks/x/"+names[0] != h.EntryPath() || stat.NumChildren != 1 {
+			t.Errorf("%q, %+v, %v", names, stat, err)
+		}
+		_, _, err = tree.Get(w.ctx, "/locks/none")
+		mustBe(t, err, zk.ErrNoNode)
+		_, _, err = tree.Children(w.ctx, "/locks/none")
+		mustBe(t, err, zk.ErrNoNode)
+		w.unlock(h)
+	})
+}
+
+// TestTreeOfNothing: the zero Tree, and those of clients that were not made, refuse
+// and do not panic.
+func TestTreeOfNothing(t *testing.T) {
+	for _, tree := range []admin.Tree{{}, admin.New(nil), admin.New(new(lock.Client))} {
+		if tree.Root() != "" || tree.Path("x") != "" || tree.Estimate() != (admin.Time{}) {
+			t.Errorf("root %q, path %q, time %+v", tree.Root(), tree.Path("x"), tree.Estimate())
+		}
+		_, _, get := tree.Get(t.Context(), "/x")
+		_, _, children := tree.Children(t.Context(), "/x")
+		_, now := tree.Now(t.Context())
+		_, inspect := tree.Inspect(t.Context(), "x")
+		for _, err := range []error{get, children, now, inspect, tree.Delete(t.Context(), nil)} {
+			mustBe(t, err, lock.ErrInvalid)
+			mustSay(t, err, "tree", "must come from a client")
+		}
+	}
+}
+
+// TestTreeDeletes all or nothing, on the versions that were given, and over lost
+// connections.
+func TestTreeDeletes(t *testing.T) {
+	forEachMishap(t, func(w *world, i int) {
+		a, z := w.dial("a"), w.raw("other")
+		for _, p := range []string{"/locks", "/locks/x", "/locks/x/1", "/locks/x/2"} {
+			w.create(z, p, "", 0)
+		}
+		if _, err := z.Set("/locks/x/2", nil, -1); err != nil {
+			t.Fatal(err)
+		}
+		all := []admin.Deletion{{Path: "/locks/x/1"}, {Path: "/locks/x/2"}, {Path: "/locks/x"}}
+		err := admin.New(a).Delete(w.ctx, all)
+		var refused *admin.DeletionError
+		if !errors.As(err, &refused) || refused.Index != 1 || refused.Path != "/locks/x/2" {
+			t.Errorf("error is %#v", err)
+		}
+		mustBe(t, err, zk.ErrBadVersion)
+		mustSay(t, err, "delete /locks/x/2: ")
+		if n := len(w.nodes()); n != 3 {
+			t.Errorf("%d nodes after a deletion that was refused", n)
+		}
+
+		all[1].Version = 1
+		hit := w.mishap(i, "a", func(r locktest.Request) bool { return r.Op == "multi" })
+		err = admin.New(a).Delete(w.ctx, all)
+		if !hit() {
+			t.Fatal("there was no mishap")
+		}
+		if err != nil { // it had been applied
+			mustBe(t, err, zk.ErrNoNode)
+		}
+		w.empty()
+
+		if err := admin.New(a).Delete(w.ctx, []admin.Deletion{{Path: "/locks/x"}}); !errors.As(err, &refused) || refused.Index != 0 {
+			t.Errorf("error is %#v", err)
+		}
+	})
+}
+
+func TestTreeDeleteWithoutServer(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.Stop(w.Servers()[0])
+		ctx, cancel := context.WithTimeout(w.ctx, ttl)
+		defer cancel()
+		err := admin.New(a).Delete(ctx, []admin.Deletion{{Path: "/locks/x"}})
+		mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
+		_, err = admin.New(a).Now(ctx)
+		mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
+		_, _, err = admin.New(a).Get(ctx, "/locks")
+		mustBe(t, err, context.DeadlineExceeded)
+		w.Start(w.Servers()[0])
+	})
+}
+
+func TestTreeTime(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const ahead = 5 * time.Hour
+		if err := w.SetClock(w.Servers()[0], ahead); err != nil {
+			t.Fatal(err)
+		}
+		a := w.dial("a")
+		if at := admin.New(a).Estimate(); at.Zxid != 0 {
+			t.Errorf("%+v without a sample", at)
+		}
+		_, err := admin.New(a).Now(w.ctx)
+		mustBe(t, err, zk.ErrNoNode)
+		z := w.raw("other")
+		w.create(z, "/locks", "", 0)
+		before := w.Dump("/locks")[0]
+		at, err := admin.New(a).Now(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		covers := func(at admin.Time) {
+			t.Helper()
+			now := time.Now().Add(ahead)
+			if now.Before(at.Earliest()) || now.After(at.Latest()) || at.Latest().Sub(at.Earliest()) > 10*time.Millisecond || at.Zxid <= before.Stat.Czxid {
+				t.Errorf("it is %v, %+v", now, at)
+			}
+		}
+		covers(at)
+		time.Sleep(3 * time.Second)
+		cost := w.cost("a", func() { covers(admin.New(a).Estimate()) })
+		if cost.total() != 0 {
+			t.Errorf("an estimate cost %v", cost.requests)
+		}
+		if after := w.Dump("/locks"); len(after) != 1 || after[0].Stat.Version != before.Stat.Version || after[0].Stat.NumChildren != 0 {
+			t.Errorf("a sample left %+v", after)
+		}
+		if _, err := z.SetACL("/locks", zk.WorldACL(zk.PermRead), -1); err != nil {
+			t.Fatal(err)
+		}
+		_, err = admin.New(a).Now(w.ctx)
+		mustBe(t, err, lock.ErrDenied)
+		mustSay(t, err, "/locks")
+	})
+}
+
+func TestTreeInspects(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", lock.WithMetadata(map[string]string{"k": "v"})), w.dial("b")
+		z := w.raw("other")
+		tree := admin.New(b)
+		for _, name := range []string{"", "x"} {
+			if s, err := tree.Inspect(w.ctx, name); err != nil || s.Name != name || s.Kind != "" || len(s.Contenders)+len(s.Children) != 0 {
+				t.Errorf("nothing is there: %+v, %v", s, err)
+			}
+		}
+		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, b, "x")
+		theirs := w.create(z, "/locks/x/lock-", "", zk.FlagSequence|zk.FlagEphemeral)
+		damaged := w.create(z, "/locks/x/0123456789abcdef-lock-", "{", zk.FlagSequence)
+		w.create(z, "/locks/x/nested", "", 0)
+		s, err := tree.Inspect(w.ctx, "x")
+		if err != nil || s.Kind != znode.Mutex || !slices.Equal(s.Children, []string{"nested"}) || len(s.Contenders) != 4 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		first := s.Contenders[0]
+		if first.Path != h.EntryPath() || first.Token != h.Token() || !first.Ours || first.Owner != "a" || first.PID == 0 || first.TTL != ttl ||
+			fmt.Sprint(first.Metadata) != "map[k:v]" || first.Acquired.IsZero() || time.Until(first.Expires).Round(time.Second) != ttl {
+			t.Errorf("holder: %+v", first)
+		}
+		if second := s.Contenders[1]; !second.Ours || second.Owner != "b" || !second.Acquired.IsZero() {
+			t.Errorf("waiter: %+v", second)
+		}
+		for i, path := range []string{theirs, damaged} {
+			c := s.Contenders[2+i]
+			if c.Token.Czxid != w.node(path).Stat.Czxid || c.Path != path || c.Ours || c.TTL != 0 || !c.Expires.IsZero() {
+				t.Errorf("theirs: %+v", c)
+			}
+		}
+		root, err := tree.Inspect(w.ctx, "")
+		if err != nil || root.Kind != znode.Dir || !slices.Equal(root.Children, []string{"x"}) {
+			t.Errorf("%+v, %v", root, err)
+		}
+		_, err = tree.Inspect(w.ctx, "/x")
+		mustBe(t, err, lock.ErrInvalid)
+
+		// What leaves while it is read is not there.
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "b" && r.Op == "getData" && touches(r, theirs) {
+				return locktest.Fault{Code: codeNoNode}
+			}
+			return locktest.Fault{}
+		})
+		if s, err := tree.Inspect(w.ctx, "x"); err != nil || len(s.Contenders) != 3 {
+			t.Errorf("%+v, %v", s, err)
+		}
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "b" && r.Op == "getChildren2" {
+				return locktest.Fault{Code: codeNoAuth}
+			}
+			return locktest.Fault{}
+		})
+		_, err = tree.Inspect(w.ctx, "x")
+		mustBe(t, err, zk.ErrNoAuth)
+		mustSay(t, err, "list /locks/x")
+		w.Intercept(nil)
+		w.unlock(h)
+		w.unlock(w.expect(ch).hold)
+	})
+}

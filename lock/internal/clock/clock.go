@@ -1,0 +1,152 @@
+package clock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Clock is this process's clocks, and ensemble time together with the requests that
+// it takes to know it. Make one with New. All methods are safe for concurrent use.
+type Clock struct {
+	Ensemble
+	Local func() Instant
+
+	conn  *zkconn.Conn
+	root  string
+	acl   []zk.ACL
+	newID func() string
+	asker chan struct{} // a token: one at a time asks for a proof
+}
+
+// New returns a clock that asks below the root by that connection. NewID makes names
+// of nodes that nobody else has.
+func New(conn *zkconn.Conn, root string, acl []zk.ACL, local func() Instant, newID func() string) *Clock {
+	return &Clock{Local: local, conn: conn, root: root, acl: acl, newID: newID, asker: make(chan struct{}, 1)}
+}
+
+// Mono is the monotonic time.
+func (c *Clock) Mono() time.Duration { return c.Local().Mono }
+
+// Now is what is known of ensemble time at this moment.
+func (c *Clock) Now() znode.Now { return c.Ensemble.Now(c.Local()) }
+
+// Millis is the latest that the leader's clock may show, in Unix milliseconds, for
+// people to read; 1 if nothing is known of it.
+func (c *Clock) Millis(at Instant) int64 {
+	now := c.Ensemble.Now(at)
+	if now.Zxid == 0 {
+		return 1
+	}
+	return now.Upper.Milliseconds()
+}
+
+var retry = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
+
+// Sample takes a sample of the leader's clock for its own sake, by a transaction
+// that leaves nothing behind. It fails with ErrDenied where the root's ACL does
+// not let us, and with zk.ErrNoNode where there is no root.
+func (c *Clock) Sample(ctx context.Context) error {
+	node := c.root + "/clock-" + c.newID()
+	err := c.conn.Retry(ctx, retry, func() error {
+		sent := c.Local()
+		replies, err := c.conn.Multi(ctx, nil,
+			&zk.CreateRequest{Path: node, Acl: c.acl},
+			&zk.SetDataRequest{Path: node, Version: 0},
+			&zk.DeleteRequest{Path: node, Version: 1})
+		if err == nil {
+			c.Observe(replies[1].Stat.Mzxid, replies[1].Stat.Mtime, sent, c.Local())
+		}
+		return err
+	})
+	switch {
+	case err == nil || zkconn.OutcomeOf(err) != zkconn.Refused || errors.Is(err, zkconn.ErrClosed):
+		return err
+	case errors.Is(err, zk.ErrNoNode):
+		return zk.ErrNoNode
+	}
+	return fmt.Errorf("%w: learn ensemble time by a write below %s: %w", zkconn.ErrDenied, c.root, err)
+}
+
+// Prove is for who knew so much when it judged what was written in that transaction,
+// and found it unproven: it sees to what was missing, a younger sample or the mark of
+// the epoch. Many who ask at once share one request. It fails as Sample does.
+func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
+	select {
+	case c.asker <- struct{}{}:
+		defer func() { <-c.asker }()
+	case <-ctx.Done():
+		return zkconn.ContextError(ctx)
+	}
+	now := c.Now()
+	switch {
+	case now.Zxid > knew.Zxid || now.Marked != knew.Marked: // somebody has asked meanwhile
+		return nil
+	case knew.Zxid != 0 && mzxid < knew.Term && !knew.Marked:
+		return c.mark(ctx)
+	}
+	return c.Sample(ctx)
+}
+
+// mark looks at the epoch's mark, and writes it if nobody has yet in this epoch: for
+// others, who may look once and only for a moment. Where the ACL does not let us, our
+// own first sample has to do.
+func (c *Clock) mark(ctx context.Context) error {
+	path := c.root + "/" + znode.EpochMark
+	for try := 0; ; try++ {
+		stat, err := c.conn.Exists(ctx, path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			stat = nil
+		case err != nil:
+			return err
+		case znode.Epoch(stat.Mzxid) > znode.Epoch(c.Now().Zxid): // a newer leader's: our sample is old
+			return c.Sample(ctx)
+		case znode.Epoch(stat.Mzxid) == znode.Epoch(c.Now().Zxid):
+			c.ObserveMark(stat.Mzxid, stat.Mtime)
+			return nil
+		}
+		err = c.writeMark(ctx, path, stat)
+		switch {
+		case err == nil:
+			return nil
+		case zkconn.OutcomeOf(err) != zkconn.Refused || errors.Is(err, zkconn.ErrClosed):
+			return err
+		case try < 3 && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)):
+			// Somebody was quicker; our server may lag behind.
+			if err := c.conn.Sync(ctx, path); err != nil {
+				return err
+			}
+		default:
+			c.Log.Debug().Err(err).Str("path", path).Msg("the mark of ZooKeeper's epoch cannot be written: what was left from before a change of the leader is judged by this process's own first sample")
+			c.ObserveMark(0, 0)
+			return nil
+		}
+	}
+}
+
+// writeMark writes the mark, under the version of the one that was seen, so that of
+// many who do only the first one does. The reply is a sample too.
+func (c *Clock) writeMark(ctx context.Context, path string, seen *zk.Stat) error {
+	data := znode.Parent{Kind: znode.Mark}.Encode()
+	ops := []any{&zk.CreateRequest{Path: path, Data: data, Acl: c.acl}, &zk.SetDataRequest{Path: path, Data: data, Version: 0}}
+	if seen != nil {
+		ops = []any{&zk.SetDataRequest{Path: path, Data: data, Version: seen.Version}}
+	}
+	return c.conn.Retry(ctx, retry, func() error {
+		sent := c.Local()
+		replies, err := c.conn.Multi(ctx, nil, ops...)
+		if err == nil {
+			stat := replies[len(replies)-1].Stat
+			c.Observe(stat.Mzxid, stat.Mtime, sent, c.Local())
+			c.ObserveMark(stat.Mzxid, stat.Mtime)
+		}
+		return err
+	})
+}

@@ -1,0 +1,203 @@
+// Package clock knows what time it is: on this process's clocks, and, as far as that
+// can be known, on the clock of ZooKeeper's leader, which is ensemble time (package
+// queue: Ensemble time, and Judging across leaders).
+//
+// The leader stamps the Mtime of every write while it prepares the transaction, so
+// each acknowledged write whose reply carries a Stat is a sample of its clock:
+// between the moment it was sent and the one it was answered, both on our monotonic
+// clock, the leader's showed that stamp. The rules by which stamps are compared are
+// [znode.Now]'s; here stands what this process knows, and how it comes to know it.
+package clock
+
+import (
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// MinGrace is the shortest grace that a lock may have. Displacements of the leader's
+// clock are borne within a term as long as they come to no more than half of it.
+const MinGrace = 100 * time.Millisecond
+
+// Ensemble is what one process knows of ensemble time. The zero value knows nothing.
+// All methods are safe for concurrent use.
+type Ensemble struct {
+	Log zerolog.Logger // where displacements are told
+
+	mu     sync.Mutex
+	sample sample // of the highest transaction
+	known  bounds // from all samples of the term
+
+	term          int64         // first transaction of the present term
+	since         time.Duration // its earliest stamp that is known
+	marked        bool          // the epoch's mark was looked at, or can tell nothing more
+	displaced     time.Duration // displacements within the term, summed
+	displacements uint64
+	last          Displacement
+}
+
+// sample says that the leader's clock showed stamp at some time between sent,
+// taken before the request was handed over, and received.
+type sample struct {
+	zxid           int64 // 0: no sample
+	stamp          time.Duration
+	sent, received Instant
+}
+
+// bounds say what the leader's clock shows at one instant, at least and at most.
+type bounds struct {
+	least, most time.Duration
+	at          Instant
+}
+
+// later is what the bounds come to at a later time. The clocks' rate error widens
+// them, and so does a suspend, during which the leader's clock went on.
+func (b bounds) later(t Instant) bounds {
+	d := t.Mono - b.at.Mono
+	rate := d.Abs() / znode.RateError
+	return bounds{b.least + d - rate, b.most + d + rate + Drift(b.at, t), t}
+}
+
+// bounds are what the sample alone says of the moment at which it was received.
+func (s sample) bounds() bounds {
+	sent := bounds{most: s.stamp + time.Millisecond, at: s.sent} // Mtime drops the fraction
+	return bounds{s.stamp, sent.later(s.received).most, s.received}
+}
+
+// Displacement is a step of the leader's clock, or the difference between the clocks
+// of two leaders, as this process saw it.
+type Displacement struct {
+	By                 time.Duration // 0: none was seen
+	OldEpoch, NewEpoch int64
+	Seen               time.Duration // on the monotonic clock
+}
+
+// Observe takes the Mtime of a write, in Unix milliseconds, as a sample. An older
+// transaction than the one known tells nothing new and is dropped.
+func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
+	next := sample{zxid: zxid, stamp: time.Duration(mtime) * time.Millisecond, sent: sent, received: received}
+	c.mu.Lock()
+	if zxid <= c.sample.zxid {
+		c.mu.Unlock()
+		return
+	}
+	last := c.sample
+	c.sample = next
+	var off time.Duration
+	if last.zxid != 0 {
+		off = c.known.displacement(next)
+	}
+	if off != 0 {
+		c.displacements++
+		c.displaced += off.Abs()
+		c.last = Displacement{off, znode.Epoch(last.zxid), znode.Epoch(zxid), received.Mono}
+	}
+	switch {
+	case last.zxid == 0 || znode.Epoch(last.zxid) != znode.Epoch(zxid):
+		c.begin(znode.Epoch(zxid)<<32, next.stamp, false)
+	case c.displaced > MinGrace/2:
+		// What was written before this transaction may be stamped by the clock as
+		// it was; the mark of the epoch was too.
+		c.begin(zxid, next.stamp, true)
+	}
+	if c.known = c.known.narrowed(next); off != 0 || last.zxid == 0 || znode.Epoch(last.zxid) != znode.Epoch(zxid) {
+		c.known = next.bounds()
+	}
+	c.mu.Unlock()
+	if off != 0 {
+		c.tell(off, last.zxid, zxid)
+	}
+}
+
+// begin begins a new term; c.mu is held.
+func (c *Ensemble) begin(term int64, since time.Duration, marked bool) {
+	c.term, c.since, c.marked, c.displaced = term, since, marked, 0
+}
+
+func (c *Ensemble) tell(off time.Duration, old, zxid int64) {
+	level := zerolog.DebugLevel
+	if off.Abs() >= MinGrace/4 {
+		level = zerolog.WarnLevel
+	}
+	msg := "the clock of the ZooKeeper leader was displaced: what was written before is judged as from now on"
+	if znode.Epoch(old) != znode.Epoch(zxid) {
+		msg = "the clock of the ZooKeeper leader was displaced by a change of the leader: what was written before is judged as from the new one's first stamps"
+	}
+	c.Log.WithLevel(level).Stringer("by", off).Int64("old_epoch", znode.Epoch(old)).Int64("epoch", znode.Epoch(zxid)).Msg(msg)
+}
+
+// displacement is by how much the stamp of next lies outside of what is known: 0 if it
+// fits. What is known rests on all samples of the term, so that neither a slow reply
+// nor many small steps can hide what has come together.
+func (b bounds) displacement(next sample) time.Duration {
+	first, final := b.later(next.sent).least, b.later(next.received).most
+	switch {
+	case next.stamp+time.Millisecond < first:
+		return next.stamp + time.Millisecond - first
+	case next.stamp > final:
+		return next.stamp - final
+	}
+	return 0
+}
+
+// narrowed is what is known with one more sample that fits.
+func (b bounds) narrowed(next sample) bounds {
+	before, alone := b.later(next.received), next.bounds()
+	return bounds{max(before.least, alone.least), min(before.most, alone.most), next.received}
+}
+
+// ObserveMark takes the Stat of the epoch's mark, a node that is written once in each
+// epoch. Only that it was stamped counts, so nobody who writes it, deletes it or keeps
+// it from us can do more than make things take longer. A mark of another epoch says
+// that this one has none.
+func (c *Ensemble) ObserveMark(mzxid, mtime int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sample.zxid == 0 || c.marked {
+		return
+	}
+	c.marked = true
+	if znode.Epoch(mzxid) == znode.Epoch(c.sample.zxid) {
+		c.since = min(c.since, time.Duration(mtime)*time.Millisecond)
+	}
+}
+
+// Known reports whether there is a sample.
+func (c *Ensemble) Known() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sample.zxid != 0
+}
+
+// Now returns what is known of ensemble time at that instant, which must not be before
+// the last sample.
+func (c *Ensemble) Now(t Instant) znode.Now {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sample.zxid == 0 {
+		return znode.Now{}
+	}
+	// By the last sample alone, so that it is true of the clock as it is now even if
+	// a small step went unseen.
+	b := c.sample.bounds().later(t)
+	return znode.Now{Zxid: c.sample.zxid, Lower: b.least, Upper: b.most, Term: c.term, Since: c.since, Marked: c.marked}
+}
+
+// Displacements is how often the leader's clock was seen to be displaced, and the last
+// such displacement.
+func (c *Ensemble) Displacements() (uint64, Displacement) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.displacements, c.last
+}
+
+// Sampled returns the transaction of the last sample, and the monotonic time at which
+// it was asked for.
+func (c *Ensemble) Sampled() (zxid int64, sent time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sample.zxid, c.sample.sent.Mono
+}

@@ -1,0 +1,316 @@
+package lease
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Entry is one contender's node in ZooKeeper and the lease that it carries, from
+// its create on. All changes of its life go through the methods here. They are
+// safe for concurrent use.
+type Entry struct {
+	Path string // of the node
+	Name znode.Name
+	Terms
+
+	keeper *Keeper
+	owner  Owner
+
+	// Owned by the keeper.
+	due   time.Duration // monotonic time of the next tick
+	index int32         // in the keeper's queue; -1: not in it
+
+	mu           sync.Mutex
+	state        State
+	recorded     bool                    // the grant stands in the node
+	lapsed       bool                    // unlocked when the lease may have run out already
+	handles      int32                   // holds that were given out on this entry and not yet unlocked
+	version      int32                   // of the data that the last acknowledged write left
+	writesWanted uint32                  // writes that somebody waits for
+	writesAcked  uint32                  // those of them that were acknowledged
+	values       context.Context         // whose values the hold's context keeps
+	ctx          context.Context         // of the hold; made when somebody asks for it
+	cancel       context.CancelCauseFunc // of ctx
+	nextTTL      time.Duration           // that the next write carries
+	lease        lease                   // of the last acknowledged write
+	session      int64                   // that it was made in
+	renewAt      time.Duration           // monotonic time
+	suspectSince time.Duration           // monotonic time since when the machine may have slept through the end of the lease; 0: not
+	limit        time.Duration           // monotonic time at which max_hold ends the hold; 0: never
+	granted      time.Duration           // monotonic time
+	acquired     int64                   // Unix ms of ensemble time; 0: not granted
+	writing      *write                  // on its way, or of unknown outcome
+	why          error                   // ended: the reason
+	changed      chan struct{}           // closed at the next change; nil if nobody looks
+}
+
+// Created is what is known of an entry from the transaction that made its node.
+type Created struct {
+	Sent     clock.Instant // before the create was handed over
+	Session  int64         // in which it was made, so that this session's server has seen it
+	Acquired int64         // the grant that its record tells already, Unix ms; 0: none
+}
+
+// Init sets up the entry of a node that was created with a record by these terms.
+func (e *Entry) Init(k *Keeper, owner Owner, path string, name znode.Name, t Terms, c Created) {
+	e.Path, e.Name, e.Terms, e.keeper, e.owner, e.index = path, name, t, k, owner, -1
+	e.nextTTL, e.lease, e.session = t.TTL, lease{c.Sent, t.TTL}, c.Session
+	e.renewAt = c.Sent.Mono + k.renewAfter(t.TTL)
+	e.acquired, e.recorded = c.Acquired, c.Acquired != 0
+}
+
+// InitEnded sets up an entry that nobody has, for a node that is to be deleted
+// whatever its version, or for none at all.
+func (e *Entry) InitEnded(owner Owner, path string, name znode.Name, t Terms, why error) {
+	e.Path, e.Name, e.Terms, e.owner, e.index = path, name, t, owner, -1
+	e.state, e.why, e.version, e.values = Ended, why, -1, context.Background()
+}
+
+// change makes a change, and tells of it once the entry is not locked any more.
+func (e *Entry) change(f func()) {
+	e.mu.Lock()
+	before := e.state
+	f()
+	c := Change{before, e.state, e.why}
+	e.mu.Unlock()
+	if c.From != c.To {
+		e.owner.Changed(c)
+	}
+}
+
+// transition is the one place where the life of an entry changes; e.mu is held, by
+// change.
+func (e *Entry) transition(to State, why error) {
+	if e.state == Ended {
+		return
+	}
+	if lost := (Change{e.state, to, why}).Lost(); lost {
+		why = e.owner.LossOf(why)
+	}
+	if e.state = to; to == Ended {
+		e.why = why
+		if e.cancel != nil {
+			e.cancel(why)
+		}
+		e.keeper.remove(e)
+	}
+	e.notify()
+}
+
+// Begin has a waiting entry renewed from now on.
+func (e *Entry) Begin() {
+	now := e.keeper.clock.Local()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.schedule(e.renewAt, now)
+}
+
+// Grant makes a hold of a waiting entry, whose context keeps the values of
+// values. The grant is written at the monotonic time record, or with the next renewal
+// if that comes before. An entry that has ended returns why.
+func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Duration) (err error) {
+	acquired := e.keeper.clock.Millis(now)
+	e.change(func() {
+		if err = e.why; e.state == Ended {
+			return
+		}
+		e.handles = 1
+		if e.acquired == 0 {
+			e.acquired = acquired
+		}
+		if e.MaxHold != 0 {
+			e.limit = now.Mono + e.MaxHold
+		}
+		e.values = values
+		e.granted = now.Mono
+		e.transition(Held, nil)
+		if record != Never && !e.recorded {
+			e.writesWanted++
+			e.schedule(record, now)
+		} else {
+			e.schedule(e.renewAt, now)
+		}
+	})
+	return err
+}
+
+// Reenter gives out one more handle on the hold. One that is in doubt is confirmed by
+// a write before. It fails with why the hold has ended, or as ctx does.
+func (e *Entry) Reenter(ctx context.Context) error {
+	for {
+		now := e.keeper.clock.Local()
+		e.mu.Lock()
+		state, left, why := e.state, e.left(now), e.why
+		if state == Held && left > 0 {
+			e.handles++
+		}
+		e.mu.Unlock()
+		switch {
+		case state == Ended:
+			return why
+		case left > 0:
+			return nil
+		}
+		if err := e.Refresh(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// Unlock takes a handle back. It reports whether that was the last one, so that
+// the node is to be deleted now, and why the hold had ended before, if it had.
+func (e *Entry) Unlock() (last bool, why error) {
+	now := e.keeper.clock.Local()
+	e.change(func() {
+		e.handles--
+		if why = e.why; e.state == Ended || e.handles > 0 {
+			return
+		}
+		last, e.lapsed = true, e.left(now) <= 0
+		e.transition(Ended, ErrUnlocked)
+	})
+	return last, why
+}
+
+// Withdraw ends an entry that nobody has got yet. It reports false if it had
+// ended before.
+func (e *Entry) Withdraw() (ended bool) {
+	e.change(func() {
+		ended = e.state != Ended
+		e.transition(Ended, ErrWithdrawn)
+	})
+	return ended
+}
+
+// Lose ends a hold before its holder did.
+func (e *Entry) Lose(why error) {
+	e.change(func() {
+		if e.state == Held {
+			e.transition(Ended, why)
+		}
+	})
+}
+
+// Vanished takes the news that the node is not there.
+func (e *Entry) Vanished() {
+	now := e.keeper.clock.Local()
+	e.change(func() {
+		switch {
+		case e.state == Queued:
+			e.transition(Ended, ErrGone)
+		case e.left(now) <= 0:
+			e.transition(Ended, ErrExpired)
+		default:
+			e.transition(Ended, ErrRemoved)
+		}
+	})
+}
+
+// overwritten takes the news that somebody else wrote the node.
+func (e *Entry) overwritten() {
+	e.change(func() {
+		if e.state == Queued {
+			e.transition(Ended, ErrGone)
+		} else {
+			e.transition(Ended, ErrTaken)
+		}
+	})
+}
+
+// Extend has the entry written with a lease of ttl, and later renewals too, and waits
+// until that was acknowledged.
+func (e *Entry) Extend(ctx context.Context, ttl time.Duration) error {
+	e.mu.Lock()
+	e.nextTTL = ttl
+	e.mu.Unlock()
+	return e.Refresh(ctx)
+}
+
+// Refresh writes the entry and waits for the acknowledgement of a write that
+// began after the call. It fails with why the entry ended, or as ctx does.
+func (e *Entry) Refresh(ctx context.Context) error {
+	now := e.keeper.clock.Local()
+	e.mu.Lock()
+	e.writesWanted++
+	target := e.writesWanted
+	e.schedule(0, now)
+	e.mu.Unlock()
+	for {
+		changed, err := e.Watch()
+		if err != nil {
+			return err
+		}
+		e.mu.Lock()
+		done := e.writesAcked >= target
+		e.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return zkconn.ContextError(ctx)
+		}
+	}
+}
+
+// Watch returns a channel that is closed at the next change of the entry, or an error,
+// why it has ended.
+func (e *Entry) Watch() (<-chan struct{}, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state == Ended {
+		return nil, e.why
+	}
+	if e.changed == nil {
+		e.changed = make(chan struct{})
+	}
+	return e.changed, nil
+}
+
+// notify wakes those who wait for a change; e.mu is held.
+func (e *Entry) notify() {
+	if e.changed != nil {
+		close(e.changed)
+		e.changed = nil
+	}
+}
+
+// Pause waits for a while, or until the entry or ctx ends.
+func (e *Entry) Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		changed, err := e.Watch()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-timer.C:
+			return nil
+		case <-changed:
+		case <-ctx.Done():
+			return zkconn.ContextError(ctx)
+		}
+	}
+}
+
+// Context returns the context of the hold: it ends with the entry, and carries the
+// values that the grant was given, and what with adds to them when it is first asked
+// for.
+func (e *Entry) Context(with func(context.Context) context.Context) context.Context {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx == nil {
+		e.ctx, e.cancel = context.WithCancelCause(with(context.WithoutCancel(e.values)))
+		if e.state == Ended {
+			e.cancel(e.why)
+		}
+	}
+	return e.ctx
+}

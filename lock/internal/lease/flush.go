@@ -1,0 +1,159 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+)
+
+// Limits of one transaction of renewals. The server cuts a connection that sends
+// about 1 MB at once.
+const (
+	batchCount = 128
+	batchBytes = 256 << 10
+)
+
+// renewal is a write of an entry on its way.
+type renewal struct {
+	*Entry
+	*write
+}
+
+// flight is a batch of renewals that are made together.
+type flight struct {
+	*Keeper
+	batch  []renewal
+	spread time.Duration   // varies when the next renewals are due; one for the batch, so that it stays together
+	tried  bool            // an attempt of this batch may have been applied
+	before map[*write]bool // writes that were in doubt before this batch: theirs may have been another one's
+}
+
+// flush writes the batch in one transaction, and goes on until each write has
+// been acknowledged or has become pointless. A write of unknown outcome is sent
+// again with the same bytes on the same version, so at most one of them counts.
+func (k *Keeper) flush(ctx context.Context, batch []renewal) {
+	f := &flight{Keeper: k, batch: batch, spread: k.vary(1<<20, 1<<17), before: map[*write]bool{}}
+	for _, b := range batch {
+		if b.inDoubt(b.write) {
+			f.before[b.write] = true
+		}
+	}
+	_ = k.conn.Retry(ctx, zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}, func() error {
+		return f.attempt(ctx)
+	}) // an error was told by refused, or the client closes
+}
+
+// attempt makes one transaction of what is still wanted. What it returns is for Retry.
+func (f *flight) attempt(ctx context.Context) error {
+	var ops []any
+	still := f.batch[:0]
+	for _, b := range f.batch {
+		if version, wanted := b.attempt(b.write); wanted {
+			still = append(still, b)
+			ops = append(ops, &zk.SetDataRequest{Path: b.Path, Data: b.data, Version: version})
+		}
+	}
+	if f.batch = still; len(f.batch) == 0 {
+		return nil
+	}
+	session, sent := f.conn.Session(), f.clock.Local()
+	silent := time.AfterFunc(f.patience(), f.conn.NoteOutage)
+	replies, err := f.conn.Multi(ctx, nil, ops...)
+	if !silent.Stop() {
+		f.conn.NoteOutage() // it has lasted until now
+	}
+	received := f.clock.Local()
+	if err == nil {
+		f.clock.Observe(replies[0].Stat.Mzxid, replies[0].Stat.Mtime, sent, received) // the same for all
+		for i, b := range f.batch {
+			b.acknowledge(b.write, sent, session, replies[i].Stat.Version, f.next(b.write), received)
+		}
+		f.renewals.Add(uint64(len(f.batch)))
+		return nil
+	}
+	if zkconn.OutcomeOf(err) == zkconn.Ambiguous {
+		f.tried = true
+		for _, b := range f.batch {
+			b.suspect(b.write)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return f.refused(ctx, err, session, ops)
+}
+
+// patience is for how long a renewal may be unanswered before that counts as an
+// outage: a third of the shortest TTL.
+func (f *flight) patience() time.Duration {
+	return slices.MinFunc(f.batch, func(a, b renewal) int { return int(a.ttl - b.ttl) }).ttl / 3
+}
+
+// next is how long after its send an acknowledged write is followed by another.
+func (f *flight) next(w *write) time.Duration { return w.ttl / 3 * f.spread >> 20 }
+
+// refused takes an error of the transaction. A member that the server refused leaves
+// the batch, and the others are sent again at once.
+func (f *flight) refused(ctx context.Context, err error, session int64, ops []any) error {
+	i, cause := zkconn.RefusedOp(err)
+	switch {
+	case zkconn.OutcomeOf(err) != zkconn.Refused:
+		return err
+	case i < 0: // as a whole
+		for _, b := range f.batch {
+			b.postpone(b.write)
+		}
+		if !errors.Is(err, zkconn.ErrClosed) {
+			f.log.Error().Err(err).Int("entries", len(f.batch)).Msg("renewals refused; they are tried again, and holds are lost at the end of their leases unless one succeeds")
+		}
+		return nil
+	}
+	b := f.batch[i]
+	switch {
+	case errors.Is(cause, zk.ErrNoNode):
+		b.Vanished()
+	case errors.Is(cause, zk.ErrBadVersion):
+		if f.readBack(ctx, b, session, ops[i].(*zk.SetDataRequest).Version+1, ops) {
+			return nil
+		}
+	default:
+		f.log.Error().Err(cause).Str("entry", b.Path).
+			Msg("renewal refused; the hold is lost at the end of its lease unless a later one succeeds")
+		b.postpone(b.write)
+	}
+	f.batch = append(f.batch[:i], f.batch[i+1:]...)
+	return zkconn.Again
+}
+
+// readBack finds out whose write stands in an entry that was found at another
+// version than the one before ours. It reports whether it is the whole batch's: all
+// who are in it now were in each attempt of it, and it was applied whole. Which one
+// it was is not known, so the leases run from the first.
+func (f *flight) readBack(ctx context.Context, b renewal, session int64, version int32, ops []any) (all bool) {
+	n, err := f.conn.Get(ctx, b.Path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		b.Vanished()
+	case err != nil:
+		b.postpone(b.write)
+	case !b.inDoubt(b.write) || !bytes.Equal(n.Data, b.data):
+		b.overwritten()
+	case f.tried && !f.before[b.write]:
+		received := f.clock.Local()
+		for i, b := range f.batch {
+			b.acknowledge(b.write, b.first, session, ops[i].(*zk.SetDataRequest).Version+1, f.next(b.write), received)
+		}
+		f.renewals.Add(uint64(len(f.batch)))
+		return true
+	default: // of an earlier batch
+		b.acknowledge(b.write, b.first, session, version, f.next(b.write), f.clock.Local())
+		f.renewals.Add(1)
+	}
+	return false
+}

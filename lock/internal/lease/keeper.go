@@ -1,0 +1,244 @@
+package lease
+
+import (
+	"container/heap"
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// earlyPart is by which part of its TTL a renewal may come early, to share a
+// transaction with others.
+const earlyPart = 16
+
+// heartbeat is how often it is looked whether the machine was suspended.
+const heartbeat = time.Second
+
+// Never is a time that does not come.
+const Never = time.Duration(math.MaxInt64)
+
+// Keeper keeps the entries of a client alive: one goroutine, one queue ordered
+// by what is due next, and renewals due together in one transaction. All methods are
+// safe for concurrent use.
+type Keeper struct {
+	conn  *zkconn.Conn
+	clock *clock.Clock
+	log   zerolog.Logger
+	who   znode.Record                            // owner, host and pid of all records
+	vary  func(d, by time.Duration) time.Duration // d plus or minus at most by
+	run   func(func())                            // in the background, for as long as the client waits for it
+
+	renewals atomic.Uint64
+	wake     chan struct{} // one token: something is due before the timer
+	outage   atomic.Bool   // one has ended: all entries are to be renewed
+
+	mu    sync.Mutex
+	queue dueQueue
+	armed time.Duration // monotonic time that the timer is set to
+}
+
+// Options are what a keeper works with.
+type Options struct {
+	Conn   *zkconn.Conn
+	Clock  *clock.Clock
+	Log    zerolog.Logger
+	Who    znode.Record // owner, host and pid of all records
+	Jitter func(d, by time.Duration) time.Duration
+	Run    func(func()) // runs in the background
+}
+
+// NewKeeper returns a keeper. It keeps nothing alive before Run is called.
+func NewKeeper(o Options) *Keeper {
+	return &Keeper{
+		conn: o.Conn, clock: o.Clock, log: o.Log, who: o.Who, vary: o.Jitter, run: o.Run,
+		wake: make(chan struct{}, 1), armed: Never,
+	}
+}
+
+// Record encodes what stands in an entry: its expiry is counted from the latest
+// that the leader's clock may show, but a window that is wide, for want of a
+// young sample, makes it no later than a quarter of the grace.
+func (k *Keeper) Record(t *Terms, ttl time.Duration, acquired int64, at clock.Instant) []byte {
+	r := k.who
+	r.Metadata, r.TTL, r.AcquiredAt = t.Metadata, ttl.Milliseconds(), acquired
+	if now := k.clock.Ensemble.Now(at); now.Zxid != 0 {
+		r.ExpiresAt = (min(now.Upper, now.Lower+t.Grace/4) + ttl).Milliseconds()
+	}
+	return r.Encode()
+}
+
+// renewAfter is how long after a write the next one is due.
+func (k *Keeper) renewAfter(ttl time.Duration) time.Duration { return k.vary(ttl/3, ttl/30) }
+
+// Renewals is how many entries were written again.
+func (k *Keeper) Renewals() uint64 { return k.renewals.Load() }
+
+// Entries returns all entries that are alive.
+func (k *Keeper) Entries() []*Entry {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append([]*Entry(nil), k.queue...)
+}
+
+// Reconnected has all entries renewed at once: after an outage they are to have the
+// stamp of the leader that there is now, and to be respected for a whole TTL again.
+func (k *Keeper) Reconnected() {
+	k.outage.Store(true)
+	k.nudge()
+}
+
+func (k *Keeper) nudge() {
+	select {
+	case k.wake <- struct{}{}:
+	default: // a token is there already
+	}
+}
+
+// Run looks after the entries until ctx ends, and then ends the holds for its cause.
+func (k *Keeper) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	last := k.clock.Local()
+	for {
+		select {
+		case <-timer.C:
+		case <-k.wake:
+		case <-ctx.Done():
+			for _, e := range k.Entries() {
+				e.Lose(context.Cause(ctx))
+			}
+			return
+		}
+		k.conn.Poll()
+		now := k.clock.Local()
+		if clock.Drift(last, now) > clock.MinGrace/4 {
+			k.lookAtAll()
+		}
+		last = now
+		if k.outage.Swap(false) {
+			for _, e := range k.Entries() {
+				e.renewNow(now)
+			}
+		}
+		k.tick(ctx, now)
+		k.mu.Lock()
+		k.armed = Never
+		if len(k.queue) > 0 {
+			k.armed = min(k.queue[0].due, now.Mono+heartbeat)
+			timer.Reset(max(0, k.armed-k.clock.Mono()))
+		}
+		k.mu.Unlock()
+	}
+}
+
+// lookAtAll has all entries looked at now: the machine may have been suspended, while
+// their timers stood still.
+func (k *Keeper) lookAtAll() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, e := range k.queue {
+		e.due = 0
+	}
+}
+
+// tick sees to all that is due. Where that leaves room in a transaction, what will
+// be due soon is renewed along with it, and stays with it from then on; what does
+// not fit has its own time, so that many holds make many transactions one after the
+// other and not at once.
+func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
+	var batch []renewal
+	size := 0
+	send := func() {
+		full := batch
+		k.run(func() { k.flush(ctx, full) })
+		batch, size = nil, 0
+	}
+	renew := func(due []*Entry) {
+		for _, e := range due {
+			w := e.tick(now)
+			if w == nil {
+				continue
+			}
+			if len(batch) == batchCount || size+len(w.data)+len(e.Path) > batchBytes {
+				send()
+			}
+			batch = append(batch, renewal{e, w})
+			size += len(w.data) + len(e.Path) + 64
+		}
+	}
+	renew(k.take(math.MaxInt, func(e *Entry) bool { return e.due <= now.Mono }))
+	if len(batch) > 0 {
+		renew(k.take(batchCount-len(batch), func(e *Entry) bool { return e.due <= now.Mono+e.TTL/earlyPart }))
+		send()
+	}
+}
+
+// take returns at most n entries, those that are due first, as long as due says
+// that they are. They are not taken again before they have been scheduled.
+func (k *Keeper) take(n int, due func(*Entry) bool) []*Entry {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var taken []*Entry
+	for len(taken) < n && len(k.queue) > 0 && due(k.queue[0]) {
+		e := k.queue[0]
+		taken = append(taken, e)
+		e.due = Never
+		heap.Fix(&k.queue, 0)
+	}
+	return taken
+}
+
+// schedule sets when the entry is looked at next.
+func (k *Keeper) schedule(e *Entry, due time.Duration) {
+	k.mu.Lock()
+	e.due = due
+	if e.index < 0 {
+		heap.Push(&k.queue, e)
+	} else {
+		heap.Fix(&k.queue, int(e.index))
+	}
+	wake := due < k.armed
+	k.mu.Unlock()
+	if wake {
+		k.nudge()
+	}
+}
+
+// remove forgets an entry that ended.
+func (k *Keeper) remove(e *Entry) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e.index >= 0 {
+		heap.Remove(&k.queue, int(e.index))
+	}
+}
+
+// dueQueue is a heap of entries, the one due first on top.
+type dueQueue []*Entry
+
+func (q dueQueue) Len() int           { return len(q) }
+func (q dueQueue) Less(i, j int) bool { return q[i].due < q[j].due }
+func (q dueQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = int32(i), int32(j)
+}
+func (q *dueQueue) Push(x any) {
+	e := x.(*Entry)
+	e.index = int32(len(*q))
+	*q = append(*q, e)
+}
+func (q *dueQueue) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	(*q)[last] = nil
+	*q, e.index = (*q)[:last], -1
+	return e
+}

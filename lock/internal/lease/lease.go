@@ -1,0 +1,103 @@
+// Package lease keeps entries alive: the life of an entry, from its create until it
+// ended, the lease that each write of it gives its owner, and the renewals (package
+// queue: Hold, renew, lose).
+//
+// Trust counts from the send of a write that was acknowledged. As long as it is not
+// known whether a write was applied, the earlier of the two ends counts. An entry's
+// life moves forward only, and all that follows from a change of it hangs on one
+// function, Entry.transition.
+package lease
+
+import (
+	"errors"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Why an entry ended. Package lock makes its own errors of those that end a hold.
+var (
+	// ErrUnlocked: its owner unlocked it.
+	ErrUnlocked = errors.New("not held: unlocked already")
+	// ErrWithdrawn: its owner waits no longer.
+	ErrWithdrawn = errors.New("withdrawn")
+	// ErrGone: somebody removed a waiter's entry, or overwrote it.
+	ErrGone = errors.New("own entry is gone")
+	// ErrExpired: the lease ran out before a renewal was acknowledged, or it was
+	// a fixed one.
+	ErrExpired = errors.New("lease expired")
+	// ErrRemoved: somebody deleted the entry.
+	ErrRemoved = errors.New("entry was removed")
+	// ErrTaken: somebody else wrote the entry.
+	ErrTaken = errors.New("entry was overwritten")
+	// ErrMaxHold: the policy's max_hold was reached.
+	ErrMaxHold = errors.New("max_hold reached")
+)
+
+// Terms are what an entry is held on.
+type Terms struct {
+	TTL      time.Duration // of the first lease
+	Grace    time.Duration // for how long after its lease others leave an entry alone
+	MaxHold  time.Duration // 0: without limit
+	Fixed    bool          // it is not renewed
+	Metadata map[string]string
+}
+
+// timerSlack is how late a timer may fire and a hold still end in time.
+const timerSlack = 5 * time.Millisecond
+
+// lease is what an acknowledged write of an entry gives its owner.
+type lease struct {
+	sent clock.Instant // before the write was handed over
+	ttl  time.Duration // that it carried
+}
+
+// end is until when others surely respect the lease, on the local monotonic
+// clock. The leader stamped the write after it was sent, so everybody else counts
+// from later. The margin covers the error of our clock's rate, the millisecond that
+// Mtime is rounded by, and a late timer.
+func (l lease) end() time.Duration {
+	return l.sent.Mono + l.ttl - l.ttl/znode.RateError - time.Millisecond - timerSlack
+}
+
+// State is where an entry stands in its life. It only moves forward.
+type State uint8
+
+// The states.
+const (
+	Queued State = iota // waits for its turn
+	Held                // granted
+	Ended               // unlocked, withdrawn, lost or gone
+)
+
+// Change is a step in the life of an entry.
+type Change struct {
+	From, To State
+	Why      error // of the end: one of this package's errors, or what the owner made of it
+}
+
+// Lost reports whether a hold ended before its holder did so.
+func (c Change) Lost() bool {
+	return c.From == Held && c.To == Ended && !errors.Is(c.Why, ErrUnlocked)
+}
+
+// Owner is whom an entry belongs to.
+type Owner interface {
+	// LossOf makes the error that a hold's context and methods tell of a loss. It is
+	// called with the entry locked, and may only look at what does not change.
+	LossOf(why error) error
+	// Changed is told of each change, after it and outside of any lock.
+	Changed(Change)
+}
+
+// write is an attempt to write an entry's record, or several with the same bytes.
+type write struct {
+	data     []byte
+	ttl      time.Duration
+	acquired int64
+	wanted   uint32        // it answers all that was wanted up to here
+	first    clock.Instant // before the first attempt
+	flying   bool          // somebody is at it
+	doubt    bool          // an earlier attempt may have been applied
+}

@@ -1,0 +1,144 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+)
+
+// tick sees to what is due for the entry now: the end of a hold that ran out, or
+// a write, which it returns; and says when to look again.
+func (e *Entry) tick(now clock.Instant) (begun *write) {
+	e.change(func() {
+		if e.state == Held {
+			e.expire(now)
+		}
+		if e.state == Ended {
+			return
+		}
+		renews := e.state == Queued || !e.Fixed
+		early := e.nextTTL / earlyPart
+		wanted := e.writesWanted > e.writesAcked || renews && now.Mono+clock.Drift(e.lease.sent, now) >= e.renewAt-early
+		if e.writing != nil && e.writing.flying || !wanted {
+			e.schedule(e.renewAt, now)
+			return
+		}
+		if e.writing == nil { // else one of unknown outcome is made again, with the same bytes
+			e.writing = &write{
+				data: e.keeper.Record(&e.Terms, e.nextTTL, e.acquired, now),
+				ttl:  e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now,
+			}
+		}
+		begun = e.writing
+		begun.flying = true
+		e.schedule(Never, now)
+	})
+	return begun
+}
+
+// expire ends a hold whose lease has run out; e.mu is held, by change. One that ended
+// only if the machine was suspended is given a grace to be confirmed by a renewal.
+func (e *Entry) expire(now clock.Instant) {
+	why := ErrExpired
+	if e.end() == e.limit {
+		why = ErrMaxHold
+	}
+	switch {
+	case now.Mono >= e.end():
+		e.transition(Ended, why)
+	case e.left(now) > 0:
+		e.suspectSince = 0
+	case e.Fixed, e.suspectSince != 0 && now.Mono >= e.suspectSince+e.Grace:
+		e.transition(Ended, why)
+	case e.suspectSince == 0:
+		e.suspectSince = now.Mono
+	}
+}
+
+// attempt reports whether a write is still wanted, and the version to make it on.
+func (e *Entry) attempt(w *write) (version int32, wanted bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.version, e.state != Ended && e.writing == w
+}
+
+// suspect notes that a write may have been applied.
+func (e *Entry) suspect(w *write) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w.doubt = true
+}
+
+// inDoubt reports whether a write may have been applied.
+func (e *Entry) inDoubt(w *write) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return w.doubt
+}
+
+// acknowledge takes the reply to a write that was sent at the given time and
+// left the node's data at this version.
+func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version int32, next time.Duration, now clock.Instant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.writing != w {
+		return
+	}
+	e.writing = nil
+	e.lease, e.version, e.session = lease{sent, w.ttl}, version, session
+	e.suspectSince = 0
+	e.recorded = w.acquired != 0
+	e.writesAcked = w.wanted
+	e.renewAt = sent.Mono + next
+	e.notify()
+	if e.writesWanted > e.writesAcked {
+		e.schedule(0, now)
+	} else {
+		e.schedule(e.renewAt, now)
+	}
+}
+
+// postpone lays a write aside that failed for a reason that may pass. One that may
+// have been applied stays what is made next, and its end counts until its outcome is
+// known.
+func (e *Entry) postpone(w *write) {
+	now := e.keeper.clock.Local()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.writing != w {
+		return
+	}
+	if w.flying = false; !w.doubt {
+		e.writing = nil
+	}
+	e.renewAt = now.Mono + e.nextTTL/10
+	e.schedule(e.renewAt, now)
+}
+
+// renewNow has the entry renewed as soon as can be.
+func (e *Entry) renewNow(now clock.Instant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.renewAt = min(e.renewAt, now.Mono)
+	e.schedule(e.renewAt, now)
+}
+
+// schedule has the entry looked at when a write is due, unless one is on its way,
+// and at the end of a hold; e.mu is held.
+func (e *Entry) schedule(write time.Duration, now clock.Instant) {
+	if e.state == Ended {
+		return
+	}
+	due := Never
+	idle := e.writing == nil || !e.writing.flying
+	if idle && (e.state == Queued || !e.Fixed || e.writesWanted > e.writesAcked) {
+		due = write
+	}
+	switch {
+	case e.state == Held && e.suspectSince != 0:
+		due = min(due, e.end(), e.suspectSince+e.Grace)
+	case e.state == Held:
+		due = min(due, e.end()-clock.Drift(e.lease.sent, now))
+	}
+	e.keeper.schedule(e, due)
+}

@@ -1,0 +1,139 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+)
+
+// end is until when the entry is surely respected; e.mu is held. A write that shortens
+// the lease counts from the moment it is sent, and for as long as it may have been
+// applied: whatever else fails meanwhile.
+func (e *Entry) end() time.Duration {
+	end := e.lease.end()
+	if e.writing != nil {
+		end = min(end, lease{e.writing.first, e.writing.ttl}.end())
+	}
+	if e.limit != 0 {
+		end = min(end, e.limit)
+	}
+	return end
+}
+
+// left is for how long the entry is surely respected still; e.mu is held. The wall
+// clock having run ahead of the monotonic one counts as time that has passed: the
+// machine may have been suspended. If that is all that ended the lease, another write
+// can tell that it did not.
+func (e *Entry) left(now clock.Instant) time.Duration {
+	return e.end() - now.Mono - clock.Drift(e.lease.sent, now)
+}
+
+// Remaining is for how long the hold is sure to last; 0 if it is not valid.
+func (e *Entry) Remaining() time.Duration {
+	if e.keeper == nil {
+		return 0
+	}
+	now := e.keeper.clock.Local()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state != Held {
+		return 0
+	}
+	left := e.left(now)
+	if left <= 0 {
+		e.schedule(0, now)
+	}
+	return max(0, left)
+}
+
+// IsOver reports whether others may have purged the entry by now.
+func (e *Entry) IsOver() bool {
+	if e.keeper == nil {
+		return true
+	}
+	now := e.keeper.clock.Local()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.left(now) <= 0
+}
+
+// Lapsed reports whether the entry was unlocked when its lease may have run out.
+func (e *Entry) Lapsed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lapsed
+}
+
+// Fresh reports whether a waiter may enter without writing its entry first: the
+// last write was acknowledged in this session, and so lately that half the lease
+// is left.
+func (e *Entry) Fresh(session int64) bool {
+	now := e.keeper.clock.Local()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.state == Queued && e.session == session && e.left(now) >= e.nextTTL/2
+}
+
+// Err returns why the entry ended, nil if it has not.
+func (e *Entry) Err() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.why
+}
+
+// IsHeld reports whether the entry was granted and has not ended.
+func (e *Entry) IsHeld() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.state == Held
+}
+
+// Recorded reports whether the grant stands in the node.
+func (e *Entry) Recorded() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.recorded
+}
+
+// GrantUnrecorded reports whether a hold was had on the entry and the grant does not
+// stand in the node, so that whoever is behind does not know.
+func (e *Entry) GrantUnrecorded() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.acquired != 0 && !e.recorded
+}
+
+// HeldSince is the monotonic time at which a hold was had on the entry; 0: none was.
+func (e *Entry) HeldSince() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.granted
+}
+
+// WrittenIn reports whether the last acknowledged write was made in that session,
+// so that its server has seen all that we have.
+func (e *Entry) WrittenIn(session int64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.session == session
+}
+
+// WroteSince reports whether the entry was written since that monotonic time.
+func (e *Entry) WroteSince(t time.Duration) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lease.sent.Mono >= t
+}
+
+// LastWrite returns the version that the node is probably at, the one that the
+// last acknowledged write left, and the bytes of one of unknown outcome, or nil.
+// Requests of a session are served in order, so a write in flight comes before a
+// delete.
+func (e *Entry) LastWrite() (probable, acknowledged int32, pending []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.writing == nil {
+		return e.version, e.version, nil
+	}
+	return e.version + 1, e.version, e.writing.data
+}

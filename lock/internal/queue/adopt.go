@@ -1,0 +1,66 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// adopt is for a join that has written another parent than the one that its facts were
+// about, of the same version by chance: one that was made anew since. If it is not known
+// to be ours it is marked as one that is never deleted, before anything else is done,
+// and whoever closes the client waits for that.
+func (c *contender) adopt(e *Entry, data znode.Parent, stat *zk.Stat) error {
+	c.door.missed()
+	if !c.Tasks.Enter() {
+		return zkconn.ErrClosed
+	}
+	defer c.Tasks.Leave()
+	ctx, cancel := context.WithTimeout(context.Background(), c.patience(c.Terms))
+	defer cancel()
+	if c.madeWithAnEntry(ctx, stat.Czxid) {
+		return nil
+	}
+	e.keepParent = true
+	c.Log.Warn().Str("lock", c.Lock).Str("parent", c.parent).Int32("version", stat.Version).
+		Msg("the lock's node had been deleted and made again by somebody else, and its data was overwritten: it is marked as adopted, and stays when the lock is free; delete it by hand if nobody else uses it")
+	data.Adopted = true
+	version := stat.Version
+	err := c.Conn.Retry(ctx, zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.Millisecond}, func() error {
+		_, err := c.Conn.Multi(ctx, nil, &zk.SetDataRequest{Path: c.parent, Data: data.Encode(), Version: version})
+		if _, cause := zkconn.RefusedOp(err); !errors.Is(cause, zk.ErrBadVersion) {
+			return err
+		}
+		n, err := c.Conn.Get(ctx, c.parent)
+		if err != nil {
+			return zkconn.Final(err)
+		}
+		node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
+		if node.Stat.Czxid != stat.Czxid || !node.Ours() || node.Adopted {
+			return nil
+		}
+		data, version = node.Parent, node.Stat.Version
+		data.Adopted = true
+		return zkconn.Again
+	})
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		c.Log.Error().Err(err).Str("parent", c.parent).Msg("a node that may be somebody else's could not be marked as adopted: the last one out may delete it")
+	}
+	return nil
+}
+
+// madeWithAnEntry reports whether the lock's node was made in one transaction with an
+// entry of ours that is there still. Nobody else does that, so the node is ours.
+func (c *contender) madeWithAnEntry(ctx context.Context, czxid int64) bool {
+	names, err := c.contenders(ctx, false)
+	if err != nil || len(names) == 0 || !names[0].Ours() {
+		return false
+	}
+	first, err := c.Conn.Get(ctx, c.parent+"/"+names[0].Node)
+	return err == nil && first.Stat.Czxid == czxid
+}

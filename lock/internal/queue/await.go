@@ -1,0 +1,262 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// pollEvery is how often is looked where no watch can be had.
+const pollEvery = time.Second
+
+// waiter is a contender with an entry in the queue.
+type waiter struct {
+	*contender
+	e *Entry
+	p position
+
+	// The predecessor's node as it was read last, and since when this very version of
+	// it is known.
+	seen  znode.Entry
+	since time.Duration
+}
+
+// await waits until it is the entry's turn.
+func (c *contender) await(ctx context.Context, e *Entry, p position) error {
+	w := &waiter{contender: c, e: e, p: p}
+	if !p.admitted {
+		e.Begin()
+	}
+	for {
+		next, _ := decide(w.p, c.Kind, e.Fresh(c.Conn.Session()))
+		var err error
+		switch next {
+		case enter:
+			return zkconn.ContextError(ctx)
+		case renew:
+			if err = e.Refresh(ctx); err == nil {
+				err = w.look(ctx)
+			}
+		case list:
+			err = w.look(ctx)
+		case follow:
+			err = w.follow(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// look finds the entry's place by listing. The list may be stale, but one that
+// has our entry in it has every earlier one that still is.
+func (w *waiter) look(ctx context.Context) error {
+	names, self, err := w.list(ctx)
+	if err == nil {
+		w.p = positionOf(names, self, w.rules())
+	}
+	return err
+}
+
+// list returns the contenders, and where the entry stands among them.
+func (w *waiter) list(ctx context.Context) ([]znode.Name, int, error) {
+	for _, caughtUp := range []bool{false, true} {
+		names, err := w.contenders(ctx, caughtUp)
+		if err != nil {
+			return nil, 0, err
+		}
+		if self := znode.Find(names, w.e.Name.ID); self >= 0 {
+			return names, self, w.fetchToken(ctx)
+		}
+	}
+	w.e.Vanished()
+	return nil, 0, lease.ErrGone
+}
+
+// fetchToken learns the fencing token of an entry that joined without the parent.
+func (w *waiter) fetchToken(ctx context.Context) error {
+	if w.e.czxid != 0 {
+		return nil
+	}
+	n, err := w.Conn.Get(ctx, w.e.Path)
+	if errors.Is(err, zk.ErrNoNode) {
+		w.e.Vanished()
+		return lease.ErrGone
+	}
+	if err == nil {
+		w.e.czxid = n.Stat.Czxid
+	}
+	return err
+}
+
+// follow waits for the predecessor: until it has changed or gone, or has expired
+// and was purged. What it learns stands in the position.
+func (w *waiter) follow(ctx context.Context) error {
+	path := w.parent + "/" + w.p.predecessor
+	settled := w.sameSessionSince()
+	n, changed, err := w.Conn.Watch(ctx, path)
+	if err != nil {
+		return w.predecessorUnread(ctx, settled(), err)
+	}
+	w.observe(n, settled())
+	if !w.seen.Leased() && w.seen.Ours() {
+		w.Log.Warn().Str("lock", w.Lock).Str("ahead", path).
+			Msg("the entry ahead is damaged or of a newer version: it is waited for and never purged; delete it by hand if nobody owns it")
+	}
+	for confirmed := false; ; confirmed = true {
+		knew := w.Clock.Now()
+		verdict, wait := w.judge(&w.seen, knew, w.Terms.Grace, w.Clock.Mono()-w.since)
+		switch {
+		case verdict == znode.Live:
+			event, err := w.awaitChange(ctx, changed, wait)
+			if event == zk.EventNodeDeleted { // the server tells so, to whom it had shown it before
+				return w.gone(ctx)
+			}
+			if event != 0 || err != nil {
+				return err
+			}
+		case verdict == znode.Unproven:
+			if err := w.prove(ctx, knew); err != nil {
+				return err
+			}
+		case !w.e.WroteSince(w.Conn.LastOutage()):
+			// After an outage of ours everybody looks dead: first of all we are to be
+			// seen alive ourselves.
+			if err := w.e.Refresh(ctx); err != nil {
+				return err
+			}
+		case confirmed:
+			w.p, err = w.purge(ctx)
+			return err
+		}
+		// A change can be lost over a reconnect: read before judging.
+		settled = w.sameSessionSince()
+		if n, err = w.Conn.Get(ctx, path); err != nil {
+			return w.predecessorUnread(ctx, settled(), err)
+		}
+		w.observe(n, settled())
+	}
+}
+
+// observe takes what a read of the predecessor returned. It counts as proof that the
+// predecessor was there together with our own entry only if it is settled; else it
+// shows what was, and who is in the way.
+func (w *waiter) observe(n zkconn.Node, settled bool) {
+	name, _ := znode.Parse(w.p.predecessor)
+	seen := znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat))
+	if seen.Node != w.seen.Node || seen.Stat.Mzxid != w.seen.Stat.Mzxid {
+		w.since = w.Clock.Mono()
+	}
+	w.seen = seen
+	w.lastBlocker = &Blocked{Path: w.parent + "/" + name.Node, Entry: &seen}
+	if settled {
+		w.p.seen = true
+		w.p.predecessorHolds = w.p.predecessorHolds || seen.Granted()
+	}
+}
+
+// sameSessionSince is asked before a read, and what it returns after it: whether all
+// of the read was done in a session in which our own entry had been written. The server
+// of another session may lag behind even the creation of what is there.
+func (w *waiter) sameSessionSince() func() bool {
+	session := w.Conn.Session()
+	written := w.e.WrittenIn(session)
+	return func() bool { return written && w.Conn.Session() == session }
+}
+
+// prove sees to what was missing for a verdict on the predecessor. Our own renewal is
+// a sample of the leader's clock too, and no worse.
+func (w *waiter) prove(ctx context.Context, knew znode.Now) error {
+	mzxid := w.seen.Stat.Mzxid
+	if knew.Zxid != 0 && mzxid < knew.Term && !knew.Marked {
+		if err := w.Clock.Prove(ctx, knew, mzxid); !errors.Is(err, zkconn.ErrDenied) && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	return w.e.Refresh(ctx)
+}
+
+// predecessorUnread takes the error of a read of the predecessor.
+func (w *waiter) predecessorUnread(ctx context.Context, settled bool, err error) error {
+	switch {
+	case errors.Is(err, zk.ErrNoNode) && settled:
+		return w.gone(ctx)
+	case errors.Is(err, zk.ErrNoNode):
+		w.p = position{}
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		path := w.parent + "/" + w.p.predecessor
+		w.lastBlocker = &Blocked{Path: path}
+		w.Log.Warn().Str("lock", w.Lock).Str("ahead", path).
+			Msg("the entry ahead cannot be read, its ACL does not let us; looking again until it has gone")
+		w.p = position{}
+		return w.e.Pause(ctx, pollEvery)
+	}
+	return err
+}
+
+// gone takes the news that the predecessor has gone. Where it is not known to have
+// held the lock, the parent may tell, which is read unless the queue is joined all the
+// time.
+func (w *waiter) gone(ctx context.Context) error {
+	w.p.predecessorGone = true
+	if !w.p.seen || w.p.predecessorHolds || !w.Kind.FirstOnly() {
+		return nil
+	}
+	now := w.Clock.Mono()
+	var check bool
+	w.door.hint(func(h hints) { check = h.checkRelease(now) })
+	if !check {
+		return nil
+	}
+	settled := w.sameSessionSince()
+	n, err := w.Conn.Get(ctx, w.parent)
+	if err != nil {
+		return nil // the listing will tell
+	}
+	data, err := znode.DecodeParent(n.Data)
+	predecessor, _ := znode.Parse(w.p.predecessor)
+	if err != nil || data.Kind != w.Kind || !predecessor.Ours() {
+		return nil
+	}
+	w.door.see(factsOf(data, n.Stat))
+	w.e.othersAtGrant = n.Stat.NumChildren > 1
+	w.p.released = data.Released == predecessor.Prefix() && settled()
+	w.door.hint(func(h hints) { h.told(w.p.released, now) })
+	return nil
+}
+
+// awaitChange waits for a change of the predecessor, for at most the given time if that
+// is not negative. It returns what happened, 0 if the time has passed.
+func (w *waiter) awaitChange(ctx context.Context, changed <-chan zk.Event, wait time.Duration) (zk.EventType, error) {
+	var timeout <-chan time.Time
+	if wait >= 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	for {
+		own, err := w.e.Watch()
+		if err != nil {
+			return 0, err
+		}
+		select {
+		case event := <-changed:
+			if event.Type == 0 { // the watch is shared, and somebody has taken the event
+				return zk.EventNodeDataChanged, nil
+			}
+			return event.Type, nil
+		case <-timeout:
+			return 0, nil
+		case <-own: // renewed, or gone
+		case <-ctx.Done():
+			return 0, zkconn.ContextError(ctx)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+)
+
+// Limits of the departures of entries that nobody waits for. A client that closes may
+// have a hundred thousand.
+const (
+	departBatch   = 100 // entries in one transaction
+	departWorkers = 8   // transactions under way at once
+)
+
+// departures are entries that have ended and whose nodes are to be deleted in the
+// background.
+type departures struct {
+	mu      sync.Mutex
+	waiting []*Entry
+	workers int
+}
+
+// Discard deletes in the background the node of an entry that has ended. Many at once
+// share transactions. Who closes the client waits for it.
+func (q *Queue) Discard(e *Entry) {
+	if !q.Tasks.Enter() {
+		return
+	}
+	d := &q.leaving
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting = append(d.waiting, e)
+	if d.workers < departWorkers {
+		d.workers++
+		go q.depart()
+	}
+}
+
+// depart sees to what waits, until nothing does.
+func (q *Queue) depart() {
+	d := &q.leaving
+	for {
+		d.mu.Lock()
+		n := min(len(d.waiting), departBatch)
+		batch := d.waiting[:n:n]
+		if d.waiting = d.waiting[n:]; n == 0 {
+			d.waiting = nil
+			d.workers--
+		}
+		d.mu.Unlock()
+		switch n {
+		case 0:
+			return
+		case 1:
+		default:
+			batch = q.departTogether(batch)
+		}
+		for _, e := range batch { // one by one
+			go func() {
+				defer q.Tasks.Leave()
+				q.departAlone(e)
+			}()
+		}
+	}
+}
+
+func (q *Queue) departAlone(e *Entry) {
+	ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))
+	defer cancel()
+	err := q.Leave(ctx, e)
+	if err == nil {
+		return
+	}
+	q.Forget(e)
+	if !errors.Is(err, lease.ErrRemoved) {
+		q.Log.Warn().Err(err).Str("lock", e.Lock).Str("entry", e.Path).
+			Msg("an entry that is not wanted any more could not be deleted; it is left to expire")
+	}
+}
+
+// departTogether deletes entries, and their locks' parents where they were alone, in
+// one transaction. It returns those that are to go one by one, because it was refused or
+// its outcome is not known.
+func (q *Queue) departTogether(batch []*Entry) (rest []*Entry) {
+	all := make([]*leaving, len(batch))
+	for i, e := range batch {
+		all[i] = q.newLeaving(e)
+		all[i].announce, all[i].linger = false, false
+	}
+	apart := func(l *leaving) {
+		q.closeDoor(l.door)
+		rest = append(rest, l.e)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), q.patience(batch[0].Terms))
+	defer cancel()
+	for len(all) > 0 {
+		ops, whose := departure(all)
+		_, err := q.Conn.Multi(ctx, nil, ops...)
+		if err == nil {
+			break
+		}
+		switch op, _ := zkconn.RefusedOp(err); {
+		case op < 0:
+			for _, l := range all {
+				apart(l)
+			}
+			return rest
+		case op > 0 && whose[op-1] == whose[op]: // a parent, and probably not the only one
+			for _, l := range all {
+				l.alone = false
+			}
+		default:
+			apart(all[whose[op]])
+			all = slices.Delete(all, whose[op], whose[op]+1)
+		}
+	}
+	for _, l := range all {
+		if l.alone {
+			l.gone(ctx, false)
+			q.closeDoor(l.door)
+			q.Tasks.Leave()
+			continue
+		}
+		go func() {
+			defer q.Tasks.Leave()
+			defer q.closeDoor(l.door)
+			ctx, cancel := context.WithTimeout(context.Background(), q.patience(l.e.Terms))
+			defer cancel()
+			l.gone(ctx, false)
+		}()
+	}
+	return rest
+}
+
+// departure returns the transaction in which all of them leave, and for each of its
+// operations whose it is.
+func departure(all []*leaving) (ops []any, whose []int) {
+	for i, l := range all {
+		ops, whose = append(ops, &zk.DeleteRequest{Path: l.e.Path, Version: l.version}), append(whose, i)
+		if l.alone {
+			ops, whose = append(ops, &zk.DeleteRequest{Path: l.e.parent, Version: l.e.parentVersion}), append(whose, i)
+		}
+	}
+	return ops, whose
+}

@@ -1,0 +1,50 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+)
+
+// drain withdraws an entry that came near the end of the parent's counter, and
+// waits until the parent was deleted, so that the count starts at 0 again. Those
+// who died there nobody follows any more: they are looked at again and again.
+func (c *contender) drain(ctx context.Context, e *Entry) error {
+	c.Log.Info().Str("lock", c.Lock).Str("entry", e.Path).Msg("the lock's counter is near its end: waiting until all have left and it starts anew")
+	e.Withdraw()
+	if err := c.Leave(ctx, e); err != nil && !errors.Is(err, lease.ErrRemoved) {
+		c.Discard(e)
+		return err
+	}
+	for {
+		n, changed, err := c.Conn.Watch(ctx, c.parent)
+		if errors.Is(err, zk.ErrNoNode) {
+			c.door.missed()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if n.Stat.NumChildren == 0 {
+			c.tidyParent(ctx, c.door, c.parent, e.keepParent, true)
+		} else if err := c.purgeTail(ctx, e); err != nil {
+			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is near its end and somebody is there still; looking again")
+		}
+		timer := time.NewTimer(pollEvery)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+			err = zkconn.ContextError(ctx)
+		}
+		timer.Stop()
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package queue
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// hints guess, from what happened at a lock before, which request is the cheapest to
+// try first: a wrong guess costs a failed transaction, or a request that could have
+// been saved. They supply no byte that is written, and let nobody in. The one thing
+// of theirs that ZooKeeper sees is a foretold version of the parent, which it compares
+// with the true one. The simulation runs with those that learn, with none, and with
+// hostile ones. They are guarded by their door.
+type hints interface {
+	// What happened, in order.
+	joined(now time.Duration, before facts, version int32) // one of ours has written the parent, from what it was before to this version
+	met(now time.Duration)                                 // others are at the lock
+	missed()                                               // the parent was not there
+	held(d time.Duration)                                  // for so long one of ours held the lock
+	left(now time.Duration, others bool)                   // one of ours has left, and somebody was there still
+	crowded()                                              // somebody joined since, where nobody was thought to be
+	told(release bool, now time.Duration)                  // a release was looked for or told in the parent, and was it there?
+
+	// readFirst: is the parent to be read although usable facts are known?
+	readFirst() bool
+	// predictVersion is the version that the parent probably has by now.
+	predictVersion(f facts, now time.Duration) (version int32, likely bool)
+	// skipTail: after so many collisions with other joiners, is it cheaper to join
+	// without writing the parent, and to list?
+	skipTail(collisions int, f facts) bool
+	// stillAlone: is one that joined alone, leaving the parent at that version,
+	// probably alone still?
+	stillAlone(f facts, version int32) bool
+	// likelyToReturn: will this process probably be back soon, so that the parent had
+	// better stay for a moment, and are others about, who change it meanwhile? Alone
+	// says that the entry joined alone.
+	likelyToReturn(now time.Duration, alone bool) (likely, others bool)
+	// announceRelease: is it worth while to tell a release in the parent?
+	announceRelease(now time.Duration) bool
+	// checkRelease: is it worth while to look there for one?
+	checkRelease(now time.Duration) bool
+	// recordGrantAfter is how long to wait before a grant is recorded, so that who is
+	// behind is told in time, and a short hold saves the write.
+	recordGrantAfter() time.Duration
+}
+
+// newHints returns the hints of a new door.
+func (q *Queue) newHints() hints {
+	switch q.Hints {
+	case "none":
+		return noHints{}
+	case "hostile":
+		return hostileHints{noHints{}, q.Random}
+	}
+	return &learnedHints{}
+}
+
+const (
+	joinTries  = 40                    // collisions with other joiners of a long queue before one joins without the tail, and lists
+	shortQueue = 128                   // entries, at most; to list them costs less than to collide again
+	fewEntries = 4                     // to list so few costs no more than to look at the parent
+	shortHold  = time.Millisecond      // saves the write that records its grant
+	lingerTime = 50 * time.Millisecond // within what time one is back that takes a lock again and again
+	muteTime   = 10 * time.Second      // for how long releases are not told after that was in vain
+)
+
+// learnedHints expect what was there the last times. The zero value knows nothing.
+type learnedHints struct {
+	contended  bool          // others were there when the last of us left
+	lasted     time.Duration // the last hold of ours
+	mutedUntil time.Duration // monotonic time until which releases are neither told nor looked for
+	misses     int           // times in a row that this was in vain
+	joinedAt   time.Duration // monotonic time at which one of ours joined last
+	leftAt     time.Duration // monotonic time at which one of ours left last; 0: never
+	returned   int           // joins in a row that came soon after one of ours had left
+	othersAt   time.Duration // monotonic time at which other processes were seen there last
+
+	own    int32 // the version that our last join left
+	step   int32 // by how much others had moved it on since the one before
+	steady bool  // by as much as the time before that
+}
+
+func (h *learnedHints) joined(now time.Duration, before facts, version int32) {
+	if h.joinedAt = now; h.leftAt == 0 || now-h.leftAt >= lingerTime {
+		h.returned = 0
+	} else {
+		h.returned++
+	}
+	over := version - 1
+	if before.exists && before.version != over {
+		h.othersAt = now
+	}
+	step := over - h.own
+	h.own, h.step, h.steady = version, step, step == h.step && h.own != 0
+}
+
+func (h *learnedHints) met(now time.Duration) { h.othersAt = now }
+func (h *learnedHints) missed()               { h.own, h.step, h.steady = 0, 0, false }
+func (h *learnedHints) held(d time.Duration)  { h.lasted = d }
+func (h *learnedHints) crowded()              { h.contended = true }
+
+func (h *learnedHints) left(now time.Duration, others bool) { h.contended, h.leftAt = others, now }
+
+// told: when a release was not there twice in a row that is not tried for a while; once
+// may be somebody who does not try.
+func (h *learnedHints) told(release bool, now time.Duration) {
+	if h.misses++; release {
+		h.misses = 0
+	}
+	if h.misses == 2 {
+		h.misses, h.mutedUntil = 0, now+muteTime
+	}
+}
+
+func (h *learnedHints) readFirst() bool { return false }
+
+// predictVersion: as many have joined since as did the last two times.
+func (h *learnedHints) predictVersion(f facts, now time.Duration) (int32, bool) {
+	return h.own + h.step, h.isBusy(now) && h.steady && f.children <= fewEntries
+}
+
+// isBusy reports whether one of ours has left just now, and others were there.
+func (h *learnedHints) isBusy(now time.Duration) bool {
+	return h.leftAt != 0 && now-h.leftAt < lingerTime && h.othersAt != 0 && now-h.othersAt < lingerTime
+}
+
+func (h *learnedHints) skipTail(collisions int, f facts) bool {
+	return collisions > 0 && f.children <= shortQueue || collisions >= joinTries
+}
+
+func (h *learnedHints) stillAlone(f facts, version int32) bool {
+	return !h.contended && (!f.exists || f.version == version)
+}
+
+func (h *learnedHints) likelyToReturn(now time.Duration, alone bool) (likely, others bool) {
+	others = h.isBusy(now)
+	return others || alone && h.returned >= 2, others
+}
+
+func (h *learnedHints) announceRelease(now time.Duration) bool { return now >= h.mutedUntil }
+func (h *learnedHints) checkRelease(now time.Duration) bool    { return now >= h.mutedUntil }
+
+func (h *learnedHints) recordGrantAfter() time.Duration {
+	switch {
+	case h.lasted == 0:
+		return shortHold / 5
+	case h.lasted < shortHold:
+		return shortHold
+	}
+	return 0
+}
+
+// noHints guess nothing: everything is looked at first.
+type noHints struct{}
+
+func (noHints) joined(time.Duration, facts, int32)                       {}
+func (noHints) met(time.Duration)                                        {}
+func (noHints) missed()                                                  {}
+func (noHints) held(time.Duration)                                       {}
+func (noHints) left(time.Duration, bool)                                 {}
+func (noHints) crowded()                                                 {}
+func (noHints) told(bool, time.Duration)                                 {}
+func (noHints) readFirst() bool                                          { return true }
+func (noHints) predictVersion(facts, time.Duration) (int32, bool)        { return 0, false }
+func (noHints) skipTail(collisions int, _ facts) bool                    { return collisions >= joinTries }
+func (noHints) stillAlone(facts, int32) bool                             { return false }
+func (noHints) likelyToReturn(time.Duration, bool) (likely, others bool) { return false, false }
+func (noHints) announceRelease(time.Duration) bool                       { return false }
+func (noHints) checkRelease(time.Duration) bool                          { return false }
+func (noHints) recordGrantAfter() time.Duration                          { return 0 }
+
+// hostileHints guess anything.
+type hostileHints struct {
+	noHints
+	random *rand.Rand
+}
+
+func (h hostileHints) coin() bool      { return h.random.IntN(2) == 0 }
+func (h hostileHints) readFirst() bool { return h.coin() }
+
+func (h hostileHints) predictVersion(f facts, _ time.Duration) (int32, bool) {
+	return max(0, f.version+int32(h.random.IntN(4))-1), h.coin()
+}
+
+func (h hostileHints) skipTail(collisions int, _ facts) bool {
+	return h.random.IntN(4) == 0 || collisions >= joinTries
+}
+func (h hostileHints) stillAlone(facts, int32) bool { return h.coin() }
+func (h hostileHints) likelyToReturn(time.Duration, bool) (likely, others bool) {
+	return h.coin(), h.coin()
+}
+func (h hostileHints) announceRelease(time.Duration) bool { return h.coin() }
+func (h hostileHints) checkRelease(time.Duration) bool    { return h.coin() }
+func (h hostileHints) recordGrantAfter() time.Duration {
+	return time.Duration(h.random.Int64N(int64(2 * shortHold)))
+}
+
+// What follows asks a door's hints, or tells them, under the door's lock.
+
+func (d *door) met(now time.Duration, before facts, version int32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !before.exists || before.version != version {
+		d.hints.met(now)
+	}
+}
+
+// joined notes the parent as one of ours has just written it as it joined.
+func (d *door) joined(f facts, now time.Duration) {
+	d.mu.Lock()
+	before := d.parent
+	d.hints.joined(now, before, f.version)
+	d.mu.Unlock()
+	d.see(f)
+}
+
+func (d *door) hint(f func(hints)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f(d.hints)
+}
+
+func (d *door) recordGrantAfter() (after time.Duration) {
+	d.hint(func(h hints) { after = h.recordGrantAfter() })
+	return after
+}

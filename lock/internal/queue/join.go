@@ -1,0 +1,286 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// attempt is one transaction that makes an entry.
+type attempt struct {
+	parent  facts  // as the request takes it to be
+	witness string // an entry that is checked first, which proves that the parent is that one still; "" if none can
+	read    bool   // the parent was read just before
+	write   bool   // the parent is written: it tells the next one who joined last, and us how many are there
+	version int32  // to write it under; a wrong one is refused
+	tail    string // who joined last at that version; "": not known
+}
+
+// joining is the way of a contender into the queue.
+type joining struct {
+	*contender
+	mustRead   bool   // what is known of the parent has turned out wrong
+	notThere   string // an entry that was foretold to be the last one, and was not
+	predicted  bool   // a version was foretold already
+	collisions int    // with other joiners
+}
+
+// join creates an entry in the queue. The joiners of one process go one at a
+// time, so that they do not collide with each other.
+func (c *contender) join(ctx context.Context) (e *Entry, p position, err error) {
+	if err := c.door.lock(ctx); err != nil {
+		return nil, position{}, err
+	}
+	defer c.door.unlock()
+	if err := c.LearnTime(ctx); err != nil { // an entry tells its expiry in ensemble time
+		return nil, position{}, err
+	}
+	j := &joining{contender: c}
+	err = c.Conn.Retry(ctx, zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.Millisecond}, func() error {
+		a, err := j.next(ctx)
+		if err != nil {
+			return zkconn.Final(err)
+		}
+		if e, p, err = c.create(ctx, a); err != nil {
+			return j.handleJoinError(ctx, a, err)
+		}
+		if !e.Name.Draining() || p.admitted {
+			return nil
+		}
+		if c.trying {
+			e.Withdraw()
+			c.Discard(e)
+			return zkconn.Final(&Blocked{Path: c.parent})
+		}
+		if err := c.drain(ctx, e); err != nil {
+			return zkconn.Final(err)
+		}
+		return zkconn.Again
+	})
+	if err != nil {
+		return nil, position{}, err
+	}
+	return e, p, nil
+}
+
+// next chooses the next attempt, on facts that a reply has shown.
+func (j *joining) next(ctx context.Context) (attempt, error) {
+	now := j.Clock.Mono()
+	a := j.onFacts(false)
+	f := a.parent
+	usable := f.usable(now, a.witness != "") && (f.data.Kind == j.Kind || f.data.Kind == znode.Dir)
+	var first, likely, skip bool
+	var version int32
+	j.door.hint(func(h hints) {
+		first = h.readFirst()
+		version, likely = h.predictVersion(f, now)
+		skip = h.skipTail(j.collisions, f)
+	})
+	switch {
+	case !j.mustRead && usable && !first:
+	case !j.mustRead && !f.exists && !first: // whoever creates it learns from the reply if it is there
+	case !j.mustRead && !j.predicted && likely && f.stale && f.current().usable(now, false):
+		// Somebody has joined since, and how often can be foreseen; not who.
+		j.predicted = true
+		if a.version = version; version != f.version {
+			a.tail = ""
+		}
+	default:
+		if err := j.readParent(ctx); err != nil {
+			return attempt{}, err
+		}
+		a = j.onFacts(true)
+	}
+	j.mustRead = false
+	a.write = !a.parent.exists || !skip && !j.door.isReadOnly()
+	return a, nil
+}
+
+// onFacts is an attempt on what is known of the parent, with an entry to check that is
+// known to stand below it: one of ours, or the one that joined last.
+func (j *joining) onFacts(read bool) attempt {
+	f, own := j.door.look()
+	a := attempt{parent: f, read: read, version: f.version, tail: f.data.Tail}
+	if own != nil {
+		a.witness = own.Path
+	} else if last, ok := f.lastJoined(); ok && !j.door.isUnchecked() {
+		if path := j.parent + "/" + last; path != j.notThere {
+			a.witness = path
+		}
+	}
+	return a
+}
+
+// create makes one attempt. Who is to clean up should its outcome stay unknown is
+// settled before the request leaves.
+func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, error) {
+	if !c.Tasks.Enter() {
+		return nil, position{}, zkconn.NotSent(zkconn.ErrClosed)
+	}
+	id := c.NewID()
+	prefix := znode.Prefix(id, c.Role)
+	sent, session := c.Clock.Local(), c.Conn.Session()
+	data := a.parent.data
+	data.Kind, data.Tail = c.Kind, prefix
+	var acquired int64
+	if !a.parent.exists {
+		acquired = c.Clock.Millis(sent) // who creates the parent is alone, and holds
+	}
+	ops, at := c.operations(a, data, prefix, acquired, sent)
+	replies, err := c.Conn.Multi(ctx, func(replies []zk.MultiResponse, err error) {
+		defer c.Tasks.Leave()
+		c.cleanUpAbandoned(id, replies, at, err)
+	}, ops...)
+	if zkconn.IsAbandoned(err) {
+		return nil, position{}, err
+	}
+	defer c.Tasks.Leave()
+	received := c.Clock.Local()
+	created := lease.Created{Sent: sent, Session: session, Acquired: acquired}
+	switch zkconn.OutcomeOf(err) {
+	case zkconn.Applied:
+	case zkconn.Ambiguous:
+		path, err := c.findByID(ctx, id)
+		if err != nil {
+			return nil, position{}, err
+		}
+		created.Acquired = 0
+		e := c.newEntry(path, created)
+		e.keepParent = e.keepParent || data.Adopted
+		return e, position{}, nil
+	default:
+		return nil, position{}, err
+	}
+	e := c.newEntry(replies[at].String, created)
+	e.keepParent = e.keepParent || data.Adopted
+	stat := replies[len(replies)-1].Stat
+	if stat == nil {
+		return e, position{}, nil
+	}
+	c.Clock.Observe(stat.Mzxid, stat.Mtime, sent, received)
+	e.czxid, e.incarnation, e.parentVersion = stat.Mzxid, stat.Czxid, stat.Version // the entry was made in that transaction too
+	if a.parent.exists && stat.Czxid != a.parent.czxid {
+		return e, position{}, c.adopt(e, data, stat)
+	}
+	c.door.joined(factsOf(data, stat), received.Mono)
+	c.door.testify(e)
+	if e.joinedAlone = stat.NumChildren == 1; e.joinedAlone {
+		return e, position{admitted: true}, nil
+	}
+	return e, position{predecessor: znode.Predict(a.tail, e.Name.Seq-1), predecessorHolds: stat.NumChildren == 2}, nil
+}
+
+// operations are those of an attempt, and the place of the entry's create among them.
+// The parent is created if it was last seen missing, and written, unless the attempt
+// does without: the reply to that write tells whether we are alone, our fencing token,
+// the parent's incarnation, and the leader's time. Where an entry is known to stand below
+// the parent, one of ours or the one that joined last, that it does so still is checked
+// first: its path is unique for ever, so the parent is the one that the facts are about.
+func (c *contender) operations(a attempt, data znode.Parent, prefix string, acquired int64, sent clock.Instant) (ops []any, at int) {
+	entry := &zk.CreateRequest{
+		Path: c.parent + "/" + prefix, Data: c.Keeper.Record(&c.Terms, c.Terms.TTL, acquired, sent),
+		Acl: c.ACL, Flags: zk.FlagSequence,
+	}
+	written := data.Encode()
+	switch {
+	case !a.parent.exists:
+		ops = []any{
+			&zk.CreateRequest{Path: c.parent, Data: written, Acl: c.ACL},
+			entry,
+			&zk.SetDataRequest{Path: c.parent, Data: written, Version: 0},
+		}
+	case !a.write:
+		ops = []any{entry}
+	default:
+		ops = []any{entry, &zk.SetDataRequest{Path: c.parent, Data: written, Version: a.version}}
+	}
+	if a.checks() {
+		ops = slices.Insert(ops, 0, any(&zk.CheckVersionRequest{Path: a.witness, Version: -1}))
+	}
+	return ops, slices.Index(ops, any(entry))
+}
+
+// checks reports whether the first operation is the check of the witness.
+func (a attempt) checks() bool { return a.parent.exists && a.write && a.witness != "" }
+
+// handleJoinError takes what a failed attempt teaches, and returns what
+// [zkconn.Conn.Retry] is to do about it.
+func (j *joining) handleJoinError(ctx context.Context, a attempt, err error) error {
+	switch {
+	case errors.Is(err, zkconn.ErrUnavailable), errors.Is(err, zkconn.ErrClosed):
+		return zkconn.Final(err)
+	case ctx.Err() != nil:
+		return zkconn.Final(zkconn.ContextError(ctx))
+	}
+	op, cause := zkconn.RefusedOp(err)
+	switch is := func(target error) bool { return errors.Is(cause, target) }; {
+	case zkconn.OutcomeOf(err) != zkconn.Refused, op < 0:
+		return err
+	case a.checks() && op == 0: // it has just left, or may not be read
+		j.door.dismiss(a.witness, is(zk.ErrNoAuth))
+		j.mustRead, j.notThere = true, a.witness
+		return zkconn.Again
+	case is(zk.ErrNoNode) && a.parent.exists:
+		j.door.missed()
+		return zkconn.Again
+	case is(zk.ErrNoNode):
+		if err := j.makeAncestors(ctx, j.parent); err != nil {
+			return zkconn.Final(err)
+		}
+		return zkconn.Again
+	case is(zk.ErrNodeExists):
+		j.mustRead = true
+		return zkconn.Again
+	case is(zk.ErrBadVersion):
+		return j.collided(a, err)
+	}
+	return j.denied(ctx, a, op, cause)
+}
+
+// collided is for an attempt that somebody was quicker than. What was not read just
+// before was old, and says nothing about how many there are.
+func (j *joining) collided(a attempt, err error) error {
+	j.door.doubt()
+	j.mustRead = j.predicted || a.read
+	if a.read {
+		j.collisions++
+	}
+	if j.collisions < 2 {
+		return zkconn.Again
+	}
+	return zkconn.Later(err)
+}
+
+// denied takes a refusal for a reason that lies with the parent, or the node above it.
+func (j *joining) denied(ctx context.Context, a attempt, op int, cause error) error {
+	switch {
+	case errors.Is(cause, zk.ErrNoChildrenForEphemerals):
+		return zkconn.Final(fmt.Errorf("%w: %s, or the node above it, is ephemeral and cannot have children", ErrForeign, j.parent))
+	case !errors.Is(cause, zk.ErrNoAuth):
+		return zkconn.Final(fmt.Errorf("create an entry below %s: %w", j.parent, cause))
+	case !a.parent.exists && op > 0:
+		return zkconn.Final(fmt.Errorf("%w: the ACL that this client gives its nodes does not let itself in: WithACL does not fit its credentials", zkconn.ErrDenied))
+	case !a.parent.exists:
+		// It is not ours to create; perhaps somebody else has.
+		if err := j.readParent(ctx); err != nil {
+			return zkconn.Final(err)
+		}
+		if f, _ := j.door.look(); !f.exists {
+			return zkconn.Final(fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, j.parent))
+		}
+		return zkconn.Again
+	case a.write && op > 0: // the last one
+		j.door.denied()
+		return zkconn.Again
+	}
+	return zkconn.Final(fmt.Errorf("%w: create an entry below %s: its ACL does not let us", zkconn.ErrDenied, j.parent))
+}

@@ -1,0 +1,255 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+)
+
+// leaveBackoff is between tries to delete an entry.
+var leaveBackoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
+
+// leaving is the way of an entry out of the queue.
+type leaving struct {
+	*Queue
+	e    *Entry
+	door *door
+
+	version, acknowledged int32  // of the node's data: probably, and at least
+	pending               []byte // of a write of unknown outcome
+	parent                facts  // for a release that is told
+	keep                  bool   // the parent stays
+	tried                 bool   // an attempt may have been applied
+
+	// What is tried first: to delete the parent too, to tell the release in it, or to
+	// leave it for a moment.
+	alone, announce, linger bool
+	busy                    bool // others are at the lock too, so that the parent will not stay as it is
+}
+
+// Leave deletes the entry's node, and the lock's parent with it if nobody else is
+// there. It goes on over reconnects until ctx ends. It fails with ErrRemoved if the
+// node was gone already, and ErrTaken if somebody else wrote it; then it touches
+// nothing. A node that is gone is what was asked for if a lost reply may have told so,
+// or if its lease has ended since; but not if the lease may have ended before.
+func (q *Queue) Leave(ctx context.Context, e *Entry) error {
+	l := q.newLeaving(e)
+	defer q.closeDoor(l.door)
+	err := q.Conn.Retry(ctx, leaveBackoff, func() error { return l.attempt(ctx) })
+	if err == nil || errors.Is(err, lease.ErrRemoved) || errors.Is(err, lease.ErrTaken) {
+		return err
+	}
+	return fmt.Errorf("delete %s: %w", e.Path, err)
+}
+
+func (q *Queue) newLeaving(e *Entry) *leaving {
+	l := &leaving{Queue: q, e: e, door: q.openDoor(e.Lock)}
+	l.version, l.acknowledged, l.pending = e.LastWrite()
+	spent := e.Name.Draining()
+	l.keep = e.keepParent && !spent
+	now := q.Clock.Mono()
+	others := l.door.others(e)
+	f, _ := l.door.look()
+	l.parent = f
+	l.door.hint(func(h hints) {
+		if since := e.HeldSince(); since != 0 {
+			h.held(now - since)
+		}
+		l.linger, l.busy = h.likelyToReturn(now, e.joinedAlone && !e.Fixed)
+		l.linger = l.linger && !others && !spent
+		l.alone = !others && !l.linger && !l.keep && e.joinedAlone && h.stillAlone(f, e.parentVersion)
+		// The facts are about the parent that the entry stands below, and who deletes
+		// the entry in the same transaction proves that it is that one still.
+		same := e.incarnation != 0 && f.exists && !f.stale && f.czxid == e.incarnation
+		l.announce = !l.alone && same && !spent && !l.door.readOnly &&
+			e.othersAtGrant && e.GrantUnrecorded() && h.announceRelease(now)
+	})
+	return l
+}
+
+// attempt makes one transaction. What it returns is for Retry.
+func (l *leaving) attempt(ctx context.Context) error {
+	ops := append(make([]any, 0, 2), &zk.DeleteRequest{Path: l.e.Path, Version: l.version})
+	told := l.parent.data
+	switch {
+	case l.alone:
+		ops = append(ops, &zk.DeleteRequest{Path: l.e.parent, Version: l.e.parentVersion})
+	case l.announce:
+		told.Released = l.e.Name.Prefix()
+		ops = append(ops, &zk.SetDataRequest{Path: l.e.parent, Data: told.Encode(), Version: l.parent.version})
+	}
+	replies, err := l.Conn.Multi(ctx, nil, ops...)
+	if err == nil {
+		if l.announce {
+			l.door.see(factsOf(told, replies[1].Stat))
+			l.gone(ctx, replies[1].Stat.NumChildren > 0)
+		} else {
+			l.gone(ctx, false)
+		}
+		return nil
+	}
+	op, cause := zkconn.RefusedOp(err)
+	switch {
+	case zkconn.OutcomeOf(err) == zkconn.Ambiguous:
+		l.tried = true
+	case op == 1 && l.alone: // somebody came, or the parent is not ours to delete
+		l.door.hint(hints.crowded)
+		l.alone = false
+		return zkconn.Again
+	case op == 1: // somebody has written the parent since we looked
+		now := l.Clock.Mono()
+		l.door.doubt()
+		l.door.hint(func(h hints) { h.told(false, now) })
+		l.announce = false
+		return zkconn.Again
+	case op == 0:
+		return l.refused(ctx, cause)
+	}
+	return err
+}
+
+// refused takes the server's refusal to delete the entry.
+func (l *leaving) refused(ctx context.Context, cause error) error {
+	switch {
+	case errors.Is(cause, zk.ErrNoNode) && !l.e.Lapsed() && (l.tried || l.e.IsOver()):
+		l.alone, l.announce = l.alone && l.tried, false
+		l.gone(ctx, false)
+		return nil
+	case errors.Is(cause, zk.ErrNoNode):
+		return zkconn.Final(lease.ErrRemoved)
+	case errors.Is(cause, zk.ErrNoAuth):
+		return zkconn.Final(fmt.Errorf("%w: the lock's ACL does not let us", zkconn.ErrDenied))
+	case !errors.Is(cause, zk.ErrBadVersion):
+		return zkconn.Final(cause)
+	}
+	n, err := l.Conn.Get(ctx, l.e.Path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		l.tried = true
+	case err != nil:
+		return zkconn.Final(err)
+	case n.Stat.Version == l.acknowledged || l.pending != nil && bytes.Equal(n.Data, l.pending):
+		l.version = n.Stat.Version
+	default:
+		return zkconn.Final(lease.ErrTaken)
+	}
+	return zkconn.Again
+}
+
+// gone sees to the parent when the entry has gone. Others says that somebody else's
+// entry is there for certain, whose duty the parent is.
+func (l *leaving) gone(ctx context.Context, others bool) {
+	now := l.Clock.Mono()
+	last := l.door.exit(l.e, now, l.linger || l.keep)
+	left := func(others bool) { l.door.hint(func(h hints) { h.left(now, others) }) }
+	switch {
+	case l.alone && !l.tried:
+		l.door.missed()
+		left(false)
+	case others:
+		left(true)
+	case l.keep, !last:
+	case l.linger:
+		if l.busy {
+			l.door.doubt()
+		}
+		left(true)
+		l.lingerOn(l.e, l.door)
+	default:
+		left(l.tidyParent(ctx, l.door, l.e.parent, l.e.keepParent, l.e.Name.Draining()))
+	}
+}
+
+// Forget accounts for an entry that somebody else has removed or written, and sees to
+// the parent if that was the last one of ours there.
+func (q *Queue) Forget(e *Entry) {
+	d := q.openDoor(e.Lock)
+	defer q.closeDoor(d)
+	if last := d.exit(e, q.Clock.Mono()-factsLast, false); !last || e.keepParent { // it went nobody knows when
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))
+	defer cancel()
+	q.tidyParent(ctx, d, e.parent, e.keepParent, e.Name.Draining())
+}
+
+// parentCleanup is the duty to look after a parent that was left because this process
+// will probably be back: once, when nobody of us has been there for a while. It is
+// guarded by its door.
+type parentCleanup struct {
+	running bool
+	since   time.Duration // monotonic time at which one of ours left last
+}
+
+// start begins the time anew, and reports whether the caller is to see to it: nobody
+// else is about to.
+func (p *parentCleanup) start(now time.Duration) bool {
+	first := !p.running
+	p.running, p.since = true, now
+	return first
+}
+
+// remaining is how much of the time is missing.
+func (p *parentCleanup) remaining(now time.Duration) time.Duration { return p.since + lingerTime - now }
+
+// stop ends it: who leaves from now on has the duty again.
+func (p *parentCleanup) stop() { p.running = false }
+
+// lingerOn sees to the parent a while after the entry has left it; at once when the
+// client closes.
+func (q *Queue) lingerOn(e *Entry, d *door) {
+	d.mu.Lock()
+	first := d.cleanup.start(q.Clock.Mono())
+	d.mu.Unlock()
+	if !first {
+		return
+	}
+	if !q.Tasks.Enter() {
+		d.mu.Lock()
+		d.cleanup.stop()
+		d.mu.Unlock()
+		return
+	}
+	parent, keep, spent, patience := e.parent, e.keepParent, e.Name.Draining(), q.patience(e.Terms)
+	go func() {
+		defer q.Tasks.Leave()
+		q.awaitLeisure(d)
+		d.mu.Lock()
+		d.cleanup.stop()
+		there := d.below > 0
+		d.mu.Unlock()
+		if there {
+			return // whoever of us leaves last sees to it
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		d := q.openDoor(d.name)
+		defer q.closeDoor(d)
+		q.tidyParent(ctx, d, parent, keep, spent)
+	}()
+}
+
+// awaitLeisure waits until none of ours has been at the lock for a while, or the client
+// closes.
+func (q *Queue) awaitLeisure(d *door) {
+	for wait := lingerTime; wait > 0; {
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+			now := q.Clock.Mono()
+			d.mu.Lock()
+			wait = d.cleanup.remaining(now)
+			d.mu.Unlock()
+		case <-q.Closing.Done():
+			wait = 0
+		}
+		timer.Stop()
+	}
+}

@@ -1,0 +1,352 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// factsLast is for how long what is known of a parent is used after the last entry of
+// ours has left it: for parents that linger, and not for much longer than they do. Each
+// incarnation begins with version 1, so that of a busy lock that is made anew again and
+// again soon has any version.
+const factsLast = 2 * lingerTime
+
+// facts are what a reply showed of a lock's parent. They belong to one incarnation of
+// it: a parent that was deleted and made again, by us or by somebody else, counts its
+// versions from 0 again, so a version alone says nothing.
+type facts struct {
+	exists   bool // false: it was not there, or nothing is known
+	czxid    int64
+	version  int32 // of the data
+	data     znode.Parent
+	children int32
+	created  int32         // children, ever
+	proven   time.Duration // monotonic time until which an entry of ours stood below it; 0: none did
+	tailLeft bool          // the entry that joined last was ours, and has left
+	stale    bool          // somebody has changed it since: read before acting on it
+}
+
+func factsOf(data znode.Parent, stat *zk.Stat) facts {
+	return facts{
+		exists: true, czxid: stat.Czxid, version: stat.Version, data: data,
+		// ZooKeeper counts creates and deletes of children together.
+		children: stat.NumChildren, created: (stat.Cversion + stat.NumChildren) / 2,
+	}
+}
+
+// usable reports whether a write may rest on the facts without another look. Proven says
+// that the write itself proves that the parent is the same one. A parent of ours is at
+// version 1 or more; one at 0 somebody else may have made just now.
+func (f facts) usable(now time.Duration, proven bool) bool {
+	return f.exists && !f.stale && f.version > 0 && (proven || f.proven != 0 && now-f.proven <= factsLast)
+}
+
+// lastJoined is the name of the entry that joined last, if that is there still. It is a
+// guess: others may have joined without writing the parent.
+func (f facts) lastJoined() (node string, ok bool) {
+	if f.children == 0 || f.data.Tail == "" || f.tailLeft {
+		return "", false
+	}
+	node = znode.Predict(f.data.Tail, f.created-1)
+	return node, node != ""
+}
+
+// current are the facts, as if nobody had changed the parent since.
+func (f facts) current() facts {
+	f.stale = false
+	return f
+}
+
+// door is what this process knows of one lock's parent, shared by its contenders for
+// that lock, who join one at a time.
+type door struct {
+	name       string
+	number     uint64
+	turn       chan struct{} // holds a token: who has it may join
+	users      int           // requests under way; guarded by the queue, as are
+	prev, next *door         // the neighbours among those that nobody uses
+
+	mu        sync.Mutex
+	parent    facts
+	readOnly  bool   // the ACL does not let us write the parent
+	unchecked bool   // the ACL of entries does not let us check them
+	below     int    // entries of ours that stand below the parent
+	witness   *Entry // the one of them that joined last, if it is there still
+	cleanup   parentCleanup
+	hints     hints
+}
+
+// enter accounts for an entry of ours that now stands below the parent.
+func (d *door) enter(e *Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.below++
+	e.door = d.number
+	if e.incarnation != 0 {
+		d.witness = e
+	}
+}
+
+// testify makes the entry the one that proves which incarnation of the parent is there.
+func (d *door) testify(e *Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.door == d.number && e.incarnation != 0 {
+		d.witness = e
+	}
+}
+
+// exit accounts for an entry of ours that is there no longer. It reports whether that
+// was the last one, so that somebody has to see to the parent now: otherwise whoever of
+// us leaves last does. Entries whose door was forgotten meanwhile are counted nowhere,
+// so each of them looks after the parent itself unless counted ones are left. Lingers
+// says that the parent is to stay for a moment; otherwise what is known of it is soon
+// old.
+func (d *door) exit(e *Entry, now time.Duration, lingers bool) (last bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.door != d.number {
+		e.door = 0
+		return d.below == 0
+	}
+	e.door = 0
+	d.below--
+	if d.witness == e {
+		d.witness = nil
+	}
+	if e.incarnation != 0 && e.incarnation == d.parent.czxid {
+		d.parent.proven = now
+	}
+	if e.Name.Prefix() == d.parent.data.Tail {
+		d.parent.tailLeft = true
+		d.parent.stale = d.parent.stale || d.below == 0 && !lingers
+	}
+	return d.below == 0
+}
+
+// others reports whether entries of ours stand there beside this one.
+func (d *door) others(e *Entry) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.door == d.number {
+		return d.below > 1
+	}
+	return d.below > 0
+}
+
+// look returns what is known of the parent, and an entry of ours that stands below
+// that very one, or nil.
+func (d *door) look() (facts, *Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.witness != nil && !d.unchecked && d.witness.incarnation == d.parent.czxid {
+		return d.parent, d.witness
+	}
+	return d.parent, nil
+}
+
+// dismiss drops a witness that could not be checked: because it has gone, or because
+// the ACL does not let us.
+func (d *door) dismiss(path string, denied bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.witness != nil && d.witness.Path == path {
+		d.witness = nil
+	}
+	d.unchecked = d.unchecked || denied
+}
+
+func (d *door) isUnchecked() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.unchecked
+}
+
+// see notes what a reply showed of the parent, unless younger facts are known.
+func (d *door) see(f facts) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.parent.exists && (f.czxid < d.parent.czxid || f.czxid == d.parent.czxid && f.version < d.parent.version) {
+		return
+	}
+	if f.czxid == d.parent.czxid {
+		f.proven = max(f.proven, d.parent.proven)
+	}
+	d.parent = f
+}
+
+// missed notes that the parent was not there.
+func (d *door) missed() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.parent = facts{}
+	d.hints.missed()
+}
+
+// doubt notes that what was seen has turned out old.
+func (d *door) doubt() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.parent.stale = true
+}
+
+// denied notes that the parent cannot be written.
+func (d *door) denied() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.readOnly = true
+}
+
+func (d *door) isReadOnly() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.readOnly
+}
+
+// lock waits for the turn to join.
+func (d *door) lock(ctx context.Context) error {
+	select {
+	case <-d.turn:
+		return nil
+	case <-ctx.Done():
+		return zkconn.ContextError(ctx)
+	}
+}
+
+func (d *door) unlock() { d.turn <- struct{}{} }
+
+// readParent looks at the lock's node and refuses it if it is not ours to use.
+func (c *contender) readParent(ctx context.Context) error {
+	n, err := c.Conn.Get(ctx, c.parent)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		c.door.missed()
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+	case err != nil:
+		return err
+	case n.Stat.EphemeralOwner != 0:
+		return fmt.Errorf("%w: %s is an ephemeral node", ErrForeign, c.parent)
+	}
+	data, err := znode.DecodeParent(n.Data)
+	switch {
+	case errors.Is(err, znode.ErrNewer):
+		return fmt.Errorf("%w: %s holds %v; use a newer release", ErrForeign, c.parent, err)
+	case err != nil:
+		return fmt.Errorf("%w: %s holds %d bytes that are %v", ErrForeign, c.parent, len(n.Data), err)
+	case data.Kind == "":
+		data.Adopted = true // found empty: we use it, and leave it when we go
+	case data.Kind == znode.Dir: // an ancestor of ours that becomes a lock too
+	case data.Kind != c.Kind:
+		return fmt.Errorf("%w: %s is a %s, asked for as a %s", ErrKind, c.parent, data.Kind, c.Kind)
+	}
+	now := c.Clock.Mono()
+	before, _ := c.door.look()
+	c.door.met(now, before, n.Stat.Version)
+	c.door.see(factsOf(data, n.Stat))
+	return nil
+}
+
+// tidyParent deletes a lock's parent if it is empty and ours to delete, and reports
+// whether somebody is there. It is the last one out's duty; whoever joins meanwhile
+// takes it over. What is deleted is what the read just before has shown. Spent says
+// that the parent's counter is at its end: then even one that is to be kept has to go.
+func (q *Queue) tidyParent(ctx context.Context, d *door, parent string, keep, spent bool) (others bool) {
+	n, err := q.Conn.Get(ctx, parent)
+	if errors.Is(err, zk.ErrNoNode) {
+		d.missed()
+		return false
+	}
+	if err != nil {
+		q.Log.Debug().Err(err).Str("parent", parent).Msg("cannot see whether the lock's parent is empty; the reaper will")
+		return false
+	}
+	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
+	if node.Ours() && node.Kind != znode.Dir {
+		now := q.Clock.Mono()
+		before, _ := d.look()
+		d.met(now, before, n.Stat.Version)
+		d.see(factsOf(node.Parent, n.Stat))
+	}
+	if !node.Removable(spent) || keep && !spent {
+		return n.Stat.NumChildren > 0
+	}
+	_, err = q.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: parent, Version: n.Stat.Version})
+	switch _, cause := zkconn.RefusedOp(err); {
+	case err == nil, errors.Is(cause, zk.ErrNoNode):
+		d.missed()
+	case errors.Is(cause, zk.ErrNotEmpty), errors.Is(cause, zk.ErrBadVersion): // somebody came
+		return true
+	default:
+		q.Log.Debug().Err(err).Str("parent", parent).Msg("the lock's empty parent could not be deleted; the reaper will")
+	}
+	return false
+}
+
+// LearnTime sees to it that there is a sample of the leader's clock, where that
+// is not denied.
+func (q *Queue) LearnTime(ctx context.Context) error {
+	for !q.Clock.Known() {
+		err := q.Clock.Sample(ctx)
+		switch {
+		case errors.Is(err, zkconn.ErrDenied):
+			q.Log.Debug().Err(err).Msg("entries tell no expiry until their first renewal")
+			return nil
+		case errors.Is(err, zk.ErrNoNode):
+			err = q.makeAncestors(ctx, q.Root+"/")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeAncestors makes the nodes above path that are missing, each marked as ours.
+func (q *Queue) makeAncestors(ctx context.Context, path string) error {
+	for i := 1; i < len(path); i++ {
+		if path[i] != '/' {
+			continue
+		}
+		if err := q.makeDir(ctx, path[:i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *Queue) makeDir(ctx context.Context, path string) error {
+	if _, err := q.Conn.Get(ctx, path); !errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zk.ErrNoAuth) {
+			return nil // it is there
+		}
+		return err
+	}
+	err := q.Conn.Retry(ctx, zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}, func() error {
+		_, err := q.Conn.Multi(ctx, nil, &zk.CreateRequest{
+			Path: path, Data: znode.Parent{Kind: znode.Dir}.Encode(), Acl: q.ACL,
+		})
+		return err
+	})
+	switch {
+	case err == nil, errors.Is(err, zk.ErrNodeExists),
+		errors.Is(err, zk.ErrNoNode): // its own parent was pruned meanwhile; the caller tries again
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, path)
+	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
+		return fmt.Errorf("%w: %s: the node above is ephemeral and cannot have children", ErrForeign, path)
+	case zkconn.OutcomeOf(err) == zkconn.Refused && !errors.Is(err, zkconn.ErrClosed):
+		return fmt.Errorf("create %s: %w", path, err)
+	}
+	return err
+}

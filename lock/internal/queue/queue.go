@@ -1,0 +1,291 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Why a lock cannot be had. Package lock gives these to its users.
+var (
+	ErrForeign = errors.New("path belongs to somebody else")
+	ErrKind    = errors.New("lock is of another kind")
+)
+
+// Queue is how the entries of one client get into the queues of locks, wait there,
+// and leave them again. All methods are safe for concurrent use.
+type Queue struct {
+	Options
+
+	mu    sync.Mutex
+	doors *doors
+
+	quarantine quarantine
+	leaving    departures
+	resumed    resumption
+
+	requeued, purged atomic.Uint64
+}
+
+// Options are what a queue works with.
+type Options struct {
+	Conn   *zkconn.Conn
+	Clock  *clock.Clock
+	Keeper *lease.Keeper
+	Log    zerolog.Logger
+	Tasks  *zkconn.Group // what goes on in the background, and is waited for
+
+	Closing       context.Context // ends when the client closes
+	Root          string
+	ACL           []zk.ACL // of the nodes that are made
+	UnlockTimeout time.Duration
+	Random        *rand.Rand // safe for concurrent use
+	Hints         string     // "": as learned; "none" and "hostile" are for simulations
+
+	// LossOf makes the error that a hold tells of its loss, Observe is told of each
+	// change of an entry's life. See [lease.Owner].
+	LossOf  func(e *Entry, why error) error
+	Observe func(e *Entry, c lease.Change)
+}
+
+// New returns a queue.
+func New(o Options) *Queue { return &Queue{Options: o, doors: newDoors()} }
+
+// Request is what one contender asks for.
+type Request struct {
+	Lock       string
+	Kind       znode.Kind
+	Role       znode.Role
+	Terms      lease.Terms
+	KeepParent bool            // the parent is to stay when the last one leaves
+	Values     context.Context // whose values the hold's context keeps
+}
+
+// Blocked tells who is in the way.
+type Blocked struct {
+	Path  string
+	Entry *znode.Entry // as it was read; nil if it could not be, or nobody in particular is
+}
+
+func (b *Blocked) Error() string { return "in the way: " + b.Path }
+
+// Path is the node of the named lock.
+func (q *Queue) Path(lock string) string { return q.Root + "/" + lock }
+
+// NewID returns a random id for a node.
+func (q *Queue) NewID() string { return znode.FormatID(q.Random.Uint64()) }
+
+// Counts are how often a contender queued anew because its entry was gone, and how many
+// expired entries of others were deleted.
+func (q *Queue) Counts() (requeued, purged uint64) { return q.requeued.Load(), q.purged.Load() }
+
+// background runs f, and whoever closes the client waits for it. It does nothing once
+// all has been waited for.
+func (q *Queue) background(f func()) {
+	if !q.Tasks.Enter() {
+		return
+	}
+	go func() {
+		defer q.Tasks.Leave()
+		f()
+	}()
+}
+
+// patience is for how long the clean-up of an entry is tried: longer than that
+// it is expired, and others' to purge.
+func (q *Queue) patience(t lease.Terms) time.Duration { return q.UnlockTimeout + t.TTL + t.Grace }
+
+// contender is one request on its way through the queue of a lock. It belongs to one
+// goroutine.
+type contender struct {
+	*Queue
+	Request
+	parent      string // path of the lock
+	door        *door
+	trying      bool     // not to wait for anybody
+	lastBlocker *Blocked // who was seen in the way last
+}
+
+// contend runs what a contender does. When ctx ends meanwhile, the error tells who was
+// in the way.
+func (q *Queue) contend(ctx context.Context, r Request, run func(*contender, context.Context) (*Entry, error)) (*Entry, error) {
+	c := &contender{Queue: q, Request: r, parent: q.Path(r.Lock)}
+	c.door = q.openDoor(r.Lock)
+	defer q.closeDoor(c.door)
+	e, err := run(c, ctx)
+	if err != nil && ctx.Err() != nil && c.lastBlocker != nil {
+		err = fmt.Errorf("%w: gave up waiting: %w", c.lastBlocker, err)
+	}
+	return e, err
+}
+
+// Acquire queues up and waits until the lock is had, or ctx ends.
+func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
+	return q.contend(ctx, r, (*contender).acquire)
+}
+
+// Try takes the lock if nobody is in the way; otherwise it fails with a [Blocked]. It
+// reads first, so that a try that fails has written nothing.
+func (q *Queue) Try(ctx context.Context, r Request) (*Entry, error) {
+	return q.contend(ctx, r, (*contender).try)
+}
+
+func (c *contender) acquire(ctx context.Context) (*Entry, error) {
+	for {
+		e, p, err := c.join(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err = c.await(ctx, e, p); err == nil {
+			err = c.grant(ctx, e, !p.admitted)
+		}
+		if err == nil {
+			return e, nil
+		}
+		if e.Withdraw() {
+			c.Discard(e)
+		}
+		if !errors.Is(err, lease.ErrGone) {
+			return nil, err
+		}
+		c.requeued.Add(1)
+		c.Forget(e)
+		// Somebody may have overwritten it; or it appears again, and would be ahead of us.
+		c.quarantine.add(e.Name.ID, c.Clock.Mono())
+		c.Discard(c.orphan(e.Name))
+		c.Log.Warn().Str("lock", c.Lock).Str("entry", e.Path).AnErr("why", err).Msg("lost the place in the queue; queueing again at the end")
+	}
+}
+
+// grant makes a hold of an entry whose turn has come. The grant is recorded with
+// the next write. That is made now if no other would follow; and soon if we had
+// to wait, because then somebody may wait behind us too, who need not list when
+// we go if our entry has told that we hold.
+func (c *contender) grant(ctx context.Context, e *Entry, waited bool) error {
+	now, record := c.Clock.Local(), lease.Never
+	if waited {
+		record = now.Mono + c.door.recordGrantAfter()
+	}
+	if err := e.Grant(c.Values, now, record); err != nil {
+		return err
+	}
+	if !c.Terms.Fixed || e.Recorded() {
+		return nil
+	}
+	if err := e.Refresh(ctx); err != nil && e.Err() != nil {
+		return lease.ErrGone // before anybody had it
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+func (c *contender) try(ctx context.Context) (*Entry, error) {
+	c.trying = true
+	names, err := c.contenders(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range c.blockers(names) {
+		if err := c.passable(ctx, n); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		e, err := c.tryJoined(ctx)
+		if !errors.Is(err, lease.ErrGone) {
+			return e, err
+		}
+	}
+}
+
+// blockers are those that would be in our way, the first of them first.
+func (c *contender) blockers(names []znode.Name) []znode.Name {
+	names = append(names, znode.Name{Role: c.Role}) // ours, were it there
+	var blockers []znode.Name
+	for self := len(names) - 1; ; self-- {
+		ahead := znode.Admit(names, self, c.rules())
+		if ahead < 0 {
+			slices.Reverse(blockers)
+			return blockers
+		}
+		blockers = append(blockers, names[ahead])
+		names = slices.Delete(names, ahead, ahead+1)
+	}
+}
+
+// rules are what the admission of contenders of this kind depends on.
+func (c *contender) rules() znode.Parent { return znode.Parent{Kind: c.Kind} }
+
+// tryJoined joins and leaves again if somebody alive is ahead.
+func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
+	e, p, err := c.join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &waiter{contender: c, e: e}
+	for err == nil && !p.admitted {
+		// Whoever is ahead has expired, or joined since we looked.
+		if p, err = w.purge(ctx); err == nil && p.predecessor != "" {
+			n, _ := znode.Parse(p.predecessor)
+			err = c.passable(ctx, n)
+		}
+	}
+	if err == nil {
+		err = c.await(ctx, e, p)
+	}
+	if err == nil {
+		err = c.grant(ctx, e, false)
+	}
+	if err == nil {
+		return e, nil
+	}
+	if e.Withdraw() {
+		c.Discard(e)
+	} else {
+		c.Forget(e)
+	}
+	return nil, err
+}
+
+// passable returns a Blocked if the contender is alive, as far as can be known.
+func (c *contender) passable(ctx context.Context, n znode.Name) error {
+	path := c.parent + "/" + n.Node
+	read, err := c.Conn.Get(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return &Blocked{Path: path}
+	case err != nil:
+		return err
+	}
+	entry := znode.ReadEntry(n, read.Data, znode.Stat(*read.Stat))
+	for try := 0; ; try++ {
+		knew := c.Clock.Now()
+		switch v, _ := c.judge(&entry, knew, c.Terms.Grace, 0); {
+		case v == znode.Expired:
+			return nil
+		case v == znode.Live || try == 3:
+			return &Blocked{Path: path, Entry: &entry}
+		}
+		if err := c.Clock.Prove(ctx, knew, entry.Stat.Mzxid); errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
+			return &Blocked{Path: path, Entry: &entry}
+		} else if err != nil {
+			return err
+		}
+	}
+}

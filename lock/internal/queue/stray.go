@@ -1,0 +1,165 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// quarantineTime is for how long the id of an entry that should not be there is
+// remembered.
+const quarantineTime = time.Hour
+
+// quarantine are ids of entries that should not be there: their create got lost, or
+// they were seen to be gone. Should one appear, whoever lists deletes it.
+type quarantine struct {
+	mu    sync.Mutex
+	since map[string]time.Duration // monotonic
+	order []string                 // by age
+}
+
+func (s *quarantine) add(id string, now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.since == nil {
+		s.since = map[string]time.Duration{}
+	}
+	for len(s.order) > 0 && now-s.since[s.order[0]] > quarantineTime {
+		delete(s.since, s.order[0])
+		s.order = s.order[1:]
+	}
+	if _, known := s.since[id]; !known {
+		s.since[id] = now
+		s.order = append(s.order, id)
+	}
+}
+
+// among returns those that should not be there.
+func (s *quarantine) among(names []znode.Name) []znode.Name {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var strays []znode.Name
+	if len(s.since) == 0 {
+		return nil
+	}
+	for _, n := range names {
+		if _, stray := s.since[n.ID]; stray {
+			strays = append(strays, n)
+		}
+	}
+	return strays
+}
+
+// Strays is how many ids are remembered of entries that should not be there.
+func (q *Queue) Strays() int {
+	q.quarantine.mu.Lock()
+	defer q.quarantine.mu.Unlock()
+	return len(q.quarantine.since)
+}
+
+// orphan is the entry of a node that nobody of us means to keep.
+func (c *contender) orphan(n znode.Name) *Entry {
+	e := &Entry{Lock: c.Lock, queue: c.Queue, parent: c.parent, keepParent: c.KeepParent}
+	e.InitEnded(e, e.parent+"/"+n.Node, n, c.Terms, lease.ErrWithdrawn)
+	return e
+}
+
+// cleanUpAbandoned deletes what an attempt has made that nobody waits for any more,
+// from its reply, which came late. At is the place of the entry's create.
+func (c *contender) cleanUpAbandoned(id string, replies []zk.MultiResponse, at int, err error) {
+	switch zkconn.OutcomeOf(err) {
+	case zkconn.Applied:
+		path := replies[at].String
+		name, _ := znode.Parse(path[len(c.parent)+1:])
+		c.departAlone(c.orphan(name))
+	case zkconn.Ambiguous:
+		c.quarantine.add(id, c.Clock.Mono())
+		c.deleteByID(id)
+	}
+}
+
+// deleteByID finds and deletes the entry with that id, if there is one.
+func (c *contender) deleteByID(id string) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.patience(c.Terms))
+	defer cancel()
+	// Whoever lists deletes the ids that are remembered, this one too.
+	if _, err := c.contenders(ctx, true); err != nil {
+		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("id", id).
+			Msg("an entry may have been created that nobody waits for; should it be there, it is deleted when seen, or left to expire")
+	}
+}
+
+// findByID looks for the entry of an attempt whose outcome is unknown: persistent
+// nodes outlive the connection and the session they were made in.
+func (c *contender) findByID(ctx context.Context, id string) (string, error) {
+	names, err := c.contenders(ctx, true)
+	if err != nil {
+		c.quarantine.add(id, c.Clock.Mono())
+		c.background(func() { c.deleteByID(id) })
+		return "", zkconn.Final(err)
+	}
+	if i := znode.Find(names, id); i >= 0 {
+		return c.parent + "/" + names[i].Node, nil
+	}
+	c.quarantine.add(id, c.Clock.Mono())
+	return "", zkconn.NotSent(errors.New("the entry was not created"))
+}
+
+// contenders lists the lock's entries in order, none if it is not there. Caught
+// up asks the server to be as current as it can be.
+func (c *contender) contenders(ctx context.Context, caughtUp bool) ([]znode.Name, error) {
+	if caughtUp {
+		if err := c.Conn.Sync(ctx, c.parent); err != nil {
+			return nil, err
+		}
+	}
+	children, _, err := c.Conn.Children(ctx, c.parent)
+	if errors.Is(err, zk.ErrNoNode) {
+		c.door.missed()
+		return nil, nil
+	}
+	if errors.Is(err, zk.ErrNoAuth) {
+		return nil, fmt.Errorf("%w: list %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+	}
+	if err != nil {
+		return nil, err
+	}
+	names := znode.Contenders(children)
+	for _, n := range c.quarantine.among(names) {
+		c.Discard(c.orphan(n)) // in the way until then
+	}
+	if len(names) > 1 && names[len(names)-2].Overflowed() {
+		return names, c.sortByCreation(ctx, names)
+	}
+	return names, nil
+}
+
+// sortByCreation orders what the sequence alone no longer does. An entry that may
+// not be read counts as the earliest: to wait for it is safe, whatever it is.
+func (c *contender) sortByCreation(ctx context.Context, names []znode.Name) error {
+	czxids := make(map[string]int64)
+	for _, n := range names {
+		if !n.Overflowed() {
+			continue
+		}
+		switch at, err := c.Conn.Get(ctx, c.parent+"/"+n.Node); {
+		case err == nil:
+			czxids[n.Node] = at.Stat.Czxid
+		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth):
+			return err
+		}
+	}
+	slices.SortFunc(names, func(a, b znode.Name) int {
+		return znode.CompareAt(a, czxids[a.Node], b, czxids[b.Node])
+	})
+	return nil
+}

@@ -1,0 +1,70 @@
+package queue
+
+import "github.com/holdfast-io/holdfast/lock/znode"
+
+// position is what a contender knows of its place in the queue.
+type position struct {
+	admitted    bool   // nobody is in the way: it joined alone, or a listing with its own entry in it says so
+	predecessor string // node to wait for; "": unknown
+	// Seen says that the predecessor was there when our own entry was: not only
+	// foretold, and not shown by a server that lags behind our own entry.
+	seen bool
+	// PredecessorHolds says that nobody who could hold the lock is before the
+	// predecessor: it was listed first, joined as the first of two, or tells its grant.
+	predecessorHolds bool
+	predecessorGone  bool // for certain
+	released         bool // the parent tells that the predecessor held the lock and gave it back
+}
+
+// step is what a contender does next.
+type step uint8
+
+const (
+	enter  step = iota // the lock is ours
+	renew              // our turn has come, if our own entry is still there: a write tells, and then a listing
+	follow             // wait for the predecessor
+	list               // a listing tells our place
+)
+
+// decide is the one place that says who is in. Fresh says that our own lease has time
+// left, and that the session's server has seen our entry; without that nobody enters,
+// because others may have purged the entry meanwhile. The reason is for logs.
+//
+// That the predecessor is not there proves nothing by itself: it may never have been
+// (a foretold name), or stand in a server's future. And that one who waited has gone
+// says nothing about those before it. Only after one who held the lock nobody else is
+// left, in the kinds where one holds at a time: nobody is ahead of a holder, and
+// nobody joins ahead of another.
+func decide(p position, kind znode.Kind, fresh bool) (next step, reason string) {
+	switch {
+	case p.admitted:
+		reason = "nobody is ahead"
+	case p.predecessor == "":
+		return list, "who is ahead is unknown"
+	case !p.predecessorGone:
+		return follow, "somebody is ahead"
+	case !p.seen:
+		return list, "who was foretold is not there"
+	case !kind.FirstOnly():
+		return list, "others may hold the lock too"
+	case p.predecessorHolds:
+		reason = "the holder has gone"
+	case p.released:
+		reason = "the holder has told its release"
+	default:
+		return list, "one who may have waited has gone"
+	}
+	if !fresh {
+		return renew, reason
+	}
+	return enter, reason
+}
+
+// positionOf is where the contender at self stands by a listing.
+func positionOf(names []znode.Name, self int, rules znode.Parent) position {
+	ahead := znode.Admit(names, self, rules)
+	if ahead < 0 {
+		return position{admitted: true}
+	}
+	return position{predecessor: names[ahead].Node, seen: true, predecessorHolds: ahead == 0}
+}

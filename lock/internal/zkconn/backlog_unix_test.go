@@ -1,0 +1,45 @@
+//go:build unix
+
+package zkconn
+
+import (
+	"net"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestDialOfAServerThatDoesNotAccept ends with its context, too.
+func TestDialOfAServerThatDoesNotAccept(t *testing.T) {
+	dialInVain(t, backlogged(t), testConfig(t), "")
+}
+
+// backlogged returns the address of a server that accepts nobody, and has no room for
+// more to wait.
+func backlogged(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(at.(*syscall.SockaddrInet4).Port))
+	for {
+		nc, err := net.DialTimeout("tcp", address, 100*time.Millisecond)
+		if err != nil {
+			return address
+		}
+		t.Cleanup(func() { nc.Close() })
+	}
+}

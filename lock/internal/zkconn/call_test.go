@@ -1,0 +1,236 @@
+package zkconn
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// TestGoroutinesAreReused by calls that come one after the other, and not all are kept
+// of those that came at once.
+func TestGoroutinesAreReused(t *testing.T) {
+	simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }}, func(w *world) {
+		c := w.dial(w.config("a"))
+		list := func() {
+			if _, _, err := c.Children(w.ctx, "/"); err != nil {
+				t.Error(err)
+			}
+		}
+		for range 10 {
+			list()
+			synctest.Wait()
+		}
+		if idle, all := len(c.idle), workers(); idle != 1 || all != 1 {
+			t.Errorf("%d goroutines are idle of %d after calls one after the other", idle, all)
+		}
+		var all sync.WaitGroup
+		for range 3 * mostIdle {
+			all.Go(list)
+		}
+		all.Wait()
+		synctest.Wait()
+		if idle, all := len(c.idle), workers(); idle != mostIdle || all != mostIdle {
+			t.Errorf("%d goroutines are idle of %d after calls at once", idle, all)
+		}
+	})
+}
+
+// workers counts the goroutines that run work. runtime.NumGoroutine would count others,
+// too, and for a moment those that have ended.
+func workers() int {
+	stacks := make([]byte, 1<<20)
+	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte(".(*Conn).work("))
+}
+
+// TestInline: a call that nobody can end takes no goroutine of its own; on a borrowed
+// connection, or with a deadline that may come before the connection fails, it does.
+func TestInline(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		own, borrowed := w.dial(w.config("a")), Borrow(w.raw("b"), w.config("b"))
+		defer borrowed.Close(0)
+		long, short := NewTimeLimit(sessionTimeout), NewTimeLimit(sessionTimeout/2)
+		defer long.Release()
+		defer short.Release()
+		for _, tt := range []struct {
+			c    *Conn
+			ctx  context.Context
+			want bool
+		}{
+			{own, Uncancellable(w.ctx), true},
+			{own, Uncancellable(context.Background()), true},
+			{own, Uncancellable(long), true},
+			{own, Uncancellable(short), false},
+			{own, w.ctx, false},
+			{borrowed, Uncancellable(w.ctx), false},
+		} {
+			if got := tt.c.runInline(tt.ctx); got != tt.want {
+				t.Errorf("runs inline: %v, want %v", got, tt.want)
+			}
+			if _, err := tt.c.Get(tt.ctx, "/"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestAbandonedCall returns with its context. What came of it is told once, before
+// Close has waited for it; of a call that was waited for, nothing is told.
+func TestAbandonedCall(t *testing.T) {
+	for _, fault := range []locktest.Fault{{}, {DelayReply: 3 * time.Second}, {Delay: time.Minute}, {Delay: time.Second, Drop: locktest.AfterApply}} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			c := w.dial(w.config("a"))
+			w.Intercept(func(r locktest.Request) locktest.Fault {
+				if r.Op == "multi" {
+					return fault
+				}
+				return locktest.Fault{}
+			})
+			cause := errors.New("no patience")
+			ctx, cancel := context.WithTimeoutCause(w.ctx, 500*time.Millisecond, cause)
+			defer cancel()
+			told := 0
+			began := time.Now()
+			replies, err := c.Multi(ctx, func(late []zk.MultiResponse, err error) {
+				time.Sleep(time.Minute)
+				if told++; fault.DelayReply > 0 && (len(late) != 1 || err != nil) {
+					t.Errorf("told %+v, %v", late, err)
+				}
+			}, &zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll)})
+			if fault == (locktest.Fault{}) {
+				if err != nil || len(replies) != 1 {
+					t.Errorf("%+v, %v", replies, err)
+				}
+			} else if mustBe(t, err, context.DeadlineExceeded, cause); !IsAbandoned(err) || OutcomeOf(err) != Ambiguous || time.Since(began) != 500*time.Millisecond {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+			if err := c.Close(time.Hour); err != nil {
+				t.Error(err)
+			}
+			if want := map[bool]int{true: 0, false: 1}[err == nil]; told != want {
+				t.Errorf("%+v: told %d times, want %d", fault, told, want)
+			}
+		})
+	}
+}
+
+// TestCallsWithoutSession return with their context, and have sent nothing.
+func TestCallsWithoutSession(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			c := w.conn(own, w.config("a"))
+			w.Partition("a")
+			time.Sleep(2 * sessionTimeout)
+			sent := w.Requests()["a"].Requests
+			for _, f := range []func(context.Context) error{
+				func(ctx context.Context) error { _, err := c.Get(ctx, "/"); return err },
+				func(ctx context.Context) error { _, _, err := c.Watch(ctx, "/"); return err },
+				func(ctx context.Context) error {
+					_, err := c.Multi(ctx, func([]zk.MultiResponse, error) { t.Error("late") }, &zk.DeleteRequest{Path: "/x"})
+					return err
+				},
+			} {
+				ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
+				for _, ctx := range []context.Context{ctx, Uncancellable(ctx)} {
+					began := time.Now()
+					left := 5 * time.Second
+					if at, _ := ctx.Deadline(); time.Until(at) < left {
+						left = time.Until(at)
+					}
+					err := f(ctx)
+					mustBe(t, err, ErrUnavailable, context.DeadlineExceeded)
+					if took := time.Since(began); took > left+100*time.Millisecond || OutcomeOf(err) != Retryable {
+						t.Errorf("%v (%d) after %v", err, OutcomeOf(err), took)
+					}
+				}
+				cancel()
+			}
+			w.Heal("a")
+			if _, err := c.Get(w.ctx, "/"); err != nil {
+				t.Error(err)
+			}
+			for op, n := range w.Requests()["a"].Requests {
+				if op != "getData" && n != sent[op] {
+					t.Errorf("%d requests %s were sent", n-sent[op], op)
+				}
+			}
+		})
+	}
+}
+
+// TestInlineCallsEndWithTheConnection, those included that it left unsent: servers are
+// tried for long after that, and the callers cannot give up.
+func TestInlineCallsEndWithTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		cfg := testConfig(t)
+		cfg.Dialer = func(string, string, time.Duration) (net.Conn, error) {
+			if dials++; dials > 1 {
+				return stalled(0), nil
+			}
+			client, server := net.Pipe()
+			go func() { // takes no request, so that the second one stays in the queue
+				server.Read(make([]byte, 256))
+				server.Write(greeting())
+			}()
+			return client, nil
+		}
+		c, err := Dial(t.Context(), []string{"192.0.2.1:2181"}, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit := NewTimeLimit(sessionTimeout * 3 / 4)
+		defer limit.Release()
+		var calls sync.WaitGroup
+		began := time.Now()
+		for range 5 {
+			calls.Go(func() {
+				if _, err := c.Multi(Uncancellable(limit), nil, &zk.DeleteRequest{Path: "/x"}); OutcomeOf(err) == Applied || OutcomeOf(err) == Refused {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := c.inline.Load(); n != 5 {
+			t.Errorf("%d calls run inline", n)
+		}
+		calls.Wait()
+		if took := time.Since(began); took > sessionTimeout*3/4+100*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+		if err := c.Close(time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestLongReply: a listing may be longer than what go-zookeeper has room for at first.
+func TestLongReply(t *testing.T) {
+	const children, batch = 30_000, 5_000
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial(w.config("a"))
+		w.write(c, "/x")
+		for range children / batch {
+			ops := make([]any, batch)
+			for i := range ops {
+				ops[i] = &zk.CreateRequest{Path: "/x/" + strings.Repeat("n", 50), Flags: zk.FlagSequence, Acl: zk.WorldACL(zk.PermAll)}
+			}
+			if _, err := c.Multi(w.ctx, nil, ops...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if names, _, err := c.Children(w.ctx, "/x"); err != nil || len(names) != children {
+			t.Errorf("%d names, %v", len(names), err)
+		}
+	})
+}

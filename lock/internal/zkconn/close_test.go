@@ -1,0 +1,210 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// TestCloseEndsTheSession in an orderly way, when what is in flight has ended.
+func TestCloseEndsTheSession(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial(w.config("a"))
+		w.Intercept(func(locktest.Request) locktest.Fault { return locktest.Fault{DelayReply: 500 * time.Millisecond} })
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Get(w.ctx, "/")
+			done <- err
+		}()
+		synctest.Wait()
+		if err := c.Close(time.Hour); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if n := w.Requests()["a"].Requests["closeSession"]; n != 1 {
+			t.Errorf("the session was closed %d times", n)
+		}
+		if err := c.Close(time.Hour); err != nil {
+			t.Errorf("again: %v", err)
+		}
+	})
+}
+
+// TestCloseIsBounded, whatever the connection is at, and ends what is in flight.
+func TestCloseIsBounded(t *testing.T) {
+	const patience = 2 * time.Second
+	for name, tt := range map[string]struct {
+		fail  func(*world)
+		after time.Duration
+		most  time.Duration
+	}{
+		"cut off":              {func(w *world) { w.Partition("a") }, 0, patience},
+		"cut off for long":     {func(w *world) { w.Partition("a") }, time.Minute, 0},
+		"cut off a moment ago": {func(w *world) { w.Partition("a") }, sessionTimeout*2/3 + time.Second/2, 0},
+		"stopped":              {func(w *world) { w.Freeze("a") }, 0, patience},
+		"no server":            {func(w *world) { w.Stop(w.Servers()[0]) }, 0, 0},
+		"no server for long":   {func(w *world) { w.Stop(w.Servers()[0]) }, time.Minute, 0},
+		"session has ended":    {func(w *world) { w.ExpireLabel("a") }, 0, patience},
+		"connection is lost":   {func(w *world) { w.Cut("a") }, 0, patience},
+	} {
+		for _, busy := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					c := w.dial(w.config("a"))
+					tt.fail(w)
+					done := make(chan error, 1)
+					if busy {
+						go func() {
+							_, err := c.Multi(w.ctx, nil, &zk.SetDataRequest{Path: "/x"})
+							done <- err
+						}()
+					}
+					time.Sleep(tt.after)
+					began := time.Now()
+					if err := c.Close(patience); err != nil {
+						t.Error(err)
+					}
+					if took := time.Since(began); took > tt.most+100*time.Millisecond {
+						t.Errorf("busy %v: took %v", busy, took)
+					}
+					if busy {
+						if err := <-done; err == nil {
+							t.Error("there was an answer")
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestCloseOfAServerThatFallsSilent, on a real socket.
+func TestCloseOfAServerThatFallsSilent(t *testing.T) {
+	for _, patience := range []time.Duration{0, 300 * time.Millisecond} {
+		c, err := Dial(t.Context(), []string{serve(t, says(greeting()))}, testConfig(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 2)
+		for _, ctx := range []context.Context{t.Context(), Uncancellable(t.Context())} {
+			go func() {
+				_, err := c.Multi(ctx, nil, &zk.SetDataRequest{Path: "/x"})
+				done <- err
+			}()
+		}
+		began := time.Now()
+		if err := c.Close(patience); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > patience+busyMachine {
+			t.Errorf("took %v", took)
+		}
+		for range 2 {
+			if err := <-done; OutcomeOf(err) != Ambiguous && !errors.Is(err, ErrClosed) {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// unresolved is a provider of hosts that does not come to an end.
+type unresolved struct{ closed chan struct{} }
+
+func (unresolved) Init([]string) error { return nil }
+func (unresolved) Len() int            { return 1 }
+func (unresolved) Connected()          {}
+
+func (u unresolved) Next() (string, bool) {
+	<-u.closed
+	return "192.0.2.1:2181", true
+}
+
+// TestCloseOfABorrowedConnectionThatNeverWas: nothing is in flight, and so there is
+// nothing to wait for.
+func TestCloseOfABorrowedConnectionThatNeverWas(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		u := unresolved{make(chan struct{})}
+		z, _, err := zk.Connect(w.Servers(), sessionTimeout, zk.WithHostProvider(u), zk.WithDialer(w.Dialer("a")), zk.WithLogInfo(false), zk.WithLogger(silent{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			close(u.closed)
+			z.Close()
+		}()
+		c := Borrow(z, w.config("a"))
+		ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+		defer cancel()
+		_, err = c.Get(ctx, "/")
+		mustBe(t, err, ErrUnavailable, context.DeadlineExceeded)
+		began := time.Now()
+		if err := c.Close(5 * time.Second); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// TestCloseOfABorrowedConnection leaves it as it is, and waits for calls in flight.
+func TestCloseOfABorrowedConnection(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		z := w.raw("a")
+		c := Borrow(z, w.config("a"))
+		if c.Owned() || c.Session() != z.SessionID() {
+			t.Errorf("owned %v, session %#x", c.Owned(), c.Session())
+		}
+		w.Freeze("a")
+		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+		defer cancel()
+		if _, err := c.Multi(ctx, nil, &zk.SetDataRequest{Path: "/x"}); !IsAbandoned(err) {
+			t.Error(err)
+		}
+		began := time.Now()
+		mustSay(t, c.Close(2*time.Second), "requests were still in flight after 2s")
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("took %v", took)
+		}
+		w.Thaw("a")
+		_, err := c.Get(w.ctx, "/")
+		mustBe(t, err, ErrClosed)
+		if _, _, err := z.Exists("/"); err != nil || z.State() != zk.StateHasSession {
+			t.Errorf("its owner's connection: %v, %v", z.State(), err)
+		}
+	})
+}
+
+// TestOwnerClosesBorrowedConnection: who waits and who comes is told.
+func TestOwnerClosesBorrowedConnection(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		z := w.raw("a")
+		c := Borrow(z, w.config("a"))
+		w.Stop(w.Servers()[0])
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Get(w.ctx, "/")
+			done <- err
+		}()
+		time.Sleep(10 * time.Second)
+		z.Close()
+		for range 2 {
+			err := <-done
+			mustBe(t, err, ErrClosed)
+			mustSay(t, err, "the zk.Conn it was given is closed")
+			_, err = c.Multi(w.ctx, nil, &zk.SetDataRequest{Path: "/x"})
+			done <- err
+		}
+		if err := c.Close(time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+}

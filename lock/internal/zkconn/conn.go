@@ -1,0 +1,134 @@
+package zkconn
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
+)
+
+// Config is what a Conn is made with.
+type Config struct {
+	Log            zerolog.Logger
+	SessionTimeout time.Duration        // 0: unknown, with a borrowed connection
+	Dialer         zk.Dialer            // nil: net.Dialer's
+	Digests        []string             // credentials, "user:password"
+	Now            func() time.Duration // this process's monotonic clock
+	Random         *rand.Rand           // safe for concurrent use
+
+	// Reconnected, unless nil, is called in a goroutine of its own when there is a
+	// session again after an outage.
+	Reconnected func()
+
+	lookup lookup // nil: the system's
+}
+
+// Conn is a connection to ZooKeeper. All methods are safe for concurrent use.
+type Conn struct {
+	zk  *zk.Conn
+	cfg Config
+
+	open  context.Context // ends when no more requests can be made; its cause says why
+	shut  context.CancelCauseFunc
+	calls Group // calls in flight, abandoned ones included
+
+	inline atomic.Int32 // those of them that run in their caller's goroutine
+
+	jobs chan func()   // to workers that are idle
+	idle chan struct{} // has a token for each of them
+
+	own     *ownership   // nil: borrowed
+	granted atomic.Int64 // session timeout that the server granted, of an owned connection, in ns
+	outage
+	probe probe // of a borrowed connection
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and made anew at each event of an owned session
+	watches map[string]<-chan zk.Event
+	sweepAt int // number of watches at which those that fired are dropped
+}
+
+func newConn(cfg Config) *Conn {
+	c := &Conn{
+		cfg: cfg, jobs: make(chan func()), idle: make(chan struct{}, mostIdle),
+		changed: make(chan struct{}), watches: map[string]<-chan zk.Event{}, sweepAt: fewWatches,
+	}
+	c.open, c.shut = context.WithCancelCause(context.Background())
+	c.lastDown.Store(-1)
+	return c
+}
+
+// Borrow makes a Conn of a connection that stays its owner's.
+func Borrow(z *zk.Conn, cfg Config) *Conn {
+	c := newConn(cfg)
+	c.zk = z
+	c.Poll()
+	return c
+}
+
+// Owned reports whether the connection is ours to close.
+func (c *Conn) Owned() bool { return c.own != nil }
+
+// Session is the id of the session that the connection has now, or had last.
+func (c *Conn) Session() int64 { return c.zk.SessionID() }
+
+func (c *Conn) hasSession() bool { return c.zk.State() == zk.StateHasSession }
+
+// ready waits until there is a session. Without one a request would be queued,
+// and run later, in another session even.
+func (c *Conn) ready(ctx context.Context) error {
+	switch {
+	case c.open.Err() != nil:
+		return NotSent(context.Cause(c.open))
+	case c.hasSession():
+		return nil
+	case c.Owned():
+		return c.awaitSession(ctx)
+	}
+	return c.pollSession(ctx)
+}
+
+// awaitSession waits for the event of an owned connection that there is a session.
+func (c *Conn) awaitSession(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		changed := c.changed
+		c.mu.Unlock()
+		if c.hasSession() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-c.open.Done():
+			return NotSent(context.Cause(c.open))
+		case <-ctx.Done():
+			return NotSent(fmt.Errorf("%w: %w", ErrUnavailable, ContextError(ctx)))
+		}
+	}
+}
+
+// Close waits until the calls in flight have ended and ends the session, if the
+// connection is ours: then what still hangs ends too. It returns within that time,
+// and a tenth of a second; what go-zookeeper is still at then ends by itself.
+func (c *Conn) Close(patience time.Duration) error {
+	end := time.Now().Add(patience)
+	idle := c.calls.Close()
+	waited := WaitFor(idle, patience)
+	c.shut(ErrClosed)
+	if !c.Owned() {
+		if !waited {
+			return fmt.Errorf("close: requests were still in flight after %v because the connection is down; they end when it comes back or its owner closes it", patience)
+		}
+		return nil
+	}
+	c.disconnect(end)
+	if !WaitFor(idle, max(time.Until(end), lastMoments)) {
+		return fmt.Errorf("close: requests were still in flight after %v", patience)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ContextError is an ended context's error together with its cause; nil before its
+// end.
+func ContextError(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == nil || errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// uncancellable is a context that nobody wants to end before its deadline.
+type uncancellable struct{ context.Context }
+
+// Uncancellable promises that nobody wants to end ctx before its deadline, if it has
+// one. A call with it may be made in the caller's goroutine, which saves two switches
+// between goroutines.
+func Uncancellable(ctx context.Context) context.Context { return uncancellable{ctx} }
+
+// TimeLimit is a context that ends after a time, as context.WithTimeout's does. Its
+// timer is not set before somebody waits for it: to set and stop one was a fifth of
+// what an Unlock computes.
+type TimeLimit struct {
+	context.Context
+	deadline time.Time
+	once     sync.Once
+	done     chan struct{}
+	timer    *time.Timer
+}
+
+// NewTimeLimit returns a context that ends after d.
+func NewTimeLimit(d time.Duration) *TimeLimit {
+	return &TimeLimit{Context: context.Background(), deadline: time.Now().Add(d)}
+}
+
+// Deadline returns when it ends.
+func (l *TimeLimit) Deadline() (time.Time, bool) { return l.deadline, true }
+
+// Done returns a channel that is closed at the end.
+func (l *TimeLimit) Done() <-chan struct{} {
+	l.once.Do(func() {
+		l.done = make(chan struct{})
+		l.timer = time.AfterFunc(time.Until(l.deadline), func() { close(l.done) })
+	})
+	return l.done
+}
+
+// Err is context.DeadlineExceeded from the end on.
+func (l *TimeLimit) Err() error {
+	if time.Now().Before(l.deadline) {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
+
+// Release stops the timer. Nobody may begin to wait after it.
+func (l *TimeLimit) Release() {
+	l.once.Do(func() {})
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}

@@ -1,0 +1,223 @@
+package zkconn
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
+)
+
+// largestReply is the longest frame that is taken from a server: ten times a listing
+// of a million names of 50 bytes. More is no frame.
+const largestReply = 512 << 20
+
+// handshakeLimit leaves time within a session's timeout to try other servers.
+func handshakeLimit(sessionTimeout time.Duration) time.Duration { return sessionTimeout / 3 }
+
+// ownership is what there is of a connection that is ours.
+type ownership struct {
+	events <-chan zk.Event // closed when all of go-zookeeper's goroutines have ended
+
+	life context.Context // lookups, dials and connections end with it
+	cut  context.CancelFunc
+
+	lastFailure atomic.Pointer[error] // why a server could not be reached
+	live        net.Conn              // the last one, of the one goroutine that dials
+}
+
+// Dial connects to the servers, each host:port, and waits for a session, or until ctx
+// ends: then it fails with [ErrUnavailable], the context's error and why the last of
+// the servers could not be reached.
+func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
+	if cfg.lookup == nil {
+		cfg.lookup = net.DefaultResolver.LookupHost
+	}
+	c := newConn(cfg)
+	c.own = new(ownership)
+	c.own.life, c.own.cut = context.WithCancel(context.Background())
+	z, events, err := zk.Connect(servers, cfg.SessionTimeout,
+		zk.WithDialer(c.dialServer),
+		zk.WithHostProvider(&hosts{ctx: c.own.life, cfg: cfg, failed: c.noteFailure, stuck: c.stuck}),
+		zk.WithEventCallback(c.sessionEvent),
+		zk.WithMaxBufferSize(largestReply),
+		zk.WithLogger(printfLogger{cfg.Log}),
+		zk.WithLogInfo(false))
+	if err != nil {
+		c.own.cut()
+		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(servers, ","), err)
+	}
+	c.zk, c.own.events = z, events
+	if err := c.firstSession(ctx); err != nil {
+		why := c.own.lastFailure.Load()
+		c.Close(0)
+		if why != nil {
+			err = fmt.Errorf("%w; the last of them: %w", err, *why)
+		}
+		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(servers, ","), err)
+	}
+	if c.began.Store(true); !c.hasSession() {
+		c.noteDown()
+	}
+	return c, nil
+}
+
+// firstSession waits for a session that has our credentials. Once acknowledged they are
+// kept by go-zookeeper for each later connection.
+func (c *Conn) firstSession(ctx context.Context) error {
+	for _, d := range c.cfg.Digests {
+		_, err := read(ctx, c, func() (struct{}, error) { return struct{}{}, c.zk.AddAuth("digest", []byte(d)) })
+		if err != nil && OutcomeOf(err) != Refused {
+			err = unavailable(ctx, err)
+		}
+		if err != nil {
+			return fmt.Errorf("authenticate: %w", err)
+		}
+	}
+	return c.ready(ctx)
+}
+
+// dialServer is go-zookeeper's dialer.
+func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.Conn, error) {
+	if c.own.live != nil {
+		c.own.live.Close() // go-zookeeper forgets to, when it has brought a session's end
+		c.own.live = nil
+	}
+	nc, err := c.dialWithin(c.own.life, network, address, timeout)
+	if err != nil {
+		c.noteFailure(fmt.Errorf("%s: %w", address, err))
+		return nil, err
+	}
+	live := &liveConn{Conn: nc, stop: context.AfterFunc(c.own.life, func() { nc.Close() })}
+	c.own.live = live
+	return newHandshakeConn(live, time.Now().Add(handshakeLimit(c.cfg.SessionTimeout)),
+		func(timeout time.Duration) { c.granted.Store(int64(timeout)) },
+		func(err error) { c.noteFailure(fmt.Errorf("%s: %w", address, err)) })
+}
+
+// dialWithin dials until ctx ends.
+func (c *Conn) dialWithin(ctx context.Context, network, address string, timeout time.Duration) (net.Conn, error) {
+	if c.cfg.Dialer == nil {
+		return (&net.Dialer{Timeout: timeout}).DialContext(ctx, network, address)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	type result struct {
+		nc  net.Conn
+		err error
+	}
+	done := make(chan result) // unbuffered: either side knows whether the other took it
+	go func() {
+		nc, err := c.cfg.Dialer(network, address, timeout)
+		select {
+		case done <- result{nc, err}:
+		case <-ctx.Done():
+			if err == nil {
+				nc.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-done:
+		return r.nc, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// liveConn is a connection that closes with its owner's life.
+type liveConn struct {
+	net.Conn
+	stop func() bool // waiting for that
+}
+
+func (c *liveConn) Close() error {
+	c.stop()
+	return c.Conn.Close()
+}
+
+// noteFailure remembers why a server could not be reached, unless it is because we
+// gave up.
+func (c *Conn) noteFailure(err error) {
+	if c.own.life.Err() == nil {
+		c.own.lastFailure.Store(&err)
+		c.cfg.Log.Debug().Err(err).Msg("cannot connect to a server")
+	}
+}
+
+// lastMoments is for how long a session's end is waited for when there is no patience
+// left; and then for as long once more the end of what was cut.
+const lastMoments = 30 * time.Millisecond
+
+// disconnect ends the session, in an orderly way if it can be done in time, and then
+// all that go-zookeeper does.
+func (c *Conn) disconnect(end time.Time) {
+	if c.hasSession() {
+		WaitFor(c.closeSession(), max(time.Until(end), lastMoments))
+		c.own.cut()
+	} else {
+		c.own.cut()
+		c.awaitPause()
+		c.closeSession()
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range c.own.events {
+		}
+	}()
+	WaitFor(ended, lastMoments)
+}
+
+// closeSession has go-zookeeper end the session and then its goroutines. It returns a
+// channel that is closed when the server has acknowledged that, or was waited for long
+// enough, which are up to three seconds.
+func (c *Conn) closeSession() <-chan struct{} {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		c.zk.Close()
+	}()
+	return closed
+}
+
+// awaitPause waits until go-zookeeper, which has nothing to connect to any more, is
+// between rounds of servers. There it will see that it is to end.
+func (c *Conn) awaitPause() {
+	timer := time.NewTimer(lastMoments)
+	defer timer.Stop()
+	for {
+		c.mu.Lock()
+		changed := c.changed
+		c.mu.Unlock()
+		if c.zk.State() == zk.StateConnecting {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// leaveTime holds go-zookeeper up for a moment when it is about to end for good. What
+// is in its queue then is answered; what comes later, as the last request of a
+// concurrent Close may, is waited for in vain.
+func (o *ownership) leaveTime() {
+	if o.life.Err() != nil {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// printfLogger passes go-zookeeper's log lines on.
+type printfLogger struct{ log zerolog.Logger }
+
+func (l printfLogger) Printf(format string, args ...any) {
+	l.log.Debug().Str("from", "go-zookeeper").Msgf(format, args...)
+}

@@ -1,0 +1,220 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// TestDialWaitsForSession, with credentials and without, until its context ends, and
+// not longer. Nothing is left running then, or the bubble would fail the test.
+func TestDialWaitsForSession(t *testing.T) {
+	for name, down := range map[string]func(*world){
+		"refuses":         func(w *world) { w.Stop(w.Servers()[0]) },
+		"does not answer": func(w *world) { w.Partition("a") },
+	} {
+		for _, digests := range [][]string{nil, {"svc:secret"}} {
+			t.Run(name, func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					cfg := w.config("a")
+					cfg.Digests = digests
+					down(w)
+					for _, patience := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond, 5 * time.Second} {
+						cause := errors.New("no patience")
+						ctx, cancel := context.WithTimeoutCause(w.ctx, patience, cause)
+						began := time.Now()
+						_, err := Dial(ctx, w.Servers(), cfg)
+						mustBe(t, err, context.DeadlineExceeded, ErrUnavailable)
+						if mustSay(t, err, w.Servers()[0]); patience > 0 {
+							mustBe(t, err, cause)
+						}
+						if took := time.Since(began); took < patience || took > patience+100*time.Millisecond {
+							t.Errorf("digests %q: took %v, want %v", digests, took, patience)
+						}
+						cancel()
+					}
+				})
+				simulate(t, locktest.Options{}, func(w *world) {
+					cfg := w.config("a")
+					cfg.Digests = digests
+					down(w)
+					time.AfterFunc(10*time.Second, func() {
+						w.Start(w.Servers()[0])
+						w.Heal("a")
+					})
+					w.dial(cfg) // in the end
+				})
+			})
+		}
+	}
+}
+
+// TestDialOverFlappingServer: the connection ends while the credentials are on
+// their way.
+func TestDialOverFlappingServer(t *testing.T) {
+	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			dropped := false
+			w.Intercept(func(r locktest.Request) locktest.Fault {
+				if r.Op != "setAuth" && r.Op != "auth" || dropped {
+					return locktest.Fault{}
+				}
+				dropped = true
+				return locktest.Fault{Drop: drop}
+			})
+			cfg := w.config("a")
+			cfg.Digests = []string{"svc:secret"}
+			cfg.Reconnected = func() { t.Error("a reconnection is told before there was a connection") }
+			c := w.dial(cfg)
+			if !dropped || c.LastOutage() != -1 {
+				t.Errorf("dropped %v, last outage %v", dropped, c.LastOutage())
+			}
+			if _, err := c.Get(w.ctx, "/"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestDialOfUnresolvedHost waits for it, as for one that refuses connections.
+func TestDialOfUnresolvedHost(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		cfg := w.config("a")
+		host, _, err := net.SplitHostPort(w.Servers()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		unknown, known := errors.New("no such host"), new(atomic.Bool)
+		cfg.lookup = func(context.Context, string) ([]string, error) {
+			if !known.Load() {
+				return nil, unknown
+			}
+			return []string{host}, nil
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
+		defer cancel()
+		_, err = Dial(ctx, []string{"zk:2181"}, cfg)
+		mustBe(t, err, ErrUnavailable, context.DeadlineExceeded)
+		mustSay(t, err, "zk:2181")
+		time.AfterFunc(5*time.Second, func() { known.Store(true) })
+		c, err := Dial(w.ctx, []string{"zk:2181"}, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestDialTellsWhy names what the last server it could not reach said.
+func TestDialTellsWhy(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		shut := errors.New("the port is shut")
+		cfg := w.config("a")
+		cfg.Dialer = func(string, string, time.Duration) (net.Conn, error) { return nil, shut }
+		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
+		defer cancel()
+		_, err := Dial(ctx, []string{"192.0.2.1:2181"}, cfg)
+		mustBe(t, err, ErrUnavailable, context.DeadlineExceeded, shut)
+		mustSay(t, err, "192.0.2.1:2181", "the port is shut")
+		if _, err := Dial(ctx, nil, cfg); err == nil {
+			t.Error("connected to no server")
+		}
+	})
+}
+
+// stalled is a connection to a server that accepts and falls silent after the
+// first bytes of its reply to the handshake.
+func stalled(says int) net.Conn {
+	reply := greeting()
+	client, server := net.Pipe()
+	go func() {
+		defer server.Close()
+		if _, err := server.Read(make([]byte, 256)); err != nil {
+			return
+		}
+		if _, err := server.Write(reply[:says]); err == nil {
+			io.Copy(io.Discard, server) // until the client gives up
+		}
+	}()
+	return client
+}
+
+// TestServerThatAcceptsAndSaysNothing is left for the next one while the session
+// lives, wherever in the handshake it falls silent. go-zookeeper by itself would
+// wait for ever, or for ten times the session timeout.
+func TestServerThatAcceptsAndSaysNothing(t *testing.T) {
+	for _, says := range []int{0, 1, 4, 5, 39} {
+		simulate(t, locktest.Options{Members: 3}, func(w *world) {
+			stall, stalls := true, 0
+			cfg := w.config("a")
+			dial := cfg.Dialer
+			cfg.Dialer = func(network, address string, timeout time.Duration) (net.Conn, error) {
+				if stall {
+					stall = false
+					stalls++
+					return stalled(says), nil
+				}
+				return dial(network, address, timeout)
+			}
+			began := time.Now()
+			c := w.dial(cfg)
+			if took := time.Since(began); took > sessionTimeout/2 || stalls != 1 {
+				t.Errorf("after %d bytes: connected after %v, %d stalls", says, took, stalls)
+			}
+			session := c.Session()
+			stall = true
+			w.Cut("a")
+			time.Sleep(sessionTimeout)
+			if _, err := c.Get(w.ctx, "/"); err != nil || c.Session() != session || stalls != 2 {
+				t.Errorf("after %d bytes: session %#x became %#x, %d stalls, %v", says, session, c.Session(), stalls, err)
+			}
+		})
+	}
+}
+
+// TestHandshakeLimitDoesNotOutliveTheHandshake: a connection that was had is not
+// bound by it.
+func TestHandshakeLimitDoesNotOutliveTheHandshake(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial(w.config("a"))
+		time.Sleep(20 * sessionTimeout)
+		if n := w.Requests()["a"].Handshakes; n != 1 || c.LastOutage() != -1 {
+			t.Errorf("connected %d times", n)
+		}
+	})
+}
+
+// TestExpiredConnectionIsClosed by the next dial: go-zookeeper leaves it open.
+func TestExpiredConnectionIsClosed(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		var open atomic.Int32
+		cfg := w.config("a")
+		dial := cfg.Dialer
+		cfg.Dialer = func(network, address string, timeout time.Duration) (net.Conn, error) {
+			nc, err := dial(network, address, timeout)
+			if err == nil {
+				open.Add(1)
+				nc = &liveConn{Conn: nc, stop: sync.OnceValue(func() bool { return open.Add(-1) >= 0 })}
+			}
+			return nc, err
+		}
+		c := w.dial(cfg)
+		for range 10 {
+			session := c.Session()
+			w.ExpireLabel("a")
+			time.Sleep(3 * time.Second)
+			if c.Session() == session || open.Load() != 1 {
+				t.Errorf("session %#x became %#x, %d connections are open", session, c.Session(), open.Load())
+			}
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package zkconn
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+var (
+	// ErrUnavailable says that there was no session with ZooKeeper.
+	ErrUnavailable = errors.New("no session with ZooKeeper")
+	// ErrDenied says that an ACL forbids what is needed.
+	ErrDenied = errors.New("access denied")
+	// ErrClosed says that the connection was closed, by us or by its owner.
+	ErrClosed = errors.New("client is closed")
+)
+
+// Outcome is what an error tells about a write.
+type Outcome int
+
+const (
+	Applied   Outcome = iota // no error
+	Refused                  // not applied, and a later try will be told the same
+	Retryable                // not applied, and a later try may succeed
+	Ambiguous                // it may have been applied, or may be later
+)
+
+// notSent is an error before anything was sent.
+type notSent struct{ error }
+
+func (e notSent) Unwrap() error { return e.error }
+
+// NotSent wraps an error that came before anything was sent.
+func NotSent(err error) error { return notSent{err} }
+
+// abandoned is the error of a call that was not waited for to its end.
+type abandoned struct{ error }
+
+func (e abandoned) Unwrap() error { return e.error }
+
+// IsAbandoned reports whether the caller's context ended while the request was in
+// flight.
+func IsAbandoned(err error) bool { return errors.As(err, new(abandoned)) }
+
+// refusals are the errors that a server answers a request with. Codes that
+// go-zookeeper has no name for come as "unknown error: <code>".
+var refusals = []error{
+	zk.ErrAPIError, zk.ErrNoNode, zk.ErrNoAuth, zk.ErrBadVersion, zk.ErrNoChildrenForEphemerals,
+	zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrInvalidACL, zk.ErrAuthFailed, zk.ErrBadArguments,
+	zk.ErrInvalidPath, zk.ErrInvalidFlags,
+}
+
+const (
+	unnamedCode   = "unknown error: "
+	codeThrottled = unnamedCode + "-127"
+)
+
+// OutcomeOf classifies an error of this package's, wrapped or not. Whatever is not
+// known to be a server's answer, or never to have been sent, is Ambiguous: a closed
+// connection, a failed write, a reply that could not be decoded, a call that was
+// abandoned.
+func OutcomeOf(err error) Outcome {
+	is := func(target error) bool { return errors.Is(err, target) }
+	switch {
+	case err == nil:
+		return Applied
+	case errors.As(err, new(notSent)):
+		if is(ErrClosed) {
+			return Refused
+		}
+		return Retryable
+	case IsAbandoned(err), is(zk.ErrConnectionClosed), is(zk.ErrClosing):
+		return Ambiguous
+	case is(zk.ErrNoServer), is(zk.ErrSessionExpired), is(zk.ErrSessionMoved), innermost(err).Error() == codeThrottled:
+		return Retryable
+	case slices.ContainsFunc(refusals, is), strings.HasPrefix(innermost(err).Error(), unnamedCode):
+		return Refused
+	}
+	return Ambiguous
+}
+
+func innermost(err error) error {
+	for next := err; next != nil; next = errors.Unwrap(err) {
+		err = next
+	}
+	return err
+}
+
+// refusedError says which operation of a transaction the server refused, so that
+// none was applied.
+type refusedError struct {
+	Op  int
+	Err error
+}
+
+func (e *refusedError) Error() string { return fmt.Sprintf("operation %d: %v", e.Op, e.Err) }
+func (e *refusedError) Unwrap() error { return e.Err }
+
+// RefusedOp returns the place of the operation that the server refused, and why;
+// -1 and err itself if err is not such a refusal.
+func RefusedOp(err error) (op int, cause error) {
+	if r := (*refusedError)(nil); errors.As(err, &r) {
+		return r.Op, r.Err
+	}
+	return -1, err
+}
+
+// endsConnection reports whether a request failed because its connection, or the
+// session, had ended. A server's answer does not, and neither does a caller that
+// gave up.
+func endsConnection(err error) bool {
+	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrSessionExpired)
+}

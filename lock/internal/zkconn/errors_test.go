@@ -1,0 +1,86 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// TestOutcome: only what the server is known to have refused, or not to have got,
+// counts as not applied.
+func TestOutcome(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want Outcome
+	}{
+		{zk.ErrNoNode, Refused},
+		{zk.ErrNodeExists, Refused},
+		{zk.ErrBadVersion, Refused},
+		{zk.ErrNotEmpty, Refused},
+		{zk.ErrNoAuth, Refused},
+		{zk.ErrAuthFailed, Refused},
+		{zk.ErrInvalidACL, Refused},
+		{zk.ErrNoChildrenForEphemerals, Refused},
+		{zk.ErrAPIError, Refused},
+		{zk.ErrBadArguments, Refused},
+		{zk.ErrInvalidPath, Refused},
+		{errors.New("unknown error: -125"), Refused}, // quota
+		{errors.New("unknown error: -2"), Refused},
+		{&refusedError{Op: 1, Err: zk.ErrBadVersion}, Refused},
+		{&refusedError{Op: 1, Err: errors.New("unknown error: -125")}, Refused},
+		{NotSent(ErrClosed), Refused},
+		{NotSent(context.Canceled), Retryable},
+		{NotSent(zk.ErrConnectionClosed), Retryable},
+		{zk.ErrNoServer, Retryable},
+		{zk.ErrSessionExpired, Retryable},
+		{zk.ErrSessionMoved, Retryable},
+		{errors.New(codeThrottled), Retryable},
+		{&refusedError{Op: 0, Err: zk.ErrSessionMoved}, Retryable},
+		{zk.ErrConnectionClosed, Ambiguous},
+		{zk.ErrClosing, Ambiguous},
+		{fmt.Errorf("%w: %w", ErrClosed, zk.ErrConnectionClosed), Ambiguous},
+		{fmt.Errorf("%w: %w", zk.ErrNoNode, zk.ErrConnectionClosed), Ambiguous},
+		{io.EOF, Ambiguous},
+		{io.ErrUnexpectedEOF, Ambiguous},
+		{&net.OpError{Op: "write", Err: errors.New("broken pipe")}, Ambiguous},
+		{zk.ErrShortBuffer, Ambiguous},
+		{zk.ErrPtrExpected, Ambiguous},
+		{abandoned{context.DeadlineExceeded}, Ambiguous},
+		{errors.New("reply to 2 operations has 0 results"), Ambiguous},
+		{errors.New("anything else"), Ambiguous},
+	} {
+		for _, err := range []error{tt.err, fmt.Errorf("delete x: %w", tt.err)} {
+			if got := OutcomeOf(err); got != tt.want {
+				t.Errorf("%v: %d, want %d", err, got, tt.want)
+			}
+		}
+	}
+	if got := OutcomeOf(nil); got != Applied {
+		t.Errorf("nil: %d", got)
+	}
+}
+
+func TestRefusedOp(t *testing.T) {
+	err := fmt.Errorf("delete: %w", &refusedError{Op: 3, Err: zk.ErrNotEmpty})
+	if op, cause := RefusedOp(err); op != 3 || cause != zk.ErrNotEmpty {
+		t.Errorf("%d, %v", op, cause)
+	}
+	mustBe(t, err, zk.ErrNotEmpty)
+	mustSay(t, err, "operation 3: "+zk.ErrNotEmpty.Error())
+	for _, err := range []error{io.EOF, nil} {
+		if op, cause := RefusedOp(err); op != -1 || cause != err {
+			t.Errorf("%v: %d, %v", err, op, cause)
+		}
+	}
+}
+
+func TestIsAbandoned(t *testing.T) {
+	if !IsAbandoned(fmt.Errorf("write: %w", abandoned{context.Canceled})) || IsAbandoned(NotSent(context.Canceled)) || IsAbandoned(nil) {
+		t.Error("only what is in flight is abandoned")
+	}
+}

@@ -1,0 +1,30 @@
+package zkconn
+
+import (
+	"testing"
+	"time"
+)
+
+// TestGroup: while it is waited for, those inside may bring in others.
+func TestGroup(t *testing.T) {
+	var g Group
+	if !g.Enter() {
+		t.Fatal("cannot enter")
+	}
+	idle := g.Close()
+	if WaitFor(idle, 0) || !g.Enter() {
+		t.Fatal("closed with somebody inside")
+	}
+	g.Leave()
+	g.Leave()
+	if !WaitFor(idle, 0) || !WaitFor(g.Close(), time.Hour) {
+		t.Fatal("not idle")
+	}
+	if g.Enter() {
+		t.Fatal("entered after the end")
+	}
+	var empty Group
+	if !WaitFor(empty.Close(), -time.Second) || empty.Enter() {
+		t.Fatal("an empty one is not closed at once")
+	}
+}

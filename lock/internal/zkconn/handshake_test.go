@@ -1,0 +1,117 @@
+package zkconn
+
+import (
+	"encoding/binary"
+	"net"
+	"slices"
+	"testing"
+	"time"
+)
+
+// script is a connection that hands out its bytes a few at a time, and notes
+// the deadlines that it is given.
+type script struct {
+	net.Conn
+	bytes []byte
+	step  int
+	set   time.Time
+	then  func() // at each read
+}
+
+func (s *script) Read(p []byte) (int, error) {
+	s.then()
+	n := copy(p, s.bytes[:min(s.step, len(s.bytes))])
+	s.bytes = s.bytes[n:]
+	return n, nil
+}
+
+func (s *script) SetReadDeadline(t time.Time) error {
+	s.set = t
+	return nil
+}
+
+// TestHandshakeDeadline: as long as the first frame was not read to its end, no
+// deadline goes beyond the limit, however its bytes come; afterwards all are
+// passed on. The session timeout in it is told once, if there is a session.
+func TestHandshakeDeadline(t *testing.T) {
+	for timeout, want := range map[time.Duration][]time.Duration{
+		6 * time.Second: {6 * time.Second},
+		0:               nil, // the session has expired
+	} {
+		for step := 1; step <= 50; step++ {
+			testHandshake(t, step, timeout, want)
+		}
+	}
+}
+
+func testHandshake(t *testing.T, step int, timeout time.Duration, want []time.Duration) {
+	frame := append(binary.BigEndian.AppendUint32(nil, 36), make([]byte, 36)...)
+	binary.BigEndian.PutUint32(frame[8:], uint32(timeout.Milliseconds()))
+	limit := time.Now().Add(time.Minute)
+	s := &script{bytes: append(frame[:len(frame):len(frame)], make([]byte, 10)...), step: step}
+	var told []time.Duration
+	c, err := newHandshakeConn(s, limit,
+		func(timeout time.Duration) { told = append(told, timeout) },
+		func(err error) { t.Error(err) })
+	if err != nil || s.set != limit {
+		t.Fatalf("deadline %v, %v", s.set, err)
+	}
+	s.then = func() {
+		for asked, want := range map[time.Time]time.Time{{}: limit, limit.Add(time.Hour): limit, limit.Add(-1): limit.Add(-1)} {
+			c.SetReadDeadline(asked)
+			if s.set != want {
+				t.Errorf("step %d: asked for %v within the frame, set %v", step, asked, s.set)
+			}
+		}
+	}
+	var got []byte
+	for len(got) < len(frame) {
+		p := make([]byte, min(7, len(frame)-len(got)))
+		n, err := c.Read(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, p[:n]...)
+		if len(s.bytes) <= 10 { // the frame has come
+			s.then = func() {}
+		}
+	}
+	if !slices.Equal(got, frame) {
+		t.Errorf("step %d: read %x, want %x", step, got, frame)
+	}
+	for _, asked := range []time.Time{{}, limit.Add(time.Hour)} {
+		if c.SetReadDeadline(asked); s.set != asked {
+			t.Errorf("step %d: asked for %v, set %v", step, asked, s.set)
+		}
+	}
+	if !slices.Equal(told, want) {
+		t.Errorf("step %d: the session timeout was told as %v, want %v", step, told, want)
+	}
+}
+
+// TestHandshakeOfAnotherKind: of a first frame that cannot be one, not even its length
+// is handed on, which go-zookeeper would believe; and the deadline stays.
+func TestHandshakeOfAnotherKind(t *testing.T) {
+	limit := time.Now().Add(time.Minute)
+	for _, head := range []string{"\x80\x00\x00\x00", "\xff\xff\xff\xff", "\x00\x01\x00\x01", "\x7f\xff\xff\xff", "HTTP", "\x00\x00\x00\x00", "\x00\x00\x00\x13"} {
+		for step := 1; step <= 5; step++ {
+			var told error
+			s := &script{bytes: append([]byte(head), make([]byte, 1<<10)...), step: step, then: func() {}}
+			c, err := newHandshakeConn(s, limit, nil, func(err error) { told = err })
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				n, err := c.Read(make([]byte, 256))
+				if n != 0 {
+					t.Errorf("%q: %d bytes are read", head, n)
+				}
+				mustBe(t, err, errNotZooKeeper)
+				mustBe(t, told, errNotZooKeeper)
+			}
+			if c.SetReadDeadline(time.Time{}); s.set != limit {
+				t.Errorf("%q: the deadline is %v", head, s.set)
+			}
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package zkconn
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Multi runs a transaction of creates, deletes, writes and checks (zk.CreateRequest
+// and so on, as pointers). When the server refused one of them, see [RefusedOp];
+// otherwise see [OutcomeOf]. It is tried once.
+//
+// late, unless nil, is called with what came of a call that was abandoned, once, and
+// before Close's wait for calls in flight ends.
+func (c *Conn) Multi(ctx context.Context, late func([]zk.MultiResponse, error), ops ...any) ([]zk.MultiResponse, error) {
+	if err := c.ready(ctx); err != nil {
+		return nil, err
+	}
+	return call(ctx, c, func() ([]zk.MultiResponse, error) {
+		replies, err := c.issue(ops)
+		if err == nil {
+			return replies, nil
+		}
+		if len(replies) == len(ops) {
+			// The operations before the failing one carry no error, those after it
+			// "unknown error: -2".
+			for i := range replies {
+				if replies[i].Error != nil {
+					return nil, &refusedError{Op: i, Err: replies[i].Error}
+				}
+			}
+		}
+		return nil, err
+	}, late)
+}
+
+// issue sends a transaction, and one of a single delete or write as what it is, which
+// costs the server less.
+func (c *Conn) issue(ops []any) ([]zk.MultiResponse, error) {
+	if len(ops) == 1 {
+		var one zk.MultiResponse
+		switch op := ops[0].(type) {
+		case *zk.DeleteRequest:
+			one.Error = c.zk.Delete(op.Path, op.Version)
+			return single(one)
+		case *zk.SetDataRequest:
+			one.Stat, one.Error = c.zk.Set(op.Path, op.Data, op.Version)
+			return single(one)
+		}
+	}
+	replies, err := c.zk.Multi(ops...)
+	if err == nil && len(replies) != len(ops) {
+		err = fmt.Errorf("reply to %d operations has %d results", len(ops), len(replies))
+	}
+	return replies, err
+}
+
+// single is the reply to an operation that was issued by itself, in a transaction's
+// form: with a result of the operation only if the server gave one.
+func single(one zk.MultiResponse) ([]zk.MultiResponse, error) {
+	if o := OutcomeOf(one.Error); o == Retryable || o == Ambiguous {
+		return nil, one.Error
+	}
+	return []zk.MultiResponse{one}, one.Error
+}

@@ -1,0 +1,178 @@
+package zkconn
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// watched is a connection whose outages are watched, with a clock of the bubble's.
+type watched struct {
+	*Conn
+	w           *world
+	now         func() time.Duration
+	reconnected int
+}
+
+// watch returns a connection that is polled, as its user has to.
+func (w *world) watch(own bool) *watched {
+	c := &watched{w: w}
+	cfg := w.config("a")
+	cfg.Reconnected = func() { c.reconnected++ }
+	c.now = cfg.Now
+	c.Conn = w.conn(own, cfg)
+	return c
+}
+
+// pass lets time pass, with a look each second.
+func (c *watched) pass(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		time.Sleep(min(time.Second, time.Until(end)))
+		c.Poll()
+	}
+	synctest.Wait()
+}
+
+// had checks that there was an outage, which had not ended before the one time, and
+// not after the other, and that its end was told.
+func (c *watched) had(from, to time.Duration, reconnected int) {
+	c.w.Helper()
+	if last := c.LastOutage(); last < from || last > to {
+		c.w.Errorf("own %v: the last outage was at %v, want within %v and %v", c.Owned(), last, from, to)
+	}
+	if c.reconnected != reconnected {
+		c.w.Errorf("own %v: %d reconnections are told, want %d", c.Owned(), c.reconnected, reconnected)
+	}
+}
+
+// TestAbandonedCallIsNoOutage: a caller that gave up tells nothing about the session.
+func TestAbandonedCallIsNoOutage(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			c := w.watch(own)
+			w.Intercept(func(locktest.Request) locktest.Fault { return locktest.Fault{DelayReply: 2 * time.Second} })
+			for range 20 {
+				write, cancel := context.WithTimeout(w.ctx, time.Second)
+				if _, err := c.Multi(write, nil, &zk.SetDataRequest{Path: "/x"}); !IsAbandoned(err) {
+					t.Error(err)
+				}
+				cancel()
+				c.pass(3 * time.Second)
+				read, cancel := context.WithTimeout(w.ctx, time.Second)
+				if _, err := c.Get(read, "/"); err != context.DeadlineExceeded {
+					t.Error(err)
+				}
+				cancel()
+				c.pass(3 * time.Second)
+			}
+			c.had(-1, -1, 0)
+		})
+	}
+}
+
+// TestOutages are noticed, whether anything is asked for meanwhile or not, and so is
+// their end.
+func TestOutages(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			c := w.watch(own)
+			c.pass(time.Minute)
+			c.had(-1, -1, 0)
+
+			// The session ends.
+			at := c.now()
+			w.ExpireLabel("a")
+			c.pass(3 * time.Second)
+			c.had(at, at+3*time.Second, 1)
+
+			// No server. While there is none, the last outage is now.
+			w.Stop(w.Servers()[0])
+			c.pass(5 * time.Second)
+			c.had(c.now(), c.now(), 1)
+			w.Start(w.Servers()[0])
+			at = c.now()
+			c.pass(5 * time.Second)
+			c.had(at, at+3*time.Second, 2)
+
+			// A server that says nothing is given up in time.
+			w.Partition("a")
+			c.pass(sessionTimeout)
+			c.had(c.now(), c.now(), 2)
+			w.Heal("a")
+			at = c.now()
+			c.pass(5 * time.Second)
+			c.had(at, at+3*time.Second, 3)
+
+			at = c.now()
+			c.pass(time.Minute)
+			c.had(0, at, 3)
+			c.NoteOutage()
+			c.had(c.now(), c.now(), 3)
+		})
+	}
+}
+
+// TestFailedRequestIsAnOutage of a borrowed connection, which nobody else tells of one
+// that is over at once.
+func TestFailedRequestIsAnOutage(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			c := w.watch(own)
+			session, at := c.Session(), c.now()
+			drop := true
+			w.Intercept(func(r locktest.Request) locktest.Fault {
+				if drop && r.Op == "setData" {
+					drop = false
+					return locktest.Fault{Drop: locktest.BeforeApply}
+				}
+				return locktest.Fault{}
+			})
+			if _, err := c.Multi(w.ctx, nil, &zk.SetDataRequest{Path: "/x"}); OutcomeOf(err) != Ambiguous {
+				t.Error(err)
+			}
+			c.pass(3 * time.Second)
+			if c.Session() != session {
+				t.Fatal("it has another session")
+			}
+			c.had(at, at+2*time.Second, 1)
+		})
+	}
+}
+
+// TestNoOutageBeforeTheFirstSession, nor is that a reconnection.
+func TestNoOutageBeforeTheFirstSession(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			w.Stop(w.Servers()[0])
+			time.AfterFunc(10*time.Second, func() { w.Start(w.Servers()[0]) })
+			c := w.watch(own)
+			c.pass(time.Second)
+			c.had(-1, -1, 0)
+		})
+	}
+	simulate(t, locktest.Options{}, func(w *world) {
+		w.Stop(w.Servers()[0])
+		z, _, err := zk.Connect(w.Servers(), sessionTimeout, zk.WithDialer(w.Dialer("a")), zk.WithLogInfo(false), zk.WithLogger(silent{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer z.Close()
+		c := &watched{w: w, now: func() time.Duration { return 0 }}
+		cfg := w.config("a")
+		cfg.Reconnected = func() { c.reconnected++ }
+		c.Conn = Borrow(z, cfg)
+		defer c.Close(0)
+		c.pass(10 * time.Second)
+		w.Start(w.Servers()[0])
+		c.pass(10 * time.Second)
+		c.had(-1, -1, 0)
+		if _, err := c.Get(w.ctx, "/"); err != nil {
+			t.Error(err)
+		}
+	})
+}
