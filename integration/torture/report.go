@@ -20,6 +20,7 @@ import (
 type report struct {
 	figures []figure
 	wrong   []string // what must not be
+	void    string   // why what is wrong proves nothing; empty if it does
 }
 
 // figure is one line.
@@ -74,6 +75,8 @@ func (t *torture) judge() *report {
 	r.add("longest wait for a lock", "%v", c.longest.Round(time.Millisecond))
 	r.add("holds that ended early", "%d, told as they must be", c.lost)
 	r.add("renewals", "%d; %d expired entries purged, %d waiters queued again", sum.Renewals, sum.Purged, sum.Requeued)
+	diverged := t.diverged()
+	r.add("servers", "ZooKeeper %v%s", t.version, map[bool]string{true: "; THEY DID NOT AGREE ON THEIR DATA"}[diverged != ""])
 	r.add("leaders", "%d changes, %d displacements of the leader's clock seen by clients%s", t.elections, sum.Displacements,
 		map[bool]string{true: fmt.Sprintf(", servers' clocks up to %v apart", 2*clockOff), false: ", servers' clocks the same: no libfaketime"}[t.clocks])
 	for _, name := range slices.Sorted(maps.Keys(t.faults)) {
@@ -101,6 +104,7 @@ func (t *torture) judge() *report {
 	r.verdict("linearizable: locks", check(lockModel, locks, deadline))
 	r.verdict("linearizable: registers", check(registerModel, registerHistory(records), deadline))
 	if len(r.wrong) > 0 {
+		r.void = diverged
 		t.preserve(r)
 	}
 	return r
@@ -124,11 +128,16 @@ func (r *report) print(w io.Writer) {
 	for _, f := range r.figures {
 		fmt.Fprintf(w, "%-44s %s\n", f.name, f.value)
 	}
-	if len(r.wrong) > 0 {
+	switch {
+	case len(r.wrong) == 0:
+		return
+	case r.void != "":
+		fmt.Fprintf(w, "\nVOID, for the servers did not agree on their data, which is a fault of ZooKeeper's:\n%s\nWhat clients saw of them:\n", r.void)
+	default:
 		fmt.Fprintln(w, "\nFAILED")
-		for _, line := range r.wrong {
-			fmt.Fprintln(w, line)
-		}
+	}
+	for _, line := range r.wrong {
+		fmt.Fprintln(w, line)
 	}
 }
 

@@ -263,3 +263,19 @@ func TestDivergedServers(t *testing.T) {
 		}
 	}
 }
+
+// TestVoidIsNoFailure: the same finding is a failure of the locks, or void if the
+// servers are to blame.
+func TestVoidIsNoFailure(t *testing.T) {
+	for void, want := range map[string]string{
+		"": "\nFAILED\nnodes left: 2\n",
+		"server-3.log: digests": "\nVOID, for the servers did not agree on their data, which is a fault of ZooKeeper's:\n" +
+			"server-3.log: digests\nWhat clients saw of them:\nnodes left: 2\n",
+	} {
+		var out strings.Builder
+		(&report{wrong: []string{"nodes left: 2"}, void: void}).print(&out)
+		if out.String() != want {
+			t.Errorf("%q is reported as %q, want %q", void, &out, want)
+		}
+	}
+}

@@ -17,6 +17,8 @@ import (
 const (
 	// EnvServers names servers that run already: host:port, comma separated.
 	EnvServers = "HOLDFAST_ZOOKEEPER"
+	// EnvHome names the unpacked release that is run where none is named.
+	EnvHome = "ZOOKEEPER_HOME"
 	// EnvNoInstall, if not empty, forbids installing packages.
 	EnvNoInstall = "HOLDFAST_NO_INSTALL"
 )
@@ -53,18 +55,22 @@ type Installation struct {
 // What is missing is installed with apt-get where that needs no password,
 // unless HOLDFAST_NO_INSTALL is set. Where it cannot be, the error says what to
 // install by hand.
-func Find(ctx context.Context) (Installation, error) {
-	found, missing, err := locate()
+func Find(ctx context.Context) (Installation, error) { return find(ctx, os.Getenv(EnvHome)) }
+
+// find is Find with the unpacked release at home, or the package's where that is
+// empty.
+func find(ctx context.Context, home string) (Installation, error) {
+	found, missing, err := locate(home)
 	if err != nil || missing == nil {
 		return found, err
 	}
-	if err := install(ctx, func() ([]string, error) { _, missing, err := locate(); return missing, err }); err != nil {
+	if err := install(ctx, func() ([]string, error) { _, missing, err := locate(home); return missing, err }); err != nil {
 		return Installation{}, fmt.Errorf("zkserver: no ZooKeeper to run: %w; "+
 			"install it (apt-get install %s), or set %s=host:port of one that runs "+
 			"(docker run --rm -p 127.0.0.1:2181:2181 zookeeper:3.9)",
 			err, strings.Join(missing, " "), EnvServers)
 	}
-	found, missing, err = locate()
+	found, missing, err = locate(home)
 	if err == nil && missing != nil {
 		err = fmt.Errorf("zkserver: no ZooKeeper to run: apt-get succeeded, but what should come with %s is still not there",
 			strings.Join(missing, " "))
@@ -73,8 +79,8 @@ func Find(ctx context.Context) (Installation, error) {
 }
 
 // locate looks for ZooKeeper and names the packages that are missing, if any.
-func locate() (found Installation, missing []string, err error) {
-	found.ClassPath, err = findJars()
+func locate(home string) (found Installation, missing []string, err error) {
+	found.ClassPath, err = findJars(home)
 	if err != nil {
 		return Installation{}, nil, err
 	}
@@ -88,15 +94,12 @@ func locate() (found Installation, missing []string, err error) {
 	return found, missing, nil
 }
 
-func findJars() (classPath string, err error) {
-	if home := os.Getenv("ZOOKEEPER_HOME"); home != "" {
-		// Until 3.4 the release's own jar lay beside lib.
-		for _, dir := range []string{filepath.Join(home, "lib"), home} {
-			if jars, _ := filepath.Glob(filepath.Join(dir, "zookeeper-[0-9]*.jar")); len(jars) > 0 {
-				return joinList(filepath.Join(home, "conf"), filepath.Join(home, "*"), filepath.Join(home, "lib", "*")), nil
-			}
-		}
-		return "", fmt.Errorf("zkserver: ZOOKEEPER_HOME=%q: must be an unpacked release, but no zookeeper-<version>.jar is there or in its lib folder", home)
+func findJars(home string) (classPath string, err error) {
+	switch {
+	case home != "" && hasJar(home):
+		return joinList(filepath.Join(home, "conf"), filepath.Join(home, "*"), filepath.Join(home, "lib", "*")), nil
+	case home != "":
+		return "", fmt.Errorf("zkserver: %s=%q: must be an unpacked release, but no zookeeper-<version>.jar is there or in its lib folder", EnvHome, home)
 	}
 	jar := filepath.Join(jarDir, "zookeeper.jar")
 	if _, err := os.Stat(jar); err != nil {
@@ -108,6 +111,17 @@ func findJars() (classPath string, err error) {
 		filepath.Join(jarDir, "slf4j-api.jar"),
 		filepath.Join(jarDir, "slf4j-simple.jar"),
 		filepath.Join(jarDir, "log4j-1.2.jar")), nil
+}
+
+// hasJar reports whether a folder is an unpacked release. Until 3.4 the release's
+// own jar lay beside lib.
+func hasJar(home string) bool {
+	for _, dir := range []string{filepath.Join(home, "lib"), home} {
+		if jars, _ := filepath.Glob(filepath.Join(dir, "zookeeper-[0-9]*.jar")); len(jars) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func findJava() string {

@@ -67,6 +67,20 @@ func (s *Server) Zxid(ctx context.Context) (int64, error) {
 	return zxid, nil
 }
 
+// Version returns which ZooKeeper the server says it is.
+func (s *Server) Version(ctx context.Context) (Version, error) {
+	stats, err := s.query(ctx, "srvr", ": ")
+	if err != nil {
+		return Version{}, err
+	}
+	told, _, _ := strings.Cut(stats["Zookeeper version"], ",") // what follows says when it was built
+	version, err := ParseVersion(told)
+	if err != nil {
+		return Version{}, fmt.Errorf("zkserver: server %s: %w", s.addr, err)
+	}
+	return version, nil
+}
+
 // query sends a four-letter word and returns the lines of the answer, each a
 // key and a value.
 func (s *Server) query(ctx context.Context, word, separator string) (map[string]string, error) {

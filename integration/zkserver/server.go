@@ -44,6 +44,8 @@ type Options struct {
 	JVMArgs []string
 	// Env are further environment variables, as in os/exec.
 	Env []string
+	// Installation is the ZooKeeper to run; default what [Find] finds.
+	Installation Installation
 
 	// Links has the members of an ensemble talk to each other over relays, so
 	// that [Ensemble.Part] can part them.
@@ -127,8 +129,8 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 
 func prepare(ctx context.Context, opts Options) (Installation, Options, error) {
 	opts, err := opts.withDefaults()
-	if err != nil {
-		return Installation{}, opts, err
+	if err != nil || opts.Installation != (Installation{}) {
+		return opts.Installation, opts, err
 	}
 	installation, err := Find(ctx)
 	return installation, opts, err

@@ -1,0 +1,57 @@
+package integration_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestCISummary runs .ci/run with a make that does as the test says, and reads its
+// summary: what proved nothing is neither ok nor failed.
+func TestCISummary(t *testing.T) {
+	for name, test := range map[string]struct {
+		make   string // what it does; $1 is the target
+		status int
+		want   []string
+	}{
+		"all is well": {`echo done`, 0, []string{"make test .* ok", "make torture DURATION=2m .* ok"}},
+		"a void run": {`if [ $1 = torture ]; then echo VOID: servers; echo make: Error 2 >&2; exit 2; fi`, 0,
+			[]string{"make sim .* ok", "make torture DURATION=2m .* void", "!!! make torture DURATION=2m PROVED NOTHING"}},
+		"a void run beside a failure": {`case $1 in torture) echo VOID: servers; exit 2;; lint) exit 1; esac`, 1,
+			[]string{"make lint .* failed", "make torture DURATION=2m .* void"}},
+		"void at first, then failed": {`if [ $1 = torture ]; then echo VOID, for the servers; echo FAILED; exit 2; fi`, 1,
+			[]string{"make torture DURATION=2m .* failed"}},
+		"void at first, then passed": {`if [ $1 = torture ]; then echo VOID, for the servers; echo PASSED; fi`, 0,
+			[]string{"make torture DURATION=2m .* ok"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bin := t.TempDir()
+			if err := os.WriteFile(filepath.Join(bin, "make"), []byte("#!/bin/sh\n"+test.make+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), "../.ci/run")
+			cmd.Env = append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if err != nil && !errors.As(err, &exit) {
+				t.Fatal(err)
+			}
+			if got := cmd.ProcessState.ExitCode(); got != test.status {
+				t.Errorf("exit status %d, want %d", got, test.status)
+			}
+			_, summary, _ := strings.Cut(string(out), "== summary")
+			for _, want := range test.want {
+				if !regexp.MustCompile(want).MatchString(summary) {
+					t.Errorf("no line %q in the summary:%s", want, summary)
+				}
+			}
+			if voids := strings.Count(summary, "PROVED NOTHING"); voids != strings.Count(test.make, "VOID: ") {
+				t.Errorf("%d loud lines:%s", voids, summary)
+			}
+		})
+	}
+}

@@ -1,0 +1,105 @@
+package zkserver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// EnvReleases names a folder of unpacked releases, from which [FindFixed] chooses.
+const EnvReleases = "HOLDFAST_SERVERS"
+
+// Version is the version of a ZooKeeper.
+type Version struct {
+	Major, Minor, Patch int
+	Snapshot            bool // no release: a snapshot, an alpha, a beta
+}
+
+// versionForm is what servers call themselves, 3.8.0--1 and 3.9.5-src among them,
+// and what folders of releases are called, apache-zookeeper-3.9.5-bin among them.
+var versionForm = regexp.MustCompile(`^(?:apache-)?(?:zookeeper-)?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(|-.*)$`)
+
+// beforeRelease is what the end of a version says that is no release.
+var beforeRelease = regexp.MustCompile(`(?i)-(snapshot|alpha|beta|rc)`)
+
+// ParseVersion reads a version.
+func ParseVersion(text string) (Version, error) {
+	m := versionForm.FindStringSubmatch(strings.TrimSpace(text))
+	if m == nil {
+		return Version{}, fmt.Errorf("version %q: must be as 3.9.5", text)
+	}
+	var v Version
+	fmt.Sscan(m[1], &v.Major)
+	fmt.Sscan(m[2], &v.Minor)
+	fmt.Sscan(m[3], &v.Patch) // without one: 0
+	v.Snapshot = beforeRelease.MatchString(m[4])
+	return v, nil
+}
+
+func (v Version) String() string {
+	s := fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch)
+	if v.Snapshot {
+		s += ", a snapshot"
+	}
+	return s
+}
+
+// compare is less than, equal to or greater than 0 as v is older than w, the same,
+// or newer.
+func (v Version) compare(w Version) int {
+	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor), cmp.Compare(v.Patch, w.Patch))
+}
+
+// MayDiverge reports whether servers of this version may come to disagree on the
+// data when some are killed while they synchronize. What clients see of servers that
+// do proves nothing about the clients.
+//
+// Servers of 3.8.0 did; 3.8.6 and 3.9.5 are taken for the first of their lines that
+// keep their word.
+func (v Version) MayDiverge() bool {
+	first := Version{Major: 3, Minor: 8, Patch: 6}
+	if v.Major == 3 && v.Minor == 9 {
+		first = Version{Major: 3, Minor: 9, Patch: 5}
+	}
+	return v.compare(first) < 0
+}
+
+// FindFixed returns a ZooKeeper whose servers keep their word, where one is at hand:
+// the newest release that does ([Version.MayDiverge]) in the folder that
+// HOLDFAST_SERVERS names. There each release has a folder, called as Apache's
+// archives call it, or just 3.9.5. Where ZOOKEEPER_HOME is set, or no such release
+// is there, it is [Find].
+func FindFixed(ctx context.Context) (Installation, error) {
+	dir := os.Getenv(EnvReleases)
+	if os.Getenv(EnvHome) != "" || dir == "" {
+		return Find(ctx)
+	}
+	home, err := newestFixed(dir)
+	if err != nil {
+		return Installation{}, fmt.Errorf("zkserver: %s=%q: must be a folder of unpacked releases: %w", EnvReleases, dir, err)
+	}
+	return find(ctx, home)
+}
+
+// newestFixed returns the folder of the newest release that keeps its word; empty
+// if there is none.
+func newestFixed(dir string) (home string, err error) {
+	folders, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	var newest Version
+	for _, f := range folders {
+		path := filepath.Join(dir, f.Name())
+		v, err := ParseVersion(f.Name())
+		if err != nil || v.Snapshot || v.MayDiverge() || v.compare(newest) <= 0 || !hasJar(path) {
+			continue
+		}
+		home, newest = path, v
+	}
+	return home, nil
+}
