@@ -258,8 +258,14 @@ type process struct {
 // holder starts a process that takes the lock, says so, and keeps it.
 func (b *bench) holder(name string) *process {
 	b.Helper()
+	return b.holderFor(name, ttl)
+}
+
+// holderFor is holder with a lease of another length.
+func (b *bench) holderFor(name string, ttl time.Duration) *process {
+	b.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), workerEnv+"="+strings.Join([]string{strings.Join(b.servers, ","), b.root, name}, " "))
+	cmd.Env = append(os.Environ(), workerEnv+"="+strings.Join([]string{strings.Join(b.servers, ","), b.root, name, ttl.String()}, " "))
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -315,6 +321,11 @@ func (p *process) kill() {
 func work(role string) int {
 	words := strings.Fields(role)
 	ctx := context.Background()
+	ttl, err := time.ParseDuration(words[3])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	c, err := lock.Dial(ctx, strings.Split(words[0], ","), lock.WithRoot(words[1]), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithSessionTimeout(sessionTimeout))
 	if err == nil {
 		var h *lock.Hold

@@ -117,7 +117,7 @@ func (e *Ensemble) Addrs() []string {
 
 // Leader returns the member that leads. It waits for an election to end.
 func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {
-	leaders, err := e.await(ctx, "leader")
+	leaders, err := e.await(ctx, "leader", 1)
 	if err != nil {
 		return nil, err
 	}
@@ -127,11 +127,29 @@ func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {
 // Followers returns the members that follow the leader and answer. It waits
 // until there is one.
 func (e *Ensemble) Followers(ctx context.Context) ([]*Server, error) {
-	return e.await(ctx, "follower")
+	return e.await(ctx, "follower", 1)
 }
 
-// await waits until at least one member is in a mode, and returns those that are.
-func (e *Ensemble) await(ctx context.Context, mode string) ([]*Server, error) {
+// Depose kills the leader once all others follow it, and waits until another member
+// leads. The old leader is to be restarted, and can then be elected again.
+//
+// Members that all have the same data elect the one that comes last in Servers.
+func (e *Ensemble) Depose(ctx context.Context) (old, next *Server, err error) {
+	// A server that is killed while another synchronizes with it can cost an old
+	// ZooKeeper data ([Version.MayDiverge]).
+	if _, err := e.await(ctx, "follower", len(e.servers)-1); err != nil {
+		return nil, nil, err
+	}
+	if old, err = e.Leader(ctx); err != nil {
+		return nil, nil, err
+	}
+	old.Kill()
+	next, err = e.Leader(ctx)
+	return old, next, err
+}
+
+// await waits until at least n members are in a mode, and returns those that are.
+func (e *Ensemble) await(ctx context.Context, mode string, n int) ([]*Server, error) {
 	for {
 		modes := make([]string, len(e.servers))
 		var wg sync.WaitGroup
@@ -145,12 +163,12 @@ func (e *Ensemble) await(ctx context.Context, mode string) ([]*Server, error) {
 				found = append(found, s)
 			}
 		}
-		if len(found) > 0 {
+		if len(found) >= n {
 			return found, nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("zkserver: no %s among %v, they are %q: %w", mode, e.Addrs(), modes, context.Cause(ctx))
+			return nil, fmt.Errorf("zkserver: must be %d %s among %v, but they are %q: %w", n, mode, e.Addrs(), modes, context.Cause(ctx))
 		case <-time.After(pollInterval):
 		}
 	}

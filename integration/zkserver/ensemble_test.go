@@ -39,13 +39,12 @@ func TestEnsemble(t *testing.T) {
 	}
 	before := epoch(leader)
 
-	leader.Kill()
-	next, err := e.Leader(t.Context())
+	old, next, err := e.Depose(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if next == leader {
-		t.Errorf("%s leads, and is dead", next.Addr())
+	if old != leader || old.Pid() != 0 || next == old {
+		t.Errorf("%s was deposed, and %s leads: the leader was %s", old.Addr(), next.Addr(), leader.Addr())
 	}
 	if after := epoch(next); after <= before {
 		t.Errorf("epoch %d after %d", after, before)

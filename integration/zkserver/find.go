@@ -138,31 +138,6 @@ func joinList(paths ...string) string {
 	return strings.Join(paths, string(filepath.ListSeparator))
 }
 
-// Faketime returns the environment in which a server's clock is ahead by the given
-// time, or behind if that is negative: with libfaketime, which the JVM obeys. It
-// is installed as [Find] installs ZooKeeper.
-func Faketime(ctx context.Context, ahead time.Duration) ([]string, error) {
-	const pkg = "libfaketime"
-	var library string
-	missing := func() ([]string, error) {
-		found, err := filepath.Glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
-		if len(found) == 0 {
-			return []string{pkg}, err
-		}
-		library = found[0]
-		return nil, err
-	}
-	if err := Install(ctx, missing); err != nil {
-		return nil, fmt.Errorf("zkserver: no library to shift a server's clock with: %w", err)
-	}
-	return []string{
-		"LD_PRELOAD=" + library,
-		fmt.Sprintf("FAKETIME=%+.3fs", ahead.Seconds()),
-		"DONT_FAKE_MONOTONIC=1", "FAKETIME_DONT_FAKE_MONOTONIC=1", "NO_FAKE_STAT=1",
-		"FAKETIME_FORCE_MONOTONIC_FIX=0", // with it the JVM's timed waits return at once, and the server spins
-	}, nil
-}
-
 // ErrNotInstalled is what [Install] fails with where something is missing that it
 // may not or cannot install.
 var ErrNotInstalled = errors.New("it is not installed")

@@ -81,6 +81,27 @@ func ForTest(t testing.TB, opts Options) *Server {
 	return s
 }
 
+// EnsembleForTest starts n servers for one test, and stops them at its end. If the
+// test failed, it logs the ends of the servers' logs.
+func EnsembleForTest(t testing.TB, n int, opts Options) *Ensemble {
+	t.Helper()
+	e, err := StartEnsemble(t.Context(), n, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, s := range e.Servers() {
+				t.Logf("the end of the log of server %s:\n%s", s.Addr(), s.LogTail(tailLines))
+			}
+		}
+		if err := e.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
 // live are the servers of this process that were not stopped.
 var live struct {
 	mu      sync.Mutex

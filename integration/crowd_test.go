@@ -1,0 +1,205 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// longTTL is the lease where servers are taken away: who renewed just before an
+// outage survives one of nearly two thirds of it.
+const longTTL = 15 * time.Second
+
+// crowd is many locks, each with a holder that lives and somebody who waits behind
+// it, for things to happen to that must not hurt any of them.
+type crowd struct {
+	*bench
+	locks   []*crowdLock
+	waiters []*lock.Client
+	waits   sync.WaitGroup
+}
+
+// crowdLock is one of them.
+type crowdLock struct {
+	name string
+	room room
+	hold *lock.Hold
+	out  func() // of the room; called as soon as the holder knows that it has to go
+}
+
+// crowd returns a crowd of 60, with clients that have the options.
+func (b *bench) crowd(opts ...lock.Option) *crowd {
+	b.Helper()
+	const size, clients = 60, 3 // as many clients hold as wait
+	c := &crowd{bench: b}
+	opts = append([]lock.Option{lock.WithTTL(longTTL)}, opts...)
+	var holders []*lock.Client
+	for range clients {
+		holders, c.waiters = append(holders, b.client(opts...)), append(c.waiters, b.client(opts...))
+	}
+	b.Cleanup(c.waits.Wait)
+	for i := range size {
+		l := &crowdLock{name: fmt.Sprintf("crowd%d", i)}
+		l.hold = b.lock(holders[i%clients], l.name)
+		l.out = sync.OnceFunc(l.room.enter(l.hold.Token()))
+		context.AfterFunc(l.hold.Context(), l.out)
+		c.locks = append(c.locks, l)
+		c.waits.Go(func() { c.wait(c.waiters[i%clients], l) })
+	}
+	b.eventually("all waiters queue", func() bool {
+		queued := 0
+		for _, w := range c.waiters {
+			queued += w.Stats().Waiters
+		}
+		return queued == size
+	})
+	return c
+}
+
+// wait is what a waiter does.
+func (c *crowd) wait(w *lock.Client, l *crowdLock) {
+	h, err := w.Mutex(l.name).Lock(c.ctx)
+	if err == nil {
+		l.room.enter(h.Token())()
+		err = h.Unlock()
+	}
+	if err != nil && c.ctx.Err() == nil && !c.Failed() { // then more of the kind is no news
+		c.Errorf("waiter for %s: %v", l.name, err)
+	}
+}
+
+// unhurt ends the test if anybody has lost a lock or a place in a queue, or has got
+// in beside a holder.
+func (c *crowd) unhurt(after string) {
+	c.Helper()
+	var why error // the first loss
+	lost, deleted, doubles, requeued := 0, 0, 0, uint64(0)
+	for _, l := range c.locks {
+		if !l.hold.Valid() {
+			lost++
+			if why == nil {
+				why = l.hold.Err()
+			}
+		}
+		if !c.exists(entryPath(l.hold)) {
+			deleted++
+		}
+		doubles += int(l.room.doubles.Load())
+	}
+	for _, w := range c.waiters {
+		requeued += w.Stats().Requeued
+	}
+	if lost > 0 || deleted > 0 || doubles > 0 || requeued > 0 {
+		c.Fatalf("after %s: of %d locks %d were lost, %d holders' entries and %d waiters' were deleted, and %d times a second one was in; the first loss: %v",
+			after, len(c.locks), lost, deleted, requeued, doubles, why)
+	}
+}
+
+// awaitRenewals waits until all holders have renewed under the leader of an epoch.
+func (c *crowd) awaitRenewals(epoch int64) {
+	c.Helper()
+	for _, l := range c.locks {
+		c.eventually("a holder has renewed under the new leader, or lost its lock", func() bool {
+			exists, stat, err := c.raw.Exists(entryPath(l.hold))
+			return err == nil && (!exists || stat.Mzxid>>32 >= epoch)
+		})
+	}
+}
+
+// disperse has all holders leave, and waits until all waiters had their turn and
+// nothing is left.
+func (c *crowd) disperse() {
+	c.Helper()
+	for _, l := range c.locks {
+		l.out()
+		c.unlock(l.hold)
+	}
+	c.waits.Wait()
+	for _, l := range c.locks {
+		l.room.check(c)
+		if n := l.room.entries.Load(); n != 2 {
+			c.Errorf("%d got %s, want the holder and the waiter", n, l.name)
+		}
+	}
+	c.eventually("nothing is left", func() bool { return len(c.nodes()) == 0 })
+}
+
+// entryPath is where the entry of a hold stands.
+func entryPath(h *lock.Hold) string { return h.Entry() }
+
+// exists looks for a node, and looks again if a server goes away meanwhile.
+func (b *bench) exists(path string) (exists bool) {
+	b.Helper()
+	b.eventually("a server answers", func() bool {
+		var err error
+		exists, _, err = b.raw.Exists(path)
+		return err == nil
+	})
+	return exists
+}
+
+// corpse is what a holder has left that was killed.
+type corpse struct {
+	*bench
+	entry string
+	died  time.Time
+	over  chan struct{} // closed when the waiter behind it, if there is one, has been in and left
+}
+
+// corpses has two holders killed: there is a waiter behind the first, and only the
+// reaper to see to the second.
+func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
+	b.Helper()
+	var holders []*process
+	var dead []*corpse
+	names := []string{"waited-for-" + suffix, "forgotten-" + suffix}
+	for _, name := range names {
+		p := b.holderFor(name, longTTL)
+		p.says("held")
+		b.eventually("the entry is there for us too", func() bool { return len(b.children(name)) > 0 })
+		holders = append(holders, p)
+		dead = append(dead, &corpse{bench: b, entry: b.root + "/" + name + "/" + b.first(name), over: make(chan struct{})})
+	}
+	queued := waiter.Stats().Waiters
+	go func() {
+		defer close(dead[0].over)
+		h, err := waiter.Mutex(names[0]).Lock(b.ctx)
+		switch {
+		case err == nil:
+			b.unlock(h)
+		case b.ctx.Err() == nil: // the test goes on
+			b.Errorf("the waiter behind a dead holder: %v", err)
+		}
+	}()
+	b.Cleanup(func() { <-dead[0].over })
+	close(dead[1].over)
+	b.eventually("the waiter queues", func() bool { return waiter.Stats().Waiters > queued })
+	for i, p := range holders {
+		p.kill()
+		dead[i].died = time.Now()
+	}
+	return dead
+}
+
+// purged waits until the entry is gone. It fails the test if the lease was not over
+// yet, and ends it if the entry is there longer than it may be.
+func (c *corpse) purged(until time.Time) {
+	c.Helper()
+	c.eventually("the entry of a dead holder is gone, or late", func() bool { return !c.exists(c.entry) || time.Now().After(until) })
+	after := time.Since(c.died)
+	switch {
+	case time.Now().After(until):
+		c.Fatalf("%s blocks %v after its holder died, with a TTL of %v and a grace of %v", c.entry, after, longTTL, grace)
+	case after < longTTL/2: // the last renewal was a third of the TTL ago at most
+		c.Errorf("%s was deleted %v after its holder died, whose lease of %v was not over", c.entry, after, longTTL)
+	}
+	c.Logf("%s was purged %v after its holder died", c.entry, after.Round(time.Millisecond))
+	select {
+	case <-c.over:
+	case <-c.ctx.Done():
+		c.Fatalf("the waiter behind %s does not get in", c.entry)
+	}
+}

@@ -1,0 +1,314 @@
+package integration_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// purgeSlack is what a purge may take beyond TTL and grace: a waiter gives others a
+// third of the TTL more after an outage, and the machine may be busy.
+const purgeSlack = longTTL/3 + 10*time.Second
+
+// TestLeadersWithOtherClocks has a member lead and lose the lead again whose clock is
+// not that of the others. Nobody who lives is hurt, neither by those who were there
+// before nor by reapers that come new, and who has died does not block for longer
+// than it should.
+func TestLeadersWithOtherClocks(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"+90s": 90 * time.Second, "-90s": -90 * time.Second, "+1h": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := onEnsemble(t, 0, 0, ahead)
+			e.elect(0)
+			c := e.crowd()
+			sweepers := []*sweeper{e.sweeper(), e.newcomers()}
+			e.awaitSweeps(sweepers...)
+			for _, next := range []time.Duration{ahead, 0} {
+				dead := e.corpses(c.waiters[0], fmt.Sprintf("before-%v", next))
+				since := e.elect(next)
+				for _, d := range dead {
+					d.purged(since.Add(longTTL + grace + purgeSlack))
+				}
+				e.awaitSweeps(sweepers...)
+				c.unhurt(fmt.Sprintf("the election of a leader whose clock is ahead by %v", next))
+			}
+			for _, s := range sweepers {
+				s.stop()
+			}
+			c.disperse()
+		})
+	}
+}
+
+// TestElectionsFasterThanALease has leaders with different clocks follow each other
+// as soon as all who live have renewed, for longer than who has died may block. Who
+// counts from the beginning of the last leader's time only would have it block for a
+// lease more.
+func TestElectionsFasterThanALease(t *testing.T) {
+	t.Parallel()
+	e := onEnsemble(t, 0, 90*time.Second, -90*time.Second)
+	c := e.crowd()
+	sweepers := []*sweeper{e.sweeper(), e.newcomers()}
+	e.awaitSweeps(sweepers...)
+	dead := e.corpses(c.waiters[0], "before")
+	first := e.depose()
+	last, elections := first, 1
+	for ; time.Since(first) < longTTL+grace; elections++ {
+		c.awaitRenewals(e.epoch())
+		last = e.depose()
+	}
+	t.Logf("%d elections in %v", elections, last.Sub(first))
+	for _, d := range dead {
+		d.purged(last.Add(longTTL))
+	}
+	e.awaitSweeps(sweepers...)
+	c.unhurt(fmt.Sprintf("%d elections", elections))
+	for _, s := range sweepers {
+		s.stop()
+	}
+	c.disperse()
+}
+
+// TestLeaderStepsWhileItLeads steps the clock of a server that goes on leading, there
+// and back. Who has read its clock before the step hurts nobody.
+func TestLeaderStepsWhileItLeads(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"+1h": time.Hour, "-1h": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := onStepping(t)
+			c, sweeps := s.crowd(), s.sweeper()
+			s.awaitSweeps(sweeps)
+			for _, next := range []time.Duration{ahead, 0} {
+				dead := s.corpses(c.waiters[0], fmt.Sprintf("before-%v", next))
+				s.step(next)
+				since := time.Now()
+				for _, d := range dead {
+					d.purged(since.Add(longTTL + grace + purgeSlack))
+				}
+				s.awaitSweeps(sweeps)
+				c.unhurt(fmt.Sprintf("a step of the leader's clock, which is ahead by %v now", next))
+			}
+			sweeps.stop()
+			c.disperse()
+		})
+	}
+}
+
+// TestServerRestartedWithAnotherClock shows the limit: a restart of the only server
+// begins no epoch, so its clock before and after are taken for one. A sample from
+// before the restart protects, and its owner logs the step. A judge that has none can
+// take for dead who has not renewed since.
+func TestServerRestartedWithAnotherClock(t *testing.T) {
+	t.Parallel()
+	s := onStepping(t)
+	var log logLines
+	c, sweeps := s.crowd(lock.WithLogger(zerolog.New(&log))), s.sweeper()
+	still := s.lock(s.client(), "still", lock.WithTTL(10*time.Minute), lock.WithoutRenewal())
+	s.awaitSweeps(sweeps)
+
+	s.server.Kill()
+	if err := s.clock.Step(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.server.Restart(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitClock(time.Hour)
+	s.awaitSweeps(sweeps)
+	c.unhurt("a restart with another clock")
+	if !s.exists(entryPath(still)) || !still.Valid() {
+		t.Errorf("the holder of a fixed lease has lost it: %v", still.Err())
+	}
+	for i, w := range c.waiters {
+		s.eventually("the waiters' client sees the step", func() bool { return w.Stats().Displacements > 0 })
+		if !log.contain(`"level":"warn"`, "clock") {
+			t.Errorf("client %d has seen the clock step, and logs nothing of it:\n%s", i, &log)
+		}
+	}
+
+	dry := s.sweeping("newcomer")
+	dry.DryRun = true
+	report, err := s.sweepOnce(s.ctx, dry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("a reaper that comes after the restart would delete %d nodes: %+v", len(report.Planned), report.Planned)
+
+	sweeps.stop()
+	s.unlock(still)
+	c.disperse()
+}
+
+// ensemble is servers, each with a clock of its own, and a bench on them.
+type ensemble struct {
+	*probe
+	members *zkserver.Ensemble
+	ahead   map[*zkserver.Server]time.Duration // by how much its clock is
+}
+
+// onEnsemble returns servers whose clocks are ahead by the given times. They are
+// killed again and again, so they are such as keep their word, if any are at hand.
+func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
+	t.Helper()
+	installation, err := zkserver.FindFixed(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := zkserver.Options{
+		Installation: installation,
+		JVMArgs:      []string{"-XX:TieredStopAtLevel=1"}, // starts sooner
+	}
+	for _, d := range ahead {
+		env, err := zkserver.Faketime(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts.MemberEnv = append(opts.MemberEnv, env)
+	}
+	e := &ensemble{members: zkserver.EnsembleForTest(t, len(ahead), opts), ahead: map[*zkserver.Server]time.Duration{}}
+	for i, s := range e.members.Servers() {
+		e.ahead[s] = ahead[i]
+	}
+	e.probe = on(t, e.members.Addrs()).probe()
+	return e
+}
+
+// elect has leaders killed until one leads whose clock is ahead by the given time. It
+// returns when it came to lead.
+func (e *ensemble) elect(ahead time.Duration) (since time.Time) {
+	e.Helper()
+	leader, err := e.members.Leader(e.ctx)
+	if err != nil {
+		e.Fatal(err)
+	}
+	for since = time.Now(); e.ahead[leader] != ahead; {
+		since = e.depose()
+		if leader, err = e.members.Leader(e.ctx); err != nil {
+			e.Fatal(err)
+		}
+	}
+	e.awaitClock(ahead)
+	return since
+}
+
+// depose has the leader killed and started again. It returns when the next one came
+// to lead.
+func (e *ensemble) depose() (since time.Time) {
+	e.Helper()
+	old, _, err := e.members.Depose(e.ctx)
+	if err != nil {
+		e.Fatal(err)
+	}
+	since = time.Now()
+	if err := old.Restart(e.ctx); err != nil {
+		e.Fatal(err)
+	}
+	return since
+}
+
+// stepping is a server whose clock can be stepped, and a bench on it.
+type stepping struct {
+	*probe
+	server *zkserver.Server
+	clock  *zkserver.Clock
+}
+
+func onStepping(t *testing.T) *stepping {
+	t.Helper()
+	clock, err := zkserver.NewClock(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stepping{clock: clock, server: zkserver.ForTest(t, zkserver.Options{Env: clock.Env()})}
+	s.probe = on(t, []string{s.server.Addr()}).probe()
+	return s
+}
+
+// step steps the server's clock, and waits until the server has it.
+func (s *stepping) step(ahead time.Duration) {
+	s.Helper()
+	if err := s.clock.Step(ahead); err != nil {
+		s.Fatal(err)
+	}
+	s.awaitClock(ahead)
+}
+
+// probe is a bench with a node beside its root, whose stamps tell the leader's clock.
+type probe struct {
+	*bench
+	path string
+}
+
+func (b *bench) probe() *probe {
+	b.Helper()
+	return &probe{b, b.create("/probe-", "", zk.FlagSequence)}
+}
+
+// write writes the node, as soon as there is a leader to do so, and returns what it
+// has stamped.
+func (p *probe) write() (stat *zk.Stat) {
+	p.Helper()
+	p.eventually("there is a leader", func() bool {
+		var err error
+		stat, err = p.raw.Set(p.path, nil, -1)
+		return err == nil
+	})
+	return stat
+}
+
+// epoch is the leader's.
+func (p *probe) epoch() int64 {
+	p.Helper()
+	return p.write().Mzxid >> 32
+}
+
+// awaitClock waits until the leader's clock is ahead by the given time.
+func (p *probe) awaitClock(ahead time.Duration) {
+	p.Helper()
+	p.eventually(fmt.Sprintf("the leader's clock is ahead by %v", ahead), func() bool {
+		return (time.Until(time.UnixMilli(p.write().Mtime)) - ahead).Abs() < 30*time.Second
+	})
+}
+
+// logLines is a log that can be read while it is written.
+type logLines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// contain reports whether there is a line that has all the words.
+func (l *logLines) contain(words ...string) bool {
+	for line := range strings.Lines(l.String()) {
+		all := true
+		for _, word := range words {
+			all = all && strings.Contains(line, word)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,101 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// sweeper sweeps all the time, until the test's end or stop.
+type sweeper struct {
+	sweeps atomic.Int64 // that were complete
+	stop   func()       // waits for the sweep at hand
+}
+
+// sweeper starts a reaper that makes one sweep after the other.
+func (b *bench) sweeper() *sweeper {
+	b.Helper()
+	c, err := b.dialReaper(b.ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	r, err := reaper.New(c, b.sweeping("sweeper"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return b.sweepWith(r.Sweep)
+}
+
+// newcomers starts what a scheduled reaper --once is: each sweep is one of a client
+// that knows nothing of the time before it.
+func (b *bench) newcomers() *sweeper {
+	return b.sweepWith(func(ctx context.Context) (reaper.Report, error) { return b.sweepOnce(ctx, b.sweeping("newcomer")) })
+}
+
+func (b *bench) sweepWith(sweep func(context.Context) (reaper.Report, error)) *sweeper {
+	ctx, cancel := context.WithCancel(b.ctx)
+	s := new(sweeper)
+	var done sync.WaitGroup
+	s.stop = func() {
+		cancel()
+		done.Wait()
+	}
+	done.Go(func() {
+		pace := time.NewTicker(500 * time.Millisecond) // leaves something of the machine to others
+		defer pace.Stop()
+		for ctx.Err() == nil {
+			// What fails for want of a server is made again.
+			if report, err := sweep(ctx); err == nil && report.Complete {
+				s.sweeps.Add(1)
+			}
+			select {
+			case <-pace.C:
+			case <-ctx.Done():
+			}
+		}
+	})
+	b.Cleanup(s.stop)
+	return s
+}
+
+// sweepOnce makes one sweep with a new client.
+func (b *bench) sweepOnce(ctx context.Context, o reaper.Options) (report reaper.Report, err error) {
+	c, err := b.dialReaper(ctx)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	r, err := reaper.New(c, o)
+	if err != nil {
+		return report, err
+	}
+	return r.Sweep(ctx)
+}
+
+// awaitSweeps waits until each of them has made a whole sweep from now on.
+func (b *bench) awaitSweeps(sweepers ...*sweeper) {
+	b.Helper()
+	for _, s := range sweepers {
+		enough := s.sweeps.Load() + 2 // the next that ends may have begun before
+		b.eventually("a whole sweep", func() bool { return s.sweeps.Load() >= enough })
+	}
+}
+
+func (b *bench) dialReaper(ctx context.Context) (*lock.Client, error) {
+	return lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithPolicies(b.policies(longTTL, time.Second)), lock.WithSessionTimeout(sessionTimeout))
+}
+
+// sweeping are the options of a reaper that is the active one of its name.
+func (b *bench) sweeping(name string) reaper.Options {
+	return reaper.Options{Policies: b.policies(longTTL, time.Second), Lock: name}
+}

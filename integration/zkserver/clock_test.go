@@ -1,0 +1,67 @@
+package zkserver
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// offset is by how much the server that answers a client stamps its writes ahead of
+// our clock.
+func offset(t *testing.T, conn *zk.Conn, path string) time.Duration {
+	t.Helper()
+	stat, err := conn.Set(path, nil, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Until(time.UnixMilli(stat.Mtime))
+}
+
+func near(off, want time.Duration) bool { return (off - want).Abs() < 10*time.Second }
+
+func TestFaketime(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Hour, -90 * time.Second} {
+		env, err := Faketime(t.Context(), ahead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := ForTest(t, Options{Env: env})
+		conn := connect(t, 10*time.Second, new(Tap), s.Addr())
+		create(t, conn, "/x", "", 0)
+		if off := offset(t, conn, "/x"); !near(off, ahead) {
+			t.Errorf("the server's clock is ahead by %v, want %v", off, ahead)
+		}
+	}
+}
+
+// TestClockSteps steps a server's clock while it runs, and while it does not.
+func TestClockSteps(t *testing.T) {
+	clock, err := NewClock(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := ForTest(t, Options{Env: clock.Env()})
+	conn := connect(t, 10*time.Second, new(Tap), s.Addr())
+	create(t, conn, "/x", "", 0)
+	if off := offset(t, conn, "/x"); !near(off, 0) {
+		t.Errorf("before a step the server's clock is ahead by %v", off)
+	}
+	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
+		if err := clock.Step(ahead); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the server's clock steps", func() bool { return near(offset(t, conn, "/x"), ahead) })
+	}
+	s.Kill()
+	if err := clock.Step(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	conn = connect(t, 10*time.Second, new(Tap), s.Addr())
+	if off := offset(t, conn, "/x"); !near(off, 0) {
+		t.Errorf("after a restart the server's clock is ahead by %v", off)
+	}
+}
