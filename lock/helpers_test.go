@@ -314,10 +314,25 @@ func (w *world) alive(h *lock.Hold) {
 	}
 }
 
-// nodes lists the paths below the root.
+// epochMark is the node by which judges know how old the present leader's epoch is.
+// It stays.
+const epochMark = lock.DefaultRoot + "/.epoch"
+
+// nodes lists the paths below the root, apart from the mark of the epoch.
 func (w *world) nodes() []string {
 	nodes := w.Dump(lock.DefaultRoot)
-	return paths(slices.DeleteFunc(nodes, func(n locktest.Node) bool { return n.Path == lock.DefaultRoot }))
+	return paths(slices.DeleteFunc(nodes, func(n locktest.Node) bool {
+		return n.Path == lock.DefaultRoot || n.Path == epochMark
+	}))
+}
+
+// pathOf is the path of a hold's entry.
+func pathOf(h *lock.Hold) string { return h.Entry() }
+
+// timeKnownTo is the window in which a client knows the leader's clock to be.
+func timeKnownTo(c *lock.Client) (earliest, latest time.Time) {
+	now := c.Tree().Estimate()
+	return now.Earliest, now.Latest
 }
 
 func paths(nodes []locktest.Node) []string {

@@ -1,0 +1,141 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+const codeQuota = -125
+
+// readBackRefused makes the next write of a hold's entry one of unknown outcome: it
+// is applied and its reply lost, and the read that could tell is refused once.
+func (w *world) readBackRefused(label string, h *lock.Hold, code int32) (hit func() bool) {
+	lost, refused := false, false
+	w.Intercept(func(r locktest.Request) locktest.Fault {
+		switch {
+		case r.Label != label || !touches(r, pathOf(h)):
+		case !lost && mutates(r, label):
+			lost = true
+			return locktest.Fault{Drop: locktest.AfterApply}
+		case lost && !refused && r.Op == "getData":
+			refused = true
+			return locktest.Fault{Code: code}
+		}
+		return locktest.Fault{}
+	})
+	return func() bool { return refused }
+}
+
+// TestShorteningThatCannotBeReadBack: the shorter lease stands in ZooKeeper, and
+// others go by it. As long as its owner cannot rule that out, so must it; to ask for a
+// longer one again changes nothing before that is acknowledged.
+func TestShorteningThatCannotBeReadBack(t *testing.T) {
+	for _, code := range []int32{codeNoAuth, codeQuota} {
+		for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
+			t.Run(fmt.Sprintf("code %d fixed %v", code, opts != nil), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					a, b := w.dial("a"), w.dial("b")
+					h := w.lock(a, "x", opts...)
+					ended := w.end(h)
+					hit := w.readBackRefused("a", h, code)
+					ctx, cancel := context.WithTimeout(w.ctx, 3*ttl)
+					defer cancel()
+					const short = 2 * time.Second
+					sent := time.Now()
+					go h.Extend(ctx, short)
+					w.until("the read-back is refused", hit)
+					settle()
+					if r := h.Remaining(); r > short {
+						t.Errorf("%v remain of a lease that was shortened to %v", r, short)
+					}
+					w.kill("a")
+					go h.Extend(ctx, ttl)
+					got := w.await(w.queue(w.ctx, b, "x"))
+					if entered := got.at.Sub(sent); entered > short+grace+ttl/3+time.Second {
+						t.Errorf("the next one entered %v after the lease was shortened to %v", entered, short)
+					}
+					w.inTurn(ended, got)
+					w.unlock(got.hold)
+				})
+			})
+		}
+	}
+}
+
+// TestRenewalThatCannotBeReadBackAtFirst: who wrote it is found out with a later
+// try, because its bytes are remembered.
+func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
+	for _, code := range []int32{codeNoAuth, codeQuota} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			h := w.lock(w.dial("a"), "x")
+			w.until("the read-back is refused", w.readBackRefused("a", h, code))
+			time.Sleep(3 * ttl)
+			w.alive(h)
+			w.unlock(h)
+			w.empty()
+		})
+	}
+}
+
+// TestReentryInDoubt: the wall clock was set forward, so that the hold may have
+// ended in a suspend. A write tells that it has not; only the hold itself could
+// make way for a place in the queue behind it.
+func TestReentryInDoubt(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := newClock(0, 0)
+		a := w.dial("a", lock.WithClock(c.now))
+		h := w.lock(a, "x")
+		c.step(2 * ttl)
+		ctx, cancel := context.WithTimeout(h.Context(), ttl)
+		defer cancel()
+		again, err := a.Mutex("x").Lock(ctx)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if pathOf(again) != pathOf(h) || again.Token() != h.Token() {
+			t.Errorf("got %s, want another handle on %s", pathOf(again), pathOf(h))
+		}
+		w.alive(again)
+		if n := len(w.entries("x")); n != 1 {
+			t.Errorf("%d entries, want one", n)
+		}
+		w.unlock(again)
+		w.alive(h)
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestReentryInDoubtThatNobodyDispels gives up with its context, or with the hold;
+// and whoever asks again then queues like everybody else.
+func TestReentryInDoubtThatNobodyDispels(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := newClock(0, 0)
+		a, b := w.dial("a", lock.WithClock(c.now)), w.dial("b")
+		h := w.lock(a, "x")
+		w.Partition("a")
+		c.step(2 * ttl)
+		ctx, cancel := context.WithTimeout(h.Context(), grace/2)
+		defer cancel()
+		_, err := a.Mutex("x").Lock(ctx)
+		mustBe(t, err, context.DeadlineExceeded)
+		again := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(h.Context()) })
+		<-h.Done()
+		mustBe(t, w.outcome(again).err, lock.ErrLost)
+
+		got := w.await(w.queue(w.ctx, b, "x"))
+		again = start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(context.WithoutCancel(h.Context())) })
+		w.Heal("a")
+		time.Sleep(ttl)
+		w.waits(again)
+		w.alive(got.hold)
+		w.unlock(got.hold)
+		w.unlock(w.await(again).hold)
+		w.empty()
+	})
+}
