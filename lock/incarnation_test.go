@@ -1,0 +1,153 @@
+package lock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// remake deletes a lock's parent, with all below it, and makes it again as somebody
+// else does, with data of their own, at the given version.
+func (w *world) remake(z *zk.Conn, name, data string, version int32) locktest.Node {
+	w.Helper()
+	path := "/locks/" + name
+	w.remove(z, paths(w.entries(name))...)
+	w.remove(z, path)
+	w.create(z, path, data, 0)
+	for range version {
+		if _, err := z.Set(path, []byte(data), -1); err != nil {
+			w.Fatal(err)
+		}
+	}
+	return w.node(path)
+}
+
+// acquaintances are the ways in which a client comes to know a lock's parent well
+// enough to join without reading it.
+var acquaintances = []struct {
+	name string
+	keep bool // the parent
+	meet func(w *world, c *lock.Client)
+}{
+	{"below an entry of ours", false, func(w *world, c *lock.Client) { w.lock(c, "x") }},
+	{"below an entry of ours that is there for long", false, func(w *world, c *lock.Client) {
+		w.lock(c, "x")
+		time.Sleep(10 * ttl)
+	}},
+	{"of a lock that is kept, and left a while ago", true, func(w *world, c *lock.Client) {
+		w.unlock(w.lock(c, "x"))
+		time.Sleep(2 * time.Second)
+	}},
+}
+
+// forEachAcquaintance runs f in a world of its own for each, with the client that
+// knows the parent of the lock x and the version that it knows.
+func forEachAcquaintance(t *testing.T, f func(w *world, a *lock.Client, known int32)) {
+	for _, tt := range acquaintances {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: tt.keep}))
+				tt.meet(w, a)
+				f(w, a, w.node("/locks/x").Stat.Version)
+			})
+		})
+	}
+}
+
+// TestParentMadeAgainForSomethingElse: where the parent stood that is known from
+// before there is somebody else's node now, of the same version. It is refused, and
+// not touched.
+func TestParentMadeAgainForSomethingElse(t *testing.T) {
+	forEachAcquaintance(t, func(w *world, a *lock.Client, known int32) {
+		before := w.remake(w.raw("other"), "x", "not a lock", known)
+		h, err := a.Mutex("x").Lock(w.ctx)
+		if err == nil {
+			w.unlock(h)
+		}
+		mustBe(w, err, lock.ErrForeign)
+		time.Sleep(5 * time.Second)
+		same(w, []locktest.Node{before}, w.Dump(before.Path))
+	})
+}
+
+// TestParentMadeAgainEmpty: where the parent stood that was ours to delete there is
+// an empty one now, of the same version. It is adopted, and left.
+func TestParentMadeAgainEmpty(t *testing.T) {
+	forEachAcquaintance(t, func(w *world, a *lock.Client, known int32) {
+		before := w.remake(w.raw("other"), "x", "", known)
+		h := w.lock(a, "x")
+		if !w.parent("x").Adopted {
+			w.Error("the parent is not marked as adopted")
+		}
+		w.unlock(h)
+		w.stays(before)
+	})
+}
+
+// TestParentMadeAgainAndAdopted: another client has adopted the new parent, and with
+// that has brought it to the version that is known of the old one. That it is
+// adopted must not be forgotten.
+func TestParentMadeAgainAndAdopted(t *testing.T) {
+	forEachAcquaintance(t, func(w *world, a *lock.Client, known int32) {
+		b := w.dial("b")
+		w.unlock(w.lock(b, "y"))
+		before := w.remake(w.raw("other"), "x", "", known-1)
+		h := w.lock(b, "x")
+		if v := w.node(before.Path).Stat.Version; v != known || !w.parent("x").Adopted {
+			w.Fatalf("the parent is at version %d, want %d, and adopted", v, known)
+		}
+		ch := w.queue(w.ctx, a, "x")
+		if !w.parent("x").Adopted {
+			w.Error("the parent is not marked as adopted any more")
+		}
+		w.waits(ch)
+		w.unlock(h)
+		w.unlock(w.await(ch).hold)
+		w.stays(before)
+	})
+}
+
+// TestParentMadeAgainAtOnce: nothing of ours stands below the parent, and it is made
+// again within the moment for which it may be taken for what it was. Then a join can
+// write it, once. It is not deleted for that, and says so.
+func TestParentMadeAgainAtOnce(t *testing.T) {
+	for name, data := range map[string]string{"empty": "", "for something else": "not a lock"} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, z := w.dial("a"), w.raw("other")
+				for range 5 { // so that the parent lingers
+					w.unlock(w.lock(a, "x"))
+				}
+				before := w.remake(z, "x", data, w.node("/locks/x").Stat.Version)
+				h, err := a.Mutex("x").Lock(w.ctx)
+				if err != nil {
+					mustBe(w, err, lock.ErrForeign)
+					same(w, []locktest.Node{before}, w.Dump(before.Path))
+					return
+				}
+				settle()
+				if p := w.parent("x"); !p.Adopted || p.Kind != znode.Mutex {
+					w.Errorf("the parent is %+v, want it marked as adopted", p)
+				}
+				w.unlock(h)
+				w.stays(before)
+				w.unlock(w.lock(a, "x"))
+				w.stays(before)
+			})
+		})
+	}
+}
+
+// stays checks that the node is not deleted.
+func (w *world) stays(n locktest.Node) {
+	w.Helper()
+	time.Sleep(5 * time.Second)
+	if now := w.Dump(n.Path); len(now) == 0 || now[0].Stat.Czxid != n.Stat.Czxid {
+		w.Errorf("%s was deleted, which somebody else had made", n.Path)
+	}
+}
