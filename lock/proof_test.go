@@ -1,0 +1,145 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// lagging tells which requests of a client reach a server that lags behind: where
+// sessions are local (localSessionsEnabled) one that begins anew may. It has caught
+// up once it has been asked to, or has answered a write; for a moment it takes none,
+// so that the first word is a read's.
+func (w *world) lagging(label string) func(locktest.Request) bool {
+	first, last, caughtUp := int64(0), int64(0), int64(0)
+	var since time.Time
+	return func(r locktest.Request) bool {
+		if r.Label != label {
+			return false
+		}
+		if first == 0 {
+			first = r.Session
+		}
+		if last != r.Session {
+			last, since = r.Session, time.Now()
+		}
+		if r.Op == "sync" || mutates(r, label) && time.Since(since) > 300*time.Millisecond {
+			caughtUp = r.Session
+		}
+		return r.Session != first && r.Session != caughtUp
+	}
+}
+
+// TestPredecessorThatOnlyALaggingServerShows: the waiter's predecessor, by the parent's tail, left
+// before it joined; but a server that lags behind shows it still. That it goes then
+// does not make it the waiter's turn.
+func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c, z := w.dial("a"), w.dial("b"), w.dial("c"), w.raw("other")
+		w.unlock(w.lock(b, "other"))
+		h := w.lock(a, "x")
+		ctx, cancel := context.WithCancel(w.ctx)
+		gone := w.queue(ctx, c, "x")
+		old := w.entries("x")[1]
+		record := w.record(old.Path)
+		record.ExpiresAt -= time.Hour.Milliseconds()
+		cancel()
+		<-gone
+		w.until("the second one has left", func() bool { return len(w.entries("x")) == 1 })
+
+		// What the lagging server shows is put there, stamped with its time, for as
+		// long as the server lags.
+		lagging, shown := w.lagging("b"), false
+		hide := func() {
+			if shown && len(w.Dump(old.Path)) > 0 {
+				w.remove(z, old.Path)
+			}
+		}
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			lags := lagging(r)
+			switch {
+			case r.Label != "b" || !touches(r, "/locks/x"):
+			case lags && mutates(r, "b"):
+				return locktest.Fault{Code: codeThrottled}
+			case !lags:
+				hide()
+				if !shown && r.Op == "getData" && touches(r, old.Path) {
+					w.ExpireLabel("b")
+					return locktest.Fault{Drop: locktest.BeforeApply}
+				}
+			case !shown && r.Op == "getData" && touches(r, old.Path):
+				shown = true
+				w.StepClock(-time.Hour)
+				_, err := z.Create(old.Path, record.Encode(), 0, zk.WorldACL(zk.PermAll))
+				w.StepClock(time.Hour)
+				if err != nil {
+					w.Error(err)
+				}
+			}
+			return locktest.Fault{}
+		})
+		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
+		time.Sleep(ttl)
+		w.waits(ch)
+		w.alive(h)
+		w.unlock(h)
+		w.unlock(w.await(ch).hold)
+		w.empty()
+	})
+}
+
+// TestPurgePastOneThatALaggingServerHides: as the dead waiter ahead is purged, the
+// session changes. The new server lags behind even the creation of the entry before
+// that one, which holds the lock by then. What it does not show yet has not gone.
+func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		first, holder, b := w.dial("first"), w.dial("holder"), w.dial("b")
+		leaving := w.lock(first, "x")
+		next := w.queue(w.ctx, holder, "x")
+		w.queue(w.ctx, w.dial("dead"), "x")
+		ch := w.queue(w.ctx, b, "x")
+		entries := paths(w.entries("x"))
+		own, version := entries[3], int32(0)
+		w.kill("dead")
+		expired := time.Now().Add(ttl)
+
+		// As it looks at the one that will hold, the lagging server hides it; and what
+		// it is asked next it answers once the waiter's own entry was written.
+		lagging, begun, hidden := w.lagging("b"), false, false
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			lags := lagging(r)
+			switch {
+			case r.Label != "b":
+			case lags && mutates(r, "b"):
+				return locktest.Fault{Code: codeThrottled}
+			case r.Op != "getData":
+			case !begun && time.Now().After(expired) && touches(r, entries[1]):
+				begun = true
+				version = w.node(own).Stat.Version
+				w.unlock(leaving)
+				w.ExpireLabel("b")
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			case lags && touches(r, entries[1]):
+				hidden = true
+				return locktest.Fault{Code: codeNoNode}
+			case hidden && touches(r, entries[0]) && w.node(own).Stat.Version == version:
+				return locktest.Fault{Code: codeThrottled}
+			}
+			return locktest.Fault{}
+		})
+		holds := w.await(next).hold
+		w.until("the session changes", func() bool { return begun })
+		time.Sleep(ttl)
+		w.waits(ch)
+		w.alive(holds)
+		w.unlock(holds)
+		w.unlock(w.await(ch).hold)
+		w.Heal("dead")
+		w.empty()
+	})
+}
