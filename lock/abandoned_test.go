@@ -1,0 +1,135 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// borrow returns a client on a connection of its caller's.
+func (w *world) borrow(label string) *lock.Client {
+	w.Helper()
+	c, err := lock.New(w.raw(label), w.options(label)[1:]...) // not the dialer
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { c.Close() })
+	return c
+}
+
+// TestCloseAfterAbandonedCall: the caller gives up while its entry is being made, and
+// closes the client. That is not done before the entry is gone.
+func TestCloseAfterAbandonedCall(t *testing.T) {
+	for name, fault := range map[string]locktest.Fault{
+		"before it is applied":           {Delay: time.Second},
+		"after it was applied":           {DelayReply: time.Second},
+		"after, and the connection ends": {Delay: time.Second, Drop: locktest.AfterApply},
+	} {
+		for _, borrowed := range []bool{false, true} {
+			for _, parent := range []string{"missing", "held"} {
+				t.Run(fmt.Sprintf("%s borrowed %v parent %s", name, borrowed, parent), func(t *testing.T) {
+					simulate(t, locktest.Options{}, func(w *world) {
+						b, dial := w.dial("b"), func(label string) *lock.Client { return w.dial(label) }
+						if borrowed {
+							dial = w.borrow
+						}
+						a := dial("a")
+						w.unlock(w.lock(a, "other"))
+						time.Sleep(time.Second)
+						if parent == "held" {
+							w.lock(b, "x")
+						}
+						before := len(w.nodes())
+						hit := w.fault(func(r locktest.Request) bool {
+							return r.Label == "a" && joins(r) && (parent == "missing" || len(r.Paths) == 2)
+						}, fault)
+						ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
+						defer cancel()
+						_, err := a.Mutex("x").Lock(ctx)
+						mustBe(w, err, context.DeadlineExceeded)
+						if !hit() {
+							w.Fatal("gave up before the entry was asked for")
+						}
+						if err := a.Close(); err != nil {
+							w.Errorf("close: %v", err)
+						}
+						if left := w.nodes(); len(left) != before {
+							w.Errorf("left behind: %q", left)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestAbandonedCallsAreNoOutage: callers who give up all the time, on whatever name, do
+// not keep a waiter of the same client from purging a dead holder.
+func TestAbandonedCallsAreNoOutage(t *testing.T) {
+	for _, names := range []string{"others", "the same"} {
+		t.Run("on "+names, func(t *testing.T) {
+			const latency = 10 * time.Millisecond
+			simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return latency }}, func(w *world) {
+				b := w.dial("b")
+				h := w.lock(w.dial("a"), "x")
+				ended := w.end(h)
+				ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
+				w.until("the waiter is in the queue", func() bool { return len(w.entries("x")) == 2 })
+				callers, stop := context.WithCancel(w.ctx)
+				for i := range 20 {
+					name := "x"
+					if names == "others" {
+						name = fmt.Sprint("y", i)
+					}
+					go func() {
+						for callers.Err() == nil {
+							ctx, cancel := context.WithTimeout(callers, latency/2)
+							b.Mutex(name).Lock(ctx)
+							cancel()
+							time.Sleep(time.Duration(i) * time.Millisecond)
+						}
+					}()
+				}
+				d := w.die("a", pathOf(h))
+				time.Sleep(3 * ttl)
+				stop()
+				got := w.await(ch)
+				w.inTurn(ended, got)
+				w.purged(d, got.at, 0, time.Second)
+				w.unlock(got.hold)
+				w.Heal("a")
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestLateEntryOfAbandonedCall: its create is applied after the client has looked for
+// it in vain. It is remembered, and deleted as soon as somebody looks at the lock again.
+func TestLateEntryOfAbandonedCall(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.unlock(w.lock(a, "other"))
+		const late = 5 * time.Second // when the connection has ended, and another begun
+		hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joins(r) }, locktest.Fault{Delay: late})
+		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
+		defer cancel()
+		_, err := a.Mutex("x").Lock(ctx)
+		mustBe(w, err, context.DeadlineExceeded)
+		if !hit() {
+			w.Fatal("gave up before the entry was asked for")
+		}
+		time.Sleep(late + time.Second)
+		for range 10 {
+			if h, err := a.Mutex("x").TryLock(w.ctx); err == nil {
+				w.unlock(h)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		w.empty()
+	})
+}
