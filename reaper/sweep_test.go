@@ -39,10 +39,15 @@ type world struct {
 
 func simulate(t *testing.T, f func(w *world)) {
 	t.Helper()
+	simulateOf(t, locktest.Options{}, f)
+}
+
+func simulateOf(t *testing.T, opts locktest.Options, f func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		w := &world{T: t, Ensemble: locktest.Start(t, locktest.Options{}), ctx: ctx}
+		w := &world{T: t, Ensemble: locktest.Start(t, opts), ctx: ctx}
 		defer func() {
 			if t.Failed() {
 				t.Log("log:\n" + w.logged())

@@ -1,0 +1,253 @@
+package lock_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// offs are by how much the clock of a new leader may differ from the one's before.
+var offs = []time.Duration{-time.Hour, -90 * time.Second, 90 * time.Second, time.Hour}
+
+const (
+	election = 500 * time.Millisecond // for which the ensemble is without a leader
+
+	// What a dead holder may block for, from where its lease was seen last: and a third
+	// of its TTL more for a judge that was without a session since; and what an election
+	// and a connection take.
+	blocked = ttl + grace + ttl/3 + 2*election + 2*time.Second
+)
+
+// forEachOff runs f in a world of its own for each, with three members.
+func forEachOff(t *testing.T, f func(w *world, off time.Duration)) {
+	for _, off := range offs {
+		t.Run(fmt.Sprint(off), func(t *testing.T) {
+			simulate(t, locktest.Options{Members: 3, ElectionTime: election}, func(w *world) { f(w, off) })
+		})
+	}
+}
+
+// elect has the leader lose its place to a member whose clock shows so much more than
+// the true time, and brings it back as a follower.
+func (w *world) elect(clock time.Duration) {
+	w.Helper()
+	old := w.Leader()
+	for _, s := range w.Servers() {
+		if s == old {
+			continue
+		}
+		if err := w.SetClock(s, clock); err != nil {
+			w.Fatal(err)
+		}
+	}
+	w.StopLeader()
+	w.until("there is a leader", func() bool { return w.Leader() != "" })
+	if err := w.Start(old); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// TestNewcomersAfterAnElection meet a holder whose entry bears the old leader's stamp.
+// However far the new one's clock is off, that does not make it dead.
+func TestNewcomersAfterAnElection(t *testing.T) {
+	forEachOff(t, func(w *world, off time.Duration) {
+		a, known := w.dial("a"), w.dial("known")
+		w.unlock(w.lock(known, "other")) // knows the old leader's clock
+		var holds []*lock.Hold
+		var queue []<-chan taken
+		for i := range 10 {
+			holds = append(holds, w.lock(a, fmt.Sprint("x", i)))
+			time.Sleep(ttl / 30)
+		}
+		w.elect(off)
+		unknown := w.dial("unknown")
+		for i, h := range holds {
+			for _, c := range []*lock.Client{known, unknown} {
+				got, err := c.Mutex(h.Name()).TryLock(w.ctx)
+				mustBe(w, err, lock.ErrHeld)
+				if got != nil {
+					w.unlock(got)
+				}
+				if i%2 == 0 {
+					queue = append(queue, start(func() (*lock.Hold, error) { return c.Mutex(h.Name()).Lock(w.ctx) }))
+				}
+			}
+		}
+		time.Sleep(3 * ttl)
+		for _, h := range holds {
+			w.alive(h)
+		}
+		for _, ch := range queue {
+			w.waits(ch)
+		}
+		for _, h := range holds {
+			w.unlock(h)
+		}
+		for _, ch := range queue {
+			w.unlock(w.await(ch).hold)
+		}
+		w.empty()
+	})
+}
+
+// TestWaitersOverAnElection wait on, however far the new leader's clock is off, and get
+// the lock when it is their turn.
+func TestWaitersOverAnElection(t *testing.T) {
+	forEachOff(t, func(w *world, off time.Duration) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
+		for _, clock := range []time.Duration{off, 0, off} {
+			w.elect(clock)
+			time.Sleep(2 * ttl)
+			w.alive(h)
+			w.waits(second)
+			w.waits(third)
+		}
+		for _, c := range []*lock.Client{a, b, c} {
+			if s := c.Stats(); s.Lost+s.Requeued+s.Purged > 0 {
+				w.Errorf("stats %+v", s)
+			}
+		}
+		w.unlock(h)
+		w.unlock(w.await(second).hold)
+		w.unlock(w.await(third).hold)
+		w.empty()
+	})
+}
+
+// TestHolderThatDiedBeforeAnElection blocks for its TTL and the grace from the first
+// write under the new leader, at most; and no shorter than its own lease.
+func TestHolderThatDiedBeforeAnElection(t *testing.T) {
+	forEachOff(t, func(w *world, off time.Duration) {
+		for i, newcomer := range []bool{false, true} {
+			label := fmt.Sprint("dead, newcomer ", newcomer)
+			h := w.lock(w.dial(label), "x")
+			ended := w.end(h)
+			var ch <-chan taken
+			if !newcomer {
+				ch = w.queue(w.ctx, w.dial("waiter"), "x")
+			}
+			w.kill(label)
+			time.Sleep(time.Second)
+			w.elect(time.Duration(i+1) * off)
+			elected := time.Now()
+			if newcomer {
+				c := w.dial("newcomer")
+				ch = start(func() (*lock.Hold, error) { return c.Mutex("x").Lock(w.ctx) })
+			}
+			got := w.await(ch)
+			w.inTurn(ended, got)
+			if took := got.at.Sub(elected); took > blocked {
+				w.Errorf("purged %v after the election", took)
+			}
+			w.unlock(got.hold)
+			w.Heal(label)
+			w.empty()
+		}
+	})
+}
+
+// TestElectionsFasterThanALease: no leader leads for as long as a lease and the grace.
+// A waiter has seen for itself for how long the dead holder has not written.
+func TestElectionsFasterThanALease(t *testing.T) {
+	forEachOff(t, func(w *world, off time.Duration) {
+		a, b, dead := w.dial("a"), w.dial("b"), w.dial("dead")
+		living, gone := w.lock(a, "living"), w.lock(dead, "gone")
+		ended := w.end(gone)
+		waits, ch := w.queue(w.ctx, b, "living"), w.queue(w.ctx, b, "gone")
+		time.Sleep(ttl)
+		w.kill("dead")
+		died := time.Now()
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			for i := range 10 {
+				w.elect([]time.Duration{off, 0, -off}[i%3])
+				time.Sleep(ttl/2 - election)
+			}
+		}()
+		got := w.await(ch)
+		w.inTurn(ended, got)
+		if took := got.at.Sub(died); took > blocked {
+			w.Errorf("purged %v after it died", took)
+		}
+		<-over
+		w.waits(waits)
+		w.alive(living)
+		w.unlock(got.hold)
+		w.unlock(living)
+		w.unlock(w.await(waits).hold)
+		w.empty()
+	})
+}
+
+// TestLeaderSteppedWhileItLeads by more than the grace: who has known its clock from
+// before sees the step, and takes nobody for dead. Who really is, blocks for a TTL and
+// the grace from then on at most.
+func TestLeaderSteppedWhileItLeads(t *testing.T) {
+	for _, step := range offs {
+		t.Run(fmt.Sprint(step), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b, dead := w.dial("a"), w.dial("b"), w.dial("dead")
+				living, gone := w.lock(a, "living"), w.lock(dead, "gone")
+				waits := w.queue(w.ctx, b, "living")
+				ended, ch := w.end(gone), w.queue(w.ctx, b, "gone")
+				w.kill("dead")
+				w.StepClock(step)
+				stepped := time.Now()
+				for range 20 { // each takes a sample, and some before the holder's renewal
+					_, err := b.Mutex("living").TryLock(w.ctx)
+					mustBe(w, err, lock.ErrHeld)
+					w.unlock(w.lock(b, "other"))
+					time.Sleep(ttl / 10)
+				}
+				w.waits(waits)
+				w.alive(living)
+				got := w.await(ch)
+				w.inTurn(ended, got)
+				if took := got.at.Sub(stepped); took > ttl+grace+2*time.Second {
+					w.Errorf("purged %v after the step", took)
+				}
+				w.unlock(got.hold)
+				time.Sleep(ttl)
+				w.waits(waits)
+				w.alive(living)
+				w.unlock(living)
+				w.unlock(w.await(waits).hold)
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestSmallStepsAddUp: each is less than the grace, and together they are much more.
+func TestSmallStepsAddUp(t *testing.T) {
+	for _, step := range []time.Duration{-400 * time.Millisecond, 400 * time.Millisecond} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a"), w.dial("b")
+			living := w.lock(a, "living")
+			waits := w.queue(w.ctx, b, "living")
+			w.unlock(w.lock(b, "other"))
+			for range 50 {
+				w.StepClock(step)
+				w.unlock(w.lock(b, "other")) // a sample
+				if _, err := b.Mutex("living").TryLock(w.ctx); !errors.Is(err, lock.ErrHeld) {
+					w.Errorf("got what is held: %v", err)
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			synctest.Wait()
+			w.waits(waits)
+			w.alive(living)
+			w.unlock(living)
+			w.unlock(w.await(waits).hold)
+			w.empty()
+		})
+	}
+}
