@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -149,5 +150,36 @@ func (w *world) stays(n locktest.Node) {
 	time.Sleep(5 * time.Second)
 	if now := w.Dump(n.Path); len(now) == 0 || now[0].Stat.Czxid != n.Stat.Czxid {
 		w.Errorf("%s was deleted, which somebody else had made", n.Path)
+	}
+}
+
+// TestAdoptedParentIsLeftByALoneHolder, who could delete it along with its entry: when it
+// knows of its entry by the reply, and when it had to look for it.
+func TestAdoptedParentIsLeftByALoneHolder(t *testing.T) {
+	for name, fault := range map[string]locktest.Fault{"replied": {}, "found": {Drop: locktest.AfterApply}} {
+		for _, again := range []bool{false, true} { // the parent bears our mark already
+			t.Run(fmt.Sprintf("%s again %v", name, again), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					a, z := w.dial("a"), w.raw("other")
+					w.unlock(w.lock(a, "other"))
+					w.create(z, "/locks/x", "", 0)
+					before := w.node("/locks/x")
+					if again {
+						w.unlock(w.lock(w.dial("b"), "x"))
+						w.stays(before)
+					}
+					hit := w.fault(func(r locktest.Request) bool {
+						return r.Label == "a" && joins(r) && len(r.Paths) == 2 // finds the parent
+					}, fault)
+					h := w.lock(a, "x")
+					if !hit() {
+						w.Fatal("joined otherwise")
+					}
+					time.Sleep(time.Second)
+					w.unlock(h)
+					w.stays(before)
+				})
+			})
+		}
 	}
 }

@@ -15,15 +15,13 @@ import (
 // sessions are local (localSessionsEnabled) one that begins anew may. It has caught
 // up once it has been asked to, or has answered a write; for a moment it takes none,
 // so that the first word is a read's.
-func (w *world) lagging(label string) func(locktest.Request) bool {
-	first, last, caughtUp := int64(0), int64(0), int64(0)
+func lagging(label string, c *lock.Client) func(locktest.Request) bool {
+	first := c.Session()
+	last, caughtUp := first, first
 	var since time.Time
 	return func(r locktest.Request) bool {
 		if r.Label != label {
 			return false
-		}
-		if first == 0 {
-			first = r.Session
 		}
 		if last != r.Session {
 			last, since = r.Session, time.Now()
@@ -54,14 +52,14 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 
 		// What the lagging server shows is put there, stamped with its time, for as
 		// long as the server lags.
-		lagging, shown := w.lagging("b"), false
+		lagsBehind, shown := lagging("b", b), false
 		hide := func() {
 			if shown && len(w.Dump(old.Path)) > 0 {
 				w.remove(z, old.Path)
 			}
 		}
 		w.Intercept(func(r locktest.Request) locktest.Fault {
-			lags := lagging(r)
+			lags := lagsBehind(r)
 			switch {
 			case r.Label != "b" || !touches(r, "/locks/x"):
 			case lags && mutates(r, "b"):
@@ -110,13 +108,15 @@ func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 
 		// As it looks at the one that will hold, the lagging server hides it; and what
 		// it is asked next it answers once the waiter's own entry was written.
-		lagging, begun, hidden := w.lagging("b"), false, false
+		lagsBehind, begun, hidden := lagging("b", b), false, false
 		w.Intercept(func(r locktest.Request) locktest.Fault {
-			lags := lagging(r)
+			lags := lagsBehind(r)
 			switch {
 			case r.Label != "b":
 			case lags && mutates(r, "b"):
 				return locktest.Fault{Code: codeThrottled}
+			case lags && r.Op == "getChildren2":
+				return locktest.Fault{Code: codeNoNode}
 			case r.Op != "getData":
 			case !begun && time.Now().After(expired) && touches(r, entries[1]):
 				begun = true
@@ -139,7 +139,6 @@ func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 		w.alive(holds)
 		w.unlock(holds)
 		w.unlock(w.await(ch).hold)
-		w.Heal("dead")
 		w.empty()
 	})
 }
