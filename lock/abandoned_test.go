@@ -95,7 +95,7 @@ func TestAbandonedCallsAreNoOutage(t *testing.T) {
 					}()
 				}
 				d := w.die("a", pathOf(h))
-				time.Sleep(3 * ttl)
+				time.Sleep(2 * ttl)
 				stop()
 				got := w.await(ch)
 				w.inTurn(ended, got)

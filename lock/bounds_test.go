@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,9 +143,9 @@ func TestReconnectToBadPeer(t *testing.T) {
 			t.Run(fmt.Sprintf("%s closes %v", peer.name, closes), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
 					p := &impostor{says: peer.says}
-					bad := false
+					var bad atomic.Bool
 					dialer := lock.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
-						if bad {
+						if bad.Load() {
 							return p.dial(network, address, timeout)
 						}
 						return w.Dialer("a")(network, address, timeout)
@@ -152,13 +153,13 @@ func TestReconnectToBadPeer(t *testing.T) {
 					const patience = 5 * time.Second
 					a := w.dial("a", dialer, lock.WithUnlockTimeout(patience))
 					h := w.lock(a, "x", lock.WithTTL(10*ttl))
-					bad = true
+					bad.Store(true)
 					w.Cut("a")
 					time.Sleep(time.Second)
 					if closes {
 						within(w, patience+soonAfter, "close", func() { a.Close() }, p.hangUp)
 					} else {
-						bad = false
+						bad.Store(false)
 						within(w, ttl, "renewal", func() { h.Extend(w.ctx, 5*ttl) }, p.hangUp)
 						w.unlock(h)
 					}

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,20 +16,20 @@ const codeQuota = -125
 // readBackRefused makes the next write of a hold's entry one of unknown outcome: it
 // is applied and its reply lost, and the read that could tell is refused once.
 func (w *world) readBackRefused(label string, h *lock.Hold, code int32) (hit func() bool) {
-	lost, refused := false, false
+	lost := false
+	var refused atomic.Bool
 	w.Intercept(func(r locktest.Request) locktest.Fault {
 		switch {
 		case r.Label != label || !touches(r, pathOf(h)):
 		case !lost && mutates(r, label):
 			lost = true
 			return locktest.Fault{Drop: locktest.AfterApply}
-		case lost && !refused && r.Op == "getData":
-			refused = true
+		case lost && r.Op == "getData" && !refused.Swap(true):
 			return locktest.Fault{Code: code}
 		}
 		return locktest.Fault{}
 	})
-	return func() bool { return refused }
+	return refused.Load
 }
 
 // TestShorteningThatCannotBeReadBack: the shorter lease stands in ZooKeeper, and

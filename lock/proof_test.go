@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,7 +109,8 @@ func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 
 		// As it looks at the one that will hold, the lagging server hides it; and what
 		// it is asked next it answers once the waiter's own entry was written.
-		lagsBehind, begun, hidden := lagging("b", b), false, false
+		lagsBehind, hidden := lagging("b", b), false
+		var begun atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			lags := lagsBehind(r)
 			switch {
@@ -118,8 +120,8 @@ func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 			case lags && r.Op == "getChildren2":
 				return locktest.Fault{Code: codeNoNode}
 			case r.Op != "getData":
-			case !begun && time.Now().After(expired) && touches(r, entries[1]):
-				begun = true
+			case !begun.Load() && time.Now().After(expired) && touches(r, entries[1]):
+				begun.Store(true)
 				version = w.node(own).Stat.Version
 				w.unlock(leaving)
 				w.ExpireLabel("b")
@@ -133,7 +135,7 @@ func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 			return locktest.Fault{}
 		})
 		holds := w.await(next).hold
-		w.until("the session changes", func() bool { return begun })
+		w.until("the session changes", begun.Load)
 		time.Sleep(ttl)
 		w.waits(ch)
 		w.alive(holds)

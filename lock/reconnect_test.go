@@ -113,7 +113,8 @@ func TestRenewalCountsForTheSessionItWasSentIn(t *testing.T) {
 		// As it reads the holder's entry, the waiter's wall clock is set forward, so that
 		// its sample of the leader's is worth nothing, and it takes another by renewing
 		// its own entry. When it has the reply, it sleeps, and its session ends.
-		lagsBehind, stepped := lagging("b", b), false
+		lagsBehind := lagging("b", b)
+		var stepped, renewed atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			lags := lagsBehind(r)
 			switch {
@@ -122,23 +123,21 @@ func TestRenewalCountsForTheSessionItWasSentIn(t *testing.T) {
 				return locktest.Fault{Code: codeThrottled}
 			case lags && touches(r, "/locks/x") && r.Op != "setWatches":
 				return locktest.Fault{Code: codeNoNode} // it is older than the lock
-			case !stepped && r.Op == "getData" && touches(r, pathOf(h)):
-				stepped = true
+			case r.Op == "getData" && touches(r, pathOf(h)) && !stepped.Swap(true):
 				c.step(time.Hour)
 			}
 			return locktest.Fault{}
 		})
-		renewed := false
 		w.Trace(func(e locktest.Event) {
-			if e.Kind == "request" && e.Label == "b" && e.Session == first && stepped && !renewed && (e.Op == "setData" || e.Op == "multi") && slices.Contains(e.Paths, own) {
-				renewed = true
+			if e.Kind == "request" && e.Label == "b" && e.Session == first && stepped.Load() &&
+				(e.Op == "setData" || e.Op == "multi") && slices.Contains(e.Paths, own) && !renewed.Swap(true) {
 				slow.Store(true)
 				time.AfterFunc(time.Second, func() { w.ExpireLabel("b") })
 			}
 		})
 		time.Sleep(2 * ttl)
-		if !renewed || b.Session() == first {
-			w.Fatalf("renewed %v, session %#x became %#x", renewed, first, b.Session())
+		if !renewed.Load() || b.Session() == first {
+			w.Fatalf("renewed %v, session %#x became %#x", renewed.Load(), first, b.Session())
 		}
 		w.Trace(nil)
 		w.Intercept(nil)
