@@ -128,7 +128,7 @@ func (c *crowd) disperse() {
 }
 
 // entryPath is where the entry of a hold stands.
-func entryPath(h *lock.Hold) string { return h.Entry() }
+func entryPath(h *lock.Hold) string { return h.EntryPath() }
 
 // exists looks for a node, and looks again if a server goes away meanwhile.
 func (b *bench) exists(path string) (exists bool) {

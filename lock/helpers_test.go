@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -327,12 +328,12 @@ func (w *world) nodes() []string {
 }
 
 // pathOf is the path of a hold's entry.
-func pathOf(h *lock.Hold) string { return h.Entry() }
+func pathOf(h *lock.Hold) string { return h.EntryPath() }
 
 // timeKnownTo is the window in which a client knows the leader's clock to be.
 func timeKnownTo(c *lock.Client) (earliest, latest time.Time) {
-	now := c.Tree().Estimate()
-	return now.Earliest, now.Latest
+	now := admin.New(c).Estimate()
+	return now.Earliest(), now.Latest()
 }
 
 func paths(nodes []locktest.Node) []string {
