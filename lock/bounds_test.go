@@ -151,7 +151,11 @@ func TestReconnectToBadPeer(t *testing.T) {
 						return w.Dialer("a")(network, address, timeout)
 					})
 					const patience = 5 * time.Second
-					a := w.dial("a", dialer, lock.WithUnlockTimeout(patience))
+					a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", dialer, lock.WithUnlockTimeout(patience))...)
+					if err != nil {
+						w.Fatal(err)
+					}
+					w.Cleanup(func() { a.Close() }) // of no use by then to who closes, and says so
 					h := w.lock(a, "x", lock.WithTTL(10*ttl))
 					bad.Store(true)
 					w.Cut("a")

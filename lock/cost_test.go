@@ -343,9 +343,11 @@ func TestBusyLockKeepsItsParentForAWhile(t *testing.T) {
 					t.Errorf("nodes after the first turn, before the lock is known to be busy: %q", n)
 				}
 				turn()
-				for range 2 { // what the next ones are like is not guessed yet
-					if got := w.cost("a", turn); got.txns != 4 {
-						t.Errorf("a turn of each cost %d transactions, want 4", got.txns)
+				// What the next ones are like is not guessed yet: who finds the parent empty
+				// joins first, and writes it when its entry proves which parent it is.
+				for range 2 {
+					if got := w.cost("a", turn); got.txns > 6 {
+						t.Errorf("a turn of each cost %d transactions, want 6 at most", got.txns)
 					}
 				}
 				parent := w.node("/locks/x").Stat

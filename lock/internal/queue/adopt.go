@@ -11,6 +11,38 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
+// claim writes the parent for an entry that joined without, now that the entry proves
+// which parent it is: so that the next one knows who joined last, and this process how
+// often others do. If that fails nothing is lost; but if the parent turns out to be
+// somebody else's, the entry has no business there.
+func (c *contender) claim(ctx context.Context, e *Entry) error {
+	if err := c.readParent(ctx); errors.Is(err, ErrForeign) || errors.Is(err, ErrKind) {
+		e.Withdraw()
+		c.Discard(e)
+		return zkconn.Final(err)
+	} else if err != nil {
+		return nil
+	}
+	f, _ := c.door.look()
+	if !f.exists {
+		return nil
+	}
+	data := f.data
+	data.Kind, data.Tail = c.Kind, e.Name.Prefix()
+	replies, err := c.Conn.Multi(ctx, nil,
+		&zk.CheckVersionRequest{Path: e.Path, Version: -1},
+		&zk.SetDataRequest{Path: c.parent, Data: data.Encode(), Version: f.version})
+	if err != nil {
+		return nil
+	}
+	stat := replies[1].Stat
+	e.incarnation, e.parentVersion = stat.Czxid, stat.Version
+	e.joinedAlone, e.keepParent = stat.NumChildren == 1, e.keepParent || data.Adopted
+	c.door.joined(factsOf(data, stat), c.Clock.Mono())
+	c.door.testify(e)
+	return nil
+}
+
 // adopt is for a join that has written another parent than the one that its facts were
 // about, of the same version by chance: one that was made anew since. If it is not known
 // to be ours it is marked as one that is never deleted, before anything else is done,

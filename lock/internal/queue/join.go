@@ -21,6 +21,7 @@ type attempt struct {
 	witness string // an entry that is checked first, which proves that the parent is that one still; "" if none can
 	read    bool   // the parent was read just before
 	write   bool   // the parent is written: it tells the next one who joined last, and us how many are there
+	claim   bool   // it is written later, when the entry is there
 	version int32  // to write it under; a wrong one is refused
 	tail    string // who joined last at that version; "": not known
 }
@@ -102,7 +103,17 @@ func (j *joining) next(ctx context.Context) (attempt, error) {
 	}
 	j.mustRead = false
 	a.write = !a.parent.exists || !skip && !j.door.isReadOnly()
+	if a.claim = a.write && a.read && j.mayGo(a); a.claim {
+		a.write = false
+	}
 	return a, nil
+}
+
+// mayGo reports whether the parent that was just read was empty, so that somebody is
+// about to delete it, and may make it anew before our write comes, at the same version
+// even. Then the entry is made first, and proves itself which parent it is.
+func (j *joining) mayGo(a attempt) bool {
+	return a.parent.exists && a.witness == "" && a.parent.children == 0 && !j.KeepParent && !a.parent.data.Adopted
 }
 
 // onFacts is an attempt on what is known of the parent, with an entry to check that is
@@ -163,7 +174,10 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 	e := c.newEntry(replies[at].String, created)
 	e.keepParent = e.keepParent || data.Adopted
 	stat := replies[len(replies)-1].Stat
-	if stat == nil {
+	switch {
+	case a.claim:
+		return e, position{}, c.claim(ctx, e)
+	case stat == nil:
 		return e, position{}, nil
 	}
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, sent, received)
