@@ -179,6 +179,7 @@ func (d *door) see(f facts) {
 	}
 	if f.czxid == d.parent.czxid {
 		f.proven = max(f.proven, d.parent.proven)
+		f.tailLeft = d.parent.tailLeft && f.data.Tail == d.parent.data.Tail
 	}
 	d.parent = f
 }
@@ -280,6 +281,7 @@ func (q *Queue) tidyParent(ctx context.Context, d *door, parent string, keep, sp
 	if !node.Removable(spent) || keep && !spent {
 		return n.Stat.NumChildren > 0
 	}
+	d.doubt() // it goes, or has gone
 	_, err = q.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: parent, Version: n.Stat.Version})
 	switch _, cause := zkconn.RefusedOp(err); {
 	case err == nil, errors.Is(cause, zk.ErrNoNode):
