@@ -41,7 +41,7 @@ unit: ## the tests that need no server
 integration: bin/withzk ## the tests on a real ZooKeeper
 	bin/withzk $(TEST) ./integration/...
 
-sim: ## 1,000 histories in virtual time (SEEDS=n, from SEED=n on)
+sim: ## 1,000 histories in virtual time (SEEDS=n, from SEED=n on, all of one KIND)
 	go run ./integration/sim
 
 fuzz: ## random input for each fuzz target, for FUZZTIME (30s) each

@@ -99,6 +99,7 @@ type Ensemble struct {
 	lastSession int64
 
 	conns     []*serverConn
+	delayed   map[*serverConn]bool // those with a request that is held back, closed ones too
 	labels    map[string]*label
 	latency   func(label, member string) time.Duration
 	intercept func(Request) Fault
@@ -115,6 +116,7 @@ func New(opts Options) (*Ensemble, error) {
 		released: make(chan struct{}),
 		sessions: make(map[int64]*session),
 		labels:   make(map[string]*label),
+		delayed:  make(map[*serverConn]bool),
 		latency:  opts.Latency,
 	}
 	for i := range opts.Members {

@@ -284,9 +284,9 @@ type Request struct {
 type Fault struct {
 	// Delay is how long the request waits before it is applied, with all later
 	// requests of its connection behind it. It is applied even if the
-	// connection ends meanwhile, unless the member ended it; and even if the
-	// client has come back by then and looked, which is harsher than a real
-	// server, where what an earlier connection sent is served before or never.
+	// connection ends meanwhile, unless the member ended it, or the session has
+	// come back on another connection by then: what an earlier one sent is
+	// served before that or never.
 	Delay time.Duration
 	// Drop closes the connection, without a reply: before the request is
 	// applied, or after.

@@ -129,8 +129,10 @@ func (s *serverConn) serve() {
 			continue
 		}
 		s.delayed = true
+		s.e.delayed[s] = true
 		s.e.after(fault.Delay, func() {
 			s.delayed = false
+			delete(s.e.delayed, s)
 			s.handle(r, fault)
 			s.e.wake(s)
 		})

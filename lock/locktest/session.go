@@ -66,6 +66,11 @@ func (s *serverConn) reattach(req *connectRequest, timeout time.Duration) {
 }
 
 func (s *serverConn) attach(sess *session) {
+	for old := range s.e.delayed {
+		if old.session == sess.id {
+			old.ended, old.arrivals = true, nil
+		}
+	}
 	s.session = sess.id
 	s.member.conns[sess.id] = s
 	sess.owner = s.member

@@ -1,0 +1,210 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// held is a hold, and who has it.
+type held struct {
+	*lock.Hold
+	client *client
+	fixed  bool
+	since  time.Time
+}
+
+// slack is for some round trips, and what computes without a promise of its own.
+func (s *sim) slack() time.Duration { return time.Second + 20*s.slow }
+
+// isOne reports whether the error is one of those.
+func isOne(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+}
+
+// inTime checks that a call has not outlasted its context.
+func (s *sim) inTime(label, call string, ctx context.Context, begun time.Time) {
+	end, _ := ctx.Deadline()
+	if late := min(time.Since(end), time.Since(begun)); late > 100*time.Millisecond {
+		s.violated("%s: %s returned %v after its context had ended", label, call, late)
+	}
+}
+
+// wasRefused reports whether the fault of a refused request has befallen the client.
+func (s *sim) wasRefused(c *client) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused[c.label]
+}
+
+// granted checks what must be true when somebody gets a hold.
+func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool) held {
+	name := hold.Name()
+	first := s.first(name)
+	h := held{hold, c, fixed, time.Now()}
+	valid := hold.Valid()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sayLocked("%s: has %s, token %v, for %v", label, name, hold.Token(), hold.Remaining())
+	s.tally.count("grants", 1)
+	if name == foreign {
+		s.violatedLocked("%s has %s, which is no lock", label, name)
+	}
+	s.mayEnter(label, name)
+	if valid && first != pathOf(hold) {
+		s.violatedLocked("%s has %s by %s, out of turn: %s is first", label, name, pathOf(hold), first)
+	}
+	if last := s.last[name]; hold.Token().Compare(last) <= 0 {
+		s.violatedLocked("%s has %s by token %v, after token %v", label, name, hold.Token(), last)
+	}
+	s.last[name] = hold.Token()
+	s.open[name] = append(s.open[name], h)
+	return h
+}
+
+// mayEnter checks that all who had the lock before know that they have it no more;
+// s.mu is held.
+func (s *sim) mayEnter(label, name string) {
+	for _, other := range s.open[name] {
+		switch {
+		case other.Valid():
+			s.violatedLocked("%s has %s while token %v is valid", label, name, other.Token())
+		case other.Err() == nil && !other.client.clock.sleptWithin(s.toWake()):
+			// A machine that sleeps cannot be told, and once awake finds out in its time.
+			s.violatedLocked("%s has %s before the holder of token %v was told", label, name, other.Token())
+		}
+	}
+}
+
+// first is the entry of a lock that was queued first, of those there are. It does
+// not ask the library.
+func (s *sim) first(name string) string {
+	path, first, least := "/locks/"+name, "", ""
+	for _, n := range s.Dump(path) {
+		node, below := strings.CutPrefix(n.Path, path+"/")
+		if !below || strings.Contains(node, "/") || !strings.Contains(node, "-lock-") && !strings.Contains(node, "__lock__") {
+			continue
+		}
+		if seq := node[len(node)-10:]; first == "" || seq < least {
+			first, least = n.Path, seq
+		}
+	}
+	return first
+}
+
+// toWake is how long after it slept a machine may take to end a hold's context.
+func (s *sim) toWake() time.Duration {
+	if s.counts {
+		return 1100 * time.Millisecond
+	}
+	return s.ttl // as long as the wall clock can hold it in doubt
+}
+
+// check checks what must be true at any time.
+func (s *sim) check() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, holds := range s.open {
+		var valid []lock.Token
+		for _, h := range holds {
+			if !h.Valid() {
+				continue
+			}
+			valid = append(valid, h.Token())
+			most := s.Policy(name).MaxHold
+			if lasted := time.Since(h.since); most > 0 && lasted > most+s.slack() && !h.client.clock.sleptWithin(lasted) {
+				s.violatedLocked("%s is held by token %v for %v, longer than max_hold, %v", name, h.Token(), lasted, most)
+			}
+		}
+		if len(valid) > 1 {
+			s.violatedLocked("%s is held by tokens %v at once", name, valid)
+		}
+	}
+}
+
+// notTaken checks an error to take a lock.
+func (s *sim) notTaken(label string, c *client, name string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sayLocked("%s: no %s: %v", label, name, err)
+	switch {
+	case isOne(err, lock.ErrHeld, context.Canceled, context.DeadlineExceeded, lock.ErrClosed):
+		s.tally.count("waits given up", 1)
+	case errors.Is(err, lock.ErrForeign) && name == foreign:
+		s.tally.count("foreign parents refused", 1)
+	case errors.Is(err, lock.ErrForeign) && name == remade:
+		s.tally.count("parents of strangers met", 1)
+	case s.refused[c.label]:
+	default:
+		s.violatedLocked("%s: lock %s: %v", label, name, err)
+	}
+}
+
+// unlock gives a hold back, and checks what comes of it.
+func (s *sim) unlock(label string, h held) {
+	name := h.Name()
+	s.mu.Lock()
+	overtaken := s.last[name] != h.Token()
+	s.mu.Unlock()
+	err := h.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sayLocked("%s: unlocks %s, token %v: %v", label, name, h.Token(), err)
+	s.open[name] = slices.DeleteFunc(s.open[name], func(other held) bool { return other.Hold == h.Hold })
+	var unconfirmed *lock.UnlockError
+	switch {
+	case err == nil:
+		s.tally.count("unlocks", 1)
+		if overtaken {
+			s.violatedLocked("%s is told that it unlocked %s, but its token %v was followed by %v", label, name, h.Token(), s.last[name])
+		}
+	case errors.Is(err, lock.ErrTaken), errors.Is(err, lock.ErrRemoved):
+		s.violatedLocked("%s: nobody does that here: %v", label, err)
+	case errors.Is(err, lock.ErrMaxHold):
+		s.tally.count("holds ended by max_hold", 1)
+		fallthrough
+	case errors.Is(err, lock.ErrLost):
+		s.tally.count("holds lost", 1)
+		if s.quiet() && !h.fixed && !isOne(err, lock.ErrMaxHold, lock.ErrClosed) {
+			s.violatedLocked("%s: nothing went wrong, and %v", label, err)
+		}
+	case errors.As(err, &unconfirmed), errors.Is(err, lock.ErrClosed):
+		s.tally.count("unlocks not confirmed", 1)
+		if s.quiet() && !errors.Is(err, lock.ErrClosed) {
+			s.violatedLocked("%s: nothing went wrong, and %v", label, err)
+		}
+	default:
+		s.violatedLocked("%s: unlock %s: %v", label, name, err)
+	}
+}
+
+// leftBy returns the entries of a client that are there and have not expired; what
+// has, its client could not delete in time, and others purge. Of a client whose
+// requests were refused nothing is known.
+func (s *sim) leftBy(c *client) (left []string) {
+	nodes, now := s.Dump("/locks"), s.leaderTime()
+	if s.wasRefused(c) {
+		return nil
+	}
+	for _, n := range nodes {
+		if record, ok := recordOf(n); ok && record.Owner == c.owner && now-n.Stat.Mtime <= record.TTL+s.grace.Milliseconds() {
+			left = append(left, n.Path)
+		}
+	}
+	return left
+}
+
+// recordOf returns the record of an entry.
+func recordOf(n locktest.Node) (znode.Record, bool) {
+	if _, ok := znode.Parse(n.Path[strings.LastIndexByte(n.Path, '/')+1:]); !ok {
+		return znode.Record{}, false
+	}
+	record, err := znode.DecodeRecord(n.Data)
+	return record, err == nil
+}

@@ -1,0 +1,202 @@
+package lock_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// simClock is the clocks of one process: of a rate and an offset of their own.
+type simClock struct {
+	mu        sync.Mutex
+	start     time.Time
+	rate      float64       // of local time to true time
+	offset    time.Duration // of the wall clock
+	counts    bool          // the time that it sleeps, as Linux does
+	suspended time.Duration // true time that the monotonic clock has missed
+	asleep    time.Time     // not zero: suspended since
+	woke      time.Time     // when it last was not any more
+}
+
+func (s *sim) clock(label string) *simClock {
+	r := s.random("clock of " + label)
+	return &simClock{
+		start:  time.Now(),
+		rate:   1 + (r.Float64()*600-300)/1e6,
+		counts: s.counts,
+		offset: between(r, -24*time.Hour, 24*time.Hour),
+	}
+}
+
+func (c *simClock) now() (mono, wall time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	local := func(d time.Duration) time.Duration { return time.Duration(float64(d) * c.rate) }
+	awake := now.Sub(c.start)
+	if !c.counts {
+		awake -= c.suspended
+		if !c.asleep.IsZero() {
+			awake -= now.Sub(c.asleep)
+		}
+	}
+	return local(awake), time.Duration(c.start.UnixNano()) + c.offset + local(now.Sub(c.start))
+}
+
+func (c *simClock) suspend() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asleep = time.Now()
+}
+
+func (c *simClock) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.suspended += time.Since(c.asleep)
+	c.asleep, c.woke = time.Time{}, time.Now()
+}
+
+// sleptWithin reports whether the machine sleeps, or did until lately.
+func (c *simClock) sleptWithin(d time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.asleep.IsZero() || !c.woke.IsZero() && time.Since(c.woke) <= d
+}
+
+func (c *simClock) step(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset += d
+}
+
+// client is a client of a process. Its owner is like no other's in the history;
+// the label is its connection's, which it may share.
+type client struct {
+	*lock.Client
+	owner, label string
+	clock        *simClock
+}
+
+// options are what a client is made with.
+func (s *sim) options(owner string, clock *simClock) []lock.Option {
+	r := s.random("options of " + owner)
+	hints := []string{"learned", "learned", "none", "hostile"}[r.IntN(4)]
+	s.count(map[string]string{
+		"learned": "clients with learned hints", "none": "clients without hints", "hostile": "clients with hostile hints",
+	}[hints])
+	return []lock.Option{
+		lock.WithSessionTimeout(max(time.Second, s.ttl/2).Truncate(time.Millisecond)),
+		lock.WithPolicies(s), lock.WithOwner(owner), lock.WithUnlockTimeout(2 * s.ttl),
+		lock.WithClock(clock.now), lock.WithSeed(s.seed, hash(owner)), lock.WithHints(hints),
+		lock.WithLogger(zerolog.New(s).Level(zerolog.InfoLevel).With().Str("client", owner).Logger()),
+	}
+}
+
+// client connects a client.
+func (s *sim) client(owner, label string, clock *simClock) *client {
+	r := s.random("dial of " + owner)
+	options := append(s.options(owner, clock), lock.WithDialer(s.dialer(label)))
+	for {
+		ctx, cancel := context.WithTimeout(s.Context(), between(r, 200*time.Millisecond, 30*time.Second))
+		begun := time.Now()
+		c, err := lock.Dial(ctx, s.Servers(), options...)
+		s.inTime(owner, "Dial", ctx, begun)
+		cancel()
+		if err == nil {
+			return &client{c, owner, label, clock}
+		}
+		if errors.Is(err, lock.ErrInvalid) {
+			panic(err)
+		}
+		s.say("%s: dial: %v", owner, err)
+	}
+}
+
+// connect makes a connection as others have them.
+func (s *sim) connect(label string) *zk.Conn {
+	z, _, err := zk.Connect(s.Servers(), max(time.Second, s.ttl/2), zk.WithDialer(s.dialer(label)),
+		zk.WithLogInfo(false), zk.WithLogger(silent{}), zk.WithMaxConnBufferSize(64<<10), zk.WithMaxBufferSize(64<<10))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return z
+}
+
+// dialer returns a dialer whose connections set watches again in the order of their
+// paths. go-zookeeper has them in a map, so that no history would happen twice.
+func (s *sim) dialer(label string) func(network, address string, timeout time.Duration) (net.Conn, error) {
+	dial := s.Dialer(label)
+	return func(network, address string, timeout time.Duration) (net.Conn, error) {
+		c, err := dial(network, address, timeout)
+		if err != nil {
+			return nil, err
+		}
+		return inOrder{c}, nil
+	}
+}
+
+type inOrder struct{ net.Conn }
+
+func (c inOrder) Write(packet []byte) (int, error) {
+	const opSetWatches, lists = 101, 4 + 4 + 4 + 8 // after length, xid, type and zxid
+	if len(packet) > lists && binary.BigEndian.Uint32(packet[8:]) == opSetWatches {
+		sortLists(packet[lists:])
+	}
+	return c.Conn.Write(packet)
+}
+
+// sortLists sorts each of the lists of strings that the data is made of.
+func sortLists(data []byte) {
+	for at := 0; at < len(data); {
+		n := int(int32(binary.BigEndian.Uint32(data[at:])))
+		at += 4
+		begin := at
+		var items [][]byte
+		for range max(0, n) {
+			size := 4 + int(binary.BigEndian.Uint32(data[at:]))
+			items = append(items, slices.Clone(data[at:at+size]))
+			at += size
+		}
+		slices.SortFunc(items, bytes.Compare)
+		copy(data[begin:], bytes.Join(items, nil))
+	}
+}
+
+// closeClient closes a client. If that went well, nothing of it may be left. It
+// takes as long as an unlock may, and not longer.
+func (s *sim) closeClient(c *client) {
+	stats := c.Stats()
+	begun := time.Now()
+	err := c.Close()
+	if took := time.Since(begun); took > 2*s.ttl+s.slack() {
+		s.violated("%s: Close took %v; its limit is %v", c.owner, took, 2*s.ttl)
+	}
+	left := s.leftBy(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tally.count("entries purged", int(stats.Purged))
+	s.tally.count("queued again", int(stats.Requeued))
+	switch {
+	case err != nil:
+		s.sayLocked("%s: close: %v", c.owner, err)
+		if s.quiet() {
+			s.violatedLocked("%s: close: %v", c.owner, err)
+		}
+		return
+	case len(left) > 0:
+		s.violatedLocked("%s was closed without an error, and left %q", c.owner, left)
+	case s.quiet() && stats.Requeued+stats.Purged > 0:
+		s.violatedLocked("%s: nobody died here, and %d were purged and %d queued again", c.owner, stats.Purged, stats.Requeued)
+	}
+	s.tally.count("clients closed clean", 1)
+}

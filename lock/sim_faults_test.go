@@ -1,0 +1,390 @@
+package lock_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// ZooKeeper's codes for requests that are refused.
+const codeQuotaExceeded = -125
+
+// fault is something that befalls the network or the servers. The label is that of
+// a connection which is there, or was.
+type fault func(s *sim, r *rand.Rand, label string) error
+
+// faults has things happen to the network and the servers until the history ends.
+func (s *sim) faults() {
+	r := s.random("faults")
+	s.Intercept(s.befall)
+	var all []fault
+	switch s.kind {
+	case calm:
+		return
+	case stepped:
+		s.wg.Go(func() { s.step(r) })
+		return
+	case strangers:
+		all = []fault{cut, cut, expire, expire, displace, loseWhatIsSent, loseWhatIsSent}
+	case elections:
+		s.spreadClocks(r)
+		all = []fault{cut, expire, partition, displace, replaceLeader, replaceLeader, stop, lag, land, lose, lose}
+	default:
+		all = []fault{cut, cut, expire, expire, partition, displace, stop, lag, land, lose, lose}
+	}
+	if s.slews {
+		s.wg.Go(s.slew)
+	}
+	s.wg.Go(func() {
+		for s.pause(r, 50*time.Millisecond, 4*time.Second) {
+			if err := all[r.IntN(len(all))](s, r, s.anybody(r)); err != nil {
+				s.Errorf("seed %d: %v", s.seed, err)
+			}
+			s.count("faults")
+		}
+	})
+}
+
+// anybody is the label of a process that is alive, or was.
+func (s *sim) anybody(r *rand.Rand) string {
+	var labels []string
+	for label := range s.Requests() {
+		if !strings.HasPrefix(label, "other") {
+			labels = append(labels, label)
+		}
+	}
+	slices.Sort(labels)
+	if len(labels) == 0 {
+		return "nobody"
+	}
+	return labels[r.IntN(len(labels))]
+}
+
+func (s *sim) anyServer(r *rand.Rand) string { return s.Servers()[r.IntN(s.members)] }
+
+func cut(s *sim, _ *rand.Rand, label string) error {
+	s.say("fault: %s is cut", label)
+	s.Cut(label)
+	return nil
+}
+
+func expire(s *sim, _ *rand.Rand, label string) error {
+	s.say("fault: the sessions of %s expire", label)
+	s.ExpireLabel(label)
+	return nil
+}
+
+func partition(s *sim, r *rand.Rand, label string) error {
+	var members []string // all of them
+	if oneIn(r, 2) {
+		members = []string{s.anyServer(r)}
+	}
+	s.say("fault: %s is partitioned from %q", label, members)
+	if err := s.Partition(label, members...); err != nil {
+		return err
+	}
+	s.pause(r, 0, 2*s.ttl)
+	s.Heal(label)
+	s.say("fault: %s is healed", label)
+	return nil
+}
+
+func stop(s *sim, r *rand.Rand, _ string) error { return s.restart(r, s.anyServer(r)) }
+
+// replaceLeader has another member lead.
+func replaceLeader(s *sim, r *rand.Rand, _ string) error {
+	leader := s.Leader()
+	if leader == "" {
+		return nil
+	}
+	return s.restart(r, leader)
+}
+
+// restart stops a server and starts it again. Where leaders' clocks are apart, it
+// has another one then.
+func (s *sim) restart(r *rand.Rand, member string) error {
+	s.say("fault: %s stops", member)
+	if s.members > 1 && s.Leader() == member {
+		s.count("elections")
+	}
+	if err := s.Stop(member); err != nil {
+		return err
+	}
+	s.pause(r, 0, s.ttl)
+	if s.kind == elections {
+		if err := s.setClock(member, between(r, -time.Hour, time.Hour)); err != nil {
+			return err
+		}
+	}
+	s.say("fault: %s starts", member)
+	return s.Start(member)
+}
+
+// lag has a server serve what was.
+func lag(s *sim, r *rand.Rand, _ string) error {
+	member, d := s.anyServer(r), between(r, 0, 2*time.Second)
+	s.say("fault: %s lags by %v", member, d)
+	return s.Lag(member, d)
+}
+
+// land has the sessions of a client end, and a new one begin on a server that lags
+// behind what the client has seen.
+func land(s *sim, r *rand.Rand, label string) error {
+	leader := s.Leader()
+	followers := slices.DeleteFunc(s.Servers(), func(member string) bool { return member == leader })
+	if len(followers) == 0 {
+		return nil
+	}
+	behind := followers[r.IntN(len(followers))]
+	s.say("fault: %s lags, and %s lands there", behind, label)
+	others := slices.DeleteFunc(s.Servers(), func(member string) bool { return member == behind })
+	if err := s.Lag(behind, between(r, 500*time.Millisecond, 3*time.Second)); err != nil {
+		return err
+	}
+	if err := s.Partition(label, others...); err != nil {
+		return err
+	}
+	s.ExpireLabel(label)
+	s.Cut(label)
+	s.count("sessions on a server that lags")
+	s.pause(r, 0, 4*time.Second)
+	s.Heal(label)
+	s.say("fault: %s is healed", label)
+	return nil
+}
+
+// setClock sets how far a member's clock is ahead.
+func (s *sim) setClock(member string, d time.Duration) error {
+	s.mu.Lock()
+	s.ahead[member] = d
+	s.sayLocked("fault: the clock of %s is %v off", member, d)
+	s.tally.count("clocks set", 1)
+	s.mu.Unlock()
+	return s.SetClock(member, d)
+}
+
+// leaderTime is what the leader's clock shows, in Unix milliseconds.
+func (s *sim) leaderTime() int64 {
+	leader := s.Leader()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Add(s.ahead[leader]).UnixMilli()
+}
+
+// spreadClocks sets the members' clocks apart before anything is stamped.
+func (s *sim) spreadClocks(r *rand.Rand) {
+	for _, member := range s.Servers() {
+		if err := s.setClock(member, between(r, -time.Hour, time.Hour)); err != nil {
+			s.Error(err)
+		}
+	}
+}
+
+// displace sets the clock of a server: by less than the grace all together, if it
+// leads. Between elections leaders' clocks differ by as little, or by an hour.
+func displace(s *sim, r *rand.Rand, _ string) error {
+	member := s.anyServer(r)
+	if s.slews || s.kind == elections && s.Leader() == member {
+		return nil
+	}
+	most := s.grace * 2 / 5
+	if s.kind == elections {
+		most = time.Hour
+	}
+	return s.setClock(member, between(r, -most, most))
+}
+
+// slew has the leader's clock run wrong, as while it is being corrected: in the time
+// between a record's last write and its end, by less than half the grace.
+func (s *sim) slew() {
+	r := s.random("slew")
+	slope := float64(s.grace*2/5) / float64(5*s.ttl+s.grace)
+	if oneIn(r, 2) {
+		slope = -slope
+	}
+	for last := time.Now(); s.pause(r, 100*time.Millisecond, time.Second); last = time.Now() {
+		d := time.Duration(slope * float64(time.Since(last)))
+		for _, member := range s.Servers() {
+			s.mu.Lock()
+			s.ahead[member] += d
+			ahead := s.ahead[member]
+			s.mu.Unlock()
+			if err := s.SetClock(member, ahead); err != nil {
+				s.Error(err)
+			}
+		}
+		s.count("slews")
+	}
+}
+
+// step sets the leader's clock by more than the grace, once all have seen what it
+// was before.
+func (s *sim) step(r *rand.Rand) {
+	s.warm.Wait()
+	s.pause(r, 0, s.lasts/2)
+	d := between(r, 2*s.grace, time.Hour)
+	if oneIn(r, 2) {
+		d = -d
+	}
+	if err := s.setClock(s.Leader(), d); err != nil {
+		s.Error(err)
+	}
+	s.count("steps")
+}
+
+// losses are what befalls requests for a while. It is drawn from a request's label and
+// number, not from the order of requests.
+type losses struct {
+	*sim
+	salt   uint64
+	odds   int  // in a hundred
+	late   bool // some are late instead
+	after  bool // what is sent to find out what became of one that was lost is lost too
+	refuse bool // or refused
+}
+
+// lose has requests and replies lost or late for a while.
+func lose(s *sim, r *rand.Rand, _ string) error {
+	l := &losses{sim: s, salt: r.Uint64(), odds: 1 + r.IntN(10), late: true, after: oneIn(r, 3), refuse: oneIn(r, 3)}
+	return l.last(r)
+}
+
+// loseWhatIsSent has requests and replies lost, and none late.
+func loseWhatIsSent(s *sim, r *rand.Rand, _ string) error {
+	l := &losses{sim: s, salt: r.Uint64(), odds: 1 + r.IntN(10)}
+	return l.last(r)
+}
+
+func (l *losses) last(r *rand.Rand) error {
+	l.say("fault: %d %% of requests are lost or late", l.odds)
+	l.mu.Lock()
+	l.loss = l
+	l.mu.Unlock()
+	l.pause(r, time.Second, 20*time.Second)
+	l.mu.Lock()
+	l.loss = nil
+	l.mu.Unlock()
+	l.say("fault: no more requests are lost")
+	return nil
+}
+
+// fault is what befalls a request.
+func (l *losses) fault(q locktest.Request) locktest.Fault {
+	if strings.HasPrefix(q.Label, "other") {
+		return locktest.Fault{}
+	}
+	if f := l.draw(q.Label, q.Number); f != (locktest.Fault{}) {
+		return f
+	}
+	const soon = 4 // requests later
+	for before := q.Number - 1; (l.after || l.refuse) && before >= q.Number-soon; before-- {
+		if l.draw(q.Label, before).Drop == locktest.AfterApply {
+			return l.followUp(q)
+		}
+	}
+	return locktest.Fault{}
+}
+
+// draw draws the fault of a request that does not depend on others.
+func (l *losses) draw(label string, number int) locktest.Fault {
+	r := rand.New(rand.NewPCG(l.salt, hash(fmt.Sprint(label, number))))
+	if r.IntN(100) >= l.odds {
+		return locktest.Fault{}
+	}
+	switch kind := r.IntN(6); {
+	case kind < 2, kind < 3 && !l.late:
+		return locktest.Fault{Drop: locktest.BeforeApply}
+	case kind < 4, !l.late:
+		return locktest.Fault{Drop: locktest.AfterApply}
+	case kind < 5:
+		return locktest.Fault{Delay: between(r, 0, l.ttl)}
+	}
+	return locktest.Fault{DelayReply: between(r, 0, l.ttl)}
+}
+
+// followUp draws the fault of a request that comes soon after one whose reply was
+// lost, and may be to find out what became of it.
+func (l *losses) followUp(q locktest.Request) locktest.Fault {
+	r := rand.New(rand.NewPCG(l.salt, hash(fmt.Sprint("after", q.Label, q.Number))))
+	switch looksUp := slices.Contains([]string{"getData", "getChildren2", "getChildren", "sync", "exists"}, q.Op); {
+	case l.after && looksUp && oneIn(r, 2):
+		l.count("replies to look-ups lost")
+		return locktest.Fault{Drop: locktest.AfterApply}
+	case l.refuse && (looksUp || q.Op == "multi") && oneIn(r, 2):
+		return l.refuses(r, q.Label)
+	}
+	return locktest.Fault{}
+}
+
+// refuses is the fault of a request that is refused.
+func (s *sim) refuses(r *rand.Rand, label string) locktest.Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tally.count("requests refused", 1)
+	s.refused[label] = true
+	return locktest.Fault{Code: []int32{codeThrottled, codeQuotaExceeded, codeNoAuth}[r.IntN(3)]}
+}
+
+// doubt is what befalls a client that writes an entry of its own: the reply is lost,
+// and to look what became of it is refused.
+type doubt struct {
+	entry   string
+	written bool
+	over    chan struct{} // closed when the client was refused
+}
+
+// befall is what befalls a request.
+func (s *sim) befall(q locktest.Request) locktest.Fault {
+	s.mu.Lock()
+	loss, d := s.loss, s.doubts[q.Label]
+	switch {
+	case d == nil || !slices.Contains(q.Paths, d.entry):
+	case (q.Op == "multi" || q.Op == "setData") && !d.written:
+		d.written = true
+		s.mu.Unlock()
+		return locktest.Fault{Drop: locktest.AfterApply}
+	case q.Op == "getData" && d.written:
+		delete(s.doubts, q.Label)
+		close(d.over)
+		s.mu.Unlock()
+		return s.refuses(s.random(d.entry), q.Label)
+	}
+	s.mu.Unlock()
+	if loss == nil {
+		return locktest.Fault{}
+	}
+	return loss.fault(q)
+}
+
+// leaveInDoubt leaves the owner of a hold in doubt of the next write of its entry,
+// and then lets nothing of it get through for a while.
+func (s *sim) leaveInDoubt(r *rand.Rand, h held) {
+	label, d := h.client.label, &doubt{entry: pathOf(h.Hold), over: make(chan struct{})}
+	cut := between(r, s.ttl/2, 3*s.ttl)
+	s.say("fault: the next write of %s is left in doubt", d.entry)
+	s.mu.Lock()
+	s.doubts[label] = d
+	s.mu.Unlock()
+	s.wg.Go(func() {
+		select {
+		case <-d.over:
+		case <-h.Done():
+			return
+		}
+		time.Sleep(2*s.slow + 10*time.Microsecond) // until that has arrived
+		s.count("writes left in doubt")
+		if err := s.Partition(label); err != nil {
+			s.Error(err)
+		}
+		s.say("fault: %s is cut off in doubt", label)
+		select {
+		case <-time.After(cut):
+		case <-s.until.Done():
+		}
+		s.Heal(label)
+	})
+}

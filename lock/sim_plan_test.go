@@ -1,0 +1,165 @@
+package lock_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// kind is a kind of history, by what happens in it. They are apart because the more
+// may happen, the less is promised.
+type kind string
+
+const (
+	// Clients that are stopped, suspended, killed and started again, and closed in
+	// the midst of use; a network that delays, cuts, splits and loses requests or
+	// replies at any point; sessions that expire, and new ones on servers that lag
+	// behind; servers that stop and start; and a reaper.
+	faulty kind = "faulty"
+	// The same, with elections of leaders whose clocks are up to an hour apart.
+	elections kind = "elections"
+	// Parents that strangers delete and make again, with data of theirs and versions
+	// that ours had; a network that loses what is sent, but delays nothing by so much
+	// that nobody could tell what was known when.
+	strangers kind = "strangers"
+	// No fault and no reaper: nothing may be left, and nothing may be lost.
+	calm kind = "calm"
+	// No fault but one: the leader's clock is set by up to an hour while it leads.
+	// Nobody who was there before may lose anything by it.
+	stepped kind = "stepped"
+)
+
+// kinds are the kinds of histories, as often as they stand here.
+var kinds = []kind{faulty, faulty, faulty, faulty, elections, strangers, strangers, calm, calm, stepped}
+
+// Names of locks that are special.
+const (
+	limited = "limited"  // has a max_hold
+	found   = "found"    // its parent was found empty
+	remade  = "r/x"      // its parent is made again by strangers
+	foreign = "stranger" // it is not a lock
+	bereft  = "bereft"   // its holder dies when all faults are over
+)
+
+// plan is what a history is to be like.
+type plan struct {
+	kind       kind
+	lasts      time.Duration // until nothing new begins
+	ttl        time.Duration
+	grace      time.Duration
+	slow       time.Duration // the most that a packet takes
+	election   time.Duration
+	members    int
+	names      []string
+	processes  int
+	contenders int  // of other libraries
+	counts     bool // the machines count how long they sleep
+	slews      bool // the leader's clock runs wrong, and is not set
+	once       bool // each sweep is done by a reaper of its own
+	outlives   bool // at the end, a holder dies
+}
+
+// draw draws the plan of a seed.
+func draw(seed uint64, only kind) (p plan) {
+	r := random(seed, "plan")
+	p.kind = kinds[r.IntN(len(kinds))]
+	if only != "" {
+		p.kind = only
+	}
+	p.ttl = between(r, 2*time.Second, 12*time.Second).Truncate(time.Millisecond)
+	p.grace = between(r, lock.MinGrace, p.ttl/4).Truncate(time.Millisecond)
+	p.slow = between(r, 0, 20*time.Millisecond)
+	p.election = between(r, 0, 3*time.Second)
+	p.lasts = between(r, 20*time.Second, 90*time.Second)
+	p.members = []int{1, 1, 3}[r.IntN(3)]
+	p.names = []string{"a", "b/c", "b"}[:1+r.IntN(3)]
+	p.processes = 2 + r.IntN(5)
+	p.contenders = []int{0, 0, 1, 2}[r.IntN(4)]
+	p.counts = !oneIn(r, 4)
+	p.slews, p.once, p.outlives = oneIn(r, 4), oneIn(r, 4), oneIn(r, 3)
+	if oneIn(r, 4) {
+		p.names = append(slices.Clone(p.names), limited)
+	}
+	if oneIn(r, 4) || p.contenders > 0 {
+		p.names = append(slices.Clone(p.names), found)
+	}
+	switch p.kind {
+	case elections:
+		p.members = 3
+	case strangers:
+		p.names = append(slices.Clone(p.names), remade, remade)
+	case stepped: // nobody may be new to the leader's clock, nor unsure of it
+		p.slow = min(p.slow, 2*time.Millisecond)
+		p.lasts = between(r, 4*p.ttl, 10*p.ttl)
+		p.once = false
+	case calm:
+		p.lasts = between(r, 3*time.Second, 30*time.Second)
+	}
+	if p.quiet() {
+		p.outlives = false
+		// An ancestor that is a lock too stays if it is left before what is below.
+		p.names = slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return name == "b" })
+	}
+	return p
+}
+
+// quiet reports whether nothing goes wrong in the history but clocks.
+func (p plan) quiet() bool { return p.kind == calm || p.kind == stepped }
+
+// Policy is the policy of a lock.
+func (p plan) Policy(name string) lock.Policy {
+	policy := lock.Policy{TTL: p.ttl, Grace: p.grace}
+	if name == limited {
+		policy.MaxHold = 2 * p.ttl
+	}
+	return policy
+}
+
+// things are what histories count, as the tally tells them. Each of them happens in
+// 500 histories, or else these do not show what they should.
+var things = []string{
+	"faulty histories", "elections histories", "strangers histories", "calm histories", "stepped histories",
+	"grants", "unlocks", "holds lost", "unlocks not confirmed", "waits given up", "calls given up in flight",
+	"entries purged", "entries and parents swept", "sweeps by a reaper of its own", "queued again",
+	"faults", "crashes", "elections", "clocks set", "slews", "steps",
+	"sessions on a server that lags", "replies to look-ups lost", "requests refused", "writes left in doubt",
+	"clients with learned hints", "clients without hints", "clients with hostile hints",
+	"clients on a shared connection", "clients beside others of their process",
+	"clients closed in the midst of use", "clients closed clean",
+	"tries", "TTLs of their own", "fixed leases", "holds ended by max_hold", "entered again",
+	"leases extended", "leases shortened", "extended beside an unlock", "bursts",
+	"parents found empty", "foreign parents refused", "parents made again", "parents of strangers met",
+	"holds of zk.Lock's", "holds of kazoo's", "dead holders outlived",
+}
+
+// tally is what histories had in them.
+type tally map[string]int
+
+func (t tally) count(thing string, n int) {
+	if !slices.Contains(things, thing) {
+		panic(fmt.Sprintf("%q is not among the things that are counted", thing))
+	}
+	t[thing] += n
+}
+
+func (t tally) add(other tally) {
+	for thing, n := range other {
+		t[thing] += n
+	}
+}
+
+// missing returns what never happened.
+func (t tally) missing() []string {
+	return slices.DeleteFunc(slices.Clone(things), func(thing string) bool { return t[thing] > 0 })
+}
+
+func (t tally) String() string {
+	var all []string
+	for _, thing := range things {
+		all = append(all, fmt.Sprint(t[thing], " ", thing))
+	}
+	return strings.Join(all, ", ")
+}

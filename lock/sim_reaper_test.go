@@ -1,0 +1,81 @@
+package lock_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+func (s *sim) reaper(c *client) *reaper.Reaper {
+	all, err := policy.ParsePattern("**")
+	if err != nil {
+		s.Fatal(err)
+	}
+	set, err := policy.NewSet(policy.Policy{
+		Name: "all", Match: all, OrphanAfter: time.Second,
+		Policy: lock.Policy{TTL: s.ttl, Grace: s.grace},
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	r, err := reaper.New(c.Client, reaper.Options{Policies: set})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return r
+}
+
+// reap is a reaper that sweeps now and then; or one after the other, each of which
+// sweeps once.
+func (s *sim) reap() {
+	r, clock := s.random("reaper"), s.clock("reaper")
+	c := s.client("reaper", "reaper", clock)
+	sweeps := s.reaper(c)
+	s.sweep(sweeps)
+	s.warm.Done()
+	for i := 0; s.pause(r, time.Second, 15*time.Second); i++ {
+		if s.once {
+			s.closeClient(c)
+			c = s.client(fmt.Sprintf("reaper%d", i), "reaper", clock)
+			sweeps = s.reaper(c)
+			s.count("sweeps by a reaper of its own")
+		}
+		s.sweep(sweeps)
+	}
+	s.closeClient(c)
+}
+
+func (s *sim) sweep(sweeps *reaper.Reaper) {
+	report, err := sweeps.Sweep(s.until)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tally.count("entries and parents swept", report.Total.Deleted)
+	if report.Total.Deleted > 0 || err != nil {
+		s.sayLocked("sweep: %s, %v", report.String(), err)
+	}
+	if s.kind == stepped && report.Total.Expired > 0 {
+		s.violatedLocked("the reaper took living entries for expired: %s", report.String())
+	}
+}
+
+// sweepUp lets the time of all that crashes left run out, and sweeps. A sweeper that
+// has not seen the present leader begin counts from its own first look, so after an
+// election it takes a second one.
+func (s *sim) sweepUp() {
+	c := s.client("sweeper", "sweeper", s.clock("sweeper"))
+	sweeps := s.reaper(c)
+	for range min(s.members, 2) {
+		time.Sleep(2*s.ttl + s.grace + time.Minute)
+		report, err := sweeps.Sweep(s.Context())
+		if err != nil {
+			s.violated("the last sweep: %v", err)
+		}
+		s.mu.Lock()
+		s.tally.count("entries and parents swept", report.Total.Deleted)
+		s.mu.Unlock()
+	}
+	s.closeClient(c)
+}

@@ -1,0 +1,230 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// theirs is a node that others made.
+type theirs struct {
+	czxid   int64
+	data    string
+	version int32
+	empty   bool // a lock may use it, and says so in its data
+	young   bool // there was a lock so lately that what was known of that may be used
+}
+
+var open = zk.WorldACL(zk.PermAll)
+
+// makeTheirs makes the nodes that others have below the root before all begins.
+func (s *sim) makeTheirs(z *zk.Conn) {
+	nodes := []struct{ path, data string }{
+		{"/locks", ""}, {"/locks/" + foreign, "10.0.0.1"}, {"/locks/" + foreign + "/below", ""}, {"/locks/plain", ""}, {"/locks/r", ""},
+		{"/locks/" + foreign + "/" + znode.Prefix(znode.FormatID(s.seed), znode.Exclusive) + "0000000000", "garbage"},
+	}
+	if slices.Contains(s.names, found) {
+		nodes = append(nodes, struct{ path, data string }{"/locks/" + found, ""})
+		s.count("parents found empty")
+	}
+	for _, n := range nodes {
+		if _, err := z.Create(n.path, []byte(n.data), 0, open); err != nil {
+			s.Fatalf("seed %d: create %s: %v", s.seed, n.path, err)
+		}
+		made, _ := s.node(n.path)
+		s.theirs[n.path] = theirs{czxid: made.Stat.Czxid, data: n.data, empty: n.path == "/locks/"+found}
+	}
+}
+
+// node returns a node as the leader has it.
+func (s *sim) node(path string) (locktest.Node, bool) {
+	nodes := s.Dump(path)
+	if len(nodes) == 0 || nodes[0].Path != path {
+		return locktest.Node{}, false
+	}
+	return nodes[0], true
+}
+
+// checkTheirs checks that what others made is there, as they made it. One that was
+// empty may have been put to use.
+func (s *sim) checkTheirs() {
+	s.mu.Lock()
+	var paths []string
+	for path := range s.theirs {
+		paths = append(paths, path)
+	}
+	s.mu.Unlock()
+	slices.Sort(paths)
+	for _, path := range paths {
+		n, there := s.node(path)
+		s.mu.Lock()
+		want := s.theirs[path]
+		parent, err := znode.DecodeParent(n.Data)
+		switch {
+		case want.young:
+		case !there || n.Stat.Czxid != want.czxid:
+			s.violatedLocked("%s was somebody else's and has been deleted", path)
+		case want.empty && len(n.Data) > 0 && (err != nil || !parent.Adopted):
+			s.violatedLocked("%s was found empty, and is %q", path, n.Data)
+		case !want.empty && (want.data != string(n.Data) || want.version != n.Stat.Version):
+			s.violatedLocked("%s is somebody else's and was changed, from %q, version %d, to %q, version %d",
+				path, want.data, want.version, n.Data, n.Stat.Version)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// remakeAll is a stranger who makes the parent of a lock again and again.
+func (s *sim) remakeAll(z *zk.Conn) {
+	r, path := s.random("stranger"), "/locks/"+remade
+	for i := 0; s.pause(r, 0, 500*time.Millisecond); i++ {
+		s.checkTheirs()
+		was, there := s.node(path)
+		if there && !s.takeAway(z, path) {
+			continue
+		}
+		version := int32(r.IntN(6))
+		if there && !oneIn(r, 3) {
+			version = was.Stat.Version
+		}
+		data := ""
+		if !oneIn(r, 3) {
+			data = fmt.Sprintf("stranger %d", i)
+		}
+		s.remake(z, r, path, data, min(version, 100))
+		s.pause(r, 0, 5*time.Second)
+	}
+}
+
+// takeAway deletes a lock's parent by hand. It reports false if somebody is in the
+// queue, or the connection fails.
+func (s *sim) takeAway(z *zk.Conn, path string) bool {
+	if err := z.Delete(path, -1); err != nil {
+		s.say("stranger: delete %s: %v", path, err)
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sayLocked("stranger: deleted %s", path)
+	delete(s.theirs, path)
+	return true
+}
+
+// remake makes a lock's parent that is not there: empty, or with data that is not
+// ours, at a version that it may have had before. Of what was before nobody may make
+// use longer than a second after the reply that told it; the stranger waits for that
+// time, and for what is on its way, and makes nothing that it cannot tell about.
+func (s *sim) remake(z *zk.Conn, r *rand.Rand, path, data string, version int32) {
+	folder, _ := s.node("/locks/r")
+	if _, there := s.node(path); there {
+		return
+	}
+	if !s.pause(r, 1100*time.Millisecond+5*s.slow, 3*time.Second) {
+		return
+	}
+	ops := []any{&zk.CreateRequest{Path: path, Data: []byte(data), Acl: open}}
+	for range version {
+		ops = append(ops, &zk.SetDataRequest{Path: path, Data: []byte(data), Version: -1})
+	}
+	ops = append(ops, &zk.SetDataRequest{Path: "/locks/r", Version: -1})
+	replies, err := z.Multi(ops...)
+	if err != nil {
+		s.say("stranger: make %s: %v", path, err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// The folder counts what is made in it, so its counter tells whether a lock was
+	// there in between.
+	now := replies[len(replies)-1].Stat
+	made := (now.Cversion+now.NumChildren)/2 - (folder.Stat.Cversion+folder.Stat.NumChildren)/2
+	s.theirs["/locks/r"] = theirs{czxid: folder.Stat.Czxid, version: now.Version}
+	s.theirs[path] = theirs{czxid: now.Mzxid, data: data, version: version, empty: data == "", young: made > 1}
+	s.sayLocked("stranger: made %s with %q at version %d; %d were made since", path, data, version, made-1)
+	s.tally.count("parents made again", 1)
+}
+
+// styles are the names that other libraries give their contenders, and what these
+// are called in the tally.
+var styles = []struct{ before, after, holds string }{
+	{"_c_", "-lock-", "holds of zk.Lock's"},
+	{"", "__lock__", "holds of kazoo's"},
+}
+
+// contend is a contender of another library: it makes an ephemeral entry, and holds
+// the lock when no entry stands before it.
+func (s *sim) contend(i int) {
+	label := fmt.Sprintf("other%d", i)
+	r, z := s.random(label), s.connect(label)
+	defer z.Close()
+	for s.pause(r, 0, 5*time.Second) {
+		name := found
+		if others := s.ordinary(); !s.quiet() && oneIn(r, 2) {
+			name = others[r.IntN(len(others))] // with nobody to delete its parent if it is the last to leave
+		}
+		style := styles[r.IntN(len(styles))]
+		own := fmt.Sprintf("/locks/%s/%s%016x%016x%s", name, style.before, r.Uint64(), r.Uint64(), style.after)
+		if _, err := z.Create(own, nil, zk.FlagEphemeral|zk.FlagSequence, open); err != nil {
+			s.say("%s: %s: %v", label, own, err)
+		}
+		if path, there := s.entryOf(own); there && s.isTurn(z, r, path) {
+			s.mu.Lock()
+			s.sayLocked("%s: has %s by %s", label, name, path)
+			s.mayEnter(label, name)
+			s.tally.count(style.holds, 1)
+			s.mu.Unlock()
+			s.pause(r, 0, s.ttl)
+		}
+		for path, there := s.entryOf(own); there; path, there = s.entryOf(own) {
+			s.say("%s: leaves %s: %v", label, path, z.Delete(path, -1))
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+}
+
+// ordinary are the names of locks whose parents are ours.
+func (s *sim) ordinary() []string {
+	return slices.DeleteFunc(slices.Clone(s.names), func(name string) bool { return name == found || name == remade })
+}
+
+// entryOf returns the entry whose name begins with the prefix, if it is there.
+func (s *sim) entryOf(prefix string) (path string, there bool) {
+	for _, n := range s.Dump(prefix[:strings.LastIndexByte(prefix, '/')]) {
+		if strings.HasPrefix(n.Path, prefix) {
+			return n.Path, true
+		}
+	}
+	return "", false
+}
+
+// isTurn waits until an entry of another library's is the first, for a while.
+func (s *sim) isTurn(z *zk.Conn, r *rand.Rand, path string) bool {
+	ctx, cancel := context.WithTimeout(s.until, between(r, 0, 4*s.ttl))
+	defer cancel()
+	at := strings.LastIndexByte(path, '/')
+	sequence := path[len(path)-10:]
+	for ctx.Err() == nil {
+		children, _, changed, err := z.ChildrenW(path[:at])
+		isFirst := err == nil && slices.Contains(children, path[at+1:]) && !slices.ContainsFunc(children, func(name string) bool {
+			return strings.Contains(name, "lock") && name[len(name)-10:] < sequence
+		})
+		if isFirst {
+			_, there := s.node(path) // unless its session has just ended
+			return there
+		}
+		select {
+		case <-changed:
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+	return false
+}

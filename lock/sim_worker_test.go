@@ -1,0 +1,245 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// worker is one goroutine of a process, which takes locks and gives them back.
+func (p *process) worker(ctx context.Context, label string) {
+	r := p.random(label)
+	for ctx.Err() == nil {
+		c := p.clients[r.IntN(len(p.clients))]
+		if oneIn(r, 20) {
+			p.burst(ctx, r, label, c)
+			continue
+		}
+		hold, mutex, err := p.take(ctx, r, label, c)
+		if errors.Is(err, lock.ErrClosed) {
+			return
+		}
+		if err != nil {
+			p.pause(r, 0, p.ttl/4)
+			continue
+		}
+		p.work(ctx, r, label, hold, mutex)
+		p.end(r, label, hold)
+		if oneIn(r, 2) {
+			p.pause(r, 0, p.ttl/2)
+		}
+	}
+}
+
+// take takes a lock in one of the ways there are.
+func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *client) (held, *lock.Mutex, error) {
+	name := p.names[r.IntN(len(p.names))]
+	if oneIn(r, 25) {
+		name = foreign
+	}
+	var opts []lock.LockOption
+	fixed := oneIn(r, 6)
+	if fixed {
+		opts = append(opts, lock.WithoutRenewal())
+		p.count("fixed leases")
+	}
+	if oneIn(r, 4) {
+		opts = append(opts, lock.WithTTL(p.drawTTL(r)))
+		p.count("TTLs of their own")
+	}
+	mutex := c.Mutex(name, opts...)
+	// Whoever waits without end must be served, also after the last fault.
+	waits, cancel := context.WithCancel(p.served)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errKilled) {
+			cancel()
+		}
+	})()
+	var got *lock.Hold
+	var err error
+	switch r.IntN(5) {
+	case 0:
+		p.count("tries")
+		got, err = mutex.TryLock(ctx)
+	case 1:
+		got, err = p.lockWithin(ctx, label, mutex, between(r, 0, 2*p.ttl))
+	case 2: // to give up while something is in flight
+		p.count("calls given up in flight")
+		got, err = p.lockWithin(ctx, label, mutex, between(r, 0, 6*p.slow))
+	default:
+		got, err = mutex.Lock(waits)
+	}
+	if err != nil {
+		p.notTaken(label, c, name, err)
+		return held{}, nil, err
+	}
+	return p.granted(label, c, got, fixed), mutex, nil
+}
+
+// drawTTL draws a TTL that is good for the history: where nothing may be lost, one
+// that leaves time to renew it.
+func (p *process) drawTTL(r *rand.Rand) time.Duration {
+	least := lock.MinTTL
+	if p.quiet() {
+		least = time.Second
+	}
+	return between(r, least, 2*p.ttl).Truncate(time.Millisecond)
+}
+
+func (s *sim) lockWithin(ctx context.Context, label string, mutex *lock.Mutex, d time.Duration) (*lock.Hold, error) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	begun := time.Now()
+	hold, err := mutex.Lock(ctx)
+	s.inTime(label, "Lock", ctx, begun)
+	return hold, err
+}
+
+// burst is twenty callers at once, with deadlines so short that most give up: for
+// one lock, or for many.
+func (p *process) burst(ctx context.Context, r *rand.Rand, label string, c *client) {
+	p.count("bursts")
+	many, burst := oneIn(r, 2), r.Uint64()
+	var callers sync.WaitGroup
+	for i := range 20 {
+		r, label := p.random(fmt.Sprint(label, burst, i)), fmt.Sprintf("%s/%d", label, i)
+		name := p.names[0]
+		if many {
+			name = fmt.Sprintf("burst-%d", i)
+		}
+		callers.Go(func() {
+			hold, err := p.lockWithin(ctx, label, c.Mutex(name), between(r, 0, 6*p.slow+10*time.Microsecond))
+			if err != nil {
+				p.notTaken(label, c, name, err)
+				return
+			}
+			p.unlock(label, p.granted(label, c, hold, false))
+		})
+	}
+	callers.Wait()
+}
+
+// work has a hold for a while.
+func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held, mutex *lock.Mutex) {
+	if oneIn(r, 6) {
+		p.enterAgain(r, label, h, mutex)
+	}
+	if p.kind == faulty && oneIn(r, 8) {
+		p.shortenInDoubt(ctx, r, label, h)
+		return
+	}
+	most := []time.Duration{0, 10 * time.Millisecond, p.ttl / 2, 2 * p.ttl}[r.IntN(4)]
+	if h.Name() == limited {
+		most *= 2 // longer than it may be held
+	}
+	if most == 0 {
+		return
+	}
+	end := time.Now().Add(between(r, 0, most))
+	for time.Now().Before(end) {
+		select {
+		case <-h.Done():
+			p.say("%s: %s ends: %v", label, h.Name(), h.Err())
+			return
+		case <-ctx.Done():
+			return
+		case <-time.After(min(time.Until(end), between(r, 0, p.ttl))):
+		}
+		if oneIn(r, 3) {
+			p.extend(ctx, r, label, h)
+		}
+		p.check()
+	}
+}
+
+// extend asks for another lease, longer or shorter.
+func (p *process) extend(ctx context.Context, r *rand.Rand, label string, h held) {
+	ttl, before := p.drawTTL(r), h.Remaining()
+	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
+	defer cancel()
+	begun := time.Now()
+	err := h.Extend(limited, ttl)
+	p.inTime(label, "Extend", limited, begun)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sayLocked("%s: %s extended to %v: %v", label, h.Name(), ttl, err)
+	switch {
+	case err == nil && ttl < before:
+		p.tally.count("leases shortened", 1)
+	case err == nil:
+		p.tally.count("leases extended", 1)
+	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !p.refused[h.client.label]:
+		p.violatedLocked("%s: extend %s to %v: %v", label, h.Name(), ttl, err)
+	}
+}
+
+// shortenInDoubt asks for a shorter lease and does not learn whether it has got it;
+// then it stays for as long as it may.
+func (p *process) shortenInDoubt(ctx context.Context, r *rand.Rand, label string, h held) {
+	left := h.Remaining().Truncate(time.Millisecond)
+	if left <= lock.MinTTL {
+		return
+	}
+	p.leaveInDoubt(r, h)
+	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	ttl := between(r, lock.MinTTL, left).Truncate(time.Millisecond)
+	err := h.Extend(limited, ttl)
+	p.say("%s: %s shortened to %v: %v", label, h.Name(), ttl, err)
+	select {
+	case <-h.Done():
+	case <-ctx.Done():
+	case <-time.After(2 * p.ttl):
+	}
+}
+
+// enterAgain takes a lock once more by the context of its hold: at once, unless the
+// hold is in doubt and has to be confirmed first.
+func (p *process) enterAgain(r *rand.Rand, label string, h held, mutex *lock.Mutex) {
+	if !p.quiet() && oneIn(r, 4) {
+		d := between(r, 0, time.Hour)
+		p.say("%s has its wall clock set by %v", p.label, d)
+		p.clock.step(d)
+	}
+	ctx, cancel := context.WithTimeout(h.Context(), 6*p.ttl)
+	defer cancel()
+	how := mutex.Lock
+	if oneIn(r, 3) {
+		how = mutex.TryLock
+	}
+	again, err := how(ctx)
+	p.say("%s: enters %s again: %v", label, h.Name(), err)
+	switch over := h.Err(); {
+	case err != nil && over == nil && !errors.Is(err, lock.ErrClosed) && !p.wasRefused(h.client):
+		p.violated("%s cannot enter %s again, which it holds: %v", label, h.Name(), err)
+	case err != nil:
+	case again.Token() != h.Token() && over == nil && !p.clock.sleptWithin(p.toWake()):
+		p.violated("%s entered %s by token %v again and got token %v", label, h.Name(), h.Token(), again.Token())
+	default:
+		p.count("entered again")
+		p.pause(r, 0, p.ttl/10)
+		if err := again.Unlock(); err != nil && h.Err() == nil {
+			p.violated("%s: leave %s, which was entered twice: %v", label, h.Name(), err)
+		}
+	}
+}
+
+// end gives a hold back; sometimes while its lease is being extended.
+func (p *process) end(r *rand.Rand, label string, h held) {
+	var wg sync.WaitGroup
+	if oneIn(r, 8) {
+		p.count("extended beside an unlock")
+		wg.Go(func() { p.extend(p.until, p.random(fmt.Sprint(label, h.Token())), label, h) })
+		if oneIn(r, 2) {
+			time.Sleep(between(r, 0, 3*p.slow))
+		}
+	}
+	p.unlock(label, h)
+	wg.Wait()
+}
