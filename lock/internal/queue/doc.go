@@ -1,0 +1,242 @@
+// Package queue takes an entry into the queue of a lock, waits there until it is its
+// turn, and takes it out again. This page is the protocol that all locks, the reaper
+// and the command line keep to. What users are promised stands in package lock, the
+// nodes and their data in package znode. Where code and page disagree, one of the two
+// is wrong: find out which, and mend it.
+//
+// # What ZooKeeper does
+//
+// All that follows rests on this. (Z1) and so on say which of it is meant.
+//
+//   - Z1: One leader orders all writes. Each gets a zxid, a number that rises; its upper
+//     half is the epoch, of which each leader has its own. While the leader prepares a
+//     write it stamps it with its clock. So a node's Mtime is what that clock showed
+//     between the send and the reply of the request that wrote it, whichever server the
+//     client talks to.
+//   - Z2: A new leader begins its epoch with all that an old one got committed.
+//   - Z3: A transaction (Multi) is applied as a whole or not at all. A SetData in it
+//     answers with the Stat at its place: children made before it are counted.
+//   - Z4: The parent numbers sequential children by how many were created in it, ever. A
+//     node that is deleted and made again counts its children, and the versions of its
+//     data, from 0 again. Its Czxid is another one.
+//   - Z5: Reads are answered by the server that is asked, and may be old. But who sees a
+//     write sees all earlier ones too, and a session never sees less than it has seen. A
+//     new session may.
+//   - Z6: A watch fires once. A change can be missed while the client is disconnected, a
+//     deletion cannot.
+//   - Z7: Sync lets a server catch up with its leader; it does not ask a quorum.
+//   - Z8: Persistent nodes outlive the session that made them, and a write that was sent
+//     can be applied after its connection has failed.
+//   - Z9: The counter of children sticks at 2147483647, from ZooKeeper 3.6 on.
+//
+// # Ensemble time
+//
+// Time is what the leader stamps. Each acknowledged write whose reply has a Stat is a
+// sample: its stamp was current at some time between send and reply (Z1). From the last
+// sample, the one with the highest zxid, follows what the leader's clock shows at least
+// and at most now; the bounds drift apart by 500 ppm of the sample's age. A suspend of
+// this machine widens them too. Joins and renewals are samples for nothing; where none is
+// young enough, a node is made, written and deleted in one transaction (package clock).
+//
+// # When an entry has expired
+//
+// Stamps of two leaders cannot be compared: their clocks may differ by any amount. Nor can
+// those before and after a step of one leader's clock. So each judge divides time into
+// terms, within which stamps can be compared. One begins with each epoch, and one when
+// the displacements that this judge has seen within an epoch come to more than half of
+// the smallest grace. One of these proves that an entry has expired:
+//
+//   - It was written in the present term, and the leader's clock shows for certain more
+//     than its Mtime, TTL and grace. The sample must be younger than the record.
+//   - It was written in an earlier term, and the leader's clock shows for certain more
+//     than the earliest known stamp of the present term, TTL and grace. For the lease
+//     counts from the send of that write, which was before all stamps of this term (Z2),
+//     and a renewal since would bear one of them.
+//   - This process has known this very version of the node for longer than TTL and grace,
+//     by its own clock. That takes no sample. It ends the wait also where leaders follow
+//     each other faster than leases end.
+//
+// Whoever cannot prove it takes a younger sample, or waits. No verdict rests on the
+// expires_at in a record, nor on a client's wall clock. What has expired is deleted on
+// the version that was judged, so that a renewal that came between the two saves it.
+//
+// An early stamp of the epoch is kept in a node, [znode.EpochMark], for those who come
+// later. A judge looks at it before the second of these proofs; if it is of an earlier
+// epoch, or missing, the judge writes it. Only its Stat counts. To forge, delete or deny
+// it makes leases seem to end later, never sooner: without it a judge counts from its own
+// first sample. A term that began with a step has no mark.
+//
+// After an outage of our own everybody looks dead. So a contender renews its own entry
+// before it judges another's, and gives those who have not written since a third of their
+// TTL more. An outage is a time without a session, or a renewal that has no answer after
+// a third of its TTL. A caller that gave up is none.
+//
+// What remains assumed: from a record's write to the verdict on it, within one epoch, the
+// leader's clock makes no step of more than the grace that the judge cannot see because
+// it has no sample from before. The restart of a server that stands alone begins no
+// epoch, so it must not come back with another clock. Monotonic clocks run true within
+// 500 ppm.
+//
+// # Joining the queue
+//
+// Where there is no parent, one transaction makes it and the entry:
+//
+//	Create(parent)  Create(parent/<id>-lock-, sequential)  SetData(parent, version 0)
+//
+// The last operation is there for its reply (Z3). NumChildren 1 says that we are alone:
+// the lock is ours, without a list. Mzxid is our fencing token, Czxid says which
+// incarnation of the parent this is, and Mtime is a sample. Whoever makes the parent
+// records its grant at once.
+//
+// Where there is one:
+//
+//	Check(witness)  Create(parent/<id>-lock-, sequential)  SetData(parent, tail: <id>-lock-)
+//
+// The SetData carries the version of the parent that is known: so nobody has joined in
+// between, and the predecessor is called by the tail as it was and our sequence less one
+// (Z4). NumChildren 2 says that nobody is ahead of that one. A name found that way is a
+// guess until the node was seen: other libraries join without writing the parent.
+//
+// Three kinds of knowledge meet here, and are never mixed:
+//
+//   - Facts about the parent come from a reply: that it is there, its Czxid, its version
+//     and its data. They belong to one incarnation of it (Z4). A version alone proves
+//     nothing, so a write that rests on older facts first checks that a witness stands:
+//     an entry below that very parent, one of this process, or the one that joined last.
+//     Entries' paths are unique for ever. Without a witness facts are used for 100 ms
+//     after our last entry has left, those of version 0 only just after they were
+//     read; and the Czxid in the reply is compared.
+//   - Duties say who has to delete what. They are accounts, and have to be right: how many
+//     entries of this process stand below a parent, what an abandoned request may have
+//     made, and which parents are to be looked after in a moment.
+//   - Hints guess which request is the cheapest to try first, from what happened at this
+//     lock before. They supply no byte that is written and let nobody in; a wrong one
+//     costs a request. The simulation runs with learned, without, and with hostile ones.
+//
+// Among the hints is the version that the parent probably has by now, where a few take
+// turns steadily. To foresee it is allowed because ZooKeeper compares it, and because
+// kind and adopted never change within one incarnation. Who joined last is not known then,
+// so our place takes a list.
+//
+// Should the reply show another Czxid than the facts, then somebody has made the parent
+// anew, and we have overwritten their data. If it was made in one transaction with an
+// entry of ours it is ours all the same. Otherwise it is marked as adopted at once, is
+// never deleted, and the log says so. An empty node that we find is adopted too. A node
+// with data that is not ours, or an ephemeral one, is refused.
+//
+// The contenders of one process for one lock join one at a time. Those of several can
+// collide: the version has changed. They read and try again. Where a list is cheaper than
+// that, or the parent may not be written, the entry is created alone, and our place takes
+// a list.
+//
+// A TryLock reads first. Only if nobody alive is in its way does it join; it purges who
+// has expired, and leaves again if somebody else was quicker.
+//
+// # Who is in
+//
+// The function decide says it, and nothing else does:
+//
+//	nobody is ahead, by a list or because we joined alone    enter
+//	who is ahead is not known                                list
+//	the predecessor is there                                 follow it
+//	it is not there, and we never saw it                     list
+//	it has gone, and others may hold the lock too            list
+//	it has gone, and it held the lock                        enter
+//	it has gone, and the parent tells that it released       enter
+//	it has gone, and it may have been waiting                list
+//
+// Nobody is ahead of a holder, and nobody joins ahead of another. So of the kinds where
+// one holds at a time, who stood right behind the holder is next. That the predecessor
+// held the lock is known if it was first in a list, if we joined as the second of two, or
+// if its record tells the grant.
+//
+// Nobody enters but with a lease of its own of which half is left, written in the present
+// session; else it renews first, and then lists. A list that has our own entry in it
+// has every earlier one that still is (Z5). One that has not is made again after a Sync.
+// By the same rule a read counts as proof, that the predecessor was there or is not,
+// only in a session in which our own entry had been written.
+//
+// While it waits, a contender watches the predecessor and nobody else. One watch per path
+// is shared by the process. A timer wakes it when the predecessor can have expired; it is
+// read once more before it is judged, since changes can be missed (Z6). Then the run of
+// the dead ahead is deleted in one transaction, by one list. An entry that cannot be read
+// or decoded, and one of another library, is waited for.
+//
+// If our own entry is gone, by a list or a refused renewal, we queue again at the end. Its
+// id is remembered: should the entry appear after all, it is deleted (Z7). If the caller's
+// context ends, our entry is withdrawn in the background.
+//
+// # Holding
+//
+// Package lease keeps the entry alive, a waiter's as a holder's, and says until when it is
+// surely respected: TTL after the send of the last acknowledged write, less a margin. As
+// long as the outcome of a later write is unknown, the earlier of both ends counts. After
+// an outage all entries are renewed at once, so that they bear a stamp of the leader that
+// there is now.
+//
+// The grant is recorded in the entry by the next write. Who had to wait writes soon, so
+// that whoever is behind knows it; a hold of less than a millisecond is over before. A
+// lease that is not renewed is written before the lock is handed out.
+//
+// # Leaving
+//
+//	joined alone     Delete(entry)  Delete(parent, version)
+//	else             Delete(entry)
+//	short hold       Delete(entry)  SetData(parent, released: <id>-lock-)
+//
+// The first is tried if nobody is known to have come; if somebody has, ZooKeeper refuses
+// it as a whole. The last one is for grants that were not recorded: it tells whoever is
+// behind that this entry held the lock. That is true for ever, so joiners keep it.
+//
+// Of the entries of one process the last one to leave has the duty to look after the
+// parent: it reads it and deletes it, on the version read, if it is ours and empty. Who
+// joins meanwhile has the duty then. Where this process takes a lock again and again the
+// parent stays until it has not done so for 50 ms, or the client closes. An adopted parent
+// and one of a policy with keep_parent stay; ancestors are the reaper's. A client that
+// closes deletes a hundred entries in a transaction.
+//
+// A contender that is given a sequence near the end of the counter (Z9) and is not alone
+// withdraws, and waits until the parent was deleted, even one that was to stay, and counts
+// from 0 again.
+//
+// # Replies that are lost
+//
+// A write that failed was refused, was not sent, or may have been applied, now or later
+// (zkconn.OutcomeOf). The last case is resolved for each kind of write:
+//
+//   - A create: by a list after a Sync, which looks for our id. If it is not there it is
+//     remembered for an hour, and deleted when seen (Z8).
+//   - A create whose caller gave up: who deletes the entry is settled before the request is
+//     sent, and Close waits for it.
+//   - A renewal: the same bytes are sent again on the same version. If that is refused, and
+//     our bytes stand there, it was us.
+//   - A delete: it is sent again. That the node is gone then is what was asked for, unless
+//     the lease may have run out before the unlock.
+//   - A purge: by the next list.
+//
+// # Sweeping
+//
+// Package reaper deletes what nobody comes back to: expired entries, by the same verdict as
+// a waiter's; parents and ancestors of ours that have been empty for orphan_after. Nothing
+// is deleted that the same sweep has not read and judged, and always on that version.
+//
+// # Traps that others fell into
+//
+//	trap                                                    here
+//	expiry is checked once, then waited without a timer     a timer ends each wait
+//	waiting in the queue eats the lease                     waiters renew; the grant is a write
+//	judged on one read, deleted on the version of another   the version that was judged
+//	clients' wall clocks are compared                       the leader's stamps
+//	stamps of two leaders are compared                      terms
+//	a renewal's reply is lost, the next one fails, the      read back, and own bytes known
+//	lock is dropped
+//	one failed renewal ends all renewals                    tried until the lease ends
+//	a repeated unlock deletes a newer holder's node         a path of its own for each attempt
+//	unlock with an ended context leaves the lock            a context of its own
+//	a waiter never learns that its own node is gone         renewals and lists tell
+//	a failed try leaves its node at the head                read first; withdrawn all the same
+//	a sibling that cannot be parsed breaks everybody        no contender: ignored
+//	reader and writer wait for each other                   only for earlier ones
+//	names are compared as strings when the counter ends     drained before; else by Czxid
+//	an unlock that failed is forgotten                      tried on, in the background too
+package queue
