@@ -52,8 +52,9 @@ type Stats struct {
 }
 
 // Dial connects to a ZooKeeper ensemble and returns a client once there is a
-// session. It waits for servers that cannot be reached or found, and fails with
-// [ErrUnavailable] when ctx ends first. The client owns the connection and closes
+// session. It waits for servers that cannot be reached, or whose names cannot be
+// resolved, for ever if ctx has no deadline, and fails with [ErrUnavailable] when ctx
+// ends first. The client owns the connection and closes
 // it. Servers are host or host:port; the default port is 2181, and an IPv6 address is
 // in brackets.
 func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error) {

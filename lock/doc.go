@@ -1,8 +1,12 @@
 // Package lock gives Go services distributed locks on ZooKeeper that hold through
 // session flaps.
 //
-//	locks, err := lock.Dial(ctx, []string{"zk1:2181", "zk2:2181", "zk3:2181"})
-//	...
+//	start, cancel := context.WithTimeout(ctx, 30*time.Second)
+//	defer cancel()
+//	locks, err := lock.Dial(start, []string{"zk1:2181", "zk2:2181", "zk3:2181"})
+//	if err != nil {
+//		return err
+//	}
 //	defer locks.Close()
 //
 //	hold, err := locks.Mutex("orders/42").Lock(ctx)
@@ -26,10 +30,13 @@
 //     by [Hold.Context] and [Hold.Valid], before anybody else may enter.
 //  3. A dead holder blocks for at most its TTL and the grace; a third of the TTL
 //     more if whoever waits had an outage itself. Then the next one in the queue
-//     deletes its entry, or the reaper does.
+//     deletes its entry, or the reaper does. When ZooKeeper's leader changes, TTL and
+//     grace count anew, from the first known stamp of the new one.
 //  4. First come, first served, among those that live.
 //  5. Nothing is left behind. The last one out deletes the lock's parent node;
-//     what crashes leave, waiters and the reaper delete.
+//     what crashes leave, waiters and the reaper delete. An empty ancestor, such as
+//     orders of orders/42, is the reaper's to delete. For good stay a node that we found
+//     empty and did not make, and below the root the mark of the leader's epoch.
 //  6. Fencing tokens rise with every grant. See [Token].
 //
 // # What is not promised
@@ -46,15 +53,23 @@
 //
 // # What is assumed
 //
-//   - The monotonic clocks of clients run true within 500 ppm.
-//   - The clock of the ZooKeeper leader is not displaced by more than the grace
-//     within a lease, by steps, by slewing, or by a change of the leader. What it
-//     is displaced by is logged and counted ([Stats]).
+//   - The monotonic clocks of clients, and the clock of the leader, run true within 500
+//     ppm. They do where ntpd slews them; chrony slews far faster, unless its maxslewrate
+//     says otherwise.
+//   - While one server leads, its clock makes no step of more than the grace. A client
+//     that has a sample of the clock from before the step sees it, and does no harm; one
+//     that has none can take for dead who has not renewed since. Steps are logged and
+//     counted ([Stats]).
+//   - A ZooKeeper of a single server does not come back from a restart with another clock:
+//     to its clients that is such a step.
 //   - ZooKeeper 3.4.6 or later.
 //
-// No client's wall clock is trusted for anything. Expiry is judged in ensemble
-// time, which is what the leader stamps on every write; a client knows it within
-// the time that a request takes.
+// No client's wall clock is trusted for anything. Expiry is judged in ensemble time, which
+// is what the leader stamps on every write; a client knows it within the time that a
+// request takes. The clocks of different leaders may differ by any amount: stamps of two
+// leaders are never compared. What was written under an earlier leader counts from the
+// first known stamp of the present one. Whoever has waited behind a dead holder for its
+// TTL and the grace by its own clock waits no longer, however often the leader changes.
 //
 // # What shows it
 //
@@ -62,15 +77,26 @@
 // clocks. Beside it, by the numbers above:
 //
 //  1. TestSessionExpiryLosesNothing, TestChangeOfLeaders, TestLeaderSteps,
-//     TestWallClocksDoNotMatter, TestClocksRunWrong, TestStaleFollower
+//     TestWallClocksDoNotMatter, TestClocksRunWrong, TestStaleFollower,
+//     TestPredecessorThatOnlyALaggingServerShows, TestPurgePastOneThatALaggingServerHides;
+//     of leaders' clocks TestNewcomersAfterAnElection, TestWaitersOverAnElection,
+//     TestLeaderSteppedWhileItLeads, TestSmallStepsAddUp, TestSweepsAfterAnElection
 //  2. TestHolderKnowsFirst, TestLeaseCountsFromTheSend, TestLateRenewalOfLostHold,
-//     TestSuspendedHolder
-//  3. TestDeadHolderBlocksForTTLAndGrace, TestRunOfTheDead, TestOutageOverDeadHolder
-//  4. TestFirstComeFirstServed, TestWhoComesBackFirstWaitsForTheOthers
+//     TestShorteningThatCannotBeReadBack, TestSuspendedHolder
+//  3. TestDeadHolderBlocksForTTLAndGrace, TestRunOfTheDead, TestOutageOverDeadHolder,
+//     TestHolderThatDiedBeforeAnElection, TestElectionsFasterThanALease,
+//     TestAbandonedCallsAreNoOutage
+//  4. TestFirstComeFirstServed, TestWhoComesBackFirstWaitsForTheOthers,
+//     TestStaleListCostsNoPlace
 //  5. TestCancelledWaitersLeaveNoNode, TestAbandonedCallLeavesNothing,
-//     TestAmbiguousUnlock, TestSomebodyJoinsAsTheParentIsDeleted,
-//     TestBusyLockKeepsItsParentForAWhile
+//     TestCloseAfterAbandonedCall, TestAmbiguousUnlock,
+//     TestSomebodyJoinsAsTheParentIsDeleted, TestBusyLockKeepsItsParentForAWhile; and
+//     others' nodes stay: TestForeignParentIsRefusedAndUntouched,
+//     TestParentMadeAgainForSomethingElse, TestParentMadeAgainAndAdopted
 //  6. TestTokensRiseOverDeletions, TestManyJoinAtOnce
+//
+// And the bounds below: TestDialEndsWithItsContext, TestReconnectToBadPeer,
+// TestCallsEndWithTheirContexts, TestCloseEndsWithItsTimeout, TestCloseOfManyHolds.
 //
 // The README tells which tests show the same on real servers, and how to run them.
 //
@@ -89,6 +115,10 @@
 //	    │                                               ErrMaxHold  the policy's limit
 //	    └ ctx ended: withdrawn                          ErrClosed   client closed
 //
+// A loss is told by the context of the hold, then by log and [Stats]. Of an entry that was
+// removed or overwritten the log also tells by how much the leader's clock was displaced
+// last, if it was.
+//
 // A free lock costs one request and one transaction to take, and one of each to
 // give back. A contended one is handed on to the next in the queue, who watches
 // nobody but the one before it. It knows that this one held the lock, so that it
@@ -98,6 +128,18 @@
 // A lock that a process takes again and again, alone or in turn with others, is free
 // for moments. Its parent stays until this process has not used it for 50 ms, or the
 // client closes; that it then sees to it costs one read and one transaction.
+//
+// # Bounds
+//
+// [Dial] waits for servers that cannot be reached, or whose names cannot be resolved yet,
+// until its context ends: give it a deadline. Calls return when their contexts end,
+// whatever the servers do; what a call may have made by then is deleted in the background.
+// An unlock is tried for the unlock timeout, [WithUnlockTimeout].
+//
+// [Client.Close] ends all holds and waits, and deletes their entries, many in a
+// transaction. For that, for the clean-up of calls that were given up, and for the end of
+// the session if the connection is the client's own, it takes the unlock timeout at
+// most, and a tenth of a second. What could not be deleted by then expires.
 //
 // # Choosing a TTL
 //
@@ -117,9 +159,11 @@
 //	TTL         how long a lease lasts
 //	grace       for how long after its lease an entry is still left alone
 //	purge       delete an expired entry
+//	epoch       the time of one leader of ZooKeeper; each has a higher number
 //	token       a number that rises with each grant
 //	reaper      the program that sweeps up what nobody comes back to
 //
-// The format on the wire is specified in package znode. Package locktest is a
-// ZooKeeper in memory, to test code that takes locks without a server.
+// The format on the wire is specified in package znode, and the protocol in the doc of
+// lock/internal/queue. Package locktest is a ZooKeeper in memory, to test code that takes
+// locks without a server. Package admin has what tools need that look after locks.
 package lock

@@ -31,8 +31,9 @@ const (
 	DefaultGrace = 2 * time.Second
 	// MinTTL is the shortest TTL that is accepted.
 	MinTTL = 100 * time.Millisecond
-	// MinGrace is the shortest grace that is accepted: it has to stand above
-	// what the clock of an ensemble's leader can be displaced by.
+	// MinGrace is the shortest grace that is accepted. Displacements of the leader's
+	// clock that come to more than half of it are no longer borne by the grace: what
+	// was written before them is judged anew.
 	MinGrace = clock.MinGrace
 	// MaxTime is the longest TTL, MaxTTL, grace or MaxHold that is accepted.
 	// More is a slip of the unit, and the sum of a few must not overflow a
@@ -59,8 +60,8 @@ type Policy struct {
 	// TTL where that is longer. An entry that was made with a longer one, under an
 	// earlier policy, is respected for as long as it says.
 	MaxTTL time.Duration
-	// Grace is how long after its expiry an entry is left alone, so that the
-	// displacement of the leader's clock cannot end a hold early. Default
+	// Grace is how long after its expiry an entry is left alone, so that a step of the
+	// leader's clock that nobody could see does not end a hold early. Default
 	// [DefaultGrace].
 	Grace time.Duration
 	// MaxHold is how long one hold may last, renewals included; 0 is without
@@ -215,8 +216,9 @@ func WithTTL(ttl time.Duration) SharedOption {
 }
 
 // WithGrace sets how long after its expiry an entry is left alone. All who use
-// a lock should agree on it; it must be longer than the steps of the ZooKeeper
-// leader's clock. At least [MinGrace]. Default [DefaultGrace].
+// a lock should agree on it; it must be longer than any step of the ZooKeeper leader's
+// clock while it leads. Other leaders' clocks may differ by more. At least [MinGrace].
+// Default [DefaultGrace].
 func WithGrace(grace time.Duration) Option {
 	return clientOption(func(c *config) error {
 		c.policy.Grace, c.policySet = grace, true

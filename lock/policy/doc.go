@@ -11,7 +11,7 @@
 // Locks that no policy matches have the defaults, under the name "default".
 //
 // Everybody who uses a lock should have the same policy for it: a waiter judges
-// a holder's entry with its own grace and max_ttl.
+// a holder's entry with its own grace.
 //
 // # Patterns
 //

@@ -1,18 +1,20 @@
 // Package znode is Holdfast's format on the wire: what the nodes of a lock are
-// named, what they hold, and what follows from them. It does no I/O. Nothing
-// outside this package parses a name or a node's data.
+// named, what they hold, and what follows from them: who may enter, and what has
+// expired. It does no I/O. Nothing outside this package parses a name or a node's data.
+// When which of it is written, and why that is safe, is told by the doc of package
+// lock/internal/queue.
 //
 // # A lock in ZooKeeper
 //
-//	/locks                                        the root
+//	/locks                                        the root: {"holdfast":1,"kind":"dir"}
+//	/locks/.epoch                                 the mark of the leader's epoch
 //	/locks/orders                                 an ancestor: {"holdfast":1,"kind":"dir"}
 //	/locks/orders/42                              the lock's parent
 //	/locks/orders/42/9f86d081884c7d65-lock-0000000007    the holder's entry
 //	/locks/orders/42/60303ae22b998861-lock-0000000008    a waiter's entry
 //
 // Every node is persistent: the end of a session deletes nothing. An entry is
-// persistent-sequential, one for each contender, and it carries the time at
-// which it expires.
+// persistent-sequential, one for each contender, and it carries a lease.
 //
 // # Names of entries
 //
@@ -53,41 +55,58 @@
 //	{"holdfast":1,"owner":"shop-7f9c","host":"node3","pid":4711,"ttl_ms":30000,
 //	 "expires_at":1767225630000,"acquired_at":1767225600000,"metadata":{"job":"ship"}}
 //
-// holdfast is the version of the format. ttl_ms is the lease that every write
-// of the entry renews. expires_at and acquired_at are Unix milliseconds in
-// ensemble time, the clock of the ZooKeeper leader; expires_at is there for
-// people and tools, and acquired_at is absent until the grant was recorded.
-// Unknown keys are ignored. Data of a higher version is waited for and never
+// holdfast is the version of the format. ttl_ms is the lease that every write of the
+// entry renews. expires_at and acquired_at are Unix milliseconds in ensemble time, the
+// clock of the ZooKeeper leader. expires_at is for people and tools, as the writer
+// estimated it: no verdict rests on it, and after a change of the leader it can be wrong
+// by as much as the two leaders' clocks differ. acquired_at is absent until the grant was
+// recorded. Unknown keys are ignored. Data of a higher version is waited for and never
 // deleted.
 //
-// The lease of an entry ends at
+// # When an entry has expired
 //
-//	max(expires_at, Mtime + ttl_ms), at most Mtime + max(ttl_ms, max_ttl)
+// The lease of an entry ends ttl_ms after its last write, and others leave it alone for
+// the grace longer. The leader has stamped the write: its Mtime. But stamps can be
+// compared only within one term: the time from one change of the leader, or displacement
+// of its clock that was seen, to the next. So whoever judges counts
 //
-// where Mtime is the entry's, stamped by the leader, and max_ttl comes from the
-// policy of whoever judges. Mtime was stamped after the holder sent the write
-// and counted its lease from there, so a wrong clock at the holder cannot
-// shorten what others respect. See [Record.Expiry].
+//   - from Mtime, if the entry was written in the present term;
+//   - from the earliest stamp of the present term that it knows, if the entry was written
+//     before that;
+//   - or, by its own monotonic clock, from when it first read this very version of the
+//     node.
+//
+// Whichever says so first, the entry has expired. What cannot be told without a younger
+// sample of the leader's clock is [Unproven]. The holder counts its lease from before it
+// sent the write, so that it ends for the holder first. See [Entry.Judge] and [Now].
+//
+// The mark, .epoch below the root, tells an early stamp of the present epoch to those who
+// come later:
+//
+//	{"holdfast":1,"kind":"epoch"}
+//
+// Only its Mtime and Mzxid count. It is written once in each epoch, by the first who has to
+// judge what was written before; and it stays when all locks are gone. No lock can have a
+// name with that component.
 //
 // # Data of a parent
 //
 //	{"holdfast":1,"kind":"mutex","tail":"60303ae22b998861-lock-"}
 //
-// kind is the kind of the lock, or "dir" for an ancestor. tail is the name
-// without the sequence of the entry that joined last; since each joiner writes
-// it in the transaction that creates its entry, under the version it had read,
-// the next joiner knows the name of the entry before it without listing:
-// that tail and its own sequence less one. A name so predicted that does not exist
-// proves nothing. Where few take turns without a pause the version can be
-// foreseen; who joined last is not known then, and takes a listing. released is
-// written, under a version that was read, in the transaction that deletes the
-// entry of that name as its holder gives the lock back; joiners keep it. Nobody is
-// ahead of a holder, and nobody joins ahead of another, so an entry that was right
-// behind that one is next: its owner need not list, which in a long queue is far
-// more to read. It is written only where a grant is not, after holds too short for
-// that. adopted marks a parent that we found empty and did not make: it is used,
-// and never deleted. Data that is neither empty nor ours belongs to somebody else,
-// and the path is refused.
+// kind is the kind of the lock, or "dir" for an ancestor. Data that is neither empty nor
+// ours belongs to somebody else, and the path is refused. The other fields:
+//
+//   - tail is the name, without the sequence, of the entry that joined last. Each joiner
+//     writes it in the transaction that creates its entry, under the version that it knew.
+//     So it knows the name of the entry before it without listing: the tail as it was, and
+//     its own sequence less one. That no node has a name so predicted proves nothing.
+//   - released is the name, without the sequence, of an entry that held the lock and gave
+//     it back. It is written in the transaction that deletes the entry, where the entry
+//     did not tell its grant because the hold was too short. Nobody is ahead of a holder,
+//     and nobody joins ahead of another, so an entry that was right behind is next, and
+//     need not list. Joiners keep the field: it stays true.
+//   - adopted marks a parent that was found empty, or had been made again by somebody else
+//     when we wrote it. It is used, and not deleted when the last one leaves.
 //
 // # Who goes in
 //
