@@ -44,6 +44,27 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 	}
 }
 
+// TestDocsLinkToWhatIsThere follows the links of the documents to files, and looks in
+// these for the names that follow a link.
+func TestDocsLinkToWhatIsThere(t *testing.T) {
+	link := regexp.MustCompile("\\]\\(([^):#]+)\\)(?:: ((?:`\\w+`(?:, )?)+))?")
+	for _, doc := range []string{"../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md"} {
+		for _, m := range link.FindAllStringSubmatch(text(t, doc), -1) {
+			path, names := filepath.Join("..", m[1]), regexp.MustCompile(`\w+`).FindAllString(m[2], -1)
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s links to %s: %v", doc, m[1], err)
+				continue
+			}
+			for _, name := range names {
+				declared := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type )` + name + `\b`)
+				if !declared.MatchString(text(t, path)) {
+					t.Errorf("%s names %s in %s, which does not declare it", doc, name, m[1])
+				}
+			}
+		}
+	}
+}
+
 func text(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -51,12 +51,11 @@ type Stats struct {
 	Displacements uint64 // times the ZooKeeper leader's clock was seen to step, or to differ from that of the leader before
 }
 
-// Dial connects to a ZooKeeper ensemble and returns a client once there is a
-// session. It waits for servers that cannot be reached, or whose names cannot be
-// resolved, for ever if ctx has no deadline, and fails with [ErrUnavailable] when ctx
-// ends first. The client owns the connection and closes
-// it. Servers are host or host:port; the default port is 2181, and an IPv6 address is
-// in brackets.
+// Dial connects to a ZooKeeper ensemble and returns a client once there is a session.
+// It waits for servers that cannot be reached, or whose names cannot be resolved; when
+// ctx ends first it fails with [ErrUnavailable], and without a deadline it waits for
+// ever. The client owns the connection and closes it. Servers are host or host:port;
+// the default port is 2181, and an IPv6 address is in brackets.
 func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error) {
 	cfg, err := newConfig(opts)
 	switch {
