@@ -70,14 +70,14 @@ func (t Tree) Children(ctx context.Context, path string) ([]string, *zk.Stat, er
 // has no children.
 type Deletion struct {
 	Path    string
-	Version int32
+	Version int32 // of the data; -1 for any
 }
 
 // DeletionError says which deletion of a transaction was refused, with an error
 // of [zk.Conn.Delete]'s. Nothing was deleted.
 type DeletionError struct {
-	Index int
-	Path  string
+	Index int    // in what was to be deleted
+	Path  string // of that node
 	Err   error
 }
 
@@ -158,25 +158,25 @@ func (t Tree) Monotonic() time.Duration {
 
 // Contender is an entry of a lock as it was read.
 type Contender struct {
-	Path  string
-	Token lock.Token
+	Path  string     // of the entry
+	Token lock.Token // its fencing token, if it is granted
 	// Ours is false for the entry of another library, or of a newer version, or
 	// one that is damaged. Then nothing below is known.
 	Ours     bool
-	Owner    string
+	Owner    string // as the entry tells, as do the next three
 	Host     string
 	PID      int
 	Metadata map[string]string
-	TTL      time.Duration
-	Acquired time.Time // zero until the grant was recorded
-	Expires  time.Time // end of the lease, in ensemble time
+	TTL      time.Duration // the lease that each write begins anew
+	Acquired time.Time     // in ensemble time; zero until the grant was recorded
+	Expires  time.Time     // end of the lease unless it is renewed, by the clock of the leader that stamped it
 }
 
 // State is a lock as it was read, one node after the other: while it is in use
 // its parts can be of slightly different times.
 type State struct {
-	Name       string
-	Kind       znode.Kind
+	Name       string      // "" for the root
+	Kind       znode.Kind  // "" if the node is not there, or not ours
 	Contenders []Contender // in the order of their turn; empty if nobody is there
 	Children   []string    // names of children that are no contenders: nested locks, or others' nodes
 }

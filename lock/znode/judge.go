@@ -106,9 +106,9 @@ func later(d time.Duration) time.Duration { return d + d/RateError + time.Millis
 // Entry is a contender's node as one read returned it.
 type Entry struct {
 	Name
-	Stat   Stat
-	Record Record
-	Err    error // why the data is not a record: ErrNewer or ErrForeign
+	Stat   Stat   // of the same read
+	Record Record // as far as the data could be decoded
+	Err    error  // why the data is not a record: ErrNewer or ErrForeign
 }
 
 // ReadEntry takes what a read of a contender's node returned.
@@ -125,7 +125,7 @@ func (e *Entry) Leased() bool { return e.Ours() && e.Err == nil && e.Stat.Epheme
 // Granted reports whether the entry tells that its owner holds the lock.
 func (e *Entry) Granted() bool { return e.Leased() && e.Record.Granted() }
 
-// TTL is how long its lease lasts.
+// TTL is how long its lease lasts after each write.
 func (e *Entry) TTL() time.Duration { return time.Duration(e.Record.TTL) * time.Millisecond }
 
 // Expires is when people may expect the lease to end, by the clock of the leader
@@ -160,7 +160,7 @@ func (e *Entry) Judge(now Now, grace, seen time.Duration) (Verdict, time.Duratio
 // ancestor, or anything else.
 type Node struct {
 	Parent
-	Stat Stat
+	Stat Stat  // of the same read
 	Err  error // why the data is not a parent's: ErrNewer or ErrForeign
 }
 

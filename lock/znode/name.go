@@ -56,8 +56,8 @@ var foreignTokens = [...]struct {
 type Name struct {
 	Node string // the name as it stands in ZooKeeper
 	ID   string // the random id; empty for another library's entry
-	Role Role
-	Seq  int32
+	Role Role   // what it asks for
+	Seq  int32  // its sequence, which the server appended
 }
 
 // Prefix is the name without its sequence; empty if it is not an entry of ours.

@@ -33,14 +33,14 @@ var (
 
 // Record is the data of an entry. Times are Unix milliseconds in ensemble time.
 type Record struct {
-	Version    int               `json:"holdfast"`
-	Owner      string            `json:"owner"`
-	Host       string            `json:"host,omitempty"`
-	PID        int               `json:"pid,omitempty"`
-	TTL        int64             `json:"ttl_ms"`
-	ExpiresAt  int64             `json:"expires_at"`
+	Version    int               `json:"holdfast"`              // of the format
+	Owner      string            `json:"owner"`                 // name of the program, or what it calls itself
+	Host       string            `json:"host,omitempty"`        // that it runs on
+	PID        int               `json:"pid,omitempty"`         // of its process there
+	TTL        int64             `json:"ttl_ms"`                // the lease that each write begins anew, in ms
+	ExpiresAt  int64             `json:"expires_at"`            // for people; 0: its owner did not know the time
 	AcquiredAt int64             `json:"acquired_at,omitempty"` // 0: no grant recorded
-	Metadata   map[string]string `json:"metadata,omitempty"`
+	Metadata   map[string]string `json:"metadata,omitempty"`    // the owner's own
 }
 
 // Granted reports whether a grant was recorded: the entry's owner holds the lock.
@@ -138,8 +138,8 @@ const (
 
 // Parent is the data of a lock's parent, or of an ancestor.
 type Parent struct {
-	Version  int    `json:"holdfast"`
-	Kind     Kind   `json:"kind"`
+	Version  int    `json:"holdfast"`           // of the format
+	Kind     Kind   `json:"kind"`               // of the lock, or Dir
 	Tail     string `json:"tail,omitempty"`     // prefix of the entry that joined last
 	Released string `json:"released,omitempty"` // prefix of an entry that held the lock and gave it back
 	Adopted  bool   `json:"adopted,omitempty"`  // found empty, not made by us: never deleted

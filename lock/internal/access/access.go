@@ -9,9 +9,9 @@ import (
 
 // Client is what tools need of a client.
 type Client struct {
-	Conn  *zkconn.Conn
+	Conn  *zkconn.Conn // the client's own, or the one it was given
 	Clock *clock.Clock
-	Root  string
+	Root  string // path below which the locks stand
 }
 
 // Of returns what stands behind a *lock.Client, or false for one that is nil or was not

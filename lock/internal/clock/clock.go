@@ -16,7 +16,7 @@ import (
 // it takes to know it. Make one with New. All methods are safe for concurrent use.
 type Clock struct {
 	Ensemble
-	Local func() Instant
+	Local func() Instant // reads this process's clocks
 
 	conn  *zkconn.Conn
 	root  string

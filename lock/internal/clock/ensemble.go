@@ -1,6 +1,6 @@
 // Package clock knows what time it is: on this process's clocks, and, as far as that
 // can be known, on the clock of ZooKeeper's leader, which is ensemble time (package
-// queue: Ensemble time, and Judging across leaders).
+// queue, Ensemble time, and When an entry has expired).
 //
 // The leader stamps the Mtime of every write while it prepares the transaction, so
 // each acknowledged write whose reply carries a Stat is a sample of its clock:
@@ -70,13 +70,14 @@ func (s sample) bounds() bounds {
 // Displacement is a step of the leader's clock, or the difference between the clocks
 // of two leaders, as this process saw it.
 type Displacement struct {
-	By                 time.Duration // 0: none was seen
-	OldEpoch, NewEpoch int64
-	Seen               time.Duration // on the monotonic clock
+	By                 time.Duration // how far the clock jumped, negative for backwards; 0: none was seen
+	OldEpoch, NewEpoch int64         // of the samples before and after it; equal if one leader's clock was set
+	Seen               time.Duration // when, on this process's monotonic clock
 }
 
-// Observe takes the Mtime of a write, in Unix milliseconds, as a sample. An older
-// transaction than the one known tells nothing new and is dropped.
+// Observe takes the Mtime of a write, in Unix milliseconds, as a sample: of a request
+// that was handed over after sent, and answered before received. An older transaction
+// than the one known tells nothing new and is dropped.
 func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 	next := sample{zxid: zxid, stamp: time.Duration(mtime) * time.Millisecond, sent: sent, received: received}
 	c.mu.Lock()
@@ -186,8 +187,8 @@ func (c *Ensemble) Now(t Instant) znode.Now {
 	return znode.Now{Zxid: c.sample.zxid, Lower: b.least, Upper: b.most, Term: c.term, Since: c.since, Marked: c.marked}
 }
 
-// Displacements is how often the leader's clock was seen to be displaced, and the last
-// such displacement.
+// Displacements is how often the leader's clock was seen to be displaced since this was
+// made, and the last such displacement; its By is 0 if there was none.
 func (c *Ensemble) Displacements() (uint64, Displacement) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 // its create on. All changes of its life go through the methods here. They are
 // safe for concurrent use.
 type Entry struct {
-	Path string // of the node
-	Name znode.Name
+	Path string     // of the node
+	Name znode.Name // that the path ends with
 	Terms
 
 	keeper *Keeper
@@ -223,7 +223,8 @@ func (e *Entry) overwritten() {
 }
 
 // Extend has the entry written with a lease of ttl, and later renewals too, and waits
-// until that was acknowledged.
+// until that was acknowledged. It fails as Refresh does; then it may have been applied,
+// and of the two ends of the lease the earlier one counts.
 func (e *Entry) Extend(ctx context.Context, ttl time.Duration) error {
 	e.mu.Lock()
 	e.nextTTL = ttl

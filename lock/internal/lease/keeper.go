@@ -47,12 +47,12 @@ type Keeper struct {
 
 // Options are what a keeper works with.
 type Options struct {
-	Conn   *zkconn.Conn
-	Clock  *clock.Clock
-	Log    zerolog.Logger
-	Who    znode.Record // owner, host and pid of all records
-	Jitter func(d, by time.Duration) time.Duration
-	Run    func(func()) // runs in the background
+	Conn   *zkconn.Conn                            // that entries are written by
+	Clock  *clock.Clock                            // is told the stamp of each renewal
+	Log    zerolog.Logger                          // where refused renewals are told
+	Who    znode.Record                            // owner, host and pid of all records
+	Jitter func(d, by time.Duration) time.Duration // d plus or minus at most by
+	Run    func(func())                            // runs in the background, and whoever closes waits for it
 }
 
 // NewKeeper returns a keeper. It keeps nothing alive before Run is called.

@@ -1,6 +1,6 @@
 // Package lease keeps entries alive: the life of an entry, from its create until it
 // ended, the lease that each write of it gives its owner, and the renewals (package
-// queue: Hold, renew, lose).
+// queue, Holding).
 //
 // Trust counts from the send of a write that was acknowledged. As long as it is not
 // known whether a write was applied, the earlier of the two ends counts. An entry's
@@ -37,11 +37,11 @@ var (
 
 // Terms are what an entry is held on.
 type Terms struct {
-	TTL      time.Duration // of the first lease
-	Grace    time.Duration // for how long after its lease others leave an entry alone
-	MaxHold  time.Duration // 0: without limit
-	Fixed    bool          // it is not renewed
-	Metadata map[string]string
+	TTL      time.Duration     // of the first lease
+	Grace    time.Duration     // for how long after its lease others leave an entry alone
+	MaxHold  time.Duration     // 0: without limit
+	Fixed    bool              // it is not renewed
+	Metadata map[string]string // that the record carries; not changed after
 }
 
 // timerSlack is how late a timer may fire and a hold still end in time.
@@ -87,7 +87,8 @@ type Owner interface {
 	// LossOf makes the error that a hold's context and methods tell of a loss. It is
 	// called with the entry locked, and may only look at what does not change.
 	LossOf(why error) error
-	// Changed is told of each change, after it and outside of any lock.
+	// Changed is told of each change once, after it and outside of any lock: changes of
+	// different entries at the same time.
 	Changed(Change)
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 // Entry is an entry in the queue of a lock: its lease, and what was seen of the
-// lock's parent as it joined, for when it leaves.
+// lock's parent as it joined, for when it leaves. Its methods are safe for concurrent
+// use once it was joined.
 type Entry struct {
 	lease.Entry
 	Lock string // name of the lock
@@ -30,7 +31,8 @@ type Entry struct {
 	othersAtGrant bool
 }
 
-// Czxid is the transaction that created the entry.
+// Czxid is the transaction that created the entry, its fencing token; known once it is
+// granted.
 func (e *Entry) Czxid() int64 { return e.czxid }
 
 // newEntry returns the entry of a node that was just created.

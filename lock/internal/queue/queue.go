@@ -21,8 +21,10 @@ import (
 
 // Why a lock cannot be had. Package lock gives these to its users.
 var (
+	// ErrForeign: the path holds data that is not ours, or cannot have children.
 	ErrForeign = errors.New("path belongs to somebody else")
-	ErrKind    = errors.New("lock is of another kind")
+	// ErrKind: the name is in use for another kind of lock.
+	ErrKind = errors.New("lock is of another kind")
 )
 
 // Queue is how the entries of one client get into the queues of locks, wait there,
@@ -42,18 +44,18 @@ type Queue struct {
 
 // Options are what a queue works with.
 type Options struct {
-	Conn   *zkconn.Conn
-	Clock  *clock.Clock
-	Keeper *lease.Keeper
-	Log    zerolog.Logger
-	Tasks  *zkconn.Group // what goes on in the background, and is waited for
+	Conn   *zkconn.Conn   // that all requests are made by
+	Clock  *clock.Clock   // by which others' entries are judged
+	Keeper *lease.Keeper  // keeps our own alive
+	Log    zerolog.Logger // where purges, and what is out of order, are told
+	Tasks  *zkconn.Group  // what goes on in the background, and is waited for
 
 	Closing       context.Context // ends when the client closes
-	Root          string
-	ACL           []zk.ACL // of the nodes that are made
-	UnlockTimeout time.Duration
-	Random        *rand.Rand // safe for concurrent use
-	Hints         string     // "": as learned; "none" and "hostile" are for simulations
+	Root          string          // path below which the locks stand
+	ACL           []zk.ACL        // of the nodes that are made
+	UnlockTimeout time.Duration   // for how long a clean-up is tried, beyond the end of the entry's lease
+	Random        *rand.Rand      // safe for concurrent use
+	Hints         string          // "": as learned; "none" and "hostile" are for simulations
 
 	// LossOf makes the error that a hold tells of its loss, Observe is told of each
 	// change of an entry's life. See [lease.Owner].
@@ -66,17 +68,17 @@ func New(o Options) *Queue { return &Queue{Options: o, doors: newDoors()} }
 
 // Request is what one contender asks for.
 type Request struct {
-	Lock       string
-	Kind       znode.Kind
-	Role       znode.Role
-	Terms      lease.Terms
+	Lock       string          // name, relative to the root
+	Kind       znode.Kind      // of the lock
+	Role       znode.Role      // of the contender
+	Terms      lease.Terms     // of its entry
 	KeepParent bool            // the parent is to stay when the last one leaves
 	Values     context.Context // whose values the hold's context keeps
 }
 
-// Blocked tells who is in the way.
+// Blocked is the error that tells who is in the way.
 type Blocked struct {
-	Path  string
+	Path  string       // of their entry, or of the lock
 	Entry *znode.Entry // as it was read; nil if it could not be, or nobody in particular is
 }
 
@@ -132,13 +134,17 @@ func (q *Queue) contend(ctx context.Context, r Request, run func(*contender, con
 	return e, err
 }
 
-// Acquire queues up and waits until the lock is had, or ctx ends.
+// Acquire queues up and waits until the lock is had, or ctx ends: then the entry is
+// withdrawn, and the error is ctx's with its cause, and a [Blocked] if somebody was seen
+// in the way. It fails at once with ErrForeign, ErrKind, zkconn.ErrDenied and
+// zkconn.ErrClosed. Outages are waited out.
 func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
 	return q.contend(ctx, r, (*contender).acquire)
 }
 
-// Try takes the lock if nobody is in the way; otherwise it fails with a [Blocked]. It
-// reads first, so that a try that fails has written nothing.
+// Try takes the lock if nobody is in the way; otherwise it fails with a [Blocked], and
+// for the rest as Acquire does. It reads first, so that a try that fails has written
+// nothing but, perhaps, the mark of the epoch.
 func (q *Queue) Try(ctx context.Context, r Request) (*Entry, error) {
 	return q.contend(ctx, r, (*contender).try)
 }

@@ -7,7 +7,7 @@ import (
 
 // Group counts what is going on, so that a close can wait for it. While it is being
 // waited for, those inside may still bring in others; once it was empty nobody gets
-// in. The zero value is an empty group.
+// in. The zero value is an empty group. All methods are safe for concurrent use.
 type Group struct {
 	mu   sync.Mutex
 	n    int

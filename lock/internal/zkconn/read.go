@@ -10,10 +10,12 @@ import (
 // Node is what one read of a node returned.
 type Node struct {
 	Data []byte
-	Stat *zk.Stat
+	Stat *zk.Stat // not nil after a read that succeeded
 }
 
-// Get reads a node.
+// Get reads a node. Like all reads it is made again for as long as the connection is what
+// fails it; when ctx ends it fails with ctx's error and cause, and with ErrUnavailable if
+// there was no session.
 func (c *Conn) Get(ctx context.Context, path string) (Node, error) {
 	return read(ctx, c, func() (Node, error) {
 		data, stat, err := c.zk.Get(path)
