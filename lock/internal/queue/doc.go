@@ -35,7 +35,7 @@
 // sample: its stamp was current at some time between send and reply (Z1). From the last
 // sample, the one with the highest zxid, follows what the leader's clock shows at least
 // and at most now; the bounds drift apart by 500 ppm of the sample's age. A suspend of
-// this machine widens them too. Joins and renewals are samples for nothing; where none is
+// this machine widens them too. Joins and renewals are samples at no cost; where none is
 // young enough, a node is made, written and deleted in one transaction (package clock).
 //
 // # When an entry has expired
@@ -62,9 +62,9 @@
 //
 // An early stamp of the epoch is kept in a node, [znode.EpochMark], for those who come
 // later. A judge looks at it before the second of these proofs; if it is of an earlier
-// epoch, or missing, the judge writes it. Only its Stat counts. To forge, delete or deny
-// it makes leases seem to end later, never sooner: without it a judge counts from its own
-// first sample. A term that began with a step has no mark.
+// epoch, or missing, the judge writes it. Only its Stat counts. Whoever
+// forges, deletes or denies it makes leases seem to end later, never sooner: without it a
+// judge counts from its own first sample. A term that began with a step has no mark.
 //
 // After an outage of our own everybody looks dead. So a contender renews its own entry
 // before it judges another's, and gives those who have not written since a third of their
@@ -122,7 +122,7 @@
 // anew, and we have overwritten their data. If it was made in one transaction with an
 // entry of ours it is ours all the same. Otherwise it is marked as adopted at once, is
 // never deleted, and the log says so. An empty node that we find is adopted too. A node
-// with data that is not ours, or an ephemeral one, is refused.
+// with data that is not ours, an ephemeral one, or that of another kind of lock is refused.
 //
 // The contenders of one process for one lock join one at a time. Those of several can
 // collide: the version has changed. They read and try again. Where a list is cheaper than
@@ -157,10 +157,11 @@
 // only in a session in which our own entry had been written.
 //
 // While it waits, a contender watches the predecessor and nobody else. One watch per path
-// is shared by the process. A timer wakes it when the predecessor can have expired; it is
-// read once more before it is judged, since changes can be missed (Z6). Then the run of
-// the dead ahead is deleted in one transaction, by one list. An entry that cannot be read
-// or decoded, and one of another library, is waited for.
+// is shared by the process, since go-zookeeper cannot take one back. A timer wakes the
+// contender when the predecessor can have expired; that is read once more before it is
+// judged, since changes can be missed (Z6). Then the run of the dead ahead is deleted in
+// one transaction, by one list. An entry that cannot be read or decoded, and one of
+// another library, is waited for.
 //
 // If our own entry is gone, by a list or a refused renewal, we queue again at the end. Its
 // id is remembered: should the entry appear after all, it is deleted (Z7). If the caller's
@@ -204,8 +205,9 @@
 // A write that failed was refused, was not sent, or may have been applied, now or later
 // (zkconn.OutcomeOf). The last case is resolved for each kind of write:
 //
-//   - A create: by a list after a Sync, which looks for our id. If it is not there it is
-//     remembered for an hour, and deleted when seen (Z8).
+//   - A create: by a list after a Sync, which looks for our id. If it is there we have
+//     joined, and our place takes another list; if not, the id is remembered for an hour,
+//     and the entry deleted when seen (Z8).
 //   - A create whose caller gave up: who deletes the entry is settled before the request is
 //     sent, and Close waits for it.
 //   - A renewal: the same bytes are sent again on the same version. If that is refused, and
