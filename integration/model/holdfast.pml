@@ -89,7 +89,7 @@ byte own[N];            /* its entry */
 byte left[N];           /* what is left of its lease, in true time */
 byte fresh[N];          /* ... once the request on its way is acknowledged */
 byte ahead[N];          /* where it stands */
-bit  proven[N];         /* the entry ahead was seen, not only foretold */
+bit  proven[N];         /* the entry ahead was seen, not only foretold, in a session that had seen our own write */
 bit  first[N];          /* nothing stands before the entry ahead */
 byte judged[N];         /* the entry that it is about to purge */
 bit  rewritten[N];      /* ... which was written since it was judged */
@@ -303,7 +303,11 @@ proctype Contender(byte i) {
 		fi }
 
 	/* by following the entry ahead, */
+#ifdef UNSETTLED
 	:: atomic { mode[i] == waiting && ahead[i] < ENTRIES && judged[i] == NONE &&
+#else
+	:: atomic { mode[i] == waiting && ahead[i] < ENTRIES && judged[i] == NONE && !behind[i] &&
+#endif
 		    (!proven[i] || granted[ahead[i]] && !first[i]) ->
 		printf("%d: reads %d's entry\n", i, OWNER(ahead[i]));
 		proven[i] = 1;
