@@ -19,27 +19,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Defaults and limits of a lock's times. A policy or an option may set others
-// within the limits.
+// Defaults of a client.
 const (
-	// DefaultTTL is how long a lock outlives its holder's last renewal.
-	DefaultTTL = 30 * time.Second
-	// DefaultMaxTTL is the longest TTL that may be asked for where a policy
-	// does not say.
-	DefaultMaxTTL = time.Hour
-	// DefaultGrace is how long after its expiry an entry is left alone.
-	DefaultGrace = 2 * time.Second
-	// MinTTL is the shortest TTL that is accepted.
-	MinTTL = 100 * time.Millisecond
-	// MinGrace is the shortest grace that is accepted. Displacements of the leader's
-	// clock that come to more than half of it are no longer borne by the grace: what
-	// was written before them is judged anew.
-	MinGrace = clock.MinGrace
-	// MaxTime is the longest TTL, MaxTTL, grace or MaxHold that is accepted.
-	// More is a slip of the unit, and the sum of a few must not overflow a
-	// time.Duration: an expiry that did would lie in the past.
-	MaxTime = 365 * 24 * time.Hour
-
 	// DefaultRoot is the node below which locks stand.
 	DefaultRoot = "/locks"
 	// DefaultSessionTimeout is what [Dial] asks ZooKeeper for.
@@ -50,85 +31,6 @@ const (
 	// maxSessionTimeout is what go-zookeeper can send, an int32 of milliseconds.
 	maxSessionTimeout = math.MaxInt32 * time.Millisecond
 )
-
-// Policy is what applies to one lock. The zero value of a field means its
-// default.
-type Policy struct {
-	// TTL is the lease a contender asks for. Default [DefaultTTL].
-	TTL time.Duration
-	// MaxTTL is the longest TTL that may be asked for. Default [DefaultMaxTTL], or
-	// TTL where that is longer. An entry that was made with a longer one, under an
-	// earlier policy, is respected for as long as it says.
-	MaxTTL time.Duration
-	// Grace is how long after its expiry an entry is left alone, so that a step of the
-	// leader's clock that nobody could see does not end a hold early. Default
-	// [DefaultGrace].
-	Grace time.Duration
-	// MaxHold is how long one hold may last, renewals included; 0 is without
-	// limit.
-	MaxHold time.Duration
-	// KeepParent leaves the lock's parent node in place when the last one
-	// leaves. A kazoo Lock object on the same path needs it.
-	KeepParent bool
-}
-
-// WithDefaults returns the policy with its zero fields set to their defaults.
-func (p Policy) WithDefaults() Policy {
-	if p.TTL == 0 {
-		p.TTL = DefaultTTL
-	}
-	if p.MaxTTL == 0 {
-		p.MaxTTL = max(DefaultMaxTTL, p.TTL)
-	}
-	if p.Grace == 0 {
-		p.Grace = DefaultGrace
-	}
-	return p
-}
-
-// Validate reports what is wrong with a policy whose defaults are set, or nil.
-func (p Policy) Validate() error {
-	if err := checkDuration("max_ttl", p.MaxTTL, MinTTL, MaxTime); err != nil {
-		return err
-	}
-	if err := checkDuration("ttl", p.TTL, MinTTL, MaxTime); err != nil {
-		return err
-	}
-	if err := checkDuration("grace", p.Grace, MinGrace, MaxTime); err != nil {
-		return err
-	}
-	if err := checkDuration("max_hold", p.MaxHold, 0, MaxTime); err != nil {
-		return err
-	}
-	switch {
-	case p.TTL > p.MaxTTL:
-		return invalid("ttl", p.TTL, "must not be longer than max_ttl, %v", p.MaxTTL)
-	case p.Grace > p.MaxTTL:
-		return invalid("grace", p.Grace, "must not be longer than max_ttl, %v", p.MaxTTL)
-	case p.MaxHold != 0 && p.MaxHold < p.TTL:
-		return invalid("max_hold", p.MaxHold, "must not be shorter than ttl, %v; 0 means without limit", p.TTL)
-	}
-	return nil
-}
-
-func checkDuration(argument string, d, least, most time.Duration) error {
-	switch {
-	case d < least:
-		return invalid(argument, d, "must be at least %v", least)
-	case d%time.Millisecond != 0:
-		return invalid(argument, d, "must be whole milliseconds")
-	case d > most:
-		return invalid(argument, d, "must be at most %v", most)
-	}
-	return nil
-}
-
-// Policies gives the policy of a lock by its name, relative to the root.
-// [github.com/holdfast-io/holdfast/lock/policy.Set] is one, loaded from the
-// file that the reaper reads too. It must be safe for concurrent use.
-type Policies interface {
-	Policy(name string) Policy
-}
 
 // Option sets up a [Client]. What is wrong with it is reported by [Dial] or [New].
 type Option interface{ setClient(*config) error }
