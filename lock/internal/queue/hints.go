@@ -18,6 +18,7 @@ type hints interface {
 	missed()                                               // the parent was not there
 	held(d time.Duration)                                  // for so long one of ours held the lock
 	left(now time.Duration, others bool)                   // one of ours has left, and somebody was there still
+	lingered(now time.Duration)                            // one of ours has left, and the parent was left for a moment
 	crowded()                                              // somebody joined since, where nobody was thought to be
 	told(release bool, now time.Duration)                  // a release was looked for or told in the parent, and was it there?
 
@@ -28,6 +29,9 @@ type hints interface {
 	// skipTail: after so many collisions with other joiners, is it cheaper to join
 	// without writing the parent, and to list?
 	skipTail(collisions int, f facts) bool
+	// turnsFast: do this process and others take turns so fast that who was last in the
+	// queue a moment ago has probably left it?
+	turnsFast(now time.Duration) bool
 	// stillAlone: is one that joined alone, leaving the parent at that version,
 	// probably alone still?
 	stillAlone(f facts, version int32) bool
@@ -101,6 +105,8 @@ func (h *learnedHints) crowded()              { h.contended = true }
 
 func (h *learnedHints) left(now time.Duration, others bool) { h.contended, h.leftAt = others, now }
 
+func (h *learnedHints) lingered(now time.Duration) { h.leftAt = now }
+
 // told: when a release was not there twice in a row that is not tried for a while; once
 // may be somebody who does not try.
 func (h *learnedHints) told(release bool, now time.Duration) {
@@ -122,6 +128,10 @@ func (h *learnedHints) predictVersion(f facts, now time.Duration) (int32, bool) 
 // isBusy reports whether one of ours has left just now, and others were there.
 func (h *learnedHints) isBusy(now time.Duration) bool {
 	return h.leftAt != 0 && now-h.leftAt < lingerTime && h.othersAt != 0 && now-h.othersAt < lingerTime
+}
+
+func (h *learnedHints) turnsFast(now time.Duration) bool {
+	return h.isBusy(now) && h.lasted < shortHold
 }
 
 func (h *learnedHints) skipTail(collisions int, f facts) bool {
@@ -158,10 +168,12 @@ func (noHints) met(time.Duration)                                        {}
 func (noHints) missed()                                                  {}
 func (noHints) held(time.Duration)                                       {}
 func (noHints) left(time.Duration, bool)                                 {}
+func (noHints) lingered(time.Duration)                                   {}
 func (noHints) crowded()                                                 {}
 func (noHints) told(bool, time.Duration)                                 {}
 func (noHints) readFirst() bool                                          { return true }
 func (noHints) predictVersion(facts, time.Duration) (int32, bool)        { return 0, false }
+func (noHints) turnsFast(time.Duration) bool                             { return false }
 func (noHints) skipTail(collisions int, _ facts) bool                    { return collisions >= joinTries }
 func (noHints) stillAlone(facts, int32) bool                             { return false }
 func (noHints) likelyToReturn(time.Duration, bool) (likely, others bool) { return false, false }
@@ -175,8 +187,9 @@ type hostileHints struct {
 	random *rand.Rand
 }
 
-func (h hostileHints) coin() bool      { return h.random.IntN(2) == 0 }
-func (h hostileHints) readFirst() bool { return h.coin() }
+func (h hostileHints) turnsFast(time.Duration) bool { return h.coin() }
+func (h hostileHints) coin() bool                   { return h.random.IntN(2) == 0 }
+func (h hostileHints) readFirst() bool              { return h.coin() }
 
 func (h hostileHints) predictVersion(f facts, _ time.Duration) (int32, bool) {
 	return max(0, f.version+int32(h.random.IntN(4))-1), h.coin()

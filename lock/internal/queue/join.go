@@ -19,6 +19,7 @@ import (
 type attempt struct {
 	parent  facts  // as the request takes it to be
 	witness string // an entry that is checked first, which proves that the parent is that one still; "" if none can
+	own     bool   // it is one of ours
 	read    bool   // the parent was read just before
 	write   bool   // the parent is written: it tells the next one who joined last, and us how many are there
 	claim   bool   // it is written later, when the entry is there
@@ -79,13 +80,17 @@ func (j *joining) next(ctx context.Context) (attempt, error) {
 	a := j.onFacts(false)
 	f := a.parent
 	usable := f.usable(now, a.witness != "") && (f.data.Kind == j.Kind || f.data.Kind == znode.Dir)
-	var first, likely, skip bool
+	var first, likely, skip, fast bool
 	var version int32
 	j.door.hint(func(h hints) {
 		first = h.readFirst()
 		version, likely = h.predictVersion(f, now)
 		skip = h.skipTail(j.collisions, f)
+		fast = h.turnsFast(now)
 	})
+	if !a.own && fast && f.usable(now, false) {
+		a.witness = ""
+	}
 	switch {
 	case !j.mustRead && usable && !first:
 	case !j.mustRead && !f.exists && !first: // whoever creates it learns from the reply if it is there
@@ -122,7 +127,7 @@ func (j *joining) onFacts(read bool) attempt {
 	f, own := j.door.look()
 	a := attempt{parent: f, read: read, version: f.version, tail: f.data.Tail}
 	if own != nil {
-		a.witness = own.Path
+		a.witness, a.own = own.Path, true
 	} else if last, ok := f.lastJoined(); ok && !j.door.isUnchecked() {
 		if path := j.parent + "/" + last; path != j.notThere {
 			a.witness = path

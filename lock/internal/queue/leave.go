@@ -160,7 +160,7 @@ func (l *leaving) gone(ctx context.Context, others bool) {
 		if l.busy {
 			l.door.doubt()
 		}
-		left(true)
+		l.door.hint(func(h hints) { h.lingered(now) })
 		l.lingerOn(l.e, l.door)
 	default:
 		left(l.tidyParent(ctx, l.door, l.e.parent, l.e.keepParent, l.e.Name.Draining()))
@@ -221,6 +221,13 @@ func (q *Queue) lingerOn(e *Entry, d *door) {
 	go func() {
 		defer q.Tasks.Leave()
 		q.awaitLeisure(d)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		d := q.openDoor(d.name)
+		defer q.closeDoor(d)
+		if d.lock(ctx) == nil { // who comes back now waits until it is known whether the parent has gone
+			defer d.unlock()
+		}
 		d.mu.Lock()
 		d.cleanup.stop()
 		there := d.below > 0
@@ -228,10 +235,6 @@ func (q *Queue) lingerOn(e *Entry, d *door) {
 		if there {
 			return // whoever of us leaves last sees to it
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		d := q.openDoor(d.name)
-		defer q.closeDoor(d)
 		q.tidyParent(ctx, d, parent, keep, spent)
 	}()
 }
