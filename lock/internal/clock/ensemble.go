@@ -34,7 +34,8 @@ type Ensemble struct {
 	term          int64         // first transaction of the present term
 	since         time.Duration // its earliest stamp that is known
 	marked        bool          // the epoch's mark was looked at, or can tell nothing more
-	displaced     time.Duration // displacements within the term, summed
+	displaced     time.Duration // displacements within the term, summed: as much as they can have been
+	open          time.Duration // width of the sample that known began with
 	displacements uint64
 	last          Displacement
 }
@@ -59,6 +60,13 @@ func (b bounds) later(t Instant) bounds {
 	d := t.Mono - b.at.Mono
 	rate := d.Abs() / znode.RateError
 	return bounds{b.least + d - rate, b.most + d + rate + Drift(b.at, t), t}
+}
+
+// width is how wide the bounds are that the sample alone gives. A step may hide there: of
+// one that was seen between two samples, what is seen of it is less by both at most.
+func (s sample) width() time.Duration {
+	b := s.bounds()
+	return b.most - b.least
 }
 
 // bounds are what the sample alone says of the moment at which it was received.
@@ -92,7 +100,7 @@ func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 	}
 	if off != 0 {
 		c.displacements++
-		c.displaced += off.Abs()
+		c.displaced += off.Abs() + c.open + next.width()
 		c.last = Displacement{off, znode.Epoch(last.zxid), znode.Epoch(zxid), received.Mono}
 	}
 	switch {
@@ -104,7 +112,7 @@ func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 		c.begin(zxid, next.stamp, true)
 	}
 	if c.known = c.known.narrowed(next); off != 0 || last.zxid == 0 || znode.Epoch(last.zxid) != znode.Epoch(zxid) {
-		c.known = next.bounds()
+		c.known, c.open = next.bounds(), next.width()
 	}
 	c.mu.Unlock()
 	if off != 0 {
