@@ -33,6 +33,7 @@ type Ensemble struct {
 
 	term          int64         // first transaction of the present term
 	since         time.Duration // its earliest stamp that is known
+	first         int64         // transaction of its first sample
 	marked        bool          // the epoch's mark was looked at, or can tell nothing more
 	displaced     time.Duration // displacements within the term, summed: as much as they can have been
 	open          time.Duration // width of the sample that known began with
@@ -123,6 +124,7 @@ func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 // begin begins a new term; c.mu is held.
 func (c *Ensemble) begin(term int64, since time.Duration, marked bool) {
 	c.term, c.since, c.marked, c.displaced = term, since, marked, 0
+	c.first = c.sample.zxid
 }
 
 func (c *Ensemble) tell(off time.Duration, old, zxid int64) {
@@ -160,7 +162,8 @@ func (b bounds) narrowed(next sample) bounds {
 // ObserveMark takes the Stat of the epoch's mark, a node that is written once in each
 // epoch. Only that it was stamped counts, so nobody who writes it, deletes it or keeps
 // it from us can do more than make things take longer. A mark of another epoch says
-// that this one has none.
+// that this one has none. Nor does one tell anything that is younger than our own first
+// sample: if it bears an earlier stamp, then because the clock was set back in between.
 func (c *Ensemble) ObserveMark(mzxid, mtime int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +171,7 @@ func (c *Ensemble) ObserveMark(mzxid, mtime int64) {
 		return
 	}
 	c.marked = true
-	if znode.Epoch(mzxid) == znode.Epoch(c.sample.zxid) {
+	if znode.Epoch(mzxid) == znode.Epoch(c.first) && mzxid < c.first {
 		c.since = min(c.since, time.Duration(mtime)*time.Millisecond)
 	}
 }

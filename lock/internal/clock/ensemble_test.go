@@ -246,6 +246,8 @@ func TestObserveMark(t *testing.T) {
 	}{
 		{"earlier", [][2]int64{{zxid(3, 1), first - 500}}, first - 500},
 		{"later", [][2]int64{{zxid(3, 9), first + 500}}, first},
+		{"later, by a clock that was set back since", [][2]int64{{zxid(3, 9), first - 500}}, first},
+		{"earlier, by a clock that was set back since", [][2]int64{{zxid(3, 1), first + 500}}, first},
 		{"the epoch before's", [][2]int64{{zxid(2, 9), first - 500}}, first},
 		{"the next epoch's", [][2]int64{{zxid(4, 1), first - 500}}, first},
 		{"none", [][2]int64{{0, 0}}, first},
