@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,8 +54,10 @@ func TestLeaseEndsBeforeOthersMayEnter(t *testing.T) {
 // not hold the entry's lock can.
 type owner struct {
 	entry *Entry
-	told  []Change
-	seen  []error // why the entry had ended at each change
+
+	mu   sync.Mutex
+	told []Change
+	seen []error // why the entry had ended at each change
 }
 
 var errLost = errors.New("hold was lost")
@@ -62,8 +65,10 @@ var errLost = errors.New("hold was lost")
 func (o *owner) LossOf(why error) error { return errors.Join(errLost, why) }
 
 func (o *owner) Changed(c Change) {
-	o.told = append(o.told, c)
-	o.seen = append(o.seen, o.entry.Err())
+	why := o.entry.Err()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.told, o.seen = append(o.told, c), append(o.seen, why)
 }
 
 const (
