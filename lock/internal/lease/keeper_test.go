@@ -288,6 +288,59 @@ func TestMembersAreApart(t *testing.T) {
 	})
 }
 
+// TestReadBack: whose write stands in an entry that was found at a later version. Bytes
+// that are ours tell that only if an attempt of ours may have been applied; of this
+// batch, then it was so for all who are in it. The lease runs from the first attempt.
+func TestReadBack(t *testing.T) {
+	for _, tt := range []struct {
+		name                 string
+		ours, doubt, earlier bool // the bytes are ours; the write was in doubt, and before this batch
+		tried                bool
+		all                  bool
+		want                 error
+	}{
+		{name: "of this batch", ours: true, doubt: true, tried: true, all: true},
+		{name: "of an earlier batch", ours: true, doubt: true, earlier: true},
+		{name: "of an earlier batch, and this one was tried too", ours: true, doubt: true, earlier: true, tried: true},
+		{name: "somebody's with our bytes", ours: true, want: ErrTaken},
+		{name: "somebody's", doubt: true, tried: true, want: ErrTaken},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, func(w *world) {
+				w.close() // nobody else renews
+				f := &flight{Keeper: w.keeper, spread: 1 << 20, tried: tt.tried, before: map[*write]bool{}}
+				var ops []any
+				for _, name := range []string{"e0", "e1"} {
+					o := &owner{entry: new(Entry)}
+					e := o.entry
+					e.Init(w.keeper, o, simtest.Root+"/"+name, znode.Name{}, plain, Created{Sent: w.clock.Local()})
+					e.state, e.version = Held, 4
+					f.batch = append(f.batch, renewal{e, &write{data: []byte(name), ttl: testTTL, first: w.clock.Local(), flying: true, doubt: tt.doubt}})
+					e.writing = f.batch[len(f.batch)-1].write
+					ops = append(ops, &zk.SetDataRequest{Path: e.Path, Version: 4})
+				}
+				b, beside := f.batch[0], f.batch[1]
+				f.before[b.write] = tt.earlier
+				data := "somebody else's"
+				if tt.ours {
+					data = string(b.data)
+				}
+				w.Make(w.other, b.Path, data, zk.WorldACL(zk.PermAll))
+				time.Sleep(time.Second)
+				if all := f.readBack(w.Ctx, b, 9, 5, ops); all != tt.all {
+					t.Errorf("all of the batch: %v", all)
+				}
+				if !errors.Is(b.Err(), tt.want) || tt.want == nil && (b.Err() != nil || b.version != 5 || b.lease != (lease{b.first, testTTL}) || b.writing != nil) {
+					t.Errorf("%v, at version %d, lease %+v", b.Err(), b.version, b.lease)
+				}
+				if acknowledged := beside.writing == nil; acknowledged != tt.all || acknowledged && (beside.version != 5 || beside.lease.sent != beside.first) {
+					t.Errorf("the other one: acknowledged %v, at version %d, lease %+v", acknowledged, beside.version, beside.lease)
+				}
+			})
+		})
+	}
+}
+
 // TestOverwrittenInDoubt: the reply was lost, and then somebody else wrote the node.
 func TestOverwrittenInDoubt(t *testing.T) {
 	simulate(t, func(w *world) {
