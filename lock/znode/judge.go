@@ -177,5 +177,5 @@ func (n *Node) Ours() bool { return n.Err == nil && n.Kind != "" && n.Stat.Ephem
 // that we made, and that has no children. Spent says that its counter is at its end:
 // then the lock cannot go on with it, and one that was adopted goes too.
 func (n *Node) Removable(spent bool) bool {
-	return n.Ours() && n.Kind != Dir && (!n.Adopted || spent) && n.Stat.NumChildren == 0
+	return n.Ours() && n.Kind != Dir && n.Kind != Mark && (!n.Adopted || spent) && n.Stat.NumChildren == 0
 }

@@ -23,6 +23,9 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 const id1, id2 = "9f86d081884c7d65", "60303ae22b998861"
 
+// mutex is what the node of a lock that one holds at a time has in it.
+var mutex = znode.Parent{Kind: znode.Mutex}
+
 func TestParse(t *testing.T) {
 	uuid := "_c_0123456789abcdef0123456789abcdef"
 	for _, tt := range []struct {
@@ -191,7 +194,7 @@ func TestAdmit(t *testing.T) {
 			names = append(names, znode.Name{Seq: int32(i), Role: map[rune]znode.Role{'x': znode.Exclusive, 'r': znode.Shared, 'w': znode.Writer}[c]})
 		}
 		for i, want := range tt.want {
-			if got := znode.Admit(names, i); got != want {
+			if got := znode.Admit(names, i, mutex); got != want {
 				t.Errorf("queue %s: contender %d waits for %d, want %d", tt.queue, i, got, want)
 			}
 		}
@@ -210,7 +213,7 @@ func TestAdmitNeverDeadlocks(t *testing.T) {
 		for len(names) > 0 {
 			var in []int
 			for i := range names {
-				ahead := znode.Admit(names, i)
+				ahead := znode.Admit(names, i, mutex)
 				if ahead >= i {
 					t.Fatalf("%v: %d waits for %d, which is not earlier", names, i, ahead)
 				}
@@ -256,6 +259,8 @@ func TestCheckName(t *testing.T) {
 		"_c_0-lock-0000000001/b":               "taken for a lock entry",
 		strings.Repeat("x", znode.MaxName+1):   "at most 512",
 		"a/lock-0000000001":                    "taken for a lock entry",
+		znode.EpochMark:                        "keeps for itself",
+		"a/" + znode.EpochMark:                 "keeps for itself",
 		strings.Repeat("é", znode.MaxName/2+1): "at most 512",
 	} {
 		if err := znode.CheckName(name); err == nil || !strings.Contains(err.Error(), rule) {
@@ -289,6 +294,7 @@ var goldenRecords = map[string]znode.Record{
 
 var goldenParents = map[string]znode.Parent{
 	"parent-dir.json":      {Kind: znode.Dir},
+	"parent-mark.json":     {Kind: znode.Mark},
 	"parent-mutex.json":    {Kind: znode.Mutex, Tail: id2 + "-lock-"},
 	"parent-adopted.json":  {Kind: znode.Mutex, Tail: id2 + "-lock-", Adopted: true},
 	"parent-released.json": {Kind: znode.Mutex, Tail: id2 + "-lock-", Released: "0123456789abcdef-lock-"},
@@ -415,24 +421,6 @@ func xor(data []byte, i int, mask byte) []byte {
 	return c
 }
 
-func TestExpiry(t *testing.T) {
-	for _, tt := range []struct {
-		name                           string
-		ttl, expires, mtime, max, want int64
-	}{
-		{"as the leader stamped it", 100, 0, 1000, 500, 1100},
-		{"the holder's estimate was late", 100, 1103, 1000, 500, 1103},
-		{"the holder's estimate was early", 100, 900, 1000, 500, 1100},
-		{"a broken clock is capped", 100, 9_000_000, 1000, 500, 1500},
-		{"a ttl above the maximum is respected", 800, 9_000_000, 1000, 500, 1800},
-	} {
-		r := znode.Record{TTL: tt.ttl, ExpiresAt: tt.expires}
-		if got := r.Expiry(tt.mtime, tt.max); got != tt.want {
-			t.Errorf("%s: Expiry = %d, want %d", tt.name, got, tt.want)
-		}
-	}
-}
-
 func TestRecordRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := znode.Record{
@@ -512,8 +500,8 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if r, err := znode.DecodeRecord(data); err == nil {
-			if e := r.Expiry(1767225600000, 3600_000); e < 1767225600000 || e > 1767225600000+max(r.TTL, 3600_000) {
-				t.Fatalf("expiry %d of %+v is out of bounds", e, r)
+			if e := (&znode.Entry{Record: r}); e.TTL() <= 0 || e.Expires().Before(time.UnixMilli(0)) {
+				t.Fatalf("the lease of %+v lasts %v, and ends at %v", r, e.TTL(), e.Expires())
 			}
 			if again, err := znode.DecodeRecord(r.Encode()); err != nil || fmt.Sprint(again) != fmt.Sprint(r) {
 				t.Fatalf("%+v does not survive a round trip: %+v, %v", r, again, err)

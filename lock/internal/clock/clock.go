@@ -104,6 +104,9 @@ func (c *Clock) mark(ctx context.Context) error {
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			stat = nil
+		case errors.Is(err, zk.ErrNoAuth): // somebody with other credentials has made it
+			c.doWithoutMark(path, err)
+			return nil
 		case err != nil:
 			return err
 		case znode.Epoch(stat.Mzxid) > znode.Epoch(c.Now().Zxid): // a newer leader's: our sample is old
@@ -124,11 +127,15 @@ func (c *Clock) mark(ctx context.Context) error {
 				return err
 			}
 		default:
-			c.Log.Debug().Err(err).Str("path", path).Msg("the mark of ZooKeeper's epoch cannot be written: what was left from before a change of the leader is judged by this process's own first sample")
-			c.ObserveMark(0, 0)
+			c.doWithoutMark(path, err)
 			return nil
 		}
 	}
+}
+
+func (c *Clock) doWithoutMark(path string, why error) {
+	c.Log.Debug().Err(why).Str("path", path).Msg("the mark of ZooKeeper's epoch cannot be read or written: what was left from before a change of the leader is judged by this process's own first sample")
+	c.ObserveMark(0, 0)
 }
 
 // writeMark writes the mark, under the version of the one that was seen, so that of

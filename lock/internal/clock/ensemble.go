@@ -33,8 +33,10 @@ type Ensemble struct {
 
 	term          int64         // first transaction of the present term
 	since         time.Duration // its earliest stamp that is known
+	first         int64         // transaction of its first sample
 	marked        bool          // the epoch's mark was looked at, or can tell nothing more
-	displaced     time.Duration // displacements within the term, summed
+	displaced     time.Duration // displacements within the term, summed: as much as they can have been
+	open          time.Duration // width of the sample that known began with
 	displacements uint64
 	last          Displacement
 }
@@ -59,6 +61,13 @@ func (b bounds) later(t Instant) bounds {
 	d := t.Mono - b.at.Mono
 	rate := d.Abs() / znode.RateError
 	return bounds{b.least + d - rate, b.most + d + rate + Drift(b.at, t), t}
+}
+
+// width is how wide the bounds are that the sample alone gives. A step may hide there: of
+// one that was seen between two samples, what is seen of it is less by both at most.
+func (s sample) width() time.Duration {
+	b := s.bounds()
+	return b.most - b.least
 }
 
 // bounds are what the sample alone says of the moment at which it was received.
@@ -93,7 +102,7 @@ func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 	}
 	if off != 0 {
 		c.displacements++
-		c.displaced += off.Abs()
+		c.displaced += off.Abs() + c.open + next.width()
 		c.last = Displacement{off, znode.Epoch(last.zxid), znode.Epoch(zxid), received.Mono}
 	}
 	switch {
@@ -105,7 +114,7 @@ func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 		c.begin(zxid, next.stamp, true)
 	}
 	if c.known = c.known.narrowed(next); off != 0 || last.zxid == 0 || znode.Epoch(last.zxid) != znode.Epoch(zxid) {
-		c.known = next.bounds()
+		c.known, c.open = next.bounds(), next.width()
 	}
 	c.mu.Unlock()
 	if off != 0 {
@@ -116,6 +125,7 @@ func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 // begin begins a new term; c.mu is held.
 func (c *Ensemble) begin(term int64, since time.Duration, marked bool) {
 	c.term, c.since, c.marked, c.displaced = term, since, marked, 0
+	c.first = c.sample.zxid
 }
 
 func (c *Ensemble) tell(off time.Duration, old, zxid int64) {
@@ -153,7 +163,8 @@ func (b bounds) narrowed(next sample) bounds {
 // ObserveMark takes the Stat of the epoch's mark, a node that is written once in each
 // epoch. Only that it was stamped counts, so nobody who writes it, deletes it or keeps
 // it from us can do more than make things take longer. A mark of another epoch says
-// that this one has none.
+// that this one has none. Nor does one tell anything that is younger than our own first
+// sample: if it bears an earlier stamp, then because the clock was set back in between.
 func (c *Ensemble) ObserveMark(mzxid, mtime int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +172,7 @@ func (c *Ensemble) ObserveMark(mzxid, mtime int64) {
 		return
 	}
 	c.marked = true
-	if znode.Epoch(mzxid) == znode.Epoch(c.sample.zxid) {
+	if znode.Epoch(mzxid) == znode.Epoch(c.first) && mzxid < c.first {
 		c.since = min(c.since, time.Duration(mtime)*time.Millisecond)
 	}
 }

@@ -1,0 +1,423 @@
+package clock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/simtest"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+const markPath = simtest.Root + "/" + znode.EpochMark
+
+var open = zk.WorldACL(zk.PermAll)
+
+// world is an ensemble in memory, in virtual time, with a root.
+type world struct{ *simtest.World }
+
+// simulate runs f with three members, so that there are epochs.
+func simulate(t *testing.T, f func(w world)) {
+	t.Helper()
+	simtest.Run(t, locktest.Options{Members: 3}, func(w *simtest.World) {
+		w.Make(w.Dial(w.Config("root")), simtest.Root, "", open)
+		f(world{w})
+	})
+}
+
+// clock returns a clock of a client of its own, at these members.
+func (w world) clock(label string, servers ...string) *Clock {
+	w.Helper()
+	conn := w.Dial(w.Config(label), servers...)
+	local := func() Instant { return Instant{Mono: w.Mono(), Wall: w.Wall()} }
+	return New(conn, simtest.Root, open, local, znode.NewID)
+}
+
+// sampled returns a clock that has a sample.
+func (w world) sampled(label string, servers ...string) *Clock {
+	w.Helper()
+	c := w.clock(label, servers...)
+	if err := c.Sample(w.Ctx); err != nil {
+		w.Fatal(err)
+	}
+	return c
+}
+
+// writes is how many transactions the client has asked for.
+func (w world) writes(label string) int {
+	n := w.Requests()[label].Requests
+	return n["multi"] + n["setData"]
+}
+
+// prove asks for what is missing to judge what was written before the epoch.
+func (w world) prove(c *Clock) {
+	w.Helper()
+	if err := c.Prove(w.Ctx, c.Now(), 1); err != nil {
+		w.Error(err)
+	}
+}
+
+// marked checks that the clock counts from the node's stamp, or its own first one if
+// since is 0.
+func (w world) marked(c *Clock, since int64) {
+	w.Helper()
+	if now := c.Now(); !now.Marked || since != 0 && now.Since.Milliseconds() != since {
+		w.Errorf("%+v, want it to count from %d ms", now, since)
+	}
+}
+
+// mark is the node as it stands.
+func (w world) mark() *locktest.Node {
+	w.Helper()
+	n, ok := w.Node(markPath)
+	if !ok {
+		w.Fatal("there is no mark")
+	}
+	return &n
+}
+
+// elect has another member lead.
+func (w world) elect() {
+	w.Helper()
+	old := w.StopLeader()
+	w.Until("there is a leader", func() bool { return w.Leader() != "" })
+	if err := w.Start(old); err != nil {
+		w.Fatal(err)
+	}
+	time.Sleep(time.Second)
+}
+
+func TestSample(t *testing.T) {
+	simulate(t, func(w world) {
+		c := w.clock("a")
+		if c.Known() || c.Millis(c.Local()) != 1 {
+			t.Error("knows the time without a sample")
+		}
+		time.Sleep(time.Second)
+		if err := c.Sample(w.Ctx); err != nil {
+			t.Fatal(err)
+		}
+		now, real := c.Now(), w.Wall()
+		if real < now.Lower || real > now.Upper || now.Upper-now.Lower > 2*ms || now.Marked {
+			t.Errorf("the leader's clock shows %v, and is thought to be in %+v", real, now)
+		}
+		if late := c.Millis(c.Local()) - real.Milliseconds(); late < 0 || late > 2 {
+			t.Errorf("the latest that it may show is %d ms from what it does", late)
+		}
+		if below := w.Below(simtest.Root); len(below) > 0 {
+			t.Errorf("left behind: %q", below)
+		}
+	})
+}
+
+// TestSampleOverALostReply: the transaction leaves nothing behind, whether it was
+// applied or not, and is made again.
+func TestSampleOverALostReply(t *testing.T) {
+	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
+		simulate(t, func(w world) {
+			c := w.clock("a")
+			w.once("multi", locktest.Fault{Drop: drop})
+			if err := c.Sample(w.Ctx); err != nil || !c.Known() {
+				t.Error(err)
+			}
+			if below := w.Below(simtest.Root); len(below) > 0 {
+				t.Errorf("left behind: %q", below)
+			}
+		})
+	}
+}
+
+// once has one request of that operation suffer the fault.
+func (w world) once(op string, f locktest.Fault) {
+	var once sync.Once
+	w.Intercept(func(r locktest.Request) (fault locktest.Fault) {
+		if r.Op == op {
+			once.Do(func() { fault = f })
+		}
+		return fault
+	})
+}
+
+func TestSampleFails(t *testing.T) {
+	simulate(t, func(w world) {
+		c := w.clock("a")
+		ctx, cancel := context.WithCancelCause(w.Ctx)
+		why := errors.New("not wanted any more")
+		cancel(why)
+		if err := c.Sample(ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, why) {
+			t.Errorf("its context had ended: %v", err)
+		}
+		w.setACL(simtest.Root, zk.PermRead)
+		if err := c.Sample(w.Ctx); !errors.Is(err, zkconn.ErrDenied) || !strings.Contains(err.Error(), simtest.Root) {
+			t.Errorf("where it may not write: %v", err)
+		}
+		if c.root = "/nowhere"; !errors.Is(c.Sample(w.Ctx), zk.ErrNoNode) {
+			t.Error("without a root")
+		}
+		if c.Known() {
+			t.Error("a sample of nothing")
+		}
+	})
+}
+
+// setACL lets everybody do so much with a node.
+func (w world) setACL(path string, perms int32) {
+	w.Helper()
+	z, events, err := zk.Connect(w.Servers(), simtest.SessionTimeout, zk.WithDialer(w.Dialer("admin")), zk.WithLogInfo(false))
+	if err != nil {
+		w.Fatal(err)
+	}
+	if _, err := z.SetACL(path, zk.WorldACL(perms), -1); err != nil {
+		w.Error(err)
+	}
+	z.Close()
+	for range events { // until its goroutines have ended
+	}
+	synctest.Wait()
+}
+
+// TestManyShareOneRequest: of those who found the same thing unproven one asks, and
+// for who knew less than is known by now nobody does.
+func TestManyShareOneRequest(t *testing.T) {
+	simulate(t, func(w world) {
+		c := w.clock("a")
+		for i, missing := range []string{"first sample", "younger sample", "mark"} {
+			knew, mzxid, before := c.Now(), int64(1), w.writes("a")
+			if missing == "younger sample" {
+				mzxid = knew.Zxid + 1
+			}
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() {
+					if err := c.Prove(w.Ctx, knew, mzxid); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if n := w.writes("a") - before; n != 1 {
+				t.Errorf("%d transactions for a %s", n, missing)
+			}
+			if now := c.Now(); now.Zxid <= knew.Zxid || now.Marked != (i == 2) {
+				t.Errorf("after a %s: %+v", missing, now)
+			}
+			if err := c.Prove(w.Ctx, knew, mzxid); err != nil || w.writes("a") != before+1 {
+				t.Errorf("asked again for a %s: %v", missing, err)
+			}
+		}
+	})
+}
+
+// TestProveEndsWithItsContext, while somebody else asks.
+func TestProveEndsWithItsContext(t *testing.T) {
+	simulate(t, func(w world) {
+		c := w.clock("a")
+		w.once("multi", locktest.Fault{DelayReply: 3 * time.Second})
+		asked := make(chan error, 1)
+		go func() { asked <- c.Prove(w.Ctx, znode.Now{}, 1) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(w.Ctx, time.Second)
+		defer cancel()
+		begun := w.Mono()
+		if err := c.Prove(ctx, znode.Now{}, 1); !errors.Is(err, context.DeadlineExceeded) || w.Mono()-begun != time.Second {
+			t.Errorf("after %v: %v", w.Mono()-begun, err)
+		}
+		if err := <-asked; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMarkIsWrittenOnceAnEpoch, by the first one who needs it; the others read it.
+func TestMarkIsWrittenOnceAnEpoch(t *testing.T) {
+	simulate(t, func(w world) {
+		var clocks []*Clock
+		for _, label := range []string{"a", "b", "c"} {
+			clocks = append(clocks, w.sampled(label))
+			time.Sleep(time.Second)
+		}
+		for epoch := range int32(3) {
+			for i, c := range clocks {
+				first := c.Now().Since
+				w.prove(c)
+				n := w.mark()
+				if n.Stat.Version != epoch+1 || znode.Epoch(n.Stat.Mzxid) != znode.Epoch(c.Now().Zxid) {
+					t.Fatalf("epoch %d, judge %d: %+v", epoch, i, n.Stat)
+				}
+				w.marked(c, min(n.Stat.Mtime, first.Milliseconds()))
+			}
+			if data, err := znode.DecodeParent(w.mark().Data); err != nil || data.Kind != znode.Mark {
+				t.Errorf("it holds %s: %v", w.mark().Data, err)
+			}
+			w.elect()
+			for _, c := range clocks {
+				if err := c.Sample(w.Ctx); err != nil {
+					t.Fatal(err)
+				}
+				if c.Now().Marked {
+					t.Error("a new epoch is marked from the start")
+				}
+				time.Sleep(time.Second)
+			}
+			slices.Reverse(clocks) // another one is first
+		}
+	})
+}
+
+// TestMarkTellsWhoComesLater: the epoch had begun long before its own first sample.
+func TestMarkTellsWhoComesLater(t *testing.T) {
+	simulate(t, func(w world) {
+		w.prove(w.sampled("a"))
+		time.Sleep(time.Hour)
+		c := w.sampled("b")
+		w.prove(c)
+		w.marked(c, w.mark().Stat.Mtime)
+		if before := w.writes("b"); before != 1 {
+			t.Errorf("%d transactions, want the sample alone", before)
+		}
+	})
+}
+
+// TestMarkOfANewerEpoch: the judge's sample is an old leader's. It takes another first.
+func TestMarkOfANewerEpoch(t *testing.T) {
+	simulate(t, func(w world) {
+		c := w.sampled("a")
+		epoch := znode.Epoch(c.Now().Zxid)
+		w.elect()
+		w.prove(w.sampled("b"))
+		w.prove(c)
+		if now := c.Now(); znode.Epoch(now.Zxid) <= epoch || now.Marked {
+			t.Errorf("%+v", now)
+		}
+		w.prove(c)
+		w.marked(c, w.mark().Stat.Mtime)
+	})
+}
+
+// TestMarkThatIsDenied: to make, to write or to read. The own first sample has to do.
+func TestMarkThatIsDenied(t *testing.T) {
+	for name, deny := range map[string]func(w world){
+		"to make": func(w world) { w.setACL(simtest.Root, zk.PermRead) },
+		"to write": func(w world) {
+			w.prove(w.sampled("other"))
+			w.setACL(markPath, zk.PermRead)
+			w.elect()
+		},
+		"to read": func(w world) {
+			w.prove(w.sampled("other"))
+			w.setACL(markPath, zk.PermWrite)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w world) {
+				c := w.sampled("a")
+				first := c.Now()
+				if deny(w); name == "to write" {
+					if err := c.Sample(w.Ctx); err != nil {
+						t.Fatal(err)
+					}
+					first = c.Now()
+				}
+				w.prove(c)
+				w.marked(c, first.Since.Milliseconds())
+				before := w.Requests()["a"].Total()
+				if err := c.Prove(w.Ctx, first, 1); err != nil || w.Requests()["a"].Total() != before {
+					t.Errorf("it asks again: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestMarkAtALaggingServer, which does not show the mark that was written, or that of
+// an epoch before. It is told so by the leader, catches up, and reads.
+func TestMarkAtALaggingServer(t *testing.T) {
+	for _, epochs := range []int{0, 1} {
+		simulate(t, func(w world) {
+			other := w.sampled("other")
+			if epochs > 0 {
+				w.prove(other)
+				w.elect()
+				if err := other.Sample(w.Ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			follower := slices.DeleteFunc(w.Servers(), func(s string) bool { return s == w.Leader() })[0]
+			c := w.sampled("a", follower)
+			if err := w.Lag(follower, 2*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			w.prove(other)
+			version, first := w.mark().Stat.Version, c.Now().Since.Milliseconds()
+			w.prove(c)
+			w.marked(c, min(first, w.mark().Stat.Mtime))
+			if w.mark().Stat.Version != version {
+				t.Errorf("it was written again: %+v", w.mark().Stat)
+			}
+			if err := w.Lag(follower, 0); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestMarkIsRacedFor by judges who all see that there is none, or an old one.
+func TestMarkIsRacedFor(t *testing.T) {
+	simulate(t, func(w world) {
+		clocks := make([]*Clock, 5)
+		for i := range clocks {
+			clocks[i] = w.sampled(string(rune('a' + i)))
+		}
+		for epoch := range int32(2) {
+			before := 0
+			for i := range clocks {
+				before -= w.writes(string(rune('a' + i)))
+			}
+			var all sync.WaitGroup
+			for _, c := range clocks {
+				all.Go(func() { w.prove(c) })
+			}
+			all.Wait()
+			for i, c := range clocks {
+				before += w.writes(string(rune('a' + i)))
+				w.marked(c, 0)
+			}
+			if before < 2 {
+				t.Errorf("epoch %d: %d tried, and nobody raced", epoch, before)
+			}
+			if v := w.mark().Stat.Version; v != epoch+1 {
+				t.Errorf("epoch %d: written %d times", epoch, v)
+			}
+			w.elect()
+			for _, c := range clocks {
+				if err := c.Sample(w.Ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+// TestMarkOverALostReply: who wrote it finds its own.
+func TestMarkOverALostReply(t *testing.T) {
+	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
+		simulate(t, func(w world) {
+			c := w.sampled("a")
+			w.once("multi", locktest.Fault{Drop: drop})
+			w.prove(c)
+			w.marked(c, 0)
+			if v := w.mark().Stat.Version; v != 1 {
+				t.Errorf("written %d times", v)
+			}
+		})
+	}
+}

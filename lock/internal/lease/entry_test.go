@@ -1,0 +1,424 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+const ms = time.Millisecond
+
+// at is an instant of a machine that did not sleep.
+func at(mono time.Duration) clock.Instant {
+	return clock.Instant{Mono: mono, Wall: mono + 1000*time.Hour}
+}
+
+// slept is an instant of a machine that was suspended for so long.
+func slept(mono, d time.Duration) clock.Instant {
+	now := at(mono)
+	now.Wall += d
+	return now
+}
+
+// TestLeaseEndsBeforeOthersMayEnter draws a holder's clock that runs wrong and a
+// write that the leader stamped some time after it was sent. Whoever goes by the
+// leader's clock respects the entry until stamp + TTL at least; the holder must
+// have stopped before that, late timer and all.
+func TestLeaseEndsBeforeOthersMayEnter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ppm := float64(rapid.IntRange(-500, 500).Draw(t, "ppm"))
+		ttl := time.Duration(rapid.Int64Range(100, int64(48*time.Hour/ms)).Draw(t, "ttl")) * ms
+		way := time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "way"))
+		real := func(mono time.Duration) time.Duration { return time.Duration(float64(mono) / (1 + ppm/1e6)) }
+
+		l := lease{sent: at(time.Hour), ttl: ttl}
+		stamp := (real(l.sent.Mono) + way).Truncate(ms) // Mtime drops the fraction
+		if ends := real(l.end()) + timerSlack; ends >= stamp+ttl {
+			t.Fatalf("the holder stops at %v, others respect it until %v", ends, stamp+ttl)
+		}
+		if short := ttl - (l.end() - l.sent.Mono); short > ttl/1000+10*ms {
+			t.Fatalf("%v of a TTL of %v are given away", short, ttl)
+		}
+	})
+}
+
+// owner notes what it is told, and looks at the entry as it is, which only who does
+// not hold the entry's lock can.
+type owner struct {
+	entry *Entry
+
+	mu   sync.Mutex
+	told []Change
+	seen []error // why the entry had ended at each change
+}
+
+var errLost = errors.New("hold was lost")
+
+func (o *owner) LossOf(why error) error { return errors.Join(errLost, why) }
+
+func (o *owner) Changed(c Change) {
+	why := o.entry.Err()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.told, o.seen = append(o.told, c), append(o.seen, why)
+}
+
+const (
+	testTTL     = 10 * time.Second
+	testGrace   = time.Second
+	testSession = 7
+)
+
+// testEntry returns an entry that was made at 0 in session 7, of a keeper that does
+// nothing by itself, and the clock of both.
+func testEntry(state State) (*Entry, *owner, *clock.Instant) {
+	now := at(0)
+	k := NewKeeper(Options{
+		Clock:  clock.New(nil, "/locks", nil, func() clock.Instant { return now }, znode.NewID),
+		Jitter: func(d, _ time.Duration) time.Duration { return d },
+	})
+	o := &owner{entry: new(Entry)}
+	o.entry.Init(k, o, "/locks/x/e", znode.Name{}, Terms{TTL: testTTL, Grace: testGrace}, Created{Sent: now, Session: testSession})
+	o.entry.values = context.Background()
+	o.entry.state = state
+	return o.entry, o, &now
+}
+
+// TestEndOfEntry: of the last lease, of a write that may have been applied, and of the
+// limit of the hold, the earliest end counts.
+func TestEndOfEntry(t *testing.T) {
+	lasts := func(ttl time.Duration) time.Duration { return lease{at(0), ttl}.end() }
+	for _, tt := range []struct {
+		name  string
+		setup func(*Entry)
+		want  time.Duration
+	}{
+		{"lease", func(*Entry) {}, lasts(testTTL)},
+		{"renewal on its way", func(e *Entry) { e.writing = &write{ttl: testTTL, first: at(3 * time.Second)} }, lasts(testTTL)},
+		{"extension on its way", func(e *Entry) { e.writing = &write{ttl: time.Minute, first: at(time.Second)} }, lasts(testTTL)},
+		{"shortening on its way", func(e *Entry) { e.writing = &write{ttl: 2 * time.Second, first: at(time.Second)} }, time.Second + lasts(2*time.Second)},
+		{"limit", func(e *Entry) { e.limit = 4 * time.Second }, 4 * time.Second},
+		{"limit beyond", func(e *Entry) { e.limit = time.Hour }, lasts(testTTL)},
+		{"limit beyond a shortening", func(e *Entry) {
+			e.limit, e.writing = 4*time.Second, &write{ttl: 2 * time.Second, first: at(time.Second)}
+		}, time.Second + lasts(2*time.Second)},
+	} {
+		e, _, now := testEntry(Held)
+		if tt.setup(e); e.end() != tt.want {
+			t.Errorf("%s: ends at %v, want %v", tt.name, e.end(), tt.want)
+		}
+		for _, look := range []struct {
+			at   clock.Instant
+			left time.Duration
+		}{{at(0), tt.want}, {at(tt.want - 1), 1}, {at(tt.want), 0}, {at(tt.want + time.Hour), 0}, {slept(0, tt.want), 0}, {slept(0, tt.want-1), 1}} {
+			if *now = look.at; e.Remaining() != look.left || e.IsOver() != (look.left == 0) {
+				t.Errorf("%s: %v are left at %v, over %v, want %v", tt.name, e.Remaining(), look.at, e.IsOver(), look.left)
+			}
+		}
+	}
+}
+
+// TestFresh: a waiter may enter without writing first only if its last write was
+// acknowledged in this session and half of its lease is left.
+func TestFresh(t *testing.T) {
+	const half = testTTL / 2
+	for _, tt := range []struct {
+		name    string
+		state   State
+		now     clock.Instant
+		session int64
+		want    bool
+	}{
+		{"just written", Queued, at(0), testSession, true},
+		{"half a lease ago", Queued, at(half - 20*ms), testSession, true},
+		{"more than half a lease ago", Queued, at(half), testSession, false},
+		{"another session", Queued, at(0), 8, false},
+		{"no session", Queued, at(0), 0, false},
+		{"slept meanwhile", Queued, slept(time.Second, half), testSession, false},
+		{"holds already", Held, at(0), testSession, false},
+		{"has ended", Ended, at(0), testSession, false},
+	} {
+		e, _, now := testEntry(tt.state)
+		if *now = tt.now; e.Fresh(tt.session) != tt.want {
+			t.Errorf("%s: %v", tt.name, !tt.want)
+		}
+	}
+}
+
+// TestWroteSince: a write that was sent at the very time of an outage's end, by a
+// coarse clock, came after it. Else a waiter would write again and again.
+func TestWroteSince(t *testing.T) {
+	e, _, _ := testEntry(Queued)
+	e.lease.sent = at(time.Second)
+	for since, want := range map[time.Duration]bool{-1: true, 0: true, time.Second: true, time.Second + 1: false} {
+		if got := e.WroteSince(since); got != want {
+			t.Errorf("since %v: %v", since, got)
+		}
+	}
+}
+
+// TestLateReplyNamesItsWrite: a reply to a write that was given up changes nothing.
+func TestLateReplyNamesItsWrite(t *testing.T) {
+	e, _, _ := testEntry(Queued)
+	e.writing = &write{ttl: time.Minute, first: at(time.Second)}
+	late := &write{ttl: time.Hour, doubt: true, flying: true}
+	e.acknowledge(late, at(time.Second), 9, 5, 0, at(time.Second))
+	e.postpone(late)
+	if e.version != 0 || e.session != testSession || e.lease != (lease{at(0), testTTL}) || e.writing == nil || e.writing == late {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestStateOnlyMovesForward: what ended stays ended, for the first reason, and is told
+// once.
+func TestStateOnlyMovesForward(t *testing.T) {
+	e, o, now := testEntry(Held)
+	ctx := e.Context(func(ctx context.Context) context.Context { return ctx })
+	e.Lose(ErrExpired)
+	first := e.Err()
+	e.Lose(errors.New("another reason"))
+	e.Vanished()
+	e.overwritten()
+	if e.Withdraw() {
+		t.Error("withdrew what had ended")
+	}
+	if err := e.Grant(t.Context(), at(0), 0); err != first {
+		t.Errorf("granted: %v", err)
+	}
+	if last, err := e.Unlock(); last || err != first {
+		t.Errorf("unlock: %v, %v", last, err)
+	}
+	if err := e.Reenter(t.Context()); err != first {
+		t.Errorf("reenter: %v", err)
+	}
+	if err := e.Refresh(t.Context()); err != first {
+		t.Errorf("refresh: %v", err)
+	}
+	if err := e.Extend(t.Context(), time.Hour); err != first {
+		t.Errorf("extend: %v", err)
+	}
+	if e.Remaining() != 0 || e.tick(*now) != nil || e.Fresh(testSession) || e.IsHeld() {
+		t.Error("is still of use")
+	}
+	if err := e.Pause(t.Context(), 0); err != first {
+		t.Errorf("pause: %v", err)
+	}
+	if _, err := e.Watch(); err != first {
+		t.Errorf("watch: %v", err)
+	}
+	if e.Err() != first || context.Cause(ctx) != first || !errors.Is(first, ErrExpired) || !errors.Is(first, errLost) {
+		t.Errorf("ended because %v, and %v", e.Err(), context.Cause(ctx))
+	}
+	if len(o.told) != 1 || o.told[0] != (Change{Held, Ended, first}) || !o.told[0].Lost() {
+		t.Errorf("told %+v", o.told)
+	}
+}
+
+// TestEachChangeIsToldOnce, after it, and outside of the entry's lock.
+func TestEachChangeIsToldOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(*Entry)
+		from State
+		why  error
+		lost bool
+	}{
+		{"unlocked", func(e *Entry) { e.Unlock() }, Held, ErrUnlocked, false},
+		{"withdrawn", func(e *Entry) { e.Withdraw() }, Queued, ErrWithdrawn, false},
+		{"lost", func(e *Entry) { e.Lose(ErrMaxHold) }, Held, ErrMaxHold, true},
+		{"removed", (*Entry).Vanished, Held, ErrRemoved, true},
+		{"a waiter's removed", (*Entry).Vanished, Queued, ErrGone, false},
+		{"overwritten", (*Entry).overwritten, Held, ErrTaken, true},
+		{"a waiter's overwritten", (*Entry).overwritten, Queued, ErrGone, false},
+		{"expired", func(e *Entry) { e.tick(at(time.Hour)) }, Held, ErrExpired, true},
+	} {
+		e, o, _ := testEntry(Queued)
+		changed, err := e.Watch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []Change{{Queued, Ended, tt.why}}
+		if tt.from == Held {
+			if err := e.Grant(t.Context(), at(0), Never); err != nil {
+				t.Fatal(err)
+			}
+			want = []Change{{Queued, Held, nil}, {Held, Ended, tt.why}}
+			select {
+			case <-changed:
+			default:
+				t.Errorf("%s: nobody was woken by the grant", tt.name)
+			}
+			changed, _ = e.Watch()
+		}
+		tt.end(e)
+		tt.end(e)
+		select {
+		case <-changed:
+		default:
+			t.Errorf("%s: nobody was woken", tt.name)
+		}
+		if len(o.told) != len(want) {
+			t.Errorf("%s: told %+v", tt.name, o.told)
+			continue
+		}
+		for i, c := range o.told {
+			if c.From != want[i].From || c.To != want[i].To || !errors.Is(c.Why, want[i].Why) || o.seen[i] != c.Why {
+				t.Errorf("%s: told %+v when it had ended because %v, want %+v", tt.name, c, o.seen[i], want[i])
+			}
+		}
+		if last := o.told[len(o.told)-1]; last.Lost() != tt.lost || errors.Is(last.Why, errLost) != tt.lost {
+			t.Errorf("%s: lost %v, because %v", tt.name, last.Lost(), last.Why)
+		}
+	}
+}
+
+// TestVanishedAfterItsEnd: whose lease may have ended before has lost it to that.
+func TestVanishedAfterItsEnd(t *testing.T) {
+	e, _, now := testEntry(Held)
+	*now = slept(0, testTTL)
+	if e.Vanished(); !errors.Is(e.Err(), ErrExpired) {
+		t.Error(e.Err())
+	}
+}
+
+// TestHandles: the last Unlock ends the hold, and says whether the lease may have run
+// out before.
+func TestHandles(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		e, _, now := testEntry(Queued)
+		if err := errors.Join(e.Grant(t.Context(), at(0), Never), e.Reenter(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if last, why := e.Unlock(); last || why != nil || !e.IsHeld() {
+			t.Errorf("the first of two: %v, %v", last, why)
+		}
+		if late {
+			*now = at(testTTL)
+		}
+		if last, why := e.Unlock(); !last || why != nil || e.IsHeld() || e.Lapsed() != late {
+			t.Errorf("the last one: %v, %v, lapsed %v", last, why, e.Lapsed())
+		}
+		if last, why := e.Unlock(); last || !errors.Is(why, ErrUnlocked) {
+			t.Errorf("one more: %v, %v", last, why)
+		}
+	}
+}
+
+// TestExpiry: a hold ends when its lease has on the monotonic clock. One that only a
+// suspend may have ended is given the grace to be confirmed, unless it is not renewed.
+func TestExpiry(t *testing.T) {
+	end := lease{at(0), testTTL}.end()
+	for _, tt := range []struct {
+		name  string
+		setup func(*Entry)
+		ticks []clock.Instant
+		want  error
+	}{
+		{"in time", nil, []clock.Instant{at(end - 1)}, nil},
+		{"too late", nil, []clock.Instant{at(end)}, ErrExpired},
+		{"max_hold", func(e *Entry) { e.limit = time.Second }, []clock.Instant{at(time.Second)}, ErrMaxHold},
+		{"suspended", nil, []clock.Instant{slept(time.Second, testTTL)}, nil},
+		{"suspended, and the grace is not over", nil, []clock.Instant{slept(time.Second, testTTL), slept(time.Second+testGrace-1, testTTL)}, nil},
+		{"suspended, and the grace is over", nil, []clock.Instant{slept(time.Second, testTTL), slept(time.Second+testGrace, testTTL)}, ErrExpired},
+		{"suspended, and the wall clock was set back", nil, []clock.Instant{slept(time.Second, testTTL), at(time.Second + testGrace)}, nil},
+		{"suspended, and not renewed", func(e *Entry) { e.Fixed = true }, []clock.Instant{slept(time.Second, testTTL)}, ErrExpired},
+	} {
+		e, _, _ := testEntry(Held)
+		if tt.setup != nil {
+			tt.setup(e)
+		}
+		for _, now := range tt.ticks {
+			e.tick(now)
+		}
+		if err := e.Err(); !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+	}
+}
+
+// TestDoubtIsKept: a write that may have been applied is made again with the same
+// bytes, whatever else fails meanwhile, and until then the earlier end counts; one that
+// was not is forgotten.
+func TestDoubtIsKept(t *testing.T) {
+	const short = 2 * time.Second
+	e, _, now := testEntry(Held)
+	e.nextTTL, e.writesWanted = short, 1
+	*now = at(time.Second)
+	first := e.tick(*now)
+	if first == nil || first.ttl != short || e.tick(*now) != nil {
+		t.Fatalf("begun %+v, and another one beside it", first)
+	}
+	shortened := lease{at(time.Second), short}.end()
+	e.postpone(first) // refused
+	if e.writing != nil || e.end() != (lease{at(0), testTTL}).end() {
+		t.Errorf("a write that was refused counts: %+v", e.writing)
+	}
+
+	again := e.tick(*now)
+	e.suspect(again)
+	e.postpone(again) // and what it came to could not be read
+	for range 3 {
+		if e.end() != shortened {
+			t.Fatalf("in doubt it ends at %v, want %v", e.end(), shortened)
+		}
+		*now = at(now.Mono + 100*ms)
+		if probable, known, pending := e.LastWrite(); probable != 1 || known != 0 || !slices.Equal(pending, again.data) {
+			t.Errorf("the last write left version %d or %d, and %s", probable, known, pending)
+		}
+		if e.nextTTL = time.Hour; e.tick(*now) != again || !e.inDoubt(again) {
+			t.Fatal("another write was begun while one is in doubt")
+		}
+		e.postpone(again)
+	}
+	e.acknowledge(again, again.first, 9, 1, time.Second, *now)
+	if e.end() != shortened || e.writing != nil || e.version != 1 || !e.WrittenIn(9) {
+		t.Errorf("acknowledged: %+v", e)
+	}
+	if _, _, pending := e.LastWrite(); pending != nil {
+		t.Errorf("pending %s", pending)
+	}
+}
+
+// TestGrantIsRecorded by the first write that was begun after it.
+func TestGrantIsRecorded(t *testing.T) {
+	e, _, now := testEntry(Queued)
+	e.writesWanted = 1
+	before := e.tick(*now)
+	if err := e.Grant(t.Context(), at(1), Never); err != nil {
+		t.Fatal(err)
+	}
+	e.acknowledge(before, at(0), testSession, 1, time.Second, *now)
+	if e.Recorded() || !e.GrantUnrecorded() || e.HeldSince() != 1 {
+		t.Error("recorded by a write from before it")
+	}
+	e.writesWanted++
+	e.acknowledge(e.tick(*now), at(1), testSession, 2, time.Second, *now)
+	if !e.Recorded() || e.GrantUnrecorded() {
+		t.Error("not recorded")
+	}
+	made, _, _ := testEntry(Queued)
+	made.Init(made.keeper, made.owner, made.Path, made.Name, made.Terms, Created{Acquired: 5})
+	if !made.Recorded() {
+		t.Error("the grant that it was created with is not recorded")
+	}
+}
+
+// TestOrphan is an entry that nobody has: its node goes whatever its version.
+func TestOrphan(t *testing.T) {
+	var e Entry
+	e.InitEnded(&owner{entry: &e}, "/locks/x/e", znode.Name{}, Terms{TTL: testTTL}, ErrWithdrawn)
+	if probable, known, pending := e.LastWrite(); probable != -1 || known != -1 || pending != nil {
+		t.Errorf("its node is at version %d or %d", probable, known)
+	}
+	if !e.IsOver() || e.Remaining() != 0 || e.IsHeld() || e.Err() != ErrWithdrawn || e.Withdraw() {
+		t.Errorf("%+v", &e)
+	}
+}

@@ -1,0 +1,463 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/simtest"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+var errClosed = errors.New("the client closes")
+
+// world is an ensemble in memory, in virtual time, and a keeper of entries there.
+type world struct {
+	*simtest.World
+	conn   *zkconn.Conn
+	other  *zkconn.Conn // somebody else's
+	clock  *clock.Clock
+	keeper *Keeper
+	close  func() // ends the keeper, and waits for it
+
+	mu      sync.Mutex
+	batches [][]string // paths of each transaction of renewals that was asked for
+	fault   func(batch int, paths []string) locktest.Fault
+}
+
+// simulate runs f with a keeper that is running.
+func simulate(t *testing.T, f func(w *world)) {
+	t.Helper()
+	simtest.Run(t, locktest.Options{}, func(s *simtest.World) {
+		w := &world{World: s}
+		cfg := s.Config("a")
+		cfg.Reconnected = func() { w.keeper.Reconnected() }
+		w.conn, w.other = s.Dial(cfg), s.Dial(s.Config("other"))
+		w.Make(w.conn, simtest.Root, "", zk.WorldACL(zk.PermAll))
+		local := func() clock.Instant { return clock.Instant{Mono: s.Mono(), Wall: s.Wall()} }
+		w.clock = clock.New(w.conn, simtest.Root, zk.WorldACL(zk.PermAll), local, znode.NewID)
+		ctx, cancel := context.WithCancelCause(s.Ctx)
+		var tasks sync.WaitGroup
+		w.keeper = NewKeeper(Options{
+			Conn: w.conn, Clock: w.clock, Log: zerolog.Nop(), Who: znode.Record{Owner: "a"},
+			Jitter: func(d, _ time.Duration) time.Duration { return d },
+			Run:    func(f func()) { tasks.Go(f) },
+		})
+		tasks.Go(func() { w.keeper.Run(ctx) })
+		w.close = func() {
+			cancel(errClosed)
+			tasks.Wait()
+		}
+		defer w.close()
+		w.Intercept(w.intercept)
+		f(w)
+	})
+}
+
+// intercept notes transactions of renewals, and has them suffer faults.
+func (w *world) intercept(r locktest.Request) locktest.Fault {
+	if r.Label != "a" || r.Op != "multi" && r.Op != "setData" || !strings.HasPrefix(r.Paths[0], simtest.Root+"/e") {
+		return locktest.Fault{}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.batches = append(w.batches, r.Paths)
+	if w.fault != nil {
+		return w.fault(len(w.batches), r.Paths)
+	}
+	return locktest.Fault{}
+}
+
+// sent returns the batches that were asked for since it was called last.
+func (w *world) sent() [][]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.batches
+	w.batches = nil
+	return all
+}
+
+// onFirst has the first batch from now on suffer the fault.
+func (w *world) onFirst(f locktest.Fault) {
+	w.sent()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = func(batch int, _ []string) locktest.Fault {
+		if batch == 1 {
+			return f
+		}
+		return locktest.Fault{}
+	}
+}
+
+// hold makes a node and the hold on it.
+func (w *world) hold(name string, t Terms) (*Entry, *owner) {
+	w.Helper()
+	o := &owner{entry: new(Entry)}
+	path, sent := simtest.Root+"/"+name, w.clock.Local()
+	create := &zk.CreateRequest{Path: path, Data: w.keeper.Record(&t, t.TTL, 0, sent), Acl: zk.WorldACL(zk.PermAll)}
+	if _, err := w.conn.Multi(w.Ctx, nil, create); err != nil {
+		w.Fatal(err)
+	}
+	o.entry.Init(w.keeper, o, path, znode.Name{}, t, Created{Sent: sent, Session: w.conn.Session()})
+	if err := o.entry.Grant(w.Ctx, w.clock.Local(), Never); err != nil {
+		w.Fatal(err)
+	}
+	return o.entry, o
+}
+
+func (w *world) holds(n int, t Terms) []*Entry {
+	w.Helper()
+	var all []*Entry
+	for i := range n {
+		e, _ := w.hold(fmt.Sprintf("e%d", i), t)
+		all = append(all, e)
+	}
+	return all
+}
+
+var plain = Terms{TTL: testTTL, Grace: testGrace}
+
+// write has somebody else write a node.
+func (w *world) write(path, data string) {
+	w.Helper()
+	if _, err := w.other.Multi(w.Ctx, nil, &zk.SetDataRequest{Path: path, Data: []byte(data), Version: -1}); err != nil {
+		w.Error(err)
+	}
+}
+
+// remove has somebody else delete a node.
+func (w *world) remove(path string) {
+	w.Helper()
+	if _, err := w.other.Multi(w.Ctx, nil, &zk.DeleteRequest{Path: path, Version: -1}); err != nil {
+		w.Error(err)
+	}
+}
+
+// TestRenewals are made a third of a TTL after each other, with the bytes and the
+// version of the entry's, and take samples of the leader's clock.
+func TestRenewals(t *testing.T) {
+	simulate(t, func(w *world) {
+		e, _ := w.hold("e", plain)
+		fixed, _ := w.hold("efixed", Terms{TTL: testTTL, Grace: testGrace, Fixed: true})
+		for n := range uint64(5) {
+			if got := w.keeper.Renewals(); got != n {
+				t.Fatalf("%d renewals, want %d", got, n)
+			}
+			time.Sleep(testTTL / 3)
+			synctest.Wait()
+		}
+		n, _ := w.Node(e.Path)
+		record, err := znode.DecodeRecord(n.Data)
+		if err != nil || record.TTL != testTTL.Milliseconds() || record.Owner != "a" || !record.Granted() || n.Stat.Version != 5 {
+			t.Errorf("version %d holds %s: %v", n.Stat.Version, n.Data, err)
+		}
+		if !e.Recorded() || e.Remaining() < testTTL/2 || !w.clock.Known() || !e.WrittenIn(w.conn.Session()) {
+			t.Errorf("%v remain, recorded %v", e.Remaining(), e.Recorded())
+		}
+		if !errors.Is(fixed.Err(), ErrExpired) || fixed.Recorded() {
+			t.Errorf("the fixed one: %v", fixed.Err())
+		}
+		if n := len(w.keeper.Entries()); n != 1 {
+			t.Errorf("%d are kept alive", n)
+		}
+	})
+}
+
+// TestBatches: what is due together is written together, within the limits of one
+// transaction, and stays together.
+func TestBatches(t *testing.T) {
+	large := Terms{TTL: testTTL, Grace: testGrace, Metadata: map[string]string{"x": strings.Repeat("x", 4000)}}
+	for _, tt := range []struct {
+		name  string
+		terms Terms
+		n     int
+		most  int
+	}{{"small", plain, 300, batchCount}, {"large", large, 100, batchBytes / 4000}} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, func(w *world) {
+				all := w.holds(tt.n, tt.terms)
+				for range 2 {
+					w.sent()
+					time.Sleep(testTTL / 3)
+					synctest.Wait()
+					seen := map[string]bool{}
+					batches := w.sent()
+					for _, paths := range batches {
+						if len(paths) > tt.most {
+							t.Errorf("%d in one transaction", len(paths))
+						}
+						for _, p := range paths {
+							seen[p] = true
+						}
+					}
+					if len(seen) != tt.n || len(batches) > tt.n/tt.most+2 {
+						t.Errorf("%d transactions for %d of %d", len(batches), len(seen), tt.n)
+					}
+				}
+				for _, e := range all {
+					if e.Remaining() < testTTL/2 {
+						t.Fatalf("%s: %v remain", e.Path, e.Remaining())
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestReconnectRenewsAll at once, due or not.
+func TestReconnectRenewsAll(t *testing.T) {
+	simulate(t, func(w *world) {
+		all := w.holds(20, plain)
+		time.Sleep(testTTL / 10)
+		w.sent()
+		cut := w.Mono()
+		w.Cut("a")
+		time.Sleep(testTTL / 10)
+		for _, e := range all {
+			if !e.WroteSince(cut) {
+				t.Errorf("%s was not renewed", e.Path)
+			}
+		}
+		if batches := w.sent(); len(batches) != 1 {
+			t.Errorf("%d transactions, want one", len(batches))
+		}
+	})
+}
+
+// TestLostReply: the batch was applied, and that one member's bytes stand there tells
+// so for all of them. Their leases run from the first attempt.
+func TestLostReply(t *testing.T) {
+	for name, f := range map[string]struct {
+		drop locktest.Drop
+		want int32 // version
+	}{"before it was applied": {locktest.BeforeApply, 1}, "after it was applied": {locktest.AfterApply, 1}} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w *world) {
+				all := w.holds(10, plain)
+				w.onFirst(locktest.Fault{Drop: f.drop})
+				time.Sleep(testTTL / 3)
+				w.Until("all are renewed", func() bool { return w.keeper.Renewals() >= 10 })
+				for _, e := range all {
+					n, _ := w.Node(e.Path)
+					if _, version, pending := e.LastWrite(); n.Stat.Version != f.want || version != f.want || pending != nil || e.Err() != nil {
+						t.Errorf("%s is at version %d, known to be at %d: %v", e.Path, n.Stat.Version, version, e.Err())
+					}
+				}
+				if n := w.keeper.Renewals(); n != 10 {
+					t.Errorf("%d renewals", n)
+				}
+			})
+		})
+	}
+}
+
+// TestMembersAreApart: one whose node is gone, or was written by somebody else, ends,
+// and the others of its batch are renewed at once.
+func TestMembersAreApart(t *testing.T) {
+	simulate(t, func(w *world) {
+		all := w.holds(10, plain)
+		same, _ := w.Node(all[7].Path)
+		w.remove(all[2].Path)
+		w.write(all[5].Path, "somebody else's")
+		w.write(all[7].Path, string(same.Data)) // the bytes are ours, the write is not
+		time.Sleep(testTTL / 3)
+		w.Until("the others are renewed", func() bool { return w.keeper.Renewals() == 7 })
+		for i, e := range all {
+			switch want := map[int]error{2: ErrRemoved, 5: ErrTaken, 7: ErrTaken}[i]; {
+			case want == nil && (e.Err() != nil || e.Remaining() < testTTL*9/10):
+				t.Errorf("%d: %v, and %v remain", i, e.Err(), e.Remaining())
+			case !errors.Is(e.Err(), want):
+				t.Errorf("%d: %v, want %v", i, e.Err(), want)
+			}
+		}
+		if n, _ := w.Node(all[5].Path); string(n.Data) != "somebody else's" {
+			t.Errorf("overwritten: %s", n.Data)
+		}
+	})
+}
+
+// TestReadBack: whose write stands in an entry that was found at a later version. Bytes
+// that are ours tell that only if an attempt of ours may have been applied; of this
+// batch, then it was so for all who are in it. The lease runs from the first attempt.
+func TestReadBack(t *testing.T) {
+	for _, tt := range []struct {
+		name                 string
+		ours, doubt, earlier bool // the bytes are ours; the write was in doubt, and before this batch
+		tried                bool
+		all                  bool
+		want                 error
+	}{
+		{name: "of this batch", ours: true, doubt: true, tried: true, all: true},
+		{name: "of an earlier batch", ours: true, doubt: true, earlier: true},
+		{name: "of an earlier batch, and this one was tried too", ours: true, doubt: true, earlier: true, tried: true},
+		{name: "somebody's with our bytes", ours: true, want: ErrTaken},
+		{name: "somebody's", doubt: true, tried: true, want: ErrTaken},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, func(w *world) {
+				w.close() // nobody else renews
+				f := &flight{Keeper: w.keeper, spread: 1 << 20, tried: tt.tried, before: map[*write]bool{}}
+				var ops []any
+				for _, name := range []string{"e0", "e1"} {
+					o := &owner{entry: new(Entry)}
+					e := o.entry
+					e.Init(w.keeper, o, simtest.Root+"/"+name, znode.Name{}, plain, Created{Sent: w.clock.Local()})
+					e.state, e.version = Held, 4
+					f.batch = append(f.batch, renewal{e, &write{data: []byte(name), ttl: testTTL, first: w.clock.Local(), flying: true, doubt: tt.doubt}})
+					e.writing = f.batch[len(f.batch)-1].write
+					ops = append(ops, &zk.SetDataRequest{Path: e.Path, Version: 4})
+				}
+				b, beside := f.batch[0], f.batch[1]
+				f.before[b.write] = tt.earlier
+				data := "somebody else's"
+				if tt.ours {
+					data = string(b.data)
+				}
+				w.Make(w.other, b.Path, data, zk.WorldACL(zk.PermAll))
+				time.Sleep(time.Second)
+				if all := f.readBack(w.Ctx, b, 9, 5, ops); all != tt.all {
+					t.Errorf("all of the batch: %v", all)
+				}
+				if !errors.Is(b.Err(), tt.want) || tt.want == nil && (b.Err() != nil || b.version != 5 || b.lease != (lease{b.first, testTTL}) || b.writing != nil) {
+					t.Errorf("%v, at version %d, lease %+v", b.Err(), b.version, b.lease)
+				}
+				if acknowledged := beside.writing == nil; acknowledged != tt.all || acknowledged && (beside.version != 5 || beside.lease.sent != beside.first) {
+					t.Errorf("the other one: acknowledged %v, at version %d, lease %+v", acknowledged, beside.version, beside.lease)
+				}
+			})
+		})
+	}
+}
+
+// TestOverwrittenInDoubt: the reply was lost, and then somebody else wrote the node.
+func TestOverwrittenInDoubt(t *testing.T) {
+	simulate(t, func(w *world) {
+		e, _ := w.hold("e", plain)
+		w.onFirst(locktest.Fault{Drop: locktest.AfterApply})
+		time.Sleep(testTTL / 3)
+		w.write(e.Path, "somebody else's")
+		w.Until("it is noticed", func() bool { return e.Err() != nil })
+		if !errors.Is(e.Err(), ErrTaken) {
+			t.Error(e.Err())
+		}
+	})
+}
+
+// TestShorteningInDoubt: it was applied, its reply lost, and the node may not be read.
+// The short lease counts until that is known.
+func TestShorteningInDoubt(t *testing.T) {
+	const short = time.Second
+	simulate(t, func(w *world) {
+		e, _ := w.hold("e", plain)
+		ended := e.Context(func(ctx context.Context) context.Context { return ctx })
+		w.onFirst(locktest.Fault{Drop: locktest.AfterApply})
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Op == "getData" && r.Paths[0] == e.Path {
+				return locktest.Fault{Code: -102}
+			}
+			return w.intercept(r)
+		})
+		begun := w.Mono()
+		err := e.Extend(w.Ctx, short)
+		<-ended.Done()
+		if took := w.Mono() - begun; took > short || !errors.Is(context.Cause(ended), ErrExpired) {
+			t.Errorf("ended after %v of a lease that may be of %v: %v", took, short, context.Cause(ended))
+		}
+		if !errors.Is(err, ErrExpired) {
+			t.Errorf("Extend: %v", err)
+		}
+		n, _ := w.Node(e.Path)
+		if record, err := znode.DecodeRecord(n.Data); err != nil || record.TTL != short.Milliseconds() {
+			t.Errorf("the case is not what it means to be: %s, %v", n.Data, err)
+		}
+	})
+}
+
+// TestRefusedAsAWhole: a refusal that names no member costs nobody the hold, and the
+// batch is tried again.
+func TestRefusedAsAWhole(t *testing.T) {
+	simulate(t, func(w *world) {
+		all := w.holds(3, plain)
+		w.onFirst(locktest.Fault{Code: -8}) // bad arguments
+		time.Sleep(testTTL / 3)
+		w.Until("they are renewed", func() bool { return w.keeper.Renewals() == 3 })
+		if n := len(w.sent()); n != 2 {
+			t.Errorf("%d transactions, want two", n)
+		}
+		for _, e := range all {
+			if e.Err() != nil {
+				t.Error(e.Err())
+			}
+		}
+	})
+}
+
+// TestUnansweredRenewal is an outage when it has taken a third of the TTL.
+func TestUnansweredRenewal(t *testing.T) {
+	const ttl = 3 * time.Second // less than the connection takes to fail
+	for delay, want := range map[time.Duration]bool{ttl/3 - 50*ms: false, ttl/3 + 50*ms: true} {
+		simulate(t, func(w *world) {
+			w.hold("e", Terms{TTL: ttl, Grace: testGrace})
+			w.onFirst(locktest.Fault{DelayReply: delay})
+			time.Sleep(ttl / 3)
+			w.Until("it is answered", func() bool { return w.keeper.Renewals() == 1 })
+			if last := w.conn.LastOutage(); last >= 0 != want {
+				t.Errorf("answered after %v: the last outage was at %v", delay, last)
+			}
+		})
+	}
+}
+
+// TestRefreshWaitsForAYoungerWrite: one that was on its way does not answer it. And it
+// ends with its context.
+func TestRefreshWaitsForAYoungerWrite(t *testing.T) {
+	simulate(t, func(w *world) {
+		e, _ := w.hold("e", plain)
+		w.onFirst(locktest.Fault{DelayReply: time.Second})
+		first := make(chan error, 1)
+		go func() { first <- e.Refresh(w.Ctx) }()
+		synctest.Wait()
+		time.Sleep(500 * ms)
+		asked := w.Mono()
+		ctx, cancel := context.WithTimeout(w.Ctx, 100*ms)
+		defer cancel()
+		if err := e.Refresh(ctx); !errors.Is(err, context.DeadlineExceeded) || w.Mono()-asked != 100*ms {
+			t.Errorf("after %v: %v", w.Mono()-asked, err)
+		}
+		if err := errors.Join(e.Refresh(w.Ctx), <-first); err != nil || !e.WroteSince(asked) {
+			t.Errorf("not written since: %v", err)
+		}
+		if n := w.keeper.Renewals(); n != 2 {
+			t.Errorf("%d renewals, want two", n)
+		}
+	})
+}
+
+// TestKeeperEnds: holds end with what it was ended for, waiters do not.
+func TestKeeperEnds(t *testing.T) {
+	simulate(t, func(w *world) {
+		e, o := w.hold("e", plain)
+		waiter := &owner{entry: new(Entry)}
+		waiter.entry.Init(w.keeper, waiter, simtest.Root+"/ewaiter", znode.Name{}, plain, Created{Sent: w.clock.Local()})
+		waiter.entry.Begin()
+		w.close()
+		if !errors.Is(e.Err(), errClosed) || !errors.Is(e.Err(), errLost) || len(o.told) != 2 {
+			t.Errorf("%v, told %+v", e.Err(), o.told)
+		}
+		if waiter.entry.Err() != nil {
+			t.Error(waiter.entry.Err())
+		}
+	})
+}
