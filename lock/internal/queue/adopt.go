@@ -89,7 +89,7 @@ func (c *contender) adopt(e *Entry, data znode.Parent, stat *zk.Stat) error {
 // madeWithAnEntry reports whether the lock's node was made in one transaction with an
 // entry of ours that is there still. Nobody else does that, so the node is ours.
 func (c *contender) madeWithAnEntry(ctx context.Context, czxid int64) bool {
-	names, err := c.contenders(ctx, false)
+	names, _, err := c.contenders(ctx, false)
 	if err != nil || len(names) == 0 || !names[0].Ours() {
 		return false
 	}

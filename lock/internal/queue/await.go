@@ -67,11 +67,12 @@ func (w *waiter) look(ctx context.Context) error {
 // list returns the contenders, and where the entry stands among them.
 func (w *waiter) list(ctx context.Context) ([]znode.Name, int, error) {
 	for _, caughtUp := range []bool{false, true} {
-		names, err := w.contenders(ctx, caughtUp)
+		names, incarnation, err := w.contenders(ctx, caughtUp)
 		if err != nil {
 			return nil, 0, err
 		}
 		if self := znode.Find(names, w.e.Name.ID); self >= 0 {
+			w.door.place(w.e, incarnation)
 			return names, self, w.fetchToken(ctx)
 		}
 	}

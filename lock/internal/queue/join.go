@@ -116,10 +116,16 @@ func (j *joining) next(ctx context.Context) (attempt, error) {
 
 // mayGo reports whether the parent that was just read was empty, so that somebody is
 // about to delete it, and may make it anew before our write comes, at the same version
-// even. Then the entry is made first, and proves itself which parent it is.
+// even. Then the entry is made first, and proves itself which parent it is. One that
+// was written often by then is safe: a new one gets there by as many transactions, each
+// of which had to see the one before, and we are one request away.
 func (j *joining) mayGo(a attempt) bool {
-	return a.parent.exists && a.witness == "" && a.parent.children == 0 && !j.KeepParent && !a.parent.data.Adopted
+	return a.parent.exists && a.witness == "" && a.parent.children == 0 && a.parent.version < oldEnough &&
+		!j.KeepParent && !a.parent.data.Adopted
 }
+
+// oldEnough is the version from which on a parent is not taken for one made anew.
+const oldEnough = 16
 
 // onFacts is an attempt on what is known of the parent, with an entry to check that is
 // known to stand below it: one of ours, or the one that joined last.

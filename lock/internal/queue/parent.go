@@ -95,6 +95,16 @@ func (d *door) enter(e *Entry) {
 	}
 }
 
+// place notes below which incarnation of the parent an entry of ours stands that joined
+// without writing it.
+func (d *door) place(e *Entry, incarnation int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.incarnation == 0 {
+		e.incarnation = incarnation
+	}
+}
+
 // testify makes the entry the one that proves which incarnation of the parent is there.
 func (d *door) testify(e *Entry) {
 	d.mu.Lock()

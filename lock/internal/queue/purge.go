@@ -142,7 +142,7 @@ func (c *contender) purgeAll(ctx context.Context, dead []znode.Entry) error {
 // purgeTail deletes the contenders that stand last, as far as they have expired, for
 // one that left the queue.
 func (c *contender) purgeTail(ctx context.Context, e *Entry) error {
-	names, err := c.contenders(ctx, false)
+	names, _, err := c.contenders(ctx, false)
 	if err != nil || len(names) == 0 {
 		return err
 	}

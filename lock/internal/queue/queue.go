@@ -201,7 +201,7 @@ func (c *contender) grant(ctx context.Context, e *Entry, waited bool) error {
 
 func (c *contender) try(ctx context.Context) (*Entry, error) {
 	c.trying = true
-	names, err := c.contenders(ctx, false)
+	names, _, err := c.contenders(ctx, false)
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func (c *contender) deleteByID(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience(c.Terms))
 	defer cancel()
 	// Whoever lists deletes the ids that are remembered, this one too.
-	if _, err := c.contenders(ctx, true); err != nil {
+	if _, _, err := c.contenders(ctx, true); err != nil {
 		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("id", id).
 			Msg("an entry may have been created that nobody waits for; should it be there, it is deleted when seen, or left to expire")
 	}
@@ -101,7 +101,7 @@ func (c *contender) deleteByID(id string) {
 // findByID looks for the entry of an attempt whose outcome is unknown: persistent
 // nodes outlive the connection and the session they were made in.
 func (c *contender) findByID(ctx context.Context, id string) (string, error) {
-	names, err := c.contenders(ctx, true)
+	names, _, err := c.contenders(ctx, true)
 	if err != nil {
 		c.quarantine.add(id, c.Clock.Mono())
 		c.background(func() { c.deleteByID(id) })
@@ -114,33 +114,34 @@ func (c *contender) findByID(ctx context.Context, id string) (string, error) {
 	return "", zkconn.NotSent(errors.New("the entry was not created"))
 }
 
-// contenders lists the lock's entries in order, none if it is not there. Caught
-// up asks the server to be as current as it can be.
-func (c *contender) contenders(ctx context.Context, caughtUp bool) ([]znode.Name, error) {
+// contenders lists the lock's entries in order, none if it is not there, and tells which
+// incarnation of the parent that was. Caught up asks the server to be as current as it
+// can be.
+func (c *contender) contenders(ctx context.Context, caughtUp bool) (names []znode.Name, incarnation int64, err error) {
 	if caughtUp {
 		if err := c.Conn.Sync(ctx, c.parent); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
-	children, _, err := c.Conn.Children(ctx, c.parent)
+	children, stat, err := c.Conn.Children(ctx, c.parent)
 	if errors.Is(err, zk.ErrNoNode) {
 		c.door.missed()
-		return nil, nil
+		return nil, 0, nil
 	}
 	if errors.Is(err, zk.ErrNoAuth) {
-		return nil, fmt.Errorf("%w: list %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+		return nil, 0, fmt.Errorf("%w: list %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	names := znode.Contenders(children)
+	names = znode.Contenders(children)
 	for _, n := range c.quarantine.among(names) {
 		c.Discard(c.orphan(n)) // in the way until then
 	}
 	if len(names) > 1 && names[len(names)-2].Overflowed() {
-		return names, c.sortByCreation(ctx, names)
+		return names, stat.Czxid, c.sortByCreation(ctx, names)
 	}
-	return names, nil
+	return names, stat.Czxid, nil
 }
 
 // sortByCreation orders what the sequence alone no longer does. An entry that may
