@@ -45,7 +45,7 @@ type Reaper struct {
 	leader  *lock.Mutex
 	options Options
 	log     zerolog.Logger
-	seen    *memory
+	memory  *memory
 }
 
 // New returns a reaper for the locks of a client.
@@ -69,7 +69,7 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 	if o.Lock == "" {
 		o.Lock = defaults.Reaper.Lock
 	}
-	r := &Reaper{locks: locks, options: o, log: zerolog.Nop(), seen: newMemory()}
+	r := &Reaper{locks: locks, options: o, log: zerolog.Nop(), memory: newMemory()}
 	if o.Log != nil {
 		r.log = *o.Log
 	}
@@ -96,7 +96,7 @@ func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
 }
 
 func (r *Reaper) sweep(ctx context.Context, policies []policy.Policy) (report Report, err error) {
-	defer func() { r.tell(&report, err) }()
+	defer func() { r.logReport(&report, err) }()
 	if !r.options.DryRun {
 		hold, err := r.leader.TryLock(ctx) // the active one's context has the lock already
 		if err != nil {
@@ -114,8 +114,8 @@ func (r *Reaper) sweep(ctx context.Context, policies []policy.Policy) (report Re
 	}
 	s := &sweep{
 		Reaper: r, tree: admin.New(r.locks), chosen: map[string]bool{},
-		walkers: make(chan struct{}, r.options.Concurrency),
-		doomed:  make(chan []deletion, r.options.Concurrency),
+		walkers:   make(chan struct{}, r.options.Concurrency),
+		deletions: make(chan []deletion, r.options.Concurrency),
 	}
 	for _, p := range policies {
 		s.chosen[p.Name] = true
@@ -143,8 +143,8 @@ func starts(policies []policy.Policy) []string {
 	return starts
 }
 
-// tell logs a sweep that did something or that failed.
-func (r *Reaper) tell(report *Report, err error) {
+// logReport logs a sweep that did something or that failed.
+func (r *Reaper) logReport(report *Report, err error) {
 	t := report.Total
 	event := r.log.Debug()
 	switch {
