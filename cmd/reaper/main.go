@@ -67,6 +67,9 @@ usage or configuration.`,
 				return err
 			}
 			log := app.Logger(cfg.Log, cmd.ErrOrStderr())
+			if err := options(cfg, log).Validate(); err != nil {
+				return err
+			}
 			if once || dryRun {
 				return sweep(cmd.Context(), cfg, log, dryRun, cmd.OutOrStdout())
 			}

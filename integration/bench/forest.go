@@ -147,7 +147,7 @@ func (f *forest) ripen(ctx context.Context, b *bench) (err error) {
 	if err != nil {
 		return err
 	}
-	end := planted.Latest.Add(f.ttl + lock.MinGrace + policy.MinOrphanAfter)
+	end := planted.Latest().Add(f.ttl + lock.MinGrace + policy.MinOrphanAfter)
 	return await(ctx, "the trees are old enough", func() (bool, error) { return admin.New(c).Estimate().Earliest().After(end), nil })
 }
 
