@@ -11,7 +11,7 @@
 // Locks that no policy matches have the defaults, under the name "default".
 //
 // Everybody who uses a lock should have the same policy for it: a waiter judges
-// a holder's entry with its own grace and max_ttl.
+// a holder's entry with its own grace.
 //
 // # Patterns
 //
@@ -97,6 +97,7 @@
 //   - root is an absolute path, not "/", not /zookeeper or below it;
 //   - log.level is trace, debug, info, warn or error; log.format is json or
 //     console;
-//   - reaper.schedule is as above, reaper.concurrency from 1 to 1000,
-//     reaper.batch from 1 to 500, and reaper.lock the name of a lock.
+//   - reaper.schedule is as above, reaper.concurrency and reaper.batch are at
+//     least 1 and within what the reaper takes, and reaper.lock is the name of a
+//     lock.
 package policy
