@@ -628,7 +628,6 @@ func testRunEntryRemoved(t *testing.T, bin string) {
 	p.mustExit(76)
 	p.mustSay("hold was lost: entry was removed (entry " + entry)
 	p.mustSay("): the command is ended")
-	c.prune(c.name)
 }
 
 func testRunMaxHold(t *testing.T, bin string) {

@@ -131,7 +131,8 @@ func (b *bench) unlock(h *lock.Hold) {
 	}
 }
 
-// nodes lists all that is below the root.
+// nodes lists all that is below the root, but for the mark of the leader's epoch, which
+// is there to stay.
 func (b *bench) nodes() []string {
 	b.Helper()
 	var paths []string
@@ -143,6 +144,9 @@ func (b *bench) nodes() []string {
 		}
 		slices.Sort(children)
 		for _, c := range children {
+			if p+"/"+c == b.mark() {
+				continue
+			}
 			paths = append(paths, p+"/"+c)
 			walk(p + "/" + c)
 		}
@@ -151,10 +155,13 @@ func (b *bench) nodes() []string {
 	return paths
 }
 
+// mark is the path of the node that tells when the leader's epoch began.
+func (b *bench) mark() string { return b.root + "/" + znode.EpochMark }
+
 // wipe deletes the root.
 func (b *bench) wipe() {
 	b.Helper()
-	paths := append([]string{b.root}, b.nodes()...)
+	paths := append([]string{b.root, b.mark()}, b.nodes()...)
 	slices.SortFunc(paths, func(a, c string) int { return len(c) - len(a) })
 	for _, p := range paths {
 		if err := b.raw.Delete(p, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {

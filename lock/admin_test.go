@@ -173,6 +173,8 @@ func TestTreeInspects(t *testing.T) {
 		theirs := w.create(z, "/locks/x/lock-", "", zk.FlagSequence|zk.FlagEphemeral)
 		damaged := w.create(z, "/locks/x/0123456789abcdef-lock-", "{", zk.FlagSequence)
 		w.create(z, "/locks/x/nested", "", 0)
+		w.create(z, "/locks/"+znode.EpochMark, string(znode.Parent{Kind: znode.Mark}.Encode()), 0) // no child of the root's to see
+		w.create(z, "/locks/x/nested/"+znode.EpochMark, "", 0)
 		s, err := tree.Inspect(w.ctx, "x")
 		if err != nil || s.Kind != znode.Mutex || !slices.Equal(s.Children, []string{"nested"}) || len(s.Contenders) != 4 {
 			t.Fatalf("%+v, %v", s, err)
@@ -194,6 +196,10 @@ func TestTreeInspects(t *testing.T) {
 		root, err := tree.Inspect(w.ctx, "")
 		if err != nil || root.Kind != znode.Dir || !slices.Equal(root.Children, []string{"x"}) {
 			t.Errorf("%+v, %v", root, err)
+		}
+		nested, err := tree.Inspect(w.ctx, "x/nested")
+		if err != nil || !slices.Equal(nested.Children, []string{znode.EpochMark}) {
+			t.Errorf("%+v, %v", nested, err)
 		}
 		_, err = tree.Inspect(w.ctx, "/x")
 		mustBe(t, err, lock.ErrInvalid)

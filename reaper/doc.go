@@ -6,20 +6,35 @@
 //
 //   - An entry of ours whose lease ended more than the grace ago: the same rule
 //     by which a waiter purges the entry ahead.
-//   - A lock's parent that we made and that has no children, once its last change
-//     is longer ago than the policy's orphan_after, unless the policy keeps it.
+//   - A lock's parent that we made and that has no children, once its data was
+//     written longer ago than the policy's orphan_after, unless the policy keeps it.
 //   - An ancestor that we made, on the same terms.
 //
 // Everything else below the root is counted and left alone: nodes whose data is
 // not ours, entries of other libraries, ephemeral nodes, data of a newer version
-// or damaged data. [JudgeEntry] and [JudgeParent] are the whole rule.
+// or damaged data. [JudgeEntry] and [JudgeParent] are the whole rule. Only the node
+// [znode.EpochMark] below the root is not even counted: it is nobody's lock.
 //
 // # Why that is safe
 //
-// A verdict rests on the data and Stat of one read, and on ensemble time by a
-// sample that is younger than the record: by no client's clock. Each delete
-// carries the version that was judged, so that an entry which was renewed since,
-// or a parent which somebody joined and left since, stays; and ZooKeeper itself
+// A verdict rests on the data and Stat of one read, and on one of these proofs that
+// enough time has passed since what was read was written (see [znode.Now]):
+//
+//   - The stamp of that write, if the leader that made it leads still and its clock
+//     was not seen to be set since, and a fresher sample of the same clock.
+//   - For what is older than that: the earliest stamp known of the present leader.
+//     It is that of the mark, which a sweep reads, and writes if it must, before its
+//     first verdict on something older. So sweeps that each begin anew, as those of
+//     reaper --once do, count from the same moment.
+//   - This process's own monotonic clock. Whatever was written under an earlier
+//     leader had been written when this reaper first knew of the next one. It takes
+//     no server's clock, but a reaper that lasts; and it is all there is where leaders
+//     follow each other faster than leases end.
+//
+// What cannot be proven counts as live, or as young, and is left to the next sweep.
+//
+// Each delete carries the version that was judged, so that an entry which was renewed
+// since, or a parent which somebody joined and left since, stays; and ZooKeeper itself
 // refuses to delete a node with children. A sweep can therefore be stopped,
 // repeated, or run twice at once at any point, and a contender that finds its
 // parent gone makes it again.
@@ -32,7 +47,8 @@
 // remembered of it saves reads, and no more. Nothing is deleted that the same sweep
 // has not read and judged. So where sweeps come more often than leases end, a live
 // lock costs nothing but its name in a listing; where they come less often, it costs
-// the two reads.
+// the two reads. After a change of the leader, or a step of its clock, all locks are
+// read again once.
 //
 // What is to go is deleted in transactions of many nodes, a few of them at once. A
 // sweep holds in memory the names in the directories that it is in, what the deletes

@@ -2,12 +2,15 @@ package reaper_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -111,4 +114,90 @@ func TestSweepsAfterAStep(t *testing.T) {
 			simulate(t, func(w *world) { w.sweepOver(func() { w.StepClock(off) }, false) })
 		})
 	}
+}
+
+// depose has the leader stopped and started again; another one leads.
+func (w *world) depose() {
+	w.Helper()
+	if err := w.Start(w.StopLeader()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// TestSweepsWhileLeadersFollowEachOther faster than a lease ends, or orphan_after. By
+// the leaders' clocks nothing would ever be old enough; a reaper that lasts has its own.
+func TestSweepsWhileLeadersFollowEachOther(t *testing.T) {
+	simulateOf(t, locktest.Options{Members: 3}, func(w *world) {
+		for i, s := range w.Servers() {
+			if err := w.SetClock(s, offs[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
+		held, err := w.dial("service", lock.WithPolicies(w.policies())).Mutex("live").Lock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead := strings.TrimPrefix(w.dead(z, "dead"), "/locks")
+		w.create(z, "/locks/orphan", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+		w.mustSweep(r)
+		went := map[string]time.Duration{dead: 0, "/orphan": 0}
+		first := time.Now()
+		for elections := 0; time.Since(first) < 2*orphan; elections++ {
+			if elections%8 == 0 {
+				w.depose()
+			}
+			time.Sleep(time.Second / 2)
+			w.mustSweep(r)
+			for path, at := range went {
+				if at == 0 && !slices.Contains(w.paths(), path) {
+					went[path] = time.Since(first)
+				}
+			}
+		}
+		for path, want := range map[string]time.Duration{dead: ttl + grace, "/orphan": orphan} {
+			if got := went[path]; got < want || got > want+2*time.Second {
+				t.Errorf("%s went after %v, want %v", path, got, want)
+			}
+		}
+		if err := held.Unlock(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTheMarkIsLeftAlone: the node that tells when an epoch began is nobody's lock. It
+// is neither read nor counted, however old it is, and there once for all sweeps.
+func TestTheMarkIsLeftAlone(t *testing.T) {
+	simulateOf(t, locktest.Options{Members: 3}, func(w *world) {
+		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
+		mark := "/locks/" + znode.EpochMark
+		w.mustSweep(r)
+		w.dead(z, "dead")
+		for range 2 {
+			w.depose()
+			w.mustSweep(r)
+			time.Sleep(ttl)
+		}
+		marks := w.Dump(mark)
+		if len(marks) != 1 || marks[0].Stat.Version != 2 { // created, written, and written again
+			t.Fatalf("the mark: %+v", marks)
+		}
+		time.Sleep(2 * orphan)
+		w.mustSweep(r) // the dead one is the last there was
+		if n := w.reads(r, mark); n != 0 {
+			t.Errorf("the mark is read %d times", n)
+		}
+		if got := w.mustSweep(w.reaper("dry", reaper.Options{DryRun: true})); got.Total != (reaper.Counts{}) || len(got.Planned) > 0 {
+			t.Errorf("counted %+v, planned %v", got.Total, got.Planned)
+		}
+		if left := w.Dump(mark); len(left) != 1 || left[0].Stat != marks[0].Stat {
+			t.Errorf("the mark was %+v, and is %+v", marks, left)
+		}
+		w.create(z, "/locks/theirs", "x", 0)
+		w.create(z, "/locks/theirs/"+znode.EpochMark, "x", 0)
+		if got := w.mustSweep(r).Total; got.Foreign != 2 {
+			t.Errorf("counted %+v, want two foreign nodes: elsewhere the name is like any other", got)
+		}
+	})
 }

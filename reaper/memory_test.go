@@ -4,51 +4,114 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
 func TestMemory(t *testing.T) {
 	m := newMemory()
-	end := time.Unix(1_800_000_000, 999e6)
-	m.saw("a", 3, end)
+	const end = time.Hour + 999*time.Millisecond
+	m.saw("a", 3, end, 0)
 	for _, tt := range []struct {
 		name string
-		now  time.Time
+		mono time.Duration
 		want int
 	}{
-		{"b", end.Add(-time.Hour), 0},
-		{"a", end.Add(-time.Hour), 3},
-		{"a", end.Truncate(time.Second), 3},
-		{"a", end.Truncate(time.Second).Add(1), 0}, // never later than the end
-		{"a", end.Add(-2 * time.Second), 3},        // the leader's clock was set back
+		{"b", time.Minute, 0},
+		{"a", time.Minute, 3},
+		{"a", time.Hour - 1, 3},
+		{"a", time.Hour, 0}, // never later than the end
 	} {
-		if got := m.live(tt.name, tt.now); got != tt.want {
-			t.Errorf("%s at %v: %d live, want %d", tt.name, tt.now, got, tt.want)
+		if got := m.live(tt.name, tt.mono); got != tt.want {
+			t.Errorf("%s at %v: %d live, want %d", tt.name, tt.mono, got, tt.want)
 		}
 	}
-	m.saw("a", 1, end.Add(-time.Minute))
-	if got := m.live("a", end.Add(-time.Second)); got != 0 {
-		t.Errorf("%d live by an older sight than the last", got)
+	m.saw("a", 1, time.Minute, 0)
+	if got := m.live("a", time.Minute); got != 0 {
+		t.Errorf("%d live by what was seen before the last time", got)
 	}
 }
 
 func TestMemoryIsBounded(t *testing.T) {
 	m := newMemory()
-	now := time.Unix(1_800_000_000, 0)
-	for i := range maxSeen + 10 {
-		m.saw(fmt.Sprint(i), 1, now.Add(time.Minute))
+	for i := range maxAlive + 10 {
+		m.saw(fmt.Sprint(i), 1, time.Minute, 0)
 	}
-	if n := len(m.seen); n != maxSeen {
-		t.Errorf("%d locks are remembered, want %d", n, maxSeen)
+	if n := len(m.alive); n != maxAlive {
+		t.Errorf("%d locks are remembered, want %d", n, maxAlive)
 	}
-	m.saw("0", 7, now.Add(time.Hour))
-	if got := m.live("0", now); got != 7 {
+	m.saw("0", 7, time.Hour, 0)
+	if got := m.live("0", 0); got != 7 {
 		t.Errorf("a full memory does not take in what it knows: %d live, want 7", got)
 	}
-	m.forget(now.Add(30 * time.Minute))
-	if n := len(m.seen); n != 1 {
+	m.forget(30 * time.Minute)
+	if n := len(m.alive); n != 1 {
 		t.Errorf("%d locks are remembered of which all but one are over", n)
 	}
-	if got := m.live("1", now); got != 0 {
+	if got := m.live("1", 0); got != 0 {
 		t.Error("a lock is remembered after it was forgotten")
+	}
+	for i := range int64(2 * maxTerms) {
+		m.begin(admin.Time{Term: zxid(i, 0)}, time.Duration(i)*time.Second)
+	}
+	if n := len(m.terms); n != maxTerms {
+		t.Errorf("%d terms are remembered, want %d", n, maxTerms)
+	}
+	// What is older than all of them counts as of the first.
+	const last, kept = 2*maxTerms - 1, maxTerms
+	if got, want := m.since(zxid(1, 5), last*time.Second), (last-kept)*time.Second; got != want {
+		t.Errorf("what was written before all terms is %v old, want %v", got, want)
+	}
+}
+
+// TestLocksAreForgottenInANewTerm, by whichever of several walkers learns of it first.
+func TestLocksAreForgottenInANewTerm(t *testing.T) {
+	m := newMemory()
+	before, step, elected := admin.Time{Term: zxid(1, 0)}, admin.Time{Term: zxid(1, 77)}, admin.Time{Term: zxid(2, 0)}
+	for i, now := range []admin.Time{before, step, elected} {
+		mono := time.Duration(i) * time.Second
+		m.begin(now, mono)
+		if got := m.live("a", mono); got != 0 {
+			t.Errorf("in term %d a lock is remembered from the one before", i)
+		}
+		m.saw("a", 2, time.Hour, now.Term)
+		if got := m.live("a", mono); got != 2 {
+			t.Errorf("in term %d: %d live, want 2", i, got)
+		}
+	}
+	m.begin(step, 4*time.Second) // by a walker that lags behind
+	if got := m.live("a", 4*time.Second); got != 2 {
+		t.Errorf("%d live, want 2: an older term has begun again", got)
+	}
+	m.saw("a", 5, time.Hour, step.Term)
+	m.saw("b", 5, time.Hour, step.Term)
+	if a, b := m.live("a", 4*time.Second), m.live("b", 4*time.Second); a != 2 || b != 0 {
+		t.Errorf("%d and %d live, want 2 and 0: what was judged in an older term counts", a, b)
+	}
+}
+
+// TestHowLongSomethingHasBeen: at least since the first term after it was written began.
+func TestHowLongSomethingHasBeen(t *testing.T) {
+	m := newMemory()
+	if got := m.since(zxid(1, 5), time.Hour); got != 0 {
+		t.Errorf("%v without any term", got)
+	}
+	m.begin(admin.Time{Term: zxid(1, 0)}, 10*time.Second)
+	m.begin(admin.Time{Term: zxid(2, 0)}, 20*time.Second)
+	m.begin(admin.Time{Term: zxid(2, 0)}, 25*time.Second) // no news
+	m.begin(admin.Time{Term: zxid(2, 60)}, 30*time.Second)
+	m.begin(admin.Time{Term: zxid(7, 0)}, 40*time.Second)
+	for _, tt := range []struct{ mzxid, seconds int64 }{
+		{zxid(0, 9), 40},
+		{zxid(1, 5), 30},
+		{zxid(2, 59), 20},
+		{zxid(2, 60), 10}, // the sample that the term begins with
+		{zxid(5, 1), 10},
+		{zxid(7, 1), 0},
+		{zxid(8, 1), 0},
+	} {
+		if got, want := m.since(tt.mzxid, 50*time.Second), time.Duration(tt.seconds)*time.Second; got != want {
+			t.Errorf("%#x: %v, want %v", tt.mzxid, got, want)
+		}
 	}
 }

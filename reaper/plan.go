@@ -23,7 +23,7 @@ const (
 	Kept                       // empty, and to be kept: by policy, or because it was not made by us
 	Foreign                    // not ours
 	Undecodable                // named or marked as ours, but damaged or of a newer version
-	Unproven                   // would be deleted, but takes a younger sample of ensemble time to tell
+	Unproven                   // it takes a fresher sample of ensemble time, or the mark of the leader's epoch, to tell
 )
 
 var verdictNames = [...]string{"live", "expired", "orphan", "ancestor", "young", "kept", "foreign", "undecodable", "unproven"}
@@ -35,35 +35,36 @@ func (v Verdict) String() string { return verdictNames[v] }
 func (v Verdict) Deletes() bool { return v == Expired || v == Orphan || v == Ancestor }
 
 // JudgeEntry decides on a contender's node as one read returned it, by the time and the
-// lock's policy. Seen is for how long this process has known this very version of the
-// node, by its own monotonic clock: see [znode.Entry.Judge].
+// lock's policy. Seen is for how long, by this process's own monotonic clock, the node
+// has surely been as it was read; see [znode.Entry.Judge].
 func JudgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Policy) Verdict {
 	v, _ := judgeEntry(e, now, seen, p)
 	return v
 }
 
-// judgeEntry is JudgeEntry. Of an entry that is live it also returns until when it is,
-// the grace included, in ensemble time: as long as it is not written.
-func judgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Policy) (Verdict, time.Time) {
+// judgeEntry is JudgeEntry. Of an entry that is live it also returns for how long it
+// will be, the grace included, as long as it is not written.
+func judgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Policy) (Verdict, time.Duration) {
 	switch {
 	case !e.Ours() || e.Stat.EphemeralOwner != 0 || e.Stat.NumChildren > 0:
-		return Foreign, time.Time{}
+		return Foreign, 0
 	case e.Err != nil:
-		return Undecodable, time.Time{}
+		return Undecodable, 0
 	}
 	v, wait := e.Judge(now, p.Grace, seen)
 	switch v {
 	case znode.Expired:
-		return Expired, time.Time{}
+		return Expired, 0
 	case znode.Unproven:
-		return Unproven, time.Time{}
+		return Unproven, 0
 	}
-	return Live, now.Earliest().Add(wait)
+	return Live, wait
 }
 
 // JudgeParent decides on a node that is no entry, as one read returned it, by how many
-// of its children are to stay, the time and the policy of its name.
-func JudgeParent(n znode.Node, staying int, now admin.Time, p policy.Policy) Verdict {
+// of its children are to stay, the time and the policy of its name. Seen is as in
+// [JudgeEntry].
+func JudgeParent(n znode.Node, staying int, now admin.Time, seen time.Duration, p policy.Policy) Verdict {
 	switch {
 	case n.Stat.EphemeralOwner != 0:
 		return Foreign
@@ -78,22 +79,25 @@ func JudgeParent(n znode.Node, staying int, now admin.Time, p policy.Policy) Ver
 	case n.Adopted, p.KeepParent && n.Kind != znode.Dir:
 		return Kept
 	}
-	verdict := Orphan
+	empty := Orphan
 	if n.Kind == znode.Dir {
-		verdict = Ancestor
+		empty = Ancestor
 	}
-	switch v, _ := now.Passed(n.Stat, p.OrphanAfter, wide); v {
+	if seen > p.OrphanAfter+p.OrphanAfter/znode.RateError {
+		return empty
+	}
+	switch v, _ := now.Passed(n.Stat, p.OrphanAfter, anyWindow); v {
 	case znode.Expired:
-		return verdict
+		return empty
 	case znode.Unproven:
 		return Unproven
 	}
 	return Young
 }
 
-// wide is a precision that no window of ensemble time falls short of: an empty parent
-// may as well be deleted by the next sweep.
-const wide = time.Duration(math.MaxInt64)
+// anyWindow is a precision that every sample has: an empty parent may as well be
+// deleted by the next sweep.
+const anyWindow = time.Duration(math.MaxInt64)
 
 // onlyChild returns the name of a lock's only child, if that is the entry which
 // joined last. ZooKeeper counts the creates and deletes of children in Cversion,

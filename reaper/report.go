@@ -49,10 +49,9 @@ type Counts struct {
 	Missed      int `json:"missed"`      // of those, changed or gone before they could be deleted
 }
 
+// count counts a node, unless it lives: of those only entries count.
 func (c *Counts) count(v Verdict) {
 	switch v {
-	case Live:
-		c.Live++
 	case Expired:
 		c.Expired++
 	case Orphan:

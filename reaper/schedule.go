@@ -1,10 +1,12 @@
 package reaper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,21 +18,37 @@ import (
 	"github.com/rs/zerolog"
 )
 
+// Defaults of [Options].
+const (
+	DefaultSchedule    = "@every 1m"
+	DefaultConcurrency = 16
+	DefaultBatch       = 200
+	DefaultLock        = "holdfast-reaper"
+)
+
+// Limits of [Options]. A transaction with more deletes could be too large for the
+// server, and would have more to do again if one of them is refused.
+const (
+	MaxConcurrency = 1000
+	MaxBatch       = 500
+)
+
 // Options set up a [Reaper]. The zero value of a field means its default.
 type Options struct {
 	// Policies say what is swept, by which times and when. Default: all locks,
 	// with every time at its default.
 	Policies *policy.Set
 	// Schedule is when policies without a schedule of their own are swept, as
-	// [policy.ParseSchedule] takes it. Default "@every 1m".
+	// [policy.ParseSchedule] takes it. Default [DefaultSchedule].
 	Schedule string
 	// Concurrency is how many reads may be in flight, beside a few transactions of
-	// deletes. Default 16.
+	// deletes: at most [MaxConcurrency]. Default [DefaultConcurrency].
 	Concurrency int
-	// Batch is how many nodes are deleted in one transaction. Default 200.
+	// Batch is how many nodes are deleted in one transaction: at most [MaxBatch].
+	// Default [DefaultBatch].
 	Batch int
 	// Lock is the name of the lock that makes a reaper the active one. Default
-	// "holdfast-reaper".
+	// [DefaultLock].
 	Lock string
 	// DryRun has sweeps tell what they would delete, and delete nothing. It
 	// takes no lock.
@@ -39,49 +57,62 @@ type Options struct {
 	Log *zerolog.Logger
 }
 
+// withDefaults returns the options with their zero fields filled.
+func (o Options) withDefaults() Options {
+	if o.Policies == nil {
+		o.Policies = new(policy.Set)
+	}
+	o.Schedule = cmp.Or(o.Schedule, DefaultSchedule)
+	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency)
+	o.Batch = cmp.Or(o.Batch, DefaultBatch)
+	o.Lock = cmp.Or(o.Lock, DefaultLock)
+	return o
+}
+
+// Validate reports what is wrong with the options, or nil. The error is a
+// [lock.ErrInvalid] and names them as the configuration file does.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	var wrong []error
+	refuse := func(key string, value, rule any) {
+		wrong = append(wrong, fmt.Errorf("%w: reaper.%s %v: %v", lock.ErrInvalid, key, value, rule))
+	}
+	if _, err := policy.ParseSchedule(o.Schedule); err != nil {
+		refuse("schedule", strconv.Quote(o.Schedule), err)
+	}
+	if o.Concurrency < 1 || o.Concurrency > MaxConcurrency {
+		refuse("concurrency", o.Concurrency, fmt.Sprintf("must be from 1 to %d", MaxConcurrency))
+	}
+	if o.Batch < 1 || o.Batch > MaxBatch {
+		refuse("batch", o.Batch, fmt.Sprintf("must be from 1 to %d", MaxBatch))
+	}
+	if err := znode.CheckName(o.Lock); err != nil {
+		wrong = append(wrong, fmt.Errorf("%w: reaper.lock: %w", lock.ErrInvalid, err))
+	}
+	return errors.Join(wrong...)
+}
+
 // Reaper sweeps the locks of a client. All methods are safe for concurrent use.
 type Reaper struct {
 	locks   *lock.Client
 	leader  *lock.Mutex
 	options Options
 	log     zerolog.Logger
-	seen    *memory
+	memory  *memory
 }
 
-// New returns a reaper for the locks of a client.
+// New returns a reaper for the locks of a client. The error is [Options.Validate]'s.
 func New(locks *lock.Client, o Options) (*Reaper, error) {
 	if locks == nil {
-		return nil, errors.New("reaper: client must not be nil")
+		return nil, fmt.Errorf("%w: reaper: client must not be nil", lock.ErrInvalid)
 	}
-	defaults := policy.Default()
-	if o.Policies == nil {
-		o.Policies = defaults.Policies
+	if err := o.Validate(); err != nil {
+		return nil, err
 	}
-	if o.Schedule == "" {
-		o.Schedule = defaults.Reaper.Schedule
-	}
-	if o.Concurrency == 0 {
-		o.Concurrency = defaults.Reaper.Concurrency
-	}
-	if o.Batch == 0 {
-		o.Batch = defaults.Reaper.Batch
-	}
-	if o.Lock == "" {
-		o.Lock = defaults.Reaper.Lock
-	}
-	r := &Reaper{locks: locks, options: o, log: zerolog.Nop(), seen: newMemory()}
+	o = o.withDefaults()
+	r := &Reaper{locks: locks, options: o, log: zerolog.Nop(), memory: newMemory()}
 	if o.Log != nil {
 		r.log = *o.Log
-	}
-	if _, err := policy.ParseSchedule(o.Schedule); err != nil {
-		return nil, fmt.Errorf("reaper: schedule %q: %w", o.Schedule, err)
-	}
-	if o.Concurrency < 0 || o.Batch < 0 || o.Batch > policy.MaxBatch || o.Concurrency > policy.MaxConcurrency {
-		return nil, fmt.Errorf("reaper: concurrency %d, batch %d: must be within 1..%d and 1..%d",
-			o.Concurrency, o.Batch, policy.MaxConcurrency, policy.MaxBatch)
-	}
-	if err := znode.CheckName(o.Lock); err != nil {
-		return nil, fmt.Errorf("reaper: lock: %w", err)
 	}
 	r.leader = locks.Mutex(o.Lock, lock.WithMetadata(map[string]string{"role": "reaper"}))
 	return r, nil
@@ -96,7 +127,7 @@ func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
 }
 
 func (r *Reaper) sweep(ctx context.Context, policies []policy.Policy) (report Report, err error) {
-	defer func() { r.tell(&report, err) }()
+	defer func() { r.logReport(&report, err) }()
 	if !r.options.DryRun {
 		hold, err := r.leader.TryLock(ctx) // the active one's context has the lock already
 		if err != nil {
@@ -114,8 +145,8 @@ func (r *Reaper) sweep(ctx context.Context, policies []policy.Policy) (report Re
 	}
 	s := &sweep{
 		Reaper: r, tree: admin.New(r.locks), chosen: map[string]bool{},
-		walkers: make(chan struct{}, r.options.Concurrency),
-		doomed:  make(chan []deletion, r.options.Concurrency),
+		walkers:   make(chan struct{}, r.options.Concurrency),
+		deletions: make(chan []deletion, r.options.Concurrency),
 	}
 	for _, p := range policies {
 		s.chosen[p.Name] = true
@@ -143,8 +174,8 @@ func starts(policies []policy.Policy) []string {
 	return starts
 }
 
-// tell logs a sweep that did something or that failed.
-func (r *Reaper) tell(report *Report, err error) {
+// logReport logs a sweep that did something or that failed.
+func (r *Reaper) logReport(report *Report, err error) {
 	t := report.Total
 	event := r.log.Debug()
 	switch {

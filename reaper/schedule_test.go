@@ -62,3 +62,18 @@ func TestStarts(t *testing.T) {
 		}
 	}
 }
+
+// TestConfigFileHasTheDefaults: what config.yaml says of the reaper changes nothing.
+func TestConfigFileHasTheDefaults(t *testing.T) {
+	c, err := policy.Load("../config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{}.withDefaults()
+	if want := (policy.Reaper{Schedule: o.Schedule, Concurrency: o.Concurrency, Batch: o.Batch, Lock: o.Lock}); c.Reaper != want {
+		t.Errorf("config.yaml has %+v, and the defaults are %+v", c.Reaper, want)
+	}
+	if err := (Options{}).Validate(); err != nil {
+		t.Error(err)
+	}
+}

@@ -5,23 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
-
-// lastBatch is for how long the batch at hand is finished when a sweep is stopped.
-const lastBatch = 10 * time.Second
-
-// deletesInFlight is how many transactions of deletes are under way at once, at
-// most. So few keep a server busy.
-const deletesInFlight = 4
 
 // sweep is one pass over the trees of some policies: a bounded number of readers
 // walk down, decide on each node once all below it is decided on, and hand what
@@ -31,22 +24,14 @@ type sweep struct {
 	tree   admin.Tree
 	chosen map[string]bool // policies by name
 
-	walkers chan struct{}   // has the tokens of those that walk: each has one request in flight
-	doomed  chan []deletion // to the deleter: what goes together
+	walkers   chan struct{}   // has the tokens of those that walk: each has one request in flight
+	deletions chan []deletion // to the deleter: what goes together
 
 	failed atomic.Pointer[error]
 	stop   context.CancelFunc
 
 	mu     sync.Mutex
 	report Report
-}
-
-// deletion is a node to be deleted.
-type deletion struct {
-	admin.Deletion
-	verdict Verdict
-	policy  string
-	after   bool // nodes below it may be in an earlier batch
 }
 
 // entry is a contender's node, read or not yet.
@@ -80,9 +65,9 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 		for _, name := range starts {
 			s.visit(ctx, name)
 		}
-		close(s.doomed)
+		close(s.deletions)
 		<-deleted
-		s.seen.forget(s.tree.Estimate().Earliest(), s.tree.Monotonic())
+		s.memory.forget(s.tree.Monotonic())
 		if failed := s.failed.Load(); failed != nil {
 			err = *failed
 		} else {
@@ -119,8 +104,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	}
 	path := s.tree.Path(name)
 	p := s.options.Policies.For(name)
-	now := s.tree.Estimate() // it costs a system call; to judge by an earlier time is safe
-	s.seen.begin(now)
+	now := s.now() // it costs a system call; to judge by an earlier time is safe
 	if name == "" || !s.chosen[p.Name] {
 		_, nested, err := s.list(ctx, path)
 		if err != nil {
@@ -129,7 +113,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 		s.visitAll(ctx, name, nested)
 		return false
 	}
-	if live := s.seen.live(name, now.Earliest()); live > 0 {
+	if live := s.memory.live(name, now.mono); live > 0 {
 		s.count(p.Name, func(c *Counts) { c.Locks++; c.Live += live })
 		return false
 	}
@@ -143,40 +127,25 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 		return s.unread(ctx, path, "list", p.Name, err)
 	}
 	staying := s.visitAll(ctx, name, nested)
-
-	var doomed []deletion
-	live, until := 0, now.Earliest().Add(p.OrphanAfter)
-	for _, e := range entries {
-		d, verdict, end := s.judgeEntry(ctx, path, e, now, p)
-		switch {
-		case verdict == Expired:
-			doomed = append(doomed, d)
-		case verdict == Live:
-			live++
-			staying++
-			if end.Before(until) {
-				until = end
-			}
-		case verdict != gone:
-			staying++
-		}
-	}
+	found := s.judgeEntries(ctx, path, entries, now, p)
+	staying += found.staying
+	together := found.expired
 	switch {
-	case live == 0:
-		d, verdict := s.judgeParent(ctx, path, parent, staying, now, p)
-		if verdict.Deletes() {
+	case found.live == 0:
+		d := s.judgeParent(ctx, path, parent, staying, now, p)
+		goes = d.verdict.Deletes()
+		if goes {
 			d.after = len(nested) > 0
-			doomed = append(doomed, d)
+			together = append(together, d)
 		}
-		goes = verdict.Deletes()
-	case live == len(entries) && len(nested) == 0:
-		s.seen.saw(name, live, until)
+	case found.live == len(entries) && len(nested) == 0:
+		s.memory.saw(name, found.live, now.mono+min(found.wait, p.OrphanAfter), now.Term)
 		fallthrough
 	default: // its entries tell that the node is ours, and in use
 		s.count(p.Name, func(c *Counts) { c.Locks++ })
 	}
-	if len(doomed) > 0 {
-		s.doomed <- doomed
+	if len(together) > 0 {
+		s.deletions <- together
 	}
 	return goes
 }
@@ -205,7 +174,7 @@ func (s *sweep) list(ctx context.Context, path string) (entries []entry, nested 
 	for _, child := range children {
 		if name, ok := znode.Parse(child); ok {
 			entries = append(entries, entry{Name: name})
-		} else if child != znode.EpochMark {
+		} else if child != znode.EpochMark || path != s.tree.Root() {
 			nested = append(nested, child)
 		}
 	}
@@ -221,9 +190,6 @@ func (s *sweep) get(ctx context.Context, parent string, name znode.Name) (znode.
 	}
 	return znode.ReadEntry(name, data, znode.Stat(*stat)), nil
 }
-
-// gone is the verdict on a node that went while we looked.
-const gone Verdict = -1
 
 // visitAll visits the children of a node and returns how many of them stay. Whoever
 // takes the next one brings in another walker, if there may be one more; a walker
@@ -263,47 +229,95 @@ func (s *sweep) visitAll(ctx context.Context, name string, children []string) in
 	return int(staying.Load())
 }
 
-// judgeEntry reads an entry, unless it has been, and decides on it. With Live comes
-// the end of its lease and the grace.
-func (s *sweep) judgeEntry(ctx context.Context, parent string, e entry, now admin.Time, p policy.Policy) (d deletion, v Verdict, end time.Time) {
-	path := parent + "/" + e.Node
-	if e.read == nil {
-		n, err := s.get(ctx, parent, e.Name)
-		if err != nil {
-			if s.unread(ctx, path, "read", p.Name, err) {
-				return deletion{}, gone, end
-			}
-			return deletion{}, Foreign, end
-		}
-		e.read = &n
-	}
-	d, v = s.judge(ctx, path, e.read.Stat, now, p.Name, func(now admin.Time) (v Verdict) {
-		seen := s.seen.since(path, e.read.Stat.Mzxid, now, s.tree.Monotonic())
-		v, end = judgeEntry(*e.read, now, seen, p)
-		return v
-	})
-	return d, v, end
+// instant is what is known of the time at one moment: of ensemble time, and on this
+// process's own clock.
+type instant struct {
+	admin.Time
+	mono time.Duration
 }
 
-func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, staying int, now admin.Time, p policy.Policy) (deletion, Verdict) {
+// now is the time, and tells the memory of it.
+func (s *sweep) now() instant {
+	now := instant{Time: s.tree.Estimate()}
+	now.mono = s.tree.Monotonic() // after the other: whatever that tells of had been by then
+	s.memory.begin(now.Time, now.mono)
+	return now
+}
+
+// judged is what the entries of a lock have come to.
+type judged struct {
+	expired []deletion
+	live    int
+	staying int           // those that live, and all others that are neither expired nor gone
+	wait    time.Duration // until the first of those that live may have expired
+}
+
+// judgeEntries decides on each of the entries, and reads those that have not been.
+func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []entry, now instant, p policy.Policy) judged {
+	found := judged{wait: lock.MaxTime}
+	for _, e := range entries {
+		path := parent + "/" + e.Node
+		if e.read == nil {
+			n, err := s.get(ctx, parent, e.Name)
+			if err != nil {
+				if !s.unread(ctx, path, "read", p.Name, err) {
+					found.staying++
+				}
+				continue
+			}
+			e.read = &n
+		}
+		var wait time.Duration
+		d := s.judge(ctx, path, e.read.Stat, now, p.Name, Live, func(now admin.Time, seen time.Duration) (v Verdict) {
+			v, wait = judgeEntry(*e.read, now, seen, p)
+			return v
+		})
+		switch d.verdict {
+		case Expired:
+			found.expired = append(found.expired, d)
+			continue
+		case Live:
+			found.live++
+			found.wait = min(found.wait, wait)
+		}
+		found.staying++
+	}
+	s.count(p.Name, func(c *Counts) { c.Live += found.live })
+	return found
+}
+
+// judgeParent decides on a node that is no entry.
+func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, staying int, now instant, p policy.Policy) deletion {
 	if n.Ours() && n.Kind != znode.Dir {
 		s.count(p.Name, func(c *Counts) { c.Locks++ })
 	}
-	return s.judge(ctx, path, n.Stat, now, p.Name, func(now admin.Time) Verdict { return JudgeParent(n, staying, now, p) })
+	return s.judge(ctx, path, n.Stat, now, p.Name, Young, func(now admin.Time, seen time.Duration) Verdict {
+		return JudgeParent(n, staying, now, seen, p)
+	})
 }
 
-// judge asks for the verdict on a node that was read, with a younger time or the mark
-// of the leader's epoch if that is what it takes, and counts it.
-func (s *sweep) judge(ctx context.Context, path string, stat znode.Stat, now admin.Time, policy string, verdict func(admin.Time) Verdict) (deletion, Verdict) {
-	v := verdict(now)
+// maxProofs is how often a sweep asks for what a verdict takes: a fresher sample, the
+// mark, and both again if the leader changes meanwhile.
+const maxProofs = 4
+
+// judge asks for the verdict on a node that was read, and for the proof of it if that
+// is what it takes, and counts it. What is unproven even then is taken for undecided:
+// the next sweep will see to it.
+func (s *sweep) judge(
+	ctx context.Context, path string, stat znode.Stat, now instant, policy string, undecided Verdict,
+	verdict func(now admin.Time, seen time.Duration) Verdict,
+) deletion {
+	v := verdict(now.Time, s.memory.since(stat.Mzxid, now.mono))
 	for try := 0; v == Unproven && try < maxProofs; try++ {
-		younger, err := s.tree.Prove(ctx, now, stat.Mzxid)
-		if err != nil {
+		if _, err := s.tree.Prove(ctx, now.Time, stat.Mzxid); err != nil {
 			s.fail(err)
-			return deletion{}, Live
+			break
 		}
-		now = younger
-		v = verdict(now)
+		now = s.now()
+		v = verdict(now.Time, s.memory.since(stat.Mzxid, now.mono))
+	}
+	if v == Unproven {
+		v = undecided
 	}
 	s.count(policy, func(c *Counts) { c.count(v) })
 	if v == Undecodable {
@@ -313,13 +327,8 @@ func (s *sweep) judge(ctx context.Context, path string, stat znode.Stat, now adm
 		}
 		s.mu.Unlock()
 	}
-	return deletion{Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy}, v
+	return deletion{Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy}
 }
-
-// maxProofs is how often a sweep asks for what a verdict takes: a younger sample, the
-// mark, and both again if the leader changes meanwhile. What is unproven even then is
-// left to the next sweep.
-const maxProofs = 4
 
 // unread takes the error of a read. It reports whether the node is not there.
 func (s *sweep) unread(ctx context.Context, path, what, policy string, err error) (missing bool) {
@@ -349,91 +358,4 @@ func (s *sweep) count(policy string, f func(*Counts)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(s.report.Policies[policy])
-}
-
-// deleteAll deletes what the walkers hand over, as many nodes in a transaction as
-// the options say, and several of these at once: but a node whose children may be
-// in an earlier one only after that. When the sweep is stopped it finishes the
-// batches at hand.
-func (s *sweep) deleteAll(ctx context.Context) {
-	var flying sync.WaitGroup
-	defer flying.Wait()
-	slots := make(chan struct{}, min(deletesInFlight, s.options.Concurrency))
-	var batch []deletion
-	flush := func() {
-		if slices.ContainsFunc(batch, func(d deletion) bool { return d.after }) {
-			flying.Wait()
-		}
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		going := batch
-		flying.Go(func() {
-			defer func() { <-slots }()
-			s.delete(ctx, going)
-		})
-		batch = nil
-	}
-	for group := range s.doomed {
-		for len(group) > 0 && ctx.Err() == nil { // the walkers must come to their end
-			n := min(len(group), s.options.Batch-len(batch))
-			batch, group = append(batch, group[:n]...), group[n:]
-			if len(batch) == s.options.Batch {
-				flush()
-				if len(group) > 0 {
-					group[len(group)-1].after = true // the parent of those that just went
-				}
-			}
-		}
-	}
-	if ctx.Err() == nil && len(batch) > 0 {
-		flush()
-	}
-}
-
-// delete deletes a batch. A node that was changed meanwhile is left out, with
-// those above it, and the others are tried again.
-func (s *sweep) delete(ctx context.Context, batch []deletion) {
-	if s.options.DryRun {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, d := range batch {
-			s.report.Planned = append(s.report.Planned, Planned{d.Path, d.verdict.String()})
-		}
-		return
-	}
-	finish, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastBatch, cancel) })()
-	for len(batch) > 0 {
-		nodes := make([]admin.Deletion, len(batch))
-		for i, d := range batch {
-			nodes[i] = d.Deletion
-		}
-		err := s.tree.Delete(finish, nodes)
-		if err == nil {
-			for _, d := range batch {
-				s.count(d.policy, func(c *Counts) { c.Deleted++ })
-			}
-			return
-		}
-		var bad *admin.DeletionError
-		if !errors.As(err, &bad) {
-			s.fail(err)
-			return
-		}
-		d := batch[bad.Index]
-		if errors.Is(err, zk.ErrNoAuth) {
-			s.deny(d.Path, "delete", d.policy, err)
-		}
-		batch = slices.DeleteFunc(batch, func(other deletion) bool {
-			leave := other.Path == d.Path || strings.HasPrefix(d.Path, other.Path+"/")
-			if leave {
-				s.count(other.policy, func(c *Counts) { c.Missed++ })
-			}
-			return leave
-		})
-	}
 }

@@ -634,20 +634,23 @@ func TestNewRefuses(t *testing.T) {
 			o    reaper.Options
 			says string
 		}{
-			{reaper.Options{Schedule: "@every 1500ms"}, "schedule"},
-			{reaper.Options{Schedule: "61 * * * *"}, "schedule"},
-			{reaper.Options{Concurrency: -1}, "concurrency"},
-			{reaper.Options{Concurrency: 1001}, "concurrency"},
-			{reaper.Options{Batch: 501}, "batch"},
-			{reaper.Options{Batch: -1}, "batch"},
-			{reaper.Options{Lock: "/x"}, "lock"},
+			{reaper.Options{Schedule: "@every 1500ms"}, `reaper.schedule "@every 1500ms": `},
+			{reaper.Options{Schedule: "61 * * * *"}, `reaper.schedule "61 * * * *": `},
+			{reaper.Options{Concurrency: -1}, "reaper.concurrency -1: must be from 1 to 1000"},
+			{reaper.Options{Concurrency: 1001}, "reaper.concurrency 1001: must be from 1 to 1000"},
+			{reaper.Options{Batch: 501}, "reaper.batch 501: must be from 1 to 500"},
+			{reaper.Options{Batch: -1}, "reaper.batch -1: must be from 1 to 500"},
+			{reaper.Options{Lock: "/x"}, `reaper.lock: lock name "/x": `},
 		} {
-			if _, err := reaper.New(c, tt.o); err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("New(%+v) = %v, want an error about %s", tt.o, err, tt.says)
+			if _, err := reaper.New(c, tt.o); !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("New(%+v) = %v, want an error that says %s", tt.o, err, tt.says)
 			}
 		}
-		if _, err := reaper.New(nil, reaper.Options{}); err == nil {
-			t.Error("New without a client succeeds")
+		if _, err := reaper.New(nil, reaper.Options{}); !errors.Is(err, lock.ErrInvalid) {
+			t.Errorf("New without a client: %v", err)
+		}
+		if err := (reaper.Options{Batch: 501, Concurrency: 1001}).Validate(); err == nil || strings.Count(err.Error(), "\n") != 1 {
+			t.Errorf("Validate tells %v, want all that is wrong", err)
 		}
 	})
 }

@@ -20,8 +20,9 @@ NAME and those below it.
 
 What is left of a lease is reckoned in the ZooKeeper leader's time, not by this
 machine's clock. A lease that is renewed does not run out; one that has expired
-is cleaned up by the next waiter or the reaper. Nothing is changed. Entries of
-other libraries are shown as not ours.
+is cleaned up by the next waiter or the reaper. After a change of the leader what
+is shown may be off by as much as the two clocks, until the holder has renewed.
+Nothing is changed. Entries of other libraries are shown as not ours.
 
 Exit status: 1 if some nodes could not be read, which are then named.`,
 		Example: `  holdfast ls

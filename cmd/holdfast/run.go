@@ -112,10 +112,7 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	result, err := supervise.Run(ctx, hold, ttl, supervise.Command{
 		Path: path, Args: args, Env: environment(os.Environ(), name, hold.Token()),
 	}, tell)
-	unlocked := hold.Unlock()
-	if unlocked == nil {
-		unlocked = locks.Close()
-	}
+	unlocked := errors.Join(hold.Unlock(), locks.Close()) // also of a hold that was lost: something may be left to delete
 	switch {
 	case err != nil:
 		return err

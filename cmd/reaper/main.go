@@ -48,7 +48,11 @@ func command() *cobra.Command {
 a configuration file: by schedule until it is told to stop, or once.
 
 It deletes nothing but expired entries of Holdfast's, and empty nodes that
-Holdfast made, once they are older than the policy's orphan_after.
+Holdfast made, once they are older than the policy's orphan_after. What was written
+under an earlier leader of ZooKeeper counts from when the present one began, by a
+clock that cannot be compared with the other's: the node .epoch below the root tells
+when that was, and stays. Where leaders follow each other faster than leases end,
+only a reaper that keeps running can tell what is dead.
 
 Of several reapers one is active; the others stand by. SIGTERM and SIGINT stop it,
 after the deletes that are on their way.
@@ -67,6 +71,9 @@ usage or configuration.`,
 				return err
 			}
 			log := app.Logger(cfg.Log, cmd.ErrOrStderr())
+			if err := options(cfg, log).Validate(); err != nil {
+				return err
+			}
 			if once || dryRun {
 				return sweep(cmd.Context(), cfg, log, dryRun, cmd.OutOrStdout())
 			}

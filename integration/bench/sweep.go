@@ -36,12 +36,11 @@ const mostDeleted = 10_000
 
 // What the limits have in flight at once: as the reaper has by default, requests
 // and transactions of so many nodes.
-var (
-	inFlight = policy.Default().Reaper.Concurrency
-	batch    = policy.Default().Reaper.Batch
+const (
+	inFlight        = reaper.DefaultConcurrency
+	batchesInFlight = 4
+	batch           = reaper.DefaultBatch
 )
-
-const batchesInFlight = 4
 
 // sweepOrphans is workload G: locks whose holders died, flat below the root or in
 // directories, are swept away.

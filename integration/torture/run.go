@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -352,6 +353,9 @@ func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 			return nil
 		}
 		for _, name := range names {
+			if path == root && name == znode.EpochMark {
+				continue // is there to stay
+			}
 			t.left = append(t.left, path+"/"+name)
 			err = errors.Join(err, walk(path+"/"+name))
 		}

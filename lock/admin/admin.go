@@ -209,7 +209,8 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 		return s, fmt.Errorf("list %s: %w", path, err)
 	}
 	for _, n := range children {
-		if _, entry := znode.Parse(n); !entry && n != znode.EpochMark {
+		mark := n == znode.EpochMark && name == ""
+		if _, entry := znode.Parse(n); !entry && !mark {
 			s.Children = append(s.Children, n)
 		}
 	}

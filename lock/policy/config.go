@@ -48,18 +48,13 @@ type Log struct {
 	Format string // json or console; default json
 }
 
-// Limits of what a [Reaper] may be told.
-const (
-	MaxConcurrency = 1000
-	MaxBatch       = 500
-)
-
-// Reaper says how the reaper works.
+// Reaper says how the reaper works, as far as the file does. The zero value of a field
+// means the default of package reaper, which also knows the limits.
 type Reaper struct {
-	Schedule    string // when policies without one of their own are swept; default "@every 1m"
-	Concurrency int    // requests in flight; default 16
-	Batch       int    // deletes in one transaction; default 200
-	Lock        string // the lock that makes one reaper the active one; default "holdfast-reaper"
+	Schedule    string // when policies without one of their own are swept
+	Concurrency int    // requests in flight
+	Batch       int    // deletes in one transaction
+	Lock        string // the lock that makes one reaper the active one
 }
 
 // Default returns the configuration of an empty file.
@@ -72,12 +67,6 @@ func Default() *Config {
 		Root:     lock.DefaultRoot,
 		Log:      Log{Level: "info", Format: "json"},
 		Policies: new(Set),
-		Reaper: Reaper{
-			Schedule:    "@every 1m",
-			Concurrency: 16,
-			Batch:       200,
-			Lock:        "holdfast-reaper",
-		},
 	}
 }
 
@@ -109,8 +98,8 @@ func (c *draft) schema() object {
 		{"policies", listOf(&c.policies, policySchema, 0)},
 		{"reaper", object{
 			{"schedule", text(&c.Reaper.Schedule, scheduleRule)},
-			{"concurrency", number(&c.Reaper.Concurrency, 1, MaxConcurrency)},
-			{"batch", number(&c.Reaper.Batch, 1, MaxBatch)},
+			{"concurrency", number(&c.Reaper.Concurrency)},
+			{"batch", number(&c.Reaper.Batch)},
 			{"lock", text(&c.Reaper.Lock, nameRule)},
 		}},
 	}

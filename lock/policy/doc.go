@@ -97,6 +97,7 @@
 //   - root is an absolute path, not "/", not /zookeeper or below it;
 //   - log.level is trace, debug, info, warn or error; log.format is json or
 //     console;
-//   - reaper.schedule is as above, reaper.concurrency from 1 to 1000,
-//     reaper.batch from 1 to 500, and reaper.lock the name of a lock.
+//   - reaper.schedule is as above, reaper.concurrency and reaper.batch are at
+//     least 1 and within what the reaper takes, and reaper.lock is the name of a
+//     lock.
 package policy

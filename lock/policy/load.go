@@ -433,13 +433,13 @@ func duration(to *time.Duration, rule func(time.Duration) string) scalar {
 	}
 }
 
-// number takes a whole number.
-func number(to *int, least, most int) scalar {
+// number takes a whole number of at least 1.
+func number(to *int) scalar {
 	return func(n ast.Node) string {
 		text := n.GetToken().Value
 		i, err := strconv.Atoi(text)
-		if n.Type() != ast.IntegerType || err != nil || strconv.Itoa(i) != text || i < least || i > most {
-			return fmt.Sprintf("must be a whole number from %d to %d", least, most)
+		if n.Type() != ast.IntegerType || err != nil || strconv.Itoa(i) != text || i < 1 {
+			return "must be a whole number, 1 or more"
 		}
 		*to = i
 		return ""

@@ -159,7 +159,7 @@ func TestParseMistakes(t *testing.T) {
 		{"text for number", "reaper:\n  batch: many\n", 2, 10, "reaper.batch", "many", "whole number"},
 		{"octal number", "reaper:\n  batch: 010\n", 2, 10, "reaper.batch", "010", "whole number"},
 		{"quoted number", "reaper:\n  batch: '10'\n", 2, 10, "reaper.batch", "10", "whole number"},
-		{"huge number", "reaper:\n  batch: 99999999999999999999\n", 2, 10, "reaper.batch", "99999999999999999999", "from 1 to 500"},
+		{"huge number", "reaper:\n  batch: 99999999999999999999\n", 2, 10, "reaper.batch", "99999999999999999999", "whole number"},
 
 		// Durations.
 		{"bare number", policy("    ttl: 30"), 4, 10, "policies[0].ttl", "30", "say the unit"},
@@ -208,9 +208,8 @@ func TestParseMistakes(t *testing.T) {
 		{"log level", "log: {level: loud}\n", 1, 14, "log.level", "loud", "trace or debug or info or warn or error"},
 		{"log format", "log: {format: xml}\n", 1, 15, "log.format", "xml", "json or console"},
 		{"reaper schedule", "reaper:\n  schedule: \"@every 100ms\"\n", 2, 13, "reaper.schedule", "@every 100ms", "cron would round it"},
-		{"reaper concurrency", "reaper:\n  concurrency: 0\n", 2, 16, "reaper.concurrency", "0", "from 1 to 1000"},
-		{"reaper batch", "reaper:\n  batch: 501\n", 2, 10, "reaper.batch", "501", "from 1 to 500"},
-		{"reaper batch negative", "reaper:\n  batch: -1\n", 2, 10, "reaper.batch", "-1", "from 1 to 500"},
+		{"reaper concurrency", "reaper:\n  concurrency: 0\n", 2, 16, "reaper.concurrency", "0", "1 or more"},
+		{"reaper batch negative", "reaper:\n  batch: -1\n", 2, 10, "reaper.batch", "-1", "1 or more"},
 		{"reaper lock", "reaper:\n  lock: /reaper\n", 2, 9, "reaper.lock", "/reaper", "empty component"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -417,11 +416,14 @@ func configFile(t testing.TB) []byte {
 	return data
 }
 
+// TestConfigFileIsDefault, but for the part whose defaults are package reaper's, which
+// has a test of that.
 func TestConfigFileIsDefault(t *testing.T) {
 	c, err := Load("../../config.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.Reaper = Default().Reaper
 	if !sameConfig(c, Default()) {
 		t.Errorf("config.yaml is\n%+v %+v\nwant\n%+v %+v", c, c.Policies.All(), Default(), Default().Policies.All())
 	}
@@ -518,8 +520,10 @@ func FuzzParse(f *testing.F) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := ParseSchedule(c.Reaper.Schedule); err != nil {
-				t.Fatal(err)
+			if s := c.Reaper.Schedule; s != "" {
+				if _, err := ParseSchedule(s); err != nil {
+					t.Fatal(err)
+				}
 			}
 			return
 		}

@@ -107,10 +107,12 @@ func (d *demo) lookAround(ctx context.Context) error {
 	return nil
 }
 
-// left returns all nodes below the root of the locks.
+// left returns all nodes below the root of the locks, but for the one that is there to
+// stay wherever the leader has changed.
 func (d *demo) left(ctx context.Context) ([]string, error) {
-	nodes, err := d.list(ctx, d.Base.Root())
-	return slices.DeleteFunc(nodes, func(node string) bool { return node == d.Base.Root() }), err
+	root := d.Base.Root()
+	nodes, err := d.list(ctx, root)
+	return slices.DeleteFunc(nodes, func(node string) bool { return node == root || node == root+"/"+znode.EpochMark }), err
 }
 
 // list returns a node and all below it, a parent before its children.

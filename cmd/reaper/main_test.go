@@ -1,0 +1,33 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+)
+
+// TestLimitsAreToldAtOnce: what the reaper does not take is a mistake in the
+// configuration, whether or not there is a ZooKeeper.
+func TestLimitsAreToldAtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	text := "zookeeper: {servers: [\"127.0.0.1:1\"]}\nreaper: {batch: 501, concurrency: 1001}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, how := range []string{"--once", "--dry-run", "--once=false"} {
+		var out, errs bytes.Buffer
+		status := run(t.Context(), []string{"--config", file, how}, strings.NewReader(""), &out, &errs)
+		if status != app.StatusUsage || out.Len() > 0 {
+			t.Errorf("%s: status %d, printed %q", how, status, &out)
+		}
+		for _, says := range []string{"reaper.batch 501: must be from 1 to 500", "reaper.concurrency 1001: must be from 1 to 1000"} {
+			if !strings.Contains(errs.String(), says) {
+				t.Errorf("%s: says %q, want %q", how, &errs, says)
+			}
+		}
+	}
+}

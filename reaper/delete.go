@@ -1,0 +1,115 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/lock/admin"
+)
+
+// lastBatch is for how long the batch at hand is finished when a sweep is stopped.
+const lastBatch = 10 * time.Second
+
+// deletesInFlight is how many transactions of deletes are under way at once, at
+// most. So few keep a server busy.
+const deletesInFlight = 4
+
+// deletion is a node with its verdict: to be deleted, if that is a delete.
+type deletion struct {
+	admin.Deletion
+	verdict Verdict
+	policy  string
+	after   bool // nodes below it may be in an earlier batch
+}
+
+// deleteAll deletes what the walkers hand over, as many nodes in a transaction as
+// the options say, and several of these at once: but a node whose children may be
+// in an earlier one only after that. When the sweep is stopped it finishes the
+// batches at hand.
+func (s *sweep) deleteAll(ctx context.Context) {
+	var flying sync.WaitGroup
+	defer flying.Wait()
+	slots := make(chan struct{}, min(deletesInFlight, s.options.Concurrency))
+	var batch []deletion
+	flush := func() {
+		if slices.ContainsFunc(batch, func(d deletion) bool { return d.after }) {
+			flying.Wait()
+		}
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		going := batch
+		flying.Go(func() {
+			defer func() { <-slots }()
+			s.delete(ctx, going)
+		})
+		batch = nil
+	}
+	for group := range s.deletions {
+		for len(group) > 0 && ctx.Err() == nil { // the walkers must come to their end
+			n := min(len(group), s.options.Batch-len(batch))
+			batch, group = append(batch, group[:n]...), group[n:]
+			if len(batch) == s.options.Batch {
+				flush()
+				if len(group) > 0 {
+					group[len(group)-1].after = true // the parent of those that just went
+				}
+			}
+		}
+	}
+	if ctx.Err() == nil && len(batch) > 0 {
+		flush()
+	}
+}
+
+// delete deletes a batch. A node that was changed meanwhile is left out, with
+// those above it, and the others are tried again.
+func (s *sweep) delete(ctx context.Context, batch []deletion) {
+	if s.options.DryRun {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, d := range batch {
+			s.report.Planned = append(s.report.Planned, Planned{d.Path, d.verdict.String()})
+		}
+		return
+	}
+	finish, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastBatch, cancel) })()
+	for len(batch) > 0 {
+		nodes := make([]admin.Deletion, len(batch))
+		for i, d := range batch {
+			nodes[i] = d.Deletion
+		}
+		err := s.tree.Delete(finish, nodes)
+		if err == nil {
+			for _, d := range batch {
+				s.count(d.policy, func(c *Counts) { c.Deleted++ })
+			}
+			return
+		}
+		var bad *admin.DeletionError
+		if !errors.As(err, &bad) {
+			s.fail(err)
+			return
+		}
+		d := batch[bad.Index]
+		if errors.Is(err, zk.ErrNoAuth) {
+			s.deny(d.Path, "delete", d.policy, err)
+		}
+		batch = slices.DeleteFunc(batch, func(other deletion) bool {
+			leave := other.Path == d.Path || strings.HasPrefix(d.Path, other.Path+"/")
+			if leave {
+				s.count(other.policy, func(c *Counts) { c.Missed++ })
+			}
+			return leave
+		})
+	}
+}

@@ -1,0 +1,48 @@
+package reaper
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// TestWhatCannotBeProvenIsLeft: a verdict that takes more proofs than a sweep asks for
+// deletes nothing, and does not keep the sweep for ever.
+func TestWhatCannotBeProvenIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := locktest.Start(t, locktest.Options{})
+		c, err := lock.Dial(t.Context(), e.Servers(), lock.WithDialer(e.Dialer("reaper")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		h, err := c.Mutex("a").Lock(t.Context()) // makes the root
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Unlock()
+		for _, undecided := range []Verdict{Live, Young} {
+			s := &sweep{Reaper: &Reaper{memory: newMemory()}, tree: admin.New(c)}
+			s.report.Policies = map[string]*Counts{"all": {}}
+			var known []int64
+			d := s.judge(t.Context(), "/locks/a", znode.Stat{Version: 7}, s.now(), "all", undecided, func(now admin.Time, _ time.Duration) Verdict {
+				known = append(known, now.Zxid)
+				return Unproven
+			})
+			if d.verdict != undecided || d.verdict.Deletes() || s.failed.Load() != nil {
+				t.Errorf("%v, want %v", d.verdict, undecided)
+			}
+			if len(known) != 1+maxProofs || known[0] >= known[maxProofs] {
+				t.Errorf("judged by %v, want %d samples after the first", known, maxProofs)
+			}
+			if got := *s.report.Policies["all"]; got.Young > 1 || got.Expired+got.Orphans+got.Ancestors > 0 {
+				t.Errorf("counted %+v", got)
+			}
+		}
+	})
+}
