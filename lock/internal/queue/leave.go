@@ -27,6 +27,7 @@ type leaving struct {
 	parent                facts  // for a release that is told
 	keep                  bool   // the parent stays
 	tried                 bool   // an attempt may have been applied
+	missing               bool   // the entry was not there: it went nobody knows when
 
 	// What is tried first: to delete the parent too, to tell the release in it, or to
 	// leave it for a moment.
@@ -119,7 +120,7 @@ func (l *leaving) attempt(ctx context.Context) error {
 func (l *leaving) refused(ctx context.Context, cause error) error {
 	switch {
 	case errors.Is(cause, zk.ErrNoNode) && !l.e.Lapsed() && (l.tried || l.e.IsOver()):
-		l.alone, l.announce = l.alone && l.tried, false
+		l.missing, l.alone, l.announce, l.linger = true, false, false, false
 		l.gone(ctx, false)
 		return nil
 	case errors.Is(cause, zk.ErrNoNode):
@@ -146,8 +147,11 @@ func (l *leaving) refused(ctx context.Context, cause error) error {
 // gone sees to the parent when the entry has gone. Others says that somebody else's
 // entry is there for certain, whose duty the parent is.
 func (l *leaving) gone(ctx context.Context, others bool) {
-	now := l.Clock.Mono()
-	last := l.door.exit(l.e, now, l.linger || l.keep)
+	now, until := l.Clock.Mono(), time.Duration(0)
+	if !l.missing {
+		until = now
+	}
+	last := l.door.exit(l.e, until, l.linger || l.keep)
 	left := func(others bool) { l.door.hint(func(h hints) { h.left(now, others) }) }
 	switch {
 	case l.alone && !l.tried:
@@ -172,7 +176,7 @@ func (l *leaving) gone(ctx context.Context, others bool) {
 func (q *Queue) Forget(e *Entry) {
 	d := q.openDoor(e.Lock)
 	defer q.closeDoor(d)
-	if last := d.exit(e, q.Clock.Mono()-factsLast, false); !last || e.keepParent { // it went nobody knows when
+	if last := d.exit(e, 0, false); !last || e.keepParent { // it went nobody knows when
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))

@@ -117,10 +117,11 @@ func (d *door) testify(e *Entry) {
 // exit accounts for an entry of ours that is there no longer. It reports whether that
 // was the last one, so that somebody has to see to the parent now: otherwise whoever of
 // us leaves last does. Entries whose door was forgotten meanwhile are counted nowhere,
-// so each of them looks after the parent itself unless counted ones are left. Lingers
+// so each of them looks after the parent itself unless counted ones are left. Until is the
+// monotonic time until which it surely was there, 0 if nobody knows. Lingers
 // says that the parent is to stay for a moment; otherwise what is known of it is soon
 // old.
-func (d *door) exit(e *Entry, now time.Duration, lingers bool) (last bool) {
+func (d *door) exit(e *Entry, until time.Duration, lingers bool) (last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.door != d.number {
@@ -133,7 +134,7 @@ func (d *door) exit(e *Entry, now time.Duration, lingers bool) (last bool) {
 		d.witness = nil
 	}
 	if e.incarnation != 0 && e.incarnation == d.parent.czxid {
-		d.parent.proven = now
+		d.parent.proven = until
 	}
 	if e.Name.Prefix() == d.parent.data.Tail {
 		d.parent.tailLeft = true
