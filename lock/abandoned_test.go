@@ -133,3 +133,23 @@ func TestLateEntryOfAbandonedCall(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestGiveUpWhileGrantIsRecorded: the caller gives up while the grant of a fixed lease is
+// being written, which it waits for. Nobody has had that hold, so none was lost.
+func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(b, "x")
+		ctx, giveUp := context.WithCancel(w.ctx)
+		ch := w.queue(ctx, a, "x", lock.WithoutRenewal())
+		hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && r.Op == "setData" }, locktest.Fault{Delay: time.Second})
+		w.unlock(h)
+		w.until("the grant is written", hit)
+		giveUp()
+		mustBe(w, w.outcome(ch).err, context.Canceled)
+		w.empty()
+		if n := a.Stats().Lost; n != 0 {
+			t.Errorf("%d holds count as lost", n)
+		}
+	})
+}

@@ -1,8 +1,10 @@
 package lock_test
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,6 +123,41 @@ func TestOverwrittenWaiterQueuesAgain(t *testing.T) {
 		w.waits(ch)
 		w.unlock(h)
 		w.unlock(w.await(ch).hold)
+		w.empty()
+	})
+}
+
+// TestGiveUpAfterOwnEntryIsGone: a waiter's entry is removed, and its caller gives up
+// before the waiter has noticed. The client does not go on counting that entry: the
+// lock's parent is deleted by whoever leaves last.
+func TestGiveUpAfterOwnEntryIsGone(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		b, c, z := w.dial("b"), w.dial("c"), w.raw("admin")
+		h := w.lock(b, "x")
+		ctx, giveUp := context.WithCancel(w.ctx)
+		var paused atomic.Bool // the waiter is to be, when it looks at its clock
+		var own string
+		begun := time.Now()
+		a := w.dial("a", lock.WithClock(func() (mono, wall time.Duration) {
+			if paused.CompareAndSwap(true, false) {
+				w.remove(z, own)
+				time.Sleep(ttl) // its renewal finds out
+				giveUp()
+			}
+			return time.Since(begun), time.Since(begun)
+		}))
+		w.unlock(w.lock(a, "y"))
+		ahead, leave := context.WithCancel(w.ctx)
+		w.queue(ahead, c, "x")
+		ch := w.queue(ctx, a, "x")
+		own = w.entries("x")[2].Path
+		paused.Store(true)
+		leave()
+		got := <-ch
+		mustBe(w, got.err, context.Canceled)
+		w.unlock(h)
+		w.empty()
+		w.unlock(w.lock(a, "x"))
 		w.empty()
 	})
 }

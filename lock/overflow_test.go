@@ -222,3 +222,24 @@ func TestHolderDiesAtTheEndOfTheCounter(t *testing.T) {
 		w.unlock(got.hold)
 	})
 }
+
+// TestEntryRemovedAsItIsWithdrawn: who is to wait until the counter starts anew finds its
+// entry gone as it withdraws it. The client does not go on counting it: it deletes the
+// lock's parent when it leaves.
+func TestEntryRemovedAsItIsWithdrawn(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("admin")
+		h := w.lock(b, "x")
+		if err := w.SetSequence("/locks/x", math.MaxInt32-1); err != nil {
+			t.Fatal(err)
+		}
+		hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && r.Op == "delete" }, locktest.Fault{Delay: time.Second})
+		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+		w.until("it withdraws", hit)
+		w.remove(z, w.entries("x")[1].Path)
+		time.Sleep(2 * time.Second)
+		w.unlock(h)
+		w.unlock(w.await(ch).hold)
+		w.empty()
+	})
+}

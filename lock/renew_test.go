@@ -673,3 +673,23 @@ func TestGrantIsRecorded(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestRenewalsOfLongTTLs: they come every third of the TTL, however long that is.
+func TestRenewalsOfLongTTLs(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Hour, 10 * time.Hour, 24 * time.Hour, lock.MaxTime} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace}))
+				h := w.lock(a, "x")
+				if err := h.Extend(w.ctx, ttl); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Millisecond)
+				if n := a.Stats().Renewals; n != 1 {
+					t.Errorf("%d renewals, want the one that was asked for", n)
+				}
+				w.unlock(h)
+			})
+		})
+	}
+}

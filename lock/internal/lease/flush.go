@@ -2,6 +2,7 @@ package lease
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -29,7 +30,7 @@ type renewal struct {
 type flight struct {
 	*Keeper
 	batch  []renewal
-	spread time.Duration   // varies when the next renewals are due; one for the batch, so that it stays together
+	spread float64         // varies when the next renewals are due; one for the batch, so that it stays together
 	tried  bool            // an attempt of this batch may have been applied
 	before map[*write]bool // writes that were in doubt before this batch: theirs may have been another one's
 }
@@ -38,7 +39,7 @@ type flight struct {
 // been acknowledged or has become pointless. A write of unknown outcome is sent
 // again with the same bytes on the same version, so at most one of them counts.
 func (k *Keeper) flush(ctx context.Context, batch []renewal) {
-	f := &flight{Keeper: k, batch: batch, spread: k.vary(1<<20, 1<<17), before: map[*write]bool{}}
+	f := &flight{Keeper: k, batch: batch, spread: float64(k.vary(1<<20, 1<<17)) / (1 << 20), before: map[*write]bool{}}
 	for _, b := range batch {
 		if b.inDoubt(b.write) {
 			f.before[b.write] = true
@@ -92,11 +93,13 @@ func (f *flight) attempt(ctx context.Context) error {
 // patience is for how long a renewal may be unanswered before that counts as an
 // outage: a third of the shortest TTL.
 func (f *flight) patience() time.Duration {
-	return slices.MinFunc(f.batch, func(a, b renewal) int { return int(a.ttl - b.ttl) }).ttl / 3
+	return slices.MinFunc(f.batch, func(a, b renewal) int { return cmp.Compare(a.ttl, b.ttl) }).ttl / 3
 }
 
 // next is how long after its send an acknowledged write is followed by another.
-func (f *flight) next(w *write) time.Duration { return w.ttl / 3 * f.spread >> 20 }
+func (f *flight) next(w *write) time.Duration {
+	return time.Duration(float64(w.ttl/3) * f.spread)
+}
 
 // refused takes an error of the transaction. A member that the server refused leaves
 // the batch, and the others are sent again at once.

@@ -77,9 +77,10 @@ type Change struct {
 	Why      error // of the end: one of this package's errors, or what the owner made of it
 }
 
-// Lost reports whether a hold ended before its holder did so.
+// Lost reports whether a hold ended before its holder did so. One that was withdrawn
+// before anybody had got it is none.
 func (c Change) Lost() bool {
-	return c.From == Held && c.To == Ended && !errors.Is(c.Why, ErrUnlocked)
+	return c.From == Held && c.To == Ended && !errors.Is(c.Why, ErrUnlocked) && !errors.Is(c.Why, ErrWithdrawn)
 }
 
 // Owner is whom an entry belongs to.

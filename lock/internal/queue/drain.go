@@ -17,7 +17,9 @@ import (
 func (c *contender) drain(ctx context.Context, e *Entry) error {
 	c.Log.Info().Str("lock", c.Lock).Str("entry", e.Path).Msg("the lock's counter is near its end: waiting until all have left and it starts anew")
 	e.Withdraw()
-	if err := c.Leave(ctx, e); err != nil && !errors.Is(err, lease.ErrRemoved) {
+	if err := c.Leave(ctx, e); errors.Is(err, lease.ErrRemoved) {
+		c.Forget(e)
+	} else if err != nil {
 		c.Discard(e)
 		return err
 	}

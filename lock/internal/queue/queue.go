@@ -163,15 +163,17 @@ func (c *contender) acquire(ctx context.Context) (*Entry, error) {
 		}
 		if e.Withdraw() {
 			c.Discard(e)
-		}
-		if !errors.Is(err, lease.ErrGone) {
 			return nil, err
 		}
-		c.requeued.Add(1)
+		// It has ended by itself, whatever was noticed first.
 		c.Forget(e)
 		// Somebody may have overwritten it; or it appears again, and would be ahead of us.
 		c.quarantine.add(e.Name.ID, c.Clock.Mono())
 		c.Discard(c.orphan(e.Name))
+		if !errors.Is(err, lease.ErrGone) {
+			return nil, err
+		}
+		c.requeued.Add(1)
 		c.Log.Warn().Str("lock", c.Lock).Str("entry", e.Path).AnErr("why", err).Msg("lost the place in the queue; queueing again at the end")
 	}
 }
