@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -181,5 +182,47 @@ func TestAdoptedParentIsLeftByALoneHolder(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestParentMadeAgainAndReplyLost: as TestParentMadeAgainAtOnce, but the reply, which
+// would tell that it is another one, is lost, or comes when the caller has given up. It is
+// not deleted all the same.
+func TestParentMadeAgainAndReplyLost(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		fault  locktest.Fault
+		gaveUp bool
+	}{
+		{"lost", locktest.Fault{Drop: locktest.AfterApply}, false},
+		{"late", locktest.Fault{DelayReply: time.Second}, true},
+		{"late and lost", locktest.Fault{Delay: time.Second, Drop: locktest.AfterApply}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, z := w.dial("a"), w.raw("other")
+				for range 5 { // so that the parent lingers
+					w.unlock(w.lock(a, "x"))
+				}
+				before := w.remake(z, "x", "", w.node("/locks/x").Stat.Version)
+				hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joins(r) }, tt.fault)
+				ctx, giveUp := w.ctx, context.CancelFunc(func() {})
+				if tt.gaveUp {
+					ctx, giveUp = context.WithTimeout(w.ctx, 50*time.Millisecond)
+				}
+				defer giveUp()
+				h, err := a.Mutex("x").Lock(ctx)
+				if !hit() || (err != nil) != tt.gaveUp {
+					w.Fatalf("error %v", err)
+				}
+				if err == nil {
+					w.unlock(h)
+				}
+				w.stays(before)
+				if p := w.parent("x"); !p.Adopted {
+					w.Errorf("the parent is %+v, want it marked as adopted", p)
+				}
+			})
+		})
 	}
 }

@@ -140,8 +140,7 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 	id := c.NewID()
 	prefix := znode.Prefix(id, c.Role)
 	sent, session := c.Clock.Local(), c.Conn.Session()
-	data := a.parent.data
-	data.Kind, data.Tail = c.Kind, prefix
+	data := c.tellTail(a.parent.data, prefix)
 	var acquired int64
 	if !a.parent.exists {
 		acquired = c.Clock.Millis(sent) // who creates the parent is alone, and holds
@@ -149,7 +148,7 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 	ops, at := c.operations(a, data, prefix, acquired, sent)
 	replies, err := c.Conn.Multi(ctx, func(replies []zk.MultiResponse, err error) {
 		defer c.Tasks.Leave()
-		c.cleanUpAbandoned(id, replies, at, err)
+		c.cleanUpAbandoned(a, id, replies, at, err)
 	}, ops...)
 	if zkconn.IsAbandoned(err) {
 		return nil, position{}, err
@@ -167,6 +166,9 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 		created.Acquired = 0
 		e := c.newEntry(path, created)
 		e.keepParent = e.keepParent || data.Adopted
+		if a.blind() {
+			c.adopt(ctx, e, a, data, nil)
+		}
 		return e, position{}, nil
 	default:
 		return nil, position{}, err
@@ -183,7 +185,9 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, sent, received)
 	e.czxid, e.incarnation, e.parentVersion = stat.Mzxid, stat.Czxid, stat.Version // the entry was made in that transaction too
 	if a.parent.exists && stat.Czxid != a.parent.czxid {
-		return e, position{}, c.adopt(e, data, stat)
+		c.door.missed()
+		c.adopt(ctx, e, a, data, stat)
+		return e, position{}, nil
 	}
 	c.door.joined(factsOf(data, stat), received.Mono)
 	c.door.testify(e)
@@ -191,6 +195,12 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 		return e, position{admitted: true}, nil
 	}
 	return e, position{predecessor: znode.Predict(a.tail, e.Name.Seq-1), predecessorHolds: stat.NumChildren == 2}, nil
+}
+
+// tellTail is the parent's data with that contender as the one that joined last.
+func (c *contender) tellTail(data znode.Parent, prefix string) znode.Parent {
+	data.Kind, data.Tail = c.Kind, prefix
+	return data
 }
 
 // operations are those of an attempt, and the place of the entry's create among them.
@@ -225,6 +235,10 @@ func (c *contender) operations(a attempt, data znode.Parent, prefix string, acqu
 
 // checks reports whether the first operation is the check of the witness.
 func (a attempt) checks() bool { return a.parent.exists && a.write && a.witness != "" }
+
+// blind reports whether the parent is written without proof that it is the one that the
+// facts are about: the reply's Czxid tells, if there is one.
+func (a attempt) blind() bool { return a.parent.exists && a.write && a.witness == "" }
 
 // handleJoinError takes what a failed attempt teaches, and returns what
 // [zkconn.Conn.Retry] is to do about it.
