@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -225,4 +226,38 @@ func TestParentMadeAgainAndReplyLost(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestParentMadeAgainInAnOutage: an empty node is read, and before it can be written the
+// connection is lost for a while. It is read again: there is another one now.
+func TestParentMadeAgainInAnOutage(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		z, begun := w.raw("other"), time.Now()
+		var reads atomic.Int32 // of the clock, since the node was read
+		a := w.dial("a", lock.WithClock(func() (mono, wall time.Duration) {
+			if reads.Load() > 0 && reads.Add(1) == 3 {
+				w.kill("a")
+				time.Sleep(2 * time.Second)
+				w.remove(z, "/locks/x")
+				w.create(z, "/locks/x", "not a lock", 0)
+				time.AfterFunc(time.Second, func() { w.Heal("a") })
+			}
+			return time.Since(begun), time.Since(begun)
+		}))
+		w.unlock(w.lock(a, "y"))
+		time.Sleep(time.Second)
+		w.create(z, "/locks/x", "", 0)
+		w.fault(func(r locktest.Request) bool {
+			is := r.Label == "a" && r.Op == "getData" && touches(r, "/locks/x")
+			if is {
+				reads.Store(1)
+			}
+			return is
+		}, locktest.Fault{})
+		_, err := a.Mutex("x").Lock(w.ctx)
+		mustBe(w, err, lock.ErrForeign)
+		if n := w.node("/locks/x"); string(n.Data) != "not a lock" {
+			t.Errorf("somebody else's node holds %s", n.Data)
+		}
+	})
 }

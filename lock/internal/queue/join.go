@@ -17,13 +17,14 @@ import (
 
 // attempt is one transaction that makes an entry.
 type attempt struct {
-	parent  facts  // as the request takes it to be
-	witness string // an entry that is checked first, which proves that the parent is that one still; "" if none can
-	read    bool   // the parent was read just before
-	write   bool   // the parent is written: it tells the next one who joined last, and us how many are there
-	claim   bool   // it is written later, when the entry is there
-	version int32  // to write it under; a wrong one is refused
-	tail    string // who joined last at that version; "": not known
+	parent  facts         // as the request takes it to be
+	witness string        // an entry that is checked first, which proves that the parent is that one still; "" if none can
+	read    bool          // the parent was read just before
+	write   bool          // the parent is written: it tells the next one who joined last, and us how many are there
+	claim   bool          // it is written later, when the entry is there
+	version int32         // to write it under; a wrong one is refused
+	tail    string        // who joined last at that version; "": not known
+	chosen  time.Duration // monotonic time at which the facts were found good enough
 }
 
 // joining is the way of a contender into the queue.
@@ -99,8 +100,9 @@ func (j *joining) next(ctx context.Context) (attempt, error) {
 		if err := j.readParent(ctx); err != nil {
 			return attempt{}, err
 		}
-		a = j.onFacts(true)
+		a, now = j.onFacts(true), j.readAt
 	}
+	a.chosen = now
 	j.mustRead = false
 	a.write = !a.parent.exists || !skip && !j.door.isReadOnly()
 	if a.claim = a.write && a.read && j.mayGo(a); a.claim {
@@ -136,6 +138,12 @@ func (j *joining) onFacts(read bool) attempt {
 func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, error) {
 	if !c.Tasks.Enter() {
 		return nil, position{}, zkconn.NotSent(zkconn.ErrClosed)
+	}
+	if a.blind() {
+		if err := c.inTime(ctx, a); err != nil {
+			c.Tasks.Leave()
+			return nil, position{}, err
+		}
 	}
 	id := c.NewID()
 	prefix := znode.Prefix(id, c.Role)
@@ -240,10 +248,28 @@ func (a attempt) checks() bool { return a.parent.exists && a.write && a.witness 
 // facts are about: the reply's Czxid tells, if there is one.
 func (a attempt) blind() bool { return a.parent.exists && a.write && a.witness == "" }
 
+// errAged says that an attempt was not made: its facts had become old.
+var errAged = errors.New("what is known of the parent is too old")
+
+// inTime waits for a session, and refuses an attempt whose facts have become too old
+// meanwhile to be written on without proof.
+func (c *contender) inTime(ctx context.Context, a attempt) error {
+	if err := c.Conn.Ready(ctx); err != nil {
+		return err
+	}
+	if c.Clock.Mono()-a.chosen > factsLast {
+		return errAged
+	}
+	return nil
+}
+
 // handleJoinError takes what a failed attempt teaches, and returns what
 // [zkconn.Conn.Retry] is to do about it.
 func (j *joining) handleJoinError(ctx context.Context, a attempt, err error) error {
 	switch {
+	case errors.Is(err, errAged):
+		j.mustRead = true
+		return zkconn.Again
 	case errors.Is(err, zkconn.ErrUnavailable), errors.Is(err, zkconn.ErrClosed):
 		return zkconn.Final(err)
 	case ctx.Err() != nil:

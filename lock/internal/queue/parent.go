@@ -251,6 +251,7 @@ func (c *contender) readParent(ctx context.Context) error {
 		return fmt.Errorf("%w: %s is a %s, asked for as a %s", ErrKind, c.parent, data.Kind, c.Kind)
 	}
 	now := c.Clock.Mono()
+	c.readAt = now
 	before, _ := c.door.look()
 	c.door.met(now, before, n.Stat.Version)
 	c.door.see(factsOf(data, n.Stat))
