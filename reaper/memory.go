@@ -66,7 +66,7 @@ func newMemory() *memory {
 func (m *memory) begin(now admin.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.term != now.Term {
+	if m.term < now.Term { // another walker may know of it already
 		m.term = now.Term
 		clear(m.seen)
 	}
@@ -105,11 +105,15 @@ func (m *memory) live(name string, now time.Time) int {
 	return 0
 }
 
-// saw remembers that the lock has that many entries, all of them live until then.
-func (m *memory) saw(name string, live int, until time.Time) {
+// saw remembers that the lock has that many entries, all of them live until then, which
+// is a time of that term.
+func (m *memory) saw(name string, live int, until time.Time, term int64) {
 	key := maphash.String(m.seed, name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if term != m.term {
+		return
+	}
 	if _, known := m.seen[key]; known || len(m.seen) < maxSeen {
 		m.seen[key] = seenAlive{uint32(until.Unix()), uint32(live)}
 	}

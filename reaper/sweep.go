@@ -170,7 +170,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 		}
 		goes = verdict.Deletes()
 	case live == len(entries) && len(nested) == 0:
-		s.seen.saw(name, live, until)
+		s.seen.saw(name, live, until, now.Term)
 		fallthrough
 	default: // its entries tell that the node is ours, and in use
 		s.count(p.Name, func(c *Counts) { c.Locks++ })
