@@ -1,7 +1,9 @@
 package lock_test
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,4 +184,80 @@ func TestAdoptedParentIsLeftByALoneHolder(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestParentMadeAgainAndReplyLost: as TestParentMadeAgainAtOnce, but the reply, which
+// would tell that it is another one, is lost, or comes when the caller has given up. It is
+// not deleted all the same.
+func TestParentMadeAgainAndReplyLost(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		fault  locktest.Fault
+		gaveUp bool
+	}{
+		{"lost", locktest.Fault{Drop: locktest.AfterApply}, false},
+		{"late", locktest.Fault{DelayReply: time.Second}, true},
+		{"late and lost", locktest.Fault{Delay: time.Second, Drop: locktest.AfterApply}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, z := w.dial("a"), w.raw("other")
+				for range 5 { // so that the parent lingers
+					w.unlock(w.lock(a, "x"))
+				}
+				before := w.remake(z, "x", "", w.node("/locks/x").Stat.Version)
+				hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joins(r) }, tt.fault)
+				ctx, giveUp := w.ctx, context.CancelFunc(func() {})
+				if tt.gaveUp {
+					ctx, giveUp = context.WithTimeout(w.ctx, 50*time.Millisecond)
+				}
+				defer giveUp()
+				h, err := a.Mutex("x").Lock(ctx)
+				if !hit() || (err != nil) != tt.gaveUp {
+					w.Fatalf("error %v", err)
+				}
+				if err == nil {
+					w.unlock(h)
+				}
+				w.stays(before)
+				if p := w.parent("x"); !p.Adopted {
+					w.Errorf("the parent is %+v, want it marked as adopted", p)
+				}
+			})
+		})
+	}
+}
+
+// TestParentMadeAgainInAnOutage: an empty node is read, and before it can be written the
+// connection is lost for a while. It is read again: there is another one now.
+func TestParentMadeAgainInAnOutage(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		z, begun := w.raw("other"), time.Now()
+		var reads atomic.Int32 // of the clock, since the node was read
+		a := w.dial("a", lock.WithClock(func() (mono, wall time.Duration) {
+			if reads.Load() > 0 && reads.Add(1) == 3 {
+				w.kill("a")
+				time.Sleep(2 * time.Second)
+				w.remove(z, "/locks/x")
+				w.create(z, "/locks/x", "not a lock", 0)
+				time.AfterFunc(time.Second, func() { w.Heal("a") })
+			}
+			return time.Since(begun), time.Since(begun)
+		}))
+		w.unlock(w.lock(a, "y"))
+		time.Sleep(time.Second)
+		w.create(z, "/locks/x", "", 0)
+		w.fault(func(r locktest.Request) bool {
+			is := r.Label == "a" && r.Op == "getData" && touches(r, "/locks/x")
+			if is {
+				reads.Store(1)
+			}
+			return is
+		}, locktest.Fault{})
+		_, err := a.Mutex("x").Lock(w.ctx)
+		mustBe(w, err, lock.ErrForeign)
+		if n := w.node("/locks/x"); string(n.Data) != "not a lock" {
+			t.Errorf("somebody else's node holds %s", n.Data)
+		}
+	})
 }

@@ -91,9 +91,9 @@ func (f *flight) attempt(ctx context.Context) error {
 }
 
 // patience is for how long a renewal may be unanswered before that counts as an
-// outage: a third of the shortest TTL.
+// outage: a third of the shortest TTL. A shorter one than a second harms no other lease.
 func (f *flight) patience() time.Duration {
-	return slices.MinFunc(f.batch, func(a, b renewal) int { return cmp.Compare(a.ttl, b.ttl) }).ttl / 3
+	return max(time.Second, slices.MinFunc(f.batch, func(a, b renewal) int { return cmp.Compare(a.ttl, b.ttl) }).ttl/3)
 }
 
 // next is how long after its send an acknowledged write is followed by another.
@@ -139,7 +139,11 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 // who are in it now were in each attempt of it, and it was applied whole. Which one
 // it was is not known, so the leases run from the first.
 func (f *flight) readBack(ctx context.Context, b renewal, session int64, version int32, ops []any) (all bool) {
-	n, err := f.conn.Get(ctx, b.Path)
+	var n zkconn.Node
+	err := f.conn.Sync(ctx, b.Path) // in a new session the server may lag behind our own write
+	if err == nil {
+		n, err = f.conn.Get(ctx, b.Path)
+	}
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		b.Vanished()

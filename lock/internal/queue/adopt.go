@@ -27,8 +27,7 @@ func (c *contender) claim(ctx context.Context, e *Entry) error {
 	if !f.exists {
 		return nil
 	}
-	data := f.data
-	data.Kind, data.Tail = c.Kind, e.Name.Prefix()
+	data := c.tellTail(f.data, e.Name.Prefix())
 	replies, err := c.Conn.Multi(ctx, nil,
 		&zk.CheckVersionRequest{Path: e.Path, Version: -1},
 		&zk.SetDataRequest{Path: c.parent, Data: data.Encode(), Version: f.version})
@@ -44,21 +43,44 @@ func (c *contender) claim(ctx context.Context, e *Entry) error {
 }
 
 // adopt is for a join that has written another parent than the one that its facts were
-// about, of the same version by chance: one that was made anew since. If it is not known
-// to be ours it is marked as one that is never deleted, before anything else is done,
-// and whoever closes the client waits for that.
-func (c *contender) adopt(e *Entry, data znode.Parent, stat *zk.Stat) error {
-	c.door.missed()
-	if !c.Tasks.Enter() {
-		return zkconn.ErrClosed
+// about, of the same version by chance: one that was made anew since. Stat is the
+// reply's, or nil if that was lost: then it is looked up whether it was so. If the parent
+// is not known to be ours it is marked as one that is never deleted, before anything else
+// is done with it; whoever closes the client waits for that, and the caller until ctx ends.
+func (c *contender) adopt(ctx context.Context, e *Entry, a attempt, data znode.Parent, stat *zk.Stat) {
+	keep, ours := e.keepParent, make(chan bool, 1)
+	e.keepParent = true // until the contrary is known
+	c.background(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), c.patience(c.Terms))
+		defer cancel()
+		ours <- c.isOurs(ctx, a, data, stat)
+	})
+	select {
+	case is := <-ours:
+		e.keepParent = keep || !is
+	case <-ctx.Done():
 	}
-	defer c.Tasks.Leave()
-	ctx, cancel := context.WithTimeout(context.Background(), c.patience(c.Terms))
-	defer cancel()
+}
+
+// isOurs reports whether the parent that a join has written is known to be ours, and
+// marks it as adopted if it is not.
+func (c *contender) isOurs(ctx context.Context, a attempt, data znode.Parent, stat *zk.Stat) bool {
+	if stat == nil {
+		n, err := c.Conn.Get(ctx, c.parent)
+		if err != nil {
+			return errors.Is(err, zk.ErrNoNode)
+		}
+		if stat = n.Stat; stat.Czxid == a.parent.czxid {
+			return true
+		}
+		node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
+		if data = node.Parent; !node.Ours() || node.Adopted {
+			return false
+		}
+	}
 	if c.madeWithAnEntry(ctx, stat.Czxid) {
-		return nil
+		return true
 	}
-	e.keepParent = true
 	c.Log.Warn().Str("lock", c.Lock).Str("parent", c.parent).Int32("version", stat.Version).
 		Msg("the lock's node had been deleted and made again by somebody else, and its data was overwritten: it is marked as adopted, and stays when the lock is free; delete it by hand if nobody else uses it")
 	data.Adopted = true
@@ -83,7 +105,7 @@ func (c *contender) adopt(e *Entry, data znode.Parent, stat *zk.Stat) error {
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		c.Log.Error().Err(err).Str("parent", c.parent).Msg("a node that may be somebody else's could not be marked as adopted: the last one out may delete it")
 	}
-	return nil
+	return false
 }
 
 // madeWithAnEntry reports whether the lock's node was made in one transaction with an

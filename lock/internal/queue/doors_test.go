@@ -200,6 +200,8 @@ func TestUsable(t *testing.T) {
 		witness bool
 		want    bool
 	}{
+		{"left, and others are about", with(func(f *facts) { f.proven, f.othersAt = left, left }), left + leastWrite, false, true},
+		{"left for longer than a new one takes to come to that version", with(func(f *facts) { f.proven, f.othersAt = left, left }), left + leastWrite + 1, false, false},
 		{"nothing", facts{}, 0, true, false},
 		{"an entry is checked", good, time.Hour, true, true},
 		{"nobody was ever there", good, 0, false, false},
@@ -210,7 +212,7 @@ func TestUsable(t *testing.T) {
 		{"changed since, and believed to be as it was", with(func(f *facts) { f.stale = true }).current(), 0, true, true},
 		{"at version 0, which a stranger's begins with", with(func(f *facts) { f.version, f.proven = 0, left }), left, true, false},
 	} {
-		if got := tt.f.usable(tt.at, tt.witness); got != tt.want {
+		if got := tt.f.usable(tt.at, tt.witness, false); got != tt.want {
 			t.Errorf("%s: usable %v", tt.name, got)
 		}
 	}

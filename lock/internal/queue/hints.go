@@ -214,6 +214,7 @@ func (d *door) met(now time.Duration, before facts, version int32) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !before.exists || before.version != version {
+		d.othersAt = now
 		d.hints.met(now)
 	}
 }
@@ -223,6 +224,9 @@ func (d *door) joined(f facts, now time.Duration) {
 	d.mu.Lock()
 	before := d.parent
 	d.hints.joined(now, before, f.version)
+	if before.exists && (f.czxid != before.czxid || f.version != before.version+1) || int(f.children) > d.below {
+		d.othersAt = now
+	}
 	d.mu.Unlock()
 	d.see(f)
 }

@@ -17,14 +17,15 @@ import (
 
 // attempt is one transaction that makes an entry.
 type attempt struct {
-	parent  facts  // as the request takes it to be
-	witness string // an entry that is checked first, which proves that the parent is that one still; "" if none can
-	own     bool   // it is one of ours
-	read    bool   // the parent was read just before
-	write   bool   // the parent is written: it tells the next one who joined last, and us how many are there
-	claim   bool   // it is written later, when the entry is there
-	version int32  // to write it under; a wrong one is refused
-	tail    string // who joined last at that version; "": not known
+	parent  facts         // as the request takes it to be
+	witness string        // an entry that is checked first, which proves that the parent is that one still; "" if none can
+	own     bool          // it is one of ours
+	read    bool          // the parent was read just before
+	write   bool          // the parent is written: it tells the next one who joined last, and us how many are there
+	claim   bool          // it is written later, when the entry is there
+	version int32         // to write it under; a wrong one is refused
+	tail    string        // who joined last at that version; "": not known
+	chosen  time.Duration // monotonic time at which the facts were found good enough
 }
 
 // joining is the way of a contender into the queue.
@@ -79,7 +80,7 @@ func (j *joining) next(ctx context.Context) (attempt, error) {
 	now := j.Clock.Mono()
 	a := j.onFacts(false)
 	f := a.parent
-	usable := f.usable(now, a.witness != "") && (f.data.Kind == j.Kind || f.data.Kind == znode.Dir)
+	usable := f.usable(now, a.witness != "", j.KeepParent) && (f.data.Kind == j.Kind || f.data.Kind == znode.Dir)
 	var first, likely, skip, fast bool
 	var version int32
 	j.door.hint(func(h hints) {
@@ -88,13 +89,13 @@ func (j *joining) next(ctx context.Context) (attempt, error) {
 		skip = h.skipTail(j.collisions, f)
 		fast = h.turnsFast(now)
 	})
-	if !a.own && fast && f.usable(now, false) {
+	if !a.own && fast && f.usable(now, false, j.KeepParent) {
 		a.witness = ""
 	}
 	switch {
 	case !j.mustRead && usable && !first:
 	case !j.mustRead && !f.exists && !first: // whoever creates it learns from the reply if it is there
-	case !j.mustRead && !j.predicted && likely && f.stale && f.current().usable(now, false):
+	case !j.mustRead && !j.predicted && likely && f.stale && f.current().usable(now, false, j.KeepParent):
 		// Somebody has joined since, and how often can be foreseen; not who.
 		j.predicted = true
 		if a.version = version; version != f.version {
@@ -104,8 +105,9 @@ func (j *joining) next(ctx context.Context) (attempt, error) {
 		if err := j.readParent(ctx); err != nil {
 			return attempt{}, err
 		}
-		a = j.onFacts(true)
+		a, now = j.onFacts(true), j.readAt
 	}
+	a.chosen = now
 	j.mustRead = false
 	a.write = !a.parent.exists || !skip && !j.door.isReadOnly()
 	if a.claim = a.write && a.read && j.mayGo(a); a.claim {
@@ -148,11 +150,16 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 	if !c.Tasks.Enter() {
 		return nil, position{}, zkconn.NotSent(zkconn.ErrClosed)
 	}
+	if a.blind() {
+		if err := c.inTime(ctx, a); err != nil {
+			c.Tasks.Leave()
+			return nil, position{}, err
+		}
+	}
 	id := c.NewID()
 	prefix := znode.Prefix(id, c.Role)
 	sent, session := c.Clock.Local(), c.Conn.Session()
-	data := a.parent.data
-	data.Kind, data.Tail = c.Kind, prefix
+	data := c.tellTail(a.parent.data, prefix)
 	var acquired int64
 	if !a.parent.exists {
 		acquired = c.Clock.Millis(sent) // who creates the parent is alone, and holds
@@ -160,7 +167,7 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 	ops, at := c.operations(a, data, prefix, acquired, sent)
 	replies, err := c.Conn.Multi(ctx, func(replies []zk.MultiResponse, err error) {
 		defer c.Tasks.Leave()
-		c.cleanUpAbandoned(id, replies, at, err)
+		c.cleanUpAbandoned(a, id, replies, at, err)
 	}, ops...)
 	if zkconn.IsAbandoned(err) {
 		return nil, position{}, err
@@ -178,6 +185,9 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 		created.Acquired = 0
 		e := c.newEntry(path, created)
 		e.keepParent = e.keepParent || data.Adopted
+		if a.blind() {
+			c.adopt(ctx, e, a, data, nil)
+		}
 		return e, position{}, nil
 	default:
 		return nil, position{}, err
@@ -194,7 +204,9 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, sent, received)
 	e.czxid, e.incarnation, e.parentVersion = stat.Mzxid, stat.Czxid, stat.Version // the entry was made in that transaction too
 	if a.parent.exists && stat.Czxid != a.parent.czxid {
-		return e, position{}, c.adopt(e, data, stat)
+		c.door.missed()
+		c.adopt(ctx, e, a, data, stat)
+		return e, position{}, nil
 	}
 	c.door.joined(factsOf(data, stat), received.Mono)
 	c.door.testify(e)
@@ -202,6 +214,12 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 		return e, position{admitted: true}, nil
 	}
 	return e, position{predecessor: znode.Predict(a.tail, e.Name.Seq-1), predecessorHolds: stat.NumChildren == 2}, nil
+}
+
+// tellTail is the parent's data with that contender as the one that joined last.
+func (c *contender) tellTail(data znode.Parent, prefix string) znode.Parent {
+	data.Kind, data.Tail = c.Kind, prefix
+	return data
 }
 
 // operations are those of an attempt, and the place of the entry's create among them.
@@ -237,10 +255,32 @@ func (c *contender) operations(a attempt, data znode.Parent, prefix string, acqu
 // checks reports whether the first operation is the check of the witness.
 func (a attempt) checks() bool { return a.parent.exists && a.write && a.witness != "" }
 
+// blind reports whether the parent is written without proof that it is the one that the
+// facts are about: the reply's Czxid tells, if there is one.
+func (a attempt) blind() bool { return a.parent.exists && a.write && a.witness == "" }
+
+// errAged says that an attempt was not made: its facts had become old.
+var errAged = errors.New("what is known of the parent is too old")
+
+// inTime waits for a session, and refuses an attempt whose facts have become too old
+// meanwhile to be written on without proof.
+func (c *contender) inTime(ctx context.Context, a attempt) error {
+	if err := c.Conn.Ready(ctx); err != nil {
+		return err
+	}
+	if c.Clock.Mono()-a.chosen > factsLast {
+		return errAged
+	}
+	return nil
+}
+
 // handleJoinError takes what a failed attempt teaches, and returns what
 // [zkconn.Conn.Retry] is to do about it.
 func (j *joining) handleJoinError(ctx context.Context, a attempt, err error) error {
 	switch {
+	case errors.Is(err, errAged):
+		j.mustRead = true
+		return zkconn.Again
 	case errors.Is(err, zkconn.ErrUnavailable), errors.Is(err, zkconn.ErrClosed):
 		return zkconn.Final(err)
 	case ctx.Err() != nil:
@@ -255,6 +295,7 @@ func (j *joining) handleJoinError(ctx context.Context, a attempt, err error) err
 		j.mustRead, j.notThere = true, a.witness
 		return zkconn.Again
 	case is(zk.ErrNoNode) && a.parent.exists:
+		j.door.crowd(j.Clock.Mono())
 		j.door.missed()
 		return zkconn.Again
 	case is(zk.ErrNoNode):
@@ -263,6 +304,7 @@ func (j *joining) handleJoinError(ctx context.Context, a attempt, err error) err
 		}
 		return zkconn.Again
 	case is(zk.ErrNodeExists):
+		j.door.crowd(j.Clock.Mono())
 		j.mustRead = true
 		return zkconn.Again
 	case is(zk.ErrBadVersion):
@@ -274,6 +316,7 @@ func (j *joining) handleJoinError(ctx context.Context, a attempt, err error) err
 // collided is for an attempt that somebody was quicker than. What was not read just
 // before was old, and says nothing about how many there are.
 func (j *joining) collided(a attempt, err error) error {
+	j.door.crowd(j.Clock.Mono())
 	j.door.doubt()
 	j.mustRead = j.predicted || a.read
 	if a.read {
@@ -303,7 +346,7 @@ func (j *joining) denied(ctx context.Context, a attempt, op int, cause error) er
 			return zkconn.Final(fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, j.parent))
 		}
 		return zkconn.Again
-	case a.write && op > 0: // the last one
+	case a.write && op > 0 && (!a.checks() || op > 1): // the last one
 		j.door.denied()
 		return zkconn.Again
 	}

@@ -130,7 +130,11 @@ func (l *leaving) refused(ctx context.Context, cause error) error {
 	case !errors.Is(cause, zk.ErrBadVersion):
 		return zkconn.Final(cause)
 	}
-	n, err := l.Conn.Get(ctx, l.e.Path)
+	var n zkconn.Node
+	err := l.Conn.Sync(ctx, l.e.Path) // in a new session the server may lag behind our own write
+	if err == nil {
+		n, err = l.Conn.Get(ctx, l.e.Path)
+	}
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		l.tried = true

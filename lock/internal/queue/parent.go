@@ -19,6 +19,13 @@ import (
 // again soon has any version.
 const factsLast = 2 * lingerTime
 
+// leastWrite is less than what it takes to write a parent once more: each write has to
+// see the one before, so it is a request's way to the server and back, and a transaction.
+const leastWrite = 100 * time.Microsecond
+
+// aloneAfter is how long nobody else must have been seen at a lock to be taken for alone.
+const aloneAfter = 10 * time.Second
+
 // facts are what a reply showed of a lock's parent. They belong to one incarnation of
 // it: a parent that was deleted and made again, by us or by somebody else, counts its
 // versions from 0 again, so a version alone says nothing.
@@ -31,6 +38,7 @@ type facts struct {
 	created  int32         // children, ever
 	proven   time.Duration // monotonic time until which an entry of ours stood below it; 0: none did
 	tailLeft bool          // the entry that joined last was ours, and has left
+	othersAt time.Duration // monotonic time at which others were seen at the lock last; 0: never
 	stale    bool          // somebody has changed it since: read before acting on it
 }
 
@@ -38,15 +46,26 @@ func factsOf(data znode.Parent, stat *zk.Stat) facts {
 	return facts{
 		exists: true, czxid: stat.Czxid, version: stat.Version, data: data,
 		// ZooKeeper counts creates and deletes of children together.
-		children: stat.NumChildren, created: (stat.Cversion + stat.NumChildren) / 2,
+		children: stat.NumChildren, created: int32((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2),
 	}
 }
 
 // usable reports whether a write may rest on the facts without another look. Proven says
 // that the write itself proves that the parent is the same one. A parent of ours is at
 // version 1 or more; one at 0 somebody else may have made just now.
-func (f facts) usable(now time.Duration, proven bool) bool {
-	return f.exists && !f.stale && f.version > 0 && (proven || f.proven != 0 && now-f.proven <= factsLast)
+//
+// Without such proof time has to tell, see factsLast: and where others are about, who may
+// have deleted it and made it anew, no more of it than a new one takes to come to that
+// version. Kept says that nobody deletes it.
+func (f facts) usable(now time.Duration, proven, kept bool) bool {
+	if !f.exists || f.stale || f.version <= 0 || proven {
+		return f.exists && !f.stale && f.version > 0
+	}
+	within := factsLast
+	if alone := f.othersAt == 0 || now-f.othersAt > aloneAfter; !alone && !kept {
+		within = min(within, time.Duration(f.version)*leastWrite)
+	}
+	return f.proven != 0 && now-f.proven <= within
 }
 
 // lastJoined is the name of the entry that joined last, if that is there still. It is a
@@ -76,10 +95,11 @@ type door struct {
 
 	mu        sync.Mutex
 	parent    facts
-	readOnly  bool   // the ACL does not let us write the parent
-	unchecked bool   // the ACL of entries does not let us check them
-	below     int    // entries of ours that stand below the parent
-	witness   *Entry // the one of them that joined last, if it is there still
+	othersAt  time.Duration // monotonic time at which others were seen at the lock last; 0: never
+	readOnly  bool          // the ACL does not let us write the parent
+	unchecked bool          // the ACL of entries does not let us check them
+	below     int           // entries of ours that stand below the parent
+	witness   *Entry        // the one of them that joined last, if it is there still
 	cleanup   parentCleanup
 	hints     hints
 }
@@ -158,6 +178,7 @@ func (d *door) others(e *Entry) bool {
 func (d *door) look() (facts, *Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.parent.othersAt = d.othersAt
 	if d.witness != nil && !d.unchecked && d.witness.incarnation == d.parent.czxid {
 		return d.parent, d.witness
 	}
@@ -223,6 +244,13 @@ func (d *door) isReadOnly() bool {
 	return d.readOnly
 }
 
+// crowd notes that others are at the lock.
+func (d *door) crowd(now time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.othersAt = now
+}
+
 // lock waits for the turn to join.
 func (d *door) lock(ctx context.Context) error {
 	select {
@@ -262,6 +290,7 @@ func (c *contender) readParent(ctx context.Context) error {
 		return fmt.Errorf("%w: %s is a %s, asked for as a %s", ErrKind, c.parent, data.Kind, c.Kind)
 	}
 	now := c.Clock.Mono()
+	c.readAt = now
 	before, _ := c.door.look()
 	c.door.met(now, before, n.Stat.Version)
 	c.door.see(factsOf(data, n.Stat))
@@ -273,7 +302,14 @@ func (c *contender) readParent(ctx context.Context) error {
 // takes it over. What is deleted is what the read just before has shown. Spent says
 // that the parent's counter is at its end: then even one that is to be kept has to go.
 func (q *Queue) tidyParent(ctx context.Context, d *door, parent string, keep, spent bool) (others bool) {
+	outage := q.Conn.LastOutage()
 	n, err := q.Conn.Get(ctx, parent)
+	for err == nil && q.Conn.LastOutage() != outage { // what was read may be old
+		outage = q.Conn.LastOutage()
+		if err = q.Conn.Ready(ctx); err == nil {
+			n, err = q.Conn.Get(ctx, parent)
+		}
+	}
 	if errors.Is(err, zk.ErrNoNode) {
 		d.missed()
 		return false

@@ -117,8 +117,9 @@ type contender struct {
 	Request
 	parent      string // path of the lock
 	door        *door
-	trying      bool     // not to wait for anybody
-	lastBlocker *Blocked // who was seen in the way last
+	trying      bool          // not to wait for anybody
+	readAt      time.Duration // monotonic time at which the parent was read last
+	lastBlocker *Blocked      // who was seen in the way last
 }
 
 // contend runs what a contender does. When ctx ends meanwhile, the error tells who was

@@ -75,16 +75,31 @@ func (c *contender) orphan(n znode.Name) *Entry {
 
 // cleanUpAbandoned deletes what an attempt has made that nobody waits for any more,
 // from its reply, which came late. At is the place of the entry's create.
-func (c *contender) cleanUpAbandoned(id string, replies []zk.MultiResponse, at int, err error) {
+func (c *contender) cleanUpAbandoned(a attempt, id string, replies []zk.MultiResponse, at int, err error) {
 	switch zkconn.OutcomeOf(err) {
 	case zkconn.Applied:
 		path := replies[at].String
 		name, _ := znode.Parse(path[len(c.parent)+1:])
-		c.departAlone(c.orphan(name))
+		e := c.orphan(name)
+		if stat := replies[len(replies)-1].Stat; a.blind() && stat.Czxid != a.parent.czxid {
+			c.adopt(context.Background(), e, a, c.tellTail(a.parent.data, name.Prefix()), stat)
+		}
+		c.departAlone(e)
 	case zkconn.Ambiguous:
+		if a.blind() && c.isThere(id) {
+			c.adopt(context.Background(), c.orphan(znode.Name{}), a, znode.Parent{}, nil)
+		}
 		c.quarantine.add(id, c.Clock.Mono())
 		c.deleteByID(id)
 	}
+}
+
+// isThere reports whether an entry has that id.
+func (c *contender) isThere(id string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), c.patience(c.Terms))
+	defer cancel()
+	names, _, err := c.contenders(ctx, true)
+	return err == nil && znode.Find(names, id) >= 0
 }
 
 // deleteByID finds and deletes the entry with that id, if there is one.

@@ -79,6 +79,10 @@ func (c *Conn) Session() int64 { return c.zk.SessionID() }
 
 func (c *Conn) hasSession() bool { return c.zk.State() == zk.StateHasSession }
 
+// Ready waits until there is a session: for requests that are not to be made on what was
+// known before an outage.
+func (c *Conn) Ready(ctx context.Context) error { return c.ready(ctx) }
+
 // ready waits until there is a session. Without one a request would be queued,
 // and run later, in another session even.
 func (c *Conn) ready(ctx context.Context) error {

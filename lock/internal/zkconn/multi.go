@@ -3,6 +3,7 @@ package zkconn
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -50,10 +51,31 @@ func (c *Conn) issue(ops []any) ([]zk.MultiResponse, error) {
 		}
 	}
 	replies, err := c.zk.Multi(ops...)
-	if err == nil && len(replies) != len(ops) {
-		err = fmt.Errorf("reply to %d operations has %d results", len(ops), len(replies))
+	if err == nil {
+		err = fits(ops, replies)
 	}
 	return replies, err
+}
+
+// fits reports whether each operation has a result of its kind, which nothing but a
+// broken server fails to give. What it did is not known.
+func fits(ops []any, replies []zk.MultiResponse) error {
+	if len(replies) != len(ops) {
+		return fmt.Errorf("reply to %d operations has %d results", len(ops), len(replies))
+	}
+	for i, op := range ops {
+		switch op := op.(type) {
+		case *zk.CreateRequest:
+			if !strings.HasPrefix(replies[i].String, op.Path) {
+				return fmt.Errorf("reply to the create of %q has the path %.200q", op.Path, replies[i].String)
+			}
+		case *zk.SetDataRequest:
+			if replies[i].Stat == nil {
+				return fmt.Errorf("reply to the write of %q has no Stat", op.Path)
+			}
+		}
+	}
+	return nil
 }
 
 // single is the reply to an operation that was issued by itself, in a transaction's
