@@ -1,0 +1,110 @@
+package main
+
+// sweepMutants break the reaper.
+var sweepMutants = []mutant{
+	{
+		name:   "reaper-second-read",
+		breaks: "the reaper deletes an entry on the version of a second read, not of the one that it judged",
+		edits: []edit{{"reaper/sweep.go",
+			"	s.count(policy, func(c *Counts) { c.count(v) })\n	if v == ",
+			"	if again, newer, err := s.tree.Get(ctx, path); err == nil && again != nil {\n		stat = znode.Stat(*newer)\n	}\n" +
+				"	s.count(policy, func(c *Counts) { c.count(v) })\n	if v == "}},
+		tests: []string{"reaper.TestRenewedSinceItWasRead"},
+	}, {
+		name:   "reaper-no-grace",
+		breaks: "the reaper does not wait for the grace",
+		edits: []edit{{"reaper/plan.go",
+			"e.Judge(now, p.Grace, seen)",
+			"e.Judge(now, 0, seen)"}},
+		tests: []string{"reaper.TestJudgeEntry"},
+	}, {
+		name:   "reaper-unproven",
+		breaks: "the reaper takes for expired what its clock sample is too old to tell of",
+		edits: []edit{{"reaper/plan.go",
+			"		return Unproven, time.Time{}\n",
+			"		return Expired, time.Time{}\n"}},
+		tests: []string{"reaper.TestJudgeEntry"},
+	}, {
+		name:   "reaper-sessions",
+		breaks: "the reaper takes ephemeral entries, which their sessions own, for its own",
+		edits: []edit{{"reaper/plan.go",
+			"!e.Ours() || e.Stat.EphemeralOwner != 0 || e.Stat.NumChildren > 0",
+			"!e.Ours() || e.Stat.NumChildren > 0"}},
+		tests: []string{"reaper.TestJudgeEntry"},
+	}, {
+		name:   "reaper-strangers",
+		breaks: "the reaper deletes entries that are not ours",
+		edits: []edit{{"reaper/plan.go",
+			"		return Undecodable, time.Time{}\n",
+			"		return Expired, time.Time{}\n"}},
+		tests: []string{"reaper.TestSweepDeletesTheDeadAndNothingElse"},
+	}, {
+		name:   "reaper-orphans",
+		breaks: "the reaper deletes an empty parent before orphan_after",
+		edits: []edit{{"reaper/plan.go",
+			"now.Passed(n.Stat, p.OrphanAfter, wide)",
+			"now.Passed(n.Stat, 0, wide)"}},
+		tests: []string{"reaper.TestJudgeParent"},
+	}, {
+		name:   "reaper-mark",
+		breaks: "the reaper deletes the mark of the leader's epoch",
+		edits: []edit{
+			{"reaper/plan.go",
+				"	case n.Kind == znode.Mark:\n		return Kept\n",
+				""},
+			{"reaper/sweep.go",
+				"} else if child != znode.EpochMark {",
+				"} else {"},
+		},
+		tests: []string{"reaper.TestJudgeParent"},
+	}, {
+		name:   "reaper-remembers-the-expired",
+		breaks: "the reaper does not look at a lock that it saw alive until orphan_after has passed, expired or not",
+		edits: []edit{{"reaper/sweep.go",
+			"			if end.Before(until) {\n",
+			"			if until.IsZero() {\n"}},
+		tests: []string{"reaper.TestSeenAliveIsNotReadAgain"},
+	}, {
+		name:   "reaper-remembers-the-replaced",
+		breaks: "the reaper does not look at a lock that it saw alive until the lease that it saw has ended, whoever has come since",
+		edits: []edit{{"reaper/sweep.go",
+			"now.Earliest().Add(p.OrphanAfter)\n",
+			"now.Earliest().Add(24 * time.Hour)\n"}},
+		tests: []string{"reaper.TestWhatCameMeanwhile"},
+	}, {
+		name:   "reaper-remembers-by-its-own-clock",
+		breaks: "the reaper remembers by its own clock what was judged by the ensemble's",
+		edits: []edit{{"reaper/sweep.go",
+			"s.seen.live(name, now.Earliest())",
+			"s.seen.live(name, time.Now())"}},
+		tests: []string{"reaper.TestLeaderSteps"},
+	}, {
+		name:   "reaper-remembers-over-terms",
+		breaks: "what the reaper saw alive by the clock of one leader counts by that of another",
+		edits: []edit{{"reaper/memory.go",
+			"		clear(m.seen)\n",
+			""}},
+		tests: []string{"reaper.TestMemory"},
+	}, {
+		name:   "reaper-knows-another-version",
+		breaks: "the reaper counts for how long it knows an entry, whoever has written it since",
+		edits: []edit{{"reaper/memory.go",
+			"	if k.mzxid != mzxid {\n",
+			"	if !known {\n"}},
+		tests: []string{"reaper.TestMemory"},
+	}, {
+		name:   "reaper-guess-proves",
+		breaks: "the reaper takes it that a lock has no entry because there is none of the name that it guessed",
+		edits: []edit{{"reaper/sweep.go",
+			"			return []entry{{name, &n}}, nil, nil\n		}\n",
+			"			return []entry{{name, &n}}, nil, nil\n		}\n		return nil, nil, nil\n"}},
+		tests: []string{"reaper.TestReadsOfALock"},
+	}, {
+		name:   "reaper-disorder",
+		breaks: "a transaction that deletes a parent does not wait for those that delete its children",
+		edits: []edit{{"reaper/sweep.go",
+			"			flying.Wait()\n		}\n",
+			"		}\n"}},
+		tests: []string{"reaper.TestDeletesKeepTheirOrder"},
+	},
+}
