@@ -79,7 +79,7 @@ var leaveMutants = []mutant{
 		breaks: "an entry that cannot be deleted keeps those from being deleted that share its transaction",
 		edits: []edit{{"lock/internal/queue/discard.go",
 			"			apart(all[whose[op]])\n			all = slices.Delete(all, whose[op], whose[op]+1)\n",
-			"			for _, l := range all {\n				q.closeDoor(l.door)\n				q.Tasks.Leave()\n			}\n			return nil\n"}},
+			"			for _, l := range all {\n				q.closeDoor(l.door)\n				q.Tasks.Leave()\n			}\n			return slices.Delete(rest, 0, len(rest))\n"}},
 		tests: []string{"lock/internal/queue.TestDepartureOfABadMember"},
 	},
 }
