@@ -52,6 +52,32 @@ func TestRenewalBeatsPurge(t *testing.T) {
 	})
 }
 
+// TestRenewalBeatsListing: the holder comes back between the read that showed its entry
+// expired and the one by which it is purged. For how long the version before was known
+// says nothing of the one that is there now.
+func TestRenewalBeatsListing(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, b, "x")
+		w.kill("a")
+		hit := w.fault(func(r locktest.Request) bool {
+			if r.Label != "b" || r.Op != "getChildren2" {
+				return false
+			}
+			if _, err := z.Set(h.EntryPath(), w.node(h.EntryPath()).Data, -1); err != nil {
+				t.Error(err)
+			}
+			return true
+		}, locktest.Fault{Delay: 100 * time.Millisecond})
+		w.until("the listing", hit)
+		renewed := dead{h.EntryPath(), w.node(h.EntryPath()).Stat.Mtime + ttl.Milliseconds()}
+		got := w.await(ch)
+		w.purged(renewed, got.at, 0, 20*time.Millisecond)
+		w.unlock(got.hold)
+	})
+}
+
 // TestTwoPurgeTheSame: the slower one does not spoil anything.
 func TestTwoPurgeTheSame(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
