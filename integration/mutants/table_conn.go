@@ -15,7 +15,7 @@ var connMutants = []mutant{
 		edits: []edit{{"lock/internal/lease/flush.go",
 			"	silent := time.AfterFunc(f.patience(), f.conn.NoteOutage)\n",
 			"	silent := time.AfterFunc(1000*f.patience(), f.conn.NoteOutage)\n"}},
-		tests: []string{"lock/internal/lease.TestUnansweredRenewalIsAnOutage"},
+		tests: []string{"lock/internal/lease.TestUnansweredRenewal"},
 	}, {
 		name:   "request-without-session",
 		breaks: "a request is handed over while there is no session, and runs later in another one",
@@ -68,6 +68,13 @@ var connMutants = []mutant{
 			"	length := int32(binary.BigEndian.Uint32(head))\n	if length < leastGreeting || length > mostGreeting {\n",
 			"	length := int32(binary.BigEndian.Uint32(head))\n	if length < 0 {\n		return 0, c.Conn.SetReadDeadline(time.Time{})\n	}\n" +
 				"	if length < leastGreeting || length > mostGreeting {\n"}},
+		tests: []string{"lock/internal/zkconn.TestHandshakeOfAnotherKind"},
+	}, {
+		name:   "frame-of-any-length",
+		breaks: "whatever a server says that a frame's length is, is waited for",
+		edits: []edit{{"lock/internal/zkconn/dial.go",
+			"		zk.WithMaxBufferSize(largestReply),\n",
+			""}},
 		tests: []string{"lock/internal/zkconn.TestFrameThatIsNone"},
 	}, {
 		name:   "close-unbounded",

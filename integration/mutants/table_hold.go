@@ -22,7 +22,7 @@ var holdMutants = []mutant{
 		edits: []edit{{"lock/internal/lease/lease.go",
 			"return l.sent.Mono + l.ttl - l.ttl/znode.RateError - time.Millisecond - timerSlack",
 			"return l.sent.Mono + l.ttl - l.ttl/znode.RateError*0"}},
-		tests: []string{"lock.TestLeaseCountsFromTheSend"},
+		tests: []string{"lock/internal/lease.TestLeaseEndsBeforeOthersMayEnter"},
 	}, {
 		name:   "told-late",
 		breaks: "the context of a lost hold ends two graces after the lease",
@@ -79,7 +79,7 @@ var holdMutants = []mutant{
 		edits: []edit{{"lock/internal/lease/entry.go",
 			"	if e.state == Ended {\n		return\n	}\n	if lost :=",
 			"	if lost :="}},
-		tests: []string{"lock/internal/lease.TestEndsOnce"},
+		tests: []string{"lock/internal/lease.TestStateOnlyMovesForward"},
 	}, {
 		name:   "token-sequence",
 		breaks: "the fencing token is the entry's sequence number, which starts again with each parent",
@@ -105,7 +105,7 @@ var doubtMutants = []mutant{
 		edits: []edit{{"lock/internal/lease/flush.go",
 			"case !b.inDoubt(b.write) || !bytes.Equal(n.Data, b.data):",
 			"case !b.inDoubt(b.write) && !bytes.Equal(n.Data, b.data):"}},
-		tests: []string{"lock.TestReadBackOfRenewal"},
+		tests: []string{"lock/internal/lease.TestOverwrittenInDoubt"},
 	}, {
 		name:   "read-back-validity",
 		breaks: "a renewal that is found by reading back counts from then on, not from its first send",

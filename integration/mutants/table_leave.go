@@ -117,7 +117,7 @@ var cleanupMutants = []mutant{
 		edits: []edit{{"lock/znode/judge.go",
 			"(!n.Adopted || spent)",
 			"(!n.Adopted || spent || n.Ours())"}},
-		tests: []string{"lock.TestEmptyParentIsAdoptedAndLeft"},
+		tests: []string{"lock/znode.TestRemovable"},
 	}, {
 		name:   "never-last",
 		breaks: "nobody ever is the last one out, and the parent is left",
@@ -152,6 +152,6 @@ var cleanupMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/leave.go",
 			"	q.tidyParent(ctx, d, e.parent, e.keepParent, e.Name.Draining())\n",
 			"	_ = ctx\n"}},
-		tests: []string{"lock.TestUnlockOfWhatIsGone"},
+		tests: []string{"lock.TestParentOfAnEntryThatIsGone"},
 	},
 }
