@@ -231,12 +231,18 @@ func (b *bench) patience() time.Duration {
 // run runs some tests of a test binary, one at a time, so that a run can be had
 // again. That tests fail is no error; that they panic, or take too long, is.
 func (b *bench) run(ctx context.Context, pkg, binary, pattern string, env ...string) (output, error) {
-	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.run", pattern, "-test.timeout", b.patience().String())
+	// The binary's own timeout cannot come between goroutines that never wait.
+	limit, cancel := context.WithTimeout(ctx, b.patience()+10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(limit, binary, "-test.v", "-test.run", pattern, "-test.timeout", b.patience().String())
 	cmd.Dir = filepath.Join(b.root, pkg)
 	cmd.Env = append(append(os.Environ(), repeatable.Env()...), env...)
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
+	}
+	if limit.Err() != nil {
+		return nil, fmt.Errorf("%s in %s: not done after %v, and does not stop", pattern, pkg, b.patience())
 	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

@@ -160,28 +160,21 @@ var incarnationMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/parent.go",
 			"f.exists && !f.stale && f.version > 0 &&",
 			"f.exists && !f.stale &&"}},
-		tests: []string{"lock/internal/queue.TestFactsUsable"},
+		tests: []string{"lock/internal/queue.TestUsable"},
 	}, {
 		name:   "witness-of-another-parent",
 		breaks: "an entry below another parent of the same path is taken for a witness of the facts",
 		edits: []edit{{"lock/internal/queue/parent.go",
 			"d.witness != nil && !d.unchecked && d.witness.incarnation == d.parent.czxid {",
 			"d.witness != nil && !d.unchecked {"}},
-		tests: []string{"lock/internal/queue.TestDoorWitness"},
+		tests: []string{"lock/internal/queue.TestWitness"},
 	}, {
 		name:   "older-facts",
 		breaks: "a late reply that shows an older parent replaces younger facts",
 		edits: []edit{{"lock/internal/queue/parent.go",
 			"if d.parent.exists && (f.czxid < d.parent.czxid ||",
 			"if d.parent.exists && f.czxid < 0 && (f.czxid < d.parent.czxid ||"}},
-		tests: []string{"lock/internal/queue.TestDoorSees"},
-	}, {
-		name:   "release-elsewhere",
-		breaks: "a release is told in a parent that is not known to be the one that the entry stood below",
-		edits: []edit{{"lock/internal/queue/leave.go",
-			"f.exists && !f.stale && f.czxid == e.incarnation",
-			"f.exists && !f.stale"}},
-		tests: []string{"lock/internal/queue.TestNoReleaseIsToldElsewhere"},
+		tests: []string{"lock/internal/queue.TestSee"},
 	},
 }
 

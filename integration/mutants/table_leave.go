@@ -59,14 +59,14 @@ var leaveMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/discard.go",
 			"&zk.DeleteRequest{Path: l.e.Path, Version: l.version}",
 			"&zk.DeleteRequest{Path: l.e.Path, Version: -1}"}},
-		tests: []string{"lock/internal/queue.TestDeparturesKeepWhatOthersWrote"},
+		tests: []string{"lock/internal/queue.TestDepartureOfABadMember"},
 	}, {
 		name:   "discard-parent-no-version",
 		breaks: "with entries that are deleted together go their parents, whatever was written there",
 		edits: []edit{{"lock/internal/queue/discard.go",
 			"&zk.DeleteRequest{Path: l.e.parent, Version: l.e.parentVersion}",
 			"&zk.DeleteRequest{Path: l.e.parent, Version: -1}"}},
-		tests: []string{"lock/internal/queue.TestDeparturesKeepWhatOthersWrote"},
+		tests: []string{"lock/internal/queue.TestDepartureFromARefusedParent"},
 	}, {
 		name:   "discard-one-by-one",
 		breaks: "a client that closes deletes its entries one by one",
@@ -131,7 +131,7 @@ var cleanupMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/parent.go",
 			"		d.parent.stale = d.parent.stale || d.below == 0 && !lingers\n	}\n	return d.below == 0\n",
 			"		d.parent.stale = d.parent.stale || d.below == 0 && !lingers\n	}\n	return d.below >= 0\n"}},
-		tests: []string{"lock/internal/queue.TestDoorAccounts"},
+		tests: []string{"lock/internal/queue.TestExit"},
 	}, {
 		name:   "lingers-once",
 		breaks: "a parent that was left because its client would be back is looked after once, and not the next time",

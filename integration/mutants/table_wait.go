@@ -57,13 +57,6 @@ var waitMutants = []mutant{
 			"	case errors.Is(err, zk.ErrNoNode) && (settled || w.p.predecessor != \"\"):\n"}},
 		tests: []string{"lock.TestStaleReadOfNewSession"},
 	}, {
-		name:   "unsettled-release",
-		breaks: "a release that is read on a server that may lag behind lets in",
-		edits: []edit{{"lock/internal/queue/await.go",
-			"data.Released == predecessor.Prefix() && settled()",
-			"data.Released == predecessor.Prefix() && (settled() || w.p.predecessorGone)"}},
-		tests: []string{"lock/internal/queue.TestReleaseOfALaggingServer"},
-	}, {
 		name:   "others-ignored",
 		breaks: "in a lock that many may hold, who waited for a holder enters when that goes",
 		edits: []edit{{"lock/internal/queue/turn.go",
@@ -136,9 +129,14 @@ var waitMutants = []mutant{
 	}, {
 		name:   "waiters-lapse",
 		breaks: "waiters do not renew their entries",
-		edits: []edit{{"lock/internal/lease/renew.go",
-			"renews := e.state == Queued || !e.Fixed",
-			"renews := e.state != Queued && !e.Fixed"}},
+		edits: []edit{
+			{"lock/internal/lease/renew.go",
+				"renews := e.state == Queued || !e.Fixed",
+				"renews := e.state != Queued && !e.Fixed"},
+			{"lock/internal/lease/renew.go",
+				"if idle && (e.state == Queued || !e.Fixed ||",
+				"if idle && (e.state != Queued && !e.Fixed ||"},
+		},
 		tests: []string{"lock.TestWaitersAreRenewed"},
 	}, {
 		name:   "outage-forgotten",
