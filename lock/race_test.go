@@ -406,6 +406,30 @@ func TestReadBackOfRenewal(t *testing.T) {
 	}
 }
 
+// TestOverwrittenInDoubt: a renewal was applied, its reply lost, and then somebody else
+// wrote the entry. What is read back is not taken for the renewal.
+func TestOverwrittenInDoubt(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("other")
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		hit := w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
+		w.until("a renewal", hit)
+		if v := w.node(h.EntryPath()).Stat.Version; v != 1 {
+			w.Fatalf("the entry is at version %d", v)
+		}
+		if _, err := z.Set(h.EntryPath(), []byte("somebody else's"), -1); err != nil {
+			w.Fatal(err)
+		}
+		w.Heal("a")
+		ended.wait()
+		mustBe(t, h.Err(), lock.ErrTaken)
+		if s := a.Stats(); s.Renewals != 0 {
+			t.Errorf("stats %+v, want no renewals", s)
+		}
+	})
+}
+
 // TestGivenUpWhileItIsLookedFor: the outcome of a create is unknown, and before it
 // is known the caller gives up.
 func TestGivenUpWhileItIsLookedFor(t *testing.T) {

@@ -105,7 +105,7 @@ var doubtMutants = []mutant{
 		edits: []edit{{"lock/internal/lease/flush.go",
 			"case !b.inDoubt(b.write) || !bytes.Equal(n.Data, b.data):",
 			"case !b.inDoubt(b.write) && !bytes.Equal(n.Data, b.data):"}},
-		tests: []string{"lock/internal/lease.TestOverwrittenInDoubt"},
+		tests: []string{"lock.TestOverwrittenInDoubt"},
 	}, {
 		name:   "read-back-validity",
 		breaks: "a renewal that is found by reading back counts from then on, not from its first send",

@@ -66,7 +66,7 @@ var leaveMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/discard.go",
 			"&zk.DeleteRequest{Path: l.e.parent, Version: l.e.parentVersion}",
 			"&zk.DeleteRequest{Path: l.e.parent, Version: -1}"}},
-		tests: []string{"lock/internal/queue.TestDepartureFromARefusedParent"},
+		tests: []string{"lock.TestCloseLeavesAParentThatSomebodyWrote"},
 	}, {
 		name:   "discard-one-by-one",
 		breaks: "a client that closes deletes its entries one by one",
