@@ -166,3 +166,28 @@ func TestWhoGivesUpTellsOfNoRelease(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestNoHintLetsIn: whatever is guessed about a lock, who stands behind one that gives
+// up waiting waits on.
+func TestNoHintLetsIn(t *testing.T) {
+	for _, hints := range []string{"learned", "none", "hostile"} {
+		t.Run(hints, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				dial := func(label string) *lock.Client { return w.dial(label, lock.WithHints(hints), lock.WithSeed(1, 2)) }
+				a, b, c := dial("a"), dial("b"), dial("c")
+				for range 10 {
+					h := w.lock(a, "x")
+					ctx, cancel := context.WithCancel(w.ctx)
+					second := w.queue(ctx, b, "x")
+					third := w.queue(w.ctx, c, "x")
+					cancel()
+					mustBe(t, w.outcome(second).err, context.Canceled)
+					w.waits(third)
+					w.unlock(h)
+					w.unlock(w.expect(third).hold)
+				}
+				w.empty()
+			})
+		})
+	}
+}

@@ -90,8 +90,8 @@ var epochMutants = []mutant{
 		edits: []edit{{"lock/znode/judge.go",
 			"	if stat.Mzxid < n.Term {\n",
 			"	if n.Term < 0 {\n"}},
-		tests: []string{"lock.TestNewcomersAfterAnElection", "lock.TestHolderThatDiedBeforeAnElection",
-			"lock.TestLeaderSteppedWhileItLeads", "reaper.TestSweepsAfterAnElection"},
+		tests: []string{"lock.TestHolderThatDiedBeforeAnElection", "lock.TestLeaderSteppedWhileItLeads", "reaper.TestSweepsAfterAnElection",
+			"lock/znode.TestVerdictsStand", "lock/internal/clock.TestNobodyIsTakenForDeadWhileItTrustsItsLease"},
 	}, {
 		name:   "later-epoch",
 		breaks: "a record of a later leader than the sample's is judged by it",

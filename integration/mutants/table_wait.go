@@ -76,7 +76,7 @@ var waitMutants = []mutant{
 		edits: []edit{
 			{"lock/internal/queue/await.go",
 				"if !w.p.seen || w.p.predecessorHolds ||",
-				"if w.p.predecessorHolds ||"},
+				"if w.p.seen && w.p.predecessorHolds ||"},
 			{"lock/internal/queue/turn.go",
 				"	case !p.seen:\n",
 				"	case !p.seen && !p.released:\n"},
@@ -88,7 +88,7 @@ var waitMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/await.go",
 			"	if !check {\n		return nil\n",
 			"	if !check {\n		w.p.released = true\n		return nil\n"}},
-		tests: []string{"lock.TestCancelledWaitersLeaveNoNode"},
+		tests: []string{"lock.TestNoHintLetsIn"},
 	}, {
 		name:   "release-of-a-waiter",
 		breaks: "who gives up waiting tells of a release, too",
@@ -210,7 +210,7 @@ var purgeMutants = []mutant{
 		edits: []edit{{"lock/znode/judge.go",
 			"e.Err == nil && e.Stat.EphemeralOwner == 0",
 			"e.Err == nil"}},
-		tests: []string{"lock/znode.TestJudge"},
+		tests: []string{"lock/znode.TestUnleasedIsWaitedFor"},
 	}, {
 		name:   "hidden-passed",
 		breaks: "an entry that an ACL hides is passed over as if it had gone",
