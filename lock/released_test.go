@@ -173,8 +173,11 @@ func TestNoHintLetsIn(t *testing.T) {
 	for _, hints := range []string{"learned", "none", "hostile"} {
 		t.Run(hints, func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
-				dial := func(label string) *lock.Client { return w.dial(label, lock.WithHints(hints), lock.WithSeed(1, 2)) }
-				a, b, c := dial("a"), dial("b"), dial("c")
+				var clients [3]*lock.Client
+				for i := range clients {
+					clients[i] = w.dial(fmt.Sprint("c", i), lock.WithHints(hints), lock.WithSeed(1, uint64(i)))
+				}
+				a, b, c := clients[0], clients[1], clients[2]
 				for range 10 {
 					h := w.lock(a, "x")
 					ctx, cancel := context.WithCancel(w.ctx)
