@@ -48,8 +48,8 @@ var joinMutants = []mutant{
 		name:   "stale-find",
 		breaks: "a create whose reply was lost is looked for on a server that may lag behind",
 		edits: []edit{{"lock/internal/queue/stray.go",
-			"	names, err := c.contenders(ctx, true)\n",
-			"	names, err := c.contenders(ctx, false)\n"}},
+			"	names, _, err := c.contenders(ctx, true)\n",
+			"	names, _, err := c.contenders(ctx, false)\n"}},
 		tests: []string{"lock.TestCreateIsLookedForOnTheLatestServer"},
 	}, {
 		name:   "tail-overwritten",

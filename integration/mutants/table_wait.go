@@ -32,16 +32,18 @@ var waitMutants = []mutant{
 		tests: []string{"lock.TestWaiterWithOldLeaseWritesBeforeItEnters"},
 	}, {
 		name:   "stale-server",
-		breaks: "a new session's server, which may lag behind, is believed before anything was written",
-		edits: []edit{
-			{"lock/internal/lease/trust.go",
-				"e.session == session && e.left(now) >= e.nextTTL/2",
-				"e.left(now) >= e.nextTTL/2"},
-			{"lock/internal/queue/await.go",
-				"	written := w.e.WrittenIn(session)\n",
-				"	written := true\n"},
-		},
-		tests: []string{"lock.TestStaleReadOfNewSession"},
+		breaks: "a waiter enters by what a new session's server shows, which may lag behind, before it has written anything there",
+		edits: []edit{{"lock/internal/lease/trust.go",
+			"e.session == session && e.left(now) >= e.nextTTL/2",
+			"e.left(now) >= e.nextTTL/2"}},
+		tests: []string{"lock/internal/lease.TestFresh"},
+	}, {
+		name:   "stale-session",
+		breaks: "what a session's server shows counts as proof before anything was written in that session",
+		edits: []edit{{"lock/internal/queue/await.go",
+			"	written := w.e.WrittenIn(session)\n",
+			"	written := w.e != nil\n"}},
+		tests: []string{"lock.TestPredecessorThatOnlyALaggingServerShows"},
 	}, {
 		name:   "unsettled-sight",
 		breaks: "a read by a server that may lag behind our own entry counts as sight of the predecessor beside it",
