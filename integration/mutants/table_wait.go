@@ -158,9 +158,16 @@ var waitMutants = []mutant{
 		name:   "withdrawal-forgotten",
 		breaks: "a waiter that gives up leaves its entry in the queue",
 		edits: []edit{{"lock/internal/queue/queue.go",
-			"		if e.Withdraw() {\n			c.Discard(e)\n		}\n		if !errors.Is(err, lease.ErrGone)",
-			"		e.Withdraw()\n		if !errors.Is(err, lease.ErrGone)"}},
+			"		if e.Withdraw() {\n			c.Discard(e)\n			return nil, err\n",
+			"		if e.Withdraw() {\n			return nil, err\n"}},
 		tests: []string{"lock.TestCancelledWaitersLeaveNoNode"},
+	}, {
+		name:   "gone-as-it-gives-up",
+		breaks: "an entry that somebody removes as its owner gives up waiting is counted for ever",
+		edits: []edit{{"lock/internal/queue/queue.go",
+			"		c.Forget(e)\n		// Somebody may",
+			"		if errors.Is(err, lease.ErrGone) {\n			c.Forget(e)\n		}\n		// Somebody may"}},
+		tests: []string{"lock.TestGiveUpAfterOwnEntryIsGone"},
 	}, {
 		name:   "reentry-queues",
 		breaks: "who takes a lock again while its hold is in doubt waits in the queue, behind itself",
