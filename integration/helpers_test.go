@@ -139,6 +139,9 @@ func (b *bench) nodes() []string {
 	var walk func(string)
 	walk = func(p string) {
 		children, _, err := b.raw.Children(p)
+		for b.ctx.Err() == nil && (errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrConnectionClosed)) {
+			children, _, err = b.raw.Children(p) // the server was away; this waits for it
+		}
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			b.Fatalf("list %s: %v", p, err)
 		}

@@ -218,7 +218,7 @@ func unreachable(context.Context) error { panic("called without the lock") }
 // TestCloseEndsWithItsTimeout, whatever is under way, while the server says nothing.
 func TestCloseEndsWithItsTimeout(t *testing.T) {
 	for _, borrowed := range []bool{false, true} {
-		for _, noticed := range []bool{false, true} {
+		for _, noticed := range []bool{false, true} { // that the connection is gone
 			t.Run(fmt.Sprintf("borrowed %v noticed %v", borrowed, noticed), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
 					const patience = 5 * time.Second
@@ -228,6 +228,9 @@ func TestCloseEndsWithItsTimeout(t *testing.T) {
 					if borrowed {
 						a, err = lock.New(w.raw("a"), opts[1:]...) // not the dialer
 					} else {
+						if !noticed { // nor would be for long
+							opts = append(opts, lock.WithSessionTimeout(10*patience))
+						}
 						a, err = lock.Dial(w.ctx, w.Servers(), opts...)
 					}
 					if err != nil {

@@ -295,3 +295,23 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// TestCloseLeavesAParentThatSomebodyWrote, though it deletes those of other locks in the
+// same transaction.
+func TestCloseLeavesAParentThatSomebodyWrote(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("other")
+		for i := range 10 {
+			w.lock(a, fmt.Sprint("x", i))
+		}
+		if _, err := z.Set("/locks/x5", []byte("mine"), -1); err != nil {
+			w.Fatal(err)
+		}
+		if err := a.Close(); err != nil {
+			w.Error(err)
+		}
+		if left := w.nodes(); len(left) != 1 || string(w.node("/locks/x5").Data) != "mine" {
+			w.Errorf("left are %q, want /locks/x5 as it was", left)
+		}
+	})
+}

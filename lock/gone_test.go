@@ -161,3 +161,20 @@ func TestGiveUpAfterOwnEntryIsGone(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestParentOfAnEntryThatIsGone: who finds its hold's entry removed was the last one
+// there, and sees to the parent: when a renewal tells, and when Unlock does.
+func TestParentOfAnEntryThatIsGone(t *testing.T) {
+	for _, renewed := range []bool{true, false} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a := w.dial("a")
+			h := w.lock(a, "x")
+			w.remove(w.raw("admin"), h.EntryPath())
+			if renewed {
+				w.end(h).wait()
+			}
+			mustBe(w, h.Unlock(), lock.ErrRemoved)
+			w.empty()
+		})
+	}
+}

@@ -65,6 +65,9 @@ func simulate(t *testing.T, opts locktest.Options, f func(w *world)) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour) // of virtual time
+		// go-zookeeper's own Close can go on for three seconds after ours, where nobody
+		// answers. This comes after all other cleanups.
+		t.Cleanup(func() { time.Sleep(5 * time.Second) })
 		t.Cleanup(cancel)
 		w := &world{T: t, Ensemble: locktest.Start(t, opts), ctx: ctx}
 		t.Cleanup(func() {

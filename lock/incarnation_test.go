@@ -228,6 +228,87 @@ func TestParentMadeAgainAndReplyLost(t *testing.T) {
 	}
 }
 
+// TestParentThatCannotBeMarked: a join has written a parent of somebody else's, and the
+// server refuses to have it marked as adopted. Who wrote it leaves it all the same.
+func TestParentThatCannotBeMarked(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("other")
+		for range 5 { // so that the parent lingers
+			w.unlock(w.lock(a, "x"))
+		}
+		before := w.remake(z, "x", "", w.node("/locks/x").Stat.Version)
+		hit := w.fault(func(r locktest.Request) bool {
+			return r.Label == "a" && r.Op == "setData" && r.Paths[0] == "/locks/x"
+		}, locktest.Fault{Code: codeNoAuth})
+		h := w.lock(a, "x")
+		if !hit() {
+			w.Fatal("nobody has tried to mark the parent")
+		}
+		time.Sleep(time.Second) // until who left before looks after the parent no more
+		w.unlock(h)
+		w.stays(before)
+	})
+}
+
+// TestAdoptionIsNotOverwritten: since a client knows the parent somebody has marked it
+// as adopted, so its next join does not write what it knows.
+func TestAdoptionIsNotOverwritten(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		before := w.node("/locks/x")
+		p := w.parent("x")
+		p.Adopted = true
+		if _, err := w.raw("other").Set("/locks/x", p.Encode(), -1); err != nil {
+			w.Fatal(err)
+		}
+		ch := w.queue(w.ctx, a, "x")
+		if !w.parent("x").Adopted {
+			w.Error("the parent is not marked as adopted any more")
+		}
+		w.unlock(h)
+		w.unlock(w.expect(ch).hold)
+		w.stays(before)
+	})
+}
+
+// TestEmptyParentMadeAgainAsItIsJoined: the parent is empty, so somebody deletes it, and
+// makes it again for something else before the request comes that was made for what it
+// was. What it holds now is not touched.
+func TestEmptyParentMadeAgainAsItIsJoined(t *testing.T) {
+	for name, request := range map[string]func(r locktest.Request) bool{
+		"as the entry is made":           joins,
+		"as the entry claims its parent": claims,
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, z := w.dial("a"), w.raw("other")
+				w.unlock(w.lock(a, "other"))
+				w.create(z, "/locks/x", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+				if _, err := z.Set("/locks/x", w.node("/locks/x").Data, -1); err != nil {
+					w.Fatal(err)
+				}
+				var theirs locktest.Node
+				hit := w.before(func(r locktest.Request) bool { return r.Label == "a" && request(r) }, func() {
+					theirs = w.remake(z, "x", "not a lock", 1)
+				})
+				h, err := a.Mutex("x").Lock(w.ctx)
+				if err == nil {
+					w.unlock(h)
+				}
+				mustBe(w, err, lock.ErrForeign)
+				if !hit() {
+					w.Fatal("there was no such request")
+				}
+				w.stays(theirs)
+				if n := w.node("/locks/x"); string(n.Data) != "not a lock" || n.Stat.Version != 1 || n.Stat.NumChildren != 0 {
+					w.Errorf("the node of somebody else's holds %q, at version %d, with %d children", n.Data, n.Stat.Version, n.Stat.NumChildren)
+				}
+			})
+		})
+	}
+}
+
 // TestParentMadeAgainInAnOutage: an empty node is read, and before it can be written the
 // connection is lost for a while. It is read again: there is another one now.
 func TestParentMadeAgainInAnOutage(t *testing.T) {
@@ -260,4 +341,9 @@ func TestParentMadeAgainInAnOutage(t *testing.T) {
 			t.Errorf("somebody else's node holds %s", n.Data)
 		}
 	})
+}
+
+// claims reports whether an entry that is there checks itself and writes the parent.
+func claims(r locktest.Request) bool {
+	return r.Op == "multi" && len(r.Paths) == 2 && r.Paths[1] == "/locks/x"
 }

@@ -38,8 +38,26 @@ func lagging(label string, c *lock.Client) func(locktest.Request) bool {
 // before it joined; but a server that lags behind shows it still. That it goes then
 // does not make it the waiter's turn.
 func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
+	t.Run("the session ends during the read", func(t *testing.T) { testLaggingPredecessor(t, false) })
+	t.Run("the session ends before the read", func(t *testing.T) { testLaggingPredecessor(t, true) })
+}
+
+func testLaggingPredecessor(t *testing.T, endsBefore bool) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c, z := w.dial("a"), w.dial("b"), w.dial("c"), w.raw("other")
+		var ends atomic.Bool
+		begun := time.Now()
+		var b *lock.Client
+		b = w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+			if calledBy("(*Entry).Fresh") && ends.Swap(false) { // it has joined, and has not looked yet
+				first := b.Session()
+				w.ExpireLabel("b")
+				for b.Session() == first {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			return time.Since(begun), time.Duration(time.Now().UnixNano())
+		}))
+		a, c, z := w.dial("a"), w.dial("c"), w.raw("other")
 		w.unlock(w.lock(b, "other"))
 		h := w.lock(a, "x")
 		ctx, cancel := context.WithCancel(w.ctx)
@@ -53,9 +71,10 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 
 		// What the lagging server shows is put there, stamped with its time, for as
 		// long as the server lags.
-		lagsBehind, shown := lagging("b", b), false
+		lagsBehind := lagging("b", b)
+		var shown atomic.Bool
 		hide := func() {
-			if shown && len(w.Dump(old.Path)) > 0 {
+			if shown.Load() && len(w.Dump(old.Path)) > 0 {
 				w.remove(z, old.Path)
 			}
 		}
@@ -67,12 +86,12 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 				return locktest.Fault{Code: codeThrottled}
 			case !lags:
 				hide()
-				if !shown && r.Op == "getData" && touches(r, old.Path) {
+				if !shown.Load() && r.Op == "getData" && touches(r, old.Path) {
 					w.ExpireLabel("b")
 					return locktest.Fault{Drop: locktest.BeforeApply}
 				}
-			case !shown && r.Op == "getData" && touches(r, old.Path):
-				shown = true
+			case !shown.Load() && r.Op == "getData" && touches(r, old.Path):
+				shown.Store(true)
 				w.StepClock(-time.Hour)
 				_, err := z.Create(old.Path, record.Encode(), 0, zk.WorldACL(zk.PermAll))
 				w.StepClock(time.Hour)
@@ -82,8 +101,12 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 			}
 			return locktest.Fault{}
 		})
+		ends.Store(endsBefore)
 		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		time.Sleep(ttl)
+		if !shown.Load() {
+			w.Error("nobody has asked the lagging server")
+		}
 		w.waits(ch)
 		w.alive(h)
 		w.unlock(h)

@@ -52,6 +52,32 @@ func TestRenewalBeatsPurge(t *testing.T) {
 	})
 }
 
+// TestRenewalBeatsListing: the holder comes back between the read that showed its entry
+// expired and the one by which it is purged. For how long the version before was known
+// says nothing of the one that is there now.
+func TestRenewalBeatsListing(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, b, "x")
+		w.kill("a")
+		hit := w.fault(func(r locktest.Request) bool {
+			if r.Label != "b" || r.Op != "getChildren2" {
+				return false
+			}
+			if _, err := z.Set(h.EntryPath(), w.node(h.EntryPath()).Data, -1); err != nil {
+				t.Error(err)
+			}
+			return true
+		}, locktest.Fault{Delay: 100 * time.Millisecond})
+		w.until("the listing", hit)
+		renewed := dead{h.EntryPath(), w.node(h.EntryPath()).Stat.Mtime + ttl.Milliseconds()}
+		got := w.await(ch)
+		w.purged(renewed, got.at, 0, 20*time.Millisecond)
+		w.unlock(got.hold)
+	})
+}
+
 // TestTwoPurgeTheSame: the slower one does not spoil anything.
 func TestTwoPurgeTheSame(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -378,6 +404,30 @@ func TestReadBackOfRenewal(t *testing.T) {
 			mustBe(t, h.Err(), lock.ErrLost, want)
 		})
 	}
+}
+
+// TestOverwrittenInDoubt: a renewal was applied, its reply lost, and then somebody else
+// wrote the entry. What is read back is not taken for the renewal.
+func TestOverwrittenInDoubt(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("other")
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		hit := w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
+		w.until("a renewal", hit)
+		if v := w.node(h.EntryPath()).Stat.Version; v != 1 {
+			w.Fatalf("the entry is at version %d", v)
+		}
+		if _, err := z.Set(h.EntryPath(), []byte("somebody else's"), -1); err != nil {
+			w.Fatal(err)
+		}
+		w.Heal("a")
+		ended.wait()
+		mustBe(t, h.Err(), lock.ErrTaken)
+		if s := a.Stats(); s.Renewals != 0 {
+			t.Errorf("stats %+v, want no renewals", s)
+		}
+	})
 }
 
 // TestGivenUpWhileItIsLookedFor: the outcome of a create is unknown, and before it

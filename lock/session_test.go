@@ -266,7 +266,7 @@ func TestStaleReadOfNewSession(t *testing.T) {
 					// The waiter is slow to look at what it has read, and a renewal
 					// is quicker.
 					if calledBy("queue.(*contender).await") && pause.Swap(false) {
-						time.Sleep(ttl / 2)
+						time.Sleep(ttl / 4)
 					}
 					return time.Since(start), time.Duration(time.Now().UnixNano())
 				}))

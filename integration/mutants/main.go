@@ -3,12 +3,12 @@
 //
 //	mutants [-run REGEXP] [-seeds N]
 //
-// Each mutant in table.go is a small change of the library's source. It is compiled
-// in by way of go's -overlay flag, so that no file of the checkout is written. Then
-// lock's TestSimulation runs, up to the first seed that fails, and the tests that
-// the table names for this mutant, of which each has to fail. A mutant is caught if
-// an assertion of the simulation or of a test failed; a run that does not end in
-// time is no catch.
+// Each mutant of the table (table.go, and one file for each part of the protocol) is a
+// small change of the library's source. It is compiled in by way of go's -overlay flag,
+// so that no file of the checkout is written. Then lock's TestSimulation runs, up to the
+// first seed that fails, unless -seeds is 0; and the tests that the table names for this
+// mutant, of which each has to fail. A mutant is caught if an assertion of the
+// simulation or of a test failed; a run that does not end in time is no catch.
 //
 // Before that, the code as it is has to pass all the same. A change that does not
 // fit the source any more, that does not compile or that panics is a mistake in the
@@ -48,7 +48,7 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	run := flags.String("run", "", "only the mutants whose name matches `REGEXP`")
-	seeds := flags.Int("seeds", 1000, "how many histories the simulation gets to catch a mutant: `N`")
+	seeds := flags.Int("seeds", 1000, "how many histories the simulation gets to catch a mutant: `N`; with 0 only the named tests run")
 	if flags.Parse(args) != nil {
 		return 2
 	}
@@ -56,8 +56,8 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	if err == nil && *seeds < 1 {
-		err = fmt.Errorf("-seeds %d: must be at least 1", *seeds)
+	if err == nil && *seeds < 0 {
+		err = fmt.Errorf("-seeds %d: must not be negative", *seeds)
 	}
 	var chosen []mutant
 	for _, m := range mutants {
@@ -154,8 +154,11 @@ func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
 			by = "**nothing**"
 		}
 		needed := fmt.Sprintf("more than %d", b.seeds)
-		if r.seed > 0 {
+		switch {
+		case r.seed > 0:
 			needed = strconv.Itoa(r.seed)
+		case b.seeds == 0:
+			needed = "not tried"
 		}
 		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", m.name, m.breaks, by, needed)
 	}

@@ -106,6 +106,7 @@ func TestHunt(t *testing.T) {
 			"| simulation (seed 3), lock.TestSum | 3 |", ""},
 		{"caught by the simulation", mutant{edits: sum("return a - b")}, 9, "| simulation (seed 3) | 3 |", ""},
 		{"too few seeds", mutant{edits: sum("return a - b"), tests: []string{"lock.TestSum"}}, 2, "| lock.TestSum | more than 2 |", ""},
+		{"no simulation", mutant{edits: sum("return a - b"), tests: []string{"lock.TestSum"}}, 0, "| lock.TestSum | not tried |", ""},
 		{"two edits", mutant{edits: append(sum("return b + a"), edit{"lock/lock.go", "a * 2", "a"}), tests: []string{"lock.TestTwice"}}, 2,
 			"| lock.TestTwice | more than 2 |", ""},
 		{"survivor", mutant{edits: sum("return b + a")}, 9, "| **nothing** | more than 9 |", "survived: nothing notices that it is broken"},
@@ -150,7 +151,7 @@ func TestHunt(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{"-run", "("}, {"-run", "no such mutant"}, {"-seeds", "0"}, {"-seeds", "x"}, {"more"}} {
+	for _, args := range [][]string{{"-run", "("}, {"-run", "no such mutant"}, {"-seeds", "-1"}, {"-seeds", "x"}, {"more"}} {
 		var out, errs bytes.Buffer
 		if code := command(t.Context(), args, &out, &errs); code != 2 || errs.Len() == 0 || out.Len() > 0 {
 			t.Errorf("%q: exit status %d, %q, %q", args, code, &out, &errs)

@@ -1,0 +1,101 @@
+package main
+
+// connMutants break what is known of the connection, and the bounds of calls on it.
+var connMutants = []mutant{
+	{
+		name:   "abandoned-is-outage",
+		breaks: "a caller that gives up is taken for an outage",
+		edits: []edit{{"lock/internal/zkconn/call.go",
+			"		return none, abandoned{ContextError(ctx)}\n",
+			"		c.noteDown()\n		return none, abandoned{ContextError(ctx)}\n"}},
+		tests: []string{"lock.TestAbandonedCallsAreNoOutage", "lock/internal/zkconn.TestAbandonedCallIsNoOutage"},
+	}, {
+		name:   "silence-unnoticed",
+		breaks: "a renewal that is unanswered is no sign of an outage",
+		edits: []edit{{"lock/internal/lease/flush.go",
+			"	silent := time.AfterFunc(f.patience(), f.conn.NoteOutage)\n",
+			"	silent := time.AfterFunc(1000*f.patience(), f.conn.NoteOutage)\n"}},
+		tests: []string{"lock/internal/lease.TestUnansweredRenewal"},
+	}, {
+		name:   "request-without-session",
+		breaks: "a request is handed over while there is no session, and runs later in another one",
+		edits: []edit{{"lock/internal/zkconn/conn.go",
+			"	case c.hasSession():\n		return nil\n",
+			"	case c.hasSession() || c.lastDown.Load() >= 0:\n		return nil\n"}},
+		tests: []string{"lock/internal/zkconn.TestCallsWithoutSession"},
+	}, {
+		name:   "late-unheard",
+		breaks: "what an abandoned call has done is told to nobody",
+		edits: []edit{{"lock/internal/zkconn/call.go",
+			"			if late != nil {\n",
+			"			if late != nil && ctx.Err() == nil {\n"}},
+		tests: []string{"lock/internal/zkconn.TestAbandonedCall", "lock.TestAbandonedCallLeavesNothing"},
+	}, {
+		name:   "closed-connection-refused",
+		breaks: "a connection that broke off is taken to have refused what was sent on it",
+		edits: []edit{{"lock/internal/zkconn/errors.go",
+			"case IsAbandoned(err), is(zk.ErrConnectionClosed), is(zk.ErrClosing):\n		return Ambiguous",
+			"case IsAbandoned(err), is(zk.ErrConnectionClosed), is(zk.ErrClosing):\n		return Retryable"}},
+		tests: []string{"lock/internal/zkconn.TestOutcome", "lock.TestAmbiguousLock"},
+	}, {
+		name:   "dial-unbounded",
+		breaks: "a Dial whose context has ended gives the servers more time",
+		edits: []edit{{"lock/internal/zkconn/dial.go",
+			"		c.Close(0)\n",
+			"		c.Close(5 * time.Second)\n		WaitFor(context.Background().Done(), 3*time.Second)\n"}},
+		tests: []string{"lock/internal/zkconn.TestDialEndsWithItsContext", "lock.TestDialEndsWithItsContext"},
+	}, {
+		name:   "dial-unknown-host",
+		breaks: "a server's name that cannot be resolved yet is no passing fault",
+		edits: []edit{{"lock/internal/zkconn/hosts.go",
+			"	h.servers, h.salt = servers, h.cfg.Random.Uint64()\n	return nil\n",
+			"	h.servers, h.salt = servers, h.cfg.Random.Uint64()\n" +
+				"	for _, server := range servers {\n" +
+				"		host, _, _ := net.SplitHostPort(server)\n" +
+				"		if _, err := h.cfg.lookup(h.ctx, host); err != nil {\n			return err\n		}\n	}\n	return nil\n"}},
+		tests: []string{"lock/internal/zkconn.TestDialOfUnresolvedHost", "lock.TestDialOfUnknownHost"},
+	}, {
+		name:   "handshake-unlimited",
+		breaks: "the deadline of the handshake is put off by whoever sets another",
+		edits: []edit{{"lock/internal/zkconn/handshake.go",
+			"	if !c.greeted && (t.IsZero() || t.After(c.limit)) {\n",
+			"	if !c.greeted && t.Before(time.Time{}) {\n"}},
+		tests: []string{"lock/internal/zkconn.TestHandshakeDeadline"},
+	}, {
+		name:   "frame-that-is-none",
+		breaks: "a server that answers the handshake with a negative length is believed",
+		edits: []edit{{"lock/internal/zkconn/handshake.go",
+			"	length := int32(binary.BigEndian.Uint32(head))\n	if length < leastGreeting || length > mostGreeting {\n",
+			"	length := int32(binary.BigEndian.Uint32(head))\n	if length < 0 {\n		return 0, c.Conn.SetReadDeadline(time.Time{})\n	}\n" +
+				"	if length < leastGreeting || length > mostGreeting {\n"}},
+		tests: []string{"lock/internal/zkconn.TestHandshakeOfAnotherKind"},
+	}, {
+		name:   "frame-of-any-length",
+		breaks: "whatever a server says that a frame's length is, is waited for",
+		edits: []edit{{"lock/internal/zkconn/dial.go",
+			"		zk.WithMaxBufferSize(largestReply),\n",
+			""}},
+		tests: []string{"lock/internal/zkconn.TestFrameThatIsNone"},
+	}, {
+		name:   "close-unbounded",
+		breaks: "Close waits for the server to acknowledge the session's end, however long that takes",
+		edits: []edit{{"lock/internal/zkconn/dial.go",
+			"		WaitFor(c.closeSession(), max(time.Until(end), lastMoments))\n",
+			"		<-c.closeSession()\n"}},
+		tests: []string{"lock/internal/zkconn.TestCloseOfAServerThatFallsSilent"},
+	}, {
+		name:   "close-gives-each-its-time",
+		breaks: "Close waits for the clean-up and then for the connection, each for as long as it may take in all",
+		edits: []edit{{"lock/client.go",
+			"c.conn.Close(max(0, c.cfg.unlockTimeout-time.Since(begun)))",
+			"c.conn.Close(c.cfg.unlockTimeout + 0*time.Since(begun))"}},
+		tests: []string{"lock.TestCloseEndsWithItsTimeout"},
+	}, {
+		name:   "shared-watch-unread",
+		breaks: "who shares a watch that is armed already gets what was read when it was armed",
+		edits: []edit{{"lock/internal/zkconn/watch.go",
+			"	if armed != nil && !fired(armed) {\n",
+			"	if armed != nil {\n"}},
+		tests: []string{"lock/internal/zkconn.TestWatchIsShared"},
+	},
+}

@@ -1,0 +1,157 @@
+package main
+
+// leaveMutants break the way out of the queue.
+var leaveMutants = []mutant{
+	{
+		name:   "release-by-sequence",
+		breaks: "unlock deletes the entry that has its sequence number, whosever it is",
+		edits: []edit{{"lock/internal/queue/leave.go",
+			"	ops := append(make([]any, 0, 2), &zk.DeleteRequest{Path: l.e.Path, Version: l.version})\n",
+			"	path, version := l.e.Path, l.version\n" +
+				"	if children, _, err := l.Conn.Children(ctx, l.e.parent); err == nil {\n" +
+				"		for _, n := range znode.Contenders(children) {\n" +
+				"			if n.Seq == l.e.Name.Seq {\n" +
+				"				path, version = l.e.parent+\"/\"+n.Node, -1\n" +
+				"			}\n		}\n	}\n" +
+				"	ops := []any{&zk.DeleteRequest{Path: path, Version: version}}\n"},
+			{"lock/internal/queue/leave.go",
+				"	\"github.com/holdfast-io/holdfast/lock/internal/zkconn\"\n",
+				"	\"github.com/holdfast-io/holdfast/lock/internal/zkconn\"\n	\"github.com/holdfast-io/holdfast/lock/znode\"\n"}},
+		tests: []string{"lock.TestLateDeleteHitsNoStranger"},
+	}, {
+		name:   "gone-is-fine",
+		breaks: "unlock reports success when the entry had been gone before",
+		edits: []edit{{"lock/internal/queue/leave.go",
+			"		return zkconn.Final(lease.ErrRemoved)\n",
+			"		return nil\n"}},
+		tests: []string{"lock.TestUnlockOfWhatIsGone"},
+	}, {
+		name:   "lapsed-is-fine",
+		breaks: "unlock reports success when the lease may have run out before it",
+		edits: []edit{{"lock/internal/queue/leave.go",
+			"&& !l.e.Lapsed() && (",
+			"&& ("}},
+		tests: []string{"lock.TestUnlockAfterSuspend"},
+	}, {
+		name:   "taken-deleted",
+		breaks: "unlock deletes its node even if somebody else wrote it",
+		edits: []edit{{"lock/internal/queue/leave.go",
+			"	default:\n		return zkconn.Final(lease.ErrTaken)\n",
+			"	default:\n		l.version = n.Stat.Version\n"}},
+		tests: []string{"lock.TestUnlockOfWhatIsGone"},
+	}, {
+		name:   "double-delete-no-version",
+		breaks: "who unlocks alone deletes the parent with its entry, whatever was written there",
+		edits: []edit{{"lock/internal/queue/leave.go",
+			"&zk.DeleteRequest{Path: l.e.parent, Version: l.e.parentVersion}",
+			"&zk.DeleteRequest{Path: l.e.parent, Version: -1}"}},
+		tests: []string{"lock.TestParentThatSomebodyWrote"},
+	}, {
+		name:   "unlock-gives-up",
+		breaks: "an unlock whose reply was lost is not tried again",
+		edits: []edit{{"lock/internal/queue/leave.go",
+			"	case zkconn.OutcomeOf(err) == zkconn.Ambiguous:\n		l.tried = true\n",
+			"	case zkconn.OutcomeOf(err) == zkconn.Ambiguous:\n		return nil\n"}},
+		tests: []string{"lock.TestAmbiguousUnlock"},
+	}, {
+		name:   "discard-no-version",
+		breaks: "entries that are deleted together go whatever was written there",
+		edits: []edit{{"lock/internal/queue/discard.go",
+			"&zk.DeleteRequest{Path: l.e.Path, Version: l.version}",
+			"&zk.DeleteRequest{Path: l.e.Path, Version: -1}"}},
+		tests: []string{"lock/internal/queue.TestDepartureOfABadMember"},
+	}, {
+		name:   "discard-parent-no-version",
+		breaks: "with entries that are deleted together go their parents, whatever was written there",
+		edits: []edit{{"lock/internal/queue/discard.go",
+			"&zk.DeleteRequest{Path: l.e.parent, Version: l.e.parentVersion}",
+			"&zk.DeleteRequest{Path: l.e.parent, Version: -1}"}},
+		tests: []string{"lock.TestCloseLeavesAParentThatSomebodyWrote"},
+	}, {
+		name:   "discard-one-by-one",
+		breaks: "a client that closes deletes its entries one by one",
+		edits: []edit{{"lock/internal/queue/discard.go",
+			"			batch = q.departTogether(batch)\n",
+			""}},
+		tests: []string{"lock.TestCloseOfManyHolds"},
+	}, {
+		name:   "discard-spoilt",
+		breaks: "an entry that cannot be deleted keeps those from being deleted that share its transaction",
+		edits: []edit{{"lock/internal/queue/discard.go",
+			"			apart(all[whose[op]])\n			all = slices.Delete(all, whose[op], whose[op]+1)\n",
+			"			for _, l := range all {\n				q.closeDoor(l.door)\n				q.Tasks.Leave()\n			}\n			return slices.Delete(rest, 0, len(rest))\n"}},
+		tests: []string{"lock/internal/queue.TestDepartureOfABadMember"},
+	},
+}
+
+// cleanupMutants break the duty to delete a lock's parent, or overdo it.
+var cleanupMutants = []mutant{
+	{
+		name:   "parent-with-children",
+		breaks: "the last one out deletes the parent with whatever is below it",
+		edits: []edit{{"lock/internal/queue/parent.go",
+			"	if !node.Removable(spent) || keep && !spent {\n		return n.Stat.NumChildren > 0\n	}\n",
+			"	if node.Stat.NumChildren = 0; !node.Removable(spent) || keep && !spent {\n		return n.Stat.NumChildren > 0\n	}\n" +
+				"	if children, _, err := q.Conn.Children(ctx, parent); err == nil {\n" +
+				"		for _, child := range children {\n" +
+				"			_, _ = q.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: parent + \"/\" + child, Version: -1})\n" +
+				"		}\n	}\n"}},
+		tests: []string{"lock.TestUnlockWithSomebodyQueued"},
+	}, {
+		name:   "parent-no-version",
+		breaks: "the last one out deletes a parent that somebody wrote since it was looked at",
+		edits: []edit{{"lock/internal/queue/parent.go",
+			"&zk.DeleteRequest{Path: parent, Version: n.Stat.Version}",
+			"&zk.DeleteRequest{Path: parent, Version: -1}"}},
+		tests: []string{"lock.TestSomebodyJoinsAsTheParentIsDeleted"},
+	}, {
+		name:   "parent-left",
+		breaks: "the last one out leaves the parent",
+		edits: []edit{{"lock/internal/queue/parent.go",
+			"	if !node.Removable(spent) || keep && !spent {\n",
+			"	if !node.Removable(spent) || keep && !spent || n.Stat.NumChildren == 0 {\n"}},
+		tests: []string{"lock.TestFirstComeFirstServed"},
+	}, {
+		name:   "adopted-deleted",
+		breaks: "the last one out deletes a parent that was not made by us",
+		edits: []edit{{"lock/znode/judge.go",
+			"(!n.Adopted || spent)",
+			"(!n.Adopted || spent || n.Ours())"}},
+		tests: []string{"lock/znode.TestRemovable"},
+	}, {
+		name:   "never-last",
+		breaks: "nobody ever is the last one out, and the parent is left",
+		edits: []edit{{"lock/internal/queue/parent.go",
+			"		d.parent.stale = d.parent.stale || d.below == 0 && !lingers\n	}\n	return d.below == 0\n",
+			"		d.parent.stale = d.parent.stale || d.below == 0 && !lingers\n	}\n	return d.below < 0\n"}},
+		tests: []string{"lock.TestFirstComeFirstServed"},
+	}, {
+		name:   "always-last",
+		breaks: "whoever leaves is the last one out, whoever of us is there still, and looks after the parent",
+		edits: []edit{{"lock/internal/queue/parent.go",
+			"		d.parent.stale = d.parent.stale || d.below == 0 && !lingers\n	}\n	return d.below == 0\n",
+			"		d.parent.stale = d.parent.stale || d.below == 0 && !lingers\n	}\n	return d.below >= 0\n"}},
+		tests: []string{"lock/internal/queue.TestExit"},
+	}, {
+		name:   "lingers-once",
+		breaks: "a parent that was left because its client would be back is looked after once, and not the next time",
+		edits: []edit{{"lock/internal/queue/leave.go",
+			"func (p *parentCleanup) stop() { p.running = false }",
+			"func (p *parentCleanup) stop() {}"}},
+		tests: []string{"lock.TestLockTakenAgainKeepsItsParentForAWhile"},
+	}, {
+		name:   "parent-forgotten",
+		breaks: "nobody looks after a parent that was left because its lock was busy",
+		edits: []edit{{"lock/internal/queue/leave.go",
+			"		l.lingerOn(l.e, l.door)\n",
+			""}},
+		tests: []string{"lock.TestBusyLockKeepsItsParentForAWhile"},
+	}, {
+		name:   "forget-nothing",
+		breaks: "nobody looks after the parent of an entry that somebody else has removed",
+		edits: []edit{{"lock/internal/queue/leave.go",
+			"	q.tidyParent(ctx, d, e.parent, e.keepParent, e.Name.Draining())\n",
+			"	_ = ctx\n"}},
+		tests: []string{"lock.TestParentOfAnEntryThatIsGone"},
+	},
+}
