@@ -1,0 +1,55 @@
+package integration_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// TestCloseOfManyHolds: a client that holds very many locks gives all of them back
+// within its unlock timeout, and leaves nothing. HOLDFAST_MANY is how many; the library
+// is meant for 100,000.
+func TestCloseOfManyHolds(t *testing.T) {
+	n := 10_000
+	if text := os.Getenv("HOLDFAST_MANY"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("HOLDFAST_MANY=%q: must be a number", text)
+		}
+	}
+	b := onShared(t)
+	c := b.client(lock.WithTTL(10 * time.Minute))
+	names := make(chan int)
+	var joiners sync.WaitGroup
+	for range 64 {
+		joiners.Go(func() {
+			for i := range names {
+				if _, err := c.Mutex(fmt.Sprint("many", i)).Lock(b.ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	began := time.Now()
+	for i := range n {
+		names <- i
+	}
+	close(names)
+	joiners.Wait()
+	if s := c.Stats(); s.Holds != n {
+		t.Fatalf("%d holds, want %d", s.Holds, n)
+	}
+	joined := time.Now()
+	if err := c.Close(); err != nil { // it says so if the unlock timeout was not enough
+		t.Error(err)
+	}
+	t.Logf("%d locks were taken in %v and given back in %v", n, joined.Sub(began), time.Since(joined))
+	if left := b.nodes(); len(left) > 0 {
+		t.Errorf("%d nodes are left, %q first", len(left), left[0])
+	}
+}
