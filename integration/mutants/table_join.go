@@ -150,14 +150,14 @@ var incarnationMutants = []mutant{
 	}, {
 		name:   "facts-for-ever",
 		breaks: "what was seen of a parent is believed for as long as nothing contradicts it",
-		edits: []edit{{"lock/internal/queue/parent.go",
+		edits: []edit{{"lock/internal/queue/facts.go",
 			"f.proven != 0 && now-f.proven <= within",
 			"f.proven != 0 && within > 0"}},
 		tests: []string{"lock.TestParentMadeAgainForSomethingElse"},
 	}, {
 		name:   "facts-of-version-0",
 		breaks: "a parent that nobody has written yet, and anybody may have made, is believed to be the one that was seen",
-		edits: []edit{{"lock/internal/queue/parent.go",
+		edits: []edit{{"lock/internal/queue/facts.go",
 			"		return f.exists && !f.stale && f.version > 0\n",
 			"		return f.exists && !f.stale\n"}},
 		tests: []string{"lock/internal/queue.TestUsable"},

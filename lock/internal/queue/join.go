@@ -202,18 +202,24 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 		return e, position{}, nil
 	}
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, sent, received)
+	return e, c.joined(ctx, e, a, data, stat, received.Mono), nil
+}
+
+// joined takes the reply to an attempt that has written the parent with data: it tells
+// where the entry stands, and whether the parent is the one that the facts were about.
+func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.Parent, stat *zk.Stat, now time.Duration) position {
 	e.czxid, e.incarnation, e.parentVersion = stat.Mzxid, stat.Czxid, stat.Version // the entry was made in that transaction too
 	if a.parent.exists && stat.Czxid != a.parent.czxid {
 		c.door.missed()
 		c.adopt(ctx, e, a, data, stat)
-		return e, position{}, nil
+		return position{}
 	}
-	c.door.joined(factsOf(data, stat), received.Mono)
+	c.door.joined(factsOf(data, stat), now)
 	c.door.testify(e)
 	if e.joinedAlone = stat.NumChildren == 1; e.joinedAlone {
-		return e, position{admitted: true}, nil
+		return position{admitted: true}
 	}
-	return e, position{predecessor: znode.Predict(a.tail, e.Name.Seq-1), predecessorHolds: stat.NumChildren == 2}, nil
+	return position{predecessor: znode.Predict(a.tail, e.Name.Seq-1), predecessorHolds: stat.NumChildren == 2}
 }
 
 // tellTail is the parent's data with that contender as the one that joined last.
