@@ -13,6 +13,7 @@ const (
 	rising    = "rising_token"
 	nothing   = "nothing_left"
 	strangers = "strangers_alone"
+	known     = "ours_known"
 	served    = "served"
 )
 
@@ -24,6 +25,8 @@ type check struct {
 	defs  string // macros of the model
 	// refutes is the property that spin must refute; "" if it must verify all.
 	refutes string
+	// deep says that the shortest way to what is refuted is too long to be looked for.
+	deep bool
 	// progress checks that who waits is served, and not the assertions alone.
 	progress bool
 	// whole says that the variant has all steps of the right protocol. Each step must
@@ -39,6 +42,8 @@ var right = []check{
 	{name: "exclusive-late", model: leases, size: "2 contenders, and lost creates are applied late; clocks do not drift", defs: "-DN=2 -DLATE=1 -DDRIFT=0", whole: true},
 	{name: "served", model: leases, size: "2 contenders, all faults but late creates, then none", defs: "-DN=2 -DPROGRESS -DCRASHES=1 -DFLAPS=1 -DDRIFT=0", progress: true},
 	{name: "parent-strangers-turns", model: parent, size: "2 contenders, one turn and three; two deeds of strangers; no version is foreseen", defs: "-DN=2 -DLAST_TURNS=3 -DDEEDS=2 -DFORESEE=0"},
+	{name: "parent-strict", model: parent, size: "2 contenders, two turns and three; no parent lingers, none of ours may stay", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=3 -DLINGER=0 -DSTRICT"},
+	{name: "parent-strict-three", model: parent, size: "3 contenders in 2 processes, the one alone has two turns; the same", defs: "-DN=3 -DLAST_TURNS=2 -DLINGER=0 -DSTRICT"},
 	{name: "parent", model: parent, size: "3 contenders in 2 processes, the one alone has two turns", defs: "-DN=3 -DLAST_TURNS=2"},
 	{name: "parent-turns", model: parent, size: "2 contenders, two turns each; a new session", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DFLAPS=1"},
 	{name: "served-three", model: leases, size: "3 contenders, one turn each; two may die, none is paused", defs: "-DN=3 -DONCE -DPROGRESS -DPROMPT -DCRASHES=1 -DDRIFT=0", progress: true},
@@ -70,15 +75,22 @@ var wrong = []check{
 	{name: "unsettled-sight", model: parent, size: "a predecessor counts as seen in a session that had not seen our own write", defs: "-DN=2 -DTURNS=2 -DFLAPS=1 -DUNSETTLED", refutes: exclusion},
 	{name: "told-by-a-waiter", model: parent, size: "one that never held tells a release", defs: "-DN=3 -DWAITERS_TELL", refutes: exclusion},
 	{name: "released-unseen", model: parent, size: "a release is believed by one that never saw the entry", defs: "-DN=3 -DTOLD_UNSEEN", refutes: exclusion},
-	{name: "facts-across-incarnations", model: parent, size: "the version alone is trusted, the Czxid of the reply not looked at", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=1 -DBY_VERSION", refutes: strangers},
-	{name: "facts-kept", model: parent, size: "facts are used at any age, without a witness", defs: "-DN=2 -DDEEDS=3 -DKEEP_FACTS", refutes: strangers},
+	{name: "facts-across-incarnations", model: parent, size: "the version alone is trusted, the Czxid of the reply not looked at", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=2 -DBY_VERSION", refutes: strangers},
+	{name: "facts-kept", model: parent, size: "facts are used at any age, without a witness", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=3 -DKEEP_FACTS", refutes: strangers},
+	{name: "facts-of-any-leave", model: parent, size: "facts are used without a witness after any leave, not only of a parent that lingers", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DLINGER=0 -DSTRICT -DANY_LEAVE", refutes: nothing},
 	{name: "no-witness-check", model: parent, size: "an entry of ours is trusted to be there, not checked", defs: "-DN=3 -DDEEDS=3 -DNO_CHECK", refutes: strangers},
+	{name: "no-foretold-check", model: parent, size: "the one that joined last is trusted to be there, not checked", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DLINGER=0 -DSTRICT -DNO_FORETOLD", refutes: nothing},
 	{name: "any-witness", model: parent, size: "an entry of another incarnation is the witness", defs: "-DN=3 -DDEEDS=3 -DANY_WITNESS", refutes: strangers},
-	{name: "mark-later", model: parent, size: "who has mistaken the parent may leave before it has marked it", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=1 -DMARK_LATER", refutes: strangers},
+	{name: "written-as-read", model: parent, size: "a parent that was just read is written at once, without a witness", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DLINGER=0 -DSTRICT -DNO_CLAIM", refutes: nothing},
+	{name: "only-empty-claimed", model: parent, size: "the same, but for an empty one", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DLINGER=0 -DSTRICT -DCLAIM_EMPTY", refutes: nothing},
+	{name: "adopted-at-once", model: parent, size: "another parent than the facts were of is adopted, whoever made it", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DADOPT_AT_ONCE", refutes: known},
+	{name: "no-mark", model: parent, size: "who has mistaken the parent does not mark it", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=2 -DNO_MARK", refutes: strangers},
 	{name: "adopted-ignored", model: parent, size: "the last one out deletes a parent that it had found", defs: "-DN=2 -DDEEDS=1 -DIGNORE_ADOPTED", refutes: strangers},
 	{name: "stranger-deleted", model: parent, size: "the last one out does not look at the parent's data", defs: "-DN=2 -DDEEDS=2 -DDELETE_ANY", refutes: strangers},
 	{name: "deleted-unread", model: parent, size: "a parent that lingered is deleted without being read again", defs: "-DN=2 -DTURNS=2 -DDEEDS=3 -DUNREAD", refutes: strangers},
 	{name: "lingering-forgotten", model: parent, size: "a lingering parent is left to one that only means to join", defs: "-DN=3 -DLEFT_TO_JOINERS", refutes: nothing},
+	{name: "kept-unwritten", model: parent, size: "who joins without the tail keeps the parent if one before was adopted", defs: "-DN=2 -DDEEDS=2 -DKEEP_UNWRITTEN", refutes: nothing},
+	{name: "kept-unseen", model: parent, size: "whose entry was removed keeps the parent that it was not in", defs: "-DN=3 -DDEEDS=2 -DKEEP_GONE", refutes: nothing},
 	{name: "duty-ends-with-entry", model: parent, size: "whose entry was removed does not see to the parent that was left to it", defs: "-DN=3 -DDEEDS=1 -DGONE_OWES_NOTHING", refutes: nothing},
 
 	{name: "stamps-across-leaders", model: judge, size: "stamps of different leaders are compared", defs: "-DACROSS", refutes: exclusion},
@@ -97,6 +109,6 @@ var beyond = []check{
 	{name: "clock-off-by-more", model: leases, size: "the leader's clock is displaced by more than the grace", defs: "-DN=2 -DDISP=2", refutes: exclusion},
 	{name: "set-unseen", model: judge, size: "the leader's clock is set, and the judge has no sample from before", defs: "-DSTEP_UNSEEN", refutes: exclusion},
 	{name: "strangers-at-once", model: parent, size: "strangers act between a read and the request right after it", defs: "-DN=2 -DDEEDS=3 -DAT_ONCE", refutes: strangers},
-	{name: "foreseen-over-mark", model: parent, size: "a mistaken parent of a stranger's is marked, and the mark's version foreseen", defs: "-DN=2 -DLAST_TURNS=3 -DDEEDS=1", refutes: strangers},
-	{name: "own-parent-mistaken", model: parent, size: "a parent of ours that was mistaken, and marked, is to be gone too", defs: "-DN=2 -DTURNS=2 -DSTRICT", refutes: nothing},
+	{name: "foreseen-over-mark", model: parent, size: "a mistaken parent of a stranger's is marked, and the mark's version foreseen", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DDEEDS=2 -DLOST_MARKS", refutes: strangers, deep: true},
+	{name: "own-parent-mistaken", model: parent, size: "a parent lingers, and is made anew within 100 ms; it is to be gone in the end", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DFORESEE=0 -DSTRICT", refutes: nothing},
 }

@@ -211,13 +211,13 @@ func (c check) verify(ctx context.Context, dir string, defs []string) ([]byte, e
 	if err := os.WriteFile(filepath.Join(dir, c.model), source, 0o600); err != nil {
 		return nil, err
 	}
-	// The shortest way to a violated assertion is found breadth first. What is refuted
-	// is so before the compiler's better code would have paid.
+	// The shortest way to a violated assertion is found breadth first, if memory
+	// lasts. What is refuted is so before the compiler's better code would have paid.
 	options, flags := []string{"-O2", "-DSAFETY"}, []string{"-m3000000"}
 	switch {
 	case c.progress:
 		options, flags = []string{"-O2"}, []string{"-a", "-m3000000"}
-	case c.refutes != "":
+	case c.refutes != "" && !c.deep:
 		options, flags = []string{"-O1", "-DSAFETY", "-DBFS"}, nil
 	}
 	if _, err := command(ctx, dir, "spin", append(defs, "-a", c.model)...); err != nil {

@@ -28,6 +28,9 @@
 #ifndef FORESEE
 #define FORESEE 1       /* versions are foreseen, too */
 #endif
+#ifndef LINGER
+#define LINGER 1        /* the last one out may leave the parent for a moment */
+#endif
 
 #define PROCS           2
 #define PROC(i)         (i == N - 1)
@@ -50,9 +53,10 @@
 #define UNKNOWN (ENTRIES + 1)   /* a listing will tell */
 #define NONE    (ENTRIES + 2)
 
-mtype:mode = { idle, waiting, held };
+mtype:mode = { idle, joining, waiting, held };  /* joining: its entry is there, it still sees to the parent */
 mtype:data = { blank, foreign, ours };
-mtype:fact = { unread, missing, present };
+mtype:last = { none, vain, good };      /* the entry that joined last: none is known, or it was not there, or it was */
+mtype:door = { open, look, write, claim, claimed, doubt, mark };
 
 /* What the ensemble has. */
 int  there;             /* the set of entries */
@@ -68,16 +72,28 @@ byte released;
 bit  alien;             /* a stranger has made it */
 
 /* What each process knows of the parent, its facts, and what it owes. */
-mtype:fact known[PROCS];
+bit  known[PROCS];      /* that it is there */
 byte finc[PROCS];
 byte fver[PROCS];
 bit  fadopted[PROCS];
 byte ftail[PROCS];
+mtype:last flast[PROCS];
 byte freleased[PROCS];
-bit  fresh[PROCS];      /* learned within the last second */
+bit  stale[PROCS];      /* somebody has changed it since */
+bit  recent[PROCS];     /* an entry of the process left it within the last 100 ms */
 bit  duty[PROCS];       /* somebody of it has to see to the parent */
 bit  drops[PROCS];      /* it has read that the parent is to be deleted, */
 byte dver[PROCS];       /* ... at this version */
+
+/* Who of it joins, one at a time, and the attempt as it was sent. */
+mtype:door door[PROCS];
+byte joiner[PROCS];
+byte awitness[PROCS];   /* the entry that is checked first; NONE */
+byte ainc[PROCS];
+byte aver[PROCS];
+bit  aadopted[PROCS];
+byte atail[PROCS];
+byte areleased[PROCS];
 
 /* What each contender knows. */
 mtype:mode mode[N];
@@ -89,42 +105,53 @@ bit  first[N];          /* nothing stands before the entry ahead */
 byte einc[N];           /* the incarnation that its entry is in; 0: not known */
 byte pver[N];           /* the parent's version as it joined alone; 0: it did not */
 bit  keep[N];           /* the parent is not to be deleted */
-bit  mark[N];           /* it has mistaken the parent, and has to mark it as adopted */
 bit  behind[N];         /* new session: its server may lag behind what it wrote last */
 
 byte flaps = FLAPS, deeds = DEEDS;
 bit  mistaken;          /* a parent was written by facts of another, ever */
 
 /* The properties, as assertions name them: true for as long as they hold. */
-bit mutual_exclusion = 1, nothing_left = 1, strangers_alone = 1, served = 1;
+bit mutual_exclusion = 1, nothing_left = 1, strangers_alone = 1, ours_known = 1, served = 1;
 
 #define LIVES(i)        (!amiss[i] && THERE(ahead[i]))          /* the entry ahead of it */
 #define PRESENT(i)      (mode[i] != idle)
+#define QUEUED(i)       (mode[i] == waiting || mode[i] == held)
 #define VALID(i)        (mode[i] == held && THERE(OWN(i)))      /* strangers' deletes excepted */
+#define LAST_OUT(i)     (SIBLING(i) == i || !PRESENT(SIBLING(i)))
+#define MAY_JOIN(i, p)  (WANTS(i) && door[p] == open)
+#define AT_DOOR(i, p, what) (door[p] == what && joiner[p] == i)
 
-/* With a witness the join's transaction checks an entry of the same process, which
-   is in the parent that the facts are of. */
+/* With a witness the join's transaction checks an entry that is in the parent that the
+   facts are of: one of the same process, or the one that joined last. */
 #ifdef ANY_WITNESS
 #define WITNESS(i, p)   (SIBLING(i) != i && PRESENT(SIBLING(i)))
 #else
 #define WITNESS(i, p)   (SIBLING(i) != i && PRESENT(SIBLING(i)) && einc[SIBLING(i)] == finc[p])
 #endif
+#define FORETOLD(p)     (flast[p] == good)
+
+/* Without one, facts are used only for a moment after an entry of ours has left. */
 #ifdef KEEP_FACTS
-#define USABLE(i, p)    (known[p] == present)
+#define RECENT(p)       true
 #else
-#define USABLE(i, p)    (known[p] == present && (fresh[p] || WITNESS(i, p)))
+#define RECENT(p)       recent[p]
 #endif
+#define USABLE(i, p)    (known[p] && !stale[p] && fver[p] > 0 && (WITNESS(i, p) || FORETOLD(p) || flast[p] == none && RECENT(p)))
+#define FORESEEABLE(i, p) (FORESEE && known[p] && stale[p] && RECENT(p) && fver[p] > 0 && (flast[p] != vain || WITNESS(i, p)))
 #ifdef NO_CHECK
-#define PROVEN(i, p)    true
+#define PROVEN(p)       true
 #else
-#define PROVEN(i, p)    (!WITNESS(i, p) || THERE(OWN(SIBLING(i))))
+#define PROVEN(p)       (awitness[p] == NONE || THERE(awitness[p]))
 #endif
 
-/* Who has a parent to mark does that before it leaves. */
-#ifdef MARK_LATER
-#define MAY_LEAVE(i)    true
+/* Whether a parent that was just read may go before it is written, and be made anew up
+   to the same version: if no entry can be checked. Then one is created first. */
+#ifdef NO_CLAIM
+#define MAY_GO(i, p)    false
+#elif defined(CLAIM_EMPTY)
+#define MAY_GO(i, p)    (there == 0 && !WITNESS(i, p) && !FORETOLD(p) && !fadopted[p])
 #else
-#define MAY_LEAVE(i)    (!mark[i])
+#define MAY_GO(i, p)    (!WITNESS(i, p) && !FORETOLD(p) && !fadopted[p])
 #endif
 
 /* Which parent may be deleted, once it is empty. */
@@ -143,34 +170,66 @@ bit mutual_exclusion = 1, nothing_left = 1, strangers_alone = 1, served = 1;
 #define TAKES_OVER(i)   PRESENT(i)
 #endif
 
-/* What is assumed of strangers, who cannot be told from us by a version: whoever
-   makes a parent does so neither between a read of ours and the request right after
-   it, nor writes it within a second. */
+/* What is assumed of strangers, who cannot be told from us by a version: whoever makes
+   a parent does so neither between a read of ours and the request right after it, nor
+   writes it while we have facts of the one before that we may use without a witness. */
 #ifdef AT_ONCE
 #define MAY_MAKE        true
 #define MAY_WRITE       true
 #else
-#define MAY_MAKE        (!(fresh[0] && fver[0] == 0) && !(fresh[1] && fver[1] == 0) && !drops[0] && !drops[1])
-#define MAY_WRITE       ((!fresh[0] || finc[0] == inc) && (!fresh[1] || finc[1] == inc))
+#define BARE(p)         (door[p] == write && awitness[p] == NONE)
+#define MARKS(p)        (door[p] == doubt || door[p] == mark)
+#define MAKE_AFTER(p)   (!(BARE(p) && aver[p] == 0) && !drops[p])
+#define WRITE_AFTER(p)  (!(BARE(p) && ainc[p] != inc) && !(MARKS(p) && einc[joiner[p]] != inc) && !(known[p] && recent[p] && finc[p] != inc))
+#define MAY_MAKE        (MAKE_AFTER(0) && MAKE_AFTER(1))
+#define MAY_WRITE       (WRITE_AFTER(0) && WRITE_AFTER(1))
 #endif
-
-/* Whether a read tells process p anything. */
-#define OUTDATED(p)     (known[p] != (exists -> present : missing) || exists && (finc[p] != inc || fver[p] != ver || !fresh[p]))
 
 /* Process p learns what the parent is, by reading it or from the reply to a write; */
 inline learn(p) {
-	known[p] = present; fresh[p] = 1;
+	recent[p] = recent[p] && known[p] && finc[p] == inc;
+	known[p] = 1; stale[p] = 0;
 	finc[p] = inc; fver[p] = ver;
 	fadopted[p] = adopted || data == blank;
-	ftail[p] = tail; freleased[p] = released
+	ftail[p] = tail; freleased[p] = released;
+	if
+	:: there == 0 || tail == NONE -> flast[p] = none
+	:: there != 0 && tail != NONE && THERE(tail) -> flast[p] = (seq[tail] + 1 == next -> good : vain)
+	:: else -> flast[p] = (PROC(tail / ROOM) == p -> none : vain)
+	fi
 }
 
-/* that it has none to speak of; */
-inline unlearn(p, fact) {
-	known[p] = fact; fresh[p] = 0;
+/* that it has none to speak of. */
+inline unlearn(p) {
+	known[p] = 0; stale[p] = 0; recent[p] = 0;
 	finc[p] = 0; fver[p] = 0;
 	fadopted[p] = 0;
-	ftail[p] = NONE; freleased[p] = NONE
+	ftail[p] = NONE; freleased[p] = NONE;
+	flast[p] = none
+}
+
+/* Contender i of process p is to write the parent that is known. */
+inline attempt(i, p, version) {
+	joiner[p] = i;
+	door[p] = write;
+	ainc[p] = finc[p]; aver[p] = version;
+	aadopted[p] = fadopted[p]; areleased[p] = freleased[p];
+	atail[p] = (version == fver[p] -> ftail[p] : NONE);
+	if
+	:: WITNESS(i, p) -> awitness[p] = OWN(SIBLING(i))
+#ifndef NO_FORETOLD
+	:: !WITNESS(i, p) && FORETOLD(p) -> awitness[p] = ftail[p]
+#endif
+	:: else -> awitness[p] = NONE
+	fi
+}
+
+/* The next one of process p may join. */
+inline pass(p) {
+	door[p] = open; joiner[p] = 0;
+	awitness[p] = NONE;
+	ainc[p] = 0; aver[p] = 0; aadopted[p] = 0;
+	atail[p] = NONE; areleased[p] = NONE
 }
 
 /* The nearest entry before one, as found; NONE if there is none. */
@@ -184,6 +243,17 @@ inline nearest(one, found, k) {
 		:: else
 		fi;
 		k++
+	:: else -> break
+	od;
+	k = 0
+}
+
+/* Whether an entry that was made together with the parent is there still. */
+inline maker(found, k) {
+	found = 0;
+	k = 0;
+	do
+	:: k < ENTRIES -> found = found || THERE(k) && seq[k] == 0 && !alien; k++
 	:: else -> break
 	od;
 	k = 0
@@ -223,12 +293,32 @@ inline unmake() {
 /* Contender i does not know where it stands. */
 inline unplaced(i) { ahead[i] = UNKNOWN; amiss[i] = 0; seen[i] = 0; first[i] = 0 }
 
+/* The entry of contender i is not there any more. Where the parent is not to stay for
+   a moment, what was known of it is old; the last one out has to see to it. */
+inline exit(i, p, stays) {
+	if
+	:: known[p] && einc[i] != 0 && einc[i] == finc[p] ->
+#ifdef ANY_LEAVE
+		recent[p] = 1
+#else
+		recent[p] = stays
+#endif
+	:: else
+	fi;
+	if
+	:: known[p] && ftail[p] == OWN(i) ->
+		flast[p] = none;
+		stale[p] = stale[p] || LAST_OUT(i) && !stays
+	:: else
+	fi
+}
+
 /* A turn of contender i has ended. */
 inline over(i) {
 	mode[i] = idle;
 	turn[i] = turn[i] + 1;
 	unplaced(i);
-	einc[i] = 0; pver[i] = 0; keep[i] = 0; mark[i] = 0;
+	einc[i] = 0; pver[i] = 0; keep[i] = 0;
 	behind[i] = 0
 }
 
@@ -236,15 +326,21 @@ proctype Contender(byte i; byte p) {
 	byte e, j, v;
 end:	do
 	/* Join: read first, or not. */
-	:: atomic { WANTS(i) && OUTDATED(p) ->
+	:: atomic { MAY_JOIN(i, p) || AT_DOOR(i, p, look) ->
 		printf("%d: reads the parent\n", i);
-		d_step {
 		if
-		:: !exists -> unlearn(p, missing)
-		:: exists && data == foreign -> turn[i]++; unlearn(p, unread); printf("%d: it is somebody else's: gives up\n", i)
-		:: else -> learn(p)
-		fi } }
-	:: atomic { WANTS(i) && known[p] != present ->
+		:: !exists -> d_step { unlearn(p); pass(p) }
+		:: exists && data == foreign -> d_step { turn[i]++; pass(p); printf("%d: it is somebody else's: gives up\n", i) }
+		:: exists && data != foreign -> d_step { learn(p); pass(p) }
+		:: exists && data != foreign -> d_step {
+			learn(p);
+			attempt(i, p, fver[p]);
+			if
+			:: MAY_GO(i, p) -> pass(p); door[p] = claim; joiner[p] = i
+			:: else
+			fi }
+		fi }
+	:: atomic { MAY_JOIN(i, p) && !known[p] ->
 		d_step {
 		if
 		:: !exists ->
@@ -255,69 +351,145 @@ end:	do
 			learn(p);
 			einc[i] = inc; pver[i] = ver;
 			ahead[i] = IN
-		:: else -> printf("%d: cannot make the parent, which is there\n", i); unlearn(p, unread)
+		:: else -> printf("%d: cannot make the parent, which is there\n", i); door[p] = look; joiner[p] = i
 		fi } }
-	:: atomic { WANTS(i) && USABLE(i, p) ->
+	:: atomic { MAY_JOIN(i, p) && USABLE(i, p) ->
+		printf("%d: joins by what is known\n", i);
+		d_step { attempt(i, p, fver[p]) }
+		goto sent }
+	:: atomic { MAY_JOIN(i, p) && FORESEEABLE(i, p) ->
 		if
 		:: v = fver[p]
-		:: FORESEE && fver[p] > 0 -> v = fver[p] + 1
+		:: v = fver[p] + 1
 		fi;
+		printf("%d: foresees version %d\n", i, v);
+		d_step { attempt(i, p, v); v = 0 }
+		goto sent }
+	:: atomic { AT_DOOR(i, p, write) ->
+sent:		skip;
 		d_step {
 		if
-		:: exists && ver == v && PROVEN(i, p) ->
-			printf("%d: joins under version %d\n", i, v);
+		:: exists && ver == aver[p] && PROVEN(p) ->
+			printf("%d: joins under version %d\n", i, ver);
 			strangers_alone = !(alien && data == foreign);
 			assert(strangers_alone);
 			appear(i);
 			e = OWN(i);
 			j = there & ~BIT(e);
-			if
-			:: j == 0 -> ahead[i] = IN; pver[i] = ver + 1
-			:: j != 0 && v == fver[p] && ftail[p] != NONE ->
-				first[i] = (j & (j - 1)) == 0;
-				ahead[i] = ftail[p];
-				amiss[i] = seq[ftail[p]] + 1 != seq[e]
-			:: else
-			fi;
-			data = ours; adopted = fadopted[p]; released = freleased[p]; tail = e; ver++;
+			data = ours; adopted = aadopted[p]; released = areleased[p]; tail = e; ver++;
+			einc[i] = inc;
 #ifndef IGNORE_ADOPTED
 			keep[i] = adopted;
 #endif
-			einc[i] = inc;
+			mistaken = mistaken || ainc[p] != inc;
+#ifdef BY_VERSION
 			if
-			:: finc[p] != inc ->
-				mistaken = 1;
-#ifndef BY_VERSION
+#else
+			if
+			:: ainc[p] != inc ->
 				printf("%d: it is not the parent that it was\n", i);
+				unlearn(p);
+				mode[i] = joining;
+				door[p] = doubt; aver[p] = ver
+#endif
+			:: else ->
 				if
-				:: ahead[i] != IN -> unplaced(i)
+				:: j == 0 -> ahead[i] = IN; pver[i] = ver
+				:: j != 0 && atail[p] != NONE ->
+					first[i] = (j & (j - 1)) == 0;
+					ahead[i] = atail[p];
+					amiss[i] = seq[atail[p]] + 1 != seq[e]
 				:: else
 				fi;
-				mark[i] = 1; keep[i] = 1;
-				learn(p); fadopted[p] = 1
-#else
-				learn(p)
-#endif
-			:: else -> learn(p)
+				learn(p);
+				pass(p)
 			fi
-		:: else -> printf("%d: cannot join under version %d\n", i, v); unlearn(p, unread)
+		:: else ->
+			printf("%d: cannot join under version %d\n", i, aver[p]);
+			if
+			:: !PROVEN(p) -> pass(p); door[p] = look; joiner[p] = i
+			:: PROVEN(p) && !exists -> unlearn(p); pass(p)
+			:: else -> stale[p] = known[p]; pass(p)
+			fi
 		fi;
-		e = 0; j = 0; v = 0 } }
-	:: atomic { WANTS(i) && known[p] == present ->
+		e = 0; j = 0 } }
+
+	/* Without the tail; and where the parent was empty it is written then. */
+	:: atomic { MAY_JOIN(i, p) && known[p] || AT_DOOR(i, p, claim) ->
 		d_step {
 		if
-		:: exists -> appear(i); printf("%d: joins without the tail\n", i)
-		:: else -> unlearn(p, unread)
+		:: exists ->
+			appear(i);
+#ifdef KEEP_UNWRITTEN
+			keep[i] = known[p] && fadopted[p];
+#endif
+			printf("%d: joins without the tail\n", i);
+			if
+			:: door[p] == claim -> mode[i] = joining; door[p] = claimed
+			:: else
+			fi
+		:: else -> unlearn(p); pass(p)
 		fi } }
-	:: atomic { WANTS(i) ->
+	:: atomic { AT_DOOR(i, p, claimed) ->
+		if
+		:: !exists -> d_step { unlearn(p); mode[i] = waiting }
+		:: exists && data == foreign -> d_step {
+			printf("%d: it is somebody else's: deletes its entry\n", i);
+			there = there & ~BIT(OWN(i));
+			exit(i, p, 0);
+			duty[p] = duty[p] || LAST_OUT(i);
+			over(i) }
+		:: exists && data != foreign -> d_step { learn(p); mode[i] = waiting }
+		:: exists && data != foreign && THERE(OWN(i)) -> d_step {
+			printf("%d: writes the parent that it is in\n", i);
+			adopted = adopted || data == blank;
+			data = ours; tail = OWN(i); ver++;
+			learn(p);
+			einc[i] = inc;
+			pver[i] = (there == BIT(OWN(i)) -> ver : 0);
+#ifndef IGNORE_ADOPTED
+			keep[i] = adopted;
+#endif
+			mode[i] = waiting }
+		fi;
+		pass(p) }
+
+	/* Another parent than the facts were of: is it ours? */
+	:: atomic { AT_DOOR(i, p, doubt) ->
+		d_step {
+		maker(e, j);
+		ours_known = !(e && inc == einc[i]);
+		if
+#ifndef ADOPT_AT_ONCE
+		:: !ours_known -> ours_known = 1; printf("%d: it is ours: who made it is there\n", i); mode[i] = waiting; pass(p)
+#endif
+		:: else ->
+			assert(ours_known);
+			keep[i] = 1;
+#ifdef NO_MARK
+			mode[i] = waiting; pass(p)
+#else
+			door[p] = mark
+#endif
+		fi;
+		e = 0 } }
+	:: atomic { AT_DOOR(i, p, mark) ->
+		d_step {
+		if
+		:: exists && ver == aver[p] ->
+			printf("%d: marks the parent as adopted\n", i);
+			strangers_alone = !(alien && data == foreign);
+			assert(strangers_alone);
+			data = ours; adopted = 1; ver++
+		:: else
+		fi;
+		if
+		:: exists && inc == einc[i] && data == ours && !adopted -> aver[p] = ver
+		:: else -> pass(p); mode[i] = waiting
+		fi } }
+	:: atomic { MAY_JOIN(i, p) || AT_DOOR(i, p, look) ->
 		printf("%d: gives up before it has joined\n", i);
-		turn[i]++ }
-	:: atomic { mark[i] && THERE(OWN(i)) ->
-		printf("%d: marks the parent as adopted\n", i);
-		adopted = 1; ver++;
-		learn(p);
-		pver[i] = 0;
-		mark[i] = 0 }
+		d_step { turn[i]++; pass(p) } }
 
 	/* Wait: by listing, */
 	:: atomic { mode[i] == waiting && ahead[i] == UNKNOWN && THERE(OWN(i)) ->
@@ -332,12 +504,17 @@ end:	do
 			printf("%d: lists, and is behind entry %d\n", i, e)
 		fi;
 		e = 0; v = 0 } }
-	:: atomic { PRESENT(i) && !THERE(OWN(i)) ->
+	:: atomic { QUEUED(i) && !THERE(OWN(i)) ->
 		printf("%d: its entry has gone\n", i);
-#ifndef GONE_OWES_NOTHING
-		duty[p] = 1;
+		d_step {
+		exit(i, p, 0);
+#ifdef GONE_OWES_NOTHING
+#elif defined(KEEP_GONE)
+		duty[p] = duty[p] || LAST_OUT(i) && !keep[i];
+#else
+		duty[p] = duty[p] || LAST_OUT(i);
 #endif
-		over(i) }
+		over(i) } }
 
 	/* by following the entry ahead, */
 	:: atomic { mode[i] == waiting && ahead[i] < ENTRIES && LIVES(i) && !seen[i] && !behind[i] ->
@@ -363,7 +540,7 @@ end:	do
 			printf("%d: reads the parent for who has released\n", i);
 			ahead[i] = (exists && released == ahead[i] -> IN : UNKNOWN);
 			if
-			:: exists && data == ours -> learn(p); einc[i] = inc
+			:: exists && data == ours -> d_step { learn(p) }
 			:: else
 			fi
 		fi;
@@ -398,8 +575,9 @@ end:	do
 		mode[i] = held;
 		ahead[i] = UNKNOWN } }
 
-	/* Leave: with the parent, telling it, or just so. */
-	:: atomic { PRESENT(i) && THERE(OWN(i)) && pver[i] > 0 && !keep[i] && MAY_LEAVE(i) ->
+	/* Leave: with the parent, telling it, or just so; then the parent may be left for a
+	   moment, and what is known of it be doubted all the same. */
+	:: atomic { QUEUED(i) && THERE(OWN(i)) && pver[i] > 0 && !keep[i] && LAST_OUT(i) ->
 		d_step {
 		if
 		:: there == BIT(OWN(i)) && ver == pver[i] ->
@@ -408,33 +586,47 @@ end:	do
 			assert(strangers_alone);
 			there = 0;
 			unmake();
-			unlearn(p, missing);
+			unlearn(p);
 			over(i)
 		:: else -> pver[i] = 0; printf("%d: cannot delete the parent\n", i)
 		fi } }
 #ifdef WAITERS_TELL
-	:: atomic { PRESENT(i) &&
+	:: atomic { QUEUED(i) &&
 #else
 	:: atomic { mode[i] == held &&
 #endif
-		    THERE(OWN(i)) && MAY_LEAVE(i) && known[p] == present && einc[i] == finc[p] ->
-		d_step {
+		    THERE(OWN(i)) && known[p] && !stale[p] && einc[i] == finc[p] ->
 		if
 		:: ver == fver[p] ->
+			if
+			:: v = keep[i]
+			:: LINGER && LAST_OUT(i) -> v = 1
+			fi;
+			d_step {
 			printf("%d: deletes its entry and tells it in the parent\n", i);
 			there = there & ~BIT(OWN(i));
 			released = OWN(i);
 			tail = ftail[p]; adopted = fadopted[p]; ver++;
-			duty[p] = duty[p] || there == 0;
 			learn(p);
-			over(i)
-		:: else -> unlearn(p, unread); printf("%d: cannot tell the release\n", i)
-		fi } }
-	:: atomic { PRESENT(i) && THERE(OWN(i)) && MAY_LEAVE(i) ->
+			exit(i, p, v);
+			duty[p] = duty[p] || there == 0 && LAST_OUT(i) && !keep[i];
+			over(i);
+			v = 0 }
+		:: else -> stale[p] = 1; printf("%d: cannot tell the release\n", i)
+		fi }
+	:: atomic { QUEUED(i) && THERE(OWN(i)) ->
+		if
+		:: v = keep[i]
+		:: LINGER && LAST_OUT(i) -> v = 1
+		:: LINGER && FORESEE && LAST_OUT(i) -> v = 1; stale[p] = known[p]
+		fi;
+		d_step {
 		printf("%d: deletes its entry\n", i);
 		there = there & ~BIT(OWN(i));
-		duty[p] = 1;
-		over(i) }
+		exit(i, p, v);
+		duty[p] = duty[p] || LAST_OUT(i) && !keep[i];
+		over(i);
+		v = 0 } }
 
 	/* Faults. */
 	:: atomic { PRESENT(i) && flaps > 0 && !behind[i] ->
@@ -445,14 +637,14 @@ end:	do
 }
 
 /* What process p does for all of its contenders: it sees to the parent, at once or
-   after a while, and forgets what it learned more than a second ago. */
+   after a while, and its facts grow old. */
 proctype Process(byte p; byte one; byte two) {
 end:	do
 	:: atomic { duty[p] && !drops[p] && (TAKES_OVER(one) || TAKES_OVER(two)) ->
 		printf("process %d: leaves the parent to another\n", p);
 		duty[p] = 0 }
 #ifdef UNREAD
-	:: atomic { duty[p] && known[p] == present && !fadopted[p] ->
+	:: atomic { duty[p] && known[p] && !fadopted[p] ->
 		printf("process %d: is to delete the parent that it knows\n", p);
 		drops[p] = 1; dver[p] = fver[p];
 		duty[p] = 0 }
@@ -461,13 +653,19 @@ end:	do
 		d_step {
 		printf("process %d: looks whether the parent is empty\n", p);
 		if
-		:: exists && there == 0 && REMOVABLE -> drops[p] = 1; dver[p] = ver
+		:: !exists -> unlearn(p)
+		:: exists && data == ours ->
+			learn(p);
+#ifndef ANY_LEAVE
+			recent[p] = 0
+#endif
 		:: else
 		fi;
 		if
-		:: !exists -> unlearn(p, missing)
-		:: exists && data == ours -> learn(p)
-		:: else -> unlearn(p, unread)
+		:: exists && there == 0 && REMOVABLE ->
+			drops[p] = 1; dver[p] = ver;
+			stale[p] = known[p]
+		:: else
 		fi;
 		duty[p] = 0 } }
 	:: atomic { drops[p] ->
@@ -478,13 +676,18 @@ end:	do
 			strangers_alone = !alien;
 			assert(strangers_alone);
 			unmake();
-			unlearn(p, missing)
-		:: else -> unlearn(p, unread); printf("process %d: does not delete the parent\n", p)
+			unlearn(p)
+		:: else ->
+			printf("process %d: does not delete the parent\n", p);
+			if
+			:: !exists -> unlearn(p)
+			:: else
+			fi
 		fi;
 		drops[p] = 0; dver[p] = 0 } }
-	:: atomic { fresh[p] ->
-		printf("process %d: what it knows is older than a second\n", p);
-		fresh[p] = 0 }
+	:: atomic { recent[p] ->
+		printf("process %d: none of its entries was there within the last 100 ms\n", p);
+		recent[p] = 0 }
 	od
 }
 
@@ -518,6 +721,8 @@ proctype Stranger() {
 		assert(served);
 #ifdef STRICT
 		nothing_left = there == 0 && (!exists || alien);
+#elif defined(LOST_MARKS)
+		nothing_left = there == 0 && (!exists || alien || mistaken);
 #else
 		nothing_left = there == 0 && (!exists || alien || adopted && mistaken);
 #endif
@@ -540,8 +745,8 @@ init {
 			j++
 		:: else -> break
 		od;
-		unlearn(0, unread);
-		unlearn(1, unread);
+		unlearn(0); pass(0);
+		unlearn(1); pass(1);
 		j = 0;
 #if N == 3
 		run Process(0, 0, 1);
