@@ -3,8 +3,11 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -112,18 +115,30 @@ func TestAbandonedCallsAreNoOutage(t *testing.T) {
 // it in vain. It is remembered, and deleted as soon as somebody looks at the lock again.
 func TestLateEntryOfAbandonedCall(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		w.unlock(w.lock(a, "other"))
-		const late = 5 * time.Second // when the connection has ended, and another begun
-		hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joins(r) }, locktest.Fault{Delay: late})
+		a, z := w.dial("a"), w.raw("other")
+		h := w.lock(a, "other")
+		var lost atomic.Pointer[[]string]
+		w.fault(func(r locktest.Request) bool {
+			return r.Label == "a" && joins(r) && lost.CompareAndSwap(nil, &r.Paths)
+		}, locktest.Fault{Delay: sessionTimeout}) // the connection ends before, and nothing comes of it
 		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
 		defer cancel()
 		_, err := a.Mutex("x").Lock(ctx)
 		mustBe(w, err, context.DeadlineExceeded)
-		if !hit() {
+		if lost.Load() == nil {
 			w.Fatal("gave up before the entry was asked for")
 		}
-		time.Sleep(late + time.Second)
+		time.Sleep(sessionTimeout + time.Second)
+		if len(w.entries("x")) > 0 {
+			w.Fatal("the entry is there already")
+		}
+		for i, flags := range []int32{0, zk.FlagSequence} { // the parent, and the entry
+			data := w.node([]string{"/locks/other", h.EntryPath()}[i]).Data
+			if _, err := z.Create((*lost.Load())[i], data, flags, zk.WorldACL(zk.PermAll)); err != nil {
+				w.Fatal(err)
+			}
+		}
+		w.unlock(h)
 		for range 10 {
 			if h, err := a.Mutex("x").TryLock(w.ctx); err == nil {
 				w.unlock(h)
