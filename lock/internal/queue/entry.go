@@ -59,7 +59,7 @@ func (e *Entry) Changed(c lease.Change) {
 	switch {
 	case !c.Lost():
 	case errors.Is(c.Why, lease.ErrRemoved), errors.Is(c.Why, lease.ErrTaken):
-		e.queue.background(func() { e.queue.Forget(e) })
+		e.queue.Forget(e)
 	default:
 		e.queue.Discard(e)
 	}

@@ -159,7 +159,7 @@ func (l *leaving) gone(ctx context.Context, others bool) {
 	left := func(others bool) { l.door.hint(func(h hints) { h.left(now, others) }) }
 	switch {
 	case l.alone && !l.tried:
-		l.door.missed()
+		l.door.deleted(l.e.incarnation)
 		left(false)
 	case others:
 		left(true)
@@ -183,9 +183,13 @@ func (q *Queue) Forget(e *Entry) {
 	if last := d.exit(e, 0, false); !last || e.keepParent { // it went nobody knows when
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))
-	defer cancel()
-	q.tidyParent(ctx, d, e.parent, e.keepParent, e.Name.Draining())
+	q.background(func() { // the caller may have no time
+		d := q.openDoor(e.Lock)
+		defer q.closeDoor(d)
+		ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))
+		defer cancel()
+		q.tidyParent(ctx, d, e.parent, e.keepParent, e.Name.Draining())
+	})
 }
 
 // parentCleanup is the duty to look after a parent that was left because this process

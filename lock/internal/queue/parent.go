@@ -24,6 +24,7 @@ type door struct {
 
 	mu        sync.Mutex
 	parent    facts
+	gone      int64         // Czxid of the last parent that one of ours has deleted
 	othersAt  time.Duration // monotonic time at which others were seen at the lock last; 0: never
 	readOnly  bool          // the ACL does not let us write the parent
 	unchecked bool          // the ACL of entries does not let us check them
@@ -135,7 +136,7 @@ func (d *door) isUnchecked() bool {
 func (d *door) see(f facts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.parent.exists && (f.czxid < d.parent.czxid || f.czxid == d.parent.czxid && f.version < d.parent.version) {
+	if f.czxid <= d.gone || d.parent.exists && (f.czxid < d.parent.czxid || f.czxid == d.parent.czxid && f.version < d.parent.version) {
 		return
 	}
 	if f.czxid == d.parent.czxid {
@@ -149,6 +150,16 @@ func (d *door) see(f facts) {
 func (d *door) missed() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.parent = facts{}
+	d.hints.missed()
+}
+
+// deleted notes that one of ours has deleted the parent of that incarnation: a reply that
+// comes later and shows it is old.
+func (d *door) deleted(czxid int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gone = max(d.gone, czxid)
 	d.parent = facts{}
 	d.hints.missed()
 }
@@ -260,7 +271,9 @@ func (q *Queue) tidyParent(ctx context.Context, d *door, parent string, keep, sp
 	d.doubt() // it goes, or has gone
 	_, err = q.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: parent, Version: n.Stat.Version})
 	switch _, cause := zkconn.RefusedOp(err); {
-	case err == nil, errors.Is(cause, zk.ErrNoNode):
+	case err == nil:
+		d.deleted(n.Stat.Czxid)
+	case errors.Is(cause, zk.ErrNoNode):
 		d.missed()
 	case errors.Is(cause, zk.ErrNotEmpty), errors.Is(cause, zk.ErrBadVersion): // somebody came
 		return true
