@@ -172,8 +172,8 @@ var incarnationMutants = []mutant{
 		name:   "older-facts",
 		breaks: "a late reply that shows an older parent replaces younger facts",
 		edits: []edit{{"lock/internal/queue/parent.go",
-			"if d.parent.exists && (f.czxid < d.parent.czxid ||",
-			"if d.parent.exists && f.czxid < 0 && (f.czxid < d.parent.czxid ||"}},
+			"d.parent.exists && (f.czxid < d.parent.czxid ||",
+			"d.parent.exists && f.czxid < 0 && (f.czxid < d.parent.czxid ||"}},
 		tests: []string{"lock/internal/queue.TestSee"},
 	},
 }
