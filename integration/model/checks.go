@@ -84,7 +84,7 @@ var wrong = []check{
 	{name: "written-as-read", model: parent, size: "a parent that was just read is written at once, without a witness", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DLINGER=0 -DSTRICT -DNO_CLAIM", refutes: nothing},
 	{name: "only-empty-claimed", model: parent, size: "the same, but for an empty one", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DLINGER=0 -DSTRICT -DCLAIM_EMPTY", refutes: nothing},
 	{name: "adopted-at-once", model: parent, size: "another parent than the facts were of is adopted, whoever made it", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DADOPT_AT_ONCE", refutes: known},
-	{name: "no-mark", model: parent, size: "who has mistaken the parent does not mark it", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=2 -DNO_MARK", refutes: strangers},
+	{name: "no-mark", model: parent, size: "who has mistaken the parent does not mark it", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=2 -DNO_MARK -DLOST_MARKS", refutes: strangers},
 	{name: "adopted-ignored", model: parent, size: "the last one out deletes a parent that it had found", defs: "-DN=2 -DDEEDS=1 -DIGNORE_ADOPTED", refutes: strangers},
 	{name: "stranger-deleted", model: parent, size: "the last one out does not look at the parent's data", defs: "-DN=2 -DDEEDS=2 -DDELETE_ANY", refutes: strangers},
 	{name: "deleted-unread", model: parent, size: "a parent that lingered is deleted without being read again", defs: "-DN=2 -DTURNS=2 -DDEEDS=3 -DUNREAD", refutes: strangers},
