@@ -36,7 +36,7 @@ var holdMutants = []mutant{
 		breaks: "renewal stops after one error",
 		edits: []edit{{"lock/internal/lease/flush.go",
 			"		return f.attempt(ctx)\n",
-			"		if err := f.attempt(ctx); errors.Is(err, zkconn.Again) {\n			return err\n		}\n		return nil\n"}},
+			"		if err := f.attempt(ctx); errors.Is(err, zkconn.ErrAgain) {\n			return err\n		}\n		return nil\n"}},
 		tests: []string{"lock.TestRenewalIsRetriedUntilTheDeadline"},
 	}, {
 		name:   "bad-member",

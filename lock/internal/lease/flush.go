@@ -131,7 +131,7 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 		b.postpone(b.write)
 	}
 	f.batch = append(f.batch[:i], f.batch[i+1:]...)
-	return zkconn.Again
+	return zkconn.ErrAgain
 }
 
 // readBack finds out whose write stands in an entry that was found at another

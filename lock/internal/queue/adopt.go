@@ -100,7 +100,7 @@ func (c *contender) isOurs(ctx context.Context, a attempt, data znode.Parent, st
 		}
 		data, version = node.Parent, node.Stat.Version
 		data.Adopted = true
-		return zkconn.Again
+		return zkconn.ErrAgain
 	})
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		c.Log.Error().Err(err).Str("parent", c.parent).Msg("a node that may be somebody else's could not be marked as adopted: the last one out may delete it")

@@ -67,7 +67,7 @@ func (c *contender) join(ctx context.Context) (e *Entry, p position, err error) 
 		if err := c.drain(ctx, e); err != nil {
 			return zkconn.Final(err)
 		}
-		return zkconn.Again
+		return zkconn.ErrAgain
 	})
 	if err != nil {
 		return nil, position{}, err
@@ -286,7 +286,7 @@ func (j *joining) handleJoinError(ctx context.Context, a attempt, err error) err
 	switch {
 	case errors.Is(err, errAged):
 		j.mustRead = true
-		return zkconn.Again
+		return zkconn.ErrAgain
 	case errors.Is(err, zkconn.ErrUnavailable), errors.Is(err, zkconn.ErrClosed):
 		return zkconn.Final(err)
 	case ctx.Err() != nil:
@@ -299,20 +299,20 @@ func (j *joining) handleJoinError(ctx context.Context, a attempt, err error) err
 	case a.checks() && op == 0: // it has just left, or may not be read
 		j.door.dismiss(a.witness, is(zk.ErrNoAuth))
 		j.mustRead, j.notThere = true, a.witness
-		return zkconn.Again
+		return zkconn.ErrAgain
 	case is(zk.ErrNoNode) && a.parent.exists:
 		j.door.crowd(j.Clock.Mono())
 		j.door.missed()
-		return zkconn.Again
+		return zkconn.ErrAgain
 	case is(zk.ErrNoNode):
 		if err := j.makeAncestors(ctx, j.parent); err != nil {
 			return zkconn.Final(err)
 		}
-		return zkconn.Again
+		return zkconn.ErrAgain
 	case is(zk.ErrNodeExists):
 		j.door.crowd(j.Clock.Mono())
 		j.mustRead = true
-		return zkconn.Again
+		return zkconn.ErrAgain
 	case is(zk.ErrBadVersion):
 		return j.collided(a, err)
 	}
@@ -329,7 +329,7 @@ func (j *joining) collided(a attempt, err error) error {
 		j.collisions++
 	}
 	if j.collisions < 2 {
-		return zkconn.Again
+		return zkconn.ErrAgain
 	}
 	return zkconn.Later(err)
 }
@@ -351,10 +351,10 @@ func (j *joining) denied(ctx context.Context, a attempt, op int, cause error) er
 		if f, _ := j.door.look(); !f.exists {
 			return zkconn.Final(fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, j.parent))
 		}
-		return zkconn.Again
+		return zkconn.ErrAgain
 	case a.write && op > 0 && (!a.checks() || op > 1): // the last one
 		j.door.denied()
-		return zkconn.Again
+		return zkconn.ErrAgain
 	}
 	return zkconn.Final(fmt.Errorf("%w: create an entry below %s: its ACL does not let us", zkconn.ErrDenied, j.parent))
 }

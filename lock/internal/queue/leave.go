@@ -103,13 +103,13 @@ func (l *leaving) attempt(ctx context.Context) error {
 	case op == 1 && l.alone: // somebody came, or the parent is not ours to delete
 		l.door.hint(hints.crowded)
 		l.alone = false
-		return zkconn.Again
+		return zkconn.ErrAgain
 	case op == 1: // somebody has written the parent since we looked
 		now := l.Clock.Mono()
 		l.door.doubt()
 		l.door.hint(func(h hints) { h.told(false, now) })
 		l.announce = false
-		return zkconn.Again
+		return zkconn.ErrAgain
 	case op == 0:
 		return l.refused(ctx, cause)
 	}
@@ -145,7 +145,7 @@ func (l *leaving) refused(ctx context.Context, cause error) error {
 	default:
 		return zkconn.Final(lease.ErrTaken)
 	}
-	return zkconn.Again
+	return zkconn.ErrAgain
 }
 
 // gone sees to the parent when the entry has gone. Others says that somebody else's

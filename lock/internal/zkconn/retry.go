@@ -11,8 +11,8 @@ import (
 // that begins with First and doubles up to Most.
 type Backoff struct{ First, Most time.Duration }
 
-// Again is what an attempt returns that is to be made once more at once.
-var Again = errors.New("to be tried again")
+// ErrAgain is what an attempt returns that is to be made once more at once.
+var ErrAgain = errors.New("to be tried again")
 
 // later is an error after which to pause and try once more, whatever it is.
 type later struct{ error }
@@ -29,7 +29,7 @@ type final struct{ error }
 // Final wraps an error, not nil, that Retry is to return as it is.
 func Final(err error) error { return final{err} }
 
-// Retry calls attempt until that returns nil or an error that is final. [Again] is
+// Retry calls attempt until that returns nil or an error that is final. [ErrAgain] is
 // tried again at once; [Later], and what is [Retryable] or [Ambiguous], after a pause;
 // what is [Final] or [Refused] is returned.
 //
@@ -39,7 +39,7 @@ func Final(err error) error { return final{err} }
 func (c *Conn) Retry(ctx context.Context, b Backoff, attempt func() error) error {
 	for span := b.First; ; span = min(2*span, b.Most) {
 		err := attempt()
-		for errors.Is(err, Again) {
+		for errors.Is(err, ErrAgain) {
 			if ctx.Err() != nil {
 				return ContextError(ctx)
 			}

@@ -22,7 +22,7 @@ func TestRetry(t *testing.T) {
 		pauses bool
 		final  bool
 	}{
-		{err: Again},
+		{err: ErrAgain},
 		{err: zk.ErrConnectionClosed, pauses: true},
 		{err: zk.ErrNoServer, pauses: true},
 		{err: NotSent(ErrUnavailable), pauses: true},
@@ -65,14 +65,14 @@ func TestRetry(t *testing.T) {
 // TestRetryEnds with its context, and then tells all that is known.
 func TestRetryEnds(t *testing.T) {
 	cause := errors.New("no patience")
-	for _, last := range []error{zk.ErrConnectionClosed, zk.ErrNoServer, NotSent(ErrUnavailable), Later(zk.ErrNotEmpty), Again} {
+	for _, last := range []error{zk.ErrConnectionClosed, zk.ErrNoServer, NotSent(ErrUnavailable), Later(zk.ErrNotEmpty), ErrAgain} {
 		synctest.Test(t, func(t *testing.T) {
 			c := retrying(t)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(time.Minute, func() { cancel(cause) })
 			began := time.Now()
 			err := c.Retry(ctx, Backoff{time.Hour, time.Hour}, func() error {
-				if last == Again {
+				if last == ErrAgain {
 					time.Sleep(time.Second)
 				}
 				return last
@@ -81,7 +81,7 @@ func TestRetryEnds(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 			mustBe(t, err, context.Canceled, cause)
-			if last != Again {
+			if last != ErrAgain {
 				mustBe(t, err, ErrUnavailable, last)
 				if got, want := OutcomeOf(err), OutcomeOf(last); got != want {
 					t.Errorf("%v is %d, want %d", err, got, want)
