@@ -272,13 +272,17 @@ func TestAdoptionIsNotOverwritten(t *testing.T) {
 	})
 }
 
-// TestEmptyParentMadeAgainAsItIsJoined: the parent is empty, so somebody deletes it, and
-// makes it again for something else before the request comes that was made for what it
-// was. What it holds now is not touched.
-func TestEmptyParentMadeAgainAsItIsJoined(t *testing.T) {
-	for name, request := range map[string]func(r locktest.Request) bool{
-		"as the entry is made":           joins,
-		"as the entry claims its parent": claims,
+// TestYoungParentMadeAgainAsItIsJoined: nobody that we know stands below the parent, so
+// somebody deletes it, and makes it again for something else before the request comes
+// that was made for what it was. What it holds now is not touched.
+func TestYoungParentMadeAgainAsItIsJoined(t *testing.T) {
+	for name, tt := range map[string]struct {
+		request func(r locktest.Request) bool
+		child   string
+	}{
+		"as the entry is made":           {joins, ""},
+		"as the entry claims its parent": {claims, ""},
+		"and it had a child":             {joins, "/locks/x/other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
@@ -289,7 +293,19 @@ func TestEmptyParentMadeAgainAsItIsJoined(t *testing.T) {
 					w.Fatal(err)
 				}
 				var theirs locktest.Node
-				hit := w.before(func(r locktest.Request) bool { return r.Label == "a" && request(r) }, func() {
+				if tt.child != "" {
+					w.create(z, tt.child, "", 0)
+				}
+				var read atomic.Bool // before that it means to make the parent
+				hit := w.before(func(r locktest.Request) bool {
+					if r.Label == "a" && r.Op == "getData" && touches(r, "/locks/x") {
+						read.Store(true)
+					}
+					return r.Label == "a" && read.Load() && tt.request(r)
+				}, func() {
+					if tt.child != "" {
+						w.remove(z, tt.child)
+					}
 					theirs = w.remake(z, "x", "not a lock", 1)
 				})
 				h, err := a.Mutex("x").Lock(w.ctx)

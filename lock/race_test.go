@@ -172,6 +172,11 @@ func TestCollisionsEndInAListing(t *testing.T) {
 				others = append(others, fmt.Sprint("/locks/x/other", i))
 				w.create(z, others[i], "", 0)
 			}
+			for range 20 { // a young parent, where no entry is known, is not written at first
+				if _, err := z.Set("/locks/x", w.node("/locks/x").Data, -1); err != nil {
+					t.Fatal(err)
+				}
+			}
 			w.Intercept(func(r locktest.Request) locktest.Fault {
 				if r.Label == "b" && joins(r) {
 					if _, err := z.Set("/locks/x", w.node("/locks/x").Data, -1); err != nil {

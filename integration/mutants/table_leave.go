@@ -122,15 +122,15 @@ var cleanupMutants = []mutant{
 		name:   "never-last",
 		breaks: "nobody ever is the last one out, and the parent is left",
 		edits: []edit{{"lock/internal/queue/parent.go",
-			"		d.parent.stale = d.parent.stale || d.below == 0 && !lingers\n	}\n	return d.below == 0\n",
-			"		d.parent.stale = d.parent.stale || d.below == 0 && !lingers\n	}\n	return d.below < 0\n"}},
+			"		d.parent.stale = d.parent.stale || d.below == 0 && !stays\n	}\n	return d.below == 0\n",
+			"		d.parent.stale = d.parent.stale || d.below == 0 && !stays\n	}\n	return d.below < 0\n"}},
 		tests: []string{"lock.TestFirstComeFirstServed"},
 	}, {
 		name:   "always-last",
 		breaks: "whoever leaves is the last one out, whoever of us is there still, and looks after the parent",
 		edits: []edit{{"lock/internal/queue/parent.go",
-			"		d.parent.stale = d.parent.stale || d.below == 0 && !lingers\n	}\n	return d.below == 0\n",
-			"		d.parent.stale = d.parent.stale || d.below == 0 && !lingers\n	}\n	return d.below >= 0\n"}},
+			"		d.parent.stale = d.parent.stale || d.below == 0 && !stays\n	}\n	return d.below == 0\n",
+			"		d.parent.stale = d.parent.stale || d.below == 0 && !stays\n	}\n	return d.below >= 0\n"}},
 		tests: []string{"lock/internal/queue.TestExit"},
 	}, {
 		name:   "lingers-once",
@@ -146,6 +146,13 @@ var cleanupMutants = []mutant{
 			"		l.lingerOn(l.e, l.door)\n",
 			""}},
 		tests: []string{"lock.TestBusyLockKeepsItsParentForAWhile"},
+	}, {
+		name:   "proven-after-leaving",
+		breaks: "a parent that was left for others to delete counts as proven for a while",
+		edits: []edit{{"lock/internal/queue/parent.go",
+			"	if !stays {\n		until = 0\n	}\n",
+			""}},
+		tests: []string{"lock/internal/queue.TestExit"},
 	}, {
 		name:   "forget-nothing",
 		breaks: "nobody looks after the parent of an entry that somebody else has removed",

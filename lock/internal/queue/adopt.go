@@ -36,7 +36,7 @@ func (c *contender) claim(ctx context.Context, e *Entry) error {
 	}
 	stat := replies[1].Stat
 	e.incarnation, e.parentVersion = stat.Czxid, stat.Version
-	e.joinedAlone, e.keepParent = stat.NumChildren == 1, e.keepParent || data.Adopted
+	e.joinedAlone, e.adopted = stat.NumChildren == 1, data.Adopted
 	c.door.joined(factsOf(data, stat), c.Clock.Mono())
 	c.door.testify(e)
 	return nil
@@ -48,8 +48,8 @@ func (c *contender) claim(ctx context.Context, e *Entry) error {
 // is not known to be ours it is marked as one that is never deleted, before anything else
 // is done with it; whoever closes the client waits for that, and the caller until ctx ends.
 func (c *contender) adopt(ctx context.Context, e *Entry, a attempt, data znode.Parent, stat *zk.Stat) {
-	keep, ours := e.keepParent, make(chan bool, 1)
-	e.keepParent = true // until the contrary is known
+	ours := make(chan bool, 1)
+	e.adopted = true // until the contrary is known
 	c.background(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), c.patience(c.Terms))
 		defer cancel()
@@ -57,7 +57,7 @@ func (c *contender) adopt(ctx context.Context, e *Entry, a attempt, data znode.P
 	})
 	select {
 	case is := <-ours:
-		e.keepParent = keep || !is
+		e.adopted = data.Adopted || !is
 	case <-ctx.Done():
 	}
 }

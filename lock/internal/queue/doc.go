@@ -124,11 +124,11 @@
 // never deleted, and the log says so. An empty node that we find is adopted too. A node
 // with data that is not ours, an ephemeral one, or that of another kind of lock is refused.
 //
-// An empty parent that was just read may be about to be deleted, and be made anew, at the
-// same version even, before our write comes. Unless it is one that stays, or its version
-// is beyond what a new one could come to meanwhile, the entry is created alone. It proves
-// which parent it stands below, and that is then read again and written with this entry
-// as the witness.
+// A parent that was just read, and below which nobody is known, may be deleted, and made
+// anew at the same version even, before our write comes. Unless it is one that stays, or
+// its version is beyond what a new one could come to meanwhile, a list looks for a
+// witness. Where there is none the entry is created alone. It proves which parent it
+// stands below, and that is then read again and written with this entry as the witness.
 //
 // The contenders of one process for one lock join one at a time. Those of several can
 // collide: the version has changed. They read and try again. Where a list is cheaper than

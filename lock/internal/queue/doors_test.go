@@ -154,14 +154,14 @@ func TestExit(t *testing.T) {
 	for _, tt := range []struct {
 		name                          string
 		incarnation                   int64
-		isTail, others, lingers       bool
+		isTail, others, stays         bool
 		last, proven, tailLeft, stale bool
 	}{
-		{name: "the last one", incarnation: 5, isTail: true, last: true, proven: true, tailLeft: true, stale: true},
-		{name: "and the parent lingers", incarnation: 5, isTail: true, lingers: true, last: true, proven: true, tailLeft: true},
-		{name: "beside others", incarnation: 5, isTail: true, others: true, proven: true, tailLeft: true},
-		{name: "not the tail", incarnation: 5, others: true, proven: true},
-		{name: "the last one, not the tail", incarnation: 5, last: true, proven: true},
+		{name: "the last one", incarnation: 5, isTail: true, last: true, tailLeft: true, stale: true},
+		{name: "and the parent lingers", incarnation: 5, isTail: true, stays: true, last: true, proven: true, tailLeft: true},
+		{name: "beside others", incarnation: 5, isTail: true, others: true, tailLeft: true},
+		{name: "not the tail", incarnation: 5, others: true},
+		{name: "the last one, not the tail", incarnation: 5, last: true},
 		{name: "of another parent", incarnation: 4, last: true},
 		{name: "of one that is not known", last: true},
 	} {
@@ -176,7 +176,7 @@ func TestExit(t *testing.T) {
 		if d.enter(e); tt.others {
 			d.enter(placed(5, "o"))
 		}
-		if last := d.exit(e, now, tt.lingers); last != tt.last {
+		if last := d.exit(e, now, tt.stays); last != tt.last {
 			t.Errorf("%s: last %v", tt.name, last)
 		}
 		if f, _ := d.look(); f.proven == now != tt.proven || f.tailLeft != tt.tailLeft || f.stale != tt.stale {

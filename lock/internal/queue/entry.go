@@ -24,7 +24,8 @@ type Entry struct {
 	incarnation   int64 // Czxid of the parent; 0: unknown
 	parentVersion int32 // of the parent's data
 	joinedAlone   bool  // no other child was there
-	keepParent    bool  // the parent is to stay
+	keepParent    bool  // the parent is to stay, as its policy has it
+	adopted       bool  // the parent is to stay: it is not ours, or may not be
 
 	// Others were there when the parent was read as its turn came; not changed once
 	// it is granted.

@@ -76,9 +76,9 @@ func (c *contender) join(ctx context.Context) (e *Entry, p position, err error) 
 }
 
 // next chooses the next attempt, on facts that a reply has shown.
-func (j *joining) next(ctx context.Context) (attempt, error) {
+func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	now := j.Clock.Mono()
-	a := j.onFacts(false)
+	a = j.onFacts(false)
 	f := a.parent
 	usable := f.usable(now, a.witness != "", j.KeepParent) && (f.data.Kind == j.Kind || f.data.Kind == znode.Dir)
 	var first, likely, skip, fast bool
@@ -110,20 +110,42 @@ func (j *joining) next(ctx context.Context) (attempt, error) {
 	a.chosen = now
 	j.mustRead = false
 	a.write = !a.parent.exists || !skip && !j.door.isReadOnly()
-	if a.claim = a.write && a.read && j.mayGo(a); a.claim {
-		a.write = false
+	if a.write && a.read && j.mayGo(a) {
+		if a.witness, err = j.anyoneThere(ctx, a.parent); err != nil {
+			return attempt{}, err
+		}
+		a.claim = a.witness == ""
+		a.write = !a.claim
 	}
 	return a, nil
 }
 
-// mayGo reports whether the parent that was just read was empty, so that somebody is
-// about to delete it, and may make it anew before our write comes, at the same version
-// even. Then the entry is made first, and proves itself which parent it is. One that
-// was written often by then is safe: a new one gets there by as many transactions, each
-// of which had to see the one before, and we are one request away.
+// mayGo reports whether the parent that was just read may be deleted and made anew
+// before our write comes, at the same version even: nobody is known to stand below it.
+// Then a list tells of an entry to check; if there is none the entry is made first, and
+// proves itself which parent it is. One that was written often by then is safe: a new one
+// gets there by as many transactions, each of which had to see the one before, and we are
+// one request away.
 func (j *joining) mayGo(a attempt) bool {
-	return a.parent.exists && a.witness == "" && a.parent.children == 0 && a.parent.version < oldEnough &&
-		!j.KeepParent && !a.parent.data.Adopted
+	return a.parent.exists && a.witness == "" && a.parent.version < oldEnough && !j.KeepParent && !a.parent.data.Adopted
+}
+
+// anyoneThere is the path of an entry of ours below the parent that was just read, "" if a
+// list shows none, or would be long.
+func (j *joining) anyoneThere(ctx context.Context, f facts) (string, error) {
+	if f.children == 0 || f.children > shortQueue || j.door.isUnchecked() {
+		return "", nil
+	}
+	names, incarnation, err := j.contenders(ctx, false)
+	if err != nil || incarnation != f.czxid {
+		return "", err
+	}
+	for _, n := range slices.Backward(names) {
+		if path := j.parent + "/" + n.Node; n.Ours() && path != j.notThere {
+			return path, nil
+		}
+	}
+	return "", nil
 }
 
 // oldEnough is the version from which on a parent is not taken for one made anew.
@@ -184,7 +206,7 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 		}
 		created.Acquired = 0
 		e := c.newEntry(path, created)
-		e.keepParent = e.keepParent || data.Adopted
+		e.adopted = a.write && data.Adopted
 		if a.blind() {
 			c.adopt(ctx, e, a, data, nil)
 		}
@@ -193,7 +215,7 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 		return nil, position{}, err
 	}
 	e := c.newEntry(replies[at].String, created)
-	e.keepParent = e.keepParent || data.Adopted
+	e.adopted = a.write && data.Adopted
 	stat := replies[len(replies)-1].Stat
 	switch {
 	case a.claim:

@@ -54,7 +54,7 @@ func (q *Queue) newLeaving(e *Entry) *leaving {
 	l := &leaving{Queue: q, e: e, door: q.openDoor(e.Lock)}
 	l.version, l.acknowledged, l.pending = e.LastWrite()
 	spent := e.Name.Draining()
-	l.keep = e.keepParent && !spent
+	l.keep = (e.keepParent || e.adopted) && !spent
 	now := q.Clock.Mono()
 	others := l.door.others(e)
 	f, _ := l.door.look()

@@ -68,10 +68,10 @@ func (d *door) testify(e *Entry) {
 // was the last one, so that somebody has to see to the parent now: otherwise whoever of
 // us leaves last does. Entries whose door was forgotten meanwhile are counted nowhere,
 // so each of them looks after the parent itself unless counted ones are left. Until is the
-// monotonic time until which it surely was there, 0 if nobody knows. Lingers
-// says that the parent is to stay for a moment; otherwise what is known of it is soon
-// old.
-func (d *door) exit(e *Entry, until time.Duration, lingers bool) (last bool) {
+// monotonic time until which it surely was there, 0 if nobody knows. Stays says that we
+// leave the parent there, for a moment at least; otherwise what is known of it is soon
+// old, and proves nothing.
+func (d *door) exit(e *Entry, until time.Duration, stays bool) (last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.door != d.number {
@@ -83,12 +83,15 @@ func (d *door) exit(e *Entry, until time.Duration, lingers bool) (last bool) {
 	if d.witness == e {
 		d.witness = nil
 	}
+	if !stays {
+		until = 0
+	}
 	if e.incarnation != 0 && e.incarnation == d.parent.czxid {
 		d.parent.proven = until
 	}
 	if e.Name.Prefix() == d.parent.data.Tail {
 		d.parent.tailLeft = true
-		d.parent.stale = d.parent.stale || d.below == 0 && !lingers
+		d.parent.stale = d.parent.stale || d.below == 0 && !stays
 	}
 	return d.below == 0
 }
@@ -144,6 +147,13 @@ func (d *door) see(f facts) {
 		f.tailLeft = d.parent.tailLeft && f.data.Tail == d.parent.data.Tail
 	}
 	d.parent = f
+}
+
+// unproven notes that the parent may be deleted from now on.
+func (d *door) unproven() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.parent.proven = 0
 }
 
 // missed notes that the parent was not there.
@@ -264,6 +274,7 @@ func (q *Queue) tidyParent(ctx context.Context, d *door, parent string, keep, sp
 		before, _ := d.look()
 		d.met(now, before, n.Stat.Version)
 		d.see(factsOf(node.Parent, n.Stat))
+		d.unproven()
 	}
 	if !node.Removable(spent) || keep && !spent {
 		return n.Stat.NumChildren > 0
