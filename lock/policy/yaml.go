@@ -1,0 +1,177 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// guard makes a mistake of a panic. The YAML parser is not ours, and what is in
+// a file must not end the service that reads it.
+func (d *decoder) guard(f func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			d.add("", "", "%s: %s", parserFailed, plain(fmt.Sprint(r)))
+		}
+	}()
+	f()
+}
+
+const parserFailed = "is not YAML, and the parser failed on it"
+
+// parse returns the root of the document, or nil if there is nothing to decode.
+func (d *decoder) parse(data []byte) ast.Node {
+	if len(data) > maxFile {
+		d.add("", "", "must have at most %d bytes", maxFile)
+		return nil
+	}
+	tokens := lexer.Tokenize(strings.TrimPrefix(string(data), "\uFEFF"))
+	if !d.acceptTokens(tokens) {
+		return nil
+	}
+	// Keys that are there twice are found while decoding, with all the rest.
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		d.addSyntax(err)
+		return nil
+	}
+	if len(file.Docs) > 1 {
+		d.addAt(positionOf(file.Docs[1].Start), "", "", "must be a single YAML document")
+		return nil
+	}
+	if len(file.Docs) == 0 {
+		return nil
+	}
+	return file.Docs[0].Body
+}
+
+// addSyntax adds what the YAML parser says, without its excerpt of the file,
+// which may hold a secret.
+func (d *decoder) addSyntax(err error) {
+	var (
+		at      position
+		message string
+		e       yaml.Error
+	)
+	if errors.As(err, &e) {
+		at, message = positionOf(e.GetToken()), e.GetMessage()
+	} else {
+		message = err.Error()
+	}
+	if strings.Contains(message, "reserved character") {
+		message += "; put the text in quotes"
+	}
+	d.addAt(at, "", "", "is not YAML: %s", message)
+}
+
+// The YAML parser calls itself for every level of nesting and every key of a
+// mapping, in quadratic time. Without these limits a small file could keep it
+// busy for minutes, and a larger one overflow its stack, from which nothing
+// recovers. The schema nests four deep, and as many policies as are accepted,
+// with all their keys, have fewer tokens.
+const (
+	maxNesting = 20 // brackets and braces that are open, dashes in one line
+	maxTokens  = 40_000
+)
+
+// unaccepted are the parts of YAML that are not accepted. Aliases could make a
+// small file a huge one, and all of them hide what applies from the reader.
+var unaccepted = map[token.Type]string{
+	token.AliasType:      "a text that begins with * must be in quotes; YAML aliases are not accepted",
+	token.AnchorType:     "a text that begins with & must be in quotes; YAML anchors are not accepted",
+	token.TagType:        "a text that begins with ! must be in quotes; YAML tags are not accepted",
+	token.MergeKeyType:   "YAML merge keys (<<) are not accepted",
+	token.MappingKeyType: "YAML's long form of keys (?) is not accepted",
+	token.DirectiveType:  "YAML directives (%) are not accepted",
+}
+
+// acceptTokens adds what the tokens have that is not accepted, at most one
+// mistake for each line, and reports whether they may be parsed.
+func (d *decoder) acceptTokens(tokens token.Tokens) bool {
+	var (
+		before   = len(d.list)
+		line     int // where the last token was
+		refused  int // the line of the last mistake
+		brackets int // open ones
+		dashes   int // in this line
+		count    int // of all but comments
+	)
+	refuse := func(t *token.Token, rule string) {
+		if refused != t.Position.Line {
+			refused = t.Position.Line
+			d.addAt(positionOf(t), "", "", "%s", rule)
+		}
+	}
+	for _, t := range tokens {
+		if t.Position.Line != line {
+			line, dashes = t.Position.Line, 0
+		}
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			brackets++
+		case token.SequenceEndType, token.MappingEndType:
+			brackets = max(0, brackets-1)
+		case token.SequenceEntryType:
+			dashes++
+		case token.CommentType:
+			continue
+		}
+		if brackets > maxNesting || dashes > maxNesting {
+			refuse(t, fmt.Sprintf("must be nested at most %d deep", maxNesting))
+			return false
+		}
+		if count++; count > maxTokens {
+			refuse(t, "must end before this: no configuration is that long")
+			return false
+		}
+		if rule := unaccepted[t.Type]; rule != "" {
+			refuse(t, rule)
+		}
+	}
+	return len(d.list) == before
+}
+
+// start returns the token at which a node begins in the file.
+func start(n ast.Node) *token.Token {
+	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
+		return m.Values[0].Key.GetToken() // its own is the colon
+	}
+	return n.GetToken()
+}
+
+// show returns a node for a message.
+func show(n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.NullNode:
+		return ""
+	case *ast.MappingNode:
+		if len(n.Values) == 0 {
+			return "{}"
+		}
+		return "a mapping"
+	case *ast.SequenceNode:
+		if len(n.Values) == 0 {
+			return "[]"
+		}
+		return "a list"
+	case *ast.LiteralNode:
+		return "a block of text"
+	case *ast.StringNode:
+		return plain(n.Value)
+	}
+	return plain(n.GetToken().Value)
+}
+
+// keyOf returns a mapping's key, made printable if it is an unknown one.
+func keyOf(n ast.MapKeyNode) string {
+	if s, ok := n.(*ast.StringNode); ok {
+		return plain(s.Value)
+	}
+	return plain(n.GetToken().Value)
+}
