@@ -83,7 +83,10 @@ func TestBadOptions(t *testing.T) {
 		mustBe(t, err, lock.ErrInvalid)
 		mustSay(t, err, "server")
 	}
-	_, err := lock.Dial(nil, []string{"127.0.0.1:1"}) //lint:ignore SA1012 it is what is tested
+	_, err := lock.Dial(soon(t), []string{"h1:2181,h2:2181/chroot"})
+	mustBe(t, err, lock.ErrInvalid)
+	mustSay(t, err, `server "h1:2181,h2:2181/chroot"`, "one server each", "no chroot")
+	_, err = lock.Dial(nil, []string{"127.0.0.1:1"}) //lint:ignore SA1012 it is what is tested
 	mustBe(t, err, lock.ErrInvalid)
 	mustSay(t, err, "context", "must not be nil")
 	_, err = lock.New(nil)
@@ -115,7 +118,7 @@ func TestBadNamesAndLockOptions(t *testing.T) {
 			says   []string
 		}{
 			{"", nil, []string{"lock name is empty"}},
-			{"/x", nil, []string{`"/x"`, "empty component"}},
+			{"/x", nil, []string{`"/x"`, "must not start with a slash"}},
 			{"x/", nil, []string{`"x/"`, "empty component"}},
 			{"x//y", nil, []string{"empty component"}},
 			{"x/./y", nil, []string{`"." is relative`}},

@@ -35,7 +35,7 @@ func TestEffectiveTTL(t *testing.T) {
 		{"x", time.Second - 1, 0, "must be at least 1s"},
 		{"x", -time.Second, 0, "must be at least 1s"},
 		{"x", time.Second + 1, 0, "must be whole milliseconds"},
-		{"/x", 0, 0, `lock name "/x": empty component`},
+		{"/x", 0, 0, `lock name "/x": must not start with a slash`},
 		{"", 0, 0, "lock name is empty"},
 	} {
 		got, err := effectiveTTL(cfg, test.name, test.asked)

@@ -175,7 +175,7 @@ func TestParseMistakes(t *testing.T) {
 		{"zero orphan_after", policy("    orphan_after: 0s"), 4, 19, "policies[0].orphan_after", "0s", "more than zero"},
 
 		// Policies; the rest is in policyRules.
-		{"pattern", "policies:\n- name: n\n  match: /a\n", 3, 10, "policies[0].match", "/a", "empty component"},
+		{"pattern", "policies:\n- name: n\n  match: /a\n", 3, 10, "policies[0].match", "/a", "must not start with a slash"},
 		{"empty pattern", "policies:\n- name: n\n  match: ''\n", 3, 10, "policies[0].match", `""`, "is empty"},
 		{"empty name", "policies:\n- name: ''\n  match: a\n", 2, 9, "policies[0].name", `""`, "must not be empty"},
 		{"empty schedule", policy("    schedule: ''"), 4, 15, "policies[0].schedule", `""`, "must not be empty"},
@@ -186,8 +186,8 @@ func TestParseMistakes(t *testing.T) {
 		{"no server", "zookeeper:\n  servers: []\n", 2, 12, "zookeeper.servers", "[]", "at least 1"},
 		{"server port", "zookeeper:\n  servers:\n  - a\n  - b:66666\n", 4, 5, "zookeeper.servers[1]", "b:66666", "port from 1 to 65535"},
 		{"server without host", "zookeeper:\n  servers: [':2181']\n", 2, 13, "zookeeper.servers[0]", ":2181", "host or host:port"},
-		{"server with path", "zookeeper:\n  servers: ['a:2181/b']\n", 2, 13, "zookeeper.servers[0]", "a:2181/b", "port"},
-		{"servers in one", "zookeeper:\n  servers: ['a,b']\n", 2, 13, "zookeeper.servers[0]", "a,b", "one server in each"},
+		{"server with path", "zookeeper:\n  servers: ['a:2181/b']\n", 2, 13, "zookeeper.servers[0]", "a:2181/b", "no chroot"},
+		{"servers in one", "zookeeper:\n  servers: ['a,b']\n", 2, 13, "zookeeper.servers[0]", "a,b", "one server each"},
 		{"server IPv6", "zookeeper:\n  servers: ['::1']\n", 2, 13, "zookeeper.servers[0]", "::1", "brackets"},
 		{"session timeout short", "zookeeper:\n  session_timeout: 10ms\n", 2, 20, "zookeeper.session_timeout", "10ms", "at least 100ms"},
 		{"session timeout long", "zookeeper:\n  session_timeout: 597h\n", 2, 20, "zookeeper.session_timeout", "597h", "at most 596h"},
@@ -210,7 +210,7 @@ func TestParseMistakes(t *testing.T) {
 		{"reaper schedule", "reaper:\n  schedule: \"@every 100ms\"\n", 2, 13, "reaper.schedule", "@every 100ms", "cron would round it"},
 		{"reaper concurrency", "reaper:\n  concurrency: 0\n", 2, 16, "reaper.concurrency", "0", "1 or more"},
 		{"reaper batch negative", "reaper:\n  batch: -1\n", 2, 10, "reaper.batch", "-1", "1 or more"},
-		{"reaper lock", "reaper:\n  lock: /reaper\n", 2, 9, "reaper.lock", "/reaper", "empty component"},
+		{"reaper lock", "reaper:\n  lock: /reaper\n", 2, 9, "reaper.lock", "/reaper", "must not start with a slash"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c, err := Parse("some/file.yaml", []byte(test.data))

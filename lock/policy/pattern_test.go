@@ -34,7 +34,7 @@ func TestParsePattern(t *testing.T) {
 	}
 	for _, test := range []struct{ name, text, rule string }{
 		{"empty", "", "is empty"},
-		{"leading slash", "/a", "empty component"},
+		{"leading slash", "/a", "must not start with a slash"},
 		{"trailing slash", "a/", "empty component"},
 		{"empty component", "a//b", "empty component"},
 		{"dot", "a/./b", "relative"},

@@ -204,6 +204,9 @@ func CheckName(name string) error {
 	if len(name) > MaxName {
 		return fmt.Errorf("lock name %.40q… has %d bytes: at most %d are allowed", name, len(name), MaxName)
 	}
+	if name[0] == '/' {
+		return fmt.Errorf("lock name %q: must not start with a slash: names are relative to the root", name)
+	}
 	for component := range strings.SplitSeq(name, "/") {
 		if rule := checkComponent(component); rule != "" {
 			return fmt.Errorf("lock name %q: %s", name, rule)

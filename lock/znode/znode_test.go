@@ -243,7 +243,8 @@ func TestCheckName(t *testing.T) {
 	}
 	for name, rule := range map[string]string{
 		"":                                     "empty",
-		"/a":                                   "empty component",
+		"/a":                                   "must not start with a slash",
+		"/":                                    "must not start with a slash",
 		"a/":                                   "empty component",
 		"a//b":                                 "empty component",
 		".":                                    "relative",

@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -12,6 +13,9 @@ import (
 // returns it as host:port. The default port is 2181. An IPv6 address is in
 // brackets.
 func ParseServer(s string) (string, error) {
+	if wrong := unlikeConnectString(s); len(wrong) > 0 {
+		return "", errors.New("must be host or host:port: " + strings.Join(wrong, "; "))
+	}
 	host, port, err := net.SplitHostPort(s)
 	if err != nil { // there may be no port
 		host, port, err = net.SplitHostPort(s + ":2181")
@@ -22,10 +26,30 @@ func ParseServer(s string) (string, error) {
 	if host == "" || strings.ContainsFunc(host, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(".-_:%", r)
 	}) {
-		return "", errors.New("must be host or host:port, one server in each element")
+		return "", errors.New("must be host or host:port, one server each")
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return "", errors.New("must have a port from 1 to 65535")
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// unlikeConnectString tells how a connect string, which other clients of ZooKeeper take
+// for all servers together, is to be given instead.
+func unlikeConnectString(s string) (wrong []string) {
+	if scheme, rest, found := strings.Cut(s, "://"); found {
+		wrong = append(wrong, fmt.Sprintf("no scheme, delete %q", scheme+"://"))
+		s = rest
+	}
+	s, chroot, found := strings.Cut(s, "/")
+	if strings.Contains(s, ",") {
+		wrong = append(wrong, "one server each, make a list of them")
+	}
+	switch chroot = strings.Trim(chroot, "/"); {
+	case found && chroot == "":
+		wrong = append(wrong, "no chroot, delete the slash")
+	case found:
+		wrong = append(wrong, fmt.Sprintf("no chroot, make it part of the root, as in %q", "/"+chroot+"/locks"))
+	}
+	return wrong
 }
