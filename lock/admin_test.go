@@ -58,6 +58,35 @@ func TestTreeOfNothing(t *testing.T) {
 	}
 }
 
+// TestTreeWithoutContext refuses, and does not panic.
+func TestTreeWithoutContext(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.unlock(w.lock(a, "x"))
+		tree := admin.New(a)
+		for what, call := range map[string]func(context.Context) error{
+			"get":      func(ctx context.Context) error { _, _, err := tree.Get(ctx, "/locks"); return err },
+			"children": func(ctx context.Context) error { _, _, err := tree.Children(ctx, "/locks"); return err },
+			"delete":   func(ctx context.Context) error { return tree.Delete(ctx, []admin.Deletion{{Path: "/locks/x"}}) },
+			"now":      func(ctx context.Context) error { _, err := tree.Now(ctx); return err },
+			"prove":    func(ctx context.Context) error { _, err := tree.Prove(ctx, tree.Estimate(), 1); return err },
+			"inspect":  func(ctx context.Context) error { _, err := tree.Inspect(ctx, "x"); return err },
+		} {
+			var err error
+			func() {
+				defer func() {
+					if r := recover(); r != nil {
+						t.Errorf("%s panics: %v", what, r)
+					}
+				}()
+				err = call(nil)
+			}()
+			mustBe(t, err, lock.ErrInvalid)
+			mustSay(t, err, "context", "must not be nil")
+		}
+	})
+}
+
 // TestTreeDeletes all or nothing, on the versions that were given, and over lost
 // connections.
 func TestTreeDeletes(t *testing.T) {

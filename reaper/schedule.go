@@ -118,11 +118,16 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 	return r, nil
 }
 
+var errNoContext = fmt.Errorf("%w: reaper: context must not be nil", lock.ErrInvalid)
+
 // Sweep makes one pass over all policies. Where another reaper is the active one
 // it does nothing and says so in the report's Skipped, with an error that is
 // [lock.ErrHeld]. When ctx ends, the batch at hand is finished. The report tells
 // what was seen and done also when the error says that the sweep is incomplete.
 func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
+	if ctx == nil {
+		return Report{}, errNoContext
+	}
 	return r.sweep(ctx, r.options.Policies.All())
 }
 
@@ -206,6 +211,9 @@ func (r *Reaper) logReport(report *Report, err error) {
 // outage of ZooKeeper is waited out. It returns nil when ctx has ended and the
 // batch at hand is finished.
 func (r *Reaper) Run(ctx context.Context) error {
+	if ctx == nil {
+		return errNoContext
+	}
 	for {
 		hold, err := r.leader.Lock(ctx)
 		switch {

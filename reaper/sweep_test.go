@@ -654,3 +654,22 @@ func TestNewRefuses(t *testing.T) {
 		}
 	})
 }
+
+func TestWithoutContext(t *testing.T) {
+	simulate(t, func(w *world) {
+		for _, dry := range []bool{false, true} {
+			r, err := reaper.New(w.dial("a"), reaper.Options{DryRun: dry})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = r.Sweep(nil) //lint:ignore SA1012 it is what is tested
+			if !errors.Is(err, lock.ErrInvalid) {
+				t.Errorf("Sweep: %v", err)
+			}
+			err = r.Run(nil) //lint:ignore SA1012 it is what is tested
+			if !errors.Is(err, lock.ErrInvalid) {
+				t.Errorf("Run: %v", err)
+			}
+		}
+	})
+}

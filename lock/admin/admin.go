@@ -30,10 +30,13 @@ func New(client *lock.Client) Tree {
 	return Tree{c}
 }
 
-// check refuses the zero Tree and that of a nil client.
-func (t Tree) check() error {
-	if t.c.Conn == nil {
+// check refuses the zero Tree, that of a nil client, and a nil context.
+func (t Tree) check(ctx context.Context) error {
+	switch {
+	case t.c.Conn == nil:
 		return fmt.Errorf("%w: tree: must come from a client", lock.ErrInvalid)
+	case ctx == nil:
+		return fmt.Errorf("%w: context: must not be nil", lock.ErrInvalid)
 	}
 	return nil
 }
@@ -51,7 +54,7 @@ func (t Tree) Path(name string) string {
 
 // Get reads a node. Errors are those of [zk.Conn.Get].
 func (t Tree) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	if err := t.check(); err != nil {
+	if err := t.check(ctx); err != nil {
 		return nil, nil, err
 	}
 	n, err := t.c.Conn.Get(ctx, path)
@@ -60,7 +63,7 @@ func (t Tree) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 
 // Children lists a node. Errors are those of [zk.Conn.Children].
 func (t Tree) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	if err := t.check(); err != nil {
+	if err := t.check(ctx); err != nil {
 		return nil, nil, err
 	}
 	return t.c.Conn.Children(ctx, path)
@@ -90,7 +93,7 @@ func (e *DeletionError) Unwrap() error { return e.Err }
 // fails with a [DeletionError] if one was refused. After a lost reply it tries
 // again, so that one may be refused because it has been deleted just before.
 func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
-	if err := t.check(); err != nil {
+	if err := t.check(ctx); err != nil {
 		return err
 	}
 	ops := make([]any, len(nodes))
@@ -115,7 +118,7 @@ type Time = znode.Now
 // leaves nothing behind. It fails with [zk.ErrNoNode] if there is no root, and
 // with [lock.ErrDenied] if its ACL does not let us.
 func (t Tree) Now(ctx context.Context) (Time, error) {
-	if err := t.check(); err != nil {
+	if err := t.check(ctx); err != nil {
 		return Time{}, err
 	}
 	if err := t.c.Clock.Sample(ctx); err != nil {
@@ -138,7 +141,7 @@ func (t Tree) Estimate() Time {
 // or the mark of the leader's epoch, and returns what is known then. It fails as Now
 // does.
 func (t Tree) Prove(ctx context.Context, knew Time, mzxid int64) (Time, error) {
-	if err := t.check(); err != nil {
+	if err := t.check(ctx); err != nil {
 		return Time{}, err
 	}
 	if err := t.c.Clock.Prove(ctx, knew, mzxid); err != nil {
@@ -185,7 +188,7 @@ type State struct {
 // for [lock.Client.Mutex]; "" inspects the root.
 func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 	s := State{Name: name}
-	if err := t.check(); err != nil {
+	if err := t.check(ctx); err != nil {
 		return s, err
 	}
 	if name != "" {
