@@ -54,7 +54,7 @@ type Stats struct {
 // Dial connects to a ZooKeeper ensemble and returns a client once there is a session.
 // It waits for servers that cannot be reached, or whose names cannot be resolved; when
 // ctx ends first it fails with [ErrUnavailable], and without a deadline it waits for
-// ever. The client owns the connection and closes it. Servers are host or host:port,
+// ever. After three seconds it logs once for whom it waits. The client owns the connection and closes it. Servers are host or host:port,
 // one each and without a chroot, which belongs into the root ([WithRoot]); the default
 // port is 2181, and an IPv6 address is in brackets.
 func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error) {

@@ -30,7 +30,9 @@ func Example() {
 	defer ensemble.Close()
 	ctx := context.Background()
 
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithTTL(30*time.Second), lock.WithDialer(ensemble.Dial))
+	start, cancel := context.WithTimeout(ctx, 30*time.Second) // without, Dial waits for servers for ever
+	defer cancel()
+	locks, err := lock.Dial(start, ensemble.Servers(), lock.WithTTL(30*time.Second), lock.WithDialer(ensemble.Dial))
 	if err != nil {
 		log.Fatal(err)
 	}

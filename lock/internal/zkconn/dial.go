@@ -52,7 +52,10 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(servers, ","), err)
 	}
 	c.zk, c.own.events = z, events
-	if err := c.firstSession(ctx); err != nil {
+	told := c.tellWaiting(ctx, servers)
+	err = c.firstSession(ctx)
+	told()
+	if err != nil {
 		why := c.own.lastFailure.Load()
 		c.Close(0)
 		if why != nil {
@@ -64,6 +67,32 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 		c.noteDown()
 	}
 	return c, nil
+}
+
+// quietWait is for how long Dial waits without a word.
+const quietWait = 3 * time.Second
+
+// tellWaiting logs once for whom Dial waits, if that takes longer. The function that it
+// returns ends that.
+func (c *Conn) tellWaiting(ctx context.Context, servers []string) (end func()) {
+	done := make(chan struct{})
+	timer := time.AfterFunc(quietWait, func() {
+		defer close(done)
+		event := c.cfg.Log.Warn().Strs("servers", servers)
+		if why := c.own.lastFailure.Load(); why != nil {
+			event.AnErr("last_failure", *why)
+		}
+		if deadline, ok := ctx.Deadline(); ok {
+			event.Stringer("gives_up_in", time.Until(deadline).Round(time.Millisecond)).Msg("waiting for ZooKeeper: there is no session yet")
+		} else {
+			event.Msg("waiting for ZooKeeper: there is no session yet, and the context has no deadline")
+		}
+	})
+	return func() {
+		if !timer.Stop() {
+			<-done
+		}
+	}
 }
 
 // firstSession waits for a session that has our credentials. Once acknowledged they are

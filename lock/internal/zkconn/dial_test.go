@@ -5,10 +5,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
@@ -217,4 +220,60 @@ func TestExpiredConnectionIsClosed(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDialThatWaitsSaysSo once, after a moment, and for whom and why; one that does not
+// wait is silent.
+func TestDialThatWaitsSaysSo(t *testing.T) {
+	for _, digests := range [][]string{nil, {"svc:secret"}} {
+		simulate(t, locktest.Options{Members: 2}, func(w *world) {
+			var log strings.Builder // Dial writes to it before it returns
+			cfg := w.config("a")
+			cfg.Log, cfg.Digests = zerolog.New(&log).Level(zerolog.InfoLevel), digests
+			w.dial(cfg)
+			if log.Len() > 0 {
+				t.Errorf("logged %s", &log)
+			}
+
+			for _, s := range w.Servers() {
+				w.Stop(s)
+			}
+			for _, test := range []struct {
+				patience time.Duration
+				lines    int
+			}{{quietWait - time.Millisecond, 0}, {quietWait + time.Second, 1}, {time.Minute, 1}} {
+				log.Reset()
+				ctx, cancel := context.WithTimeout(w.ctx, test.patience)
+				_, err := Dial(ctx, w.Servers(), cfg)
+				cancel()
+				mustBe(t, err, ErrUnavailable)
+				said := log.String()
+				if n := strings.Count(said, "\n"); n != test.lines {
+					t.Fatalf("%d lines within %v: %s", n, test.patience, said)
+				}
+				if test.lines > 0 {
+					mustSay(t, errors.New(said), `"level":"warn"`, "waiting for", w.Servers()[0], w.Servers()[1], "refused", `"gives_up_in"`)
+				}
+			}
+
+			log.Reset()
+			time.AfterFunc(time.Minute, func() {
+				for _, s := range w.Servers() {
+					w.Start(s)
+				}
+			})
+			c, err := Dial(context.Background(), w.Servers(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Close(time.Second); err != nil {
+				t.Error(err)
+			}
+			if said := log.String(); strings.Count(said, "\n") != 1 {
+				t.Errorf("logged %s", said)
+			} else {
+				mustSay(t, errors.New(said), "has no deadline")
+			}
+		})
+	}
 }
