@@ -10,12 +10,8 @@ import (
 )
 
 func (s *sim) reaper(c *client) *reaper.Reaper {
-	all, err := policy.ParsePattern("**")
-	if err != nil {
-		s.Fatal(err)
-	}
 	set, err := policy.NewSet(policy.Policy{
-		Name: "all", Match: all, OrphanAfter: time.Second,
+		Name: "all", Match: policy.MustPattern("**"), OrphanAfter: time.Second,
 		Policy: lock.Policy{TTL: s.ttl, Grace: s.grace},
 	})
 	if err != nil {

@@ -70,6 +70,27 @@ func Default() *Config {
 	}
 }
 
+// Options returns what a client is to be made with by [lock.Dial], beside the servers, so
+// that it does as the configuration says: root, policies, session timeout, and the
+// credentials of zookeeper.auth, without which the nodes that it makes are open to
+// everybody. Append others to them, such as a logger. The error is that of
+// [Auth.Password], which is read now.
+func (c *Config) Options() ([]lock.Option, error) {
+	options := []lock.Option{
+		lock.WithRoot(c.Root),
+		lock.WithPolicies(c.Policies),
+		lock.WithSessionTimeout(c.ZooKeeper.SessionTimeout),
+	}
+	if auth := c.ZooKeeper.Auth; auth != nil {
+		password, err := auth.Password()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, lock.WithDigest(auth.User, password.Reveal()))
+	}
+	return options, nil
+}
+
 // draft is a configuration while it is being read.
 type draft struct {
 	Config

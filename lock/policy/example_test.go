@@ -1,12 +1,16 @@
 package policy_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
@@ -60,13 +64,9 @@ policies:
 }
 
 func ExampleNewSet() {
-	imports, err := policy.ParsePattern("imports/*")
-	if err != nil {
-		log.Fatal(err)
-	}
 	set, err := policy.NewSet(policy.Policy{
 		Name:   "imports",
-		Match:  imports,
+		Match:  policy.MustPattern("imports/*"),
 		Policy: lock.Policy{TTL: 5 * time.Minute, MaxHold: 6 * time.Hour},
 	})
 	if err != nil {
@@ -81,10 +81,7 @@ func ExampleNewSet() {
 }
 
 func ExamplePattern_Match() {
-	p, err := policy.ParsePattern("shop-*/**/stock")
-	if err != nil {
-		log.Fatal(err)
-	}
+	p := policy.MustPattern("shop-*/**/stock")
 	for _, name := range []string{"shop-eu/stock", "shop-eu/berlin/1/stock", "shop-eu/berlin"} {
 		fmt.Println(name, p.Match(name))
 	}
@@ -95,8 +92,52 @@ func ExamplePattern_Match() {
 }
 
 func ExamplePattern_Covers() {
-	all, _ := policy.ParsePattern("shop/**")
-	one, _ := policy.ParsePattern("shop/*/stock")
+	all, one := policy.MustPattern("shop/**"), policy.MustPattern("shop/*/stock")
 	fmt.Println(all.Covers(one), one.Covers(all))
 	// Output: true false
+}
+
+// A service takes its locks' times, and its credentials, from the file that the reaper
+// uses.
+func ExampleConfig_Options() {
+	ensemble, err := locktest.New(locktest.Options{}) // a ZooKeeper in memory
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ensemble.Close()
+	os.Setenv("SHOP_PASSWORD", "secret")
+
+	cfg, err := policy.Parse("config.yaml", []byte(`
+root: /shop
+zookeeper:
+  auth: {user: shop, password_env: SHOP_PASSWORD}
+policies:
+  - {name: imports, match: "imports/*", ttl: 5m}
+`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	opts, err := cfg.Options()
+	if err != nil {
+		log.Fatal(err)
+	}
+	opts = append(opts, lock.WithDialer(ensemble.Dial)) // no service needs this
+	start, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	locks, err := lock.Dial(start, ensemble.Servers(), opts...) // a service: cfg.ZooKeeper.Servers
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+	hold, err := locks.Mutex("imports/stock").Lock(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer hold.Unlock()
+	fmt.Println(hold.Remaining().Round(time.Minute))
+	acl := ensemble.Dump("/shop/imports/stock")[0].ACL[0]
+	fmt.Println("the lock's node is open to:", acl.Scheme, strings.Split(acl.ID, ":")[0])
+	// Output:
+	// 5m0s
+	// the lock's node is open to: digest shop
 }

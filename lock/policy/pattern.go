@@ -32,6 +32,16 @@ func ParsePattern(text string) (Pattern, error) {
 	return Pattern{text}, nil
 }
 
+// MustPattern is [ParsePattern] for patterns that stand in the source: it panics with the
+// error.
+func MustPattern(text string) Pattern {
+	p, err := ParsePattern(text)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
 // checkPattern returns the rule that the pattern breaks, or "".
 func checkPattern(text string) string {
 	if len(text) > znode.MaxName {

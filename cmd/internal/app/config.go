@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -132,24 +133,16 @@ func IsTerminal(w io.Writer) bool {
 // ends. An error that is [lock.ErrUnavailable] tells which servers were tried.
 func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...lock.Option) (*lock.Client, error) {
 	z := cfg.ZooKeeper
-	all := []lock.Option{
-		lock.WithRoot(cfg.Root),
-		lock.WithPolicies(cfg.Policies),
-		lock.WithSessionTimeout(z.SessionTimeout),
-		lock.WithLogger(log),
+	configured, err := cfg.Options()
+	if err != nil {
+		return nil, &Exit{StatusUsage, err}
 	}
-	if z.Auth != nil {
-		password, err := z.Auth.Password()
-		if err != nil {
-			return nil, &Exit{StatusUsage, err}
-		}
-		all = append(all, lock.WithDigest(z.Auth.User, password.Reveal()))
-	}
+	all := slices.Concat(configured, []lock.Option{lock.WithLogger(log)}, opts)
 	limited, cancel := context.WithTimeout(ctx, z.SessionTimeout)
 	defer cancel()
 	deadline, _ := limited.Deadline()
 	within := time.Until(deadline).Round(100 * time.Millisecond)
-	client, err := lock.Dial(limited, z.Servers, append(all, opts...)...)
+	client, err := lock.Dial(limited, z.Servers, all...)
 	switch {
 	case err == nil:
 		return client, nil

@@ -1,0 +1,81 @@
+package policy_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+// TestOptions: a client that is made with them has the file's root, times and
+// credentials, so that its nodes are open to nobody else.
+func TestOptions(t *testing.T) {
+	t.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
+	for file, scheme := range map[string]string{
+		"root: /shop\npolicies: [{name: p, match: '*', ttl: 3s}]\nzookeeper: {session_timeout: 4s, auth: {user: u, password_env: HOLDFAST_TEST_PASSWORD}}": "digest",
+		"root: /shop\npolicies: [{name: p, match: '*', ttl: 3s}]\nzookeeper: {session_timeout: 4s}":                                                        "world",
+	} {
+		cfg, err := policy.Parse("config.yaml", []byte(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts, err := cfg.Options()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		ensemble := locktest.Start(t, locktest.Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		locks, err := lock.Dial(ctx, ensemble.Servers(), append(opts, lock.WithDialer(ensemble.Dial), lock.WithLogger(zerolog.New(&log).Level(zerolog.WarnLevel)))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold, err := locks.Mutex("x").Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := hold.Remaining(); left > 3*time.Second || !strings.HasPrefix(hold.EntryPath(), "/shop/x/") {
+			t.Errorf("%s has %v left", hold.EntryPath(), left)
+		}
+		for _, n := range ensemble.Dump("/shop") {
+			if len(n.ACL) != 1 || n.ACL[0].Scheme != scheme || scheme == "digest" && !strings.HasPrefix(n.ACL[0].ID, "u:") {
+				t.Errorf("ACL of %s: %+v, want one of scheme %s", n.Path, n.ACL, scheme)
+			}
+		}
+		if !strings.Contains(log.String(), `"session_timeout":"4s"`) { // it is longer than the TTL
+			t.Errorf("session timeout: %s", &log)
+		}
+		if err := locks.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestOptionsWithoutPassword: what is configured and cannot be had is no reason to do
+// without.
+func TestOptionsWithoutPassword(t *testing.T) {
+	cfg := policy.Default()
+	cfg.ZooKeeper.Auth = &policy.Auth{User: "u", PasswordEnv: "HOLDFAST_TEST_NONE"}
+	if opts, err := cfg.Options(); opts != nil || err == nil || !strings.Contains(err.Error(), "HOLDFAST_TEST_NONE") {
+		t.Errorf("%d options, %v", len(opts), err)
+	}
+}
+
+func TestMustPattern(t *testing.T) {
+	if p := policy.MustPattern("a/*"); !p.Match("a/b") {
+		t.Errorf("%v does not match", p)
+	}
+	defer func() {
+		if err, _ := recover().(error); err == nil || !strings.Contains(err.Error(), "pattern /a: ") {
+			t.Errorf("panic with %v", err)
+		}
+	}()
+	policy.MustPattern("/a")
+}
