@@ -74,6 +74,9 @@ Exit status: the command's own, 128+n if signal n ended it, or
 			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
 				return app.Usage("want one lock name, and after -- the command to run\nUsage: holdfast %s", cmd.Use)
 			}
+			if cmd.Flags().Changed("ttl") && f.ttl <= 0 {
+				return app.Usage("--ttl %v: must be at least %v; without it the TTL is the policy's", f.ttl, supervise.MinTTL)
+			}
 			if cmd.Flags().Changed("wait") && f.wait < 0 {
 				return app.Usage("--wait %v: must not be negative", f.wait)
 			}

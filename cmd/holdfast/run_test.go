@@ -92,3 +92,24 @@ func TestOwner(t *testing.T) {
 		}
 	}
 }
+
+// TestRunFlagsOutOfRange are refused before anything is asked of ZooKeeper: what is given
+// is never taken for what is left out.
+func TestRunFlagsOutOfRange(t *testing.T) {
+	for _, test := range []struct{ flag, value, says string }{
+		{"--ttl", "0s", "--ttl 0s: must be at least 1s"},
+		{"--ttl", "-1s", "--ttl -1s: must be at least 1s"},
+		{"--ttl", "999ms", "must be at least 1s"},
+		{"--wait", "-1s", "--wait -1s: must not be negative"},
+	} {
+		t.Setenv(app.EnvConfig, "")
+		t.Setenv(app.EnvServers, "127.0.0.1:1")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errors.New("went as far as to connect"))
+		var out, errs strings.Builder
+		status := run(ctx, []string{"run", "x", test.flag, test.value, "--", "true"}, strings.NewReader(""), &out, &errs)
+		if status != app.StatusUsage || !strings.Contains(errs.String(), test.says) {
+			t.Errorf("%s %s: status %d: %s", test.flag, test.value, status, &errs)
+		}
+	}
+}
