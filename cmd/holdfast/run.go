@@ -32,8 +32,9 @@ const (
 	envToken = "HOLDFAST_TOKEN"
 )
 
-// patience is how long people wait for a lock without being told that they do.
-const patience = 5 * time.Second
+// patience is how long people wait for a lock without being told that they do. Of the
+// wait for ZooKeeper the library tells.
+var patience = 5 * time.Second
 
 type runFlags struct {
 	*app.Flags
@@ -106,9 +107,7 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	if os.Getenv(envLock) == name {
 		tell("$%s says that this runs under lock %q already, for which it would wait as long as that is held", envLock, name)
 	}
-	waiting := time.AfterFunc(patience, func() { tell("waiting for lock %q; holdfast ls tells who has it", name) })
 	locks, hold, err := f.take(ctx, cfg, name, ttl, args[0])
-	waiting.Stop()
 	if err != nil {
 		return err
 	}
@@ -174,6 +173,8 @@ func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, tt
 	if err != nil {
 		return nil, nil, notHad(ctx, err)
 	}
+	waiting := time.AfterFunc(patience, func() { tell("waiting for lock %q; holdfast ls tells who has it", name) })
+	defer waiting.Stop()
 	mutex := locks.Mutex(name, lock.WithTTL(ttl))
 	how := mutex.Lock
 	if f.wait == 0 {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -111,5 +114,26 @@ func TestRunFlagsOutOfRange(t *testing.T) {
 		if status != app.StatusUsage || !strings.Contains(errs.String(), test.says) {
 			t.Errorf("%s %s: status %d: %s", test.flag, test.value, status, &errs)
 		}
+	}
+}
+
+// TestRunWithoutServerDoesNotWaitForTheLock: whoever has not reached ZooKeeper is not told
+// to look for a holder.
+func TestRunWithoutServerDoesNotWaitForTheLock(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	stderr, quiet := os.Stderr, patience
+	defer func() { os.Stderr, patience = stderr, quiet }()
+	os.Stderr, patience = file, time.Millisecond
+
+	t.Setenv(app.EnvConfig, "")
+	t.Setenv(app.EnvServers, "127.0.0.1:1")
+	status := run(t.Context(), []string{"run", "x", "--wait", "300ms", "--", "true"}, strings.NewReader(""), io.Discard, io.Discard)
+	said, err := os.ReadFile(file.Name())
+	if err != nil || status != statusNotHad || strings.Contains(string(said), "waiting for lock") {
+		t.Errorf("status %d, %v: %s", status, err, said)
 	}
 }

@@ -38,7 +38,8 @@ func holder(path string, token int64, owner string, pid int, left, held time.Dur
 }
 
 var listings = map[string]Listing{
-	"empty": {Root: "/locks", Path: "/locks/orders", Time: at(noon)},
+	"empty":  {Root: "/locks", Path: "/locks/orders", Time: at(noon)},
+	"unread": {Root: "/locks", Path: "/locks", Unread: []Unread{{"/locks", zk.ErrNoAuth}}},
 	"busy": {
 		Root: "/locks", Time: at(noon),
 		Nodes: []admin.State{

@@ -130,7 +130,11 @@ func (l Listing) left(c admin.Contender) (left time.Duration, known bool) {
 // first.
 func (l Listing) Table(w io.Writer) error {
 	if len(l.Nodes) == 0 {
-		_, err := fmt.Fprintf(w, "no locks in use at or below %s\n", l.Path)
+		that := ""
+		if len(l.Unread) > 0 {
+			that = " that can be read"
+		}
+		_, err := fmt.Fprintf(w, "no locks in use at or below %s%s\n", l.Path, that)
 		return err
 	}
 	rows := [][]string{{"LOCK", "KIND", "HOLDER, WAITERS", "TOKEN", "SINCE", "LEFT"}}
