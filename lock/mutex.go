@@ -46,7 +46,12 @@ func (m *Mutex) Name() string {
 // If ctx comes from a valid hold of the same lock and client, the result is
 // another handle on that hold, which ends when all its handles were unlocked. A hold
 // that is in doubt, see [Hold.Remaining], is confirmed before.
-func (m *Mutex) Lock(ctx context.Context) (*Hold, error) { return m.take(ctx, (*queue.Queue).Acquire) }
+func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
+	if m != nil && m.barging {
+		return m.take(ctx, (*queue.Queue).Barge)
+	}
+	return m.take(ctx, (*queue.Queue).Acquire)
+}
 
 // TryLock returns the hold if nobody is in the way, and otherwise a [HeldError],
 // which is [ErrHeld], without waiting and without having written anything but, once

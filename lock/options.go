@@ -69,6 +69,7 @@ type settings struct {
 	Policy
 	metadata map[string]string
 	fixed    bool // no renewal
+	barging  bool // no queue
 }
 
 // terms are those of the lock's entries.
@@ -210,6 +211,22 @@ func WithMetadata(m map[string]string) SharedOption {
 func WithoutRenewal() LockOption {
 	return lockOption(func(s *settings) error {
 		s.fixed = true
+		return nil
+	})
+}
+
+// WithBarging gives up the queue: [Mutex.Lock] waits until the lock is free, and then
+// takes it if nobody was quicker. Whoever is there first gets it, so that a lock which is
+// free for moments only may go to the same process again and again, and some may wait for
+// long. There are fewer requests in return, and no handoff to one that sleeps. Contenders
+// that barge and others can be mixed: those who queue go first, since the lock is not free
+// while they wait.
+//
+// A dead holder blocks for TTL and grace as everywhere. Use it for work of which it does
+// not matter who does it, as long as it is done.
+func WithBarging() LockOption {
+	return lockOption(func(s *settings) error {
+		s.barging = true
 		return nil
 	})
 }

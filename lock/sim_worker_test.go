@@ -52,6 +52,10 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 		opts = append(opts, lock.WithTTL(p.drawTTL(r)))
 		p.count("TTLs of their own")
 	}
+	if oneIn(r, 5) {
+		opts = append(opts, lock.WithBarging())
+		p.count("barged")
+	}
 	mutex := c.Mutex(name, opts...)
 	// Whoever waits without end must be served, also after the last fault.
 	waits, cancel := context.WithCancel(p.served)

@@ -234,5 +234,33 @@ var purgeMutants = []mutant{
 			"case errors.Is(err, zk.ErrNoNode) && !settled():",
 			"case errors.Is(err, zk.ErrNoNode) && !settled() && w == nil:"}},
 		tests: []string{"lock.TestPurgePastOneThatALaggingServerHides"},
+	}, {
+		name:   "barges-in",
+		breaks: "who barges joins the queue of a lock that is held",
+		edits: []edit{{"lock/internal/queue/join.go",
+			"j.onlyFree && a.parent.children > 0 {",
+			"j.onlyFree && a.parent.children < 0 {"}},
+		tests: []string{"lock.TestBargingWritesNothingWhileItWaits"},
+	}, {
+		name:   "barges-together",
+		breaks: "all of a process that barge for a lock ask the server",
+		edits: []edit{{"lock/internal/queue/barge.go",
+			"make(chan struct{}, 1)",
+			"make(chan struct{}, 1000)"}},
+		tests: []string{"lock.TestBargingTogether"},
+	}, {
+		name:   "barges-behind-the-dead",
+		breaks: "who barges waits for a dead holder until somebody else has purged it",
+		edits: []edit{{"lock/internal/queue/barge.go",
+			"		case znode.Expired:\n			return false, nil\n",
+			"		case znode.Expired:\n			if err := await(ctx, changed, -1); err != nil {\n				return false, err\n			}\n"}},
+		tests: []string{"lock.TestBargingOutlivesTheDead"},
+	}, {
+		name:   "barges-without-a-pause",
+		breaks: "who barges asks all the time where an ACL hides who is there",
+		edits: []edit{{"lock/internal/queue/barge.go",
+			"			return true, pause(ctx, pollEvery)\n",
+			"			return true, pause(ctx, pollEvery/50)\n"}},
+		tests: []string{"lock.TestBargingBesideOthersNodes"},
 	},
 }

@@ -135,6 +135,12 @@
 // that, or the parent may not be written, the entry is created alone, and our place takes
 // a list.
 //
+// A contender that barges joins only where nobody is: in the transaction that makes the
+// parent, or after a read that showed it empty. Else it watches the last of those that are
+// there, and tries again when that one has gone. Should others be quicker after all, it
+// leaves. Of the dead it is rid as others are: it joins, purges, and leaves if somebody
+// alive is there.
+//
 // A TryLock reads first. Only if nobody alive is in its way does it join; it purges who
 // has expired, and leaves again if somebody else was quicker.
 //

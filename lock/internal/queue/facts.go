@@ -73,6 +73,9 @@ func (f facts) lastJoined() (node string, ok bool) {
 	return node, node != ""
 }
 
+// deserted reports whether nobody was there but perhaps one of ours, who has left.
+func (f facts) deserted() bool { return f.children == 0 || f.children == 1 && f.tailLeft }
+
 // current are the facts, as if nobody had changed the parent since.
 func (f facts) current() facts {
 	f.stale = false

@@ -93,9 +93,9 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 		a.witness = ""
 	}
 	switch {
-	case !j.mustRead && usable && !first:
+	case !j.mustRead && usable && !first && (!j.onlyFree || f.deserted()):
 	case !j.mustRead && !f.exists && !first: // whoever creates it learns from the reply if it is there
-	case !j.mustRead && !j.predicted && likely && f.stale && f.current().usable(now, false, j.KeepParent):
+	case !j.mustRead && !j.onlyFree && !j.predicted && likely && f.stale && f.current().usable(now, false, j.KeepParent):
 		// Somebody has joined since, and how often can be foreseen; not who.
 		j.predicted = true
 		if a.version = version; version != f.version {
@@ -105,7 +105,9 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 		if err := j.readParent(ctx); err != nil {
 			return attempt{}, err
 		}
-		a, now = j.onFacts(true), j.readAt
+		if a, now = j.onFacts(true), j.readAt; j.onlyFree && a.parent.children > 0 {
+			return attempt{}, &Blocked{Path: j.parent}
+		}
 	}
 	a.chosen = now
 	j.mustRead = false

@@ -19,6 +19,7 @@ type door struct {
 	name       string
 	number     uint64
 	turn       chan struct{} // holds a token: who has it may join
+	barging    chan struct{} // has a token while somebody barges; nil until somebody does
 	users      int           // requests under way; guarded by the queue, as are
 	prev, next *door         // the neighbours among those that nobody uses
 

@@ -118,6 +118,7 @@ type contender struct {
 	parent      string // path of the lock
 	door        *door
 	trying      bool          // not to wait for anybody
+	onlyFree    bool          // not to join where others are
 	readAt      time.Duration // monotonic time at which the parent was read last
 	lastBlocker *Blocked      // who was seen in the way last
 }

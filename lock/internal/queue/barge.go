@@ -1,0 +1,143 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Barge takes the lock when it finds it free. It has no place in the queue: of those who
+// barge the lock goes to whoever asks first once it has become free. Those who queue go
+// before, since while they are there the lock is not free. It fails as Acquire does.
+//
+// Of the contenders of one process that barge for one lock only one is at it; the others
+// wait for that one, and make no requests.
+func (q *Queue) Barge(ctx context.Context, r Request) (*Entry, error) {
+	return q.contend(ctx, r, (*contender).barge)
+}
+
+func (c *contender) barge(ctx context.Context) (*Entry, error) {
+	if err := c.door.lockBarging(ctx); err != nil {
+		return nil, err
+	}
+	defer c.door.unlockBarging()
+	c.onlyFree = true
+	for {
+		e, err := c.tryJoined(ctx)
+		var inTheWay *Blocked
+		switch {
+		case errors.Is(err, lease.ErrGone):
+		case errors.As(err, &inTheWay):
+			if err := c.awaitFree(ctx); err != nil {
+				return nil, err
+			}
+		default:
+			return e, err
+		}
+	}
+}
+
+// awaitFree waits until the last of those in the way has gone. If it has expired, or what
+// is there is no contender, the next try is to join though the lock is not free: to purge
+// takes an entry of our own, and tells who else is there.
+func (c *contender) awaitFree(ctx context.Context) error {
+	names, _, err := c.contenders(ctx, false)
+	if err != nil {
+		return err
+	}
+	if blockers := c.blockers(names); len(blockers) > 0 {
+		c.onlyFree, err = c.outlive(ctx, blockers[len(blockers)-1])
+		return err
+	}
+	if !c.onlyFree { // that did not help
+		return pause(ctx, pollEvery)
+	}
+	c.onlyFree = false
+	return nil
+}
+
+// outlive waits until a contender has gone, or has expired.
+func (c *contender) outlive(ctx context.Context, n znode.Name) (gone bool, err error) {
+	path := c.parent + "/" + n.Node
+	var seen znode.Entry
+	var since time.Duration
+	for {
+		read, changed, err := c.Conn.Watch(ctx, path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return true, nil
+		case errors.Is(err, zk.ErrNoAuth):
+			c.lastBlocker = &Blocked{Path: path}
+			return true, pause(ctx, pollEvery)
+		case err != nil:
+			return false, err
+		}
+		if read.Stat.Mzxid != seen.Stat.Mzxid {
+			since = c.Clock.Mono()
+		}
+		seen = znode.ReadEntry(n, read.Data, znode.Stat(*read.Stat))
+		c.lastBlocker = &Blocked{Path: path, Entry: &seen}
+		knew := c.Clock.Now()
+		switch verdict, wait := c.judge(&seen, knew, c.Terms.Grace, c.Clock.Mono()-since); verdict {
+		case znode.Expired:
+			return false, nil
+		case znode.Unproven:
+			err := c.Clock.Prove(ctx, knew, seen.Stat.Mzxid)
+			if errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
+				err = pause(ctx, pollEvery) // our own observation will tell
+			}
+			if err != nil {
+				return false, err
+			}
+		case znode.Live:
+			if err := await(ctx, changed, wait); err != nil {
+				return false, err
+			}
+		}
+	}
+}
+
+// await waits for a change, for at most the given time if that is not negative.
+func await(ctx context.Context, changed <-chan zk.Event, most time.Duration) error {
+	var timeout <-chan time.Time
+	if most >= 0 {
+		timer := time.NewTimer(most)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	select {
+	case <-changed:
+		return nil
+	case <-timeout:
+		return nil
+	case <-ctx.Done():
+		return zkconn.ContextError(ctx)
+	}
+}
+
+// pause waits for a while.
+func pause(ctx context.Context, d time.Duration) error { return await(ctx, nil, d) }
+
+// lockBarging waits for the turn among those of this process that barge.
+func (d *door) lockBarging(ctx context.Context) error {
+	d.mu.Lock()
+	if d.barging == nil {
+		d.barging = make(chan struct{}, 1)
+	}
+	turn := d.barging
+	d.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return zkconn.ContextError(ctx)
+	}
+}
+
+func (d *door) unlockBarging() { <-d.barging }
