@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"math"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -46,63 +44,6 @@ func TestTwoAtOnceAreSeen(t *testing.T) {
 	err := together(2, func(i int) error { return turns.play(t.Context(), i, nobody{}, 100*time.Millisecond) })
 	if !errors.Is(err, errTwo) {
 		t.Errorf("two at once: %v, want %v", err, errTwo)
-	}
-}
-
-// TestProxyDelaysReplies, but not one after the other.
-func TestProxyDelaysReplies(t *testing.T) {
-	const delay, rounds = 30 * time.Millisecond, 5
-	echo, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer echo.Close()
-	go func() {
-		c, err := echo.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		_, _ = io.Copy(c, c)
-	}()
-	p, err := newProxy(echo.Addr().String(), delay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
-	c, err := net.Dial("tcp", p.addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	start := time.Now()
-	for i := range rounds {
-		if _, err := c.Write([]byte{byte(i)}); err != nil {
-			t.Fatal(err)
-		}
-		got := make([]byte, 1)
-		if _, err := io.ReadFull(c, got); err != nil || got[0] != byte(i) {
-			t.Fatalf("reply %d: %v, %v", i, got, err)
-		}
-		if took, least := time.Since(start), time.Duration(i+1)*delay; took < least {
-			t.Errorf("%d round trips took %v, want at least %v", i+1, took, least)
-		}
-	}
-	// Many at once take as long as one. The bound leaves a busy machine room.
-	start = time.Now()
-	go func() {
-		for i := range 100 {
-			if _, err := c.Write([]byte{byte(i)}); err != nil {
-				return
-			}
-			time.Sleep(100 * time.Microsecond)
-		}
-	}()
-	if _, err := io.ReadFull(c, make([]byte, 100)); err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(start); took < delay || took > 50*delay {
-		t.Errorf("100 replies at once took %v, the delay is %v", took, delay)
 	}
 }
 

@@ -182,7 +182,7 @@ func newBench(ctx context.Context, size size) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bench{size: size, server: z.leader(), zookeeper: z, servers: &servers{far: map[server]proxies{}}, paths: new(atomic.Int64), on: z, at: z.addr()}, nil
+	return &bench{size: size, server: z.leader(), zookeeper: z, servers: &servers{far: map[server]zkserver.Relays{}}, paths: new(atomic.Int64), on: z, at: z.addr()}, nil
 }
 
 func (b *bench) close() error { return errors.Join(b.servers.close(), b.zookeeper.close()) }

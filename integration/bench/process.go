@@ -131,18 +131,19 @@ func (p *process) open(ctx context.Context, addr, path string, clients int) erro
 // weigh counts the bytes that pass, with relays in their way, which nothing that
 // is timed has.
 func (p *process) weigh(ctx context.Context, b *bench, path string, clients int) error {
-	relays, err := newProxies(b.on.addr(), 0)
+	var meter zkserver.Meter
+	relays, err := relays(b.on, zkserver.RelayOptions{Dialer: meter.Dial})
 	if err != nil {
 		return err
 	}
-	defer relays.close()
-	if err := p.open(ctx, relays.addr(), path, clients); err != nil {
+	defer relays.Close()
+	if err := p.open(ctx, strings.Join(relays.Addrs(), ","), path, clients); err != nil {
 		return err
 	}
 	if _, err := p.ask(ctx, nil, "free", 1); err != nil { // makes what stays
 		return err
 	}
-	done, before, after, err := p.measure(ctx, func() (cost, error) { return relays.passed(), nil })
+	done, before, after, err := p.measure(ctx, func() (cost, error) { return cost{client: meter.Counts()}, nil })
 	if err != nil {
 		return err
 	}

@@ -82,10 +82,18 @@ func chooseVariants(list []*experiment, names string, quick bool) ([]*experiment
 	}), nil
 }
 
+// roundTrip is what the far server's replies take longer.
+const roundTrip = time.Millisecond
+
+// relays returns those to each of a server's addresses.
+func relays(to server, opts zkserver.RelayOptions) (zkserver.Relays, error) {
+	return zkserver.NewRelays(strings.Split(to.addr(), ","), opts)
+}
+
 // servers are those that have been started, and the ways to them.
 type servers struct {
 	three *zookeeper
-	far   map[server]proxies
+	far   map[server]zkserver.Relays
 }
 
 // site returns what the clients of a peer connect to in an experiment: the bench
@@ -107,13 +115,13 @@ func (b *bench) site(ctx context.Context, e *experiment, p *peer) (*bench, error
 		at.at = at.on.addr()
 	case delayed:
 		if b.servers.far[at.on] == nil {
-			way, err := newProxies(at.on.addr(), roundTrip)
+			way, err := relays(at.on, zkserver.RelayOptions{Delay: roundTrip})
 			if err != nil {
 				return nil, err
 			}
 			b.servers.far[at.on] = way
 		}
-		at.at = b.servers.far[at.on].addr()
+		at.at = strings.Join(b.servers.far[at.on].Addrs(), ",")
 	default:
 		at.at = at.on.addr()
 	}
@@ -122,7 +130,7 @@ func (b *bench) site(ctx context.Context, e *experiment, p *peer) (*bench, error
 
 func (s *servers) close() error {
 	for _, way := range s.far {
-		way.close()
+		way.Close()
 	}
 	if s.three == nil {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -279,46 +278,6 @@ func TestVariants(t *testing.T) {
 	}
 	if _, err := chooseVariants(nil, "four", false); err == nil || !strings.Contains(err.Error(), `"four"`) {
 		t.Errorf("an unknown variant: %v", err)
-	}
-}
-
-func TestProxiesCountBytes(t *testing.T) {
-	echo, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer echo.Close()
-	go func() {
-		for {
-			c, err := echo.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.Copy(io.MultiWriter(c, c), c) // says all twice
-			c.Close()
-		}
-	}()
-	addr := echo.Addr().String()
-	all, err := newProxies(addr+","+addr, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer all.close()
-	for target := range strings.SplitSeq(all.addr(), ",") {
-		c, err := net.Dial("tcp", target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(c, "holdfast"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(c, make([]byte, 16)); err != nil {
-			t.Fatal(err)
-		}
-		c.Close()
-	}
-	if got := all.passed().client; got.BytesOut != 16 || got.BytesIn != 32 {
-		t.Errorf("%d bytes out and %d in, want 16 and 32", got.BytesOut, got.BytesIn)
 	}
 }
 

@@ -102,7 +102,7 @@ func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
 
 	sessions := make(map[*client]int64)
 	for _, c := range clients {
-		sessions[c], _, _ = c.proxy.Session()
+		sessions[c], _, _ = c.tap.Session()
 	}
 	first := time.Now()
 	for range cuts {
@@ -115,7 +115,7 @@ func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
 		return err
 	}
 	for _, c := range clients {
-		if id, _, _ := c.proxy.Session(); id != sessions[c] {
+		if id, _, _ := c.tap.Session(); id != sessions[c] {
 			r.newSessions++
 		}
 	}
@@ -137,14 +137,14 @@ func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
 func cut(ctx context.Context, clients []*client) error {
 	links := make([]int64, len(clients))
 	for i, c := range clients {
-		links[i] = c.proxy.links.Load()
+		links[i] = c.links.Load()
 	}
 	for _, c := range clients {
-		c.proxy.Cut()
+		c.relay.Cut()
 	}
 	err := await(ctx, "all clients have connected again", func() (bool, error) {
 		for i, c := range clients {
-			if c.proxy.links.Load() == links[i] {
+			if c.links.Load() == links[i] {
 				return false, nil
 			}
 		}

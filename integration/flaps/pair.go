@@ -23,8 +23,8 @@ var faults = []*fault{
 	{
 		name: "stall", title: "The holder's connection is stalled for 15 s",
 		strike: func(_ context.Context, holder *client, _ string) error {
-			holder.proxy.Stall()
-			time.AfterFunc(stallTime, holder.proxy.Resume)
+			holder.relay.Stall()
+			time.AfterFunc(stallTime, holder.relay.Resume)
 			return nil
 		},
 		works: stallTime + 5*time.Second, // to connect again
@@ -32,7 +32,7 @@ var faults = []*fault{
 	{
 		name: "kill", title: "The server ends the holder's session",
 		strike: func(ctx context.Context, holder *client, server string) error {
-			id, passwd, ok := holder.proxy.Session()
+			id, passwd, ok := holder.tap.Session()
 			if !ok {
 				return errors.New("the holder has no session")
 			}
@@ -136,7 +136,7 @@ func (r *pairRun) run(ctx context.Context, b *bench, inPlace func()) error {
 
 	working, cancel := context.WithTimeoutCause(ctx, r.fault.works, errDone)
 	defer cancel()
-	session, _, _ := first.proxy.Session()
+	session, _, _ := first.tap.Session()
 	r.struck = time.Now()
 	if err := r.fault.strike(ctx, first, b.server); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (r *pairRun) run(ctx context.Context, b *bench, inPlace func()) error {
 		return context.Cause(ctx)
 	}
 
-	if id, _, _ := first.proxy.Session(); id == session {
+	if id, _, _ := first.tap.Session(); id == session {
 		return errors.New("the fault did no harm: the holder still has its session")
 	}
 	r.warned, r.told = first.firstSince(r.struck)

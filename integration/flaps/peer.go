@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 // A peer is a process in which clients of one lock live, all of them contenders
@@ -55,9 +59,11 @@ const ok = "ok"
 type client struct {
 	peer   *peer
 	name   string
-	proxy  *proxy
-	warned []said // guarded by peer.mu
-	told   []said // guarded by peer.mu
+	relay  *zkserver.Relay // in the way to the server
+	tap    zkserver.Tap    // and behind it
+	links  atomic.Int64    // connections that have reached the server, ever
+	warned []said          // guarded by peer.mu
+	told   []said          // guarded by peer.mu
 }
 
 // startPeer starts a peer. All that it says is passed to overhear too.
@@ -122,21 +128,30 @@ func (p *peer) close() {
 		<-p.gone
 	}
 	for _, c := range p.clients {
-		c.proxy.close()
+		c.relay.Close()
 	}
 }
 
-// open adds a client, connected to the server through a proxy.
-func (p *peer) open(ctx context.Context, server string) (*client, error) {
-	proxy, err := newProxy(server)
-	if err != nil {
+// open adds a client, connected to the server through a relay.
+func (p *peer) open(ctx context.Context, server string) (_ *client, err error) {
+	c := &client{peer: p}
+	if c.relay, err = zkserver.NewRelay(server, zkserver.RelayOptions{Dialer: c.dial}); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
-	c := &client{peer: p, name: fmt.Sprint(len(p.clients)), proxy: proxy}
+	c.name = fmt.Sprint(len(p.clients))
 	p.clients[c.name] = c
 	p.mu.Unlock()
-	return c, c.must(ctx, "open", proxy.addr())
+	return c, c.must(ctx, "open", c.relay.Addr())
+}
+
+// dial is how the relay reaches the server.
+func (c *client) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	conn, err := c.tap.Dial(network, address, timeout)
+	if err == nil {
+		c.links.Add(1)
+	}
+	return conn, err
 }
 
 // tell gives the client a command, and returns what the answer will come on. A

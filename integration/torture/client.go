@@ -21,8 +21,8 @@ import (
 type client struct {
 	index   int
 	config  workerConfig
-	relays  []*zkserver.Relay // to each of the servers
-	log     string            // file
+	relays  zkserver.Relays // to each of the servers
+	log     string          // file
 	servers []string
 	gone    func(name string, err error) // told when a life ended that nobody had ended
 
@@ -40,16 +40,10 @@ type client struct {
 func newClient(index int, servers []string, dir string, gone func(string, error)) (*client, error) {
 	c := &client{index: index, servers: servers, gone: gone, granted: make(chan struct{}, 1), log: filepath.Join(dir, fmt.Sprintf("w%d.log", index))}
 	c.config.Socket = socketIn(dir)
-	for _, s := range servers {
-		r, err := zkserver.NewRelay(s)
-		if err != nil {
-			c.close()
-			return nil, err
-		}
-		c.relays = append(c.relays, r)
-		c.config.Servers = append(c.config.Servers, r.Addr())
-	}
-	return c, nil
+	var err error
+	c.relays, err = zkserver.NewRelays(servers, zkserver.RelayOptions{})
+	c.config.Servers = c.relays.Addrs()
+	return c, err
 }
 
 func socketIn(dir string) string { return filepath.Join(dir, "controller") }
@@ -190,7 +184,5 @@ func (c *client) heal() {
 // close ends the worker and its network.
 func (c *client) close() {
 	c.kill()
-	for _, r := range c.relays {
-		r.Close()
-	}
+	c.relays.Close()
 }

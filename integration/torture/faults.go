@@ -76,7 +76,7 @@ func (t *torture) clientFaults(c *client) []fault {
 			return true, c.signal(syscall.SIGCONT)
 		}}
 	}
-	part := func(name string, least, most time.Duration, some func(pick int) []*zkserver.Relay) fault {
+	part := func(name string, least, most time.Duration, some func(pick int) zkserver.Relays) fault {
 		return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
 			d, pick := between(r, least, most), r.IntN(len(c.relays))
 			for _, relay := range some(pick) {
@@ -107,8 +107,8 @@ func (t *torture) clientFaults(c *client) []fault {
 			}
 			return true, nil
 		}},
-		part("client parted from a server", time.Second, ttl, func(pick int) []*zkserver.Relay { return c.relays[pick : pick+1] }),
-		part("client parted from all servers", time.Second, ttl+grace+2*time.Second, func(int) []*zkserver.Relay { return c.relays }),
+		part("client parted from a server", time.Second, ttl, func(pick int) zkserver.Relays { return c.relays[pick : pick+1] }),
+		part("client parted from all servers", time.Second, ttl+grace+2*time.Second, func(int) zkserver.Relays { return c.relays }),
 	}
 }
 

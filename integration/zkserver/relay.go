@@ -1,12 +1,14 @@
 package zkserver
 
 import (
-	"context"
+	"bytes"
 	"errors"
 	"io"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // relayDialTimeout bounds how long a relay waits for the server to accept.
@@ -14,10 +16,11 @@ const relayDialTimeout = 5 * time.Second
 
 // Relay stands between a server and whoever connects to it by way of the relay's
 // address, another process too. It can hold back what passes, as a network does
-// that swallows packets, or cut the connections. A [Tap] knows more of what
-// passes, but is for a client in the same process.
+// that swallows packets, or cut the connections. One that dials by way of a [Tap]
+// or a [Meter] has that know what passes.
 type Relay struct {
 	target   string
+	opts     RelayOptions
 	opening  func(io.Reader) ([]byte, error) // if set: reads what a connection begins with, and returns what to pass on in its place
 	listener net.Listener
 	valve    valve
@@ -28,6 +31,16 @@ type Relay struct {
 	closed bool
 }
 
+// RelayOptions is what a relay does beside passing on; the zero value is nothing.
+type RelayOptions struct {
+	// Dialer makes the connections to the server; default net.DialTimeout.
+	Dialer zk.Dialer
+	// Delay is what all that the server says takes longer, however much of it is
+	// under way: so a round trip takes that much longer. A stall does not hold back
+	// what is.
+	Delay time.Duration
+}
+
 // pipe is one connection through a relay.
 type pipe struct {
 	client, server net.Conn // server: nil while it is dialed
@@ -36,9 +49,10 @@ type pipe struct {
 
 // NewRelay returns a relay to a server's address. It listens on a free port of
 // 127.0.0.1 until Close.
-func NewRelay(target string) (*Relay, error) {
+func NewRelay(target string, opts RelayOptions) (*Relay, error) {
 	r, err := newRelay(target)
 	if err == nil {
+		r.opts = opts
 		r.start()
 	}
 	return r, err
@@ -105,6 +119,13 @@ func (r *Relay) accept() {
 	}
 }
 
+// end closes a pipe's ends.
+func (r *Relay) end(p *pipe) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.close(p)
+}
+
 // close closes a pipe's ends; r.mu is held.
 func (r *Relay) close(p *pipe) {
 	if _, open := r.pipes[p]; !open {
@@ -120,17 +141,15 @@ func (r *Relay) close(p *pipe) {
 
 // serve passes on what one connection says until either end closes it.
 func (r *Relay) serve(p *pipe) {
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.close(p)
-	}()
+	defer r.end(p)
 	if !r.valve.pass(p.closed) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), relayDialTimeout)
-	defer cancel()
-	server, err := new(net.Dialer).DialContext(ctx, "tcp", r.target)
+	dial := r.opts.Dialer
+	if dial == nil {
+		dial = net.DialTimeout
+	}
+	server, err := dial("tcp", r.target, relayDialTimeout)
 	if err != nil {
 		return
 	}
@@ -145,10 +164,10 @@ func (r *Relay) serve(p *pipe) {
 	back := make(chan struct{})
 	go func() {
 		defer close(back)
-		r.forward(p, server, p.client)
+		r.forward(p, server, p.client, r.opts.Delay)
 	}()
 	if r.opening == nil || r.open(p) {
-		r.forward(p, p.client, server)
+		r.forward(p, p.client, server, 0)
 	}
 	<-back
 }
@@ -162,19 +181,19 @@ func (r *Relay) open(p *pipe) bool {
 			return true
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.close(p)
+	r.end(p)
 	return false
 }
 
 // forward passes bytes on in one direction, until either end closes.
-func (r *Relay) forward(p *pipe, from, to net.Conn) {
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.close(p)
-	}()
+func (r *Relay) forward(p *pipe, from, to net.Conn, delay time.Duration) {
+	defer r.end(p)
+	write := to.Write
+	if delay > 0 {
+		var flush func()
+		write, flush = later(to, delay)
+		defer flush()
+	}
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
@@ -183,13 +202,71 @@ func (r *Relay) forward(p *pipe, from, to net.Conn) {
 			return
 		}
 		if n > 0 {
-			if _, err := to.Write(buffer[:n]); err != nil {
+			if _, err := write(buffer[:n]); err != nil {
 				return
 			}
 		}
 		if err != nil {
 			return
 		}
+	}
+}
+
+// later returns a write that returns at once and takes effect after a delay, and what
+// waits until all is written.
+func later(to io.Writer, delay time.Duration) (write func([]byte) (int, error), flush func()) {
+	type chunk struct {
+		due  time.Time
+		data []byte
+	}
+	queue, done := make(chan chunk, 1024), make(chan struct{})
+	go func() {
+		defer close(done)
+		var err error
+		for c := range queue {
+			if err == nil { // else its reader has gone, which ends the other direction
+				sleepUntil(c.due)
+				_, err = to.Write(c.data)
+			}
+		}
+	}()
+	write = func(p []byte) (int, error) {
+		queue <- chunk{time.Now().Add(delay), bytes.Clone(p)}
+		return len(p), nil
+	}
+	return write, func() { close(queue); <-done }
+}
+
+// Relays are those to several servers.
+type Relays []*Relay
+
+// NewRelays returns a relay to each of the servers.
+func NewRelays(targets []string, opts RelayOptions) (Relays, error) {
+	var all Relays
+	for _, target := range targets {
+		r, err := NewRelay(target, opts)
+		if err != nil {
+			all.Close()
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// Addrs returns the addresses to connect to.
+func (all Relays) Addrs() []string {
+	var addrs []string
+	for _, r := range all {
+		addrs = append(addrs, r.Addr())
+	}
+	return addrs
+}
+
+// Close closes all, as [Relay.Close] does.
+func (all Relays) Close() {
+	for _, r := range all {
+		r.Close()
 	}
 }
 

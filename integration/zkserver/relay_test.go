@@ -11,14 +11,14 @@ import (
 )
 
 // relayed returns a relay, and both ends of a connection through it.
-func relayed(t *testing.T) (r *Relay, client, server net.Conn) {
+func relayed(t *testing.T, opts RelayOptions) (r *Relay, client, server net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	if r, err = NewRelay(l.Addr().String()); err != nil {
+	if r, err = NewRelay(l.Addr().String(), opts); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.Close)
@@ -51,7 +51,7 @@ func hear(t *testing.T, from net.Conn, want string) {
 }
 
 func TestRelayStallsAndResumes(t *testing.T) {
-	r, client, server := relayed(t)
+	r, client, server := relayed(t, RelayOptions{})
 	say(t, client, "to")
 	hear(t, server, "to")
 	say(t, server, "back")
@@ -76,7 +76,7 @@ func TestRelayStallsAndResumes(t *testing.T) {
 }
 
 func TestRelayCutsWhileStalled(t *testing.T) {
-	r, client, server := relayed(t)
+	r, client, server := relayed(t, RelayOptions{})
 	r.Stall()
 	r.Cut()
 	for _, end := range []net.Conn{client, server} {
@@ -86,5 +86,77 @@ func TestRelayCutsWhileStalled(t *testing.T) {
 		if n, err := end.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("read %d bytes after the cut, %v", n, err)
 		}
+	}
+}
+
+// TestRelayDelaysReplies, but not one after the other.
+func TestRelayDelaysReplies(t *testing.T) {
+	const delay, rounds = 30 * time.Millisecond, 5
+	_, client, server := relayed(t, RelayOptions{Delay: delay})
+	go io.Copy(server, server)
+	start := time.Now()
+	for i := range rounds {
+		say(t, client, "round")
+		hear(t, client, "round")
+		if took, least := time.Since(start), time.Duration(i+1)*delay; took < least {
+			t.Errorf("%d round trips took %v, want at least %v", i+1, took, least)
+		}
+	}
+	// Many at once take as long as one. The bound leaves a busy machine room.
+	start = time.Now()
+	go func() {
+		for i := range 100 {
+			if _, err := client.Write([]byte{byte(i)}); err != nil {
+				return
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+	}()
+	if _, err := io.ReadFull(client, make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < delay || took > 50*delay {
+		t.Errorf("100 replies at once took %v, the delay is %v", took, delay)
+	}
+}
+
+// TestRelayDeliversLateReplies of a server that has gone meanwhile.
+func TestRelayDeliversLateReplies(t *testing.T) {
+	_, client, server := relayed(t, RelayOptions{Delay: 30 * time.Millisecond})
+	say(t, server, "adieu")
+	server.Close()
+	hear(t, client, "adieu")
+}
+
+func TestRelaysByAMeter(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var meter Meter
+	all, err := NewRelays([]string{l.Addr().String(), l.Addr().String()}, RelayOptions{Dialer: meter.Dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close()
+	for _, addr := range all.Addrs() {
+		client, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		server, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		say(t, client, "to")
+		hear(t, server, "to")
+		say(t, server, "and back")
+		hear(t, client, "and back")
+	}
+	if got := meter.Counts(); got.BytesOut != 2*3 || got.BytesIn != 2*9 {
+		t.Errorf("%d bytes out and %d in, want 6 and 18", got.BytesOut, got.BytesIn)
 	}
 }
