@@ -3,13 +3,11 @@
 package integration_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -101,74 +99,13 @@ func newCLI(b *bench, bin string, policies ...string) *cli {
 // program is a process of holdfast or the reaper.
 type program struct {
 	*cli
-	cmd    *exec.Cmd
-	in     io.Writer     // standard input
-	lines  chan string   // of standard output, which all processes of a command have
-	exited chan struct{} // closed when the process itself has ended
-	errs   string        // file with standard error
+	*process
 }
 
 // start starts the program with the arguments; the first may be a subcommand.
 func (c *cli) start(args ...string) *program {
 	c.Helper()
-	p := &program{cli: c, lines: make(chan string, 1000), exited: make(chan struct{})}
-	p.cmd = exec.Command(c.prog, slices.Concat(args[:min(1, len(args))], c.args, args[min(1, len(args)):])...)
-	errs, err := os.CreateTemp(c.dir, "stderr")
-	if err != nil {
-		c.Fatal(err)
-	}
-	p.errs = errs.Name()
-	r, w, err := os.Pipe()
-	if err != nil {
-		c.Fatal(err)
-	}
-	p.cmd.Stdout, p.cmd.Stderr = w, errs
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		c.Fatal(err)
-	}
-	err = p.cmd.Start()
-	w.Close()
-	errs.Close()
-	if err != nil {
-		c.Fatal(err)
-	}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		defer close(p.lines)
-		for s := bufio.NewScanner(r); s.Scan(); {
-			p.lines <- s.Text()
-		}
-	}()
-	go func() {
-		defer close(p.exited)
-		_ = p.cmd.Wait() // its ProcessState tells
-	}()
-	c.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // with which the command ends too
-		<-p.exited
-		if c.Failed() {
-			c.Logf("%s %s said on standard error:\n%s", filepath.Base(c.prog), strings.Join(args, " "), p.stderr())
-		}
-		r.Close()
-		<-read
-	})
-	return p
-}
-
-// line waits for a line of standard output.
-func (p *program) line() string {
-	p.Helper()
-	select {
-	case line, ok := <-p.lines:
-		if !ok {
-			p.Fatalf("no more output: %v", p.cmd)
-		}
-		return line
-	case <-p.ctx.Done():
-		p.Fatalf("no output: %v", p.cmd)
-		return ""
-	}
+	return &program{c, c.bench.start(exec.Command(c.prog, slices.Concat(args[:min(1, len(args))], c.args, args[min(1, len(args)):])...))}
 }
 
 // pids waits for a line with the ids of processes, and watches them.
@@ -186,7 +123,7 @@ func (p *program) pids() (all watched) {
 
 func (p *program) signal(s os.Signal) {
 	p.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
+	if err := p.Signal(s); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -195,8 +132,8 @@ func (p *program) signal(s os.Signal) {
 func (p *program) status() int {
 	p.Helper()
 	select {
-	case <-p.exited:
-		return p.cmd.ProcessState.ExitCode()
+	case <-p.Exited():
+		return p.ExitCode()
 	case <-p.ctx.Done():
 		p.Fatalf("does not end: %v", p.cmd)
 		return 0
@@ -210,17 +147,9 @@ func (p *program) mustExit(want int) {
 	}
 }
 
-func (p *program) stderr() string {
-	text, err := os.ReadFile(p.errs)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
-}
-
 func (p *program) mustSay(text string) {
 	p.Helper()
-	if got := p.stderr(); !strings.Contains(got, text) {
+	if got := p.Stderr(); !strings.Contains(got, text) {
 		p.Errorf("standard error is %q, want %q in it", got, text)
 	}
 }
@@ -229,12 +158,9 @@ func (p *program) mustSay(text string) {
 func (c *cli) output(args ...string) string {
 	c.Helper()
 	p := c.start(args...)
-	var out strings.Builder
-	for line := range p.lines {
-		fmt.Fprintln(&out, line)
-	}
+	out := p.rest()
 	p.mustExit(0)
-	return out.String()
+	return out
 }
 
 // queued returns a contender of the library's that waits for the lock as the n-th
@@ -494,10 +420,10 @@ func testRunEnvironment(t *testing.T, bin string) {
 	said := strings.Fields(p.line())
 	held := c.contenders(c.client(), c.name)
 	if len(held) != 1 || len(said) != 2 || said[0] != c.name || said[1] != held[0].Token.String() ||
-		held[0].Owner != "sh" || held[0].PID != p.cmd.Process.Pid || held[0].TTL != ttl {
+		held[0].Owner != "sh" || held[0].PID != p.Pid() || held[0].TTL != ttl {
 		t.Errorf("the command was told %q, the lock has %+v", said, held)
 	}
-	if _, err := io.WriteString(p.in, "what we wrote\n"); err != nil {
+	if err := p.Tell("what we wrote"); err != nil {
 		t.Fatal(err)
 	}
 	if line := p.line(); line != "read what we wrote" {
@@ -602,7 +528,7 @@ func testRunChildren(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	p := c.start("run", c.name, "--", "sh", "-c", `trap "" TERM; sleep 1000 & echo $!; read line; exit 4`)
 	child := p.pids()
-	if _, err := io.WriteString(p.in, "end\n"); err != nil {
+	if err := p.Tell("end"); err != nil {
 		t.Fatal(err)
 	}
 	locks := c.client()
@@ -752,7 +678,7 @@ func testDemo(t *testing.T, bin string) {
 	p := c.start("demo")
 	base := c.demoBase(p.line())
 	kept := 0
-	for line := range p.lines {
+	for line := range strings.SplitSeq(p.rest(), "\n") {
 		t.Log(line)
 		if strings.HasSuffix(line, " ok") {
 			kept++

@@ -36,7 +36,7 @@ func TestClocksHoursApart(t *testing.T) {
 
 			dead := b.holder("x")
 			dead.says("held")
-			dead.kill()
+			dead.Kill()
 			began := time.Now()
 			next := b.lock(c, "x")
 			if took := time.Since(began); took < ttl/2 || took > 2*(ttl+grace) {
@@ -57,7 +57,7 @@ func TestClocksHoursApart(t *testing.T) {
 
 			dead = b.holder("y")
 			dead.says("held")
-			dead.kill()
+			dead.Kill()
 			<-time.After(ttl + grace + 2*time.Second) // until its lease and orphan_after are over
 			if report, err := b.reaper(time.Second).Sweep(b.ctx); err != nil || report.Total.Expired != 1 {
 				t.Errorf("the reaper does not see that the holder is dead: %+v, %v", report.Total, err)

@@ -178,7 +178,7 @@ func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 	close(dead[1].over)
 	b.eventually("the waiter queues", func() bool { return waiter.Stats().Waiters > queued })
 	for i, p := range holders {
-		p.kill()
+		p.Kill()
 		dead[i].died = time.Now()
 	}
 	return dead

@@ -1,10 +1,10 @@
 package integration_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -258,14 +258,67 @@ func (r *room) check(t testing.TB) {
 // workerEnv tells this test binary to be a process that takes a lock, and on what.
 const workerEnv = "HOLDFAST_TEST_WORKER"
 
-// process is a copy of this binary that works as another client.
+// process is one that a test has started.
 type process struct {
-	b     *bench
-	cmd   *exec.Cmd
-	lines chan string
+	*zkserver.Worker
+	b   *bench
+	cmd *exec.Cmd
 }
 
-// holder starts a process that takes the lock, says so, and keeps it.
+// start starts a process that lives for as long as the test.
+func (b *bench) start(cmd *exec.Cmd) *process {
+	b.Helper()
+	w, err := zkserver.StartWorker(cmd)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		w.Kill()
+		if b.Failed() {
+			b.Logf("%v said on standard error:\n%s", cmd, w.Stderr())
+		}
+		w.Close(0)
+	})
+	return &process{w, b, cmd}
+}
+
+// line waits for what the process says next.
+func (p *process) line() string {
+	p.b.Helper()
+	line, err := p.Hear(p.b.ctx)
+	if err != nil {
+		p.b.Fatalf("no more output of %v: %v", p.cmd, err)
+	}
+	return line.Text
+}
+
+// rest waits for the end of what the process says, and returns it.
+func (p *process) rest() string {
+	p.b.Helper()
+	for text := ""; ; {
+		line, err := p.Hear(p.b.ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return text
+		case err != nil:
+			p.b.Fatalf("the output of %v does not end: %v", p.cmd, err)
+		}
+		text += line.Text + "\n"
+	}
+}
+
+// says waits for the process to say a word, and returns what it says with it.
+func (p *process) says(word string) string {
+	p.b.Helper()
+	line := p.line()
+	rest, ok := strings.CutPrefix(line, word+" ")
+	if !ok {
+		p.b.Fatalf("the process says %q, want %s", line, word)
+	}
+	return rest
+}
+
+// holder starts a copy of this binary that takes the lock, says so, and keeps it.
 func (b *bench) holder(name string) *process {
 	b.Helper()
 	return b.holderFor(name, ttl)
@@ -276,55 +329,7 @@ func (b *bench) holderFor(name string, ttl time.Duration) *process {
 	b.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), workerEnv+"="+strings.Join([]string{strings.Join(b.servers, ","), b.root, name, ttl.String()}, " "))
-	cmd.Stderr = os.Stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	p := &process{b: b, cmd: cmd, lines: make(chan string)}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		defer close(p.lines)
-		for s := bufio.NewScanner(stdout); s.Scan(); {
-			select {
-			case p.lines <- s.Text():
-			case <-b.ctx.Done():
-			}
-		}
-	}()
-	b.Cleanup(func() {
-		p.kill()
-		<-read
-	})
-	return p
-}
-
-// says waits for the process to say a word, and returns what it says with it.
-func (p *process) says(word string) string {
-	p.b.Helper()
-	select {
-	case line := <-p.lines:
-		rest, ok := strings.CutPrefix(line, word+" ")
-		if !ok {
-			p.b.Fatalf("the process says %q, want %s", line, word)
-		}
-		return rest
-	case <-p.b.ctx.Done():
-		p.b.Fatalf("the process does not say %s", word)
-		return ""
-	}
-}
-
-// kill ends the process with SIGKILL.
-func (p *process) kill() {
-	if p.cmd.ProcessState == nil {
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-	}
+	return b.start(cmd)
 }
 
 // work is the process.

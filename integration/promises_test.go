@@ -305,7 +305,7 @@ func TestKilledHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead.kill()
+	dead.Kill()
 	h := <-entered
 	now, err := admin.New(c).Now(b.ctx)
 	if err != nil {
@@ -338,7 +338,7 @@ func TestNobodyComesBack(t *testing.T) {
 	b := onShared(t)
 	dead := b.holder("a/b/c")
 	dead.says("held")
-	dead.kill()
+	dead.Kill()
 	r := b.reaper(time.Second)
 	ctx, stop := context.WithCancel(b.ctx)
 	ended := make(chan error, 1)

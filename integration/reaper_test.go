@@ -44,16 +44,13 @@ func (c *cli) configure(text string) {
 // report waits for the program's end and returns the report that it printed.
 func (p *program) report(status int) *reaper.Report {
 	p.Helper()
-	var out strings.Builder
-	for line := range p.lines {
-		fmt.Fprintln(&out, line)
-	}
+	out := p.rest()
 	p.mustExit(status)
 	r := new(reaper.Report)
-	d := json.NewDecoder(strings.NewReader(out.String()))
+	d := json.NewDecoder(strings.NewReader(out))
 	d.DisallowUnknownFields()
 	if err := d.Decode(r); err != nil || d.More() {
-		p.Fatalf("standard output is not one report: %v\n%s", err, &out)
+		p.Fatalf("standard output is not one report: %v\n%s", err, out)
 	}
 	return r
 }
@@ -63,7 +60,7 @@ func (b *bench) orphan(name string) {
 	b.Helper()
 	dead := b.holder(name)
 	dead.says("held")
-	dead.kill()
+	dead.Kill()
 	c := b.client()
 	b.eventually("the lease has been over for as long as orphan_after", func() bool {
 		s, err := admin.New(c).Inspect(b.ctx, name)
@@ -142,7 +139,7 @@ func testReaperDaemon(t *testing.T, bin string) {
 		c := newReaper(b, bin)
 		dead := b.holder("a/b/c")
 		dead.says("held")
-		dead.kill()
+		dead.Kill()
 		p := c.start()
 		b.eventually("the tree is swept away", func() bool { return len(b.nodes()) == 2 }) // the reaper's own lock stays
 		p.signal(s)
@@ -162,7 +159,7 @@ func testReaperOutage(t *testing.T, bin string) {
 	b.eventually("the first one is active", func() bool { return len(b.nodes()) > 0 })
 	s.Kill()
 	second := c.start()
-	b.eventually("the second one has noticed", func() bool { return strings.Contains(second.stderr(), "no ZooKeeper yet") })
+	b.eventually("the second one has noticed", func() bool { return strings.Contains(second.Stderr(), "no ZooKeeper yet") })
 	if err := s.Restart(b.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +169,7 @@ func testReaperOutage(t *testing.T, bin string) {
 		b.unlock(h)
 		dead := b.holder(name)
 		dead.says("held")
-		dead.kill()
+		dead.Kill()
 		b.eventually("the tree is swept away", func() bool { return !slices.Contains(b.nodes(), b.root+"/"+name) })
 		active.signal(syscall.SIGTERM) // after the first one it is the second one's turn
 		active.mustExit(0)

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -48,11 +45,7 @@ func setUpKazoo(ctx context.Context, dir string) (foreign.Program, error) {
 // Before that, handoff says "mark" when the time measured begins, and when it
 // ends. The times are its own: what passes between it and us is not in them.
 type process struct {
-	*zkserver.Process
-	in     io.WriteCloser
-	out    *bufio.Reader
-	stderr bytes.Buffer // to be read when it has ended
-
+	*zkserver.Worker
 	what              measured
 	bytesOut, bytesIn float64 // of each cycle or handoff
 }
@@ -98,18 +91,8 @@ func handoffs(hold, window time.Duration) measured {
 // startProcess starts the process of a peer, has it do once what is to be
 // measured, to count the bytes, and connects its clients.
 func startProcess(ctx context.Context, b *bench, p *peer, path string, clients int, what measured) (_ *process, err error) {
-	cmd := p.program.Command(p.args...)
 	one := &process{what: what}
-	if one.in, err = cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	one.out = bufio.NewReader(out)
-	cmd.Stderr = &one.stderr
-	if one.Process, err = zkserver.StartProcess(cmd); err != nil {
+	if one.Worker, err = zkserver.StartWorker(p.program.Command(p.args...)); err != nil {
 		return nil, err
 	}
 	err = one.weigh(ctx, b, path, clients)
@@ -117,7 +100,7 @@ func startProcess(ctx context.Context, b *bench, p *peer, path string, clients i
 		err = one.open(ctx, b.at, path, clients)
 	}
 	if err != nil {
-		one.Kill()
+		one.Close(0)
 		return nil, err
 	}
 	return one, nil
@@ -174,18 +157,16 @@ func (p *process) measure(ctx context.Context, spent func() (cost, error)) (done
 func (p *process) ask(ctx context.Context, mark func() error, command ...any) ([]float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, fmt.Errorf("no answer in %v", 2*patience))
 	defer cancel()
-	defer context.AfterFunc(ctx, p.Kill)()
-	if _, err := fmt.Fprintln(p.in, command...); err != nil {
+	if err := p.Tell(command...); err != nil {
 		return nil, err
 	}
 	var marking error
 	for {
-		line, err := p.out.ReadString('\n')
+		line, err := p.Hear(ctx)
 		if err != nil {
-			p.Kill()
-			return nil, fmt.Errorf("%s: %w: %s", command[0], errors.Join(err, context.Cause(ctx)), strings.TrimSpace(p.stderr.String()))
+			return nil, fmt.Errorf("%s: %w", command[0], err)
 		}
-		words := strings.Fields(line)
+		words := strings.Fields(line.Text)
 		switch {
 		case len(words) == 1 && words[0] == "mark" && mark != nil:
 			marking = errors.Join(marking, mark())
@@ -196,7 +177,7 @@ func (p *process) ask(ctx context.Context, mark func() error, command ...any) ([
 			}
 			return numbers, nil
 		default:
-			return nil, fmt.Errorf("%s: %s", command[0], strings.TrimSpace(line))
+			return nil, fmt.Errorf("%s: %s", command[0], strings.TrimSpace(line.Text))
 		}
 	}
 }
@@ -216,7 +197,7 @@ func parse(words []string) ([]float64, error) {
 // close ends the sessions, so that they do not expire while something is counted,
 // and the process.
 func (p *process) close() error {
-	defer p.Kill()
+	defer p.Close(0)
 	_, err := p.ask(context.Background(), nil, "close")
 	return err
 }

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os/exec"
 	"strings"
@@ -36,10 +33,9 @@ import (
 //	CLIENT warned TEXT    there is trouble with the connection
 //	CLIENT told TEXT      the lock is lost
 type peer struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	stderr bytes.Buffer  // to be read when it has ended
-	gone   chan struct{} // closed when it has ended
+	*zkserver.Worker
+	gone  chan struct{} // closed when it says nothing more
+	ended error         // how it ended; set when gone
 
 	mu      sync.Mutex
 	waiting map[string]chan said // for the answers, by "CLIENT COMMAND"
@@ -68,41 +64,33 @@ type client struct {
 
 // startPeer starts a peer. All that it says is passed to overhear too.
 func startPeer(cmd *exec.Cmd, overhear func(line string)) (*peer, error) {
-	p := &peer{
-		cmd: cmd, gone: make(chan struct{}),
-		waiting: make(map[string]chan said), clients: make(map[string]*client),
-	}
-	var err error
-	if p.in, err = cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
+	w, err := zkserver.StartWorker(cmd)
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stderr = &p.stderr
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
+	p := &peer{Worker: w, gone: make(chan struct{}), waiting: make(map[string]chan said), clients: make(map[string]*client)}
 	go func() {
 		defer close(p.gone)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			now := time.Now()
-			p.hear(lines.Text(), now)
-			overhear(lines.Text())
+		for {
+			line, err := w.Hear(context.Background())
+			if err != nil {
+				p.ended = err
+				return
+			}
+			p.hear(line)
+			overhear(line.Text)
 		}
-		_ = cmd.Wait() // cmd.ProcessState tells
 	}()
 	return p, nil
 }
 
 // hear takes a line that the peer said.
-func (p *peer) hear(line string, at time.Time) {
-	words := strings.SplitN(line, " ", 3)
+func (p *peer) hear(line zkserver.Line) {
+	words := strings.SplitN(line.Text, " ", 3)
 	if len(words) < 3 {
 		return // not of the protocol: somebody's print
 	}
-	name, word, s := words[0], words[1], said{at, words[2]}
+	name, word, s := words[0], words[1], said{line.At, words[2]}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch c := p.clients[name]; {
@@ -120,13 +108,8 @@ func (p *peer) hear(line string, at time.Time) {
 
 // close ends the peer, without letting its clients say goodbye to the server.
 func (p *peer) close() {
-	p.in.Close()
-	select {
-	case <-p.gone:
-	case <-time.After(5 * time.Second):
-		_ = p.cmd.Process.Kill() // fails only if it has just ended
-		<-p.gone
-	}
+	p.Close(5 * time.Second)
+	<-p.gone
 	for _, c := range p.clients {
 		c.relay.Close()
 	}
@@ -161,7 +144,7 @@ func (c *client) tell(command ...string) (<-chan said, error) {
 	c.peer.mu.Lock()
 	c.peer.waiting[c.name+" "+command[0]] = answer
 	c.peer.mu.Unlock()
-	if _, err := fmt.Fprintln(c.peer.in, c.name, strings.Join(command, " ")); err != nil {
+	if err := c.peer.Tell(c.name, strings.Join(command, " ")); err != nil {
 		return nil, fmt.Errorf("client %s, %s: %w", c.name, command[0], err)
 	}
 	return answer, nil
@@ -173,7 +156,7 @@ func (c *client) hear(ctx context.Context, answer <-chan said) (said, error) {
 	case s := <-answer:
 		return s, nil
 	case <-c.peer.gone:
-		return said{}, fmt.Errorf("the process of client %s has ended (%v): %s", c.name, c.peer.cmd.ProcessState, bytes.TrimSpace(c.peer.stderr.Bytes()))
+		return said{}, fmt.Errorf("client %s: %w", c.name, c.peer.ended)
 	case <-ctx.Done():
 		return said{}, context.Cause(ctx)
 	}

@@ -24,29 +24,27 @@ type client struct {
 	relays  zkserver.Relays // to each of the servers
 	log     string          // file
 	servers []string
+	control *controller                  // serves it
 	gone    func(name string, err error) // told when a life ended that nobody had ended
+	lives   sync.WaitGroup               // those that are served
 
 	granted chan struct{} // a token: it has got a lock, since the last look
 
 	mu       sync.Mutex
 	life     int
-	process  *zkserver.Process
+	worker   *zkserver.Worker
 	killed   *atomic.Bool // the process is to be killed, or was
 	session  int64
 	password []byte
 	doing    request // the last
 }
 
-func newClient(index int, servers []string, dir string, gone func(string, error)) (*client, error) {
-	c := &client{index: index, servers: servers, gone: gone, granted: make(chan struct{}, 1), log: filepath.Join(dir, fmt.Sprintf("w%d.log", index))}
-	c.config.Socket = socketIn(dir)
-	var err error
+func newClient(index int, servers []string, dir string, control *controller, gone func(string, error)) (c *client, err error) {
+	c = &client{index: index, servers: servers, control: control, gone: gone, granted: make(chan struct{}, 1), log: filepath.Join(dir, fmt.Sprintf("w%d.log", index))}
 	c.relays, err = zkserver.NewRelays(servers, zkserver.RelayOptions{})
 	c.config.Servers = c.relays.Addrs()
 	return c, err
 }
-
-func socketIn(dir string) string { return filepath.Join(dir, "controller") }
 
 // start starts the next life.
 func (c *client) start() error {
@@ -71,18 +69,21 @@ func (c *client) start() error {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), workerEnv+"="+string(text))
 	cmd.Stderr = log
-	process, err := zkserver.StartProcess(cmd)
+	worker, err := zkserver.StartWorker(cmd)
 	if err != nil {
 		return err
 	}
 	killed := new(atomic.Bool)
-	c.process, c.killed = process, killed
-	go func() {
-		<-process.Exited()
-		if err := process.Err(); err != nil && !killed.Load() {
+	c.worker, c.killed = worker, killed
+	c.lives.Go(func() {
+		c.control.serve(c, config.Name, worker)
+		worker.EndInput() // in case it says what nobody understands
+		<-worker.Exited()
+		if err := worker.Err(); err != nil && !killed.Load() {
 			c.gone(config.Name, err)
 		}
-	}()
+		worker.Close(0)
+	})
 	return nil
 }
 
@@ -90,9 +91,9 @@ func (c *client) start() error {
 func (c *client) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.process != nil {
+	if c.worker != nil {
 		c.killed.Store(true)
-		c.process.Kill()
+		c.worker.Kill()
 	}
 }
 
@@ -100,7 +101,7 @@ func (c *client) kill() {
 func (c *client) signal(s syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.process.Signal(s); !errors.Is(err, os.ErrProcessDone) {
+	if err := c.worker.Signal(s); !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	return nil
@@ -121,7 +122,7 @@ func (c *client) inside() bool {
 func (c *client) exited() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.process.Exited()
+	return c.worker.Exited()
 }
 
 // saw takes what a request tells of the worker.
@@ -184,5 +185,6 @@ func (c *client) heal() {
 // close ends the worker and its network.
 func (c *client) close() {
 	c.kill()
+	c.lives.Wait()
 	c.relays.Close()
 }

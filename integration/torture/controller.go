@@ -1,13 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -89,24 +90,17 @@ func (c *controller) draw(worker int) task {
 	return t
 }
 
-// serve answers one worker until its connection ends. It returns when nothing that
-// the worker has sent can take effect any more.
-func (c *controller) serve(conn net.Conn) {
-	defer conn.Close()
-	in, out := json.NewDecoder(conn), json.NewEncoder(conn)
-	var name string
-	var index, life int
-	if in.Decode(&name) != nil {
-		return // killed before it said a word
-	}
-	if _, err := fmt.Sscanf(name, "w%d.%d", &index, &life); err != nil {
-		c.surprise("a worker calls itself %q", name)
-		return
-	}
+// serve answers one worker until it has ended. Then nothing that it has sent can take
+// effect any more.
+func (c *controller) serve(from *client, name string, w *zkserver.Worker) {
 	var pending *record // whose reply may not have arrived
 	for {
 		var q request
-		if in.Decode(&q) != nil {
+		line, err := w.Hear(context.Background())
+		if err == nil {
+			err = json.Unmarshal([]byte(line.Text), &q)
+		}
+		if err != nil { // killed, perhaps in the midst of a line
 			if pending != nil {
 				c.history.finish(pending, now(), true)
 			}
@@ -116,17 +110,19 @@ func (c *controller) serve(conn net.Conn) {
 			c.history.finish(pending, q.Last, false)
 			pending = nil
 		}
-		c.crew[index].saw(q)
-		answer, r := c.answer(name, index, q)
+		from.saw(q)
+		answer, r := c.answer(name, from.index, q)
 		if r != nil {
 			c.history.add(r)
 			if r.Return == never {
 				pending = r
 			}
 		}
-		if out.Encode(answer) != nil {
-			continue // killed meanwhile: reading tells
+		text, err := json.Marshal(answer)
+		if err != nil {
+			panic(err) // it has nothing that JSON has not
 		}
+		_ = w.Tell(string(text)) // fails if it was killed meanwhile: Hear tells
 	}
 }
 

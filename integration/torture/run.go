@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,13 +41,11 @@ type torture struct {
 	keep     string
 
 	ctx      context.Context // ends when the run is to be given up
-	dir      string          // socket and logs
+	dir      string          // logs
 	clocks   bool            // the servers' differ
 	ensemble *zkserver.Ensemble
 	version  zkserver.Version
 	control  *controller
-	listener net.Listener
-	conns    sync.WaitGroup
 	logs     map[string][]byte // by file name, at the end
 	void     string            // why what was found proves nothing; empty if it does
 
@@ -129,12 +126,6 @@ func (t *torture) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.ensemble.Stop()) }()
-	defer t.conns.Wait()
-	if t.listener, err = net.Listen("unix", socketIn(t.dir)); err != nil {
-		return err
-	}
-	defer t.listener.Close()
-	t.conns.Go(t.accept)
 	defer func() {
 		for _, c := range t.control.crew {
 			c.close()
@@ -211,19 +202,9 @@ func (t *torture) startServers() error {
 	return nil
 }
 
-func (t *torture) accept() {
-	for {
-		conn, err := t.listener.Accept()
-		if err != nil {
-			return // closed
-		}
-		t.conns.Go(func() { t.control.serve(conn) })
-	}
-}
-
 func (t *torture) startWorkers() error {
 	for i := range t.workers {
-		c, err := newClient(i, t.ensemble.Addrs(), t.dir, func(name string, err error) {
+		c, err := newClient(i, t.ensemble.Addrs(), t.dir, t.control, func(name string, err error) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.died = append(t.died, fmt.Sprintf("%s: %v", name, err))
@@ -334,8 +315,9 @@ func (t *torture) finish() {
 			c.kill()
 		}
 	}
-	t.listener.Close()
-	t.conns.Wait() // then all records are finished
+	for _, c := range t.control.crew {
+		c.lives.Wait() // then all records are finished
+	}
 }
 
 // sweep waits until all that is left has expired, has the reaper sweep once, and

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"time"
 
@@ -21,7 +20,6 @@ const workerEnv = "HOLDFAST_TORTURE_WORKER"
 // workerConfig is what a worker is started with.
 type workerConfig struct {
 	Name    string   `json:"name"`    // w3.2: the third worker's second life
-	Socket  string   `json:"socket"`  // the controller's
 	Servers []string `json:"servers"` // by way of the worker's own relays
 }
 
@@ -42,15 +40,8 @@ func work(config string) error {
 	if err := json.Unmarshal([]byte(config), &w.workerConfig); err != nil {
 		return err
 	}
-	conn, err := net.Dial("unix", w.Socket)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	w.in, w.out = json.NewDecoder(conn), json.NewEncoder(conn)
-	if err := w.out.Encode(w.Name); err != nil {
-		return err
-	}
+	w.in, w.out = json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	var err error
 	w.locks, err = lock.Dial(context.Background(), w.Servers,
 		lock.WithRoot(root), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithOwner(w.Name),
 		lock.WithSessionTimeout(sessionTimeout), lock.WithUnlockTimeout(unlockTimeout), lock.WithDialer(w.tap.Dial),

@@ -58,6 +58,10 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 // what [exec.Cmd.Wait] told.
 func (p *Process) Err() error { return p.err }
 
+// ExitCode returns the exit status of a process that is gone, -1 if a signal has
+// ended it.
+func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
+
 // Signal sends the process a signal. It fails if the process is gone.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 

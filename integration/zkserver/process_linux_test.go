@@ -1,7 +1,6 @@
 package zkserver
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -47,11 +46,9 @@ func watchProcess(t *testing.T, pid int) (awaitEnd func()) {
 
 // helper is another process that started a server and, with Main, a shared one.
 type helper struct {
-	cmd               *exec.Cmd
+	*Worker
 	pid               int // of the server's process
 	addr, dir, shared string
-	stderr            bytes.Buffer
-	end               func() // lets it go on to its end
 }
 
 func startHelper(t *testing.T, mode string) *helper {
@@ -59,29 +56,20 @@ func startHelper(t *testing.T, mode string) *helper {
 	t.Setenv(EnvServers, "")
 	// What it leaves behind of its own accord is seen and removed.
 	t.Setenv("TMPDIR", t.TempDir())
-	h := &helper{cmd: exec.Command(os.Args[0])}
-	h.cmd.Env = append(os.Environ(), envHelper+"="+mode)
-	h.cmd.Stderr = &h.stderr
-	stdin, err := h.cmd.StdinPipe()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envHelper+"="+mode)
+	w, err := StartWorker(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.end = func() { stdin.Close() }
-	stdout, err := h.cmd.StdoutPipe()
+	t.Cleanup(func() { w.Close(0) })
+	line, err := w.Hear(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		h.cmd.Process.Kill()
-		h.cmd.Wait()
-	})
-	n, err := fmt.Fscanln(stdout, &h.pid, &h.addr, &h.dir, &h.shared)
-	if n < 3 {
-		h.cmd.Wait()
-		t.Fatalf("helper did not start: %v\n%s", err, &h.stderr)
+	h := &helper{Worker: w}
+	if n, err := fmt.Sscanln(line.Text, &h.pid, &h.addr, &h.dir, &h.shared); n < 3 {
+		t.Fatalf("the helper says %q: %v", line.Text, err)
 	}
 	return h
 }
@@ -101,9 +89,7 @@ func TestServerDiesWithItsParent(t *testing.T) {
 		t.Fatal("before:", err)
 	}
 	awaitEnd := watchProcess(t, h.pid)
-	if err := h.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	h.Kill()
 	awaitEnd()
 	if _, err := fourLetter(t.Context(), h.addr, "srvr"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("after: %v", err)
@@ -187,10 +173,10 @@ func TestMainStopsTheServers(t *testing.T) {
 		code       int
 		message    string
 	}{
-		{"at the end", "main", func(h *helper) { h.end() }, 0, ""},
-		{"on SIGINT", "main", func(h *helper) { h.cmd.Process.Signal(syscall.SIGINT) }, 1, "interrupted"},
-		{"on SIGTERM", "main", func(h *helper) { h.cmd.Process.Signal(syscall.SIGTERM) }, 1, "interrupted"},
-		{"that a test forgot", "main-forgets", func(h *helper) { h.end() }, 1, "StartProcess"},
+		{"at the end", "main", func(h *helper) { h.EndInput() }, 0, ""},
+		{"on SIGINT", "main", func(h *helper) { h.Signal(syscall.SIGINT) }, 1, "interrupted"},
+		{"on SIGTERM", "main", func(h *helper) { h.Signal(syscall.SIGTERM) }, 1, "interrupted"},
+		{"that a test forgot", "main-forgets", func(h *helper) { h.EndInput() }, 1, "StartProcess"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := startHelper(t, test.mode)
@@ -202,11 +188,11 @@ func TestMainStopsTheServers(t *testing.T) {
 			}
 			awaitEnd := watchProcess(t, h.pid)
 			test.end(h)
-			h.cmd.Wait()
-			if code := h.cmd.ProcessState.ExitCode(); code != test.code {
+			<-h.Exited()
+			if code := h.ExitCode(); code != test.code {
 				t.Errorf("exit status %d: want %d", code, test.code)
 			}
-			if got := h.stderr.String(); !strings.Contains(got, test.message) || test.message == "" && got != "" {
+			if got := h.Stderr(); !strings.Contains(got, test.message) || test.message == "" && got != "" {
 				t.Errorf("stderr %q: want %q", got, test.message)
 			}
 			awaitEnd()
