@@ -135,7 +135,6 @@ type cut struct {
 	before   int64         // requests until it began
 	requests int           // that it made
 	session  int64         // of the victim when it began
-	passwd   []byte
 	helpers  sync.WaitGroup
 
 	came    atomic.Bool // the contender had its turn
@@ -187,7 +186,7 @@ func (c *cut) close() {
 // them, somebody else comes for the lock.
 func (c *cut) begin() {
 	c.before = c.tap.Counts().Requests
-	c.session, c.passwd, _ = c.tap.Session()
+	c.session, _, _ = c.tap.Session()
 	if c.k > 0 {
 		c.hit = c.tap.Inject(c.fault, c.k)
 	}
@@ -203,7 +202,7 @@ func (c *cut) begin() {
 		}
 		c.helpers.Go(c.contend)
 		if c.expires {
-			if err := zkserver.Expire(c.ctx, c.servers[0], c.session, c.passwd); err != nil {
+			if err := c.tap.Expire(c.ctx, c.servers[0]); err != nil {
 				c.Error(err)
 			}
 		}

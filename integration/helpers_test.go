@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/internal/wire"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/rs/zerolog"
@@ -106,12 +107,8 @@ func (b *bench) tapped(opts ...lock.Option) (*lock.Client, *zkserver.Tap) {
 
 // expire ends the session of a tapped client at the server.
 func (b *bench) expire(tap *zkserver.Tap) {
-	id, passwd, ok := tap.Session()
-	if !ok {
-		return // it is between two sessions
-	}
-	if err := zkserver.Expire(b.ctx, b.servers[0], id, passwd); err != nil && !errors.Is(err, zkserver.ErrSessionGone) && b.ctx.Err() == nil {
-		b.Errorf("expire session %#x: %v", id, err)
+	if err := tap.Expire(b.ctx, b.servers[0]); err != nil && !errors.Is(err, wire.ErrSessionGone) && b.ctx.Err() == nil {
+		b.Error(err)
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 // fault is what happens to a client that holds a lock, and works on.
@@ -32,11 +30,7 @@ var faults = []*fault{
 	{
 		name: "kill", title: "The server ends the holder's session",
 		strike: func(ctx context.Context, holder *client, server string) error {
-			id, passwd, ok := holder.tap.Session()
-			if !ok {
-				return errors.New("the holder has no session")
-			}
-			return zkserver.Expire(ctx, server, id, passwd)
+			return holder.tap.Expire(ctx, server)
 		},
 		works: 12 * time.Second, // longer than the session timeout, and a TTL of 6 s and the grace
 	},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/internal/wire"
 )
 
 // client is one worker as the controller sees it, over all its lives, and its
@@ -163,12 +164,12 @@ func (c *client) expire(ctx context.Context) (done bool) {
 	}
 	for _, addr := range c.servers {
 		bound, cancel := context.WithTimeout(ctx, sessionTimeout)
-		err := zkserver.Expire(bound, addr, session, password)
+		err := wire.Expire(bound, addr, session, password)
 		cancel()
 		if err == nil {
 			return true
 		}
-		if errors.Is(err, zkserver.ErrSessionGone) {
+		if errors.Is(err, wire.ErrSessionGone) {
 			return false
 		}
 	}

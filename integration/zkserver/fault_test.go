@@ -60,7 +60,7 @@ func TestTapFaults(t *testing.T) {
 				const p = "/zkserver-fault"
 				create(t, other, p, "", 0)
 				defer other.Delete(p, -1)
-				id, passwd := session(t, tap)
+				id, _ := session(t, tap)
 
 				hit := tap.Inject(test.fault, 2)
 				if err := conn.AddAuth("digest", []byte("a:b")); err != nil { // is no request
@@ -78,7 +78,7 @@ func TestTapFaults(t *testing.T) {
 				<-hit
 				expectData(t, other, p, test.data)
 				if expires {
-					if err := Expire(t.Context(), External()[0], id, passwd); err != nil {
+					if err := tap.Expire(t.Context(), External()[0]); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-io/holdfast/internal/wire"
 )
 
 // queryTimeout bounds one question to a server, which may be paused.
@@ -17,7 +19,7 @@ const queryTimeout = 5 * time.Second
 func fourLetter(ctx context.Context, addr, word string) (answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	err = withConn(ctx, addr, func(conn net.Conn) error {
+	err = wire.WithConn(ctx, addr, func(conn net.Conn) error {
 		if _, err := io.WriteString(conn, word); err != nil {
 			return err
 		}
@@ -26,23 +28,6 @@ func fourLetter(ctx context.Context, addr, word string) (answer string, err erro
 		return err
 	})
 	return answer, err
-}
-
-// withConn calls talk with a new connection to a server. When the context ends,
-// the connection does, and the error is the context's.
-func withConn(ctx context.Context, addr string, talk func(net.Conn) error) error {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	err = talk(conn)
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
 }
 
 // Mntr returns what the server's command "mntr" tells, by key: numbers of

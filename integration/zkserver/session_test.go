@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/internal/wire"
 )
 
 func TestExpire(t *testing.T) {
@@ -17,7 +18,7 @@ func TestExpire(t *testing.T) {
 	create(t, conn, p, "", zk.FlagEphemeral)
 	id, passwd := session(t, tap)
 
-	if err := Expire(t.Context(), External()[0], id, passwd); err != nil {
+	if err := tap.Expire(t.Context(), External()[0]); err != nil {
 		t.Fatal(err)
 	}
 	other := connect(t, 10*time.Second, new(Tap), External()...)
@@ -30,7 +31,7 @@ func TestExpire(t *testing.T) {
 	if again == id {
 		t.Errorf("session %#x lives on", id)
 	}
-	if err := Expire(t.Context(), External()[0], id, passwd); !errors.Is(err, ErrSessionGone) {
+	if err := wire.Expire(t.Context(), External()[0], id, passwd); !errors.Is(err, wire.ErrSessionGone) {
 		t.Errorf("Expire a second time: %v", err)
 	}
 }
@@ -42,7 +43,7 @@ func TestExpireNeedsThePassword(t *testing.T) {
 	id, passwd := session(t, tap)
 	wrong := bytes.Clone(passwd)
 	wrong[0]++
-	if err := Expire(t.Context(), External()[0], id, wrong); !errors.Is(err, ErrSessionGone) {
+	if err := wire.Expire(t.Context(), External()[0], id, wrong); !errors.Is(err, wire.ErrSessionGone) {
 		t.Errorf("Expire: %v", err)
 	}
 	// That has cost the client its connection, but not its session.
@@ -57,20 +58,20 @@ func TestExpireNeedsThePassword(t *testing.T) {
 func TestExpireAgainstAQuickClient(t *testing.T) {
 	// attach connects with a session, or for a new one, until the connection ends.
 	attach := func(id int64, passwd []byte, attached func(id int64, passwd []byte)) error {
-		return withConn(t.Context(), External()[0], func(conn net.Conn) error {
-			if _, err := conn.Write(connectRequest(id, passwd)); err != nil {
+		return wire.WithConn(t.Context(), External()[0], func(conn net.Conn) error {
+			if _, err := conn.Write(wire.ConnectRequest(id, passwd)); err != nil {
 				return err
 			}
-			reply, err := readFrame(conn)
+			reply, err := wire.ReadFrame(conn)
 			if err != nil {
 				return err
 			}
-			now, passwd, err := parseConnectResponse(reply)
+			now, passwd, err := wire.ParseConnectResponse(reply)
 			if err != nil {
 				return err
 			}
 			if now == 0 {
-				return ErrSessionGone
+				return wire.ErrSessionGone
 			}
 			attached(now, passwd)
 			// Of two connections that attach a session at the same moment the
@@ -79,7 +80,7 @@ func TestExpireAgainstAQuickClient(t *testing.T) {
 			if err := conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
 				return err
 			}
-			_, err = readFrame(conn)
+			_, err = wire.ReadFrame(conn)
 			return err
 		})
 	}
@@ -96,59 +97,17 @@ func TestExpireAgainstAQuickClient(t *testing.T) {
 				s = session{id, passwd}
 				opened <- s
 			})
-			for lost := new(connectionLost); errors.As(err, &lost); {
+			for lost := new(wire.ConnectionLost); errors.As(err, &lost); {
 				err = attach(s.id, s.passwd, func(int64, []byte) {})
 			}
 			expired <- err
 		}()
 		s := <-opened
-		if err := Expire(t.Context(), External()[0], s.id, s.passwd); err != nil {
+		if err := wire.Expire(t.Context(), External()[0], s.id, s.passwd); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-expired; !errors.Is(err, ErrSessionGone) {
+		if err := <-expired; !errors.Is(err, wire.ErrSessionGone) {
 			t.Fatal(err)
 		}
 	}
-}
-
-func TestExpireTellsWhatIsWrong(t *testing.T) {
-	for want, answer := range map[string][]byte{
-		"connect response is 7 bytes long: must be 24": frame([]byte("abc")),
-		"frame of 4294967295 bytes: must be":           {0xff, 0xff, 0xff, 0xff},
-		"connection refused (try 2, after EOF)":        nil,
-	} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		served := make(chan error, 1)
-		go func() { served <- serveOnce(l, answer) }()
-		err = Expire(t.Context(), l.Addr().String(), 1, make([]byte, 16))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Expire: %v: want %q", err, want)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// serveOnce accepts one connection, reads the two frames that Expire sends, and
-// answers.
-func serveOnce(l net.Listener, answer []byte) error {
-	conn, err := l.Accept()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if err := l.Close(); err != nil {
-		return err
-	}
-	for range 2 {
-		if _, err := readFrame(conn); err != nil {
-			return err
-		}
-	}
-	_, err = conn.Write(answer)
-	return err
 }

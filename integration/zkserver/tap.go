@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"os"
 	"sync"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/internal/wire"
 )
 
 // Types of requests that belong to the connection, not to what its user asked;
@@ -122,7 +125,7 @@ func (t *Tap) forward(l *link, from, to net.Conn, d direction) {
 	defer t.forget(l)
 	r := bufio.NewReader(from)
 	for first := true; ; first = false {
-		packet, err := readFrame(r)
+		packet, err := wire.ReadFrame(r)
 		if err == nil && !first && d.strike(t, l, packet) {
 			return
 		}
@@ -168,19 +171,29 @@ func (t *Tap) sawReply(packet []byte, first bool) {
 	t.counts.PacketsIn++
 	t.counts.BytesIn += int64(len(packet))
 	if first {
-		if id, passwd, err := parseConnectResponse(packet); err == nil {
+		if id, passwd, err := wire.ParseConnectResponse(packet); err == nil {
 			t.id, t.passwd = id, passwd
 		}
 	}
 }
 
-// Session returns the session of the last handshake, as [Expire] needs it. It is
+// Session returns the session of the last handshake, as [wire.Expire] needs it. It is
 // not ok before the first one, and after the server refused an expired session
 // until there is a new one.
 func (t *Tap) Session() (id int64, passwd []byte, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.id, t.passwd, t.id != 0
+}
+
+// Expire ends the client's session at a server, as [wire.Expire] does; one that is not
+// there, as between two sessions, gives [wire.ErrSessionGone].
+func (t *Tap) Expire(ctx context.Context, addr string) error {
+	id, passwd, ok := t.Session()
+	if !ok {
+		return wire.ErrSessionGone
+	}
+	return wire.Expire(ctx, addr, id, passwd)
 }
 
 // Counts returns what has passed so far, over all connections.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -108,7 +109,7 @@ func (w *Worker) Stderr() string {
 	if w.errs == nil {
 		return ""
 	}
-	text, err := io.ReadAll(io.NewSectionReader(w.errs, 0, maxFrame))
+	text, err := io.ReadAll(io.NewSectionReader(w.errs, 0, math.MaxInt64))
 	if err != nil {
 		return err.Error()
 	}

@@ -1,4 +1,6 @@
-package zkserver
+// Package wire talks to ZooKeeper servers without a client, for the demo and for tests:
+// it ends sessions as servers do, and reads and writes what that takes of the protocol.
+package wire
 
 import (
 	"context"
@@ -13,6 +15,8 @@ import (
 const (
 	// expireTimeout bounds Expire where the context allows more.
 	expireTimeout = 10 * time.Second
+	// retryAfter is the pause after a lost connection.
+	retryAfter = 20 * time.Millisecond
 	// maxFrame bounds a frame that we accept; servers refuse far smaller ones.
 	maxFrame = 64 << 20
 )
@@ -21,8 +25,8 @@ const (
 var ErrSessionGone = errors.New("session unknown to the server or password wrong")
 
 // Expire ends a session at a server, as if it had timed out: its ephemeral nodes
-// go, and its client finds out when it connects again. [Tap.Session] tells a
-// session's id and password. A session that is not there gives [ErrSessionGone].
+// go, and its client finds out when it connects again. A
+// session that is not there gives [ErrSessionGone].
 //
 // It connects with the session, which makes the server close the client's
 // connection, and closes the session from there, until the server no longer
@@ -33,49 +37,50 @@ func Expire(ctx context.Context, addr string, id int64, passwd []byte) error {
 	defer cancel()
 	var last error
 	for try := 1; ; try++ {
-		err := withConn(ctx, addr, func(conn net.Conn) error { return closeSession(conn, id, passwd) })
+		err := WithConn(ctx, addr, func(conn net.Conn) error { return closeSession(conn, id, passwd) })
 		if try > 1 && errors.Is(err, ErrSessionGone) {
 			return nil
 		}
-		var lost *connectionLost
+		var lost *ConnectionLost
 		if err != nil && !errors.As(err, &lost) {
-			return fmt.Errorf("zkserver: expiring session %#x at %s: %w (try %d, after %v)", id, addr, err, try, last)
+			return fmt.Errorf("wire: expiring session %#x at %s: %w (try %d, after %v)", id, addr, err, try, last)
 		}
 		if last = err; err != nil {
 			// By the client, or by a server that does not serve now.
 			select {
 			case <-ctx.Done():
-			case <-time.After(pollInterval):
+			case <-time.After(retryAfter):
 			}
 		}
 	}
 }
 
-// connectionLost is the end of a connection, for whatever reason.
-type connectionLost struct{ error }
+// ConnectionLost is the end of a connection, for whatever reason.
+type ConnectionLost struct{ error }
 
-func (e *connectionLost) Unwrap() error { return e.error }
+// Unwrap returns the reason.
+func (e *ConnectionLost) Unwrap() error { return e.error }
 
 // closeSession attaches a session to a connection and closes it.
 //
 // Both requests go out at once: the server reads the second as soon as it has
 // attached the session, which leaves the client little time.
 func closeSession(conn net.Conn, id int64, passwd []byte) error {
-	if _, err := conn.Write(append(connectRequest(id, passwd), closeRequest()...)); err != nil {
-		return &connectionLost{err}
+	if _, err := conn.Write(append(ConnectRequest(id, passwd), closeRequest()...)); err != nil {
+		return &ConnectionLost{err}
 	}
-	reply, err := readFrame(conn)
+	reply, err := ReadFrame(conn)
 	if err != nil {
 		return err
 	}
-	attached, _, err := parseConnectResponse(reply)
+	attached, _, err := ParseConnectResponse(reply)
 	if err != nil {
 		return err
 	}
 	if attached != id {
 		return ErrSessionGone
 	}
-	reply, err = readFrame(conn)
+	reply, err = ReadFrame(conn)
 	if err != nil {
 		return err
 	}
@@ -89,10 +94,10 @@ func closeSession(conn net.Conn, id int64, passwd []byte) error {
 	return nil
 }
 
-// connectRequest returns the first frame of a connection: protocolVersion int32,
+// ConnectRequest returns the first frame of a connection: protocolVersion int32,
 // lastZxidSeen int64, timeOut int32, sessionId int64, passwd buffer, readOnly
 // boolean; zookeeper.jute, class ConnectRequest.
-func connectRequest(id int64, passwd []byte) []byte {
+func ConnectRequest(id int64, passwd []byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, 0)
 	b = binary.BigEndian.AppendUint64(b, 0)
 	b = binary.BigEndian.AppendUint32(b, uint32(expireTimeout.Milliseconds()))
@@ -100,21 +105,21 @@ func connectRequest(id int64, passwd []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(passwd)))
 	b = append(b, passwd...)
 	b = append(b, 0)
-	return frame(b)
+	return Frame(b)
 }
 
 // closeRequest returns a request without a body: xid int32, type int32;
 // zookeeper.jute, class RequestHeader.
 func closeRequest() []byte {
 	b := binary.BigEndian.AppendUint32(nil, 1)
-	code := int32(opCloseSession)
-	return frame(binary.BigEndian.AppendUint32(b, uint32(code)))
+	code := int32(-11) // closeSession; ZooDefs.OpCode
+	return Frame(binary.BigEndian.AppendUint32(b, uint32(code)))
 }
 
-// parseConnectResponse reads a server's first frame: protocolVersion int32,
+// ParseConnectResponse reads a server's first frame: protocolVersion int32,
 // timeOut int32, sessionId int64, passwd buffer; zookeeper.jute, class
 // ConnectResponse. The id is 0 if the server refused the session.
-func parseConnectResponse(frame []byte) (id int64, passwd []byte, err error) {
+func ParseConnectResponse(frame []byte) (id int64, passwd []byte, err error) {
 	const passwdAt = 4 + 4 + 4 + 8 + 4
 	if len(frame) < passwdAt {
 		return 0, nil, fmt.Errorf("connect response is %d bytes long: must be %d or more", len(frame), passwdAt)
@@ -127,16 +132,16 @@ func parseConnectResponse(frame []byte) (id int64, passwd []byte, err error) {
 	return id, frame[passwdAt : passwdAt+size], nil
 }
 
-// frame puts the length before a packet.
-func frame(packet []byte) []byte {
+// Frame puts the length before a packet.
+func Frame(packet []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(packet))), packet...)
 }
 
-// readFrame reads a packet with the length before it.
-func readFrame(r io.Reader) ([]byte, error) {
+// ReadFrame reads a packet with the length before it.
+func ReadFrame(r io.Reader) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
-		return nil, &connectionLost{err}
+		return nil, &ConnectionLost{err}
 	}
 	size := binary.BigEndian.Uint32(length[:])
 	if size > maxFrame {
@@ -145,7 +150,23 @@ func readFrame(r io.Reader) ([]byte, error) {
 	frame := make([]byte, 4+size)
 	copy(frame, length[:])
 	if _, err := io.ReadFull(r, frame[4:]); err != nil {
-		return nil, &connectionLost{err}
+		return nil, &ConnectionLost{err}
 	}
 	return frame, nil
+}
+
+// WithConn calls talk with a new connection to a server. When the context ends,
+// the connection does, and the error is the context's.
+func WithConn(ctx context.Context, addr string, talk func(net.Conn) error) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err == nil {
+		defer conn.Close()
+		defer context.AfterFunc(ctx, func() { conn.Close() })()
+		err = talk(conn)
+	}
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }

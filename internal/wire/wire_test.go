@@ -1,0 +1,129 @@
+package wire
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// handshake is a server's answer to one.
+func handshake(id uint64, secret []byte) []byte {
+	body := make([]byte, 4+4)
+	body = binary.BigEndian.AppendUint64(body, id)
+	body = binary.BigEndian.AppendUint32(body, uint32(len(secret)))
+	return Frame(append(append(body, secret...), 0))
+}
+
+// server answers connections, one after the other, with what answer returns; the
+// client's requests are read before.
+func server(t *testing.T, answer func(try int) []byte) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for try := 1; ; try++ {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			for range 2 {
+				if _, err := ReadFrame(conn); err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := conn.Write(answer(try)); err != nil {
+				t.Error(err)
+			}
+			conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+	})
+	return l.Addr().String()
+}
+
+func TestExpire(t *testing.T) {
+	secret := []byte("0123456789abcdef")
+	closed := append(handshake(7, secret), Frame(make([]byte, 16))...)
+	refused := handshake(0, make([]byte, 16))
+	for name, test := range map[string]struct {
+		answers [][]byte
+		err     string
+	}{
+		"at once":                     {[][]byte{closed, refused}, ""},
+		"when its client was quicker": {[][]byte{handshake(7, secret), nil, closed, closed, refused}, ""},
+		"that is not there":           {[][]byte{refused}, ErrSessionGone.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tries := 0
+			err := Expire(t.Context(), server(t, func(try int) []byte {
+				tries = try
+				return test.answers[try-1]
+			}), 7, secret)
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%v, want %q", err, test.err)
+			}
+			if tries != len(test.answers) {
+				t.Errorf("%d tries, want %d", tries, len(test.answers))
+			}
+		})
+	}
+}
+
+func TestExpireEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("no more")
+	addr := server(t, func(try int) []byte {
+		if try == 3 {
+			cancel(why)
+		}
+		return nil
+	})
+	if err := Expire(ctx, addr, 7, nil); !errors.Is(err, why) {
+		t.Error(err)
+	}
+}
+
+func TestExpireTellsWhatIsWrong(t *testing.T) {
+	for want, answer := range map[string][]byte{
+		"connect response is 7 bytes long: must be 24": Frame([]byte("abc")),
+		"has a password of 17 bytes: there are 16":     Frame(append(append(make([]byte, 16), 0, 0, 0, 17), make([]byte, 16)...)),
+		"frame of 4294967295 bytes: must be":           {0xff, 0xff, 0xff, 0xff},
+		"closeSession failed with code -4":             append(handshake(7, nil), Frame(binary.BigEndian.AppendUint32(make([]byte, 12), 0xfffffffc))...),
+	} {
+		addr := server(t, func(int) []byte { return answer })
+		if err := Expire(t.Context(), addr, 7, make([]byte, 16)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Expire: %v: want %q", err, want)
+		}
+	}
+}
+
+func TestExpireOfAServerThatHasGone(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		if conn, err := l.Accept(); err == nil {
+			l.Close()
+			conn.Close()
+		}
+	}()
+	const want = "connection refused (try 2, after "
+	if err := Expire(t.Context(), l.Addr().String(), 7, nil); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Expire: %v: want %q", err, want)
+	}
+}
