@@ -15,6 +15,65 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
+const patience = time.Minute // for what is to come from a server
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// sessionTimeout is long, as a real server may be starved on a machine that is
+// busy with other tests.
+const sessionTimeout = 30 * time.Second
+
+// A client is a connection of the client library with all its events.
+type client struct {
+	*zk.Conn
+	t      testing.TB
+	states chan zk.State
+}
+
+func connect(t testing.TB, servers []string, dial zk.Dialer, timeout time.Duration) *client {
+	t.Helper()
+	states := make(chan zk.State, 1000)
+	conn, events, err := zk.Connect(servers, timeout, zk.WithDialer(dial), zk.WithLogger(silent{}),
+		zk.WithEventCallback(func(ev zk.Event) {
+			if ev.Type == zk.EventSession {
+				states <- ev.State
+			}
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		for range events { // until all its goroutines have ended
+		}
+	})
+	c := &client{conn, t, states}
+	c.await(zk.StateHasSession)
+	return c
+}
+
+// await waits until the connection has gone through states, in this order.
+func (c *client) await(states ...zk.State) {
+	c.t.Helper()
+	limit := time.After(patience)
+	for _, want := range states {
+		for state := zk.StateUnknown; state != want; {
+			select {
+			case state = <-c.states:
+			case <-limit:
+				c.t.Fatalf("no %v after %v; the state is %v", want, patience, c.State())
+			}
+		}
+		if want == zk.StateHasSession {
+			// go-zookeeper is not through yet: it goes on to set its watches, and
+			// races with the replies to requests. No event tells when it has.
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+}
+
 // A rawConn speaks ZooKeeper's protocol frame by frame, to see what client
 // libraries hide: the order of frames, the ends of connections, session
 // passwords.
