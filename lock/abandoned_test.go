@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -166,5 +167,173 @@ func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
 		if n := a.Stats().Lost; n != 0 {
 			t.Errorf("%d holds count as lost", n)
 		}
+	})
+}
+
+// TestAbandonedCallLeavesNothing: the caller gives up while the server has the
+// request, or the reply is on its way, or nothing is known. What appears after the
+// client has come back and looked ends with its lease.
+func TestAbandonedCallLeavesNothing(t *testing.T) {
+	const outlasts = "before it is applied, and that after the connection has ended"
+	faults := map[string]locktest.Fault{
+		"before it is applied":                   {Delay: time.Second},
+		"after it was applied":                   {DelayReply: time.Second},
+		"before, and the connection ends":        {Delay: time.Second, Drop: locktest.BeforeApply},
+		"after, and the connection ends":         {Delay: time.Second, Drop: locktest.AfterApply},
+		outlasts:                                 {Delay: 5 * time.Second},
+		"after it was applied, and not for long": {DelayReply: 10 * time.Millisecond},
+	}
+	for name, fault := range faults {
+		for _, held := range []bool{false, true} {
+			for _, try := range []bool{false, true} {
+				if held && try {
+					continue // does not join
+				}
+				t.Run(fmt.Sprintf("%s held %v try %v", name, held, try), func(t *testing.T) {
+					simulate(t, locktest.Options{}, func(w *world) {
+						a, b := w.dial("a"), w.dial("b")
+						w.unlock(w.lock(a, "other"))
+						var h *lock.Hold
+						if held {
+							h = w.lock(b, "x")
+						}
+						hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joins(r) }, fault)
+						ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
+						defer cancel()
+						take := a.Mutex("x").Lock
+						if try {
+							take = a.Mutex("x").TryLock
+						}
+						got, err := take(ctx)
+						mustBe(t, err, context.DeadlineExceeded)
+						if got != nil || !hit() {
+							t.Fatalf("got %v, mishap %v", got, hit())
+						}
+						time.Sleep(2 * sessionTimeout)
+						if held {
+							w.sole(h)
+							w.unlock(h)
+						}
+						if name == outlasts {
+							w.unlock(w.lock(b, "x"))
+						}
+						w.empty()
+						w.unlock(w.lock(a, "x"))
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestAbandonedCallLeavesAdoptedParent, though it was the last one there.
+func TestAbandonedCallLeavesAdoptedParent(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("other")
+		w.unlock(w.lock(a, "other"))
+		w.create(z, "/locks/x", "", 0)
+		hit := w.fault(func(r locktest.Request) bool { return joins(r) && touches(r, "/x/") && len(r.Paths) == 2 }, locktest.Fault{DelayReply: time.Second})
+		ctx, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err := a.Mutex("x").Lock(ctx)
+		mustBe(t, err, context.DeadlineExceeded)
+		if !hit() || len(w.entries("x")) != 1 {
+			t.Fatalf("mishap %v, entries %q", hit(), paths(w.entries("x")))
+		}
+		time.Sleep(ttl)
+		if n := w.nodes(); len(n) != 1 || n[0] != "/locks/x" {
+			t.Errorf("nodes %q, want the parent that was there", n)
+		}
+	})
+}
+
+// TestCreateAppliedAfterItWasGivenUp: others join all the time, so that the client
+// gives up to do so on condition that it saw the last of them. Then the connection
+// ends; the client looks for its entry, does not find it, and queues again. Should
+// the first one appear after all, the client deletes it when it sees it.
+func TestCreateAppliedAfterItWasGivenUp(t *testing.T) {
+	for _, found := range []string{"at once", "later"} {
+		t.Run(found, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+				w.unlock(w.lock(b, "other"))
+				h := w.lock(a, "x")
+				var lost atomic.Pointer[string]
+				w.Intercept(func(r locktest.Request) locktest.Fault {
+					switch {
+					case r.Label != "b" || !joins(r):
+					case len(r.Paths) > 1: // on condition of the parent's version, which changes
+						if _, err := z.Set("/locks/x", w.node("/locks/x").Data, -1); err != nil {
+							t.Error(err)
+						}
+					case lost.CompareAndSwap(nil, &r.Paths[0]):
+						return locktest.Fault{Drop: locktest.BeforeApply}
+					}
+					return locktest.Fault{}
+				})
+				hit := func() bool { return lost.Load() != nil }
+				ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
+				w.until("the mishap", hit)
+				w.until("it has queued again", func() bool { return len(w.entries("x")) == 2 })
+				again := w.entries("x")[1].Path
+				if found == "later" {
+					time.Sleep(ttl)
+				}
+				if _, err := z.Create(*lost.Load(), w.node(again).Data, zk.FlagSequence, zk.WorldACL(zk.PermAll)); err != nil {
+					t.Fatal(err)
+				}
+				_, err := b.Mutex("x").TryLock(w.ctx) // lists
+				mustBe(t, err, lock.ErrHeld)
+				settle()
+				if e := paths(w.entries("x")); len(e) != 2 || e[1] != again {
+					t.Errorf("entries %q, want the holder's and %s", e, again)
+				}
+				w.waits(ch)
+				w.unlock(h)
+				got := w.expect(ch)
+				w.sole(got.hold)
+				w.unlock(got.hold)
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestCreateIsLookedForOnTheLatestServer: the reply is lost, and the client connects
+// to a member that has not heard of its entry yet.
+func TestCreateIsLookedForOnTheLatestServer(t *testing.T) {
+	simulate(t, locktest.Options{Members: 3}, func(w *world) {
+		var followers []string
+		for _, s := range w.Servers() {
+			if s != w.Leader() {
+				followers = append(followers, s)
+			}
+		}
+		w.Partition("a", followers...)
+		a := w.dial("a")
+		w.unlock(w.lock(a, "x"))
+		for _, s := range followers {
+			if err := w.Lag(s, 3*time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hit := w.fault(func(r locktest.Request) bool {
+			if !joins(r) {
+				return false
+			}
+			w.Heal("a")
+			w.Partition("a", w.Leader())
+			return true
+		}, locktest.Fault{Drop: locktest.AfterApply})
+		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+		w.until("the mishap", hit)
+		w.Cut("a")
+		h := w.await(ch).hold
+		if !strings.HasSuffix(h.EntryPath(), "-0000000000") {
+			t.Errorf("%s is not the entry that was created first: it was not found", h.EntryPath())
+		}
+		w.sole(h)
+		w.unlock(h)
+		w.empty()
 	})
 }

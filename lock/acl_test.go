@@ -114,13 +114,6 @@ func TestRootThatCannotBeMade(t *testing.T) {
 	})
 }
 
-func (w *world) createACL(z *zk.Conn, path, data string, acl []zk.ACL) {
-	w.Helper()
-	if _, err := z.Create(path, []byte(data), 0, acl); err != nil {
-		w.Fatalf("create %s: %v", path, err)
-	}
-}
-
 // TestParentWithoutWrite: the tail cannot be written, so contenders list.
 func TestParentWithoutWrite(t *testing.T) {
 	for _, data := range []string{"", string(znode.Parent{Kind: znode.Mutex}.Encode())} {

@@ -3,78 +3,13 @@ package lock_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
-
-// mishaps are what can befall the one request that matters, so that its sender
-// does not learn whether it was applied.
-var mishaps = []struct {
-	name   string
-	fault  locktest.Fault
-	expire bool // the session too, before the client has connected again
-}{
-	{"lost with the connection", locktest.Fault{Drop: locktest.BeforeApply}, false},
-	{"lost with the session", locktest.Fault{Drop: locktest.BeforeApply}, true},
-	{"applied, the reply lost with the connection", locktest.Fault{Drop: locktest.AfterApply}, false},
-	{"applied, the reply lost with the session", locktest.Fault{Drop: locktest.AfterApply}, true},
-	{"applied late, the reply lost with the connection", locktest.Fault{Delay: 4500 * time.Millisecond, Drop: locktest.AfterApply}, false},
-	{"the reply slower than the connection's end", locktest.Fault{DelayReply: 5 * time.Second}, false},
-	{"throttled", locktest.Fault{Code: codeThrottled}, false},
-	{"the session moved", locktest.Fault{Code: codeSessionMoved}, false},
-}
-
-// mishap makes the first request that the filter lets pass suffer, and returns
-// what tells whether it has.
-func (w *world) mishap(i int, label string, filter func(locktest.Request) bool) (hit func() bool) {
-	m := mishaps[i]
-	return w.fault(func(r locktest.Request) bool {
-		if r.Label != label || !filter(r) {
-			return false
-		}
-		if m.expire {
-			time.AfterFunc(500*time.Millisecond, func() { w.ExpireLabel(label) })
-		}
-		return true
-	}, m.fault)
-}
-
-// forEachMishap runs f in a world of its own for each.
-func forEachMishap(t *testing.T, f func(w *world, mishap int)) {
-	for i, m := range mishaps {
-		t.Run(m.name, func(t *testing.T) { simulate(t, locktest.Options{}, func(w *world) { f(w, i) }) })
-	}
-}
-
-// sole checks that the hold has the only entry of its lock.
-func (w *world) sole(h *lock.Hold) {
-	w.Helper()
-	time.Sleep(ttl / 2) // what was late has come, and was cleaned up
-	w.alive(h)
-	if e := w.entries(h.Name()); len(e) != 1 {
-		w.Errorf("entries %q, want that of the hold alone", paths(e))
-	}
-	if h.Token().Czxid != w.node(h.EntryPath()).Stat.Czxid {
-		w.Errorf("token %v, want the entry's czxid, %d", h.Token(), w.node(h.EntryPath()).Stat.Czxid)
-	}
-}
-
-func joins(r locktest.Request) bool {
-	return (r.Op == "multi" || r.Op == "create") && touches(r, "-lock-")
-}
-
-func leaves(h *lock.Hold) func(locktest.Request) bool {
-	return func(r locktest.Request) bool {
-		return (r.Op == "multi" || r.Op == "delete") && touches(r, h.EntryPath())
-	}
-}
 
 func TestAmbiguousLock(t *testing.T) {
 	for _, keep := range []bool{false, true} { // the parent, so that it is there
@@ -213,170 +148,149 @@ func TestAmbiguousWithdrawal(t *testing.T) {
 	})
 }
 
-// TestAbandonedCallLeavesNothing: the caller gives up while the server has the
-// request, or the reply is on its way, or nothing is known. What appears after the
-// client has come back and looked ends with its lease.
-func TestAbandonedCallLeavesNothing(t *testing.T) {
-	const outlasts = "before it is applied, and that after the connection has ended"
-	faults := map[string]locktest.Fault{
-		"before it is applied":                   {Delay: time.Second},
-		"after it was applied":                   {DelayReply: time.Second},
-		"before, and the connection ends":        {Delay: time.Second, Drop: locktest.BeforeApply},
-		"after, and the connection ends":         {Delay: time.Second, Drop: locktest.AfterApply},
-		outlasts:                                 {Delay: 5 * time.Second},
-		"after it was applied, and not for long": {DelayReply: 10 * time.Millisecond},
-	}
-	for name, fault := range faults {
-		for _, held := range []bool{false, true} {
-			for _, try := range []bool{false, true} {
-				if held && try {
-					continue // does not join
-				}
-				t.Run(fmt.Sprintf("%s held %v try %v", name, held, try), func(t *testing.T) {
-					simulate(t, locktest.Options{}, func(w *world) {
-						a, b := w.dial("a"), w.dial("b")
-						w.unlock(w.lock(a, "other"))
-						var h *lock.Hold
-						if held {
-							h = w.lock(b, "x")
-						}
-						hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joins(r) }, fault)
-						ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
-						defer cancel()
-						take := a.Mutex("x").Lock
-						if try {
-							take = a.Mutex("x").TryLock
-						}
-						got, err := take(ctx)
-						mustBe(t, err, context.DeadlineExceeded)
-						if got != nil || !hit() {
-							t.Fatalf("got %v, mishap %v", got, hit())
-						}
-						time.Sleep(2 * sessionTimeout)
-						if held {
-							w.sole(h)
-							w.unlock(h)
-						}
-						if name == outlasts {
-							w.unlock(w.lock(b, "x"))
-						}
-						w.empty()
-						w.unlock(w.lock(a, "x"))
-					})
-				})
-			}
+// readBackRefused makes the next write of a hold's entry one of unknown outcome: it
+// is applied and its reply lost, and the read that could tell is refused once.
+func (w *world) readBackRefused(label string, h *lock.Hold, code int32) (hit func() bool) {
+	lost := false
+	var refused atomic.Bool
+	w.Intercept(func(r locktest.Request) locktest.Fault {
+		switch {
+		case r.Label != label || !touches(r, pathOf(h)):
+		case !lost && mutates(r, label):
+			lost = true
+			return locktest.Fault{Drop: locktest.AfterApply}
+		case lost && r.Op == "getData" && !refused.Swap(true):
+			return locktest.Fault{Code: code}
 		}
-	}
-}
-
-// TestAbandonedCallLeavesAdoptedParent, though it was the last one there.
-func TestAbandonedCallLeavesAdoptedParent(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("other")
-		w.unlock(w.lock(a, "other"))
-		w.create(z, "/locks/x", "", 0)
-		hit := w.fault(func(r locktest.Request) bool { return joins(r) && touches(r, "/x/") && len(r.Paths) == 2 }, locktest.Fault{DelayReply: time.Second})
-		ctx, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
-		defer cancel()
-		_, err := a.Mutex("x").Lock(ctx)
-		mustBe(t, err, context.DeadlineExceeded)
-		if !hit() || len(w.entries("x")) != 1 {
-			t.Fatalf("mishap %v, entries %q", hit(), paths(w.entries("x")))
-		}
-		time.Sleep(ttl)
-		if n := w.nodes(); len(n) != 1 || n[0] != "/locks/x" {
-			t.Errorf("nodes %q, want the parent that was there", n)
-		}
+		return locktest.Fault{}
 	})
+	return refused.Load
 }
 
-// TestCreateAppliedAfterItWasGivenUp: others join all the time, so that the client
-// gives up to do so on condition that it saw the last of them. Then the connection
-// ends; the client looks for its entry, does not find it, and queues again. Should
-// the first one appear after all, the client deletes it when it sees it.
-func TestCreateAppliedAfterItWasGivenUp(t *testing.T) {
-	for _, found := range []string{"at once", "later"} {
-		t.Run(found, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
-				w.unlock(w.lock(b, "other"))
-				h := w.lock(a, "x")
-				var lost atomic.Pointer[string]
-				w.Intercept(func(r locktest.Request) locktest.Fault {
-					switch {
-					case r.Label != "b" || !joins(r):
-					case len(r.Paths) > 1: // on condition of the parent's version, which changes
-						if _, err := z.Set("/locks/x", w.node("/locks/x").Data, -1); err != nil {
-							t.Error(err)
-						}
-					case lost.CompareAndSwap(nil, &r.Paths[0]):
-						return locktest.Fault{Drop: locktest.BeforeApply}
+// TestShorteningThatCannotBeReadBack: the shorter lease stands in ZooKeeper, and
+// others go by it. As long as its owner cannot rule that out, so must it; to ask for a
+// longer one again changes nothing before that is acknowledged.
+func TestShorteningThatCannotBeReadBack(t *testing.T) {
+	for _, code := range []int32{codeNoAuth, codeQuota} {
+		for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
+			t.Run(fmt.Sprintf("code %d fixed %v", code, opts != nil), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					a, b := w.dial("a"), w.dial("b")
+					h := w.lock(a, "x", opts...)
+					ended := w.end(h)
+					hit := w.readBackRefused("a", h, code)
+					ctx, cancel := context.WithTimeout(w.ctx, 3*ttl)
+					defer cancel()
+					const short = 2 * time.Second
+					sent := time.Now()
+					go h.Extend(ctx, short)
+					w.until("the read-back is refused", hit)
+					settle()
+					if r := h.Remaining(); r > short {
+						t.Errorf("%v remain of a lease that was shortened to %v", r, short)
 					}
-					return locktest.Fault{}
+					w.kill("a")
+					go h.Extend(ctx, ttl)
+					got := w.await(w.queue(w.ctx, b, "x"))
+					if entered := got.at.Sub(sent); entered > short+grace+ttl/3+time.Second {
+						t.Errorf("the next one entered %v after the lease was shortened to %v", entered, short)
+					}
+					w.inTurn(ended, got)
+					w.unlock(got.hold)
 				})
-				hit := func() bool { return lost.Load() != nil }
-				ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
-				w.until("the mishap", hit)
-				w.until("it has queued again", func() bool { return len(w.entries("x")) == 2 })
-				again := w.entries("x")[1].Path
-				if found == "later" {
-					time.Sleep(ttl)
-				}
-				if _, err := z.Create(*lost.Load(), w.node(again).Data, zk.FlagSequence, zk.WorldACL(zk.PermAll)); err != nil {
-					t.Fatal(err)
-				}
-				_, err := b.Mutex("x").TryLock(w.ctx) // lists
-				mustBe(t, err, lock.ErrHeld)
-				settle()
-				if e := paths(w.entries("x")); len(e) != 2 || e[1] != again {
-					t.Errorf("entries %q, want the holder's and %s", e, again)
-				}
-				w.waits(ch)
-				w.unlock(h)
-				got := w.expect(ch)
-				w.sole(got.hold)
-				w.unlock(got.hold)
-				w.empty()
 			})
+		}
+	}
+}
+
+// TestRenewalThatCannotBeReadBackAtFirst: who wrote it is found out with a later
+// try, because its bytes are remembered.
+func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
+	for _, code := range []int32{codeNoAuth, codeQuota} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			h := w.lock(w.dial("a"), "x")
+			w.until("the read-back is refused", w.readBackRefused("a", h, code))
+			time.Sleep(3 * ttl)
+			w.alive(h)
+			w.unlock(h)
+			w.empty()
 		})
 	}
 }
 
-// TestCreateIsLookedForOnTheLatestServer: the reply is lost, and the client connects
-// to a member that has not heard of its entry yet.
-func TestCreateIsLookedForOnTheLatestServer(t *testing.T) {
-	simulate(t, locktest.Options{Members: 3}, func(w *world) {
-		var followers []string
-		for _, s := range w.Servers() {
-			if s != w.Leader() {
-				followers = append(followers, s)
-			}
+// TestReentryInDoubt: the wall clock was set forward, so that the hold may have
+// ended in a suspend. A write tells that it has not; only the hold itself could
+// make way for a place in the queue behind it.
+func TestReentryInDoubt(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := newClock(0, 0)
+		a := w.dial("a", lock.WithClock(c.now))
+		h := w.lock(a, "x")
+		c.step(2 * ttl)
+		ctx, cancel := context.WithTimeout(h.Context(), ttl)
+		defer cancel()
+		again, err := a.Mutex("x").Lock(ctx)
+		if err != nil {
+			w.Fatal(err)
 		}
-		w.Partition("a", followers...)
-		a := w.dial("a")
-		w.unlock(w.lock(a, "x"))
-		for _, s := range followers {
-			if err := w.Lag(s, 3*time.Second); err != nil {
-				t.Fatal(err)
-			}
+		if pathOf(again) != pathOf(h) || again.Token() != h.Token() {
+			t.Errorf("got %s, want another handle on %s", pathOf(again), pathOf(h))
 		}
-		hit := w.fault(func(r locktest.Request) bool {
-			if !joins(r) {
-				return false
-			}
-			w.Heal("a")
-			w.Partition("a", w.Leader())
-			return true
-		}, locktest.Fault{Drop: locktest.AfterApply})
-		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
-		w.until("the mishap", hit)
-		w.Cut("a")
-		h := w.await(ch).hold
-		if !strings.HasSuffix(h.EntryPath(), "-0000000000") {
-			t.Errorf("%s is not the entry that was created first: it was not found", h.EntryPath())
+		w.alive(again)
+		if n := len(w.entries("x")); n != 1 {
+			t.Errorf("%d entries, want one", n)
 		}
-		w.sole(h)
+		w.unlock(again)
+		w.alive(h)
 		w.unlock(h)
 		w.empty()
 	})
+}
+
+// TestReentryInDoubtThatNobodyDispels gives up with its context, or with the hold;
+// and whoever asks again then queues like everybody else.
+func TestReentryInDoubtThatNobodyDispels(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := newClock(0, 0)
+		a, b := w.dial("a", lock.WithClock(c.now)), w.dial("b")
+		h := w.lock(a, "x")
+		w.Partition("a")
+		c.step(2 * ttl)
+		ctx, cancel := context.WithTimeout(h.Context(), grace/2)
+		defer cancel()
+		_, err := a.Mutex("x").Lock(ctx)
+		mustBe(t, err, context.DeadlineExceeded)
+		again := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(h.Context()) })
+		<-h.Done()
+		mustBe(t, w.outcome(again).err, lock.ErrLost)
+
+		got := w.await(w.queue(w.ctx, b, "x"))
+		again = start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(context.WithoutCancel(h.Context())) })
+		w.Heal("a")
+		time.Sleep(ttl)
+		w.waits(again)
+		w.alive(got.hold)
+		w.unlock(got.hold)
+		w.unlock(w.await(again).hold)
+		w.empty()
+	})
+}
+
+// TestLockThatCannotEndFindsItsEntry: as TestAmbiguousLock, without a context that
+// could end the wait.
+func TestLockThatCannotEndFindsItsEntry(t *testing.T) {
+	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a := w.dial("a")
+			w.unlock(w.lock(a, "x"))
+			hit := w.fault(joins, locktest.Fault{Drop: drop})
+			h, err := a.Mutex("x").Lock(context.Background())
+			if err != nil || !hit() {
+				t.Fatal(err, hit())
+			}
+			w.sole(h)
+			w.unlock(h)
+			w.empty()
+		})
+	}
 }

@@ -2,57 +2,12 @@ package lock_test
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
-
-// clock is a machine's clocks, which run wrong by so many millionths.
-type clock struct {
-	ppm int64
-
-	mu         sync.Mutex
-	mono, wall time.Duration
-	read       time.Time
-	asleep     bool
-}
-
-func newClock(ppm int64, off time.Duration) *clock {
-	now := time.Now()
-	return &clock{ppm: ppm, read: now, wall: time.Duration(now.UnixNano()) + off}
-}
-
-func (c *clock) now() (mono, wall time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	passed := time.Since(c.read)
-	c.read = c.read.Add(passed)
-	passed += time.Duration(float64(passed) * float64(c.ppm) / 1e6)
-	c.wall += passed
-	if !c.asleep {
-		c.mono += passed
-	}
-	return c.mono, c.wall
-}
-
-// suspend has the monotonic clock stand still while the wall clock goes on, or
-// ends that.
-func (c *clock) suspend(asleep bool) {
-	c.now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.asleep = asleep
-}
-
-// step sets the wall clock.
-func (c *clock) step(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.wall += d
-}
 
 // TestWallClocksDoNotMatter: clients whose wall clocks are hours off hand the lock
 // over, and outlive each other's death, as all others do.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -313,5 +314,153 @@ func TestCloseLeavesAParentThatSomebodyWrote(t *testing.T) {
 		if left := w.nodes(); len(left) != 1 || string(w.node("/locks/x5").Data) != "mine" {
 			w.Errorf("left are %q, want /locks/x5 as it was", left)
 		}
+	})
+}
+
+// TestCloseEndsWithItsTimeout, whatever is under way, while the server says nothing.
+func TestCloseEndsWithItsTimeout(t *testing.T) {
+	for _, borrowed := range []bool{false, true} {
+		for _, noticed := range []bool{false, true} { // that the connection is gone
+			t.Run(fmt.Sprintf("borrowed %v noticed %v", borrowed, noticed), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					const patience = 5 * time.Second
+					opts := w.options("a", lock.WithUnlockTimeout(patience), lock.WithPolicies(policies{TTL: 10 * ttl, Grace: grace}))
+					var a *lock.Client
+					var err error
+					if borrowed {
+						a, err = lock.New(w.raw("a"), opts[1:]...) // not the dialer
+					} else {
+						if !noticed { // nor would be for long
+							opts = append(opts, lock.WithSessionTimeout(10*patience))
+						}
+						a, err = lock.Dial(w.ctx, w.Servers(), opts...)
+					}
+					if err != nil {
+						w.Fatal(err)
+					}
+					h := w.lock(a, "x")
+					waits := w.queue(w.ctx, a, "x")
+					w.Partition("a")
+					joins := start(func() (*lock.Hold, error) { return a.Mutex("y").Lock(w.ctx) })
+					if noticed {
+						time.Sleep(sessionTimeout)
+					}
+					within(w, patience+soonAfter, "close", func() {
+						if err := a.Close(); err == nil {
+							w.Error("closed without a word about what is left")
+						}
+					}, func() { w.Heal("a") })
+					mustBe(w, w.outcome(waits).err, lock.ErrClosed)
+					mustBe(w, w.outcome(joins).err, lock.ErrClosed)
+					mustBe(w, h.Err(), lock.ErrClosed)
+					w.Heal("a")
+				})
+			})
+		}
+	}
+}
+
+// TestCloseOfManyHolds: the server takes a millisecond for each transaction, so that
+// there is no time for one of each hold. Their entries go in batches.
+func TestCloseOfManyHolds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 20000 locks")
+	}
+	simulate(t, locktest.Options{}, func(w *world) {
+		const n = 20_000
+		a := w.dial("a", lock.WithPolicies(policies{TTL: time.Hour, Grace: grace}))
+		for i := range n {
+			w.lock(a, fmt.Sprint("x", i))
+		}
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if mutates(r, "a") {
+				return locktest.Fault{Delay: time.Millisecond}
+			}
+			return locktest.Fault{}
+		})
+		before, txns := time.Now(), w.Transactions()
+		if err := a.Close(); err != nil {
+			w.Error(err)
+		}
+		if took := time.Since(before); took > lock.DefaultUnlockTimeout {
+			w.Errorf("took %v, want %v at most", took, lock.DefaultUnlockTimeout)
+		}
+		if made := w.Transactions() - txns; made > n/10 {
+			w.Errorf("made %d transactions to end %d holds", made, n)
+		}
+		if left := len(w.nodes()); left > 0 {
+			w.Errorf("%d nodes are left behind", left)
+		}
+	})
+}
+
+// BenchmarkManyLocks takes locks of ever new names beside many that are being waited
+// for. What one costs must not depend on how many those are.
+func BenchmarkManyLocks(b *testing.B) {
+	for _, n := range []int{100, 5_000, 20_000} {
+		b.Run(fmt.Sprint("beside ", n), func(b *testing.B) {
+			ens := locktest.Start(b, locktest.Options{})
+			dial := func(label string) *lock.Client {
+				c, err := lock.Dial(b.Context(), ens.Servers(), lock.WithDialer(ens.Dialer(label)), lock.WithTTL(time.Hour))
+				if err != nil {
+					b.Fatal(err)
+				}
+				return c
+			}
+			take := func(c *lock.Client, name string) *lock.Hold {
+				h, err := c.Mutex(name).Lock(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				return h
+			}
+			holder, waiter := dial("holder"), dial("waiter")
+			var waiting sync.WaitGroup
+			for i := range n {
+				name := fmt.Sprint("held", i)
+				take(holder, name)
+				waiting.Go(func() { waiter.Mutex(name).Lock(b.Context()) })
+			}
+			for waiter.Stats().Waiters < n {
+				runtime.Gosched()
+			}
+			i := 0
+			for b.Loop() {
+				h := take(waiter, fmt.Sprint("free", i))
+				if err := h.Unlock(); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+			for _, c := range []*lock.Client{waiter, holder} {
+				if err := c.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			waiting.Wait()
+		})
+	}
+}
+
+// TestCloseEndsLockThatCannotEnd: its context has no end, its reply does not come.
+func TestCloseEndsLockThatCannotEnd(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", lock.WithUnlockTimeout(2*time.Second))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.unlock(w.lock(a, "x"))
+		hit := w.fault(joins, locktest.Fault{DelayReply: time.Hour})
+		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(context.Background()) })
+		w.until("the join is under way", hit)
+		begin := time.Now()
+		if err := a.Close(); err == nil {
+			t.Error("closed without a word, with a request under way")
+		}
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		got := w.outcome(ch)
+		mustBe(t, got.err, lock.ErrClosed)
 	})
 }

@@ -92,14 +92,6 @@ func TestFailedTryLockWritesNothing(t *testing.T) {
 	})
 }
 
-// same checks that two dumps tell of the same nodes in the same state.
-func same(t testing.TB, before, after []locktest.Node) {
-	t.Helper()
-	if a, b := fmt.Sprintf("%+v", before), fmt.Sprintf("%+v", after); a != b {
-		t.Errorf("nodes changed from\n%s\nto\n%s", a, b)
-	}
-}
-
 func TestFailedTryLockOfFreshClientLeavesNothing(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.dial("a"), "x")

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -177,4 +179,100 @@ func TestDialTellsWhy(t *testing.T) {
 		mustBe(t, err, lock.ErrUnavailable, context.DeadlineExceeded, refused)
 		mustSay(t, err, "192.0.2.1:2181", "the port is shut")
 	})
+}
+
+// soonAfter is within what time a call is back that its context has ended.
+const soonAfter = 100 * time.Millisecond
+
+// TestDialEndsWithItsContext, whoever listens there.
+func TestDialEndsWithItsContext(t *testing.T) {
+	for _, peer := range badPeers {
+		t.Run(peer.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &impostor{says: peer.says}
+				const patience = 500 * time.Millisecond
+				within(t, patience+soonAfter, "dial", func() {
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					_, err := lock.Dial(ctx, []string{"192.0.2.1"}, lock.WithDialer(p.dial))
+					mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
+					mustSay(t, err, "192.0.2.1:2181")
+				}, p.hangUp)
+				p.hangUp()
+			})
+		})
+	}
+}
+
+// TestDialOfRealSocket is TestDialEndsWithItsContext over TCP, where only wedges show.
+func TestDialOfRealSocket(t *testing.T) {
+	for _, peer := range badPeers {
+		t.Run(peer.name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &impostor{says: peer.says}
+			serving := make(chan struct{})
+			go func() {
+				defer close(serving)
+				for {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					go p.serve(conn)
+				}
+			}()
+			within(t, 20*time.Second, "dial", func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				_, err := lock.Dial(ctx, []string{l.Addr().String()})
+				mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
+				mustSay(t, err, l.Addr().String())
+			}, p.hangUp)
+			l.Close()
+			<-serving
+			p.hangUp()
+		})
+	}
+}
+
+// TestReconnectToBadPeer: where the server was there is something else for a while. A
+// client that has holds comes through, or closes in time.
+func TestReconnectToBadPeer(t *testing.T) {
+	for _, peer := range badPeers {
+		for _, closes := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s closes %v", peer.name, closes), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					p := &impostor{says: peer.says}
+					var bad atomic.Bool
+					dialer := lock.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+						if bad.Load() {
+							return p.dial(network, address, timeout)
+						}
+						return w.Dialer("a")(network, address, timeout)
+					})
+					const patience = 5 * time.Second
+					a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", dialer, lock.WithUnlockTimeout(patience))...)
+					if err != nil {
+						w.Fatal(err)
+					}
+					w.Cleanup(func() { a.Close() }) // of no use by then to who closes, and says so
+					h := w.lock(a, "x", lock.WithTTL(10*ttl))
+					bad.Store(true)
+					w.Cut("a")
+					time.Sleep(time.Second)
+					if closes {
+						within(w, patience+soonAfter, "close", func() { a.Close() }, p.hangUp)
+					} else {
+						bad.Store(false)
+						within(w, ttl, "renewal", func() { h.Extend(w.ctx, 5*ttl) }, p.hangUp)
+						w.unlock(h)
+					}
+					p.hangUp()
+				})
+			})
+		}
+	}
 }

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"path"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +35,7 @@ const (
 	codeNoNode       = -101
 	codeNoAuth       = -102
 	codeSessionMoved = -118
+	codeQuota        = -125 // exceeded
 	codeThrottled    = -127
 )
 
@@ -425,29 +426,6 @@ func (w *world) cost(label string, f func()) cost {
 	return cost{requests, w.Transactions() - txns}
 }
 
-// fault makes the first request that the filter lets pass suffer the fault. It
-// returns what tells whether that has happened. It ends other interceptions.
-func (w *world) fault(filter func(locktest.Request) bool, f locktest.Fault) (hit func() bool) {
-	var done atomic.Bool
-	w.Intercept(func(r locktest.Request) locktest.Fault {
-		if !done.Load() && filter(r) && !done.Swap(true) {
-			return f
-		}
-		return locktest.Fault{}
-	})
-	return done.Load
-}
-
-// mutates reports whether the request is a write, of the given client.
-func mutates(r locktest.Request, label string) bool {
-	return r.Label == label && slices.Contains([]string{"multi", "create", "create2", "setData", "delete"}, r.Op)
-}
-
-// touches reports whether one of the request's paths has the part in it.
-func touches(r locktest.Request, part string) bool {
-	return slices.ContainsFunc(r.Paths, func(p string) bool { return strings.Contains(p, part) })
-}
-
 // mustBe checks that the error is each of the targets.
 func mustBe(t testing.TB, err error, targets ...error) {
 	t.Helper()
@@ -468,16 +446,66 @@ func mustSay(t testing.TB, err error, parts ...string) {
 	}
 }
 
-// cutOff lets a filter of faults cut off a client whose request it has met.
-func (w *world) cutOff(label string) bool {
-	return w.Partition(label) == nil
+func (w *world) createACL(z *zk.Conn, path, data string, acl []zk.ACL) {
+	w.Helper()
+	if _, err := z.Create(path, []byte(data), 0, acl); err != nil {
+		w.Fatalf("create %s: %v", path, err)
+	}
 }
 
-// kill cuts a client off for the rest of the test: it dies, as far as others can
-// see.
-func (w *world) kill(label string) {
+// sole checks that the hold has the only entry of its lock.
+func (w *world) sole(h *lock.Hold) {
 	w.Helper()
-	if err := w.Partition(label); err != nil {
-		w.Fatal(err)
+	time.Sleep(ttl / 2) // what was late has come, and was cleaned up
+	w.alive(h)
+	if e := w.entries(h.Name()); len(e) != 1 {
+		w.Errorf("entries %q, want that of the hold alone", paths(e))
+	}
+	if h.Token().Czxid != w.node(h.EntryPath()).Stat.Czxid {
+		w.Errorf("token %v, want the entry's czxid, %d", h.Token(), w.node(h.EntryPath()).Stat.Czxid)
+	}
+}
+
+// within checks that f returns within so much time. If it does not, help is to have
+// it return at all.
+func within(t testing.TB, limit time.Duration, what string, f, help func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(limit):
+		t.Errorf("%s: not back after %v", what, limit)
+		help()
+		<-done
+	}
+}
+
+// same checks that two dumps tell of the same nodes in the same state.
+func same(t testing.TB, before, after []locktest.Node) {
+	t.Helper()
+	if a, b := fmt.Sprintf("%+v", before), fmt.Sprintf("%+v", after); a != b {
+		t.Errorf("nodes changed from\n%s\nto\n%s", a, b)
+	}
+}
+
+func (w *world) create(z *zk.Conn, path, data string, flags int32) string {
+	w.Helper()
+	path, err := z.Create(path, []byte(data), flags, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		w.Fatalf("create %s: %v", path, err)
+	}
+	return path
+}
+
+func (w *world) remove(z *zk.Conn, paths ...string) {
+	w.Helper()
+	for _, p := range paths {
+		if err := z.Delete(p, -1); err != nil {
+			w.Fatalf("delete %s: %v", p, err)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -248,6 +249,72 @@ func TestSmallStepsAddUp(t *testing.T) {
 			w.unlock(living)
 			w.unlock(w.await(waits).hold)
 			w.empty()
+		})
+	}
+}
+
+// TestChangeOfLeaders: the clock of the new leader differs by less than the
+// grace. Dead or alive, nobody is robbed, and the displacement is counted.
+func TestChangeOfLeaders(t *testing.T) {
+	for _, off := range []time.Duration{-900 * time.Millisecond, 0, 900 * time.Millisecond} {
+		t.Run(fmt.Sprint(off), func(t *testing.T) {
+			simulate(t, locktest.Options{Members: 3, ElectionTime: 500 * time.Millisecond}, func(w *world) {
+				for i, s := range w.Servers() {
+					if err := w.SetClock(s, time.Duration(i)*off); err != nil {
+						t.Fatal(err)
+					}
+				}
+				a, b := w.dial("a"), w.dial("b")
+				h := w.lock(a, "x")
+				ch := w.queue(w.ctx, b, "x")
+				down := w.StopLeader()
+				w.until("there is a leader", func() bool { return w.Leader() != "" })
+				if err := w.Start(down); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(ttl)
+				w.alive(h)
+				w.waits(ch)
+				if n := a.Stats().Displacements; (n == 0) != (off == 0) {
+					t.Errorf("clocks %v apart: %d displacements counted", off, n)
+				}
+				if warned := strings.Contains(w.logged(), "was displaced"); warned != (off != 0) {
+					t.Errorf("clocks %v apart: warned %v", off, warned)
+				}
+
+				// Now the holder dies, and the leader changes again before its end.
+				ended := w.end(h)
+				w.kill("a")
+				time.Sleep(ttl / 2)
+				w.StopLeader()
+				got := w.await(ch)
+				w.inTurn(ended, got)
+				w.unlock(got.hold)
+			})
+		})
+	}
+}
+
+// TestLeaderSteps moves the clock that all times come from, by less than the
+// grace, again and again.
+func TestLeaderSteps(t *testing.T) {
+	for _, step := range []time.Duration{-900 * time.Millisecond, 900 * time.Millisecond} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a"), w.dial("b")
+			h := w.lock(a, "x")
+			ended := w.end(h)
+			ch := w.queue(w.ctx, b, "x")
+			for range 10 {
+				w.StepClock(step)
+				time.Sleep(ttl/2 + 100*time.Millisecond)
+				w.alive(h)
+				w.waits(ch)
+			}
+			w.kill("a")
+			w.StepClock(step)
+			got := w.await(ch)
+			w.inTurn(ended, got)
+			w.unlock(got.hold)
 		})
 	}
 }

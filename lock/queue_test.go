@@ -10,8 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 func TestFirstComeFirstServed(t *testing.T) {
@@ -132,31 +135,6 @@ func TestWaiterLeavesWithTheHolder(t *testing.T) {
 		}
 		w.empty()
 	})
-}
-
-// dead is an entry whose owner is gone, as it was written last.
-type dead struct {
-	path string
-	end  int64 // of its TTL, in Unix milliseconds of ensemble time
-}
-
-// die kills a client, of which the entry is.
-func (w *world) die(label, entry string) dead {
-	w.Helper()
-	w.kill(label)
-	synctest.Wait()
-	return dead{entry, w.node(entry).Stat.Mtime + w.record(entry).TTL}
-}
-
-// purged checks that the entry was purged when its TTL and the grace were over,
-// by the leader's clock, which is ahead by the given time: not a millisecond
-// before, and soon after.
-func (w *world) purged(d dead, at time.Time, ahead, slack time.Duration) {
-	w.Helper()
-	late := at.Add(ahead).Sub(time.UnixMilli(d.end)) - grace
-	if late <= 0 || late > slack {
-		w.Errorf("%s was purged %v after the end of its TTL and the grace", d.path, late)
-	}
 }
 
 func TestDeadHolderBlocksForTTLAndGrace(t *testing.T) {
@@ -320,4 +298,224 @@ func TestLockWithEndedContext(t *testing.T) {
 			t.Errorf("cost %v", cost.requests)
 		}
 	})
+}
+
+// TestLoweredMaxTTL: a policy of this moment says nothing about the leases that others
+// have been given. Who waits with a shorter max_ttl leaves a holder its longer lease,
+// stopped or not, and a dead one is purged after that and the own grace.
+func TestLoweredMaxTTL(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const short = lock.MinTTL
+		lowered := lock.WithPolicies(policies{TTL: short, MaxTTL: short, Grace: lock.MinGrace})
+		a, b := w.dial("a"), w.dial("b", lowered)
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		ch := w.queue(w.ctx, b, "x")
+		tries := func() {
+			if _, err := b.Mutex("x").TryLock(w.ctx); !errors.Is(err, lock.ErrHeld) {
+				w.Errorf("got what is held: %v", err)
+			}
+		}
+		w.Freeze("a") // it renews nothing, and its lease runs
+		time.Sleep(ttl / 2)
+		tries()
+		w.waits(ch)
+		w.Thaw("a")
+		time.Sleep(2 * ttl)
+		tries()
+		w.waits(ch)
+		w.alive(h)
+		d := w.die("a", h.EntryPath())
+		got := w.await(ch)
+		w.inTurn(ended, got)
+		if late := got.at.Sub(time.UnixMilli(d.end)) - lock.MinGrace; late <= 0 || late > 20*time.Millisecond {
+			w.Errorf("purged %v after the end of its TTL and the waiter's grace", late)
+		}
+		w.unlock(got.hold)
+		w.Heal("a")
+		w.empty()
+	})
+}
+
+// released writes into the parent that the entry of that prefix gave the lock back.
+func (w *world) released(name, prefix string) {
+	w.Helper()
+	n, data := w.node("/locks/"+name), w.parent(name)
+	data.Released = prefix
+	if _, err := w.raw("writer of the parent").Set("/locks/"+name, data.Encode(), n.Stat.Version); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// TestQueueDrainsWithoutListing: everybody who waited gives the lock back at once, so
+// no grant is recorded. The release is told in the parent instead, in the same
+// transaction; only the first who looks for it lists, as nobody had told yet.
+func TestQueueDrainsWithoutListing(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const clients, each = 5, 8
+		h := w.lock(w.dial("holder"), "x")
+		var queue []<-chan taken
+		var labels []string
+		var all []*lock.Client
+		for i := range clients {
+			labels = append(labels, fmt.Sprint("c", i))
+			all = append(all, w.dial(labels[i]))
+		}
+		for range each {
+			for _, c := range all {
+				queue = append(queue, w.queue(w.ctx, c, "x"))
+			}
+		}
+		before, txns := w.Requests(), w.Transactions()
+		for _, ch := range queue {
+			w.unlock(h)
+			h = w.expect(ch).hold
+		}
+		w.unlock(h)
+		listings, requests := 0, 0
+		for _, l := range labels {
+			listings += w.Requests()[l].Requests["getChildren2"] - before[l].Requests["getChildren2"]
+			requests += w.Requests()[l].Total() - before[l].Total()
+		}
+		if listings != 1 {
+			t.Errorf("%d waiters listed %d times, want once", len(queue), listings)
+		}
+		// One to look and one to leave; and for each, that the node before the one
+		// ahead of it was deleted wakes nobody.
+		if most := 2*len(queue) + 5; requests > most {
+			t.Errorf("%d waiters made %d requests, want at most %d", len(queue), requests, most)
+		}
+		if txns, most := w.Transactions()-txns, int64(len(queue)+3); txns > most {
+			t.Errorf("%d transactions, want at most %d", txns, most)
+		}
+		w.empty()
+	})
+}
+
+// TestReleaseIsToldInVain: whenever the lock is given back somebody has written the
+// parent since it was read. That is tried twice, and then no more for a while.
+func TestReleaseIsToldInVain(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		clients := []*lock.Client{w.dial("a"), w.dial("b")}
+		h := w.lock(clients[0], "x")
+		var queue []<-chan taken
+		for i := range 12 {
+			queue = append(queue, w.queue(w.ctx, clients[i%2], "x"))
+		}
+		failed := 0
+		for _, ch := range queue {
+			w.released("x", w.parent("x").Released) // as it is
+			before := w.Transactions()
+			w.unlock(h)
+			failed += int(w.Transactions()-before) - 1
+			h = w.expect(ch).hold
+		}
+		w.unlock(h)
+		if failed != 2 {
+			t.Errorf("%d releases were told in vain, want one for each client, which had looked for one in vain", failed)
+		}
+		w.empty()
+	})
+}
+
+// TestReleaseOfAnotherProvesNothing: the one ahead gives up waiting, and the parent
+// tells of somebody who had the lock before.
+func TestReleaseOfAnotherProvesNothing(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.lock(w.dial("a"), "x")
+		ctx, cancel := context.WithCancel(w.ctx)
+		second := w.queue(ctx, w.dial("b"), "x")
+		third := w.queue(w.ctx, w.dial("c"), "x")
+		w.released("x", znode.Prefix("0123456789abcdef", znode.Exclusive))
+		cancel()
+		if got := w.outcome(second); got.err == nil {
+			t.Fatal("the second got it")
+		}
+		w.waits(third)
+		w.alive(h)
+		w.unlock(h)
+		w.unlock(w.expect(third).hold)
+		w.empty()
+	})
+}
+
+// TestReleaseProvesNothingOfUnseenNodes: the parent tells that the tail gave the lock
+// back, but somebody joined behind the tail without writing there.
+func TestReleaseProvesNothingOfUnseenNodes(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("unseen")
+		h := w.lock(a, "x")
+		other, err := z.Create("/locks/x/other-lock-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.released("x", w.parent("x").Tail)
+		w.unlock(h)
+		third := w.queue(w.ctx, w.dial("c"), "x")
+		time.Sleep(time.Second)
+		w.waits(third)
+		if err := z.Delete(other, -1); err != nil {
+			t.Fatal(err)
+		}
+		w.unlock(w.expect(third).hold)
+		w.empty()
+	})
+}
+
+// TestWhoGivesUpTellsOfNoRelease: it had looked for one when somebody ahead gave up,
+// and goes on waiting.
+func TestWhoGivesUpTellsOfNoRelease(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.lock(w.dial("a"), "x")
+		var gone []<-chan taken
+		var cancels []context.CancelFunc
+		for i := range 3 {
+			ctx, cancel := context.WithCancel(w.ctx)
+			cancels = append(cancels, cancel)
+			gone = append(gone, w.queue(ctx, w.dial(fmt.Sprint("b", i)), "x"))
+		}
+		last := w.queue(w.ctx, w.dial("c"), "x")
+		for i, cancel := range cancels {
+			cancel()
+			if got := w.outcome(gone[i]); got.err == nil {
+				t.Fatal("got it while it was held")
+			}
+			w.waits(last)
+			if told := w.parent("x").Released; told != "" {
+				t.Errorf("a release of %s is told", told)
+			}
+		}
+		w.alive(h)
+		w.unlock(h)
+		w.unlock(w.expect(last).hold)
+		w.empty()
+	})
+}
+
+// TestNoHintLetsIn: whatever is guessed about a lock, who stands behind one that gives
+// up waiting waits on.
+func TestNoHintLetsIn(t *testing.T) {
+	for _, hints := range []string{"learned", "none", "hostile"} {
+		t.Run(hints, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				var clients [3]*lock.Client
+				for i := range clients {
+					clients[i] = w.dial(fmt.Sprint("c", i), lock.WithHints(hints), lock.WithSeed(1, uint64(i)))
+				}
+				a, b, c := clients[0], clients[1], clients[2]
+				for range 10 {
+					h := w.lock(a, "x")
+					ctx, cancel := context.WithCancel(w.ctx)
+					second := w.queue(ctx, b, "x")
+					third := w.queue(w.ctx, c, "x")
+					cancel()
+					mustBe(t, w.outcome(second).err, context.Canceled)
+					w.waits(third)
+					w.unlock(h)
+					w.unlock(w.expect(third).hold)
+				}
+				w.empty()
+			})
+		})
+	}
 }

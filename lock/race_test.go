@@ -16,18 +16,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// before has f run just before the first request that the filter lets pass is
-// applied.
-func (w *world) before(filter func(locktest.Request) bool, f func()) (hit func() bool) {
-	return w.fault(func(r locktest.Request) bool {
-		if !filter(r) {
-			return false
-		}
-		f()
-		return true
-	}, locktest.Fault{})
-}
-
 // TestRenewalBeatsPurge: the holder comes back between the read that showed its
 // entry expired and the purge, which must not hit what it has not judged.
 func TestRenewalBeatsPurge(t *testing.T) {
@@ -458,7 +446,6 @@ func TestGivenUpWhileItIsLookedFor(t *testing.T) {
 
 // TestServerRefuses for a reason that no later try will change.
 func TestServerRefuses(t *testing.T) {
-	const codeQuota = -125
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
 		w.unlock(w.lock(a, "x"))

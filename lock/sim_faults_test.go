@@ -10,9 +10,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// ZooKeeper's codes for requests that are refused.
-const codeQuotaExceeded = -125
-
 // fault is something that befalls the network or the servers. The label is that of
 // a connection which is there, or was.
 type fault func(s *sim, r *rand.Rand, label string) error
@@ -326,7 +323,7 @@ func (s *sim) refuses(r *rand.Rand, label string) locktest.Fault {
 	defer s.mu.Unlock()
 	s.tally.count("requests refused", 1)
 	s.refused[label] = true
-	return locktest.Fault{Code: []int32{codeThrottled, codeQuotaExceeded, codeNoAuth}[r.IntN(3)]}
+	return locktest.Fault{Code: []int32{codeThrottled, codeQuota, codeNoAuth}[r.IntN(3)]}
 }
 
 // doubt is what befalls a client that writes an entry of its own: the reply is lost,

@@ -1,0 +1,250 @@
+package lock_test
+
+import (
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// fault makes the first request that the filter lets pass suffer the fault. It
+// returns what tells whether that has happened. It ends other interceptions.
+func (w *world) fault(filter func(locktest.Request) bool, f locktest.Fault) (hit func() bool) {
+	var done atomic.Bool
+	w.Intercept(func(r locktest.Request) locktest.Fault {
+		if !done.Load() && filter(r) && !done.Swap(true) {
+			return f
+		}
+		return locktest.Fault{}
+	})
+	return done.Load
+}
+
+// mutates reports whether the request is a write, of the given client.
+func mutates(r locktest.Request, label string) bool {
+	return r.Label == label && slices.Contains([]string{"multi", "create", "create2", "setData", "delete"}, r.Op)
+}
+
+// touches reports whether one of the request's paths has the part in it.
+func touches(r locktest.Request, part string) bool {
+	return slices.ContainsFunc(r.Paths, func(p string) bool { return strings.Contains(p, part) })
+}
+
+// cutOff lets a filter of faults cut off a client whose request it has met.
+func (w *world) cutOff(label string) bool {
+	return w.Partition(label) == nil
+}
+
+// kill cuts a client off for the rest of the test: it dies, as far as others can
+// see.
+func (w *world) kill(label string) {
+	w.Helper()
+	if err := w.Partition(label); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// mishaps are what can befall the one request that matters, so that its sender
+// does not learn whether it was applied.
+var mishaps = []struct {
+	name   string
+	fault  locktest.Fault
+	expire bool // the session too, before the client has connected again
+}{
+	{"lost with the connection", locktest.Fault{Drop: locktest.BeforeApply}, false},
+	{"lost with the session", locktest.Fault{Drop: locktest.BeforeApply}, true},
+	{"applied, the reply lost with the connection", locktest.Fault{Drop: locktest.AfterApply}, false},
+	{"applied, the reply lost with the session", locktest.Fault{Drop: locktest.AfterApply}, true},
+	{"applied late, the reply lost with the connection", locktest.Fault{Delay: 4500 * time.Millisecond, Drop: locktest.AfterApply}, false},
+	{"the reply slower than the connection's end", locktest.Fault{DelayReply: 5 * time.Second}, false},
+	{"throttled", locktest.Fault{Code: codeThrottled}, false},
+	{"the session moved", locktest.Fault{Code: codeSessionMoved}, false},
+}
+
+// mishap makes the first request that the filter lets pass suffer, and returns
+// what tells whether it has.
+func (w *world) mishap(i int, label string, filter func(locktest.Request) bool) (hit func() bool) {
+	m := mishaps[i]
+	return w.fault(func(r locktest.Request) bool {
+		if r.Label != label || !filter(r) {
+			return false
+		}
+		if m.expire {
+			time.AfterFunc(500*time.Millisecond, func() { w.ExpireLabel(label) })
+		}
+		return true
+	}, m.fault)
+}
+
+// forEachMishap runs f in a world of its own for each.
+func forEachMishap(t *testing.T, f func(w *world, mishap int)) {
+	for i, m := range mishaps {
+		t.Run(m.name, func(t *testing.T) { simulate(t, locktest.Options{}, func(w *world) { f(w, i) }) })
+	}
+}
+
+func joins(r locktest.Request) bool {
+	return (r.Op == "multi" || r.Op == "create") && touches(r, "-lock-")
+}
+
+func leaves(h *lock.Hold) func(locktest.Request) bool {
+	return func(r locktest.Request) bool {
+		return (r.Op == "multi" || r.Op == "delete") && touches(r, h.EntryPath())
+	}
+}
+
+// badPeers are what may listen where a server should: each says so much when it is
+// greeted, and then nothing until the client hangs up.
+var badPeers = []struct{ name, says string }{
+	{"is silent", ""},
+	{"says half of a length", "\x00\x00"},
+	{"says a length", "\x00\x00\x00\x25"},
+	{"says half of an answer", "\x00\x00\x00\x25\x00\x00\x00\x00\x00\x00"},
+	{"is no ZooKeeper", "HTTP/1.1 400 Bad Request\r\n\r\n"},
+	{"says a negative length", "\x80\x00\x00\x00"},
+}
+
+// impostor is a bad peer. Its hangUp ends all connections to it.
+type impostor struct {
+	says string
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (p *impostor) dial(string, string, time.Duration) (net.Conn, error) {
+	client, server := net.Pipe()
+	go p.serve(server)
+	return client, nil
+}
+
+func (p *impostor) serve(conn net.Conn) {
+	p.mu.Lock()
+	p.conns = append(p.conns, conn)
+	p.mu.Unlock()
+	if _, err := conn.Read(make([]byte, 256)); err != nil {
+		return
+	}
+	if _, err := io.WriteString(conn, p.says); err == nil {
+		io.Copy(io.Discard, conn)
+	}
+}
+
+func (p *impostor) hangUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		c.Close()
+	}
+}
+
+// clock is a machine's clocks, which run wrong by so many millionths.
+type clock struct {
+	ppm int64
+
+	mu         sync.Mutex
+	mono, wall time.Duration
+	read       time.Time
+	asleep     bool
+}
+
+func newClock(ppm int64, off time.Duration) *clock {
+	now := time.Now()
+	return &clock{ppm: ppm, read: now, wall: time.Duration(now.UnixNano()) + off}
+}
+
+func (c *clock) now() (mono, wall time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	passed := time.Since(c.read)
+	c.read = c.read.Add(passed)
+	passed += time.Duration(float64(passed) * float64(c.ppm) / 1e6)
+	c.wall += passed
+	if !c.asleep {
+		c.mono += passed
+	}
+	return c.mono, c.wall
+}
+
+// suspend has the monotonic clock stand still while the wall clock goes on, or
+// ends that.
+func (c *clock) suspend(asleep bool) {
+	c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asleep = asleep
+}
+
+// step sets the wall clock.
+func (c *clock) step(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wall += d
+}
+
+// dead is an entry whose owner is gone, as it was written last.
+type dead struct {
+	path string
+	end  int64 // of its TTL, in Unix milliseconds of ensemble time
+}
+
+// die kills a client, of which the entry is.
+func (w *world) die(label, entry string) dead {
+	w.Helper()
+	w.kill(label)
+	synctest.Wait()
+	return dead{entry, w.node(entry).Stat.Mtime + w.record(entry).TTL}
+}
+
+// purged checks that the entry was purged when its TTL and the grace were over,
+// by the leader's clock, which is ahead by the given time: not a millisecond
+// before, and soon after.
+func (w *world) purged(d dead, at time.Time, ahead, slack time.Duration) {
+	w.Helper()
+	late := at.Add(ahead).Sub(time.UnixMilli(d.end)) - grace
+	if late <= 0 || late > slack {
+		w.Errorf("%s was purged %v after the end of its TTL and the grace", d.path, late)
+	}
+}
+
+// before has f run just before the first request that the filter lets pass is
+// applied.
+func (w *world) before(filter func(locktest.Request) bool, f func()) (hit func() bool) {
+	return w.fault(func(r locktest.Request) bool {
+		if !filter(r) {
+			return false
+		}
+		f()
+		return true
+	}, locktest.Fault{})
+}
+
+// renewals are writes of entries, and no creates, deletes or samples.
+func renews(r locktest.Request, h *lock.Hold) bool {
+	return mutates(r, "a") && touches(r, h.EntryPath()) && r.Op != "delete"
+}
+
+// calledBy reports whether a function with that end of its name is among the
+// callers.
+func calledBy(name string) bool {
+	pc := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc)])
+	for {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, name) {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}

@@ -1,0 +1,492 @@
+package lock_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// lagging tells which requests of a client reach a server that lags behind: where
+// sessions are local (localSessionsEnabled) one that begins anew may. It has caught
+// up once it has been asked to, or has answered a write; for a moment it takes none,
+// so that the first word is a read's.
+func lagging(label string, c *lock.Client) func(locktest.Request) bool {
+	first := c.Session()
+	last, caughtUp := first, first
+	var since time.Time
+	return func(r locktest.Request) bool {
+		if r.Label != label {
+			return false
+		}
+		if last != r.Session {
+			last, since = r.Session, time.Now()
+		}
+		if r.Op == "sync" || mutates(r, label) && time.Since(since) > 300*time.Millisecond {
+			caughtUp = r.Session
+		}
+		return r.Session != first && r.Session != caughtUp
+	}
+}
+
+// TestPredecessorThatOnlyALaggingServerShows: the waiter's predecessor, by the parent's tail, left
+// before it joined; but a server that lags behind shows it still. That it goes then
+// does not make it the waiter's turn.
+func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
+	t.Run("the session ends during the read", func(t *testing.T) { testLaggingPredecessor(t, false) })
+	t.Run("the session ends before the read", func(t *testing.T) { testLaggingPredecessor(t, true) })
+}
+
+func testLaggingPredecessor(t *testing.T, endsBefore bool) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		var ends atomic.Bool
+		begun := time.Now()
+		var b *lock.Client
+		b = w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+			if calledBy("(*Entry).Fresh") && ends.Swap(false) { // it has joined, and has not looked yet
+				first := b.Session()
+				w.ExpireLabel("b")
+				for b.Session() == first {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			return time.Since(begun), time.Duration(time.Now().UnixNano())
+		}))
+		a, c, z := w.dial("a"), w.dial("c"), w.raw("other")
+		w.unlock(w.lock(b, "other"))
+		h := w.lock(a, "x")
+		ctx, cancel := context.WithCancel(w.ctx)
+		gone := w.queue(ctx, c, "x")
+		old := w.entries("x")[1]
+		record := w.record(old.Path)
+		record.ExpiresAt -= time.Hour.Milliseconds()
+		cancel()
+		<-gone
+		w.until("the second one has left", func() bool { return len(w.entries("x")) == 1 })
+
+		// What the lagging server shows is put there, stamped with its time, for as
+		// long as the server lags.
+		lagsBehind := lagging("b", b)
+		var shown atomic.Bool
+		hide := func() {
+			if shown.Load() && len(w.Dump(old.Path)) > 0 {
+				w.remove(z, old.Path)
+			}
+		}
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			lags := lagsBehind(r)
+			switch {
+			case r.Label != "b" || !touches(r, "/locks/x"):
+			case lags && mutates(r, "b"):
+				return locktest.Fault{Code: codeThrottled}
+			case !lags:
+				hide()
+				if !shown.Load() && r.Op == "getData" && touches(r, old.Path) {
+					w.ExpireLabel("b")
+					return locktest.Fault{Drop: locktest.BeforeApply}
+				}
+			case !shown.Load() && r.Op == "getData" && touches(r, old.Path):
+				shown.Store(true)
+				w.StepClock(-time.Hour)
+				_, err := z.Create(old.Path, record.Encode(), 0, zk.WorldACL(zk.PermAll))
+				w.StepClock(time.Hour)
+				if err != nil {
+					w.Error(err)
+				}
+			}
+			return locktest.Fault{}
+		})
+		ends.Store(endsBefore)
+		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
+		time.Sleep(ttl)
+		if !shown.Load() {
+			w.Error("nobody has asked the lagging server")
+		}
+		w.waits(ch)
+		w.alive(h)
+		w.unlock(h)
+		w.unlock(w.await(ch).hold)
+		w.empty()
+	})
+}
+
+// TestPurgePastOneThatALaggingServerHides: as the dead waiter ahead is purged, the
+// session changes. The new server lags behind even the creation of the entry before
+// that one, which holds the lock by then. What it does not show yet has not gone.
+func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		first, holder, b := w.dial("first"), w.dial("holder"), w.dial("b")
+		leaving := w.lock(first, "x")
+		next := w.queue(w.ctx, holder, "x")
+		w.queue(w.ctx, w.dial("dead"), "x")
+		ch := w.queue(w.ctx, b, "x")
+		entries := paths(w.entries("x"))
+		own, version := entries[3], int32(0)
+		w.kill("dead")
+		expired := time.Now().Add(ttl)
+
+		// As it looks at the one that will hold, the lagging server hides it; and what
+		// it is asked next it answers once the waiter's own entry was written.
+		lagsBehind, hidden := lagging("b", b), false
+		var begun atomic.Bool
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			lags := lagsBehind(r)
+			switch {
+			case r.Label != "b":
+			case lags && mutates(r, "b"):
+				return locktest.Fault{Code: codeThrottled}
+			case lags && r.Op == "getChildren2":
+				return locktest.Fault{Code: codeNoNode}
+			case r.Op != "getData":
+			case !begun.Load() && time.Now().After(expired) && touches(r, entries[1]):
+				begun.Store(true)
+				version = w.node(own).Stat.Version
+				w.unlock(leaving)
+				w.ExpireLabel("b")
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			case lags && touches(r, entries[1]):
+				hidden = true
+				return locktest.Fault{Code: codeNoNode}
+			case hidden && touches(r, entries[0]) && w.node(own).Stat.Version == version:
+				return locktest.Fault{Code: codeThrottled}
+			}
+			return locktest.Fault{}
+		})
+		holds := w.await(next).hold
+		w.until("the session changes", begun.Load)
+		time.Sleep(ttl)
+		w.waits(ch)
+		w.alive(holds)
+		w.unlock(holds)
+		w.unlock(w.await(ch).hold)
+		w.empty()
+	})
+}
+
+// TestWaiterWritesBeforeItJudges: after an outage of its own a waiter purges nobody
+// before its own entry has been written, however long that takes.
+func TestWaiterWritesBeforeItJudges(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.lock(w.dial("a"), "x")
+		ended := w.end(h)
+		b := w.dial("b")
+		ch := w.queue(w.ctx, b, "x")
+		own := w.entries("x")[1].Path
+		w.kill("a")
+		w.Partition("b")
+		time.Sleep(2 * ttl)
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if mutates(r, "b") && touches(r, own) {
+				return locktest.Fault{Code: codeThrottled}
+			}
+			return locktest.Fault{}
+		})
+		w.Heal("b")
+		time.Sleep(2 * ttl)
+		if n := b.Stats().Purged; n != 0 || len(w.Dump(pathOf(h))) == 0 {
+			w.Errorf("purged %d before its own entry was written", n)
+		}
+		w.Intercept(nil)
+		got := w.await(ch)
+		w.inTurn(ended, got)
+		w.unlock(got.hold)
+		w.Heal("a")
+		w.empty()
+	})
+}
+
+// TestPurgeStopsAtWhatIsHidden: the waiter behind a dead one may purge that, and cannot
+// read what stands before it. It is there all the same.
+func TestPurgeStopsAtWhatIsHidden(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		b, z := w.dial("b"), w.raw("other")
+		h := w.lock(w.dial("a"), "x")
+		if _, err := z.SetACL(pathOf(h), zk.WorldACL(zk.PermWrite), -1); err != nil {
+			w.Fatal(err)
+		}
+		w.queue(w.ctx, w.dial("dead"), "x")
+		ch := w.queue(w.ctx, b, "x")
+		w.kill("dead")
+		w.until("the dead one is purged", func() bool { return len(w.entries("x")) == 2 })
+		time.Sleep(3 * ttl)
+		w.waits(ch)
+		w.alive(h)
+		w.unlock(h)
+		w.unlock(w.await(ch).hold)
+		w.empty()
+	})
+}
+
+// TestSlowRenewalWidensTheWindow: the leader has stamped the renewal at any time
+// between its sending and the reply. What is known of its clock says so.
+func TestSlowRenewalWidensTheWindow(t *testing.T) {
+	const slow = 2 * time.Second
+	for name, fault := range map[string]locktest.Fault{
+		"on the way there": {Delay: slow}, "on the way back": {DelayReply: slow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a := w.dial("a")
+				h := w.lock(a, "x")
+				w.until("a slow renewal", w.fault(func(r locktest.Request) bool { return renews(r, h) }, fault))
+				w.until("its reply", func() bool { return a.Stats().Renewals == 1 })
+				now := time.Now()
+				if earliest, latest := timeKnownTo(a); earliest.After(now) || latest.Before(now) {
+					w.Errorf("the leader's clock shows %v, and is thought to be in %v to %v", now, earliest, latest)
+				}
+				time.Sleep(2 * ttl)
+				if n := a.Stats().Displacements; n != 0 {
+					w.Errorf("%d displacements of a clock that runs true", n)
+				}
+				w.alive(h)
+				w.unlock(h)
+			})
+		})
+	}
+}
+
+// TestRenewalCountsForTheSessionItWasSentIn, and not for one that has begun when its
+// sender looks at the reply: the server of that may lag behind.
+func TestRenewalCountsForTheSessionItWasSentIn(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := newClock(0, 0)
+		var slow atomic.Bool
+		a, b := w.dial("a"), w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+			if slow.Swap(false) {
+				time.Sleep(ttl / 4)
+			}
+			return c.now()
+		}))
+		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, b, "x")
+		own, first := w.entries("x")[1].Path, b.Session()
+
+		// As it reads the holder's entry, the waiter's wall clock is set forward, so that
+		// its sample of the leader's is worth nothing, and it takes another by renewing
+		// its own entry. When it has the reply, it sleeps, and its session ends.
+		lagsBehind := lagging("b", b)
+		var stepped, renewed atomic.Bool
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			lags := lagsBehind(r)
+			switch {
+			case r.Label != "b":
+			case lags && mutates(r, "b"):
+				return locktest.Fault{Code: codeThrottled}
+			case lags && touches(r, "/locks/x") && r.Op != "setWatches":
+				return locktest.Fault{Code: codeNoNode} // it is older than the lock
+			case r.Op == "getData" && touches(r, pathOf(h)) && !stepped.Swap(true):
+				c.step(time.Hour)
+			}
+			return locktest.Fault{}
+		})
+		w.Trace(func(e locktest.Event) {
+			if e.Kind == "request" && e.Label == "b" && e.Session == first && stepped.Load() &&
+				(e.Op == "setData" || e.Op == "multi") && slices.Contains(e.Paths, own) && !renewed.Swap(true) {
+				slow.Store(true)
+				time.AfterFunc(time.Second, func() { w.ExpireLabel("b") })
+			}
+		})
+		time.Sleep(2 * ttl)
+		if !renewed.Load() || b.Session() == first {
+			w.Fatalf("renewed %v, session %#x became %#x", renewed.Load(), first, b.Session())
+		}
+		w.Trace(nil)
+		w.Intercept(nil)
+		w.waits(ch)
+		w.alive(h)
+		w.unlock(h)
+		w.unlock(w.await(ch).hold)
+		w.empty()
+	})
+}
+
+// TestStaleListCostsNoPlace: the list of a server that lags behind does not have the
+// waiter's own entry. The waiter has it catch up before it takes that for gone.
+func TestStaleListCostsNoPlace(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		second := w.queue(w.ctx, b, "x")
+		third := w.queue(w.ctx, c, "x")
+		own := w.entries("x")[1].Path
+		lagsBehind := lagging("b", b)
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			lags := lagsBehind(r)
+			switch {
+			case lags && mutates(r, "b"):
+				return locktest.Fault{Code: codeThrottled}
+			case lags && touches(r, "/locks/x") && r.Op != "setWatches":
+				return locktest.Fault{Code: codeNoNode} // it is older than the lock
+			}
+			return locktest.Fault{}
+		})
+		w.ExpireLabel("b")
+		time.Sleep(ttl)
+		w.waits(second)
+		if s := b.Stats(); s.Requeued != 0 || len(w.Dump(own)) == 0 {
+			w.Errorf("stats %+v, entries %q, want %s among them", s, paths(w.entries("x")), own)
+		}
+		w.unlock(h)
+		got := w.await(second)
+		if pathOf(got.hold) != own {
+			w.Errorf("has it by %s, want %s", pathOf(got.hold), own)
+		}
+		w.waits(third)
+		w.unlock(got.hold)
+		w.unlock(w.await(third).hold)
+		w.empty()
+	})
+}
+
+// TestReconnectRenews at once what would not be due for long: in the meantime another
+// leader may have begun, by whose stamps it is judged.
+func TestReconnectRenews(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x", lock.WithTTL(10*ttl))
+		ch := w.queue(w.ctx, a, "x", lock.WithTTL(10*ttl))
+		var before []int32
+		for _, e := range w.entries("x") {
+			before = append(before, e.Stat.Version)
+		}
+		w.Cut("a")
+		time.Sleep(ttl / 4)
+		for i, e := range w.entries("x") {
+			if e.Stat.Version <= before[i] {
+				w.Errorf("%s is at version %d still", e.Path, e.Stat.Version)
+			}
+		}
+		w.unlock(h)
+		w.unlock(w.expect(ch).hold)
+	})
+}
+
+// TestStaleFollower has the waiter on a member that lags behind: what it sees
+// late must not let it in early.
+func TestStaleFollower(t *testing.T) {
+	simulate(t, locktest.Options{Members: 3}, func(w *world) {
+		var follower string
+		for _, s := range w.Servers() {
+			if s != w.Leader() {
+				follower = s
+			}
+		}
+		a := w.dialAt("a", []string{w.Leader()})
+		b := w.dialAt("b", []string{follower})
+		w.unlock(w.lock(b, "other"))
+		if err := w.Lag(follower, 700*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			h := w.lock(a, "x")
+			ended := w.end(h)
+			ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
+			w.until("the waiter is queued", func() bool { return len(w.entries("x")) == 2 })
+			w.ExpireLabel("b")
+			time.Sleep(5 * time.Second)
+			w.alive(h)
+			w.waits(ch)
+			w.unlock(h)
+			got := w.await(ch)
+			w.inTurn(ended, got)
+			w.unlock(got.hold)
+		}
+		w.empty()
+	})
+}
+
+// TestStaleReadOfNewSession: a session may begin on a server that lags behind all
+// that the waiter has seen (localSessionsEnabled). There the entry ahead does not
+// exist yet; that proves nothing before the waiter has written in that session.
+func TestStaleReadOfNewSession(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// The connection ends while a read of the entry ahead is under way, which
+		// is repeated in the new session.
+		midway bool
+	}{
+		{"the session ends between two reads", false},
+		{"the session ends during a read", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				var stale, pause atomic.Bool
+				start := time.Now()
+				b := w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+					// The waiter is slow to look at what it has read, and a renewal
+					// is quicker.
+					if calledBy("queue.(*contender).await") && pause.Swap(false) {
+						time.Sleep(ttl / 4)
+					}
+					return time.Since(start), time.Duration(time.Now().UnixNano())
+				}))
+				h := w.lock(w.dial("a"), "x")
+				ch := w.queue(w.ctx, b, "x")
+				first := b.Session()
+				w.Intercept(func(r locktest.Request) locktest.Fault {
+					if r.Label != "b" || r.Op != "getData" || !touches(r, h.EntryPath()) {
+						return locktest.Fault{}
+					}
+					switch {
+					case r.Session == first && tt.midway:
+						w.ExpireLabel("b")
+						return locktest.Fault{Drop: locktest.BeforeApply}
+					case r.Session != first && !stale.Swap(true):
+						pause.Store(true)
+						return locktest.Fault{Code: codeNoNode}
+					}
+					return locktest.Fault{}
+				})
+				if !tt.midway {
+					w.ExpireLabel("b")
+				}
+				w.until("a stale read was made", stale.Load)
+				time.Sleep(ttl)
+				synctest.Wait()
+				select {
+				case got := <-ch:
+					t.Errorf("two hold the lock: %v", got)
+					w.unlock(got.hold)
+					w.unlock(h)
+				default:
+					w.alive(h)
+					w.unlock(h)
+					w.unlock(w.await(ch).hold)
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestPredictedNameProvesNothing: the name that follows from the tail does not
+// exist, because the tail does not tell who joined last.
+func TestPredictedNameProvesNothing(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		z := w.raw("other")
+		n := w.node("/locks/x")
+		data := strings.Replace(string(n.Data), w.parent("x").Tail, "0123456789abcdef-lock-", 1)
+		if _, err := z.Set("/locks/x", []byte(data), n.Stat.Version); err != nil {
+			t.Fatal(err)
+		}
+		ch := w.queue(w.ctx, b, "x")
+		if w.parent("x").Tail == "" || len(w.entries("x")) != 2 {
+			t.Fatal("the waiter did not join by the tail")
+		}
+		w.waits(ch)
+		w.alive(h)
+		w.unlock(h)
+		w.unlock(w.await(ch).hold)
+		w.empty()
+	})
+}
