@@ -3,12 +3,10 @@ package lock_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -41,39 +40,25 @@ const (
 
 // world is an ensemble in memory and the clients of a test, in virtual time.
 type world struct {
-	*testing.T
-	*locktest.Ensemble
-	ctx context.Context
+	*bubble.World
+	ctx context.Context // the same
 
 	mu  sync.Mutex
 	log bytes.Buffer
 }
 
-// latency is how long a packet takes one way unless a test says otherwise.
-//
-// It is not 0 because of a data race in go-zookeeper v1.0.4: when it connects
-// again, sendSetWatches reads lastZxid while recvLoop may write it already, if the
-// reply to a request outruns the setWatches. That costs a change of a watched node
-// at worst, which the protocol allows for.
-const latency = time.Microsecond
+const latency = bubble.Latency
 
 // simulate runs f in virtual time. Nothing may still run at its end, clients and
-// connections included, or the bubble fails the test.
+// connections included, or the bubble fails the test. go-zookeeper's own Close can go
+// on for three seconds after ours, where nobody answers.
 func simulate(t *testing.T, opts locktest.Options, f func(w *world)) {
 	t.Helper()
-	if opts.Latency == nil {
-		opts.Latency = func(string, string) time.Duration { return latency }
-	}
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour) // of virtual time
-		// go-zookeeper's own Close can go on for three seconds after ours, where nobody
-		// answers. This comes after all other cleanups.
-		t.Cleanup(func() { time.Sleep(5 * time.Second) })
-		t.Cleanup(cancel)
-		w := &world{T: t, Ensemble: locktest.Start(t, opts), ctx: ctx}
-		t.Cleanup(func() {
-			if t.Failed() {
-				t.Log("log:\n" + w.logged())
+	bubble.Run(t, opts, 5*time.Second, func(b *bubble.World) {
+		w := &world{World: b, ctx: b.Ctx}
+		b.Cleanup(func() {
+			if b.Failed() {
+				b.Log("log:\n" + w.logged())
 			}
 		})
 		f(w)
@@ -139,25 +124,10 @@ func (w *world) dialAt(label string, servers []string, opts ...lock.Option) *loc
 // raw returns a plain connection, as other programs have one.
 func (w *world) raw(label string) *zk.Conn {
 	w.Helper()
-	z, events, err := zk.Connect(w.Servers(), sessionTimeout, zk.WithDialer(w.Dialer(label)), zk.WithLogInfo(false), zk.WithLogger(silent{}))
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() {
-		z.Close()
-		synctest.Wait()
-	})
-	for e := range events {
-		if e.State == zk.StateHasSession {
-			break
-		}
-	}
-	return z
+	return w.Plain(label, sessionTimeout, zk.NewDNSHostProvider())
 }
 
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
+type silent = bubble.Silent
 
 // lock takes a lock.
 func (w *world) lock(c *lock.Client, name string, opts ...lock.LockOption) *lock.Hold {
@@ -207,13 +177,7 @@ func (w *world) queue(ctx context.Context, c *lock.Client, name string, opts ...
 // until lets time pass until the condition holds.
 func (w *world) until(what string, condition func() bool) {
 	w.Helper()
-	for range 100_000 {
-		if synctest.Wait(); condition() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	w.Fatalf("never happened: %s", what)
+	w.Until(what, condition)
 }
 
 // expect returns the outcome that must have come by now, and be a hold.
@@ -351,11 +315,11 @@ func paths(nodes []locktest.Node) []string {
 // node returns the node of that path, which must be there.
 func (w *world) node(path string) locktest.Node {
 	w.Helper()
-	if nodes := w.Dump(path); len(nodes) > 0 && nodes[0].Path == path {
-		return nodes[0]
+	n, there := w.Node(path)
+	if !there {
+		w.Fatalf("no node %s", path)
 	}
-	w.Fatalf("no node %s", path)
-	return locktest.Node{}
+	return n
 }
 
 // entries returns the children of a lock's parent in the order of their creation.
@@ -426,25 +390,7 @@ func (w *world) cost(label string, f func()) cost {
 	return cost{requests, w.Transactions() - txns}
 }
 
-// mustBe checks that the error is each of the targets.
-func mustBe(t testing.TB, err error, targets ...error) {
-	t.Helper()
-	for _, target := range targets {
-		if !errors.Is(err, target) {
-			t.Errorf("error is %v, want one that is %q", err, target)
-		}
-	}
-}
-
-// mustSay checks that the error's message has each of the parts in it.
-func mustSay(t testing.TB, err error, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("error is %v, want one that says %q", err, part)
-		}
-	}
-}
+var mustBe, mustSay = bubble.MustBe, bubble.MustSay
 
 func (w *world) createACL(z *zk.Conn, path, data string, acl []zk.ACL) {
 	w.Helper()

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/simtest"
@@ -45,7 +46,7 @@ func simulate(t *testing.T, hints string, f func(w *office)) {
 		closing, shut := context.WithCancel(s.Ctx)
 		w := &office{s, New(Options{
 			Conn: conn, Clock: c, Keeper: keeper, Log: zerolog.Nop(), Tasks: &tasks, Closing: closing,
-			Root: simtest.Root, ACL: world, UnlockTimeout: 10 * time.Second, Random: simtest.Random(), Hints: hints,
+			Root: simtest.Root, ACL: world, UnlockTimeout: 10 * time.Second, Random: bubble.Random(), Hints: hints,
 			LossOf: func(_ *Entry, why error) error { return why }, Observe: func(*Entry, lease.Change) {},
 		}), s.Dial(s.Config("other"))}
 		f(w)

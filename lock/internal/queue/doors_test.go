@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-io/holdfast/lock/internal/simtest"
+	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // lone returns a queue that is asked for nothing that takes a connection.
 func lone(hints string) *Queue {
-	return New(Options{Root: "/locks", Hints: hints, Random: simtest.Random()})
+	return New(Options{Root: "/locks", Hints: hints, Random: bubble.Random()})
 }
 
 // TestDoorsAreBounded: those that nobody uses go, the longest unused first, and those in
