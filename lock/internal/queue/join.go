@@ -89,8 +89,8 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 		skip = h.skipTail(j.collisions, f)
 		fast = h.turnsFast(now)
 	})
-	if !a.own && fast && f.usable(now, false, j.KeepParent) {
-		a.witness = ""
+	if fast {
+		a = j.dropWitness(a, now)
 	}
 	switch {
 	case !j.mustRead && usable && !first:
@@ -105,7 +105,9 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 		if err := j.readParent(ctx); err != nil {
 			return attempt{}, err
 		}
-		a, now = j.onFacts(true), j.readAt
+		if a, now = j.onFacts(true), j.readAt; fast {
+			a = j.dropWitness(a, now)
+		}
 	}
 	a.chosen = now
 	j.mustRead = false
@@ -118,6 +120,17 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 		a.write = !a.claim
 	}
 	return a, nil
+}
+
+// dropWitness is the attempt without its check of an entry that has probably left by now,
+// where the write needs none.
+func (j *joining) dropWitness(a attempt, now time.Duration) attempt {
+	without := a
+	without.witness = ""
+	if !a.own && (a.parent.usable(now, false, j.KeepParent) || a.read && !j.mayGo(without)) {
+		return without
+	}
+	return a
 }
 
 // mayGo reports whether the parent that was just read may be deleted and made anew
