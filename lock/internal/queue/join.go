@@ -56,7 +56,7 @@ func (c *contender) join(ctx context.Context) (e *Entry, p position, err error) 
 		if e, p, err = c.create(ctx, a); err != nil {
 			return j.handleJoinError(ctx, a, err)
 		}
-		if !e.Name.Draining() || p.admitted {
+		if !e.Name().Draining() || p.admitted {
 			return nil
 		}
 		if c.trying {
@@ -254,7 +254,7 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 	if e.joinedAlone = stat.NumChildren == 1; e.joinedAlone {
 		return position{admitted: true}
 	}
-	return position{predecessor: znode.Predict(a.tail, e.Name.Seq-1), predecessorHolds: stat.NumChildren == 2}
+	return position{predecessor: znode.Predict(a.tail, e.Name().Seq-1), predecessorHolds: stat.NumChildren == 2}
 }
 
 // tellTail is the parent's data with that contender as the one that joined last.
