@@ -159,11 +159,11 @@ func (c *Client) observe(e *queue.Entry, change lease.Change) {
 		return
 	}
 	c.lost.Add(1)
-	event := c.cfg.log.Warn().Str("lock", e.Lock).Str("entry", e.Path).AnErr("why", errors.Unwrap(change.Why))
+	event := c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).AnErr("why", errors.Unwrap(change.Why))
 	switch {
 	case errors.Is(change.Why, ErrClosed):
 		event.Discard()
-		c.cfg.log.Debug().Str("lock", e.Lock).Str("entry", e.Path).Msg("hold ended: the client closes")
+		c.cfg.log.Debug().Str("lock", e.Lock()).Str("entry", e.Path).Msg("hold ended: the client closes")
 	case errors.Is(change.Why, ErrRemoved), errors.Is(change.Why, ErrTaken):
 		if _, off := c.clock.Displacements(); off.By != 0 {
 			event.Stringer("leader_clock_displaced_by", off.By).Stringer("displacement_seen_before", c.clock.Mono()-off.Seen).

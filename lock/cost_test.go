@@ -428,6 +428,44 @@ func TestForeseenJoin(t *testing.T) {
 	}
 }
 
+// turnFast has two clients take so many turns each, the first two of them queueing, so that
+// they take the lock x for one that is busy.
+func (w *world) turnFast(a, b *lock.Client, turns int) {
+	w.Helper()
+	for i := range turns {
+		h := w.lock(a, "x")
+		if i >= 2 {
+			w.unlock(h)
+			w.unlock(w.lock(b, "x"))
+			continue
+		}
+		ch := w.queue(w.ctx, b, "x")
+		w.unlock(h)
+		w.unlock(w.expect(ch).hold)
+	}
+}
+
+// TestFastTurnsCheckNobody: where turns are taken fast, who joined last has probably left
+// by the time that the next one joins. So nothing rests on its being there, also for one
+// that had to look at the parent: that was written often, so it is the one that was read.
+func TestFastTurnsCheckNobody(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(b, "other"))
+		w.turnFast(a, b, 50)
+		last := w.lock(b, "x")
+		hit := w.before(afterRead("a", joins), func() { w.unlock(last) })
+		var h *lock.Hold
+		w.wantCost("Lock", w.cost("a", func() { h = w.lock(a, "x") }), map[string]int{"multi": 2, "getData": 1}, 3)
+		if !hit() {
+			t.Error("it joined without a look")
+		}
+		w.unlock(h)
+		time.Sleep(100 * time.Millisecond) // the parent stays for a while
+		w.empty()
+	})
+}
+
 // TestJoinersOfOneProcessDoNotCollide: they write the tail one after the other.
 func TestJoinersOfOneProcessDoNotCollide(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

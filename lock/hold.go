@@ -29,7 +29,7 @@ func (h *Hold) Name() string {
 	if h.none() {
 		return ""
 	}
-	return h.e.Lock
+	return h.e.Lock()
 }
 
 // EntryPath returns the path of the hold's node in ZooKeeper, for logs.
@@ -78,7 +78,7 @@ var unlockedContext = func() context.Context {
 
 // carriedBy returns ctx as one with which the lock is taken again.
 func (h *Hold) carriedBy(ctx context.Context) context.Context {
-	return context.WithValue(ctx, reentry{h.client, h.e.Lock}, h.e)
+	return context.WithValue(ctx, reentry{h.client, h.e.Lock()}, h.e)
 }
 
 // Done is closed when the hold has ended, lost or unlocked. [Hold.Err] says why.
@@ -127,7 +127,7 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := checkDuration("ttl", ttl, MinTTL, MaxTime); err != nil {
 		return err
 	}
-	if most := h.client.cfg.policyOf(h.e.Lock).MaxTTL; ttl > most {
+	if most := h.client.cfg.policyOf(h.e.Lock()).MaxTTL; ttl > most {
 		return invalid("ttl", ttl, "must not be longer than max_ttl, %v", most)
 	}
 	return h.e.Extend(ctx, ttl)
@@ -170,12 +170,12 @@ func (h *Hold) Unlock() error {
 		return lossOf(e, err)
 	}
 	c.queue.Discard(e)
-	c.cfg.log.Error().Err(err).Str("lock", e.Lock).Str("entry", e.Path).
+	c.cfg.log.Error().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
 		Msg("unlock not confirmed; the entry is deleted later or expires")
-	return &UnlockError{Lock: e.Lock, Entry: e.Path, Err: err}
+	return &UnlockError{Lock: e.Lock(), Entry: e.Path, Err: err}
 }
 
 // lossOf makes the error that a hold tells of its loss.
 func lossOf(e *queue.Entry, why error) error {
-	return &LostError{Lock: e.Lock, Entry: e.Path, Token: tokenOf(e), Why: why}
+	return &LostError{Lock: e.Lock(), Entry: e.Path, Token: tokenOf(e), Why: why}
 }

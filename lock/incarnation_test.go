@@ -272,6 +272,17 @@ func TestAdoptionIsNotOverwritten(t *testing.T) {
 	})
 }
 
+// afterRead finds those requests of a client that come after it has read the lock's node.
+func afterRead(client string, request func(locktest.Request) bool) func(locktest.Request) bool {
+	var read atomic.Bool
+	return func(r locktest.Request) bool {
+		if r.Label == client && r.Op == "getData" && touches(r, "/locks/x") {
+			read.Store(true)
+		}
+		return r.Label == client && read.Load() && request(r)
+	}
+}
+
 // TestYoungParentMadeAgainAsItIsJoined: nobody that we know stands below the parent, so
 // somebody deletes it, and makes it again for something else before the request comes
 // that was made for what it was. What it holds now is not touched.
@@ -296,13 +307,7 @@ func TestYoungParentMadeAgainAsItIsJoined(t *testing.T) {
 				if tt.child != "" {
 					w.create(z, tt.child, "", 0)
 				}
-				var read atomic.Bool // before that it means to make the parent
-				hit := w.before(func(r locktest.Request) bool {
-					if r.Label == "a" && r.Op == "getData" && touches(r, "/locks/x") {
-						read.Store(true)
-					}
-					return r.Label == "a" && read.Load() && tt.request(r)
-				}, func() {
+				hit := w.before(afterRead("a", tt.request), func() { // before that it means to make the parent
 					if tt.child != "" {
 						w.remove(z, tt.child)
 					}

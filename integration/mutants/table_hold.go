@@ -85,7 +85,7 @@ var holdMutants = []mutant{
 		breaks: "the fencing token is the entry's sequence number, which starts again with each parent",
 		edits: []edit{{"lock/hold.go",
 			"return Token{Czxid: e.Czxid()}",
-			"return Token{Czxid: int64(e.Name.Seq)}"}},
+			"return Token{Czxid: int64(e.Name().Seq)}"}},
 		tests: []string{"lock.TestTokensRiseOverDeletions"},
 	},
 }
@@ -118,7 +118,7 @@ var doubtMutants = []mutant{
 		breaks: "a shorter lease counts only once it was acknowledged",
 		edits: []edit{{"lock/internal/lease/trust.go",
 			"	if e.writing != nil {\n		end = min(",
-			"	if e.writing != nil && e.limit < 0 {\n		end = min("}},
+			"	if e.writing != nil && e.limit() < 0 {\n		end = min("}},
 		tests: []string{"lock.TestShorteningCountsFromTheSend"},
 	}, {
 		name:   "shortening-in-flight",

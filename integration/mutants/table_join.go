@@ -237,7 +237,7 @@ var abandonMutants = []mutant{
 		name:   "stray-forgotten",
 		breaks: "an entry that was taken for gone is left when it appears after all",
 		edits: []edit{{"lock/internal/queue/queue.go",
-			"		c.quarantine.add(e.Name.ID, c.Clock.Mono())\n",
+			"		c.quarantine.add(e.Name().ID, c.Clock.Mono())\n",
 			""}},
 		tests: []string{"lock.TestReappearingEntryIsDeleted"},
 	}, {

@@ -8,10 +8,10 @@ var leaveMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/leave.go",
 			"	ops := append(make([]any, 0, 2), &zk.DeleteRequest{Path: l.e.Path, Version: l.version})\n",
 			"	path, version := l.e.Path, l.version\n" +
-				"	if children, _, err := l.Conn.Children(ctx, l.e.parent); err == nil {\n" +
+				"	if children, _, err := l.Conn.Children(ctx, l.e.parent()); err == nil {\n" +
 				"		for _, n := range znode.Contenders(children) {\n" +
-				"			if n.Seq == l.e.Name.Seq {\n" +
-				"				path, version = l.e.parent+\"/\"+n.Node, -1\n" +
+				"			if n.Seq == l.e.Name().Seq {\n" +
+				"				path, version = l.e.parent()+\"/\"+n.Node, -1\n" +
 				"			}\n		}\n	}\n" +
 				"	ops := []any{&zk.DeleteRequest{Path: path, Version: version}}\n"},
 			{"lock/internal/queue/leave.go",
@@ -43,8 +43,8 @@ var leaveMutants = []mutant{
 		name:   "double-delete-no-version",
 		breaks: "who unlocks alone deletes the parent with its entry, whatever was written there",
 		edits: []edit{{"lock/internal/queue/leave.go",
-			"&zk.DeleteRequest{Path: l.e.parent, Version: l.e.parentVersion}",
-			"&zk.DeleteRequest{Path: l.e.parent, Version: -1}"}},
+			"&zk.DeleteRequest{Path: l.e.parent(), Version: l.e.parentVersion}",
+			"&zk.DeleteRequest{Path: l.e.parent(), Version: -1}"}},
 		tests: []string{"lock.TestParentThatSomebodyWrote"},
 	}, {
 		name:   "unlock-gives-up",
@@ -64,8 +64,8 @@ var leaveMutants = []mutant{
 		name:   "discard-parent-no-version",
 		breaks: "with entries that are deleted together go their parents, whatever was written there",
 		edits: []edit{{"lock/internal/queue/discard.go",
-			"&zk.DeleteRequest{Path: l.e.parent, Version: l.e.parentVersion}",
-			"&zk.DeleteRequest{Path: l.e.parent, Version: -1}"}},
+			"&zk.DeleteRequest{Path: l.e.parent(), Version: l.e.parentVersion}",
+			"&zk.DeleteRequest{Path: l.e.parent(), Version: -1}"}},
 		tests: []string{"lock.TestCloseLeavesAParentThatSomebodyWrote"},
 	}, {
 		name:   "discard-one-by-one",
@@ -157,7 +157,7 @@ var cleanupMutants = []mutant{
 		name:   "forget-nothing",
 		breaks: "nobody looks after the parent of an entry that somebody else has removed",
 		edits: []edit{{"lock/internal/queue/leave.go",
-			"	q.tidyParent(ctx, d, e.parent, e.keepParent, e.Name.Draining())\n",
+			"	q.tidyParent(ctx, d, e.parent(), e.keepParent, e.Name().Draining())\n",
 			"	_ = ctx\n"}},
 		tests: []string{"lock.TestParentOfAnEntryThatIsGone"},
 	},

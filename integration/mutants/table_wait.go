@@ -102,8 +102,8 @@ var waitMutants = []mutant{
 		name:   "own-entry-unseen",
 		breaks: "a waiter that is not in the listing enters all the same",
 		edits: []edit{{"lock/internal/queue/await.go",
-			"if self := znode.Find(names, w.e.Name.ID); self >= 0 {",
-			"if self := max(0, znode.Find(names, w.e.Name.ID)); self >= 0 {"}},
+			"if self := znode.Find(names, w.e.Name().ID); self >= 0 {",
+			"if self := max(0, znode.Find(names, w.e.Name().ID)); self >= 0 {"}},
 		tests: []string{"lock.TestWholeLockDeleted"},
 	}, {
 		name:   "stale-listing",

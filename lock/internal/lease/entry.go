@@ -7,15 +7,13 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Entry is one contender's node in ZooKeeper and the lease that it carries, from
 // its create on. All changes of its life go through the methods here. They are
 // safe for concurrent use.
 type Entry struct {
-	Path string     // of the node
-	Name znode.Name // that the path ends with
+	Path string // of the node
 	Terms
 
 	keeper *Keeper
@@ -33,16 +31,14 @@ type Entry struct {
 	version      int32                   // of the data that the last acknowledged write left
 	writesWanted uint32                  // writes that somebody waits for
 	writesAcked  uint32                  // those of them that were acknowledged
-	values       context.Context         // whose values the hold's context keeps
-	ctx          context.Context         // of the hold; made when somebody asks for it
-	cancel       context.CancelCauseFunc // of ctx
+	ctx          context.Context         // of the hold, once somebody has asked for it; before, the one whose values it is to keep
+	cancel       context.CancelCauseFunc // of the hold's context; nil: nobody has asked for it
 	nextTTL      time.Duration           // that the next write carries
 	lease        lease                   // of the last acknowledged write
 	session      int64                   // that it was made in
 	renewAt      time.Duration           // monotonic time
 	suspectSince time.Duration           // monotonic time since when the machine may have slept through the end of the lease; 0: not
-	limit        time.Duration           // monotonic time at which max_hold ends the hold; 0: never
-	granted      time.Duration           // monotonic time
+	granted      time.Duration           // monotonic time; 0: not granted
 	acquired     int64                   // Unix ms of ensemble time; 0: not granted
 	writing      *write                  // on its way, or of unknown outcome
 	why          error                   // ended: the reason
@@ -57,8 +53,8 @@ type Created struct {
 }
 
 // Init sets up the entry of a node that was created with a record by these terms.
-func (e *Entry) Init(k *Keeper, owner Owner, path string, name znode.Name, t Terms, c Created) {
-	e.Path, e.Name, e.Terms, e.keeper, e.owner, e.index = path, name, t, k, owner, -1
+func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
+	e.Path, e.Terms, e.keeper, e.owner, e.index = path, t, k, owner, -1
 	e.nextTTL, e.lease, e.session = t.TTL, lease{c.Sent, t.TTL}, c.Session
 	e.renewAt = c.Sent.Mono + k.renewAfter(t.TTL)
 	e.acquired, e.recorded = c.Acquired, c.Acquired != 0
@@ -66,9 +62,9 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, name znode.Name, t Ter
 
 // InitEnded sets up an entry that nobody has, for a node that is to be deleted
 // whatever its version, or for none at all.
-func (e *Entry) InitEnded(owner Owner, path string, name znode.Name, t Terms, why error) {
-	e.Path, e.Name, e.Terms, e.owner, e.index = path, name, t, owner, -1
-	e.state, e.why, e.version, e.values = Ended, why, -1, context.Background()
+func (e *Entry) InitEnded(owner Owner, path string, t Terms, why error) {
+	e.Path, e.Terms, e.owner, e.index = path, t, owner, -1
+	e.state, e.why, e.version, e.ctx = Ended, why, -1, context.Background()
 }
 
 // change makes a change, and tells of it once the entry is not locked any more.
@@ -123,11 +119,7 @@ func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Dur
 		if e.acquired == 0 {
 			e.acquired = acquired
 		}
-		if e.MaxHold != 0 {
-			e.limit = now.Mono + e.MaxHold
-		}
-		e.values = values
-		e.granted = now.Mono
+		e.ctx, e.granted = values, now.Mono
 		e.transition(Held, nil)
 		if record != Never && !e.recorded {
 			e.writesWanted++
@@ -307,8 +299,8 @@ func (e *Entry) Pause(ctx context.Context, d time.Duration) error {
 func (e *Entry) Context(with func(context.Context) context.Context) context.Context {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ctx == nil {
-		e.ctx, e.cancel = context.WithCancelCause(with(context.WithoutCancel(e.values)))
+	if e.cancel == nil {
+		e.ctx, e.cancel = context.WithCancelCause(with(context.WithoutCancel(e.ctx)))
 		if e.state == Ended {
 			e.cancel(e.why)
 		}

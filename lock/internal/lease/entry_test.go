@@ -86,11 +86,14 @@ func testEntry(state State) (*Entry, *owner, *clock.Instant) {
 		Jitter: func(d, _ time.Duration) time.Duration { return d },
 	})
 	o := &owner{entry: new(Entry)}
-	o.entry.Init(k, o, "/locks/x/e", znode.Name{}, Terms{TTL: testTTL, Grace: testGrace}, Created{Sent: now, Session: testSession})
-	o.entry.values = context.Background()
+	o.entry.Init(k, o, "/locks/x/e", Terms{TTL: testTTL, Grace: testGrace}, Created{Sent: now, Session: testSession})
+	o.entry.ctx = context.Background()
 	o.entry.state = state
 	return o.entry, o, &now
 }
+
+// limited has max_hold end a hold at that time.
+func limited(e *Entry, at time.Duration) { e.granted, e.MaxHold = 1, at-1 }
 
 // TestEndOfEntry: of the last lease, of a write that may have been applied, and of the
 // limit of the hold, the earliest end counts.
@@ -105,10 +108,11 @@ func TestEndOfEntry(t *testing.T) {
 		{"renewal on its way", func(e *Entry) { e.writing = &write{ttl: testTTL, first: at(3 * time.Second)} }, lasts(testTTL)},
 		{"extension on its way", func(e *Entry) { e.writing = &write{ttl: time.Minute, first: at(time.Second)} }, lasts(testTTL)},
 		{"shortening on its way", func(e *Entry) { e.writing = &write{ttl: 2 * time.Second, first: at(time.Second)} }, time.Second + lasts(2*time.Second)},
-		{"limit", func(e *Entry) { e.limit = 4 * time.Second }, 4 * time.Second},
-		{"limit beyond", func(e *Entry) { e.limit = time.Hour }, lasts(testTTL)},
+		{"limit", func(e *Entry) { limited(e, 4*time.Second) }, 4 * time.Second},
+		{"limit beyond", func(e *Entry) { limited(e, time.Hour) }, lasts(testTTL)},
 		{"limit beyond a shortening", func(e *Entry) {
-			e.limit, e.writing = 4*time.Second, &write{ttl: 2 * time.Second, first: at(time.Second)}
+			limited(e, 4*time.Second)
+			e.writing = &write{ttl: 2 * time.Second, first: at(time.Second)}
 		}, time.Second + lasts(2*time.Second)},
 	} {
 		e, _, now := testEntry(Held)
@@ -324,7 +328,7 @@ func TestExpiry(t *testing.T) {
 	}{
 		{"in time", nil, []clock.Instant{at(end - 1)}, nil},
 		{"too late", nil, []clock.Instant{at(end)}, ErrExpired},
-		{"max_hold", func(e *Entry) { e.limit = time.Second }, []clock.Instant{at(time.Second)}, ErrMaxHold},
+		{"max_hold", func(e *Entry) { limited(e, time.Second) }, []clock.Instant{at(time.Second)}, ErrMaxHold},
 		{"suspended", nil, []clock.Instant{slept(time.Second, testTTL)}, nil},
 		{"suspended, and the grace is not over", nil, []clock.Instant{slept(time.Second, testTTL), slept(time.Second+testGrace-1, testTTL)}, nil},
 		{"suspended, and the grace is over", nil, []clock.Instant{slept(time.Second, testTTL), slept(time.Second+testGrace, testTTL)}, ErrExpired},
@@ -405,7 +409,7 @@ func TestGrantIsRecorded(t *testing.T) {
 		t.Error("not recorded")
 	}
 	made, _, _ := testEntry(Queued)
-	made.Init(made.keeper, made.owner, made.Path, made.Name, made.Terms, Created{Acquired: 5})
+	made.Init(made.keeper, made.owner, made.Path, made.Terms, Created{Acquired: 5})
 	if !made.Recorded() {
 		t.Error("the grant that it was created with is not recorded")
 	}
@@ -414,7 +418,7 @@ func TestGrantIsRecorded(t *testing.T) {
 // TestOrphan is an entry that nobody has: its node goes whatever its version.
 func TestOrphan(t *testing.T) {
 	var e Entry
-	e.InitEnded(&owner{entry: &e}, "/locks/x/e", znode.Name{}, Terms{TTL: testTTL}, ErrWithdrawn)
+	e.InitEnded(&owner{entry: &e}, "/locks/x/e", Terms{TTL: testTTL}, ErrWithdrawn)
 	if probable, known, pending := e.LastWrite(); probable != -1 || known != -1 || pending != nil {
 		t.Errorf("its node is at version %d or %d", probable, known)
 	}

@@ -110,7 +110,7 @@ func (w *world) hold(name string, t Terms) (*Entry, *owner) {
 	if _, err := w.conn.Multi(w.Ctx, nil, create); err != nil {
 		w.Fatal(err)
 	}
-	o.entry.Init(w.keeper, o, path, znode.Name{}, t, Created{Sent: sent, Session: w.conn.Session()})
+	o.entry.Init(w.keeper, o, path, t, Created{Sent: sent, Session: w.conn.Session()})
 	if err := o.entry.Grant(w.Ctx, w.clock.Local(), Never); err != nil {
 		w.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestReadBack(t *testing.T) {
 				for _, name := range []string{"e0", "e1"} {
 					o := &owner{entry: new(Entry)}
 					e := o.entry
-					e.Init(w.keeper, o, simtest.Root+"/"+name, znode.Name{}, plain, Created{Sent: w.clock.Local()})
+					e.Init(w.keeper, o, simtest.Root+"/"+name, plain, Created{Sent: w.clock.Local()})
 					e.state, e.version = Held, 4
 					f.batch = append(f.batch, renewal{e, &write{data: []byte(name), ttl: testTTL, first: w.clock.Local(), flying: true, doubt: tt.doubt}})
 					e.writing = f.batch[len(f.batch)-1].write
@@ -450,7 +450,7 @@ func TestKeeperEnds(t *testing.T) {
 	simulate(t, func(w *world) {
 		e, o := w.hold("e", plain)
 		waiter := &owner{entry: new(Entry)}
-		waiter.entry.Init(w.keeper, waiter, simtest.Root+"/ewaiter", znode.Name{}, plain, Created{Sent: w.clock.Local()})
+		waiter.entry.Init(w.keeper, waiter, simtest.Root+"/ewaiter", plain, Created{Sent: w.clock.Local()})
 		waiter.entry.Begin()
 		w.close()
 		if !errors.Is(e.Err(), errClosed) || !errors.Is(e.Err(), errLost) || len(o.told) != 2 {

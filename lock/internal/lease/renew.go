@@ -40,7 +40,7 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 // only if the machine was suspended is given a grace to be confirmed by a renewal.
 func (e *Entry) expire(now clock.Instant) {
 	why := ErrExpired
-	if e.end() == e.limit {
+	if e.end() == e.limit() {
 		why = ErrMaxHold
 	}
 	switch {

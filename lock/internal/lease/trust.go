@@ -14,10 +14,15 @@ func (e *Entry) end() time.Duration {
 	if e.writing != nil {
 		end = min(end, lease{e.writing.first, e.writing.ttl}.end())
 	}
-	if e.limit != 0 {
-		end = min(end, e.limit)
+	return min(end, e.limit())
+}
+
+// limit is the monotonic time at which max_hold ends the hold; e.mu is held.
+func (e *Entry) limit() time.Duration {
+	if e.MaxHold == 0 || e.granted == 0 {
+		return Never
 	}
-	return end
+	return e.granted + e.MaxHold
 }
 
 // left is for how long the entry is surely respected still; e.mu is held. The wall

@@ -27,7 +27,7 @@ func (c *contender) claim(ctx context.Context, e *Entry) error {
 	if !f.exists {
 		return nil
 	}
-	data := c.tellTail(f.data, e.Name.Prefix())
+	data := c.tellTail(f.data, e.Name().Prefix())
 	replies, err := c.Conn.Multi(ctx, nil,
 		&zk.CheckVersionRequest{Path: e.Path, Version: -1},
 		&zk.SetDataRequest{Path: c.parent, Data: data.Encode(), Version: f.version})

@@ -71,7 +71,7 @@ func (w *waiter) list(ctx context.Context) ([]znode.Name, int, error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		if self := znode.Find(names, w.e.Name.ID); self >= 0 {
+		if self := znode.Find(names, w.e.Name().ID); self >= 0 {
 			w.door.place(w.e, incarnation)
 			return names, self, w.fetchToken(ctx)
 		}

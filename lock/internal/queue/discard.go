@@ -80,7 +80,7 @@ func (q *Queue) departAlone(e *Entry) {
 	}
 	q.Forget(e)
 	if !errors.Is(err, lease.ErrRemoved) {
-		q.Log.Warn().Err(err).Str("lock", e.Lock).Str("entry", e.Path).
+		q.Log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
 			Msg("an entry that is not wanted any more could not be deleted; it is left to expire")
 	}
 }
@@ -145,7 +145,7 @@ func departure(all []*leaving) (ops []any, whose []int) {
 	for i, l := range all {
 		ops, whose = append(ops, &zk.DeleteRequest{Path: l.e.Path, Version: l.version}), append(whose, i)
 		if l.alone {
-			ops, whose = append(ops, &zk.DeleteRequest{Path: l.e.parent, Version: l.e.parentVersion}), append(whose, i)
+			ops, whose = append(ops, &zk.DeleteRequest{Path: l.e.parent(), Version: l.e.parentVersion}), append(whose, i)
 		}
 	}
 	return ops, whose

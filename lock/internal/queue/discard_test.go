@@ -163,7 +163,7 @@ func TestDepartureOfABadMember(t *testing.T) {
 		if took := w.discard(all...); took > 30 {
 			t.Errorf("%d transactions", took)
 		}
-		w.left(all[22].parent, all[22].Path)
+		w.left(all[22].parent(), all[22].Path)
 		if n, _ := w.Node(all[22].Path); string(n.Data) != "somebody else's" {
 			t.Errorf("it holds %q", n.Data)
 		}
@@ -176,10 +176,10 @@ func TestDepartureOfABadMember(t *testing.T) {
 func TestDepartureFromARefusedParent(t *testing.T) {
 	simulate(t, "", func(w *office) {
 		all := w.acquireAll(60)
-		kept := all[33].parent + "/somebody-elses"
+		kept := all[33].parent() + "/somebody-elses"
 		w.Make(w.other, kept, "", world)
 		w.discard(all...)
-		w.left(all[33].parent, kept)
+		w.left(all[33].parent(), kept)
 		if _, there := w.Node(all[33].Path); there {
 			t.Error("its entry is there still")
 		}

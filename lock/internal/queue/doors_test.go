@@ -171,7 +171,7 @@ func TestExit(t *testing.T) {
 		d.see(f)
 		e := placed(tt.incarnation, "e")
 		if tt.isTail {
-			e.Name = znode.Name{ID: "0123456789abcdef", Role: znode.Exclusive}
+			e.Path = "/locks/x/" + tail + "0000000001"
 		}
 		if d.enter(e); tt.others {
 			d.enter(placed(5, "o"))

@@ -13,11 +13,9 @@ import (
 // use once it was joined.
 type Entry struct {
 	lease.Entry
-	Lock string // name of the lock
 
-	queue  *Queue
-	parent string // path of the lock
-	door   uint64 // number of the door that counts it; guarded by that. 0: none does
+	queue *Queue
+	door  uint64 // number of the door that counts it; guarded by that. 0: none does
 
 	// As found when it joined; not changed after.
 	czxid         int64
@@ -36,15 +34,24 @@ type Entry struct {
 // granted.
 func (e *Entry) Czxid() int64 { return e.czxid }
 
+// The names of an entry are all in its path: a client may have very many entries.
+
+// Lock is the name of the lock.
+func (e *Entry) Lock() string { return e.parent()[len(e.queue.Root)+1:] }
+
+// Name is the name of the node.
+func (e *Entry) Name() znode.Name {
+	name, _ := znode.Parse(e.Path[strings.LastIndexByte(e.Path, '/')+1:])
+	return name
+}
+
+// parent is the path of the lock.
+func (e *Entry) parent() string { return e.Path[:strings.LastIndexByte(e.Path, '/')] }
+
 // newEntry returns the entry of a node that was just created.
 func (c *contender) newEntry(path string, created lease.Created) *Entry {
-	name, _ := znode.Parse(path[strings.LastIndexByte(path, '/')+1:])
-	e := &Entry{Lock: c.Lock, queue: c.Queue, parent: c.parent, keepParent: c.KeepParent}
-	if strings.HasPrefix(path, c.parent) { // one string for as long as the entry lives
-		e.parent = path[:len(c.parent)]
-		e.Lock = e.parent[len(e.parent)-len(c.Lock):]
-	}
-	e.Init(c.Keeper, e, path, name, c.Terms, created)
+	e := &Entry{queue: c.Queue, keepParent: c.KeepParent}
+	e.Init(c.Keeper, e, path, c.Terms, created)
 	c.door.enter(e)
 	return e
 }

@@ -25,16 +25,16 @@ const aloneAfter = 10 * time.Second
 // it: a parent that was deleted and made again, by us or by somebody else, counts its
 // versions from 0 again, so a version alone says nothing.
 type facts struct {
-	exists   bool // false: it was not there, or nothing is known
-	czxid    int64
+	exists   bool  // false: it was not there, or nothing is known
+	stale    bool  // somebody has changed it since: read before acting on it
+	tailLeft bool  // the entry that joined last was ours, and has left
 	version  int32 // of the data
-	data     znode.Parent
 	children int32
-	created  int32         // children, ever
+	created  int32 // children, ever
+	czxid    int64
+	data     znode.Parent
 	proven   time.Duration // monotonic time until which an entry of ours stood below it; 0: none did
-	tailLeft bool          // the entry that joined last was ours, and has left
 	othersAt time.Duration // monotonic time at which others were seen at the lock last; 0: never
-	stale    bool          // somebody has changed it since: read before acting on it
 }
 
 func factsOf(data znode.Parent, stat *zk.Stat) facts {

@@ -60,34 +60,33 @@ func (q *Queue) newHints() hints {
 }
 
 const (
-	joinTries  = 40                    // collisions with other joiners of a long queue before one joins without the tail, and lists
-	shortQueue = 128                   // entries, at most; to list them costs less than to collide again
-	fewEntries = 4                     // to list so few costs no more than to look at the parent
-	shortHold  = time.Millisecond      // saves the write that records its grant
-	lingerTime = 50 * time.Millisecond // within what time one is back that takes a lock again and again
-	muteTime   = 10 * time.Second      // for how long releases are not told after that was in vain
+	joinTries   = 40                    // collisions with other joiners of a long queue before one joins without the tail, and lists
+	shortQueue  = 128                   // entries, at most; to list them costs less than to collide again
+	fewEntries  = 4                     // to list so few costs no more than to look at the parent
+	shortHold   = time.Millisecond      // saves the write that records its grant
+	lingerTime  = 50 * time.Millisecond // within what time one is back that takes a lock again and again
+	oftenEnough = 2                     // times in a row that one was back within that time
+	muteTime    = 10 * time.Second      // for how long releases are not told after that was in vain
 )
 
 // learnedHints expect what was there the last times. The zero value knows nothing.
 type learnedHints struct {
 	contended  bool          // others were there when the last of us left
+	steady     bool          // step is what it was the time before that
+	misses     int8          // times in a row that a release was told, or looked for, in vain
+	returned   int8          // joins in a row that came soon after one of ours had left, as far as it matters
+	own        int32         // the version that our last join left
+	step       int32         // by how much others had moved it on since the one before
 	lasted     time.Duration // the last hold of ours
 	mutedUntil time.Duration // monotonic time until which releases are neither told nor looked for
-	misses     int           // times in a row that this was in vain
-	joinedAt   time.Duration // monotonic time at which one of ours joined last
 	leftAt     time.Duration // monotonic time at which one of ours left last; 0: never
-	returned   int           // joins in a row that came soon after one of ours had left
 	othersAt   time.Duration // monotonic time at which other processes were seen there last
-
-	own    int32 // the version that our last join left
-	step   int32 // by how much others had moved it on since the one before
-	steady bool  // by as much as the time before that
 }
 
 func (h *learnedHints) joined(now time.Duration, before facts, version int32) {
-	if h.joinedAt = now; h.leftAt == 0 || now-h.leftAt >= lingerTime {
+	if h.leftAt == 0 || now-h.leftAt >= lingerTime {
 		h.returned = 0
-	} else {
+	} else if h.returned < oftenEnough {
 		h.returned++
 	}
 	over := version - 1
@@ -144,7 +143,7 @@ func (h *learnedHints) stillAlone(f facts, version int32) bool {
 
 func (h *learnedHints) likelyToReturn(now time.Duration, alone bool) (likely, others bool) {
 	others = h.isBusy(now)
-	return others || alone && h.returned >= 2, others
+	return others || alone && h.returned >= oftenEnough, others
 }
 
 func (h *learnedHints) announceRelease(now time.Duration) bool { return now >= h.mutedUntil }

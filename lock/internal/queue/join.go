@@ -56,7 +56,7 @@ func (c *contender) join(ctx context.Context) (e *Entry, p position, err error) 
 		if e, p, err = c.create(ctx, a); err != nil {
 			return j.handleJoinError(ctx, a, err)
 		}
-		if !e.Name.Draining() || p.admitted {
+		if !e.Name().Draining() || p.admitted {
 			return nil
 		}
 		if c.trying {
@@ -89,8 +89,8 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 		skip = h.skipTail(j.collisions, f)
 		fast = h.turnsFast(now)
 	})
-	if !a.own && fast && f.usable(now, false, j.KeepParent) {
-		a.witness = ""
+	if fast {
+		a = j.dropWitness(a, now)
 	}
 	switch {
 	case !j.mustRead && usable && !first && (!j.onlyFree || f.deserted()):
@@ -105,8 +105,12 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 		if err := j.readParent(ctx); err != nil {
 			return attempt{}, err
 		}
-		if a, now = j.onFacts(true), j.readAt; j.onlyFree && a.parent.children > 0 {
+		a, now = j.onFacts(true), j.readAt
+		if j.onlyFree && a.parent.children > 0 {
 			return attempt{}, &Blocked{Path: j.parent}
+		}
+		if fast {
+			a = j.dropWitness(a, now)
 		}
 	}
 	a.chosen = now
@@ -120,6 +124,17 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 		a.write = !a.claim
 	}
 	return a, nil
+}
+
+// dropWitness is the attempt without its check of an entry that has probably left by now,
+// where the write needs none.
+func (j *joining) dropWitness(a attempt, now time.Duration) attempt {
+	without := a
+	without.witness = ""
+	if !a.own && (a.parent.usable(now, false, j.KeepParent) || a.read && !j.mayGo(without)) {
+		return without
+	}
+	return a
 }
 
 // mayGo reports whether the parent that was just read may be deleted and made anew
@@ -243,7 +258,7 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 	if e.joinedAlone = stat.NumChildren == 1; e.joinedAlone {
 		return position{admitted: true}
 	}
-	return position{predecessor: znode.Predict(a.tail, e.Name.Seq-1), predecessorHolds: stat.NumChildren == 2}
+	return position{predecessor: znode.Predict(a.tail, e.Name().Seq-1), predecessorHolds: stat.NumChildren == 2}
 }
 
 // tellTail is the parent's data with that contender as the one that joined last.

@@ -51,9 +51,9 @@ func (q *Queue) Leave(ctx context.Context, e *Entry) error {
 }
 
 func (q *Queue) newLeaving(e *Entry) *leaving {
-	l := &leaving{Queue: q, e: e, door: q.openDoor(e.Lock)}
+	l := &leaving{Queue: q, e: e, door: q.openDoor(e.Lock())}
 	l.version, l.acknowledged, l.pending = e.LastWrite()
-	spent := e.Name.Draining()
+	spent := e.Name().Draining()
 	l.keep = (e.keepParent || e.adopted) && !spent
 	now := q.Clock.Mono()
 	others := l.door.others(e)
@@ -81,10 +81,10 @@ func (l *leaving) attempt(ctx context.Context) error {
 	told := l.parent.data
 	switch {
 	case l.alone:
-		ops = append(ops, &zk.DeleteRequest{Path: l.e.parent, Version: l.e.parentVersion})
+		ops = append(ops, &zk.DeleteRequest{Path: l.e.parent(), Version: l.e.parentVersion})
 	case l.announce:
-		told.Released = l.e.Name.Prefix()
-		ops = append(ops, &zk.SetDataRequest{Path: l.e.parent, Data: told.Encode(), Version: l.parent.version})
+		told.Released = l.e.Name().Prefix()
+		ops = append(ops, &zk.SetDataRequest{Path: l.e.parent(), Data: told.Encode(), Version: l.parent.version})
 	}
 	replies, err := l.Conn.Multi(ctx, nil, ops...)
 	if err == nil {
@@ -171,24 +171,24 @@ func (l *leaving) gone(ctx context.Context, others bool) {
 		l.door.hint(func(h hints) { h.lingered(now) })
 		l.lingerOn(l.e, l.door)
 	default:
-		left(l.tidyParent(ctx, l.door, l.e.parent, l.e.keepParent, l.e.Name.Draining()))
+		left(l.tidyParent(ctx, l.door, l.e.parent(), l.e.keepParent, l.e.Name().Draining()))
 	}
 }
 
 // Forget accounts for an entry that somebody else has removed or written, and sees to
 // the parent if that was the last one of ours there.
 func (q *Queue) Forget(e *Entry) {
-	d := q.openDoor(e.Lock)
+	d := q.openDoor(e.Lock())
 	defer q.closeDoor(d)
 	if last := d.exit(e, 0, false); !last || e.keepParent { // it went nobody knows when
 		return
 	}
 	q.background(func() { // the caller may have no time
-		d := q.openDoor(e.Lock)
+		d := q.openDoor(e.Lock())
 		defer q.closeDoor(d)
 		ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))
 		defer cancel()
-		q.tidyParent(ctx, d, e.parent, e.keepParent, e.Name.Draining())
+		q.tidyParent(ctx, d, e.parent(), e.keepParent, e.Name().Draining())
 	})
 }
 
@@ -229,7 +229,7 @@ func (q *Queue) lingerOn(e *Entry, d *door) {
 		d.mu.Unlock()
 		return
 	}
-	parent, keep, spent, patience := e.parent, e.keepParent, e.Name.Draining(), q.patience(e.Terms)
+	parent, keep, spent, patience := e.parent(), e.keepParent, e.Name().Draining(), q.patience(e.Terms)
 	go func() {
 		defer q.Tasks.Leave()
 		q.awaitLeisure(d)

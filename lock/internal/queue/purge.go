@@ -151,6 +151,6 @@ func (c *contender) purgeTail(ctx context.Context, e *Entry) error {
 		return err
 	}
 	w := &waiter{contender: c, e: e}
-	_, _, err = w.purgeRun(ctx, append(names, e.Name), last+1, func() bool { return true }) // nobody enters by it
+	_, _, err = w.purgeRun(ctx, append(names, e.Name()), last+1, func() bool { return true }) // nobody enters by it
 	return err
 }

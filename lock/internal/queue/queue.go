@@ -170,8 +170,8 @@ func (c *contender) acquire(ctx context.Context) (*Entry, error) {
 		// It has ended by itself, whatever was noticed first.
 		c.Forget(e)
 		// Somebody may have overwritten it; or it appears again, and would be ahead of us.
-		c.quarantine.add(e.Name.ID, c.Clock.Mono())
-		c.Discard(c.orphan(e.Name))
+		c.quarantine.add(e.Name().ID, c.Clock.Mono())
+		c.Discard(c.orphan(e.Name()))
 		if !errors.Is(err, lease.ErrGone) {
 			return nil, err
 		}

@@ -68,8 +68,8 @@ func (q *Queue) Strays() int {
 
 // orphan is the entry of a node that nobody of us means to keep.
 func (c *contender) orphan(n znode.Name) *Entry {
-	e := &Entry{Lock: c.Lock, queue: c.Queue, parent: c.parent, keepParent: c.KeepParent}
-	e.InitEnded(e, e.parent+"/"+n.Node, n, c.Terms, lease.ErrWithdrawn)
+	e := &Entry{queue: c.Queue, keepParent: c.KeepParent}
+	e.InitEnded(e, c.parent+"/"+n.Node, c.Terms, lease.ErrWithdrawn)
 	return e
 }
 
