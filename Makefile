@@ -21,7 +21,7 @@ TEST := go test -race -timeout 10m
 
 FUZZTIME ?= 30s
 
-.PHONY: help demo test unit integration sim mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo test unit integration versions sim mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ unit: ## the tests that need no server
 
 integration: bin/withzk ## the tests on a real ZooKeeper
 	bin/withzk $(TEST) ./integration/...
+
+versions: bin/withzk ## the tests on servers of several versions (VERSIONS="dir..."), as a table
+	go run ./integration/versions $(VERSIONS)
 
 sim: ## 1,000 histories in virtual time (SEEDS=n, from SEED=n on, all of one KIND)
 	go run ./integration/sim
