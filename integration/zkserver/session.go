@@ -12,7 +12,7 @@ import (
 
 const (
 	// expireTimeout bounds Expire where the context allows more.
-	expireTimeout = 10 * time.Second
+	expireTimeout = time.Minute
 	// maxFrame bounds a frame that we accept; servers refuse far smaller ones.
 	maxFrame = 64 << 20
 )
