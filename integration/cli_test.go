@@ -539,7 +539,7 @@ func testRunStatus(t *testing.T, bin string) {
 		{75, "", []string{"run", "x", "--", "sh", "-c", "exit 75"}},
 		{128 + 9, "", []string{"run", "x", "--", "sh", "-c", "kill -9 $$"}},
 		{75, "held by somebody else", []string{"run", "taken", "--wait", "0", "--", "true"}},
-		{75, "held by somebody else", []string{"run", "taken", "--wait", "200ms", "--", "true"}},
+		{75, "held by somebody else", []string{"run", "taken", "--wait", "5s", "--", "true"}},
 		{75, "no session with ZooKeeper within 200ms, tried " + unreachable, []string{"run", "x", "--wait", "200ms", "--servers", unreachable, "--", "true"}},
 		{75, "no session with ZooKeeper within 2s, tried " + unreachable, []string{"run", "x", "--servers", unreachable, "--", "true"}},
 		{126, "exec format error", []string{"run", "x", "--", script}},

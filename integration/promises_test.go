@@ -223,6 +223,10 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	case <-h.Done():
 		t.Errorf("the holder lost it: %v", h.Err())
 	}
+	many := func(n int32) {
+		b.eventually(fmt.Sprintf("%d sessions have been expired", n), func() bool { return expired.Load() >= n })
+	}
+	many(100)
 	if n := r.entries.Load(); n != 1 {
 		t.Errorf("%d entries while the first one held", n)
 	}
@@ -232,6 +236,7 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	leave()
 	b.unlock(h)
 	<-time.After(span / 2)
+	many(200)
 	close(stop)
 	storm.Wait()
 	b.eventually("everybody had a turn", func() bool {
@@ -241,9 +246,6 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	done.Wait()
 	r.check(t)
 	t.Logf("%d sessions expired, %d turns", expired.Load(), r.entries.Load())
-	if expired.Load() < 200 {
-		t.Errorf("only %d sessions were expired", expired.Load())
-	}
 }
 
 func indexes[T any](s []T) []int {
@@ -260,7 +262,7 @@ func TestServerRestartedUnderHolderAndWaiters(t *testing.T) {
 	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
-	const long = 20 * time.Second // a restart takes its time
+	const long = 5 * time.Minute // two restarts take their time, and nobody waits for the lease's end
 	opts := lock.WithTTL(long)
 	var r room
 	h := b.lock(b.client(opts), "x")
@@ -581,8 +583,9 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 	silent := listenSilently(t)
 	b.servers = append([]string{silent.addr}, b.servers...)
 	for !silent.called() { // the order is drawn anew each time
-		ctx, cancel := context.WithTimeout(b.ctx, sessionTimeout)
-		c, err := lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithSessionTimeout(sessionTimeout))
+		const timeout = 10 * time.Second // a third of it is for the silent one
+		ctx, cancel := context.WithTimeout(b.ctx, timeout)
+		c, err := lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithSessionTimeout(timeout))
 		cancel()
 		if err != nil {
 			t.Fatalf("no session within the session timeout: %v", err)

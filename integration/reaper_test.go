@@ -157,7 +157,7 @@ func testReaperOutage(t *testing.T, bin string) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
 	c := newReaper(b, bin)
-	locks := b.client(lock.WithTTL(20 * time.Second))
+	locks := b.client(lock.WithTTL(5 * time.Minute))
 	first := c.start()
 	b.eventually("the first one is active", func() bool { return len(b.nodes()) > 0 })
 	s.Kill()
