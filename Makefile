@@ -17,7 +17,7 @@ BUILD := go build -buildvcs=false -o bin/
 
 # The race detector is not to stop at a race of go-zookeeper's.
 export GORACE := suppressions=$(CURDIR)/.ci/race-suppressions
-TEST := go test -race -timeout 10m
+TEST := go test -race -timeout 20m
 
 FUZZTIME ?= 30s
 
@@ -59,7 +59,7 @@ cover: ## coverage of the library and the reaper by the unit tests
 	go tool cover -func bin/cover.out | tail -1
 
 race10: bin/withzk ## all tests ten times in a row
-	bin/withzk go test -race -count 10 -timeout 100m ./...
+	bin/withzk go test -race -count 10 -timeout 200m ./...
 
 mutants: ## break the protocol on purpose, and see that the tests notice
 	go run ./integration/mutants
