@@ -22,10 +22,11 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Times that leave a loaded machine room to breathe: a lease outlives the longest outage
-// that a test makes by several times, and what is waited for is not given up.
+// Times that leave a loaded machine room to breathe: a server may say nothing for
+// seconds, and take half a minute to start.
 const (
-	ttl            = 8 * time.Second
+	long           = 5 * time.Minute  // the lease of who is to live, whatever happens
+	ttl            = 12 * time.Second // the lease of who dies, for others to wait for its end
 	grace          = 500 * time.Millisecond
 	sessionTimeout = 2 * time.Second
 	patience       = 2 * time.Minute
@@ -84,7 +85,7 @@ func (testLog) Printf(string, ...any) {}
 func (b *bench) client(opts ...lock.Option) *lock.Client {
 	b.Helper()
 	opts = append([]lock.Option{
-		lock.WithRoot(b.root), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithSessionTimeout(sessionTimeout),
+		lock.WithRoot(b.root), lock.WithTTL(long), lock.WithGrace(grace), lock.WithSessionTimeout(sessionTimeout),
 		lock.WithUnlockTimeout(patience),
 		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(b.TB)).Level(zerolog.WarnLevel).With().Timestamp().Logger()),
 	}, opts...)

@@ -109,7 +109,7 @@ func TestSessionExpiryIsNoLoss(t *testing.T) {
 	}
 	b.prune("zk")
 
-	c, tap := b.tapped()
+	c, tap := b.tapped(lock.WithTTL(longTTL))
 	other := b.client()
 	h := b.lock(c, "ours")
 	waits := make(chan *lock.Hold, 1)
@@ -127,7 +127,7 @@ func TestSessionExpiryIsNoLoss(t *testing.T) {
 		t.Fatal("a second client is in")
 	case <-h.Done():
 		t.Fatalf("the hold was lost: %v", h.Err())
-	case <-time.After(ttl + grace):
+	case <-time.After(longTTL + grace):
 	}
 	if !h.Valid() {
 		t.Error("the hold is not valid any more")
@@ -157,16 +157,16 @@ func (b *bench) children(name string) []string {
 }
 
 // TestSessionsExpiredOnceASecond ends the session of every client once a second
-// for half a minute, under one holder and eight waiters; and then under all of
+// for a minute, under one holder and eight waiters; and then under all of
 // them as they take turns.
 func TestSessionsExpiredOnceASecond(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
-	const waiters, span = 8, 30 * time.Second
+	const waiters, span = 8, 2 * (longTTL + grace)
 	var clients []*lock.Client
 	var taps []*zkserver.Tap
 	for range waiters + 1 {
-		c, tap := b.tapped()
+		c, tap := b.tapped(lock.WithTTL(longTTL))
 		clients, taps = append(clients, c), append(taps, tap)
 	}
 	var expired atomic.Int32
@@ -262,14 +262,12 @@ func TestServerRestartedUnderHolderAndWaiters(t *testing.T) {
 	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
-	const long = 5 * time.Minute // two restarts take their time, and nobody waits for the lease's end
-	opts := lock.WithTTL(long)
 	var r room
-	h := b.lock(b.client(opts), "x")
+	h := b.lock(b.client(), "x")
 	leave := r.enter(h.Token())
 	var waits sync.WaitGroup
 	for range 4 {
-		c := b.client(opts)
+		c := b.client()
 		waits.Go(func() {
 			h := b.lock(c, "x")
 			defer b.unlock(h)
@@ -369,7 +367,7 @@ func (b *bench) policies(ttl, orphanAfter time.Duration) *policy.Set {
 // reaper returns a reaper of the bench's root that sweeps once a second.
 func (b *bench) reaper(orphanAfter time.Duration) *reaper.Reaper {
 	b.Helper()
-	set := b.policies(ttl, orphanAfter)
+	set := b.policies(long, orphanAfter)
 	c, err := lock.Dial(b.ctx, b.servers, lock.WithRoot(b.root), lock.WithPolicies(set), lock.WithSessionTimeout(sessionTimeout))
 	if err != nil {
 		b.Fatal(err)
@@ -548,7 +546,7 @@ func TestForeignNodesStayUntouched(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
 
-	waiting, cancel := context.WithTimeout(b.ctx, 2*(ttl+grace))
+	waiting, cancel := context.WithTimeout(b.ctx, ttl+grace)
 	defer cancel()
 	if _, err := c.Mutex("x").Lock(waiting); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Lock behind foreign entries = %v", err)
