@@ -28,7 +28,7 @@ func newReaper(b *bench, bin string) *cli {
 zookeeper: {session_timeout: %v}
 policies: [{name: all, match: "**", ttl: %v, grace: %v, orphan_after: 1s}]
 reaper: {schedule: "@every 1s"}
-`, sessionTimeout, long, grace))
+`, programSession, long, grace))
 	return c
 }
 
