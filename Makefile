@@ -17,11 +17,11 @@ BUILD := go build -buildvcs=false -o bin/
 
 # The race detector is not to stop at a race of go-zookeeper's.
 export GORACE := suppressions=$(CURDIR)/.ci/race-suppressions
-TEST := go test -race -timeout 10m
+TEST := go test -race -timeout 20m
 
 FUZZTIME ?= 30s
 
-.PHONY: help demo test unit integration sim mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo test unit integration versions sim mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ unit: ## the tests that need no server
 integration: bin/withzk ## the tests on a real ZooKeeper
 	bin/withzk $(TEST) ./integration/...
 
+versions: bin/withzk ## the tests on servers of several versions (VERSIONS="dir..."), as a table
+	go run ./integration/versions $(VERSIONS)
+
 sim: ## 1,000 histories in virtual time (SEEDS=n, from SEED=n on, all of one KIND)
 	go run ./integration/sim
 
@@ -56,7 +59,7 @@ cover: ## coverage of the library and the reaper by the unit tests
 	go tool cover -func bin/cover.out | tail -1
 
 race10: bin/withzk ## all tests ten times in a row
-	bin/withzk go test -race -count 10 -timeout 100m ./...
+	bin/withzk go test -race -count 10 -timeout 200m ./...
 
 mutants: ## break the protocol on purpose, and see that the tests notice
 	go run ./integration/mutants

@@ -87,14 +87,21 @@ func newCLI(b *bench, bin string, policies ...string) *cli {
 	b.Helper()
 	c := &cli{bench: b, dir: b.TempDir(), prog: filepath.Join(bin, "holdfast"), name: "cli-" + strings.TrimPrefix(b.root, "/it-")}
 	config := filepath.Join(c.dir, "config.yaml")
-	policies = append(policies, fmt.Sprintf("{name: all, match: \"**\", ttl: %v, grace: %v}", ttl, grace))
-	text := fmt.Sprintf("zookeeper: {session_timeout: %v}\npolicies: [%s]\n", sessionTimeout, strings.Join(policies, ", "))
+	policies = append(policies, fmt.Sprintf("{name: all, match: \"**\", ttl: %v, grace: %v}", long, grace))
+	text := fmt.Sprintf("zookeeper: {session_timeout: %v}\npolicies: [%s]\n", programSession, strings.Join(policies, ", "))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	c.args = []string{"--config", config, "--servers", strings.Join(b.servers, ","), "--root", b.root}
 	return c
 }
+
+// programSession is the session timeout of programs, which do not wait for a session for
+// longer than that; the longest that servers grant by default.
+const programSession = 10 * time.Second
+
+// short is the policy of commands whose leases are to end.
+var short = fmt.Sprintf("{name: short, match: \"*\", ttl: %v, grace: %v}", ttl, grace)
 
 // program is a process of holdfast or the reaper.
 type program struct {
@@ -346,7 +353,7 @@ func testLs(t *testing.T, bin string) {
 	h := l.Holders[0]
 	host, _ := os.Hostname()
 	if h.Entry != hold.EntryPath() || h.Token != hold.Token().String() || !h.Ours || h.Owner != "shop" || h.Host != host ||
-		h.PID != os.Getpid() || h.Metadata["job"] != "ship" || h.TTL != ttl.Milliseconds() {
+		h.PID != os.Getpid() || h.Metadata["job"] != "ship" || h.TTL != long.Milliseconds() {
 		t.Errorf("holder: %+v", h)
 	}
 	if h.Left <= 0 || h.Left > h.TTL || h.Expires.Sub(all.Time).Milliseconds() != h.Left {
@@ -420,7 +427,7 @@ func testRunEnvironment(t *testing.T, bin string) {
 	said := strings.Fields(p.line())
 	held := c.contenders(c.client(), c.name)
 	if len(held) != 1 || len(said) != 2 || said[0] != c.name || said[1] != held[0].Token.String() ||
-		held[0].Owner != "sh" || held[0].PID != p.Pid() || held[0].TTL != ttl {
+		held[0].Owner != "sh" || held[0].PID != p.Pid() || held[0].TTL != long {
 		t.Errorf("the command was told %q, the lock has %+v", said, held)
 	}
 	if err := p.Tell("what we wrote"); err != nil {
@@ -465,9 +472,9 @@ func testRunStatus(t *testing.T, bin string) {
 		{75, "", []string{"run", "x", "--", "sh", "-c", "exit 75"}},
 		{128 + 9, "", []string{"run", "x", "--", "sh", "-c", "kill -9 $$"}},
 		{75, "held by somebody else", []string{"run", "taken", "--wait", "0", "--", "true"}},
-		{75, "held by somebody else", []string{"run", "taken", "--wait", "200ms", "--", "true"}},
+		{75, "held by somebody else", []string{"run", "taken", "--wait", "5s", "--", "true"}},
 		{75, "no session with ZooKeeper within 200ms, tried " + unreachable, []string{"run", "x", "--wait", "200ms", "--servers", unreachable, "--", "true"}},
-		{75, "no session with ZooKeeper within 2s, tried " + unreachable, []string{"run", "x", "--servers", unreachable, "--", "true"}},
+		{75, fmt.Sprintf("no session with ZooKeeper within %v, tried %s", programSession, unreachable), []string{"run", "x", "--servers", unreachable, "--", "true"}},
 		{126, "exec format error", []string{"run", "x", "--", script}},
 		{126, "permission denied", []string{"run", "x", "--servers", unreachable, "--", text}},
 		{127, "executable file not found", []string{"run", "x", "--servers", unreachable, "--", "no-such-program"}},
@@ -543,7 +550,7 @@ func testRunChildren(t *testing.T, bin string) {
 }
 
 func testRunEntryRemoved(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin)
+	c := newCLI(onShared(t), bin, short) // it is noticed when the lease is renewed
 	p := c.start("run", c.name, "--", "sh", "-c", stubborn)
 	pids := p.pids()
 	entry := c.contenders(c.client(), c.name)[0].Path
@@ -572,7 +579,7 @@ func testRunMaxHold(t *testing.T, bin string) {
 // the lease is over, although nobody can tell run anything.
 func testRunOutage(t *testing.T, bin string) {
 	server := zkserver.ForTest(t, zkserver.Options{})
-	c := newCLI(on(t, []string{server.Addr()}), bin)
+	c := newCLI(on(t, []string{server.Addr()}), bin, short)
 	beats := filepath.Join(c.dir, "beats")
 	one := c.start("run", "one", "--", "sh", "-c",
 		`trap "" TERM; sleep 1000 & echo $$ $!; while :; do date +%s%N >> `+beats+`; sleep 0.02; done`)
@@ -616,7 +623,7 @@ func testRunOutage(t *testing.T, bin string) {
 }
 
 func testRunKilled(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin)
+	c := newCLI(onShared(t), bin, short)
 	p := c.start("run", c.name, "--", "sh", "-c", stubborn)
 	pids := p.pids()
 	guard := c.guard()
@@ -632,7 +639,7 @@ func testRunKilled(t *testing.T, bin string) {
 // testRunStopped stops run for longer than its lease: the guard alone can see to
 // the command.
 func testRunStopped(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin)
+	c := newCLI(onShared(t), bin, short)
 	p := c.start("run", c.name, "--", "sh", "-c", stubborn)
 	pids := p.pids()
 	next := c.queued(c.client(), c.name, 2)
@@ -657,7 +664,7 @@ func testRunGuardKilled(t *testing.T, bin string) {
 
 // testRunBothKilled kills all that could kill the command: the kernel does it.
 func testRunBothKilled(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin)
+	c := newCLI(onShared(t), bin, short)
 	p := c.start("run", c.name, "--", "sh", "-c", `trap "" TERM; echo $$; exec sleep 1000`)
 	pids := p.pids()
 	guard := c.guard()

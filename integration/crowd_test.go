@@ -11,7 +11,7 @@ import (
 
 // longTTL is the lease where servers are taken away: who renewed just before an
 // outage survives one of nearly two thirds of it.
-const longTTL = 15 * time.Second
+const longTTL = 30 * time.Second
 
 // crowd is many locks, each with a holder that lives and somebody who waits behind
 // it, for things to happen to that must not hurt any of them.

@@ -22,14 +22,15 @@ import (
 )
 
 const (
-	cutTTL  = 1500 * time.Millisecond // of the client whose connection is cut
-	peerTTL = 5 * time.Minute         // of the others: nobody can wait for its end
-	holdFor = cutTTL + grace + 300*time.Millisecond
+	cutTTL  = 12 * time.Second // of the client whose connection is cut: it outlives that
+	heldTTL = 4 * time.Second  // of the client whose replies are held, for longer than that
+	peerTTL = 5 * time.Minute  // of the others: nobody can wait for its end
+	holdFor = heldTTL + grace + 300*time.Millisecond
 
 	// cutSession keeps a connection whose replies are held: go-zookeeper gives it
 	// up after two thirds of that without a word, and one third may have gone by
 	// before.
-	cutSession = 9 * time.Second
+	cutSession = 6 * holdFor
 
 	cutsAtOnce = 20 // cases: most of them wait most of the time
 )
@@ -61,7 +62,8 @@ var cutOperations = []struct {
 //
 // It does not run beside other tests: they would starve each other's renewals.
 func TestEveryCutPoint(t *testing.T) {
-	b := onShared(t)
+	server := zkserver.ForTest(t, zkserver.Options{MaxSessionTimeout: cutSession})
+	b := on(t, []string{server.Addr()})
 	b.ctx = t.Context()     // each case has its own time
 	b.create(b.root, "", 0) // or else the first one would make one request more
 	slots := make(chan struct{}, cutsAtOnce)
@@ -105,7 +107,7 @@ func TestEveryCutPoint(t *testing.T) {
 	wg.Wait()
 	t.Log("\n" + tally.String())
 
-	time.Sleep(cutTTL + grace) // until the leases are over that were given up
+	time.Sleep(cutTTL + grace + 2*time.Second) // until the leases that were given up are over, and orphan_after
 	report, err := b.reaper(time.Second).Sweep(b.ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +129,7 @@ type cut struct {
 	peer    *lock.Client
 	name    string // of the lock
 	dead    int    // entries that expired before the operation began
+	ttl     time.Duration
 	room    room
 
 	hit      <-chan struct{}
@@ -153,14 +156,18 @@ func newCut(t *testing.T, shared *bench, fault zkserver.Fault, k int, expires bo
 	c := &cut{
 		bench: &b, fault: fault, k: k, expires: expires, name: "above/x",
 		tap: new(zkserver.Tap), over: make(chan struct{}), done: make(chan struct{}),
+		ttl: cutTTL,
+	}
+	if fault == zkserver.HoldReply {
+		c.ttl = heldTTL
 	}
 	c.peer = b.client(lock.WithOwner("peer"), lock.WithTTL(peerTTL))
 	var err error
 	// Each server is named several times, or else go-zookeeper would pause for a
 	// second before it connects again.
 	c.victim, err = lock.Dial(ctx, slices.Repeat(b.servers, 4),
-		lock.WithOwner("victim"), lock.WithRoot(b.root), lock.WithPolicies(b.policies(cutTTL, time.Second)),
-		lock.WithSessionTimeout(cutSession), lock.WithUnlockTimeout(cutTTL), lock.WithDialer(c.tap.Dial),
+		lock.WithOwner("victim"), lock.WithRoot(b.root), lock.WithPolicies(b.policies(c.ttl, time.Second)),
+		lock.WithSessionTimeout(cutSession), lock.WithUnlockTimeout(c.ttl), lock.WithDialer(c.tap.Dial),
 		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel).With().Timestamp().Logger()))
 	if err != nil {
 		t.Fatal(err)
@@ -391,7 +398,7 @@ func lockContended(c *cut) {
 	c.begin()
 	c.helpers.Go(func() {
 		select {
-		case <-time.After(cutTTL / 2):
+		case <-time.After(c.ttl / 2):
 		case <-c.hit:
 			<-c.over
 		}
@@ -411,7 +418,7 @@ func lockCancelled(c *cut) {
 	c.begin()
 	c.helpers.Go(func() {
 		select {
-		case <-time.After(cutTTL / 2):
+		case <-time.After(c.ttl / 2):
 		case <-c.hit:
 		}
 		cancel(changed)
@@ -514,14 +521,14 @@ func purge(c *cut) {
 
 // bury makes a lock with two entries that have expired.
 func (c *cut) bury(name string) {
-	const ttl = 100 * time.Millisecond
+	const ttl = 10 * time.Millisecond
 	c.unlock(c.lock(c.peer, name)) // makes root and ancestors
 	c.create(c.root+"/"+name, string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
 	for c.dead = 0; c.dead < 2; c.dead++ {
 		dead := znode.Record{Owner: "dead", TTL: ttl.Milliseconds()}
 		c.create(c.root+"/"+name+"/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(dead.Encode()), zk.FlagSequence)
 	}
-	time.Sleep(ttl + grace + 50*time.Millisecond) // to expire
+	time.Sleep(ttl + grace + 500*time.Millisecond) // to expire, for one who knows the time by a slow request, too
 }
 
 // sweep sweeps a tree with an orphan, an empty ancestor, two expired entries and one
@@ -531,8 +538,9 @@ func sweep(c *cut) {
 	c.create(c.root+"/orphan", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
 	c.create(c.root+"/empty", string(znode.Parent{Kind: znode.Dir}.Encode()), 0)
 	c.bury("dead")
-	time.Sleep(time.Second / 2) // until those two are old enough
-	r, err := reaper.New(c.victim, reaper.Options{Policies: c.policies(cutTTL, time.Second), Concurrency: 1, Lock: "reaper"})
+	const orphanAfter = time.Second
+	time.Sleep(orphanAfter + time.Second) // until those two are that old, for one who knows the time by a slow request, too
+	r, err := reaper.New(c.victim, reaper.Options{Policies: c.policies(c.ttl, orphanAfter), Concurrency: 1, Lock: "reaper"})
 	if err != nil {
 		c.Fatal(err)
 	}

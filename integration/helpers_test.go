@@ -23,12 +23,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Times that leave a loaded machine room to breathe.
+// Times that leave a loaded machine room to breathe: a server may say nothing for
+// seconds, and take half a minute to start.
 const (
-	ttl            = 4 * time.Second
+	long           = 5 * time.Minute  // the lease of who is to live, whatever happens
+	ttl            = 12 * time.Second // the lease of who dies, for others to wait for its end
 	grace          = 500 * time.Millisecond
 	sessionTimeout = 2 * time.Second
-	patience       = time.Minute
+	patience       = 2 * time.Minute
 )
 
 // bench is what a test works with: servers, a root of its own, and a plain
@@ -38,7 +40,7 @@ type bench struct {
 	ctx     context.Context
 	servers []string
 	root    string
-	raw     *zk.Conn
+	raw     steady
 }
 
 // onShared returns a bench on the server that all tests share.
@@ -48,10 +50,10 @@ func onShared(t testing.TB) *bench { return on(t, zkserver.External()) }
 // test has left no node.
 func on(t testing.TB, servers []string) *bench {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	b := &bench{TB: t, ctx: ctx, servers: servers, root: "/it-" + znode.NewID()}
-	b.raw = b.connect()
+	b.raw = steady{b.connect(), ctx}
 	t.Cleanup(func() {
 		if left := b.nodes(); len(left) > 0 && !t.Failed() {
 			t.Errorf("left behind: %q", left)
@@ -68,7 +70,7 @@ func (b *bench) connect(taps ...*zkserver.Tap) *zk.Conn {
 	if len(taps) > 0 {
 		dialer = taps[0].Dial
 	}
-	z, _, err := zk.Connect(b.servers, 4*time.Second, zk.WithLogInfo(false), zk.WithLogger(testLog{}), zk.WithDialer(dialer))
+	z, _, err := zk.Connect(b.servers, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(testLog{}), zk.WithDialer(dialer))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -84,7 +86,8 @@ func (testLog) Printf(string, ...any) {}
 func (b *bench) client(opts ...lock.Option) *lock.Client {
 	b.Helper()
 	opts = append([]lock.Option{
-		lock.WithRoot(b.root), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithSessionTimeout(sessionTimeout),
+		lock.WithRoot(b.root), lock.WithTTL(long), lock.WithGrace(grace), lock.WithSessionTimeout(sessionTimeout),
+		lock.WithUnlockTimeout(patience),
 		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(b.TB)).Level(zerolog.WarnLevel).With().Timestamp().Logger()),
 	}, opts...)
 	c, err := lock.Dial(b.ctx, b.servers, opts...)
@@ -136,9 +139,6 @@ func (b *bench) nodes() []string {
 	var walk func(string)
 	walk = func(p string) {
 		children, _, err := b.raw.Children(p)
-		for b.ctx.Err() == nil && (errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrConnectionClosed)) {
-			children, _, err = b.raw.Children(p) // the server was away; this waits for it
-		}
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			b.Fatalf("list %s: %v", p, err)
 		}

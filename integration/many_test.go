@@ -23,7 +23,7 @@ func TestCloseOfManyHolds(t *testing.T) {
 		}
 	}
 	b := onShared(t)
-	c := b.client(lock.WithTTL(10 * time.Minute))
+	c := b.client(lock.WithTTL(2 * long))
 	names := make(chan int)
 	var joiners sync.WaitGroup
 	for range 64 {

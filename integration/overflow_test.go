@@ -3,12 +3,13 @@ package integration_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/adler32"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -81,13 +82,20 @@ func TestNearTheEndOfTheCounter(t *testing.T) {
 	}
 }
 
+// snapEvery is after how many transactions, at most, a server with a doctored counter
+// writes a snapshot.
+const snapEvery = 1000
+
 // serverWithCounter starts a server on which the node, a lock's parent of ours,
 // stands at that counter.
 func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Server {
 	t.Helper()
 	s := zkserver.ForTest(t, zkserver.Options{
 		// Two checksums less to forge.
-		JVMArgs: []string{"-Dzookeeper.digest.enabled=false", "-Dzookeeper.serializeLastProcessedZxid.enabled=false"},
+		JVMArgs: []string{
+			"-Dzookeeper.digest.enabled=false", "-Dzookeeper.serializeLastProcessedZxid.enabled=false",
+			fmt.Sprintf("-Dzookeeper.snapCount=%d", snapEvery),
+		},
 	})
 	connect := func() *zk.Conn {
 		t.Helper()
@@ -106,17 +114,22 @@ func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Serve
 			t.Fatal(err)
 		}
 	}
-	z.Close()
-	restart := func() {
-		t.Helper()
-		if err := s.Restart(t.Context()); err != nil {
+	// A server writes a snapshot every so many transactions, in the background; only
+	// since 3.5 as it starts, too.
+	for n := 0; completeSnapshot(t, s.DataDir(), path) == ""; n++ {
+		if n == 100*snapEvery {
+			t.Fatalf("no snapshot with %s in %s after %d transactions", path, s.DataDir(), n)
+		}
+		if _, err := z.Set(filepath.Dir(path), znode.Parent{Kind: znode.Dir}.Encode(), -1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	restart() // which writes a snapshot of all there is
+	z.Close()
 	s.Kill()
 	doctor(t, s.DataDir(), path, counter)
-	restart()
+	if err := s.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	z = connect()
 	defer z.Close()
 	// A server that does not believe the snapshot starts with nothing. The Stat
@@ -127,31 +140,42 @@ func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Serve
 	return s
 }
 
-// doctor sets a node's counter in the newest snapshot of a stopped server, and
-// removes the logs, which hold nothing newer.
-func doctor(t *testing.T, dir, path string, counter int32) {
+// completeSnapshot returns the newest snapshot that has the node and was written to its
+// end; "" if there is none.
+func completeSnapshot(t *testing.T, dir, path string) (newest string) {
 	t.Helper()
 	snapshots, err := filepath.Glob(filepath.Join(dir, "snapshot.*"))
-	if err != nil || len(snapshots) == 0 {
-		t.Fatalf("no snapshot in %s: %v", dir, err)
+	if err != nil {
+		t.Fatal(err)
 	}
 	number := func(file string) (n int64) {
 		fmt.Sscanf(filepath.Ext(file), ".%x", &n)
 		return n
 	}
-	slices.SortFunc(snapshots, func(a, b string) int { return int(number(a) - number(b)) })
-	newest := snapshots[len(snapshots)-1]
+	for _, file := range snapshots {
+		data, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it had another name while it was written
+			t.Fatal(err)
+		}
+		if bytes.HasSuffix(data, lengthed("/")) && bytes.Contains(data, lengthed(path)) && (newest == "" || number(file) > number(newest)) {
+			newest = file
+		}
+	}
+	return newest
+}
+
+// doctor sets a node's counter in the newest snapshot of a stopped server, and
+// removes the logs and the other snapshots.
+func doctor(t *testing.T, dir, path string, counter int32) {
+	t.Helper()
+	newest := completeSnapshot(t, dir, path)
 	data, err := os.ReadFile(newest)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A node is its path, its data (each behind its length), the number of its
 	// ACL, and a StatPersisted: czxid, mzxid, ctime, mtime, version, cversion...
-	at := bytes.Index(data, lengthed(path))
-	if at < 0 {
-		t.Fatalf("%s is not in %s", path, newest)
-	}
-	at += 4 + len(path)
+	at := bytes.Index(data, lengthed(path)) + 4 + len(path)
 	at += 4 + int(binary.BigEndian.Uint32(data[at:])) + 8 + 4*8 + 4
 	binary.BigEndian.PutUint32(data[at:], uint32(counter))
 	// The nodes end with the path "/"; then come their checksum and "/" again.
@@ -161,13 +185,15 @@ func doctor(t *testing.T, dir, path string, counter int32) {
 	if err := os.WriteFile(newest, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	logs, err := filepath.Glob(filepath.Join(dir, "log.*"))
+	files, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, log := range logs {
-		if err := os.Remove(log); err != nil {
-			t.Fatal(err)
+	for _, f := range files {
+		if other := filepath.Join(dir, f.Name()); other != newest {
+			if err := os.Remove(other); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
-	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -29,7 +28,7 @@ func newReaper(b *bench, bin string) *cli {
 zookeeper: {session_timeout: %v}
 policies: [{name: all, match: "**", ttl: %v, grace: %v, orphan_after: 1s}]
 reaper: {schedule: "@every 1s"}
-`, sessionTimeout, ttl, grace))
+`, programSession, long, grace))
 	return c
 }
 
@@ -154,7 +153,7 @@ func testReaperOutage(t *testing.T, bin string) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
 	c := newReaper(b, bin)
-	locks := b.client(lock.WithTTL(20 * time.Second))
+	locks := b.client()
 	first := c.start()
 	b.eventually("the first one is active", func() bool { return len(b.nodes()) > 0 })
 	s.Kill()

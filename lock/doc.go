@@ -63,7 +63,9 @@
 //     second since: a smaller step is not seen. Steps are logged and counted ([Stats]).
 //   - A ZooKeeper of a single server does not come back from a restart with another clock:
 //     to its clients that is such a step.
-//   - ZooKeeper 3.4.6 or later.
+//   - ZooKeeper 3.4.14 or later: the oldest that the tests were seen to pass on. A server
+//     that does not reply to transactions as that does is refused by the first call that
+//     makes one, with [ErrUnsupported].
 //
 // No client's wall clock is trusted for anything. Expiry is judged in ensemble time, which
 // is what the leader stamps on every write; a client knows it within the time that a

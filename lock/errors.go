@@ -37,6 +37,9 @@ var (
 	ErrDenied = zkconn.ErrDenied
 	// ErrUnavailable says that there was no session with ZooKeeper.
 	ErrUnavailable = zkconn.ErrUnavailable
+	// ErrUnsupported says that the server is none that locks can be on: it does not
+	// know ZooKeeper's transactions, or its first reply to one lacked the results.
+	ErrUnsupported = zkconn.ErrUnsupported
 )
 
 // Why a hold was lost; [LostError] is one of these besides [ErrLost].

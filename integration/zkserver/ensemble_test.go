@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,11 +21,19 @@ func TestEnsemble(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	followers, err := e.Followers(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	// Who is slow to answer is not among the followers that answer.
+	awaitFollowers := func(n int) (followers []*Server) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%d follow and answer", n), func() bool {
+			var err error
+			if followers, err = e.Followers(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return len(followers) == n
+		})
+		return followers
 	}
-	if len(followers) != 2 || slices.Contains(followers, leader) {
+	if followers := awaitFollowers(2); slices.Contains(followers, leader) {
 		t.Fatalf("leader %s, followers %v", leader.Addr(), followers)
 	}
 	conn := connect(t, 10*time.Second, new(Tap), e.Addrs()...)
@@ -53,11 +62,7 @@ func TestEnsemble(t *testing.T) {
 	if err := leader.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	followers, err = e.Followers(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Contains(followers, leader) {
+	if followers := awaitFollowers(2); !slices.Contains(followers, leader) {
 		t.Errorf("the old leader %s follows nobody: %v", leader.Addr(), followers)
 	}
 	data, _, err := connect(t, 10*time.Second, new(Tap), leader.Addr()).Get("/kept")
@@ -68,11 +73,7 @@ func TestEnsemble(t *testing.T) {
 	if err := leader.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	followers, err = e.Followers(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(followers) != 1 || followers[0] == leader {
+	if followers := awaitFollowers(1); followers[0] == leader {
 		t.Errorf("followers while %s is paused: %v", leader.Addr(), followers)
 	}
 }

@@ -22,7 +22,7 @@ func setting(conn *zk.Conn, path, data string) <-chan error {
 // eventually waits until the condition holds.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !cond(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("did not come to pass: %s", what)
 		}

@@ -26,7 +26,7 @@ func watchProcess(t *testing.T, pid int) (awaitEnd func()) {
 	t.Cleanup(func() { unix.Close(fd) })
 	return func() {
 		t.Helper()
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(patience)
 		for {
 			events := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 			n, err := unix.Poll(events, int(time.Until(deadline).Milliseconds()))
@@ -114,7 +114,7 @@ func TestServerOutlivesTheThreadThatAskedForIt(t *testing.T) {
 		t.FailNow()
 	}
 	defer stop(t, s)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(thread); errors.Is(err, os.ErrNotExist) {
 			break
 		}

@@ -42,7 +42,7 @@ func say(t *testing.T, to net.Conn, line string) {
 
 func hear(t *testing.T, from net.Conn, want string) {
 	t.Helper()
-	if err := from.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := from.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(from).ReadString('\n'); err != nil || line != want+"\n" {
@@ -80,7 +80,7 @@ func TestRelayCutsWhileStalled(t *testing.T) {
 	r.Stall()
 	r.Cut()
 	for _, end := range []net.Conn{client, server} {
-		if err := end.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := end.SetReadDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := end.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {

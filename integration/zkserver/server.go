@@ -19,7 +19,7 @@ import (
 
 const (
 	startTimeout = 2 * time.Minute       // for a server to answer, where the context allows more
-	stopTimeout  = 5 * time.Second       // from SIGTERM to SIGKILL
+	stopTimeout  = 30 * time.Second      // from SIGTERM to SIGKILL
 	pollInterval = 20 * time.Millisecond // between questions to a server that is not ready
 	startTries   = 5                     // with other ports, when one was taken meanwhile
 	tailLines    = 20                    // of the log in an error
@@ -285,7 +285,7 @@ func (s *Server) awaitServing(ctx context.Context) error {
 	}
 }
 
-// Stop stops the server, killing it if it does not end by itself in 5 seconds,
+// Stop stops the server, killing it if it does not end by itself in half a minute,
 // and removes its folder. An error says that it had died before, or had to be
 // killed, or that the folder is still there; the server is gone in any case.
 // Stopping it again does nothing.

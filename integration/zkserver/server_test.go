@@ -15,6 +15,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
+// patience bounds what is waited for: nobody knows how busy the machine is.
+const patience = time.Minute
+
 // stop stops a server whose death is part of the test.
 func stop(t *testing.T, s interface{ Stop() error }) {
 	t.Helper()
@@ -48,7 +51,7 @@ func create(t *testing.T, conn *zk.Conn, path string, data string, flags int32) 
 // awaitState waits until a client's session is in a state.
 func awaitState(t *testing.T, events <-chan zk.Event, state zk.State) {
 	t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(patience)
 	for {
 		select {
 		case e := <-events:

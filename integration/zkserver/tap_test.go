@@ -91,11 +91,11 @@ func TestTapCountsRequests(t *testing.T) {
 }
 
 func TestTapCountsNoPings(t *testing.T) {
-	tap, conn, _ := tapped(t, time.Second) // a ping after a third of it
+	tap, conn, _ := tapped(t, 6*time.Second) // a ping after a third of it
 	p := path(t, conn)
 	create(t, conn, p, "", 0)
 	id, _ := session(t, tap)
-	for deadline := time.Now().Add(20 * time.Second); tap.Counts().PacketsOut < 4; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); tap.Counts().PacketsOut < 4; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("no pings: %+v", tap.Counts())
 		}
@@ -181,7 +181,7 @@ func TestTapStall(t *testing.T) {
 }
 
 func TestTapStallOutlastsTheSession(t *testing.T) {
-	tap, conn, events := tapped(t, time.Second)
+	tap, conn, events := tapped(t, 4*time.Second)
 	p := path(t, conn)
 	create(t, conn, p, "", zk.FlagEphemeral)
 	id, _ := session(t, tap)

@@ -14,7 +14,7 @@ import (
 
 const (
 	// expireTimeout bounds Expire where the context allows more.
-	expireTimeout = 10 * time.Second
+	expireTimeout = time.Minute
 	// retryAfter is the pause after a lost connection.
 	retryAfter = 20 * time.Millisecond
 	// maxFrame bounds a frame that we accept; servers refuse far smaller ones.

@@ -294,6 +294,10 @@ type Fault struct {
 	// Code, if not 0, is ZooKeeper's error code that the request is answered
 	// with, such as -127 (throttled), instead of being applied.
 	Code int32
+	// NoResults leaves out what the reply would tell beyond that the request has
+	// succeeded, as no ZooKeeper does: of a transaction, the results of all its
+	// operations.
+	NoResults bool
 	// DelayReply holds the reply back. Later frames of the connection stay
 	// behind it.
 	DelayReply time.Duration

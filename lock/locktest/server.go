@@ -283,6 +283,8 @@ func (s *serverConn) answer(out *encoder, p pending) int32 {
 		return p.fault.Code
 	case p.malformed:
 		return codeMarshalling
+	case p.fault.NoResults:
+		return codeOK
 	case p.code == opMulti:
 		out.multi(p.txn.results)
 		return codeOK

@@ -66,7 +66,7 @@ func (c *Clock) Sample(ctx context.Context) error {
 		return err
 	})
 	switch {
-	case err == nil || zkconn.OutcomeOf(err) != zkconn.Refused || errors.Is(err, zkconn.ErrClosed):
+	case err == nil || zkconn.OutcomeOf(err) != zkconn.Refused || errors.Is(err, zkconn.ErrClosed) || errors.Is(err, zkconn.ErrUnsupported):
 		return err
 	case errors.Is(err, zk.ErrNoNode):
 		return zk.ErrNoNode

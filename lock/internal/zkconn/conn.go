@@ -47,6 +47,8 @@ type Conn struct {
 	outage
 	probe probe // of a borrowed connection
 
+	transacts atomic.Bool // there was a complete reply to a transaction
+
 	mu      sync.Mutex
 	changed chan struct{} // closed and made anew at each event of an owned session
 	watches map[string]<-chan zk.Event

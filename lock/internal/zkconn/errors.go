@@ -16,7 +16,12 @@ var (
 	ErrDenied = errors.New("access denied")
 	// ErrClosed says that the connection was closed, by us or by its owner.
 	ErrClosed = errors.New("client is closed")
+	// ErrUnsupported says that a server does not do transactions as ZooKeeper does.
+	ErrUnsupported = errors.New("server is not supported")
 )
+
+// oldest is the oldest ZooKeeper that the tests were seen to pass on.
+const oldest = "3.4.14"
 
 // Outcome is what an error tells about a write.
 type Outcome int
@@ -54,8 +59,9 @@ var refusals = []error{
 }
 
 const (
-	unnamedCode   = "unknown error: "
-	codeThrottled = unnamedCode + "-127"
+	unnamedCode       = "unknown error: "
+	codeThrottled     = unnamedCode + "-127"
+	codeUnimplemented = unnamedCode + "-6"
 )
 
 // OutcomeOf classifies an error of this package's, wrapped or not. Whatever is not
@@ -76,6 +82,8 @@ func OutcomeOf(err error) Outcome {
 		return Ambiguous
 	case is(zk.ErrNoServer), is(zk.ErrSessionExpired), is(zk.ErrSessionMoved), innermost(err).Error() == codeThrottled:
 		return Retryable
+	case is(ErrUnsupported): // what it may have done all the same is left to expire
+		return Refused
 	case slices.ContainsFunc(refusals, is), strings.HasPrefix(innermost(err).Error(), unnamedCode):
 		return Refused
 	}

@@ -33,6 +33,7 @@ func TestOutcome(t *testing.T) {
 		{errors.New("unknown error: -2"), Refused},
 		{&refusedError{Op: 1, Err: zk.ErrBadVersion}, Refused},
 		{&refusedError{Op: 1, Err: errors.New("unknown error: -125")}, Refused},
+		{fmt.Errorf("%w: %w", ErrUnsupported, zk.ErrShortBuffer), Refused},
 		{NotSent(ErrClosed), Refused},
 		{NotSent(context.Canceled), Retryable},
 		{NotSent(zk.ErrConnectionClosed), Retryable},

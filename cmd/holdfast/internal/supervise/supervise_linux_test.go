@@ -248,9 +248,13 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
+// fading is a lease that nobody renews, long enough for a busy machine to start a
+// command, and then to have it act between the signal and the kill.
+const fading = "6s fading"
+
 func TestLeaseThatEnds(t *testing.T) {
 	t.Parallel()
-	a := act(t, "1500ms fading", `trap "echo SIGTERM; exit 3" TERM; echo ready; while :; do sleep 0.05; done`)
+	a := act(t, fading, `trap "echo SIGTERM; exit 3" TERM; echo ready; while :; do sleep 0.05; done`)
 	before := a.until("told: lock \"test\": its lease ends in")
 	if len(before) > 1 { // the command and we write at the same time
 		t.Errorf("output before: %q", before)
@@ -262,7 +266,7 @@ func TestLeaseThatEnds(t *testing.T) {
 
 func TestLeaseThatEndsForTheStubborn(t *testing.T) {
 	t.Parallel()
-	a := act(t, "1500ms fading", `trap "" TERM; sleep 1000 & sleep 1000`)
+	a := act(t, fading, `trap "" TERM; sleep 1000 & sleep 1000`)
 	a.mustSay("the command is asked to end")
 	a.mustSay("the command is ended")
 	a.mustSay("ended: lock \"test\": its lease ends in")
@@ -272,7 +276,7 @@ func TestLeaseThatEndsForTheStubborn(t *testing.T) {
 // A command that is stopped is ended all the same.
 func TestLeaseThatEndsForTheStopped(t *testing.T) {
 	t.Parallel()
-	a := act(t, "1500ms fading", `trap "echo SIGTERM; exit 3" TERM; kill -STOP $$; sleep 1000`)
+	a := act(t, fading, `trap "echo SIGTERM; exit 3" TERM; kill -STOP $$; sleep 1000`)
 	a.until("SIGTERM")
 	a.mustSay("ended:")
 	a.mustExit(3)
@@ -306,7 +310,7 @@ func TestCommandDoesNotStartUnguarded(t *testing.T) {
 // Without the guard we are the one who kills.
 func TestLeaseThatEndsWhileTheGuardIsStopped(t *testing.T) {
 	t.Parallel()
-	a := act(t, "3s fading", `trap "" TERM; echo $$; sleep 1000`)
+	a := act(t, fading, `trap "" TERM; echo $$; sleep 1000`)
 	a.stop(a.guard(a.line()))
 	a.mustSay("the command is asked to end")
 	a.mustSay("the command is ended")
@@ -337,10 +341,11 @@ func TestOrphansAreReaped(t *testing.T) {
 // A guard that was stopped reads the news before it judges by what it knew.
 func TestGuardThatWasStopped(t *testing.T) {
 	t.Parallel()
-	a := act(t, "1s renewed", `echo $$; while :; do sleep 0.05; done`)
+	const lease = 4 * time.Second
+	a := act(t, lease.String()+" renewed", `echo $$; while :; do sleep 0.05; done`)
 	guard := a.guard(a.line())
 	a.stop(guard)
-	<-time.After(2 * time.Second) // longer than what it was told last
+	<-time.After(lease + time.Second) // longer than what it was told last
 	if err := unix.Kill(guard, unix.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

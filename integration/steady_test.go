@@ -1,0 +1,71 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// steady is a plain connection whose requests wait for a server: go-zookeeper fails
+// what is under way when a connection ends, and all that waits at the first reconnect
+// that is refused. A write is not made again if it may have been made already, but for
+// a delete.
+type steady struct {
+	*zk.Conn
+	ctx context.Context // for how long
+}
+
+// again makes a request until it does not fail for want of a server.
+func (s steady) again(request func() error, unless ...error) {
+	for s.ctx.Err() == nil {
+		err := request() // waits, while no server is there
+		if err == nil || !isAny(err, zk.ErrNoServer, zk.ErrSessionExpired, zk.ErrConnectionClosed) || isAny(err, unless...) {
+			return
+		}
+	}
+}
+
+func isAny(err error, targets ...error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s steady) Get(path string) (data []byte, stat *zk.Stat, err error) {
+	s.again(func() error { data, stat, err = s.Conn.Get(path); return err })
+	return data, stat, err
+}
+
+func (s steady) Exists(path string) (exists bool, stat *zk.Stat, err error) {
+	s.again(func() error { exists, stat, err = s.Conn.Exists(path); return err })
+	return exists, stat, err
+}
+
+func (s steady) Children(path string) (children []string, stat *zk.Stat, err error) {
+	s.again(func() error { children, stat, err = s.Conn.Children(path); return err })
+	return children, stat, err
+}
+
+func (s steady) Sync(path string) (synced string, err error) {
+	s.again(func() error { synced, err = s.Conn.Sync(path); return err })
+	return synced, err
+}
+
+func (s steady) Delete(path string, version int32) error {
+	var tries int
+	var err error
+	s.again(func() error { tries++; err = s.Conn.Delete(path, version); return err })
+	if tries > 1 && errors.Is(err, zk.ErrNoNode) { // by the try before
+		return nil
+	}
+	return err
+}
+
+func (s steady) Create(path string, data []byte, flags int32, acl []zk.ACL) (made string, err error) {
+	s.again(func() error { made, err = s.Conn.Create(path, data, flags, acl); return err }, zk.ErrConnectionClosed)
+	return made, err
+}

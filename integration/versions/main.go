@@ -1,0 +1,125 @@
+// Versions runs the tests that need a server on ZooKeepers of several versions, one
+// after the other, and prints a table of what came of it, for README:
+//
+//	make versions VERSIONS="/opt/zookeeper-3.6.4 /opt/zookeeper-3.9.5"
+//
+// Each argument is a folder with an unpacked release, as ZOOKEEPER_HOME names one. All
+// that the tests say is left in the folder bin. The exit status is 1 if any test failed.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+)
+
+// suites are the columns of the table, each with the packages whose tests it is.
+var suites = []struct {
+	name     string
+	packages []string
+}{
+	{"conformance", []string{"./lock/locktest"}},
+	{"integration", []string{"./integration", "./integration/zkserver"}},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, `usage: make versions VERSIONS="dir..."; each dir is an unpacked release of ZooKeeper`)
+		os.Exit(2)
+	}
+	table, err := run(ctx, os.Args[1:])
+	fmt.Print(table)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "versions:", err)
+		os.Exit(1)
+	}
+}
+
+// run returns the table of what it got through, and an error if anything failed.
+func run(ctx context.Context, homes []string) (table string, err error) {
+	os.Unsetenv(zkserver.EnvServers) // or else all would be tested on that
+	head, line := "| ZooKeeper |", "|---|"
+	for _, s := range suites {
+		head, line = head+" "+s.name+" |", line+"---|"
+	}
+	table = head + " tried on |\n" + line + "---|\n"
+	red := 0
+	for _, home := range homes {
+		if home, err = filepath.Abs(home); err != nil { // servers run in folders of their own
+			return table, err
+		}
+		os.Setenv(zkserver.EnvHome, home)
+		version, err := version(ctx)
+		if err != nil {
+			return table, err
+		}
+		row := "| " + version + " |"
+		for _, s := range suites {
+			said, passed := test(s.packages)
+			file := filepath.Join("bin", fmt.Sprintf("versions-%s-%s.out", filepath.Base(home), s.name))
+			if err := os.WriteFile(file, said, 0o644); err != nil {
+				return table, err
+			}
+			if ctx.Err() != nil {
+				return table, errors.New("interrupted")
+			}
+			result := "passed"
+			if !passed {
+				red++
+				result = failures(said)
+			}
+			fmt.Fprintf(os.Stderr, "%s: %s: %s (%s)\n", version, s.name, result, file)
+			row += " " + result + " |"
+		}
+		table += row + " " + time.Now().Format(time.DateOnly) + " |\n"
+	}
+	if red > 0 {
+		return table, fmt.Errorf("%d of %d runs failed", red, len(homes)*len(suites))
+	}
+	return table, nil
+}
+
+// version is what a server says that it is.
+func version(ctx context.Context) (string, error) {
+	s, err := zkserver.Start(ctx, zkserver.Options{})
+	if err != nil {
+		return "", err
+	}
+	v, err := s.Version(ctx)
+	return v.String(), errors.Join(err, s.Stop())
+}
+
+// test runs the tests of packages on a server, for as long as they take within a bound.
+// Ctrl-C at the terminal reaches them too, and they end.
+func test(packages []string) (said []byte, passed bool) {
+	args := append([]string{"--", "go", "test", "-count", "1", "-timeout", "20m"}, packages...)
+	said, err := exec.Command(filepath.Join("bin", "withzk"), args...).CombinedOutput()
+	return said, err == nil
+}
+
+var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+
+// failures names the tests that failed.
+func failures(said []byte) string {
+	var names []string
+	for _, m := range failed.FindAllSubmatch(said, -1) {
+		names = append(names, string(m[1]))
+	}
+	if len(names) == 0 {
+		return "did not come to an end"
+	}
+	slices.Sort(names)
+	return "failed: " + strings.Join(slices.Compact(names), ", ")
+}
