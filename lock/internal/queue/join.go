@@ -131,10 +131,14 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 func (j *joining) dropWitness(a attempt, now time.Duration) attempt {
 	without := a
 	without.witness = ""
-	if !a.own && (a.parent.usable(now, false, j.KeepParent) || a.read && !j.mayGo(without)) {
-		return without
+	needed := !a.parent.usable(now, false, j.KeepParent)
+	if a.read {
+		needed = j.mayGo(without)
 	}
-	return a
+	if a.own || needed {
+		return a
+	}
+	return without
 }
 
 // mayGo reports whether the parent that was just read may be deleted and made anew
