@@ -141,6 +141,20 @@ var incarnationMutants = []mutant{
 			"	return a.parent.exists && a.parent.children == 0 && a.witness == \"\" &&"}},
 		tests: []string{"lock.TestYoungParentMadeAgainAsItIsJoined"},
 	}, {
+		name:   "read-again-for-ever",
+		breaks: "over a slow link what a read has shown is too old to write by, and is read again each time",
+		edits: []edit{{"lock/internal/queue/join.go",
+			" || j.Clock.Mono()-j.readAt > a.parent.tooYoung()\n",
+			"\n"}},
+		tests: []string{"lock.TestOldParentOverASlowLink"},
+	}, {
+		name:   "read-late",
+		breaks: "what a late reply shows of a parent counts as seen when the reply has come",
+		edits: []edit{{"lock/internal/queue/parent.go",
+			"	c.readAt = asked\n",
+			"	c.readAt = max(asked, c.Clock.Mono())\n"}},
+		tests: []string{"lock.TestParentMadeAgainBehindALateReply"},
+	}, {
 		name:   "claim-unproven",
 		breaks: "an entry claims the parent that there is by now, whether or not it stands below it",
 		edits: []edit{{"lock/internal/queue/adopt.go",

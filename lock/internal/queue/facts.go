@@ -58,9 +58,15 @@ func (f facts) usable(now time.Duration, proven, kept bool) bool {
 	}
 	within := factsLast
 	if alone := f.othersAt == 0 || now-f.othersAt > aloneAfter; !alone && !kept {
-		within = min(within, time.Duration(f.version)*leastWrite)
+		within = f.tooYoung()
 	}
 	return f.proven != 0 && now-f.proven <= within
+}
+
+// tooYoung is for how long after it was seen the parent cannot be another one of that
+// version, because one that was made anew would not have come to it yet.
+func (f facts) tooYoung() time.Duration {
+	return min(factsLast, time.Duration(f.version)*leastWrite)
 }
 
 // lastJoined is the name of the entry that joined last, if that is there still. It is a

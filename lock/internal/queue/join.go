@@ -144,11 +144,11 @@ func (j *joining) dropWitness(a attempt, now time.Duration) attempt {
 // mayGo reports whether the parent that was just read may be deleted and made anew
 // before our write comes, at the same version even: nobody is known to stand below it.
 // Then a list tells of an entry to check; if there is none the entry is made first, and
-// proves itself which parent it is. One that was written often by then is safe: a new one
-// gets there by as many transactions, each of which had to see the one before, and we are
-// one request away.
+// proves itself which parent it is. One that was written often by then is safe, if the
+// reply was quick: see leastWrite.
 func (j *joining) mayGo(a attempt) bool {
-	return a.parent.exists && a.witness == "" && a.parent.version < oldEnough && !j.KeepParent && !a.parent.data.Adopted
+	young := a.parent.version < oldEnough || j.Clock.Mono()-j.readAt > a.parent.tooYoung()
+	return a.parent.exists && a.witness == "" && young && !j.KeepParent && !a.parent.data.Adopted
 }
 
 // anyoneThere is the path of an entry of ours below the parent that was just read, "" if a

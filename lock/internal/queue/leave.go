@@ -22,12 +22,13 @@ type leaving struct {
 	e    *Entry
 	door *door
 
-	version, acknowledged int32  // of the node's data: probably, and at least
-	pending               []byte // of a write of unknown outcome
-	parent                facts  // for a release that is told
-	keep                  bool   // the parent stays
-	tried                 bool   // an attempt may have been applied
-	missing               bool   // the entry was not there: it went nobody knows when
+	version, acknowledged int32         // of the node's data: probably, and at least
+	pending               []byte        // of a write of unknown outcome
+	parent                facts         // for a release that is told
+	keep                  bool          // the parent stays
+	tried                 bool          // an attempt may have been applied
+	missing               bool          // the entry was not there: it went nobody knows when
+	asked                 time.Duration // monotonic time before the first attempt that may have been applied: it was there then
 
 	// What is tried first: to delete the parent too, to tell the release in it, or to
 	// leave it for a moment.
@@ -85,6 +86,9 @@ func (l *leaving) attempt(ctx context.Context) error {
 	case l.announce:
 		told.Released = l.e.Name().Prefix()
 		ops = append(ops, &zk.SetDataRequest{Path: l.e.parent(), Data: told.Encode(), Version: l.parent.version})
+	}
+	if !l.tried {
+		l.asked = l.Clock.Mono()
 	}
 	replies, err := l.Conn.Multi(ctx, nil, ops...)
 	if err == nil {
@@ -153,7 +157,7 @@ func (l *leaving) refused(ctx context.Context, cause error) error {
 func (l *leaving) gone(ctx context.Context, others bool) {
 	now, until := l.Clock.Mono(), time.Duration(0)
 	if !l.missing {
-		until = now
+		until = l.asked // the reply may be late
 	}
 	last := l.door.exit(l.e, until, l.linger || l.keep)
 	left := func(others bool) { l.door.hint(func(h hints) { h.left(now, others) }) }

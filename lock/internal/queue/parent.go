@@ -216,6 +216,7 @@ func (d *door) unlock() { d.turn <- struct{}{} }
 
 // readParent looks at the lock's node and refuses it if it is not ours to use.
 func (c *contender) readParent(ctx context.Context) error {
+	asked := c.Clock.Mono()
 	n, err := c.Conn.Get(ctx, c.parent)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -240,10 +241,9 @@ func (c *contender) readParent(ctx context.Context) error {
 	case data.Kind != c.Kind:
 		return fmt.Errorf("%w: %s is a %s, asked for as a %s", ErrKind, c.parent, data.Kind, c.Kind)
 	}
-	now := c.Clock.Mono()
-	c.readAt = now
+	c.readAt = asked
 	before, _ := c.door.look()
-	c.door.met(now, before, n.Stat.Version)
+	c.door.met(c.Clock.Mono(), before, n.Stat.Version)
 	c.door.see(factsOf(data, n.Stat))
 	return nil
 }

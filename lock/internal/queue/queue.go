@@ -119,7 +119,7 @@ type contender struct {
 	door        *door
 	trying      bool          // not to wait for anybody
 	onlyFree    bool          // not to join where others are
-	readAt      time.Duration // monotonic time at which the parent was read last
+	readAt      time.Duration // monotonic time before the parent was read last
 	lastBlocker *Blocked      // who was seen in the way last
 }
 
