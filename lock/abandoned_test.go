@@ -48,7 +48,7 @@ func TestCloseAfterAbandonedCall(t *testing.T) {
 						}
 						before := len(w.nodes())
 						hit := w.fault(func(r locktest.Request) bool {
-							return r.Label == "a" && joins(r) && (parent == "missing" || r.Paths[0] != "/locks/x")
+							return r.Label == "a" && joins(r) && joinsParent(r, "x") == (parent == "held")
 						}, fault)
 						ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
 						defer cancel()

@@ -17,18 +17,36 @@ import (
 // mishaps are what can befall the one request that matters, so that its sender
 // does not learn whether it was applied.
 var mishaps = []struct {
-	name   string
-	fault  locktest.Fault
-	expire bool // the session too, before the client has connected again
+	name  string
+	fault locktest.Fault
+	also  func(w *world, label string) // what else happens to the client, or nil
 }{
-	{"lost with the connection", locktest.Fault{Drop: locktest.BeforeApply}, false},
-	{"lost with the session", locktest.Fault{Drop: locktest.BeforeApply}, true},
-	{"applied, the reply lost with the connection", locktest.Fault{Drop: locktest.AfterApply}, false},
-	{"applied, the reply lost with the session", locktest.Fault{Drop: locktest.AfterApply}, true},
-	{"applied late, the reply lost with the connection", locktest.Fault{Delay: 4500 * time.Millisecond, Drop: locktest.AfterApply}, false},
-	{"the reply slower than the connection's end", locktest.Fault{DelayReply: 5 * time.Second}, false},
-	{"throttled", locktest.Fault{Code: codeThrottled}, false},
-	{"the session moved", locktest.Fault{Code: codeSessionMoved}, false},
+	{"lost with the connection", locktest.Fault{Drop: locktest.BeforeApply}, nil},
+	{"lost with the session", locktest.Fault{Drop: locktest.BeforeApply}, (*world).expireSoon},
+	{"applied, the reply lost with the connection", locktest.Fault{Drop: locktest.AfterApply}, nil},
+	{"applied, the reply lost with the session", locktest.Fault{Drop: locktest.AfterApply}, (*world).expireSoon},
+	{"applied when the connection has ended", locktest.Fault{Delay: untilSevered}, (*world).sever},
+	{"the reply slower than the connection's end", locktest.Fault{DelayReply: 5 * time.Second}, nil},
+	{"throttled", locktest.Fault{Code: codeThrottled}, nil},
+	{"the session moved", locktest.Fault{Code: codeSessionMoved}, nil},
+}
+
+// expireSoon ends the client's session, before it has connected again.
+func (w *world) expireSoon(label string) {
+	time.AfterFunc(500*time.Millisecond, func() { w.ExpireLabel(label) })
+}
+
+// untilSevered is a delay after which a request is served when its connection has ended,
+// and its session has not yet come back on another, if its sender was severed.
+const untilSevered = 500 * time.Millisecond
+
+// sever ends the client's connection, and lets it connect again a while later.
+func (w *world) sever(label string) {
+	time.AfterFunc(untilSevered/2, func() {
+		w.kill(label)
+		w.Cut(label)
+	})
+	time.AfterFunc(untilSevered*2, func() { w.Heal(label) })
 }
 
 // mishap makes the first request that the filter lets pass suffer, and returns
@@ -39,8 +57,8 @@ func (w *world) mishap(i int, label string, filter func(locktest.Request) bool) 
 		if r.Label != label || !filter(r) {
 			return false
 		}
-		if m.expire {
-			time.AfterFunc(500*time.Millisecond, func() { w.ExpireLabel(label) })
+		if m.also != nil {
+			m.also(w, label)
 		}
 		return true
 	}, m.fault)
@@ -70,6 +88,12 @@ func joins(r locktest.Request) bool {
 	return (r.Op == "multi" || r.Op == "create") && touches(r, "-lock-")
 }
 
+// joinsParent reports whether the request makes an entry, and takes the lock's parent to
+// be there.
+func joinsParent(r locktest.Request, name string) bool {
+	return joins(r) && r.Paths[0] != lock.DefaultRoot+"/"+name
+}
+
 func leaves(h *lock.Hold) func(locktest.Request) bool {
 	return func(r locktest.Request) bool {
 		return (r.Op == "multi" || r.Op == "delete") && touches(r, h.EntryPath())
@@ -89,12 +113,16 @@ func TestAmbiguousLock(t *testing.T) {
 					if try {
 						take = a.Mutex("x").TryLock
 					}
+					began := time.Now()
 					h, err := take(w.ctx)
 					if err != nil {
 						t.Fatal(err)
 					}
 					if !hit() {
 						t.Fatal("there was no mishap")
+					}
+					if took := time.Since(began); took >= ttl {
+						w.Errorf("took %v: it has waited for an entry of its own", took)
 					}
 					w.sole(h)
 					w.unlock(h)
@@ -113,7 +141,7 @@ func TestAmbiguousJoinOfQueue(t *testing.T) {
 		a, b := w.dial("a"), w.dial("b")
 		w.unlock(w.lock(b, "other"))
 		h := w.lock(a, "x")
-		hit := w.mishap(i, "b", joins)
+		hit := w.mishap(i, "b", func(r locktest.Request) bool { return joinsParent(r, "x") })
 		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		w.until("the mishap", hit)
 		time.Sleep(ttl)
@@ -214,8 +242,7 @@ func TestAmbiguousWithdrawal(t *testing.T) {
 }
 
 // TestAbandonedCallLeavesNothing: the caller gives up while the server has the
-// request, or the reply is on its way, or nothing is known. What appears after the
-// client has come back and looked ends with its lease.
+// request, or the reply is on its way, or nothing is known.
 func TestAbandonedCallLeavesNothing(t *testing.T) {
 	const outlasts = "before it is applied, and that after the connection has ended"
 	faults := map[string]locktest.Fault{
@@ -223,7 +250,7 @@ func TestAbandonedCallLeavesNothing(t *testing.T) {
 		"after it was applied":                   {DelayReply: time.Second},
 		"before, and the connection ends":        {Delay: time.Second, Drop: locktest.BeforeApply},
 		"after, and the connection ends":         {Delay: time.Second, Drop: locktest.AfterApply},
-		outlasts:                                 {Delay: 5 * time.Second},
+		outlasts:                                 {Delay: untilSevered},
 		"after it was applied, and not for long": {DelayReply: 10 * time.Millisecond},
 	}
 	for name, fault := range faults {
@@ -240,7 +267,12 @@ func TestAbandonedCallLeavesNothing(t *testing.T) {
 						if held {
 							h = w.lock(b, "x")
 						}
-						hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joins(r) }, fault)
+						hit := w.fault(func(r locktest.Request) bool {
+							return r.Label == "a" && joins(r) && joinsParent(r, "x") == held
+						}, fault)
+						if name == outlasts {
+							w.sever("a")
+						}
 						ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
 						defer cancel()
 						take := a.Mutex("x").Lock
@@ -256,9 +288,6 @@ func TestAbandonedCallLeavesNothing(t *testing.T) {
 						if held {
 							w.sole(h)
 							w.unlock(h)
-						}
-						if name == outlasts {
-							w.unlock(w.lock(b, "x"))
 						}
 						w.empty()
 						w.unlock(w.lock(a, "x"))

@@ -426,16 +426,50 @@ func (w *world) cost(label string, f func()) cost {
 }
 
 // fault makes the first request that the filter lets pass suffer the fault. It
-// returns what tells whether that has happened. It ends other interceptions.
+// returns what tells whether that has happened; it must, by the end of the test. One that
+// is delayed must be served, too: see [world.servedInTheEnd]. It ends other interceptions.
 func (w *world) fault(filter func(locktest.Request) bool, f locktest.Fault) (hit func() bool) {
 	var done atomic.Bool
+	w.Cleanup(func() {
+		if !done.Load() {
+			w.Errorf("no request came to suffer %+v: the test does not show what it means to", f)
+		}
+	})
 	w.Intercept(func(r locktest.Request) locktest.Fault {
 		if !done.Load() && filter(r) && !done.Swap(true) {
+			if f.Delay > 0 {
+				w.servedInTheEnd(r, f)
+			}
 			return f
 		}
 		return locktest.Fault{}
 	})
 	return done.Load
+}
+
+// servedInTheEnd fails the test if a delayed request is never served, because its session
+// has come back on another connection before. One that is delayed for longer than a
+// session without a connection lives is meant to be lost: it must not be served.
+func (w *world) servedInTheEnd(r locktest.Request, f locktest.Fault) {
+	const unknown, served, lost = 0, 1, 2
+	var fate atomic.Int32
+	w.Trace(func(e locktest.Event) {
+		switch {
+		case e.Kind != "request" || e.Label != r.Label || e.Number != r.Number:
+		case strings.HasPrefix(e.Note, "never served"):
+			fate.Store(lost)
+		default:
+			fate.Store(served)
+		}
+	})
+	w.Cleanup(func() {
+		switch was := fate.Load(); {
+		case f.Delay < sessionTimeout && was != served:
+			w.Errorf("a request, %s of %q, that was to be served %v late never was: the test does not show what it means to", r.Op, r.Paths, f.Delay)
+		case f.Delay >= sessionTimeout && was == served:
+			w.Errorf("a request, %s of %q, that was to be lost was served", r.Op, r.Paths)
+		}
+	})
 }
 
 // mutates reports whether the request is a write, of the given client.

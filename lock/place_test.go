@@ -71,9 +71,10 @@ func TestLockThatCannotEndFindsItsEntry(t *testing.T) {
 			a := w.dial("a")
 			w.unlock(w.lock(a, "x"))
 			hit := w.fault(joins, locktest.Fault{Drop: drop})
+			began := time.Now()
 			h, err := a.Mutex("x").Lock(context.Background())
-			if err != nil || !hit() {
-				t.Fatal(err, hit())
+			if took := time.Since(began); err != nil || !hit() || took >= ttl { // then it has waited for an entry of its own
+				t.Fatal(err, hit(), took)
 			}
 			w.sole(h)
 			w.unlock(h)

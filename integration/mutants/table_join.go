@@ -52,6 +52,13 @@ var joinMutants = []mutant{
 			"	names, _, err := c.contenders(ctx, false)\n	if err != nil {\n		c.quarantine"}},
 		tests: []string{"lock.TestCreateIsLookedForOnTheLatestServer"},
 	}, {
+		name:   "create-not-looked-for",
+		breaks: "a create whose reply is lost is made again under another name, without a look whether it was applied",
+		edits: []edit{{"lock/internal/queue/stray.go",
+			"	if i := znode.Find(names, id); i >= 0 {\n		return c.parent + \"/\" + names[i].Node, nil\n	}\n	c.quarantine.add(id, c.Clock.Mono())\n",
+			"	_ = names\n"}},
+		tests: []string{"lock.TestAmbiguousLock", "lock.TestAmbiguousJoinOfQueue", "lock.TestLockThatCannotEndFindsItsEntry"},
+	}, {
 		name:   "tail-overwritten",
 		breaks: "the parent's data is written without the version that was read",
 		edits: []edit{{"lock/internal/queue/join.go",
