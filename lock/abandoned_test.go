@@ -3,6 +3,9 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"path"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,6 +148,52 @@ func TestLateEntryOfAbandonedCall(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
+		w.empty()
+	})
+}
+
+// TestStrayAheadIsDeleted: a create was looked for in vain, and is applied just before its
+// sender joins again: right behind it, without a list. Who follows an entry of its own that
+// should not be there deletes it, and does not wait until it has expired.
+func TestStrayAheadIsDeleted(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+		h := w.lock(a, "x")
+		var lost string
+		var late atomic.Pointer[string]
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			switch {
+			case r.Label != "b" || !joinsParent(r, "x") || late.Load() != nil:
+			case lost == "":
+				for _, path := range r.Paths {
+					if strings.HasSuffix(path, "-lock-") {
+						lost = path
+					}
+				}
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			default:
+				parent, record := w.parent("x"), w.record(h.EntryPath())
+				parent.Tail, record.AcquiredAt = path.Base(lost), 0
+				replies, err := z.Multi(
+					&zk.CreateRequest{Path: lost, Data: record.Encode(), Flags: zk.FlagSequence, Acl: zk.WorldACL(zk.PermAll)},
+					&zk.SetDataRequest{Path: "/locks/x", Data: parent.Encode(), Version: -1})
+				if err != nil {
+					t.Error(err)
+					return locktest.Fault{}
+				}
+				late.Store(&replies[0].String)
+			}
+			return locktest.Fault{}
+		})
+		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
+		w.until("the late entry is there", func() bool { return late.Load() != nil })
+		time.Sleep(time.Second)
+		if e := paths(w.entries("x")); len(e) != 2 || slices.Contains(e, *late.Load()) {
+			t.Errorf("entries %q, want the holder's and the waiter's, without %s", e, *late.Load())
+		}
+		w.waits(ch)
+		w.unlock(h)
+		w.unlock(w.expect(ch).hold)
 		w.empty()
 	})
 }
