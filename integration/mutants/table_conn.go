@@ -38,6 +38,13 @@ var connMutants = []mutant{
 			"case IsAbandoned(err), is(zk.ErrConnectionClosed), is(zk.ErrClosing):\n		return Retryable"}},
 		tests: []string{"lock/internal/zkconn.TestOutcome", "lock.TestAmbiguousLock"},
 	}, {
+		name:   "leaves-at-once",
+		breaks: "go-zookeeper is not held up as it ends for good, and a concurrent Close waits for its answer in vain",
+		edits: []edit{{"lock/internal/zkconn/dial.go",
+			"		time.Sleep(time.Millisecond)\n",
+			""}},
+		tests: []string{"lock/internal/zkconn.TestLeaveTime"},
+	}, {
 		name:   "dial-unbounded",
 		breaks: "a Dial whose context has ended gives the servers more time",
 		edits: []edit{{"lock/internal/zkconn/dial.go",

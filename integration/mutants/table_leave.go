@@ -54,6 +54,13 @@ var leaveMutants = []mutant{
 			"	case zkconn.OutcomeOf(err) == zkconn.Ambiguous:\n		return nil\n"}},
 		tests: []string{"lock.TestAmbiguousUnlock"},
 	}, {
+		name:   "missing-proves",
+		breaks: "an entry that is found missing as it is deleted proves that its parent was there until then",
+		edits: []edit{{"lock/internal/queue/leave.go",
+			"	if !l.missing {\n		until = l.asked ",
+			"	if true {\n		until = now "}},
+		tests: []string{"lock/internal/queue.TestMissingEntryProvesNothing"},
+	}, {
 		name:   "discard-no-version",
 		breaks: "entries that are deleted together go whatever was written there",
 		edits: []edit{{"lock/internal/queue/discard.go",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,13 +89,20 @@ func (w *world) sent() [][]string {
 	return all
 }
 
-// onFirst has the first batch from now on suffer the fault.
+// onFirst has the first batch from now on suffer the fault. There must be one.
 func (w *world) onFirst(f locktest.Fault) {
 	w.sent()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	var done atomic.Bool
+	w.Cleanup(func() {
+		if !done.Load() {
+			w.Errorf("no batch came to suffer %+v", f)
+		}
+	})
 	w.fault = func(batch int, _ []string) locktest.Fault {
 		if batch == 1 {
+			done.Store(true)
 			return f
 		}
 		return locktest.Fault{}

@@ -100,6 +100,9 @@ func (w *waiter) fetchToken(ctx context.Context) error {
 // and was purged. What it learns stands in the position.
 func (w *waiter) follow(ctx context.Context) error {
 	path := w.parent + "/" + w.p.predecessor
+	if ahead, ok := znode.Parse(w.p.predecessor); ok {
+		w.discardStrays(ahead) // who joined right behind it has not listed
+	}
 	settled := w.sameSessionSince()
 	n, changed, err := w.Conn.Watch(ctx, path)
 	if err != nil {

@@ -37,9 +37,28 @@ type joining struct {
 	collisions int    // with other joiners
 }
 
-// join creates an entry in the queue. The joiners of one process go one at a
+// join creates an entry in the queue, if need be after the parent's counter has begun
+// anew. Meanwhile others may have their turn.
+func (c *contender) join(ctx context.Context) (*Entry, position, error) {
+	for {
+		e, p, err := c.joinInTurn(ctx)
+		if err != nil || !e.Name().Draining() || p.admitted {
+			return e, p, err
+		}
+		if c.trying {
+			e.Withdraw()
+			c.Discard(e)
+			return nil, position{}, &Blocked{Path: c.parent}
+		}
+		if err := c.drain(ctx, e); err != nil {
+			return nil, position{}, err
+		}
+	}
+}
+
+// joinInTurn creates an entry in the queue. The joiners of one process go one at a
 // time, so that they do not collide with each other.
-func (c *contender) join(ctx context.Context) (e *Entry, p position, err error) {
+func (c *contender) joinInTurn(ctx context.Context) (e *Entry, p position, err error) {
 	if err := c.door.lock(ctx); err != nil {
 		return nil, position{}, err
 	}
@@ -56,18 +75,7 @@ func (c *contender) join(ctx context.Context) (e *Entry, p position, err error) 
 		if e, p, err = c.create(ctx, a); err != nil {
 			return j.handleJoinError(ctx, a, err)
 		}
-		if !e.Name().Draining() || p.admitted {
-			return nil
-		}
-		if c.trying {
-			e.Withdraw()
-			c.Discard(e)
-			return zkconn.Final(&Blocked{Path: c.parent})
-		}
-		if err := c.drain(ctx, e); err != nil {
-			return zkconn.Final(err)
-		}
-		return zkconn.ErrAgain
+		return nil
 	})
 	if err != nil {
 		return nil, position{}, err

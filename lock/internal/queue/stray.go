@@ -150,13 +150,19 @@ func (c *contender) contenders(ctx context.Context, caughtUp bool) (names []znod
 		return nil, 0, err
 	}
 	names = znode.Contenders(children)
-	for _, n := range c.quarantine.among(names) {
-		c.Discard(c.orphan(n)) // in the way until then
-	}
+	c.discardStrays(names...)
 	if len(names) > 1 && names[len(names)-2].Overflowed() {
 		return names, stat.Czxid, c.sortByCreation(ctx, names)
 	}
 	return names, stat.Czxid, nil
+}
+
+// discardStrays deletes in the background those of the entries that should not be there.
+// They are in the way until then.
+func (c *contender) discardStrays(names ...znode.Name) {
+	for _, n := range c.quarantine.among(names) {
+		c.Discard(c.orphan(n))
+	}
 }
 
 // sortByCreation orders what the sequence alone no longer does. An entry that may
