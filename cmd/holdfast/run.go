@@ -56,8 +56,9 @@ program is killed or stopped. What is left of the group when the command ends is
 killed, and then the lock is unlocked. Processes that leave the group, such as
 daemons and the jobs of an interactive shell, are not ended.
 
-The command finds the lock's name in $` + envLock + ` and the fencing token, a number
-that rises with each holder, in $` + envToken + `. Signals are passed on to its group.
+The command finds the lock's name in $` + envLock + ` and the fencing token, a text
+that sorts higher with each holder, in $` + envToken + `. Signals are passed on to its
+group.
 
 Exit status: the command's own, 128+n if signal n ended it, or
    75  the lock was not had within --wait, or ZooKeeper could not be reached

@@ -25,7 +25,7 @@ type Lock struct {
 // Entry is a contender as tools read it. What is not known is left out.
 type Entry struct {
 	Path  string `json:"entry"`
-	Token string `json:"token"` // a number too big for some readers of JSON
+	Token string `json:"token"` // as lock.ParseToken reads it
 	// Ours is false for the entry of another library or of a newer version, or
 	// one that is damaged. Then nothing below is known.
 	Ours     bool              `json:"ours"`
