@@ -212,3 +212,37 @@ func ExampleNew() {
 	}
 	// Output: counting
 }
+
+// Txn writes only as the holder: a process that was paused, and lost the lock meanwhile,
+// changes nothing.
+func ExampleHold_Txn() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	// A lease of 100 ms that nobody renews.
+	hold, err := locks.Mutex("config", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = hold.Txn(ctx,
+		&zk.CreateRequest{Path: "/config", Data: []byte("v1"), Acl: zk.WorldACL(zk.PermAll)},
+		&zk.CreateRequest{Path: "/config/limits", Data: []byte("10"), Acl: zk.WorldACL(zk.PermAll)})
+	fmt.Println("both written:", err == nil)
+
+	err = hold.Txn(ctx, &zk.SetDataRequest{Path: "/config", Data: []byte("v2"), Version: 7})
+	fmt.Println("another version:", errors.Is(err, zk.ErrBadVersion))
+
+	<-hold.Done() // as if the process had been paused
+	err = hold.Txn(ctx, &zk.SetDataRequest{Path: "/config", Data: []byte("v2"), Version: 0})
+	fmt.Println("too late:", errors.Is(err, lock.ErrLost))
+	// Output:
+	// both written: true
+	// another version: true
+	// too late: true
+}

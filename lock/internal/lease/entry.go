@@ -260,10 +260,15 @@ func (e *Entry) Watch() (<-chan struct{}, error) {
 	if e.state == Ended {
 		return nil, e.why
 	}
+	return e.nextChange(), nil
+}
+
+// nextChange returns a channel that is closed at the next change; e.mu is held.
+func (e *Entry) nextChange() <-chan struct{} {
 	if e.changed == nil {
 		e.changed = make(chan struct{})
 	}
-	return e.changed, nil
+	return e.changed
 }
 
 // notify wakes those who wait for a change; e.mu is held.

@@ -333,9 +333,14 @@ func TestReadBack(t *testing.T) {
 				if tt.ours {
 					data = string(b.data)
 				}
-				w.Make(w.other, b.Path, data, zk.WorldACL(zk.PermAll))
+				w.Make(w.other, b.Path, "", zk.WorldACL(zk.PermAll))
+				for version := range int32(5) {
+					if _, err := w.other.Multi(w.Ctx, nil, &zk.SetDataRequest{Path: b.Path, Data: []byte(data), Version: version}); err != nil {
+						t.Fatal(err)
+					}
+				}
 				time.Sleep(time.Second)
-				if all := f.readBack(w.Ctx, b, 9, 5, ops); all != tt.all {
+				if all := f.readBack(w.Ctx, b, 9, ops); all != tt.all {
 					t.Errorf("all of the batch: %v", all)
 				}
 				if !errors.Is(b.Err(), tt.want) || tt.want == nil && (b.Err() != nil || b.version != 5 || b.lease != (lease{b.first, testTTL}) || b.writing != nil) {

@@ -102,4 +102,6 @@ type write struct {
 	first    clock.Instant // before the first attempt
 	flying   bool          // somebody is at it
 	doubt    bool          // an earlier attempt may have been applied
+	keepsEnd bool          // the lease ends when it would have without it
+	raised   int32         // by how much it took the version up; 0: not known
 }

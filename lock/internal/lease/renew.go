@@ -84,13 +84,22 @@ func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version
 	if e.writing != w {
 		return
 	}
-	e.writing = nil
+	if w.keepsEnd {
+		sent = w.first
+	}
+	e.writing, w.raised = nil, version-e.version
 	e.lease, e.version, e.session = lease{sent, w.ttl}, version, session
 	e.suspectSince = 0
 	e.recorded = w.acquired != 0
 	e.writesAcked = w.wanted
 	e.renewAt = sent.Mono + next
 	e.notify()
+	e.scheduleNext(now)
+}
+
+// scheduleNext has the entry written when the next write is due: now, if somebody waits
+// for it; e.mu is held.
+func (e *Entry) scheduleNext(now clock.Instant) {
 	if e.writesWanted > e.writesAcked {
 		e.schedule(0, now)
 	} else {
@@ -110,6 +119,7 @@ func (e *Entry) postpone(w *write) {
 	}
 	if w.flying = false; !w.doubt {
 		e.writing = nil
+		e.notify()
 	}
 	e.renewAt = now.Mono + e.nextTTL/10
 	e.schedule(e.renewAt, now)

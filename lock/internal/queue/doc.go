@@ -191,6 +191,13 @@
 // that whoever is behind knows it; a hold of less than a millisecond is over before. A
 // lease that is not renewed is written before the lock is handed out.
 //
+// A user's transaction is a write of the entry around the user's operations:
+//
+//	SetData(entry, version v)  ...  SetData(entry, version v+1)
+//
+// It is applied only while the entry stands, and as long as that does nobody else is in. It
+// takes its turn with the renewals: one write of an entry is on its way at a time.
+//
 // # Leaving
 //
 //	joined alone     Delete(entry)  Delete(parent, version)
@@ -224,6 +231,10 @@
 //     sent, and Close waits for it.
 //   - A renewal: the same bytes are sent again on the same version. If that is refused, and
 //     our bytes stand there, it was us.
+//   - A transaction: its bytes are sent on the same version, without the operations. Either
+//     that is acknowledged, and the transaction can not be applied any more and is made
+//     anew; or our bytes stand there. One version on, it was that write; two, it was the
+//     transaction.
 //   - A delete: it is sent again. That the node is gone then is what was asked for, unless
 //     the lease may have run out before the unlock.
 //   - A purge: by the next list.
