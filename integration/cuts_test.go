@@ -47,6 +47,7 @@ var cutOperations = []struct {
 	{"unlock alone", unlockAlone},
 	{"unlock with waiter", unlockWithWaiter},
 	{"renewal", renewal},
+	{"transaction", transaction},
 	{"purge", purge},
 	{"sweep", sweep},
 }
