@@ -131,6 +131,7 @@ var things = []string{
 	"clients closed in the midst of use", "clients closed clean",
 	"tries", "TTLs of their own", "fixed leases", "barged", "holds ended by max_hold", "entered again",
 	"leases extended", "leases shortened", "extended beside an unlock", "bursts",
+	"transactions", "transactions in doubt", "transactions not applied",
 	"parents found empty", "foreign parents refused", "parents made again", "parents of strangers met",
 	"holds of zk.Lock's", "holds of kazoo's", "dead holders outlived",
 }

@@ -103,6 +103,7 @@ type sim struct {
 	theirs  map[string]theirs        // nodes that others made, by path
 	ahead   map[string]time.Duration // by how much members' clocks are ahead
 	refused map[string]bool          // labels some of whose requests were refused
+	txns    map[string]told          // transactions, by the mark that they leave
 	loss    *losses                  // of requests, at present
 	doubts  map[string]*doubt        // that befall labels
 	closed  bool                     // no more checks: the history has failed
@@ -173,7 +174,7 @@ func history(t *testing.T, seed uint64, only kind) (result tally) {
 		s := &sim{
 			T: t, plan: draw(seed, only), seed: seed, begun: time.Now(),
 			open: map[string][]held{}, last: map[string]lock.Token{}, theirs: map[string]theirs{},
-			ahead: map[string]time.Duration{}, refused: map[string]bool{}, doubts: map[string]*doubt{}, tally: tally{},
+			ahead: map[string]time.Duration{}, refused: map[string]bool{}, txns: map[string]told{}, doubts: map[string]*doubt{}, tally: tally{},
 		}
 		delays := map[string]*rand.Rand{}
 		s.Ensemble = locktest.Start(t, locktest.Options{
@@ -227,6 +228,7 @@ func (s *sim) run() {
 		synctest.Wait()
 	}()
 	s.makeTheirs(others)
+	s.makeLedger(others)
 	for i := range s.processes {
 		s.warm.Add(1)
 		s.busy.Add(1)
@@ -268,6 +270,7 @@ func (s *sim) run() {
 	}
 	s.nothingLeft()
 	s.checkTheirs()
+	s.checkLedger()
 }
 
 // heal undoes what faults left behind.

@@ -138,6 +138,10 @@ func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held, 
 		p.shortenInDoubt(ctx, r, label, h)
 		return
 	}
+	own := p.random(fmt.Sprint("transactions of ", label, h.Token()))
+	if oneIn(own, 3) {
+		p.transact(ctx, own, label, h)
+	}
 	most := []time.Duration{0, 10 * time.Millisecond, p.ttl / 2, 2 * p.ttl}[r.IntN(4)]
 	if h.Name() == limited {
 		most *= 2 // longer than it may be held
@@ -157,6 +161,9 @@ func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held, 
 		}
 		if oneIn(r, 3) {
 			p.extend(ctx, r, label, h)
+		}
+		if oneIn(own, 2) {
+			p.transact(ctx, own, label, h)
 		}
 		p.check()
 	}
@@ -240,6 +247,7 @@ func (p *process) end(r *rand.Rand, label string, h held) {
 	if oneIn(r, 8) {
 		p.count("extended beside an unlock")
 		wg.Go(func() { p.extend(p.until, p.random(fmt.Sprint(label, h.Token())), label, h) })
+		wg.Go(func() { p.transact(p.until, p.random(fmt.Sprint("last transaction of ", label, h.Token())), label, h) })
 		if oneIn(r, 2) {
 			time.Sleep(between(r, 0, 3*p.slow))
 		}
