@@ -43,7 +43,9 @@
 //
 // A process that is paused after it last looked can act after its hold ended, and
 // nothing on its own side can prevent that. Hand [Hold.Token] to whatever it
-// changes, and have that refuse a token lower than the highest it has seen.
+// changes, and have that refuse a token lower than the highest it has seen: package fence
+// does it for what is kept in memory, and tells how databases do. What is kept in ZooKeeper
+// is written by [Hold.Txn], which only the holder can.
 //
 // Nobody enters while ZooKeeper has no quorum. Holds go on through such an outage
 // until their leases end.

@@ -185,6 +185,42 @@ func TestPausedHolder(t *testing.T) {
 	}
 }
 
+// TestRaiseThenRead: a holder that shows its token only as it writes lets the one before it
+// write after it has read, and takes that away again.
+func TestRaiseThenRead(t *testing.T) {
+	for _, raised := range []bool{true, false} {
+		t.Run(fmt.Sprintf("raised %v", raised), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			first, second := b.service(), b.service()
+			earlier := first.take(b.ctx)
+			<-earlier.Done() // it is paused, and does not look
+			later := second.take(b.ctx)
+			defer later.Unlock()
+			old, young := earlier.Token(), later.Token()
+
+			shown := &young
+			if !raised {
+				shown = nil
+			}
+			before, err := second.balance(b.ctx, shown)
+			if err != nil {
+				t.Fatal(err)
+			}
+			late := first.setBalance(b.ctx, &old, 5)
+			if err := second.setBalance(b.ctx, &young, before+7); err != nil {
+				t.Error(err)
+			}
+			if errors.Is(late, fence.ErrStale) != raised {
+				t.Errorf("the late write, whose payment is lost: %v", late)
+			}
+			if got, err := second.balance(b.ctx, nil); err != nil || got != 7 {
+				t.Errorf("%d in the till, %v", got, err)
+			}
+		})
+	}
+}
+
 // TestConditionOnOneRow: a row that carries its own token needs no other table. Its holder
 // raises the token before it reads.
 func TestConditionOnOneRow(t *testing.T) {

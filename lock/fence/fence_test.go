@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var failed = errors.New("failed")
+var errFailed = errors.New("failed")
 
 func token(czxid int64) lock.Token { return lock.Token{Czxid: czxid} }
 
@@ -35,7 +35,7 @@ func TestGate(t *testing.T) {
 		{"b", token(4), nil, nil},
 		{"a", lock.Token{Czxid: 5, Incarnation: 1}, nil, nil},
 		{"a", token(5), nil, fence.ErrStale},
-		{"a", token(7), failed, failed},
+		{"a", token(7), errFailed, errFailed},
 		{"a", token(6), nil, fence.ErrStale},
 		{"a", token(7), nil, nil},
 		{"a", lock.Token{}, nil, lock.ErrInvalid},
@@ -46,7 +46,7 @@ func TestGate(t *testing.T) {
 			ran = true
 			return tt.f
 		})
-		if !errors.Is(err, tt.want) || ran != (err == nil || err == failed) {
+		if !errors.Is(err, tt.want) || ran != (err == nil || err == errFailed) {
 			t.Errorf("%d: %v, ran %v, want %v", i, err, ran, tt.want)
 		}
 		if again := g.Raise(t.Context(), tt.resource, tt.token); (again == nil) != ran {
@@ -95,12 +95,12 @@ func TestGateIsOneStep(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		wg.Go(func() {
 			err := g.Raise(ctx, "a", token(3))
-			if !errors.Is(err, context.Canceled) || !errors.Is(err, failed) {
+			if !errors.Is(err, context.Canceled) || !errors.Is(err, errFailed) {
 				t.Error(err)
 			}
 		})
 		synctest.Wait()
-		cancel(failed)
+		cancel(errFailed)
 		synctest.Wait()
 		close(goOn)
 		wg.Wait()
