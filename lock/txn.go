@@ -58,7 +58,7 @@ func (e *TxnError) Unwrap() error { return e.Err }
 //   - [ErrInDoubt], beside what ended the call, if a reply was lost and the hold or ctx
 //     ended before it was known what came of it. The transaction can still be applied for
 //     as long as the entry is there: look at what it writes once [Hold.Unlock] has
-//     returned, or after another Txn of the same hold, which waits for that;
+//     returned nil, or after another Txn of the same hold, which waits for that;
 //   - ctx's error and cause, or [ErrUnavailable], or [ErrClosed];
 //   - [ErrInvalid] if there is no operation, one is nil or of another type, or a write is
 //     to change something at or below the client's root, which is Holdfast's own; a
