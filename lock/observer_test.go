@@ -169,6 +169,21 @@ func TestObserverOfAPlaceThatIsLost(t *testing.T) {
 	})
 }
 
+// warned waits until the hold is at risk, and returns for how long it is still sure to
+// last.
+func (w *world) warned(h *lock.Hold) time.Duration {
+	w.Helper()
+	select {
+	case left := <-h.AtRisk():
+		return left
+	case <-time.After(5 * ttl):
+		w.Fatalf("not at risk: %v", h.Err())
+	case <-h.Done():
+		w.Fatalf("ended before it was at risk: %v", h.Err())
+	}
+	return 0
+}
+
 // TestHoldAtRisk: a hold whose renewals fail tells so well before it is lost, each
 // handle of it; once they succeed it is safe, and can come at risk again.
 func TestHoldAtRisk(t *testing.T) {
@@ -187,11 +202,11 @@ func TestHoldAtRisk(t *testing.T) {
 			if err := w.Partition("a"); err != nil {
 				t.Fatal(err)
 			}
-			left := <-h.AtRisk()
+			left := w.warned(h)
 			if left <= ttl/2-ttl/50 || left > ttl/2 || left != h.Remaining() || !h.Valid() {
 				t.Errorf("%v were left, %v are", left, h.Remaining())
 			}
-			if other := <-again.AtRisk(); other != left {
+			if other := w.warned(again); other != left {
 				t.Errorf("the other handle was told %v, not %v", other, left)
 			}
 			err := a.Check()
@@ -209,7 +224,7 @@ func TestHoldAtRisk(t *testing.T) {
 		}
 		w.kill("a")
 		end := w.end(h)
-		left := <-h.AtRisk()
+		left := w.warned(h)
 		warned := time.Now()
 		if took := end.wait().Sub(warned); took < left || took > left+10*time.Millisecond {
 			t.Errorf("lost %v after it was told that %v are left", took, left)
@@ -259,7 +274,7 @@ func TestAtRiskOfMaxHold(t *testing.T) {
 		seen := new(observed)
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, MaxHold: 3 * ttl}), lock.WithObserver(seen))
 		h, begun := w.lock(a, "x"), time.Now()
-		if left := <-h.AtRisk(); left != ttl/2 || time.Since(begun) != 3*ttl-left {
+		if left := w.warned(h); left != ttl/2 || time.Since(begun) != 3*ttl-left {
 			t.Errorf("told after %v that %v are left", time.Since(begun), left)
 		}
 		if err := a.Check(); err != nil {

@@ -7,7 +7,7 @@ var mutants = slices.Concat(
 	timeMutants, epochMutants,
 	joinMutants, incarnationMutants, abandonMutants,
 	waitMutants, purgeMutants,
-	holdMutants, doubtMutants,
+	holdMutants, doubtMutants, riskMutants,
 	leaveMutants, cleanupMutants,
 	connMutants,
 	sweepMutants,

@@ -162,7 +162,12 @@ func TestRiskOfFailingRenewals(t *testing.T) {
 		if err := w.Partition("a"); err != nil {
 			t.Fatal(err)
 		}
-		left := <-told
+		var left time.Duration
+		select {
+		case left = <-told:
+		case <-time.After(2 * testTTL):
+			t.Fatalf("not told; ended: %v", e.Err())
+		}
 		if least := testTTL/2 - testTTL/100; left > testTTL/2 || left < least {
 			t.Errorf("told that %v are left, want %v at most and %v at least", left, testTTL/2, least)
 		}
