@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -211,6 +213,29 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	// Output: counting
+}
+
+// A health check of a service, such as /healthz, that fails while its locks are not
+// renewed.
+func ExampleClient_Check() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	healthz := func(w http.ResponseWriter, _ *http.Request) {
+		if err := locks.Check(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	}
+	answer := httptest.NewRecorder()
+	healthz(answer, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+	fmt.Println(answer.Code)
+	// Output: 200
 }
 
 // A loop that winds up its work in time if the lock is about to be lost.

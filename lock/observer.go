@@ -31,7 +31,8 @@ type EventKind uint8
 // The kinds of events, in the order of an entry's life. For each entry there is one
 // EventAcquired and later one EventReleased or EventLost, and before that perhaps one
 // EventWaiting; or EventWaiting and EventWithdrawn. A lock that is taken again through
-// the context of its hold is no event, nor is one that TryLock has not got.
+// the context of its hold is no event, nor is one that TryLock has not got; and who waits
+// without an entry, by [WithBarging], is heard of when the lock is had.
 const (
 	_ EventKind = iota
 	// EventWaiting: somebody is ahead.
