@@ -8,37 +8,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
-
-// testRunHooks stops the server: the hooks are run, of the risk before the command is
-// asked to end, of the loss when it has, and with all that they are to know.
-func testRunHooks(t *testing.T, bin string) {
-	server := zkserver.ForTest(t, zkserver.Options{})
-	c := newCLI(on(t, []string{server.Addr()}), bin)
-	p := c.start("run", c.name, "--on-risk", `echo "risk: $HOLDFAST_LOCK $HOLDFAST_TOKEN, $HOLDFAST_LEFT s"`, "--on-lost", `echo "lost: $HOLDFAST_LOCK $HOLDFAST_TOKEN, $HOLDFAST_WHY"`,
-		"--", "sh", "-c", obedient)
-	p.pids()
-	token := c.contenders(c.client(), c.name)[0].Token
-	if err := server.Pause(); err != nil {
-		t.Fatal(err)
-	}
-	if line := p.line(); line != "asked" {
-		t.Errorf("the command says %q, want asked", line)
-	}
-	risk := fmt.Sprintf("risk: %s %v, %d s\n", c.name, token, int((ttl/2).Seconds())-1)
-	c.eventually("the hook of the risk is run", func() bool { return strings.Contains(p.Stderr(), risk) })
-	lost := fmt.Sprintf("lost: %s %v, lock %q: its lease ends in", c.name, token, c.name)
-	c.eventually("the hook of the loss is run", func() bool { return strings.Contains(p.Stderr(), lost) })
-	if err := server.Resume(); err != nil {
-		t.Fatal(err)
-	}
-	p.mustExit(76)
-	if n := strings.Count(p.Stderr(), "risk: "+c.name); n != 1 {
-		t.Errorf("at risk %d times", n)
-	}
-}
 
 // testRunNoHooks: nothing is run as long as all is well.
 func testRunNoHooks(t *testing.T, bin string) {

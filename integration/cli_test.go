@@ -59,7 +59,6 @@ func TestCommandLine(t *testing.T) {
 		"Stopped":         testRunStopped,
 		"GuardKilled":     testRunGuardKilled,
 		"BothKilled":      testRunBothKilled,
-		"Hooks":           testRunHooks,
 		"NoHooks":         testRunNoHooks,
 		"AtLeast":         testRunAtLeast,
 		"Demo":            testDemo,
