@@ -59,6 +59,8 @@ func TestCommandLine(t *testing.T) {
 		"Stopped":         testRunStopped,
 		"GuardKilled":     testRunGuardKilled,
 		"BothKilled":      testRunBothKilled,
+		"NoHooks":         testRunNoHooks,
+		"AtLeast":         testRunAtLeast,
 		"Demo":            testDemo,
 		"DemoInterrupted": testDemoInterrupted,
 		"ReaperOnce":      testReaperOnce,

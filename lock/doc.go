@@ -120,7 +120,7 @@
 //	    │                                               ErrMaxHold  the policy's limit
 //	    └ ctx ended: withdrawn                          ErrClosed   client closed
 //
-// A loss is told by the context of the hold, then by log and [Stats]. Of an entry that was
+// A loss is told by the context of the hold, then by log, [Stats] and observers. Of an entry that was
 // removed or overwritten the log also tells by how much the leader's clock was displaced
 // last, if it was.
 //
@@ -133,6 +133,26 @@
 // A lock that a process takes again and again, alone or in turn with others, is free
 // for moments. Its parent stays until this process has not used it for 50 ms, or the
 // client closes; that it then sees to it costs one read and one transaction.
+//
+// # At risk
+//
+// A renewal is due when a third of the TTL has passed. When no more than half of it is
+// left for sure, because renewals fail or max_hold is near, the hold is at risk, and
+// [Hold.AtRisk] and the log tell so. It is a warning: the hold is good until its context
+// ends, and when a renewal succeeds it is safe again.
+//
+//	                     AtRisk                        Check
+//	renewals fail        with half of the TTL left     fails until one succeeds, or the hold is lost
+//	max_hold is near     with half of the TTL left     passes
+//	fixed lease          never: its end is known       passes
+//	entry removed        no: the hold is lost at once  passes
+//	paused, lease lasts  when the process goes on      fails until a renewal succeeds
+//	paused for longer    no: the hold is lost          passes
+//
+// [Client.Check] answers a health check. An [Observer], see [WithObserver], is told of
+// all that happens to a client's locks. Ready ones are in lock/observe: for zerolog, and as
+// modules of their own for Prometheus and OpenTelemetry, which this package does not bring
+// in.
 //
 // # Bounds
 //

@@ -35,6 +35,8 @@ var (
 	ErrKind = queue.ErrKind
 	// ErrDenied says that an ACL forbids what is needed.
 	ErrDenied = zkconn.ErrDenied
+	// ErrStalled says that renewals fail: see [Client.Check].
+	ErrStalled = errors.New("renewals stall")
 	// ErrUnavailable says that there was no session with ZooKeeper.
 	ErrUnavailable = zkconn.ErrUnavailable
 	// ErrUnsupported says that the server is none that locks can be on: it does not

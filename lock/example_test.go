@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -245,4 +247,70 @@ func ExampleHold_Txn() {
 	// both written: true
 	// another version: true
 	// too late: true
+}
+
+// A health check of a service, such as /healthz, that fails while its locks are not
+// renewed.
+func ExampleClient_Check() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	healthz := func(w http.ResponseWriter, _ *http.Request) {
+		if err := locks.Check(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	}
+	answer := httptest.NewRecorder()
+	healthz(answer, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+	fmt.Println(answer.Code)
+	// Output: 200
+}
+
+// A loop that winds up its work in time if the lock is about to be lost.
+func ExampleHold_AtRisk() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithTTL(time.Second), lock.WithSessionTimeout(time.Second), lock.WithDialer(ensemble.Dialer("shop")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	hold, err := locks.Mutex("import").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := ensemble.Partition("shop"); err != nil { // no renewal succeeds from now on
+		log.Fatal(err)
+	}
+	work := time.NewTicker(10 * time.Millisecond)
+	defer work.Stop()
+	for {
+		select {
+		case <-work.C: // the next piece
+			continue
+		case left := <-hold.AtRisk():
+			fmt.Println("at risk, with time left to finish:", left > 100*time.Millisecond)
+			if hold.Remaining() > 0 { // as of now: it may be safe again
+				fmt.Println("saved")
+			}
+		case <-hold.Done():
+			fmt.Println("lost:", errors.Is(hold.Err(), lock.ErrExpired))
+		}
+		break
+	}
+	ensemble.Heal("shop")
+	if err := hold.Unlock(); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// at risk, with time left to finish: true
+	// saved
 }

@@ -153,6 +153,7 @@ func (s *sim) unlock(label string, h held) {
 	overtaken := s.last[name] != h.Token()
 	s.mu.Unlock()
 	err := h.Unlock()
+	s.warned(h, err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sayLocked("%s: unlocks %s, token %v: %v", label, name, h.Token(), err)

@@ -122,7 +122,7 @@ func (p plan) Policy(name string) lock.Policy {
 // 500 histories, or else these do not show what they should.
 var things = []string{
 	"faulty histories", "elections histories", "strangers histories", "calm histories", "stepped histories",
-	"grants", "unlocks", "holds lost", "unlocks not confirmed", "waits given up", "calls given up in flight",
+	"grants", "unlocks", "holds at risk", "losses told before", "holds lost", "unlocks not confirmed", "waits given up", "calls given up in flight",
 	"entries purged", "entries and parents swept", "sweeps by a reaper of its own", "queued again",
 	"faults", "crashes", "elections", "clocks set", "slews", "steps",
 	"sessions on a server that lags", "replies to look-ups lost", "requests refused", "writes left in doubt",

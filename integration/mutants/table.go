@@ -7,7 +7,7 @@ var mutants = slices.Concat(
 	timeMutants, epochMutants,
 	joinMutants, incarnationMutants, abandonMutants,
 	waitMutants, purgeMutants,
-	holdMutants, doubtMutants, txnMutants,
+	holdMutants, doubtMutants, riskMutants, txnMutants,
 	leaveMutants, cleanupMutants,
 	connMutants,
 	sweepMutants,

@@ -27,6 +27,7 @@ type Entry struct {
 	state        State
 	recorded     bool                    // the grant stands in the node
 	lapsed       bool                    // unlocked when the lease may have run out already
+	atRisk       bool                    // it was told that the hold is
 	handles      int32                   // holds that were given out on this entry and not yet unlocked
 	version      int32                   // of the data that the last acknowledged write left
 	writesWanted uint32                  // writes that somebody waits for
@@ -72,7 +73,7 @@ func (e *Entry) change(f func()) {
 	e.mu.Lock()
 	before := e.state
 	f()
-	c := Change{before, e.state, e.why}
+	c := Change{From: before, To: e.state, Why: e.why}
 	e.mu.Unlock()
 	if c.From != c.To {
 		e.owner.Changed(c)
@@ -85,7 +86,7 @@ func (e *Entry) transition(to State, why error) {
 	if e.state == Ended {
 		return
 	}
-	if lost := (Change{e.state, to, why}).Lost(); lost {
+	if lost := (Change{From: e.state, To: to, Why: why}).Lost(); lost {
 		why = e.owner.LossOf(why)
 	}
 	if e.state = to; to == Ended {
@@ -98,12 +99,17 @@ func (e *Entry) transition(to State, why error) {
 	e.notify()
 }
 
-// Begin has a waiting entry renewed from now on.
-func (e *Entry) Begin() {
+// Begin has an entry that has to wait renewed from now on. The values are those of
+// the context that it was asked for with.
+func (e *Entry) Begin(values context.Context) {
 	now := e.keeper.clock.Local()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.schedule(e.renewAt, now)
+	e.change(func() {
+		if e.state == Queued {
+			e.ctx = values
+			e.transition(Waiting, nil)
+			e.schedule(e.renewAt, now)
+		}
+	})
 }
 
 // Grant makes a hold of a waiting entry, whose context keeps the values of
@@ -193,7 +199,7 @@ func (e *Entry) Vanished() {
 	now := e.keeper.clock.Local()
 	e.change(func() {
 		switch {
-		case e.state == Queued:
+		case e.state < Held:
 			e.transition(Ended, ErrGone)
 		case e.left(now) <= 0:
 			e.transition(Ended, ErrExpired)
@@ -206,7 +212,7 @@ func (e *Entry) Vanished() {
 // overwritten takes the news that somebody else wrote the node.
 func (e *Entry) overwritten() {
 	e.change(func() {
-		if e.state == Queued {
+		if e.state < Held {
 			e.transition(Ended, ErrGone)
 		} else {
 			e.transition(Ended, ErrTaken)

@@ -221,7 +221,7 @@ func TestStateOnlyMovesForward(t *testing.T) {
 	if e.Err() != first || context.Cause(ctx) != first || !errors.Is(first, ErrExpired) || !errors.Is(first, errLost) {
 		t.Errorf("ended because %v, and %v", e.Err(), context.Cause(ctx))
 	}
-	if len(o.told) != 1 || o.told[0] != (Change{Held, Ended, first}) || !o.told[0].Lost() {
+	if len(o.told) != 1 || o.told[0] != (Change{From: Held, To: Ended, Why: first}) || !o.told[0].Lost() {
 		t.Errorf("told %+v", o.told)
 	}
 }
@@ -249,12 +249,12 @@ func TestEachChangeIsToldOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []Change{{Queued, Ended, tt.why}}
+		want := []Change{{From: Queued, To: Ended, Why: tt.why}}
 		if tt.from == Held {
 			if err := e.Grant(t.Context(), at(0), Never); err != nil {
 				t.Fatal(err)
 			}
-			want = []Change{{Queued, Held, nil}, {Held, Ended, tt.why}}
+			want = []Change{{From: Queued, To: Held}, {From: Held, To: Ended, Why: tt.why}}
 			select {
 			case <-changed:
 			default:

@@ -40,9 +40,10 @@ type Keeper struct {
 	wake     chan struct{} // one token: something is due before the timer
 	outage   atomic.Bool   // one has ended: all entries are to be renewed
 
-	mu    sync.Mutex
-	queue dueQueue
-	armed time.Duration // monotonic time that the timer is set to
+	mu     sync.Mutex
+	queue  dueQueue
+	armed  time.Duration // monotonic time that the timer is set to
+	warned map[*Entry]warnings
 }
 
 // Options are what a keeper works with.
@@ -59,7 +60,7 @@ type Options struct {
 func NewKeeper(o Options) *Keeper {
 	return &Keeper{
 		conn: o.Conn, clock: o.Clock, log: o.Log, who: o.Who, vary: o.Jitter, run: o.Run,
-		wake: make(chan struct{}, 1), armed: Never,
+		wake: make(chan struct{}, 1), armed: Never, warned: map[*Entry]warnings{},
 	}
 }
 
@@ -219,6 +220,8 @@ func (k *Keeper) remove(e *Entry) {
 	if e.index >= 0 {
 		heap.Remove(&k.queue, int(e.index))
 	}
+	k.warned[e].withdraw()
+	delete(k.warned, e)
 }
 
 // dueQueue is a heap of entries, the one due first on top.

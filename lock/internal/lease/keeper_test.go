@@ -464,7 +464,7 @@ func TestKeeperEnds(t *testing.T) {
 		e, o := w.hold("e", plain)
 		waiter := &owner{entry: new(Entry)}
 		waiter.entry.Init(w.keeper, waiter, simtest.Root+"/ewaiter", plain, Created{Sent: w.clock.Local()})
-		waiter.entry.Begin()
+		waiter.entry.Begin(w.Ctx)
 		w.close()
 		if !errors.Is(e.Err(), errClosed) || !errors.Is(e.Err(), errLost) || len(o.told) != 2 {
 			t.Errorf("%v, told %+v", e.Err(), o.told)

@@ -66,16 +66,21 @@ type State uint8
 
 // The states.
 const (
-	Queued State = iota // waits for its turn
-	Held                // granted
-	Ended               // unlocked, withdrawn, lost or gone
+	Queued  State = iota // made; whether it is its turn is being found out
+	Waiting              // somebody is ahead of it
+	Held                 // granted
+	Ended                // unlocked, withdrawn, lost or gone
 )
 
 // Change is a step in the life of an entry.
 type Change struct {
-	From, To State
-	Why      error // of the end: one of this package's errors, or what the owner made of it
+	From, To State         // both Held: the hold has come at risk
+	Why      error         // of the end, or of the one that threatens: one of this package's errors, or what the owner made of it
+	Left     time.Duration // at risk: for how long the hold is still sure to last
 }
+
+// AtRisk reports whether a hold has come at risk: see [Entry.AtRisk].
+func (c Change) AtRisk() bool { return c.From == Held && c.To == Held }
 
 // Lost reports whether a hold ended before its holder did so. One that was withdrawn
 // before anybody had got it is none.
@@ -89,7 +94,8 @@ type Owner interface {
 	// called with the entry locked, and may only look at what does not change.
 	LossOf(why error) error
 	// Changed is told of each change once, after it and outside of any lock: changes of
-	// different entries at the same time.
+	// different entries at the same time, and of one entry those too that happen at the
+	// same moment.
 	Changed(Change)
 }
 

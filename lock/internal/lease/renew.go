@@ -9,6 +9,7 @@ import (
 // tick sees to what is due for the entry now: the end of a hold that ran out, or
 // a write, which it returns; and says when to look again.
 func (e *Entry) tick(now clock.Instant) (begun *write) {
+	e.warn(now)
 	e.change(func() {
 		if e.state == Held {
 			e.expire(now)
@@ -16,7 +17,7 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 		if e.state == Ended {
 			return
 		}
-		renews := e.state == Queued || !e.Fixed
+		renews := e.state < Held || !e.Fixed
 		early := e.nextTTL / earlyPart
 		wanted := e.writesWanted > e.writesAcked || renews && now.Mono+clock.Drift(e.lease.sent, now) >= e.renewAt-early
 		if e.writing != nil && e.writing.flying || !wanted {
@@ -39,10 +40,7 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 // expire ends a hold whose lease has run out; e.mu is held, by change. One that ended
 // only if the machine was suspended is given a grace to be confirmed by a renewal.
 func (e *Entry) expire(now clock.Instant) {
-	why := ErrExpired
-	if e.end() == e.limit() {
-		why = ErrMaxHold
-	}
+	why := e.threat()
 	switch {
 	case now.Mono >= e.end():
 		e.transition(Ended, why)
@@ -93,6 +91,10 @@ func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version
 	e.recorded = w.acquired != 0
 	e.writesAcked = w.wanted
 	e.renewAt = sent.Mono + next
+	if e.atRisk && !e.endsSoon(now) {
+		e.atRisk = false
+		e.keeper.allClear(e)
+	}
 	e.notify()
 	e.scheduleNext(now)
 }
@@ -141,14 +143,17 @@ func (e *Entry) schedule(write time.Duration, now clock.Instant) {
 	}
 	due := Never
 	idle := e.writing == nil || !e.writing.flying
-	if idle && (e.state == Queued || !e.Fixed || e.writesWanted > e.writesAcked) {
+	if idle && (e.state < Held || !e.Fixed || e.writesWanted > e.writesAcked) {
 		due = write
 	}
 	switch {
 	case e.state == Held && e.suspectSince != 0:
 		due = min(due, e.end(), e.suspectSince+e.Grace)
 	case e.state == Held:
-		due = min(due, e.end()-clock.Drift(e.lease.sent, now))
+		end := e.end() - clock.Drift(e.lease.sent, now)
+		if due = min(due, end); !e.Fixed && !e.atRisk {
+			due = min(due, end-e.margin())
+		}
 	}
 	e.keeper.schedule(e, due)
 }

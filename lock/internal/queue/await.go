@@ -31,7 +31,7 @@ type waiter struct {
 func (c *contender) await(ctx context.Context, e *Entry, p position) error {
 	w := &waiter{contender: c, e: e, p: p}
 	if !p.admitted {
-		e.Begin()
+		e.Begin(c.Values)
 	}
 	for {
 		next, _ := decide(w.p, c.Kind, e.Fresh(c.Conn.Session()))

@@ -185,7 +185,8 @@
 // surely respected: TTL after the send of the last acknowledged write, less a margin. As
 // long as the outcome of a later write is unknown, the earlier of both ends counts. After
 // an outage all entries are renewed at once, so that they bear a stamp of the leader that
-// there is now.
+// there is now. When no more than half of a lease is left, which should have been
+// renewed after a third, its hold is told to be at risk; nothing follows from that here.
 //
 // The grant is recorded in the entry by the next write. Who had to wait writes soon, so
 // that whoever is behind knows it; a hold of less than a millisecond is over before. A

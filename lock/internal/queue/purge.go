@@ -135,6 +135,7 @@ func (c *contender) purgeAll(ctx context.Context, dead []znode.Entry) error {
 		c.purged.Add(1)
 		c.Log.Info().Str("lock", c.Lock).Str("entry", c.parent+"/"+e.Node).Str("owner", e.Record.Owner).Str("host", e.Record.Host).Int("pid", e.Record.PID).
 			Bool("granted", e.Granted()).Time("expired", e.Expires().UTC()).Msg("purged an expired entry")
+		c.Purged(&c.Request, c.parent+"/"+e.Node)
 	}
 	return nil
 }

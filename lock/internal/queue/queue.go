@@ -58,9 +58,11 @@ type Options struct {
 	Hints         string          // "": as learned; "none" and "hostile" are for simulations
 
 	// LossOf makes the error that a hold tells of its loss, Observe is told of each
-	// change of an entry's life. See [lease.Owner].
+	// change of an entry's life. See [lease.Owner]. Purged is told of each expired entry
+	// of others that was deleted, and by which request.
 	LossOf  func(e *Entry, why error) error
 	Observe func(e *Entry, c lease.Change)
+	Purged  func(r *Request, path string)
 }
 
 // New returns a queue.
