@@ -258,10 +258,12 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 	defer c.tasks.Leave()
 	bound, release := c.bind(ctx)
 	defer release()
-	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok {
-		switch err := e.Reenter(bound); {
+	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok && e.Kind == r.Kind {
+		switch err := e.Reenter(bound, r.Role != znode.Shared); {
 		case err == nil:
 			return &Hold{client: c, e: e}, nil
+		case errors.Is(err, lease.ErrShared):
+			return nil, fmt.Errorf("lock %q: %w: the context is that of a hold for reading, which would wait for itself; unlock it, take the lock to write, and read again", r.Lock, ErrUpgrade)
 		case e.Err() == nil:
 			return nil, fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", r.Lock, err)
 		}

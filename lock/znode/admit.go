@@ -18,7 +18,11 @@ func Admit(names []Name, self int, parent Parent) int {
 // conflict reports whether two contenders for a lock of that kind exclude each other.
 func (k Kind) conflict(a, b Role) bool { return a != Shared || b != Shared }
 
-// FirstOnly reports whether of the contenders of a lock only the first one can ever
-// be in. Then whoever holds it has nobody ahead, and the one right behind it is next
-// as soon as it goes.
-func (k Kind) FirstOnly() bool { return k == Mutex }
+// Alone reports whether whoever is right behind that contender, and knows that it holds
+// the lock, is next when it goes: nobody can be in beside it, nobody is ahead of it, and
+// nobody comes to stand ahead of another. Curator's read/write lock does that: a writer
+// who goes on as a reader makes a second entry with the sequence of its first. So of
+// another library's entry in such a lock nothing follows.
+func (k Kind) Alone(n Name) bool {
+	return k == Mutex || k == RW && n.Ours() && n.Role != Shared
+}

@@ -40,6 +40,7 @@ type Record struct {
 	TTL        int64             `json:"ttl_ms"`                // the lease that each write begins anew, in ms
 	ExpiresAt  int64             `json:"expires_at"`            // for people; 0: its owner did not know the time
 	AcquiredAt int64             `json:"acquired_at,omitempty"` // 0: no grant recorded
+	Shared     bool              `json:"shared,omitempty"`      // a writer's: it only reads since, and readers may enter
 	Metadata   map[string]string `json:"metadata,omitempty"`    // the owner's own
 }
 
@@ -63,6 +64,9 @@ func (r *Record) Encode() []byte {
 	b = appendInt(b, `,"expires_at":`, r.ExpiresAt)
 	if r.AcquiredAt != 0 {
 		b = appendInt(b, `,"acquired_at":`, r.AcquiredAt)
+	}
+	if r.Shared {
+		b = append(b, `,"shared":true`...)
 	}
 	if len(r.Metadata) > 0 {
 		b = append(append(b, `,"metadata":`...), encode(r.Metadata)...)
@@ -134,6 +138,7 @@ const (
 	Dir   Kind = "dir"   // an ancestor of locks
 	Mark  Kind = "epoch" // the node [EpochMark]
 	Mutex Kind = "mutex" // one holder
+	RW    Kind = "rw"    // many readers, or one writer
 )
 
 // Parent is the data of a lock's parent, or of an ancestor.

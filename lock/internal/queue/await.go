@@ -34,7 +34,7 @@ func (c *contender) await(ctx context.Context, e *Entry, p position) error {
 		e.Begin()
 	}
 	for {
-		next, _ := decide(w.p, c.Kind, e.Fresh(c.Conn.Session()))
+		next, _ := decide(w.p, e.Fresh(c.Conn.Session()))
 		var err error
 		switch next {
 		case enter:
@@ -67,7 +67,11 @@ func (w *waiter) look(ctx context.Context) error {
 // list returns the contenders, and where the entry stands among them.
 func (w *waiter) list(ctx context.Context) ([]znode.Name, int, error) {
 	for _, caughtUp := range []bool{false, true} {
+		token := w.peekToken(ctx)
 		names, incarnation, err := w.contenders(ctx, caughtUp)
+		if w.e.czxid == 0 {
+			w.e.czxid = <-token
+		}
 		if err != nil {
 			return nil, 0, err
 		}
@@ -80,7 +84,25 @@ func (w *waiter) list(ctx context.Context) ([]znode.Name, int, error) {
 	return nil, 0, lease.ErrGone
 }
 
-// fetchToken learns the fencing token of an entry that joined without the parent.
+// peekToken looks for the fencing token of an entry that joined without the parent, while
+// other things are done; 0: it was not seen.
+func (w *waiter) peekToken(ctx context.Context) <-chan int64 {
+	if w.e.czxid != 0 {
+		return nil
+	}
+	token := make(chan int64, 1)
+	go func() {
+		n, err := w.Conn.Get(ctx, w.e.Path)
+		if err != nil {
+			token <- 0
+			return
+		}
+		token <- n.Stat.Czxid
+	}()
+	return token
+}
+
+// fetchToken learns it for certain.
 func (w *waiter) fetchToken(ctx context.Context) error {
 	if w.e.czxid != 0 {
 		return nil
@@ -110,7 +132,7 @@ func (w *waiter) follow(ctx context.Context) error {
 		w.Log.Warn().Str("lock", w.Lock).Str("ahead", path).
 			Msg("the entry ahead is damaged or of a newer version: it is waited for and never purged; delete it by hand if nobody owns it")
 	}
-	for confirmed := false; ; confirmed = true {
+	for confirmed := false; !w.p.shares; confirmed = true {
 		knew := w.Clock.Now()
 		verdict, wait := w.judge(&w.seen, knew, w.Terms.Grace, w.Clock.Mono()-w.since)
 		switch {
@@ -143,6 +165,7 @@ func (w *waiter) follow(ctx context.Context) error {
 		}
 		w.observe(n, settled())
 	}
+	return nil
 }
 
 // observe takes what a read of the predecessor returned. It counts as proof that the
@@ -158,7 +181,8 @@ func (w *waiter) observe(n zkconn.Node, settled bool) {
 	w.lastBlocker = &Blocked{Path: w.parent + "/" + name.Node, Entry: &seen}
 	if settled {
 		w.p.seen = true
-		w.p.predecessorHolds = w.p.predecessorHolds || seen.Granted()
+		w.p.predecessorHolds = w.p.predecessorHolds || seen.Granted() && w.Kind.Alone(name)
+		w.p.shares = w.Role == znode.Shared && seen.Shares()
 	}
 }
 
@@ -207,7 +231,8 @@ func (w *waiter) predecessorUnread(ctx context.Context, settled bool, err error)
 // time.
 func (w *waiter) gone(ctx context.Context) error {
 	w.p.predecessorGone = true
-	if !w.p.seen || w.p.predecessorHolds || !w.Kind.FirstOnly() {
+	predecessor, _ := znode.Parse(w.p.predecessor)
+	if !w.p.seen || w.p.predecessorHolds || !w.Kind.Alone(predecessor) {
 		return nil
 	}
 	now := w.Clock.Mono()
@@ -222,7 +247,6 @@ func (w *waiter) gone(ctx context.Context) error {
 		return nil // the listing will tell
 	}
 	data, err := znode.DecodeParent(n.Data)
-	predecessor, _ := znode.Parse(w.p.predecessor)
 	if err != nil || data.Kind != w.Kind || !predecessor.Ours() {
 		return nil
 	}

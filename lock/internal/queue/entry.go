@@ -13,7 +13,8 @@ import (
 // use once it was joined.
 type Entry struct {
 	lease.Entry
-	Lock string // name of the lock
+	Lock string     // name of the lock
+	Kind znode.Kind // of the lock
 
 	queue  *Queue
 	parent string // path of the lock
@@ -39,7 +40,7 @@ func (e *Entry) Czxid() int64 { return e.czxid }
 // newEntry returns the entry of a node that was just created.
 func (c *contender) newEntry(path string, created lease.Created) *Entry {
 	name, _ := znode.Parse(path[strings.LastIndexByte(path, '/')+1:])
-	e := &Entry{Lock: c.Lock, queue: c.Queue, parent: c.parent, keepParent: c.KeepParent}
+	e := &Entry{Lock: c.Lock, Kind: c.Kind, queue: c.Queue, parent: c.parent, keepParent: c.KeepParent}
 	if strings.HasPrefix(path, c.parent) { // one string for as long as the entry lives
 		e.parent = path[:len(c.parent)]
 		e.Lock = e.parent[len(e.parent)-len(c.Lock):]

@@ -109,6 +109,8 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	}
 	a.chosen = now
 	j.mustRead = false
+	// Where others are, a reader lists anyway, and readers had better not collide.
+	skip = skip || j.Role == znode.Shared && a.parent.children > 0
 	a.write = !a.parent.exists || !skip && !j.door.isReadOnly()
 	if a.write && a.read && j.mayGo(a) {
 		if a.witness, err = j.anyoneThere(ctx, a.parent); err != nil {
@@ -241,7 +243,11 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 	if e.joinedAlone = stat.NumChildren == 1; e.joinedAlone {
 		return position{admitted: true}
 	}
-	return position{predecessor: znode.Predict(a.tail, e.Name.Seq-1), predecessorHolds: stat.NumChildren == 2}
+	ahead, ok := znode.Parse(znode.Predict(a.tail, e.Name.Seq-1))
+	if !ok || znode.Admit([]znode.Name{ahead, e.Name}, 1, c.rules()) < 0 { // it is not the one to wait for
+		return position{}
+	}
+	return position{predecessor: ahead.Node, predecessorHolds: stat.NumChildren == 2 && c.Kind.Alone(ahead)}
 }
 
 // tellTail is the parent's data with that contender as the one that joined last.
@@ -258,7 +264,7 @@ func (c *contender) tellTail(data znode.Parent, prefix string) znode.Parent {
 // first: its path is unique for ever, so the parent is the one that the facts are about.
 func (c *contender) operations(a attempt, data znode.Parent, prefix string, acquired int64, sent clock.Instant) (ops []any, at int) {
 	entry := &zk.CreateRequest{
-		Path: c.parent + "/" + prefix, Data: c.Keeper.Record(&c.Terms, c.Terms.TTL, acquired, sent),
+		Path: c.parent + "/" + prefix, Data: c.Keeper.Record(&c.Terms, c.Terms.TTL, lease.Grant{Acquired: acquired}, sent),
 		Acl: c.ACL, Flags: zk.FlagSequence,
 	}
 	written := data.Encode()

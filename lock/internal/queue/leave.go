@@ -70,7 +70,7 @@ func (q *Queue) newLeaving(e *Entry) *leaving {
 		// the entry in the same transaction proves that it is that one still.
 		same := e.incarnation != 0 && f.exists && !f.stale && f.czxid == e.incarnation
 		l.announce = !l.alone && same && !spent && !l.door.readOnly &&
-			e.othersAtGrant && e.GrantUnrecorded() && h.announceRelease(now)
+			e.Kind.Alone(e.Name) && e.othersAtGrant && e.GrantUnrecorded() && h.announceRelease(now)
 	})
 	return l
 }

@@ -147,10 +147,11 @@ func (c *contender) purgeTail(ctx context.Context, e *Entry) error {
 		return err
 	}
 	last := len(names) - 1
-	if err := c.passable(ctx, names[last]); err != nil {
+	if _, err := c.passable(ctx, names[last]); err != nil {
 		return err
 	}
 	w := &waiter{contender: c, e: e}
-	_, _, err = w.purgeRun(ctx, append(names, e.Name), last+1, func() bool { return true }) // nobody enters by it
+	behind := znode.Name{Node: e.Name.Node}                                                 // it minds all of them
+	_, _, err = w.purgeRun(ctx, append(names, behind), last+1, func() bool { return true }) // nobody enters by it
 	return err
 }

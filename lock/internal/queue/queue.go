@@ -185,7 +185,7 @@ func (c *contender) acquire(ctx context.Context) (*Entry, error) {
 // we go if our entry has told that we hold.
 func (c *contender) grant(ctx context.Context, e *Entry, waited bool) error {
 	now, record := c.Clock.Local(), lease.Never
-	if waited {
+	if waited && c.Role != znode.Shared { // of a reader that says nothing
 		record = now.Mono + c.door.recordGrantAfter()
 	}
 	if err := e.Grant(c.Values, now, record); err != nil {
@@ -209,7 +209,7 @@ func (c *contender) try(ctx context.Context) (*Entry, error) {
 		return nil, err
 	}
 	for _, n := range c.blockers(names) {
-		if err := c.passable(ctx, n); err != nil {
+		if _, err := c.passable(ctx, n); err != nil {
 			return nil, err
 		}
 	}
@@ -246,11 +246,11 @@ func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
 		return nil, err
 	}
 	w := &waiter{contender: c, e: e}
-	for err == nil && !p.admitted {
-		// Whoever is ahead has expired, or joined since we looked.
+	for err == nil && !p.admitted && !p.shares {
+		// Whoever is ahead has expired, shares with us, or joined since we looked.
 		if p, err = w.purge(ctx); err == nil && p.predecessor != "" {
 			n, _ := znode.Parse(p.predecessor)
-			err = c.passable(ctx, n)
+			p.shares, err = c.passable(ctx, n)
 		}
 	}
 	if err == nil {
@@ -270,31 +270,35 @@ func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
 	return nil, err
 }
 
-// passable returns a Blocked if the contender is alive, as far as can be known.
-func (c *contender) passable(ctx context.Context, n znode.Name) error {
+// passable returns a Blocked if the contender is alive, as far as can be known, and does
+// not share with us.
+func (c *contender) passable(ctx context.Context, n znode.Name) (shares bool, err error) {
 	path := c.parent + "/" + n.Node
 	read, err := c.Conn.Get(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return nil
+		return false, nil
 	case errors.Is(err, zk.ErrNoAuth):
-		return &Blocked{Path: path}
+		return false, &Blocked{Path: path}
 	case err != nil:
-		return err
+		return false, err
 	}
 	entry := znode.ReadEntry(n, read.Data, znode.Stat(*read.Stat))
+	if c.Role == znode.Shared && entry.Shares() {
+		return true, nil
+	}
 	for try := 0; ; try++ {
 		knew := c.Clock.Now()
 		switch v, _ := c.judge(&entry, knew, c.Terms.Grace, 0); {
 		case v == znode.Expired:
-			return nil
+			return false, nil
 		case v == znode.Live || try == 3:
-			return &Blocked{Path: path, Entry: &entry}
+			return false, &Blocked{Path: path, Entry: &entry}
 		}
 		if err := c.Clock.Prove(ctx, knew, entry.Stat.Mzxid); errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
-			return &Blocked{Path: path, Entry: &entry}
+			return false, &Blocked{Path: path, Entry: &entry}
 		} else if err != nil {
-			return err
+			return false, err
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (q *Queue) Strays() int {
 
 // orphan is the entry of a node that nobody of us means to keep.
 func (c *contender) orphan(n znode.Name) *Entry {
-	e := &Entry{Lock: c.Lock, queue: c.Queue, parent: c.parent, keepParent: c.KeepParent}
+	e := &Entry{Lock: c.Lock, Kind: c.Kind, queue: c.Queue, parent: c.parent, keepParent: c.KeepParent}
 	e.InitEnded(e, e.parent+"/"+n.Node, n, c.Terms, lease.ErrWithdrawn)
 	return e
 }

@@ -1,0 +1,65 @@
+package lock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// recipe is what the kinds of locks have in common: a name and some settings, and no
+// state.
+type recipe struct {
+	client *Client
+	name   string
+	kind   znode.Kind
+	settings
+	err error // of the name or an option
+}
+
+// recipe returns that of a lock of the client's.
+func (c *Client) recipe(kind znode.Kind, name string, opts []LockOption) recipe {
+	if c.zero() {
+		return recipe{name: name, err: invalid("client", nil, "must come from Dial or New")}
+	}
+	s, err := c.cfg.settingsFor(name, opts)
+	return recipe{client: c, name: name, kind: kind, settings: s, err: err}
+}
+
+// how is one of the ways into a queue.
+type how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)
+
+// acquire waits in the queue, try does not.
+var acquire, try how = (*queue.Queue).Acquire, (*queue.Queue).Try
+
+// take takes the lock in a role. A nil recipe is that of a nil lock.
+func (r *recipe) take(ctx context.Context, role znode.Role, how how) (*Hold, error) {
+	switch {
+	case r == nil || r.err == nil && r.client == nil:
+		return nil, invalid("lock", nil, "must come from a client")
+	case r.err != nil:
+		return nil, r.err
+	case ctx == nil:
+		return nil, invalid("context", nil, "must not be nil")
+	}
+	return r.client.take(ctx, queue.Request{
+		Lock: r.name, Kind: r.kind, Role: role, Terms: r.terms(), KeepParent: r.KeepParent,
+	}, how)
+}
+
+// do runs f while it has the lock in a role.
+func (r *recipe) do(ctx context.Context, role znode.Role, f func(context.Context) error) (err error) {
+	if f == nil {
+		return invalid("function", nil, "must not be nil")
+	}
+	hold, err := r.take(ctx, role, acquire)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, hold.Unlock()) }()
+	inner, cancel := context.WithCancelCause(hold.carriedBy(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })()
+	return f(inner)
+}
