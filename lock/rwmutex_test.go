@@ -186,6 +186,27 @@ func TestDowngradeLetsReadersIn(t *testing.T) {
 	})
 }
 
+// TestWriterBehindADowngradedHold waits until that is unlocked.
+func TestWriterBehindADowngradedHold(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a").RWMutex("x"), w.dial("b").RWMutex("x"), w.dial("c").RWMutex("x")
+		h := w.take(a.Lock)
+		writer := w.join("x", b.Lock)
+		if err := h.Downgrade(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(ttl)
+		reader := w.join("x", c.RLock)
+		w.waits(writer)
+		w.waits(reader)
+		w.unlock(h)
+		w.waits(reader)
+		w.unlock(w.expect(writer).hold)
+		w.unlock(w.expect(reader).hold)
+		w.empty()
+	})
+}
+
 // TestTryRLockBesideADowngradedHold finds nobody in its way.
 func TestTryRLockBesideADowngradedHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -98,6 +98,9 @@ func draw(seed uint64, only kind) (p plan) {
 	case calm:
 		p.lasts = between(r, 3*time.Second, 30*time.Second)
 	}
+	if oneIn(r, 3) {
+		p.names = append(slices.Clone(p.names), pages, pages)
+	}
 	if p.quiet() {
 		p.outlives = false
 		// An ancestor that is a lock too stays if it is left before what is below.
@@ -132,6 +135,7 @@ var things = []string{
 	"tries", "TTLs of their own", "fixed leases", "holds ended by max_hold", "entered again",
 	"leases extended", "leases shortened", "extended beside an unlock", "bursts",
 	"parents found empty", "foreign parents refused", "parents made again", "parents of strangers met",
+	"holds for reading", "readers beside another", "holds downgraded", "upgrades refused",
 	"holds of zk.Lock's", "holds of kazoo's", "dead holders outlived",
 }
 
