@@ -124,6 +124,56 @@ func ExampleMutex_Lock_again() {
 	// last unlock: <nil> - still held: false
 }
 
+func ExampleRWMutex() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+	catalog := locks.RWMutex("catalog")
+
+	// Two read at the same time, and nobody writes meanwhile.
+	err = catalog.RDo(ctx, func(context.Context) error {
+		return catalog.RDo(ctx, func(context.Context) error {
+			_, err := catalog.TryLock(ctx)
+			fmt.Println("a writer beside two readers:", errors.Is(err, lock.ErrHeld))
+			return nil
+		})
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// A writer who goes on reading what it wrote lets other readers in.
+	hold, err := catalog.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer hold.Unlock()
+	_, err = catalog.TryRLock(ctx)
+	fmt.Println("a reader beside a writer:", errors.Is(err, lock.ErrHeld))
+	if err := hold.Downgrade(ctx); err != nil {
+		log.Fatal(err)
+	}
+	reader, err := catalog.TryRLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer reader.Unlock()
+	fmt.Println("a reader after the downgrade:", reader.Valid())
+
+	_, err = catalog.Lock(hold.Context())
+	fmt.Println("an upgrade is refused:", errors.Is(err, lock.ErrUpgrade))
+	// Output:
+	// a writer beside two readers: true
+	// a reader beside a writer: true
+	// a reader after the downgrade: true
+	// an upgrade is refused: true
+}
+
 func ExampleHold_Context() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()

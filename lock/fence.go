@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Token is a fencing token. Tokens of one lock rise with every grant, also over
-// deletions of the lock and restarts of everybody: a resource that remembers
+// Token is a fencing token. Tokens of one lock rise with every grant (of readers see
+// [RWMutex]), also over deletions of the lock and restarts of everybody: a resource that remembers
 // the highest token it has seen, and refuses lower ones, is safe from a holder
 // that was paused and acts after it lost the lock.
 //

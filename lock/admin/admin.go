@@ -167,6 +167,7 @@ type Contender struct {
 	Host     string
 	PID      int
 	Metadata map[string]string
+	Shares   bool          // it had the lock to write, and tells that it only reads since
 	TTL      time.Duration // the lease that each write begins anew
 	Acquired time.Time     // in ensemble time; zero until the grant was recorded
 	Expires  time.Time     // end of the lease unless it is renewed, by the clock of the leader that stamped it
@@ -239,7 +240,7 @@ func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Cont
 	}
 	r := &e.Record
 	c.Ours, c.Owner, c.Host, c.PID, c.Metadata = true, r.Owner, r.Host, r.PID, r.Metadata
-	c.TTL, c.Expires = e.TTL(), e.Expires()
+	c.TTL, c.Expires, c.Shares = e.TTL(), e.Expires(), e.Shares()
 	if r.Granted() {
 		c.Acquired = time.UnixMilli(r.AcquiredAt)
 	}

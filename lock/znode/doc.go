@@ -26,7 +26,7 @@
 // can never hit somebody else's entry. The token says what is asked for:
 //
 //	-lock-       exclusive
-//	-__READ__    shared
+//	-__READ__    shared, on a read/write lock
 //	-__WRIT__    exclusive, on a read/write lock
 //
 // The sequence is appended by the server: ten digits, or a minus sign and ten
@@ -36,7 +36,10 @@
 // Entries of other libraries on the same path (zk.Lock and Curator:
 // "_c_<guid>-lock-", kazoo: "<uuid>__lock__") parse as contenders without an
 // id. They queue with ours, are waited for and are never deleted. A child whose
-// name does not parse at all is no contender and is ignored.
+// name does not parse at all is no contender and is ignored. That they wait for ours is
+// theirs to see to: Curator's InterProcessMutex, its InterProcessReadWriteLock and zk.Lock
+// do, kazoo's Lock with extra_lock_patterns=["-lock-"], its WriteLock with ["-__READ__",
+// "-__WRIT__"], and its ReadLock with ["-__WRIT__"].
 //
 // # Order
 //
@@ -60,7 +63,8 @@
 // clock of the ZooKeeper leader. expires_at is for people and tools, as the writer
 // estimated it: no verdict rests on it, and after a change of the leader it can be wrong
 // by as much as the two leaders' clocks differ. acquired_at is absent until the grant was
-// recorded. Unknown keys are ignored. Data of a higher version is waited for and never
+// recorded. "shared":true tells that a granted writer of a read/write lock only reads from
+// now on. It is never taken back. Unknown keys are ignored. Data of a higher version is waited for and never
 // deleted.
 //
 // # When an entry has expired
@@ -93,7 +97,7 @@
 //
 //	{"holdfast":1,"kind":"mutex","tail":"60303ae22b998861-lock-"}
 //
-// kind is the kind of the lock, or "dir" for an ancestor. Data that is neither empty nor
+// kind is the kind of the lock: "mutex" or "rw"; or "dir" for an ancestor. Data that is neither empty nor
 // ours belongs to somebody else, and the path is refused. The other fields:
 //
 //   - tail is the name, without the sequence, of the entry that joined last. Each joiner
@@ -111,5 +115,15 @@
 // # Who goes in
 //
 // [Admit] is the admission rule: of the children of a parent, sorted, it says
-// whether one is in, or which earlier one it has to wait for.
+// whether one is in, or which earlier one it has to wait for. It knows names only.
+//
+// A writer that only reads from now on, by "shared" in its entry, keeps its name and its
+// place, and so Admit has all who are behind it wait for it still. But a reader whose
+// nearest writer ahead tells that, goes in: nobody was ahead of that writer when it was
+// granted, and between the two there are only readers. Whoever does not know of it, as
+// other libraries do not, or has not seen it yet, waits until the entry has gone, which
+// is safe. A second entry for the reader would not be: with a sequence of its own it
+// would stand behind writers who wait; and that of the writer's, which Curator gives it,
+// lets in who saw the writer hold the lock and go. So after an entry of another library's
+// on a read/write lock has gone, the children are listed ([Kind.Alone]).
 package znode

@@ -145,16 +145,24 @@
 //	nobody is ahead, by a list or because we joined alone    enter
 //	who is ahead is not known                                list
 //	the predecessor is there                                 follow it
+//	it is a writer that only reads now, and so do we         enter
 //	it is not there, and we never saw it                     list
-//	it has gone, and others may hold the lock too            list
-//	it has gone, and it held the lock                        enter
+//	it has gone, and it held the lock alone                  enter
 //	it has gone, and the parent tells that it released       enter
-//	it has gone, and it may have been waiting                list
+//	it has gone, and it may have been waiting, or not alone  list
 //
-// Nobody is ahead of a holder, and nobody joins ahead of another. So of the kinds where
-// one holds at a time, who stood right behind the holder is next. That the predecessor
-// held the lock is known if it was first in a list, if we joined as the second of two, or
-// if its record tells the grant.
+// Nobody is ahead of who holds the lock alone, and nobody joins ahead of another. So who
+// stood right behind that one is next; readers, too, if only readers are in between. That
+// the predecessor held the lock is known if it was first in a list, if we joined as the
+// second of two, or if its record tells the grant. Of a mutex each holder is alone, of a
+// read/write lock each writer of ours ([znode.Kind.Alone]).
+//
+// The predecessor is the nearest earlier entry that conflicts: for a reader the last
+// writer, for a writer the last entry. A reader that joins where others are does not write
+// the parent: its place takes a list anyway, and readers had better not collide. A writer
+// that is granted, and then only reads, tells so in its entry by a renewal; from before
+// that was sent it must not write. So whoever read it may enter as a reader, at any time
+// later ([znode], Who goes in).
 //
 // Nobody enters but with a lease of its own of which half is left, written in the present
 // session; else it renews first, and then lists. A list that has our own entry in it
@@ -182,7 +190,8 @@
 // there is now.
 //
 // The grant is recorded in the entry by the next write. Who had to wait writes soon, so
-// that whoever is behind knows it; a hold of less than a millisecond is over before. A
+// that whoever is behind knows it; a hold of less than a millisecond is over before. Of a
+// reader it helps nobody, so it waits for the renewal. A
 // lease that is not renewed is written before the lock is handed out.
 //
 // # Leaving

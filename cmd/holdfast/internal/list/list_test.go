@@ -58,11 +58,12 @@ var listings = map[string]Listing{
 		},
 		Unread: []Unread{{"/locks/secret", zk.ErrNoAuth}},
 	},
-	// Nobody holds what an expired entry holds, and two readers share a lock.
+	// Nobody holds what an expired entry holds, and two readers share a lock; or a writer
+	// that only reads since, and a reader.
 	"odd": {
 		Root: "/locks", Time: at(noon),
 		Nodes: []admin.State{
-			{Name: "catalog", Kind: "rwmutex", Contenders: []admin.Contender{
+			{Name: "catalog", Kind: znode.RW, Contenders: []admin.Contender{
 				holder("/locks/catalog/9f86d081884c7d65-__READ__0000000000", 4294967301, "a", 1, 20*time.Second, time.Second),
 				contender("/locks/catalog/60303ae22b998861-__READ__0000000001", 4294967302, "b", 2, 20*time.Second),
 				contender("/locks/catalog/1b4f0e9851971998-__WRIT__0000000002", 4294967303, "c", 3, 20*time.Second),
@@ -70,6 +71,15 @@ var listings = map[string]Listing{
 			}},
 			{Name: "crashed", Kind: znode.Mutex, Contenders: []admin.Contender{
 				holder("/locks/crashed/9f86d081884c7d65-lock-0000000000", 4294967305, "a\x1b[2Jb\n", 1, -90*time.Second, time.Hour),
+			}},
+			{Name: "downgraded", Kind: znode.RW, Contenders: []admin.Contender{
+				func() admin.Contender {
+					c := holder("/locks/downgraded/9f86d081884c7d65-__WRIT__0000000000", 4294967306, "a", 1, 20*time.Second, time.Second)
+					c.Shares = true
+					return c
+				}(),
+				contender("/locks/downgraded/60303ae22b998861-__READ__0000000001", 4294967307, "b", 2, 20*time.Second),
+				contender("/locks/downgraded/1b4f0e9851971998-__WRIT__0000000002", 4294967308, "c", 3, 20*time.Second),
 			}},
 			{Name: "idle", Kind: znode.Mutex},
 			{Name: "orders", Kind: znode.Dir, Children: []string{"42"}},

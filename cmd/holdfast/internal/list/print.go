@@ -17,7 +17,7 @@ import (
 // ensemble time.
 type Lock struct {
 	Name    string  `json:"name"`
-	Kind    string  `json:"kind"`    // "mutex"; "dir" for an ancestor of locks; "" if not marked as ours
+	Kind    string  `json:"kind"`    // "mutex", "rw"; "dir" for an ancestor of locks; "" if not marked as ours
 	Holders []Entry `json:"holders"` // whose turn it is; not yet purged, if their lease is over
 	Waiters []Entry `json:"waiters"` // in the order of their turn
 }
@@ -104,6 +104,9 @@ func (l Listing) each(s admin.State, f func(c admin.Contender, place int)) {
 	names := make([]znode.Name, len(s.Contenders))
 	for i, c := range s.Contenders {
 		names[i], _ = znode.Parse(c.Path[strings.LastIndexByte(c.Path, '/')+1:])
+		if c.Shares {
+			names[i].Role = znode.Shared
+		}
 	}
 	waiting := 0
 	for i, c := range s.Contenders {
