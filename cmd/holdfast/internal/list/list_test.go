@@ -129,10 +129,10 @@ func TestPrint(t *testing.T) {
 func TestInUse(t *testing.T) {
 	all := listings["odd"]
 	used := all.InUse()
-	if len(used.Nodes) != 2 || used.Nodes[0].Name != "catalog" || used.Nodes[1].Name != "crashed" {
+	if len(used.Nodes) != 3 || used.Nodes[0].Name != "catalog" || used.Nodes[1].Name != "crashed" {
 		t.Errorf("in use: %+v", used.Nodes)
 	}
-	if len(all.Nodes) != 5 || all.Nodes[2].Name != "idle" {
+	if len(all.Nodes) != 6 || all.Nodes[3].Name != "idle" {
 		t.Errorf("the listing itself has changed: %+v", all.Nodes)
 	}
 }
