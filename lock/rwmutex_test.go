@@ -64,6 +64,29 @@ func TestReaderAndWriterDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
+// TestReaderDoesNotWaitForALaterWriter, either where it has to look for its place anew: the
+// writer that it waited for gives up.
+func TestReaderDoesNotWaitForALaterWriter(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a").RWMutex("x"), w.dial("b").RWMutex("x")
+		first := w.take(a.RLock)
+		ctx, cancel := context.WithCancel(w.ctx)
+		writer := w.join("x", func(context.Context) (*lock.Hold, error) { return b.Lock(ctx) })
+		reader := w.join("x", w.dial("c").RWMutex("x").RLock)
+		late := w.join("x", w.dial("d").RWMutex("x").Lock)
+		cancel()
+		if got := w.outcome(writer); got.err == nil {
+			t.Error("the writer got the lock")
+		}
+		r := w.expect(reader).hold
+		w.waits(late)
+		w.unlock(first)
+		w.unlock(r)
+		w.unlock(w.expect(late).hold)
+		w.empty()
+	})
+}
+
 // TestReadersShareWritersDoNot, and nobody overtakes a writer who waits.
 func TestReadersShareWritersDoNot(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

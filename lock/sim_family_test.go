@@ -140,6 +140,7 @@ func (p *process) upgrade(label string, h held) {
 	switch {
 	case err == nil:
 		p.violated("%s was to be refused to write %s by the context of a hold that reads, and got token %v", label, h.Name(), again.Token())
+		_ = again.Unlock()
 	case isOne(err, lock.ErrUpgrade):
 		p.count("upgrades refused")
 	case h.Err() == nil && !isOne(err, lock.ErrClosed) && !p.wasRefused(h.client):

@@ -29,7 +29,7 @@ var familyMutants = []mutant{
 		edits: []edit{{"lock/znode/admit.go",
 			"	for i := self - 1; i >= 0; i-- {\n		if ",
 			"	for i := len(names) - 1; i >= 0; i-- {\n		if (i < self || i > self && names[self].Role == Shared) && "}},
-		tests: []string{"lock.TestReaderAndWriterDoNotWaitForEachOther", "lock/znode.TestAdmitNeverDeadlocks"},
+		tests: []string{"lock.TestReaderDoesNotWaitForALaterWriter", "lock/znode.TestAdmitNeverDeadlocks"},
 	}, {
 		name:   "upgrade",
 		breaks: "the hold of a reader is handed out for writing",
@@ -55,8 +55,8 @@ var familyMutants = []mutant{
 		name:   "downgrade-taken-back",
 		breaks: "the renewal after a downgrade does not tell of it",
 		edits: []edit{{"lock/internal/lease/renew.go",
-			"Grant{e.acquired, e.shared}",
-			"Grant{e.acquired, false}"}},
+			"Grant{e.acquired, e.shared, e.ahead}",
+			"Grant{e.acquired, false, e.ahead}"}},
 		tests: []string{"lock.TestDowngradeLetsReadersIn", "lock.TestDowngradeThatIsNotAcknowledged"},
 	}, {
 		name:   "writer-shares",

@@ -6,7 +6,22 @@ package znode
 // kind's settings. Admit returns -1 if that one is in, or else the place of the one to
 // wait for: the nearest earlier one that conflicts. Only earlier ones count, so two
 // can never wait for each other.
+//
+// Of a semaphore's contenders all are in, from the first one on, who together ask for no
+// more permits than there are; so nobody overtakes one who asks for many. The others wait
+// for the one right before them. Who is first and asks for more than there are waits for
+// itself: its own place is returned.
 func Admit(names []Name, self int, parent Parent) int {
+	if parent.Kind == Semaphore {
+		var asked int64
+		for _, n := range names[:self+1] {
+			asked += int64(max(1, n.Permits))
+		}
+		if asked <= int64(parent.Capacity()) {
+			return -1
+		}
+		return max(0, self-1)
+	}
 	for i := self - 1; i >= 0; i-- {
 		if parent.Kind.conflict(names[i].Role, names[self].Role) {
 			return i

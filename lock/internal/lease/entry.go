@@ -45,6 +45,7 @@ type Entry struct {
 	granted      time.Duration           // monotonic time
 	acquired     int64                   // Unix ms of ensemble time; 0: not granted
 	shared       bool                    // a writer's: it only reads from now on
+	ahead        []string                // that the grant is to tell; not changed once it is granted
 	writing      *write                  // on its way, or of unknown outcome
 	why          error                   // ended: the reason
 	changed      chan struct{}           // closed at the next change; nil if nobody looks
@@ -138,6 +139,15 @@ func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Dur
 		}
 	})
 	return err
+}
+
+// TellAhead has the grant tell which entries may still be ahead. It is for before that.
+func (e *Entry) TellAhead(nodes []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state == Queued {
+		e.ahead = nodes
+	}
 }
 
 // Reenter gives out one more handle on the hold. One that is in doubt is confirmed by

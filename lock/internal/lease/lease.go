@@ -52,6 +52,9 @@ type Terms struct {
 type Grant struct {
 	Acquired int64 // Unix ms of ensemble time; 0: not granted
 	Shared   bool  // a writer's: it only reads since, and readers may enter
+	// Ahead are the entries that may still have been ahead as a semaphore was granted;
+	// nil: that is not told.
+	Ahead []string
 }
 
 // timerSlack is how late a timer may fire and a hold still end in time.
