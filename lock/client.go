@@ -258,7 +258,7 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 	defer c.tasks.Leave()
 	bound, release := c.bind(ctx)
 	defer release()
-	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok && e.Kind == r.Kind {
+	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok && e.Kind == r.Kind && r.Kind != znode.Semaphore {
 		switch err := e.Reenter(bound, r.Role != znode.Shared); {
 		case err == nil:
 			return &Hold{client: c, e: e}, nil

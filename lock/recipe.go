@@ -33,27 +33,39 @@ type how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error
 // acquire waits in the queue, try does not.
 var acquire, try how = (*queue.Queue).Acquire, (*queue.Queue).Try
 
-// take takes the lock in a role. A nil recipe is that of a nil lock.
-func (r *recipe) take(ctx context.Context, role znode.Role, how how) (*Hold, error) {
+// request is what a contender in that role asks for. A nil recipe is that of a nil lock.
+func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, error) {
 	switch {
 	case r == nil || r.err == nil && r.client == nil:
-		return nil, invalid("lock", nil, "must come from a client")
+		return queue.Request{}, invalid("lock", nil, "must come from a client")
 	case r.err != nil:
-		return nil, r.err
+		return queue.Request{}, r.err
 	case ctx == nil:
-		return nil, invalid("context", nil, "must not be nil")
+		return queue.Request{}, invalid("context", nil, "must not be nil")
 	}
-	return r.client.take(ctx, queue.Request{
-		Lock: r.name, Kind: r.kind, Role: role, Terms: r.terms(), KeepParent: r.KeepParent,
-	}, how)
+	return queue.Request{Lock: r.name, Kind: r.kind, Role: role, Terms: r.terms(), KeepParent: r.KeepParent}, nil
+}
+
+// take takes the lock in a role.
+func (r *recipe) take(ctx context.Context, role znode.Role, how how) (*Hold, error) {
+	request, err := r.request(ctx, role)
+	if err != nil {
+		return nil, err
+	}
+	return r.client.take(ctx, request, how)
 }
 
 // do runs f while it has the lock in a role.
-func (r *recipe) do(ctx context.Context, role znode.Role, f func(context.Context) error) (err error) {
+func (r *recipe) do(ctx context.Context, role znode.Role, f func(context.Context) error) error {
+	return runHeld(ctx, func() (*Hold, error) { return r.take(ctx, role, acquire) }, f)
+}
+
+// runHeld takes a lock and runs f while it is had.
+func runHeld(ctx context.Context, take func() (*Hold, error), f func(context.Context) error) (err error) {
 	if f == nil {
 		return invalid("function", nil, "must not be nil")
 	}
-	hold, err := r.take(ctx, role, acquire)
+	hold, err := take()
 	if err != nil {
 		return err
 	}

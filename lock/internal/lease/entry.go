@@ -150,6 +150,14 @@ func (e *Entry) TellAhead(nodes []string) {
 	}
 }
 
+// tells is what the record tells of the grant; e.mu is held.
+func (e *Entry) tells() Grant {
+	if e.acquired == 0 {
+		return Grant{}
+	}
+	return Grant{e.acquired, e.shared, e.ahead}
+}
+
 // Reenter gives out one more handle on the hold. One that is in doubt is confirmed by
 // a write before. It fails with why the hold has ended, or as ctx does; and with
 // ErrShared if the handle is to write and the hold may not.

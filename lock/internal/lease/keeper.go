@@ -70,9 +70,7 @@ func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) 
 	r := k.who
 	r.Metadata, r.TTL = t.Metadata, ttl.Milliseconds()
 	r.AcquiredAt, r.Shared = g.Acquired, g.Shared
-	if r.Granted() {
-		r.Ahead = g.Ahead
-	}
+	r.Ahead = g.Ahead
 	if now := k.clock.Ensemble.Now(at); now.Zxid != 0 {
 		r.ExpiresAt = (min(now.Upper, now.Lower+t.Grace/4) + ttl).Milliseconds()
 	}

@@ -80,7 +80,7 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	now := j.Clock.Mono()
 	a = j.onFacts(false)
 	f := a.parent
-	usable := f.usable(now, a.witness != "", j.KeepParent) && (f.data.Kind == j.Kind || f.data.Kind == znode.Dir)
+	usable := f.usable(now, a.witness != "", j.KeepParent) && (j.fits(f.data) || f.data.Kind == znode.Dir)
 	var first, likely, skip, fast bool
 	var version int32
 	j.door.hint(func(h hints) {
@@ -95,7 +95,7 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	switch {
 	case !j.mustRead && usable && !first:
 	case !j.mustRead && !f.exists && !first: // whoever creates it learns from the reply if it is there
-	case !j.mustRead && !j.predicted && likely && f.stale && f.current().usable(now, false, j.KeepParent):
+	case !j.mustRead && !j.predicted && likely && j.Kind != znode.Semaphore && f.stale && f.current().usable(now, false, j.KeepParent):
 		// Somebody has joined since, and how often can be foreseen; not who.
 		j.predicted = true
 		if a.version = version; version != f.version {
@@ -109,8 +109,7 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	}
 	a.chosen = now
 	j.mustRead = false
-	// Where others are, a reader lists anyway, and readers had better not collide.
-	skip = skip || j.Role == znode.Shared && a.parent.children > 0
+	skip = skip || j.listsAnyway(a.parent)
 	a.write = !a.parent.exists || !skip && !j.door.isReadOnly()
 	if a.write && a.read && j.mayGo(a) {
 		if a.witness, err = j.anyoneThere(ctx, a.parent); err != nil {
@@ -119,7 +118,23 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 		a.claim = a.witness == ""
 		a.write = !a.claim
 	}
+	if j.Kind == znode.Semaphore && a.blind() { // the number of permits is not to be overwritten
+		a.claim, a.write = true, false
+	}
 	return a, nil
+}
+
+// listsAnyway reports whether to write the parent tells nothing about the contender's
+// place: who can share the lock with those who are there lists, and joins had better not
+// collide.
+func (j *joining) listsAnyway(f facts) bool {
+	switch {
+	case f.children == 0:
+		return false
+	case j.Kind == znode.Semaphore:
+		return j.fits(f.data) && f.children <= f.data.Capacity()
+	}
+	return j.Role == znode.Shared
 }
 
 // mayGo reports whether the parent that was just read may be deleted and made anew
@@ -181,7 +196,7 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 		}
 	}
 	id := c.NewID()
-	prefix := znode.Prefix(id, c.Role)
+	prefix := c.prefix(id)
 	sent, session := c.Clock.Local(), c.Conn.Session()
 	data := c.tellTail(a.parent.data, prefix)
 	var acquired int64
@@ -240,7 +255,14 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 	}
 	c.door.joined(factsOf(data, stat), now)
 	c.door.testify(e)
-	if e.joinedAlone = stat.NumChildren == 1; e.joinedAlone {
+	e.joinedAlone = stat.NumChildren == 1
+	if c.capacity = data.Capacity(); c.Kind == znode.Semaphore && stat.NumChildren-1 <= c.capacity && !e.joinedAlone {
+		return position{} // there may be room: a list tells
+	}
+	if e.joinedAlone && znode.Admit([]znode.Name{e.Name}, 0, c.rules()) < 0 {
+		if c.Kind == znode.Semaphore {
+			e.TellAhead([]string{})
+		}
 		return position{admitted: true}
 	}
 	ahead, ok := znode.Parse(znode.Predict(a.tail, e.Name.Seq-1))
@@ -252,8 +274,18 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 
 // tellTail is the parent's data with that contender as the one that joined last.
 func (c *contender) tellTail(data znode.Parent, prefix string) znode.Parent {
-	data.Kind, data.Tail = c.Kind, prefix
+	if data.Kind, data.Tail = c.Kind, prefix; c.Kind == znode.Semaphore && data.Permits == 0 {
+		data.Permits = c.Capacity
+	}
 	return data
+}
+
+// prefix is the name of the contender's entry, without the sequence.
+func (c *contender) prefix(id string) string {
+	if c.Kind == znode.Semaphore {
+		return znode.PermitsPrefix(id, c.Permits)
+	}
+	return znode.Prefix(id, c.Role)
 }
 
 // operations are those of an attempt, and the place of the entry's create among them.
@@ -264,7 +296,7 @@ func (c *contender) tellTail(data znode.Parent, prefix string) znode.Parent {
 // first: its path is unique for ever, so the parent is the one that the facts are about.
 func (c *contender) operations(a attempt, data znode.Parent, prefix string, acquired int64, sent clock.Instant) (ops []any, at int) {
 	entry := &zk.CreateRequest{
-		Path: c.parent + "/" + prefix, Data: c.Keeper.Record(&c.Terms, c.Terms.TTL, lease.Grant{Acquired: acquired}, sent),
+		Path: c.parent + "/" + prefix, Data: c.Keeper.Record(&c.Terms, c.Terms.TTL, c.firstGrant(acquired), sent),
 		Acl: c.ACL, Flags: zk.FlagSequence,
 	}
 	written := data.Encode()
@@ -284,6 +316,15 @@ func (c *contender) operations(a attempt, data znode.Parent, prefix string, acqu
 		ops = slices.Insert(ops, 0, any(&zk.CheckVersionRequest{Path: a.witness, Version: -1}))
 	}
 	return ops, slices.Index(ops, any(entry))
+}
+
+// firstGrant is what an entry tells that is made with its parent.
+func (c *contender) firstGrant(acquired int64) lease.Grant {
+	g := lease.Grant{Acquired: acquired}
+	if acquired != 0 && c.Kind == znode.Semaphore {
+		g.Ahead = []string{}
+	}
+	return g
 }
 
 // checks reports whether the first operation is the check of the witness.

@@ -25,6 +25,8 @@ var (
 	ErrForeign = errors.New("path belongs to somebody else")
 	// ErrKind: the name is in use for another kind of lock.
 	ErrKind = errors.New("lock is of another kind")
+	// ErrPermits: the semaphore has another number of permits.
+	ErrPermits = errors.New("semaphore has another number of permits")
 )
 
 // Queue is how the entries of one client get into the queues of locks, wait there,
@@ -71,6 +73,8 @@ type Request struct {
 	Lock       string          // name, relative to the root
 	Kind       znode.Kind      // of the lock
 	Role       znode.Role      // of the contender
+	Permits    int32           // of a semaphore, that it asks for
+	Capacity   int32           // that the semaphore has, as the contender has it
 	Terms      lease.Terms     // of its entry
 	KeepParent bool            // the parent is to stay when the last one leaves
 	Values     context.Context // whose values the hold's context keeps
@@ -120,12 +124,14 @@ type contender struct {
 	trying      bool          // not to wait for anybody
 	readAt      time.Duration // monotonic time at which the parent was read last
 	lastBlocker *Blocked      // who was seen in the way last
+	listed      *zk.Stat      // of the parent, by the last list; nil: it was not there
+	capacity    int32         // permits that a semaphore has now
 }
 
 // contend runs what a contender does. When ctx ends meanwhile, the error tells who was
 // in the way.
 func (q *Queue) contend(ctx context.Context, r Request, run func(*contender, context.Context) (*Entry, error)) (*Entry, error) {
-	c := &contender{Queue: q, Request: r, parent: q.Path(r.Lock)}
+	c := &contender{Queue: q, Request: r, parent: q.Path(r.Lock), capacity: r.Capacity}
 	c.door = q.openDoor(r.Lock)
 	defer q.closeDoor(c.door)
 	e, err := run(c, ctx)
@@ -185,6 +191,9 @@ func (c *contender) acquire(ctx context.Context) (*Entry, error) {
 // we go if our entry has told that we hold.
 func (c *contender) grant(ctx context.Context, e *Entry, waited bool) error {
 	now, record := c.Clock.Local(), lease.Never
+	if c.Kind == znode.Semaphore {
+		waited = !e.joinedAlone // whoever is behind waits to be told
+	}
 	if waited && c.Role != znode.Shared { // of a reader that says nothing
 		record = now.Mono + c.door.recordGrantAfter()
 	}
@@ -208,6 +217,12 @@ func (c *contender) try(ctx context.Context) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Kind == znode.Semaphore {
+		names, err = nil, c.roomFor(ctx, names)
+	}
+	if err != nil {
+		return nil, err
+	}
 	for _, n := range c.blockers(names) {
 		if _, err := c.passable(ctx, n); err != nil {
 			return nil, err
@@ -223,7 +238,7 @@ func (c *contender) try(ctx context.Context) (*Entry, error) {
 
 // blockers are those that would be in our way, the first of them first.
 func (c *contender) blockers(names []znode.Name) []znode.Name {
-	names = append(names, znode.Name{Role: c.Role}) // ours, were it there
+	names = append(names, znode.Name{Role: c.Role, Permits: c.Permits}) // ours, were it there
 	var blockers []znode.Name
 	for self := len(names) - 1; ; self-- {
 		ahead := znode.Admit(names, self, c.rules())
@@ -237,7 +252,7 @@ func (c *contender) blockers(names []znode.Name) []znode.Name {
 }
 
 // rules are what the admission of contenders of this kind depends on.
-func (c *contender) rules() znode.Parent { return znode.Parent{Kind: c.Kind} }
+func (c *contender) rules() znode.Parent { return znode.Parent{Kind: c.Kind, Permits: c.capacity} }
 
 // tryJoined joins and leaves again if somebody alive is ahead.
 func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
@@ -248,7 +263,9 @@ func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
 	w := &waiter{contender: c, e: e}
 	for err == nil && !p.admitted && !p.shares {
 		// Whoever is ahead has expired, shares with us, or joined since we looked.
-		if p, err = w.purge(ctx); err == nil && p.predecessor != "" {
+		if p, err = w.purge(ctx); err == nil && p.predecessor == e.Name.Node {
+			err = &Blocked{Path: c.parent} // there are less permits than it asks for
+		} else if err == nil && p.predecessor != "" {
 			n, _ := znode.Parse(p.predecessor)
 			p.shares, err = c.passable(ctx, n)
 		}

@@ -141,6 +141,7 @@ func (c *contender) contenders(ctx context.Context, caughtUp bool) (names []znod
 	children, stat, err := c.Conn.Children(ctx, c.parent)
 	if errors.Is(err, zk.ErrNoNode) {
 		c.door.missed()
+		c.listed = nil
 		return nil, 0, nil
 	}
 	if errors.Is(err, zk.ErrNoAuth) {
@@ -149,6 +150,7 @@ func (c *contender) contenders(ctx context.Context, caughtUp bool) (names []znod
 	if err != nil {
 		return nil, 0, err
 	}
+	c.listed = stat
 	names = znode.Contenders(children)
 	for _, n := range c.quarantine.among(names) {
 		c.Discard(c.orphan(n)) // in the way until then
