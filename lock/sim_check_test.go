@@ -41,7 +41,7 @@ func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way 
 	name := hold.Name()
 	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool)}
 	h.reads.Store(way.reads)
-	ahead := s.inWay(h)
+	ahead, capacity := s.inWay(h), s.capacity()
 	valid := hold.Valid()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +53,11 @@ func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way 
 	if way.reads {
 		s.tally.count("holds for reading", 1)
 	}
-	s.mayEnter(label, name, h)
+	if name == slots {
+		s.roomBeside(label, h, capacity)
+	} else {
+		s.mayEnter(label, name, h)
+	}
 	if valid && ahead != "" {
 		s.violatedLocked("%s has %s by %s, out of turn: ahead is %s", label, name, pathOf(hold), ahead)
 	}
@@ -88,21 +92,29 @@ func (s *sim) toWake() time.Duration {
 
 // check checks what must be true at any time.
 func (s *sim) check() {
+	capacity := s.capacity()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, holds := range s.open {
 		var valid []lock.Token
-		writes := false
+		writes, permits := false, 0
 		for _, h := range holds {
 			if !h.Valid() {
 				continue
 			}
 			valid = append(valid, h.Token())
+			permits += h.way.weight()
 			writes = writes || !h.reads.Load()
 			most := s.Policy(name).MaxHold
 			if lasted := time.Since(h.since); most > 0 && lasted > most+s.slack() && !h.client.clock.sleptWithin(lasted) {
 				s.violatedLocked("%s is held by token %v for %v, longer than max_hold, %v", name, h.Token(), lasted, most)
 			}
+		}
+		if name == slots {
+			if permits > capacity {
+				s.violatedLocked("%d permits of %s are held, and there are %d", permits, name, capacity)
+			}
+			continue
 		}
 		if len(valid) > 1 && writes {
 			s.violatedLocked("%s is held by tokens %v at once", name, valid)

@@ -3,28 +3,46 @@ package lock_test
 import (
 	"context"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// pages is a lock that is read and written.
-const pages = "pages"
+// Locks of other kinds.
+const (
+	pages = "pages" // is read and written
+	slots = "slots" // is a semaphore
+)
+
+// As many permits as slots has; as a worker asks for at most; and as there are after
+// a resize at least, so that nobody waits for ever.
+const slotsPermits, slotsAsked = 4, 2
 
 // way is how a worker takes a lock.
 type way struct {
 	lock, try taking
 	reads     bool // together with others who do
+	permits   int  // of a semaphore
 }
+
+// weight is how many permits a hold has; another library's has one.
+func (w way) weight() int { return max(1, w.permits) }
 
 // way draws how the named lock is taken.
 func (p *process) way(r *rand.Rand, c *client, name string, opts []lock.LockOption) way {
-	if name != pages {
+	switch name {
+	case slots:
+		s, n := c.Semaphore(name, slotsPermits, opts...), 1+r.IntN(slotsAsked)
+		return way{lock: permits(s, n), try: tryPermits(s, n), permits: n}
+	default:
 		m := c.Mutex(name, opts...)
 		return way{lock: m.Lock, try: m.TryLock}
+	case pages:
 	}
 	m := c.RWMutex(name, opts...)
 	if r.IntN(3) > 0 {
@@ -49,6 +67,9 @@ func (h held) beside(other held) bool { return h.reads.Load() && other.reads.Loa
 // overtaken reports whether somebody has got the lock who had to wait for that hold to
 // end; s.mu is held.
 func (s *sim) overtaken(h held) bool {
+	if h.Name() == slots {
+		return false
+	}
 	if h.reads.Load() {
 		return s.wrote[h.Name()].Compare(h.Token()) > 0
 	}
@@ -59,6 +80,14 @@ func (s *sim) overtaken(h held) bool {
 // to wait for; s.mu is held.
 func (s *sim) noteToken(label string, h held) {
 	name, highest := h.Name(), s.last[h.Name()]
+	if name == slots { // they are told apart by it, and no more
+		for _, other := range s.open[name] {
+			if other.Token() == h.Token() {
+				s.violatedLocked("%s has %s by token %v, as somebody else has", label, name, h.Token())
+			}
+		}
+		return
+	}
 	if h.reads.Load() {
 		highest = s.wrote[name]
 	}
@@ -77,7 +106,7 @@ func (s *sim) noteToken(label string, h held) {
 // or tells that its own is not there; "" if all is well. It does not ask the library.
 func (s *sim) inWay(h held) string {
 	path, own := "/locks/"+h.Name(), pathOf(h.Hold)
-	there := false
+	there, room := false, s.capacity()-h.way.weight()
 	ahead, least := "", own[len(own)-10:]
 	for _, n := range s.Dump(path) {
 		node, below := strings.CutPrefix(n.Path, path+"/")
@@ -86,6 +115,15 @@ func (s *sim) inWay(h held) string {
 		}
 		seq := node[len(node)-10:]
 		there = there || n.Path == own
+		if h.Name() == slots {
+			if seq < own[len(own)-10:] {
+				room -= weightOf(node)
+			}
+			if room < 0 {
+				ahead = n.Path
+			}
+			continue
+		}
 		if n.Path != own && seq < least && !(h.reads.Load() && reads(n)) {
 			ahead, least = n.Path, seq
 		}
@@ -94,6 +132,64 @@ func (s *sim) inWay(h held) string {
 		return "nobody, and its own entry is not there"
 	}
 	return ahead
+}
+
+// capacity is how many permits slots has.
+func (s *sim) capacity() int {
+	n, there := s.node("/locks/" + slots)
+	if !there {
+		return slotsPermits
+	}
+	data, err := znode.DecodeParent(n.Data)
+	if err != nil {
+		s.violated("%s holds %s: %v", n.Path, n.Data, err)
+	}
+	return int(data.Capacity())
+}
+
+// weightOf is how many permits an entry's name asks for.
+func weightOf(node string) int {
+	parts := strings.Split(node, "-")
+	if len(parts) != 4 { // the id, the permits, "lock", the sequence
+		return 1
+	}
+	n, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return 1
+	}
+	return n
+}
+
+// roomBeside checks that all who have permits have no more together than there are; s.mu
+// is held.
+func (s *sim) roomBeside(label string, h held, capacity int) {
+	held := h.way.weight()
+	for _, other := range s.open[slots] {
+		if other.Hold != h.Hold && (other.Valid() || other.Err() == nil && !other.client.clock.sleptWithin(s.toWake())) {
+			held += other.way.weight()
+			s.tally.count("permits beside others", 1)
+		}
+	}
+	if held > capacity {
+		s.violatedLocked("%s: %d permits of %s are held, and there are %d", label, held, slots, capacity)
+	}
+}
+
+// resize changes how many permits slots has.
+func (p *process) resize(ctx context.Context, r *rand.Rand, label string, c *client) {
+	limited, cancel := context.WithTimeout(ctx, between(r, 0, 2*p.ttl))
+	defer cancel()
+	to := slotsAsked + r.IntN(slotsPermits+1)
+	begun := time.Now()
+	err := c.Semaphore(slots, slotsPermits).Resize(limited, to)
+	p.inTime(label, "Resize", limited, begun)
+	p.say("%s: %s resized to %d: %v", label, slots, to, err)
+	switch {
+	case err == nil:
+		p.count("semaphores resized")
+	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrClosed) && !p.wasRefused(c):
+		p.violated("%s: resize %s to %d: %v", label, slots, to, err)
+	}
 }
 
 // isContender reports whether a node's name is that of an entry, of whatever library.

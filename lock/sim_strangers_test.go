@@ -179,7 +179,9 @@ func (s *sim) contend(i int) {
 		if path, there := s.entryOf(own); there && s.isTurn(z, r, path) {
 			s.mu.Lock()
 			s.sayLocked("%s: has %s by %s", label, name, path)
-			s.mayEnter(label, name, held{reads: new(atomic.Bool)})
+			if name != slots {
+				s.mayEnter(label, name, held{reads: new(atomic.Bool)})
+			}
 			s.tally.count(style.holds, 1)
 			s.mu.Unlock()
 			s.pause(r, 0, s.ttl)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,9 @@ func (p *process) worker(ctx context.Context, label string) {
 		if oneIn(r, 20) {
 			p.burst(ctx, r, label, c)
 			continue
+		}
+		if slices.Contains(p.names, slots) && oneIn(r, 12) {
+			p.resize(ctx, r, label, c)
 		}
 		hold, err := p.take(ctx, r, label, c)
 		if errors.Is(err, lock.ErrClosed) {
@@ -127,7 +131,7 @@ func (p *process) burst(ctx context.Context, r *rand.Rand, label string, c *clie
 
 // work has a hold for a while.
 func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) {
-	if oneIn(r, 6) {
+	if oneIn(r, 6) && h.Name() != slots {
 		p.enterAgain(r, label, h)
 	}
 	if p.kind == faulty && oneIn(r, 8) {
