@@ -318,6 +318,27 @@ func TestResizeLowers(t *testing.T) {
 	})
 }
 
+// TestLoweredForAll: whatever a client knew of the semaphore before.
+func TestLoweredForAll(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a").Semaphore("x", 4), w.dial("b").Semaphore("x", 4), w.dial("c").Semaphore("x", 4)
+		first, second := w.take(permits(a, 1)), w.take(permits(b, 1))
+		if err := c.Resize(w.ctx, 2); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []*lock.Semaphore{a, b, c} {
+			_, err := s.TryAcquire(w.ctx, 1)
+			mustBe(t, err, lock.ErrHeld)
+		}
+		third := w.join("x", permits(a, 1))
+		w.waits(third)
+		w.unlock(second)
+		w.unlock(w.soon(third).hold)
+		w.unlock(first)
+		w.empty()
+	})
+}
+
 // TestSemaphoreCost: a free one costs a transaction each way. Where there is room beside
 // others, a list more. And a crowd hands permits on without any list.
 func TestSemaphoreCost(t *testing.T) {

@@ -196,7 +196,7 @@ var purgeMutants = []mutant{
 		name:   "first-predecessor",
 		breaks: "who has purged the entry ahead enters without a look at those before it",
 		edits: []edit{{"lock/internal/queue/purge.go",
-			"	return positionOf(names, self, w.rules()), nil\n}\n\n// purgeRun",
+			"	return w.place(names, self), nil\n}\n\n// purgeRun",
 			"	return position{admitted: len(names) > self}, nil\n}\n\n// purgeRun"}},
 		tests: []string{"lock.TestDeadWaiterBehindHolder"},
 	}, {

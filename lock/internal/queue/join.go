@@ -255,15 +255,12 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 	}
 	c.door.joined(factsOf(data, stat), now)
 	c.door.testify(e)
-	e.joinedAlone = stat.NumChildren == 1
-	if c.capacity = data.Capacity(); c.Kind == znode.Semaphore && stat.NumChildren-1 <= c.capacity && !e.joinedAlone {
-		return position{} // there may be room: a list tells
+	c.capacity = data.Capacity()
+	if e.joinedAlone = stat.NumChildren == 1; e.joinedAlone {
+		return c.placeAlone(e)
 	}
-	if e.joinedAlone && znode.Admit([]znode.Name{e.Name}, 0, c.rules()) < 0 {
-		if c.Kind == znode.Semaphore {
-			e.TellAhead([]string{})
-		}
-		return position{admitted: true}
+	if c.Kind == znode.Semaphore && stat.NumChildren-1 <= c.capacity {
+		return position{} // there may be room: a list tells
 	}
 	ahead, ok := znode.Parse(znode.Predict(a.tail, e.Name.Seq-1))
 	if !ok || znode.Admit([]znode.Name{ahead, e.Name}, 1, c.rules()) < 0 { // it is not the one to wait for

@@ -61,6 +61,17 @@ func (c *crowd) nodes() []string {
 	return nodes
 }
 
+// placeAlone is the position of who joined where nobody was.
+func (c *contender) placeAlone(e *Entry) position {
+	if c.Kind == znode.Semaphore {
+		e.TellAhead([]string{})
+		if znode.Admit([]znode.Name{e.Name}, 0, c.rules()) >= 0 {
+			return position{} // there are less permits than it asks for
+		}
+	}
+	return position{admitted: true}
+}
+
 // place notes where the contender at self stands by a list.
 func (w *waiter) place(names []znode.Name, self int) position {
 	p := positionOf(names, self, w.rules())
