@@ -174,6 +174,49 @@ func ExampleRWMutex() {
 	// an upgrade is refused: true
 }
 
+func ExampleSemaphore() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	// Four exports may run at the same time; a big one counts as three.
+	exports := locks.Semaphore("exports", 4)
+	big, err := exports.Acquire(ctx, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer big.Unlock()
+	small, err := exports.Acquire(ctx, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer small.Unlock()
+	_, err = exports.TryAcquire(ctx, 1)
+	fmt.Println("a fifth permit:", errors.Is(err, lock.ErrHeld))
+
+	// All have to say the same number. To change it takes an explicit call.
+	_, err = locks.Semaphore("exports", 5).TryAcquire(ctx, 1)
+	fmt.Println("another number:", errors.Is(err, lock.ErrPermits))
+	if err := exports.Resize(ctx, 5); err != nil {
+		log.Fatal(err)
+	}
+	one, err := exports.TryAcquire(ctx, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer one.Unlock()
+	fmt.Println("resized to five:", one.Valid())
+	// Output:
+	// a fifth permit: true
+	// another number: true
+	// resized to five: true
+}
+
 func ExampleHold_Context() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()

@@ -178,6 +178,7 @@ type Contender struct {
 type State struct {
 	Name       string      // "" for the root
 	Kind       znode.Kind  // "" if the node is not there, or not ours
+	Permits    int         // that a semaphore has now; 0: it is none
 	Contenders []Contender // in the order of their turn; empty if nobody is there
 	Children   []string    // names of children that are no contenders: nested locks, or others' nodes
 }
@@ -203,7 +204,7 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 		return s, fmt.Errorf("read %s: %w", path, err)
 	}
 	if parent, err := znode.DecodeParent(data); err == nil {
-		s.Kind = parent.Kind
+		s.Kind, s.Permits = parent.Kind, int(parent.Capacity())
 	}
 	children, _, err := t.Children(ctx, path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {

@@ -28,6 +28,7 @@
 //	-lock-       exclusive
 //	-__READ__    shared, on a read/write lock
 //	-__WRIT__    exclusive, on a read/write lock
+//	-5-lock-     five permits of a semaphore; one is -lock-
 //
 // The sequence is appended by the server: ten digits, or a minus sign and ten
 // digits once the counter overflowed. Names never start with "_c_", which
@@ -64,7 +65,9 @@
 // estimated it: no verdict rests on it, and after a change of the leader it can be wrong
 // by as much as the two leaders' clocks differ. acquired_at is absent until the grant was
 // recorded. "shared":true tells that a granted writer of a read/write lock only reads from
-// now on. It is never taken back. Unknown keys are ignored. Data of a higher version is waited for and never
+// now on. It is never taken back. "ahead":["9f86d081884c7d65-2-lock-0000000007"] names the
+// entries, 16 at most, that may still have been ahead as permits of a semaphore were
+// granted, so that whoever is right behind need not list. Unknown keys are ignored. Data of a higher version is waited for and never
 // deleted.
 //
 // # When an entry has expired
@@ -97,7 +100,7 @@
 //
 //	{"holdfast":1,"kind":"mutex","tail":"60303ae22b998861-lock-"}
 //
-// kind is the kind of the lock: "mutex" or "rw"; or "dir" for an ancestor. Data that is neither empty nor
+// kind is the kind of the lock: "mutex", "rw" or "semaphore"; or "dir" for an ancestor. Data that is neither empty nor
 // ours belongs to somebody else, and the path is refused. The other fields:
 //
 //   - tail is the name, without the sequence, of the entry that joined last. Each joiner
@@ -109,6 +112,8 @@
 //     did not tell its grant because the hold was too short. Nobody is ahead of a holder,
 //     and nobody joins ahead of another, so an entry that was right behind is next, and
 //     need not list. Joiners keep the field: it stays true.
+//   - permits is how many permits a semaphore has, as all who use it have to say; resized
+//     how many it has instead, since somebody has changed that.
 //   - adopted marks a parent that was found empty, or had been made again by somebody else
 //     when we wrote it. It is used, and not deleted when the last one leaves.
 //
@@ -126,4 +131,9 @@
 // would stand behind writers who wait; and that of the writer's, which Curator gives it,
 // lets in who saw the writer hold the lock and go. So after an entry of another library's
 // on a read/write lock has gone, the children are listed ([Kind.Alone]).
+//
+// A semaphore's contenders are in as long as they and all before them ask for no more
+// permits than there are; entries of other libraries ask for one. So those who are in
+// stand before all who wait, and to know one's place it takes nothing but the names of
+// those ahead and the number of permits.
 package znode

@@ -290,6 +290,9 @@ var goldenRecords = map[string]znode.Record{
 	"entry-waiting.json": {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000},
 	"entry-granted.json": {Owner: "shop-7f9c", Host: "node3", PID: 4711, TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000,
 		Metadata: map[string]string{"job": "ship <1> & \"more\"", "a": "é"}},
+	"entry-ahead.json": {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000,
+		Ahead: []string{id1 + "-lock-0000000007", id2 + "-2-lock-0000000008"}},
+	"entry-alone.json":  {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000, Ahead: []string{}},
 	"entry-shared.json": {Owner: "shop-7f9c", Host: "node3", PID: 4711, TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000, Shared: true},
 }
 
@@ -297,6 +300,7 @@ var goldenParents = map[string]znode.Parent{
 	"parent-dir.json":      {Kind: znode.Dir},
 	"parent-mark.json":     {Kind: znode.Mark},
 	"parent-mutex.json":    {Kind: znode.Mutex, Tail: id2 + "-lock-"},
+	"parent-permits.json":  {Kind: znode.Semaphore, Tail: id2 + "-2-lock-", Permits: 4, Resized: 8},
 	"parent-rw.json":       {Kind: znode.RW, Tail: id2 + "-__READ__"},
 	"parent-adopted.json":  {Kind: znode.Mutex, Tail: id2 + "-lock-", Adopted: true},
 	"parent-released.json": {Kind: znode.Mutex, Tail: id2 + "-lock-", Released: "0123456789abcdef-lock-"},

@@ -164,6 +164,22 @@
 // that was sent it must not write. So whoever read it may enter as a reader, at any time
 // later ([znode], Who goes in).
 //
+// Of a semaphore, who is ahead of the first one who waits holds permits, and any of them
+// can be the next to leave. So that one watches all of them, and whoever is behind only the
+// entry right before it. That one tells its grant, soon, and with it the names of those who
+// may still have been ahead then: nobody comes to stand ahead later, so those and it are
+// all that can be ahead, and no list is needed. If they are more than 16, if it has gone
+// untold, or is another library's, a list tells. One who joins and finds more children
+// than there are permits knows that the entry before it waits; else it lists.
+//
+// How many permits there are stands in the parent. That number must not be older than what
+// is known of those ahead. More there are by one write of the parent, which the first one
+// who waits watches too. Fewer there are only by a transaction that also deletes an entry,
+// which had waited in the queue for as many permits as are taken away. So who stood ahead
+// of that entry was counted; and who is behind it reads the parent again after any of those
+// ahead has gone, or after a list, unless that shows the version known. The parent of a
+// semaphore is never written without a witness, nor on a version that is only foreseen.
+//
 // Nobody enters but with a lease of its own of which half is left, written in the present
 // session; else it renews first, and then lists. A list that has our own entry in it
 // has every earlier one that still is (Z5). One that has not is made again after a Sync.
@@ -191,8 +207,9 @@
 //
 // The grant is recorded in the entry by the next write. Who had to wait writes soon, so
 // that whoever is behind knows it; a hold of less than a millisecond is over before. Of a
-// reader it helps nobody, so it waits for the renewal. A
-// lease that is not renewed is written before the lock is handed out.
+// reader it helps nobody, so it waits for the renewal; of a semaphore those behind wait for
+// it, so it is always written soon. A lease that is not renewed is written before the lock
+// is handed out.
 //
 // # Leaving
 //

@@ -66,7 +66,8 @@ func (w *waiter) purge(ctx context.Context) (position, error) {
 	if w.Kind == znode.Semaphore && (w.ahead != nil || w.trying) {
 		run = w.purgeCrowd
 	}
-	names, self, err = run(ctx, names, self, w.sameSessionSince())
+	listed, settled := self, w.sameSessionSince()
+	names, self, err = run(ctx, names, self, settled)
 	switch denied := errors.Is(err, zkconn.ErrDenied) || errors.Is(err, ErrForeign); {
 	case denied && w.trying:
 		return position{}, err
@@ -75,6 +76,11 @@ func (w *waiter) purge(ctx context.Context) (position, error) {
 		return position{}, w.e.Pause(ctx, pollEvery)
 	case err != nil: // somebody was quicker, or the connection failed
 		return position{}, w.e.Pause(ctx, 50*time.Millisecond)
+	}
+	if w.Kind == znode.Semaphore && self < listed { // who has gone may have lowered the number of permits
+		if err := w.readParent(ctx); err != nil || !settled() {
+			return position{}, err
+		}
 	}
 	return w.place(names, self), nil
 }

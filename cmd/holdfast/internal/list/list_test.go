@@ -83,6 +83,11 @@ var listings = map[string]Listing{
 			}},
 			{Name: "idle", Kind: znode.Mutex},
 			{Name: "orders", Kind: znode.Dir, Children: []string{"42"}},
+			{Name: "slots", Kind: znode.Semaphore, Permits: 4, Contenders: []admin.Contender{
+				holder("/locks/slots/9f86d081884c7d65-3-lock-0000000000", 4294967309, "a", 1, 20*time.Second, time.Second),
+				contender("/locks/slots/60303ae22b998861-lock-0000000001", 4294967310, "b", 2, 20*time.Second),
+				contender("/locks/slots/1b4f0e9851971998-2-lock-0000000002", 4294967311, "c", 3, 20*time.Second),
+			}},
 			{Name: "stranger"},
 		},
 	},
@@ -129,10 +134,10 @@ func TestPrint(t *testing.T) {
 func TestInUse(t *testing.T) {
 	all := listings["odd"]
 	used := all.InUse()
-	if len(used.Nodes) != 3 || used.Nodes[0].Name != "catalog" || used.Nodes[1].Name != "crashed" {
+	if len(used.Nodes) != 4 || used.Nodes[0].Name != "catalog" || used.Nodes[1].Name != "crashed" {
 		t.Errorf("in use: %+v", used.Nodes)
 	}
-	if len(all.Nodes) != 6 || all.Nodes[3].Name != "idle" {
+	if len(all.Nodes) != 7 || all.Nodes[3].Name != "idle" {
 		t.Errorf("the listing itself has changed: %+v", all.Nodes)
 	}
 }
