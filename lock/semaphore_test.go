@@ -318,6 +318,43 @@ func TestResizeLowers(t *testing.T) {
 	})
 }
 
+// TestResizedMeanwhile: a raise that somebody else's has overtaken takes permits away, and
+// waits for that.
+func TestResizedMeanwhile(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2)
+		holds := []*lock.Hold{w.take(permits(a, 2))}
+		hit := w.fault(func(r locktest.Request) bool {
+			if !mutates(r, "b") || !touches(r, "/locks/x/") {
+				return false
+			}
+			go func() {
+				if err := c.Resize(w.ctx, 4); err != nil {
+					t.Error(err)
+				}
+				holds = append(holds, w.take(permits(c, 2)))
+			}()
+			return true
+		}, locktest.Fault{Delay: time.Second})
+		resized := start(func() (*lock.Hold, error) { return nil, b.Resize(w.ctx, 3) })
+		w.until("the resize", hit)
+		time.Sleep(2 * time.Second)
+		w.waits(resized)
+		if p := w.parent("x"); p.Resized != 4 {
+			t.Errorf("the parent is %+v", p)
+		}
+		w.unlock(holds[0])
+		if got := w.soon(resized); got.err != nil {
+			t.Error(got.err)
+		}
+		if p := w.parent("x"); p.Resized != 3 {
+			t.Errorf("the parent is %+v", p)
+		}
+		w.unlock(holds[1])
+		w.empty()
+	})
+}
+
 // TestLoweredForAll: whatever a client knew of the semaphore before.
 func TestLoweredForAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -108,6 +108,13 @@ var familyMutants = []mutant{
 			"	if to < 0 {\n"}},
 		tests: []string{"lock.TestResizeLowers"},
 	}, {
+		name:   "raise-takes-away",
+		breaks: "who means to add permits takes some away, because somebody else has added more meanwhile",
+		edits: []edit{{"lock/internal/queue/permits.go",
+			"		case f.data.Capacity()-to > free, to <",
+			"		case f.data.Capacity()-to > max(1, free), to <"}},
+		tests: []string{"lock.TestResizedMeanwhile"},
+	}, {
 		name:   "lowered-unseen",
 		breaks: "the number of permits that was known is taken for that at the time of the list",
 		edits: []edit{{"lock/internal/queue/permits.go",
@@ -127,6 +134,6 @@ var familyMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/permits.go",
 			"			if !w.hasExpired(&entry) {\n				continue\n",
 			"			if !w.hasExpired(&entry) {\n				return names, self, w.purgeAll(ctx, dead)\n"}},
-		tests: []string{"lock.TestDeadHoldersOfPermits", "lock.TestTryAcquireTakesWhatHasExpired"},
+		tests: []string{"lock.TestTryAcquireTakesWhatHasExpired"},
 	},
 }

@@ -366,11 +366,12 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 	if err != nil {
 		return err
 	}
+	free := int32(0) // permits that it has waited for
 	if to < now {
-		err = c.await(ctx, e, p)
+		free, err = c.Permits, c.await(ctx, e, p)
 	}
 	if err == nil {
-		err = c.writeCapacity(ctx, e, to)
+		err = c.writeCapacity(ctx, e, to, free)
 	}
 	if e.Withdraw() {
 		c.Discard(e)
@@ -381,9 +382,10 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 	return err
 }
 
-// writeCapacity writes the number of permits, and takes the entry away that had waited for
-// that. It fails with errAged if that entry has not waited for enough.
-func (c *contender) writeCapacity(ctx context.Context, e *Entry, to int32) error {
+// writeCapacity writes the number of permits, and takes the entry away that had waited
+// until so many were free. It fails with errAged if these are not enough, because somebody
+// else has changed the number meanwhile.
+func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32) error {
 	return c.Conn.Retry(ctx, leaveBackoff, func() error {
 		if err := c.readParent(ctx); err != nil {
 			return zkconn.Final(err)
@@ -392,7 +394,7 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to int32) error
 		switch {
 		case !f.exists, f.data.Capacity() == to: // a reply that was lost, or somebody else
 			return nil
-		case f.data.Capacity()-to > c.Permits, to < f.data.Capacity() && !e.Fresh(c.Conn.Session()):
+		case f.data.Capacity()-to > free, to < f.data.Capacity() && !e.Fresh(c.Conn.Session()):
 			return zkconn.Final(errAged)
 		}
 		data := f.data
