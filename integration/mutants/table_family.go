@@ -103,14 +103,14 @@ var familyMutants = []mutant{
 	}, {
 		name:   "lowered-at-once",
 		breaks: "permits are taken away that somebody holds",
-		edits: []edit{{"lock/internal/queue/permits.go",
+		edits: []edit{{"lock/internal/queue/resize.go",
 			"	if to < now {\n",
 			"	if to < 0 {\n"}},
 		tests: []string{"lock.TestResizeLowers"},
 	}, {
 		name:   "raise-takes-away",
 		breaks: "who means to add permits takes some away, because somebody else has added more meanwhile",
-		edits: []edit{{"lock/internal/queue/permits.go",
+		edits: []edit{{"lock/internal/queue/resize.go",
 			"		case f.data.Capacity()-to > free, to <",
 			"		case f.data.Capacity()-to > max(1, free), to <"}},
 		tests: []string{"lock.TestResizedMeanwhile"},

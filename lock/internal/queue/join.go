@@ -124,19 +124,6 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	return a, nil
 }
 
-// listsAnyway reports whether to write the parent tells nothing about the contender's
-// place: who can share the lock with those who are there lists, and joins had better not
-// collide.
-func (j *joining) listsAnyway(f facts) bool {
-	switch {
-	case f.children == 0:
-		return false
-	case j.Kind == znode.Semaphore:
-		return j.fits(f.data) && f.children <= f.data.Capacity()
-	}
-	return j.Role == znode.Shared
-}
-
 // mayGo reports whether the parent that was just read may be deleted and made anew
 // before our write comes, at the same version even: nobody is known to stand below it.
 // Then a list tells of an entry to check; if there is none the entry is made first, and
@@ -277,14 +264,6 @@ func (c *contender) tellTail(data znode.Parent, prefix string) znode.Parent {
 	return data
 }
 
-// prefix is the name of the contender's entry, without the sequence.
-func (c *contender) prefix(id string) string {
-	if c.Kind == znode.Semaphore {
-		return znode.PermitsPrefix(id, c.Permits)
-	}
-	return znode.Prefix(id, c.Role)
-}
-
 // operations are those of an attempt, and the place of the entry's create among them.
 // The parent is created if it was last seen missing, and written, unless the attempt
 // does without: the reply to that write tells whether we are alone, our fencing token,
@@ -313,15 +292,6 @@ func (c *contender) operations(a attempt, data znode.Parent, prefix string, acqu
 		ops = slices.Insert(ops, 0, any(&zk.CheckVersionRequest{Path: a.witness, Version: -1}))
 	}
 	return ops, slices.Index(ops, any(entry))
-}
-
-// firstGrant is what an entry tells that is made with its parent.
-func (c *contender) firstGrant(acquired int64) lease.Grant {
-	g := lease.Grant{Acquired: acquired}
-	if acquired != 0 && c.Kind == znode.Semaphore {
-		g.Ahead = []string{}
-	}
-	return g
 }
 
 // checks reports whether the first operation is the check of the witness.
