@@ -208,8 +208,8 @@ func DecodeParent(data []byte) (Parent, error) {
 	if p.Kind == "" {
 		return p, fmt.Errorf("%w: no kind", ErrForeign)
 	}
-	if p.Kind == Semaphore && (p.Permits < 1 || p.Permits > MaxPermits || p.Resized < 0 || p.Resized > MaxPermits) {
-		return p, fmt.Errorf("%w: a semaphore of %d permits, resized to %d: not within 1..%d", ErrForeign, p.Permits, p.Resized, MaxPermits)
+	if p.Permits < 0 || p.Permits > MaxPermits || p.Resized < 0 || p.Resized > MaxPermits {
+		return p, fmt.Errorf("%w: a semaphore of %d permits, resized to %d: not within 0..%d", ErrForeign, p.Permits, p.Resized, MaxPermits)
 	}
 	return p, nil
 }
