@@ -20,14 +20,16 @@ const maxAhead = 16
 type crowd struct {
 	names []znode.Name // who may be ahead still: nobody else is
 	seen  map[string]*sight
-	read  bool // the parent was read since one of them has gone
+	read  bool            // the parent was read since one of them has gone
+	grows <-chan zk.Event // the change of the parent that somebody waits to report
 }
 
 // sight is an entry ahead as it was read last.
 type sight struct {
-	entry   znode.Entry
-	since   time.Duration   // monotonic time since when this very version is known
-	changed <-chan zk.Event // nil: it has to be read again
+	entry    znode.Entry
+	since    time.Duration   // monotonic time since when this very version is known
+	changed  <-chan zk.Event // nil: it has to be read again
+	reported <-chan zk.Event // the change that somebody waits to report
 }
 
 // crowdOf returns what is known of those names, keeping what was seen of them before.
@@ -133,9 +135,9 @@ func (w *waiter) followCrowd(ctx context.Context) error {
 		}()
 	}
 	for _, s := range w.ahead.seen {
-		s.changed = nil // watched anew: what was reported to an earlier call is lost
+		s.changed, s.reported = nil, nil // watched anew: what was reported to an earlier call is lost
 	}
-	w.ahead.read = false
+	w.ahead.read, w.ahead.grows = false, nil
 	for {
 		if again, err := w.lookAhead(ctx, report); again || err != nil {
 			return err
@@ -148,11 +150,10 @@ func (w *waiter) followCrowd(ctx context.Context) error {
 		if wait == 0 || err != nil {
 			return err
 		}
-		var timeout <-chan time.Time
-		if wait > 0 {
-			timer := time.NewTimer(wait)
-			defer timer.Stop()
-			timeout = timer.C
+		timer := time.NewTimer(max(0, wait))
+		timeout := timer.C
+		if wait < 0 {
+			timeout = nil
 		}
 		select {
 		case node := <-hits:
@@ -167,7 +168,10 @@ func (w *waiter) followCrowd(ctx context.Context) error {
 			}
 		case <-own:
 		case <-ctx.Done():
-			return zkconn.ContextError(ctx)
+			err = zkconn.ContextError(ctx)
+		}
+		if timer.Stop(); err != nil {
+			return err
 		}
 	}
 }
@@ -199,13 +203,19 @@ func (w *waiter) lookAhead(ctx context.Context, report func(string, <-chan zk.Ev
 			return true, err
 		}
 		entry := znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat))
-		if s == nil || s.entry.Stat.Mzxid != entry.Stat.Mzxid {
-			s = &sight{since: w.Clock.Mono()}
+		if s == nil {
+			s = &sight{}
+			w.ahead.seen[name.Node] = s
+		}
+		if s.entry.Stat.Mzxid != entry.Stat.Mzxid {
+			s.since = w.Clock.Mono()
 		}
 		s.entry, s.changed = entry, changed
-		w.ahead.seen[name.Node] = s
-		w.lastBlocker = &Blocked{Path: w.parent + "/" + name.Node, Entry: &s.entry}
-		report(name.Node, changed)
+		w.lastBlocker = &Blocked{Path: w.parent + "/" + name.Node, Entry: &entry}
+		if s.reported != changed {
+			s.reported = changed
+			report(name.Node, changed)
+		}
 	}
 	if w.ahead.read {
 		return false, nil
@@ -218,8 +228,10 @@ func (w *waiter) lookAhead(ctx context.Context, report func(string, <-chan zk.Ev
 		w.p = position{}
 		return true, nil
 	}
-	w.ahead.read = true
-	report("", changed)
+	if w.ahead.read = true; w.ahead.grows != changed {
+		w.ahead.grows = changed
+		report("", changed)
+	}
 	w.p.admitted = znode.Admit(append(slices.Clone(w.ahead.names), w.e.Name), len(w.ahead.names), w.rules()) < 0
 	if w.p.admitted {
 		w.e.TellAhead(w.ahead.nodes())
