@@ -109,8 +109,8 @@ func (m *RWMutex) Do(ctx context.Context, f func(context.Context) error) error {
 // Downgrade makes a hold for reading of an [RWMutex]'s hold for writing, without a gap:
 // nobody can write in between. From the call on it must not be written any more, whatever
 // Downgrade returns. Readers who wait right behind enter, and those who come later unless
-// a writer waits before them. The hold, its context, lease and token stay the same; there
-// is no way back, see [RWMutex.Lock].
+// a writer waits before them. The hold, its context and token stay the same, and its lease
+// begins anew, as with each renewal. There is no way back, see [RWMutex.Lock].
 //
 // It waits until ZooKeeper has acknowledged it. If ctx ends before, the hold is one for
 // reading all the same, and readers are let in when the next renewal tells them. A hold
