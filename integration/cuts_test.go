@@ -41,6 +41,10 @@ var cutOperations = []struct {
 }{
 	{"lock free", lockFree},
 	{"lock contended", lockContended},
+	{"write free", as(write, lockFree)},
+	{"write contended", as(write, lockContended)},
+	{"permit free", as(permit, lockFree)},
+	{"permit contended", as(permit, lockContended)},
 	{"lock cancelled", lockCancelled},
 	{"trylock free", tryLockFree},
 	{"trylock held", tryLockHeld},
@@ -129,6 +133,7 @@ type cut struct {
 	tap     *zkserver.Tap
 	peer    *lock.Client
 	name    string // of the lock
+	how     taking // nil: as a mutex
 	dead    int    // entries that expired before the operation began
 	ttl     time.Duration
 	room    room
@@ -261,7 +266,7 @@ func (c *cut) isHit() bool { return closed(c.hit) }
 // contend takes the lock, and keeps it until the victim's operation is through or
 // waits for it, and the fault is over.
 func (c *cut) contend() {
-	h, err := c.peer.Mutex(c.name).Lock(c.ctx)
+	h, err := c.acquire(c.peer)
 	if err != nil {
 		c.Errorf("the contender: %v", err)
 		return
@@ -386,15 +391,54 @@ func (c *cut) heldByPeer(err error) {
 	}
 }
 
+// acquire takes the lock that the case is about.
+func (c *cut) acquire(client *lock.Client) (*lock.Hold, error) {
+	if c.how == nil {
+		return client.Mutex(c.name).Lock(c.ctx)
+	}
+	return c.how(c.ctx, client, c.name)
+}
+
+// take takes it for a client that has to get it.
+func (c *cut) take(client *lock.Client) *lock.Hold {
+	c.Helper()
+	h, err := c.acquire(client)
+	if err != nil {
+		c.Fatalf("take %s: %v", c.name, err)
+	}
+	return h
+}
+
+// taking is a way to take a lock that one has at a time.
+type taking func(context.Context, *lock.Client, string) (*lock.Hold, error)
+
+// write takes a read/write lock to write, permit the only one of a semaphore.
+var (
+	write taking = func(ctx context.Context, c *lock.Client, name string) (*lock.Hold, error) {
+		return c.RWMutex(name).Lock(ctx)
+	}
+	permit taking = func(ctx context.Context, c *lock.Client, name string) (*lock.Hold, error) {
+		return c.Semaphore(name, 1).Acquire(ctx, 1)
+	}
+)
+
+// as is an operation on another kind of lock than a mutex.
+func as(how taking, do func(*cut)) func(*cut) {
+	return func(c *cut) {
+		c.how = how
+		do(c)
+	}
+}
+
 func lockFree(c *cut) {
 	c.begin()
-	c.work(c.lock(c.victim, c.name))
+	c.work(c.take(c.victim))
 }
 
 // lockContended has the victim wait for long enough to renew its entry, or until the
 // fault is over.
 func lockContended(c *cut) {
-	holder := c.lock(c.peer, c.name)
+	holder := c.take(c.peer)
 	leave := c.enter(holder)
 	c.begin()
 	c.helpers.Go(func() {
@@ -406,7 +450,7 @@ func lockContended(c *cut) {
 		leave()
 		c.unlock(holder)
 	})
-	c.work(c.lock(c.victim, c.name))
+	c.work(c.take(c.victim))
 }
 
 // lockCancelled has the context end when the fault happens, or else when the victim

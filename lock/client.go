@@ -199,7 +199,7 @@ func (c *Client) Close() error {
 		begun := time.Now()
 		c.shut(ErrClosed) // the keeper ends the holds
 		idle := c.tasks.Close()
-		if !zkconn.WaitFor(idle, c.cfg.unlockTimeout) {
+		if !zkconn.WaitFor(idle, c.cfg.unlockTimeout) || c.queue.LeftBehind() {
 			c.done = fmt.Errorf("close: entries could not be deleted within %v and are left to expire", c.cfg.unlockTimeout)
 		}
 		c.done = errors.Join(c.done, c.conn.Close(max(0, c.cfg.unlockTimeout-time.Since(begun))))
@@ -268,10 +268,12 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 	defer c.tasks.Leave()
 	bound, release := c.bind(ctx)
 	defer release()
-	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok {
-		switch err := e.Reenter(bound); {
+	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok && e.Kind == r.Kind && r.Kind != znode.Semaphore {
+		switch err := e.Reenter(bound, r.Role != znode.Shared); {
 		case err == nil:
 			return &Hold{client: c, e: e}, nil
+		case errors.Is(err, lease.ErrShared):
+			return nil, fmt.Errorf("lock %q: %w: the context is that of a hold for reading, which would wait for itself; unlock it, take the lock to write, and read again", r.Lock, ErrUpgrade)
 		case e.Err() == nil:
 			return nil, fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", r.Lock, err)
 		}

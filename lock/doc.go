@@ -22,6 +22,18 @@
 // persistent node that carries an expiry. Sessions may come and go. Only time
 // ends a hold, or its holder.
 //
+// # The kinds of locks
+//
+//	[Mutex]      one holder at a time; the right one if in doubt
+//	[RWMutex]    many readers or one writer: where reads are many, long, and must not see
+//	             a write half done
+//
+//	[Semaphore]  so many permits, of which each holder has some: to bound how much goes on
+//	             at once
+//
+// The doc of each has a table of what it does when something goes wrong. What follows is
+// true of all of them.
+//
 // # What is promised
 //
 //  1. Mutual exclusion by lease. Losing, re-creating or expiring a ZooKeeper
@@ -32,12 +44,14 @@
 //     more if whoever waits had an outage itself. Then the next one in the queue
 //     deletes its entry, or the reaper does. When ZooKeeper's leader changes, TTL and
 //     grace count anew, from the first known stamp of the new one.
-//  4. First come, first served, among those that live.
+//  4. First come, first served, among those that live. Readers share, and so do
+//     the holders of permits.
 //  5. Nothing is left behind. The last one out deletes the lock's parent node;
 //     what crashes leave, waiters and the reaper delete. An empty ancestor, such as
 //     orders of orders/42, is the reaper's to delete. For good stay a node that we found
 //     empty and did not make, and below the root the mark of the leader's epoch.
-//  6. Fencing tokens rise with every grant. See [Token].
+//  6. Fencing tokens rise with every grant. See [Token]; of readers, [RWMutex], of
+//     permits, [Semaphore].
 //
 // # What is not promised
 //
@@ -92,7 +106,9 @@
 //     TestHolderThatDiedBeforeAnElection, TestElectionsFasterThanALease,
 //     TestAbandonedCallsAreNoOutage
 //  4. TestFirstComeFirstServed, TestWhoComesBackFirstWaitsForTheOthers,
-//     TestStaleListCostsNoPlace
+//     TestStaleListCostsNoPlace; of readers and writers TestReadersShareWritersDoNot,
+//     TestReaderAndWriterDoNotWaitForEachOther, TestDowngradeLetsReadersIn; of permits
+//     TestSemaphoreIsFair, TestBigRequestIsNotStarved, TestResizeLowers
 //  5. TestCancelledWaitersLeaveNoNode, TestAbandonedCallLeavesNothing,
 //     TestCloseAfterAbandonedCall, TestAmbiguousUnlock,
 //     TestSomebodyJoinsAsTheParentIsDeleted, TestBusyLockKeepsItsParentForAWhile; and

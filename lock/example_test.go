@@ -128,6 +128,99 @@ func ExampleMutex_Lock_again() {
 	// last unlock: <nil> - still held: false
 }
 
+func ExampleRWMutex() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+	catalog := locks.RWMutex("catalog")
+
+	// Two read at the same time, and nobody writes meanwhile.
+	err = catalog.RDo(ctx, func(context.Context) error {
+		return catalog.RDo(ctx, func(context.Context) error {
+			_, err := catalog.TryLock(ctx)
+			fmt.Println("a writer beside two readers:", errors.Is(err, lock.ErrHeld))
+			return nil
+		})
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// A writer who goes on reading what it wrote lets other readers in.
+	hold, err := catalog.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer hold.Unlock()
+	_, err = catalog.TryRLock(ctx)
+	fmt.Println("a reader beside a writer:", errors.Is(err, lock.ErrHeld))
+	if err := hold.Downgrade(ctx); err != nil {
+		log.Fatal(err)
+	}
+	reader, err := catalog.TryRLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer reader.Unlock()
+	fmt.Println("a reader after the downgrade:", reader.Valid())
+
+	_, err = catalog.Lock(hold.Context())
+	fmt.Println("an upgrade is refused:", errors.Is(err, lock.ErrUpgrade))
+	// Output:
+	// a writer beside two readers: true
+	// a reader beside a writer: true
+	// a reader after the downgrade: true
+	// an upgrade is refused: true
+}
+
+func ExampleSemaphore() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	// Four exports may run at the same time; a big one counts as three.
+	exports := locks.Semaphore("exports", 4)
+	big, err := exports.Acquire(ctx, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer big.Unlock()
+	small, err := exports.Acquire(ctx, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer small.Unlock()
+	_, err = exports.TryAcquire(ctx, 1)
+	fmt.Println("a fifth permit:", errors.Is(err, lock.ErrHeld))
+
+	// All have to say the same number. To change it takes an explicit call.
+	_, err = locks.Semaphore("exports", 5).TryAcquire(ctx, 1)
+	fmt.Println("another number:", errors.Is(err, lock.ErrPermits))
+	if err := exports.Resize(ctx, 5); err != nil {
+		log.Fatal(err)
+	}
+	one, err := exports.TryAcquire(ctx, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer one.Unlock()
+	fmt.Println("resized to five:", one.Valid())
+	// Output:
+	// a fifth permit: true
+	// another number: true
+	// resized to five: true
+}
+
 func ExampleHold_Context() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()

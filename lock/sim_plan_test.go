@@ -98,6 +98,12 @@ func draw(seed uint64, only kind) (p plan) {
 	case calm:
 		p.lasts = between(r, 3*time.Second, 30*time.Second)
 	}
+	if oneIn(r, 3) {
+		p.names = append(slices.Clone(p.names), pages, pages)
+	}
+	if oneIn(r, 3) {
+		p.names = append(slices.Clone(p.names), slots, slots)
+	}
 	if p.quiet() {
 		p.outlives = false
 		// An ancestor that is a lock too stays if it is left before what is below.
@@ -133,6 +139,8 @@ var things = []string{
 	"leases extended", "leases shortened", "extended beside an unlock", "bursts",
 	"transactions", "transactions in doubt", "transactions not applied",
 	"parents found empty", "foreign parents refused", "parents made again", "parents of strangers met",
+	"holds for reading", "readers beside another", "holds downgraded", "upgrades refused",
+	"permits beside others", "semaphores resized",
 	"holds of zk.Lock's", "holds of kazoo's", "dead holders outlived",
 }
 

@@ -100,6 +100,7 @@ type sim struct {
 	trace     bytes.Buffer
 	open      map[string][]held        // holds that nobody unlocked, by name
 	last      map[string]lock.Token    // the highest token granted, by name
+	wrote     map[string]lock.Token    // the same of those who had the name alone
 	theirs    map[string]theirs        // nodes that others made, by path
 	ahead     map[string]time.Duration // by how much members' clocks are ahead
 	witnesses map[string]*witness      // of clients, by owner
@@ -174,7 +175,7 @@ func history(t *testing.T, seed uint64, only kind) (result tally) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sim{
 			T: t, plan: draw(seed, only), seed: seed, begun: time.Now(),
-			open: map[string][]held{}, last: map[string]lock.Token{}, theirs: map[string]theirs{},
+			open: map[string][]held{}, last: map[string]lock.Token{}, wrote: map[string]lock.Token{}, theirs: map[string]theirs{},
 			ahead: map[string]time.Duration{}, witnesses: map[string]*witness{}, refused: map[string]bool{},
 			txns: map[string]told{}, doubts: map[string]*doubt{}, tally: tally{},
 		}

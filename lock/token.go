@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// Token is a fencing token. Tokens of one lock rise with every grant, also over
-// deletions of the lock and restarts of everybody: a resource that remembers the highest
-// token it has seen, and refuses lower ones, is safe from a holder that was paused and
+// Token is a fencing token. Tokens of one lock rise with every grant (of readers see
+// [RWMutex]), also over deletions of the lock and restarts of everybody: a resource that
+// remembers the highest token it has seen, and refuses lower ones, is safe from a holder that was paused and
 // acts after it lost the lock. Package fence has that for what is kept in memory, and
 // shows it for a database. Writes to ZooKeeper itself need no token: see [Hold.Txn].
 //

@@ -9,6 +9,7 @@ var mutants = slices.Concat(
 	waitMutants, purgeMutants,
 	holdMutants, doubtMutants, riskMutants, txnMutants,
 	leaveMutants, cleanupMutants,
+	familyMutants,
 	connMutants,
 	sweepMutants,
 )

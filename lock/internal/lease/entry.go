@@ -41,6 +41,8 @@ type Entry struct {
 	suspectSince time.Duration           // monotonic time since when the machine may have slept through the end of the lease; 0: not
 	granted      time.Duration           // monotonic time; 0: not granted
 	acquired     int64                   // Unix ms of ensemble time; 0: not granted
+	shared       bool                    // a writer's: it only reads from now on
+	ahead        []string                // that the grant is to tell; not changed once it is granted
 	writing      *write                  // on its way, or of unknown outcome
 	why          error                   // ended: the reason
 	changed      chan struct{}           // closed at the next change; nil if nobody looks
@@ -137,20 +139,41 @@ func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Dur
 	return err
 }
 
+// TellAhead has the grant tell which entries may still be ahead. It is for before that.
+func (e *Entry) TellAhead(nodes []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state < Held {
+		e.ahead = nodes
+	}
+}
+
+// tells is what the record tells of the grant; e.mu is held.
+func (e *Entry) tells() Grant {
+	if e.acquired == 0 {
+		return Grant{}
+	}
+	return Grant{e.acquired, e.shared, e.ahead}
+}
+
 // Reenter gives out one more handle on the hold. One that is in doubt is confirmed by
-// a write before. It fails with why the hold has ended, or as ctx does.
-func (e *Entry) Reenter(ctx context.Context) error {
+// a write before. It fails with why the hold has ended, or as ctx does; and with
+// ErrShared if the handle is to write and the hold may not.
+func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	for {
 		now := e.keeper.clock.Local()
 		e.mu.Lock()
 		state, left, why := e.state, e.left(now), e.why
-		if state == Held && left > 0 {
+		denied := toWrite && e.shared
+		if state == Held && left > 0 && !denied {
 			e.handles++
 		}
 		e.mu.Unlock()
 		switch {
 		case state == Ended:
 			return why
+		case denied:
+			return ErrShared
 		case left > 0:
 			return nil
 		}
@@ -227,6 +250,20 @@ func (e *Entry) Extend(ctx context.Context, ttl time.Duration) error {
 	e.mu.Lock()
 	e.nextTTL = ttl
 	e.mu.Unlock()
+	return e.Refresh(ctx)
+}
+
+// Share has a writer's hold only read from now on, tells so in the entry, and waits until
+// that was acknowledged. It fails with ErrReentered if there are other handles, which may
+// write, and else as Refresh does; then the next renewal tells.
+func (e *Entry) Share(ctx context.Context) error {
+	e.mu.Lock()
+	reentered := e.state != Ended && e.handles > 1
+	e.shared = e.shared || !reentered
+	e.mu.Unlock()
+	if reentered {
+		return ErrReentered
+	}
 	return e.Refresh(ctx)
 }
 

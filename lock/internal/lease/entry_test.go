@@ -200,7 +200,7 @@ func TestStateOnlyMovesForward(t *testing.T) {
 	if last, err := e.Unlock(); last || err != first {
 		t.Errorf("unlock: %v, %v", last, err)
 	}
-	if err := e.Reenter(t.Context()); err != first {
+	if err := e.Reenter(t.Context(), true); err != first {
 		t.Errorf("reenter: %v", err)
 	}
 	if err := e.Refresh(t.Context()); err != first {
@@ -298,7 +298,7 @@ func TestVanishedAfterItsEnd(t *testing.T) {
 func TestHandles(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		e, _, now := testEntry(Queued)
-		if err := errors.Join(e.Grant(t.Context(), at(0), Never), e.Reenter(t.Context())); err != nil {
+		if err := errors.Join(e.Grant(t.Context(), at(0), Never), e.Reenter(t.Context(), true)); err != nil {
 			t.Fatal(err)
 		}
 		if last, why := e.Unlock(); last || why != nil || !e.IsHeld() {

@@ -67,9 +67,11 @@ func NewKeeper(o Options) *Keeper {
 // Record encodes what stands in an entry: its expiry is counted from the latest
 // that the leader's clock may show, but a window that is wide, for want of a
 // young sample, makes it no later than a quarter of the grace.
-func (k *Keeper) Record(t *Terms, ttl time.Duration, acquired int64, at clock.Instant) []byte {
+func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) []byte {
 	r := k.who
-	r.Metadata, r.TTL, r.AcquiredAt = t.Metadata, ttl.Milliseconds(), acquired
+	r.Metadata, r.TTL = t.Metadata, ttl.Milliseconds()
+	r.AcquiredAt, r.Shared = g.Acquired, g.Shared
+	r.Ahead = g.Ahead
 	if now := k.clock.Ensemble.Now(at); now.Zxid != 0 {
 		r.ExpiresAt = (min(now.Upper, now.Lower+t.Grace/4) + ttl).Milliseconds()
 	}

@@ -114,7 +114,7 @@ func (w *world) hold(name string, t Terms) (*Entry, *owner) {
 	w.Helper()
 	o := &owner{entry: new(Entry)}
 	path, sent := simtest.Root+"/"+name, w.clock.Local()
-	create := &zk.CreateRequest{Path: path, Data: w.keeper.Record(&t, t.TTL, 0, sent), Acl: zk.WorldACL(zk.PermAll)}
+	create := &zk.CreateRequest{Path: path, Data: w.keeper.Record(&t, t.TTL, Grant{}, sent), Acl: zk.WorldACL(zk.PermAll)}
 	if _, err := w.conn.Multi(w.Ctx, nil, create); err != nil {
 		w.Fatal(err)
 	}

@@ -33,6 +33,10 @@ var (
 	ErrTaken = errors.New("entry was overwritten")
 	// ErrMaxHold: the policy's max_hold was reached.
 	ErrMaxHold = errors.New("max_hold reached")
+	// ErrShared: a hold that only reads was asked to write.
+	ErrShared = errors.New("hold is for reading only")
+	// ErrReentered: a hold was asked to read from now on, and another handle on it may write.
+	ErrReentered = errors.New("hold was taken more than once")
 )
 
 // Terms are what an entry is held on.
@@ -42,6 +46,15 @@ type Terms struct {
 	MaxHold  time.Duration     // 0: without limit
 	Fixed    bool              // it is not renewed
 	Metadata map[string]string // that the record carries; not changed after
+}
+
+// Grant is what a record tells of a hold.
+type Grant struct {
+	Acquired int64 // Unix ms of ensemble time; 0: not granted
+	Shared   bool  // a writer's: it only reads since, and readers may enter
+	// Ahead are the entries that may still have been ahead as a semaphore was granted;
+	// nil: that is not told.
+	Ahead []string
 }
 
 // timerSlack is how late a timer may fire and a hold still end in time.

@@ -26,7 +26,7 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 		}
 		if e.writing == nil { // else one of unknown outcome is made again, with the same bytes
 			e.writing = &write{
-				data: e.keeper.Record(&e.Terms, e.nextTTL, e.acquired, now),
+				data: e.keeper.Record(&e.Terms, e.nextTTL, e.tells(), now),
 				ttl:  e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now,
 			}
 		}

@@ -88,7 +88,7 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	now := j.Clock.Mono()
 	a = j.onFacts(false)
 	f := a.parent
-	usable := f.usable(now, a.witness != "", j.KeepParent) && (f.data.Kind == j.Kind || f.data.Kind == znode.Dir)
+	usable := f.usable(now, a.witness != "", j.KeepParent) && (j.fits(f.data) || f.data.Kind == znode.Dir)
 	var first, likely, skip, fast bool
 	var version int32
 	j.door.hint(func(h hints) {
@@ -103,7 +103,7 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	switch {
 	case !j.mustRead && usable && !first && (!j.onlyFree || f.deserted()):
 	case !j.mustRead && !f.exists && !first: // whoever creates it learns from the reply if it is there
-	case !j.mustRead && !j.onlyFree && !j.predicted && likely && f.stale && f.current().usable(now, false, j.KeepParent):
+	case !j.mustRead && !j.onlyFree && !j.predicted && likely && j.Kind != znode.Semaphore && f.stale && f.current().usable(now, false, j.KeepParent):
 		// Somebody has joined since, and how often can be foreseen; not who.
 		j.predicted = true
 		if a.version = version; version != f.version {
@@ -123,6 +123,7 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	}
 	a.chosen = now
 	j.mustRead = false
+	skip = skip || j.listsAnyway(a.parent)
 	a.write = !a.parent.exists || !skip && !j.door.isReadOnly()
 	if a.write && a.read && j.mayGo(a) {
 		if a.witness, err = j.anyoneThere(ctx, a.parent); err != nil {
@@ -130,6 +131,9 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 		}
 		a.claim = a.witness == ""
 		a.write = !a.claim
+	}
+	if j.Kind == znode.Semaphore && a.blind() { // the number of permits is not to be overwritten
+		a.claim, a.write = true, false
 	}
 	return a, nil
 }
@@ -208,7 +212,7 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 		}
 	}
 	id := c.NewID()
-	prefix := znode.Prefix(id, c.Role)
+	prefix := c.prefix(id)
 	sent, session := c.Clock.Local(), c.Conn.Session()
 	data := c.tellTail(a.parent.data, prefix)
 	var acquired int64
@@ -267,15 +271,26 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 	}
 	c.door.joined(factsOf(data, stat), now)
 	c.door.testify(e)
+	c.capacity = data.Capacity()
 	if e.joinedAlone = stat.NumChildren == 1; e.joinedAlone {
-		return position{admitted: true}
+		return c.placeAlone(e)
 	}
-	return position{predecessor: znode.Predict(a.tail, e.Name().Seq-1), predecessorHolds: stat.NumChildren == 2}
+	if c.Kind == znode.Semaphore && stat.NumChildren-1 <= c.capacity {
+		return position{} // there may be room: a list tells
+	}
+	own := e.Name()
+	ahead, ok := znode.Parse(znode.Predict(a.tail, own.Seq-1))
+	if !ok || znode.Admit([]znode.Name{ahead, own}, 1, c.rules()) < 0 { // it is not the one to wait for
+		return position{}
+	}
+	return position{predecessor: ahead.Node, predecessorHolds: stat.NumChildren == 2 && c.Kind.Alone(ahead)}
 }
 
 // tellTail is the parent's data with that contender as the one that joined last.
 func (c *contender) tellTail(data znode.Parent, prefix string) znode.Parent {
-	data.Kind, data.Tail = c.Kind, prefix
+	if data.Kind, data.Tail = c.Kind, prefix; c.Kind == znode.Semaphore && data.Permits == 0 {
+		data.Permits = c.Capacity
+	}
 	return data
 }
 
@@ -287,7 +302,7 @@ func (c *contender) tellTail(data znode.Parent, prefix string) znode.Parent {
 // first: its path is unique for ever, so the parent is the one that the facts are about.
 func (c *contender) operations(a attempt, data znode.Parent, prefix string, acquired int64, sent clock.Instant) (ops []any, at int) {
 	entry := &zk.CreateRequest{
-		Path: c.parent + "/" + prefix, Data: c.Keeper.Record(&c.Terms, c.Terms.TTL, acquired, sent),
+		Path: c.parent + "/" + prefix, Data: c.Keeper.Record(&c.Terms, c.Terms.TTL, c.firstGrant(acquired), sent),
 		Acl: c.ACL, Flags: zk.FlagSequence,
 	}
 	written := data.Encode()

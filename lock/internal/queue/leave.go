@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // leaveBackoff is between tries to delete an entry.
@@ -65,13 +66,13 @@ func (q *Queue) newLeaving(e *Entry) *leaving {
 			h.held(now - since)
 		}
 		l.linger, l.busy = h.likelyToReturn(now, e.joinedAlone && !e.Fixed)
-		l.linger = l.linger && !others && !spent
+		l.linger = l.linger && !others && !spent && e.Kind != znode.Semaphore // whose facts prove nothing without a witness
 		l.alone = !others && !l.linger && !l.keep && e.joinedAlone && h.stillAlone(f, e.parentVersion)
 		// The facts are about the parent that the entry stands below, and who deletes
 		// the entry in the same transaction proves that it is that one still.
 		same := e.incarnation != 0 && f.exists && !f.stale && f.czxid == e.incarnation
 		l.announce = !l.alone && same && !spent && !l.door.readOnly &&
-			e.othersAtGrant && e.GrantUnrecorded() && h.announceRelease(now)
+			e.Kind.Alone(e.Name()) && e.othersAtGrant && e.GrantUnrecorded() && h.announceRelease(now)
 	})
 	return l
 }
