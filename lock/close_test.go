@@ -466,3 +466,27 @@ func TestCloseEndsLockThatCannotEnd(t *testing.T) {
 		mustBe(t, got.err, lock.ErrClosed)
 	})
 }
+
+// TestCloseTellsWhatItLeaves: an entry that was made for a caller who gave up could not be
+// looked for, because there was no server any more, until it had expired. That was just
+// before Close would have given up too.
+func TestCloseTellsWhatItLeaves(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.unlock(w.lock(a, "other"))
+		hit := w.fault(func(r locktest.Request) bool { return joins(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
+		ctx, cancel := context.WithCancel(w.ctx)
+		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) })
+		w.until("the entry is made", hit)
+		cancel()
+		mustBe(t, (<-ch).err, context.Canceled)
+		time.Sleep(ttl + grace + 5*time.Second)
+		if err := a.Close(); err == nil || len(w.entries("x")) != 1 {
+			t.Errorf("closed with %v, and left %q", err, paths(w.entries("x")))
+		}
+		w.Heal("a")
+	})
+}

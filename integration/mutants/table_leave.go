@@ -168,6 +168,13 @@ var cleanupMutants = []mutant{
 			"		until = now\n"}},
 		tests: []string{"lock.TestParentMadeAgainForSomethingElse"},
 	}, {
+		name:   "left-untold",
+		breaks: "Close does not tell of what it could not delete, if it gave that up before its time was over",
+		edits: []edit{{"lock/internal/queue/queue.go",
+			"		q.leftBehind.Store(true)\n",
+			"		q.leftBehind.Store(false)\n"}},
+		tests: []string{"lock.TestCloseTellsWhatItLeaves"},
+	}, {
 		name:   "forget-nothing",
 		breaks: "nobody looks after the parent of an entry that somebody else has removed",
 		edits: []edit{{"lock/internal/queue/leave.go",
