@@ -60,7 +60,10 @@
 // clock of the ZooKeeper leader. expires_at is for people and tools, as the writer
 // estimated it: no verdict rests on it, and after a change of the leader it can be wrong
 // by as much as the two leaders' clocks differ. acquired_at is absent until the grant was
-// recorded. Unknown keys are ignored. Data of a higher version is waited for and never
+// recorded. Three fields are there once an entry was handed on: incarnation counts how
+// often it was; detached says that nobody has it now, and that whoever has its ticket may
+// attach to it; attachment, in the write that attaches, is random, so that its writer
+// knows it again. Unknown keys are ignored. Data of a higher version is waited for and never
 // deleted.
 //
 // # When an entry has expired
