@@ -20,6 +20,10 @@ func (p *process) worker(ctx context.Context, label string) {
 			p.burst(ctx, r, label, c)
 			continue
 		}
+		if oneIn(r, 8) {
+			p.comeBack(ctx, r, label, c)
+			continue
+		}
 		hold, mutex, err := p.take(ctx, r, label, c)
 		if errors.Is(err, lock.ErrClosed) {
 			return
@@ -28,8 +32,15 @@ func (p *process) worker(ctx context.Context, label string) {
 			p.pause(r, 0, p.ttl/4)
 			continue
 		}
+		if !p.quiet() && oneIn(r, 8) {
+			p.leave(r, label, hold.Ticket())
+		}
 		p.work(ctx, r, label, hold, mutex)
-		p.end(r, label, hold)
+		if oneIn(r, 8) {
+			p.detach(ctx, r, label, hold)
+		} else {
+			p.end(r, label, hold)
+		}
 		if oneIn(r, 2) {
 			p.pause(r, 0, p.ttl/2)
 		}
