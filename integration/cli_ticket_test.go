@@ -22,6 +22,9 @@ func testRunTickets(t *testing.T, bin string) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("the ticket's file: %v, %v", info, err)
 	}
+	if listed := c.output("ls", c.name); !strings.Contains(listed, ", detached") {
+		t.Errorf("ls says:\n%s", listed)
+	}
 	waiter := c.queued(locks, c.name, 1)
 	for _, file := range []string{file, filepath.Join(c.dir, "no-such-file"), tokens} {
 		p := c.start("run", "another", "--attach", file, "--", "true")

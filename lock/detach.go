@@ -13,7 +13,8 @@ import (
 
 // Detach ends the hold in this process and leaves the lock to whoever attaches to it with
 // the ticket, see [Client.Attach]: nobody else enters in between. The hold and all its
-// handles end first, with [ErrDetached]; that is no loss. The entry then stays for the
+// handles end first, with [ErrDetached]; that is no loss, and [Mutex.Do] returns it too. The
+// entry then stays for the
 // given ttl, 0 for that of the hold, and for the grace; if nobody has attached by then, it
 // is purged as that of a dead holder is. A ttl outside of [MinTTL] and the policy's MaxTTL
 // is an [ErrInvalid].

@@ -584,3 +584,97 @@ func TestAttachRefuses(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestEnqueuedAttachedTwice: who waits by a ticket keeps others off, however long it waits.
+func TestEnqueuedAttachedTwice(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		ticket := h.Ticket()
+		_, err := b.Mutex("x").TryLock(w.ctx)
+		mustBe(t, err, lock.ErrHeld)
+		ctx, cancel := context.WithTimeout(w.ctx, ttl)
+		defer cancel()
+		_, err = c.Attach(ctx, ticket)
+		mustBe(t, err, context.DeadlineExceeded)
+		w.alive(h)
+		ch := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
+		time.Sleep(ttl)
+		w.waits(ch)
+		w.detach(h, 0)
+		w.inTurn(ended, w.expect(ch))
+	})
+}
+
+// TestLeaseOfAnAttachment counts from the send, however late the reply is.
+func TestLeaseOfAnAttachment(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		ticket := w.detach(w.lock(a, "x"), time.Minute)
+		const late = 2 * time.Second
+		hit := w.fault(writes("b", ticket.EntryPath()), locktest.Fault{DelayReply: late})
+		h := w.attach(b, ticket)
+		if left := h.Remaining(); !hit() || left > ttl-late {
+			t.Errorf("%v remain of a lease of %v that was written %v ago", left, ttl, late)
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestParentOfAnEntryThatCameBack: an entry that this process has detached, and that
+// another has unlocked, leaves nothing behind; neither does the next one of this process.
+func TestParentOfAnEntryThatCameBack(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.attach(b, w.detach(w.lock(a, "x"), 0)))
+		w.empty()
+		first := w.lock(a, "x")
+		waiter := w.queue(w.ctx, a, "x")
+		w.unlock(w.attach(b, w.detach(first, 0)))
+		w.unlock(w.await(waiter).hold)
+		w.empty()
+	})
+}
+
+// TestDetachWhoseReplyIsLost: somebody attaches before the owner could find out.
+func TestDetachWhoseReplyIsLost(t *testing.T) {
+	for _, gaveUp := range []bool{false, true} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, c := w.dial("a"), w.dial("c")
+			h := w.lock(a, "x")
+			early := h.Ticket()
+			hit := w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") },
+				locktest.Fault{Drop: locktest.AfterApply})
+			var ticket lock.Ticket
+			ch := start(func() (none *lock.Hold, err error) {
+				ticket, err = h.Detach(w.ctx, 0)
+				return nil, err
+			})
+			w.until("the reply is lost", hit)
+			if gaveUp {
+				w.fault(func(r locktest.Request) bool { return r.Label == "c" && strings.HasPrefix(r.Op, "getChildren") },
+					locktest.Fault{Delay: 2 * time.Second})
+				ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+				_, err := c.Attach(ctx, early)
+				cancel()
+				mustBe(t, err, context.DeadlineExceeded)
+				w.until("it is put back", func() bool { return w.record(pathOf(h)).Detached })
+			} else {
+				w.attach(c, early)
+			}
+			w.Heal("a")
+			time.Sleep(ttl)
+			switch got := w.outcome(ch); {
+			case !gaveUp:
+				mustBe(t, got.err, lock.ErrLost, lock.ErrAttached)
+			case got.err != nil:
+				t.Errorf("detached, attached to, and put back: %v", got.err)
+			default:
+				w.unlock(w.attach(c, ticket))
+				w.empty()
+			}
+		})
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Detach ends an entry in this process, and has its node tell that whoever has the ticket
@@ -86,12 +87,14 @@ func (d *detaching) attempt(ctx context.Context) error {
 		return zkconn.Final(cause)
 	}
 	n, err := d.latest(ctx, d.e.Path)
+	found, _ := znode.DecodeRecord(n.Data)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return zkconn.Final(lease.ErrRemoved)
 	case err != nil:
 		return zkconn.Final(err)
-	case bytes.Equal(n.Data, d.record): // the reply was lost
+	case bytes.Equal(n.Data, d.record), // the reply was lost
+		found.Detached && found.Incarnation == d.e.Incarnation: // and somebody has attached and put it back since
 		return nil
 	case n.Stat.Version == d.acknowledged, d.pending != nil && bytes.Equal(n.Data, d.pending):
 		d.version = n.Stat.Version
