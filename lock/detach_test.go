@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
@@ -60,6 +62,7 @@ func TestDetachAndAttach(t *testing.T) {
 		mustBe(t, h.Err(), lock.ErrDetached)
 		mustBe(t, again.Unlock(), lock.ErrDetached)
 		mustBe(t, h.Unlock(), lock.ErrDetached)
+		mustBe(t, h.Txn(w.ctx, &zk.CreateRequest{Path: "/late", Acl: zk.WorldACL(zk.PermAll)}), lock.ErrDetached)
 		mustBe(t, context.Cause(h.Context()), lock.ErrDetached)
 		if lost := errors.Is(h.Err(), lock.ErrLost); lost || h.Valid() || !h.Ticket().IsZero() || a.Stats().Lost != 0 || ended.wait().Before(begun) {
 			t.Errorf("a detached hold: lost %v, valid %v, ticket %v, %+v", lost, h.Valid(), h.Ticket(), a.Stats())
@@ -204,7 +207,8 @@ func TestAmbiguousAttach(t *testing.T) {
 			forEachMishap(t, func(w *world, i int) {
 				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
 				h := w.lock(a, "x")
-				ticket, ahead := lock.Ticket{}, h
+				var ticket lock.Ticket
+				ahead := h
 				if enqueued {
 					var err error
 					if ticket, err = b.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx); err != nil {
@@ -553,16 +557,17 @@ func TestAttachRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b", lock.WithRoot("/elsewhere"))
 		h := w.lock(a, "x")
+		var noContext context.Context
 		_, err := h.Detach(w.ctx, time.Millisecond)
 		mustBe(t, err, lock.ErrInvalid)
-		_, err = h.Detach(nil, 0)
+		_, err = h.Detach(noContext, 0)
 		mustBe(t, err, lock.ErrInvalid)
 		w.alive(h)
 		ticket := w.detach(h, 0)
 		for says, attach := range map[string]func() (*lock.Hold, error){
 			"is for nothing":     func() (*lock.Hold, error) { return a.Attach(w.ctx, lock.Ticket{}) },
 			"root is /elsewhere": func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) },
-			"must not be nil":    func() (*lock.Hold, error) { return a.Attach(nil, ticket) },
+			"must not be nil":    func() (*lock.Hold, error) { return a.Attach(noContext, ticket) },
 			"WithBarging":        func() (*lock.Hold, error) { return a.Attach(w.ctx, ticket, lock.WithBarging()) },
 			"client":             func() (*lock.Hold, error) { return (*lock.Client)(nil).Attach(w.ctx, ticket) },
 		} {

@@ -69,6 +69,13 @@ var attachMutants = []mutant{
 			"\n"}},
 		tests: []string{"lock.TestDetachAndAttach"},
 	}, {
+		name:   "put-back-overlooked",
+		breaks: "who detaches takes an entry that somebody has attached to and put back for taken",
+		edits: []edit{{"lock/internal/queue/detach.go",
+			"		found.Detached && found.Incarnation == d.e.Incarnation:",
+			"		found.Detached && d.e == nil:"}},
+		tests: []string{"lock.TestDetachWhoseReplyIsLost"},
+	}, {
 		name:   "place-given-up",
 		breaks: "who attaches and gives up leaves the entry as its own, so that the ticket is good no more",
 		edits: []edit{{"lock/internal/queue/attach.go",
