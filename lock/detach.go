@@ -42,9 +42,8 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 			return Ticket{}, invalid("ttl", ttl, "must not be longer than max_ttl, %v", most)
 		}
 	}
-	until := ttl
-	if until == 0 {
-		until = e.TTL
+	if ttl == 0 {
+		ttl = e.NextTTL()
 	}
 	done, err := c.queue.Detach(e, ttl)
 	if err != nil {
@@ -65,7 +64,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	case err != nil:
 		err = &UnlockError{Lock: e.Lock(), Entry: e.Path, Err: err}
 	}
-	return c.ticketOf(e, until), err
+	return c.ticketOf(e, ttl), err
 }
 
 // Ticket returns a ticket for the hold while it lasts, to be stored for the case that this

@@ -96,7 +96,14 @@ func TestDetachAndAttach(t *testing.T) {
 		mustBe(t, err, lock.ErrAttached, lock.ErrTaken)
 		mustSay(t, err, `"c"`, "incarnation 0", "made it 1")
 
-		second := w.attach(b, w.detach(got, 0))
+		if err := got.Extend(w.ctx, 5*ttl); err != nil {
+			t.Fatal(err)
+		}
+		ticket = w.detach(got, 0)
+		if left := time.Until(ticket.Expires()); left < 5*ttl-time.Second || w.record(pathOf(got)).TTL != 5*ttl.Milliseconds() {
+			t.Errorf("a hold that was extended to %v is kept for %v", 5*ttl, left)
+		}
+		second := w.attach(b, ticket)
 		if second.Token().Incarnation != 2 || second.Token().Compare(got.Token()) <= 0 {
 			t.Errorf("token %v follows %v", second.Token(), got.Token())
 		}
@@ -196,7 +203,8 @@ func TestDetachOfWhatIsGone(t *testing.T) {
 		if _, err := taken.Detach(w.ctx, 0); !errors.Is(err, lock.ErrTaken) || !ticket.IsZero() {
 			t.Errorf("detached what somebody else had written: %v, %v", err, ticket)
 		}
-		w.remove(z, pathOf(taken))
+		settle() // nobody of ours looks after the parent of what somebody else has written
+		w.remove(z, pathOf(taken), "/locks/y")
 		w.empty()
 	})
 }

@@ -189,16 +189,13 @@ func (e *Entry) Withdraw() (ended bool) {
 }
 
 // Detach ends the entry in this process alone. It returns the record that is to stand in
-// the node from then on, for whoever attaches to it: with a lease of ttl, 0 for what it has,
-// and as that incarnation. Or it returns why the entry had ended before.
+// the node from then on, for whoever attaches to it: with a lease of ttl, and as that
+// incarnation. Or it returns why the entry had ended before.
 func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why error) {
 	now := e.keeper.clock.Local()
 	e.change(func() {
 		if why = e.why; e.state == Ended {
 			return
-		}
-		if ttl == 0 {
-			ttl = e.nextTTL
 		}
 		t := e.Terms
 		t.Detached, t.Incarnation = true, incarnation

@@ -15,8 +15,8 @@ import (
 )
 
 // Detach ends an entry in this process, and has its node tell that whoever has the ticket
-// may attach to it: with a lease of ttl from then on, 0 for what it has. It fails with why
-// the entry had ended before. The write goes on in the background, over reconnects; the
+// may attach to it: with a lease of ttl from then on. It fails with why the entry had
+// ended before. The write goes on in the background, over reconnects; the
 // channel gets what came of it: nil, ErrRemoved if the node was gone, ErrTaken if somebody
 // else has written it, or why it is not known. Whatever comes of it, the entry is not
 // deleted.
@@ -124,7 +124,7 @@ func (q *Queue) Enqueue(ctx context.Context, r Request) (*Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := e.Entry.Detach(0, 0); err != nil {
+		if _, err := e.Entry.Detach(e.TTL, 0); err != nil {
 			return nil, err
 		}
 		c.door.handOver(e)
