@@ -49,6 +49,7 @@ func TestCommandLine(t *testing.T) {
 		"Environment":     testRunEnvironment,
 		"Status":          testRunStatus,
 		"Waiting":         testRunWaiting,
+		"Tickets":         testRunTickets,
 		"Signals":         testRunSignals,
 		"Interrupted":     testRunInterrupted,
 		"Children":        testRunChildren,

@@ -284,7 +284,7 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 	c.warnStarved(r.Lock, r.Terms.TTL)
 	r.Values = c.asks(ctx)
 	e, err := how(c.queue, bound, r)
-	if err == nil && c.open.Err() != nil { // closed just now
+	if err == nil && c.open.Err() != nil && !errors.Is(e.Err(), ErrDetached) { // closed just now
 		e.Lose(ErrClosed)
 		err = ErrClosed
 	}

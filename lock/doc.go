@@ -116,6 +116,9 @@
 //     TestParentMadeAgainForSomethingElse, TestParentMadeAgainAndAdopted
 //  6. TestTokensRiseOverDeletions, TestManyJoinAtOnce
 //
+// Of handing on: TestDetachAndAttach, TestAttachAtOnce, TestAttachToWhatWasNotDetached,
+// TestAmbiguousDetach, TestAmbiguousAttach, TestAttachGivenUp, TestEnqueuedWaitsItsTurn.
+//
 // And the bounds below: TestDialEndsWithItsContext, TestReconnectToBadPeer,
 // TestCallsEndWithTheirContexts, TestCloseEndsWithItsTimeout, TestCloseOfManyHolds.
 //
@@ -129,10 +132,13 @@
 //	┌─────────────────┐ granted ┌────────────────┐       ▼
 //	│ queued: waits   ├────────▶│ held: renewed  ├──▶ ended: ErrUnlocked
 //	│ for the nearest │         │ every third of │
-//	│ earlier entry   │         │ the TTL        ├──▶ ended: LostError, because
+//	│ earlier entry   │         │ the TTL        ├──▶ ended: ErrDetached, see below
+//	│                 │         │                │
+//	│                 │         │                ├──▶ ended: LostError, because
 //	└───┬─────────┬───┘         └────────────────┘      ErrExpired  no renewal in time
 //	    │         │                                     ErrRemoved  node deleted
 //	    │         └ own node gone: queues again         ErrTaken    node overwritten
+//	    │                                               ErrAttached by one who attached
 //	    │                                               ErrMaxHold  the policy's limit
 //	    └ ctx ended: withdrawn                          ErrClosed   client closed
 //
@@ -170,6 +176,28 @@
 // modules of their own for Prometheus and OpenTelemetry, which this package does not bring
 // in.
 //
+// # From one process to the next
+//
+// A hold can go on in another process, or in the same one after a restart, and nobody
+// enters in between: [Hold.Detach] ends it here and gives a [Ticket], a line of text, and
+// [Client.Attach] goes on there by the same entry. The incarnation of the token is one
+// higher, so that late acts of the process before are refused by whoever compares tokens.
+// [Mutex.Enqueue] does the same for a place in the queue: a worker that does not live for
+// long joins, exits, and comes back for its turn.
+//
+//	what happens                                what comes of it
+//	two attach with the same ticket             one succeeds, the other gets ErrAttached
+//	nobody attaches in time                     the entry is purged, and Attach gets ErrRemoved
+//	who attaches gives up before its turn       the place is kept, and the ticket is good still
+//	who attaches dies, waiting or holding       its entry expires as any other does
+//	a detached waiter's turn comes              it blocks until somebody attaches, or TTL and grace
+//	the process dies without having detached    a ticket of Hold.Ticket is good when the lease has
+//	                                            ended, if nobody who waits was quicker to purge it
+//	the hold's process lives                    nobody can attach, by whatever ticket
+//
+// Until somebody attaches nobody has the lock, and nobody else can: that is the price. Give
+// Detach the time that fits, and Enqueue by [WithTTL].
+//
 // # Bounds
 //
 // [Dial] waits for servers that cannot be reached, or whose names cannot be resolved yet,
@@ -202,6 +230,7 @@
 //	purge       delete an expired entry
 //	epoch       the time of one leader of ZooKeeper; each has a higher number
 //	token       a number that rises with each grant
+//	ticket      what another process needs to go on with an entry
 //	reaper      the program that sweeps up what nobody comes back to
 //
 // The format on the wire is specified in package znode, and the protocol in the doc of

@@ -23,6 +23,8 @@ var (
 	ErrLost = errors.New("hold was lost")
 	// ErrUnlocked says that a hold was unlocked already, or never was one.
 	ErrUnlocked = lease.ErrUnlocked
+	// ErrDetached says that a hold was detached: it is left to whoever has the ticket.
+	ErrDetached = lease.ErrDetached
 	// ErrClosed says that the client was closed, or the connection it was given.
 	ErrClosed = zkconn.ErrClosed
 	// ErrInvalid says that an argument or option was refused; the message names
@@ -59,6 +61,9 @@ var (
 	ErrRemoved = lease.ErrRemoved
 	// ErrTaken: somebody else wrote the entry.
 	ErrTaken = lease.ErrTaken
+	// ErrAttached: somebody else has attached to the entry. It is an ErrTaken too. Also
+	// what [Client.Attach] fails with when another was quicker.
+	ErrAttached = lease.ErrAttached
 	// ErrMaxHold: the policy's max_hold was reached.
 	ErrMaxHold = lease.ErrMaxHold
 )
@@ -109,7 +114,7 @@ type LostError struct {
 	Lock  string // name of the lock
 	Entry string // path of the entry
 	Token Token
-	Why   error // ErrExpired, ErrRemoved, ErrTaken, ErrMaxHold or ErrClosed
+	Why   error // ErrExpired, ErrRemoved, ErrTaken, ErrAttached, ErrMaxHold or ErrClosed
 }
 
 func (e *LostError) Error() string {

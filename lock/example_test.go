@@ -281,6 +281,51 @@ func ExampleHold_Token() {
 	// first holder, late: refused
 }
 
+// One process detaches a hold and exits, another one goes on with it.
+func ExampleHold_Detach() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	dial := func() *lock.Client {
+		locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+		if err != nil {
+			log.Fatal(err)
+		}
+		return locks
+	}
+
+	first := dial()
+	hold, err := first.Mutex("etl").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ticket, err := hold.Detach(ctx, 5*time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	text := ticket.String()
+	first.Close()
+
+	second := dial()
+	defer second.Close()
+	if ticket, err = lock.ParseTicket(text); err != nil {
+		log.Fatal(err)
+	}
+	again, err := second.Attach(ctx, ticket)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("same entry:", again.EntryPath() == hold.EntryPath())
+	fmt.Println("higher token:", again.Token().Compare(hold.Token()) > 0)
+	_, err = second.Attach(ctx, ticket)
+	fmt.Println("once more:", errors.Is(err, lock.ErrAttached))
+	again.Unlock()
+	// Output:
+	// same entry: true
+	// higher token: true
+	// once more: true
+}
+
 // New uses a connection that the service has already, and leaves it open.
 func ExampleNew() {
 	ensemble := newEnsemble()

@@ -48,7 +48,7 @@ func (h *Hold) Token() Token {
 	return tokenOf(h.e)
 }
 
-func tokenOf(e *queue.Entry) Token { return Token{Czxid: e.Czxid()} }
+func tokenOf(e *queue.Entry) Token { return Token{Czxid: e.Czxid(), Incarnation: e.Incarnation} }
 
 // Metadata returns the pairs that the entry carries.
 func (h *Hold) Metadata() map[string]string {
@@ -59,7 +59,7 @@ func (h *Hold) Metadata() map[string]string {
 }
 
 // Context returns a context that ends with the hold: with [LostError] as its
-// cause when it is lost, and with [ErrUnlocked] when it is unlocked. It carries
+// cause when it is lost, and with [ErrUnlocked] when it is unlocked, or [ErrDetached]. It carries
 // the values of the context that the lock was taken with, but not its end, and
 // with it the same lock can be taken again: see [Mutex.Lock].
 func (h *Hold) Context() context.Context {
@@ -84,7 +84,7 @@ func (h *Hold) carriedBy(ctx context.Context) context.Context {
 // Done is closed when the hold has ended, lost or unlocked. [Hold.Err] says why.
 func (h *Hold) Done() <-chan struct{} { return h.Context().Done() }
 
-// Err returns nil while the hold lasts, then [ErrUnlocked] or a [LostError].
+// Err returns nil while the hold lasts, then [ErrUnlocked], [ErrDetached] or a [LostError].
 func (h *Hold) Err() error {
 	if h.none() {
 		return ErrUnlocked
@@ -158,7 +158,7 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 // context that the lock was taken with, is retried over reconnects, and fails after
 // the client's unlock timeout; then the entry is deleted later if that can be done, or
 // expires. A hold that had been lost returns its [LostError], and one that was
-// unlocked before [ErrUnlocked].
+// unlocked before [ErrUnlocked]; one that was detached [ErrDetached].
 //
 // Of a lock that was taken several times through its context, the last Unlock
 // ends the hold.

@@ -159,7 +159,7 @@ func (s *sim) unlock(label string, h held) {
 		if overtaken {
 			s.violatedLocked("%s is told that it unlocked %s, but its token %v was followed by %v", label, name, h.Token(), s.last[name])
 		}
-	case errors.Is(err, lock.ErrTaken), errors.Is(err, lock.ErrRemoved):
+	case isOne(err, lock.ErrTaken, lock.ErrRemoved) && !errors.Is(err, lock.ErrAttached):
 		s.violatedLocked("%s: nobody does that here: %v", label, err)
 	case errors.Is(err, lock.ErrMaxHold):
 		s.tally.count("holds ended by max_hold", 1)
@@ -188,7 +188,7 @@ func (s *sim) leftBy(c *client) (left []string) {
 		return nil
 	}
 	for _, n := range nodes {
-		if record, ok := recordOf(n); ok && record.Owner == c.owner && now-n.Stat.Mtime <= record.TTL+s.grace.Milliseconds() {
+		if record, ok := recordOf(n); ok && record.Owner == c.owner && !record.Detached && now-n.Stat.Mtime <= record.TTL+s.grace.Milliseconds() {
 			left = append(left, n.Path)
 		}
 	}

@@ -109,6 +109,7 @@ type sim struct {
 	loss      *losses                  // of requests, at present
 	doubts    map[string]*doubt        // that befall labels
 	closed    bool                     // no more checks: the history has failed
+	tickets   []lock.Ticket            // of what was left to others
 	tally     tally
 }
 

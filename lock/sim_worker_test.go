@@ -24,6 +24,10 @@ func (p *process) worker(ctx context.Context, label string) {
 		if slices.Contains(p.names, slots) && oneIn(r, 12) {
 			p.resize(ctx, r, label, c)
 		}
+		if oneIn(r, 8) {
+			p.comeBack(ctx, r, label, c)
+			continue
+		}
 		hold, err := p.take(ctx, r, label, c)
 		if errors.Is(err, lock.ErrClosed) {
 			return
@@ -32,8 +36,16 @@ func (p *process) worker(ctx context.Context, label string) {
 			p.pause(r, 0, p.ttl/4)
 			continue
 		}
+		ticketed := hold.Name() != pages && hold.Name() != slots
+		if ticketed && !p.quiet() && oneIn(r, 8) {
+			p.leave(r, label, hold.Ticket())
+		}
 		p.work(ctx, r, label, hold)
-		p.end(r, label, hold)
+		if ticketed && oneIn(r, 8) {
+			p.detach(ctx, r, label, hold)
+		} else {
+			p.end(r, label, hold)
+		}
 		if oneIn(r, 2) {
 			p.pause(r, 0, p.ttl/2)
 		}

@@ -44,6 +44,7 @@ var patience = 5 * time.Second
 
 type runFlags struct {
 	*app.Flags
+	ticketFlags
 	ttl  time.Duration // 0: as the policy says
 	wait time.Duration // negative: as long as it takes
 
@@ -62,7 +63,8 @@ The command has a process group of its own, which does not outlive the lock: whe
 renewals fail, it gets SIGTERM when a third of the TTL is left (at most 30s), and
 SIGKILL when a tenth is left (at most 3s). On Linux that is so even when this
 program is killed or stopped. What is left of the group when the command ends is
-killed, and then the lock is unlocked. Processes that leave the group, such as
+killed, and then the lock is unlocked; or with --detach it is kept for whoever goes on
+with the ticket, by --attach, and nobody else enters in between. Processes that leave the group, such as
 daemons and the jobs of an interactive shell, are not ended.
 
 The command finds the lock's name in $` + envLock + ` and the fencing token, a text
@@ -92,7 +94,8 @@ Exit status: the command's own, 128+n if signal n ended it, or
 		Example: `  holdfast run nightly-report -- ./report.sh
   holdfast run deploy/shop --wait 0 -- make deploy     # or fail at once
   holdfast run mail --at-least 1m --on-lost 'logger lost $HOLDFAST_LOCK' -- ./send
-  holdfast run import --ttl 5m --wait 1h -- ./import   # rides out outages of minutes`,
+  holdfast run import --ttl 5m --wait 1h -- ./import   # rides out outages of minutes
+  holdfast run etl --detach t --detach-for 5m -- ./extract && holdfast run etl --attach t -- ./load`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
@@ -107,11 +110,15 @@ Exit status: the command's own, 128+n if signal n ended it, or
 			if f.atLeast < 0 {
 				return app.Usage("--at-least %v: must not be negative", f.atLeast)
 			}
+			if err := f.check(f.wait); err != nil {
+				return err
+			}
 			return f.run(cmd.Context(), args[0], args[1:])
 		},
 	}
 	cmd.Flags().DurationVar(&f.ttl, "ttl", 0, "how long the lock outlives us, at least 1s (default as the lock's policy says)")
 	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait for the lock; 0: not at all (default as long as it takes)")
+	f.add(cmd)
 	cmd.Flags().Lookup("wait").DefValue = "0s" // not to be shown: the usage tells
 	cmd.Flags().DurationVar(&f.atLeast, "at-least", 0, "how long to have the lock, also if the command ends sooner")
 	cmd.Flags().StringVar(&f.onRisk, "on-risk", "", "what sh is to run when the lock may be lost soon: `CMD`")
@@ -131,6 +138,10 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	if p := cfg.Policies.For(name); p.MaxHold != 0 && f.atLeast > p.MaxHold {
 		return app.Usage("--at-least %v of lock %q: must not be longer than max_hold, %v, of policy %q", f.atLeast, name, p.MaxHold, p.Name)
 	}
+	ticket, err := f.ticket(name)
+	if err != nil {
+		return err
+	}
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return &app.Exit{Status: supervise.CannotRun(err), Err: err}
@@ -139,7 +150,7 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	if os.Getenv(envLock) == name {
 		tell("$%s says that this runs under lock %q already, for which it would wait as long as that is held", envLock, name)
 	}
-	locks, hold, err := f.take(ctx, cfg, name, ttl, args[0])
+	locks, hold, err := f.take(ctx, cfg, name, ttl, args[0], ticket)
 	if err != nil {
 		return err
 	}
@@ -162,7 +173,11 @@ func (f *runFlags) supervise(ctx context.Context, locks *lock.Client, hold *lock
 	if lost != nil { // now, because the rest may take its time
 		onLost.start(envWhy + "=" + lost.Error())
 	}
-	unlocked := errors.Join(hold.Unlock(), locks.Close()) // also of a hold that was lost: something may be left to delete
+	giveBack := hold.Unlock
+	if err == nil && lost == nil {
+		giveBack = func() error { return f.giveBack(hold) }
+	}
+	unlocked := errors.Join(giveBack(), locks.Close()) // also of a hold that was lost: something may be left to delete
 	if err == nil && lost == nil && errors.Is(unlocked, lock.ErrLost) {
 		onLost.start(envWhy + "=" + unlocked.Error())
 	}
@@ -239,7 +254,7 @@ func effectiveTTL(cfg *policy.Config, name string, asked time.Duration) (time.Du
 }
 
 // take connects and takes the lock, within the time to wait.
-func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, ttl time.Duration, command string) (*lock.Client, *lock.Hold, error) {
+func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, ttl time.Duration, command string, ticket lock.Ticket) (*lock.Client, *lock.Hold, error) {
 	limited := ctx
 	switch {
 	case f.wait > 0:
@@ -262,12 +277,18 @@ func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, tt
 	defer waiting.Stop()
 	mutex := locks.Mutex(name, lock.WithTTL(ttl))
 	how := mutex.Lock
-	if f.wait == 0 {
+	switch {
+	case !ticket.IsZero():
+		how = func(ctx context.Context) (*lock.Hold, error) { return locks.Attach(ctx, ticket, lock.WithTTL(ttl)) }
+	case f.wait == 0:
 		how = mutex.TryLock
 	}
 	hold, err := how(limited)
 	if err != nil {
 		return nil, nil, errors.Join(notHad(ctx, err), locks.Close())
+	}
+	if !ticket.IsZero() {
+		f.attached()
 	}
 	return locks, hold, nil
 }

@@ -7,7 +7,7 @@ var mutants = slices.Concat(
 	timeMutants, epochMutants,
 	joinMutants, incarnationMutants, abandonMutants,
 	waitMutants, purgeMutants,
-	holdMutants, doubtMutants, riskMutants, txnMutants,
+	holdMutants, doubtMutants, riskMutants, txnMutants, attachMutants,
 	leaveMutants, cleanupMutants,
 	familyMutants,
 	connMutants,

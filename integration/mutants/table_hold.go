@@ -84,7 +84,7 @@ var holdMutants = []mutant{
 		name:   "token-sequence",
 		breaks: "the fencing token is the entry's sequence number, which starts again with each parent",
 		edits: []edit{{"lock/hold.go",
-			"return Token{Czxid: e.Czxid()}",
+			"return Token{Czxid: e.Czxid(), Incarnation: e.Incarnation}",
 			"return Token{Czxid: int64(e.Name().Seq)}"}},
 		tests: []string{"lock.TestTokensRiseOverDeletions"},
 	},

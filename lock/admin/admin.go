@@ -173,6 +173,7 @@ type Contender struct {
 	Shares   bool          // it had the lock to write, and tells that it only reads since
 	TTL      time.Duration // the lease that each write begins anew
 	Acquired time.Time     // in ensemble time; zero until the grant was recorded
+	Detached bool          // nobody has it: it is there to be attached to
 	Expires  time.Time     // end of the lease unless it is renewed, by the clock of the leader that stamped it
 }
 
@@ -244,7 +245,8 @@ func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Cont
 	}
 	r := &e.Record
 	c.Ours, c.Owner, c.Host, c.PID, c.Metadata = true, r.Owner, r.Host, r.PID, r.Metadata
-	c.TTL, c.Expires, c.Shares = e.TTL(), e.Expires(), e.Shares()
+	c.TTL, c.Expires, c.Shares, c.Detached = e.TTL(), e.Expires(), e.Shares(), r.Detached
+	c.Token.Incarnation = r.Incarnation
 	if r.Granted() {
 		c.Acquired = time.UnixMilli(r.AcquiredAt)
 	}

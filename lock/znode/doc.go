@@ -67,7 +67,11 @@
 // recorded. "shared":true tells that a granted writer of a read/write lock only reads from
 // now on. It is never taken back. "ahead":["9f86d081884c7d65-2-lock-0000000007"] names the
 // entries, 16 at most, that may still have been ahead as permits of a semaphore were
-// granted, so that whoever is right behind need not list. Unknown keys are ignored. Data of a higher version is waited for and never
+// granted, so that whoever is right behind need not list. Three fields are there once an
+// entry was handed on: incarnation counts how often it was; detached says that nobody has
+// it now, and that whoever has its ticket may attach to it; attachment, in the write that
+// attaches, is random, so that its writer knows it again. Unknown keys are ignored. Data of
+// a higher version is waited for and never
 // deleted.
 //
 // # When an entry has expired

@@ -33,16 +33,21 @@ var (
 
 // Record is the data of an entry. Times are Unix milliseconds in ensemble time.
 type Record struct {
-	Version    int               `json:"holdfast"`              // of the format
-	Owner      string            `json:"owner"`                 // name of the program, or what it calls itself
-	Host       string            `json:"host,omitempty"`        // that it runs on
-	PID        int               `json:"pid,omitempty"`         // of its process there
-	TTL        int64             `json:"ttl_ms"`                // the lease that each write begins anew, in ms
-	ExpiresAt  int64             `json:"expires_at"`            // for people; 0: its owner did not know the time
-	AcquiredAt int64             `json:"acquired_at,omitempty"` // 0: no grant recorded
-	Shared     bool              `json:"shared,omitempty"`      // a writer's: it only reads since, and readers may enter
-	Ahead      []string          `json:"ahead,omitzero"`        // of a semaphore: the entries that may still have been ahead as it was granted; nil: it does not tell
-	Metadata   map[string]string `json:"metadata,omitempty"`    // the owner's own
+	Version    int      `json:"holdfast"`              // of the format
+	Owner      string   `json:"owner"`                 // name of the program, or what it calls itself
+	Host       string   `json:"host,omitempty"`        // that it runs on
+	PID        int      `json:"pid,omitempty"`         // of its process there
+	TTL        int64    `json:"ttl_ms"`                // the lease that each write begins anew, in ms
+	ExpiresAt  int64    `json:"expires_at"`            // for people; 0: its owner did not know the time
+	AcquiredAt int64    `json:"acquired_at,omitempty"` // 0: no grant recorded
+	Shared     bool     `json:"shared,omitempty"`      // a writer's: it only reads since, and readers may enter
+	Ahead      []string `json:"ahead,omitzero"`        // of a semaphore: the entries that may still have been ahead as it was granted; nil: it does not tell
+	// How often the entry was handed on to another process; that nobody has it, and
+	// whoever has its ticket may attach to it; and what no other write of an attachment has.
+	Incarnation int32             `json:"incarnation,omitempty"`
+	Detached    bool              `json:"detached,omitempty"`
+	Attachment  string            `json:"attachment,omitempty"`
+	Metadata    map[string]string `json:"metadata,omitempty"` // the owner's own
 }
 
 // Granted reports whether a grant was recorded: the entry's owner holds the lock.
@@ -76,6 +81,15 @@ func (r *Record) Encode() []byte {
 		}
 		b = append(b, ']')
 	}
+	if r.Incarnation != 0 {
+		b = appendInt(b, `,"incarnation":`, int64(r.Incarnation))
+	}
+	if r.Detached {
+		b = append(b, `,"detached":true`...)
+	}
+	if r.Attachment != "" {
+		b = appendString(b, `,"attachment":`, r.Attachment)
+	}
 	if len(r.Metadata) > 0 {
 		b = append(append(b, `,"metadata":`...), encode(r.Metadata)...)
 	}
@@ -100,6 +114,8 @@ func (r *Record) check() error {
 		return fmt.Errorf("%w: expires_at %d is not within 0..%d", ErrForeign, r.ExpiresAt, int64(maxTime))
 	case r.AcquiredAt < 0 || r.AcquiredAt > maxTime:
 		return fmt.Errorf("%w: acquired_at %d is not within 0..%d", ErrForeign, r.AcquiredAt, int64(maxTime))
+	case r.Incarnation < 0:
+		return fmt.Errorf("%w: incarnation %d is negative", ErrForeign, r.Incarnation)
 	}
 	return nil
 }

@@ -328,6 +328,8 @@ var goldenRecords = map[string]znode.Record{
 		Ahead: []string{id1 + "-lock-0000000007", id2 + "-2-lock-0000000008"}},
 	"entry-alone.json":  {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000, Ahead: []string{}},
 	"entry-shared.json": {Owner: "shop-7f9c", Host: "node3", PID: 4711, TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000, Shared: true},
+	"entry-detached.json": {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000,
+		Incarnation: 2, Detached: true, Attachment: id2, Metadata: map[string]string{"job": "ship"}},
 }
 
 var goldenParents = map[string]znode.Parent{
@@ -384,27 +386,28 @@ func TestDecodeRefuses(t *testing.T) {
 		data string
 		want error
 	}{
-		"empty":             {``, znode.ErrForeign},
-		"text":              {`10.0.0.1`, znode.ErrForeign},
-		"number":            {`7`, znode.ErrForeign},
-		"null":              {`null`, znode.ErrForeign},
-		"no marker":         {strings.Replace(good, `"holdfast":1,`, ``, 1), znode.ErrForeign},
-		"marker 0":          {strings.Replace(good, `"holdfast":1`, `"holdfast":0`, 1), znode.ErrForeign},
-		"marker negative":   {strings.Replace(good, `"holdfast":1`, `"holdfast":-1`, 1), znode.ErrForeign},
-		"marker text":       {strings.Replace(good, `"holdfast":1`, `"holdfast":"1"`, 1), znode.ErrForeign},
-		"newer":             {`{"holdfast":2,"owner":["other","type"]}`, znode.ErrNewer},
-		"no ttl":            {strings.Replace(good, `"ttl_ms":5,`, ``, 1), znode.ErrForeign},
-		"ttl 0":             {strings.Replace(good, `"ttl_ms":5`, `"ttl_ms":0`, 1), znode.ErrForeign},
-		"ttl negative":      {strings.Replace(good, `"ttl_ms":5`, `"ttl_ms":-5`, 1), znode.ErrForeign},
-		"ttl huge":          {strings.Replace(good, `"ttl_ms":5`, `"ttl_ms":9223372036854775807`, 1), znode.ErrForeign},
-		"ttl fraction":      {strings.Replace(good, `"ttl_ms":5`, `"ttl_ms":5.5`, 1), znode.ErrForeign},
-		"expiry negative":   {strings.Replace(good, `"expires_at":7`, `"expires_at":-7`, 1), znode.ErrForeign},
-		"expiry huge":       {strings.Replace(good, `"expires_at":7`, `"expires_at":9007199254740992`, 1), znode.ErrForeign},
-		"acquired negative": {strings.Replace(good, `"expires_at":7`, `"acquired_at":-1`, 1), znode.ErrForeign},
-		"two values":        {good + good, znode.ErrForeign},
-		"trailing garbage":  {good + "x", znode.ErrForeign},
-		"cut short":         {good[:len(good)-1], znode.ErrForeign},
-		"too large":         {good[:len(good)-1] + `,"x":"` + strings.Repeat("x", 33<<10) + `"}`, znode.ErrForeign},
+		"empty":                {``, znode.ErrForeign},
+		"text":                 {`10.0.0.1`, znode.ErrForeign},
+		"number":               {`7`, znode.ErrForeign},
+		"null":                 {`null`, znode.ErrForeign},
+		"no marker":            {strings.Replace(good, `"holdfast":1,`, ``, 1), znode.ErrForeign},
+		"marker 0":             {strings.Replace(good, `"holdfast":1`, `"holdfast":0`, 1), znode.ErrForeign},
+		"marker negative":      {strings.Replace(good, `"holdfast":1`, `"holdfast":-1`, 1), znode.ErrForeign},
+		"marker text":          {strings.Replace(good, `"holdfast":1`, `"holdfast":"1"`, 1), znode.ErrForeign},
+		"newer":                {`{"holdfast":2,"owner":["other","type"]}`, znode.ErrNewer},
+		"no ttl":               {strings.Replace(good, `"ttl_ms":5,`, ``, 1), znode.ErrForeign},
+		"ttl 0":                {strings.Replace(good, `"ttl_ms":5`, `"ttl_ms":0`, 1), znode.ErrForeign},
+		"ttl negative":         {strings.Replace(good, `"ttl_ms":5`, `"ttl_ms":-5`, 1), znode.ErrForeign},
+		"ttl huge":             {strings.Replace(good, `"ttl_ms":5`, `"ttl_ms":9223372036854775807`, 1), znode.ErrForeign},
+		"ttl fraction":         {strings.Replace(good, `"ttl_ms":5`, `"ttl_ms":5.5`, 1), znode.ErrForeign},
+		"expiry negative":      {strings.Replace(good, `"expires_at":7`, `"expires_at":-7`, 1), znode.ErrForeign},
+		"expiry huge":          {strings.Replace(good, `"expires_at":7`, `"expires_at":9007199254740992`, 1), znode.ErrForeign},
+		"acquired negative":    {strings.Replace(good, `"expires_at":7`, `"acquired_at":-1`, 1), znode.ErrForeign},
+		"incarnation negative": {strings.Replace(good, `"expires_at":7`, `"incarnation":-1`, 1), znode.ErrForeign},
+		"two values":           {good + good, znode.ErrForeign},
+		"trailing garbage":     {good + "x", znode.ErrForeign},
+		"cut short":            {good[:len(good)-1], znode.ErrForeign},
+		"too large":            {good[:len(good)-1] + `,"x":"` + strings.Repeat("x", 33<<10) + `"}`, znode.ErrForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if r, err := znode.DecodeRecord([]byte(tt.data)); !errors.Is(err, tt.want) {
@@ -464,14 +467,17 @@ func xor(data []byte, i int, mask byte) []byte {
 func TestRecordRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := znode.Record{
-			Version:    znode.Version,
-			Owner:      rapid.String().Draw(t, "owner"),
-			Host:       rapid.String().Draw(t, "host"),
-			PID:        rapid.IntRange(0, 1<<22).Draw(t, "pid"),
-			TTL:        rapid.Int64Range(1, 1e9).Draw(t, "ttl"),
-			ExpiresAt:  rapid.Int64Range(0, 1<<53-1).Draw(t, "expires"),
-			AcquiredAt: rapid.Int64Range(0, 1<<53-1).Draw(t, "acquired"),
-			Metadata:   rapid.MapOfN(rapid.String(), rapid.String(), 1, 4).Draw(t, "metadata"),
+			Version:     znode.Version,
+			Owner:       rapid.String().Draw(t, "owner"),
+			Host:        rapid.String().Draw(t, "host"),
+			PID:         rapid.IntRange(0, 1<<22).Draw(t, "pid"),
+			TTL:         rapid.Int64Range(1, 1e9).Draw(t, "ttl"),
+			ExpiresAt:   rapid.Int64Range(0, 1<<53-1).Draw(t, "expires"),
+			AcquiredAt:  rapid.Int64Range(0, 1<<53-1).Draw(t, "acquired"),
+			Incarnation: rapid.Int32Range(0, 1<<31-1).Draw(t, "incarnation"),
+			Detached:    rapid.Bool().Draw(t, "detached"),
+			Attachment:  rapid.String().Draw(t, "attachment"),
+			Metadata:    rapid.MapOfN(rapid.String(), rapid.String(), 1, 4).Draw(t, "metadata"),
 		}
 		data := r.Encode()
 		if !json.Valid(data) || !bytes.Equal(data, r.Encode()) {
@@ -587,7 +593,8 @@ func TestEncodeIsJSON(t *testing.T) {
 	word := func() string { return words[random.IntN(len(words))] + words[random.IntN(len(words))] }
 	number := func() int64 { return []int64{0, 1, -1, 30000, math.MaxInt64}[random.IntN(5)] }
 	for range 2000 {
-		r := znode.Record{Version: znode.Version, Owner: word(), Host: word(), PID: int(number()), TTL: number(), ExpiresAt: number(), AcquiredAt: number()}
+		r := znode.Record{Version: znode.Version, Owner: word(), Host: word(), PID: int(number()), TTL: number(), ExpiresAt: number(), AcquiredAt: number(),
+			Incarnation: int32(number()), Detached: random.IntN(2) == 0, Attachment: words[random.IntN(len(words))]}
 		for range random.IntN(3) {
 			if r.Metadata == nil {
 				r.Metadata = map[string]string{}

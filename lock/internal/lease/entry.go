@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Entry is one contender's node in ZooKeeper and the lease that it carries, from
@@ -48,11 +49,13 @@ type Entry struct {
 	changed      chan struct{}           // closed at the next change; nil if nobody looks
 }
 
-// Created is what is known of an entry from the transaction that made its node.
+// Created is what is known of an entry from the transaction that made its node, or
+// attached to it.
 type Created struct {
-	Sent     clock.Instant // before the create was handed over
+	Sent     clock.Instant // before the write was handed over
 	Session  int64         // in which it was made, so that this session's server has seen it
 	Acquired int64         // the grant that its record tells already, Unix ms; 0: none
+	Version  int32         // of its data; not 0 where it was attached to
 }
 
 // Init sets up the entry of a node that was created with a record by these terms.
@@ -60,7 +63,7 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.Path, e.Terms, e.keeper, e.owner, e.index = path, t, k, owner, -1
 	e.nextTTL, e.lease, e.session = t.TTL, lease{c.Sent, t.TTL}, c.Session
 	e.renewAt = c.Sent.Mono + k.renewAfter(t.TTL)
-	e.acquired, e.recorded = c.Acquired, c.Acquired != 0
+	e.acquired, e.recorded, e.version = c.Acquired, c.Acquired != 0, c.Version
 }
 
 // InitEnded sets up an entry that nobody has, for a node that is to be deleted
@@ -208,6 +211,24 @@ func (e *Entry) Withdraw() (ended bool) {
 	return ended
 }
 
+// Detach ends the entry in this process alone. It returns the record that is to stand in
+// the node from then on, for whoever attaches to it: with a lease of ttl, and as that
+// incarnation. Or it returns why the entry had ended before.
+func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why error) {
+	now := e.keeper.clock.Local()
+	e.change(func() {
+		if why = e.why; e.state == Ended {
+			return
+		}
+		t := e.Terms
+		t.Detached, t.Incarnation = true, incarnation
+		record = e.keeper.Record(&t, ttl, e.tells(), now)
+		e.lapsed = e.left(now) <= 0
+		e.transition(Ended, ErrDetached)
+	})
+	return record, why
+}
+
 // Lose ends a hold before its holder did.
 func (e *Entry) Lose(why error) {
 	e.change(func() {
@@ -241,6 +262,15 @@ func (e *Entry) overwritten() {
 			e.transition(Ended, ErrTaken)
 		}
 	})
+}
+
+// handedOn takes the news that somebody else has attached to the entry.
+func (e *Entry) handedOn() { e.change(func() { e.transition(Ended, ErrAttached) }) }
+
+// HandedOn reports whether data is the record of a later incarnation of an entry.
+func HandedOn(data []byte, incarnation int32) bool {
+	r, err := znode.DecodeRecord(data)
+	return err == nil && r.Incarnation > incarnation
 }
 
 // Extend has the entry written with a lease of ttl, and later renewals too, and waits

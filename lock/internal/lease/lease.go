@@ -10,6 +10,7 @@ package lease
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
@@ -37,15 +38,22 @@ var (
 	ErrShared = errors.New("hold is for reading only")
 	// ErrReentered: a hold was asked to read from now on, and another handle on it may write.
 	ErrReentered = errors.New("hold was taken more than once")
+	// ErrAttached: somebody else wrote the entry, as one who has attached to it.
+	ErrAttached = fmt.Errorf("%w: somebody has attached to it", ErrTaken)
+	// ErrDetached: its owner left it to whoever attaches to it.
+	ErrDetached = errors.New("not held: detached")
 )
 
 // Terms are what an entry is held on.
 type Terms struct {
-	TTL      time.Duration     // of the first lease
-	Grace    time.Duration     // for how long after its lease others leave an entry alone
-	MaxHold  time.Duration     // 0: without limit
-	Fixed    bool              // it is not renewed
-	Metadata map[string]string // that the record carries; not changed after
+	TTL      time.Duration // of the first lease
+	Grace    time.Duration // for how long after its lease others leave an entry alone
+	MaxHold  time.Duration // 0: without limit
+	Fixed    bool          // it is not renewed
+	Detached bool          // nobody has it: it is there to be attached to
+	// Incarnation is how often the entry was handed on before.
+	Incarnation int32
+	Metadata    map[string]string // that the record carries; not changed after
 }
 
 // Grant is what a record tells of a hold.
@@ -96,9 +104,10 @@ type Change struct {
 func (c Change) AtRisk() bool { return c.From == Held && c.To == Held }
 
 // Lost reports whether a hold ended before its holder did so. One that was withdrawn
-// before anybody had got it is none.
+// before anybody had got it is none, and neither is one that was detached.
 func (c Change) Lost() bool {
-	return c.From == Held && c.To == Ended && !errors.Is(c.Why, ErrUnlocked) && !errors.Is(c.Why, ErrWithdrawn)
+	return c.From == Held && c.To == Ended &&
+		!errors.Is(c.Why, ErrUnlocked) && !errors.Is(c.Why, ErrWithdrawn) && !errors.Is(c.Why, ErrDetached)
 }
 
 // Owner is whom an entry belongs to.

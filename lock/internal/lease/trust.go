@@ -131,6 +131,14 @@ func (e *Entry) WroteSince(t time.Duration) bool {
 	return e.lease.sent.Mono >= t
 }
 
+// NextTTL is the lease that the next write of the entry carries: the one of its terms, or
+// what it was extended to.
+func (e *Entry) NextTTL() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.nextTTL
+}
+
 // LastWrite returns the version that the node is probably at, the one that the
 // last acknowledged write left, and the bytes of one of unknown outcome, or nil.
 // Requests of a session are served in order, so a write in flight comes before a

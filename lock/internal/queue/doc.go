@@ -225,6 +225,37 @@
 // It is applied only while the entry stands, and as long as that does nobody else is in. It
 // takes its turn with the renewals: one write of an entry is on its way at a time.
 //
+// # Handing on
+//
+// An entry can go on in another process. Its record counts how often it has: the
+// incarnation, the second part of the fencing token. Who detaches an entry first ends it
+// for itself, and then writes it once more: as detached, with a lease of its own. What was
+// enqueued is created so. Nobody has such an entry and nobody renews it, and to all others
+// it is one like any other: its place is kept, and when its lease is over it is purged.
+//
+//	SetData(entry, incarnation + 1)  SetData(entry, the same)
+//
+// Who attaches reads the entry after a Sync, and writes it on the version that it has
+// read: of all who try one succeeds. The incarnation has to be that of the ticket. A record
+// that says detached is taken over at once. One that does not may have an owner who counts
+// on its lease, so whoever attaches waits until that has expired, by the verdict of those
+// who wait behind, and competes with them. From its write on it is a contender that has
+// joined: a list tells its place, and decide says whether it is in. Nobody was let in
+// meanwhile, because the entry was there all the time.
+//
+// It is written twice in one transaction. The owner before may have a renewal of unknown
+// outcome; its last write or delete then goes on the version that this would have left,
+// and a single write would have left the same one.
+//
+// Who attaches and gives up before its turn writes the entry back: detached, and as the
+// incarnation of the ticket, which is good again. Nobody has had the token between. If the
+// outcome of the attaching write is not known when the caller gives up, it is found out in
+// the background first. The bytes of that write are like no other's, by a random id: two
+// who attach may have the same name, host and process id.
+//
+// A detached entry leaves the account of its process without a duty: the parent is not
+// empty, and whoever unlocks looks after it, or else the reaper.
+//
 // # Leaving
 //
 //	joined alone     Delete(entry)  Delete(parent, version)
@@ -256,8 +287,8 @@
 //     and the entry deleted when seen (Z8).
 //   - A create whose caller gave up: who deletes the entry is settled before the request is
 //     sent, and Close waits for it.
-//   - A renewal: the same bytes are sent again on the same version. If that is refused, and
-//     our bytes stand there, it was us.
+//   - A renewal, and what detaches or attaches: the same bytes are sent again on the same
+//     version. If that is refused, and our bytes stand there, it was us.
 //   - A transaction: its bytes are sent on the same version, without the operations. Either
 //     that is acknowledged, and the transaction can not be applied any more and is made
 //     anew; or our bytes stand there. One version on, it was that write; two, it was the

@@ -147,6 +147,8 @@ func (l *leaving) refused(ctx context.Context, cause error) error {
 		return zkconn.Final(err)
 	case n.Stat.Version == l.acknowledged || l.pending != nil && bytes.Equal(n.Data, l.pending):
 		l.version = n.Stat.Version
+	case lease.HandedOn(n.Data, l.e.Incarnation):
+		return zkconn.Final(lease.ErrAttached)
 	default:
 		return zkconn.Final(lease.ErrTaken)
 	}

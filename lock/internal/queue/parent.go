@@ -97,6 +97,19 @@ func (d *door) exit(e *Entry, until time.Duration, stays bool) (last bool) {
 	return d.below == 0
 }
 
+// handOver ends the account of an entry of ours that goes on without us. Somebody else
+// looks after the parent when it leaves, whether there are others of ours or not.
+func (d *door) handOver(e *Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.door == d.number {
+		d.below--
+	}
+	if e.door = 0; d.witness == e {
+		d.witness = nil
+	}
+}
+
 // others reports whether entries of ours stand there beside this one.
 func (d *door) others(e *Entry) bool {
 	d.mu.Lock()

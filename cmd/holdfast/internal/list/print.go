@@ -36,6 +36,7 @@ type Entry struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 	TTL      int64             `json:"ttl_ms,omitempty"`
 	Acquired string            `json:"acquired_at,omitempty"` // when the grant was recorded
+	Detached bool              `json:"detached,omitempty"`    // nobody has it: it is there to be attached to
 	Expires  string            `json:"expires_at,omitempty"`
 	Left     *int64            `json:"left_ms,omitempty"` // at least; negative once it has expired
 }
@@ -87,7 +88,7 @@ func (l Listing) entry(c admin.Contender) Entry {
 		return e
 	}
 	e.Owner, e.Host, e.PID, e.Metadata = c.Owner, c.Host, c.PID, c.Metadata
-	e.TTL = c.TTL.Milliseconds()
+	e.TTL, e.Detached = c.TTL.Milliseconds(), c.Detached
 	e.Expires = c.Expires.UTC().Format(jsonTime)
 	if !c.Acquired.IsZero() {
 		e.Acquired = c.Acquired.UTC().Format(jsonTime)
@@ -168,6 +169,9 @@ func (l Listing) cells(c admin.Contender, place int) []string {
 	who, since, left := "not ours: "+tail(printable(c.Path[strings.LastIndexByte(c.Path, '/')+1:])), "", ""
 	if c.Ours {
 		who = fmt.Sprintf("%s (%s, pid %d)", head(printable(c.Owner)), head(printable(c.Host)), c.PID)
+	}
+	if c.Detached {
+		who += ", detached"
 	}
 	if place > 0 {
 		who = fmt.Sprintf("%d. %s", place, who)

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// ticketFlags are those of run by which a lock goes from one command to the next.
+type ticketFlags struct {
+	attach    string        // file of the ticket to go on with; "": none
+	detach    string        // file for the ticket of who goes on; "": nobody does
+	detachFor time.Duration // 0: for the TTL
+}
+
+func (f *ticketFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.attach, "attach", "", "go on with the lock that the ticket in this file is for; the file is removed then")
+	cmd.Flags().StringVar(&f.detach, "detach", "", "when the command has ended keep the lock, and write a ticket for it to this file")
+	cmd.Flags().DurationVar(&f.detachFor, "detach-for", 0, "with --detach: how long the lock is kept (default for the TTL)")
+}
+
+// check refuses flags that do not go together, and a file that cannot be written when the
+// command has ended.
+func (f *ticketFlags) check(wait time.Duration) error {
+	switch {
+	case f.attach != "" && wait == 0:
+		return app.Usage("--wait 0 does not go with --attach: to see whether it is its turn takes a moment, such as --wait 1s")
+	case f.detachFor != 0 && f.detach == "":
+		return app.Usage("--detach-for %v: is for --detach", f.detachFor)
+	case f.detachFor < 0:
+		return app.Usage("--detach-for %v: must not be negative", f.detachFor)
+	case f.detach == "":
+		return nil
+	}
+	if info, err := os.Stat(filepath.Dir(f.detach)); err != nil {
+		return app.Usage("--detach %s: %w", f.detach, err)
+	} else if !info.IsDir() {
+		return app.Usage("--detach %s: %s is no folder", f.detach, filepath.Dir(f.detach))
+	}
+	return nil
+}
+
+// ticket reads the ticket to go on with; the zero one without --attach.
+func (f *ticketFlags) ticket(name string) (lock.Ticket, error) {
+	if f.attach == "" {
+		return lock.Ticket{}, nil
+	}
+	text, err := os.ReadFile(f.attach)
+	if err != nil {
+		return lock.Ticket{}, app.Usage("--attach: %w", err)
+	}
+	ticket, err := lock.ParseTicket(string(text))
+	switch {
+	case err != nil:
+		return lock.Ticket{}, app.Usage("--attach %s: %w", f.attach, err)
+	case ticket.Name() != name:
+		return lock.Ticket{}, app.Usage("--attach %s: the ticket is for lock %q, not %q", f.attach, ticket.Name(), name)
+	}
+	return ticket, nil
+}
+
+// attached sees to the file of a ticket that was used.
+func (f *ticketFlags) attached() {
+	if err := os.Remove(f.attach); err != nil {
+		tell("the ticket was used, and its file stays: %v", err)
+	}
+}
+
+// giveBack ends the hold of a command that has ended: by an unlock, or by a ticket for
+// who goes on. The ticket stands in its file before, so that it is not lost with us.
+func (f *ticketFlags) giveBack(hold *lock.Hold) error {
+	ticket := hold.Ticket()
+	if f.detach == "" || ticket.IsZero() {
+		return hold.Unlock()
+	}
+	if err := writeTicket(f.detach, ticket); err != nil {
+		return errors.Join(err, hold.Unlock())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lock.DefaultUnlockTimeout)
+	defer cancel()
+	ticket, err := hold.Detach(ctx, f.detachFor)
+	if ticket.IsZero() {
+		return errors.Join(err, os.Remove(f.detach))
+	}
+	return errors.Join(err, writeTicket(f.detach, ticket))
+}
+
+// writeTicket replaces the file as a whole. Nobody else may read it.
+func writeTicket(file string, ticket lock.Ticket) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // with mode 0600
+	if err != nil {
+		return fmt.Errorf("write the ticket: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("write the ticket: %w", err), os.Remove(temp.Name()))
+		}
+	}()
+	_, err = fmt.Fprintln(temp, ticket)
+	if err = errors.Join(err, temp.Sync(), temp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), file)
+}

@@ -1,0 +1,95 @@
+package integration_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// testRunTickets hands a lock on from one process to the next and back, while somebody
+// waits for it.
+func testRunTickets(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	locks, file := c.client(), filepath.Join(c.dir, "ticket")
+	tokens := filepath.Join(c.dir, "tokens")
+	script := `echo "$HOLDFAST_TOKEN" >> ` + tokens + `; exit 7`
+
+	p := c.start("run", c.name, "--detach", file, "--detach-for", "10m", "--", "sh", "-c", script)
+	p.mustExit(7)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("the ticket's file: %v, %v", info, err)
+	}
+	if listed := c.output("ls", c.name); !strings.Contains(listed, ", detached") {
+		t.Errorf("ls says:\n%s", listed)
+	}
+	waiter := c.queued(locks, c.name, 1)
+	for _, file := range []string{file, filepath.Join(c.dir, "no-such-file"), tokens} {
+		p := c.start("run", "another", "--attach", file, "--", "true")
+		p.mustExit(2)
+		p.mustSay("--attach")
+	}
+	p = c.start("run", c.name, "--attach", file, "--wait", "0", "--", "true")
+	p.mustExit(2)
+	p.mustSay("--wait 0")
+	p = c.start("run", c.name, "--detach", filepath.Join(file, "below"), "--", "true")
+	p.mustExit(2)
+	p.mustSay("--detach")
+
+	used, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.start("run", c.name, "--attach", file, "--detach", file, "--", "sh", "-c", script).mustExit(7)
+	c.mustNotHave(waiter)
+
+	stale := filepath.Join(c.dir, "stale")
+	if err := os.WriteFile(stale, used, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p = c.start("run", c.name, "--attach", stale, "--", "true")
+	p.mustExit(1)
+	p.mustSay(lock.ErrAttached.Error())
+
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticket, err := lock.ParseTicket(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold, err := locks.Attach(c.ctx, ticket) // also by a service
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.mustNotHave(waiter)
+	if err := os.WriteFile(file, []byte(hold.Ticket().String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.unlock(hold)
+	next := <-waiter
+	if next == nil {
+		t.Fatal("the waiter has not got it")
+	}
+	c.unlock(next)
+	p = c.start("run", c.name, "--attach", file, "--", "true")
+	p.mustExit(1)
+	p.mustSay(lock.ErrRemoved.Error())
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("a ticket that was of no use: %v", err)
+	}
+
+	seen, err := os.ReadFile(tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Fields(string(seen)); len(got) != 2 || got[0] == got[1] || hold.Token().Incarnation != 2 {
+		t.Errorf("the commands had the tokens %q, and the last one %v", got, hold.Token())
+	}
+	if left := c.nodes(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}

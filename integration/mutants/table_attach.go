@@ -1,0 +1,93 @@
+package main
+
+// attachMutants break the way of an entry from one process to the next.
+var attachMutants = []mutant{
+	{
+		name:   "attach-undetached",
+		breaks: "who attaches does not mind whether the entry's owner has detached it",
+		edits: []edit{{"lock/internal/queue/attach.go",
+			"	case r.Detached:\n		return true, 0, nil\n",
+			"	default:\n		return true, 0, nil\n"}},
+		tests: []string{"lock.TestAttachToWhatWasNotDetached", "lock.TestEnqueuedAttachedTwice"},
+	}, {
+		name:   "attach-no-version",
+		breaks: "who attaches overwrites whatever was written since it looked",
+		edits: []edit{{"lock/internal/queue/attach.go",
+			"		version := a.found.Stat.Version\n		replies, err := a.Conn.Multi(ctx, nil,\n			&zk.SetDataRequest{Path: a.path, Data: record, Version: version},\n			&zk.SetDataRequest{Path: a.path, Data: record, Version: version + 1})\n",
+			"		replies, err := a.Conn.Multi(ctx, nil,\n			&zk.SetDataRequest{Path: a.path, Data: record, Version: -1},\n			&zk.SetDataRequest{Path: a.path, Data: record, Version: -1})\n"}},
+		tests: []string{"lock.TestAttachAtOnce"},
+	}, {
+		name:   "attach-once",
+		breaks: "who attaches writes the entry once, so that its version is one that the owner before may delete it on",
+		edits: []edit{{"lock/internal/queue/attach.go",
+			"		replies, err := a.Conn.Multi(ctx, nil,\n			&zk.SetDataRequest{Path: a.path, Data: record, Version: version},\n			&zk.SetDataRequest{Path: a.path, Data: record, Version: version + 1})\n",
+			"		replies, err := a.Conn.Multi(ctx, nil,\n			&zk.SetDataRequest{Path: a.path, Data: record, Version: version})\n"},
+			{"lock/internal/queue/attach.go",
+				"			stat = replies[1].Stat\n",
+				"			stat = replies[0].Stat\n"}},
+		tests: []string{"lock.TestAttachToWhatWasNotDetached"},
+	}, {
+		name:   "attach-unlisted",
+		breaks: "who attaches enters without a look at who is ahead",
+		edits: []edit{{"lock/internal/queue/attach.go",
+			"a.await(ctx, e, position{})",
+			"a.await(ctx, e, position{admitted: true})"}},
+		tests: []string{"lock.TestEnqueuedWaitsItsTurn"},
+	}, {
+		name:   "incarnation-kept",
+		breaks: "who attaches does not raise the incarnation",
+		edits: []edit{{"lock/internal/queue/attach.go",
+			"terms.Incarnation = a.left.Incarnation + 1",
+			"terms.Incarnation = a.left.Incarnation"}},
+		tests: []string{"lock.TestDetachAndAttach"},
+	}, {
+		name:   "attach-validity",
+		breaks: "the lease of who attaches counts from the reply",
+		edits: []edit{{"lock/internal/queue/attach.go",
+			"		Sent: first, Session:",
+			"		Sent: a.Clock.Local(), Session:"}},
+		tests: []string{"lock.TestLeaseOfAnAttachment"},
+	}, {
+		name:   "attach-stale-bytes",
+		breaks: "who attaches takes any write on the version that it meant to leave for its own",
+		edits: []edit{{"lock/internal/queue/attach.go",
+			"	case !bytes.Equal(n.Data, record):\n",
+			"	case n.Stat.Version < a.found.Stat.Version+2 && !bytes.Equal(n.Data, record):\n"}},
+		tests: []string{"lock.TestAttachAtOnce"},
+	}, {
+		name:   "detached-believes",
+		breaks: "a hold that is being detached ends when that was acknowledged",
+		edits: []edit{{"lock/internal/lease/entry.go",
+			"		e.lapsed = e.left(now) <= 0\n		e.transition(Ended, ErrDetached)\n	})\n	return record, why\n",
+			"		e.lapsed = e.left(now) <= 0\n		time.AfterFunc(time.Second, func() { e.change(func() { e.transition(Ended, ErrDetached) }) })\n	})\n	return record, why\n"}},
+		tests: []string{"lock.TestDetachAndAttach"},
+	}, {
+		name:   "detached-lost",
+		breaks: "a hold that was detached counts as lost, and its node is deleted",
+		edits: []edit{{"lock/internal/lease/lease.go",
+			" && !errors.Is(c.Why, ErrDetached)\n",
+			"\n"}},
+		tests: []string{"lock.TestDetachAndAttach"},
+	}, {
+		name:   "put-back-overlooked",
+		breaks: "who detaches takes an entry that somebody has attached to and put back for taken",
+		edits: []edit{{"lock/internal/queue/detach.go",
+			"		found.Detached && found.Incarnation == d.e.Incarnation:",
+			"		found.Detached && d.e == nil:"}},
+		tests: []string{"lock.TestDetachWhoseReplyIsLost"},
+	}, {
+		name:   "place-given-up",
+		breaks: "who attaches and gives up leaves the entry as its own, so that the ticket is good no more",
+		edits: []edit{{"lock/internal/queue/attach.go",
+			"a.detach(e, a.found.TTL(), a.left.Incarnation)",
+			"a.detach(e, a.found.TTL(), e.Incarnation)"}},
+		tests: []string{"lock.TestEnqueue"},
+	}, {
+		name:   "taken-over-counted",
+		breaks: "an entry that was detached stays in the account of its lock, so that nobody here is ever the last one out",
+		edits: []edit{{"lock/internal/queue/parent.go",
+			"	if e.door == d.number {\n		d.below--\n	}\n	if e.door = 0; d.witness == e {",
+			"	if e.door = 0; d.witness == e {"}},
+		tests: []string{"lock.TestParentOfAnEntryThatCameBack"},
+	},
+}

@@ -1,0 +1,172 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Detach ends the hold in this process and leaves the lock to whoever attaches to it with
+// the ticket, see [Client.Attach]: nobody else enters in between. The hold and all its
+// handles end first, with [ErrDetached]; that is no loss, and [Mutex.Do] returns it too. The
+// entry then stays for the given ttl, 0 for that of the hold, and for the grace; if nobody
+// has attached by then, it is purged as that of a dead holder is. A ttl outside of [MinTTL] and the policy's MaxTTL
+// is an [ErrInvalid], and so is a hold of another lock than a [Mutex].
+//
+// Detach waits until ZooKeeper has acknowledged it. If ctx ends first, or the write fails
+// for a reason that may pass, it returns the ticket and an [UnlockError]: the write goes on
+// in the background for a while, and if it never comes to pass, who attaches has to wait
+// until the lease has ended. A hold that had ended before returns why, and no ticket; and
+// so does one whose entry turns out to be gone.
+func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
+	switch err := h.Err(); {
+	case err != nil:
+		return Ticket{}, err
+	case h.unlocked.Load():
+		return Ticket{}, ErrUnlocked
+	case ctx == nil:
+		return Ticket{}, invalid("context", nil, "must not be nil")
+	case h.e.Kind != znode.Mutex:
+		return Ticket{}, invalid("hold", h.Name(), "must be of a Mutex, to be detached; this is a %s", h.e.Kind)
+	}
+	c, e := h.client, h.e
+	if ttl != 0 {
+		if err := checkDuration("ttl", ttl, MinTTL, MaxTime); err != nil {
+			return Ticket{}, err
+		}
+		if most := c.cfg.policyOf(e.Lock()).MaxTTL; ttl > most {
+			return Ticket{}, invalid("ttl", ttl, "must not be longer than max_ttl, %v", most)
+		}
+	}
+	if ttl == 0 {
+		ttl = e.NextTTL()
+	}
+	done, err := c.queue.Detach(e, ttl)
+	if err != nil {
+		return Ticket{}, err
+	}
+	bound, release := c.bind(ctx)
+	defer release()
+	select {
+	case err = <-done:
+	case <-bound.Done():
+		err = zkconn.ContextError(bound)
+	}
+	switch {
+	case errors.Is(err, ErrRemoved) && e.Lapsed():
+		return Ticket{}, lossOf(e, ErrExpired)
+	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken):
+		return Ticket{}, lossOf(e, err)
+	case err != nil:
+		err = &UnlockError{Lock: e.Lock(), Entry: e.Path, Err: err}
+	}
+	return c.ticketOf(e, ttl), err
+}
+
+// Ticket returns a ticket for the hold while it lasts, to be stored for the case that this
+// process dies: whoever attaches then waits until the lease has ended, TTL and grace after
+// the last renewal, and goes on by the same entry; unless somebody who waits behind it, or
+// the reaper, is quicker to purge it. As long as the hold lives, nobody can attach. The
+// ticket of a hold that has ended, or of another lock than a [Mutex], is for nothing.
+func (h *Hold) Ticket() Ticket {
+	if h.none() || h.Err() != nil || h.e.Kind != znode.Mutex {
+		return Ticket{}
+	}
+	return h.client.ticketOf(h.e, 0)
+}
+
+// Enqueue joins the queue, or takes the lock if it is free, and leaves that place to
+// whoever attaches to it with the ticket: a worker that does not live for long can keep its
+// place, exit, and come back. The place is kept for the TTL that the mutex has ([WithTTL])
+// and the grace. It is not renewed meanwhile: come back in time. If its turn comes while
+// nobody is there, it blocks all who are behind it for as long.
+//
+// Enqueue fails as [Mutex.Lock] does, and with [ErrInvalid] for a mutex that barges, which
+// has no queue.
+func (m *Mutex) Enqueue(ctx context.Context) (Ticket, error) {
+	if m != nil && m.r.barging {
+		return Ticket{}, invalid("mutex", m.r.name, "must not barge: there is no place to keep without a queue")
+	}
+	h, err := m.recipe().take(anew(ctx, m.Name()), znode.Exclusive, (*queue.Queue).Enqueue)
+	if err != nil {
+		return Ticket{}, err
+	}
+	return m.r.client.ticketOf(h.e, m.r.TTL), nil
+}
+
+// ticketOf is the ticket for an entry whose lease has just begun to last so long; 0: it
+// was not detached.
+func (c *Client) ticketOf(e *queue.Entry, lasts time.Duration) Ticket {
+	t := Ticket{root: c.cfg.root, lock: e.Lock(), kind: znode.Mutex, left: queue.Left{Node: e.Name().Node, Incarnation: e.Incarnation}}
+	if lasts != 0 {
+		t.left.Until = c.clock.Millis(c.clock.Local()) + lasts.Milliseconds()
+	}
+	return t
+}
+
+// Attach goes on with a hold, or a place in a queue, that was left by a ticket: by the same
+// entry, with a token whose incarnation is one higher. It waits until it is its turn; what
+// was held is held at once. The options are those of [Client.Mutex], for the name of the
+// ticket; the TTL is from then on as they or the policy say, and max_hold begins anew.
+//
+// Of all who attach with one ticket one succeeds; the others, and whoever comes later, get
+// [ErrAttached]. If the entry is gone, because nobody came in time or by an unlock, the
+// error is [ErrRemoved]. A hold that was not detached, see [Hold.Ticket], is waited for
+// until its lease has surely ended; the one who had it then has learned that it lost it.
+//
+// If ctx ends first, or the client closes, the place is kept, for as long as it was before,
+// and the same ticket is good for another try once that is written: in the background, and
+// Close waits for it. Beyond that Attach fails as [Mutex.Lock] does, and with [ErrInvalid]
+// for a ticket of another root.
+func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hold, error) {
+	switch {
+	case c.zero():
+		return nil, invalid("client", nil, "must come from Dial or New")
+	case ctx == nil:
+		return nil, invalid("context", nil, "must not be nil")
+	case t.IsZero():
+		return nil, invalid("ticket", `""`, "is for nothing")
+	case t.root != c.cfg.root:
+		return nil, invalid("ticket", t, "is for a lock below %s, and the client's root is %s", t.root, c.cfg.root)
+	case t.kind != znode.Mutex:
+		return nil, fmt.Errorf("%w: the ticket is for a %s, which this release does not know", ErrKind, t.kind)
+	}
+	s, err := c.cfg.settingsFor(t.lock, opts)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.barging:
+		return nil, invalid("option", "WithBarging", "does not go with a ticket, which is for a place in the queue")
+	}
+	node, _ := znode.Parse(t.left.Node)
+	return c.take(anew(ctx, t.lock), queue.Request{
+		Lock: t.lock, Kind: t.kind, Role: node.Role, Terms: s.terms(), KeepParent: s.KeepParent,
+	}, func(q *queue.Queue, ctx context.Context, r queue.Request) (*queue.Entry, error) {
+		return q.Attach(ctx, r, t.left)
+	})
+}
+
+// anew is ctx as one by which no hold of that lock is entered again.
+func anew(ctx context.Context, lock string) context.Context {
+	if ctx == nil {
+		return nil
+	}
+	return anewContext{ctx, lock}
+}
+
+type anewContext struct {
+	context.Context
+	lock string
+}
+
+func (c anewContext) Value(key any) any {
+	if k, again := key.(reentry); again && k.lock == c.lock {
+		return nil
+	}
+	return c.Context.Value(key)
+}

@@ -1,0 +1,693 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// detach detaches a hold.
+func (w *world) detach(h *lock.Hold, ttl time.Duration) lock.Ticket {
+	w.Helper()
+	ticket, err := h.Detach(w.ctx, ttl)
+	if err != nil {
+		w.Fatalf("detach %s: %v", h.Name(), err)
+	}
+	return ticket
+}
+
+// attach goes on with what a ticket is for.
+func (w *world) attach(c *lock.Client, ticket lock.Ticket, opts ...lock.LockOption) *lock.Hold {
+	w.Helper()
+	h, err := c.Attach(w.ctx, ticket, opts...)
+	if err != nil {
+		w.Fatalf("attach to %s: %v", ticket.Name(), err)
+	}
+	return h
+}
+
+func (w *world) close(c *lock.Client) {
+	w.Helper()
+	if err := c.Close(); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// writes reports whether the request is a write of the entry by that client.
+func writes(label, entry string) func(locktest.Request) bool {
+	return func(r locktest.Request) bool {
+		return mutates(r, label) && r.Op != "delete" && touches(r, entry)
+	}
+}
+
+func TestDetachAndAttach(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x", lock.WithMetadata(map[string]string{"job": "1"}))
+		again, err := a.Mutex("x").Lock(h.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiter := w.queue(w.ctx, b, "x")
+		begun, ended := time.Now(), w.end(h)
+		text := w.detach(h, 3*ttl).String()
+		mustBe(t, h.Err(), lock.ErrDetached)
+		mustBe(t, again.Unlock(), lock.ErrDetached)
+		mustBe(t, h.Unlock(), lock.ErrDetached)
+		mustBe(t, h.Txn(w.ctx, &zk.CreateRequest{Path: "/late", Acl: zk.WorldACL(zk.PermAll)}), lock.ErrDetached)
+		mustBe(t, context.Cause(h.Context()), lock.ErrDetached)
+		if lost := errors.Is(h.Err(), lock.ErrLost); lost || h.Valid() || !h.Ticket().IsZero() || a.Stats().Lost != 0 || ended.wait().Before(begun) {
+			t.Errorf("a detached hold: lost %v, valid %v, ticket %v, %+v", lost, h.Valid(), h.Ticket(), a.Stats())
+		}
+		if _, err := h.Detach(w.ctx, 0); !errors.Is(err, lock.ErrDetached) {
+			t.Errorf("detached twice: %v", err)
+		}
+		w.close(a)
+		time.Sleep(2 * ttl) // longer than the hold's own lease
+		w.waits(waiter)
+
+		ticket, err := lock.ParseTicket(text + "\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := ticket.Expires().Sub(begun.Add(3 * ttl)).Abs(); off > 10*time.Millisecond {
+			t.Errorf("the ticket expires %v off", off)
+		}
+		got := w.attach(c, ticket)
+		w.alive(got)
+		w.waits(waiter)
+		if want := (lock.Token{Czxid: h.Token().Czxid, Incarnation: 1}); got.Token() != want || pathOf(got) != pathOf(h) || ticket.EntryPath() != pathOf(h) {
+			t.Errorf("attached to %s with token %v, want %s with %v", pathOf(got), got.Token(), pathOf(h), want)
+		}
+		time.Sleep(3 * ttl) // renewed
+		w.alive(got)
+		if r := w.record(pathOf(got)); r.Owner != "c" || r.Detached || r.Incarnation != 1 || r.AcquiredAt == 0 || r.TTL != ttl.Milliseconds() {
+			t.Errorf("the entry tells %+v", r)
+		}
+		_, err = b.Attach(w.ctx, ticket)
+		mustBe(t, err, lock.ErrAttached, lock.ErrTaken)
+		mustSay(t, err, `"c"`, "incarnation 0", "made it 1")
+
+		if err := got.Extend(w.ctx, 5*ttl); err != nil {
+			t.Fatal(err)
+		}
+		ticket = w.detach(got, 0)
+		if left := time.Until(ticket.Expires()); left < 5*ttl-time.Second || w.record(pathOf(got)).TTL != 5*ttl.Milliseconds() {
+			t.Errorf("a hold that was extended to %v is kept for %v", 5*ttl, left)
+		}
+		second := w.attach(b, ticket)
+		if second.Token().Incarnation != 2 || second.Token().Compare(got.Token()) <= 0 {
+			t.Errorf("token %v follows %v", second.Token(), got.Token())
+		}
+		w.unlock(second)
+		w.unlock(w.await(waiter).hold)
+		w.empty()
+	})
+}
+
+// TestAmbiguousDetach: the next one attaches all the same, and nobody enters between.
+func TestAmbiguousDetach(t *testing.T) {
+	for _, queued := range []bool{false, true} {
+		t.Run(fmt.Sprintf("queued %v", queued), func(t *testing.T) {
+			forEachMishap(t, func(w *world, i int) {
+				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+				h := w.lock(a, "x")
+				var waiter <-chan taken
+				if queued {
+					waiter = w.queue(w.ctx, b, "x")
+				}
+				hit := w.mishap(i, "a", writes("a", pathOf(h)))
+				ticket := w.detach(h, 0)
+				if !hit() {
+					t.Fatal("there was no mishap")
+				}
+				got := w.attach(c, ticket)
+				w.alive(got)
+				w.unlock(got)
+				if queued {
+					w.unlock(w.await(waiter).hold)
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestDetachWithRenewalOnItsWay: the version that the entry is at is not known.
+func TestDetachWithRenewalOnItsWay(t *testing.T) {
+	forEachMishap(t, func(w *world, i int) {
+		a, c := w.dial("a"), w.dial("c")
+		h := w.lock(a, "x")
+		w.until("a renewal", w.mishap(i, "a", func(r locktest.Request) bool { return renews(r, h) }))
+		got := w.attach(c, w.detach(h, 0))
+		time.Sleep(2 * ttl)
+		w.alive(got)
+		w.unlock(got)
+		w.empty()
+	})
+}
+
+// TestDetachThatIsNotConfirmed returns a ticket that is good once the lease has ended,
+// and before that as soon as the write has come to pass.
+func TestDetachThatIsNotConfirmed(t *testing.T) {
+	for _, heals := range []bool{false, true} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, c := w.dial("a"), w.dial("c")
+			h := w.lock(a, "x")
+			died := w.die("a", pathOf(h))
+			ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+			defer cancel()
+			ticket, err := h.Detach(ctx, 0)
+			var unconfirmed *lock.UnlockError
+			if !errors.As(err, &unconfirmed) || ticket.IsZero() {
+				t.Fatalf("detach while cut off: %v, %v", ticket, err)
+			}
+			mustBe(t, err, context.DeadlineExceeded)
+			ch := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
+			w.waits(ch)
+			if heals {
+				w.Heal("a")
+			}
+			got := w.await(ch)
+			if early := got.at.Before(time.UnixMilli(died.end).Add(grace)); early != heals {
+				t.Errorf("the network heals: %v; attached before the end of the lease: %v", heals, early)
+			}
+			w.Heal("a")
+			time.Sleep(2 * ttl) // no late write harms it
+			w.alive(got.hold)
+			w.unlock(got.hold)
+			w.empty()
+		})
+	}
+}
+
+func TestDetachOfWhatIsGone(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("z")
+		h := w.lock(a, "x")
+		w.remove(z, pathOf(h))
+		ticket, err := h.Detach(w.ctx, 0)
+		mustBe(t, err, lock.ErrLost, lock.ErrRemoved)
+		taken := w.lock(a, "y")
+		if _, err := z.Set(pathOf(taken), []byte("other"), -1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := taken.Detach(w.ctx, 0); !errors.Is(err, lock.ErrTaken) || !ticket.IsZero() {
+			t.Errorf("detached what somebody else had written: %v, %v", err, ticket)
+		}
+		settle() // nobody of ours looks after the parent of what somebody else has written
+		w.remove(z, pathOf(taken), "/locks/y")
+		w.empty()
+	})
+}
+
+func TestAmbiguousAttach(t *testing.T) {
+	for _, enqueued := range []bool{false, true} {
+		t.Run(fmt.Sprintf("enqueued %v", enqueued), func(t *testing.T) {
+			forEachMishap(t, func(w *world, i int) {
+				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+				h := w.lock(a, "x")
+				var ticket lock.Ticket
+				ahead := h
+				if enqueued {
+					var err error
+					if ticket, err = b.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					ticket, ahead = w.detach(h, time.Minute), nil
+				}
+				hit := w.mishap(i, "c", writes("c", ticket.EntryPath()))
+				ch := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
+				w.until("the mishap", hit)
+				if ahead != nil {
+					time.Sleep(ttl)
+					w.waits(ch)
+					w.unlock(ahead)
+				}
+				got := w.await(ch)
+				w.sole(got.hold)
+				if got.hold.Token().Incarnation != 1 {
+					t.Errorf("token %v, want incarnation 1", got.hold.Token())
+				}
+				w.unlock(got.hold)
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestAttachAtOnce: of two who have both read the entry before either writes it, one is
+// in.
+func TestAttachAtOnce(t *testing.T) {
+	for _, drop := range []locktest.Drop{0, locktest.AfterApply} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+			h := w.lock(a, "x")
+			ticket := w.detach(h, time.Minute)
+			reads, b0 := 0, false
+			w.Intercept(func(r locktest.Request) locktest.Fault {
+				switch {
+				case r.Op == "getData" && touches(r, pathOf(h)):
+					reads++
+				case (writes("b", pathOf(h))(r) && !b0) || (writes("c", pathOf(h))(r) && !b0):
+					if r.Label == "b" {
+						b0 = true
+						return locktest.Fault{Delay: time.Second, Drop: drop}
+					}
+					return locktest.Fault{Delay: time.Second}
+				}
+				return locktest.Fault{}
+			})
+			one := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
+			two := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
+			time.Sleep(ttl)
+			won, lost := w.outcome(one), w.outcome(two)
+			if won.err != nil {
+				won, lost = lost, won
+			}
+			if won.err != nil {
+				t.Fatal(won.err)
+			}
+			mustBe(t, lost.err, lock.ErrAttached)
+			w.sole(won.hold)
+			w.unlock(won.hold)
+			w.empty()
+		})
+	}
+}
+
+// TestAttachTooLate: who waits behind has purged the entry, or the holder of the ticket
+// has unlocked.
+func TestAttachTooLate(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		waiter := w.queue(w.ctx, b, "x")
+		ended := w.end(h)
+		ticket := w.detach(h, 0)
+		got := w.await(waiter)
+		if took := got.at.Sub(ended.wait()); took <= ttl+grace || took > ttl+grace+time.Second {
+			t.Errorf("what was detached blocked for %v, want TTL and grace", took)
+		}
+		time.Sleep(ttl)
+		_, err := a.Attach(w.ctx, ticket)
+		mustBe(t, err, lock.ErrRemoved)
+		mustSay(t, err, "nobody came in time", "ago")
+		w.alive(got.hold)
+		ticket = got.hold.Ticket()
+		w.unlock(got.hold)
+		_, err = a.Attach(w.ctx, ticket)
+		mustBe(t, err, lock.ErrRemoved)
+		mustSay(t, err, "unlocked")
+
+		// As long as nobody has purged it, nobody has entered.
+		h = w.lock(a, "y")
+		ticket = w.detach(h, 0)
+		time.Sleep(10 * ttl)
+		again := w.attach(b, ticket)
+		w.alive(again)
+		w.unlock(again)
+		w.empty()
+	})
+}
+
+// TestAttachToWhatWasNotDetached: nobody does as long as its owner may believe to hold
+// the lock, and once that is over the owner cannot come back.
+func TestAttachToWhatWasNotDetached(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		ticket := h.Ticket()
+		ctx, cancel := context.WithTimeout(w.ctx, 5*ttl)
+		defer cancel()
+		_, err := b.Attach(ctx, ticket)
+		mustBe(t, err, context.DeadlineExceeded, lock.ErrHeld)
+		w.alive(h)
+
+		died := w.die("a", pathOf(h))
+		got := w.await(start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) }))
+		w.inTurn(ended, got)
+		w.purged(died, got.at, 0, time.Second)
+		w.Heal("a")
+		time.Sleep(2 * ttl)
+		w.sole(got.hold)
+		mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
+		w.unlock(got.hold)
+		w.empty()
+	})
+}
+
+// TestOwnerLearnsThatSomebodyAttached: an owner whose clock stood still learns it from
+// its next renewal.
+func TestOwnerLearnsThatSomebodyAttached(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := newClock(0, 0)
+		a, b := w.dial("a", lock.WithClock(c.now)), w.dial("b")
+		h := w.lock(a, "x")
+		ticket := h.Ticket()
+		w.Freeze("a")
+		c.suspend(true)
+		got := w.attach(b, ticket)
+		c.suspend(false)
+		c.step(-time.Hour) // so that it does not know that it has slept
+		w.Thaw("a")
+		settle()
+		w.until("the owner learns it", func() bool { return h.Err() != nil })
+		mustBe(t, h.Err(), lock.ErrLost, lock.ErrAttached, lock.ErrTaken)
+		w.alive(got)
+		w.unlock(got)
+		w.empty()
+	})
+}
+
+// TestEnqueue: a place is kept while nobody is there, and those behind wait.
+func TestEnqueue(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		w.unlock(w.lock(b, "other"))
+		ticket, err := b.Mutex("x", lock.WithTTL(10*time.Minute)).Enqueue(h.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.close(b)
+		behind := w.queue(w.ctx, c, "x")
+		time.Sleep(5 * ttl)
+		for range 3 { // comes back before its turn, gives up, and has the place still
+			ctx, cancel := context.WithTimeout(w.ctx, 2*ttl)
+			_, err := c.Attach(ctx, ticket)
+			cancel()
+			mustBe(t, err, context.DeadlineExceeded, lock.ErrHeld)
+			settle()
+			if r := w.record(ticket.EntryPath()); !r.Detached || r.Incarnation != 0 || r.TTL != (10*time.Minute).Milliseconds() {
+				t.Errorf("after an attachment that was given up the entry tells %+v", r)
+			}
+		}
+		w.unlock(h)
+		time.Sleep(5 * ttl)
+		w.waits(behind)
+		d := w.dial("d")
+		got := w.attach(d, ticket)
+		w.alive(got)
+		if got.Token().Incarnation != 1 {
+			t.Errorf("token %v, want incarnation 1", got.Token())
+		}
+		w.waits(behind)
+		w.unlock(got)
+		w.unlock(w.expect(behind).hold)
+
+		cost := w.cost("c", func() { ticket, err = c.Mutex("free").Enqueue(w.ctx) }) // at once first
+		if err != nil || cost.total() != 1 || cost.txns != 1 {
+			t.Fatal(err, cost)
+		}
+		_, err = d.Mutex("free").TryLock(w.ctx)
+		mustBe(t, err, lock.ErrHeld)
+		w.unlock(w.attach(d, ticket))
+		w.empty()
+	})
+}
+
+// TestEnqueuedWaitsItsTurn: who attaches is not in before those ahead have gone.
+func TestEnqueuedWaitsItsTurn(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		first := w.queue(w.ctx, b, "x")
+		ticket, err := c.Mutex("x").Enqueue(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ch := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
+		time.Sleep(3 * ttl)
+		w.waits(ch)
+		w.unlock(h)
+		got := w.expect(first)
+		w.waits(ch)
+		w.unlock(got.hold)
+		last := w.expect(ch)
+		w.sole(last.hold)
+		w.unlock(last.hold)
+		w.empty()
+	})
+}
+
+func TestAmbiguousEnqueue(t *testing.T) {
+	forEachMishap(t, func(w *world, i int) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		hit := w.mishap(i, "b", joins)
+		ticket, err := b.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx)
+		if err != nil || !hit() {
+			t.Fatal(err, hit())
+		}
+		if e := w.entries("x"); len(e) != 2 {
+			t.Errorf("entries %q, want two", paths(e))
+		}
+		w.unlock(h)
+		got := w.attach(c, ticket)
+		w.sole(got)
+		w.unlock(got)
+		w.empty()
+	})
+}
+
+// TestAttachGivenUp: with the write on its way, whose reply nobody waits for.
+func TestAttachGivenUp(t *testing.T) {
+	forEachMishap(t, func(w *world, i int) {
+		a, c := w.dial("a"), w.dial("c")
+		h := w.lock(a, "x")
+		ticket := w.detach(h, 2*time.Minute)
+		hit := w.mishap(i, "c", writes("c", pathOf(h)))
+		ctx, cancel := context.WithCancel(w.ctx)
+		ch := start(func() (*lock.Hold, error) { return c.Attach(ctx, ticket) })
+		w.until("the mishap", hit)
+		cancel()
+		first := w.outcome(ch)
+		if first.err == nil { // the mishap was none
+			w.unlock(first.hold)
+			return
+		}
+		mustBe(t, first.err, context.Canceled)
+		time.Sleep(3 * ttl)
+		if r := w.record(pathOf(h)); !r.Detached || r.Incarnation != 0 {
+			t.Errorf("the entry tells %+v", r)
+		}
+		w.close(c)
+		got := w.attach(w.dial("d"), ticket)
+		w.sole(got)
+		w.unlock(got)
+		w.empty()
+	})
+}
+
+// TestCloseWhileAttached: a place that was attached to is kept, and a hold is not.
+func TestCloseWhileAttached(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		ticket, err := b.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ch := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
+		w.until("c has attached", func() bool { return w.record(ticket.EntryPath()).Owner == "c" })
+		w.close(c)
+		mustBe(t, w.outcome(ch).err, lock.ErrClosed)
+		w.unlock(h)
+		d := w.dial("d")
+		got := w.attach(d, ticket)
+		w.sole(got)
+		w.close(d)
+		mustBe(t, got.Err(), lock.ErrLost, lock.ErrClosed)
+		w.empty()
+	})
+}
+
+func TestTicketText(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithRoot("/r:1/ä b"))
+		for _, name := range []string{"x", "a:b/c d", "ü%2F\"", "holdfast-ticket"} {
+			h := w.lock(a, name)
+			ticket := w.detach(h, 0)
+			text := ticket.String()
+			again, err := lock.ParseTicket(" " + text + "\r\n")
+			if err != nil || again != ticket || again.Name() != name || strings.ContainsAny(text, " \n\"") {
+				t.Errorf("%q: %q gives %v, %v", name, text, again, err)
+			}
+			var other lock.Ticket
+			if data, err := ticket.MarshalText(); err != nil || other.UnmarshalText(data) != nil || other != ticket {
+				t.Errorf("%q: marshalled to %q and back to %v", name, data, other)
+			}
+			for i := range text { // any byte of it
+				damaged := text[:i] + string(text[i]^1) + text[i+1:]
+				if _, err := lock.ParseTicket(damaged); !errors.Is(err, lock.ErrInvalid) {
+					t.Errorf("%q: %v", damaged, err)
+				}
+				if _, err := lock.ParseTicket(text[:i]); !errors.Is(err, lock.ErrInvalid) {
+					t.Errorf("%q: %v", text[:i], err)
+				}
+			}
+			w.unlock(w.attach(a, again))
+		}
+		var zero lock.Ticket
+		if data, err := zero.MarshalText(); err != nil || len(data) != 0 || zero.UnmarshalText(nil) != nil || zero.EntryPath() != "" || !zero.Expires().IsZero() {
+			t.Errorf("the zero ticket: %q, %v", data, err)
+		}
+		h := w.lock(a, "y")
+		text := h.Ticket().String()
+		for damage, says := range map[string]string{
+			"":                                     "empty",
+			"4711":                                 `must begin with "holdfast-ticket:"`,
+			strings.Replace(text, ":1:", ":2:", 1): "version 2",
+			text[:len(text)-20]:                    "fields",
+			text + " " + text:                      "fields",
+			strings.Replace(text, "mutex", "mutes", 1): "checksum",
+		} {
+			_, err := lock.ParseTicket(damage)
+			mustBe(t, err, lock.ErrInvalid)
+			mustSay(t, err, says)
+		}
+		w.unlock(h)
+	})
+}
+
+func TestAttachRefuses(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b", lock.WithRoot("/elsewhere"))
+		h := w.lock(a, "x")
+		var noContext context.Context
+		_, err := h.Detach(w.ctx, time.Millisecond)
+		mustBe(t, err, lock.ErrInvalid)
+		_, err = h.Detach(noContext, 0)
+		mustBe(t, err, lock.ErrInvalid)
+		w.alive(h)
+		ticket := w.detach(h, 0)
+		for says, attach := range map[string]func() (*lock.Hold, error){
+			"is for nothing":     func() (*lock.Hold, error) { return a.Attach(w.ctx, lock.Ticket{}) },
+			"root is /elsewhere": func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) },
+			"must not be nil":    func() (*lock.Hold, error) { return a.Attach(noContext, ticket) },
+			"WithBarging":        func() (*lock.Hold, error) { return a.Attach(w.ctx, ticket, lock.WithBarging()) },
+			"client":             func() (*lock.Hold, error) { return (*lock.Client)(nil).Attach(w.ctx, ticket) },
+		} {
+			_, err := attach()
+			mustBe(t, err, lock.ErrInvalid)
+			mustSay(t, err, says)
+		}
+		_, err = a.Mutex("x", lock.WithBarging()).Enqueue(w.ctx)
+		mustBe(t, err, lock.ErrInvalid)
+		_, err = (*lock.Mutex)(nil).Enqueue(w.ctx)
+		mustBe(t, err, lock.ErrInvalid)
+		var none *lock.Hold
+		_, err = none.Detach(w.ctx, 0)
+		mustBe(t, err, lock.ErrUnlocked)
+		if !none.Ticket().IsZero() {
+			t.Error("a nil hold has a ticket")
+		}
+		w.unlock(w.attach(a, ticket))
+		w.empty()
+	})
+}
+
+// TestEnqueuedAttachedTwice: who waits by a ticket keeps others off, however long it waits.
+func TestEnqueuedAttachedTwice(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		ticket := h.Ticket()
+		_, err := b.Mutex("x").TryLock(w.ctx)
+		mustBe(t, err, lock.ErrHeld)
+		ctx, cancel := context.WithTimeout(w.ctx, ttl)
+		defer cancel()
+		_, err = c.Attach(ctx, ticket)
+		mustBe(t, err, context.DeadlineExceeded)
+		w.alive(h)
+		ch := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
+		time.Sleep(ttl)
+		w.waits(ch)
+		w.detach(h, 0)
+		w.inTurn(ended, w.expect(ch))
+	})
+}
+
+// TestLeaseOfAnAttachment counts from the send, however late the reply is.
+func TestLeaseOfAnAttachment(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		ticket := w.detach(w.lock(a, "x"), time.Minute)
+		const late = 2 * time.Second
+		hit := w.fault(writes("b", ticket.EntryPath()), locktest.Fault{DelayReply: late})
+		h := w.attach(b, ticket)
+		if left := h.Remaining(); !hit() || left > ttl-late {
+			t.Errorf("%v remain of a lease of %v that was written %v ago", left, ttl, late)
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestParentOfAnEntryThatCameBack: an entry that this process has detached, and that
+// another has unlocked, leaves nothing behind; neither does the next one of this process.
+func TestParentOfAnEntryThatCameBack(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.attach(b, w.detach(w.lock(a, "x"), 0)))
+		w.empty()
+		first := w.lock(a, "x")
+		waiter := w.queue(w.ctx, a, "x")
+		w.unlock(w.attach(b, w.detach(first, 0)))
+		w.unlock(w.await(waiter).hold)
+		w.empty()
+	})
+}
+
+// TestDetachWhoseReplyIsLost: somebody attaches before the owner could find out.
+func TestDetachWhoseReplyIsLost(t *testing.T) {
+	for _, gaveUp := range []bool{false, true} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, c := w.dial("a"), w.dial("c")
+			h := w.lock(a, "x")
+			early := h.Ticket()
+			hit := w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") },
+				locktest.Fault{Drop: locktest.AfterApply})
+			var ticket lock.Ticket
+			ch := start(func() (none *lock.Hold, err error) {
+				ticket, err = h.Detach(w.ctx, 0)
+				return nil, err
+			})
+			w.until("the reply is lost", hit)
+			if gaveUp {
+				w.fault(func(r locktest.Request) bool { return r.Label == "c" && strings.HasPrefix(r.Op, "getChildren") },
+					locktest.Fault{Delay: 2 * time.Second})
+				ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+				_, err := c.Attach(ctx, early)
+				cancel()
+				mustBe(t, err, context.DeadlineExceeded)
+				w.until("it is put back", func() bool { return w.record(pathOf(h)).Detached })
+			} else {
+				w.attach(c, early)
+			}
+			w.Heal("a")
+			time.Sleep(ttl)
+			switch got := w.outcome(ch); {
+			case !gaveUp:
+				mustBe(t, got.err, lock.ErrLost, lock.ErrAttached)
+			case got.err != nil:
+				t.Errorf("detached, attached to, and put back: %v", got.err)
+			default:
+				w.unlock(w.attach(c, ticket))
+				w.empty()
+			}
+		})
+	}
+}

@@ -1,0 +1,289 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Left is what a ticket tells of an entry that was left to others.
+type Left struct {
+	Node        string // name of the entry's node
+	Incarnation int32  // that it was left as
+	Until       int64  // ensemble time at which its lease ends, about, in Unix ms; 0: it was not detached
+}
+
+// Attach goes on with an entry that another process has left, or this one before, and
+// waits until it is its turn. One that was detached is taken over at once. One that was
+// not may have an owner who lives: that is waited for until its lease has surely ended,
+// and the grace after it, as by who waits behind it.
+//
+// It fails with ErrAttached if somebody was quicker, with ErrRemoved if the entry is gone,
+// and else as [Queue.Acquire] does. When ctx ends, or the client closes, before its turn
+// has come, the entry is left again as it was, so that the same ticket is good still.
+func (q *Queue) Attach(ctx context.Context, r Request, left Left) (*Entry, error) {
+	return q.contend(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {
+		return (&attaching{contender: c, left: left, path: c.parent + "/" + left.Node}).attach(ctx)
+	})
+}
+
+// attaching is the way of a contender to an entry that is there already.
+type attaching struct {
+	*contender
+	left Left
+	path string
+
+	found znode.Entry   // as it was read last
+	since time.Duration // monotonic time since when this very version of it is known
+}
+
+func (a *attaching) attach(ctx context.Context) (*Entry, error) {
+	if err := a.LearnTime(ctx); err != nil { // a record tells its expiry in ensemble time
+		return nil, err
+	}
+	e, err := a.takeOver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err = a.await(ctx, e, position{}); err == nil { // a list tells our place, be it the first
+		err = a.grant(ctx, e, true)
+	}
+	if err == nil {
+		return e, nil
+	}
+	if !a.putBack(e) { // it has ended by itself, whatever was noticed first
+		a.Forget(e)
+		if err = e.Err(); errors.Is(err, lease.ErrGone) {
+			err = a.gone()
+		}
+	}
+	return nil, err
+}
+
+// putBack leaves an entry as it was found. Nobody has had it as this incarnation. It
+// reports false if the entry had ended.
+func (a *attaching) putBack(e *Entry) bool {
+	_, err := a.detach(e, a.found.TTL(), a.left.Incarnation)
+	return err == nil
+}
+
+// gone says that the entry is there no more.
+func (a *attaching) gone() error {
+	if now := a.Clock.Now(); a.left.Until != 0 && now.Zxid != 0 {
+		if ago := now.Lower - time.Duration(a.left.Until)*time.Millisecond; ago > 0 {
+			return fmt.Errorf("%w: %s was left until %v ago, and nobody came in time", lease.ErrRemoved, a.path, ago.Round(time.Second))
+		}
+	}
+	return fmt.Errorf("%w: %s was unlocked, has expired, or was deleted by hand", lease.ErrRemoved, a.path)
+}
+
+// attached says who has attached to the entry.
+func (a *attaching) attached() error {
+	r := &a.found.Record
+	return fmt.Errorf("%w: the ticket is for incarnation %d of %s, and %q (host %q, pid %d) has made it %d",
+		lease.ErrAttached, a.left.Incarnation, a.path, r.Owner, r.Host, r.PID, r.Incarnation)
+}
+
+// errOvertaken says that the entry was written since it was read.
+var errOvertaken = errors.New("the entry has been written meanwhile")
+
+// takeOver makes the entry ours: by a write on the very version that was found to be
+// nobody's. Of all who try at once one succeeds.
+func (a *attaching) takeOver(ctx context.Context) (*Entry, error) {
+	for {
+		changed, err := a.look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		nobodys, wait, err := a.isNobodys(ctx)
+		if err == nil && !nobodys {
+			err = pauseUntil(ctx, changed, wait)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if nobodys {
+			if e, err := a.write(ctx); !errors.Is(err, errOvertaken) {
+				return e, err
+			}
+		}
+	}
+}
+
+// pauseUntil waits for a change, for at most the given time.
+func pauseUntil(ctx context.Context, changed <-chan zk.Event, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return zkconn.ContextError(ctx)
+	}
+	return nil
+}
+
+// look reads the entry, and returns what tells of its next change. It fails if the ticket
+// is not for what was found.
+func (a *attaching) look(ctx context.Context) (changed <-chan zk.Event, err error) {
+	if err := a.Conn.Sync(ctx, a.path); err != nil { // somebody may have detached it just now
+		return nil, err
+	}
+	n, changed, err := a.Conn.Watch(ctx, a.path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, a.gone()
+	case errors.Is(err, zk.ErrNoAuth):
+		return nil, fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, a.path)
+	case err != nil:
+		return nil, err
+	}
+	name, _ := znode.Parse(a.left.Node)
+	found := znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat))
+	if a.found.Stat.Mzxid != found.Stat.Mzxid {
+		a.since = a.Clock.Mono()
+	}
+	a.found = found
+	a.lastBlocker = &Blocked{Path: a.path, Entry: &found}
+	switch {
+	case !found.Leased():
+		return nil, fmt.Errorf("%w: %s is not an entry that this release understands: %v", ErrForeign, a.path, found.Err)
+	case found.Record.Incarnation > a.left.Incarnation:
+		return nil, a.attached()
+	}
+	return changed, nil
+}
+
+// isNobodys reports whether the entry may be taken over as it was found: it was detached,
+// or the lease of who has not detached it is over for certain. Otherwise it tells how long
+// to wait before looking again.
+func (a *attaching) isNobodys(ctx context.Context) (nobodys bool, wait time.Duration, err error) {
+	switch r := &a.found.Record; {
+	case r.Incarnation < a.left.Incarnation: // the server lags behind
+		return false, pollEvery, nil
+	case r.Detached:
+		return true, 0, nil
+	}
+	knew := a.Clock.Now()
+	verdict, wait := a.judge(&a.found, knew, a.Terms.Grace, a.Clock.Mono()-a.since)
+	if verdict != znode.Unproven {
+		return verdict == znode.Expired, wait, nil
+	}
+	err = a.Clock.Prove(ctx, knew, a.found.Stat.Mzxid)
+	if errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
+		return false, pollEvery, nil // our own clock will tell
+	}
+	return false, 0, err
+}
+
+// write takes the entry over. What came of it is always found out, in the background if
+// ctx ends first; then the entry is put back.
+func (a *attaching) write(ctx context.Context) (*Entry, error) {
+	type outcome struct {
+		e   *Entry
+		err error
+	}
+	done := make(chan outcome, 1)
+	if !a.Tasks.Enter() {
+		return nil, zkconn.ErrClosed
+	}
+	go func() {
+		defer a.Tasks.Leave()
+		ctx, cancel := context.WithTimeout(context.Background(), a.patience(a.Terms))
+		defer cancel()
+		e, err := a.overwrite(ctx)
+		done <- outcome{e, err}
+	}()
+	select {
+	case o := <-done:
+		return o.e, o.err
+	case <-ctx.Done():
+	}
+	a.background(func() {
+		if o := <-done; o.err == nil {
+			a.putBack(o.e)
+		}
+	})
+	return nil, zkconn.ContextError(ctx)
+}
+
+// overwrite writes the entry's next incarnation, on the version that was found. It fails
+// with errOvertaken if there is another version by now.
+//
+// It writes twice: whose entry it was may have a renewal of unknown outcome, and delete the
+// entry on the version that this would have left. That must not be ours.
+func (a *attaching) overwrite(ctx context.Context) (*Entry, error) {
+	terms := a.Terms
+	terms.Incarnation = a.left.Incarnation + 1
+	first, session := a.Clock.Local(), a.Conn.Session()
+	record := a.Keeper.Attachment(&terms, a.found.Record.AcquiredAt, first, a.NewID())
+	sent, tried := first, false
+	var stat *zk.Stat
+	err := a.Conn.Retry(ctx, leaveBackoff, func() error {
+		if tried {
+			sent, session = a.Clock.Local(), a.Conn.Session()
+		}
+		version := a.found.Stat.Version
+		replies, err := a.Conn.Multi(ctx, nil,
+			&zk.SetDataRequest{Path: a.path, Data: record, Version: version},
+			&zk.SetDataRequest{Path: a.path, Data: record, Version: version + 1})
+		if err == nil {
+			stat = replies[1].Stat
+			a.Clock.Observe(stat.Mzxid, stat.Mtime, sent, a.Clock.Local())
+			return nil
+		}
+		op, cause := zkconn.RefusedOp(err)
+		switch {
+		case op < 0:
+			tried = true
+			return err
+		case errors.Is(cause, zk.ErrNoNode):
+			return zkconn.Final(a.gone())
+		case errors.Is(cause, zk.ErrNoAuth):
+			return zkconn.Final(fmt.Errorf("%w: write %s: its ACL does not let us", zkconn.ErrDenied, a.path))
+		case !errors.Is(cause, zk.ErrBadVersion):
+			return zkconn.Final(fmt.Errorf("write %s: %w", a.path, cause))
+		}
+		stat, err = a.readBack(ctx, record)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.taken(terms, stat, first, session), nil
+}
+
+// readBack finds out whether it was our write that made another one of that version be
+// refused: its reply may have been lost. No other has our bytes.
+func (a *attaching) readBack(ctx context.Context, record []byte) (*zk.Stat, error) {
+	n, err := a.latest(ctx, a.path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, zkconn.Final(a.gone())
+	case err != nil:
+		return nil, zkconn.Final(err)
+	case !bytes.Equal(n.Data, record):
+		return nil, zkconn.Final(errOvertaken)
+	}
+	return n.Stat, nil
+}
+
+// taken is the entry once it is ours. Its lease counts from the first attempt to write it,
+// whichever was applied.
+func (a *attaching) taken(terms lease.Terms, stat *zk.Stat, first clock.Instant, session int64) *Entry {
+	e := &Entry{queue: a.Queue, keepParent: a.KeepParent, czxid: stat.Czxid}
+	e.Init(a.Keeper, e, a.path, terms, lease.Created{
+		Sent: first, Session: session, Acquired: a.found.Record.AcquiredAt, Version: stat.Version,
+	})
+	a.door.enter(e)
+	return e
+}

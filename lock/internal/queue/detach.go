@@ -1,0 +1,133 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Detach ends an entry in this process, and has its node tell that whoever has the ticket
+// may attach to it: with a lease of ttl from then on. It fails with why the entry had
+// ended before. The write goes on in the background, over reconnects; the
+// channel gets what came of it: nil, ErrRemoved if the node was gone, ErrTaken if somebody
+// else has written it, or why it is not known. Whatever comes of it, the entry is not
+// deleted.
+func (q *Queue) Detach(e *Entry, ttl time.Duration) (<-chan error, error) {
+	return q.detach(e, ttl, e.Incarnation)
+}
+
+func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan error, error) {
+	record, why := e.Entry.Detach(ttl, incarnation) // first of all nobody here takes it for held
+	if why != nil {
+		return nil, why
+	}
+	d := &detaching{Queue: q, e: e, record: record}
+	d.version, d.acknowledged, d.pending = e.LastWrite()
+	done := make(chan error, 1)
+	if !q.Tasks.Enter() {
+		q.handOver(e)
+		done <- zkconn.ErrClosed
+		return done, nil
+	}
+	go func() {
+		defer q.Tasks.Leave()
+		ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))
+		defer cancel()
+		err := q.Conn.Retry(ctx, leaveBackoff, func() error { return d.attempt(ctx) })
+		switch {
+		case errors.Is(err, lease.ErrRemoved), errors.Is(err, lease.ErrTaken):
+			q.Forget(e)
+		case err != nil:
+			err = fmt.Errorf("write %s: %w", e.Path, err)
+			fallthrough
+		default:
+			q.handOver(e)
+		}
+		done <- err
+	}()
+	return done, nil
+}
+
+// handOver takes an entry that goes on without us out of the account of its lock.
+func (q *Queue) handOver(e *Entry) {
+	d := q.openDoor(e.Lock())
+	defer q.closeDoor(d)
+	d.handOver(e)
+}
+
+// detaching is the last write of an entry that is left to others.
+type detaching struct {
+	*Queue
+	e      *Entry
+	record []byte
+
+	version, acknowledged int32  // of the node's data: probably, and at least
+	pending               []byte // of a renewal of unknown outcome
+}
+
+// attempt makes the write once. What it returns is for Retry.
+func (d *detaching) attempt(ctx context.Context) error {
+	_, err := d.Conn.Multi(ctx, nil, &zk.SetDataRequest{Path: d.e.Path, Data: d.record, Version: d.version})
+	switch op, cause := zkconn.RefusedOp(err); {
+	case op < 0:
+		return err
+	case errors.Is(cause, zk.ErrNoNode):
+		return zkconn.Final(lease.ErrRemoved)
+	case errors.Is(cause, zk.ErrNoAuth):
+		return zkconn.Final(fmt.Errorf("%w: the lock's ACL does not let us", zkconn.ErrDenied))
+	case !errors.Is(cause, zk.ErrBadVersion):
+		return zkconn.Final(cause)
+	}
+	n, err := d.latest(ctx, d.e.Path)
+	found, _ := znode.DecodeRecord(n.Data)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return zkconn.Final(lease.ErrRemoved)
+	case err != nil:
+		return zkconn.Final(err)
+	case bytes.Equal(n.Data, d.record), // the reply was lost
+		found.Detached && found.Incarnation == d.e.Incarnation: // and somebody has attached and put it back since
+		return nil
+	case n.Stat.Version == d.acknowledged, d.pending != nil && bytes.Equal(n.Data, d.pending):
+		d.version = n.Stat.Version
+		return zkconn.ErrAgain
+	case lease.HandedOn(n.Data, d.e.Incarnation):
+		return zkconn.Final(lease.ErrAttached)
+	}
+	return zkconn.Final(lease.ErrTaken)
+}
+
+// latest reads a node on a server that has caught up with its leader: that of a new
+// session may lag behind even our own writes.
+func (q *Queue) latest(ctx context.Context, path string) (zkconn.Node, error) {
+	if err := q.Conn.Sync(ctx, path); err != nil {
+		return zkconn.Node{}, err
+	}
+	return q.Conn.Get(ctx, path)
+}
+
+// Enqueue joins the queue, or takes the lock if it is free, with an entry that nobody has:
+// its create tells already that whoever has the ticket may attach to it. It fails as
+// [Queue.Acquire] does.
+func (q *Queue) Enqueue(ctx context.Context, r Request) (*Entry, error) {
+	r.Terms.Detached = true
+	return q.contend(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {
+		e, _, err := c.join(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := e.Entry.Detach(e.TTL, 0); err != nil {
+			return nil, err
+		}
+		c.door.handOver(e)
+		return e, nil
+	})
+}

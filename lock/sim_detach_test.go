@@ -1,0 +1,148 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// Tickets of the history lie where every process finds them, also those of holds that
+// live. Most are taken away by who uses them, and some are used twice. Where nothing may
+// be left behind, who leaves something comes back for it at once.
+
+// detach leaves a hold to others.
+func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held) {
+	var ttl time.Duration
+	if !p.quiet() && oneIn(r, 2) {
+		ttl = p.drawTTL(r)
+	}
+	limited, cancel := context.WithTimeout(ctx, between(r, 6*p.slow, 2*p.ttl))
+	defer cancel()
+	if p.quiet() {
+		limited = p.served
+	}
+	begun := time.Now()
+	ticket, err := h.Detach(limited, ttl)
+	if !p.quiet() {
+		p.inTime(label, "Detach", limited, begun)
+	}
+	p.mu.Lock()
+	p.sayLocked("%s: detaches %s, token %v: %v", label, h.Name(), h.Token(), err)
+	p.open[h.Name()] = slices.DeleteFunc(p.open[h.Name()], func(other held) bool { return other.Hold == h.Hold })
+	var unconfirmed *lock.UnlockError
+	switch {
+	case h.Err() == nil:
+		p.violatedLocked("%s has detached %s and holds it", label, h.Name())
+	case err == nil:
+		p.tally.count("detached", 1)
+	case isOne(err, lock.ErrRemoved, lock.ErrTaken) && !errors.Is(err, lock.ErrAttached):
+		p.violatedLocked("%s: nobody does that here: %v", label, err)
+	case !isOne(err, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !errors.As(err, &unconfirmed), p.quiet() && !h.fixed && !isOne(err, lock.ErrMaxHold, lock.ErrClosed):
+		p.violatedLocked("%s: detach %s: %v", label, h.Name(), err)
+	}
+	p.mu.Unlock()
+	p.leave(r, label, ticket)
+}
+
+// leave puts a ticket where others find it.
+func (p *process) leave(r *rand.Rand, label string, ticket lock.Ticket) {
+	if ticket.IsZero() {
+		return
+	}
+	if p.quiet() {
+		p.pause(r, 0, p.ttl/4)
+		p.attach(p.served, r, label, p.clients[r.IntN(len(p.clients))], ticket)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tickets = append(p.tickets, ticket)
+}
+
+// comeBack attaches to something that was left, or leaves a place in a queue.
+func (p *process) comeBack(ctx context.Context, r *rand.Rand, label string, c *client) {
+	p.mu.Lock()
+	var ticket lock.Ticket
+	if n := len(p.tickets); n > 0 {
+		at := r.IntN(n)
+		ticket = p.tickets[at]
+		if !oneIn(r, 3) {
+			p.tickets = slices.Delete(p.tickets, at, at+1)
+		}
+	}
+	p.mu.Unlock()
+	if ticket.IsZero() || oneIn(r, 4) {
+		p.enqueue(ctx, r, label, c)
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, between(r, 0, 3*p.ttl))
+	defer cancel()
+	p.attach(limited, r, label, c, ticket)
+}
+
+func (p *process) enqueue(ctx context.Context, r *rand.Rand, label string, c *client) {
+	name := p.names[r.IntN(len(p.names))]
+	if name == pages || name == slots { // of other kinds
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
+	defer cancel()
+	begun := time.Now()
+	var opts []lock.LockOption
+	if !p.quiet() {
+		opts = append(opts, lock.WithTTL(p.drawTTL(r)))
+	}
+	ticket, err := c.Mutex(name, opts...).Enqueue(limited)
+	p.inTime(label, "Enqueue", limited, begun)
+	p.say("%s: leaves a place in the queue of %s: %v", label, name, err)
+	if err != nil {
+		p.notTaken(label, c, name, err)
+		return
+	}
+	p.count("places kept")
+	p.leave(r, label, ticket)
+}
+
+// attach goes on with what a ticket is for, works, and gives it back.
+func (p *process) attach(ctx context.Context, r *rand.Rand, label string, c *client, ticket lock.Ticket) {
+	begun := time.Now()
+	got, err := c.Attach(ctx, ticket)
+	if _, limited := ctx.Deadline(); limited {
+		p.inTime(label, "Attach", ctx, begun)
+	}
+	switch {
+	case err != nil && p.quiet() && !errors.Is(err, lock.ErrClosed):
+		p.violated("%s: nothing went wrong, and %v", label, err)
+	case errors.Is(err, lock.ErrAttached):
+		p.count("attached too late")
+	case errors.Is(err, lock.ErrRemoved):
+		p.count("came back too late")
+	case err == nil && ticket.Expires().IsZero():
+		p.count("attached to what was not detached")
+		fallthrough
+	case err == nil:
+		p.count("attached")
+		h := p.granted(label, c, got, false, way{})
+		p.pause(r, 0, p.ttl)
+		p.check()
+		p.unlock(label, h)
+		return
+	default:
+		p.notTaken(label, c, ticket.Name(), err)
+		if p.quiet() { // the client was closed
+			heir := p.client(label+" again", label+" again", p.clock)
+			p.attach(p.served, r, label, heir, ticket)
+			p.closeClient(heir)
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.tickets = append(p.tickets, ticket) // it is good still
+		return
+	}
+	p.say("%s: attach to %s: %v", label, ticket.EntryPath(), err)
+}

@@ -1,0 +1,137 @@
+package lock
+
+import (
+	"fmt"
+	"hash/crc32"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Ticket is what is needed to go on with a hold, or with a place in a queue, in another
+// process or in the same one after a restart: see [Hold.Detach], [Hold.Ticket],
+// [Mutex.Enqueue] and [Client.Attach]. It is a small value that can be stored, sent, and
+// copied: of all who attach with it, one succeeds. Who has it can take the lock over, so
+// keep it as you would keep a key. The zero Ticket is for nothing.
+type Ticket struct {
+	root, lock string
+	kind       znode.Kind
+	left       queue.Left
+}
+
+// ticketMark begins the text of a ticket; a number follows, the version of the form.
+const ticketMark, ticketVersion = "holdfast-ticket", "1"
+
+// IsZero reports whether it is a ticket for nothing.
+func (t Ticket) IsZero() bool { return t == Ticket{} }
+
+// Name returns the name of the lock.
+func (t Ticket) Name() string { return t.lock }
+
+// EntryPath returns the path of the entry in ZooKeeper, for logs.
+func (t Ticket) EntryPath() string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.root + "/" + t.lock + "/" + t.left.Node
+}
+
+// Expires returns until when, in ensemble time, somebody has to attach: then, and the
+// grace later, the entry is purged by whoever waits behind it, or by the reaper. It is
+// what was known as the ticket was made; the time is zero for a ticket of a hold that was
+// not detached.
+func (t Ticket) Expires() time.Time {
+	if t.left.Until == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(t.left.Until).UTC()
+}
+
+// String returns the text of the ticket: one line of printable ASCII without blanks, with
+// a version and a checksum. [ParseTicket] reads it. That of the zero Ticket is "".
+func (t Ticket) String() string {
+	if t.IsZero() {
+		return ""
+	}
+	text := strings.Join([]string{
+		ticketMark, ticketVersion, string(t.kind), escape(t.root), escape(t.lock), t.left.Node,
+		strconv.FormatInt(int64(t.left.Incarnation), 10), strconv.FormatInt(t.left.Until, 10),
+	}, ":")
+	return text + ":" + checksum(text)
+}
+
+func escape(path string) string {
+	return strings.ReplaceAll((&url.URL{Path: path}).EscapedPath(), ":", "%3A")
+}
+
+func checksum(text string) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(text))) }
+
+// ParseTicket returns the ticket of a text that [Ticket.String] made; blanks and line ends
+// around it do not matter. Any other text is an [ErrInvalid] that says what is wrong.
+func ParseTicket(text string) (Ticket, error) {
+	text = strings.TrimSpace(text)
+	parts := strings.Split(text, ":")
+	last := len(parts) - 1
+	switch {
+	case text == "":
+		return Ticket{}, invalid("ticket", `""`, "is empty")
+	case parts[0] != ticketMark:
+		return Ticket{}, badTicket(text, "must begin with %q", ticketMark+":")
+	case last > 0 && parts[1] != ticketVersion && isNumber(parts[1]):
+		return Ticket{}, badTicket(text, "is of version %s, and this release knows version %s: use a newer one", parts[1], ticketVersion)
+	case last != 8:
+		return Ticket{}, badTicket(text, "has %d fields, not 9: a part of it is missing, or it is not the text alone", last+1)
+	}
+	if sum := checksum(text[:len(text)-len(parts[last])-1]); sum != parts[last] {
+		return Ticket{}, badTicket(text, "is damaged: its checksum is %s, and it says %.20q", sum, parts[last])
+	}
+	t := Ticket{kind: znode.Kind(parts[2]), left: queue.Left{Node: parts[5]}}
+	root, err1 := url.PathUnescape(parts[3])
+	name, err2 := url.PathUnescape(parts[4])
+	incarnation, err3 := strconv.ParseInt(parts[6], 10, 32)
+	until, err4 := strconv.ParseInt(parts[7], 10, 64)
+	t.root, t.lock, t.left.Incarnation, t.left.Until = root, name, int32(incarnation), until
+	node, isEntry := znode.Parse(t.left.Node)
+	for _, err := range []error{err1, err2, err3, err4, znode.CheckRoot(root), znode.CheckName(name)} {
+		if err != nil {
+			return Ticket{}, badTicket(text, "%v", err)
+		}
+	}
+	switch {
+	case !isEntry || !node.Ours():
+		return Ticket{}, badTicket(text, "%q is not the name of an entry", t.left.Node)
+	case incarnation < 0 || until < 0:
+		return Ticket{}, badTicket(text, "incarnation %d and end %d must not be negative", incarnation, until)
+	}
+	return t, nil
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 32)
+	return err == nil
+}
+
+func badTicket(text, rule string, args ...any) error {
+	return invalid("ticket", fmt.Sprintf("%.60q", text), rule, args...)
+}
+
+// MarshalText returns the text of the ticket, as [Ticket.String] does.
+func (t Ticket) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText sets the ticket to what [ParseTicket] makes of the text; an empty text
+// makes it the zero Ticket.
+func (t *Ticket) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*t = Ticket{}
+		return nil
+	}
+	parsed, err := ParseTicket(string(text))
+	if err == nil {
+		*t = parsed
+	}
+	return err
+}
