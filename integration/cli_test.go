@@ -442,11 +442,12 @@ func testRunEnvironment(t *testing.T, bin string) {
 // testRunWaiting: who waits for long is told so, and who waits for himself, why.
 func testRunWaiting(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
-	inner := strings.Join(slices.Concat([]string{c.prog, "run"}, c.args, []string{c.name, "--wait", "8s", "--", "true"}), " ")
+	inner := strings.Join(slices.Concat([]string{"exec", c.prog, "run"}, c.args, []string{c.name, "--", "true"}), " ")
 	p := c.start("run", c.name, "--", "sh", "-c", inner)
-	p.mustExit(75)
+	c.eventually("who waits is told so", func() bool { return strings.Contains(p.Stderr(), "waiting for lock \""+c.name+"\"") })
 	p.mustSay("runs under lock \"" + c.name + "\" already")
-	p.mustSay("waiting for lock \"" + c.name + "\"")
+	p.signal(syscall.SIGTERM)
+	p.mustExit(128 + int(syscall.SIGTERM))
 }
 
 func testRunStatus(t *testing.T, bin string) {
