@@ -97,8 +97,8 @@ func newCLI(b *bench, bin string, policies ...string) *cli {
 }
 
 // programSession is the session timeout of programs, which do not wait for a session for
-// longer than that; the longest that servers grant by default.
-const programSession = 10 * time.Second
+// longer than that.
+const programSession = 30 * time.Second
 
 // short is the policy of commands whose leases are to end.
 var short = fmt.Sprintf("{name: short, match: \"*\", ttl: %v, grace: %v}", ttl, grace)
@@ -473,7 +473,7 @@ func testRunStatus(t *testing.T, bin string) {
 		{75, "", []string{"run", "x", "--", "sh", "-c", "exit 75"}},
 		{128 + 9, "", []string{"run", "x", "--", "sh", "-c", "kill -9 $$"}},
 		{75, "held by somebody else", []string{"run", "taken", "--wait", "0", "--", "true"}},
-		{75, "held by somebody else", []string{"run", "taken", "--wait", "5s", "--", "true"}},
+		{75, "held by somebody else", []string{"run", "taken", "--wait", "10s", "--", "true"}},
 		{75, "no session with ZooKeeper within 200ms, tried " + unreachable, []string{"run", "x", "--wait", "200ms", "--servers", unreachable, "--", "true"}},
 		{75, fmt.Sprintf("no session with ZooKeeper within %v, tried %s", programSession, unreachable), []string{"run", "x", "--servers", unreachable, "--", "true"}},
 		{126, "exec format error", []string{"run", "x", "--", script}},

@@ -32,6 +32,7 @@ const (
 	grace          = 500 * time.Millisecond
 	sessionTimeout = 2 * time.Second
 	patience       = 2 * time.Minute
+	wholeTest      = 15 * time.Minute // bounds a test, less than go test's own bound
 )
 
 // bench is what a test works with: servers, a root of its own, and a plain
@@ -51,7 +52,7 @@ func onShared(t testing.TB) *bench { return on(t, zkserver.External()) }
 // test has left no node.
 func on(t testing.TB, servers []string) *bench {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
 	t.Cleanup(cancel)
 	b := &bench{TB: t, ctx: ctx, servers: servers, root: "/it-" + znode.NewID()}
 	b.raw = steady{b.connect(), ctx}

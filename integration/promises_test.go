@@ -24,8 +24,8 @@ import (
 func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
-	c, tap := b.tapped()
-	b.unlock(b.lock(c, "orders/42")) // the first time makes root and ancestor
+	c, tap := b.tapped(lock.WithSessionTimeout(time.Minute)) // another session would be a transaction
+	b.unlock(b.lock(c, "orders/42"))                         // the first time makes root and ancestor
 	zxid := func() int64 {
 		z, err := s.Zxid(b.ctx)
 		if err != nil {
@@ -598,7 +598,7 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 	silent := listenSilently(t)
 	b.servers = append([]string{silent.addr}, b.servers...)
 	for !silent.called() { // the order is drawn anew each time
-		const timeout = 10 * time.Second // a third of it is for the silent one
+		const timeout = 30 * time.Second // a third of it is for the silent one
 		ctx, cancel := context.WithTimeout(b.ctx, timeout)
 		c, err := lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithSessionTimeout(timeout))
 		cancel()
