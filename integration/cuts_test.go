@@ -545,27 +545,28 @@ func renewal(c *cut) {
 	})
 	c.end()
 	lost := c.isHit() && c.fault == zkserver.HoldReply
+	kept := c.fault != zkserver.HoldReply // a lease that is to be lost is short, and may be lost before
 	switch err := h.Err(); {
 	case lost && (!errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) || h.Valid()):
 		c.Errorf("the hold could not be renewed and ended with %v; valid: %v", err, h.Valid())
-	case !lost && (err != nil || !h.Valid()):
+	case kept && (err != nil || !h.Valid()):
 		c.Errorf("the hold ended with %v; valid: %v", err, h.Valid())
 	}
 	leave()
-	if err := h.Unlock(); lost && !errors.Is(err, lock.ErrExpired) || !lost && err != nil {
+	if err := h.Unlock(); lost && !errors.Is(err, lock.ErrExpired) || kept && err != nil {
 		c.Errorf("Unlock = %v", err)
 	}
 }
 
 // purge finds two in the queue who died.
 func purge(c *cut) {
-	c.bury(c.name)
+	c.bury(c.name, 0)
 	c.begin()
 	c.work(c.lock(c.victim, c.name))
 }
 
-// bury makes a lock with two entries that have expired.
-func (c *cut) bury(name string) {
+// bury makes a lock with two entries that have expired, orphanAfter ago.
+func (c *cut) bury(name string, orphanAfter time.Duration) {
 	const ttl = 10 * time.Millisecond
 	c.unlock(c.lock(c.peer, name)) // makes root and ancestors
 	c.create(c.root+"/"+name, string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
@@ -573,7 +574,7 @@ func (c *cut) bury(name string) {
 		dead := znode.Record{Owner: "dead", TTL: ttl.Milliseconds()}
 		c.create(c.root+"/"+name+"/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(dead.Encode()), zk.FlagSequence)
 	}
-	time.Sleep(ttl + grace + 500*time.Millisecond) // to expire, for one who knows the time by a slow request, too
+	c.overdue(c.peer, name, orphanAfter)
 }
 
 // sweep sweeps a tree with an orphan, an empty ancestor, two expired entries and one
@@ -582,9 +583,8 @@ func sweep(c *cut) {
 	live := c.lock(c.peer, "live")
 	c.create(c.root+"/orphan", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
 	c.create(c.root+"/empty", string(znode.Parent{Kind: znode.Dir}.Encode()), 0)
-	c.bury("dead")
 	const orphanAfter = time.Second
-	time.Sleep(orphanAfter + time.Second) // until those two are that old, for one who knows the time by a slow request, too
+	c.bury("dead", orphanAfter) // when those two are that old, too
 	r, err := reaper.New(c.victim, reaper.Options{Policies: c.policies(c.ttl, orphanAfter), Concurrency: 1, Lock: "reaper"})
 	if err != nil {
 		c.Fatal(err)

@@ -64,7 +64,7 @@ func TestHammer(t *testing.T) {
 				rooms[i].check(t)
 				t.Logf("lock %d: %d turns", i, rooms[i].entries.Load())
 			}
-			b.nothingLeft(5 * time.Second)
+			b.nothingLeft(patience)
 		})
 	}
 }
@@ -72,7 +72,7 @@ func TestHammer(t *testing.T) {
 // borrower returns a client of the bench's root on a connection of somebody else's.
 func (b *bench) borrower(z *zk.Conn) *lock.Client {
 	b.Helper()
-	c, err := lock.New(z, lock.WithRoot(b.root), lock.WithTTL(ttl), lock.WithGrace(grace))
+	c, err := lock.New(z, lock.WithRoot(b.root), lock.WithTTL(long), lock.WithGrace(grace))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -102,6 +102,7 @@ var mishaps = []struct {
 	{"the reply slower than the connection's end", locktest.Fault{DelayReply: 5 * time.Second}, nil},
 	{"throttled", locktest.Fault{Code: codeThrottled}, nil},
 	{"the session moved", locktest.Fault{Code: codeSessionMoved}, nil},
+	{"the session unknown", locktest.Fault{Code: codeUnknownSession}, (*world).expireSoon},
 }
 
 // expireSoon ends the client's session, before it has connected again.

@@ -45,6 +45,13 @@ var connMutants = []mutant{
 			""}},
 		tests: []string{"lock/internal/zkconn.TestLeaveTime"},
 	}, {
+		name:   "unknown-session-refused",
+		breaks: "a request that met the end of its session is given up",
+		edits: []edit{{"lock/internal/zkconn/errors.go",
+			" || innermost(err).Error() == codeUnknownSession)",
+			")"}},
+		tests: []string{"lock/internal/zkconn.TestOutcome", "lock.TestAmbiguousLock", "lock.TestAmbiguousUnlock"},
+	}, {
 		name:   "dial-unbounded",
 		breaks: "a Dial whose context has ended gives the servers more time",
 		edits: []edit{{"lock/internal/zkconn/dial.go",

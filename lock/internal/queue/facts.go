@@ -51,13 +51,17 @@ func factsOf(data znode.Parent, stat *zk.Stat) facts {
 //
 // Without such proof time has to tell, see factsLast: and where others are about, who may
 // have deleted it and made it anew, no more of it than a new one takes to come to that
-// version. Kept says that nobody deletes it.
+// version, if that is not low: our write is on its way for a while, too. Kept says that
+// nobody deletes it.
 func (f facts) usable(now time.Duration, proven, kept bool) bool {
 	if !f.exists || f.stale || f.version <= 0 || proven {
 		return f.exists && !f.stale && f.version > 0
 	}
 	within := factsLast
 	if alone := f.othersAt == 0 || now-f.othersAt > aloneAfter; !alone && !kept {
+		if f.version < oldEnough {
+			return false
+		}
 		within = f.tooYoung()
 	}
 	return f.proven != 0 && now-f.proven <= within

@@ -15,9 +15,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// What the locks of the chapters with crashes are taken with.
+// What the locks of the chapters with crashes are taken with. Those who are not killed
+// keep their leases on a busy machine too.
 const (
-	shortTTL   = 2 * time.Second
+	shortTTL   = 5 * time.Second
 	shortGrace = 500 * time.Millisecond
 	slack      = 5 * time.Second // that a loaded machine may take more than it should
 )
