@@ -58,7 +58,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		err = zkconn.ContextError(bound)
 	}
 	switch {
-	case errors.Is(err, ErrRemoved) && e.Lapsed():
+	case errors.Is(err, ErrRemoved) && (e.Lapsed() || e.IsOver()):
 		return Ticket{}, lossOf(e, ErrExpired)
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken):
 		return Ticket{}, lossOf(e, err)

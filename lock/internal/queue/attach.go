@@ -280,7 +280,7 @@ func (a *attaching) readBack(ctx context.Context, record []byte) (*zk.Stat, erro
 // taken is the entry once it is ours. Its lease counts from the first attempt to write it,
 // whichever was applied.
 func (a *attaching) taken(terms lease.Terms, stat *zk.Stat, first clock.Instant, session int64) *Entry {
-	e := &Entry{queue: a.Queue, keepParent: a.KeepParent, czxid: stat.Czxid}
+	e := &Entry{Kind: a.Kind, queue: a.Queue, keepParent: a.KeepParent, czxid: stat.Czxid}
 	e.Init(a.Keeper, e, a.path, terms, lease.Created{
 		Sent: first, Session: session, Acquired: a.found.Record.AcquiredAt, Version: stat.Version,
 	})
