@@ -152,7 +152,12 @@ func (s *sim) unlock(label string, h held) {
 	s.mu.Lock()
 	overtaken := s.last[name] != h.Token()
 	s.mu.Unlock()
-	err := h.Unlock()
+	s.unlocked(label, h, overtaken, h.Unlock())
+}
+
+// unlocked checks what came of the unlock of a hold.
+func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
+	name := h.Name()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sayLocked("%s: unlocks %s, token %v: %v", label, name, h.Token(), err)

@@ -130,7 +130,7 @@ var things = []string{
 	"clients on a shared connection", "clients beside others of their process",
 	"clients closed in the midst of use", "clients closed clean",
 	"tries", "TTLs of their own", "fixed leases", "barged", "holds ended by max_hold", "entered again",
-	"leases extended", "leases shortened", "extended beside an unlock", "bursts",
+	"taken together", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
 	"parents found empty", "foreign parents refused", "parents made again", "parents of strangers met",
 	"holds of zk.Lock's", "holds of kazoo's", "dead holders outlived",
 }
