@@ -13,6 +13,10 @@ GOVULNCHECK := bin/govulncheck-$(GOVULNCHECK_VERSION)-$(GOVERSION)
 # The packages whose tests need no server.
 UNIT = $(shell go list ./... | grep -v /integration)
 
+# The modules beside the main one, whose dependencies the library is not to have.
+MODULES := integration/bench integration/sql lock/observe/prometheus lock/observe/otel
+each_module = @set -e; for m in $(MODULES); do echo "cd $$m && $(1)"; (cd $$m && $(1)); done
+
 BUILD := go build -buildvcs=false -o bin/
 
 # The race detector is not to stop at a race of go-zookeeper's.
@@ -32,11 +36,11 @@ demo: bin/withzk ## see the promises kept on a real ZooKeeper
 
 test: bin/withzk ## all tests, on a real ZooKeeper
 	bin/withzk $(TEST) ./...
-	cd integration/bench && $(TEST) ./...
+	$(call each_module,$(TEST) ./...)
 
 unit: ## the tests that need no server
 	env -u HOLDFAST_ZOOKEEPER $(TEST) $(UNIT)
-	cd integration/bench && $(TEST) ./...
+	$(call each_module,$(TEST) ./...)
 
 integration: bin/withzk ## the tests on a real ZooKeeper
 	bin/withzk $(TEST) ./integration/...
@@ -91,7 +95,7 @@ lint: $(STATICCHECK) $(GOVULNCHECK) ## formatting, vet, staticcheck, go.mod, kno
 	go vet ./...
 	$(STATICCHECK) ./...
 	go mod tidy -diff
-	cd integration/bench && go vet ./... && $(CURDIR)/$(STATICCHECK) ./... && go mod tidy -diff
+	$(call each_module,go vet ./... && $(CURDIR)/$(STATICCHECK) ./... && go mod tidy -diff)
 	@echo $(GOVULNCHECK) ./...; $(GOVULNCHECK) ./... >bin/govulncheck.out 2>&1 || \
 		if grep -q '^govulncheck: fetching vulnerabilities' bin/govulncheck.out; \
 		then echo 'govulncheck: nothing checked: its database cannot be reached'; \

@@ -59,6 +59,8 @@ func TestCommandLine(t *testing.T) {
 		"Stopped":         testRunStopped,
 		"GuardKilled":     testRunGuardKilled,
 		"BothKilled":      testRunBothKilled,
+		"NoHooks":         testRunNoHooks,
+		"AtLeast":         testRunAtLeast,
 		"Demo":            testDemo,
 		"DemoInterrupted": testDemoInterrupted,
 		"ReaperOnce":      testReaperOnce,
@@ -97,8 +99,8 @@ func newCLI(b *bench, bin string, policies ...string) *cli {
 }
 
 // programSession is the session timeout of programs, which do not wait for a session for
-// longer than that; the longest that servers grant by default.
-const programSession = 10 * time.Second
+// longer than that.
+const programSession = 30 * time.Second
 
 // short is the policy of commands whose leases are to end.
 var short = fmt.Sprintf("{name: short, match: \"*\", ttl: %v, grace: %v}", ttl, grace)
@@ -442,11 +444,12 @@ func testRunEnvironment(t *testing.T, bin string) {
 // testRunWaiting: who waits for long is told so, and who waits for himself, why.
 func testRunWaiting(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
-	inner := strings.Join(slices.Concat([]string{c.prog, "run"}, c.args, []string{c.name, "--wait", "8s", "--", "true"}), " ")
+	inner := strings.Join(slices.Concat([]string{"exec", c.prog, "run"}, c.args, []string{c.name, "--", "true"}), " ")
 	p := c.start("run", c.name, "--", "sh", "-c", inner)
-	p.mustExit(75)
+	c.eventually("who waits is told so", func() bool { return strings.Contains(p.Stderr(), "waiting for lock \""+c.name+"\"") })
 	p.mustSay("runs under lock \"" + c.name + "\" already")
-	p.mustSay("waiting for lock \"" + c.name + "\"")
+	p.signal(syscall.SIGTERM)
+	p.mustExit(128 + int(syscall.SIGTERM))
 }
 
 func testRunStatus(t *testing.T, bin string) {
@@ -472,7 +475,7 @@ func testRunStatus(t *testing.T, bin string) {
 		{75, "", []string{"run", "x", "--", "sh", "-c", "exit 75"}},
 		{128 + 9, "", []string{"run", "x", "--", "sh", "-c", "kill -9 $$"}},
 		{75, "held by somebody else", []string{"run", "taken", "--wait", "0", "--", "true"}},
-		{75, "held by somebody else", []string{"run", "taken", "--wait", "5s", "--", "true"}},
+		{75, "held by somebody else", []string{"run", "taken", "--wait", "10s", "--", "true"}},
 		{75, "no session with ZooKeeper within 200ms, tried " + unreachable, []string{"run", "x", "--wait", "200ms", "--servers", unreachable, "--", "true"}},
 		{75, fmt.Sprintf("no session with ZooKeeper within %v, tried %s", programSession, unreachable), []string{"run", "x", "--servers", unreachable, "--", "true"}},
 		{126, "exec format error", []string{"run", "x", "--", script}},

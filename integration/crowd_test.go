@@ -13,6 +13,11 @@ import (
 // outage survives one of nearly two thirds of it.
 const longTTL = 30 * time.Second
 
+// longSession is the session timeout of those who are to find dead what is dead: nobody
+// judges who has just had an outage, and on a busy machine short sessions are one after
+// the other. A server that is killed is noticed at once.
+const longSession = 10 * time.Second
+
 // crowd is many locks, each with a holder that lives and somebody who waits behind
 // it, for things to happen to that must not hurt any of them.
 type crowd struct {
@@ -35,7 +40,7 @@ func (b *bench) crowd(opts ...lock.Option) *crowd {
 	b.Helper()
 	const size, clients = 60, 3 // as many clients hold as wait
 	c := &crowd{bench: b}
-	opts = append([]lock.Option{lock.WithTTL(longTTL)}, opts...)
+	opts = append([]lock.Option{lock.WithTTL(longTTL), lock.WithSessionTimeout(longSession)}, opts...)
 	var holders []*lock.Client
 	for range clients {
 		holders, c.waiters = append(holders, b.client(opts...)), append(c.waiters, b.client(opts...))

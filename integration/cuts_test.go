@@ -41,12 +41,17 @@ var cutOperations = []struct {
 }{
 	{"lock free", lockFree},
 	{"lock contended", lockContended},
+	{"write free", as(write, lockFree)},
+	{"write contended", as(write, lockContended)},
+	{"permit free", as(permit, lockFree)},
+	{"permit contended", as(permit, lockContended)},
 	{"lock cancelled", lockCancelled},
 	{"trylock free", tryLockFree},
 	{"trylock held", tryLockHeld},
 	{"unlock alone", unlockAlone},
 	{"unlock with waiter", unlockWithWaiter},
 	{"renewal", renewal},
+	{"transaction", transaction},
 	{"purge", purge},
 	{"sweep", sweep},
 }
@@ -128,6 +133,7 @@ type cut struct {
 	tap     *zkserver.Tap
 	peer    *lock.Client
 	name    string // of the lock
+	how     taking // nil: as a mutex
 	dead    int    // entries that expired before the operation began
 	ttl     time.Duration
 	room    room
@@ -260,7 +266,7 @@ func (c *cut) isHit() bool { return closed(c.hit) }
 // contend takes the lock, and keeps it until the victim's operation is through or
 // waits for it, and the fault is over.
 func (c *cut) contend() {
-	h, err := c.peer.Mutex(c.name).Lock(c.ctx)
+	h, err := c.acquire(c.peer)
 	if err != nil {
 		c.Errorf("the contender: %v", err)
 		return
@@ -385,15 +391,54 @@ func (c *cut) heldByPeer(err error) {
 	}
 }
 
+// acquire takes the lock that the case is about.
+func (c *cut) acquire(client *lock.Client) (*lock.Hold, error) {
+	if c.how == nil {
+		return client.Mutex(c.name).Lock(c.ctx)
+	}
+	return c.how(c.ctx, client, c.name)
+}
+
+// take takes it for a client that has to get it.
+func (c *cut) take(client *lock.Client) *lock.Hold {
+	c.Helper()
+	h, err := c.acquire(client)
+	if err != nil {
+		c.Fatalf("take %s: %v", c.name, err)
+	}
+	return h
+}
+
+// taking is a way to take a lock that one has at a time.
+type taking func(context.Context, *lock.Client, string) (*lock.Hold, error)
+
+// write takes a read/write lock to write, permit the only one of a semaphore.
+var (
+	write taking = func(ctx context.Context, c *lock.Client, name string) (*lock.Hold, error) {
+		return c.RWMutex(name).Lock(ctx)
+	}
+	permit taking = func(ctx context.Context, c *lock.Client, name string) (*lock.Hold, error) {
+		return c.Semaphore(name, 1).Acquire(ctx, 1)
+	}
+)
+
+// as is an operation on another kind of lock than a mutex.
+func as(how taking, do func(*cut)) func(*cut) {
+	return func(c *cut) {
+		c.how = how
+		do(c)
+	}
+}
+
 func lockFree(c *cut) {
 	c.begin()
-	c.work(c.lock(c.victim, c.name))
+	c.work(c.take(c.victim))
 }
 
 // lockContended has the victim wait for long enough to renew its entry, or until the
 // fault is over.
 func lockContended(c *cut) {
-	holder := c.lock(c.peer, c.name)
+	holder := c.take(c.peer)
 	leave := c.enter(holder)
 	c.begin()
 	c.helpers.Go(func() {
@@ -405,7 +450,7 @@ func lockContended(c *cut) {
 		leave()
 		c.unlock(holder)
 	})
-	c.work(c.lock(c.victim, c.name))
+	c.work(c.take(c.victim))
 }
 
 // lockCancelled has the context end when the fault happens, or else when the victim
@@ -500,27 +545,28 @@ func renewal(c *cut) {
 	})
 	c.end()
 	lost := c.isHit() && c.fault == zkserver.HoldReply
+	kept := c.fault != zkserver.HoldReply // a lease that is to be lost is short, and may be lost before
 	switch err := h.Err(); {
 	case lost && (!errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) || h.Valid()):
 		c.Errorf("the hold could not be renewed and ended with %v; valid: %v", err, h.Valid())
-	case !lost && (err != nil || !h.Valid()):
+	case kept && (err != nil || !h.Valid()):
 		c.Errorf("the hold ended with %v; valid: %v", err, h.Valid())
 	}
 	leave()
-	if err := h.Unlock(); lost && !errors.Is(err, lock.ErrExpired) || !lost && err != nil {
+	if err := h.Unlock(); lost && !errors.Is(err, lock.ErrExpired) || kept && err != nil {
 		c.Errorf("Unlock = %v", err)
 	}
 }
 
 // purge finds two in the queue who died.
 func purge(c *cut) {
-	c.bury(c.name)
+	c.bury(c.name, 0)
 	c.begin()
 	c.work(c.lock(c.victim, c.name))
 }
 
-// bury makes a lock with two entries that have expired.
-func (c *cut) bury(name string) {
+// bury makes a lock with two entries that have expired, orphanAfter ago.
+func (c *cut) bury(name string, orphanAfter time.Duration) {
 	const ttl = 10 * time.Millisecond
 	c.unlock(c.lock(c.peer, name)) // makes root and ancestors
 	c.create(c.root+"/"+name, string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
@@ -528,7 +574,7 @@ func (c *cut) bury(name string) {
 		dead := znode.Record{Owner: "dead", TTL: ttl.Milliseconds()}
 		c.create(c.root+"/"+name+"/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(dead.Encode()), zk.FlagSequence)
 	}
-	time.Sleep(ttl + grace + 500*time.Millisecond) // to expire, for one who knows the time by a slow request, too
+	c.overdue(c.peer, name, orphanAfter)
 }
 
 // sweep sweeps a tree with an orphan, an empty ancestor, two expired entries and one
@@ -537,9 +583,8 @@ func sweep(c *cut) {
 	live := c.lock(c.peer, "live")
 	c.create(c.root+"/orphan", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
 	c.create(c.root+"/empty", string(znode.Parent{Kind: znode.Dir}.Encode()), 0)
-	c.bury("dead")
 	const orphanAfter = time.Second
-	time.Sleep(orphanAfter + time.Second) // until those two are that old, for one who knows the time by a slow request, too
+	c.bury("dead", orphanAfter) // when those two are that old, too
 	r, err := reaper.New(c.victim, reaper.Options{Policies: c.policies(c.ttl, orphanAfter), Concurrency: 1, Lock: "reaper"})
 	if err != nil {
 		c.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/internal/wire"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/rs/zerolog"
 )
@@ -31,6 +32,7 @@ const (
 	grace          = 500 * time.Millisecond
 	sessionTimeout = 2 * time.Second
 	patience       = 2 * time.Minute
+	wholeTest      = 15 * time.Minute // bounds a test, less than go test's own bound
 )
 
 // bench is what a test works with: servers, a root of its own, and a plain
@@ -50,7 +52,7 @@ func onShared(t testing.TB) *bench { return on(t, zkserver.External()) }
 // test has left no node.
 func on(t testing.TB, servers []string) *bench {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
 	t.Cleanup(cancel)
 	b := &bench{TB: t, ctx: ctx, servers: servers, root: "/it-" + znode.NewID()}
 	b.raw = steady{b.connect(), ctx}
@@ -204,6 +206,36 @@ func (b *bench) eventually(what string, cond func() bool) {
 		case <-deadline.C:
 			b.Fatalf("did not come to pass: %s; nodes: %q", what, b.nodes())
 		}
+	}
+}
+
+// orphan leaves a lock tree whose holder died, and waits until it is overdue.
+func (b *bench) orphan(name string, orphanAfter time.Duration) {
+	b.Helper()
+	dead := b.holder(name)
+	dead.says("held")
+	dead.Kill()
+	b.overdue(b.client(), name, orphanAfter)
+}
+
+// overdue waits until the leases of all contenders for a lock have been over for the
+// grace and orphanAfter. Whoever reads the clock from then on knows it too, however
+// slow his request is.
+func (b *bench) overdue(c *lock.Client, name string, orphanAfter time.Duration) {
+	b.Helper()
+	tool := admin.New(c)
+	s, err := tool.Inspect(b.ctx, name)
+	if err != nil || len(s.Contenders) == 0 {
+		b.Fatalf("contenders for %s: %+v, %v", name, s, err)
+	}
+	for _, dead := range s.Contenders {
+		b.eventually("the lease has been over for long enough", func() bool {
+			now, err := tool.Now(b.ctx)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return now.Earliest().After(dead.Expires.Add(grace + orphanAfter))
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -10,6 +11,11 @@ import (
 func TestMain(m *testing.M) {
 	if role := os.Getenv(workerEnv); role != "" {
 		os.Exit(work(role))
+	}
+	// They wait far more than they work: two at once, on two processors, would take
+	// ten minutes. -parallel on the command line wins.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
 	}
 	os.Exit(zkserver.Main(m))
 }

@@ -24,8 +24,8 @@ import (
 func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
-	c, tap := b.tapped()
-	b.unlock(b.lock(c, "orders/42")) // the first time makes root and ancestor
+	c, tap := b.tapped(lock.WithSessionTimeout(time.Minute)) // another session would be a transaction
+	b.unlock(b.lock(c, "orders/42"))                         // the first time makes root and ancestor
 	zxid := func() int64 {
 		z, err := s.Zxid(b.ctx)
 		if err != nil {
@@ -156,8 +156,8 @@ func (b *bench) children(name string) []string {
 	return children
 }
 
-// TestSessionsExpiredOnceASecond ends the session of every client once a second
-// for a minute, under one holder and eight waiters; and then under all of
+// TestSessionsExpiredOnceASecond ends each session of every client a second after it
+// began, for a minute, under one holder and eight waiters; and then under all of
 // them as they take turns.
 func TestSessionsExpiredOnceASecond(t *testing.T) {
 	t.Parallel()
@@ -173,19 +173,7 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	stop := make(chan struct{})
 	var storm sync.WaitGroup
 	for _, tap := range taps {
-		storm.Go(func() {
-			tick := time.NewTicker(time.Second)
-			defer tick.Stop()
-			for {
-				select {
-				case <-tick.C:
-					b.expire(tap)
-					expired.Add(1)
-				case <-stop:
-					return
-				}
-			}
-		})
+		storm.Go(func() { b.storm(tap, &expired, stop) })
 	}
 
 	var r room
@@ -246,6 +234,32 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	done.Wait()
 	r.check(t)
 	t.Logf("%d sessions expired, %d turns", expired.Load(), r.entries.Load())
+}
+
+// storm ends each session of a client's a second after it began, however long it takes
+// to get one: on a busy machine too it is long enough for some request.
+func (b *bench) storm(tap *zkserver.Tap, expired *atomic.Int32, stop <-chan struct{}) {
+	sleep := func(d time.Duration) bool {
+		select {
+		case <-stop:
+			return false
+		case <-time.After(d):
+			return true
+		}
+	}
+	ended := int64(0)
+	for sleep(20 * time.Millisecond) {
+		id, _, ok := tap.Session()
+		if !ok || id == ended {
+			continue
+		}
+		if !sleep(time.Second) {
+			return
+		}
+		b.expire(tap)
+		expired.Add(1)
+		ended = id
+	}
 }
 
 func indexes[T any](s []T) []int {
@@ -314,7 +328,7 @@ func TestKilledHolder(t *testing.T) {
 	if took := now.Latest().Sub(time.UnixMilli(stat.Mtime)); took < ttl+grace {
 		t.Errorf("the next one entered %v after the last renewal, before TTL and grace of %v", took, ttl+grace)
 	}
-	if got := h.Token().String(); len(got) < len(token) || len(got) == len(token) && got <= token {
+	if got := h.Token().String(); got <= token {
 		t.Errorf("token %s after %s", got, token)
 	}
 	if c.Stats().Purged != 1 {
@@ -458,9 +472,10 @@ func TestParentDeletedUnderContenders(t *testing.T) {
 	const contenders, span = 32, 10 * time.Second
 	clients := []*lock.Client{b.client(), b.client(), b.client(), b.client()}
 	rooms := map[string]*room{"a": {}, "b/c": {}, "b/c/d": {}}
-	ctx, cancel := context.WithTimeout(b.ctx, span)
-	defer cancel()
+	ctx, cancel := context.WithCancel(b.ctx)
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
 	for i := range contenders {
 		wg.Go(func() {
 			name := []string{"a", "b/c", "b/c/d"}[i%3]
@@ -498,12 +513,14 @@ func TestParentDeletedUnderContenders(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	<-time.After(span)
+	for name, r := range rooms {
+		b.eventually(name+" has been taken 50 times", func() bool { return r.entries.Load() >= 50 })
+	}
+	cancel()
 	wg.Wait()
 	for name, r := range rooms {
 		r.check(t)
-		if r.entries.Load() < 50 {
-			t.Errorf("%s was taken %d times only", name, r.entries.Load())
-		}
 		t.Logf("%s: %d entries", name, r.entries.Load())
 	}
 	b.eventually("nothing but ancestors is left", func() bool {
@@ -581,7 +598,7 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 	silent := listenSilently(t)
 	b.servers = append([]string{silent.addr}, b.servers...)
 	for !silent.called() { // the order is drawn anew each time
-		const timeout = 10 * time.Second // a third of it is for the silent one
+		const timeout = 30 * time.Second // a third of it is for the silent one
 		ctx, cancel := context.WithTimeout(b.ctx, timeout)
 		c, err := lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithSessionTimeout(timeout))
 		cancel()

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
-	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -54,30 +53,10 @@ func (p *program) report(status int) *reaper.Report {
 	return r
 }
 
-// orphan leaves a lock tree whose holder died, and waits until it is overdue.
-func (b *bench) orphan(name string) {
-	b.Helper()
-	dead := b.holder(name)
-	dead.says("held")
-	dead.Kill()
-	c := b.client()
-	b.eventually("the lease has been over for as long as orphan_after", func() bool {
-		s, err := admin.New(c).Inspect(b.ctx, name)
-		if err != nil || len(s.Contenders) != 1 {
-			b.Fatalf("%+v, %v", s, err)
-		}
-		now, err := admin.New(c).Now(b.ctx)
-		if err != nil {
-			b.Fatal(err)
-		}
-		return now.Earliest().After(s.Contenders[0].Expires.Add(grace + time.Second))
-	})
-}
-
 func testReaperOnce(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
-	b.orphan("a/b")
+	b.orphan("a/b", time.Second)
 	live := b.lock(b.client(), "live")
 	b.create(b.root+"/foreign", "", 0)
 	before := b.nodes()

@@ -92,7 +92,7 @@ func (b *bench) awaitSweeps(sweepers ...*sweeper) {
 }
 
 func (b *bench) dialReaper(ctx context.Context) (*lock.Client, error) {
-	return lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithPolicies(b.policies(longTTL, time.Second)), lock.WithSessionTimeout(sessionTimeout))
+	return lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithPolicies(b.policies(longTTL, time.Second)), lock.WithSessionTimeout(longSession))
 }
 
 // sweeping are the options of a reaper that is the active one of its name.

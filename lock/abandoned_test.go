@@ -3,6 +3,8 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -49,7 +51,7 @@ func TestCloseAfterAbandonedCall(t *testing.T) {
 						}
 						before := len(w.nodes())
 						hit := w.fault(func(r locktest.Request) bool {
-							return r.Label == "a" && joins(r) && (parent == "missing" || r.Paths[0] != "/locks/x")
+							return r.Label == "a" && joins(r) && joinsParent(r, "x") == (parent == "held")
 						}, fault)
 						ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
 						defer cancel()
@@ -150,6 +152,52 @@ func TestLateEntryOfAbandonedCall(t *testing.T) {
 	})
 }
 
+// TestStrayAheadIsDeleted: a create was looked for in vain, and is applied just before its
+// sender joins again: right behind it, without a list. Who follows an entry of its own that
+// should not be there deletes it, and does not wait until it has expired.
+func TestStrayAheadIsDeleted(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+		h := w.lock(a, "x")
+		var lost string
+		var late atomic.Pointer[string]
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			switch {
+			case r.Label != "b" || !joinsParent(r, "x") || late.Load() != nil:
+			case lost == "":
+				for _, path := range r.Paths {
+					if strings.HasSuffix(path, "-lock-") {
+						lost = path
+					}
+				}
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			default:
+				parent, record := w.parent("x"), w.record(h.EntryPath())
+				parent.Tail, record.AcquiredAt = path.Base(lost), 0
+				replies, err := z.Multi(
+					&zk.CreateRequest{Path: lost, Data: record.Encode(), Flags: zk.FlagSequence, Acl: zk.WorldACL(zk.PermAll)},
+					&zk.SetDataRequest{Path: "/locks/x", Data: parent.Encode(), Version: -1})
+				if err != nil {
+					t.Error(err)
+					return locktest.Fault{}
+				}
+				late.Store(&replies[0].String)
+			}
+			return locktest.Fault{}
+		})
+		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
+		w.until("the late entry is there", func() bool { return late.Load() != nil })
+		time.Sleep(time.Second)
+		if e := paths(w.entries("x")); len(e) != 2 || slices.Contains(e, *late.Load()) {
+			t.Errorf("entries %q, want the holder's and the waiter's, without %s", e, *late.Load())
+		}
+		w.waits(ch)
+		w.unlock(h)
+		w.unlock(w.expect(ch).hold)
+		w.empty()
+	})
+}
+
 // TestGiveUpWhileGrantIsRecorded: the caller gives up while the grant of a fixed lease is
 // being written, which it waits for. Nobody has had that hold, so none was lost.
 func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
@@ -171,8 +219,7 @@ func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
 }
 
 // TestAbandonedCallLeavesNothing: the caller gives up while the server has the
-// request, or the reply is on its way, or nothing is known. What appears after the
-// client has come back and looked ends with its lease.
+// request, or the reply is on its way, or nothing is known.
 func TestAbandonedCallLeavesNothing(t *testing.T) {
 	const outlasts = "before it is applied, and that after the connection has ended"
 	faults := map[string]locktest.Fault{
@@ -180,7 +227,7 @@ func TestAbandonedCallLeavesNothing(t *testing.T) {
 		"after it was applied":                   {DelayReply: time.Second},
 		"before, and the connection ends":        {Delay: time.Second, Drop: locktest.BeforeApply},
 		"after, and the connection ends":         {Delay: time.Second, Drop: locktest.AfterApply},
-		outlasts:                                 {Delay: 5 * time.Second},
+		outlasts:                                 {Delay: untilSevered},
 		"after it was applied, and not for long": {DelayReply: 10 * time.Millisecond},
 	}
 	for name, fault := range faults {
@@ -197,7 +244,12 @@ func TestAbandonedCallLeavesNothing(t *testing.T) {
 						if held {
 							h = w.lock(b, "x")
 						}
-						hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joins(r) }, fault)
+						hit := w.fault(func(r locktest.Request) bool {
+							return r.Label == "a" && joins(r) && joinsParent(r, "x") == held
+						}, fault)
+						if name == outlasts {
+							w.sever("a")
+						}
 						ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
 						defer cancel()
 						take := a.Mutex("x").Lock
@@ -213,9 +265,6 @@ func TestAbandonedCallLeavesNothing(t *testing.T) {
 						if held {
 							w.sole(h)
 							w.unlock(h)
-						}
-						if name == outlasts {
-							w.unlock(w.lock(b, "x"))
 						}
 						w.empty()
 						w.unlock(w.lock(a, "x"))

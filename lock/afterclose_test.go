@@ -65,15 +65,16 @@ func (w *world) closed(number int, borrowed bool, ask func(context.Context, *loc
 		end()
 	}
 	seen := 0
-	w.fault(func(r locktest.Request) bool {
+	w.Intercept(func(r locktest.Request) locktest.Fault {
 		if r.Label != "a" {
-			return false
+			return locktest.Fault{}
 		}
-		if seen++; seen == number {
-			closing.Go(end)
+		if seen++; seen != number { // some need fewer
+			return locktest.Fault{}
 		}
-		return seen == number
-	}, locktest.Fault{Delay: 10 * time.Millisecond})
+		closing.Go(end)
+		return locktest.Fault{Delay: 10 * time.Millisecond}
+	})
 	ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
 	defer cancel()
 	err = ask(ctx, c, h)

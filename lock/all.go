@@ -36,9 +36,9 @@ const MaxAll = 64
 //	  ErrKind, ErrDenied)          error names the lock
 //	process dies                 each entry blocks for its TTL and grace
 type All struct {
-	client   *Client
-	requests []queue.Request // by name
-	err      error           // of a name or an option
+	client *Client
+	each   []recipe // by name
+	err    error    // of a name or an option
 }
 
 // All returns the mutexes of those names, to be taken together. They are different ones,
@@ -54,19 +54,17 @@ func (c *Client) All(names []string, opts ...LockOption) *All {
 		return a
 	}
 	for _, name := range names {
-		s, err := c.cfg.settingsFor(name, opts)
-		if err == nil && s.barging {
-			err = invalid("option", "WithBarging", "is for a Mutex; who takes several locks together waits in their queues")
+		r := c.recipe(znode.Mutex, name, opts)
+		if r.err == nil && r.barging {
+			r.err = invalid("option", "WithBarging", "is for a Mutex by itself; who takes several together waits in their queues")
 		}
-		a.err = cmp.Or(a.err, err)
-		a.requests = append(a.requests, queue.Request{
-			Lock: name, Kind: znode.Mutex, Role: znode.Exclusive, Terms: s.terms(), KeepParent: s.KeepParent,
-		})
+		a.err = cmp.Or(a.err, r.err)
+		a.each = append(a.each, r)
 	}
-	slices.SortFunc(a.requests, func(x, y queue.Request) int { return strings.Compare(x.Lock, y.Lock) })
-	for i, r := range a.requests[1:] {
-		if r.Lock == a.requests[i].Lock {
-			a.err = cmp.Or(a.err, invalid("names", fmt.Sprintf("%q", names), "must differ: %q stands there twice", r.Lock))
+	slices.SortFunc(a.each, func(x, y recipe) int { return strings.Compare(x.name, y.name) })
+	for i, r := range a.each[1:] {
+		if r.name == a.each[i].name {
+			a.err = cmp.Or(a.err, invalid("names", fmt.Sprintf("%q", names), "must differ: %q stands there twice", r.name))
 		}
 	}
 	return a
@@ -113,14 +111,28 @@ func (a *All) Do(ctx context.Context, f func(context.Context) error) (err error)
 // howAll is one of the ways into several queues.
 type howAll func(*queue.Queue, context.Context, []queue.Request) ([]*queue.Entry, int, error)
 
-func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
+// requests are what is asked for, by name.
+func (a *All) requests(ctx context.Context) ([]queue.Request, error) {
 	switch {
 	case a == nil || a.err == nil && a.client == nil:
 		return nil, invalid("locks", nil, "must come from a client")
 	case a.err != nil:
 		return nil, a.err
-	case ctx == nil:
-		return nil, invalid("context", nil, "must not be nil")
+	}
+	rs := make([]queue.Request, len(a.each))
+	for i := range a.each {
+		var err error
+		if rs[i], err = a.each[i].request(ctx, znode.Exclusive); err != nil {
+			return nil, err
+		}
+	}
+	return rs, nil
+}
+
+func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
+	requests, err := a.requests(ctx)
+	if err != nil {
+		return nil, err
 	}
 	c := a.client
 	if c.open.Err() != nil || !c.tasks.Enter() {
@@ -135,7 +147,7 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", a, zkconn.ContextError(ctx))
 	}
-	requests, in := slices.Clone(a.requests), &company{Context: ctx, client: c}
+	in := &company{Context: c.asks(ctx), client: c}
 	for i := range requests {
 		c.warnStarved(requests[i].Lock, requests[i].Terms.TTL)
 		requests[i].Values = in
@@ -162,11 +174,11 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
 	var es []*queue.Entry
 	var missing string
-	for _, r := range a.requests {
-		if e, ok := ctx.Value(reentry{a.client, r.Lock}).(*queue.Entry); ok && e.Err() == nil {
+	for _, r := range a.each {
+		if e, ok := ctx.Value(reentry{a.client, r.name}).(*queue.Entry); ok && e.Kind == r.kind && e.Err() == nil {
 			es = append(es, e)
 		} else {
-			missing = r.Lock
+			missing = r.name
 		}
 	}
 	switch {
@@ -177,7 +189,7 @@ func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
 			"must not be used to take it together with %q, which it does not hold: who holds one lock while it waits for others can cause a deadlock; take all of them together, or %[1]q alone", missing)
 	}
 	for i, e := range es {
-		if err := e.Reenter(bound); err != nil {
+		if err := e.Reenter(bound, true); err != nil {
 			_ = newHolds(a.client, es[:i]).Unlock() // the handles that were had
 			return nil, fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", e.Lock(), err)
 		}
@@ -187,9 +199,9 @@ func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
 
 // String names the locks, for errors.
 func (a *All) String() string {
-	names := make([]string, len(a.requests))
-	for i, r := range a.requests {
-		names[i] = r.Lock
+	names := make([]string, len(a.each))
+	for i, r := range a.each {
+		names[i] = r.name
 	}
 	return fmt.Sprintf("locks %q", names)
 }

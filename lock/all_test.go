@@ -353,10 +353,11 @@ func TestFixedLeasesOfAll(t *testing.T) {
 	})
 }
 
-// TestCounterOfOneOfAllNearItsEnd: nobody waits with entries while it begins anew.
+// TestCounterOfOneOfAllNearItsEnd: nobody waits with entries while it begins anew, nor
+// keeps TryLock waiting.
 func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
 		h := w.lock(b, "y")
 		if err := w.SetSequence("/locks/y", znode.DrainAt); err != nil {
 			t.Fatal(err)
@@ -370,7 +371,16 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 		if n := len(w.entries("x")); n > 0 {
 			t.Errorf("%d entries of x while y is drained", n)
 		}
+		w.create(z, "/locks/y/somebody-elses", "", 0)
 		w.unlock(h)
+		w.waitsAll(ch)
+		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+		defer cancel()
+		_, err := a.Mutex("y").TryLock(ctx)
+		if mustBe(t, err, lock.ErrHeld); ctx.Err() != nil {
+			t.Error("TryLock has waited")
+		}
+		w.remove(z, "/locks/y/somebody-elses")
 		time.Sleep(3 * time.Second)
 		w.unlockAll(w.expectAll(ch))
 		w.empty()

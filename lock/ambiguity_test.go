@@ -24,12 +24,16 @@ func TestAmbiguousLock(t *testing.T) {
 					if try {
 						take = a.Mutex("x").TryLock
 					}
+					began := time.Now()
 					h, err := take(w.ctx)
 					if err != nil {
 						t.Fatal(err)
 					}
 					if !hit() {
 						t.Fatal("there was no mishap")
+					}
+					if took := time.Since(began); took >= ttl {
+						w.Errorf("took %v: it has waited for an entry of its own", took)
 					}
 					w.sole(h)
 					w.unlock(h)
@@ -48,7 +52,7 @@ func TestAmbiguousJoinOfQueue(t *testing.T) {
 		a, b := w.dial("a"), w.dial("b")
 		w.unlock(w.lock(b, "other"))
 		h := w.lock(a, "x")
-		hit := w.mishap(i, "b", joins)
+		hit := w.mishap(i, "b", func(r locktest.Request) bool { return joinsParent(r, "x") })
 		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		w.until("the mishap", hit)
 		time.Sleep(ttl)
@@ -284,9 +288,10 @@ func TestLockThatCannotEndFindsItsEntry(t *testing.T) {
 			a := w.dial("a")
 			w.unlock(w.lock(a, "x"))
 			hit := w.fault(joins, locktest.Fault{Drop: drop})
+			began := time.Now()
 			h, err := a.Mutex("x").Lock(context.Background())
-			if err != nil || !hit() {
-				t.Fatal(err, hit())
+			if took := time.Since(began); err != nil || !hit() || took >= ttl { // then it has waited for an entry of its own
+				t.Fatal(err, hit(), took)
 			}
 			w.sole(h)
 			w.unlock(h)

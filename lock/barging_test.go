@@ -93,7 +93,7 @@ func TestBargingTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const clients, each = 4, 25
 		var mu sync.Mutex
-		holder, highest, had := "", lock.Token{}, 0
+		holder, had := "", 0
 		h := w.lock(w.dial("holder"), "x")
 		var all sync.WaitGroup
 		for i := range clients {
@@ -127,7 +127,7 @@ func TestBargingTogether(t *testing.T) {
 		if n := w.Requests()["c0"].Requests["getData"]; n > 4 {
 			t.Errorf("%d reads for %d that wait", n, each)
 		}
-		highest = h.Token()
+		highest := h.Token()
 		w.unlock(h)
 		all.Wait()
 		last := w.lock(w.dial("last"), "x")

@@ -135,6 +135,7 @@ func (c *Client) start() *Client {
 	newID := func() string { return znode.FormatID(c.cfg.random.Uint64()) }
 	c.clock = clock.New(c.conn, c.cfg.root, c.cfg.acl, c.cfg.now, newID)
 	c.clock.Log = c.cfg.log
+	c.clock.Displaced = c.displaced
 	keeper := lease.NewKeeper(lease.Options{
 		Conn: c.conn, Clock: c.clock, Log: c.cfg.log, Run: c.background,
 		Who:    znode.Record{Owner: c.cfg.owner, Host: c.cfg.host, PID: os.Getpid()},
@@ -143,7 +144,7 @@ func (c *Client) start() *Client {
 	c.queue = queue.New(queue.Options{
 		Conn: c.conn, Clock: c.clock, Keeper: keeper, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open,
 		Root: c.cfg.root, ACL: c.cfg.acl, UnlockTimeout: c.cfg.unlockTimeout, Random: c.cfg.random, Hints: c.cfg.hints,
-		LossOf: lossOf, Observe: c.observe,
+		LossOf: lossOf, Observe: c.observe, Purged: c.purged,
 	})
 	c.mu.Lock()
 	c.keeper = keeper
@@ -153,12 +154,20 @@ func (c *Client) start() *Client {
 }
 
 // observe is told of each change in the life of an entry: the place for statistics,
-// logs and metrics.
+// logs and observers.
 func (c *Client) observe(e *queue.Entry, change lease.Change) {
-	if !change.Lost() {
-		return
+	c.tell(e, change)
+	switch {
+	case change.AtRisk():
+		c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).Stringer("left", change.Left).AnErr("why", change.Why).
+			Msg("hold at risk: it is lost when its time runs out, unless a renewal succeeds before")
+	case change.Lost():
+		c.lost.Add(1)
+		c.logLoss(e, change)
 	}
-	c.lost.Add(1)
+}
+
+func (c *Client) logLoss(e *queue.Entry, change lease.Change) {
 	event := c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).AnErr("why", errors.Unwrap(change.Why))
 	switch {
 	case errors.Is(change.Why, ErrClosed):
@@ -190,7 +199,7 @@ func (c *Client) Close() error {
 		begun := time.Now()
 		c.shut(ErrClosed) // the keeper ends the holds
 		idle := c.tasks.Close()
-		if !zkconn.WaitFor(idle, c.cfg.unlockTimeout) {
+		if !zkconn.WaitFor(idle, c.cfg.unlockTimeout) || c.queue.LeftBehind() {
 			c.done = fmt.Errorf("close: entries could not be deleted within %v and are left to expire", c.cfg.unlockTimeout)
 		}
 		c.done = errors.Join(c.done, c.conn.Close(max(0, c.cfg.unlockTimeout-time.Since(begun))))
@@ -259,10 +268,12 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 	defer c.tasks.Leave()
 	bound, release := c.bind(ctx)
 	defer release()
-	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok {
-		switch err := e.Reenter(bound); {
+	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok && e.Kind == r.Kind && r.Kind != znode.Semaphore {
+		switch err := e.Reenter(bound, r.Role != znode.Shared); {
 		case err == nil:
 			return &Hold{client: c, e: e}, nil
+		case errors.Is(err, lease.ErrShared):
+			return nil, fmt.Errorf("lock %q: %w: the context is that of a hold for reading, which would wait for itself; unlock it, take the lock to write, and read again", r.Lock, ErrUpgrade)
 		case e.Err() == nil:
 			return nil, fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", r.Lock, err)
 		}
@@ -271,7 +282,7 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 		return nil, fmt.Errorf("lock %q: %w", r.Lock, zkconn.ContextError(ctx))
 	}
 	c.warnStarved(r.Lock, r.Terms.TTL)
-	r.Values = ctx
+	r.Values = c.asks(ctx)
 	e, err := how(c.queue, bound, r)
 	if err == nil && c.open.Err() != nil { // closed just now
 		e.Lose(ErrClosed)

@@ -22,6 +22,18 @@
 // persistent node that carries an expiry. Sessions may come and go. Only time
 // ends a hold, or its holder.
 //
+// # The kinds of locks
+//
+//	[Mutex]      one holder at a time; the right one if in doubt
+//	[RWMutex]    many readers or one writer: where reads are many, long, and must not see
+//	             a write half done
+//
+//	[Semaphore]  so many permits, of which each holder has some: to bound how much goes on
+//	             at once
+//
+// The doc of each has a table of what it does when something goes wrong. What follows is
+// true of all of them.
+//
 // # What is promised
 //
 //  1. Mutual exclusion by lease. Losing, re-creating or expiring a ZooKeeper
@@ -32,18 +44,22 @@
 //     more if whoever waits had an outage itself. Then the next one in the queue
 //     deletes its entry, or the reaper does. When ZooKeeper's leader changes, TTL and
 //     grace count anew, from the first known stamp of the new one.
-//  4. First come, first served, among those that live.
+//  4. First come, first served, among those that live. Readers share, and so do
+//     the holders of permits.
 //  5. Nothing is left behind. The last one out deletes the lock's parent node;
 //     what crashes leave, waiters and the reaper delete. An empty ancestor, such as
 //     orders of orders/42, is the reaper's to delete. For good stay a node that we found
 //     empty and did not make, and below the root the mark of the leader's epoch.
-//  6. Fencing tokens rise with every grant. See [Token].
+//  6. Fencing tokens rise with every grant. See [Token]; of readers, [RWMutex], of
+//     permits, [Semaphore].
 //
 // # What is not promised
 //
 // A process that is paused after it last looked can act after its hold ended, and
 // nothing on its own side can prevent that. Hand [Hold.Token] to whatever it
-// changes, and have that refuse a token lower than the highest it has seen.
+// changes, and have that refuse a token lower than the highest it has seen: package fence
+// does it for what is kept in memory, and tells how databases do. What is kept in ZooKeeper
+// is written by [Hold.Txn], which only the holder can.
 //
 // Nobody enters while ZooKeeper has no quorum. Holds go on through such an outage
 // until their leases end.
@@ -90,7 +106,9 @@
 //     TestHolderThatDiedBeforeAnElection, TestElectionsFasterThanALease,
 //     TestAbandonedCallsAreNoOutage
 //  4. TestFirstComeFirstServed, TestWhoComesBackFirstWaitsForTheOthers,
-//     TestStaleListCostsNoPlace
+//     TestStaleListCostsNoPlace; of readers and writers TestReadersShareWritersDoNot,
+//     TestReaderAndWriterDoNotWaitForEachOther, TestDowngradeLetsReadersIn; of permits
+//     TestSemaphoreIsFair, TestBigRequestIsNotStarved, TestResizeLowers
 //  5. TestCancelledWaitersLeaveNoNode, TestAbandonedCallLeavesNothing,
 //     TestCloseAfterAbandonedCall, TestAmbiguousUnlock,
 //     TestSomebodyJoinsAsTheParentIsDeleted, TestBusyLockKeepsItsParentForAWhile; and
@@ -118,7 +136,7 @@
 //	    │                                               ErrMaxHold  the policy's limit
 //	    └ ctx ended: withdrawn                          ErrClosed   client closed
 //
-// A loss is told by the context of the hold, then by log and [Stats]. Of an entry that was
+// A loss is told by the context of the hold, then by log, [Stats] and observers. Of an entry that was
 // removed or overwritten the log also tells by how much the leader's clock was displaced
 // last, if it was.
 //
@@ -137,6 +155,26 @@
 // [Client.LockAll] takes several locks, all of them or none, in one transaction if they
 // are free. Those who take locks so never wait for each other in a circle, in whatever order
 // they name them: TestAllInAnyOrder, TestNobodyWaitsInACircle. See [All].
+//
+// # At risk
+//
+// A renewal is due when a third of the TTL has passed. When no more than half of it is
+// left for sure, because renewals fail or max_hold is near, the hold is at risk, and
+// [Hold.AtRisk] and the log tell so. It is a warning: the hold is good until its context
+// ends, and when a renewal succeeds it is safe again.
+//
+//	                     AtRisk                        Check
+//	renewals fail        with half of the TTL left     fails until one succeeds, or the hold is lost
+//	max_hold is near     with half of the TTL left     passes
+//	fixed lease          never: its end is known       passes
+//	entry removed        no: the hold is lost at once  passes
+//	paused, lease lasts  when the process goes on      fails until a renewal succeeds
+//	paused for longer    no: the hold is lost          passes
+//
+// [Client.Check] answers a health check. An [Observer], see [WithObserver], is told of
+// all that happens to a client's locks. Ready ones are in lock/observe: for zerolog, and as
+// modules of their own for Prometheus and OpenTelemetry, which this package does not bring
+// in.
 //
 // # Bounds
 //

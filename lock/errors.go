@@ -33,8 +33,16 @@ var (
 	ErrForeign = queue.ErrForeign
 	// ErrKind says that the name is in use for another kind of lock.
 	ErrKind = queue.ErrKind
+	// ErrUpgrade says that a lock was to be taken for writing by the context of a hold
+	// for reading. See [RWMutex.Lock].
+	ErrUpgrade = errors.New("a hold for reading cannot be upgraded")
+	// ErrPermits says that a semaphore was made with another number of permits than it
+	// is asked for with.
+	ErrPermits = queue.ErrPermits
 	// ErrDenied says that an ACL forbids what is needed.
 	ErrDenied = zkconn.ErrDenied
+	// ErrStalled says that renewals fail: see [Client.Check].
+	ErrStalled = errors.New("renewals stall")
 	// ErrUnavailable says that there was no session with ZooKeeper.
 	ErrUnavailable = zkconn.ErrUnavailable
 	// ErrUnsupported says that the server is none that locks can be on: it does not

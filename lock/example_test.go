@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -155,6 +157,99 @@ func ExampleMutex_Lock_again() {
 	// last unlock: <nil> - still held: false
 }
 
+func ExampleRWMutex() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+	catalog := locks.RWMutex("catalog")
+
+	// Two read at the same time, and nobody writes meanwhile.
+	err = catalog.RDo(ctx, func(context.Context) error {
+		return catalog.RDo(ctx, func(context.Context) error {
+			_, err := catalog.TryLock(ctx)
+			fmt.Println("a writer beside two readers:", errors.Is(err, lock.ErrHeld))
+			return nil
+		})
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// A writer who goes on reading what it wrote lets other readers in.
+	hold, err := catalog.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer hold.Unlock()
+	_, err = catalog.TryRLock(ctx)
+	fmt.Println("a reader beside a writer:", errors.Is(err, lock.ErrHeld))
+	if err := hold.Downgrade(ctx); err != nil {
+		log.Fatal(err)
+	}
+	reader, err := catalog.TryRLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer reader.Unlock()
+	fmt.Println("a reader after the downgrade:", reader.Valid())
+
+	_, err = catalog.Lock(hold.Context())
+	fmt.Println("an upgrade is refused:", errors.Is(err, lock.ErrUpgrade))
+	// Output:
+	// a writer beside two readers: true
+	// a reader beside a writer: true
+	// a reader after the downgrade: true
+	// an upgrade is refused: true
+}
+
+func ExampleSemaphore() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	// Four exports may run at the same time; a big one counts as three.
+	exports := locks.Semaphore("exports", 4)
+	big, err := exports.Acquire(ctx, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer big.Unlock()
+	small, err := exports.Acquire(ctx, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer small.Unlock()
+	_, err = exports.TryAcquire(ctx, 1)
+	fmt.Println("a fifth permit:", errors.Is(err, lock.ErrHeld))
+
+	// All have to say the same number. To change it takes an explicit call.
+	_, err = locks.Semaphore("exports", 5).TryAcquire(ctx, 1)
+	fmt.Println("another number:", errors.Is(err, lock.ErrPermits))
+	if err := exports.Resize(ctx, 5); err != nil {
+		log.Fatal(err)
+	}
+	one, err := exports.TryAcquire(ctx, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer one.Unlock()
+	fmt.Println("resized to five:", one.Valid())
+	// Output:
+	// a fifth permit: true
+	// another number: true
+	// resized to five: true
+}
+
 func ExampleHold_Context() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()
@@ -240,4 +335,104 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	// Output: counting
+}
+
+// Txn writes only as the holder: a process that was paused, and lost the lock meanwhile,
+// changes nothing.
+func ExampleHold_Txn() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	// A lease of 100 ms that nobody renews.
+	hold, err := locks.Mutex("config", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = hold.Txn(ctx,
+		&zk.CreateRequest{Path: "/config", Data: []byte("v1"), Acl: zk.WorldACL(zk.PermAll)},
+		&zk.CreateRequest{Path: "/config/limits", Data: []byte("10"), Acl: zk.WorldACL(zk.PermAll)})
+	fmt.Println("both written:", err == nil)
+
+	err = hold.Txn(ctx, &zk.SetDataRequest{Path: "/config", Data: []byte("v2"), Version: 7})
+	fmt.Println("another version:", errors.Is(err, zk.ErrBadVersion))
+
+	<-hold.Done() // as if the process had been paused
+	err = hold.Txn(ctx, &zk.SetDataRequest{Path: "/config", Data: []byte("v2"), Version: 0})
+	fmt.Println("too late:", errors.Is(err, lock.ErrLost))
+	// Output:
+	// both written: true
+	// another version: true
+	// too late: true
+}
+
+// A health check of a service, such as /healthz, that fails while its locks are not
+// renewed.
+func ExampleClient_Check() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	healthz := func(w http.ResponseWriter, _ *http.Request) {
+		if err := locks.Check(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	}
+	answer := httptest.NewRecorder()
+	healthz(answer, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+	fmt.Println(answer.Code)
+	// Output: 200
+}
+
+// A loop that winds up its work in time if the lock is about to be lost.
+func ExampleHold_AtRisk() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithTTL(time.Second), lock.WithSessionTimeout(time.Second), lock.WithDialer(ensemble.Dialer("shop")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	hold, err := locks.Mutex("import").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := ensemble.Partition("shop"); err != nil { // no renewal succeeds from now on
+		log.Fatal(err)
+	}
+	work := time.NewTicker(10 * time.Millisecond)
+	defer work.Stop()
+	for {
+		select {
+		case <-work.C: // the next piece
+			continue
+		case left := <-hold.AtRisk():
+			fmt.Println("at risk, with time left to finish:", left > 100*time.Millisecond)
+			if hold.Remaining() > 0 { // as of now: it may be safe again
+				fmt.Println("saved")
+			}
+		case <-hold.Done():
+			fmt.Println("lost:", errors.Is(hold.Err(), lock.ErrExpired))
+		}
+		break
+	}
+	ensemble.Heal("shop")
+	if err := hold.Unlock(); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// at risk, with time left to finish: true
+	// saved
 }

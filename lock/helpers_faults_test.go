@@ -17,16 +17,50 @@ import (
 )
 
 // fault makes the first request that the filter lets pass suffer the fault. It
-// returns what tells whether that has happened. It ends other interceptions.
+// returns what tells whether that has happened; it must, by the end of the test. One that
+// is delayed must be served, too: see [world.servedInTheEnd]. It ends other interceptions.
 func (w *world) fault(filter func(locktest.Request) bool, f locktest.Fault) (hit func() bool) {
 	var done atomic.Bool
+	w.Cleanup(func() {
+		if !done.Load() {
+			w.Errorf("no request came to suffer %+v: the test does not show what it means to", f)
+		}
+	})
 	w.Intercept(func(r locktest.Request) locktest.Fault {
 		if !done.Load() && filter(r) && !done.Swap(true) {
+			if f.Delay > 0 {
+				w.servedInTheEnd(r, f)
+			}
 			return f
 		}
 		return locktest.Fault{}
 	})
 	return done.Load
+}
+
+// servedInTheEnd fails the test if a delayed request is never served, because its session
+// has come back on another connection before. One that is delayed for longer than a
+// session without a connection lives is meant to be lost: it must not be served.
+func (w *world) servedInTheEnd(r locktest.Request, f locktest.Fault) {
+	const unknown, served, lost = 0, 1, 2
+	var fate atomic.Int32
+	w.Trace(func(e locktest.Event) {
+		switch {
+		case e.Kind != "request" || e.Label != r.Label || e.Number != r.Number:
+		case strings.HasPrefix(e.Note, "never served"):
+			fate.Store(lost)
+		default:
+			fate.Store(served)
+		}
+	})
+	w.Cleanup(func() {
+		switch was := fate.Load(); {
+		case f.Delay < sessionTimeout && was != served:
+			w.Errorf("a request, %s of %q, that was to be served %v late never was: the test does not show what it means to", r.Op, r.Paths, f.Delay)
+		case f.Delay >= sessionTimeout && was == served:
+			w.Errorf("a request, %s of %q, that was to be lost was served", r.Op, r.Paths)
+		}
+	})
 }
 
 // mutates reports whether the request is a write, of the given client.
@@ -56,18 +90,37 @@ func (w *world) kill(label string) {
 // mishaps are what can befall the one request that matters, so that its sender
 // does not learn whether it was applied.
 var mishaps = []struct {
-	name   string
-	fault  locktest.Fault
-	expire bool // the session too, before the client has connected again
+	name  string
+	fault locktest.Fault
+	also  func(w *world, label string) // what else happens to the client, or nil
 }{
-	{"lost with the connection", locktest.Fault{Drop: locktest.BeforeApply}, false},
-	{"lost with the session", locktest.Fault{Drop: locktest.BeforeApply}, true},
-	{"applied, the reply lost with the connection", locktest.Fault{Drop: locktest.AfterApply}, false},
-	{"applied, the reply lost with the session", locktest.Fault{Drop: locktest.AfterApply}, true},
-	{"applied late, the reply lost with the connection", locktest.Fault{Delay: 4500 * time.Millisecond, Drop: locktest.AfterApply}, false},
-	{"the reply slower than the connection's end", locktest.Fault{DelayReply: 5 * time.Second}, false},
-	{"throttled", locktest.Fault{Code: codeThrottled}, false},
-	{"the session moved", locktest.Fault{Code: codeSessionMoved}, false},
+	{"lost with the connection", locktest.Fault{Drop: locktest.BeforeApply}, nil},
+	{"lost with the session", locktest.Fault{Drop: locktest.BeforeApply}, (*world).expireSoon},
+	{"applied, the reply lost with the connection", locktest.Fault{Drop: locktest.AfterApply}, nil},
+	{"applied, the reply lost with the session", locktest.Fault{Drop: locktest.AfterApply}, (*world).expireSoon},
+	{"applied when the connection has ended", locktest.Fault{Delay: untilSevered}, (*world).sever},
+	{"the reply slower than the connection's end", locktest.Fault{DelayReply: 5 * time.Second}, nil},
+	{"throttled", locktest.Fault{Code: codeThrottled}, nil},
+	{"the session moved", locktest.Fault{Code: codeSessionMoved}, nil},
+	{"the session unknown", locktest.Fault{Code: codeUnknownSession}, (*world).expireSoon},
+}
+
+// expireSoon ends the client's session, before it has connected again.
+func (w *world) expireSoon(label string) {
+	time.AfterFunc(500*time.Millisecond, func() { w.ExpireLabel(label) })
+}
+
+// untilSevered is a delay after which a request is served when its connection has ended,
+// and its session has not yet come back on another, if its sender was severed.
+const untilSevered = 500 * time.Millisecond
+
+// sever ends the client's connection, and lets it connect again a while later.
+func (w *world) sever(label string) {
+	time.AfterFunc(untilSevered/2, func() {
+		w.kill(label)
+		w.Cut(label)
+	})
+	time.AfterFunc(untilSevered*2, func() { w.Heal(label) })
 }
 
 // mishap makes the first request that the filter lets pass suffer, and returns
@@ -78,8 +131,8 @@ func (w *world) mishap(i int, label string, filter func(locktest.Request) bool) 
 		if r.Label != label || !filter(r) {
 			return false
 		}
-		if m.expire {
-			time.AfterFunc(500*time.Millisecond, func() { w.ExpireLabel(label) })
+		if m.also != nil {
+			m.also(w, label)
 		}
 		return true
 	}, m.fault)
@@ -94,6 +147,12 @@ func forEachMishap(t *testing.T, f func(w *world, mishap int)) {
 
 func joins(r locktest.Request) bool {
 	return (r.Op == "multi" || r.Op == "create") && touches(r, "-lock-")
+}
+
+// joinsParent reports whether the request makes an entry, and takes the lock's parent to
+// be there.
+func joinsParent(r locktest.Request, name string) bool {
+	return joins(r) && r.Paths[0] != lock.DefaultRoot+"/"+name
 }
 
 func leaves(h *lock.Hold) func(locktest.Request) bool {

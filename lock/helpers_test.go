@@ -31,12 +31,13 @@ const (
 
 // ZooKeeper's error codes, as servers send them.
 const (
-	codeNoNode        = -101
-	codeNoAuth        = -102
-	codeSessionMoved  = -118
-	codeQuota         = -125 // exceeded
-	codeThrottled     = -127
-	codeUnimplemented = -6
+	codeNoNode         = -101
+	codeNoAuth         = -102
+	codeSessionMoved   = -118
+	codeQuota          = -125 // exceeded
+	codeThrottled      = -127
+	codeUnimplemented  = -6
+	codeUnknownSession = -12
 )
 
 // world is an ensemble in memory and the clients of a test, in virtual time.

@@ -109,6 +109,25 @@ func (h *Hold) Remaining() time.Duration {
 	return h.e.Remaining()
 }
 
+// AtRisk returns a channel that tells, well before the hold is lost, that it may be:
+// when no more than half of the TTL is left for sure, because renewals have failed or
+// max_hold is near. The value is what was left then. For what is left now ask
+// [Hold.Remaining]; it grows again if a renewal succeeds, and then the warning, if
+// nobody has received it yet, is withdrawn. Once safe, a hold can come at risk again
+// and tells so again. A process that was paused is told when it goes on, if the hold
+// has not been lost by then.
+//
+// Each call for the same Hold returns the same channel, so that it can stand in the
+// select of a loop; one goroutine should receive from it. It is never closed: wait for
+// [Hold.Done] too. The lease of [WithoutRenewal] is never at risk: it is known when it
+// ends.
+func (h *Hold) AtRisk() <-chan time.Duration {
+	if h.none() || h.unlocked.Load() {
+		return nil
+	}
+	return h.e.AtRisk(h)
+}
+
 // Extend gives the hold a lease of ttl from now on, longer or shorter than
 // before, and later renewals carry it too. It waits until ZooKeeper has
 // acknowledged it. If ctx ends first, the lease may or may not have been changed,
@@ -148,6 +167,7 @@ func (h *Hold) Unlock() error {
 		return ErrUnlocked
 	}
 	c, e := h.client, h.e
+	e.Unwarn(h)
 	last, err := e.Unlock()
 	if err != nil || !last {
 		return err

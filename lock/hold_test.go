@@ -451,22 +451,6 @@ func TestStatsCountHoldsAndWaiters(t *testing.T) {
 	})
 }
 
-func TestToken(t *testing.T) {
-	order := []lock.Token{{}, {1, 0}, {1, 1}, {2, 0}, {1 << 40, 0}}
-	for i, a := range order {
-		for j, b := range order {
-			if got, want := a.Compare(b), min(1, max(-1, i-j)); got != want {
-				t.Errorf("%v against %v: %d, want %d", a, b, got, want)
-			}
-		}
-	}
-	for token, want := range map[lock.Token]string{{}: "0", {7, 0}: "7", {7, 2}: "7.2", {1 << 40, 0}: "1099511627776"} {
-		if got := token.String(); got != want {
-			t.Errorf("%#v is %q, want %q", token, got, want)
-		}
-	}
-}
-
 func TestHeldErrorIsFitForATerminal(t *testing.T) {
 	err := &lock.HeldError{Lock: "x", Entry: "/locks/x/e", Owner: "a\n\x1b[31m", Host: "größe-1", PID: 7}
 	if got := err.Error(); strings.ContainsAny(got, "\n\x1b") || !strings.Contains(got, `"a\n\x1b[31m"`) || !strings.Contains(got, "host größe-1,") {

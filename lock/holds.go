@@ -154,6 +154,7 @@ func (hs *Holds) Unlock() error {
 			unlocked++
 			continue
 		}
+		h.e.Unwarn(h)
 		last, err := h.e.Unlock()
 		if last {
 			leave = append(leave, h.e)

@@ -46,6 +46,11 @@ var acquaintances = []struct {
 		w.unlock(w.lock(c, "x"))
 		time.Sleep(2 * time.Second)
 	}},
+	{"of a lock that is kept, and left a while ago by a reply that was late", true, func(w *world, c *lock.Client) {
+		h := w.lock(c, "x")
+		w.fault(leaves(h), locktest.Fault{DelayReply: 2 * time.Second})
+		w.unlock(h)
+	}},
 }
 
 // forEachAcquaintance runs f in a world of its own for each, with the client that
@@ -328,6 +333,61 @@ func TestYoungParentMadeAgainAsItIsJoined(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestParentMadeAgainBehindALateReply: the parent was written often, so what a read shows
+// of it is written at once. But the reply was late, and there is another one by now.
+func TestParentMadeAgainBehindALateReply(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const version = 40
+		a, z := w.dial("a"), w.raw("other")
+		w.unlock(w.lock(a, "other"))
+		w.create(z, "/locks/x", "", 0)
+		w.remake(z, "x", string(znode.Parent{Kind: znode.Mutex}.Encode()), version)
+		var theirs locktest.Node
+		remade := make(chan struct{})
+		hit := w.fault(func(r locktest.Request) bool {
+			is := r.Label == "a" && r.Op == "getData" && touches(r, "/locks/x")
+			if is {
+				time.AfterFunc(time.Second, func() {
+					theirs = w.remake(z, "x", "not a lock", version)
+					close(remade)
+				})
+			}
+			return is
+		}, locktest.Fault{DelayReply: 3 * time.Second})
+		_, err := a.Mutex("x").Lock(w.ctx)
+		mustBe(w, err, lock.ErrForeign)
+		if !hit() {
+			w.Fatal("the parent was not read")
+		}
+		<-remade
+		w.stays(theirs)
+		if n := w.node("/locks/x"); string(n.Data) != "not a lock" || n.Stat.Version != version {
+			w.Errorf("the node of somebody else's holds %q, at version %d", n.Data, n.Stat.Version)
+		}
+	})
+}
+
+// TestOldParentOverASlowLink: what a read shows is always too old to write the parent by,
+// so the entry is made first.
+func TestOldParentOverASlowLink(t *testing.T) {
+	slow := locktest.Options{Latency: func(string, string) time.Duration { return 200 * time.Millisecond }}
+	simulate(t, slow, func(w *world) {
+		a, z := w.dial("a"), w.raw("other")
+		w.unlock(w.lock(a, "other"))
+		w.create(z, "/locks/x", "", 0)
+		w.remake(z, "x", string(znode.Parent{Kind: znode.Mutex}.Encode()), 40)
+		limited, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+		defer cancel()
+		h, err := a.Mutex("x").Lock(limited)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.unlock(h)
+		time.Sleep(time.Second)
+		w.empty()
+	})
 }
 
 // TestParentMadeAgainInAnOutage: an empty node is read, and before it can be written the

@@ -56,6 +56,7 @@ type config struct {
 	owner, host    string
 	metadata       map[string]string
 	log            zerolog.Logger
+	observers      []Observer
 	unlockTimeout  time.Duration
 	sessionTimeout time.Duration // 0: unknown, with a borrowed connection
 	dialer         zk.Dialer
@@ -235,6 +236,18 @@ func WithBarging() LockOption {
 func WithLogger(log zerolog.Logger) Option {
 	return clientOption(func(c *config) error {
 		c.log = log
+		return nil
+	})
+}
+
+// WithObserver has an observer told what happens to the client's locks. Given several
+// times, each is told, in the order given. Default none, which costs nothing.
+func WithObserver(o Observer) Option {
+	return clientOption(func(c *config) error {
+		if o == nil {
+			return invalid("observer", nil, "must not be nil")
+		}
+		c.observers = append(c.observers, o)
 		return nil
 	})
 }

@@ -46,6 +46,7 @@ func TestBadOptions(t *testing.T) {
 		{"long grace", lock.WithGrace(2 * time.Hour), []string{"grace 2h0m0s", "max_ttl, 1h0m0s"}},
 		{"long TTL", lock.WithTTL(lock.MaxTime + time.Hour), []string{"ttl 8761h0m0s", "at most 8760h"}},
 		{"very long grace", lock.WithGrace(lock.MaxTime + time.Hour), []string{"grace 8761h0m0s", "at most 8760h"}},
+		{"no observer", lock.WithObserver(nil), []string{"observer", "must not be nil"}},
 		{"no policies", lock.WithPolicies(nil), []string{"policies", "must not be nil"}},
 		{"no ACL", lock.WithACL(), []string{"acl []", "must not be empty"}},
 		{"no user", lock.WithDigest("", "p"), []string{`digest user ""`, "must not be empty"}},
@@ -180,9 +181,9 @@ func TestBadPolicies(t *testing.T) {
 
 func TestPolicyDefaults(t *testing.T) {
 	for p, want := range map[lock.Policy]lock.Policy{
-		{}:                   {TTL: 30 * time.Second, MaxTTL: time.Hour, Grace: 2 * time.Second},
-		{TTL: 2 * time.Hour}: {TTL: 2 * time.Hour, MaxTTL: 2 * time.Hour, Grace: 2 * time.Second},
-		{TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true}: {TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true},
+		{}:                   {Name: "default", TTL: 30 * time.Second, MaxTTL: time.Hour, Grace: 2 * time.Second},
+		{TTL: 2 * time.Hour}: {Name: "default", TTL: 2 * time.Hour, MaxTTL: 2 * time.Hour, Grace: 2 * time.Second},
+		{Name: "p", TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true}: {Name: "p", TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true},
 	} {
 		got := p.WithDefaults()
 		if got != want {

@@ -157,6 +157,34 @@ func TestDrainingWaiterGivesUp(t *testing.T) {
 	})
 }
 
+// TestTryLockBesideOneThatDrains: a Lock of the same client waits until the counter starts
+// anew, which it does not while somebody else's node is there. TryLock does not wait for
+// that, nor for its turn.
+func TestTryLockBesideOneThatDrains(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+		h := w.lock(b, "x")
+		if err := w.SetSequence("/locks/x", znode.DrainAt); err != nil {
+			t.Fatal(err)
+		}
+		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+		time.Sleep(time.Second)
+		w.create(z, "/locks/x/somebody-elses", "", 0)
+		w.unlock(h)
+		w.waits(ch)
+		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+		defer cancel()
+		_, err := a.Mutex("x").TryLock(ctx)
+		if mustBe(t, err, lock.ErrHeld); ctx.Err() != nil {
+			t.Error("TryLock has waited")
+		}
+		w.waits(ch)
+		w.remove(z, "/locks/x/somebody-elses")
+		w.unlock(w.await(ch).hold)
+		w.empty()
+	})
+}
+
 // TestEntriesThatOverflowed are ordered by their creation: their sequences are
 // all the same, or negative.
 func TestEntriesThatOverflowed(t *testing.T) {

@@ -28,9 +28,15 @@ const (
 	MaxTime = 365 * 24 * time.Hour
 )
 
+// defaultPolicy is the name of a policy that has none.
+const defaultPolicy = "default"
+
 // Policy is what applies to one lock. The zero value of a field means its
 // default.
 type Policy struct {
+	// Name stands for the policy where locks are counted, see [Event]. Default
+	// "default".
+	Name string
 	// TTL is the lease a contender asks for. Default [DefaultTTL].
 	TTL time.Duration
 	// MaxTTL is the longest TTL that may be asked for. Default [DefaultMaxTTL], or
@@ -51,6 +57,9 @@ type Policy struct {
 
 // WithDefaults returns the policy with its zero fields set to their defaults.
 func (p Policy) WithDefaults() Policy {
+	if p.Name == "" {
+		p.Name = defaultPolicy
+	}
 	if p.TTL == 0 {
 		p.TTL = DefaultTTL
 	}

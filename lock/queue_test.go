@@ -237,6 +237,10 @@ func TestRunOfTheDead(t *testing.T) {
 		if got := b.Stats().Purged; got != n {
 			t.Errorf("%d purged, want %d", got, n)
 		}
+		for i := range n - 1 { // they see that nothing of theirs is left
+			w.Heal(fmt.Sprint("dead", i))
+		}
+		time.Sleep(ttl)
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -368,6 +370,14 @@ func TestLateRenewalOfLostHold(t *testing.T) {
 		w.waits(ch)
 		if w.node(h.EntryPath()).Stat.Version != version {
 			t.Fatal("the renewal came in time")
+		}
+		z := w.raw("other")
+		_, _, written, err := z.GetW(h.EntryPath())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := <-written; e.Type != zk.EventNodeDataChanged {
+			t.Fatalf("%v: the renewal never came", e)
 		}
 		got := w.await(ch)
 		w.inTurn(ended, got)

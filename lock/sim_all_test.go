@@ -46,13 +46,13 @@ func (p *process) together(ctx context.Context, r *rand.Rand, label string, c *c
 		p.violated("%s asked for %q together and has %d of them", label, names, n)
 	}
 	for _, one := range got.Each() {
-		h.each = append(h.each, p.granted(label, c, one, fixed))
+		m := c.Mutex(one.Name())
+		h.each = append(h.each, p.granted(label, c, one, fixed, way{lock: m.Lock, try: m.TryLock}))
 	}
 	switch r.IntN(3) {
 	case 0:
 	case 1:
-		one := h.each[r.IntN(len(h.each))]
-		p.work(ctx, r, label, one, c.Mutex(one.Name()))
+		p.work(ctx, r, label, h.each[r.IntN(len(h.each))])
 	default:
 		select {
 		case <-h.Done():
@@ -66,12 +66,13 @@ func (p *process) together(ctx context.Context, r *rand.Rand, label string, c *c
 	return nil
 }
 
-// some are the names of two or three locks, in any order.
+// some are the names of two or three mutexes, in any order.
 func (p *process) some(r *rand.Rand) []string {
 	names := append(slices.Clone(p.names), also)
 	if oneIn(r, 25) {
 		names = append(names, foreign)
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == pages || name == slots })
 	slices.Sort(names)
 	names = slices.Compact(names)
 	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
@@ -107,7 +108,7 @@ func (s *sim) unlockTogether(label string, h heldTogether) {
 	overtaken := make([]bool, len(h.each))
 	s.mu.Lock()
 	for i, one := range h.each {
-		overtaken[i] = s.last[one.Name()] != one.Token()
+		overtaken[i] = s.overtaken(one)
 	}
 	s.mu.Unlock()
 	err := h.Unlock()

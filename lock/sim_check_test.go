@@ -5,20 +5,13 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
-
-// held is a hold, and who has it.
-type held struct {
-	*lock.Hold
-	client *client
-	fixed  bool
-	since  time.Time
-}
 
 // slack is for some round trips, and what computes without a promise of its own.
 func (s *sim) slack() time.Duration { return time.Second + 20*s.slow }
@@ -44,10 +37,11 @@ func (s *sim) wasRefused(c *client) bool {
 }
 
 // granted checks what must be true when somebody gets a hold.
-func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool) held {
+func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way way) held {
 	name := hold.Name()
-	first := s.first(name)
-	h := held{hold, c, fixed, time.Now()}
+	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool)}
+	h.reads.Store(way.reads)
+	ahead, capacity := s.inWay(h), s.capacity()
 	valid := hold.Valid()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,23 +50,29 @@ func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool) held
 	if name == foreign {
 		s.violatedLocked("%s has %s, which is no lock", label, name)
 	}
-	s.mayEnter(label, name)
-	if valid && first != pathOf(hold) {
-		s.violatedLocked("%s has %s by %s, out of turn: %s is first", label, name, pathOf(hold), first)
+	if way.reads {
+		s.tally.count("holds for reading", 1)
 	}
-	if last := s.last[name]; hold.Token().Compare(last) <= 0 {
-		s.violatedLocked("%s has %s by token %v, after token %v", label, name, hold.Token(), last)
+	if name == slots {
+		s.roomBeside(label, h, capacity)
+	} else {
+		s.mayEnter(label, name, h)
 	}
-	s.last[name] = hold.Token()
+	if valid && ahead != "" {
+		s.violatedLocked("%s has %s by %s, out of turn: ahead is %s", label, name, pathOf(hold), ahead)
+	}
+	s.noteToken(label, h)
 	s.open[name] = append(s.open[name], h)
 	return h
 }
 
-// mayEnter checks that all who had the lock before know that they have it no more;
-// s.mu is held.
-func (s *sim) mayEnter(label, name string) {
+// mayEnter checks that all who had the lock before, and may not have it beside h, know
+// that they have it no more; s.mu is held.
+func (s *sim) mayEnter(label, name string, h held) {
 	for _, other := range s.open[name] {
 		switch {
+		case h.beside(other):
+			s.tally.count("readers beside another", 1)
 		case other.Valid():
 			s.violatedLocked("%s has %s while token %v is valid", label, name, other.Token())
 		case other.Err() == nil && !other.client.clock.sleptWithin(s.toWake()):
@@ -80,22 +80,6 @@ func (s *sim) mayEnter(label, name string) {
 			s.violatedLocked("%s has %s before the holder of token %v was told", label, name, other.Token())
 		}
 	}
-}
-
-// first is the entry of a lock that was queued first, of those there are. It does
-// not ask the library.
-func (s *sim) first(name string) string {
-	path, first, least := "/locks/"+name, "", ""
-	for _, n := range s.Dump(path) {
-		node, below := strings.CutPrefix(n.Path, path+"/")
-		if !below || strings.Contains(node, "/") || !strings.Contains(node, "-lock-") && !strings.Contains(node, "__lock__") {
-			continue
-		}
-		if seq := node[len(node)-10:]; first == "" || seq < least {
-			first, least = n.Path, seq
-		}
-	}
-	return first
 }
 
 // toWake is how long after it slept a machine may take to end a hold's context.
@@ -108,21 +92,31 @@ func (s *sim) toWake() time.Duration {
 
 // check checks what must be true at any time.
 func (s *sim) check() {
+	capacity := s.capacity()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, holds := range s.open {
 		var valid []lock.Token
+		writes, permits := false, 0
 		for _, h := range holds {
 			if !h.Valid() {
 				continue
 			}
 			valid = append(valid, h.Token())
+			permits += h.way.weight()
+			writes = writes || !h.reads.Load()
 			most := s.Policy(name).MaxHold
 			if lasted := time.Since(h.since); most > 0 && lasted > most+s.slack() && !h.client.clock.sleptWithin(lasted) {
 				s.violatedLocked("%s is held by token %v for %v, longer than max_hold, %v", name, h.Token(), lasted, most)
 			}
 		}
-		if len(valid) > 1 {
+		if name == slots {
+			if permits > capacity {
+				s.violatedLocked("%d permits of %s are held, and there are %d", permits, name, capacity)
+			}
+			continue
+		}
+		if len(valid) > 1 && writes {
 			s.violatedLocked("%s is held by tokens %v at once", name, valid)
 		}
 	}
@@ -148,9 +142,8 @@ func (s *sim) notTaken(label string, c *client, name string, err error) {
 
 // unlock gives a hold back, and checks what comes of it.
 func (s *sim) unlock(label string, h held) {
-	name := h.Name()
 	s.mu.Lock()
-	overtaken := s.last[name] != h.Token()
+	overtaken := s.overtaken(h)
 	s.mu.Unlock()
 	s.unlocked(label, h, overtaken, h.Unlock())
 }
@@ -158,6 +151,7 @@ func (s *sim) unlock(label string, h held) {
 // unlocked checks what came of the unlock of a hold.
 func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 	name := h.Name()
+	s.warned(h, err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sayLocked("%s: unlocks %s, token %v: %v", label, name, h.Token(), err)

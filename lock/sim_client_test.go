@@ -98,6 +98,7 @@ func (s *sim) options(owner string, clock *simClock) []lock.Option {
 		lock.WithSessionTimeout(max(time.Second, s.ttl/2).Truncate(time.Millisecond)),
 		lock.WithPolicies(s), lock.WithOwner(owner), lock.WithUnlockTimeout(2 * s.ttl),
 		lock.WithClock(clock.now), lock.WithSeed(s.seed, hash(owner)), lock.WithHints(hints),
+		lock.WithObserver(s.witness(owner)),
 		lock.WithLogger(zerolog.New(s).Level(zerolog.InfoLevel).With().Str("client", owner).Logger()),
 	}
 }

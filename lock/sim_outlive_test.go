@@ -75,7 +75,7 @@ func (s *sim) giveUpAllTheTime(ctx context.Context, c *client, i int) {
 	r := s.random(label)
 	name := []string{bereft, fmt.Sprintf("burst-%d", i)}[r.IntN(2)]
 	for ctx.Err() == nil {
-		hold, err := s.lockWithin(ctx, label, c.Mutex(name), between(r, 0, 4*s.slow+10*time.Microsecond))
+		hold, err := s.lockWithin(ctx, label, c.Mutex(name).Lock, between(r, 0, 4*s.slow+10*time.Microsecond))
 		if err == nil {
 			err = hold.Unlock()
 		}

@@ -98,6 +98,12 @@ func draw(seed uint64, only kind) (p plan) {
 	case calm:
 		p.lasts = between(r, 3*time.Second, 30*time.Second)
 	}
+	if oneIn(r, 3) {
+		p.names = append(slices.Clone(p.names), pages, pages)
+	}
+	if oneIn(r, 3) {
+		p.names = append(slices.Clone(p.names), slots, slots)
+	}
 	if p.quiet() {
 		p.outlives = false
 		// An ancestor that is a lock too stays if it is left before what is below.
@@ -122,7 +128,7 @@ func (p plan) Policy(name string) lock.Policy {
 // 500 histories, or else these do not show what they should.
 var things = []string{
 	"faulty histories", "elections histories", "strangers histories", "calm histories", "stepped histories",
-	"grants", "unlocks", "holds lost", "unlocks not confirmed", "waits given up", "calls given up in flight",
+	"grants", "unlocks", "holds at risk", "losses told before", "holds lost", "unlocks not confirmed", "waits given up", "calls given up in flight",
 	"entries purged", "entries and parents swept", "sweeps by a reaper of its own", "queued again",
 	"faults", "crashes", "elections", "clocks set", "slews", "steps",
 	"sessions on a server that lags", "replies to look-ups lost", "requests refused", "writes left in doubt",
@@ -131,7 +137,10 @@ var things = []string{
 	"clients closed in the midst of use", "clients closed clean",
 	"tries", "TTLs of their own", "fixed leases", "barged", "holds ended by max_hold", "entered again",
 	"taken together", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
+	"transactions", "transactions in doubt", "transactions not applied",
 	"parents found empty", "foreign parents refused", "parents made again", "parents of strangers met",
+	"holds for reading", "readers beside another", "holds downgraded", "upgrades refused",
+	"permits beside others", "semaphores resized",
 	"holds of zk.Lock's", "holds of kazoo's", "dead holders outlived",
 }
 

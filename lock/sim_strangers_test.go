@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -178,7 +179,9 @@ func (s *sim) contend(i int) {
 		if path, there := s.entryOf(own); there && s.isTurn(z, r, path) {
 			s.mu.Lock()
 			s.sayLocked("%s: has %s by %s", label, name, path)
-			s.mayEnter(label, name)
+			if name != slots {
+				s.mayEnter(label, name, held{reads: new(atomic.Bool)})
+			}
 			s.tally.count(style.holds, 1)
 			s.mu.Unlock()
 			s.pause(r, 0, s.ttl)
@@ -214,7 +217,7 @@ func (s *sim) isTurn(z *zk.Conn, r *rand.Rand, path string) bool {
 	for ctx.Err() == nil {
 		children, _, changed, err := z.ChildrenW(path[:at])
 		isFirst := err == nil && slices.Contains(children, path[at+1:]) && !slices.ContainsFunc(children, func(name string) bool {
-			return strings.Contains(name, "lock") && name[len(name)-10:] < sequence
+			return isContender(name) && name[len(name)-10:] < sequence
 		})
 		if isFirst {
 			_, there := s.node(path) // unless its session has just ended

@@ -96,17 +96,20 @@ type sim struct {
 	warm sync.WaitGroup // processes that have yet to learn the time before the clock may step
 	busy sync.WaitGroup // processes that have yet to let go of their locks
 
-	mu      sync.Mutex
-	trace   bytes.Buffer
-	open    map[string][]held        // holds that nobody unlocked, by name
-	last    map[string]lock.Token    // the highest token granted, by name
-	theirs  map[string]theirs        // nodes that others made, by path
-	ahead   map[string]time.Duration // by how much members' clocks are ahead
-	refused map[string]bool          // labels some of whose requests were refused
-	loss    *losses                  // of requests, at present
-	doubts  map[string]*doubt        // that befall labels
-	closed  bool                     // no more checks: the history has failed
-	tally   tally
+	mu        sync.Mutex
+	trace     bytes.Buffer
+	open      map[string][]held        // holds that nobody unlocked, by name
+	last      map[string]lock.Token    // the highest token granted, by name
+	wrote     map[string]lock.Token    // the same of those who had the name alone
+	theirs    map[string]theirs        // nodes that others made, by path
+	ahead     map[string]time.Duration // by how much members' clocks are ahead
+	witnesses map[string]*witness      // of clients, by owner
+	refused   map[string]bool          // labels some of whose requests were refused
+	txns      map[string]told          // transactions, by the mark that they leave
+	loss      *losses                  // of requests, at present
+	doubts    map[string]*doubt        // that befall labels
+	closed    bool                     // no more checks: the history has failed
+	tally     tally
 }
 
 // random returns a source of randomness for one part of the history. Each part
@@ -172,8 +175,9 @@ func history(t *testing.T, seed uint64, only kind) (result tally) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sim{
 			T: t, plan: draw(seed, only), seed: seed, begun: time.Now(),
-			open: map[string][]held{}, last: map[string]lock.Token{}, theirs: map[string]theirs{},
-			ahead: map[string]time.Duration{}, refused: map[string]bool{}, doubts: map[string]*doubt{}, tally: tally{},
+			open: map[string][]held{}, last: map[string]lock.Token{}, wrote: map[string]lock.Token{}, theirs: map[string]theirs{},
+			ahead: map[string]time.Duration{}, witnesses: map[string]*witness{}, refused: map[string]bool{},
+			txns: map[string]told{}, doubts: map[string]*doubt{}, tally: tally{},
 		}
 		delays := map[string]*rand.Rand{}
 		s.Ensemble = locktest.Start(t, locktest.Options{
@@ -227,6 +231,7 @@ func (s *sim) run() {
 		synctest.Wait()
 	}()
 	s.makeTheirs(others)
+	s.makeLedger(others)
 	for i := range s.processes {
 		s.warm.Add(1)
 		s.busy.Add(1)
@@ -263,11 +268,13 @@ func (s *sim) run() {
 		<-finished
 	}
 	s.say("everybody is gone")
+	s.checkLives()
 	if !s.quiet() {
 		s.sweepUp()
 	}
 	s.nothingLeft()
 	s.checkTheirs()
+	s.checkLedger()
 }
 
 // heal undoes what faults left behind.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,9 @@ func (p *process) worker(ctx context.Context, label string) {
 			p.burst(ctx, r, label, c)
 			continue
 		}
+		if slices.Contains(p.names, slots) && oneIn(r, 12) {
+			p.resize(ctx, r, label, c)
+		}
 		if oneIn(r, 6) {
 			if err := p.together(ctx, r, label, c); errors.Is(err, lock.ErrClosed) {
 				return
@@ -28,7 +32,7 @@ func (p *process) worker(ctx context.Context, label string) {
 			}
 			continue
 		}
-		hold, mutex, err := p.take(ctx, r, label, c)
+		hold, err := p.take(ctx, r, label, c)
 		if errors.Is(err, lock.ErrClosed) {
 			return
 		}
@@ -36,7 +40,7 @@ func (p *process) worker(ctx context.Context, label string) {
 			p.pause(r, 0, p.ttl/4)
 			continue
 		}
-		p.work(ctx, r, label, hold, mutex)
+		p.work(ctx, r, label, hold)
 		p.end(r, label, hold)
 		if oneIn(r, 2) {
 			p.pause(r, 0, p.ttl/2)
@@ -45,7 +49,7 @@ func (p *process) worker(ctx context.Context, label string) {
 }
 
 // take takes a lock in one of the ways there are.
-func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *client) (held, *lock.Mutex, error) {
+func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *client) (held, error) {
 	name := p.names[r.IntN(len(p.names))]
 	if oneIn(r, 25) {
 		name = foreign
@@ -60,11 +64,7 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 		opts = append(opts, lock.WithTTL(p.drawTTL(r)))
 		p.count("TTLs of their own")
 	}
-	if oneIn(r, 5) {
-		opts = append(opts, lock.WithBarging())
-		p.count("barged")
-	}
-	mutex := c.Mutex(name, opts...)
+	way := p.way(r, c, name, opts)
 	// Whoever waits without end must be served, also after the last fault.
 	waits, cancel := context.WithCancel(p.served)
 	defer cancel()
@@ -78,20 +78,20 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 	switch r.IntN(5) {
 	case 0:
 		p.count("tries")
-		got, err = mutex.TryLock(ctx)
+		got, err = way.try(ctx)
 	case 1:
-		got, err = p.lockWithin(ctx, label, mutex, between(r, 0, 2*p.ttl))
+		got, err = p.lockWithin(ctx, label, way.lock, between(r, 0, 2*p.ttl))
 	case 2: // to give up while something is in flight
 		p.count("calls given up in flight")
-		got, err = p.lockWithin(ctx, label, mutex, between(r, 0, 6*p.slow))
+		got, err = p.lockWithin(ctx, label, way.lock, between(r, 0, 6*p.slow))
 	default:
-		got, err = mutex.Lock(waits)
+		got, err = way.lock(waits)
 	}
 	if err != nil {
 		p.notTaken(label, c, name, err)
-		return held{}, nil, err
+		return held{}, err
 	}
-	return p.granted(label, c, got, fixed), mutex, nil
+	return p.granted(label, c, got, fixed, way), nil
 }
 
 // drawTTL draws a TTL that is good for the history: where nothing may be lost, one
@@ -104,11 +104,11 @@ func (p *process) drawTTL(r *rand.Rand) time.Duration {
 	return between(r, least, 2*p.ttl).Truncate(time.Millisecond)
 }
 
-func (s *sim) lockWithin(ctx context.Context, label string, mutex *lock.Mutex, d time.Duration) (*lock.Hold, error) {
+func (s *sim) lockWithin(ctx context.Context, label string, lock taking, d time.Duration) (*lock.Hold, error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	begun := time.Now()
-	hold, err := mutex.Lock(ctx)
+	hold, err := lock(ctx)
 	s.inTime(label, "Lock", ctx, begun)
 	return hold, err
 }
@@ -126,25 +126,32 @@ func (p *process) burst(ctx context.Context, r *rand.Rand, label string, c *clie
 			name = fmt.Sprintf("burst-%d", i)
 		}
 		callers.Go(func() {
-			hold, err := p.lockWithin(ctx, label, c.Mutex(name), between(r, 0, 6*p.slow+10*time.Microsecond))
+			hold, err := p.lockWithin(ctx, label, c.Mutex(name).Lock, between(r, 0, 6*p.slow+10*time.Microsecond))
 			if err != nil {
 				p.notTaken(label, c, name, err)
 				return
 			}
-			p.unlock(label, p.granted(label, c, hold, false))
+			p.unlock(label, p.granted(label, c, hold, false, way{}))
 		})
 	}
 	callers.Wait()
 }
 
 // work has a hold for a while.
-func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held, mutex *lock.Mutex) {
-	if oneIn(r, 6) {
-		p.enterAgain(r, label, h, mutex)
+func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) {
+	if oneIn(r, 6) && h.Name() != slots {
+		p.enterAgain(r, label, h)
 	}
 	if p.kind == faulty && oneIn(r, 8) {
 		p.shortenInDoubt(ctx, r, label, h)
 		return
+	}
+	own := p.random(fmt.Sprint("transactions of ", label, h.Token()))
+	if oneIn(own, 3) {
+		p.transact(ctx, own, label, h)
+	}
+	if h.Name() == pages && !h.way.reads && oneIn(r, 3) {
+		p.downgrade(ctx, r, label, h)
 	}
 	most := []time.Duration{0, 10 * time.Millisecond, p.ttl / 2, 2 * p.ttl}[r.IntN(4)]
 	if h.Name() == limited {
@@ -165,6 +172,9 @@ func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held, 
 		}
 		if oneIn(r, 3) {
 			p.extend(ctx, r, label, h)
+		}
+		if oneIn(own, 2) {
+			p.transact(ctx, own, label, h)
 		}
 		p.check()
 	}
@@ -213,7 +223,7 @@ func (p *process) shortenInDoubt(ctx context.Context, r *rand.Rand, label string
 
 // enterAgain takes a lock once more by the context of its hold: at once, unless the
 // hold is in doubt and has to be confirmed first.
-func (p *process) enterAgain(r *rand.Rand, label string, h held, mutex *lock.Mutex) {
+func (p *process) enterAgain(r *rand.Rand, label string, h held) {
 	if !p.quiet() && oneIn(r, 4) {
 		d := between(r, 0, time.Hour)
 		p.say("%s has its wall clock set by %v", p.label, d)
@@ -221,9 +231,9 @@ func (p *process) enterAgain(r *rand.Rand, label string, h held, mutex *lock.Mut
 	}
 	ctx, cancel := context.WithTimeout(h.Context(), 6*p.ttl)
 	defer cancel()
-	how := mutex.Lock
+	how := h.way.lock
 	if oneIn(r, 3) {
-		how = mutex.TryLock
+		how = h.way.try
 	}
 	again, err := how(ctx)
 	p.say("%s: enters %s again: %v", label, h.Name(), err)
@@ -248,6 +258,7 @@ func (p *process) end(r *rand.Rand, label string, h held) {
 	if oneIn(r, 8) {
 		p.count("extended beside an unlock")
 		wg.Go(func() { p.extend(p.until, p.random(fmt.Sprint(label, h.Token())), label, h) })
+		wg.Go(func() { p.transact(p.until, p.random(fmt.Sprint("last transaction of ", label, h.Token())), label, h) })
 		if oneIn(r, 2) {
 			time.Sleep(between(r, 0, 3*p.slow))
 		}

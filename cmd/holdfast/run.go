@@ -26,10 +26,16 @@ const (
 	statusLost   = 76 // the command was ended to protect the lock
 )
 
-// What run adds to the environment of the command.
+// What run adds to the environment of the command, and of the hooks.
 const (
 	envLock  = "HOLDFAST_LOCK"
 	envToken = "HOLDFAST_TOKEN"
+)
+
+// And to that of the commands of --on-risk and --on-lost.
+const (
+	envLeft = "HOLDFAST_LEFT"
+	envWhy  = "HOLDFAST_WHY"
 )
 
 // patience is how long people wait for a lock without being told that they do. Of the
@@ -40,12 +46,15 @@ type runFlags struct {
 	*app.Flags
 	ttl  time.Duration // 0: as the policy says
 	wait time.Duration // negative: as long as it takes
+
+	atLeast        time.Duration // for which the lock is had
+	onRisk, onLost string        // shell commands; "": none
 }
 
 func newRun(flags *app.Flags) *cobra.Command {
 	f := &runFlags{Flags: flags, wait: -1}
 	cmd := &cobra.Command{
-		Use:   "run NAME [--ttl D] [--wait D] -- CMD ARGS...",
+		Use:   "run NAME [--ttl D] [--wait D] [--at-least D] -- CMD ARGS...",
 		Short: "Run a command while holding a lock",
 		Long: `Run a command while holding a lock.
 
@@ -56,8 +65,21 @@ program is killed or stopped. What is left of the group when the command ends is
 killed, and then the lock is unlocked. Processes that leave the group, such as
 daemons and the jobs of an interactive shell, are not ended.
 
-The command finds the lock's name in $` + envLock + ` and the fencing token, a number
-that rises with each holder, in $` + envToken + `. Signals are passed on to its group.
+The command finds the lock's name in $` + envLock + ` and the fencing token, a text
+that sorts higher with each holder, in $` + envToken + `. Signals are passed on to its
+group.
+
+With --at-least the lock is held on to when the command has ended sooner, so that
+other hosts, whose clocks are not quite the same, do not run the same job again. A
+signal gives it back at once.
+
+The command of --on-risk is run by sh when only half of the TTL is left because
+renewals fail, or half of it until max_hold, and again if that happens again; the
+whole seconds that are left are in $` + envLeft + `. That of --on-lost is run when
+the lock was lost, or the command was ended because it could not be kept; why is in
+$` + envWhy + `. Both have the command's environment too. They write to standard
+error, delay nothing, and are killed when they run for more than 10s after
+the lock was given back.
 
 Exit status: the command's own, 128+n if signal n ended it, or
    75  the lock was not had within --wait, or ZooKeeper could not be reached
@@ -69,6 +91,7 @@ Exit status: the command's own, 128+n if signal n ended it, or
     1  another failure`,
 		Example: `  holdfast run nightly-report -- ./report.sh
   holdfast run deploy/shop --wait 0 -- make deploy     # or fail at once
+  holdfast run mail --at-least 1m --on-lost 'logger lost $HOLDFAST_LOCK' -- ./send
   holdfast run import --ttl 5m --wait 1h -- ./import   # rides out outages of minutes`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -81,12 +104,18 @@ Exit status: the command's own, 128+n if signal n ended it, or
 			if cmd.Flags().Changed("wait") && f.wait < 0 {
 				return app.Usage("--wait %v: must not be negative", f.wait)
 			}
+			if f.atLeast < 0 {
+				return app.Usage("--at-least %v: must not be negative", f.atLeast)
+			}
 			return f.run(cmd.Context(), args[0], args[1:])
 		},
 	}
 	cmd.Flags().DurationVar(&f.ttl, "ttl", 0, "how long the lock outlives us, at least 1s (default as the lock's policy says)")
 	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait for the lock; 0: not at all (default as long as it takes)")
 	cmd.Flags().Lookup("wait").DefValue = "0s" // not to be shown: the usage tells
+	cmd.Flags().DurationVar(&f.atLeast, "at-least", 0, "how long to have the lock, also if the command ends sooner")
+	cmd.Flags().StringVar(&f.onRisk, "on-risk", "", "what sh is to run when the lock may be lost soon: `CMD`")
+	cmd.Flags().StringVar(&f.onLost, "on-lost", "", "what sh is to run when the lock was lost: `CMD`")
 	return cmd
 }
 
@@ -98,6 +127,9 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	ttl, err := effectiveTTL(cfg, name, f.ttl)
 	if err != nil {
 		return err
+	}
+	if p := cfg.Policies.For(name); p.MaxHold != 0 && f.atLeast > p.MaxHold {
+		return app.Usage("--at-least %v of lock %q: must not be longer than max_hold, %v, of policy %q", f.atLeast, name, p.MaxHold, p.Name)
 	}
 	path, err := exec.LookPath(args[0])
 	if err != nil {
@@ -111,21 +143,74 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	result, err := supervise.Run(ctx, hold, ttl, supervise.Command{
+	return f.supervise(ctx, locks, hold, ttl, supervise.Command{
 		Path: path, Args: args, Env: environment(os.Environ(), name, hold.Token()),
-	}, tell)
+	})
+}
+
+// supervise runs the command while the hold lasts, gives the lock back, and closes the
+// client.
+func (f *runFlags) supervise(ctx context.Context, locks *lock.Client, hold *lock.Hold, ttl time.Duration, cmd supervise.Command) error {
+	release := time.Now().Add(f.atLeast)
+	onRisk, onLost := &hook{flag: "--on-risk", script: f.onRisk, env: cmd.Env}, &hook{flag: "--on-lost", script: f.onLost, env: cmd.Env}
+	go warn(hold, onRisk)
+	result, err := supervise.Run(ctx, hold, ttl, cmd, tell)
+	lost := result.Ended
+	if err == nil && lost == nil {
+		lost = holdOn(ctx, hold, release)
+	}
+	if lost != nil { // now, because the rest may take its time
+		onLost.start(envWhy + "=" + lost.Error())
+	}
 	unlocked := errors.Join(hold.Unlock(), locks.Close()) // also of a hold that was lost: something may be left to delete
+	if err == nil && lost == nil && errors.Is(unlocked, lock.ErrLost) {
+		onLost.start(envWhy + "=" + unlocked.Error())
+	}
+	deadline := time.Now().Add(hookTime)
+	onRisk.end(deadline)
+	onLost.end(deadline)
 	switch {
 	case err != nil:
 		return err
 	case result.Ended != nil:
 		return &app.Exit{Status: statusLost}
+	case lost != nil: // the command had ended before
+		tell("the command has ended, but its lock was not held for %v: %v", f.atLeast, lost)
 	case errors.Is(unlocked, lock.ErrLost): // at the very end
 		return &app.Exit{Status: statusLost, Err: unlocked}
 	case unlocked != nil:
 		tell("the command has ended, but: %v", unlocked)
 	}
 	return &app.Exit{Status: result.Status}
+}
+
+// warn runs the hook whenever the hold comes at risk, until it has ended.
+func warn(hold *lock.Hold, onRisk *hook) {
+	for {
+		select {
+		case left := <-hold.AtRisk():
+			onRisk.start(fmt.Sprintf("%s=%d", envLeft, int(left.Seconds())))
+		case <-hold.Done():
+			return
+		}
+	}
+}
+
+// holdOn holds on to the lock until that time, or until a signal ends ctx. It returns
+// why the lock was lost meanwhile, if it was.
+func holdOn(ctx context.Context, hold *lock.Hold, until time.Time) error {
+	wait := time.Until(until)
+	if wait <= 0 || hold.Err() != nil {
+		return nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-hold.Done():
+	}
+	return hold.Err()
 }
 
 // tell prints what people are to know of a lock and its command.

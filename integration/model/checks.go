@@ -83,6 +83,7 @@ var wrong = []check{
 	{name: "any-witness", model: parent, size: "an entry of another incarnation is the witness", defs: "-DN=3 -DDEEDS=3 -DANY_WITNESS", refutes: strangers},
 	{name: "written-as-read", model: parent, size: "a parent that was just read is written at once, without a witness", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DLINGER=0 -DSTRICT -DNO_CLAIM", refutes: nothing},
 	{name: "only-empty-claimed", model: parent, size: "the same, but for an empty one", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DLINGER=0 -DSTRICT -DCLAIM_EMPTY", refutes: nothing},
+	{name: "listed-in-another", model: parent, size: "an entry that a list shows is the witness, whichever parent it is in", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DLINGER=0 -DSTRICT -DLIST_ANY", refutes: nothing},
 	{name: "adopted-at-once", model: parent, size: "another parent than the facts were of is adopted, whoever made it", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DADOPT_AT_ONCE", refutes: known},
 	{name: "no-mark", model: parent, size: "who has mistaken the parent does not mark it", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=2 -DNO_MARK -DLOST_MARKS", refutes: strangers},
 	{name: "adopted-ignored", model: parent, size: "the last one out deletes a parent that it had found", defs: "-DN=2 -DDEEDS=1 -DIGNORE_ADOPTED", refutes: strangers},

@@ -56,7 +56,7 @@
 mtype:mode = { idle, joining, waiting, held };  /* joining: its entry is there, it still sees to the parent */
 mtype:data = { blank, foreign, ours };
 mtype:last = { none, vain, good };      /* the entry that joined last: none is known, or it was not there, or it was */
-mtype:door = { open, look, write, claim, claimed, doubt, mark };
+mtype:door = { open, look, write, search, claim, claimed, doubt, mark };
 
 /* What the ensemble has. */
 int  there;             /* the set of entries */
@@ -145,7 +145,8 @@ bit mutual_exclusion = 1, nothing_left = 1, strangers_alone = 1, ours_known = 1,
 #endif
 
 /* Whether a parent that was just read may go before it is written, and be made anew up
-   to the same version: if no entry can be checked. Then one is created first. */
+   to the same version: if no entry is known to check. Then a list looks for one; if there
+   is none, ours is created first. */
 #ifdef NO_CLAIM
 #define MAY_GO(i, p)    false
 #elif defined(CLAIM_EMPTY)
@@ -248,6 +249,22 @@ inline nearest(one, found, k) {
 	k = 0
 }
 
+/* The entry that stands last. */
+inline newest(found, k) {
+	found = NONE;
+	k = 0;
+	do
+	:: k < ENTRIES ->
+		if
+		:: THERE(k) && (found == NONE || seq[k] > seq[found]) -> found = k
+		:: else
+		fi;
+		k++
+	:: else -> break
+	od;
+	k = 0
+}
+
 /* Whether an entry that was made together with the parent is there still. */
 inline maker(found, k) {
 	found = 0;
@@ -336,9 +353,24 @@ end:	do
 			learn(p);
 			attempt(i, p, fver[p]);
 			if
-			:: MAY_GO(i, p) -> pass(p); door[p] = claim; joiner[p] = i
+			:: MAY_GO(i, p) && there != 0 -> door[p] = search
+			:: MAY_GO(i, p) && there == 0 -> pass(p); door[p] = claim; joiner[p] = i
 			:: else
 			fi }
+		fi }
+	:: atomic { AT_DOOR(i, p, search) ->
+		printf("%d: lists, for an entry to check\n", i);
+		if
+		:: d_step { pass(p); door[p] = claim; joiner[p] = i }	/* none; or too many */
+#ifdef LIST_ANY
+		:: there != 0 -> d_step {
+#else
+		:: inc == ainc[p] && there != 0 -> d_step {
+#endif
+			newest(e, j);
+			awitness[p] = e;
+			door[p] = write;
+			e = 0 }
 		fi }
 	:: atomic { MAY_JOIN(i, p) && !known[p] ->
 		d_step {
@@ -356,6 +388,10 @@ end:	do
 	:: atomic { MAY_JOIN(i, p) && USABLE(i, p) ->
 		printf("%d: joins by what is known\n", i);
 		d_step { attempt(i, p, fver[p]) }
+		if
+		:: awitness[p] != NONE && !WITNESS(i, p) && RECENT(p) -> awitness[p] = NONE	/* a moment is short enough */
+		:: true
+		fi;
 		goto sent }
 	:: atomic { MAY_JOIN(i, p) && FORESEEABLE(i, p) ->
 		if

@@ -7,8 +7,9 @@ var mutants = slices.Concat(
 	timeMutants, epochMutants,
 	joinMutants, incarnationMutants, abandonMutants,
 	waitMutants, purgeMutants, allMutants,
-	holdMutants, doubtMutants,
+	holdMutants, doubtMutants, riskMutants, txnMutants,
 	leaveMutants, cleanupMutants,
+	familyMutants,
 	connMutants,
 	sweepMutants,
 )

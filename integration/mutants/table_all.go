@@ -33,7 +33,7 @@ var allMutants = []mutant{
 		name:   "all-not-kept",
 		breaks: "an entry whose turn has come is not renewed while it waits for the others",
 		edits: []edit{{"lock/internal/queue/all.go",
-			"				es[i].Begin() // it is to be kept alive while it waits for the others\n",
+			"				es[i].Begin(a.each[i].Values) // it is to be kept alive while it waits for the others\n",
 			"				_ = i\n"}},
 		tests: []string{"lock.TestAllOrNone"},
 	}, {
@@ -50,6 +50,13 @@ var allMutants = []mutant{
 			"			return outlast(ctx, es[i], allIn)\n",
 			"			return nil\n"}},
 		tests: []string{"lock.TestOneOfAllGoneWhileItWaits"},
+	}, {
+		name:   "all-drains-in-its-turn",
+		breaks: "who wants several locks and waits until the counter of one starts anew keeps its turn to join meanwhile",
+		edits: []edit{{"lock/internal/queue/all.go",
+			"	return c.drain(ctx, e)\n",
+			"	if err := c.door.lock(ctx); err != nil {\n		return err\n	}\n	defer c.door.unlock()\n	return c.drain(ctx, e)\n"}},
+		tests: []string{"lock.TestCounterOfOneOfAllNearItsEnd"},
 	}, {
 		name:   "all-abandoned",
 		breaks: "of what a call for several locks has made that was given up, one entry is left",

@@ -38,6 +38,20 @@ var connMutants = []mutant{
 			"case IsAbandoned(err), is(zk.ErrConnectionClosed), is(zk.ErrClosing):\n		return Retryable"}},
 		tests: []string{"lock/internal/zkconn.TestOutcome", "lock.TestAmbiguousLock"},
 	}, {
+		name:   "leaves-at-once",
+		breaks: "go-zookeeper is not held up as it ends for good, and a concurrent Close waits for its answer in vain",
+		edits: []edit{{"lock/internal/zkconn/dial.go",
+			"		time.Sleep(time.Millisecond)\n",
+			""}},
+		tests: []string{"lock/internal/zkconn.TestLeaveTime"},
+	}, {
+		name:   "unknown-session-refused",
+		breaks: "a request that met the end of its session is given up",
+		edits: []edit{{"lock/internal/zkconn/errors.go",
+			" || innermost(err).Error() == codeUnknownSession)",
+			")"}},
+		tests: []string{"lock/internal/zkconn.TestOutcome", "lock.TestAmbiguousLock", "lock.TestAmbiguousUnlock"},
+	}, {
 		name:   "dial-unbounded",
 		breaks: "a Dial whose context has ended gives the servers more time",
 		edits: []edit{{"lock/internal/zkconn/dial.go",

@@ -52,6 +52,13 @@ var joinMutants = []mutant{
 			"	names, _, err := c.contenders(ctx, false)\n	if err != nil {\n		c.quarantine"}},
 		tests: []string{"lock.TestCreateIsLookedForOnTheLatestServer"},
 	}, {
+		name:   "create-not-looked-for",
+		breaks: "a create whose reply is lost is made again under another name, without a look whether it was applied",
+		edits: []edit{{"lock/internal/queue/stray.go",
+			"	if i := znode.Find(names, id); i >= 0 {\n		return c.parent + \"/\" + names[i].Node, nil\n	}\n	c.quarantine.add(id, c.Clock.Mono())\n",
+			"	_ = names\n"}},
+		tests: []string{"lock.TestAmbiguousLock", "lock.TestAmbiguousJoinOfQueue", "lock.TestLockThatCannotEndFindsItsEntry"},
+	}, {
 		name:   "tail-overwritten",
 		breaks: "the parent's data is written without the version that was read",
 		edits: []edit{{"lock/internal/queue/join.go",
@@ -140,6 +147,20 @@ var incarnationMutants = []mutant{
 			"	return a.parent.exists && a.witness == \"\" &&",
 			"	return a.parent.exists && a.parent.children == 0 && a.witness == \"\" &&"}},
 		tests: []string{"lock.TestYoungParentMadeAgainAsItIsJoined"},
+	}, {
+		name:   "read-again-for-ever",
+		breaks: "over a slow link what a read has shown is too old to write by, and is read again each time",
+		edits: []edit{{"lock/internal/queue/join.go",
+			" || j.Clock.Mono()-j.readAt > a.parent.tooYoung()\n",
+			"\n"}},
+		tests: []string{"lock.TestOldParentOverASlowLink"},
+	}, {
+		name:   "read-late",
+		breaks: "what a late reply shows of a parent counts as seen when the reply has come",
+		edits: []edit{{"lock/internal/queue/parent.go",
+			"	c.readAt = asked\n",
+			"	c.readAt = max(asked, c.Clock.Mono())\n"}},
+		tests: []string{"lock.TestParentMadeAgainBehindALateReply"},
 	}, {
 		name:   "claim-unproven",
 		breaks: "an entry claims the parent that there is by now, whether or not it stands below it",
@@ -244,8 +265,23 @@ var abandonMutants = []mutant{
 		name:   "stray-seen",
 		breaks: "an entry that should not be there is left where it is seen",
 		edits: []edit{{"lock/internal/queue/stray.go",
-			"		c.Discard(c.orphan(n)) // in the way until then\n",
+			"		c.Discard(c.orphan(n))\n",
 			"		_ = n\n"}},
 		tests: []string{"lock.TestReappearingEntryIsDeleted"},
+	}, {
+		name:   "stray-followed",
+		breaks: "an entry of its own that should not be there, and that it joined right behind, is waited for",
+		edits: []edit{{"lock/internal/queue/await.go",
+			"		w.discardStrays(ahead) // who joined right behind it has not listed\n",
+			"		_ = ahead\n"}},
+		tests: []string{"lock.TestStrayAheadIsDeleted"},
+	}, {
+		name:   "drains-in-its-turn",
+		breaks: "who waits until the counter starts anew keeps its turn to join meanwhile",
+		edits: []edit{{"lock/internal/queue/join.go",
+			"		if err := c.drain(ctx, e); err != nil {\n",
+			"		if err := c.door.lock(ctx); err != nil {\n			return nil, position{}, err\n		}\n" +
+				"		err = c.drain(ctx, e)\n		c.door.unlock()\n		if err != nil {\n"}},
+		tests: []string{"lock.TestTryLockBesideOneThatDrains"},
 	},
 }

@@ -54,6 +54,13 @@ var leaveMutants = []mutant{
 			"	case zkconn.OutcomeOf(err) == zkconn.Ambiguous:\n		return nil\n"}},
 		tests: []string{"lock.TestAmbiguousUnlock"},
 	}, {
+		name:   "missing-proves",
+		breaks: "an entry that is found missing as it is deleted proves that its parent was there until then",
+		edits: []edit{{"lock/internal/queue/leave.go",
+			"	if !l.missing {\n		until = l.asked ",
+			"	if true {\n		until = now "}},
+		tests: []string{"lock/internal/queue.TestMissingEntryProvesNothing"},
+	}, {
 		name:   "discard-no-version",
 		breaks: "entries that are deleted together go whatever was written there",
 		edits: []edit{{"lock/internal/queue/discard.go",
@@ -153,6 +160,20 @@ var cleanupMutants = []mutant{
 			"	if !stays {\n		until = 0\n	}\n",
 			""}},
 		tests: []string{"lock/internal/queue.TestExit"},
+	}, {
+		name:   "proven-by-a-late-reply",
+		breaks: "an entry counts as there until the reply to its delete has come, however late that is",
+		edits: []edit{{"lock/internal/queue/leave.go",
+			"		until = l.asked // the reply may be late\n",
+			"		until = now\n"}},
+		tests: []string{"lock.TestParentMadeAgainForSomethingElse"},
+	}, {
+		name:   "left-untold",
+		breaks: "Close does not tell of what it could not delete, if it gave that up before its time was over",
+		edits: []edit{{"lock/internal/queue/queue.go",
+			"		q.leftBehind.Store(true)\n",
+			"		q.leftBehind.Store(false)\n"}},
+		tests: []string{"lock.TestCloseTellsWhatItLeaves"},
 	}, {
 		name:   "forget-nothing",
 		breaks: "nobody looks after the parent of an entry that somebody else has removed",

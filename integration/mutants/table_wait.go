@@ -59,13 +59,6 @@ var waitMutants = []mutant{
 			"	case errors.Is(err, zk.ErrNoNode) && (settled || w.p.predecessor != \"\"):\n"}},
 		tests: []string{"lock.TestStaleReadOfNewSession"},
 	}, {
-		name:   "others-ignored",
-		breaks: "in a lock that many may hold, who waited for a holder enters when that goes",
-		edits: []edit{{"lock/internal/queue/turn.go",
-			"	case !kind.FirstOnly():\n",
-			"	case kind == \"\":\n"}},
-		tests: []string{"lock/internal/queue.TestDecide"},
-	}, {
 		name:   "release-of-another",
 		breaks: "any release that the parent tells of lets the next one in, not only that of the entry right ahead",
 		edits: []edit{{"lock/internal/queue/await.go",
@@ -133,11 +126,11 @@ var waitMutants = []mutant{
 		breaks: "waiters do not renew their entries",
 		edits: []edit{
 			{"lock/internal/lease/renew.go",
-				"renews := e.state == Queued || !e.Fixed",
-				"renews := e.state != Queued && !e.Fixed"},
+				"renews := e.state < Held || !e.Fixed",
+				"renews := e.state >= Held && !e.Fixed"},
 			{"lock/internal/lease/renew.go",
-				"if idle && (e.state == Queued || !e.Fixed ||",
-				"if idle && (e.state != Queued && !e.Fixed ||"},
+				"if idle && (e.state < Held || !e.Fixed ||",
+				"if idle && (e.state >= Held && !e.Fixed ||"},
 		},
 		tests: []string{"lock.TestWaitersAreRenewed"},
 	}, {
@@ -203,7 +196,7 @@ var purgeMutants = []mutant{
 		name:   "first-predecessor",
 		breaks: "who has purged the entry ahead enters without a look at those before it",
 		edits: []edit{{"lock/internal/queue/purge.go",
-			"	return positionOf(names, self, w.rules()), nil\n}\n\n// purgeRun",
+			"	return w.place(names, self), nil\n}\n\n// purgeRun",
 			"	return position{admitted: len(names) > self}, nil\n}\n\n// purgeRun"}},
 		tests: []string{"lock.TestDeadWaiterBehindHolder"},
 	}, {

@@ -27,7 +27,7 @@ func TestFaketime(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := ForTest(t, Options{Env: env})
-		conn := connect(t, 10*time.Second, new(Tap), s.Addr())
+		conn := connect(t, lasting, new(Tap), s.Addr())
 		create(t, conn, "/x", "", 0)
 		if off := offset(t, conn, "/x"); !near(off, ahead) {
 			t.Errorf("the server's clock is ahead by %v, want %v", off, ahead)
@@ -42,7 +42,7 @@ func TestClockSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := ForTest(t, Options{Env: clock.Env()})
-	conn := connect(t, 10*time.Second, new(Tap), s.Addr())
+	conn := connect(t, lasting, new(Tap), s.Addr())
 	create(t, conn, "/x", "", 0)
 	if off := offset(t, conn, "/x"); !near(off, 0) {
 		t.Errorf("before a step the server's clock is ahead by %v", off)
@@ -60,7 +60,7 @@ func TestClockSteps(t *testing.T) {
 	if err := s.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	conn = connect(t, 10*time.Second, new(Tap), s.Addr())
+	conn = connect(t, lasting, new(Tap), s.Addr())
 	if off := offset(t, conn, "/x"); !near(off, 0) {
 		t.Errorf("after a restart the server's clock is ahead by %v", off)
 	}

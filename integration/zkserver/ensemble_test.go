@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestEnsemble(t *testing.T) {
@@ -36,7 +35,7 @@ func TestEnsemble(t *testing.T) {
 	if followers := awaitFollowers(2); slices.Contains(followers, leader) {
 		t.Fatalf("leader %s, followers %v", leader.Addr(), followers)
 	}
-	conn := connect(t, 10*time.Second, new(Tap), e.Addrs()...)
+	conn := connect(t, lasting, new(Tap), e.Addrs()...)
 	create(t, conn, "/kept", "data", 0)
 	epoch := func(s *Server) int64 {
 		t.Helper()
@@ -65,7 +64,7 @@ func TestEnsemble(t *testing.T) {
 	if followers := awaitFollowers(2); !slices.Contains(followers, leader) {
 		t.Errorf("the old leader %s follows nobody: %v", leader.Addr(), followers)
 	}
-	data, _, err := connect(t, 10*time.Second, new(Tap), leader.Addr()).Get("/kept")
+	data, _, err := connect(t, lasting, new(Tap), leader.Addr()).Get("/kept")
 	if err != nil || string(data) != "data" {
 		t.Errorf("Get from the old leader: %q, %v", data, err)
 	}

@@ -53,10 +53,10 @@ func TestTapFaults(t *testing.T) {
 				// Each server several times: a client that knows one only pauses for
 				// a second before it connects again.
 				tap := new(Tap)
-				conn := connect(t, 10*time.Second, tap, slices.Repeat(External(), 4)...)
+				conn := connect(t, lasting, tap, slices.Repeat(External(), 4)...)
 				t.Cleanup(tap.Resume)
 				eventually(t, "the client has a session", func() bool { return conn.State() == zk.StateHasSession })
-				other := connect(t, 10*time.Second, new(Tap), External()...)
+				other := connect(t, lasting, new(Tap), External()...)
 				const p = "/zkserver-fault"
 				create(t, other, p, "", 0)
 				defer other.Delete(p, -1)
@@ -124,7 +124,7 @@ func TestTapFaults(t *testing.T) {
 }
 
 func TestTapDisarm(t *testing.T) {
-	tap, conn, _ := tapped(t, 10*time.Second)
+	tap, conn, _ := tapped(t, lasting)
 	hit := tap.Inject(CutBefore, 1)
 	if !tap.Disarm() || tap.Disarm() {
 		t.Error("Disarm tells that it was too late, or a second one that it was not")

@@ -2,7 +2,6 @@ package zkserver
 
 import (
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -10,7 +9,7 @@ import (
 func TestMeterCountsAsATapDoes(t *testing.T) {
 	tap := new(Tap)
 	meter := &Meter{Dialer: tap.Dial}
-	conn, events, err := zk.Connect(External(), 10*time.Second, zk.WithDialer(meter.Dial), zk.WithLogInfo(false), zk.WithLogger(silent{}))
+	conn, events, err := zk.Connect(External(), lasting, zk.WithDialer(meter.Dial), zk.WithLogInfo(false), zk.WithLogger(silent{}))
 	if err != nil {
 		t.Fatal(err)
 	}

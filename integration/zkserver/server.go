@@ -30,7 +30,8 @@ type Options struct {
 	// TickTime is ZooKeeper's unit of time, in whole milliseconds; default 500 ms.
 	TickTime time.Duration
 	// MinSessionTimeout and MaxSessionTimeout bound what clients may ask for, in
-	// whole milliseconds; default 2 and 20 ticks.
+	// whole milliseconds; default 2 ticks and a minute: on a busy machine a session
+	// that is to live has to be a long one.
 	MinSessionTimeout, MaxSessionTimeout time.Duration
 	// Fsync makes the server sync its log to disk before it answers, as it does
 	// in production. Without, a server that is killed loses nothing; only a
@@ -70,6 +71,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.TickTime == 0 {
 		o.TickTime = 500 * time.Millisecond
 	}
+	if o.MaxSessionTimeout == 0 {
+		o.MaxSessionTimeout = time.Minute
+	}
 	if o.HeapMB == 0 {
 		o.HeapMB = 256
 	}
@@ -86,12 +90,10 @@ func (o Options) config(dir string, port int) []string {
 		"maxClientCnxns=0",
 		"admin.enableServer=false",
 		"4lw.commands.whitelist=*",
+		fmt.Sprintf("maxSessionTimeout=%d", o.MaxSessionTimeout.Milliseconds()),
 	}
 	if o.MinSessionTimeout != 0 {
 		lines = append(lines, fmt.Sprintf("minSessionTimeout=%d", o.MinSessionTimeout.Milliseconds()))
-	}
-	if o.MaxSessionTimeout != 0 {
-		lines = append(lines, fmt.Sprintf("maxSessionTimeout=%d", o.MaxSessionTimeout.Milliseconds()))
 	}
 	if !o.Fsync {
 		lines = append(lines, "forceSync=no")

@@ -18,6 +18,10 @@ import (
 // patience bounds what is waited for: nobody knows how busy the machine is.
 const patience = time.Minute
 
+// lasting is the session timeout of connections that are to live, and that send pings
+// only after a third of it.
+const lasting = time.Minute
+
 // stop stops a server whose death is part of the test.
 func stop(t *testing.T, s interface{ Stop() error }) {
 	t.Helper()
@@ -114,7 +118,7 @@ func TestStartStop(t *testing.T) {
 
 func TestZxidCountsTransactions(t *testing.T) {
 	s := ForTest(t, Options{})
-	conn := connect(t, 10*time.Second, new(Tap), s.Addr())
+	conn := connect(t, lasting, new(Tap), s.Addr())
 	create(t, conn, "/a", "", 0)
 	zxid := func() int64 {
 		t.Helper()
@@ -143,7 +147,7 @@ func TestZxidCountsTransactions(t *testing.T) {
 func TestKillAndRestart(t *testing.T) {
 	s := ForTest(t, Options{})
 	addr := s.Addr()
-	conn := connect(t, 10*time.Second, new(Tap), addr)
+	conn := connect(t, lasting, new(Tap), addr)
 	create(t, conn, "/kept", "data", 0)
 
 	pid := s.Pid()
@@ -165,7 +169,7 @@ func TestKillAndRestart(t *testing.T) {
 	if s.Addr() != addr {
 		t.Errorf("address %s became %s", addr, s.Addr())
 	}
-	data, _, err := connect(t, 10*time.Second, new(Tap), addr).Get("/kept")
+	data, _, err := connect(t, lasting, new(Tap), addr).Get("/kept")
 	if err != nil || string(data) != "data" {
 		t.Errorf("Get after Restart: %q, %v", data, err)
 	}

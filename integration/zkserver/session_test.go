@@ -21,7 +21,7 @@ func TestExpire(t *testing.T) {
 	if err := tap.Expire(t.Context(), External()[0]); err != nil {
 		t.Fatal(err)
 	}
-	other := connect(t, 10*time.Second, new(Tap), External()...)
+	other := connect(t, lasting, new(Tap), External()...)
 	if exists, _, err := other.Exists(p); err != nil || exists {
 		t.Errorf("the ephemeral node is there: %v, %v", exists, err)
 	}
@@ -47,7 +47,7 @@ func TestExpireNeedsThePassword(t *testing.T) {
 		t.Errorf("Expire: %v", err)
 	}
 	// That has cost the client its connection, but not its session.
-	other := connect(t, 10*time.Second, new(Tap), External()...)
+	other := connect(t, lasting, new(Tap), External()...)
 	if exists, _, err := other.Exists(p); err != nil || !exists {
 		t.Errorf("the ephemeral node is gone: %v, %v", exists, err)
 	}

@@ -51,7 +51,7 @@ func TestTapKnowsTheSession(t *testing.T) {
 	if id, passwd, ok := none.Session(); ok {
 		t.Errorf("session %#x %x before any", id, passwd)
 	}
-	tap, conn, _ := tapped(t, 10*time.Second)
+	tap, conn, _ := tapped(t, lasting)
 	id, passwd := session(t, tap)
 	if id != conn.SessionID() || len(passwd) != 16 {
 		t.Errorf("session %#x with %d bytes of password: the client has %#x", id, len(passwd), conn.SessionID())
@@ -59,7 +59,7 @@ func TestTapKnowsTheSession(t *testing.T) {
 }
 
 func TestTapCountsRequests(t *testing.T) {
-	tap, conn, _ := tapped(t, 10*time.Second)
+	tap, conn, _ := tapped(t, lasting)
 	p := path(t, conn)
 	if got := tap.Counts(); got.Requests != 0 || got.PacketsOut != 1 || got.PacketsIn != 1 || got.BytesOut < 44 || got.BytesIn < 40 {
 		t.Errorf("after the handshake: %+v", got)
@@ -91,7 +91,7 @@ func TestTapCountsRequests(t *testing.T) {
 }
 
 func TestTapCountsNoPings(t *testing.T) {
-	tap, conn, _ := tapped(t, 6*time.Second) // a ping after a third of it
+	tap, conn, _ := tapped(t, 10*time.Second) // a ping after a third of it
 	p := path(t, conn)
 	create(t, conn, p, "", 0)
 	id, _ := session(t, tap)
@@ -109,7 +109,7 @@ func TestTapCountsNoPings(t *testing.T) {
 }
 
 func TestTapCut(t *testing.T) {
-	tap, conn, events := tapped(t, 10*time.Second)
+	tap, conn, events := tapped(t, lasting)
 	p := path(t, conn)
 	create(t, conn, p, "", 0)
 	_, _, changed, err := conn.GetW(p)
@@ -137,12 +137,12 @@ func TestTapCut(t *testing.T) {
 }
 
 func TestTapStall(t *testing.T) {
-	tap, conn, _ := tapped(t, 10*time.Second)
+	tap, conn, _ := tapped(t, lasting)
 	p := path(t, conn)
 	create(t, conn, p, "", 0)
 	id, _ := session(t, tap)
 	before := tap.Counts()
-	other := connect(t, 10*time.Second, new(Tap), External()...)
+	other := connect(t, lasting, new(Tap), External()...)
 
 	tap.Stall()
 	tap.Stall() // does nothing
@@ -181,11 +181,11 @@ func TestTapStall(t *testing.T) {
 }
 
 func TestTapStallOutlastsTheSession(t *testing.T) {
-	tap, conn, events := tapped(t, 4*time.Second)
+	tap, conn, events := tapped(t, 10*time.Second)
 	p := path(t, conn)
 	create(t, conn, p, "", zk.FlagEphemeral)
 	id, _ := session(t, tap)
-	other := connect(t, 10*time.Second, new(Tap), External()...)
+	other := connect(t, lasting, new(Tap), External()...)
 	exists, _, gone, err := other.ExistsW(p)
 	if err != nil || !exists {
 		t.Fatal(exists, err)
@@ -204,7 +204,7 @@ func TestTapStallOutlastsTheSession(t *testing.T) {
 }
 
 func TestTapCutWhileStalled(t *testing.T) {
-	tap, _, events := tapped(t, 10*time.Second)
+	tap, _, events := tapped(t, lasting)
 	id, _ := session(t, tap)
 	tap.Stall()
 	tap.Cut()

@@ -170,6 +170,7 @@ type Contender struct {
 	Host     string
 	PID      int
 	Metadata map[string]string
+	Shares   bool          // it had the lock to write, and tells that it only reads since
 	TTL      time.Duration // the lease that each write begins anew
 	Acquired time.Time     // in ensemble time; zero until the grant was recorded
 	Expires  time.Time     // end of the lease unless it is renewed, by the clock of the leader that stamped it
@@ -180,6 +181,7 @@ type Contender struct {
 type State struct {
 	Name       string      // "" for the root
 	Kind       znode.Kind  // "" if the node is not there, or not ours
+	Permits    int         // that a semaphore has now; 0: it is none
 	Contenders []Contender // in the order of their turn; empty if nobody is there
 	Children   []string    // names of children that are no contenders: nested locks, or others' nodes
 }
@@ -205,7 +207,7 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 		return s, fmt.Errorf("read %s: %w", path, err)
 	}
 	if parent, err := znode.DecodeParent(data); err == nil {
-		s.Kind = parent.Kind
+		s.Kind, s.Permits = parent.Kind, int(parent.Capacity())
 	}
 	children, _, err := t.Children(ctx, path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -242,7 +244,7 @@ func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Cont
 	}
 	r := &e.Record
 	c.Ours, c.Owner, c.Host, c.PID, c.Metadata = true, r.Owner, r.Host, r.PID, r.Metadata
-	c.TTL, c.Expires = e.TTL(), e.Expires()
+	c.TTL, c.Expires, c.Shares = e.TTL(), e.Expires(), e.Shares()
 	if r.Granted() {
 		c.Acquired = time.UnixMilli(r.AcquiredAt)
 	}

@@ -143,12 +143,27 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// A request that a member has received is applied though its connection is gone.
+// A request that a member has received is applied though its connection is gone; but not
+// once its session has ended, or has come back on another connection.
 func TestDelayedPastTheConnection(t *testing.T) {
-	for _, how := range []string{"cut", "closed by the client", "session ended"} {
+	for how, want := range map[string]struct {
+		applied bool
+		note    string
+	}{
+		"cut":                  {true, "served when its connection had ended"},
+		"closed by the client": {true, "served when its connection had ended"},
+		"session ended":        {false, "never served: its connection had ended"},
+		"session came back":    {false, "never served: its connection had ended"},
+	} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ens, c := connected(t)
+				var note string
+				ens.Trace(func(ev locktest.Event) {
+					if ev.Kind == "request" && ev.Number == 1 {
+						note = ev.Note
+					}
+				})
 				onRequest(ens, "client", "create", locktest.Fault{Delay: 2 * time.Second})
 				c.send(1, 1, "/a", []byte{}, open, int32(0))
 				c.send(2, 1, "/b", []byte{}, open, int32(0))
@@ -159,6 +174,13 @@ func TestDelayedPastTheConnection(t *testing.T) {
 					c.Close()
 				case "session ended":
 					ens.ExpireSession(c.session)
+				case "session came back":
+					ens.Cut("client")
+					again := dialRaw(t, ens.Servers(), ens.Dialer("client"))
+					again.session, again.password = c.session, c.password
+					if err := again.handshake(time.Hour); err != nil || again.session != c.session {
+						t.Fatal(err)
+					}
 				}
 				time.Sleep(time.Second)
 				if has(ens, "/a") || has(ens, "/b") {
@@ -166,9 +188,8 @@ func TestDelayedPastTheConnection(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				synctest.Wait()
-				want := how != "session ended"
-				if has(ens, "/a") != want || has(ens, "/b") != want {
-					t.Errorf("applied: %v and %v, want %v", has(ens, "/a"), has(ens, "/b"), want)
+				if has(ens, "/a") != want.applied || has(ens, "/b") != want.applied || note != want.note {
+					t.Errorf("applied: %v and %v, %q, want %v, %q", has(ens, "/a"), has(ens, "/b"), note, want.applied, want.note)
 				}
 			})
 		})

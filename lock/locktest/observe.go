@@ -101,7 +101,8 @@ func (l *label) count(r *request) {
 // An Event is something that [Ensemble.Trace] tells.
 type Event struct {
 	Time time.Time
-	// Kind is "request" (answered, or dropped), "watch" (an event sent),
+	// Kind is "request" (answered, dropped, or come to when its connection had
+	// ended), "watch" (an event sent),
 	// "connect", "disconnect", "expire", "lead", "stop" or "start".
 	Kind    string
 	Member  string

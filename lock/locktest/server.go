@@ -144,6 +144,7 @@ func (s *serverConn) handle(r *request, f Fault) {
 	p := pending{request: r, fault: f}
 	switch {
 	case s.ended:
+		s.traceRequest(p, codeOK, "never served: its connection had ended")
 		return
 	case s.e.leader == nil:
 		s.end()
@@ -224,6 +225,9 @@ func (s *serverConn) write(p pending) {
 // wait queues a request behind those in flight.
 func (s *serverConn) wait(p pending) {
 	if s.closed {
+		if p.request != nil {
+			s.traceRequest(p, codeOK, "served when its connection had ended")
+		}
 		return
 	}
 	s.inFlight = append(s.inFlight, p)

@@ -43,7 +43,7 @@ type Policy struct {
 	// Match says which locks the policy is for.
 	Match Pattern
 	// Policy is what a lock itself needs of it: TTL, MaxTTL, Grace, MaxHold
-	// and KeepParent.
+	// and KeepParent. Its own Name is set to the one above.
 	lock.Policy
 	// OrphanAfter is how old an empty lock parent must be before the reaper
 	// removes it. Default [DefaultOrphanAfter].
@@ -55,6 +55,7 @@ type Policy struct {
 
 // withDefaults returns the policy with its zero fields filled.
 func (p Policy) withDefaults() Policy {
+	p.Policy.Name = p.Name
 	p.Policy = p.Policy.WithDefaults()
 	if p.OrphanAfter == 0 {
 		p.OrphanAfter = DefaultOrphanAfter

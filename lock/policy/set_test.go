@@ -31,8 +31,8 @@ func TestSetFirstMatchWins(t *testing.T) {
 		policy string
 		lock   lock.Policy
 	}{
-		"a/b": {"first", lock.Policy{TTL: 5 * time.Second, MaxTTL: lock.DefaultMaxTTL, Grace: lock.DefaultGrace}},
-		"a":   {"second", lock.Policy{TTL: 2 * time.Hour, MaxTTL: 2 * time.Hour, Grace: lock.DefaultGrace, KeepParent: true}},
+		"a/b": {"first", lock.Policy{Name: "first", TTL: 5 * time.Second, MaxTTL: lock.DefaultMaxTTL, Grace: lock.DefaultGrace}},
+		"a":   {"second", lock.Policy{Name: "second", TTL: 2 * time.Hour, MaxTTL: 2 * time.Hour, Grace: lock.DefaultGrace, KeepParent: true}},
 		"b":   {"default", lock.Policy{}.WithDefaults()},
 	} {
 		if got := s.For(name); got.Name != want.policy || got.Policy != want.lock || got.OrphanAfter != DefaultOrphanAfter {
@@ -87,7 +87,7 @@ func TestSetZero(t *testing.T) {
 		want := Policy{
 			Name:        "default",
 			Match:       mustPattern(t, "**"),
-			Policy:      lock.Policy{TTL: lock.DefaultTTL, MaxTTL: lock.DefaultMaxTTL, Grace: lock.DefaultGrace},
+			Policy:      lock.Policy{Name: "default", TTL: lock.DefaultTTL, MaxTTL: lock.DefaultMaxTTL, Grace: lock.DefaultGrace},
 			OrphanAfter: DefaultOrphanAfter,
 		}
 		if got := s.For("a"); got != want {

@@ -6,7 +6,22 @@ package znode
 // kind's settings. Admit returns -1 if that one is in, or else the place of the one to
 // wait for: the nearest earlier one that conflicts. Only earlier ones count, so two
 // can never wait for each other.
+//
+// Of a semaphore's contenders all are in, from the first one on, who together ask for no
+// more permits than there are; so nobody overtakes one who asks for many. The others wait
+// for the one right before them. Who is first and asks for more than there are waits for
+// itself: its own place is returned.
 func Admit(names []Name, self int, parent Parent) int {
+	if parent.Kind == Semaphore {
+		var asked int64
+		for _, n := range names[:self+1] {
+			asked += int64(max(1, n.Permits))
+		}
+		if asked <= int64(parent.Capacity()) {
+			return -1
+		}
+		return max(0, self-1)
+	}
 	for i := self - 1; i >= 0; i-- {
 		if parent.Kind.conflict(names[i].Role, names[self].Role) {
 			return i
@@ -18,7 +33,11 @@ func Admit(names []Name, self int, parent Parent) int {
 // conflict reports whether two contenders for a lock of that kind exclude each other.
 func (k Kind) conflict(a, b Role) bool { return a != Shared || b != Shared }
 
-// FirstOnly reports whether of the contenders of a lock only the first one can ever
-// be in. Then whoever holds it has nobody ahead, and the one right behind it is next
-// as soon as it goes.
-func (k Kind) FirstOnly() bool { return k == Mutex }
+// Alone reports whether whoever is right behind that contender, and knows that it holds
+// the lock, is next when it goes: nobody can be in beside it, nobody is ahead of it, and
+// nobody comes to stand ahead of another. Curator's read/write lock does that: a writer
+// who goes on as a reader makes a second entry with the sequence of its first. So of
+// another library's entry in such a lock nothing follows.
+func (k Kind) Alone(n Name) bool {
+	return k == Mutex || k == RW && n.Ours() && n.Role != Shared
+}

@@ -26,8 +26,9 @@
 // can never hit somebody else's entry. The token says what is asked for:
 //
 //	-lock-       exclusive
-//	-__READ__    shared
+//	-__READ__    shared, on a read/write lock
 //	-__WRIT__    exclusive, on a read/write lock
+//	-5-lock-     five permits of a semaphore; one is -lock-
 //
 // The sequence is appended by the server: ten digits, or a minus sign and ten
 // digits once the counter overflowed. Names never start with "_c_", which
@@ -36,7 +37,10 @@
 // Entries of other libraries on the same path (zk.Lock and Curator:
 // "_c_<guid>-lock-", kazoo: "<uuid>__lock__") parse as contenders without an
 // id. They queue with ours, are waited for and are never deleted. A child whose
-// name does not parse at all is no contender and is ignored.
+// name does not parse at all is no contender and is ignored. That they wait for ours is
+// theirs to see to: Curator's InterProcessMutex, its InterProcessReadWriteLock and zk.Lock
+// do, kazoo's Lock with extra_lock_patterns=["-lock-"], its WriteLock with ["-__READ__",
+// "-__WRIT__"], and its ReadLock with ["-__WRIT__"].
 //
 // # Order
 //
@@ -60,7 +64,10 @@
 // clock of the ZooKeeper leader. expires_at is for people and tools, as the writer
 // estimated it: no verdict rests on it, and after a change of the leader it can be wrong
 // by as much as the two leaders' clocks differ. acquired_at is absent until the grant was
-// recorded. Unknown keys are ignored. Data of a higher version is waited for and never
+// recorded. "shared":true tells that a granted writer of a read/write lock only reads from
+// now on. It is never taken back. "ahead":["9f86d081884c7d65-2-lock-0000000007"] names the
+// entries, 16 at most, that may still have been ahead as permits of a semaphore were
+// granted, so that whoever is right behind need not list. Unknown keys are ignored. Data of a higher version is waited for and never
 // deleted.
 //
 // # When an entry has expired
@@ -93,7 +100,7 @@
 //
 //	{"holdfast":1,"kind":"mutex","tail":"60303ae22b998861-lock-"}
 //
-// kind is the kind of the lock, or "dir" for an ancestor. Data that is neither empty nor
+// kind is the kind of the lock: "mutex", "rw" or "semaphore"; or "dir" for an ancestor. Data that is neither empty nor
 // ours belongs to somebody else, and the path is refused. The other fields:
 //
 //   - tail is the name, without the sequence, of the entry that joined last. Each joiner
@@ -105,11 +112,28 @@
 //     did not tell its grant because the hold was too short. Nobody is ahead of a holder,
 //     and nobody joins ahead of another, so an entry that was right behind is next, and
 //     need not list. Joiners keep the field: it stays true.
+//   - permits is how many permits a semaphore has, as all who use it have to say; resized
+//     how many it has instead, since somebody has changed that.
 //   - adopted marks a parent that was found empty, or had been made again by somebody else
 //     when we wrote it. It is used, and not deleted when the last one leaves.
 //
 // # Who goes in
 //
 // [Admit] is the admission rule: of the children of a parent, sorted, it says
-// whether one is in, or which earlier one it has to wait for.
+// whether one is in, or which earlier one it has to wait for. It knows names only.
+//
+// A writer that only reads from now on, by "shared" in its entry, keeps its name and its
+// place, and so Admit has all who are behind it wait for it still. But a reader whose
+// nearest writer ahead tells that, goes in: nobody was ahead of that writer when it was
+// granted, and between the two there are only readers. Whoever does not know of it, as
+// other libraries do not, or has not seen it yet, waits until the entry has gone, which
+// is safe. A second entry for the reader would not be: with a sequence of its own it
+// would stand behind writers who wait; and that of the writer's, which Curator gives it,
+// lets in who saw the writer hold the lock and go. So after an entry of another library's
+// on a read/write lock has gone, the children are listed ([Kind.Alone]).
+//
+// A semaphore's contenders are in as long as they and all before them ask for no more
+// permits than there are; entries of other libraries ask for one. So those who are in
+// stand before all who wait, and to know one's place it takes nothing but the names of
+// those ahead and the number of permits.
 package znode

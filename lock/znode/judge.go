@@ -125,6 +125,10 @@ func (e *Entry) Leased() bool { return e.Ours() && e.Err == nil && e.Stat.Epheme
 // Granted reports whether the entry tells that its owner holds the lock.
 func (e *Entry) Granted() bool { return e.Leased() && e.Record.Granted() }
 
+// Shares reports whether the entry is that of a writer who only reads since, and tells
+// so: readers may enter beside it.
+func (e *Entry) Shares() bool { return e.Granted() && e.Record.Shared }
+
 // TTL is how long its lease lasts after each write.
 func (e *Entry) TTL() time.Duration { return time.Duration(e.Record.TTL) * time.Millisecond }
 

@@ -25,6 +25,9 @@ const MaxName = 512
 // of ZooKeeper's leader was seen first. No lock can have it.
 const EpochMark = ".epoch"
 
+// MaxPermits is how many permits a semaphore has at most.
+const MaxPermits = 1 << 20
+
 const idLength = 16
 
 // Role is what an entry asks for.
@@ -58,12 +61,17 @@ type Name struct {
 	ID   string // the random id; empty for another library's entry
 	Role Role   // what it asks for
 	Seq  int32  // its sequence, which the server appended
+
+	Permits int32 // of a semaphore that it asks for; 0: it does not say, which counts as one
 }
 
 // Prefix is the name without its sequence; empty if it is not an entry of ours.
 func (n Name) Prefix() string {
 	if !n.Ours() {
 		return ""
+	}
+	if n.Permits > 1 {
+		return PermitsPrefix(n.ID, n.Permits)
 	}
 	return Prefix(n.ID, n.Role)
 }
@@ -79,6 +87,14 @@ func FormatID(n uint64) string {
 // Prefix is the name of an entry without its sequence, as it is given to a
 // sequential create, and as it stands as the tail in the parent.
 func Prefix(id string, role Role) string { return id + ownTokens[role] }
+
+// PermitsPrefix is that of an entry that asks for so many permits of a semaphore.
+func PermitsPrefix(id string, permits int32) string {
+	if permits <= 1 {
+		return Prefix(id, Exclusive)
+	}
+	return id + "-" + strconv.Itoa(int(permits)) + ownTokens[Exclusive]
+}
 
 // Predict returns the name of the entry that was created with the prefix tail
 // and got the sequence seq. It is empty if the two cannot be an entry's.
@@ -103,6 +119,9 @@ func Parse(node string) (Name, bool) {
 				return Name{Node: node, ID: prefix[:idLength], Role: Role(role), Seq: seq}, true
 			}
 		}
+		if permits, ok := cutPermits(prefix[idLength:]); ok {
+			return Name{Node: node, ID: prefix[:idLength], Role: Exclusive, Seq: seq, Permits: permits}, true
+		}
 	}
 	if prefix == "lock-" { // the recipe of ZooKeeper's own documentation
 		return Name{Node: node, Role: Exclusive, Seq: seq}, true
@@ -113,6 +132,17 @@ func Parse(node string) (Name, bool) {
 		}
 	}
 	return Name{}, false
+}
+
+// cutPermits takes the number of permits out of what stands between id and sequence. One
+// is not written, nor is a number in another way than the shortest.
+func cutPermits(rest string) (permits int32, ok bool) {
+	digits, ok := strings.CutSuffix(rest, ownTokens[Exclusive])
+	if !ok || len(digits) < 2 || digits[0] != '-' || digits[1] < '1' || digits[1] > '9' {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits[1:], 10, 32)
+	return int32(n), err == nil && n > 1 && n <= MaxPermits
 }
 
 // cutSequence splits off what the server appends to a sequential node's name.

@@ -40,6 +40,8 @@ type Record struct {
 	TTL        int64             `json:"ttl_ms"`                // the lease that each write begins anew, in ms
 	ExpiresAt  int64             `json:"expires_at"`            // for people; 0: its owner did not know the time
 	AcquiredAt int64             `json:"acquired_at,omitempty"` // 0: no grant recorded
+	Shared     bool              `json:"shared,omitempty"`      // a writer's: it only reads since, and readers may enter
+	Ahead      []string          `json:"ahead,omitzero"`        // of a semaphore: the entries that may still have been ahead as it was granted; nil: it does not tell
 	Metadata   map[string]string `json:"metadata,omitempty"`    // the owner's own
 }
 
@@ -63,6 +65,16 @@ func (r *Record) Encode() []byte {
 	b = appendInt(b, `,"expires_at":`, r.ExpiresAt)
 	if r.AcquiredAt != 0 {
 		b = appendInt(b, `,"acquired_at":`, r.AcquiredAt)
+	}
+	if r.Shared {
+		b = append(b, `,"shared":true`...)
+	}
+	if r.Ahead != nil {
+		b = append(b, `,"ahead":[`...)
+		for i, name := range r.Ahead {
+			b = appendString(b, [...]string{"", ","}[min(i, 1)], name)
+		}
+		b = append(b, ']')
 	}
 	if len(r.Metadata) > 0 {
 		b = append(append(b, `,"metadata":`...), encode(r.Metadata)...)
@@ -134,6 +146,9 @@ const (
 	Dir   Kind = "dir"   // an ancestor of locks
 	Mark  Kind = "epoch" // the node [EpochMark]
 	Mutex Kind = "mutex" // one holder
+	RW    Kind = "rw"    // many readers, or one writer
+
+	Semaphore Kind = "semaphore" // as many holders as there are permits
 )
 
 // Parent is the data of a lock's parent, or of an ancestor.
@@ -143,6 +158,16 @@ type Parent struct {
 	Tail     string `json:"tail,omitempty"`     // prefix of the entry that joined last
 	Released string `json:"released,omitempty"` // prefix of an entry that held the lock and gave it back
 	Adopted  bool   `json:"adopted,omitempty"`  // found empty, not made by us: never deleted
+	Permits  int32  `json:"permits,omitempty"`  // of a semaphore, as all who use it have to say
+	Resized  int32  `json:"resized,omitempty"`  // how many it has instead; 0: as many as they say
+}
+
+// Capacity is how many permits a semaphore has now.
+func (p Parent) Capacity() int32 {
+	if p.Resized != 0 {
+		return p.Resized
+	}
+	return p.Permits
 }
 
 // Encode returns the data as it is written, in the current version, as
@@ -160,6 +185,12 @@ func (p Parent) Encode() []byte {
 	if p.Adopted {
 		b = append(b, `,"adopted":true`...)
 	}
+	if p.Permits != 0 {
+		b = appendInt(b, `,"permits":`, int64(p.Permits))
+	}
+	if p.Resized != 0 {
+		b = appendInt(b, `,"resized":`, int64(p.Resized))
+	}
 	return append(b, '}')
 }
 
@@ -176,6 +207,9 @@ func DecodeParent(data []byte) (Parent, error) {
 	}
 	if p.Kind == "" {
 		return p, fmt.Errorf("%w: no kind", ErrForeign)
+	}
+	if p.Permits < 0 || p.Permits > MaxPermits || p.Resized < 0 || p.Resized > MaxPermits {
+		return p, fmt.Errorf("%w: a semaphore of %d permits, resized to %d: not within 0..%d", ErrForeign, p.Permits, p.Resized, MaxPermits)
 	}
 	return p, nil
 }

@@ -38,6 +38,12 @@ func TestParse(t *testing.T) {
 		{id1 + "-lock-2147483647", znode.Name{ID: id1, Role: znode.Exclusive, Seq: math.MaxInt32}},
 		{id1 + "-lock--2147483648", znode.Name{ID: id1, Role: znode.Exclusive, Seq: math.MinInt32}},
 		{id1 + "-__READ__-2147483647", znode.Name{ID: id1, Role: znode.Shared, Seq: math.MinInt32 + 1}},
+		{id1 + "-2-lock-0000000003", znode.Name{ID: id1, Seq: 3, Permits: 2}},
+		{id1 + "-1048576-lock--2147483648", znode.Name{ID: id1, Seq: math.MinInt32, Permits: znode.MaxPermits}},
+		{id1 + "-1-lock-0000000003", znode.Name{Seq: 3}},                             // as we do not write it: another's
+		{id1 + "-02-lock-0000000003", znode.Name{Seq: 3}},                            //
+		{id1 + "-+2-lock-0000000003", znode.Name{Seq: 3}},                            //
+		{id1 + "-1048577-lock-0000000003", znode.Name{Seq: 3}},                       // more than a semaphore can have
 		{uuid + "-lock-0000000001", znode.Name{Role: znode.Exclusive, Seq: 1}},       // zk.Lock, Curator
 		{uuid + "-__READ__0000000002", znode.Name{Role: znode.Shared, Seq: 2}},       // Curator
 		{uuid + "-__WRIT__0000000003", znode.Name{Role: znode.Writer, Seq: 3}},       // Curator
@@ -201,6 +207,33 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+func TestAdmitPermits(t *testing.T) {
+	for _, tt := range []struct {
+		asked   []int32
+		permits znode.Parent
+		want    []int
+	}{
+		{[]int32{0, 1, 0}, znode.Parent{Permits: 2}, []int{-1, -1, 1}},
+		{[]int32{3, 2, 1}, znode.Parent{Permits: 4}, []int{-1, 0, 1}}, // the last one does not overtake
+		{[]int32{2, 2, 1}, znode.Parent{Permits: 4}, []int{-1, -1, 1}},
+		{[]int32{2, 2, 1}, znode.Parent{Permits: 4, Resized: 5}, []int{-1, -1, -1}},
+		{[]int32{2, 2, 1}, znode.Parent{Permits: 4, Resized: 2}, []int{-1, 0, 1}},
+		{[]int32{5, 1}, znode.Parent{Permits: 4}, []int{0, 0}}, // nobody is ahead, and it has to wait
+		{[]int32{znode.MaxPermits, znode.MaxPermits, math.MaxInt32}, znode.Parent{Permits: znode.MaxPermits}, []int{-1, 0, 1}},
+	} {
+		var names []znode.Name
+		for i, n := range tt.asked {
+			names = append(names, znode.Name{Seq: int32(i), Permits: n})
+		}
+		tt.permits.Kind = znode.Semaphore
+		for i, want := range tt.want {
+			if got := znode.Admit(names, i, tt.permits); got != want {
+				t.Errorf("%v of %+v: contender %d waits for %d, want %d", tt.asked, tt.permits, i, got, want)
+			}
+		}
+	}
+}
+
 // TestAdmitNeverDeadlocks walks random queues to their end: in every state
 // somebody is in, no two that exclude each other are, and all get their turn.
 func TestAdmitNeverDeadlocks(t *testing.T) {
@@ -291,12 +324,18 @@ var goldenRecords = map[string]znode.Record{
 	"entry-waiting.json": {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000},
 	"entry-granted.json": {Owner: "shop-7f9c", Host: "node3", PID: 4711, TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000,
 		Metadata: map[string]string{"job": "ship <1> & \"more\"", "a": "é"}},
+	"entry-ahead.json": {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000,
+		Ahead: []string{id1 + "-lock-0000000007", id2 + "-2-lock-0000000008"}},
+	"entry-alone.json":  {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000, Ahead: []string{}},
+	"entry-shared.json": {Owner: "shop-7f9c", Host: "node3", PID: 4711, TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000, Shared: true},
 }
 
 var goldenParents = map[string]znode.Parent{
 	"parent-dir.json":      {Kind: znode.Dir},
 	"parent-mark.json":     {Kind: znode.Mark},
 	"parent-mutex.json":    {Kind: znode.Mutex, Tail: id2 + "-lock-"},
+	"parent-permits.json":  {Kind: znode.Semaphore, Tail: id2 + "-2-lock-", Permits: 4, Resized: 8},
+	"parent-rw.json":       {Kind: znode.RW, Tail: id2 + "-__READ__"},
 	"parent-adopted.json":  {Kind: znode.Mutex, Tail: id2 + "-lock-", Adopted: true},
 	"parent-released.json": {Kind: znode.Mutex, Tail: id2 + "-lock-", Released: "0123456789abcdef-lock-"},
 }

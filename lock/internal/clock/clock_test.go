@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,14 +137,19 @@ func TestSampleOverALostReply(t *testing.T) {
 	}
 }
 
-// once has one request of that operation suffer the fault.
+// once has one request of that operation suffer the fault. There must be one.
 func (w world) once(op string, f locktest.Fault) {
-	var once sync.Once
-	w.Intercept(func(r locktest.Request) (fault locktest.Fault) {
-		if r.Op == op {
-			once.Do(func() { fault = f })
+	var done atomic.Bool
+	w.Intercept(func(r locktest.Request) locktest.Fault {
+		if r.Op == op && !done.Swap(true) {
+			return f
 		}
-		return fault
+		return locktest.Fault{}
+	})
+	w.Cleanup(func() {
+		if !done.Load() {
+			w.Errorf("no %s came to suffer %+v", op, f)
+		}
 	})
 }
 

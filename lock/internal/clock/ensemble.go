@@ -25,7 +25,8 @@ const MinGrace = 100 * time.Millisecond
 // Ensemble is what one process knows of ensemble time. The zero value knows nothing.
 // All methods are safe for concurrent use.
 type Ensemble struct {
-	Log zerolog.Logger // where displacements are told
+	Log       zerolog.Logger     // where displacements are told
+	Displaced func(Displacement) // is told of each too, outside of any lock; may be nil
 
 	mu     sync.Mutex
 	sample sample // of the highest transaction
@@ -116,9 +117,10 @@ func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 	if c.known = c.known.narrowed(next); off != 0 || last.zxid == 0 || znode.Epoch(last.zxid) != znode.Epoch(zxid) {
 		c.known, c.open = next.bounds(), next.width()
 	}
+	told := c.last
 	c.mu.Unlock()
 	if off != 0 {
-		c.tell(off, last.zxid, zxid)
+		c.tell(told)
 	}
 }
 
@@ -128,16 +130,19 @@ func (c *Ensemble) begin(term int64, since time.Duration, marked bool) {
 	c.first = c.sample.zxid
 }
 
-func (c *Ensemble) tell(off time.Duration, old, zxid int64) {
+func (c *Ensemble) tell(d Displacement) {
 	level := zerolog.DebugLevel
-	if off.Abs() >= MinGrace/4 {
+	if d.By.Abs() >= MinGrace/4 {
 		level = zerolog.WarnLevel
 	}
 	msg := "the clock of the ZooKeeper leader was displaced: what was written before is judged as from now on"
-	if znode.Epoch(old) != znode.Epoch(zxid) {
+	if d.OldEpoch != d.NewEpoch {
 		msg = "the clock of the ZooKeeper leader was displaced by a change of the leader: what was written before is judged as from the new one's first stamps"
 	}
-	c.Log.WithLevel(level).Stringer("by", off).Int64("old_epoch", znode.Epoch(old)).Int64("epoch", znode.Epoch(zxid)).Msg(msg)
+	c.Log.WithLevel(level).Stringer("by", d.By).Int64("old_epoch", d.OldEpoch).Int64("epoch", d.NewEpoch).Msg(msg)
+	if c.Displaced != nil {
+		c.Displaced(d)
+	}
 }
 
 // displacement is by how much the stamp of next lies outside of what is known: 0 if it

@@ -27,6 +27,7 @@ type Entry struct {
 	state        State
 	recorded     bool                    // the grant stands in the node
 	lapsed       bool                    // unlocked when the lease may have run out already
+	atRisk       bool                    // it was told that the hold is
 	handles      int32                   // holds that were given out on this entry and not yet unlocked
 	version      int32                   // of the data that the last acknowledged write left
 	writesWanted uint32                  // writes that somebody waits for
@@ -40,6 +41,8 @@ type Entry struct {
 	suspectSince time.Duration           // monotonic time since when the machine may have slept through the end of the lease; 0: not
 	granted      time.Duration           // monotonic time; 0: not granted
 	acquired     int64                   // Unix ms of ensemble time; 0: not granted
+	shared       bool                    // a writer's: it only reads from now on
+	ahead        []string                // that the grant is to tell; not changed once it is granted
 	writing      *write                  // on its way, or of unknown outcome
 	why          error                   // ended: the reason
 	changed      chan struct{}           // closed at the next change; nil if nobody looks
@@ -72,7 +75,7 @@ func (e *Entry) change(f func()) {
 	e.mu.Lock()
 	before := e.state
 	f()
-	c := Change{before, e.state, e.why}
+	c := Change{From: before, To: e.state, Why: e.why}
 	e.mu.Unlock()
 	if c.From != c.To {
 		e.owner.Changed(c)
@@ -85,7 +88,7 @@ func (e *Entry) transition(to State, why error) {
 	if e.state == Ended {
 		return
 	}
-	if lost := (Change{e.state, to, why}).Lost(); lost {
+	if lost := (Change{From: e.state, To: to, Why: why}).Lost(); lost {
 		why = e.owner.LossOf(why)
 	}
 	if e.state = to; to == Ended {
@@ -98,12 +101,17 @@ func (e *Entry) transition(to State, why error) {
 	e.notify()
 }
 
-// Begin has a waiting entry renewed from now on.
-func (e *Entry) Begin() {
+// Begin has an entry that has to wait renewed from now on. The values are those of
+// the context that it was asked for with.
+func (e *Entry) Begin(values context.Context) {
 	now := e.keeper.clock.Local()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.schedule(e.renewAt, now)
+	e.change(func() {
+		if e.state == Queued {
+			e.ctx = values
+			e.transition(Waiting, nil)
+			e.schedule(e.renewAt, now)
+		}
+	})
 }
 
 // Grant makes a hold of a waiting entry, whose context keeps the values of
@@ -131,20 +139,41 @@ func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Dur
 	return err
 }
 
+// TellAhead has the grant tell which entries may still be ahead. It is for before that.
+func (e *Entry) TellAhead(nodes []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state < Held {
+		e.ahead = nodes
+	}
+}
+
+// tells is what the record tells of the grant; e.mu is held.
+func (e *Entry) tells() Grant {
+	if e.acquired == 0 {
+		return Grant{}
+	}
+	return Grant{e.acquired, e.shared, e.ahead}
+}
+
 // Reenter gives out one more handle on the hold. One that is in doubt is confirmed by
-// a write before. It fails with why the hold has ended, or as ctx does.
-func (e *Entry) Reenter(ctx context.Context) error {
+// a write before. It fails with why the hold has ended, or as ctx does; and with
+// ErrShared if the handle is to write and the hold may not.
+func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	for {
 		now := e.keeper.clock.Local()
 		e.mu.Lock()
 		state, left, why := e.state, e.left(now), e.why
-		if state == Held && left > 0 {
+		denied := toWrite && e.shared
+		if state == Held && left > 0 && !denied {
 			e.handles++
 		}
 		e.mu.Unlock()
 		switch {
 		case state == Ended:
 			return why
+		case denied:
+			return ErrShared
 		case left > 0:
 			return nil
 		}
@@ -193,7 +222,7 @@ func (e *Entry) Vanished() {
 	now := e.keeper.clock.Local()
 	e.change(func() {
 		switch {
-		case e.state == Queued:
+		case e.state < Held:
 			e.transition(Ended, ErrGone)
 		case e.left(now) <= 0:
 			e.transition(Ended, ErrExpired)
@@ -206,7 +235,7 @@ func (e *Entry) Vanished() {
 // overwritten takes the news that somebody else wrote the node.
 func (e *Entry) overwritten() {
 	e.change(func() {
-		if e.state == Queued {
+		if e.state < Held {
 			e.transition(Ended, ErrGone)
 		} else {
 			e.transition(Ended, ErrTaken)
@@ -221,6 +250,20 @@ func (e *Entry) Extend(ctx context.Context, ttl time.Duration) error {
 	e.mu.Lock()
 	e.nextTTL = ttl
 	e.mu.Unlock()
+	return e.Refresh(ctx)
+}
+
+// Share has a writer's hold only read from now on, tells so in the entry, and waits until
+// that was acknowledged. It fails with ErrReentered if there are other handles, which may
+// write, and else as Refresh does; then the next renewal tells.
+func (e *Entry) Share(ctx context.Context) error {
+	e.mu.Lock()
+	reentered := e.state != Ended && e.handles > 1
+	e.shared = e.shared || !reentered
+	e.mu.Unlock()
+	if reentered {
+		return ErrReentered
+	}
 	return e.Refresh(ctx)
 }
 
@@ -260,10 +303,15 @@ func (e *Entry) Watch() (<-chan struct{}, error) {
 	if e.state == Ended {
 		return nil, e.why
 	}
+	return e.nextChange(), nil
+}
+
+// nextChange returns a channel that is closed at the next change; e.mu is held.
+func (e *Entry) nextChange() <-chan struct{} {
 	if e.changed == nil {
 		e.changed = make(chan struct{})
 	}
-	return e.changed, nil
+	return e.changed
 }
 
 // notify wakes those who wait for a change; e.mu is held.

@@ -200,7 +200,7 @@ func TestStateOnlyMovesForward(t *testing.T) {
 	if last, err := e.Unlock(); last || err != first {
 		t.Errorf("unlock: %v, %v", last, err)
 	}
-	if err := e.Reenter(t.Context()); err != first {
+	if err := e.Reenter(t.Context(), true); err != first {
 		t.Errorf("reenter: %v", err)
 	}
 	if err := e.Refresh(t.Context()); err != first {
@@ -221,7 +221,7 @@ func TestStateOnlyMovesForward(t *testing.T) {
 	if e.Err() != first || context.Cause(ctx) != first || !errors.Is(first, ErrExpired) || !errors.Is(first, errLost) {
 		t.Errorf("ended because %v, and %v", e.Err(), context.Cause(ctx))
 	}
-	if len(o.told) != 1 || o.told[0] != (Change{Held, Ended, first}) || !o.told[0].Lost() {
+	if len(o.told) != 1 || o.told[0] != (Change{From: Held, To: Ended, Why: first}) || !o.told[0].Lost() {
 		t.Errorf("told %+v", o.told)
 	}
 }
@@ -249,12 +249,12 @@ func TestEachChangeIsToldOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []Change{{Queued, Ended, tt.why}}
+		want := []Change{{From: Queued, To: Ended, Why: tt.why}}
 		if tt.from == Held {
 			if err := e.Grant(t.Context(), at(0), Never); err != nil {
 				t.Fatal(err)
 			}
-			want = []Change{{Queued, Held, nil}, {Held, Ended, tt.why}}
+			want = []Change{{From: Queued, To: Held}, {From: Held, To: Ended, Why: tt.why}}
 			select {
 			case <-changed:
 			default:
@@ -298,7 +298,7 @@ func TestVanishedAfterItsEnd(t *testing.T) {
 func TestHandles(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		e, _, now := testEntry(Queued)
-		if err := errors.Join(e.Grant(t.Context(), at(0), Never), e.Reenter(t.Context())); err != nil {
+		if err := errors.Join(e.Grant(t.Context(), at(0), Never), e.Reenter(t.Context(), true)); err != nil {
 			t.Fatal(err)
 		}
 		if last, why := e.Unlock(); last || why != nil || !e.IsHeld() {

@@ -122,7 +122,7 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 	case errors.Is(cause, zk.ErrNoNode):
 		b.Vanished()
 	case errors.Is(cause, zk.ErrBadVersion):
-		if f.readBack(ctx, b, session, ops[i].(*zk.SetDataRequest).Version+1, ops) {
+		if f.readBack(ctx, b, session, ops) {
 			return nil
 		}
 	default:
@@ -138,7 +138,7 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 // version than the one before ours. It reports whether it is the whole batch's: all
 // who are in it now were in each attempt of it, and it was applied whole. Which one
 // it was is not known, so the leases run from the first.
-func (f *flight) readBack(ctx context.Context, b renewal, session int64, version int32, ops []any) (all bool) {
+func (f *flight) readBack(ctx context.Context, b renewal, session int64, ops []any) (all bool) {
 	var n zkconn.Node
 	err := f.conn.Sync(ctx, b.Path) // in a new session the server may lag behind our own write
 	if err == nil {
@@ -158,8 +158,8 @@ func (f *flight) readBack(ctx context.Context, b renewal, session int64, version
 		}
 		f.renewals.Add(uint64(len(f.batch)))
 		return true
-	default: // of an earlier batch
-		b.acknowledge(b.write, b.first, session, version, f.next(b.write), f.clock.Local())
+	default: // of an earlier batch, or a transaction's
+		b.acknowledge(b.write, b.first, session, n.Stat.Version, f.next(b.write), f.clock.Local())
 		f.renewals.Add(1)
 	}
 	return false

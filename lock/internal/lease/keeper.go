@@ -40,9 +40,10 @@ type Keeper struct {
 	wake     chan struct{} // one token: something is due before the timer
 	outage   atomic.Bool   // one has ended: all entries are to be renewed
 
-	mu    sync.Mutex
-	queue dueQueue
-	armed time.Duration // monotonic time that the timer is set to
+	mu     sync.Mutex
+	queue  dueQueue
+	armed  time.Duration // monotonic time that the timer is set to
+	warned map[*Entry]warnings
 }
 
 // Options are what a keeper works with.
@@ -59,16 +60,18 @@ type Options struct {
 func NewKeeper(o Options) *Keeper {
 	return &Keeper{
 		conn: o.Conn, clock: o.Clock, log: o.Log, who: o.Who, vary: o.Jitter, run: o.Run,
-		wake: make(chan struct{}, 1), armed: Never,
+		wake: make(chan struct{}, 1), armed: Never, warned: map[*Entry]warnings{},
 	}
 }
 
 // Record encodes what stands in an entry: its expiry is counted from the latest
 // that the leader's clock may show, but a window that is wide, for want of a
 // young sample, makes it no later than a quarter of the grace.
-func (k *Keeper) Record(t *Terms, ttl time.Duration, acquired int64, at clock.Instant) []byte {
+func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) []byte {
 	r := k.who
-	r.Metadata, r.TTL, r.AcquiredAt = t.Metadata, ttl.Milliseconds(), acquired
+	r.Metadata, r.TTL = t.Metadata, ttl.Milliseconds()
+	r.AcquiredAt, r.Shared = g.Acquired, g.Shared
+	r.Ahead = g.Ahead
 	if now := k.clock.Ensemble.Now(at); now.Zxid != 0 {
 		r.ExpiresAt = (min(now.Upper, now.Lower+t.Grace/4) + ttl).Milliseconds()
 	}
@@ -219,6 +222,8 @@ func (k *Keeper) remove(e *Entry) {
 	if e.index >= 0 {
 		heap.Remove(&k.queue, int(e.index))
 	}
+	k.warned[e].withdraw()
+	delete(k.warned, e)
 }
 
 // dueQueue is a heap of entries, the one due first on top.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,13 +89,20 @@ func (w *world) sent() [][]string {
 	return all
 }
 
-// onFirst has the first batch from now on suffer the fault.
+// onFirst has the first batch from now on suffer the fault. There must be one.
 func (w *world) onFirst(f locktest.Fault) {
 	w.sent()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	var done atomic.Bool
+	w.Cleanup(func() {
+		if !done.Load() {
+			w.Errorf("no batch came to suffer %+v", f)
+		}
+	})
 	w.fault = func(batch int, _ []string) locktest.Fault {
 		if batch == 1 {
+			done.Store(true)
 			return f
 		}
 		return locktest.Fault{}
@@ -106,7 +114,7 @@ func (w *world) hold(name string, t Terms) (*Entry, *owner) {
 	w.Helper()
 	o := &owner{entry: new(Entry)}
 	path, sent := simtest.Root+"/"+name, w.clock.Local()
-	create := &zk.CreateRequest{Path: path, Data: w.keeper.Record(&t, t.TTL, 0, sent), Acl: zk.WorldACL(zk.PermAll)}
+	create := &zk.CreateRequest{Path: path, Data: w.keeper.Record(&t, t.TTL, Grant{}, sent), Acl: zk.WorldACL(zk.PermAll)}
 	if _, err := w.conn.Multi(w.Ctx, nil, create); err != nil {
 		w.Fatal(err)
 	}
@@ -325,9 +333,14 @@ func TestReadBack(t *testing.T) {
 				if tt.ours {
 					data = string(b.data)
 				}
-				w.Make(w.other, b.Path, data, zk.WorldACL(zk.PermAll))
+				w.Make(w.other, b.Path, "", zk.WorldACL(zk.PermAll))
+				for version := range int32(5) {
+					if _, err := w.other.Multi(w.Ctx, nil, &zk.SetDataRequest{Path: b.Path, Data: []byte(data), Version: version}); err != nil {
+						t.Fatal(err)
+					}
+				}
 				time.Sleep(time.Second)
-				if all := f.readBack(w.Ctx, b, 9, 5, ops); all != tt.all {
+				if all := f.readBack(w.Ctx, b, 9, ops); all != tt.all {
 					t.Errorf("all of the batch: %v", all)
 				}
 				if !errors.Is(b.Err(), tt.want) || tt.want == nil && (b.Err() != nil || b.version != 5 || b.lease != (lease{b.first, testTTL}) || b.writing != nil) {
@@ -451,7 +464,7 @@ func TestKeeperEnds(t *testing.T) {
 		e, o := w.hold("e", plain)
 		waiter := &owner{entry: new(Entry)}
 		waiter.entry.Init(w.keeper, waiter, simtest.Root+"/ewaiter", plain, Created{Sent: w.clock.Local()})
-		waiter.entry.Begin()
+		waiter.entry.Begin(w.Ctx)
 		w.close()
 		if !errors.Is(e.Err(), errClosed) || !errors.Is(e.Err(), errLost) || len(o.told) != 2 {
 			t.Errorf("%v, told %+v", e.Err(), o.told)

@@ -33,6 +33,10 @@ var (
 	ErrTaken = errors.New("entry was overwritten")
 	// ErrMaxHold: the policy's max_hold was reached.
 	ErrMaxHold = errors.New("max_hold reached")
+	// ErrShared: a hold that only reads was asked to write.
+	ErrShared = errors.New("hold is for reading only")
+	// ErrReentered: a hold was asked to read from now on, and another handle on it may write.
+	ErrReentered = errors.New("hold was taken more than once")
 )
 
 // Terms are what an entry is held on.
@@ -42,6 +46,15 @@ type Terms struct {
 	MaxHold  time.Duration     // 0: without limit
 	Fixed    bool              // it is not renewed
 	Metadata map[string]string // that the record carries; not changed after
+}
+
+// Grant is what a record tells of a hold.
+type Grant struct {
+	Acquired int64 // Unix ms of ensemble time; 0: not granted
+	Shared   bool  // a writer's: it only reads since, and readers may enter
+	// Ahead are the entries that may still have been ahead as a semaphore was granted;
+	// nil: that is not told.
+	Ahead []string
 }
 
 // timerSlack is how late a timer may fire and a hold still end in time.
@@ -66,16 +79,21 @@ type State uint8
 
 // The states.
 const (
-	Queued State = iota // waits for its turn
-	Held                // granted
-	Ended               // unlocked, withdrawn, lost or gone
+	Queued  State = iota // made; whether it is its turn is being found out
+	Waiting              // somebody is ahead of it
+	Held                 // granted
+	Ended                // unlocked, withdrawn, lost or gone
 )
 
 // Change is a step in the life of an entry.
 type Change struct {
-	From, To State
-	Why      error // of the end: one of this package's errors, or what the owner made of it
+	From, To State         // both Held: the hold has come at risk
+	Why      error         // of the end, or of the one that threatens: one of this package's errors, or what the owner made of it
+	Left     time.Duration // at risk: for how long the hold is still sure to last
 }
+
+// AtRisk reports whether a hold has come at risk: see [Entry.AtRisk].
+func (c Change) AtRisk() bool { return c.From == Held && c.To == Held }
 
 // Lost reports whether a hold ended before its holder did so. One that was withdrawn
 // before anybody had got it is none.
@@ -89,7 +107,8 @@ type Owner interface {
 	// called with the entry locked, and may only look at what does not change.
 	LossOf(why error) error
 	// Changed is told of each change once, after it and outside of any lock: changes of
-	// different entries at the same time.
+	// different entries at the same time, and of one entry those too that happen at the
+	// same moment.
 	Changed(Change)
 }
 
@@ -102,4 +121,6 @@ type write struct {
 	first    clock.Instant // before the first attempt
 	flying   bool          // somebody is at it
 	doubt    bool          // an earlier attempt may have been applied
+	keepsEnd bool          // the lease ends when it would have without it
+	raised   int32         // by how much it took the version up; 0: not known
 }

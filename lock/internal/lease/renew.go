@@ -9,6 +9,7 @@ import (
 // tick sees to what is due for the entry now: the end of a hold that ran out, or
 // a write, which it returns; and says when to look again.
 func (e *Entry) tick(now clock.Instant) (begun *write) {
+	e.warn(now)
 	e.change(func() {
 		if e.state == Held {
 			e.expire(now)
@@ -16,7 +17,7 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 		if e.state == Ended {
 			return
 		}
-		renews := e.state == Queued || !e.Fixed
+		renews := e.state < Held || !e.Fixed
 		early := e.nextTTL / earlyPart
 		wanted := e.writesWanted > e.writesAcked || renews && now.Mono+clock.Drift(e.lease.sent, now) >= e.renewAt-early
 		if e.writing != nil && e.writing.flying || !wanted {
@@ -25,7 +26,7 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 		}
 		if e.writing == nil { // else one of unknown outcome is made again, with the same bytes
 			e.writing = &write{
-				data: e.keeper.Record(&e.Terms, e.nextTTL, e.acquired, now),
+				data: e.keeper.Record(&e.Terms, e.nextTTL, e.tells(), now),
 				ttl:  e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now,
 			}
 		}
@@ -39,10 +40,7 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 // expire ends a hold whose lease has run out; e.mu is held, by change. One that ended
 // only if the machine was suspended is given a grace to be confirmed by a renewal.
 func (e *Entry) expire(now clock.Instant) {
-	why := ErrExpired
-	if e.end() == e.limit() {
-		why = ErrMaxHold
-	}
+	why := e.threat()
 	switch {
 	case now.Mono >= e.end():
 		e.transition(Ended, why)
@@ -84,13 +82,26 @@ func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version
 	if e.writing != w {
 		return
 	}
-	e.writing = nil
+	if w.keepsEnd {
+		sent = w.first
+	}
+	e.writing, w.raised = nil, version-e.version
 	e.lease, e.version, e.session = lease{sent, w.ttl}, version, session
 	e.suspectSince = 0
 	e.recorded = w.acquired != 0
 	e.writesAcked = w.wanted
 	e.renewAt = sent.Mono + next
+	if e.atRisk && !e.endsSoon(now) {
+		e.atRisk = false
+		e.keeper.allClear(e)
+	}
 	e.notify()
+	e.scheduleNext(now)
+}
+
+// scheduleNext has the entry written when the next write is due: now, if somebody waits
+// for it; e.mu is held.
+func (e *Entry) scheduleNext(now clock.Instant) {
 	if e.writesWanted > e.writesAcked {
 		e.schedule(0, now)
 	} else {
@@ -110,6 +121,7 @@ func (e *Entry) postpone(w *write) {
 	}
 	if w.flying = false; !w.doubt {
 		e.writing = nil
+		e.notify()
 	}
 	e.renewAt = now.Mono + e.nextTTL/10
 	e.schedule(e.renewAt, now)
@@ -131,14 +143,17 @@ func (e *Entry) schedule(write time.Duration, now clock.Instant) {
 	}
 	due := Never
 	idle := e.writing == nil || !e.writing.flying
-	if idle && (e.state == Queued || !e.Fixed || e.writesWanted > e.writesAcked) {
+	if idle && (e.state < Held || !e.Fixed || e.writesWanted > e.writesAcked) {
 		due = write
 	}
 	switch {
 	case e.state == Held && e.suspectSince != 0:
 		due = min(due, e.end(), e.suspectSince+e.Grace)
 	case e.state == Held:
-		due = min(due, e.end()-clock.Drift(e.lease.sent, now))
+		end := e.end() - clock.Drift(e.lease.sent, now)
+		if due = min(due, end); !e.Fixed && !e.atRisk {
+			due = min(due, end-e.margin())
+		}
 	}
 	e.keeper.schedule(e, due)
 }

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
@@ -76,7 +77,7 @@ func (e *Entry) Fresh(session int64) bool {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.state == Queued && e.session == session && e.left(now) >= e.nextTTL/2
+	return e.state < Held && e.session == session && e.left(now) >= e.nextTTL/2
 }
 
 // Err returns why the entry ended, nil if it has not.
@@ -141,4 +142,15 @@ func (e *Entry) LastWrite() (probable, acknowledged int32, pending []byte) {
 		return e.version, e.version, nil
 	}
 	return e.version + 1, e.version, e.writing.data
+}
+
+// Values returns a context with the values that the hold's context keeps, or will; one
+// without any if nobody waits for the entry or has it.
+func (e *Entry) Values() context.Context {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx == nil {
+		return context.Background()
+	}
+	return e.ctx
 }

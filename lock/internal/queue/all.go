@@ -139,7 +139,7 @@ func (a *all) await(ctx context.Context, es []*Entry, ps []position) error {
 	if !admitted(ps) {
 		for i, p := range ps {
 			if p.admitted {
-				es[i].Begin() // it is to be kept alive while it waits for the others
+				es[i].Begin(a.each[i].Values) // it is to be kept alive while it waits for the others
 			}
 		}
 	}
@@ -227,11 +227,6 @@ func (a *all) drain(ctx context.Context, es []*Entry, spent int) error {
 	c, e := a.each[spent], es[spent]
 	a.at, es[spent] = spent, nil
 	a.takeBack(es)
-	if err := c.door.lock(ctx); err != nil {
-		c.takeBack(e)
-		return err
-	}
-	defer c.door.unlock()
 	return c.drain(ctx, e)
 }
 

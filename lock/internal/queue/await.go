@@ -25,16 +25,21 @@ type waiter struct {
 	// it is known.
 	seen  znode.Entry
 	since time.Duration
+
+	// Of a semaphore: those ahead, if this is the first one who waits; what was known of
+	// them when it last was; and a predecessor that tells its grant.
+	ahead, before *crowd
+	granted       string
 }
 
 // await waits until it is the entry's turn.
 func (c *contender) await(ctx context.Context, e *Entry, p position) error {
 	w := &waiter{contender: c, e: e, p: p}
 	if !p.admitted {
-		e.Begin()
+		e.Begin(c.Values)
 	}
 	for {
-		next, _ := decide(w.p, c.Kind, e.Fresh(c.Conn.Session()))
+		next, _ := decide(w.p, e.Fresh(c.Conn.Session()))
 		var err error
 		switch next {
 		case enter:
@@ -46,7 +51,11 @@ func (c *contender) await(ctx context.Context, e *Entry, p position) error {
 		case list:
 			err = w.look(ctx)
 		case follow:
-			err = w.follow(ctx)
+			if w.ahead != nil {
+				err = w.followCrowd(ctx)
+			} else {
+				err = w.follow(ctx)
+			}
 		}
 		if err != nil {
 			return err
@@ -57,17 +66,38 @@ func (c *contender) await(ctx context.Context, e *Entry, p position) error {
 // look finds the entry's place by listing. The list may be stale, but one that
 // has our entry in it has every earlier one that still is.
 func (w *waiter) look(ctx context.Context) error {
-	names, self, err := w.list(ctx)
+	names, self, err := w.survey(ctx)
 	if err == nil {
-		w.p = positionOf(names, self, w.rules())
+		w.p = w.place(names, self)
 	}
 	return err
+}
+
+// survey is list, and of a semaphore how many permits there were at that time or later.
+func (w *waiter) survey(ctx context.Context) (names []znode.Name, self int, err error) {
+	for {
+		settled := w.sameSessionSince()
+		names, self, err = w.list(ctx)
+		if err != nil || w.Kind != znode.Semaphore {
+			return names, self, err
+		}
+		if err = w.learnCapacity(ctx); err != nil || settled() {
+			return names, self, err
+		}
+		if err = w.e.Refresh(ctx); err != nil {
+			return names, self, err
+		}
+	}
 }
 
 // list returns the contenders, and where the entry stands among them.
 func (w *waiter) list(ctx context.Context) ([]znode.Name, int, error) {
 	for _, caughtUp := range []bool{false, true} {
+		token := w.peekToken(ctx)
 		names, incarnation, err := w.contenders(ctx, caughtUp)
+		if w.e.czxid == 0 {
+			w.e.czxid = <-token
+		}
 		if err != nil {
 			return nil, 0, err
 		}
@@ -80,7 +110,25 @@ func (w *waiter) list(ctx context.Context) ([]znode.Name, int, error) {
 	return nil, 0, lease.ErrGone
 }
 
-// fetchToken learns the fencing token of an entry that joined without the parent.
+// peekToken looks for the fencing token of an entry that joined without the parent, while
+// other things are done; 0: it was not seen.
+func (w *waiter) peekToken(ctx context.Context) <-chan int64 {
+	if w.e.czxid != 0 {
+		return nil
+	}
+	token := make(chan int64, 1)
+	go func() {
+		n, err := w.Conn.Get(ctx, w.e.Path)
+		if err != nil {
+			token <- 0
+			return
+		}
+		token <- n.Stat.Czxid
+	}()
+	return token
+}
+
+// fetchToken learns it for certain.
 func (w *waiter) fetchToken(ctx context.Context) error {
 	if w.e.czxid != 0 {
 		return nil
@@ -100,6 +148,9 @@ func (w *waiter) fetchToken(ctx context.Context) error {
 // and was purged. What it learns stands in the position.
 func (w *waiter) follow(ctx context.Context) error {
 	path := w.parent + "/" + w.p.predecessor
+	if ahead, ok := znode.Parse(w.p.predecessor); ok {
+		w.discardStrays(ahead) // who joined right behind it has not listed
+	}
 	settled := w.sameSessionSince()
 	n, changed, err := w.Conn.Watch(ctx, path)
 	if err != nil {
@@ -110,7 +161,7 @@ func (w *waiter) follow(ctx context.Context) error {
 		w.Log.Warn().Str("lock", w.Lock).Str("ahead", path).
 			Msg("the entry ahead is damaged or of a newer version: it is waited for and never purged; delete it by hand if nobody owns it")
 	}
-	for confirmed := false; ; confirmed = true {
+	for confirmed := false; !w.p.shares && w.ahead == nil && w.p.predecessor != ""; confirmed = true {
 		knew := w.Clock.Now()
 		verdict, wait := w.judge(&w.seen, knew, w.Terms.Grace, w.Clock.Mono()-w.since)
 		switch {
@@ -123,7 +174,7 @@ func (w *waiter) follow(ctx context.Context) error {
 				return err
 			}
 		case verdict == znode.Unproven:
-			if err := w.prove(ctx, knew); err != nil {
+			if err := w.prove(ctx, knew, w.seen.Stat.Mzxid); err != nil {
 				return err
 			}
 		case !w.e.WroteSince(w.Conn.LastOutage()):
@@ -143,6 +194,7 @@ func (w *waiter) follow(ctx context.Context) error {
 		}
 		w.observe(n, settled())
 	}
+	return nil
 }
 
 // observe takes what a read of the predecessor returned. It counts as proof that the
@@ -158,7 +210,9 @@ func (w *waiter) observe(n zkconn.Node, settled bool) {
 	w.lastBlocker = &Blocked{Path: w.parent + "/" + name.Node, Entry: &seen}
 	if settled {
 		w.p.seen = true
-		w.p.predecessorHolds = w.p.predecessorHolds || seen.Granted()
+		w.p.predecessorHolds = w.p.predecessorHolds || seen.Granted() && w.Kind.Alone(name)
+		w.p.shares = w.Role == znode.Shared && seen.Shares()
+		w.learnCrowd()
 	}
 }
 
@@ -171,10 +225,9 @@ func (w *waiter) sameSessionSince() func() bool {
 	return func() bool { return written && w.Conn.Session() == session }
 }
 
-// prove sees to what was missing for a verdict on the predecessor. Our own renewal is
+// prove sees to what was missing for a verdict on what was written in that transaction. Our own renewal is
 // a sample of the leader's clock too, and no worse.
-func (w *waiter) prove(ctx context.Context, knew znode.Now) error {
-	mzxid := w.seen.Stat.Mzxid
+func (w *waiter) prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	if knew.Zxid != 0 && mzxid < knew.Term && !knew.Marked {
 		if err := w.Clock.Prove(ctx, knew, mzxid); !errors.Is(err, zkconn.ErrDenied) && !errors.Is(err, zk.ErrNoNode) {
 			return err
@@ -207,7 +260,8 @@ func (w *waiter) predecessorUnread(ctx context.Context, settled bool, err error)
 // time.
 func (w *waiter) gone(ctx context.Context) error {
 	w.p.predecessorGone = true
-	if !w.p.seen || w.p.predecessorHolds || !w.Kind.FirstOnly() {
+	predecessor, _ := znode.Parse(w.p.predecessor)
+	if !w.p.seen || w.p.predecessorHolds || !w.Kind.Alone(predecessor) {
 		return nil
 	}
 	now := w.Clock.Mono()
@@ -222,7 +276,6 @@ func (w *waiter) gone(ctx context.Context) error {
 		return nil // the listing will tell
 	}
 	data, err := znode.DecodeParent(n.Data)
-	predecessor, _ := znode.Parse(w.p.predecessor)
 	if err != nil || data.Kind != w.Kind || !predecessor.Ours() {
 		return nil
 	}

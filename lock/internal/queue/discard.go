@@ -80,6 +80,9 @@ func (q *Queue) departAlone(e *Entry) {
 	}
 	q.Forget(e)
 	if !errors.Is(err, lease.ErrRemoved) {
+		if !errors.Is(err, lease.ErrTaken) { // then it is somebody else's
+			q.giveUp()
+		}
 		q.Log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
 			Msg("an entry that is not wanted any more could not be deleted; it is left to expire")
 	}
@@ -127,6 +130,10 @@ func (q *Queue) departTogether(batch []*Entry) (rest []*Entry) {
 func (q *Queue) leaveTogether(ctx context.Context, all []*leaving, parents int) (gone, apart []*leaving) {
 	for len(all) > 0 {
 		ops, whose := departure(all)
+		now := q.Clock.Mono()
+		for _, l := range all {
+			l.asked = now // nothing was tried before whose outcome is unknown
+		}
 		_, err := q.Conn.Multi(ctx, nil, ops...)
 		if err == nil {
 			break

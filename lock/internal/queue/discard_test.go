@@ -47,7 +47,7 @@ func simulate(t *testing.T, hints string, f func(w *office)) {
 		w := &office{s, New(Options{
 			Conn: conn, Clock: c, Keeper: keeper, Log: zerolog.Nop(), Tasks: &tasks, Closing: closing,
 			Root: simtest.Root, ACL: world, UnlockTimeout: 10 * time.Second, Random: bubble.Random(), Hints: hints,
-			LossOf: func(_ *Entry, why error) error { return why }, Observe: func(*Entry, lease.Change) {},
+			LossOf: func(_ *Entry, why error) error { return why }, Observe: func(*Entry, lease.Change) {}, Purged: func(*Request, string) {},
 		}), s.Dial(s.Config("other"))}
 		f(w)
 		shut()

@@ -151,16 +151,40 @@
 //	nobody is ahead, by a list or because we joined alone    enter
 //	who is ahead is not known                                list
 //	the predecessor is there                                 follow it
+//	it is a writer that only reads now, and so do we         enter
 //	it is not there, and we never saw it                     list
-//	it has gone, and others may hold the lock too            list
-//	it has gone, and it held the lock                        enter
+//	it has gone, and it held the lock alone                  enter
 //	it has gone, and the parent tells that it released       enter
-//	it has gone, and it may have been waiting                list
+//	it has gone, and it may have been waiting, or not alone  list
 //
-// Nobody is ahead of a holder, and nobody joins ahead of another. So of the kinds where
-// one holds at a time, who stood right behind the holder is next. That the predecessor
-// held the lock is known if it was first in a list, if we joined as the second of two, or
-// if its record tells the grant.
+// Nobody is ahead of who holds the lock alone, and nobody joins ahead of another. So who
+// stood right behind that one is next; readers, too, if only readers are in between. That
+// the predecessor held the lock is known if it was first in a list, if we joined as the
+// second of two, or if its record tells the grant. Of a mutex each holder is alone, of a
+// read/write lock each writer of ours ([znode.Kind.Alone]).
+//
+// The predecessor is the nearest earlier entry that conflicts: for a reader the last
+// writer, for a writer the last entry. A reader that joins where others are does not write
+// the parent: its place takes a list anyway, and readers had better not collide. A writer
+// that is granted, and then only reads, tells so in its entry by a renewal; from before
+// that was sent it must not write. So whoever read it may enter as a reader, at any time
+// later ([znode], Who goes in).
+//
+// Of a semaphore, who is ahead of the first one who waits holds permits, and any of them
+// can be the next to leave. So that one watches all of them, and whoever is behind only the
+// entry right before it. That one tells its grant, soon, and with it the names of those who
+// may still have been ahead then: nobody comes to stand ahead later, so those and it are
+// all that can be ahead, and no list is needed. If they are more than 16, if it has gone
+// untold, or is another library's, a list tells. One who joins and finds more children
+// than there are permits knows that the entry before it waits; else it lists.
+//
+// How many permits there are stands in the parent. That number must not be older than what
+// is known of those ahead. More there are by one write of the parent, which the first one
+// who waits watches too. Fewer there are only by a transaction that also deletes an entry,
+// which had waited in the queue for as many permits as are taken away. So who stood ahead
+// of that entry was counted; and who is behind it reads the parent again after any of those
+// ahead has gone, or after a list, unless that shows the version known. The parent of a
+// semaphore is never written without a witness, nor on a version that is only foreseen.
 //
 // Nobody enters but with a lease of its own of which half is left, written in the present
 // session; else it renews first, and then lists. A list that has our own entry in it
@@ -213,11 +237,21 @@
 // surely respected: TTL after the send of the last acknowledged write, less a margin. As
 // long as the outcome of a later write is unknown, the earlier of both ends counts. After
 // an outage all entries are renewed at once, so that they bear a stamp of the leader that
-// there is now.
+// there is now. When no more than half of a lease is left, which should have been
+// renewed after a third, its hold is told to be at risk; nothing follows from that here.
 //
 // The grant is recorded in the entry by the next write. Who had to wait writes soon, so
-// that whoever is behind knows it; a hold of less than a millisecond is over before. A
-// lease that is not renewed is written before the lock is handed out.
+// that whoever is behind knows it; a hold of less than a millisecond is over before. Of a
+// reader it helps nobody, so it waits for the renewal; of a semaphore those behind wait for
+// it, so it is always written soon. A lease that is not renewed is written before the lock
+// is handed out.
+//
+// A user's transaction is a write of the entry around the user's operations:
+//
+//	SetData(entry, version v)  ...  SetData(entry, version v+1)
+//
+// It is applied only while the entry stands, and as long as that does nobody else is in. It
+// takes its turn with the renewals: one write of an entry is on its way at a time.
 //
 // # Leaving
 //
@@ -252,6 +286,10 @@
 //     sent, and Close waits for it.
 //   - A renewal: the same bytes are sent again on the same version. If that is refused, and
 //     our bytes stand there, it was us.
+//   - A transaction: its bytes are sent on the same version, without the operations. Either
+//     that is acknowledged, and the transaction can not be applied any more and is made
+//     anew; or our bytes stand there. One version on, it was that write; two, it was the
+//     transaction.
 //   - A delete: it is sent again. That the node is gone then is what was asked for, unless
 //     the lease may have run out before the unlock.
 //   - A purge: by the next list.

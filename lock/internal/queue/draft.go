@@ -23,7 +23,7 @@ type draft struct {
 // from the first, 0 if none.
 func (c *contender) draft(a attempt, acquired int64, sent clock.Instant) *draft {
 	d := &draft{attempt: a, id: c.NewID()}
-	prefix := znode.Prefix(d.id, c.Role)
+	prefix := c.prefix(d.id)
 	d.data = c.tellTail(a.parent.data, prefix)
 	d.ops, d.at = c.operations(a, d.data, prefix, acquired, sent)
 	return d

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 // use once it was joined.
 type Entry struct {
 	lease.Entry
+	Kind znode.Kind // of the lock
 
 	queue *Queue
 	door  uint64 // number of the door that counts it; guarded by that. 0: none does
@@ -48,9 +50,18 @@ func (e *Entry) Name() znode.Name {
 // parent is the path of the lock.
 func (e *Entry) parent() string { return e.Path[:strings.LastIndexByte(e.Path, '/')] }
 
+// Reenter gives out one more handle on the hold, see [lease.Entry.Reenter]: none to write
+// on a reader's.
+func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
+	if toWrite && e.Name().Role == znode.Shared && e.Err() == nil {
+		return lease.ErrShared
+	}
+	return e.Entry.Reenter(ctx, toWrite)
+}
+
 // newEntry returns the entry of a node that was just created.
 func (c *contender) newEntry(path string, created lease.Created) *Entry {
-	e := &Entry{queue: c.Queue, keepParent: c.KeepParent}
+	e := &Entry{Kind: c.Kind, queue: c.Queue, keepParent: c.KeepParent}
 	e.Init(c.Keeper, e, path, c.Terms, created)
 	c.door.enter(e)
 	return e

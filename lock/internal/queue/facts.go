@@ -51,16 +51,26 @@ func factsOf(data znode.Parent, stat *zk.Stat) facts {
 //
 // Without such proof time has to tell, see factsLast: and where others are about, who may
 // have deleted it and made it anew, no more of it than a new one takes to come to that
-// version. Kept says that nobody deletes it.
+// version, if that is not low: our write is on its way for a while, too. Kept says that
+// nobody deletes it.
 func (f facts) usable(now time.Duration, proven, kept bool) bool {
 	if !f.exists || f.stale || f.version <= 0 || proven {
 		return f.exists && !f.stale && f.version > 0
 	}
 	within := factsLast
 	if alone := f.othersAt == 0 || now-f.othersAt > aloneAfter; !alone && !kept {
-		within = min(within, time.Duration(f.version)*leastWrite)
+		if f.version < oldEnough {
+			return false
+		}
+		within = f.tooYoung()
 	}
 	return f.proven != 0 && now-f.proven <= within
+}
+
+// tooYoung is for how long after it was seen the parent cannot be another one of that
+// version, because one that was made anew would not have come to it yet.
+func (f facts) tooYoung() time.Duration {
+	return min(factsLast, time.Duration(f.version)*leastWrite)
 }
 
 // lastJoined is the name of the entry that joined last, if that is there still. It is a

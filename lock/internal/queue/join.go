@@ -40,9 +40,28 @@ type joining struct {
 // joinBackoff is between tries to join.
 var joinBackoff = zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.Millisecond}
 
-// join creates an entry in the queue. The joiners of one process go one at a
+// join creates an entry in the queue, if need be after the parent's counter has begun
+// anew. Meanwhile others may have their turn.
+func (c *contender) join(ctx context.Context) (*Entry, position, error) {
+	for {
+		e, p, err := c.joinInTurn(ctx)
+		if err != nil || !e.Name().Draining() || p.admitted {
+			return e, p, err
+		}
+		if c.trying {
+			e.Withdraw()
+			c.Discard(e)
+			return nil, position{}, &Blocked{Path: c.parent}
+		}
+		if err := c.drain(ctx, e); err != nil {
+			return nil, position{}, err
+		}
+	}
+}
+
+// joinInTurn creates an entry in the queue. The joiners of one process go one at a
 // time, so that they do not collide with each other.
-func (c *contender) join(ctx context.Context) (e *Entry, p position, err error) {
+func (c *contender) joinInTurn(ctx context.Context) (e *Entry, p position, err error) {
 	if err := c.door.lock(ctx); err != nil {
 		return nil, position{}, err
 	}
@@ -59,18 +78,7 @@ func (c *contender) join(ctx context.Context) (e *Entry, p position, err error) 
 		if e, p, err = c.create(ctx, a); err != nil {
 			return j.handleJoinError(ctx, a, err)
 		}
-		if !e.Name().Draining() || p.admitted {
-			return nil
-		}
-		if c.trying {
-			e.Withdraw()
-			c.Discard(e)
-			return zkconn.Final(&Blocked{Path: c.parent})
-		}
-		if err := c.drain(ctx, e); err != nil {
-			return zkconn.Final(err)
-		}
-		return zkconn.ErrAgain
+		return nil
 	})
 	if err != nil {
 		return nil, position{}, err
@@ -83,7 +91,7 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	now := j.Clock.Mono()
 	a = j.onFacts(false)
 	f := a.parent
-	usable := f.usable(now, a.witness != "", j.KeepParent) && (f.data.Kind == j.Kind || f.data.Kind == znode.Dir)
+	usable := f.usable(now, a.witness != "", j.KeepParent) && (j.fits(f.data) || f.data.Kind == znode.Dir)
 	var first, likely, skip, fast bool
 	var version int32
 	j.door.hint(func(h hints) {
@@ -98,7 +106,7 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	switch {
 	case !j.mustRead && usable && !first && (!j.onlyFree || f.deserted()):
 	case !j.mustRead && !f.exists && !first: // whoever creates it learns from the reply if it is there
-	case !j.mustRead && !j.onlyFree && !j.predicted && likely && f.stale && f.current().usable(now, false, j.KeepParent):
+	case !j.mustRead && !j.onlyFree && !j.predicted && likely && j.Kind != znode.Semaphore && f.stale && f.current().usable(now, false, j.KeepParent):
 		// Somebody has joined since, and how often can be foreseen; not who.
 		j.predicted = true
 		if a.version = version; version != f.version {
@@ -118,6 +126,7 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	}
 	a.chosen = now
 	j.mustRead = false
+	skip = skip || j.listsAnyway(a.parent)
 	a.write = !a.parent.exists || !skip && !j.door.isReadOnly()
 	if a.write && a.read && j.mayGo(a) {
 		if a.witness, err = j.anyoneThere(ctx, a.parent); err != nil {
@@ -125,6 +134,9 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 		}
 		a.claim = a.witness == ""
 		a.write = !a.claim
+	}
+	if j.Kind == znode.Semaphore && a.blind() { // the number of permits is not to be overwritten
+		a.claim, a.write = true, false
 	}
 	return a, nil
 }
@@ -134,20 +146,24 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 func (j *joining) dropWitness(a attempt, now time.Duration) attempt {
 	without := a
 	without.witness = ""
-	if !a.own && (a.parent.usable(now, false, j.KeepParent) || a.read && !j.mayGo(without)) {
-		return without
+	needed := !a.parent.usable(now, false, j.KeepParent)
+	if a.read {
+		needed = j.mayGo(without)
 	}
-	return a
+	if a.own || needed {
+		return a
+	}
+	return without
 }
 
 // mayGo reports whether the parent that was just read may be deleted and made anew
 // before our write comes, at the same version even: nobody is known to stand below it.
 // Then a list tells of an entry to check; if there is none the entry is made first, and
-// proves itself which parent it is. One that was written often by then is safe: a new one
-// gets there by as many transactions, each of which had to see the one before, and we are
-// one request away.
+// proves itself which parent it is. One that was written often by then is safe, if the
+// reply was quick: see leastWrite.
 func (j *joining) mayGo(a attempt) bool {
-	return a.parent.exists && a.witness == "" && a.parent.version < oldEnough && !j.KeepParent && !a.parent.data.Adopted
+	young := a.parent.version < oldEnough || j.Clock.Mono()-j.readAt > a.parent.tooYoung()
+	return a.parent.exists && a.witness == "" && young && !j.KeepParent && !a.parent.data.Adopted
 }
 
 // anyoneThere is the path of an entry of ours below the parent that was just read, "" if a
@@ -238,15 +254,26 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 	}
 	c.door.joined(factsOf(data, stat), now)
 	c.door.testify(e)
+	c.capacity = data.Capacity()
 	if e.joinedAlone = stat.NumChildren == 1; e.joinedAlone {
-		return position{admitted: true}
+		return c.placeAlone(e)
 	}
-	return position{predecessor: znode.Predict(a.tail, e.Name().Seq-1), predecessorHolds: stat.NumChildren == 2}
+	if c.Kind == znode.Semaphore && stat.NumChildren-1 <= c.capacity {
+		return position{} // there may be room: a list tells
+	}
+	own := e.Name()
+	ahead, ok := znode.Parse(znode.Predict(a.tail, own.Seq-1))
+	if !ok || znode.Admit([]znode.Name{ahead, own}, 1, c.rules()) < 0 { // it is not the one to wait for
+		return position{}
+	}
+	return position{predecessor: ahead.Node, predecessorHolds: stat.NumChildren == 2 && c.Kind.Alone(ahead)}
 }
 
 // tellTail is the parent's data with that contender as the one that joined last.
 func (c *contender) tellTail(data znode.Parent, prefix string) znode.Parent {
-	data.Kind, data.Tail = c.Kind, prefix
+	if data.Kind, data.Tail = c.Kind, prefix; c.Kind == znode.Semaphore && data.Permits == 0 {
+		data.Permits = c.Capacity
+	}
 	return data
 }
 
@@ -258,7 +285,7 @@ func (c *contender) tellTail(data znode.Parent, prefix string) znode.Parent {
 // first: its path is unique for ever, so the parent is the one that the facts are about.
 func (c *contender) operations(a attempt, data znode.Parent, prefix string, acquired int64, sent clock.Instant) (ops []any, at int) {
 	entry := &zk.CreateRequest{
-		Path: c.parent + "/" + prefix, Data: c.Keeper.Record(&c.Terms, c.Terms.TTL, acquired, sent),
+		Path: c.parent + "/" + prefix, Data: c.Keeper.Record(&c.Terms, c.Terms.TTL, c.firstGrant(acquired), sent),
 		Acl: c.ACL, Flags: zk.FlagSequence,
 	}
 	written := data.Encode()

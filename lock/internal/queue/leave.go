@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // leaveBackoff is between tries to delete an entry.
@@ -22,12 +23,13 @@ type leaving struct {
 	e    *Entry
 	door *door
 
-	version, acknowledged int32  // of the node's data: probably, and at least
-	pending               []byte // of a write of unknown outcome
-	parent                facts  // for a release that is told
-	keep                  bool   // the parent stays
-	tried                 bool   // an attempt may have been applied
-	missing               bool   // the entry was not there: it went nobody knows when
+	version, acknowledged int32         // of the node's data: probably, and at least
+	pending               []byte        // of a write of unknown outcome
+	parent                facts         // for a release that is told
+	keep                  bool          // the parent stays
+	tried                 bool          // an attempt may have been applied
+	missing               bool          // the entry was not there: it went nobody knows when
+	asked                 time.Duration // monotonic time before the first attempt that may have been applied: it was there then
 
 	// What is tried first: to delete the parent too, to tell the release in it, or to
 	// leave it for a moment.
@@ -68,13 +70,13 @@ func (q *Queue) newLeaving(e *Entry) *leaving {
 			h.held(now - since)
 		}
 		l.linger, l.busy = h.likelyToReturn(now, e.joinedAlone && !e.Fixed)
-		l.linger = l.linger && !others && !spent
+		l.linger = l.linger && !others && !spent && e.Kind != znode.Semaphore // whose facts prove nothing without a witness
 		l.alone = !others && !l.linger && !l.keep && e.joinedAlone && h.stillAlone(f, e.parentVersion)
 		// The facts are about the parent that the entry stands below, and who deletes
 		// the entry in the same transaction proves that it is that one still.
 		same := e.incarnation != 0 && f.exists && !f.stale && f.czxid == e.incarnation
 		l.announce = !l.alone && same && !spent && !l.door.readOnly &&
-			e.othersAtGrant && e.GrantUnrecorded() && h.announceRelease(now)
+			e.Kind.Alone(e.Name()) && e.othersAtGrant && e.GrantUnrecorded() && h.announceRelease(now)
 	})
 	return l
 }
@@ -89,6 +91,9 @@ func (l *leaving) attempt(ctx context.Context) error {
 	case l.announce:
 		told.Released = l.e.Name().Prefix()
 		ops = append(ops, &zk.SetDataRequest{Path: l.e.parent(), Data: told.Encode(), Version: l.parent.version})
+	}
+	if !l.tried {
+		l.asked = l.Clock.Mono()
 	}
 	replies, err := l.Conn.Multi(ctx, nil, ops...)
 	if err == nil {
@@ -157,7 +162,7 @@ func (l *leaving) refused(ctx context.Context, cause error) error {
 func (l *leaving) gone(ctx context.Context, others bool) {
 	now, until := l.Clock.Mono(), time.Duration(0)
 	if !l.missing {
-		until = now
+		until = l.asked // the reply may be late
 	}
 	last := l.door.exit(l.e, until, l.linger || l.keep)
 	left := func(others bool) { l.door.hint(func(h hints) { h.left(now, others) }) }

@@ -216,6 +216,7 @@ func (d *door) unlock() { d.turn <- struct{}{} }
 
 // readParent looks at the lock's node and refuses it if it is not ours to use.
 func (c *contender) readParent(ctx context.Context) error {
+	asked := c.Clock.Mono()
 	n, err := c.Conn.Get(ctx, c.parent)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -225,27 +226,42 @@ func (c *contender) readParent(ctx context.Context) error {
 		return fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
 	case err != nil:
 		return err
-	case n.Stat.EphemeralOwner != 0:
-		return fmt.Errorf("%w: %s is an ephemeral node", ErrForeign, c.parent)
+	}
+	data, err := c.check(n)
+	if err != nil {
+		return err
+	}
+	c.capacity = data.Capacity()
+	c.readAt = asked
+	before, _ := c.door.look()
+	c.door.met(c.Clock.Mono(), before, n.Stat.Version)
+	c.door.see(factsOf(data, n.Stat))
+	return nil
+}
+
+// check refuses a lock's node that is not ours to use, and returns its data.
+func (c *contender) check(n zkconn.Node) (znode.Parent, error) {
+	if n.Stat.EphemeralOwner != 0 {
+		return znode.Parent{}, fmt.Errorf("%w: %s is an ephemeral node", ErrForeign, c.parent)
 	}
 	data, err := znode.DecodeParent(n.Data)
 	switch {
 	case errors.Is(err, znode.ErrNewer):
-		return fmt.Errorf("%w: %s holds %v; use a newer release", ErrForeign, c.parent, err)
+		return data, fmt.Errorf("%w: %s holds %v; use a newer release", ErrForeign, c.parent, err)
 	case err != nil:
-		return fmt.Errorf("%w: %s holds %d bytes that are %v", ErrForeign, c.parent, len(n.Data), err)
+		return data, fmt.Errorf("%w: %s holds %d bytes that are %v", ErrForeign, c.parent, len(n.Data), err)
 	case data.Kind == "":
 		data.Adopted = true // found empty: we use it, and leave it when we go
 	case data.Kind == znode.Dir: // an ancestor of ours that becomes a lock too
 	case data.Kind != c.Kind:
-		return fmt.Errorf("%w: %s is a %s, asked for as a %s", ErrKind, c.parent, data.Kind, c.Kind)
+		return data, fmt.Errorf("%w: %s is a %s, asked for as a %s", ErrKind, c.parent, data.Kind, c.Kind)
+	case data.Permits != c.Capacity && c.Kind == znode.Semaphore:
+		return data, fmt.Errorf("%w: %s has %d, asked for as one of %d: all who use it must say the same, and Resize changes how many there are", ErrPermits, c.parent, data.Permits, c.Capacity)
 	}
-	now := c.Clock.Mono()
-	c.readAt = now
-	before, _ := c.door.look()
-	c.door.met(now, before, n.Stat.Version)
-	c.door.see(factsOf(data, n.Stat))
-	return nil
+	if c.Kind == znode.Semaphore && data.Permits == 0 {
+		data.Permits = c.Capacity
+	}
+	return data, nil
 }
 
 // tidyParent deletes a lock's parent if it is empty and ours to delete, and reports

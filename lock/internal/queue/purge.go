@@ -58,11 +58,16 @@ func (r *resumption) before(zxid int64, outage time.Duration, q *Queue) bool {
 // purge deletes the run of expired entries that stand ahead, by one listing, and
 // returns where that leaves us.
 func (w *waiter) purge(ctx context.Context) (position, error) {
-	names, self, err := w.list(ctx)
+	names, self, err := w.survey(ctx)
 	if err != nil {
 		return position{}, err
 	}
-	names, self, err = w.purgeRun(ctx, names, self, w.sameSessionSince())
+	run := w.purgeRun
+	if w.Kind == znode.Semaphore && (w.ahead != nil || w.trying) {
+		run = w.purgeCrowd
+	}
+	listed, settled := self, w.sameSessionSince()
+	names, self, err = run(ctx, names, self, settled)
 	switch denied := errors.Is(err, zkconn.ErrDenied) || errors.Is(err, ErrForeign); {
 	case denied && w.trying:
 		return position{}, err
@@ -72,7 +77,12 @@ func (w *waiter) purge(ctx context.Context) (position, error) {
 	case err != nil: // somebody was quicker, or the connection failed
 		return position{}, w.e.Pause(ctx, 50*time.Millisecond)
 	}
-	return positionOf(names, self, w.rules()), nil
+	if w.Kind == znode.Semaphore && self < listed { // who has gone may have lowered the number of permits
+		if err := w.readParent(ctx); err != nil || !settled() {
+			return position{}, err
+		}
+	}
+	return w.place(names, self), nil
 }
 
 // purgeRun deletes the run of expired contenders that stand ahead of the one at self,
@@ -83,7 +93,7 @@ func (w *waiter) purgeRun(ctx context.Context, names []znode.Name, self int, set
 	var dead []znode.Entry
 	for len(dead) < purgeBatch {
 		ahead := znode.Admit(names, self, w.rules())
-		if ahead < 0 {
+		if ahead < 0 || ahead == self {
 			break
 		}
 		n, err := w.Conn.Get(ctx, w.parent+"/"+names[ahead].Node)
@@ -111,6 +121,11 @@ func (w *waiter) hasExpired(entry *znode.Entry) bool {
 	if entry.Node == w.seen.Node && entry.Stat.Mzxid == w.seen.Stat.Mzxid {
 		seen = w.Clock.Mono() - w.since
 	}
+	if w.ahead != nil {
+		if s := w.ahead.seen[entry.Node]; s != nil && s.entry.Stat.Mzxid == entry.Stat.Mzxid {
+			seen = w.Clock.Mono() - s.since
+		}
+	}
 	v, _ := w.judge(entry, w.Clock.Now(), w.Terms.Grace, seen)
 	return v == znode.Expired
 }
@@ -135,6 +150,7 @@ func (c *contender) purgeAll(ctx context.Context, dead []znode.Entry) error {
 		c.purged.Add(1)
 		c.Log.Info().Str("lock", c.Lock).Str("entry", c.parent+"/"+e.Node).Str("owner", e.Record.Owner).Str("host", e.Record.Host).Int("pid", e.Record.PID).
 			Bool("granted", e.Granted()).Time("expired", e.Expires().UTC()).Msg("purged an expired entry")
+		c.Purged(&c.Request, c.parent+"/"+e.Node)
 	}
 	return nil
 }
@@ -147,10 +163,13 @@ func (c *contender) purgeTail(ctx context.Context, e *Entry) error {
 		return err
 	}
 	last := len(names) - 1
-	if err := c.passable(ctx, names[last]); err != nil {
+	if _, err := c.passable(ctx, names[last]); err != nil {
 		return err
 	}
-	w := &waiter{contender: c, e: e}
-	_, _, err = w.purgeRun(ctx, append(names, e.Name()), last+1, func() bool { return true }) // nobody enters by it
+	one := *c
+	one.Kind = znode.Mutex // whoever is last minds all of them
+	w := &waiter{contender: &one, e: e}
+	names = append(names, znode.Name{Node: e.Name().Node})
+	_, _, err = w.purgeRun(ctx, names, last+1, func() bool { return true }) // nobody enters by it
 	return err
 }

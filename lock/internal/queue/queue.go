@@ -25,6 +25,8 @@ var (
 	ErrForeign = errors.New("path belongs to somebody else")
 	// ErrKind: the name is in use for another kind of lock.
 	ErrKind = errors.New("lock is of another kind")
+	// ErrPermits: the semaphore has another number of permits.
+	ErrPermits = errors.New("semaphore has another number of permits")
 )
 
 // Queue is how the entries of one client get into the queues of locks, wait there,
@@ -40,6 +42,7 @@ type Queue struct {
 	resumed    resumption
 
 	requeued, purged atomic.Uint64
+	leftBehind       atomic.Bool // see LeftBehind
 }
 
 // Options are what a queue works with.
@@ -58,9 +61,11 @@ type Options struct {
 	Hints         string          // "": as learned; "none" and "hostile" are for simulations
 
 	// LossOf makes the error that a hold tells of its loss, Observe is told of each
-	// change of an entry's life. See [lease.Owner].
+	// change of an entry's life. See [lease.Owner]. Purged is told of each expired entry
+	// of others that was deleted, and by which request.
 	LossOf  func(e *Entry, why error) error
 	Observe func(e *Entry, c lease.Change)
+	Purged  func(r *Request, path string)
 }
 
 // New returns a queue.
@@ -71,6 +76,8 @@ type Request struct {
 	Lock       string          // name, relative to the root
 	Kind       znode.Kind      // of the lock
 	Role       znode.Role      // of the contender
+	Permits    int32           // of a semaphore, that it asks for
+	Capacity   int32           // that the semaphore has, as the contender has it
 	Terms      lease.Terms     // of its entry
 	KeepParent bool            // the parent is to stay when the last one leaves
 	Values     context.Context // whose values the hold's context keeps
@@ -93,6 +100,17 @@ func (q *Queue) NewID() string { return znode.FormatID(q.Random.Uint64()) }
 // Counts are how often a contender queued anew because its entry was gone, and how many
 // expired entries of others were deleted.
 func (q *Queue) Counts() (requeued, purged uint64) { return q.requeued.Load(), q.purged.Load() }
+
+// LeftBehind reports whether, since the client began to close, something was given up that
+// should have been deleted: it stays until it has expired.
+func (q *Queue) LeftBehind() bool { return q.leftBehind.Load() }
+
+// giveUp notes that something is left to expire.
+func (q *Queue) giveUp() {
+	if q.Closing.Err() != nil {
+		q.leftBehind.Store(true)
+	}
+}
 
 // background runs f, and whoever closes the client waits for it. It does nothing once
 // all has been waited for.
@@ -119,13 +137,15 @@ type contender struct {
 	door        *door
 	trying      bool          // not to wait for anybody
 	onlyFree    bool          // not to join where others are
-	readAt      time.Duration // monotonic time at which the parent was read last
+	readAt      time.Duration // monotonic time before the parent was read last
 	lastBlocker *Blocked      // who was seen in the way last
+	listed      *zk.Stat      // of the parent, by the last list; nil: it was not there
+	capacity    int32         // permits that a semaphore has now
 }
 
 // newContender returns a contender, whose door is to be closed.
 func (q *Queue) newContender(r Request) *contender {
-	return &contender{Queue: q, Request: r, parent: q.Path(r.Lock), door: q.openDoor(r.Lock)}
+	return &contender{Queue: q, Request: r, parent: q.Path(r.Lock), door: q.openDoor(r.Lock), capacity: r.Capacity}
 }
 
 // contend runs what a contender does. When ctx ends meanwhile, the error tells who was
@@ -200,7 +220,10 @@ func (c *contender) takeBack(e *Entry) (withdrawn bool) {
 // we go if our entry has told that we hold.
 func (c *contender) grant(ctx context.Context, e *Entry, waited bool) error {
 	now, record := c.Clock.Local(), lease.Never
-	if waited {
+	if c.Kind == znode.Semaphore {
+		waited = !e.joinedAlone // whoever is behind waits to be told
+	}
+	if waited && c.Role != znode.Shared { // of a reader that says nothing
 		record = now.Mono + c.door.recordGrantAfter()
 	}
 	if err := e.Grant(c.Values, now, record); err != nil {
@@ -236,8 +259,14 @@ func (c *contender) looksFree(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.Kind == znode.Semaphore {
+		names, err = nil, c.roomFor(ctx, names)
+	}
+	if err != nil {
+		return err
+	}
 	for _, n := range c.blockers(names) {
-		if err := c.passable(ctx, n); err != nil {
+		if _, err := c.passable(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -246,7 +275,7 @@ func (c *contender) looksFree(ctx context.Context) error {
 
 // blockers are those that would be in our way, the first of them first.
 func (c *contender) blockers(names []znode.Name) []znode.Name {
-	names = append(names, znode.Name{Role: c.Role}) // ours, were it there
+	names = append(names, znode.Name{Role: c.Role, Permits: c.Permits}) // ours, were it there
 	var blockers []znode.Name
 	for self := len(names) - 1; ; self-- {
 		ahead := znode.Admit(names, self, c.rules())
@@ -260,7 +289,7 @@ func (c *contender) blockers(names []znode.Name) []znode.Name {
 }
 
 // rules are what the admission of contenders of this kind depends on.
-func (c *contender) rules() znode.Parent { return znode.Parent{Kind: c.Kind} }
+func (c *contender) rules() znode.Parent { return znode.Parent{Kind: c.Kind, Permits: c.capacity} }
 
 // tryJoined joins and leaves again if somebody alive is ahead.
 func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
@@ -285,44 +314,52 @@ func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
 	return nil, err
 }
 
-// clearWay purges who is ahead of an entry that was joined in a try, until nobody is. It
-// returns a Blocked if somebody alive has joined since it was looked.
+// clearWay purges who is ahead of an entry that was joined in a try, until nobody is but
+// who shares with us. It returns a Blocked if somebody alive has joined since it was
+// looked, or if there are less permits than it asks for.
 func (c *contender) clearWay(ctx context.Context, e *Entry, p position) (_ position, err error) {
 	w := &waiter{contender: c, e: e}
-	for err == nil && !p.admitted {
-		if p, err = w.purge(ctx); err == nil && p.predecessor != "" {
+	for err == nil && !p.admitted && !p.shares {
+		// Whoever is ahead has expired, shares with us, or joined since we looked.
+		if p, err = w.purge(ctx); err == nil && p.predecessor == e.Name().Node {
+			err = &Blocked{Path: c.parent} // there are less permits than it asks for
+		} else if err == nil && p.predecessor != "" {
 			n, _ := znode.Parse(p.predecessor)
-			err = c.passable(ctx, n)
+			p.shares, err = c.passable(ctx, n)
 		}
 	}
 	return p, err
 }
 
-// passable returns a Blocked if the contender is alive, as far as can be known.
-func (c *contender) passable(ctx context.Context, n znode.Name) error {
+// passable returns a Blocked if the contender is alive, as far as can be known, and does
+// not share with us.
+func (c *contender) passable(ctx context.Context, n znode.Name) (shares bool, err error) {
 	path := c.parent + "/" + n.Node
 	read, err := c.Conn.Get(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return nil
+		return false, nil
 	case errors.Is(err, zk.ErrNoAuth):
-		return &Blocked{Path: path}
+		return false, &Blocked{Path: path}
 	case err != nil:
-		return err
+		return false, err
 	}
 	entry := znode.ReadEntry(n, read.Data, znode.Stat(*read.Stat))
+	if c.Role == znode.Shared && entry.Shares() {
+		return true, nil
+	}
 	for try := 0; ; try++ {
 		knew := c.Clock.Now()
 		switch v, _ := c.judge(&entry, knew, c.Terms.Grace, 0); {
 		case v == znode.Expired:
-			return nil
+			return false, nil
 		case v == znode.Live || try == 3:
-			return &Blocked{Path: path, Entry: &entry}
+			return false, &Blocked{Path: path, Entry: &entry}
 		}
 		if err := c.Clock.Prove(ctx, knew, entry.Stat.Mzxid); errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
-			return &Blocked{Path: path, Entry: &entry}
+			return false, &Blocked{Path: path, Entry: &entry}
 		} else if err != nil {
-			return err
+			return false, err
 		}
 	}
 }

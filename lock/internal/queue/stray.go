@@ -68,7 +68,7 @@ func (q *Queue) Strays() int {
 
 // orphan is the entry of a node that nobody of us means to keep.
 func (c *contender) orphan(n znode.Name) *Entry {
-	e := &Entry{queue: c.Queue, keepParent: c.KeepParent}
+	e := &Entry{Kind: c.Kind, queue: c.Queue, keepParent: c.KeepParent}
 	e.InitEnded(e, c.parent+"/"+n.Node, c.Terms, lease.ErrWithdrawn)
 	return e
 }
@@ -108,6 +108,7 @@ func (c *contender) deleteByID(id string) {
 	defer cancel()
 	// Whoever lists deletes the ids that are remembered, this one too.
 	if _, _, err := c.contenders(ctx, true); err != nil {
+		c.giveUp()
 		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("id", id).
 			Msg("an entry may have been created that nobody waits for; should it be there, it is deleted when seen, or left to expire")
 	}
@@ -141,6 +142,7 @@ func (c *contender) contenders(ctx context.Context, caughtUp bool) (names []znod
 	children, stat, err := c.Conn.Children(ctx, c.parent)
 	if errors.Is(err, zk.ErrNoNode) {
 		c.door.missed()
+		c.listed = nil
 		return nil, 0, nil
 	}
 	if errors.Is(err, zk.ErrNoAuth) {
@@ -149,14 +151,21 @@ func (c *contender) contenders(ctx context.Context, caughtUp bool) (names []znod
 	if err != nil {
 		return nil, 0, err
 	}
+	c.listed = stat
 	names = znode.Contenders(children)
-	for _, n := range c.quarantine.among(names) {
-		c.Discard(c.orphan(n)) // in the way until then
-	}
+	c.discardStrays(names...)
 	if len(names) > 1 && names[len(names)-2].Overflowed() {
 		return names, stat.Czxid, c.sortByCreation(ctx, names)
 	}
 	return names, stat.Czxid, nil
+}
+
+// discardStrays deletes in the background those of the entries that should not be there.
+// They are in the way until then.
+func (c *contender) discardStrays(names ...znode.Name) {
+	for _, n := range c.quarantine.among(names) {
+		c.Discard(c.orphan(n))
+	}
 }
 
 // sortByCreation orders what the sequence alone no longer does. An entry that may

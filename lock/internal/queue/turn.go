@@ -9,9 +9,11 @@ type position struct {
 	// Seen says that the predecessor was there when our own entry was: not only
 	// foretold, and not shown by a server that lags behind our own entry.
 	seen bool
-	// PredecessorHolds says that nobody who could hold the lock is before the
-	// predecessor: it was listed first, joined as the first of two, or tells its grant.
+	// PredecessorHolds says that the predecessor holds the lock alone, so that nobody is
+	// before it: it was listed first, joined as the first of two, or tells its grant; and
+	// the kind of the lock and its role are such, see [znode.Kind.Alone].
 	predecessorHolds bool
+	shares           bool // the predecessor holds the lock and tells that it shares it with us
 	predecessorGone  bool // for certain
 	released         bool // the parent tells that the predecessor held the lock and gave it back
 }
@@ -32,21 +34,21 @@ const (
 //
 // That the predecessor is not there proves nothing by itself: it may never have been
 // (a foretold name), or stand in a server's future. And that one who waited has gone
-// says nothing about those before it. Only after one who held the lock nobody else is
-// left, in the kinds where one holds at a time: nobody is ahead of a holder, and
-// nobody joins ahead of another.
-func decide(p position, kind znode.Kind, fresh bool) (next step, reason string) {
+// says nothing about those before it. Only after one who held the lock alone nobody else
+// is left: nobody is ahead of such a holder, and nobody joins ahead of another. For the
+// same reason nobody is in the way of a reader but a writer ahead that shares.
+func decide(p position, fresh bool) (next step, reason string) {
 	switch {
 	case p.admitted:
 		reason = "nobody is ahead"
 	case p.predecessor == "":
 		return list, "who is ahead is unknown"
+	case p.shares:
+		reason = "the writer ahead only reads"
 	case !p.predecessorGone:
 		return follow, "somebody is ahead"
 	case !p.seen:
 		return list, "who was foretold is not there"
-	case !kind.FirstOnly():
-		return list, "others may hold the lock too"
 	case p.predecessorHolds:
 		reason = "the holder has gone"
 	case p.released:
@@ -66,5 +68,5 @@ func positionOf(names []znode.Name, self int, rules znode.Parent) position {
 	if ahead < 0 {
 		return position{admitted: true}
 	}
-	return position{predecessor: names[ahead].Node, seen: true, predecessorHolds: ahead == 0}
+	return position{predecessor: names[ahead].Node, seen: true, predecessorHolds: ahead == 0 && rules.Kind.Alone(names[ahead])}
 }

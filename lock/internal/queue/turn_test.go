@@ -8,9 +8,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// shared is a kind of which several may hold a lock.
-const shared = znode.Kind("shared")
-
 func TestDecide(t *testing.T) {
 	ahead := func(p position) position {
 		p.predecessor = "x"
@@ -18,26 +15,25 @@ func TestDecide(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		p      position
-		kind   znode.Kind
 		next   step // with a fresh lease
 		stale  step // without
 		reason string
 	}{
-		{position{admitted: true}, znode.Mutex, enter, renew, "nobody is ahead"},
-		{position{admitted: true}, shared, enter, renew, "nobody is ahead"},
-		{position{}, znode.Mutex, list, list, "who is ahead is unknown"},
-		{position{predecessorGone: true, seen: true, predecessorHolds: true}, znode.Mutex, list, list, "who is ahead is unknown"},
-		{ahead(position{}), znode.Mutex, follow, follow, "somebody is ahead"},
-		{ahead(position{seen: true, predecessorHolds: true, released: true}), znode.Mutex, follow, follow, "somebody is ahead"},
-		{ahead(position{predecessorGone: true, predecessorHolds: true, released: true}), znode.Mutex, list, list, "who was foretold is not there"},
-		{ahead(position{predecessorGone: true, seen: true, predecessorHolds: true, released: true}), shared, list, list, "others may hold the lock too"},
-		{ahead(position{predecessorGone: true, seen: true, predecessorHolds: true}), znode.Mutex, enter, renew, "the holder has gone"},
-		{ahead(position{predecessorGone: true, seen: true, released: true}), znode.Mutex, enter, renew, "the holder has told its release"},
-		{ahead(position{predecessorGone: true, seen: true}), znode.Mutex, list, list, "one who may have waited has gone"},
+		{position{admitted: true}, enter, renew, "nobody is ahead"},
+		{position{}, list, list, "who is ahead is unknown"},
+		{position{predecessorGone: true, seen: true, predecessorHolds: true}, list, list, "who is ahead is unknown"},
+		{position{shares: true}, list, list, "who is ahead is unknown"},
+		{ahead(position{}), follow, follow, "somebody is ahead"},
+		{ahead(position{seen: true, predecessorHolds: true, released: true}), follow, follow, "somebody is ahead"},
+		{ahead(position{seen: true, shares: true}), enter, renew, "the writer ahead only reads"},
+		{ahead(position{predecessorGone: true, predecessorHolds: true, released: true}), list, list, "who was foretold is not there"},
+		{ahead(position{predecessorGone: true, seen: true, predecessorHolds: true}), enter, renew, "the holder has gone"},
+		{ahead(position{predecessorGone: true, seen: true, released: true}), enter, renew, "the holder has told its release"},
+		{ahead(position{predecessorGone: true, seen: true}), list, list, "one who may have waited has gone"},
 	} {
 		for fresh, want := range map[bool]step{true: tt.next, false: tt.stale} {
-			if got, reason := decide(tt.p, tt.kind, fresh); got != want || reason != tt.reason {
-				t.Errorf("%+v of a %s, fresh %v: %d because %s, want %d because %s", tt.p, tt.kind, fresh, got, reason, want, tt.reason)
+			if got, reason := decide(tt.p, fresh); got != want || reason != tt.reason {
+				t.Errorf("%+v, fresh %v: %d because %s, want %d because %s", tt.p, fresh, got, reason, want, tt.reason)
 			}
 		}
 	}
@@ -47,16 +43,15 @@ func TestDecide(t *testing.T) {
 func TestNobodyEntersUnproven(t *testing.T) {
 	for bits := range 1 << 7 {
 		is := func(n int) bool { return bits&(1<<n) != 0 }
-		p := position{admitted: is(0), seen: is(1), predecessorHolds: is(2), predecessorGone: is(3), released: is(4)}
+		p := position{admitted: is(0), seen: is(1), predecessorHolds: is(2), predecessorGone: is(3), released: is(4), shares: is(6)}
 		if is(5) {
 			p.predecessor = "x"
 		}
-		for _, kind := range []znode.Kind{znode.Mutex, shared} {
-			proven := p.admitted || kind.FirstOnly() && p.predecessor != "" && p.predecessorGone && p.seen && (p.predecessorHolds || p.released)
-			fresh := is(6)
-			switch got, _ := decide(p, kind, fresh); {
+		proven := p.admitted || p.predecessor != "" && (p.shares || p.predecessorGone && p.seen && (p.predecessorHolds || p.released))
+		for _, fresh := range []bool{false, true} {
+			switch got, _ := decide(p, fresh); {
 			case got == enter && !(proven && fresh), got == renew && (!proven || fresh), proven && got != enter && got != renew:
-				t.Errorf("%+v of a %s, fresh %v: %d", p, kind, fresh, got)
+				t.Errorf("%+v, fresh %v: %d", p, fresh, got)
 			case got == follow && (p.predecessor == "" || p.predecessorGone):
 				t.Errorf("%+v: follows nobody", p)
 			}
@@ -65,27 +60,33 @@ func TestNobodyEntersUnproven(t *testing.T) {
 }
 
 // TestPositionOf: who is admitted waits for nobody, and who waits follows one that was
-// listed; which holds the lock if it is the first.
+// listed; which holds the lock alone if it is the first, and its kind and role are such.
 func TestPositionOf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		roles := rapid.SliceOfN(rapid.IntRange(0, 2), 1, 8).Draw(t, "roles")
 		var names []znode.Name
 		for i, r := range roles {
-			names = append(names, znode.Name{Node: znode.Predict(znode.Prefix(znode.NewID(), znode.Role(r)), int32(i)), Role: znode.Role(r), Seq: int32(i)})
+			n, _ := znode.Parse(znode.Predict(znode.Prefix(znode.NewID(), znode.Role(r)), int32(i)))
+			if rapid.Bool().Draw(t, "foreign") {
+				n.ID = ""
+			}
+			names = append(names, n)
 		}
 		self := rapid.IntRange(0, len(names)-1).Draw(t, "self")
-		p := positionOf(names, self, znode.Parent{Kind: znode.Mutex})
-		ahead := znode.Admit(names, self, znode.Parent{Kind: znode.Mutex})
+		rules := znode.Parent{Kind: rapid.SampledFrom([]znode.Kind{znode.Mutex, znode.RW}).Draw(t, "kind")}
+		p := positionOf(names, self, rules)
+		ahead := znode.Admit(names, self, rules)
 		if ahead < 0 {
 			if p != (position{admitted: true}) {
 				t.Fatalf("%v: %+v, and nobody is ahead of %d", names, p, self)
 			}
 			return
 		}
-		if p != (position{predecessor: names[ahead].Node, seen: true, predecessorHolds: ahead == 0}) {
+		holds := ahead == 0 && (rules.Kind == znode.Mutex || names[0].Role != znode.Shared && names[0].Ours())
+		if p != (position{predecessor: names[ahead].Node, seen: true, predecessorHolds: holds}) {
 			t.Fatalf("%v: %+v, and %d waits for %d", names, p, self, ahead)
 		}
-		if next, _ := decide(p, znode.Mutex, true); next != follow {
+		if next, _ := decide(p, true); next != follow {
 			t.Fatalf("%+v: %d, want it to follow", p, next)
 		}
 	})

@@ -103,8 +103,9 @@ func TestAbandonedCall(t *testing.T) {
 			began := time.Now()
 			replies, err := c.Multi(ctx, func(late []zk.MultiResponse, err error) {
 				time.Sleep(time.Minute)
-				if told++; fault.DelayReply > 0 && (len(late) != 1 || err != nil) {
-					t.Errorf("told %+v, %v", late, err)
+				told++
+				if answered := fault.DelayReply > 0; answered && (len(late) != 1 || err != nil) || !answered && OutcomeOf(err) != Ambiguous {
+					t.Errorf("%+v: told %+v, %v", fault, late, err)
 				}
 			}, &zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll)})
 			if fault == (locktest.Fault{}) {
@@ -119,6 +120,11 @@ func TestAbandonedCall(t *testing.T) {
 			}
 			if want := map[bool]int{true: 0, false: 1}[err == nil]; told != want {
 				t.Errorf("%+v: told %d times, want %d", fault, told, want)
+			}
+			// What waits for longer than its connection lives is lost when the session
+			// comes back on another.
+			if there := len(w.Dump("/x")) > 0; there != (fault.Delay < sessionTimeout) {
+				t.Errorf("%+v: the node is there: %v", fault, there)
 			}
 		})
 	}

@@ -3,6 +3,8 @@ package zkconn
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,6 +85,60 @@ func TestCloseIsBounded(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestLeaveTime: as go-zookeeper ends for good, a concurrent Close gets to make its last
+// request before the queue is answered for the last time. A connection that is to come
+// back is not held up.
+func TestLeaveTime(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial(w.config("a"))
+		disconnected := func() (passed bool) {
+			var queued atomic.Bool
+			go func() {
+				for range 1000 {
+					runtime.Gosched()
+				}
+				queued.Store(true)
+			}()
+			c.sessionEvent(zk.Event{Type: zk.EventSession, State: zk.StateDisconnected})
+			return queued.Load()
+		}
+		began := time.Now()
+		disconnected()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("held up for %v, to connect again", took)
+		}
+		c.own.cut()
+		if !disconnected() {
+			t.Error("not held up until others have come")
+		}
+	})
+}
+
+// TestCloseWithoutSessionLeavesNothingWaiting: go-zookeeper's own Close has its answer,
+// and need not wait for it in vain.
+func TestCloseWithoutSessionLeavesNothingWaiting(t *testing.T) {
+	for range 100 {
+		simulate(t, locktest.Options{}, func(w *world) {
+			c, err := Dial(w.ctx, w.Servers(), w.config("a"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Stop(w.Servers()[0])
+			time.Sleep(time.Minute)
+			began := time.Now()
+			c.own.cut()
+			c.awaitPause()
+			<-c.closeSession()
+			if took := time.Since(began); took > lastMoments {
+				t.Errorf("took %v", took)
+			}
+			if err := c.Close(0); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

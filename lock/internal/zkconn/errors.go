@@ -59,9 +59,10 @@ var refusals = []error{
 }
 
 const (
-	unnamedCode       = "unknown error: "
-	codeThrottled     = unnamedCode + "-127"
-	codeUnimplemented = unnamedCode + "-6"
+	unnamedCode        = "unknown error: "
+	codeThrottled      = unnamedCode + "-127"
+	codeUnimplemented  = unnamedCode + "-6"
+	codeUnknownSession = unnamedCode + "-12"
 )
 
 // OutcomeOf classifies an error of this package's, wrapped or not. Whatever is not
@@ -80,7 +81,7 @@ func OutcomeOf(err error) Outcome {
 		return Retryable
 	case IsAbandoned(err), is(zk.ErrConnectionClosed), is(zk.ErrClosing):
 		return Ambiguous
-	case is(zk.ErrNoServer), is(zk.ErrSessionExpired), is(zk.ErrSessionMoved), innermost(err).Error() == codeThrottled:
+	case is(zk.ErrNoServer), sessionEnded(err), is(zk.ErrSessionMoved), innermost(err).Error() == codeThrottled:
 		return Retryable
 	case is(ErrUnsupported): // what it may have done all the same is left to expire
 		return Refused
@@ -124,5 +125,11 @@ func RefusedAt(op int, cause error) error { return &refusedError{Op: op, Err: ca
 // session, had ended. A server's answer does not, and neither does a caller that
 // gave up.
 func endsConnection(err error) bool {
-	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrSessionExpired)
+	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer) || sessionEnded(err)
+}
+
+// sessionEnded reports whether a server refused a request because its session had
+// ended. Since 3.5 a session has expired while the server ends it, and is unknown after.
+func sessionEnded(err error) bool {
+	return err != nil && (errors.Is(err, zk.ErrSessionExpired) || innermost(err).Error() == codeUnknownSession)
 }

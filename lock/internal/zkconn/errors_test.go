@@ -41,6 +41,8 @@ func TestOutcome(t *testing.T) {
 		{zk.ErrSessionExpired, Retryable},
 		{zk.ErrSessionMoved, Retryable},
 		{errors.New(codeThrottled), Retryable},
+		{errors.New("unknown error: -12"), Retryable}, // what a session's end is to servers since 3.5
+		{&refusedError{Op: 0, Err: errors.New("unknown error: -12")}, Retryable},
 		{&refusedError{Op: 0, Err: zk.ErrSessionMoved}, Retryable},
 		{zk.ErrConnectionClosed, Ambiguous},
 		{zk.ErrClosing, Ambiguous},

@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/holdfast-io/holdfast/lock"
 )
 
-// What the locks of the chapters with crashes are taken with.
+// What the locks of the chapters with crashes are taken with. Those who are not killed
+// keep their leases on a busy machine too.
 const (
-	shortTTL   = 2 * time.Second
+	shortTTL   = 5 * time.Second
 	shortGrace = 500 * time.Millisecond
 	slack      = 5 * time.Second // that a loaded machine may take more than it should
 )
@@ -64,9 +67,14 @@ func (d *demo) killHolder(ctx context.Context) error {
 	if now, err = d.tree.Now(ctx); err != nil {
 		return err
 	}
-	var token, purged int64
-	if _, err := fmt.Sscan(in, &token, &purged); err != nil {
+	var text string
+	var purged int
+	if _, err := fmt.Sscan(in, &text, &purged); err != nil {
 		return fmt.Errorf("the second said %q: %w", in, err)
+	}
+	token, err := lock.ParseToken(text)
+	if err != nil {
+		return err
 	}
 	after := now.Latest().Sub(dead.Expires)
 	d.say("The second has purged that entry and has the lock: %v after the end of the lease, %v after the kill.", tenths(after), tenths(blocked))
@@ -74,7 +82,7 @@ func (d *demo) killHolder(ctx context.Context) error {
 		fmt.Sprintf("%v after its lease", shortGrace), fmt.Sprintf("%v after", after.Round(10*time.Millisecond)),
 		after >= shortGrace && after < shortGrace+slack)
 	d.judge("the next waiter purges its entry", "1 purged", fmt.Sprintf("%d purged", purged), purged == 1)
-	d.judge("and has a higher fencing token", fmt.Sprintf("above %v", dead.Token), fmt.Sprint(token), token > dead.Token.Czxid)
+	d.judge("and has a higher fencing token", fmt.Sprintf("above %v", dead.Token), token.String(), token.Compare(dead.Token) > 0)
 
 	if _, err := queue[1].tell(ctx, "unlock", "out"); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -20,7 +21,7 @@ const (
 // drawn is an order number, and the fencing token under which it was drawn.
 type drawn struct {
 	number int
-	token  int64
+	token  string // sorts as tokens do
 }
 
 // drawOrders lets workers draw numbers from a counter, without a lock and with one.
@@ -40,7 +41,7 @@ func (d *demo) drawOrders(ctx context.Context) error {
 		return err
 	}
 	twice = duplicates(orders)
-	slices.SortFunc(orders, func(a, b drawn) int { return int(a.token - b.token) })
+	slices.SortFunc(orders, func(a, b drawn) int { return strings.Compare(a.token, b.token) })
 	inOrder := len(orders) == drawers*each
 	for i, o := range orders {
 		inOrder = inOrder && o.number == i+1

@@ -75,8 +75,8 @@ func (d *demo) expireUnderHoldfast(ctx context.Context) error {
 	// Two thirds of the TTL, the least that is left between renewals, are longer
 	// than it takes a client to notice in the worst case that its session is gone
 	// (two thirds of its timeout) and to connect again, after pauses of a second:
-	// once to be told so, and once for a new session.
-	const name, ttl, grace = "orders/b", 10 * time.Second, 500 * time.Millisecond
+	// once to be told so, and once for a new session; and twice as long.
+	const name, ttl, grace = "orders/b", 15 * time.Second, 500 * time.Millisecond
 	first, second, err := d.pair(ctx, name, ttl, grace)
 	if err != nil {
 		return err

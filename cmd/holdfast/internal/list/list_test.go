@@ -59,11 +59,12 @@ var listings = map[string]Listing{
 		},
 		Unread: []Unread{{"/locks/secret", zk.ErrNoAuth}},
 	},
-	// Nobody holds what an expired entry holds, and two readers share a lock.
+	// Nobody holds what an expired entry holds, and two readers share a lock; or a writer
+	// that only reads since, and a reader.
 	"odd": {
 		Root: "/locks", Time: at(noon),
 		Nodes: []admin.State{
-			{Name: "catalog", Kind: "rwmutex", Contenders: []admin.Contender{
+			{Name: "catalog", Kind: znode.RW, Contenders: []admin.Contender{
 				holder("/locks/catalog/9f86d081884c7d65-__READ__0000000000", 4294967301, "a", 1, 20*time.Second, time.Second),
 				contender("/locks/catalog/60303ae22b998861-__READ__0000000001", 4294967302, "b", 2, 20*time.Second),
 				contender("/locks/catalog/1b4f0e9851971998-__WRIT__0000000002", 4294967303, "c", 3, 20*time.Second),
@@ -72,8 +73,22 @@ var listings = map[string]Listing{
 			{Name: "crashed", Kind: znode.Mutex, Contenders: []admin.Contender{
 				holder("/locks/crashed/9f86d081884c7d65-lock-0000000000", 4294967305, "a\x1b[2Jb\n", 1, -90*time.Second, time.Hour),
 			}},
+			{Name: "downgraded", Kind: znode.RW, Contenders: []admin.Contender{
+				func() admin.Contender {
+					c := holder("/locks/downgraded/9f86d081884c7d65-__WRIT__0000000000", 4294967306, "a", 1, 20*time.Second, time.Second)
+					c.Shares = true
+					return c
+				}(),
+				contender("/locks/downgraded/60303ae22b998861-__READ__0000000001", 4294967307, "b", 2, 20*time.Second),
+				contender("/locks/downgraded/1b4f0e9851971998-__WRIT__0000000002", 4294967308, "c", 3, 20*time.Second),
+			}},
 			{Name: "idle", Kind: znode.Mutex},
 			{Name: "orders", Kind: znode.Dir, Children: []string{"42"}},
+			{Name: "slots", Kind: znode.Semaphore, Permits: 4, Contenders: []admin.Contender{
+				holder("/locks/slots/9f86d081884c7d65-3-lock-0000000000", 4294967309, "a", 1, 20*time.Second, time.Second),
+				contender("/locks/slots/60303ae22b998861-lock-0000000001", 4294967310, "b", 2, 20*time.Second),
+				contender("/locks/slots/1b4f0e9851971998-2-lock-0000000002", 4294967311, "c", 3, 20*time.Second),
+			}},
 			{Name: "stranger"},
 		},
 	},
@@ -120,10 +135,10 @@ func TestPrint(t *testing.T) {
 func TestInUse(t *testing.T) {
 	all := listings["odd"]
 	used := all.InUse()
-	if len(used.Nodes) != 2 || used.Nodes[0].Name != "catalog" || used.Nodes[1].Name != "crashed" {
+	if len(used.Nodes) != 4 || used.Nodes[0].Name != "catalog" || used.Nodes[1].Name != "crashed" {
 		t.Errorf("in use: %+v", used.Nodes)
 	}
-	if len(all.Nodes) != 5 || all.Nodes[2].Name != "idle" {
+	if len(all.Nodes) != 7 || all.Nodes[3].Name != "idle" {
 		t.Errorf("the listing itself has changed: %+v", all.Nodes)
 	}
 }

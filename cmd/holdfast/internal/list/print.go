@@ -17,15 +17,16 @@ import (
 // ensemble time.
 type Lock struct {
 	Name    string  `json:"name"`
-	Kind    string  `json:"kind"`    // "mutex"; "dir" for an ancestor of locks; "" if not marked as ours
-	Holders []Entry `json:"holders"` // whose turn it is; not yet purged, if their lease is over
-	Waiters []Entry `json:"waiters"` // in the order of their turn
+	Kind    string  `json:"kind"`              // "mutex", "rw", "semaphore"; "dir" for an ancestor of locks; "" if not marked as ours
+	Permits int     `json:"permits,omitempty"` // that a semaphore has now
+	Holders []Entry `json:"holders"`           // whose turn it is; not yet purged, if their lease is over
+	Waiters []Entry `json:"waiters"`           // in the order of their turn
 }
 
 // Entry is a contender as tools read it. What is not known is left out.
 type Entry struct {
 	Path  string `json:"entry"`
-	Token string `json:"token"` // a number too big for some readers of JSON
+	Token string `json:"token"` // as lock.ParseToken reads it
 	// Ours is false for the entry of another library or of a newer version, or
 	// one that is damaged. Then nothing below is known.
 	Ours     bool              `json:"ours"`
@@ -69,7 +70,7 @@ func (l Listing) JSON(w io.Writer) error {
 }
 
 func (l Listing) lock(s admin.State) Lock {
-	out := Lock{Name: s.Name, Kind: string(s.Kind), Holders: []Entry{}, Waiters: []Entry{}}
+	out := Lock{Name: s.Name, Kind: string(s.Kind), Permits: s.Permits, Holders: []Entry{}, Waiters: []Entry{}}
 	l.each(s, func(c admin.Contender, place int) {
 		if place == 0 {
 			out.Holders = append(out.Holders, l.entry(c))
@@ -104,11 +105,14 @@ func (l Listing) each(s admin.State, f func(c admin.Contender, place int)) {
 	names := make([]znode.Name, len(s.Contenders))
 	for i, c := range s.Contenders {
 		names[i], _ = znode.Parse(c.Path[strings.LastIndexByte(c.Path, '/')+1:])
+		if c.Shares {
+			names[i].Role = znode.Shared
+		}
 	}
 	waiting := 0
 	for i, c := range s.Contenders {
 		place := 0
-		if znode.Admit(names, i, znode.Parent{Kind: s.Kind}) >= 0 {
+		if znode.Admit(names, i, znode.Parent{Kind: s.Kind, Permits: int32(s.Permits)}) >= 0 {
 			waiting++
 			place = waiting
 		}
@@ -145,6 +149,8 @@ func (l Listing) Table(w io.Writer) error {
 			name = "(the root)"
 		case kind == "":
 			kind = "-" // not marked as ours
+		case s.Kind == znode.Semaphore:
+			kind = fmt.Sprintf("%s of %d", kind, s.Permits)
 		}
 		if len(s.Contenders) == 0 {
 			rows = append(rows, []string{name, kind})

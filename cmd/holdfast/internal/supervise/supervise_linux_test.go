@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
+	patience = time.Minute
 	// envRole makes the test binary run a command as holdfast run does: the TTL
 	// of its hold, and whether that is renewed.
 	envRole = "SUPERVISE_TEST"

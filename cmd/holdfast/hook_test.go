@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// fifo returns a pipe with a name, for hooks to write to.
+func fifo(t *testing.T) (path string, lines *bufio.Reader) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // so that it neither waits for a writer nor ends
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return path, bufio.NewReader(f)
+}
+
+func line(t *testing.T, r *bufio.Reader) string {
+	t.Helper()
+	text, err := r.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(text)
+}
+
+// TestHook: it runs with what it is to know, not twice at once, again later, and not
+// after its end.
+func TestHook(t *testing.T) {
+	out, said := fifo(t)
+	in, _ := fifo(t)
+	h := &hook{flag: "--on-risk", env: []string{"HOLDFAST_LOCK=x", "HOLDFAST_LEFT=outer"}, script: `echo "$HOLDFAST_LOCK $HOLDFAST_LEFT" >` + out + `; read line <` + in}
+	proceed := func() {
+		if err := os.WriteFile(in, []byte("go on\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, left := range []string{"14", "13"} {
+		h.start("HOLDFAST_LEFT=" + left)
+		h.start("HOLDFAST_LEFT=beside")
+		if got := line(t, said); got != "x "+left {
+			t.Errorf("the hook says %q", got)
+		}
+		proceed()
+		<-h.ended
+	}
+	h.end(time.Now())
+	h.start()
+	if h.ended == nil || h.isRunning() {
+		t.Error("it runs after its end")
+	}
+	none := &hook{flag: "--on-lost"}
+	none.start()
+	none.end(time.Now())
+}
+
+// TestHookIsEnded with all of its group, when it takes too long; and waited for, if it
+// does not.
+func TestHookIsEnded(t *testing.T) {
+	out, said := fifo(t)
+	h := &hook{flag: "--on-risk", script: `trap "" TERM; sleep 1000 & echo $! >` + out + `; wait`}
+	h.start()
+	line(t, said)
+	group := h.pid
+	h.end(time.Now())
+	if h.isRunning() {
+		t.Error("it still runs")
+	}
+	for { // what was orphaned is init's to reap
+		err := syscall.Kill(-group, 0)
+		if errors.Is(err, syscall.ESRCH) || zombies(t, group) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	file := filepath.Join(t.TempDir(), "done")
+	h = &hook{flag: "--on-lost", script: "sleep 0.1; touch " + file}
+	h.start()
+	h.end(time.Now().Add(time.Minute))
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+}
+
+// zombies reports whether all that is left of the group has ended.
+func zombies(t *testing.T, group int) bool {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		_, after, _ := strings.Cut(string(text), ") ") // state, parent, group
+		if f := strings.Fields(after); len(f) > 2 && f[0] != "Z" && f[2] == strconv.Itoa(group) {
+			return false
+		}
+	}
+	return true
+}

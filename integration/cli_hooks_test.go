@@ -1,0 +1,63 @@
+//go:build linux
+
+package integration_test
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// testRunNoHooks: nothing is run as long as all is well.
+func testRunNoHooks(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	p := c.start("run", c.name, "--on-risk", "echo risk", "--on-lost", "echo lost", "--", "sleep", fmt.Sprint(2*ttl.Seconds()))
+	p.mustExit(0)
+	if got := p.Stderr(); strings.Contains(got, "risk") || strings.Contains(got, "lost") {
+		t.Errorf("standard error is %q", got)
+	}
+}
+
+// testRunAtLeast: a command that ends soon has the lock for as long as was asked, or
+// until a signal, or until it is lost.
+func testRunAtLeast(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin, fmt.Sprintf("{name: short, match: short, ttl: %v, grace: %v, max_hold: %v}", ttl, grace, 2*ttl))
+	locks := c.client()
+	begun := time.Now()
+	p := c.start("run", c.name, "--at-least", (2 * ttl).String(), "--", "sh", "-c", "echo done; exit 3")
+	if line := p.line(); line != "done" {
+		t.Errorf("the command says %q", line)
+	}
+	c.unlock(<-c.queued(locks, c.name, 2))
+	if had := time.Since(begun); had < 2*ttl {
+		t.Errorf("the lock was had for %v, want %v", had, 2*ttl)
+	}
+	p.mustExit(3)
+
+	p = c.start("run", c.name, "--at-least", "1h", "--", "sh", "-c", `trap "" TERM; echo done`)
+	p.line()
+	next := c.queued(locks, c.name, 2)
+	p.signal(syscall.SIGTERM)
+	p.mustExit(0)
+	c.unlock(<-next)
+
+	p = c.start("run", c.name, "--at-least", "1h", "--on-lost", `echo "lost: $HOLDFAST_WHY"`, "--", "sh", "-c", "echo $$")
+	c.mustEnd(p.pids())
+	c.eventually("the guard is gone, and with it the command", func() bool { return len(c.processes("holdfast-guard", c.name)) == 0 })
+	entry := c.contenders(locks, c.name)[0].Path
+	if err := c.raw.Delete(entry, -1); err != nil {
+		t.Fatal(err)
+	}
+	p.mustExit(0) // the command had the lock
+	p.mustSay("the command has ended, but its lock was not held for 1h0m0s")
+	p.mustSay("lost: lock \"" + c.name + "\": hold was lost: entry was removed (entry " + entry)
+
+	p = c.start("run", "short", "--at-least", (2*ttl + 1).String(), "--", "true")
+	p.mustExit(2)
+	p.mustSay("must not be longer than max_hold, " + (2 * ttl).String() + `, of policy "short"`)
+	p = c.start("run", "x", "--at-least", "-1s", "--", "true")
+	p.mustExit(2)
+	p.mustSay("--at-least -1s: must not be negative")
+}

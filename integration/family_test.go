@@ -1,0 +1,127 @@
+package integration_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// hall is what a lock guards that several may have: each adds its weight as it enters.
+type hall struct {
+	room    int64
+	inside  atomic.Int64
+	entered atomic.Int64
+}
+
+func (h *hall) enter(t testing.TB, weight int64) (leave func()) {
+	if n := h.inside.Add(weight); n > h.room {
+		t.Errorf("%d are inside, and there is room for %d", n, h.room)
+	}
+	h.entered.Add(1)
+	return func() { h.inside.Add(-weight) }
+}
+
+// busy has clients take turns, while the sessions of all of them are ended again and
+// again. Turn is one of them.
+func (b *bench) busy(turn func(ctx context.Context, c *lock.Client, r *rand.Rand) error) {
+	b.Helper()
+	const clients, workers, span = 4, 4, 5 * time.Second
+	ending, end := context.WithTimeout(b.ctx, span)
+	defer end()
+	var storm, all sync.WaitGroup
+	for i := range clients {
+		c, tap := b.tapped()
+		storm.Go(func() {
+			for tick := time.NewTicker(700 * time.Millisecond); ; {
+				select {
+				case <-tick.C:
+					b.expire(tap)
+				case <-ending.Done():
+					tick.Stop()
+					return
+				}
+			}
+		})
+		for w := range workers {
+			all.Go(func() {
+				r := rand.New(rand.NewPCG(uint64(i), uint64(w)))
+				for ending.Err() == nil {
+					if err := turn(ending, c, r); err != nil && ending.Err() == nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+	}
+	storm.Wait()
+	all.Wait()
+}
+
+// TestReadersAndWritersWhileSessionsEnd: nobody is beside a writer, some of whom go on as
+// readers.
+func TestReadersAndWritersWhileSessionsEnd(t *testing.T) {
+	b := on(t, zkserver.External())
+	const alone = 1000
+	h := hall{room: alone}
+	var together atomic.Int64
+	b.busy(func(ctx context.Context, c *lock.Client, r *rand.Rand) error {
+		rw := c.RWMutex("pages")
+		if r.IntN(4) > 0 {
+			return rw.RDo(ctx, func(context.Context) error {
+				leave := h.enter(t, 1)
+				defer leave()
+				time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond)
+				if h.inside.Load() > 1 {
+					together.Add(1)
+				}
+				return nil
+			})
+		}
+		hold, err := rw.Lock(ctx)
+		if err != nil {
+			return err
+		}
+		leave := h.enter(t, alone)
+		time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond)
+		leave()
+		if r.IntN(2) == 0 {
+			leave := h.enter(t, 1)
+			err = hold.Downgrade(b.ctx)
+			leave()
+			if err != nil {
+				return err
+			}
+		}
+		return hold.Unlock()
+	})
+	t.Logf("%d were inside, %d of them saw other readers", h.entered.Load(), together.Load())
+	if together.Load() == 0 || h.entered.Load() < 50 {
+		t.Error("that is too few to tell anything")
+	}
+}
+
+// TestPermitsWhileSessionsEnd: no more than there are get in, whoever asks for how many.
+func TestPermitsWhileSessionsEnd(t *testing.T) {
+	b := on(t, zkserver.External())
+	const n = 4
+	h := hall{room: n}
+	b.busy(func(ctx context.Context, c *lock.Client, r *rand.Rand) error {
+		ask := 1 + r.IntN(3)
+		return c.Semaphore("slots", n).Do(ctx, ask, func(context.Context) error {
+			leave := h.enter(t, int64(ask))
+			defer leave()
+			time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond)
+			return nil
+		})
+	})
+	t.Logf("%d were inside", h.entered.Load())
+	if h.entered.Load() < 50 {
+		t.Error("that is too few to tell anything")
+	}
+}

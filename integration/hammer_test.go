@@ -1,0 +1,112 @@
+package integration_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// hammerEnv says for how long the hammer goes on, such as 40s.
+const hammerEnv = "HOLDFAST_HAMMER"
+
+// TestHammer: clients take turns at a few locks as fast as they can, so that parents are
+// deleted and made anew all the time, by all of them. Nothing is left when all have left:
+// no parent that nobody feels responsible for, and none that was mistaken for a stranger's.
+func TestHammer(t *testing.T) {
+	lasts := 1500 * time.Millisecond
+	if s := os.Getenv(hammerEnv); s != "" {
+		var err error
+		if lasts, err = time.ParseDuration(s); err != nil || lasts <= 0 {
+			t.Fatalf("%s=%q: want for how long to go on, such as 40s", hammerEnv, s)
+		}
+	}
+	const clients, names = 8, 3
+	for _, connections := range []string{"own connections", "one connection"} {
+		t.Run(connections, func(t *testing.T) {
+			b := onShared(t)
+			b.ctx = t.Context() // it may go on for long
+			var all []*lock.Client
+			shared := b.connect()
+			for range clients {
+				if connections == "own connections" {
+					all = append(all, b.client())
+				} else {
+					all = append(all, b.borrower(shared))
+				}
+			}
+			var rooms [names]room
+			var turns sync.WaitGroup
+			end := time.Now().Add(lasts)
+			for _, c := range all {
+				turns.Go(func() {
+					for time.Now().Before(end) && !t.Failed() {
+						i := rand.IntN(names)
+						h, err := c.Mutex(fmt.Sprint("hammered", i)).Lock(b.ctx)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						rooms[i].enter(h.Token())()
+						b.unlock(h)
+					}
+				})
+			}
+			turns.Wait()
+			for i := range rooms {
+				rooms[i].check(t)
+				t.Logf("lock %d: %d turns", i, rooms[i].entries.Load())
+			}
+			b.nothingLeft(patience)
+		})
+	}
+}
+
+// borrower returns a client of the bench's root on a connection of somebody else's.
+func (b *bench) borrower(z *zk.Conn) *lock.Client {
+	b.Helper()
+	c, err := lock.New(z, lock.WithRoot(b.root), lock.WithTTL(long), lock.WithGrace(grace))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			b.Errorf("close: %v", err)
+		}
+	})
+	return c
+}
+
+// nothingLeft waits until nothing is below the root. If that does not come to pass within
+// the time it fails the test, and tells what is left with its data.
+func (b *bench) nothingLeft(within time.Duration) {
+	b.Helper()
+	deadline := time.NewTimer(within)
+	defer deadline.Stop()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for len(b.nodes()) > 0 {
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			var left strings.Builder
+			for _, path := range b.nodes() {
+				data, stat, err := b.raw.Get(path)
+				if err != nil {
+					fmt.Fprintf(&left, "\n\t%s: %v", path, err)
+					continue
+				}
+				fmt.Fprintf(&left, "\n\t%s holds %s, made by %#x, written %d times, last by %#x, with %d children", path, data, stat.Czxid, stat.Version, stat.Mzxid, stat.NumChildren)
+			}
+			b.Errorf("%v after all have left there is still:%s", within, left.String())
+			return
+		}
+	}
+}

@@ -1,0 +1,319 @@
+package sql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	_ "modernc.org/sqlite"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/fence"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The lease of a hold, which is not renewed, so that a pause costs it.
+const (
+	ttl   = 300 * time.Millisecond
+	grace = 100 * time.Millisecond
+)
+
+const schema = `
+	CREATE TABLE accounts (id TEXT PRIMARY KEY, balance INTEGER NOT NULL);
+	CREATE TABLE fences (resource TEXT PRIMARY KEY, token TEXT NOT NULL);
+	INSERT INTO accounts VALUES ('till', 0)`
+
+// raise is the statement that each transaction of a holder begins with. It changes no row
+// if a later holder has been there.
+const raise = `
+	INSERT INTO fences (resource, token) VALUES ($1, $2)
+	ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE fences.token <= excluded.token`
+
+// service is one process of a service: a client for its locks, and a connection to the
+// database.
+type service struct {
+	*testing.T
+	locks *lock.Client
+	db    *sql.DB
+}
+
+// bench is what all processes of a test share.
+type bench struct {
+	*testing.T
+	ctx      context.Context
+	ensemble *locktest.Ensemble
+	file     string
+}
+
+func newBench(t *testing.T) *bench {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	b := &bench{t, ctx, locktest.Start(t, locktest.Options{}), filepath.Join(t.TempDir(), "shop.db")}
+	if _, err := b.service().db.Exec(schema); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bench) service() *service {
+	locks, err := lock.Dial(b.ctx, b.ensemble.Servers(), lock.WithDialer(b.ensemble.Dial), lock.WithTTL(ttl), lock.WithGrace(grace))
+	if err != nil {
+		b.Fatal(err)
+	}
+	// A writer waits for the one before it; a transaction that is to write takes its turn
+	// as it begins.
+	db, err := sql.Open("sqlite", "file:"+b.file+"?_pragma=busy_timeout(30000)&_pragma=synchronous(off)&_txlock=immediate")
+	if err != nil {
+		b.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	b.Cleanup(func() {
+		if err := errors.Join(locks.Close(), db.Close()); err != nil {
+			b.Error(err)
+		}
+	})
+	return &service{b.T, locks, db}
+}
+
+// take takes the lock of the till, for as long as the lease lasts.
+func (s *service) take(ctx context.Context) *lock.Hold {
+	s.Helper()
+	hold, err := s.locks.Mutex("till", lock.WithoutRenewal()).Lock(ctx)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return hold
+}
+
+// transact runs f in a transaction, which fails with ErrStale if a later holder has been
+// there. Without a token it is not fenced.
+func (s *service) transact(ctx context.Context, token *lock.Token, f func(*sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if token != nil {
+		result, err := tx.ExecContext(ctx, raise, "till", token.String())
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(fence.ErrStale, err)
+		}
+	}
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// balance reads what is in the till.
+func (s *service) balance(ctx context.Context, token *lock.Token) (balance int, err error) {
+	err = s.transact(ctx, token, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, `SELECT balance FROM accounts WHERE id = 'till'`).Scan(&balance)
+	})
+	return balance, err
+}
+
+// setBalance writes what is to be in the till.
+func (s *service) setBalance(ctx context.Context, token *lock.Token, balance int) error {
+	return s.transact(ctx, token, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE accounts SET balance = $1 WHERE id = 'till'`, balance)
+		return err
+	})
+}
+
+// TestPausedHolder: a process reads the balance under the lock and is paused. Its lease
+// ends, the next one has the lock and pays in; then the first goes on and writes. The
+// database refuses that if it is fenced, and loses a payment if not.
+func TestPausedHolder(t *testing.T) {
+	for _, fenced := range []bool{true, false} {
+		t.Run(fmt.Sprintf("fenced %v", fenced), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			token := func(hold *lock.Hold) *lock.Token {
+				if t := hold.Token(); fenced {
+					return &t
+				}
+				return nil
+			}
+			payIn := func(s *service, amount int, pause func()) error {
+				hold := s.take(b.ctx)
+				defer hold.Unlock()
+				before, err := s.balance(b.ctx, token(hold))
+				if err != nil {
+					return err
+				}
+				pause()
+				return s.setBalance(b.ctx, token(hold), before+amount)
+			}
+			first, second := b.service(), b.service()
+			paused, paidIn := make(chan bool), make(chan bool)
+			late := make(chan error, 1)
+			go func() {
+				late <- payIn(first, 5, func() {
+					close(paused)
+					<-paidIn
+				})
+			}()
+			<-paused
+			if err := payIn(second, 7, func() {}); err != nil { // waits until the first's lease has ended
+				t.Fatal(err)
+			}
+			close(paidIn)
+
+			err, want := <-late, 7
+			if !fenced {
+				want = 5 // the late write has put in 5 and taken away 7
+			}
+			if errors.Is(err, fence.ErrStale) != fenced {
+				t.Errorf("the late write: %v", err)
+			}
+			if got, err := second.balance(b.ctx, nil); err != nil || got != want {
+				t.Errorf("%d in the till, %v, want %d", got, err, want)
+			}
+		})
+	}
+}
+
+// TestRaiseThenRead: a holder that shows its token only as it writes lets the one before it
+// write after it has read, and takes that away again.
+func TestRaiseThenRead(t *testing.T) {
+	for _, raised := range []bool{true, false} {
+		t.Run(fmt.Sprintf("raised %v", raised), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			first, second := b.service(), b.service()
+			earlier := first.take(b.ctx)
+			<-earlier.Done() // it is paused, and does not look
+			later := second.take(b.ctx)
+			defer later.Unlock()
+			old, young := earlier.Token(), later.Token()
+
+			shown := &young
+			if !raised {
+				shown = nil
+			}
+			before, err := second.balance(b.ctx, shown)
+			if err != nil {
+				t.Fatal(err)
+			}
+			late := first.setBalance(b.ctx, &old, 5)
+			if err := second.setBalance(b.ctx, &young, before+7); err != nil {
+				t.Error(err)
+			}
+			if errors.Is(late, fence.ErrStale) != raised {
+				t.Errorf("the late write, whose payment is lost: %v", late)
+			}
+			if got, err := second.balance(b.ctx, nil); err != nil || got != 7 {
+				t.Errorf("%d in the till, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestConditionOnOneRow: a row that carries its own token needs no other table. Its holder
+// raises the token before it reads.
+func TestConditionOnOneRow(t *testing.T) {
+	b := newBench(t)
+	s := b.service()
+	if _, err := s.db.Exec(`CREATE TABLE orders (id INTEGER PRIMARY KEY, state TEXT, token TEXT NOT NULL DEFAULT ''); INSERT INTO orders (id) VALUES (42)`); err != nil {
+		t.Fatal(err)
+	}
+	update := func(token lock.Token, state string) bool {
+		result, err := s.db.ExecContext(b.ctx, `UPDATE orders SET state = coalesce($1, state), token = $2 WHERE id = 42 AND token <= $2`,
+			sql.NullString{String: state, Valid: state != ""}, token.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := result.RowsAffected()
+		return err == nil && n == 1
+	}
+	first := s.take(b.ctx)
+	if !update(first.Token(), "") || !update(first.Token(), "packed") {
+		t.Error("the first holder is refused")
+	}
+	<-first.Done()
+	second := b.service().take(b.ctx)
+	defer second.Unlock()
+	if !update(second.Token(), "") || update(first.Token(), "shipped by the first") || !update(second.Token(), "shipped") {
+		t.Error("not as the tokens say")
+	}
+	var state string
+	if err := s.db.QueryRow(`SELECT state FROM orders WHERE id = 42`).Scan(&state); err != nil || state != "shipped" {
+		t.Errorf("%q, %v", state, err)
+	}
+}
+
+// TestManyPausedHolders: processes pay in at the same time, and each is paused now and
+// then until its lease has ended and others may have paid in. Nothing that was
+// acknowledged is lost.
+func TestManyPausedHolders(t *testing.T) {
+	const processes, payments = 6, 8
+	b := newBench(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	acknowledged, refused := 0, 0
+	for p := range processes {
+		s := b.service()
+		wg.Go(func() {
+			for n := range payments {
+				hold := s.take(b.ctx)
+				token := hold.Token()
+				before, err := s.balance(b.ctx, &token)
+				if err == nil {
+					if (n+p)%4 == 0 {
+						<-hold.Done()                     // it does not look,
+						s.overtaken(b.ctx, token, 10*ttl) // and is paused for longer
+					}
+					err = s.setBalance(b.ctx, &token, before+1)
+				}
+				mu.Lock()
+				switch {
+				case err == nil:
+					acknowledged++
+				case errors.Is(err, fence.ErrStale):
+					refused++
+				default:
+					t.Error(err)
+				}
+				mu.Unlock()
+				hold.Unlock() // says that it was lost, if it was
+			}
+		})
+	}
+	wg.Wait()
+	got, err := b.service().balance(b.ctx, nil)
+	if err != nil || got != acknowledged {
+		t.Errorf("%d in the till, %v, want the %d payments that were acknowledged", got, err, acknowledged)
+	}
+	if acknowledged+refused != processes*payments || refused == 0 {
+		t.Errorf("%d acknowledged, %d refused, of %d", acknowledged, refused, processes*payments)
+	}
+	t.Logf("%d acknowledged, %d refused", acknowledged, refused)
+}
+
+// overtaken returns when a later holder has been there, or after the given time.
+func (s *service) overtaken(ctx context.Context, token lock.Token, limit time.Duration) {
+	for end := time.Now().Add(limit); time.Now().Before(end); {
+		var highest string
+		err := s.db.QueryRowContext(ctx, `SELECT token FROM fences WHERE resource = 'till'`).Scan(&highest)
+		if err != nil || highest > token.String() {
+			return
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
+}

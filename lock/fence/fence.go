@@ -1,0 +1,125 @@
+// Package fence has the other half of a fencing token: what is guarded refuses those who
+// have lost the lock.
+//
+// No lock can stop a process that is paused after it last looked, and acts when somebody
+// else has the lock. But each hold has a higher [lock.Token] than those before it. So
+// whatever the lock guards remembers the highest token that it has seen, and refuses lower
+// ones. That takes three rules:
+//
+//   - One step: the token is compared, and remembered, in the same atomic step as the
+//     change that it allows. A check before it can be followed by a pause too.
+//   - Raise, then read: a holder shows its token before it reads what it will build on.
+//     Otherwise the one before it can still write in between, and that write is lost.
+//   - Lasting: the token is kept where what it guards is kept, and for as long.
+//
+// For resources in the memory of one process [Gate] keeps all three. Writes to ZooKeeper
+// need no token: see [lock.Hold.Txn].
+//
+// # In a SQL database
+//
+// Keep the token in a row of the same database, as text, which sorts as tokens do:
+//
+//	CREATE TABLE fences (resource TEXT PRIMARY KEY, token TEXT NOT NULL)
+//
+// and begin each transaction of a holder, those that only read included, with this
+// statement (SQLite's and PostgreSQL's form):
+//
+//	INSERT INTO fences (resource, token) VALUES ($1, $2)
+//	ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE fences.token <= excluded.token
+//
+// If it changes no row, a later holder has been there: roll back. Otherwise the row is
+// locked until the transaction ends, so that it is one step. For a single row that carries
+// its own token a condition does, once it has been raised before the first read:
+//
+//	UPDATE accounts SET balance = $1, token = $2 WHERE id = $3 AND token <= $2
+//
+// Texts are to be compared byte by byte, as COLLATE "C" does in PostgreSQL and a binary
+// collation in MySQL. The tests in integration/sql run this against a real database.
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// ErrStale says that a token was refused, because a higher one was seen before. See
+// [StaleError].
+var ErrStale = errors.New("stale fencing token")
+
+// StaleError tells which token was refused. It is an [ErrStale].
+type StaleError struct {
+	Resource string
+	Token    lock.Token // that was refused
+	Highest  lock.Token // that was seen before
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("resource %q: %v %v: a later holder came with %v; take the lock anew", e.Resource, ErrStale, e.Token, e.Highest)
+}
+
+// Is makes it an [ErrStale].
+func (e *StaleError) Is(target error) bool { return target == ErrStale }
+
+// Gate guards resources that live in this process: it remembers the highest token that was
+// shown for each, and refuses lower ones. The zero Gate is ready, and remembers nothing: if
+// what it guards outlives the process, so must the tokens, and are shown to [Gate.Raise]
+// again before anybody is let in. A name once shown takes up memory for as long as the
+// Gate. All methods are safe for concurrent use. A Gate must not be copied.
+type Gate struct {
+	mu        sync.Mutex
+	resources map[string]*resource
+}
+
+type resource struct {
+	turn    chan struct{} // has room for whoever is let in
+	highest lock.Token    // guarded by turn
+}
+
+// Do runs f if no higher token than this one was shown for the resource, and returns what
+// f does; otherwise it fails with a [StaleError]. While f runs nobody else is let in to the
+// resource, however high their token: they wait until ctx ends, and then fail with its error and
+// cause. The same token may come any number of times. The zero token, which no hold has, is
+// a [lock.ErrInvalid].
+//
+// The token is remembered even if f fails. f must not use the Gate for the same resource.
+func (g *Gate) Do(ctx context.Context, name string, token lock.Token, f func() error) error {
+	if token == (lock.Token{}) {
+		return fmt.Errorf("%w: token %v of resource %q: must be that of a hold", lock.ErrInvalid, token, name)
+	}
+	r := g.resource(name)
+	select {
+	case r.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("resource %q: somebody else is at it: %w: %w", name, ctx.Err(), context.Cause(ctx))
+	}
+	defer func() { <-r.turn }()
+	if token.Compare(r.highest) < 0 {
+		return &StaleError{Resource: name, Token: token, Highest: r.highest}
+	}
+	r.highest = token
+	return f()
+}
+
+// Raise shows a token and does no more: earlier holders are refused from then on. It fails
+// as [Gate.Do] does.
+func (g *Gate) Raise(ctx context.Context, name string, token lock.Token) error {
+	return g.Do(ctx, name, token, func() error { return nil })
+}
+
+func (g *Gate) resource(name string) *resource {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := g.resources[name]
+	if r == nil {
+		r = &resource{turn: make(chan struct{}, 1)}
+		if g.resources == nil {
+			g.resources = map[string]*resource{}
+		}
+		g.resources[name] = r
+	}
+	return r
+}

@@ -1,0 +1,205 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+)
+
+// ErrInDoubt says that a transaction may have been applied, or may be for as long as the
+// entry is there.
+var ErrInDoubt = errors.New("transaction may have been applied")
+
+// RefusedError says which of a transaction's operations the server refused, so that none
+// was applied.
+type RefusedError struct {
+	Op  int // its place
+	Err error
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("operation %d: %v", e.Op, e.Err) }
+
+// Unwrap returns the server's answer.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// Limits of the attempts of a transaction. If the connection has failed under each of
+// them, the transaction may be what breaks it: a server can be set to take less than 1 MB.
+var (
+	txnBackoff  = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
+	txnAttempts = 5
+)
+
+// raisedByTxn is by how much a transaction takes the entry's version up: it writes the
+// entry before and after its operations. Any other write does so by one. So where the
+// bytes of a write of unknown outcome stand, the version tells whether the operations
+// were applied.
+const raisedByTxn = 2
+
+// Txn applies the operations if the entry is still there, as its owner left it. That is
+// a write of the entry, which takes its turn with renewals, and is one: it renews the
+// lease, but that of a fixed lease keeps its end.
+//
+// It fails with why the entry has ended, with a RefusedError, as ctx does, or as the
+// connection does; then nothing was applied. Only with ErrInDoubt it may have been: when
+// the reply was lost, and ctx or the entry ended before it was known what stands there.
+func (e *Entry) Txn(ctx context.Context, ops []any) error {
+	failed := 0
+	return e.keeper.conn.Retry(ctx, txnBackoff, func() error {
+		w, version, err := e.beginTxn(ctx)
+		if err != nil {
+			return zkconn.Final(err)
+		}
+		doubt, err := e.attemptTxn(ctx, w, version, ops)
+		if !doubt {
+			return err
+		}
+		applied, why := e.settle(ctx, w)
+		switch failed++; {
+		case why != nil:
+			return zkconn.Final(fmt.Errorf("%w: %w: %w", ErrInDoubt, why, err))
+		case applied:
+			return nil
+		case failed == txnAttempts:
+			return zkconn.Final(fmt.Errorf("%w: the connection failed under the transaction %d times, and it was not applied: %w", zkconn.ErrUnavailable, failed, err))
+		}
+		return err
+	})
+}
+
+// beginTxn waits until no write of the entry is on its way or of unknown outcome, and
+// begins one, to be made on the version that it returns.
+func (e *Entry) beginTxn(ctx context.Context) (w *write, version int32, err error) {
+	for w == nil {
+		var changed <-chan struct{}
+		now := e.keeper.clock.Local()
+		e.change(func() {
+			if e.expire(now); e.state == Ended {
+				err = e.why
+				return
+			}
+			if e.writing == nil {
+				w, version = e.txnWrite(now), e.version
+				e.writing = w
+			} else {
+				changed = e.nextChange()
+				e.renewAt = min(e.renewAt, now.Mono) // what is in doubt is settled at once
+			}
+			e.schedule(e.renewAt, now)
+		})
+		if err != nil || w != nil {
+			return w, version, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, 0, zkconn.ContextError(ctx)
+		}
+	}
+	return w, version, nil
+}
+
+// txnWrite is the write of the entry that a transaction makes; e.mu is held.
+func (e *Entry) txnWrite(now clock.Instant) *write {
+	w := &write{ttl: e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now, flying: true}
+	if e.Fixed && e.writesWanted == e.writesAcked {
+		w.keepsEnd = true
+		left := e.lease.sent.Mono + e.lease.ttl - now.Mono
+		w.ttl = (left + time.Millisecond - 1).Truncate(time.Millisecond) // what a record can tell
+		w.first.Mono -= w.ttl - left
+		w.first.Wall -= w.ttl - left
+	}
+	w.data = e.keeper.Record(&e.Terms, w.ttl, e.tells(), now)
+	return w
+}
+
+// attemptTxn sends the transaction once, and reports whether the outcome is in doubt;
+// otherwise the write is over. The error is for Retry.
+func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []any) (doubt bool, err error) {
+	k, last := e.keeper, len(ops)+1
+	all := append(make([]any, 0, last+1), &zk.SetDataRequest{Path: e.Path, Data: w.data, Version: version})
+	all = append(all, ops...)
+	all = append(all, &zk.SetDataRequest{Path: e.Path, Data: w.data, Version: version + raisedByTxn - 1})
+
+	session, sent := k.conn.Session(), k.clock.Local()
+	silent := time.AfterFunc(max(time.Second, w.ttl/3), k.conn.NoteOutage)
+	replies, err := k.conn.Multi(ctx, nil, all...)
+	if !silent.Stop() {
+		k.conn.NoteOutage() // it has lasted until now
+	}
+	received := k.clock.Local()
+	switch zkconn.OutcomeOf(err) {
+	case zkconn.Applied:
+		stat := replies[last].Stat
+		k.clock.Observe(stat.Mzxid, stat.Mtime, sent, received)
+		e.acknowledge(w, sent, session, stat.Version, k.renewAfter(w.ttl), received)
+		k.renewals.Add(1)
+		return false, nil
+	case zkconn.Ambiguous:
+		return true, err
+	}
+	e.drop(w, received)
+	op, cause := zkconn.RefusedOp(err)
+	switch {
+	case op > 0 && op < last:
+		return false, zkconn.Final(&RefusedError{op - 1, cause})
+	case op < 0:
+		return false, err
+	case errors.Is(cause, zk.ErrNoNode):
+		e.Vanished()
+	case errors.Is(cause, zk.ErrBadVersion):
+		e.overwritten()
+	default:
+		return false, zkconn.Final(fmt.Errorf("write %s: %w", e.Path, cause))
+	}
+	return false, zkconn.Final(e.Err())
+}
+
+// drop ends a write that was not applied.
+func (e *Entry) drop(w *write, now clock.Instant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.writing == w {
+		e.writing = nil
+		e.notify()
+		e.scheduleNext(now)
+	}
+}
+
+// settle has the keeper find out what came of a transaction. It writes the same bytes on
+// the same version, without the operations: either they stand there already, or the
+// transaction can not be applied any more. It fails when ctx or the entry ends before
+// that is known.
+func (e *Entry) settle(ctx context.Context, w *write) (applied bool, why error) {
+	now := e.keeper.clock.Local()
+	e.mu.Lock()
+	w.flying, w.doubt = false, true
+	if w.wanted == e.writesWanted { // it is to be made again, be the lease a fixed one
+		e.writesWanted++
+		w.wanted++
+	}
+	e.schedule(0, now)
+	e.mu.Unlock()
+	for {
+		changed, ended := e.Watch()
+		e.mu.Lock()
+		raised := w.raised
+		e.mu.Unlock()
+		switch {
+		case raised != 0:
+			return raised == raisedByTxn, nil
+		case ended != nil:
+			return false, ended
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false, zkconn.ContextError(ctx)
+		}
+	}
+}

@@ -1,0 +1,330 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// maxAhead is how many entries a grant tells at most that may still be ahead.
+const maxAhead = 16
+
+// crowd is what the first one who waits for permits knows of those ahead of it, all of
+// whom hold some: it watches each of them.
+type crowd struct {
+	names []znode.Name // who may be ahead still: nobody else is
+	seen  map[string]*sight
+	read  bool            // the parent was read since one of them has gone
+	grows <-chan zk.Event // the change of the parent that somebody waits to report
+}
+
+// sight is an entry ahead as it was read last.
+type sight struct {
+	entry    znode.Entry
+	since    time.Duration   // monotonic time since when this very version is known
+	changed  <-chan zk.Event // nil: it has to be read again
+	reported <-chan zk.Event // the change that somebody waits to report
+}
+
+// crowdOf returns what is known of those names, keeping what was seen of them before.
+func crowdOf(names []znode.Name, before *crowd) *crowd {
+	c := &crowd{names: slices.Clone(names), seen: map[string]*sight{}}
+	for _, n := range names {
+		if before != nil && before.seen[n.Node] != nil {
+			c.seen[n.Node] = before.seen[n.Node]
+		}
+	}
+	return c
+}
+
+// drop takes the news that one of them has gone.
+func (c *crowd) drop(i int) {
+	delete(c.seen, c.names[i].Node)
+	c.names = slices.Delete(c.names, i, i+1)
+	c.read = false
+}
+
+// nodes are the names as a grant tells them; nil if they are too many.
+func (c *crowd) nodes() []string {
+	if len(c.names) > maxAhead {
+		return nil
+	}
+	nodes := make([]string, 0, len(c.names))
+	for _, n := range c.names {
+		nodes = append(nodes, n.Node)
+	}
+	return nodes
+}
+
+// place notes where the contender at self stands by a list.
+func (w *waiter) place(names []znode.Name, self int) position {
+	p := positionOf(names, self, w.rules())
+	if w.Kind != znode.Semaphore {
+		return p
+	}
+	// Whose predecessor is in is the first one who waits. Of another library's nobody
+	// is told when it comes in.
+	first := self == 0 || !names[self-1].Ours() || names[self-1].Node == w.granted || znode.Admit(names, self-1, w.rules()) < 0
+	if w.ahead = nil; first || p.admitted {
+		w.ahead = crowdOf(names[:self], w.before)
+		w.before = w.ahead
+	}
+	if p.admitted {
+		w.e.TellAhead(w.ahead.nodes())
+	}
+	return p
+}
+
+// learnCrowd takes what the entry right ahead tells: that it was granted, and who may have
+// been ahead of it then. Nobody comes to stand ahead of it later, so that stays true.
+func (w *waiter) learnCrowd() {
+	if w.Kind != znode.Semaphore || !w.seen.Granted() {
+		return
+	}
+	w.granted = w.seen.Node
+	var names []znode.Name
+	for _, node := range w.seen.Record.Ahead {
+		n, ok := znode.Parse(node)
+		if !ok {
+			names = nil
+			break
+		}
+		names = append(names, n)
+	}
+	if w.seen.Record.Ahead == nil || len(names) < len(w.seen.Record.Ahead) {
+		w.p = position{} // a list tells
+		return
+	}
+	w.ahead = crowdOf(append(names, w.seen.Name), w.before)
+	w.before = w.ahead
+	w.ahead.seen[w.seen.Node] = &sight{entry: w.seen, since: w.since}
+}
+
+// learnCapacity has the number of permits be as new as the list just made.
+func (c *contender) learnCapacity(ctx context.Context) error {
+	if c.Kind != znode.Semaphore {
+		return nil
+	}
+	if f, _ := c.door.look(); c.listed != nil && f.exists && f.czxid == c.listed.Czxid && f.version == c.listed.Version && c.fits(f.data) {
+		c.capacity = f.data.Capacity()
+		return nil
+	}
+	return c.readParent(ctx)
+}
+
+// followCrowd waits until there is room, or somebody ahead has expired and was purged.
+func (w *waiter) followCrowd(ctx context.Context) error {
+	hits, stop := make(chan string), make(chan struct{})
+	defer close(stop)
+	report := func(node string, changed <-chan zk.Event) {
+		go func() {
+			select {
+			case <-changed:
+				select {
+				case hits <- node:
+				case <-stop:
+				}
+			case <-stop:
+			}
+		}()
+	}
+	for _, s := range w.ahead.seen {
+		s.changed, s.reported = nil, nil // watched anew: what was reported to an earlier call is lost
+	}
+	w.ahead.read, w.ahead.grows = false, nil
+	for {
+		if again, err := w.lookAhead(ctx, report); again || err != nil {
+			return err
+		}
+		own, err := w.e.Watch()
+		if err != nil {
+			return err
+		}
+		wait, err := w.judgeAhead(ctx)
+		if wait == 0 || err != nil {
+			return err
+		}
+		timer := time.NewTimer(max(0, wait))
+		timeout := timer.C
+		if wait < 0 {
+			timeout = nil
+		}
+		select {
+		case node := <-hits:
+			if s := w.ahead.seen[node]; s != nil {
+				s.changed = nil
+			} else if node == "" {
+				w.ahead.read = false
+			}
+		case <-timeout:
+			for _, s := range w.ahead.seen { // a change can be lost over a reconnect
+				s.changed = nil
+			}
+		case <-own:
+		case <-ctx.Done():
+			err = zkconn.ContextError(ctx)
+		}
+		if timer.Stop(); err != nil {
+			return err
+		}
+	}
+}
+
+// lookAhead sees who is still ahead, and then how many permits there are: that number is
+// lowered only in a transaction in which an entry goes that had waited for that, so who
+// reads it after what was ahead of it has gone does not miss it. It reports whether the
+// position has changed.
+func (w *waiter) lookAhead(ctx context.Context, report func(string, <-chan zk.Event)) (decided bool, err error) {
+	settled := w.sameSessionSince()
+	for i := len(w.ahead.names) - 1; i >= 0; i-- {
+		name := w.ahead.names[i]
+		s := w.ahead.seen[name.Node]
+		if s != nil && s.changed != nil {
+			continue
+		}
+		n, changed, err := w.Conn.Watch(ctx, w.parent+"/"+name.Node)
+		switch {
+		case errors.Is(err, zk.ErrNoNode) && settled():
+			w.ahead.drop(i)
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			w.p = position{}
+			return true, nil
+		case errors.Is(err, zk.ErrNoAuth):
+			w.p.predecessor = name.Node
+			return true, w.predecessorUnread(ctx, false, err)
+		case err != nil:
+			return true, err
+		}
+		entry := znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat))
+		if s == nil {
+			s = &sight{}
+			w.ahead.seen[name.Node] = s
+		}
+		if s.entry.Stat.Mzxid != entry.Stat.Mzxid {
+			s.since = w.Clock.Mono()
+		}
+		s.entry, s.changed = entry, changed
+		w.lastBlocker = &Blocked{Path: w.parent + "/" + name.Node, Entry: &entry}
+		if s.reported != changed {
+			s.reported = changed
+			report(name.Node, changed)
+		}
+	}
+	if w.ahead.read {
+		return false, nil
+	}
+	changed, err := w.watchCapacity(ctx)
+	if err != nil {
+		return true, err
+	}
+	if changed == nil || !settled() {
+		w.p = position{}
+		return true, nil
+	}
+	if w.ahead.read = true; w.ahead.grows != changed {
+		w.ahead.grows = changed
+		report("", changed)
+	}
+	w.p.admitted = znode.Admit(append(slices.Clone(w.ahead.names), w.e.Name()), len(w.ahead.names), w.rules()) < 0
+	if w.p.admitted {
+		w.e.TellAhead(w.ahead.nodes())
+	}
+	return w.p.admitted, nil
+}
+
+// watchCapacity reads how many permits there are, and watches for a change; nil if the
+// parent is not there.
+func (w *waiter) watchCapacity(ctx context.Context) (<-chan zk.Event, error) {
+	n, changed, err := w.Conn.Watch(ctx, w.parent)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := w.check(n)
+	if err != nil {
+		return nil, err
+	}
+	w.capacity = data.Capacity()
+	return changed, nil
+}
+
+// judgeAhead purges who has expired of those ahead, or says when to look again: for ever
+// if negative. 0 says that the position has changed.
+func (w *waiter) judgeAhead(ctx context.Context) (wait time.Duration, err error) {
+	wait = -1
+	for _, n := range w.ahead.names {
+		s, knew := w.ahead.seen[n.Node], w.Clock.Now()
+		verdict, after := w.judge(&s.entry, knew, w.Terms.Grace, w.Clock.Mono()-s.since)
+		switch {
+		case verdict == znode.Live && after >= 0 && (wait < 0 || after < wait):
+			wait = after
+		case verdict == znode.Live:
+		case verdict == znode.Unproven:
+			return time.Millisecond, w.prove(ctx, knew, s.entry.Stat.Mzxid)
+		case !w.e.WroteSince(w.Conn.LastOutage()):
+			return time.Millisecond, w.e.Refresh(ctx)
+		default:
+			w.p, err = w.purge(ctx)
+			return 0, err
+		}
+	}
+	return wait, nil
+}
+
+// purgeCrowd deletes those of the contenders ahead of the one at self that have expired,
+// as purgeRun does; but that one lives says nothing of those before it.
+func (w *waiter) purgeCrowd(ctx context.Context, names []znode.Name, self int, settled func() bool) ([]znode.Name, int, error) {
+	var dead []znode.Entry
+	for i := self - 1; i >= 0 && len(dead) < purgeBatch; i-- {
+		n, err := w.Conn.Get(ctx, w.parent+"/"+names[i].Node)
+		switch {
+		case errors.Is(err, zk.ErrNoNode) && !settled():
+			return nil, 0, errUnsettled
+		case errors.Is(err, zk.ErrNoNode):
+		case err != nil: // whoever follows that entry will see to the error
+			continue
+		default:
+			entry := znode.ReadEntry(names[i], n.Data, znode.Stat(*n.Stat))
+			if !w.hasExpired(&entry) {
+				continue
+			}
+			dead = append(dead, entry)
+		}
+		names, self = slices.Delete(names, i, i+1), self-1
+	}
+	return names, self, w.purgeAll(ctx, dead)
+}
+
+// roomFor returns a Blocked if so many of the contenders live that there is no room for
+// one more.
+func (c *contender) roomFor(ctx context.Context, names []znode.Name) error {
+	own := znode.Name{Permits: c.Permits}
+	if err := c.learnCapacity(ctx); err != nil || znode.Admit(append(slices.Clone(names), own), len(names), c.rules()) < 0 {
+		return err
+	}
+	var living []znode.Name
+	for _, n := range names {
+		_, err := c.passable(ctx, n)
+		var blocked *Blocked
+		if err != nil && !errors.As(err, &blocked) {
+			return err
+		}
+		if err == nil {
+			continue
+		}
+		living = append(living, n)
+		if znode.Admit(append(slices.Clone(living), own), len(living), c.rules()) >= 0 {
+			return blocked
+		}
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+// Package otel has an observer that counts and traces locks by OpenTelemetry.
+//
+//	observer, err := otel.New(tracerProvider, meterProvider)
+//	if err != nil {
+//		return err
+//	}
+//	locks, err := lock.Dial(start, servers, lock.WithObserver(observer))
+//
+// A span "lock" goes from the call until the lock was given back or lost, with an event
+// "acquired" where the wait ended and the hold began; of a wait that came to nothing,
+// until it was given up. It is made when it ends, as a child of the span in the context
+// that the lock was asked for with, and has the attributes holdfast.lock, the name,
+// holdfast.policy, holdfast.token and, if the hold was lost, holdfast.reason and an
+// error as its status. A hold that comes at risk makes a span "lock at risk" of no
+// length, with holdfast.left in seconds.
+//
+// The metrics have the policy's name as their attribute holdfast.policy, and no names of
+// locks, of which there may be any number:
+//
+//	holdfast.lock.wait           histogram, s     from the call until the lock was had
+//	holdfast.lock.hold           histogram, s     from then until it was unlocked or lost
+//	holdfast.lock.waiting        up-down counter  those who wait
+//	holdfast.lock.held           up-down counter  holds that have not ended
+//	holdfast.lock.withdrawn      counter          waits that came to nothing
+//	holdfast.lock.at_risk        counter          times that a hold came at risk, by holdfast.reason
+//	holdfast.lock.lost           counter          holds that were lost, by holdfast.reason
+//	holdfast.lock.purged         counter          expired entries of others that were deleted
+//	holdfast.lock.displacements  counter          steps of the ZooKeeper leader's clock
+//
+// It is a module of its own, so that the library does not bring in OpenTelemetry.
+package otel
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+const scope = "github.com/holdfast-io/holdfast/lock/observe/otel"
+
+// Observer is a lock.Observer. Make one with New; it keeps no state and is safe for
+// concurrent use, also by several clients.
+type Observer struct {
+	tracer                                   trace.Tracer
+	waited, held                             metric.Float64Histogram
+	waiting, holding                         metric.Int64UpDownCounter
+	withdrawn, atRisk, lost, purged, stepped metric.Int64Counter
+}
+
+// New returns an observer. With nil for one of the providers it makes no spans, or no
+// metrics.
+func New(traces trace.TracerProvider, metrics metric.MeterProvider) (*Observer, error) {
+	if traces == nil {
+		traces = tracenoop.NewTracerProvider()
+	}
+	if metrics == nil {
+		metrics = metricnoop.NewMeterProvider()
+	}
+	m := metrics.Meter(scope)
+	var failed []error
+	histogram := func(name, help string) metric.Float64Histogram {
+		h, err := m.Float64Histogram("holdfast.lock."+name, metric.WithDescription(help), metric.WithUnit("s"),
+			metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 43200))
+		failed = append(failed, err)
+		return h
+	}
+	gauge := func(name, help string) metric.Int64UpDownCounter {
+		c, err := m.Int64UpDownCounter("holdfast.lock."+name, metric.WithDescription(help))
+		failed = append(failed, err)
+		return c
+	}
+	counter := func(name, help string) metric.Int64Counter {
+		c, err := m.Int64Counter("holdfast.lock."+name, metric.WithDescription(help))
+		failed = append(failed, err)
+		return c
+	}
+	o := &Observer{
+		tracer:    traces.Tracer(scope),
+		waited:    histogram("wait", "Time from the call until the lock was had."),
+		held:      histogram("hold", "Time from when the lock was had until it was unlocked or lost."),
+		waiting:   gauge("waiting", "Those who wait for a lock."),
+		holding:   gauge("held", "Holds that have not ended."),
+		withdrawn: counter("withdrawn", "Waits that came to nothing."),
+		atRisk:    counter("at_risk", "Times that a hold came at risk, by what it would be lost by."),
+		lost:      counter("lost", "Holds that were lost, by why."),
+		purged:    counter("purged", "Expired entries of others that were deleted."),
+		stepped:   counter("displacements", "Steps of the ZooKeeper leader's clock."),
+	}
+	return o, errors.Join(failed...)
+}
+
+// Observe counts an event, and makes a span of one that ends something.
+func (o *Observer) Observe(ctx context.Context, e lock.Event) {
+	o.count(ctx, e)
+	o.trace(ctx, e, time.Now())
+}
+
+func (o *Observer) count(ctx context.Context, e lock.Event) {
+	policy := attribute.String("holdfast.policy", e.Policy)
+	by := metric.WithAttributes(policy)
+	reason := func() metric.MeasurementOption {
+		return metric.WithAttributes(policy, attribute.String("holdfast.reason", e.Reason()))
+	}
+	switch e.Kind {
+	case lock.EventWaiting:
+		o.waiting.Add(ctx, 1, by)
+	case lock.EventAcquired:
+		if e.Queued {
+			o.waiting.Add(ctx, -1, by)
+		}
+		o.waited.Record(ctx, e.Waited.Seconds(), by)
+		o.holding.Add(ctx, 1, by)
+	case lock.EventWithdrawn:
+		o.waiting.Add(ctx, -1, by)
+		o.withdrawn.Add(ctx, 1, by)
+	case lock.EventAtRisk:
+		o.atRisk.Add(ctx, 1, reason())
+	case lock.EventReleased, lock.EventLost:
+		o.holding.Add(ctx, -1, by)
+		o.held.Record(ctx, e.Held.Seconds(), by)
+		if e.Kind == lock.EventLost {
+			o.lost.Add(ctx, 1, reason())
+		}
+	case lock.EventPurged:
+		o.purged.Add(ctx, 1, by)
+	case lock.EventDisplaced:
+		o.stepped.Add(ctx, 1)
+	}
+}
+
+// trace makes the span of what ends now. Each event has the times since it began, so
+// nothing has to be kept meanwhile.
+func (o *Observer) trace(ctx context.Context, e lock.Event, now time.Time) {
+	attributes := []attribute.KeyValue{attribute.String("holdfast.lock", e.Lock), attribute.String("holdfast.policy", e.Policy)}
+	if e.Token != (lock.Token{}) {
+		attributes = append(attributes, attribute.String("holdfast.token", e.Token.String()))
+	}
+	if reason := e.Reason(); reason != "" {
+		attributes = append(attributes, attribute.String("holdfast.reason", reason))
+	}
+	name, begun := "lock", now.Add(-e.Held-e.Waited)
+	switch e.Kind {
+	case lock.EventReleased, lock.EventLost, lock.EventWithdrawn:
+	case lock.EventAtRisk:
+		name, begun = "lock at risk", now
+		attributes = append(attributes, attribute.Float64("holdfast.left", e.Left.Seconds()))
+	default:
+		return
+	}
+	_, span := o.tracer.Start(ctx, name, trace.WithTimestamp(begun), trace.WithAttributes(attributes...))
+	switch e.Kind {
+	case lock.EventReleased, lock.EventLost:
+		span.AddEvent("acquired", trace.WithTimestamp(now.Add(-e.Held)))
+	case lock.EventWithdrawn:
+		span.AddEvent("withdrawn", trace.WithTimestamp(now))
+	}
+	if e.Kind == lock.EventLost {
+		span.SetStatus(codes.Error, e.Err.Error())
+	}
+	span.End(trace.WithTimestamp(now))
+}

@@ -1,0 +1,138 @@
+package otel_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	observe "github.com/holdfast-io/holdfast/lock/observe/otel"
+)
+
+// TestLife takes a lock in a span of the caller's, and looks at what came of it.
+func TestLife(t *testing.T) {
+	ensemble, err := locktest.New(locktest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ensemble.Close()
+	spans, reader := tracetest.NewSpanRecorder(), metric.NewManualReader()
+	traces := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	observer, err := observe.New(traces, metric.NewMeterProvider(metric.WithReader(reader)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks, err := lock.Dial(t.Context(), ensemble.Servers(), lock.WithObserver(observer), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+
+	ctx, caller := traces.Tracer("test").Start(t.Context(), "caller")
+	hold, err := locks.Mutex("orders/42").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gaveUp, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if _, err := locks.Mutex("orders/42").Lock(gaveUp); err == nil {
+		t.Error("two have the lock")
+	}
+	caller.End()
+	if err := hold.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	lost, err := locks.Mutex("orders/43", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-lost.Done()
+
+	if err := locks.Close(); err != nil { // after it nothing more is told
+		t.Error(err)
+	}
+
+	var told []string
+	for _, s := range spans.Ended() {
+		line := fmt.Sprint(s.Name(), " ", s.Parent().SpanID() == caller.SpanContext().SpanID())
+		for _, e := range s.Events() {
+			if e.Time.Before(s.StartTime()) || e.Time.After(s.EndTime()) {
+				t.Errorf("%s: %s at %v, not from %v to %v", s.Name(), e.Name, e.Time, s.StartTime(), s.EndTime())
+			}
+			line += " " + e.Name
+		}
+		for _, a := range s.Attributes() {
+			if a.Key != "holdfast.token" {
+				line += " " + a.Value.Emit()
+			}
+		}
+		if s.Status().Code == codes.Error {
+			line += " failed"
+		}
+		told = append(told, line)
+	}
+	want := "lock true withdrawn orders/42 default; caller false; lock true acquired orders/42 default; lock true acquired orders/43 default expired failed"
+	if got := strings.Join(told, "; "); got != want {
+		t.Errorf("spans %s\nwant  %s", got, want)
+	}
+
+	var data metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &data); err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]any{}
+	for _, m := range data.ScopeMetrics[0].Metrics {
+		switch d := m.Data.(type) {
+		case metricdata.Sum[int64]:
+			counted[m.Name] = d.DataPoints[0].Value
+		case metricdata.Histogram[float64]:
+			counted[m.Name] = d.DataPoints[0].Count
+		}
+		if strings.Contains(fmt.Sprint(m.Data), "orders") {
+			t.Errorf("the lock's name is in %+v", m)
+		}
+	}
+	if got, want := fmt.Sprint(counted), "map[holdfast.lock.held:0 holdfast.lock.hold:2 holdfast.lock.lost:1 holdfast.lock.wait:2 holdfast.lock.waiting:0 holdfast.lock.withdrawn:1]"; got != want {
+		t.Errorf("counted %s, want %s", got, want)
+	}
+}
+
+// TestOthers: what a test of one client does not come by; and that no provider is
+// needed.
+func TestOthers(t *testing.T) {
+	spans, reader := tracetest.NewSpanRecorder(), metric.NewManualReader()
+	both, err := observe.New(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)), metric.NewMeterProvider(metric.WithReader(reader)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	neither, err := observe.New(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []lock.Event{
+		{Kind: lock.EventAtRisk, Policy: "jobs", Err: lock.ErrMaxHold, Left: time.Second},
+		{Kind: lock.EventPurged, Policy: "jobs"}, {Kind: lock.EventDisplaced, By: time.Hour},
+	} {
+		both.Observe(t.Context(), e)
+		neither.Observe(t.Context(), e)
+	}
+	if got := spans.Ended(); len(got) != 1 || got[0].Name() != "lock at risk" || !got[0].StartTime().Equal(got[0].EndTime()) {
+		t.Errorf("spans %v", got)
+	}
+	var data metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &data); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(data.ScopeMetrics[0].Metrics); n != 3 {
+		t.Errorf("%d metrics: %+v", n, data)
+	}
+}

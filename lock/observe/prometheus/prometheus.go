@@ -1,0 +1,122 @@
+// Package prometheus has an observer that counts locks for Prometheus.
+//
+//	observer := prometheus.New()
+//	registry.MustRegister(observer)
+//	locks, err := lock.Dial(start, servers, lock.WithObserver(observer))
+//
+// The label policy is the name of the policy that applies to a lock (package
+// lock/policy), "default" where there are none. Names of locks, of which there may be
+// any number, are in no label.
+//
+//	holdfast_lock_wait_seconds        histogram  policy          from the call until the lock was had
+//	holdfast_lock_hold_seconds        histogram  policy          from then until it was unlocked or lost
+//	holdfast_lock_waiting             gauge      policy          those who wait
+//	holdfast_lock_held                gauge      policy          holds that have not ended
+//	holdfast_lock_withdrawn_total     counter    policy          waits that came to nothing
+//	holdfast_lock_at_risk_total       counter    policy, reason  times that a hold came at risk
+//	holdfast_lock_lost_total          counter    policy, reason  holds that were lost
+//	holdfast_lock_purged_total        counter    policy          expired entries of others that were deleted
+//	holdfast_lock_displacements_total counter                    steps of the ZooKeeper leader's clock
+//
+// The reasons are those of [lock.Event.Reason]: expired, removed, taken, max_hold and
+// closed. It is a module of its own, so that the library does not bring in the client of
+// Prometheus.
+package prometheus
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// buckets are those of the histograms, in seconds: from a free lock's round trip to
+// half a day.
+var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 43200}
+
+// Observer is a lock.Observer and a prometheus.Collector. Make one with New, and give
+// the same one to all clients of the process. It is safe for concurrent use.
+type Observer struct {
+	waited, held      *prometheus.HistogramVec
+	waiting, holding  *prometheus.GaugeVec
+	withdrawn, purged *prometheus.CounterVec
+	atRisk, lost      *prometheus.CounterVec
+	displacements     prometheus.Counter
+	all               []prometheus.Collector
+}
+
+// New returns an observer whose metrics are not registered yet. The bounds are those of
+// the histograms' buckets, in seconds; without any, they go from 1 ms to 12 h.
+func New(bounds ...float64) *Observer {
+	if len(bounds) == 0 {
+		bounds = buckets
+	}
+	histogram := func(name, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "holdfast", Subsystem: "lock", Name: name, Help: help, Buckets: bounds}, []string{"policy"})
+	}
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "holdfast", Subsystem: "lock", Name: name, Help: help}, []string{"policy"})
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "lock", Name: name, Help: help}, append([]string{"policy"}, labels...))
+	}
+	o := &Observer{
+		waited:    histogram("wait_seconds", "Time from the call until the lock was had."),
+		held:      histogram("hold_seconds", "Time from when the lock was had until it was unlocked or lost."),
+		waiting:   gauge("waiting", "Those who wait for a lock."),
+		holding:   gauge("held", "Holds that have not ended."),
+		withdrawn: counter("withdrawn_total", "Waits that came to nothing."),
+		purged:    counter("purged_total", "Expired entries of others that were deleted."),
+		atRisk:    counter("at_risk_total", "Times that a hold came at risk, by what it would be lost by.", "reason"),
+		lost:      counter("lost_total", "Holds that were lost, by why.", "reason"),
+		displacements: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "holdfast", Subsystem: "lock", Name: "displacements_total", Help: "Steps of the ZooKeeper leader's clock.",
+		}),
+	}
+	o.all = []prometheus.Collector{o.waited, o.held, o.waiting, o.holding, o.withdrawn, o.purged, o.atRisk, o.lost, o.displacements}
+	return o
+}
+
+// Describe implements prometheus.Collector.
+func (o *Observer) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range o.all {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (o *Observer) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range o.all {
+		c.Collect(ch)
+	}
+}
+
+// Observe counts an event.
+func (o *Observer) Observe(_ context.Context, e lock.Event) {
+	switch e.Kind {
+	case lock.EventWaiting:
+		o.waiting.WithLabelValues(e.Policy).Inc()
+	case lock.EventAcquired:
+		if e.Queued {
+			o.waiting.WithLabelValues(e.Policy).Dec()
+		}
+		o.waited.WithLabelValues(e.Policy).Observe(e.Waited.Seconds())
+		o.holding.WithLabelValues(e.Policy).Inc()
+	case lock.EventWithdrawn:
+		o.waiting.WithLabelValues(e.Policy).Dec()
+		o.withdrawn.WithLabelValues(e.Policy).Inc()
+	case lock.EventAtRisk:
+		o.atRisk.WithLabelValues(e.Policy, e.Reason()).Inc()
+	case lock.EventReleased, lock.EventLost:
+		o.holding.WithLabelValues(e.Policy).Dec()
+		o.held.WithLabelValues(e.Policy).Observe(e.Held.Seconds())
+		if e.Kind == lock.EventLost {
+			o.lost.WithLabelValues(e.Policy, e.Reason()).Inc()
+		}
+	case lock.EventPurged:
+		o.purged.WithLabelValues(e.Policy).Inc()
+	case lock.EventDisplaced:
+		o.displacements.Inc()
+	}
+}

@@ -1,0 +1,116 @@
+package prometheus_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	observe "github.com/holdfast-io/holdfast/lock/observe/prometheus"
+)
+
+func Example() {
+	ensemble, err := locktest.New(locktest.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ensemble.Close()
+	ctx := context.Background()
+
+	observer, registry := observe.New(), prometheus.NewRegistry()
+	registry.MustRegister(observer)
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithObserver(observer), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+	hold, err := locks.Mutex("orders/42").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer hold.Unlock()
+
+	metrics, err := registry.Gather()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range metrics {
+		if m.GetName() == "holdfast_lock_held" {
+			fmt.Println(m.GetName(), m.GetMetric()[0].GetLabel()[0].GetValue(), m.GetMetric()[0].GetGauge().GetValue())
+		}
+	}
+	// Output: holdfast_lock_held default 1
+}
+
+// TestMetrics tells all kinds of events, and looks at what stands in the metrics.
+func TestMetrics(t *testing.T) {
+	o := observe.New()
+	jobs := func(e lock.Event) lock.Event {
+		e.Lock, e.Policy = "jobs/secret", "jobs"
+		return e
+	}
+	for _, e := range []lock.Event{
+		{Kind: lock.EventAcquired, Waited: time.Second}, // at once
+		{Kind: lock.EventWaiting}, {Kind: lock.EventWaiting}, {Kind: lock.EventWaiting}, {Kind: lock.EventWaiting},
+		{Kind: lock.EventAcquired, Queued: true, Waited: time.Minute},
+		{Kind: lock.EventAcquired, Queued: true, Waited: time.Minute},
+		{Kind: lock.EventWithdrawn, Queued: true},
+		{Kind: lock.EventAtRisk, Err: lock.ErrExpired},
+		{Kind: lock.EventReleased, Held: 2 * time.Minute},
+		{Kind: lock.EventLost, Held: time.Minute, Err: &lock.LostError{Why: lock.ErrExpired}},
+		{Kind: lock.EventPurged}, {Kind: lock.EventDisplaced, By: time.Hour},
+	} {
+		o.Observe(t.Context(), jobs(e))
+	}
+	want := `# HELP holdfast_lock_at_risk_total Times that a hold came at risk, by what it would be lost by.
+# TYPE holdfast_lock_at_risk_total counter
+holdfast_lock_at_risk_total{policy="jobs",reason="expired"} 1
+# HELP holdfast_lock_displacements_total Steps of the ZooKeeper leader's clock.
+# TYPE holdfast_lock_displacements_total counter
+holdfast_lock_displacements_total 1
+# HELP holdfast_lock_held Holds that have not ended.
+# TYPE holdfast_lock_held gauge
+holdfast_lock_held{policy="jobs"} 1
+# HELP holdfast_lock_lost_total Holds that were lost, by why.
+# TYPE holdfast_lock_lost_total counter
+holdfast_lock_lost_total{policy="jobs",reason="expired"} 1
+# HELP holdfast_lock_purged_total Expired entries of others that were deleted.
+# TYPE holdfast_lock_purged_total counter
+holdfast_lock_purged_total{policy="jobs"} 1
+# HELP holdfast_lock_waiting Those who wait for a lock.
+# TYPE holdfast_lock_waiting gauge
+holdfast_lock_waiting{policy="jobs"} 1
+# HELP holdfast_lock_withdrawn_total Waits that came to nothing.
+# TYPE holdfast_lock_withdrawn_total counter
+holdfast_lock_withdrawn_total{policy="jobs"} 1
+`
+	if err := testutil.CollectAndCompare(o, strings.NewReader(want), "holdfast_lock_at_risk_total", "holdfast_lock_displacements_total",
+		"holdfast_lock_held", "holdfast_lock_lost_total", "holdfast_lock_purged_total", "holdfast_lock_waiting", "holdfast_lock_withdrawn_total"); err != nil {
+		t.Error(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(o)
+	metrics, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string]float64{}
+	for _, m := range metrics {
+		if h := m.GetMetric()[0].GetHistogram(); h != nil {
+			sums[m.GetName()] = h.GetSampleSum()
+		}
+		if strings.Contains(m.String(), "secret") {
+			t.Errorf("the lock's name is in %v", m)
+		}
+	}
+	if got := fmt.Sprint(sums); got != "map[holdfast_lock_hold_seconds:180 holdfast_lock_wait_seconds:121]" {
+		t.Errorf("sums %s", got)
+	}
+}

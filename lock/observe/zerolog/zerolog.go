@@ -1,0 +1,41 @@
+// Package zerolog has an observer that logs the ordinary life of locks: who waits, who
+// has got a lock after how long, who gives it back after how long.
+//
+//	locks, err := lock.Dial(start, servers, lock.WithLogger(log), lock.WithObserver(zerolog.New(log)))
+//
+// What goes wrong is left out: holds at risk and lost, purges and displacements of the
+// leader's clock are logged by the client itself, where [lock.WithLogger] says.
+package zerolog
+
+import (
+	"context"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// Observer logs events at the level info. Make one with New; it is safe for concurrent
+// use, as its logger's writer has to be.
+type Observer struct{ log zerolog.Logger }
+
+// New returns an observer that logs there. A writer that blocks holds up renewals: put
+// a zerolog diode before one that may.
+func New(log zerolog.Logger) *Observer { return &Observer{log} }
+
+// Observe logs an event.
+func (o *Observer) Observe(_ context.Context, e lock.Event) {
+	line := o.log.Info().Str("lock", e.Lock).Str("policy", e.Policy).Str("entry", e.Entry)
+	switch e.Kind {
+	case lock.EventWaiting:
+		line.Msg("waiting for the lock")
+	case lock.EventAcquired:
+		line.Stringer("token", e.Token).Stringer("waited", e.Waited).Msg("lock acquired")
+	case lock.EventWithdrawn:
+		line.Stringer("waited", e.Waited).Msg("waiting no longer")
+	case lock.EventReleased:
+		line.Stringer("token", e.Token).Stringer("held", e.Held).Msg("lock released")
+	default:
+		line.Discard().Send()
+	}
+}

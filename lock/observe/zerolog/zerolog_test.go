@@ -1,0 +1,42 @@
+package zerolog_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock"
+	observe "github.com/holdfast-io/holdfast/lock/observe/zerolog"
+)
+
+func Example() {
+	o := observe.New(zerolog.New(os.Stdout))
+	// What a client tells that was made with lock.WithObserver(o).
+	o.Observe(context.Background(), lock.Event{
+		Kind: lock.EventAcquired, Lock: "orders/42", Policy: "orders", Entry: "/locks/orders/42/4f-lock-0000000001",
+		Token: lock.Token{Czxid: 7}, Waited: 3 * time.Second,
+	})
+	// Output: {"level":"info","lock":"orders/42","policy":"orders","entry":"/locks/orders/42/4f-lock-0000000001","token":"7","waited":"3s","message":"lock acquired"}
+}
+
+// TestLines: one line for what is ordinary, none for what the client itself logs.
+func TestLines(t *testing.T) {
+	for kind, want := range map[lock.EventKind]string{
+		lock.EventWaiting:   `"message":"waiting for the lock"`,
+		lock.EventAcquired:  `"waited":"1s","message":"lock acquired"`,
+		lock.EventWithdrawn: `"waited":"1s","message":"waiting no longer"`,
+		lock.EventReleased:  `"held":"1m0s","message":"lock released"`,
+		lock.EventAtRisk:    "", lock.EventLost: "", lock.EventPurged: "", lock.EventDisplaced: "",
+	} {
+		var out strings.Builder
+		observe.New(zerolog.New(&out)).Observe(t.Context(), lock.Event{Kind: kind, Lock: "x", Waited: time.Second, Held: time.Minute, Err: errors.New("why")})
+		if got := out.String(); (got == "") != (want == "") || !strings.Contains(got, want) || strings.Count(got, "\n") > 1 {
+			t.Errorf("%v logs %q, want %s", kind, got, want)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
+)
+
+// Observer is told what happens to the locks of a client: see [WithObserver]. Packages
+// below lock/observe have some that are ready, for Prometheus, OpenTelemetry and
+// zerolog.
+//
+// Observe is called outside of all locks, by whichever goroutine has something happen,
+// by several at once, and also by the one that renews all leases: it must not block,
+// and must not take or give back locks. A panic in it is not caught. Events of one
+// entry come in their order, but for those that happen at the same moment. The context
+// carries the values of the one that the lock was asked for with, such as a trace, and
+// does not end.
+type Observer interface {
+	Observe(context.Context, Event)
+}
+
+// EventKind is what has happened.
+type EventKind uint8
+
+// The kinds of events, in the order of an entry's life. For each entry there is one
+// EventAcquired and later one EventReleased or EventLost, and before that perhaps one
+// EventWaiting; or EventWaiting and EventWithdrawn. A lock that is taken again through
+// the context of its hold is no event, nor is one that TryLock has not got; and who waits
+// without an entry, by [WithBarging], is heard of when the lock is had.
+const (
+	_ EventKind = iota
+	// EventWaiting: somebody is ahead.
+	EventWaiting
+	// EventAcquired: the lock is had, after the time that Waited tells.
+	EventAcquired
+	// EventWithdrawn: who waited does so no longer, because its context ended; or it
+	// queues again, because its entry was removed.
+	EventWithdrawn
+	// EventAtRisk: the hold will be lost, in the time that Left tells, unless a
+	// renewal succeeds: see [Hold.AtRisk]. Err is ErrExpired or ErrMaxHold.
+	EventAtRisk
+	// EventReleased: the hold was unlocked. Its entry is deleted next.
+	EventReleased
+	// EventLost: the hold ended before. Err is its [LostError].
+	EventLost
+	// EventPurged: the client deleted an expired entry of somebody else's.
+	EventPurged
+	// EventDisplaced: the clock of ZooKeeper's leader was seen to step, or to differ
+	// from that of the leader before.
+	EventDisplaced
+)
+
+var eventNames = [...]string{"", "waiting", "acquired", "withdrawn", "at risk", "released", "lost", "purged", "displaced"}
+
+func (k EventKind) String() string {
+	if int(k) < len(eventNames) && k > 0 {
+		return eventNames[k]
+	}
+	return fmt.Sprintf("EventKind(%d)", uint8(k))
+}
+
+// Event is something that happened. Fields that do not apply are zero.
+type Event struct {
+	Kind EventKind
+	// Lock is the name of the lock. There may be any number of them: in metrics use
+	// Policy.
+	Lock string
+	// Policy is the name of the policy that applies to the lock, see [Policy].
+	Policy string
+	// Entry is the path of the entry, which no two ever share.
+	Entry string
+	// Token is that of the hold.
+	Token Token
+	// Queued says that there was an EventWaiting.
+	Queued bool
+	// Waited is how long ago the lock was asked for when it was had, or when whoever
+	// waited withdrew; of one that queued again, how long ago it was first asked for.
+	Waited time.Duration
+	// Held is for how long the lock has been had.
+	Held time.Duration
+	// Left is for how long a hold at risk is still sure to last.
+	Left time.Duration
+	// By is how far the leader's clock jumped, negative for backwards.
+	By time.Duration
+	// Err is why a hold was lost, or will be.
+	Err error
+}
+
+// Reason is why a hold was lost, or will be, in a word that can label a metric:
+// "expired", "removed", "taken", "max_hold", "closed"; "" if Err is none of these.
+func (e Event) Reason() string {
+	for _, r := range []struct {
+		err  error
+		word string
+	}{{ErrExpired, "expired"}, {ErrRemoved, "removed"}, {ErrTaken, "taken"}, {ErrMaxHold, "max_hold"}, {ErrClosed, "closed"}} {
+		if errors.Is(e.Err, r.err) {
+			return r.word
+		}
+	}
+	return ""
+}
+
+// askedKey is the key under which the values that an entry keeps tell the monotonic time
+// at which the lock was asked for, if there are observers.
+type askedKey struct{}
+
+// asks returns ctx as the values of a request that is made now.
+func (c *Client) asks(ctx context.Context) context.Context {
+	if len(c.cfg.observers) == 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, askedKey{}, c.clock.Mono())
+}
+
+// tell tells the observers of a change in the life of an entry.
+func (c *Client) tell(e *queue.Entry, change lease.Change) {
+	if len(c.cfg.observers) == 0 {
+		return
+	}
+	event := Event{Lock: e.Lock(), Policy: c.cfg.policyOf(e.Lock()).Name, Entry: e.Path}
+	values := e.Values()
+	asked, _ := values.Value(askedKey{}).(time.Duration)
+	now, granted := c.clock.Mono(), e.HeldSince()
+	if change.From == lease.Held || change.To == lease.Held {
+		event.Token, event.Waited, event.Held = tokenOf(e), granted-asked, now-granted
+	}
+	switch {
+	case change.AtRisk():
+		event.Kind, event.Left, event.Err = EventAtRisk, change.Left, change.Why
+	case change.To == lease.Waiting:
+		event.Kind = EventWaiting
+	case change.To == lease.Held:
+		event.Kind, event.Queued = EventAcquired, change.From == lease.Waiting
+	case change.Lost():
+		event.Kind, event.Err = EventLost, change.Why
+	case change.From == lease.Held:
+		event.Kind = EventReleased
+	case change.From == lease.Waiting:
+		event.Kind, event.Queued, event.Waited = EventWithdrawn, true, now-asked
+	default: // it never had to wait, and nobody has got it
+		return
+	}
+	c.notify(values, event)
+}
+
+// purged tells the observers of an entry that one of our requests has deleted.
+func (c *Client) purged(r *queue.Request, path string) {
+	if len(c.cfg.observers) > 0 {
+		c.notify(r.Values, Event{Kind: EventPurged, Lock: r.Lock, Policy: c.cfg.policyOf(r.Lock).Name, Entry: path})
+	}
+}
+
+// displaced tells the observers of a displacement of the leader's clock.
+func (c *Client) displaced(d clock.Displacement) {
+	c.notify(context.Background(), Event{Kind: EventDisplaced, By: d.By})
+}
+
+func (c *Client) notify(values context.Context, event Event) {
+	for _, o := range c.cfg.observers {
+		o.Observe(context.WithoutCancel(values), event)
+	}
+}
+
+// Check reports whether all that the client keeps alive is renewed in time, its waits
+// as well as its holds: it returns nil, or an [ErrStalled] that tells how many are not,
+// which of them ends first, and for how long it has not been renewed. So it fails when
+// holds are at risk, but for those that max_hold ends; fixed leases do not count, and
+// without holds and waits there is nothing that could stall, whether ZooKeeper can be
+// reached or not. A client that was closed returns [ErrClosed].
+//
+// It looks at what is known, asks no server and never blocks, so that it can answer a
+// health check.
+func (c *Client) Check() error {
+	if c.zero() {
+		return invalid("client", nil, "must come from Dial or New")
+	}
+	if c.open.Err() != nil {
+		return ErrClosed
+	}
+	first, stalled, of := c.keeper.Stalls()
+	if stalled == 0 {
+		return nil
+	}
+	state := "is purged by others in"
+	if first.IsHeld() {
+		state = "is lost in"
+	}
+	return fmt.Errorf("%w: %d of %d entries are not renewed: %s was last %v ago, and %s %v unless it is",
+		ErrStalled, stalled, of, first.Path, first.For.Round(time.Millisecond), state, max(0, first.Left).Round(time.Millisecond))
+}

@@ -1,0 +1,379 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+// observed is an observer that notes what it is told.
+type observed struct {
+	mu     sync.Mutex
+	events []lock.Event
+	values []any // of each event's context, under key{}
+}
+
+func (o *observed) Observe(ctx context.Context, e lock.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events, o.values = append(o.events, e), append(o.values, ctx.Value(key{}))
+}
+
+// take returns what was told since it was called last.
+func (o *observed) take() (events []lock.Event, values []any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	events, values = o.events, o.values
+	o.events, o.values = nil, nil
+	return events, values
+}
+
+// say is what was told since it was called last, in short.
+func (o *observed) say() string {
+	events, _ := o.take()
+	var all []string
+	for _, e := range events {
+		all = append(all, strings.TrimSpace(e.Kind.String()+" "+e.Lock+" "+e.Reason()))
+	}
+	return strings.Join(all, ", ")
+}
+
+func (w *world) says(o *observed, want string) {
+	w.Helper()
+	settle()
+	if got := o.say(); got != want {
+		w.Errorf("told %q, want %q", got, want)
+	}
+}
+
+// TestObserver follows holds and waits through their lives.
+func TestObserver(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		cfg, err := policy.Parse("config.yaml", []byte("policies: [{name: jobs, match: \"jobs/*\", ttl: 10s, grace: 1s}, {name: default, match: \"**\", ttl: 10s, grace: 1s}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, too := new(observed), new(observed)
+		a := w.dial("a", lock.WithPolicies(cfg.Policies), lock.WithObserver(seen), lock.WithObserver(too))
+		b := w.dial("b")
+
+		ctx, cancel := context.WithCancel(context.WithValue(w.ctx, key{}, "mine"))
+		first, err := a.Mutex("jobs/1").Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		events, values := seen.take()
+		if len(events) != 1 || values[0] != "mine" {
+			t.Fatalf("told %+v, with %v", events, values)
+		}
+		got := events[0]
+		if want := (lock.Event{Kind: lock.EventAcquired, Lock: "jobs/1", Policy: "jobs", Entry: first.EntryPath(), Token: first.Token(), Waited: got.Waited}); got != want || got.Waited <= 0 || got.Waited > time.Millisecond {
+			t.Errorf("told %+v, want %+v", got, want)
+		}
+		again, err := a.Mutex("jobs/1").Lock(first.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.unlock(again)
+		w.says(seen, "")
+
+		time.Sleep(2 * ttl)
+		w.unlock(first)
+		events, values = seen.take()
+		if want := 2 * ttl; len(events) != 1 || events[0].Kind != lock.EventReleased || events[0].Held < want || events[0].Held > want+time.Second || events[0].Err != nil || values[0] != "mine" {
+			t.Errorf("told %+v, with %v", events, values)
+		}
+
+		// A wait that comes to something, and one that is given up.
+		theirs := w.lock(b, "x")
+		waits := w.queue(context.WithValue(w.ctx, key{}, "waiter"), a, "x")
+		events, values = seen.take()
+		if len(events) != 1 || events[0].Kind != lock.EventWaiting || events[0].Policy != "default" || values[0] != "waiter" {
+			t.Errorf("told %+v, with %v", events, values)
+		}
+		gaveUp, cancel := context.WithTimeout(w.ctx, ttl)
+		second := w.queue(gaveUp, a, "x")
+		<-second
+		cancel()
+		w.unlock(theirs)
+		h := w.await(waits).hold
+		events, _ = seen.take()
+		if len(events) != 3 || events[0].Kind != lock.EventWaiting || events[1].Kind != lock.EventWithdrawn || events[2].Kind != lock.EventAcquired {
+			t.Fatalf("told %+v", events)
+		}
+		if withdrawn, acquired := events[1], events[2]; withdrawn.Waited < ttl-time.Second || withdrawn.Waited > ttl+time.Second || !withdrawn.Queued || withdrawn.Entry != events[0].Entry ||
+			acquired.Waited <= withdrawn.Waited || !acquired.Queued || acquired.Entry != h.EntryPath() {
+			t.Errorf("told %+v, %+v", withdrawn, acquired)
+		}
+		if _, err := a.Mutex("x").TryLock(w.ctx); !errors.Is(err, lock.ErrHeld) {
+			t.Error(err)
+		}
+		w.unlock(h)
+		w.says(seen, "released x")
+
+		// Losses, and who is purged.
+		h = w.lock(a, "y", lock.WithoutRenewal(), lock.WithTTL(time.Second))
+		<-h.Done()
+		w.says(seen, "acquired y, lost y expired")
+		w.lock(b, "z")
+		w.kill("b")
+		w.lock(a, "z")
+		w.says(seen, "waiting z, purged z, acquired z")
+		w.StepClock(time.Hour)
+		w.until("the step is seen", func() bool { return a.Stats().Displacements > 0 })
+		settle()
+		if events, _ := seen.take(); len(events) != 1 || events[0].Kind != lock.EventDisplaced || (events[0].By-time.Hour).Abs() > time.Second {
+			t.Errorf("told %+v", events)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		w.says(seen, "lost z closed")
+		if want := "acquired jobs/1, released jobs/1, waiting x, waiting x, withdrawn x, acquired x, released x, acquired y, lost y expired, waiting z, purged z, acquired z, displaced, lost z closed"; too.say() != want {
+			t.Error("the second observer was told something else")
+		}
+	})
+}
+
+// TestObserverOfAll: each of several locks has a life of its own.
+func TestObserverOfAll(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		seen := new(observed)
+		a, b := w.dial("a", lock.WithObserver(seen)), w.dial("b")
+		h := w.lock(b, "x")
+		ctx := context.WithValue(w.ctx, key{}, "mine")
+		ch := startAll(func() (*lock.Holds, error) { return a.LockAll(ctx, "x", "y") })
+		time.Sleep(ttl)
+		w.unlock(h)
+		w.unlockAll(w.expectAll(ch))
+		events, values := seen.take()
+		var told []string
+		for i, e := range events {
+			told = append(told, e.Kind.String()+" "+e.Lock)
+			if values[i] != "mine" || e.Kind == lock.EventAcquired && (!e.Queued || e.Waited < ttl || e.Waited > ttl+time.Second) {
+				t.Errorf("told %+v, with %v", e, values[i])
+			}
+		}
+		slices.Sort(told)
+		want := []string{"acquired x", "acquired y", "released x", "released y", "waiting x", "waiting y"}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	})
+}
+
+// TestObserverOfAPlaceThatIsLost: who queues again withdraws and waits again, since it
+// first asked.
+func TestObserverOfAPlaceThatIsLost(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		seen := new(observed)
+		a, b := w.dial("a", lock.WithObserver(seen)), w.dial("b")
+		theirs := w.lock(b, "x")
+		waits := w.queue(w.ctx, a, "x")
+		time.Sleep(ttl)
+		mine := w.entries("x")[1].Path
+		if err := w.raw("hand").Delete(mine, -1); err != nil {
+			t.Fatal(err)
+		}
+		w.until("it waits again", func() bool { return a.Stats().Requeued == 1 && a.Stats().Waiters == 1 })
+		w.unlock(theirs)
+		h := w.await(waits).hold
+		events, _ := seen.take()
+		if len(events) != 4 || events[1].Kind != lock.EventWithdrawn || events[2].Kind != lock.EventWaiting || events[3].Kind != lock.EventAcquired || events[3].Waited < ttl {
+			t.Errorf("told %+v", events)
+		}
+		w.unlock(h)
+	})
+}
+
+// warned waits until the hold is at risk, and returns for how long it is still sure to
+// last.
+func (w *world) warned(h *lock.Hold) time.Duration {
+	w.Helper()
+	select {
+	case left := <-h.AtRisk():
+		return left
+	case <-time.After(5 * ttl):
+		w.Fatalf("not at risk: %v", h.Err())
+	case <-h.Done():
+		w.Fatalf("ended before it was at risk: %v", h.Err())
+	}
+	return 0
+}
+
+// TestHoldAtRisk: a hold whose renewals fail tells so well before it is lost, each
+// handle of it; once they succeed it is safe, and can come at risk again.
+func TestHoldAtRisk(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		seen := new(observed)
+		a := w.dial("a", lock.WithObserver(seen))
+		h := w.lock(a, "x")
+		again, err := a.Mutex("x").Lock(h.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Check(); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if err := w.Partition("a"); err != nil {
+				t.Fatal(err)
+			}
+			left := w.warned(h)
+			if left <= ttl/2-ttl/50 || left > ttl/2 || left != h.Remaining() || !h.Valid() {
+				t.Errorf("%v were left, %v are", left, h.Remaining())
+			}
+			if other := w.warned(again); other != left {
+				t.Errorf("the other handle was told %v, not %v", other, left)
+			}
+			err := a.Check()
+			mustBe(t, err, lock.ErrStalled)
+			mustSay(t, err, "1 of 1 entries", h.EntryPath(), "is lost in "+left.Round(time.Millisecond).String(), "was last 4.98")
+			w.Heal("a")
+			w.until("it was renewed", func() bool { return h.Remaining() > ttl/2 })
+			if err := a.Check(); err != nil {
+				t.Error(err)
+			}
+		}
+		w.unlock(again)
+		if again.AtRisk() != nil {
+			t.Error("a handle that was given back waits for warnings")
+		}
+		w.kill("a")
+		end := w.end(h)
+		left := w.warned(h)
+		warned := time.Now()
+		if took := end.wait().Sub(warned); took < left || took > left+10*time.Millisecond {
+			t.Errorf("lost %v after it was told that %v are left", took, left)
+		}
+		w.says(seen, "acquired x, at risk x expired, at risk x expired, at risk x expired, lost x expired")
+		if err := a.Check(); err != nil {
+			t.Errorf("nothing is held, and %v", err)
+		}
+		mustBe(t, h.Unlock(), lock.ErrLost)
+		if !strings.Contains(w.logged(), "hold at risk") {
+			t.Error("the log does not tell")
+		}
+	})
+}
+
+// TestWarningWithdrawn: a warning that nobody has received by the time that the hold is
+// safe again, or over, is not told.
+func TestWarningWithdrawn(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		told := h.AtRisk()
+		if err := w.Partition("a"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * ttl / 4)
+		if len(told) != 1 || h.AtRisk() != told {
+			t.Error("not warned, or on another channel")
+		}
+		w.Heal("a")
+		w.until("it was renewed", func() bool { return h.Remaining() > ttl/2 })
+		if len(told) != 0 {
+			t.Error("warned of a risk that is over")
+		}
+		w.kill("a")
+		<-h.Done()
+		if len(told) != 0 {
+			t.Error("warned of the risk of a hold that is lost")
+		}
+	})
+}
+
+// TestAtRiskOfMaxHold: max_hold is a risk too, though nothing stalls; a fixed lease is
+// none.
+func TestAtRiskOfMaxHold(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		seen := new(observed)
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, MaxHold: 3 * ttl}), lock.WithObserver(seen))
+		h, begun := w.lock(a, "x"), time.Now()
+		if left := w.warned(h); left != ttl/2 || time.Since(begun) != 3*ttl-left {
+			t.Errorf("told after %v that %v are left", time.Since(begun), left)
+		}
+		if err := a.Check(); err != nil {
+			t.Error(err)
+		}
+		<-h.Done()
+		w.says(seen, "acquired x, at risk x max_hold, lost x max_hold")
+		h = w.lock(a, "x", lock.WithoutRenewal())
+		select {
+		case left := <-h.AtRisk():
+			t.Errorf("a fixed lease is at risk, with %v left", left)
+		case <-h.Done():
+		}
+		if err := a.Check(); err != nil {
+			t.Error(err)
+		}
+		w.says(seen, "acquired x, lost x expired")
+	})
+}
+
+// TestCheck tells of waits too, and is not for clients that are closed or none.
+func TestCheck(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		theirs := w.lock(b, "x")
+		ctx, cancel := context.WithCancel(w.ctx)
+		waits := w.queue(ctx, a, "x")
+		if err := w.Partition("a"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(ttl)
+		err := a.Check()
+		mustBe(t, err, lock.ErrStalled)
+		mustSay(t, err, "1 of 1 entries", "is purged by others in 0s")
+		w.Heal("a")
+		w.until("it was renewed", func() bool { return a.Check() == nil })
+		cancel()
+		<-waits
+		w.unlock(theirs)
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		mustBe(t, a.Check(), lock.ErrClosed)
+		mustBe(t, (*lock.Client)(nil).Check(), lock.ErrInvalid)
+		if (*lock.Hold)(nil).AtRisk() != nil {
+			t.Error("no hold is at risk")
+		}
+	})
+}
+
+func TestEventKind(t *testing.T) {
+	for kind, want := range map[lock.EventKind]string{0: "EventKind(0)", lock.EventWaiting: "waiting", lock.EventDisplaced: "displaced", lock.EventDisplaced + 1: "EventKind(9)"} {
+		if got := fmt.Sprint(kind); got != want {
+			t.Errorf("%d is %q, want %q", uint8(kind), got, want)
+		}
+	}
+	if got := (lock.Event{Err: errors.New("x")}).Reason(); got != "" {
+		t.Errorf("reason %q", got)
+	}
+}
+
+// TestLockBringsNoMetrics: whoever imports the library, or its observer for zerolog,
+// builds no metrics package.
+func TestLockBringsNoMetrics(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".", "./observe/zerolog", "./policy", "./admin").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range strings.Lines(string(out)) {
+		if strings.Contains(pkg, "prometheus") || strings.Contains(pkg, "opentelemetry") {
+			t.Errorf("brings in %s", pkg)
+		}
+	}
+}

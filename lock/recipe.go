@@ -1,0 +1,88 @@
+package lock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// recipe is what the kinds of locks have in common: a name and some settings, and no
+// state.
+type recipe struct {
+	client *Client
+	name   string
+	kind   znode.Kind
+	settings
+	err error // of the name or an option
+}
+
+// recipe returns that of a lock of the client's.
+func (c *Client) recipe(kind znode.Kind, name string, opts []LockOption) recipe {
+	if c.zero() {
+		return recipe{name: name, err: invalid("client", nil, "must come from Dial or New")}
+	}
+	s, err := c.cfg.settingsFor(name, opts)
+	if err == nil && s.barging && kind != znode.Mutex {
+		err = invalid("option", "WithBarging", "is for a Mutex, and not for a lock of kind %s", kind)
+	}
+	return recipe{client: c, name: name, kind: kind, settings: s, err: err}
+}
+
+// how is one of the ways into a queue.
+type how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)
+
+// acquire waits in the queue, barge beside it, and try does not wait.
+var acquire, barge, try how = (*queue.Queue).Acquire, (*queue.Queue).Barge, (*queue.Queue).Try
+
+// waiting is how the lock is waited for.
+func (r *recipe) waiting() how {
+	if r != nil && r.barging {
+		return barge
+	}
+	return acquire
+}
+
+// request is what a contender in that role asks for. A nil recipe is that of a nil lock.
+func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, error) {
+	switch {
+	case r == nil || r.err == nil && r.client == nil:
+		return queue.Request{}, invalid("lock", nil, "must come from a client")
+	case r.err != nil:
+		return queue.Request{}, r.err
+	case ctx == nil:
+		return queue.Request{}, invalid("context", nil, "must not be nil")
+	}
+	return queue.Request{Lock: r.name, Kind: r.kind, Role: role, Terms: r.terms(), KeepParent: r.KeepParent}, nil
+}
+
+// take takes the lock in a role.
+func (r *recipe) take(ctx context.Context, role znode.Role, how how) (*Hold, error) {
+	request, err := r.request(ctx, role)
+	if err != nil {
+		return nil, err
+	}
+	return r.client.take(ctx, request, how)
+}
+
+// do runs f while it has the lock in a role.
+func (r *recipe) do(ctx context.Context, role znode.Role, f func(context.Context) error) error {
+	return runHeld(ctx, func() (*Hold, error) { return r.take(ctx, role, r.waiting()) }, f)
+}
+
+// runHeld takes a lock and runs f while it is had.
+func runHeld(ctx context.Context, take func() (*Hold, error), f func(context.Context) error) (err error) {
+	if f == nil {
+		return invalid("function", nil, "must not be nil")
+	}
+	hold, err := take()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, hold.Unlock()) }()
+	inner, cancel := context.WithCancelCause(hold.carriedBy(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })()
+	return f(inner)
+}

@@ -1,0 +1,141 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// RWMutex is a lock that many have at a time to read, or one to write. As [Mutex] it is
+// a name and some settings, and has no state.
+//
+// It is fair: first come, first served. Who waits to write holds back those who come
+// later to read, so that a stream of readers starves nobody. Each waits for the nearest
+// earlier one that it conflicts with, and for nobody else: readers for a writer, a writer
+// for whoever is right ahead of it. Nobody ever waits for one who came later, so two
+// cannot wait for each other.
+//
+//	                          hold for reading                 hold for writing
+//	session lost, expired     goes on                          goes on
+//	lease not renewed         ends, and a writer may enter     ends, and others may enter
+//	                          after the grace                  after the grace
+//	Client.Close              ends; the entry is deleted       the same
+//	context ends, in RLock    the entry is withdrawn           the same; readers who waited behind
+//	or Lock                                                    it enter if nobody else is in the way
+//	Hold.Downgrade            nothing changes                  readers enter beside it; it keeps its
+//	                                                           place, and its token
+//
+// Fencing tokens: that of a writer is higher than those of all who held the lock before,
+// and that of a reader higher than those of all writers before. Readers who hold it at
+// the same time may have come in another order than their tokens.
+//
+// On the wire it is what Curator's InterProcessReadWriteLock is, so that the two can
+// share a path; the doc of package znode says what to mind.
+type RWMutex struct{ r recipe }
+
+// RWMutex returns the read/write lock of that name, as [Client.Mutex] does.
+func (c *Client) RWMutex(name string, opts ...LockOption) *RWMutex {
+	return &RWMutex{c.recipe(znode.RW, name, opts)}
+}
+
+func (m *RWMutex) recipe() *recipe {
+	if m == nil {
+		return nil
+	}
+	return &m.r
+}
+
+// Name returns the name of the lock.
+func (m *RWMutex) Name() string {
+	if m == nil {
+		return ""
+	}
+	return m.r.name
+}
+
+// RLock waits until it is its turn to read, and returns the hold. It fails as [Mutex.Lock]
+// does. If ctx comes from a valid hold of the same lock and client, be it for reading or
+// for writing, the result is another handle on that hold.
+func (m *RWMutex) RLock(ctx context.Context) (*Hold, error) {
+	return m.recipe().take(ctx, znode.Shared, acquire)
+}
+
+// TryRLock returns the hold if no writer is in the way, and otherwise a [HeldError], as
+// [Mutex.TryLock] does. A writer who waits is in the way too.
+func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) {
+	return m.recipe().take(ctx, znode.Shared, try)
+}
+
+// Lock waits until it is its turn to write, and returns the hold. It fails as [Mutex.Lock]
+// does. If ctx comes from a valid hold for writing of the same lock and client, the result
+// is another handle on that.
+//
+// If ctx comes from a hold for reading, Lock fails with [ErrUpgrade] at once: it would
+// wait for its own reader; and of two readers who want to write each would wait for the
+// other. Whoever may have to write after having read takes the lock to write from the
+// start. Or it unlocks, takes the lock anew, and reads again, because somebody else may
+// have written in between:
+//
+//	read.Unlock()
+//	write, err := rw.Lock(ctx)
+//	if err != nil {
+//		return err
+//	}
+//	defer write.Unlock()
+//	// Read again, and only then write.
+func (m *RWMutex) Lock(ctx context.Context) (*Hold, error) {
+	return m.recipe().take(ctx, znode.Writer, acquire)
+}
+
+// TryLock returns the hold for writing if nobody is in the way, and otherwise a
+// [HeldError], as [Mutex.TryLock] does; and [ErrUpgrade] where Lock does.
+func (m *RWMutex) TryLock(ctx context.Context) (*Hold, error) {
+	return m.recipe().take(ctx, znode.Writer, try)
+}
+
+// RDo runs f while it has the lock for reading, as [Mutex.Do] does.
+func (m *RWMutex) RDo(ctx context.Context, f func(context.Context) error) error {
+	return m.recipe().do(ctx, znode.Shared, f)
+}
+
+// Do runs f while it has the lock for writing, as [Mutex.Do] does.
+func (m *RWMutex) Do(ctx context.Context, f func(context.Context) error) error {
+	return m.recipe().do(ctx, znode.Writer, f)
+}
+
+// Downgrade makes a hold for reading of an [RWMutex]'s hold for writing, without a gap:
+// nobody can write in between. From the call on it must not be written any more, whatever
+// Downgrade returns. Readers who wait right behind enter, and those who come later unless
+// a writer waits before them. The hold, its context and token stay the same, and its lease
+// begins anew, as with each renewal. There is no way back, see [RWMutex.Lock].
+//
+// It waits until ZooKeeper has acknowledged it. If ctx ends before, the hold is one for
+// reading all the same, and readers are let in when the next renewal tells them. A hold
+// for reading stays as it is. A hold of another kind of lock, or one that was taken again
+// by its context and may be writing there, is an [ErrInvalid]; a hold that has ended
+// returns why.
+func (h *Hold) Downgrade(ctx context.Context) error {
+	switch {
+	case h.none() || h.unlocked.Load():
+		return ErrUnlocked
+	case h.Err() != nil:
+		return h.Err()
+	case ctx == nil:
+		return invalid("context", nil, "must not be nil")
+	case h.e.Kind != znode.RW:
+		return invalid("hold", h.Name(), "must be of an RWMutex, to be downgraded; this is a %s", h.e.Kind)
+	case h.e.Name().Role == znode.Shared:
+		return nil
+	}
+	err := h.e.Share(ctx)
+	if errors.Is(err, lease.ErrReentered) {
+		return invalid("hold", h.Name(), "must have no other handle to be downgraded: unlock those first that were taken by its context")
+	}
+	if err != nil {
+		return fmt.Errorf("downgrade %q: %w", h.Name(), err)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package lock
+
+import (
+	"context"
+
+	"fmt"
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// MaxPermits is how many permits a semaphore has at most.
+const MaxPermits = znode.MaxPermits
+
+// Semaphore is a lock that many have at a time, who together have no more than so many
+// permits. As [Mutex] it is a name and some settings, and has no state.
+//
+// It is fair: first come, first served. Who asks for many permits waits until so many are
+// free, and those behind it wait too, though there were enough for them: so it does not
+// starve. The first one who waits watches all who hold permits, the others only whoever
+// is right ahead of them. So one who leaves wakes one.
+//
+//	session lost, expired     holds go on
+//	lease not renewed         the hold ends, and its permits are free after the grace
+//	Client.Close              holds end, and their entries are deleted
+//	context ends, in Acquire  the entry is withdrawn; those behind it may enter
+//	Semaphore.Resize          holds go on; who waits learns of it
+//
+// A hold has all the permits that were asked for, and gives them back together. It is not
+// entered again by its context: each Acquire asks for permits of its own, also one whose
+// context comes from a hold of the same semaphore. Who holds some and asks for more may
+// wait for itself, or for somebody who does the same: ask for all at once.
+//
+// How many permits there are stands in the lock's node, for as long as that is there:
+// until the last one leaves, or for good where the policy has keep_parent. All who use a
+// semaphore have to say the same number. Who says another one is refused with
+// [ErrPermits], which names both.
+//
+// Fencing tokens are unique and rise with the order of the queue; but several holds are
+// valid at the same time, so a resource cannot refuse a token for being lower than another.
+type Semaphore struct {
+	r       recipe
+	permits int
+}
+
+// Semaphore returns the semaphore of that name with so many permits, at most
+// [MaxPermits], as [Client.Mutex] does.
+func (c *Client) Semaphore(name string, permits int, opts ...LockOption) *Semaphore {
+	s := &Semaphore{c.recipe(znode.Semaphore, name, opts), permits}
+	if s.r.err == nil && (permits < 1 || permits > MaxPermits) {
+		s.r.err = invalid("permits", permits, "must be within 1..%d", MaxPermits)
+	}
+	return s
+}
+
+// Name returns the name of the lock.
+func (s *Semaphore) Name() string {
+	if s == nil {
+		return ""
+	}
+	return s.r.name
+}
+
+// Acquire waits until it is its turn and n permits are free, and returns the hold on them.
+// It fails as [Mutex.Lock] does; with [ErrPermits] if the semaphore was made with another
+// number of permits; and with [ErrInvalid] if n is not positive, or more than there are
+// according to whoever made the Semaphore. If [Semaphore.Resize] has left less, it waits.
+func (s *Semaphore) Acquire(ctx context.Context, n int) (*Hold, error) {
+	return s.take(ctx, n, acquire)
+}
+
+// TryAcquire returns the hold on n permits if so many are free and nobody waits, and
+// otherwise a [HeldError], as [Mutex.TryLock] does. It fails as Acquire does for the rest.
+func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Hold, error) {
+	return s.take(ctx, n, try)
+}
+
+// Do runs f while it has n permits, as [Mutex.Do] does.
+func (s *Semaphore) Do(ctx context.Context, n int, f func(context.Context) error) error {
+	return runHeld(ctx, func() (*Hold, error) { return s.take(ctx, n, acquire) }, f)
+}
+
+func (s *Semaphore) take(ctx context.Context, n int, how how) (*Hold, error) {
+	r, err := s.request(ctx, "n", n)
+	if err != nil {
+		return nil, err
+	}
+	if n > s.permits {
+		return nil, invalid("n", n, "must be at most the permits that semaphore %q has, %d", s.r.name, s.permits)
+	}
+	return s.r.client.take(ctx, r, how)
+}
+
+// request checks the arguments of a call.
+func (s *Semaphore) request(ctx context.Context, argument string, n int) (queue.Request, error) {
+	if s == nil {
+		s = new(Semaphore)
+	}
+	r, err := s.r.request(ctx, znode.Exclusive)
+	if err != nil {
+		return r, err
+	}
+	if n < 1 || n > MaxPermits {
+		return r, invalid(argument, n, "must be within 1..%d", MaxPermits)
+	}
+	r.Permits, r.Capacity = int32(n), int32(s.permits)
+	return r, nil
+}
+
+// Resize changes how many permits there are to n, for all who use the semaphore, until
+// its node goes: when the last one leaves, or never where the policy has keep_parent. All
+// go on saying the number that it was made with.
+//
+// More permits there are at once. To take some away Resize waits in the queue, as Acquire
+// does, until so many are free; from when it has returned, no more than n are held. It
+// fails as Acquire does. If ctx ends, it may or may not have been done.
+func (s *Semaphore) Resize(ctx context.Context, n int) error {
+	r, err := s.request(ctx, "permits", n)
+	if err != nil {
+		return err
+	}
+	c := s.r.client
+	if c.open.Err() != nil || !c.tasks.Enter() {
+		return fmt.Errorf("resize %q: %w", r.Lock, ErrClosed)
+	}
+	defer c.tasks.Leave()
+	bound, release := c.bind(ctx)
+	defer release()
+	if ctx.Err() != nil {
+		return fmt.Errorf("resize %q: %w", r.Lock, zkconn.ContextError(ctx))
+	}
+	r.Values = c.asks(ctx)
+	if err := c.queue.Resize(bound, r, int32(n)); err != nil {
+		return fmt.Errorf("resize %q to %d: %w", r.Lock, n, err)
+	}
+	return nil
+}

@@ -1,0 +1,245 @@
+package lock_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Locks of other kinds.
+const (
+	pages = "pages" // is read and written
+	slots = "slots" // is a semaphore
+)
+
+// As many permits as slots has; as a worker asks for at most; and as there are after
+// a resize at least, so that nobody waits for ever.
+const slotsPermits, slotsAsked = 4, 2
+
+// way is how a worker takes a lock.
+type way struct {
+	lock, try taking
+	reads     bool // together with others who do
+	permits   int  // of a semaphore
+}
+
+// weight is how many permits a hold has; another library's has one.
+func (w way) weight() int { return max(1, w.permits) }
+
+// way draws how the named lock is taken.
+func (p *process) way(r *rand.Rand, c *client, name string, opts []lock.LockOption) way {
+	switch name {
+	case slots:
+		s, n := c.Semaphore(name, slotsPermits, opts...), 1+r.IntN(slotsAsked)
+		return way{lock: permits(s, n), try: tryPermits(s, n), permits: n}
+	default:
+		m := c.Mutex(name, opts...)
+		return way{lock: m.Lock, try: m.TryLock}
+	case pages:
+	}
+	m := c.RWMutex(name, opts...)
+	if r.IntN(3) > 0 {
+		return way{lock: m.RLock, try: m.TryRLock, reads: true}
+	}
+	return way{lock: m.Lock, try: m.TryLock}
+}
+
+// held is a hold, and who has it.
+type held struct {
+	*lock.Hold
+	client *client
+	fixed  bool
+	since  time.Time
+	way    way
+	reads  *atomic.Bool // it does, from the start or since it was downgraded
+}
+
+// beside reports whether two may have the lock at the same time.
+func (h held) beside(other held) bool { return h.reads.Load() && other.reads.Load() }
+
+// overtaken reports whether somebody has got the lock who had to wait for that hold to
+// end; s.mu is held.
+func (s *sim) overtaken(h held) bool {
+	if h.Name() == slots {
+		return false
+	}
+	if h.reads.Load() {
+		return s.wrote[h.Name()].Compare(h.Token()) > 0
+	}
+	return s.last[h.Name()] != h.Token()
+}
+
+// noteToken checks that the token of a new hold is higher than those of all that it had
+// to wait for; s.mu is held.
+func (s *sim) noteToken(label string, h held) {
+	name, highest := h.Name(), s.last[h.Name()]
+	if name == slots { // they are told apart by it, and no more
+		for _, other := range s.open[name] {
+			if other.Token() == h.Token() {
+				s.violatedLocked("%s has %s by token %v, as somebody else has", label, name, h.Token())
+			}
+		}
+		return
+	}
+	if h.reads.Load() {
+		highest = s.wrote[name]
+	}
+	if h.Token().Compare(highest) <= 0 {
+		s.violatedLocked("%s has %s by token %v, after token %v", label, name, h.Token(), highest)
+	}
+	if h.Token().Compare(s.last[name]) > 0 {
+		s.last[name] = h.Token()
+	}
+	if !h.reads.Load() {
+		s.wrote[name] = h.Token()
+	}
+}
+
+// inWay is an entry that a hold had to wait for, by the order in which they were queued,
+// or tells that its own is not there; "" if all is well. It does not ask the library.
+func (s *sim) inWay(h held) string {
+	path, own := "/locks/"+h.Name(), pathOf(h.Hold)
+	there, room := false, s.capacity()-h.way.weight()
+	ahead, least := "", own[len(own)-10:]
+	for _, n := range s.Dump(path) {
+		node, below := strings.CutPrefix(n.Path, path+"/")
+		if !below || strings.Contains(node, "/") || !isContender(node) {
+			continue
+		}
+		seq := node[len(node)-10:]
+		there = there || n.Path == own
+		if h.Name() == slots {
+			if seq < own[len(own)-10:] {
+				room -= weightOf(node)
+			}
+			if room < 0 {
+				ahead = n.Path
+			}
+			continue
+		}
+		if n.Path != own && seq < least && !(h.reads.Load() && reads(n)) {
+			ahead, least = n.Path, seq
+		}
+	}
+	if !there {
+		return "nobody, and its own entry is not there"
+	}
+	return ahead
+}
+
+// capacity is how many permits slots has.
+func (s *sim) capacity() int {
+	n, there := s.node("/locks/" + slots)
+	if !there {
+		return slotsPermits
+	}
+	data, err := znode.DecodeParent(n.Data)
+	if err != nil {
+		s.violated("%s holds %s: %v", n.Path, n.Data, err)
+	}
+	return int(data.Capacity())
+}
+
+// weightOf is how many permits an entry's name asks for.
+func weightOf(node string) int {
+	parts := strings.Split(node, "-")
+	if len(parts) != 4 { // the id, the permits, "lock", the sequence
+		return 1
+	}
+	n, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return 1
+	}
+	return n
+}
+
+// roomBeside checks that all who have permits have no more together than there are; s.mu
+// is held.
+func (s *sim) roomBeside(label string, h held, capacity int) {
+	held := h.way.weight()
+	for _, other := range s.open[slots] {
+		if other.Hold != h.Hold && (other.Valid() || other.Err() == nil && !other.client.clock.sleptWithin(s.toWake())) {
+			held += other.way.weight()
+			s.tally.count("permits beside others", 1)
+		}
+	}
+	if held > capacity {
+		s.violatedLocked("%s: %d permits of %s are held, and there are %d", label, held, slots, capacity)
+	}
+}
+
+// resize changes how many permits slots has.
+func (p *process) resize(ctx context.Context, r *rand.Rand, label string, c *client) {
+	limited, cancel := context.WithTimeout(ctx, between(r, 0, 2*p.ttl))
+	defer cancel()
+	to := slotsAsked + r.IntN(slotsPermits+1)
+	begun := time.Now()
+	err := c.Semaphore(slots, slotsPermits).Resize(limited, to)
+	p.inTime(label, "Resize", limited, begun)
+	p.say("%s: %s resized to %d: %v", label, slots, to, err)
+	switch {
+	case err == nil:
+		p.count("semaphores resized")
+	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrClosed) && !p.wasRefused(c):
+		p.violated("%s: resize %s to %d: %v", label, slots, to, err)
+	}
+}
+
+// isContender reports whether a node's name is that of an entry, of whatever library.
+func isContender(node string) bool {
+	for _, token := range []string{"-lock-", "__lock__", "__READ__", "__WRIT__"} {
+		if strings.Contains(node, token) {
+			return true
+		}
+	}
+	return false
+}
+
+// reads reports whether an entry's owner only reads.
+func reads(n locktest.Node) bool {
+	record, ok := recordOf(n)
+	return strings.Contains(n.Path, "__READ__") || ok && record.Shared && record.Granted()
+}
+
+// downgrade has a writer only read from now on; and sometimes try to write again, which
+// is refused for as long as the hold lasts.
+func (p *process) downgrade(ctx context.Context, r *rand.Rand, label string, h held) {
+	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
+	defer cancel()
+	h.reads.Store(true)
+	begun := time.Now()
+	err := h.Downgrade(limited)
+	p.inTime(label, "Downgrade", limited, begun)
+	p.say("%s: %s downgraded: %v", label, h.Name(), err)
+	switch {
+	case err == nil:
+		p.count("holds downgraded")
+	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !p.wasRefused(h.client):
+		p.violated("%s: downgrade %s: %v", label, h.Name(), err)
+	}
+	if oneIn(r, 2) {
+		p.upgrade(label, h)
+	}
+}
+
+// upgrade asks to write by the context of a hold that reads.
+func (p *process) upgrade(label string, h held) {
+	again, err := h.client.RWMutex(pages).TryLock(h.Context())
+	p.say("%s: upgrades %s: %v", label, h.Name(), err)
+	switch {
+	case err == nil:
+		p.violated("%s was to be refused to write %s by the context of a hold that reads, and got token %v", label, h.Name(), again.Token())
+		_ = again.Unlock()
+	case isOne(err, lock.ErrUpgrade):
+		p.count("upgrades refused")
+	case h.Err() == nil && !isOne(err, lock.ErrClosed) && !p.wasRefused(h.client):
+		p.violated("%s: upgrade %s: %v", label, h.Name(), err)
+	}
+}

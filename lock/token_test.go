@@ -1,0 +1,125 @@
+package lock_test
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+func TestTokensCompare(t *testing.T) {
+	order := []lock.Token{{}, {1, 0}, {1, 1}, {2, 0}, {1 << 40, 0}}
+	for i, a := range order {
+		for j, b := range order {
+			if got, want := a.Compare(b), min(1, max(-1, i-j)); got != want {
+				t.Errorf("%v against %v: %d, want %d", a, b, got, want)
+			}
+		}
+	}
+}
+
+// TestTokenText: what stands in databases and logs, and in which form, does not change.
+func TestTokenText(t *testing.T) {
+	for _, tt := range []struct {
+		token lock.Token
+		text  string
+	}{
+		{lock.Token{}, "0000000000000000"},
+		{lock.Token{Czxid: 0x10000000f}, "000000010000000f"},
+		{lock.Token{Czxid: 0x10000000f, Incarnation: 2}, "000000010000000f-00000002"},
+		{lock.Token{Czxid: math.MaxInt64, Incarnation: math.MaxInt32}, "7fffffffffffffff-7fffffff"},
+	} {
+		if got := tt.token.String(); got != tt.text {
+			t.Errorf("%#v is %q, want %q", tt.token, got, tt.text)
+		}
+		if got, err := lock.ParseToken(tt.text); err != nil || got != tt.token {
+			t.Errorf("%q is %#v, %v, want %#v", tt.text, got, err, tt.token)
+		}
+		type row struct{ Token lock.Token }
+		data, err := json.Marshal(row{tt.token})
+		if want := `{"Token":"` + tt.text + `"}`; err != nil || string(data) != want {
+			t.Errorf("JSON %s, %v, want %s", data, err, want)
+		}
+		var back row
+		if err := json.Unmarshal(data, &back); err != nil || back.Token != tt.token {
+			t.Errorf("%s is %#v, %v, want %#v", data, back.Token, err, tt.token)
+		}
+	}
+}
+
+func TestTokenTextRefused(t *testing.T) {
+	for _, text := range []string{
+		"", "4294967311", "10000000f", "000000010000000F", "+00000010000000f", "0x0000010000000f", "000000010000000g",
+		"8000000000000000", "ffffffffffffffff", " 00000010000000f", "000000010000000f\n",
+		"000000010000000f-", "000000010000000f-2", "000000010000000f-00000000", "000000010000000f-80000000",
+		"000000010000000f-0000000A", "000000010000000f.00000002", "000000010000000f-+0000002",
+		"000000010000000f-00000002-00000001", strings.Repeat("0", 1000),
+	} {
+		token, err := lock.ParseToken(text)
+		mustBe(t, err, lock.ErrInvalid)
+		mustSay(t, err, "token", text[:min(len(text), 10)], "hexadecimal digits")
+		if token != (lock.Token{}) || len(err.Error()) > 400 {
+			t.Errorf("%q: %v, %v", text, token, err)
+		}
+		kept := lock.Token{Czxid: 7}
+		if kept.UnmarshalText([]byte(text)) == nil || kept.Czxid != 7 {
+			t.Errorf("%q set a token to %v", text, kept)
+		}
+	}
+	for _, token := range []lock.Token{{Czxid: -1}, {Incarnation: -1}} {
+		_, err := token.MarshalText()
+		mustBe(t, err, lock.ErrInvalid)
+		if _, err := lock.ParseToken(token.String()); err == nil {
+			t.Errorf("%q, which no hold has, is a token", token.String())
+		}
+	}
+}
+
+// FuzzTokenText: a text is one token's or none's, and texts are in the order of their
+// tokens, byte by byte.
+func FuzzTokenText(f *testing.F) {
+	f.Add("000000010000000f", "000000010000000f-00000002")
+	f.Add("7fffffffffffffff-7fffffff", "")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		x, errX := lock.ParseToken(a)
+		y, errY := lock.ParseToken(b)
+		for _, p := range []struct {
+			text  string
+			token lock.Token
+			err   error
+		}{{a, x, errX}, {b, y, errY}} {
+			if p.err == nil && p.token.String() != p.text {
+				t.Errorf("%q is the token of %q", p.text, p.token)
+			}
+		}
+		if errX == nil && errY == nil && x.Compare(y) != strings.Compare(a, b) {
+			t.Errorf("%q, %q: tokens compare as %d", a, b, x.Compare(y))
+		}
+	})
+}
+
+// FuzzTokenOrder: each token has a text, which reads as that token, and they have one order.
+func FuzzTokenOrder(f *testing.F) {
+	f.Add(int64(1), int32(0), int64(1), int32(1))
+	f.Add(int64(9), int32(0), int64(10), int32(0))
+	f.Add(int64(9), int32(math.MaxInt32), int64(10), int32(0))
+	f.Fuzz(func(t *testing.T, czxid int64, incarnation int32, czxid2 int64, incarnation2 int32) {
+		var texts [2]string
+		tokens := [2]lock.Token{
+			{Czxid: czxid & math.MaxInt64, Incarnation: incarnation & math.MaxInt32},
+			{Czxid: czxid2 & math.MaxInt64, Incarnation: incarnation2 & math.MaxInt32},
+		}
+		for i, token := range tokens {
+			text, err := token.MarshalText()
+			if back, parse := lock.ParseToken(string(text)); err != nil || parse != nil || back != token {
+				t.Fatalf("%#v: %q, %v, reads as %#v, %v", token, text, err, back, parse)
+			}
+			texts[i] = string(text)
+		}
+		if got, want := strings.Compare(texts[0], texts[1]), tokens[0].Compare(tokens[1]); got != want {
+			t.Errorf("%q, %q: %d, their tokens %d", texts[0], texts[1], got, want)
+		}
+	})
+}

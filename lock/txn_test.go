@@ -1,0 +1,513 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// app is the service's own node, below which the tests write.
+const app = "/app"
+
+// withApp simulates a world in which it is there.
+func withApp(t *testing.T, f func(w *world)) {
+	t.Helper()
+	simulate(t, locktest.Options{}, func(w *world) {
+		if _, err := w.raw("app").Create(app, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+		f(w)
+	})
+}
+
+// add is an operation that leaves one more node each time that it is applied.
+func add() *zk.CreateRequest {
+	return &zk.CreateRequest{Path: app + "/n-", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence}
+}
+
+// added is how often it was applied.
+func (w *world) added() int { return len(w.Dump(app)) - 1 }
+
+// txns are transactions of users: requests that write below their node.
+func txns(r locktest.Request) bool { return r.Op == "multi" && touches(r, app) }
+
+func (w *world) txn(h *lock.Hold, ops ...any) {
+	w.Helper()
+	if err := h.Txn(w.ctx, ops...); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func TestTxn(t *testing.T) {
+	withApp(t, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		name, data := app+"/stock", []byte("7")
+		created := &zk.CreateRequest{Path: name, Data: data, Acl: zk.WorldACL(zk.PermAll)}
+		w.wantCost("a transaction", w.cost("a", func() { w.txn(h, created) }), map[string]int{"multi": 1}, 1)
+		w.txn(h, &zk.CheckVersionRequest{Path: app, Version: -1}, &zk.SetDataRequest{Path: name, Data: []byte("6"), Version: 0}, add())
+		if n := w.node(name); string(n.Data) != "6" || n.Stat.Version != 1 || w.added() != 2 {
+			t.Errorf("%q at version %d, %d nodes", n.Data, n.Stat.Version, w.added())
+		}
+		w.txn(h, &zk.DeleteRequest{Path: name, Version: 1})
+		if w.added() != 1 {
+			t.Errorf("not deleted: %q", w.Dump(app))
+		}
+
+		err := h.Txn(w.ctx, add(), &zk.SetDataRequest{Path: app, Version: 5}, add())
+		refused := (*lock.TxnError)(nil)
+		if !errors.As(err, &refused) || refused.Op != 1 || refused.Path != app || refused.Lock != "x" {
+			t.Errorf("%#v", err)
+		}
+		mustBe(t, err, zk.ErrBadVersion)
+		mustSay(t, err, `lock "x"`, "not applied", "operation 1", app, zk.ErrBadVersion.Error())
+		if errors.Is(err, lock.ErrDenied) || errors.Is(err, lock.ErrInDoubt) || w.added() != 1 {
+			t.Errorf("%v, %d nodes", err, w.added())
+		}
+		w.alive(h)
+		w.txn(h, add())
+		w.unlock(h)
+		mustBe(t, h.Txn(w.ctx, add()), lock.ErrUnlocked)
+		mustBe(t, (*lock.Hold)(nil).Txn(w.ctx, add()), lock.ErrUnlocked)
+		if w.added() != 2 {
+			t.Errorf("%d nodes", w.added())
+		}
+		w.empty()
+	})
+}
+
+func TestTxnRefusesBadInput(t *testing.T) {
+	withApp(t, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		root := lock.DefaultRoot
+		big := make([]byte, lock.MaxTxn/2)
+		for _, tt := range []struct {
+			ops []any
+			say []string
+		}{
+			{nil, []string{"operations", "[]", "must not be empty"}},
+			{[]any{add(), nil}, []string{"operation 1", "nil"}},
+			{[]any{(*zk.CreateRequest)(nil)}, []string{"operation 0", "CreateRequest(<nil>)"}},
+			{[]any{(*zk.SetDataRequest)(nil)}, []string{"operation 0"}},
+			{[]any{(*zk.DeleteRequest)(nil)}, []string{"operation 0"}},
+			{[]any{(*zk.CheckVersionRequest)(nil)}, []string{"operation 0"}},
+			{[]any{add(), zk.DeleteRequest{Path: app}}, []string{"operation 1", "zk.DeleteRequest", "*zk.DeleteRequest"}},
+			{[]any{"delete"}, []string{"string(delete)"}},
+			{[]any{&zk.DeleteRequest{Path: "app"}}, []string{`"app"`, "slash"}},
+			{[]any{&zk.DeleteRequest{}}, []string{`""`, "slash"}},
+			{[]any{&zk.DeleteRequest{Path: root, Version: -1}}, []string{root, "root of the locks"}},
+			{[]any{&zk.SetDataRequest{Path: root + "/x", Version: -1}}, []string{root + "/x", "root of the locks"}},
+			{[]any{&zk.CreateRequest{Path: root + "/y/z"}}, []string{"root of the locks"}},
+			{[]any{&zk.CheckVersionRequest{Path: h.EntryPath(), Version: 0}}, []string{h.EntryPath(), "own entry"}},
+			{[]any{&zk.CreateRequest{Path: app + "/c", Flags: zk.FlagContainer}}, []string{"flags 4"}},
+			{[]any{&zk.CreateRequest{Path: app + "/c", Data: big}, &zk.SetDataRequest{Path: app, Data: big}}, []string{"bytes", fmt.Sprint(lock.MaxTxn)}},
+		} {
+			err := h.Txn(w.ctx, tt.ops...)
+			mustBe(t, err, lock.ErrInvalid)
+			mustSay(t, err, tt.say...)
+		}
+		var none context.Context
+		mustBe(t, h.Txn(none, add()), lock.ErrInvalid)
+		if w.added() != 0 {
+			t.Errorf("%d nodes", w.added())
+		}
+		w.txn(h, &zk.CheckVersionRequest{Path: root, Version: -1}, &zk.CreateRequest{Path: root + "-of-others", Acl: zk.WorldACL(zk.PermAll)}, add())
+		w.txn(h, &zk.CreateRequest{Path: app + "/big", Data: make([]byte, lock.MaxTxn-1000), Acl: zk.WorldACL(zk.PermAll)})
+	})
+}
+
+// TestAmbiguousTxn: whatever befalls the request, the transaction is applied once.
+func TestAmbiguousTxn(t *testing.T) {
+	for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
+		for _, twice := range []bool{false, true} { // the write that settles it suffers as well
+			t.Run(fmt.Sprintf("fixed %v twice %v", opts != nil, twice), func(t *testing.T) {
+				for i, m := range mishaps {
+					t.Run(m.name, func(t *testing.T) {
+						withApp(t, func(w *world) {
+							h := w.lock(w.dial("a"), "x", append(opts, lock.WithTTL(5*ttl))...)
+							end := time.Now().Add(h.Remaining())
+							if twice {
+								w.mishaps(i, "a", txns, func(r locktest.Request) bool { return mutates(r, "a") && touches(r, pathOf(h)) })
+							} else {
+								w.mishap(i, "a", txns)
+							}
+							w.txn(h, add())
+							time.Sleep(ttl) // what was late has come
+							w.alive(h)
+							if w.added() != 1 {
+								t.Errorf("applied %d times", w.added())
+							}
+							w.txn(h, add())
+							if ends := time.Now().Add(h.Remaining()); opts != nil && (ends.After(end.Add(30*time.Millisecond)) || ends.Before(end.Add(-30*time.Millisecond))) {
+								t.Errorf("the lease, which is not renewed, ends %v later", ends.Sub(end))
+							}
+							w.sole(h)
+							w.unlock(h)
+							if w.added() != 2 {
+								t.Errorf("applied %d times", w.added())
+							}
+							w.empty()
+						})
+					})
+				}
+			})
+		}
+	}
+}
+
+// mishaps makes the first requests that each of the filters lets pass, one after the
+// other, suffer the same.
+func (w *world) mishaps(i int, label string, filters ...func(locktest.Request) bool) {
+	var next atomic.Int32
+	w.Intercept(func(r locktest.Request) locktest.Fault {
+		n := next.Load()
+		if int(n) == len(filters) || r.Label != label || !filters[n](r) || !next.CompareAndSwap(n, n+1) {
+			return locktest.Fault{}
+		}
+		if also := mishaps[i].also; also != nil {
+			also(w, label)
+		}
+		return mishaps[i].fault
+	})
+}
+
+// TestTxnRefusedAfterLostReply: the first attempt's reply is lost, and the second one is
+// refused. That tells what came of both.
+func TestTxnRefusedAfterLostReply(t *testing.T) {
+	forEachMishap(t, func(w *world, i int) {
+		z := w.raw("app")
+		if _, err := z.Create(app, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+			w.Fatal(err)
+		}
+		h := w.lock(w.dial("a"), "x")
+		hit := w.mishap(i, "a", txns)
+		err := h.Txn(w.ctx, add(), &zk.CheckVersionRequest{Path: app, Version: 1})
+		mustBe(w.T, err, zk.ErrBadVersion)
+		if errors.Is(err, lock.ErrInDoubt) || !hit() {
+			w.Errorf("%v, mishap %v", err, hit())
+		}
+		if _, err := z.Set(app, nil, 0); err != nil { // what was refused would be applied now
+			w.Fatal(err)
+		}
+		time.Sleep(ttl)
+		if w.added() != 0 {
+			w.Error("it was applied after it had been refused")
+		}
+		w.sole(h)
+	})
+}
+
+// TestTxnDuringRenewal: a renewal that is on its way changes the entry's version, and one
+// whose reply is lost may have done so.
+func TestTxnDuringRenewal(t *testing.T) {
+	for _, f := range []locktest.Fault{
+		{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply},
+	} {
+		t.Run(fmt.Sprintf("%+v", f), func(t *testing.T) {
+			withApp(t, func(w *world) {
+				h := w.lock(w.dial("a"), "x")
+				hit := w.fault(func(r locktest.Request) bool { return mutates(r, "a") && touches(r, pathOf(h)) }, f)
+				w.until("a renewal", hit)
+				for range 3 {
+					w.txn(h, add())
+				}
+				if w.added() != 3 {
+					t.Errorf("%d nodes", w.added())
+				}
+				w.sole(h)
+			})
+		})
+	}
+}
+
+// TestTxnsOfOneHold are made one after the other, and renew the lease.
+func TestTxnsOfOneHold(t *testing.T) {
+	withApp(t, func(w *world) {
+		h := w.lock(w.dial("a"), "x")
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				for range 20 {
+					w.txn(h, add())
+				}
+			})
+		}
+		extended := make(chan error, 1)
+		go func() { extended <- h.Extend(w.ctx, ttl-time.Second) }()
+		wg.Wait()
+		if err := <-extended; err != nil || w.added() != 400 {
+			t.Errorf("%d nodes; extend: %v", w.added(), err)
+		}
+		if r := w.record(pathOf(h)); r.TTL != (ttl-time.Second).Milliseconds() || !r.Granted() {
+			t.Errorf("%+v", r)
+		}
+		time.Sleep(ttl / 4)
+		got := w.cost("a", func() { w.txn(h, add()); time.Sleep(ttl / 4) }) // a renewal would have been due
+		w.wantCost("a transaction that renews", got, map[string]int{"multi": 1}, 1)
+		w.sole(h)
+	})
+}
+
+// TestRefusedTxnsDoNotStarveRenewals: they write nothing, so that the lease has to be
+// renewed as ever.
+func TestRefusedTxnsDoNotStarveRenewals(t *testing.T) {
+	withApp(t, func(w *world) {
+		h := w.lock(w.dial("a"), "x")
+		for until := time.Now().Add(3 * ttl); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+			mustBe(t, h.Txn(w.ctx, &zk.SetDataRequest{Path: app, Version: 5}), zk.ErrBadVersion)
+		}
+		w.sole(h)
+	})
+}
+
+// TestTxnKeepsTheEndOfAFixedLease: it says that the holder lives, but not that it wants
+// the lock for longer. Nor does it lose by it.
+func TestTxnKeepsTheEndOfAFixedLease(t *testing.T) {
+	withApp(t, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x", lock.WithoutRenewal())
+		ended, before := w.end(h), time.Now()
+		ch := w.queue(w.ctx, b, "x")
+		for range 50 {
+			w.txn(h, add())
+			time.Sleep(100 * time.Millisecond)
+		}
+		if lasted := ended.wait().Sub(before); lasted < ttl-30*time.Millisecond || lasted > ttl {
+			t.Errorf("the hold lasted %v, of a lease of %v", lasted, ttl)
+		}
+		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrExpired)
+		w.inTurn(ended, w.await(ch))
+		if w.added() != 50 {
+			t.Errorf("%d nodes", w.added())
+		}
+	})
+}
+
+// TestTxnOfPausedHolder: the process is stopped as it begins the transaction, and goes
+// on when somebody else has the lock. Nothing is applied.
+func TestTxnOfPausedHolder(t *testing.T) {
+	withApp(t, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, b, "x")
+		w.Freeze("a") // its connection holds what it writes, and does not end
+		result := make(chan error, 1)
+		go func() { result <- h.Txn(w.ctx, add()) }()
+		next := w.await(ch)
+		w.txn(next.hold, add())
+		w.Thaw("a")
+		err := <-result
+		mustBe(t, err, lock.ErrLost)
+		time.Sleep(ttl)
+		if w.added() != 1 {
+			t.Errorf("%d nodes, want that of the next holder (%v)", w.added(), err)
+		}
+		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost)
+		w.alive(next.hold)
+	})
+}
+
+// TestLateTxn: the request arrives when the hold has been lost and somebody else has the
+// lock. Its holder is told what can be known when the hold ends.
+func TestLateTxn(t *testing.T) {
+	withApp(t, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x", lock.WithoutRenewal(), lock.WithTTL(time.Second))
+		ch := w.queue(w.ctx, b, "x")
+		arrived := w.fault(func(r locktest.Request) bool { return r.Label == "a" && txns(r) }, locktest.Fault{Delay: 3500 * time.Millisecond})
+		result := make(chan error, 1)
+		go func() { result <- h.Txn(w.ctx, add()) }()
+		next := w.await(ch)
+		err := <-result
+		mustBe(t, err, lock.ErrLost, lock.ErrExpired)
+		time.Sleep(2 * ttl)
+		if !arrived() || w.added() != 0 {
+			t.Errorf("arrived %v, %d nodes, %v", arrived(), w.added(), err)
+		}
+		w.alive(next.hold)
+	})
+}
+
+// TestTxnInDoubt: the caller gives up while the request is on its way.
+func TestTxnInDoubt(t *testing.T) {
+	for _, f := range []locktest.Fault{
+		{Delay: 3 * time.Second}, {DelayReply: 3 * time.Second}, {Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply},
+	} {
+		t.Run(fmt.Sprintf("%+v", f), func(t *testing.T) {
+			withApp(t, func(w *world) {
+				a := w.dial("a")
+				h := w.lock(a, "x")
+				hit := w.fault(txns, f)
+				cause := errors.New("no patience")
+				ctx, cancel := context.WithTimeoutCause(w.ctx, 3*latency, cause)
+				defer cancel()
+				err := h.Txn(ctx, add())
+				mustBe(t, err, lock.ErrInDoubt, cause, context.DeadlineExceeded)
+				mustSay(t, err, `lock "x"`, "may have been applied")
+				if !hit() {
+					t.Fatal("there was no fault")
+				}
+				w.txn(h, add()) // waits until that is settled
+				before := w.added()
+				if f.Drop == locktest.BeforeApply && before != 1 {
+					t.Errorf("%d nodes", before)
+				}
+				w.sole(h)
+				if w.added() != before {
+					t.Errorf("%d nodes, and %d before: it was applied after the next one", w.added(), before)
+				}
+				w.unlock(h)
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestUnlockDuringTxn: the transaction comes before the end of the hold, or not at all.
+func TestUnlockDuringTxn(t *testing.T) {
+	for _, f := range []locktest.Fault{
+		{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply}, {Code: codeQuota},
+	} {
+		t.Run(fmt.Sprintf("%+v", f), func(t *testing.T) {
+			withApp(t, func(w *world) {
+				a := w.dial("a")
+				h := w.lock(a, "x")
+				hit := w.fault(txns, f)
+				result := make(chan error, 1)
+				go func() { result <- h.Txn(w.ctx, add()) }()
+				w.until("the transaction is on its way", hit)
+				w.unlock(h)
+				left := w.added()
+				switch err := <-result; {
+				case err == nil && left != 1, err != nil && left != 0 && !errors.Is(err, lock.ErrInDoubt):
+					t.Errorf("%v, and %d nodes", err, left)
+				case err != nil && f.Code == 0:
+					mustBe(t, err, lock.ErrUnlocked)
+				}
+				w.empty()
+				if w.added() != left {
+					t.Error("it was applied after the unlock")
+				}
+			})
+		})
+	}
+}
+
+// TestTxnThatBreaksTheConnection is given up: a server can be set to take less than others.
+func TestTxnThatBreaksTheConnection(t *testing.T) {
+	withApp(t, func(w *world) {
+		h := w.lock(w.dial("a"), "x")
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if txns(r) {
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			}
+			return locktest.Fault{}
+		})
+		err := h.Txn(w.ctx, add())
+		mustBe(t, err, lock.ErrUnavailable)
+		mustSay(t, err, "5 times", "not applied")
+		if errors.Is(err, lock.ErrInDoubt) || w.added() != 0 {
+			t.Errorf("%v, %d nodes", err, w.added())
+		}
+		w.sole(h)
+	})
+}
+
+func TestTxnOverAnOutage(t *testing.T) {
+	withApp(t, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		for _, m := range w.Servers() {
+			w.Stop(m)
+			defer w.Ensemble.Start(m)
+		}
+		time.Sleep(sessionTimeout)
+		short, cancel := context.WithTimeout(w.ctx, time.Second)
+		defer cancel()
+		err := h.Txn(short, add())
+		mustBe(t, err, context.DeadlineExceeded)
+		if errors.Is(err, lock.ErrInDoubt) {
+			t.Errorf("nothing was sent: %v", err)
+		}
+		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrExpired) // ends with the hold
+	})
+}
+
+// TestTxnOfTwoHolds: a check of another hold's entry makes it depend on that too.
+func TestTxnOfTwoHolds(t *testing.T) {
+	withApp(t, func(w *world) {
+		a := w.dial("a")
+		x, y := w.lock(a, "x"), w.lock(a, "y")
+		both := []any{&zk.CheckVersionRequest{Path: y.EntryPath(), Version: -1}, add()}
+		w.txn(x, both...)
+		w.unlock(y)
+		mustBe(t, x.Txn(w.ctx, both...), zk.ErrNoNode)
+		if w.added() != 1 {
+			t.Errorf("%d nodes", w.added())
+		}
+	})
+}
+
+// TestTxnFindsTheEntryGone: somebody has removed it, or written it.
+func TestTxnFindsTheEntryGone(t *testing.T) {
+	withApp(t, func(w *world) {
+		a, z := w.dial("a"), w.raw("z")
+		h := w.lock(a, "x")
+		if err := z.Delete(pathOf(h), -1); err != nil {
+			t.Fatal(err)
+		}
+		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrRemoved)
+		mustBe(t, h.Err(), lock.ErrRemoved)
+		h = w.lock(a, "x")
+		if _, err := z.Set(pathOf(h), []byte("mine"), -1); err != nil {
+			t.Fatal(err)
+		}
+		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrTaken)
+		if err := z.Delete(pathOf(h), -1); err != nil || w.added() != 0 {
+			t.Errorf("%v, %d nodes", err, w.added())
+		}
+	})
+}
+
+func TestTxnDenied(t *testing.T) {
+	withApp(t, func(w *world) {
+		if _, err := w.raw("z").SetACL(app, zk.WorldACL(zk.PermRead), -1); err != nil {
+			t.Fatal(err)
+		}
+		h := w.lock(w.dial("a"), "x")
+		err := h.Txn(w.ctx, &zk.SetDataRequest{Path: app, Version: -1})
+		mustBe(t, err, zk.ErrNoAuth, lock.ErrDenied)
+		w.sole(h)
+	})
+}
+
+func TestTxnOfClosedClient(t *testing.T) {
+	withApp(t, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		hit := w.fault(txns, locktest.Fault{Delay: time.Second})
+		result := make(chan error, 1)
+		go func() { result <- h.Txn(w.ctx, add()) }()
+		w.until("the transaction is on its way", hit)
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		mustBe(t, <-result, lock.ErrInDoubt, lock.ErrClosed)
+		before := w.added()
+		mustBe(t, h.Txn(w.ctx, add()), lock.ErrClosed)
+		w.empty()
+		if w.added() != before {
+			t.Error("it was applied after the close")
+		}
+	})
+}
