@@ -288,16 +288,22 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 		e.Lose(ErrClosed)
 		err = ErrClosed
 	}
+	if err != nil {
+		return nil, notTaken(bound, r.Lock, err)
+	}
+	return &Hold{client: c, e: e}, nil
+}
+
+// notTaken is the error of a call that did not get the named lock.
+func notTaken(ctx context.Context, lock string, err error) error {
 	var inTheWay *queue.Blocked
 	switch {
-	case err == nil:
-		return &Hold{client: c, e: e}, nil
 	case !errors.As(err, &inTheWay):
-		return nil, fmt.Errorf("lock %q: %w", r.Lock, err)
-	case bound.Err() != nil:
-		return nil, fmt.Errorf("%w: gave up waiting: %w", heldError(r.Lock, inTheWay), err)
+		return fmt.Errorf("lock %q: %w", lock, err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: gave up waiting: %w", heldError(lock, inTheWay), err)
 	}
-	return nil, heldError(r.Lock, inTheWay)
+	return heldError(lock, inTheWay)
 }
 
 // warnStarved logs once for each TTL that a stalled connection would cost a hold

@@ -156,6 +156,12 @@
 // for moments. Its parent stays until this process has not used it for 50 ms, or the
 // client closes; that it then sees to it costs one read and one transaction.
 //
+// # Several locks together
+//
+// [Client.LockAll] takes several locks, all of them or none, in one transaction if they
+// are free. Those who take locks so never wait for each other in a circle, in whatever order
+// they name them: TestAllInAnyOrder, TestNobodyWaitsInACircle. See [All].
+//
 // # At risk
 //
 // A renewal is due when a third of the TTL has passed. When no more than half of it is

@@ -101,6 +101,35 @@ func ExampleMutex_TryLock() {
 
 // A context that comes from a hold can take the same lock again, so functions
 // that need the lock can call each other.
+func ExampleClient_LockAll() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	// Somebody who moves money the other way names them in the opposite order.
+	holds, err := locks.LockAll(ctx, "accounts/7", "accounts/3")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer holds.Unlock()
+
+	// The context ends as soon as one of them is lost. Each has a token of its own.
+	for _, hold := range holds.Each() {
+		if err := ship(holds.Context(), hold.Token()); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("under", hold.Name())
+	}
+	// Output:
+	// under accounts/3
+	// under accounts/7
+}
+
 func ExampleMutex_Lock_again() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()

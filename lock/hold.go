@@ -178,7 +178,11 @@ func (h *Hold) Unlock() error {
 	defer c.tasks.Leave()
 	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
 	defer limit.Release()
-	err = c.queue.Leave(zkconn.Uncancellable(limit), e)
+	return c.left(e, c.queue.Leave(zkconn.Uncancellable(limit), e))
+}
+
+// left makes of what came of the deletion of an unlocked entry what the unlock returns.
+func (c *Client) left(e *queue.Entry, err error) error {
 	switch {
 	case err == nil:
 		return nil

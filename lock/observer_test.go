@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -141,6 +142,33 @@ func TestObserver(t *testing.T) {
 		w.says(seen, "lost z closed")
 		if want := "acquired jobs/1, released jobs/1, waiting x, waiting x, withdrawn x, acquired x, released x, acquired y, lost y expired, waiting z, purged z, acquired z, displaced, lost z closed"; too.say() != want {
 			t.Error("the second observer was told something else")
+		}
+	})
+}
+
+// TestObserverOfAll: each of several locks has a life of its own.
+func TestObserverOfAll(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		seen := new(observed)
+		a, b := w.dial("a", lock.WithObserver(seen)), w.dial("b")
+		h := w.lock(b, "x")
+		ctx := context.WithValue(w.ctx, key{}, "mine")
+		ch := startAll(func() (*lock.Holds, error) { return a.LockAll(ctx, "x", "y") })
+		time.Sleep(ttl)
+		w.unlock(h)
+		w.unlockAll(w.expectAll(ch))
+		events, values := seen.take()
+		var told []string
+		for i, e := range events {
+			told = append(told, e.Kind.String()+" "+e.Lock)
+			if values[i] != "mine" || e.Kind == lock.EventAcquired && (!e.Queued || e.Waited < ttl || e.Waited > ttl+time.Second) {
+				t.Errorf("told %+v, with %v", e, values[i])
+			}
+		}
+		slices.Sort(told)
+		want := []string{"acquired x", "acquired y", "released x", "released y", "waiting x", "waiting y"}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
 		}
 	})
 }

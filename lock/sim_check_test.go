@@ -142,11 +142,15 @@ func (s *sim) notTaken(label string, c *client, name string, err error) {
 
 // unlock gives a hold back, and checks what comes of it.
 func (s *sim) unlock(label string, h held) {
-	name := h.Name()
 	s.mu.Lock()
 	overtaken := s.overtaken(h)
 	s.mu.Unlock()
-	err := h.Unlock()
+	s.unlocked(label, h, overtaken, h.Unlock())
+}
+
+// unlocked checks what came of the unlock of a hold.
+func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
+	name := h.Name()
 	s.warned(h, err)
 	s.mu.Lock()
 	defer s.mu.Unlock()

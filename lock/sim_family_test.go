@@ -39,12 +39,19 @@ func (p *process) way(r *rand.Rand, c *client, name string, opts []lock.LockOpti
 	case slots:
 		s, n := c.Semaphore(name, slotsPermits, opts...), 1+r.IntN(slotsAsked)
 		return way{lock: permits(s, n), try: tryPermits(s, n), permits: n}
-	default:
-		m := c.Mutex(name, opts...)
-		return way{lock: m.Lock, try: m.TryLock}
 	case pages:
+		return p.wayOfPages(r, c.RWMutex(name, opts...))
 	}
-	m := c.RWMutex(name, opts...)
+	if oneIn(r, 5) {
+		opts = append(opts, lock.WithBarging())
+		p.count("barged")
+	}
+	m := c.Mutex(name, opts...)
+	return way{lock: m.Lock, try: m.TryLock}
+}
+
+// wayOfPages draws how what is read and written is taken.
+func (p *process) wayOfPages(r *rand.Rand, m *lock.RWMutex) way {
 	if r.IntN(3) > 0 {
 		return way{lock: m.RLock, try: m.TryRLock, reads: true}
 	}

@@ -28,6 +28,14 @@ func (p *process) worker(ctx context.Context, label string) {
 			p.comeBack(ctx, r, label, c)
 			continue
 		}
+		if oneIn(r, 6) {
+			if err := p.together(ctx, r, label, c); errors.Is(err, lock.ErrClosed) {
+				return
+			} else if err != nil {
+				p.pause(r, 0, p.ttl/4)
+			}
+			continue
+		}
 		hold, err := p.take(ctx, r, label, c)
 		if errors.Is(err, lock.ErrClosed) {
 			return

@@ -6,7 +6,7 @@ import "slices"
 var mutants = slices.Concat(
 	timeMutants, epochMutants,
 	joinMutants, incarnationMutants, abandonMutants,
-	waitMutants, purgeMutants,
+	waitMutants, purgeMutants, allMutants,
 	holdMutants, doubtMutants, riskMutants, txnMutants, attachMutants,
 	leaveMutants, cleanupMutants,
 	familyMutants,

@@ -5,16 +5,16 @@ var joinMutants = []mutant{
 	{
 		name:   "no-id",
 		breaks: "the names of entries have no random id",
-		edits: []edit{{"lock/internal/queue/join.go",
-			"	id := c.NewID()\n",
-			"	id := znode.FormatID(0)\n"}},
+		edits: []edit{{"lock/internal/queue/draft.go",
+			"id: c.NewID()}",
+			"id: znode.FormatID(0)}"}},
 		tests: []string{"lock.TestLateDeleteHitsNoStranger"},
 	}, {
 		name:   "id-of-session",
 		breaks: "the entries of one session have the same id",
-		edits: []edit{{"lock/internal/queue/join.go",
-			"	id := c.NewID()\n",
-			"	id := znode.FormatID(uint64(c.Conn.Session()))\n"}},
+		edits: []edit{{"lock/internal/queue/draft.go",
+			"id: c.NewID()}",
+			"id: znode.FormatID(uint64(c.Conn.Session()))}"}},
 		tests: []string{"lock.TestReappearingEntryIsDeleted"},
 	}, {
 		name:   "string-order",
@@ -171,9 +171,9 @@ var incarnationMutants = []mutant{
 	}, {
 		name:   "adopted-forgotten",
 		breaks: "who holds alone below a parent that was adopted deletes it on leaving",
-		edits: []edit{{"lock/internal/queue/join.go",
-			"	e := c.newEntry(replies[at].String, created)\n	e.adopted = a.write && data.Adopted\n",
-			"	e := c.newEntry(replies[at].String, created)\n"}},
+		edits: []edit{{"lock/internal/queue/draft.go",
+			"	e := c.newEntry(replies[d.at].String, created)\n	e.adopted = d.write && d.data.Adopted\n",
+			"	e := c.newEntry(replies[d.at].String, created)\n"}},
 		tests: []string{"lock.TestAdoptedParentIsLeftByALoneHolder"},
 	}, {
 		name:   "facts-for-ever",
@@ -237,15 +237,15 @@ var abandonMutants = []mutant{
 		name:   "abandoned-unknown",
 		breaks: "a create of unknown outcome that nobody waits for any more is not looked for",
 		edits: []edit{{"lock/internal/queue/stray.go",
-			"		c.quarantine.add(id, c.Clock.Mono())\n		c.deleteByID(id)\n",
+			"		c.quarantine.add(d.id, c.Clock.Mono())\n		c.deleteByID(d.id)\n",
 			""}},
 		tests: []string{"lock.TestCloseAfterAbandonedCall"},
 	}, {
 		name:   "abandoned-late",
 		breaks: "a create that nobody waits for any more is looked for once, and left if it is applied after that",
 		edits: []edit{{"lock/internal/queue/stray.go",
-			"		c.quarantine.add(id, c.Clock.Mono())\n		c.deleteByID(id)\n",
-			"		c.deleteByID(id)\n"}},
+			"		c.quarantine.add(d.id, c.Clock.Mono())\n		c.deleteByID(d.id)\n",
+			"		c.deleteByID(d.id)\n"}},
 		tests: []string{"lock.TestLateEntryOfAbandonedCall"},
 	}, {
 		name:   "unfound-forgotten",
@@ -258,7 +258,7 @@ var abandonMutants = []mutant{
 		name:   "stray-forgotten",
 		breaks: "an entry that was taken for gone is left when it appears after all",
 		edits: []edit{{"lock/internal/queue/queue.go",
-			"		c.quarantine.add(e.Name().ID, c.Clock.Mono())\n",
+			"	c.quarantine.add(e.Name().ID, c.Clock.Mono())\n",
 			""}},
 		tests: []string{"lock.TestReappearingEntryIsDeleted"},
 	}, {

@@ -85,8 +85,8 @@ var leaveMutants = []mutant{
 		name:   "discard-spoilt",
 		breaks: "an entry that cannot be deleted keeps those from being deleted that share its transaction",
 		edits: []edit{{"lock/internal/queue/discard.go",
-			"			apart(all[whose[op]])\n			all = slices.Delete(all, whose[op], whose[op]+1)\n",
-			"			for _, l := range all {\n				q.closeDoor(l.door)\n				q.Tasks.Leave()\n			}\n			return slices.Delete(rest, 0, len(rest))\n"}},
+			"			apart = append(apart, all[whose[op]])\n			all = slices.Delete(all, whose[op], whose[op]+1)\n",
+			"			for _, l := range all {\n				q.closeDoor(l.door)\n				q.Tasks.Leave()\n			}\n			return slices.Delete(all, 0, len(all)), nil\n"}},
 		tests: []string{"lock/internal/queue.TestDepartureOfABadMember"},
 	},
 }

@@ -97,34 +97,14 @@ func (q *Queue) departTogether(batch []*Entry) (rest []*Entry) {
 		all[i] = q.newLeaving(e)
 		all[i].announce, all[i].linger = false, false
 	}
-	apart := func(l *leaving) {
+	ctx, cancel := context.WithTimeout(context.Background(), q.patience(batch[0].Terms))
+	defer cancel()
+	gone, apart := q.leaveTogether(ctx, all, 0)
+	for _, l := range apart {
 		q.closeDoor(l.door)
 		rest = append(rest, l.e)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), q.patience(batch[0].Terms))
-	defer cancel()
-	for len(all) > 0 {
-		ops, whose := departure(all)
-		_, err := q.Conn.Multi(ctx, nil, ops...)
-		if err == nil {
-			break
-		}
-		switch op, _ := zkconn.RefusedOp(err); {
-		case op < 0:
-			for _, l := range all {
-				apart(l)
-			}
-			return rest
-		case op > 0 && whose[op-1] == whose[op]: // a parent, and probably not the only one
-			for _, l := range all {
-				l.alone = false
-			}
-		default:
-			apart(all[whose[op]])
-			all = slices.Delete(all, whose[op], whose[op]+1)
-		}
-	}
-	for _, l := range all {
+	for _, l := range gone {
 		if l.alone {
 			l.gone(ctx, false)
 			q.closeDoor(l.door)
@@ -140,6 +120,42 @@ func (q *Queue) departTogether(batch []*Entry) (rest []*Entry) {
 		}()
 	}
 	return rest
+}
+
+// leaveTogether deletes entries in one transaction, and their locks' parents where they
+// were alone. So many times a parent may be refused before all of them are left for later:
+// it is probably not the only one. It returns whose entries have gone, who have yet to see
+// to the parents; and who are to leave one by one, because theirs was refused, or the
+// outcome of all is not known.
+func (q *Queue) leaveTogether(ctx context.Context, all []*leaving, parents int) (gone, apart []*leaving) {
+	for len(all) > 0 {
+		ops, whose := departure(all)
+		now := q.Clock.Mono()
+		for _, l := range all {
+			l.asked = now // nothing was tried before whose outcome is unknown
+		}
+		_, err := q.Conn.Multi(ctx, nil, ops...)
+		if err == nil {
+			break
+		}
+		switch op, _ := zkconn.RefusedOp(err); {
+		case op < 0:
+			for _, l := range all {
+				l.tried = l.tried || zkconn.OutcomeOf(err) == zkconn.Ambiguous
+			}
+			return nil, append(apart, all...)
+		case op > 0 && whose[op-1] == whose[op]:
+			all[whose[op]].door.hint(hints.crowded)
+			for i, l := range all {
+				l.alone = l.alone && parents > 0 && i != whose[op]
+			}
+			parents--
+		default:
+			apart = append(apart, all[whose[op]])
+			all = slices.Delete(all, whose[op], whose[op]+1)
+		}
+	}
+	return all, apart
 }
 
 // departure returns the transaction in which all of them leave, and for each of its

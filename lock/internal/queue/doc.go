@@ -203,6 +203,34 @@
 // id is remembered: should the entry appear after all, it is deleted (Z7). If the caller's
 // context ends, our entry is withdrawn in the background.
 //
+// # Several locks at once
+//
+// Who wants several locks makes all entries in one transaction, each by the operations that
+// it would have been made by alone. So of two who do, one is ahead of the other in every
+// queue that they share (Z1, Z3). Whoever waits does so for entries that are older than its
+// own, so no circle of waiting can close, in whatever order the locks are named. The
+// transaction is refused as a whole; the lock whose operation it was learns from that what
+// it would have learned alone, and all try again. In the transaction that makes the parents
+// of all of them the entries tell the grant at once; otherwise with the next write after
+// the grant, as who has one lock may have to wait for another.
+//
+// While one parent is looked at, what is known of the others grows older. So if any was
+// looked at, none is written without a witness that may go: its entry is created alone.
+//
+// All places are waited for at the same time, and all entries are renewed. Who is first
+// somewhere waits on, and is granted when all are: if each may enter, at one moment, by its
+// own lease, else that is renewed first. If one entry is gone then or before, all are
+// withdrawn and made anew: one made anew by itself would be younger than its companions,
+// and those ahead of it might wait for them.
+//
+// If the reply is lost each id is looked for. Only if all are there have we joined; else all
+// ids are remembered, and what is there is deleted. Who gives up withdraws all. A parent
+// whose counter is near its end is waited for with no entry at the others.
+//
+// To unlock deletes all entries, and the parents of those who joined alone, in one
+// transaction. Who is refused leaves by itself. A release is not told there, so whoever is
+// behind a short hold lists.
+//
 // # Holding
 //
 // Package lease keeps the entry alive, a waiter's as a holder's, and says until when it is

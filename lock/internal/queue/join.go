@@ -37,6 +37,9 @@ type joining struct {
 	collisions int    // with other joiners
 }
 
+// joinBackoff is between tries to join.
+var joinBackoff = zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.Millisecond}
+
 // join creates an entry in the queue, if need be after the parent's counter has begun
 // anew. Meanwhile others may have their turn.
 func (c *contender) join(ctx context.Context) (*Entry, position, error) {
@@ -67,7 +70,7 @@ func (c *contender) joinInTurn(ctx context.Context) (e *Entry, p position, err e
 		return nil, position{}, err
 	}
 	j := &joining{contender: c}
-	err = c.Conn.Retry(ctx, zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.Millisecond}, func() error {
+	err = c.Conn.Retry(ctx, joinBackoff, func() error {
 		a, err := j.next(ctx)
 		if err != nil {
 			return zkconn.Final(err)
@@ -211,19 +214,16 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 			return nil, position{}, err
 		}
 	}
-	id := c.NewID()
-	prefix := c.prefix(id)
 	sent, session := c.Clock.Local(), c.Conn.Session()
-	data := c.tellTail(a.parent.data, prefix)
 	var acquired int64
 	if !a.parent.exists {
 		acquired = c.Clock.Millis(sent) // who creates the parent is alone, and holds
 	}
-	ops, at := c.operations(a, data, prefix, acquired, sent)
+	d := c.draft(a, acquired, sent)
 	replies, err := c.Conn.Multi(ctx, func(replies []zk.MultiResponse, err error) {
 		defer c.Tasks.Leave()
-		c.cleanUpAbandoned(a, id, replies, at, err)
-	}, ops...)
+		c.cleanUpAbandoned(d, replies, err)
+	}, d.ops...)
 	if zkconn.IsAbandoned(err) {
 		return nil, position{}, err
 	}
@@ -232,32 +232,15 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 	created := lease.Created{Sent: sent, Session: session, Acquired: acquired}
 	switch zkconn.OutcomeOf(err) {
 	case zkconn.Applied:
+		return c.applied(ctx, d, replies, created, received)
 	case zkconn.Ambiguous:
-		path, err := c.findByID(ctx, id)
+		path, err := c.findByID(ctx, d.id)
 		if err != nil {
 			return nil, position{}, err
 		}
-		created.Acquired = 0
-		e := c.newEntry(path, created)
-		e.adopted = a.write && data.Adopted
-		if a.blind() {
-			c.adopt(ctx, e, a, data, nil)
-		}
-		return e, position{}, nil
-	default:
-		return nil, position{}, err
+		return c.found(ctx, d, path, created), position{}, nil
 	}
-	e := c.newEntry(replies[at].String, created)
-	e.adopted = a.write && data.Adopted
-	stat := replies[len(replies)-1].Stat
-	switch {
-	case a.claim:
-		return e, position{}, c.claim(ctx, e)
-	case stat == nil:
-		return e, position{}, nil
-	}
-	c.Clock.Observe(stat.Mzxid, stat.Mtime, sent, received)
-	return e, c.joined(ctx, e, a, data, stat, received.Mono), nil
+	return nil, position{}, err
 }
 
 // joined takes the reply to an attempt that has written the parent with data: it tells

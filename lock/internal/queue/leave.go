@@ -43,13 +43,17 @@ type leaving struct {
 // nothing. A node that is gone is what was asked for if a lost reply may have told so,
 // or if its lease has ended since; but not if the lease may have ended before.
 func (q *Queue) Leave(ctx context.Context, e *Entry) error {
-	l := q.newLeaving(e)
+	return q.leave(ctx, q.newLeaving(e))
+}
+
+// leave does it, and closes the door.
+func (q *Queue) leave(ctx context.Context, l *leaving) error {
 	defer q.closeDoor(l.door)
 	err := q.Conn.Retry(ctx, leaveBackoff, func() error { return l.attempt(ctx) })
 	if err == nil || errors.Is(err, lease.ErrRemoved) || errors.Is(err, lease.ErrTaken) {
 		return err
 	}
-	return fmt.Errorf("delete %s: %w", e.Path, err)
+	return fmt.Errorf("delete %s: %w", l.e.Path, err)
 }
 
 func (q *Queue) newLeaving(e *Entry) *leaving {

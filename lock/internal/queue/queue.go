@@ -143,17 +143,26 @@ type contender struct {
 	capacity    int32         // permits that a semaphore has now
 }
 
+// newContender returns a contender, whose door is to be closed.
+func (q *Queue) newContender(r Request) *contender {
+	return &contender{Queue: q, Request: r, parent: q.Path(r.Lock), door: q.openDoor(r.Lock), capacity: r.Capacity}
+}
+
 // contend runs what a contender does. When ctx ends meanwhile, the error tells who was
 // in the way.
 func (q *Queue) contend(ctx context.Context, r Request, run func(*contender, context.Context) (*Entry, error)) (*Entry, error) {
-	c := &contender{Queue: q, Request: r, parent: q.Path(r.Lock), capacity: r.Capacity}
-	c.door = q.openDoor(r.Lock)
+	c := q.newContender(r)
 	defer q.closeDoor(c.door)
 	e, err := run(c, ctx)
 	if err != nil && ctx.Err() != nil && c.lastBlocker != nil {
-		err = fmt.Errorf("%w: gave up waiting: %w", c.lastBlocker, err)
+		err = gaveUp(c.lastBlocker, err)
 	}
 	return e, err
+}
+
+// gaveUp is the error of who waited behind somebody when its context ended.
+func gaveUp(waiting *Blocked, err error) error {
+	return fmt.Errorf("%w: gave up waiting: %w", waiting, err)
 }
 
 // Acquire queues up and waits until the lock is had, or ctx ends: then the entry is
@@ -183,21 +192,26 @@ func (c *contender) acquire(ctx context.Context) (*Entry, error) {
 		if err == nil {
 			return e, nil
 		}
-		if e.Withdraw() {
-			c.Discard(e)
-			return nil, err
-		}
-		// It has ended by itself, whatever was noticed first.
-		c.Forget(e)
-		// Somebody may have overwritten it; or it appears again, and would be ahead of us.
-		c.quarantine.add(e.Name().ID, c.Clock.Mono())
-		c.Discard(c.orphan(e.Name()))
-		if !errors.Is(err, lease.ErrGone) {
+		if c.takeBack(e) || !errors.Is(err, lease.ErrGone) {
 			return nil, err
 		}
 		c.requeued.Add(1)
 		c.Log.Warn().Str("lock", c.Lock).Str("entry", e.Path).AnErr("why", err).Msg("lost the place in the queue; queueing again at the end")
 	}
+}
+
+// takeBack withdraws an entry that nobody has got. It reports false if that had ended by
+// itself, whatever was noticed first.
+func (c *contender) takeBack(e *Entry) (withdrawn bool) {
+	if e.Withdraw() {
+		c.Discard(e)
+		return true
+	}
+	c.Forget(e)
+	// Somebody may have overwritten it; or it appears again, and would be ahead of us.
+	c.quarantine.add(e.Name().ID, c.Clock.Mono())
+	c.Discard(c.orphan(e.Name()))
+	return false
 }
 
 // grant makes a hold of an entry whose turn has come. The grant is recorded with
@@ -227,21 +241,8 @@ func (c *contender) grant(ctx context.Context, e *Entry, waited bool) error {
 }
 
 func (c *contender) try(ctx context.Context) (*Entry, error) {
-	c.trying = true
-	names, _, err := c.contenders(ctx, false)
-	if err != nil {
+	if err := c.looksFree(ctx); err != nil {
 		return nil, err
-	}
-	if c.Kind == znode.Semaphore {
-		names, err = nil, c.roomFor(ctx, names)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range c.blockers(names) {
-		if _, err := c.passable(ctx, n); err != nil {
-			return nil, err
-		}
 	}
 	for {
 		e, err := c.tryJoined(ctx)
@@ -249,6 +250,27 @@ func (c *contender) try(ctx context.Context) (*Entry, error) {
 			return e, err
 		}
 	}
+}
+
+// looksFree returns a Blocked if somebody alive is in the way of a try, which it begins.
+func (c *contender) looksFree(ctx context.Context) error {
+	c.trying = true
+	names, _, err := c.contenders(ctx, false)
+	if err != nil {
+		return err
+	}
+	if c.Kind == znode.Semaphore {
+		names, err = nil, c.roomFor(ctx, names)
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range c.blockers(names) {
+		if _, err := c.passable(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // blockers are those that would be in our way, the first of them first.
@@ -275,17 +297,7 @@ func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &waiter{contender: c, e: e}
-	for err == nil && !p.admitted && !p.shares {
-		// Whoever is ahead has expired, shares with us, or joined since we looked.
-		if p, err = w.purge(ctx); err == nil && p.predecessor == e.Name().Node {
-			err = &Blocked{Path: c.parent} // there are less permits than it asks for
-		} else if err == nil && p.predecessor != "" {
-			n, _ := znode.Parse(p.predecessor)
-			p.shares, err = c.passable(ctx, n)
-		}
-	}
-	if err == nil {
+	if p, err = c.clearWay(ctx, e, p); err == nil {
 		err = c.await(ctx, e, p)
 	}
 	if err == nil {
@@ -300,6 +312,23 @@ func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
 		c.Forget(e)
 	}
 	return nil, err
+}
+
+// clearWay purges who is ahead of an entry that was joined in a try, until nobody is but
+// who shares with us. It returns a Blocked if somebody alive has joined since it was
+// looked, or if there are less permits than it asks for.
+func (c *contender) clearWay(ctx context.Context, e *Entry, p position) (_ position, err error) {
+	w := &waiter{contender: c, e: e}
+	for err == nil && !p.admitted && !p.shares {
+		// Whoever is ahead has expired, shares with us, or joined since we looked.
+		if p, err = w.purge(ctx); err == nil && p.predecessor == e.Name().Node {
+			err = &Blocked{Path: c.parent} // there are less permits than it asks for
+		} else if err == nil && p.predecessor != "" {
+			n, _ := znode.Parse(p.predecessor)
+			p.shares, err = c.passable(ctx, n)
+		}
+	}
+	return p, err
 }
 
 // passable returns a Blocked if the contender is alive, as far as can be known, and does

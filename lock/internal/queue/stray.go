@@ -74,23 +74,23 @@ func (c *contender) orphan(n znode.Name) *Entry {
 }
 
 // cleanUpAbandoned deletes what an attempt has made that nobody waits for any more,
-// from its reply, which came late. At is the place of the entry's create.
-func (c *contender) cleanUpAbandoned(a attempt, id string, replies []zk.MultiResponse, at int, err error) {
+// from its reply, which came late.
+func (c *contender) cleanUpAbandoned(d *draft, replies []zk.MultiResponse, err error) {
 	switch zkconn.OutcomeOf(err) {
 	case zkconn.Applied:
-		path := replies[at].String
+		path := replies[d.at].String
 		name, _ := znode.Parse(path[len(c.parent)+1:])
 		e := c.orphan(name)
-		if stat := replies[len(replies)-1].Stat; a.blind() && stat.Czxid != a.parent.czxid {
-			c.adopt(context.Background(), e, a, c.tellTail(a.parent.data, name.Prefix()), stat)
+		if stat := replies[len(replies)-1].Stat; d.blind() && stat.Czxid != d.parent.czxid {
+			c.adopt(context.Background(), e, d.attempt, d.data, stat)
 		}
 		c.departAlone(e)
 	case zkconn.Ambiguous:
-		if a.blind() && c.isThere(id) {
-			c.adopt(context.Background(), c.orphan(znode.Name{}), a, znode.Parent{}, nil)
+		if d.blind() && c.isThere(d.id) {
+			c.adopt(context.Background(), c.orphan(znode.Name{}), d.attempt, znode.Parent{}, nil)
 		}
-		c.quarantine.add(id, c.Clock.Mono())
-		c.deleteByID(id)
+		c.quarantine.add(d.id, c.Clock.Mono())
+		c.deleteByID(d.id)
 	}
 }
 

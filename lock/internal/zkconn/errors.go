@@ -117,6 +117,10 @@ func RefusedOp(err error) (op int, cause error) {
 	return -1, err
 }
 
+// RefusedAt is the error of a transaction whose operation at that place the server
+// refused.
+func RefusedAt(op int, cause error) error { return &refusedError{Op: op, Err: cause} }
+
 // endsConnection reports whether a request failed because its connection, or the
 // session, had ended. A server's answer does not, and neither does a caller that
 // gave up.

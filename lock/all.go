@@ -1,0 +1,207 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// MaxAll is how many locks can be taken together: they have to fit into one transaction.
+const MaxAll = 64
+
+// All are several mutexes that are taken together, all of them or none. It is some names
+// and settings and has no state: taking it gives [Holds]. The same locks can be taken one
+// by one too, by [Client.Mutex].
+//
+// All entries are made in one transaction. So those who take several locks together
+// never wait for each other in a circle, in whatever order they name them, and free locks
+// take one request and one transaction. Who waits has a place in each queue, first come
+// first served, and holds up those behind it in all of them, also where it is first
+// already. It is no protection from a deadlock to take more locks while some are held:
+// name all that are needed.
+//
+//	what happens                 while it waits                      while it holds
+//	ctx ends, Close              all entries are withdrawn           Close: all holds end
+//	session lost or expired      all entries stay                    all holds last
+//	no renewal in time           queues again at the end of all      the hold is lost, and Context ends;
+//	  (of one is enough)           queues, with new entries            the others last until Unlock
+//	path refused (ErrForeign,    all entries are withdrawn; the
+//	  ErrKind, ErrDenied)          error names the lock
+//	process dies                 each entry blocks for its TTL and grace
+type All struct {
+	client *Client
+	each   []recipe // by name
+	err    error    // of a name or an option
+}
+
+// All returns the mutexes of those names, to be taken together. They are different ones,
+// and at most [MaxAll]; the options are for each of them, beside its policy. What is not
+// allowed is reported when they are taken. [WithBarging] is not: they queue.
+func (c *Client) All(names []string, opts ...LockOption) *All {
+	if c.zero() {
+		return &All{err: invalid("client", nil, "must come from Dial or New")}
+	}
+	a := &All{client: c}
+	if n := len(names); n < 1 || n > MaxAll {
+		a.err = invalid("names", fmt.Sprintf("(%d of them)", n), "must be 1 to %d names", MaxAll)
+		return a
+	}
+	for _, name := range names {
+		r := c.recipe(znode.Mutex, name, opts)
+		if r.err == nil && r.barging {
+			r.err = invalid("option", "WithBarging", "is for a Mutex by itself; who takes several together waits in their queues")
+		}
+		a.err = cmp.Or(a.err, r.err)
+		a.each = append(a.each, r)
+	}
+	slices.SortFunc(a.each, func(x, y recipe) int { return strings.Compare(x.name, y.name) })
+	for i, r := range a.each[1:] {
+		if r.name == a.each[i].name {
+			a.err = cmp.Or(a.err, invalid("names", fmt.Sprintf("%q", names), "must differ: %q stands there twice", r.name))
+		}
+	}
+	return a
+}
+
+// LockAll waits until it has all of the named mutexes; it is c.All(names).Lock(ctx).
+func (c *Client) LockAll(ctx context.Context, names ...string) (*Holds, error) {
+	return c.All(names).Lock(ctx)
+}
+
+// Lock waits for its turn at all of the locks, and returns their holds. It fails as
+// [Mutex.Lock] does, and then has none of them: what it had queued is withdrawn.
+//
+// If ctx comes from valid holds of all of these locks and the same client, the result is
+// another handle on each. If it has some of them only it is refused, an [ErrInvalid]: who
+// holds one lock and waits for others can be waited for by who has them.
+func (a *All) Lock(ctx context.Context) (*Holds, error) {
+	return a.take(ctx, (*queue.Queue).AcquireAll)
+}
+
+// TryLock returns the holds if nobody is in the way at any of the locks, and otherwise a
+// [HeldError] that names one where somebody is, without waiting, as [Mutex.TryLock] does.
+func (a *All) TryLock(ctx context.Context) (*Holds, error) {
+	return a.take(ctx, (*queue.Queue).TryAll)
+}
+
+// Do runs f while it has all of the locks. The context of f ends with ctx, and when one
+// of the holds is lost; the result is then its [LostError], joined with what f returns.
+func (a *All) Do(ctx context.Context, f func(context.Context) error) (err error) {
+	if f == nil {
+		return invalid("function", nil, "must not be nil")
+	}
+	holds, err := a.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, holds.Unlock()) }()
+	inner, cancel := context.WithCancelCause(holds.carriedBy(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(holds.Context(), func() { cancel(holds.Err()) })()
+	return f(inner)
+}
+
+// howAll is one of the ways into several queues.
+type howAll func(*queue.Queue, context.Context, []queue.Request) ([]*queue.Entry, int, error)
+
+// requests are what is asked for, by name.
+func (a *All) requests(ctx context.Context) ([]queue.Request, error) {
+	switch {
+	case a == nil || a.err == nil && a.client == nil:
+		return nil, invalid("locks", nil, "must come from a client")
+	case a.err != nil:
+		return nil, a.err
+	}
+	rs := make([]queue.Request, len(a.each))
+	for i := range a.each {
+		var err error
+		if rs[i], err = a.each[i].request(ctx, znode.Exclusive); err != nil {
+			return nil, err
+		}
+	}
+	return rs, nil
+}
+
+func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
+	requests, err := a.requests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := a.client
+	if c.open.Err() != nil || !c.tasks.Enter() {
+		return nil, fmt.Errorf("%s: %w", a, ErrClosed)
+	}
+	defer c.tasks.Leave()
+	bound, release := c.bind(ctx)
+	defer release()
+	if again, err := a.reenter(ctx, bound); again != nil || err != nil {
+		return again, err
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%s: %w", a, zkconn.ContextError(ctx))
+	}
+	in := &company{Context: c.asks(ctx), client: c}
+	for i := range requests {
+		c.warnStarved(requests[i].Lock, requests[i].Terms.TTL)
+		requests[i].Values = in
+	}
+	es, at, err := how(c.queue, bound, requests)
+	if err == nil && c.open.Err() != nil { // closed just now
+		for _, e := range es {
+			e.Lose(ErrClosed)
+		}
+		err = ErrClosed
+	}
+	switch {
+	case err == nil:
+		in.each.Store(&es)
+		return newHolds(c, es), nil
+	case at >= 0:
+		return nil, notTaken(bound, requests[at].Lock, err)
+	}
+	return nil, fmt.Errorf("%s: %w", a, err)
+}
+
+// reenter gives out one more handle on each of the holds that ctx comes from, if there are
+// any.
+func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
+	var es []*queue.Entry
+	var missing string
+	for _, r := range a.each {
+		if e, ok := ctx.Value(reentry{a.client, r.name}).(*queue.Entry); ok && e.Kind == r.kind && e.Err() == nil {
+			es = append(es, e)
+		} else {
+			missing = r.name
+		}
+	}
+	switch {
+	case len(es) == 0:
+		return nil, nil
+	case missing != "":
+		return nil, invalid("context", fmt.Sprintf("of a hold of %q", es[0].Lock()),
+			"must not be used to take it together with %q, which it does not hold: who holds one lock while it waits for others can cause a deadlock; take all of them together, or %[1]q alone", missing)
+	}
+	for i, e := range es {
+		if err := e.Reenter(bound, true); err != nil {
+			_ = newHolds(a.client, es[:i]).Unlock() // the handles that were had
+			return nil, fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", e.Lock(), err)
+		}
+	}
+	return newHolds(a.client, es), nil
+}
+
+// String names the locks, for errors.
+func (a *All) String() string {
+	names := make([]string, len(a.each))
+	for i, r := range a.each {
+		names[i] = r.name
+	}
+	return fmt.Sprintf("locks %q", names)
+}

@@ -1,0 +1,238 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// TestAmbiguousLockOfAll: the reply to the one transaction is lost.
+func TestAmbiguousLockOfAll(t *testing.T) {
+	for _, free := range []bool{true, false} {
+		for _, try := range []bool{false, true} {
+			if try && !free {
+				continue
+			}
+			t.Run(fmt.Sprintf("free %v try %v", free, try), func(t *testing.T) {
+				forEachMishap(t, func(w *world, i int) {
+					a, b := w.dial("a"), w.dial("b")
+					w.unlockAll(w.lockAll(a, "x", "y", "z"))
+					var h *lock.Hold
+					if !free {
+						h = w.lock(b, "y")
+					}
+					hit := w.mishap(i, "a", joins)
+					all := a.All([]string{"x", "y", "z"})
+					take := all.Lock
+					if try {
+						take = all.TryLock
+					}
+					ch := startAll(func() (*lock.Holds, error) { return take(w.ctx) })
+					w.until("the mishap", hit)
+					time.Sleep(ttl)
+					if h != nil {
+						w.waitsAll(ch)
+						w.unlock(h)
+					}
+					hs := w.expectAll(ch)
+					w.soleAll(hs)
+					w.unlockAll(hs)
+					w.empty()
+				})
+			})
+		}
+	}
+}
+
+func TestAmbiguousUnlockOfAll(t *testing.T) {
+	for _, queued := range []bool{false, true} {
+		t.Run(fmt.Sprintf("queued %v", queued), func(t *testing.T) {
+			forEachMishap(t, func(w *world, i int) {
+				a, b := w.dial("a"), w.dial("b")
+				hs := w.lockAll(a, "x", "y", "z")
+				var ch <-chan takenAll
+				if queued {
+					ch = w.queueAll(w.ctx, b, "y", "x")
+				}
+				hit := w.mishap(i, "a", leaves(hs.Hold("x")))
+				if err := hs.Unlock(); err != nil {
+					t.Errorf("unlock: %v", err)
+				}
+				if !hit() {
+					t.Fatal("there was no mishap")
+				}
+				if queued {
+					got := <-ch
+					if got.err != nil {
+						t.Fatal(got.err)
+					}
+					w.soleAll(got.holds)
+					w.unlockAll(got.holds)
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestAbandonedLockOfAll: the caller gives up while the entries are being made, and closes
+// the client. That is not done before all of them are gone.
+func TestAbandonedLockOfAll(t *testing.T) {
+	for name, fault := range map[string]locktest.Fault{
+		"before it is applied":           {Delay: time.Second},
+		"after it was applied":           {DelayReply: time.Second},
+		"after, and the connection ends": {Delay: time.Second, Drop: locktest.AfterApply},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a := w.dial("a")
+				w.unlockAll(w.lockAll(a, "x", "y", "z"))
+				hit := w.fault(func(r locktest.Request) bool {
+					return r.Label == "a" && joins(r) && touches(r, "/locks/z")
+				}, fault)
+				ctx, cancel := context.WithTimeout(w.ctx, 20*time.Millisecond)
+				defer cancel()
+				_, err := a.LockAll(ctx, "x", "y", "z")
+				mustBe(w, err, context.DeadlineExceeded)
+				if !hit() {
+					w.Fatal("gave up before the entries were asked for")
+				}
+				if err := a.Close(); err != nil {
+					w.Errorf("close: %v", err)
+				}
+				for _, name := range []string{"x", "y", "z"} {
+					for _, e := range w.entries(name) {
+						w.Errorf("left behind: %s", e.Path)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestOneOfAllGoneWhileItWaits: if the entry in one queue is gone, those in all queues are
+// made anew, at the end, in one transaction: one made anew by itself could have others ahead
+// that wait for its companions.
+func TestOneOfAllGoneWhileItWaits(t *testing.T) {
+	for _, first := range []bool{true, false} { // the entry of a lock whose turn has come, or not
+		t.Run(fmt.Sprintf("first %v", first), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b, d := w.dial("a"), w.dial("b"), w.dial("d")
+				h := w.lock(b, "y")
+				one := w.queueAll(w.ctx, a, "x", "y", "z")
+				other := w.queueAll(w.ctx, d, "z", "x")
+				gone := w.entries("y")[1]
+				if first {
+					gone = w.entries("x")[0]
+				}
+				w.remove(w.raw("admin"), gone.Path)
+				w.until("it has queued again", func() bool { return a.Stats().Requeued > 0 })
+				hs := w.expectAll(other) // which the entries at z and x had held up
+				settle()
+				x, y, z := w.entries("x"), w.entries("y"), w.entries("z")
+				if len(x) != 2 || len(y) != 2 || len(z) != 2 {
+					t.Fatalf("entries %q, %q, %q, want two each", paths(x), paths(y), paths(z))
+				}
+				if x[1].Stat.Czxid != y[1].Stat.Czxid || y[1].Stat.Czxid != z[1].Stat.Czxid {
+					t.Error("the entries were not made anew in one transaction")
+				}
+				w.unlock(h)
+				w.waitsAll(one)
+				w.unlockAll(hs)
+				w.unlockAll(w.expectAll(one))
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestAllWaitOverOutages: who waits for several locks loses no place while sessions end,
+// and outages are shorter than the lease; after a longer one it queues again.
+func TestAllWaitOverOutages(t *testing.T) {
+	for _, long := range []bool{false, true} {
+		t.Run(fmt.Sprintf("long %v", long), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b, d := w.dial("a"), w.dial("b"), w.dial("d")
+				h := w.lock(b, "y")
+				one := w.queueAll(w.ctx, a, "x", "y")
+				x := w.queue(w.ctx, d, "x")
+				outage := ttl / 2
+				if long {
+					outage = 2 * ttl
+				}
+				w.kill("a")
+				w.ExpireLabel("a")
+				time.Sleep(outage)
+				if long {
+					got := w.expect(x) // who waits behind the dead has purged it
+					w.Heal("a")
+					time.Sleep(ttl)
+					w.unlock(h)
+					w.waitsAll(one)
+					w.unlock(got.hold)
+				} else {
+					w.Heal("a")
+					time.Sleep(ttl)
+					w.waits(x)
+					w.unlock(h)
+				}
+				hs := w.expectAll(one)
+				for _, h := range hs.Each() {
+					w.alive(h)
+				}
+				w.unlockAll(hs)
+				if !long {
+					w.unlock(w.expect(x).hold)
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestDeadHolderOfAll blocks each of its locks for TTL and grace, and who waits for several
+// dead ones does not wait for one after the other.
+func TestDeadHolderOfAll(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		names := []string{"x", "y", "z"}
+		w.lockAll(a, names...)
+		ch := w.queueAll(w.ctx, b, names...)
+		w.kill("a")
+		dead := time.Now()
+		got := <-ch
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		if took := time.Since(dead); took > ttl+grace+time.Second {
+			t.Errorf("three dead holders blocked for %v", took)
+		}
+		w.unlockAll(got.holds)
+		w.Heal("a")
+		w.empty()
+	})
+}
+
+// TestCloseWhileAllAreWaitedFor: nothing is left, and nothing is had.
+func TestCloseWhileAllAreWaitedFor(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(b, "y")
+		held := w.lockAll(a, "u", "v")
+		ch := w.queueAll(w.ctx, a, "x", "y")
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		mustBe(t, w.outcomeAll(ch).err, lock.ErrClosed)
+		mustBe(t, context.Cause(held.Context()), lock.ErrClosed)
+		mustBe(t, held.Unlock(), lock.ErrClosed)
+		_, err := a.LockAll(w.ctx, "x")
+		mustBe(t, err, lock.ErrClosed)
+		w.unlock(h)
+		w.empty()
+	})
+}

@@ -1,0 +1,388 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// lockAll takes several locks together.
+func (w *world) lockAll(c *lock.Client, names ...string) *lock.Holds {
+	w.Helper()
+	hs, err := c.LockAll(w.ctx, names...)
+	if err != nil {
+		w.Fatalf("lock %q: %v", names, err)
+	}
+	return hs
+}
+
+func (w *world) unlockAll(hs *lock.Holds) {
+	w.Helper()
+	if err := hs.Unlock(); err != nil {
+		w.Fatalf("unlock: %v", err)
+	}
+}
+
+// takenAll is the outcome of locks that are being waited for.
+type takenAll struct {
+	holds *lock.Holds
+	err   error
+}
+
+// startAll calls f in the background and returns where its outcome will come.
+func startAll(f func() (*lock.Holds, error)) <-chan takenAll {
+	ch := make(chan takenAll, 1)
+	go func() {
+		hs, err := f()
+		ch <- takenAll{hs, err}
+	}()
+	return ch
+}
+
+// queueAll waits for locks in the background, and returns when it is in their queues.
+func (w *world) queueAll(ctx context.Context, c *lock.Client, names ...string) <-chan takenAll {
+	w.Helper()
+	settle()
+	before := len(w.entries(names[0]))
+	ch := startAll(func() (*lock.Holds, error) { return c.LockAll(ctx, names...) })
+	w.until("the waiter is in the queues", func() bool { return len(w.entries(names[0])) > before })
+	settle()
+	return ch
+}
+
+// expectAll returns the outcome that must have come by now, and be holds.
+func (w *world) expectAll(ch <-chan takenAll) *lock.Holds {
+	w.Helper()
+	got := w.outcomeAll(ch)
+	if got.err != nil {
+		w.Fatal(got.err)
+	}
+	return got.holds
+}
+
+func (w *world) outcomeAll(ch <-chan takenAll) takenAll {
+	w.Helper()
+	settle()
+	select {
+	case got := <-ch:
+		return got
+	default:
+		w.Fatal("still waiting")
+		return takenAll{}
+	}
+}
+
+func (w *world) waitsAll(ch <-chan takenAll) {
+	w.Helper()
+	settle()
+	select {
+	case got := <-ch:
+		w.Fatalf("waits no longer: %v, %v", got.holds, got.err)
+	default:
+	}
+}
+
+// soleAll checks that the holds have the only entries of their locks.
+func (w *world) soleAll(hs *lock.Holds) {
+	w.Helper()
+	for _, h := range hs.Each() {
+		w.sole(h)
+	}
+}
+
+var eight = []string{"a/1", "a/2", "b/1", "b/2", "c", "d", "e", "f"}
+
+func TestFreeLocksAreOneTransactionEachWay(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial("a")
+		w.unlockAll(w.lockAll(c, eight...)) // makes the root and the ancestors, and learns the time
+		for range 3 {
+			time.Sleep(100 * time.Millisecond)
+			var hs *lock.Holds
+			w.wantCost("LockAll", w.cost("a", func() { hs = w.lockAll(c, eight...) }), map[string]int{"multi": 1}, 1)
+			var tokens []lock.Token
+			for _, name := range eight {
+				h := hs.Hold(name)
+				w.alive(h)
+				tokens = append(tokens, h.Token())
+				if h.Token().Czxid != w.node(h.EntryPath()).Stat.Czxid {
+					t.Errorf("token of %s is %v", name, h.Token())
+				}
+			}
+			if len(slices.Compact(tokens)) != 1 {
+				t.Errorf("tokens %v of one transaction differ", tokens)
+			}
+			w.wantCost("Unlock", w.cost("a", func() { w.unlockAll(hs) }), map[string]int{"multi": 1}, 1)
+			if got := w.nodes(); !slices.Equal(got, []string{"/locks/a", "/locks/b"}) {
+				t.Errorf("nodes after Unlock: %q, want the ancestors alone", got)
+			}
+		}
+	})
+}
+
+// TestAllOrNone: who waits for one of the locks has none, and has them all once that is
+// free; and has left nothing once its context has ended.
+func TestAllOrNone(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(b, "y")
+		ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
+		defer cancel()
+		_, err := a.LockAll(ctx, "z", "y", "x")
+		mustBe(t, err, lock.ErrHeld, context.DeadlineExceeded)
+		mustSay(t, err, `lock "y"`, h.EntryPath())
+		settle()
+		for _, name := range []string{"x", "z"} {
+			if e := w.entries(name); len(e) > 0 {
+				t.Errorf("left behind: %q", paths(e))
+			}
+		}
+		if _, err := a.All([]string{"z", "y", "x"}).TryLock(w.ctx); err == nil {
+			t.Error("TryLock has what somebody holds")
+		} else {
+			mustBe(t, err, lock.ErrHeld)
+			mustSay(t, err, `lock "y"`)
+		}
+		ch := w.queueAll(w.ctx, a, "z", "y", "x")
+		for _, name := range []string{"x", "z"} {
+			if r := w.record(w.entries(name)[0].Path); r.Granted() {
+				t.Errorf("the entry of %s tells a grant while y is waited for", name)
+			}
+		}
+		time.Sleep(4 * ttl) // its entries are first at two locks, and are renewed
+		w.waitsAll(ch)
+		x := w.queue(w.ctx, b, "x")
+		w.unlock(h)
+		hs := w.expectAll(ch)
+		w.waits(x)
+		if !hs.Valid() || hs.Remaining() <= 0 || hs.Err() != nil || hs.Context().Err() != nil {
+			t.Errorf("valid %v, remaining %v, err %v", hs.Valid(), hs.Remaining(), hs.Err())
+		}
+		w.unlockAll(hs)
+		mustBe(t, context.Cause(hs.Context()), lock.ErrUnlocked)
+		mustBe(t, hs.Err(), lock.ErrUnlocked)
+		mustBe(t, hs.Unlock(), lock.ErrUnlocked)
+		w.unlock(w.expect(x).hold)
+		got, err := a.All([]string{"z", "y", "x"}).TryLock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.unlockAll(got)
+		w.empty()
+		if lost, requeued := a.Stats().Lost, a.Stats().Requeued; lost+requeued > 0 {
+			t.Errorf("%d lost, %d queued again", lost, requeued)
+		}
+	})
+}
+
+func TestNamesOfAll(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial("a")
+		many := make([]string, lock.MaxAll+1)
+		for i := range many {
+			many[i] = fmt.Sprintf("many/%d", i)
+		}
+		for _, bad := range []struct {
+			names []string
+			opts  []lock.LockOption
+			says  string
+		}{
+			{nil, nil, "names (0 of them): must be 1 to 64"},
+			{many, nil, "names (65 of them): must be 1 to 64"},
+			{[]string{"x", "y", "x"}, nil, `"x" stands there twice`},
+			{[]string{"x", "/y"}, nil, `"/y": must not start with a slash`},
+			{[]string{"x"}, []lock.LockOption{lock.WithBarging()}, "WithBarging"},
+			{[]string{"x"}, []lock.LockOption{lock.WithTTL(time.Nanosecond)}, "ttl"},
+		} {
+			_, err := c.All(bad.names, bad.opts...).Lock(w.ctx)
+			mustBe(t, err, lock.ErrInvalid)
+			mustSay(t, err, bad.says)
+		}
+		for _, none := range []*lock.All{nil, {}, (*lock.Client)(nil).All([]string{"x"})} {
+			_, err := none.TryLock(w.ctx)
+			mustBe(t, err, lock.ErrInvalid)
+		}
+		mustBe(t, c.All([]string{"x"}).Do(w.ctx, nil), lock.ErrInvalid)
+		w.unlockAll(w.lockAll(c, many[1:]...))
+		var hs *lock.Holds
+		w.wantCost("LockAll of the most", w.cost("a", func() { hs = w.lockAll(c, many[1:]...) }), map[string]int{"multi": 1}, 1)
+		w.unlockAll(hs)
+		var none *lock.Holds
+		mustBe(t, none.Unlock(), lock.ErrUnlocked)
+		mustBe(t, none.Err(), lock.ErrUnlocked)
+		if none.Valid() || none.Hold("x") != nil || none.Context().Err() == nil {
+			t.Error("nil holds are had")
+		}
+	})
+}
+
+// TestAllAgain: with the context of holds of all, all are shared; with one of some, none is.
+func TestAllAgain(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial("a")
+		err := c.All([]string{"x", "y", "z"}).Do(w.ctx, func(ctx context.Context) error {
+			hs, err := c.LockAll(ctx, "z", "x")
+			if err != nil {
+				return err
+			}
+			h, err := c.Mutex("y").TryLock(hs.Hold("x").Context())
+			if err != nil {
+				return err
+			}
+			w.unlock(h)
+			w.unlockAll(hs)
+			if n := len(w.entries("x")); n != 1 || ctx.Err() != nil {
+				t.Errorf("%d entries after the inner unlock, %v", n, ctx.Err())
+			}
+			_, err = c.LockAll(ctx, "x", "other")
+			mustBe(t, err, lock.ErrInvalid)
+			mustSay(t, err, `"x"`, `"other"`, "deadlock")
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		w.empty()
+	})
+}
+
+// TestOneOfAllIsLost: the context says which; the others last until they are unlocked.
+func TestOneOfAllIsLost(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial("a")
+		hs := w.lockAll(c, "x", "y", "z")
+		ctx := hs.Context()
+		w.remove(w.raw("admin"), hs.Hold("y").EntryPath())
+		<-ctx.Done()
+		var lost *lock.LostError
+		mustBe(t, context.Cause(ctx), lock.ErrRemoved)
+		if err := hs.Err(); !errors.As(err, &lost) || lost.Lock != "y" {
+			t.Errorf("%v does not tell that y was lost", err)
+		}
+		if hs.Valid() || !hs.Hold("x").Valid() {
+			t.Error("one was lost: all are not valid, and the others are each")
+		}
+		err := hs.Unlock()
+		mustBe(t, err, lock.ErrLost, lock.ErrRemoved)
+		if strings.Contains(err.Error(), `"x"`) {
+			t.Errorf("%v is about x too", err)
+		}
+		w.empty()
+	})
+}
+
+// TestOneOfAllIsRefused: what one path refuses, none of the locks are taken for.
+func TestOneOfAllIsRefused(t *testing.T) {
+	for _, parent := range []struct {
+		what, data string
+		acl        []zk.ACL
+		err        error
+	}{
+		{"foreign", "something", zk.WorldACL(zk.PermAll), lock.ErrForeign},
+		{"another kind", `{"holdfast":1,"kind":"semaphore"}`, zk.WorldACL(zk.PermAll), lock.ErrKind},
+		{"denied", `{"holdfast":1,"kind":"mutex"}`, zk.WorldACL(zk.PermRead), lock.ErrDenied},
+	} {
+		for _, try := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s try %v", parent.what, try), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					c := w.dial("a")
+					w.unlock(w.lock(c, "other"))
+					w.createACL(w.raw("stranger"), "/locks/y", parent.data, parent.acl)
+					all := c.All([]string{"x", "y", "z"})
+					take := all.Lock
+					if try {
+						take = all.TryLock
+					}
+					_, err := take(w.ctx)
+					mustBe(t, err, parent.err)
+					mustSay(t, err, `lock "y"`)
+					time.Sleep(5 * time.Second)
+					if left := w.nodes(); !slices.Equal(left, []string{"/locks/y"}) {
+						t.Errorf("left behind: %q", left)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestUnlockOfAllWithSomebodyQueued: only the parents of those that are free go.
+func TestUnlockOfAllWithSomebodyQueued(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlockAll(w.lockAll(a, "x", "y", "z"))
+		hs := w.lockAll(a, "x", "y", "z")
+		ch := w.queue(w.ctx, b, "y")
+		got := w.cost("a", func() { w.unlockAll(hs) })
+		if got.requests["multi"] != 2 {
+			t.Errorf("Unlock cost %v, want one transaction that was refused and one that was not", got.requests)
+		}
+		w.unlock(w.expect(ch).hold)
+		w.empty()
+	})
+}
+
+// TestFixedLeasesOfAll: they run from when all were had.
+func TestFixedLeasesOfAll(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(b, "y")
+		ch := startAll(func() (*lock.Holds, error) {
+			return a.All([]string{"x", "y"}, lock.WithoutRenewal()).Lock(w.ctx)
+		})
+		time.Sleep(3*ttl - ttl/10)
+		w.unlock(h)
+		hs := w.expectAll(ch)
+		if left := hs.Remaining(); left < ttl*9/10 {
+			t.Errorf("%v left of a lease that begins with the grant", left)
+		}
+		<-hs.Done()
+		mustBe(t, hs.Err(), lock.ErrExpired)
+		mustBe(t, hs.Unlock(), lock.ErrExpired)
+		w.empty()
+	})
+}
+
+// TestCounterOfOneOfAllNearItsEnd: nobody waits with entries while it begins anew, nor
+// keeps TryLock waiting.
+func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+		h := w.lock(b, "y")
+		if err := w.SetSequence("/locks/y", znode.DrainAt); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.All([]string{"x", "y"}).TryLock(w.ctx); err == nil {
+			t.Error("TryLock has what somebody holds")
+		}
+		ch := startAll(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y") })
+		time.Sleep(3 * time.Second)
+		w.waitsAll(ch)
+		if n := len(w.entries("x")); n > 0 {
+			t.Errorf("%d entries of x while y is drained", n)
+		}
+		w.create(z, "/locks/y/somebody-elses", "", 0)
+		w.unlock(h)
+		w.waitsAll(ch)
+		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+		defer cancel()
+		_, err := a.Mutex("y").TryLock(ctx)
+		if mustBe(t, err, lock.ErrHeld); ctx.Err() != nil {
+			t.Error("TryLock has waited")
+		}
+		w.remove(z, "/locks/y/somebody-elses")
+		time.Sleep(3 * time.Second)
+		w.unlockAll(w.expectAll(ch))
+		w.empty()
+	})
+}

@@ -1,0 +1,181 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+)
+
+// Holds are several locks that are had together, see [All]. Each is a [Hold] of its own,
+// with its own lease and token. All methods are safe for concurrent use, and for nil
+// Holds, which are some that were unlocked long ago.
+type Holds struct {
+	client *Client
+	each   []*Hold // by the names of their locks
+
+	mu  sync.Mutex
+	ctx context.Context // nil: nobody has asked for it
+}
+
+func newHolds(c *Client, es []*queue.Entry) *Holds {
+	hs := &Holds{client: c, each: make([]*Hold, len(es))}
+	for i, e := range es {
+		hs.each[i] = &Hold{client: c, e: e}
+	}
+	return hs
+}
+
+// Each returns the holds, sorted by the names of their locks. One of them can be unlocked
+// by itself, and no more locks be added.
+func (hs *Holds) Each() []*Hold {
+	if hs == nil {
+		return nil
+	}
+	return slices.Clone(hs.each)
+}
+
+// Hold returns the hold of the named lock, for its token; nil if it is not among them.
+func (hs *Holds) Hold(name string) *Hold {
+	for _, h := range hs.Each() {
+		if h.Name() == name {
+			return h
+		}
+	}
+	return nil
+}
+
+// Context returns a context that ends as soon as one of the holds does: its cause is the
+// [LostError] that tells which one was lost, or [ErrUnlocked]. It carries the values of the
+// context that the locks were taken with, but not its end, and with it they can be taken
+// again: see [All.Lock] and [Mutex.Lock].
+func (hs *Holds) Context() context.Context {
+	if hs == nil || len(hs.each) == 0 {
+		return unlockedContext
+	}
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if hs.ctx == nil {
+		ctx, cancel := context.WithCancelCause(context.WithoutCancel(hs.each[0].Context()))
+		end := func(why error) { cancel(why) }
+		for _, h := range hs.each {
+			one := h.Context()
+			if one.Err() != nil { // at once
+				end(context.Cause(one))
+			}
+			context.AfterFunc(one, func() { end(context.Cause(one)) })
+		}
+		hs.ctx = ctx
+	}
+	return hs.ctx
+}
+
+// carriedBy returns ctx as one with which each of the locks is taken again.
+func (hs *Holds) carriedBy(ctx context.Context) context.Context {
+	es := make([]*queue.Entry, len(hs.each))
+	for i, h := range hs.each {
+		es[i] = h.e
+	}
+	in := &company{Context: ctx, client: hs.client}
+	in.each.Store(&es)
+	return in
+}
+
+// company is a context that carries the entries of several locks that are had together;
+// of none until it is told of them.
+type company struct {
+	context.Context
+	client *Client
+	each   atomic.Pointer[[]*queue.Entry]
+}
+
+func (c *company) Value(key any) any {
+	if again, ok := key.(reentry); ok && again.client == c.client {
+		if es := c.each.Load(); es != nil {
+			for _, e := range *es {
+				if e.Lock() == again.lock {
+					return e
+				}
+			}
+		}
+	}
+	return c.Context.Value(key)
+}
+
+// Done is closed when one of the holds has ended. [Holds.Err] says why.
+func (hs *Holds) Done() <-chan struct{} { return hs.Context().Done() }
+
+// Err returns nil while all of the holds last, then why one does not any more: a
+// [LostError], or [ErrUnlocked].
+func (hs *Holds) Err() error {
+	for _, h := range hs.Each() {
+		if err := h.Err(); err != nil {
+			return err
+		}
+	}
+	if hs == nil || len(hs.each) == 0 {
+		return ErrUnlocked
+	}
+	return nil
+}
+
+// Valid reports whether all of the locks are surely had at this moment; see [Hold.Valid].
+func (hs *Holds) Valid() bool { return hs.Remaining() > 0 }
+
+// Remaining returns for how long all of the locks are surely had even if no renewal
+// succeeds any more: the least of what [Hold.Remaining] says.
+func (hs *Holds) Remaining() time.Duration {
+	if hs == nil || len(hs.each) == 0 {
+		return 0
+	}
+	least := hs.each[0].Remaining()
+	for _, h := range hs.each[1:] {
+		least = min(least, h.Remaining())
+	}
+	return least
+}
+
+// Unlock ends all of the holds: their contexts first, then the entries in ZooKeeper, with
+// the parents where they are alone in one transaction, if nobody is in its way. For each it
+// does what [Hold.Unlock] does, and it returns those errors joined: if one hold was lost,
+// its [LostError], and the others are unlocked. If all were unlocked before it returns
+// [ErrUnlocked].
+func (hs *Holds) Unlock() error {
+	var leave []*queue.Entry
+	var errs []error
+	unlocked := 0
+	for _, h := range hs.Each() {
+		if h.unlocked.Swap(true) {
+			unlocked++
+			continue
+		}
+		h.e.Unwarn(h)
+		last, err := h.e.Unlock()
+		if last {
+			leave = append(leave, h.e)
+		}
+		errs = append(errs, err)
+	}
+	switch {
+	case hs == nil || unlocked == len(hs.each):
+		return ErrUnlocked
+	case len(leave) == 0:
+		return errors.Join(errs...)
+	}
+	c := hs.client
+	if !c.tasks.Enter() {
+		return errors.Join(append(errs, ErrClosed)...)
+	}
+	defer c.tasks.Leave()
+	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
+	defer limit.Release()
+	for i, err := range c.queue.LeaveAll(zkconn.Uncancellable(limit), leave) {
+		errs = append(errs, c.left(leave[i], err))
+	}
+	return errors.Join(errs...)
+}

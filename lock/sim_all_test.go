@@ -1,0 +1,136 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// also is a lock that is taken together with others only, so that there are always some.
+const also = "also"
+
+// heldTogether are locks that a worker has together.
+type heldTogether struct {
+	*lock.Holds
+	each []held
+}
+
+// together takes two or three locks at once, has them for a while, and gives them back.
+func (p *process) together(ctx context.Context, r *rand.Rand, label string, c *client) error {
+	names := p.some(r)
+	fixed := oneIn(r, 6)
+	var opts []lock.LockOption
+	if fixed {
+		opts = append(opts, lock.WithoutRenewal())
+	}
+	all := c.All(names, opts...)
+	p.say("%s: wants %q together", label, names)
+	got, err := p.takeTogether(ctx, r, all)
+	if err != nil {
+		about := names[0]
+		for _, name := range []string{foreign, remade} {
+			if slices.Contains(names, name) && errors.Is(err, lock.ErrForeign) {
+				about = name
+			}
+		}
+		p.notTaken(label, c, about, err)
+		return err
+	}
+	p.count("taken together")
+	h := heldTogether{Holds: got}
+	if n := len(got.Each()); n != len(names) {
+		p.violated("%s asked for %q together and has %d of them", label, names, n)
+	}
+	for _, one := range got.Each() {
+		m := c.Mutex(one.Name())
+		h.each = append(h.each, p.granted(label, c, one, fixed, way{lock: m.Lock, try: m.TryLock}))
+	}
+	switch r.IntN(3) {
+	case 0:
+	case 1:
+		p.work(ctx, r, label, h.each[r.IntN(len(h.each))])
+	default:
+		select {
+		case <-h.Done():
+			p.say("%s: %q end: %v", label, names, h.Err())
+		case <-ctx.Done():
+		case <-time.After(between(r, 0, p.ttl)):
+		}
+	}
+	p.check()
+	p.unlockTogether(label, h)
+	return nil
+}
+
+// some are the names of two or three mutexes, in any order.
+func (p *process) some(r *rand.Rand) []string {
+	names := append(slices.Clone(p.names), also)
+	if oneIn(r, 25) {
+		names = append(names, foreign)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == pages || name == slots })
+	slices.Sort(names)
+	names = slices.Compact(names)
+	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names[:min(len(names), 2+r.IntN(2))]
+}
+
+func (p *process) takeTogether(ctx context.Context, r *rand.Rand, all *lock.All) (*lock.Holds, error) {
+	// Whoever waits without end must be served, also after the last fault.
+	waits, cancel := context.WithCancel(p.served)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errKilled) {
+			cancel()
+		}
+	})()
+	switch r.IntN(5) {
+	case 0:
+		return all.TryLock(ctx)
+	case 1:
+		soon, cancel := context.WithTimeout(ctx, between(r, 0, 2*p.ttl))
+		defer cancel()
+		return all.Lock(soon)
+	case 2: // to give up while something is in flight
+		soon, cancel := context.WithTimeout(ctx, between(r, 0, 6*p.slow))
+		defer cancel()
+		return all.Lock(soon)
+	}
+	return all.Lock(waits)
+}
+
+// unlockTogether gives holds back, and checks of each what comes of it.
+func (s *sim) unlockTogether(label string, h heldTogether) {
+	overtaken := make([]bool, len(h.each))
+	s.mu.Lock()
+	for i, one := range h.each {
+		overtaken[i] = s.overtaken(one)
+	}
+	s.mu.Unlock()
+	err := h.Unlock()
+	for i, one := range h.each {
+		s.unlocked(label, one, overtaken[i], about(one.Name(), err))
+	}
+}
+
+// about is the part of an error of several holds that is about one of them.
+func about(name string, err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	for _, one := range joined.Unwrap() {
+		var lost *lock.LostError
+		var unconfirmed *lock.UnlockError
+		switch {
+		case errors.As(one, &lost) && lost.Lock != name, errors.As(one, &unconfirmed) && unconfirmed.Lock != name:
+		default:
+			return one
+		}
+	}
+	return nil
+}
