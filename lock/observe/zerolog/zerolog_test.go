@@ -21,7 +21,7 @@ func Example() {
 		Kind: lock.EventAcquired, Lock: "orders/42", Policy: "orders", Entry: "/locks/orders/42/4f-lock-0000000001",
 		Token: lock.Token{Czxid: 7}, Waited: 3 * time.Second,
 	})
-	// Output: {"level":"info","lock":"orders/42","policy":"orders","entry":"/locks/orders/42/4f-lock-0000000001","token":"7","waited":"3s","message":"lock acquired"}
+	// Output: {"level":"info","lock":"orders/42","policy":"orders","entry":"/locks/orders/42/4f-lock-0000000001","token":"0000000000000007","waited":"3s","message":"lock acquired"}
 }
 
 // TestLines: one line for what is ordinary, none for what the client itself logs.
