@@ -143,14 +143,14 @@ var incarnationMutants = []mutant{
 	}, {
 		name:   "claim-only-empty",
 		breaks: "a young parent that has children, none of them known, is written before an entry proves which one it is",
-		edits: []edit{{"lock/internal/queue/join.go",
+		edits: []edit{{"lock/internal/queue/adopt.go",
 			"	return a.parent.exists && a.witness == \"\" &&",
 			"	return a.parent.exists && a.parent.children == 0 && a.witness == \"\" &&"}},
 		tests: []string{"lock.TestYoungParentMadeAgainAsItIsJoined"},
 	}, {
 		name:   "read-again-for-ever",
 		breaks: "over a slow link what a read has shown is too old to write by, and is read again each time",
-		edits: []edit{{"lock/internal/queue/join.go",
+		edits: []edit{{"lock/internal/queue/adopt.go",
 			" || j.Clock.Mono()-j.readAt > a.parent.tooYoung()\n",
 			"\n"}},
 		tests: []string{"lock.TestOldParentOverASlowLink"},

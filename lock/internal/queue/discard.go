@@ -81,7 +81,7 @@ func (q *Queue) departAlone(e *Entry) {
 	q.Forget(e)
 	if !errors.Is(err, lease.ErrRemoved) {
 		if !errors.Is(err, lease.ErrTaken) { // then it is somebody else's
-			q.giveUp()
+			q.giveUp(err)
 		}
 		q.Log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
 			Msg("an entry that is not wanted any more could not be deleted; it is left to expire")

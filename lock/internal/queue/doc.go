@@ -103,9 +103,10 @@
 //     and its data. They belong to one incarnation of it (Z4). A version alone proves
 //     nothing, so a write that rests on older facts first checks that a witness stands:
 //     an entry below that very parent, one of this process, or the one that joined last.
-//     Entries' paths are unique for ever. Without a witness facts are used for 100 ms
-//     after our last entry has left, those of version 0 only just after they were
-//     read; and the Czxid in the reply is compared.
+//     Entries' paths are unique for ever. Without a witness facts are used for 100 ms after
+//     the request by which our last entry has left; where others are about, for no longer
+//     than a parent made anew would take to come to that version, and not those of a low
+//     one; and the Czxid in the reply is compared.
 //   - Duties say who has to delete what. They are accounts, and have to be right: how many
 //     entries of this process stand below a parent, what an abandoned request may have
 //     made, and which parents are to be looked after in a moment.

@@ -156,37 +156,6 @@ func (j *joining) dropWitness(a attempt, now time.Duration) attempt {
 	return without
 }
 
-// mayGo reports whether the parent that was just read may be deleted and made anew
-// before our write comes, at the same version even: nobody is known to stand below it.
-// Then a list tells of an entry to check; if there is none the entry is made first, and
-// proves itself which parent it is. One that was written often by then is safe, if the
-// reply was quick: see leastWrite.
-func (j *joining) mayGo(a attempt) bool {
-	young := a.parent.version < oldEnough || j.Clock.Mono()-j.readAt > a.parent.tooYoung()
-	return a.parent.exists && a.witness == "" && young && !j.KeepParent && !a.parent.data.Adopted
-}
-
-// anyoneThere is the path of an entry of ours below the parent that was just read, "" if a
-// list shows none, or would be long.
-func (j *joining) anyoneThere(ctx context.Context, f facts) (string, error) {
-	if f.children == 0 || f.children > shortQueue || j.door.isUnchecked() {
-		return "", nil
-	}
-	names, incarnation, err := j.contenders(ctx, false)
-	if err != nil || incarnation != f.czxid {
-		return "", err
-	}
-	for _, n := range slices.Backward(names) {
-		if path := j.parent + "/" + n.Node; n.Ours() && path != j.notThere {
-			return path, nil
-		}
-	}
-	return "", nil
-}
-
-// oldEnough is the version from which on a parent is not taken for one made anew.
-const oldEnough = 16
-
 // onFacts is an attempt on what is known of the parent, with an entry to check that is
 // known to stand below it: one of ours, or the one that joined last.
 func (j *joining) onFacts(read bool) attempt {

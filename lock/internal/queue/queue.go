@@ -105,9 +105,10 @@ func (q *Queue) Counts() (requeued, purged uint64) { return q.requeued.Load(), q
 // should have been deleted: it stays until it has expired.
 func (q *Queue) LeftBehind() bool { return q.leftBehind.Load() }
 
-// giveUp notes that something is left to expire.
-func (q *Queue) giveUp() {
-	if q.Closing.Err() != nil {
+// giveUp notes that something is left to expire. Of a connection that its owner has closed
+// nobody expects more.
+func (q *Queue) giveUp(why error) {
+	if q.Closing.Err() != nil && !errors.Is(why, zkconn.ErrClosed) {
 		q.leftBehind.Store(true)
 	}
 }

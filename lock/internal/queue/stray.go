@@ -108,7 +108,7 @@ func (c *contender) deleteByID(id string) {
 	defer cancel()
 	// Whoever lists deletes the ids that are remembered, this one too.
 	if _, _, err := c.contenders(ctx, true); err != nil {
-		c.giveUp()
+		c.giveUp(err)
 		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("id", id).
 			Msg("an entry may have been created that nobody waits for; should it be there, it is deleted when seen, or left to expire")
 	}
