@@ -92,7 +92,10 @@ func (m *Mutex) Enqueue(ctx context.Context) (Ticket, error) {
 	if m != nil && m.r.barging {
 		return Ticket{}, invalid("mutex", m.r.name, "must not barge: there is no place to keep without a queue")
 	}
-	h, err := m.recipe().take(anew(ctx, m.Name()), znode.Exclusive, (*queue.Queue).Enqueue)
+	if m != nil && m.r.client != nil {
+		ctx = m.r.client.anew(ctx, m.Name())
+	}
+	h, err := m.recipe().take(ctx, znode.Exclusive, (*queue.Queue).Enqueue)
 	if err != nil {
 		return Ticket{}, err
 	}
@@ -144,28 +147,28 @@ func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hol
 		return nil, invalid("option", "WithBarging", "does not go with a ticket, which is for a place in the queue")
 	}
 	node, _ := znode.Parse(t.left.Node)
-	return c.take(anew(ctx, t.lock), queue.Request{
+	return c.take(c.anew(ctx, t.lock), queue.Request{
 		Lock: t.lock, Kind: t.kind, Role: node.Role, Terms: s.terms(), KeepParent: s.KeepParent,
 	}, func(q *queue.Queue, ctx context.Context, r queue.Request) (*queue.Entry, error) {
 		return q.Attach(ctx, r, t.left)
 	})
 }
 
-// anew is ctx as one by which no hold of that lock is entered again.
-func anew(ctx context.Context, lock string) context.Context {
+// anew is ctx as one by which no hold of that lock of the client's is entered again.
+func (c *Client) anew(ctx context.Context, lock string) context.Context {
 	if ctx == nil {
 		return nil
 	}
-	return anewContext{ctx, lock}
+	return anewContext{ctx, reentry{c, lock}}
 }
 
 type anewContext struct {
 	context.Context
-	lock string
+	hidden reentry
 }
 
 func (c anewContext) Value(key any) any {
-	if k, again := key.(reentry); again && k.lock == c.lock {
+	if key == any(c.hidden) {
 		return nil
 	}
 	return c.Context.Value(key)

@@ -45,7 +45,8 @@ const (
 	// EventAtRisk: the hold will be lost, in the time that Left tells, unless a
 	// renewal succeeds: see [Hold.AtRisk]. Err is ErrExpired or ErrMaxHold.
 	EventAtRisk
-	// EventReleased: the hold was unlocked. Its entry is deleted next.
+	// EventReleased: the hold was unlocked, and its entry is deleted next; or it was
+	// detached, and its entry stays for whoever attaches to it.
 	EventReleased
 	// EventLost: the hold ended before. Err is its [LostError].
 	EventLost
@@ -73,7 +74,8 @@ type Event struct {
 	Lock string
 	// Policy is the name of the policy that applies to the lock, see [Policy].
 	Policy string
-	// Entry is the path of the entry, which no two ever share.
+	// Entry is the path of the entry, which no two ever share. One that is handed on, see
+	// [Client.Attach], is told apart by Token.
 	Entry string
 	// Token is that of the hold.
 	Token Token

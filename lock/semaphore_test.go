@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"testing"
 	"time"
 
@@ -473,6 +474,36 @@ func TestOthersAtASemaphore(t *testing.T) {
 		w.waits(last)
 		w.remove(z, theirs)
 		w.unlock(w.soon(last).hold)
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestTwoLowerTogether: both mean the same number. Who comes second finds it reached, and
+// does not wait for more permits than there are by then.
+func TestTwoLowerTogether(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		var lowered sync.WaitGroup
+		holder := w.dial("holder").Semaphore("x", 10)
+		h := w.take(permits(holder, 1))
+		limited, cancel := context.WithTimeout(w.ctx, time.Minute)
+		defer cancel()
+		for _, label := range []string{"a", "b"} {
+			s := w.dial(label).Semaphore("x", 10)
+			lowered.Go(func() {
+				if err := s.Resize(limited, 4); err != nil {
+					t.Errorf("%s: %v", label, err)
+				}
+			})
+		}
+		lowered.Wait()
+		rest, err := holder.TryAcquire(w.ctx, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = holder.TryAcquire(w.ctx, 1)
+		mustBe(t, err, lock.ErrHeld)
+		w.unlock(rest)
 		w.unlock(h)
 		w.empty()
 	})

@@ -66,9 +66,10 @@ func (e *TxnError) Unwrap() error { return e.Err }
 //     [MaxTxn] together.
 //
 // Nothing was applied but for ErrInDoubt. What the operations return is not told, since it
-// is lost with a reply: give nodes names of your own, and versions where you need them. To
-// have a transaction depend on another hold as well, add a check of its [Hold.EntryPath]
-// with version -1.
+// is lost with a reply: give nodes names of your own, and versions where you need them. A
+// check of another hold's [Hold.EntryPath] with version -1 has the transaction depend on
+// that entry too; but only where it is never handed on, see [Client.Attach]: then the same
+// path is somebody else's hold.
 //
 // The transaction writes the hold's entry too, so that it renews the lease; that of a hold
 // [WithoutRenewal] ends when it would have without. Transactions of one hold are made one

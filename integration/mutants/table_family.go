@@ -135,5 +135,12 @@ var familyMutants = []mutant{
 			"			if !w.hasExpired(&entry) {\n				continue\n",
 			"			if !w.hasExpired(&entry) {\n				return names, self, w.purgeAll(ctx, dead)\n"}},
 		tests: []string{"lock.TestTryAcquireTakesWhatHasExpired"},
+	}, {
+		name:   "lowers-twice",
+		breaks: "who waits to take permits away goes on to wait when somebody else has taken them",
+		edits: []edit{{"lock/internal/queue/resize.go",
+			"c.resizing != 0 && c.capacity != c.resizing",
+			"c.resizing < 0"}},
+		tests: []string{"lock.TestTwoLowerTogether"},
 	},
 }

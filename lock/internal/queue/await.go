@@ -81,7 +81,10 @@ func (w *waiter) survey(ctx context.Context) (names []znode.Name, self int, err 
 		if err != nil || w.Kind != znode.Semaphore {
 			return names, self, err
 		}
-		if err = w.learnCapacity(ctx); err != nil || settled() {
+		if err = w.learnCapacity(ctx); err == nil && w.overtaken() {
+			err = errAged
+		}
+		if err != nil || settled() {
 			return names, self, err
 		}
 		if err = w.e.Refresh(ctx); err != nil {

@@ -228,6 +228,9 @@ func (w *waiter) lookAhead(ctx context.Context, report func(string, <-chan zk.Ev
 		w.p = position{}
 		return true, nil
 	}
+	if w.overtaken() {
+		return true, errAged
+	}
 	if w.ahead.read = true; w.ahead.grows != changed {
 		w.ahead.grows = changed
 		report("", changed)

@@ -142,6 +142,7 @@ type contender struct {
 	lastBlocker *Blocked      // who was seen in the way last
 	listed      *zk.Stat      // of the parent, by the last list; nil: it was not there
 	capacity    int32         // permits that a semaphore has now
+	resizing    int32         // permits that it had when a resize began; 0: this is none
 }
 
 // newContender returns a contender, whose door is to be closed.

@@ -37,7 +37,7 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 	if to == now {
 		return nil
 	}
-	c.Permits = max(1, now-to)
+	c.Permits, c.resizing = max(1, now-to), now
 	e, p, err := c.join(ctx)
 	if err != nil {
 		return err
@@ -57,6 +57,10 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 	}
 	return err
 }
+
+// overtaken reports whether somebody else has changed the number of permits since the
+// resize began, so that what it waits for is the wrong number.
+func (c *contender) overtaken() bool { return c.resizing != 0 && c.capacity != c.resizing }
 
 // writeCapacity writes the number of permits, and takes the entry away that had waited
 // until so many were free. It fails with errAged if these are not enough, because somebody
