@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -157,11 +158,20 @@ func TestHolderThatDiedBeforeAnElection(t *testing.T) {
 // TestElectionsFasterThanALease: no leader leads for as long as a lease and the grace.
 // A waiter has seen for itself for how long the dead holder has not written.
 func TestElectionsFasterThanALease(t *testing.T) {
+	t.Run("queued", func(t *testing.T) { testElectionsFasterThanALease(t, (*world).queue) })
+	t.Run("barging", func(t *testing.T) {
+		testElectionsFasterThanALease(t, func(w *world, ctx context.Context, c *lock.Client, name string, _ ...lock.LockOption) <-chan taken {
+			return w.barge(ctx, c, name)
+		})
+	})
+}
+
+func testElectionsFasterThanALease(t *testing.T, wait func(*world, context.Context, *lock.Client, string, ...lock.LockOption) <-chan taken) {
 	forEachOff(t, func(w *world, off time.Duration) {
 		a, b, dead := w.dial("a"), w.dial("b"), w.dial("dead")
 		living, gone := w.lock(a, "living"), w.lock(dead, "gone")
 		ended := w.end(gone)
-		waits, ch := w.queue(w.ctx, b, "living"), w.queue(w.ctx, b, "gone")
+		waits, ch := w.queue(w.ctx, b, "living"), wait(w, w.ctx, b, "gone")
 		time.Sleep(ttl)
 		w.kill("dead")
 		died := time.Now()

@@ -65,8 +65,6 @@ func (c *contender) awaitFree(ctx context.Context) error {
 // outlive waits until a contender has gone, or has expired.
 func (c *contender) outlive(ctx context.Context, n znode.Name) (gone bool, err error) {
 	path := c.parent + "/" + n.Node
-	var seen znode.Entry
-	var since time.Duration
 	for {
 		read, changed, err := c.Conn.Watch(ctx, path)
 		switch {
@@ -78,13 +76,13 @@ func (c *contender) outlive(ctx context.Context, n znode.Name) (gone bool, err e
 		case err != nil:
 			return false, err
 		}
-		if read.Stat.Mzxid != seen.Stat.Mzxid {
-			since = c.Clock.Mono()
+		seen := znode.ReadEntry(n, read.Data, znode.Stat(*read.Stat))
+		if seen.Node != c.outlived.Node || seen.Stat.Mzxid != c.outlived.Stat.Mzxid {
+			c.outlived, c.outlivedSince = seen, c.Clock.Mono()
 		}
-		seen = znode.ReadEntry(n, read.Data, znode.Stat(*read.Stat))
 		c.lastBlocker = &Blocked{Path: path, Entry: &seen}
 		knew := c.Clock.Now()
-		switch verdict, wait := c.judge(&seen, knew, c.Terms.Grace, c.Clock.Mono()-since); verdict {
+		switch verdict, wait := c.judge(&seen, knew, c.Terms.Grace, c.knownFor(&seen)); verdict {
 		case znode.Expired:
 			return false, nil
 		case znode.Unproven:

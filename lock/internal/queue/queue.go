@@ -134,10 +134,16 @@ func (q *Queue) patience(t lease.Terms) time.Duration { return q.UnlockTimeout +
 type contender struct {
 	*Queue
 	Request
-	parent      string // path of the lock
-	door        *door
-	trying      bool          // not to wait for anybody
-	onlyFree    bool          // not to join where others are
+	parent   string // path of the lock
+	door     *door
+	trying   bool // not to wait for anybody
+	onlyFree bool // not to join where others are
+
+	// Of one who barges: who was waited for last, and the monotonic time since when that
+	// very version of it is known.
+	outlived      znode.Entry
+	outlivedSince time.Duration
+
 	readAt      time.Duration // monotonic time before the parent was read last
 	lastBlocker *Blocked      // who was seen in the way last
 	listed      *zk.Stat      // of the parent, by the last list; nil: it was not there
@@ -320,7 +326,7 @@ func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
 // who shares with us. It returns a Blocked if somebody alive has joined since it was
 // looked, or if there are less permits than it asks for.
 func (c *contender) clearWay(ctx context.Context, e *Entry, p position) (_ position, err error) {
-	w := &waiter{contender: c, e: e}
+	w := &waiter{contender: c, e: e, seen: c.outlived, since: c.outlivedSince}
 	for err == nil && !p.admitted && !p.shares {
 		// Whoever is ahead has expired, shares with us, or joined since we looked.
 		if p, err = w.purge(ctx); err == nil && p.predecessor == e.Name().Node {
@@ -331,6 +337,14 @@ func (c *contender) clearWay(ctx context.Context, e *Entry, p position) (_ posit
 		}
 	}
 	return p, err
+}
+
+// knownFor is for how long one who barges has known that very version of an entry.
+func (c *contender) knownFor(e *znode.Entry) time.Duration {
+	if e.Node != c.outlived.Node || e.Stat.Mzxid != c.outlived.Stat.Mzxid {
+		return 0
+	}
+	return c.Clock.Mono() - c.outlivedSince
 }
 
 // passable returns a Blocked if the contender is alive, as far as can be known, and does
@@ -352,7 +366,7 @@ func (c *contender) passable(ctx context.Context, n znode.Name) (shares bool, er
 	}
 	for try := 0; ; try++ {
 		knew := c.Clock.Now()
-		switch v, _ := c.judge(&entry, knew, c.Terms.Grace, 0); {
+		switch v, _ := c.judge(&entry, knew, c.Terms.Grace, c.knownFor(&entry)); {
 		case v == znode.Expired:
 			return false, nil
 		case v == znode.Live || try == 3:
