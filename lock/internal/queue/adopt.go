@@ -28,8 +28,8 @@ func (j *joining) anyoneThere(ctx context.Context, f facts) (string, error) {
 	if f.children == 0 || f.children > shortQueue || j.door.isUnchecked() {
 		return "", nil
 	}
-	names, incarnation, err := j.contenders(ctx, false)
-	if err != nil || incarnation != f.czxid {
+	names, parent, err := j.contenders(ctx, false)
+	if err != nil || parent == nil || parent.Czxid != f.czxid {
 		return "", err
 	}
 	for _, n := range slices.Backward(names) {

@@ -97,15 +97,16 @@ func (w *waiter) survey(ctx context.Context) (names []znode.Name, self int, err 
 func (w *waiter) list(ctx context.Context) ([]znode.Name, int, error) {
 	for _, caughtUp := range []bool{false, true} {
 		token := w.peekToken(ctx)
-		names, incarnation, err := w.contenders(ctx, caughtUp)
+		names, parent, err := w.contenders(ctx, caughtUp)
 		if w.e.czxid == 0 {
 			w.e.czxid = <-token
 		}
 		if err != nil {
 			return nil, 0, err
 		}
+		w.listed = parent
 		if self := znode.Find(names, w.e.Name().ID); self >= 0 {
-			w.door.place(w.e, incarnation)
+			w.door.place(w.e, parent.Czxid)
 			return names, self, w.fetchToken(ctx)
 		}
 	}

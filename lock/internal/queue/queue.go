@@ -263,10 +263,11 @@ func (c *contender) try(ctx context.Context) (*Entry, error) {
 // looksFree returns a Blocked if somebody alive is in the way of a try, which it begins.
 func (c *contender) looksFree(ctx context.Context) error {
 	c.trying = true
-	names, _, err := c.contenders(ctx, false)
+	names, parent, err := c.contenders(ctx, false)
 	if err != nil {
 		return err
 	}
+	c.listed = parent
 	if c.Kind == znode.Semaphore {
 		names, err = nil, c.roomFor(ctx, names)
 	}

@@ -130,34 +130,32 @@ func (c *contender) findByID(ctx context.Context, id string) (string, error) {
 	return "", zkconn.NotSent(errors.New("the entry was not created"))
 }
 
-// contenders lists the lock's entries in order, none if it is not there, and tells which
-// incarnation of the parent that was. Caught up asks the server to be as current as it
+// contenders lists the lock's entries in order, and tells of which parent: nil if it is not
+// there. It changes nothing of the contender, and may be called beside it. Caught up asks the server to be as current as it
 // can be.
-func (c *contender) contenders(ctx context.Context, caughtUp bool) (names []znode.Name, incarnation int64, err error) {
+func (c *contender) contenders(ctx context.Context, caughtUp bool) (names []znode.Name, parent *zk.Stat, err error) {
 	if caughtUp {
 		if err := c.Conn.Sync(ctx, c.parent); err != nil {
-			return nil, 0, err
+			return nil, nil, err
 		}
 	}
 	children, stat, err := c.Conn.Children(ctx, c.parent)
 	if errors.Is(err, zk.ErrNoNode) {
 		c.door.missed()
-		c.listed = nil
-		return nil, 0, nil
+		return nil, nil, nil
 	}
 	if errors.Is(err, zk.ErrNoAuth) {
-		return nil, 0, fmt.Errorf("%w: list %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+		return nil, nil, fmt.Errorf("%w: list %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
-	c.listed = stat
 	names = znode.Contenders(children)
 	c.discardStrays(names...)
 	if len(names) > 1 && names[len(names)-2].Overflowed() {
-		return names, stat.Czxid, c.sortByCreation(ctx, names)
+		return names, stat, c.sortByCreation(ctx, names)
 	}
-	return names, stat.Czxid, nil
+	return names, stat, nil
 }
 
 // discardStrays deletes in the background those of the entries that should not be there.
