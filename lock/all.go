@@ -190,8 +190,11 @@ func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
 	}
 	for i, e := range es {
 		if err := e.Reenter(bound, true); err != nil {
-			_ = newHolds(a.client, es[:i]).Unlock() // the handles that were had
-			return nil, fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", e.Lock(), err)
+			err = fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", e.Lock(), err)
+			if i > 0 { // handles were had already
+				err = errors.Join(err, newHolds(a.client, es[:i]).Unlock())
+			}
+			return nil, err
 		}
 	}
 	return newHolds(a.client, es), nil

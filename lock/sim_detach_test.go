@@ -17,7 +17,10 @@ import (
 // detach leaves a hold to others.
 func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held) {
 	var ttl time.Duration
-	if !p.quiet() && oneIn(r, 2) {
+	switch {
+	case p.quiet(): // the lease may have been shortened, and who comes back takes its time
+		ttl = p.ttl
+	case oneIn(r, 2):
 		ttl = p.drawTTL(r)
 	}
 	limited, cancel := context.WithTimeout(ctx, between(r, 6*p.slow, 2*p.ttl))
