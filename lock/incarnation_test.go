@@ -151,6 +151,40 @@ func TestParentMadeAgainAtOnce(t *testing.T) {
 	}
 }
 
+// TestOwnParentMadeAgainAtOnce: it was made again by clients like us, who came to the same
+// version, and have left. What the data say of it was overwritten, but it is ours, and goes.
+func TestOwnParentMadeAgainAtOnce(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("other")
+		for range 5 { // so that the parent lingers
+			w.unlock(w.lock(a, "x"))
+		}
+		before := w.node("/locks/x")
+		var acl []zk.ACL
+		for _, e := range before.ACL {
+			acl = append(acl, zk.ACL{Perms: e.Perms, Scheme: e.Scheme, ID: e.ID})
+		}
+		w.remove(z, before.Path)
+		w.createACL(z, before.Path, string(before.Data), acl)
+		for range before.Stat.Version {
+			if _, err := z.Set(before.Path, before.Data, -1); err != nil {
+				w.Fatal(err)
+			}
+		}
+		asks := w.fault(func(r locktest.Request) bool { return r.Label == "a" && r.Op == "getACL" }, locktest.Fault{})
+		h := w.lock(a, "x")
+		if !asks() {
+			w.Error("nobody asked for the ACL, so the parent was not joined by what had been known of it")
+		}
+		if w.parent("x").Adopted {
+			w.Error("the parent is marked as adopted")
+		}
+		w.unlock(h)
+		time.Sleep(time.Second)
+		w.empty()
+	})
+}
+
 // stays checks that the node is not deleted.
 func (w *world) stays(n locktest.Node) {
 	w.Helper()

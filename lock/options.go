@@ -144,7 +144,8 @@ func WithPolicies(p Policies) Option {
 
 // WithACL sets the ACL of the nodes that the client makes. Default world:anyone
 // with all permissions, or what [WithDigest] sets. The client's own credentials
-// need READ, WRITE, CREATE and DELETE.
+// need READ, WRITE, CREATE and DELETE. The nodes above entries get one entry more,
+// world:anyone with no permission at all, by which they are known as made here.
 func WithACL(acl ...zk.ACL) Option {
 	return clientOption(func(c *config) error {
 		if len(acl) == 0 {

@@ -210,7 +210,7 @@ func TestOptionsApply(t *testing.T) {
 			t.Errorf("entry %s", h.EntryPath())
 		}
 		for _, n := range w.Dump("/top") {
-			if len(n.ACL) != 1 || n.ACL[0].Perms != acl[0].Perms || n.ACL[0].Scheme != "world" {
+			if len(n.ACL) == 0 || n.ACL[0].Perms != acl[0].Perms || n.ACL[0].Scheme != "world" {
 				t.Errorf("ACL of %s: %v", n.Path, n.ACL)
 			}
 		}

@@ -144,16 +144,10 @@ bit mutual_exclusion = 1, nothing_left = 1, strangers_alone = 1, ours_known = 1,
 #define PROVEN(p)       (awitness[p] == NONE || THERE(awitness[p]))
 #endif
 
-/* Whether a parent that was just read may go before it is written, and be made anew up
-   to the same version: if no entry is known to check. Then a list looks for one; if there
-   is none, ours is created first. */
-#ifdef NO_CLAIM
-#define MAY_GO(i, p)    false
-#elif defined(CLAIM_EMPTY)
-#define MAY_GO(i, p)    (there == 0 && !WITNESS(i, p) && !FORETOLD(p) && !fadopted[p])
-#else
+/* A parent that was just read may go before it is written, and be made anew up to the
+   same version, if no entry is known to check. So a list may look for one; and if there
+   is none, ours be created first. */
 #define MAY_GO(i, p)    (!WITNESS(i, p) && !FORETOLD(p) && !fadopted[p])
-#endif
 
 /* Which parent may be deleted, once it is empty. */
 #ifdef DELETE_ANY
@@ -218,9 +212,7 @@ inline attempt(i, p, version) {
 	atail[p] = (version == fver[p] -> ftail[p] : NONE);
 	if
 	:: WITNESS(i, p) -> awitness[p] = OWN(SIBLING(i))
-#ifndef NO_FORETOLD
 	:: !WITNESS(i, p) && FORETOLD(p) -> awitness[p] = ftail[p]
-#endif
 	:: else -> awitness[p] = NONE
 	fi
 }
@@ -265,17 +257,6 @@ inline newest(found, k) {
 	k = 0
 }
 
-/* Whether an entry that was made together with the parent is there still. */
-inline maker(found, k) {
-	found = 0;
-	k = 0;
-	do
-	:: k < ENTRIES -> found = found || THERE(k) && seq[k] == 0 && !alien; k++
-	:: else -> break
-	od;
-	k = 0
-}
-
 /* The ensemble creates the entry of contender i, at the end of the queue. */
 inline appear(i) {
 	seq[OWN(i)] = next;
@@ -315,11 +296,7 @@ inline unplaced(i) { ahead[i] = UNKNOWN; amiss[i] = 0; seen[i] = 0; first[i] = 0
 inline exit(i, p, stays) {
 	if
 	:: known[p] && einc[i] != 0 && einc[i] == finc[p] ->
-#ifdef ANY_LEAVE
-		recent[p] = 1
-#else
 		recent[p] = stays
-#endif
 	:: else
 	fi;
 	if
@@ -357,16 +334,15 @@ end:	do
 			:: MAY_GO(i, p) && there == 0 -> pass(p); door[p] = claim; joiner[p] = i
 			:: else
 			fi }
+		:: exists && data != foreign -> d_step {
+			learn(p);
+			attempt(i, p, fver[p]) }
 		fi }
 	:: atomic { AT_DOOR(i, p, search) ->
 		printf("%d: lists, for an entry to check\n", i);
 		if
 		:: d_step { pass(p); door[p] = claim; joiner[p] = i }	/* none; or too many */
-#ifdef LIST_ANY
-		:: there != 0 -> d_step {
-#else
 		:: inc == ainc[p] && there != 0 -> d_step {
-#endif
 			newest(e, j);
 			awitness[p] = e;
 			door[p] = write;
@@ -490,14 +466,16 @@ sent:		skip;
 		fi;
 		pass(p) }
 
-	/* Another parent than the facts were of: is it ours? */
+	/* Another parent than the facts were of: the ACL tells whether it is ours. */
 	:: atomic { AT_DOOR(i, p, doubt) ->
 		d_step {
-		maker(e, j);
-		ours_known = !(e && inc == einc[i]);
+		ours_known = alien || !exists || inc != einc[i];
 		if
 #ifndef ADOPT_AT_ONCE
-		:: !ours_known -> ours_known = 1; printf("%d: it is ours: who made it is there\n", i); mode[i] = waiting; pass(p)
+		:: !ours_known || !exists || inc != einc[i] ->
+			ours_known = 1;
+			printf("%d: it is ours, or has gone\n", i);
+			mode[i] = waiting; pass(p)
 #endif
 		:: else ->
 			assert(ours_known);
@@ -507,8 +485,7 @@ sent:		skip;
 #else
 			door[p] = mark
 #endif
-		fi;
-		e = 0 } }
+		fi } }
 	:: atomic { AT_DOOR(i, p, mark) ->
 		d_step {
 		if
@@ -692,9 +669,7 @@ end:	do
 		:: !exists -> unlearn(p)
 		:: exists && data == ours ->
 			learn(p);
-#ifndef ANY_LEAVE
 			recent[p] = 0
-#endif
 		:: else
 		fi;
 		if
@@ -755,12 +730,12 @@ proctype Stranger() {
 	:: timeout ->
 		served = !PRESENT(0) && !PRESENT(1) && !PRESENT(N - 1);
 		assert(served);
-#ifdef STRICT
-		nothing_left = there == 0 && (!exists || alien);
-#elif defined(LOST_MARKS)
+#ifdef LOST_MARKS
 		nothing_left = there == 0 && (!exists || alien || mistaken);
+#elif DEEDS
+		nothing_left = there == 0 && (!exists || alien || adopted && mistaken); /* the mark was a stranger's */
 #else
-		nothing_left = there == 0 && (!exists || alien || adopted && mistaken);
+		nothing_left = there == 0 && (!exists || alien);
 #endif
 		assert(nothing_left);
 		strangers_alone = !(alien && data == ours && !adopted);

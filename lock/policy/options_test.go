@@ -45,7 +45,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s has %v left", hold.EntryPath(), left)
 		}
 		for _, n := range ensemble.Dump("/shop") {
-			if len(n.ACL) != 1 || n.ACL[0].Scheme != scheme || scheme == "digest" && !strings.HasPrefix(n.ACL[0].ID, "u:") {
+			if len(n.ACL) == 0 || n.ACL[0].Scheme != scheme || scheme == "digest" && !strings.HasPrefix(n.ACL[0].ID, "u:") {
 				t.Errorf("ACL of %s: %+v, want one of scheme %s", n.Path, n.ACL, scheme)
 			}
 		}

@@ -15,10 +15,10 @@ import (
 // mayGo reports whether the parent that was just read may be deleted and made anew
 // before our write comes, at the same version even: nobody is known to stand below it.
 // Then a list tells of an entry to check; if there is none the entry is made first, and
-// proves itself which parent it is. One that was written often by then is safe, if the
-// reply was quick: see leastWrite.
+// proves itself which parent it is. One that was written before is safe, if the reply was
+// quick.
 func (j *joining) mayGo(a attempt) bool {
-	young := a.parent.version < oldEnough || j.Clock.Mono()-j.readAt > a.parent.tooYoung()
+	young := a.parent.version < oldEnough || j.Clock.Mono()-j.readAt > factsLast
 	return a.parent.exists && a.witness == "" && young && !j.KeepParent && !a.parent.data.Adopted
 }
 
@@ -40,8 +40,9 @@ func (j *joining) anyoneThere(ctx context.Context, f facts) (string, error) {
 	return "", nil
 }
 
-// oldEnough is the version from which on a parent is not taken for one made anew.
-const oldEnough = 16
+// oldEnough is the version from which on a parent is not taken for one that somebody else
+// has made anew: that begins with 0, and each client of ours that finds it writes it once.
+const oldEnough = 4
 
 // claim writes the parent for an entry that joined without, now that the entry proves
 // which parent it is: so that the next one knows who joined last, and this process how
@@ -74,11 +75,16 @@ func (c *contender) claim(ctx context.Context, e *Entry) error {
 	return nil
 }
 
+// origin stands in the ACL of the nodes that we make for locks, and above them. It permits
+// nothing to anybody. No write of data can erase it, so one of our parents is known as such
+// whatever was written there.
+var origin = zk.ACL{Scheme: "world", ID: "anyone"}
+
 // adopt is for a join that has written another parent than the one that its facts were
 // about, of the same version by chance: one that was made anew since. Stat is the
 // reply's, or nil if that was lost: then it is looked up whether it was so. If the parent
-// is not known to be ours it is marked as one that is never deleted, before anything else
-// is done with it; whoever closes the client waits for that, and the caller until ctx ends.
+// is not ours it is marked as one that is never deleted, before anything else is done
+// with it; whoever closes the client waits for that, and the caller until ctx ends.
 func (c *contender) adopt(ctx context.Context, e *Entry, a attempt, data znode.Parent, stat *zk.Stat) {
 	ours := make(chan bool, 1)
 	e.adopted = true // until the contrary is known
@@ -94,8 +100,8 @@ func (c *contender) adopt(ctx context.Context, e *Entry, a attempt, data znode.P
 	}
 }
 
-// isOurs reports whether the parent that a join has written is known to be ours, and
-// marks it as adopted if it is not.
+// isOurs reports whether the parent that a join has written is ours, or has gone; else it
+// is marked as adopted.
 func (c *contender) isOurs(ctx context.Context, a attempt, data znode.Parent, stat *zk.Stat) bool {
 	if stat == nil {
 		n, err := c.Conn.Get(ctx, c.parent)
@@ -110,14 +116,24 @@ func (c *contender) isOurs(ctx context.Context, a attempt, data znode.Parent, st
 			return false
 		}
 	}
-	if c.madeWithAnEntry(ctx, stat.Czxid) {
+	acl, now, err := c.Conn.ACL(ctx, c.parent)
+	if errors.Is(err, zk.ErrNoNode) || err == nil && (now.Czxid != stat.Czxid || slices.Contains(acl, origin)) {
 		return true
 	}
 	c.Log.Warn().Str("lock", c.Lock).Str("parent", c.parent).Int32("version", stat.Version).
 		Msg("the lock's node had been deleted and made again by somebody else, and its data was overwritten: it is marked as adopted, and stays when the lock is free; delete it by hand if nobody else uses it")
-	data.Adopted = true
+	if err := c.mark(ctx, data, stat); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		c.Log.Error().Err(err).Str("parent", c.parent).Msg("a node that may be somebody else's could not be marked as adopted: the last one out may delete it")
+	}
+	return false
+}
+
+// mark marks the parent as adopted, unless it is another one by now. Data and stat are
+// those of the last known write.
+func (c *contender) mark(ctx context.Context, data znode.Parent, stat *zk.Stat) error {
 	version := stat.Version
-	err := c.Conn.Retry(ctx, zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.Millisecond}, func() error {
+	return c.Conn.Retry(ctx, zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.Millisecond}, func() error {
+		data.Adopted = true
 		_, err := c.Conn.Multi(ctx, nil, &zk.SetDataRequest{Path: c.parent, Data: data.Encode(), Version: version})
 		if _, cause := zkconn.RefusedOp(err); !errors.Is(cause, zk.ErrBadVersion) {
 			return err
@@ -131,22 +147,6 @@ func (c *contender) isOurs(ctx context.Context, a attempt, data znode.Parent, st
 			return nil
 		}
 		data, version = node.Parent, node.Stat.Version
-		data.Adopted = true
 		return zkconn.ErrAgain
 	})
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		c.Log.Error().Err(err).Str("parent", c.parent).Msg("a node that may be somebody else's could not be marked as adopted: the last one out may delete it")
-	}
-	return false
-}
-
-// madeWithAnEntry reports whether the lock's node was made in one transaction with an
-// entry of ours that is there still. Nobody else does that, so the node is ours.
-func (c *contender) madeWithAnEntry(ctx context.Context, czxid int64) bool {
-	names, _, err := c.contenders(ctx, false)
-	if err != nil || len(names) == 0 || !names[0].Ours() {
-		return false
-	}
-	first, err := c.Conn.Get(ctx, c.parent+"/"+names[0].Node)
-	return err == nil && first.Stat.Czxid == czxid
 }

@@ -53,7 +53,7 @@ func (q *Queue) makeDir(ctx context.Context, path string) error {
 	}
 	err := q.Conn.Retry(ctx, zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}, func() error {
 		_, err := q.Conn.Multi(ctx, nil, &zk.CreateRequest{
-			Path: path, Data: znode.Parent{Kind: znode.Dir}.Encode(), Acl: q.ACL,
+			Path: path, Data: znode.Parent{Kind: znode.Dir}.Encode(), Acl: q.parentACL,
 		})
 		return err
 	})

@@ -104,9 +104,8 @@
 //     nothing, so a write that rests on older facts first checks that a witness stands:
 //     an entry below that very parent, one of this process, or the one that joined last.
 //     Entries' paths are unique for ever. Without a witness facts are used for 100 ms after
-//     the request by which our last entry has left; where others are about, for no longer
-//     than a parent made anew would take to come to that version, and not those of a low
-//     one; and the Czxid in the reply is compared.
+//     the request by which our last entry has left, where others are about not those of a
+//     low version; and the Czxid in the reply is compared.
 //   - Duties say who has to delete what. They are accounts, and have to be right: how many
 //     entries of this process stand below a parent, what an abandoned request may have
 //     made, and which parents are to be looked after in a moment.
@@ -120,16 +119,17 @@
 // so our place takes a list.
 //
 // Should the reply show another Czxid than the facts, then somebody has made the parent
-// anew, and we have overwritten their data. If it was made in one transaction with an
-// entry of ours it is ours all the same. Otherwise it is marked as adopted at once, is
+// anew, and we have overwritten their data. Those that we make bear a mark that no write of
+// data can erase: an entry in their ACL that permits nothing. By that a parent is known as
+// ours, and nothing but a tail was lost. One without it is marked as adopted at once, is
 // never deleted, and the log says so. An empty node that we find is adopted too. A node
 // with data that is not ours, an ephemeral one, or that of another kind of lock is refused.
 //
-// A parent that was just read, and below which nobody is known, may be deleted, and made
-// anew at the same version even, before our write comes. Unless it is one that stays, or
-// its version is beyond what a new one could come to meanwhile, a list looks for a
-// witness. Where there is none the entry is created alone. It proves which parent it
-// stands below, and that is then read again and written with this entry as the witness.
+// A parent of a low version that was just read, and below which nobody is known, somebody
+// else may delete and make again, for something else, before our write comes. Unless it is
+// one that stays, a list looks for a witness. Where there is none the entry is created
+// alone. It proves which parent it stands below, and that is then read again and written
+// with this entry as the witness.
 //
 // The contenders of one process for one lock join one at a time. Those of several can
 // collide: the version has changed. They read and try again. Where a list is cheaper than

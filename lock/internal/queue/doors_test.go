@@ -201,8 +201,7 @@ func TestUsable(t *testing.T) {
 		want    bool
 	}{
 		{"young, and others are about", with(func(f *facts) { f.version, f.proven, f.othersAt = oldEnough-1, left, left }), left, false, false},
-		{"left, and others are about", with(func(f *facts) { f.version, f.proven, f.othersAt = oldEnough, left, left }), left + oldEnough*leastWrite, false, true},
-		{"left for longer than a new one takes to come to that version", with(func(f *facts) { f.version, f.proven, f.othersAt = oldEnough, left, left }), left + oldEnough*leastWrite + 1, false, false},
+		{"left, and others are about", with(func(f *facts) { f.version, f.proven, f.othersAt = oldEnough, left, left }), left + factsLast, false, true},
 		{"nothing", facts{}, 0, true, false},
 		{"an entry is checked", good, time.Hour, true, true},
 		{"nobody was ever there", good, 0, false, false},

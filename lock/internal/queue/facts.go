@@ -14,10 +14,6 @@ import (
 // again soon has any version.
 const factsLast = 2 * lingerTime
 
-// leastWrite is less than what it takes to write a parent once more: each write has to
-// see the one before, so it is a request's way to the server and back, and a transaction.
-const leastWrite = 100 * time.Microsecond
-
 // aloneAfter is how long nobody else must have been seen at a lock to be taken for alone.
 const aloneAfter = 10 * time.Second
 
@@ -49,28 +45,18 @@ func factsOf(data znode.Parent, stat *zk.Stat) facts {
 // that the write itself proves that the parent is the same one. A parent of ours is at
 // version 1 or more; one at 0 somebody else may have made just now.
 //
-// Without such proof time has to tell, see factsLast: and where others are about, who may
-// have deleted it and made it anew, no more of it than a new one takes to come to that
-// version, if that is not low: our write is on its way for a while, too. Kept says that
-// nobody deletes it.
+// Without such proof time has to tell, see factsLast. Where others are about, who may
+// delete it, one of a low version somebody else may have made just now, too. Kept says
+// that nobody deletes it.
 func (f facts) usable(now time.Duration, proven, kept bool) bool {
 	if !f.exists || f.stale || f.version <= 0 || proven {
 		return f.exists && !f.stale && f.version > 0
 	}
-	within := factsLast
-	if alone := f.othersAt == 0 || now-f.othersAt > aloneAfter; !alone && !kept {
-		if f.version < oldEnough {
-			return false
-		}
-		within = f.tooYoung()
+	alone := f.othersAt == 0 || now-f.othersAt > aloneAfter
+	if !alone && !kept && f.version < oldEnough {
+		return false
 	}
-	return f.proven != 0 && now-f.proven <= within
-}
-
-// tooYoung is for how long after it was seen the parent cannot be another one of that
-// version, because one that was made anew would not have come to it yet.
-func (f facts) tooYoung() time.Duration {
-	return min(factsLast, time.Duration(f.version)*leastWrite)
+	return f.proven != 0 && now-f.proven <= factsLast
 }
 
 // lastJoined is the name of the entry that joined last, if that is there still. It is a

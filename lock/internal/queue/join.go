@@ -261,7 +261,7 @@ func (c *contender) operations(a attempt, data znode.Parent, prefix string, acqu
 	switch {
 	case !a.parent.exists:
 		ops = []any{
-			&zk.CreateRequest{Path: c.parent, Data: written, Acl: c.ACL},
+			&zk.CreateRequest{Path: c.parent, Data: written, Acl: c.parentACL},
 			entry,
 			&zk.SetDataRequest{Path: c.parent, Data: written, Version: 0},
 		}

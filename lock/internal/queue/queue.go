@@ -34,6 +34,8 @@ var (
 type Queue struct {
 	Options
 
+	parentACL []zk.ACL // see origin
+
 	mu    sync.Mutex
 	doors *doors
 
@@ -69,7 +71,9 @@ type Options struct {
 }
 
 // New returns a queue.
-func New(o Options) *Queue { return &Queue{Options: o, doors: newDoors()} }
+func New(o Options) *Queue {
+	return &Queue{Options: o, parentACL: append(slices.Clone(o.ACL), origin), doors: newDoors()}
+}
 
 // Request is what one contender asks for.
 type Request struct {

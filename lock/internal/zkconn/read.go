@@ -47,6 +47,19 @@ func (c *Conn) Children(ctx context.Context, path string) ([]string, *zk.Stat, e
 	return l.names, l.stat, err
 }
 
+// ACL reads a node's access control list.
+func (c *Conn) ACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
+	type list struct {
+		acl  []zk.ACL
+		stat *zk.Stat
+	}
+	l, err := read(ctx, c, func() (list, error) {
+		acl, stat, err := c.zk.GetACL(path)
+		return list{acl, stat}, err
+	})
+	return l.acl, l.stat, err
+}
+
 // Sync lets the server that the session is with catch up with the leader.
 func (c *Conn) Sync(ctx context.Context, path string) error {
 	_, err := read(ctx, c, func() (string, error) { return c.zk.Sync(path) })
