@@ -46,6 +46,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	if ttl == 0 {
 		ttl = e.NextTTL()
 	}
+	ticket := c.ticketOf(e, ttl) // before the write: somebody may attach until then at least
 	done, err := c.queue.Detach(e, ttl)
 	if err != nil {
 		return Ticket{}, err
@@ -65,7 +66,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	case err != nil:
 		err = &UnlockError{Lock: e.Lock(), Entry: e.Path, Err: err}
 	}
-	return c.ticketOf(e, ttl), err
+	return ticket, err
 }
 
 // Ticket returns a ticket for the hold while it lasts, to be stored for the case that this
@@ -124,7 +125,7 @@ func (c *Client) ticketOf(e *queue.Entry, lasts time.Duration) Ticket {
 //
 // If ctx ends first, or the client closes, the place is kept, for as long as it was before,
 // and the same ticket is good for another try once that is written: in the background, and
-// Close waits for it. Beyond that Attach fails as [Mutex.Lock] does, and with [ErrInvalid]
+// Close waits for it. A hold that was got just as the client closes ends as holds do then. Beyond that Attach fails as [Mutex.Lock] does, and with [ErrInvalid]
 // for a ticket of another root.
 func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hold, error) {
 	switch {

@@ -69,8 +69,8 @@
 // entries, 16 at most, that may still have been ahead as permits of a semaphore were
 // granted, so that whoever is right behind need not list. Three fields are there once an
 // entry was handed on: incarnation counts how often it was; detached says that nobody has
-// it now, and that whoever has its ticket may attach to it; attachment, in the write that
-// attaches, is random, so that its writer knows it again. Unknown keys are ignored. Data of
+// it now, and that whoever has its ticket may attach to it; attachment, from the write that
+// attaches on, is random, so that its writer knows its own writes. Unknown keys are ignored. Data of
 // a higher version is waited for and never
 // deleted.
 //

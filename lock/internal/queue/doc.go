@@ -279,8 +279,8 @@
 // Who attaches and gives up before its turn writes the entry back: detached, and as the
 // incarnation of the ticket, which is good again. Nobody has had the token between. If the
 // outcome of the attaching write is not known when the caller gives up, it is found out in
-// the background first. The bytes of that write are like no other's, by a random id: two
-// who attach may have the same name, host and process id.
+// the background first. The bytes of that write and of all later ones are like no other's,
+// by a random id: two who attach may have the same name, host and process id.
 //
 // A detached entry leaves the account of its process without a duty: the parent is not
 // empty, and whoever unlocks looks after it, or else the reaper.
