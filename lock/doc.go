@@ -22,17 +22,32 @@
 // persistent node that carries an expiry. Sessions may come and go. Only time
 // ends a hold, or its holder.
 //
-// # The kinds of locks
+// # Choosing a lock
 //
-//	[Mutex]      one holder at a time; the right one if in doubt
-//	[RWMutex]    many readers or one writer: where reads are many, long, and must not see
-//	             a write half done
+//	what is to be protected                              take
+//	something that one may do at a time                  [Mutex]; if in doubt, this one
+//	the same, and throughput matters more than order     [Mutex] with [WithBarging]
+//	several things together                              [Client.LockAll]
+//	what many may read while nobody writes it            [RWMutex]
+//	how much goes on at once                             [Semaphore]
+//	work that goes on in another process                 [Hold.Detach], [Client.Attach]
+//	a turn for a worker that does not live for long      [Mutex.Enqueue], [Client.Attach]
+//	data in ZooKeeper                                    any, and write it by [Hold.Txn]
+//	data elsewhere                                       any, and hand on [Hold.Token]; package fence
 //
-//	[Semaphore]  so many permits, of which each holder has some: to bound how much goes on
-//	             at once
+// What happens to a hold is the same for all of them, as it is a lease and nothing else:
 //
-// The doc of each has a table of what it does when something goes wrong. What follows is
-// true of all of them.
+//	the holder dies             it blocks for the rest of its TTL and the grace; then who waits
+//	                            behind it deletes its entry, or the reaper does
+//	the session flaps, expires  nothing: the hold goes on, and so do those who wait
+//	ZooKeeper is away           the hold goes on until its lease ends; [Hold.AtRisk] tells before,
+//	                            and its context ends before anybody else can enter
+//	the client closes           all its holds end, and their entries are deleted; also those of
+//	                            who waits
+//	somebody deletes the node   the hold ends with ErrRemoved as soon as that is noticed, by the
+//	                            next renewal at the latest; somebody else may be in by then
+//
+// The doc of each kind has a table of what is its own.
 //
 // # What is promised
 //
