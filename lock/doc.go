@@ -25,22 +25,22 @@
 // # Choosing a lock
 //
 //	what is to be protected                              take
-//	something that one may do at a time                  [Mutex]; if in doubt, this one
-//	the same, and throughput matters more than order     [Mutex] with [WithBarging]
-//	several things together                              [Client.LockAll]
-//	what many may read while nobody writes it            [RWMutex]
-//	how much goes on at once                             [Semaphore]
-//	work that goes on in another process                 [Hold.Detach], [Client.Attach]
-//	a turn for a worker that does not live for long      [Mutex.Enqueue], [Client.Attach]
-//	data in ZooKeeper                                    any, and write it by [Hold.Txn]
-//	data elsewhere                                       any, and hand on [Hold.Token]; package fence
+//	something that one may do at a time                  Mutex; if in doubt, this one
+//	the same, and throughput matters more than order     Mutex with WithBarging
+//	several things together                              Client.LockAll
+//	what many may read while nobody writes it            RWMutex
+//	how much goes on at once                             Semaphore
+//	work that goes on in another process                 Hold.Detach, Client.Attach
+//	a turn for a worker that does not live for long      Mutex.Enqueue, Client.Attach
+//	data in ZooKeeper                                    any, and write it by Hold.Txn
+//	data elsewhere                                       any, and hand on Hold.Token; package fence
 //
 // What happens to a hold is the same for all of them, as it is a lease and nothing else:
 //
 //	the holder dies             it blocks for the rest of its TTL and the grace; then who waits
 //	                            behind it deletes its entry, or the reaper does
 //	the session flaps, expires  nothing: the hold goes on, and so do those who wait
-//	ZooKeeper is away           the hold goes on until its lease ends; [Hold.AtRisk] tells before,
+//	ZooKeeper is away           the hold goes on until its lease ends; Hold.AtRisk tells before,
 //	                            and its context ends before anybody else can enter
 //	the client closes           all its holds end, and their entries are deleted; also those of
 //	                            who waits
