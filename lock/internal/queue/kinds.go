@@ -15,7 +15,7 @@ func (j *joining) listsAnyway(f facts) bool {
 	case f.children == 0:
 		return false
 	case j.Kind == znode.Semaphore:
-		return j.fits(f.data) && f.children <= f.data.Capacity()
+		return j.fits(f.data) && max(f.children, j.door.ours()) <= f.data.Capacity()
 	}
 	return j.Role == znode.Shared
 }
