@@ -72,7 +72,7 @@ func JudgeParent(n znode.Node, staying int, now admin.Time, seen time.Duration, 
 		return Undecodable
 	case !n.Ours():
 		return Foreign
-	case n.Kind == znode.Mark:
+	case n.Kind == znode.Mark, n.Kind == znode.Asked:
 		return Kept
 	case staying > 0:
 		return Live
