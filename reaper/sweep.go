@@ -67,6 +67,7 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 		}
 		close(s.deletions)
 		<-deleted
+		s.sweepInbox(ctx)
 		s.memory.forget(s.tree.Monotonic())
 		if failed := s.failed.Load(); failed != nil {
 			err = *failed
