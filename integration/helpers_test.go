@@ -146,10 +146,9 @@ func (b *bench) nodes() []string {
 		}
 		slices.Sort(children)
 		for _, c := range children {
-			if p+"/"+c == b.mark() {
-				continue
+			if p != b.root || !znode.Reserved(c) {
+				paths = append(paths, p+"/"+c)
 			}
-			paths = append(paths, p+"/"+c)
 			walk(p + "/" + c)
 		}
 	}
@@ -163,7 +162,7 @@ func (b *bench) mark() string { return b.root + "/" + znode.EpochMark }
 // wipe deletes the root.
 func (b *bench) wipe() {
 	b.Helper()
-	paths := append([]string{b.root, b.mark()}, b.nodes()...)
+	paths := append([]string{b.root, b.mark(), b.root + "/" + znode.Inbox}, b.nodes()...)
 	slices.SortFunc(paths, func(a, c string) int { return len(c) - len(a) })
 	for _, p := range paths {
 		if err := b.raw.Delete(p, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {

@@ -167,7 +167,7 @@ func (h *Hold) Unlock() error {
 		return ErrUnlocked
 	}
 	c, e := h.client, h.e
-	e.Unwarn(h)
+	h.deafen()
 	last, err := e.Unlock()
 	if err != nil || !last {
 		return err

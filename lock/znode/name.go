@@ -244,7 +244,7 @@ func CheckName(name string) error {
 		if _, ok := Parse(component); ok {
 			return fmt.Errorf("lock name %q: component %q could be taken for a lock entry", name, component)
 		}
-		if component == EpochMark {
+		if Reserved(component) {
 			return fmt.Errorf("lock name %q: component %q is the name of a node that Holdfast keeps for itself", name, component)
 		}
 	}

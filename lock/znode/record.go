@@ -161,6 +161,7 @@ type Kind string
 const (
 	Dir   Kind = "dir"   // an ancestor of locks
 	Mark  Kind = "epoch" // the node [EpochMark]
+	Asked Kind = "asked" // the node [Inbox]
 	Mutex Kind = "mutex" // one holder
 	RW    Kind = "rw"    // many readers, or one writer
 

@@ -50,6 +50,20 @@ func (c *Conn) Watch(ctx context.Context, path string) (Node, <-chan zk.Event, e
 	return w.Node, w.events, nil
 }
 
+// WatchChildren lists a node and returns a channel that becomes readable as Watch's does,
+// when a child has been made or deleted since. The watch is the caller's own.
+func (c *Conn) WatchChildren(ctx context.Context, path string) ([]string, <-chan zk.Event, error) {
+	type watched struct {
+		names  []string
+		events <-chan zk.Event
+	}
+	w, err := read(ctx, c, func() (watched, error) {
+		names, _, events, err := c.zk.ChildrenW(path)
+		return watched{names, events}, err
+	})
+	return w.names, w.events, err
+}
+
 // Watches returns how many watches are remembered, some of which may have fired.
 func (c *Conn) Watches() int {
 	c.mu.Lock()
