@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -437,6 +438,37 @@ func TestRevokeLeavesNothing(t *testing.T) {
 			t.Errorf("left: %q", left)
 		}
 		if r := w.hears(stands.Revoked()); r.Reason != "why" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestMootIsNotProvenByTwoSessions: the request is read in one, and its entry in the next,
+// which is with a server that lags behind and has not seen it yet.
+func TestMootIsNotProvenByTwoSessions(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x", lock.WithTTL(time.Minute))
+		w.revoke(a, "x", "why")
+		var looked atomic.Int32
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "b" && r.Op == "exists" && touches(r, h.EntryPath()) {
+				switch looked.Add(1) {
+				case 1:
+					w.ExpireLabel("b")
+					return locktest.Fault{Drop: locktest.BeforeApply}
+				case 2:
+					return locktest.Fault{Code: codeNoNode}
+				}
+			}
+			return locktest.Fault{}
+		})
+		mustBe(t, b.Revoke(w.ctx, "free", ""), lock.ErrNotHeld)
+		time.Sleep(10 * time.Second)
+		if n := looked.Load(); n != 3 || len(w.asked()) != 1 {
+			t.Errorf("looked %d times; asked %q", n, w.asked())
+		}
+		if r := w.hears(h.Revoked()); r.Reason != "why" {
 			t.Errorf("%+v", r)
 		}
 	})
