@@ -133,8 +133,7 @@ func (b *bench) unlock(h *lock.Hold) {
 	}
 }
 
-// nodes lists all that is below the root, but for the mark of the leader's epoch, which
-// is there to stay.
+// nodes lists all that is below the root, but for the nodes that are there to stay.
 func (b *bench) nodes() []string {
 	b.Helper()
 	var paths []string

@@ -47,6 +47,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		ttl = e.NextTTL()
 	}
 	ticket := c.ticketOf(e, ttl) // before the write: somebody may attach until then at least
+	begun := c.clock.Mono()
 	done, err := c.queue.Detach(e, ttl)
 	if err != nil {
 		return Ticket{}, err
@@ -59,7 +60,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		err = zkconn.ContextError(bound)
 	}
 	switch {
-	case errors.Is(err, ErrRemoved) && (e.Lapsed() || e.IsOver()):
+	case errors.Is(err, ErrRemoved) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl): // or by the lease that it was left with
 		return Ticket{}, lossOf(e, ErrExpired)
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken):
 		return Ticket{}, lossOf(e, err)

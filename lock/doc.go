@@ -64,7 +64,8 @@
 //  5. Nothing is left behind. The last one out deletes the lock's parent node;
 //     what crashes leave, waiters and the reaper delete. An empty ancestor, such as
 //     orders of orders/42, is the reaper's to delete. For good stay a node that we found
-//     empty and did not make, and below the root the mark of the leader's epoch.
+//     empty and did not make, and below the root the mark of the leader's epoch, and the
+//     node below which holders are asked.
 //  6. Fencing tokens rise with every grant. See [Token]; of readers, [RWMutex], of
 //     permits, [Semaphore].
 //
@@ -218,6 +219,35 @@
 //
 // Until somebody attaches nobody has the lock, and nobody else can: that is the price. Give
 // Detach the time that fits, and Enqueue by [WithTTL].
+//
+// # Asking for a lock
+//
+// [Client.Revoke] asks those who hold a lock to give it up, and tells them why. They hear of
+// it at once, by [Hold.Revoked], and decide:
+//
+//	for {
+//		select {
+//		case <-work:
+//			// the next piece
+//		case r := <-hold.Revoked():
+//			log.Printf("%s asks for %s: %s", r.Owner, hold.Name(), r.Reason)
+//			return hold.Unlock()
+//		case <-hold.Done():
+//			return hold.Err()
+//		}
+//	}
+//
+//	what happens                           what comes of it
+//	nobody listens                         nothing: the hold goes on
+//	somebody listens later                 is told then, if the hold still lasts
+//	several ask                            the last one is told, or each, if received between
+//	no session when it is asked            is told when there is one again
+//	the hold ends meanwhile                who has the lock next is not asked
+//	a reader or permit holder among many   all are asked, those of other libraries excepted
+//	the hold is handed on by a ticket      who attaches is asked too
+//	Client.Close, max_hold, a lost lease   the request is deleted, sooner or later
+//
+// TestRevoke and those beside it show that.
 //
 // # Bounds
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -252,7 +253,8 @@ func TestRevokeRefuses(t *testing.T) {
 			mustBe(t, err, lock.ErrInvalid)
 			mustSay(t, err, "reason", say)
 		}
-		mustBe(t, a.Revoke(nil, "x", ""), lock.ErrInvalid) //nolint:staticcheck // what is refused
+		var none context.Context
+		mustBe(t, a.Revoke(none, "x", ""), lock.ErrInvalid)
 		mustBe(t, (*lock.Client)(nil).Revoke(w.ctx, "x", ""), lock.ErrInvalid)
 		ended, cancel := context.WithCancel(w.ctx)
 		cancel()
@@ -264,10 +266,10 @@ func TestRevokeRefuses(t *testing.T) {
 		mustBe(t, err, lock.ErrNotHeld)
 		mustSay(t, err, `"x"`)
 
-		theirs := w.create(z, "/locks/data", "10.0.0.1", 0)
+		w.create(z, "/locks/data", "10.0.0.1", 0)
 		mustBe(t, a.Revoke(w.ctx, "data", ""), lock.ErrForeign)
 		w.create(z, "/locks/x", "", 0)
-		theirs = w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagSequence|zk.FlagEphemeral)
+		theirs := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagSequence|zk.FlagEphemeral)
 		err = a.Revoke(w.ctx, "x", "")
 		mustBe(t, err, lock.ErrForeign)
 		mustSay(t, err, theirs)
@@ -369,7 +371,7 @@ func TestAmbiguousRevoke(t *testing.T) {
 // came too late to be told does not stay.
 func TestRevokeAsTheHoldEnds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
 		asks := func(r locktest.Request) bool { return r.Label == "b" && r.Op == "multi" && touches(r, inbox) }
 		for _, when := range []string{"the hold has ended", "the unlock is on its way"} {
 			h := w.lock(a, "x")
@@ -385,7 +387,7 @@ func TestRevokeAsTheHoldEnds(t *testing.T) {
 					t.Errorf("%s: asked %q, hit %v", when, w.asked(), hit())
 				}
 			} else { // the request is applied just before the entry is deleted
-				hit := w.before(leaves(h), func() { w.revokeNow(h) })
+				hit := w.before(leaves(h), func() { w.revokeNow(z, h) })
 				w.unlock(h)
 				if !hit() {
 					t.Error("no unlock")
@@ -405,11 +407,14 @@ func TestRevokeAsTheHoldEnds(t *testing.T) {
 
 // revokeNow has a request to the hold's entry made by others, while the server is at
 // something else.
-func (w *world) revokeNow(h *lock.Hold) {
+func (w *world) revokeNow(z *zk.Conn, h *lock.Hold) {
 	r := znode.Revocation{Request: "r", Owner: "other", Entry: strings.TrimPrefix(h.EntryPath(), lock.DefaultRoot+"/")}
 	id, _, _ := strings.Cut(h.EntryPath()[strings.LastIndexByte(h.EntryPath(), '/')+1:], "-")
-	z := w.raw("others")
-	go w.create(z, inbox+"/"+id, string(r.Encode()), 0)
+	go func() {
+		if _, err := z.Create(inbox+"/"+id, r.Encode(), 0, zk.WorldACL(zk.PermAll)); err != nil {
+			w.Error(err)
+		}
+	}()
 	settle()
 }
 
@@ -437,6 +442,37 @@ func TestRevokeLeavesNothing(t *testing.T) {
 			t.Errorf("left: %q", left)
 		}
 		if r := w.hears(stands.Revoked()); r.Reason != "why" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestMootIsNotProvenByTwoSessions: the request is read in one, and its entry in the next,
+// which is with a server that lags behind and has not seen it yet.
+func TestMootIsNotProvenByTwoSessions(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x", lock.WithTTL(time.Minute))
+		w.revoke(a, "x", "why")
+		var looked atomic.Int32
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "b" && r.Op == "exists" && touches(r, h.EntryPath()) {
+				switch looked.Add(1) {
+				case 1:
+					w.ExpireLabel("b")
+					return locktest.Fault{Drop: locktest.BeforeApply}
+				case 2:
+					return locktest.Fault{Code: codeNoNode}
+				}
+			}
+			return locktest.Fault{}
+		})
+		mustBe(t, b.Revoke(w.ctx, "free", ""), lock.ErrNotHeld)
+		time.Sleep(10 * time.Second)
+		if n := looked.Load(); n != 3 || len(w.asked()) != 1 {
+			t.Errorf("looked %d times; asked %q", n, w.asked())
+		}
+		if r := w.hears(h.Revoked()); r.Reason != "why" {
 			t.Errorf("%+v", r)
 		}
 	})

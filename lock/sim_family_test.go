@@ -66,6 +66,7 @@ type held struct {
 	since  time.Time
 	way    way
 	reads  *atomic.Bool // it does, from the start or since it was downgraded
+	*hearing
 }
 
 // beside reports whether two may have the lock at the same time.

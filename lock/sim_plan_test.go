@@ -142,6 +142,7 @@ var things = []string{
 	"parents found empty", "foreign parents refused", "parents made again", "parents of strangers met",
 	"holds for reading", "readers beside another", "holds downgraded", "upgrades refused",
 	"permits beside others", "semaphores resized",
+	"revocations", "revocations told", "given up when asked",
 	"holds of zk.Lock's", "holds of kazoo's", "dead holders outlived",
 }
 

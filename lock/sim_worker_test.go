@@ -24,6 +24,9 @@ func (p *process) worker(ctx context.Context, label string) {
 		if slices.Contains(p.names, slots) && oneIn(r, 12) {
 			p.resize(ctx, r, label, c)
 		}
+		if own := p.random(fmt.Sprint("revocation by ", label, r.Uint64())); oneIn(own, 3) {
+			p.revoke(ctx, own, label, c)
+		}
 		if oneIn(r, 8) {
 			p.comeBack(ctx, r, label, c)
 			continue
@@ -179,6 +182,9 @@ func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) 
 			p.say("%s: %s ends: %v", label, h.Name(), h.Err())
 			return
 		case <-ctx.Done():
+			return
+		case <-h.asked:
+			p.count("given up when asked")
 			return
 		case <-time.After(min(time.Until(end), between(r, 0, p.ttl))):
 		}

@@ -8,7 +8,7 @@ var mutants = slices.Concat(
 	joinMutants, incarnationMutants, abandonMutants,
 	waitMutants, purgeMutants, allMutants,
 	holdMutants, doubtMutants, riskMutants, txnMutants, attachMutants,
-	leaveMutants, cleanupMutants,
+	leaveMutants, cleanupMutants, revokeMutants,
 	familyMutants,
 	connMutants,
 	sweepMutants,

@@ -8,6 +8,7 @@
 //
 //	/locks                                        the root: {"holdfast":1,"kind":"dir"}
 //	/locks/.epoch                                 the mark of the leader's epoch
+//	/locks/.revoke                                below it, who is asked to give up a lock
 //	/locks/orders                                 an ancestor: {"holdfast":1,"kind":"dir"}
 //	/locks/orders/42                              the lock's parent
 //	/locks/orders/42/9f86d081884c7d65-lock-0000000007    the holder's entry
@@ -99,6 +100,19 @@
 // Only its Mtime and Mzxid count. It is written once in each epoch, by the first who has to
 // judge what was written before; and it stays when all locks are gone. No lock can have a
 // name with that component.
+//
+// # Who is asked to give up a lock
+//
+// Below the node .revoke, {"holdfast":1,"kind":"asked"}, is one node for each entry that is
+// asked, named by the entry's id:
+//
+//	{"holdfast":1,"request":"60303ae22b998861","entry":"orders/42/9f86d081884c7d65-lock-0000000007",
+//	 "owner":"deploy","host":"node4","pid":815,"reason":"node3 is drained"}
+//
+// request is random, entry the path below the root, and the rest tells who asks, and why.
+// It is made in a transaction that checks that the entry is there, and deleted by anybody who
+// knows that it is not. Data that is not understood is left alone. .revoke stays when all
+// locks are gone, and no lock can have a name with that component.
 //
 // # Data of a parent
 //

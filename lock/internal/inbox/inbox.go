@@ -108,6 +108,8 @@ func (b *Inbox) clear(ctx context.Context, id string) error {
 		return nil
 	case err != nil:
 		return err
+	case r.Err != nil: // nobody knows whose it is
+		return nil
 	case !moot:
 		return errStands
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -203,24 +204,29 @@ func (b *Inbox) tellOne(ctx context.Context, id string, w *ward) error {
 	}
 	r := Request{Stat: n.Stat}
 	r.Revocation, r.Err = znode.DecodeRevocation(id, n.Data)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if w.seen == r.Stat.Czxid {
-		return nil
-	}
-	w.seen = r.Stat.Czxid
 	if r.Err == nil && b.Root+"/"+r.Entry != w.path {
 		r.Err = errors.New("it names another entry")
 	}
-	if r.Err != nil {
+	if w.take(&b.mu, r) && r.Err != nil {
 		b.Log.Warn().Err(r.Err).Str("request", path(b.Root, id)).Msg("a request to give up a lock cannot be understood, and is not told")
-		return nil
-	}
-	w.last = r
-	for _, ear := range w.ears {
-		ear.Tell(r)
 	}
 	return nil
+}
+
+// take tells a request, and reports whether it is another one than the last.
+func (w *ward) take(mu *sync.Mutex, r Request) bool {
+	mu.Lock()
+	defer mu.Unlock()
+	if w.seen == r.Stat.Czxid {
+		return false
+	}
+	if w.seen = r.Stat.Czxid; r.Err == nil {
+		w.last = r
+		for _, ear := range w.ears {
+			ear.Tell(r)
+		}
+	}
+	return true
 }
 
 // idOf is the id of the entry with that path.

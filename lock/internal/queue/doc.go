@@ -285,6 +285,29 @@
 // A detached entry leaves the account of its process without a duty: the parent is not
 // empty, and whoever unlocks looks after it, or else the reaper.
 //
+// # Asking for a lock
+//
+// Holders are asked to give up a lock by nodes beside the locks (package inbox). What is
+// above does not depend on them: nobody enters or leaves by them, and who is asked decides.
+//
+//	Check(entry, -1)  Create(.revoke/<id of the entry>)
+//
+// Whoever asks lists the lock after a Sync, and asks all who are in ([znode.Holders]): those
+// at the front of the queue. A request stands for as long as its entry does, and goes after
+// it. So nobody deletes one that another has not read; no late delete hits a newer one; and
+// who attaches to an entry is asked too. One that stands is replaced by deleting and
+// creating it in one transaction, because that is a change of the node above, on which those
+// who listen have their one watch. They list it again after a reconnect (Z6), and tell two
+// requests apart by their Czxid.
+//
+// Who has seen the request in a session has seen the entry's create (Z5). If it sees no
+// entry in that session, the entry has gone, and its path never comes again (Z4): then the
+// request is moot, and anybody may delete it. The client of the entry does, if it listened;
+// else whoever asks for any lock next, and the reaper.
+//
+// If the reply to a request is lost it is made again. That it is there already, with a
+// random word that nobody else has, says that it was applied.
+//
 // # Leaving
 //
 //	joined alone     Delete(entry)  Delete(parent, version)
@@ -324,12 +347,14 @@
 //     transaction.
 //   - A delete: it is sent again. That the node is gone then is what was asked for, unless
 //     the lease may have run out before the unlock.
+//   - A request to give up a lock: see Asking for a lock.
 //   - A purge: by the next list.
 //
 // # Sweeping
 //
 // Package reaper deletes what nobody comes back to: expired entries, by the same verdict as
-// a waiter's; parents and ancestors of ours that have been empty for orphan_after. Nothing
+// a waiter's; parents and ancestors of ours that have been empty for orphan_after; requests
+// to give up a lock whose entries are gone. Nothing
 // is deleted that the same sweep has not read and judged, and always on that version.
 //
 // # Traps that others fell into
