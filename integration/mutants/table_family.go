@@ -10,6 +10,13 @@ var familyMutants = []mutant{
 			"seen.Granted()"}},
 		tests: []string{"lock.TestWriterBehindLastOfManyReaders"},
 	}, {
+		name:   "reader-lists-after-itself",
+		breaks: "who reads again and again takes its own entry, which has left, for somebody else's, and lists",
+		edits: []edit{{"lock/internal/queue/kinds.go",
+			"case f.deserted():",
+			"case f.children == 0:"}},
+		tests: []string{"lock.TestReadersCost"},
+	}, {
 		name:   "own-crowd-unseen",
 		breaks: "whoever joins a semaphore lists, although its own process has more entries there than there are permits",
 		edits: []edit{{"lock/internal/queue/kinds.go",

@@ -12,7 +12,7 @@ import (
 // collide.
 func (j *joining) listsAnyway(f facts) bool {
 	switch {
-	case f.children == 0:
+	case f.deserted():
 		return false
 	case j.Kind == znode.Semaphore:
 		return j.fits(f.data) && max(f.children, j.door.ours()) <= f.data.Capacity()
