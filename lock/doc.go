@@ -178,6 +178,13 @@
 // are free. Those who take locks so never wait for each other in a circle, in whatever order
 // they name them: TestAllInAnyOrder, TestNobodyWaitsInACircle. See [All].
 //
+// # Beside locks of other libraries
+//
+// A [Mutex] can share its path with zk.Lock, Curator's InterProcessMutex and kazoo's Lock,
+// and an [RWMutex] with Curator's and kazoo's, so that services can be moved one process
+// at a time. MIGRATING.md, in this folder, tells what that takes and which promises hold
+// meanwhile: TestMixed.
+//
 // # At risk
 //
 // A renewal is due when a third of the TTL has passed. When no more than half of it is

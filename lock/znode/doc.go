@@ -146,9 +146,9 @@
 // granted, and between the two there are only readers. Whoever does not know of it, as
 // other libraries do not, or has not seen it yet, waits until the entry has gone, which
 // is safe. A second entry for the reader would not be: with a sequence of its own it
-// would stand behind writers who wait; and that of the writer's, which Curator gives it,
-// lets in who saw the writer hold the lock and go. So after an entry of another library's
-// on a read/write lock has gone, the children are listed ([Kind.Alone]).
+// would stand behind writers who wait; and that of the writer's, which Curator gives it
+// from 5.5 on, lets in who saw the writer hold the lock and go. So after an entry of
+// another library's on a read/write lock has gone, the children are listed ([Kind.Alone]).
 //
 // A semaphore's contenders are in as long as they and all before them ask for no more
 // permits than there are; entries of other libraries ask for one. So those who are in
