@@ -30,6 +30,7 @@
 //	several things together                              Client.LockAll
 //	what many may read while nobody writes it            RWMutex
 //	how much goes on at once                             Semaphore
+//	one leader, and others have to know which            Election
 //	work that goes on in another process                 Hold.Detach, Client.Attach
 //	a turn for a worker that does not live for long      Mutex.Enqueue, Client.Attach
 //	data in ZooKeeper                                    any, and write it by Hold.Txn
@@ -176,6 +177,21 @@
 // [Client.LockAll] takes several locks, all of them or none, in one transaction if they
 // are free. Those who take locks so never wait for each other in a circle, in whatever order
 // they name them: TestAllInAnyOrder, TestNobodyWaitsInACircle. See [All].
+//
+// # Elections
+//
+// An [Election] is a mutex whose holder is the leader, with a value that all can read. What
+// is promised of holds is true of leaderships: a leader that loses its lease knows that it
+// leads no more before anybody else leads, and its token is lower.
+//
+// Of those who wait one of the highest priority is next ([WithPriority]). One of a lower
+// that would have been next queues again behind it, and is never told, nor shown, that it
+// leads; that takes a few round trips for each. Whoever asks ([Election.Leader]) or observes
+// ([Election.Observe]) needs no entry. TestLeaderThroughFlaps,
+// TestLeaderThroughChangesOfZooKeepersLeader, TestCandidatesThatFlapTogether and
+// TestLeaderDeadForLong show what has gone wrong elsewhere; TestPriorities,
+// TestHigherCandidateDies and TestHigherCandidateGoesAway that one leads, and who;
+// TestObserve and TestObserverOfDeadLeader what is shown.
 //
 // # At risk
 //
