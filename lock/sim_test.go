@@ -110,6 +110,8 @@ type sim struct {
 	doubts    map[string]*doubt        // that befall labels
 	closed    bool                     // no more checks: the history has failed
 	tickets   []lock.Ticket            // of what was left to others
+	reigns    map[lock.Token]*reign    // of those who led
+	values    int                      // that candidates have given
 	tally     tally
 }
 
@@ -145,6 +147,9 @@ func (s *sim) sayLocked(format string, args ...any) {
 
 func (s *sim) Write(p []byte) (int, error) {
 	s.say("%s", bytes.TrimSpace(p))
+	if bytes.Contains(p, []byte("gives way to a candidate")) {
+		s.count("gave way")
+	}
 	return len(p), nil
 }
 
@@ -178,7 +183,7 @@ func history(t *testing.T, seed uint64, only kind) (result tally) {
 			T: t, plan: draw(seed, only), seed: seed, begun: time.Now(),
 			open: map[string][]held{}, last: map[string]lock.Token{}, wrote: map[string]lock.Token{}, theirs: map[string]theirs{},
 			ahead: map[string]time.Duration{}, witnesses: map[string]*witness{}, refused: map[string]bool{},
-			txns: map[string]told{}, doubts: map[string]*doubt{}, tally: tally{},
+			txns: map[string]told{}, doubts: map[string]*doubt{}, reigns: map[lock.Token]*reign{}, tally: tally{},
 		}
 		delays := map[string]*rand.Rand{}
 		s.Ensemble = locktest.Start(t, locktest.Options{
@@ -276,6 +281,7 @@ func (s *sim) run() {
 	s.nothingLeft()
 	s.checkTheirs()
 	s.checkLedger()
+	s.checkReigns()
 }
 
 // heal undoes what faults left behind.
