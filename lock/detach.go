@@ -33,6 +33,8 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		return Ticket{}, invalid("context", nil, "must not be nil")
 	case h.e.Kind != znode.Mutex:
 		return Ticket{}, invalid("hold", h.Name(), "must be of a Mutex, to be detached; this is a %s", h.e.Kind)
+	case h.leads():
+		return Ticket{}, invalid("hold", h.Name(), "must be of a Mutex, to be detached; this is a leadership")
 	}
 	c, e := h.client, h.e
 	if ttl != 0 {
@@ -76,7 +78,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 // the reaper, is quicker to purge it. As long as the hold lives, nobody can attach. The
 // ticket of a hold that has ended, or of another lock than a [Mutex], is for nothing.
 func (h *Hold) Ticket() Ticket {
-	if h.none() || h.Err() != nil || h.e.Kind != znode.Mutex {
+	if h.none() || h.Err() != nil || h.e.Kind != znode.Mutex || h.leads() {
 		return Ticket{}
 	}
 	return h.client.ticketOf(h.e, 0)

@@ -30,6 +30,7 @@
 //	several things together                              Client.LockAll
 //	what many may read while nobody writes it            RWMutex
 //	how much goes on at once                             Semaphore
+//	one leader, and others have to know which            Election
 //	work that goes on in another process                 Hold.Detach, Client.Attach
 //	a turn for a worker that does not live for long      Mutex.Enqueue, Client.Attach
 //	data in ZooKeeper                                    any, and write it by Hold.Txn
@@ -184,6 +185,21 @@
 // and an [RWMutex] with Curator's and kazoo's, so that services can be moved one process
 // at a time. MIGRATING.md, in this folder, tells what that takes and which promises hold
 // meanwhile: TestMixed.
+//
+// # Elections
+//
+// An [Election] is a mutex whose holder is the leader, with a value that all can read. What
+// is promised of holds is true of leaderships: a leader that loses its lease knows that it
+// leads no more before anybody else leads, and its token is lower.
+//
+// Of those who wait one of the highest priority is next ([WithPriority]). One of a lower
+// that would have been next queues again behind it, and is never told, nor shown, that it
+// leads; that takes a few round trips for each. Whoever asks ([Election.Leader]) or observes
+// ([Election.Observe]) needs no entry. TestLeaderThroughFlaps,
+// TestLeaderThroughChangesOfZooKeepersLeader, TestCandidatesThatFlapTogether and
+// TestLeaderDeadForLong show what has gone wrong elsewhere; TestPriorities,
+// TestHigherCandidateDies and TestHigherCandidateGoesAway that one leads, and who;
+// TestObserve and TestObserverOfDeadLeader what is shown.
 //
 // # At risk
 //

@@ -29,7 +29,8 @@
 //	-lock-       exclusive
 //	-__READ__    shared, on a read/write lock
 //	-__WRIT__    exclusive, on a read/write lock
-//	-5-lock-     five permits of a semaphore; one is -lock-
+//	-5-lock-     five permits of a semaphore, one is -lock-; or exclusive, for a candidate
+//	             of the priority 5
 //
 // The sequence is appended by the server: ten digits, or a minus sign and ten
 // digits once the counter overflowed. Names never start with "_c_", which
@@ -71,7 +72,9 @@
 // granted, so that whoever is right behind need not list. Three fields are there once an
 // entry was handed on: incarnation counts how often it was; detached says that nobody has
 // it now, and that whoever has its ticket may attach to it; attachment, from the write that
-// attaches on, is random, so that its writer knows its own writes. Unknown keys are ignored. Data of
+// attaches on, is random, so that its writer knows its own writes. An election is a mutex:
+// in its candidates' metadata "election.value" is the value that they stand with, and the
+// first of them leads from when acquired_at is there. Unknown keys are ignored. Data of
 // a higher version is waited for and never
 // deleted.
 //

@@ -54,7 +54,7 @@ type Terms struct {
 	// Incarnation is how often the entry was handed on before.
 	Incarnation int32
 	Attachment  string            // random, of the present incarnation; no other one's writes have it
-	Metadata    map[string]string // that the record carries; not changed after
+	Metadata    map[string]string // that the record carries; a map is not changed after, see Entry.Describe
 }
 
 // Grant is what a record tells of a hold.
