@@ -63,7 +63,7 @@ func (m *mixed) waits(r request) {
 // comes waits for the answer to a request, which is that it succeeded.
 func (m *mixed) comes(r request) {
 	m.Helper()
-	ctx, cancel := context.WithTimeout(m.ctx, patience)
+	ctx, cancel := context.WithTimeout(m.ctx, patience/4)
 	defer cancel()
 	if s, err := r.client.Hear(ctx, r.answer); err != nil || s.Text != peers.OK {
 		m.Errorf("%s, %s: %s, %v", r.client.library, r.command, s.Text, err)

@@ -262,6 +262,30 @@ func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 	})
 }
 
+// TestDeadHolderBeforeAStranger: nobody of another library's purges our dead, and who
+// stands behind that one waits for it. So the lock stands still until somebody sees to
+// the dead: in a mix the reaper has to run, as MIGRATING.md says.
+func TestDeadHolderBeforeAStranger(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		b, z := w.dial("b"), w.raw("other")
+		dead := w.lock(w.dial("a"), "x")
+		theirs := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
+		ch := w.queue(w.ctx, b, "x")
+		w.kill("a")
+		time.Sleep(100 * ttl)
+		w.waits(ch)
+		if got := paths(w.entries("x")); len(got) != 3 || got[0] != dead.EntryPath() {
+			t.Errorf("entries %q", got)
+		}
+		w.remove(z, dead.EntryPath()) // the reaper would
+		time.Sleep(ttl)
+		w.waits(ch) // it is their turn
+		w.remove(z, theirs)
+		w.unlock(w.expect(ch).hold)
+		w.empty()
+	})
+}
+
 // TestNestedLocks: a lock may be the ancestor of others, whichever was there first.
 func TestNestedLocks(t *testing.T) {
 	for _, first := range []string{"a", "a/b", "a/b/c"} {

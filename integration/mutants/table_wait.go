@@ -207,6 +207,13 @@ var purgeMutants = []mutant{
 			"return e.Ours() && e.Stat"}},
 		tests: []string{"lock.TestForeignContenderIsWaitedFor"},
 	}, {
+		name:   "stranger-passed",
+		breaks: "kazoo's entries are not known as contenders, and are passed by",
+		edits: []edit{{"lock/znode/name.go",
+			"\t{\"__lock__\", Exclusive},\n",
+			""}},
+		tests: []string{"lock.TestForeignContenderIsWaitedFor"},
+	}, {
 		name:   "sessions-purged",
 		breaks: "an ephemeral entry, which its session owns, is purged when its lease ends",
 		edits: []edit{{"lock/znode/judge.go",
