@@ -28,9 +28,10 @@ const MaxPriority = znode.MaxPermits
 //	Leadership.Resign         leads no more, and the next     one of them leads at once
 //	                          one leads
 //	a higher priority comes   goes on leading                 give way to it
+//	Client.Revoke             is told by Revoked, and decides  nothing
 //
 // Whoever only wants to know who leads needs not stand: [Election.Leader] and
-// [Election.Observe] leave no trace.
+// [Election.Observe] make no entry, and no candidate sees them.
 type Election struct{ r recipe }
 
 // Election returns the election of that name, as [Client.Mutex] does. It takes
