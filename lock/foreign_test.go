@@ -262,25 +262,33 @@ func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 	})
 }
 
-// TestDeadHolderBeforeAStranger: nobody of another library's purges our dead, and who
-// stands behind that one waits for it. So the lock stands still until somebody sees to
-// the dead: in a mix the reaper has to run, as MIGRATING.md says.
+// TestDeadHolderBeforeAStranger: nobody of another library's purges our dead. Who stands
+// behind that one does, in time, and then it is their turn.
 func TestDeadHolderBeforeAStranger(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		b, z := w.dial("b"), w.raw("other")
 		dead := w.lock(w.dial("a"), "x")
-		theirs := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
-		ch := w.queue(w.ctx, b, "x")
-		w.kill("a")
-		time.Sleep(100 * ttl)
-		w.waits(ch)
-		if got := paths(w.entries("x")); len(got) != 3 || got[0] != dead.EntryPath() {
-			t.Errorf("entries %q", got)
+		var theirs []string
+		for _, id := range []string{"0123456789abcdef0123456789abcdef", "f123456789abcdef0123456789abcdef"} {
+			theirs = append(theirs, w.create(z, "/locks/x/_c_"+id+"-lock-", "", zk.FlagEphemeral|zk.FlagSequence))
 		}
-		w.remove(z, dead.EntryPath()) // the reaper would
-		time.Sleep(ttl)
+		ch := w.queue(w.ctx, b, "x")
+		time.Sleep(3 * ttl)
+		w.waits(ch)
+		w.alive(dead) // it is not purged while it renews
+		d := w.die("a", dead.EntryPath())
+		for len(w.entries("x")) == 4 {
+			if time.Sleep(latency); w.ctx.Err() != nil {
+				t.Fatal("the dead holder is there still")
+			}
+		}
+		w.purged(d, time.Now(), 0, 100*time.Millisecond)
+		time.Sleep(3 * ttl)
 		w.waits(ch) // it is their turn
-		w.remove(z, theirs)
+		w.remove(z, theirs[0])
+		time.Sleep(ttl)
+		w.waits(ch)
+		w.remove(z, theirs[1])
 		w.unlock(w.expect(ch).hold)
 		w.empty()
 	})

@@ -169,6 +169,8 @@ func (w *waiter) follow(ctx context.Context) error {
 		knew := w.Clock.Now()
 		verdict, wait := w.judge(&w.seen, knew, w.Terms.Grace, w.Clock.Mono()-w.since)
 		switch {
+		case !w.seen.Ours():
+			return w.followStranger(ctx, changed)
 		case verdict == znode.Live:
 			event, err := w.awaitChange(ctx, changed, wait)
 			if event == zk.EventNodeDeleted { // the server tells so, to whom it had shown it before

@@ -71,11 +71,8 @@ func (w *waiter) purge(ctx context.Context) (position, error) {
 	switch denied := errors.Is(err, zkconn.ErrDenied) || errors.Is(err, ErrForeign); {
 	case denied && w.trying:
 		return position{}, err
-	case denied:
-		w.Log.Warn().Err(err).Str("lock", w.Lock).Msg("expired entries ahead cannot be deleted; waiting for somebody who may")
-		return position{}, w.e.Pause(ctx, pollEvery)
-	case err != nil: // somebody was quicker, or the connection failed
-		return position{}, w.e.Pause(ctx, 50*time.Millisecond)
+	case err != nil:
+		return position{}, w.notPurged(ctx, err)
 	}
 	if w.Kind == znode.Semaphore && self < listed { // who has gone may have lowered the number of permits
 		if err := w.readParent(ctx); err != nil || !settled() {
