@@ -194,7 +194,12 @@ func (b *bench) create(path, data string, flags int32) string {
 // of another client and sends no event.
 func (b *bench) eventually(what string, cond func() bool) {
 	b.Helper()
-	deadline := time.NewTimer(patience)
+	b.eventuallyIn(patience, what, cond)
+}
+
+func (b *bench) eventuallyIn(within time.Duration, what string, cond func() bool) {
+	b.Helper()
+	deadline := time.NewTimer(within)
 	defer deadline.Stop()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()

@@ -55,7 +55,7 @@ func (h *Hold) Metadata() map[string]string {
 	if h.none() {
 		return nil
 	}
-	return maps.Clone(h.e.Metadata)
+	return maps.Clone(h.e.Described())
 }
 
 // Context returns a context that ends with the hold: with [LostError] as its

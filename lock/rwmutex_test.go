@@ -435,6 +435,13 @@ func TestReadersCost(t *testing.T) {
 			w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), map[string]int{"multi": 1}, 1)
 			time.Sleep(time.Second)
 		}
+		for i := range 5 { // the lock's node stays from the third time on
+			got := w.cost("a", func() { w.unlock(w.take(a.RLock)) })
+			if got.total() != 2 || got.txns != 2 {
+				t.Errorf("RLock and Unlock cost %v and %d transactions the %d. time in a row, want two requests", got.requests, got.txns, i+1)
+			}
+		}
+		time.Sleep(time.Second)
 		first := w.take(a.RLock)
 		w.wantCost("RLock in the process of another reader", w.cost("a", func() { w.unlock(w.take(a.RLock)) }),
 			map[string]int{"multi": 1, "getChildren2": 1, "getData": 1, "delete": 1}, 2)

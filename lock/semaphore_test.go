@@ -448,6 +448,26 @@ func TestCrowdOfASemaphore(t *testing.T) {
 	}
 }
 
+// TestJoinBehindASemaphore: who joins where more are than there are permits does not list,
+// how many of its own client may be there: the first few do, and the one after them.
+func TestJoinBehindASemaphore(t *testing.T) {
+	for _, ask := range []int{1, 3} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			const n = 4
+			for _, client := range []string{"a", "b"} {
+				s := w.dial(client).Semaphore("x", n)
+				for range 30 {
+					w.join("x", permits(s, ask))
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+			if got := w.totals()["getChildren2"]; got > 2*(n+1) {
+				t.Errorf("60 that ask for %d of %d permits made %d lists as they joined", ask, n, got)
+			}
+		})
+	}
+}
+
 // totals are the requests of all clients, by operation.
 func (w *world) totals() map[string]int {
 	all := map[string]int{}

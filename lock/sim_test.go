@@ -111,6 +111,8 @@ type sim struct {
 	closed    bool                     // no more checks: the history has failed
 	tickets   []lock.Ticket            // of what was left to others
 	askings   map[string]*asking       // calls of Revoke's, by their reasons
+	reigns    map[lock.Token]*reign    // of those who led
+	values    int                      // that candidates have given
 	tally     tally
 }
 
@@ -146,6 +148,9 @@ func (s *sim) sayLocked(format string, args ...any) {
 
 func (s *sim) Write(p []byte) (int, error) {
 	s.say("%s", bytes.TrimSpace(p))
+	if bytes.Contains(p, []byte("gives way to a candidate")) {
+		s.count("gave way")
+	}
 	return len(p), nil
 }
 
@@ -179,7 +184,7 @@ func history(t *testing.T, seed uint64, only kind) (result tally) {
 			T: t, plan: draw(seed, only), seed: seed, begun: time.Now(),
 			open: map[string][]held{}, last: map[string]lock.Token{}, wrote: map[string]lock.Token{}, theirs: map[string]theirs{},
 			ahead: map[string]time.Duration{}, witnesses: map[string]*witness{}, refused: map[string]bool{},
-			txns: map[string]told{}, doubts: map[string]*doubt{}, askings: map[string]*asking{}, tally: tally{},
+			txns: map[string]told{}, doubts: map[string]*doubt{}, askings: map[string]*asking{}, reigns: map[lock.Token]*reign{}, tally: tally{},
 		}
 		delays := map[string]*rand.Rand{}
 		s.Ensemble = locktest.Start(t, locktest.Options{
@@ -283,6 +288,7 @@ func (s *sim) run() {
 	}
 	s.checkTheirs()
 	s.checkLedger()
+	s.checkReigns()
 }
 
 // heal undoes what faults left behind.

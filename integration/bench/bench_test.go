@@ -39,7 +39,7 @@ func (nobody) unlock() error              { return nil }
 
 // TestTwoAtOnceAreSeen: what is fast because it locks nobody out is no result.
 func TestTwoAtOnceAreSeen(t *testing.T) {
-	turns := newTurns(2)
+	turns := newTurns(2, 1)
 	turns.stop()
 	err := together(2, func(i int) error { return turns.play(t.Context(), i, nobody{}, 100*time.Millisecond) })
 	if !errors.Is(err, errTwo) {
@@ -209,11 +209,17 @@ func TestWhoTakesPart(t *testing.T) {
 		"F": {"holdfast", "etcd", "redis", "postgres"},
 		"G": own,
 		"H": own,
+		"I": {"holdfast", "curator", "kazoo"},
+		"J": {"holdfast", "curator", "kazoo"},
+		"K": {"holdfast", "zk.Lock", "curator"},
 	}
 	for _, e := range experiments(full) {
 		want := map[string][]string{
-			freeAnewTitle:                 all["B"],
-			handoffTitle(1000, shortHold): {"holdfast", "zk.Lock"},
+			freeAnewTitle:                  all["B"],
+			handoffTitle(1000, shortHold):  {"holdfast", "zk.Lock"},
+			manyReaders(64).title:          {"holdfast", "zk.Lock"},
+			lastReader().title:             own,
+			lastReader().on(delayed).title: own,
 		}[e.title]
 		if want == nil {
 			want = all[e.workload]

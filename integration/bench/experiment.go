@@ -22,6 +22,7 @@ type experiment struct {
 	turns    int // of each peer in a round, where they are short; 0: one
 	rounds   int // at most, where they are long; 0: as many as there are
 	takes    func(p *peer) bool
+	role     string  // of the peers that have one of that name
 	own      []*peer // that take part in this one only, beside those that were chosen
 	prepare  func(ctx context.Context, b *bench, p *peer) (trial, error)
 }
@@ -122,7 +123,7 @@ func experiments(s size) []*experiment {
 		tryLock(bar{figure: 1, limit: 3, counted: true}, bar{figure: 2, limit: 0, counted: true}),
 		sweepOrphans(s.trees, false, sweepBars...), sweepOrphans(s.trees, true, sweepBars...),
 		sweepLive(s.trees, time.Hour, bar{figure: 3, limit: 0.1, counted: true}))
-	return append(list, elsewhere(s)...)
+	return slices.Concat(list, family(s), elsewhere(s))
 }
 
 // chooseExperiments returns those of the workloads with these letters, whose titles

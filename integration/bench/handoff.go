@@ -21,6 +21,11 @@ func handoffTitle(n int, hold time.Duration) string {
 // handoff is workload C: n clients, each with a session of its own, take turns at
 // one lock and hold it for a time.
 func handoff(n int, hold time.Duration, bars ...bar) *experiment {
+	return handoffOf(1, n, hold, bars...)
+}
+
+// handoffOf is handoff of a lock that so many have at a time.
+func handoffOf(room, n int, hold time.Duration, bars ...bar) *experiment {
 	e := &experiment{
 		workload: "C", title: handoffTitle(n, hold), bars: bars, takes: locks,
 		figures: []figure{{"handoffs", perSecond}, {"unlock to next holder, median", milliseconds}, {"99th percentile", milliseconds}, {"bytes to clients", kilobytes}, {"bytes to server", kilobytes}, {"requests", decimals}, {"transactions", decimals}, {"share to another client", decimals}},
@@ -34,7 +39,7 @@ func handoff(n int, hold time.Duration, bars ...bar) *experiment {
 			if err != nil {
 				return nil, err
 			}
-			t := &handoffTrial{bench: b, sessions: s, hold: hold}
+			t := &handoffTrial{bench: b, sessions: s, hold: hold, room: room}
 			for _, one := range s {
 				t.lockers = append(t.lockers, one.locker(path))
 			}
@@ -52,6 +57,7 @@ type handoffTrial struct {
 	sessions
 	lockers []locker
 	hold    time.Duration
+	room    int
 }
 
 func (t *handoffTrial) close() error { return t.sessions.close() }
@@ -59,7 +65,7 @@ func (t *handoffTrial) close() error { return t.sessions.close() }
 func (t *handoffTrial) round(ctx context.Context) ([]float64, error) {
 	ctx, fail, done := t.guard(ctx)
 	defer done()
-	turns := newTurns(len(t.lockers))
+	turns := newTurns(len(t.lockers), t.room)
 	finished := make(chan error, 1)
 	go func() {
 		finished <- together(len(t.lockers), func(i int) error {
@@ -109,9 +115,11 @@ type turns struct {
 	running chan struct{} // closed when as many turns were had as there are clients: all queue by then
 	passing chan struct{} // closed when a handoff was measured
 
+	room int // for how many there is
+
 	mu        sync.Mutex
 	missing   int // turns until then
-	inside    bool
+	inside    int
 	last      int       // who had the last turn
 	unlocked  time.Time // the last call of unlock
 	measuring bool
@@ -120,8 +128,8 @@ type turns struct {
 	passed    int       // of these, to another client
 }
 
-func newTurns(clients int) *turns {
-	return &turns{running: make(chan struct{}), passing: make(chan struct{}), missing: clients}
+func newTurns(clients, room int) *turns {
+	return &turns{running: make(chan struct{}), passing: make(chan struct{}), missing: clients, room: room}
 }
 
 // play has one client take its turns until all stop.
@@ -147,16 +155,16 @@ func (t *turns) play(ctx context.Context, client int, l locker, hold time.Durati
 	}
 }
 
-var errTwo = errors.New("two hold the lock at once")
+var errTwo = errors.New("more hold the lock at once than may")
 
 // enter notes that a client has the lock.
 func (t *turns) enter(client int, now time.Time) (last bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.inside {
+	if t.inside >= t.room {
 		return true, errTwo
 	}
-	t.inside = true
+	t.inside++
 	if t.measuring {
 		if t.latencies == nil {
 			close(t.passing)
@@ -177,7 +185,8 @@ func (t *turns) enter(client int, now time.Time) (last bool, err error) {
 func (t *turns) leave(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.inside, t.unlocked = false, now
+	t.inside--
+	t.unlocked = now
 }
 
 func (t *turns) measure() {

@@ -154,6 +154,7 @@ type size struct {
 	cycles  int           // of a free lock in a turn
 	window  time.Duration // of a round where throughput is measured
 	queues  []int         // contenders of the handoff
+	crowds  []int         // contenders for permits
 	drained []int         // waiters
 	holds   int           // that are kept
 	keep    time.Duration // how long, all rounds together
@@ -161,8 +162,8 @@ type size struct {
 }
 
 var (
-	full  = size{rounds: 5, warmUp: 2000, cycles: 40, window: time.Second, queues: []int{2, 16, 128, 1000}, drained: []int{1000, 4000}, holds: 10_000, keep: 30 * time.Second, trees: 10_000}
-	small = size{quick: true, rounds: 2, warmUp: 20, cycles: 10, window: 100 * time.Millisecond, queues: []int{2, 16}, drained: []int{60}, holds: 1000, keep: 12 * time.Second, trees: 1000}
+	full  = size{rounds: 5, warmUp: 2000, cycles: 40, window: time.Second, queues: []int{2, 16, 128, 1000}, crowds: []int{16, 64, 128}, drained: []int{1000, 4000}, holds: 10_000, keep: 30 * time.Second, trees: 10_000}
+	small = size{quick: true, rounds: 2, warmUp: 20, cycles: 10, window: 100 * time.Millisecond, queues: []int{2, 16}, crowds: []int{16, 64}, drained: []int{60}, holds: 1000, keep: 12 * time.Second, trees: 1000}
 )
 
 // bench is what all experiments share, and what one of them connects to.
@@ -208,6 +209,7 @@ func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *r
 		if err != nil {
 			return nil, err
 		}
+		p = p.as(e.role)
 		t, err := e.prepare(ctx, at, p)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.title, err)

@@ -19,8 +19,13 @@ const (
 // many is workload B: n goroutines of one session, each with a lock that nobody
 // else wants.
 func many(n int, bars ...bar) *experiment {
+	return manyLocks(fmt.Sprintf("%d goroutines on one session, a lock each"+loopback, n), n, goPeers, func(*peer) bool { return false }, bars)
+}
+
+// manyLocks is many, in which those for whom it is shared have one lock together.
+func manyLocks(title string, n int, takes, shared func(*peer) bool, bars []bar) *experiment {
 	return &experiment{
-		workload: "B", title: fmt.Sprintf("%d goroutines on one session, a lock each"+loopback, n), bars: bars, turns: manyTurns, takes: goPeers,
+		workload: "B", title: title, bars: bars, turns: manyTurns, takes: takes,
 		figures: []figure{{"lock + unlock", perSecond}, {"requests", decimals}, {"transactions", decimals}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
 			s, err := openAll(ctx, p, b.at, 1)
@@ -28,8 +33,12 @@ func many(n int, bars ...bar) *experiment {
 				return nil, err
 			}
 			t := &manyTrial{bench: b, sessions: s}
+			path := b.newPath()
 			for range n {
-				t.lockers = append(t.lockers, s[0].locker(b.newPath()))
+				if !shared(p) {
+					path = b.newPath()
+				}
+				t.lockers = append(t.lockers, s[0].locker(path))
 			}
 			if _, err := t.round(ctx); err != nil { // warms up
 				return nil, errors.Join(err, s.close())

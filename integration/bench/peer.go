@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +27,8 @@ type peer struct {
 	title string // in the tables
 	bare  bool   // locks nobody out
 
-	open opener // of a peer that lives in this process
+	open  opener          // of a peer that lives in this process
+	roles map[string]role // beside that of a mutex
 
 	// Of one that is a process of its own:
 	setUp   func(ctx context.Context, dir string) (foreign.Program, error)
@@ -72,11 +74,20 @@ const (
 )
 
 var peers = []*peer{
-	{name: holdfastName, title: "Holdfast", open: openHoldfast},
-	{name: zkLockName, title: "zk.Lock", open: openZKLock},
-	{name: curatorName, title: "Curator InterProcessMutex", setUp: setUpCurator, args: []string{"mutex"}},
-	{name: "curator-semaphore", title: "Curator InterProcessSemaphoreV2", setUp: setUpCurator, args: []string{"semaphore"}},
-	{name: "kazoo", title: "kazoo Lock", setUp: setUpKazoo},
+	{name: holdfastName, title: "Holdfast", open: openHoldfast, roles: holdfastRoles},
+	{name: zkLockName, title: "zk.Lock", open: openZKLock, roles: map[string]role{
+		severally: {title: "zk.Lock, one after the other", open: openOneByOne},
+	}},
+	{name: curatorName, title: "Curator InterProcessMutex", setUp: setUpCurator, args: []string{"mutex"}, roles: map[string]role{
+		reading:   {title: "Curator InterProcessReadWriteLock", args: []string{"read"}},
+		permits:   {title: "Curator InterProcessSemaphoreV2", args: []string{"semaphore", strconv.Itoa(permitCount)}},
+		severally: {title: "Curator InterProcessMultiLock", args: []string{"multi", strconv.Itoa(atATime)}},
+	}},
+	{name: "curator-semaphore", title: "Curator InterProcessSemaphoreV2", setUp: setUpCurator, args: []string{"semaphore", "1"}},
+	{name: "kazoo", title: "kazoo Lock", setUp: setUpKazoo, args: []string{"mutex"}, roles: map[string]role{
+		reading: {title: "kazoo ReadLock", args: []string{"read"}},
+		permits: {title: "kazoo Semaphore", args: []string{"semaphore", strconv.Itoa(permitCount)}},
+	}},
 	{name: "requests", title: "Holdfast's requests, bare", bare: true, open: openRequests},
 	{name: bareName, title: "bare create + delete", bare: true, open: openBare},
 	{name: "etcd", title: "etcd concurrency.Mutex " + mark, start: startEtcd, open: openEtcd,
@@ -163,15 +174,31 @@ const sessionTimeout = 30 * time.Second
 type holdfast struct {
 	zkserver.Meter
 	client *lock.Client
+	of     func(c *lock.Client, name string) take
 	names  sync.Map // of its locks
 }
 
-func openHoldfast(ctx context.Context, addr string) (session, error) {
-	s := new(holdfast)
-	var err error
-	s.client, err = lock.Dial(ctx, []string{addr}, lock.WithRoot(root), lock.WithSessionTimeout(sessionTimeout),
-		lock.WithUnlockTimeout(sessionTimeout), lock.WithTTL(2*sessionTimeout), lock.WithDialer(s.Dial))
-	return s, err
+// take takes a lock.
+type take func(ctx context.Context) (unlocker, error)
+
+type unlocker interface{ Unlock() error }
+
+// held is a call of the library as a take.
+func held[H unlocker](call func(context.Context) (H, error)) take {
+	return func(ctx context.Context) (unlocker, error) { return call(ctx) }
+}
+
+var openHoldfast = openTaking(func(c *lock.Client, name string) take { return held(c.Mutex(name).Lock) })
+
+// openTaking opens sessions whose locks are taken that way.
+func openTaking(of func(c *lock.Client, name string) take) opener {
+	return func(ctx context.Context, addr string) (session, error) {
+		s := &holdfast{of: of}
+		var err error
+		s.client, err = lock.Dial(ctx, []string{addr}, lock.WithRoot(root), lock.WithSessionTimeout(sessionTimeout),
+			lock.WithUnlockTimeout(sessionTimeout), lock.WithTTL(2*sessionTimeout), lock.WithDialer(s.Dial))
+		return s, err
+	}
 }
 
 func (s *holdfast) counts() zkserver.Counts { return s.Counts() }
@@ -188,19 +215,23 @@ func (s *holdfast) settle(ctx context.Context) error {
 }
 
 func (s *holdfast) locker(p string) locker {
-	s.names.Store(path.Base(p), true)
-	return &holdfastLocker{mutex: s.client.Mutex(path.Base(p))}
+	name := path.Base(p)
+	for _, one := range namesOf(name) {
+		s.names.Store(one, true)
+	}
+	return &holdfastLocker{take: s.of(s.client, name), mutex: s.client.Mutex(name)}
 }
 
 type holdfastLocker struct {
-	mutex *lock.Mutex
-	hold  *lock.Hold
+	take  take
+	mutex *lock.Mutex // to try
+	hold  unlocker
 }
 
 // lock asks with a context that cannot end, as the others have none at all. One that
 // can costs a goroutine for each request.
 func (l *holdfastLocker) lock(ctx context.Context) (err error) {
-	l.hold, err = l.mutex.Lock(context.WithoutCancel(ctx))
+	l.hold, err = l.take(context.WithoutCancel(ctx))
 	return err
 }
 

@@ -321,7 +321,7 @@ func TestProcess(t *testing.T) {
 }
 
 func TestTurnsTellWhoIsNext(t *testing.T) {
-	turns := newTurns(2)
+	turns := newTurns(2, 1)
 	turns.measure()
 	for _, client := range []int{0, 0, 1, 1, 1, 0} {
 		if _, err := turns.enter(client, time.Now()); err != nil {

@@ -9,7 +9,7 @@ var mutants = slices.Concat(
 	waitMutants, purgeMutants, allMutants,
 	holdMutants, doubtMutants, riskMutants, txnMutants, attachMutants,
 	leaveMutants, cleanupMutants, revokeMutants,
-	familyMutants,
+	familyMutants, electionMutants,
 	connMutants,
 	sweepMutants,
 )

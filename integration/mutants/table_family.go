@@ -10,6 +10,27 @@ var familyMutants = []mutant{
 			"seen.Granted()"}},
 		tests: []string{"lock.TestWriterBehindLastOfManyReaders"},
 	}, {
+		name:   "reader-lists-after-itself",
+		breaks: "who reads again and again takes its own entry, which has left, for somebody else's, and lists",
+		edits: []edit{{"lock/internal/queue/kinds.go",
+			"case f.deserted():",
+			"case f.children == 0:"}},
+		tests: []string{"lock.TestReadersCost"},
+	}, {
+		name:   "own-crowd-unseen",
+		breaks: "whoever joins a semaphore lists, although its own process has more entries there than there are permits",
+		edits: []edit{{"lock/internal/queue/kinds.go",
+			"max(f.children, j.door.ours())",
+			"f.children"}},
+		tests: []string{"lock.TestJoinBehindASemaphore"},
+	}, {
+		name:   "crowd-lists",
+		breaks: "who joins behind one that surely waits for permits lists, because the two together would find room",
+		edits: []edit{{"lock/internal/queue/join.go",
+			"c.Kind != znode.Semaphore && znode.Admit([]znode.Name{ahead, own}",
+			"znode.Admit([]znode.Name{ahead, own}"}},
+		tests: []string{"lock.TestJoinBehindASemaphore"},
+	}, {
 		name:   "second-entry-ignored",
 		breaks: "a writer of Curator's that goes is taken to have left, though it may read on by an entry in the same place",
 		edits: []edit{{"lock/znode/admit.go",

@@ -16,8 +16,13 @@ import (
 // needs memory for their square. Then workers go on with another lock.
 const maxRecords = 5000
 
-// bases are the names of the locks, but for the number that comes after.
-var bases = []string{"orders", "stock", "eu/invoices", "eu/refunds"}
+// bases are the names of the locks, but for the number that comes after, and their kinds.
+var bases = []struct{ name, kind string }{
+	{"orders", mutex},
+	{"stock", mutex}, // half of whose tasks barge
+	{"eu/invoices", rwMutex},
+	{"eu/refunds", semaphore},
+}
 
 // controller gives workers their tasks, has what their locks protect, and writes
 // down what they do.
@@ -68,7 +73,14 @@ func (c *controller) draw(worker int) task {
 	defer c.mu.Unlock()
 	r := c.tasks[worker]
 	base := r.IntN(len(bases))
-	t := task{Lock: fmt.Sprintf("%s/%d", bases[base], c.used[base]/maxRecords)}
+	b := bases[base]
+	t := task{Lock: fmt.Sprintf("%s/%d", b.name, c.used[base]/maxRecords), Kind: b.kind, Weight: 1, Barge: b.name == "stock" && r.IntN(2) == 0}
+	switch {
+	case b.kind == semaphore:
+		t.Weight += r.IntN(rooms[semaphore])
+	case b.kind == rwMutex && r.IntN(3) == 0:
+		t.Weight = rooms[rwMutex]
+	}
 	how, patience := r.IntN(10), between(r, 100*time.Millisecond, 3*time.Second)
 	switch how {
 	case 0:
@@ -80,11 +92,17 @@ func (c *controller) draw(worker int) task {
 	if r.IntN(8) == 0 {
 		think *= 8 // long enough for renewals
 	}
-	// Whoever enters writes first: what comes late from the hold before is too old then.
-	t.Steps = []step{{opWrite, between(r, 0, think)}}
-	ops := []string{opRead, opWrite, opPut, opPut}
+	ops := []string{opRead}
+	if b.kind != semaphore && t.Weight == rooms[b.kind] {
+		// Whoever enters alone writes first: what comes late from the hold before is too old then.
+		ops = []string{opWrite, opRead, opPut, opPut}
+	}
+	t.Steps = []step{{ops[0], between(r, 0, think)}}
 	for range r.IntN(5) {
 		t.Steps = append(t.Steps, step{ops[r.IntN(len(ops))], between(r, 0, think)})
+	}
+	if b.kind == rwMutex && t.Weight > 1 && r.IntN(2) == 0 {
+		t.Steps = append(t.Steps, step{Op: opShare}, step{opRead, between(r, 0, think)}, step{opRead, between(r, 0, think)})
 	}
 	c.used[base] += 2*len(t.Steps) + 3
 	return t
@@ -139,7 +157,7 @@ func (c *controller) answer(name string, index int, q request) (answer reply, r 
 		}
 		return reply{Task: c.draw(index)}, nil
 	}
-	r = &record{Op: q.Op, Worker: name, Lock: q.Lock, Token: q.Token, Call: q.Call, Return: never, Claim: q.Claim, Result: q.Result}
+	r = &record{Op: q.Op, Worker: name, Lock: q.Lock, Kind: q.Kind, Weight: q.Weight, Token: q.Token, Call: q.Call, Return: never, Claim: q.Claim, Result: q.Result}
 	switch q.Op {
 	case opGrant:
 		r.Return = q.Return

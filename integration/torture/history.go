@@ -15,6 +15,8 @@ type record struct {
 	Op     string  `json:"op"`
 	Worker string  `json:"worker,omitempty"` // w3.2: the third worker's second life
 	Lock   string  `json:"lock,omitempty"`
+	Kind   string  `json:"kind,omitempty"`   // of the lock
+	Weight int     `json:"weight,omitempty"` // of the hold as it was granted
 	Token  int64   `json:"token,omitempty"`
 	Call   instant `json:"call"`
 	Return instant `json:"return"`            // never: it is not known to have ended

@@ -10,9 +10,12 @@ import (
 // hold is what a history tells of one hold.
 type hold struct {
 	lock   string
+	kind   string
+	weight int // in the lock's room
 	token  int64
 	worker string
 	grants []*record // more than one: a token was given twice
+	share  *record   // nil: it was not downgraded
 	leave  *record   // nil: it never got to unlock
 	left   *record   // nil: nor did it learn of the end of it
 	claims []*claim
@@ -33,15 +36,32 @@ func (h *hold) first() instant {
 // end is until when the hold was valid in its own view: as it foretold when it was
 // last asked, or until it was about to be unlocked. That its process was killed or
 // stopped meanwhile changes nothing: a lease does not end by that.
-func (h *hold) end() instant {
+func (h *hold) end() instant { return h.until(h.leave) }
+
+// until is end, with what is about to be done at a record's call in the place of an unlock.
+func (h *hold) until(next *record) instant {
+	before := never
+	if next != nil {
+		before = next.Call
+	}
 	var end instant
 	for _, c := range h.claims {
-		end = max(end, c.Until)
+		if c.From < before {
+			end = max(end, c.Until)
+		}
 	}
-	if h.leave != nil {
-		end = min(end, h.leave.Call)
+	return min(end, before)
+}
+
+// weightAt is how much room the hold surely took at a time, if it was in.
+func (h *hold) weightAt(t instant) int {
+	switch {
+	case t >= h.end():
+		return 0
+	case h.share != nil && t >= h.until(h.share):
+		return 1
 	}
-	return end
+	return h.weight
 }
 
 // holds collects the holds of a history, by lock, in the order of their tokens.
@@ -59,13 +79,15 @@ func holds(records []*record) map[string][]*hold {
 		k := key{r.Lock, r.Token}
 		h := byKey[k]
 		if h == nil {
-			h = &hold{lock: r.Lock, token: r.Token, worker: r.Worker}
+			h = &hold{lock: r.Lock, kind: r.Kind, weight: r.Weight, token: r.Token, worker: r.Worker}
 			byKey[k] = h
 			byLock[r.Lock] = append(byLock[r.Lock], h)
 		}
 		switch r.Op {
 		case opGrant:
 			h.grants = append(h.grants, r)
+		case opShare:
+			h.share = r
 		case opLeave:
 			h.leave = r
 		case opLeft:
@@ -82,23 +104,35 @@ func holds(records []*record) map[string][]*hold {
 }
 
 // doubleEntries finds holds that were valid, each in its own view, at the same true
-// time, or in another order than that of their tokens.
-func doubleEntries(byLock map[string][]*hold) (found []string) {
+// time, though together they have no room, or in another order than that of their tokens.
+// It also counts those that were in beside others, as they may.
+//
+// Whoever is in has been counted with all who have a lower token and are not out yet, also
+// those that did not know of their turn so soon.
+func doubleEntries(byLock map[string][]*hold) (found []string, beside int) {
 	for _, hs := range byLock {
-		var before *hold // whose end is the latest of all with lower tokens
-		for _, h := range hs {
+		for i, h := range hs {
 			if len(h.grants) > 1 {
 				found = append(found, fmt.Sprintf("lock %s: token %d was given %d times", h.lock, h.token, len(h.grants)))
 			}
-			if before != nil && before.end() > h.first() {
-				found = append(found, fmt.Sprintf("lock %s: %s was in with token %d at %d, %v before the hold of %s with token %d ended in its own view",
-					h.lock, h.worker, h.token, h.first(), time.Duration(before.end()-h.first()), before.worker, before.token))
+			at, sum := h.first(), h.weightAt(h.first())
+			var last *hold // whose end is the latest of all with lower tokens
+			for _, g := range hs[:i] {
+				sum += g.weightAt(at)
+				if g.weightAt(at) > 0 && (last == nil || g.end() > last.end()) {
+					last = g
+				}
 			}
-			if before == nil || h.end() > before.end() {
-				before = h
+			switch {
+			case last == nil:
+			case sum > rooms[h.kind]:
+				found = append(found, fmt.Sprintf("lock %s: %s was in with token %d at %d, %v before the hold of %s with token %d ended in its own view: together a weight of %d, with room for %d",
+					h.lock, h.worker, h.token, at, time.Duration(last.end()-at), last.worker, last.token, sum, rooms[h.kind]))
+			default:
+				beside++
 			}
 		}
 	}
 	slices.Sort(found)
-	return found
+	return found, beside
 }

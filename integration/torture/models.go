@@ -1,15 +1,18 @@
 package main
 
 import (
+	"maps"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 )
 
-// lockInput is an operation on a lock: opGrant, "check" or "end" of a token's hold.
+// lockInput is an operation on a lock: opGrant, opCheck, opShare or opEnd of a token's hold,
+// with the weight that it has in the room, or has left.
 type lockInput struct {
-	op    string
-	token int64
+	op           string
+	token        int64
+	weight, room int
 }
 
 const (
@@ -19,24 +22,40 @@ const (
 
 // lockState is a lock as it should be.
 type lockState struct {
-	holder  int64 // token of the hold; 0: free
-	highest int64 // token ever granted
+	inside  map[int64]int // weights, by token; never changed
+	highest int64         // token ever granted
 }
 
-// lockModel is a lock with fencing tokens. It is granted when it is free, with a
-// higher token than ever before; a check that finds the hold valid comes before its
-// end.
+// lockModel is a lock of any kind, with fencing tokens: a room for so much weight. A hold
+// is granted when there is room for it, with a higher token than ever before; a check that
+// finds it valid comes before its end. One that is alone may become one of several.
+//
+// Tokens rise also where several are in: all that are ahead of whoever may enter may enter,
+// and did so no later, whenever they noticed.
 var lockModel = porcupine.Model{
 	Init: func() any { return lockState{} },
 	Step: func(state, input, _ any) (bool, any) {
 		s, in := state.(lockState), input.(lockInput)
+		next := lockState{map[int64]int{}, s.highest}
+		sum := 0
+		for token, weight := range s.inside {
+			next.inside[token] = weight
+			sum += weight
+		}
 		switch in.op {
 		case opGrant:
-			return s.holder == 0 && in.token > s.highest, lockState{in.token, in.token}
+			next.inside[in.token], next.highest = in.weight, in.token
+			return sum+in.weight <= in.room && in.token > s.highest, next
+		case opShare:
+			next.inside[in.token] = in.weight
 		case opEnd:
-			return s.holder == in.token, lockState{0, s.highest}
+			delete(next.inside, in.token)
 		}
-		return s.holder == in.token, s
+		return s.inside[in.token] >= in.weight, next
+	},
+	Equal: func(a, b any) bool {
+		s, o := a.(lockState), b.(lockState)
+		return s.highest == o.highest && maps.Equal(s.inside, o.inside)
 	},
 }
 
@@ -48,23 +67,30 @@ var lockModel = porcupine.Model{
 // not have been.
 func lockHistory(hs []*hold) (ops []porcupine.Operation) {
 	for _, h := range hs {
-		add := func(op string, call, ret instant) {
-			ops = append(ops, porcupine.Operation{Input: lockInput{op, h.token}, Call: int64(call), Return: int64(ret)})
+		add := func(op string, weight int, call, ret instant) {
+			ops = append(ops, porcupine.Operation{Input: lockInput{op, h.token, weight, rooms[h.kind]}, Call: int64(call), Return: int64(ret)})
 		}
 		if len(h.grants) == 0 {
 			continue // it acted on a token that it never told of; the register's history shows it
 		}
 		for _, g := range h.grants {
-			add(opGrant, g.Call, g.Return)
+			add(opGrant, h.weight, g.Call, g.Return)
+		}
+		if h.share != nil {
+			add(opShare, 1, max(h.until(h.share), h.grants[0].Call), never)
 		}
 		for _, c := range h.claims {
-			add(opCheck, c.From, c.To)
+			weight := h.weight
+			if h.share != nil && c.From >= h.share.Call {
+				weight = 1
+			}
+			add(opCheck, weight, c.From, c.To)
 		}
 		ended := never
 		if h.left != nil && h.left.Result == "" {
 			ended = h.left.Return
 		}
-		add(opEnd, max(h.end(), h.grants[0].Call), ended)
+		add(opEnd, 1, max(h.end(), h.grants[0].Call), ended)
 	}
 	return ops
 }

@@ -86,7 +86,8 @@ func (t *torture) judge() *report {
 	r.add("late acts that nobody opposed", "%d", c.store.unopposed)
 	r.add("late acts stopped by the deadline", "%d (of the counter, which is not fenced)", c.store.overdue)
 
-	double := doubleEntries(byLock)
+	double, beside := doubleEntries(byLock)
+	r.add("holds beside others", "%d, of read/write locks and semaphores", beside)
 	r.none("double entries", len(double), double...)
 	r.none("valid holds refused by fencing", c.store.contradicted)
 	r.none("lost updates", c.store.lostUpdates())
@@ -97,11 +98,15 @@ func (t *torture) judge() *report {
 	r.none("nodes left", len(t.left), t.left...)
 
 	deadline := time.Now().Add(checkPatience)
-	locks := map[string][]porcupine.Operation{}
-	for name, hs := range byLock {
-		locks[name] = lockHistory(hs)
+	for _, kind := range slices.Sorted(maps.Keys(rooms)) {
+		locks := map[string][]porcupine.Operation{}
+		for name, hs := range byLock {
+			if hs[0].kind == kind {
+				locks[name] = lockHistory(hs)
+			}
+		}
+		r.verdict("linearizable: each "+kind, check(lockModel, locks, deadline))
 	}
-	r.verdict("linearizable: locks", check(lockModel, locks, deadline))
 	r.verdict("linearizable: registers", check(registerModel, registerHistory(records), deadline))
 	if len(r.wrong) > 0 {
 		r.void = diverged

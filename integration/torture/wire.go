@@ -61,6 +61,7 @@ const (
 	opWrite = "write" // the register
 	opTake  = "take"  // the counter's value
 	opPut   = "put"   // the counter's value
+	opShare = "share" // it is about to downgrade to a reader, and makes no claim as a writer after
 	opLeave = "leave" // it is about to unlock, and makes no claim after
 	opLeft  = "left"  // it has unlocked; Result tells how
 	opLost  = "lost"  // its hold is not valid any more; Result tells what it was told
@@ -70,6 +71,8 @@ const (
 type request struct {
 	Op     string  `json:"op"`
 	Lock   string  `json:"lock,omitempty"`
+	Kind   string  `json:"kind,omitempty"`   // of the lock
+	Weight int     `json:"weight,omitempty"` // of the hold as it was granted, in the lock's room
 	Token  int64   `json:"token,omitempty"`
 	Claim  *claim  `json:"claim,omitempty"`
 	Value  string  `json:"value,omitempty"`
@@ -97,6 +100,9 @@ type reply struct {
 // task is what a worker does next: take a lock, do the steps, give it back.
 type task struct {
 	Lock     string        `json:"lock"`
+	Kind     string        `json:"kind"`
+	Weight   int           `json:"weight"`
+	Barge    bool          `json:"barge,omitempty"`
 	Try      bool          `json:"try,omitempty"`
 	Patience time.Duration `json:"patience,omitempty"` // 0: for ever
 	Steps    []step        `json:"steps,omitempty"`
@@ -104,9 +110,20 @@ type task struct {
 
 // step is one thing done while the lock is held.
 type step struct {
-	Op    string        `json:"op"` // opRead, opWrite, or opPut with the opTake before it
+	Op    string        `json:"op"` // opRead, opWrite, opShare, or opPut with the opTake before it
 	Think time.Duration `json:"think"`
 }
+
+// The kinds of locks, and how much room there is in each for the weights of all who are in
+// at a time: a reader weighs 1, a writer as much as there is room, and whoever has permits
+// as many as he has.
+const (
+	mutex     = "mutex"
+	rwMutex   = "rwmutex"
+	semaphore = "semaphore"
+)
+
+var rooms = map[string]int{mutex: 1, rwMutex: 1 << 20, semaphore: 3}
 
 // results of attempts to lock and unlock, and of losses.
 const (

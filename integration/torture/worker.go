@@ -89,17 +89,13 @@ func (w *worker) do(t task) (result string, _ error) {
 		defer cancel()
 		ctx = bound
 	}
-	take := w.locks.Mutex(t.Lock).Lock
-	if t.Try {
-		take = w.locks.Mutex(t.Lock).TryLock
-	}
 	call := now()
-	hold, err := take(ctx)
+	hold, err := w.take(ctx, t)
 	returned := now()
 	if err != nil {
 		return classify(err), nil
 	}
-	a := act{w, hold, request{Lock: t.Lock, Token: hold.Token().Czxid}}
+	a := act{w, hold, request{Lock: t.Lock, Kind: t.Kind, Weight: t.Weight, Token: hold.Token().Czxid}}
 	if _, err := a.ask(request{Op: opGrant, Call: call, Return: returned, Claim: inquire(hold)}); err != nil {
 		return "", err
 	}
@@ -120,6 +116,32 @@ func (w *worker) do(t task) (result string, _ error) {
 	return "", err
 }
 
+// take takes or tries to take the task's lock.
+func (w *worker) take(ctx context.Context, t task) (*lock.Hold, error) {
+	var opts []lock.LockOption
+	if t.Barge {
+		opts = append(opts, lock.WithBarging())
+	}
+	m, rw, s := w.locks.Mutex(t.Lock, opts...), w.locks.RWMutex(t.Lock), w.locks.Semaphore(t.Lock, rooms[semaphore])
+	switch {
+	case t.Kind == semaphore && t.Try:
+		return s.TryAcquire(ctx, t.Weight)
+	case t.Kind == semaphore:
+		return s.Acquire(ctx, t.Weight)
+	case t.Kind == mutex && t.Try:
+		return m.TryLock(ctx)
+	case t.Kind == mutex:
+		return m.Lock(ctx)
+	case t.Weight == rooms[rwMutex] && t.Try:
+		return rw.TryLock(ctx)
+	case t.Weight == rooms[rwMutex]:
+		return rw.Lock(ctx)
+	case t.Try:
+		return rw.TryRLock(ctx)
+	}
+	return rw.RLock(ctx)
+}
+
 // act is what a worker does with a hold.
 type act struct {
 	*worker
@@ -129,7 +151,7 @@ type act struct {
 
 // ask asks in the name of the hold.
 func (a *act) ask(r request) (reply, error) {
-	r.Lock, r.Token = a.base.Lock, a.base.Token
+	r.Lock, r.Kind, r.Weight, r.Token = a.base.Lock, a.base.Kind, a.base.Weight, a.base.Token
 	return a.worker.ask(r)
 }
 
@@ -163,6 +185,16 @@ func (a *act) step(s step) (goOn bool, err error) {
 		}
 		r, err = a.ask(request{Op: opPut, Claim: c, Count: r.Count + 1})
 		return r.OK, err
+	case opShare:
+		// Here too the controller has to know before others can enter.
+		if _, err := a.ask(request{Op: opShare, Claim: c}); err != nil {
+			return false, err
+		}
+		if err := a.hold.Downgrade(context.Background()); err != nil {
+			_, err = a.ask(request{Op: opLost, Result: classify(err)})
+			return false, err
+		}
+		return true, nil
 	}
 	panic("no such step: " + s.Op)
 }

@@ -29,7 +29,8 @@
 //	-lock-       exclusive
 //	-__READ__    shared, on a read/write lock
 //	-__WRIT__    exclusive, on a read/write lock
-//	-5-lock-     five permits of a semaphore; one is -lock-
+//	-5-lock-     five permits of a semaphore, one is -lock-; or exclusive, for a candidate
+//	             of the priority 5
 //
 // The sequence is appended by the server: ten digits, or a minus sign and ten
 // digits once the counter overflowed. Names never start with "_c_", which
@@ -70,8 +71,10 @@
 // entries, 16 at most, that may still have been ahead as permits of a semaphore were
 // granted, so that whoever is right behind need not list. Three fields are there once an
 // entry was handed on: incarnation counts how often it was; detached says that nobody has
-// it now, and that whoever has its ticket may attach to it; attachment, in the write that
-// attaches, is random, so that its writer knows it again. Unknown keys are ignored. Data of
+// it now, and that whoever has its ticket may attach to it; attachment, from the write that
+// attaches on, is random, so that its writer knows its own writes. An election is a mutex:
+// in its candidates' metadata "election.value" is the value that they stand with, and the
+// first of them leads from when acquired_at is there. Unknown keys are ignored. Data of
 // a higher version is waited for and never
 // deleted.
 //
@@ -146,9 +149,9 @@
 // granted, and between the two there are only readers. Whoever does not know of it, as
 // other libraries do not, or has not seen it yet, waits until the entry has gone, which
 // is safe. A second entry for the reader would not be: with a sequence of its own it
-// would stand behind writers who wait; and that of the writer's, which Curator gives it,
-// lets in who saw the writer hold the lock and go. So after an entry of another library's
-// on a read/write lock has gone, the children are listed ([Kind.Alone]).
+// would stand behind writers who wait; and that of the writer's, which Curator gives it
+// from 5.5 on, lets in who saw the writer hold the lock and go. So after an entry of
+// another library's on a read/write lock has gone, the children are listed ([Kind.Alone]).
 //
 // A semaphore's contenders are in as long as they and all before them ask for no more
 // permits than there are; entries of other libraries ask for one. So those who are in

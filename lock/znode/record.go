@@ -10,6 +10,9 @@ import (
 	"unicode/utf8"
 )
 
+// ValueKey is the key in the metadata of a candidate's entry under which its value stands.
+const ValueKey = "election.value"
+
 // Version is the version of the format that this package writes.
 const Version = 1
 

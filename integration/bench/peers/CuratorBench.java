@@ -8,19 +8,24 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
-/** Measures Curator's mutex or semaphore, as its argument says, as the lines on standard input say; see process.go. */
+/** Measures one of Curator's locks, as its arguments say, as the lines on standard input say; see process.go. */
 public final class CuratorBench {
     private static final List<CuratorFramework> clients = new ArrayList<>();
     private static final List<Lock> locks = new ArrayList<>();
     private static final List<ExecutorService> threads = new ArrayList<>(); // a mutex belongs to its thread
     private static String kind;
+    private static int count; // of permits, or of locks together
 
     private interface Lock {
         void acquire() throws Exception;
@@ -31,12 +36,15 @@ public final class CuratorBench {
     private static Lock lock(CuratorFramework curator, String path) {
         return switch (kind) {
             case "mutex" -> new Mutex(new InterProcessMutex(curator, path));
-            case "semaphore" -> new Semaphore(new InterProcessSemaphoreV2(curator, path, 1));
+            case "read" -> new Mutex(new InterProcessReadWriteLock(curator, path).readLock());
+            case "multi" -> new Mutex(new InterProcessMultiLock(curator,
+                    IntStream.range(0, count).mapToObj(i -> path + "-" + i).toList()));
+            case "semaphore" -> new Semaphore(new InterProcessSemaphoreV2(curator, path, count));
             default -> throw new IllegalArgumentException(kind);
         };
     }
 
-    private record Mutex(InterProcessMutex mutex) implements Lock {
+    private record Mutex(InterProcessLock mutex) implements Lock {
         @Override
         public void acquire() throws Exception {
             mutex.acquire();
@@ -48,7 +56,7 @@ public final class CuratorBench {
         }
     }
 
-    /** One with a single lease, which is a lock. */
+    /** One lease of it; if there is a single one it is a lock. */
     private static final class Semaphore implements Lock {
         private final InterProcessSemaphoreV2 semaphore;
         private Lease lease;
@@ -70,6 +78,7 @@ public final class CuratorBench {
 
     public static void main(String[] args) throws Exception {
         kind = args[0];
+        count = args.length > 1 ? Integer.parseInt(args[1]) : 1;
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line; (line = in.readLine()) != null; ) {
             String[] words = line.split(" ");
@@ -141,7 +150,8 @@ public final class CuratorBench {
         private int turns; // that were measured
         private int passed; // of these, to another client
         private int last; // who had the last turn
-        private boolean inside;
+        private final int room = kind.equals("semaphore") ? count : 1;
+        private int inside;
         private boolean stopped;
         private long begin;
         private long end;
@@ -179,10 +189,10 @@ public final class CuratorBench {
         }
 
         private synchronized boolean enter(int client, long now) {
-            if (inside) {
-                throw new IllegalStateException("two hold the lock at once");
+            if (inside >= room) {
+                throw new IllegalStateException("more hold the lock at once than may");
             }
-            inside = true;
+            inside++;
             if (begin != 0 && !stopped) {
                 turns++;
                 passed += client == last ? 0 : 1;
@@ -207,7 +217,7 @@ public final class CuratorBench {
         }
 
         private synchronized void leave(long now) {
-            inside = false;
+            inside--;
             unlocked = now;
         }
     }

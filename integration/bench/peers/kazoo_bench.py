@@ -1,4 +1,4 @@
-"""Measures kazoo's Lock as the lines on standard input say; see process.go."""
+"""Measures one of kazoo's locks, as its arguments say, as the lines on standard input say; see process.go."""
 
 import os
 import sys
@@ -9,6 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from kazoo.client import KazooClient
 
 clients, locks = [], []
+kind, room = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1
+
+
+def lock(zk, path, name):
+    if kind == "read":
+        return zk.ReadLock(path, name)
+    if kind == "semaphore":
+        return zk.Semaphore(path, name, max_leases=room)
+    return zk.Lock(path, name)
 
 
 def open_clients(servers, path, count, timeout_ms):
@@ -17,7 +26,7 @@ def open_clients(servers, path, count, timeout_ms):
         zk = KazooClient(hosts=addresses[name % len(addresses)], timeout=int(timeout_ms) / 1000)
         zk.start(timeout=int(timeout_ms) / 1000)
         clients.append(zk)
-        locks.append(zk.Lock(path, str(name)))
+        locks.append(lock(zk, path, str(name)))
     return []
 
 
@@ -40,7 +49,7 @@ class Turns:
         self.missing = len(locks)  # turns until all queue
         self.begin = self.end = self.unlocked = 0
         self.passed = self.last = 0  # turns measured that went to another client; who had the last one
-        self.inside = self.stopped = False
+        self.inside, self.stopped = 0, False
         self.latencies = []
 
     def run(self):
@@ -61,9 +70,9 @@ class Turns:
 
     def enter(self, client, now):
         with self.mutex:
-            if self.inside:
-                raise RuntimeError("two hold the lock at once")
-            self.inside = True
+            if self.inside >= room:
+                raise RuntimeError("more hold the lock at once than may")
+            self.inside += 1
             if self.begin and not self.stopped:
                 self.latencies.append(now - self.unlocked)
                 self.passed += client != self.last
@@ -79,7 +88,8 @@ class Turns:
 
     def leave(self, now):
         with self.mutex:
-            self.inside, self.unlocked = False, now
+            self.inside -= 1
+            self.unlocked = now
 
 
 def handoff(hold_ns, window_ns):

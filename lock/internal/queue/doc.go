@@ -204,6 +204,23 @@
 // id is remembered: should the entry appear after all, it is deleted (Z7). If the caller's
 // context ends, our entry is withdrawn in the background.
 //
+// # Elections
+//
+// An election is a mutex. A candidate whose turn has come looks for those behind it whose
+// names tell a higher priority, by a list after a Sync, and reads them. If one lives, it
+// withdraws and joins anew, behind that one. Else it is granted, and writes its grant before
+// it is told to its user: whoever is first, lives and tells a grant is the leader. Before
+// that nobody is taken for it. Who joins in the transaction that makes the parent tells its
+// grant there; nobody else was there, so it gives way to nobody.
+//
+// To give way ends: nobody gives way to an equal, nobody joins ahead of another, and who has
+// given way stands behind whom it gave way to (standBack). One who dies is judged as any
+// other: if it had not expired when somebody gave way to it, it is waited for and purged.
+//
+// Who observes reads the first entry and watches it: nobody comes to stand ahead of it, so
+// a list is made only when it has gone, and the children are watched only while there are
+// none. It judges as waiters do, and purges nobody.
+//
 // # Several locks at once
 //
 // Who wants several locks makes all entries in one transaction, each by the operations that
@@ -279,8 +296,8 @@
 // Who attaches and gives up before its turn writes the entry back: detached, and as the
 // incarnation of the ticket, which is good again. Nobody has had the token between. If the
 // outcome of the attaching write is not known when the caller gives up, it is found out in
-// the background first. The bytes of that write are like no other's, by a random id: two
-// who attach may have the same name, host and process id.
+// the background first. The bytes of that write and of all later ones are like no other's,
+// by a random id: two who attach may have the same name, host and process id.
 //
 // A detached entry leaves the account of its process without a duty: the parent is not
 // empty, and whoever unlocks looks after it, or else the reaper.

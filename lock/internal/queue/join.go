@@ -232,7 +232,7 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 	}
 	own := e.Name()
 	ahead, ok := znode.Parse(znode.Predict(a.tail, own.Seq-1))
-	if !ok || znode.Admit([]znode.Name{ahead, own}, 1, c.rules()) < 0 { // it is not the one to wait for
+	if !ok || c.Kind != znode.Semaphore && znode.Admit([]znode.Name{ahead, own}, 1, c.rules()) < 0 { // it is not the one to wait for
 		return position{}
 	}
 	return position{predecessor: ahead.Node, predecessorHolds: stat.NumChildren == 2 && c.Kind.Alone(ahead)}

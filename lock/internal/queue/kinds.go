@@ -12,18 +12,21 @@ import (
 // collide.
 func (j *joining) listsAnyway(f facts) bool {
 	switch {
-	case f.children == 0:
+	case f.deserted():
 		return false
 	case j.Kind == znode.Semaphore:
-		return j.fits(f.data) && f.children <= f.data.Capacity()
+		return j.fits(f.data) && max(f.children, j.door.ours()) <= f.data.Capacity()
 	}
 	return j.Role == znode.Shared
 }
 
 // prefix is the name of the contender's entry, without the sequence.
 func (c *contender) prefix(id string) string {
-	if c.Kind == znode.Semaphore {
+	switch {
+	case c.Kind == znode.Semaphore:
 		return znode.PermitsPrefix(id, c.Permits)
+	case c.Priority != 0:
+		return znode.PermitsPrefix(id, c.Priority)
 	}
 	return znode.Prefix(id, c.Role)
 }

@@ -110,6 +110,14 @@ func (d *door) handOver(e *Entry) {
 	}
 }
 
+// ours is how many entries of ours stand below the parent. Those that joined without
+// writing it are not in the facts.
+func (d *door) ours() int32 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return int32(d.below)
+}
+
 // others reports whether entries of ours stand there beside this one.
 func (d *door) others(e *Entry) bool {
 	d.mu.Lock()
