@@ -18,7 +18,9 @@ type asking struct {
 	held  []held // valid when it began, and once it is over, all the while
 	told  []held
 	over  bool
-	label string
+	begun time.Time
+	ended time.Time // zero: not yet
+	label string    // of who asks
 }
 
 // hearing is what a holder listens with.
@@ -91,17 +93,16 @@ func (p *process) revoke(ctx context.Context, r *rand.Rand, label string, c *cli
 	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
 	defer cancel()
 	p.mu.Lock()
-	a := &asking{name: name, held: stillValid(p.open[name]), label: c.owner}
+	a := &asking{name: name, held: stillValid(p.open[name]), begun: time.Now(), label: c.owner}
 	p.askings[reason] = a
 	p.mu.Unlock()
-	begun := time.Now()
 	err := c.Revoke(limited, name, reason)
-	p.inTime(label, "Revoke", limited, begun)
+	p.inTime(label, "Revoke", limited, a.begun)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sayLocked("%s: asks for %s, %q: %v", label, name, reason, err)
 	p.tally.count("revocations", 1)
-	a.over, a.held = true, stillValid(a.held)
+	a.over, a.ended, a.held = true, time.Now(), stillValid(a.held)
 	p.checkAsked(a)
 	switch {
 	case err == nil && p.quiet():
@@ -121,8 +122,13 @@ func (s *sim) allTold(a *asking, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range stillValid(a.held) {
-		newer := slices.ContainsFunc(h.told, func(other string) bool { return other != reason })
-		if h.listens && !newer && !slices.Contains(h.told, reason) {
+		replaced := slices.ContainsFunc(h.told, func(other string) bool {
+			return other != reason && !s.askings[other].ended.Before(a.begun)
+		})
+		for other, b := range s.askings {
+			replaced = replaced || other != reason && b.name == a.name && b.ended.IsZero()
+		}
+		if h.listens && !replaced && !slices.Contains(h.told, reason) {
 			s.violatedLocked("%s: token %v was not told of %q", a.name, h.Token(), reason)
 		}
 	}
