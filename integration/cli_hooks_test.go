@@ -61,3 +61,24 @@ func testRunAtLeast(t *testing.T, bin string) {
 	p.mustExit(2)
 	p.mustSay("--at-least -1s: must not be negative")
 }
+
+// testRunRevoke: who runs a command hears that somebody asks for its lock, and decides.
+func testRunRevoke(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	stop := t.TempDir() + "/stop"
+	p := c.start("run", c.name, "--on-revoke", `echo "asked by $HOLDFAST_WHO: $HOLDFAST_WHY"; echo now >"`+stop+`"`, "--",
+		"sh", "-c", "echo begun; while ! [ -e '"+stop+"' ]; do sleep 0.01; done; exit 4")
+	p.line()
+	r := c.start("revoke", c.name, "--reason", "drained; $(exit)")
+	r.mustExit(0)
+	p.mustExit(4)
+	p.mustSay("asked by holdfast (host ")
+	p.mustSay("): drained; $(exit)")
+
+	r = c.start("revoke", c.name)
+	r.mustExit(1)
+	r.mustSay("lock is not held by anybody")
+	r = c.start("revoke", "/x")
+	r.mustExit(2)
+	r.mustSay("must not start with a slash")
+}

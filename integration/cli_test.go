@@ -62,6 +62,7 @@ func TestCommandLine(t *testing.T) {
 		"BothKilled":      testRunBothKilled,
 		"NoHooks":         testRunNoHooks,
 		"AtLeast":         testRunAtLeast,
+		"Revoke":          testRunRevoke,
 		"Demo":            testDemo,
 		"DemoInterrupted": testDemoInterrupted,
 		"ReaperOnce":      testReaperOnce,

@@ -30,7 +30,7 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^([a-z0-9]+):`).FindAllStringSubmatch(text(t, "../Makefile"), -1) {
 		targets[m[1]] = true
 	}
-	for _, doc := range []string{"../README.md", "../CONTRIBUTING.md", "../lock/doc.go"} {
+	for _, doc := range []string{"../README.md", "../CONTRIBUTING.md", "../lock/doc.go", "../lock/MIGRATING.md"} {
 		for _, name := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(text(t, doc), -1) {
 			if !tests[name] {
 				t.Errorf("%s names %s, which is no test", doc, name)
@@ -48,9 +48,9 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 // these for the names that follow a link.
 func TestDocsLinkToWhatIsThere(t *testing.T) {
 	link := regexp.MustCompile("\\]\\(([^):#]+)\\)(?:: ((?:`\\w+`(?:, )?)+))?")
-	for _, doc := range []string{"../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md"} {
+	for _, doc := range []string{"../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../lock/MIGRATING.md"} {
 		for _, m := range link.FindAllStringSubmatch(text(t, doc), -1) {
-			path, names := filepath.Join("..", m[1]), regexp.MustCompile(`\w+`).FindAllString(m[2], -1)
+			path, names := filepath.Join(filepath.Dir(doc), m[1]), regexp.MustCompile(`\w+`).FindAllString(m[2], -1)
 			if _, err := os.Stat(path); err != nil {
 				t.Errorf("%s links to %s: %v", doc, m[1], err)
 				continue

@@ -133,8 +133,7 @@ func (b *bench) unlock(h *lock.Hold) {
 	}
 }
 
-// nodes lists all that is below the root, but for the mark of the leader's epoch, which
-// is there to stay.
+// nodes lists all that is below the root, but for the nodes that are there to stay.
 func (b *bench) nodes() []string {
 	b.Helper()
 	var paths []string
@@ -146,10 +145,9 @@ func (b *bench) nodes() []string {
 		}
 		slices.Sort(children)
 		for _, c := range children {
-			if p+"/"+c == b.mark() {
-				continue
+			if p != b.root || !znode.Reserved(c) {
+				paths = append(paths, p+"/"+c)
 			}
-			paths = append(paths, p+"/"+c)
 			walk(p + "/" + c)
 		}
 	}
@@ -163,7 +161,7 @@ func (b *bench) mark() string { return b.root + "/" + znode.EpochMark }
 // wipe deletes the root.
 func (b *bench) wipe() {
 	b.Helper()
-	paths := append([]string{b.root, b.mark()}, b.nodes()...)
+	paths := append([]string{b.root, b.mark(), b.root + "/" + znode.Inbox}, b.nodes()...)
 	slices.SortFunc(paths, func(a, c string) int { return len(c) - len(a) })
 	for _, p := range paths {
 		if err := b.raw.Delete(p, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -196,7 +194,12 @@ func (b *bench) create(path, data string, flags int32) string {
 // of another client and sends no event.
 func (b *bench) eventually(what string, cond func() bool) {
 	b.Helper()
-	deadline := time.NewTimer(patience)
+	b.eventuallyIn(patience, what, cond)
+}
+
+func (b *bench) eventuallyIn(within time.Duration, what string, cond func() bool) {
+	b.Helper()
+	deadline := time.NewTimer(within)
 	defer deadline.Stop()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()

@@ -5,10 +5,12 @@ import (
 	"os"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/integration/peers"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 func TestMain(m *testing.M) {
+	peers.ServeIfPeer()
 	if role := os.Getenv(workerEnv); role != "" {
 		os.Exit(work(role))
 	}

@@ -93,19 +93,8 @@ func (a *All) TryLock(ctx context.Context) (*Holds, error) {
 
 // Do runs f while it has all of the locks. The context of f ends with ctx, and when one
 // of the holds is lost; the result is then its [LostError], joined with what f returns.
-func (a *All) Do(ctx context.Context, f func(context.Context) error) (err error) {
-	if f == nil {
-		return invalid("function", nil, "must not be nil")
-	}
-	holds, err := a.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, holds.Unlock()) }()
-	inner, cancel := context.WithCancelCause(holds.carriedBy(ctx))
-	defer cancel(nil)
-	defer context.AfterFunc(holds.Context(), func() { cancel(holds.Err()) })()
-	return f(inner)
+func (a *All) Do(ctx context.Context, f func(context.Context) error) error {
+	return runHeld(ctx, func() (*Holds, error) { return a.Lock(ctx) }, f)
 }
 
 // howAll is one of the ways into several queues.

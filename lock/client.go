@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/access"
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/inbox"
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
@@ -28,6 +29,7 @@ type Client struct {
 	clock  *clock.Clock
 	keeper *lease.Keeper
 	queue  *queue.Queue
+	inbox  *inbox.Inbox
 	lost   atomic.Uint64
 
 	open  context.Context // ends when the client closes; its cause is ErrClosed
@@ -123,10 +125,11 @@ func (c *Client) connConfig() zkconn.Config {
 // complete.
 func (c *Client) reconnected() {
 	c.mu.Lock()
-	keeper := c.keeper
+	keeper, inbox := c.keeper, c.inbox
 	c.mu.Unlock()
 	if keeper != nil {
 		keeper.Reconnected()
+		inbox.Reconnected()
 	}
 }
 
@@ -146,8 +149,12 @@ func (c *Client) start() *Client {
 		Root: c.cfg.root, ACL: c.cfg.acl, UnlockTimeout: c.cfg.unlockTimeout, Random: c.cfg.random, Hints: c.cfg.hints,
 		LossOf: lossOf, Observe: c.observe, Purged: c.purged,
 	})
+	box := inbox.New(inbox.Options{
+		Conn: c.conn, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open, Root: c.cfg.root, ACL: c.cfg.acl, Random: c.cfg.random,
+		Who: znode.Revocation{Owner: c.cfg.owner, Host: c.cfg.host, PID: os.Getpid()}, Patience: c.cfg.unlockTimeout,
+	})
 	c.mu.Lock()
-	c.keeper = keeper
+	c.keeper, c.inbox = keeper, box
 	c.mu.Unlock()
 	c.background(func() { keeper.Run(c.open) })
 	return c
@@ -157,6 +164,9 @@ func (c *Client) start() *Client {
 // logs and observers.
 func (c *Client) observe(e *queue.Entry, change lease.Change) {
 	c.tell(e, change)
+	if change.To == lease.Ended {
+		c.ended(e, change.Why)
+	}
 	switch {
 	case change.AtRisk():
 		c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).Stringer("left", change.Left).AnErr("why", change.Why).

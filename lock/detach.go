@@ -33,6 +33,8 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		return Ticket{}, invalid("context", nil, "must not be nil")
 	case h.e.Kind != znode.Mutex:
 		return Ticket{}, invalid("hold", h.Name(), "must be of a Mutex, to be detached; this is a %s", h.e.Kind)
+	case h.leads():
+		return Ticket{}, invalid("hold", h.Name(), "must be of a Mutex, to be detached; this is a leadership")
 	}
 	c, e := h.client, h.e
 	if ttl != 0 {
@@ -46,6 +48,8 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	if ttl == 0 {
 		ttl = e.NextTTL()
 	}
+	ticket := c.ticketOf(e, ttl) // before the write: somebody may attach until then at least
+	begun := c.clock.Mono()
 	done, err := c.queue.Detach(e, ttl)
 	if err != nil {
 		return Ticket{}, err
@@ -58,14 +62,14 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		err = zkconn.ContextError(bound)
 	}
 	switch {
-	case errors.Is(err, ErrRemoved) && (e.Lapsed() || e.IsOver()):
+	case errors.Is(err, ErrRemoved) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl): // or by the lease that it was left with
 		return Ticket{}, lossOf(e, ErrExpired)
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken):
 		return Ticket{}, lossOf(e, err)
 	case err != nil:
 		err = &UnlockError{Lock: e.Lock(), Entry: e.Path, Err: err}
 	}
-	return c.ticketOf(e, ttl), err
+	return ticket, err
 }
 
 // Ticket returns a ticket for the hold while it lasts, to be stored for the case that this
@@ -74,7 +78,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 // the reaper, is quicker to purge it. As long as the hold lives, nobody can attach. The
 // ticket of a hold that has ended, or of another lock than a [Mutex], is for nothing.
 func (h *Hold) Ticket() Ticket {
-	if h.none() || h.Err() != nil || h.e.Kind != znode.Mutex {
+	if h.none() || h.Err() != nil || h.e.Kind != znode.Mutex || h.leads() {
 		return Ticket{}
 	}
 	return h.client.ticketOf(h.e, 0)
@@ -124,7 +128,7 @@ func (c *Client) ticketOf(e *queue.Entry, lasts time.Duration) Ticket {
 //
 // If ctx ends first, or the client closes, the place is kept, for as long as it was before,
 // and the same ticket is good for another try once that is written: in the background, and
-// Close waits for it. Beyond that Attach fails as [Mutex.Lock] does, and with [ErrInvalid]
+// Close waits for it. A hold that was got just as the client closes ends as holds do then. Beyond that Attach fails as [Mutex.Lock] does, and with [ErrInvalid]
 // for a ticket of another root.
 func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hold, error) {
 	switch {

@@ -155,6 +155,25 @@ func TestDetachWithRenewalOnItsWay(t *testing.T) {
 	})
 }
 
+// TestDetachForLessThanAnOutage: the reply is lost, and when it is known what came of it,
+// the lease that the hold was left with is over, and whoever waited has the lock. The lease
+// that it had before would last.
+func TestDetachForLessThanAnOutage(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x", lock.WithTTL(10*ttl))
+		waiter := w.queue(w.ctx, b, "x")
+		w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
+		time.AfterFunc(5*time.Second, func() { w.Heal("a") })
+		ticket, err := h.Detach(w.ctx, time.Second)
+		mustBe(t, err, lock.ErrLost, lock.ErrExpired)
+		if errors.Is(err, lock.ErrRemoved) || !ticket.IsZero() {
+			t.Errorf("%v, ticket %v", err, ticket)
+		}
+		w.unlock(w.await(waiter).hold)
+	})
+}
+
 // TestDetachThatIsNotConfirmed returns a ticket that is good once the lease has ended,
 // and before that as soon as the write has come to pass.
 func TestDetachThatIsNotConfirmed(t *testing.T) {

@@ -22,17 +22,33 @@
 // persistent node that carries an expiry. Sessions may come and go. Only time
 // ends a hold, or its holder.
 //
-// # The kinds of locks
+// # Choosing a lock
 //
-//	[Mutex]      one holder at a time; the right one if in doubt
-//	[RWMutex]    many readers or one writer: where reads are many, long, and must not see
-//	             a write half done
+//	what is to be protected                              take
+//	something that one may do at a time                  Mutex; if in doubt, this one
+//	the same, and throughput matters more than order     Mutex with WithBarging
+//	several things together                              Client.LockAll
+//	what many may read while nobody writes it            RWMutex
+//	how much goes on at once                             Semaphore
+//	one leader, and others have to know which            Election
+//	work that goes on in another process                 Hold.Detach, Client.Attach
+//	a turn for a worker that does not live for long      Mutex.Enqueue, Client.Attach
+//	data in ZooKeeper                                    any, and write it by Hold.Txn
+//	data elsewhere                                       any, and hand on Hold.Token; package fence
 //
-//	[Semaphore]  so many permits, of which each holder has some: to bound how much goes on
-//	             at once
+// What happens to a hold is the same for all of them, as it is a lease and nothing else:
 //
-// The doc of each has a table of what it does when something goes wrong. What follows is
-// true of all of them.
+//	the holder dies             it blocks for the rest of its TTL and the grace; then who waits
+//	                            behind it deletes its entry, or the reaper does
+//	the session flaps, expires  nothing: the hold goes on, and so do those who wait
+//	ZooKeeper is away           the hold goes on until its lease ends; Hold.AtRisk tells before,
+//	                            and its context ends before anybody else can enter
+//	the client closes           all its holds end, and their entries are deleted; also those of
+//	                            who waits
+//	somebody deletes the node   the hold ends with ErrRemoved as soon as that is noticed, by the
+//	                            next renewal at the latest; somebody else may be in by then
+//
+// The doc of each kind has a table of what is its own.
 //
 // # What is promised
 //
@@ -49,7 +65,8 @@
 //  5. Nothing is left behind. The last one out deletes the lock's parent node;
 //     what crashes leave, waiters and the reaper delete. An empty ancestor, such as
 //     orders of orders/42, is the reaper's to delete. For good stay a node that we found
-//     empty and did not make, and below the root the mark of the leader's epoch.
+//     empty and did not make, and below the root the mark of the leader's epoch, and the
+//     node below which holders are asked.
 //  6. Fencing tokens rise with every grant. See [Token]; of readers, [RWMutex], of
 //     permits, [Semaphore].
 //
@@ -162,6 +179,28 @@
 // are free. Those who take locks so never wait for each other in a circle, in whatever order
 // they name them: TestAllInAnyOrder, TestNobodyWaitsInACircle. See [All].
 //
+// # Beside locks of other libraries
+//
+// A [Mutex] can share its path with zk.Lock, Curator's InterProcessMutex and kazoo's Lock,
+// and an [RWMutex] with Curator's and kazoo's, so that services can be moved one process
+// at a time. MIGRATING.md, in this folder, tells what that takes and which promises hold
+// meanwhile: TestMixed.
+//
+// # Elections
+//
+// An [Election] is a mutex whose holder is the leader, with a value that all can read. What
+// is promised of holds is true of leaderships: a leader that loses its lease knows that it
+// leads no more before anybody else leads, and its token is lower.
+//
+// Of those who wait one of the highest priority is next ([WithPriority]). One of a lower
+// that would have been next queues again behind it, and is never told, nor shown, that it
+// leads; that takes a few round trips for each. Whoever asks ([Election.Leader]) or observes
+// ([Election.Observe]) needs no entry. TestLeaderThroughFlaps,
+// TestLeaderThroughChangesOfZooKeepersLeader, TestCandidatesThatFlapTogether and
+// TestLeaderDeadForLong show what has gone wrong elsewhere; TestPriorities,
+// TestHigherCandidateDies and TestHigherCandidateGoesAway that one leads, and who;
+// TestObserve and TestObserverOfDeadLeader what is shown.
+//
 // # At risk
 //
 // A renewal is due when a third of the TTL has passed. When no more than half of it is
@@ -203,6 +242,35 @@
 //
 // Until somebody attaches nobody has the lock, and nobody else can: that is the price. Give
 // Detach the time that fits, and Enqueue by [WithTTL].
+//
+// # Asking for a lock
+//
+// [Client.Revoke] asks those who hold a lock to give it up, and tells them why. They hear of
+// it at once, by [Hold.Revoked], and decide:
+//
+//	for {
+//		select {
+//		case <-work:
+//			// the next piece
+//		case r := <-hold.Revoked():
+//			log.Printf("%s asks for %s: %s", r.Owner, hold.Name(), r.Reason)
+//			return hold.Unlock()
+//		case <-hold.Done():
+//			return hold.Err()
+//		}
+//	}
+//
+//	what happens                           what comes of it
+//	nobody listens                         nothing: the hold goes on
+//	somebody listens later                 is told then, if the hold still lasts
+//	several ask                            the last one is told, or each, if received between
+//	no session when it is asked            is told when there is one again
+//	the hold ends meanwhile                who has the lock next is not asked
+//	a reader or permit holder among many   all are asked, those of other libraries excepted
+//	the hold is handed on by a ticket      who attaches is asked too
+//	Client.Close, max_hold, a lost lease   the request is deleted, sooner or later
+//
+// TestRevoke and those beside it show that.
 //
 // # Bounds
 //

@@ -293,7 +293,7 @@ const epochMark = lock.DefaultRoot + "/.epoch"
 func (w *world) nodes() []string {
 	nodes := w.Dump(lock.DefaultRoot)
 	return paths(slices.DeleteFunc(nodes, func(n locktest.Node) bool {
-		return n.Path == lock.DefaultRoot || n.Path == epochMark
+		return n.Path == lock.DefaultRoot || n.Path == epochMark || n.Path == inbox
 	}))
 }
 

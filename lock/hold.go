@@ -55,7 +55,7 @@ func (h *Hold) Metadata() map[string]string {
 	if h.none() {
 		return nil
 	}
-	return maps.Clone(h.e.Metadata)
+	return maps.Clone(h.e.Described())
 }
 
 // Context returns a context that ends with the hold: with [LostError] as its
@@ -167,7 +167,7 @@ func (h *Hold) Unlock() error {
 		return ErrUnlocked
 	}
 	c, e := h.client, h.e
-	e.Unwarn(h)
+	h.deafen()
 	last, err := e.Unlock()
 	if err != nil || !last {
 		return err

@@ -154,7 +154,7 @@ func (hs *Holds) Unlock() error {
 			unlocked++
 			continue
 		}
-		h.e.Unwarn(h)
+		h.deafen()
 		last, err := h.e.Unlock()
 		if last {
 			leave = append(leave, h.e)

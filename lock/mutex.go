@@ -9,6 +9,14 @@ import (
 // Mutex is a lock that one holder has at a time. It is a name and some settings
 // and has no state: taking it gives a [Hold]. A client may make any number of
 // them for one name, at no cost.
+//
+//	                          while it waits                     while it is held
+//	session lost, expired     keeps its place                    goes on
+//	lease not renewed         queues again at the end            ends; others enter after the grace
+//	ctx of Lock ends          the entry is withdrawn             nothing: the hold has its own context
+//	Client.Close              the entry is withdrawn             ends; the entry is deleted
+//	WithBarging               has no place: whoever is quickest  the same
+//	                          when the lock is free gets it
 type Mutex struct{ r recipe }
 
 // Mutex returns the mutex of that name: a path relative to the client's root,

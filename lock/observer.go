@@ -40,7 +40,7 @@ const (
 	// EventAcquired: the lock is had, after the time that Waited tells.
 	EventAcquired
 	// EventWithdrawn: who waited does so no longer, because its context ended; or it
-	// queues again, because its entry was removed.
+	// queues again, because its entry was removed, or to give way in an election.
 	EventWithdrawn
 	// EventAtRisk: the hold will be lost, in the time that Left tells, unless a
 	// renewal succeeds: see [Hold.AtRisk]. Err is ErrExpired or ErrMaxHold.

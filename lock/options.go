@@ -71,6 +71,8 @@ type settings struct {
 	metadata map[string]string
 	fixed    bool // no renewal
 	barging  bool // no queue
+	elects   bool // it is an election
+	priority int  // of its candidates; 0: none was given
 }
 
 // terms are those of the lock's entries.
@@ -233,6 +235,25 @@ func WithBarging() LockOption {
 	})
 }
 
+// WithPriority gives the candidates of an [Election] a priority, from 1, which is the
+// default, to [MaxPriority]. Of those who wait one of the highest leads next, and of equals
+// the one that came first. Whoever leads goes on, also when one of a higher priority comes:
+// to have that lead at once, ask it to resign by [Client.Revoke].
+//
+// When a candidate's turn comes and one of a higher priority waits, it gives way: it queues
+// again, behind that one and all others who are there by then. Nobody takes it for the
+// leader meanwhile. If the one that it has given way to goes away, others of its own
+// priority may be ahead of it now; and if that one dies, nobody leads until its TTL and the
+// grace are over, as after the death of a leader.
+func WithPriority(n int) LockOption {
+	return lockOption(func(s *settings) error {
+		if s.priority = n; n < 1 || n > MaxPriority {
+			return invalid("priority", n, "must be within 1..%d", MaxPriority)
+		}
+		return nil
+	})
+}
+
 // WithLogger sets where the client logs to. Default nowhere.
 func WithLogger(log zerolog.Logger) Option {
 	return clientOption(func(c *config) error {
@@ -347,6 +368,9 @@ func (c *config) settingsFor(name string, opts []LockOption) (settings, error) {
 		if err := o.setLock(&s); err != nil {
 			return s, fmt.Errorf("lock %q: %w", name, err)
 		}
+	}
+	if s.priority != 0 && !s.elects {
+		return s, fmt.Errorf("lock %q: %w", name, invalid("option", "WithPriority", "is for an Election"))
 	}
 	if err := s.Validate(); err != nil {
 		return s, fmt.Errorf("lock %q: %w", name, err)

@@ -71,8 +71,16 @@ func (r *recipe) do(ctx context.Context, role znode.Role, f func(context.Context
 	return runHeld(ctx, func() (*Hold, error) { return r.take(ctx, role, r.waiting()) }, f)
 }
 
-// runHeld takes a lock and runs f while it is had.
-func runHeld(ctx context.Context, take func() (*Hold, error), f func(context.Context) error) (err error) {
+// held is a [Hold], or [Holds].
+type held interface {
+	Context() context.Context
+	Err() error
+	Unlock() error
+	carriedBy(context.Context) context.Context
+}
+
+// runHeld takes a lock, or several, and runs f while they are had.
+func runHeld[H held](ctx context.Context, take func() (H, error), f func(context.Context) error) (err error) {
 	if f == nil {
 		return invalid("function", nil, "must not be nil")
 	}

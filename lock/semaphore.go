@@ -2,8 +2,8 @@ package lock
 
 import (
 	"context"
-
 	"fmt"
+
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"

@@ -39,7 +39,7 @@ func (s *sim) wasRefused(c *client) bool {
 // granted checks what must be true when somebody gets a hold.
 func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way way) held {
 	name := hold.Name()
-	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool)}
+	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool), &hearing{asked: make(chan struct{})}}
 	h.reads.Store(way.reads)
 	ahead, capacity := s.inWay(h), s.capacity()
 	valid := hold.Valid()
@@ -63,6 +63,7 @@ func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way 
 	}
 	s.noteToken(label, h)
 	s.open[name] = append(s.open[name], h)
+	s.listen(label, h)
 	return h
 }
 

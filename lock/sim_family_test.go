@@ -28,14 +28,17 @@ type way struct {
 	lock, try taking
 	reads     bool // together with others who do
 	permits   int  // of a semaphore
+	elects    bool // it stands for election, but for tries
 }
 
 // weight is how many permits a hold has; another library's has one.
 func (w way) weight() int { return max(1, w.permits) }
 
 // way draws how the named lock is taken.
-func (p *process) way(r *rand.Rand, c *client, name string, opts []lock.LockOption) way {
+func (p *process) way(r *rand.Rand, label string, c *client, name string, opts []lock.LockOption) way {
 	switch name {
+	case chair:
+		return p.wayOfChair(r, label, c, opts)
 	case slots:
 		s, n := c.Semaphore(name, slotsPermits, opts...), 1+r.IntN(slotsAsked)
 		return way{lock: permits(s, n), try: tryPermits(s, n), permits: n}
@@ -66,6 +69,7 @@ type held struct {
 	since  time.Time
 	way    way
 	reads  *atomic.Bool // it does, from the start or since it was downgraded
+	*hearing
 }
 
 // beside reports whether two may have the lock at the same time.

@@ -104,6 +104,9 @@ func draw(seed uint64, only kind) (p plan) {
 	if oneIn(r, 3) {
 		p.names = append(slices.Clone(p.names), slots, slots)
 	}
+	if oneIn(r, 3) {
+		p.names = append(slices.Clone(p.names), chair, chair)
+	}
 	if p.quiet() {
 		p.outlives = false
 		// An ancestor that is a lock too stays if it is left before what is below.
@@ -142,6 +145,8 @@ var things = []string{
 	"parents found empty", "foreign parents refused", "parents made again", "parents of strangers met",
 	"holds for reading", "readers beside another", "holds downgraded", "upgrades refused",
 	"permits beside others", "semaphores resized",
+	"revocations", "revocations told", "given up when asked",
+	"elected", "values proclaimed", "leaders asked for", "asked while nobody led", "leaders observed", "gave way",
 	"holds of zk.Lock's", "holds of kazoo's", "dead holders outlived",
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,6 +85,9 @@ func (s *sim) process(i int) {
 		var workers sync.WaitGroup
 		for w := range 1 + r.IntN(3) {
 			workers.Go(func() { p.worker(ctx, fmt.Sprintf("%s/%d", label, w)) })
+		}
+		if slices.Contains(p.names, chair) && oneIn(r, 2) {
+			workers.Go(func() { p.observeChair(ctx, label, p.clients[0]) })
 		}
 		p.live(r)
 		switch {

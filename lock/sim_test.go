@@ -110,6 +110,9 @@ type sim struct {
 	doubts    map[string]*doubt        // that befall labels
 	closed    bool                     // no more checks: the history has failed
 	tickets   []lock.Ticket            // of what was left to others
+	askings   map[string]*asking       // calls of Revoke's, by their reasons
+	reigns    map[lock.Token]*reign    // of those who led
+	values    int                      // that candidates have given
 	tally     tally
 }
 
@@ -145,6 +148,9 @@ func (s *sim) sayLocked(format string, args ...any) {
 
 func (s *sim) Write(p []byte) (int, error) {
 	s.say("%s", bytes.TrimSpace(p))
+	if bytes.Contains(p, []byte("gives way to a candidate")) {
+		s.count("gave way")
+	}
 	return len(p), nil
 }
 
@@ -178,7 +184,7 @@ func history(t *testing.T, seed uint64, only kind) (result tally) {
 			T: t, plan: draw(seed, only), seed: seed, begun: time.Now(),
 			open: map[string][]held{}, last: map[string]lock.Token{}, wrote: map[string]lock.Token{}, theirs: map[string]theirs{},
 			ahead: map[string]time.Duration{}, witnesses: map[string]*witness{}, refused: map[string]bool{},
-			txns: map[string]told{}, doubts: map[string]*doubt{}, tally: tally{},
+			txns: map[string]told{}, doubts: map[string]*doubt{}, askings: map[string]*asking{}, reigns: map[lock.Token]*reign{}, tally: tally{},
 		}
 		delays := map[string]*rand.Rand{}
 		s.Ensemble = locktest.Start(t, locktest.Options{
@@ -273,9 +279,16 @@ func (s *sim) run() {
 	if !s.quiet() {
 		s.sweepUp()
 	}
+	if s.quiet() {
+		s.sweepInbox()
+	}
 	s.nothingLeft()
+	if left := s.requests(); len(left) > 0 {
+		s.violated("requests left behind: %q", left)
+	}
 	s.checkTheirs()
 	s.checkLedger()
+	s.checkReigns()
 }
 
 // heal undoes what faults left behind.
@@ -286,7 +299,7 @@ func (s *sim) heal() {
 	}
 }
 
-// nothingLeft checks that nothing of ours is left but the mark of the epoch; and
+// nothingLeft checks that nothing of ours is left but the mark of the epoch and the inbox; and
 // ancestors, where there is no reaper, to whom they belong.
 func (s *sim) nothingLeft() {
 	var left []string
@@ -295,7 +308,7 @@ func (s *sim) nothingLeft() {
 		ancestor := s.quiet() && slices.ContainsFunc(s.names, func(name string) bool {
 			return strings.HasPrefix("/locks/"+name, n.Path+"/")
 		})
-		if !others && !ancestor && n.Path != "/locks" && n.Path != "/locks/.epoch" {
+		if !others && !ancestor && n.Path != "/locks" && n.Path != "/locks/.epoch" && !strings.HasPrefix(n.Path, inbox) {
 			left = append(left, n.Path)
 		}
 	}

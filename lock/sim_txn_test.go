@@ -53,7 +53,7 @@ func (p *process) transact(ctx context.Context, r *rand.Rand, label string, h he
 		p.tally.count("transactions not applied", 1)
 	}
 	ended := limited.Err() != nil || h.Err() != nil
-	if err != nil && !ended && !isOne(err, lock.ErrUnavailable, lock.ErrClosed) && !p.refused[h.client.label] {
+	if err != nil && !ended && !isOne(err, lock.ErrUnavailable, lock.ErrClosed, lock.ErrUnlocked) && !p.refused[h.client.label] {
 		p.violatedLocked("%s: transaction of %s: %v", label, h.Name(), err)
 	}
 }

@@ -24,6 +24,12 @@ func (p *process) worker(ctx context.Context, label string) {
 		if slices.Contains(p.names, slots) && oneIn(r, 12) {
 			p.resize(ctx, r, label, c)
 		}
+		if own := p.random(fmt.Sprint("revocation by ", label, r.Uint64())); oneIn(own, 3) {
+			p.revoke(ctx, own, label, c)
+		}
+		if slices.Contains(p.names, chair) && oneIn(r, 4) {
+			p.askWhoLeads(ctx, r, label, c)
+		}
 		if oneIn(r, 8) {
 			p.comeBack(ctx, r, label, c)
 			continue
@@ -44,7 +50,7 @@ func (p *process) worker(ctx context.Context, label string) {
 			p.pause(r, 0, p.ttl/4)
 			continue
 		}
-		ticketed := hold.Name() != pages && hold.Name() != slots
+		ticketed := hold.Name() != pages && hold.Name() != slots && hold.Name() != chair
 		if ticketed && !p.quiet() && oneIn(r, 8) {
 			p.leave(r, label, hold.Ticket())
 		}
@@ -67,7 +73,7 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 		name = foreign
 	}
 	var opts []lock.LockOption
-	fixed := oneIn(r, 6)
+	fixed := oneIn(r, 6) && name != chair
 	if fixed {
 		opts = append(opts, lock.WithoutRenewal())
 		p.count("fixed leases")
@@ -76,7 +82,7 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 		opts = append(opts, lock.WithTTL(p.drawTTL(r)))
 		p.count("TTLs of their own")
 	}
-	way := p.way(r, c, name, opts)
+	way := p.way(r, label, c, name, opts)
 	// Whoever waits without end must be served, also after the last fault.
 	waits, cancel := context.WithCancel(p.served)
 	defer cancel()
@@ -162,6 +168,9 @@ func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) 
 	if oneIn(own, 3) {
 		p.transact(ctx, own, label, h)
 	}
+	if h.way.elects && oneIn(r, 2) {
+		p.proclaim(ctx, r, label, h)
+	}
 	if h.Name() == pages && !h.way.reads && oneIn(r, 3) {
 		p.downgrade(ctx, r, label, h)
 	}
@@ -179,6 +188,9 @@ func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) 
 			p.say("%s: %s ends: %v", label, h.Name(), h.Err())
 			return
 		case <-ctx.Done():
+			return
+		case <-h.asked:
+			p.count("given up when asked")
 			return
 		case <-time.After(min(time.Until(end), between(r, 0, p.ttl))):
 		}
@@ -244,6 +256,9 @@ func (p *process) enterAgain(r *rand.Rand, label string, h held) {
 	ctx, cancel := context.WithTimeout(h.Context(), 6*p.ttl)
 	defer cancel()
 	how := h.way.lock
+	if h.way.elects {
+		how = h.client.Mutex(chair).Lock
+	}
 	if oneIn(r, 3) {
 		how = h.way.try
 	}

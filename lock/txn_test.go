@@ -458,7 +458,7 @@ func TestTxnOfTwoHolds(t *testing.T) {
 	})
 }
 
-// TestTxnFindsTheEntryGone: somebody has removed it, or written it.
+// TestTxnFindsTheEntryGone: somebody has removed it, written it, or attached to it.
 func TestTxnFindsTheEntryGone(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, z := w.dial("a"), w.raw("z")
@@ -473,6 +473,16 @@ func TestTxnFindsTheEntryGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrTaken)
+		if err := z.Delete(pathOf(h), -1); err != nil || w.added() != 0 {
+			t.Errorf("%v, %d nodes", err, w.added())
+		}
+		h = w.lock(a, "x")
+		r := w.record(pathOf(h))
+		r.Incarnation++
+		if _, err := z.Set(pathOf(h), r.Encode(), -1); err != nil {
+			t.Fatal(err)
+		}
+		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrAttached)
 		if err := z.Delete(pathOf(h), -1); err != nil || w.added() != 0 {
 			t.Errorf("%v, %d nodes", err, w.added())
 		}

@@ -9,11 +9,14 @@
 //   - A lock's parent that we made and that has no children, once its data was
 //     written longer ago than the policy's orphan_after, unless the policy keeps it.
 //   - An ancestor that we made, on the same terms.
+//   - A request to give up a lock, see lock.Client.Revoke, whose entry is gone: it
+//     stands for as long as that, and the entry's path never comes again.
 //
 // Everything else below the root is counted and left alone: nodes whose data is
 // not ours, entries of other libraries, ephemeral nodes, data of a newer version
-// or damaged data. [JudgeEntry] and [JudgeParent] are the whole rule. Only the node
-// [znode.EpochMark] below the root is not even counted: it is nobody's lock.
+// or damaged data. [JudgeEntry], [JudgeParent] and [JudgeRevocation] are the
+// whole rule. Only the nodes [znode.EpochMark] and [znode.Inbox] below the root are not even
+// counted: they are nobody's locks.
 //
 // # Why that is safe
 //
@@ -42,7 +45,8 @@
 // # What it costs
 //
 // A lock takes two reads, of its parent and of its one entry; an empty parent takes
-// one, and each further entry one. A lock that was seen alive is not read again
+// one, and each further entry one. A request to give up a lock takes two, and to see whether there
+// are any one more. A lock that was seen alive is not read again
 // until the first of its entries can be expired, or orphan_after has passed: what is
 // remembered of it saves reads, and no more. Nothing is deleted that the same sweep
 // has not read and judged. So where sweeps come more often than leases end, a live

@@ -13,7 +13,7 @@ import (
 // Verdict is what becomes of a node.
 type Verdict int
 
-// The verdicts. Only Expired, Orphan and Ancestor are deleted.
+// The verdicts. Only Expired, Orphan, Ancestor and Moot are deleted.
 const (
 	Live        Verdict = iota // in use, or its lease has not run out yet
 	Expired                    // an entry of ours past its lease and the grace
@@ -24,15 +24,16 @@ const (
 	Foreign                    // not ours
 	Undecodable                // named or marked as ours, but damaged or of a newer version
 	Unproven                   // it takes a fresher sample of ensemble time, or the mark of the leader's epoch, to tell
+	Moot                       // a request to give up a lock, to an entry that is gone
 )
 
-var verdictNames = [...]string{"live", "expired", "orphan", "ancestor", "young", "kept", "foreign", "undecodable", "unproven"}
+var verdictNames = [...]string{"live", "expired", "orphan", "ancestor", "young", "kept", "foreign", "undecodable", "unproven", "moot"}
 
 // String returns the verdict as reports name it.
 func (v Verdict) String() string { return verdictNames[v] }
 
 // Deletes reports whether the verdict is a delete.
-func (v Verdict) Deletes() bool { return v == Expired || v == Orphan || v == Ancestor }
+func (v Verdict) Deletes() bool { return v == Expired || v == Orphan || v == Ancestor || v == Moot }
 
 // JudgeEntry decides on a contender's node as one read returned it, by the time and the
 // lock's policy. Seen is for how long, by this process's own monotonic clock, the node
@@ -72,7 +73,7 @@ func JudgeParent(n znode.Node, staying int, now admin.Time, seen time.Duration, 
 		return Undecodable
 	case !n.Ours():
 		return Foreign
-	case n.Kind == znode.Mark:
+	case n.Kind == znode.Mark, n.Kind == znode.Asked:
 		return Kept
 	case staying > 0:
 		return Live

@@ -79,7 +79,8 @@ func TestReadsOfALock(t *testing.T) {
 		want := map[string]int{
 			"dead": 2, "reused": 2, "empty": 1, "gone": 1,
 			"queue": 4, "plain": 3, // parent, listing, entries
-			"left": 4, // and the guess
+			"left":      4, // and the guess
+			znode.Inbox: 1,
 		}
 		before := w.paths()
 		got := map[string]int{}

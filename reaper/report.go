@@ -40,12 +40,13 @@ type Counts struct {
 	Expired     int `json:"expired"`     // entries past it
 	Orphans     int `json:"orphans"`     // empty parents past orphan_after
 	Ancestors   int `json:"ancestors"`   // empty ancestors past orphan_after
+	Moot        int `json:"moot"`        // requests to give up a lock, to entries that are gone
 	Young       int `json:"young"`       // empty parents and ancestors not past it
 	Kept        int `json:"kept"`        // empty parents that stay
 	Foreign     int `json:"foreign"`     // nodes that are not ours
 	Undecodable int `json:"undecodable"` // nodes of ours that are damaged or of a newer version
 	Denied      int `json:"denied"`      // nodes that an ACL kept from being read or deleted
-	Deleted     int `json:"deleted"`     // of expired, orphans and ancestors
+	Deleted     int `json:"deleted"`     // of expired, orphans, ancestors and moot
 	Missed      int `json:"missed"`      // of those, changed or gone before they could be deleted
 }
 
@@ -58,6 +59,8 @@ func (c *Counts) count(v Verdict) {
 		c.Orphans++
 	case Ancestor:
 		c.Ancestors++
+	case Moot:
+		c.Moot++
 	case Young:
 		c.Young++
 	case Kept:
@@ -75,6 +78,7 @@ func (c *Counts) add(d Counts) {
 	c.Expired += d.Expired
 	c.Orphans += d.Orphans
 	c.Ancestors += d.Ancestors
+	c.Moot += d.Moot
 	c.Young += d.Young
 	c.Kept += d.Kept
 	c.Foreign += d.Foreign
@@ -103,6 +107,6 @@ func (r *Report) String() string {
 		return "skipped: " + r.Skipped
 	}
 	t := r.Total
-	return fmt.Sprintf("%d locks, %d live entries, %d deleted (%d expired, %d orphans, %d ancestors found), %d foreign, %d denied in %v",
-		t.Locks, t.Live, t.Deleted, t.Expired, t.Orphans, t.Ancestors, t.Foreign, t.Denied, r.Duration.Round(time.Millisecond))
+	return fmt.Sprintf("%d locks, %d live entries, %d deleted (%d expired, %d orphans, %d ancestors, %d moot requests found), %d foreign, %d denied in %v",
+		t.Locks, t.Live, t.Deleted, t.Expired, t.Orphans, t.Ancestors, t.Moot, t.Foreign, t.Denied, r.Duration.Round(time.Millisecond))
 }

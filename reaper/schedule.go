@@ -200,7 +200,7 @@ func (r *Reaper) logReport(report *Report, err error) {
 		event.Str("first_denied", report.Denied[0].Path)
 	}
 	event.AnErr("incomplete", err).Bool("dry_run", report.DryRun).Int("locks", t.Locks).Int("live", t.Live).
-		Int("expired", t.Expired).Int("orphans", t.Orphans).Int("ancestors", t.Ancestors).
+		Int("expired", t.Expired).Int("orphans", t.Orphans).Int("ancestors", t.Ancestors).Int("moot", t.Moot).
 		Int("deleted", t.Deleted).Int("foreign", t.Foreign).Int("undecodable", t.Undecodable).Int("denied", t.Denied).
 		Stringer("took", report.Duration).Msg("swept")
 }

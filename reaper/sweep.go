@@ -67,6 +67,7 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 		}
 		close(s.deletions)
 		<-deleted
+		s.sweepInbox(ctx)
 		s.memory.forget(s.tree.Monotonic())
 		if failed := s.failed.Load(); failed != nil {
 			err = *failed
@@ -174,7 +175,7 @@ func (s *sweep) list(ctx context.Context, path string) (entries []entry, nested 
 	for _, child := range children {
 		if name, ok := znode.Parse(child); ok {
 			entries = append(entries, entry{Name: name})
-		} else if child != znode.EpochMark || path != s.tree.Root() {
+		} else if !znode.Reserved(child) || path != s.tree.Root() {
 			nested = append(nested, child)
 		}
 	}

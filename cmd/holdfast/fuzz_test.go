@@ -22,6 +22,7 @@ func FuzzCommandLine(f *testing.F) {
 		"run", "run\nx", "run\nx\n--", "run\nx\n--\ntrue", "run\n--\nx\ntrue", "run\nx\ny\n--\ntrue", "run\nx\n--wait\n-1s\n--\ntrue",
 		"run\nx\n--wait\n0\n--ttl\n1s\n--\ntrue", "run\nx\n--ttl\n1ns\n--\ntrue", "run\nx\n--ttl\n9223372036854775807ns\n--\ntrue",
 		"run\nx\n--ttl\n1h0m0.0005s\n--\ntrue", "run\n/x\n--\ntrue", "run\nx\n--\nno-such-command", "run\nx\n--\n/", "run\nx\n--\n", "run\nx\n--\n\x00",
+		"revoke", "revoke\nx", "revoke\n/x", "revoke\nx\n--reason\n\xff", "revoke\nx\n--reason=why",
 		"demo\n--reaper\n/no/such/file", "demo\nx", "completion\nbash", "completion\nnonsense", "__complete\nrun\n", "help\nhelp\nhelp",
 	} {
 		f.Add(line)

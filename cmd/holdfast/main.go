@@ -1,8 +1,9 @@
 // Holdfast looks at locks, runs commands under them, and shows what they promise:
 //
-//	holdfast ls     lists the locks, their holders and who waits
-//	holdfast run    runs a command while holding a lock
-//	holdfast demo   shows the promises kept, on a real ZooKeeper
+//	holdfast ls       lists the locks, their holders and who waits
+//	holdfast run      runs a command while holding a lock
+//	holdfast revoke   asks those who hold a lock to give it up
+//	holdfast demo     shows the promises kept, on a real ZooKeeper
 //
 // Each has a file here; what takes more than a file is in internal. "holdfast help
 // COMMAND" tells the rest.
@@ -46,6 +47,6 @@ Exit status: 0 done, 1 failed, 2 bad usage or configuration; more with run.`,
 	}
 	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	flags.Add(cmd.PersistentFlags())
-	cmd.AddCommand(newLs(flags), newRun(flags), newDemo(flags), newVersion())
+	cmd.AddCommand(newLs(flags), newRun(flags), newRevoke(flags), newDemo(flags), newVersion())
 	return cmd
 }

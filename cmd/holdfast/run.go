@@ -32,10 +32,11 @@ const (
 	envToken = "HOLDFAST_TOKEN"
 )
 
-// And to that of the commands of --on-risk and --on-lost.
+// And to that of the commands of --on-risk, --on-lost and --on-revoke.
 const (
 	envLeft = "HOLDFAST_LEFT"
 	envWhy  = "HOLDFAST_WHY"
+	envWho  = "HOLDFAST_WHO"
 )
 
 // patience is how long people wait for a lock without being told that they do. Of the
@@ -50,6 +51,7 @@ type runFlags struct {
 
 	atLeast        time.Duration // for which the lock is had
 	onRisk, onLost string        // shell commands; "": none
+	onRevoke       string
 }
 
 func newRun(flags *app.Flags) *cobra.Command {
@@ -79,8 +81,10 @@ The command of --on-risk is run by sh when only half of the TTL is left because
 renewals fail, or half of it until max_hold, and again if that happens again; the
 whole seconds that are left are in $` + envLeft + `. That of --on-lost is run when
 the lock was lost, or the command was ended because it could not be kept; why is in
-$` + envWhy + `. Both have the command's environment too. They write to standard
-error, delay nothing, and are killed when they run for more than 10s after
+$` + envWhy + `. That of --on-revoke is run when somebody asks for the lock, see holdfast
+revoke: who does is in $` + envWho + `, and why in $` + envWhy + `. The command is not ended
+by it; the hook may do that. All have the command's environment too. They write to
+standard error, delay nothing, and are killed when they run for more than 10s after
 the lock was given back.
 
 Exit status: the command's own, 128+n if signal n ended it, or
@@ -122,6 +126,7 @@ Exit status: the command's own, 128+n if signal n ended it, or
 	cmd.Flags().Lookup("wait").DefValue = "0s" // not to be shown: the usage tells
 	cmd.Flags().DurationVar(&f.atLeast, "at-least", 0, "how long to have the lock, also if the command ends sooner")
 	cmd.Flags().StringVar(&f.onRisk, "on-risk", "", "what sh is to run when the lock may be lost soon: `CMD`")
+	cmd.Flags().StringVar(&f.onRevoke, "on-revoke", "", "what sh is to run when somebody asks for the lock: `CMD`")
 	cmd.Flags().StringVar(&f.onLost, "on-lost", "", "what sh is to run when the lock was lost: `CMD`")
 	return cmd
 }
@@ -164,7 +169,11 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 func (f *runFlags) supervise(ctx context.Context, locks *lock.Client, hold *lock.Hold, ttl time.Duration, cmd supervise.Command) error {
 	release := time.Now().Add(f.atLeast)
 	onRisk, onLost := &hook{flag: "--on-risk", script: f.onRisk, env: cmd.Env}, &hook{flag: "--on-lost", script: f.onLost, env: cmd.Env}
+	onRevoke := &hook{flag: "--on-revoke", script: f.onRevoke, env: cmd.Env}
 	go warn(hold, onRisk)
+	if f.onRevoke != "" {
+		go ask(hold, onRevoke)
+	}
 	result, err := supervise.Run(ctx, hold, ttl, cmd, tell)
 	lost := result.Ended
 	if err == nil && lost == nil {
@@ -184,6 +193,7 @@ func (f *runFlags) supervise(ctx context.Context, locks *lock.Client, hold *lock
 	deadline := time.Now().Add(hookTime)
 	onRisk.end(deadline)
 	onLost.end(deadline)
+	onRevoke.end(deadline)
 	switch {
 	case err != nil:
 		return err
@@ -205,6 +215,18 @@ func warn(hold *lock.Hold, onRisk *hook) {
 		select {
 		case left := <-hold.AtRisk():
 			onRisk.start(fmt.Sprintf("%s=%d", envLeft, int(left.Seconds())))
+		case <-hold.Done():
+			return
+		}
+	}
+}
+
+// ask runs the hook whenever somebody asks for the lock, until the hold has ended.
+func ask(hold *lock.Hold, onRevoke *hook) {
+	for {
+		select {
+		case r := <-hold.Revoked():
+			onRevoke.start(fmt.Sprintf("%s=%s (host %s, pid %d)", envWho, r.Owner, r.Host, r.PID), envWhy+"="+r.Reason)
 		case <-hold.Done():
 			return
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/peers"
 )
 
 const (
@@ -68,14 +70,14 @@ func (r *cutsRun) broken() (promises []string) {
 // whether the queue moves.
 func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
 	lockPath := lockPath(cutsName, r.contender, r.round)
-	p, err := startPeer(r.contender.command(lockPath), b.overhear(lockPath))
+	p, err := r.contender.start(b.overhear(lockPath))
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	var clients []*client
+	defer p.Close()
+	var clients []*peers.Client
 	for range takers {
-		c, err := p.open(ctx, b.server)
+		c, err := p.Open(ctx, b.server, lockPath, peers.Mutex)
 		if err != nil {
 			return err
 		}
@@ -100,9 +102,9 @@ func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
 		return err
 	}
 
-	sessions := make(map[*client]int64)
+	sessions := make(map[*peers.Client]int64)
 	for _, c := range clients {
-		sessions[c], _, _ = c.tap.Session()
+		sessions[c], _, _ = c.Tap.Session()
 	}
 	first := time.Now()
 	for range cuts {
@@ -115,7 +117,7 @@ func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
 		return err
 	}
 	for _, c := range clients {
-		if id, _, _ := c.tap.Session(); id != sessions[c] {
+		if id, _, _ := c.Tap.Session(); id != sessions[c] {
 			r.newSessions++
 		}
 	}
@@ -126,7 +128,7 @@ func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
 	}
 	r.served, r.pause = r.turns.served(last), r.turns.pause(first)
 	for _, c := range clients {
-		if _, told := c.firstSince(start); !told.at.IsZero() {
+		if _, told := c.FirstSince(start); !told.At.IsZero() {
 			r.told++
 		}
 	}
@@ -134,17 +136,17 @@ func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
 }
 
 // cut cuts the clients' connections, and waits until they have new ones.
-func cut(ctx context.Context, clients []*client) error {
+func cut(ctx context.Context, clients []*peers.Client) error {
 	links := make([]int64, len(clients))
 	for i, c := range clients {
-		links[i] = c.links.Load()
+		links[i] = c.Links.Load()
 	}
 	for _, c := range clients {
-		c.relay.Cut()
+		c.Relay.Cut()
 	}
 	err := await(ctx, "all clients have connected again", func() (bool, error) {
 		for i, c := range clients {
-			if c.links.Load() == links[i] {
+			if c.Links.Load() == links[i] {
 				return false, nil
 			}
 		}
@@ -176,17 +178,17 @@ func newTurns() *turns { return &turns{news: make(chan struct{}, 1)} }
 
 // take has a client take turns until ctx ends. A call that fails is made again, as
 // any program would; Unlock only a few times.
-func (t *turns) take(ctx context.Context, c *client) error {
+func (t *turns) take(ctx context.Context, c *peers.Client) error {
 	for {
-		answer, err := c.tell("lock")
+		answer, err := c.Tell("lock")
 		if err != nil {
 			return err
 		}
-		in, err := c.hear(ctx, answer)
+		in, err := c.Hear(ctx, answer)
 		if err != nil {
 			return err
 		}
-		if in.text != ok {
+		if in.Text != ok {
 			t.failed(&t.failedLocks)
 			if err := sleep(ctx, retryAfter); err != nil {
 				return err
@@ -196,9 +198,9 @@ func (t *turns) take(ctx context.Context, c *client) error {
 		if err := sleep(ctx, turnTime); err != nil {
 			return err
 		}
-		t.add(turn{c.name, in.at, time.Now()})
+		t.add(turn{c.Name, in.At, time.Now()})
 		for try := 1; ; try++ {
-			out, err := c.ask(ctx, "unlock")
+			out, err := c.Ask(ctx, "unlock")
 			if err != nil {
 				return err
 			}

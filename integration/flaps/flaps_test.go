@@ -2,13 +2,12 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/peers"
 )
 
 // at is a time after the fault, in seconds.
@@ -22,7 +21,7 @@ var (
 )
 
 func TestPairPromises(t *testing.T) {
-	lost := said{at(6), "lease expired"}
+	lost := peers.Said{At: at(6), Text: "lease expired"}
 	for name, test := range map[string]struct {
 		run  pairRun
 		want string // of the one promise that is broken; "": all are kept
@@ -130,53 +129,5 @@ func TestNewReport(t *testing.T) {
 		if _, err := newReport([]string{wrong.locks}, []string{wrong.scenario}, wrong.rounds); err == nil || !strings.Contains(err.Error(), wrong.want) {
 			t.Errorf("%+v: %v", wrong, err)
 		}
-	}
-}
-
-// A peer that is a shell: it answers a lock, says more, and dies of the unlock.
-func TestPeer(t *testing.T) {
-	var heard []string
-	p, err := startPeer(exec.Command("sh", "-c", `
-read open; echo 0 open ok
-read lock; echo a line of somebody else; echo 0 warned SUSPENDED; echo 0 told LOST; echo 0 lock not now
-read unlock; echo it breaks >&2; exit 3`), func(line string) { heard = append(heard, line) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
-	c, err := p.open(t.Context(), "127.0.0.1:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	if answer, err := c.ask(t.Context(), "lock"); answer != "not now" || err != nil {
-		t.Errorf("lock: %q, %v", answer, err)
-	}
-	if warned, told := c.firstSince(start); warned.text != "SUSPENDED" || told.text != "LOST" {
-		t.Errorf("warned %+v, told %+v", warned, told)
-	}
-	if warned, told := c.firstSince(time.Now()); warned != (said{}) || told != (said{}) {
-		t.Errorf("after that: warned %+v, told %+v", warned, told)
-	}
-	if err := c.must(t.Context(), "unlock"); err == nil || !strings.Contains(err.Error(), "exit status 3): it breaks") {
-		t.Errorf("unlock: %v", err)
-	}
-	if !slices.Contains(heard, "a line of somebody else") {
-		t.Errorf("heard %q", heard)
-	}
-}
-
-func TestAskEndsWithItsContext(t *testing.T) {
-	p, err := startPeer(exec.Command("cat"), func(string) {}) // it answers nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
-	c := &client{peer: p, name: "0"}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("interrupted")
-	cancel(why)
-	if _, err := c.ask(ctx, "lock"); !errors.Is(err, why) {
-		t.Errorf("ask: %v", err)
 	}
 }

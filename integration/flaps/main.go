@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/peers"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -29,16 +30,12 @@ const (
 	patience = 30 * time.Second
 	// root is the parent of all locks.
 	root = "/flaps"
+	// ok is the answer to a command that succeeded.
+	ok = peers.OK
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == peerCommand {
-		if err := servePeer(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "flaps:", err)
-			os.Exit(1)
-		}
-		return
-	}
+	peers.ServeIfPeer()
 	var names []string
 	for _, c := range contenders {
 		names = append(names, c.name)
@@ -123,7 +120,7 @@ func (r *report) run(ctx context.Context, verbose bool) (err error) {
 	defer func() { err = errors.Join(err, b.close()) }()
 	r.zookeeper = b.version
 	for _, c := range r.contenders {
-		c.setup, c.absent = c.setUp(ctx, dir)
+		c.program, c.absent = c.setUp(ctx, dir)
 	}
 
 	var runs, inPlace sync.WaitGroup
@@ -249,3 +246,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return context.Cause(ctx)
 	}
 }
+
+// silence is a logger for go-zookeeper.
+type silence struct{}
+
+func (silence) Printf(string, ...any) {}

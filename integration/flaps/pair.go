@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/peers"
 )
 
 // fault is what happens to a client that holds a lock, and works on.
 type fault struct {
 	name   string // on the command line
 	title  string
-	strike func(ctx context.Context, holder *client, server string) error
+	strike func(ctx context.Context, holder *peers.Client, server string) error
 	works  time.Duration // for how long the holder works, from the fault on
 }
 
@@ -20,17 +22,17 @@ const stallTime = 15 * time.Second
 var faults = []*fault{
 	{
 		name: "stall", title: "The holder's connection is stalled for 15 s",
-		strike: func(_ context.Context, holder *client, _ string) error {
-			holder.relay.Stall()
-			time.AfterFunc(stallTime, holder.relay.Resume)
+		strike: func(_ context.Context, holder *peers.Client, _ string) error {
+			holder.Relay.Stall()
+			time.AfterFunc(stallTime, holder.Relay.Resume)
 			return nil
 		},
 		works: stallTime + 5*time.Second, // to connect again
 	},
 	{
 		name: "kill", title: "The server ends the holder's session",
-		strike: func(ctx context.Context, holder *client, server string) error {
-			return holder.tap.Expire(ctx, server)
+		strike: func(ctx context.Context, holder *peers.Client, server string) error {
+			return holder.Tap.Expire(ctx, server)
 		},
 		works: 12 * time.Second, // longer than the session timeout, and a TTL of 6 s and the grace
 	},
@@ -45,12 +47,12 @@ type pairRun struct {
 	err       error // it could not be carried out
 
 	struck       time.Time
-	in           time.Time // the second came in; zero: it did not
-	asked        string    // what the first's library said just then, when asked whether it holds the lock
-	warned, told said      // what it said of its own accord, since the fault; zero: nothing
-	unlocked     time.Time // the first was done, and unlocked
-	unlock       string    // what its Unlock said
-	left         string    // what the second's Unlock said
+	in           time.Time  // the second came in; zero: it did not
+	asked        string     // what the first's library said just then, when asked whether it holds the lock
+	warned, told peers.Said // what it said of its own accord, since the fault; zero: nothing
+	unlocked     time.Time  // the first was done, and unlocked
+	unlock       string     // what its Unlock said
+	left         string     // what the second's Unlock said
 }
 
 // overlap is for how long the second was in, too, before the first was told, or
@@ -58,7 +60,7 @@ type pairRun struct {
 func (r *pairRun) overlap() time.Duration {
 	end := r.unlocked
 	if r.lost() {
-		end = r.told.at
+		end = r.told.At
 	}
 	if r.in.IsZero() || r.in.After(end) {
 		return 0
@@ -67,7 +69,7 @@ func (r *pairRun) overlap() time.Duration {
 }
 
 // lost reports whether the first was told that it has lost the lock.
-func (r *pairRun) lost() bool { return !r.told.at.IsZero() }
+func (r *pairRun) lost() bool { return !r.told.At.IsZero() }
 
 // broken lists the promises of Holdfast's that were not kept.
 func (r *pairRun) broken() (promises []string) {
@@ -90,7 +92,7 @@ func (r *pairRun) broken() (promises []string) {
 		fails("Unlock of the second's hold said: %s", r.left)
 	}
 	if r.contender.rides && r.lost() {
-		fails("the hold was lost, though its lease outlives the fault: %s", r.told.text)
+		fails("the hold was lost, though its lease outlives the fault: %s", r.told.Text)
 	}
 	return promises
 }
@@ -99,23 +101,23 @@ func (r *pairRun) broken() (promises []string) {
 // wait for what happens.
 func (r *pairRun) run(ctx context.Context, b *bench, inPlace func()) error {
 	lockPath := lockPath(r.fault.name, r.contender, r.round)
-	p, err := startPeer(r.contender.command(lockPath), b.overhear(lockPath))
+	p, err := r.contender.start(b.overhear(lockPath))
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	first, err := p.open(ctx, b.server)
+	defer p.Close()
+	first, err := p.Open(ctx, b.server, lockPath, peers.Mutex)
 	if err != nil {
 		return err
 	}
-	second, err := p.open(ctx, b.server)
+	second, err := p.Open(ctx, b.server, lockPath, peers.Mutex)
 	if err != nil {
 		return err
 	}
-	if err := first.must(ctx, "lock"); err != nil {
+	if err := first.Must(ctx, "lock"); err != nil {
 		return err
 	}
-	coming, err := second.tell("lock")
+	coming, err := second.Tell("lock")
 	if err != nil {
 		return err
 	}
@@ -130,24 +132,24 @@ func (r *pairRun) run(ctx context.Context, b *bench, inPlace func()) error {
 
 	working, cancel := context.WithTimeoutCause(ctx, r.fault.works, errDone)
 	defer cancel()
-	session, _, _ := first.tap.Session()
+	session, _, _ := first.Tap.Session()
 	r.struck = time.Now()
 	if err := r.fault.strike(ctx, first, b.server); err != nil {
 		return err
 	}
 	comeIn := func(ctx context.Context) error {
-		answer, err := second.hear(ctx, coming)
-		if err == nil && answer.text != ok {
-			err = fmt.Errorf("the second cannot take the lock: %s", answer.text)
+		answer, err := second.Hear(ctx, coming)
+		if err == nil && answer.Text != ok {
+			err = fmt.Errorf("the second cannot take the lock: %s", answer.Text)
 		}
 		if err == nil {
-			r.in = answer.at
+			r.in = answer.At
 		}
 		return err
 	}
 	switch err = comeIn(working); {
 	case err == nil:
-		if r.asked, err = first.ask(ctx, "held"); err != nil {
+		if r.asked, err = first.Ask(ctx, "held"); err != nil {
 			return err
 		}
 	case !errors.Is(err, errDone):
@@ -158,12 +160,12 @@ func (r *pairRun) run(ctx context.Context, b *bench, inPlace func()) error {
 		return context.Cause(ctx)
 	}
 
-	if id, _, _ := first.tap.Session(); id == session {
+	if id, _, _ := first.Tap.Session(); id == session {
 		return errors.New("the fault did no harm: the holder still has its session")
 	}
-	r.warned, r.told = first.firstSince(r.struck)
+	r.warned, r.told = first.FirstSince(r.struck)
 	r.unlocked = time.Now()
-	if r.unlock, err = first.ask(ctx, "unlock"); err != nil {
+	if r.unlock, err = first.Ask(ctx, "unlock"); err != nil {
 		return err
 	}
 	if r.in.IsZero() {
@@ -174,7 +176,7 @@ func (r *pairRun) run(ctx context.Context, b *bench, inPlace func()) error {
 		}
 	}
 	if !r.in.IsZero() {
-		r.left, err = second.ask(ctx, "unlock")
+		r.left, err = second.Ask(ctx, "unlock")
 	}
 	return err
 }

@@ -12,8 +12,8 @@ import (
 func (r *report) print(w io.Writer) (kept bool) {
 	versions := []string{"ZooKeeper " + r.zookeeper}
 	for _, c := range r.contenders {
-		if c.version != "" {
-			versions = append(versions, c.version)
+		if c.program.Version != "" {
+			versions = append(versions, c.program.Version)
 		}
 	}
 	fmt.Fprintf(w, "%s; session timeout %v; %d CPUs\n", strings.Join(versions, ", "), sessionTimeout, runtime.NumCPU())
@@ -105,7 +105,7 @@ func (r *pairRun) cells() []string {
 	case !r.in.IsZero():
 		asked = fmt.Sprintf("`%s`: %s", r.contender.asked, r.asked)
 	}
-	return []string{in, since(r.warned.at, "–"), since(r.told.at, "–"), overlap, asked, r.unlock}
+	return []string{in, since(r.warned.At, "–"), since(r.told.At, "–"), overlap, asked, r.unlock}
 }
 
 func (r *cutsRun) cells() []string {

@@ -5,6 +5,8 @@ const (
 	leases = "holdfast.pml" // leases, sessions, lost replies
 	parent = "parent.pml"   // the parent, and what is known of it
 	judge  = "judge.pml"    // expiry across leaders
+	rw     = "readers.pml"  // readers and writers
+	sem    = "permits.pml"  // permits of a semaphore
 )
 
 // Properties, by the names that the models have for them.
@@ -15,6 +17,7 @@ const (
 	strangers = "strangers_alone"
 	known     = "ours_known"
 	served    = "served"
+	exceeded  = "never_exceeded"
 )
 
 // check is a variant of a model, and what spin must say of it.
@@ -52,6 +55,10 @@ var right = []check{
 	{name: "exclusive", model: leases, size: "2 contenders, clocks drift, replies are lost, waiters quit", defs: "-DN=2", whole: true},
 	{name: "judged", model: judge, size: "a holder, a judge; any elections, a clock that is set", whole: true},
 	{name: "judged-served", model: judge, size: "the same, and an election in each tick for ever", defs: "-DPROGRESS", progress: true},
+	{name: "readers", model: rw, size: "3 contenders, two turns each, to read or to write; one gives up", defs: "-DN=3 -DTURNS=2"},
+	{name: "readers-curator", model: rw, size: "3 contenders, one turn each; a client of Curator's goes on as a reader", defs: "-DN=3 -DCURATOR", whole: true},
+	{name: "permits", model: sem, size: "4 contenders for 2 permits; one may lower them, one gives up", defs: "-DN=4 -DLOWERS=1"},
+	{name: "permits-resized", model: sem, size: "3 contenders; two may lower, two permits more, one gives up", defs: "-DN=3 -DLOWERS=2 -DRAISES=2", whole: true},
 }
 
 // wrong are the variants that are wrong on purpose.
@@ -97,6 +104,15 @@ var wrong = []check{
 	{name: "no-terms", model: judge, size: "a judge that sees the leader's clock set goes on as before", defs: "-DNO_TERMS", refutes: exclusion},
 	{name: "mark-of-before", model: judge, size: "the mark's stamp is used although the clock was set since", defs: "-DANY_MARK", refutes: exclusion},
 	{name: "no-observation", model: judge, size: "there is no proof by own observation, and elections go on", defs: "-DPROGRESS -DNO_OBSERVATION", refutes: served, progress: true},
+
+	{name: "gone-enters", model: rw, size: "who was ahead has gone, whoever was before it", defs: "-DN=3 -DGONE_ENTERS", refutes: exclusion},
+	{name: "reader-alone", model: rw, size: "a reader that tells its grant is taken to be alone", defs: "-DN=3 -DTOLD_READER", refutes: exclusion},
+	{name: "curator-alone", model: rw, size: "a writer of Curator's is taken to be alone", defs: "-DN=3 -DCURATOR -DANY_ALONE", refutes: exclusion},
+	{name: "shared-before", model: rw, size: "a writer goes on writing until it has told that it only reads", defs: "-DN=3 -DSHARED_BEFORE", refutes: exclusion},
+	{name: "permits-of-before", model: sem, size: "a list is believed with a number of permits from before it", defs: "-DN=3 -DLOWERS=1 -DANY_VERSION", refutes: exceeded},
+	{name: "permits-not-read-again", model: sem, size: "when somebody ahead has gone the number of permits is not read again", defs: "-DN=3 -DLOWERS=1 -DOLD_CAPACITY", refutes: exceeded},
+	{name: "lowered-at-once", model: sem, size: "permits are taken away by one who has not waited for them", defs: "-DN=3 -DLOWERS=1 -DLOWERED_AT_ONCE", refutes: exceeded},
+	{name: "told-by-one-who-waits", model: sem, size: "who waits is taken to have been granted", defs: "-DN=3 -DTOLD_WAITING", refutes: exceeded},
 }
 
 // beyond are the variants in which more goes wrong than the protocol assumes. That

@@ -8,8 +8,8 @@ var mutants = slices.Concat(
 	joinMutants, incarnationMutants, abandonMutants,
 	waitMutants, purgeMutants, allMutants,
 	holdMutants, doubtMutants, riskMutants, txnMutants, attachMutants,
-	leaveMutants, cleanupMutants,
-	familyMutants,
+	leaveMutants, cleanupMutants, revokeMutants,
+	familyMutants, electionMutants,
 	connMutants,
 	sweepMutants,
 )

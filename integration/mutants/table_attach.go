@@ -34,11 +34,18 @@ var attachMutants = []mutant{
 			"a.await(ctx, e, position{admitted: true})"}},
 		tests: []string{"lock.TestEnqueuedWaitsItsTurn"},
 	}, {
+		name:   "txn-blames-nobody",
+		breaks: "a transaction that finds its entry attached to says that it was overwritten",
+		edits: []edit{{"lock/internal/lease/txn.go",
+			"err == nil && HandedOn(n.Data, e.Incarnation)",
+			"err != nil && HandedOn(n.Data, e.Incarnation)"}},
+		tests: []string{"lock.TestTxnFindsTheEntryGone"},
+	}, {
 		name:   "incarnation-kept",
 		breaks: "who attaches does not raise the incarnation",
 		edits: []edit{{"lock/internal/queue/attach.go",
-			"terms.Incarnation = a.left.Incarnation + 1",
-			"terms.Incarnation = a.left.Incarnation"}},
+			"terms.Incarnation, terms.Attachment = a.left.Incarnation+1,",
+			"terms.Incarnation, terms.Attachment = a.left.Incarnation,"}},
 		tests: []string{"lock.TestDetachAndAttach"},
 	}, {
 		name:   "attach-validity",

@@ -108,8 +108,8 @@ var connMutants = []mutant{
 		name:   "shared-watch-unread",
 		breaks: "who shares a watch that is armed already gets what was read when it was armed",
 		edits: []edit{{"lock/internal/zkconn/watch.go",
-			"	if armed != nil && !fired(armed) {\n",
-			"	if armed != nil {\n"}},
+			"armed != nil && !fired(armed)",
+			"armed != nil"}},
 		tests: []string{"lock/internal/zkconn.TestWatchIsShared"},
 	},
 }

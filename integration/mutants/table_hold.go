@@ -56,8 +56,8 @@ var holdMutants = []mutant{
 		name:   "grant-unrecorded",
 		breaks: "a lease that is not renewed runs from the time it was queued, not from the grant",
 		edits: []edit{{"lock/internal/queue/queue.go",
-			"if !c.Terms.Fixed || e.Recorded() {",
-			"if !c.Terms.Fixed || !e.Recorded() {"}},
+			"|| e.Recorded() { // a leader",
+			"|| !e.Recorded() { // a leader"}},
 		tests: []string{"lock.TestFixedLeaseEndsOnTime"},
 	}, {
 		name:   "late-renewal",

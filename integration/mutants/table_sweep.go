@@ -57,10 +57,10 @@ var sweepMutants = []mutant{
 		breaks: "the reaper deletes the mark of the leader's epoch",
 		edits: []edit{
 			{"reaper/plan.go",
-				"	case n.Kind == znode.Mark:\n		return Kept\n",
+				"	case n.Kind == znode.Mark, n.Kind == znode.Asked:\n		return Kept\n",
 				""},
 			{"reaper/sweep.go",
-				"} else if child != znode.EpochMark || path != s.tree.Root() {",
+				"} else if !znode.Reserved(child) || path != s.tree.Root() {",
 				"} else {"},
 		},
 		tests: []string{"reaper.TestTheMarkIsLeftAlone"},

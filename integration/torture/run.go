@@ -341,7 +341,7 @@ func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 			return nil
 		}
 		for _, name := range names {
-			if path == root && name == znode.EpochMark {
+			if path == root && znode.Reserved(name) {
 				continue // is there to stay
 			}
 			t.left = append(t.left, path+"/"+name)

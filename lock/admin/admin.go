@@ -215,8 +215,8 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 		return s, fmt.Errorf("list %s: %w", path, err)
 	}
 	for _, n := range children {
-		mark := n == znode.EpochMark && name == ""
-		if _, entry := znode.Parse(n); !entry && !mark {
+		kept := znode.Reserved(n) && name == ""
+		if _, entry := znode.Parse(n); !entry && !kept {
 			s.Children = append(s.Children, n)
 		}
 	}

@@ -275,6 +275,14 @@ reply 8: code -110
 			dup := append(zk.WorldACL(zk.PermAll), open...)
 			s.create(c, "/dup", nil, persistent, dup)
 			s.getACL(c, "/dup")
+			nothing := zk.ACL{Scheme: "world", ID: "anyone"} // to anybody
+			s.create(owner, "/marked", nil, persistent, append(zk.DigestACL(zk.PermAll, "me", "secret"), nothing, nothing))
+			s.getACL(owner, "/marked")
+			s.get(c, "/marked")
+			s.create(c, "/marked/x", nil, persistent, open)
+			s.create(c, "/open", nil, persistent, append(zk.WorldACL(zk.PermAll), nothing))
+			s.getACL(c, "/open")
+			s.set(c, "/open", nil, 0)
 		},
 		want: `
 create /refused: invalid ACL specified
@@ -323,6 +331,13 @@ delete /mine/child: ok
 delete /mine: ok
 create /dup: /dup
 getACL /dup: [{31 world anyone}] c5 m5 p5 v0 cv0 av0 len0 kids0
+create /marked: /marked
+getACL /marked: [{31 digest me:016djjlksVQS5RgX3M7biBGyYwY=} {0 world anyone}] c6 m6 p6 v0 cv0 av0 len0 kids0
+get /marked: not authenticated
+create /marked/x: not authenticated
+create /open: /open
+getACL /open: [{31 world anyone} {0 world anyone}] c7 m7 p7 v0 cv0 av0 len0 kids0
+set /open: c7 m8 p7 v1 cv0 av0 len0 kids0
 `,
 		older: map[string][]string{ // before 3.6 a node is looked for before its parent's ACL
 			"delete /mine/none: not authenticated": {"delete /mine/none: node does not exist"},

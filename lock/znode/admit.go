@@ -30,6 +30,19 @@ func Admit(names []Name, self int, parent Parent) int {
 	return -1
 }
 
+// Holders returns those of a lock's contenders, sorted, who are in: the first ones. Shares
+// is asked whether a writer's entry tells that it only reads since, so that the readers
+// right behind it are in too. A contender who is in may not know it yet.
+func Holders(names []Name, parent Parent, shares func(Name) bool) []Name {
+	for i, n := range names {
+		ahead := Admit(names, i, parent)
+		if ahead >= 0 && (parent.Kind != RW || n.Role != Shared || names[ahead].Role != Writer || !shares(names[ahead])) {
+			return names[:i]
+		}
+	}
+	return names
+}
+
 // conflict reports whether two contenders for a lock of that kind exclude each other.
 func (k Kind) conflict(a, b Role) bool { return a != Shared || b != Shared }
 

@@ -8,6 +8,7 @@
 //
 //	/locks                                        the root: {"holdfast":1,"kind":"dir"}
 //	/locks/.epoch                                 the mark of the leader's epoch
+//	/locks/.revoke                                below it, who is asked to give up a lock
 //	/locks/orders                                 an ancestor: {"holdfast":1,"kind":"dir"}
 //	/locks/orders/42                              the lock's parent
 //	/locks/orders/42/9f86d081884c7d65-lock-0000000007    the holder's entry
@@ -28,7 +29,8 @@
 //	-lock-       exclusive
 //	-__READ__    shared, on a read/write lock
 //	-__WRIT__    exclusive, on a read/write lock
-//	-5-lock-     five permits of a semaphore; one is -lock-
+//	-5-lock-     five permits of a semaphore, one is -lock-; or exclusive, for a candidate
+//	             of the priority 5
 //
 // The sequence is appended by the server: ten digits, or a minus sign and ten
 // digits once the counter overflowed. Names never start with "_c_", which
@@ -69,8 +71,10 @@
 // entries, 16 at most, that may still have been ahead as permits of a semaphore were
 // granted, so that whoever is right behind need not list. Three fields are there once an
 // entry was handed on: incarnation counts how often it was; detached says that nobody has
-// it now, and that whoever has its ticket may attach to it; attachment, in the write that
-// attaches, is random, so that its writer knows it again. Unknown keys are ignored. Data of
+// it now, and that whoever has its ticket may attach to it; attachment, from the write that
+// attaches on, is random, so that its writer knows its own writes. An election is a mutex:
+// in its candidates' metadata "election.value" is the value that they stand with, and the
+// first of them leads from when acquired_at is there. Unknown keys are ignored. Data of
 // a higher version is waited for and never
 // deleted.
 //
@@ -99,6 +103,19 @@
 // Only its Mtime and Mzxid count. It is written once in each epoch, by the first who has to
 // judge what was written before; and it stays when all locks are gone. No lock can have a
 // name with that component.
+//
+// # Who is asked to give up a lock
+//
+// Below the node .revoke, {"holdfast":1,"kind":"asked"}, is one node for each entry that is
+// asked, named by the entry's id:
+//
+//	{"holdfast":1,"request":"60303ae22b998861","entry":"orders/42/9f86d081884c7d65-lock-0000000007",
+//	 "owner":"deploy","host":"node4","pid":815,"reason":"node3 is drained"}
+//
+// request is random, entry the path below the root, and the rest tells who asks, and why.
+// It is made in a transaction that checks that the entry is there, and deleted by anybody who
+// knows that it is not. Data that is not understood is left alone. .revoke stays when all
+// locks are gone, and no lock can have a name with that component.
 //
 // # Data of a parent
 //
@@ -132,9 +149,9 @@
 // granted, and between the two there are only readers. Whoever does not know of it, as
 // other libraries do not, or has not seen it yet, waits until the entry has gone, which
 // is safe. A second entry for the reader would not be: with a sequence of its own it
-// would stand behind writers who wait; and that of the writer's, which Curator gives it,
-// lets in who saw the writer hold the lock and go. So after an entry of another library's
-// on a read/write lock has gone, the children are listed ([Kind.Alone]).
+// would stand behind writers who wait; and that of the writer's, which Curator gives it
+// from 5.5 on, lets in who saw the writer hold the lock and go. So after an entry of
+// another library's on a read/write lock has gone, the children are listed ([Kind.Alone]).
 //
 // A semaphore's contenders are in as long as they and all before them ask for no more
 // permits than there are; entries of other libraries ask for one. So those who are in

@@ -25,7 +25,7 @@ const MaxName = 512
 // of ZooKeeper's leader was seen first. No lock can have it.
 const EpochMark = ".epoch"
 
-// MaxPermits is how many permits a semaphore has at most.
+// MaxPermits is how many permits a semaphore has at most, and the highest priority.
 const MaxPermits = 1 << 20
 
 const idLength = 16
@@ -62,8 +62,11 @@ type Name struct {
 	Role Role   // what it asks for
 	Seq  int32  // its sequence, which the server appended
 
-	Permits int32 // of a semaphore that it asks for; 0: it does not say, which counts as one
+	Permits int32 // of a semaphore that it asks for, or a candidate's priority; 0: it does not say, which counts as one
 }
+
+// Priority is that of a candidate in an election.
+func (n Name) Priority() int32 { return max(1, n.Permits) }
 
 // Prefix is the name without its sequence; empty if it is not an entry of ours.
 func (n Name) Prefix() string {
@@ -88,7 +91,8 @@ func FormatID(n uint64) string {
 // sequential create, and as it stands as the tail in the parent.
 func Prefix(id string, role Role) string { return id + ownTokens[role] }
 
-// PermitsPrefix is that of an entry that asks for so many permits of a semaphore.
+// PermitsPrefix is that of an entry that asks for so many permits of a semaphore, or of a
+// candidate of that priority.
 func PermitsPrefix(id string, permits int32) string {
 	if permits <= 1 {
 		return Prefix(id, Exclusive)
@@ -244,7 +248,7 @@ func CheckName(name string) error {
 		if _, ok := Parse(component); ok {
 			return fmt.Errorf("lock name %q: component %q could be taken for a lock entry", name, component)
 		}
-		if component == EpochMark {
+		if Reserved(component) {
 			return fmt.Errorf("lock name %q: component %q is the name of a node that Holdfast keeps for itself", name, component)
 		}
 	}

@@ -10,6 +10,9 @@ import (
 	"unicode/utf8"
 )
 
+// ValueKey is the key in the metadata of a candidate's entry under which its value stands.
+const ValueKey = "election.value"
+
 // Version is the version of the format that this package writes.
 const Version = 1
 
@@ -161,6 +164,7 @@ type Kind string
 const (
 	Dir   Kind = "dir"   // an ancestor of locks
 	Mark  Kind = "epoch" // the node [EpochMark]
+	Asked Kind = "asked" // the node [Inbox]
 	Mutex Kind = "mutex" // one holder
 	RW    Kind = "rw"    // many readers, or one writer
 

@@ -295,6 +295,7 @@ func TestCheckName(t *testing.T) {
 		"a/lock-0000000001":                    "taken for a lock entry",
 		znode.EpochMark:                        "keeps for itself",
 		"a/" + znode.EpochMark:                 "keeps for itself",
+		"a/" + znode.Inbox + "/b":              "keeps for itself",
 		strings.Repeat("é", znode.MaxName/2+1): "at most 512",
 	} {
 		if err := znode.CheckName(name); err == nil || !strings.Contains(err.Error(), rule) {
@@ -334,6 +335,7 @@ var goldenRecords = map[string]znode.Record{
 
 var goldenParents = map[string]znode.Parent{
 	"parent-dir.json":      {Kind: znode.Dir},
+	"parent-asked.json":    {Kind: znode.Asked},
 	"parent-mark.json":     {Kind: znode.Mark},
 	"parent-mutex.json":    {Kind: znode.Mutex, Tail: id2 + "-lock-"},
 	"parent-permits.json":  {Kind: znode.Semaphore, Tail: id2 + "-2-lock-", Permits: 4, Resized: 8},
@@ -365,6 +367,13 @@ func TestGolden(t *testing.T) {
 		got, err := znode.DecodeRecord(check(file, r.Encode()))
 		r.Version = znode.Version
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(r) {
+			t.Errorf("%s decodes to %+v, %v, want %+v", file, got, err, r)
+		}
+	}
+	for file, r := range goldenRevocations {
+		got, err := znode.DecodeRevocation(id1, check(file, r.Encode()))
+		r.Version = znode.Version
+		if err != nil || got != r || got.Lock() != "orders/42" {
 			t.Errorf("%s decodes to %+v, %v, want %+v", file, got, err, r)
 		}
 	}
@@ -544,12 +553,20 @@ func FuzzDecode(f *testing.F) {
 	for _, p := range goldenParents {
 		f.Add(p.Encode())
 	}
+	for _, r := range goldenRevocations {
+		f.Add(r.Encode())
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if r, err := znode.DecodeRecord(data); err == nil {
 			if e := (&znode.Entry{Record: r}); e.TTL() <= 0 || e.Expires().Before(time.UnixMilli(0)) {
 				t.Fatalf("the lease of %+v lasts %v, and ends at %v", r, e.TTL(), e.Expires())
 			}
 			if again, err := znode.DecodeRecord(r.Encode()); err != nil || fmt.Sprint(again) != fmt.Sprint(r) {
+				t.Fatalf("%+v does not survive a round trip: %+v, %v", r, again, err)
+			}
+		}
+		if r, err := znode.DecodeRevocation(id1, data); err == nil {
+			if again, err := znode.DecodeRevocation(id1, r.Encode()); err != nil || again != r || znode.CheckName(r.Lock()) != nil {
 				t.Fatalf("%+v does not survive a round trip: %+v, %v", r, again, err)
 			}
 		}

@@ -221,7 +221,7 @@ func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why
 			return
 		}
 		t := e.Terms
-		t.Detached, t.Incarnation = true, incarnation
+		t.Detached, t.Incarnation, t.Attachment = true, incarnation, ""
 		record = e.keeper.Record(&t, ttl, e.tells(), now)
 		e.lapsed = e.left(now) <= 0
 		e.transition(Ended, ErrDetached)

@@ -68,20 +68,10 @@ func NewKeeper(o Options) *Keeper {
 // that the leader's clock may show, but a window that is wide, for want of a
 // young sample, makes it no later than a quarter of the grace.
 func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) []byte {
-	return k.record(t, ttl, g, at, "")
-}
-
-// Attachment is Record for the write that takes over an entry from another process. No
-// other write has the id.
-func (k *Keeper) Attachment(t *Terms, acquired int64, at clock.Instant, id string) []byte {
-	return k.record(t, t.TTL, Grant{Acquired: acquired}, at, id)
-}
-
-func (k *Keeper) record(t *Terms, ttl time.Duration, g Grant, at clock.Instant, attachment string) []byte {
 	r := k.who
 	r.Metadata, r.TTL = t.Metadata, ttl.Milliseconds()
 	r.AcquiredAt, r.Shared, r.Ahead = g.Acquired, g.Shared, g.Ahead
-	r.Incarnation, r.Detached, r.Attachment = t.Incarnation, t.Detached, attachment
+	r.Incarnation, r.Detached, r.Attachment = t.Incarnation, t.Detached, t.Attachment
 	if now := k.clock.Ensemble.Now(at); now.Zxid != 0 {
 		r.ExpiresAt = (min(now.Upper, now.Lower+t.Grace/4) + ttl).Milliseconds()
 	}

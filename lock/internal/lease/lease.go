@@ -53,7 +53,8 @@ type Terms struct {
 	Detached bool          // nobody has it: it is there to be attached to
 	// Incarnation is how often the entry was handed on before.
 	Incarnation int32
-	Metadata    map[string]string // that the record carries; not changed after
+	Attachment  string            // random, of the present incarnation; no other one's writes have it
+	Metadata    map[string]string // that the record carries; a map is not changed after, see Entry.Describe
 }
 
 // Grant is what a record tells of a hold.

@@ -153,11 +153,29 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	case errors.Is(cause, zk.ErrNoNode):
 		e.Vanished()
 	case errors.Is(cause, zk.ErrBadVersion):
-		e.overwritten()
+		e.taken(ctx)
 	default:
 		return false, zkconn.Final(fmt.Errorf("write %s: %w", e.Path, cause))
 	}
 	return false, zkconn.Final(e.Err())
+}
+
+// taken takes the news that another version stands there than the one that is known, with
+// no write of ours in doubt: it looks who has written it.
+func (e *Entry) taken(ctx context.Context) {
+	err := e.keeper.conn.Sync(ctx, e.Path)
+	var n zkconn.Node
+	if err == nil {
+		n, err = e.keeper.conn.Get(ctx, e.Path)
+	}
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		e.Vanished()
+	case err == nil && HandedOn(n.Data, e.Incarnation):
+		e.handedOn()
+	default:
+		e.overwritten()
+	}
 }
 
 // drop ends a write that was not applied.

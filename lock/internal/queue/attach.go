@@ -223,9 +223,9 @@ func (a *attaching) write(ctx context.Context) (*Entry, error) {
 // entry on the version that this would have left. That must not be ours.
 func (a *attaching) overwrite(ctx context.Context) (*Entry, error) {
 	terms := a.Terms
-	terms.Incarnation = a.left.Incarnation + 1
+	terms.Incarnation, terms.Attachment = a.left.Incarnation+1, a.NewID()
 	first, session := a.Clock.Local(), a.Conn.Session()
-	record := a.Keeper.Attachment(&terms, a.found.Record.AcquiredAt, first, a.NewID())
+	record := a.Keeper.Record(&terms, terms.TTL, lease.Grant{Acquired: a.found.Record.AcquiredAt}, first)
 	sent, tried := first, false
 	var stat *zk.Stat
 	err := a.Conn.Retry(ctx, leaveBackoff, func() error {

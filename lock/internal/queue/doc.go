@@ -204,6 +204,23 @@
 // id is remembered: should the entry appear after all, it is deleted (Z7). If the caller's
 // context ends, our entry is withdrawn in the background.
 //
+// # Elections
+//
+// An election is a mutex. A candidate whose turn has come looks for those behind it whose
+// names tell a higher priority, by a list after a Sync, and reads them. If one lives, it
+// withdraws and joins anew, behind that one. Else it is granted, and writes its grant before
+// it is told to its user: whoever is first, lives and tells a grant is the leader. Before
+// that nobody is taken for it. Who joins in the transaction that makes the parent tells its
+// grant there; nobody else was there, so it gives way to nobody.
+//
+// To give way ends: nobody gives way to an equal, nobody joins ahead of another, and who has
+// given way stands behind whom it gave way to (standBack). One who dies is judged as any
+// other: if it had not expired when somebody gave way to it, it is waited for and purged.
+//
+// Who observes reads the first entry and watches it: nobody comes to stand ahead of it, so
+// a list is made only when it has gone, and the children are watched only while there are
+// none. It judges as waiters do, and purges nobody.
+//
 // # Several locks at once
 //
 // Who wants several locks makes all entries in one transaction, each by the operations that
@@ -279,11 +296,34 @@
 // Who attaches and gives up before its turn writes the entry back: detached, and as the
 // incarnation of the ticket, which is good again. Nobody has had the token between. If the
 // outcome of the attaching write is not known when the caller gives up, it is found out in
-// the background first. The bytes of that write are like no other's, by a random id: two
-// who attach may have the same name, host and process id.
+// the background first. The bytes of that write and of all later ones are like no other's,
+// by a random id: two who attach may have the same name, host and process id.
 //
 // A detached entry leaves the account of its process without a duty: the parent is not
 // empty, and whoever unlocks looks after it, or else the reaper.
+//
+// # Asking for a lock
+//
+// Holders are asked to give up a lock by nodes beside the locks (package inbox). What is
+// above does not depend on them: nobody enters or leaves by them, and who is asked decides.
+//
+//	Check(entry, -1)  Create(.revoke/<id of the entry>)
+//
+// Whoever asks lists the lock after a Sync, and asks all who are in ([znode.Holders]): those
+// at the front of the queue. A request stands for as long as its entry does, and goes after
+// it. So nobody deletes one that another has not read; no late delete hits a newer one; and
+// who attaches to an entry is asked too. One that stands is replaced by deleting and
+// creating it in one transaction, because that is a change of the node above, on which those
+// who listen have their one watch. They list it again after a reconnect (Z6), and tell two
+// requests apart by their Czxid.
+//
+// Who has seen the request in a session has seen the entry's create (Z5). If it sees no
+// entry in that session, the entry has gone, and its path never comes again (Z4): then the
+// request is moot, and anybody may delete it. The client of the entry does, if it listened;
+// else whoever asks for any lock next, and the reaper.
+//
+// If the reply to a request is lost it is made again. That it is there already, with a
+// random word that nobody else has, says that it was applied.
 //
 // # Leaving
 //
@@ -324,12 +364,14 @@
 //     transaction.
 //   - A delete: it is sent again. That the node is gone then is what was asked for, unless
 //     the lease may have run out before the unlock.
+//   - A request to give up a lock: see Asking for a lock.
 //   - A purge: by the next list.
 //
 // # Sweeping
 //
 // Package reaper deletes what nobody comes back to: expired entries, by the same verdict as
-// a waiter's; parents and ancestors of ours that have been empty for orphan_after. Nothing
+// a waiter's; parents and ancestors of ours that have been empty for orphan_after; requests
+// to give up a lock whose entries are gone. Nothing
 // is deleted that the same sweep has not read and judged, and always on that version.
 //
 // # Traps that others fell into

@@ -22,8 +22,11 @@ func (j *joining) listsAnyway(f facts) bool {
 
 // prefix is the name of the contender's entry, without the sequence.
 func (c *contender) prefix(id string) string {
-	if c.Kind == znode.Semaphore {
+	switch {
+	case c.Kind == znode.Semaphore:
 		return znode.PermitsPrefix(id, c.Permits)
+	case c.Priority != 0:
+		return znode.PermitsPrefix(id, c.Priority)
 	}
 	return znode.Prefix(id, c.Role)
 }

@@ -202,17 +202,7 @@ func (w *waiter) lookAhead(ctx context.Context, report func(string, <-chan zk.Ev
 		case err != nil:
 			return true, err
 		}
-		entry := znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat))
-		if s == nil {
-			s = &sight{}
-			w.ahead.seen[name.Node] = s
-		}
-		if s.entry.Stat.Mzxid != entry.Stat.Mzxid {
-			s.since = w.Clock.Mono()
-		}
-		s.entry, s.changed = entry, changed
-		w.lastBlocker = &Blocked{Path: w.parent + "/" + name.Node, Entry: &entry}
-		if s.reported != changed {
+		if s = w.saw(znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat)), changed); s.reported != changed {
 			s.reported = changed
 			report(name.Node, changed)
 		}
@@ -240,6 +230,21 @@ func (w *waiter) lookAhead(ctx context.Context, report func(string, <-chan zk.Ev
 		w.e.TellAhead(w.ahead.nodes())
 	}
 	return w.p.admitted, nil
+}
+
+// saw notes one of those ahead as it was just read.
+func (w *waiter) saw(entry znode.Entry, changed <-chan zk.Event) *sight {
+	s := w.ahead.seen[entry.Node]
+	if s == nil {
+		s = &sight{}
+		w.ahead.seen[entry.Node] = s
+	}
+	if s.entry.Stat.Mzxid != entry.Stat.Mzxid {
+		s.since = w.Clock.Mono()
+	}
+	s.entry, s.changed = entry, changed
+	w.lastBlocker = &Blocked{Path: w.parent + "/" + entry.Node, Entry: &entry}
+	return s
 }
 
 // watchCapacity reads how many permits there are, and watches for a change; nil if the

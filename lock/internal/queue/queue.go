@@ -82,6 +82,7 @@ type Request struct {
 	Role       znode.Role      // of the contender
 	Permits    int32           // of a semaphore, that it asks for
 	Capacity   int32           // that the semaphore has, as the contender has it
+	Priority   int32           // of a candidate, for a Mutex that is an election; 0: it is none
 	Terms      lease.Terms     // of its entry
 	KeepParent bool            // the parent is to stay when the last one leaves
 	Values     context.Context // whose values the hold's context keeps
@@ -199,12 +200,18 @@ func (c *contender) acquire(ctx context.Context) (*Entry, error) {
 			return nil, err
 		}
 		if err = c.await(ctx, e, p); err == nil {
+			err = c.standBack(ctx, e)
+		}
+		if err == nil {
 			err = c.grant(ctx, e, !p.admitted)
 		}
 		if err == nil {
 			return e, nil
 		}
-		if c.takeBack(e) || !errors.Is(err, lease.ErrGone) {
+		switch withdrawn := c.takeBack(e); {
+		case errors.Is(err, errOutranked):
+			continue
+		case withdrawn, !errors.Is(err, lease.ErrGone):
 			return nil, err
 		}
 		c.requeued.Add(1)
@@ -241,7 +248,7 @@ func (c *contender) grant(ctx context.Context, e *Entry, waited bool) error {
 	if err := e.Grant(c.Values, now, record); err != nil {
 		return err
 	}
-	if !c.Terms.Fixed || e.Recorded() {
+	if !c.Terms.Fixed && c.Priority == 0 || e.Recorded() { // a leader is one that all can see
 		return nil
 	}
 	if err := e.Refresh(ctx); err != nil && e.Err() != nil {

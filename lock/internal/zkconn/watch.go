@@ -1,7 +1,9 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -15,10 +17,7 @@ const fewWatches = 64
 // the server until the node changes. A change is a hint: it can get lost over a
 // reconnect (a deletion cannot).
 func (c *Conn) Watch(ctx context.Context, path string) (Node, <-chan zk.Event, error) {
-	c.mu.Lock()
-	armed := c.watches[path]
-	c.mu.Unlock()
-	if armed != nil && !fired(armed) {
+	if armed := c.armed(path); armed != nil {
 		n, err := c.Get(ctx, path) // read after looking, so no change is missed
 		if err != nil {
 			return Node{}, nil, err
@@ -36,6 +35,67 @@ func (c *Conn) Watch(ctx context.Context, path string) (Node, <-chan zk.Event, e
 	if err != nil {
 		return Node{}, nil, err
 	}
+	c.remember(path, w.events)
+	return w.Node, w.events, nil
+}
+
+// WatchChildren lists a node and returns a channel that becomes readable as Watch's does,
+// when a child has been made or deleted since. It is shared as that is.
+func (c *Conn) WatchChildren(ctx context.Context, path string) ([]string, <-chan zk.Event, error) {
+	key := path + "/"
+	if armed := c.armed(key); armed != nil {
+		names, _, err := c.Children(ctx, path)
+		return names, armed, err
+	}
+	type watched struct {
+		names  []string
+		events <-chan zk.Event
+	}
+	w, err := read(ctx, c, func() (watched, error) {
+		names, _, events, err := c.zk.ChildrenW(path)
+		return watched{names, events}, err
+	})
+	if err == nil {
+		c.remember(key, w.events)
+	}
+	return w.names, w.events, err
+}
+
+// WatchMissing returns a channel that becomes readable as Watch's does, when a node has
+// been made that is not there. One that is, is a zk.ErrNodeExists.
+func (c *Conn) WatchMissing(ctx context.Context, path string) (<-chan zk.Event, error) {
+	key := path + "?"
+	if armed := c.armed(key); armed != nil {
+		if _, err := c.Exists(ctx, path); !errors.Is(err, zk.ErrNoNode) {
+			return nil, cmp.Or(err, zk.ErrNodeExists)
+		}
+		return armed, nil
+	}
+	events, err := read(ctx, c, func() (<-chan zk.Event, error) {
+		exists, _, events, err := c.zk.ExistsW(path)
+		if err == nil && exists {
+			err = zk.ErrNodeExists
+		}
+		return events, err
+	})
+	if err == nil {
+		c.remember(key, events)
+	}
+	return events, err
+}
+
+// armed returns the watch of a path that has not fired yet, nil if there is none.
+func (c *Conn) armed(path string) <-chan zk.Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if armed := c.watches[path]; armed != nil && !fired(armed) {
+		return armed
+	}
+	return nil
+}
+
+// remember keeps a watch for others who wait for the same path.
+func (c *Conn) remember(path string, events <-chan zk.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.watches) >= c.sweepAt {
@@ -46,8 +106,7 @@ func (c *Conn) Watch(ctx context.Context, path string) (Node, <-chan zk.Event, e
 		}
 		c.sweepAt = max(fewWatches, 2*len(c.watches))
 	}
-	c.watches[path] = w.events
-	return w.Node, w.events, nil
+	c.watches[path] = events
 }
 
 // Watches returns how many watches are remembered, some of which may have fired.

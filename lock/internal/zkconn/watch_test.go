@@ -75,3 +75,58 @@ func TestWatchesAreSwept(t *testing.T) {
 		}
 	})
 }
+
+// TestWatchChildren tells of children that come and go, and WatchMissing of a node
+// that is not there when it is made. The watches are shared, and not those of the data.
+func TestWatchChildren(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial(w.config("a"))
+		missing := func() <-chan zk.Event {
+			t.Helper()
+			if _, _, err := c.WatchChildren(w.ctx, "/x"); err != zk.ErrNoNode {
+				t.Errorf("%v", err)
+			}
+			events, err := c.WatchMissing(w.ctx, "/x")
+			again, err2 := c.WatchMissing(w.ctx, "/x")
+			if err != nil || err2 != nil || events != again || fired(events) {
+				t.Fatalf("%v, %v, the same watch: %v", err, err2, events == again)
+			}
+			return events
+		}
+		watch := func(want int) <-chan zk.Event {
+			t.Helper()
+			names, events, err := c.WatchChildren(w.ctx, "/x")
+			more, again, err2 := c.WatchChildren(w.ctx, "/x")
+			if err != nil || err2 != nil || len(names) != want || len(more) != want || again != events || fired(events) {
+				t.Fatalf("%q, %q, %v, %v, want %d", names, more, err, err2, want)
+			}
+			return events
+		}
+		events := missing()
+		w.write(c, "/x")
+		<-events
+		if _, err := c.WatchMissing(w.ctx, "/x"); err != zk.ErrNodeExists {
+			t.Errorf("%v", err)
+		}
+		events = watch(0)
+		if _, data, err := c.Watch(w.ctx, "/x"); err != nil || data == events {
+			t.Errorf("the watch of the data is that of the children: %v", err)
+		}
+		w.write(c, "/x")
+		w.write(c, "/x/1")
+		<-events
+		events = watch(1)
+		remove := func(path string) {
+			t.Helper()
+			if _, err := c.Multi(w.ctx, nil, &zk.DeleteRequest{Path: path, Version: -1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		remove("/x/1")
+		<-events
+		events = watch(0)
+		remove("/x")
+		<-events
+		missing()
+	})
+}

@@ -107,12 +107,14 @@ func (d *demo) lookAround(ctx context.Context) error {
 	return nil
 }
 
-// left returns all nodes below the root of the locks, but for the one that is there to
-// stay wherever the leader has changed.
+// left returns all nodes below the root of the locks, but for those that are there to
+// stay.
 func (d *demo) left(ctx context.Context) ([]string, error) {
 	root := d.Base.Root()
 	nodes, err := d.list(ctx, root)
-	return slices.DeleteFunc(nodes, func(node string) bool { return node == root || node == root+"/"+znode.EpochMark }), err
+	return slices.DeleteFunc(nodes, func(node string) bool {
+		return node == root || node == root+"/"+znode.EpochMark || node == root+"/"+znode.Inbox
+	}), err
 }
 
 // list returns a node and all below it, a parent before its children.

@@ -1,4 +1,4 @@
-"""Takes kazoo's Lock as the lines on standard input say; see peer.go."""
+"""Takes kazoo's Lock, or WriteLock and ReadLock, as the lines on standard input say; see peer.go."""
 
 import os
 import queue
@@ -7,7 +7,7 @@ import threading
 
 from kazoo.client import KazooClient, KazooState
 
-path, session_timeout = sys.argv[1], float(sys.argv[2])
+session_timeout = float(sys.argv[1])
 output = threading.Lock()
 
 
@@ -34,7 +34,10 @@ class Client:
             except Exception as e:  # whatever the library has to say
                 say(self.name, command, "%s: %s" % (type(e).__name__, e))
 
-    def open(self, server):
+    def open(self, server, path, kind, *options):
+        self.path, self.kind = path, kind
+        self.patterns = [o for o in options if o[0] in "-_"]
+        self.reused = "reused" in options
         self.zk = KazooClient(hosts=server, timeout=session_timeout)
         self.zk.add_listener(self.listen)
         self.zk.start(timeout=30)
@@ -47,7 +50,14 @@ class Client:
             say(self.name, "told", state)
 
     def lock(self):
-        self.held_lock = self.zk.Lock(path, self.name)
+        return self.acquire(self.zk.WriteLock if self.kind == "rw" else self.zk.Lock, self.patterns)
+
+    def rlock(self):
+        return self.acquire(self.zk.ReadLock, [p for p in self.patterns if "READ" not in p])
+
+    def acquire(self, make, patterns):
+        if not self.reused or self.held_lock is None:
+            self.held_lock = make(self.path, self.name, extra_lock_patterns=patterns)
         return "ok" if self.held_lock.acquire() else "acquire() = False"
 
     def unlock(self):

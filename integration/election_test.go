@@ -1,0 +1,86 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// TestLeadersWhileSessionsEnd: candidates of several priorities follow each other, one at a
+// time, and observers whose sessions end too see no other values than those of leaders, in
+// their order.
+func TestLeadersWhileSessionsEnd(t *testing.T) {
+	b := on(t, zkserver.External())
+	var mu sync.Mutex
+	led := map[lock.Token]string{}
+	type sight struct {
+		token lock.Token
+		value string
+	}
+	var seen []sight
+	ctx, cancel := context.WithCancel(b.ctx)
+	var observers sync.WaitGroup
+	for range 2 {
+		c, tap := b.tapped()
+		observers.Go(func() {
+			var last lock.Token
+			for leader, err := range c.Election("chair").Observe(ctx) {
+				switch {
+				case err != nil && !errors.Is(err, context.Canceled):
+					t.Error(err)
+				case leader.Leads && leader.Token.Compare(last) < 0:
+					t.Errorf("token %v was seen after %v", leader.Token, last)
+				case leader.Leads:
+					last = leader.Token
+					mu.Lock()
+					seen = append(seen, sight{leader.Token, leader.Value})
+					mu.Unlock()
+				}
+			}
+		})
+		observers.Go(func() {
+			for tick := time.NewTicker(time.Second); ; {
+				select {
+				case <-tick.C:
+					b.expire(tap)
+				case <-ctx.Done():
+					tick.Stop()
+					return
+				}
+			}
+		})
+	}
+	h := hall{room: 1}
+	b.busy(func(ctx context.Context, c *lock.Client, r *rand.Rand) error {
+		value := fmt.Sprint(r.Uint64())
+		l, err := c.Election("chair", lock.WithPriority(1+r.IntN(3))).Campaign(ctx, value)
+		if err != nil {
+			return err
+		}
+		leave := h.enter(t, 1)
+		mu.Lock()
+		led[l.Token()] = value
+		mu.Unlock()
+		time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond)
+		leave()
+		return l.Resign()
+	})
+	cancel()
+	observers.Wait()
+	for _, s := range seen {
+		if value, ok := led[s.token]; ok && value != s.value {
+			t.Errorf("the leader with token %v was seen with the value %s, and gave %s", s.token, s.value, value)
+		}
+	}
+	t.Logf("%d led, %d were seen", len(led), len(seen))
+	if len(led) < 10 || len(seen) < 5 {
+		t.Error("too few to show anything")
+	}
+}

@@ -1,0 +1,354 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/peers"
+)
+
+// settle is for how long it is looked whether somebody comes in who must not.
+const settle = 300 * time.Millisecond
+
+// request is one that a client was given, and has not answered yet.
+type request struct {
+	client  part
+	command string
+	answer  <-chan peers.Said
+}
+
+// tell gives a client a command that it may take long to do.
+func (m *mixed) tell(c part, command string) request {
+	m.Helper()
+	answer, err := c.Tell(command)
+	if err != nil {
+		m.Errorf("%s: %v", c.library, err)
+	}
+	return request{c, command, answer}
+}
+
+// queues has a client ask for the lock, as the n-th in the queue.
+func (m *mixed) queues(c part, command, path string, n int) request {
+	m.Helper()
+	r := m.tell(c, command)
+	m.queued(path, n)
+	return r
+}
+
+// queued waits until n contend.
+func (m *mixed) queued(path string, n int) {
+	m.Helper()
+	m.eventually(fmt.Sprintf("%d contend for %s", n, path), func() bool {
+		children, _, err := m.raw.Children(path)
+		return err == nil && len(children) == n
+	})
+}
+
+// waits checks that the request is not answered while it is looked.
+func (m *mixed) waits(r request) {
+	m.Helper()
+	select {
+	case s := <-r.answer:
+		m.Errorf("%s, %s: %s; it had to wait", r.client.library, r.command, s.Text)
+	case <-time.After(settle):
+	}
+}
+
+// comes waits for the answer to a request, which is that it succeeded.
+func (m *mixed) comes(r request) {
+	m.Helper()
+	ctx, cancel := context.WithTimeout(m.ctx, patience)
+	defer cancel()
+	if s, err := r.client.Hear(ctx, r.answer); err != nil || s.Text != peers.OK {
+		m.Errorf("%s, %s: %s, %v", r.client.library, r.command, s.Text, err)
+	}
+}
+
+// last is the last in the queue.
+func (m *mixed) last(path string) string {
+	m.Helper()
+	children, _, err := m.raw.Children(path)
+	if err != nil || len(children) == 0 {
+		m.Errorf("children %q: %v", children, err)
+		return ""
+	}
+	return slices.MaxFunc(children, bySequence)
+}
+
+// lose ends the session of a client at the server, and has the client notice at once: it
+// might else when it has heard nothing for long.
+func (m *mixed) lose(c part) {
+	m.expire(&c.Tap)
+	c.Relay.Cut()
+}
+
+// cell is a case of two clients: the second asks for the lock while the first has it.
+type cell struct {
+	first, second string // libraries
+	has, asks     string // commands
+	together      bool   // both may have it
+}
+
+// run runs the cells at the same time, each with a lock of its own.
+func (m *mixed) run(t *testing.T, kind string, options []string, cells []cell) {
+	var all sync.WaitGroup
+	for _, c := range cells {
+		m, path := m.of(t, strings.Join([]string{kind, c.first, c.has, c.second, c.asks}, "-"))
+		first, second := m.open(c.first, 0, path, kind, options...), m.open(c.second, 1, path, kind, options...)
+		all.Go(func() {
+			m.ask(first, c.has)
+			asking := m.queues(second, c.asks, path, 2)
+			if !c.together {
+				m.waits(asking)
+				m.ask(first, "unlock")
+			}
+			m.comes(asking)
+			if c.together {
+				m.ask(first, "unlock")
+			}
+			m.ask(second, "unlock")
+		})
+	}
+	all.Wait()
+}
+
+// testPairs: each library waits for each other one.
+func (m *mixed) testPairs(t *testing.T) {
+	var cells []cell
+	libraries := []string{holdfast, zkLock, curator, kazoo}
+	for _, first := range libraries {
+		for _, second := range libraries {
+			cells = append(cells, cell{first, second, "lock", "lock", false})
+		}
+	}
+	m.run(t, peers.Mutex, peers.Mixed, cells)
+}
+
+// testReadersAndWriters: readers share, and writers are alone. Curator's read/write lock
+// and kazoo's do not know of each other.
+func (m *mixed) testReadersAndWriters(t *testing.T) {
+	var cells []cell
+	for _, pair := range [][2]string{{holdfast, holdfast}, {holdfast, curator}, {curator, holdfast}, {holdfast, kazoo}, {kazoo, holdfast}} {
+		for _, has := range []string{"lock", "rlock"} {
+			for _, asks := range []string{"lock", "rlock"} {
+				cells = append(cells, cell{pair[0], pair[1], has, asks, has == "rlock" && asks == "rlock"})
+			}
+		}
+	}
+	m.run(t, peers.RW, peers.MixedRW, cells)
+}
+
+// testDowngrade: a writer goes on as a reader. Ours lets our readers in; Curator's lets
+// ours in, since it makes an entry to read, and deletes that to write.
+func (m *mixed) testDowngrade(t *testing.T) {
+	for _, library := range []string{holdfast, curator} {
+		t.Run("Curator's before a writer of "+library, func(t *testing.T) {
+			m, path := m.of(t, "downgrade before "+library)
+			theirs, reader := m.open(curator, 0, path, peers.RW), m.open(holdfast, 0, path, peers.RW)
+			writer := m.open(library, 1, path, peers.RW)
+			m.ask(theirs, "lock")
+			reading := m.queues(reader, "rlock", path, 2)
+			writing := m.queues(writer, "lock", path, 3)
+			m.waits(reading)
+			m.ask(theirs, "downgrade")
+			m.comes(reading)
+			m.waits(writing)
+			last := m.last(path)
+			m.ask(reader, "unlock")
+			if strings.Contains(last, "__READ__") {
+				m.comes(writing)
+				t.Logf("this Curator goes on as a reader behind the writers who wait (CURATOR-621): one of %s came in beside it", library)
+				m.ask(theirs, "unlock")
+			} else {
+				m.waits(writing)
+				m.ask(theirs, "unlock")
+				m.comes(writing)
+			}
+			m.ask(writer, "unlock")
+		})
+	}
+	t.Run("ours", func(t *testing.T) {
+		m, path := m.of(t, "our downgrade")
+		ours, theirs := m.open(holdfast, 0, path, peers.RW), m.open(curator, 0, path, peers.RW)
+		reader := m.open(holdfast, 1, path, peers.RW)
+		m.ask(ours, "lock")
+		reading := m.queues(theirs, "rlock", path, 2)
+		m.ask(ours, "downgrade")
+		m.ask(reader, "rlock")
+		m.waits(reading) // to Curator ours is a writer until it has gone
+		m.ask(ours, "unlock")
+		m.comes(reading)
+		m.ask(theirs, "unlock")
+		m.ask(reader, "unlock")
+	})
+}
+
+// testReadLockOfKazoo: it waits for writers that came later, too (kazoo#649), so that it
+// and they wait for each other. One of ours that gives up sets both free.
+func (m *mixed) testReadLockOfKazoo(t *testing.T) {
+	m, path := m.of(t, "reader of kazoo")
+	theirs := m.open(kazoo, 0, path, peers.RW, peers.MixedRW...)
+	first, second := m.open(holdfast, 0, path, peers.RW), m.client().RWMutex(path[len(m.root)+1:])
+	m.ask(first, "lock")
+	reading := m.queues(theirs, "rlock", path, 2)
+	ctx, giveUp := context.WithCancel(m.ctx)
+	defer giveUp()
+	gaveUp := make(chan error, 1)
+	go func() {
+		_, err := second.Lock(ctx)
+		gaveUp <- err
+	}()
+	m.queued(path, 3)
+	m.ask(first, "unlock")
+	select {
+	case s := <-reading.answer:
+		t.Logf("this kazoo has the bug no more: its reader came in before the writer behind it gave up: %s", s.Text)
+		giveUp()
+	case <-time.After(settle):
+		giveUp()
+		m.comes(reading)
+	}
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+		t.Errorf("our writer: %v", err)
+	}
+	m.ask(theirs, "unlock")
+}
+
+// testUnaware: what others do that were not told of the rest. These are not promises, but
+// what lock/MIGRATING.md warns of.
+func (m *mixed) testUnaware(t *testing.T) {
+	for _, c := range []struct {
+		holder, comer string
+		options       []string // the comer's
+		why           string
+	}{
+		{holdfast, kazoo, nil, "kazoo without extra_lock_patterns waits for kazoo only"},
+		{kazoo, curator, nil, "Curator sorts kazoo's entries last"},
+	} {
+		t.Run(c.comer+" and "+c.holder, func(t *testing.T) {
+			m, path := m.of(t, c.comer+" unaware of "+c.holder)
+			holder := m.open(c.holder, 0, path, peers.Mutex, peers.Mixed...)
+			comer := m.open(c.comer, 0, path, peers.Mutex, c.options...)
+			m.ask(holder, "lock")
+			m.ask(comer, "lock") // beside the holder
+			t.Logf("both are in: %s", c.why)
+			m.ask(holder, "unlock")
+			if c.holder == holdfast { // that one waits for it all the same
+				again := m.queues(holder, "lock", path, 2)
+				m.waits(again)
+				m.ask(comer, "unlock")
+				m.comes(again)
+				comer = holder
+			}
+			m.ask(comer, "unlock")
+		})
+	}
+}
+
+// testParentDeleted: without keep_parent the last one of ours deletes the lock's node,
+// which the others do not expect of anybody. A kazoo Lock object makes it once only.
+func (m *mixed) testParentDeleted(t *testing.T) {
+	for _, c := range []struct {
+		library string
+		option  string
+		keeps   bool // we do
+		breaks  bool
+	}{
+		{library: zkLock}, {library: curator}, {library: kazoo},
+		{library: kazoo, option: peers.Reused, breaks: true},
+		{library: kazoo, option: peers.Reused, keeps: true},
+	} {
+		t.Run(fmt.Sprintf("%s %s kept %v", c.library, c.option, c.keeps), func(t *testing.T) {
+			m, path := m.of(t, fmt.Sprintf("parent-%s%s-%v", c.library, c.option, c.keeps))
+			var options []string
+			if c.keeps {
+				options = []string{peers.KeepParent}
+			}
+			ours := m.open(holdfast, 0, path, peers.Mutex, options...)
+			theirs := m.open(c.library, 0, path, peers.Mutex, append(slices.Clone(peers.Mixed), c.option)...)
+			m.ask(ours, "lock") // which makes the parent
+			waiting := m.queues(theirs, "lock", path, 2)
+			m.ask(ours, "unlock")
+			m.comes(waiting)
+			m.ask(theirs, "unlock")
+			m.ask(ours, "lock")
+			m.ask(ours, "unlock")
+			if !c.keeps {
+				m.eventually("the parent was deleted", func() bool { exists, _, err := m.raw.Exists(path); return err == nil && !exists })
+			}
+			for range 2 {
+				answer, err := theirs.Ask(m.ctx, "lock")
+				if err != nil || (answer == peers.OK) == c.breaks {
+					t.Errorf("lock: %s, %v", answer, err)
+				}
+				if c.breaks {
+					t.Logf("lock: %s", answer)
+					continue
+				}
+				m.ask(theirs, "unlock")
+			}
+		})
+	}
+}
+
+// testTheirSessionLost: the node of one of theirs goes with its session, while that one
+// holds the lock, and thinks so still: what CURATOR-604 is about. Ours comes in, as one of
+// theirs would, and is not harmed by what the other does then.
+func (m *mixed) testTheirSessionLost(t *testing.T) {
+	for library, thinks := range map[string]string{zkLock: "unknown", curator: "yes", kazoo: "yes"} {
+		t.Run(library, func(t *testing.T) {
+			m, path := m.of(t, "session of "+library)
+			theirs, next := m.open(library, 0, path, peers.Mutex, peers.Mixed...), m.open(library, 1, path, peers.Mutex, peers.Mixed...)
+			ours := m.open(holdfast, 0, path, peers.Mutex, peers.Mixed...)
+			m.ask(theirs, "lock")
+			coming := m.queues(ours, "lock", path, 2)
+			m.waits(coming)
+			m.lose(theirs)
+			m.comes(coming)
+			held, err := theirs.Ask(m.ctx, "held")
+			t.Logf("%s, asked whether it has the lock when ours came in: %s", library, held)
+			if err != nil || held != thinks {
+				t.Errorf("held: %s, %v", held, err)
+			}
+			behind := m.queues(next, "lock", path, 2)
+			answer, err := theirs.Ask(m.ctx, "unlock")
+			t.Logf("%s, unlock: %s", library, answer)
+			if err != nil {
+				t.Error(err)
+			}
+			m.waits(behind)
+			if held, err := ours.Ask(m.ctx, "held"); err != nil || held != "yes" {
+				t.Errorf("ours is held: %s, %v", held, err)
+			}
+			m.ask(ours, "unlock")
+			m.comes(behind)
+			m.ask(next, "unlock")
+		})
+	}
+}
+
+// testOurSessionLost changes nothing: theirs goes on waiting.
+func (m *mixed) testOurSessionLost(t *testing.T) {
+	for _, library := range []string{zkLock, curator, kazoo} {
+		t.Run(library, func(t *testing.T) {
+			m, path := m.of(t, "our session and "+library)
+			ours, theirs := m.open(holdfast, 0, path, peers.Mutex, peers.Mixed...), m.open(library, 0, path, peers.Mutex, peers.Mixed...)
+			m.ask(ours, "lock")
+			waiting := m.queues(theirs, "lock", path, 2)
+			m.lose(ours)
+			m.waits(waiting)
+			if held, err := ours.Ask(m.ctx, "held"); err != nil || held != "yes" {
+				t.Errorf("ours is held: %s, %v", held, err)
+			}
+			m.ask(ours, "unlock")
+			m.comes(waiting)
+			m.ask(theirs, "unlock")
+		})
+	}
+}

@@ -1,0 +1,304 @@
+package integration_test
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/integration/peers"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// mixedEnv says for how long each mix takes turns, such as 60s.
+const mixedEnv = "HOLDFAST_MIXED"
+
+// The libraries that contend for one path.
+const (
+	holdfast = "Holdfast"
+	zkLock   = "zk.Lock"
+	curator  = "Curator"
+	kazoo    = "kazoo"
+)
+
+// mixed is a bench with processes of several libraries.
+type mixed struct {
+	*bench
+	processes map[string][]*peers.Peer // by library, two of each
+}
+
+// TestMixed: Holdfast and the locks of other libraries on the same paths. All clients are
+// real ones, in processes of their own. What it takes for that, and what is promised
+// then, is told in lock/MIGRATING.md.
+func TestMixed(t *testing.T) {
+	m := mix(t)
+	t.Run("turns", m.testTurns)
+	for name, test := range map[string]func(*testing.T){
+		"pairs":               m.testPairs,
+		"readers and writers": m.testReadersAndWriters,
+		"downgrade":           m.testDowngrade,
+		"kazoo's ReadLock":    m.testReadLockOfKazoo,
+		"unaware":             m.testUnaware,
+		"parent deleted":      m.testParentDeleted,
+		"their session lost":  m.testTheirSessionLost,
+		"our session lost":    m.testOurSessionLost,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+}
+
+// mix starts two processes of each library.
+func mix(t *testing.T) *mixed {
+	m := &mixed{onShared(t), make(map[string][]*peers.Peer)}
+	m.ctx = t.Context() // it may go on for long
+	dir := t.TempDir()
+	for name, setUp := range map[string]func() (peers.Program, error){
+		holdfast: peers.Holdfast,
+		zkLock:   peers.ZKLock,
+		curator:  func() (peers.Program, error) { return peers.Curator(m.ctx, dir) },
+		kazoo:    func() (peers.Program, error) { return peers.Kazoo(m.ctx, dir) },
+	} {
+		program, err := setUp()
+		if errors.Is(err, zkserver.ErrNotInstalled) {
+			t.Skipf("%s cannot take part: %v", name, err)
+		} else if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for range 2 {
+			// Sessions and leases end only where a test ends them.
+			p, err := peers.Start(program.Command(peers.Terms{SessionTimeout: 30 * time.Second, TTL: long}), func(string) {})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			t.Cleanup(p.Close)
+			m.processes[name] = append(m.processes[name], p)
+		}
+	}
+	m.create(m.root, "", 0)
+	return m
+}
+
+// of returns the bench and the processes for a part of the test, and the path of a lock
+// of its own, which is deleted at the end.
+func (m *mixed) of(t *testing.T, name string) (*mixed, string) {
+	t.Helper()
+	b := *m.bench
+	b.TB = t
+	path := b.root + "/" + strings.NewReplacer(" ", "-", "'", "").Replace(name)
+	t.Cleanup(func() {
+		children, _, err := b.raw.Children(path)
+		for _, c := range children {
+			t.Errorf("left behind: %s", c)
+			err = errors.Join(err, b.raw.Delete(path+"/"+c, -1))
+		}
+		// Curator makes a node that the server deletes when it has been empty for a while.
+		if err = errors.Join(err, b.raw.Delete(path, -1)); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			t.Error(err)
+		}
+	})
+	return &mixed{&b, m.processes}, path
+}
+
+// part is one client's part in a mix.
+type part struct {
+	*peers.Client
+	library string
+	pid     int
+}
+
+// open connects a client of a library's i-th process.
+func (m *mixed) open(library string, i int, path, kind string, options ...string) part {
+	m.Helper()
+	process := m.processes[library][i]
+	c, err := process.Open(m.ctx, m.servers[0], path, kind, options...)
+	if err != nil {
+		m.Fatalf("%s: %v", library, err)
+	}
+	return part{c, library, process.Pid()}
+}
+
+// ask gives a client a command that has to succeed.
+func (m *mixed) ask(c part, command string) {
+	m.Helper()
+	if err := c.Must(m.ctx, command); err != nil {
+		m.Errorf("%s: %v", c.library, err)
+	}
+}
+
+func (m *mixed) testTurns(t *testing.T) {
+	lasts := time.Second
+	if s := os.Getenv(mixedEnv); s != "" {
+		var err error
+		if lasts, err = time.ParseDuration(s); err != nil || lasts <= 0 {
+			t.Fatalf("%s=%q: want for how long to go on, such as 60s", mixedEnv, s)
+		}
+	}
+	for _, libraries := range [][]string{
+		{holdfast, zkLock, curator, kazoo},
+		{holdfast, zkLock}, {holdfast, curator}, {holdfast, kazoo},
+	} {
+		name := strings.Join(libraries, " and ")
+		t.Run(name, func(t *testing.T) {
+			m, path := m.of(t, name)
+			m.takeTurns(path, libraries, lasts)
+		})
+	}
+}
+
+// enoughTurns are those of each client, on average, below which a mix goes on: a few would
+// not tell how fair it is.
+const enoughTurns = 10
+
+// queue is what is seen of a lock by those who have it.
+type queue struct {
+	*mixed
+	path string
+	hall
+	counting atomic.Bool
+	over     atomic.Bool
+
+	mu     sync.Mutex
+	last   string // the sequence of who came in last
+	parent int64  // its Czxid
+	turns  map[part]int
+	most   map[part]int // how many others came in from one turn of a client's to the next
+	since  map[part]int
+	all    int
+}
+
+// takeTurns has two clients of each library take turns as fast as they can. Counted is
+// from when all have been in, and nobody leaves before that ends.
+func (m *mixed) takeTurns(path string, libraries []string, lasts time.Duration) {
+	q := &queue{mixed: m, path: path, hall: hall{room: 1}, turns: map[part]int{}, most: map[part]int{}, since: map[part]int{}}
+	var clients []part
+	for _, library := range libraries {
+		for i := range m.processes[library] {
+			clients = append(clients, m.open(library, i, path, peers.Mutex, peers.Mixed...))
+		}
+	}
+	var begun, done sync.WaitGroup
+	begun.Add(len(clients))
+	for _, c := range clients {
+		done.Go(func() {
+			first := sync.OnceFunc(begun.Done)
+			defer first()
+			for !q.over.Load() && !m.Failed() {
+				q.turn(c)
+				first()
+			}
+		})
+	}
+	begun.Wait()
+	q.counting.Store(true)
+	end := time.Now().Add(lasts)
+	m.eventuallyIn(lasts+patience, "they have taken turns for long enough", func() bool {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return m.Failed() || time.Now().After(end) && q.all >= enoughTurns*len(clients)
+	})
+	q.counting.Store(false)
+	q.over.Store(true)
+	done.Wait()
+	q.check(libraries)
+}
+
+// turn has a client lock and unlock.
+func (q *queue) turn(c part) {
+	q.ask(c, "lock")
+	leave := q.enter(q.TB, 1)
+	q.look(c)
+	leave()
+	q.ask(c, "unlock")
+}
+
+// look checks that it is the turn of who has the lock: that its node is the first in the
+// queue, and came after that of who had the lock before.
+func (q *queue) look(c part) {
+	first, parent := q.first()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.isOf(first, c) {
+		q.Errorf("%s %s has the lock, and the first in the queue is %s", c.library, c.Name, first)
+		return
+	}
+	sequence := sequenceOf(first)
+	if q.parent != 0 && (parent != q.parent || sequence <= q.last) {
+		q.Errorf("%s %s has the lock by %s below %#x, after one with sequence %s below %#x", c.library, c.Name, first, parent, q.last, q.parent)
+	}
+	q.last, q.parent = sequence, parent
+	if q.counting.Load() {
+		q.all++
+		q.turns[c]++
+		if before, was := q.since[c]; was {
+			q.most[c] = max(q.most[c], q.all-before-1)
+		}
+		q.since[c] = q.all
+	}
+}
+
+// first returns who is first in the queue, and the Czxid of its parent.
+func (q *queue) first() (name string, parent int64) {
+	if _, err := q.raw.Sync(q.path); err != nil {
+		q.Error(err)
+	}
+	children, _, err := q.raw.Children(q.path)
+	if err != nil || len(children) == 0 {
+		q.Errorf("children %q: %v", children, err)
+		return "", 0
+	}
+	_, stat, err := q.raw.Exists(q.path)
+	if err != nil {
+		q.Error(err)
+	}
+	return slices.MinFunc(children, bySequence), stat.Czxid
+}
+
+func bySequence(a, b string) int { return cmp.Compare(sequenceOf(a), sequenceOf(b)) }
+
+func sequenceOf(node string) string { return node[max(0, len(node)-10):] }
+
+// isOf reports whether a node is that client's: of its session, or with its process id.
+func (q *queue) isOf(node string, c part) bool {
+	data, stat, err := q.raw.Get(q.path + "/" + node)
+	if err != nil {
+		q.Errorf("%s: %v", node, err)
+		return false
+	}
+	if c.library != holdfast {
+		session, _, _ := c.Tap.Session()
+		return stat.EphemeralOwner == session
+	}
+	record, err := znode.DecodeRecord(data)
+	return err == nil && stat.EphemeralOwner == 0 && record.PID == c.pid
+}
+
+// check checks that all were let in, and each library as often as the others.
+func (q *queue) check(libraries []string) {
+	of, total := make(map[string]int), 0
+	for _, c := range slices.SortedFunc(maps.Keys(q.turns), func(a, b part) int { return cmp.Or(cmp.Compare(a.library, b.library), a.pid-b.pid) }) {
+		of[c.library] += q.turns[c]
+		total += q.turns[c]
+		q.Logf("%s, process %d: %d turns, with at most %d of others between two", c.library, c.pid, q.turns[c], q.most[c])
+	}
+	if clients := 2 * len(libraries); len(q.turns) < clients {
+		q.Errorf("%d of %d clients came in", len(q.turns), clients)
+	}
+	for _, library := range libraries {
+		if fair := float64(total) / float64(len(libraries)); float64(of[library]) < fair/2 {
+			q.Errorf("%s came in %d times; its fair share is %.0f", library, of[library], fair)
+		}
+	}
+	q.Logf("%d turns: %v", total, of)
+}

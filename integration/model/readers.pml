@@ -1,0 +1,226 @@
+/*
+ * Readers and writers: who waits for whom, what is known of the entry ahead, a writer that
+ * goes on as a reader, and Curator's, which does that with a second entry of the same
+ * sequence. Leases and time are in holdfast.pml, the parent is in parent.pml. README.md
+ * maps the steps to the code; main.go lists what is checked, and runs it.
+ */
+
+#ifndef N
+#define N 3             /* contenders of ours */
+#endif
+#ifndef TURNS
+#define TURNS 1         /* of each */
+#endif
+#ifndef QUITS
+#define QUITS 1         /* of all who wait, together */
+#endif
+#ifdef CURATOR
+#define ALL (N + 2)     /* the last two are entries of one client of Curator's */
+#define THEIRS N        /* ... its writer's, and then its reader's */
+#define BLOCKS(k)       (there[k] && BEFORE(k, THEIRS))
+#else
+#define ALL N
+#endif
+
+#define NONE    ALL             /* nobody: in the way, or seen */
+#define UNKNOWN (ALL + 1)       /* a listing will tell */
+
+mtype:mode = { idle, waiting, held };
+
+/* What the ensemble has: of each contender its entry. */
+bit  there[ALL];
+byte seq[ALL];
+bit  writes[ALL];       /* its role, by its name */
+bit  shares[ALL];       /* its record tells that it only reads by now */
+bit  told[ALL];         /* ... and that it was granted */
+byte next;
+
+/* What each contender knows. */
+mtype:mode mode[ALL];
+byte turn[N];
+byte ahead[N];          /* whom it waits for */
+bit  alone[N];          /* that one holds the lock, and nobody is before it or beside it */
+byte aseq[N];           /* ... its sequence: a later entry of the same contender is another */
+bit  reads[ALL];        /* a writer: it must not write any more */
+
+byte quits = QUITS;
+bit  curators;          /* Curator's client has had its turn */
+bit mutual_exclusion = 1, served = 1;
+
+#define LIVES(i)        (there[ahead[i]] && seq[ahead[i]] == aseq[i])
+#define CONFLICT(a, b)  (writes[a] || writes[b])
+#define BEFORE(a, b)    (seq[a] < seq[b] || seq[a] == seq[b] && a < b)
+#ifdef ANY_ALONE
+#define OURS(j)         true
+#else
+#define OURS(j)         ((j) < N)
+#endif
+#ifdef TOLD_READER
+#define ALONE(j)        OURS(j)
+#else
+#define ALONE(j)        (OURS(j) && writes[j])
+#endif
+
+/* The nearest entry before that of contender i that it conflicts with, and how many there
+   are before that one. */
+inline nearest(i, found, before, k) {
+	found = NONE; before = 0;
+	k = 0;
+	do
+	:: k < ALL ->
+		if
+		:: k != i && there[k] && BEFORE(k, i) && CONFLICT(k, i) && (found == NONE || BEFORE(found, k)) -> found = k
+		:: else
+		fi;
+		k++
+	:: else -> break
+	od;
+	k = 0;
+	do
+	:: k < ALL ->
+		before = before + (found != NONE && k != found && there[k] && BEFORE(k, found));
+		k++
+	:: else -> break
+	od;
+	k = 0
+}
+
+/* Contender i enters: nobody may be in whom it conflicts with. */
+inline enter(i, k) {
+	k = 0;
+	do
+	:: k < ALL ->
+		mutual_exclusion = mutual_exclusion && !(k != i && mode[k] == held && (writes[i] || writes[k] && !reads[k]));
+		k++
+	:: else -> break
+	od;
+	k = 0;
+	assert(mutual_exclusion);
+	mode[i] = held
+}
+
+inline join(i, writer) {
+	there[i] = 1; seq[i] = next; next++;
+	writes[i] = writer;
+	mode[i] = waiting
+}
+
+inline leave(i) {
+	there[i] = 0; shares[i] = 0; told[i] = 0; writes[i] = 0;
+	reads[i] = 0;
+	mode[i] = idle
+}
+
+proctype Contender(byte i) {
+	byte e, b, k;
+end:	do
+	:: atomic { mode[i] == idle && turn[i] < TURNS ->
+		printf("%d: joins to write\n", i);
+		d_step { join(i, 1); ahead[i] = UNKNOWN; turn[i]++ } }
+	:: atomic { mode[i] == idle && turn[i] < TURNS ->
+		printf("%d: joins to read\n", i);
+		d_step { join(i, 0); ahead[i] = UNKNOWN; turn[i]++ } }
+	:: atomic { mode[i] == waiting && ahead[i] == UNKNOWN ->
+		d_step {
+		nearest(i, e, b, k);
+		ahead[i] = e;
+		if
+		:: e == NONE -> printf("%d: lists, nobody is in the way: enters\n", i); enter(i, k)
+		:: else ->
+			printf("%d: lists, and waits for %d\n", i, e);
+			aseq[i] = seq[e];
+			alone[i] = b == 0 && ALONE(e)
+		fi;
+		e = 0; b = 0 } }
+	:: atomic { mode[i] == waiting && ahead[i] < ALL && LIVES(i) && told[ahead[i]] && ALONE(ahead[i]) && !alone[i] ->
+		printf("%d: reads that %d was granted\n", i, ahead[i]);
+		alone[i] = 1 }
+	:: atomic { mode[i] == waiting && ahead[i] < ALL && LIVES(i) && shares[ahead[i]] && !writes[i] ->
+		printf("%d: reads that %d only reads by now: enters\n", i, ahead[i]);
+		d_step { enter(i, k) } }
+	:: atomic { mode[i] == waiting && ahead[i] < ALL && !LIVES(i) ->
+		d_step {
+		if
+#ifdef GONE_ENTERS
+		:: true ->
+#else
+		:: alone[i] ->
+#endif
+			printf("%d: who was alone has gone: enters\n", i); enter(i, k)
+		:: else -> printf("%d: who was ahead has gone\n", i); ahead[i] = UNKNOWN
+		fi;
+		alone[i] = 0 } }
+	:: atomic { mode[i] == held && !told[i] ->
+		printf("%d: tells its grant\n", i);
+		told[i] = 1 }
+#ifdef SHARED_BEFORE
+	:: atomic { mode[i] == held && writes[i] && !shares[i] -> printf("%d: tells that it only reads\n", i); shares[i] = 1 }
+	:: atomic { mode[i] == held && shares[i] && !reads[i] -> reads[i] = 1 }
+#else
+	:: atomic { mode[i] == held && writes[i] && !reads[i] -> printf("%d: only reads from now on\n", i); reads[i] = 1 }
+	:: atomic { mode[i] == held && reads[i] && !shares[i] -> printf("%d: tells that it only reads\n", i); shares[i] = 1 }
+#endif
+	:: atomic { mode[i] == held || mode[i] == waiting && quits > 0 ->
+		printf("%d: leaves\n", i);
+		d_step {
+		quits = quits - (mode[i] == waiting);
+		leave(i);
+		alone[i] = 0; ahead[i] = UNKNOWN; aseq[i] = 0 } }
+	od
+}
+
+#ifdef CURATOR
+/* A client of Curator's: waits for all before it, writes, goes on as a reader by a second
+   entry of the same sequence, and leaves. */
+proctype Curator() {
+	byte k;
+end:	do
+	:: atomic { mode[THEIRS] == idle && !there[THEIRS] && mode[THEIRS + 1] == idle && !curators ->
+		printf("Curator's joins to write\n");
+		d_step { join(THEIRS, 1); curators = 1 } }
+	:: atomic { mode[THEIRS] == waiting && !BLOCKS(0) && !BLOCKS(N / 2) && !BLOCKS(N - 1) ->
+		printf("Curator's lists, nobody is in the way: enters\n");
+		d_step { enter(THEIRS, k) } }
+	:: atomic { mode[THEIRS] == held && !there[THEIRS + 1] ->
+		printf("Curator's makes an entry to read\n");
+		there[THEIRS + 1] = 1; seq[THEIRS + 1] = seq[THEIRS]; writes[THEIRS + 1] = 0;
+		mode[THEIRS + 1] = held }
+	:: atomic { mode[THEIRS] == held ->
+		printf("Curator's deletes its entry to write\n");
+		d_step { leave(THEIRS) } }
+	:: atomic { mode[THEIRS + 1] == held && mode[THEIRS] == idle ->
+		printf("Curator's deletes its entry to read\n");
+		d_step { leave(THEIRS + 1) } }
+	od
+}
+#endif
+
+/* When nobody has anything to do, nobody waits. */
+proctype Watch() {
+	byte k;
+	timeout;
+	do
+	:: k < ALL -> served = served && mode[k] == idle; k++
+	:: else -> break
+	od;
+	assert(served)
+}
+
+init {
+	byte j;
+	atomic {
+		do
+		:: j < ALL -> mode[j] = idle; j++
+		:: else -> break
+		od;
+		j = 0;
+		do
+		:: j < N -> ahead[j] = UNKNOWN; run Contender(j); j++
+		:: else -> break
+		od;
+#ifdef CURATOR
+		run Curator();
+#endif
+		run Watch()
+	}
+}

@@ -1,0 +1,46 @@
+package main
+
+// revokeMutants break how holders are asked to give up their locks.
+var revokeMutants = []mutant{
+	{
+		name:   "revoke-waiters",
+		breaks: "who waits for a lock is asked to give it up, too",
+		edits:  []edit{{"lock/znode/admit.go", "			return names[:i]\n", "			return names\n"}},
+		tests:  []string{"lock/znode.TestHolders", "lock.TestRevokeOfEachKind"},
+	}, {
+		name:   "revoke-unchecked",
+		breaks: "a request is made without a check that the entry is there",
+		edits: []edit{{"lock/internal/inbox/ask.go",
+			"Path: b.Root + \"/\" + r.Entry, Version: -1}",
+			"Path: b.Root, Version: -1}"}},
+		tests: []string{"lock.TestRevokeAsTheHoldEnds"},
+	}, {
+		name:   "revoke-standing",
+		breaks: "a request is deleted though the entry that it asks is there",
+		edits: []edit{{"lock/internal/inbox/inbox.go",
+			"if !moot || conn.Session() == session {\n			return r, moot, nil",
+			"if !moot || conn.Session() == session {\n			return r, true, nil"}},
+		tests: []string{"lock.TestRevokeLeavesNothing", "reaper.TestMootRequestsAreSwept"},
+	}, {
+		name:   "revoke-sessions",
+		breaks: "that an entry is gone is believed of a session that need not have seen it made",
+		edits: []edit{{"lock/internal/inbox/inbox.go",
+			"if !moot || conn.Session() == session {",
+			"if !moot || conn.Session() == session || moot {"}},
+		tests: []string{"lock.TestMootIsNotProvenByTwoSessions"},
+	}, {
+		name:   "revoke-once",
+		breaks: "only the first request to a hold is told",
+		edits: []edit{{"lock/internal/inbox/listen.go",
+			"	if w.seen == r.Stat.Czxid {\n",
+			"	if w.seen != 0 {\n"}},
+		tests: []string{"lock.TestRevoke"},
+	}, {
+		name:   "revoke-straggler",
+		breaks: "a request that was made as the hold ended stays until somebody else sweeps",
+		edits: []edit{{"lock/internal/inbox/listen.go",
+			"		case stray:\n			b.clearSoon(id)\n",
+			"		case stray:\n"}},
+		tests: []string{"lock.TestRevokeAsTheHoldEnds"},
+	},
+}

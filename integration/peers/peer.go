@@ -1,0 +1,216 @@
+// Package peers runs clients of four locks on ZooKeeper as processes of their own, each
+// in its library's language: Holdfast, zk.Lock of go-zookeeper, Curator's and kazoo's
+// locks. All are told what to do, and tell what happens, in the same lines.
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+)
+
+// patience is how long an answer is waited for: more than it ever takes.
+const patience = 30 * time.Second
+
+// Peer is a process in which clients live. It does what the lines on its standard input
+// say, and ends with them:
+//
+//	CLIENT open ADDRESS PATH KIND [OPTION]...   connect to this server, the client's only
+//	                                            one, for the lock of that path
+//	CLIENT lock           wait for the lock
+//	CLIENT rlock          wait for it, to read
+//	CLIENT downgrade      go on as a reader
+//	CLIENT unlock         give it back
+//	CLIENT held           what does the library say, without asking the server?
+//
+// KIND is [Mutex] or [RW]; what options there are [Program] tells. Each command is
+// answered when it is done, in whatever order:
+//
+//	CLIENT COMMAND ok     or, instead of ok, what the library said: an error;
+//	                      to held: yes, no, or unknown
+//
+// and in between the client passes on what its library says of its own accord:
+//
+//	CLIENT warned TEXT    there is trouble with the connection
+//	CLIENT told TEXT      the lock is lost
+type Peer struct {
+	*zkserver.Worker
+	gone  chan struct{} // closed when it says nothing more
+	ended error         // how it ended; set when gone
+
+	mu      sync.Mutex
+	waiting map[string]chan Said // for the answers, by "CLIENT COMMAND"
+	clients map[string]*Client
+}
+
+// Said is something that a peer said, and when that was heard.
+type Said struct {
+	At   time.Time
+	Text string
+}
+
+// OK is the answer to a command that succeeded.
+const OK = "ok"
+
+// Client is one client in a peer, with a connection of its own.
+type Client struct {
+	Name  string          // in its peer
+	Relay *zkserver.Relay // in the way to the server
+	Tap   zkserver.Tap    // and behind it
+	Links atomic.Int64    // connections that have reached the server, ever
+
+	peer   *Peer
+	warned []Said // guarded by peer.mu
+	told   []Said // guarded by peer.mu
+}
+
+// Start starts a peer. All that it says is passed to overhear too.
+func Start(cmd *exec.Cmd, overhear func(line string)) (*Peer, error) {
+	w, err := zkserver.StartWorker(cmd)
+	if err != nil {
+		return nil, err
+	}
+	p := &Peer{Worker: w, gone: make(chan struct{}), waiting: make(map[string]chan Said), clients: make(map[string]*Client)}
+	go func() {
+		defer close(p.gone)
+		for {
+			line, err := w.Hear(context.Background())
+			if err != nil {
+				p.ended = err
+				return
+			}
+			p.hear(line)
+			overhear(line.Text)
+		}
+	}()
+	return p, nil
+}
+
+// hear takes a line that the peer said.
+func (p *Peer) hear(line zkserver.Line) {
+	words := strings.SplitN(line.Text, " ", 3)
+	if len(words) < 3 {
+		return // not of the protocol: somebody's print
+	}
+	name, word, s := words[0], words[1], Said{line.At, words[2]}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch c := p.clients[name]; {
+	case c != nil && word == "warned":
+		c.warned = append(c.warned, s)
+	case c != nil && word == "told":
+		c.told = append(c.told, s)
+	default:
+		if answer := p.waiting[name+" "+word]; answer != nil {
+			delete(p.waiting, name+" "+word)
+			answer <- s
+		}
+	}
+}
+
+// Close ends the peer, without letting its clients say goodbye to the server.
+func (p *Peer) Close() {
+	p.Worker.Close(5 * time.Second)
+	<-p.gone
+	for _, c := range p.clients {
+		c.Relay.Close()
+	}
+}
+
+// Open adds a client for the lock of that path, connected to the server through a relay.
+// The kind is [Mutex] or [RW], and [Program] tells what options there are.
+func (p *Peer) Open(ctx context.Context, server, path, kind string, options ...string) (_ *Client, err error) {
+	c := &Client{peer: p}
+	if c.Relay, err = zkserver.NewRelay(server, zkserver.RelayOptions{Dialer: c.dial}); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	c.Name = fmt.Sprint(len(p.clients))
+	p.clients[c.Name] = c
+	p.mu.Unlock()
+	return c, c.Must(ctx, append([]string{"open", c.Relay.Addr(), path, kind}, options...)...)
+}
+
+// dial is how the relay reaches the server.
+func (c *Client) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	conn, err := c.Tap.Dial(network, address, timeout)
+	if err == nil {
+		c.Links.Add(1)
+	}
+	return conn, err
+}
+
+// Tell gives the client a command, and returns what the answer will come on. A
+// command is not given again before it was answered.
+func (c *Client) Tell(command ...string) (<-chan Said, error) {
+	answer := make(chan Said, 1)
+	c.peer.mu.Lock()
+	c.peer.waiting[c.Name+" "+command[0]] = answer
+	c.peer.mu.Unlock()
+	if err := c.peer.Tell(c.Name, strings.Join(command, " ")); err != nil {
+		return nil, fmt.Errorf("client %s, %s: %w", c.Name, command[0], err)
+	}
+	return answer, nil
+}
+
+// Hear waits for an answer.
+func (c *Client) Hear(ctx context.Context, answer <-chan Said) (Said, error) {
+	select {
+	case s := <-answer:
+		return s, nil
+	case <-c.peer.gone:
+		return Said{}, fmt.Errorf("client %s: %w", c.Name, c.peer.ended)
+	case <-ctx.Done():
+		return Said{}, context.Cause(ctx)
+	}
+}
+
+var errNoAnswer = fmt.Errorf("no answer in %v", patience)
+
+// Ask gives the client a command and waits for the answer.
+func (c *Client) Ask(ctx context.Context, command ...string) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
+	defer cancel()
+	answer, err := c.Tell(command...)
+	if err != nil {
+		return "", err
+	}
+	s, err := c.Hear(ctx, answer)
+	if errors.Is(err, errNoAnswer) {
+		return errNoAnswer.Error(), nil // that, too, is something to tell of a library
+	}
+	return s.Text, err
+}
+
+// Must gives the client a command that has to succeed.
+func (c *Client) Must(ctx context.Context, command ...string) error {
+	answer, err := c.Ask(ctx, command...)
+	if err == nil && answer != OK {
+		err = fmt.Errorf("client %s cannot %s: %s", c.Name, command[0], answer)
+	}
+	return err
+}
+
+// FirstSince returns the first warning, and the first news of a loss, that the
+// client has passed on since a time; zero if there was none.
+func (c *Client) FirstSince(t time.Time) (warned, told Said) {
+	first := func(all []Said) Said {
+		for _, s := range all {
+			if s.At.After(t) {
+				return s
+			}
+		}
+		return Said{}
+	}
+	c.peer.mu.Lock()
+	defer c.peer.mu.Unlock()
+	return first(c.warned), first(c.told)
+}

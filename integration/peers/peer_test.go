@@ -1,0 +1,59 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A peer that is a shell: it answers a lock, says more, and dies of the unlock.
+func TestPeer(t *testing.T) {
+	var heard []string
+	p, err := Start(exec.Command("sh", "-c", `
+read open; echo 0 open ok
+read lock; echo a line of somebody else; echo 0 warned SUSPENDED; echo 0 told LOST; echo 0 lock not now
+read unlock; echo it breaks >&2; exit 3`), func(line string) { heard = append(heard, line) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	c, err := p.Open(t.Context(), "127.0.0.1:1", "/lock", Mutex)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if answer, err := c.Ask(t.Context(), "lock"); answer != "not now" || err != nil {
+		t.Errorf("lock: %q, %v", answer, err)
+	}
+	if warned, told := c.FirstSince(start); warned.Text != "SUSPENDED" || told.Text != "LOST" {
+		t.Errorf("warned %+v, told %+v", warned, told)
+	}
+	if warned, told := c.FirstSince(time.Now()); warned != (Said{}) || told != (Said{}) {
+		t.Errorf("after that: warned %+v, told %+v", warned, told)
+	}
+	if err := c.Must(t.Context(), "unlock"); err == nil || !strings.Contains(err.Error(), "exit status 3): it breaks") {
+		t.Errorf("unlock: %v", err)
+	}
+	if !slices.Contains(heard, "a line of somebody else") {
+		t.Errorf("heard %q", heard)
+	}
+}
+
+func TestAskEndsWithItsContext(t *testing.T) {
+	p, err := Start(exec.Command("cat"), func(string) {}) // it answers nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	c := &Client{peer: p, Name: "0"}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("interrupted")
+	cancel(why)
+	if _, err := c.Ask(ctx, "lock"); !errors.Is(err, why) {
+		t.Errorf("ask: %v", err)
+	}
+}

@@ -1,0 +1,31 @@
+package admin
+
+import (
+	"context"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/inbox"
+)
+
+// Revocation is a request to give up a lock, see [lock.Client.Revoke], as it was read.
+type Revocation struct {
+	Lock   string // name of the lock that is asked for
+	Reason string
+	Stat   *zk.Stat
+	Moot   bool  // the entry that it asks is gone
+	Err    error // it is not understood: then nothing above but Stat is known
+}
+
+// Revocation reads the request to the entry with that id: a child of the node
+// [znode.Inbox] below the root. Errors are those of [zk.Conn.Get].
+func (t Tree) Revocation(ctx context.Context, id string) (Revocation, error) {
+	if err := t.check(ctx); err != nil {
+		return Revocation{}, err
+	}
+	r, moot, err := inbox.Read(ctx, t.c.Conn, t.c.Root, id)
+	if err != nil || r.Err != nil {
+		return Revocation{Stat: r.Stat, Err: r.Err}, err
+	}
+	return Revocation{Lock: r.Lock(), Reason: r.Reason, Stat: r.Stat, Moot: moot}, nil
+}

@@ -1,0 +1,231 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// TestLeaderThroughFlaps: of all that befalls sessions and connections a leader, its
+// candidates and those who observe notice nothing. Curator's latch gives the leadership up
+// with the session, and has had two leaders, or none, when several came back at once
+// (CURATOR-644, -645, -652, -696).
+func TestLeaderThroughFlaps(t *testing.T) {
+	everybody := []string{"a", "b", "c", "observer"}
+	for _, tt := range []struct {
+		name string
+		flap func(w *world, label string)
+	}{
+		{"sessions expire", func(w *world, label string) { w.ExpireLabel(label) }},
+		{"connections are cut", func(w *world, label string) { w.Cut(label) }},
+		{"the server restarts", func(w *world, label string) {
+			if label == "a" {
+				_ = w.Stop(w.Servers()[0])
+				time.Sleep(time.Second)
+				_ = w.Start(w.Servers()[0])
+			}
+		}},
+		{"the network stalls until sessions expire", func(w *world, label string) {
+			_ = w.Partition(label)
+			w.ExpireLabel(label)
+			time.Sleep(700 * time.Millisecond)
+			w.Heal(label)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b, c, observer := w.dial("a"), w.dial("b"), w.dial("c"), w.dial("observer")
+				h := w.leads(w.campaign(w.ctx, a, "a"), "a")
+				second, third := w.campaign(w.ctx, b, "b"), w.campaign(w.ctx, c, "c", lock.WithPriority(2))
+				seen := w.observe(w.ctx, observer)
+				for range 12 {
+					for _, label := range everybody { // nearly at once
+						tt.flap(w, label)
+					}
+					time.Sleep(800 * time.Millisecond)
+					if !h.Valid() {
+						t.Fatalf("the leader is valid no more: %v", h.Err())
+					}
+				}
+				time.Sleep(2 * time.Second)
+				w.alive(h)
+				w.waits(second)
+				w.waits(third)
+				seen.is(t, "a")
+				for _, client := range []*lock.Client{a, b, c} {
+					if s := client.Stats(); s.Lost+s.Requeued+s.Purged > 0 {
+						t.Errorf("%+v", s)
+					}
+				}
+				w.unlock(h)
+				h = w.leads(third, "c", a, observer)
+				w.unlock(h)
+				w.unlock(w.leads(second, "b", a, observer))
+				settle()
+				if got := seen.values(); !slices.Equal(slices.DeleteFunc(got, func(v string) bool { return v == "-" }), []string{"a", "c", "b"}) {
+					t.Errorf("observed %q", got)
+				}
+				seen.stop(t, context.Canceled)
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestCandidatesThatFlapTogether: whoever leads resigns while the sessions of all come and
+// go, so that those that follow begin in the middle of it. There is always one more leader,
+// never two, and no loop without one (CURATOR-645).
+func TestCandidatesThatFlapTogether(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		type one struct {
+			client *lock.Client
+			ch     <-chan taken
+			label  string
+		}
+		var all []*one
+		for i := range 3 {
+			o := &one{label: fmt.Sprint("c", i)}
+			o.client = w.dial(o.label)
+			o.ch = w.campaign(w.ctx, o.client, o.label, lock.WithPriority(1+i%2))
+			all = append(all, o)
+		}
+		var last *ending
+		for round := range 30 {
+			var leader *one
+			var got taken
+			for leader == nil {
+				for _, o := range all {
+					select {
+					case got = <-o.ch:
+						if got.err != nil {
+							t.Fatal(got.err)
+						}
+						if leader != nil {
+							t.Fatal("two lead")
+						}
+						leader = o
+					default:
+					}
+				}
+				if time.Sleep(10 * time.Millisecond); w.ctx.Err() != nil {
+					t.Fatal("nobody leads")
+				}
+			}
+			if last != nil {
+				w.inTurn(last, got)
+			}
+			for i, o := range all {
+				if i != round%4 {
+					w.ExpireLabel(o.label)
+				}
+			}
+			if got.hold.Err() != nil {
+				t.Fatal(got.hold.Err())
+			}
+			last = w.end(got.hold)
+			w.unlock(got.hold)
+			e := leader.client.Election("x", lock.WithPriority(1+round%3))
+			leader.ch = start(func() (*lock.Hold, error) { return holdOf(e.Campaign(w.ctx, leader.label)) })
+		}
+		for range all { // until the last one
+			for _, o := range all {
+				select {
+				case got := <-o.ch:
+					w.unlock(got.hold)
+					o.ch = nil
+				case <-time.After(2 * time.Second):
+				}
+			}
+		}
+		w.empty()
+	})
+}
+
+// TestLeaderKnowsFirst: a leader that cannot renew its lease has learned that it leads no
+// more before the next one does, and is shown no more either.
+func TestLeaderKnowsFirst(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
+		ended := w.end(h)
+		b, observer := w.dial("b"), w.dial("observer")
+		seen := w.observe(w.ctx, observer)
+		ch := w.campaign(w.ctx, b, "b")
+		d := w.die("a", h.EntryPath())
+		got := w.await(ch)
+		w.inTurn(ended, got)
+		w.purged(d, got.at, 0, 100*time.Millisecond)
+		if got := w.leader(observer); got != "b" {
+			t.Errorf("%q is shown", got)
+		}
+		settle()
+		if got := fmt.Sprint(seen.values()); got != "[a b]" && got != "[a - b]" {
+			t.Errorf("observed %v", got)
+		}
+		w.Heal("a")
+		w.unlock(got.hold)
+		seen.stop(t, context.Canceled)
+		w.empty()
+	})
+}
+
+// TestLeaderDeadForLong: a new candidate does not wait for a lease that has long run out
+// (client-go#448), though it has not seen it run out. It takes a dozen round trips.
+func TestLeaderDeadForLong(t *testing.T) {
+	for _, ago := range []time.Duration{ttl + grace + time.Second, time.Hour} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
+			w.die("a", h.EntryPath())
+			time.Sleep(ago)
+			b := w.dial("b")
+			if got := w.leader(b); got != "" {
+				t.Errorf("%q is shown, and has been dead for %v", got, ago)
+			}
+			if all, err := b.Election("x").Candidates(w.ctx); err != nil || len(all) > 0 {
+				t.Errorf("candidates %+v, %v", all, err)
+			}
+			begun := time.Now()
+			l, err := b.Election("x").Campaign(w.ctx, "b")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begun); took > 24*latency {
+				t.Errorf("it took %v", took)
+			}
+			w.Heal("a")
+			w.unlock(l.Hold)
+			w.empty()
+		})
+	}
+}
+
+// TestLeaderThroughChangesOfZooKeepersLeader whose clocks differ: it goes on, everybody
+// sees it, and nobody takes it for dead.
+func TestLeaderThroughChangesOfZooKeepersLeader(t *testing.T) {
+	forEachOff(t, func(w *world, off time.Duration) {
+		a, b, observer := w.dial("a"), w.dial("b"), w.dial("observer")
+		h := w.leads(w.campaign(w.ctx, a, "a"), "a")
+		ch := w.campaign(w.ctx, b, "b")
+		seen := w.observe(w.ctx, observer)
+		for i := range 3 {
+			w.elect(off * time.Duration(1-2*(i%2)))
+			time.Sleep(ttl / 2)
+			w.waits(ch)
+			if got := w.leader(observer); got != "a" || !h.Valid() {
+				w.Errorf("%q is shown, and a leads: %v", got, h.Err())
+			}
+		}
+		w.unlock(h)
+		w.unlock(w.await(ch).hold)
+		settle()
+		for i, v := range seen.values() {
+			if v == "b" && i == 0 || v == "a" && i > 0 {
+				w.Errorf("observed %q", seen.values())
+			}
+		}
+	})
+}

@@ -1,0 +1,265 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// shown is what an observer of an election is told.
+type shown struct {
+	mu     sync.Mutex
+	all    []lock.Candidate
+	err    error
+	done   chan struct{}
+	cancel context.CancelFunc
+}
+
+// observe observes the election in the background.
+func (w *world) observe(ctx context.Context, c *lock.Client) *shown {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &shown{done: make(chan struct{}), cancel: cancel}
+	go func() {
+		defer close(s.done)
+		for l, err := range c.Election("x").Observe(ctx) {
+			s.mu.Lock()
+			if s.err = err; err == nil {
+				s.all = append(s.all, l)
+			}
+			s.mu.Unlock()
+		}
+	}()
+	w.Cleanup(func() { cancel(); <-s.done })
+	settle()
+	return s
+}
+
+// values are the values that were told, "-" for nobody.
+func (s *shown) values() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var values []string
+	for _, l := range s.all {
+		if !l.Leads {
+			l.Value = "-"
+		}
+		values = append(values, l.Value)
+	}
+	return values
+}
+
+// is checks what was told.
+func (s *shown) is(t *testing.T, want ...string) {
+	t.Helper()
+	settle()
+	if got := s.values(); !slices.Equal(got, want) {
+		t.Errorf("observed %q, want %q", got, want)
+	}
+}
+
+// stop ends it, and checks the error that it ends with.
+func (s *shown) stop(t *testing.T, want error) {
+	t.Helper()
+	s.cancel()
+	<-s.done
+	mustBe(t, s.err, want)
+}
+
+// TestObserve: an observer is told of each leader, of nobody, and of new values; of nothing
+// twice, and not of renewals.
+func TestObserve(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, observer := w.dial("a"), w.dial("b"), w.dial("observer")
+		seen := w.observe(w.ctx, observer)
+		seen.is(t, "-")
+		for i, c := range []*lock.Client{a, b, a} { // with and without a parent there
+			h := w.leads(w.campaign(w.ctx, c, fmt.Sprint(i)), fmt.Sprint(i))
+			settle()
+			if err := (&lock.Leadership{Hold: h}).Proclaim(w.ctx, fmt.Sprint(i, "+")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * ttl)
+			w.unlock(h)
+			time.Sleep(time.Duration(i) * ttl)
+		}
+		seen.is(t, "-", "0", "0+", "-", "1", "1+", "-", "2", "2+", "-")
+		tokens := map[lock.Token]bool{}
+		for i, l := range seen.all {
+			if tokens[l.Token] = true; i > 0 && l.Leads && l.Token.Compare(seen.all[max(0, i-2)].Token) < 0 {
+				t.Errorf("tokens fall: %+v", seen.all)
+			}
+		}
+		if len(tokens) != 4 {
+			t.Errorf("tokens %v", tokens)
+		}
+		seen.stop(t, context.Canceled)
+		w.empty()
+	})
+}
+
+// TestObserveWhereNobodyIs, below a parent that stays: who comes is told of at once.
+func TestObserveWhereNobodyIs(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, observer, z := w.dial("a"), w.dial("observer"), w.raw("other")
+		w.create(z, "/locks", "", 0)
+		w.create(z, "/locks/x", "", 0)
+		seen := w.observe(w.ctx, observer)
+		h := w.leads(w.campaign(w.ctx, a, "a"), "a")
+		seen.is(t, "-", "a")
+		w.unlock(h)
+		seen.is(t, "-", "a", "-")
+		h = w.leads(w.campaign(w.ctx, a, "b"), "b")
+		seen.is(t, "-", "a", "-", "b")
+		w.unlock(h)
+		seen.stop(t, context.Canceled)
+	})
+}
+
+// TestObserversEnd with their context, with the loop, and with the client, which does not
+// wait for them longer.
+func TestObserversEnd(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial("a")
+		for i, lead := range []bool{false, true} {
+			if lead {
+				w.leads(w.campaign(w.ctx, w.dial("b"), "b"), "b")
+			}
+			why := errors.New("bored")
+			ctx, cancel := context.WithCancelCause(w.ctx)
+			seen := w.observe(ctx, c)
+			cancel(why)
+			<-seen.done
+			mustBe(t, seen.err, context.Canceled, why)
+			for range c.Election("x").Observe(w.ctx) {
+				break
+			}
+			if n := c.Watches(); n > 2 {
+				t.Errorf("%d: %d watches", i, n)
+			}
+		}
+		seen := w.observe(context.WithoutCancel(w.ctx), c)
+		begun := time.Now()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		<-seen.done
+		mustBe(t, seen.err, lock.ErrClosed)
+		_, err := c.Election("x").Leader(w.ctx)
+		mustBe(t, err, lock.ErrClosed)
+	})
+}
+
+// TestWatchesOfObservers: of many who observe for long there are as many watches as there
+// are nodes to watch.
+func TestWatchesOfObservers(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, c := w.dial("a"), w.dial("observer")
+		for range 20 {
+			w.observe(w.ctx, c)
+		}
+		for i := range 20 {
+			h := w.leads(w.campaign(w.ctx, a, fmt.Sprint(i)), fmt.Sprint(i))
+			w.unlock(h)
+			settle()
+		}
+		if n := c.Watches(); n > 64 {
+			t.Errorf("%d watches", n)
+		}
+		h := w.leads(w.campaign(w.ctx, a, "last"), "last")
+		settle()
+		spent := w.cost("observer", func() { time.Sleep(10 * ttl) })
+		if reads := spent.requests["getData"]; reads < 20*25 || reads > 20*35 || spent.total() > 20*36+20 {
+			t.Errorf("20 observers of 30 renewals asked for %v", spent.requests)
+		}
+		w.unlock(h)
+	})
+}
+
+// TestObserverOfDeadLeader: who has died is shown until its lease and the grace are over,
+// and then no longer, though nobody is there to purge it.
+func TestObserverOfDeadLeader(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
+		observer := w.dial("observer")
+		seen := w.observe(w.ctx, observer)
+		w.die("a", h.EntryPath())
+		time.Sleep(ttl - time.Second)
+		seen.is(t, "a")
+		time.Sleep(2*time.Second + grace)
+		seen.is(t, "a", "-")
+		if got := w.leader(observer); got != "" {
+			t.Errorf("%q is shown", got)
+		}
+		if len(w.entries("x")) != 1 {
+			t.Error("an observer has purged")
+		}
+		w.Heal("a")
+		seen.stop(t, context.Canceled)
+	})
+}
+
+// TestObserverComesBack: what has changed while an observer had no connection is told when
+// it has one again, and not before.
+func TestObserverComesBack(t *testing.T) {
+	for _, expire := range []bool{false, true} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a"), w.dial("b")
+			h := w.leads(w.campaign(w.ctx, a, "a"), "a")
+			ch := w.campaign(w.ctx, b, "b")
+			seen := w.observe(w.ctx, w.dial("observer"))
+			_ = w.Partition("observer")
+			if expire {
+				w.ExpireLabel("observer")
+			}
+			w.unlock(h)
+			h = w.leads(ch, "b")
+			time.Sleep(3 * ttl)
+			seen.is(t, "a")
+			w.Heal("observer")
+			time.Sleep(3 * time.Second)
+			seen.is(t, "a", "b")
+			w.unlock(h)
+			seen.is(t, "a", "b", "-")
+			w.empty()
+		})
+	}
+}
+
+// TestLeaderByALaggingServer: who asks is not told of a leader that was followed by
+// another before.
+func TestLeaderByALaggingServer(t *testing.T) {
+	simulate(t, locktest.Options{Members: 3}, func(w *world) {
+		leader := w.Leader()
+		behind := w.Servers()[slices.IndexFunc(w.Servers(), func(s string) bool { return s != leader })]
+		a, b := w.dialAt("a", []string{leader}), w.dialAt("b", []string{leader})
+		observer := w.dialAt("observer", []string{behind})
+		h := w.leads(w.campaign(w.ctx, a, "a"), "a", observer)
+		ch := w.campaign(w.ctx, b, "b")
+		seen := w.observe(w.ctx, observer)
+		if err := w.Lag(behind, 700*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		w.unlock(h)
+		h = w.expect(ch).hold
+		seen.is(t, "a")
+		if got := w.leader(observer); got != "b" {
+			t.Errorf("%q is shown, and was followed by b before", got)
+		}
+		w.unlock(h)
+		if got := w.leader(observer); got != "" {
+			t.Errorf("%q is shown, and has resigned", got)
+		}
+		time.Sleep(time.Second)
+		seen.is(t, "a", "b", "-")
+	})
+}

@@ -1,0 +1,290 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// candidates are those that wait behind a leader, with a client each. The first letter of
+// a value is its priority: "2x" has two.
+func (w *world) candidates(values ...string) (leader *lock.Hold, waiting map[string]<-chan taken) {
+	w.Helper()
+	leader = w.leads(w.campaign(w.ctx, w.dial("leader"), "leader"), "leader")
+	waiting = map[string]<-chan taken{}
+	for _, v := range values {
+		waiting[v] = w.campaign(w.ctx, w.dial(v), v, lock.WithPriority(int(v[0]-'0')))
+	}
+	return leader, waiting
+}
+
+// succession has each leader resign, and returns in which order they led.
+func (w *world) succession(leader *lock.Hold, waiting map[string]<-chan taken) string {
+	w.Helper()
+	var order []string
+	for len(waiting) > 0 {
+		ended := w.end(leader)
+		w.unlock(leader)
+		settle()
+		settle() // some give way
+		leader = nil
+		for v, ch := range waiting {
+			select {
+			case got := <-ch:
+				if got.err != nil || leader != nil {
+					w.Fatalf("%s: %v, and %v leads", v, got.err, leader)
+				}
+				w.inTurn(ended, got)
+				leader = got.hold
+				order = append(order, v)
+				delete(waiting, v)
+			default:
+			}
+		}
+		if leader == nil {
+			w.Fatalf("nobody leads after %q", order)
+		}
+	}
+	w.unlock(leader)
+	return strings.Join(order, " ")
+}
+
+// TestPriorities: of those who wait one of the highest priority leads next, of equals the
+// one that came first; and whoever gives way is never shown.
+func TestPriorities(t *testing.T) {
+	for waiting, want := range map[string]string{
+		"1a 1b 1c":       "1a 1b 1c",
+		"1a 2b":          "2b 1a",
+		"1a 1b 2c":       "2c 1a 1b",
+		"1a 2b 2c 1d":    "2b 2c 1d 1a",
+		"1a 2b 3c":       "3c 2b 1a",
+		"3a 2b 1c":       "3a 2b 1c",
+		"1a 1b 9c 5d 9e": "9c 9e 5d 1a 1b",
+	} {
+		t.Run(waiting, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				values := strings.Fields(waiting)
+				leader, candidates := w.candidates(values...)
+				seen := w.observe(w.ctx, w.dial("observer"))
+				got := w.succession(leader, candidates)
+				if got != want {
+					t.Errorf("led in the order %s, want %s", got, want)
+				}
+				settle()
+				told := strings.Join(seen.values(), " ")
+				if told = strings.ReplaceAll(told, " -", ""); told != "leader "+got {
+					t.Errorf("observed %s, led %s", told, got)
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestHigherCandidateDies while it waits: who outlives its lease gives way to it no more;
+// who does not waits for the end of that, and leads then. Nobody asks all the time.
+func TestHigherCandidateDies(t *testing.T) {
+	for _, before := range []time.Duration{0, ttl + grace + time.Second} { // that it has been dead when the leader resigns
+		simulate(t, locktest.Options{}, func(w *world) {
+			leader, waiting := w.candidates("1a", "1b", "2c", "3d")
+			for _, v := range []string{"2c", "3d"} {
+				w.die(v, w.entryOf(v))
+			}
+			time.Sleep(before)
+			stood := w.entryOf("1a")
+			txns := w.Transactions()
+			w.unlock(leader)
+			died := time.Now()
+			var first taken
+			select {
+			case first = <-waiting["1a"]:
+			case first = <-waiting["1b"]:
+			}
+			if first.err != nil {
+				t.Fatal(first.err)
+			}
+			took := first.at.Sub(died)
+			if before > 0 && took > 100*latency || took > ttl+grace+time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if before > 0 && first.hold.EntryPath() != stood {
+				t.Error("the first one has given way to the dead")
+			}
+			if n := w.Transactions() - txns; n > 40 {
+				t.Errorf("%d transactions", n)
+			}
+			w.unlock(first.hold)
+			select {
+			case first = <-waiting["1a"]:
+			case first = <-waiting["1b"]:
+			}
+			for _, v := range []string{"2c", "3d"} {
+				w.Heal(v)
+			}
+			w.unlock(first.hold)
+			for range 2 { // they have lost their places, and queue again
+				select {
+				case first = <-waiting["2c"]:
+				case first = <-waiting["3d"]:
+				}
+				w.unlock(first.hold)
+			}
+			w.empty()
+		})
+	}
+}
+
+// entryOf is the path of the candidate's entry of that owner.
+func (w *world) entryOf(owner string) string {
+	w.Helper()
+	for _, n := range w.entries("x") {
+		if w.record(n.Path).Owner == owner {
+			return n.Path
+		}
+	}
+	w.Fatalf("%s has no entry", owner)
+	return ""
+}
+
+// TestHigherCandidateGoesAway, at each moment while others give way to it: there is a next
+// leader at once.
+func TestHigherCandidateGoesAway(t *testing.T) {
+	for after := time.Duration(0); after < 60*latency; after += latency {
+		simulate(t, locktest.Options{}, func(w *world) {
+			leader, waiting := w.candidates("1a", "1b")
+			ctx, cancel := context.WithCancel(w.ctx)
+			higher := w.campaign(ctx, w.dial("2c"), "2c", lock.WithPriority(2))
+			done := make(chan struct{})
+			go func() {
+				w.unlock(leader)
+				close(done)
+			}()
+			time.Sleep(after)
+			cancel()
+			<-done
+			settle()
+			settle()
+			switch got := <-higher; {
+			case got.err == nil:
+				leader = got.hold
+				if err := leader.Err(); err != nil {
+					t.Fatal(err)
+				}
+				w.waits(waiting["1a"])
+				w.waits(waiting["1b"])
+				w.unlock(leader)
+				settle()
+			case !errors.Is(got.err, context.Canceled):
+				t.Error(got.err)
+			}
+			var first taken
+			left := waiting["1a"]
+			select {
+			case first = <-waiting["1a"]:
+				left = waiting["1b"]
+			case first = <-waiting["1b"]:
+			default:
+				t.Fatalf("after %v: nobody leads", after)
+			}
+			w.waits(left)
+			w.unlock(first.hold)
+			w.unlock(w.expect(left).hold)
+			w.empty()
+		})
+	}
+}
+
+// TestGivingWayFails: whatever request of one who gives way is refused, lost or not
+// answered, one leads in the end, and it is the higher one unless the other led before.
+func TestGivingWayFails(t *testing.T) {
+	for nth := range 8 {
+		forEachMishap(t, func(w *world, mishap int) {
+			leader, waiting := w.candidates("1a", "2b")
+			n := 0
+			w.mishap(mishap, "1a", func(r locktest.Request) bool {
+				n++
+				return n == nth+1
+			})
+			w.unlock(leader)
+			first := w.await(waiting["2b"])
+			w.waits(waiting["1a"])
+			time.Sleep(ttl)
+			ended := w.end(first.hold)
+			w.unlock(first.hold)
+			second := w.await(waiting["1a"])
+			w.inTurn(ended, second)
+			w.unlock(second.hold)
+			w.empty()
+		})
+	}
+}
+
+// TestHigherCandidateDoesNotDepose who leads already, but can ask it to resign. Who has can
+// stand again.
+func TestHigherCandidateDoesNotDepose(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h := w.leads(w.campaign(w.ctx, a, "1a", lock.WithPriority(3)), "1a")
+		b := w.dial("b")
+		ch := w.campaign(w.ctx, b, "9b", lock.WithPriority(9))
+		time.Sleep(2 * ttl)
+		w.waits(ch)
+		w.alive(h)
+		asked := h.Revoked()
+		if err := b.Revoke(w.ctx, "x", "a better one is there"); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case r := <-asked:
+			if r.Owner != "b" || r.Reason != "a better one is there" {
+				t.Errorf("%+v", r)
+			}
+		case <-time.After(time.Second):
+			t.Error("the leader was not asked")
+		}
+		w.unlock(h)
+		again := w.campaign(w.ctx, a, "1a")
+		h = w.leads(ch, "9b", a)
+		w.waits(again)
+		w.unlock(h)
+		w.unlock(w.leads(again, "1a"))
+		w.empty()
+	})
+}
+
+// TestFirstCandidateOfAll is shown as the leader from when its entry and the lock's parent
+// were made, and leads then, though one of a higher priority comes before it has heard of
+// that.
+func TestFirstCandidateOfAll(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		seen := w.observe(w.ctx, w.dial("observer"))
+		w.SetLatency(func(label, _ string) time.Duration {
+			if label == "a" {
+				return 100 * time.Millisecond
+			}
+			return latency
+		})
+		first := w.campaign(w.ctx, a, "1a")
+		second := w.campaign(w.ctx, b, "2b", lock.WithPriority(2))
+		seen.is(t, "-", "1a")
+		select {
+		case <-first:
+			t.Fatal("it has heard of its own create already")
+		default:
+		}
+		h := w.await(first).hold
+		time.Sleep(time.Second)
+		w.alive(h)
+		w.waits(second)
+		seen.is(t, "-", "1a")
+		w.unlock(h)
+		w.unlock(w.await(second).hold)
+		w.empty()
+	})
+}

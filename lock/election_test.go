@@ -1,0 +1,232 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// campaign has a client stand for election in the background with a value, and returns
+// when it is in the queue. The hold is that of the leadership.
+func (w *world) campaign(ctx context.Context, c *lock.Client, value string, opts ...lock.LockOption) <-chan taken {
+	w.Helper()
+	settle()
+	before := len(w.entries("x"))
+	ch := start(func() (*lock.Hold, error) { return holdOf(c.Election("x", opts...).Campaign(ctx, value)) })
+	w.until(value+" stands for election", func() bool { return len(w.entries("x")) > before })
+	settle()
+	return ch
+}
+
+// holdOf is the hold of what a campaign returned.
+func holdOf(l *lock.Leadership, err error) (*lock.Hold, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l.Hold, nil
+}
+
+// leader returns the value of who leads, "" for nobody.
+func (w *world) leader(c *lock.Client) string {
+	w.Helper()
+	l, err := c.Election("x").Leader(w.ctx)
+	if err != nil && !errors.Is(err, lock.ErrNoLeader) {
+		w.Fatal(err)
+	}
+	if (err == nil) != l.Leads || (err == nil) == (l.Token == lock.Token{}) {
+		w.Errorf("%+v, %v", l, err)
+	}
+	return l.Value
+}
+
+// valueOf is the value that a leadership stands with.
+func valueOf(h *lock.Hold) string { return h.Metadata()[znode.ValueKey] }
+
+// leads checks that a candidate was elected, and that everybody can see it.
+func (w *world) leads(ch <-chan taken, value string, clients ...*lock.Client) *lock.Hold {
+	w.Helper()
+	h := w.expect(ch).hold
+	if got := valueOf(h); got != value {
+		w.Fatalf("%q leads, want %q", got, value)
+	}
+	for _, c := range clients {
+		if got := w.leader(c); got != value {
+			w.Errorf("%q is shown, and %q leads", got, value)
+		}
+	}
+	return h
+}
+
+func TestElection(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		observer := w.dial("observer")
+		if got := w.leader(observer); got != "" {
+			t.Errorf("%q leads before anybody stands", got)
+		}
+		election := a.Election("x", lock.WithMetadata(map[string]string{"zone": "1"}), lock.WithPriority(3))
+		first, err := election.Campaign(w.ctx, "a:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.leader(observer); got != "a:80" {
+			t.Errorf("%q leads at the moment when a:80 does", got)
+		}
+		second := w.campaign(w.ctx, b, "b:80")
+		w.waits(second)
+		got, err := observer.Election("x").Leader(w.ctx)
+		want := lock.Candidate{Leads: true, Value: "a:80", Priority: 3, Token: first.Token(), Entry: first.EntryPath(), Owner: "a", Host: got.Host, PID: got.PID}
+		if err != nil || got != want || got.PID == 0 {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+		if m := first.Metadata(); m["zone"] != "1" {
+			t.Errorf("metadata %v", m)
+		}
+		all, err := observer.Election("x").Candidates(w.ctx)
+		if err != nil || len(all) != 2 || all[0] != want || all[1].Leads || all[1].Value != "b:80" || all[1].Priority != 1 {
+			t.Errorf("candidates %+v, %v", all, err)
+		}
+
+		if err := first.Proclaim(w.ctx, "a:81"); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.leader(observer); got != "a:81" {
+			t.Errorf("%q is shown, and a:81 was proclaimed", got)
+		}
+		time.Sleep(ttl) // renewals tell it too
+		if got := w.leader(observer); got != "a:81" {
+			t.Errorf("%q is shown, and a:81 was proclaimed", got)
+		}
+		if err := first.Resign(); err != nil {
+			t.Fatal(err)
+		}
+		mustBe(t, first.Proclaim(w.ctx, "late"), lock.ErrUnlocked)
+		h := w.leads(second, "b:80", a, b, observer)
+		if h.Token().Compare(first.Token()) <= 0 {
+			t.Errorf("token %v follows %v", h.Token(), first.Token())
+		}
+		w.unlock(h)
+		if got := w.leader(observer); got != "" {
+			t.Errorf("%q leads after all have resigned", got)
+		}
+		w.empty()
+	})
+}
+
+// TestElectionAndMutex: a mutex of the same name keeps candidates out, and leads nobody.
+func TestElectionAndMutex(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		ch := w.campaign(w.ctx, b, "b")
+		w.waits(ch)
+		if got := w.leader(a); got != "" {
+			t.Errorf("%q leads, and a mutex is held", got)
+		}
+		w.unlock(h)
+		leader := w.leads(ch, "b", a)
+		mustBe(t, errOf(a.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
+		_, err := leader.Detach(w.ctx, 0)
+		mustBe(t, err, lock.ErrInvalid)
+		if !leader.Ticket().IsZero() {
+			t.Error("a leadership has a ticket")
+		}
+		_, err = b.Election("x").Campaign(leader.Context(), "again")
+		mustBe(t, err, lock.ErrInvalid)
+		again, err := b.Mutex("x").Lock(leader.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.unlock(leader)
+		w.unlock(again)
+		w.empty()
+	})
+}
+
+func errOf(_ *lock.Hold, err error) error { return err }
+
+func TestElectionArguments(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial("a")
+		for name, e := range map[string]*lock.Election{
+			"option WithBarging":        c.Election("x", lock.WithBarging()),
+			"option WithoutRenewal":     c.Election("x", lock.WithoutRenewal()),
+			"priority 0: must be":       c.Election("x", lock.WithPriority(0)),
+			"priority 1048577: must be": c.Election("x", lock.WithPriority(lock.MaxPriority+1)),
+			"\"election.value\": is":    c.Election("x", lock.WithMetadata(map[string]string{"election.value": "x"})),
+			"starts":                    c.Election("/x"),
+			"lock":                      nil,
+			"Dial":                      (*lock.Client)(nil).Election("x"),
+		} {
+			_, err := e.Campaign(w.ctx, "v")
+			mustBe(t, err, lock.ErrInvalid)
+			if name != "starts" {
+				mustSay(t, err, name)
+			}
+			_, err = e.Leader(w.ctx)
+			mustBe(t, err, lock.ErrInvalid)
+			_, err = e.Candidates(w.ctx)
+			mustBe(t, err, lock.ErrInvalid)
+			for l, err := range e.Observe(w.ctx) {
+				mustBe(t, err, lock.ErrInvalid)
+				if l != (lock.Candidate{}) {
+					t.Error(l)
+				}
+			}
+		}
+		_, err := c.Election("x").Campaign(w.ctx, strings.Repeat("v", 4<<10))
+		mustBe(t, err, lock.ErrInvalid)
+		mustSay(t, err, `value "vvvvvvvv`, "4110 bytes", "at most 4096")
+		var none context.Context
+		_, err = c.Election("x").Campaign(none, "v")
+		mustBe(t, err, lock.ErrInvalid)
+		_, err = c.Mutex("x", lock.WithPriority(2)).Lock(w.ctx)
+		mustBe(t, err, lock.ErrInvalid)
+		mustSay(t, err, "WithPriority", "is for an Election")
+		_, err = c.RWMutex("x", lock.WithPriority(2)).Lock(w.ctx)
+		mustBe(t, err, lock.ErrInvalid)
+		if n := w.nodes(); len(n) > 0 {
+			t.Errorf("made %q", n)
+		}
+		never := &lock.Leadership{}
+		mustBe(t, never.Resign(), lock.ErrUnlocked)
+		mustBe(t, never.Proclaim(w.ctx, ""), lock.ErrUnlocked)
+	})
+}
+
+// TestElectionCosts what a mutex does: a free one takes one transaction, which tells
+// everybody too. To ask who leads takes three reads, and who is next, when somebody has
+// resigned, a list of the candidates and one write more than the next holder of a mutex.
+func TestElectionCosts(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(a, "warm"))
+		w.unlock(w.lock(b, "warm"))
+		time.Sleep(time.Second)
+		var h *lock.Hold
+		free := w.cost("a", func() { h, _ = holdOf(a.Election("x").Campaign(w.ctx, "a")) })
+		if free.total() != 1 || free.requests["multi"] != 1 {
+			t.Errorf("a free election took %v", free.requests)
+		}
+		asked := w.cost("a", func() { w.leader(a) })
+		if asked.total() != 3 || asked.txns != 0 {
+			t.Errorf("to ask who leads took %v", asked.requests)
+		}
+		ch := w.campaign(w.ctx, b, "b")
+		next := w.cost("b", func() {
+			w.unlock(h)
+			h = w.expect(ch).hold
+		})
+		if next.total() > 3 || next.requests["setData"] != 1 {
+			t.Errorf("the next one asked for %v", next.requests)
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}

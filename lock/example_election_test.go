@@ -1,0 +1,69 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+func ExampleElection() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	dial := func() *lock.Client {
+		locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+		if err != nil {
+			log.Fatal(err)
+		}
+		return locks
+	}
+	one, two := dial(), dial()
+	defer one.Close()
+	defer two.Close()
+
+	// A candidate stands with a value that all can read, and waits until it leads.
+	leadership, err := one.Election("scheduler").Campaign(ctx, "10.0.0.1:8080")
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Work by leadership.Context(), which ends before anybody else leads; hand its token to
+	// whatever refuses those of earlier leaders.
+
+	next := make(chan *lock.Leadership)
+	go func() {
+		l, err := two.Election("scheduler").Campaign(ctx, "10.0.0.2:8080")
+		if err != nil {
+			log.Fatal(err)
+		}
+		next <- l
+	}()
+
+	// Whoever only wants to know does not stand.
+	for leader, err := range one.Election("scheduler").Observe(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if !leader.Leads { // for a moment perhaps, until the next one does
+			continue
+		}
+		fmt.Println("leader:", leader.Value)
+		if leader.Value == "10.0.0.2:8080" {
+			break
+		}
+		if err := leadership.Resign(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := (<-next).Resign(); err != nil {
+		log.Fatal(err)
+	}
+	_, err = two.Election("scheduler").Leader(ctx)
+	fmt.Println("nobody leads:", errors.Is(err, lock.ErrNoLeader))
+	// Output:
+	// leader: 10.0.0.1:8080
+	// leader: 10.0.0.2:8080
+	// nobody leads: true
+}

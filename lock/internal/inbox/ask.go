@@ -1,0 +1,141 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// mostCleared is how many requests are looked at to see whether they are moot, each time
+// that somebody asks.
+const mostCleared = 16
+
+// Ask asks all who hold the named lock to give it up. It returns how many it has asked,
+// those who have left by themselves meanwhile included; and the paths of the entries that
+// cannot be asked, because they are of other libraries. It fails with znode.ErrForeign or
+// ErrNewer if the node of the lock is not ours, and with zkconn.ErrDenied.
+func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others []string, err error) {
+	holders, err := b.holders(ctx, b.Root+"/"+lock)
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, n := range holders {
+		if !n.Ours() {
+			others = append(others, b.Root+"/"+lock+"/"+n.Node)
+			continue
+		}
+		r := b.Who
+		r.Request, r.Entry, r.Reason = znode.FormatID(b.Random.Uint64()), lock+"/"+n.Node, reason
+		if err := b.put(ctx, n.ID, r); err != nil {
+			return asked, others, fmt.Errorf("ask %s: %w", b.Root+"/"+r.Entry, err)
+		}
+		asked++
+	}
+	b.background(b.clearSome)
+	return asked, others, nil
+}
+
+// holders are those who hold a lock now, or are next and about to notice.
+func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error) {
+	if err := b.Conn.Sync(ctx, parent); err != nil { // our server may lag behind
+		return nil, err
+	}
+	for {
+		n, err := b.Conn.Get(ctx, parent)
+		if err != nil {
+			return nil, missing(err)
+		}
+		data, err := znode.DecodeParent(n.Data)
+		if err != nil {
+			return nil, err
+		}
+		children, _, err := b.Conn.Children(ctx, parent)
+		if err != nil {
+			return nil, missing(err)
+		}
+		var failed error
+		holders := znode.Holders(znode.Contenders(children), data, func(writer znode.Name) bool {
+			var n zkconn.Node
+			if n, failed = b.Conn.Get(ctx, parent+"/"+writer.Node); failed != nil {
+				return false
+			}
+			entry := znode.ReadEntry(writer, n.Data, znode.Stat(*n.Stat))
+			return entry.Shares()
+		})
+		if !errors.Is(failed, zk.ErrNoNode) { // else it has left meanwhile
+			return holders, missing(failed)
+		}
+	}
+}
+
+// missing makes of the error of a read what it says of a lock's holders: that there are
+// none is no error.
+func missing(err error) error {
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return fmt.Errorf("%w: the lock's ACL does not let us read it", zkconn.ErrDenied)
+	}
+	return err
+}
+
+// put makes a request to the entry with that id, in place of an earlier one. That the entry
+// has gone is no error: what was to be asked has come to pass.
+//
+// One that stands is not written but made anew, because that is a change of the node above,
+// which those who listen watch.
+func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
+	check := &zk.CheckVersionRequest{Path: b.Root + "/" + r.Entry, Version: -1}
+	create := &zk.CreateRequest{Path: path(b.Root, id), Data: r.Encode(), Acl: b.ACL}
+	ops := []any{check, create}
+	return b.Conn.Retry(ctx, backoff, func() error {
+		_, err := b.Conn.Multi(ctx, nil, ops...)
+		op, cause := zkconn.RefusedOp(err)
+		switch {
+		case op == 0 && errors.Is(cause, zk.ErrNoNode):
+			return nil
+		case errors.Is(cause, zk.ErrNoAuth):
+			return zkconn.Final(fmt.Errorf("%w: the ACL of %s does not let us", zkconn.ErrDenied, path(b.Root, "")))
+		case op == len(ops)-1 && errors.Is(cause, zk.ErrNoNode):
+			return b.made(ctx, err)
+		case op == len(ops)-1 && errors.Is(cause, zk.ErrNodeExists):
+			n, err := b.Conn.Get(ctx, create.Path)
+			switch {
+			case err == nil && bytes.Equal(n.Data, create.Data): // the reply was lost
+				return nil
+			case err == nil:
+				ops = []any{check, &zk.DeleteRequest{Path: create.Path, Version: n.Stat.Version}, create}
+				return zkconn.ErrAgain
+			case errors.Is(err, zk.ErrNoNode):
+				return zkconn.Later(err)
+			}
+			return err
+		case op == 1: // of three: somebody else has replaced or deleted it
+			ops = []any{check, create}
+			return zkconn.ErrAgain
+		}
+		return err
+	})
+}
+
+// clearSome deletes some of the requests that are moot.
+func (b *Inbox) clearSome() {
+	ctx, cancel := context.WithTimeout(b.Closing, b.Patience)
+	defer cancel()
+	ids, _, err := b.Conn.Children(ctx, path(b.Root, ""))
+	for i, at := 0, b.Random.IntN(max(1, len(ids))); err == nil && i < min(len(ids), mostCleared); i++ {
+		if err = b.clear(ctx, ids[(at+i)%len(ids)]); errors.Is(err, errStands) {
+			err = nil
+		}
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, zk.ErrNoNode) {
+		b.Log.Debug().Err(err).Msg("requests to give up locks that are gone could not be deleted, and are left to the reaper")
+	}
+}

@@ -1,0 +1,236 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// An Ear is where one handle of a hold is told that it is asked for. Tell must not block.
+type Ear interface{ Tell(Request) }
+
+// ward is an entry of ours that can be asked.
+type ward struct {
+	path  string
+	ears  map[any]Ear // by handle
+	seen  int64       // Czxid of the last request that was read; 0: none
+	last  Request     // that was told; the zero one: none
+	ended bool        // nobody is to be told any more; what is found is deleted
+}
+
+// ended is a ward that has ended, and when.
+type ended struct {
+	id   string
+	ward *ward
+	at   time.Time
+}
+
+// straggles is for how long it is looked for a request to an entry that has ended, because
+// it may have been made before and be heard of later.
+const straggles = 10 * time.Second
+
+// deafFor is how long nobody listens after a failure that is no outage, before the next try.
+const deafFor = time.Minute
+
+// Listen returns where a handle on the hold of the entry with that path is told that it is
+// asked for: what open returns, the first time. A request that stands already is told, too.
+// The first call starts the one watch that there is for the client.
+func (b *Inbox) Listen(path string, handle any, open func() Ear) Ear {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	id := idOf(path)
+	w := b.wards[id]
+	if w == nil || w.ended {
+		w = &ward{path: path, ears: map[any]Ear{}}
+		b.wards[id] = w
+	}
+	ear, known := w.ears[handle]
+	if known {
+		return ear
+	}
+	ear = open()
+	w.ears[handle] = ear
+	switch {
+	case w.last.Stat != nil:
+		ear.Tell(w.last)
+	case !b.used.Swap(true):
+		b.background(b.run)
+	default:
+		b.nudge()
+	}
+	return ear
+}
+
+// Forget forgets a handle.
+func (b *Inbox) Forget(path string, handle any) {
+	if !b.used.Load() {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w := b.wards[idOf(path)]; w != nil {
+		delete(w.ears, handle)
+	}
+}
+
+// Ended says that an entry has ended for this client. If it was asked, the request goes
+// with it, unless the entry was handed on: whoever has it now is asked, too.
+func (b *Inbox) Ended(path string, handedOn bool) {
+	if !b.used.Load() {
+		return
+	}
+	now, id := time.Now(), idOf(path)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.over) > 0 && now.Sub(b.over[0].at) > straggles {
+		if old := b.over[0]; b.wards[old.id] == old.ward {
+			delete(b.wards, old.id)
+		}
+		b.over = b.over[1:]
+	}
+	w := b.wards[id]
+	switch {
+	case w == nil || w.ended:
+	case handedOn:
+		delete(b.wards, id)
+	case w.seen != 0:
+		delete(b.wards, id)
+		b.clearSoon(id)
+	default:
+		w.ended, w.ears = true, nil
+		b.over = append(b.over, ended{id, w, now})
+	}
+}
+
+// Reconnected has it listed anew what is asked for: a change may have been missed.
+func (b *Inbox) Reconnected() {
+	b.relist.Store(true)
+	b.nudge()
+}
+
+func (b *Inbox) nudge() {
+	select {
+	case b.wake <- struct{}{}:
+	default: // a token is there already
+	}
+}
+
+// run listens until the client closes.
+func (b *Inbox) run() {
+	var ids []string
+	var changed <-chan zk.Event // of the listing in ids; nil: there is none
+	for {
+		err := b.list(b.Closing, &ids, &changed)
+		if err == nil {
+			err = b.tell(b.Closing, ids)
+		}
+		var again <-chan time.Time
+		if errors.Is(err, zkconn.ErrClosed) {
+			return
+		}
+		if err != nil && b.Closing.Err() == nil {
+			b.Log.Error().Err(err).Stringer("again_in", deafFor).Msg("holds may not hear that they are asked for")
+			again = time.After(deafFor)
+		}
+		select {
+		case <-changed:
+			changed = nil
+		case <-again:
+			b.relist.Store(true)
+		case <-b.wake:
+		case <-b.Closing.Done():
+			return
+		}
+	}
+}
+
+// list lists who is asked, if the last listing may be old. There is one watch at a time,
+// because go-zookeeper cannot take one back.
+func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Event) error {
+	relist := b.relist.Swap(false)
+	switch {
+	case *changed == nil:
+		return b.Conn.Retry(ctx, backoff, func() (err error) {
+			*ids, *changed, err = b.Conn.WatchChildren(ctx, path(b.Root, ""))
+			if !errors.Is(err, zk.ErrNoNode) {
+				return err
+			}
+			return b.made(ctx, err)
+		})
+	case relist:
+		listed, _, err := b.Conn.Children(ctx, path(b.Root, ""))
+		if err == nil || errors.Is(err, zk.ErrNoNode) { // then the watch tells
+			*ids, err = listed, nil
+		}
+		return err
+	}
+	return nil
+}
+
+// tell tells those who are asked and have not been told yet.
+func (b *Inbox) tell(ctx context.Context, ids []string) (err error) {
+	for _, id := range ids {
+		b.mu.Lock()
+		w := b.wards[id]
+		stray := w != nil && w.ended
+		if stray {
+			delete(b.wards, id)
+		}
+		b.mu.Unlock()
+		switch {
+		case stray:
+			b.clearSoon(id)
+		case w != nil:
+			err = errors.Join(err, b.tellOne(ctx, id, w))
+		}
+	}
+	return err
+}
+
+func (b *Inbox) tellOne(ctx context.Context, id string, w *ward) error {
+	n, err := b.Conn.Get(ctx, path(b.Root, id))
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil // a change that the watch tells of
+	}
+	if err != nil {
+		return err
+	}
+	r := Request{Stat: n.Stat}
+	r.Revocation, r.Err = znode.DecodeRevocation(id, n.Data)
+	if r.Err == nil && b.Root+"/"+r.Entry != w.path {
+		r.Err = errors.New("it names another entry")
+	}
+	if w.take(&b.mu, r) && r.Err != nil {
+		b.Log.Warn().Err(r.Err).Str("request", path(b.Root, id)).Msg("a request to give up a lock cannot be understood, and is not told")
+	}
+	return nil
+}
+
+// take tells a request, and reports whether it is another one than the last.
+func (w *ward) take(mu *sync.Mutex, r Request) bool {
+	mu.Lock()
+	defer mu.Unlock()
+	if w.seen == r.Stat.Czxid {
+		return false
+	}
+	if w.seen = r.Stat.Czxid; r.Err == nil {
+		w.last = r
+		for _, ear := range w.ears {
+			ear.Tell(r)
+		}
+	}
+	return true
+}
+
+// idOf is the id of the entry with that path.
+func idOf(path string) string {
+	name, _ := znode.Parse(path[strings.LastIndexByte(path, '/')+1:])
+	return name.ID
+}

@@ -1,0 +1,21 @@
+package lease
+
+import "context"
+
+// Describe has the record carry that metadata from now on, and waits until that was
+// acknowledged. It fails as Refresh does; then the next renewal carries it.
+func (e *Entry) Describe(ctx context.Context, metadata map[string]string) error {
+	e.mu.Lock()
+	if e.state != Ended {
+		e.Metadata = metadata
+	}
+	e.mu.Unlock()
+	return e.Refresh(ctx)
+}
+
+// Described is the metadata that the record carries, or will with the next write.
+func (e *Entry) Described() map[string]string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.Metadata
+}

@@ -1,0 +1,112 @@
+package locktest
+
+// reply answers a request with a code alone.
+func (s *serverConn) reply(p pending, code int32) {
+	s.e.out.header(p.xid, s.member.tree.zxid, code)
+	s.send(p, code)
+}
+
+// send sends the reply that was written, unless a fault loses it.
+func (s *serverConn) send(p pending, code int32) {
+	if p.fault.Drop == AfterApply {
+		s.traceRequest(p, code, "dropped before its reply")
+		s.end()
+		return
+	}
+	s.traceRequest(p, code, "")
+	s.sendAfter(s.e.out.frame(), p.fault.DelayReply)
+}
+
+// answer writes the body of a reply, and returns the code for its header.
+func (s *serverConn) answer(out *encoder, p pending) int32 {
+	switch {
+	case p.fault.Code != codeOK:
+		return p.fault.Code
+	case p.malformed:
+		return codeMarshalling
+	case p.fault.NoResults:
+		return codeOK
+	case p.code == opMulti:
+		out.multi(p.txn.results)
+		return codeOK
+	case p.code == opCloseSession:
+		return codeOK
+	case p.txn != nil:
+		r := &p.txn.results[0]
+		if r.err == codeOK {
+			out.result(r)
+		}
+		return r.err
+	}
+	return s.read(out, p.request)
+}
+
+// read answers a request from the member's own view, and sets its watch.
+func (s *serverConn) read(out *encoder, r *request) int32 {
+	switch r.code {
+	case opPing:
+		return codeOK
+	case opSetWatches:
+		s.reset(&r.setWatches)
+		return codeOK
+	case opSync:
+		out.string(r.path)
+		return codeOK
+	}
+	n := s.member.tree.get(r.path)
+	if n == nil {
+		if r.code == opExists && r.watch {
+			s.watch(r.path, false)
+		}
+		return codeNoNode
+	}
+	perm := int32(permRead)
+	if r.code == opGetACL {
+		perm |= permAdmin
+	}
+	if !permits(n.acl, perm, s.identity) {
+		return codeNoAuth
+	}
+	if r.watch {
+		s.watch(r.path, r.code == opGetChildren || r.code == opGetChildren2)
+	}
+	stat := n.stat()
+	switch r.code {
+	case opGetData:
+		out.buffer(n.data)
+	case opGetACL:
+		out.acl(shownACL(n.acl, s.identity))
+	case opGetChildren, opGetChildren2:
+		names := n.childNames()
+		out.int32(int32(len(names)))
+		for _, name := range names {
+			out.string(name)
+		}
+		if r.code == opGetChildren {
+			return codeOK
+		}
+	}
+	out.stat(&stat)
+	return codeOK
+}
+
+func (s *serverConn) watch(path string, children bool) {
+	s.member.watches.add(s, watchKey{path, children})
+}
+
+// authenticate handles a setAuth. It does not wait behind requests in flight.
+func (s *serverConn) authenticate(p pending) {
+	if p.auth.scheme == "digest" {
+		s.identity = append(s.identity, ACL{Scheme: "digest", ID: digestID(p.auth.auth)})
+		s.reply(p, codeOK)
+		return
+	}
+	s.reply(p, codeAuthFailed)
+	s.end()
+}
+
+func (s *serverConn) sendEvent(kind int32, path string) {
+	s.traceWatch(kind, path)
+	var out encoder
+	s.sendAfter(out.event(kind, path), 0)
+}

@@ -1,0 +1,643 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// inbox is the node below which those who hold locks are asked. It stays.
+const inbox = lock.DefaultRoot + "/" + znode.Inbox
+
+// asked are the requests that there are.
+func (w *world) asked() []string { return paths(w.Dump(inbox))[min(1, len(w.Dump(inbox))):] }
+
+func (w *world) revoke(c *lock.Client, name, reason string) {
+	w.Helper()
+	if err := c.Revoke(w.ctx, name, reason); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// hears returns what must have been told by now.
+func (w *world) hears(ch <-chan lock.Revocation) lock.Revocation {
+	w.Helper()
+	settle()
+	select {
+	case r := <-ch:
+		return r
+	default:
+		w.Fatal("nothing was told")
+		return lock.Revocation{}
+	}
+}
+
+// hearsNothing checks that nothing was told.
+func (w *world) hearsNothing(ch <-chan lock.Revocation) {
+	w.Helper()
+	settle()
+	select {
+	case r := <-ch:
+		w.Errorf("was told: %+v", r)
+	default:
+	}
+}
+
+func TestRevoke(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		revoked := h.Revoked()
+		if revoked != h.Revoked() {
+			t.Error("another channel each time")
+		}
+		w.hearsNothing(revoked)
+		begun := time.Now()
+		got := w.cost("b", func() { w.revoke(b, "x", "the host is drained") })
+		if got.requests["multi"] != 1 {
+			t.Errorf("cost %v", got.requests)
+		}
+		r := <-revoked
+		if took := time.Since(begun); took > 200*latency {
+			t.Errorf("told after %v", took)
+		}
+		if r.Owner != "b" || r.Reason != "the host is drained" || r.PID == 0 || r.Host == "" || r.At.Sub(begun).Abs() > 100*latency {
+			t.Errorf("%+v", r)
+		}
+		w.alive(h) // it decides
+		w.revoke(b, "x", "again")
+		if r := w.hears(revoked); r.Reason != "again" {
+			t.Errorf("%+v", r)
+		}
+		w.revoke(b, "x", "one")
+		settle()
+		w.revoke(a, "x", "two")
+		if r := w.hears(revoked); r.Reason != "two" || r.Owner != "a" {
+			t.Errorf("%+v, not the last one", r)
+		}
+		w.hearsNothing(revoked)
+		if n := len(w.asked()); n != 1 {
+			t.Errorf("%d requests to one entry", n)
+		}
+		time.Sleep(3 * ttl)
+		w.alive(h)
+		w.unlock(h)
+		settle()
+		if left := w.asked(); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+		if h.Revoked() != nil || (*lock.Hold)(nil).Revoked() != nil {
+			t.Error("of a hold that has ended there is a channel")
+		}
+		w.empty()
+	})
+}
+
+// TestRevokeCostsNothingUnlessUsed: nobody asks the server for anything because locks could
+// be revoked; and later holds of one who listens cost no request more.
+func TestRevokeCostsNothingUnlessUsed(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		take := func(use func(*lock.Hold)) cost {
+			return w.cost("a", func() {
+				h := w.lock(a, "x")
+				use(h)
+				w.unlock(h)
+				time.Sleep(ttl / 4)
+			})
+		}
+		take(func(*lock.Hold) {})
+		plain := take(func(*lock.Hold) {})
+		if _, there := w.Node(inbox); there {
+			t.Error("there is an inbox that nobody has asked for")
+		}
+		h := w.lock(a, "y")
+		h.Revoked()
+		settle()
+		listening := take(func(h *lock.Hold) { h.Revoked() })
+		if fmt.Sprint(listening) != fmt.Sprint(plain) {
+			t.Errorf("cost %v where it was %v", listening, plain)
+		}
+	})
+}
+
+// TestRevokeBeforeAnybodyListens is told when somebody does; the last of several.
+func TestRevokeBeforeAnybodyListens(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h, other := w.lock(a, "x"), w.lock(a, "y")
+		w.revoke(b, "x", "first")
+		w.revoke(b, "x", "second")
+		w.revoke(b, "y", "other")
+		settle()
+		revoked := h.Revoked()
+		if r := w.hears(revoked); r.Reason != "second" {
+			t.Errorf("%+v", r)
+		}
+		w.hearsNothing(revoked)
+		if r := w.hears(other.Revoked()); r.Reason != "other" { // the client listens already
+			t.Errorf("%+v", r)
+		}
+		again, err := a.Mutex("x").Lock(h.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := w.hears(again.Revoked()); r.Reason != "second" {
+			t.Errorf("another handle: %+v", r)
+		}
+		w.unlock(again)
+		w.revoke(b, "x", "third")
+		w.hearsNothing(again.Revoked())
+		if r := w.hears(revoked); r.Reason != "third" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestRevokeOfEachKind asks all who hold, and nobody who waits.
+func TestRevokeOfEachKind(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		take := func(f func(context.Context) (*lock.Hold, error)) (*lock.Hold, <-chan lock.Revocation) {
+			h, err := f(w.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return h, h.Revoked()
+		}
+		expect := func(what string, chs ...<-chan lock.Revocation) {
+			t.Helper()
+			for i, ch := range chs {
+				if r := w.hears(ch); r.Reason != what {
+					t.Errorf("%s: %d is told %+v", what, i, r)
+				}
+			}
+		}
+		m, mutex := take(a.Mutex("m").Lock)
+		next := w.queue(w.ctx, b, "m")
+		w.revoke(b, "m", "mutex")
+		expect("mutex", mutex)
+		w.unlock(m)
+		waited := w.await(next).hold
+		w.hearsNothing(waited.Revoked())
+		w.unlock(waited)
+
+		rw := a.RWMutex("rw")
+		r1, reads1 := take(rw.RLock)
+		r2, reads2 := take(b.RWMutex("rw").RLock)
+		writer := start(func() (*lock.Hold, error) { return rw.Lock(w.ctx) })
+		settle()
+		w.revoke(b, "rw", "readers")
+		expect("readers", reads1, reads2)
+		w.unlock(r1)
+		w.unlock(r2)
+		wr := w.expect(writer).hold
+		writes := wr.Revoked()
+		w.hearsNothing(writes)
+		reader := start(func() (*lock.Hold, error) { return b.RWMutex("rw").RLock(w.ctx) })
+		settle()
+		w.revoke(b, "rw", "writer")
+		expect("writer", writes)
+		if err := wr.Downgrade(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		beside := w.expect(reader).hold
+		w.hearsNothing(beside.Revoked())
+		w.revoke(b, "rw", "both")
+		expect("both", writes, beside.Revoked())
+		w.unlock(wr)
+		w.unlock(beside)
+
+		s := a.Semaphore("s", 3)
+		permits := func(n int) func(context.Context) (*lock.Hold, error) {
+			return func(ctx context.Context) (*lock.Hold, error) { return s.Acquire(ctx, n) }
+		}
+		s2, has2 := take(permits(2))
+		s1, has1 := take(permits(1))
+		third := start(func() (*lock.Hold, error) { return permits(2)(w.ctx) })
+		settle()
+		w.revoke(b, "s", "permits")
+		expect("permits", has2, has1)
+		w.unlock(s2)
+		last := w.expect(third).hold
+		w.hearsNothing(last.Revoked())
+		w.unlock(last)
+		w.unlock(s1)
+		w.empty()
+		if left := w.asked(); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+	})
+}
+
+func TestRevokeRefuses(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("others")
+		for name, say := range map[string]string{"": "empty", "/x": "slash", "a//b": "component", znode.Inbox: "keeps for itself"} {
+			err := a.Revoke(w.ctx, name, "why")
+			mustBe(t, err, lock.ErrInvalid)
+			mustSay(t, err, say)
+		}
+		for reason, say := range map[string]string{strings.Repeat("x", lock.MaxReason+1): "at most 1024", "\xff": "UTF-8"} {
+			err := a.Revoke(w.ctx, "x", reason)
+			mustBe(t, err, lock.ErrInvalid)
+			mustSay(t, err, "reason", say)
+		}
+		var none context.Context
+		mustBe(t, a.Revoke(none, "x", ""), lock.ErrInvalid)
+		mustBe(t, (*lock.Client)(nil).Revoke(w.ctx, "x", ""), lock.ErrInvalid)
+		ended, cancel := context.WithCancel(w.ctx)
+		cancel()
+		mustBe(t, a.Revoke(ended, "x", ""), context.Canceled)
+
+		mustBe(t, a.Revoke(w.ctx, "x", ""), lock.ErrNotHeld) // there is not even a root
+		w.unlock(w.lock(a, "x"))
+		err := a.Revoke(w.ctx, "x", "")
+		mustBe(t, err, lock.ErrNotHeld)
+		mustSay(t, err, `"x"`)
+
+		w.create(z, "/locks/data", "10.0.0.1", 0)
+		mustBe(t, a.Revoke(w.ctx, "data", ""), lock.ErrForeign)
+		w.create(z, "/locks/x", "", 0)
+		theirs := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagSequence|zk.FlagEphemeral)
+		err = a.Revoke(w.ctx, "x", "")
+		mustBe(t, err, lock.ErrForeign)
+		mustSay(t, err, theirs)
+		if len(w.asked()) > 0 {
+			t.Errorf("asked: %q", w.asked())
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		mustBe(t, a.Revoke(w.ctx, "x", ""), lock.ErrClosed)
+	})
+}
+
+func TestRevokeDenied(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
+		h := w.lock(a, "x")
+		w.createACL(z, inbox, "", zk.WorldACL(0))
+		err := b.Revoke(w.ctx, "x", "why")
+		mustBe(t, err, lock.ErrDenied)
+		mustSay(t, err, inbox)
+		revoked := h.Revoked()
+		time.Sleep(90 * time.Second)
+		if log := w.logged(); strings.Count(log, "may not hear") != 2 {
+			t.Errorf("not said once a minute: %s", log)
+		}
+		w.remove(z, inbox)
+		time.Sleep(time.Minute)
+		w.revoke(b, "x", "at last")
+		if r := w.hears(revoked); r.Reason != "at last" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestRevokeOverOutages: what was asked meanwhile is told when there is a session again.
+func TestRevokeOverOutages(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		befalls func(w *world)
+		comes   func(w *world)
+	}{
+		{"cut", func(w *world) { w.Cut("a") }, func(*world) {}},
+		{"disconnected", func(w *world) { w.kill("a"); w.Cut("a") }, func(w *world) { w.Heal("a") }},
+		{"expired", func(w *world) { w.kill("a"); w.ExpireLabel("a") }, func(w *world) { w.Heal("a") }},
+		{"expired at once", func(w *world) { w.ExpireLabel("a") }, func(*world) {}},
+	} {
+		for _, before := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.name, " before=", before), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					a, b := w.dial("a"), w.dial("b")
+					h := w.lock(a, "x", lock.WithTTL(time.Minute))
+					revoked := h.Revoked()
+					settle()
+					if before {
+						tt.befalls(w)
+						time.Sleep(time.Second)
+						tt.comes(w)
+						time.Sleep(5 * time.Second)
+						w.revoke(b, "x", "why")
+						w.hears(revoked)
+						return
+					}
+					tt.befalls(w)
+					w.revoke(b, "x", "one")
+					time.Sleep(time.Second)
+					w.revoke(b, "x", "two")
+					tt.comes(w)
+					time.Sleep(5 * time.Second)
+					if r := w.hears(revoked); r.Reason != "two" {
+						t.Errorf("%+v", r)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAmbiguousRevoke: whatever befalls the request, it is told, and no other is made of it.
+func TestAmbiguousRevoke(t *testing.T) {
+	forEachMishap(t, func(w *world, i int) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x", lock.WithTTL(time.Minute))
+		revoked := h.Revoked()
+		settle()
+		hit := w.mishap(i, "b", func(r locktest.Request) bool { return r.Op == "multi" && touches(r, h.EntryPath()) })
+		w.revoke(b, "x", "why")
+		if r := w.hears(revoked); r.Reason != "why" || !hit() {
+			w.Errorf("%+v, hit %v", r, hit())
+		}
+		time.Sleep(10 * time.Second)
+		if n := len(w.asked()); n != 1 {
+			w.Errorf("%d requests", n)
+		}
+	})
+}
+
+// TestRevokeAsTheHoldEnds: whoever has the lock next is not asked, and the request that
+// came too late to be told does not stay.
+func TestRevokeAsTheHoldEnds(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
+		asks := func(r locktest.Request) bool { return r.Label == "b" && r.Op == "multi" && touches(r, inbox) }
+		for _, when := range []string{"the hold has ended", "the unlock is on its way"} {
+			h := w.lock(a, "x")
+			h.Revoked()
+			settle()
+			if when == "the hold has ended" { // as the request is applied
+				hit := w.before(asks, func() {
+					go h.Unlock()
+					settle()
+				})
+				w.revoke(b, "x", when)
+				if !hit() || len(w.asked()) > 0 {
+					t.Errorf("%s: asked %q, hit %v", when, w.asked(), hit())
+				}
+			} else { // the request is applied just before the entry is deleted
+				hit := w.before(leaves(h), func() { w.revokeNow(z, h) })
+				w.unlock(h)
+				if !hit() {
+					t.Error("no unlock")
+				}
+			}
+			next := w.lock(a, "x")
+			w.hearsNothing(next.Revoked())
+			w.unlock(next)
+			time.Sleep(time.Second)
+			if left := w.asked(); len(left) > 0 {
+				t.Errorf("%s: left %q", when, left)
+			}
+		}
+		w.empty()
+	})
+}
+
+// revokeNow has a request to the hold's entry made by others, while the server is at
+// something else.
+func (w *world) revokeNow(z *zk.Conn, h *lock.Hold) {
+	r := znode.Revocation{Request: "r", Owner: "other", Entry: strings.TrimPrefix(h.EntryPath(), lock.DefaultRoot+"/")}
+	id, _, _ := strings.Cut(h.EntryPath()[strings.LastIndexByte(h.EntryPath(), '/')+1:], "-")
+	go func() {
+		if _, err := z.Create(inbox+"/"+id, r.Encode(), 0, zk.WorldACL(zk.PermAll)); err != nil {
+			w.Error(err)
+		}
+	}()
+	settle()
+}
+
+// TestRevokeLeavesNothing of those whose holder never listened, or died: the next one who
+// revokes anything sweeps.
+func TestRevokeLeavesNothing(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		for i := range 40 {
+			name := fmt.Sprint("x", i)
+			h := w.lock(a, name)
+			w.revoke(b, name, "why")
+			w.unlock(h)
+		}
+		deaf, stands := w.lock(a, "deaf"), w.lock(c, "stands")
+		w.revoke(b, "deaf", "why")
+		w.revoke(b, "stands", "why")
+		w.die("a", deaf.EntryPath())
+		w.unlock(w.await(w.queue(w.ctx, c, "deaf")).hold) // which purges it
+		for range 10 {
+			mustBe(t, b.Revoke(w.ctx, "free", ""), lock.ErrNotHeld)
+			settle()
+		}
+		if left := w.asked(); len(left) != 1 {
+			t.Errorf("left: %q", left)
+		}
+		if r := w.hears(stands.Revoked()); r.Reason != "why" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestMootIsNotProvenByTwoSessions: the request is read in one, and its entry in the next,
+// which is with a server that lags behind and has not seen it yet.
+func TestMootIsNotProvenByTwoSessions(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x", lock.WithTTL(time.Minute))
+		w.revoke(a, "x", "why")
+		var looked atomic.Int32
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "b" && r.Op == "exists" && touches(r, h.EntryPath()) {
+				switch looked.Add(1) {
+				case 1:
+					w.ExpireLabel("b")
+					return locktest.Fault{Drop: locktest.BeforeApply}
+				case 2:
+					return locktest.Fault{Code: codeNoNode}
+				}
+			}
+			return locktest.Fault{}
+		})
+		mustBe(t, b.Revoke(w.ctx, "free", ""), lock.ErrNotHeld)
+		time.Sleep(10 * time.Second)
+		if n := looked.Load(); n != 3 || len(w.asked()) != 1 {
+			t.Errorf("looked %d times; asked %q", n, w.asked())
+		}
+		if r := w.hears(h.Revoked()); r.Reason != "why" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestRevokeOfWhatIsHandedOn: who attaches is asked too, and it stays asked meanwhile.
+func TestRevokeOfWhatIsHandedOn(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		revoked := h.Revoked()
+		w.revoke(b, "x", "before")
+		w.hears(revoked)
+		ticket, err := h.Detach(w.ctx, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		for _, heir := range []*lock.Client{b, a} {
+			h, err := heir.Attach(w.ctx, ticket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			revoked := h.Revoked()
+			if r := w.hears(revoked); r.Reason != "before" {
+				t.Errorf("%+v", r)
+			}
+			if heir == b {
+				if ticket, err = h.Detach(w.ctx, 0); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			w.revoke(b, "x", "after")
+			if r := w.hears(revoked); r.Reason != "after" {
+				t.Errorf("%+v", r)
+			}
+			w.unlock(h)
+		}
+		w.empty()
+		if left := w.asked(); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+	})
+}
+
+// TestRevokeOfALostHold: the holder is not told any more, and nothing stays.
+func TestRevokeOfALostHold(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
+		h := w.lock(a, "x")
+		revoked := h.Revoked()
+		w.revoke(b, "x", "why")
+		w.hears(revoked)
+		w.remove(z, h.EntryPath())
+		w.until("the hold is lost", func() bool { return h.Err() != nil })
+		time.Sleep(time.Second)
+		if left := w.asked(); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+		h = w.lock(a, "x")
+		w.hearsNothing(h.Revoked())
+	})
+}
+
+// TestRevokeAndClose: a client closes in the midst of all of it, on a connection of its own
+// and on one that is lent.
+func TestRevokeAndClose(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		for after := range 40 {
+			simulate(t, locktest.Options{Seed: uint64(after)}, func(w *world) {
+				a, b := w.dial("a"), w.dial("b")
+				if shared {
+					var err error
+					if a, err = lock.New(w.raw("lent"), w.options("a")[1:]...); err != nil {
+						t.Fatal(err)
+					}
+				}
+				h := w.lock(a, "x")
+				revoked := h.Revoked()
+				done := make(chan error, 1)
+				go func() { done <- b.Revoke(w.ctx, "x", "why") }()
+				time.Sleep(time.Duration(after) * latency / 2)
+				within(t, time.Second, "Close", func() {
+					if err := a.Close(); err != nil {
+						t.Error(err)
+					}
+				}, func() {})
+				if err := <-done; err != nil {
+					mustBe(t, err, lock.ErrNotHeld)
+				}
+				select {
+				case r := <-revoked:
+					if r.Reason != "why" {
+						t.Errorf("%+v", r)
+					}
+				default:
+				}
+				if a.Revoke(w.ctx, "x", "") == nil || h.Revoked() != nil {
+					t.Error("a closed client goes on")
+				}
+				for range 2 {
+					mustBe(t, b.Revoke(w.ctx, "x", ""), lock.ErrNotHeld)
+					settle()
+				}
+				if left := w.asked(); len(left) > 0 {
+					t.Errorf("left: %q", left)
+				}
+				w.empty()
+			})
+		}
+	}
+}
+
+// TestRevokeOnASharedConnection, by two clients that have one session, and without events.
+func TestRevokeOnASharedConnection(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		z := w.raw("lent")
+		var clients [2]*lock.Client
+		for i := range clients {
+			c, err := lock.New(z, w.options(fmt.Sprint("c", i))[1:]...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			clients[i] = c
+		}
+		h := w.lock(clients[0], "x", lock.WithTTL(time.Minute))
+		revoked := h.Revoked()
+		w.revoke(clients[1], "x", "one")
+		if r := w.hears(revoked); r.Reason != "one" || r.Owner != "c1" {
+			t.Errorf("%+v", r)
+		}
+		w.ExpireLabel("lent")
+		time.Sleep(5 * time.Second)
+		w.revoke(clients[1], "x", "two")
+		if r := w.hears(revoked); r.Reason != "two" {
+			t.Errorf("%+v", r)
+		}
+		w.unlock(h)
+		synctest.Wait()
+	})
+}
+
+// TestRevocationsThatAreNotUnderstood are not told, nor deleted, and said in the log once.
+func TestRevocationsThatAreNotUnderstood(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
+		h := w.lock(a, "x")
+		revoked := h.Revoked()
+		settle()
+		id, _, _ := strings.Cut(h.EntryPath()[strings.LastIndexByte(h.EntryPath(), '/')+1:], "-")
+		for _, data := range []string{"", "{", `{"holdfast":2}`, `{"holdfast":1,"entry":"y/` + id + `-lock-0000000000"}`} {
+			at := w.create(z, inbox+"/"+id, data, 0)
+			w.create(z, inbox+"/other", data, 0)
+			w.hearsNothing(revoked)
+			w.remove(z, at, inbox+"/other")
+		}
+		if n := strings.Count(w.logged(), "cannot be understood"); n != 4 {
+			t.Errorf("said %d times", n)
+		}
+		w.create(z, inbox+"/"+id, "{", 0)
+		w.revoke(b, "x", "why")
+		if r := w.hears(revoked); r.Reason != "why" {
+			t.Errorf("%+v", r)
+		}
+	})
+}

@@ -1,0 +1,162 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// chair is an election; sometimes it is taken as a mutex, and then nobody leads.
+const chair = "chair"
+
+// reign is what is known of the values of one who leads.
+type reign struct {
+	granted bool
+	told    []string // that it gave
+	seen    []string // that others have read
+}
+
+// reignOf is what is known of the leader with that token; s.mu is held.
+func (s *sim) reignOf(token lock.Token) *reign {
+	if s.reigns[token] == nil {
+		s.reigns[token] = &reign{}
+	}
+	return s.reigns[token]
+}
+
+// newValue returns a value that nobody else gives.
+func (s *sim) newValue(label string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.values++
+	return fmt.Sprintf("%s#%d", label, s.values)
+}
+
+// wayOfChair draws how one stands for election.
+func (p *process) wayOfChair(r *rand.Rand, label string, c *client, opts []lock.LockOption) way {
+	m := c.Mutex(chair, opts...)
+	if priority := r.IntN(4); priority > 0 {
+		opts = append(slices.Clone(opts), lock.WithPriority(priority))
+	}
+	e := c.Election(chair, opts...)
+	return way{elects: true, try: m.TryLock, lock: func(ctx context.Context) (*lock.Hold, error) {
+		value := p.newValue(label)
+		l, err := e.Campaign(ctx, value)
+		if err != nil {
+			return nil, err
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.tally.count("elected", 1)
+		p.reignOf(l.Token()).granted = true
+		p.reignOf(l.Token()).told = append(p.reignOf(l.Token()).told, value)
+		return l.Hold, nil
+	}}
+}
+
+// proclaim changes the value of one who leads.
+func (p *process) proclaim(ctx context.Context, r *rand.Rand, label string, h held) {
+	value := p.newValue(label)
+	p.mu.Lock()
+	reign := p.reignOf(h.Token())
+	leads := reign.granted
+	reign.told = append(reign.told, value)
+	p.mu.Unlock()
+	if !leads { // it is held as a mutex
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
+	defer cancel()
+	begun := time.Now()
+	err := (&lock.Leadership{Hold: h.Hold}).Proclaim(limited, value)
+	p.inTime(label, "Proclaim", limited, begun)
+	p.say("%s: proclaims %s: %v", label, value, err)
+	switch {
+	case err == nil:
+		p.count("values proclaimed")
+	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !p.wasRefused(h.client):
+		p.violated("%s: proclaim %s: %v", label, value, err)
+	}
+}
+
+// askWhoLeads checks the answer: nobody led after that leader before it was asked, and who
+// has led since then is not missed.
+func (p *process) askWhoLeads(ctx context.Context, r *rand.Rand, label string, c *client) {
+	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
+	defer cancel()
+	p.mu.Lock()
+	last, begun := p.last[chair], time.Now()
+	p.mu.Unlock()
+	leader, err := c.Election(chair).Leader(limited)
+	p.inTime(label, "Leader", limited, begun)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sayLocked("%s: leader is %q, token %v: %v", label, leader.Value, leader.Token, err)
+	switch {
+	case err == nil:
+		p.tally.count("leaders asked for", 1)
+		if leader.Token.Compare(last) < 0 {
+			p.violatedLocked("%s is told that %q leads by token %v, and token %v was granted before it asked", label, leader.Value, leader.Token, last)
+		}
+		p.seenLocked(leader)
+	case errors.Is(err, lock.ErrNoLeader):
+		p.tally.count("asked while nobody led", 1)
+		for _, h := range p.open[chair] {
+			if h.since.Before(begun) && h.Valid() && p.reignOf(h.Token()).granted {
+				p.violatedLocked("%s is told that nobody leads, and token %v does", label, h.Token())
+			}
+		}
+	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrClosed) && !p.refused[c.label]:
+		p.violatedLocked("%s: ask who leads: %v", label, err)
+	}
+}
+
+// seenLocked notes what was read of a leader; s.mu is held.
+func (s *sim) seenLocked(leader lock.Candidate) {
+	r := s.reignOf(leader.Token)
+	r.seen = append(r.seen, leader.Value)
+}
+
+// observeChair observes the election for as long as the process lives.
+func (p *process) observeChair(ctx context.Context, label string, c *client) {
+	for r := p.random("observer of " + label); ctx.Err() == nil; p.pause(r, 0, p.ttl) {
+		var highest lock.Token
+		for leader, err := range c.Election(chair).Observe(ctx) {
+			p.mu.Lock()
+			p.sayLocked("%s: observes %q, token %v: %v", label, leader.Value, leader.Token, err)
+			switch {
+			case err != nil && !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrClosed) && !p.refused[c.label]:
+				p.violatedLocked("%s: observe: %v", label, err)
+			case leader.Leads && leader.Token.Compare(highest) < 0:
+				p.violatedLocked("%s observes token %v after %v", label, leader.Token, highest)
+			case leader.Leads:
+				highest = leader.Token
+				p.tally.count("leaders observed", 1)
+				p.seenLocked(leader)
+			}
+			p.mu.Unlock()
+			if errors.Is(err, lock.ErrClosed) {
+				return
+			}
+		}
+	}
+}
+
+// checkReigns checks that all values that were read belong to the tokens that were read
+// with them. Of who was never told that it led nothing is known.
+func (s *sim) checkReigns() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for token, r := range s.reigns {
+		for _, value := range r.seen {
+			if r.granted && !slices.Contains(r.told, value) {
+				s.violatedLocked("the leader with token %v gave the values %q, and %q was seen", token, r.told, value)
+			}
+		}
+	}
+}

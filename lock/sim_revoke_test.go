@@ -1,0 +1,152 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// asking is a call of Revoke's, which its reason tells from all others.
+type asking struct {
+	name  string
+	held  []held // valid when it began, and once it is over, all the while
+	told  []held
+	over  bool
+	label string
+}
+
+// hearing is what a holder listens with.
+type hearing struct {
+	listens bool
+	asked   chan struct{} // closed when it was first told
+	told    []string      // the reasons; guarded by the history
+}
+
+// listen has the holder of half of the holds listen, until these end.
+func (s *sim) listen(label string, h held) {
+	if h.listens = oneIn(s.random(fmt.Sprint("does ", label, h.Token(), " listen")), 2); !h.listens {
+		return
+	}
+	go func() {
+		revoked := h.Revoked()
+		for {
+			select {
+			case r := <-revoked:
+				s.told(label, h, r)
+			case <-h.Done():
+				return
+			}
+		}
+	}()
+}
+
+// told checks that somebody has asked for the lock.
+func (s *sim) told(label string, h held, r lock.Revocation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sayLocked("%s: is asked for %s, token %v: %q by %s", label, h.Name(), h.Token(), r.Reason, r.Owner)
+	s.tally.count("revocations told", 1)
+	a := s.askings[r.Reason]
+	if a == nil || a.name != h.Name() || a.label != r.Owner {
+		s.violatedLocked("%s: is asked for %s by what was never asked: %+v", label, h.Name(), r)
+		return
+	}
+	if len(h.told) == 0 {
+		close(h.asked)
+	}
+	h.told = append(h.told, r.Reason)
+	a.told = append(a.told, h)
+	s.checkAsked(a)
+}
+
+// checkAsked checks that who was told is the one who had the lock all the time while it
+// was asked for, if there is one; s.mu is held.
+func (s *sim) checkAsked(a *asking) {
+	if !a.over || len(a.held) == 0 || a.name == pages || a.name == slots {
+		return
+	}
+	for _, h := range a.told {
+		if pathOf(h.Hold) != pathOf(a.held[0].Hold) { // the same if it was handed on
+			s.violatedLocked("%s is asked for while token %v has it, and token %v is told", a.name, a.held[0].Token(), h.Token())
+		}
+	}
+}
+
+// stillValid are the holds that are valid; s.mu is held.
+func stillValid(holds []held) []held {
+	return slices.DeleteFunc(slices.Clone(holds), func(h held) bool { return !h.Valid() })
+}
+
+// revoke asks for a lock. Where nothing goes wrong, all who had it all the time and listen
+// are told at once.
+func (p *process) revoke(ctx context.Context, r *rand.Rand, label string, c *client) {
+	name := p.names[r.IntN(len(p.names))]
+	reason := fmt.Sprintf("%s %016x", name, r.Uint64())
+	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
+	defer cancel()
+	p.mu.Lock()
+	a := &asking{name: name, held: stillValid(p.open[name]), label: c.owner}
+	p.askings[reason] = a
+	p.mu.Unlock()
+	begun := time.Now()
+	err := c.Revoke(limited, name, reason)
+	p.inTime(label, "Revoke", limited, begun)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sayLocked("%s: asks for %s, %q: %v", label, name, reason, err)
+	p.tally.count("revocations", 1)
+	a.over, a.held = true, stillValid(a.held)
+	p.checkAsked(a)
+	switch {
+	case err == nil && p.quiet():
+		p.wg.Go(func() {
+			time.Sleep(p.slack())
+			p.allTold(a, reason)
+		})
+	case errors.Is(err, lock.ErrNotHeld) && len(a.held) > 0:
+		p.violatedLocked("%s: %s has been held by token %v, but: %v", label, name, a.held[0].Token(), err)
+	case err != nil && limited.Err() == nil && !isOne(err, lock.ErrNotHeld, lock.ErrForeign, lock.ErrUnavailable, lock.ErrClosed) && !p.refused[c.label]:
+		p.violatedLocked("%s: revoke %s: %v", label, name, err)
+	}
+}
+
+// allTold checks that those who had the lock, have it still and listen were told.
+func (s *sim) allTold(a *asking, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range stillValid(a.held) {
+		newer := slices.ContainsFunc(h.told, func(other string) bool { return other != reason })
+		if h.listens && !newer && !slices.Contains(h.told, reason) {
+			s.violatedLocked("%s: token %v was not told of %q", a.name, h.Token(), reason)
+		}
+	}
+}
+
+// sweepInbox revokes what nobody holds, until all requests that are moot are gone: those
+// of holders who did not listen, or whose client closed.
+func (s *sim) sweepInbox() {
+	c := s.client("last", "last", s.clock("last"))
+	for tries := 0; len(s.requests()) > 0 && tries < 1000; tries++ {
+		if err := c.Revoke(s.Context(), "nobody's", ""); !errors.Is(err, lock.ErrNotHeld) {
+			s.violated("revoke a free lock: %v", err)
+		}
+		time.Sleep(s.slack())
+	}
+	s.closeClient(c)
+}
+
+// requests are the paths of the requests that stand.
+func (s *sim) requests() (all []string) {
+	for _, n := range s.Dump(inbox) {
+		if strings.HasPrefix(n.Path, inbox+"/") {
+			all = append(all, n.Path)
+		}
+	}
+	return all
+}

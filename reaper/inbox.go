@@ -1,0 +1,61 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// JudgeRevocation decides on a request to give up a lock, as one read returned it.
+func JudgeRevocation(r admin.Revocation) Verdict {
+	switch {
+	case r.Err != nil, r.Stat.EphemeralOwner != 0, r.Stat.NumChildren > 0:
+		return Foreign
+	case r.Moot:
+		return Moot
+	}
+	return Live
+}
+
+// sweepInbox sweeps the requests to give up locks of the policies. It comes last, so that
+// those go, too, whose entries the sweep has deleted.
+func (s *sweep) sweepInbox(ctx context.Context) {
+	path := s.tree.Path(znode.Inbox)
+	ids, _, err := s.tree.Children(ctx, path)
+	if err != nil {
+		s.unread(ctx, path, "list", "", err)
+		return
+	}
+	var batch []deletion
+	flush := func() {
+		if len(batch) > 0 && ctx.Err() == nil {
+			s.delete(ctx, batch)
+		}
+		batch = nil
+	}
+	for _, id := range ids {
+		r, err := s.tree.Revocation(ctx, id)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		} else if err != nil {
+			s.unread(ctx, path+"/"+id, "read", "", err)
+			continue
+		}
+		p := s.options.Policies.For(r.Lock)
+		if !s.chosen[p.Name] {
+			continue
+		}
+		v := JudgeRevocation(r)
+		s.count(p.Name, func(c *Counts) { c.count(v) })
+		if v.Deletes() {
+			batch = append(batch, deletion{admin.Deletion{Path: path + "/" + id, Version: r.Stat.Version}, v, p.Name, false})
+		}
+		if len(batch) == s.options.Batch {
+			flush()
+		}
+	}
+	flush()
+}

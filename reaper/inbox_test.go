@@ -1,0 +1,108 @@
+package reaper_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// asked are the requests to give up locks that there are.
+func (w *world) asked() (ids []string) {
+	for _, p := range w.paths() {
+		if id, ok := strings.CutPrefix(p, "/"+znode.Inbox+"/"); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// revoke asks the holder of a lock, whose entry is returned by its id.
+func (w *world) revoke(c *lock.Client, name, entry string) (id string) {
+	w.Helper()
+	if err := c.Revoke(w.ctx, name, "why"); err != nil {
+		w.Fatal(err)
+	}
+	id, _, _ = strings.Cut(entry[strings.LastIndexByte(entry, '/')+1:], "-")
+	if !slices.Contains(w.asked(), id) {
+		w.Fatalf("asked %q, not %q", w.asked(), id)
+	}
+	return id
+}
+
+// TestMootRequestsAreSwept: those to entries that are gone, by this sweep or before; and
+// those that stand stay, and what is not understood.
+func TestMootRequestsAreSwept(t *testing.T) {
+	simulate(t, func(w *world) {
+		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{Batch: 2})
+		c := w.dial("service", lock.WithPolicies(w.policies()))
+		held, err := c.Mutex("held").Lock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stands := w.revoke(c, "held", held.EntryPath())
+		var holds []*lock.Hold
+		for _, name := range []string{"kept/1", "a", "b/c", "d", "e"} {
+			h, err := c.Mutex(name).Lock(w.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.revoke(c, name, h.EntryPath())
+			holds = append(holds, h)
+		}
+		w.revoke(c, "dead", w.dead(z, "dead"))
+		time.Sleep(time.Second) // whoever asks sweeps, too
+		for _, h := range holds {
+			if err := h.Unlock(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		odd := []string{"0123456789abcdef", "odd", "odder"}
+		w.create(z, "/locks/"+znode.Inbox+"/"+odd[0], `{"holdfast":2}`, 0)
+		w.create(z, "/locks/"+znode.Inbox+"/"+odd[1], "", 0)
+		w.create(z, "/locks/"+znode.Inbox+"/"+odd[2], "{", zk.FlagEphemeral)
+		all := w.asked()
+
+		dry := w.mustSweep(w.reaper("dry", reaper.Options{DryRun: true}))
+		planned := 0
+		for _, p := range dry.Planned {
+			if p.Verdict == "moot" && strings.HasPrefix(p.Path, "/locks/"+znode.Inbox+"/") {
+				planned++
+			}
+		}
+		if dry.Total.Moot != 5 || planned != 5 || len(w.asked()) != len(all) {
+			t.Errorf("dry: %+v; left %q", dry, w.asked())
+		}
+		got := w.mustSweep(r)
+		if got.Total.Moot != 5 || got.Total.Deleted != 5 || got.Total.Foreign != 3 || got.Policies["kept"].Moot != 1 || got.Policies["all"].Moot != 4 {
+			t.Errorf("counted %+v", got.Total)
+		}
+		if !strings.Contains(got.String(), "5 moot requests") {
+			t.Error(got.String())
+		}
+		if left := w.asked(); len(left) != len(all)-5 || len(w.Dump("/locks/dead")) != 2 {
+			t.Errorf("left %q", left)
+		}
+		time.Sleep(ttl + 2*grace)
+		if got := w.mustSweep(r); got.Total.Moot != 1 || got.Total.Expired != 1 { // by one and the same sweep
+			t.Errorf("counted %+v", got.Total)
+		}
+		left, want := w.asked(), append(odd, stands)
+		slices.Sort(want)
+		slices.Sort(left)
+		if !slices.Equal(left, want) {
+			t.Errorf("left %q, want %q", left, want)
+		}
+		select {
+		case <-held.Revoked():
+		case <-w.ctx.Done():
+			t.Error("the one that stands was not told")
+		}
+	})
+}
