@@ -1,0 +1,305 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/rs/zerolog"
+)
+
+// cut is one case: a client whose connection a fault happens to, and a peer.
+type cut struct {
+	*bench
+	fault   zkserver.Fault
+	k       int // request that the fault happens to; 0: none
+	expires bool
+	victim  *lock.Client
+	tap     *zkserver.Tap
+	peer    *lock.Client
+	name    string // of the lock
+	how     taking // nil: as a mutex
+	dead    int    // entries that expired before the operation began
+	ttl     time.Duration
+	room    room
+
+	hit      <-chan struct{}
+	over     chan struct{} // closed when the fault is over, or will not come any more
+	done     chan struct{} // closed when the operation is
+	before   int64         // requests until it began
+	requests int           // that it made
+	session  int64         // of the victim when it began
+	helpers  sync.WaitGroup
+
+	came    atomic.Bool // the contender had its turn
+	early   atomic.Bool // and before the fault was over
+	mu      sync.Mutex
+	entered []*lock.Hold
+}
+
+func newCut(t *testing.T, shared *bench, fault zkserver.Fault, k int, expires bool) *cut {
+	b := *shared
+	b.TB = t
+	_, name, _ := strings.Cut(t.Name(), "/")
+	b.root += "/" + strings.ReplaceAll(name, "/", ".")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	b.ctx = ctx
+	c := &cut{
+		bench: &b, fault: fault, k: k, expires: expires, name: "above/x",
+		tap: new(zkserver.Tap), over: make(chan struct{}), done: make(chan struct{}),
+		ttl: cutTTL,
+	}
+	if fault == zkserver.HoldReply {
+		c.ttl = heldTTL
+	}
+	c.peer = b.client(lock.WithOwner("peer"), lock.WithTTL(peerTTL))
+	var err error
+	// Each server is named several times, or else go-zookeeper would pause for a
+	// second before it connects again.
+	c.victim, err = lock.Dial(ctx, slices.Repeat(b.servers, 4),
+		lock.WithOwner("victim"), lock.WithRoot(b.root), lock.WithPolicies(b.policies(c.ttl, time.Second)),
+		lock.WithSessionTimeout(cutSession), lock.WithUnlockTimeout(c.ttl), lock.WithDialer(c.tap.Dial),
+		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel).With().Timestamp().Logger()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		c.helpers.Wait()
+		c.tap.Resume()
+		c.close()
+	})
+	return c
+}
+
+// close closes the victim. That its entries could not be deleted in time is the
+// truth while replies are held.
+func (c *cut) close() {
+	if err := c.victim.Close(); err != nil && c.fault != zkserver.HoldReply {
+		c.Errorf("close: %v", err)
+	}
+}
+
+// begin begins the operation whose requests count. When the fault happens to one of
+// them, somebody else comes for the lock.
+func (c *cut) begin() {
+	c.before = c.tap.Counts().Requests
+	c.session, _, _ = c.tap.Session()
+	if c.k > 0 {
+		c.hit = c.tap.Inject(c.fault, c.k)
+	}
+	c.helpers.Go(func() {
+		defer close(c.over)
+		select {
+		case <-c.hit:
+		case <-c.done:
+		case <-c.ctx.Done():
+		}
+		if !c.isHit() {
+			return
+		}
+		c.helpers.Go(c.contend)
+		if c.expires {
+			if err := c.tap.Expire(c.ctx, c.servers[0]); err != nil {
+				c.Error(err)
+			}
+		}
+		if c.fault == zkserver.HoldReply {
+			time.Sleep(holdFor)
+		}
+		c.tap.Resume()
+	})
+}
+
+// end ends it: a fault that did not happen will not.
+func (c *cut) end() {
+	c.requests = int(c.tap.Counts().Requests - c.before)
+	if c.k > 0 && !c.tap.Disarm() {
+		<-c.hit
+	}
+	close(c.done)
+}
+
+// finish waits until all have had their turn and cleaned up.
+func (c *cut) finish() {
+	c.helpers.Wait()
+	c.room.check(c)
+	c.eventually("the lock's node is gone", func() bool { return !c.exists(c.root + "/" + c.name) })
+	if !c.isHit() && (c.requests == 0 || c.k > 0 && c.requests >= c.k) {
+		c.Errorf("%d requests, and the fault did not happen to request %d", c.requests, c.k)
+	}
+	// Cuts end no lease: whatever was made is taken back by who made it.
+	if n := int(c.peer.Stats().Purged + c.victim.Stats().Purged); n > c.dead && c.fault != zkserver.HoldReply {
+		c.Errorf("%d entries were left to expire, and purged; %d were dead", n, c.dead)
+	}
+	if id, _, _ := c.tap.Session(); id != c.session && !c.expires {
+		c.Errorf("session %#x should have survived, and became %#x", c.session, id)
+	}
+}
+
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *cut) isHit() bool { return closed(c.hit) }
+
+// contend takes the lock, and keeps it until the victim's operation is through or
+// waits for it, and the fault is over.
+func (c *cut) contend() {
+	h, err := c.acquire(c.peer)
+	if err != nil {
+		c.Errorf("the contender: %v", err)
+		return
+	}
+	leave := c.enter(h)
+	if c.isHit() && !closed(c.over) {
+		c.early.Store(true)
+	}
+	c.came.Store(true)
+	c.eventually("the victim is through, or waits for its turn", func() bool {
+		return closed(c.over) && (closed(c.done) || c.entries("victim") > 0) || c.ctx.Err() != nil
+	})
+	leave()
+	c.unlock(h)
+}
+
+// enter notes somebody who has the lock, until it leaves or has lost it.
+func (c *cut) enter(h *lock.Hold) (leave func()) {
+	if !h.Valid() {
+		return func() {}
+	}
+	alone := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, other := range c.entered {
+			if other != h && other.Valid() && h.Valid() {
+				c.Errorf("%s and %s are valid at once", other.EntryPath(), h.EntryPath())
+			}
+		}
+	}
+	exit := sync.OnceFunc(c.room.enter(h.Token()))
+	c.mu.Lock()
+	c.entered = append(c.entered, h)
+	c.mu.Unlock()
+	alone()
+	stop := context.AfterFunc(h.Context(), exit)
+	return func() {
+		stop()
+		alone()
+		exit()
+	}
+}
+
+// entries is how many entries that owner has in the queue.
+func (c *cut) entries(owner string) (n int) {
+	for _, name := range c.children(c.name) {
+		data, _, err := c.raw.Get(c.path(name))
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			c.Fatal(err)
+		}
+		if record, err := znode.DecodeRecord(data); err == nil && record.Owner == owner {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *cut) path(entry string) string { return c.root + "/" + c.name + "/" + entry }
+
+// exists asks a server that has caught up.
+func (c *cut) exists(path string) bool {
+	if _, err := c.raw.Sync(path); err != nil {
+		c.Fatal(err)
+	}
+	exists, _, err := c.raw.Exists(path)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return exists
+}
+
+// work does what a victim does that was told that it holds the lock: it has an
+// entry, the first one, and keeps it until the contender has come.
+func (c *cut) work(h *lock.Hold) {
+	if !h.Valid() {
+		c.Errorf("the victim was given a hold that is over: %v", h.Err())
+	}
+	leave := c.enter(h)
+	there := c.exists(h.EntryPath())
+	queue := znode.Contenders(c.children(c.name))
+	if h.Valid() && (!there || len(queue) == 0 || queue[0].Node != path.Base(h.EntryPath())) { // was valid then, too
+		c.Errorf("the victim holds the lock by %s, exists: %v; the queue is %v", h.EntryPath(), there, queue)
+	}
+	c.eventually("the grant was recorded", func() bool {
+		data, _, err := c.raw.Get(h.EntryPath())
+		record, _ := znode.DecodeRecord(data)
+		return err == nil && record.Granted() || h.Err() != nil
+	})
+	c.end()
+	if c.isHit() {
+		c.eventually("the contender came", func() bool { return c.entries("peer") > 0 || c.came.Load() || h.Err() != nil })
+	}
+	leave()
+	err := h.Unlock()
+	if errors.Is(err, lock.ErrExpired) && err == h.Err() && c.fault == zkserver.HoldReply {
+		return // it was lost, and says so
+	}
+	c.unlocked(h, err)
+}
+
+// unlocked checks what was told of the unlock of a hold that was not lost. Only
+// while replies are held may that be unconfirmed.
+func (c *cut) unlocked(h *lock.Hold, err error) {
+	var unconfirmed *lock.UnlockError
+	switch {
+	case err == nil && c.exists(h.EntryPath()):
+		c.Errorf("Unlock = nil, and %s is there", h.EntryPath())
+	case errors.As(err, &unconfirmed) && c.fault == zkserver.HoldReply:
+	case err != nil:
+		c.Errorf("Unlock = %v; the hold ended with %v", err, h.Err())
+	}
+	if h.Valid() {
+		c.Errorf("%s is valid after Unlock", h.EntryPath())
+	}
+}
+
+// heldByPeer checks that an error names who is in the way: the peer.
+func (c *cut) heldByPeer(err error) {
+	var held *lock.HeldError
+	if !errors.As(err, &held) || held.Owner != "peer" {
+		c.Errorf("error %v, want that the peer holds the lock", err)
+	}
+}
+
+// acquire takes the lock that the case is about.
+func (c *cut) acquire(client *lock.Client) (*lock.Hold, error) {
+	if c.how == nil {
+		return client.Mutex(c.name).Lock(c.ctx)
+	}
+	return c.how(c.ctx, client, c.name)
+}
+
+// take takes it for a client that has to get it.
+func (c *cut) take(client *lock.Client) *lock.Hold {
+	c.Helper()
+	h, err := c.acquire(client)
+	if err != nil {
+		c.Fatalf("take %s: %v", c.name, err)
+	}
+	return h
+}

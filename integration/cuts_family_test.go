@@ -1,0 +1,140 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// What follows are operations of TestEveryCutPoint.
+
+// reading is an operation on a read/write lock that the victim reads, and others write.
+func reading(do func(*cut)) func(*cut) {
+	return func(c *cut) {
+		c.how = func(ctx context.Context, client *lock.Client, name string) (*lock.Hold, error) {
+			if client == c.victim {
+				return client.RWMutex(name).RLock(ctx)
+			}
+			return client.RWMutex(name).Lock(ctx)
+		}
+		do(c)
+	}
+}
+
+// several is an operation on a lock that the victim takes together with another one.
+func several(do func(*cut)) func(*cut) {
+	return func(c *cut) {
+		var other *lock.Hold
+		c.how = func(ctx context.Context, client *lock.Client, name string) (*lock.Hold, error) {
+			if client != c.victim {
+				return client.Mutex(name).Lock(ctx)
+			}
+			hs, err := client.LockAll(ctx, name, name+"-too")
+			if err != nil {
+				return nil, err
+			}
+			other = hs.Hold(name + "-too")
+			return hs.Hold(name), nil
+		}
+		do(c)
+		if err := other.Unlock(); !c.lost(err) {
+			c.unlocked(other, err)
+		}
+	}
+}
+
+// lost reports whether the victim was told that its lease has ended, as it may while
+// replies are held.
+func (c *cut) lost(err error) bool {
+	return c.fault == zkserver.HoldReply && errors.Is(err, lock.ErrExpired)
+}
+
+// downgrade has a writer go on as a reader: the entry says so, unless the hold was lost.
+func downgrade(c *cut) {
+	h := c.take(c.victim)
+	leave := c.enter(h)
+	c.begin()
+	err := h.Downgrade(c.ctx)
+	c.end()
+	if err == nil {
+		data, _, err := c.raw.Get(h.EntryPath())
+		if record, _ := znode.DecodeRecord(data); h.Valid() && (err != nil || !record.Shared) {
+			c.Errorf("the victim was told that it only reads, and its entry is %q, %v", data, err)
+		}
+	} else if !c.lost(err) {
+		c.Errorf("Downgrade = %v", err)
+	}
+	leave()
+	if err := h.Unlock(); !c.lost(err) {
+		c.unlocked(h, err)
+	}
+}
+
+// resize changes the number of permits while somebody has one of them.
+func resize(from, to int) func(*cut) {
+	return func(c *cut) {
+		c.how = func(ctx context.Context, client *lock.Client, name string) (*lock.Hold, error) {
+			return client.Semaphore(name, from).Acquire(ctx, 1)
+		}
+		holder := c.take(c.peer)
+		c.begin()
+		if err := c.victim.Semaphore(c.name, from).Resize(c.ctx, to); err != nil {
+			c.Errorf("Resize = %v", err)
+		}
+		c.end()
+		data, _, err := c.raw.Get(c.root + "/" + c.name)
+		if parent, _ := znode.DecodeParent(data); err != nil || int(parent.Capacity()) != to {
+			c.Errorf("after a change to %d permits the lock's node is %q, %v", to, data, err)
+		}
+		c.unlock(holder)
+	}
+}
+
+// detach leaves the lock to the peer, which attaches: nobody is in between, and if the
+// victim is told that it did, the peer goes on.
+func detach(c *cut) {
+	h := c.lock(c.victim, c.name)
+	c.enter(h)()
+	c.begin()
+	ticket, err := h.Detach(c.ctx, peerTTL)
+	c.end()
+	var unconfirmed *lock.UnlockError
+	sure := err == nil
+	if !sure && !c.lost(err) && !(c.fault == zkserver.HoldReply && errors.As(err, &unconfirmed)) {
+		c.Errorf("Detach = %v", err)
+	}
+	if ticket.IsZero() {
+		return
+	}
+	attached, err := c.peer.Attach(c.ctx, ticket)
+	switch {
+	case err == nil:
+		c.enter(attached)()
+		c.unlock(attached)
+	case sure || !errors.Is(err, lock.ErrRemoved):
+		c.Errorf("Attach = %v, sure of the ticket: %v", err, sure)
+	}
+}
+
+// attach goes on with what the peer has left.
+func attach(c *cut) {
+	h := c.lock(c.peer, c.name)
+	c.enter(h)()
+	ticket, err := h.Detach(c.ctx, peerTTL)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.begin()
+	attached, err := c.victim.Attach(c.ctx, ticket)
+	if err == nil {
+		c.work(attached)
+		return
+	}
+	c.end()
+	if c.fault != zkserver.HoldReply || !errors.Is(err, lock.ErrRemoved) {
+		c.Errorf("Attach = %v", err)
+	}
+}

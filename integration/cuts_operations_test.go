@@ -1,0 +1,221 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// taking is a way to take a lock that one has at a time.
+type taking func(context.Context, *lock.Client, string) (*lock.Hold, error)
+
+// write takes a read/write lock to write, permit the only one of a semaphore.
+var (
+	write taking = func(ctx context.Context, c *lock.Client, name string) (*lock.Hold, error) {
+		return c.RWMutex(name).Lock(ctx)
+	}
+	permit taking = func(ctx context.Context, c *lock.Client, name string) (*lock.Hold, error) {
+		return c.Semaphore(name, 1).Acquire(ctx, 1)
+	}
+)
+
+// as is an operation on another kind of lock than a mutex.
+func as(how taking, do func(*cut)) func(*cut) {
+	return func(c *cut) {
+		c.how = how
+		do(c)
+	}
+}
+
+func lockFree(c *cut) {
+	c.begin()
+	c.work(c.take(c.victim))
+}
+
+// lockContended has the victim wait for long enough to renew its entry, or until the
+// fault is over.
+func lockContended(c *cut) {
+	holder := c.take(c.peer)
+	leave := c.enter(holder)
+	c.begin()
+	c.helpers.Go(func() {
+		select {
+		case <-time.After(c.ttl / 2):
+		case <-c.hit:
+			<-c.over
+		}
+		leave()
+		c.unlock(holder)
+	})
+	c.work(c.take(c.victim))
+}
+
+// lockCancelled has the context end when the fault happens, or else when the victim
+// has waited for long enough to renew its entry.
+func lockCancelled(c *cut) {
+	holder := c.lock(c.peer, c.name)
+	leave := c.enter(holder)
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	changed := errors.New("changed our mind")
+	c.begin()
+	c.helpers.Go(func() {
+		select {
+		case <-time.After(c.ttl / 2):
+		case <-c.hit:
+		}
+		cancel(changed)
+	})
+	h, err := c.victim.Mutex(c.name).Lock(ctx)
+	if h != nil || !errors.Is(err, context.Canceled) || !errors.Is(err, changed) {
+		c.Errorf("Lock = %v, %v; want that it was cancelled", h, err)
+	}
+	if errors.Is(err, lock.ErrHeld) {
+		c.heldByPeer(err)
+	}
+	c.eventually("the victim's entry is gone", func() bool { return c.entries("victim") == 0 })
+	if c.isHit() {
+		<-c.over
+	}
+	c.close() // which waits for what goes on in the background
+	c.end()
+	leave()
+	c.unlock(holder)
+}
+
+func tryLockFree(c *cut) {
+	c.begin()
+	h, err := c.victim.Mutex(c.name).TryLock(c.ctx)
+	if err == nil {
+		c.work(h)
+		return
+	}
+	c.heldByPeer(err)
+	c.end()
+}
+
+func tryLockHeld(c *cut) {
+	holder := c.lock(c.peer, c.name)
+	leave := c.enter(holder)
+	c.begin()
+	h, err := c.victim.Mutex(c.name).TryLock(c.ctx)
+	if h != nil {
+		c.Errorf("TryLock = %s", h.EntryPath())
+	}
+	c.heldByPeer(err)
+	c.end()
+	if n := c.entries("victim"); n > 0 {
+		c.Errorf("a try that failed has left %d entries", n)
+	}
+	leave()
+	c.unlock(holder)
+}
+
+func unlockAlone(c *cut) {
+	h := c.lock(c.victim, c.name)
+	c.unlocks(h)
+}
+
+func unlockWithWaiter(c *cut) {
+	h := c.lock(c.victim, c.name)
+	c.helpers.Go(c.contend)
+	c.eventually("there is a waiter", func() bool { return c.entries("peer") > 0 })
+	c.unlocks(h)
+}
+
+func (c *cut) unlocks(h *lock.Hold) {
+	c.enter(h)()
+	c.begin()
+	err := h.Unlock()
+	c.end()
+	c.unlocked(h, err)
+}
+
+// renewal holds the lock for two renewals. Cuts cost nothing; a reply that does not
+// come costs the hold, and its holder knows.
+func renewal(c *cut) {
+	h := c.lock(c.victim, c.name)
+	leave := c.enter(h)
+	before := c.victim.Stats().Renewals
+	c.begin()
+	c.eventually("two renewals, or the hold's end", func() bool {
+		return c.victim.Stats().Renewals >= before+2 || h.Err() != nil
+	})
+	c.end()
+	lost := c.isHit() && c.fault == zkserver.HoldReply
+	kept := c.fault != zkserver.HoldReply // a lease that is to be lost is short, and may be lost before
+	switch err := h.Err(); {
+	case lost && (!errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) || h.Valid()):
+		c.Errorf("the hold could not be renewed and ended with %v; valid: %v", err, h.Valid())
+	case kept && (err != nil || !h.Valid()):
+		c.Errorf("the hold ended with %v; valid: %v", err, h.Valid())
+	}
+	leave()
+	if err := h.Unlock(); lost && !errors.Is(err, lock.ErrExpired) || kept && err != nil {
+		c.Errorf("Unlock = %v", err)
+	}
+}
+
+// purge finds two in the queue who died.
+func purge(c *cut) {
+	c.bury(c.name, 0)
+	c.begin()
+	c.work(c.lock(c.victim, c.name))
+}
+
+// bury makes a lock with two entries that have expired, orphanAfter ago.
+func (c *cut) bury(name string, orphanAfter time.Duration) {
+	const ttl = 10 * time.Millisecond
+	c.unlock(c.lock(c.peer, name)) // makes root and ancestors
+	c.create(c.root+"/"+name, string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+	for c.dead = 0; c.dead < 2; c.dead++ {
+		dead := znode.Record{Owner: "dead", TTL: ttl.Milliseconds()}
+		c.create(c.root+"/"+name+"/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(dead.Encode()), zk.FlagSequence)
+	}
+	c.overdue(c.peer, name, orphanAfter)
+}
+
+// sweep sweeps a tree with an orphan, an empty ancestor, two expired entries and one
+// that lives.
+func sweep(c *cut) {
+	live := c.lock(c.peer, "live")
+	c.create(c.root+"/orphan", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+	c.create(c.root+"/empty", string(znode.Parent{Kind: znode.Dir}.Encode()), 0)
+	const orphanAfter = time.Second
+	c.bury("dead", orphanAfter) // when those two are that old, too
+	r, err := reaper.New(c.victim, reaper.Options{Policies: c.policies(c.ttl, orphanAfter), Concurrency: 1, Lock: "reaper"})
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.name = "reaper" // that somebody else contends for
+
+	c.begin()
+	report, err := r.Sweep(c.ctx)
+	c.end()
+	var unconfirmed *lock.UnlockError
+	switch late := c.fault == zkserver.HoldReply; {
+	case errors.Is(err, lock.ErrHeld):
+		c.heldByPeer(err)
+	case err == nil, late && errors.As(err, &unconfirmed) && !errors.Is(err, lock.ErrLost):
+		if !report.Complete {
+			c.Errorf("incomplete, and no error: %+v", report)
+		}
+		for _, swept := range []string{"orphan", "empty", "dead"} {
+			if c.exists(c.root + "/" + swept) {
+				c.Errorf("%s is there after a complete sweep: %+v", swept, report.Total)
+			}
+		}
+	case late && errors.Is(err, lock.ErrExpired):
+	default:
+		c.Errorf("Sweep = %+v, %v", report, err)
+	}
+	if !live.Valid() || !c.exists(live.EntryPath()) {
+		c.Errorf("the sweep ended a live hold: %v", live.Err())
+	}
+	c.unlock(live)
+}

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// script makes the records of a history of a lock, by a clock that ticks with each.
+type script struct {
+	kind    string
+	at      instant
+	records []*record
+}
+
+func (s *script) tick() instant { s.at += 10; return s.at }
+
+func (s *script) add(r record) *record {
+	r.Kind = s.kind
+	s.records = append(s.records, &r)
+	return s.records[len(s.records)-1]
+}
+
+// grant has a worker get the lock, all of its room, with a lease of so many ticks.
+func (s *script) grant(worker string, token int64, ticks instant) {
+	s.enter(worker, token, rooms[s.kind], ticks)
+}
+
+// enter is grant, of so much of the room.
+func (s *script) enter(worker string, token int64, weight int, ticks instant) {
+	call := s.tick()
+	from := s.tick()
+	s.add(record{Op: opGrant, Worker: worker, Lock: "x", Weight: weight, Token: token, Call: call, Return: from,
+		Claim: &claim{From: from, To: from + 1, Until: from + ticks*10}})
+}
+
+// share has a writer downgrade.
+func (s *script) share(worker string, token int64) {
+	s.add(record{Op: opShare, Worker: worker, Lock: "x", Token: token, Call: s.tick(), Return: s.tick()})
+}
+
+// look has a worker find its hold valid for so many ticks.
+func (s *script) look(worker string, token int64, ticks instant) {
+	s.read(worker, token, 0, "")
+	s.records[len(s.records)-1].Claim = &claim{From: s.at, To: s.at + 1, Until: s.at + ticks*10}
+}
+
+func (s *script) write(worker string, token int64, value string, refused bool) *record {
+	return s.add(record{Op: opWrite, Worker: worker, Lock: "x", Token: token, Call: s.tick(), Return: s.tick(), Value: value, Refuse: refused})
+}
+
+func (s *script) read(worker string, token, writer int64, value string) {
+	s.add(record{Op: opRead, Worker: worker, Lock: "x", Token: token, Call: s.tick(), Return: s.tick(), Writer: writer, Value: value})
+}
+
+func (s *script) leave(worker string, token int64, result string) {
+	s.add(record{Op: opLeave, Worker: worker, Lock: "x", Token: token, Call: s.tick(), Return: s.tick()})
+	s.add(record{Op: opLeft, Worker: worker, Lock: "x", Token: token, Call: s.tick(), Return: s.tick(), Result: result})
+}
+
+// verdictTest is a history that is as it should be, or is not. Both judges have to see it:
+// each is blind for what the other counts.
+type verdictTest struct {
+	play   func(*script)
+	double string // what is said of the double entry; "" for none
+}
+
+func (test verdictTest) run(t *testing.T, kind string) {
+	s := script{kind: kind}
+	test.play(&s)
+	byLock := holds(s.records)
+	found, _ := doubleEntries(byLock)
+	if test.double == "" && len(found) > 0 || test.double != "" && (len(found) == 0 || !strings.Contains(found[0], test.double)) {
+		t.Errorf("double entries %q: want %q", found, test.double)
+	}
+	v := check(lockModel, map[string][]porcupine.Operation{"x": lockHistory(byLock["x"])}, time.Now().Add(time.Minute))
+	if v.ok() != (test.double == "") || len(v.undecided) > 0 {
+		t.Errorf("porcupine: %+v", v)
+	}
+}
+
+// TestVerdictsOnLocks has whoever is in be alone, in a lock of each kind.
+func TestVerdictsOnLocks(t *testing.T) {
+	for name, test := range map[string]verdictTest{
+		"one after the other": {func(s *script) {
+			s.grant("a", 1, 100)
+			s.leave("a", 1, "")
+			s.grant("b", 2, 100)
+			s.leave("b", 2, "")
+		}, ""},
+		"after a killed one's lease": {func(s *script) {
+			s.grant("a", 1, 5)
+			s.at += 50
+			s.grant("b", 2, 100)
+		}, ""},
+		"unlock not confirmed": {func(s *script) {
+			s.grant("a", 1, 100)
+			s.leave("a", 1, resultUnsure)
+			s.grant("b", 2, 100)
+		}, ""},
+		"waited for, and overtaken in the telling": {func(s *script) {
+			// b asked for the lock before a had left, and got it after.
+			s.grant("a", 1, 100)
+			asked := s.tick()
+			s.leave("a", 1, "")
+			s.grant("b", 2, 100)
+			s.records[len(s.records)-1].Call = asked
+		}, ""},
+		"stopped at once, and told so": {func(s *script) {
+			s.grant("a", 1, 5)
+			s.records[0].Claim = nil
+			s.grant("b", 2, 100)
+		}, ""},
+		"stopped while it asked": {func(s *script) {
+			s.grant("a", 1, 5)
+			s.at += 50
+			s.grant("b", 2, 100)
+			s.records[0].Claim.To = s.at + 10 // when b was in: it learnt of a lease that had ended
+		}, ""},
+		"while a killed one's lease runs": {func(s *script) {
+			s.grant("a", 1, 100)
+			s.grant("b", 2, 100)
+		}, "b was in with token 2 at 41, 979ns before the hold of a with token 1 ended"},
+		"while a lease runs that was found valid later": {func(s *script) {
+			s.grant("a", 1, 5)
+			s.write("a", 1, "v", false).Claim = &claim{From: 60, To: 61, Until: 150}
+			s.at = 70
+			s.grant("b", 2, 100)
+			s.leave("b", 2, "")
+			s.grant("c", 3, 100)
+		}, "b was in with token 2 at 91, 59ns before"},
+		"against the order of the tokens": {func(s *script) {
+			s.grant("a", 2, 100)
+			s.leave("a", 2, "")
+			s.grant("b", 1, 100)
+			s.leave("b", 1, "")
+		}, "a was in with token 2"},
+		"a token twice": {func(s *script) {
+			s.grant("a", 1, 100)
+			s.leave("a", 1, "")
+			s.grant("b", 1, 100)
+		}, "token 1 was given 2 times"},
+	} {
+		for kind := range rooms {
+			t.Run(kind+" "+name, func(t *testing.T) { test.run(t, kind) })
+		}
+	}
+}
+
+// TestVerdictsOnReadersAndWriters has readers, and writers that become readers.
+func TestVerdictsOnReadersAndWriters(t *testing.T) {
+	for name, test := range map[string]verdictTest{
+		"readers together, then a writer": {func(s *script) {
+			s.enter("a", 1, 1, 100)
+			s.enter("b", 2, 1, 100)
+			s.leave("a", 1, "")
+			s.leave("b", 2, "")
+			s.grant("c", 3, 100)
+		}, ""},
+		"readers that notice in another order": {func(s *script) {
+			asked := s.tick()
+			s.enter("b", 2, 1, 100)
+			s.enter("a", 1, 1, 100)
+			s.records[len(s.records)-1].Call = asked
+		}, ""},
+		"readers against the order of the tokens": {func(s *script) {
+			s.enter("b", 2, 1, 100)
+			s.leave("b", 2, "")
+			s.grant("a", 1, 100)
+		}, "b was in with token 2"},
+		"a reader beside a writer that was downgraded": {func(s *script) {
+			s.grant("a", 1, 100)
+			s.share("a", 1)
+			s.enter("b", 2, 1, 100)
+			s.look("a", 1, 100)
+		}, ""},
+		"a reader after the lease of a writer that may have been downgraded": {func(s *script) {
+			s.grant("a", 1, 5)
+			s.at += 50
+			s.enter("b", 2, 1, 100)
+			s.share("a", 1)
+		}, ""},
+		"a writer beside a reader": {func(s *script) {
+			s.enter("a", 1, 1, 100)
+			s.grant("b", 2, 100)
+		}, "b was in with token 2"},
+		"a reader beside a writer": {func(s *script) {
+			s.grant("a", 1, 100)
+			s.enter("b", 2, 1, 100)
+			s.share("a", 1)
+		}, "b was in with token 2"},
+		"a writer beside one that was downgraded": {func(s *script) {
+			s.grant("a", 1, 100)
+			s.share("a", 1)
+			s.grant("b", 2, 100)
+		}, "b was in with token 2"},
+		"a writer beside the second of two readers": {func(s *script) {
+			s.enter("a", 1, 1, 100)
+			s.enter("b", 2, 1, 100)
+			s.leave("a", 1, "")
+			s.grant("c", 3, 100)
+		}, "c was in with token 3"},
+	} {
+		t.Run(name, func(t *testing.T) { test.run(t, rwMutex) })
+	}
+}
+
+// TestVerdictsOnPermits has holds of some of the permits, of which there are three.
+func TestVerdictsOnPermits(t *testing.T) {
+	for name, test := range map[string]verdictTest{
+		"no more than there are": {func(s *script) {
+			s.enter("a", 1, 1, 100)
+			s.enter("b", 2, 2, 100)
+			s.leave("b", 2, "")
+			s.enter("c", 3, 1, 100)
+			s.enter("d", 4, 1, 100)
+		}, ""},
+		"one lease has ended": {func(s *script) {
+			s.enter("a", 1, 1, 100)
+			s.enter("b", 2, 2, 5)
+			s.at += 50
+			s.enter("c", 3, 2, 100)
+		}, ""},
+		"more than there are": {func(s *script) {
+			s.enter("a", 1, 2, 100)
+			s.enter("b", 2, 2, 100)
+		}, "together a weight of 4, with room for 3"},
+		"more than there are, by many": {func(s *script) {
+			s.enter("a", 1, 1, 100)
+			s.enter("b", 2, 1, 100)
+			s.enter("c", 3, 1, 100)
+			s.enter("d", 4, 1, 100)
+		}, "d was in with token 4"},
+		"more than the rest": {func(s *script) {
+			s.enter("a", 1, 1, 100)
+			s.enter("b", 2, 2, 100)
+			s.leave("a", 1, "")
+			s.enter("c", 3, 2, 100)
+		}, "c was in with token 3"},
+	} {
+		t.Run(name, func(t *testing.T) { test.run(t, semaphore) })
+	}
+}
+
+func TestVerdictsOnRegisters(t *testing.T) {
+	for name, test := range map[string]struct {
+		play func(*script)
+		ok   bool
+	}{
+		"fenced": {func(s *script) {
+			s.write("a", 1, "v", false)
+			s.write("b", 2, "w", false)
+			s.write("a", 1, "x", true)
+			s.read("b", 2, 2, "w")
+		}, true},
+		"written by one who was killed": {func(s *script) {
+			s.write("a", 1, "v", false).Unsure = true
+			s.read("b", 2, 1, "v")
+		}, true},
+		"not written by one who was killed": {func(s *script) {
+			s.write("b", 2, "v", false)
+			s.write("a", 1, "w", false).Unsure = true
+			s.read("b", 2, 2, "v")
+		}, true},
+		"an older token let through": {func(s *script) {
+			s.write("a", 1, "v", false)
+			s.write("b", 2, "w", false)
+			s.write("a", 1, "x", false)
+		}, false},
+		"the newest token refused": {func(s *script) {
+			s.write("a", 1, "v", false)
+			s.write("b", 2, "w", true)
+		}, false},
+		"a read of what is over": {func(s *script) {
+			s.write("a", 1, "v", false)
+			s.write("b", 2, "w", false)
+			s.read("b", 2, 1, "v")
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s script
+			test.play(&s)
+			if v := check(registerModel, registerHistory(s.records), time.Now().Add(time.Minute)); v.ok() != test.ok || len(v.undecided) > 0 {
+				t.Errorf("%+v", v)
+			}
+		})
+	}
+}
