@@ -556,3 +556,29 @@ func TestKindsDoNotMix(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// TestReadersOfOneClientJoinTogether: beside one of their own, readers do not wait for each
+// other's requests.
+func TestReadersOfOneClientJoinTogether(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const n = 64
+		rw := w.dial("a").RWMutex("x")
+		holds := []*lock.Hold{w.take(rw.RLock)}
+		begun := time.Now()
+		var others []<-chan taken
+		for range n {
+			others = append(others, start(func() (*lock.Hold, error) { return rw.RLock(w.ctx) }))
+		}
+		for _, ch := range others {
+			holds = append(holds, w.await(ch).hold)
+		}
+		if took := time.Since(begun); took > n*latency {
+			t.Errorf("%d readers were in after %v, each request takes %v", n, took, 2*latency)
+		}
+		for _, h := range holds {
+			w.unlock(h)
+		}
+		time.Sleep(time.Second)
+		w.empty()
+	})
+}

@@ -131,7 +131,8 @@
 // alone. It proves which parent it stands below, and that is then read again and written
 // with this entry as the witness.
 //
-// The contenders of one process for one lock join one at a time. Those of several can
+// The contenders of one process for one lock join one at a time, but for readers beside
+// one of their own, who write nothing but their entries. Those of several can
 // collide: the version has changed. They read and try again. Where a list is cheaper than
 // that, or the parent may not be written, the entry is created alone, and our place takes
 // a list.

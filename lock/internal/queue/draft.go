@@ -54,3 +54,11 @@ func (c *contender) found(ctx context.Context, d *draft, path string, created le
 	}
 	return e
 }
+
+// tellTail is the parent's data with that contender as the one that joined last.
+func (c *contender) tellTail(data znode.Parent, prefix string) znode.Parent {
+	if data.Kind, data.Tail = c.Kind, prefix; c.Kind == znode.Semaphore && data.Permits == 0 {
+		data.Permits = c.Capacity
+	}
+	return data
+}

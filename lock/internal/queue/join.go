@@ -31,6 +31,7 @@ type attempt struct {
 // joining is the way of a contender into the queue.
 type joining struct {
 	*contender
+	inDoor     bool   // it is our turn to join
 	mustRead   bool   // what is known of the parent has turned out wrong
 	notThere   string // an entry that was foretold to be the last one, and was not
 	predicted  bool   // a version was foretold already
@@ -60,23 +61,32 @@ func (c *contender) join(ctx context.Context) (*Entry, position, error) {
 }
 
 // joinInTurn creates an entry in the queue. The joiners of one process go one at a
-// time, so that they do not collide with each other.
+// time, so that they do not collide with each other; those who write nothing but their
+// entries need not.
 func (c *contender) joinInTurn(ctx context.Context) (e *Entry, p position, err error) {
-	if err := c.door.lock(ctx); err != nil {
-		return nil, position{}, err
+	j := &joining{contender: c}
+	defer j.leaveDoor()
+	a, beside := j.beside()
+	if !beside {
+		if err := j.enterDoor(ctx); err != nil {
+			return nil, position{}, err
+		}
 	}
-	defer c.door.unlock()
 	if err := c.LearnTime(ctx); err != nil { // an entry tells its expiry in ensemble time
 		return nil, position{}, err
 	}
-	j := &joining{contender: c}
 	err = c.Conn.Retry(ctx, joinBackoff, func() error {
-		a, err := j.next(ctx)
-		if err != nil {
-			return zkconn.Final(err)
+		if j.inDoor {
+			if a, err = j.next(ctx); err != nil {
+				return zkconn.Final(err)
+			}
 		}
 		if e, p, err = c.create(ctx, a); err != nil {
-			return j.handleJoinError(ctx, a, err)
+			err = j.handleJoinError(ctx, a, err)
+			if e := j.enterDoor(ctx); e != nil {
+				return zkconn.Final(e)
+			}
+			return err
 		}
 		return nil
 	})
@@ -84,6 +94,22 @@ func (c *contender) joinInTurn(ctx context.Context) (e *Entry, p position, err e
 		return nil, position{}, err
 	}
 	return e, p, nil
+}
+
+// enterDoor waits for the turn to join, unless it is ours.
+func (j *joining) enterDoor(ctx context.Context) error {
+	if j.inDoor {
+		return nil
+	}
+	err := j.door.lock(ctx)
+	j.inDoor = err == nil
+	return err
+}
+
+func (j *joining) leaveDoor() {
+	if j.inDoor {
+		j.door.unlock()
+	}
 }
 
 // next chooses the next attempt, on facts that a reply has shown.
@@ -236,14 +262,6 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 		return position{}
 	}
 	return position{predecessor: ahead.Node, predecessorHolds: stat.NumChildren == 2 && c.Kind.Alone(ahead)}
-}
-
-// tellTail is the parent's data with that contender as the one that joined last.
-func (c *contender) tellTail(data znode.Parent, prefix string) znode.Parent {
-	if data.Kind, data.Tail = c.Kind, prefix; c.Kind == znode.Semaphore && data.Permits == 0 {
-		data.Permits = c.Capacity
-	}
-	return data
 }
 
 // operations are those of an attempt, and the place of the entry's create among them.

@@ -20,6 +20,13 @@ func (j *joining) listsAnyway(f facts) bool {
 	return j.Role == znode.Shared
 }
 
+// beside is the attempt of one who joins beside an entry of this process without writing
+// the parent.
+func (j *joining) beside() (a attempt, ok bool) {
+	f, own := j.door.look()
+	return attempt{parent: f}, own != nil && f.exists && !f.stale && j.Role == znode.Shared && j.fits(f.data) && j.listsAnyway(f)
+}
+
 // prefix is the name of the contender's entry, without the sequence.
 func (c *contender) prefix(id string) string {
 	switch {
