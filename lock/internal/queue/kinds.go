@@ -21,10 +21,10 @@ func (j *joining) listsAnyway(f facts) bool {
 }
 
 // beside is the attempt of one who joins beside an entry of this process without writing
-// the parent.
+// the parent: it lists anyway, and where that entry stands ours may.
 func (j *joining) beside() (a attempt, ok bool) {
-	f, own := j.door.look()
-	return attempt{parent: f}, own != nil && f.exists && !f.stale && j.Role == znode.Shared && j.fits(f.data) && j.listsAnyway(f)
+	f, _ := j.door.look()
+	return attempt{parent: f}, j.Role == znode.Shared && j.door.ours() > 0 && f.exists && j.fits(f.data)
 }
 
 // prefix is the name of the contender's entry, without the sequence.

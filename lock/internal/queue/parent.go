@@ -54,9 +54,6 @@ func (d *door) place(e *Entry, incarnation int64) {
 	if e.incarnation == 0 {
 		e.incarnation = incarnation
 	}
-	if d.witness == nil && e.door == d.number {
-		d.witness = e
-	}
 }
 
 // testify makes the entry the one that proves which incarnation of the parent is there.
