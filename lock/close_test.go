@@ -490,3 +490,60 @@ func TestCloseTellsWhatItLeaves(t *testing.T) {
 		w.Heal("a")
 	})
 }
+
+// atRelease calls f when a hold was unlocked or detached, before anything is sent.
+type atRelease func()
+
+func (f atRelease) Observe(_ context.Context, e lock.Event) {
+	if e.Kind == lock.EventReleased {
+		f()
+	}
+}
+
+// TestUnlockAsTheClientCloses: the hold has just been given back, so it is no hold that
+// Close ends, and its entry is not deleted yet: Close waits for that.
+func TestUnlockAsTheClientCloses(t *testing.T) {
+	for name, unlock := range map[string]func(w *world, c *lock.Client) (release func() error){
+		"one": func(w *world, c *lock.Client) func() error { return w.lock(c, "x").Unlock },
+		"several": func(w *world, c *lock.Client) func() error {
+			hs, err := c.LockAll(w.ctx, "x", "y")
+			if err != nil {
+				w.Fatal(err)
+			}
+			return hs.Unlock
+		},
+		"detached": func(w *world, c *lock.Client) func() error {
+			h := w.lock(c, "x")
+			return func() error {
+				_, err := h.Detach(w.ctx, 0)
+				return err
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				var c *lock.Client
+				closed := make(chan error, 1)
+				var once sync.Once
+				c = w.dial("a", lock.WithObserver(atRelease(func() {
+					once.Do(func() {
+						go func() { closed <- c.Close() }()
+						time.Sleep(ttl / 2) // so that Close is done, if it does not wait
+					})
+				})))
+				release := unlock(w, c)
+				if err := release(); err != nil && !errors.Is(err, lock.ErrClosed) {
+					t.Error(err)
+				}
+				if err := <-closed; err != nil {
+					t.Error(err)
+				}
+				for _, n := range w.entries("x") {
+					if r := w.record(n.Path); !r.Detached {
+						t.Errorf("%s was left by a clean Close", n.Path)
+					}
+				}
+			})
+		})
+	}
+}

@@ -167,15 +167,14 @@ func (h *Hold) Unlock() error {
 		return ErrUnlocked
 	}
 	c, e := h.client, h.e
+	if c.tasks.Enter() { // before the hold ends, from when on Close leaves its entry to us
+		defer c.tasks.Leave()
+	}
 	h.deafen()
 	last, err := e.Unlock()
 	if err != nil || !last {
 		return err
 	}
-	if !c.tasks.Enter() {
-		return ErrClosed
-	}
-	defer c.tasks.Leave()
 	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
 	defer limit.Release()
 	return c.left(e, c.queue.Leave(zkconn.Uncancellable(limit), e))

@@ -146,6 +146,13 @@ func (hs *Holds) Remaining() time.Duration {
 // its [LostError], and the others are unlocked. If all were unlocked before it returns
 // [ErrUnlocked].
 func (hs *Holds) Unlock() error {
+	if hs == nil || hs.client == nil {
+		return ErrUnlocked
+	}
+	c := hs.client
+	if c.tasks.Enter() { // as in Hold.Unlock
+		defer c.tasks.Leave()
+	}
 	var leave []*queue.Entry
 	var errs []error
 	unlocked := 0
@@ -162,16 +169,11 @@ func (hs *Holds) Unlock() error {
 		errs = append(errs, err)
 	}
 	switch {
-	case hs == nil || unlocked == len(hs.each):
+	case unlocked == len(hs.each):
 		return ErrUnlocked
 	case len(leave) == 0:
 		return errors.Join(errs...)
 	}
-	c := hs.client
-	if !c.tasks.Enter() {
-		return errors.Join(append(errs, ErrClosed)...)
-	}
-	defer c.tasks.Leave()
 	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
 	defer limit.Release()
 	for i, err := range c.queue.LeaveAll(zkconn.Uncancellable(limit), leave) {

@@ -3,6 +3,13 @@ package main
 // holdMutants break the lease: for how long it is trusted, and its renewal.
 var holdMutants = []mutant{
 	{
+		name:   "unlock-unseen",
+		breaks: "a hold has ended before Close knows that its entry is yet to be deleted",
+		edits: []edit{{"lock/hold.go",
+			"		defer c.tasks.Leave()\n	}\n	h.deafen()\n",
+			"		c.tasks.Leave()\n	}\n	h.deafen()\n"}},
+		tests: []string{"lock.TestUnlockAsTheClientCloses"},
+	}, {
 		name:   "reply-validity",
 		breaks: "a renewed lease counts from the reply, not from the send",
 		edits: []edit{{"lock/internal/lease/flush.go",

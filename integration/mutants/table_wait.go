@@ -3,6 +3,27 @@ package main
 // waitMutants break the wait for one's turn, and the decision that it has come.
 var waitMutants = []mutant{
 	{
+		name:   "dead-behind-strangers",
+		breaks: "who stands behind another library's entry minds no dead of ours before it",
+		edits: []edit{{"lock/internal/queue/await.go",
+			"		case !w.seen.Ours():\n			return w.followStranger(ctx, changed)\n",
+			""}},
+		tests: []string{"lock.TestDeadHolderBeforeAStranger"},
+	}, {
+		name:   "living-behind-strangers",
+		breaks: "who stands behind another library's entry deletes ours before it, dead or not",
+		edits: []edit{{"lock/internal/queue/stranger.go",
+			"	case verdict == znode.Live:\n		return now, wait, nil\n	case verdict == znode.Unproven:",
+			"	case verdict == znode.Unproven:"}},
+		tests: []string{"lock.TestDeadHolderBeforeAStranger"},
+	}, {
+		name:   "readers-in-turn",
+		breaks: "readers of one client wait for each other's requests",
+		edits: []edit{{"lock/internal/queue/kinds.go",
+			"j.Role == znode.Shared && j.door.ours() > 0",
+			"j.Role != znode.Shared && j.door.ours() > 0"}},
+		tests: []string{"lock.TestReadersOfOneClientJoinTogether"},
+	}, {
 		name:   "unproven-grant",
 		breaks: "who waited for an entry that was never seen to hold enters without listing when it goes",
 		edits: []edit{{"lock/internal/queue/turn.go",

@@ -25,20 +25,20 @@ func (q *Queue) Detach(e *Entry, ttl time.Duration) (<-chan error, error) {
 }
 
 func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan error, error) {
-	record, why := e.Entry.Detach(ttl, incarnation) // first of all nobody here takes it for held
+	end := func() {}
+	if q.Tasks.Enter() { // before the entry ends, from when on whoever closes leaves it to us
+		end = q.Tasks.Leave
+	}
+	record, why := e.Entry.Detach(ttl, incarnation) // nobody here takes it for held from here on
 	if why != nil {
+		end()
 		return nil, why
 	}
 	d := &detaching{Queue: q, e: e, record: record}
 	d.version, d.acknowledged, d.pending = e.LastWrite()
 	done := make(chan error, 1)
-	if !q.Tasks.Enter() {
-		q.handOver(e)
-		done <- zkconn.ErrClosed
-		return done, nil
-	}
 	go func() {
-		defer q.Tasks.Leave()
+		defer end()
 		ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))
 		defer cancel()
 		err := q.Conn.Retry(ctx, leaveBackoff, func() error { return d.attempt(ctx) })
