@@ -276,13 +276,21 @@ func TestDeadHolderBeforeAStranger(t *testing.T) {
 		time.Sleep(3 * ttl)
 		w.waits(ch)
 		w.alive(dead) // it is not purged while it renews
-		d := w.die("a", dead.EntryPath())
-		for len(w.entries("x")) == 4 {
-			if time.Sleep(latency); w.ctx.Err() != nil {
-				t.Fatal("the dead holder is there still")
+		purged := make(chan time.Time, 1)
+		w.fault(func(r locktest.Request) bool {
+			is := r.Label == "b" && touches(r, dead.EntryPath()) && r.Op != "getData"
+			if is {
+				purged <- time.Now()
 			}
+			return is
+		}, locktest.Fault{})
+		d := w.die("a", dead.EntryPath())
+		select {
+		case at := <-purged:
+			w.purged(d, at, 0, 100*time.Millisecond)
+		case <-time.After(5 * (ttl + grace)):
+			t.Fatal("the dead holder is there still")
 		}
-		w.purged(d, time.Now(), 0, 100*time.Millisecond)
 		time.Sleep(3 * ttl)
 		w.waits(ch) // it is their turn
 		w.remove(z, theirs[0])
