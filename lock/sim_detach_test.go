@@ -47,6 +47,9 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 	case !isOne(err, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !errors.As(err, &unconfirmed), p.quiet() && !h.fixed && !isOne(err, lock.ErrMaxHold, lock.ErrClosed):
 		p.violatedLocked("%s: detach %s: %v", label, h.Name(), err)
 	}
+	if unconfirmed != nil {
+		p.leaving[h.EntryPath()] = true
+	}
 	p.mu.Unlock()
 	p.leave(r, label, ticket)
 }

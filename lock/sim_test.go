@@ -110,6 +110,7 @@ type sim struct {
 	doubts    map[string]*doubt        // that befall labels
 	closed    bool                     // no more checks: the history has failed
 	tickets   []lock.Ticket            // of what was left to others
+	leaving   map[string]bool          // entries that were, by a write of unknown outcome
 	askings   map[string]*asking       // calls of Revoke's, by their reasons
 	reigns    map[lock.Token]*reign    // of those who led
 	values    int                      // that candidates have given
@@ -184,7 +185,7 @@ func history(t *testing.T, seed uint64, only kind) (result tally) {
 			T: t, plan: draw(seed, only), seed: seed, begun: time.Now(),
 			open: map[string][]held{}, last: map[string]lock.Token{}, wrote: map[string]lock.Token{}, theirs: map[string]theirs{},
 			ahead: map[string]time.Duration{}, witnesses: map[string]*witness{}, refused: map[string]bool{},
-			txns: map[string]told{}, doubts: map[string]*doubt{}, askings: map[string]*asking{}, reigns: map[lock.Token]*reign{}, tally: tally{},
+			txns: map[string]told{}, doubts: map[string]*doubt{}, askings: map[string]*asking{}, leaving: map[string]bool{}, reigns: map[lock.Token]*reign{}, tally: tally{},
 		}
 		delays := map[string]*rand.Rand{}
 		s.Ensemble = locktest.Start(t, locktest.Options{
