@@ -39,15 +39,12 @@ type Election struct{ r recipe }
 // limits how long one leads.
 func (c *Client) Election(name string, opts ...LockOption) *Election {
 	e := &Election{c.recipe(znode.Mutex, name, append([]LockOption{elects}, opts...))}
-	_, taken := e.r.metadata[znode.ValueKey]
 	switch {
 	case e.r.err != nil:
 	case e.r.barging:
 		e.r.err = invalid("option", "WithBarging", "is for a Mutex, and not for an Election")
 	case e.r.fixed:
 		e.r.err = invalid("option", "WithoutRenewal", "is not for an Election: whoever leads renews its lease")
-	case taken:
-		e.r.err = invalid("metadata", fmt.Sprintf("%q", znode.ValueKey), "is the key of the candidate's value, and given to Campaign")
 	}
 	return e
 }
@@ -118,14 +115,20 @@ func (h *Hold) leads() bool {
 	return ok
 }
 
-// Resign gives the leadership back. It is [Hold.Unlock].
-func (l *Leadership) Resign() error { return l.Unlock() }
+// Resign gives the leadership back. It is [Hold.Unlock]. That of a nil leadership is
+// [ErrUnlocked].
+func (l *Leadership) Resign() error {
+	if l == nil {
+		return ErrUnlocked
+	}
+	return l.Unlock()
+}
 
 // Proclaim changes the value, and waits until everybody can see it. If ctx ends before, the
 // next renewal tells it. A leadership that has ended returns why.
 func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	switch {
-	case l.none() || l.unlocked.Load():
+	case l == nil || l.none() || l.unlocked.Load():
 		return ErrUnlocked
 	case ctx == nil:
 		return invalid("context", nil, "must not be nil")

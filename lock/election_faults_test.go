@@ -229,3 +229,40 @@ func TestLeaderThroughChangesOfZooKeepersLeader(t *testing.T) {
 		}
 	})
 }
+
+// TestFirstCandidateWhoseReplyIsLost: its entry tells that it leads from when it was made.
+// So it leads, though one of a higher priority comes before it knows: who leads is shown, in
+// that order, and nobody else is.
+func TestFirstCandidateWhoseReplyIsLost(t *testing.T) {
+	forEachMishap(t, func(w *world, mishap int) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(a, "warm"))
+		seen := w.observe(w.ctx, w.dial("observer"))
+		w.mishap(mishap, "a", joins)
+		first := start(func() (*lock.Hold, error) { return holdOf(a.Election("x").Campaign(w.ctx, "1a")) })
+		time.Sleep(10 * latency)
+		second := start(func() (*lock.Hold, error) {
+			return holdOf(b.Election("x", lock.WithPriority(2)).Campaign(w.ctx, "2b"))
+		})
+		var led []string
+		for range 2 {
+			var got taken
+			select {
+			case got = <-first:
+			case got = <-second:
+			}
+			if got.err != nil {
+				w.Fatal(got.err)
+			}
+			led = append(led, valueOf(got.hold))
+			time.Sleep(time.Second)
+			w.unlock(got.hold)
+			time.Sleep(time.Second)
+		}
+		told := slices.DeleteFunc(seen.values(), func(v string) bool { return v == "-" })
+		if !slices.Equal(told, led) {
+			w.Errorf("observed %q, led %q", told, led)
+		}
+		w.empty()
+	})
+}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
@@ -286,5 +288,18 @@ func TestFirstCandidateOfAll(t *testing.T) {
 		w.unlock(h)
 		w.unlock(w.await(second).hold)
 		w.empty()
+	})
+}
+
+// TestDamagedCandidateIsNotGivenWayTo: nobody might own it, and to stand behind it is to
+// wait until it was deleted by hand.
+func TestDamagedCandidateIsNotGivenWayTo(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		leader, waiting := w.candidates("1a")
+		z := w.raw("others")
+		damaged := w.create(z, "/locks/x/0123456789abcdef-9-lock-", "", zk.FlagSequence)
+		w.unlock(leader)
+		w.unlock(w.expect(waiting["1a"]).hold)
+		w.remove(z, damaged)
 	})
 }

@@ -191,9 +191,14 @@ func TestElectionArguments(t *testing.T) {
 		mustSay(t, err, "WithPriority", "is for an Election")
 		_, err = c.RWMutex("x", lock.WithPriority(2)).Lock(w.ctx)
 		mustBe(t, err, lock.ErrInvalid)
+		_, err = c.Mutex("x", lock.WithMetadata(map[string]string{"election.value": "x"})).Lock(w.ctx)
+		mustBe(t, err, lock.ErrInvalid) // it would be shown as the leader
 		if n := w.nodes(); len(n) > 0 {
 			t.Errorf("made %q", n)
 		}
+		var no *lock.Leadership
+		mustBe(t, no.Resign(), lock.ErrUnlocked)
+		mustBe(t, no.Proclaim(w.ctx, ""), lock.ErrUnlocked)
 		never := &lock.Leadership{}
 		mustBe(t, never.Resign(), lock.ErrUnlocked)
 		mustBe(t, never.Proclaim(w.ctx, ""), lock.ErrUnlocked)

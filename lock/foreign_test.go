@@ -302,6 +302,42 @@ func TestDeadHolderBeforeAStranger(t *testing.T) {
 	})
 }
 
+// TestDeadHolderBeforeAStrangerWhomAnotherHasLeft: the waiter of ours between the two, who
+// would have purged the dead, goes away. Who stands behind the stranger hears of it, and
+// does it in time, however long the lease of that waiter was.
+func TestDeadHolderBeforeAStrangerWhomAnotherHasLeft(t *testing.T) {
+	for _, lease := range []time.Duration{ttl, 10 * ttl} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			dead := w.lock(w.dial("a"), "x")
+			ctx, cancel := context.WithCancel(w.ctx)
+			between := w.queue(ctx, w.dial("b"), "x", lock.WithTTL(lease))
+			z := w.raw("other")
+			theirs := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
+			ch := w.queue(w.ctx, w.dial("c"), "x")
+			time.Sleep(3 * ttl)
+			d := w.die("a", dead.EntryPath())
+			time.Sleep(ttl / 2)
+			cancel()
+			mustBe(t, w.outcome(between).err, context.Canceled)
+			for {
+				if _, there := w.Node(d.path); !there {
+					break
+				}
+				time.Sleep(latency)
+				if time.Now().After(time.UnixMilli(d.end).Add(20 * ttl)) {
+					t.Fatal("the dead holder is there still")
+				}
+			}
+			w.purged(d, time.Now(), 0, 100*time.Millisecond)
+			w.waits(ch)
+			w.remove(z, theirs)
+			w.unlock(w.expect(ch).hold)
+			w.Heal("a")
+			w.empty()
+		})
+	}
+}
+
 // TestNestedLocks: a lock may be the ancestor of others, whichever was there first.
 func TestNestedLocks(t *testing.T) {
 	for _, first := range []string{"a", "a/b", "a/b/c"} {

@@ -190,9 +190,13 @@ func WithOwner(name string) Option {
 }
 
 // WithMetadata adds pairs to what entries tell about their owner; those of a
-// lock are added to those of its client. At most 64 pairs and 4 KiB together.
+// lock are added to those of its client. At most 64 pairs and 4 KiB together, and none with
+// the key "election.value", by which a candidate is known.
 func WithMetadata(m map[string]string) SharedOption {
 	add := func(to *map[string]string) error {
+		if _, taken := m[znode.ValueKey]; taken {
+			return invalid("metadata", fmt.Sprintf("%q", znode.ValueKey), "is the key of the candidate's value in an Election, and given to Campaign")
+		}
 		merged := maps.Clone(*to)
 		if merged == nil {
 			merged = make(map[string]string, len(m))

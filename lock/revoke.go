@@ -41,7 +41,8 @@ type Revocation struct {
 // with [ErrDenied] if an ACL forbids it, [ErrInvalid], [ErrClosed], or ctx's error and
 // cause. Then none, some or all may have been asked. It takes three reads, and one
 // transaction for each who is asked; and all clients that listen hear that somebody is
-// asked, by one event and one list each.
+// asked, by one event and one list each. In the background it then lists the requests that
+// there are, and looks at up to 16 of them, by two reads each, to delete those that are moot.
 func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 	switch {
 	case c.zero():

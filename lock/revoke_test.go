@@ -305,6 +305,31 @@ func TestRevokeDenied(t *testing.T) {
 	})
 }
 
+// TestManyListenWhereThatIsDenied: each who listens does not ask again, nor is it said again.
+func TestManyListenWhereThatIsDenied(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("others")
+		w.unlock(w.lock(a, "y"))
+		w.createACL(z, inbox, "", zk.WorldACL(0))
+		asked := 0
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Op == "getChildren2" && touches(r, inbox) {
+				asked++
+			}
+			return locktest.Fault{}
+		})
+		for range 20 {
+			h := w.lock(a, "x")
+			h.Revoked()
+			settle()
+			w.unlock(h)
+		}
+		if n := strings.Count(w.logged(), "may not hear"); n != 1 || asked != 1 {
+			t.Errorf("said %d times, and asked %d times", n, asked)
+		}
+	})
+}
+
 // TestRevokeOverOutages: what was asked meanwhile is told when there is a session again.
 func TestRevokeOverOutages(t *testing.T) {
 	for _, tt := range []struct {

@@ -24,6 +24,20 @@ var electionMutants = []mutant{
 			"		if _, err := c.passable(ctx, n); errors.As(err, &alive) || err == nil {\n			alive = &Blocked{Path: n.Node}\n"}},
 		tests: []string{"lock.TestHigherCandidateDies"},
 	}, {
+		name:   "gives-way-to-the-damaged",
+		breaks: "a candidate gives way to an entry that nobody may own, and waits for it for ever",
+		edits: []edit{{"lock/internal/queue/elect.go",
+			"				continue // damaged",
+			"				return true, nil // damaged"}},
+		tests: []string{"lock.TestDamagedCandidateIsNotGivenWayTo"},
+	}, {
+		name:   "gives-way-after-a-lost-reply",
+		breaks: "the first candidate of all, who is shown as the leader already, gives way if the reply to its create is lost",
+		edits: []edit{{"lock/internal/queue/draft.go",
+			"c.Priority == 0 || d.parent.exists",
+			"true"}},
+		tests: []string{"lock.TestFirstCandidateWhoseReplyIsLost"},
+	}, {
 		name:   "gives-way-when-shown",
 		breaks: "the first candidate of all, who is shown as the leader already, gives way",
 		edits: []edit{{"lock/internal/queue/elect.go",

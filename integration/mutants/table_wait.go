@@ -228,6 +228,13 @@ var purgeMutants = []mutant{
 			"return e.Ours() && e.Stat"}},
 		tests: []string{"lock.TestForeignContenderIsWaitedFor"},
 	}, {
+		name:   "before-a-stranger-unwatched",
+		breaks: "who stands behind another library's entry does not hear that the one of ours before it has left, and finds the dead ahead late",
+		edits: []edit{{"lock/internal/queue/stranger.go",
+			"			left = before.changed\n",
+			""}},
+		tests: []string{"lock.TestDeadHolderBeforeAStrangerWhomAnotherHasLeft"},
+	}, {
 		name:   "stranger-passed",
 		breaks: "kazoo's entries are not known as contenders, and are passed by",
 		edits: []edit{{"lock/znode/name.go",

@@ -126,25 +126,32 @@ func (b *Inbox) nudge() {
 func (b *Inbox) run() {
 	var ids []string
 	var changed <-chan zk.Event // of the listing in ids; nil: there is none
+	var told time.Time          // when it was said last that nothing may be heard
 	for {
 		err := b.list(b.Closing, &ids, &changed)
 		if err == nil {
 			err = b.tell(b.Closing, ids)
 		}
 		var again <-chan time.Time
+		wake := b.wake
 		if errors.Is(err, zkconn.ErrClosed) {
 			return
 		}
 		if err != nil && b.Closing.Err() == nil {
-			b.Log.Error().Err(err).Stringer("again_in", deafFor).Msg("holds may not hear that they are asked for")
-			again = time.After(deafFor)
+			if time.Since(told) >= deafFor {
+				told = time.Now()
+				b.Log.Error().Err(err).Stringer("again_in", deafFor).Msg("holds may not hear that they are asked for")
+			}
+			if again = time.After(deafFor); changed == nil { // there is no list: who listens meanwhile is told then
+				wake = nil
+			}
 		}
 		select {
 		case <-changed:
 			changed = nil
 		case <-again:
 			b.relist.Store(true)
-		case <-b.wake:
+		case <-wake:
 		case <-b.Closing.Done():
 			return
 		}

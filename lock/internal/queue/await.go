@@ -172,7 +172,7 @@ func (w *waiter) follow(ctx context.Context) error {
 		case !w.seen.Ours():
 			return w.followStranger(ctx, changed)
 		case verdict == znode.Live:
-			event, err := w.awaitChange(ctx, changed, wait)
+			event, err := w.awaitChange(ctx, changed, nil, wait)
 			if event == zk.EventNodeDeleted { // the server tells so, to whom it had shown it before
 				return w.gone(ctx)
 			}
@@ -292,9 +292,10 @@ func (w *waiter) gone(ctx context.Context) error {
 	return nil
 }
 
-// awaitChange waits for a change of the predecessor, for at most the given time if that
-// is not negative. It returns what happened, 0 if the time has passed.
-func (w *waiter) awaitChange(ctx context.Context, changed <-chan zk.Event, wait time.Duration) (zk.EventType, error) {
+// awaitChange waits for a change of the predecessor, or of somebody before, for at most the
+// given time if that is not negative. It returns what happened to the predecessor, 0 if
+// nothing has.
+func (w *waiter) awaitChange(ctx context.Context, changed, before <-chan zk.Event, wait time.Duration) (zk.EventType, error) {
 	var timeout <-chan time.Time
 	if wait >= 0 {
 		timer := time.NewTimer(wait)
@@ -312,6 +313,8 @@ func (w *waiter) awaitChange(ctx context.Context, changed <-chan zk.Event, wait 
 				return zk.EventNodeDataChanged, nil
 			}
 			return event.Type, nil
+		case <-before:
+			return 0, nil
 		case <-timeout:
 			return 0, nil
 		case <-own: // renewed, or gone

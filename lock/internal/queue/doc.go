@@ -208,7 +208,7 @@
 // # Elections
 //
 // An election is a mutex. A candidate whose turn has come looks for those behind it whose
-// names tell a higher priority, by a list after a Sync, and reads them. If one lives, it
+// names tell a higher priority, by a list after a Sync, and reads them. If one lives, and its record can be understood, it
 // withdraws and joins anew, behind that one. Else it is granted, and writes its grant before
 // it is told to its user: whoever is first, lives and tells a grant is the leader. Before
 // that nobody is taken for it. Who joins in the transaction that makes the parent tells its

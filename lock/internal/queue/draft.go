@@ -46,7 +46,9 @@ func (c *contender) applied(ctx context.Context, d *draft, replies []zk.MultiRes
 
 // found takes the entry of a draft whose replies were lost.
 func (c *contender) found(ctx context.Context, d *draft, path string, created lease.Created) *Entry {
-	created.Acquired = 0
+	if c.Priority == 0 || d.parent.exists { // else the entry tells its grant, and somebody may have seen the leader
+		created.Acquired = 0
+	}
 	e := c.newEntry(path, created)
 	e.adopted = d.write && d.data.Adopted
 	if d.blind() {

@@ -50,6 +50,9 @@ func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
 		}
 		var alive *Blocked
 		if _, err := c.passable(ctx, n); errors.As(err, &alive) {
+			if alive.Entry != nil && !alive.Entry.Leased() {
+				continue // damaged, or of a newer version: if it is nobody's, we would wait for it for ever
+			}
 			c.Log.Info().Str("lock", c.Lock).Str("entry", e.Path).Str("for", alive.Path).Msg("gives way to a candidate of a higher priority")
 			return true, nil
 		} else if err != nil {

@@ -13,7 +13,8 @@ import (
 
 // followStranger waits for a predecessor of another library's until that has gone. Such a
 // one purges nobody. So whoever is behind it also judges the nearest entry of ours before
-// it, and deletes that when it has expired; what is before that one, it judges itself.
+// it, and deletes that when it has expired; what is before that one, it judges itself, for as
+// long as it is there.
 func (w *waiter) followStranger(ctx context.Context, changed <-chan zk.Event) error {
 	names, self, err := w.list(ctx)
 	if err != nil {
@@ -26,6 +27,7 @@ func (w *waiter) followStranger(ctx context.Context, changed <-chan zk.Event) er
 	var before *sight
 	for {
 		wait := time.Duration(-1)
+		var left <-chan zk.Event // that one was renewed, or has left
 		if i >= 0 {
 			if before, wait, err = w.judgeBefore(ctx, names[i], before); err != nil {
 				return err
@@ -34,8 +36,9 @@ func (w *waiter) followStranger(ctx context.Context, changed <-chan zk.Event) er
 				w.p = position{}
 				return nil
 			}
+			left = before.changed
 		}
-		event, err := w.awaitChange(ctx, changed, wait)
+		event, err := w.awaitChange(ctx, changed, left, wait)
 		switch {
 		case err != nil:
 			return err
@@ -51,7 +54,7 @@ func (w *waiter) followStranger(ctx context.Context, changed <-chan zk.Event) er
 // expired. It returns what was seen of it, nil if it is there no more; and when to look
 // again, never if that is negative.
 func (w *waiter) judgeBefore(ctx context.Context, name znode.Name, last *sight) (now *sight, wait time.Duration, err error) {
-	n, err := w.Conn.Get(ctx, w.parent+"/"+name.Node)
+	n, changed, err := w.Conn.Watch(ctx, w.parent+"/"+name.Node)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, 0, nil
@@ -60,7 +63,7 @@ func (w *waiter) judgeBefore(ctx context.Context, name znode.Name, last *sight) 
 	case err != nil:
 		return nil, 0, err
 	}
-	now = &sight{entry: znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat)), since: w.Clock.Mono()}
+	now = &sight{entry: znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat)), since: w.Clock.Mono(), changed: changed}
 	if last != nil && last.entry.Stat.Mzxid == now.entry.Stat.Mzxid {
 		now.since = last.since
 	}
