@@ -186,25 +186,27 @@ func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 
 // leftBy returns the entries of a client that are there and have not expired; what
 // has, its client could not delete in time, and others purge. Nor does it count what was
-// left to others. Of a client whose requests were refused nothing is known.
-func (s *sim) leftBy(c *client) (left []string) {
+// left to others, or was given up before that time. Of a client whose requests were
+// refused nothing is known.
+func (s *sim) leftBy(c *client, before time.Time) (left []string) {
 	nodes, now := s.Dump("/locks"), s.leaderTime()
 	if s.wasRefused(c) {
 		return nil
 	}
 	for _, n := range nodes {
-		if record, ok := recordOf(n); ok && record.Owner == c.owner && !record.Detached && !s.isLeaving(n.Path) && now-n.Stat.Mtime <= record.TTL+s.grace.Milliseconds() {
+		if record, ok := recordOf(n); ok && record.Owner == c.owner && !record.Detached && !s.isLeft(n.Path, before) && now-n.Stat.Mtime <= record.TTL+s.grace.Milliseconds() {
 			left = append(left, n.Path)
 		}
 	}
 	return left
 }
 
-// isLeaving reports whether the entry was left to others by a write of unknown outcome.
-func (s *sim) isLeaving(path string) bool {
+// isLeft reports whether the entry was left to others, or to expire, before that time.
+func (s *sim) isLeft(path string, before time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.leaving[path]
+	since, ok := s.leaving[path]
+	return ok && since.Before(before)
 }
 
 // recordOf returns the record of an entry.

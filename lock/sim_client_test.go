@@ -182,7 +182,7 @@ func (s *sim) closeClient(c *client) {
 	if took := time.Since(begun); took > 2*s.ttl+s.slack() {
 		s.violated("%s: Close took %v; its limit is %v", c.owner, took, 2*s.ttl)
 	}
-	left := s.leftBy(c)
+	left := s.leftBy(c, begun)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tally.count("entries purged", int(stats.Purged))

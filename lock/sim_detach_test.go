@@ -48,7 +48,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 		p.violatedLocked("%s: detach %s: %v", label, h.Name(), err)
 	}
 	if unconfirmed != nil {
-		p.leaving[h.EntryPath()] = true
+		p.leaving[h.EntryPath()] = time.Now()
 	}
 	p.mu.Unlock()
 	p.leave(r, label, ticket)

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -110,7 +111,7 @@ type sim struct {
 	doubts    map[string]*doubt        // that befall labels
 	closed    bool                     // no more checks: the history has failed
 	tickets   []lock.Ticket            // of what was left to others
-	leaving   map[string]bool          // entries that were, by a write of unknown outcome
+	leaving   map[string]time.Time     // entries that were left to others by a write of unknown outcome, or given up as the log says: since then
 	askings   map[string]*asking       // calls of Revoke's, by their reasons
 	reigns    map[lock.Token]*reign    // of those who led
 	values    int                      // that candidates have given
@@ -152,6 +153,12 @@ func (s *sim) Write(p []byte) (int, error) {
 	if bytes.Contains(p, []byte("gives way to a candidate")) {
 		s.count("gave way")
 	}
+	var told struct{ Entry, Message string }
+	if bytes.Contains(p, []byte("left to expire")) && json.Unmarshal(p, &told) == nil && told.Entry != "" {
+		s.mu.Lock()
+		s.leaving[told.Entry] = time.Now()
+		s.mu.Unlock()
+	}
 	return len(p), nil
 }
 
@@ -185,7 +192,7 @@ func history(t *testing.T, seed uint64, only kind) (result tally) {
 			T: t, plan: draw(seed, only), seed: seed, begun: time.Now(),
 			open: map[string][]held{}, last: map[string]lock.Token{}, wrote: map[string]lock.Token{}, theirs: map[string]theirs{},
 			ahead: map[string]time.Duration{}, witnesses: map[string]*witness{}, refused: map[string]bool{},
-			txns: map[string]told{}, doubts: map[string]*doubt{}, askings: map[string]*asking{}, leaving: map[string]bool{}, reigns: map[lock.Token]*reign{}, tally: tally{},
+			txns: map[string]told{}, doubts: map[string]*doubt{}, askings: map[string]*asking{}, leaving: map[string]time.Time{}, reigns: map[lock.Token]*reign{}, tally: tally{},
 		}
 		delays := map[string]*rand.Rand{}
 		s.Ensemble = locktest.Start(t, locktest.Options{
