@@ -45,6 +45,7 @@
 //	                            and its context ends before anybody else can enter
 //	the client closes           all its holds end, and their entries are deleted; also those of
 //	                            who waits
+//	somebody asks for it        Hold.Revoked tells who and why, at once; the holder decides
 //	somebody deletes the node   the hold ends with ErrRemoved as soon as that is noticed, by the
 //	                            next renewal at the latest; somebody else may be in by then
 //
