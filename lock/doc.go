@@ -128,7 +128,7 @@
 //     TestReaderAndWriterDoNotWaitForEachOther, TestDowngradeLetsReadersIn; of permits
 //     TestSemaphoreIsFair, TestBigRequestIsNotStarved, TestResizeLowers
 //  5. TestCancelledWaitersLeaveNoNode, TestAbandonedCallLeavesNothing,
-//     TestCloseAfterAbandonedCall, TestAmbiguousUnlock,
+//     TestCloseAfterAbandonedCall, TestUnlockAsTheClientCloses, TestAmbiguousUnlock,
 //     TestSomebodyJoinsAsTheParentIsDeleted, TestBusyLockKeepsItsParentForAWhile; and
 //     others' nodes stay: TestForeignParentIsRefusedAndUntouched,
 //     TestParentMadeAgainForSomethingElse, TestParentMadeAgainAndAdopted
