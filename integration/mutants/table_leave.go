@@ -13,10 +13,7 @@ var leaveMutants = []mutant{
 				"			if n.Seq == l.e.Name().Seq {\n" +
 				"				path, version = l.e.parent()+\"/\"+n.Node, -1\n" +
 				"			}\n		}\n	}\n" +
-				"	ops := []any{&zk.DeleteRequest{Path: path, Version: version}}\n"},
-			{"lock/internal/queue/leave.go",
-				"	\"github.com/holdfast-io/holdfast/lock/internal/zkconn\"\n",
-				"	\"github.com/holdfast-io/holdfast/lock/internal/zkconn\"\n	\"github.com/holdfast-io/holdfast/lock/znode\"\n"}},
+				"	ops := []any{&zk.DeleteRequest{Path: path, Version: version}}\n"}},
 		tests: []string{"lock.TestLateDeleteHitsNoStranger"},
 	}, {
 		name:   "gone-is-fine",
