@@ -582,3 +582,23 @@ func TestReadersOfOneClientJoinTogether(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestReaderBesideOneWhoseParentWasMadeAgain: where an entry of this client stood there is
+// somebody else's node by now. Who joins beside that entry writes nothing there, and does
+// not stay.
+func TestReaderBesideOneWhoseParentWasMadeAgain(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		rw := w.dial("a").RWMutex("x")
+		w.take(rw.RLock)
+		before := w.remake(w.raw("other"), "x", "not a lock", w.node("/locks/x").Stat.Version)
+		h, err := rw.RLock(w.ctx)
+		if err == nil {
+			w.unlock(h)
+		}
+		mustBe(t, err, lock.ErrForeign)
+		time.Sleep(5 * time.Second)
+		if n := w.node(before.Path); string(n.Data) != "not a lock" || n.Stat.NumChildren != 0 || n.Stat.Version != before.Stat.Version {
+			t.Errorf("the node of somebody else's holds %q, at version %d, with %d children", n.Data, n.Stat.Version, n.Stat.NumChildren)
+		}
+	})
+}

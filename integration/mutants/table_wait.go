@@ -3,6 +3,13 @@ package main
 // waitMutants break the wait for one's turn, and the decision that it has come.
 var waitMutants = []mutant{
 	{
+		name:   "joined-unseen",
+		breaks: "who joined beside an entry of its own, in a node that somebody else has made since, stays there",
+		edits: []edit{{"lock/internal/queue/await.go",
+			"w.e.incarnation != 0 || f.exists && f.czxid == czxid {",
+			"w.e.incarnation != 0 || f.exists {"}},
+		tests: []string{"lock.TestReaderBesideOneWhoseParentWasMadeAgain"},
+	}, {
 		name:   "dead-behind-strangers",
 		breaks: "who stands behind another library's entry minds no dead of ours before it",
 		edits: []edit{{"lock/internal/queue/await.go",

@@ -106,12 +106,24 @@ func (w *waiter) list(ctx context.Context) ([]znode.Name, int, error) {
 		}
 		w.listed = parent
 		if self := znode.Find(names, w.e.Name().ID); self >= 0 {
+			if err := w.checkParent(ctx, parent.Czxid); err != nil {
+				return nil, 0, err
+			}
 			w.door.place(w.e, parent.Czxid)
 			return names, self, w.fetchToken(ctx)
 		}
 	}
 	w.e.Vanished()
 	return nil, 0, lease.ErrGone
+}
+
+// checkParent refuses a parent that is not ours to use and that the entry was created in
+// unseen: by facts of another one, which was there before.
+func (w *waiter) checkParent(ctx context.Context, czxid int64) error {
+	if f, _ := w.door.look(); w.e.incarnation != 0 || f.exists && f.czxid == czxid {
+		return nil
+	}
+	return w.readParent(ctx)
 }
 
 // peekToken looks for the fencing token of an entry that joined without the parent, while
