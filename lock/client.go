@@ -164,7 +164,7 @@ func (c *Client) start() *Client {
 // logs and observers.
 func (c *Client) observe(e *queue.Entry, change lease.Change) {
 	c.tell(e, change)
-	if change.To == lease.Ended {
+	if change.To == lease.Ended && !(e.Seated() && errors.Is(change.Why, ErrUnlocked)) { // then Unlock says what comes of it
 		c.ended(e, change.Why)
 	}
 	switch {

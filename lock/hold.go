@@ -48,7 +48,9 @@ func (h *Hold) Token() Token {
 	return tokenOf(h.e)
 }
 
-func tokenOf(e *queue.Entry) Token { return Token{Czxid: e.Czxid(), Incarnation: e.Incarnation} }
+func tokenOf(e *queue.Entry) Token {
+	return Token{Czxid: e.Czxid(), Incarnation: e.Incarnation, Pass: e.Pass}
+}
 
 // Metadata returns the pairs that the entry carries.
 func (h *Hold) Metadata() map[string]string {
@@ -172,9 +174,10 @@ func (h *Hold) Unlock() error {
 	}
 	h.deafen()
 	last, err := e.Unlock()
-	if err != nil || !last {
+	if err != nil || !last || c.queue.Pass(e) {
 		return err
 	}
+	c.ended(e, ErrUnlocked)
 	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
 	defer limit.Release()
 	return c.left(e, c.queue.Leave(zkconn.Uncancellable(limit), e))

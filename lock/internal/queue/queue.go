@@ -85,6 +85,8 @@ type Request struct {
 	Priority   int32           // of a candidate, for a Mutex that is an election; 0: it is none
 	Terms      lease.Terms     // of its entry
 	KeepParent bool            // the parent is to stay when the last one leaves
+	Window     time.Duration   // for how long an entry is passed on in this process whoever else waits; 0: it is not
+	Idle       time.Duration   // for how long an entry that nobody else waits for is kept; 0: it is not
 	Values     context.Context // whose values the hold's context keeps
 }
 
@@ -183,22 +185,32 @@ func gaveUp(waiting *Blocked, err error) error {
 // in the way. It fails at once with ErrForeign, ErrKind, zkconn.ErrDenied and
 // zkconn.ErrClosed. Outages are waited out.
 func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
-	return q.contend(ctx, r, (*contender).acquire)
+	return q.contend(ctx, r, (*contender).ride)
 }
 
 // Try takes the lock if nobody is in the way; otherwise it fails with a [Blocked], and
 // for the rest as Acquire does. It reads first, so that a try that fails has written
 // nothing but, perhaps, the mark of the epoch.
 func (q *Queue) Try(ctx context.Context, r Request) (*Entry, error) {
-	return q.contend(ctx, r, (*contender).try)
+	return q.contend(ctx, r, (*contender).tryRide)
 }
 
 func (c *contender) acquire(ctx context.Context) (*Entry, error) {
+	return c.acquireBy(ctx, new(boarding))
+}
+
+// acquireBy takes the lock by the entry that was found at a seat; if there was none, and if
+// that one gets lost, by one that is joined. What is left when it fails, another of the party
+// goes on with.
+func (c *contender) acquireBy(ctx context.Context, b *boarding) (_ *Entry, err error) {
 	for {
-		e, p, err := c.join(ctx)
-		if err != nil {
-			return nil, err
+		e, p := b.e, b.p
+		if b.e, b.p = nil, (position{}); e == nil {
+			if e, p, err = c.join(ctx); err != nil {
+				return nil, err
+			}
 		}
+		e.seat = b.seat
 		if err = c.await(ctx, e, p); err == nil {
 			err = c.standBack(ctx, e)
 		}
@@ -207,6 +219,10 @@ func (c *contender) acquire(ctx context.Context) (*Entry, error) {
 		}
 		if err == nil {
 			return e, nil
+		}
+		if b.seat != nil && ctx.Err() != nil && e.Err() == nil {
+			b.e = e
+			return nil, err
 		}
 		switch withdrawn := c.takeBack(e); {
 		case errors.Is(err, errOutranked):
