@@ -27,7 +27,7 @@ const (
 	DefaultLocalWindow = 10 * time.Millisecond
 	// NoLocalWindow is the LocalWindow of a policy by which no lock is passed on.
 	NoLocalWindow time.Duration = -1
-	// MaxLocalWindow is the longest that is accepted; nor may it be longer than a third of the TTL.
+	// MaxLocalWindow is the longest that is accepted.
 	MaxLocalWindow = time.Second
 	// MaxTime is the longest TTL, MaxTTL, grace or MaxHold that is accepted.
 	// More is a slip of the unit, and the sum of a few must not overflow a
@@ -63,8 +63,8 @@ type Policy struct {
 	// LocalWindow is for how long an entry is passed on among the contenders of one client
 	// that ask for the same, first come, first served, although others wait behind it; as
 	// long as nobody does it is passed on anyway. A pass costs no request. The others wait
-	// so much longer for each entry ahead of them. It is at most a second and a third of the
-	// TTL. Default [DefaultLocalWindow]; with [NoLocalWindow] each contender has an entry of
+	// so much longer for each entry ahead of them. It is at most a second, and where it is
+	// longer than a third of the lock's TTL that counts. Default [DefaultLocalWindow]; with [NoLocalWindow] each contender has an entry of
 	// its own, and the order is that in which they came, across all processes.
 	LocalWindow time.Duration
 	// Idle is for how long an entry is kept after its last Unlock if nobody else is at the
@@ -116,8 +116,6 @@ func (p Policy) Validate() error {
 		}
 	}
 	switch {
-	case p.LocalWindow > p.TTL/3:
-		return invalid("local_window", p.LocalWindow, "must not be longer than a third of ttl, %v", p.TTL)
 	case p.Idle > 0 && p.LocalWindow == NoLocalWindow:
 		return invalid("idle", p.Idle, "needs a local_window: an entry that is kept is passed on to whoever comes next")
 	case p.TTL > p.MaxTTL:

@@ -169,11 +169,8 @@ func (p Policy) check(m *mistakes, path string) {
 		refuse("max_hold", p.MaxHold, "must be at least ttl, which is %v, or 0s for no limit", p.TTL)
 	}
 	if p.LocalWindow != lock.NoLocalWindow {
-		switch rule := checkTime(p.LocalWindow, 0, lock.MaxLocalWindow); {
-		case rule != "":
+		if rule := checkTime(p.LocalWindow, 0, lock.MaxLocalWindow); rule != "" {
 			refuse("local_window", p.LocalWindow, "%s", rule)
-		case sound("local_window", "ttl") && p.LocalWindow > p.TTL/3:
-			refuse("local_window", p.LocalWindow, "must be at most a third of ttl, which is %v", p.TTL)
 		}
 	} else if sound("idle") && p.Idle > 0 {
 		refuse("idle", p.Idle, "needs a local_window above 0s: an entry that is kept is passed on to whoever comes next")

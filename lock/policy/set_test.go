@@ -134,7 +134,6 @@ var policyRules = []struct {
 	{"idle without a window", times(lock.Policy{Idle: time.Second, LocalWindow: lock.NoLocalWindow}), "policies[0].idle", "needs a local_window"},
 	{"local_window negative", times(lock.Policy{LocalWindow: -time.Second}), "policies[0].local_window", "at least 0s"},
 	{"local_window long", times(lock.Policy{LocalWindow: 2 * time.Second}), "policies[0].local_window", "at most 1s"},
-	{"local_window beyond ttl", times(lock.Policy{TTL: time.Second, LocalWindow: 334 * time.Millisecond}), "policies[0].local_window", "a third of ttl, which is 1s"},
 	{"max_hold long", times(lock.Policy{MaxHold: 1<<63 - 1}), "policies[0].max_hold", "at most 8760h"},
 	{"orphan_after short", []Policy{{Name: "n", Match: Pattern{"a"}, OrphanAfter: 999 * time.Millisecond}},
 		"policies[0].orphan_after", "at least 1s"},
@@ -193,7 +192,7 @@ func TestNewSetRules(t *testing.T) {
 
 func TestNewSetLimits(t *testing.T) {
 	for _, policies := range [][]Policy{
-		times(lock.Policy{TTL: lock.MinTTL, MaxTTL: lock.MinTTL, Grace: lock.MinGrace, MaxHold: lock.MinTTL, LocalWindow: 33 * time.Millisecond}),
+		times(lock.Policy{TTL: lock.MinTTL, MaxTTL: lock.MinTTL, Grace: lock.MinGrace, MaxHold: lock.MinTTL}),
 		times(lock.Policy{TTL: lock.MaxTime, MaxTTL: lock.MaxTime, Grace: lock.MaxTime, MaxHold: lock.MaxTime}),
 		{{Name: strings.Repeat("n", 64), Match: Pattern{"a"}, OrphanAfter: MinOrphanAfter}},
 		{{Name: "default", Match: Pattern{"**"}}},

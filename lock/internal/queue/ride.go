@@ -329,7 +329,7 @@ func (q *Queue) Pass(e *Entry) bool {
 // lookAhead has it looked whether others wait before the window ends, so that nobody waits
 // for the answer; s.mu is held.
 func (s *seat) lookAhead(e *Entry, now time.Duration) {
-	if s.looking || s.crowded || s.keep.watches() || s.until-now > s.like.Window/4 {
+	if s.looking || s.crowded || s.keep.watches() || s.until-now > s.like.Window/2 {
 		return
 	}
 	s.looking = true
