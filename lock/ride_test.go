@@ -535,3 +535,110 @@ func TestRidersAsTheClientCloses(t *testing.T) {
 		})
 	}
 }
+
+// TestReadersShareAnEntry: readers of one client that come within the window have one entry,
+// and each a hold of its own; who comes later has another one.
+func TestReadersShareAnEntry(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(0)), w.dial("b")
+		rw := a.RWMutex("x")
+		type mine struct{}
+		read := func(i int) <-chan taken {
+			return start(func() (*lock.Hold, error) { return rw.RLock(context.WithValue(w.ctx, mine{}, i)) })
+		}
+		var held []*lock.Hold
+		tokens := map[lock.Token]bool{}
+		first := w.expect(read(0)).hold
+		held = append(held, first)
+		w.wantCost("nine more", w.cost("a", func() {
+			for i := range 9 {
+				held = append(held, w.expect(read(1+i)).hold)
+			}
+		}), map[string]int{}, 0)
+		for i, h := range held {
+			w.alive(h)
+			tokens[h.Token()] = true
+			if got := h.Context().Value(mine{}); got != i {
+				t.Errorf("the context of reader %d carries %v", i, got)
+			}
+		}
+		if len(tokens) != len(held) {
+			t.Errorf("%d tokens of %d readers", len(tokens), len(held))
+		}
+		writer := start(func() (*lock.Hold, error) { return b.RWMutex("x").Lock(w.ctx) })
+		w.until("the writer waits", func() bool { return len(w.entries("x")) == 2 })
+		time.Sleep(2 * window)
+		late := read(10)
+		w.waits(late)
+
+		w.unlock(first)
+		if first.Valid() || first.Context().Err() == nil || !errors.Is(first.Err(), lock.ErrUnlocked) {
+			t.Errorf("the first one, unlocked: %v", first.Err())
+		}
+		for _, h := range held[1:] {
+			w.alive(h)
+		}
+		// By the context of one that has ended nobody enters again; by another's it does.
+		anew := start(func() (*lock.Hold, error) { return rw.RLock(context.WithoutCancel(first.Context())) })
+		w.waits(anew)
+		again := w.expect(start(func() (*lock.Hold, error) { return rw.RLock(held[1].Context()) })).hold
+		w.unlock(held[1])
+		w.alive(again)
+		mustBe(t, w.outcome(start(func() (*lock.Hold, error) { return rw.Lock(held[2].Context()) })).err, lock.ErrUpgrade)
+		if err := held[2].Extend(w.ctx, ttl/10); err != nil || held[3].Remaining() < ttl/2 {
+			t.Errorf("Extend of one that shares: %v, and the others have %v", err, held[3].Remaining())
+		}
+		w.unlock(again)
+		if again.Context().Err() == nil {
+			t.Error("entered twice and unlocked twice, it goes on")
+		}
+		for _, h := range held[2:] {
+			w.waits(writer)
+			w.unlock(h)
+		}
+		wrote := w.await(writer).hold
+		w.waits(late)
+		w.unlock(wrote)
+		w.unlock(w.await(late).hold)
+		w.unlock(w.await(anew).hold)
+		w.empty()
+	})
+}
+
+// TestReadersWaitTogether: those who wait for the same writer have one entry, and it is theirs
+// together; if it is lost each of them is told.
+func TestReadersWaitTogether(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(0)), w.dial("b")
+		wrote := w.expect(start(func() (*lock.Hold, error) { return b.RWMutex("x").Lock(w.ctx) })).hold
+		giveUp, cancel := context.WithCancel(w.ctx)
+		var readers []<-chan taken
+		for i := range 6 {
+			ctx := w.ctx
+			if i < 2 { // the one who joined, and one who rides
+				ctx = giveUp
+			}
+			readers = append(readers, start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(ctx) }))
+			settle()
+		}
+		if n := len(w.entries("x")); n != 2 {
+			t.Errorf("%d entries, want the writer's and one for all readers", n)
+		}
+		cancel()
+		for _, ch := range readers[:2] {
+			mustBe(t, w.outcome(ch).err, context.Canceled)
+		}
+		w.unlock(wrote)
+		var held []*lock.Hold
+		for _, ch := range readers[2:] {
+			held = append(held, w.expect(ch).hold)
+		}
+		w.remove(w.raw("admin"), held[0].EntryPath())
+		for _, h := range held {
+			<-h.Done()
+			mustBe(t, h.Err(), lock.ErrRemoved)
+			mustBe(t, h.Unlock(), lock.ErrRemoved)
+		}
+		w.empty()
+	})
+}

@@ -35,6 +35,7 @@ type Entry struct {
 	writesAcked  uint32                  // those of them that were acknowledged
 	ctx          context.Context         // of the hold, once somebody has asked for it; before, the one whose values it is to keep
 	cancel       context.CancelCauseFunc // of the hold's context; nil: nobody has asked for it
+	onEnd        []ending                // of those who have the hold together
 	nextTTL      time.Duration           // that the next write carries
 	lease        lease                   // of the last acknowledged write
 	session      int64                   // that it was made in
@@ -100,6 +101,9 @@ func (e *Entry) transition(to State, why error) {
 		e.why = why
 		if e.cancel != nil {
 			e.cancel(why)
+		}
+		for _, each := range e.onEnd {
+			each.cancel(why)
 		}
 		e.keeper.remove(e)
 	}

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
@@ -25,6 +26,41 @@ func (e *Entry) passable() bool {
 	doubt := e.writing != nil && (e.writing.doubt || !e.writing.flying)
 	return e.state == Ended && e.why == ErrUnlocked && !e.lapsed && !e.pinned && !e.shared && !e.Fixed && !doubt &&
 		e.nextTTL == e.TTL && e.lease.ttl == e.TTL && (e.writing == nil || e.writing.ttl == e.TTL)
+}
+
+// Shareable reports whether the hold may be given to one more who reads.
+func (e *Entry) Shareable() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.state == Held && !e.pinned && e.nextTTL == e.TTL
+}
+
+// Shared reports whether there is more than one handle on the hold.
+func (e *Entry) Shared() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.handles > 1
+}
+
+// OnEnd has cancel called when the entry ends, with why, or at once if it has; nil: not any
+// more. It is called with the entry locked. The key is its owner's.
+func (e *Entry) OnEnd(key any, cancel context.CancelCauseFunc) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case cancel == nil:
+		e.onEnd = slices.DeleteFunc(e.onEnd, func(each ending) bool { return each.key == key })
+	case e.state == Ended:
+		cancel(e.why)
+	default:
+		e.onEnd = append(e.onEnd, ending{key, cancel})
+	}
+}
+
+// ending is what is called when an entry ends, and whose it is.
+type ending struct {
+	key    any
+	cancel context.CancelCauseFunc
 }
 
 // Pin keeps the entry from being passed on: somebody else may come for its node.

@@ -22,7 +22,8 @@ type Entry struct {
 	door  uint64 // number of the door that counts it; guarded by that. 0: none does
 	seat  *seat  // by which it is passed on; nil: it is not. Not changed once it is granted
 
-	passedOn atomic.Bool // it was unlocked, and another one of this process goes on with its node
+	tenants  atomic.Int32 // how many have had it at once or one after the other
+	passedOn atomic.Bool  // it was unlocked, and another one of this process goes on with its node
 
 	// As found when it joined; not changed after.
 	czxid         int64
@@ -63,6 +64,9 @@ func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	}
 	return e.Entry.Reenter(ctx, toWrite)
 }
+
+// NextTenant numbers those who have the entry together, in the order in which they came.
+func (e *Entry) NextTenant() int32 { return e.tenants.Add(1) - 1 }
 
 // Seated reports whether the entry may be passed on when it is unlocked.
 func (e *Entry) Seated() bool { return e.seat != nil }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,11 +59,13 @@ type boarding struct {
 	e    *Entry // nil: none. One that has ended was unlocked, and is to be gone on with; any other is ours
 	p    position
 	look bool // the window is over: go on only if nobody else waits
+	join bool // the entry is held, and is to be held by one more
 }
 
-// rideable reports whether the contender can have an entry after another has had it.
+// rideable reports whether the contender can have an entry after another, or beside it. Who
+// shares one with others cannot have an end of its own for it.
 func (r *Request) rideable() bool {
-	return r.Window > 0 && !r.Terms.Fixed && r.Priority == 0 && r.Role != znode.Shared
+	return r.Window > 0 && !r.Terms.Fixed && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0)
 }
 
 // sameAs reports whether another contender can have the entry of this one.
@@ -95,11 +98,21 @@ func (c *contender) ride(ctx context.Context) (*Entry, error) {
 	if !c.rideable() {
 		return c.acquire(ctx)
 	}
-	b, err := c.board(ctx)
-	if err != nil {
-		return nil, err
+	for {
+		b, err := c.board(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !b.join {
+			return c.occupy(ctx, b)
+		}
+		if err = b.e.Reenter(ctx, false); err == nil {
+			return b.e, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		} // else it has just ended
 	}
-	return c.occupy(ctx, b)
 }
 
 // board waits for a seat.
@@ -130,24 +143,43 @@ func (c *contender) board(ctx context.Context) (boarding, error) {
 	d.rides.mu.Unlock()
 	select {
 	case b := <-r.turn: // just now
-		b.handOn()
+		if !b.join {
+			b.handOn()
+		}
 	default:
 	}
 	c.lastBlocker = inTheWay
 	return boarding{}, zkconn.ContextError(ctx)
 }
 
-// vacancy is a seat that can be had at once; p.mu is held.
+// vacancy is a seat that can be had at once; p.mu is held. Those who read have one entry
+// together, but for those who come when its window is over: they have another one, so that
+// whoever waits to write has its turn.
 func (p *party) vacancy() (b boarding, ok bool) {
 	if b, ok = p.takeKept(); ok {
 		return b, true
 	}
-	if len(p.seats) == p.seatsAt {
+	if p.like.Role == znode.Shared {
+		now := p.q.Clock.Mono()
+		for _, s := range p.seats {
+			if s.entry != nil && now < s.until && s.entry.Shareable() {
+				return boarding{seat: s, e: s.entry, join: true}, true
+			}
+		}
+		if p.pending() {
+			return boarding{}, false
+		}
+	} else if len(p.seats) == p.seatsAt {
 		return boarding{}, false
 	}
 	s := &seat{party: p}
 	p.seats = append(p.seats, s)
 	return boarding{seat: s}, true
+}
+
+// pending reports whether somebody is about to get an entry; p.mu is held.
+func (p *party) pending() bool {
+	return slices.ContainsFunc(p.seats, func(s *seat) bool { return s.entry == nil })
 }
 
 // inTheWay is who has the lock that a rider waits for, if that is one of its party; p.mu is
@@ -235,6 +267,9 @@ func (s *seat) taken(e *Entry) {
 	if s.entry = e; e.Err() != nil { // already: nobody has heard of it
 		s.vacate()
 	}
+	for r := s.riders.Front(); r != nil && s.entry == e && s.like.Role == znode.Shared; r = s.riders.Front() {
+		s.riders.Remove(r).(*rider).turn <- boarding{seat: s, e: e, join: true}
+	}
 }
 
 // handOn gives what was found at a seat to the next one, because whoever has it does not
@@ -277,7 +312,7 @@ func (s *seat) vacate() {
 	}
 	s.entry, s.kept = nil, false
 	s.keep.end()
-	if next := (&seat{party: s.party}); s.turnOf(boarding{seat: next}) {
+	if next := (&seat{party: s.party}); !(s.like.Role == znode.Shared && s.pending()) && s.turnOf(boarding{seat: next}) {
 		s.seats = append(s.seats, next)
 	}
 	s.disband()
@@ -311,6 +346,7 @@ func (q *Queue) Pass(e *Entry) bool {
 	}
 	over := now >= s.until && !s.keep.watches()
 	switch {
+	case s.like.Role == znode.Shared: // the last of those who had it
 	case s.crowded && (over || s.keep.watches()), !e.Passable(), e.Name().Draining():
 	case s.riders.Len() > 0:
 		e.passedOn.Store(true)
