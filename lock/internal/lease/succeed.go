@@ -28,11 +28,17 @@ func (e *Entry) passable() bool {
 		e.nextTTL == e.TTL && e.lease.ttl == e.TTL && (e.writing == nil || e.writing.ttl == e.TTL)
 }
 
-// Shareable reports whether the hold may be given to one more who reads.
-func (e *Entry) Shareable() bool {
+// Join gives out one more handle on a hold that others have too, unless the hold is in doubt
+// or its lease is another one than that of its terms.
+func (e *Entry) Join() bool {
+	now := e.keeper.clock.Local()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.state == Held && !e.pinned && e.nextTTL == e.TTL
+	if e.state != Held || e.pinned || e.nextTTL != e.TTL || e.left(now) <= 0 {
+		return false
+	}
+	e.handles++
+	return true
 }
 
 // Shared reports whether there is more than one handle on the hold.

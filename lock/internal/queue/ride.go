@@ -59,7 +59,8 @@ type boarding struct {
 	e    *Entry // nil: none. One that has ended was unlocked, and is to be gone on with; any other is ours
 	p    position
 	look bool // the window is over: go on only if nobody else waits
-	join bool // the entry is held, and is to be held by one more
+
+	joined bool // the entry is held, by one more now
 }
 
 // rideable reports whether the contender can have an entry after another, or beside it. Who
@@ -98,21 +99,11 @@ func (c *contender) ride(ctx context.Context) (*Entry, error) {
 	if !c.rideable() {
 		return c.acquire(ctx)
 	}
-	for {
-		b, err := c.board(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if !b.join {
-			return c.occupy(ctx, b)
-		}
-		if err = b.e.Reenter(ctx, false); err == nil {
-			return b.e, nil
-		}
-		if ctx.Err() != nil {
-			return nil, err
-		} // else it has just ended
+	b, err := c.board(ctx)
+	if err != nil || b.joined {
+		return b.e, err
 	}
+	return c.occupy(ctx, b)
 }
 
 // board waits for a seat.
@@ -143,9 +134,7 @@ func (c *contender) board(ctx context.Context) (boarding, error) {
 	d.rides.mu.Unlock()
 	select {
 	case b := <-r.turn: // just now
-		if !b.join {
-			b.handOn()
-		}
+		b.handOn()
 	default:
 	}
 	c.lastBlocker = inTheWay
@@ -162,8 +151,8 @@ func (p *party) vacancy() (b boarding, ok bool) {
 	if p.like.Role == znode.Shared {
 		now := p.q.Clock.Mono()
 		for _, s := range p.seats {
-			if s.entry != nil && now < s.until && s.entry.Shareable() {
-				return boarding{seat: s, e: s.entry, join: true}, true
+			if s.entry != nil && now < s.until && s.entry.Join() {
+				return boarding{seat: s, e: s.entry, joined: true}, true
 			}
 		}
 		if p.pending() {
@@ -267,14 +256,21 @@ func (s *seat) taken(e *Entry) {
 	if s.entry = e; e.Err() != nil { // already: nobody has heard of it
 		s.vacate()
 	}
-	for r := s.riders.Front(); r != nil && s.entry == e && s.like.Role == znode.Shared; r = s.riders.Front() {
-		s.riders.Remove(r).(*rider).turn <- boarding{seat: s, e: e, join: true}
+	for r := s.riders.Front(); r != nil && s.entry == e && s.like.Role == znode.Shared && e.Join(); r = s.riders.Front() {
+		s.riders.Remove(r).(*rider).turn <- boarding{seat: s, e: e, joined: true}
 	}
 }
 
 // handOn gives what was found at a seat to the next one, because whoever has it does not
 // want it any more. If nobody does, an entry that is there leaves.
 func (b boarding) handOn() {
+	if b.joined {
+		if last, _ := b.e.Unlock(); last {
+			b.q.Pass(b.e)
+			b.q.Discard(b.e)
+		}
+		return
+	}
 	b.mu.Lock()
 	given := b.turnOf(b)
 	if !given {
