@@ -642,3 +642,81 @@ func TestReadersWaitTogether(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestPassOfStaleLease: whoever is passed an entry that was not renewed for long writes it
+// first.
+func TestPassOfStaleLease(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding(0))
+		h := w.lock(a, "x")
+		line := w.line(w.ctx, a, "x", 1)
+		var refused bool
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if renews(r, h) && !refused {
+				return locktest.Fault{Code: codeThrottled}
+			}
+			return locktest.Fault{}
+		})
+		time.Sleep(ttl * 7 / 10)
+		version := w.node(h.EntryPath()).Stat.Version
+		refused = true
+		w.unlock(h)
+		next := w.await(line[0]).hold
+		if n := w.node(next.EntryPath()); next.EntryPath() == h.EntryPath() && n.Stat.Version == version {
+			t.Errorf("it was passed on with %v left, unwritten", next.Remaining())
+		}
+		if next.Remaining() < ttl/2 {
+			t.Errorf("whoever is next has %v left", next.Remaining())
+		}
+		w.unlock(next)
+		w.Intercept(nil)
+		w.empty()
+	})
+}
+
+// TestPassAwaitsTheLastRenewal: whoever is next waits for the answer of a renewal that is on
+// its way, and has not the entry if that tells that it is gone.
+func TestPassAwaitsTheLastRenewal(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		t.Run(fmt.Sprint("gone ", gone), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, z := w.dial("a", riding(0)), w.raw("admin")
+				h := w.lock(a, "x")
+				entry := h.EntryPath()
+				line := w.line(w.ctx, a, "x", 1)
+				sent := w.fault(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Delay: time.Second})
+				w.until("a renewal is on its way", sent)
+				if gone {
+					w.remove(z, entry)
+				}
+				w.unlock(h)
+				w.waits(line[0])
+				next := w.await(line[0]).hold
+				w.alive(next)
+				if by := next.EntryPath() == entry; by == gone {
+					t.Errorf("by the entry that was passed on: %v", by)
+				}
+				time.Sleep(ttl)
+				w.alive(next)
+				w.unlock(next)
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestPassedEntryLeavesTheParent: whose entry was passed on has others of its process still
+// know that one is there, and the last one out see to the parent.
+func TestPassedEntryLeavesTheParent(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding(0))
+		h := w.lock(a, "x")
+		line := w.line(w.ctx, a, "x", 1)
+		w.unlock(h)
+		h = w.expect(line[0]).hold
+		other := w.queue(w.ctx, a, "x", lock.WithLocalWindow(0))
+		w.unlock(h)
+		w.unlock(w.expect(other).hold)
+		w.empty()
+	})
+}
