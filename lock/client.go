@@ -164,7 +164,7 @@ func (c *Client) start() *Client {
 // logs and observers.
 func (c *Client) observe(e *queue.Entry, change lease.Change) {
 	c.tell(e, change)
-	if change.To == lease.Ended {
+	if change.To == lease.Ended && !(e.Seated() && errors.Is(change.Why, ErrUnlocked)) { // then Unlock says what comes of it
 		c.ended(e, change.Why)
 	}
 	switch {
@@ -279,12 +279,12 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 	bound, release := c.bind(ctx)
 	defer release()
 	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok && e.Kind == r.Kind && r.Kind != znode.Semaphore {
-		switch err := e.Reenter(bound, r.Role != znode.Shared); {
+		switch again, err := c.reenter(ctx, bound, e, r.Role != znode.Shared); {
 		case err == nil:
-			return &Hold{client: c, e: e}, nil
+			return again, nil
 		case errors.Is(err, lease.ErrShared):
 			return nil, fmt.Errorf("lock %q: %w: the context is that of a hold for reading, which would wait for itself; unlock it, take the lock to write, and read again", r.Lock, ErrUpgrade)
-		case e.Err() == nil:
+		case e.Err() == nil && !errors.Is(err, ErrUnlocked):
 			return nil, fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", r.Lock, err)
 		}
 	}
@@ -301,7 +301,20 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 	if err != nil {
 		return nil, notTaken(bound, r.Lock, err)
 	}
-	return &Hold{client: c, e: e}, nil
+	return c.holdOf(e, r.Values), nil
+}
+
+// reenter gives out another handle on the hold that ctx comes from.
+func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite bool) (*Hold, error) {
+	t, _ := ctx.Value(tenant{c, e.Lock()}).(*tenancy)
+	if t != nil && !t.enter() {
+		return nil, ErrUnlocked
+	}
+	if err := e.Reenter(bound, toWrite); err != nil {
+		t.leave()
+		return nil, err
+	}
+	return &Hold{client: c, e: e, t: t}, nil
 }
 
 // notTaken is the error of a call that did not get the named lock.

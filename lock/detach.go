@@ -81,6 +81,7 @@ func (h *Hold) Ticket() Ticket {
 	if h.none() || h.Err() != nil || h.e.Kind != znode.Mutex || h.leads() {
 		return Ticket{}
 	}
+	h.e.Pin() // whoever comes with the ticket is to find it
 	return h.client.ticketOf(h.e, 0)
 }
 

@@ -87,10 +87,16 @@ func (w *world) logged() string {
 	return w.log.String()
 }
 
-// policies are the same for each lock.
+// policies are the same for each lock. Where they do not say otherwise each contender has an
+// entry of its own.
 type policies lock.Policy
 
-func (p policies) Policy(string) lock.Policy { return lock.Policy(p) }
+func (p policies) Policy(string) lock.Policy {
+	if p.LocalWindow == 0 {
+		p.LocalWindow = lock.NoLocalWindow
+	}
+	return lock.Policy(p)
+}
 
 // options are what a client whose connections carry the label is made with.
 func (w *world) options(label string, opts ...lock.Option) []lock.Option {

@@ -18,6 +18,7 @@ import (
 type Hold struct {
 	client   *Client
 	e        *queue.Entry
+	t        *tenancy // of a hold that may share its entry with others; else nil
 	unlocked atomic.Bool
 }
 
@@ -45,10 +46,16 @@ func (h *Hold) Token() Token {
 	if h.none() {
 		return Token{}
 	}
-	return tokenOf(h.e)
+	token := tokenOf(h.e)
+	if h.t != nil {
+		token.Pass = h.t.pass
+	}
+	return token
 }
 
-func tokenOf(e *queue.Entry) Token { return Token{Czxid: e.Czxid(), Incarnation: e.Incarnation} }
+func tokenOf(e *queue.Entry) Token {
+	return Token{Czxid: e.Czxid(), Incarnation: e.Incarnation, Pass: e.Pass}
+}
 
 // Metadata returns the pairs that the entry carries.
 func (h *Hold) Metadata() map[string]string {
@@ -63,8 +70,11 @@ func (h *Hold) Metadata() map[string]string {
 // the values of the context that the lock was taken with, but not its end, and
 // with it the same lock can be taken again: see [Mutex.Lock].
 func (h *Hold) Context() context.Context {
-	if h.none() {
+	switch {
+	case h.none():
 		return unlockedContext
+	case h.t != nil:
+		return h.t.ctx
 	}
 	return h.e.Context(h.carriedBy)
 }
@@ -78,7 +88,12 @@ var unlockedContext = func() context.Context {
 
 // carriedBy returns ctx as one with which the lock is taken again.
 func (h *Hold) carriedBy(ctx context.Context) context.Context {
-	return context.WithValue(ctx, reentry{h.client, h.e.Lock()}, h.e)
+	key := reentry{h.client, h.e.Lock()}
+	ctx = context.WithValue(ctx, key, h.e)
+	if h.t != nil {
+		ctx = context.WithValue(ctx, tenant(key), h.t)
+	}
+	return ctx
 }
 
 // Done is closed when the hold has ended, lost or unlocked. [Hold.Err] says why.
@@ -88,6 +103,9 @@ func (h *Hold) Done() <-chan struct{} { return h.Context().Done() }
 func (h *Hold) Err() error {
 	if h.none() {
 		return ErrUnlocked
+	}
+	if h.t != nil && h.t.ctx.Err() != nil {
+		return context.Cause(h.t.ctx)
 	}
 	return h.e.Err()
 }
@@ -132,7 +150,8 @@ func (h *Hold) AtRisk() <-chan time.Duration {
 // before, and later renewals carry it too. It waits until ZooKeeper has
 // acknowledged it. If ctx ends first, the lease may or may not have been changed,
 // and of the two ends the earlier one counts. A ttl outside of [MinTTL] and the
-// policy's MaxTTL is an [ErrInvalid]; a hold that has ended returns why.
+// policy's MaxTTL is an [ErrInvalid]; a hold that has ended returns why. Of readers who share
+// an entry, see [WithLocalWindow], none can make the lease of the others shorter.
 func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := h.Err(); err != nil {
 		return err
@@ -148,6 +167,9 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	if most := h.client.cfg.policyOf(h.e.Lock()).MaxTTL; ttl > most {
 		return invalid("ttl", ttl, "must not be longer than max_ttl, %v", most)
+	}
+	if h.t != nil && h.e.Shared() {
+		ttl = max(ttl, h.e.NextTTL())
 	}
 	return h.e.Extend(ctx, ttl)
 }
@@ -171,10 +193,12 @@ func (h *Hold) Unlock() error {
 		defer c.tasks.Leave()
 	}
 	h.deafen()
+	h.t.leave()
 	last, err := e.Unlock()
-	if err != nil || !last {
+	if err != nil || !last || c.queue.Pass(e) {
 		return err
 	}
+	c.ended(e, ErrUnlocked)
 	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
 	defer limit.Release()
 	return c.left(e, c.queue.Leave(zkconn.Uncancellable(limit), e))

@@ -59,7 +59,7 @@ func (w *world) says(o *observed, want string) {
 // TestObserver follows holds and waits through their lives.
 func TestObserver(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		cfg, err := policy.Parse("config.yaml", []byte("policies: [{name: jobs, match: \"jobs/*\", ttl: 10s, grace: 1s}, {name: default, match: \"**\", ttl: 10s, grace: 1s}]"))
+		cfg, err := policy.Parse("config.yaml", []byte("policies: [{name: jobs, match: \"jobs/*\", ttl: 10s, grace: 1s, local_window: 0s}, {name: default, match: \"**\", ttl: 10s, grace: 1s, local_window: 0s}]"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -181,9 +181,9 @@ func TestBadPolicies(t *testing.T) {
 
 func TestPolicyDefaults(t *testing.T) {
 	for p, want := range map[lock.Policy]lock.Policy{
-		{}:                   {Name: "default", TTL: 30 * time.Second, MaxTTL: time.Hour, Grace: 2 * time.Second},
-		{TTL: 2 * time.Hour}: {Name: "default", TTL: 2 * time.Hour, MaxTTL: 2 * time.Hour, Grace: 2 * time.Second},
-		{Name: "p", TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true}: {Name: "p", TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true},
+		{}:                   {Name: "default", TTL: 30 * time.Second, MaxTTL: time.Hour, Grace: 2 * time.Second, LocalWindow: 10 * time.Millisecond},
+		{TTL: 2 * time.Hour}: {Name: "default", TTL: 2 * time.Hour, MaxTTL: 2 * time.Hour, Grace: 2 * time.Second, LocalWindow: 10 * time.Millisecond},
+		{Name: "p", TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true, LocalWindow: lock.NoLocalWindow}: {Name: "p", TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true, LocalWindow: lock.NoLocalWindow},
 	} {
 		got := p.WithDefaults()
 		if got != want {

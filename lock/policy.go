@@ -22,6 +22,13 @@ const (
 	// clock that come to more than half of it are no longer borne by the grace: what
 	// was written before them is judged anew.
 	MinGrace = clock.MinGrace
+	// DefaultLocalWindow is for how long a process passes a lock on among its own
+	// goroutines although others wait.
+	DefaultLocalWindow = 10 * time.Millisecond
+	// NoLocalWindow is the LocalWindow of a policy by which no lock is passed on.
+	NoLocalWindow time.Duration = -1
+	// MaxLocalWindow is the longest that is accepted.
+	MaxLocalWindow = time.Second
 	// MaxTime is the longest TTL, MaxTTL, grace or MaxHold that is accepted.
 	// More is a slip of the unit, and the sum of a few must not overflow a
 	// time.Duration: an expiry that did would lie in the past.
@@ -53,6 +60,17 @@ type Policy struct {
 	// KeepParent leaves the lock's parent node in place when the last one
 	// leaves. A kazoo Lock object on the same path needs it.
 	KeepParent bool
+	// LocalWindow is for how long an entry is passed on among the contenders of one client
+	// that ask for the same, first come, first served, although others wait behind it; as
+	// long as nobody does it is passed on anyway. A pass costs no request. The others wait
+	// so much longer for each entry ahead of them. It is at most a second, and where it is
+	// longer than a third of the lock's TTL that counts. Default [DefaultLocalWindow]; with [NoLocalWindow] each contender has an entry of
+	// its own, and the order is that in which they came, across all processes.
+	LocalWindow time.Duration
+	// Idle is for how long an entry is kept after its last Unlock if nobody else is at the
+	// lock, so that this client can have it again without a request. Somebody else who comes
+	// has it given back at once. It takes a LocalWindow. Default 0: it is not kept.
+	Idle time.Duration
 }
 
 // WithDefaults returns the policy with its zero fields set to their defaults.
@@ -68,6 +86,9 @@ func (p Policy) WithDefaults() Policy {
 	}
 	if p.Grace == 0 {
 		p.Grace = DefaultGrace
+	}
+	if p.LocalWindow == 0 {
+		p.LocalWindow = DefaultLocalWindow
 	}
 	return p
 }
@@ -86,7 +107,17 @@ func (p Policy) Validate() error {
 	if err := checkDuration("max_hold", p.MaxHold, 0, MaxTime); err != nil {
 		return err
 	}
+	if err := checkDuration("idle", p.Idle, 0, MaxTime); err != nil {
+		return err
+	}
+	if p.LocalWindow != NoLocalWindow {
+		if err := checkDuration("local_window", p.LocalWindow, 0, MaxLocalWindow); err != nil {
+			return err
+		}
+	}
 	switch {
+	case p.Idle > 0 && p.LocalWindow == NoLocalWindow:
+		return invalid("idle", p.Idle, "needs a local_window: an entry that is kept is passed on to whoever comes next")
 	case p.TTL > p.MaxTTL:
 		return invalid("ttl", p.TTL, "must not be longer than max_ttl, %v", p.MaxTTL)
 	case p.Grace > p.MaxTTL:

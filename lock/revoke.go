@@ -111,13 +111,18 @@ func (h *Hold) Revoked() <-chan Revocation {
 // ended has nobody told any more that the entry, which has ended, is asked for. What
 // somebody else has by now is asked still.
 func (c *Client) ended(e *queue.Entry, why error) {
-	c.inbox.Ended(e.Path, errors.Is(why, ErrDetached) || errors.Is(why, ErrTaken))
+	if !e.PassedOn() {
+		c.inbox.Ended(e.Path, errors.Is(why, ErrDetached) || errors.Is(why, ErrTaken))
+	}
 }
 
 // deafen has a handle that is unlocked hear no more: neither of risks nor of those who ask.
+// What was asked for is not passed on in this process: whoever comes next had better queue.
 func (h *Hold) deafen() {
 	h.e.Unwarn(h)
-	h.client.inbox.Forget(h.e.Path, h)
+	if h.client.inbox.Forget(h.e.Path, h) {
+		h.e.Pin()
+	}
 }
 
 // ear is where a handle is told.

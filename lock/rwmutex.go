@@ -131,6 +131,9 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 		return nil
 	}
 	err := h.e.Share(ctx)
+	if !errors.Is(err, lease.ErrReentered) {
+		h.e.Unseat() // who waits to write by it queues up anew
+	}
 	if errors.Is(err, lease.ErrReentered) {
 		return invalid("hold", h.Name(), "must have no other handle to be downgraded: unlock those first that were taken by its context")
 	}

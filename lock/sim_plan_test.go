@@ -60,6 +60,8 @@ type plan struct {
 	slews      bool // the leader's clock runs wrong, and is not set
 	once       bool // each sweep is done by a reaper of its own
 	outlives   bool // at the end, a holder dies
+	window     time.Duration
+	idle       time.Duration
 }
 
 // draw draws the plan of a seed.
@@ -107,6 +109,16 @@ func draw(seed uint64, only kind) (p plan) {
 	if oneIn(r, 3) {
 		p.names = append(slices.Clone(p.names), chair, chair)
 	}
+	passing := random(seed, "passing")
+	switch p.window = lock.NoLocalWindow; passing.IntN(4) {
+	case 1, 2:
+		p.window = lock.DefaultLocalWindow
+	case 3:
+		p.window = between(passing, time.Millisecond, min(time.Second, p.ttl/3)).Truncate(time.Millisecond)
+	}
+	if p.window > 0 && oneIn(passing, 2) {
+		p.idle = between(passing, time.Millisecond, 2*p.ttl).Truncate(time.Millisecond)
+	}
 	if p.quiet() {
 		p.outlives = false
 		// An ancestor that is a lock too stays if it is left before what is below.
@@ -120,7 +132,7 @@ func (p plan) quiet() bool { return p.kind == calm || p.kind == stepped }
 
 // Policy is the policy of a lock.
 func (p plan) Policy(name string) lock.Policy {
-	policy := lock.Policy{TTL: p.ttl, Grace: p.grace}
+	policy := lock.Policy{TTL: p.ttl, Grace: p.grace, LocalWindow: p.window, Idle: p.idle}
 	if name == limited {
 		policy.MaxHold = 2 * p.ttl
 	}
@@ -140,7 +152,7 @@ var things = []string{
 	"clients closed in the midst of use", "clients closed clean",
 	"tries", "TTLs of their own", "fixed leases", "barged", "holds ended by max_hold", "entered again",
 	"detached", "places kept", "attached", "attached to what was not detached", "attached too late", "came back too late",
-	"taken together", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
+	"passed on", "kept and had again", "kept and given back", "taken together", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
 	"transactions", "transactions in doubt", "transactions not applied",
 	"parents found empty", "foreign parents refused", "parents made again", "parents of strangers met",
 	"holds for reading", "readers beside another", "holds downgraded", "upgrades refused",

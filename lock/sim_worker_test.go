@@ -30,6 +30,9 @@ func (p *process) worker(ctx context.Context, label string) {
 		if slices.Contains(p.names, chair) && oneIn(r, 4) {
 			p.askWhoLeads(ctx, r, label, c)
 		}
+		if own := p.random(fmt.Sprint("release by ", label, r.Uint64())); p.idle > 0 && oneIn(own, 4) {
+			p.release(ctx, own, label, c)
+		}
 		if oneIn(r, 8) {
 			p.comeBack(ctx, r, label, c)
 			continue
@@ -110,6 +113,21 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 		return held{}, err
 	}
 	return p.granted(label, c, got, fixed, way), nil
+}
+
+// release gives back what a client keeps of a lock.
+func (p *process) release(ctx context.Context, r *rand.Rand, label string, c *client) {
+	name := p.names[r.IntN(len(p.names))]
+	ctx, cancel := context.WithTimeout(ctx, between(r, 0, 2*p.ttl))
+	defer cancel()
+	begun := time.Now()
+	err := c.Release(ctx, name)
+	p.inTime(label, "Release", ctx, begun)
+	p.say("%s: releases %s: %v", label, name, err)
+	p.count("kept and given back")
+	if err != nil && !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrClosed) && !p.wasRefused(c) {
+		p.violated("%s: release %s: %v", label, name, err)
+	}
 }
 
 // drawTTL draws a TTL that is good for the history: where nothing may be lost, one

@@ -7,7 +7,7 @@ var mutants = slices.Concat(
 	timeMutants, epochMutants,
 	joinMutants, incarnationMutants, abandonMutants,
 	waitMutants, purgeMutants, allMutants,
-	holdMutants, doubtMutants, riskMutants, txnMutants, attachMutants,
+	holdMutants, passMutants, doubtMutants, riskMutants, txnMutants, attachMutants,
 	leaveMutants, cleanupMutants, revokeMutants,
 	familyMutants, electionMutants,
 	connMutants,

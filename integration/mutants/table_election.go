@@ -54,7 +54,7 @@ var electionMutants = []mutant{
 	}, {
 		name:   "leads-unseen",
 		breaks: "a leader leads before everybody can see it",
-		edits: []edit{{"lock/internal/queue/queue.go",
+		edits: []edit{{"lock/internal/queue/acquire.go",
 			"!c.Terms.Fixed && c.Priority == 0 || e.Recorded()",
 			"!c.Terms.Fixed || e.Recorded()"}},
 		tests: []string{"lock.TestElection"},

@@ -103,7 +103,7 @@ var familyMutants = []mutant{
 	}, {
 		name:   "grant-untold",
 		breaks: "the grant of permits is told by the next renewal only, for which those behind wait",
-		edits: []edit{{"lock/internal/queue/queue.go",
+		edits: []edit{{"lock/internal/queue/acquire.go",
 			"		waited = !e.joinedAlone //",
 			"		waited = waited && e.joinedAlone //"}},
 		tests: []string{"lock.TestSemaphoreIsFair"},

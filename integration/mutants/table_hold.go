@@ -34,9 +34,9 @@ var holdMutants = []mutant{
 		name:   "told-late",
 		breaks: "the context of a lost hold ends two graces after the lease",
 		edits: []edit{{"lock/internal/lease/entry.go",
-			"			e.cancel(why)\n		}\n		e.keeper.remove(e)\n",
+			"			e.cancel(why)\n		}\n		for _, each",
 			"			if e.left(e.keeper.clock.Local()) > 0 {\n				e.cancel(why)\n			} else {\n				time.AfterFunc(2*e.Grace, func() { e.cancel(why) })\n			}\n" +
-				"		}\n		e.keeper.remove(e)\n"}},
+				"		}\n		for _, each"}},
 		tests: []string{"lock.TestHolderKnowsFirst"},
 	}, {
 		name:   "gives-up-renewing",
@@ -62,7 +62,7 @@ var holdMutants = []mutant{
 	}, {
 		name:   "grant-unrecorded",
 		breaks: "a lease that is not renewed runs from the time it was queued, not from the grant",
-		edits: []edit{{"lock/internal/queue/queue.go",
+		edits: []edit{{"lock/internal/queue/acquire.go",
 			"|| e.Recorded() { // a leader",
 			"|| !e.Recorded() { // a leader"}},
 		tests: []string{"lock.TestFixedLeaseEndsOnTime"},
@@ -91,7 +91,7 @@ var holdMutants = []mutant{
 		name:   "token-sequence",
 		breaks: "the fencing token is the entry's sequence number, which starts again with each parent",
 		edits: []edit{{"lock/hold.go",
-			"return Token{Czxid: e.Czxid(), Incarnation: e.Incarnation}",
+			"return Token{Czxid: e.Czxid(), Incarnation: e.Incarnation, Pass: e.Pass}",
 			"return Token{Czxid: int64(e.Name().Seq)}"}},
 		tests: []string{"lock.TestTokensRiseOverDeletions"},
 	},

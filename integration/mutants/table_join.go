@@ -271,7 +271,7 @@ var abandonMutants = []mutant{
 	}, {
 		name:   "stray-forgotten",
 		breaks: "an entry that was taken for gone is left when it appears after all",
-		edits: []edit{{"lock/internal/queue/queue.go",
+		edits: []edit{{"lock/internal/queue/acquire.go",
 			"	c.quarantine.add(e.Name().ID, c.Clock.Mono())\n",
 			""}},
 		tests: []string{"lock.TestReappearingEntryIsDeleted"},

@@ -137,6 +137,8 @@ func policySchema(p *Policy) value {
 		{"grace", duration(&p.Grace, notZero)},
 		{"max_hold", duration(&p.MaxHold, anyTime)},
 		{"keep_parent", boolean(&p.KeepParent)},
+		{"local_window", window(&p.LocalWindow)},
+		{"idle", duration(&p.Idle, anyTime)},
 		{"orphan_after", duration(&p.OrphanAfter, notZero)},
 		{"schedule", text(&p.Schedule, notEmpty)},
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/holdfast-io/holdfast/lock"
 )
 
 // value is a place of the schema: it decodes what a file has there, and keeps
@@ -180,6 +182,23 @@ func duration(to *time.Duration, rule func(time.Duration) string) scalar {
 		}
 		*to = t
 		return rule(t)
+	}
+}
+
+// window takes the duration of a local window, of which 0 is none.
+func window(to *time.Duration) scalar {
+	given := duration(to, func(d time.Duration) string {
+		if d == lock.NoLocalWindow {
+			return "must be at least 0s"
+		}
+		return ""
+	})
+	return func(n ast.Node) string {
+		wrong := given(n)
+		if wrong == "" && *to == 0 {
+			*to = lock.NoLocalWindow
+		}
+		return wrong
 	}
 }
 

@@ -232,6 +232,14 @@ func TestParseMistakes(t *testing.T) {
 	}
 }
 
+// windowText is a local window as a file has it.
+func windowText(d time.Duration) string {
+	if d == lock.NoLocalWindow {
+		return "0h"
+	}
+	return d.String()
+}
+
 // toYAML writes policies as a file. It returns the lines of its keys.
 func toYAML(policies []Policy) (data string, at map[string]int) {
 	var b strings.Builder
@@ -245,7 +253,7 @@ func toYAML(policies []Policy) (data string, at map[string]int) {
 		for _, entry := range []struct{ key, value string }{
 			{"name", p.Name}, {"match", p.Match.String()},
 			{"ttl", p.TTL.String()}, {"max_ttl", p.MaxTTL.String()}, {"grace", p.Grace.String()},
-			{"max_hold", p.MaxHold.String()}, {"orphan_after", p.OrphanAfter.String()}, {"schedule", p.Schedule},
+			{"max_hold", p.MaxHold.String()}, {"local_window", windowText(p.LocalWindow)}, {"idle", p.Idle.String()}, {"orphan_after", p.OrphanAfter.String()}, {"schedule", p.Schedule},
 		} {
 			if entry.value != "" && entry.value != "0s" {
 				line++

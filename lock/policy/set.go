@@ -42,8 +42,8 @@ type Policy struct {
 	Name string
 	// Match says which locks the policy is for.
 	Match Pattern
-	// Policy is what a lock itself needs of it: TTL, MaxTTL, Grace, MaxHold
-	// and KeepParent. Its own Name is set to the one above.
+	// Policy is what a lock itself needs of it: TTL, MaxTTL, Grace, MaxHold,
+	// KeepParent, LocalWindow and Idle. Its own Name is set to the one above.
 	lock.Policy
 	// OrphanAfter is how old an empty lock parent must be before the reaper
 	// removes it. Default [DefaultOrphanAfter].
@@ -152,6 +152,7 @@ func (p Policy) check(m *mistakes, path string) {
 		{"max_ttl", p.MaxTTL, lock.MinTTL},
 		{"grace", p.Grace, lock.MinGrace},
 		{"max_hold", p.MaxHold, 0},
+		{"idle", p.Idle, 0},
 		{"orphan_after", p.OrphanAfter, MinOrphanAfter},
 	} {
 		if rule := checkTime(t.time, t.least, lock.MaxTime); rule != "" {
@@ -166,6 +167,13 @@ func (p Policy) check(m *mistakes, path string) {
 	}
 	if sound("max_hold", "ttl") && p.MaxHold != 0 && p.MaxHold < p.TTL {
 		refuse("max_hold", p.MaxHold, "must be at least ttl, which is %v, or 0s for no limit", p.TTL)
+	}
+	if p.LocalWindow != lock.NoLocalWindow {
+		if rule := checkTime(p.LocalWindow, 0, lock.MaxLocalWindow); rule != "" {
+			refuse("local_window", p.LocalWindow, "%s", rule)
+		}
+	} else if sound("idle") && p.Idle > 0 {
+		refuse("idle", p.Idle, "needs a local_window above 0s: an entry that is kept is passed on to whoever comes next")
 	}
 	if sound("schedule") && p.Schedule != "" {
 		if _, err := ParseSchedule(p.Schedule); err != nil {

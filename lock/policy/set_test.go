@@ -31,8 +31,8 @@ func TestSetFirstMatchWins(t *testing.T) {
 		policy string
 		lock   lock.Policy
 	}{
-		"a/b": {"first", lock.Policy{Name: "first", TTL: 5 * time.Second, MaxTTL: lock.DefaultMaxTTL, Grace: lock.DefaultGrace}},
-		"a":   {"second", lock.Policy{Name: "second", TTL: 2 * time.Hour, MaxTTL: 2 * time.Hour, Grace: lock.DefaultGrace, KeepParent: true}},
+		"a/b": {"first", lock.Policy{Name: "first", TTL: 5 * time.Second, MaxTTL: lock.DefaultMaxTTL, Grace: lock.DefaultGrace, LocalWindow: lock.DefaultLocalWindow}},
+		"a":   {"second", lock.Policy{Name: "second", TTL: 2 * time.Hour, MaxTTL: 2 * time.Hour, Grace: lock.DefaultGrace, KeepParent: true, LocalWindow: lock.DefaultLocalWindow}},
 		"b":   {"default", lock.Policy{}.WithDefaults()},
 	} {
 		if got := s.For(name); got.Name != want.policy || got.Policy != want.lock || got.OrphanAfter != DefaultOrphanAfter {
@@ -87,7 +87,7 @@ func TestSetZero(t *testing.T) {
 		want := Policy{
 			Name:        "default",
 			Match:       mustPattern(t, "**"),
-			Policy:      lock.Policy{Name: "default", TTL: lock.DefaultTTL, MaxTTL: lock.DefaultMaxTTL, Grace: lock.DefaultGrace},
+			Policy:      lock.Policy{Name: "default", TTL: lock.DefaultTTL, MaxTTL: lock.DefaultMaxTTL, Grace: lock.DefaultGrace, LocalWindow: lock.DefaultLocalWindow},
 			OrphanAfter: DefaultOrphanAfter,
 		}
 		if got := s.For("a"); got != want {
@@ -130,6 +130,10 @@ var policyRules = []struct {
 	{"max_hold negative", times(lock.Policy{MaxHold: -time.Second}), "policies[0].max_hold", "at least 0s"},
 	{"max_hold below ttl", times(lock.Policy{TTL: 3 * time.Second, MaxHold: 2 * time.Second}),
 		"policies[0].max_hold", "at least ttl, which is 3s, or 0s for no limit"},
+	{"idle negative", times(lock.Policy{Idle: -time.Second}), "policies[0].idle", "at least 0s"},
+	{"idle without a window", times(lock.Policy{Idle: time.Second, LocalWindow: lock.NoLocalWindow}), "policies[0].idle", "needs a local_window"},
+	{"local_window negative", times(lock.Policy{LocalWindow: -time.Second}), "policies[0].local_window", "at least 0s"},
+	{"local_window long", times(lock.Policy{LocalWindow: 2 * time.Second}), "policies[0].local_window", "at most 1s"},
 	{"max_hold long", times(lock.Policy{MaxHold: 1<<63 - 1}), "policies[0].max_hold", "at most 8760h"},
 	{"orphan_after short", []Policy{{Name: "n", Match: Pattern{"a"}, OrphanAfter: 999 * time.Millisecond}},
 		"policies[0].orphan_after", "at least 1s"},

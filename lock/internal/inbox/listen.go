@@ -68,16 +68,19 @@ func (b *Inbox) Listen(path string, handle any, open func() Ear) Ear {
 	return ear
 }
 
-// Forget forgets a handle.
-func (b *Inbox) Forget(path string, handle any) {
+// Forget forgets a handle, and reports whether the hold was asked for.
+func (b *Inbox) Forget(path string, handle any) (asked bool) {
 	if !b.used.Load() {
-		return
+		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if w := b.wards[idOf(path)]; w != nil {
-		delete(w.ears, handle)
+	w := b.wards[idOf(path)]
+	if w == nil {
+		return false
 	}
+	delete(w.ears, handle)
+	return w.last.Stat != nil
 }
 
 // Ended says that an entry has ended for this client. If it was asked, the request goes

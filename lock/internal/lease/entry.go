@@ -35,6 +35,7 @@ type Entry struct {
 	writesAcked  uint32                  // those of them that were acknowledged
 	ctx          context.Context         // of the hold, once somebody has asked for it; before, the one whose values it is to keep
 	cancel       context.CancelCauseFunc // of the hold's context; nil: nobody has asked for it
+	onEnd        []ending                // of those who have the hold together
 	nextTTL      time.Duration           // that the next write carries
 	lease        lease                   // of the last acknowledged write
 	session      int64                   // that it was made in
@@ -43,6 +44,8 @@ type Entry struct {
 	granted      time.Duration           // monotonic time; 0: not granted
 	acquired     int64                   // Unix ms of ensemble time; 0: not granted
 	shared       bool                    // a writer's: it only reads from now on
+	pinned       bool                    // it is not to be passed on
+	transacted   bool                    // a user's transaction was begun in its name
 	ahead        []string                // that the grant is to tell; not changed once it is granted
 	writing      *write                  // on its way, or of unknown outcome
 	why          error                   // ended: the reason
@@ -98,6 +101,9 @@ func (e *Entry) transition(to State, why error) {
 		e.why = why
 		if e.cancel != nil {
 			e.cancel(why)
+		}
+		for _, each := range e.onEnd {
+			each.cancel(why)
 		}
 		e.keeper.remove(e)
 	}
@@ -242,6 +248,7 @@ func (e *Entry) Lose(why error) {
 func (e *Entry) Vanished() {
 	now := e.keeper.clock.Local()
 	e.change(func() {
+		e.spoil()
 		switch {
 		case e.state < Held:
 			e.transition(Ended, ErrGone)
@@ -256,6 +263,7 @@ func (e *Entry) Vanished() {
 // overwritten takes the news that somebody else wrote the node.
 func (e *Entry) overwritten() {
 	e.change(func() {
+		e.spoil()
 		if e.state < Held {
 			e.transition(Ended, ErrGone)
 		} else {
@@ -265,7 +273,12 @@ func (e *Entry) overwritten() {
 }
 
 // handedOn takes the news that somebody else has attached to the entry.
-func (e *Entry) handedOn() { e.change(func() { e.transition(Ended, ErrAttached) }) }
+func (e *Entry) handedOn() {
+	e.change(func() {
+		e.spoil()
+		e.transition(Ended, ErrAttached)
+	})
+}
 
 // HandedOn reports whether data is the record of a later incarnation of an entry.
 func HandedOn(data []byte, incarnation int32) bool {

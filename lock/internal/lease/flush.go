@@ -58,6 +58,8 @@ func (f *flight) attempt(ctx context.Context) error {
 		if version, wanted := b.attempt(b.write); wanted {
 			still = append(still, b)
 			ops = append(ops, &zk.SetDataRequest{Path: b.Path, Data: b.data, Version: version})
+		} else {
+			b.rest(b.write)
 		}
 	}
 	if f.batch = still; len(f.batch) == 0 {

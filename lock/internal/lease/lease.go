@@ -66,6 +66,10 @@ type Grant struct {
 	Ahead []string
 }
 
+// recordWithin is how soon the grant of an entry that is passed on from one to the next is
+// written, if it was to be and is not yet.
+const recordWithin = time.Millisecond
+
 // timerSlack is how late a timer may fire and a hold still end in time.
 const timerSlack = 5 * time.Millisecond
 

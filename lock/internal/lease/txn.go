@@ -106,6 +106,7 @@ func (e *Entry) beginTxn(ctx context.Context) (w *write, version int32, err erro
 
 // txnWrite is the write of the entry that a transaction makes; e.mu is held.
 func (e *Entry) txnWrite(now clock.Instant) *write {
+	e.transacted = true
 	w := &write{ttl: e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now, flying: true}
 	if e.Fixed && e.writesWanted == e.writesAcked {
 		w.keepsEnd = true
@@ -202,6 +203,7 @@ func (e *Entry) settle(ctx context.Context, w *write) (applied bool, why error) 
 		w.wanted++
 	}
 	e.schedule(0, now)
+	e.notify()
 	e.mu.Unlock()
 	for {
 		changed, ended := e.Watch()

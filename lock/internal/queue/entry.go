@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -15,9 +16,14 @@ import (
 type Entry struct {
 	lease.Entry
 	Kind znode.Kind // of the lock
+	Pass int32      // how often the entry was passed on in this process before
 
 	queue *Queue
 	door  uint64 // number of the door that counts it; guarded by that. 0: none does
+	seat  *seat  // by which it is passed on; nil: it is not. Not changed once it is granted
+
+	tenants  atomic.Int32 // how many have had it at once or one after the other
+	passedOn atomic.Bool  // it was unlocked, and another one of this process goes on with its node
 
 	// As found when it joined; not changed after.
 	czxid         int64
@@ -59,6 +65,15 @@ func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	return e.Entry.Reenter(ctx, toWrite)
 }
 
+// NextTenant numbers those who have the entry together, in the order in which they came.
+func (e *Entry) NextTenant() int32 { return e.tenants.Add(1) - 1 }
+
+// Seated reports whether the entry may be passed on when it is unlocked.
+func (e *Entry) Seated() bool { return e.seat != nil }
+
+// PassedOn reports whether it was: what is at its path belongs to another one.
+func (e *Entry) PassedOn() bool { return e.passedOn.Load() }
+
 // newEntry returns the entry of a node that was just created.
 func (c *contender) newEntry(path string, created lease.Created) *Entry {
 	e := &Entry{Kind: c.Kind, queue: c.Queue, keepParent: c.KeepParent}
@@ -75,6 +90,9 @@ func (e *Entry) LossOf(why error) error { return e.queue.Options.LossOf(e, why) 
 // removed or written is not touched.
 func (e *Entry) Changed(c lease.Change) {
 	e.queue.Observe(e, c)
+	if c.From == lease.Held && c.To == lease.Ended && !errors.Is(c.Why, lease.ErrUnlocked) {
+		e.Unseat()
+	}
 	switch {
 	case !c.Lost():
 	case errors.Is(c.Why, lease.ErrRemoved), errors.Is(c.Why, lease.ErrTaken):

@@ -23,6 +23,8 @@ type door struct {
 	users      int           // requests under way; guarded by the queue, as are
 	prev, next *door         // the neighbours among those that nobody uses
 
+	rides rides // by the entries of others of this process
+
 	mu        sync.Mutex
 	parent    facts
 	gone      int64         // Czxid of the last parent that one of ours has deleted
@@ -95,6 +97,16 @@ func (d *door) exit(e *Entry, until time.Duration, stays bool) (last bool) {
 		d.parent.stale = d.parent.stale || d.below == 0 && !stays
 	}
 	return d.below == 0
+}
+
+// succeed accounts for the next entry by the node of one that was passed on.
+func (d *door) succeed(e, next *Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	next.door, e.door = e.door, 0
+	if d.witness == e {
+		d.witness = next
+	}
 }
 
 // handOver ends the account of an entry of ours that goes on without us. Somebody else

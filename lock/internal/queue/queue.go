@@ -85,6 +85,8 @@ type Request struct {
 	Priority   int32           // of a candidate, for a Mutex that is an election; 0: it is none
 	Terms      lease.Terms     // of its entry
 	KeepParent bool            // the parent is to stay when the last one leaves
+	Window     time.Duration   // for how long an entry is passed on in this process whoever else waits; 0: it is not
+	Idle       time.Duration   // for how long an entry that nobody else waits for is kept; 0: it is not
 	Values     context.Context // whose values the hold's context keeps
 }
 
@@ -183,80 +185,14 @@ func gaveUp(waiting *Blocked, err error) error {
 // in the way. It fails at once with ErrForeign, ErrKind, zkconn.ErrDenied and
 // zkconn.ErrClosed. Outages are waited out.
 func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
-	return q.contend(ctx, r, (*contender).acquire)
+	return q.contend(ctx, r, (*contender).ride)
 }
 
 // Try takes the lock if nobody is in the way; otherwise it fails with a [Blocked], and
 // for the rest as Acquire does. It reads first, so that a try that fails has written
 // nothing but, perhaps, the mark of the epoch.
 func (q *Queue) Try(ctx context.Context, r Request) (*Entry, error) {
-	return q.contend(ctx, r, (*contender).try)
-}
-
-func (c *contender) acquire(ctx context.Context) (*Entry, error) {
-	for {
-		e, p, err := c.join(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if err = c.await(ctx, e, p); err == nil {
-			err = c.standBack(ctx, e)
-		}
-		if err == nil {
-			err = c.grant(ctx, e, !p.admitted)
-		}
-		if err == nil {
-			return e, nil
-		}
-		switch withdrawn := c.takeBack(e); {
-		case errors.Is(err, errOutranked):
-			continue
-		case withdrawn, !errors.Is(err, lease.ErrGone):
-			return nil, err
-		}
-		c.requeued.Add(1)
-		c.Log.Warn().Str("lock", c.Lock).Str("entry", e.Path).AnErr("why", err).Msg("lost the place in the queue; queueing again at the end")
-	}
-}
-
-// takeBack withdraws an entry that nobody has got. It reports false if that had ended by
-// itself, whatever was noticed first.
-func (c *contender) takeBack(e *Entry) (withdrawn bool) {
-	if e.Withdraw() {
-		c.Discard(e)
-		return true
-	}
-	c.Forget(e)
-	// Somebody may have overwritten it; or it appears again, and would be ahead of us.
-	c.quarantine.add(e.Name().ID, c.Clock.Mono())
-	c.Discard(c.orphan(e.Name()))
-	return false
-}
-
-// grant makes a hold of an entry whose turn has come. The grant is recorded with
-// the next write. That is made now if no other would follow; and soon if we had
-// to wait, because then somebody may wait behind us too, who need not list when
-// we go if our entry has told that we hold.
-func (c *contender) grant(ctx context.Context, e *Entry, waited bool) error {
-	now, record := c.Clock.Local(), lease.Never
-	if c.Kind == znode.Semaphore {
-		waited = !e.joinedAlone // whoever is behind waits to be told
-	}
-	if waited && c.Role != znode.Shared { // of a reader that says nothing
-		record = now.Mono + c.door.recordGrantAfter()
-	}
-	if err := e.Grant(c.Values, now, record); err != nil {
-		return err
-	}
-	if !c.Terms.Fixed && c.Priority == 0 || e.Recorded() { // a leader is one that all can see
-		return nil
-	}
-	if err := e.Refresh(ctx); err != nil && e.Err() != nil {
-		return lease.ErrGone // before anybody had it
-	} else if err != nil {
-		return err
-	}
-	return nil
+	return q.contend(ctx, r, (*contender).tryRide)
 }
 
 func (c *contender) try(ctx context.Context) (*Entry, error) {

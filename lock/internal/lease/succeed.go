@@ -1,0 +1,162 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+)
+
+// ErrNotQuiet says that an entry cannot be passed on: it has not ended well, or what
+// stands in its node is not known, or not what the next one would have written.
+var ErrNotQuiet = errors.New("entry cannot be passed on")
+
+// Passable reports whether an entry that was unlocked can be passed on, as far as that is
+// known before its last write has been answered.
+func (e *Entry) Passable() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.passable()
+}
+
+// passable: only what ended by an unlock, with time left on its lease, and has the lease of
+// its terms; e.mu is held.
+func (e *Entry) passable() bool {
+	doubt := e.writing != nil && (e.writing.doubt || !e.writing.flying)
+	return e.state == Ended && e.why == ErrUnlocked && !e.lapsed && !e.pinned && !e.shared && !e.Fixed && !doubt &&
+		e.nextTTL == e.TTL && e.lease.ttl == e.TTL && (e.writing == nil || e.writing.ttl == e.TTL)
+}
+
+// Join gives out one more handle on a hold that others have too, unless the hold is in doubt
+// or its lease is another one than that of its terms.
+func (e *Entry) Join() bool {
+	now := e.keeper.clock.Local()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state != Held || e.pinned || e.nextTTL != e.TTL || e.left(now) <= 0 {
+		return false
+	}
+	e.handles++
+	return true
+}
+
+// Shared reports whether there is more than one handle on the hold.
+func (e *Entry) Shared() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.handles > 1
+}
+
+// OnEnd has cancel called when the entry ends, with why, or at once if it has; nil: not any
+// more. It is called with the entry locked. The key is its owner's.
+func (e *Entry) OnEnd(key any, cancel context.CancelCauseFunc) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case cancel == nil:
+		e.onEnd = slices.DeleteFunc(e.onEnd, func(each ending) bool { return each.key == key })
+	case e.state == Ended:
+		cancel(e.why)
+	default:
+		e.onEnd = append(e.onEnd, ending{key, cancel})
+	}
+}
+
+// ending is what is called when an entry ends, and whose it is.
+type ending struct {
+	key    any
+	cancel context.CancelCauseFunc
+}
+
+// Pin keeps the entry from being passed on: somebody else may come for its node.
+func (e *Entry) Pin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pinned = true
+}
+
+// Succeed sets e up as the next one by the node of an entry of this process that was
+// unlocked, and has it renewed from now on. Nobody has it yet, and it is for its turn to be
+// found out: the lease is the one that the last write has given, whoever that was for. It
+// waits until no write of the other is on its way, and fails with ErrNotQuiet, or as ctx
+// does; then nothing has changed.
+//
+// A transaction of the other's user may have been sent that has not been heard of since it
+// was given up. So after one the entry counts as not written in this session: it is written
+// before it is granted, and what is late finds another version.
+func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
+	if err := before.quiet(ctx); err != nil {
+		return err
+	}
+	now := before.keeper.clock.Local()
+	before.mu.Lock()
+	if before.writing != nil || !before.passable() {
+		before.mu.Unlock()
+		return ErrNotQuiet
+	}
+	before.pinned = true // it goes on once
+	e.Path, e.Terms, e.keeper, e.owner, e.index = before.Path, before.Terms, before.keeper, owner, -1
+	e.nextTTL, e.lease, e.session, e.version = before.nextTTL, before.lease, before.session, before.version
+	e.acquired, e.recorded, e.renewAt = before.acquired, before.recorded, before.renewAt
+	e.writesWanted, e.writesAcked = before.writesWanted, before.writesAcked
+	if before.transacted {
+		e.session = 0
+	}
+	before.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.writesWanted > e.writesAcked { // the grant is to be told soon still
+		e.renewAt = min(e.renewAt, now.Mono+recordWithin)
+	}
+	e.schedule(e.renewAt, now)
+	return nil
+}
+
+// quiet waits until no write of the entry is on its way.
+func (e *Entry) quiet(ctx context.Context) error {
+	for {
+		e.mu.Lock()
+		flying, ok := e.writing != nil && e.writing.flying, e.passable()
+		var changed <-chan struct{}
+		if flying {
+			changed = e.nextChange()
+		}
+		e.mu.Unlock()
+		switch {
+		case !ok:
+			return ErrNotQuiet
+		case !flying:
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return zkconn.ContextError(ctx)
+		}
+	}
+}
+
+// spoil notes that the node is not there any more, or not ours: it is not passed on, also if
+// that is heard of only after the unlock; e.mu is held.
+func (e *Entry) spoil() {
+	if e.pinned = true; e.writing != nil {
+		e.writing.flying = false
+	}
+	if e.state == Ended {
+		e.notify()
+	}
+}
+
+// rest notes that nobody is at a write any more, of an entry that has ended.
+func (e *Entry) rest(w *write) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.writing != w || e.state != Ended {
+		return
+	}
+	if w.flying = false; !w.doubt {
+		e.writing = nil
+	}
+	e.notify()
+}

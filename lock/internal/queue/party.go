@@ -1,0 +1,173 @@
+package queue
+
+import (
+	linked "container/list"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// What follows is about who of this process has an entry (Passing on). It lets nobody in:
+// whoever gets a seat joins and waits by its entry as if there were no others, and who takes
+// one over from another goes through decide.
+
+// rides are the parties of one lock.
+type rides struct {
+	mu      sync.Mutex
+	parties []*party
+}
+
+// party are the contenders of this process for one lock that ask for the same, and so can
+// have one entry after the other. It is there while somebody rides or has a seat; all of it
+// is guarded by its rides.
+type party struct {
+	*rides
+	q       *Queue
+	like    Request
+	riders  linked.List // of *rider: who came first is first
+	seats   []*seat
+	seatsAt int // most seats that are of use at once
+}
+
+// seat is what entitles one of a party to have an entry.
+type seat struct {
+	*party
+	entry *Entry // that holds the lock, or is kept; nil: somebody is about to get one
+	kept  bool   // nobody has the entry
+
+	// The window in which the entry is passed on, whoever else waits.
+	until   time.Duration // monotonic time of its end
+	looking bool          // it is being looked whether others wait
+	crowded bool          // they do
+
+	keep *keeping // of a kept entry, from when it first was on; nil: never
+}
+
+// rider is one that waits for a seat.
+type rider struct{ turn chan boarding }
+
+// boarding is what whoever gets a seat finds there.
+type boarding struct {
+	*seat
+	e    *Entry // nil: none. One that has ended was unlocked, and is to be gone on with; any other is ours
+	p    position
+	look bool // the window is over: go on only if nobody else waits
+
+	joined bool // the entry is held, by one more now
+}
+
+// rideable reports whether the contender can have an entry after another, or beside it. Who
+// shares one with others cannot have an end of its own for it.
+func (r *Request) rideable() bool {
+	return r.Window > 0 && !r.Terms.Fixed && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0)
+}
+
+// sameAs reports whether another contender can have the entry of this one.
+func (r *Request) sameAs(o *Request) bool {
+	s, t := &r.Terms, &o.Terms
+	return r.Kind == o.Kind && r.Role == o.Role && r.Permits == o.Permits && r.Capacity == o.Capacity &&
+		r.KeepParent == o.KeepParent && r.Window == o.Window && r.Idle == o.Idle &&
+		s.TTL == t.TTL && s.Grace == t.Grace && s.MaxHold == t.MaxHold && maps.Equal(s.Metadata, t.Metadata)
+}
+
+// partyOf returns the party of a contender; r.mu is held.
+func (c *contender) party() *party {
+	r := &c.door.rides
+	for _, p := range r.parties {
+		if p.like.sameAs(&c.Request) {
+			return p
+		}
+	}
+	p := &party{rides: r, q: c.Queue, like: c.Request, seatsAt: 1}
+	p.like.Values = nil
+	if c.Kind == znode.Semaphore {
+		p.seatsAt = int(max(1, c.Capacity/c.Permits))
+	}
+	r.parties = append(r.parties, p)
+	return p
+}
+
+// vacancy is a seat that can be had at once; p.mu is held. Those who read have one entry
+// together, but for those who come when its window is over: they have another one, so that
+// whoever waits to write has its turn.
+func (p *party) vacancy() (b boarding, ok bool) {
+	if b, ok = p.takeKept(); ok {
+		return b, true
+	}
+	if p.like.Role == znode.Shared {
+		now := p.q.Clock.Mono()
+		for _, s := range p.seats {
+			if s.entry != nil && now < s.until && s.entry.Join() {
+				return boarding{seat: s, e: s.entry, joined: true}, true
+			}
+		}
+		if p.pending() {
+			return boarding{}, false
+		}
+	} else if len(p.seats) == p.seatsAt {
+		return boarding{}, false
+	}
+	s := &seat{party: p}
+	p.seats = append(p.seats, s)
+	return boarding{seat: s}, true
+}
+
+// pending reports whether somebody is about to get an entry; p.mu is held.
+func (p *party) pending() bool {
+	return slices.ContainsFunc(p.seats, func(s *seat) bool { return s.entry == nil })
+}
+
+// inTheWay is who has the lock that a rider waits for, if that is one of its party; p.mu is
+// held.
+func (p *party) inTheWay() *Blocked {
+	for _, s := range p.seats {
+		if s.entry != nil {
+			return &Blocked{Path: s.entry.Path}
+		}
+	}
+	return nil
+}
+
+// turnOf gives what is at a seat to the first rider, if there is one; p.mu is held.
+func (p *party) turnOf(b boarding) bool {
+	first := p.riders.Front()
+	if first == nil {
+		return false
+	}
+	b.seat.entry = nil
+	p.riders.Remove(first).(*rider).turn <- b
+	return true
+}
+
+// vacate gives up a seat: the next rider may have one, with no entry; p.mu is held.
+func (s *seat) vacate() {
+	for i := range s.seats {
+		if s.seats[i] == s {
+			s.seats[i] = s.seats[len(s.seats)-1]
+			s.seats = s.seats[:len(s.seats)-1]
+			break
+		}
+	}
+	s.entry, s.kept = nil, false
+	s.keep.end()
+	if next := (&seat{party: s.party}); !(s.like.Role == znode.Shared && s.pending()) && s.turnOf(boarding{seat: next}) {
+		s.seats = append(s.seats, next)
+	}
+	s.disband()
+}
+
+// disband forgets a party that is empty; p.mu is held.
+func (p *party) disband() {
+	if len(p.seats) > 0 || p.riders.Len() > 0 {
+		return
+	}
+	for i := range p.parties {
+		if p.parties[i] == p {
+			p.parties = append(p.parties[:i], p.parties[i+1:]...)
+			return
+		}
+	}
+}

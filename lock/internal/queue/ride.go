@@ -1,0 +1,247 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// ride takes the lock by an entry of its own, or by that of one of the same party.
+func (c *contender) ride(ctx context.Context) (*Entry, error) {
+	if !c.rideable() {
+		return c.acquire(ctx)
+	}
+	b, err := c.board(ctx)
+	if err != nil || b.joined {
+		return b.e, err
+	}
+	return c.occupy(ctx, b)
+}
+
+// board waits for a seat.
+func (c *contender) board(ctx context.Context) (boarding, error) {
+	d := c.door
+	d.rides.mu.Lock()
+	p := c.party()
+	if p.riders.Len() == 0 {
+		if b, ok := p.vacancy(); ok {
+			d.rides.mu.Unlock()
+			return b, nil
+		}
+	}
+	r := &rider{make(chan boarding, 1)}
+	place := p.riders.PushBack(r)
+	inTheWay := p.inTheWay()
+	d.rides.mu.Unlock()
+	select {
+	case b := <-r.turn:
+		return b, nil
+	case <-ctx.Done():
+	}
+	d.rides.mu.Lock()
+	if len(r.turn) == 0 {
+		p.riders.Remove(place)
+		p.disband()
+	}
+	d.rides.mu.Unlock()
+	select {
+	case b := <-r.turn: // just now
+		b.handOn()
+	default:
+	}
+	c.lastBlocker = inTheWay
+	return boarding{}, zkconn.ContextError(ctx)
+}
+
+// occupy makes a hold of what was found at a seat, or of an entry that is joined anew.
+func (c *contender) occupy(ctx context.Context, b boarding) (e *Entry, err error) {
+	if b.e != nil && b.e.Err() != nil {
+		before := b.e
+		switch b.e, err = c.goOn(ctx, b); {
+		case err != nil:
+			b.e = before
+		case b.e == nil: // it is not to be had
+			c.Discard(before)
+		}
+	}
+	if err == nil {
+		e, err = c.acquireBy(ctx, &b)
+	}
+	if err != nil {
+		b.handOn()
+		return nil, err
+	}
+	b.taken(e)
+	return e, nil
+}
+
+// goOn makes an entry of ours of one that another of the party has unlocked. It returns
+// none if that one is to leave.
+func (c *contender) goOn(ctx context.Context, b boarding) (*Entry, error) {
+	if b.look {
+		sent := c.Clock.Mono()
+		alone, err := c.alone(ctx, b.e)
+		if !alone || err != nil {
+			return nil, zkconn.ContextError(ctx) // nil, unless that is why
+		}
+		b.mu.Lock()
+		b.until = max(b.until, sent+b.like.Window)
+		b.mu.Unlock()
+	}
+	e, err := b.e.next(ctx)
+	if errors.Is(err, lease.ErrNotQuiet) {
+		err = nil
+	}
+	return e, err
+}
+
+// next returns the entry that goes on by the node of one that was unlocked.
+func (e *Entry) next(ctx context.Context) (*Entry, error) {
+	n := &Entry{
+		Kind: e.Kind, queue: e.queue, Pass: e.Pass + 1, czxid: e.czxid,
+		incarnation: e.incarnation, parentVersion: e.parentVersion,
+		joinedAlone: e.joinedAlone, keepParent: e.keepParent, adopted: e.adopted, othersAtGrant: e.othersAtGrant,
+	}
+	if err := n.Succeed(ctx, n, &e.Entry); err != nil {
+		return nil, err
+	}
+	d := e.queue.openDoor(e.Lock())
+	defer e.queue.closeDoor(d)
+	d.succeed(e, n)
+	return n, nil
+}
+
+// alone reports whether nobody but the entry is at its lock.
+func (q *Queue) alone(ctx context.Context, e *Entry) (bool, error) {
+	stat, err := q.Conn.Exists(ctx, e.parent())
+	return err == nil && stat.NumChildren == 1, err
+}
+
+// taken notes that somebody has got the lock by the seat.
+func (s *seat) taken(e *Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.Pass == 0 { // it was joined for this
+		s.until, s.crowded = s.q.Clock.Mono()+s.like.Window, false
+	}
+	if s.entry = e; e.Err() != nil { // already: nobody has heard of it
+		s.vacate()
+	}
+	for r := s.riders.Front(); r != nil && s.entry == e && s.like.Role == znode.Shared && e.Join(); r = s.riders.Front() {
+		s.riders.Remove(r).(*rider).turn <- boarding{seat: s, e: e, joined: true}
+	}
+}
+
+// handOn gives what was found at a seat to the next one, because whoever has it does not
+// want it any more. If nobody does, an entry that is there leaves.
+func (b boarding) handOn() {
+	if b.joined {
+		if last, _ := b.e.Unlock(); last {
+			b.q.Pass(b.e)
+			b.q.Discard(b.e)
+		}
+		return
+	}
+	b.mu.Lock()
+	given := b.turnOf(b)
+	if !given {
+		b.vacate()
+	}
+	b.mu.Unlock()
+	switch {
+	case given || b.e == nil:
+	case b.e.Withdraw(), errors.Is(b.e.Err(), lease.ErrUnlocked):
+		b.q.Discard(b.e)
+	default:
+		b.q.Forget(b.e)
+	}
+}
+
+// Pass gives an entry that was just unlocked to the next one of this process, or keeps it
+// for that one. If it reports false the entry is to leave.
+func (q *Queue) Pass(e *Entry) bool {
+	s := e.seat
+	if s == nil {
+		return false
+	}
+	now := q.Clock.Mono()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.entry != e {
+		return false
+	}
+	over := now >= s.until && !s.keep.watches()
+	switch {
+	case s.like.Role == znode.Shared: // the last of those who had it
+	case s.crowded && (over || s.keep.watches()), !e.Passable(), e.Name().Draining():
+	case s.riders.Len() > 0:
+		e.passedOn.Store(true)
+		s.turnOf(boarding{seat: s, e: e, p: position{admitted: true}, look: over})
+		if !over {
+			s.lookAhead(e, now)
+		}
+		return true
+	case s.keepIdle(e, now):
+		return true
+	}
+	s.vacate()
+	return false
+}
+
+// lookAhead has it looked whether others wait before the window ends, so that nobody waits
+// for the answer; s.mu is held.
+func (s *seat) lookAhead(e *Entry, now time.Duration) {
+	if s.looking || s.crowded || s.keep.watches() || s.until-now > s.like.Window/2 {
+		return
+	}
+	s.looking = true
+	s.q.background(func() {
+		sent := s.q.Clock.Mono()
+		alone, err := s.q.alone(s.q.Closing, e)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.looking = false
+		switch {
+		case err != nil: // it is looked again when the window is over
+		case !alone:
+			s.crowded = true
+		default:
+			s.until = max(s.until, sent+s.like.Window)
+		}
+	})
+}
+
+// Unseat keeps the entry from being passed on, because it has ended otherwise than by an
+// unlock, or is another one than it was: who rides on it queues up anew.
+func (e *Entry) Unseat() {
+	s := e.seat
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.entry == e {
+		s.vacate()
+	}
+}
+
+// tryRide takes the lock without waiting for anybody. One that is kept is had at once; of
+// one that is had nobody takes the place of those who ride.
+func (c *contender) tryRide(ctx context.Context) (*Entry, error) {
+	if !c.rideable() {
+		return c.try(ctx)
+	}
+	c.door.rides.mu.Lock()
+	p := c.party()
+	b, kept := p.takeKept()
+	p.disband()
+	c.door.rides.mu.Unlock()
+	if kept {
+		return c.occupy(ctx, b)
+	}
+	return c.try(ctx)
+}
