@@ -53,6 +53,9 @@ type Options struct {
 	// DryRun has sweeps tell what they would delete, and delete nothing. It
 	// takes no lock.
 	DryRun bool
+	// Monitor is what is told of all that the reaper does. One reaper has it at a time.
+	// Default: one of its own, see [Reaper.Monitor].
+	Monitor *Monitor
 	// Log is where sweeps are logged that did something. Default nowhere.
 	Log *zerolog.Logger
 }
@@ -99,6 +102,7 @@ type Reaper struct {
 	options Options
 	log     zerolog.Logger
 	memory  *memory
+	monitor *Monitor
 }
 
 // New returns a reaper for the locks of a client. The error is [Options.Validate]'s.
@@ -114,9 +118,15 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 	if o.Log != nil {
 		r.log = *o.Log
 	}
+	if r.monitor = o.Monitor; r.monitor == nil {
+		r.monitor = NewMonitor(About{Root: admin.New(locks).Root()})
+	}
 	r.leader = locks.Mutex(o.Lock, lock.WithMetadata(map[string]string{"role": "reaper"}))
 	return r, nil
 }
+
+// Monitor tells what the reaper does.
+func (r *Reaper) Monitor() *Monitor { return r.monitor }
 
 var errNoContext = fmt.Errorf("%w: reaper: context must not be nil", lock.ErrInvalid)
 
