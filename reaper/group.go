@@ -1,34 +1,60 @@
 package reaper
 
 import (
+	"slices"
 	"time"
 
+	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/robfig/cron/v3"
 )
 
-// Bounds of how long after it was due a sweep is overdue: as long as until the next
-// one is due, but within these.
-const (
-	leastLate = time.Minute
-	mostLate  = time.Hour
-)
-
-// group is the policies that have one schedule, and what became of their sweeps. Its
-// monitor's lock guards what changes.
+// group is the policies that are swept together, because they have one schedule, and
+// what became of their sweeps. What changes is guarded by the lock of the monitor.
 type group struct {
 	text     string
-	schedule cron.Schedule
-	policies []string
+	schedule cron.Schedule // nil: swept once, when asked for
+	chosen   []policy.Policy
 
-	from    time.Time // when it came into force here, or the reaper became the active one
+	from    time.Time // when it came into force, here
 	last    time.Time // when the last complete sweep began
 	sweep   *progress // that is under way; nil: none
-	skipped int
-	failed  int
+	skipped int       // in a row
+	failed  int       // in a row
+	why     string    // the last one failed
+	seen    Counts    // by the last complete one
 }
 
-func (g *group) status(now time.Time, leading bool) Schedule {
-	s := Schedule{Schedule: g.text, Policies: g.policies, Last: g.last, Skipped: g.skipped, Failed: g.failed}
+func newGroup(text string, schedule cron.Schedule, policies []policy.Policy) *group {
+	return &group{text: text, schedule: schedule, chosen: policies, from: time.Now()}
+}
+
+// groups groups the policies by when they are swept.
+func (in *setup) groups() []*group {
+	var groups []*group
+	for _, p := range in.options.Policies.All() {
+		text := p.Schedule
+		if text == "" {
+			text = in.options.Schedule
+		}
+		i := slices.IndexFunc(groups, func(g *group) bool { return g.text == text })
+		if i < 0 {
+			schedule, err := policy.ParseSchedule(text)
+			if err != nil {
+				panic(err) // Validate and policy.NewSet have parsed it
+			}
+			i = len(groups)
+			groups = append(groups, newGroup(text, schedule, nil))
+		}
+		groups[i].chosen = append(groups[i].chosen, p)
+	}
+	return groups
+}
+
+func (g *group) status(now time.Time) Schedule {
+	s := Schedule{Schedule: g.text, Last: g.last, Skipped: g.skipped, Failed: g.failed, Next: g.schedule.Next(now)}
+	for _, p := range g.chosen {
+		s.Policies = append(s.Policies, p.Name)
+	}
 	var moved time.Time // when the sweep was last seen to get on
 	if g.sweep != nil {
 		s.Running = g.sweep.status(now)
@@ -36,10 +62,6 @@ func (g *group) status(now time.Time, leading bool) Schedule {
 			moved = g.sweep.moved()
 		}
 	}
-	if !leading {
-		return s
-	}
-	s.Next = g.schedule.Next(now)
 	begun := g.from
 	if g.last.After(begun) {
 		begun = g.last
@@ -50,9 +72,15 @@ func (g *group) status(now time.Time, leading bool) Schedule {
 	return s
 }
 
-// overdue returns for how long a sweep is overdue, or 0: of a schedule by which the last
-// one that was complete began then, while one that is under way got on when it was last
-// seen to.
+// Bounds of for how long after it was due a sweep is not overdue: it is until the next
+// one is due, but within these.
+const (
+	leastLate = time.Minute
+	mostLate  = time.Hour
+)
+
+// overdue returns for how long a sweep is overdue, or 0: by the schedule, when the last
+// one that was complete began, and when one that is under way was last seen to get on.
 func overdue(schedule cron.Schedule, last, moved, now time.Time) time.Duration {
 	due := schedule.Next(last)
 	if due.IsZero() {

@@ -89,6 +89,17 @@ func (c *Counts) count(v Verdict) {
 	}
 }
 
+// deleted counts a node that was deleted for that verdict.
+func (c *Counts) deleted(v Verdict) {
+	c.Deleted++
+	switch v {
+	case Expired:
+		c.Purged++
+	case Orphan, Ancestor:
+		c.Pruned++
+	}
+}
+
 func (c *Counts) add(d Counts) {
 	c.Locks += d.Locks
 	c.Live += d.Live

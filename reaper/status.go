@@ -36,7 +36,7 @@ type Status struct {
 	// Schedules are the groups of policies that are swept together, by their schedules.
 	Schedules []Schedule `json:"schedules"`
 	// Reports are the last sweeps, the oldest first: [KeptReports] at most, with no more
-	// than the counts of them.
+	// than the counts of them; they are shared, and to be read only.
 	Reports []Report `json:"reports"`
 	Sweeps  uint64   `json:"sweeps"`  // that have ended since the start, the failed ones too
 	Failed  uint64   `json:"failed"`  // of those, the incomplete
