@@ -28,9 +28,10 @@ type Monitor struct {
 	state     State // that was told last, and since when
 	since     time.Time
 	session   Session
-	id        int64    // of the session
-	groups    []*group // that are swept by their schedules; none while standing by
-	before    []*group // the last ones that were
+	id        int64       // of the session
+	under     []*progress // the sweeps that are under way
+	groups    []*group    // that are swept by their schedules; none while standing by
+	before    []*group    // the last ones that were
 	reports   []Report
 	sweeps    uint64
 	failed    uint64
@@ -93,6 +94,18 @@ func (m *Monitor) Status() Status {
 		s.Schedules = append(s.Schedules, g.status(now))
 	}
 	return s
+}
+
+// Progress tells how far the sweeps are that are under way, those that were asked for
+// too.
+func (m *Monitor) Progress() []Progress {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []Progress
+	for _, p := range m.under {
+		all = append(all, *p.status(time.Now()))
+	}
+	return all
 }
 
 func copied(f *Failure) *Failure {
@@ -236,6 +249,7 @@ func (m *Monitor) begin(g *group, p *progress) (skipped int, before *Progress) {
 		return g.skipped, g.sweep.status(time.Now())
 	}
 	g.sweep, g.skipped = p, 0
+	m.under = append(m.under, p)
 	return 0, nil
 }
 
@@ -246,6 +260,7 @@ func (m *Monitor) over(g *group, p *progress) {
 	if g.sweep == p {
 		g.sweep = nil
 	}
+	m.under = slices.DeleteFunc(m.under, func(other *progress) bool { return other == p })
 }
 
 // row is how a sweep follows on those before of its group.
