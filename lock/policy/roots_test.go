@@ -59,16 +59,16 @@ func TestRoots(t *testing.T) {
 
 func TestRootsMistakes(t *testing.T) {
 	for data, want := range map[string]string{
-		"roots: []":                                "must have at least 1",
-		"roots: [{}]":                              "roots[0].name: must be given",
-		"roots: [{name: a}]":                       "roots[0].root: must be given",
-		"roots: [{name: a, root: b}]":              "roots[0].root: b: must start with a slash",
-		"roots: [{name: a, root: /a, polices: []}]": "did you mean policies?",
+		"roots: []":                   "must have at least 1",
+		"roots: [{}]":                 "roots[0].name: must be given",
+		"roots: [{name: a}]":          "roots[0].root: must be given",
+		"roots: [{name: a, root: b}]": "roots[0].root: b: must start with a slash",
+		"roots: [{name: a, root: /a, polices: []}]":                                                "did you mean policies?",
 		"roots: [{name: a, root: /a}, {name: a, root: /b}]":                                        "roots[1].name: a: is the name of roots[0] already",
 		"roots: [{name: a, root: /a}, {name: b, root: /a}]":                                        "roots[1].root: /a: must not be, nor be above or below, that of roots[0]",
 		"roots: [{name: a, root: /a}, {name: b, root: /a/b}]":                                      "roots[1].root: /a/b: must not be",
 		"roots: [{name: a, root: /a/b}, {name: b, root: /a}]":                                      "roots[1].root: /a: must not be",
-		"roots: [{name: a, root: /a, policies: [{name: p, match: '*', ttl: 3s, max_ttl: 2s}]}]":                 "roots[0].policies[0].ttl: 3s: must be at most max_ttl",
+		"roots: [{name: a, root: /a, policies: [{name: p, match: '*', ttl: 3s, max_ttl: 2s}]}]":    "roots[0].policies[0].ttl: 3s: must be at most max_ttl",
 		"roots: [{name: a, root: /a, policies: [{name: p, match: '*', ttl: 7}]}]":                  "roots[0].policies[0].ttl: 7: must be a duration",
 		"roots: [{name: a, root: /a, zookeeper: {auth: {user: u}}}]":                               "roots[0].zookeeper.auth: must have exactly one of password_file and password_env",
 		"roots: [{name: a, root: /a, reaper: {schedule: daily}}]":                                  "roots[0].reaper.schedule: daily: must be a cron expression",
