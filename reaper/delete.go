@@ -3,6 +3,7 @@ package reaper
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -69,8 +70,9 @@ func (s *sweep) deleteAll(ctx context.Context) {
 	}
 }
 
-// delete deletes a batch. A node that was changed meanwhile is left out, with
-// those above it, and the others are tried again.
+// delete deletes a batch, when there may be so many deletes. A node that was changed
+// meanwhile, or that an ACL forbids to delete, is left out, with those above it, and the
+// others are tried again.
 func (s *sweep) delete(ctx context.Context, batch []deletion) {
 	if s.options.DryRun {
 		s.mu.Lock()
@@ -78,6 +80,9 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 		for _, d := range batch {
 			s.report.Planned = append(s.report.Planned, Planned{d.Path, d.verdict.String()})
 		}
+		return
+	}
+	if !s.await(ctx, len(batch)) {
 		return
 	}
 	finish, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -88,10 +93,12 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 		for i, d := range batch {
 			nodes[i] = d.Deletion
 		}
+		answered := s.begin(fmt.Sprintf("the delete of %d nodes, such as", len(nodes)), nodes[0].Path)
 		err := s.tree.Delete(finish, nodes)
+		answered()
 		if err == nil {
 			for _, d := range batch {
-				s.count(d.policy, func(c *Counts) { c.Deleted++ })
+				s.count(d.policy, func(c *Counts) { c.deleted(d.verdict) })
 			}
 			return
 		}
@@ -101,15 +108,30 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 			return
 		}
 		d := batch[bad.Index]
-		if errors.Is(err, zk.ErrNoAuth) {
+		denied := errors.Is(err, zk.ErrNoAuth)
+		if denied {
 			s.deny(d.Path, "delete", d.policy, err)
 		}
 		batch = slices.DeleteFunc(batch, func(other deletion) bool {
 			leave := other.Path == d.Path || strings.HasPrefix(d.Path, other.Path+"/")
-			if leave {
+			if leave && !denied {
 				s.count(other.policy, func(c *Counts) { c.Missed++ })
 			}
 			return leave
 		})
 	}
+}
+
+// await waits until that many nodes may be deleted. It reports whether they may.
+func (s *sweep) await(ctx context.Context, nodes int) bool {
+	if s.options.MaxDeletesPerSecond == 0 {
+		return true
+	}
+	defer s.begin("reaper.max_deletes_per_second", "")()
+	if err := s.limiter.WaitN(ctx, nodes); err != nil && ctx.Err() == nil { // it would last longer than ctx
+		s.fail(fmt.Errorf("wait for reaper.max_deletes_per_second: %w", err))
+	} else if err != nil {
+		return false
+	}
+	return ctx.Err() == nil
 }

@@ -59,8 +59,35 @@
 // in flight need, and about 30 bytes for each lock that it remembers, of which there
 // are 1,048,576 at most.
 //
+// How many reads are in flight follows the server: while its answers take much longer
+// than the best ones did, there are half as many, and again half, down to one; and one
+// more each time that they do not. MaxDeletesPerSecond bounds the deletes.
+//
 // # One at a time
 //
 // Sweeps are made under a lock of our own, so of several reapers one is active
-// and the others stand by. That saves work; safety does not depend on it.
+// and the others stand by. That saves work; safety does not depend on it. When the
+// active one dies another is active once the TTL and the grace of that lock's policy
+// have passed. The lock is in no report.
+//
+// # What it tells
+//
+// The log of a [Reaper] that runs has one line at its start, one when it is the active
+// one or stands by, one when the session with ZooKeeper is lost and one when it is back,
+// and a summary each hour even if nothing happens. Sweeps have a line if they did
+// something or failed. What goes on and on is told the first time, the second, the
+// fourth and so on, with how many it were in a row. What an ACL forbids is told once
+// when it is first met and once when it is no more, the deletes first, and each in the
+// order of the paths.
+//
+// [Monitor] tells the same to programs: [Monitor.Status] says whether the reaper is
+// active, stands by or is disconnected, which schedules are overdue, and what the last
+// sweeps saw and did, policy by policy, as [Monitor.Observe] tells of each.
+//
+// # As a service
+//
+// A [Daemon] is the reaper of one root from before there is a session until it is told
+// to stop: no outage of ZooKeeper ends it, nor makes its end a failure. [Daemon.Reload]
+// gives it other policies, schedules and bounds. A process has one for each root that it
+// looks after, with clients of their own.
 package reaper

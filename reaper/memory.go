@@ -61,6 +61,15 @@ func newMemory() *memory {
 	return &memory{seed: maphash.MakeSeed(), alive: map[uint64]seenAlive{}}
 }
 
+// heir returns the memory for other policies: it knows the terms, and no lock.
+func (m *memory) heir() *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	heir := newMemory()
+	heir.terms = slices.Clone(m.terms)
+	return heir
+}
+
 // begin takes notice of a new term, by ensemble time as it was known at mono or before.
 func (m *memory) begin(now admin.Time, mono time.Duration) {
 	m.mu.Lock()

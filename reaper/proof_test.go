@@ -27,10 +27,12 @@ func TestWhatCannotBeProvenIsLeft(t *testing.T) {
 		}
 		defer h.Unlock()
 		for _, undecided := range []Verdict{Live, Young} {
-			s := &sweep{Reaper: &Reaper{memory: newMemory()}, tree: admin.New(c)}
+			s := &sweep{
+				Reaper: &Reaper{tree: admin.New(c)}, setup: newSetup(Options{}.withDefaults(), newMemory()), progress: newProgress(), looked: map[string]time.Time{},
+			}
 			s.report.Policies = map[string]*Counts{"all": {}}
 			var known []int64
-			d := s.judge(t.Context(), "/locks/a", znode.Stat{Version: 7}, s.now(), "all", undecided, func(now admin.Time, _ time.Duration) Verdict {
+			d := s.judge(t.Context(), "/locks/a", znode.Stat{Version: 7}, s.time(), "all", undecided, func(now admin.Time, _ time.Duration) Verdict {
 				known = append(known, now.Zxid)
 				return Unproven
 			})

@@ -142,7 +142,7 @@ func TestSeenAliveIsNotReadAgain(t *testing.T) {
 			t.Errorf("it is read %d times at once after", n)
 		}
 		again := w.mustSweep(r)
-		if again.Total != first.Total {
+		if seen(again) != seen(first) {
 			t.Errorf("without reading it counts %+v, and by reading %+v", again.Total, first.Total)
 		}
 		// Another reaper knows nothing, as this one after a restart.
@@ -218,7 +218,7 @@ func TestOnlyLocksAreRemembered(t *testing.T) {
 		if n := w.reads(r, "/locks/c"); n != 4 {
 			t.Errorf("a lock with a foreign entry is read %d times, want 4", n)
 		}
-		if again := w.mustSweep(r); again.Total != first.Total {
+		if again := w.mustSweep(r); seen(again) != seen(first) {
 			t.Errorf("counted %+v, and then %+v", first.Total, again.Total)
 		}
 	})
@@ -246,7 +246,7 @@ func TestLeaderSteps(t *testing.T) {
 			expired := 0
 			for range 25 {
 				time.Sleep(time.Second)
-				got, want := w.mustSweep(remembers).Total, w.mustSweep(dry()).Total
+				got, want := seen(w.mustSweep(remembers)), seen(w.mustSweep(dry()))
 				if got != want {
 					t.Errorf("set by %v: counted %+v, and by reading %+v", step, got, want)
 				}
@@ -320,4 +320,11 @@ func TestRememberedByItsPolicy(t *testing.T) {
 			t.Errorf("read %d times before orphan_after, want 0", n)
 		}
 	})
+}
+
+// seen is what a sweep has seen, but for what it cost.
+func seen(r reaper.Report) reaper.Counts {
+	c := r.Total
+	c.Scanned, c.Bytes, c.Seconds, c.OldestOverdue = 0, 0, 0, 0
+	return c
 }

@@ -7,7 +7,9 @@ import (
 
 // Report is what one sweep saw and did.
 type Report struct {
+	Name     string        `json:"name,omitempty"` // of the root, where a process has several
 	Root     string        `json:"root"`
+	Schedule string        `json:"schedule,omitempty"` // by which it was made; "" if it was asked for
 	Started  time.Time     `json:"started"`
 	Duration time.Duration `json:"-"`
 	Seconds  float64       `json:"seconds"`
@@ -17,11 +19,14 @@ type Report struct {
 	Complete bool `json:"complete"`
 	// Skipped says why nothing was swept: another reaper is the active one.
 	Skipped string `json:"skipped,omitempty"`
+	// Error says why it is not complete.
+	Error string `json:"error,omitempty"`
 
 	Total    Counts             `json:"total"`
 	Policies map[string]*Counts `json:"policies"`
-	// Denied are the first of the nodes that an ACL kept from being read or
-	// deleted; Total.Denied counts them all.
+	// Denied are the first of the nodes that an ACL kept from being deleted or read:
+	// the deletes first, and each in the order of their paths. Total.Denied counts
+	// them all.
 	Denied []Denial `json:"denied,omitempty"`
 	// Undecodable are the paths of the first of the nodes of ours that are damaged or
 	// of a newer version, and block their locks; Total.Undecodable counts them all.
@@ -33,7 +38,8 @@ type Report struct {
 // maxNamed is how many denied, and how many undecodable, nodes a report names.
 const maxNamed = 100
 
-// Counts are numbers of nodes.
+// Counts are what a sweep saw and did of the locks of one policy, or of all. They are
+// numbers of nodes, if nothing else is said.
 type Counts struct {
 	Locks       int `json:"locks"`       // with an entry of ours, or a parent of ours
 	Live        int `json:"live"`        // entries whose lease runs, as they were last read
@@ -47,7 +53,18 @@ type Counts struct {
 	Undecodable int `json:"undecodable"` // nodes of ours that are damaged or of a newer version
 	Denied      int `json:"denied"`      // nodes that an ACL kept from being read or deleted
 	Deleted     int `json:"deleted"`     // of expired, orphans, ancestors and moot
-	Missed      int `json:"missed"`      // of those, changed or gone before they could be deleted
+	Missed      int `json:"missed"`      // of those, changed or gone before they could be deleted; what is denied is not missed
+	Purged      int `json:"purged"`      // of expired, those that were deleted
+	Pruned      int `json:"pruned"`      // of orphans and ancestors, those that were deleted
+
+	Scanned int   `json:"scanned"` // that were read; what is remembered as live is not
+	Bytes   int64 `json:"bytes"`   // of the data that was read
+	// Seconds is from the first node that was looked at to the last that was read or
+	// deleted; of the total, it is the whole sweep.
+	Seconds float64 `json:"seconds"`
+	// OldestOverdue is for how many seconds the oldest of expired, orphans and ancestors
+	// could have been deleted, by the clock of ZooKeeper's leader.
+	OldestOverdue float64 `json:"oldest_overdue_seconds"`
 }
 
 // count counts a node, unless it lives: of those only entries count.
@@ -72,6 +89,17 @@ func (c *Counts) count(v Verdict) {
 	}
 }
 
+// deleted counts a node that was deleted for that verdict.
+func (c *Counts) deleted(v Verdict) {
+	c.Deleted++
+	switch v {
+	case Expired:
+		c.Purged++
+	case Orphan, Ancestor:
+		c.Pruned++
+	}
+}
+
 func (c *Counts) add(d Counts) {
 	c.Locks += d.Locks
 	c.Live += d.Live
@@ -86,6 +114,12 @@ func (c *Counts) add(d Counts) {
 	c.Denied += d.Denied
 	c.Deleted += d.Deleted
 	c.Missed += d.Missed
+	c.Purged += d.Purged
+	c.Pruned += d.Pruned
+	c.Scanned += d.Scanned
+	c.Bytes += d.Bytes
+	c.Seconds = max(c.Seconds, d.Seconds)
+	c.OldestOverdue = max(c.OldestOverdue, d.OldestOverdue)
 }
 
 // Denial is a node that an ACL kept from being read or deleted.

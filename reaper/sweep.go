@@ -21,10 +21,11 @@ import (
 // is to go to the deleter.
 type sweep struct {
 	*Reaper
-	tree   admin.Tree
+	*setup
+	*progress
 	chosen map[string]bool // policies by name
 
-	walkers   chan struct{}   // has the tokens of those that walk: each has one request in flight
+	walkers   *gate           // those that walk are inside: each has one request in flight
 	deletions chan []deletion // to the deleter: what goes together
 
 	failed atomic.Pointer[error]
@@ -32,6 +33,8 @@ type sweep struct {
 
 	mu     sync.Mutex
 	report Report
+	denied *denials
+	looked map[string]time.Time // when the first node of a policy was looked at
 }
 
 // entry is a contender's node, read or not yet.
@@ -42,8 +45,6 @@ type entry struct {
 
 // run sweeps what stands below the given names, the root's being "".
 func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
-	begun := time.Now()
-	s.report.Started, s.report.Root, s.report.DryRun = begun.UTC(), s.tree.Root(), s.options.DryRun
 	s.report.Policies = map[string]*Counts{}
 	for name := range s.chosen {
 		s.report.Policies[name] = new(Counts)
@@ -51,7 +52,9 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 	ctx, s.stop = context.WithCancel(ctx)
 	defer s.stop()
 
+	answered := s.begin("a sample of the leader's clock", "")
 	_, err := s.tree.Now(ctx)
+	answered()
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		err = nil // no root: nothing to sweep
@@ -61,7 +64,8 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 			defer close(deleted)
 			s.deleteAll(ctx)
 		}()
-		s.walkers <- struct{}{}
+		s.walkers.enter()
+		s.found.Add(int64(len(starts)))
 		for _, name := range starts {
 			s.visit(ctx, name)
 		}
@@ -78,9 +82,11 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 	for _, c := range s.report.Policies {
 		s.report.Total.add(*c)
 	}
+	s.report.Denied = s.denied.first()
 	s.report.Complete = err == nil
-	s.report.Duration = time.Since(begun)
+	s.report.Duration = time.Since(s.began)
 	s.report.Seconds = s.report.Duration.Seconds()
+	s.report.Total.Seconds = s.report.Seconds
 	if err != nil {
 		err = fmt.Errorf("sweep of %s is incomplete: %w", s.tree.Root(), err)
 	}
@@ -100,12 +106,13 @@ func (s *sweep) fail(err error) {
 // called, and of that. An empty parent costs one; and a lock that is remembered,
 // because none of it can be deleted yet, costs none.
 func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
+	defer s.done.Add(1)
 	if ctx.Err() != nil {
 		return false
 	}
 	path := s.tree.Path(name)
 	p := s.options.Policies.For(name)
-	now := s.now() // it costs a system call; to judge by an earlier time is safe
+	now := s.time() // it costs a system call; to judge by an earlier time is safe
 	if name == "" || !s.chosen[p.Name] {
 		_, nested, err := s.list(ctx, path)
 		if err != nil {
@@ -114,16 +121,20 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 		s.visitAll(ctx, name, nested)
 		return false
 	}
+	if name == s.lock {
+		p.Name = "" // it is swept as any other, but counts for nobody
+	}
+	s.count(p.Name, func(*Counts) {})
 	if live := s.memory.live(name, now.mono); live > 0 {
 		s.count(p.Name, func(c *Counts) { c.Locks++; c.Live += live })
 		return false
 	}
-	data, stat, err := s.tree.Get(ctx, path)
+	data, stat, err := s.read(ctx, path, p.Name)
 	if err != nil {
 		return s.unread(ctx, path, "list", p.Name, err) // one permission is for both
 	}
 	parent := znode.ReadNode(data, znode.Stat(*stat))
-	entries, nested, err := s.children(ctx, path, parent)
+	entries, nested, err := s.children(ctx, path, parent, p.Name)
 	if err != nil {
 		return s.unread(ctx, path, "list", p.Name, err)
 	}
@@ -146,7 +157,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 		s.count(p.Name, func(c *Counts) { c.Locks++ })
 	}
 	if len(together) > 0 {
-		s.deletions <- together
+		s.hand(together)
 	}
 	return goes
 }
@@ -155,12 +166,12 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 // The only child that a lock has is mostly the entry that joined last, whose name
 // the parent tells: that there is a node of that name proves that it is the child.
 // That there is none proves nothing.
-func (s *sweep) children(ctx context.Context, path string, p znode.Node) (entries []entry, nested []string, err error) {
+func (s *sweep) children(ctx context.Context, path string, p znode.Node, policy string) (entries []entry, nested []string, err error) {
 	if p.Stat.NumChildren == 0 {
 		return nil, nil, nil
 	}
 	if name, ok := onlyChild(p); ok {
-		n, err := s.get(ctx, path, name)
+		n, err := s.get(ctx, path, name, policy)
 		if err == nil {
 			return []entry{{name, &n}}, nil, nil
 		}
@@ -170,7 +181,9 @@ func (s *sweep) children(ctx context.Context, path string, p znode.Node) (entrie
 
 // list lists a node's children, entries and others.
 func (s *sweep) list(ctx context.Context, path string) (entries []entry, nested []string, err error) {
+	answered := s.begin("the list of", path)
 	children, _, err := s.tree.Children(ctx, path)
+	answered()            // no measure of the server: there can be a million
 	nested = children[:0] // there can be a million
 	for _, child := range children {
 		if name, ok := znode.Parse(child); ok {
@@ -184,35 +197,60 @@ func (s *sweep) list(ctx context.Context, path string) (entries []entry, nested 
 }
 
 // get reads a contender's node.
-func (s *sweep) get(ctx context.Context, parent string, name znode.Name) (znode.Entry, error) {
-	data, stat, err := s.tree.Get(ctx, parent+"/"+name.Node)
+func (s *sweep) get(ctx context.Context, parent string, name znode.Name, policy string) (znode.Entry, error) {
+	data, stat, err := s.read(ctx, parent+"/"+name.Node, policy)
 	if err != nil {
 		return znode.Entry{}, err
 	}
 	return znode.ReadEntry(name, data, znode.Stat(*stat)), nil
 }
 
+// read reads a node of a policy.
+func (s *sweep) read(ctx context.Context, path, policy string) ([]byte, *zk.Stat, error) {
+	answered := s.begin("the data of", path)
+	data, stat, err := s.tree.Get(ctx, path)
+	s.pace.answered(answered())
+	if err == nil {
+		s.count(policy, func(c *Counts) { c.Scanned++; c.Bytes += int64(len(data)) })
+	}
+	return data, stat, err
+}
+
+// hand hands over what goes together to the deleter.
+func (s *sweep) hand(together []deletion) {
+	select {
+	case s.deletions <- together:
+		return
+	default:
+	}
+	taken := s.begin("the deletes of others, before that of", together[0].Path)
+	s.deletions <- together
+	taken()
+}
+
 // visitAll visits the children of a node and returns how many of them stay. Whoever
-// takes the next one brings in another walker, if there may be one more; a walker
-// that only waits for others lends its token.
+// takes the next one brings in another walker, if there may be one more, and who was
+// brought in goes if there are too many; a walker that only waits for others lets
+// another one in for itself.
 func (s *sweep) visitAll(ctx context.Context, name string, children []string) int {
 	if len(children) == 0 {
 		return 0
 	}
+	s.found.Add(int64(len(children)))
 	var others sync.WaitGroup
 	var next, staying atomic.Int64
-	var walk func()
-	walk = func() {
-		for i := int(next.Add(1)) - 1; i < len(children); i = int(next.Add(1)) - 1 {
-			if i+1 < len(children) {
-				select {
-				case s.walkers <- struct{}{}:
-					others.Go(func() {
-						defer func() { <-s.walkers }()
-						walk()
-					})
-				default:
-				}
+	var walk func(mayGo bool)
+	walk = func(mayGo bool) {
+		for !mayGo || !s.walkers.crowded() {
+			i := int(next.Add(1)) - 1
+			if i >= len(children) {
+				return
+			}
+			if i+1 < len(children) && s.walkers.tryEnter() {
+				others.Go(func() {
+					defer s.walkers.leave()
+					walk(true)
+				})
 			}
 			child := children[i]
 			if name != "" {
@@ -223,10 +261,10 @@ func (s *sweep) visitAll(ctx context.Context, name string, children []string) in
 			}
 		}
 	}
-	walk()
-	<-s.walkers
+	walk(false)
+	s.walkers.leave()
 	others.Wait()
-	s.walkers <- struct{}{}
+	s.walkers.enter()
 	return int(staying.Load())
 }
 
@@ -237,8 +275,8 @@ type instant struct {
 	mono time.Duration
 }
 
-// now is the time, and tells the memory of it.
-func (s *sweep) now() instant {
+// time is the time, and tells the memory of it.
+func (s *sweep) time() instant {
 	now := instant{Time: s.tree.Estimate()}
 	now.mono = s.tree.Monotonic() // after the other: whatever that tells of had been by then
 	s.memory.begin(now.Time, now.mono)
@@ -259,7 +297,7 @@ func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []entry
 	for _, e := range entries {
 		path := parent + "/" + e.Node
 		if e.read == nil {
-			n, err := s.get(ctx, parent, e.Name)
+			n, err := s.get(ctx, parent, e.Name, p.Name)
 			if err != nil {
 				if !s.unread(ctx, path, "read", p.Name, err) {
 					found.staying++
@@ -275,6 +313,7 @@ func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []entry
 		})
 		switch d.verdict {
 		case Expired:
+			s.late(p.Name, now, e.read.Expires().Add(p.Grace))
 			found.expired = append(found.expired, d)
 			continue
 		case Live:
@@ -292,9 +331,13 @@ func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, stay
 	if n.Ours() && n.Kind != znode.Dir {
 		s.count(p.Name, func(c *Counts) { c.Locks++ })
 	}
-	return s.judge(ctx, path, n.Stat, now, p.Name, Young, func(now admin.Time, seen time.Duration) Verdict {
+	d := s.judge(ctx, path, n.Stat, now, p.Name, Young, func(now admin.Time, seen time.Duration) Verdict {
 		return JudgeParent(n, staying, now, seen, p)
 	})
+	if d.verdict.Deletes() {
+		s.late(p.Name, now, time.UnixMilli(n.Stat.Mtime).Add(p.OrphanAfter))
+	}
+	return d
 }
 
 // maxProofs is how often a sweep asks for what a verdict takes: a fresher sample, the
@@ -310,11 +353,14 @@ func (s *sweep) judge(
 ) deletion {
 	v := verdict(now.Time, s.memory.since(stat.Mzxid, now.mono))
 	for try := 0; v == Unproven && try < maxProofs; try++ {
-		if _, err := s.tree.Prove(ctx, now.Time, stat.Mzxid); err != nil {
+		answered := s.begin("the proof of how old it is, of", path)
+		_, err := s.tree.Prove(ctx, now.Time, stat.Mzxid)
+		answered()
+		if err != nil {
 			s.fail(err)
 			break
 		}
-		now = s.now()
+		now = s.time()
 		v = verdict(now.Time, s.memory.since(stat.Mzxid, now.mono))
 	}
 	if v == Unproven {
@@ -329,34 +375,4 @@ func (s *sweep) judge(
 		s.mu.Unlock()
 	}
 	return deletion{Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy}
-}
-
-// unread takes the error of a read. It reports whether the node is not there.
-func (s *sweep) unread(ctx context.Context, path, what, policy string, err error) (missing bool) {
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return true
-	case errors.Is(err, zk.ErrNoAuth):
-		s.deny(path, what, policy, err)
-	case ctx.Err() == nil:
-		s.fail(fmt.Errorf("%s %s: %w", what, path, err))
-	}
-	return false
-}
-
-func (s *sweep) deny(path, what, policy string, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.report.Denied) < maxNamed {
-		s.report.Denied = append(s.report.Denied, Denial{path, what, err.Error()})
-	}
-	if c := s.report.Policies[policy]; c != nil {
-		c.Denied++
-	}
-}
-
-func (s *sweep) count(policy string, f func(*Counts)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f(s.report.Policies[policy])
 }

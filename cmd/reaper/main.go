@@ -6,9 +6,17 @@
 //	reaper --config config.yaml --dry-run   tells what a sweep would delete
 //
 // It logs on stderr. With --once or --dry-run the report of the sweep is printed
-// on stdout as JSON. SIGTERM and SIGINT stop it, after the deletes that are on
-// their way. Of several reapers one is active; a daemon stands by until it is its
-// turn.
+// on stdout as JSON, and how far it is on stderr if that is a terminal. SIGTERM and
+// SIGINT stop it, after the deletes that are on their way. Of several reapers one is
+// active; a daemon stands by until it is its turn.
+//
+// A daemon reads its configuration again when the file has changed, and on SIGHUP; on a
+// terminal, SIGHUP ends it. One with a mistake is refused, and the one before stays in
+// force. Policies, schedules and bounds can be changed so; for servers, credentials,
+// roots, the lock and the log it is to be started again, and it says so.
+//
+// Where the configuration names several roots, each is swept by a client of its own, and
+// what goes wrong with one does not keep the others. The reports are then a list.
 //
 // The exit status is 0 when all was done, 1 if the sweep failed or is incomplete
 // (also when another reaper is the active one), and 2 for bad configuration or
@@ -17,17 +25,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
-	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -55,7 +60,8 @@ when that was, and stays. Where leaders follow each other faster than leases end
 only a reaper that keeps running can tell what is dead.
 
 Of several reapers one is active; the others stand by. SIGTERM and SIGINT stop it,
-after the deletes that are on their way.
+after the deletes that are on their way. Policies, schedules and bounds are read again
+when the file has changed, and on SIGHUP.
 
 Exit status: 0 done, also if an ACL forbade some nodes, which the report names;
 1 the sweep failed or is incomplete, or another reaper is the active one; 2 bad
@@ -66,18 +72,22 @@ usage or configuration.`,
 		Args:    cobra.NoArgs,
 		Version: app.Version(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := flags.Load()
+			p := program{flags: &flags, errs: cmd.ErrOrStderr()}
+			once := once || dryRun
+			if !once {
+				p.listen(cmd.Context())
+			}
+			cfg, err := flags.LoadContext(cmd.Context())
 			if err != nil {
 				return err
 			}
-			log := app.Logger(cfg.Log, cmd.ErrOrStderr())
-			if err := options(cfg, log).Validate(); err != nil {
+			if err := validate(cfg); err != nil {
 				return err
 			}
-			if once || dryRun {
-				return sweep(cmd.Context(), cfg, log, dryRun, cmd.OutOrStdout())
+			if once {
+				return p.sweep(cmd.Context(), cfg, dryRun, cmd.OutOrStdout())
 			}
-			return serve(cmd.Context(), cfg, log)
+			return p.serve(cmd.Context(), cfg)
 		},
 	}
 	flags.Add(cmd.PersistentFlags())
@@ -86,30 +96,46 @@ usage or configuration.`,
 	return cmd
 }
 
-func options(cfg *policy.Config, log zerolog.Logger) reaper.Options {
+// program is what a run of the command works with.
+type program struct {
+	flags   *app.Flags
+	errs    io.Writer
+	hangups <-chan struct{}
+	changes *changes // of the configuration file; nil: it is not followed
+}
+
+// validate reports what package reaper does not take, of all roots.
+func validate(cfg *policy.Config) error {
+	var wrong []error
+	for _, n := range cfg.Each() {
+		if err := options(n.Config).Validate(); err != nil && n.Name != "" {
+			wrong = append(wrong, fmt.Errorf("root %q: %w", n.Name, err))
+		} else {
+			wrong = append(wrong, err)
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func options(cfg *policy.Config) reaper.Options {
+	r := cfg.Reaper
 	return reaper.Options{
-		Policies: cfg.Policies, Schedule: cfg.Reaper.Schedule, Concurrency: cfg.Reaper.Concurrency,
-		Batch: cfg.Reaper.Batch, Lock: cfg.Reaper.Lock, Log: &log,
+		Policies: cfg.Policies, Schedule: r.Schedule, Concurrency: r.Concurrency, Batch: r.Batch,
+		MaxDeletesPerSecond: r.MaxDeletesPerSecond, Lock: r.Lock,
 	}
 }
 
-// sweep makes one pass and prints its report.
-func sweep(ctx context.Context, cfg *policy.Config, log zerolog.Logger, dryRun bool, out io.Writer) (err error) {
-	locks, err := app.Dial(ctx, cfg, log)
-	if err != nil {
-		return failed(err)
+// about is what a reaper of that root tells of itself.
+func (p *program) about(n policy.Named) reaper.About {
+	return reaper.About{Name: n.Name, Version: app.Version(), File: p.flags.File(), Servers: n.ZooKeeper.Servers, Root: n.Root}
+}
+
+// logger is that of a root.
+func logger(log zerolog.Logger, n policy.Named) zerolog.Logger {
+	if n.Name == "" {
+		return log
 	}
-	defer func() { err = failed(errors.Join(err, locks.Close())) }()
-	o := options(cfg, log)
-	o.DryRun = dryRun
-	r, err := reaper.New(locks, o)
-	if err != nil {
-		return err
-	}
-	report, err := r.Sweep(ctx)
-	text, encoding := json.MarshalIndent(report, "", "  ")
-	_, printing := fmt.Fprintln(out, string(text))
-	return errors.Join(err, encoding, printing)
+	return log.With().Str("root_name", n.Name).Logger()
 }
 
 // failed gives an error the exit status 1, unless it is one of configuration: a
@@ -119,30 +145,4 @@ func failed(err error) error {
 		return err
 	}
 	return &app.Exit{Status: app.StatusFailed, Err: err}
-}
-
-// serve sweeps by schedule until ctx ends. It waits for ZooKeeper, at the start
-// as after an outage.
-func serve(ctx context.Context, cfg *policy.Config, log zerolog.Logger) error {
-	locks, err := app.Dial(ctx, cfg, log)
-	for errors.Is(err, lock.ErrUnavailable) && ctx.Err() == nil {
-		log.Error().Err(err).Msg("no ZooKeeper yet; trying again")
-		select {
-		case <-time.After(cfg.ZooKeeper.SessionTimeout / 2):
-			locks, err = app.Dial(ctx, cfg, log)
-		case <-ctx.Done():
-		}
-	}
-	if ctx.Err() != nil && locks == nil {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	r, err := reaper.New(locks, options(cfg, log))
-	if err == nil {
-		err = r.Run(ctx)
-	}
-	log.Info().Msg("stopped")
-	return errors.Join(err, locks.Close())
 }

@@ -159,6 +159,26 @@ func (t Tree) Monotonic() time.Duration {
 	return t.c.Clock.Mono()
 }
 
+// Session is what is known of a client's session with ZooKeeper.
+type Session struct {
+	ID        int64 // of the session that there is, or was last
+	Connected bool  // there is one, as far as was noticed
+	// Changed is closed when something of it may have changed. It is nil for a client on
+	// a connection that is not its own: look again after a while.
+	Changed <-chan struct{}
+}
+
+// Session tells of the client's session, and asks nobody.
+func (t Tree) Session() Session {
+	if t.c.Conn == nil {
+		return Session{}
+	}
+	s := Session{}
+	s.Connected, s.Changed = t.c.Conn.SessionState()
+	s.ID = t.c.Conn.Session()
+	return s
+}
+
 // Contender is an entry of a lock as it was read.
 type Contender struct {
 	Path  string     // of the entry

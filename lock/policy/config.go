@@ -24,6 +24,7 @@ type Config struct {
 	Log       Log
 	Policies  *Set
 	Reaper    Reaper
+	Roots     []Root // that the reaper looks after; none: Root alone
 }
 
 // ZooKeeper says how to reach the ensemble.
@@ -55,6 +56,8 @@ type Reaper struct {
 	Concurrency int    // requests in flight
 	Batch       int    // deletes in one transaction
 	Lock        string // the lock that makes one reaper the active one
+	// MaxDeletesPerSecond bounds the deletes of all sweeps together.
+	MaxDeletesPerSecond int
 }
 
 // Default returns the configuration of an empty file.
@@ -96,33 +99,46 @@ type draft struct {
 	Config
 	auth     Auth
 	policies []Policy
+	roots    []rootDraft
 }
 
 // schema is the one list of the keys: what each may hold, and where it goes.
 func (c *draft) schema() object {
 	return object{
-		{"zookeeper", object{
-			{"servers", listOf(&c.ZooKeeper.Servers, server, 1)},
-			{"session_timeout", duration(&c.ZooKeeper.SessionTimeout, sessionTimeoutRule)},
-			{"auth", hidden{object{
-				{"scheme", choice(&c.auth.Scheme, "digest")},
-				{"user", hidden{text(&c.auth.User, userRule)}},
-				{"password_file", text(&c.auth.PasswordFile, notEmpty)},
-				{"password_env", hidden{text(&c.auth.PasswordEnv, variableRule)}},
-			}}},
-		}},
+		{"zookeeper", zookeeperSchema(&c.ZooKeeper, &c.auth)},
 		{"root", text(&c.Root, rootRule)},
 		{"log", object{
 			{"level", choice(&c.Log.Level, "trace", "debug", "info", "warn", "error")},
 			{"format", choice(&c.Log.Format, "json", "console")},
 		}},
 		{"policies", listOf(&c.policies, policySchema, 0)},
-		{"reaper", object{
-			{"schedule", text(&c.Reaper.Schedule, scheduleRule)},
-			{"concurrency", number(&c.Reaper.Concurrency)},
-			{"batch", number(&c.Reaper.Batch)},
-			{"lock", text(&c.Reaper.Lock, nameRule)},
-		}},
+		{"reaper", reaperSchema(&c.Reaper)},
+		{"roots", listOf(&c.roots, rootSchema, 1)},
+	}
+}
+
+// zookeeperSchema is the part of the schema for the servers, and who we are to them.
+func zookeeperSchema(z *ZooKeeper, auth *Auth) value {
+	return object{
+		{"servers", listOf(&z.Servers, server, 1)},
+		{"session_timeout", duration(&z.SessionTimeout, sessionTimeoutRule)},
+		{"auth", hidden{object{
+			{"scheme", choice(&auth.Scheme, "digest")},
+			{"user", hidden{text(&auth.User, userRule)}},
+			{"password_file", text(&auth.PasswordFile, notEmpty)},
+			{"password_env", hidden{text(&auth.PasswordEnv, variableRule)}},
+		}}},
+	}
+}
+
+// reaperSchema is the part of the schema for how a reaper works.
+func reaperSchema(r *Reaper) value {
+	return object{
+		{"schedule", text(&r.Schedule, scheduleRule)},
+		{"concurrency", number(&r.Concurrency)},
+		{"batch", number(&r.Batch)},
+		{"max_deletes_per_second", number(&r.MaxDeletesPerSecond)},
+		{"lock", text(&r.Lock, nameRule)},
 	}
 }
 

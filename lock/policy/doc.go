@@ -98,6 +98,9 @@
 //   - log.level is trace, debug, info, warn or error; log.format is json or
 //     console;
 //   - reaper.schedule is as above, reaper.concurrency and reaper.batch are at
-//     least 1 and within what the reaper takes, and reaper.lock is the name of a
-//     lock.
+//     least 1 and within what the reaper takes, reaper.max_deletes_per_second is at
+//     least 1, and reaper.lock is the name of a lock;
+//   - roots has from 1 to 100 elements, each with a name, unique and like that of a
+//     policy, and a root, and what it differs in from the rest of the file: zookeeper,
+//     policies, reaper. On the same servers no root is another's, or below another.
 package policy

@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -41,7 +42,8 @@ const (
 // Main runs a program and ends the process with the exit status that it
 // returns. The program's context ends with the first SIGINT, SIGTERM or SIGHUP, with
 // an [Interrupt] as its cause. Further ones change nothing, because some senders
-// send twice and the program is to clean up; SIGQUIT ends it at once.
+// send twice and the program is to clean up; SIGQUIT ends it at once. A program that
+// asks for [Hangups] gets these in place of an end by SIGHUP.
 func Main(run func(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -49,8 +51,45 @@ func Main(run func(ctx context.Context, args []string, in io.Reader, out, errs i
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	go func() { cancel(Interrupt{(<-signals).(syscall.Signal)}) }()
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	h := &hangups{told: make(chan struct{}, 1), signals: signals}
+	go h.follow(cancel)
+	os.Exit(run(context.WithValue(ctx, hangupsKey{}, h), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// hangups are what becomes of SIGHUP.
+type hangups struct {
+	asked   atomic.Bool
+	told    chan struct{}
+	signals chan os.Signal
+}
+
+type hangupsKey struct{}
+
+// follow takes the signals until one ends the program.
+func (h *hangups) follow(cancel context.CancelCauseFunc) {
+	for s := range h.signals {
+		if s != syscall.SIGHUP || !h.asked.Load() {
+			cancel(Interrupt{s.(syscall.Signal)})
+			return
+		}
+		select {
+		case h.told <- struct{}{}:
+		default: // one that was not looked at yet is as good
+		}
+	}
+}
+
+// Hangups has SIGHUP do no more than send to the channel that it returns: for a daemon,
+// which takes it for the wish that it reads its configuration again. It returns nil in a
+// program that is not one of Main's.
+func Hangups(ctx context.Context) <-chan struct{} {
+	h, ok := ctx.Value(hangupsKey{}).(*hangups)
+	if !ok {
+		return nil
+	}
+	h.asked.Store(true)
+	signal.Notify(h.signals, syscall.SIGHUP) // also if it was ignored
+	return h.told
 }
 
 // Run runs a command line and returns the exit status. It prints the error, if

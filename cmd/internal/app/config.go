@@ -58,9 +58,20 @@ func (g *given) Set(value string) error {
 	return nil
 }
 
-// Load returns the configuration that the flags, the environment and the file
-// make together. What is wrong is an [Exit] with StatusUsage that tells all of it.
-func (f *Flags) Load() (*policy.Config, error) {
+// Load is LoadContext for those that nobody interrupts.
+func (f *Flags) Load() (*policy.Config, error) { return f.LoadContext(context.Background()) }
+
+// File is the configuration file that is read, "" for none.
+func (f *Flags) File() string {
+	file, _ := first(f.Config, "--config", EnvConfig)
+	return file
+}
+
+// LoadContext returns the configuration that the flags, the environment and the file
+// make together. What is wrong is an [Exit] with StatusUsage that tells all of it. When
+// ctx ends first, as it may while the file is a pipe that nobody writes to, the error is
+// its cause.
+func (f *Flags) LoadContext(ctx context.Context) (*policy.Config, error) {
 	cfg := policy.Default()
 	var wrong []error
 	file, from := first(f.Config, "--config", EnvConfig)
@@ -68,16 +79,21 @@ func (f *Flags) Load() (*policy.Config, error) {
 	case file == "" && IsTerminal(os.Stderr):
 		cfg.Log.Format = "console"
 	case file != "":
-		loaded, err := policy.Load(file)
+		loaded, err := loadFile(ctx, file)
 		var mistakes *policy.ConfigError
 		switch {
 		case err == nil:
 			cfg = loaded
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("%s: reading %s: %w", from, file, err)
 		case errors.As(err, &mistakes):
 			wrong = append(wrong, fmt.Errorf("the configuration has mistakes:\n%w", err))
 		default:
 			wrong = append(wrong, fmt.Errorf("%s: %w", from, err))
 		}
+	}
+	if f.Root != "" { // with the servers and credentials of the one of the roots that it is
+		cfg = cfg.Select(f.Root)
 	}
 	if list, from := first(f.Servers, "--servers", EnvServers); list != "" {
 		cfg.ZooKeeper.Servers = nil
@@ -90,7 +106,6 @@ func (f *Flags) Load() (*policy.Config, error) {
 		}
 	}
 	if f.Root != "" {
-		cfg.Root = f.Root
 		if err := znode.CheckRoot(f.Root); err != nil {
 			wrong = append(wrong, fmt.Errorf("--root: %w", err))
 		}
@@ -99,6 +114,26 @@ func (f *Flags) Load() (*policy.Config, error) {
 		return nil, &Exit{StatusUsage, err}
 	}
 	return cfg, nil
+}
+
+// loadFile reads the file, unless ctx ends first. Then whoever opens it is left behind:
+// nothing else ends that for a pipe.
+func loadFile(ctx context.Context, file string) (*policy.Config, error) {
+	type loaded struct {
+		cfg *policy.Config
+		err error
+	}
+	done := make(chan loaded, 1)
+	go func() {
+		cfg, err := policy.Load(file)
+		done <- loaded{cfg, err}
+	}()
+	select {
+	case l := <-done:
+		return l.cfg, l.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // first returns the value of a flag, or of the environment variable that stands

@@ -81,6 +81,17 @@ func (c *Conn) Session() int64 { return c.zk.SessionID() }
 
 func (c *Conn) hasSession() bool { return c.zk.State() == zk.StateHasSession }
 
+// SessionState reports whether there is a session, and returns a channel that is closed
+// when that may have changed: nil if the connection is borrowed, which tells no events.
+func (c *Conn) SessionState() (connected bool, changed <-chan struct{}) {
+	if c.Owned() {
+		c.mu.Lock()
+		changed = c.changed
+		c.mu.Unlock()
+	}
+	return c.hasSession(), changed
+}
+
 // Ready waits until there is a session: for requests that are not to be made on what was
 // known before an outage.
 func (c *Conn) Ready(ctx context.Context) error { return c.ready(ctx) }

@@ -1,0 +1,62 @@
+//go:build unix
+
+package app
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestLoadOfAPipeIsInterrupted: nobody writes to it.
+func TestLoadOfAPipeIsInterrupted(t *testing.T) {
+	clearEnv(t)
+	fifo := filepath.Join(t.TempDir(), "config")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(Interrupt{syscall.SIGTERM})
+	_, err := (&Flags{Config: fifo}).LoadContext(ctx)
+	if Status(ctx, err) != StatusSignalled+int(syscall.SIGTERM) || !errors.Is(err, Interrupt{syscall.SIGTERM}) {
+		t.Errorf("%v, status %d", err, Status(ctx, err))
+	}
+	// Let go whoever opens it.
+	w, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+}
+
+// TestHangups: SIGHUP ends a program, unless that has asked to be told of it.
+func TestHangups(t *testing.T) {
+	h := &hangups{told: make(chan struct{}, 1), signals: make(chan os.Signal, 3)}
+	ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), hangupsKey{}, h))
+	defer cancel(nil)
+	h.signals <- syscall.SIGHUP
+	h.follow(cancel)
+	if cause := context.Cause(ctx); cause != (Interrupt{syscall.SIGHUP}) {
+		t.Errorf("ended by %v", cause)
+	}
+
+	ctx, cancel = context.WithCancelCause(context.WithValue(t.Context(), hangupsKey{}, h))
+	defer cancel(nil)
+	told := Hangups(ctx)
+	h.signals <- syscall.SIGHUP
+	h.signals <- syscall.SIGHUP // two at once are one
+	h.signals <- syscall.SIGTERM
+	h.follow(cancel)
+	if cause := context.Cause(ctx); cause != (Interrupt{syscall.SIGTERM}) {
+		t.Errorf("ended by %v", cause)
+	}
+	if len(told) != 1 {
+		t.Errorf("told %d times, want once", len(told))
+	}
+	if Hangups(t.Context()) != nil {
+		t.Error("there is nothing to tell of SIGHUP outside of Main")
+	}
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+// changedTogether names the keys for all roots that a reload does not change.
+func changedTogether(old, next *policy.Config) []string {
+	if old.Log != next.Log {
+		return []string{"log"}
+	}
+	return nil
+}
+
+// changedForGood names the keys of a root that a reload does not change. Elsewhere says
+// that these are other locks altogether.
+func changedForGood(old, next *policy.Config) (keys []string, elsewhere bool) {
+	a, b := old.ZooKeeper, next.ZooKeeper
+	if !reflect.DeepEqual(a.Servers, b.Servers) {
+		keys, elsewhere = append(keys, "zookeeper.servers"), true
+	}
+	if old.Root != next.Root {
+		keys, elsewhere = append(keys, "root"), true
+	}
+	if a.SessionTimeout != b.SessionTimeout {
+		keys = append(keys, "zookeeper.session_timeout")
+	}
+	if !reflect.DeepEqual(a.Auth, b.Auth) {
+		keys = append(keys, "zookeeper.auth")
+	}
+	if a.Servers, a.SessionTimeout, a.Auth = b.Servers, b.SessionTimeout, b.Auth; !reflect.DeepEqual(a, b) {
+		keys = append(keys, "zookeeper")
+	}
+	if old.Reaper.Lock != next.Reaper.Lock {
+		keys = append(keys, "reaper.lock")
+	}
+	return keys, elsewhere
+}
+
+// changes tells when the contents of a file have changed, however they were: written in
+// place, by another file that takes its name, or by a link on the way to it that leads
+// elsewhere, as those of Kubernetes do.
+type changes struct {
+	C    <-chan struct{}
+	tell chan struct{}
+	file string
+	seen [sha256.Size]byte
+}
+
+// newChanges returns the changes of the file from now on.
+func newChanges(file string) *changes {
+	c := &changes{file: file, tell: make(chan struct{}, 1)}
+	c.C = c.tell
+	c.look()
+	return c
+}
+
+// Pauses: how long after an event the file is read, which may be half written before, and
+// how often it is read without any: not all file systems send them.
+const (
+	settling = 250 * time.Millisecond
+	looking  = time.Minute
+)
+
+// follow tells of changes until ctx ends.
+func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
+	var events chan fsnotify.Event
+	var errs chan error
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		log.Warn().Err(err).Msg("changes of the configuration file are noticed only after a minute")
+	} else {
+		defer watcher.Close()
+		events, errs = watcher.Events, watcher.Errors
+	}
+	again := time.NewTicker(looking)
+	defer again.Stop()
+	var settled <-chan time.Time
+	missing := false
+	for {
+		c.watch(watcher)
+		select {
+		case <-events:
+			if settled == nil { // in a busy folder there is no end of them
+				settled = time.After(settling)
+			}
+			continue
+		case <-errs: // events were lost
+			if settled == nil {
+				settled = time.After(settling)
+			}
+			continue
+		case <-settled:
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+		changed, err := c.look()
+		if err != nil && !missing && settled == nil { // it may be about to be replaced
+			log.Warn().Err(err).Msg("the configuration file cannot be read; the one that was read stays in force")
+		}
+		missing, settled = err != nil, nil
+		if changed {
+			select {
+			case c.tell <- struct{}{}:
+			default: // told, and not looked at yet
+			}
+		}
+	}
+}
+
+// watch has the folders watched in which the file, and what its links lead to, can be
+// replaced. It is called again and again: links change.
+func (c *changes) watch(w *fsnotify.Watcher) {
+	if w == nil {
+		return
+	}
+	folders := map[string]bool{filepath.Dir(c.file): true}
+	if real, err := filepath.EvalSymlinks(c.file); err == nil {
+		folders[filepath.Dir(real)] = true
+	}
+	for _, folder := range w.WatchList() {
+		if !folders[folder] {
+			_ = w.Remove(folder) // it may have gone, and is then not watched any more
+		}
+		delete(folders, folder)
+	}
+	for folder := range folders {
+		_ = w.Add(folder) // what cannot be watched is looked at each minute
+	}
+}
+
+// look reports whether the file has changed since it was looked at last.
+func (c *changes) look() (changed bool, err error) {
+	f, err := os.Open(c.file)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return false, err
+	}
+	now := [sha256.Size]byte(h.Sum(nil))
+	changed = now != c.seen
+	c.seen = now
+	return changed, nil
+}

@@ -1,0 +1,402 @@
+//go:build linux
+
+package integration_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// TestReaperService runs the reaper's program as a service has it.
+func TestReaperService(t *testing.T) {
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin+"/", "../cmd/reaper").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for name, test := range map[string]func(t *testing.T, bin string){
+		"Frozen":      testReaperFrozen,
+		"TakeOver":    testReaperTakeOver,
+		"Reload":      testReaperReload,
+		"Replaced":    testReaperConfigReplaced,
+		"Roots":       testReaperRoots,
+		"Credentials": testReaperCredentials,
+		"Pipe":        testReaperPipe,
+		"Bar":         testReaperBar,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, bin)
+		})
+	}
+}
+
+// logged are the lines of the program's log with that message.
+func (p *program) logged(msg string) (lines []map[string]any) {
+	p.Helper()
+	for text := range strings.Lines(p.Stderr()) {
+		line := map[string]any{}
+		if !strings.HasSuffix(text, "\n") || json.Unmarshal([]byte(text), &line) != nil { // being written, or no line of the log
+			continue
+		}
+		if line["message"] == msg {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// logs waits until the program has logged that, and returns the line.
+func (p *program) logs(msg string) map[string]any {
+	p.Helper()
+	p.eventually(fmt.Sprintf("%v logs %q", p.cmd, msg), func() bool { return len(p.logged(msg)) > 0 })
+	return p.logged(msg)[0]
+}
+
+// end has the program stop, which is no failure.
+func (p *program) end() {
+	p.Helper()
+	p.signal(syscall.SIGTERM)
+	p.mustExit(0)
+}
+
+const (
+	saysLost     = "session with ZooKeeper lost: nothing is swept until there is one"
+	saysBack     = "session with ZooKeeper is back"
+	saysStarted  = "reaper started"
+	saysActive   = "active: sweeping by schedule"
+	saysReloaded = "configuration reloaded: it is in force"
+	saysRefused  = "the new configuration is refused; the one before stays in force"
+)
+
+// testReaperFrozen freezes the server for 17 seconds, as a long collection of garbage
+// does. Then the server dies, and an end of the reaper is no failure all the same.
+func testReaperFrozen(t *testing.T, bin string) {
+	s := zkserver.ForTest(t, zkserver.Options{})
+	b := on(t, []string{s.Addr()})
+	c := newReaper(b, bin)
+	c.configure(fmt.Sprintf("zookeeper: {session_timeout: 10s}\npolicies: [{name: all, match: \"**\", ttl: %v, orphan_after: 1s}]\nreaper: {schedule: \"@every 1s\"}\n", long))
+	p := c.start()
+	line := p.logs(saysStarted)
+	if line["state"] != "active" || line["root"] != b.root || line["configuration"] == "" || line["version"] == "" ||
+		fmt.Sprint(line["servers"]) != fmt.Sprint(b.servers) || fmt.Sprint(line["schedules"]) != "[@every 1s]" {
+		t.Errorf("starts with %v", line)
+	}
+	if err := s.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	frozen := time.After(17 * time.Second)
+	p.logs(saysLost)
+	<-frozen
+	if len(p.logged(saysBack)) > 0 {
+		t.Error("it says that the session is back while the server is frozen")
+	}
+	if err := s.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if line := p.logs(saysBack); line["without_session"] == nil {
+		t.Errorf("%v", line)
+	}
+	b.eventually("the session is back", func() bool { return len(p.logged(saysLost)) == len(p.logged(saysBack)) })
+	s.Kill()
+	b.eventually("it notices", func() bool { return len(p.logged(saysLost)) > len(p.logged(saysBack)) })
+	p.signal(syscall.SIGTERM)
+	p.mustExit(0)
+	p.mustSay("stopped")
+	if err := s.Restart(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.client() // waits for a session, for the plain connection to find the server too
+	b.eventually("its lock is there, or is not", func() bool { return b.removeReaperLock() })
+}
+
+// removeReaperLock deletes what a reaper that could not has left of its lock.
+func (b *bench) removeReaperLock() bool {
+	b.Helper()
+	path := b.root + "/" + reaper.DefaultLock
+	children, _, err := b.raw.Children(path)
+	if err == zk.ErrNoNode {
+		return true
+	}
+	for _, child := range children {
+		if err := b.raw.Delete(path+"/"+child, -1); err != nil && err != zk.ErrNoNode {
+			b.Fatal(err)
+		}
+	}
+	err = b.raw.Delete(path, -1)
+	return err == nil || err == zk.ErrNoNode
+}
+
+// testReaperTakeOver kills the active one of three: another one sweeps once the TTL and
+// the grace of their lock have passed, and no two do at once.
+func testReaperTakeOver(t *testing.T, bin string) {
+	b := onShared(t)
+	c := newReaper(b, bin)
+	c.configure(fmt.Sprintf(`
+zookeeper: {session_timeout: %v}
+policies:
+  - {name: reapers, match: holdfast-reaper, ttl: %v, grace: %v}
+  - {name: all, match: "**", ttl: %v, grace: %v, orphan_after: 1s}
+reaper: {schedule: "@every 1s"}
+`, programSession, ttl, grace, long, grace))
+	var all []*program
+	for range 3 {
+		all = append(all, c.start())
+	}
+	states := func() map[any]*program {
+		by := map[any]*program{}
+		for _, p := range all {
+			if lines := p.logged(saysStarted); len(lines) > 0 {
+				by[lines[0]["state"]] = p
+			}
+		}
+		return by
+	}
+	b.eventually("all have started", func() bool {
+		return !slices.ContainsFunc(all, func(p *program) bool { return len(p.logged(saysStarted)) == 0 })
+	})
+	active := states()["active"]
+	if active == nil || states()["standby"] == nil {
+		t.Fatal("there must be one that is active, and others that stand by")
+	}
+	entry := slices.DeleteFunc(b.nodes(), func(p string) bool { return !strings.HasPrefix(p, b.root+"/"+reaper.DefaultLock+"/") })
+	if len(entry) != 3 {
+		t.Fatalf("entries %q, want three", entry)
+	}
+	active.Kill()
+	b.overdue(b.client(), reaper.DefaultLock, 0) // at the latest then, of whoever is still there
+	others := slices.DeleteFunc(slices.Clone(all), func(p *program) bool { return p == active })
+	b.eventually("another one is active", func() bool { return len(others[0].logged(saysActive))+len(others[1].logged(saysActive)) == 1 })
+	dead := b.holderFor("left", time.Second)
+	dead.says("held")
+	dead.Kill()
+	b.eventually("it sweeps", func() bool { return !slices.Contains(b.nodes(), b.root+"/left") })
+	for _, p := range others {
+		p.end()
+	}
+}
+
+// policiesOf is a configuration in which the locks below a name are swept each second,
+// and all others once a day.
+func policiesOf(often string) string {
+	return fmt.Sprintf(`
+zookeeper: {session_timeout: %v}
+policies:
+  - {name: often, match: "%s/**", ttl: %v, grace: %v, orphan_after: 1s, schedule: "@every 1s"}
+  - {name: seldom, match: "**", ttl: %v, grace: %v, orphan_after: 1s}
+reaper: {schedule: "@every 24h"}
+`, programSession, often, long, grace, long, grace)
+}
+
+// mustSweep leaves a lock behind and waits until it is swept away.
+func (b *bench) mustSweep(name string) {
+	b.Helper()
+	dead := b.holderFor(name, time.Second)
+	dead.says("held")
+	dead.Kill()
+	b.eventually(name+" is swept away", func() bool { return !slices.Contains(b.nodes(), b.root+"/"+name) })
+}
+
+// testReaperReload: a new file is in force when it is there, and on SIGHUP; one with a
+// mistake is refused, and the old policies still sweep.
+func testReaperReload(t *testing.T, bin string) {
+	b := onShared(t)
+	c := newReaper(b, bin)
+	c.configure(policiesOf("a"))
+	p := c.start()
+	p.logs(saysStarted)
+	b.mustSweep("a/1")
+
+	c.configure(strings.Replace(policiesOf("b"), "orphan_after", "orphans_after", 1))
+	line := p.logs(saysRefused)
+	if !strings.Contains(fmt.Sprint(line["error"]), "policies[0].orphans_after: is not a known key; did you mean orphan_after?") || line["level"] != "error" {
+		t.Errorf("refused with %v", line)
+	}
+	p.signal(syscall.SIGHUP)
+	b.eventually("it is refused again", func() bool { return len(p.logged(saysRefused)) > 1 })
+	b.mustSweep("a/2")
+
+	c.configure(policiesOf("b") + "root: /elsewhere\nlog: {level: debug}\n")
+	p.logs(saysReloaded)
+	if line := p.logs("this takes a restart, and is as before until then"); fmt.Sprint(line["changed"]) != "[log]" { // --root wins over the file
+		t.Errorf("%v", line)
+	}
+	b.mustSweep("b/1")
+	p.signal(syscall.SIGHUP)
+	b.eventually("it is read again", func() bool { return len(p.logged(saysReloaded)) > 1 })
+	b.mustSweep("b/2")
+	p.end()
+}
+
+// testReaperConfigReplaced puts another file in the place of the configuration, as
+// editors do, and turns a link on the way to it, as Kubernetes does.
+func testReaperConfigReplaced(t *testing.T, bin string) {
+	b := onShared(t)
+	c := newReaper(b, bin)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := filepath.Join(c.dir, "config.yaml")
+	version := func(name, text string) {
+		must(os.Mkdir(filepath.Join(c.dir, name), 0o700))
+		must(os.WriteFile(filepath.Join(c.dir, name, "config.yaml"), []byte(text), 0o600))
+		must(os.Symlink(name, filepath.Join(c.dir, "..new")))
+		must(os.Rename(filepath.Join(c.dir, "..new"), filepath.Join(c.dir, "..data")))
+	}
+	version("..1", policiesOf("a"))
+	must(os.Remove(config))
+	must(os.Symlink(filepath.Join("..data", "config.yaml"), config))
+	p := c.start()
+	p.logs(saysStarted)
+	b.mustSweep("a/1")
+	version("..2", policiesOf("b"))
+	must(os.RemoveAll(filepath.Join(c.dir, "..1")))
+	b.mustSweep("b/1")
+	must(os.WriteFile(config+".tmp", []byte(policiesOf("c")), 0o600))
+	must(os.Rename(config+".tmp", config))
+	b.mustSweep("c/1")
+	p.end()
+}
+
+// testReaperRoots sweeps two roots, and goes on when a third cannot be.
+func testReaperRoots(t *testing.T, bin string) {
+	one, two := onShared(t), onShared(t)
+	third := one.root + "-denied"
+	c := newReaper(one, bin)
+	c.args = c.args[:2] // nothing but --config
+	c.configure(fmt.Sprintf(`
+zookeeper: {servers: ["%s"], session_timeout: %v}
+policies: [{name: all, match: "**", ttl: %v, grace: %v, orphan_after: 1s}]
+reaper: {schedule: "@every 1s"}
+roots:
+  - {name: one, root: %s}
+  - {name: denied, root: %s/denied}
+  - {name: two, root: %s, policies: [{name: own, match: "**", ttl: %v, grace: %v, orphan_after: 1s}]}
+`, strings.Join(one.servers, `", "`), programSession, long, grace, one.root, third, two.root, long, grace))
+	one.create(third, "", 0)
+	if _, err := one.raw.SetACL(third, zk.WorldACL(zk.PermRead), -1); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := one.raw.Delete(third, -1); err != nil {
+			t.Error(err)
+		}
+	}()
+	p := c.start()
+	p.logs("this root cannot be swept, and is tried again; the others are swept all the same")
+	one.mustSweep("a")
+	two.mustSweep("b")
+	names := map[any]bool{}
+	for _, line := range p.logged(saysStarted) {
+		names[line["root_name"]] = true
+	}
+	if !names["one"] || !names["two"] {
+		t.Errorf("started: %v", names)
+	}
+	p.end()
+
+	once := c.start("--once")
+	var reports []reaper.Report
+	if err := json.Unmarshal([]byte(once.rest()), &reports); err != nil {
+		t.Fatal(err)
+	}
+	once.mustExit(1) // for the one that cannot be
+	complete := map[string]bool{}
+	for _, r := range reports {
+		complete[r.Name+" "+r.Root] = r.Complete
+	}
+	if !complete["one "+one.root] || !complete["two "+two.root] {
+		t.Errorf("reports: %v", complete)
+	}
+}
+
+// testReaperCredentials: each root is swept with its own.
+func testReaperCredentials(t *testing.T, bin string) {
+	b := onShared(t)
+	c := newReaper(b, bin)
+	c.args = c.args[:2]
+	text := fmt.Sprintf("zookeeper: {servers: [\"%s\"], session_timeout: %v}\nreaper: {schedule: \"@every 1s\"}\n"+
+		"policies: [{name: all, match: \"**\", ttl: %v, grace: %v, orphan_after: 1s}]\nroots:\n", strings.Join(b.servers, `", "`), programSession, long, grace)
+	for _, team := range []string{"a", "b"} {
+		if err := os.WriteFile(filepath.Join(c.dir, team), []byte("secret-of-"+team), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text += fmt.Sprintf("  - {name: team-%s, root: %s/%s, zookeeper: {auth: {user: %s, password_file: %s}}}\n", team, b.root, team, team, team)
+	}
+	c.configure(text)
+	b.create(b.root, "", 0)
+	if err := b.raw.AddAuth("digest", []byte("a:secret-of-a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.raw.AddAuth("digest", []byte("b:secret-of-b")); err != nil {
+		t.Fatal(err)
+	}
+	p := c.start()
+	b.eventually("both are active", func() bool { return len(p.logged(saysStarted)) == 2 })
+	for _, team := range []string{"a", "b"} {
+		client := b.client(lock.WithRoot(b.root+"/"+team), lock.WithDigest(team, "secret-of-"+team), lock.WithTTL(time.Second))
+		h, err := client.Mutex("job", lock.WithoutRenewal()).Lock(b.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-h.Done()
+		b.eventually("it is swept away", func() bool { return !slices.Contains(b.nodes(), b.root+"/"+team+"/job") })
+	}
+	if strings.Contains(p.Stderr(), "secret") {
+		t.Error("the log has a password")
+	}
+	p.end()
+	for _, team := range []string{"a", "b"} {
+		for _, node := range []string{"/.epoch", "/.revoke", ""} {
+			if err := b.raw.Delete(b.root+"/"+team+node, -1); err != nil && err != zk.ErrNoNode {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// testReaperPipe: a configuration that nobody writes is waited for until a signal.
+func testReaperPipe(t *testing.T, bin string) {
+	fifo := filepath.Join(t.TempDir(), "config")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := onShared(t)
+	for _, how := range []string{"--once", "--once=false"} {
+		var errs bytes.Buffer
+		cmd := exec.Command(filepath.Join(bin, "reaper"), "--config", fifo, how)
+		cmd.Stderr = &errs
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var w *os.File
+		b.eventually("it reads the pipe", func() (ok bool) { // nobody can write before
+			var err error
+			w, err = os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+			return err == nil
+		})
+		defer w.Close()
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err == nil || !strings.Contains(errs.String(), "interrupted by a signal") {
+			t.Errorf("%s: %v, says %q", how, err, &errs)
+		}
+	}
+}

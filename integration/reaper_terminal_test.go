@@ -1,0 +1,91 @@
+//go:build linux
+
+package integration_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal returns both ends of a new one.
+func terminal(t *testing.T) (ours, theirs *os.File) {
+	t.Helper()
+	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ours.Close() })
+	number, err := unix.IoctlGetUint32(int(ours.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(int(ours.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 25, Col: 120})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ours, theirs
+}
+
+// testReaperBar: on a terminal one sweep shows how far it is, and nowhere else.
+func testReaperBar(t *testing.T, bin string) {
+	b := onShared(t)
+	c := newReaper(b, bin)
+	c.configure(fmt.Sprintf("zookeeper: {session_timeout: %v}\npolicies: [{name: all, match: \"**\", ttl: %v, grace: %v, orphan_after: 1s}]\n"+
+		"reaper: {max_deletes_per_second: 1}\n", programSession, long, grace)) // so that it takes a while
+	leave := func() {
+		for i := range 3 {
+			name := fmt.Sprintf("left%d", i)
+			dead := b.holderFor(name, time.Second)
+			dead.says("held")
+			dead.Kill()
+			b.overdue(b.client(), name, time.Second)
+		}
+	}
+	leave()
+	plain := c.start("--once")
+	if r := plain.report(0); r.Total.Deleted != 6 {
+		t.Errorf("%+v", r.Total)
+	}
+	if text := plain.Stderr(); strings.Contains(text, "sweeping") {
+		t.Errorf("it shows a bar where there is no terminal: %q", text)
+	}
+
+	leave()
+	ours, theirs := terminal(t)
+	cmd := exec.CommandContext(b.ctx, c.prog, append(c.args, "--once")...)
+	var report bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &report, theirs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	shown, err := io.ReadAll(ours)
+	if err != nil && !errors.Is(err, syscall.EIO) { // as a terminal ends
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, shown)
+	}
+	if text := string(shown); !strings.Contains(text, "sweeping") || !strings.Contains(text, "%") || !strings.Contains(text, "swept") {
+		t.Errorf("the terminal shows %q, want a bar and the log", text)
+	}
+	if !strings.Contains(report.String(), `"root": "`+b.root+`"`) || strings.Contains(report.String(), "sweeping") {
+		t.Errorf("standard output has %q, want the report alone", &report)
+	}
+}

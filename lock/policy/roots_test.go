@@ -1,0 +1,88 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRoots(t *testing.T) {
+	c, err := Parse("/etc/holdfast/config.yaml", []byte(lines(
+		`zookeeper: {servers: [zk1], session_timeout: 6s, auth: {user: all, password_env: ALL}}`,
+		`root: /all`,
+		`policies: [{name: everything, match: "**"}]`,
+		`reaper: {schedule: "@hourly", batch: 7}`,
+		`roots:`,
+		`  - {name: plain, root: /a}`,
+		`  - name: own`,
+		`    root: /b`,
+		`    zookeeper: {auth: {user: b, password_file: b}}`,
+		`    policies: [{name: b, match: "b/*"}]`,
+		`    reaper: {schedule: "@daily", max_deletes_per_second: 5, concurrency: 3, lock: r}`,
+		`  - {name: elsewhere, root: /a/below, zookeeper: {servers: [zk9], session_timeout: 9s}}`,
+	)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	each := c.Each()
+	var names []string
+	for _, n := range each {
+		names = append(names, n.Name+" "+n.Root)
+	}
+	if want := []string{"plain /a", "own /b", "elsewhere /a/below"}; !slices.Equal(names, want) {
+		t.Fatalf("%q, want %q", names, want)
+	}
+	plain, own, elsewhere := each[0], each[1], each[2]
+	if plain.ZooKeeper.Auth.User != "all" || plain.Policies != c.Policies || plain.Reaper != c.Reaper || plain.ZooKeeper.SessionTimeout != 6*time.Second {
+		t.Errorf("what a root leaves out: %+v", plain.Config)
+	}
+	if own.ZooKeeper.Servers[0] != "zk1:2181" || own.ZooKeeper.Auth.User != "b" || own.ZooKeeper.Auth.PasswordFile != "/etc/holdfast/b" || own.Policies.For("b/1").Name != "b" {
+		t.Errorf("what it has: %+v", own.Config)
+	}
+	if want := (Reaper{Schedule: "@daily", Batch: 7, MaxDeletesPerSecond: 5, Concurrency: 3, Lock: "r"}); own.Reaper != want {
+		t.Errorf("reaper: %+v, want %+v", own.Reaper, want)
+	}
+	if z := elsewhere.ZooKeeper; z.Servers[0] != "zk9:2181" || z.Auth != nil || z.SessionTimeout != 9*time.Second {
+		t.Errorf("other servers: %+v; they must not be shown the credentials", z)
+	}
+	if s := c.Select("/b"); s.ZooKeeper.Auth.User != "b" || s.Roots != nil {
+		t.Errorf("selected: %+v", s)
+	}
+	if s := c.Select("/c"); s.Root != "/c" || s.ZooKeeper.Auth.User != "all" || s.Roots != nil {
+		t.Errorf("selected: %+v", s)
+	}
+	if each := Default().Each(); len(each) != 1 || each[0].Name != "" || each[0].Root != Default().Root {
+		t.Errorf("without roots: %+v", each)
+	}
+}
+
+func TestRootsMistakes(t *testing.T) {
+	for data, want := range map[string]string{
+		"roots: []":                   "must have at least 1",
+		"roots: [{}]":                 "roots[0].name: must be given",
+		"roots: [{name: a}]":          "roots[0].root: must be given",
+		"roots: [{name: a, root: b}]": "roots[0].root: b: must start with a slash",
+		"roots: [{name: a, root: /a, polices: []}]":                                                "did you mean policies?",
+		"roots: [{name: a, root: /a}, {name: a, root: /b}]":                                        "roots[1].name: a: is the name of roots[0] already",
+		"roots: [{name: a, root: /a}, {name: b, root: /a}]":                                        "roots[1].root: /a: must not be, nor be above or below, that of roots[0]",
+		"roots: [{name: a, root: /a}, {name: b, root: /a/b}]":                                      "roots[1].root: /a/b: must not be",
+		"roots: [{name: a, root: /a/b}, {name: b, root: /a}]":                                      "roots[1].root: /a: must not be",
+		"roots: [{name: a, root: /a, policies: [{name: p, match: '*', ttl: 3s, max_ttl: 2s}]}]":    "roots[0].policies[0].ttl: 3s: must be at most max_ttl",
+		"roots: [{name: a, root: /a, policies: [{name: p, match: '*', ttl: 7}]}]":                  "roots[0].policies[0].ttl: 7: must be a duration",
+		"roots: [{name: a, root: /a, zookeeper: {auth: {user: u}}}]":                               "roots[0].zookeeper.auth: must have exactly one of password_file and password_env",
+		"roots: [{name: a, root: /a, reaper: {schedule: daily}}]":                                  "roots[0].reaper.schedule: daily: must be a cron expression",
+		"roots: [{name: a, root: /a, reaper: {max_deletes_per_second: 0}}]":                        "roots[0].reaper.max_deletes_per_second: 0: must be a whole number",
+		"roots: [" + strings.Repeat("{name: a, root: /a},", 101) + "]":                             "roots: must be at most 100",
+		"roots: [{name: " + strings.Repeat("x", 65) + ", root: /a}]":                               "must have at most 64 bytes",
+		"roots: [{name: a, root: /a}, {name: b, root: /ab}, {name: c, root: /a/c, zookeeper: {}}]": "roots[2].root: /a/c: must not be",
+	} {
+		_, err := Parse("config.yaml", []byte(data))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.120s\ngot  %v\nwant %s", data, err, want)
+		}
+		if err != nil && strings.Count(err.Error(), "\n") > 0 && !strings.Contains(data, "{}]") {
+			t.Errorf("%.120s\ntells more than one mistake: %v", data, err)
+		}
+	}
+}

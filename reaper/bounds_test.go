@@ -1,0 +1,195 @@
+package reaper_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// TestDeletesPerSecond: as many as may be in the first second, and then no faster.
+func TestDeletesPerSecond(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{MaxDeletesPerSecond: 10})
+		w.mustSweep(r)
+		for i := range 50 {
+			w.dead(z, fmt.Sprint(i))
+		}
+		time.Sleep(ttl + grace + orphan)
+		var mu sync.Mutex
+		deletes := map[int]int{} // by second
+		begun := time.Now()
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if q.Label == "reaper" && q.Op == "multi" && strings.Count(fmt.Sprint(q.Paths), "/locks/") > 0 && !strings.Contains(q.Paths[0], "clock-") && !strings.Contains(q.Paths[0], "holdfast-reaper") {
+				deletes[int(time.Since(begun)/time.Second)] += len(q.Paths)
+			}
+			return locktest.Fault{}
+		})
+		report := w.mustSweep(r)
+		if report.Total.Deleted != 100 || report.Duration < 9*time.Second || report.Duration > 12*time.Second {
+			t.Errorf("deleted %d in %v, want 100 in 9 s or a little more", report.Total.Deleted, report.Duration)
+		}
+		for second, n := range deletes {
+			if n > 20 {
+				t.Errorf("%d deletes in second %d", n, second)
+			}
+		}
+	})
+}
+
+// TestSlowServerIsSpared: while its answers take long, fewer are asked for at once, and
+// as many again once they do not.
+func TestSlowServerIsSpared(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{Concurrency: 16})
+		w.mustSweep(r)
+		for i := range 600 {
+			w.dead(z, fmt.Sprintf("%03d", i))
+		}
+		time.Sleep(ttl + grace + orphan)
+		var mu sync.Mutex
+		var at []time.Duration // when reads came
+		begun := time.Now()
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if q.Label == "reaper" && q.Op == "getData" {
+				at = append(at, time.Since(begun))
+			}
+			return locktest.Fault{}
+		})
+		took := func(latency time.Duration) int {
+			w.SetLatency(func(string, string) time.Duration { return latency })
+			at = nil
+			w.mustSweep(r)
+			most := 0
+			for i := range at { // those that came at once
+				n := 0
+				for j := i; j < len(at) && at[j] == at[i]; j++ {
+					n++
+				}
+				if i >= len(at)/2 { // it takes a while to settle
+					most = max(most, n)
+				}
+			}
+			return most
+		}
+		if n := took(time.Millisecond); n < 12 {
+			t.Errorf("%d reads at once of a quick server, want up to 16", n)
+		}
+		for i := range 600 {
+			w.dead(z, fmt.Sprintf("%03d", i))
+		}
+		time.Sleep(ttl + grace + orphan)
+		if n := took(200 * time.Millisecond); n > 2 {
+			t.Errorf("%d reads at once of a slow server, want one or two", n)
+		}
+		w.SetLatency(func(string, string) time.Duration { return time.Millisecond })
+		for i := range 600 {
+			w.dead(z, fmt.Sprintf("%03d", i))
+		}
+		time.Sleep(ttl + grace + orphan)
+		if n := took(time.Millisecond); n < 12 {
+			t.Errorf("%d reads at once when it is quick again, want up to 16", n)
+		}
+	})
+}
+
+// TestDeniedIsToldOnce: when it appears and when it goes; a delete that is denied is not
+// missed, nor is what stays because of it.
+func TestDeniedIsToldOnce(t *testing.T) {
+	const appears, goes = "denied by an ACL: what it forbids is left alone, and told of once", "denied no more: the ACL lets us now, or the node has gone"
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		if err := z.AddAuth("digest", []byte("u:p")); err != nil {
+			t.Fatal(err)
+		}
+		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1m"})
+		w.mustSweep(r)
+		mine, read := zk.DigestACL(zk.PermAll, "u", "p")[0], zk.WorldACL(zk.PermRead)[0]
+		for _, name := range []string{"y", "x", "w"} {
+			w.create(z, "/locks/unlisted-"+name, "", 0, mine)
+		}
+		w.create(z, "/locks/undeletable", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0, mine, read)
+		record := znode.Record{Owner: "dead", TTL: 1}
+		stuck := w.create(z, "/locks/undeletable/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(record.Encode()), zk.FlagSequence)
+		time.Sleep(ttl + grace + orphan)
+		stop := w.run(r)
+		defer stop()
+		time.Sleep(10 * time.Minute)
+		paths := func(msg string) (paths []any) {
+			for _, line := range w.lines(msg) {
+				paths = append(paths, line["path"])
+			}
+			return paths
+		}
+		want := []any{stuck, "/locks/unlisted-w", "/locks/unlisted-x", "/locks/unlisted-y"}
+		if got := paths(appears); !slices.Equal(got, want) {
+			t.Errorf("told of %v, want %v", got, want)
+		}
+		reports := r.Monitor().Status().Reports
+		if c := reports[len(reports)-1].Total; c.Denied != 4 || c.Missed != 0 || c.Expired != 1 || c.Deleted != 0 {
+			t.Errorf("counted %+v", c)
+		}
+		if got := paths(goes); len(got) != 0 {
+			t.Errorf("told that it is over: %v", got)
+		}
+		for _, p := range []string{"/locks/unlisted-x", "/locks/undeletable"} {
+			if _, err := z.SetACL(p, zk.WorldACL(zk.PermAll), -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		if got, want := paths(goes), []any{stuck, "/locks/unlisted-x"}; !slices.Equal(got, want) {
+			t.Errorf("told that it is over: %v, want %v", got, want)
+		}
+		if n := len(paths(appears)); n != 4 {
+			t.Errorf("told of %d denied nodes, want 4", n)
+		}
+	})
+}
+
+// TestReportTellsOfEachPolicy what was read and deleted, and how late.
+func TestReportTellsOfEachPolicy(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{})
+		w.mustSweep(r)
+		w.dead(z, "kept/1")
+		w.dead(z, "a")
+		w.dead(z, "a")
+		time.Sleep(ttl + grace + time.Minute)
+		w.SetLatency(func(string, string) time.Duration { return time.Millisecond })
+		report := w.mustSweep(r)
+		for name, want := range map[string]reaper.Counts{
+			"kept": {Locks: 1, Expired: 1, Kept: 1, Deleted: 1, Purged: 1, Scanned: 2},
+			"all":  {Locks: 1, Expired: 2, Orphans: 1, Deleted: 3, Purged: 2, Pruned: 1, Scanned: 3},
+		} {
+			got := *report.Policies[name]
+			if got.Bytes == 0 || got.Seconds <= 0 || got.OldestOverdue < 59 || got.OldestOverdue > 62 {
+				t.Errorf("%s: %d bytes, %v s, overdue for %v s", name, got.Bytes, got.Seconds, got.OldestOverdue)
+			}
+			got.Bytes, got.Seconds, got.OldestOverdue = 0, 0, 0
+			if name == "all" { // with the directory above kept/1, which stays
+				got.Scanned--
+			}
+			if got != want {
+				t.Errorf("%s: %+v, want %+v", name, got, want)
+			}
+		}
+		if report.Total.Seconds != report.Seconds || report.Seconds <= 0 {
+			t.Errorf("%v s in total, %v s", report.Total.Seconds, report.Seconds)
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// unread takes the error of a read. It reports whether the node is not there.
+func (s *sweep) unread(ctx context.Context, path, what, policy string, err error) (missing bool) {
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return true
+	case errors.Is(err, zk.ErrNoAuth):
+		s.deny(path, what, policy, err)
+	case ctx.Err() == nil:
+		s.fail(fmt.Errorf("%s %s: %w", what, path, err))
+	}
+	return false
+}
+
+func (s *sweep) deny(path, what, policy string, err error) {
+	s.mu.Lock()
+	s.denied.add(Denial{path, what, err.Error()})
+	s.mu.Unlock()
+	s.count(policy, func(c *Counts) { c.Denied++ })
+}
+
+// late notes since when something dead could have been deleted, which was judged now.
+func (s *sweep) late(policy string, now instant, since time.Time) {
+	s.count(policy, func(c *Counts) { c.OldestOverdue = max(c.OldestOverdue, now.Earliest().Sub(since).Seconds()) })
+}
+
+// count counts for a policy; not for "", nor for one that is not swept.
+func (s *sweep) count(policy string, f func(*Counts)) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.report.Policies[policy]
+	if c == nil {
+		return
+	}
+	if _, ok := s.looked[policy]; !ok {
+		s.looked[policy] = now
+	}
+	f(c)
+	c.Seconds = now.Sub(s.looked[policy]).Seconds()
+}

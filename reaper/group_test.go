@@ -1,0 +1,172 @@
+package reaper
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/robfig/cron/v3"
+	"github.com/rs/zerolog"
+)
+
+func TestAPanicDoesNotEndASchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		c := newCron(zerolog.New(zerolog.SyncWriter(&log)))
+		runs := 0
+		c.Schedule(cron.Every(time.Second), cron.FuncJob(func() {
+			runs++
+			panic("the sweep is broken")
+		}))
+		c.Start()
+		time.Sleep(5500 * time.Millisecond)
+		<-c.Stop().Done()
+		synctest.Wait()
+		if runs != 5 {
+			t.Errorf("%d runs, want 5", runs)
+		}
+		if n := strings.Count(log.String(), "the sweep is broken"); n != 5 {
+			t.Errorf("%d panics logged, want 5:\n%s", n, log.String())
+		}
+	})
+}
+
+func TestStarts(t *testing.T) {
+	for _, tt := range []struct{ patterns, want string }{
+		{"**", ""},
+		{"orders/*", "orders"},
+		{"orders/* invoices/**", "invoices orders"},
+		{"orders/** orders/eu/*", "orders"},
+		{"orders/a orders-b/c", "orders-b/c orders/a"},
+		{"orders/* **", ""},
+		{"*/x orders/y", ""},
+	} {
+		var policies []policy.Policy
+		for text := range strings.FieldsSeq(tt.patterns) {
+			p, err := policy.ParsePattern(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			policies = append(policies, policy.Policy{Match: p})
+		}
+		want := strings.Fields(tt.want)
+		if tt.want == "" {
+			want = []string{""}
+		}
+		if got := starts(policies); !slices.Equal(got, want) {
+			t.Errorf("starts(%s) = %q, want %q", tt.patterns, got, want)
+		}
+	}
+}
+
+// TestConfigFileHasTheDefaults: what config.yaml says of the reaper changes nothing.
+func TestConfigFileHasTheDefaults(t *testing.T) {
+	c, err := policy.Load("../config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{}.withDefaults()
+	if want := (policy.Reaper{Schedule: o.Schedule, Concurrency: o.Concurrency, Batch: o.Batch, Lock: o.Lock}); c.Reaper != want {
+		t.Errorf("config.yaml has %+v, and the defaults are %+v", c.Reaper, want)
+	}
+	if err := (Options{}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOverdue(t *testing.T) {
+	const day = 24 * time.Hour
+	start := time.Date(2026, time.May, 4, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		schedule string
+		after    time.Duration // since the last complete sweep began
+		moved    time.Duration // since then; negative: none is under way
+		want     time.Duration
+	}{
+		{"@every 1m", time.Minute, -1, 0},
+		{"@every 1m", 2 * time.Minute, -1, 0},
+		{"@every 1m", 2*time.Minute + time.Second, -1, time.Second},
+		{"@every 1m", time.Hour, time.Hour - time.Minute, 0}, // slow, but it gets on
+		{"@every 1m", time.Hour, time.Hour - 61*time.Second, 58 * time.Minute},
+		{"@every 1s", time.Minute, -1, 0}, // a machine may be slow for so long
+		{"@every 1s", 62 * time.Second, -1, time.Second},
+		{"@every 10m", 20*time.Minute + time.Second, -1, time.Second},
+		{"TZ=UTC 30 4 * * *", 16*time.Hour + 30*time.Minute, -1, 0}, // due at that moment
+		{"TZ=UTC 30 4 * * *", 17*time.Hour + 29*time.Minute, -1, 0},
+		{"TZ=UTC 30 4 * * *", 17*time.Hour + 31*time.Minute, -1, time.Minute},
+		{"TZ=UTC 0 0 29 2 *", 300 * day, -1, 0},
+	} {
+		schedule, err := policy.ParseSchedule(tt.schedule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var moved time.Time
+		if tt.moved >= 0 {
+			moved = start.Add(tt.moved)
+		}
+		if got := overdue(schedule, start, moved, start.Add(tt.after)); got != tt.want {
+			t.Errorf("%s after %v, moved after %v: overdue for %v, want %v", tt.schedule, tt.after, tt.moved, got, tt.want)
+		}
+	}
+}
+
+// TestOneThatHangsIsOverdue: a sweep under way in which nothing comes to its end.
+func TestOneThatHangsIsOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMonitor(About{})
+		schedule, err := policy.ParseSchedule("@every 10s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := m.schedules([]*group{newGroup("@every 10s", schedule, nil)})[0]
+		time.Sleep(10 * time.Second)
+		p := newProgress()
+		m.begin(g, p)
+		for range 10 {
+			answered := p.begin("the data of", "/locks/a")
+			time.Sleep(50 * time.Second)
+			answered()
+			if late := m.Status().Overdue(); len(late) != 0 {
+				t.Fatalf("one that gets on is overdue: %+v", late)
+			}
+		}
+		p.begin("the data of", "/locks/b")
+		time.Sleep(61 * time.Second)
+		late := m.Status().Overdue()
+		if len(late) != 1 || late[0].Running.WaitsFor != "the data of /locks/b" || late[0].Running.Waits != 61 {
+			t.Errorf("%+v", late)
+		}
+	})
+}
+
+// TestMonitorIsSafe for those who look while a reaper works.
+func TestMonitorIsSafe(t *testing.T) {
+	m := NewMonitor(About{Servers: []string{"a"}})
+	var done sync.WaitGroup
+	for i := range 4 {
+		done.Go(func() {
+			for j := range 200 {
+				g := newGroup("", cron.Every(time.Second), nil)
+				p := newProgress()
+				m.schedules([]*group{g})
+				m.begin(g, p)
+				p.begin("x", "y")()
+				m.Observe(func(Report) {})
+				m.end(g, p, Report{Policies: map[string]*Counts{"a": {Locks: j}}}, []error{nil, errors.New("x")}[j%2])
+				m.step(Active, "")
+				m.Refuse(errors.New("x"))
+				if s := m.Status(); i == 0 && (len(s.Reports) > KeptReports || s.LastFailure != nil && s.LastFailure.Error == "") {
+					t.Errorf("%+v", s)
+				}
+				m.tally()
+			}
+		})
+	}
+	done.Wait()
+}

@@ -1,0 +1,157 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/rs/zerolog"
+)
+
+// announce writes the one line with which a reaper begins, and reports whether it has:
+// it is written once.
+func (m *Monitor) announce(log zerolog.Logger, o Options, state State) bool {
+	m.mu.Lock()
+	first := !m.announced
+	m.announced = true
+	active := m.active
+	m.mu.Unlock()
+	if !first {
+		return false
+	}
+	event := log.Info().Str("version", m.about.Version).Str("configuration", m.about.File).
+		Strs("servers", m.about.Servers).Str("root", m.about.Root).Strs("schedules", o.schedules()).Str("lock", o.Lock).Str("state", string(state))
+	if state == Standby {
+		event.Str("active", active)
+	}
+	event.Msg("reaper started")
+	return true
+}
+
+// schedules are those of the policies, each once.
+func (o Options) schedules() []string {
+	var texts []string
+	for _, g := range (&setup{options: o}).groups() {
+		texts = append(texts, g.text)
+	}
+	return texts
+}
+
+func (r *Reaper) announce(state State) bool {
+	in, _ := r.now()
+	return r.monitor.announce(r.log, in.options, state)
+}
+
+// tell logs what came of a sweep.
+func (r *Reaper) tell(ctx context.Context, report *Report, denied *denials, err error, row row) {
+	r.tellDenied(report, denied, err == nil)
+	if err == nil && row.before > 0 {
+		r.log.Info().Str("schedule", report.Schedule).Int("failed_in_a_row", row.before).Msg("sweeps succeed again")
+	}
+	t := report.Total
+	event := r.log.Debug()
+	switch {
+	case errors.Is(err, lock.ErrHeld), err != nil && ctx.Err() != nil: // told to stop, or somebody else is active
+		event = r.log.Info()
+	case err != nil && (row.news || again(row.failed)):
+		event = r.log.Error()
+	case err != nil:
+	case t.Undecodable > 0: // somebody has to look
+		event = r.log.Warn()
+	case t.Deleted > 0 || len(report.Planned) > 0:
+		event = r.log.Info()
+	}
+	if len(report.Undecodable) > 0 {
+		event.Str("first_undecodable", report.Undecodable[0])
+	}
+	if len(report.Denied) > 0 {
+		event.Str("first_denied", report.Denied[0].Path)
+	}
+	if row.failed > 1 {
+		event.Int("failed_in_a_row", row.failed)
+	}
+	if report.Schedule != "" {
+		event.Str("schedule", report.Schedule)
+	}
+	event.AnErr("incomplete", err).Bool("dry_run", report.DryRun).Int("locks", t.Locks).Int("live", t.Live).
+		Int("expired", t.Expired).Int("orphans", t.Orphans).Int("ancestors", t.Ancestors).Int("moot", t.Moot).
+		Int("deleted", t.Deleted).Int("missed", t.Missed).Int("foreign", t.Foreign).Int("undecodable", t.Undecodable).Int("denied", t.Denied).
+		Stringer("took", report.Duration).Msg("swept")
+}
+
+// tellDenied logs what an ACL forbids: once when it is first met, and once when it is
+// no more.
+func (r *Reaper) tellDenied(report *Report, d *denials, complete bool) {
+	appeared, gone := r.told.update(report.Schedule, d, complete)
+	for i, n := range appeared {
+		if i == maxNamed {
+			r.log.Warn().Int("more", len(appeared)-i).Int("denied", report.Total.Denied).Msg("and more are denied")
+			break
+		}
+		r.log.Warn().Str("path", n.Path).Str("what", n.What).Str("error", n.Error).
+			Msg("denied by an ACL: what it forbids is left alone, and told of once")
+	}
+	for i, n := range gone {
+		if i == maxNamed {
+			r.log.Info().Int("more", len(gone)-i).Msg("and more are denied no more")
+			break
+		}
+		r.log.Info().Str("path", n.Path).Str("what", n.What).Msg("denied no more: the ACL lets us now, or the node has gone")
+	}
+}
+
+// summaryInterval is how often a reaper says that it is there.
+const summaryInterval = time.Hour
+
+// summarize logs what came of each hour, until ctx ends.
+func (r *Reaper) summarize(ctx context.Context) {
+	hourly := time.NewTicker(summaryInterval)
+	defer hourly.Stop()
+	var last tally
+	for {
+		select {
+		case <-hourly.C:
+		case <-ctx.Done():
+			return
+		}
+		now := r.monitor.tally()
+		r.log.Info().Str("state", string(now.state)).Time("since", now.since.UTC()).Str("active", now.active).
+			Uint64("sweeps", now.sweeps-last.sweeps).Uint64("failed", now.failed-last.failed).Uint64("skipped", now.skipped-last.skipped).
+			Int("purged", now.counts.Purged-last.counts.Purged).Int("pruned", now.counts.Pruned-last.counts.Pruned).
+			Int("deleted", now.counts.Deleted-last.counts.Deleted).Int("missed", now.counts.Missed-last.counts.Missed).
+			Int("locks", now.locks).Int("live", now.live).Int("denied", now.denied).Int("undecodable", now.undecodable).
+			Uint64("sessions_lost", now.losses-last.losses).Stringer("without_session", (now.away - last.away).Round(time.Millisecond)).
+			Msg("summary of the last hour")
+		last = now
+	}
+}
+
+// tally is what a summary is made of: numbers since the start, and what the last sweep
+// of each schedule has seen.
+type tally struct {
+	state                            State
+	since                            time.Time
+	active                           string
+	sweeps, failed, skipped, losses  uint64
+	away                             time.Duration
+	counts                           Counts
+	locks, live, denied, undecodable int
+}
+
+func (m *Monitor) tally() tally {
+	s := m.Status()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := tally{
+		state: s.State, since: s.Since, active: s.ActiveReaper, sweeps: s.Sweeps, failed: s.Failed, skipped: s.Skipped,
+		losses: s.Session.Losses, away: seconds(s.Session.Away), counts: m.totals,
+	}
+	for _, g := range m.groups {
+		t.locks += g.seen.Locks
+		t.live += g.seen.Live
+		t.denied += g.seen.Denied
+		t.undecodable += g.seen.Undecodable
+	}
+	return t
+}

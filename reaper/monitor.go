@@ -1,0 +1,306 @@
+package reaper
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+// Monitor keeps what there is to know of the reaper of one root, from before it has a
+// client until it has ended: for health checks, metrics and pages. All methods are safe
+// for concurrent use, and none waits for a server.
+type Monitor struct {
+	about   About
+	started time.Time
+
+	mu        sync.Mutex
+	observers []func(Report)
+	locks     *lock.Client
+	policies  *policy.Set
+	announced bool
+	role      State // Active or Standby, whether there is a session or not
+	active    string
+	state     State // that was told last, and since when
+	since     time.Time
+	session   Session
+	id        int64       // of the session
+	under     []*progress // the sweeps that are under way
+	groups    []*group    // that are swept by their schedules; none while standing by
+	before    []*group    // the last ones that were
+	reports   []Report
+	sweeps    uint64
+	failed    uint64
+	skipped   uint64
+	totals    Counts
+	failure   *Failure
+	reloads   uint64
+	refused   *Failure
+}
+
+// NewMonitor returns the monitor of a reaper that has no session yet.
+func NewMonitor(about About) *Monitor {
+	now := time.Now()
+	about.Servers = slices.Clone(about.Servers)
+	return &Monitor{about: about, started: now, role: Standby, state: Disconnected, since: now, session: Session{Since: now}}
+}
+
+// Observe has f called with the report of each sweep that ends, also of those that
+// failed, or found another reaper active. It is called outside of all locks, and must
+// not block.
+func (m *Monitor) Observe(f func(Report)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.observers = append(m.observers, f)
+}
+
+// Locks is the client that the reaper works with: nil until there is one.
+func (m *Monitor) Locks() *lock.Client {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.locks
+}
+
+// Policies are those in force; nil until the reaper was made.
+func (m *Monitor) Policies() *policy.Set {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.policies
+}
+
+// Status is what is known now. What it returns is the caller's.
+func (m *Monitor) Status() Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	s := Status{
+		About: m.about, Started: m.started, State: m.state, Since: m.since, ActiveReaper: m.active,
+		Session: m.session, Schedules: []Schedule{}, Reports: slices.Clone(m.reports),
+		Sweeps: m.sweeps, Failed: m.failed, Skipped: m.skipped, Reloads: m.reloads,
+	}
+	s.Servers = slices.Clone(s.Servers)
+	if !s.Session.Connected {
+		s.Session.Away += now.Sub(s.Session.Since).Seconds()
+	}
+	if m.state != Standby {
+		s.ActiveReaper = ""
+	}
+	s.LastFailure, s.Refused = copied(m.failure), copied(m.refused)
+	for _, g := range m.groups {
+		s.Schedules = append(s.Schedules, g.status(now))
+	}
+	return s
+}
+
+// Progress tells how far the sweeps are that are under way, those that were asked for
+// too.
+func (m *Monitor) Progress() []Progress {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []Progress
+	for _, p := range m.under {
+		all = append(all, *p.status(time.Now()))
+	}
+	return all
+}
+
+func copied(f *Failure) *Failure {
+	if f == nil {
+		return nil
+	}
+	g := *f
+	return &g
+}
+
+// fails notes a failure, and returns how many that were in a row.
+func (m *Monitor) fails(err error) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failure = next(m.failure, err.Error())
+	return m.failure.InARow
+}
+
+// next is a failure that follows another.
+func next(last *Failure, text string) *Failure {
+	now := time.Now()
+	f := Failure{First: now}
+	if last != nil && last.InARow > 0 {
+		f = *last
+	}
+	f.Error, f.Last = text, now
+	f.InARow++
+	return &f
+}
+
+// Refuse notes that a configuration was not put in force, because of that error.
+func (m *Monitor) Refuse(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refused = next(m.refused, err.Error())
+}
+
+// serves notes the client and the policies in force.
+func (m *Monitor) serves(locks *lock.Client, policies *policy.Set) {
+	session := admin.New(locks).Session()
+	m.mu.Lock()
+	m.locks, m.policies = locks, policies
+	if m.failure = copied(m.failure); m.failure != nil {
+		m.failure.InARow = 0
+	}
+	m.mu.Unlock()
+	m.connected(session)
+}
+
+// reloaded notes the policies that are in force from now on.
+func (m *Monitor) reloaded(policies *policy.Set) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.policies, m.refused = policies, nil
+	m.reloads++
+}
+
+// step notes that the reaper is the active one now, or stands by, and for whom.
+func (m *Monitor) step(role State, active string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.role, m.active = role, active
+	m.settle()
+}
+
+// activeIs notes who the active reaper is, and reports whether it is another.
+func (m *Monitor) activeIs(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	changed := m.active != name
+	m.active = name
+	return changed
+}
+
+// settle finds the state that follows from session and role; m.mu is held.
+func (m *Monitor) settle() {
+	state := m.role
+	if !m.session.Connected {
+		state = Disconnected
+	}
+	if state != m.state {
+		m.state, m.since = state, time.Now()
+	}
+}
+
+// connected notes the state of the session. It returns for how long the state before
+// had lasted, and whether it is another session.
+func (m *Monitor) connected(s admin.Session) (lasted time.Duration, changed, another bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	lasted = now.Sub(m.session.Since)
+	changed = m.session.Connected != s.Connected
+	another = s.Connected && m.id != 0 && s.ID != m.id
+	if s.Connected && s.ID != 0 {
+		m.id, m.session.ID = s.ID, "0x"+strconv.FormatUint(uint64(s.ID), 16)
+	}
+	if changed {
+		if s.Connected {
+			m.session.Away += lasted.Seconds()
+		} else {
+			m.session.Losses++
+		}
+		m.session.Connected, m.session.Since = s.Connected, now
+		m.settle()
+	}
+	return lasted, changed, another
+}
+
+// schedules notes the groups that are swept from now on, and returns them: those that
+// were swept by the same schedule before go on with what is known of them.
+func (m *Monitor) schedules(groups []*group) []*group {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if groups == nil {
+		m.before, m.groups = m.groups, nil
+		return nil
+	}
+	for i, g := range groups {
+		same := func(old *group) bool { return old.text == g.text }
+		for _, olds := range [][]*group{m.groups, m.before} {
+			if j := slices.IndexFunc(olds, same); j >= 0 {
+				olds[j].chosen, olds[j].from = g.chosen, g.from
+				groups[i] = olds[j]
+				break
+			}
+		}
+	}
+	m.before, m.groups = nil, groups
+	return groups
+}
+
+// begin notes that a sweep of the group begins, or returns how many in a row were not
+// begun, and the one that is under way.
+func (m *Monitor) begin(g *group, p *progress) (skipped int, before *Progress) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if g.sweep != nil {
+		m.skipped++
+		g.skipped++
+		return g.skipped, g.sweep.status(time.Now())
+	}
+	g.sweep, g.skipped = p, 0
+	m.under = append(m.under, p)
+	return 0, nil
+}
+
+// over notes that the sweep is no longer under way.
+func (m *Monitor) over(g *group, p *progress) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if g.sweep == p {
+		g.sweep = nil
+	}
+	m.under = slices.DeleteFunc(m.under, func(other *progress) bool { return other == p })
+}
+
+// row is how a sweep follows on those before of its group.
+type row struct {
+	failed int  // in a row, this one included
+	before int  // in a row before it
+	news   bool // it failed for another reason than the one before
+}
+
+// end notes what came of a sweep, and tells the observers.
+func (m *Monitor) end(g *group, p *progress, report Report, err error) row {
+	m.over(g, p)
+	m.mu.Lock()
+	r := row{before: g.failed}
+	m.sweeps++
+	m.totals.add(report.Total)
+	switch {
+	case err == nil:
+		g.last, g.failed, g.why, g.seen = p.began, 0, "", report.Total
+		if m.failure != nil {
+			m.failure = copied(m.failure)
+			m.failure.InARow = 0
+		}
+	default:
+		m.failed++
+		r.news = g.why != err.Error()
+		g.failed, g.why = g.failed+1, err.Error()
+		m.failure = next(m.failure, err.Error())
+	}
+	r.failed = g.failed
+	kept := report
+	kept.Denied, kept.Undecodable, kept.Planned = nil, nil, nil
+	if len(m.reports) == KeptReports {
+		m.reports = slices.Delete(m.reports, 0, 1)
+	}
+	m.reports = append(m.reports, kept)
+	observers := m.observers
+	m.mu.Unlock()
+	for _, f := range observers {
+		f(report)
+	}
+	return r
+}

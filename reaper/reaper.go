@@ -1,0 +1,191 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
+)
+
+// Reaper sweeps the locks of a client. All methods are safe for concurrent use.
+type Reaper struct {
+	locks   *lock.Client
+	tree    admin.Tree
+	leader  *lock.Mutex
+	lock    string // its name
+	log     zerolog.Logger
+	monitor *Monitor
+	told    told
+
+	mu       sync.Mutex
+	setup    *setup
+	reloaded chan struct{} // closed and made anew when there is another setup
+}
+
+// setup is what a sweep works by, from its beginning to its end. Another one begins
+// with a reload.
+type setup struct {
+	options Options
+	memory  *memory
+	pace    *pace
+	limiter *rate.Limiter // of deletes
+}
+
+func newSetup(o Options, m *memory) *setup {
+	s := &setup{options: o, memory: m, pace: newPace(o.Concurrency), limiter: rate.NewLimiter(rate.Inf, 0)}
+	if n := o.MaxDeletesPerSecond; n > 0 {
+		s.limiter = rate.NewLimiter(rate.Limit(n), n)
+		s.options.Batch = min(o.Batch, n) // a batch is had at once, or never
+	}
+	return s
+}
+
+// New returns a reaper for the locks of a client. The error is [Options.Validate]'s.
+func New(locks *lock.Client, o Options) (*Reaper, error) {
+	if locks == nil {
+		return nil, fmt.Errorf("%w: reaper: client must not be nil", lock.ErrInvalid)
+	}
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	r := &Reaper{
+		locks: locks, tree: admin.New(locks), lock: o.Lock, log: zerolog.Nop(), monitor: o.Monitor,
+		setup: newSetup(o, newMemory()), reloaded: make(chan struct{}),
+	}
+	if o.Log != nil {
+		r.log = *o.Log
+	}
+	if r.monitor == nil {
+		r.monitor = NewMonitor(About{Root: r.tree.Root()})
+	}
+	r.monitor.serves(locks, o.Policies)
+	r.leader = locks.Mutex(o.Lock, lock.WithMetadata(map[string]string{"role": "reaper"}))
+	return r, nil
+}
+
+// Monitor tells what the reaper does.
+func (r *Reaper) Monitor() *Monitor { return r.monitor }
+
+// Reload has the reaper go on with other policies, schedules and bounds: Policies,
+// Schedule, Concurrency, Batch and MaxDeletesPerSecond of the options. The others stay
+// as they are. A sweep that is under way ends as it began. The error is
+// [Options.Validate]'s: then nothing has changed.
+func (r *Reaper) Reload(o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	in := r.setup.options
+	in.Policies, in.Schedule, in.Concurrency, in.Batch, in.MaxDeletesPerSecond = o.Policies, o.Schedule, o.Concurrency, o.Batch, o.MaxDeletesPerSecond
+	in = in.withDefaults()
+	r.setup = newSetup(in, r.setup.memory.heir())
+	close(r.reloaded)
+	r.reloaded = make(chan struct{})
+	r.monitor.reloaded(in.Policies)
+	r.told.keep(append(in.schedules(), "")) // "" is Sweep's
+	return nil
+}
+
+// now returns the setup in force, and a channel that is closed when there is another.
+func (r *Reaper) now() (*setup, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.setup, r.reloaded
+}
+
+var errNoContext = fmt.Errorf("%w: reaper: context must not be nil", lock.ErrInvalid)
+
+// Sweep makes one pass over all policies. Where another reaper is the active one
+// it does nothing and says so in the report's Skipped, with an error that is
+// [lock.ErrHeld]. When ctx ends, the batch at hand is finished. The report tells
+// what was seen and done also when the error says that the sweep is incomplete.
+func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
+	if ctx == nil {
+		return Report{}, errNoContext
+	}
+	in, _ := r.now()
+	g := newGroup("", nil, in.options.Policies.All())
+	p := newProgress()
+	r.monitor.begin(g, p)
+	return r.sweep(ctx, in, g, p)
+}
+
+// sweep makes one pass over the policies of a group, and tells of it.
+func (r *Reaper) sweep(ctx context.Context, in *setup, g *group, p *progress) (report Report, err error) {
+	report = Report{Name: r.monitor.about.Name, Root: r.tree.Root(), Schedule: g.text, Started: p.began.UTC(), DryRun: in.options.DryRun}
+	swept, told := &denials{}, ctx
+	defer func() {
+		if err != nil {
+			report.Error = err.Error()
+		}
+		r.tell(told, &report, swept, err, r.monitor.end(g, p, report, err))
+	}()
+	if !in.options.DryRun {
+		held, release, err := r.lead(ctx, p)
+		if err != nil {
+			if errors.Is(err, lock.ErrHeld) {
+				report.Skipped = "another reaper is the active one: " + err.Error()
+			}
+			return report, fmt.Errorf("sweep: %w", err)
+		}
+		defer func() { err = errors.Join(err, release()) }()
+		ctx = held
+	}
+	s := &sweep{
+		Reaper: r, setup: in, progress: p, report: report, denied: swept, chosen: map[string]bool{}, looked: map[string]time.Time{},
+		walkers:   newGate(in.pace.limit),
+		deletions: make(chan []deletion, in.options.Concurrency),
+	}
+	for _, p := range g.chosen {
+		s.chosen[p.Name] = true
+	}
+	return s.run(ctx, starts(g.chosen))
+}
+
+// lead takes the lock of the active reaper for one sweep: the active one's context has
+// it already. What it returns ends when the lock is lost.
+func (r *Reaper) lead(ctx context.Context, p *progress) (context.Context, func() error, error) {
+	defer p.begin("the lock of the active reaper", "")()
+	hold, err := r.leader.TryLock(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })
+	return held, func() error {
+		stop()
+		cancel(nil)
+		return hold.Unlock()
+	}, nil
+}
+
+// starts returns where to begin so that all that the policies can match is seen
+// once.
+func starts(policies []policy.Policy) []string {
+	var names []string
+	for _, p := range policies {
+		names = append(names, p.Match.Prefix())
+	}
+	slices.Sort(names)
+	var starts []string
+	for _, name := range names {
+		above := func(start string) bool {
+			return start == "" || start == name || strings.HasPrefix(name, start+"/")
+		}
+		if !slices.ContainsFunc(starts, above) {
+			starts = append(starts, name)
+		}
+	}
+	return starts
+}

@@ -1,0 +1,186 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/robfig/cron/v3"
+	"github.com/rs/zerolog"
+)
+
+// Run sweeps by the policies' schedules, while this reaper is the active one,
+// until ctx ends. A sweep that is still going when its time comes again is not
+// started twice, and one that panics is logged and does not end the others. An
+// outage of ZooKeeper is waited out. It returns nil when ctx has ended and the
+// batch at hand is finished; what an outage keeps from being deleted then expires.
+func (r *Reaper) Run(ctx context.Context) error {
+	if ctx == nil {
+		return errNoContext
+	}
+	aside, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer stop()
+	watching.Go(func() { r.watchSession(aside) })
+	watching.Go(func() { r.summarize(aside) })
+	for {
+		hold, err := r.turn(ctx)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return nil
+		default:
+			return fmt.Errorf("become the active reaper: %w", err)
+		}
+		r.serve(ctx, hold)
+		err = hold.Unlock()
+		switch {
+		case ctx.Err() != nil && (err == nil || errors.Is(err, lock.ErrLost)):
+			return nil
+		case ctx.Err() != nil && !r.tree.Session().Connected:
+			r.log.Warn().Err(err).Msg("stopped without a session: its entry is left to expire, and another reaper is active after the TTL and the grace of its policy")
+			return nil
+		case ctx.Err() != nil:
+			return err
+		}
+		r.monitor.step(Standby, "")
+		r.log.Warn().Err(err).Msg("not the active reaper any more; standing by")
+	}
+}
+
+// turn waits until this reaper is the active one.
+func (r *Reaper) turn(ctx context.Context) (*lock.Hold, error) {
+	hold, err := r.leader.TryLock(ctx)
+	if held := (*lock.HeldError)(nil); errors.As(err, &held) {
+		r.monitor.step(Standby, nameOf(held.Owner, held.Host, held.PID))
+		if !r.announce(Standby) {
+			r.log.Info().Str("active", r.monitor.Status().ActiveReaper).Msg("standing by: another reaper is the active one")
+		}
+		waiting, stop := context.WithCancel(ctx)
+		var following sync.WaitGroup
+		following.Go(func() { r.followActive(waiting) })
+		hold, err = r.leader.Lock(ctx)
+		stop()
+		following.Wait()
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.monitor.step(Active, "")
+	r.announce(Active)
+	r.log.Info().Str("lock", hold.Name()).Stringer("token", hold.Token()).Msg("active: sweeping by schedule")
+	return hold, nil
+}
+
+// nameOf is what a reaper is called in logs.
+func nameOf(owner, host string, pid int) string {
+	if owner == "" {
+		return "unknown"
+	}
+	return fmt.Sprintf("%s (host %s, pid %d)", owner, host, pid)
+}
+
+// followInterval is how often one that stands by looks who the active one is.
+const followInterval = time.Minute
+
+// followActive looks who the active reaper is, until ctx ends.
+func (r *Reaper) followActive(ctx context.Context) {
+	again := time.NewTicker(followInterval)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+		limited, cancel := context.WithTimeout(ctx, followInterval/2)
+		s, err := r.tree.Inspect(limited, r.lock)
+		cancel()
+		if err != nil || len(s.Contenders) == 0 { // an outage is told of elsewhere
+			continue
+		}
+		first := s.Contenders[0]
+		if name := nameOf(first.Owner, first.Host, first.PID); r.monitor.activeIs(name) {
+			r.log.Info().Str("active", name).Msg("another reaper is the active one now")
+		}
+	}
+}
+
+// serve runs the schedules until the hold or ctx ends, and waits for the sweeps
+// that run.
+func (r *Reaper) serve(ctx context.Context, hold *lock.Hold) {
+	active, cancel := context.WithCancelCause(hold.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	defer r.monitor.schedules(nil)
+	var under sync.WaitGroup // way
+	defer under.Wait()
+	for active.Err() == nil {
+		in, reloaded := r.now()
+		c := newCron(r.log)
+		for _, g := range r.monitor.schedules(in.groups()) {
+			c.Schedule(g.schedule, cron.FuncJob(func() { r.scheduled(active, in, g) }))
+		}
+		c.Start()
+		select {
+		case <-active.Done():
+		case <-reloaded:
+		}
+		under.Go(func() { <-c.Stop().Done() })
+	}
+}
+
+// scheduled makes the sweep of a group that is due, unless the one before is under way.
+func (r *Reaper) scheduled(ctx context.Context, in *setup, g *group) {
+	p := newProgress()
+	if skipped, before := r.monitor.begin(g, p); before != nil {
+		r.tellSkipped(g, skipped, before)
+		return
+	}
+	defer r.monitor.over(g, p)    // also after a panic
+	_, _ = r.sweep(ctx, in, g, p) // which tells of its error
+}
+
+// tellSkipped says that a sweep is not begun, and why.
+func (r *Reaper) tellSkipped(g *group, inARow int, before *Progress) {
+	if !again(inARow) {
+		return
+	}
+	event := r.log.Warn().Str("schedule", g.text).Int("skipped_in_a_row", inARow).
+		Stringer("runs_for", time.Since(before.Began).Round(time.Millisecond)).Int("visited", before.Done).Int("found", before.Found)
+	if before.WaitsFor != "" {
+		event.Str("waits_for", before.WaitsFor).Stringer("waits", seconds(before.Waits))
+	}
+	if !r.tree.Session().Connected {
+		event.Bool("session", false)
+	}
+	event.Msg("the sweep before is still running: this one is skipped")
+}
+
+// again says which of many that are alike in a row are told: the first, the second, the
+// fourth and so on.
+func again(inARow int) bool { return bits.OnesCount(uint(inARow)) == 1 }
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
+}
+
+// newCron returns a cron that goes on after a job that panics.
+func newCron(log zerolog.Logger) *cron.Cron {
+	l := cronLog{log}
+	return cron.New(cron.WithLogger(l), cron.WithChain(cron.Recover(l)))
+}
+
+// cronLog passes on what cron logs: panics.
+type cronLog struct{ log zerolog.Logger }
+
+func (l cronLog) Info(msg string, pairs ...any) { l.log.Debug().Fields(pairs).Msg(msg) }
+
+func (l cronLog) Error(err error, msg string, pairs ...any) {
+	l.log.Error().Err(err).Fields(pairs).Msg("sweep: " + msg)
+}

@@ -1,0 +1,59 @@
+package reaper
+
+import (
+	"context"
+	"time"
+)
+
+// Pauses of those who watch the session of a connection that tells no events, and
+// between the lines which tell that an outage lasts.
+const (
+	lookInterval  = time.Second
+	firstReminder = time.Minute
+	mostReminder  = time.Hour
+)
+
+// watchSession notes and logs when the session is lost, when it is back, and from time
+// to time that it still is not, until ctx ends.
+func (r *Reaper) watchSession(ctx context.Context) {
+	reminder := time.NewTimer(firstReminder)
+	defer reminder.Stop()
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	span := firstReminder
+	for {
+		s := r.tree.Session()
+		lasted, changed, another := r.monitor.connected(s)
+		since := time.Now().Add(-lasted)
+		switch {
+		case changed && !s.Connected:
+			r.log.Warn().Stringer("after", lasted.Round(time.Millisecond)).Strs("servers", r.monitor.about.Servers).
+				Msg("session with ZooKeeper lost: nothing is swept until there is one")
+			since, span = time.Now(), firstReminder
+			reminder.Reset(span)
+		case changed:
+			r.log.Info().Stringer("without_session", lasted.Round(time.Millisecond)).Bool("new_session", another).
+				Msg("session with ZooKeeper is back")
+		case another: // both were between two looks
+			r.log.Warn().Msg("session with ZooKeeper lost, and a new one made at once")
+		}
+		var looked, remind <-chan time.Time
+		if s.Changed == nil {
+			looked = look.C
+		}
+		if !s.Connected {
+			remind = reminder.C
+		}
+		select {
+		case <-s.Changed:
+		case <-looked:
+		case <-remind:
+			r.log.Error().Stringer("without_session", time.Since(since).Round(time.Millisecond)).Strs("servers", r.monitor.about.Servers).
+				Msg("still no session with ZooKeeper")
+			span = min(2*span, mostReminder)
+			reminder.Reset(span)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
