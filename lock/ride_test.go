@@ -484,6 +484,9 @@ func TestKeptEntryIsRenewed(t *testing.T) {
 		w.unlock(w.lock(a, "x"))
 		entry := w.entries("x")[0].Path
 		time.Sleep(5 * ttl)
+		if n := w.node(entry).Stat.Version; n < 5 {
+			t.Errorf("written %d times in five TTLs", n)
+		}
 		h := w.lock(a, "x")
 		if h.EntryPath() != entry {
 			t.Errorf("%s is held after %v, not what was kept", h.EntryPath(), 5*ttl)
@@ -634,8 +637,11 @@ func TestReadersWaitTogether(t *testing.T) {
 			held = append(held, w.expect(ch).hold)
 		}
 		w.remove(w.raw("admin"), held[0].EntryPath())
+		time.Sleep(ttl)
 		for _, h := range held {
-			<-h.Done()
+			if h.Context().Err() == nil {
+				t.Errorf("the context of token %v has not ended", h.Token())
+			}
 			mustBe(t, h.Err(), lock.ErrRemoved)
 			mustBe(t, h.Unlock(), lock.ErrRemoved)
 		}
@@ -685,11 +691,15 @@ func TestPassAwaitsTheLastRenewal(t *testing.T) {
 				entry := h.EntryPath()
 				line := w.line(w.ctx, a, "x", 1)
 				sent := w.fault(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Delay: time.Second})
-				w.until("a renewal is on its way", sent)
+				extended := make(chan error, 1)
+				go func() { extended <- h.Extend(w.ctx, ttl) }() // to what it is
+				for settle(); !sent(); settle() {
+				}
 				if gone {
 					w.remove(z, entry)
 				}
 				w.unlock(h)
+				mustBe(t, <-extended, lock.ErrUnlocked)
 				w.waits(line[0])
 				next := w.await(line[0]).hold
 				w.alive(next)

@@ -69,7 +69,7 @@ var passMutants = []mutant{
 		edits: []edit{
 			{"lock/internal/queue/ride.go",
 				"		case !alone:\n			s.crowded = true\n",
-				"		case s.crowded:\n"},
+				"		case s.crowded && alone:\n"},
 			{"lock/internal/queue/ride.go",
 				"		if !alone || err != nil {\n",
 				"		if !alone && err != nil {\n"},
@@ -81,7 +81,7 @@ var passMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/party.go",
 			"	if next := (&seat{party: s.party}); ",
 			"	if next := (&seat{party: s.party}); s.like.Lock == \"\" && "}},
-		tests: []string{"lock.TestPassEnds", "lock.TestPassNeedsGoodEnd"},
+		tests: []string{"lock.TestPassNeedsGoodEnd"},
 	}, {
 		name:   "lost-unheard",
 		breaks: "who rides on an entry that is lost is not told",
@@ -107,11 +107,8 @@ var passMutants = []mutant{
 		name:   "kept-for-ever",
 		breaks: "what is kept is not given back when somebody else comes",
 		edits: []edit{{"lock/internal/queue/keep.go",
-			"		case <-changed:\n",
-			"		case <-changed:\n			<-k.over\n			return\n		case <-s.q.Closing.Done():\n			changed = nil\n		case <-make(chan bool):\n"},
-			{"lock/internal/queue/keep.go",
-				"		case <-s.q.Closing.Done():\n			changed = nil\n		case <-timer.C:\n",
-				"		case <-timer.C:\n"}},
+			"			s.crowded = true\n			s.mu.Unlock()\n			changed = nil\n",
+			"			s.mu.Unlock()\n			changed = make(<-chan zk.Event)\n"}},
 		tests: []string{"lock.TestKeptEntryIsGivenBack"},
 	}, {
 		name:   "kept-passes",
