@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,7 +83,14 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	if c.conn, err = zkconn.Dial(ctx, addresses, c.connConfig()); err != nil {
 		return nil, err
 	}
-	return c.start(), nil
+	c.start()
+	if err := c.checkServer(ctx); err != nil {
+		c.shut(ErrClosed)
+		<-c.tasks.Close()
+		c.conn.Close(0)
+		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(addresses, ","), err)
+	}
+	return c, nil
 }
 
 // New returns a client on a connection that the service has already. The
@@ -340,6 +348,6 @@ func init() {
 		if !ok || c.zero() {
 			return access.Client{}, false
 		}
-		return access.Client{Conn: c.conn, Clock: c.clock, Root: c.cfg.root}, true
+		return access.Client{Conn: c.conn, Clock: c.clock, Root: c.cfg.root, Check: c.checker()}, true
 	}
 }

@@ -60,6 +60,7 @@ type config struct {
 	unlockTimeout  time.Duration
 	sessionTimeout time.Duration // 0: unknown, with a borrowed connection
 	dialer         zk.Dialer
+	unsafeServer   bool // go on with one that would be refused
 	now            func() clock.Instant
 	random         *rand.Rand // safe for concurrent use
 	hints          string     // "" but in simulations

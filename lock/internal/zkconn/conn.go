@@ -25,7 +25,8 @@ type Config struct {
 	// session again after an outage.
 	Reconnected func()
 
-	lookup lookup // nil: the system's
+	lookup  lookup   // nil: the system's
+	servers []string // as Dial was given them
 }
 
 // Conn is a connection to ZooKeeper. All methods are safe for concurrent use.

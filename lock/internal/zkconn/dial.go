@@ -37,6 +37,7 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	if cfg.lookup == nil {
 		cfg.lookup = net.DefaultResolver.LookupHost
 	}
+	cfg.servers = servers
 	c := newConn(cfg)
 	c.own = new(ownership)
 	c.own.life, c.own.cut = context.WithCancel(context.Background())
