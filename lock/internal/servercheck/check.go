@@ -10,10 +10,10 @@
 //   - the time of a write is stamped by the one leader, so that times and transactions
 //     rise together.
 //
-// One transaction shows the first three, and leaves nothing behind. The last takes two,
-// and shows only what is wrong at this server: that another one has another clock is
-// seen when the session moves there, too late for a hold. A server of a kind that is known
-// for it is refused by its habits.
+// One transaction, which leaves nothing behind, shows the first two ([Checker.Once]); the
+// others take some more ([Checker.Full]). That another server stamps by another clock is
+// seen when the session moves there, which is too late for a hold. So a server of a kind that
+// is known for it is refused by its habits.
 package servercheck
 
 import (
@@ -58,18 +58,22 @@ var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 // missing by one more for each of its components, which makes it and deletes it again. The
 // error is an [Unchecked], or ErrUnsupported with what is wrong, or one of the connection.
 func (c *Checker) Once(ctx context.Context) (Stamp, error) {
+	stamp, _, err := c.once(ctx)
+	return stamp, err
+}
+
+// once is Once; it tells, too, how many of the root's components were missing.
+func (c *Checker) once(ctx context.Context) (_ Stamp, missing int, _ error) {
 	if err := c.session(); err != nil {
-		return Stamp{}, err
+		return Stamp{}, 0, err
 	}
-	missing, own := 0, true
+	own := true
 	for {
 		stamp, err := c.transact(ctx, missing, own)
 		op, cause := zkconn.RefusedOp(err)
 		switch {
-		case err == nil:
-			return stamp, nil
 		case op < 0:
-			return stamp, err
+			return stamp, missing, err
 		case op == 0 && errors.Is(cause, zk.ErrNoNode) && missing < strings.Count(c.Root, "/"):
 			missing++ // of the root's components, from its end
 		case op < missing && errors.Is(cause, zk.ErrNodeExists):
@@ -77,7 +81,7 @@ func (c *Checker) Once(ctx context.Context) (Stamp, error) {
 		case own && op == missing+len(scratch("", c.ACL)) && errors.Is(cause, zk.ErrNoAuth):
 			own = false // we may not see ZooKeeper's own node
 		default:
-			return stamp, c.judge(ctx, op-missing, cause)
+			return stamp, missing, c.judge(ctx, op-missing, cause)
 		}
 	}
 }
