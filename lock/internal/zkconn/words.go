@@ -28,16 +28,21 @@ func (c *Conn) Word(ctx context.Context, server, word string) (string, error) {
 	stopped := context.AfterFunc(c.own.life, cancel)
 	defer stopped()
 	deadline, _ := ctx.Deadline()
-	nc, err := c.dialWithin(ctx, "tcp", server, time.Until(deadline))
+	plain, err := c.dialWithin(ctx, "tcp", server, time.Until(deadline))
 	if err != nil {
 		return "", err
 	}
-	defer nc.Close()
-	defer context.AfterFunc(ctx, func() { nc.Close() })()
-	return word4(ctx, nc, word)
+	defer plain.Close()
+	defer context.AfterFunc(ctx, func() { plain.Close() })()
+	nc, err := c.secure(ctx, plain, hostOf(server))
+	if err != nil {
+		return "", err
+	}
+	return converse(ctx, nc, word)
 }
 
-func word4(ctx context.Context, nc net.Conn, word string) (string, error) {
+// converse sends the word and reads the answer to its end.
+func converse(ctx context.Context, nc net.Conn, word string) (string, error) {
 	_, err := io.WriteString(nc, word)
 	var answer []byte
 	if err == nil {
