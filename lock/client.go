@@ -73,7 +73,7 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	addresses := make([]string, len(servers))
 	for i, s := range servers {
 		if addresses[i], err = zkconn.ParseServer(s); err != nil {
-			return nil, invalid("server", fmt.Sprintf("%q", s), "%v", err)
+			return nil, invalid("server", fmt.Sprintf("%q", zkconn.ShowServer(s)), "%v", err)
 		}
 	}
 	if cfg.sessionTimeout == 0 {

@@ -41,6 +41,8 @@ func Parse(filename string, data []byte) (*Config, error) {
 	})
 	c.Policies = newSet(c.policies, &d.mistakes)
 	d.finishAuth(&c, filepath.Dir(filename))
+	d.finishTLS(&c, filepath.Dir(filename))
+	c.file, c.places = filename, d.positions()
 	if err := d.err(filename); err != nil {
 		return nil, err
 	}
@@ -93,6 +95,7 @@ type place struct {
 type decoder struct {
 	mistakes
 	places map[string]place // of every key that the file gives, by its path
+	hiding int              // more than 0 below a value that is hidden
 }
 
 // err is mistakes.err with the file filled in, and the places that follow from
