@@ -223,10 +223,17 @@ func (s *secure) denyLibrary(root string, hold *lock.Hold, opts ...lock.Option) 
 		"Lock to read":  func() error { return nothing(c.RWMutex(name).RLock(s.ctx)) },
 		"Acquire":       func() error { return nothing(c.Semaphore(name, 3).Acquire(s.ctx, 1)) },
 		"Lock new":      func() error { return nothing(c.Mutex("orders/43").Lock(s.ctx)) },
-		"Revoke":        func() error { return c.Revoke(s.ctx, name, "give it to me") },
-		"Inspect":       func() error { _, err := tree.Inspect(s.ctx, name); return err },
-		"Inspect root":  func() error { _, err := tree.Inspect(s.ctx, ""); return err },
-		"Now":           func() error { _, err := tree.Now(s.ctx); return err },
+		"Campaign": func() error {
+			l, err := c.Election(name).Campaign(s.ctx, "me")
+			if l != nil {
+				s.Error("a stranger leads")
+			}
+			return err
+		},
+		"Revoke":       func() error { return c.Revoke(s.ctx, name, "give it to me") },
+		"Inspect":      func() error { _, err := tree.Inspect(s.ctx, name); return err },
+		"Inspect root": func() error { _, err := tree.Inspect(s.ctx, ""); return err },
+		"Now":          func() error { _, err := tree.Now(s.ctx); return err },
 		"Delete": func() error {
 			return tree.Delete(s.ctx, []admin.Deletion{{Path: hold.EntryPath(), Version: -1}})
 		},
