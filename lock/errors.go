@@ -82,14 +82,21 @@ type HeldError struct {
 
 func (e *HeldError) Error() string {
 	if e.Owner == "" {
-		return fmt.Sprintf("lock %q: %v: %s", e.Lock, ErrHeld, e.Entry)
+		return fmt.Sprintf("lock %q: %v: %s", e.Lock, ErrHeld, printable(e.Entry))
 	}
 	return fmt.Sprintf("lock %q: %v: %s (host %s, pid %d), whose lease ends at %s unless renewed",
 		e.Lock, ErrHeld, printable(e.Owner), printable(e.Host), e.PID, e.Expires.UTC().Format(time.RFC3339Nano))
 }
 
-// printable quotes what somebody else wrote if it could disturb a terminal.
+// mostShown is how many bytes of what somebody else wrote are shown in a message.
+const mostShown = 1024
+
+// printable cuts what somebody else wrote if it is long, and quotes it if it could disturb a
+// terminal.
 func printable(s string) string {
+	if len(s) > mostShown {
+		return printable(strings.ToValidUTF8(s[:mostShown], "")) + "…"
+	}
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)
 	}

@@ -41,6 +41,8 @@ type Auth struct {
 	User         string
 	PasswordFile string // the file that holds the password
 	PasswordEnv  string // the environment variable that holds it
+
+	path string // of its key in the file; "" is zookeeper.auth
 }
 
 // Log says what is logged, and how.
@@ -113,23 +115,7 @@ type draft struct {
 // schema is the one list of the keys: what each may hold, and where it goes.
 func (c *draft) schema() object {
 	return object{
-		{"zookeeper", object{
-			{"servers", withoutLogin{listOf(&c.ZooKeeper.Servers, server, 1)}},
-			{"session_timeout", duration(&c.ZooKeeper.SessionTimeout, sessionTimeoutRule)},
-			{"auth", hidden{object{
-				{"scheme", choice(&c.auth.Scheme, "digest")},
-				{"user", hidden{text(&c.auth.User, userRule)}},
-				{"password_file", hidden{text(&c.auth.PasswordFile, pathRule)}},
-				{"password_env", hidden{text(&c.auth.PasswordEnv, variableRule)}},
-			}}},
-			{"tls", object{
-				{"ca_file", text(&c.tls.CAFile, pathRule)},
-				{"cert_file", text(&c.tls.CertFile, pathRule)},
-				{"key_file", hidden{text(&c.tls.KeyFile, pathRule)}},
-				{"server_name", text(&c.tls.ServerName, notEmpty)},
-			}},
-			{"unsafe_server", boolean(&c.ZooKeeper.UnsafeServer)},
-		}},
+		{"zookeeper", zookeeperSchema(&c.ZooKeeper, &c.auth, &c.tls)},
 		{"root", text(&c.Root, rootRule)},
 		{"log", object{
 			{"level", choice(&c.Log.Level, "trace", "debug", "info", "warn", "error")},
@@ -142,6 +128,27 @@ func (c *draft) schema() object {
 			{"batch", number(&c.Reaper.Batch)},
 			{"lock", text(&c.Reaper.Lock, nameRule)},
 		}},
+	}
+}
+
+// zookeeperSchema is the part of the schema for the servers, and who we are to them.
+func zookeeperSchema(z *ZooKeeper, auth *Auth, tls *TLS) value {
+	return object{
+		{"servers", withoutLogin{listOf(&z.Servers, server, 1)}},
+		{"session_timeout", duration(&z.SessionTimeout, sessionTimeoutRule)},
+		{"auth", hidden{object{
+			{"scheme", choice(&auth.Scheme, "digest")},
+			{"user", hidden{text(&auth.User, userRule)}},
+			{"password_file", hidden{text(&auth.PasswordFile, pathRule)}},
+			{"password_env", hidden{text(&auth.PasswordEnv, variableRule)}},
+		}}},
+		{"tls", object{
+			{"ca_file", text(&tls.CAFile, pathRule)},
+			{"cert_file", text(&tls.CertFile, pathRule)},
+			{"key_file", hidden{text(&tls.KeyFile, pathRule)}},
+			{"server_name", text(&tls.ServerName, notEmpty)},
+		}},
+		{"unsafe_server", boolean(&z.UnsafeServer)},
 	}
 }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -20,7 +21,15 @@ type TLS struct {
 	CertFile   string // our certificate, for servers that want one
 	KeyFile    string // its private key
 	ServerName string // what servers' certificates are for; default each one's own name
+
+	path string // of its key in the file; "" is zookeeper.tls
 }
+
+// Where the file has what a root has none of for itself.
+const (
+	defaultAuth = "zookeeper.auth"
+	defaultTLS  = "zookeeper.tls"
+)
 
 // What a credential and a key are called may be the secret itself, in the wrong place, so
 // these are not shown where a configuration is logged or marshalled.
@@ -63,23 +72,34 @@ func (c *Config) at(err error) error {
 	return err
 }
 
-// finishTLS checks what goes for the keys of zookeeper.tls together.
-func (d *decoder) finishTLS(c *draft, folder string) {
-	const key = "zookeeper.tls"
-	if _, given := d.places[key]; !given || d.has(key) {
-		return
+// finishTLS checks what goes for the keys of a zookeeper.tls together, and returns it; nil
+// if the file gives none.
+func (d *decoder) finishTLS(path string, t *TLS, folder string) *TLS {
+	if _, given := d.places[path]; !given || d.has(path) {
+		return nil
 	}
-	_, cert := d.places[key+".cert_file"]
-	_, private := d.places[key+".key_file"]
+	_, cert := d.places[path+".cert_file"]
+	_, private := d.places[path+".key_file"]
 	if cert != private {
-		d.add(key, "", "must have cert_file and key_file together, or neither")
+		d.add(path, "", "must have cert_file and key_file together, or neither")
 	}
-	for _, path := range []*string{&c.tls.CAFile, &c.tls.CertFile, &c.tls.KeyFile} {
-		if *path != "" && !filepath.IsAbs(*path) {
-			*path = filepath.Join(folder, *path)
+	for _, file := range []*string{&t.CAFile, &t.CertFile, &t.KeyFile} {
+		if *file != "" {
+			*file = absolute(*file, folder)
 		}
 	}
-	c.ZooKeeper.TLS = &c.tls
+	if path != defaultTLS {
+		t.path = path
+	}
+	return t
+}
+
+// absolute is a path that may be relative to a folder.
+func absolute(path, folder string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(folder, path)
 }
 
 // positions are the places of the keys' values.
@@ -106,10 +126,10 @@ func pathRule(s string) string {
 // It is an error if the key can be read or written by everybody on the machine, as with
 // [Auth.Password].
 func (t *TLS) Config() (*tls.Config, error) {
-	const key = "zookeeper.tls"
 	if t == nil {
-		return nil, errors.New(key + " is not configured")
+		return nil, errors.New(defaultTLS + " is not configured")
 	}
+	key := cmp.Or(t.path, defaultTLS)
 	cfg := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
 	if t.CAFile != "" {
 		text, err := readFile(t.CAFile, false)
@@ -139,7 +159,8 @@ func (t *TLS) Config() (*tls.Config, error) {
 
 // pair reads the certificate and its key.
 func (t *TLS) pair() (*tls.Certificate, error) {
-	const certKey, keyKey = "zookeeper.tls.cert_file", "zookeeper.tls.key_file"
+	key := cmp.Or(t.path, defaultTLS)
+	certKey, keyKey := key+".cert_file", key+".key_file"
 	cert, err := readFile(t.CertFile, false)
 	if err != nil {
 		return nil, &keyError{certKey, err}
@@ -171,10 +192,11 @@ func (t *TLS) pair() (*tls.Certificate, error) {
 // machine. The file's group may have access: that is how Kubernetes (fsGroup)
 // and systemd hand a secret to a service that does not run as root.
 func (a *Auth) Password() (Secret, error) {
-	const fileKey, envKey = "zookeeper.auth.password_file", "zookeeper.auth.password_env"
 	if a == nil {
-		return Secret{}, errors.New("zookeeper.auth is not configured")
+		return Secret{}, errors.New(defaultAuth + " is not configured")
 	}
+	key := cmp.Or(a.path, defaultAuth)
+	fileKey, envKey := key+".password_file", key+".password_env"
 	if a.PasswordFile == "" {
 		password := os.Getenv(a.PasswordEnv)
 		if password == "" {
