@@ -48,7 +48,8 @@ var (
 	// ErrUnavailable says that there was no session with ZooKeeper.
 	ErrUnavailable = zkconn.ErrUnavailable
 	// ErrUnsupported says that the server is none that locks can be on: it does not
-	// know ZooKeeper's transactions, or its first reply to one lacked the results.
+	// know ZooKeeper's transactions, its first reply to one lacked the results, or what it
+	// does is not what the protocol rests on. See [WithUnsafeServer].
 	ErrUnsupported = zkconn.ErrUnsupported
 )
 
