@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +57,9 @@ type Stats struct {
 // Dial connects to a ZooKeeper ensemble and returns a client once there is a session.
 // It waits for servers that cannot be reached, or whose names cannot be resolved; when
 // ctx ends first it fails with [ErrUnavailable], and without a deadline it waits for
-// ever. After three seconds it logs once for whom it waits. The client owns the connection and closes it. Servers are host or host:port,
+// ever. After three seconds it logs once for whom it waits. One more request looks whether
+// the server is what locks rest on, or else it fails with [ErrUnsupported]; that is also the
+// first sample of the leader's clock. The client owns the connection and closes it. Servers are host or host:port,
 // one each and without a chroot, which belongs into the root ([WithRoot]); the default
 // port is 2181, and an IPv6 address is in brackets.
 func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error) {
@@ -72,7 +75,7 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	addresses := make([]string, len(servers))
 	for i, s := range servers {
 		if addresses[i], err = zkconn.ParseServer(s); err != nil {
-			return nil, invalid("server", fmt.Sprintf("%q", s), "%v", err)
+			return nil, invalid("server", fmt.Sprintf("%q", zkconn.ShowServer(s)), "%v", err)
 		}
 	}
 	if cfg.sessionTimeout == 0 {
@@ -82,13 +85,20 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	if c.conn, err = zkconn.Dial(ctx, addresses, c.connConfig()); err != nil {
 		return nil, err
 	}
-	return c.start(), nil
+	c.start()
+	if err := c.checkServer(ctx); err != nil {
+		c.shut(ErrClosed)
+		<-c.tasks.Close()
+		c.conn.Close(0)
+		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(addresses, ","), err)
+	}
+	return c, nil
 }
 
 // New returns a client on a connection that the service has already. The
 // caller keeps owning it and closes it after the client. Its credentials are the
 // caller's to add; the buffering and the bounded handshake that [Dial] gives its
-// connections are missing.
+// connections are missing, and so is its look at the server.
 func New(z *zk.Conn, opts ...Option) (*Client, error) {
 	if z == nil {
 		return nil, invalid("connection", nil, "must not be nil")
@@ -97,8 +107,8 @@ func New(z *zk.Conn, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(cfg.digests) > 0 || cfg.dialer != nil {
-		return nil, invalid("option", "WithDigest or WithDialer",
+	if len(cfg.digests) > 0 || cfg.dialer != nil || cfg.tls != nil {
+		return nil, invalid("option", "WithDigest, WithDialer or WithTLS",
 			"is for Dial; here the connection is the caller's: use zk.Conn.AddAuth and WithACL, or zk.WithDialer")
 	}
 	c := newClient(cfg)
@@ -115,7 +125,7 @@ func newClient(cfg *config) *Client {
 
 func (c *Client) connConfig() zkconn.Config {
 	return zkconn.Config{
-		Log: c.cfg.log, SessionTimeout: c.cfg.sessionTimeout, Dialer: c.cfg.dialer, Digests: c.cfg.digests,
+		Log: c.cfg.log, SessionTimeout: c.cfg.sessionTimeout, Dialer: c.cfg.dialer, TLS: c.cfg.tls, Digests: c.cfg.digests,
 		Now: func() time.Duration { return c.cfg.now().Mono }, Random: c.cfg.random,
 		Reconnected: c.reconnected,
 	}
@@ -353,6 +363,6 @@ func init() {
 		if !ok || c.zero() {
 			return access.Client{}, false
 		}
-		return access.Client{Conn: c.conn, Clock: c.clock, Root: c.cfg.root}, true
+		return access.Client{Conn: c.conn, Clock: c.clock, Root: c.cfg.root, Check: c.checker()}, true
 	}
 }

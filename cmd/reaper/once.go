@@ -60,7 +60,7 @@ func (p *program) sweep(ctx context.Context, cfg *policy.Config, dryRun bool, ou
 
 // sweepRoot makes one pass over a root. The report is nil if none was begun.
 func (p *program) sweepRoot(ctx context.Context, n policy.Named, log zerolog.Logger, dryRun bool, bar *bar) (_ *reaper.Report, err error) {
-	locks, err := app.Dial(ctx, n.Config, log)
+	locks, err := app.DialChecked(ctx, n.Config, log)
 	if err != nil {
 		return nil, failed(err)
 	}

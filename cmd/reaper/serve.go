@@ -84,7 +84,7 @@ func (p *program) newRoot(n policy.Named, log zerolog.Logger) (*root, error) {
 	o.Log, o.Monitor = &log, reaper.NewMonitor(p.about(n))
 	var err error
 	r.daemon, err = reaper.NewDaemon(func(ctx context.Context) (*lock.Client, error) {
-		return app.Dial(ctx, n.Config, log, lock.WithPolicies(r.policies), lock.WithUnlockTimeout(unlockTimeout))
+		return app.DialChecked(ctx, n.Config, log, lock.WithPolicies(r.policies), lock.WithUnlockTimeout(unlockTimeout))
 	}, o)
 	return r, err
 }

@@ -42,6 +42,8 @@ func Parse(filename string, data []byte) (*Config, error) {
 	c.Policies = newSet(c.policies, &d.mistakes)
 	c.ZooKeeper.Auth = d.finishAuth("zookeeper.auth", &c.auth, filepath.Dir(filename))
 	d.finishRoots(&c, filepath.Dir(filename))
+	c.ZooKeeper.TLS = d.finishTLS("zookeeper.tls", &c.tls, filepath.Dir(filename))
+	c.file, c.places = filename, d.positions()
 	if err := d.err(filename); err != nil {
 		return nil, err
 	}
@@ -69,6 +71,9 @@ func (d *decoder) finishAuth(path string, auth *Auth, folder string) *Auth {
 	if file {
 		auth.PasswordFile = absolute(auth.PasswordFile, folder)
 	}
+	if path != defaultAuth {
+		auth.path = path
+	}
 	return auth
 }
 
@@ -94,6 +99,7 @@ type place struct {
 type decoder struct {
 	mistakes
 	places map[string]place // of every key that the file gives, by its path
+	hiding int              // more than 0 below a value that is hidden
 }
 
 // err is mistakes.err with the file filled in, and the places that follow from

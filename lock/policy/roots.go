@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -71,6 +70,10 @@ func (z ZooKeeper) over(rest ZooKeeper) ZooKeeper {
 	if z.Auth != nil {
 		rest.Auth = z.Auth
 	}
+	if z.TLS != nil {
+		rest.TLS = z.TLS
+	}
+	rest.UnsafeServer = rest.UnsafeServer || z.UnsafeServer
 	return rest
 }
 
@@ -98,6 +101,7 @@ type rootDraft struct {
 	Root
 	zookeeper ZooKeeper
 	auth      Auth
+	tls       TLS
 	policies  []Policy
 }
 
@@ -106,7 +110,7 @@ func rootSchema(r *rootDraft) value {
 	return object{
 		{"name", text(&r.Name, notEmpty)},
 		{"root", text(&r.Root.Root, rootRule)},
-		{"zookeeper", zookeeperSchema(&r.zookeeper, &r.auth)},
+		{"zookeeper", zookeeperSchema(&r.zookeeper, &r.auth, &r.tls)},
 		{"policies", listOf(&r.policies, policySchema, 0)},
 		{"reaper", reaperSchema(&r.Reaper)},
 	}
@@ -130,6 +134,7 @@ func (d *decoder) finishRoots(c *draft, folder string) {
 		d.checkRoot(c.roots, i, path)
 		if _, given := d.places[path+".zookeeper"]; given {
 			r.zookeeper.Auth = d.finishAuth(path+".zookeeper.auth", &r.auth, folder)
+			r.zookeeper.TLS = d.finishTLS(path+".zookeeper.tls", &r.tls, folder)
 			r.Root.ZooKeeper = &r.zookeeper
 		}
 		if _, given := d.places[path+".policies"]; given {
@@ -192,12 +197,4 @@ func (d *decoder) setOf(prefix string, policies []Policy) *Set {
 		d.add(prefix+m.Key, m.Value, "%s", m.Rule)
 	}
 	return set
-}
-
-// absolute is a path of the file's as one that does not depend on where we are.
-func absolute(path, folder string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(folder, path)
 }
