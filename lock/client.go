@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,7 +83,14 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	if c.conn, err = zkconn.Dial(ctx, addresses, c.connConfig()); err != nil {
 		return nil, err
 	}
-	return c.start(), nil
+	c.start()
+	if err := c.checkServer(ctx); err != nil {
+		c.shut(ErrClosed)
+		<-c.tasks.Close()
+		c.conn.Close(0)
+		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(addresses, ","), err)
+	}
+	return c, nil
 }
 
 // New returns a client on a connection that the service has already. The
@@ -97,8 +105,8 @@ func New(z *zk.Conn, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(cfg.digests) > 0 || cfg.dialer != nil {
-		return nil, invalid("option", "WithDigest or WithDialer",
+	if len(cfg.digests) > 0 || cfg.dialer != nil || cfg.tls != nil {
+		return nil, invalid("option", "WithDigest, WithDialer or WithTLS",
 			"is for Dial; here the connection is the caller's: use zk.Conn.AddAuth and WithACL, or zk.WithDialer")
 	}
 	c := newClient(cfg)
@@ -115,7 +123,7 @@ func newClient(cfg *config) *Client {
 
 func (c *Client) connConfig() zkconn.Config {
 	return zkconn.Config{
-		Log: c.cfg.log, SessionTimeout: c.cfg.sessionTimeout, Dialer: c.cfg.dialer, Digests: c.cfg.digests,
+		Log: c.cfg.log, SessionTimeout: c.cfg.sessionTimeout, Dialer: c.cfg.dialer, TLS: c.cfg.tls, Digests: c.cfg.digests,
 		Now: func() time.Duration { return c.cfg.now().Mono }, Random: c.cfg.random,
 		Reconnected: c.reconnected,
 	}
@@ -340,6 +348,6 @@ func init() {
 		if !ok || c.zero() {
 			return access.Client{}, false
 		}
-		return access.Client{Conn: c.conn, Clock: c.clock, Root: c.cfg.root}, true
+		return access.Client{Conn: c.conn, Clock: c.clock, Root: c.cfg.root, Check: c.checker()}, true
 	}
 }

@@ -110,6 +110,7 @@ func TestCloseDuringRequests(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
 				a, b := w.dial("a"), w.dial("b")
 				h := w.lock(b, "x")
+				number := number + w.Requests()["a"].Total()
 				met := make(chan struct{})
 				w.fault(func(r locktest.Request) bool {
 					if r.Label != "a" || r.Number != number {

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"math"
@@ -60,6 +61,8 @@ type config struct {
 	unlockTimeout  time.Duration
 	sessionTimeout time.Duration // 0: unknown, with a borrowed connection
 	dialer         zk.Dialer
+	tls            *tls.Config // nil: plain text
+	unsafeServer   bool        // go on with one that would be refused
 	now            func() clock.Instant
 	random         *rand.Rand // safe for concurrent use
 	hints          string     // "" but in simulations
@@ -310,6 +313,20 @@ func WithDialer(d zk.Dialer) Option {
 			return invalid("dialer", nil, "must not be nil")
 		}
 		c.dialer = d
+		return nil
+	})
+}
+
+// WithTLS has a client made by [Dial] speak TLS to the servers, by their secureClientPort:
+// with RootCAs, those are whose certificates are believed in, and with Certificates, what
+// the client shows the server of itself. Without a ServerName each server must have a
+// certificate for the name, or the IP address, that Dial was given for it.
+func WithTLS(cfg *tls.Config) Option {
+	return clientOption(func(c *config) error {
+		if cfg == nil {
+			return invalid("TLS configuration", "nil", "must not be nil: leave the option out for plain text")
+		}
+		c.tls = cfg.Clone()
 		return nil
 	})
 }

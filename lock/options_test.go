@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"crypto/tls"
 	"math"
 	"strings"
 	"testing"
@@ -93,10 +94,10 @@ func TestBadOptions(t *testing.T) {
 	_, err = lock.New(nil)
 	mustBe(t, err, lock.ErrInvalid)
 	mustSay(t, err, "connection", "must not be nil")
-	for _, o := range []lock.Option{lock.WithDigest("u", "p"), lock.WithDialer(zk.Dialer(new(locktest.Ensemble).Dial))} {
+	for _, o := range []lock.Option{lock.WithDigest("u", "p"), lock.WithDialer(zk.Dialer(new(locktest.Ensemble).Dial)), lock.WithTLS(new(tls.Config))} {
 		_, err := lock.New(new(zk.Conn), o)
 		mustBe(t, err, lock.ErrInvalid)
-		mustSay(t, err, "WithDigest or WithDialer", "is for Dial", "AddAuth")
+		mustSay(t, err, "WithDigest, WithDialer or WithTLS", "is for Dial", "AddAuth")
 	}
 }
 

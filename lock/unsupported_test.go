@@ -9,7 +9,8 @@ import (
 )
 
 // TestServerWithoutTransactions: a server that does not know them, as ZooKeeper 3.3, or
-// tells nothing of their results is refused by the first call, which says why.
+// tells nothing of their results is refused by Dial, which says why; and by the first call
+// of a client that went on.
 func TestServerWithoutTransactions(t *testing.T) {
 	for says, fault := range map[string]locktest.Fault{
 		"unknown error: -6": {Code: codeUnimplemented},
@@ -22,8 +23,11 @@ func TestServerWithoutTransactions(t *testing.T) {
 				}
 				return locktest.Fault{}
 			})
-			a := w.dial("a")
 			began := time.Now()
+			_, err := lock.Dial(w.ctx, w.Servers(), w.options("a")...)
+			mustBe(t, err, lock.ErrUnsupported)
+			mustSay(t, err, says, "server is not supported")
+			a := w.dial("a", lock.WithUnsafeServer())
 			for range 2 {
 				_, err := a.Mutex("x").Lock(w.ctx)
 				mustBe(t, err, lock.ErrUnsupported)

@@ -97,6 +97,8 @@
 // Children are listed in no order that means anything, and not the one of their
 // creation: clients must sort.
 //
+// What servers do that are none of ZooKeeper's can be asked for ([Quirks]).
+//
 // That all this is like a real server is not claimed but tested: the package's
 // conformance tests run one table of scenarios against the ensemble and, where
 // HOLDFAST_ZOOKEEPER=host:port names one, a real server, and both must answer the

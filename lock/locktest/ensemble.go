@@ -33,6 +33,10 @@ type Options struct {
 	// Latency is the first [Ensemble.SetLatency].
 	Latency func(label, member string) time.Duration
 
+	// Quirks are what the servers do otherwise than ZooKeeper; none, unless a test is
+	// about that.
+	Quirks Quirks
+
 	// Seed enters the numbers and passwords of sessions, in which alone two
 	// ensembles with the same history may differ.
 	Seed uint64
@@ -82,6 +86,7 @@ func (o *Options) negotiate(d time.Duration) time.Duration {
 type Ensemble struct {
 	opts    Options
 	members []*member
+	made    time.Time
 
 	mu       sync.Mutex
 	ready    []*serverConn // to be served before the lock is released
@@ -113,6 +118,7 @@ func New(opts Options) (*Ensemble, error) {
 	}
 	e := &Ensemble{
 		opts:     opts,
+		made:     time.Now(),
 		released: make(chan struct{}),
 		sessions: make(map[int64]*session),
 		labels:   make(map[string]*label),
@@ -127,6 +133,7 @@ func New(opts Options) (*Ensemble, error) {
 			addr:    fmt.Sprintf("192.0.2.%d:2181", i+1),
 			watches: make(watchTable), conns: make(map[int64]*serverConn),
 		})
+		opts.Quirks.adopt(e.members[i].tree)
 	}
 	e.lock()
 	defer e.unlock()

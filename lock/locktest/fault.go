@@ -263,7 +263,7 @@ func (e *Ensemble) SetSequence(path string, next int32) error {
 	if e.leader.tree.get(path) == nil {
 		return errors.New("locktest: SetSequence " + path + ": there is no such node")
 	}
-	x := e.begin(0)
+	x := e.begin(0, nil)
 	x.changes = []change{{code: opSetSequence, path: path, cversion: next}}
 	x.results = make([]result, 1)
 	e.commit(x)

@@ -30,13 +30,15 @@ type arrival struct {
 	txn *txn
 }
 
-// begin makes the next transaction of the log.
-func (e *Ensemble) begin(session int64) *txn {
+// begin makes the next transaction of the log, of a request that a member has taken, or
+// the leader's own.
+func (e *Ensemble) begin(session int64, taken *member) *txn {
 	e.counter++
 	return &txn{
 		zxid:    e.epoch<<32 | e.counter,
-		time:    time.Now().Add(e.leader.clock).UnixMilli(),
+		time:    e.stamp(taken),
 		session: session,
+		stale:   e.opts.Quirks.StaleStat,
 	}
 }
 

@@ -198,10 +198,10 @@ func (s *serverConn) rejected() int32 {
 
 // write has the leader make a transaction of a request.
 func (s *serverConn) write(p pending) {
-	p.txn = s.e.begin(s.session)
+	p.txn = s.e.begin(s.session, s.member)
 	p.zxid = p.txn.zxid
 	prep := preparer{
-		tree: s.e.leader.tree, session: s.session,
+		tree: s.e.leader.tree, quirks: s.e.opts.Quirks, session: s.session,
 		identity: s.identity, rejected: s.rejected(),
 	}
 	switch {

@@ -32,13 +32,13 @@ func (s *serverConn) handshake(r *request) {
 		return
 	}
 	timeout := s.e.opts.negotiate(time.Duration(req.timeout) * time.Millisecond)
-	if req.session != 0 {
+	if req.session != 0 && !s.e.opts.Quirks.Keeper {
 		s.reattach(req, timeout)
 		return
 	}
 	sess := s.e.newSession(timeout)
 	s.attach(sess)
-	x := s.e.begin(sess.id)
+	x := s.e.begin(sess.id, nil)
 	s.e.commit(x)
 	s.wait(pending{zxid: x.zxid, done: func() {
 		s.open = true
@@ -99,6 +99,9 @@ func (s *serverConn) welcome(req *connectRequest, sess *session) {
 func (e *Ensemble) newSession(timeout time.Duration) *session {
 	e.lastSession++
 	id := 1<<56 | int64(e.opts.Seed&0xffffffff)<<24 | e.lastSession
+	if e.opts.Quirks.Keeper {
+		id = e.lastSession
+	}
 	sess := &session{id: id, timeout: timeout, password: make([]byte, 0, passwordBytes)}
 	for x := e.opts.Seed ^ uint64(id); len(sess.password) < passwordBytes; {
 		// SplitMix64: well mixed is all that a password here needs to be.
@@ -141,7 +144,7 @@ func (e *Ensemble) watchOver(sess *session) {
 // expire ends a session by the leader's decision.
 func (e *Ensemble) expire(sess *session) {
 	e.trace(Event{Kind: "expire", Session: sess.id, Label: sess.label})
-	x := e.begin(sess.id)
+	x := e.begin(sess.id, nil)
 	e.endSession(x)
 	e.commit(x)
 }

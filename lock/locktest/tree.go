@@ -165,8 +165,13 @@ func (t *tree) apply(x *txn, fire func(kind int32, path string)) {
 			fire(nodeChildrenChanged, parentOf(c.path))
 		case opSetData:
 			n := t.get(c.path)
+			if x.stale {
+				x.results[i].stat = n.stat()
+			}
 			n.data, n.version, n.mzxid, n.mtime = c.data, c.version, x.zxid, x.time
-			x.results[i].stat = n.stat()
+			if !x.stale {
+				x.results[i].stat = n.stat()
+			}
 			fire(nodeDataChanged, c.path)
 		case opSetACL:
 			n := t.get(c.path)

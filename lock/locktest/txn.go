@@ -17,6 +17,7 @@ type txn struct {
 	changes []change
 	results []result // one for each operation
 	ends    bool     // the session ends with it
+	stale   bool     // results show what was before
 }
 
 // A change is one step of a transaction; each of them is known to succeed.
@@ -44,6 +45,7 @@ type result struct {
 // since that decides which of two errors is told.
 type preparer struct {
 	tree     *tree
+	quirks   Quirks
 	session  int64
 	rejected int32             // codeSessionExpired or codeSessionMoved: no operation passes
 	identity []ACL             // of the connection; Perms are not used
@@ -159,7 +161,7 @@ func (p *preparer) create(o *op) (change, int32) {
 		return change{}, codeNoAuth
 	}
 	if o.flags&flagSequential != 0 {
-		path += fmt.Sprintf("%010d", parent.cversion)
+		path += fmt.Sprintf("%010d", p.counter(parentPath, parent))
 	}
 	if !validPath(path) {
 		return change{}, codeBadArguments
@@ -200,7 +202,7 @@ func (p *preparer) delete(o *op) (change, int32) {
 	switch {
 	case !ok:
 		return change{}, codeNoNode
-	case o.version != -1 && o.version != n.version:
+	case !p.fits(o.version, n.version):
 		return change{}, codeBadVersion
 	case n.children > 0:
 		return change{}, codeNotEmpty
@@ -216,7 +218,7 @@ func (p *preparer) setData(o *op) (change, int32) {
 	switch {
 	case err != codeOK:
 		return change{}, err
-	case o.version != -1 && o.version != n.version:
+	case !p.fits(o.version, n.version):
 		return change{}, codeBadVersion
 	}
 	n.version++
@@ -239,7 +241,7 @@ func (p *preparer) setACL(o *op) (change, int32) {
 	switch {
 	case err != codeOK:
 		return change{}, err
-	case o.version != -1 && o.version != n.aversion:
+	case !p.fits(o.version, n.aversion):
 		return change{}, codeBadVersion
 	}
 	n.aversion++
@@ -253,7 +255,7 @@ func (p *preparer) check(o *op) (change, int32) {
 	switch {
 	case err != codeOK:
 		return change{}, err
-	case o.version != -1 && o.version != n.version:
+	case !p.fits(o.version, n.version):
 		return change{}, codeBadVersion
 	}
 	return change{code: opCheck}, codeOK

@@ -4,6 +4,7 @@ package access
 
 import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/servercheck"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
@@ -12,6 +13,7 @@ type Client struct {
 	Conn  *zkconn.Conn // the client's own, or the one it was given
 	Clock *clock.Clock
 	Root  string // path below which the locks stand
+	Check servercheck.Checker
 }
 
 // Of returns what stands behind a *lock.Client, or false for one that is nil or was not

@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -17,6 +18,7 @@ type Config struct {
 	Log            zerolog.Logger
 	SessionTimeout time.Duration        // 0: unknown, with a borrowed connection
 	Dialer         zk.Dialer            // nil: net.Dialer's
+	TLS            *tls.Config          // nil: plain text; without ServerName, the server's
 	Digests        []string             // credentials, "user:password"
 	Now            func() time.Duration // this process's monotonic clock
 	Random         *rand.Rand           // safe for concurrent use
@@ -25,7 +27,8 @@ type Config struct {
 	// session again after an outage.
 	Reconnected func()
 
-	lookup lookup // nil: the system's
+	lookup  lookup   // nil: the system's
+	servers []string // as Dial was given them
 }
 
 // Conn is a connection to ZooKeeper. All methods are safe for concurrent use.

@@ -26,6 +26,8 @@ type ownership struct {
 	life context.Context // lookups, dials and connections end with it
 	cut  context.CancelFunc
 
+	hosts *hosts
+
 	lastFailure atomic.Pointer[error] // why a server could not be reached
 	live        net.Conn              // the last one, of the one goroutine that dials
 }
@@ -37,12 +39,14 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	if cfg.lookup == nil {
 		cfg.lookup = net.DefaultResolver.LookupHost
 	}
+	cfg.servers = servers
 	c := newConn(cfg)
 	c.own = new(ownership)
 	c.own.life, c.own.cut = context.WithCancel(context.Background())
+	c.own.hosts = &hosts{ctx: c.own.life, cfg: cfg, failed: c.noteFailure, stuck: c.stuck}
 	z, events, err := zk.Connect(servers, cfg.SessionTimeout,
 		zk.WithDialer(c.dialServer),
-		zk.WithHostProvider(&hosts{ctx: c.own.life, cfg: cfg, failed: c.noteFailure, stuck: c.stuck}),
+		zk.WithHostProvider(c.own.hosts),
 		zk.WithEventCallback(c.sessionEvent),
 		zk.WithMaxBufferSize(largestReply),
 		zk.WithLogger(printfLogger{cfg.Log}),
@@ -59,7 +63,7 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 		why := c.own.lastFailure.Load()
 		c.Close(0)
 		if why != nil {
-			err = fmt.Errorf("%w; the last of them: %w", err, *why)
+			err = &unreached{err, *why}
 		}
 		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(servers, ","), err)
 	}
@@ -68,6 +72,16 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	}
 	return c, nil
 }
+
+// unreached is an error together with why the last of the servers could not be reached.
+type unreached struct {
+	error
+	why error
+}
+
+func (e *unreached) Error() string      { return fmt.Sprintf("%v; the last of them: %v", e.error, e.why) }
+func (e *unreached) Unwrap() []error    { return []error{e.error, e.why} }
+func (e *unreached) LastFailure() error { return e.why }
 
 // quietWait is for how long Dial waits without a word.
 const quietWait = 3 * time.Second
@@ -121,11 +135,19 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 		c.noteFailure(fmt.Errorf("%s: %w", address, err))
 		return nil, err
 	}
-	live := &liveConn{Conn: nc, stop: context.AfterFunc(c.own.life, func() { nc.Close() })}
+	live := &liveConn{plain: nc, stop: context.AfterFunc(c.own.life, func() { nc.Close() })}
 	c.own.live = live
-	return newHandshakeConn(live, time.Now().Add(handshakeLimit(c.cfg.SessionTimeout)),
+	limit := time.Now().Add(handshakeLimit(c.cfg.SessionTimeout))
+	ctx, cancel := context.WithDeadline(c.own.life, limit)
+	defer cancel()
+	if live.Conn, err = c.secure(ctx, nc, c.own.hosts.nameOf(address)); err != nil {
+		live.Close()
+		c.noteFailure(fmt.Errorf("%s: %w", address, err))
+		return nil, err
+	}
+	return newHandshakeConn(live, limit,
 		func(timeout time.Duration) { c.granted.Store(int64(timeout)) },
-		func(err error) { c.noteFailure(fmt.Errorf("%s: %w", address, err)) })
+		func(err error) { c.noteFailure(fmt.Errorf("%s: %w", address, c.explain(err))) })
 }
 
 // dialWithin dials until ctx ends.
@@ -161,13 +183,16 @@ func (c *Conn) dialWithin(ctx context.Context, network, address string, timeout 
 
 // liveConn is a connection that closes with its owner's life.
 type liveConn struct {
-	net.Conn
-	stop func() bool // waiting for that
+	net.Conn             // over TLS, or plain
+	plain    net.Conn    // below that
+	stop     func() bool // waiting for that
 }
 
+// Close closes it without the farewell of TLS, which could wait for a peer that takes
+// nothing. Sessions have one of their own.
 func (c *liveConn) Close() error {
 	c.stop()
-	return c.Conn.Close()
+	return c.plain.Close()
 }
 
 // noteFailure remembers why a server could not be reached, unless it is because we

@@ -206,7 +206,7 @@ func TestExpiredConnectionIsClosed(t *testing.T) {
 			nc, err := dial(network, address, timeout)
 			if err == nil {
 				open.Add(1)
-				nc = &liveConn{Conn: nc, stop: sync.OnceValue(func() bool { return open.Add(-1) >= 0 })}
+				nc = &liveConn{Conn: nc, plain: nc, stop: sync.OnceValue(func() bool { return open.Add(-1) >= 0 })}
 			}
 			return nc, err
 		}

@@ -61,6 +61,9 @@ func (c *handshakeConn) greeting() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	if isAlert(head) {
+		return 0, fmt.Errorf("%w on this port: it answers with an alert of TLS: set zookeeper.tls, or lock.WithTLS, or name the port for plain connections (clientPort)", errNotZooKeeper)
+	}
 	length := int32(binary.BigEndian.Uint32(head))
 	if length < leastGreeting || length > mostGreeting {
 		return 0, fmt.Errorf("%w: it answers the handshake with %q, which would be a frame of %d bytes; must be %d to %d",

@@ -39,11 +39,12 @@ type hosts struct {
 	mu             sync.Mutex
 	salt           uint64 // of the order
 	servers        []string
-	addresses      []string      // of this round
-	next           int           // in addresses
-	triesThisRound int           // the last address that was good included
-	burst          int           // tries that need no pause
-	refillAt       time.Duration // monotonic time from which there are more of them
+	addresses      []string          // of this round
+	names          map[string]string // what the servers of these are called
+	next           int               // in addresses
+	triesThisRound int               // the last address that was good included
+	burst          int               // tries that need no pause
+	refillAt       time.Duration     // monotonic time from which there are more of them
 }
 
 // Init takes the servers, as host:port. It does not look them up: that they cannot be
@@ -114,6 +115,12 @@ func (h *hosts) resolve() {
 	}
 	lookups.Wait()
 	h.addresses, h.next = slices.Concat(found...), 0
+	h.names = make(map[string]string, len(h.addresses))
+	for i, server := range h.servers {
+		for _, address := range found[i] {
+			h.names[address] = hostOf(server)
+		}
+	}
 	slices.SortFunc(h.addresses, func(a, b string) int { return cmp.Compare(h.rank(a), h.rank(b)) })
 }
 
@@ -135,6 +142,16 @@ func (h *hosts) resolveOne(ctx context.Context, server string) []string {
 		found[i] = net.JoinHostPort(ip, port)
 	}
 	return found
+}
+
+// nameOf is what the server at an address of this round is called.
+func (h *hosts) nameOf(address string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if name, ok := h.names[address]; ok {
+		return name
+	}
+	return hostOf(address)
 }
 
 // rank places an address in this client's order.

@@ -1,0 +1,127 @@
+// Package testpki makes certificates for tests of TLS.
+package testpki
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Authority signs certificates.
+type Authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	PEM  []byte // its certificate
+}
+
+// Pair is a certificate and its key.
+type Pair struct {
+	Cert, Key []byte // in PEM; the key in PKCS #8
+}
+
+var serial atomic.Int64
+
+// New returns an authority of its own.
+func New(t testing.TB) *Authority {
+	t.Helper()
+	a := &Authority{}
+	a.cert, a.key, a.PEM = sign(t, nil, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
+	})
+	return a
+}
+
+// Issue returns a certificate for names and IP addresses, of a server or a client.
+func (a *Authority) Issue(t testing.TB, names ...string) Pair {
+	t.Helper()
+	template := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: names[0]},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
+	_, key, cert := sign(t, a, template)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Pair{cert, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}
+}
+
+// sign makes a certificate, that of the authority itself for none.
+func sign(t testing.TB, by *Authority, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber = big.NewInt(serial.Add(1))
+	// Bubbles of testing/synctest have the year 2000.
+	template.NotBefore, template.NotAfter = time.Unix(0, 0), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+	parent, parentKey := template, key
+	if by != nil {
+		parent, parentKey = by.cert, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// Pool returns the authority as one that is believed in.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
+// TLS returns the pair for a tls.Config.
+func (p Pair) TLS(t testing.TB) tls.Certificate {
+	t.Helper()
+	c, err := tls.X509KeyPair(p.Cert, p.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Bundle is the key and the certificates, in one PEM file as Java's key stores of that
+// kind have it.
+func (p Pair) Bundle(authority *Authority) []byte {
+	return bytes.Join([][]byte{p.Key, p.Cert, authority.PEM}, nil)
+}
+
+// File writes a file that only its owner may read, in a folder of the test's, and returns
+// its path.
+func File(t testing.TB, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

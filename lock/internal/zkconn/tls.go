@@ -1,0 +1,77 @@
+package zkconn
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+)
+
+// secure has a connection speak TLS, if it is to, and waits for the handshake until ctx
+// ends. The server is to be who it was called when Dial was given it, and not the address
+// that was found for that name.
+func (c *Conn) secure(ctx context.Context, nc net.Conn, name string) (net.Conn, error) {
+	if c.cfg.TLS == nil {
+		return nc, nil
+	}
+	cfg := c.cfg.TLS
+	if cfg.ServerName == "" {
+		cfg = cfg.Clone()
+		cfg.ServerName = name
+	}
+	secured := tls.Client(nc, cfg)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, c.explain(err)
+	}
+	return secured, nil
+}
+
+// hostOf is the part of host:port that names the server.
+func hostOf(server string) string {
+	host, _, err := net.SplitHostPort(server)
+	if err != nil {
+		return server
+	}
+	host, _, _ = strings.Cut(host, "%") // the zone of an IPv6 address
+	return host
+}
+
+// explain adds to what failed at the beginning of a connection what to do about it.
+func (c *Conn) explain(err error) error {
+	hint := c.hint(err)
+	if hint == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, hint)
+}
+
+func (c *Conn) hint(err error) string {
+	is := func(target error) bool { return errors.Is(err, target) }
+	broke := is(io.EOF) || is(io.ErrUnexpectedEOF) || is(syscall.ECONNRESET) || is(syscall.EPIPE)
+	switch {
+	case c.cfg.TLS == nil && broke:
+		return "the server has closed the connection without an answer; if this is its port for TLS (secureClientPort), set zookeeper.tls, or lock.WithTLS"
+	case c.cfg.TLS == nil:
+		return ""
+	case errors.As(err, new(tls.RecordHeaderError)), broke:
+		return "no TLS: name the server's port for TLS (secureClientPort), or do without zookeeper.tls and lock.WithTLS"
+	case is(context.DeadlineExceeded):
+		return "no answer to the TLS handshake in time"
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		return "name the authority that has signed the server's certificate in zookeeper.tls.ca_file, or in RootCAs"
+	case errors.As(err, new(x509.HostnameError)):
+		return "name the server as its certificate does, or give that name in zookeeper.tls.server_name, or in ServerName"
+	case strings.Contains(err.Error(), "remote error: tls:"):
+		return "the server has refused the TLS handshake; if it wants a certificate that it trusts, give zookeeper.tls.cert_file and key_file, or Certificates"
+	}
+	return ""
+}
+
+// isAlert reports whether what came first from a server is the alert by which one that
+// speaks TLS refuses what is none.
+func isAlert(head []byte) bool { return head[0] == 0x15 && head[1] == 0x03 }

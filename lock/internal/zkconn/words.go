@@ -1,0 +1,60 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// mostWords bounds what is read of the answer to a four-letter word. That to srvr has
+// some 300 bytes.
+const mostWords = 64 << 10
+
+// Servers are those that Dial was given, none of a borrowed connection.
+func (c *Conn) Servers() []string { return c.cfg.servers }
+
+// Word asks one of the servers a four-letter word, by a connection of its own that is made
+// as those of the session are, and returns what it answers. A server that knows the word
+// and may not answer it says so in words of its own.
+func (c *Conn) Word(ctx context.Context, server, word string) (string, error) {
+	if !c.Owned() {
+		return "", errors.New("the connection is not ours to make another like it")
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshakeLimit(c.cfg.SessionTimeout))
+	defer cancel()
+	stopped := context.AfterFunc(c.own.life, cancel)
+	defer stopped()
+	deadline, _ := ctx.Deadline()
+	plain, err := c.dialWithin(ctx, "tcp", server, time.Until(deadline))
+	if err != nil {
+		return "", err
+	}
+	defer plain.Close()
+	defer context.AfterFunc(ctx, func() { plain.Close() })()
+	nc, err := c.secure(ctx, plain, hostOf(server))
+	if err != nil {
+		return "", err
+	}
+	return converse(ctx, nc, word)
+}
+
+// converse sends the word and reads the answer to its end.
+func converse(ctx context.Context, nc net.Conn, word string) (string, error) {
+	_, err := io.WriteString(nc, word)
+	var answer []byte
+	if err == nil {
+		answer, err = io.ReadAll(io.LimitReader(nc, mostWords))
+	}
+	switch {
+	case ctx.Err() != nil:
+		return "", ContextError(ctx)
+	case err != nil && len(answer) == 0:
+		return "", err
+	case len(answer) == 0:
+		return "", fmt.Errorf("no answer to %q", word)
+	}
+	return string(answer), nil
+}
