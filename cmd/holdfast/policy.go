@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/holdfast-io/holdfast/reaper"
 )
 
 func newPolicy(flags *app.Flags) *cobra.Command {
@@ -102,10 +104,7 @@ func try(cfg *policy.Config, name string) trial {
 		}
 		t.Passed = append(t.Passed, passedBy{earlier.Name, earlier.Match.String()})
 	}
-	schedule := p.Schedule
-	if schedule == "" {
-		schedule = cfg.Reaper.Schedule
-	}
+	schedule := cmp.Or(p.Schedule, cfg.Reaper.Schedule, reaper.DefaultSchedule)
 	t.Gets = trialsTimes{
 		TTL: p.TTL.String(), MaxTTL: p.MaxTTL.String(), Grace: p.Grace.String(), MaxHold: limit(p.MaxHold),
 		OrphanAfter: p.OrphanAfter.String(), KeepParent: p.KeepParent, Schedule: schedule,

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
@@ -36,6 +37,7 @@ one. What an ACL forbids is told, and is no failure.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTree(cmd, flags, func(cfg *policy.Config, locks *lock.Client, _ admin.Tree) error {
 				log := app.Logger(cfg.Log, cmd.ErrOrStderr())
+				log = log.Level(max(log.GetLevel(), zerolog.WarnLevel)) // the report says the rest
 				r, err := reaper.New(locks, reaper.Options{
 					Policies: cfg.Policies, Schedule: cfg.Reaper.Schedule, Concurrency: cfg.Reaper.Concurrency,
 					Batch: cfg.Reaper.Batch, Lock: cfg.Reaper.Lock, Log: &log, DryRun: dryRun,
