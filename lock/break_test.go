@@ -204,7 +204,7 @@ func TestPurge(t *testing.T) {
 			t.Error("the grace was not over")
 		}
 		time.Sleep(grace)
-		if !purge() || !purge() {
+		if first, second := purge(), purge(); !first || !second {
 			t.Error("it had expired")
 		}
 		if left := w.nodes(); len(left) > 0 {

@@ -62,7 +62,7 @@ type exam struct {
 
 // Examine looks at all that there is to look at. The error says that ctx has ended.
 func Examine(ctx context.Context, o Options) (Report, error) {
-	e := &exam{Options: o}
+	e := &exam{Options: o, Report: Report{Findings: []Finding{}, Fine: []string{}, Told: []string{}}} // none are no null
 	e.configuration()
 	if e.connect(ctx) {
 		defer e.locks.Close()
