@@ -70,6 +70,7 @@ func TestCommandLine(t *testing.T) {
 		"NoHooks":         testRunNoHooks,
 		"AtLeast":         testRunAtLeast,
 		"Revoke":          testRunRevoke,
+		"Secure":          testSecure,
 		"Demo":            testDemo,
 		"DemoInterrupted": testDemoInterrupted,
 		"ReaperOnce":      testReaperOnce,

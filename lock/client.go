@@ -57,7 +57,9 @@ type Stats struct {
 // Dial connects to a ZooKeeper ensemble and returns a client once there is a session.
 // It waits for servers that cannot be reached, or whose names cannot be resolved; when
 // ctx ends first it fails with [ErrUnavailable], and without a deadline it waits for
-// ever. After three seconds it logs once for whom it waits. The client owns the connection and closes it. Servers are host or host:port,
+// ever. After three seconds it logs once for whom it waits. One more request looks whether
+// the server is what locks rest on, or else it fails with [ErrUnsupported]; that is also the
+// first sample of the leader's clock. The client owns the connection and closes it. Servers are host or host:port,
 // one each and without a chroot, which belongs into the root ([WithRoot]); the default
 // port is 2181, and an IPv6 address is in brackets.
 func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error) {
@@ -73,7 +75,7 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	addresses := make([]string, len(servers))
 	for i, s := range servers {
 		if addresses[i], err = zkconn.ParseServer(s); err != nil {
-			return nil, invalid("server", fmt.Sprintf("%q", s), "%v", err)
+			return nil, invalid("server", fmt.Sprintf("%q", zkconn.ShowServer(s)), "%v", err)
 		}
 	}
 	if cfg.sessionTimeout == 0 {
@@ -96,7 +98,7 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 // New returns a client on a connection that the service has already. The
 // caller keeps owning it and closes it after the client. Its credentials are the
 // caller's to add; the buffering and the bounded handshake that [Dial] gives its
-// connections are missing.
+// connections are missing, and so is its look at the server.
 func New(z *zk.Conn, opts ...Option) (*Client, error) {
 	if z == nil {
 		return nil, invalid("connection", nil, "must not be nil")

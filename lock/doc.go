@@ -97,9 +97,13 @@
 //     second since: a smaller step is not seen. Steps are logged and counted ([Stats]).
 //   - A ZooKeeper of a single server does not come back from a restart with another clock:
 //     to its clients that is such a step.
-//   - ZooKeeper 3.4.14 or later: the oldest that the tests were seen to pass on. A server
-//     that does not reply to transactions as that does is refused by the first call that
-//     makes one, with [ErrUnsupported].
+//   - ZooKeeper 3.4.14 or later: the oldest that the tests were seen to pass on. [Dial]
+//     looks, by one transaction that leaves nothing behind, whether the server counts and
+//     replies as that does, and refuses another with [ErrUnsupported]; where ACLs do not let
+//     us, it is logged as not checked. ClickHouse Keeper is refused: its replicas stamp
+//     writes each by its own clock, so that a lease could end before its holder knows.
+//     [WithUnsafeServer] goes on at your own risk. A client made by [New] is not checked;
+//     CheckServer of package admin looks at more, and at the servers' releases.
 //
 // No client's wall clock is trusted for anything. Expiry is judged in ensemble time, which
 // is what the leader stamps on every write; a client knows it within the time that a

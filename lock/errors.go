@@ -48,7 +48,8 @@ var (
 	// ErrUnavailable says that there was no session with ZooKeeper.
 	ErrUnavailable = zkconn.ErrUnavailable
 	// ErrUnsupported says that the server is none that locks can be on: it does not
-	// know ZooKeeper's transactions, or its first reply to one lacked the results.
+	// know ZooKeeper's transactions, its first reply to one lacked the results, or what it
+	// does is not what the protocol rests on. See [WithUnsafeServer].
 	ErrUnsupported = zkconn.ErrUnsupported
 )
 
@@ -85,14 +86,21 @@ type HeldError struct {
 
 func (e *HeldError) Error() string {
 	if e.Owner == "" {
-		return fmt.Sprintf("lock %q: %v: %s", e.Lock, ErrHeld, e.Entry)
+		return fmt.Sprintf("lock %q: %v: %s", e.Lock, ErrHeld, printable(e.Entry))
 	}
 	return fmt.Sprintf("lock %q: %v: %s (host %s, pid %d), whose lease ends at %s unless renewed",
 		e.Lock, ErrHeld, printable(e.Owner), printable(e.Host), e.PID, e.Expires.UTC().Format(time.RFC3339Nano))
 }
 
-// printable quotes what somebody else wrote if it could disturb a terminal.
+// mostShown is how many bytes of what somebody else wrote are shown in a message.
+const mostShown = 1024
+
+// printable cuts what somebody else wrote if it is long, and quotes it if it could disturb a
+// terminal.
 func printable(s string) string {
+	if len(s) > mostShown {
+		return printable(strings.ToValidUTF8(s[:mostShown], "")) + "…"
+	}
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)
 	}

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -456,6 +459,29 @@ func TestHeldErrorIsFitForATerminal(t *testing.T) {
 	if got := err.Error(); strings.ContainsAny(got, "\n\x1b") || !strings.Contains(got, `"a\n\x1b[31m"`) || !strings.Contains(got, "host größe-1,") {
 		t.Errorf("%q", got)
 	}
+}
+
+// TestMessagesAreBounded: who writes much into an entry, or has a child with a long name,
+// fills no log.
+func TestMessagesAreBounded(t *testing.T) {
+	much := strings.Repeat("ü", 100_000)
+	for _, err := range []*lock.HeldError{{Lock: "x", Entry: "/locks/x/" + much}, {Lock: "x", Entry: "/locks/x/e", Owner: much, Host: much}} {
+		if got := err.Error(); len(got) > 3000 || !utf8.ValidString(got) {
+			t.Errorf("%d bytes: %.100q", len(got), got)
+		}
+	}
+	simulate(t, locktest.Options{}, func(w *world) {
+		z := w.raw("stranger")
+		w.create(z, "/locks", "", 0)
+		w.create(z, "/locks/x", "", 0)
+		w.create(z, "/locks/x/"+strings.Repeat("y", 200_000)+"-lock-", much, zk.FlagSequence)
+		a := w.dial("a")
+		_, err := a.Mutex("x").TryLock(w.ctx)
+		mustBe(t, err, lock.ErrHeld)
+		if len(err.Error()) > 3000 {
+			t.Errorf("%d bytes: %.100q", len(err.Error()), err)
+		}
+	})
 }
 
 // TestCallsEndWithTheirContexts while the server says nothing.

@@ -95,7 +95,7 @@ func options(cfg *policy.Config, log zerolog.Logger) reaper.Options {
 
 // sweep makes one pass and prints its report.
 func sweep(ctx context.Context, cfg *policy.Config, log zerolog.Logger, dryRun bool, out io.Writer) (err error) {
-	locks, err := app.Dial(ctx, cfg, log)
+	locks, err := app.DialChecked(ctx, cfg, log)
 	if err != nil {
 		return failed(err)
 	}
@@ -124,12 +124,12 @@ func failed(err error) error {
 // serve sweeps by schedule until ctx ends. It waits for ZooKeeper, at the start
 // as after an outage.
 func serve(ctx context.Context, cfg *policy.Config, log zerolog.Logger) error {
-	locks, err := app.Dial(ctx, cfg, log)
+	locks, err := app.DialChecked(ctx, cfg, log)
 	for errors.Is(err, lock.ErrUnavailable) && ctx.Err() == nil {
 		log.Error().Err(err).Msg("no ZooKeeper yet; trying again")
 		select {
 		case <-time.After(cfg.ZooKeeper.SessionTimeout / 2):
-			locks, err = app.Dial(ctx, cfg, log)
+			locks, err = app.DialChecked(ctx, cfg, log)
 		case <-ctx.Done():
 		}
 	}

@@ -105,9 +105,12 @@ func findJars(home string) (classPath string, err error) {
 	if _, err := os.Stat(jar); err != nil {
 		return "", nil
 	}
-	// The jar names all that it needs but a logger; only before 3.5 did it name
-	// nothing. The JVM passes over what does not exist.
+	// The jar names all that it needs but a logger and, for its port for TLS, some of
+	// Netty's; only before 3.5 did it name nothing. The JVM passes over what does not exist.
 	return joinList(jar,
+		filepath.Join(jarDir, "netty-codec.jar"),
+		filepath.Join(jarDir, "netty-resolver.jar"),
+		filepath.Join(jarDir, "netty-transport-native-unix-common.jar"),
 		filepath.Join(jarDir, "slf4j-api.jar"),
 		filepath.Join(jarDir, "slf4j-simple.jar"),
 		filepath.Join(jarDir, "log4j-1.2.jar")), nil

@@ -1,12 +1,8 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"math"
-	"os"
-	"runtime"
 	"strings"
 	"time"
 	"unicode"
@@ -24,6 +20,9 @@ type Config struct {
 	Log       Log
 	Policies  *Set
 	Reaper    Reaper
+
+	file   string              // that it was read from
+	places map[string]position // of its keys' values
 }
 
 // ZooKeeper says how to reach the ensemble.
@@ -31,6 +30,8 @@ type ZooKeeper struct {
 	Servers        []string      // as host:port; default 127.0.0.1:2181
 	SessionTimeout time.Duration // what is asked for, the server may give another; default 10s
 	Auth           *Auth         // nil, the default: none
+	TLS            *TLS          // nil, the default: plain text
+	UnsafeServer   bool          // go on with a server that locks cannot rest on, see [lock.WithUnsafeServer]
 }
 
 // Auth is a credential that a connection presents. Exactly one of PasswordFile
@@ -40,6 +41,8 @@ type Auth struct {
 	User         string
 	PasswordFile string // the file that holds the password
 	PasswordEnv  string // the environment variable that holds it
+
+	path string // of its key in the file; "" is zookeeper.auth
 }
 
 // Log says what is logged, and how.
@@ -71,10 +74,10 @@ func Default() *Config {
 }
 
 // Options returns what a client is to be made with by [lock.Dial], beside the servers, so
-// that it does as the configuration says: root, policies, session timeout, and the
+// that it does as the configuration says: root, policies, session timeout, TLS, and the
 // credentials of zookeeper.auth, without which the nodes that it makes are open to
 // everybody. Append others to them, such as a logger. The error is that of
-// [Auth.Password], which is read now.
+// [Auth.Password] or [TLS.Config], whose files are read now, with the place in the file.
 func (c *Config) Options() ([]lock.Option, error) {
 	options := []lock.Option{
 		lock.WithRoot(c.Root),
@@ -84,9 +87,19 @@ func (c *Config) Options() ([]lock.Option, error) {
 	if auth := c.ZooKeeper.Auth; auth != nil {
 		password, err := auth.Password()
 		if err != nil {
-			return nil, err
+			return nil, c.at(err)
 		}
 		options = append(options, lock.WithDigest(auth.User, password.Reveal()))
+	}
+	if c.ZooKeeper.TLS != nil {
+		cfg, err := c.ZooKeeper.TLS.Config()
+		if err != nil {
+			return nil, c.at(err)
+		}
+		options = append(options, lock.WithTLS(cfg))
+	}
+	if c.ZooKeeper.UnsafeServer {
+		options = append(options, lock.WithUnsafeServer())
 	}
 	return options, nil
 }
@@ -95,22 +108,14 @@ func (c *Config) Options() ([]lock.Option, error) {
 type draft struct {
 	Config
 	auth     Auth
+	tls      TLS
 	policies []Policy
 }
 
 // schema is the one list of the keys: what each may hold, and where it goes.
 func (c *draft) schema() object {
 	return object{
-		{"zookeeper", object{
-			{"servers", listOf(&c.ZooKeeper.Servers, server, 1)},
-			{"session_timeout", duration(&c.ZooKeeper.SessionTimeout, sessionTimeoutRule)},
-			{"auth", hidden{object{
-				{"scheme", choice(&c.auth.Scheme, "digest")},
-				{"user", hidden{text(&c.auth.User, userRule)}},
-				{"password_file", text(&c.auth.PasswordFile, notEmpty)},
-				{"password_env", hidden{text(&c.auth.PasswordEnv, variableRule)}},
-			}}},
-		}},
+		{"zookeeper", zookeeperSchema(&c.ZooKeeper, &c.auth, &c.tls)},
 		{"root", text(&c.Root, rootRule)},
 		{"log", object{
 			{"level", choice(&c.Log.Level, "trace", "debug", "info", "warn", "error")},
@@ -123,6 +128,27 @@ func (c *draft) schema() object {
 			{"batch", number(&c.Reaper.Batch)},
 			{"lock", text(&c.Reaper.Lock, nameRule)},
 		}},
+	}
+}
+
+// zookeeperSchema is the part of the schema for the servers, and who we are to them.
+func zookeeperSchema(z *ZooKeeper, auth *Auth, tls *TLS) value {
+	return object{
+		{"servers", withoutLogin{listOf(&z.Servers, server, 1)}},
+		{"session_timeout", duration(&z.SessionTimeout, sessionTimeoutRule)},
+		{"auth", hidden{object{
+			{"scheme", choice(&auth.Scheme, "digest")},
+			{"user", hidden{text(&auth.User, userRule)}},
+			{"password_file", hidden{text(&auth.PasswordFile, pathRule)}},
+			{"password_env", hidden{text(&auth.PasswordEnv, variableRule)}},
+		}}},
+		{"tls", object{
+			{"ca_file", text(&tls.CAFile, pathRule)},
+			{"cert_file", text(&tls.CertFile, pathRule)},
+			{"key_file", hidden{text(&tls.KeyFile, pathRule)}},
+			{"server_name", text(&tls.ServerName, notEmpty)},
+		}},
+		{"unsafe_server", boolean(&z.UnsafeServer)},
 	}
 }
 
@@ -197,13 +223,13 @@ func variableRule(s string) string {
 
 // server takes one address of the list.
 func server(to *string) value {
-	return parsed(to, func(s string) (string, string) {
+	return withoutLogin{parsed(to, func(s string) (string, string) {
 		address, err := zkconn.ParseServer(s)
 		if err != nil {
 			return "", err.Error()
 		}
 		return address, ""
-	})
+	})}
 }
 
 // pattern takes a policy's pattern.
@@ -211,63 +237,11 @@ func pattern(to *Pattern) value {
 	return parsed(to, func(s string) (Pattern, string) { return Pattern{s}, checkPattern(s) })
 }
 
-// maxPassword bounds what is read of a password file.
-const maxPassword = 64 << 10
-
-// Password reads the password, anew at each call so that a changed one is used
-// at the next connection: from the file, without the line break at its end, or
-// from the environment variable. It is an error if there is none or it is empty.
-//
-// It is also an error if the file can be read or written by everybody on the
-// machine. The file's group may have access: that is how Kubernetes (fsGroup)
-// and systemd hand a secret to a service that does not run as root.
-func (a *Auth) Password() (Secret, error) {
-	if a == nil {
-		return Secret{}, errors.New("zookeeper.auth is not configured")
-	}
-	if a.PasswordFile == "" {
-		password := os.Getenv(a.PasswordEnv)
-		if password == "" {
-			return Secret{}, fmt.Errorf("zookeeper.auth.password_env: the environment variable %s is not set or empty", a.PasswordEnv)
-		}
-		return NewSecret(password), nil
-	}
-	password, err := readPassword(a.PasswordFile)
-	if err != nil {
-		return Secret{}, fmt.Errorf("zookeeper.auth.password_file: %w", err)
-	}
-	return NewSecret(password), nil
-}
-
-func readPassword(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	// Windows has no such bits: Go makes them up.
-	if mode := info.Mode().Perm(); mode&0o007 != 0 && runtime.GOOS != "windows" {
-		return "", fmt.Errorf("%s has mode %04o: everybody on this machine could read or change it; chmod o= it", path, mode)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxPassword+1))
-	if err != nil {
-		return "", err
-	}
-	if len(data) > maxPassword {
-		return "", fmt.Errorf("%s is longer than %d bytes: it should hold the password alone", path, maxPassword)
-	}
-	password := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
-	if password == "" {
-		return "", fmt.Errorf("%s is empty", path)
-	}
-	return password, nil
-}
-
 // ParseServer parses the address of a ZooKeeper server, host or host:port, and
 // returns it as host:port. The default port is 2181. An IPv6 address is in
 // brackets.
 func ParseServer(s string) (string, error) { return zkconn.ParseServer(s) }
+
+// ShowServer returns what was given as a server as it may be shown: without what stands
+// before an @, which may be a user's name and password, as in URLs.
+func ShowServer(s string) string { return zkconn.ShowServer(s) }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,7 +57,14 @@ func (d *decoder) refuse(path, rule string, args ...any) {
 
 func (o object) decode(d *decoder, path string, n ast.Node) {
 	m, ok := n.(*ast.MappingNode)
+	if s, text := n.(*ast.StringNode); text && strings.HasSuffix(o.keyBefore(s.Value), ":") {
+		d.refuse(path, "must be a mapping of keys to values: put a space after the colon of %s", o.keyBefore(s.Value))
+		return
+	}
 	if !ok {
+		if path == "" || slices.Contains(o.keys(), "auth") { // it may be a password
+			d.places[path] = place{d.places[path].position, redacted}
+		}
 		d.refuse(path, "must be a mapping of keys to values")
 		return
 	}
@@ -70,7 +78,7 @@ func (o object) decode(d *decoder, path string, n ast.Node) {
 		}
 		i := slices.IndexFunc(o, func(f field) bool { return f.key == key })
 		if i < 0 {
-			d.addAt(at, keyPath, "", "%s", o.unknown(key))
+			d.addAt(at, d.showKey(o, path, key), "", "%s", o.unknown(d, path, key))
 			continue
 		}
 		if line, twice := lines[key]; twice {
@@ -84,15 +92,55 @@ func (o object) decode(d *decoder, path string, n ast.Node) {
 
 // unknown is the rule that an unknown key breaks. It does not show the value: it
 // may be a password.
-func (o object) unknown(key string) string {
+func (o object) unknown(d *decoder, path, key string) string {
+	if known := nearest(key, o.keys()); known != "" {
+		return fmt.Sprintf("is not a known key; did you mean %s?", known)
+	}
+	rule := "is not a known key; here are known: " + strings.Join(o.keys(), ", ")
+	if path == "" {
+		for _, f := range o {
+			if below, ok := objectOf(f.value); ok && slices.Contains(below.keys(), key) {
+				return fmt.Sprintf("is not a known key here: it belongs to %s, indent it below that", f.key)
+			}
+		}
+	}
+	return rule
+}
+
+func (o object) keys() []string {
 	keys := make([]string, len(o))
 	for i, f := range o {
 		keys[i] = f.key
 	}
-	if known := nearest(key, keys); known != "" {
-		return fmt.Sprintf("is not a known key; did you mean %s?", known)
+	return keys
+}
+
+// keyBefore is one of the object's keys, and a colon, if the text begins with them.
+func (o object) keyBefore(text string) string {
+	for _, key := range o.keys() {
+		if strings.HasPrefix(text, key+":") {
+			return key + ":"
+		}
 	}
-	return "is not a known key; here are known: " + strings.Join(keys, ", ")
+	return ""
+}
+
+// objectOf is the object that a value is, hidden or not.
+func objectOf(v value) (object, bool) {
+	if h, ok := v.(hidden); ok {
+		v = h.value
+	}
+	o, ok := v.(object)
+	return o, ok
+}
+
+// showKey is the path of an unknown key, for a message. Where values are hidden it is not
+// shown unless it is nearly one that is known.
+func (d *decoder) showKey(o object, path, key string) string {
+	if d.hiding > 0 && nearest(key, o.keys()) == "" {
+		key = redacted
+	}
+	return strings.TrimPrefix(path+"."+key, ".")
 }
 
 func (l list) decode(d *decoder, path string, n ast.Node) {
@@ -118,7 +166,20 @@ func (s scalar) decode(d *decoder, path string, n ast.Node) {
 
 func (h hidden) decode(d *decoder, path string, n ast.Node) {
 	d.places[path] = place{d.places[path].position, redacted}
+	d.hiding++
 	h.value.decode(d, path, n)
+	d.hiding--
+}
+
+// withoutLogin is a value of which messages do not show what is before an @: it may be a
+// user's name and password, as in URLs.
+type withoutLogin struct{ value }
+
+func (w withoutLogin) decode(d *decoder, path string, n ast.Node) {
+	p := d.places[path]
+	p.text = ShowServer(p.text)
+	d.places[path] = p
+	w.value.decode(d, path, n)
 }
 
 // listOf is a list whose elements go to a slice.
@@ -172,6 +233,15 @@ func duration(to *time.Duration, rule func(time.Duration) string) scalar {
 			return syntax
 		}
 		t, err := time.ParseDuration(s.Value)
+		if m := longUnit.FindStringSubmatch(s.Value); m != nil {
+			n, unit, hours := m[1], "days", 24
+			if m[2] == "w" {
+				unit, hours = "weeks", 7*24
+			}
+			if count, err := strconv.ParseFloat(n, 64); err == nil && count < 10_000 {
+				return fmt.Sprintf("%s; there are no %s: %gh", syntax, unit, count*float64(hours))
+			}
+		}
 		if _, number := strconv.ParseFloat(s.Value, 64); number == nil {
 			return syntax + ": say the unit"
 		}
@@ -182,6 +252,9 @@ func duration(to *time.Duration, rule func(time.Duration) string) scalar {
 		return rule(t)
 	}
 }
+
+// longUnit is a number of days or weeks, for which Go's syntax has no letter.
+var longUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?(d|w)(?:ays?|eeks?)?$`)
 
 // number takes a whole number of at least 1.
 func number(to *int) scalar {

@@ -65,6 +65,26 @@
 // aliases, tags, merge keys, several documents), is reported before the rest
 // can be looked at.
 //
+// # Access
+//
+// With zookeeper.auth the nodes of locks belong to that user alone: others can neither read
+// an entry nor renew, delete or reap it, nor queue. With zookeeper.tls nobody on the way
+// reads the password, which ZooKeeper's digest scheme sends as it is; servers want a
+// secureClientPort, and Netty as their serverCnxnFactory.
+//
+// The root is made when it is missing, which a / that is closed to us does not let us do. So
+// an administrator closes / and makes the root beforehand, in zkCli.sh:
+//
+//	zk> addauth digest admin:ADMINS-PASSWORD
+//	zk> setAcl / auth::cdrwa
+//	zk> create /locks
+//	zk> addauth digest holdfast:PASSWORD
+//	zk> setAcl /locks auth::cdrwa
+//
+// From then on both users may do all below /locks, and others nothing. That / is not open to
+// everybody also keeps strangers from the snapshots of ZooKeeper 3.9 before 3.9.4
+// (CVE-2025-58457).
+//
 // # Rules
 //
 // For policies, in a file and in [NewSet]:
@@ -92,6 +112,8 @@
 //     default;
 //   - zookeeper.servers has at least one element, each a host or host:port;
 //     session_timeout is at least 100ms;
+//   - zookeeper.tls has cert_file and key_file together or neither; what they name is PEM,
+//     and relative to the file's folder;
 //   - zookeeper.auth has a user without a colon and exactly one of
 //     password_file and password_env: no password stands in the file;
 //   - root is an absolute path, not "/", not /zookeeper or below it;

@@ -40,35 +40,40 @@ func Parse(filename string, data []byte) (*Config, error) {
 		}
 	})
 	c.Policies = newSet(c.policies, &d.mistakes)
-	d.finishAuth(&c, filepath.Dir(filename))
+	c.ZooKeeper.Auth = d.finishAuth("zookeeper.auth", &c.auth, filepath.Dir(filename))
+	c.ZooKeeper.TLS = d.finishTLS("zookeeper.tls", &c.tls, filepath.Dir(filename))
+	c.file, c.places = filename, d.positions()
 	if err := d.err(filename); err != nil {
 		return nil, err
 	}
 	return &c.Config, nil
 }
 
-// finishAuth checks what goes for the keys of zookeeper.auth together.
-func (d *decoder) finishAuth(c *draft, folder string) {
-	const auth = "zookeeper.auth"
-	if _, given := d.places[auth]; !given || d.has(auth) {
-		return
+// finishAuth checks what goes for the keys of a zookeeper.auth together, and returns it;
+// nil if the file gives none.
+func (d *decoder) finishAuth(path string, auth *Auth, folder string) *Auth {
+	if _, given := d.places[path]; !given || d.has(path) {
+		return nil
 	}
-	_, user := d.places[auth+".user"]
-	_, file := d.places[auth+".password_file"]
-	_, env := d.places[auth+".password_env"]
+	_, user := d.places[path+".user"]
+	_, file := d.places[path+".password_file"]
+	_, env := d.places[path+".password_env"]
 	if !user {
-		d.add(auth+".user", "", "must be given")
+		d.add(path+".user", "", "must be given")
 	}
 	if file == env {
-		d.add(auth, "", "must have exactly one of password_file and password_env")
+		d.add(path, "", "must have exactly one of password_file and password_env")
 	}
-	if c.auth.Scheme == "" {
-		c.auth.Scheme = "digest"
+	if auth.Scheme == "" {
+		auth.Scheme = "digest"
 	}
-	if file && !filepath.IsAbs(c.auth.PasswordFile) {
-		c.auth.PasswordFile = filepath.Join(folder, c.auth.PasswordFile)
+	if file {
+		auth.PasswordFile = absolute(auth.PasswordFile, folder)
 	}
-	c.ZooKeeper.Auth = &c.auth
+	if path != defaultAuth {
+		auth.path = path
+	}
+	return auth
 }
 
 // position is a place in a file, zero if there is none.
@@ -93,6 +98,7 @@ type place struct {
 type decoder struct {
 	mistakes
 	places map[string]place // of every key that the file gives, by its path
+	hiding int              // more than 0 below a value that is hidden
 }
 
 // err is mistakes.err with the file filled in, and the places that follow from

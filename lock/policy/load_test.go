@@ -75,7 +75,7 @@ func TestParse(t *testing.T) {
 		Policies: policies,
 		Reaper:   Reaper{Schedule: "0 4 * * *", Concurrency: 1, Batch: 500, Lock: "maintenance/reaper"},
 	}
-	if !reflect.DeepEqual(c, want) {
+	if c.file, c.places = "", nil; !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
 	}
 }
@@ -84,6 +84,7 @@ func TestParse(t *testing.T) {
 func sameConfig(a, b *Config) bool {
 	x, y := *a, *b
 	x.Policies, y.Policies = nil, nil
+	x.file, x.places, y.file, y.places = "", nil, "", nil
 	return reflect.DeepEqual(x, y) && slices.Equal(a.Policies.All(), b.Policies.All())
 }
 
@@ -119,7 +120,21 @@ func TestParseMistakes(t *testing.T) {
 	}{
 		// What the file is.
 		{"not YAML", "root: /a\nlog: a: b\n", 2, 6, "", "", "is not YAML"},
-		{"tab", "log:\n\tlevel: info\n", 2, 1, "", "", "is not YAML"},
+		{"tab", "log:\n\tlevel: info\n", 2, 1, "", "", "a tab stands here: indent with spaces"},
+		{"indented too far", "zookeeper:\n  servers: [a]\n   session_timeout: 5s\n", 3, 1, "", "", "is indented by 3 spaces, and the lines above that it could belong to by 0 or 2"},
+		{"indented too little", "policies:\n  - name: a\n   match: b\n", 3, 1, "", "", "is indented by 3 spaces, and the lines above that it could belong to by 0 or 2 or 4"},
+		{"indented between", "# all\nlog:\n    level: info\n  format: json # x\n", 4, 1, "", "", "is indented by 2 spaces, and the lines above that it could belong to by 0 or 4"},
+		{"indented below a value", "policies:\n  - name: a\n      match: b\n", 3, 1, "", "", "is indented by 6 spaces"},
+		{"first line indented", "  root: /a\nlog: {level: info}\n", 2, 1, "", "", "what belongs together must be indented by the same number of spaces"},
+		{"not indented", "root: /a\nsession_timeout: 5s\n", 2, 1, "session_timeout", "", "it belongs to zookeeper, indent it below that"},
+		{"no space after the colon", "log:\n  level:info\n", 2, 3, "log", "level:info", "put a space after the colon of level:"},
+		{"UTF-16", "\xff\xfer\x00o\x00o\x00t\x00", 1, 1, "", "", "is not UTF-8 text but UTF-16"},
+		{"UTF-16 without a mark", "r\x00o\x00o\x00t\x00", 1, 1, "", "", "is not UTF-8 text but UTF-16"},
+		{"UTF-16, big end first", "\x00r\x00o\x00o\x00t", 1, 1, "", "", "is not UTF-8 text but UTF-16"},
+		{"Latin-1", "# \u00fc\nroot: /caf\xe9\n", 2, 11, "", "", "it has the byte 0xE9 here"},
+		{"Latin-1 alone", "log: {level: info}\nroot: /caf\xe9\n", 2, 11, "", "", "if it is Latin-1, convert it"},
+		{"binary", "\x1f\x8b\x08\x00\x00", 1, 1, "", "", "is not text: it has the control character U+001F here"},
+		{"zero byte", "root: /a\x00b\n", 1, 9, "", "", "is not text: it has the control character U+0000 here"},
 		{"@ without quotes", "reaper:\n  schedule: @every 1m\n", 2, 13, "", "", "put the text in quotes"},
 		{"two documents", "root: /a\n---\nroot: /b\n", 2, 1, "", "", "single YAML document"},
 		{"directive", "%YAML 1.2\n---\nroot: /b\n", 1, 1, "", "", "directives (%) are not accepted"},
@@ -150,7 +165,7 @@ func TestParseMistakes(t *testing.T) {
 		// Types.
 		{"list for mapping", "log: [a]\n", 1, 6, "log", "a list", "must be a mapping"},
 		{"text for mapping", "log: info\n", 1, 6, "log", "info", "must be a mapping"},
-		{"text for file", "info\n", 1, 1, "", "info", "must be a mapping"},
+		{"text for file", "hunter2\n", 1, 1, "", "[redacted]", "must be a mapping"},
 		{"mapping for list", "policies:\n  name: a\n", 2, 3, "policies", "a mapping", "must be a list"},
 		{"text for policy", "policies:\n  - name\n", 2, 5, "policies[0]", "name", "must be a mapping"},
 		{"number for text", "root: 5\n", 1, 7, "root", "5", "must be a text"},
@@ -168,6 +183,9 @@ func TestParseMistakes(t *testing.T) {
 		{"bare quoted zero", policy("    max_hold: '0'"), 4, 15, "policies[0].max_hold", "0", "say the unit"},
 		{"bare quoted number", policy("    ttl: '30'"), 4, 10, "policies[0].ttl", "30", "say the unit"},
 		{"unknown unit", policy("    ttl: 30 seconds"), 4, 10, "policies[0].ttl", "30 seconds", "such as 500ms, 30s or 1h30m"},
+		{"days", policy("    ttl: 1d"), 4, 10, "policies[0].ttl", "1d", "there are no days: 24h"},
+		{"days and a half", policy("    ttl: 1.5 days"), 4, 10, "policies[0].ttl", "1.5 days", "there are no days: 36h"},
+		{"weeks", policy("    ttl: 2w"), 4, 10, "policies[0].ttl", "2w", "there are no weeks: 336h"},
 		{"list for duration", policy("    ttl: [30s]"), 4, 10, "policies[0].ttl", "a list", "must be a duration"},
 		{"zero ttl", policy("    ttl: 0s"), 4, 10, "policies[0].ttl", "0s", "more than zero"},
 		{"zero max_ttl", policy("    max_ttl: 0s"), 4, 14, "policies[0].max_ttl", "0s", "more than zero"},
@@ -199,6 +217,15 @@ func TestParseMistakes(t *testing.T) {
 		{"auth with two passwords", "zookeeper:\n  auth: {user: u, password_env: P, password_file: f}\n", 2, 9, "zookeeper.auth", "", "exactly one of"},
 		{"auth with the password", "zookeeper:\n  auth: {user: u, password_env: P, password: hunter2}\n", 2, 36, "zookeeper.auth.password", "", "is not a known key"},
 		{"auth password as variable", "zookeeper:\n  auth: {user: u, password_env: hunter-2}\n", 2, 33, "zookeeper.auth.password_env", "[redacted]", "environment variable"},
+		{"auth password as key", "zookeeper:\n  auth: {user: u, password_env: P, hunter2: x}\n", 2, 36, "zookeeper.auth.[redacted]", "", "here are known: scheme, user"},
+		{"auth password as number", "zookeeper:\n  auth: {user: u, password_file: 12345}\n", 2, 34, "zookeeper.auth.password_file", "[redacted]", "must be a text"},
+		{"zookeeper in a text", "zookeeper: hunter2\n", 1, 12, "zookeeper", "[redacted]", "must be a mapping"},
+		{"server with a login", "zookeeper:\n  servers: ['u:hunter2@zk1']\n", 2, 13, "zookeeper.servers[0]", "[redacted]@zk1", "no credentials"},
+		{"servers with a login in a text", "zookeeper:\n  servers: 'zk://u:hunter2@zk1/a'\n", 2, 12, "zookeeper.servers", "[redacted]@zk1/a", "must be a list"},
+		{"tls in a text", "zookeeper:\n  tls: yes\n", 2, 8, "zookeeper.tls", "yes", "must be a mapping"},
+		{"tls key missing", "zookeeper:\n  tls: {cert_file: c}\n", 2, 8, "zookeeper.tls", "", "cert_file and key_file together"},
+		{"tls key itself", "zookeeper:\n  tls: {cert_file: c, key_file: \"-----BEGIN PRIVATE KEY-----hunter2\"}\n", 2, 33, "zookeeper.tls.key_file", "[redacted]", "must be the name of a file"},
+		{"unsafe_server", "zookeeper:\n  unsafe_server: 1\n", 2, 18, "zookeeper.unsafe_server", "1", "true or false"},
 		{"auth variable empty", "zookeeper:\n  auth: {user: u, password_env: ''}\n", 2, 33, "zookeeper.auth.password_env", "[redacted]", "must not be empty"},
 		{"root slash", "root: /\n", 1, 7, "root", "/", "such as /locks"},
 		{"root relative", "root: locks\n", 1, 7, "root", "locks", "start with a slash"},

@@ -76,10 +76,10 @@ func TestPassword(t *testing.T) {
 		{"readable by all", &Auth{PasswordFile: file("f", "pass", 0o644)}, "", "mode 0644"},
 		{"writable by all", &Auth{PasswordFile: file("g", "pass", 0o602)}, "", "mode 0602"},
 		{"empty file", &Auth{PasswordFile: file("h", "\n", 0o600)}, "", "is empty"},
-		{"long file", &Auth{PasswordFile: file("i", strings.Repeat("x", maxPassword+1), 0o600)}, "", "longer than 65536 bytes"},
+		{"long file", &Auth{PasswordFile: file("i", strings.Repeat("x", maxSecret+1), 0o600)}, "", "longer than 65536 bytes"},
 		{"no file", &Auth{PasswordFile: filepath.Join(folder, "none")}, "", "no such file"},
-		{"variable not set", &Auth{PasswordEnv: "HOLDFAST_TEST_NONE"}, "", "HOLDFAST_TEST_NONE is not set or empty"},
-		{"variable empty", &Auth{PasswordEnv: "HOLDFAST_TEST_EMPTY"}, "", "HOLDFAST_TEST_EMPTY is not set or empty"},
+		{"variable not set", &Auth{PasswordEnv: "HOLDFAST_TEST_NONE"}, "", "no environment variable of the name that stands there"},
+		{"variable empty", &Auth{PasswordEnv: "HOLDFAST_TEST_EMPTY"}, "", "no environment variable of the name that stands there, or it is empty"},
 		{"none", nil, "", "not configured"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -87,6 +87,9 @@ func TestPassword(t *testing.T) {
 			if test.rule != "" {
 				if err == nil || !strings.Contains(err.Error(), test.rule) || !strings.Contains(err.Error(), "zookeeper.auth") {
 					t.Errorf("error is %v, want the key and %q", err, test.rule)
+				}
+				if strings.Contains(err.Error(), "HOLDFAST_TEST") || strings.Contains(err.Error(), "none") {
+					t.Errorf("the error shows what may be the password: %v", err)
 				}
 				if s != (Secret{}) {
 					t.Error("there is a password besides the error")

@@ -31,14 +31,18 @@ func (d *decoder) parse(data []byte) ast.Node {
 		d.add("", "", "must have at most %d bytes", maxFile)
 		return nil
 	}
-	tokens := lexer.Tokenize(strings.TrimPrefix(string(data), "\uFEFF"))
+	if !d.acceptText(data) {
+		return nil
+	}
+	text := strings.TrimPrefix(string(data), byteOrderMark)
+	tokens := lexer.Tokenize(text)
 	if !d.acceptTokens(tokens) {
 		return nil
 	}
 	// Keys that are there twice are found while decoding, with all the rest.
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		d.addSyntax(err)
+		d.addSyntax(err, text)
 		return nil
 	}
 	if len(file.Docs) > 1 {
@@ -51,9 +55,9 @@ func (d *decoder) parse(data []byte) ast.Node {
 	return file.Docs[0].Body
 }
 
-// addSyntax adds what the YAML parser says, without its excerpt of the file,
-// which may hold a secret.
-func (d *decoder) addSyntax(err error) {
+// addSyntax adds what the YAML parser says of a text, without its excerpt of that, which
+// may hold a secret.
+func (d *decoder) addSyntax(err error, text string) {
 	var (
 		at      position
 		message string
@@ -64,8 +68,16 @@ func (d *decoder) addSyntax(err error) {
 	} else {
 		message = err.Error()
 	}
-	if strings.Contains(message, "reserved character") {
+	line, rule := misindented(text)
+	switch says := func(part string) bool { return strings.Contains(message, part) }; {
+	case says("'\t' that cannot start"):
+		message = "a tab stands here: indent with spaces"
+	case says("reserved character"):
 		message += "; put the text in quotes"
+	case line > 0 && line >= at.line-1 && line <= at.line+1:
+		at, message = position{line, 1}, rule
+	case says("not allowed in this context"), says("non-map value"), says("unexpected key name"):
+		message += ": what belongs together must be indented by the same number of spaces, a key ends with a colon and a space, and a text with such in it needs quotes"
 	}
 	d.addAt(at, "", "", "is not YAML: %s", message)
 }

@@ -304,7 +304,7 @@ func decode(data []byte, v any, version *int) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	if err := d.Decode(&marker); err != nil {
-		return fmt.Errorf("%w: %v", ErrForeign, err)
+		return fmt.Errorf("%w: %.200v", ErrForeign, err)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return fmt.Errorf("%w: more than one value", ErrForeign)
@@ -317,7 +317,7 @@ func decode(data []byte, v any, version *int) error {
 		return fmt.Errorf("%w: version %d, this one knows %d", ErrNewer, marker.Version, Version)
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("%w: %v", ErrForeign, err)
+		return fmt.Errorf("%w: %.200v", ErrForeign, err)
 	}
 	return nil
 }

@@ -249,7 +249,7 @@ func TestDialWithoutPassword(t *testing.T) {
 	cfg := policy.Default()
 	cfg.ZooKeeper.Auth = &policy.Auth{Scheme: "digest", User: "u", PasswordEnv: "HOLDFAST_TEST_UNSET"}
 	_, err := Dial(t.Context(), cfg, zerolog.Nop())
-	if Status(t.Context(), err) != StatusUsage || !strings.Contains(err.Error(), "HOLDFAST_TEST_UNSET") {
+	if Status(t.Context(), err) != StatusUsage || !strings.Contains(err.Error(), "zookeeper.auth.password_env") || strings.Contains(err.Error(), "HOLDFAST_TEST_UNSET") {
 		t.Error(err)
 	}
 }

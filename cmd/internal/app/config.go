@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -84,7 +83,7 @@ func (f *Flags) Load() (*policy.Config, error) {
 		for s := range strings.SplitSeq(list, ",") {
 			server, err := policy.ParseServer(strings.TrimSpace(s))
 			if err != nil {
-				wrong = append(wrong, fmt.Errorf("%s %q: %q %w", from, list, s, err))
+				wrong = append(wrong, fmt.Errorf("%s %q: %q %w", from, policy.ShowServer(list), policy.ShowServer(s), err))
 			}
 			cfg.ZooKeeper.Servers = append(cfg.ZooKeeper.Servers, server)
 		}
@@ -146,14 +145,14 @@ func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...l
 	switch {
 	case err == nil:
 		return client, nil
-	case errors.Is(err, lock.ErrInvalid):
+	case errors.Is(err, lock.ErrInvalid), errors.Is(err, lock.ErrUnsupported):
 		return nil, err
 	case errors.Is(err, context.DeadlineExceeded):
-		var last *net.OpError
-		tried := errors.As(err, &last)
+		var unreached interface{ LastFailure() error }
+		tried := errors.As(err, &unreached)
 		err = fmt.Errorf("no session with ZooKeeper within %v, tried %s", within, strings.Join(z.Servers, ", "))
 		if tried {
-			err = fmt.Errorf("%w: %w", err, last)
+			err = fmt.Errorf("%w: %w", err, unreached.LastFailure())
 		}
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("connecting to ZooKeeper: %w", context.Cause(ctx))

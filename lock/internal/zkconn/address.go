@@ -13,6 +13,9 @@ import (
 // returns it as host:port. The default port is 2181. An IPv6 address is in
 // brackets.
 func ParseServer(s string) (string, error) {
+	if strings.Contains(s, "@") {
+		return "", errors.New("must be host or host:port: no credentials, which belong to zookeeper.auth or WithDigest")
+	}
 	if wrong := unlikeConnectString(s); len(wrong) > 0 {
 		return "", errors.New("must be host or host:port: " + strings.Join(wrong, "; "))
 	}
@@ -52,4 +55,13 @@ func unlikeConnectString(s string) (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("no chroot, make it part of the root, as in %q", "/"+chroot+"/locks"))
 	}
 	return wrong
+}
+
+// ShowServer returns what was given as a server as it may be shown: without what stands
+// before an @, which may be a user's name and password, as in URLs.
+func ShowServer(s string) string {
+	if at := strings.LastIndexByte(s, '@'); at >= 0 {
+		return "[redacted]" + s[at:]
+	}
+	return s
 }

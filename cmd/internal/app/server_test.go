@@ -1,0 +1,68 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+// TestDialChecked: what Dial cannot see is refused, too, unless the configuration accepts it.
+func TestDialChecked(t *testing.T) {
+	for name, test := range map[string]struct {
+		quirks  locktest.Quirks
+		unsafe  bool
+		refused bool
+	}{
+		"good":           {locktest.Quirks{}, false, false},
+		"keeper":         {locktest.Quirks{Keeper: true}, false, true},
+		"clock":          {locktest.Quirks{StuckClock: true}, false, true},
+		"clock accepted": {locktest.Quirks{StuckClock: true}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ens := locktest.Start(t, locktest.Options{Quirks: test.quirks})
+				cfg := policy.Default()
+				cfg.ZooKeeper.Servers, cfg.ZooKeeper.UnsafeServer = ens.Servers(), test.unsafe
+				var log bytes.Buffer
+				client, err := DialChecked(t.Context(), cfg, zerolog.New(&log), lock.WithDialer(ens.Dialer("a")))
+				if err == nil {
+					if err := client.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+				if test.refused != errors.Is(err, lock.ErrUnsupported) || test.refused != (client == nil) {
+					t.Errorf("%v, %v", client, err)
+				}
+				if test.refused && Status(t.Context(), err) != StatusFailed || errors.Is(err, lock.ErrUnavailable) {
+					t.Errorf("status %d of %v", Status(t.Context(), err), err)
+				}
+				if test.unsafe != strings.Contains(log.String(), "going on because the configuration says so") {
+					t.Errorf("log: %s", &log)
+				}
+				time.Sleep(4 * time.Second) // go-zookeeper ends
+			})
+		})
+	}
+}
+
+func TestReleasesAreWarnedOf(t *testing.T) {
+	var log bytes.Buffer
+	err := tell(admin.ServerReport{Servers: []admin.ServerRelease{
+		{Address: "zk1:2181", Release: "3.9.3", Warning: "loses writes"},
+		{Address: "zk2:2181", Release: "3.9.5"},
+		{Address: "zk3:2181", Err: errors.New("refused")},
+	}}, false, zerolog.New(&log))
+	if err != nil || strings.Count(log.String(), `"level":"warn"`) != 1 || !strings.Contains(log.String(), `"server":"zk1:2181"`) {
+		t.Errorf("%v, log %s", err, &log)
+	}
+}

@@ -1,0 +1,305 @@
+package integration_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/internal/testpki"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// secure is a server with a port for TLS, which wants certificates of clients.
+type secure struct {
+	testing.TB
+	ctx           context.Context
+	authority     *testpki.Authority
+	ours          testpki.Pair // of a client
+	plain, secure string       // addresses
+}
+
+func startSecure(t testing.TB) *secure {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
+	t.Cleanup(cancel)
+	authority := testpki.New(t)
+	ports, err := zkserver.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := testpki.File(t, "server.pem", authority.Issue(t, "127.0.0.1", "localhost").Bundle(authority))
+	trust := testpki.File(t, "ca.pem", authority.PEM)
+	server := zkserver.ForTest(t, zkserver.Options{Config: []string{
+		"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+		fmt.Sprintf("secureClientPort=%d", ports[0]), "secureClientPortAddress=127.0.0.1",
+		"ssl.keyStore.location=" + store, "ssl.keyStore.type=PEM",
+		"ssl.trustStore.location=" + trust, "ssl.trustStore.type=PEM",
+	}})
+	s := &secure{
+		TB: t, ctx: ctx, authority: authority, ours: authority.Issue(t, "svc"),
+		plain: server.Addr(), secure: fmt.Sprintf("127.0.0.1:%d", ports[0]),
+	}
+	s.client() // waits for the port, which the server opens after the other one
+	return s
+}
+
+// tls is how the owner of the certificate speaks to the server.
+func (s *secure) tls(pair testpki.Pair) *tls.Config {
+	return &tls.Config{RootCAs: s.authority.Pool(), Certificates: []tls.Certificate{pair.TLS(s)}, ServerName: "127.0.0.1"}
+}
+
+// client dials the secure port.
+func (s *secure) client(opts ...lock.Option) *lock.Client {
+	s.Helper()
+	c, err := lock.Dial(s.ctx, []string{s.secure}, append([]lock.Option{
+		lock.WithTLS(s.tls(s.ours)), lock.WithTTL(long), lock.WithGrace(grace), lock.WithSessionTimeout(20 * time.Second),
+		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(s))),
+	}, opts...)...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			s.Errorf("close: %v", err)
+		}
+	})
+	return c
+}
+
+// raw is a plain connection over TLS, with the certificate and the credentials.
+func (s *secure) raw(pair testpki.Pair, digests ...string) *zk.Conn {
+	s.Helper()
+	z, _, err := zk.Connect([]string{s.secure}, 20*time.Second, zk.WithLogInfo(false), zk.WithLogger(testLog{}),
+		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+			return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address, s.tls(pair))
+		}))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(z.Close)
+	for _, d := range digests {
+		if err := z.AddAuth("digest", []byte(d)); err != nil {
+			s.Fatal(err)
+		}
+	}
+	return z
+}
+
+// TestStrangerCanDoNothing to locks that were made under ACLs, by a digest and by a
+// certificate, where / is closed to both sides: not read, renew, break or reap them, nor
+// queue, ask for them, or change who may.
+func TestStrangerCanDoNothing(t *testing.T) {
+	s := startSecure(t)
+	stranger := s.authority.Issue(t, "stranger")
+	byCertificate := []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=svc"}}
+	administrator := s.raw(s.authority.Issue(t, "administrator"), "admin:top secret")
+	for root, acl := range map[string][]zk.ACL{"/digest": zk.DigestACL(zk.PermAll, "svc", "secret"), "/certificate": byCertificate} {
+		if _, err := administrator.Create(root, nil, 0, acl); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := administrator.SetACL("/", zk.DigestACL(zk.PermAll, "admin", "top secret"), -1); err != nil {
+		t.Fatal(err)
+	}
+	for root, option := range map[string]lock.Option{"/digest": lock.WithDigest("svc", "secret"), "/certificate": lock.WithACL(byCertificate...)} {
+		t.Run(root[1:], func(t *testing.T) {
+			s := &secure{t, s.ctx, s.authority, s.ours, s.plain, s.secure}
+			ours := s.client(lock.WithRoot(root), option)
+			if r, err := admin.CheckServer(s.ctx, ours); err != nil || r.Refused != nil || r.Unchecked != nil || len(r.Servers) != 1 || r.Servers[0].Release == "" || r.Servers[0].Err != nil {
+				t.Errorf("CheckServer: %+v, %v", r, err)
+			}
+			hold, err := ours.Mutex("orders/42").Lock(s.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := s.contender(ours)
+			s.denyRaw(s.raw(stranger), root, hold.EntryPath())
+			s.denyRaw(s.raw(stranger, "svc:guess"), root, hold.EntryPath())
+			s.denyLibrary(root, hold, lock.WithTLS(s.tls(stranger)))
+			s.denyLibrary(root, hold, lock.WithTLS(s.tls(stranger)), lock.WithDigest("svc", "guess"))
+			s.denyReaper(root, stranger)
+			if after := s.contender(ours); after.Token != before.Token || after.Path != before.Path {
+				t.Errorf("the entry is %+v, was %+v", after, before)
+			}
+			if err := hold.Extend(s.ctx, long); err != nil {
+				t.Errorf("our own renewal: %v", err)
+			}
+			if err := hold.Unlock(); err != nil {
+				t.Errorf("unlock: %v", err)
+			}
+		})
+	}
+}
+
+// contender is the one that our client sees.
+func (s *secure) contender(ours *lock.Client) admin.Contender {
+	s.Helper()
+	state, err := admin.New(ours).Inspect(s.ctx, "orders/42")
+	if err != nil || len(state.Contenders) != 1 {
+		s.Fatalf("contenders %+v, %v", state, err)
+	}
+	return state.Contenders[0]
+}
+
+// denyRaw has each of ZooKeeper's operations on the nodes of a lock be refused, by itself
+// and in a transaction.
+func (s *secure) denyRaw(z *zk.Conn, root, entry string) {
+	s.Helper()
+	parent := entry[:strings.LastIndexByte(entry, '/')]
+	world := zk.WorldACL(zk.PermAll)
+	ops := map[string]func(path string) error{
+		"get":        func(p string) error { _, _, err := z.Get(p); return err },
+		"watch":      func(p string) error { _, _, _, err := z.GetW(p); return err },
+		"list":       func(p string) error { _, _, err := z.Children(p); return err },
+		"set":        func(p string) error { _, err := z.Set(p, []byte("x"), -1); return err },
+		"create":     func(p string) error { _, err := z.Create(p+"/x", nil, 0, world); return err },
+		"sequential": func(p string) error { _, err := z.Create(p+"/x", nil, zk.FlagSequence, world); return err },
+		"ephemeral":  func(p string) error { _, err := z.Create(p+"/x", nil, zk.FlagEphemeral, world); return err },
+		"set ACL":    func(p string) error { _, err := z.SetACL(p, world, -1); return err },
+		"delete":     func(p string) error { return z.Delete(p, -1) },
+		"set in a transaction": func(p string) error {
+			_, err := z.Multi(&zk.SetDataRequest{Path: p, Data: []byte("x"), Version: -1})
+			return err
+		},
+		"check in a transaction": func(p string) error {
+			_, err := z.Multi(&zk.CheckVersionRequest{Path: p, Version: -1})
+			return err
+		},
+		"create in a transaction": func(p string) error {
+			_, err := z.Multi(&zk.CreateRequest{Path: p + "/x", Acl: world})
+			return err
+		},
+		"delete in a transaction": func(p string) error {
+			_, err := z.Multi(&zk.DeleteRequest{Path: p, Version: -1})
+			return err
+		},
+	}
+	for what, op := range ops {
+		for _, path := range []string{entry, parent, root + "/orders", root} {
+			if err := op(path); !errors.Is(err, zk.ErrNoAuth) {
+				s.Errorf("a stranger's %s of %s: %v", what, path, err)
+			}
+		}
+	}
+	acl, _, err := z.GetACL(entry)
+	for _, a := range acl { // from 3.6 on the digest itself is hidden, and the list may be
+		if !strings.HasSuffix(a.ID, ":x") && a.Scheme == "digest" {
+			s.Errorf("a stranger sees the ACL %+v", a)
+		}
+	}
+	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
+		s.Errorf("a stranger's look at the ACL: %v", err)
+	}
+}
+
+// denyLibrary has each operation of a client be refused.
+func (s *secure) denyLibrary(root string, hold *lock.Hold, opts ...lock.Option) {
+	s.Helper()
+	const name = "orders/42"
+	c := s.client(append([]lock.Option{lock.WithRoot(root)}, opts...)...)
+	nothing := func(h *lock.Hold, err error) error {
+		if h != nil {
+			s.Errorf("a stranger has %s", h.EntryPath())
+		}
+		return err
+	}
+	tree := admin.New(c)
+	for what, op := range map[string]func() error{
+		"Lock":          func() error { return nothing(c.Mutex(name).Lock(s.ctx)) },
+		"TryLock":       func() error { return nothing(c.Mutex(name).TryLock(s.ctx)) },
+		"barging":       func() error { return nothing(c.Mutex(name, lock.WithBarging()).Lock(s.ctx)) },
+		"Lock to write": func() error { return nothing(c.RWMutex(name).Lock(s.ctx)) },
+		"Lock to read":  func() error { return nothing(c.RWMutex(name).RLock(s.ctx)) },
+		"Acquire":       func() error { return nothing(c.Semaphore(name, 3).Acquire(s.ctx, 1)) },
+		"Lock new":      func() error { return nothing(c.Mutex("orders/43").Lock(s.ctx)) },
+		"Campaign": func() error {
+			l, err := c.Election(name).Campaign(s.ctx, "me")
+			if l != nil {
+				s.Error("a stranger leads")
+			}
+			return err
+		},
+		"Revoke":       func() error { return c.Revoke(s.ctx, name, "give it to me") },
+		"Inspect":      func() error { _, err := tree.Inspect(s.ctx, name); return err },
+		"Inspect root": func() error { _, err := tree.Inspect(s.ctx, ""); return err },
+		"Now":          func() error { _, err := tree.Now(s.ctx); return err },
+		"Delete": func() error {
+			return tree.Delete(s.ctx, []admin.Deletion{{Path: hold.EntryPath(), Version: -1}})
+		},
+	} {
+		if err := op(); !errors.Is(err, lock.ErrDenied) && !errors.Is(err, zk.ErrNoAuth) {
+			s.Errorf("a stranger's %s: %v", what, err)
+		}
+	}
+	if r, err := admin.CheckServer(s.ctx, c); err != nil || !errors.Is(r.Unchecked, lock.ErrDenied) {
+		s.Errorf("a stranger's CheckServer: %+v, %v", r, err)
+	}
+}
+
+// denyReaper has a stranger's reaper delete nothing, and tell why.
+func (s *secure) denyReaper(root string, stranger testpki.Pair) {
+	s.Helper()
+	r, err := reaper.New(s.client(lock.WithRoot(root), lock.WithTLS(s.tls(stranger))), reaper.Options{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	report, err := r.Sweep(s.ctx)
+	deleted := report.Total.Deleted > 0
+	if denied := errors.Is(err, lock.ErrDenied) || report.Total.Denied > 0; !denied || deleted {
+		s.Errorf("a stranger's sweep: %+v, %v", report, err)
+	}
+}
+
+// TestTLSMistakes: what a real server does when one of both sides does not speak TLS, or
+// has no certificate, leads to an error that says what to do.
+func TestTLSMistakes(t *testing.T) {
+	s := startSecure(t)
+	strangers := testpki.New(t)
+	for name, test := range map[string]struct {
+		server string
+		tls    *tls.Config
+		says   []string
+	}{
+		"plain client, secure port": {s.secure, nil, []string{"zookeeper.tls", "lock.WithTLS"}},
+		"TLS client, plain port":    {s.plain, s.tls(s.ours), []string{"port for TLS (secureClientPort)"}},
+		"no client certificate":     {s.secure, &tls.Config{RootCAs: s.authority.Pool()}, []string{"cert_file and key_file"}},
+		"another's certificate":     {s.secure, &tls.Config{RootCAs: s.authority.Pool(), Certificates: []tls.Certificate{strangers.Issue(t, "svc").TLS(t)}}, []string{"cert_file and key_file"}},
+		"unknown authority":         {s.secure, &tls.Config{RootCAs: strangers.Pool()}, []string{"zookeeper.tls.ca_file"}},
+		"another name":              {s.secure, &tls.Config{RootCAs: s.authority.Pool(), ServerName: "zk.example"}, []string{"zookeeper.tls.server_name"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
+			defer cancel()
+			var opts []lock.Option
+			if test.tls != nil {
+				opts = append(opts, lock.WithTLS(test.tls))
+			}
+			hook := zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, message string) {
+				if message == "cannot connect to a server" {
+					cancel()
+				}
+			})
+			_, err := lock.Dial(ctx, []string{test.server}, append(opts, lock.WithSessionTimeout(10*time.Second),
+				lock.WithLogger(zerolog.New(zerolog.NewTestWriter(t)).Hook(hook)))...)
+			if !errors.Is(err, lock.ErrUnavailable) {
+				t.Fatalf("Dial: %v", err)
+			}
+			for _, want := range test.says {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v\nwant %q in it", err, want)
+				}
+			}
+		})
+	}
+}

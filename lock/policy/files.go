@@ -1,0 +1,257 @@
+package policy
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// TLS says how connections to the servers are encrypted. The zero value believes in the
+// authorities that this machine does, and shows no certificate.
+type TLS struct {
+	CAFile     string // certificates of the authorities that servers' are signed by
+	CertFile   string // our certificate, for servers that want one
+	KeyFile    string // its private key
+	ServerName string // what servers' certificates are for; default each one's own name
+
+	path string // of its key in the file; "" is zookeeper.tls
+}
+
+// Where the file has what a root has none of for itself.
+const (
+	defaultAuth = "zookeeper.auth"
+	defaultTLS  = "zookeeper.tls"
+)
+
+// What a credential and a key are called may be the secret itself, in the wrong place, so
+// these are not shown where a configuration is logged or marshalled.
+
+// String tells who it is, and hides the password's file and variable.
+func (a Auth) String() string { return fmt.Sprintf("%s:%s:%s", a.Scheme, a.User, redacted) }
+
+// MarshalText is String, for JSON and YAML.
+func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// String tells the files and the server's name, and hides the key's file.
+func (t TLS) String() string {
+	key := ""
+	if t.KeyFile != "" {
+		key = redacted
+	}
+	return fmt.Sprintf("{ca_file: %s, cert_file: %s, key_file: %s, server_name: %s}", t.CAFile, t.CertFile, key, t.ServerName)
+}
+
+// MarshalText is String, for JSON and YAML.
+func (t TLS) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// keyError is an error about what a key of the configuration names.
+type keyError struct {
+	key string
+	err error
+}
+
+func (e *keyError) Error() string { return e.key + ": " + e.err.Error() }
+func (e *keyError) Unwrap() error { return e.err }
+
+// at adds to the error of a key where that stands in the file.
+func (c *Config) at(err error) error {
+	var e *keyError
+	if errors.As(err, &e) && c.file != "" {
+		if p, ok := c.places[e.key]; ok {
+			return fmt.Errorf("%s:%d:%d: %w", c.file, p.line, p.column, err)
+		}
+	}
+	return err
+}
+
+// finishTLS checks what goes for the keys of a zookeeper.tls together, and returns it; nil
+// if the file gives none.
+func (d *decoder) finishTLS(path string, t *TLS, folder string) *TLS {
+	if _, given := d.places[path]; !given || d.has(path) {
+		return nil
+	}
+	_, cert := d.places[path+".cert_file"]
+	_, private := d.places[path+".key_file"]
+	if cert != private {
+		d.add(path, "", "must have cert_file and key_file together, or neither")
+	}
+	for _, file := range []*string{&t.CAFile, &t.CertFile, &t.KeyFile} {
+		if *file != "" {
+			*file = absolute(*file, folder)
+		}
+	}
+	if path != defaultTLS {
+		t.path = path
+	}
+	return t
+}
+
+// absolute is a path that may be relative to a folder.
+func absolute(path, folder string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(folder, path)
+}
+
+// positions are the places of the keys' values.
+func (d *decoder) positions() map[string]position {
+	at := make(map[string]position, len(d.places))
+	for path, p := range d.places {
+		at[path] = p.position
+	}
+	return at
+}
+
+// pathRule refuses what cannot be the name of a file, but what the file should hold.
+func pathRule(s string) string {
+	if strings.ContainsAny(s, "\n\x00") || strings.Contains(s, "-----BEGIN") {
+		return "must be the name of a file, not what stands in it"
+	}
+	return notEmpty(s)
+}
+
+// Config reads the files and returns what they make together, for [lock.WithTLS]. The
+// certificate and its key are read again for each connection, so that they can be replaced
+// by younger ones; while those cannot be read, the last ones are used.
+//
+// It is an error if the key can be read or written by everybody on the machine, as with
+// [Auth.Password].
+func (t *TLS) Config() (*tls.Config, error) {
+	if t == nil {
+		return nil, errors.New(defaultTLS + " is not configured")
+	}
+	key := cmp.Or(t.path, defaultTLS)
+	cfg := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
+	if t.CAFile != "" {
+		text, err := readFile(t.CAFile, false)
+		if err != nil {
+			return nil, &keyError{key + ".ca_file", err}
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(text) {
+			return nil, &keyError{key + ".ca_file", fmt.Errorf("%s has no certificate: must be PEM, with lines like -----BEGIN CERTIFICATE-----", t.CAFile)}
+		}
+	}
+	if t.CertFile == "" {
+		return cfg, nil
+	}
+	last, err := t.pair()
+	if err != nil {
+		return nil, err
+	}
+	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if pair, err := t.pair(); err == nil {
+			return pair, nil
+		}
+		return last, nil
+	}
+	return cfg, nil
+}
+
+// pair reads the certificate and its key.
+func (t *TLS) pair() (*tls.Certificate, error) {
+	key := cmp.Or(t.path, defaultTLS)
+	certKey, keyKey := key+".cert_file", key+".key_file"
+	cert, err := readFile(t.CertFile, false)
+	if err != nil {
+		return nil, &keyError{certKey, err}
+	}
+	private, err := readFile(t.KeyFile, true)
+	if err != nil {
+		return nil, &keyError{keyKey, err}
+	}
+	if strings.Contains(string(private), "ENCRYPTED") {
+		return nil, &keyError{keyKey, fmt.Errorf("%s is encrypted: must be without a passphrase", t.KeyFile)}
+	}
+	if !strings.Contains(string(cert), "-----BEGIN CERTIFICATE-----") {
+		return nil, &keyError{certKey, fmt.Errorf("%s has no certificate: must be PEM, with lines like -----BEGIN CERTIFICATE-----", t.CertFile)}
+	}
+	pair, err := tls.X509KeyPair(cert, private)
+	if err != nil {
+		return nil, &keyError{keyKey, fmt.Errorf("%s: %w", t.KeyFile, err)}
+	}
+	return &pair, nil
+}
+
+// Password reads the password, anew at each call so that a changed one is used
+// at the next connection: from the file, without the line break at its end, or
+// from the environment variable. It is an error if there is none or it is empty.
+// The error does not tell what the variable is called, nor a file that is not there: it
+// may be the password itself, in the wrong place.
+//
+// It is also an error if the file can be read or written by everybody on the
+// machine. The file's group may have access: that is how Kubernetes (fsGroup)
+// and systemd hand a secret to a service that does not run as root.
+func (a *Auth) Password() (Secret, error) {
+	if a == nil {
+		return Secret{}, errors.New(defaultAuth + " is not configured")
+	}
+	key := cmp.Or(a.path, defaultAuth)
+	fileKey, envKey := key+".password_file", key+".password_env"
+	if a.PasswordFile == "" {
+		password := os.Getenv(a.PasswordEnv)
+		if password == "" {
+			return Secret{}, &keyError{envKey, errors.New("there is no environment variable of the name that stands there, or it is empty: must be the name of one that holds the password")}
+		}
+		return NewSecret(password), nil
+	}
+	text, err := readFile(a.PasswordFile, true)
+	if err != nil {
+		return Secret{}, &keyError{fileKey, err}
+	}
+	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	if password == "" {
+		return Secret{}, &keyError{fileKey, fmt.Errorf("%s is empty", a.PasswordFile)}
+	}
+	return NewSecret(password), nil
+}
+
+// maxSecret bounds what is read of a file with a password or a key; of one with
+// certificates, maxFile does.
+const maxSecret = 64 << 10
+
+// readFile reads a file that the configuration names. A secret one must not be open to
+// everybody, and is not named unless it is there.
+func readFile(path string, secret bool) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil && secret {
+		var e *fs.PathError
+		if errors.As(err, &e) {
+			err = e.Err
+		}
+		return nil, fmt.Errorf("the file that stands there, relative to the configuration's folder unless it begins with a slash: %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	// Windows has no such bits: Go makes them up.
+	if mode := info.Mode().Perm(); secret && mode&0o007 != 0 && runtime.GOOS != "windows" {
+		return nil, fmt.Errorf("%s has mode %04o: everybody on this machine could read or change it; chmod o= it", path, mode)
+	}
+	most := maxFile
+	if secret {
+		most = maxSecret
+	}
+	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > most {
+		return nil, fmt.Errorf("%s is longer than %d bytes: it should hold nothing but what it is for", path, most)
+	}
+	return data, nil
+}
