@@ -90,9 +90,10 @@ bench: bin/bench ## Holdfast beside other locks and systems (QUICK=1: seconds; U
 charts: bin/bench ## the published benchmark's tables and charts, again, from its results
 	bin/bench -from integration/bench/results.jsonl -update integration/bench >/dev/null
 
-lint: $(STATICCHECK) $(GOVULNCHECK) ## formatting, vet, staticcheck, go.mod, known vulnerabilities
+lint: $(STATICCHECK) $(GOVULNCHECK) ## formatting, vet (for Windows and macOS too), staticcheck, go.mod, known vulnerabilities
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "not gofmt'ed (make fmt does it):" $$files; exit 1; }
 	go vet ./...
+	@set -e; for os in windows darwin; do echo "GOOS=$$os go vet ./cmd/... ./lock/... ./reaper/..."; GOOS=$$os go vet ./cmd/... ./lock/... ./reaper/...; done
 	$(STATICCHECK) ./...
 	go mod tidy -diff
 	$(call each_module,go vet ./... && $(CURDIR)/$(STATICCHECK) ./... && go mod tidy -diff)

@@ -46,6 +46,13 @@ func TestCommandLine(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, bin string){
 		"Ls":              testLs,
 		"LsOfNothing":     testLsOfNothing,
+		"LsPattern":       testLsPattern,
+		"Show":            testShow,
+		"Top":             testTop,
+		"Break":           testBreak,
+		"Sweep":           testSweepCommand,
+		"Doctor":          testDoctor,
+		"WithoutServer":   testWithoutServer,
 		"Environment":     testRunEnvironment,
 		"Status":          testRunStatus,
 		"Waiting":         testRunWaiting,
@@ -449,7 +456,7 @@ func testRunWaiting(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	inner := strings.Join(slices.Concat([]string{"exec", c.prog, "run"}, c.args, []string{c.name, "--", "true"}), " ")
 	p := c.start("run", c.name, "--", "sh", "-c", inner)
-	c.eventually("who waits is told so", func() bool { return strings.Contains(p.Stderr(), "waiting for lock \""+c.name+"\"") })
+	c.eventually("who waits is told so", func() bool { return strings.Contains(p.Stderr(), "waiting for lock \""+c.name+"\", which sh (") })
 	p.mustSay("runs under lock \"" + c.name + "\" already")
 	p.signal(syscall.SIGTERM)
 	p.mustExit(128 + int(syscall.SIGTERM))

@@ -64,7 +64,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	switch {
 	case errors.Is(err, ErrRemoved) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl): // or by the lease that it was left with
 		return Ticket{}, lossOf(e, ErrExpired)
-	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken):
+	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken), errors.Is(err, ErrBroken):
 		return Ticket{}, lossOf(e, err)
 	case err != nil:
 		err = &UnlockError{Lock: e.Lock(), Entry: e.Path, Err: err}

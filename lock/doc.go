@@ -161,6 +161,7 @@
 //	    │         │                                     ErrRemoved  node deleted
 //	    │         └ own node gone: queues again         ErrTaken    node overwritten
 //	    │                                               ErrAttached by one who attached
+//	    │                                               ErrBroken   by "holdfast break"
 //	    │                                               ErrMaxHold  the policy's limit
 //	    └ ctx ended: withdrawn                          ErrClosed   client closed
 //

@@ -65,6 +65,9 @@ var (
 	// ErrAttached: somebody else has attached to the entry. It is an ErrTaken too. Also
 	// what [Client.Attach] fails with when another was quicker.
 	ErrAttached = lease.ErrAttached
+	// ErrBroken: somebody has broken the hold, as "holdfast break" does. The message says
+	// who, and why.
+	ErrBroken = lease.ErrBroken
 	// ErrMaxHold: the policy's max_hold was reached.
 	ErrMaxHold = lease.ErrMaxHold
 )
@@ -122,7 +125,7 @@ type LostError struct {
 	Lock  string // name of the lock
 	Entry string // path of the entry
 	Token Token
-	Why   error // ErrExpired, ErrRemoved, ErrTaken, ErrAttached, ErrMaxHold or ErrClosed
+	Why   error // ErrExpired, ErrRemoved, ErrTaken, ErrAttached, ErrBroken, ErrMaxHold or ErrClosed
 }
 
 func (e *LostError) Error() string {

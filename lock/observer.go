@@ -95,12 +95,12 @@ type Event struct {
 }
 
 // Reason is why a hold was lost, or will be, in a word that can label a metric:
-// "expired", "removed", "taken", "max_hold", "closed"; "" if Err is none of these.
+// "expired", "removed", "taken", "broken", "max_hold", "closed"; "" if Err is none of these.
 func (e Event) Reason() string {
 	for _, r := range []struct {
 		err  error
 		word string
-	}{{ErrExpired, "expired"}, {ErrRemoved, "removed"}, {ErrTaken, "taken"}, {ErrMaxHold, "max_hold"}, {ErrClosed, "closed"}} {
+	}{{ErrExpired, "expired"}, {ErrRemoved, "removed"}, {ErrTaken, "taken"}, {ErrBroken, "broken"}, {ErrMaxHold, "max_hold"}, {ErrClosed, "closed"}} {
 		if errors.Is(e.Err, r.err) {
 			return r.word
 		}

@@ -3,15 +3,20 @@ package main
 import (
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/group"
 )
 
 // hookTime is how long a hook may still run when its command has ended and the lock was
 // given back.
 const hookTime = 10 * time.Second
+
+// shell is what runs hooks: on Windows the one that comes with Git, if it is in the path.
+var shell = map[bool]string{true: "sh.exe", false: "/bin/sh"}[runtime.GOOS == "windows"]
 
 // hook is a shell command that is run when something happens to the lock, beside the
 // command that holds it. It has a process group of its own, no input, and our standard
@@ -34,9 +39,9 @@ func (h *hook) start(env ...string) {
 	if h.script == "" || h.isRunning() {
 		return
 	}
-	cmd := exec.Command("/bin/sh", "-c", h.script)
+	cmd := exec.Command(shell, "-c", h.script)
 	cmd.Env, cmd.Stdout, cmd.Stderr = slices.Concat(h.env, env), os.Stderr, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = group.Own()
 	if err := cmd.Start(); err != nil {
 		tell("%s: %v", h.flag, err)
 		return
@@ -74,7 +79,7 @@ func (h *hook) end(deadline time.Time) {
 	case <-h.ended:
 	case <-timer.C:
 		tell("%s: still runs, and is ended", h.flag)
-		_ = syscall.Kill(-h.pid, syscall.SIGKILL)
+		group.Kill(h.pid)
 		<-h.ended
 	}
 }

@@ -1,8 +1,15 @@
 // Holdfast looks at locks, runs commands under them, and shows what they promise:
 //
 //	holdfast ls       lists the locks, their holders and who waits
+//	holdfast show     shows one lock: who holds it, who waits, and for whom
+//	holdfast top      shows the locks that most wait for, live
 //	holdfast run      runs a command while holding a lock
 //	holdfast revoke   asks those who hold a lock to give it up
+//	holdfast break    ends the hold of those who hold a lock
+//	holdfast sweep    cleans up once, as the reaper does
+//	holdfast policy   tells which policy applies to a lock, and why
+//	holdfast config   checks a configuration file, without a server
+//	holdfast doctor   looks for what is wrong with the servers and the configuration
 //	holdfast demo     shows the promises kept, on a real ZooKeeper
 //
 // Each has a file here; what takes more than a file is in internal. "holdfast help
@@ -40,13 +47,16 @@ func newCommand() *cobra.Command {
 A setting comes from its flag, else from the environment ($` + app.EnvConfig + `,
 $` + app.EnvServers + `), else from the configuration file, else it has its default.
 
-Exit status: 0 done, 1 failed, 2 bad usage or configuration; more with run.`,
+Exit status: 0 done, 1 failed, 2 bad usage or configuration, 128+n ended by signal n;
+more with run.`,
 		Version: app.Version(),
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	flags.Add(cmd.PersistentFlags())
-	cmd.AddCommand(newLs(flags), newRun(flags), newRevoke(flags), newDemo(flags), newVersion())
+	cmd.AddCommand(newLs(flags), newShow(flags), newTop(flags), newRun(flags), newRevoke(flags), newBreak(flags), newSweep(flags),
+		newPolicy(flags), newConfig(flags), newDoctor(flags), newDemo(flags), newVersion())
+	cmd.InitDefaultCompletionCmd() // now, so that the help shows it
 	return cmd
 }

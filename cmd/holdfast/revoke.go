@@ -23,8 +23,9 @@ forced. This returns when they are asked, and does not wait. "holdfast ls NAME"
 tells who holds the lock then.
 
 Exit status: 1 if nobody holds the lock, or another library does.`,
-		Example: `  holdfast revoke orders/42 --reason 'node3 is drained'`,
-		Args:    cobra.ExactArgs(1),
+		Example:           `  holdfast revoke orders/42 --reason 'node3 is drained'`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := znode.CheckName(args[0]); err != nil {
 				return app.Usage("%w", err)

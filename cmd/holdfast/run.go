@@ -13,9 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/supervise"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -69,6 +71,8 @@ killed, and then the lock is unlocked; or with --detach it is kept for whoever g
 with the ticket, by --attach, and nobody else enters in between. Processes that leave the group, such as
 daemons and the jobs of an interactive shell, are not ended.
 
+After 5s of waiting it is told who has the lock.
+
 The command finds the lock's name in $` + envLock + ` and the fencing token, a text
 that sorts higher with each holder, in $` + envToken + `. Signals are passed on to its
 group.
@@ -100,7 +104,8 @@ Exit status: the command's own, 128+n if signal n ended it, or
   holdfast run mail --at-least 1m --on-lost 'logger lost $HOLDFAST_LOCK' -- ./send
   holdfast run import --ttl 5m --wait 1h -- ./import   # rides out outages of minutes
   holdfast run etl --detach t --detach-for 5m -- ./extract && holdfast run etl --attach t -- ./load`,
-		Args: cobra.ArbitraryArgs,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
 				return app.Usage("want one lock name, and after -- the command to run\nUsage: holdfast %s", cmd.Use)
@@ -295,7 +300,9 @@ func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, tt
 	if err != nil {
 		return nil, nil, notHad(ctx, err)
 	}
-	waiting := time.AfterFunc(patience, func() { tell("waiting for lock %q; holdfast ls tells who has it", name) })
+	asking, had := context.WithCancel(limited)
+	defer had()
+	waiting := time.AfterFunc(patience, func() { tellWhoHas(asking, locks, name) })
 	defer waiting.Stop()
 	mutex := locks.Mutex(name, lock.WithTTL(ttl))
 	how := mutex.Lock
@@ -313,6 +320,21 @@ func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, tt
 		f.attached()
 	}
 	return locks, hold, nil
+}
+
+// tellWhoHas tells who waits for the lock who has it, unless ctx ends before that is known.
+func tellWhoHas(ctx context.Context, locks *lock.Client, name string) {
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	state, err := admin.New(locks).Inspect(limited, name)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil || len(state.Contenders) == 0:
+		tell("waiting for lock %q; holdfast show %s tells who has it", name, name)
+	default:
+		tell("waiting for lock %q, which %s has, with %d in the queue; holdfast show %s tells more",
+			name, list.InTheWay(state), len(state.Contenders)-len(list.Holders(state)), name)
+	}
 }
 
 // owner has the lock's entry tell the command's name.

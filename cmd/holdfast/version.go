@@ -9,14 +9,23 @@ import (
 )
 
 func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Long:    "Print the version, and what the program was built with.",
-		Example: "  holdfast version",
-		Args:    cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintln(cmd.OutOrStdout(), "holdfast", app.Version())
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Long: `Print the version of the module, the commit that the program was built from, and what
+it was built with.`,
+		Example: `  holdfast version
+  holdfast version --json | jq -r .commit`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), app.ReadBuild())
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "holdfast", app.Version())
+			return err
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return cmd
 }

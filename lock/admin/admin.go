@@ -194,6 +194,7 @@ type Contender struct {
 	TTL      time.Duration // the lease that each write begins anew
 	Acquired time.Time     // in ensemble time; zero until the grant was recorded
 	Detached bool          // nobody has it: it is there to be attached to
+	Broken   string        // somebody has broken the hold: who, and why, see [Tree.Break]; "": nobody has
 	Expires  time.Time     // end of the lease unless it is renewed, by the clock of the leader that stamped it
 }
 
@@ -267,6 +268,9 @@ func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Cont
 	c.Ours, c.Owner, c.Host, c.PID, c.Metadata = true, r.Owner, r.Host, r.PID, r.Metadata
 	c.TTL, c.Expires, c.Shares, c.Detached = e.TTL(), e.Expires(), e.Shares(), r.Detached
 	c.Token.Incarnation = r.Incarnation
+	if r.Broken != nil {
+		c.Broken = r.Broken.String()
+	}
 	if r.Granted() {
 		c.Acquired = time.UnixMilli(r.AcquiredAt)
 	}

@@ -74,9 +74,10 @@
 // it now, and that whoever has its ticket may attach to it; attachment, from the write that
 // attaches on, is random, so that its writer knows its own writes. An election is a mutex:
 // in its candidates' metadata "election.value" is the value that they stand with, and the
-// first of them leads from when acquired_at is there. Unknown keys are ignored. Data of
-// a higher version is waited for and never
-// deleted.
+// first of them leads from when acquired_at is there.
+// "broken":{"owner":"root","host":"node1","pid":7,"reason":"it hangs"} tells that somebody
+// else has written the record, to end the hold: who, and why. Unknown keys are ignored.
+// Data of a higher version is waited for and never deleted.
 //
 // # When an entry has expired
 //

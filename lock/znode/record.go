@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -51,6 +53,33 @@ type Record struct {
 	Detached    bool              `json:"detached,omitempty"`
 	Attachment  string            `json:"attachment,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"` // the owner's own
+	Broken      *Broken           `json:"broken,omitempty"`   // nil: its owner wrote it
+}
+
+// Broken says who has ended a hold that was not theirs, and why. It stands in the record
+// of whose hold that was, who has not written that version.
+type Broken struct {
+	Owner  string `json:"owner"` // of who has broken it
+	Host   string `json:"host,omitempty"`
+	PID    int    `json:"pid,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// String says it in words, harmless on a terminal.
+func (b *Broken) String() string {
+	s := fmt.Sprintf("by %s (host %s, pid %d)", printable(b.Owner), printable(b.Host), b.PID)
+	if b.Reason != "" {
+		s += ": " + printable(b.Reason)
+	}
+	return s
+}
+
+// printable quotes what somebody else wrote if it could disturb a terminal.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
 }
 
 // Granted reports whether a grant was recorded: the entry's owner holds the lock.
@@ -95,6 +124,9 @@ func (r *Record) Encode() []byte {
 	}
 	if len(r.Metadata) > 0 {
 		b = append(append(b, `,"metadata":`...), encode(r.Metadata)...)
+	}
+	if r.Broken != nil {
+		b = append(append(b, `,"broken":`...), encode(r.Broken)...)
 	}
 	return append(b, '}')
 }

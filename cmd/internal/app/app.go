@@ -22,7 +22,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"sync/atomic"
 	"syscall"
 
@@ -156,36 +155,4 @@ func Status(ctx context.Context, err error) int {
 		return StatusSignalled + int(interrupt.Signal)
 	}
 	return StatusFailed
-}
-
-// Version tells the version of the program and what it was built from.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return version(info)
-}
-
-func version(info *debug.BuildInfo) string {
-	v := info.Main.Version
-	if v == "" {
-		v = "(devel)"
-	}
-	setting := func(key string) string {
-		for _, s := range info.Settings {
-			if s.Key == key {
-				return s.Value
-			}
-		}
-		return ""
-	}
-	// A version that Go made up of the commit tells it already.
-	if revision := setting("vcs.revision"); revision != "" && v == "(devel)" {
-		v += " " + revision[:min(12, len(revision))]
-		if setting("vcs.modified") == "true" {
-			v += " with changes"
-		}
-	}
-	return fmt.Sprintf("%s, %s %s/%s", v, info.GoVersion, setting("GOOS"), setting("GOARCH"))
 }

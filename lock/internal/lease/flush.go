@@ -154,7 +154,7 @@ func (f *flight) readBack(ctx context.Context, b renewal, session int64, ops []a
 	case HandedOn(n.Data, b.Incarnation):
 		b.handedOn()
 	case !b.inDoubt(b.write) || !bytes.Equal(n.Data, b.data):
-		b.overwritten()
+		b.writtenBy(n.Data)
 	case f.tried && !f.before[b.write]:
 		received := f.clock.Local()
 		for i, b := range f.batch {

@@ -32,6 +32,8 @@ var (
 	ErrRemoved = errors.New("entry was removed")
 	// ErrTaken: somebody else wrote the entry.
 	ErrTaken = errors.New("entry was overwritten")
+	// ErrBroken: somebody has broken the hold, and says so in the entry.
+	ErrBroken = errors.New("hold was broken")
 	// ErrMaxHold: the policy's max_hold was reached.
 	ErrMaxHold = errors.New("max_hold reached")
 	// ErrShared: a hold that only reads was asked to write.

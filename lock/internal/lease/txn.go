@@ -175,7 +175,7 @@ func (e *Entry) taken(ctx context.Context) {
 	case err == nil && HandedOn(n.Data, e.Incarnation):
 		e.handedOn()
 	default:
-		e.overwritten()
+		e.writtenBy(n.Data)
 	}
 }
 

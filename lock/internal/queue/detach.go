@@ -101,6 +101,8 @@ func (d *detaching) attempt(ctx context.Context) error {
 		return zkconn.ErrAgain
 	case lease.HandedOn(n.Data, d.e.Incarnation):
 		return zkconn.Final(lease.ErrAttached)
+	case found.Broken != nil:
+		return zkconn.Final(lease.BrokenBy(n.Data))
 	}
 	return zkconn.Final(lease.ErrTaken)
 }

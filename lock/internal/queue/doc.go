@@ -324,7 +324,9 @@
 // else whoever asks for any lock next, and the reaper.
 //
 // If the reply to a request is lost it is made again. That it is there already, with a
-// random word that nobody else has, says that it was applied.
+// random word that nobody else has, says that it was applied. (Who breaks a hold, see
+// admin.Tree.Break, writes into the entry itself: its owner's next renewal is refused, it
+// reads why, its hold ends, and it deletes the entry. To all others that is a renewal.)
 //
 // # Leaving
 //

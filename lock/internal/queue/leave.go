@@ -153,6 +153,8 @@ func (l *leaving) refused(ctx context.Context, cause error) error {
 		l.version = n.Stat.Version
 	case lease.HandedOn(n.Data, l.e.Incarnation):
 		return zkconn.Final(lease.ErrAttached)
+	case lease.BrokenBy(n.Data) != nil: // who has broken the hold waits for this
+		l.version = n.Stat.Version
 	default:
 		return zkconn.Final(lease.ErrTaken)
 	}

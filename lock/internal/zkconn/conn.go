@@ -152,3 +152,6 @@ func (c *Conn) Close(patience time.Duration) error {
 	}
 	return nil
 }
+
+// SessionTimeout is what the server has granted last; 0 for a borrowed connection.
+func (c *Conn) SessionTimeout() time.Duration { return time.Duration(c.granted.Load()) }

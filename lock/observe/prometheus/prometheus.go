@@ -18,7 +18,7 @@
 //	holdfast_lock_purged_total        counter    policy          expired entries of others that were deleted
 //	holdfast_lock_displacements_total counter                    steps of the ZooKeeper leader's clock
 //
-// The reasons are those of [lock.Event.Reason]: expired, removed, taken, max_hold and
+// The reasons are those of [lock.Event.Reason]: expired, removed, taken, broken, max_hold and
 // closed. It is a module of its own, so that the library does not bring in the client of
 // Prometheus.
 package prometheus

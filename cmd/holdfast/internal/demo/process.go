@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/group"
 )
 
 // patience is how long the demo waits for anything: more than it ever takes.
@@ -32,7 +34,7 @@ type process struct {
 // reaches only us, and we end it.
 func (d *demo) start(name, path string, args ...string) (*process, error) {
 	p := &process{name: name, lines: make(chan string, 256), news: make(chan session, 256), gone: make(chan struct{})}
-	p.cmd = &exec.Cmd{Path: path, Args: args, Stderr: &p.errors, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+	p.cmd = &exec.Cmd{Path: path, Args: args, Stderr: &p.errors, SysProcAttr: group.Own()}
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -70,6 +70,13 @@ func (l Listing) InUse() Listing {
 	return l
 }
 
+// Only returns the listing of the locks whose names match. What could not be read stays:
+// it may hide some.
+func (l Listing) Only(match func(name string) bool) Listing {
+	l.Nodes = slices.DeleteFunc(slices.Clone(l.Nodes), func(s admin.State) bool { return !match(s.Name) })
+	return l
+}
+
 // walk reads a tree, several nodes at a time.
 type walk struct {
 	tree    admin.Tree

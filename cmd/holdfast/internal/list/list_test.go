@@ -92,6 +92,22 @@ var listings = map[string]Listing{
 			{Name: "stranger"},
 		},
 	},
+	// Names that take more room than most, and one that takes more than its share.
+	"wide": {
+		Root: "/locks", Time: at(noon),
+		Nodes: []admin.State{
+			{Name: "注文/四十二", Kind: znode.Mutex, Contenders: []admin.Contender{
+				holder("/locks/注文/四十二/9f86d081884c7d65-lock-0000000000", 5, "受付", 1, 10*time.Second, time.Minute),
+				contender("/locks/注文/四十二/60303ae22b998861-lock-0000000001", 6, "一二三四五六七八九十一二三四五六七八九十", 2, 10*time.Second),
+			}},
+			{Name: "a/name/that/is/much/longer/than/the/names/of/locks/are/wont/to/be", Kind: znode.Mutex, Contenders: []admin.Contender{
+				holder("/locks/a/name/9f86d081884c7d65-lock-0000000000", 7, "a", 1, 10*time.Second, time.Minute),
+				contender("/locks/a/name/60303ae22b998861-lock-0000000001", 8, "b", 2, 10*time.Second),
+			}},
+			{Name: "a/name/that/is/much/longer/than/the/names/of/locks/are/and/of/no/use", Kind: znode.Mutex},
+			{Name: "short", Kind: znode.Mutex},
+		},
+	},
 	// Without a sample of ensemble time nobody knows what is left.
 	"timeless": {
 		Root: "/locks",
@@ -108,7 +124,7 @@ func TestPrint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for file, print := range map[string]func(*bytes.Buffer) error{
 				name + ".json": func(b *bytes.Buffer) error { return l.JSON(b) },
-				name + ".txt":  func(b *bytes.Buffer) error { return l.Table(b) },
+				name + ".txt":  func(b *bytes.Buffer) error { return l.Table(b, false) },
 			} {
 				var got bytes.Buffer
 				if err := print(&got); err != nil {
@@ -154,8 +170,8 @@ func TestRemaining(t *testing.T) {
 		-1500 * time.Millisecond: "expired 1.5s ago",
 		-2 * time.Hour:           "expired 2h0m0s ago",
 	} {
-		if got := remaining(d); got != want {
-			t.Errorf("remaining(%v) = %q, want %q", d, got, want)
+		if got := Remaining(d); got != want {
+			t.Errorf("Remaining(%v) = %q, want %q", d, got, want)
 		}
 	}
 }

@@ -4,11 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
+	"path"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -37,6 +36,8 @@ type Entry struct {
 	TTL      int64             `json:"ttl_ms,omitempty"`
 	Acquired string            `json:"acquired_at,omitempty"` // when the grant was recorded
 	Detached bool              `json:"detached,omitempty"`    // nobody has it: it is there to be attached to
+	WaitsFor string            `json:"waits_for,omitempty"`   // entry of who is ahead, as holdfast show tells
+	Broken   string            `json:"broken,omitempty"`      // somebody has broken the hold: who, and why
 	Expires  string            `json:"expires_at,omitempty"`
 	Left     *int64            `json:"left_ms,omitempty"` // at least; negative once it has expired
 }
@@ -45,6 +46,20 @@ const jsonTime = "2006-01-02T15:04:05.000Z07:00"
 
 // JSON prints the listing as one JSON document.
 func (l Listing) JSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(l.document())
+}
+
+// Line prints the listing as a JSON document in one line.
+func (l Listing) Line(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(l.document())
+}
+
+func (l Listing) document() any {
 	type unread struct {
 		Path string `json:"path"`
 		Err  string `json:"error"`
@@ -59,18 +74,16 @@ func (l Listing) JSON(w io.Writer) error {
 		doc.Time = l.now().UTC().Format(jsonTime)
 	}
 	for _, s := range l.Nodes {
-		doc.Locks = append(doc.Locks, l.lock(s))
+		doc.Locks = append(doc.Locks, l.Lock(s))
 	}
 	for _, u := range l.Unread {
 		doc.Unread = append(doc.Unread, unread{u.Path, u.Err.Error()})
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(doc)
+	return doc
 }
 
-func (l Listing) lock(s admin.State) Lock {
+// Lock is the lock as tools read it.
+func (l Listing) Lock(s admin.State) Lock {
 	out := Lock{Name: s.Name, Kind: string(s.Kind), Permits: s.Permits, Holders: []Entry{}, Waiters: []Entry{}}
 	l.each(s, func(c admin.Contender, place int) {
 		if place == 0 {
@@ -88,7 +101,7 @@ func (l Listing) entry(c admin.Contender) Entry {
 		return e
 	}
 	e.Owner, e.Host, e.PID, e.Metadata = c.Owner, c.Host, c.PID, c.Metadata
-	e.TTL, e.Detached = c.TTL.Milliseconds(), c.Detached
+	e.TTL, e.Detached, e.Broken = c.TTL.Milliseconds(), c.Detached, c.Broken
 	e.Expires = c.Expires.UTC().Format(jsonTime)
 	if !c.Acquired.IsZero() {
 		e.Acquired = c.Acquired.UTC().Format(jsonTime)
@@ -103,21 +116,14 @@ func (l Listing) entry(c admin.Contender) Entry {
 // each calls f for each contender with its place in the queue: 0 if it is in, by
 // the rule that the contenders themselves follow.
 func (l Listing) each(s admin.State, f func(c admin.Contender, place int)) {
-	names := make([]znode.Name, len(s.Contenders))
-	for i, c := range s.Contenders {
-		names[i], _ = znode.Parse(c.Path[strings.LastIndexByte(c.Path, '/')+1:])
-		if c.Shares {
-			names[i].Role = znode.Shared
-		}
-	}
 	waiting := 0
-	for i, c := range s.Contenders {
-		place := 0
-		if znode.Admit(names, i, znode.Parent{Kind: s.Kind, Permits: int32(s.Permits)}) >= 0 {
-			waiting++
-			place = waiting
+	for _, p := range l.places(s) {
+		if p.in {
+			f(p.Contender, 0)
+			continue
 		}
-		f(c, place)
+		waiting++
+		f(p.Contender, waiting)
 	}
 }
 
@@ -131,118 +137,104 @@ func (l Listing) left(c admin.Contender) (left time.Duration, known bool) {
 	return c.Expires.Sub(l.now()), c.Ours && l.Time.Zxid != 0
 }
 
+// widest is how many cells of a terminal an owner or host may take in the table, and
+// widestName the name of a lock, before it gets a line of its own.
+const (
+	widest     = 24
+	widestName = 40
+)
+
 // Table prints the listing for people: a line for each contender, the holder's
 // first.
-func (l Listing) Table(w io.Writer) error {
+func (l Listing) Table(w io.Writer, colour bool) error {
 	if len(l.Nodes) == 0 {
 		that := ""
 		if len(l.Unread) > 0 {
 			that = " that can be read"
 		}
-		_, err := fmt.Fprintf(w, "no locks in use at or below %s%s\n", l.Path, that)
+		_, err := fmt.Fprintf(w, "no locks in use at or below %s%s\n", text.Printable(l.Path), that)
 		return err
 	}
-	rows := [][]string{{"LOCK", "KIND", "HOLDER, WAITERS", "TOKEN", "SINCE", "LEFT"}}
-	for _, s := range l.Nodes {
-		name, kind := printable(s.Name), string(s.Kind)
-		switch {
-		case s.Name == "":
-			name = "(the root)"
-		case kind == "":
-			kind = "-" // not marked as ours
-		case s.Kind == znode.Semaphore:
-			kind = fmt.Sprintf("%s of %d", kind, s.Permits)
+	table := text.Table{Widest: []int{widestName}, Colour: colour}
+	for _, head := range []string{"LOCK", "KIND", "HOLDER, WAITERS", "TOKEN", "SINCE", "LEFT"} {
+		if len(table.Rows) == 0 {
+			table.Add()
 		}
+		table.Rows[0] = append(table.Rows[0], text.Cell{Text: head, Style: text.Bold})
+	}
+	for _, s := range l.Nodes {
+		name, kind := NameOf(s), KindOf(s)
 		if len(s.Contenders) == 0 {
-			rows = append(rows, []string{name, kind})
+			table.Add(text.Cells(name, kind)...)
 		}
 		l.each(s, func(c admin.Contender, place int) {
-			rows = append(rows, append([]string{name, kind}, l.cells(c, place)...))
+			table.Add(append(text.Cells(name, kind), l.cells(c, place)...)...)
 			name, kind = "", "" // said once for each lock
 		})
 	}
-	return printTable(w, rows)
+	return table.Print(w)
+}
+
+// NameOf is how people are told which lock it is.
+func NameOf(s admin.State) string {
+	if s.Name == "" {
+		return "(the root)"
+	}
+	return text.Printable(s.Name)
+}
+
+// KindOf is how people are told what kind of lock it is.
+func KindOf(s admin.State) string {
+	switch s.Kind {
+	case "":
+		return "-" // not marked as ours
+	case znode.Semaphore:
+		return fmt.Sprintf("%s of %d", s.Kind, s.Permits)
+	}
+	return string(s.Kind)
 }
 
 // cells are what the table says of a contender.
-func (l Listing) cells(c admin.Contender, place int) []string {
-	who, since, left := "not ours: "+tail(printable(c.Path[strings.LastIndexByte(c.Path, '/')+1:])), "", ""
-	if c.Ours {
-		who = fmt.Sprintf("%s (%s, pid %d)", head(printable(c.Owner)), head(printable(c.Host)), c.PID)
-	}
-	if c.Detached {
-		who += ", detached"
-	}
+func (l Listing) cells(c admin.Contender, place int) []text.Cell {
+	who, since, left := text.Cell{Text: Who(c)}, "", text.Cell{}
 	if place > 0 {
-		who = fmt.Sprintf("%d. %s", place, who)
+		who.Text = fmt.Sprintf("%d. %s", place, who.Text)
+		who.Style = text.Dim
 	}
 	if !c.Acquired.IsZero() {
 		since = c.Acquired.UTC().Format(time.RFC3339)
 	}
 	if d, known := l.left(c); known {
-		left = remaining(d)
+		left.Text = Remaining(d)
+		if d < 0 {
+			left.Style = text.Red
+		}
 	}
-	return []string{who, c.Token.String(), since, left}
+	return []text.Cell{who, {Text: c.Token.String()}, {Text: since}, left}
 }
 
-// remaining says how much is left of a lease: tenths of a second below a minute.
-func remaining(d time.Duration) string {
+// Who is how people are told whose entry it is.
+func Who(c admin.Contender) string {
+	who := "not ours: " + text.Tail(text.Printable(path.Base(c.Path)), widest)
+	if c.Ours {
+		who = fmt.Sprintf("%s (%s, pid %d)", text.Head(text.Printable(c.Owner), widest), text.Head(text.Printable(c.Host), widest), c.PID)
+	}
+	if c.Detached {
+		who += ", detached"
+	}
+	if c.Broken != "" {
+		who += ", broken"
+	}
+	return who
+}
+
+// Remaining says how much is left of a lease: tenths of a second below a minute.
+func Remaining(d time.Duration) string {
 	if d < 0 {
-		return "expired " + remaining(-d) + " ago"
+		return "expired " + Remaining(-d) + " ago"
 	}
 	if d < time.Minute {
 		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
 	}
 	return d.Truncate(time.Second).String()
-}
-
-// printable returns text of others without what could play with a terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
-}
-
-// widest is how many characters of a text the table shows.
-const widest = 24
-
-// head returns the beginning of a text, tail its end.
-func head(s string) string {
-	if r := []rune(s); len(r) > widest {
-		return string(r[:widest-1]) + "…"
-	}
-	return s
-}
-
-func tail(s string) string {
-	if r := []rune(s); len(r) > widest {
-		return "…" + string(r[len(r)-widest+1:])
-	}
-	return s
-}
-
-// printTable prints rows in aligned columns.
-func printTable(w io.Writer, rows [][]string) error {
-	var widths []int
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			fmt.Fprintf(&line, "%-*s  ", widths[i], cell)
-		}
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line.String(), " ")); err != nil {
-			return err
-		}
-	}
-	return nil
 }

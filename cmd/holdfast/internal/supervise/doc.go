@@ -31,5 +31,7 @@
 // do, is left alone. A process that the kernel cannot end at once, because it
 // waits for a disk or a dead file server, may finish that one operation late.
 // Systems other than Linux have no guard: there a supervisor that is killed or
-// stopped leaves the command running.
+// stopped leaves the command running. On Windows the command and what it starts are in
+// a job that ends when the supervisor is killed, but not while that is stopped; and
+// what it starts in its first instant, before it is put there, is left alone.
 package supervise

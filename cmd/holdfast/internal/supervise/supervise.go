@@ -1,5 +1,3 @@
-//go:build unix
-
 package supervise
 
 import (
@@ -37,12 +35,6 @@ type Result struct {
 	// Ended says why the command was ended before its time, to protect the
 	// lock; nil if it was not.
 	Ended error
-}
-
-// passedOn are the signals that the command's group gets when we get them.
-var passedOn = []os.Signal{
-	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
-	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGWINCH, syscall.SIGCONT,
 }
 
 // Run runs the command while the hold lasts, whose lease is renewed to ttl, and
@@ -162,21 +154,6 @@ func (s *supervisor) kill(why error) {
 		s.why = why
 	}
 	s.tell("%v: the command is ended", why)
-}
-
-// pass passes a signal on to the group. One that asks it to end reaches a command
-// that is stopped only when it goes on.
-func (s *supervisor) pass(sig syscall.Signal) {
-	switch sig {
-	case syscall.SIGPIPE:
-	case syscall.SIGCONT:
-		s.process.resume()
-	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
-		s.process.signal(sig)
-		s.process.signal(syscall.SIGCONT)
-	default:
-		s.process.signal(sig)
-	}
 }
 
 // event is what happens to the processes.

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+type breakFlags struct {
+	*app.Flags
+	entry            string // name of the one to break; "": all who hold the lock
+	expired          bool
+	yes, now, asJSON bool
+	reason           string
+	wait             time.Duration // negative: as long as it takes
+}
+
+// What came of the break of one entry, as people and tools are told.
+const (
+	brokenGone    = "gone"    // its owner, or this command, has deleted it
+	brokenMarked  = "marked"  // its owner is told; --wait was over before it was gone
+	brokenLives   = "lives"   // of --expired-only: its lease runs
+	brokenForeign = "foreign" // not ours to break
+)
+
+// outcome is what came of one entry.
+type outcome struct {
+	Entry  string `json:"entry"`
+	Owner  string `json:"owner,omitempty"`
+	Host   string `json:"host,omitempty"`
+	PID    int    `json:"pid,omitempty"`
+	Result string `json:"result"`
+}
+
+func newBreak(flags *app.Flags) *cobra.Command {
+	f := &breakFlags{Flags: flags, wait: -1}
+	cmd := &cobra.Command{
+		Use:   "break NAME [--entry ENTRY|--expired-only] [--reason TEXT]",
+		Short: "End the hold of those who hold a lock",
+		Long: `End the hold of those who hold a lock, and tell them who did it, and why.
+
+It is written into the holder's entry. With its next renewal, after a third of its TTL
+at most, the holder finds that: its hold is lost, with an error that says who and why,
+holdfast run ends its command, and the entry goes. A holder that is dead, or that
+cannot be reached, loses the lock when its lease has ended, TTL and grace after its
+last renewal, as it would anyway. So nobody else has the lock before the holder knows.
+This waits until the entry is gone, for --wait at most.
+
+--now does not wait for that: the entry is deleted at once. Until the holder notices,
+two may hold the lock, and only what checks fencing tokens is safe. It is for a holder
+that is known to be dead, and whose TTL is too long to wait for.
+
+--entry breaks one entry, as holdfast show --json names it: one of several holders, or
+a waiter, who queues again at the end. --expired-only deletes what has expired already
+and nobody came to purge, and nothing else.
+
+It asks before it acts, unless --yes says so. "holdfast revoke" asks the holder, and
+leaves it the choice.
+
+Exit status: 1 if there was nothing to break, it was not agreed to, or not all that was
+to go is gone when --wait is over.`,
+		Example: `  holdfast break orders/42 --reason 'node3 hangs, see #815'
+  holdfast break orders/42 --expired-only --yes`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeName(flags),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(args[0], cmd.Flags().Changed("wait")); err != nil {
+				return err
+			}
+			return withTree(cmd, flags, func(cfg *policy.Config, locks *lock.Client, tree admin.Tree) error {
+				return f.run(cmd, cfg.Policies.For(args[0]), tree, args[0])
+			})
+		},
+	}
+	cmd.Flags().StringVar(&f.entry, "entry", "", "break this `ENTRY` of the lock alone: a node's name, or its path")
+	cmd.Flags().BoolVar(&f.expired, "expired-only", false, "delete the entries that have expired, and break none")
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&f.now, "now", false, "do not wait until the holder knows: two may hold the lock for a while")
+	cmd.Flags().StringVar(&f.reason, "reason", "", fmt.Sprintf("`TEXT` that the holders are told, at most %d bytes", lock.MaxReason))
+	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait until the entries are gone; 0: not at all (default as long as it takes)")
+	cmd.Flags().Lookup("wait").DefValue = "0s" // not to be shown: the usage tells
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print what came of it as one JSON document; needs --yes")
+	return cmd
+}
+
+func (f *breakFlags) check(name string, waits bool) error {
+	if err := znode.CheckName(name); err != nil {
+		return app.Usage("%w", err)
+	}
+	if err := znode.CheckReason(f.reason); err != nil {
+		return app.Usage("--reason: %w", err)
+	}
+	switch {
+	case f.expired && (f.entry != "" || f.now || waits || f.reason != ""):
+		return app.Usage("--expired-only: does not go with --entry, --now, --wait or --reason: who has expired is told nothing")
+	case f.now && waits:
+		return app.Usage("--now: does not go with --wait")
+	case waits && f.wait < 0:
+		return app.Usage("--wait %v: must not be negative", f.wait)
+	case f.asJSON && !f.yes:
+		return app.Usage("--json: must come with --yes, because nothing can be asked then")
+	}
+	return nil
+}
+
+func (f *breakFlags) run(cmd *cobra.Command, p policy.Policy, tree admin.Tree, name string) error {
+	ctx := cmd.Context()
+	state, err := tree.Inspect(ctx, name)
+	if err != nil {
+		return fmt.Errorf("break %q: %w", name, err)
+	}
+	victims, err := f.victims(tree, state)
+	if err != nil {
+		return err
+	}
+	if err := f.ask(cmd, victims, name); err != nil {
+		return err
+	}
+	outcomes, err := f.breakAll(ctx, tree, p.Policy, victims)
+	if printed := f.print(cmd.OutOrStdout(), outcomes); err == nil {
+		err = printed
+	}
+	if err == nil && !f.done(outcomes) {
+		err = f.undone(name)
+	}
+	return err
+}
+
+// victims are those whose entries are to go.
+func (f *breakFlags) victims(tree admin.Tree, s admin.State) ([]admin.Contender, error) {
+	switch {
+	case f.entry != "":
+		path := f.entry
+		if !strings.HasPrefix(path, "/") {
+			path = tree.Path(s.Name) + "/" + path
+		}
+		for _, c := range s.Contenders {
+			if c.Path == path {
+				return []admin.Contender{c}, nil
+			}
+		}
+		return nil, fmt.Errorf("lock %q has no entry %s now; holdfast show %s --json tells which it has", s.Name, f.entry, s.Name)
+	case f.expired:
+		if len(s.Contenders) == 0 {
+			return nil, fmt.Errorf("nobody holds lock %q or waits for it, so nothing can have expired", s.Name)
+		}
+		return s.Contenders, nil
+	}
+	in := list.Holders(s)
+	if len(in) == 0 {
+		return nil, fmt.Errorf("break %q: %w", s.Name, lock.ErrNotHeld)
+	}
+	return in, nil
+}
+
+// ask has people agree, who must be there to do so.
+func (f *breakFlags) ask(cmd *cobra.Command, victims []admin.Contender, name string) error {
+	if f.yes {
+		return nil
+	}
+	errs := cmd.ErrOrStderr()
+	switch {
+	case f.expired:
+		fmt.Fprintf(errs, "What has expired of %d entries of lock %q is to be deleted.\n", len(victims), name)
+	default:
+		fmt.Fprintf(errs, "To be broken of lock %q:\n", name)
+		for _, c := range victims {
+			fmt.Fprintf(errs, "  %s, entry %s\n", list.Who(c), text.Printable(c.Path))
+		}
+	}
+	if f.now {
+		fmt.Fprintln(errs, "Two may hold the lock until the holder notices, and both may act.")
+	}
+	fmt.Fprint(errs, "Go on? (yes or no) ")
+	answer, err := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 1024)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "yes" && answer != "y" {
+		return errors.New("nothing was done, because the answer was not yes; --yes does it without a question")
+	}
+	return nil
+}
+
+// breakAll breaks all, one after the other, so that all are told at once, and then waits.
+func (f *breakFlags) breakAll(ctx context.Context, tree admin.Tree, p lock.Policy, victims []admin.Contender) ([]outcome, error) {
+	outcomes := make([]outcome, len(victims))
+	broken := make([]*admin.Breaking, len(victims))
+	by := breaker(f.reason)
+	var failed error
+	for i, c := range victims {
+		o := &outcomes[i]
+		*o = outcome{Entry: c.Path, Owner: c.Owner, Host: c.Host, PID: c.PID, Result: brokenMarked}
+		var err error
+		switch {
+		case !c.Ours:
+			o.Result = brokenForeign
+		case f.expired:
+			var gone bool
+			o.Result = brokenLives
+			if gone, err = tree.Purge(ctx, c.Path, p); gone {
+				o.Result = brokenGone
+			}
+		default:
+			broken[i], err = tree.Break(ctx, c.Path, by)
+		}
+		failed = errors.Join(failed, err)
+	}
+	if f.wait >= 0 {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, f.wait)
+		defer cancel()
+	}
+	for i, b := range broken {
+		if b == nil {
+			continue
+		}
+		end := b.Wait
+		if f.now || victims[i].Detached { // nobody has what is detached
+			end = b.Delete
+		}
+		err := end(ctx, p)
+		switch {
+		case err == nil:
+			outcomes[i].Result = brokenGone
+		case !errors.Is(err, context.DeadlineExceeded) || f.wait < 0:
+			failed = errors.Join(failed, err)
+		}
+	}
+	return outcomes, failed
+}
+
+// breaker is who we are to those whose holds we break.
+func breaker(reason string) znode.Broken {
+	by := znode.Broken{Owner: "holdfast break", PID: os.Getpid(), Reason: reason}
+	if u, err := user.Current(); err == nil && znode.CheckOwner(u.Username) == nil {
+		by.Owner = u.Username
+	}
+	by.Host, _ = os.Hostname() // unknown is empty
+	return by
+}
+
+func (f *breakFlags) print(w io.Writer, outcomes []outcome) error {
+	if f.asJSON {
+		return printJSON(w, struct {
+			Entries []outcome `json:"entries"`
+		}{outcomes})
+	}
+	for _, o := range outcomes {
+		who := "another library's"
+		if o.Owner != "" {
+			who = fmt.Sprintf("%s (host %s, pid %d)", text.Printable(o.Owner), text.Printable(o.Host), o.PID)
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s, entry %s\n", o.Result, who, text.Printable(o.Entry)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// done reports whether all has come to pass that was asked for.
+func (f *breakFlags) done(outcomes []outcome) bool {
+	gone := 0
+	for _, o := range outcomes {
+		if o.Result == brokenGone {
+			gone++
+		}
+	}
+	return gone == len(outcomes) || f.expired && gone > 0
+}
+
+func (f *breakFlags) undone(name string) error {
+	if f.expired {
+		return fmt.Errorf("nothing of lock %q has expired", name)
+	}
+	return fmt.Errorf("not all entries of lock %q are gone: those that are marked go within the holder's TTL and grace, those of other libraries only with their owners' sessions", name)
+}

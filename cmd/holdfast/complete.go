@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// What the completion of a lock's name may take, because somebody waits for it with a
+// finger on the key, and how many names it offers.
+const (
+	completionTime = 2 * time.Second
+	maxCompleted   = 500
+)
+
+// completeName completes the name of a lock, the command's first argument, component by
+// component, by what there is on the server. What goes wrong is not told: it would stand
+// in the middle of what somebody types.
+func completeName(flags *app.Flags) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+		defer cancel()
+		return names(ctx, flags, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// names returns the names of nodes that begin so, one component further.
+func names(ctx context.Context, flags *app.Flags, typed string) (found []cobra.Completion) {
+	cfg, err := flags.Load()
+	if err != nil {
+		return nil
+	}
+	locks, err := app.Dial(ctx, cfg, zerolog.Nop())
+	if err != nil {
+		return nil
+	}
+	defer locks.Close()
+	tree, above := admin.New(locks), ""
+	if i := strings.LastIndexByte(typed, '/'); i >= 0 {
+		above = typed[:i]
+	}
+	children, _, err := tree.Children(ctx, tree.Path(above))
+	if err != nil {
+		return nil
+	}
+	for _, child := range children {
+		if _, entry := znode.Parse(child); entry || above == "" && znode.Reserved(child) {
+			continue
+		}
+		name := strings.TrimPrefix(above+"/"+child, "/")
+		if strings.HasPrefix(name, typed) && znode.CheckName(name) == nil {
+			found = append(found, name)
+		}
+	}
+	slices.Sort(found)
+	return found[:min(len(found), maxCompleted)]
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+func newConfig(flags *app.Flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check a configuration file, without a server",
+		Long: `Check a configuration file, without a server.
+
+Exit status: 2 bad usage or configuration.`,
+		Example: `  holdfast config check config.yaml`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newConfigCheck(flags))
+	return cmd
+}
+
+// checked is what came of a file, as tools are told.
+type checked struct {
+	File     string    `json:"file"`
+	OK       bool      `json:"ok"`
+	Policies []string  `json:"policies,omitempty"`
+	Mistakes []mistake `json:"mistakes,omitempty"`
+}
+
+type mistake struct {
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	Key    string `json:"key,omitempty"`
+	Rule   string `json:"rule"`
+}
+
+func newConfigCheck(flags *app.Flags) *cobra.Command {
+	var asJSON, passwords bool
+	cmd := &cobra.Command{
+		Use:   "check [FILE...]",
+		Short: "Check configuration files, and tell all that is wrong with them",
+		Long: `Check configuration files, by default the one that --config or $` + app.EnvConfig + ` names, and tell
+all that is wrong with them, each mistake with its line and column. No server is asked,
+so that it can be done wherever the file is made. Passwords, which may not be there, are
+only read with --passwords.
+
+Exit status: 0 if the library, the reaper and this program would take the files;
+2 if not.`,
+		Example: `  holdfast config check deploy/config.yaml
+  holdfast config check deploy/*.yaml --json | jq '.files[] | select(.ok | not)'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := configFiles(flags, args)
+			if err != nil {
+				return err
+			}
+			var all []checked
+			var wrong []error
+			for _, file := range files {
+				c, err := checkFile(file, passwords)
+				all = append(all, c)
+				if err != nil {
+					wrong = append(wrong, err)
+				} else if !asJSON {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s is fine: %d policies, the last is %s\n", file, len(c.Policies), c.Policies[len(c.Policies)-1])
+				}
+			}
+			if asJSON {
+				err := printJSON(cmd.OutOrStdout(), struct {
+					Files []checked `json:"files"`
+				}{all})
+				if err != nil {
+					return err
+				}
+			}
+			if len(wrong) == 0 {
+				return nil
+			}
+			return &app.Exit{Status: app.StatusUsage, Err: fmt.Errorf("%d of %d files have mistakes:\n%w", len(wrong), len(files), errors.Join(wrong...))}
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	cmd.Flags().BoolVar(&passwords, "passwords", false, "read the password that the file names, too")
+	return cmd
+}
+
+// configFiles are the files to check.
+func configFiles(flags *app.Flags, args []string) ([]string, error) {
+	switch {
+	case len(args) > 0:
+		return args, nil
+	case flags.Config != "":
+		return []string{flags.Config}, nil
+	case os.Getenv(app.EnvConfig) != "":
+		return []string{os.Getenv(app.EnvConfig)}, nil
+	}
+	return nil, app.Usage("no file to check: name it, as in holdfast config check config.yaml")
+}
+
+func checkFile(file string, passwords bool) (checked, error) {
+	c := checked{File: file}
+	cfg, err := policy.Load(file)
+	var mistakes *policy.ConfigError
+	switch {
+	case errors.As(err, &mistakes):
+		for _, m := range mistakes.Mistakes {
+			rule := m.Rule
+			if m.Value != "" {
+				rule = m.Value + ": " + rule
+			}
+			c.Mistakes = append(c.Mistakes, mistake{m.Line, m.Column, m.Key, rule})
+		}
+		return c, err
+	case err == nil:
+		err = reaper.Options{
+			Policies: cfg.Policies, Schedule: cfg.Reaper.Schedule, Concurrency: cfg.Reaper.Concurrency, Batch: cfg.Reaper.Batch, Lock: cfg.Reaper.Lock,
+		}.Validate()
+		if err == nil && passwords {
+			_, err = cfg.Options()
+		}
+	}
+	if err != nil {
+		c.Mistakes = []mistake{{Rule: err.Error()}}
+		return c, fmt.Errorf("%s: %w", file, err)
+	}
+	c.OK = true
+	for _, p := range cfg.Policies.All() {
+		c.Policies = append(c.Policies, p.Name)
+	}
+	return c, nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/doctor"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+func newDoctor(flags *app.Flags) *cobra.Command {
+	var asJSON, catalogue, strict bool
+	var watch time.Duration
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what is wrong with the servers and the configuration, and say how to mend it",
+		Long: `Look for what is wrong with the servers, the tree of locks and the configuration, and
+say what it means and how to mend it: whether the server does what locks rest on, its
+clock and the grace that it needs, session timeout and TTLs, access lists, the size of
+requests, what is left behind, and more. --list tells all that is looked for; the IDs of
+the findings stay the same from release to release.
+
+Nothing is changed: what is written to try the server is gone again. The whole tree is
+read once, as by a sweep.
+
+Exit status: 1 if there is an error among the findings, with --strict also if there is
+a warning; 2 bad usage or configuration.`,
+		Example: `  holdfast doctor --config config.yaml
+  holdfast doctor --json | jq -r '.findings[] | .id + ": " + .mend'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := cmd.OutOrStdout()
+			switch {
+			case catalogue && asJSON:
+				return printJSON(out, struct {
+					Findings []doctor.Finding `json:"findings"`
+				}{doctor.Known()})
+			case catalogue:
+				return doctor.Catalogue(out, coloured(cmd))
+			case watch < 0 || watch > time.Hour:
+				return app.Usage("--watch-clock %v: must be within 0s..1h", watch)
+			}
+			cfg, err := flags.Load()
+			if err != nil {
+				return err
+			}
+			report, err := doctor.Examine(cmd.Context(), doctor.Options{
+				Config: cfg, Watch: watch, Log: zerolog.Nop(), // the report says all
+				Dial: func(ctx context.Context, opts ...lock.Option) (*lock.Client, error) {
+					return app.Dial(ctx, cfg, zerolog.Nop(), opts...)
+				},
+			})
+			if err != nil {
+				return err
+			}
+			print := func() error { return report.Print(out, coloured(cmd)) }
+			if asJSON {
+				print = func() error { return printJSON(out, report) }
+			}
+			if err := print(); err != nil {
+				return err
+			}
+			switch worst := report.Worst(); {
+			case worst == doctor.Error:
+				return errors.New("there are errors among the findings")
+			case strict && worst == doctor.Warning:
+				return errors.New("there are warnings among the findings, and --strict was given")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	cmd.Flags().BoolVar(&catalogue, "list", false, "tell all that is looked for, and look for nothing")
+	cmd.Flags().BoolVar(&strict, "strict", false, "fail for warnings, too")
+	cmd.Flags().DurationVar(&watch, "watch-clock", 3*time.Second, "for how long to watch the leader's clock")
+	return cmd
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares what was printed with the file of that name.
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
+	}
+}
+
+func TestPrintReport(t *testing.T) {
+	counts := reaper.Counts{Locks: 12, Live: 9, Expired: 2, Orphans: 1, Moot: 1, Foreign: 3, Undecodable: 1, Denied: 2, Deleted: 4}
+	for file, r := range map[string]*reaper.Report{
+		"sweep.txt": {
+			Total: counts, Policies: map[string]*reaper.Counts{"default": &counts, "行列": {}, strings.Repeat("long", 15): {}},
+			Denied:      []reaper.Denial{{Path: "/locks/secret\x1b", What: "list", Error: "zk: not authenticated"}},
+			Undecodable: []string{"/locks/x/9f86d081884c7d65-lock-0000000000"},
+		},
+		"sweep-dry.txt": {
+			DryRun: true, Total: reaper.Counts{Expired: 1, Orphans: 1}, Policies: map[string]*reaper.Counts{"default": {Expired: 1, Orphans: 1}},
+			Planned: []reaper.Planned{{Path: "/locks/x/9f86d081884c7d65-lock-0000000000", Verdict: "expired"}, {Path: "/locks/y", Verdict: "orphan"}},
+		},
+		"sweep-skipped.txt": {Skipped: "another reaper is the active one"},
+	} {
+		r.Duration = time.Second
+		var got bytes.Buffer
+		if err := printReport(&got, r, false); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, file, got.Bytes())
+	}
+}
+
+// TestPolicyTest: which policy applies, for people and for tools.
+func TestPolicyTest(t *testing.T) {
+	t.Setenv(app.EnvConfig, filepath.Join("testdata", "policies.yaml"))
+	for file, args := range map[string][]string{
+		"policy.txt":  {"policy", "test", "imports/a", "tenant-7/jobs/1", "orders"},
+		"policy.json": {"policy", "test", "tenant-7/jobs/1", "--json"},
+	} {
+		var out, errs bytes.Buffer
+		if status := run(t.Context(), args, strings.NewReader(""), &out, &errs); status != 0 {
+			t.Fatalf("%d: %s", status, &errs)
+		}
+		golden(t, file, out.Bytes())
+	}
+}
+
+// TestHelp: each command tells its exit status, or has none of its own, and has an example.
+func TestHelp(t *testing.T) {
+	for _, cmd := range newCommand().Commands() {
+		if cmd.Name() == "completion" || cmd.Name() == "help" {
+			continue
+		}
+		if cmd.Long == "" || cmd.Example == "" || cmd.Name() != "version" && !strings.Contains(cmd.Long, "Exit status:") {
+			t.Errorf("the help of %s lacks something", cmd.Name())
+		}
+		if len(cmd.Short) > 90 {
+			t.Errorf("%s: %q is too long for a line", cmd.Name(), cmd.Short)
+		}
+	}
+	var out bytes.Buffer
+	if run(t.Context(), []string{"--help"}, strings.NewReader(""), &out, io.Discard); !strings.Contains(out.String(), "completion") {
+		t.Errorf("the help does not show completion:\n%s", &out)
+	}
+}

@@ -1,0 +1,101 @@
+// Package doctor looks for what is wrong with the servers, the tree of locks and the
+// configuration that they are used by, and says how to mend it. It changes nothing that
+// stays.
+package doctor
+
+import "fmt"
+
+// Severity is how much a finding matters.
+type Severity string
+
+// The severities.
+const (
+	Error   Severity = "error"   // locks do not work, or are not safe
+	Warning Severity = "warning" // they will not work, or not as somebody expects
+	Info    Severity = "info"    // to be known
+)
+
+// Finding is something that is wrong. Its ID stays the same from release to release, so
+// that monitoring may rely on it.
+type Finding struct {
+	ID       string   `json:"id"`
+	Severity Severity `json:"severity"`
+	What     string   `json:"what"`  // was found
+	Means    string   `json:"means"` // for locks
+	Mend     string   `json:"mend"`  // how
+}
+
+// kind is a kind of finding.
+type kind struct {
+	Severity
+	means, mend string
+}
+
+// kinds are all that the doctor knows of, by their IDs.
+var kinds = map[string]kind{
+	"no-session": {Error, "Nothing can be locked from here, and nothing else could be looked at.",
+		"Start a server there or name others with --servers, HOLDFAST_ZOOKEEPER or zookeeper.servers; see that no firewall, port or TLS setting is in the way."},
+	"server-unsupported": {Error, "Two may hold a lock at once, or nobody may get it.",
+		"Use Apache ZooKeeper 3.4.6 or later, 3.9.5 by preference."},
+	"server-release": {Warning, "An acknowledged write, and a lock with it, can be lost.",
+		"Upgrade the server to a release with the fix, which the finding names."},
+	"release-unknown": {Info, "Whether the release has known bugs was not looked at.",
+		"Permit the word: 4lw.commands.whitelist=srvr in zoo.cfg."},
+	"server-down": {Warning, "The ensemble has less in reserve, and clients that try this server first take longer to connect.",
+		"Start the server again, or take it out of zookeeper.servers."},
+	"server-unchecked": {Warning, "What locks rest on was not seen to be so.",
+		"Let this user create and delete nodes below the root: see acl-denied."},
+	"single-server": {Info, "When it fails, or is restarted for longer than a TTL, all holds are lost.",
+		"Run an ensemble of three or five, and name all of them in zookeeper.servers."},
+	"servers-even": {Info, "One server more than an odd number lets no further server fail.",
+		"Run an odd number of voting servers: three or five."},
+	"servers-repeat": {Warning, "A client tries the same server twice, and believes that it has more of them than there are.",
+		"Name each server once in zookeeper.servers."},
+	"clock-jumps": {Warning, "A judge who has not seen the jump may take a live holder for dead as soon as jumps are longer than the grace.",
+		"Let chrony or ntpd slew the clocks of the servers and not step them (makestep only at the start); or choose a grace of more than twice the jump."},
+	"clock-exceeds-grace": {Error, "Somebody may enter while another holds the lock.",
+		"Mend the clock of the server that leads, with chrony or ntpd; until then choose a grace of more than twice the jump, in all programs that use these locks."},
+	"clock-differs": {Warning, "Locks do not depend on this machine's clock, but its logs and the times that ZooKeeper shows cannot be compared.",
+		"Set the clocks of this machine and of the servers by the same NTP source."},
+	"session-granted": {Warning, "A dead connection is noticed earlier or later than the configuration says.",
+		"Set zookeeper.session_timeout to what the servers permit, or minSessionTimeout and maxSessionTimeout in zoo.cfg to what is asked for."},
+	"session-outlasts-ttl": {Warning, "A server that hangs is given up after two thirds of the session timeout: then too little, or nothing, is left of the lease to renew it elsewhere, and holds are lost.",
+		"Choose a zookeeper.session_timeout of at most half of the shortest TTL, or a longer TTL."},
+	"root-missing": {Info, "Nobody has taken a lock yet, or the root is another one than that of the programs.",
+		"If there are locks already: set root, or --root, to what the programs use."},
+	"root-foreign": {Error, "The path is somebody else's: Holdfast refuses to make locks below it.",
+		"Choose another root, or remove the node's data if nobody needs it."},
+	"acl-denied": {Error, "Locks cannot be taken or given back by this user.",
+		"Give this user create, read, write and delete on the root (setAcl in zkCli.sh), or set zookeeper.auth to a user who has them."},
+	"acl-open": {Warning, "Whoever reaches the server can delete, break or forge any lock, although there are credentials.",
+		"Restrict the root and what is below it: setAcl -R ROOT auth:USER:cdrwa in zkCli.sh."},
+	"unreadable": {Warning, "What stands there is not shown, and the reaper does not clean it up.",
+		"Give this user read and delete on these nodes and on what is below them, or make them by the same credentials."},
+	"jute-maxbuffer": {Error, "Renewals of many holds and sweeps are sent in requests of this size: the server ends the connection each time, and holds are lost.",
+		"Set jute.maxbuffer to at least 1048575, its default, on all servers and clients."},
+	"left-behind": {Warning, "What crashed holders have left is not cleaned up: trees grow, and ZooKeeper with them.",
+		"Run the reaper, as a daemon or by cron; holdfast sweep does it once."},
+	"undecodable": {Error, "These entries are damaged or of a newer release, never expire, and block their locks.",
+		"Upgrade, if newer programs use these locks; else look at the node with zkCli.sh, and delete it if nobody holds the lock by it."},
+	"foreign-nodes": {Info, "They are not Holdfast's, and are left alone; contenders of other libraries live as long as their sessions.",
+		"Nothing needs to be done, if you know whose they are."},
+	"reaper-absent": {Warning, "Expired entries that nobody waits behind, and empty parents, stay.",
+		"Run the reaper: as a daemon, or by cron more often than orphan_after; with cron this finding means nothing."},
+	"ttl-over-max": {Warning, "These holders block others for longer than the policy permits: their programs have another configuration.",
+		"Give all programs the same configuration, and start those anew that have the old one."},
+	"ttl-long": {Info, "A crash of a holder blocks the lock for all of that.",
+		"Choose a shorter TTL, some seconds to a minute: holders renew it for as long as they live."},
+	"grace-short": {Warning, "A step of the leader's clock by more than that lets two hold the lock.",
+		"Choose a grace of a second or more, unless the servers' clocks are known to be never stepped."},
+	"incomplete": {Warning, "Some of the checks were not made to the end.",
+		"See to what the finding names, and run the doctor again."},
+}
+
+// find returns a finding of a kind.
+func find(id, what string, args ...any) Finding {
+	k, known := kinds[id]
+	if !known {
+		panic("doctor: unknown finding " + id)
+	}
+	return Finding{ID: id, Severity: k.Severity, What: fmt.Sprintf(what, args...), Means: k.means, Mend: k.mend}
+}

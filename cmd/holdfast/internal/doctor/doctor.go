@@ -1,0 +1,380 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// Options are what the doctor looks at, and for how long.
+type Options struct {
+	Config *policy.Config
+	// Dial connects as the configuration says, with these options more. It goes on with a
+	// server that locks cannot rest on.
+	Dial func(ctx context.Context, opts ...lock.Option) (*lock.Client, error)
+	Log  zerolog.Logger
+	// Watch is for how long the leader's clock is watched; 0: for two samples.
+	Watch time.Duration
+}
+
+// Report is what the doctor has found.
+type Report struct {
+	Findings []Finding `json:"findings"`
+	// Fine are the IDs of what was looked for and is not so, sorted.
+	Fine []string `json:"fine"`
+	// Told are things to be known that are as they should be.
+	Told []string `json:"told"`
+}
+
+// Worst is the worst severity of the findings; "" if there are none.
+func (r *Report) Worst() Severity {
+	for _, s := range []Severity{Error, Warning, Info} {
+		if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == s }) {
+			return s
+		}
+	}
+	return ""
+}
+
+// exam is one examination.
+type exam struct {
+	Options
+	Report
+	locks *lock.Client
+	tree  admin.Tree
+}
+
+// Examine looks at all that there is to look at. The error says that ctx has ended.
+func Examine(ctx context.Context, o Options) (Report, error) {
+	e := &exam{Options: o, Report: Report{Findings: []Finding{}, Fine: []string{}, Told: []string{}}} // none are no null
+	e.configuration()
+	if e.connect(ctx) {
+		defer e.locks.Close()
+		for _, look := range []func(context.Context) error{e.server, e.root, e.session, e.clock, e.size, e.sweep, e.reaper, e.holders} {
+			err := look(ctx)
+			denied := errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoAuth)
+			if err != nil && ctx.Err() == nil && !(denied && e.found("acl-denied")) {
+				e.add("incomplete", "%s", oneLine(err))
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return Report{}, context.Cause(ctx)
+	}
+	slices.SortStableFunc(e.Findings, func(a, b Finding) int { return rank(a) - rank(b) })
+	e.Fine = slices.DeleteFunc(e.Fine, func(id string) bool {
+		return slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.ID == id })
+	})
+	slices.Sort(e.Fine)
+	e.Fine = slices.Compact(e.Fine)
+	return e.Report, nil
+}
+
+func rank(f Finding) int { return slices.Index([]Severity{Error, Warning, Info}, f.Severity) }
+
+// add adds a finding.
+func (e *exam) add(id, what string, args ...any) {
+	e.Findings = append(e.Findings, find(id, what, args...))
+}
+
+func (e *exam) found(id string) bool {
+	return slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.ID == id })
+}
+
+// fine says that this was looked for. What was found all the same does not become fine.
+func (e *exam) fine(ids ...string) { e.Fine = append(e.Fine, ids...) }
+
+func (e *exam) tell(format string, args ...any) {
+	e.Told = append(e.Told, fmt.Sprintf(format, args...))
+}
+
+// What is short, long, and much.
+const (
+	shortGrace = 500 * time.Millisecond
+	longTTL    = time.Hour
+	differs    = 10 * time.Second // the clocks of this machine and of the leader
+	largest    = 512 << 10        // bytes of what renewals and sweeps send at once, at most
+	named      = 3                // of many nodes
+)
+
+// configuration looks at what needs no server.
+func (e *exam) configuration() {
+	z := e.Config.ZooKeeper
+	switch n := len(z.Servers); {
+	case n == 1:
+		e.add("single-server", "zookeeper.servers names one server, %s", z.Servers[0])
+	case n%2 == 0:
+		e.add("servers-even", "zookeeper.servers names %d servers", n)
+	}
+	seen := map[string]bool{}
+	for _, s := range z.Servers {
+		if seen[s] {
+			e.add("servers-repeat", "zookeeper.servers names %s more than once", s)
+		}
+		seen[s] = true
+	}
+	for _, p := range e.Config.Policies.All() {
+		switch {
+		case z.SessionTimeout >= p.TTL:
+			e.add("session-outlasts-ttl", "policy %q has a TTL of %v, and the session timeout is %v", p.Name, p.TTL, z.SessionTimeout)
+		case p.TTL > longTTL:
+			e.add("ttl-long", "policy %q has a TTL of %v", p.Name, p.TTL)
+		}
+		if p.Grace < shortGrace {
+			e.add("grace-short", "policy %q has a grace of %v", p.Name, p.Grace)
+		}
+	}
+	e.fine("single-server", "servers-even", "servers-repeat", "session-outlasts-ttl", "ttl-long", "grace-short")
+}
+
+// connect reports whether there is a session.
+func (e *exam) connect(ctx context.Context) bool {
+	var err error
+	e.locks, err = e.Dial(ctx, lock.WithUnsafeServer())
+	switch {
+	case err == nil:
+		e.tree = admin.New(e.locks)
+		e.fine("no-session")
+		return true
+	case errors.Is(err, lock.ErrUnsupported):
+		e.add("server-unsupported", "%s", oneLine(err))
+	default:
+		e.add("no-session", "%s", oneLine(err))
+	}
+	return false
+}
+
+// oneLine is an error's message without line breaks.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// server looks at what locks rest on, and at the releases.
+func (e *exam) server(ctx context.Context) error {
+	r, err := admin.CheckServer(ctx, e.locks)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.Refused != nil:
+		e.add("server-unsupported", "%s", oneLine(r.Refused))
+	case r.Unchecked != nil:
+		e.add("server-unchecked", "%s", oneLine(r.Unchecked))
+	}
+	e.fine("server-unsupported", "server-unchecked", "server-release", "release-unknown", "server-down")
+	for _, s := range r.Servers {
+		var unreachable net.Error
+		switch {
+		case s.Err != nil && (errors.As(s.Err, &unreachable) || errors.Is(s.Err, context.DeadlineExceeded)):
+			e.add("server-down", "%s cannot be reached: %s", s.Address, oneLine(s.Err))
+		case s.Warning != "":
+			e.add("server-release", "%s: %s", s.Address, s.Warning)
+		case s.Release == "":
+			e.add("release-unknown", "%s does not tell its release", s.Address)
+		default:
+			e.tell("%s is ZooKeeper %s", s.Address, s.Release)
+		}
+	}
+	return nil
+}
+
+// root looks at the node above all locks, and at who may do what there.
+func (e *exam) root(ctx context.Context) error {
+	root := e.tree.Root()
+	data, stat, err := e.tree.Get(ctx, root)
+	e.fine("root-missing", "root-foreign", "acl-denied", "acl-open")
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		e.add("root-missing", "there is no node %s", root)
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		e.add("acl-denied", "%s may not be read", root)
+		return nil
+	case err != nil:
+		return err
+	}
+	if node := znode.ReadNode(data, znode.Stat(*stat)); node.Err != nil {
+		e.add("root-foreign", "%s holds data that is not Holdfast's: %v", root, node.Err)
+	}
+	if _, err := e.tree.Now(ctx); errors.Is(err, lock.ErrDenied) {
+		e.add("acl-denied", "nodes may not be made and deleted below %s: %s", root, oneLine(err))
+	} else if err != nil {
+		return err
+	}
+	acl, err := e.tree.ACL(ctx, root)
+	if errors.Is(err, zk.ErrNoAuth) {
+		return nil // not ours to see
+	}
+	for _, a := range acl {
+		if a.Scheme == "world" && a.Perms&(zk.PermWrite|zk.PermCreate|zk.PermDelete|zk.PermAdmin) != 0 && e.Config.ZooKeeper.Auth != nil {
+			e.add("acl-open", "zookeeper.auth names a user, and everybody may change %s", root)
+		}
+	}
+	return err
+}
+
+// session looks at what the server grants.
+func (e *exam) session(context.Context) error {
+	asked, granted := e.Config.ZooKeeper.SessionTimeout, e.tree.SessionTimeout()
+	if granted != 0 && (granted-asked).Abs() > time.Second {
+		e.add("session-granted", "zookeeper.session_timeout is %v, and the server grants %v", asked, granted)
+	}
+	e.fine("session-granted")
+	return nil
+}
+
+// clock watches the leader's clock, and compares it with the graces and this machine's.
+func (e *exam) clock(ctx context.Context) error {
+	const between = 250 * time.Millisecond
+	var worst time.Duration
+	var now admin.Time
+	begun := time.Now()
+	for first := true; first || time.Since(begun) < e.Watch; first = false {
+		var err error
+		if now, err = e.tree.Now(ctx); errors.Is(err, zk.ErrNoNode) || errors.Is(err, lock.ErrDenied) {
+			return nil // which root has told
+		} else if err != nil {
+			return err
+		}
+		if _, by := e.tree.Displacement(); by.Abs() > worst.Abs() {
+			worst = by
+		}
+		select {
+		case <-time.After(between):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	least := slices.MinFunc(e.Config.Policies.All(), func(a, b policy.Policy) int { return int(a.Grace - b.Grace) })
+	e.fine("clock-exceeds-grace", "clock-jumps", "clock-differs")
+	watched := time.Since(begun).Round(100 * time.Millisecond)
+	switch {
+	case worst.Abs() > least.Grace/2:
+		e.add("clock-exceeds-grace", "the leader's clock jumped by %v within %v; policy %q has a grace of %v, which allows for %v", worst, watched, least.Name, least.Grace, least.Grace/2)
+	case worst != 0:
+		e.add("clock-jumps", "the leader's clock jumped by %v within %v; policy %q has a grace of %v", worst, watched, least.Name, least.Grace)
+	default:
+		e.tell("the leader's clock ran evenly for %v; the smallest grace, %v of policy %q, allows for jumps of %v", watched, least.Grace, least.Name, least.Grace/2)
+	}
+	local := time.Now()
+	if off := max(now.Earliest().Sub(local), local.Sub(now.Latest())); off > differs {
+		e.add("clock-differs", "this machine's clock and that of ZooKeeper's leader differ by %v", off.Round(time.Second))
+	}
+	return nil
+}
+
+// size looks whether the longest requests go through.
+func (e *exam) size(ctx context.Context) error {
+	err := e.tree.Carries(ctx, largest)
+	if errors.Is(err, admin.ErrTooLong) {
+		e.add("jute-maxbuffer", "a request of %d bytes ends the connection", largest)
+		err = nil
+	}
+	e.fine("jute-maxbuffer")
+	return err
+}
+
+// sweep looks at the whole tree, as the reaper would.
+func (e *exam) sweep(ctx context.Context) error {
+	c := e.Config
+	r, err := reaper.New(e.locks, reaper.Options{
+		Policies: c.Policies, Schedule: c.Reaper.Schedule, Concurrency: c.Reaper.Concurrency, Batch: c.Reaper.Batch,
+		Lock: c.Reaper.Lock, Log: &e.Log, DryRun: true,
+	})
+	if err != nil {
+		return err
+	}
+	report, err := r.Sweep(ctx)
+	if err != nil && !report.Complete && report.Skipped == "" {
+		return err
+	}
+	if report.Skipped != "" {
+		return fmt.Errorf("the tree was not looked at: %s", report.Skipped)
+	}
+	t := report.Total
+	e.fine("left-behind", "undecodable", "foreign-nodes", "unreadable")
+	if t.Expired+t.Orphans+t.Ancestors+t.Moot > 0 {
+		e.add("left-behind", "%d expired entries, %d empty parents, %d empty ancestors and %d requests to nobody are past their time%s",
+			t.Expired, t.Orphans, t.Ancestors, t.Moot, first(report.Planned, func(p reaper.Planned) string { return p.Path }))
+	}
+	if t.Undecodable > 0 {
+		e.add("undecodable", "%d entries cannot be read%s", t.Undecodable, first(report.Undecodable, func(path string) string { return path }))
+	}
+	if t.Foreign > 0 {
+		e.add("foreign-nodes", "%d nodes below %s are not Holdfast's", t.Foreign, e.tree.Root())
+	}
+	if t.Denied > 0 {
+		e.add("unreadable", "an ACL forbids %d nodes%s", t.Denied, first(report.Denied, func(d reaper.Denial) string { return d.Path }))
+	}
+	e.tell("%d locks with %d live entries below %s, read in %v", t.Locks, t.Live, e.tree.Root(), report.Duration.Round(time.Millisecond))
+	return nil
+}
+
+// first names the first of many.
+func first[T any](all []T, name func(T) string) string {
+	if len(all) == 0 {
+		return ""
+	}
+	var names []string
+	for _, one := range all[:min(len(all), named)] {
+		names = append(names, name(one))
+	}
+	more := ""
+	if len(all) > named {
+		more = ", ..."
+	}
+	return ": " + strings.Join(names, ", ") + more
+}
+
+// reaper looks whether a reaper is active.
+func (e *exam) reaper(ctx context.Context) error {
+	name := cmp.Or(e.Config.Reaper.Lock, reaper.DefaultLock)
+	s, err := e.tree.Inspect(ctx, name)
+	if errors.Is(err, zk.ErrNoAuth) {
+		return nil
+	}
+	e.fine("reaper-absent")
+	if err == nil && len(s.Contenders) == 0 {
+		e.add("reaper-absent", "nobody holds %s, the lock of the reaper", name)
+	}
+	return err
+}
+
+// holders compares the entries with the policies.
+func (e *exam) holders(ctx context.Context) error {
+	l, err := list.Read(ctx, e.tree, "")
+	if err != nil {
+		return err
+	}
+	e.fine("ttl-over-max")
+	over, firstOf := map[string]int{}, map[string]string{}
+	for _, s := range l.Nodes {
+		p := e.Config.Policies.For(s.Name)
+		for _, c := range s.Contenders {
+			if !c.Ours || c.TTL <= p.MaxTTL {
+				continue
+			}
+			if over[p.Name]++; over[p.Name] == 1 {
+				firstOf[p.Name] = fmt.Sprintf("%v at %s", c.TTL, c.Path)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(over)) {
+		e.add("ttl-over-max", "%d entries have a longer TTL than max_ttl of policy %q, the first %s", over[name], name, firstOf[name])
+	}
+	return nil
+}

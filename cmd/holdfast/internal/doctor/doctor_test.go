@@ -1,0 +1,359 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// patient is an ensemble in memory, and who is to examine it.
+type patient struct {
+	*testing.T
+	*locktest.Ensemble
+	ctx    context.Context
+	config *policy.Config
+}
+
+// raw does something by a plain connection, with those credentials if there are any.
+func (p *patient) raw(auth string, do func(z *zk.Conn) error) {
+	p.Helper()
+	z, events, err := zk.Connect(p.Servers(), 10*time.Second, zk.WithDialer(p.Dialer("raw")), zk.WithLogInfo(false), zk.WithLogger(silent{}))
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer func() {
+		z.Close()
+		for range events {
+		}
+	}()
+	if auth != "" {
+		if err := z.AddAuth("digest", []byte(auth)); err != nil {
+			p.Fatal(err)
+		}
+	}
+	if err := do(z); err != nil {
+		p.Fatal(err)
+	}
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// create creates nodes, each with its data and all open to everybody.
+func (p *patient) create(nodes ...string) {
+	p.Helper()
+	p.raw("", func(z *zk.Conn) error {
+		for _, n := range nodes {
+			path, data, _ := strings.Cut(n, " ")
+			if _, err := z.Create(path, []byte(data), 0, zk.WorldACL(zk.PermAll)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// setACL restricts a node.
+func (p *patient) setACL(path string, acl []zk.ACL) {
+	p.Helper()
+	p.raw("", func(z *zk.Conn) error { _, err := z.SetACL(path, acl, -1); return err })
+}
+
+// crash has somebody take a lock and die.
+func (p *patient) crash(name string, ttl time.Duration) {
+	p.Helper()
+	c, err := lock.Dial(p.ctx, p.Servers(), lock.WithDialer(p.Dialer("crashed")), lock.WithOwner("crashed"), lock.WithLogger(zerolog.Nop()))
+	if err != nil {
+		p.Fatal(err)
+	}
+	if _, err := c.Mutex(name, lock.WithTTL(ttl)).Lock(p.ctx); err != nil {
+		p.Fatal(err)
+	}
+	p.Partition("crashed")
+	p.Cleanup(func() {
+		p.Heal("crashed")
+		_ = c.Close()
+	})
+}
+
+// examine examines, for five seconds of the leader's clock.
+func (p *patient) examine() Report {
+	p.Helper()
+	limited, cancel := context.WithTimeout(p.ctx, 10*time.Minute)
+	defer cancel()
+	r, err := Examine(limited, Options{
+		Config: p.config, Watch: 5 * time.Second, Log: zerolog.Nop(),
+		Dial: func(ctx context.Context, opts ...lock.Option) (*lock.Client, error) {
+			configured, err := p.config.Options()
+			if err != nil {
+				return nil, err
+			}
+			within, cancel := context.WithTimeout(ctx, p.config.ZooKeeper.SessionTimeout)
+			defer cancel()
+			all := append(append(configured, opts...), lock.WithDialer(p.Dialer("doctor")), lock.WithLogger(zerolog.Nop()))
+			return lock.Dial(within, p.config.ZooKeeper.Servers, all...)
+		},
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return r
+}
+
+// admit runs f with an ensemble of three, healthy but for what is planted.
+func admit(t *testing.T, opts locktest.Options, f func(p *patient)) {
+	t.Helper()
+	if opts.Members == 0 {
+		opts.Members = 3
+	}
+	opts.Latency = func(string, string) time.Duration { return time.Microsecond }
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(func() { time.Sleep(10 * time.Second) }) // for connections to go
+		t.Cleanup(cancel)
+		p := &patient{T: t, Ensemble: locktest.Start(t, opts), ctx: ctx, config: policy.Default()}
+		p.config.ZooKeeper.Servers = p.Servers()
+		f(p)
+	})
+}
+
+// settings parses a configuration for a patient, with its servers.
+func (p *patient) settings(text string) {
+	p.Helper()
+	servers := p.config.ZooKeeper.Servers
+	cfg, err := policy.Parse("config.yaml", []byte(text))
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.config = cfg
+	p.config.ZooKeeper.Servers = servers
+}
+
+const dir = `{"holdfast":1,"kind":"dir"}`
+
+// plants are misconfigurations, each with what the doctor must say of it: the finding's
+// ID, a word of what was found, and one of how to mend it.
+var plants = []struct {
+	id, what, mend string
+	opts           locktest.Options
+	plant          func(p *patient)
+}{
+	{"no-session", "", "Start a server", locktest.Options{}, func(p *patient) {
+		for _, s := range p.Servers() {
+			if err := p.Stop(s); err != nil {
+				p.Fatal(err)
+			}
+		}
+	}},
+	{"server-unsupported", "the Stat in the reply", "Use Apache ZooKeeper", locktest.Options{Quirks: locktest.Quirks{StaleStat: true}}, func(*patient) {}},
+	{"server-unsupported", "ClickHouse Keeper", "Use Apache ZooKeeper", locktest.Options{Quirks: locktest.Quirks{Keeper: true}}, func(*patient) {}},
+	{"server-down", "cannot be reached", "Start the server again", locktest.Options{}, func(p *patient) {
+		for _, s := range p.Servers() {
+			if s != p.Leader() {
+				if err := p.Stop(s); err != nil {
+					p.Fatal(err)
+				}
+				return
+			}
+		}
+	}},
+	{"single-server", "one server", "three or five", locktest.Options{Members: 1}, func(*patient) {}},
+	{"servers-repeat", "more than once", "once", locktest.Options{}, func(p *patient) {
+		p.config.ZooKeeper.Servers = append(p.Servers(), p.Servers()[0], p.Servers()[1])
+	}},
+	{"clock-exceeds-grace", "grace of 2s", "chrony", locktest.Options{}, func(p *patient) {
+		p.create("/locks " + dir)
+		time.AfterFunc(3*time.Second, func() { p.StepClock(5 * time.Second) })
+	}},
+	{"clock-jumps", "jumped", "slew", locktest.Options{}, func(p *patient) {
+		p.create("/locks " + dir)
+		time.AfterFunc(3*time.Second, func() { p.StepClock(500 * time.Millisecond) })
+	}},
+	{"clock-differs", "differ by 1h", "NTP", locktest.Options{}, func(p *patient) {
+		p.create("/locks " + dir)
+		for _, s := range p.Servers() {
+			if err := p.SetClock(s, time.Hour); err != nil {
+				p.Fatal(err)
+			}
+		}
+	}},
+	{"session-granted", "grants 4s", "maxSessionTimeout", locktest.Options{MaxSessionTimeout: 4 * time.Second}, func(*patient) {}},
+	{"session-outlasts-ttl", `"brief" has a TTL of 5s`, "session_timeout", locktest.Options{}, func(p *patient) {
+		p.settings("policies: [{name: brief, match: \"brief/*\", ttl: 5s}]")
+	}},
+	{"ttl-long", `"slow" has a TTL of 8h`, "shorter TTL", locktest.Options{}, func(p *patient) {
+		p.settings("policies: [{name: slow, match: \"slow/*\", ttl: 8h, max_ttl: 8h}]")
+	}},
+	{"grace-short", `"rash" has a grace of 100ms`, "grace", locktest.Options{}, func(p *patient) {
+		p.settings("policies: [{name: rash, match: \"rash/*\", grace: 100ms}]")
+	}},
+	{"root-foreign", "/locks", "another root", locktest.Options{}, func(p *patient) { p.create("/locks hello") }},
+	{"acl-denied", "/locks", "setAcl", locktest.Options{}, func(p *patient) {
+		p.create("/locks " + dir)
+		p.setACL("/locks", zk.WorldACL(zk.PermRead))
+	}},
+	{"acl-denied", "may not be read", "setAcl", locktest.Options{}, func(p *patient) {
+		p.create("/locks " + dir)
+		p.setACL("/locks", zk.DigestACL(zk.PermAll, "root", "secret"))
+	}},
+	{"acl-open", "everybody", "Restrict the root", locktest.Options{}, func(p *patient) {
+		p.create("/locks " + dir)
+		p.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
+		p.config.ZooKeeper.Auth = &policy.Auth{Scheme: "digest", User: "holdfast", PasswordEnv: "HOLDFAST_TEST_PASSWORD"}
+	}},
+	{"unreadable", "/locks/secret", "read and delete", locktest.Options{}, func(p *patient) {
+		p.create("/locks "+dir, "/locks/secret "+dir)
+		p.setACL("/locks/secret", zk.DigestACL(zk.PermAll, "root", "secret"))
+	}},
+	{"jute-maxbuffer", "bytes", "jute.maxbuffer", locktest.Options{}, func(p *patient) {
+		p.create("/locks " + dir)
+		p.Intercept(func(r locktest.Request) locktest.Fault {
+			if slices.Contains(r.Paths, "/locks/.size") {
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			}
+			return locktest.Fault{}
+		})
+	}},
+	{"left-behind", "1 expired entries", "reaper", locktest.Options{}, func(p *patient) {
+		p.crash("orders/42", time.Second)
+		time.Sleep(time.Minute)
+	}},
+	{"undecodable", "/locks/x/9f86d081884c7d65-lock-0000000000", "zkCli.sh", locktest.Options{}, func(p *patient) {
+		p.create("/locks "+dir, `/locks/x {"holdfast":1,"kind":"mutex"}`, "/locks/x/9f86d081884c7d65-lock-0000000000 torn")
+	}},
+	{"foreign-nodes", "1 nodes", "Nothing", locktest.Options{}, func(p *patient) { p.create("/locks "+dir, "/locks/stranger hello") }},
+	{"reaper-absent", "holdfast-reaper", "daemon", locktest.Options{}, func(p *patient) { p.create("/locks " + dir) }},
+	{"root-missing", "/locks", "--root", locktest.Options{}, func(*patient) {}},
+	{"ttl-over-max", "1 entries", "same configuration", locktest.Options{}, func(p *patient) {
+		p.crash("orders/42", 10*time.Minute)
+		p.settings("policies: [{name: brief, match: \"orders/*\", ttl: 30s, max_ttl: 1m}]")
+	}},
+}
+
+// TestPlants: the doctor finds each of what was planted, and says what was found and how
+// to mend it.
+func TestPlants(t *testing.T) {
+	for _, plant := range plants {
+		t.Run(plant.id, func(t *testing.T) {
+			admit(t, plant.opts, func(p *patient) {
+				plant.plant(p)
+				r := p.examine()
+				i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.ID == plant.id })
+				if i < 0 {
+					t.Fatalf("not found: %+v", r)
+				}
+				f := r.Findings[i]
+				if !strings.Contains(f.What, plant.what) || !strings.Contains(f.Mend, plant.mend) || f.Means == "" || f.Severity == "" {
+					t.Errorf("%+v", f)
+				}
+				if strings.ContainsAny(f.What+f.Means+f.Mend, "\n") {
+					t.Errorf("more than a line: %+v", f)
+				}
+				if slices.Contains(r.Fine, plant.id) {
+					t.Errorf("it is said to be fine, too: %q", r.Fine)
+				}
+				if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.ID == "incomplete" }) {
+					t.Errorf("incomplete: %+v", r.Findings)
+				}
+			})
+		})
+	}
+}
+
+// TestHealthy: where nothing is wrong nothing is found but that, and nothing is left.
+func TestHealthy(t *testing.T) {
+	admit(t, locktest.Options{}, func(p *patient) {
+		c, err := lock.Dial(p.ctx, p.Servers(), lock.WithDialer(p.Dialer("reaper")), lock.WithLogger(zerolog.Nop()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		hold, err := c.Mutex(reaper.DefaultLock).Lock(p.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hold.Unlock()
+		before := len(p.Dump("/"))
+		r := p.examine()
+		ids := []string{}
+		for _, f := range r.Findings {
+			if f.ID != "release-unknown" { // the ensemble knows no four-letter words
+				ids = append(ids, f.ID)
+			}
+		}
+		if len(ids) > 0 || r.Worst() == Error || r.Worst() == Warning {
+			t.Errorf("found: %+v", r.Findings)
+		}
+		if after := len(p.Dump("/")); after != before {
+			t.Errorf("%d nodes, %d before", after, before)
+		}
+		// Whatever can be found was looked for; but for what there was no room for.
+		for id := range kinds {
+			if !slices.Contains(r.Fine, id) && id != "release-unknown" && id != "incomplete" {
+				t.Errorf("not looked for: %s", id)
+			}
+		}
+	})
+}
+
+// TestPlantsAreAll: each finding that there can be has a plant, but for those that only
+// real servers show.
+func TestPlantsAreAll(t *testing.T) {
+	for id, k := range kinds {
+		planted := slices.ContainsFunc(plants, func(p struct {
+			id, what, mend string
+			opts           locktest.Options
+			plant          func(p *patient)
+		}) bool {
+			return p.id == id
+		})
+		if !planted && !slices.Contains([]string{"server-release", "release-unknown", "servers-even", "server-unchecked", "incomplete"}, id) {
+			t.Errorf("%s has no plant", id)
+		}
+		if k.means == "" || k.mend == "" || k.Severity == "" {
+			t.Errorf("%s: %+v", id, k)
+		}
+	}
+}
+
+func TestPrint(t *testing.T) {
+	r := Report{
+		Findings: []Finding{find("clock-exceeds-grace", "the leader's clock jumped by %v", 5*time.Second), find("unreadable", "an ACL forbids 3 nodes: /locks/\x1b[2J")},
+		Fine:     []string{"no-session"}, Told: []string{"zk1:2181 is ZooKeeper 3.9.5"},
+	}
+	var got bytes.Buffer
+	if err := r.Print(&got, false); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("testdata", "report.txt")
+	if *update {
+		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("got\n%s\nwant\n%s", &got, want)
+	}
+}

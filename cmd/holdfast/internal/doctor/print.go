@@ -1,0 +1,53 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+)
+
+// Print prints the report for people.
+func (r *Report) Print(w io.Writer, colour bool) error {
+	var b strings.Builder
+	paint := func(s text.Style, t string) string {
+		if !colour {
+			return t
+		}
+		return s.Paint(t)
+	}
+	styles := map[Severity]text.Style{Error: text.Red, Warning: text.Yellow, Info: text.Dim}
+	count := map[Severity]int{}
+	for _, f := range r.Findings {
+		count[f.Severity]++
+		fmt.Fprintf(&b, "%s %s: %s\n", paint(styles[f.Severity], fmt.Sprintf("%-7s", f.Severity)), paint(text.Bold, f.ID), text.Printable(f.What))
+		fmt.Fprintf(&b, "        means: %s\n        mend:  %s\n", f.Means, f.Mend)
+	}
+	for _, told := range r.Told {
+		fmt.Fprintf(&b, "%s %s\n", paint(text.Green, "ok     "), text.Printable(told))
+	}
+	fmt.Fprintf(&b, "%d errors, %d warnings, %d to be known; fine: %d of %d\n", count[Error], count[Warning], count[Info], len(r.Fine), len(kinds))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Catalogue prints all that the doctor looks for.
+func Catalogue(w io.Writer, colour bool) error {
+	table := text.Table{Colour: colour}
+	table.Add(text.Cell{Text: "ID", Style: text.Bold}, text.Cell{Text: "SEVERITY", Style: text.Bold}, text.Cell{Text: "MEANS", Style: text.Bold})
+	for _, id := range slices.Sorted(maps.Keys(kinds)) {
+		table.Add(text.Cells(id, string(kinds[id].Severity), kinds[id].means)...)
+	}
+	return table.Print(w)
+}
+
+// Known are all findings that there can be, as tools read them.
+func Known() (all []Finding) {
+	for _, id := range slices.Sorted(maps.Keys(kinds)) {
+		all = append(all, find(id, ""))
+	}
+	return all
+}

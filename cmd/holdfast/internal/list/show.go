@@ -1,0 +1,205 @@
+package list
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Queue is one lock, to be shown with all that is known of who holds it and who waits.
+type Queue struct {
+	Root   string
+	Path   string
+	Time   admin.Time // as that of a Listing
+	State  admin.State
+	Policy policy.Policy
+}
+
+// place is where a contender stands.
+type place struct {
+	admin.Contender
+	name     znode.Name
+	in       bool
+	waitsFor int // the place of who is ahead, if it is not in
+}
+
+// places are those of all contenders, by the rule that they themselves follow.
+func (l Listing) places(s admin.State) []place {
+	all := make([]place, len(s.Contenders))
+	names := make([]znode.Name, len(s.Contenders))
+	for i, c := range s.Contenders {
+		names[i], _ = znode.Parse(path.Base(c.Path))
+		if c.Shares {
+			names[i].Role = znode.Shared
+		}
+	}
+	for i, c := range s.Contenders {
+		ahead := znode.Admit(names, i, znode.Parent{Kind: s.Kind, Permits: int32(s.Permits)})
+		all[i] = place{Contender: c, name: names[i], in: ahead < 0, waitsFor: ahead}
+	}
+	return all
+}
+
+func (q Queue) listing() Listing { return Listing{Root: q.Root, Path: q.Path, Time: q.Time} }
+
+// Picture draws the queue: who is in, who waits, and for whom.
+func (q Queue) Picture(w io.Writer, colour bool) error {
+	s, l := q.State, q.listing()
+	places := l.places(s)
+	in := 0
+	for _, p := range places {
+		if p.in {
+			in++
+		}
+	}
+	p := q.Policy
+	head := fmt.Sprintf("%s: %s, %d in, %d waiting\npolicy %s: ttl %v, grace %v", NameOf(s), KindOf(s), in, len(places)-in, text.Printable(p.Name), p.TTL, p.Grace)
+	if p.MaxHold > 0 {
+		head += fmt.Sprintf(", max_hold %v", p.MaxHold)
+	}
+	if q.Time.Zxid != 0 {
+		head += fmt.Sprintf("\n%s by the leader's clock", l.now().UTC().Format(jsonTime))
+	}
+	if _, err := fmt.Fprintln(w, head); err != nil {
+		return err
+	}
+	table := text.Table{Colour: colour}
+	notes := map[int][]string{} // by row
+	for i, p := range places {
+		if !p.in && p.waitsFor == i-1 {
+			table.Add(text.Cells("  ▲")...)
+		} else {
+			table.Add()
+		}
+		notes[len(table.Rows)] = q.notes(p)
+		table.Add(q.row(i, p)...)
+	}
+	if len(places) == 0 {
+		_, err := fmt.Fprintln(w, "\nnobody holds it or waits for it")
+		return err
+	}
+	for i, line := range table.Lines() {
+		lines := line + "\n"
+		for _, note := range notes[i] {
+			lines += "         " + note + "\n"
+		}
+		if _, err := io.WriteString(w, lines); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// row is what the picture says of a contender in one line.
+func (q Queue) row(i int, p place) []text.Cell {
+	l := q.listing()
+	dot, state := text.Cell{Text: "  ○", Style: text.Dim}, text.Cell{Text: fmt.Sprintf("waits for %d", p.waitsFor+1), Style: text.Dim}
+	if p.waitsFor == i && !p.in {
+		state.Text = "asks for more than there are"
+	}
+	if p.in {
+		dot, state = text.Cell{Text: "  ●", Style: text.Green}, text.Cell{Text: "is in", Style: text.Green}
+		if !p.Acquired.IsZero() && q.Time.Zxid != 0 {
+			state.Text = "for " + max(0, l.now().Sub(p.Acquired)).Truncate(time.Second).String()
+		}
+	}
+	left := text.Cell{}
+	if d, known := l.left(p.Contender); known {
+		left.Text = Remaining(d) + " of " + p.TTL.String()
+		if d < 0 {
+			left = text.Cell{Text: Remaining(d), Style: text.Red}
+			dot.Style = text.Red
+		}
+	}
+	return []text.Cell{dot, {Text: fmt.Sprint(i + 1)}, {Text: Who(p.Contender)}, {Text: role(p.name, q.State.Kind, p.Shares)}, state, left, {Text: p.Token.String()}}
+}
+
+// role is what a contender asks for, where that is not the same for all.
+func role(n znode.Name, kind znode.Kind, shares bool) string {
+	switch {
+	case shares:
+		return "reads (wrote)"
+	case n.Role == znode.Shared:
+		return "reads"
+	case kind == znode.RW:
+		return "writes"
+	case kind == znode.Semaphore && n.Permits > 1:
+		return fmt.Sprintf("%d permits", n.Permits)
+	case kind == znode.Semaphore:
+		return "1 permit"
+	}
+	return ""
+}
+
+// notes are further lines about a contender.
+func (q Queue) notes(p place) (notes []string) {
+	if p.Broken != "" {
+		notes = append(notes, "broken "+text.Printable(p.Broken))
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.Metadata)) {
+		notes = append(notes, text.Head(text.Printable(key+"="+p.Metadata[key]), 100))
+	}
+	return notes
+}
+
+// JSON prints the queue as one JSON document.
+func (q Queue) JSON(w io.Writer) error {
+	l := q.listing()
+	doc := struct {
+		Root   string `json:"root"`
+		Time   string `json:"time,omitempty"`
+		Policy string `json:"policy"`
+		TTL    int64  `json:"ttl_ms"`
+		Grace  int64  `json:"grace_ms"`
+		Lock
+	}{Root: q.Root, Policy: q.Policy.Name, TTL: q.Policy.TTL.Milliseconds(), Grace: q.Policy.Grace.Milliseconds(), Lock: l.Lock(q.State)}
+	if q.Time.Zxid != 0 {
+		doc.Time = l.now().UTC().Format(jsonTime)
+	}
+	ahead := map[string]string{}
+	for _, p := range l.places(q.State) {
+		if !p.in {
+			ahead[p.Path] = q.State.Contenders[p.waitsFor].Path
+		}
+	}
+	for i := range doc.Waiters {
+		doc.Waiters[i].WaitsFor = ahead[doc.Waiters[i].Path]
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(doc)
+}
+
+// Holders are the contenders that are in.
+func Holders(s admin.State) (in []admin.Contender) {
+	for _, p := range (Listing{}).places(s) {
+		if p.in {
+			in = append(in, p.Contender)
+		}
+	}
+	return in
+}
+
+// InTheWay says in a few words who holds a lock: the first of them, and how many more.
+func InTheWay(s admin.State) string {
+	in := Holders(s)
+	if len(in) == 0 {
+		return "nobody"
+	}
+	who := Who(in[0])
+	if more := len(in) - 1; more > 0 {
+		who += fmt.Sprintf(" and %d more", more)
+	}
+	return strings.TrimSpace(who)
+}

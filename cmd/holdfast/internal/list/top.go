@@ -1,0 +1,128 @@
+package list
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/lock/admin"
+)
+
+// Order is by what the lines of a live view are sorted.
+type Order string
+
+// The orders.
+const (
+	ByWaiters Order = "waiters" // the most first
+	ByAge     Order = "age"     // held for the longest first
+	ByName    Order = "name"
+)
+
+// View is how a live view is shown.
+type View struct {
+	Order  Order
+	Width  int // in cells of the terminal
+	Height int // in lines
+	Skip   int // lines scrolled away
+	Colour bool
+	Note   string // such as what keeps it from being up to date
+}
+
+// line is a lock in a live view.
+type line struct {
+	state   admin.State
+	waiting int
+	holder  admin.Contender // the first
+	holders int
+	age     time.Duration // since the grant of who has held it for the longest; negative: unknown
+}
+
+// Top draws a live view: a line for each lock, as many as there is room for.
+func (l Listing) Top(v View) string {
+	lines, waiting := l.lines(v.Order)
+	head := fmt.Sprintf("%s: %d locks, %d waiting", text.Printable(l.Path), len(lines), waiting)
+	if l.Time.Zxid != 0 {
+		head += ", " + l.now().UTC().Format("15:04:05") + " UTC by the leader's clock"
+	}
+	if n := len(l.Unread); n > 0 {
+		head += fmt.Sprintf(", %d nodes could not be read", n)
+	}
+	keys := "sorted by " + string(v.Order) + "; keys: w waiters, a age, n name, ↑ ↓ scroll, q quit"
+	if v.Note != "" {
+		keys = text.Printable(v.Note)
+	}
+	name := max(12, v.Width/3)
+	table := text.Table{Colour: v.Colour}
+	for _, title := range []string{"LOCK", "KIND", "WAITING", "HOLDER", "HELD", "LEFT"} {
+		if len(table.Rows) == 0 {
+			table.Add()
+		}
+		table.Rows[0] = append(table.Rows[0], text.Cell{Text: title, Style: text.Bold})
+	}
+	room := max(0, v.Height-3)
+	skip := max(0, min(v.Skip, len(lines)-room))
+	for _, ln := range lines[skip:min(len(lines), skip+room)] {
+		table.Add(l.topRow(ln, name)...)
+	}
+	out := append([]string{text.Head(head, v.Width), text.Head(keys, v.Width)}, table.Lines()...)
+	return strings.Join(out, "\n") + "\n"
+}
+
+// lines are those of all locks, sorted.
+func (l Listing) lines(by Order) (lines []line, waiting int) {
+	for _, s := range l.Nodes {
+		ln := line{state: s, age: -1}
+		for _, p := range l.places(s) {
+			if !p.in {
+				ln.waiting++
+				continue
+			}
+			if ln.holders++; ln.holders == 1 {
+				ln.holder = p.Contender
+			}
+			if !p.Acquired.IsZero() && l.Time.Zxid != 0 {
+				ln.age = max(ln.age, l.now().Sub(p.Acquired))
+			}
+		}
+		waiting += ln.waiting
+		lines = append(lines, ln)
+	}
+	slices.SortStableFunc(lines, func(a, b line) int {
+		byAge, byName := cmp.Compare(b.age, a.age), strings.Compare(a.state.Name, b.state.Name)
+		switch by {
+		case ByAge:
+			return cmp.Or(byAge, byName)
+		case ByName:
+			return byName
+		}
+		return cmp.Or(b.waiting-a.waiting, byAge, byName)
+	})
+	return lines, waiting
+}
+
+func (l Listing) topRow(ln line, widestName int) []text.Cell {
+	waiting, left, held := text.Cell{Text: fmt.Sprint(ln.waiting)}, text.Cell{}, ""
+	if ln.waiting > 0 {
+		waiting.Style = text.Yellow
+	}
+	who := ""
+	if ln.holders > 0 {
+		who = Who(ln.holder)
+		if d, known := l.left(ln.holder); known {
+			left.Text = Remaining(d)
+			if d < 0 {
+				left.Style = text.Red
+			}
+		}
+	}
+	if ln.holders > 1 {
+		who += fmt.Sprintf(" +%d", ln.holders-1)
+	}
+	if ln.age >= 0 {
+		held = ln.age.Truncate(time.Second).String()
+	}
+	return []text.Cell{{Text: text.Head(NameOf(ln.state), widestName)}, {Text: KindOf(ln.state)}, waiting, {Text: who}, {Text: held}, left}
+}

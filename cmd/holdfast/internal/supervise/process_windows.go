@@ -1,0 +1,104 @@
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+var begin = time.Now()
+
+// now is the time on this process's monotonic clock.
+func now() time.Duration { return time.Since(begin) }
+
+// process is the command, and the job that it and all that it starts are in. The job ends
+// with us: Windows closes our handle of it, which is the last, and ends what is in it. So
+// there is no guard. What the command has started before it was put into the job, in the
+// first instant, stays outside.
+type process struct {
+	cmd    *exec.Cmd
+	job    windows.Handle
+	events chan event
+}
+
+func start(_ string, c Command) (*process, error) {
+	job, err := newJob()
+	if err != nil {
+		return nil, fmt.Errorf("make a job for the command: %w", err)
+	}
+	cmd := &exec.Cmd{
+		Path: c.Path, Args: c.Args, Env: c.Env,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		SysProcAttr: &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP},
+	}
+	if err := cmd.Start(); err != nil {
+		_ = windows.CloseHandle(job)
+		return nil, err
+	}
+	if err := join(job, cmd.Process.Pid); err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = windows.CloseHandle(job)
+		return nil, fmt.Errorf("put the command into a job: %w", err)
+	}
+	p := &process{cmd: cmd, job: job, events: make(chan event)}
+	go func() {
+		_ = cmd.Wait() // its state tells
+		p.events <- ended
+	}()
+	return p, nil
+}
+
+// newJob returns a job that ends what is in it when its last handle is closed.
+func newJob() (windows.Handle, error) {
+	job, err := windows.CreateJobObject(nil, nil)
+	if err != nil {
+		return 0, err
+	}
+	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{
+		BasicLimitInformation: windows.JOBOBJECT_BASIC_LIMIT_INFORMATION{LimitFlags: windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE},
+	}
+	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits)))
+	if err != nil {
+		_ = windows.CloseHandle(job)
+		return 0, err
+	}
+	return job, nil
+}
+
+func join(job windows.Handle, pid int) error {
+	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(pid))
+	if err != nil {
+		return err
+	}
+	defer windows.CloseHandle(h)
+	return windows.AssignProcessToJobObject(job, h)
+}
+
+func (p *process) allow(time.Duration) {}
+
+// signal asks the command to end, by Ctrl-Break, or ends all that is in the job.
+func (p *process) signal(s syscall.Signal) {
+	if s == syscall.SIGKILL {
+		_ = windows.TerminateJobObject(p.job, 1)
+		return
+	}
+	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.cmd.Process.Pid))
+}
+
+func (p *process) suspend() {}
+
+func (p *process) finish() syscall.WaitStatus {
+	p.signal(syscall.SIGKILL)
+	_ = windows.CloseHandle(p.job)
+	return p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+}
+
+// Helper is for systems with a guard.
+func Helper() {}

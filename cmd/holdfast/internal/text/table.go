@@ -1,0 +1,129 @@
+package text
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Style is how to set a text apart; the zero one is not to.
+type Style string
+
+// The styles, as terminals know them.
+const (
+	Bold   Style = "1"
+	Dim    Style = "2"
+	Red    Style = "31"
+	Green  Style = "32"
+	Yellow Style = "33"
+)
+
+// Paint returns the text in that style.
+func (s Style) Paint(text string) string {
+	if s == "" || text == "" {
+		return text
+	}
+	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+}
+
+// Coloured reports whether what is printed to a terminal, or not, is to have colours: see
+// no-color.org.
+func Coloured(terminal bool) bool {
+	return terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// Cell is one of a table.
+type Cell struct {
+	Text  string
+	Style Style
+}
+
+// Cells returns plain ones.
+func Cells(texts ...string) (row []Cell) {
+	for _, t := range texts {
+		row = append(row, Cell{Text: t})
+	}
+	return row
+}
+
+// Table is printed in columns. The rows may have fewer cells than others.
+type Table struct {
+	Rows [][]Cell
+	// Widest is how many cells of a terminal a column may be wide, by its place; 0 is
+	// without limit. A text that takes more stands on a line of its own, and the rest of
+	// its row on the next, so that it widens no other row.
+	Widest []int
+	Colour bool
+}
+
+// Add adds a row.
+func (t *Table) Add(row ...Cell) { t.Rows = append(t.Rows, row) }
+
+// Print prints the table.
+func (t *Table) Print(w io.Writer) error {
+	for _, line := range t.Lines() {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Lines are those of the table.
+func (t *Table) Lines() (lines []string) {
+	widths := t.widths()
+	for _, row := range t.Rows {
+		lines = append(lines, t.line(row, widths)...)
+	}
+	return lines
+}
+
+func (t *Table) widths() (widths []int) {
+	for _, row := range t.Rows {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			if w := Width(c.Text); !t.tooWide(i, w) {
+				widths[i] = max(widths[i], w)
+			}
+		}
+	}
+	return widths
+}
+
+func (t *Table) tooWide(column, width int) bool {
+	return column < len(t.Widest) && t.Widest[column] > 0 && width > t.Widest[column]
+}
+
+// line returns the line of a row, and those before it that a text has for itself.
+func (t *Table) line(row []Cell, widths []int) (lines []string) {
+	var line strings.Builder
+	spaces := 0 // that the next text needs before it; none stand at the end of a line
+	for i, c := range row {
+		w := Width(c.Text)
+		if w > 0 {
+			line.WriteString(strings.Repeat(" ", spaces) + t.paint(c))
+			spaces = 0
+		}
+		if w > widths[i] && i < len(row)-1 {
+			lines = append(lines, line.String())
+			line.Reset()
+			spaces = 0
+			for _, w := range widths[:i+1] {
+				spaces += w + 2
+			}
+			continue
+		}
+		spaces += widths[i] - w + 2
+	}
+	return append(lines, line.String())
+}
+
+func (t *Table) paint(c Cell) string {
+	if !t.Colour {
+		return c.Text
+	}
+	return c.Style.Paint(c.Text)
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+func newPolicy(flags *app.Flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Tell which policy applies to a lock, and why",
+		Long: `Tell which policy of the configuration applies to a lock, and why. No server is asked.
+
+Exit status: 2 bad usage or configuration.`,
+		Example: `  holdfast policy test imports/a --config config.yaml`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPolicyTest(flags))
+	return cmd
+}
+
+func newPolicyTest(flags *app.Flags) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "test NAME...",
+		Short: "Tell which policy applies to each lock, which of those before it do not, and why",
+		Long: `Tell which policy applies to each lock, which of those before it do not match, and
+what the lock gets by it. The first policy whose pattern matches wins. No server is
+asked.
+
+Exit status: 2 bad usage or configuration, also if no lock can have that name.`,
+		Example: `  holdfast policy test imports/a tenant-7/jobs --config config.yaml
+  holdfast policy test imports/a --json | jq -r .locks[0].policy`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range args {
+				if err := znode.CheckName(name); err != nil {
+					return app.Usage("%w", err)
+				}
+			}
+			cfg, err := flags.Load()
+			if err != nil {
+				return err
+			}
+			trials := make([]trial, len(args))
+			for i, name := range args {
+				trials[i] = try(cfg, name)
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), struct {
+					Locks []trial `json:"locks"`
+				}{trials})
+			}
+			return printTrials(cmd.OutOrStdout(), trials, coloured(cmd))
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return cmd
+}
+
+// trial is which policy applies to a name.
+type trial struct {
+	Name   string      `json:"name"`
+	Policy string      `json:"policy"`
+	Match  string      `json:"match"`
+	Passed []passedBy  `json:"not_matching"` // those before it, in their order
+	Gets   trialsTimes `json:"gets"`
+}
+
+// passedBy is a policy that does not match.
+type passedBy struct {
+	Policy string `json:"policy"`
+	Match  string `json:"match"`
+}
+
+// trialsTimes are what the lock gets.
+type trialsTimes struct {
+	TTL         string `json:"ttl"`
+	MaxTTL      string `json:"max_ttl"`
+	Grace       string `json:"grace"`
+	MaxHold     string `json:"max_hold"`
+	OrphanAfter string `json:"orphan_after"`
+	KeepParent  bool   `json:"keep_parent"`
+	Schedule    string `json:"schedule"`
+}
+
+func try(cfg *policy.Config, name string) trial {
+	p := cfg.Policies.For(name)
+	t := trial{Name: name, Policy: p.Name, Match: p.Match.String(), Passed: []passedBy{}}
+	for _, earlier := range cfg.Policies.All() {
+		if earlier.Name == p.Name {
+			break
+		}
+		t.Passed = append(t.Passed, passedBy{earlier.Name, earlier.Match.String()})
+	}
+	schedule := cmp.Or(p.Schedule, cfg.Reaper.Schedule, reaper.DefaultSchedule)
+	t.Gets = trialsTimes{
+		TTL: p.TTL.String(), MaxTTL: p.MaxTTL.String(), Grace: p.Grace.String(), MaxHold: limit(p.MaxHold),
+		OrphanAfter: p.OrphanAfter.String(), KeepParent: p.KeepParent, Schedule: schedule,
+	}
+	return t
+}
+
+func limit(d time.Duration) string {
+	if d == 0 {
+		return "none"
+	}
+	return d.String()
+}
+
+func printTrials(w io.Writer, trials []trial, colour bool) error {
+	for i, t := range trials {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		table := text.Table{Colour: colour}
+		table.Add(text.Cell{Text: "lock"}, text.Cell{Text: text.Printable(t.Name), Style: text.Bold})
+		for _, p := range t.Passed {
+			table.Add(text.Cell{Text: "  no"}, text.Cell{Text: fmt.Sprintf("%s does not match %q", text.Printable(p.Policy), p.Match), Style: text.Dim})
+		}
+		table.Add(text.Cell{Text: "  yes", Style: text.Green}, text.Cell{Text: fmt.Sprintf("%s applies: it is the first that matches, by %q", text.Printable(t.Policy), t.Match)})
+		g := t.Gets
+		for _, kv := range [][2]string{
+			{"ttl", g.TTL + ": a crash blocks others for that and the grace"}, {"max_ttl", g.MaxTTL}, {"grace", g.Grace}, {"max_hold", g.MaxHold},
+			{"keep_parent", fmt.Sprint(g.KeepParent)}, {"orphan_after", g.OrphanAfter}, {"schedule", g.Schedule},
+		} {
+			if kv[1] != "" {
+				table.Add(text.Cells("", kv[0], kv[1])...)
+			}
+		}
+		// The names of the policies stand in the second column, and must not widen it.
+		table.Widest = []int{0, 12}
+		if err := table.Print(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+func newShow(flags *app.Flags) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show one lock: who holds it, who waits, and for whom",
+		Long: `Show one lock: who holds it (●), who waits (○) in the order of their turn, and for
+whom each of them waits, which is the only one that it watches. An arrow (▲) points to
+who is right ahead. Then come what is left of the lease, the TTL, and the fencing token;
+below, what the owner says of itself.
+
+Nothing is changed. What is left is reckoned as by holdfast ls.
+
+Exit status: 1 if the lock could not be read. That nobody uses it is no failure.`,
+		Example: `  holdfast show orders/42
+  holdfast show orders/42 --json | jq -r '.waiters[].owner'`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeName(flags),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := args[0]
+			if err := znode.CheckName(name); err != nil {
+				return app.Usage("%w", err)
+			}
+			return withTree(cmd, flags, func(cfg *policy.Config, _ *lock.Client, tree admin.Tree) error {
+				state, err := tree.Inspect(cmd.Context(), name)
+				if err != nil {
+					return fmt.Errorf("show %q: %w", name, err)
+				}
+				q := list.Queue{Root: tree.Root(), Path: tree.Path(name), State: state, Policy: cfg.Policies.For(name)}
+				q.Time, err = tree.Now(cmd.Context())
+				if err != nil && !errors.Is(err, lock.ErrDenied) && !errors.Is(err, zk.ErrNoNode) {
+					return fmt.Errorf("show %q: %w", name, err)
+				}
+				if asJSON {
+					return q.JSON(cmd.OutOrStdout())
+				}
+				return q.Picture(cmd.OutOrStdout(), coloured(cmd))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return cmd
+}

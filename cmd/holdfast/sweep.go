@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+func newSweep(flags *app.Flags) *cobra.Command {
+	var dryRun, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "sweep [--dry-run]",
+		Short: "Clean up once after lock holders that died, as the reaper does",
+		Long: `Clean up once after lock holders that died, as the reaper does: delete expired
+entries and empty lock trees, by the policies of the configuration, and print what was
+found. --dry-run tells what would be deleted, and deletes nothing.
+
+Of several reapers one is active, and where that is another one, this sweeps nothing.
+
+Exit status: 1 if the sweep failed or is incomplete, or another reaper is the active
+one. What an ACL forbids is told, and is no failure.`,
+		Example: `  holdfast sweep --config config.yaml --dry-run
+  holdfast sweep --json | jq .total.deleted`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withTree(cmd, flags, func(cfg *policy.Config, locks *lock.Client, _ admin.Tree) error {
+				log := app.Logger(cfg.Log, cmd.ErrOrStderr())
+				log = log.Level(max(log.GetLevel(), zerolog.WarnLevel)) // the report says the rest
+				r, err := reaper.New(locks, reaper.Options{
+					Policies: cfg.Policies, Schedule: cfg.Reaper.Schedule, Concurrency: cfg.Reaper.Concurrency,
+					Batch: cfg.Reaper.Batch, Lock: cfg.Reaper.Lock, Log: &log, DryRun: dryRun,
+				})
+				if err != nil {
+					return err
+				}
+				report, err := r.Sweep(cmd.Context())
+				print := func(w io.Writer) error { return printReport(w, &report, coloured(cmd)) }
+				if asJSON {
+					print = func(w io.Writer) error { return printJSON(w, report) }
+				}
+				return errors.Join(err, print(cmd.OutOrStdout()))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be deleted")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as one JSON document")
+	return cmd
+}
+
+// printReport prints what a sweep saw and did for people: a line for each policy.
+func printReport(w io.Writer, r *reaper.Report, colour bool) error {
+	deleted := "DELETED"
+	if r.DryRun {
+		deleted = "TO DELETE"
+	}
+	table := text.Table{Widest: []int{40}, Colour: colour}
+	row := func(style text.Style, texts ...string) {
+		cells := text.Cells(texts...)
+		for i := range cells {
+			cells[i].Style = style
+		}
+		table.Add(cells...)
+	}
+	row(text.Bold, "POLICY", "LOCKS", "LIVE", "EXPIRED", "ORPHANS", "ANCESTORS", "MOOT", "FOREIGN", "DAMAGED", "DENIED", deleted)
+	add := func(style text.Style, name string, c reaper.Counts) {
+		gone := c.Deleted
+		if r.DryRun {
+			gone = c.Expired + c.Orphans + c.Ancestors + c.Moot
+		}
+		texts := []string{text.Printable(name)}
+		for _, n := range []int{c.Locks, c.Live, c.Expired, c.Orphans, c.Ancestors, c.Moot, c.Foreign, c.Undecodable, c.Denied, gone} {
+			texts = append(texts, fmt.Sprint(n))
+		}
+		row(style, texts...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Policies)) {
+		add("", name, *r.Policies[name])
+	}
+	add(text.Bold, "all", r.Total)
+	if r.Skipped != "" {
+		_, err := fmt.Fprintf(w, "nothing was swept: %s\n", text.Printable(r.Skipped))
+		return err
+	}
+	if err := table.Print(w); err != nil {
+		return err
+	}
+	for _, p := range r.Planned {
+		if _, err := fmt.Fprintf(w, "would delete %s (%s)\n", text.Printable(p.Path), p.Verdict); err != nil {
+			return err
+		}
+	}
+	if n := len(r.Denied); n > 0 {
+		if _, err := fmt.Fprintf(w, "an ACL forbids %d nodes, the first is %s: %s\n", r.Total.Denied, text.Printable(r.Denied[0].Path), r.Denied[0].Error); err != nil {
+			return err
+		}
+	}
+	if n := len(r.Undecodable); n > 0 {
+		_, err := fmt.Fprintf(w, "%d nodes are damaged or of a newer version, and block their locks; the first is %s\n", r.Total.Undecodable, text.Printable(r.Undecodable[0]))
+		return err
+	}
+	return nil
+}

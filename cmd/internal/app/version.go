@@ -1,0 +1,64 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"runtime/debug"
+)
+
+// release and commit are for who builds where Go cannot tell them, as from an archive:
+//
+//	go build -ldflags "-X github.com/holdfast-io/holdfast/cmd/internal/app.release=v1.2.3
+//	    -X github.com/holdfast-io/holdfast/cmd/internal/app.commit=0123456789abcdef"
+var release, commit string
+
+// Build is what the program was built from, and with.
+type Build struct {
+	Version  string `json:"version"`          // of the module; "(devel)" if it is none
+	Commit   string `json:"commit,omitempty"` // "" if it is not known
+	Modified bool   `json:"modified"`         // there were changes beside the commit
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+}
+
+// ReadBuild tells what the program was built from, and with.
+func ReadBuild() Build {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return Build{Version: cmp.Or(release, "unknown"), Commit: commit}
+	}
+	return build(info)
+}
+
+func build(info *debug.BuildInfo) Build {
+	setting := map[string]string{}
+	for _, s := range info.Settings {
+		setting[s.Key] = s.Value
+	}
+	return Build{
+		Version: cmp.Or(release, info.Main.Version, "(devel)"), Commit: cmp.Or(commit, setting["vcs.revision"]),
+		Modified: commit == "" && setting["vcs.modified"] == "true", Go: info.GoVersion, OS: setting["GOOS"], Arch: setting["GOARCH"],
+	}
+}
+
+// Version tells the version of the program and what it was built from.
+func Version() string { return ReadBuild().String() }
+
+func version(info *debug.BuildInfo) string { return build(info).String() }
+
+// String is the build in one line.
+func (b Build) String() string {
+	v := b.Version
+	// A version that Go made up of the commit tells it already.
+	if b.Commit != "" && (v == "(devel)" || v == release) {
+		v += " " + b.Commit[:min(12, len(b.Commit))]
+		if b.Modified {
+			v += " with changes"
+		}
+	}
+	if b.Go == "" {
+		return v
+	}
+	return fmt.Sprintf("%s, %s %s/%s", v, b.Go, b.OS, b.Arch)
+}

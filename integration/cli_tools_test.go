@@ -1,0 +1,359 @@
+//go:build linux
+
+package integration_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// decode reads the JSON document that a command prints.
+func decode[T any](c *cli, args ...string) (doc T) {
+	c.Helper()
+	if err := json.Unmarshal([]byte(c.output(args...)), &doc); err != nil {
+		c.Fatal(err)
+	}
+	return doc
+}
+
+// fails runs holdfast, and has it end with that status and say that in one line.
+func (c *cli) fails(status int, says string, args ...string) {
+	c.Helper()
+	p := c.start(args...)
+	p.rest()
+	p.mustExit(status)
+	p.mustSay(says)
+}
+
+// testShow: who is in and who waits, and for whom.
+func testShow(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	locks := c.client(lock.WithOwner("shop"))
+	hold := c.lock(locks, "orders/42")
+	next := c.queued(locks, "orders/42", 2)
+	type entry struct {
+		Entry    string
+		WaitsFor string `json:"waits_for"`
+	}
+	doc := decode[struct {
+		Name, Policy     string
+		Holders, Waiters []entry
+	}](c, "show", "orders/42", "--json")
+	if doc.Name != "orders/42" || doc.Policy != "all" || len(doc.Holders) != 1 || len(doc.Waiters) != 1 ||
+		doc.Holders[0].Entry != hold.EntryPath() || doc.Waiters[0].WaitsFor != hold.EntryPath() {
+		t.Errorf("%+v", doc)
+	}
+	for _, want := range []string{"orders/42: mutex, 1 in, 1 waiting", "●  1  shop", "▲", "○  2  shop", "waits for 1"} {
+		if got := c.output("show", "orders/42"); !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	if got := c.output("show", "none"); !strings.Contains(got, "nobody holds it") {
+		t.Error(got)
+	}
+	c.fails(2, `holdfast: lock name "/x"`, "show", "/x")
+	for typed, want := range map[string]string{"or": "orders", "orders/": "orders/42", "none": "", "orders/42": "orders/42"} {
+		// The flags stand before what is completed, as somebody types them.
+		args := slices.Concat([]string{"__complete", "show"}, c.args, []string{typed})
+		out, err := exec.Command(c.prog, args...).Output()
+		if got, _, _ := strings.Cut(string(out), ":"); err != nil || strings.TrimSpace(got) != want {
+			t.Errorf("%q is completed to %q, %v", typed, out, err)
+		}
+	}
+	c.unlock(hold)
+	c.unlock(<-next)
+	c.prune("orders")
+}
+
+// testLsPattern: globs; what may not be read is told in one line; and --watch.
+func testLsPattern(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	locks := c.client()
+	var holds []*lock.Hold
+	for _, name := range []string{"tenant-1/jobs", "tenant-2/jobs", "tenant-2/mail", "注文"} {
+		holds = append(holds, c.lock(locks, name))
+	}
+	names := func(pattern string) (names []string) {
+		doc := decode[struct{ Locks []struct{ Name string } }](c, "ls", pattern, "--json")
+		for _, l := range doc.Locks {
+			names = append(names, l.Name)
+		}
+		return names
+	}
+	for pattern, want := range map[string][]string{
+		"tenant-*/jobs": {"tenant-1/jobs", "tenant-2/jobs"}, "tenant-2/**": {"tenant-2/jobs", "tenant-2/mail"}, "**/mail": {"tenant-2/mail"},
+		"注*": {"注文"}, "*": {"注文"}, "no*": nil,
+	} {
+		if got := names(pattern); !slices.Equal(got, want) {
+			t.Errorf("ls %s: %q, want %q", pattern, got, want)
+		}
+	}
+	c.fails(2, "holdfast: pattern", "ls", "a**")
+
+	for i := range 3 { // that nobody may read
+		if _, err := c.raw.Create(fmt.Sprintf("%s/secret-%d", c.root, i), nil, 0, zk.DigestACL(zk.PermAll, "root", "secret")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := c.start("ls")
+	if out := p.rest(); !strings.Contains(out, "注文") {
+		t.Error(out)
+	}
+	p.mustExit(1)
+	p.mustSay("holdfast: the listing is incomplete: 3 nodes could not be read, the first is " + c.root + "/secret-0: ")
+	if lines := strings.Count(p.Stderr(), "\n"); lines != 1 {
+		t.Errorf("%d lines: %s", lines, p.Stderr())
+	}
+	for i := range 3 {
+		if err := c.raw.Delete(fmt.Sprintf("%s/secret-%d", c.root, i), -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	p = c.start("ls", "*", "--watch", "--json", "--interval", "100ms")
+	for range 3 {
+		var doc struct{ Locks []struct{ Name string } }
+		if err := json.Unmarshal([]byte(p.line()), &doc); err != nil || len(doc.Locks) != 1 {
+			t.Errorf("%+v, %v", doc, err)
+		}
+	}
+	p.signal(syscall.SIGINT)
+	p.mustExit(0)
+	for _, h := range holds {
+		c.unlock(h)
+	}
+	c.prune("tenant-1", "tenant-2")
+}
+
+// testBreak: the holder is told who and why, and the next one enters after it.
+func testBreak(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin, short)
+	locks := c.client()
+	p := c.start("run", c.name, "--", "sh", "-c", stubborn)
+	dead := p.pids()
+	next := c.queued(locks, c.name, 2)
+
+	refused := c.start("break", c.name)
+	if err := refused.Tell("no"); err != nil {
+		t.Fatal(err)
+	}
+	refused.mustExit(1)
+	refused.mustSay("nothing was done, because the answer was not yes")
+	c.mustNotHave(next)
+
+	entry := c.contenders(locks, c.name)[0].Path
+	doc := decode[struct {
+		Entries []struct{ Entry, Result string }
+	}](c, "break", c.name, "--yes", "--json", "--reason", "it hangs")
+	if len(doc.Entries) != 1 || doc.Entries[0].Entry != entry || doc.Entries[0].Result != "gone" {
+		t.Errorf("%+v", doc)
+	}
+	p.mustExit(76)
+	p.mustSay("hold was lost: hold was broken by ")
+	p.mustSay("it hangs")
+	c.mustEnter(next, dead)
+	c.fails(1, "lock is not held by anybody", "break", c.name, "--yes")
+
+	// A dead holder's entry goes when its lease has ended; or at once, if that is asked for.
+	for _, how := range [][]string{{"break", c.name, "--yes"}, {"break", c.name, "--yes", "--now"}, {"break", c.name, "--yes", "--expired-only"}} {
+		p := c.holderFor(c.name, ttl)
+		p.says("held")
+		p.Kill()
+		if how[len(how)-1] == "--expired-only" {
+			c.fails(1, "has expired", how...)
+			c.eventually("it has expired", func() bool {
+				out := c.start(how...)
+				out.rest()
+				return out.status() == 0
+			})
+		} else if out := c.output(how...); !strings.HasPrefix(out, "gone: ") {
+			t.Errorf("%v: %s", how, out)
+		}
+		if left := c.contenders(locks, c.name); len(left) > 0 {
+			t.Errorf("%v: left %+v", how, left)
+		}
+	}
+	for _, wrong := range [][]string{{"--json"}, {"--now", "--wait", "1s"}, {"--expired-only", "--now"}, {"--wait", "-1s"}} {
+		c.fails(2, "holdfast: --", append([]string{"break", c.name}, wrong...)...)
+	}
+}
+
+// testSweepCommand deletes what the reaper would, and tells before.
+func testSweepCommand(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin, short)
+	locks := c.client()
+	p := c.holderFor(c.name, ttl)
+	p.says("held")
+	p.Kill()
+	type report struct {
+		Total   struct{ Expired, Deleted int }
+		Planned []struct{ Path string }
+	}
+	c.eventually("it has expired", func() bool { return decode[report](c, "sweep", "--dry-run", "--json").Total.Expired == 1 })
+	if out := c.output("sweep", "--dry-run"); !strings.Contains(out, "would delete "+c.contenders(locks, c.name)[0].Path+" (expired)") {
+		t.Error(out)
+	}
+	if r := decode[report](c, "sweep", "--json"); r.Total.Expired != 1 || r.Total.Deleted == 0 {
+		t.Errorf("%+v", r)
+	}
+	if left := c.contenders(locks, c.name); len(left) > 0 {
+		t.Errorf("left: %+v", left)
+	}
+	hold := c.lock(locks, "holdfast-reaper")
+	c.fails(1, "lock is held by somebody else", "sweep")
+	c.unlock(hold)
+	// The lock's parent is younger than orphan_after, unless it went with the entry.
+	if err := c.raw.Delete(c.root+"/"+c.name, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		t.Error(err)
+	}
+}
+
+// testDoctor: nothing is wrong with the server of the tests that keeps locks from it, and
+// nothing is left.
+func testDoctor(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	hold := c.lock(c.client(), c.name)
+	doc := decode[struct {
+		Findings []struct{ ID, Severity, What, Means, Mend string }
+		Fine     []string
+	}](c, "doctor", "--json", "--watch-clock", "1s")
+	found := map[string]string{}
+	for _, f := range doc.Findings {
+		found[f.ID] = f.Severity
+		if f.What == "" || f.Means == "" || f.Mend == "" || f.Severity == "error" {
+			t.Errorf("%+v", f)
+		}
+	}
+	if found["reaper-absent"] == "" {
+		t.Errorf("no reaper runs, and that is not found: %+v", doc)
+	}
+	for _, want := range []string{"server-unsupported", "jute-maxbuffer", "acl-denied", "root-foreign", "undecodable"} {
+		if !slices.Contains(doc.Fine, want) {
+			t.Errorf("%s is not said to be fine: %q", want, doc.Fine)
+		}
+	}
+	c.fails(1, "there are warnings among the findings", "doctor", "--strict", "--watch-clock", "0s")
+	if out := c.output("doctor", "--list"); !strings.Contains(out, "clock-exceeds-grace") {
+		t.Error(out)
+	}
+	c.unlock(hold)
+
+	// Of a server that is not there it is told in the report.
+	args := []string{"doctor", "--servers", listenSilently(t).addr, "--config", writeConfig(t, "zookeeper: {session_timeout: 1s}")}
+	out, err := exec.Command(c.prog, args...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "error   no-session: ") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func writeConfig(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// testWithoutServer: what needs no server asks none.
+func testWithoutServer(t *testing.T, bin string) {
+	good := writeConfig(t, "policies: [{name: imports, match: \"imports/*\", ttl: 5m}, {name: all, match: \"**\"}]")
+	bad := writeConfig(t, "policies: [{name: x, match: \"x\", ttl: 50ms, ttk: 1s}]")
+	for _, test := range []struct {
+		status int
+		says   string
+		args   []string
+	}{
+		{0, good + " is fine: 2 policies, the last is all\n", []string{"config", "check", good}},
+		{2, "policies[0].ttl: 50ms: must be at least 100ms", []string{"config", "check", good, bad}},
+		{2, `"ok": false`, []string{"config", "check", bad, "--json"}},
+		{2, "no such file", []string{"config", "check", good + "x"}},
+		{2, "name it, as in", []string{"config", "check"}},
+		{0, "imports does not match \"imports/*\"", []string{"policy", "test", "orders", "--config", good}},
+		{0, `"policy": "imports"`, []string{"policy", "test", "imports/a", "--config", good, "--json"}},
+		{2, "lock name", []string{"policy", "test", "/x", "--config", good}},
+		{0, `"go": "go1.`, []string{"version", "--json"}},
+		{2, "top needs a terminal", []string{"top"}},
+		{0, "complete -o default", []string{"completion", "bash"}},
+	} {
+		cmd := exec.Command(filepath.Join(bin, "holdfast"), test.args...)
+		cmd.Env = append(os.Environ(), "HOLDFAST_ZOOKEEPER=127.0.0.1:1", "HOLDFAST_CONFIG=")
+		out, _ := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != test.status || !strings.Contains(string(out), test.says) {
+			t.Errorf("%q: status %d, want %d: %s", test.args, got, test.status, out)
+		}
+	}
+}
+
+// testTop: on a terminal it shows the locks, sorts them as it is told, and gives the
+// terminal back.
+func testTop(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin)
+	locks := c.client(lock.WithOwner("shop"))
+	hold := c.lock(locks, c.name)
+	next := c.queued(locks, c.name, 2)
+	master, slave := terminal(t)
+	cmd := exec.Command(c.prog, slices.Concat([]string{"top", "--interval", "100ms"}, c.args)...)
+	cmd.Env = append(os.Environ(), "TERM=xterm")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+
+	var mu sync.Mutex
+	var screen bytes.Buffer
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := master.Read(buf)
+			mu.Lock()
+			screen.Write(buf[:n])
+			mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	shows := func(what string, words ...string) {
+		t.Helper()
+		c.eventually(what, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(screen.String(), w) })
+		})
+	}
+	shows("the lock is shown", c.name, "1 locks, 1 waiting", "shop (", "sorted by waiters")
+	if _, err := master.WriteString("n"); err != nil {
+		t.Fatal(err)
+	}
+	shows("it is sorted by name", "sorted by name")
+	c.unlock(hold)
+	c.unlock(<-next)
+	shows("the lock has gone", "0 locks, 0 waiting")
+	if _, err := master.WriteString("q"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	shows("the terminal is given back", "\x1b[?25h\x1b[?1049l")
+}

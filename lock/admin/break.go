@@ -1,0 +1,246 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// ErrHandedOn says that an entry was not deleted, because somebody has attached to it, or
+// else written it, since it was broken.
+var ErrHandedOn = errors.New("somebody else has the entry now")
+
+// backoff is how long requests pause between tries.
+var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
+
+// Breaking is a hold that was broken, by [Tree.Break].
+type Breaking struct {
+	tree   Tree
+	path   string
+	before znode.Entry   // as its owner wrote it last
+	read   time.Duration // when, on our monotonic clock
+	mark   int32         // version of the node with the mark
+	gone   bool          // there was nobody to break
+}
+
+// Break ends the hold, or the place in the queue, that the entry at path stands for: it
+// writes who does it, and why, into the entry's record, in whose owner's stead. With its
+// next renewal, after a third of its TTL at most, the owner learns of it: its hold is lost
+// with [lock.ErrBroken], and it deletes the entry. A waiter queues again, at the end. An
+// owner that is dead learns nothing: [Breaking.Wait] deletes the entry as soon as its lease
+// has ended. So nobody else enters while the owner may still believe that it holds the
+// lock; only [Breaking.Delete] breaks that promise.
+//
+// It fails with [lock.ErrForeign] if the entry is another library's, and with
+// [lock.ErrDenied] if an ACL forbids it. That there is no entry is no error.
+func (t Tree) Break(ctx context.Context, path string, by znode.Broken) (*Breaking, error) {
+	if err := t.check(ctx); err != nil {
+		return nil, err
+	}
+	for _, err := range []error{znode.CheckOwner(by.Owner), znode.CheckReason(by.Reason)} {
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", lock.ErrInvalid, err)
+		}
+	}
+	b := &Breaking{tree: t, path: path}
+	err := t.c.Conn.Retry(ctx, backoff, func() error { return b.attempt(ctx, by) })
+	if err != nil {
+		return nil, fmt.Errorf("break %s: %w", path, err)
+	}
+	return b, nil
+}
+
+// attempt reads the entry and marks what it has read. What it returns is for Retry.
+func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
+	conn, name := b.tree.c.Conn, nameOf(b.path)
+	n, err := conn.Get(ctx, b.path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		b.gone = true
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return zkconn.Final(fmt.Errorf("%w: the ACL does not let us read it", lock.ErrDenied))
+	case err != nil:
+		return err
+	}
+	entry := znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat))
+	switch {
+	case !entry.Leased():
+		return zkconn.Final(fmt.Errorf("%w: it is another library's, or of a newer version", lock.ErrForeign))
+	case entry.Record.Broken != nil: // by an attempt before, or somebody else
+		if b.mark = n.Stat.Version; b.before.Stat.Czxid == 0 || b.before.Stat.Version != b.mark-1 {
+			b.before, b.read = entry, b.tree.Monotonic()
+		}
+		return nil
+	}
+	b.before, b.read = entry, b.tree.Monotonic()
+	replies, err := conn.Multi(ctx, nil, &zk.SetDataRequest{Path: b.path, Data: marked(entry.Record, by), Version: n.Stat.Version})
+	_, cause := zkconn.RefusedOp(err)
+	switch {
+	case err == nil:
+		b.mark = replies[0].Stat.Version
+	case errors.Is(cause, zk.ErrNoAuth):
+		return zkconn.Final(fmt.Errorf("%w: the ACL does not let us write it", lock.ErrDenied))
+	case errors.Is(cause, zk.ErrBadVersion), errors.Is(cause, zk.ErrNoNode): // it was renewed, or has gone
+		return zkconn.ErrAgain
+	}
+	return err
+}
+
+// marked is the record with the mark. It must be one that all can read: for want of room
+// the mark takes that of the metadata.
+func marked(r znode.Record, by znode.Broken) []byte {
+	r.Broken = &by
+	data := r.Encode()
+	if _, err := znode.DecodeRecord(data); err != nil {
+		r.Metadata = nil
+		data = r.Encode()
+	}
+	return data
+}
+
+// Gone reports whether there was no entry to break any more.
+func (b *Breaking) Gone() bool { return b.gone }
+
+// TTL is how long the owner, if it is dead, is surely gone after its last renewal.
+func (b *Breaking) TTL() time.Duration { return b.before.TTL() }
+
+// Wait waits until the entry is gone. It deletes it itself as soon as the lease that the
+// owner had has surely ended, and the grace after it.
+func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
+	for !b.gone {
+		_, changed, err := b.tree.c.Conn.Watch(ctx, b.path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			b.gone = true
+			return nil
+		case err != nil:
+			return err
+		}
+		verdict, wait, err := b.tree.judge(ctx, &b.before, p.Grace, b.read)
+		switch {
+		case err != nil:
+			return err
+		case verdict == znode.Expired:
+			return b.Delete(ctx, p)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// Delete deletes the entry now, whatever its owner believes: until that notices, with its
+// next renewal, somebody else may have the lock too. It fails with [ErrHandedOn] if it was
+// written since. The lock's node goes too if nobody else is there, unless the policy has
+// it kept.
+func (b *Breaking) Delete(ctx context.Context, p lock.Policy) error {
+	if b.gone {
+		return nil
+	}
+	gone, err := b.tree.remove(ctx, b.path, b.mark, p.KeepParent)
+	if err == nil && !gone {
+		err = fmt.Errorf("%s: %w", b.path, ErrHandedOn)
+	}
+	b.gone = b.gone || gone
+	return err
+}
+
+// Purge deletes the entry at path if its lease has ended, and the grace after it, as a
+// waiter behind it would. It reports whether the entry is gone.
+func (t Tree) Purge(ctx context.Context, path string, p lock.Policy) (gone bool, err error) {
+	if err := t.check(ctx); err != nil {
+		return false, err
+	}
+	n, err := t.c.Conn.Get(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", path, err)
+	}
+	entry := znode.ReadEntry(nameOf(path), n.Data, znode.Stat(*n.Stat))
+	verdict, _, err := t.judge(ctx, &entry, p.Grace, t.Monotonic())
+	if err != nil || verdict != znode.Expired {
+		return false, err
+	}
+	return t.remove(ctx, path, n.Stat.Version, p.KeepParent)
+}
+
+// judge judges an entry that was read at the given monotonic time. With a verdict of Live
+// comes how long to wait before the next.
+func (t Tree) judge(ctx context.Context, e *znode.Entry, grace, read time.Duration) (znode.Verdict, time.Duration, error) {
+	now := t.Estimate()
+	verdict, wait := e.Judge(now, grace, t.Monotonic()-read)
+	if verdict == znode.Unproven {
+		var err error
+		if now, err = t.Prove(ctx, now, e.Stat.Mzxid); err != nil {
+			return znode.Live, 0, err
+		}
+		verdict, wait = e.Judge(now, grace, t.Monotonic()-read)
+	}
+	if verdict != znode.Live && verdict != znode.Expired || wait <= 0 {
+		wait = max(grace/4, time.Millisecond) // what could not be proven may be then
+	}
+	return verdict, wait, nil
+}
+
+// remove deletes an entry at that version, and the lock's node after the last one. It
+// reports false if the entry was written since.
+func (t Tree) remove(ctx context.Context, path string, version int32, keepParent bool) (gone bool, err error) {
+	err = t.Delete(ctx, []Deletion{{path, version}})
+	var refused *DeletionError
+	switch {
+	case errors.As(err, &refused) && errors.Is(err, zk.ErrBadVersion):
+		return false, nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return false, fmt.Errorf("delete %s: %w", path, lock.ErrDenied)
+	case err != nil && !errors.Is(err, zk.ErrNoNode):
+		return false, err
+	}
+	if keepParent {
+		return true, nil
+	}
+	parent := path[:strings.LastIndexByte(path, '/')]
+	n, err := t.c.Conn.Get(ctx, parent)
+	if err != nil {
+		return true, unlessGone(err)
+	}
+	if node := znode.ReadNode(n.Data, znode.Stat(*n.Stat)); !node.Removable(false) {
+		return true, nil
+	}
+	return true, unlessGone(t.Delete(ctx, []Deletion{{parent, n.Stat.Version}}))
+}
+
+// unlessGone returns the error of what was done to the lock's node after its last entry,
+// unless it says that somebody else is there, that the node has gone, or that it is the
+// reaper's to delete.
+func unlessGone(err error) error {
+	for _, fine := range []error{zk.ErrNoNode, zk.ErrNotEmpty, zk.ErrBadVersion, zk.ErrNoAuth} {
+		if errors.Is(err, fine) {
+			return nil
+		}
+	}
+	return err
+}
+
+// nameOf is the name of the entry at path.
+func nameOf(path string) znode.Name {
+	name, _ := znode.Parse(path[strings.LastIndexByte(path, '/')+1:])
+	return name
+}

@@ -1,0 +1,31 @@
+package lease
+
+import (
+	"fmt"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// writtenBy takes the news of what somebody else wrote into the node, if that is known.
+func (e *Entry) writtenBy(data []byte) {
+	why := BrokenBy(data)
+	if why == nil {
+		e.overwritten()
+		return
+	}
+	e.change(func() {
+		if e.state < Held {
+			why = ErrGone
+		}
+		e.transition(Ended, why)
+	})
+}
+
+// BrokenBy returns the ErrBroken that data tells of if it is the record of a hold that
+// somebody has broken, or nil.
+func BrokenBy(data []byte) error {
+	if r, err := znode.DecodeRecord(data); err == nil && r.Broken != nil {
+		return fmt.Errorf("%w %s", ErrBroken, r.Broken)
+	}
+	return nil
+}

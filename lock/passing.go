@@ -1,0 +1,83 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// WithLocalWindow sets for how long an entry is passed on among the goroutines of this
+// client that ask for the same lock with the same settings, although others wait: see
+// [Policy]. A pass costs no request, and the next one has a token of its own. 0 is strict
+// order: every contender has an entry of its own. Holds [WithoutRenewal], those that barge,
+// those for reading, and candidates of an [Election] are never passed on; nor is one that was
+// extended, downgraded, asked for by a [Client.Revoke] that somebody listened to, or for
+// which there is a [Hold.Ticket]. Default [DefaultLocalWindow].
+func WithLocalWindow(d time.Duration) SharedOption {
+	window := d
+	if d == 0 {
+		window = NoLocalWindow
+	}
+	return sharedOption{
+		func(c *config) error {
+			c.policy.LocalWindow, c.policySet = window, true
+			return checkDuration("local_window", d, 0, MaxLocalWindow)
+		},
+		func(s *settings) error {
+			s.LocalWindow = window
+			return checkDuration("local_window", d, 0, MaxLocalWindow)
+		},
+	}
+}
+
+// WithIdle keeps an entry for up to that long after its last Unlock, if nobody else is at
+// the lock: this client has it again without a request. The first Unlock sets a watch, and
+// whoever else comes to the lock has the entry given back, by one event and one delete. So
+// it pays where one process takes the same lock again and again. The price: a process that
+// dies while it keeps an entry blocks others for TTL and grace although it held nothing, and
+// [Mutex.TryLock] elsewhere finds the lock held. [Client.Release] gives it back before.
+// Default 0: not kept.
+func WithIdle(d time.Duration) SharedOption {
+	return sharedOption{
+		func(c *config) error {
+			c.policy.Idle, c.policySet = d, true
+			return checkDuration("idle", d, 0, MaxTime)
+		},
+		func(s *settings) error {
+			s.Idle = d
+			return checkDuration("idle", d, 0, MaxTime)
+		},
+	}
+}
+
+// Release gives back what the client keeps of the named lock although nobody holds it: see
+// [WithIdle]. It returns when the entry has left, and at once if nothing is kept. What is
+// held, or waited for, is not touched. It fails with ErrInvalid for a name that no lock can
+// have, with [ErrClosed], or as ctx does; then the entry is deleted later, or expires.
+func (c *Client) Release(ctx context.Context, name string) error {
+	switch {
+	case c.zero():
+		return invalid("client", nil, "must come from Dial or New")
+	case ctx == nil:
+		return invalid("context", nil, "must not be nil")
+	}
+	if err := znode.CheckName(name); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if c.open.Err() != nil || !c.tasks.Enter() {
+		return fmt.Errorf("release %q: %w", name, ErrClosed)
+	}
+	defer c.tasks.Leave()
+	bound, release := c.bind(ctx)
+	defer release()
+	if ctx.Err() != nil {
+		return fmt.Errorf("release %q: %w", name, zkconn.ContextError(ctx))
+	}
+	if err := c.queue.Release(bound, name); err != nil {
+		return fmt.Errorf("release %q: %w", name, err)
+	}
+	return nil
+}
