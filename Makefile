@@ -14,7 +14,7 @@ GOVULNCHECK := bin/govulncheck-$(GOVULNCHECK_VERSION)-$(GOVERSION)
 UNIT = $(shell go list ./... | grep -v /integration)
 
 # The modules beside the main one, whose dependencies the library is not to have.
-MODULES := integration/bench integration/sql lock/observe/prometheus lock/observe/otel
+MODULES := integration/bench integration/deploy integration/sql integration/statuspage lock/observe/prometheus lock/observe/otel
 each_module = @set -e; for m in $(MODULES); do echo "cd $$m && $(1)"; (cd $$m && $(1)); done
 
 BUILD := go build -buildvcs=false -o bin/

@@ -78,6 +78,7 @@ func TestCommandLine(t *testing.T) {
 		"ReaperBadConfig": testReaperBadConfig,
 		"ReaperDaemon":    testReaperDaemon,
 		"ReaperOutage":    testReaperOutage,
+		"ReaperPage":      testReaperPage,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -17,10 +18,14 @@ import (
 
 // changedTogether names the keys for all roots that a reload does not change.
 func changedTogether(old, next *policy.Config) []string {
+	var keys []string
 	if old.Log != next.Log {
-		return []string{"log"}
+		keys = append(keys, "log")
 	}
-	return nil
+	if a, b := old.Status, next.Status; a.Listen != b.Listen || a.Metadata != b.Metadata || !slices.Equal(a.Hosts, b.Hosts) {
+		keys = append(keys, "reaper.listen, hosts or show_metadata")
+	}
+	return keys
 }
 
 // changedForGood names the keys of a root that a reload does not change. Elsewhere says

@@ -46,6 +46,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 func command() *cobra.Command {
 	var flags app.Flags
 	var once, dryRun bool
+	var listen string
 	cmd := &cobra.Command{
 		Use:   "reaper",
 		Short: "Cleans up after lock holders that died",
@@ -60,7 +61,8 @@ when that was, and stays. Where leaders follow each other faster than leases end
 only a reaper that keeps running can tell what is dead.
 
 Of several reapers one is active; the others stand by. SIGTERM and SIGINT stop it,
-after the deletes that are on their way. Policies, schedules and bounds are read again
+after the deletes that are on their way. With --listen, or reaper.listen in the file, a
+daemon serves a status page, /metrics, /healthz and /readyz. Policies, schedules and bounds are read again
 when the file has changed, and on SIGHUP.
 
 Exit status: 0 done, also if an ACL forbade some nodes, which the report names;
@@ -73,6 +75,13 @@ usage or configuration.`,
 		Version: app.Version(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p := program{flags: &flags, errs: cmd.ErrOrStderr()}
+			if listen != "" {
+				address, err := policy.ParseListen(listen)
+				if err != nil {
+					return app.Usage("--listen %q: %w", listen, err)
+				}
+				p.address = address
+			}
 			once := once || dryRun
 			if !once {
 				p.listen(cmd.Context())
@@ -92,6 +101,7 @@ usage or configuration.`,
 	}
 	flags.Add(cmd.PersistentFlags())
 	cmd.Flags().BoolVar(&once, "once", false, "sweep all policies once and print the report as JSON")
+	cmd.Flags().StringVar(&listen, "listen", "", "serve the status page, metrics and health at this port of 127.0.0.1, or host:port")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "like --once, but only tell what would be deleted")
 	return cmd
 }
@@ -100,6 +110,7 @@ usage or configuration.`,
 type program struct {
 	flags   *app.Flags
 	errs    io.Writer
+	address string // to listen on, in place of the configuration's; "" for that
 	hangups <-chan struct{}
 	changes *changes // of the configuration file; nil: it is not followed
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,8 +63,14 @@ func (p *program) serve(ctx context.Context, cfg *policy.Config) error {
 		}
 		roots = append(roots, r)
 	}
+	cfg.Status.Listen = cmp.Or(p.address, cfg.Status.Listen)
+	page, err := listen(ctx, cfg.Status, roots, log)
+	if err != nil {
+		return err
+	}
 	ctx, stop := context.WithCancel(ctx)
 	var aside sync.WaitGroup
+	aside.Go(func() { page(ctx) })
 	aside.Go(func() { p.reloads(ctx, cfg, roots, log) })
 	wrong := make([]error, len(roots))
 	var running sync.WaitGroup
@@ -161,6 +168,7 @@ func (p *program) reload(ctx context.Context, cfg *policy.Config, roots []*root,
 	if err != nil {
 		return err
 	}
+	next.Status.Listen = cmp.Or(p.address, next.Status.Listen)
 	later := changedTogether(cfg, next)
 	each := next.Each()
 	for _, r := range roots {

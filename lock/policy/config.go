@@ -20,6 +20,7 @@ type Config struct {
 	Log       Log
 	Policies  *Set
 	Reaper    Reaper
+	Status    Status // what the reaper serves
 	Roots     []Root // that the reaper looks after; none: Root alone
 
 	file   string              // that it was read from
@@ -126,13 +127,13 @@ func (c *draft) schema() object {
 			{"format", choice(&c.Log.Format, "json", "console")},
 		}},
 		{"policies", listOf(&c.policies, policySchema, 0)},
-		{"reaper", reaperSchema(&c.Reaper)},
+		{"reaper", append(reaperSchema(&c.Reaper), statusSchema(&c.Status)...)},
 		{"roots", listOf(&c.roots, rootSchema, 1)},
 	}
 }
 
 // reaperSchema is the part of the schema for how a reaper works.
-func reaperSchema(r *Reaper) value {
+func reaperSchema(r *Reaper) object {
 	return object{
 		{"schedule", text(&r.Schedule, scheduleRule)},
 		{"concurrency", number(&r.Concurrency)},

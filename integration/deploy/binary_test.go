@@ -1,0 +1,118 @@
+package deploy
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func read(t *testing.T, path ...string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestDockerfile runs the Dockerfile's own command for the binary, and sees that nothing
+// else is needed to run it: no linker, no library, no time zones.
+func TestDockerfile(t *testing.T) {
+	file := read(t, folder, "Dockerfile")
+	stages := regexp.MustCompile(`(?m)^FROM `).Split(file, -1)
+	final := stages[len(stages)-1]
+	if !strings.HasPrefix(final, "scratch\n") {
+		t.Errorf("the image comes from %q", final)
+	}
+	user := regexp.MustCompile(`(?m)^USER (\d+):(\d+)$`).FindStringSubmatch(final)
+	if user == nil || user[1] == "0" || user[2] == "0" {
+		t.Errorf("user %q: must be a number, for Kubernetes to see that it is not root", user)
+	}
+	if wants := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "../../go.mod"))[1]; !strings.Contains(file, "FROM golang:"+wants+" ") {
+		t.Errorf("go.mod asks for Go %s", wants)
+	}
+	build := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 go build .*)$`).FindStringSubmatch(file)
+	if build == nil {
+		t.Fatal("no command that builds without cgo")
+	}
+	binary := filepath.Join(t.TempDir(), "reaper")
+	command := strings.Replace(build[1], "-o /reaper ", "-buildvcs=false -o "+binary+" ", 1)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+	cmd.Dir = "../.."
+	cmd.Env = append(os.Environ(), "GOOS=linux")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	f, err := elf.Open(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC }) {
+		t.Error("it is not static")
+	}
+	if libraries, err := f.ImportedLibraries(); err == nil && len(libraries) > 0 {
+		t.Errorf("it needs %q", libraries)
+	}
+	if !strings.Contains(read(t, binary), "Europe/Berlin") {
+		t.Error("it has no time zones")
+	}
+}
+
+// directives are the sections and keys that the units use.
+var directives = map[string]string{
+	"Unit":    "Description Documentation Wants After",
+	"Timer":   "OnBootSec OnUnitInactiveSec RandomizedDelaySec",
+	"Install": "WantedBy",
+	"Service": "Type ExecStart ExecReload Restart RestartSec RestartPreventExitStatus TimeoutStartSec TimeoutStopSec LoadCredential DynamicUser UMask MemoryMax " +
+		"CapabilityBoundingSet AmbientCapabilities NoNewPrivileges ProtectSystem ProtectHome ProtectClock ProtectControlGroups ProtectHostname ProtectKernelLogs " +
+		"ProtectKernelModules ProtectKernelTunables ProtectProc PrivateDevices PrivateTmp LockPersonality MemoryDenyWriteExecute RestrictAddressFamilies " +
+		"RestrictNamespaces RestrictRealtime RestrictSUIDSGID SystemCallArchitectures SystemCallFilter SystemCallErrorNumber",
+}
+
+// TestUnits reads the units, and has systemd verify them where it is installed.
+func TestUnits(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join(folder, "systemd", "*"))
+	if err != nil || len(paths) != 3 {
+		t.Fatalf("%q, %v", paths, err)
+	}
+	verify := []string{"verify", "--man=no"}
+	copies := t.TempDir()
+	for _, path := range paths {
+		text := read(t, path)
+		section := ""
+		for line := range strings.Lines(text) {
+			line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "#Load"))
+			key, _, pair := strings.Cut(line, "=")
+			switch {
+			case line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "Credential="):
+			case strings.HasPrefix(line, "["):
+				section = strings.Trim(line, "[]")
+			case !pair || !slices.Contains(strings.Fields(directives[section]), key):
+				t.Errorf("%s: [%s] has no %q", path, section, line)
+			}
+		}
+		copied := filepath.Join(copies, filepath.Base(path))
+		text = strings.ReplaceAll(text, "/usr/local/bin/reaper", "/bin/true") // systemd looks whether it is there
+		if err := os.WriteFile(copied, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		verify = append(verify, copied)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "systemd", "holdfast-reaper-once.service")); err != nil {
+		t.Errorf("what the timer starts: %v", err)
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Logf("no systemd-analyze here: its part is left out: %v", err)
+		return
+	}
+	if out, err := exec.CommandContext(t.Context(), analyze, verify...).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze: %v\n%s", err, out)
+	}
+}

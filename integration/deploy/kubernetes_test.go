@@ -1,0 +1,204 @@
+package deploy
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+const folder = "../../cmd/reaper/deploy"
+
+// kinds are those that manifests may have, by apiVersion and kind.
+var kinds = map[string]func() metav1.Object{
+	"v1 ConfigMap":                       func() metav1.Object { return new(corev1.ConfigMap) },
+	"v1 ServiceAccount":                  func() metav1.Object { return new(corev1.ServiceAccount) },
+	"apps/v1 Deployment":                 func() metav1.Object { return new(appsv1.Deployment) },
+	"batch/v1 CronJob":                   func() metav1.Object { return new(batchv1.CronJob) },
+	"policy/v1 PodDisruptionBudget":      func() metav1.Object { return new(policyv1.PodDisruptionBudget) },
+	"networking.k8s.io/v1 NetworkPolicy": func() metav1.Object { return new(networkingv1.NetworkPolicy) },
+}
+
+// manifest decodes a file, by the schema of each of its objects: no key may be unknown or
+// come twice.
+func manifest(t *testing.T, name string) map[string]metav1.Object {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(folder, "kubernetes", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := map[string]metav1.Object{}
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		text, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var about metav1.TypeMeta
+		if err := yaml.Unmarshal(text, &about); err != nil {
+			t.Fatal(err)
+		}
+		kind := about.APIVersion + " " + about.Kind
+		if kinds[kind] == nil {
+			t.Fatalf("%s: nobody has told of %q", name, kind)
+		}
+		object := kinds[kind]()
+		if err := yaml.UnmarshalStrict(text, object); err != nil {
+			t.Errorf("%s: %s: %v", name, kind, err)
+		}
+		objects[about.Kind] = object
+	}
+}
+
+// TestManifestsAreStrict: the decoder that the other tests rely on refuses a key that
+// there is not.
+func TestManifestsAreStrict(t *testing.T) {
+	if err := yaml.UnmarshalStrict([]byte("spec: {replica: 2}"), new(appsv1.Deployment)); err == nil {
+		t.Error("replica is no key")
+	}
+}
+
+func TestDeployment(t *testing.T) {
+	objects := manifest(t, "deployment.yaml")
+	d := objects["Deployment"].(*appsv1.Deployment)
+	pod := d.Spec.Template
+	checkPod(t, pod)
+	checkConfig(t, objects["ConfigMap"].(*corev1.ConfigMap), pod, "0.0.0.0:9180")
+	for name, selector := range map[string]*metav1.LabelSelector{
+		"Deployment":          d.Spec.Selector,
+		"PodDisruptionBudget": objects["PodDisruptionBudget"].(*policyv1.PodDisruptionBudget).Spec.Selector,
+		"NetworkPolicy":       &objects["NetworkPolicy"].(*networkingv1.NetworkPolicy).Spec.PodSelector,
+	} {
+		checkSelects(t, name, selector, pod.Labels)
+	}
+	if *d.Spec.Replicas < 2 {
+		t.Error("one replica has nobody to take over")
+	}
+	if got := pod.Spec.ServiceAccountName; got != objects["ServiceAccount"].GetName() {
+		t.Errorf("service account %q", got)
+	}
+	c := pod.Spec.Containers[0]
+	for path, probe := range map[string]*corev1.Probe{"/healthz": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
+		if probe.HTTPGet.Path != path || probe.HTTPGet.Port.StrVal != c.Ports[0].Name {
+			t.Errorf("%s: the probe is %+v", path, probe.HTTPGet)
+		}
+	}
+	in := objects["NetworkPolicy"].(*networkingv1.NetworkPolicy).Spec.Ingress
+	if len(in) != 1 || len(in[0].From) != 1 || in[0].Ports[0].Port.IntVal != c.Ports[0].ContainerPort {
+		t.Errorf("who may come in: %+v", in)
+	}
+}
+
+func TestCronJob(t *testing.T) {
+	objects := manifest(t, "cronjob.yaml")
+	job := objects["CronJob"].(*batchv1.CronJob)
+	pod := job.Spec.JobTemplate.Spec.Template
+	checkPod(t, pod)
+	checkConfig(t, objects["ConfigMap"].(*corev1.ConfigMap), pod, "")
+	n := objects["NetworkPolicy"].(*networkingv1.NetworkPolicy)
+	checkSelects(t, "NetworkPolicy", &n.Spec.PodSelector, pod.Labels)
+	if len(n.Spec.Ingress) != 0 || len(n.Spec.PolicyTypes) != 2 {
+		t.Errorf("who may come in: %+v", n.Spec)
+	}
+	if _, err := policy.ParseSchedule(job.Spec.Schedule); err != nil {
+		t.Error(err)
+	}
+	if args := strings.Join(pod.Spec.Containers[0].Args, " "); !strings.HasSuffix(args, " --once") {
+		t.Errorf("arguments %q", args)
+	}
+	if job.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent || pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		t.Errorf("%v, %v", job.Spec.ConcurrencyPolicy, pod.Spec.RestartPolicy)
+	}
+	// The pods of the one must not be taken for those of the other.
+	d := manifest(t, "deployment.yaml")["Deployment"].(*appsv1.Deployment)
+	if selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector); err != nil || selector.Matches(labels.Set(pod.Labels)) {
+		t.Errorf("the deployment selects the job's pods too: %v", err)
+	}
+}
+
+func checkSelects(t *testing.T, what string, s *metav1.LabelSelector, pod map[string]string) {
+	t.Helper()
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil || !selector.Matches(labels.Set(pod)) {
+		t.Errorf("%s selects no pod labelled %v: %v", what, pod, err)
+	}
+}
+
+// checkPod sees that a pod has no more rights than it needs, as the restricted profile of
+// Kubernetes' pod security standards wants it.
+func checkPod(t *testing.T, pod corev1.PodTemplateSpec) {
+	t.Helper()
+	s, c := pod.Spec.SecurityContext, pod.Spec.Containers[0]
+	switch {
+	case !*s.RunAsNonRoot, *s.RunAsUser == 0, s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault:
+		t.Errorf("pod: %+v", s)
+	case *c.SecurityContext.AllowPrivilegeEscalation, !*c.SecurityContext.ReadOnlyRootFilesystem, c.SecurityContext.Capabilities.Drop[0] != "ALL":
+		t.Errorf("container: %+v", c.SecurityContext)
+	case c.Resources.Limits.Memory().IsZero(), *pod.Spec.AutomountServiceAccountToken:
+		t.Errorf("limits %v, token %v", c.Resources.Limits, *pod.Spec.AutomountServiceAccountToken)
+	}
+	volumes := map[string]bool{}
+	for _, v := range pod.Spec.Volumes {
+		volumes[v.Name] = true
+		if v.Secret != nil && (*v.Secret.DefaultMode&0o007 != 0 || *s.FSGroup == 0) {
+			t.Errorf("secret %s has mode %o, which the reaper refuses", v.Name, *v.Secret.DefaultMode)
+		}
+	}
+	for _, m := range c.VolumeMounts {
+		if !volumes[m.Name] || !m.ReadOnly {
+			t.Errorf("volume %+v", m)
+		}
+	}
+}
+
+// checkConfig has the reaper's own parser read the configuration, also with what stands in
+// it as an example, and sees that the pod mounts it where it is looked for.
+func checkConfig(t *testing.T, m *corev1.ConfigMap, pod corev1.PodTemplateSpec, listen string) {
+	t.Helper()
+	for _, text := range []string{m.Data["config.yaml"], strings.ReplaceAll(m.Data["config.yaml"], "  #auth:", "  auth:")} {
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := policy.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Status.Listen != listen {
+			t.Errorf("it listens on %q", c.Status.Listen)
+		}
+		if a := c.ZooKeeper.Auth; a != nil && a.PasswordFile != "/etc/holdfast-secret/password" {
+			t.Errorf("password file %q", a.PasswordFile)
+		}
+	}
+	found := false
+	for _, v := range pod.Spec.Volumes {
+		found = found || v.ConfigMap != nil && v.ConfigMap.Name == m.Name
+	}
+	if !found {
+		t.Errorf("no volume has the ConfigMap %s", m.Name)
+	}
+	args := pod.Spec.Containers[0].Args
+	if args[0] != "--config" || filepath.Dir(args[1]) != pod.Spec.Containers[0].VolumeMounts[0].MountPath || m.Data[filepath.Base(args[1])] == "" {
+		t.Errorf("arguments %q", args)
+	}
+}

@@ -1,0 +1,6 @@
+// Package statuspage tests the reaper's status page in a browser: headless Chromium, as
+// HOLDFAST_BROWSER or the PATH names it, or installed with apt-get where that asks for no
+// password. With HOLDFAST_PICTURES=folder it leaves pictures of what it has seen there.
+//
+// It is a module of its own, so that the browser's driver is nobody's dependency.
+package statuspage

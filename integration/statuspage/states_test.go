@@ -1,0 +1,72 @@
+package statuspage
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// TestStates shows locks of each state, and a queue.
+func TestStates(t *testing.T) {
+	ensemble := locktest.Start(t, locktest.Options{})
+	locks := dial(t, ensemble, lock.WithOwner("shop-7f9c4d"))
+	others := dial(t, ensemble, lock.WithOwner("billing-一号机-with-a-rather-long-name-of-its-own-0123456789"))
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 {
+		_, err := others.Mutex(fmt.Sprintf("orders/%d/ship", i)).Lock(ctx)
+		must(err)
+	}
+	for range 4 { // contenders of one client would share an entry
+		c := dial(t, ensemble, lock.WithOwner("shop-7f9c4d"))
+		_, err := c.RWMutex("catalog/readers").RLock(ctx)
+		must(err)
+		go c.Mutex("orders/1/ship").Lock(ctx) // until the client closes
+	}
+	_, err := locks.Semaphore("gpu", 8).Acquire(ctx, 3)
+	must(err)
+	dead, err := others.Mutex("imports/crashed", lock.WithTTL(lock.MinTTL)).Lock(ctx)
+	must(err)
+	_, err = dead.Detach(ctx, lock.MinTTL)
+	must(err)
+	z, _, err := zk.Connect(ensemble.Servers(), time.Minute, zk.WithDialer(ensemble.Dial), zk.WithLogInfo(false))
+	must(err)
+	t.Cleanup(z.Close)
+	create := func(path string, data []byte, flags int32) {
+		_, err := z.Create(path, data, flags, zk.WorldACL(zk.PermAll))
+		must(err)
+	}
+	create("/locks/kazoo", nil, 0)
+	create("/locks/kazoo/1b4f0e98519719981b4f0e9851971998__lock__", nil, zk.FlagSequence|zk.FlagEphemeral)
+	create("/locks/broken", znode.Parent{Kind: znode.Mutex}.Encode(), 0)
+	for range 2 {
+		create("/locks/broken/9f86d081884c7d65-lock-", []byte("{}"), zk.FlagSequence)
+	}
+	create("/locks/idle", znode.Parent{Kind: znode.Mutex}.Encode(), 0)
+
+	m := newMonitor()
+	m.locks = locks
+	url := served(t, m)
+	for _, scheme := range []string{"light", "dark"} {
+		b := open(t, url, scheme, 1280)
+		for _, state := range []string{"held", "expired", "foreign", "damaged", "free"} {
+			b.until(fmt.Sprintf(`document.querySelector('#table .badge[data-state=%s]')`, state))
+		}
+		b.until(`document.getElementById("problems").innerText.includes("1 lock blocked")`)
+		b.until(`[...document.querySelectorAll("#table tbody tr")].some((r) => r.children[0].innerText === "orders/1/ship" && r.children[3].innerText === "4")`)
+		b.run(clickOn("orders/1/ship"))
+		b.until(`document.querySelector("tr.detail table")?.tBodies[0].rows.length === 5`)
+		b.picture("states-" + scheme)
+	}
+}

@@ -1,0 +1,279 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Limits of one answer.
+const (
+	defaultRows = 100
+	maxRows     = 500
+	askTime     = 10 * time.Second // for a lock that is asked for by its name
+)
+
+func (s *Server) apiStatus(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, s.snapshot())
+}
+
+// locksAnswer is what /api/v1/locks answers.
+type locksAnswer struct {
+	Complete  bool    `json:"complete"`  // all that there is was read
+	Truncated bool    `json:"truncated"` // there are more than are read for viewers
+	Age       int64   `json:"age_ms"`    // of the oldest of what was read
+	Error     string  `json:"error,omitempty"`
+	Counts    []Count `json:"counts"`   // of all, by root and policy
+	Reapers   []*Lock `json:"reapers"`  // the locks of the reapers
+	Matching  int     `json:"matching"` // how many there are of what was asked for
+	Offset    int     `json:"offset"`
+	Locks     []Lock  `json:"locks"` // of these, the ones that were asked for
+}
+
+// Count is how many locks there are of a policy.
+type Count struct {
+	Root    string         `json:"root"`
+	Policy  string         `json:"policy"`
+	Locks   int            `json:"locks"`
+	Held    int            `json:"held"` // entries that are in
+	Waiting int            `json:"waiting"`
+	Blocked int            `json:"blocked"` // locks with somebody behind an entry that is expired, damaged or another library's
+	States  map[string]int `json:"states"`
+}
+
+// blocked reports whether nobody of ours lets go of the lock, though somebody waits.
+func (l *Lock) blocked() bool { return l.Waiting > 0 && (l.State == Expired || l.State == Damaged) }
+
+// ask is what a request asks for.
+type ask struct {
+	root, policy, state, text, order string
+	offset, limit                    int
+}
+
+// parse takes the query of a request. It refuses keys that there are not, so that no
+// mistake shows everything.
+func (a *ask) parse(query url.Values) error {
+	a.order, a.limit = "policy", defaultRows
+	for key, values := range query {
+		value, err := values[len(values)-1], error(nil)
+		switch key {
+		case "root":
+			a.root = value
+		case "policy":
+			a.policy = value
+		case "state":
+			a.state = value
+		case "q":
+			a.text = strings.ToLower(value)
+		case "sort":
+			a.order = value
+			if !slices.Contains([]string{"policy", "name", "left", "queue"}, value) {
+				err = fmt.Errorf("must be policy, name, left or queue")
+			}
+		case "offset":
+			a.offset, err = number(value, 0, math.MaxInt32)
+		case "limit":
+			a.limit, err = number(value, 1, maxRows)
+		default:
+			err = errors.New("there is no such parameter: root, policy, state, q, sort, offset, limit")
+		}
+		if err != nil {
+			return fmt.Errorf("%s %q: %w", key, value, err)
+		}
+	}
+	return nil
+}
+
+func number(text string, least, most int) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("must be a number from %d to %d", least, most)
+	}
+	return n, nil
+}
+
+// wants reports whether a lock was asked for.
+func (a *ask) wants(l *Lock) bool {
+	switch a.state {
+	case "", l.State:
+	case "blocked":
+		if !l.blocked() {
+			return false
+		}
+	case "waiting":
+		if l.Waiting == 0 {
+			return false
+		}
+	default:
+		return false
+	}
+	return (a.root == "" || a.root == l.Root) && (a.policy == "" || a.policy == l.Policy) &&
+		(a.text == "" || strings.Contains(strings.ToLower(l.Name), a.text))
+}
+
+// sort sorts locks that come by root and name; each policy's are together, in the order
+// of the policies' names.
+func (a *ask) sort(locks []*Lock) {
+	slices.SortStableFunc(locks, func(l, m *Lock) int {
+		switch a.order {
+		case "policy":
+			return cmp.Or(cmp.Compare(l.Root, m.Root), cmp.Compare(l.Policy, m.Policy))
+		case "queue":
+			return cmp.Compare(m.Waiting, l.Waiting)
+		case "left":
+			return cmp.Compare(l.left(), m.left())
+		}
+		return 0
+	})
+}
+
+// left is the time that the lock's first entry has; without one there is no end.
+func (l *Lock) left() time.Duration {
+	if len(l.Entries) == 0 || !l.Entries[0].known {
+		return math.MaxInt64
+	}
+	return l.Entries[0].left - time.Since(l.read)
+}
+
+func (s *Server) apiLocks(w http.ResponseWriter, r *http.Request) {
+	var a ask
+	if err := a.parse(r.URL.Query()); err != nil {
+		writeError(w, http.StatusBadRequest, err)
+		return
+	}
+	answer := locksAnswer{Complete: true, Counts: []Count{}, Reapers: []*Lock{}, Locks: []Lock{}, Offset: a.offset}
+	var found []*Lock
+	for i := range s.options.Roots {
+		pass, err := s.look(r.Context(), i)
+		if err != nil {
+			answer.Error = err.Error()
+		}
+		if pass == nil {
+			answer.Complete = false
+			continue
+		}
+		locks, reapers, complete, truncated := pass.view()
+		answer.Complete = answer.Complete && complete
+		answer.Truncated = answer.Truncated || truncated
+		answer.Age = max(answer.Age, time.Since(pass.begun).Milliseconds())
+		answer.Counts = append(answer.Counts, count(pass.label, locks)...)
+		if reapers != nil {
+			shown := reapers.at(time.Now())
+			answer.Reapers = append(answer.Reapers, &shown)
+		}
+		for _, l := range locks {
+			if a.wants(l) {
+				found = append(found, l)
+			}
+		}
+	}
+	a.sort(found)
+	answer.Matching = len(found)
+	from := min(a.offset, len(found))
+	now := time.Now()
+	for _, l := range found[from:min(len(found), from+a.limit)] {
+		answer.Locks = append(answer.Locks, l.at(now))
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// at is the lock as far as it is known at a moment after it was read. It is not taken for
+// expired because nobody has looked since.
+func (l *Lock) at(now time.Time) Lock {
+	shown := *l
+	age := now.Sub(l.read)
+	shown.Age = age.Milliseconds()
+	shown.Entries = slices.Clone(l.Entries)
+	for i := range shown.Entries {
+		e := &shown.Entries[i]
+		if e.known {
+			left := e.left - age
+			if e.State != Expired {
+				left = max(0, left)
+			}
+			ms := left.Milliseconds()
+			e.Left = &ms
+		}
+	}
+	return shown
+}
+
+// count counts locks by policy.
+func count(root string, locks []*Lock) []Count {
+	byPolicy := map[string]*Count{}
+	for _, l := range locks {
+		c := byPolicy[l.Policy]
+		if c == nil {
+			c = &Count{Root: root, Policy: l.Policy, States: map[string]int{}}
+			byPolicy[l.Policy] = c
+		}
+		c.Locks++
+		c.Held += l.Held
+		c.Waiting += l.Waiting
+		c.States[l.State]++
+		if l.blocked() {
+			c.Blocked++
+		}
+	}
+	counts := []Count{}
+	for _, c := range byPolicy {
+		counts = append(counts, *c)
+	}
+	slices.SortFunc(counts, func(a, b Count) int { return cmp.Compare(a.Policy, b.Policy) })
+	return counts
+}
+
+// apiLock shows one lock, with its queue, as it is now: also one that the listing left out.
+func (s *Server) apiLock(w http.ResponseWriter, r *http.Request) {
+	name, root := r.URL.Query().Get("name"), r.URL.Query().Get("root")
+	if err := znode.CheckName(name); err != nil {
+		writeError(w, http.StatusBadRequest, err)
+		return
+	}
+	for _, known := range s.options.Roots {
+		reader, ok := s.reader(known)
+		if !ok || root != "" && root != reader.label {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), askTime)
+		defer cancel()
+		l, _, err := reader.lock(ctx, name, maxQueue)
+		switch {
+		case err != nil:
+			writeError(w, http.StatusServiceUnavailable, err)
+			return
+		case l != nil:
+			writeJSON(w, http.StatusOK, l.at(time.Now()))
+			return
+		}
+	}
+	writeError(w, http.StatusNotFound, fmt.Errorf("lock %q: there is none", name))
+}
+
+func writeError(w http.ResponseWriter, code int, err error) {
+	if errors.Is(err, lock.ErrInvalid) {
+		code = http.StatusBadRequest
+	}
+	writeJSON(w, code, struct {
+		Error string `json:"error"`
+	}{err.Error()})
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(code)
+	e := json.NewEncoder(w) // it escapes <, > and &
+	_ = e.Encode(v)         // the viewer has gone
+}

@@ -1,0 +1,129 @@
+package status
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// Problem is something that somebody should look at.
+type Problem struct {
+	Level string `json:"level"`
+	Root  string `json:"root"`
+	Text  string `json:"text"`
+}
+
+// The levels of problems.
+const (
+	bad  = "bad"  // locks are not cleaned up
+	warn = "warn" // some are not
+)
+
+// problems tells what is wrong, what is worse first.
+func (s Snapshot) problems() []Problem {
+	worse, worth := []Problem{}, []Problem{}
+	for _, r := range s.Roots {
+		for _, text := range append(r.absent(s.Now), r.late()...) {
+			worse = append(worse, Problem{bad, r.Label, text})
+		}
+		for _, text := range r.incomplete() {
+			worth = append(worth, Problem{warn, r.Label, text})
+		}
+	}
+	return append(worse, worth...)
+}
+
+// absent tells of a session that is not there.
+func (r RootState) absent(now time.Time) []string {
+	if r.Session.Connected {
+		return nil
+	}
+	return []string{fmt.Sprintf("no session with ZooKeeper for %v", max(0, now.Sub(r.Session.Since)).Round(time.Second))}
+}
+
+// late tells of sweeps that are overdue.
+func (r RootState) late() []string {
+	var late []string
+	for _, g := range r.Overdue() {
+		text := fmt.Sprintf("sweeps of %s are overdue by %v", strings.Join(g.Policies, ", "), seconds(g.Late))
+		if g.Running != nil && g.Running.WaitsFor != "" {
+			text += fmt.Sprintf("; the one under way has waited for %v for %s", seconds(g.Running.Waits), g.Running.WaitsFor)
+		}
+		late = append(late, text)
+	}
+	return late
+}
+
+// incomplete tells of what sweeps could not do.
+func (r RootState) incomplete() []string {
+	var wrong []string
+	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	if r.Refused != nil {
+		add("the configuration was not reloaded, the one before is in force: %s", r.Refused.Error)
+	}
+	if f := r.LastFailure; f != nil && f.InARow > 0 {
+		add("failed %d times in a row: %s", f.InARow, f.Error)
+	}
+	for _, p := range r.Policies {
+		if p.Last == nil {
+			continue
+		}
+		if n := p.Last.Undecodable; n > 0 {
+			add("%s of %s: damaged or of a newer version; they block their locks", nodes(n), p.Name)
+		}
+		if n := p.Last.Denied; n > 0 {
+			add("%s of %s: denied to the reaper by their ACLs", nodes(n), p.Name)
+		}
+	}
+	return wrong
+}
+
+func nodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
+}
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Second)
+}
+
+// healthy fails when sweeps are overdue: then a restart may help. A reaper that stands by
+// has none to do, and in an outage none is overdue at first.
+func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
+	var wrong []string
+	for _, r := range s.options.Roots {
+		state := RootState{Status: r.Monitor.Status(), Label: r.label()}
+		for _, text := range state.late() {
+			wrong = append(wrong, state.Label+": "+text)
+		}
+	}
+	answer(w, wrong)
+}
+
+// ready fails while there is a root without a session.
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	var wrong []string
+	for _, r := range s.options.Roots {
+		state := RootState{Status: r.Monitor.Status(), Label: r.label()}
+		if state.State == reaper.Disconnected || !state.Session.Connected {
+			wrong = append(wrong, fmt.Sprintf("%s: no session with ZooKeeper for %v", state.Label, time.Since(state.Session.Since).Round(time.Second)))
+		}
+	}
+	answer(w, wrong)
+}
+
+// answer answers a probe: 503 with what is wrong, one in each line, or 200.
+func answer(w http.ResponseWriter, wrong []string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if len(wrong) > 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, strings.Join(wrong, "\n"))
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}

@@ -1,0 +1,276 @@
+// The page asks the reaper every two seconds and shows what it says. All text goes in
+// by textContent: names and owners are whatever somebody wrote.
+import { ago, byId, count, el, keyed, put, span } from "./dom.js";
+import { charts, facts, policies } from "./below.js";
+import { detail, row } from "./rows.js";
+
+const every = 2000;
+const rows = 100;
+const view = { q: "", root: "", policy: "", state: "", sort: "policy", page: 0 };
+let open = ""; // root and name of the lock whose queue is shown
+let last = null; // the last answers, and when they came
+let failing = null; // since when there are none
+let paused = false;
+let timer = 0;
+
+// ask fetches JSON. An answer that is an error is one.
+async function ask(path) {
+  const answer = await fetch(path, { signal: AbortSignal.timeout(10000), cache: "no-store" });
+  const body = await answer.json();
+  if (!answer.ok) throw new Error(body.error || answer.statusText);
+  return body;
+}
+
+// locksPath is what is asked for the table.
+function locksPath() {
+  const query = new URLSearchParams();
+  for (const key of ["q", "root", "policy", "state", "sort"]) if (view[key]) query.set(key, view[key]);
+  query.set("offset", view.page * rows);
+  query.set("limit", rows);
+  return "api/v1/locks?" + query;
+}
+
+let turn = 0;
+// refresh asks for all that is shown. Of several at once only the last one counts.
+async function refresh() {
+  clearTimeout(timer);
+  const mine = ++turn;
+  let soon = every;
+  try {
+    const [status, locks] = await Promise.all([ask("api/v1/status"), ask(locksPath())]);
+    if (mine !== turn) return;
+    last = { status, locks, at: performance.now() };
+    failing = null;
+    if (view.page > 0 && locks.matching <= view.page * rows) view.page = Math.max(0, Math.ceil(locks.matching / rows) - 1), (soon = 0);
+    else if (!locks.complete && !locks.error) soon = 300;
+    show();
+    if (open) await showDetail();
+  } catch (error) {
+    if (mine !== turn) return;
+    failing ??= Date.now();
+    showFailure(error);
+  }
+  if (mine === turn && !paused && !document.hidden) timer = setTimeout(refresh, soon);
+}
+
+function show() {
+  const { status, locks } = last;
+  verdict(status, locks);
+  tiles(status, locks);
+  choices(status, locks);
+  table(status, locks);
+  charts(byId("charts"), status);
+  policies(byId("policy-table").tBodies[0], status);
+  facts(byId("healths"), status, locks);
+  put(byId("roots"), status.roots.map((r) => `${r.name ? r.name + " " : ""}${r.root} on ${(r.servers || []).join(", ")}`).join("; "));
+  if (!document.body.dataset.ready) performance.mark("ready");
+  document.body.dataset.ready = "yes";
+  tick();
+}
+
+function showFailure(error) {
+  byId("verdict").dataset.level = "bad";
+  put(byId("headline"), `The reaper does not answer, for ${ago(Date.now() - failing)}`);
+  keyed(byId("problems"), [["failure", error.message]], () => el("li"), (li, text) => { li.dataset.level = "bad"; put(li, text); });
+  document.title = "\u2716 Holdfast reaper";
+}
+
+// verdict says first what somebody who was woken needs.
+function verdict(status, locks) {
+  const found = status.problems.map((p) => ({ ...p, text: status.roots.length > 1 ? `${p.root}: ${p.text}` : p.text }));
+  const blocked = locks.counts.reduce((n, c) => n + c.blocked, 0);
+  if (blocked) found.push({ level: "warn", text: `${count(blocked, "lock")} blocked by an expired or damaged entry, with others waiting`, state: "blocked" });
+  if (locks.error) found.push({ level: "warn", text: `the locks cannot be read: ${locks.error}` });
+  const level = found.some((p) => p.level === "bad") ? "bad" : found.length ? "warn" : "ok";
+  byId("verdict").dataset.level = level;
+  const standby = status.roots.length > 0 && status.roots.every((r) => r.state === "standby");
+  const good = standby ? "All is well: standing by, another reaper sweeps" : "All is well";
+  put(byId("headline"), level === "ok" ? good : level === "warn" ? `${count(found.length, "thing")} to look at` : "Locks are not being cleaned up");
+  keyed(byId("problems"), found.map((p) => [p.text, p]), () => el("li"), (li, p) => {
+    li.dataset.level = p.level;
+    if (li.firstChild) return;
+    li.append(span(p.text));
+    if (p.state) {
+      const show = el("button", "Show them");
+      show.type = "button";
+      show.onclick = () => { view.state = p.state; change(); byId("locks").focus(); };
+      li.append(show);
+    }
+  });
+  document.title = (level === "bad" ? "\u2716 " : level === "warn" ? "! " : "") + "Holdfast reaper";
+}
+
+function tiles(status, locks) {
+  const sum = (key) => locks.counts.reduce((n, c) => n + c[key], 0);
+  const more = locks.truncated ? "+" : "";
+  const plans = status.roots.flatMap((r) => r.schedules);
+  const times = (key, pick) => { const t = plans.map((p) => p[key]).filter(Boolean).map(Date.parse); return t.length ? pick(...t) : 0; };
+  const now = Date.parse(status.now), next = times("next", Math.min), swept = times("last", Math.max);
+  const late = Math.max(0, ...plans.filter((p) => p.overdue).map((p) => p.late_seconds));
+  const running = plans.filter((p) => p.running).length;
+  const down = status.roots.filter((r) => !r.session.connected);
+  const losses = status.roots.reduce((n, r) => n + r.session.losses, 0);
+  const since = Math.max(...status.roots.map((r) => Date.parse(r.session.since)));
+  const states = [...new Set(status.roots.map((r) => r.state))];
+  const windows = status.roots.filter((r) => r.clock.known).map((r) => r.clock.window_seconds);
+  const other = status.roots.map((r) => r.active_reaper).filter(Boolean)[0];
+  const all = [
+    ["Role", states.join(", ").replace("disconnected", "no session"), states.includes("standby") && other ? `active: ${other}` : `since ${ago(now - Math.max(...status.roots.map((r) => Date.parse(r.since))))}`, states.includes("disconnected") ? "bad" : ""],
+    ["Session", down.length ? "lost" : "up", `${ago(now - since)}${losses ? `, lost ${losses}\u00d7` : ""}`, down.length ? "bad" : ""],
+    late ? ["Sweeps", "overdue", `by ${ago(late * 1000)}`, "bad"] :
+    ["Last sweep", swept ? `${ago(now - swept)} ago` : "none yet", running ? "one is under way" : next ? `next in ${ago(Math.max(0, next - now))}` : states.includes("standby") ? "by another reaper" : "none is due"],
+    ["Locks", sum("locks").toLocaleString("en") + more, count(locks.counts.length, "policy", "policies")],
+    ["Held", sum("held").toLocaleString("en") + more, "entries"],
+    ["Waiting", sum("waiting").toLocaleString("en") + more, "entries"],
+    ["Blocked", sum("blocked").toLocaleString("en") + more, "locks", sum("blocked") ? "warn" : ""],
+    ["Leader's clock", windows.length ? `\u00b1${ago(500 * Math.max(...windows))}` : "unknown", `epoch ${status.roots.map((r) => (r.clock.known ? r.clock.epoch : "?")).join(", ")}`],
+  ];
+  keyed(byId("tiles"), all.map((t) => [t[0], t]), () => { const d = el("div"); d.append(el("dt"), el("dd"), el("dd")); return d; }, (d, [title, value, note, level]) => {
+    d.dataset.level = level || "";
+    put(d.children[0], title); put(d.children[1], value); put(d.children[2], note);
+    d.children[2].title = note;
+  });
+}
+
+// choices fills in the policies and roots that there are, and what was chosen.
+function choices(status, locks) {
+  const names = new Set([...status.roots.flatMap((r) => r.policies.map((p) => p.name)), ...locks.counts.map((c) => c.policy), ...(view.policy ? [view.policy] : [])]);
+  options(byId("policy"), [...names], view.policy);
+  options(byId("root"), status.roots.map((r) => r.label), view.root);
+  byId("root-choice").hidden = status.roots.length < 2;
+  byId("state").value = view.state;
+  byId("sort").value = view.sort;
+  if (document.activeElement !== byId("search")) byId("search").value = view.q;
+}
+
+function options(select, names, chosen) {
+  if (document.activeElement === select && select.options.length === names.length + 1) return;
+  keyed(select, [["", "all"], ...names.map((n) => [n, n])], (value) => { const o = el("option"); o.value = value; return o; }, put);
+  select.value = chosen;
+}
+
+function table(status, locks) {
+  const several = status.roots.length > 1;
+  const list = [];
+  let group = null;
+  for (const l of locks.locks) {
+    const in_ = several ? `${l.root} ${l.policy}` : l.policy;
+    if (view.sort === "policy" && in_ !== group) {
+      group = in_;
+      list.push(["group " + in_, { group: in_, counts: locks.counts.find((c) => c.root === l.root && c.policy === l.policy), policy: status.roots.find((r) => r.label === l.root)?.policies.find((p) => p.name === l.policy) }]);
+    }
+    const key = `${l.root} ${l.name}`;
+    list.push([key, { lock: l, several, at: last.at, open: key === open }]);
+    if (key === open) list.push(["detail", { detail: true }]);
+  }
+  const body = byId("table").tBodies[0];
+  keyed(body, list, (key, what) => row(what, () => toggle(key)), (tr, what) => tr.update(what));
+  const filtered = view.q || view.policy || view.state || view.root;
+  byId("table").hidden = locks.locks.length === 0;
+  byId("none").hidden = locks.locks.length > 0;
+  put(byId("none"), !locks.complete && !locks.error ? "Reading the locks" : filtered ? "No lock matches." : "There are no locks.");
+  const notes = [];
+  if (locks.truncated) notes.push("There are more locks than are read for this page. A lock that is not listed is found by its whole name, with Enter.");
+  else if (!locks.complete && !locks.error) notes.push("The locks are still being read.");
+  byId("note").hidden = notes.length === 0;
+  put(byId("note"), notes.join(" "));
+  const pages = Math.ceil(locks.matching / rows);
+  byId("pager").hidden = pages < 2;
+  byId("previous").disabled = view.page === 0;
+  byId("next").disabled = view.page >= pages - 1;
+  put(byId("range"), `${(locks.offset + 1).toLocaleString("en")}\u2013${(locks.offset + locks.locks.length).toLocaleString("en")} of ${locks.matching.toLocaleString("en")}`);
+}
+
+// toggle shows the queue of a lock, or hides it.
+function toggle(key) {
+  open = open === key ? "" : key;
+  show();
+  if (open) showDetail();
+}
+
+async function showDetail() {
+  const key = open;
+  const [root, name] = [key.slice(0, key.indexOf(" ")), key.slice(key.indexOf(" ") + 1)];
+  const cell = byId("table").querySelector("tr.detail td");
+  if (!cell) return;
+  try {
+    const lock = await ask("api/v1/lock?" + new URLSearchParams({ root, name }));
+    if (key === open) detail(cell, lock);
+  } catch (error) {
+    if (key === open) cell.replaceChildren(span(error.message));
+  }
+}
+
+// tick lets the bars run and the ages grow between two answers.
+function tick() {
+  if (last) {
+    for (const tr of byId("table").tBodies[0].rows) tr.tick?.(performance.now());
+    const age = performance.now() - last.at + last.locks.age_ms;
+    put(byId("updated"), paused ? "paused" : failing ? "no answer" : `locks as of ${ago(age)} ago`);
+  }
+  if (failing) put(byId("headline"), `The reaper does not answer, for ${ago(Date.now() - failing)}`);
+}
+setInterval(tick, matchMedia("(prefers-reduced-motion: reduce)").matches ? 1000 : 200);
+
+// change is called when something else is to be shown. It stands in the address, so that
+// it can be sent to others.
+function change(page = 0) {
+  view.page = page;
+  const kept = new URLSearchParams();
+  for (const key of Object.keys(view)) if (view[key] && !(key === "sort" && view.sort === "policy")) kept.set(key, view[key]);
+  history.replaceState(null, "", "#" + kept);
+  refresh();
+}
+
+function fromAddress() {
+  const kept = new URLSearchParams(location.hash.slice(1));
+  for (const key of ["q", "root", "policy", "state"]) view[key] = kept.get(key) || "";
+  view.sort = ["policy", "name", "queue", "left"].includes(kept.get("sort")) ? kept.get("sort") : "policy";
+  view.page = Math.max(0, parseInt(kept.get("page"), 10) || 0);
+}
+
+let typing = 0;
+byId("search").addEventListener("input", (e) => {
+  view.q = e.target.value;
+  clearTimeout(typing);
+  typing = setTimeout(change, 120);
+});
+byId("search").addEventListener("keydown", async (e) => {
+  if (e.key === "Escape") { e.target.value = view.q = ""; change(); }
+  if (e.key !== "Enter" || !view.q || last?.locks.matching > 0) return;
+  try { // not listed, but perhaps there
+    const lock = await ask("api/v1/lock?" + new URLSearchParams({ name: view.q }));
+    last.locks.locks = [lock];
+    last.locks.matching = 1;
+    open = `${lock.root} ${lock.name}`;
+    clearTimeout(timer);
+    show();
+    detail(byId("table").querySelector("tr.detail td"), lock);
+  } catch (error) {
+    put(byId("none"), error.message);
+  }
+});
+for (const id of ["root", "policy", "state", "sort"]) byId(id).addEventListener("change", (e) => { view[id] = e.target.value; change(); });
+byId("previous").addEventListener("click", () => change(view.page - 1));
+byId("next").addEventListener("click", () => change(view.page + 1));
+byId("pause").addEventListener("click", (e) => {
+  paused = !paused;
+  e.target.setAttribute("aria-pressed", paused);
+  put(e.target, paused ? "Go on" : "Pause");
+  paused ? clearTimeout(timer) : refresh();
+  tick();
+});
+document.addEventListener("keydown", (e) => {
+  const typed = e.target.closest?.("input, select");
+  if (e.key === "/" && !typed && !e.ctrlKey && !e.metaKey && !e.altKey) { e.preventDefault(); byId("search").focus(); byId("search").select(); }
+  if (e.key === "Escape" && !typed && open) { const was = [...byId("table").querySelectorAll("button.open")].find((b) => b.ariaExpanded === "true"); toggle(open); was?.focus(); }
+  if ((e.key === "ArrowDown" || e.key === "ArrowUp") && e.target.matches?.("button.open")) {
+    const all = [...byId("table").querySelectorAll("button.open")];
+    const to = all[all.indexOf(e.target) + (e.key === "ArrowDown" ? 1 : -1)];
+    if (to) { e.preventDefault(); to.focus(); }
+  }
+});
+document.addEventListener("visibilitychange", () => { if (!document.hidden && !paused) refresh(); });
+addEventListener("hashchange", () => { fromAddress(); refresh(); });
+fromAddress();
+refresh();

@@ -1,0 +1,302 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Limits of what is read for viewers. A listing tells when it has left something out.
+const (
+	maxNodes   = 20_000 // nodes that a listing visits
+	maxEntries = 3      // entries that it reads of each lock: the first ones
+	maxQueue   = 200    // entries that are read of a lock that is asked for by its name
+	walkers    = 8      // reads in flight, half of what a sweep has by default
+)
+
+// The states of a lock, as its first entry tells.
+const (
+	Free     = "free"     // there is no entry
+	Held     = "held"     // it has the lock, and its lease runs
+	Waiting  = "waiting"  // of an entry: somebody is ahead
+	Entering = "entering" // it has not recorded yet that it has the lock
+	Expired  = "expired"  // its lease has ended: it is deleted after the grace
+	Foreign  = "foreign"  // it is another library's
+	Damaged  = "damaged"  // it, or the lock's node, is damaged or of a newer version
+	Denied   = "denied"   // an ACL keeps us from reading it
+)
+
+// Lock is a lock as it was read.
+type Lock struct {
+	Root    string  `json:"root"` // name of its root, or its path
+	Name    string  `json:"name"`
+	Policy  string  `json:"policy"`
+	Kind    string  `json:"kind,omitempty"`
+	Permits int     `json:"permits,omitempty"` // that a semaphore has; 0: it is none
+	State   string  `json:"state"`
+	Held    int     `json:"held"`    // entries that are in
+	Waiting int     `json:"waiting"` // entries behind them
+	Age     int64   `json:"age_ms"`  // how long ago it was read
+	Entries []Entry `json:"entries"` // the first ones, in the order of their turn
+
+	read time.Time
+}
+
+// Entry is an entry of a lock. Of those that are not ours only State and Token are known.
+type Entry struct {
+	State    string            `json:"state"` // as of a lock
+	In       bool              `json:"in"`    // nobody whom it has to wait for is ahead
+	Token    string            `json:"token"`
+	Role     string            `json:"role,omitempty"`
+	Owner    string            `json:"owner,omitempty"`
+	Host     string            `json:"host,omitempty"`
+	PID      int               `json:"pid,omitempty"`
+	TTL      int64             `json:"ttl_ms,omitempty"`
+	Left     *int64            `json:"left_ms,omitempty"`     // of the lease, negative after it; nil: nothing is known of the leader's clock
+	Acquired string            `json:"acquired_at,omitempty"` // ensemble time; "" until the grant was recorded
+	Detached bool              `json:"detached,omitempty"`
+	Metadata map[string]string `json:"metadata,omitempty"` // only if the options say so
+
+	left  time.Duration // when it was read
+	known bool
+}
+
+// roles are what an entry asks for, where there is a choice.
+var roles = map[znode.Role]string{znode.Shared: "read", znode.Writer: "write"}
+
+// reader is what locks are read with.
+type reader struct {
+	label    string // of the root
+	tree     admin.Tree
+	policies *policy.Set
+	metadata bool
+}
+
+// lock reads a lock, with so many entries of it, and returns the names of its children
+// that are no entries. It is nobody's lock if it returns nil.
+func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []string, error) {
+	path := r.tree.Path(name)
+	l := &Lock{Root: r.label, Name: name, Policy: r.policies.For(name).Name, Entries: []Entry{}}
+	data, stat, err := r.tree.Get(ctx, path)
+	if err != nil {
+		return l.unread(err)
+	}
+	node := znode.ReadNode(data, znode.Stat(*stat))
+	var children []string
+	if stat.NumChildren > 0 {
+		if children, _, err = r.tree.Children(ctx, path); err != nil {
+			return l.unread(err)
+		}
+	}
+	names, nested := znode.Contenders(children), others(children, name)
+	if len(names) == 0 && (!node.Ours() || node.Kind == znode.Dir) && !errors.Is(node.Err, znode.ErrNewer) {
+		return nil, nested, nil // an ancestor, or a stranger's node
+	}
+	if node.Err == nil {
+		l.Kind, l.Permits = string(node.Kind), int(node.Parent.Capacity())
+	}
+	shares := map[string]bool{}
+	for _, n := range names[:min(most, len(names))] {
+		e, shared, err := r.entry(ctx, path+"/"+n.Node, n)
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // left meanwhile
+			continue
+		case err != nil && !errors.Is(err, zk.ErrNoAuth):
+			return l, nil, err
+		}
+		shares[n.Node] = shared
+		l.Entries = append(l.Entries, e)
+	}
+	l.Held = len(znode.Holders(names, node.Parent, func(n znode.Name) bool { return shares[n.Node] }))
+	l.Waiting = len(names) - l.Held
+	for i := range l.Entries {
+		e := &l.Entries[i]
+		if e.In = i < l.Held; !e.In && e.State == Entering {
+			e.State = Waiting
+		}
+	}
+	l.read = time.Now()
+	l.State = Free
+	switch {
+	case errors.Is(node.Err, znode.ErrNewer):
+		l.State = Damaged
+	case len(l.Entries) > 0:
+		l.State = l.Entries[0].State
+	}
+	return l, nested, nil
+}
+
+// unread is what becomes of a lock whose node could not be read.
+func (l *Lock) unread(err error) (*Lock, []string, error) {
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil, nil
+	case errors.Is(err, zk.ErrNoAuth):
+		l.State, l.read = Denied, time.Now()
+		return l, nil, nil
+	}
+	return nil, nil, err
+}
+
+// others are the children that are no entries, but for our own below the root.
+func others(children []string, name string) []string {
+	var nested []string
+	for _, c := range children {
+		if _, entry := znode.Parse(c); !entry && (name != "" || !znode.Reserved(c)) {
+			nested = append(nested, c)
+		}
+	}
+	return nested
+}
+
+// entry reads an entry, and whether it shares a lock that it had to write.
+func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entry, shares bool, err error) {
+	data, stat, err := r.tree.Get(ctx, path)
+	if err != nil {
+		return Entry{State: Denied}, false, err
+	}
+	read := znode.ReadEntry(name, data, znode.Stat(*stat))
+	e.Token = lock.Token{Czxid: stat.Czxid}.String()
+	switch {
+	case !name.Ours() || stat.EphemeralOwner != 0:
+		e.State = Foreign
+		return e, false, nil
+	case read.Err != nil:
+		e.State = Damaged
+		return e, false, nil
+	}
+	rec := &read.Record
+	e.Token = lock.Token{Czxid: stat.Czxid, Incarnation: rec.Incarnation}.String()
+	e.Role, e.Owner, e.Host, e.PID, e.Detached = roles[name.Role], rec.Owner, rec.Host, rec.PID, rec.Detached
+	e.TTL = rec.TTL
+	if r.metadata {
+		e.Metadata = rec.Metadata
+	}
+	e.left, e.known = left(&read, r.tree.Estimate())
+	e.State = Entering
+	if rec.Granted() {
+		e.State, e.Acquired = Held, time.UnixMilli(rec.AcquiredAt).UTC().Format(time.RFC3339Nano)
+	}
+	if e.known && e.left < 0 {
+		e.State = Expired
+	}
+	return e, read.Shares(), nil
+}
+
+// left is for how long an entry's lease lasts yet, for people to see. What was written
+// before the present term began counts from its beginning, as in [znode.Now.Passed].
+func left(e *znode.Entry, now admin.Time) (left time.Duration, known bool) {
+	if now.Zxid == 0 || znode.Epoch(e.Stat.Mzxid) > znode.Epoch(now.Zxid) {
+		return 0, false
+	}
+	written := time.Duration(e.Stat.Mtime) * time.Millisecond
+	if e.Stat.Mzxid < now.Term {
+		written = now.Since
+	}
+	return min(e.TTL(), written+e.TTL()-now.Lower), true
+}
+
+// reading is one pass over all locks below a root.
+type reading struct {
+	reader
+	skip string // the lock that is not listed
+	most int    // nodes that are visited
+
+	begun time.Time
+	done  chan struct{} // closed at its end
+
+	mu        sync.Mutex
+	visited   int
+	truncated bool
+	locks     []*Lock
+	skipped   *Lock // the one that is not listed
+	ended     time.Time
+	err       error
+}
+
+// run walks the tree, several nodes at a time.
+func (r *reading) run(ctx context.Context) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	more := make(chan struct{}, walkers-1)
+	var others sync.WaitGroup
+	var visit func(name string)
+	visit = func(name string) {
+		if ctx.Err() != nil || !r.mayVisit() {
+			return
+		}
+		l, nested, err := r.lock(ctx, name, maxEntries)
+		if err != nil {
+			cancel(err)
+			return
+		}
+		r.keep(l)
+		slices.Sort(nested)
+		for _, child := range nested {
+			if name != "" {
+				child = name + "/" + child
+			}
+			if znode.CheckName(child) != nil {
+				continue // nobody's lock can stand there
+			}
+			select {
+			case more <- struct{}{}:
+				others.Go(func() {
+					defer func() { <-more }()
+					visit(child)
+				})
+			default:
+				visit(child)
+			}
+		}
+	}
+	visit("")
+	others.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.SortFunc(r.locks, func(a, b *Lock) int { return strings.Compare(a.Name, b.Name) })
+	r.ended, r.err = time.Now(), context.Cause(ctx)
+	close(r.done)
+}
+
+// mayVisit counts a node, if there may be one more.
+func (r *reading) mayVisit() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.visited >= r.most {
+		r.truncated = true
+		return false
+	}
+	r.visited++
+	return true
+}
+
+// keep keeps a lock that was read, nil for none.
+func (r *reading) keep(l *Lock) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case l == nil:
+	case l.Name == r.skip:
+		r.skipped = l
+	default:
+		r.locks = append(r.locks, l)
+	}
+}
+
+// view is what has been read so far.
+func (r *reading) view() (locks []*Lock, skipped *Lock, complete, truncated bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.locks), r.skipped, !r.ended.IsZero() && r.err == nil, r.truncated
+}

@@ -1,0 +1,184 @@
+package status
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+)
+
+// Options say what is served.
+type Options struct {
+	// Roots are those of which is told: at least one.
+	Roots []Root
+	// Metadata has the metadata of entries shown, which may hold what is not for
+	// everybody's eyes. Default: it is not even read out.
+	Metadata bool
+	// Hosts are names by which the page may be asked for, beside localhost and
+	// addresses. A page of somebody else's that makes its own name resolve to ours (DNS
+	// rebinding) is refused.
+	Hosts []string
+}
+
+// Server serves the status of a reaper. It is an http.Handler.
+type Server struct {
+	options  Options
+	mux      *http.ServeMux
+	busy     chan struct{} // a token for each request that is answered now
+	ctx      context.Context
+	cancel   context.CancelFunc
+	passes   sync.WaitGroup
+	metrics  *metrics
+	listings []*listing // of each root
+}
+
+// maxBusy is how many requests are answered at a time. Others are told to come again.
+const maxBusy = 64
+
+//go:embed page
+var pageFiles embed.FS
+
+// New returns a server. Close it.
+func New(o Options) (*Server, error) {
+	if len(o.Roots) == 0 || slices.ContainsFunc(o.Roots, func(r Root) bool { return r.Monitor == nil }) {
+		return nil, fmt.Errorf("%w: status: roots must be at least one, and each needs a monitor", lock.ErrInvalid)
+	}
+	for _, h := range o.Hosts {
+		if h == "" || strings.ContainsAny(h, ":/ ") {
+			return nil, fmt.Errorf("%w: status: host %q: must be a name without a port", lock.ErrInvalid, h)
+		}
+	}
+	s := &Server{options: o, metrics: newMetrics(o.Roots), mux: http.NewServeMux(), busy: make(chan struct{}, maxBusy)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	for range o.Roots {
+		s.listings = append(s.listings, &listing{ctx: s.ctx, passes: &s.passes})
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(s.metrics, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	files, err := fs.Sub(pageFiles, "page")
+	if err != nil {
+		return nil, err
+	}
+	s.mux.Handle("/", http.FileServerFS(files))
+	s.mux.HandleFunc("/healthz", s.healthy)
+	s.mux.HandleFunc("/readyz", s.ready)
+	s.mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	s.mux.HandleFunc("/api/v1/status", s.apiStatus)
+	s.mux.HandleFunc("/api/v1/locks", s.apiLocks)
+	s.mux.HandleFunc("/api/v1/lock", s.apiLock)
+	return s, nil
+}
+
+// Close ends what is being read.
+func (s *Server) Close() {
+	s.cancel()
+	s.passes.Wait()
+}
+
+// security is sent with all that is served. The page needs nothing from elsewhere, and
+// nobody else may frame or read it.
+var security = map[string]string{
+	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+	"X-Content-Type-Options":       "nosniff",
+	"X-Frame-Options":              "DENY",
+	"Referrer-Policy":              "no-referrer",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cache-Control":                "no-store",
+}
+
+// ServeHTTP answers reads, and refuses all else.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for key, value := range security {
+		w.Header().Set(key, value)
+	}
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "nothing here can be changed: GET and HEAD only", http.StatusMethodNotAllowed)
+	case !s.named(r.Host):
+		http.Error(w, fmt.Sprintf("host %q: must be localhost, an address, or one of reaper.hosts in the configuration", r.Host), http.StatusMisdirectedRequest)
+	default:
+		select {
+		case s.busy <- struct{}{}:
+			defer func() { <-s.busy }()
+			s.mux.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
+		}
+	}
+}
+
+// named reports whether a request may ask for that host. An address is no name that
+// somebody could have pointed to us.
+func (s *Server) named(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
+		return true
+	}
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	return name == "localhost" || slices.ContainsFunc(s.options.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
+}
+
+// Serve answers the requests that come in by l until ctx ends.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{
+		Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		server.Close()
+	})
+	err := server.Serve(l)
+	if !stop() {
+		<-stopped
+	}
+	s.Close()
+	if errors.Is(err, http.ErrServerClosed) && ctx.Err() != nil {
+		return nil
+	}
+	return errors.Join(err, server.Close())
+}
+
+// reader returns what the locks of a root are read with; false as long as there is no client.
+func (s *Server) reader(r Root) (reader, bool) {
+	locks := r.Monitor.Locks()
+	if locks == nil {
+		return reader{}, false
+	}
+	return reader{label: r.label(), tree: admin.New(locks), policies: r.Monitor.Policies(), metadata: s.options.Metadata}, true
+}
+
+// look returns what was read of a root's locks, nil if nothing was; see listing.look.
+func (s *Server) look(ctx context.Context, root int) (*reading, error) {
+	r := s.options.Roots[root]
+	reader, ok := s.reader(r)
+	if !ok {
+		return nil, errors.New("there was no session with ZooKeeper yet")
+	}
+	return s.listings[root].look(ctx, func() *reading {
+		return &reading{reader: reader, skip: r.Lock, most: maxNodes, begun: time.Now(), done: make(chan struct{})}
+	})
+}

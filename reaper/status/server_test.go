@@ -1,0 +1,247 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// TestRefuses: nothing can be changed, and no other name leads here.
+func TestRefuses(t *testing.T) {
+	simulate(t, Options{Hosts: []string{"reaper.example"}}, func(w *world) {
+		for _, test := range []struct {
+			method, host string
+			want         int
+		}{
+			{"GET", "localhost", 200}, {"HEAD", "localhost:9090", 200}, {"GET", "127.0.0.1:9090", 200}, {"GET", "[::1]:9090", 200},
+			{"GET", "[::1]", 200}, {"GET", "10.1.2.3:9090", 200}, {"GET", "LOCALHOST.:9090", 200}, {"GET", "Reaper.Example:9090", 200},
+			{"POST", "localhost", 405}, {"PUT", "localhost", 405}, {"DELETE", "localhost", 405}, {"OPTIONS", "localhost", 405}, {"PATCH", "localhost", 405},
+			{"GET", "evil.example", 421}, {"GET", "evil.example:9090", 421}, {"GET", "127.0.0.1.evil.example", 421},
+			{"GET", "localhost.evil.example:80", 421}, {"GET", "", 421}, {"GET", "2130706433", 421},
+		} {
+			for _, path := range []string{"/", "/healthz", "/metrics", "/api/v1/locks", "/api/v1/status", "/page.js"} {
+				r := httptest.NewRequest(test.method, path, nil)
+				r.Host = test.host
+				answer := httptest.NewRecorder()
+				w.server.ServeHTTP(answer, r)
+				if answer.Code != test.want {
+					t.Errorf("%s %s of %q: %d, want %d", test.method, path, test.host, answer.Code, test.want)
+				}
+				for key := range security {
+					if answer.Header().Get(key) == "" {
+						t.Errorf("%s %s of %q: no %s", test.method, path, test.host, key)
+					}
+				}
+			}
+		}
+		if a := w.get("/page"); a.Code != http.StatusNotFound {
+			t.Errorf("/page: %d", a.Code)
+		}
+	})
+}
+
+// TestPageIsWhole: it names no resource but its own files, and no style or script stands
+// within it, which its Content-Security-Policy would forbid.
+func TestPageIsWhole(t *testing.T) {
+	simulate(t, Options{}, func(w *world) {
+		page := w.get("/").Body.String()
+		for _, m := range regexp.MustCompile(`(?:href|src)="([^"#]+)"`).FindAllStringSubmatch(page, -1) {
+			if a := w.get("/" + m[1]); a.Code != http.StatusOK {
+				t.Errorf("%s: %d", m[1], a.Code)
+			}
+		}
+		files, err := pageFiles.ReadDir("page")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			text, err := pageFiles.ReadFile("page/" + f.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, not := range []string{"https:", "innerHTML", "insertAdjacentHTML", "document.write", "<style", " style=", " onclick=", "eval("} {
+				if bytes.Contains(text, []byte(not)) {
+					t.Errorf("%s has %q", f.Name(), not)
+				}
+			}
+		}
+	})
+}
+
+// TestBusy: of too many requests at once the others are told to come again.
+func TestBusy(t *testing.T) {
+	simulate(t, Options{}, func(w *world) {
+		for range maxBusy {
+			w.server.busy <- struct{}{}
+		}
+		if a := w.get("/"); a.Code != http.StatusServiceUnavailable || a.Header().Get("Retry-After") == "" {
+			t.Errorf("%d, %v", a.Code, a.Header())
+		}
+	})
+}
+
+// TestHealth: healthz fails when sweeps are overdue, readyz without a session.
+func TestHealth(t *testing.T) {
+	overdue := reaper.Schedule{Policies: []string{"orders"}, Overdue: true, Late: 90, Running: &reaper.Progress{WaitsFor: "the list of /locks", Waits: 80}}
+	for name, test := range map[string]struct {
+		change         func(*reaper.Status)
+		healthy, ready int
+		says           string
+	}{
+		"all is well": {func(*reaper.Status) {}, 200, 200, "ok"},
+		"standby":     {func(s *reaper.Status) { s.State = reaper.Standby }, 200, 200, "ok"},
+		"overdue": {func(s *reaper.Status) { s.Schedules = []reaper.Schedule{overdue} }, 503, 200,
+			"/locks: sweeps of orders are overdue by 1m30s; the one under way has waited for 1m20s for the list of /locks\n"},
+		"an outage": {func(s *reaper.Status) { s.Session.Connected, s.State = false, reaper.Disconnected }, 200, 503, "ok"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, Options{}, func(w *world) {
+				test.change(&w.told.status)
+				healthy := w.get("/healthz")
+				if healthy.Code != test.healthy || strings.TrimSpace(healthy.Body.String()) != strings.TrimSpace(test.says) {
+					t.Errorf("healthz: %d %q, want %d %q", healthy.Code, healthy.Body, test.healthy, test.says)
+				}
+				if a := w.get("/readyz"); a.Code != test.ready {
+					t.Errorf("readyz: %d %q, want %d", a.Code, a.Body, test.ready)
+				}
+				if a := w.get("/api/v1/status").Body.String(); strings.Contains(a, `"level":"bad"`) != (test.healthy+test.ready > 400) {
+					t.Errorf("problems: %s", a)
+				}
+			})
+		})
+	}
+}
+
+// TestBeforeTheFirstSession answers all that it is asked.
+func TestBeforeTheFirstSession(t *testing.T) {
+	m := &told{status: reaper.Status{About: reaper.About{Root: "/locks"}, State: reaper.Disconnected, Session: reaper.Session{Since: time.Now()}}}
+	s, err := New(Options{Roots: []Root{{Monitor: m}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	w := &world{T: t, server: s}
+	for path, want := range map[string]int{"/": 200, "/healthz": 200, "/readyz": 503, "/metrics": 200, "/api/v1/status": 200, "/api/v1/locks": 200, "/api/v1/lock?name=x": 404} {
+		if a := w.get(path); a.Code != want {
+			t.Errorf("%s: %d, want %d: %s", path, a.Code, want, a.Body)
+		}
+	}
+}
+
+// TestOptions: what makes no sense is refused.
+func TestOptions(t *testing.T) {
+	m := &told{}
+	for _, o := range []Options{{}, {Roots: []Root{{}}}, {Roots: []Root{{Monitor: m}}, Hosts: []string{""}}, {Roots: []Root{{Monitor: m}}, Hosts: []string{"x:80"}}} {
+		if _, err := New(o); !errors.Is(err, lock.ErrInvalid) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+// TestServe serves until its context ends.
+func TestServe(t *testing.T) {
+	s, err := New(Options{Roots: []Root{{Monitor: &told{}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Serve(ctx, l) }()
+	answer, err := http.Get("http://" + l.Addr().String() + "/healthz")
+	if err != nil || answer.StatusCode != 200 {
+		t.Fatalf("%v, %v", answer, err)
+	}
+	answer.Body.Close()
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		t.Error("it still listens")
+	}
+}
+
+// TestMetrics looks at a scrape: Prometheus's linter finds nothing, each metric is in the
+// package's doc and the other way round, and labels are bounded.
+func TestMetrics(t *testing.T) {
+	simulate(t, Options{}, func(w *world) {
+		w.hold(w.told.locks, "orders/secret", 0)
+		w.told.status.Version = "v1.2.3"
+		w.told.observer(reaper.Report{
+			Duration: time.Second, Complete: true,
+			Policies: map[string]*reaper.Counts{"orders": {Locks: 3, Purged: 2, Scanned: 7, Denied: 1}, "gone": {Locks: 5}},
+		})
+		w.told.observer(reaper.Report{
+			Duration: time.Second, Complete: true,
+			Policies: map[string]*reaper.Counts{"orders": {Locks: 2, Purged: 1, Scanned: 4}},
+		})
+		w.told.observer(reaper.Report{Skipped: "another reaper is the active one", Policies: map[string]*reaper.Counts{"orders": {}}})
+		scrape := w.get("/metrics").Body.String()
+		problems, err := promlint.New(strings.NewReader(scrape)).Lint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range problems {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+		doc, err := os.ReadFile("doc.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		documented, served := map[string]string{}, map[string]string{}
+		for _, m := range regexp.MustCompile(`(?m)^//\t(holdfast_\w+) +(\w+)`).FindAllStringSubmatch(string(doc), -1) {
+			documented[m[1]] = m[2]
+		}
+		for _, m := range regexp.MustCompile(`(?m)^# TYPE (holdfast_\w+) (\w+)`).FindAllStringSubmatch(scrape, -1) {
+			served[m[1]] = m[2]
+		}
+		if !maps.Equal(documented, served) {
+			t.Errorf("documented:\n%v\nserved:\n%v", documented, served)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^holdfast_\w+\{(.*)\}`).FindAllStringSubmatch(scrape, -1) {
+			for _, l := range regexp.MustCompile(`(\w+)="((?:[^"\\]|\\.)*)"`).FindAllStringSubmatch(m[1], -1) {
+				if !slices.Contains([]string{"root", "policy", "version", "complete", "le"}, l[1]) {
+					t.Errorf("label %s=%q", l[1], l[2])
+				}
+			}
+		}
+		for _, want := range []string{
+			`holdfast_reaper_locks{policy="orders",root="/locks"} 2`,
+			`holdfast_reaper_denied_nodes{policy="orders",root="/locks"} 0`,
+			`holdfast_reaper_purged_entries_total{policy="orders",root="/locks"} 3`,
+			`holdfast_reaper_sweep_duration_seconds_count{complete="true",root="/locks"} 2`,
+			`holdfast_reaper_sweep_duration_seconds_count{complete="false",root="/locks"} 0`,
+			`holdfast_reaper_active{root="/locks"} 1`,
+			`holdfast_reaper_clock_known{root="/locks"} 1`,
+			`holdfast_reaper_build_info{version="v1.2.3"} 1`,
+		} {
+			if !strings.Contains(scrape, want+"\n") {
+				t.Errorf("no %s in\n%s", want, scrape)
+			}
+		}
+		for _, not := range []string{"secret", `policy="gone"`} {
+			if strings.Contains(scrape, not) {
+				t.Errorf("%s is in\n%s", not, scrape)
+			}
+		}
+	})
+}
