@@ -212,6 +212,9 @@ func TestWhoTakesPart(t *testing.T) {
 		"I": {"holdfast", "curator", "kazoo"},
 		"J": {"holdfast", "curator", "kazoo"},
 		"K": {"holdfast", "zk.Lock", "curator"},
+		"L": {"holdfast", "zk.Lock"},
+		"M": {"holdfast", "zk.Lock"},
+		"N": own,
 	}
 	for _, e := range experiments(full) {
 		want := map[string][]string{

@@ -123,7 +123,7 @@ func experiments(s size) []*experiment {
 		tryLock(bar{figure: 1, limit: 3, counted: true}, bar{figure: 2, limit: 0, counted: true}),
 		sweepOrphans(s.trees, false, sweepBars...), sweepOrphans(s.trees, true, sweepBars...),
 		sweepLive(s.trees, time.Hour, bar{figure: 3, limit: 0.1, counted: true}))
-	return slices.Concat(list, family(s), elsewhere(s))
+	return slices.Concat(list, family(s), local(s), elsewhere(s))
 }
 
 // chooseExperiments returns those of the workloads with these letters, whose titles

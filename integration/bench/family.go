@@ -62,6 +62,8 @@ var holdfastRoles = map[string]role{
 	severally: {title: "Holdfast LockAll", open: openTaking(func(c *lock.Client, name string) take {
 		return held(c.All(namesOf(name)).Lock)
 	})},
+	strictly: localRoles[strictly],
+	keeping:  localRoles[keeping],
 }
 
 // namesOf are those of several locks together, the first of which has that name.

@@ -26,6 +26,11 @@ func handoff(n int, hold time.Duration, bars ...bar) *experiment {
 
 // handoffOf is handoff of a lock that so many have at a time.
 func handoffOf(room, n int, hold time.Duration, bars ...bar) *experiment {
+	return handoffBy(room, n, 1, hold, bars...)
+}
+
+// handoffBy is handoffOf among n contenders, so many of whom share a client.
+func handoffBy(room, n, each int, hold time.Duration, bars ...bar) *experiment {
 	e := &experiment{
 		workload: "C", title: handoffTitle(n, hold), bars: bars, takes: locks,
 		figures: []figure{{"handoffs", perSecond}, {"unlock to next holder, median", milliseconds}, {"99th percentile", milliseconds}, {"bytes to clients", kilobytes}, {"bytes to server", kilobytes}, {"requests", decimals}, {"transactions", decimals}, {"share to another client", decimals}},
@@ -35,13 +40,13 @@ func handoffOf(room, n int, hold time.Duration, bars ...bar) *experiment {
 				one, err := startProcess(ctx, b, p, path, n, handoffs(hold, b.window))
 				return &handoffProcess{b, one}, err
 			}
-			s, err := openAll(ctx, p, b.at, n)
+			s, err := openAll(ctx, p, b.at, n/each)
 			if err != nil {
 				return nil, err
 			}
 			t := &handoffTrial{bench: b, sessions: s, hold: hold, room: room}
-			for _, one := range s {
-				t.lockers = append(t.lockers, one.locker(path))
+			for i := range n {
+				t.lockers = append(t.lockers, s[i%len(s)].locker(path))
 			}
 			return t, nil
 		},

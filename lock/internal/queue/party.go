@@ -40,8 +40,10 @@ type seat struct {
 
 	// The window in which the entry is passed on, whoever else waits.
 	until   time.Duration // monotonic time of its end
-	looking bool          // it is being looked whether others wait
-	crowded bool          // they do
+	looking chan struct{} // it is being looked whether others wait, until this is closed; nil: it is not
+	took    time.Duration // that the last look did
+	alone   bool          // by the last look, nobody does
+	crowded bool          // others wait
 
 	keep *keeping // of a kept entry, from when it first was on; nil: never
 }

@@ -83,20 +83,35 @@ func (c *contender) occupy(ctx context.Context, b boarding) (e *Entry, err error
 // none if that one is to leave.
 func (c *contender) goOn(ctx context.Context, b boarding) (*Entry, error) {
 	if b.look {
-		sent := c.Clock.Mono()
-		alone, err := c.alone(ctx, b.e)
+		alone, err := b.awaitLook(ctx, b.e)
 		if !alone || err != nil {
-			return nil, zkconn.ContextError(ctx) // nil, unless that is why
+			return nil, err
 		}
-		b.mu.Lock()
-		b.until = max(b.until, sent+b.like.Window)
-		b.mu.Unlock()
 	}
 	e, err := b.e.next(ctx)
 	if errors.Is(err, lease.ErrNotQuiet) {
 		err = nil
 	}
 	return e, err
+}
+
+// awaitLook reports whether nobody else waits, by a look that is under way or by another. It
+// fails as ctx does.
+func (s *seat) awaitLook(ctx context.Context, e *Entry) (alone bool, err error) {
+	s.mu.Lock()
+	looking := s.looking
+	if looking == nil {
+		looking = s.look(e)
+	}
+	s.mu.Unlock()
+	select {
+	case <-looking:
+	case <-ctx.Done():
+		return false, zkconn.ContextError(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.alone, nil
 }
 
 // next returns the entry that goes on by the node of one that was unlocked.
@@ -195,24 +210,38 @@ func (q *Queue) Pass(e *Entry) bool {
 // lookAhead has it looked whether others wait before the window ends, so that nobody waits
 // for the answer; s.mu is held.
 func (s *seat) lookAhead(e *Entry, now time.Duration) {
-	if s.looking || s.crowded || s.keep.watches() || s.until-now > s.like.Window/2 {
-		return
+	if s.looking == nil && !s.crowded && !s.keep.watches() && s.until-now <= max(s.like.Window/2, 2*s.took) {
+		s.look(e)
 	}
-	s.looking = true
-	s.q.background(func() {
-		sent := s.q.Clock.Mono()
+}
+
+// look has it looked whether others wait. If nobody does another window begins, from when it
+// was asked; s.mu is held.
+func (s *seat) look(e *Entry) (done chan struct{}) {
+	done = make(chan struct{})
+	s.looking, s.alone = done, false
+	sent := s.q.Clock.Mono()
+	if !s.q.Tasks.Enter() { // the client is closed
+		s.looking = nil
+		close(done)
+		return done
+	}
+	go func() {
+		defer s.q.Tasks.Leave()
 		alone, err := s.q.alone(s.q.Closing, e)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.looking = false
-		switch {
-		case err != nil: // it is looked again when the window is over
+		switch s.alone = alone; {
+		case err != nil: // it is not known: whoever waits for that queues anew
 		case !alone:
 			s.crowded = true
 		default:
 			s.until = max(s.until, sent+s.like.Window)
 		}
-	})
+		s.looking, s.took = nil, s.q.Clock.Mono()-sent
+		close(done)
+	}()
+	return done
 }
 
 // Unseat keeps the entry from being passed on, because it has ended otherwise than by an

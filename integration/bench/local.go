@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// Roles of contenders in one process.
+const (
+	strictly = "strictly" // each contender has an entry of its own
+	keeping  = "keeping"  // the lock is kept between uses
+)
+
+const (
+	perService = 8 // goroutines of one client that want the same lock
+	services   = 16
+	keepFor    = 500 * time.Millisecond
+)
+
+func localTitle(n int, hold time.Duration) string {
+	return fmt.Sprintf("handoff among %d goroutines on one session that hold for %v"+loopback, n, hold)
+}
+
+func strictTitle(n, each int) string {
+	return fmt.Sprintf("handoff among %d contenders, %d to a client, each with an entry of its own"+loopback, n, each)
+}
+
+// local are workloads L, M and N: contenders that share a client, and a lock that its last
+// owner takes again.
+func local(s size) []*experiment {
+	passing := handoffBy(1, 64, 64, 0, bar{figure: 0, against: zkLockName, least: true, limit: 100}, bar{figure: 5, limit: 0.05, counted: !s.quick})
+	list := []*experiment{
+		passing.called("L", localTitle(64, 0)),
+		handoffBy(1, 64, 64, shortHold, bar{figure: 1, limit: 20e-6}).called("L", localTitle(64, shortHold)),
+	}
+	if !s.quick {
+		list = append(list, handoffBy(1, 64, 64, time.Second, bar{figure: 5, limit: 1, counted: true}).called("L", localTitle(64, time.Second)),
+			handoffBy(1, 1000, 1000, 0).called("L", localTitle(1000, 0)))
+	}
+	list = append(list, crowd(bar{figure: 0, against: zkLockName, least: true, limit: 10}, bar{figure: 1, least: true, limit: 0.95}))
+	for _, n := range s.crowds {
+		e := handoffBy(1, n, perService, 0, bar{figure: 0, against: zkLockName, least: true, limit: 1}).called("M", strictTitle(n, perService))
+		e.role = strictly
+		list = append(list, e)
+	}
+	kept := freeRole("N", "a lock that is kept, taken again by one client"+loopback, keeping,
+		bar{figure: 0, limit: 3e-6}, bar{figure: 1, limit: 0.5, counted: true})
+	return append(list, kept)
+}
+
+// called is the experiment under another letter and title, among the Go locks on ZooKeeper.
+func (e *experiment) called(workload, title string) *experiment {
+	e.workload, e.title, e.takes = workload, title, goLocks
+	return e
+}
+
+// localRoles are Holdfast's, beside those of other locks than mutexes.
+var localRoles = map[string]role{
+	strictly: {title: "Holdfast, strict order", open: openTaking(func(c *lock.Client, name string) take {
+		return held(c.Mutex(name, lock.WithLocalWindow(0)).Lock)
+	})},
+	keeping: {title: "Holdfast, kept", open: openTaking(func(c *lock.Client, name string) take {
+		return held(c.Mutex(name, lock.WithIdle(keepFor)).Lock)
+	})},
+}
+
+// crowd is workload M: so many clients of so many goroutines each, all of whom want one lock.
+func crowd(bars ...bar) *experiment {
+	e := &experiment{
+		workload: "M", title: fmt.Sprintf("handoff among %d clients of %d goroutines each"+loopback, services, perService), bars: bars, takes: goLocks,
+		figures: []figure{{"handoffs", perSecond}, {"Jain's index of the clients", decimals}, {"99.9th percentile of the wait", milliseconds}, {"requests", decimals}},
+	}
+	e.prepare = func(ctx context.Context, b *bench, p *peer) (trial, error) {
+		s, err := openAll(ctx, p, b.at, services)
+		if err != nil {
+			return nil, err
+		}
+		return &crowdTrial{b, s}, nil
+	}
+	return e
+}
+
+type crowdTrial struct {
+	*bench
+	sessions
+}
+
+func (t *crowdTrial) close() error { return t.sessions.close() }
+
+func (t *crowdTrial) round(ctx context.Context) ([]float64, error) {
+	ctx, fail, done := t.guard(ctx)
+	defer done()
+	path := t.newPath()
+	before, err := t.spent(ctx, t.sessions...)
+	if err != nil {
+		return nil, err
+	}
+	turns := make([]float64, services)              // of each client
+	waits := make([][]float64, services*perService) // of each goroutine, in seconds
+	inside := make(chan struct{}, 1)                // that nobody else is
+	start := time.Now()
+	err = together(services*perService, func(i int) error {
+		l := t.sessions[i%services].locker(path)
+		for time.Since(start) < 4*t.window {
+			asked := time.Now()
+			if err := l.lock(ctx); err != nil {
+				fail(err)
+				return err
+			}
+			select {
+			case inside <- struct{}{}:
+			default:
+				fail(errTwo)
+				return errTwo
+			}
+			turns[i%services]++
+			waits[i] = append(waits[i], time.Since(asked).Seconds())
+			<-inside
+			if err := l.unlock(); err != nil {
+				fail(err)
+				return err
+			}
+		}
+		return nil
+	})
+	took := time.Since(start)
+	if err != nil {
+		return nil, errors.Join(context.Cause(ctx), err)
+	}
+	after, err := t.spent(ctx, t.sessions...)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(waits...)
+	requests, _, _, _ := after.per(len(all), before)
+	return []float64{float64(len(all)) / took.Seconds(), jain(turns), quantile(all, 0.999), requests}, settle(ctx, t.sessions...)
+}
+
+// jain is Jain's index of fairness: 1 if all have the same, 1/n if one has all.
+func jain(shares []float64) float64 {
+	var sum, squares float64
+	for _, x := range shares {
+		sum += x
+		squares += x * x
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (float64(len(shares)) * squares)
+}
