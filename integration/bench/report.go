@@ -275,9 +275,12 @@ func (r *result) titleOf(name string) string {
 	return r.peers[i].title
 }
 
-// met compares to two decimals of what is counted and of ratios, as it is shown.
+// met compares to two decimals of what is counted and of ratios, as it is shown; not of
+// times, whose limits are small parts of a second.
 func (b bar) met(v float64) bool {
-	v = math.Round(v*100) / 100
+	if b.limit == 0 || b.limit >= 0.01 {
+		v = math.Round(v*100) / 100
+	}
 	if b.least {
 		return v >= b.limit
 	}
