@@ -46,7 +46,7 @@ type Client struct {
 // Stats are what a client has counted since it was made.
 type Stats struct {
 	Holds         int    // alive now, waiters not included
-	Waiters       int    // queued now
+	Waiters       int    // queued now, and entries kept ([WithIdle])
 	Renewals      uint64 // entries written again: renewals, and grants recorded
 	Lost          uint64 // holds that ended before they were unlocked
 	Requeued      uint64 // times a waiter found its own entry gone and queued again

@@ -179,6 +179,19 @@
 // for moments. Its parent stays until this process has not used it for 50 ms, or the
 // client closes; that it then sees to it costs one read and one transaction.
 //
+// # Contenders of one client
+//
+// Goroutines that want the same lock with the same settings from one client have one entry
+// in the queue, one after the other, first come, first served. A handoff between them costs
+// no request. Each has a hold of its own, with its own context, max_hold and token. While
+// other processes wait an entry is passed on for the policy's LocalWindow at most, 10 ms by
+// default, so the order across processes is kept but for that ([WithLocalWindow]): each entry
+// ahead costs a window and a hold. Readers of an [RWMutex] have one entry at once, if they
+// come within the window; observers and [Stats] count that as one hold. A policy's Idle, or
+// [WithIdle], keeps an entry although nobody holds it, for as long as nobody else comes: what
+// a process takes again and again then costs nothing. TestPassCostsNothing, TestPassEnds,
+// TestPassNeedsGoodEnd, TestReadersShareAnEntry, TestKeptEntry, TestKeptEntryIsGivenBack.
+//
 // # Several locks together
 //
 // [Client.LockAll] takes several locks, all of them or none, in one transaction if they

@@ -32,7 +32,9 @@ type EventKind uint8
 // EventAcquired and later one EventReleased or EventLost, and before that perhaps one
 // EventWaiting; or EventWaiting and EventWithdrawn. A lock that is taken again through
 // the context of its hold is no event, nor is one that TryLock has not got; and who waits
-// without an entry, by [WithBarging], is heard of when the lock is had.
+// without an entry, by [WithBarging] or for that of another goroutine ([WithLocalWindow]), is
+// heard of when the lock is had. An entry that is passed on has these events once for each
+// pass, told apart by Token; readers who share one have them together.
 const (
 	_ EventKind = iota
 	// EventWaiting: somebody is ahead.
