@@ -54,7 +54,12 @@ func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, e
 	case ctx == nil:
 		return queue.Request{}, invalid("context", nil, "must not be nil")
 	}
-	return queue.Request{Lock: r.name, Kind: r.kind, Role: role, Terms: r.terms(), KeepParent: r.KeepParent, Window: max(0, min(r.LocalWindow, r.TTL/3)), Idle: r.Idle}, nil
+	request := queue.Request{
+		Lock: r.name, Kind: r.kind, Role: role, Terms: r.terms(), KeepParent: r.KeepParent,
+		Window: max(0, min(r.LocalWindow, r.TTL/3)),
+	}
+	request.Terms.Idle = request.MayKeep(r.Idle)
+	return request, nil
 }
 
 // take takes the lock in a role.

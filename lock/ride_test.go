@@ -730,3 +730,41 @@ func TestPassedEntryLeavesTheParent(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestTryLockAsksForWhatIsKept: a try elsewhere has an entry that is only kept given back, and
+// is not in the way of one that is held.
+func TestTryLockAsksForWhatIsKept(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(time.Minute)), w.dial("b")
+		h := w.lock(a, "x")
+		begun := time.Now()
+		_, err := b.Mutex("x").TryLock(w.ctx)
+		mustBe(t, err, lock.ErrHeld)
+		if took := time.Since(begun); took < 100*time.Millisecond || took > 150*time.Millisecond {
+			t.Errorf("it asked for %v", took)
+		}
+		settle()
+		if n := len(w.entries("x")); n != 1 {
+			t.Errorf("%d entries after the try", n)
+		}
+		w.wantCost("another try in that time", w.cost("b", func() {
+			_, err = b.Mutex("x").TryLock(w.ctx)
+			mustBe(t, err, lock.ErrHeld)
+		}), map[string]int{"getChildren2": 1, "getData": 1}, 0)
+		w.unlock(h) // somebody came meanwhile, so it is not kept
+		time.Sleep(30 * time.Second)
+		w.unlock(w.lock(a, "x"))
+		settle()
+		if n := len(w.entries("x")); n != 1 {
+			t.Fatalf("%d entries are kept", n)
+		}
+		time.Sleep(31 * time.Second)
+		h, err = b.Mutex("x").TryLock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.alive(h)
+		w.unlock(h)
+		w.empty()
+	})
+}

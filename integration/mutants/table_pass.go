@@ -111,6 +111,13 @@ var passMutants = []mutant{
 			"			s.mu.Unlock()\n			changed = make(<-chan zk.Event)\n"}},
 		tests: []string{"lock.TestKeptEntryIsGivenBack"},
 	}, {
+		name:   "kept-asked-again",
+		breaks: "each try asks for what may be kept",
+		edits: []edit{{"lock/internal/queue/try.go",
+			"d.askedAt != 0 && now-d.askedAt < idle",
+			"d.askedAt != 0 && now-d.askedAt < 0"}},
+		tests: []string{"lock.TestTryLockAsksForWhatIsKept"},
+	}, {
 		name:   "kept-passes",
 		breaks: "what is held by a kept entry is passed on though somebody else has come",
 		edits: []edit{{"lock/internal/queue/ride.go",

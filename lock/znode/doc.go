@@ -75,6 +75,8 @@
 // attaches on, is random, so that its writer knows its own writes. An election is a mutex:
 // in its candidates' metadata "election.value" is the value that they stand with, and the
 // first of them leads from when acquired_at is there.
+// idle_ms tells that the entry may be one that nobody has just now, kept for so long to be had
+// again: it is given back as soon as somebody else joins.
 // "broken":{"owner":"root","host":"node1","pid":7,"reason":"it hangs"} tells that somebody
 // else has written the record, to end the hold: who, and why. Unknown keys are ignored.
 // Data of a higher version is waited for and never deleted.

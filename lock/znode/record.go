@@ -52,6 +52,7 @@ type Record struct {
 	Incarnation int32             `json:"incarnation,omitempty"`
 	Detached    bool              `json:"detached,omitempty"`
 	Attachment  string            `json:"attachment,omitempty"`
+	Idle        int64             `json:"idle_ms,omitempty"`  // for how long it is kept although nobody has it, in ms; who comes has it given back
 	Metadata    map[string]string `json:"metadata,omitempty"` // the owner's own
 	Broken      *Broken           `json:"broken,omitempty"`   // nil: its owner wrote it
 }
@@ -122,6 +123,9 @@ func (r *Record) Encode() []byte {
 	if r.Attachment != "" {
 		b = appendString(b, `,"attachment":`, r.Attachment)
 	}
+	if r.Idle != 0 {
+		b = appendInt(b, `,"idle_ms":`, r.Idle)
+	}
 	if len(r.Metadata) > 0 {
 		b = append(append(b, `,"metadata":`...), encode(r.Metadata)...)
 	}
@@ -149,6 +153,8 @@ func (r *Record) check() error {
 		return fmt.Errorf("%w: expires_at %d is not within 0..%d", ErrForeign, r.ExpiresAt, int64(maxTime))
 	case r.AcquiredAt < 0 || r.AcquiredAt > maxTime:
 		return fmt.Errorf("%w: acquired_at %d is not within 0..%d", ErrForeign, r.AcquiredAt, int64(maxTime))
+	case r.Idle < 0 || r.Idle > maxTTL:
+		return fmt.Errorf("%w: idle_ms %d is not within 0..%d", ErrForeign, r.Idle, int64(maxTTL))
 	case r.Incarnation < 0:
 		return fmt.Errorf("%w: incarnation %d is negative", ErrForeign, r.Incarnation)
 	}

@@ -332,6 +332,8 @@ var goldenRecords = map[string]znode.Record{
 	"entry-shared.json": {Owner: "shop-7f9c", Host: "node3", PID: 4711, TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000, Shared: true},
 	"entry-detached.json": {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000,
 		Incarnation: 2, Detached: true, Attachment: id2, Metadata: map[string]string{"job": "ship"}},
+	"entry-kept.json": {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000, Idle: 5000,
+		Metadata: map[string]string{"job": "ship"}},
 	"entry-broken.json": {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000,
 		Broken: &znode.Broken{Owner: "root", Host: "node1", PID: 7, Reason: "it <hangs>"}},
 }

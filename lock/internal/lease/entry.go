@@ -227,7 +227,7 @@ func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why
 			return
 		}
 		t := e.Terms
-		t.Detached, t.Incarnation, t.Attachment = true, incarnation, ""
+		t.Detached, t.Incarnation, t.Attachment, t.Idle = true, incarnation, "", 0
 		record = e.keeper.Record(&t, ttl, e.tells(), now)
 		e.lapsed = e.left(now) <= 0
 		e.transition(Ended, ErrDetached)

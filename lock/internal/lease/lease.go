@@ -52,6 +52,7 @@ type Terms struct {
 	Grace    time.Duration // for how long after its lease others leave an entry alone
 	MaxHold  time.Duration // 0: without limit
 	Fixed    bool          // it is not renewed
+	Idle     time.Duration // for how long it is kept although nobody has it
 	Detached bool          // nobody has it: it is there to be attached to
 	// Incarnation is how often the entry was handed on before.
 	Incarnation int32

@@ -34,6 +34,7 @@ type door struct {
 	below     int           // entries of ours that stand below the parent
 	witness   *Entry        // the one of them that joined last, if it is there still
 	cleanup   parentCleanup
+	askedAt   time.Duration // monotonic time at which an entry that is kept was asked for last; 0: never
 	hints     hints
 }
 

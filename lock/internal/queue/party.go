@@ -67,11 +67,20 @@ func (r *Request) rideable() bool {
 	return r.Window > 0 && !r.Terms.Fixed && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0)
 }
 
+// MayKeep is for how long the contender's entry is kept, where it asks for so long: who shares
+// one, or has it for a fixed time, keeps none.
+func (r *Request) MayKeep(idle time.Duration) time.Duration {
+	if !r.rideable() || r.Role == znode.Shared {
+		return 0
+	}
+	return idle
+}
+
 // sameAs reports whether another contender can have the entry of this one.
 func (r *Request) sameAs(o *Request) bool {
 	s, t := &r.Terms, &o.Terms
 	return r.Kind == o.Kind && r.Role == o.Role && r.Permits == o.Permits && r.Capacity == o.Capacity &&
-		r.KeepParent == o.KeepParent && r.Window == o.Window && r.Idle == o.Idle &&
+		r.KeepParent == o.KeepParent && r.Window == o.Window && s.Idle == t.Idle &&
 		s.TTL == t.TTL && s.Grace == t.Grace && s.MaxHold == t.MaxHold && maps.Equal(s.Metadata, t.Metadata)
 }
 

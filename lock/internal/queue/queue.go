@@ -86,7 +86,6 @@ type Request struct {
 	Terms      lease.Terms     // of its entry
 	KeepParent bool            // the parent is to stay when the last one leaves
 	Window     time.Duration   // for how long an entry is passed on in this process whoever else waits; 0: it is not
-	Idle       time.Duration   // for how long an entry that nobody else waits for is kept; 0: it is not
 	Values     context.Context // whose values the hold's context keeps
 }
 

@@ -257,20 +257,3 @@ func (e *Entry) Unseat() {
 		s.vacate()
 	}
 }
-
-// tryRide takes the lock without waiting for anybody. One that is kept is had at once; of
-// one that is had nobody takes the place of those who ride.
-func (c *contender) tryRide(ctx context.Context) (*Entry, error) {
-	if !c.rideable() {
-		return c.try(ctx)
-	}
-	c.door.rides.mu.Lock()
-	p := c.party()
-	b, kept := p.takeKept()
-	p.disband()
-	c.door.rides.mu.Unlock()
-	if kept {
-		return c.occupy(ctx, b)
-	}
-	return c.try(ctx)
-}
