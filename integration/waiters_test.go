@@ -20,6 +20,7 @@ type waiters struct {
 	take   func(ctx context.Context, c *lock.Client, weight int) (*lock.Hold, error)
 	hold   time.Duration
 	lists  bool // to join behind others takes a list, which is as long as they are many
+	ride   bool // those of one client have an entry together, or one after the other
 }
 
 const everybody = 1 << 30 // the room of a lock that any number may read
@@ -36,6 +37,12 @@ var kindsOfWaiters = map[string]waiters{
 		return c.RWMutex("x").Lock(ctx)
 	}},
 	"readers and writers": {room: everybody, hold: told, lists: true, weight: func(i int) int { return []int{1, everybody}[i%4/3] }, take: func(ctx context.Context, c *lock.Client, weight int) (*lock.Hold, error) {
+		if weight == 1 {
+			return c.RWMutex("x").RLock(ctx)
+		}
+		return c.RWMutex("x").Lock(ctx)
+	}},
+	"readers and writers that share entries": {room: everybody, hold: time.Millisecond, ride: true, weight: func(i int) int { return []int{1, everybody}[i%4/3] }, take: func(ctx context.Context, c *lock.Client, weight int) (*lock.Hold, error) {
 		if weight == 1 {
 			return c.RWMutex("x").RLock(ctx)
 		}
@@ -76,7 +83,11 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 	const sessions = 10
 	clients, meters := make([]*lock.Client, sessions), make([]zkserver.Meter, sessions)
 	for i := range clients {
-		clients[i] = b.client(lock.WithTTL(4*long), lock.WithDialer(meters[i].Dial))
+		opts := []lock.Option{lock.WithTTL(4 * long), lock.WithDialer(meters[i].Dial)}
+		if !kind.ride {
+			opts = append(opts, lock.WithLocalWindow(0))
+		}
+		clients[i] = b.client(opts...)
 	}
 	counts := func() (sum zkserver.Counts) {
 		for i := range meters {

@@ -44,6 +44,7 @@ type Queue struct {
 	resumed    resumption
 
 	requeued, purged atomic.Uint64
+	riding           atomic.Int64
 	leftBehind       atomic.Bool // see LeftBehind
 }
 
@@ -106,6 +107,9 @@ func (q *Queue) NewID() string { return znode.FormatID(q.Random.Uint64()) }
 // Counts are how often a contender queued anew because its entry was gone, and how many
 // expired entries of others were deleted.
 func (q *Queue) Counts() (requeued, purged uint64) { return q.requeued.Load(), q.purged.Load() }
+
+// Riders is how many wait for the entry of another contender of the client.
+func (q *Queue) Riders() int { return int(q.riding.Load()) }
 
 // LeftBehind reports whether, since the client began to close, something was given up that
 // should have been deleted: it stays until it has expired.

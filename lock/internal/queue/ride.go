@@ -37,6 +37,8 @@ func (c *contender) board(ctx context.Context) (boarding, error) {
 	place := p.riders.PushBack(r)
 	inTheWay := p.inTheWay()
 	d.rides.mu.Unlock()
+	c.riding.Add(1)
+	defer c.riding.Add(-1)
 	select {
 	case b := <-r.turn:
 		return b, nil
