@@ -84,8 +84,8 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 	clients, meters := make([]*lock.Client, sessions), make([]zkserver.Meter, sessions)
 	for i := range clients {
 		opts := []lock.Option{lock.WithTTL(4 * long), lock.WithDialer(meters[i].Dial)}
-		if !kind.ride {
-			opts = append(opts, lock.WithLocalWindow(0))
+		if kind.ride {
+			opts = append(opts, lock.WithLocalWindow(lock.DefaultLocalWindow))
 		}
 		clients[i] = b.client(opts...)
 	}

@@ -1,0 +1,71 @@
+package integration_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// TestRiders: contenders of a few clients pass entries on and keep them, while connections
+// break: never are two in, tokens rise, each client has its turn, and nothing is left.
+func TestRiders(t *testing.T) {
+	const clients, each = 4, 8
+	for _, idle := range []time.Duration{0, time.Second} {
+		t.Run(fmt.Sprint("idle ", idle), func(t *testing.T) {
+			b := onShared(t)
+			var room room
+			var turns sync.WaitGroup
+			var passed, joined [clients]int
+			var mu sync.Mutex
+			end := time.Now().Add(3 * time.Second)
+			taps := make([]zkserver.Tap, clients)
+			for i := range clients {
+				c := b.client(lock.WithLocalWindow(lock.DefaultLocalWindow), lock.WithIdle(idle), lock.WithDialer(taps[i].Dial))
+				for range each {
+					turns.Go(func() {
+						for time.Now().Before(end) && !t.Failed() {
+							h, err := c.Mutex("ridden").Lock(b.ctx)
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							leave := room.enter(h.Token())
+							mu.Lock()
+							if h.Token().Pass > 0 {
+								passed[i]++
+							} else {
+								joined[i]++
+							}
+							mu.Unlock()
+							if rand.IntN(50) == 0 {
+								time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+							}
+							leave()
+							b.unlock(h)
+						}
+					})
+				}
+			}
+			turns.Go(func() {
+				for time.Now().Before(end) {
+					taps[rand.IntN(clients)].Cut()
+					time.Sleep(time.Duration(100+rand.IntN(300)) * time.Millisecond)
+				}
+			})
+			turns.Wait()
+			room.check(t)
+			for i := range clients {
+				t.Logf("client %d: %d turns by an entry passed on, %d by one joined for it", i, passed[i], joined[i])
+				if passed[i] == 0 || joined[i] == 0 {
+					t.Errorf("client %d: %d turns by an entry passed on, %d by one joined for it", i, passed[i], joined[i])
+				}
+			}
+			b.nothingLeft(patience)
+		})
+	}
+}
