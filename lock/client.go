@@ -274,6 +274,33 @@ func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 	}
 }
 
+// begin begins a call about the named lock, which Close waits for until its end. The context
+// ends with ctx, and when the client closes.
+func (c *Client) begin(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
+	switch {
+	case c.zero():
+		return nil, nil, invalid("client", nil, "must come from Dial or New")
+	case ctx == nil:
+		return nil, nil, invalid("context", nil, "must not be nil")
+	}
+	if err := znode.CheckName(name); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if c.open.Err() != nil || !c.tasks.Enter() {
+		return nil, nil, fmt.Errorf("%s %q: %w", what, name, ErrClosed)
+	}
+	bound, release := c.bind(ctx)
+	end = func() {
+		release()
+		c.tasks.Leave()
+	}
+	if ctx.Err() != nil {
+		end()
+		return nil, nil, fmt.Errorf("%s %q: %w", what, name, zkconn.ContextError(ctx))
+	}
+	return bound, end, nil
+}
+
 // reentry is the key under which a hold's context carries its entry.
 type reentry struct {
 	client *Client

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // WithLocalWindow sets for how long an entry is passed on among the goroutines of this
@@ -58,24 +55,11 @@ func WithIdle(d time.Duration) SharedOption {
 // held, or waited for, is not touched. It fails with ErrInvalid for a name that no lock can
 // have, with [ErrClosed], or as ctx does; then the entry is deleted later, or expires.
 func (c *Client) Release(ctx context.Context, name string) error {
-	switch {
-	case c.zero():
-		return invalid("client", nil, "must come from Dial or New")
-	case ctx == nil:
-		return invalid("context", nil, "must not be nil")
+	bound, end, err := c.begin(ctx, "release", name)
+	if err != nil {
+		return err
 	}
-	if err := znode.CheckName(name); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	if c.open.Err() != nil || !c.tasks.Enter() {
-		return fmt.Errorf("release %q: %w", name, ErrClosed)
-	}
-	defer c.tasks.Leave()
-	bound, release := c.bind(ctx)
-	defer release()
-	if ctx.Err() != nil {
-		return fmt.Errorf("release %q: %w", name, zkconn.ContextError(ctx))
-	}
+	defer end()
 	if err := c.queue.Release(bound, name); err != nil {
 		return fmt.Errorf("release %q: %w", name, err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/inbox"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
-	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -44,27 +43,14 @@ type Revocation struct {
 // asked, by one event and one list each. In the background it then lists the requests that
 // there are, and looks at up to 16 of them, by two reads each, to delete those that are moot.
 func (c *Client) Revoke(ctx context.Context, name, reason string) error {
-	switch {
-	case c.zero():
-		return invalid("client", nil, "must come from Dial or New")
-	case ctx == nil:
-		return invalid("context", nil, "must not be nil")
-	}
-	if err := znode.CheckName(name); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
 	if err := znode.CheckReason(reason); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if c.open.Err() != nil || !c.tasks.Enter() {
-		return fmt.Errorf("revoke %q: %w", name, ErrClosed)
+	bound, end, err := c.begin(ctx, "revoke", name)
+	if err != nil {
+		return err
 	}
-	defer c.tasks.Leave()
-	bound, release := c.bind(ctx)
-	defer release()
-	if ctx.Err() != nil {
-		return fmt.Errorf("revoke %q: %w", name, zkconn.ContextError(ctx))
-	}
+	defer end()
 	asked, others, err := c.inbox.Ask(bound, name, reason)
 	switch {
 	case errors.Is(err, znode.ErrForeign), errors.Is(err, znode.ErrNewer):
