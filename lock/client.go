@@ -344,6 +344,9 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 // reenter gives out another handle on the hold that ctx comes from.
 func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite bool) (*Hold, error) {
 	t, _ := ctx.Value(tenant{c, e.Lock()}).(*tenancy)
+	if t != nil && t.e != e { // of a hold before, whose values the context has too
+		t = nil
+	}
 	if t != nil && !t.enter() {
 		return nil, ErrUnlocked
 	}

@@ -29,6 +29,9 @@ func WithHints(kind string) Option {
 	})
 }
 
+// SetPass has the entry of the hold passed on so often.
+func (h *Hold) SetPass(n int32) { h.e.Pass = n }
+
 // Session is the id of the session that the client has now.
 func (c *Client) Session() int64 { return c.conn.Session() }
 

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
@@ -144,6 +145,8 @@ func (s *seat) taken(e *Entry) {
 	defer s.mu.Unlock()
 	if e.Pass == 0 { // it was joined for this
 		s.until, s.crowded = s.q.Clock.Mono()+s.like.Window, false
+		s.keep.end() // what was kept before was another one, and its watch may have fired
+		s.keep = nil
 	}
 	if s.entry = e; e.Err() != nil { // already: nobody has heard of it
 		s.vacate()
@@ -194,7 +197,7 @@ func (q *Queue) Pass(e *Entry) bool {
 	over := now >= s.until && !s.keep.watches()
 	switch {
 	case s.like.Role == znode.Shared: // the last of those who had it
-	case s.crowded && (over || s.keep.watches()), !e.Passable(), e.Name().Draining():
+	case s.crowded && (over || s.keep.watches()), !e.Passable(), e.Name().Draining(), e.Pass == math.MaxInt32:
 	case s.riders.Len() > 0:
 		e.passedOn.Store(true)
 		s.turnOf(boarding{seat: s, e: e, p: position{admitted: true}, look: over})
