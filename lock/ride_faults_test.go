@@ -64,6 +64,48 @@ func TestTryOfLostEntry(t *testing.T) {
 	})
 }
 
+// TestTryAtKeptEntry: what a client keeps is not in its own way, whoever of it tries.
+func TestTryAtKeptEntry(t *testing.T) {
+	for name, try := range map[string]func(w *world, a *lock.Client) (interface{ Unlock() error }, error){
+		"to read": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
+			return a.RWMutex("x").TryRLock(w.ctx)
+		},
+		"another TTL": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
+			return a.RWMutex("x", lock.WithTTL(ttl/2)).TryLock(w.ctx)
+		},
+		"without renewal": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
+			return a.RWMutex("x", lock.WithoutRenewal()).TryLock(w.ctx)
+		},
+		"several": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
+			return a.All([]string{"y", "z"}).TryLock(w.ctx)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a := w.dial("a", riding(time.Hour))
+				h, err := a.RWMutex("x").Lock(w.ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.unlock(h)
+				w.unlock(w.lock(a, "y"))
+				settle()
+				tried, err := try(w, a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := tried.Unlock(); err != nil {
+					t.Error(err)
+				}
+				if err := a.Close(); err != nil {
+					t.Error(err)
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
 // TestPassOfBrokenHold: who waits for the answer of a renewal, and that tells that the hold
 // before was broken, queues anew.
 func TestPassOfBrokenHold(t *testing.T) {

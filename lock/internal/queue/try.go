@@ -28,6 +28,9 @@ func (c *contender) tryRide(ctx context.Context) (*Entry, error) {
 			}
 		}
 	}
+	if err := c.Release(ctx, c.Lock); err != nil { // what is kept for others of ours nobody has
+		return nil, err
+	}
 	e, err := c.try(ctx)
 	var inTheWay *Blocked
 	if !errors.As(err, &inTheWay) || inTheWay.Entry == nil || !inTheWay.Entry.Granted() {
