@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -251,4 +252,47 @@ func TestPassesEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReadersOfHoldInDoubt: readers who waited by the entry of one whose hold comes in doubt
+// as it is granted do not wait for that one to read.
+func TestReadersOfHoldInDoubt(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		begun := time.Now()
+		var set atomic.Bool
+		var forward atomic.Int64
+		a := w.dial("a", riding(0), lock.WithClock(func() (mono, wall time.Duration) {
+			if set.Load() && calledBy("(*seat).taken") && set.Swap(false) {
+				forward.Store(int64(2 * ttl))
+			}
+			d := time.Since(begun)
+			return d + time.Hour, d + 1000*time.Hour + time.Duration(forward.Load())
+		}))
+		writer, err := w.dial("b").RWMutex("x").Lock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var readers []<-chan taken
+		for range 4 {
+			readers = append(readers, start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(w.ctx) }))
+			settle()
+		}
+		set.Store(true)
+		w.unlock(writer)
+		time.Sleep(ttl)
+		if set.Load() {
+			t.Fatal("the wall clock was not set")
+		}
+		var held []*lock.Hold
+		for _, reader := range readers {
+			held = append(held, w.expect(reader).hold)
+		}
+		for _, h := range held {
+			if !h.Valid() {
+				t.Errorf("hold of token %v: %v", h.Token(), h.Err())
+			}
+			w.unlock(h)
+		}
+		w.empty()
+	})
 }

@@ -79,8 +79,8 @@ var passMutants = []mutant{
 		name:   "riders-forgotten",
 		breaks: "who rides on an entry that leaves waits for ever",
 		edits: []edit{{"lock/internal/queue/party.go",
-			"	if next := (&seat{party: s.party}); ",
-			"	if next := (&seat{party: s.party}); s.like.Lock == \"\" && "}},
+			"	if next := (&seat{party: p}); ",
+			"	if next := (&seat{party: p}); p.like.Lock == \"\" && "}},
 		tests: []string{"lock.TestPassNeedsGoodEnd"},
 	}, {
 		name:   "lost-unheard",
@@ -168,6 +168,13 @@ var passMutants = []mutant{
 			"s.entry != nil && now < s.until && ",
 			"s.entry != nil && now > 0 && "}},
 		tests: []string{"lock.TestReadersShareAnEntry"},
+	}, {
+		name:   "reader-alone",
+		breaks: "readers who rode on one whose hold is in doubt at once wait for that to end",
+		edits: []edit{{"lock/internal/queue/ride.go",
+			"	if s.like.Role == znode.Shared { // of",
+			"	if s.like.Role == znode.Shared && s.entry == nil { // of"}},
+		tests: []string{"lock.TestReadersOfHoldInDoubt"},
 	}, {
 		name:   "reader-again",
 		breaks: "by the context of a reader that has ended another one's hold is entered",

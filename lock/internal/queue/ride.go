@@ -154,6 +154,9 @@ func (s *seat) taken(e *Entry) {
 	for r := s.riders.Front(); r != nil && s.entry == e && s.like.Role == znode.Shared && e.Join(); r = s.riders.Front() {
 		s.riders.Remove(r).(*rider).turn <- boarding{seat: s, e: e, joined: true}
 	}
+	if s.like.Role == znode.Shared { // of a hold that has come in doubt since nobody has a part
+		s.another()
+	}
 }
 
 // handOn gives what was found at a seat to the next one, because whoever has it does not
