@@ -158,6 +158,7 @@ func (c *Client) start() *Client {
 		Conn: c.conn, Clock: c.clock, Keeper: keeper, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open,
 		Root: c.cfg.root, ACL: c.cfg.acl, UnlockTimeout: c.cfg.unlockTimeout, Random: c.cfg.random, Hints: c.cfg.hints,
 		LossOf: lossOf, Observe: c.observe, Purged: c.purged,
+		NotPassed: func(e *queue.Entry) { c.ended(e, ErrUnlocked) },
 	})
 	box := inbox.New(inbox.Options{
 		Conn: c.conn, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open, Root: c.cfg.root, ACL: c.cfg.acl, Random: c.cfg.random,

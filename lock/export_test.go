@@ -38,6 +38,9 @@ func (c *Client) Session() int64 { return c.conn.Session() }
 // Strays is how many entries are remembered that should not be there.
 func (c *Client) Strays() int { return c.queue.Strays() }
 
+// Wards is how many entries are remembered that somebody listened for.
+func (c *Client) Wards() int { return c.inbox.Wards() }
+
 // Watches is how many watches are remembered, those that fired included.
 func (c *Client) Watches() int { return c.conn.Watches() }
 

@@ -296,3 +296,31 @@ func TestReadersOfHoldInDoubt(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestNotPassedIsForgotten: of an entry that was to be passed on, and leaves because others
+// wait, nothing is remembered of who listened by it.
+func TestNotPassedIsForgotten(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(0)), w.dial("b")
+		for range 10 {
+			h := w.lock(a, "x")
+			h.Revoked()
+			line := w.line(w.ctx, a, "x", 1)
+			other := w.queue(w.ctx, b, "x")
+			time.Sleep(3 * window)
+			w.unlock(h)
+			w.unlock(w.await(other).hold)
+			w.unlock(w.await(line[0]).hold)
+			settle()
+		}
+		for range 2 { // what has ended is forgotten after a while, as another one ends
+			time.Sleep(time.Minute)
+			h := w.lock(a, "y")
+			h.Revoked()
+			w.unlock(h)
+		}
+		if n := a.Wards(); n > 1 {
+			t.Errorf("%d entries are remembered, want at most the last one", n)
+		}
+	})
+}

@@ -68,7 +68,7 @@ func (c *contender) occupy(ctx context.Context, b boarding) (e *Entry, err error
 		case err != nil:
 			b.e = before
 		case b.e == nil: // it is not to be had
-			c.Discard(before)
+			c.notPassed(before)
 		}
 	}
 	if err == nil {
@@ -177,11 +177,20 @@ func (b boarding) handOn() {
 	b.mu.Unlock()
 	switch {
 	case given || b.e == nil:
-	case b.e.Withdraw(), errors.Is(b.e.Err(), lease.ErrUnlocked):
+	case b.e.Withdraw():
 		b.q.Discard(b.e)
+	case errors.Is(b.e.Err(), lease.ErrUnlocked):
+		b.q.notPassed(b.e)
 	default:
 		b.q.Forget(b.e)
 	}
+}
+
+// notPassed has an entry leave that was to be passed on, and that nobody has got.
+func (q *Queue) notPassed(e *Entry) {
+	e.passedOn.Store(false)
+	q.NotPassed(e)
+	q.Discard(e)
 }
 
 // Pass gives an entry that was just unlocked to the next one of this process, or keeps it
