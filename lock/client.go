@@ -158,6 +158,7 @@ func (c *Client) start() *Client {
 		Conn: c.conn, Clock: c.clock, Keeper: keeper, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open,
 		Root: c.cfg.root, ACL: c.cfg.acl, UnlockTimeout: c.cfg.unlockTimeout, Random: c.cfg.random, Hints: c.cfg.hints,
 		LossOf: lossOf, Observe: c.observe, Purged: c.purged,
+		NotPassed: func(e *queue.Entry) { c.ended(e, ErrUnlocked) },
 	})
 	box := inbox.New(inbox.Options{
 		Conn: c.conn, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open, Root: c.cfg.root, ACL: c.cfg.acl, Random: c.cfg.random,
@@ -344,6 +345,9 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 // reenter gives out another handle on the hold that ctx comes from.
 func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite bool) (*Hold, error) {
 	t, _ := ctx.Value(tenant{c, e.Lock()}).(*tenancy)
+	if t != nil && t.e != e { // of a hold before, whose values the context has too
+		t = nil
+	}
 	if t != nil && !t.enter() {
 		return nil, ErrUnlocked
 	}

@@ -29,11 +29,17 @@ func WithHints(kind string) Option {
 	})
 }
 
+// SetPass has the entry of the hold passed on so often.
+func (h *Hold) SetPass(n int32) { h.e.Pass = n }
+
 // Session is the id of the session that the client has now.
 func (c *Client) Session() int64 { return c.conn.Session() }
 
 // Strays is how many entries are remembered that should not be there.
 func (c *Client) Strays() int { return c.queue.Strays() }
+
+// Wards is how many entries are remembered that somebody listened for.
+func (c *Client) Wards() int { return c.inbox.Wards() }
 
 // Watches is how many watches are remembered, those that fired included.
 func (c *Client) Watches() int { return c.conn.Watches() }

@@ -112,6 +112,13 @@ func (b *Inbox) Ended(path string, handedOn bool) {
 	}
 }
 
+// Wards is how many entries are remembered that can be asked, or could be a while ago.
+func (b *Inbox) Wards() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.wards)
+}
+
 // Reconnected has it listed anew what is asked for: a change may have been missed.
 func (b *Inbox) Reconnected() {
 	b.relist.Store(true)

@@ -14,6 +14,7 @@ func (e *Entry) writtenBy(data []byte) {
 		return
 	}
 	e.change(func() {
+		e.spoil()
 		if e.state < Held {
 			why = ErrGone
 		}

@@ -13,12 +13,15 @@ func (c *contender) acquire(ctx context.Context) (*Entry, error) {
 }
 
 // acquireBy takes the lock by the entry that was found at a seat; if there was none, and if
-// that one gets lost, by one that is joined. What is left when it fails, another of the party
-// goes on with.
+// that one gets lost, by one that is joined, unless it tries: that fails with ErrGone. What is
+// left when it fails, another of the party goes on with.
 func (c *contender) acquireBy(ctx context.Context, b *boarding) (_ *Entry, err error) {
 	for {
 		e, p := b.e, b.p
 		if b.e, b.p = nil, (position{}); e == nil {
+			if c.trying {
+				return nil, lease.ErrGone
+			}
 			if e, p, err = c.join(ctx); err != nil {
 				return nil, err
 			}
@@ -40,7 +43,7 @@ func (c *contender) acquireBy(ctx context.Context, b *boarding) (_ *Entry, err e
 		switch withdrawn := c.takeBack(e); {
 		case errors.Is(err, errOutranked):
 			continue
-		case withdrawn, !errors.Is(err, lease.ErrGone):
+		case withdrawn, !errors.Is(err, lease.ErrGone), c.trying:
 			return nil, err
 		}
 		c.requeued.Add(1)

@@ -82,6 +82,12 @@ func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 
 // try looks at all locks before it joins any queue.
 func (a *all) try(ctx context.Context) ([]*Entry, error) {
+	for i, c := range a.each { // what is kept there for others of ours nobody has
+		if err := a.Release(ctx, c.Lock); err != nil {
+			a.at = i
+			return nil, err
+		}
+	}
 	if err := a.together(ctx, func(ctx context.Context, i int) error { return a.each[i].looksFree(ctx) }); err != nil {
 		return nil, err
 	}

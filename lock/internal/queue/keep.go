@@ -2,9 +2,12 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
 )
 
 // keeping looks after an entry that is kept while nobody has it: from when it first is until
@@ -93,7 +96,7 @@ func (s *seat) lookAfter(k *keeping) {
 		select {
 		case <-changed:
 			s.mu.Lock()
-			s.crowded = true
+			s.crowded = s.crowded || s.keep == k
 			s.mu.Unlock()
 			changed = nil
 		case <-s.q.Closing.Done():
@@ -120,7 +123,7 @@ func (s *seat) watchOthers(k *keeping) <-chan zk.Event {
 	defer s.mu.Unlock()
 	k.armed = true
 	if err != nil || len(names) > 1 {
-		s.crowded = true
+		s.crowded = s.crowded || s.keep == k
 		return nil
 	}
 	return changed
@@ -139,8 +142,12 @@ func (s *seat) keptFor(k *keeping) (e *Entry, left time.Duration) {
 
 // giveBack has a kept entry leave, if nobody has taken it meanwhile.
 func (s *seat) giveBack(e *Entry) {
-	if s.unkeep(e) && e.Withdraw() {
+	switch {
+	case !s.unkeep(e):
+	case e.Withdraw():
 		s.q.Discard(e)
+	default:
+		s.q.Forget(e)
 	}
 }
 
@@ -172,10 +179,16 @@ func (q *Queue) Release(ctx context.Context, lock string) error {
 		switch {
 		case s == nil:
 			return nil
-		case !s.unkeep(e) || !e.Withdraw():
+		case !s.unkeep(e):
+			continue
+		case !e.Withdraw():
+			q.Forget(e)
 			continue
 		}
-		if err := q.Leave(ctx, e); err != nil {
+		switch err := q.Leave(ctx, e); {
+		case errors.Is(err, lease.ErrRemoved), errors.Is(err, lease.ErrTaken):
+			q.Forget(e)
+		case err != nil:
 			q.Discard(e)
 			return err
 		}

@@ -164,10 +164,16 @@ func (s *seat) vacate() {
 	}
 	s.entry, s.kept = nil, false
 	s.keep.end()
-	if next := (&seat{party: s.party}); !(s.like.Role == znode.Shared && s.pending()) && s.turnOf(boarding{seat: next}) {
-		s.seats = append(s.seats, next)
-	}
+	s.another()
 	s.disband()
+}
+
+// another gives the first rider a seat with no entry, if there is one, unless that rides on
+// with who is about to get an entry; p.mu is held.
+func (p *party) another() {
+	if next := (&seat{party: p}); !(p.like.Role == znode.Shared && p.pending()) && p.turnOf(boarding{seat: next}) {
+		p.seats = append(p.seats, next)
+	}
 }
 
 // disband forgets a party that is empty; p.mu is held.

@@ -63,6 +63,8 @@ type Options struct {
 	Random        *rand.Rand      // safe for concurrent use
 	Hints         string          // "": as learned; "none" and "hostile" are for simulations
 
+	// NotPassed is told of an entry for which Pass has reported true, and which leaves after all.
+	NotPassed func(e *Entry)
 	// LossOf makes the error that a hold tells of its loss, Observe is told of each
 	// change of an entry's life. See [lease.Owner]. Purged is told of each expired entry
 	// of others that was deleted, and by which request.

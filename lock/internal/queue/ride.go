@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
@@ -67,7 +68,7 @@ func (c *contender) occupy(ctx context.Context, b boarding) (e *Entry, err error
 		case err != nil:
 			b.e = before
 		case b.e == nil: // it is not to be had
-			c.Discard(before)
+			c.notPassed(before)
 		}
 	}
 	if err == nil {
@@ -144,12 +145,17 @@ func (s *seat) taken(e *Entry) {
 	defer s.mu.Unlock()
 	if e.Pass == 0 { // it was joined for this
 		s.until, s.crowded = s.q.Clock.Mono()+s.like.Window, false
+		s.keep.end() // what was kept before was another one, and its watch may have fired
+		s.keep = nil
 	}
 	if s.entry = e; e.Err() != nil { // already: nobody has heard of it
 		s.vacate()
 	}
 	for r := s.riders.Front(); r != nil && s.entry == e && s.like.Role == znode.Shared && e.Join(); r = s.riders.Front() {
 		s.riders.Remove(r).(*rider).turn <- boarding{seat: s, e: e, joined: true}
+	}
+	if s.like.Role == znode.Shared { // of a hold that has come in doubt since nobody has a part
+		s.another()
 	}
 }
 
@@ -171,11 +177,20 @@ func (b boarding) handOn() {
 	b.mu.Unlock()
 	switch {
 	case given || b.e == nil:
-	case b.e.Withdraw(), errors.Is(b.e.Err(), lease.ErrUnlocked):
+	case b.e.Withdraw():
 		b.q.Discard(b.e)
+	case errors.Is(b.e.Err(), lease.ErrUnlocked):
+		b.q.notPassed(b.e)
 	default:
 		b.q.Forget(b.e)
 	}
+}
+
+// notPassed has an entry leave that was to be passed on, and that nobody has got.
+func (q *Queue) notPassed(e *Entry) {
+	e.passedOn.Store(false)
+	q.NotPassed(e)
+	q.Discard(e)
 }
 
 // Pass gives an entry that was just unlocked to the next one of this process, or keeps it
@@ -194,7 +209,7 @@ func (q *Queue) Pass(e *Entry) bool {
 	over := now >= s.until && !s.keep.watches()
 	switch {
 	case s.like.Role == znode.Shared: // the last of those who had it
-	case s.crowded && (over || s.keep.watches()), !e.Passable(), e.Name().Draining():
+	case s.crowded && (over || s.keep.watches()), !e.Passable(), e.Name().Draining(), e.Pass == math.MaxInt32:
 	case s.riders.Len() > 0:
 		e.passedOn.Store(true)
 		s.turnOf(boarding{seat: s, e: e, p: position{admitted: true}, look: over})

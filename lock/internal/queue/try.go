@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
 )
 
 // askFor is how long a try waits for an entry that may be kept to be given back.
@@ -20,8 +22,14 @@ func (c *contender) tryRide(ctx context.Context) (*Entry, error) {
 		p.disband()
 		c.door.rides.mu.Unlock()
 		if kept {
-			return c.occupy(ctx, b)
+			c.trying = true
+			if e, err := c.occupy(ctx, b); !errors.Is(err, lease.ErrGone) {
+				return e, err
+			}
 		}
+	}
+	if err := c.Release(ctx, c.Lock); err != nil { // what is kept for others of ours nobody has
+		return nil, err
 	}
 	e, err := c.try(ctx)
 	var inTheWay *Blocked

@@ -1,0 +1,326 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// outlived has the others wait for what a keeps of x until its lease has ended, while a is
+// cut off, and returns the hold of b then.
+func (w *world) outlived(b *lock.Client) *lock.Hold {
+	w.Helper()
+	w.Partition("a")
+	return w.lock(b, "x")
+}
+
+// TestKeptEntryIsLost: who takes what was kept, and was purged meanwhile, queues anew; and
+// what it leaves then is kept only until somebody else comes, as what was kept before.
+func TestKeptEntryIsLost(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+		w.unlock(w.lock(a, "x"))
+		other := w.outlived(b)
+		next := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+		settle()
+		w.Heal("a")
+		time.Sleep(ttl)
+		w.unlock(other)
+		h := w.await(next).hold
+		w.alive(h)
+		waiting := w.queue(w.ctx, b, "x")
+		w.unlock(h)
+		w.unlock(w.expect(waiting).hold)
+		w.unlock(w.lock(a, "x"))
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		w.empty()
+	})
+}
+
+// TestTryOfLostEntry: a try does not wait, also if what was kept for it is gone.
+func TestTryOfLostEntry(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+		w.unlock(w.lock(a, "x"))
+		other := w.outlived(b)
+		try := start(func() (*lock.Hold, error) { return a.Mutex("x").TryLock(w.ctx) })
+		settle()
+		w.Heal("a")
+		time.Sleep(ttl)
+		mustBe(t, w.outcome(try).err, lock.ErrHeld)
+		w.unlock(other)
+		w.unlock(w.lock(a, "x"))
+		if err := a.Release(w.ctx, "x"); err != nil {
+			t.Error(err)
+		}
+		w.empty()
+	})
+}
+
+// TestTryAtKeptEntry: what a client keeps is not in its own way, whoever of it tries.
+func TestTryAtKeptEntry(t *testing.T) {
+	for name, try := range map[string]func(w *world, a *lock.Client) (interface{ Unlock() error }, error){
+		"to read": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
+			return a.RWMutex("x").TryRLock(w.ctx)
+		},
+		"another TTL": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
+			return a.RWMutex("x", lock.WithTTL(ttl/2)).TryLock(w.ctx)
+		},
+		"without renewal": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
+			return a.RWMutex("x", lock.WithoutRenewal()).TryLock(w.ctx)
+		},
+		"several": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
+			return a.All([]string{"y", "z"}).TryLock(w.ctx)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a := w.dial("a", riding(time.Hour))
+				h, err := a.RWMutex("x").Lock(w.ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.unlock(h)
+				w.unlock(w.lock(a, "y"))
+				settle()
+				tried, err := try(w, a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := tried.Unlock(); err != nil {
+					t.Error(err)
+				}
+				if err := a.Close(); err != nil {
+					t.Error(err)
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestPassOfBrokenHold: who waits for the answer of a renewal, and that tells that the hold
+// before was broken, queues anew.
+func TestPassOfBrokenHold(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, c := w.dial("a", riding(0)), w.dial("c")
+		h := w.lock(a, "x")
+		line := w.line(w.ctx, a, "x", 2)
+		sent := w.fault(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Delay: time.Second})
+		extended := make(chan error, 1)
+		go func() { extended <- h.Extend(w.ctx, ttl) }() // to what it is
+		for settle(); !sent(); settle() {
+		}
+		broken := w.breaks(c, h.EntryPath())
+		w.unlock(h)
+		mustBe(t, <-extended, lock.ErrUnlocked)
+		limited, cancel := context.WithTimeout(w.ctx, ttl)
+		defer cancel()
+		for _, next := range line {
+			select {
+			case got := <-next:
+				if got.err != nil {
+					t.Fatal(got.err)
+				}
+				w.alive(got.hold)
+				w.unlock(got.hold)
+			case <-limited.Done():
+				t.Fatal("waits for a hold that was broken and unlocked")
+			}
+		}
+		if err := broken.Wait(w.ctx, terms); err != nil {
+			t.Error(err)
+		}
+		w.empty()
+	})
+}
+
+// TestKeptEntryIsTaken: what somebody else has overwritten is not in the account of the
+// parent any more, whoever notices it.
+func TestKeptEntryIsTaken(t *testing.T) {
+	for _, released := range []bool{false, true} {
+		t.Run(fmt.Sprint("released ", released), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				const idle = 3 * ttl
+				a, z := w.dial("a", riding(idle)), w.raw("admin")
+				w.unlock(w.lock(a, "x"))
+				time.Sleep(idle / 2) // from now on it sleeps until what is kept has been for long enough
+				h := w.lock(a, "x")
+				time.Sleep(idle * 3 / 4)
+				w.unlock(h)
+				if _, err := z.Set(h.EntryPath(), []byte("mine"), -1); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(ttl / 2)
+				if released {
+					if err := a.Release(w.ctx, "x"); err != nil {
+						t.Errorf("Release: %v", err)
+					}
+				}
+				time.Sleep(2 * idle)
+				w.remove(z, h.EntryPath())
+				w.unlock(w.lock(a, "x", lock.WithIdle(0)))
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestReleaseOfRemovedEntry: what somebody else has removed need not be given back.
+func TestReleaseOfRemovedEntry(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a", riding(time.Hour)), w.raw("admin")
+		w.unlock(w.lock(a, "x"))
+		settle()
+		entry := w.entries("x")[0].Path
+		sent := w.fault(func(r locktest.Request) bool { return mutates(r, "a") && touches(r, entry) }, locktest.Fault{Delay: time.Second})
+		released := make(chan error, 1)
+		go func() { released <- a.Release(w.ctx, "x") }()
+		for settle(); !sent(); settle() {
+		}
+		w.remove(z, entry)
+		if err := <-released; err != nil {
+			t.Errorf("Release: %v", err)
+		}
+		w.empty()
+	})
+}
+
+// TestContextOfReaderBefore: a hold is entered again by its context, although that has the
+// values of one of a reader's hold that has ended.
+func TestContextOfReaderBefore(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		rw := w.dial("a", riding(0)).RWMutex("x")
+		read, err := rw.RLock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.unlock(read)
+		h, err := rw.Lock(context.WithoutCancel(read.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		limited, cancel := context.WithTimeout(h.Context(), ttl)
+		defer cancel()
+		again, err := rw.Lock(limited)
+		if err != nil {
+			t.Fatalf("it waits for itself: %v", err)
+		}
+		w.unlock(again)
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestPassesEnd: tokens rise however often an entry is passed on.
+func TestPassesEnd(t *testing.T) {
+	for name, idle := range map[string]time.Duration{"passed on": 0, "kept": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a := w.dial("a", riding(idle))
+				h := w.lock(a, "x")
+				h.SetPass(math.MaxInt32 - 1)
+				for range 3 {
+					var line []<-chan taken
+					if idle == 0 {
+						line = w.line(w.ctx, a, "x", 1)
+					}
+					before := h.Token()
+					w.unlock(h)
+					if idle == 0 {
+						h = w.expect(line[0]).hold
+					} else {
+						h = w.lock(a, "x")
+					}
+					if h.Token().Compare(before) <= 0 {
+						t.Errorf("token %v follows %v", h.Token(), before)
+					}
+				}
+				w.unlock(h)
+				if err := a.Release(w.ctx, "x"); err != nil {
+					t.Error(err)
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestReadersOfHoldInDoubt: readers who waited by the entry of one whose hold comes in doubt
+// as it is granted do not wait for that one to read.
+func TestReadersOfHoldInDoubt(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		begun := time.Now()
+		var set atomic.Bool
+		var forward atomic.Int64
+		a := w.dial("a", riding(0), lock.WithClock(func() (mono, wall time.Duration) {
+			if set.Load() && calledBy("(*seat).taken") && set.Swap(false) {
+				forward.Store(int64(2 * ttl))
+			}
+			d := time.Since(begun)
+			return d + time.Hour, d + 1000*time.Hour + time.Duration(forward.Load())
+		}))
+		writer, err := w.dial("b").RWMutex("x").Lock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var readers []<-chan taken
+		for range 4 {
+			readers = append(readers, start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(w.ctx) }))
+			settle()
+		}
+		set.Store(true)
+		w.unlock(writer)
+		time.Sleep(ttl)
+		if set.Load() {
+			t.Fatal("the wall clock was not set")
+		}
+		var held []*lock.Hold
+		for _, reader := range readers {
+			held = append(held, w.expect(reader).hold)
+		}
+		for _, h := range held {
+			if !h.Valid() {
+				t.Errorf("hold of token %v: %v", h.Token(), h.Err())
+			}
+			w.unlock(h)
+		}
+		w.empty()
+	})
+}
+
+// TestNotPassedIsForgotten: of an entry that was to be passed on, and leaves because others
+// wait, nothing is remembered of who listened by it.
+func TestNotPassedIsForgotten(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(0)), w.dial("b")
+		for range 10 {
+			h := w.lock(a, "x")
+			h.Revoked()
+			line := w.line(w.ctx, a, "x", 1)
+			other := w.queue(w.ctx, b, "x")
+			time.Sleep(3 * window)
+			w.unlock(h)
+			w.unlock(w.await(other).hold)
+			w.unlock(w.await(line[0]).hold)
+			settle()
+		}
+		for range 2 { // what has ended is forgotten after a while, as another one ends
+			time.Sleep(time.Minute)
+			h := w.lock(a, "y")
+			h.Revoked()
+			w.unlock(h)
+		}
+		if n := a.Wards(); n > 1 {
+			t.Errorf("%d entries are remembered, want at most the last one", n)
+		}
+	})
+}
