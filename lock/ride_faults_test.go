@@ -324,3 +324,20 @@ func TestNotPassedIsForgotten(t *testing.T) {
 		}
 	})
 }
+
+// TestBargingAtKeptEntry: who barges is not kept out by what nobody holds.
+func TestBargingAtKeptEntry(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+		w.unlock(w.lock(a, "x"))
+		settle()
+		limited, cancel := context.WithTimeout(w.ctx, 2*ttl)
+		defer cancel()
+		h, err := b.Mutex("x", lock.WithBarging()).Lock(limited)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}

@@ -34,7 +34,14 @@ func (c *contender) barge(ctx context.Context) (*Entry, error) {
 		switch {
 		case errors.Is(err, lease.ErrGone):
 		case errors.As(err, &inTheWay):
-			if err := c.awaitFree(ctx); err != nil {
+			err := c.awaitFree(ctx)
+			if errors.Is(err, errKept) {
+				if e, err = c.ask(ctx, errKept); err == nil {
+					return e, nil
+				}
+				c.onlyFree = true
+			}
+			if err != nil && !errors.Is(err, errKept) {
 				return nil, err
 			}
 		default:
@@ -61,6 +68,10 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	c.onlyFree = false
 	return nil
 }
+
+// errKept says that who is in the way may be an entry that nobody has: it is given back to who
+// joins, and not to who waits beside the queue.
+var errKept = errors.New("the entry in the way may only be kept")
 
 // outlive waits until a contender has gone, or has expired.
 func (c *contender) outlive(ctx context.Context, n znode.Name) (gone bool, err error) {
@@ -94,6 +105,9 @@ func (c *contender) outlive(ctx context.Context, n znode.Name) (gone bool, err e
 				return false, err
 			}
 		case znode.Live:
+			if seen.Granted() && c.door.mayAsk(c.Clock.Mono(), time.Duration(seen.Record.Idle)*time.Millisecond) {
+				return false, errKept
+			}
 			if err := await(ctx, changed, wait); err != nil {
 				return false, err
 			}

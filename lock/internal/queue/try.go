@@ -46,7 +46,7 @@ func (c *contender) tryRide(ctx context.Context) (*Entry, error) {
 func (c *contender) ask(ctx context.Context, held error) (*Entry, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, askFor, held)
 	defer cancel()
-	c.trying = false
+	c.trying, c.onlyFree = false, false
 	e, err := c.acquire(limited)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return nil, held
