@@ -58,7 +58,7 @@ func TestPage(t *testing.T) {
 		b := open(t, server.URL, "light")
 		for _, button := range []struct{ action, said string }{
 			{"end", "ends while it works"}, {"pause", "is paused"}, {"cut", "is cut"}, {"kill", "is killed"},
-			{"forward", "set by +10m"}, {"backward", "set by −10m"}, {"elect", "its clock is +5m"},
+			{"forward", "set by +10 min"}, {"backward", "set by −10 min"}, {"elect", "its clock is +5 min"},
 		} {
 			said := fmt.Sprintf(`said("zk.Lock", %[1]q) && said("Holdfast", %[1]q)`, button.said)
 			for there := false; !there; there = b.is(said) { // a holder may leave just before the click

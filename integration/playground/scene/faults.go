@@ -2,6 +2,7 @@ package scene
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -112,12 +113,9 @@ func (s *Scene) leader() int {
 	return -1
 }
 
-// signed is a duration with its sign.
+// signed is how far a clock is off, in minutes.
 func signed(d time.Duration) string {
-	if d < 0 {
-		return "−" + (-d).String()
-	}
-	return "+" + d.String()
+	return strings.Replace(fmt.Sprintf("%+g min", d.Minutes()), "-", "−", 1)
 }
 
 func memberName(i int) string { return fmt.Sprintf("zk%d", i+1) }

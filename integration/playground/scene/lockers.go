@@ -3,6 +3,7 @@ package scene
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -50,8 +51,9 @@ type hold interface {
 
 // zkProcess uses zk.Lock.
 type zkProcess struct {
-	conn *zk.Conn
-	gone chan struct{} // closed when the connection's events have ended
+	conn    *zk.Conn
+	closing atomic.Bool
+	gone    chan struct{} // closed when the connection's events have ended
 }
 
 func dialZK(_ context.Context, e *locktest.Ensemble, label string) (process, error) {
@@ -60,7 +62,7 @@ func dialZK(_ context.Context, e *locktest.Ensemble, label string) (process, err
 	if err != nil {
 		return nil, err
 	}
-	p := &zkProcess{conn, make(chan struct{})}
+	p := &zkProcess{conn: conn, gone: make(chan struct{})}
 	go func() {
 		defer close(p.gone)
 		for range events {
@@ -76,7 +78,7 @@ func (silent) Printf(string, ...any) {}
 // lock has no context: what ends it is the end of the connection.
 func (p *zkProcess) lock(ctx context.Context) (hold, error) {
 	l := zk.NewLock(p.conn, zkParent, zk.WorldACL(zk.PermAll))
-	defer context.AfterFunc(ctx, p.conn.Close)()
+	defer context.AfterFunc(ctx, p.close)()
 	if err := l.Lock(); err != nil {
 		return nil, errors.Join(err, ctx.Err())
 	}
@@ -86,8 +88,16 @@ func (p *zkProcess) lock(ctx context.Context) (hold, error) {
 func (p *zkProcess) session() int64 { return p.conn.SessionID() }
 
 func (p *zkProcess) end() {
-	p.conn.Close()
+	p.close()
 	<-p.gone
+}
+
+// close closes the connection once. A second Close would wait for the first one in a way
+// that stops virtual time.
+func (p *zkProcess) close() {
+	if p.closing.CompareAndSwap(false, true) {
+		p.conn.Close()
+	}
 }
 
 type zkHold struct{ l *zk.Lock }

@@ -78,6 +78,10 @@ func Start() (*Scene, error) {
 		for i := range workers {
 			w := &worker{s: s, side: side, name: fmt.Sprintf("worker %c", 'A'+i), phase: starts}
 			side.workers = append(side.workers, w)
+		}
+	}
+	for _, side := range s.sides {
+		for _, w := range side.workers {
 			s.tasks.Go(w.run)
 		}
 	}

@@ -88,21 +88,27 @@ func TestEach(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := start(t)
 				until(t, s, "both have a holder", s.bothReady)
-				begin, _ := s.ready()
-				s.update(func() { s.linger = true })
+				var begin mark
+				s.update(func() {
+					s.linger = true
+					begin, _ = s.ready()
+				})
 				test.do(s)
 				time.Sleep(2 * (TTL + Grace))
-				if got := s.sides[zkSide].overlaps > 0; got != test.two {
-					t.Errorf("zk.Lock: two were inside: %v, want %v", got, test.two)
-				}
-				if n := s.sides[hfSide].overlaps; n != 0 {
-					t.Errorf("Holdfast: two were inside %d times", n)
-				}
-				if got := s.next(hfSide, begin); got != test.next {
-					t.Errorf("Holdfast: the next one has entered: %v, want %v", got, test.next)
-				}
-				s.update(func() { s.linger = false })
-				turns := s.sides[hfSide].turns
+				var turns int
+				s.update(func() {
+					if got := s.sides[zkSide].overlaps > 0; got != test.two {
+						t.Errorf("zk.Lock: two were inside: %v, want %v", got, test.two)
+					}
+					if n := s.sides[hfSide].overlaps; n != 0 {
+						t.Errorf("Holdfast: two were inside %d times", n)
+					}
+					if got := s.next(hfSide, begin); got != test.next {
+						t.Errorf("Holdfast: the next one has entered: %v, want %v", got, test.next)
+					}
+					s.linger = false
+					turns = s.sides[hfSide].turns
+				})
 				until(t, s, "all take turns again", func() bool {
 					return s.sides[hfSide].turns > turns+2*workers && s.bothReady()
 				})
@@ -118,7 +124,7 @@ func TestState(t *testing.T) {
 		until(t, s, "both have a holder", s.bothReady)
 		time.Sleep(time.Second)
 		state := s.State()
-		for i, want := range []string{"ephemeral", "persistent, has a lease"} {
+		for i, want := range []string{"ephemeral", "leased"} {
 			side := state.Sides[i]
 			if side.Inside != 1 || len(side.Nodes) != 1+workers {
 				t.Errorf("%s: %d inside, nodes %+v", side.Name, side.Inside, side.Nodes)
@@ -130,7 +136,7 @@ func TestState(t *testing.T) {
 				}
 			}
 		}
-		if state.Leader == "" || state.Clock != "+0s" {
+		if state.Leader == "" || state.Clock != "+0 min" {
 			t.Errorf("the leader is %q with a clock that is %q off", state.Leader, state.Clock)
 		}
 	})

@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -105,17 +106,23 @@ func (s *Scene) sideState(side *side) Side {
 	for _, n := range s.ensemble.Dump(side.parent) {
 		state.Nodes = append(state.Nodes, side.node(n))
 	}
+	if len(state.Nodes) > 0 { // the first is the parent
+		slices.SortFunc(state.Nodes[1:], func(a, b Node) int { return strings.Compare(sequence(a.Name), sequence(b.Name)) })
+	}
 	return state
 }
+
+// sequence is the part of a node's name that tells its place.
+func sequence(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
 
 // node describes a node of ZooKeeper's.
 func (side *side) node(n locktest.Node) Node {
 	if n.Path == side.parent {
-		return Node{Name: n.Path, Kind: "persistent"}
+		return Node{Name: n.Path, Kind: "the lock"}
 	}
-	node := Node{Name: n.Path[strings.LastIndexByte(n.Path, '/')+1:], Kind: "persistent, has a lease"}
+	node := Node{Name: n.Path[strings.LastIndexByte(n.Path, '/')+1:], Kind: "leased"}
 	if n.Stat.EphemeralOwner != 0 {
-		node.Kind = "ephemeral, ends with its session"
+		node.Kind = "ephemeral"
 		node.Owner = "an earlier session's"
 		for _, w := range side.workers {
 			if w.p != nil && w.p.session() == n.Stat.EphemeralOwner {
