@@ -14,7 +14,7 @@ GOVULNCHECK := bin/govulncheck-$(GOVULNCHECK_VERSION)-$(GOVERSION)
 UNIT = $(shell go list ./... | grep -v /integration)
 
 # The modules beside the main one, whose dependencies the library is not to have.
-MODULES := integration/bench integration/deploy integration/sql integration/statuspage lock/observe/prometheus lock/observe/otel
+MODULES := integration/bench integration/deploy integration/playground integration/sql integration/statuspage lock/observe/prometheus lock/observe/otel
 each_module = @set -e; for m in $(MODULES); do echo "cd $$m && $(1)"; (cd $$m && $(1)); done
 
 BUILD := go build -buildvcs=false -o bin/
@@ -25,7 +25,7 @@ TEST := go test -race -timeout 20m
 
 FUZZTIME ?= 30s
 
-.PHONY: help demo test unit integration versions sim mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo playground test unit integration versions sim mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,10 @@ help: ## list the targets
 demo: bin/withzk ## see the promises kept on a real ZooKeeper
 	$(BUILD) ./cmd/holdfast ./cmd/reaper
 	bin/withzk bin/holdfast demo
+
+playground: ## a page that runs, on loopback: zk.Lock and Holdfast side by side, and what can happen to them
+	go build -C integration/playground -buildvcs=false -o $(CURDIR)/bin/ .
+	cd integration/playground && exec $(CURDIR)/bin/playground
 
 test: bin/withzk ## all tests, on a real ZooKeeper
 	bin/withzk $(TEST) ./...

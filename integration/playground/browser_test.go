@@ -1,0 +1,22 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// browser returns the path of a Chromium.
+func browser(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("HOLDFAST_BROWSER"); path != "" {
+		return path
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatal("no browser: install chromium (apt-get install chromium), or set HOLDFAST_BROWSER to the path of one")
+	return ""
+}

@@ -1,0 +1,163 @@
+package scene
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// faultTime is how long a pause and a partition last: longer than a session and than a
+// lease with its grace, so that both locks go on to the next.
+const faultTime = 9 * time.Second
+
+// EndSession ends the sessions of both holders at once, as a leader does that has not
+// heard of them.
+func (s *Scene) EndSession() {
+	s.each("the session of %s ends while it works", func(w *worker) { s.ensemble.ExpireLabel(w.label) })
+}
+
+// Pause stops both holders, as a garbage collection or a suspended machine does.
+func (s *Scene) Pause() {
+	s.each(fmt.Sprintf("%%s is paused for %v", faultTime), func(w *worker) {
+		w.paused, w.inside = true, false
+		s.ensemble.Freeze(w.label)
+		s.later(w, "%s goes on", func() {
+			w.paused = false
+			s.ensemble.Thaw(w.label)
+		})
+	})
+}
+
+// Cut cuts the network between both holders and ZooKeeper.
+func (s *Scene) Cut() {
+	s.each(fmt.Sprintf("the network of %%s is cut for %v", faultTime), func(w *worker) {
+		w.cut = true
+		// It names no server, and can name no wrong one.
+		_ = s.ensemble.Partition(w.label)
+		s.later(w, "the network of %s is back", func() {
+			w.cut = false
+			s.ensemble.Heal(w.label)
+		})
+	})
+}
+
+// Kill kills both holders' processes. They start again after a while.
+func (s *Scene) Kill() {
+	s.each("%s is killed", func(w *worker) {
+		_ = s.ensemble.Partition(w.label) // for good: a dead process says nothing more
+		w.phase, w.hold, w.inside, w.paused, w.cut, w.p = dead, nil, false, false, false, nil
+		w.kill()
+	})
+}
+
+// StepClock sets the clock of ZooKeeper's leader.
+func (s *Scene) StepClock(d time.Duration) {
+	s.update(func() {
+		leader := s.leader()
+		if leader < 0 {
+			s.say(nil, Warn, "there is no leader now")
+			return
+		}
+		s.clocks[leader] += d
+		s.ensemble.StepClock(d)
+		s.say(nil, Warn, "the leader's clock is set by %s; it is %s off", signed(d), signed(s.clocks[leader]))
+	})
+}
+
+// Elect has another member lead, whose clock is off by so much.
+func (s *Scene) Elect(off time.Duration) {
+	s.update(func() {
+		leader := s.leader()
+		if leader < 0 || s.electing {
+			s.say(nil, Warn, "there is an election already")
+			return
+		}
+		s.electing = true
+		servers := s.ensemble.Servers()
+		for i, name := range servers {
+			if i != leader {
+				s.clocks[i] = off
+				must(s.ensemble.SetClock(name, off))
+			}
+		}
+		s.say(nil, Warn, "the leader, %s, stops", memberName(leader))
+		must(s.ensemble.Stop(servers[leader]))
+		s.tasks.Go(func() {
+			if pause(s.ctx, 2*electionTime) != nil {
+				return
+			}
+			s.update(func() {
+				s.electing = false
+				must(s.ensemble.Start(servers[leader]))
+				s.say(nil, Warn, "%s leads, and its clock is %s off", memberName(s.leader()), signed(off))
+			})
+		})
+	})
+}
+
+// must panics where the ensemble knows no server by the name that it gave it.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// leader is the index of the member that leads, -1 while there is none.
+func (s *Scene) leader() int {
+	leads := s.ensemble.Leader()
+	for i, name := range s.ensemble.Servers() {
+		if name == leads {
+			return i
+		}
+	}
+	return -1
+}
+
+// signed is how far a clock is off, in minutes.
+func signed(d time.Duration) string {
+	return strings.Replace(fmt.Sprintf("%+g min", d.Minutes()), "-", "−", 1)
+}
+
+func memberName(i int) string { return fmt.Sprintf("zk%d", i+1) }
+
+// holder is who of a side has entered first of those that still work undisturbed.
+func (side *side) holder() *worker {
+	var first *worker
+	for _, w := range side.workers {
+		if w.phase == works && w.inside && !w.cut && (first == nil || w.entered < first.entered) {
+			first = w
+		}
+	}
+	return first
+}
+
+// each has the same happen to both holders.
+func (s *Scene) each(what string, do func(*worker)) {
+	s.update(func() {
+		for _, side := range s.sides {
+			w := side.holder()
+			if w == nil {
+				s.say(side, Warn, "nobody is inside now")
+				continue
+			}
+			s.say(side, Warn, what, w.name)
+			do(w)
+		}
+	})
+}
+
+// later undoes what happened to a worker, if it lives until then.
+func (s *Scene) later(w *worker, what string, undo func()) {
+	life := w.life
+	s.tasks.Go(func() {
+		if pause(s.ctx, faultTime) != nil {
+			return
+		}
+		s.update(func() {
+			if w.life == life && (w.phase != dead || w.cut) {
+				s.say(w.side, Warn, what, w.name)
+				undo()
+			}
+		})
+	})
+}

@@ -1,0 +1,170 @@
+// Package scene is what the playground shows: workers that take turns on a lock, some by
+// zk.Lock and some by Holdfast, on one ZooKeeper ensemble in memory, and what can happen
+// to them. Whatever happens, happens to the holders of both locks alike.
+//
+// A worker is inside from when it has the lock until it has left, or dies, or is paused: one
+// that is paused does nothing. When it goes on, it asks its hold first. A hold of zk.Lock
+// cannot be asked and tells nothing; one of Holdfast's ends before anybody else can enter.
+package scene
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+const (
+	workers      = 3 // on each side
+	workSteps    = 60
+	step         = 100 * time.Millisecond
+	rest         = 500 * time.Millisecond // between two turns
+	restart      = 3 * time.Second        // of a process that died
+	electionTime = 300 * time.Millisecond
+	logLength    = 80
+)
+
+// A Scene is an ensemble with workers. Its methods may be called from any goroutine.
+type Scene struct {
+	ensemble *locktest.Ensemble
+	begun    time.Time
+	ctx      context.Context
+	cancel   context.CancelFunc
+	tasks    sync.WaitGroup
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed and made anew with each change
+	sides    [2]*side
+	clocks   []time.Duration // how far each member's is ahead of true time
+	electing bool
+	entries  int // how often a lock was entered
+	log      []Line
+	logged   int
+	tour     Tour
+	touring  bool
+	linger   bool // nobody ends its work
+}
+
+// A side is one kind of lock with its workers.
+type side struct {
+	name    string
+	parent  string // of the nodes
+	dial    func(context.Context, *locktest.Ensemble, string) (process, error)
+	workers []*worker
+
+	turns    int
+	overlaps int       // how often two were inside at once
+	since    time.Time // when two were last inside together; zero: they are not
+	overlap  time.Duration
+}
+
+// Start starts a scene.
+func Start() (*Scene, error) {
+	ensemble, err := locktest.New(locktest.Options{Members: 3, ElectionTime: electionTime})
+	if err != nil {
+		return nil, err
+	}
+	s := &Scene{
+		ensemble: ensemble, begun: time.Now(), changed: make(chan struct{}), clocks: make([]time.Duration, 3),
+		sides: [2]*side{
+			{name: "zk.Lock", parent: zkParent, dial: dialZK},
+			{name: "Holdfast", parent: hfParent, dial: dialHoldfast},
+		},
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	for _, side := range s.sides {
+		for i := range workers {
+			w := &worker{s: s, side: side, name: fmt.Sprintf("worker %c", 'A'+i), phase: starts}
+			side.workers = append(side.workers, w)
+		}
+	}
+	for _, side := range s.sides {
+		for _, w := range side.workers {
+			s.tasks.Go(w.run)
+		}
+	}
+	return s, nil
+}
+
+// Close ends everything.
+func (s *Scene) Close() {
+	s.cancel()
+	s.ensemble.Close()
+	s.tasks.Wait()
+}
+
+// update changes the scene, and has those look who wait for that.
+func (s *Scene) update(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	for _, side := range s.sides {
+		s.watch(side)
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// await waits until a condition is true, which it asks after each change.
+func (s *Scene) await(ctx context.Context, condition func() bool) error {
+	for {
+		s.mu.Lock()
+		met, changed := condition(), s.changed
+		s.mu.Unlock()
+		if met {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// pause waits for a while.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// watch counts when two are inside at once.
+func (s *Scene) watch(side *side) {
+	var inside []string
+	for _, w := range side.workers {
+		if w.inside && w.hold.sure() {
+			inside = append(inside, w.name)
+		}
+	}
+	switch now := time.Now(); {
+	case len(inside) > 1 && side.since.IsZero():
+		side.since = now
+		side.overlaps++
+		s.say(side, Bad, "%s and %s are inside at once", inside[0], inside[1])
+	case len(inside) < 2 && !side.since.IsZero():
+		side.overlap += now.Sub(side.since)
+		side.since = time.Time{}
+	}
+}
+
+// say adds a line to the log; side nil is for both.
+func (s *Scene) say(side *side, level Level, format string, args ...any) {
+	line := Line{Time: time.Since(s.begun).Seconds(), Level: level, Text: fmt.Sprintf(format, args...)}
+	if side != nil {
+		line.Side = side.name
+	}
+	s.logged++
+	line.Number = s.logged
+	s.log = append(s.log, line)
+	if len(s.log) > logLength {
+		s.log = s.log[len(s.log)-logLength:]
+	}
+}

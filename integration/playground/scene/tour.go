@@ -1,0 +1,129 @@
+package scene
+
+import "time"
+
+// Tour is how far the tour is.
+type Tour struct {
+	Stop int    `json:"stop"` // from 1; 0: it was not begun
+	Of   int    `json:"of"`
+	Say  string `json:"say"`
+	Done bool   `json:"done"`
+}
+
+// Tour shows what there is to see, one after the other, if it is not at it already.
+func (s *Scene) Tour() {
+	s.update(func() {
+		if !s.touring {
+			s.touring = true
+			s.tasks.Go(s.goAround)
+		}
+	})
+}
+
+// A stop is one of the tour: something happens, and one waits until it can be seen.
+type stop struct {
+	say  string
+	do   func()
+	seen func(begin mark) bool // asked with the scene locked
+	look time.Duration         // for how long one looks at it
+}
+
+// A mark is what had happened on each side when a stop began.
+type mark struct{ entered, overlaps [2]int }
+
+const (
+	zkSide = iota
+	hfSide
+)
+
+func (s *Scene) stops() []stop {
+	return []stop{
+		{
+			say:  "The sessions of both holders end while they work. The node of zk.Lock goes with its session, and the next one enters. Holdfast's is not the session's: nothing happens.",
+			do:   s.EndSession,
+			seen: func(begin mark) bool { return s.sides[zkSide].overlaps > begin.overlaps[zkSide] },
+			look: 5 * time.Second,
+		},
+		{
+			say: "Both holders are paused for longer than a session or a lease lasts, and go on. With both locks the next one enters meanwhile. The holder of zk.Lock works on as if nothing had been; that of Holdfast asks its hold, which has ended, and stops.",
+			do:  s.Pause,
+			seen: func(begin mark) bool {
+				return s.sides[zkSide].overlaps > begin.overlaps[zkSide] && s.next(hfSide, begin) && !s.sides[hfSide].disturbed()
+			},
+			look: 4 * time.Second,
+		},
+		{
+			say: "Another server leads, whose clock is five minutes slow. zk.Lock asks no clock. Holdfast counts its leases anew, and never compares stamps of two leaders.",
+			do:  func() { s.Elect(-5 * time.Minute) },
+			seen: func(mark) bool {
+				return !s.electing && s.sides[zkSide].holder() != nil && s.sides[hfSide].holder() != nil
+			},
+			look: 8 * time.Second,
+		},
+		{
+			say:  "The leader's clock is set ten minutes forward. By it, all leases are over long ago. Holdfast's clients see the step, and nobody enters.",
+			do:   func() { s.StepClock(10 * time.Minute) },
+			seen: func(mark) bool { return true },
+			look: 8 * time.Second,
+		},
+		{
+			say:  "Both holders are killed. The next one enters when the session is over (zk.Lock), or the lease and the grace (Holdfast). That is the price: it takes longer.",
+			do:   s.Kill,
+			seen: func(begin mark) bool { return s.next(zkSide, begin) && s.next(hfSide, begin) },
+			look: 4 * time.Second,
+		},
+	}
+}
+
+func (s *Scene) goAround() {
+	defer s.update(func() { s.touring, s.linger = false, false })
+	stops := s.stops()
+	for i, stop := range stops {
+		s.update(func() { s.linger = false })
+		var begin mark
+		if s.await(s.ctx, func() (ready bool) { begin, ready = s.ready(); return ready }) != nil {
+			return
+		}
+		s.update(func() {
+			s.linger = true
+			s.tour = Tour{Stop: i + 1, Of: len(stops), Say: stop.say}
+		})
+		stop.do()
+		if s.await(s.ctx, func() bool { return stop.seen(begin) }) != nil || pause(s.ctx, stop.look) != nil {
+			return
+		}
+	}
+	s.update(func() {
+		s.tour.Done = true
+		s.tour.Say = "That was the tour. Both locks met with the same. The buttons are yours."
+	})
+}
+
+// ready reports whether each side has one holder, who is not about to leave, and nothing
+// happens to anybody.
+func (s *Scene) ready() (begin mark, ready bool) {
+	for i, side := range s.sides {
+		w := side.holder()
+		if w == nil || w.done > workSteps/2 || side.disturbed() || !side.since.IsZero() {
+			return mark{}, false
+		}
+		begin.entered[i], begin.overlaps[i] = w.entered, side.overlaps
+	}
+	return begin, true
+}
+
+// disturbed reports whether somebody of a side does not run as it should.
+func (side *side) disturbed() bool {
+	for _, w := range side.workers {
+		if w.paused || w.cut {
+			return true
+		}
+	}
+	return false
+}
+
+// next reports whether another one is inside than at the beginning.
+func (s *Scene) next(side int, begin mark) bool {
+	w := s.sides[side].holder()
+	return w != nil && w.entered > begin.entered[side]
+}

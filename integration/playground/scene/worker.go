@@ -1,0 +1,167 @@
+package scene
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// The phases of a worker.
+const (
+	starts  = "starts"
+	waits   = "waits"
+	works   = "works"
+	unlocks = "unlocks"
+	rests   = "rests"
+	dead    = "dead"
+)
+
+// A worker takes turns on the lock for ever: it waits, works and unlocks. What is called
+// after its name it is to the ensemble, with the number of its life.
+type worker struct {
+	s    *Scene
+	side *side
+	name string
+
+	// Guarded by the scene's lock.
+	life    int
+	label   string
+	kill    context.CancelFunc
+	p       process
+	phase   string
+	hold    hold // nil: it has none
+	inside  bool
+	entered int // the how manieth entry to a lock its last one was
+	done    int // steps of its work
+	paused  bool
+	cut     bool
+}
+
+// run has a worker live again and again.
+func (w *worker) run() {
+	for w.s.ctx.Err() == nil {
+		ctx, kill := context.WithCancel(w.s.ctx)
+		w.s.update(func() {
+			w.life++
+			w.label = fmt.Sprintf("%s, %s, life %d", w.side.name, w.name, w.life)
+			w.kill = kill
+			w.phase = starts
+			w.paused = false
+		})
+		w.live(ctx)
+		kill()
+		// A machine that is cut off stays so when a process on it starts again.
+		_ = w.s.await(w.s.ctx, func() bool { return !w.cut })
+		_ = pause(w.s.ctx, restart)
+	}
+}
+
+// live is one life of the process: it ends when it is killed, or with the first call that
+// fails, as a program does that has itself started again then.
+func (w *worker) live(ctx context.Context) {
+	p, err := w.side.dial(ctx, w.s.ensemble, w.label)
+	if err != nil {
+		w.update(ctx, func() { w.die(err) })
+		return
+	}
+	defer w.s.tasks.Go(p.end) // it takes long if it cannot reach anybody
+	w.update(ctx, func() { w.p = p })
+	for err == nil {
+		if err = w.turn(ctx, p); err == nil {
+			err = pause(ctx, rest)
+		}
+	}
+	w.update(ctx, func() { w.die(err) })
+}
+
+// update changes the scene, unless the process was killed.
+func (w *worker) update(ctx context.Context, change func()) (alive bool) {
+	w.s.update(func() {
+		if alive = ctx.Err() == nil; alive {
+			change()
+		}
+	})
+	return alive
+}
+
+func (w *worker) die(err error) {
+	w.phase, w.hold, w.inside, w.p = dead, nil, false, nil
+	w.s.say(w.side, Warn, "%s gives up and starts again: %v", w.name, err)
+}
+
+// turn is one turn with the lock.
+func (w *worker) turn(ctx context.Context, p process) error {
+	w.update(ctx, func() { w.phase = waits })
+	h, err := p.lock(ctx)
+	if err != nil {
+		return err
+	}
+	if !w.update(ctx, func() { w.enter(h) }) {
+		return ctx.Err()
+	}
+	lost, err := w.work(ctx, h)
+	if err != nil {
+		return err
+	}
+	w.update(ctx, func() {
+		w.inside = false
+		w.phase = unlocks
+		if lost != nil {
+			w.s.say(w.side, Warn, "%s learns that its hold is lost, and stops", w.name)
+		}
+	})
+	if lost == nil {
+		err = h.unlock()
+	}
+	w.update(ctx, func() {
+		w.hold, w.phase = nil, rests
+		w.side.turns++
+		if err != nil {
+			w.s.say(w.side, Warn, "%s unlocks: %v", w.name, err)
+		}
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil // there is nothing that could block the others
+	}
+	return err
+}
+
+func (w *worker) enter(h hold) {
+	w.s.entries++
+	w.hold, w.inside, w.entered, w.done, w.phase = h, true, w.s.entries, 0, works
+	w.s.say(w.side, Good, "%s enters", w.name)
+}
+
+// work works under the lock, until all is done or the hold is lost.
+func (w *worker) work(ctx context.Context, h hold) (lost, err error) {
+	for finished := false; !finished; {
+		select {
+		case <-time.After(step):
+		case <-h.lost():
+		case <-ctx.Done():
+		}
+		if err := w.s.await(ctx, func() bool { return !w.paused }); err != nil {
+			return nil, err
+		}
+		w.update(ctx, func() {
+			if w.paused {
+				return
+			}
+			if lost = h.err(); lost != nil || !h.sure() {
+				finished = lost != nil
+				w.inside = false
+				return
+			}
+			w.inside = true
+			w.done = min(w.done+1, workSteps)
+			finished = w.done == workSteps && !w.s.linger
+		})
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	return lost, nil
+}

@@ -1,0 +1,43 @@
+//go:build js && wasm
+
+// The scene in a browser: it posts what it shows ten times a second, as JSON, and does
+// what the page asks for by name.
+package main
+
+import (
+	"encoding/json"
+	"syscall/js"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/playground/scene"
+)
+
+const frame = 100 * time.Millisecond
+
+func main() {
+	s, err := scene.Start()
+	if err != nil {
+		panic(err)
+	}
+	actions := map[string]func(){
+		"end":      s.EndSession,
+		"pause":    s.Pause,
+		"cut":      s.Cut,
+		"kill":     s.Kill,
+		"forward":  func() { s.StepClock(10 * time.Minute) },
+		"backward": func() { s.StepClock(-10 * time.Minute) },
+		"elect":    func() { s.Elect(5 * time.Minute) },
+		"tour":     s.Tour,
+	}
+	js.Global().Set("onmessage", js.FuncOf(func(_ js.Value, args []js.Value) any {
+		go actions[args[0].Get("data").String()]() // it must not block the browser's call
+		return nil
+	}))
+	for range time.Tick(frame) {
+		state, err := json.Marshal(s.State())
+		if err != nil {
+			panic(err)
+		}
+		js.Global().Call("postMessage", string(state))
+	}
+}
