@@ -32,6 +32,7 @@ type door struct {
 	readOnly  bool          // the ACL does not let us write the parent
 	unchecked bool          // the ACL of entries does not let us check them
 	below     int           // entries of ours that stand below the parent
+	moves     uint64        // how often one of ours has come or gone
 	witness   *Entry        // the one of them that joined last, if it is there still
 	cleanup   parentCleanup
 	askedAt   time.Duration // monotonic time at which an entry that is kept was asked for last; 0: never
@@ -43,6 +44,7 @@ func (d *door) enter(e *Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.below++
+	d.moves++
 	e.door = d.number
 	if e.incarnation != 0 {
 		d.witness = e
@@ -78,6 +80,7 @@ func (d *door) testify(e *Entry) {
 func (d *door) exit(e *Entry, until time.Duration, stays bool) (last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.moves++
 	if e.door != d.number {
 		e.door = 0
 		return d.below == 0
@@ -115,6 +118,7 @@ func (d *door) succeed(e, next *Entry) {
 func (d *door) handOver(e *Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.moves++
 	if e.door == d.number {
 		d.below--
 	}
@@ -129,6 +133,13 @@ func (d *door) ours() int32 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return int32(d.below)
+}
+
+// count is how often one of ours has come or gone, and how many are there.
+func (d *door) count() (moves uint64, below int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.moves, d.below
 }
 
 // others reports whether entries of ours stand there beside this one.
