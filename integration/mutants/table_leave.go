@@ -3,6 +3,13 @@ package main
 // leaveMutants break the way out of the queue.
 var leaveMutants = []mutant{
 	{
+		name:   "told-to-ours",
+		breaks: "who tells its release leaves the parent to one of its own client, who may have left by then",
+		edits: []edit{{"lock/internal/queue/parent.go",
+			"return children > 0 && asked.below <= 1 && d.count().moves == asked.moves",
+			"return children > 0"}},
+		tests: []string{"lock/internal/queue.TestStrangersAmong"},
+	}, {
 		name:   "release-by-sequence",
 		breaks: "unlock deletes the entry that has its sequence number, whosever it is",
 		edits: []edit{{"lock/internal/queue/leave.go",

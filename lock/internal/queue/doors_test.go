@@ -328,3 +328,27 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("%d are remembered, %d by age", len(s.since), len(s.order))
 	}
 }
+
+// TestStrangersAmong: a child that was counted when one of ours left may be ours, and have left
+// since; then nobody else looks after the parent.
+func TestStrangersAmong(t *testing.T) {
+	d := &door{number: 1, hints: &learnedHints{}}
+	one, two := new(Entry), new(Entry)
+	d.enter(one)
+	alone := d.count()
+	if !d.strangersAmong(1, alone) || d.strangersAmong(0, alone) {
+		t.Error("beside the only one of ours each child is a stranger's, and none is none")
+	}
+	d.enter(two)
+	if d.strangersAmong(1, alone) {
+		t.Error("it may be the one of ours that has come since")
+	}
+	both := d.count()
+	if d.strangersAmong(1, both) {
+		t.Error("it may be the other one of ours")
+	}
+	d.exit(two, 0, false)
+	if d.strangersAmong(1, both) || d.strangersAmong(1, alone) {
+		t.Error("it may be the other one of ours, that has left since")
+	}
+}

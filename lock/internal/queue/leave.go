@@ -95,14 +95,12 @@ func (l *leaving) attempt(ctx context.Context) error {
 	if !l.tried {
 		l.asked = l.Clock.Mono()
 	}
-	moves, below := l.door.count()
+	asked := l.door.count()
 	replies, err := l.Conn.Multi(ctx, nil, ops...)
 	if err == nil {
 		if l.announce {
 			l.door.see(factsOf(told, replies[1].Stat))
-			// Of ours there was none beside this one, then or since: whoever is there is not ours.
-			now, _ := l.door.count()
-			l.gone(ctx, replies[1].Stat.NumChildren > 0 && below <= 1 && now == moves)
+			l.gone(ctx, l.door.strangersAmong(replies[1].Stat.NumChildren, asked))
 		} else {
 			l.gone(ctx, false)
 		}

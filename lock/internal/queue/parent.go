@@ -135,11 +135,22 @@ func (d *door) ours() int32 {
 	return int32(d.below)
 }
 
-// count is how often one of ours has come or gone, and how many are there.
-func (d *door) count() (moves uint64, below int) {
+// census is how often one of ours has come or gone, and how many are there.
+type census struct {
+	moves uint64
+	below int
+}
+
+func (d *door) count() census {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.moves, d.below
+	return census{d.moves, d.below}
+}
+
+// strangersAmong reports whether one of so many children is not ours for certain: of ours there
+// was nobody but who has just left when it was asked, and nobody has come or gone since.
+func (d *door) strangersAmong(children int32, asked census) bool {
+	return children > 0 && asked.below <= 1 && d.count().moves == asked.moves
 }
 
 // others reports whether entries of ours stand there beside this one.
