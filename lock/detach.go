@@ -62,7 +62,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		err = zkconn.ContextError(bound)
 	}
 	switch {
-	case errors.Is(err, ErrRemoved) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl): // or by the lease that it was left with
+	case (errors.Is(err, ErrRemoved) || errors.Is(err, queue.ErrWentSince)) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl): // or by the lease that it was left with
 		return Ticket{}, lossOf(e, ErrExpired)
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken), errors.Is(err, ErrBroken):
 		return Ticket{}, lossOf(e, err)

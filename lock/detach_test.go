@@ -155,6 +155,30 @@ func TestDetachWithRenewalOnItsWay(t *testing.T) {
 	})
 }
 
+// TestDetachThatWasAttachedTo: the reply is lost, and when the write is made again somebody has
+// attached to the entry and unlocked it. Nobody has removed it.
+func TestDetachThatWasAttachedTo(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		ticket := h.Ticket() // what Detach would return, stored before
+		w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
+		detached := make(chan error, 1)
+		go func() {
+			_, err := h.Detach(w.ctx, 0)
+			detached <- err
+		}()
+		w.until("the record tells that it is detached", func() bool { return w.record(h.EntryPath()).Detached })
+		w.unlock(w.attach(b, ticket))
+		w.Heal("a")
+		var unconfirmed *lock.UnlockError
+		if err := <-detached; !errors.As(err, &unconfirmed) || errors.Is(err, lock.ErrRemoved) {
+			t.Errorf("Detach: %v, want that it is not confirmed", err)
+		}
+		w.empty()
+	})
+}
+
 // TestDetachForLessThanAnOutage: the reply is lost, and when it is known what came of it,
 // the lease that the hold was left with is over, and whoever waited has the lock. The lease
 // that it had before would last.

@@ -71,16 +71,22 @@ type detaching struct {
 
 	version, acknowledged int32  // of the node's data: probably, and at least
 	pending               []byte // of a renewal of unknown outcome
+	tried                 bool   // an attempt may have been applied
 }
+
+// ErrWentSince: an entry is gone that may have been detached before: then whoever has
+// attached to it has unlocked it.
+var ErrWentSince = errors.New("the reply was lost, and the entry is gone since: by one who attached to it and unlocked, or it was removed")
 
 // attempt makes the write once. What it returns is for Retry.
 func (d *detaching) attempt(ctx context.Context) error {
 	_, err := d.Conn.Multi(ctx, nil, &zk.SetDataRequest{Path: d.e.Path, Data: d.record, Version: d.version})
+	d.tried = d.tried || zkconn.OutcomeOf(err) == zkconn.Ambiguous
 	switch op, cause := zkconn.RefusedOp(err); {
 	case op < 0:
 		return err
 	case errors.Is(cause, zk.ErrNoNode):
-		return zkconn.Final(lease.ErrRemoved)
+		return zkconn.Final(d.removed())
 	case errors.Is(cause, zk.ErrNoAuth):
 		return zkconn.Final(fmt.Errorf("%w: the lock's ACL does not let us", zkconn.ErrDenied))
 	case !errors.Is(cause, zk.ErrBadVersion):
@@ -90,7 +96,7 @@ func (d *detaching) attempt(ctx context.Context) error {
 	found, _ := znode.DecodeRecord(n.Data)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return zkconn.Final(lease.ErrRemoved)
+		return zkconn.Final(d.removed())
 	case err != nil:
 		return zkconn.Final(err)
 	case bytes.Equal(n.Data, d.record), // the reply was lost
@@ -105,6 +111,14 @@ func (d *detaching) attempt(ctx context.Context) error {
 		return zkconn.Final(lease.BrokenBy(n.Data))
 	}
 	return zkconn.Final(lease.ErrTaken)
+}
+
+// removed is what it means that the node is not there.
+func (d *detaching) removed() error {
+	if d.tried {
+		return ErrWentSince
+	}
+	return lease.ErrRemoved
 }
 
 // latest reads a node on a server that has caught up with its leader: that of a new
