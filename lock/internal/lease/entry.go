@@ -280,10 +280,11 @@ func (e *Entry) handedOn() {
 	})
 }
 
-// HandedOn reports whether data is the record of a later incarnation of an entry.
+// HandedOn reports whether data is the record of a later incarnation of an entry; or of one
+// that somebody has attached to, which nobody has detached, and has put back.
 func HandedOn(data []byte, incarnation int32) bool {
 	r, err := znode.DecodeRecord(data)
-	return err == nil && r.Incarnation > incarnation
+	return err == nil && (r.Incarnation > incarnation || r.Incarnation == incarnation && r.Detached)
 }
 
 // Extend has the entry written with a lease of ttl, and later renewals too, and waits
