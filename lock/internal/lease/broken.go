@@ -30,3 +30,10 @@ func BrokenBy(data []byte) error {
 	}
 	return nil
 }
+
+// HandedOn reports whether data is the record of a later incarnation of an entry; or of one
+// that somebody has attached to, which nobody has detached, and has put back.
+func HandedOn(data []byte, incarnation int32) bool {
+	r, err := znode.DecodeRecord(data)
+	return err == nil && (r.Incarnation > incarnation || r.Incarnation == incarnation && r.Detached)
+}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Entry is one contender's node in ZooKeeper and the lease that it carries, from
@@ -278,13 +277,6 @@ func (e *Entry) handedOn() {
 		e.spoil()
 		e.transition(Ended, ErrAttached)
 	})
-}
-
-// HandedOn reports whether data is the record of a later incarnation of an entry; or of one
-// that somebody has attached to, which nobody has detached, and has put back.
-func HandedOn(data []byte, incarnation int32) bool {
-	r, err := znode.DecodeRecord(data)
-	return err == nil && (r.Incarnation > incarnation || r.Incarnation == incarnation && r.Detached)
 }
 
 // Extend has the entry written with a lease of ttl, and later renewals too, and waits
