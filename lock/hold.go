@@ -168,9 +168,6 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 	if most := h.client.cfg.policyOf(h.e.Lock()).MaxTTL; ttl > most {
 		return invalid("ttl", ttl, "must not be longer than max_ttl, %v", most)
 	}
-	if h.t != nil && h.e.Shared() {
-		ttl = max(ttl, h.e.NextTTL())
-	}
 	return h.e.Extend(ctx, ttl)
 }
 

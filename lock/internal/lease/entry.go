@@ -284,6 +284,9 @@ func (e *Entry) handedOn() {
 // and of the two ends of the lease the earlier one counts.
 func (e *Entry) Extend(ctx context.Context, ttl time.Duration) error {
 	e.mu.Lock()
+	if len(e.onEnd) > 0 && e.handles > 1 { // others have the hold too, and none of them is to lose by it
+		ttl = max(ttl, e.nextTTL)
+	}
 	e.nextTTL = ttl
 	e.mu.Unlock()
 	return e.Refresh(ctx)

@@ -41,13 +41,6 @@ func (e *Entry) Join() bool {
 	return true
 }
 
-// Shared reports whether there is more than one handle on the hold.
-func (e *Entry) Shared() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.handles > 1
-}
-
 // OnEnd has cancel called when the entry ends, with why, or at once if it has; nil: not any
 // more. It is called with the entry locked. The key is its owner's.
 func (e *Entry) OnEnd(key any, cancel context.CancelCauseFunc) {
