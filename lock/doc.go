@@ -279,6 +279,8 @@
 //		}
 //	}
 //
+// What comes of it:
+//
 //	what happens                           what comes of it
 //	nobody listens                         nothing: the hold goes on
 //	somebody listens later                 is told then, if the hold still lasts

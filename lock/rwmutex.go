@@ -80,7 +80,7 @@ func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) {
 // have written in between:
 //
 //	read.Unlock()
-//	write, err := rw.Lock(ctx)
+//	write, err := catalog.Lock(ctx)
 //	if err != nil {
 //		return err
 //	}

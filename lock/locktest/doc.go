@@ -35,7 +35,7 @@
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		ens := locktest.Start(t, locktest.Options{})
-//		...
+//		ens.Partition("worker-1")
 //		time.Sleep(10 * time.Second) // the session of a client that is cut off ends now
 //	})
 //

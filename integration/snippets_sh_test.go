@@ -1,0 +1,274 @@
+//go:build linux
+
+package integration_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+// console is where the documents' commands are run: a folder with what they name, the
+// programs on the PATH, and a server of its own, on which locks are had.
+type console struct {
+	*testing.T
+	ctx     context.Context
+	dir     string
+	env     []string
+	cluster string // the server
+}
+
+// rule says how commands of a kind are checked. The first whose pattern matches applies;
+// a command that none matches fails the test.
+type rule struct {
+	command string // a regular expression
+	check   func(c *console, command string) error
+	why     string // it is not run as printed
+}
+
+var rules = []rule{
+	{`^make `, (*console).target, "it runs for minutes: that the target is there is checked, and CI runs it"},
+	{`^go get `, (*console).module, "it takes a release from the network: that it names this module is checked"},
+	{`^go install `, (*console).program, "it takes a release from the network: that the package is there, and a program, is checked"},
+	{`^holdfast demo$`, nil, "TestCommandLine runs it, for a minute"},
+	{`^(docker|kubectl|systemctl|sudo|crontab) `, (*console).files, "it changes the machine or a cluster: that the files are there is checked; what is in them, by integration/deploy"},
+	{`^curl `, nil, "TestReaperPage asks for it, of a port that is free"},
+	{`^grep .*zkCli\.sh`, nil, "TestReaperACLs runs each command of the file on a server"},
+	{`^reaper --config \S+( --listen \S+)?( |$)`, (*console).daemon, ""},
+	{`^holdfast (top|ls .*--watch)`, (*console).daemon, ""},
+	{`^holdfast doctor`, (*console).doctor, ""},
+	{`^(holdfast|reaper|HOLDFAST_\w+=\S+ holdfast) `, (*console).run, ""},
+}
+
+// shorter replaces what would only take long.
+var shorter = strings.NewReplacer("--at-least 1m", "--at-least 1s")
+
+// scripts are what commands name as the reader's own.
+var scripts = []string{"export.sh", "report.sh", "send", "import", "extract", "load", "alert"}
+
+// once are the reaper's arguments by which it does not stay.
+var once = regexp.MustCompile(`--(once|dry-run|help|version)`)
+
+// TestCommandsOfDocs runs the commands of all Markdown pages, page by page.
+func TestCommandsOfDocs(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t)
+	for _, s := range fenced(t, "sh") {
+		t.Run(s.at, func(t *testing.T) {
+			c := *c
+			c.T = t
+			for command := range strings.Lines(strings.ReplaceAll(s.text, "\\\n", " ")) {
+				command, _, _ = strings.Cut(strings.TrimSpace(command), "  #") // what is behind it is a remark
+				if command == "" || strings.HasPrefix(command, "#") {
+					continue
+				}
+				command = strings.TrimSpace(command)
+				i := slices.IndexFunc(rules, func(r rule) bool { return regexp.MustCompile(r.command).MatchString(command) })
+				switch {
+				case i < 0:
+					t.Errorf("%q: no rule says how it is checked", command)
+				case rules[i].check != nil:
+					if err := rules[i].check(&c, command); err != nil {
+						t.Errorf("%q: %v", command, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func newConsole(t *testing.T) *console {
+	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
+	t.Cleanup(cancel)
+	server := zkserver.ForTest(t, zkserver.Options{})
+	c := &console{T: t, ctx: ctx, dir: t.TempDir(), cluster: server.Addr()}
+	bin := t.TempDir()
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", bin+"/", "../cmd/holdfast", "../cmd/reaper")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	c.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), zkserver.EnvServers+"="+server.Addr())
+	for _, name := range scripts {
+		c.write(name, "#!/bin/sh\n", 0o700)
+	}
+	c.write("config.yaml", text(t, "../config.yaml"), 0o600)
+	c.hold("orders/42")
+	return c
+}
+
+func (c *console) write(name, text string, mode os.FileMode) {
+	c.Helper()
+	if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), mode); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// hold keeps a lock for as long as the test, and gives it up when it is asked to: then it
+// takes it again.
+func (c *console) hold(name string) {
+	c.Helper()
+	locks, err := lock.Dial(c.ctx, []string{c.cluster}, lock.WithOwner("shop"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	done := make(chan struct{})
+	held := make(chan struct{}, 1)
+	go func() {
+		defer close(done)
+		for {
+			hold, err := locks.Mutex(name).Lock(c.ctx)
+			if err != nil {
+				return
+			}
+			select {
+			case held <- struct{}{}:
+			default:
+			}
+			select {
+			case <-hold.Revoked():
+			case <-hold.Done():
+			}
+			hold.Unlock()
+		}
+	}()
+	c.Cleanup(func() { locks.Close(); <-done })
+	<-held
+}
+
+func (c *console) command(command string) *exec.Cmd {
+	cmd := exec.CommandContext(c.ctx, "bash", "-c", shorter.Replace(command))
+	cmd.Dir, cmd.Env, cmd.Stdin = c.dir, c.env, strings.NewReader("yes\n")
+	return cmd
+}
+
+// run runs a command, which has to succeed.
+func (c *console) run(command string) error {
+	out, err := c.command(command).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+}
+
+// doctor runs a command that may find something to mend.
+func (c *console) doctor(command string) error {
+	out, err := c.command(command).CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 && strings.Contains(string(out), "WARNING") {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+}
+
+// daemon runs a command that stays, until it says something, and stops it.
+func (c *console) daemon(command string) error {
+	if once.MatchString(command) {
+		return c.run(command)
+	}
+	// A port that another program may have is one that is free here.
+	cmd := c.command("exec " + strings.Replace(command, "--listen 9180", "--listen 0", 1))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	lines := bufio.NewReader(out)
+	said, err := lines.ReadString('\n')
+	stopped := cmd.Process.Signal(syscall.SIGTERM)
+	rest, _ := io.ReadAll(lines)
+	var exit *exec.ExitError
+	end := cmd.Wait()
+	if errors.As(end, &exit) && exit.ExitCode() == 128+int(syscall.SIGTERM) {
+		end = nil
+	}
+	if err := errors.Join(err, stopped, end); err != nil {
+		return fmt.Errorf("%w\n%s%s", err, said, rest)
+	}
+	return nil
+}
+
+// target looks whether make knows what to do.
+func (c *console) target(command string) error {
+	cmd := c.command("make --dry-run " + strings.TrimPrefix(command, "make "))
+	cmd.Dir = ".."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+}
+
+func (c *console) module(command string) error {
+	if command != "go get "+module {
+		return fmt.Errorf("want go get %s", module)
+	}
+	return nil
+}
+
+func (c *console) program(command string) error {
+	path, ok := strings.CutPrefix(strings.TrimSuffix(command, "@latest"), "go install "+module+"/")
+	if !ok {
+		return fmt.Errorf("is not of %s", module)
+	}
+	out, err := exec.CommandContext(c.ctx, "go", "list", "-f", "{{.Name}}", "../"+path).CombinedOutput()
+	if err != nil || strings.TrimSpace(string(out)) != "main" {
+		return fmt.Errorf("%s is no program: %w, %s", path, err, out)
+	}
+	return nil
+}
+
+// files looks for the files that a command names: words with a slash or an ending, by their
+// path in the repository.
+func (c *console) files(command string) error {
+	for _, word := range strings.Fields(command) {
+		if strings.HasPrefix(word, "cmd/") {
+			if _, err := os.Stat("../" + word); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// TestYAMLOfDocs reads the configurations in the documents.
+func TestYAMLOfDocs(t *testing.T) {
+	for _, s := range fenced(t, "yaml") {
+		if _, err := policy.Parse(s.at, []byte(s.text)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPythonOfDocs has Python parse the code in its language.
+func TestPythonOfDocs(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	for _, s := range fenced(t, "python") {
+		cmd := exec.CommandContext(t.Context(), python, "-c", "import ast, sys; ast.parse(sys.stdin.read())")
+		cmd.Stdin = strings.NewReader(s.text)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", s.at, err, out)
+		}
+	}
+}

@@ -1,0 +1,329 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/doc/comment"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+)
+
+// The documents' snippets do what they say. All Go is compiled, and that of Markdown run
+// on a server; commands are run, or checked as a list says (snippets_sh_test.go). A
+// snippet that nobody knows what to do with fails the tests.
+
+// snippet is a piece of code in a document.
+type snippet struct {
+	at       string // file:line
+	language string
+	text     string
+}
+
+// languages are those that snippets may be in, and who looks at them.
+var languages = map[string]string{
+	"go":     "TestGoSnippets",
+	"sh":     "TestCommandsOfDocs",
+	"yaml":   "TestYAMLOfDocs",
+	"python": "TestPythonOfDocs",
+	"java":   "nobody: TestMixed runs such code, of integration/foreign",
+	"text":   "nobody: it is to be read",
+}
+
+// documents returns the paths of all Markdown pages, or of all Go files that are no tests.
+func documents(t *testing.T, ext string) (paths []string) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "bin" || d.Name() == "testdata" || path != ".." && strings.HasPrefix(d.Name(), ".")):
+			return fs.SkipDir
+		case strings.HasSuffix(path, ext) && !strings.HasSuffix(path, "_test.go"):
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+// fenced returns the snippets of the Markdown pages.
+func fenced(t *testing.T, language string) (found []snippet) {
+	t.Helper()
+	for _, path := range documents(t, ".md") {
+		var open *snippet
+		for i, line := range strings.Split(text(t, path), "\n") {
+			fence, isFence := strings.CutPrefix(strings.TrimSpace(line), "```")
+			switch {
+			case isFence && open == nil:
+				open = &snippet{at: fmt.Sprintf("%s:%d", strings.TrimPrefix(path, "../"), i+1), language: fence}
+			case isFence:
+				if languages[open.language] == "" {
+					t.Errorf("%s: a snippet of language %q, which no test looks at; one of ours, or text?", open.at, open.language)
+				}
+				if open.language == language {
+					found = append(found, *open)
+				}
+				open = nil
+			case open != nil:
+				open.text += line + "\n"
+			}
+		}
+		if open != nil {
+			t.Errorf("%s: the snippet does not end", open.at)
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("no snippet of language %q", language)
+	}
+	return found
+}
+
+// commented returns what of the doc comments' code is Go.
+func commented(t *testing.T) (found []snippet) {
+	t.Helper()
+	looksLikeGo := regexp.MustCompile(`(?m):= |^\w+(\.\w+)+\(|func\(`)
+	for _, path := range documents(t, ".go") {
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(path, "../integration/") && file.Name.Name == "main" {
+			continue
+		}
+		for _, group := range docs(file) {
+			var p comment.Parser
+			for _, block := range p.Parse(group.Text()).Content {
+				code, ok := block.(*comment.Code)
+				if ok && looksLikeGo.MatchString(code.Text) {
+					found = append(found, snippet{strings.TrimPrefix(files.Position(group.Pos()).String(), "../"), "go", code.Text})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// docs returns the doc comments of a file.
+func docs(file *ast.File) (all []*ast.CommentGroup) {
+	all = append(all, file.Doc)
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			all = append(all, d.Doc)
+		case *ast.GenDecl:
+			all = append(all, d.Doc)
+			for _, s := range d.Specs {
+				if s, ok := s.(*ast.TypeSpec); ok {
+					all = append(all, s.Doc)
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(g *ast.CommentGroup) bool { return g == nil })
+}
+
+const module = "github.com/holdfast-io/holdfast"
+
+// packages are what snippets may call without importing it. Those of another module are
+// compiled in that.
+var packages = map[string]string{
+	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "os": "os", "slog": "log/slog", "sql": "database/sql",
+	"synctest": "testing/synctest", "testing": "testing", "time": "time",
+	"zk":        "github.com/go-zookeeper/zk",
+	"lock":      module + "/lock",
+	"admin":     module + "/lock/admin",
+	"fence":     module + "/lock/fence",
+	"locktest":  module + "/lock/locktest",
+	"policy":    module + "/lock/policy",
+	"zerolog":   module + "/lock/observe/zerolog",
+	"zkserver":  module + "/integration/zkserver",
+	"redislock": "github.com/bsm/redislock",
+	"redis":     "github.com/redis/go-redis/v9",
+}
+
+// elsewhere are packages that another module has, and which.
+var elsewhere = map[string]string{"redislock": "integration/bench", "redis": "integration/bench"}
+
+// notRun are names whose snippets are compiled and not run, and why that has to do.
+var notRun = map[string]string{
+	"db":  "there is no database: integration/sql runs the statements of a fence, integration/bench those of a lock table",
+	"rdb": "there is no Redis: integration/bench runs locks on one",
+	"t":   "the package's own tests do it",
+	"ens": "the package's own tests do it",
+	"tap": "the package's own tests do it",
+}
+
+// ownModules are packages of modules of their own, whose doc comments their examples show.
+var ownModules = []string{"lock/observe/otel/", "lock/observe/prometheus/"}
+
+// goFile is a snippet as a file of package main.
+type goFile struct {
+	snippet
+	source string
+	module string // "" for the main one
+	runs   bool
+}
+
+// compilable wraps a snippet into a function, with the imports that it needs.
+func compilable(s snippet, function string) (goFile, error) {
+	code := strings.ReplaceAll(s.text, `[]string{"zk1:2181", "zk2:2181", "zk3:2181"}`, "servers")
+	result, end := goFile{snippet: s, runs: true}, ""
+	wrapped := func() string {
+		return "package main\nfunc " + function + "() error {\n" + code + "\n" + end + "return nil\n}\n"
+	}
+	source := "package main\n" + code // declarations
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, s.at, source, parser.SkipObjectResolution)
+	if err != nil {
+		if file, err = parser.ParseFile(files, s.at, wrapped(), parser.SkipObjectResolution); err != nil {
+			return result, fmt.Errorf("it is no Go: %w", err)
+		}
+		for _, name := range declared(file.Decls[0].(*ast.FuncDecl)) {
+			end += "_ = " + name + "\n"
+		}
+		source = wrapped()
+	} else {
+		result.runs = false
+	}
+	imports := map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if name, ok := n.X.(*ast.Ident); ok && packages[name.Name] != "" {
+				imports[name.Name] = true
+				result.module = max(result.module, elsewhere[name.Name])
+			}
+		case *ast.Ident:
+			if notRun[n.Name] != "" {
+				result.runs = false
+			}
+		}
+		return true
+	})
+	head := "package main\n"
+	for name := range imports {
+		head += fmt.Sprintf("import %q\n", packages[name])
+	}
+	formatted, err := format.Source([]byte(head + strings.TrimPrefix(source, "package main\n")))
+	result.source = string(formatted)
+	return result, err
+}
+
+// declared returns the names that a function's body declares at its top level, which a
+// snippet that is only a part need not use.
+func declared(f *ast.FuncDecl) (names []string) {
+	for _, s := range f.Body.List {
+		if a, ok := s.(*ast.AssignStmt); ok && a.Tok == token.DEFINE {
+			for _, x := range a.Lhs {
+				if name := x.(*ast.Ident).Name; name != "_" {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// TestGoSnippets compiles all Go in the documents, and runs that of the Markdown pages.
+func TestGoSnippets(t *testing.T) {
+	t.Parallel()
+	pages := fenced(t, "go")
+	programs := map[string][]goFile{}
+	for i, s := range slices.Concat(pages, commented(t)) {
+		if slices.ContainsFunc(ownModules, func(dir string) bool { return strings.HasPrefix(s.at, dir) }) {
+			continue
+		}
+		file, err := compilable(s, fmt.Sprintf("snippet%d", i))
+		if err != nil {
+			t.Errorf("%s: %v", s.at, err)
+			continue
+		}
+		file.runs = file.runs && i < len(pages)
+		programs[file.module] = append(programs[file.module], file)
+	}
+	for module, files := range programs {
+		t.Run("module "+module, func(t *testing.T) {
+			program := buildSnippets(t, module, files)
+			if module != "" {
+				return
+			}
+			server := zkserver.ForTest(t, zkserver.Options{})
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(strings.ReplaceAll(text(t, "../config.yaml"), "127.0.0.1:2181", server.Addr())), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), program)
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), zkserver.EnvServers+"="+server.Addr())
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// buildSnippets builds a program of the snippets, in a folder of the module that is there
+// for the go command alone, and returns its path.
+func buildSnippets(t *testing.T, module string, files []goFile) string {
+	t.Helper()
+	dir, root := t.TempDir(), "../"+module
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	add := func(name, source string) {
+		to := filepath.Join(dir, name)
+		if err := os.WriteFile(to, []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at, err := filepath.Abs(filepath.Join(root, "snippets", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		overlay.Replace[at] = to
+	}
+	list := "package main\n\nvar snippets = []struct {\n\tat string\n\trun func() error\n}{\n"
+	for i, f := range files {
+		add(fmt.Sprintf("s%d.go", i), f.source)
+		if f.runs {
+			name := regexp.MustCompile(`func (snippet\d+)\(`).FindStringSubmatch(f.source)
+			list += fmt.Sprintf("\t{%q, %s},\n", f.at, name[1])
+		}
+	}
+	add("list.go", list+"}\n")
+	scene := "testdata/snippets/scene.go"
+	if module != "" {
+		scene = filepath.Join("testdata/snippets", filepath.Base(module)+".go")
+	}
+	add("scene.go", text(t, scene))
+	data, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(config, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "program")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", root, "-buildvcs=false", "-overlay", config, "-gcflags=-e", "-o", program, "./snippets")
+	if out, err := build.CombinedOutput(); err != nil {
+		said := string(out)
+		for i, f := range files {
+			said = strings.ReplaceAll(said, filepath.Join(dir, fmt.Sprintf("s%d.go", i)), f.at+", wrapped, ")
+		}
+		t.Fatalf("%v\n%s", err, said)
+	}
+	return program
+}

@@ -1,0 +1,130 @@
+// The scene in which the Go snippets of the documents run: what they take for granted.
+// TestGoSnippets builds it together with them, and runs it on a server of its own.
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+var (
+	ctx     = context.Background()
+	start   = ctx
+	err     error
+	servers = strings.Split(os.Getenv("HOLDFAST_ZOOKEEPER"), ",")
+	locks   *lock.Client
+	other   *lock.Client // of another process
+	mutex   *lock.Mutex
+	hold    *lock.Hold
+	next    *lock.Hold // that another client has been given after it was given up
+	read    *lock.Hold // of catalog
+	catalog *lock.RWMutex
+	token   lock.Token
+	ticket  lock.Ticket
+	conn    *zk.Conn
+	log     = zerolog.Nop()
+	db      *sql.DB // there is none: what uses it is compiled, and not run
+
+	order   = "42"
+	key     = int64(42)
+	balance = 7
+	shipped = []byte("shipped")
+	timeout = 10 * time.Second
+	work    = make(chan string)
+
+	// Of locktest's documents, which are compiled alone.
+	t      *testing.T
+	ens    *locktest.Ensemble
+	member string
+)
+
+func ship(ctx context.Context, order string, token lock.Token) error { return ctx.Err() }
+func report(ctx context.Context) error                               { return ctx.Err() }
+func windUp(left time.Duration)                                      {}
+func store(text string)                                              {}
+func load() string                                                   { return ticket.String() }
+
+// scene sets the stage for the next snippet: each finds locks of its own.
+func scene(n int) (clear func(), _ error) {
+	var opened []*lock.Client
+	dial := func() (*lock.Client, error) {
+		c, err := lock.Dial(ctx, servers, lock.WithRoot("/scene/"+strconv.Itoa(n)))
+		if err == nil {
+			opened = append(opened, c)
+		}
+		return c, err
+	}
+	clear = func() {
+		for _, c := range opened {
+			c.Close()
+		}
+		conn.Close()
+	}
+	var wrong []error
+	if locks, err = dial(); err != nil {
+		return nil, err
+	}
+	if other, err = dial(); err != nil {
+		return nil, err
+	}
+	if conn, _, err = zk.Connect(servers, timeout, zk.WithLogInfo(false)); err != nil {
+		return nil, err
+	}
+	for _, path := range []string{"/orders", "/orders/42"} {
+		if _, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrNodeExists) {
+			wrong = append(wrong, err)
+		}
+	}
+	mutex, catalog = locks.Mutex("mutex"), locks.RWMutex("catalog")
+	hold, err = locks.Mutex("hold").Lock(ctx)
+	wrong = append(wrong, err)
+	token = hold.Token()
+	read, err = catalog.RLock(ctx)
+	wrong = append(wrong, err)
+	handed, err := other.Mutex("handed").Lock(ctx)
+	if err == nil {
+		ticket, err = handed.Detach(ctx, time.Minute)
+	}
+	wrong = append(wrong, err)
+	go func() { // somebody asks for the hold, so that who listens for that is done
+		select {
+		case work <- "a piece":
+		case <-hold.Done():
+		}
+		other.Revoke(ctx, "hold", "the scene is over")
+	}()
+	return clear, errors.Join(wrong...)
+}
+
+func main() {
+	status := 0
+	for i, s := range snippets {
+		clear, err := scene(i)
+		if err != nil {
+			err = fmt.Errorf("the scene of %s: %w", s.at, err)
+		} else if err = s.run(); err != nil {
+			err = fmt.Errorf("%s: %w", s.at, err)
+		}
+		if err != nil {
+			fmt.Println(err)
+			status = 1
+		}
+		if clear != nil {
+			clear()
+		}
+	}
+	os.Exit(status)
+}
