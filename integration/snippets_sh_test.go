@@ -257,18 +257,3 @@ func TestYAMLOfDocs(t *testing.T) {
 		}
 	}
 }
-
-// TestPythonOfDocs has Python parse the code in its language.
-func TestPythonOfDocs(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
-	}
-	for _, s := range fenced(t, "python") {
-		cmd := exec.CommandContext(t.Context(), python, "-c", "import ast, sys; ast.parse(sys.stdin.read())")
-		cmd.Stdin = strings.NewReader(s.text)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", s.at, err, out)
-		}
-	}
-}

@@ -36,8 +36,8 @@ var languages = map[string]string{
 	"go":     "TestGoSnippets",
 	"sh":     "TestCommandsOfDocs",
 	"yaml":   "TestYAMLOfDocs",
-	"python": "TestPythonOfDocs",
-	"java":   "nobody: TestMixed runs such code, of integration/foreign",
+	"java":   "TestForeignSnippets",
+	"python": "TestForeignSnippets",
 	"text":   "nobody: it is to be read",
 }
 

@@ -36,20 +36,9 @@
 //	data in ZooKeeper                                    any, and write it by Hold.Txn
 //	data elsewhere                                       any, and hand on Hold.Token; package fence
 //
-// What happens to a hold is the same for all of them, as it is a lease and nothing else:
-//
-//	the holder dies             it blocks for the rest of its TTL and the grace; then who waits
-//	                            behind it deletes its entry, or the reaper does
-//	the session flaps, expires  nothing: the hold goes on, and so do those who wait
-//	ZooKeeper is away           the hold goes on until its lease ends; Hold.AtRisk tells before,
-//	                            and its context ends before anybody else can enter
-//	the client closes           all its holds end, and their entries are deleted; also those of
-//	                            who waits
-//	somebody asks for it        Hold.Revoked tells who and why, at once; the holder decides
-//	somebody deletes the node   the hold ends with ErrRemoved as soon as that is noticed, by the
-//	                            next renewal at the latest; somebody else may be in by then
-//
-// The doc of each kind has a table of what is its own.
+// What happens to a hold is the same for all of them, as it is a lease and nothing else.
+// FAILURES.md, in this folder, tells what the holder and those who wait see of each mishap, and
+// what to do about it. The doc of each kind has a table of what is its own.
 //
 // # What is promised
 //
@@ -307,11 +296,9 @@
 //
 // # Choosing a TTL
 //
-// The TTL is how long a crash blocks the others, and how long an outage a hold
-// survives. It should be longer than the session timeout, or else a connection
-// that stalls costs holds before go-zookeeper notices that it does. The default,
-// 30 s, rides out a leader election. TTLs can come from a file that the reaper
-// shares: see package policy and [WithPolicies].
+// The default, 30 s, rides out the election of a ZooKeeper leader. Package policy tells how
+// to choose a TTL, a grace and a session timeout, and has them come from a file that the
+// reaper shares ([WithPolicies]).
 //
 // # Words
 //

@@ -13,6 +13,41 @@
 // Everybody who uses a lock should have the same policy for it: a waiter judges
 // a holder's entry with its own grace.
 //
+// # Choosing times
+//
+// The TTL decides two things at once: for how long a crash blocks everybody else, and how
+// long an outage a hold survives. Take the shorter one that the work bears, from this:
+//
+//	a crash blocks for at most     ttl + grace, from the last renewal
+//	a hold survives                an outage of not quite ttl * 2/3: a renewal is due every third
+//	a holder is warned             with ttl / 2 left, and has as long to finish
+//	what a crash leaves empty      is there for orphan_after, and until the next sweep
+//
+//	work                                                       ttl      what else
+//	if in doubt; it rides out an election of a leader          30s      these are the defaults
+//	requests that others wait for, and that are safe to redo   5s       session_timeout: 4s
+//	imports and backups that must survive a maintenance        5m       max_hold: 6h
+//	a worker that is restarted, and goes on                    30s      Hold.Detach with the time it takes
+//	once a minute on several hosts, whichever is first         30s      holdfast run --at-least
+//
+// The session timeout decides nothing about locks. It says how soon a connection that stalls
+// is given up: after two thirds of it. So the TTL should not be below it, or else a stalled
+// connection costs holds before another server is tried; a client logs a warning. Below 4 s,
+// twice the usual tickTime, servers grant no session: they raise it.
+//
+// The grace is for the clock of ZooKeeper's leader: it must be longer than any step which that
+// clock makes while it leads. 2 s suffices where ntpd or chrony slews it; "holdfast doctor"
+// watches the clock and says what grace it allows. All who use a lock should have the same.
+//
+// max_hold ends holds of processes that hang but still renew. It is off by default: set it to
+// some times the longest that the work has ever taken. max_ttl bounds what a caller may ask
+// for by lock.WithTTL, and so the harm of a slip.
+//
+// orphan_after is for the reaper alone: the last contender deletes the parent at once.
+//
+// A short TTL costs writes: each hold is renewed three times in a TTL. Renewals of one client
+// share transactions, up to hundreds in one.
+//
 // # Patterns
 //
 // Patterns are compared with the names of locks, relative to the root, component

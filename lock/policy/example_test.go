@@ -141,3 +141,25 @@ policies:
 	// 5m0s
 	// the lock's node is open to: digest shop
 }
+
+// What the times of a file come to: how long a crash blocks others, and how long an outage a
+// hold survives, or not quite.
+func Example_times() {
+	config, err := policy.Parse("config.yaml", []byte(`
+zookeeper: {session_timeout: 4s}
+policies:
+  - {name: imports, match: "imports/*", ttl: 5m, max_hold: 6h}
+  - {name: requests, match: "carts/*", ttl: 5s}
+`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, name := range []string{"imports/stock", "carts/7", "anything/else"} {
+		p := config.Policies.For(name)
+		fmt.Printf("%s: a crash blocks for %v, it survives an outage of about %v\n", name, p.TTL+p.Grace, (p.TTL * 2 / 3).Round(time.Second))
+	}
+	// Output:
+	// imports/stock: a crash blocks for 5m2s, it survives an outage of about 3m20s
+	// carts/7: a crash blocks for 7s, it survives an outage of about 3s
+	// anything/else: a crash blocks for 32s, it survives an outage of about 20s
+}

@@ -51,11 +51,11 @@ var (
 	member string
 )
 
-func ship(ctx context.Context, order string, token lock.Token) error { return ctx.Err() }
-func report(ctx context.Context) error                               { return ctx.Err() }
-func windUp(left time.Duration)                                      {}
-func store(text string)                                              {}
-func load() string                                                   { return ticket.String() }
+func ship(ctx context.Context, order string, token ...lock.Token) error { return ctx.Err() }
+func report(ctx context.Context) error                                  { return ctx.Err() }
+func windUp(left time.Duration)                                         {}
+func store(text string)                                                 {}
+func load() string                                                      { return ticket.String() }
 
 // scene sets the stage for the next snippet: each finds locks of its own.
 func scene(n int) (clear func(), _ error) {
