@@ -1,0 +1,95 @@
+package integration_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// figure is one of the things that were measured.
+type figure struct {
+	Title string
+	Unit  struct {
+		Scale  float64
+		Format string
+	}
+}
+
+// measured is an experiment in the benchmark's results.
+type measured struct {
+	Workload, Title string
+	Figures         []figure
+	Peers           []struct{ Title string }
+	Rounds          [][][]any // by peer, turn and figure: numbers, where they were measured
+}
+
+// cell is the median of a figure of a peer, as the benchmark prints it.
+func (m *measured) cell(title, peer string) string {
+	f := slices.IndexFunc(m.Figures, func(f figure) bool { return f.Title == title })
+	for i, p := range m.Peers {
+		if f < 0 || p.Title != peer {
+			continue
+		}
+		var values []float64
+		for _, turn := range m.Rounds[i] {
+			if v, ok := turn[f].(float64); ok {
+				values = append(values, v)
+			}
+		}
+		slices.Sort(values)
+		if n := len(values); n > 0 {
+			unit := m.Figures[f].Unit
+			return fmt.Sprintf(unit.Format, (values[(n-1)/2]+values[n/2])/2*unit.Scale)
+		}
+	}
+	return "–"
+}
+
+// TestFamilies compares the figures in lock/FAMILIES.md with the benchmark's results.
+func TestFamilies(t *testing.T) {
+	data, err := os.ReadFile("bench/results.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	experiments := map[string]*measured{}
+	for line := range bytes.Lines(data) {
+		m := new(measured)
+		if err := json.Unmarshal(line, m); err != nil {
+			t.Fatal(err)
+		}
+		experiments[m.Workload+", "+m.Title] = m
+	}
+	var head []string
+	compared := 0
+	for line := range strings.Lines(text(t, "../lock/FAMILIES.md")) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if len(cells) > 1 && cells[0] == "" {
+			head = cells
+		}
+		title, figure, ok := strings.Cut(cells[0], ": ")
+		if len(cells) < 2 || !ok {
+			continue
+		}
+		m := experiments[title]
+		if m == nil {
+			t.Errorf("there is no experiment %q", title)
+			continue
+		}
+		for i, cell := range cells[1:] {
+			if want := m.cell(figure, head[i+1]); cell != want {
+				t.Errorf("%s: %s has %s, the results say %s", cells[0], head[i+1], cell, want)
+			}
+			compared++
+		}
+	}
+	if compared < 40 {
+		t.Errorf("only %d figures compared", compared)
+	}
+}
