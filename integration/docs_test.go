@@ -30,7 +30,7 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^([a-z0-9]+):`).FindAllStringSubmatch(text(t, "../Makefile"), -1) {
 		targets[m[1]] = true
 	}
-	for _, doc := range []string{"../README.md", "../CONTRIBUTING.md", "../lock/doc.go", "../lock/MIGRATING.md"} {
+	for _, doc := range append(documents(t, ".md"), documents(t, "doc.go")...) {
 		for _, name := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(text(t, doc), -1) {
 			if !tests[name] {
 				t.Errorf("%s names %s, which is no test", doc, name)
@@ -48,7 +48,7 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 // these for the names that follow a link.
 func TestDocsLinkToWhatIsThere(t *testing.T) {
 	link := regexp.MustCompile("\\]\\(([^):#]+)\\)(?:: ((?:`\\w+`(?:, )?)+))?")
-	for _, doc := range []string{"../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../lock/MIGRATING.md"} {
+	for _, doc := range documents(t, ".md") {
 		for _, m := range link.FindAllStringSubmatch(text(t, doc), -1) {
 			path, names := filepath.Join(filepath.Dir(doc), m[1]), regexp.MustCompile(`\w+`).FindAllString(m[2], -1)
 			if _, err := os.Stat(path); err != nil {
@@ -61,6 +61,22 @@ func TestDocsLinkToWhatIsThere(t *testing.T) {
 					t.Errorf("%s names %s in %s, which does not declare it", doc, name, m[1])
 				}
 			}
+		}
+	}
+}
+
+// TestDocsFenceAsTested looks for the statements in the doc of package fence in the tests
+// that run them on a database.
+func TestDocsFenceAsTested(t *testing.T) {
+	words := func(s string) string { return strings.Join(strings.Fields(strings.ReplaceAll(s, "//", " ")), " ") }
+	doc, tests := text(t, "../lock/fence/fence.go"), words(text(t, "sql/sql_test.go"))
+	statements := regexp.MustCompile(`(?m)(?:^//\t(?:CREATE|INSERT|UPDATE|ON) .*\n)+`).FindAllString(doc, -1)
+	if len(statements) != 3 {
+		t.Fatalf("%d statements, want 3: %q", len(statements), statements)
+	}
+	for _, s := range statements {
+		if !strings.Contains(tests, words(s)) {
+			t.Errorf("no test of integration/sql runs %s", words(s))
 		}
 	}
 }

@@ -180,6 +180,9 @@ type goFile struct {
 	runs   bool
 }
 
+// onlyImport is a snippet that shows what is to be imported.
+var onlyImport = regexp.MustCompile(`^package main\nimport ("\S+")\n$`)
+
 // compilable wraps a snippet into a function, with the imports that it needs.
 func compilable(s snippet, function string) (goFile, error) {
 	code := strings.ReplaceAll(s.text, `[]string{"zk1:2181", "zk2:2181", "zk3:2181"}`, "servers")
@@ -200,6 +203,7 @@ func compilable(s snippet, function string) (goFile, error) {
 		source = wrapped()
 	} else {
 		result.runs = false
+		source = onlyImport.ReplaceAllString(source, "import _ $1")
 	}
 	imports := map[string]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {

@@ -230,8 +230,8 @@ func TestConditionOnOneRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	update := func(token lock.Token, state string) bool {
-		result, err := s.db.ExecContext(b.ctx, `UPDATE orders SET state = coalesce($1, state), token = $2 WHERE id = 42 AND token <= $2`,
-			sql.NullString{String: state, Valid: state != ""}, token.String())
+		result, err := s.db.ExecContext(b.ctx, `UPDATE orders SET state = coalesce($1, state), token = $2 WHERE id = $3 AND token <= $2`,
+			sql.NullString{String: state, Valid: state != ""}, token.String(), 42)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,10 +28,28 @@
 //	ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE fences.token <= excluded.token
 //
 // If it changes no row, a later holder has been there: roll back. Otherwise the row is
-// locked until the transaction ends, so that it is one step. For a single row that carries
-// its own token a condition does, once it has been raised before the first read:
+// locked until the transaction ends, so that it is one step:
 //
-//	UPDATE accounts SET balance = $1, token = $2 WHERE id = $3 AND token <= $2
+//	tx, err := db.BeginTx(ctx, nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer tx.Rollback()
+//	result, err := tx.ExecContext(ctx, raise, "accounts", hold.Token().String())
+//	if err != nil {
+//		return err
+//	}
+//	if n, err := result.RowsAffected(); err != nil || n == 0 {
+//		return errors.Join(fence.ErrStale, err) // take the lock anew
+//	}
+//	// Read and write here, by tx.
+//	return tx.Commit()
+//
+// Several resources are raised in one order, in all transactions. For a single row that carries
+// its own token a condition does. Before the first read it is run with NULL for the state, which
+// only raises the token:
+//
+//	UPDATE orders SET state = coalesce($1, state), token = $2 WHERE id = $3 AND token <= $2
 //
 // Texts are to be compared byte by byte, as COLLATE "C" does in PostgreSQL and a binary
 // collation in MySQL. The tests in integration/sql run this against a real database.

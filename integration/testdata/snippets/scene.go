@@ -27,21 +27,16 @@ var (
 	servers = strings.Split(os.Getenv("HOLDFAST_ZOOKEEPER"), ",")
 	locks   *lock.Client
 	other   *lock.Client // of another process
-	mutex   *lock.Mutex
 	hold    *lock.Hold
-	next    *lock.Hold // that another client has been given after it was given up
 	read    *lock.Hold // of catalog
 	catalog *lock.RWMutex
 	token   lock.Token
-	ticket  lock.Ticket
 	conn    *zk.Conn
 	log     = zerolog.Nop()
 	db      *sql.DB // there is none: what uses it is compiled, and not run
 
 	order   = "42"
 	key     = int64(42)
-	balance = 7
-	shipped = []byte("shipped")
 	timeout = 10 * time.Second
 	work    = make(chan string)
 
@@ -52,10 +47,8 @@ var (
 )
 
 func ship(ctx context.Context, order string, token ...lock.Token) error { return ctx.Err() }
-func report(ctx context.Context) error                                  { return ctx.Err() }
-func windUp(left time.Duration)                                         {}
-func store(text string)                                                 {}
-func load() string                                                      { return ticket.String() }
+
+const raise = "" // the statement that begins a fenced transaction
 
 // scene sets the stage for the next snippet: each finds locks of its own.
 func scene(n int) (clear func(), _ error) {
@@ -88,16 +81,11 @@ func scene(n int) (clear func(), _ error) {
 			wrong = append(wrong, err)
 		}
 	}
-	mutex, catalog = locks.Mutex("mutex"), locks.RWMutex("catalog")
+	catalog = locks.RWMutex("catalog")
 	hold, err = locks.Mutex("hold").Lock(ctx)
 	wrong = append(wrong, err)
 	token = hold.Token()
 	read, err = catalog.RLock(ctx)
-	wrong = append(wrong, err)
-	handed, err := other.Mutex("handed").Lock(ctx)
-	if err == nil {
-		ticket, err = handed.Detach(ctx, time.Minute)
-	}
 	wrong = append(wrong, err)
 	go func() { // somebody asks for the hold, so that who listens for that is done
 		select {

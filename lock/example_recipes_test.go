@@ -1,0 +1,212 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// A worker that does not live for long joins the queue, exits, and comes back for its turn.
+func ExampleMutex_Enqueue() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+	hold, err := locks.Mutex("render").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	worker, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ticket, err := worker.Mutex("render", lock.WithTTL(5*time.Minute)).Enqueue(ctx) // for so long its place is kept
+	if err != nil {
+		log.Fatal(err)
+	}
+	worker.Close()
+
+	if err := hold.Unlock(); err != nil {
+		log.Fatal(err)
+	}
+	_, err = locks.Mutex("render").TryLock(ctx)
+	fmt.Println("somebody else, meanwhile:", errors.Is(err, lock.ErrHeld))
+	again, err := locks.Attach(ctx, ticket) // in the next process of the worker
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("its turn:", again.Valid())
+	again.Unlock()
+	// Output:
+	// somebody else, meanwhile: true
+	// its turn: true
+}
+
+// Work of which it does not matter who does it: whoever is quickest gets the lock.
+func ExampleWithBarging() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	err = locks.Mutex("cache/refill", lock.WithBarging()).Do(ctx, func(context.Context) error {
+		fmt.Println("refilled")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: refilled
+}
+
+// What one process takes again and again, and others hardly ever, costs no request.
+func ExampleWithIdle() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithIdle(time.Minute), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	count := func() error {
+		return locks.Mutex("counter").Do(ctx, func(context.Context) error { return nil })
+	}
+	if err := count(); err != nil { // the first time it takes one
+		log.Fatal(err)
+	}
+	before := ensemble.Transactions()
+	for range 1000 {
+		if err := count(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println("writes for a thousand more:", ensemble.Transactions()-before)
+	// Output: writes for a thousand more: 0
+}
+
+// A lease that nobody renews, for work that says how long it takes, step by step.
+func ExampleHold_Extend() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	hold, err := locks.Mutex("firmware", lock.WithTTL(time.Minute), lock.WithoutRenewal()).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer hold.Unlock()
+	fmt.Println("for", hold.Remaining().Round(time.Minute))
+	if err := hold.Extend(ctx, 10*time.Minute); err != nil { // from now on
+		log.Fatal(err)
+	}
+	fmt.Println("for", hold.Remaining().Round(time.Minute))
+	// Output:
+	// for 1m0s
+	// for 10m0s
+}
+
+// counter is an observer that counts.
+type counter struct {
+	mu     sync.Mutex
+	counts map[lock.EventKind]int
+}
+
+func (c *counter) Observe(_ context.Context, e lock.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[e.Kind]++
+}
+
+// A service counts what happens to its locks. lock/observe has observers that are ready.
+func ExampleWithObserver() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	observer := &counter{counts: map[lock.EventKind]int{}}
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithObserver(observer), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		if err := locks.Mutex("till").Do(ctx, func(context.Context) error { return nil }); err != nil {
+			log.Fatal(err)
+		}
+	}
+	locks.Close()
+	fmt.Println("had:", observer.counts[lock.EventAcquired], "lost:", observer.counts[lock.EventLost])
+	// Output: had: 3 lost: 0
+}
+
+// A candidate on the better machine leads next, whoever waits already.
+func ExampleWithPriority() {
+	ensemble := newEnsemble()
+	defer ensemble.Close()
+	ctx := context.Background()
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	leads, err := locks.Election("scheduler").Campaign(ctx, "spare")
+	if err != nil {
+		log.Fatal(err)
+	}
+	next := make(chan string)
+	stand := func(value string, priority int) {
+		l, err := locks.Election("scheduler", lock.WithPriority(priority)).Campaign(ctx, value)
+		if err != nil {
+			log.Fatal(err)
+		}
+		next <- value
+		if err := l.Resign(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	go stand("another spare", 1)
+	await(ctx, locks, 2) // it is first in the queue
+	go stand("the best", 9)
+	await(ctx, locks, 3)
+	if err := leads.Resign(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(<-next)
+	fmt.Println(<-next)
+	// Output:
+	// the best
+	// another spare
+}
+
+// await returns when so many candidates are there.
+func await(ctx context.Context, locks *lock.Client, n int) {
+	for {
+		candidates, err := locks.Election("scheduler").Candidates(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if len(candidates) >= n {
+			return
+		}
+	}
+}
