@@ -81,6 +81,12 @@
 // else has written the record, to end the hold: who, and why. Unknown keys are ignored.
 // Data of a higher version is waited for and never deleted.
 //
+// # The fencing token
+//
+// It stands in no data: the Czxid of the entry's node, which rises with every entry that
+// ZooKeeper creates, and after it the record's incarnation. How often a process has passed
+// the entry on to itself comes third, and is known to that process alone. See lock.Token.
+//
 // # When an entry has expired
 //
 // The lease of an entry ends ttl_ms after its last write, and others leave it alone for
