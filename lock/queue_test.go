@@ -397,14 +397,14 @@ func TestQueueDrainsWithoutListing(t *testing.T) {
 }
 
 // TestReleaseIsToldInVain: whenever the lock is given back somebody has written the
-// parent since it was read. That is tried twice, and then no more for a while.
+// parent since it was read. Each client tries that twice at most, and then no more for a while.
 func TestReleaseIsToldInVain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		clients := []*lock.Client{w.dial("a"), w.dial("b")}
+		clients := []*lock.Client{w.dial("a"), w.dial("b"), w.dial("c")} // so that none knows of the release two turns ago
 		h := w.lock(clients[0], "x")
 		var queue []<-chan taken
-		for i := range 12 {
-			queue = append(queue, w.queue(w.ctx, clients[i%2], "x"))
+		for i := range 18 {
+			queue = append(queue, w.queue(w.ctx, clients[(i+1)%3], "x"))
 		}
 		failed := 0
 		for _, ch := range queue {
@@ -415,8 +415,8 @@ func TestReleaseIsToldInVain(t *testing.T) {
 			h = w.expect(ch).hold
 		}
 		w.unlock(h)
-		if failed != 2 {
-			t.Errorf("%d releases were told in vain, want one for each client, which had looked for one in vain", failed)
+		if failed < 3 || failed > 6 {
+			t.Errorf("%d releases were told in vain, want one or two for each client", failed)
 		}
 		w.empty()
 	})
