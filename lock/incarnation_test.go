@@ -289,16 +289,29 @@ func TestParentThatCannotBeMarked(t *testing.T) {
 	})
 }
 
-// TestAdoptionIsNotOverwritten: since a client knows the parent somebody has marked it
-// as adopted, so its next join does not write what it knows.
+// TestAdoptionIsNotOverwritten: a client knows a parent that somebody else has made and one
+// of ours has overwritten. Since then that one has marked it as adopted, so the next join
+// does not write what it knows.
 func TestAdoptionIsNotOverwritten(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
+		a, z := w.dial("a"), w.raw("other")
+		w.unlock(w.lock(a, "root"))
+		p := znode.Parent{Kind: znode.Mutex}
+		if _, err := z.Create("/locks/x", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+			w.Fatal(err)
+		}
+		for range 5 { // so that it is not of a low version
+			if _, err := z.Set("/locks/x", p.Encode(), -1); err != nil {
+				w.Fatal(err)
+			}
+		}
 		h := w.lock(a, "x")
 		before := w.node("/locks/x")
-		p := w.parent("x")
+		if p = w.parent("x"); p.Adopted {
+			w.Fatal("it is adopted already")
+		}
 		p.Adopted = true
-		if _, err := w.raw("other").Set("/locks/x", p.Encode(), -1); err != nil {
+		if _, err := z.Set("/locks/x", p.Encode(), -1); err != nil {
 			w.Fatal(err)
 		}
 		ch := w.queue(w.ctx, a, "x")

@@ -223,7 +223,7 @@ func (c check) verify(ctx context.Context, dir string, defs []string) ([]byte, e
 	if _, err := command(ctx, dir, "spin", append(defs, "-a", c.model)...); err != nil {
 		return nil, err
 	}
-	if _, err := command(ctx, dir, "gcc", append(options, "-w", "-DNOFAIR", "-DMEMLIM=2048", "-o", "pan", "pan.c")...); err != nil {
+	if _, err := command(ctx, dir, "gcc", append(options, "-w", "-DNOFAIR", "-DCOLLAPSE", "-DMEMLIM=2048", "-o", "pan", "pan.c")...); err != nil {
 		return nil, err
 	}
 	return command(ctx, dir, "./pan", flags...)

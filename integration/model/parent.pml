@@ -68,7 +68,8 @@ byte ver;
 mtype:data data;
 bit  adopted;           /* ... as its data say */
 byte tail;
-byte released;
+byte released;          /* an entry that held the lock and has gone, */
+byte rinc;              /* ... and which incarnation it stood in */
 bit  alien;             /* a stranger has made it */
 
 /* What each process knows of the parent, its facts, and what it owes. */
@@ -78,7 +79,8 @@ byte fver[PROCS];
 bit  fadopted[PROCS];
 byte ftail[PROCS];
 mtype:last flast[PROCS];
-byte freleased[PROCS];
+byte freleased[PROCS];  /* the last release that it knows of, */
+byte frinc[PROCS];      /* ... and which incarnation that was in */
 bit  stale[PROCS];      /* somebody has changed it since */
 bit  recent[PROCS];     /* an entry of the process left it within the last 100 ms */
 bit  duty[PROCS];       /* somebody of it has to see to the parent */
@@ -93,7 +95,7 @@ byte ainc[PROCS];
 byte aver[PROCS];
 bit  aadopted[PROCS];
 byte atail[PROCS];
-byte areleased[PROCS];
+bit  aany[PROCS];       /* whatever the version is */
 
 /* What each contender knows. */
 mtype:mode mode[N];
@@ -149,6 +151,33 @@ bit mutual_exclusion = 1, nothing_left = 1, strangers_alone = 1, ours_known = 1,
    is none, ours be created first. */
 #define MAY_GO(i, p)    (!WITNESS(i, p) && !FORETOLD(p) && !fadopted[p])
 
+/* Whether a release is known that says something of an incarnation of the parent. */
+#ifdef RELEASE_OF_ANY
+#define KNOWN_RELEASE(p, in) (freleased[p] != NONE)
+#else
+#define KNOWN_RELEASE(p, in) (freleased[p] != NONE && in != 0 && frinc[p] == in)
+#endif
+#ifdef TOLD_UNSEEN
+#define SAW(i)          true
+#else
+#define SAW(i)          seen[i]
+#endif
+#ifdef WAITERS_TELL
+#define RELEASES(i)     true
+#else
+#define RELEASES(i)     (mode[i] == held)
+#endif
+
+/* Any version will do for whoever has an entry checked, if the parent can never become one
+   that is adopted, or is. That it bears our mark may be known of each that does. */
+#ifdef ANY_PARENT
+#define ANY_VERSION(p)  (awitness[p] != NONE)
+#elif defined(ANY_UNPROVEN)
+#define ANY_VERSION(p)  (finc[p] != inc || !alien || fadopted[p])
+#else
+#define ANY_VERSION(p)  (awitness[p] != NONE && (finc[p] != inc || !alien || fadopted[p]))
+#endif
+
 /* Which parent may be deleted, once it is empty. */
 #ifdef DELETE_ANY
 #define REMOVABLE       true
@@ -180,13 +209,24 @@ bit mutual_exclusion = 1, nothing_left = 1, strangers_alone = 1, ours_known = 1,
 #define MAY_WRITE       (WRITE_AFTER(0) && WRITE_AFTER(1))
 #endif
 
-/* Process p learns what the parent is, by reading it or from the reply to a write; */
+/* Process p learns that an entry has gone that held the lock, in an incarnation; the last
+   one counts. */
+inline release(p, entry, in) {
+	if
+	:: entry != NONE && in != 0 && (freleased[p] == NONE || in > frinc[p] || in == frinc[p] && seq[entry] > seq[freleased[p]]) ->
+		freleased[p] = entry; frinc[p] = in
+	:: else
+	fi
+}
+
+/* It learns what the parent is, by reading it or from the reply to a write; */
 inline learn(p) {
 	recent[p] = recent[p] && known[p] && finc[p] == inc;
 	known[p] = 1; stale[p] = 0;
 	finc[p] = inc; fver[p] = ver;
 	fadopted[p] = adopted || data == blank;
-	ftail[p] = tail; freleased[p] = released;
+	ftail[p] = tail;
+	release(p, released, rinc);
 	if
 	:: there == 0 || tail == NONE -> flast[p] = none
 	:: there != 0 && tail != NONE && THERE(tail) -> flast[p] = (seq[tail] + 1 == next -> good : vain)
@@ -199,7 +239,7 @@ inline unlearn(p) {
 	known[p] = 0; stale[p] = 0; recent[p] = 0;
 	finc[p] = 0; fver[p] = 0;
 	fadopted[p] = 0;
-	ftail[p] = NONE; freleased[p] = NONE;
+	ftail[p] = NONE;
 	flast[p] = none
 }
 
@@ -208,13 +248,14 @@ inline attempt(i, p, version) {
 	joiner[p] = i;
 	door[p] = write;
 	ainc[p] = finc[p]; aver[p] = version;
-	aadopted[p] = fadopted[p]; areleased[p] = freleased[p];
+	aadopted[p] = fadopted[p];
 	atail[p] = (version == fver[p] -> ftail[p] : NONE);
 	if
 	:: WITNESS(i, p) -> awitness[p] = OWN(SIBLING(i))
 	:: !WITNESS(i, p) && FORETOLD(p) -> awitness[p] = ftail[p]
 	:: else -> awitness[p] = NONE
-	fi
+	fi;
+	aany[p] = 0
 }
 
 /* The next one of process p may join. */
@@ -222,7 +263,7 @@ inline pass(p) {
 	door[p] = open; joiner[p] = 0;
 	awitness[p] = NONE;
 	ainc[p] = 0; aver[p] = 0; aadopted[p] = 0;
-	atail[p] = NONE; areleased[p] = NONE
+	atail[p] = NONE; aany[p] = 0
 }
 
 /* The nearest entry before one, as found; NONE if there is none. */
@@ -274,7 +315,7 @@ inline make() {
 	next = 0;
 	adopted = 0;
 	tail = NONE;
-	released = NONE
+	released = NONE; rinc = 0
 }
 
 inline unmake() {
@@ -283,7 +324,7 @@ inline unmake() {
 	next = 0;
 	adopted = 0;
 	tail = NONE;
-	released = NONE;
+	released = NONE; rinc = 0;
 	alien = 0;
 	data = blank
 }
@@ -304,6 +345,15 @@ inline exit(i, p, stays) {
 		flast[p] = none;
 		stale[p] = stale[p] || LAST_OUT(i) && !stays
 	:: else
+	fi
+}
+
+/* The entry ahead of contender i is not there: nobody is, if a release is known of who was
+   right ahead of it, or right ahead of the entry that it saw. */
+inline believe(i, p) {
+	if
+	:: KNOWN_RELEASE(p, einc[i]) && (seq[freleased[p]] + 1 >= seq[OWN(i)] || SAW(i) && seq[freleased[p]] + 1 >= seq[ahead[i]]) -> ahead[i] = IN
+	:: else -> ahead[i] = UNKNOWN
 	fi
 }
 
@@ -369,6 +419,13 @@ end:	do
 		:: true
 		fi;
 		goto sent }
+	:: atomic { MAY_JOIN(i, p) && known[p] && fver[p] > 0 && (WITNESS(i, p) || FORETOLD(p)) ->
+		d_step { attempt(i, p, fver[p]); aany[p] = ANY_VERSION(p) }
+		if
+		:: aany[p] -> printf("%d: joins under any version\n", i)
+		:: else
+		fi;
+		goto sent }
 	:: atomic { MAY_JOIN(i, p) && FORESEEABLE(i, p) ->
 		if
 		:: v = fver[p]
@@ -381,14 +438,18 @@ end:	do
 sent:		skip;
 		d_step {
 		if
-		:: exists && ver == aver[p] && PROVEN(p) ->
+		:: exists && (aany[p] || ver == aver[p]) && PROVEN(p) ->
 			printf("%d: joins under version %d\n", i, ver);
 			strangers_alone = !(alien && data == foreign);
 			assert(strangers_alone);
 			appear(i);
 			e = OWN(i);
 			j = there & ~BIT(e);
-			data = ours; adopted = aadopted[p]; released = areleased[p]; tail = e; ver++;
+			data = ours; adopted = aadopted[p]; tail = e; ver++;
+			if
+			:: KNOWN_RELEASE(p, ainc[p]) -> released = freleased[p]; rinc = frinc[p]
+			:: else -> released = NONE; rinc = 0
+			fi;
 			einc[i] = inc;
 #ifndef IGNORE_ADOPTED
 			keep[i] = adopted;
@@ -545,17 +606,15 @@ sent:		skip;
 		:: seen[i] && first[i] -> ahead[i] = IN
 #endif
 		:: ahead[i] = UNKNOWN
-#ifdef TOLD_UNSEEN
 		:: true ->
-#else
-		:: seen[i] ->
-#endif
 			printf("%d: reads the parent for who has released\n", i);
-			ahead[i] = (exists && released == ahead[i] -> IN : UNKNOWN);
 			if
 			:: exists && data == ours -> d_step { learn(p) }
 			:: else
-			fi
+			fi;
+			believe(i, p)
+		:: true ->
+			believe(i, p)
 		fi;
 		amiss[i] = 0; seen[i] = 0; first[i] = 0 }
 	:: atomic { mode[i] == waiting && behind[i] && ahead[i] < ENTRIES ->
@@ -618,7 +677,8 @@ sent:		skip;
 			d_step {
 			printf("%d: deletes its entry and tells it in the parent\n", i);
 			there = there & ~BIT(OWN(i));
-			released = OWN(i);
+			release(p, OWN(i), einc[i]);
+			released = OWN(i); rinc = einc[i];
 			tail = ftail[p]; adopted = fadopted[p]; ver++;
 			learn(p);
 			exit(i, p, v);
@@ -635,6 +695,10 @@ sent:		skip;
 		fi;
 		d_step {
 		printf("%d: deletes its entry\n", i);
+		if
+		:: RELEASES(i) -> release(p, OWN(i), einc[i])
+		:: else
+		fi;
 		there = there & ~BIT(OWN(i));
 		exit(i, p, v);
 		duty[p] = duty[p] || LAST_OUT(i) && !keep[i];
@@ -756,6 +820,7 @@ init {
 			j++
 		:: else -> break
 		od;
+		freleased[0] = NONE; freleased[1] = NONE;
 		unlearn(0); pass(0);
 		unlearn(1); pass(1);
 		j = 0;

@@ -214,7 +214,8 @@ type Parent struct {
 	Version  int    `json:"holdfast"`           // of the format
 	Kind     Kind   `json:"kind"`               // of the lock, or Dir
 	Tail     string `json:"tail,omitempty"`     // prefix of the entry that joined last
-	Released string `json:"released,omitempty"` // prefix of an entry that held the lock and gave it back
+	Released string `json:"released,omitempty"` // an entry that held the lock alone and has gone: nobody up to it is there
+	Below    int64  `json:"below,omitempty"`    // Czxid of the parent that Released stood below; it says nothing of another one
 	Adopted  bool   `json:"adopted,omitempty"`  // found empty, not made by us: never deleted
 	Permits  int32  `json:"permits,omitempty"`  // of a semaphore, as all who use it have to say
 	Resized  int32  `json:"resized,omitempty"`  // how many it has instead; 0: as many as they say
@@ -239,6 +240,7 @@ func (p Parent) Encode() []byte {
 	}
 	if p.Released != "" {
 		b = appendString(b, `,"released":`, p.Released)
+		b = appendInt(b, `,"below":`, p.Below)
 	}
 	if p.Adopted {
 		b = append(b, `,"adopted":true`...)

@@ -80,6 +80,23 @@ func (c *contender) claim(ctx context.Context, e *Entry) error {
 // whatever was written there.
 var origin = zk.ACL{Scheme: "world", ID: "anyone"}
 
+// learnOrigin looks whether the parent bears our mark, for those who write it under any
+// version.
+func (c *contender) learnOrigin(ctx context.Context) {
+	if acl, stat, err := c.Conn.ACL(ctx, c.parent); err == nil && slices.Contains(acl, origin) {
+		c.door.isOurs(stat.Czxid)
+	}
+}
+
+// isOurs notes that the parent of that incarnation bears our mark.
+func (d *door) isOurs(czxid int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.parent.exists && d.parent.czxid == czxid {
+		d.parent.ours = true
+	}
+}
+
 // adopt is for a join that has written another parent than the one that its facts were
 // about, of the same version by chance: one that was made anew since. Stat is the
 // reply's, or nil if that was lost: then it is looked up whether it was so. If the parent

@@ -21,6 +21,8 @@ type waiter struct {
 	e *Entry
 	p position
 
+	looked bool // it has listed
+
 	// The predecessor's node as it was read last, and since when this very version of
 	// it is known.
 	seen  znode.Entry
@@ -97,7 +99,12 @@ func (w *waiter) survey(ctx context.Context) (names []znode.Name, self int, err 
 func (w *waiter) list(ctx context.Context) ([]znode.Name, int, error) {
 	for _, caughtUp := range []bool{false, true} {
 		token := w.peekToken(ctx)
-		names, parent, err := w.contenders(ctx, caughtUp)
+		look := func() ([]znode.Name, *zk.Stat, error) { return w.contenders(ctx, caughtUp) }
+		if !caughtUp {
+			look = func() ([]znode.Name, *zk.Stat, error) { return w.lookTogether(ctx, !w.looked) }
+		}
+		names, parent, err := look()
+		w.looked = true
 		if w.e.czxid == 0 {
 			w.e.czxid = <-token
 		}
@@ -279,7 +286,10 @@ func (w *waiter) predecessorUnread(ctx context.Context, settled bool, err error)
 func (w *waiter) gone(ctx context.Context) error {
 	w.p.predecessorGone = true
 	predecessor, _ := znode.Parse(w.p.predecessor)
-	if !w.p.seen || w.p.predecessorHolds || !w.Kind.Alone(predecessor) {
+	if w.p.predecessorHolds || !w.Kind.Alone(predecessor) {
+		return nil
+	}
+	if w.learnRelease(predecessor); w.p.admitted || w.p.released {
 		return nil
 	}
 	now := w.Clock.Mono()
@@ -288,20 +298,28 @@ func (w *waiter) gone(ctx context.Context) error {
 	if !check {
 		return nil
 	}
-	settled := w.sameSessionSince()
 	n, err := w.Conn.Get(ctx, w.parent)
 	if err != nil {
 		return nil // the listing will tell
 	}
 	data, err := znode.DecodeParent(n.Data)
-	if err != nil || data.Kind != w.Kind || !predecessor.Ours() {
+	if err != nil || data.Kind != w.Kind {
 		return nil
 	}
 	w.door.see(factsOf(data, n.Stat))
 	w.e.othersAtGrant = n.Stat.NumChildren > 1
-	w.p.released = data.Released == predecessor.Prefix() && settled()
-	w.door.hint(func(h hints) { h.told(w.p.released, now) })
+	w.learnRelease(predecessor)
+	w.door.hint(func(h hints) { h.checked(w.p.admitted || w.p.released, now) })
 	return nil
+}
+
+// learnRelease takes what is known of releases: nobody is ahead after that of who was right
+// ahead of us; and nobody was ahead of the predecessor after that of who was right ahead of
+// that one.
+func (w *waiter) learnRelease(predecessor znode.Name) {
+	upTo := w.door.goneUpTo(w.e)
+	w.p.admitted = upTo >= w.e.Name().Seq-1
+	w.p.released = upTo >= predecessor.Seq-1
 }
 
 // awaitChange waits for a change of the predecessor, or of somebody before, for at most the

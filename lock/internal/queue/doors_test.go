@@ -221,18 +221,20 @@ func TestUsable(t *testing.T) {
 func TestLastJoined(t *testing.T) {
 	tail := znode.Prefix("0123456789abcdef", znode.Exclusive)
 	for _, tt := range []struct {
-		name string
-		f    facts
-		want string
+		name  string
+		f     facts
+		want  string
+		there bool
 	}{
-		{"the last of many", facts{children: 2, created: 8, data: znode.Parent{Tail: tail}}, tail + "0000000007"},
-		{"nobody is there", facts{created: 8, data: znode.Parent{Tail: tail}}, ""},
-		{"nobody has written the parent", facts{children: 2, created: 8}, ""},
-		{"it has left", facts{children: 2, created: 8, data: znode.Parent{Tail: tail}, tailLeft: true}, ""},
-		{"what stands there is no tail", facts{children: 2, created: 8, data: znode.Parent{Tail: "../x"}}, ""},
+		{"the last of many", facts{children: 2, created: 8, data: znode.Parent{Tail: tail}}, tail + "0000000007", true},
+		{"nobody is there", facts{created: 8, data: znode.Parent{Tail: tail}}, tail + "0000000007", false},
+		{"nobody has written the parent", facts{children: 2, created: 8}, "", false},
+		{"nobody has ever come", facts{data: znode.Parent{Tail: tail}}, "", false},
+		{"it has left", facts{children: 2, created: 8, data: znode.Parent{Tail: tail}, tailLeft: true}, tail + "0000000007", false},
+		{"what stands there is no tail", facts{children: 2, created: 8, data: znode.Parent{Tail: "../x"}}, "", false},
 	} {
-		if got, ok := tt.f.lastJoined(); got != tt.want || ok != (tt.want != "") {
-			t.Errorf("%s: %q, %v", tt.name, got, ok)
+		if got, there := tt.f.lastJoined(); got != tt.want || there != tt.there {
+			t.Errorf("%s: %q, %v", tt.name, got, there)
 		}
 	}
 }

@@ -25,6 +25,7 @@ func (c *contender) draft(a attempt, acquired int64, sent clock.Instant) *draft 
 	d := &draft{attempt: a, id: c.NewID()}
 	prefix := c.prefix(d.id)
 	d.data = c.tellTail(a.parent.data, prefix)
+	c.door.lastRelease(a.parent.czxid).tell(&d.data)
 	d.ops, d.at = c.operations(a, d.data, prefix, acquired, sent)
 	return d
 }

@@ -23,6 +23,7 @@ const aloneAfter = 10 * time.Second
 type facts struct {
 	exists   bool  // false: it was not there, or nothing is known
 	stale    bool  // somebody has changed it since: read before acting on it
+	ours     bool  // it bears our mark in its ACL: so it never becomes one that is adopted
 	tailLeft bool  // the entry that joined last was ours, and has left
 	version  int32 // of the data
 	children int32
@@ -59,14 +60,14 @@ func (f facts) usable(now time.Duration, proven, kept bool) bool {
 	return f.proven != 0 && now-f.proven <= factsLast
 }
 
-// lastJoined is the name of the entry that joined last, if that is there still. It is a
-// guess: others may have joined without writing the parent.
-func (f facts) lastJoined() (node string, ok bool) {
-	if f.children == 0 || f.data.Tail == "" || f.tailLeft {
+// lastJoined is the name of the entry that joined last, and whether it may be there still.
+// It is a guess: others may have joined without writing the parent.
+func (f facts) lastJoined() (node string, there bool) {
+	if f.data.Tail == "" || f.created == 0 {
 		return "", false
 	}
 	node = znode.Predict(f.data.Tail, f.created-1)
-	return node, node != ""
+	return node, node != "" && f.children > 0 && !f.tailLeft
 }
 
 // deserted reports whether nobody was there but perhaps one of ours, who has left.

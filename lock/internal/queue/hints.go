@@ -20,10 +20,11 @@ type hints interface {
 	left(now time.Duration, others bool)                   // one of ours has left, and somebody was there still
 	lingered(now time.Duration)                            // one of ours has left, and the parent was left for a moment
 	crowded()                                              // somebody joined since, where nobody was thought to be
-	told(release bool, now time.Duration)                  // a release was looked for or told in the parent, and was it there?
+	announced(told bool, now time.Duration)                // a release was to be told in the parent, and was it?
+	checked(found bool, now time.Duration)                 // one was looked for there, and was there one that helped?
 
 	// readFirst: is the parent to be read although usable facts are known?
-	readFirst() bool
+	readFirst(f facts, now time.Duration) bool
 	// predictVersion is the version that the parent probably has by now.
 	predictVersion(f facts, now time.Duration) (version int32, likely bool)
 	// skipTail: after so many collisions with other joiners, is it cheaper to join
@@ -31,7 +32,7 @@ type hints interface {
 	skipTail(collisions int, f facts) bool
 	// turnsFast: do this process and others take turns so fast that who was last in the
 	// queue a moment ago has probably left it?
-	turnsFast(now time.Duration) bool
+	turnsFast(f facts, now time.Duration) bool
 	// stillAlone: is one that joined alone, leaving the parent at that version,
 	// probably alone still?
 	stillAlone(f facts, version int32) bool
@@ -60,8 +61,9 @@ func (q *Queue) newHints() hints {
 }
 
 const (
-	joinTries   = 40                    // collisions with other joiners of a long queue before one joins without the tail, and lists
-	shortQueue  = 128                   // entries, at most; to list them costs less than to collide again
+	joinTries   = 40  // collisions with other joiners of a long queue before one joins without the tail, and lists
+	shortQueue  = 128 // entries, at most; to list them costs less than to collide again
+	fewToList   = 16
 	fewEntries  = 4                     // to list so few costs no more than to look at the parent
 	shortHold   = time.Millisecond      // saves the write that records its grant
 	lingerTime  = 50 * time.Millisecond // within what time one is back that takes a lock again and again
@@ -71,16 +73,16 @@ const (
 
 // learnedHints expect what was there the last times. The zero value knows nothing.
 type learnedHints struct {
-	contended  bool          // others were there when the last of us left
-	steady     bool          // step is what it was the time before that
-	misses     int8          // times in a row that a release was told, or looked for, in vain
-	returned   int8          // joins in a row that came soon after one of ours had left, as far as it matters
-	own        int32         // the version that our last join left
-	step       int32         // by how much others had moved it on since the one before
-	lasted     time.Duration // the last hold of ours
-	mutedUntil time.Duration // monotonic time until which releases are neither told nor looked for
-	leftAt     time.Duration // monotonic time at which one of ours left last; 0: never
-	othersAt   time.Duration // monotonic time at which other processes were seen there last
+	contended bool          // others were there when the last of us left
+	steady    bool          // step is what it was the time before that
+	announces attempts      // to tell a release
+	checks    attempts      // to find one
+	returned  int8          // joins in a row that came soon after one of ours had left, as far as it matters
+	own       int32         // the version that our last join left
+	step      int32         // by how much others had moved it on since the one before
+	lasted    time.Duration // the last hold of ours
+	leftAt    time.Duration // monotonic time at which one of ours left last; 0: never
+	othersAt  time.Duration // monotonic time at which other processes were seen there last
 }
 
 func (h *learnedHints) joined(now time.Duration, before facts, version int32) {
@@ -106,18 +108,13 @@ func (h *learnedHints) left(now time.Duration, others bool) { h.contended, h.lef
 
 func (h *learnedHints) lingered(now time.Duration) { h.leftAt = now }
 
-// told: when a release was not there twice in a row that is not tried for a while; once
-// may be somebody who does not try.
-func (h *learnedHints) told(release bool, now time.Duration) {
-	if h.misses++; release {
-		h.misses = 0
-	}
-	if h.misses == 2 {
-		h.misses, h.mutedUntil = 0, now+muteTime
-	}
-}
+func (h *learnedHints) announced(told bool, now time.Duration) { h.announces.note(told, now) }
+func (h *learnedHints) checked(found bool, now time.Duration)  { h.checks.note(found, now) }
 
-func (h *learnedHints) readFirst() bool { return false }
+// readFirst: others have joined since, and to list who is a lot to read.
+func (h *learnedHints) readFirst(f facts, now time.Duration) bool {
+	return h.othersAt != 0 && now-h.othersAt < lingerTime && f.children > fewToList
+}
 
 // predictVersion: as many have joined since as did the last two times.
 func (h *learnedHints) predictVersion(f facts, now time.Duration) (int32, bool) {
@@ -129,8 +126,8 @@ func (h *learnedHints) isBusy(now time.Duration) bool {
 	return h.leftAt != 0 && now-h.leftAt < lingerTime && h.othersAt != 0 && now-h.othersAt < lingerTime
 }
 
-func (h *learnedHints) turnsFast(now time.Duration) bool {
-	return h.isBusy(now) && h.lasted < shortHold
+func (h *learnedHints) turnsFast(f facts, now time.Duration) bool {
+	return h.isBusy(now) && h.lasted < shortHold && f.children <= fewEntries
 }
 
 func (h *learnedHints) skipTail(collisions int, f facts) bool {
@@ -146,8 +143,24 @@ func (h *learnedHints) likelyToReturn(now time.Duration, alone bool) (likely, ot
 	return others || alone && h.returned >= oftenEnough, others
 }
 
-func (h *learnedHints) announceRelease(now time.Duration) bool { return now >= h.mutedUntil }
-func (h *learnedHints) checkRelease(now time.Duration) bool    { return now >= h.mutedUntil }
+func (h *learnedHints) announceRelease(now time.Duration) bool { return now >= h.announces.mutedUntil }
+func (h *learnedHints) checkRelease(now time.Duration) bool    { return now >= h.checks.mutedUntil }
+
+// attempts are of something that is not tried for a while after it was in vain twice in a
+// row; once may be somebody who does not play along.
+type attempts struct {
+	misses     int8
+	mutedUntil time.Duration // monotonic
+}
+
+func (a *attempts) note(worked bool, now time.Duration) {
+	if a.misses++; worked {
+		a.misses = 0
+	}
+	if a.misses == 2 {
+		a.misses, a.mutedUntil = 0, now+muteTime
+	}
+}
 
 func (h *learnedHints) recordGrantAfter() time.Duration {
 	switch {
@@ -169,10 +182,11 @@ func (noHints) held(time.Duration)                                       {}
 func (noHints) left(time.Duration, bool)                                 {}
 func (noHints) lingered(time.Duration)                                   {}
 func (noHints) crowded()                                                 {}
-func (noHints) told(bool, time.Duration)                                 {}
-func (noHints) readFirst() bool                                          { return true }
+func (noHints) announced(bool, time.Duration)                            {}
+func (noHints) checked(bool, time.Duration)                              {}
+func (noHints) readFirst(facts, time.Duration) bool                      { return true }
 func (noHints) predictVersion(facts, time.Duration) (int32, bool)        { return 0, false }
-func (noHints) turnsFast(time.Duration) bool                             { return false }
+func (noHints) turnsFast(facts, time.Duration) bool                      { return false }
 func (noHints) skipTail(collisions int, _ facts) bool                    { return collisions >= joinTries }
 func (noHints) stillAlone(facts, int32) bool                             { return false }
 func (noHints) likelyToReturn(time.Duration, bool) (likely, others bool) { return false, false }
@@ -186,9 +200,9 @@ type hostileHints struct {
 	random *rand.Rand
 }
 
-func (h hostileHints) turnsFast(time.Duration) bool { return h.coin() }
-func (h hostileHints) coin() bool                   { return h.random.IntN(2) == 0 }
-func (h hostileHints) readFirst() bool              { return h.coin() }
+func (h hostileHints) turnsFast(facts, time.Duration) bool { return h.coin() }
+func (h hostileHints) coin() bool                          { return h.random.IntN(2) == 0 }
+func (h hostileHints) readFirst(facts, time.Duration) bool { return h.coin() }
 
 func (h hostileHints) predictVersion(f facts, _ time.Duration) (int32, bool) {
 	return max(0, f.version+int32(h.random.IntN(4))-1), h.coin()

@@ -11,10 +11,11 @@ func TestHintsThatGuessNothing(t *testing.T) {
 	for range 5 {
 		h.joined(time.Second, parentOf(5, 1), 2)
 		h.held(time.Microsecond)
-		h.told(true, time.Second)
+		h.announced(true, time.Second)
+		h.checked(true, time.Second)
 		h.left(time.Second, true)
 	}
-	if _, likely := h.predictVersion(parentOf(5, 2), time.Second); likely || !h.readFirst() {
+	if _, likely := h.predictVersion(parentOf(5, 2), time.Second); likely || !h.readFirst(facts{}, time.Second) {
 		t.Error("foretells a version, or does not look first")
 	}
 	if likely, others := h.likelyToReturn(time.Second, true); likely || others {
@@ -40,8 +41,8 @@ func TestHostileHintsGuessAnything(t *testing.T) {
 	}
 	for range 1000 {
 		f := parentOf(5, 0)
-		note("read first", h.readFirst())
-		note("not read first", !h.readFirst())
+		note("read first", h.readFirst(facts{}, time.Second))
+		note("not read first", !h.readFirst(facts{}, time.Second))
 		version, likely := h.predictVersion(f, 0)
 		note("a wrong version", likely && version != f.version)
 		note("skip", h.skipTail(0, f))
@@ -65,7 +66,7 @@ func TestHostileHintsGuessAnything(t *testing.T) {
 // TestLearnedHintsKnowNothing of a lock that is new to them, and expect no others there.
 func TestLearnedHintsKnowNothing(t *testing.T) {
 	h := lone("").newHints()
-	if _, likely := h.predictVersion(facts{}, time.Second); likely || h.readFirst() {
+	if _, likely := h.predictVersion(facts{}, time.Second); likely || h.readFirst(facts{}, time.Second) {
 		t.Error("foretells a version, or looks first")
 	}
 	if likely, others := h.likelyToReturn(time.Second, true); likely || others {
@@ -154,22 +155,33 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestMuted: after a release was not there twice in a row, nobody tells or looks for a
-// while.
+// TestMuted: after a release could not be told twice in a row, nobody tells one for a while;
+// and the same of those who look for one.
 func TestMuted(t *testing.T) {
-	h := lone("").newHints()
-	now := time.Second
-	for _, there := range []bool{false, true, false} {
-		if h.told(there, now); !h.announceRelease(now) || !h.checkRelease(now) {
-			t.Fatal("muted though it was not in vain twice in a row")
+	for _, try := range []struct {
+		what  string
+		note  func(hints, bool, time.Duration)
+		still func(hints, time.Duration) bool
+	}{
+		{"told", hints.announced, hints.announceRelease},
+		{"looked for", hints.checked, hints.checkRelease},
+	} {
+		h := lone("").newHints()
+		now := time.Second
+		for _, worked := range []bool{false, true, false} {
+			if try.note(h, worked, now); !try.still(h, now) {
+				t.Fatalf("not %s though it was not in vain twice in a row", try.what)
+			}
 		}
-	}
-	h.told(false, now)
-	if h.announceRelease(now) || h.checkRelease(now+muteTime-1) {
-		t.Error("not muted")
-	}
-	if !h.announceRelease(now+muteTime) || !h.checkRelease(now+muteTime) {
-		t.Error("muted for ever")
+		if try.note(h, false, now); try.still(h, now) || try.still(h, now+muteTime-1) {
+			t.Errorf("%s though it was in vain", try.what)
+		}
+		if !try.still(h, now+muteTime) {
+			t.Errorf("never %s again", try.what)
+		}
+		if !h.announceRelease(now) && !h.checkRelease(now) {
+			t.Errorf("that it was %s in vain says nothing of the other", try.what)
+		}
 	}
 }
 

@@ -23,8 +23,8 @@ type attempt struct {
 	read    bool          // the parent was read just before
 	write   bool          // the parent is written: it tells the next one who joined last, and us how many are there
 	claim   bool          // it is written later, when the entry is there
-	version int32         // to write it under; a wrong one is refused
-	tail    string        // who joined last at that version; "": not known
+	version int32         // to write it under if nothing else proves which parent it is; a wrong one is refused
+	last    string        // who joined last, as far as is known; "": not known
 	chosen  time.Duration // monotonic time at which the facts were found good enough
 }
 
@@ -116,27 +116,33 @@ func (j *joining) leaveDoor() {
 func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	now := j.Clock.Mono()
 	a = j.onFacts(false)
+	if j.collisions > 0 && a.witness != "" && !a.anyVersion(j.Kind) && j.Kind != znode.Semaphore {
+		j.learnOrigin(ctx)
+		a = j.onFacts(false)
+	}
 	f := a.parent
 	usable := f.usable(now, a.witness != "", j.KeepParent) && (j.fits(f.data) || f.data.Kind == znode.Dir)
 	var first, likely, skip, fast bool
 	var version int32
 	j.door.hint(func(h hints) {
-		first = h.readFirst()
+		first = h.readFirst(f, now) && j.door.waiting.Load() == 0 // they make one list together
 		version, likely = h.predictVersion(f, now)
 		skip = h.skipTail(j.collisions, f)
-		fast = h.turnsFast(now)
+		fast = h.turnsFast(f, now)
 	})
 	if fast {
 		a = j.dropWitness(a, now)
 	}
 	switch {
 	case !j.mustRead && usable && !first && (!j.onlyFree || f.deserted()):
+	case !j.mustRead && !first && !j.onlyFree && a.anyVersion(j.Kind) && f.children <= fewToList:
+		// Somebody has joined since: to list who costs no more than to look at the parent.
 	case !j.mustRead && !f.exists && !first: // whoever creates it learns from the reply if it is there
 	case !j.mustRead && !j.onlyFree && !j.predicted && likely && j.Kind != znode.Semaphore && f.stale && f.current().usable(now, false, j.KeepParent):
 		// Somebody has joined since, and how often can be foreseen; not who.
 		j.predicted = true
 		if a.version = version; version != f.version {
-			a.tail = ""
+			a.last = ""
 		}
 	default:
 		if err := j.readParent(ctx); err != nil {
@@ -186,10 +192,11 @@ func (j *joining) dropWitness(a attempt, now time.Duration) attempt {
 // known to stand below it: one of ours, or the one that joined last.
 func (j *joining) onFacts(read bool) attempt {
 	f, own := j.door.look()
-	a := attempt{parent: f, read: read, version: f.version, tail: f.data.Tail}
+	last, there := f.lastJoined()
+	a := attempt{parent: f, read: read, version: f.version, last: last}
 	if own != nil {
 		a.witness, a.own = own.Path, true
-	} else if last, ok := f.lastJoined(); ok && !j.door.isUnchecked() {
+	} else if there && !j.door.isUnchecked() {
 		if path := j.parent + "/" + last; path != j.notThere {
 			a.witness = path
 		}
@@ -247,7 +254,9 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 		c.adopt(ctx, e, a, data, stat)
 		return position{}
 	}
-	c.door.joined(factsOf(data, stat), now)
+	f := factsOf(data, stat)
+	f.ours = !a.parent.exists
+	c.door.joined(f, now)
 	c.door.testify(e)
 	c.capacity = data.Capacity()
 	if e.joinedAlone = stat.NumChildren == 1; e.joinedAlone {
@@ -257,8 +266,8 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 		return position{} // there may be room: a list tells
 	}
 	own := e.Name()
-	ahead, ok := znode.Parse(znode.Predict(a.tail, own.Seq-1))
-	if !ok || c.Kind != znode.Semaphore && znode.Admit([]znode.Name{ahead, own}, 1, c.rules()) < 0 { // it is not the one to wait for
+	ahead, ok := znode.Parse(a.last)
+	if !ok || ahead.Seq != own.Seq-1 || c.Kind != znode.Semaphore && znode.Admit([]znode.Name{ahead, own}, 1, c.rules()) < 0 { // it is not the one to wait for
 		return position{}
 	}
 	return position{predecessor: ahead.Node, predecessorHolds: stat.NumChildren == 2 && c.Kind.Alone(ahead)}
@@ -286,12 +295,30 @@ func (c *contender) operations(a attempt, data znode.Parent, prefix string, acqu
 	case !a.write:
 		ops = []any{entry}
 	default:
-		ops = []any{entry, &zk.SetDataRequest{Path: c.parent, Data: written, Version: a.version}}
+		ops = []any{entry, &zk.SetDataRequest{Path: c.parent, Data: written, Version: a.under(c.Kind)}}
 	}
 	if a.checks() {
 		ops = slices.Insert(ops, 0, any(&zk.CheckVersionRequest{Path: a.witness, Version: -1}))
 	}
 	return ops, slices.Index(ops, any(entry))
+}
+
+// under is the version that the parent is written under: any, if nothing in its data but
+// what the write is about can have changed. So nobody who joins meanwhile is in the way.
+func (a attempt) under(kind znode.Kind) int32 {
+	if a.anyVersion(kind) {
+		return -1
+	}
+	return a.version
+}
+
+// anyVersion reports whether the version of the parent is of no account: the check of an
+// entry proves which parent it is, its kind never changes while one is there, nor does the
+// number of permits of a lock that has none; and either it is adopted, for good, or never
+// becomes so.
+func (a attempt) anyVersion(kind znode.Kind) bool {
+	f := a.parent
+	return f.exists && a.witness != "" && f.data.Kind == kind && kind != znode.Semaphore && (f.ours || f.data.Adopted)
 }
 
 // checks reports whether the first operation is the check of the witness.

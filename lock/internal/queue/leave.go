@@ -89,7 +89,7 @@ func (l *leaving) attempt(ctx context.Context) error {
 	case l.alone:
 		ops = append(ops, &zk.DeleteRequest{Path: l.e.parent(), Version: l.e.parentVersion})
 	case l.announce:
-		told.Released = l.e.Name().Prefix()
+		releaseBy(l.e).tell(&told)
 		ops = append(ops, &zk.SetDataRequest{Path: l.e.parent(), Data: told.Encode(), Version: l.parent.version})
 	}
 	if !l.tried {
@@ -99,6 +99,8 @@ func (l *leaving) attempt(ctx context.Context) error {
 	replies, err := l.Conn.Multi(ctx, nil, ops...)
 	if err == nil {
 		if l.announce {
+			now := l.Clock.Mono()
+			l.door.hint(func(h hints) { h.announced(true, now) })
 			l.door.see(factsOf(told, replies[1].Stat))
 			l.gone(ctx, l.door.strangersAmong(replies[1].Stat.NumChildren, asked))
 		} else {
@@ -117,7 +119,7 @@ func (l *leaving) attempt(ctx context.Context) error {
 	case op == 1: // somebody has written the parent since we looked
 		now := l.Clock.Mono()
 		l.door.doubt()
-		l.door.hint(func(h hints) { h.told(false, now) })
+		l.door.hint(func(h hints) { h.announced(false, now) })
 		l.announce = false
 		return zkconn.ErrAgain
 	case op == 0:
@@ -169,6 +171,7 @@ func (l *leaving) gone(ctx context.Context, others bool) {
 	if !l.missing {
 		until = l.asked // the reply may be late
 	}
+	l.door.released(releaseBy(l.e))
 	last := l.door.exit(l.e, until, l.linger || l.keep)
 	left := func(others bool) { l.door.hint(func(h hints) { h.left(now, others) }) }
 	switch {

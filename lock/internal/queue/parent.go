@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -19,10 +20,12 @@ type door struct {
 	name       string
 	number     uint64
 	turn       chan struct{} // holds a token: who has it may join
+	waiting    atomic.Int32  // how many want it
 	barging    chan struct{} // has a token while somebody barges; nil until somebody does
 	users      int           // requests under way; guarded by the queue, as are
 	prev, next *door         // the neighbours among those that nobody uses
 
+	looks looks // guarded by mu
 	rides rides // by the entries of others of this process
 
 	mu        sync.Mutex
@@ -35,6 +38,7 @@ type door struct {
 	moves     uint64        // how often one of ours has come or gone
 	witness   *Entry        // the one of them that joined last, if it is there still
 	cleanup   parentCleanup
+	release   release       // the last one that is known
 	askedAt   time.Duration // monotonic time at which an entry that is kept was asked for last; 0: never
 	hints     hints
 }
@@ -196,11 +200,13 @@ func (d *door) isUnchecked() bool {
 func (d *door) see(f facts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.release = releaseOf(f.data).after(d.release)
 	if f.czxid <= d.gone || d.parent.exists && (f.czxid < d.parent.czxid || f.czxid == d.parent.czxid && f.version < d.parent.version) {
 		return
 	}
 	if f.czxid == d.parent.czxid {
 		f.proven = max(f.proven, d.parent.proven)
+		f.ours = f.ours || d.parent.ours
 		f.tailLeft = d.parent.tailLeft && f.data.Tail == d.parent.data.Tail
 	}
 	d.parent = f
@@ -260,6 +266,8 @@ func (d *door) crowd(now time.Duration) {
 
 // lock waits for the turn to join.
 func (d *door) lock(ctx context.Context) error {
+	d.waiting.Add(1)
+	defer d.waiting.Add(-1)
 	select {
 	case <-d.turn:
 		return nil

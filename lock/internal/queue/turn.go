@@ -4,7 +4,7 @@ import "github.com/holdfast-io/holdfast/lock/znode"
 
 // position is what a contender knows of its place in the queue.
 type position struct {
-	admitted    bool   // nobody is in the way: it joined alone, or a listing with its own entry in it says so
+	admitted    bool   // nobody is in the way: it joined alone, a listing with its own entry in it says so, or a release of who was right ahead
 	predecessor string // node to wait for; "": unknown
 	// Seen says that the predecessor was there when our own entry was: not only
 	// foretold, and not shown by a server that lags behind our own entry.
@@ -15,7 +15,7 @@ type position struct {
 	predecessorHolds bool
 	shares           bool // the predecessor holds the lock and tells that it shares it with us
 	predecessorGone  bool // for certain
-	released         bool // the parent tells that the predecessor held the lock and gave it back
+	released         bool // a release tells that nobody was ahead of the predecessor any more
 }
 
 // step is what a contender does next.
@@ -52,7 +52,7 @@ func decide(p position, fresh bool) (next step, reason string) {
 	case p.predecessorHolds:
 		reason = "the holder has gone"
 	case p.released:
-		reason = "the holder has told its release"
+		reason = "a release is known"
 	default:
 		return list, "one who may have waited has gone"
 	}

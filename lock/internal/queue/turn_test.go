@@ -28,7 +28,7 @@ func TestDecide(t *testing.T) {
 		{ahead(position{seen: true, shares: true}), enter, renew, "the writer ahead only reads"},
 		{ahead(position{predecessorGone: true, predecessorHolds: true, released: true}), list, list, "who was foretold is not there"},
 		{ahead(position{predecessorGone: true, seen: true, predecessorHolds: true}), enter, renew, "the holder has gone"},
-		{ahead(position{predecessorGone: true, seen: true, released: true}), enter, renew, "the holder has told its release"},
+		{ahead(position{predecessorGone: true, seen: true, released: true}), enter, renew, "a release is known"},
 		{ahead(position{predecessorGone: true, seen: true}), list, list, "one who may have waited has gone"},
 	} {
 		for fresh, want := range map[bool]step{true: tt.next, false: tt.stale} {

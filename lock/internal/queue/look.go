@@ -1,0 +1,89 @@
+package queue
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// looks are the lists that the contenders of one process make together: one at a time, and
+// one more for those who ask meanwhile. Guarded by their door.
+type looks struct {
+	current *look
+	next    *look // not sent yet: whoever comes shares it
+}
+
+// look is one list.
+type look struct {
+	done   chan struct{} // closed when the rest is known
+	made   bool          // false: whoever was to make it gave up
+	names  []znode.Name
+	parent *zk.Stat
+	err    error
+}
+
+// lookTogether is contenders, shared by those of this process who ask for it before it is
+// sent. One who has just joined lets those join first who wait at the door already: many
+// who come at once then need one list.
+func (c *contender) lookTogether(ctx context.Context, justJoined bool) ([]znode.Name, *zk.Stat, error) {
+	for {
+		l, before, first := c.door.nextLook()
+		if first {
+			c.makeLook(ctx, l, before, justJoined)
+			return l.names, l.parent, l.err
+		}
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return nil, nil, zkconn.ContextError(ctx)
+		}
+		if l.made {
+			return slices.Clone(l.names), l.parent, l.err
+		}
+	}
+}
+
+// makeLook makes the list, when the one before it is there.
+func (c *contender) makeLook(ctx context.Context, l, before *look, justJoined bool) {
+	var ready error
+	if before != nil {
+		select {
+		case <-before.done:
+		case <-ctx.Done():
+			ready = zkconn.ContextError(ctx)
+		}
+	}
+	if ready == nil && justJoined {
+		if ready = c.door.lock(ctx); ready == nil {
+			c.door.unlock()
+		}
+	}
+	c.door.sendLook(l)
+	if l.err = ready; ready == nil {
+		l.names, l.parent, l.err = c.contenders(ctx, false)
+		l.made = l.err == nil || ctx.Err() == nil
+	}
+	close(l.done)
+}
+
+// nextLook returns the list that is sent next, and the one that is under way. First says
+// that it is the caller who is to make it.
+func (d *door) nextLook() (l, before *look, first bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if first = d.looks.next == nil; first {
+		d.looks.next = &look{done: make(chan struct{})}
+	}
+	return d.looks.next, d.looks.current, first
+}
+
+// sendLook notes that the list is sent: it shows those who ask later nothing new.
+func (d *door) sendLook(l *look) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.looks.current, d.looks.next = l, nil
+}
