@@ -77,8 +77,6 @@ func (p *party) takeKept() (b boarding, ok bool) {
 // lookAfter gives the kept entry back when somebody else comes to the lock, when nobody of
 // this process has asked for it for long enough, and when the client closes.
 func (s *seat) lookAfter(k *keeping) {
-	d := s.q.openDoor(s.like.Lock)
-	defer s.q.closeDoor(d)
 	changed := s.watchOthers(k)
 	timer := time.NewTimer(s.like.Terms.Idle)
 	defer timer.Stop()
