@@ -51,7 +51,7 @@ var kindsOfWaiters = map[string]waiters{
 	"barging mutex": {room: 1, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int) (had, error) {
 		return c.Mutex("x", lock.WithBarging()).Lock(ctx)
 	}},
-	"several mutexes": {room: 1, locks: 3, hold: told / 3, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int) (had, error) {
+	"several mutexes": {room: 1, locks: 3, hold: told, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int) (had, error) {
 		hs, err := c.LockAll(ctx, "x", "y", "z")
 		return severally{hs}, err
 	}},

@@ -157,7 +157,7 @@ var things = []string{
 	"parents found empty", "foreign parents refused", "parents made again", "parents of strangers met",
 	"holds for reading", "readers beside another", "holds downgraded", "upgrades refused",
 	"permits beside others", "semaphores resized",
-	"revocations", "revocations told", "given up when asked",
+	"breaks", "holds broken", "revocations", "revocations told", "given up when asked",
 	"elected", "values proclaimed", "leaders asked for", "asked while nobody led", "leaders observed", "gave way",
 	"holds of zk.Lock's", "holds of kazoo's", "dead holders outlived",
 }

@@ -269,7 +269,7 @@ func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
 	if err == nil {
 		return e, nil
 	}
-	if e.Withdraw() {
+	if e.giveUp() {
 		c.Discard(e)
 	} else {
 		c.Forget(e)

@@ -178,7 +178,7 @@ func (b boarding) handOn() {
 	b.mu.Unlock()
 	switch {
 	case given || b.e == nil:
-	case b.e.Withdraw():
+	case b.e.giveUp():
 		b.q.Discard(b.e)
 	case errors.Is(b.e.Err(), lease.ErrUnlocked):
 		b.q.notPassed(b.e)
