@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,47 +18,70 @@ import (
 type waiters struct {
 	room   int
 	weight func(i int) int
-	take   func(ctx context.Context, c *lock.Client, weight int) (*lock.Hold, error)
+	take   func(ctx context.Context, c *lock.Client, weight int) (had, error)
 	hold   time.Duration
+	locks  int  // that each takes together; 0: one
 	lists  bool // to join behind others takes a list, which is as long as they are many
 	ride   bool // those of one client have an entry together, or one after the other
 }
 
+// had is what a waiter gets.
+type had interface {
+	Token() lock.Token
+	Unlock() error
+}
+
+// severally are several locks that are had together.
+type severally struct{ *lock.Holds }
+
+// Token is that of the first one. All of them stand in the same order everywhere, or two would
+// not get it one after the other.
+func (s severally) Token() lock.Token { return s.Each()[0].Token() }
+
 const everybody = 1 << 30 // the room of a lock that any number may read
 
 // told is a hold that is long enough to tell its grant, on a busy machine too. Who is behind
-// a shorter one of a lock that several may have lists.
+// a shorter one of a lock that several may have, or of several locks together, lists.
 const told = 15 * time.Millisecond
 
 var kindsOfWaiters = map[string]waiters{
-	"mutex": {room: 1, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int) (*lock.Hold, error) {
+	"mutex": {room: 1, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int) (had, error) {
 		return c.Mutex("x").Lock(ctx)
 	}},
-	"writers": {room: everybody, weight: func(int) int { return everybody }, take: func(ctx context.Context, c *lock.Client, _ int) (*lock.Hold, error) {
+	"barging mutex": {room: 1, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int) (had, error) {
+		return c.Mutex("x", lock.WithBarging()).Lock(ctx)
+	}},
+	"several mutexes": {room: 1, locks: 3, hold: told, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int) (had, error) {
+		hs, err := c.LockAll(ctx, "x", "y", "z")
+		return severally{hs}, err
+	}},
+	"writers": {room: everybody, weight: func(int) int { return everybody }, take: func(ctx context.Context, c *lock.Client, _ int) (had, error) {
 		return c.RWMutex("x").Lock(ctx)
 	}},
-	"readers and writers": {room: everybody, hold: told, lists: true, weight: func(i int) int { return []int{1, everybody}[i%4/3] }, take: func(ctx context.Context, c *lock.Client, weight int) (*lock.Hold, error) {
+	"readers and writers": {room: everybody, hold: told, lists: true, weight: func(i int) int { return []int{1, everybody}[i%4/3] }, take: func(ctx context.Context, c *lock.Client, weight int) (had, error) {
 		if weight == 1 {
 			return c.RWMutex("x").RLock(ctx)
 		}
 		return c.RWMutex("x").Lock(ctx)
 	}},
-	"readers and writers that share entries": {room: everybody, hold: time.Millisecond, ride: true, weight: func(i int) int { return []int{1, everybody}[i%4/3] }, take: func(ctx context.Context, c *lock.Client, weight int) (*lock.Hold, error) {
+	"readers and writers that share entries": {room: everybody, hold: time.Millisecond, ride: true, weight: func(i int) int { return []int{1, everybody}[i%4/3] }, take: func(ctx context.Context, c *lock.Client, weight int) (had, error) {
 		if weight == 1 {
 			return c.RWMutex("x").RLock(ctx)
 		}
 		return c.RWMutex("x").Lock(ctx)
 	}},
-	"semaphore": {room: 4, hold: told, weight: func(i int) int { return 1 + i%4 }, take: func(ctx context.Context, c *lock.Client, weight int) (*lock.Hold, error) {
+	"semaphore": {room: 4, hold: told, weight: func(i int) int { return 1 + i%4 }, take: func(ctx context.Context, c *lock.Client, weight int) (had, error) {
 		return c.Semaphore("x", 4).Acquire(ctx, weight)
 	}},
 }
 
 // TestManyWaiters: very many wait for one lock of each kind, and get it by the order in
-// which they came; what passes on the wire for each of them does not grow with their
-// number, but for readers. HOLDFAST_WAITERS is how many; the library is meant for 10,000.
+// which they came, or of those who barge by that of their tokens; what passes on the wire for
+// each of them does not grow with their number, but for readers. HOLDFAST_WAITERS is how many;
+// the library is meant for 10,000.
 //
-// Those who barge are missing: all of them watch the same entry, and try when it goes.
+// Of those who barge one of each client is at it: all of these watch the same entry, and try
+// when it goes. So what each handoff costs grows with the clients, and not with the waiters.
 func TestManyWaiters(t *testing.T) {
 	n := 200
 	if text := os.Getenv("HOLDFAST_WAITERS"); text != "" {
@@ -82,8 +106,9 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 	b := onShared(t)
 	const sessions = 10
 	clients, meters := make([]*lock.Client, sessions), make([]zkserver.Meter, sessions)
+	var told waitersTold
 	for i := range clients {
-		opts := []lock.Option{lock.WithTTL(4 * long), lock.WithDialer(meters[i].Dial)}
+		opts := []lock.Option{lock.WithTTL(4 * long), lock.WithDialer(meters[i].Dial), lock.WithObserver(&told)}
 		if kind.ride {
 			opts = append(opts, lock.WithLocalWindow(lock.DefaultLocalWindow))
 		}
@@ -116,19 +141,20 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 			line.step(h.Token(), weight)
 			time.Sleep(kind.hold)
 			line.step(h.Token(), -weight)
-			b.unlock(h)
+			if err := h.Unlock(); err != nil {
+				t.Error(err)
+			}
 		})
 	}
-	for waiting := 0; waiting < n && !t.Failed(); time.Sleep(20 * time.Millisecond) { // readers list: that can take minutes
-		if waiting = 0; b.ctx.Err() != nil {
-			t.Fatal("they do not queue")
-		}
-		for _, c := range clients {
-			waiting += c.Stats().Waiters
+	for told.Load() < int64(n*max(1, kind.locks)) && !t.Failed() { // readers list: that can take minutes
+		if time.Sleep(20 * time.Millisecond); b.ctx.Err() != nil {
+			t.Fatalf("they do not queue: %d wait", told.Load())
 		}
 	}
 	joined, atJoin := time.Now(), counts()
-	b.unlock(first)
+	if err := first.Unlock(); err != nil {
+		t.Error(err)
+	}
 	waiters.Wait()
 	line.check(t, n, kind.room)
 	after := counts()
@@ -137,6 +163,18 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 		n, joined.Sub(began).Round(time.Millisecond), time.Since(joined).Round(time.Millisecond),
 		float64(after.Requests-before.Requests)/float64(n), out/int64(n), in/int64(n), (atJoin.BytesIn-before.BytesIn)/int64(n))
 	return (in + out) / int64(n)
+}
+
+// waitersTold is an observer that counts who waits.
+type waitersTold struct{ atomic.Int64 }
+
+func (w *waitersTold) Observe(_ context.Context, e lock.Event) {
+	switch {
+	case e.Kind == lock.EventWaiting:
+		w.Add(1)
+	case e.Kind == lock.EventWithdrawn, e.Kind == lock.EventAcquired && e.Queued:
+		w.Add(-1)
+	}
 }
 
 // line is how they went in and out.

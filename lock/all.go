@@ -136,10 +136,10 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", a, zkconn.ContextError(ctx))
 	}
-	in := &company{Context: c.asks(ctx), client: c}
+	in := &company{Context: ctx, client: c}
 	for i := range requests {
 		c.warnStarved(requests[i].Lock, requests[i].Terms.TTL)
-		requests[i].Values = in
+		requests[i].Values = c.asks(in)
 	}
 	es, at, err := how(c.queue, bound, requests)
 	if err == nil && c.open.Err() != nil { // closed just now

@@ -122,17 +122,21 @@ func TestBreakAndUnlock(t *testing.T) {
 	})
 }
 
-// TestBreakAndDetach: what is broken cannot be handed on.
+// TestBreakAndDetach: what is broken cannot be handed on, and goes at once.
 func TestBreakAndDetach(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, c := w.dial("a"), w.dial("c")
 		h := w.lock(a, "x")
+		begun := time.Now()
 		broken := w.breaks(c, h.EntryPath())
 		_, err := h.Detach(w.ctx, 0)
 		mustBe(t, err, lock.ErrLost, lock.ErrBroken)
 		mustSay(t, err, "it hangs")
 		if err := broken.Wait(w.ctx, terms); err != nil {
 			t.Fatal(err)
+		}
+		if took := time.Since(begun); took > 100*latency {
+			t.Errorf("took %v", took)
 		}
 	})
 }
@@ -160,6 +164,32 @@ func TestBreakAWaiter(t *testing.T) {
 		}
 		w.unlock(h)
 		w.unlock(<-got)
+	})
+}
+
+// TestBreakWhoAttaches: the place that was come back for is gone, as is its entry.
+func TestBreakWhoAttaches(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		ticket, err := b.Mutex("x").Enqueue(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
+		settle()
+		begun := time.Now()
+		if err := w.breaks(c, ticket.EntryPath()).Wait(w.ctx, terms); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took > ttl/2 {
+			t.Errorf("took %v of a TTL of %v", took, ttl)
+		}
+		err = w.outcome(waits).err
+		mustBe(t, err, lock.ErrRemoved)
+		mustSay(t, err, "root (host node1, pid 7): it hangs")
+		w.unlock(h)
+		w.empty()
 	})
 }
 

@@ -43,17 +43,6 @@ type Client struct {
 	warned map[time.Duration]bool
 }
 
-// Stats are what a client has counted since it was made.
-type Stats struct {
-	Holds         int    // alive now, waiters not included
-	Waiters       int    // queued now, and entries kept ([WithIdle])
-	Renewals      uint64 // entries written again: renewals, and grants recorded
-	Lost          uint64 // holds that ended before they were unlocked
-	Requeued      uint64 // times a waiter found its own entry gone and queued again
-	Purged        uint64 // expired entries of others deleted
-	Displacements uint64 // times the ZooKeeper leader's clock was seen to step, or to differ from that of the leader before
-}
-
 // Dial connects to a ZooKeeper ensemble and returns a client once there is a session.
 // It waits for servers that cannot be reached, or whose names cannot be resolved; when
 // ctx ends first it fails with [ErrUnavailable], and without a deadline it waits for
@@ -157,7 +146,7 @@ func (c *Client) start() *Client {
 	c.queue = queue.New(queue.Options{
 		Conn: c.conn, Clock: c.clock, Keeper: keeper, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open,
 		Root: c.cfg.root, ACL: c.cfg.acl, UnlockTimeout: c.cfg.unlockTimeout, Random: c.cfg.random, Hints: c.cfg.hints,
-		LossOf: lossOf, Observe: c.observe, Purged: c.purged,
+		LossOf: lossOf, Observe: c.observe, Waits: c.waits, Purged: c.purged,
 		NotPassed: func(e *queue.Entry) { c.ended(e, ErrUnlocked) },
 	})
 	box := inbox.New(inbox.Options{
@@ -183,7 +172,9 @@ func (c *Client) observe(e *queue.Entry, change lease.Change) {
 		c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).Stringer("left", change.Left).AnErr("why", change.Why).
 			Msg("hold at risk: it is lost when its time runs out, unless a renewal succeeds before")
 	case change.Lost():
-		c.lost.Add(1)
+		if !heldTogether(e) { // else each of them counts
+			c.lost.Add(1)
+		}
 		c.logLoss(e, change)
 	}
 }
@@ -226,24 +217,6 @@ func (c *Client) Close() error {
 		c.done = errors.Join(c.done, c.conn.Close(max(0, c.cfg.unlockTimeout-time.Since(begun))))
 	})
 	return c.done
-}
-
-// Stats returns what the client has counted.
-func (c *Client) Stats() Stats {
-	if c.zero() {
-		return Stats{}
-	}
-	s := Stats{Waiters: c.queue.Riders(), Renewals: c.keeper.Renewals(), Lost: c.lost.Load()}
-	s.Requeued, s.Purged = c.queue.Counts()
-	s.Displacements, _ = c.clock.Displacements()
-	for _, e := range c.keeper.Entries() {
-		if e.IsHeld() {
-			s.Holds++
-		} else {
-			s.Waiters++
-		}
-	}
-	return s
 }
 
 // zero reports whether the client is nil or was not made by Dial or New.
@@ -337,6 +310,7 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 		err = ErrClosed
 	}
 	if err != nil {
+		c.withdrew(&r)
 		return nil, notTaken(bound, r.Lock, err)
 	}
 	return c.holdOf(e, r.Values), nil

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -31,6 +32,9 @@ func WithHints(kind string) Option {
 
 // SetPass has the entry of the hold passed on so often.
 func (h *Hold) SetPass(n int32) { h.e.Pass = n }
+
+// RequestOf tells the requests apart that observers are told of.
+func RequestOf(ctx context.Context) any { return askedBy(ctx) }
 
 // Session is the id of the session that the client has now.
 func (c *Client) Session() int64 { return c.conn.Session() }

@@ -541,3 +541,51 @@ func TestParentOfAnEntryThatIsGone(t *testing.T) {
 		})
 	}
 }
+
+// TestAcquiredOnANodeOfTheSessionBefore is CURATOR-604's race, by what Curator asks of the
+// server. Its create is applied, and the reply is lost with the session; in the next session it
+// finds its node by the id in the name, and acquire() returns, before the server has ended the
+// session that the node hangs on. Ours waits for that node as long as it is there, and comes in
+// when it goes, though the other thinks that it has the lock. From then on ours is not harmed.
+func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		ours := w.dial("ours")
+		w.unlock(w.lock(ours, "y"))
+		before := w.raw("theirs, before")
+		w.create(before, "/locks/x", "", 0)
+		node := w.create(before, "/locks/x/_c_0123-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
+		if err := w.Partition("theirs, before"); err != nil {
+			t.Fatal(err)
+		}
+		theirs := w.raw("theirs, after")
+		names, _, err := theirs.Children("/locks/x")
+		if err != nil || len(names) != 1 || "/locks/x/"+names[0] != node {
+			t.Fatalf("%q, %v: want the node of the session before, and nobody ahead of it", names, err)
+		}
+
+		waiting := w.queue(w.ctx, ours, "x")
+		time.Sleep(sessionTimeout / 2)
+		w.waits(waiting)
+		if _, err := ours.Mutex("x", lock.WithLocalWindow(0)).TryLock(w.ctx); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("TryLock while their node is there: %v", err)
+		}
+		w.until("their session has ended", func() bool { return len(w.entries("x")) == 1 })
+		h := w.await(waiting).hold
+
+		// What the other does when it unlocks, and locks again.
+		if err := theirs.Delete(node, -1); !errors.Is(err, zk.ErrNoNode) {
+			t.Errorf("their unlock: %v", err)
+		}
+		again := w.create(theirs, "/locks/x/_c_4567-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
+		time.Sleep(2 * ttl)
+		w.alive(h)
+		if all := paths(w.entries("x")); len(all) != 2 || all[0] != h.EntryPath() {
+			t.Errorf("entries %q, want ours ahead of theirs", all)
+		}
+		w.unlock(h)
+		if all := paths(w.entries("x")); len(all) != 1 || all[0] != again {
+			t.Errorf("entries %q, want theirs alone", all)
+		}
+		w.remove(theirs, again)
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
@@ -28,13 +29,12 @@ type Observer interface {
 // EventKind is what has happened.
 type EventKind uint8
 
-// The kinds of events, in the order of an entry's life. For each entry there is one
+// The kinds of events, in the order in which they come. For each who gets a lock there is one
 // EventAcquired and later one EventReleased or EventLost, and before that perhaps one
 // EventWaiting; or EventWaiting and EventWithdrawn. A lock that is taken again through
-// the context of its hold is no event, nor is one that TryLock has not got; and who waits
-// without an entry, by [WithBarging] or for that of another goroutine ([WithLocalWindow]), is
-// heard of when the lock is had. An entry that is passed on has these events once for each
-// pass, told apart by Token; readers who share one have them together.
+// the context of its hold is no event, nor is one that TryLock has not got. An entry that
+// is passed on, or shared by readers ([WithLocalWindow]), has these events once for each
+// who has it, told apart by Token.
 const (
 	_ EventKind = iota
 	// EventWaiting: somebody is ahead.
@@ -76,8 +76,9 @@ type Event struct {
 	Lock string
 	// Policy is the name of the policy that applies to the lock, see [Policy].
 	Policy string
-	// Entry is the path of the entry, which no two ever share. One that is handed on, see
-	// [Client.Attach], is told apart by Token.
+	// Entry is the path of the entry; of one that several have, one after the other or
+	// together, Token tells them apart. It is empty of who waits without an entry: for that of
+	// another goroutine ([WithLocalWindow]), or [WithBarging].
 	Entry string
 	// Token is that of the hold.
 	Token Token
@@ -110,8 +111,14 @@ func (e Event) Reason() string {
 	return ""
 }
 
-// askedKey is the key under which the values that an entry keeps tell the monotonic time
-// at which the lock was asked for, if there are observers.
+// asked is what is known of a request that observers are told of.
+type asked struct {
+	at      time.Duration // monotonic time at which the lock was asked for
+	waiting atomic.Bool   // it was told that somebody waits, and not yet what came of it
+}
+
+// askedKey is the key under which the values that an entry keeps have the request, if there
+// are observers.
 type askedKey struct{}
 
 // asks returns ctx as the values of a request that is made now.
@@ -119,34 +126,79 @@ func (c *Client) asks(ctx context.Context) context.Context {
 	if len(c.cfg.observers) == 0 {
 		return ctx
 	}
-	return context.WithValue(ctx, askedKey{}, c.clock.Mono())
+	return context.WithValue(ctx, askedKey{}, &asked{at: c.clock.Mono()})
 }
 
-// tell tells the observers of a change in the life of an entry.
-func (c *Client) tell(e *queue.Entry, change lease.Change) {
+// askedBy is the request whose values these are. An entry that nobody has asked for is told
+// of to nobody.
+func askedBy(values context.Context) *asked {
+	a, ok := values.Value(askedKey{}).(*asked)
+	if !ok {
+		return new(asked)
+	}
+	return a
+}
+
+// waits tells the observers that a request waits without an entry of its own.
+func (c *Client) waits(r *queue.Request) {
+	if len(c.cfg.observers) > 0 && !askedBy(r.Values).waiting.Swap(true) {
+		c.notify(r.Values, Event{Kind: EventWaiting, Lock: r.Lock, Policy: c.cfg.policyOf(r.Lock).Name})
+	}
+}
+
+// withdrew tells the observers that a request waits no longer, unless its entry has told so.
+func (c *Client) withdrew(r *queue.Request) {
 	if len(c.cfg.observers) == 0 {
 		return
 	}
+	if a := askedBy(r.Values); a.waiting.Swap(false) {
+		c.notify(r.Values, Event{
+			Kind: EventWithdrawn, Lock: r.Lock, Policy: c.cfg.policyOf(r.Lock).Name, Queued: true, Waited: c.clock.Mono() - a.at,
+		})
+	}
+}
+
+// tell tells the observers of a change in the life of an entry: of a hold that several have
+// together, for each of them.
+func (c *Client) tell(e *queue.Entry, change lease.Change) {
+	if heldTogether(e) && (change.From == lease.Held || change.To == lease.Held) {
+		for _, t := range e.Together() {
+			t.(*tenancy).tell(change)
+		}
+		return
+	}
+	if len(c.cfg.observers) > 0 {
+		c.tellOf(e, change, tokenOf(e), e.HeldSince(), e.Values())
+	}
+}
+
+// tellOf tells the observers of a change in the life of an entry, or of a hold by it: that has
+// the token, and was had since that monotonic time. The values are those of the request.
+func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, granted time.Duration, values context.Context) {
 	event := Event{Lock: e.Lock(), Policy: c.cfg.policyOf(e.Lock()).Name, Entry: e.Path}
-	values := e.Values()
-	asked, _ := values.Value(askedKey{}).(time.Duration)
-	now, granted := c.clock.Mono(), e.HeldSince()
+	asked, now := askedBy(values), c.clock.Mono()
 	if change.From == lease.Held || change.To == lease.Held {
-		event.Token, event.Waited, event.Held = tokenOf(e), granted-asked, now-granted
+		event.Token, event.Waited, event.Held = token, granted-asked.at, now-granted
 	}
 	switch {
 	case change.AtRisk():
 		event.Kind, event.Left, event.Err = EventAtRisk, change.Left, change.Why
 	case change.To == lease.Waiting:
+		if asked.waiting.Swap(true) { // for the entry of another one, before
+			return
+		}
 		event.Kind = EventWaiting
 	case change.To == lease.Held:
-		event.Kind, event.Queued = EventAcquired, change.From == lease.Waiting
+		event.Kind, event.Queued = EventAcquired, asked.waiting.Swap(false)
 	case change.Lost():
 		event.Kind, event.Err = EventLost, change.Why
 	case change.From == lease.Held:
 		event.Kind = EventReleased
 	case change.From == lease.Waiting:
-		event.Kind, event.Queued, event.Waited = EventWithdrawn, true, now-asked
+		if !asked.waiting.Swap(false) { // whoever has waited by it has withdrawn before
+			return
+		}
+		event.Kind, event.Queued, event.Waited = EventWithdrawn, true, now-asked.at
 	default: // it never had to wait, and nobody has got it
 		return
 	}

@@ -174,6 +174,36 @@ func TestKeptEntryIsTaken(t *testing.T) {
 	}
 }
 
+// TestKeptEntryIsBroken: the client gives it back as soon as it learns of it, as the owner of a
+// hold does.
+func TestKeptEntryIsBroken(t *testing.T) {
+	for _, released := range []bool{false, true} {
+		t.Run(fmt.Sprint("released ", released), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, c := w.dial("a", riding(time.Hour)), w.dial("c")
+				h := w.lock(a, "x")
+				w.unlock(h)
+				settle()
+				begun := time.Now()
+				broken := w.breaks(c, h.EntryPath())
+				if released {
+					if err := a.Release(w.ctx, "x"); err != nil {
+						t.Errorf("Release: %v", err)
+					}
+				}
+				if err := broken.Wait(w.ctx, terms); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(begun); took > ttl/2 {
+					t.Errorf("it has gone after %v", took)
+				}
+				w.unlock(w.lock(a, "x", lock.WithIdle(0)))
+				w.empty()
+			})
+		})
+	}
+}
+
 // TestReleaseOfRemovedEntry: what somebody else has removed need not be given back.
 func TestReleaseOfRemovedEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

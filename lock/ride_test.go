@@ -458,6 +458,31 @@ func TestKeptEntryIsGivenBack(t *testing.T) {
 	}
 }
 
+// TestKeptEntryOfLongHold: what is kept after a hold in which the client has used so many other
+// locks that it forgot about this one is given back by Release, and had again, all the same.
+func TestKeptEntryOfLongHold(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding(time.Hour))
+		keep := func(name string) {
+			h := w.lock(a, name)
+			for i := range 5000 {
+				w.unlock(w.lock(a, fmt.Sprintf("other/%d", i), lock.WithIdle(0)))
+			}
+			w.unlock(h)
+			settle()
+		}
+		keep("x")
+		w.wantCost("what is kept is had again", w.cost("a", func() { w.unlock(w.lock(a, "x")) }), map[string]int{}, 0)
+		keep("y")
+		if err := a.Release(w.ctx, "y"); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(w.entries("y")); n != 0 {
+			t.Errorf("%d entries are left when Release returns", n)
+		}
+	})
+}
+
 // TestKeptEntryIsHeld: who comes while it is held has it after the unlock, not after another
 // pass.
 func TestKeptEntryIsHeld(t *testing.T) {

@@ -163,6 +163,7 @@ func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 	defer s.mu.Unlock()
 	s.sayLocked("%s: unlocks %s, token %v: %v", label, name, h.Token(), err)
 	s.open[name] = slices.DeleteFunc(s.open[name], func(other held) bool { return other.Hold == h.Hold })
+	s.brokenBy(label, h, err)
 	var unconfirmed *lock.UnlockError
 	switch {
 	case err == nil:
@@ -170,7 +171,7 @@ func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 		if overtaken {
 			s.violatedLocked("%s is told that it unlocked %s, but its token %v was followed by %v", label, name, h.Token(), s.last[name])
 		}
-	case isOne(err, lock.ErrTaken, lock.ErrRemoved) && !errors.Is(err, lock.ErrAttached):
+	case isOne(err, lock.ErrTaken, lock.ErrRemoved) && !errors.Is(err, lock.ErrAttached) && !s.mayBeBroken(h, err):
 		s.violatedLocked("%s: nobody does that here: %v", label, err)
 	case errors.Is(err, lock.ErrMaxHold):
 		s.tally.count("holds ended by max_hold", 1)

@@ -42,7 +42,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 		p.violatedLocked("%s has detached %s and holds it", label, h.Name())
 	case err == nil:
 		p.tally.count("detached", 1)
-	case isOne(err, lock.ErrRemoved, lock.ErrTaken) && !errors.Is(err, lock.ErrAttached):
+	case isOne(err, lock.ErrRemoved, lock.ErrTaken) && !errors.Is(err, lock.ErrAttached) && !p.mayBeBroken(h, err):
 		p.violatedLocked("%s: nobody does that here: %v", label, err)
 	case !isOne(err, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !errors.As(err, &unconfirmed), p.quiet() && !h.fixed && !isOne(err, lock.ErrMaxHold, lock.ErrClosed):
 		p.violatedLocked("%s: detach %s: %v", label, h.Name(), err)

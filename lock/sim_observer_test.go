@@ -15,30 +15,44 @@ type witness struct {
 	owner string
 
 	mu    sync.Mutex
-	lives map[string]*life // by entry
+	lives map[any]*life // by request
 }
 
-// life is how often which event was told of an entry.
-type life struct{ waiting, withdrawn, queued, acquired, atRisk, expired, ended int }
+// life is how often which event was told of a request, and of which locks and entries.
+type life struct {
+	waiting, withdrawn, queued, acquired, atRisk, expired, ended int
+
+	lock, entry string // of the last event
+}
 
 func (s *sim) witness(owner string) *witness {
-	w := &witness{sim: s, owner: owner, lives: map[string]*life{}}
+	w := &witness{sim: s, owner: owner, lives: map[any]*life{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.witnesses[owner] = w
 	return w
 }
 
-func (w *witness) Observe(_ context.Context, e lock.Event) {
+func (w *witness) Observe(ctx context.Context, e lock.Event) {
 	if e.Waited < 0 || e.Held < 0 || e.Left < 0 || e.Kind != lock.EventDisplaced && e.Policy != "default" {
 		w.sim.violated("%s is told of %+v", w.owner, e)
 	}
+	if e.Kind == lock.EventPurged || e.Kind == lock.EventDisplaced {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := w.lives[e.Entry]
+	request := lock.RequestOf(ctx)
+	l := w.lives[request]
 	if l == nil {
-		l = new(life)
-		w.lives[e.Entry] = l
+		l = &life{lock: e.Lock}
+		w.lives[request] = l
+	}
+	if l.lock != e.Lock {
+		w.sim.violated("%s is told of %s, and before of %s for the same request", w.owner, e.Lock, l.lock)
+	}
+	if l.entry = e.Entry; e.Entry == "" && e.Kind == lock.EventWaiting {
+		w.sim.count("waits without an entry")
 	}
 	switch e.Kind {
 	case lock.EventWaiting:
@@ -69,10 +83,15 @@ func (s *sim) warned(h held, err error) {
 	w := s.witnesses[h.client.owner]
 	s.mu.Unlock()
 	w.mu.Lock()
-	l := w.lives[h.EntryPath()]
-	expired, told := l.expired > 0, l.atRisk > 0
+	l := w.lives[lock.RequestOf(h.Context())]
+	if l == nil {
+		l = new(life)
+	}
+	acquired, expired, told := l.acquired > 0, l.expired > 0, l.atRisk > 0
 	w.mu.Unlock()
 	switch {
+	case !acquired:
+		s.violated("%s had %s by %s, and nobody was told", h.client.owner, h.Name(), h.EntryPath())
 	case !expired: // it was unlocked in doubt, and turned out to have been over
 		return
 	case !told:
@@ -82,12 +101,13 @@ func (s *sim) warned(h held, err error) {
 }
 
 // checkLives checks, when everybody is gone, that whatever was told to have begun was
-// told to have ended. An entry that came back to its client has had several lives.
+// told to have ended. A request can have several holds: one whose grant is to be seen by all
+// may be over before it is.
 func (s *sim) checkLives() {
 	for owner, w := range s.witnesses {
-		for entry, l := range w.lives {
+		for _, l := range w.lives {
 			if l.acquired != l.ended || l.waiting != l.queued+l.withdrawn {
-				s.violated("%s was told of the life of %s: %+v", owner, entry, *l)
+				s.violated("%s was told of the life of a request: %+v", owner, *l)
 			}
 		}
 	}

@@ -112,6 +112,7 @@ type sim struct {
 	closed    bool                     // no more checks: the history has failed
 	tickets   []lock.Ticket            // of what was left to others
 	leaving   map[string]time.Time     // entries that were left to others by a write of unknown outcome, or given up as the log says: since then
+	broken    map[string][]string      // why entries were to be broken, by path
 	askings   map[string]*asking       // calls of Revoke's, by their reasons
 	reigns    map[lock.Token]*reign    // of those who led
 	values    int                      // that candidates have given
@@ -192,7 +193,7 @@ func history(t *testing.T, seed uint64, only kind) (result tally) {
 			T: t, plan: draw(seed, only), seed: seed, begun: time.Now(),
 			open: map[string][]held{}, last: map[string]lock.Token{}, wrote: map[string]lock.Token{}, theirs: map[string]theirs{},
 			ahead: map[string]time.Duration{}, witnesses: map[string]*witness{}, refused: map[string]bool{},
-			txns: map[string]told{}, doubts: map[string]*doubt{}, askings: map[string]*asking{}, leaving: map[string]time.Time{}, reigns: map[lock.Token]*reign{}, tally: tally{},
+			txns: map[string]told{}, doubts: map[string]*doubt{}, askings: map[string]*asking{}, broken: map[string][]string{}, leaving: map[string]time.Time{}, reigns: map[lock.Token]*reign{}, tally: tally{},
 		}
 		delays := map[string]*rand.Rand{}
 		s.Ensemble = locktest.Start(t, locktest.Options{

@@ -33,6 +33,9 @@ func (p *process) worker(ctx context.Context, label string) {
 		if own := p.random(fmt.Sprint("release by ", label, r.Uint64())); p.idle > 0 && oneIn(own, 4) {
 			p.release(ctx, own, label, c)
 		}
+		if own := p.random(fmt.Sprint("break by ", label, r.Uint64())); !p.quiet() && oneIn(own, 6) {
+			p.breakOne(ctx, own, label, c)
+		}
 		if oneIn(r, 8) {
 			p.comeBack(ctx, r, label, c)
 			continue

@@ -25,6 +25,7 @@ const (
 	reading   = "reading"   // a read/write lock, to read
 	permits   = "permits"   // one of the permits of a semaphore
 	severally = "severally" // several locks together
+	leading   = "leading"   // an election
 )
 
 const (
@@ -61,6 +62,10 @@ var holdfastRoles = map[string]role{
 	})},
 	severally: {title: "Holdfast LockAll", open: openTaking(func(c *lock.Client, name string) take {
 		return held(c.All(namesOf(name)).Lock)
+	})},
+	leading: {title: "Holdfast Election", open: openTaking(func(c *lock.Client, name string) take {
+		e := c.Election(name)
+		return held(func(ctx context.Context) (*lock.Leadership, error) { return e.Campaign(ctx, "node1:8080") })
 	})},
 	strictly: localRoles[strictly],
 	keeping:  localRoles[keeping],
@@ -133,7 +138,16 @@ func family(s size) []*experiment {
 	}
 	all := freeRole("K", fmt.Sprintf("%d free locks together, one client"+loopback, atATime), severally,
 		bar{figure: 1, limit: 2, counted: true}, bar{figure: 2, limit: 2, counted: true})
-	return append(list, all)
+	return append(list, all, leaders(16))
+}
+
+// leaders is handoff of an election's leadership: from Resign to the next return of Campaign,
+// by when everybody can see who leads.
+func leaders(n int, bars ...bar) *experiment {
+	e := handoff(n, shortHold, bars...)
+	e.title = fmt.Sprintf("handoff of the leadership among %d candidates that lead for %v"+loopback, n, shortHold)
+	e.role, e.takes = leading, plays(leading)
+	return e
 }
 
 // freeRole is free, of those that have a role.

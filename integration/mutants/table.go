@@ -8,7 +8,7 @@ var mutants = slices.Concat(
 	joinMutants, incarnationMutants, abandonMutants,
 	waitMutants, purgeMutants, allMutants,
 	holdMutants, passMutants, doubtMutants, riskMutants, txnMutants, attachMutants,
-	leaveMutants, cleanupMutants, revokeMutants,
+	leaveMutants, cleanupMutants, revokeMutants, breakMutants,
 	familyMutants, electionMutants,
 	connMutants,
 	sweepMutants,

@@ -113,7 +113,7 @@ func (c *client) inside() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch c.doing.Op {
-	case opGrant, opRead, opWrite, opTake, opPut, opShare:
+	case opGrant, opRead, opWrite, opTake, opPut, opShare, opShown:
 		return true
 	}
 	return false

@@ -22,6 +22,7 @@ var bases = []struct{ name, kind string }{
 	{"stock", mutex}, // half of whose tasks barge
 	{"eu/invoices", rwMutex},
 	{"eu/refunds", semaphore},
+	{"eu/primary", election},
 }
 
 // controller gives workers their tasks, has what their locks protect, and writes
@@ -80,11 +81,13 @@ func (c *controller) draw(worker int) task {
 		t.Weight += r.IntN(rooms[semaphore])
 	case b.kind == rwMutex && r.IntN(3) == 0:
 		t.Weight = rooms[rwMutex]
+	case b.kind == election:
+		t.Priority = 1 + r.IntN(3)
 	}
 	how, patience := r.IntN(10), between(r, 100*time.Millisecond, 3*time.Second)
 	switch how {
 	case 0:
-		t.Try = true
+		t.Try = b.kind != election // who stands waits
 	case 1:
 		t.Patience = patience
 	}
@@ -96,6 +99,9 @@ func (c *controller) draw(worker int) task {
 	if b.kind != semaphore && t.Weight == rooms[b.kind] {
 		// Whoever enters alone writes first: what comes late from the hold before is too old then.
 		ops = []string{opWrite, opRead, opPut, opPut}
+	}
+	if b.kind == election {
+		ops = append(ops, opShown, opShown)
 	}
 	t.Steps = []step{{ops[0], between(r, 0, think)}}
 	for range r.IntN(5) {
@@ -159,8 +165,13 @@ func (c *controller) answer(name string, index int, q request) (answer reply, r 
 	}
 	r = &record{Op: q.Op, Worker: name, Lock: q.Lock, Kind: q.Kind, Weight: q.Weight, Token: q.Token, Call: q.Call, Return: never, Claim: q.Claim, Result: q.Result}
 	switch q.Op {
+	case opShown:
+		r.Return, r.Value = q.Return, q.Value
+		if q.Result != "" && q.Result != resultGaveUp {
+			c.surprise("%s: who leads %s was not shown: %s", name, q.Lock, q.Result)
+		}
 	case opGrant:
-		r.Return = q.Return
+		r.Return, r.Value = q.Return, q.Value
 		c.mu.Lock()
 		c.grants++
 		c.longest = max(c.longest, time.Duration(q.Return-q.Call))

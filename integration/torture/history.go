@@ -22,7 +22,7 @@ type record struct {
 	Return instant `json:"return"`            // never: it is not known to have ended
 	Unsure bool    `json:"unsure,omitempty"`  // the worker did not live to learn the outcome
 	Claim  *claim  `json:"claim,omitempty"`   // of the hold, before the operation
-	Value  string  `json:"value,omitempty"`   // written or read
+	Value  string  `json:"value,omitempty"`   // written or read; of a candidate, that it gave or was shown
 	Writer int64   `json:"writer,omitempty"`  // token of the value read
 	Count  int     `json:"count,omitempty"`   // written or read
 	Refuse bool    `json:"refused,omitempty"` // by the register or the counter

@@ -73,7 +73,7 @@ func holds(records []*record) map[string][]*hold {
 	byKey := map[key]*hold{}
 	byLock := map[string][]*hold{}
 	for _, r := range records {
-		if r.Token == 0 {
+		if r.Token == 0 || r.Op == opShown {
 			continue
 		}
 		k := key{r.Lock, r.Token}
@@ -135,4 +135,36 @@ func doubleEntries(byLock map[string][]*hold) (found []string, beside int) {
 	}
 	slices.Sort(found)
 	return found, beside
+}
+
+// wronglyShown finds answers to who leads that are wrong: somebody else than who was the valid
+// leader in its own view for as long as was asked; one who led before another was told to lead;
+// one who had been shown before a later one was; and the value of another. It also counts the
+// answers, and how many of them were nobody.
+func wronglyShown(records []*record, byLock map[string][]*hold) (found []string, shown, nobody int) {
+	wrong := func(r *record, format string, args ...any) {
+		found = append(found, fmt.Sprintf("election %s: %s was shown token %d from %d to %d, ", r.Lock, r.Worker, r.Token, r.Call, r.Return)+fmt.Sprintf(format, args...))
+	}
+	answers := slices.DeleteFunc(slices.Clone(records), func(r *record) bool { return r.Op != opShown || r.Result != "" })
+	for _, r := range answers {
+		if shown++; r.Token == 0 {
+			nobody++
+		}
+		for _, h := range byLock[r.Lock] {
+			switch {
+			case h.first() <= r.Call && h.end() >= r.Return && r.Token != h.token:
+				wrong(r, "while %s led with token %d", h.worker, h.token)
+			case r.Token == h.token && len(h.grants) > 0 && h.grants[0].Value != r.Value:
+				wrong(r, "with the value %q, and %s gave %q", r.Value, h.worker, h.grants[0].Value)
+			case r.Token != 0 && r.Token < h.token && len(h.grants) > 0 && h.grants[0].Return < r.Call:
+				wrong(r, "after %s had been elected with token %d", h.worker, h.token)
+			}
+		}
+		for _, before := range answers {
+			if before.Lock == r.Lock && before.Return < r.Call && r.Token != 0 && r.Token < before.Token {
+				wrong(r, "after %s had been shown token %d", before.Worker, before.Token)
+			}
+		}
+	}
+	return found, shown, nobody
 }

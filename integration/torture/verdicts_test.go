@@ -288,3 +288,69 @@ func TestVerdictsOnRegisters(t *testing.T) {
 		})
 	}
 }
+
+// shown has a worker ask who leads.
+func (s *script) shown(worker string, token int64, value string) *record {
+	return s.add(record{Op: opShown, Worker: worker, Lock: "x", Token: token, Value: value, Call: s.tick(), Return: s.tick()})
+}
+
+// elected is grant, with the value that the worker stands with.
+func (s *script) elected(worker string, token int64, ticks instant) {
+	s.grant(worker, token, ticks)
+	s.records[len(s.records)-1].Value = "of " + worker
+}
+
+// TestVerdictsOnLeadersShown has those who ask be shown who leads.
+func TestVerdictsOnLeadersShown(t *testing.T) {
+	for name, test := range map[string]struct {
+		play func(*script)
+		want string // what is said of it; "" for nothing
+	}{
+		"who leads": {func(s *script) {
+			s.elected("a", 1, 100)
+			s.shown("c", 1, "of a")
+			s.leave("a", 1, "")
+			s.shown("c", 0, "")
+			s.elected("b", 2, 100)
+			s.shown("c", 2, "of b")
+		}, ""},
+		"one who was killed before it knew": {func(s *script) {
+			s.shown("c", 1, "of a")
+			s.elected("b", 2, 100)
+		}, ""},
+		"nobody, whose lease is over": {func(s *script) {
+			s.elected("a", 1, 5)
+			s.at += 50
+			s.shown("c", 0, "")
+		}, ""},
+		"an answer that came late": {func(s *script) {
+			s.elected("a", 1, 100)
+			r := s.shown("c", 1, "of a")
+			s.leave("a", 1, "")
+			s.elected("b", 2, 100)
+			r.Return = s.tick()
+		}, ""},
+		"no answer": {func(s *script) {
+			s.elected("a", 1, 100)
+			s.shown("c", 0, "").Result = resultGaveUp
+		}, ""},
+		"nobody, while somebody leads":       {func(s *script) { s.elected("a", 1, 100); s.shown("c", 0, "") }, "while a led with token 1"},
+		"another one, while somebody leads":  {func(s *script) { s.elected("b", 2, 100); s.shown("c", 3, "of d") }, "while b led with token 2"},
+		"another one's value":                {func(s *script) { s.elected("a", 1, 100); s.shown("c", 1, "of b") }, `with the value "of b", and a gave "of a"`},
+		"one before, though the next is not": {func(s *script) { s.shown("c", 2, ""); s.shown("d", 1, "") }, "after c had been shown token 2"},
+		"one before, of a leader that is over": {func(s *script) {
+			s.elected("b", 2, 5)
+			s.at += 50
+			s.shown("c", 1, "of a")
+		}, "after b had been elected with token 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := script{kind: election}
+			test.play(&s)
+			found, _, _ := wronglyShown(s.records, holds(s.records))
+			if got := strings.Join(found, "; "); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+				t.Errorf("found %q, want %q", got, test.want)
+			}
+		})
+	}
+}

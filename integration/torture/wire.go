@@ -65,6 +65,7 @@ const (
 	opLeave = "leave" // it is about to unlock, and makes no claim after
 	opLeft  = "left"  // it has unlocked; Result tells how
 	opLost  = "lost"  // its hold is not valid any more; Result tells what it was told
+	opShown = "shown" // it has asked who leads, and was shown that token and value; 0: nobody leads
 )
 
 // request is what a worker sends, one JSON line each; the controller answers each.
@@ -78,7 +79,7 @@ type request struct {
 	Value  string  `json:"value,omitempty"`
 	Count  int     `json:"count,omitempty"`
 	Call   instant `json:"call,omitempty"`   // when the operation began
-	Return instant `json:"return,omitempty"` // when it had ended; of grant and left only
+	Return instant `json:"return,omitempty"` // when it had ended; of grant, left and shown only
 	Last   instant `json:"last,omitempty"`   // when the reply to the request before arrived
 	Result string  `json:"result,omitempty"`
 
@@ -103,6 +104,7 @@ type task struct {
 	Kind     string        `json:"kind"`
 	Weight   int           `json:"weight"`
 	Barge    bool          `json:"barge,omitempty"`
+	Priority int           `json:"priority,omitempty"` // of a candidate
 	Try      bool          `json:"try,omitempty"`
 	Patience time.Duration `json:"patience,omitempty"` // 0: for ever
 	Steps    []step        `json:"steps,omitempty"`
@@ -110,7 +112,7 @@ type task struct {
 
 // step is one thing done while the lock is held.
 type step struct {
-	Op    string        `json:"op"` // opRead, opWrite, opShare, or opPut with the opTake before it
+	Op    string        `json:"op"` // opRead, opWrite, opShare, opShown, or opPut with the opTake before it
 	Think time.Duration `json:"think"`
 }
 
@@ -121,9 +123,10 @@ const (
 	mutex     = "mutex"
 	rwMutex   = "rwmutex"
 	semaphore = "semaphore"
+	election  = "election"
 )
 
-var rooms = map[string]int{mutex: 1, rwMutex: 1 << 20, semaphore: 3}
+var rooms = map[string]int{mutex: 1, rwMutex: 1 << 20, semaphore: 3, election: 1}
 
 // results of attempts to lock and unlock, and of losses.
 const (

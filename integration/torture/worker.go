@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // workerEnv tells this binary to be a worker, and which.
@@ -32,6 +33,7 @@ type worker struct {
 	out   *json.Encoder
 	last  instant // when the last reply arrived
 	acts  int
+	stood int // for election
 }
 
 // work is the process: it ends when it is told to, or when the controller is gone.
@@ -96,7 +98,7 @@ func (w *worker) do(t task) (result string, _ error) {
 		return classify(err), nil
 	}
 	a := act{w, hold, request{Lock: t.Lock, Kind: t.Kind, Weight: t.Weight, Token: hold.Token().Czxid}}
-	if _, err := a.ask(request{Op: opGrant, Call: call, Return: returned, Claim: inquire(hold)}); err != nil {
+	if _, err := a.ask(request{Op: opGrant, Call: call, Return: returned, Claim: inquire(hold), Value: hold.Metadata()[znode.ValueKey]}); err != nil {
 		return "", err
 	}
 	for _, s := range t.Steps {
@@ -124,6 +126,13 @@ func (w *worker) take(ctx context.Context, t task) (*lock.Hold, error) {
 	}
 	m, rw, s := w.locks.Mutex(t.Lock, opts...), w.locks.RWMutex(t.Lock), w.locks.Semaphore(t.Lock, rooms[semaphore])
 	switch {
+	case t.Kind == election:
+		w.stood++
+		l, err := w.locks.Election(t.Lock, lock.WithPriority(t.Priority)).Campaign(ctx, fmt.Sprintf("%s/%d", w.Name, w.stood))
+		if err != nil {
+			return nil, err
+		}
+		return l.Hold, nil
 	case t.Kind == semaphore && t.Try:
 		return s.TryAcquire(ctx, t.Weight)
 	case t.Kind == semaphore:
@@ -165,6 +174,9 @@ func (a *act) step(s step) (goOn bool, err error) {
 		return false, err
 	}
 	switch s.Op {
+	case opShown:
+		time.Sleep(s.Think)
+		return true, a.askWhoLeads()
 	case opRead:
 		time.Sleep(s.Think)
 		_, err := a.ask(request{Op: opRead, Claim: c})
@@ -197,6 +209,23 @@ func (a *act) step(s step) (goOn bool, err error) {
 		return true, nil
 	}
 	panic("no such step: " + s.Op)
+}
+
+// askWhoLeads asks ZooKeeper who leads, as anybody may; that is not an act of the hold's.
+func (a *act) askWhoLeads() error {
+	ctx, cancel := context.WithTimeout(context.Background(), sessionTimeout)
+	defer cancel()
+	q := request{Op: opShown, Lock: a.base.Lock, Kind: a.base.Kind, Call: now()}
+	leader, err := a.locks.Election(q.Lock).Leader(ctx)
+	if q.Return = now(); !errors.Is(err, lock.ErrNoLeader) {
+		q.Result = classify(err)
+	}
+	q.Token, q.Value = leader.Token.Czxid, leader.Value
+	if err != nil { // then it is shown as a candidate
+		q.Token, q.Value = 0, ""
+	}
+	_, err = a.worker.ask(q)
+	return err
 }
 
 // look asks the hold whether it is valid, and tells the controller if not.

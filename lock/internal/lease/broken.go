@@ -16,7 +16,7 @@ func (e *Entry) writtenBy(data []byte) {
 	e.change(func() {
 		e.spoil()
 		if e.state < Held {
-			why = ErrGone
+			why = fmt.Errorf("%w: %w", ErrGone, why)
 		}
 		e.transition(Ended, why)
 	})

@@ -110,12 +110,14 @@ func (e *Entry) transition(to State, why error) {
 }
 
 // Begin has an entry that has to wait renewed from now on. The values are those of
-// the context that it was asked for with.
+// the context that it was asked for with, by whoever waits by it now.
 func (e *Entry) Begin(values context.Context) {
 	now := e.keeper.clock.Local()
 	e.change(func() {
-		if e.state == Queued {
+		if e.state <= Waiting {
 			e.ctx = values
+		}
+		if e.state == Queued {
 			e.transition(Waiting, nil)
 			e.schedule(e.renewAt, now)
 		}

@@ -29,12 +29,12 @@ func (e *Entry) passable() bool {
 }
 
 // Join gives out one more handle on a hold that others have too, unless the hold is in doubt
-// or its lease is another one than that of its terms.
+// or at risk, or its lease is another one than that of its terms.
 func (e *Entry) Join() bool {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.state != Held || e.pinned || e.nextTTL != e.TTL || e.left(now) <= 0 {
+	if e.state != Held || e.pinned || e.atRisk || e.nextTTL != e.TTL || e.left(now) <= 0 {
 		return false
 	}
 	e.handles++
@@ -54,6 +54,27 @@ func (e *Entry) OnEnd(key any, cancel context.CancelCauseFunc) {
 	default:
 		e.onEnd = append(e.onEnd, ending{key, cancel})
 	}
+}
+
+// Together returns the keys of those who have the hold together, see [Entry.OnEnd].
+func (e *Entry) Together() (keys []any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, each := range e.onEnd {
+		keys = append(keys, each.key)
+	}
+	return keys
+}
+
+// Holds is how many have the hold: more than one only of those who have it together; 0: it
+// is not granted, or has ended.
+func (e *Entry) Holds() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state != Held {
+		return 0
+	}
+	return max(1, len(e.onEnd))
 }
 
 // ending is what is called when an entry ends, and whose it is.

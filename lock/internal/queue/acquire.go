@@ -26,7 +26,9 @@ func (c *contender) acquireBy(ctx context.Context, b *boarding) (_ *Entry, err e
 				return nil, err
 			}
 		}
-		e.seat = b.seat
+		if e.seat == nil { // it was joined: nobody looks at it yet
+			e.seat = b.seat
+		}
 		if err = c.await(ctx, e, p); err == nil {
 			err = c.standBack(ctx, e)
 		}

@@ -60,9 +60,14 @@ func (a *attaching) attach(ctx context.Context) (*Entry, error) {
 	if err == nil {
 		return e, nil
 	}
-	if !a.putBack(e) { // it has ended by itself, whatever was noticed first
+	switch ended := a.putBack(e); { // it may have ended by itself, whatever was noticed first
+	case ended == nil:
+	case errors.Is(ended, lease.ErrBroken):
+		a.Discard(e)
+		err = fmt.Errorf("%w: %w", lease.ErrRemoved, ended)
+	default:
 		a.Forget(e)
-		if err = e.Err(); errors.Is(err, lease.ErrGone) {
+		if err = ended; errors.Is(err, lease.ErrGone) {
 			err = a.gone()
 		}
 	}
@@ -70,10 +75,10 @@ func (a *attaching) attach(ctx context.Context) (*Entry, error) {
 }
 
 // putBack leaves an entry as it was found. Nobody has had it as this incarnation. It
-// reports false if the entry had ended.
-func (a *attaching) putBack(e *Entry) bool {
-	_, err := a.detach(e, a.found.TTL(), a.left.Incarnation)
-	return err == nil
+// returns why the entry had ended, if it had.
+func (a *attaching) putBack(e *Entry) (ended error) {
+	_, ended = a.detach(e, a.found.TTL(), a.left.Incarnation)
+	return ended
 }
 
 // gone says that the entry is there no more.

@@ -23,7 +23,7 @@ func (q *Queue) Barge(ctx context.Context, r Request) (*Entry, error) {
 }
 
 func (c *contender) barge(ctx context.Context) (*Entry, error) {
-	if err := c.door.lockBarging(ctx); err != nil {
+	if err := c.lockBarging(ctx); err != nil {
 		return nil, err
 	}
 	defer c.door.unlockBarging()
@@ -34,6 +34,7 @@ func (c *contender) barge(ctx context.Context) (*Entry, error) {
 		switch {
 		case errors.Is(err, lease.ErrGone):
 		case errors.As(err, &inTheWay):
+			c.Waits(&c.Request)
 			err := c.awaitFree(ctx)
 			if errors.Is(err, errKept) {
 				if e, err = c.ask(ctx, errKept); err == nil {
@@ -137,13 +138,20 @@ func await(ctx context.Context, changed <-chan zk.Event, most time.Duration) err
 func pause(ctx context.Context, d time.Duration) error { return await(ctx, nil, d) }
 
 // lockBarging waits for the turn among those of this process that barge.
-func (d *door) lockBarging(ctx context.Context) error {
+func (c *contender) lockBarging(ctx context.Context) error {
+	d := c.door
 	d.mu.Lock()
 	if d.barging == nil {
 		d.barging = make(chan struct{}, 1)
 	}
 	turn := d.barging
 	d.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		return nil
+	default:
+		c.Waits(&c.Request)
+	}
 	select {
 	case turn <- struct{}{}:
 		return nil

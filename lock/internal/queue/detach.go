@@ -45,6 +45,8 @@ func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan e
 		switch {
 		case errors.Is(err, lease.ErrRemoved), errors.Is(err, lease.ErrTaken):
 			q.Forget(e)
+		case errors.Is(err, lease.ErrBroken): // whoever has broken it waits until it has gone
+			q.Discard(e)
 		case err != nil:
 			err = fmt.Errorf("write %s: %w", e.Path, err)
 			fallthrough

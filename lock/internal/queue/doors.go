@@ -6,7 +6,7 @@ const maxDoors = 4096
 // doors are the doors of a client, by the name of their lock. Of those that nobody
 // uses only so many are remembered, in the order in which they were used last: the
 // longest unused is dropped first. Nothing is lost with a door but requests that its
-// facts would save.
+// facts would save: a party is a user.
 type doors struct {
 	byLock map[string]*door
 	idle   int  // how many nobody uses
@@ -54,6 +54,13 @@ func (q *Queue) openDoor(lock string) *door {
 	}
 	d.users++
 	return d
+}
+
+// openFurther has a door that is open stay so until it was given back once more.
+func (q *Queue) openFurther(d *door) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	d.users++
 }
 
 // closeDoor gives a door back.

@@ -74,6 +74,10 @@ func (e *Entry) Seated() bool { return e.seat != nil }
 // PassedOn reports whether it was: what is at its path belongs to another one.
 func (e *Entry) PassedOn() bool { return e.passedOn.Load() }
 
+// giveUp ends an entry that nobody has. It reports whether that is ours to delete: it had not
+// ended before, or whoever has broken it waits until it has gone.
+func (e *Entry) giveUp() bool { return e.Withdraw() || errors.Is(e.Err(), lease.ErrBroken) }
+
 // newEntry returns the entry of a node that was just created.
 func (c *contender) newEntry(path string, created lease.Created) *Entry {
 	e := &Entry{Kind: c.Kind, queue: c.Queue, keepParent: c.KeepParent}

@@ -77,8 +77,6 @@ func (p *party) takeKept() (b boarding, ok bool) {
 // lookAfter gives the kept entry back when somebody else comes to the lock, when nobody of
 // this process has asked for it for long enough, and when the client closes.
 func (s *seat) lookAfter(k *keeping) {
-	d := s.q.openDoor(s.like.Lock)
-	defer s.q.closeDoor(d)
 	changed := s.watchOthers(k)
 	timer := time.NewTimer(s.like.Terms.Idle)
 	defer timer.Stop()
@@ -87,8 +85,8 @@ func (s *seat) lookAfter(k *keeping) {
 		var gone <-chan struct{}
 		if kept != nil {
 			var err error
-			if gone, err = kept.Watch(); err != nil {
-				s.lostKept(kept)
+			if gone, err = kept.Watch(); err != nil { // somebody has removed, broken or taken it
+				s.giveBack(kept)
 				continue
 			}
 		}
@@ -144,16 +142,9 @@ func (s *seat) keptFor(k *keeping) (e *Entry, left time.Duration) {
 func (s *seat) giveBack(e *Entry) {
 	switch {
 	case !s.unkeep(e):
-	case e.Withdraw():
+	case e.giveUp():
 		s.q.Discard(e)
 	default:
-		s.q.Forget(e)
-	}
-}
-
-// lostKept accounts for a kept entry that somebody has removed.
-func (s *seat) lostKept(e *Entry) {
-	if s.unkeep(e) {
 		s.q.Forget(e)
 	}
 }
@@ -181,7 +172,7 @@ func (q *Queue) Release(ctx context.Context, lock string) error {
 			return nil
 		case !s.unkeep(e):
 			continue
-		case !e.Withdraw():
+		case !e.giveUp():
 			q.Forget(e)
 			continue
 		}

@@ -21,11 +21,12 @@ type rides struct {
 }
 
 // party are the contenders of this process for one lock that ask for the same, and so can
-// have one entry after the other. It is there while somebody rides or has a seat; all of it
-// is guarded by its rides.
+// have one entry after the other. It is there while somebody rides or has a seat, and for as
+// long its door is open, so that all who come find it; all of it is guarded by its rides.
 type party struct {
 	*rides
 	q       *Queue
+	door    *door
 	like    Request
 	riders  linked.List // of *rider: who came first is first
 	seats   []*seat
@@ -92,7 +93,8 @@ func (c *contender) party() *party {
 			return p
 		}
 	}
-	p := &party{rides: r, q: c.Queue, like: c.Request, seatsAt: 1}
+	c.openFurther(c.door)
+	p := &party{rides: r, q: c.Queue, door: c.door, like: c.Request, seatsAt: 1}
 	p.like.Values = nil
 	if c.Kind == znode.Semaphore {
 		p.seatsAt = int(max(1, c.Capacity/c.Permits))
@@ -184,6 +186,7 @@ func (p *party) disband() {
 	for i := range p.parties {
 		if p.parties[i] == p {
 			p.parties = append(p.parties[:i], p.parties[i+1:]...)
+			p.q.closeDoor(p.door)
 			return
 		}
 	}

@@ -65,6 +65,8 @@ type Options struct {
 
 	// NotPassed is told of an entry for which Pass has reported true, and which leaves after all.
 	NotPassed func(e *Entry)
+	// Waits is told of a request that waits without an entry of its own.
+	Waits func(r *Request)
 	// LossOf makes the error that a hold tells of its loss, Observe is told of each
 	// change of an entry's life. See [lease.Owner]. Purged is told of each expired entry
 	// of others that was deleted, and by which request.
@@ -267,7 +269,7 @@ func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
 	if err == nil {
 		return e, nil
 	}
-	if e.Withdraw() {
+	if e.giveUp() {
 		c.Discard(e)
 	} else {
 		c.Forget(e)

@@ -40,6 +40,7 @@ func (c *contender) board(ctx context.Context) (boarding, error) {
 	d.rides.mu.Unlock()
 	c.riding.Add(1)
 	defer c.riding.Add(-1)
+	c.Waits(&c.Request)
 	select {
 	case b := <-r.turn:
 		return b, nil
@@ -121,7 +122,7 @@ func (s *seat) awaitLook(ctx context.Context, e *Entry) (alone bool, err error) 
 func (e *Entry) next(ctx context.Context) (*Entry, error) {
 	n := &Entry{
 		Kind: e.Kind, queue: e.queue, Pass: e.Pass + 1, czxid: e.czxid,
-		incarnation: e.incarnation, parentVersion: e.parentVersion,
+		incarnation: e.incarnation, parentVersion: e.parentVersion, seat: e.seat,
 		joinedAlone: e.joinedAlone, keepParent: e.keepParent, adopted: e.adopted, othersAtGrant: e.othersAtGrant,
 	}
 	if err := n.Succeed(ctx, n, &e.Entry); err != nil {
@@ -177,7 +178,7 @@ func (b boarding) handOn() {
 	b.mu.Unlock()
 	switch {
 	case given || b.e == nil:
-	case b.e.Withdraw():
+	case b.e.giveUp():
 		b.q.Discard(b.e)
 	case errors.Is(b.e.Err(), lease.ErrUnlocked):
 		b.q.notPassed(b.e)

@@ -31,8 +31,7 @@ func TestLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	locks, err := lock.Dial(t.Context(), ensemble.Servers(), lock.WithObserver(observer), lock.WithDialer(ensemble.Dial),
-		lock.WithLocalWindow(0)) // who waits by its own entry is told of
+	locks, err := lock.Dial(t.Context(), ensemble.Servers(), lock.WithObserver(observer), lock.WithDialer(ensemble.Dial))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,10 @@ func New(log zerolog.Logger) *Observer { return &Observer{log} }
 
 // Observe logs an event.
 func (o *Observer) Observe(_ context.Context, e lock.Event) {
-	line := o.log.Info().Str("lock", e.Lock).Str("policy", e.Policy).Str("entry", e.Entry)
+	line := o.log.Info().Str("lock", e.Lock).Str("policy", e.Policy)
+	if e.Entry != "" { // else it waits without one
+		line.Str("entry", e.Entry)
+	}
 	switch e.Kind {
 	case lock.EventWaiting:
 		line.Msg("waiting for the lock")

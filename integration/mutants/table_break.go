@@ -1,0 +1,20 @@
+package main
+
+// breakMutants break how holds are broken.
+var breakMutants = []mutant{
+	{
+		name:   "break-at-once",
+		breaks: "who breaks a hold deletes its entry before the lease has ended, though the owner has not learnt of it",
+		edits: []edit{{"lock/admin/break.go",
+			"		case verdict == znode.Expired:\n			return b.Delete(ctx, p)\n",
+			"		case verdict != znode.Unproven:\n			return b.Delete(ctx, p)\n"}},
+		tests: []string{"lock.TestBreak"},
+	}, {
+		name:   "broken-and-kept",
+		breaks: "an entry that nobody of its client has is left to expire when it is broken",
+		edits: []edit{{"lock/internal/queue/entry.go",
+			"return e.Withdraw() || errors.Is(e.Err(), lease.ErrBroken) }",
+			"return e.Withdraw() }"}},
+		tests: []string{"lock.TestKeptEntryIsBroken"},
+	},
+}

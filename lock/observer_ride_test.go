@@ -1,0 +1,222 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// as is a context by which [diary] tells contenders apart.
+func (w *world) as(who string) context.Context { return context.WithValue(w.ctx, key{}, who) }
+
+// taken is a hold that somebody has at once.
+func (w *world) taken(who string, take taking) *lock.Hold {
+	w.Helper()
+	h, err := take(w.as(who))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return h
+}
+
+// diary is what was told since it was called last, each event with who it is about.
+func (o *observed) diary() string {
+	events, values := o.take()
+	var all []string
+	for i, e := range events {
+		line := fmt.Sprint(values[i], " ", e.Kind)
+		if e.Kind == lock.EventAcquired && e.Queued {
+			line += " queued"
+		}
+		if reason := e.Reason(); reason != "" {
+			line += " " + reason
+		}
+		all = append(all, line)
+	}
+	return strings.Join(all, ", ")
+}
+
+func (w *world) diary(o *observed, want string) {
+	w.Helper()
+	settle()
+	if got := o.diary(); got != want {
+		w.Errorf("told %q, want %q", got, want)
+	}
+}
+
+// TestObserverOfRiders: who waits for the entry of another goroutine says so, and that it has
+// given up; and each pass is a hold of its own.
+func TestObserverOfRiders(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		seen := new(observed)
+		a, b := w.dial("a", riding(0), lock.WithObserver(seen)), w.dial("b")
+		h := w.taken("1st", a.Mutex("x").Lock)
+		w.diary(seen, "1st acquired")
+		second := w.line(w.as("2nd"), a, "x", 1)[0]
+		gaveUp, cancel := context.WithCancel(w.as("3rd"))
+		third := w.line(gaveUp, a, "x", 1)[0]
+		w.diary(seen, "2nd waiting, 3rd waiting")
+		time.Sleep(time.Second)
+		cancel()
+		mustBe(t, w.outcome(third).err, context.Canceled)
+		events, _ := seen.take()
+		if len(events) != 1 || events[0].Kind != lock.EventWithdrawn || events[0].Waited < time.Second || !events[0].Queued || events[0].Entry != "" || events[0].Policy != "default" || events[0].Lock != "x" {
+			t.Errorf("told %+v", events)
+		}
+		w.unlock(h)
+		h = w.expect(second).hold
+		events, _ = seen.take()
+		if len(events) != 2 || events[0].Kind != lock.EventReleased || events[1].Kind != lock.EventAcquired || !events[1].Queued || events[1].Waited < time.Second || events[1].Token != h.Token() {
+			t.Errorf("told %+v", events)
+		}
+		w.unlock(h)
+		w.diary(seen, "2nd released")
+
+		// An entry that others of its client wait by changes hands, and everybody waits once.
+		theirs := w.lock(b, "x")
+		gaveUp, cancel = context.WithCancel(w.as("4th"))
+		fourth := w.queue(gaveUp, a, "x")
+		fifth := w.line(w.as("5th"), a, "x", 1)[0]
+		w.diary(seen, "4th waiting, 5th waiting")
+		cancel()
+		mustBe(t, w.outcome(fourth).err, context.Canceled)
+		w.diary(seen, "4th withdrawn")
+		w.unlock(theirs)
+		w.unlock(w.await(fifth).hold)
+		w.diary(seen, "5th acquired queued, 5th released")
+
+		// It gets lost after that.
+		theirs = w.lock(b, "x")
+		gaveUp, cancel = context.WithCancel(w.as("6th"))
+		sixth := w.queue(gaveUp, a, "x")
+		seventh := w.line(w.as("7th"), a, "x", 1)[0]
+		cancel()
+		mustBe(t, w.outcome(sixth).err, context.Canceled)
+		w.diary(seen, "6th waiting, 7th waiting, 6th withdrawn")
+		w.remove(w.raw("hand"), w.entries("x")[1].Path)
+		w.until("it waits again", func() bool { return a.Stats().Requeued == 1 })
+		w.unlock(theirs)
+		w.unlock(w.await(seventh).hold)
+		w.diary(seen, "7th withdrawn, 7th waiting, 7th acquired queued, 7th released")
+	})
+}
+
+// TestObserverOfBargers: they wait beside the queue, and say so all the same.
+func TestObserverOfBargers(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		seen := new(observed)
+		a, b := w.dial("a", lock.WithObserver(seen)), w.dial("b")
+		theirs := w.lock(b, "x")
+		first := w.barge(w.as("1st"), a, "x")
+		gaveUp, cancel := context.WithCancel(w.as("2nd"))
+		second := w.barge(gaveUp, a, "x")
+		w.diary(seen, "1st waiting, 2nd waiting")
+		cancel()
+		mustBe(t, w.outcome(second).err, context.Canceled)
+		w.unlock(theirs)
+		w.unlock(w.await(first).hold)
+		w.diary(seen, "2nd withdrawn, 1st acquired queued, 1st released")
+	})
+}
+
+// TestObserverOfReadersTogether: who shares an entry has a hold of its own, which is counted,
+// acquired and released by itself, comes at risk with the others', and is lost with them.
+func TestObserverOfReadersTogether(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		seen := new(observed)
+		a, b := w.dial("a", riding(0), lock.WithObserver(seen)), w.dial("b")
+		theirs := w.take(b.RWMutex("x").Lock)
+		var readers []<-chan taken
+		for _, who := range []string{"1st", "2nd", "3rd"} {
+			readers = append(readers, start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(w.as(who)) }))
+			settle()
+		}
+		w.diary(seen, "1st waiting, 2nd waiting, 3rd waiting")
+		w.unlock(theirs)
+		var holds []*lock.Hold
+		for _, r := range readers {
+			holds = append(holds, w.await(r).hold)
+		}
+		settle()
+		events, values := seen.take()
+		told := map[any]lock.Event{}
+		for i, e := range events {
+			told[values[i]] = e
+		}
+		for i, who := range []string{"1st", "2nd", "3rd"} {
+			if e := told[who]; len(events) != 3 || e.Kind != lock.EventAcquired || !e.Queued || e.Token != holds[i].Token() || e.Entry != holds[i].EntryPath() {
+				t.Errorf("%s, who has token %v, is told of %+v", who, holds[i].Token(), events)
+			}
+		}
+		if s := a.Stats(); s.Holds != 3 || s.Waiters != 0 {
+			t.Errorf("three have the entry; stats %+v", s)
+		}
+		again, err := a.RWMutex("x").RLock(holds[1].Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.diary(seen, "")
+		time.Sleep(ttl)
+		w.unlock(holds[1])
+		w.diary(seen, "")
+		w.unlock(again)
+		events, values = seen.take()
+		if len(events) != 1 || events[0].Kind != lock.EventReleased || values[0] != "2nd" || events[0].Token != holds[1].Token() || events[0].Held < ttl {
+			t.Errorf("told %+v, with %v", events, values)
+		}
+		if s := a.Stats(); s.Holds != 2 {
+			t.Errorf("two have the entry; stats %+v", s)
+		}
+		w.kill("a")
+		<-holds[0].Done()
+		settle()
+		got := seen.diary()
+		for _, want := range []string{"1st at risk expired", "3rd at risk expired", "1st lost expired", "3rd lost expired"} {
+			if strings.Count(got, want) != 1 || strings.Count(got, ",") != 3 {
+				t.Errorf("told %q, want %q once", got, want)
+			}
+		}
+		for _, h := range []*lock.Hold{holds[0], holds[2]} {
+			mustBe(t, h.Unlock(), lock.ErrExpired)
+		}
+		w.diary(seen, "")
+		if s := a.Stats(); s.Holds != 0 || s.Lost != 2 {
+			t.Errorf("two have lost it; stats %+v", s)
+		}
+	})
+}
+
+// TestObserverOfRidersAsTheClientCloses: for whoever was told to wait or to have it an end is
+// told.
+func TestObserverOfRidersAsTheClientCloses(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		seen := new(observed)
+		a := w.dial("a", riding(0), lock.WithObserver(seen))
+		h := w.taken("1st", a.Mutex("x").Lock)
+		second := w.line(w.as("2nd"), a, "x", 1)[0]
+		read := w.taken("3rd", a.RWMutex("y").RLock)
+		w.diary(seen, "1st acquired, 2nd waiting, 3rd acquired")
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		mustBe(t, w.outcome(second).err, lock.ErrClosed)
+		for _, h := range []*lock.Hold{h, read} {
+			if !errors.Is(h.Err(), lock.ErrClosed) {
+				t.Errorf("%s ended by %v", h.Name(), h.Err())
+			}
+		}
+		settle()
+		got := seen.diary()
+		for _, want := range []string{"1st lost closed", "2nd withdrawn", "3rd lost closed"} {
+			if strings.Count(got, want) != 1 || strings.Count(got, ",") != 2 {
+				t.Errorf("told %q, want %q once", got, want)
+			}
+		}
+	})
+}

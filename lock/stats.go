@@ -1,0 +1,30 @@
+package lock
+
+// Stats are what a client has counted since it was made.
+type Stats struct {
+	Holds         int    // alive now, waiters not included; readers who share an entry are as many holds
+	Waiters       int    // queued now, and entries kept ([WithIdle])
+	Renewals      uint64 // entries written again: renewals, and grants recorded
+	Lost          uint64 // holds that ended before they were unlocked
+	Requeued      uint64 // times a waiter found its own entry gone and queued again
+	Purged        uint64 // expired entries of others deleted
+	Displacements uint64 // times the ZooKeeper leader's clock was seen to step, or to differ from that of the leader before
+}
+
+// Stats returns what the client has counted.
+func (c *Client) Stats() Stats {
+	if c.zero() {
+		return Stats{}
+	}
+	s := Stats{Waiters: c.queue.Riders(), Renewals: c.keeper.Renewals(), Lost: c.lost.Load()}
+	s.Requeued, s.Purged = c.queue.Counts()
+	s.Displacements, _ = c.clock.Displacements()
+	for _, e := range c.keeper.Entries() {
+		if n := e.Holds(); n > 0 {
+			s.Holds += n
+		} else {
+			s.Waiters++
+		}
+	}
+	return s
+}
