@@ -12,8 +12,9 @@
 //
 // A daemon reads its configuration again when the file has changed, and on SIGHUP; on a
 // terminal, SIGHUP ends it. One with a mistake is refused, and the one before stays in
-// force. Policies, schedules and bounds can be changed so; for servers, credentials,
-// roots, the lock and the log it is to be started again, and it says so.
+// force. Policies, schedules and bounds can be changed so, and roots be added and removed;
+// for the servers and credentials of a root that stays, its lock, the log and the status
+// page the reaper is to be started again, and it says so.
 //
 // Where the configuration names several roots, each is swept by a client of its own, and
 // what goes wrong with one does not keep the others. The reports are then a list.
@@ -62,8 +63,8 @@ only a reaper that keeps running can tell what is dead.
 
 Of several reapers one is active; the others stand by. SIGTERM and SIGINT stop it,
 after the deletes that are on their way. With --listen, or reaper.listen in the file, a
-daemon serves a status page, /metrics, /healthz and /readyz. Policies, schedules and bounds are read again
-when the file has changed, and on SIGHUP.
+daemon serves a status page, /metrics, /healthz and /readyz. Policies, schedules,
+bounds and the list of roots are read again when the file has changed, and on SIGHUP.
 
 Exit status: 0 done, also if an ACL forbade some nodes, which the report names;
 1 the sweep failed or is incomplete, or another reaper is the active one; 2 bad
