@@ -26,8 +26,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 
 	"github.com/rs/zerolog"
@@ -87,11 +85,11 @@ usage or configuration.`,
 			if !once {
 				p.listen(cmd.Context())
 			}
-			cfg, err := flags.LoadContext(cmd.Context())
+			cfg, err := flags.Load(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if err := validate(cfg); err != nil {
+			if err := app.CheckReapers(cfg); err != nil {
 				return err
 			}
 			if once {
@@ -114,27 +112,6 @@ type program struct {
 	address string // to listen on, in place of the configuration's; "" for that
 	hangups <-chan struct{}
 	changes *changes // of the configuration file; nil: it is not followed
-}
-
-// validate reports what package reaper does not take, of all roots.
-func validate(cfg *policy.Config) error {
-	var wrong []error
-	for _, n := range cfg.Each() {
-		if err := options(n.Config).Validate(); err != nil && n.Name != "" {
-			wrong = append(wrong, fmt.Errorf("root %q: %w", n.Name, err))
-		} else {
-			wrong = append(wrong, err)
-		}
-	}
-	return errors.Join(wrong...)
-}
-
-func options(cfg *policy.Config) reaper.Options {
-	r := cfg.Reaper
-	return reaper.Options{
-		Policies: cfg.Policies, Schedule: r.Schedule, Concurrency: r.Concurrency, Batch: r.Batch,
-		MaxDeletesPerSecond: r.MaxDeletesPerSecond, Lock: r.Lock,
-	}
 }
 
 // about is what a reaper of that root tells of itself.

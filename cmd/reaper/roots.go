@@ -40,7 +40,7 @@ func (l *livePolicies) Policy(name string) lock.Policy { return l.Load().Policy(
 func (d *daemon) newRoot(n policy.Named) (*root, error) {
 	r := &root{Named: n, policies: new(livePolicies), log: logger(d.log, n)}
 	r.policies.Store(n.Policies)
-	o := options(n.Config)
+	o := app.ReaperOptions(n.Config)
 	o.Log, o.Monitor = &r.log, reaper.NewMonitor(d.about(n))
 	var err error
 	r.daemon, err = reaper.NewDaemon(func(ctx context.Context) (*lock.Client, error) {
@@ -96,7 +96,7 @@ func (d *daemon) tellSeveral() {
 
 // setRoots has these roots swept from now on. Those that are left out are given up before
 // new ones begin, which may stand where they stood. It returns the keys of the others that
-// do not change before a restart. An error there cannot be after validate.
+// do not change before a restart. An error there cannot be after app.CheckReapers.
 func (d *daemon) setRoots(ctx context.Context, each []policy.Named) (later []string, err error) {
 	var roots, begun []*root
 	for _, n := range each {
@@ -156,7 +156,7 @@ func (r *root) reload(n policy.Named) (later []string, err error) {
 	if elsewhere { // its policies are for another place
 		return later, nil
 	}
-	if err := r.daemon.Reload(options(n.Config)); err != nil {
+	if err := r.daemon.Reload(app.ReaperOptions(n.Config)); err != nil {
 		return nil, err
 	}
 	r.policies.Store(n.Policies)

@@ -118,9 +118,9 @@ func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 // reload reads the configuration and puts it in force, as far as it can be changed while
 // the daemon runs. One that has a mistake changes nothing.
 func (d *daemon) reload(ctx context.Context, why string) error {
-	next, err := d.flags.LoadContext(ctx)
+	next, err := d.flags.Load(ctx)
 	if err == nil {
-		err = validate(next)
+		err = app.CheckReapers(next)
 	}
 	if err != nil {
 		return err
