@@ -273,11 +273,17 @@ func writeConfig(t *testing.T, text string) string {
 func testWithoutServer(t *testing.T, bin string) {
 	good := writeConfig(t, "policies: [{name: imports, match: \"imports/*\", ttl: 5m}, {name: all, match: \"**\"}]")
 	bad := writeConfig(t, "policies: [{name: x, match: \"x\", ttl: 50ms, ttk: 1s}]")
+	rooted := writeConfig(t, "roots: [{name: team, root: /team, reaper: {concurrency: 5000}}]")
+	secret := writeConfig(t, "roots: [{name: team, root: /team, zookeeper: {auth: {user: team, password_file: nowhere}}}]")
 	for _, test := range []struct {
 		status int
 		says   string
 		args   []string
 	}{
+		{2, `root \"team\": `, []string{"config", "check", "--json", rooted}},
+		{2, "reaper.concurrency 5000: must be from 1 to 1000", []string{"config", "check", rooted}},
+		{0, "is fine", []string{"config", "check", secret}},
+		{2, "roots[0].zookeeper.auth.password_file: ", []string{"config", "check", "--passwords", secret}},
 		{0, good + " is fine: 2 policies, the last is all\n", []string{"config", "check", good}},
 		{2, "policies[0].ttl: 50ms: must be at least 100ms", []string{"config", "check", good, bad}},
 		{2, `"ok": false`, []string{"config", "check", bad, "--json"}},

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,6 +35,7 @@ func TestReaperService(t *testing.T) {
 		"Reload":      testReaperReload,
 		"Replaced":    testReaperConfigReplaced,
 		"Roots":       testReaperRoots,
+		"RootsChange": testReaperRootsChange,
 		"Credentials": testReaperCredentials,
 		"Pipe":        testReaperPipe,
 		"Bar":         testReaperBar,
@@ -324,6 +327,91 @@ roots:
 	if !complete["one "+one.root] || !complete["two "+two.root] {
 		t.Errorf("reports: %v", complete)
 	}
+}
+
+// testReaperRootsChange has roots come, move and go in the file, from one without a name
+// and back: each is swept from then on, or is not, and the status page tells of those.
+func testReaperRootsChange(t *testing.T, bin string) {
+	one, two, three := onShared(t), onShared(t), onShared(t)
+	c := newReaper(one, bin)
+	c.args = append(c.args[:2], "--listen", "127.0.0.1:0")
+	configure := func(rest string) {
+		c.configure(fmt.Sprintf("zookeeper: {servers: [\"%s\"], session_timeout: %v}\npolicies: [{name: all, match: \"**\", ttl: %v, grace: %v, orphan_after: 1s}]\nreaper: {schedule: \"@every 1s\"}\n%s\n",
+			strings.Join(one.servers, `", "`), programSession, long, grace, rest))
+	}
+	configure("root: " + one.root)
+	p := c.start()
+	page := fmt.Sprint(p.logs("status page, metrics and health are served")["url"])
+	shows := func(labels ...string) {
+		t.Helper()
+		var status struct{ Roots []struct{ Label string } }
+		if err := json.Unmarshal([]byte(get(t, page+"api/v1/status")), &status); err != nil {
+			t.Fatal(err)
+		}
+		var shown []string
+		for _, r := range status.Roots {
+			shown = append(shown, r.Label)
+		}
+		metrics := get(t, page+"metrics")
+		if n := strings.Count(metrics, "\nholdfast_reaper_sweep_duration_seconds_count{"); !slices.Equal(shown, labels) || n != 2*len(labels) {
+			t.Errorf("the page tells of %q, want %q, and there are %d series of how long sweeps took", shown, labels, n)
+		}
+	}
+	reload := func(rest string) {
+		t.Helper()
+		before := len(p.logged(saysReloaded))
+		configure(rest)
+		one.eventually("it is reloaded", func() bool { return len(p.logged(saysReloaded)) > before })
+	}
+	one.mustSweep("a")
+	shows(one.root)
+
+	reload(fmt.Sprintf("roots: [{name: one, root: %s}, {name: two, root: %s}]", one.root, two.root))
+	one.mustSweep("b")
+	two.mustSweep("a")
+	shows("one", "two")
+
+	reload(fmt.Sprintf("roots: [{name: two, root: %s, zookeeper: {session_timeout: 1m}}, {name: three, root: %s}]", two.root, three.root))
+	two.mustSweep("b")
+	three.mustSweep("a")
+	shows("two", "three")
+	if slices.Contains(one.nodes(), one.root+"/"+reaper.DefaultLock) {
+		t.Error("the lock of the root that is given up was not given back")
+	}
+	if line := p.logs("this takes a restart, and is as before until then"); fmt.Sprint(line["changed"]) != "[root two: zookeeper.session_timeout]" {
+		t.Errorf("%v", line)
+	}
+
+	reload(fmt.Sprintf("roots: [{name: two, root: %s}]", one.root)) // the name has moved
+	one.mustSweep("c")
+	shows("two")
+	if len(two.nodes()) > 0 && slices.Contains(two.nodes(), two.root+"/"+reaper.DefaultLock) {
+		t.Error("the root that has moved is swept where it stood")
+	}
+	gone := p.logged("this root is not in the configuration any more: it is not swept from now on")
+	if len(gone) != 4 { // without a name, one, three, and two where it stood
+		t.Errorf("given up: %v", gone)
+	}
+
+	reload("root: " + one.root)
+	one.mustSweep("d")
+	shows(one.root)
+	p.end()
+}
+
+// get returns what is served there.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	answer, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s: %v", url, answer.Status, err)
+	}
+	return string(text)
 }
 
 // testReaperCredentials: each root is swept with its own.

@@ -228,31 +228,32 @@ func (s *sweep) hand(together []deletion) {
 	taken()
 }
 
-// visitAll visits the children of a node and returns how many of them stay. Whoever
-// takes the next one brings in another walker, if there may be one more, and who was
-// brought in goes if there are too many; a walker that only waits for others lets
-// another one in for itself.
+// visitAll visits the children of a node, whose list becomes its own, and returns how
+// many of them stay. Whoever takes the next one brings in another walker, if there may be
+// one more, and who was brought in goes if there are too many; a walker that only waits
+// for others lets another one in for itself.
 func (s *sweep) visitAll(ctx context.Context, name string, children []string) int {
 	if len(children) == 0 {
 		return 0
 	}
 	s.found.Add(int64(len(children)))
+	waiting := newNames(children)
+	children = nil // which may be many
 	var others sync.WaitGroup
-	var next, staying atomic.Int64
+	var staying atomic.Int64
 	var walk func(mayGo bool)
 	walk = func(mayGo bool) {
 		for !mayGo || !s.walkers.crowded() {
-			i := int(next.Add(1)) - 1
-			if i >= len(children) {
+			child, more := waiting.take()
+			if child == "" {
 				return
 			}
-			if i+1 < len(children) && s.walkers.tryEnter() {
+			if more && s.walkers.tryEnter() {
 				others.Go(func() {
 					defer s.walkers.leave()
 					walk(true)
 				})
 			}
-			child := children[i]
 			if name != "" {
 				child = name + "/" + child
 			}

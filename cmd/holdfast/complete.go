@@ -37,7 +37,7 @@ func completeName(flags *app.Flags) cobra.CompletionFunc {
 
 // names returns the names of nodes that begin so, one component further.
 func names(ctx context.Context, flags *app.Flags, typed string) (found []cobra.Completion) {
-	cfg, err := flags.Load()
+	cfg, err := flags.Load(ctx)
 	if err != nil {
 		return nil
 	}

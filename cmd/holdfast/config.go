@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock/policy"
-	"github.com/holdfast-io/holdfast/reaper"
 )
 
 func newConfig(flags *app.Flags) *cobra.Command {
@@ -64,7 +64,10 @@ Exit status: 0 if the library, the reaper and this program would take the files;
 			var all []checked
 			var wrong []error
 			for _, file := range files {
-				c, err := checkFile(file, passwords)
+				c, err := checkFile(cmd.Context(), file, passwords)
+				if ctx := cmd.Context(); ctx.Err() != nil {
+					return fmt.Errorf("reading %s: %w", file, context.Cause(ctx))
+				}
 				all = append(all, c)
 				if err != nil {
 					wrong = append(wrong, err)
@@ -104,9 +107,9 @@ func configFiles(flags *app.Flags, args []string) ([]string, error) {
 	return nil, app.Usage("no file to check: name it, as in holdfast config check config.yaml")
 }
 
-func checkFile(file string, passwords bool) (checked, error) {
+func checkFile(ctx context.Context, file string, passwords bool) (checked, error) {
 	c := checked{File: file}
-	cfg, err := policy.Load(file)
+	cfg, err := app.LoadFile(ctx, file)
 	var mistakes *policy.ConfigError
 	switch {
 	case errors.As(err, &mistakes):
@@ -119,16 +122,15 @@ func checkFile(file string, passwords bool) (checked, error) {
 		}
 		return c, err
 	case err == nil:
-		err = reaper.Options{
-			Policies: cfg.Policies, Schedule: cfg.Reaper.Schedule, Concurrency: cfg.Reaper.Concurrency, Batch: cfg.Reaper.Batch, Lock: cfg.Reaper.Lock,
-		}.Validate()
-		if err == nil && passwords {
-			_, err = cfg.Options()
+		if err = app.CheckReapers(cfg); err != nil {
+			err = fmt.Errorf("%s: %w", file, err)
+		} else if passwords { // which tells where it stands
+			err = app.ForEachRoot(cfg, func(c *policy.Config) error { _, err := c.Options(); return err })
 		}
 	}
 	if err != nil {
 		c.Mistakes = []mistake{{Rule: err.Error()}}
-		return c, fmt.Errorf("%s: %w", file, err)
+		return c, err
 	}
 	c.OK = true
 	for _, p := range cfg.Policies.All() {

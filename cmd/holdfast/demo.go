@@ -31,7 +31,7 @@ Exit status: 0 if every promise was kept.`,
 		Example: `  holdfast demo --servers 127.0.0.1:2181`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, err := flags.Load()
+			loaded, err := flags.Load(cmd.Context())
 			if err != nil {
 				return err
 			}

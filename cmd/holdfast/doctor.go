@@ -45,7 +45,7 @@ a warning; 2 bad usage or configuration.`,
 			case watch < 0 || watch > time.Hour:
 				return app.Usage("--watch-clock %v: must be within 0s..1h", watch)
 			}
-			cfg, err := flags.Load()
+			cfg, err := flags.Load(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -188,7 +188,7 @@ func coloured(cmd *cobra.Command) bool {
 
 // withTree connects as the flags say, calls f, and closes the client.
 func withTree(cmd *cobra.Command, flags *app.Flags, f func(*policy.Config, *lock.Client, admin.Tree) error) error {
-	cfg, err := flags.Load()
+	cfg, err := flags.Load(cmd.Context())
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ Exit status: 2 bad usage or configuration, also if no lock can have that name.`,
 					return app.Usage("%w", err)
 				}
 			}
-			cfg, err := flags.Load()
+			cfg, err := flags.Load(cmd.Context())
 			if err != nil {
 				return err
 			}

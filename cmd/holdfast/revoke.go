@@ -33,7 +33,7 @@ Exit status: 1 if nobody holds the lock, or another library does.`,
 			if err := znode.CheckReason(reason); err != nil {
 				return app.Usage("--reason: %w", err)
 			}
-			cfg, err := flags.Load()
+			cfg, err := flags.Load(cmd.Context())
 			if err != nil {
 				return err
 			}

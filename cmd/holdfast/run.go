@@ -137,7 +137,7 @@ Exit status: the command's own, 128+n if signal n ended it, or
 }
 
 func (f *runFlags) run(ctx context.Context, name string, args []string) error {
-	cfg, err := f.Load()
+	cfg, err := f.Load(ctx)
 	if err != nil {
 		return err
 	}

@@ -38,10 +38,9 @@ one. What an ACL forbids is told, and is no failure.`,
 			return withTree(cmd, flags, func(cfg *policy.Config, locks *lock.Client, _ admin.Tree) error {
 				log := app.Logger(cfg.Log, cmd.ErrOrStderr())
 				log = log.Level(max(log.GetLevel(), zerolog.WarnLevel)) // the report says the rest
-				r, err := reaper.New(locks, reaper.Options{
-					Policies: cfg.Policies, Schedule: cfg.Reaper.Schedule, Concurrency: cfg.Reaper.Concurrency,
-					Batch: cfg.Reaper.Batch, Lock: cfg.Reaper.Lock, Log: &log, DryRun: dryRun,
-				})
+				o := app.ReaperOptions(cfg)
+				o.Log, o.DryRun = &log, dryRun
+				r, err := reaper.New(locks, o)
 				if err != nil {
 					return err
 				}

@@ -50,7 +50,7 @@ Exit status: 2 also if there is no terminal.`,
 			if !reads || !app.IsTerminal(in) || !app.IsTerminal(cmd.OutOrStdout()) {
 				return app.Usage("top needs a terminal: holdfast ls --watch prints elsewhere")
 			}
-			cfg, err := flags.Load()
+			cfg, err := flags.Load(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -12,8 +12,9 @@
 //
 // A daemon reads its configuration again when the file has changed, and on SIGHUP; on a
 // terminal, SIGHUP ends it. One with a mistake is refused, and the one before stays in
-// force. Policies, schedules and bounds can be changed so; for servers, credentials,
-// roots, the lock and the log it is to be started again, and it says so.
+// force. Policies, schedules and bounds can be changed so, and roots be added and removed;
+// for the servers and credentials of a root that stays, its lock, the log and the status
+// page the reaper is to be started again, and it says so.
 //
 // Where the configuration names several roots, each is swept by a client of its own, and
 // what goes wrong with one does not keep the others. The reports are then a list.
@@ -25,8 +26,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 
 	"github.com/rs/zerolog"
@@ -62,8 +61,8 @@ only a reaper that keeps running can tell what is dead.
 
 Of several reapers one is active; the others stand by. SIGTERM and SIGINT stop it,
 after the deletes that are on their way. With --listen, or reaper.listen in the file, a
-daemon serves a status page, /metrics, /healthz and /readyz. Policies, schedules and bounds are read again
-when the file has changed, and on SIGHUP.
+daemon serves a status page, /metrics, /healthz and /readyz. Policies, schedules,
+bounds and the list of roots are read again when the file has changed, and on SIGHUP.
 
 Exit status: 0 done, also if an ACL forbade some nodes, which the report names;
 1 the sweep failed or is incomplete, or another reaper is the active one; 2 bad
@@ -86,11 +85,11 @@ usage or configuration.`,
 			if !once {
 				p.listen(cmd.Context())
 			}
-			cfg, err := flags.LoadContext(cmd.Context())
+			cfg, err := flags.Load(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if err := validate(cfg); err != nil {
+			if err := app.CheckReapers(cfg); err != nil {
 				return err
 			}
 			if once {
@@ -113,27 +112,6 @@ type program struct {
 	address string // to listen on, in place of the configuration's; "" for that
 	hangups <-chan struct{}
 	changes *changes // of the configuration file; nil: it is not followed
-}
-
-// validate reports what package reaper does not take, of all roots.
-func validate(cfg *policy.Config) error {
-	var wrong []error
-	for _, n := range cfg.Each() {
-		if err := options(n.Config).Validate(); err != nil && n.Name != "" {
-			wrong = append(wrong, fmt.Errorf("root %q: %w", n.Name, err))
-		} else {
-			wrong = append(wrong, err)
-		}
-	}
-	return errors.Join(wrong...)
-}
-
-func options(cfg *policy.Config) reaper.Options {
-	r := cfg.Reaper
-	return reaper.Options{
-		Policies: cfg.Policies, Schedule: r.Schedule, Concurrency: r.Concurrency, Batch: r.Batch,
-		MaxDeletesPerSecond: r.MaxDeletesPerSecond, Lock: r.Lock,
-	}
 }
 
 // about is what a reaper of that root tells of itself.

@@ -15,17 +15,18 @@ import (
 	"github.com/holdfast-io/holdfast/reaper/status"
 )
 
-// listen listens where the status of the roots is to be served, and returns what serves it
-// until its context ends.
-func listen(ctx context.Context, s policy.Status, roots []*root, log zerolog.Logger) (serve func(context.Context), err error) {
+// page serves the status of the roots.
+type page struct {
+	server *status.Server
+	at     net.Listener
+}
+
+// listen listens where the status of the roots is to be served; nil if nowhere.
+func listen(ctx context.Context, s policy.Status, roots []*root, log zerolog.Logger) (*page, error) {
 	if s.Listen == "" {
-		return func(context.Context) {}, nil
+		return nil, nil
 	}
-	o := status.Options{Metadata: s.Metadata, Hosts: s.Hosts}
-	for _, r := range roots {
-		o.Roots = append(o.Roots, status.Root{Monitor: r.daemon.Monitor(), Lock: cmp.Or(r.Reaper.Lock, reaper.DefaultLock)})
-	}
-	server, err := status.New(o)
+	server, err := status.New(status.Options{Roots: shown(roots), Metadata: s.Metadata, Hosts: s.Hosts})
 	if err != nil {
 		return nil, err
 	}
@@ -40,9 +41,27 @@ func listen(ctx context.Context, s policy.Status, roots []*root, log zerolog.Log
 		event = log.Warn().Str("seen_by", "whoever reaches this address: it is not of this machine alone")
 	}
 	event.Str("url", "http://"+address+"/").Msg("status page, metrics and health are served")
-	return func(ctx context.Context) {
-		if err := server.Serve(ctx, l); err != nil && !errors.Is(err, net.ErrClosed) {
-			log.Error().Err(err).Msg("the status page is not served any more")
-		}
-	}, nil
+	return &page{server, l}, nil
+}
+
+// serve serves it until ctx ends.
+func (p *page) serve(ctx context.Context, log zerolog.Logger) {
+	if err := p.server.Serve(ctx, p.at); err != nil && !errors.Is(err, net.ErrClosed) {
+		log.Error().Err(err).Msg("the status page is not served any more")
+	}
+}
+
+// show has it tell of these roots.
+func (p *page) show(roots []*root) error {
+	if p == nil {
+		return nil
+	}
+	return p.server.SetRoots(shown(roots))
+}
+
+func shown(roots []*root) (all []status.Root) {
+	for _, r := range roots {
+		all = append(all, status.Root{Monitor: r.daemon.Monitor(), Lock: cmp.Or(r.Reaper.Lock, reaper.DefaultLock)})
+	}
+	return all
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	"github.com/holdfast-io/holdfast/internal/testpki"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
@@ -82,7 +84,7 @@ func TestDeployment(t *testing.T) {
 	d := objects["Deployment"].(*appsv1.Deployment)
 	pod := d.Spec.Template
 	checkPod(t, pod)
-	checkConfig(t, objects["ConfigMap"].(*corev1.ConfigMap), pod, "0.0.0.0:9180")
+	checkConfig(t, objects["ConfigMap"].(*corev1.ConfigMap), pod, "0.0.0.0:9180", objects["NetworkPolicy"].(*networkingv1.NetworkPolicy).Spec.Egress)
 	for name, selector := range map[string]*metav1.LabelSelector{
 		"Deployment":          d.Spec.Selector,
 		"PodDisruptionBudget": objects["PodDisruptionBudget"].(*policyv1.PodDisruptionBudget).Spec.Selector,
@@ -113,7 +115,7 @@ func TestCronJob(t *testing.T) {
 	job := objects["CronJob"].(*batchv1.CronJob)
 	pod := job.Spec.JobTemplate.Spec.Template
 	checkPod(t, pod)
-	checkConfig(t, objects["ConfigMap"].(*corev1.ConfigMap), pod, "")
+	checkConfig(t, objects["ConfigMap"].(*corev1.ConfigMap), pod, "", objects["NetworkPolicy"].(*networkingv1.NetworkPolicy).Spec.Egress)
 	n := objects["NetworkPolicy"].(*networkingv1.NetworkPolicy)
 	checkSelects(t, "NetworkPolicy", &n.Spec.PodSelector, pod.Labels)
 	if len(n.Spec.Ingress) != 0 || len(n.Spec.PolicyTypes) != 2 {
@@ -171,10 +173,20 @@ func checkPod(t *testing.T, pod corev1.PodTemplateSpec) {
 }
 
 // checkConfig has the reaper's own parser read the configuration, also with what stands in
-// it as an example, and sees that the pod mounts it where it is looked for.
-func checkConfig(t *testing.T, m *corev1.ConfigMap, pod corev1.PodTemplateSpec, listen string) {
+// it as an example, and sees that the pod mounts it where it is looked for, and what it
+// names, and that the servers may be reached.
+func checkConfig(t *testing.T, m *corev1.ConfigMap, pod corev1.PodTemplateSpec, listen string, out []networkingv1.NetworkPolicyEgressRule) {
 	t.Helper()
-	for _, text := range []string{m.Data["config.yaml"], strings.ReplaceAll(m.Data["config.yaml"], "  #auth:", "  auth:")} {
+	open := map[string]bool{}
+	for _, p := range out[0].Ports {
+		open[p.Port.String()] = true
+	}
+	secrets := secrets(t, pod)
+	examples := strings.NewReplacer("  #auth:", "  auth:", "  #tls:", "  tls:", ":2181", ":2281")
+	for _, text := range []string{m.Data["config.yaml"], examples.Replace(m.Data["config.yaml"])} {
+		for at, folder := range secrets {
+			text = strings.ReplaceAll(text, at+"/", folder+"/")
+		}
 		file := filepath.Join(t.TempDir(), "config.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -186,8 +198,16 @@ func checkConfig(t *testing.T, m *corev1.ConfigMap, pod corev1.PodTemplateSpec, 
 		if c.Status.Listen != listen {
 			t.Errorf("it listens on %q", c.Status.Listen)
 		}
-		if a := c.ZooKeeper.Auth; a != nil && a.PasswordFile != "/etc/holdfast-secret/password" {
-			t.Errorf("password file %q", a.PasswordFile)
+		for _, server := range c.ZooKeeper.Servers {
+			if _, port, err := net.SplitHostPort(server); err != nil || !open[port] {
+				t.Errorf("the NetworkPolicy does not let it reach %s: %v", server, err)
+			}
+		}
+		if _, err := c.Options(); err != nil { // reads what it names
+			t.Error(err)
+		}
+		if example := strings.Contains(text, ":2281"); example != (c.ZooKeeper.Auth != nil) || example != (c.ZooKeeper.TLS != nil) {
+			t.Errorf("auth %v, TLS %v", c.ZooKeeper.Auth, c.ZooKeeper.TLS)
 		}
 	}
 	found := false
@@ -201,4 +221,34 @@ func checkConfig(t *testing.T, m *corev1.ConfigMap, pod corev1.PodTemplateSpec, 
 	if args[0] != "--config" || filepath.Dir(args[1]) != pod.Spec.Containers[0].VolumeMounts[0].MountPath || m.Data[filepath.Base(args[1])] == "" {
 		t.Errorf("arguments %q", args)
 	}
+}
+
+// secrets makes the folders that the pod mounts its secrets at, elsewhere, with what the
+// manifests say that is to be in them, by the modes that Kubernetes would give it.
+func secrets(t *testing.T, pod corev1.PodTemplateSpec) map[string]string {
+	t.Helper()
+	authority := testpki.New(t)
+	pair := authority.Issue(t, "reaper")
+	contents := map[string]map[string][]byte{
+		"holdfast-reaper":     {"password": []byte("secret")},
+		"holdfast-reaper-tls": {"ca.crt": authority.PEM, "tls.crt": pair.Cert, "tls.key": pair.Key},
+	}
+	folders := map[string]string{}
+	for _, v := range pod.Spec.Volumes {
+		if v.Secret == nil {
+			continue
+		}
+		dir := t.TempDir()
+		for name, data := range contents[v.Secret.SecretName] {
+			if err := os.WriteFile(filepath.Join(dir, name), data, os.FileMode(*v.Secret.DefaultMode)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, m := range pod.Spec.Containers[0].VolumeMounts {
+			if m.Name == v.Name {
+				folders[m.MountPath] = dir
+			}
+		}
+	}
+	return folders
 }

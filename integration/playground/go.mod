@@ -3,14 +3,15 @@ module github.com/holdfast-io/holdfast/integration/playground
 go 1.25.0
 
 require (
-	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327
 	github.com/chromedp/chromedp v0.14.2
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/holdfast-io/holdfast v0.0.0
+	github.com/holdfast-io/holdfast/integration/statuspage v0.0.0
 	github.com/rs/zerolog v1.35.1
 )
 
 require (
+	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327 // indirect
 	github.com/chromedp/sysutil v1.1.0 // indirect
 	github.com/go-json-experiment/json v0.0.0-20250725192818-e39067aee2d2 // indirect
 	github.com/gobwas/httphead v0.1.0 // indirect
@@ -21,4 +22,7 @@ require (
 	golang.org/x/sys v0.38.0 // indirect
 )
 
-replace github.com/holdfast-io/holdfast => ../..
+replace (
+	github.com/holdfast-io/holdfast => ../..
+	github.com/holdfast-io/holdfast/integration/statuspage => ../statuspage
+)

@@ -4,29 +4,21 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/holdfast-io/holdfast/integration/statuspage/browser"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/reaper"
 	"github.com/holdfast-io/holdfast/reaper/status"
 )
-
-// patience is for how long a test waits for what should come at once.
-const patience = 2 * time.Minute
 
 // TestPage looks at the page with no locks, with a few and with many, in light and in
 // dark: it shows them, has no error, asks nobody else, and is no wider than the window.
@@ -36,19 +28,22 @@ func TestPage(t *testing.T) {
 			url := serve(t, locks, newMonitor())
 			for _, scheme := range []string{"light", "dark"} {
 				for _, width := range []int64{1280, 390} {
-					b := open(t, url, scheme, width)
-					b.until(fmt.Sprintf(`document.body.dataset.ready === "yes" && tile("Locks") === %q`, thousands(locks)))
-					b.until(fmt.Sprintf(`document.querySelectorAll("#table tbody button.open").length === %d`, min(locks, 100)))
-					b.picture(fmt.Sprintf("%d-%s-%d", locks, scheme, width))
-					took := b.number(ready)
-					if wide := b.number(`document.documentElement.scrollWidth - innerWidth`); wide > 0 {
+					b := look(t, url, scheme, width)
+					b.Until(fmt.Sprintf(`document.body.dataset.ready === "yes" && tile("Locks") === %q`, thousands(locks)))
+					b.Until(fmt.Sprintf(`document.querySelectorAll("#table tbody button.open").length === %d`, min(locks, 100)))
+					b.Picture(fmt.Sprintf("%d-%s-%d", locks, scheme, width))
+					took := b.Number(ready)
+					checkWork(t, b, locks)
+					if wide := b.Number(`document.documentElement.scrollWidth - innerWidth`); wide > 0 {
 						t.Errorf("%s, %d wide: the page is %v px wider than the window", scheme, width, wide)
 					}
-					if high := b.number(`Math.max(0, ...[...document.querySelectorAll("#table tbody tr")].map((r) => r.offsetHeight))`); high > 110 {
+					if high := b.Number(`Math.max(0, ...[...document.querySelectorAll("#table tbody tr")].map((r) => r.offsetHeight))`); high > 110 {
 						t.Errorf("%s, %d wide: a row is %v px high", scheme, width, high)
 					}
 					for range 4 { // the quickest of five: the machine may be busy
-						took = min(took, b.reload())
+						b.Reload()
+						b.Until(`document.body.dataset.ready === "yes"`)
+						took = min(took, b.Number(ready))
 					}
 					t.Logf("%s, %d wide: its data stood there %v ms after the navigation began", scheme, width, took)
 				}
@@ -57,28 +52,53 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// checkWork counts what the time until the data stands there is made of, for no test may
+// hold a stopwatch: how often the page asks and how much it gets until then, and how many
+// elements it makes. None of it grows with the locks beyond the hundred that are shown.
+func checkWork(t *testing.T, b *browser.Tab, locks int) {
+	t.Helper()
+	shown := float64(min(locks, 100))
+	const until = `performance.getEntriesByType("resource").filter((r) => r.responseEnd <= performance.getEntriesByName("ready")[0].startTime)`
+	for _, work := range []struct {
+		what, expression string
+		most             float64
+	}{
+		{"requests for data", until + `.filter((r) => r.name.includes("/api/")).length`, 2},
+		{"requests for files", until + `.filter((r) => !r.name.includes("/api/")).length`, 6},
+		{"bytes of data", until + `.filter((r) => r.name.includes("/api/")).reduce((n, r) => n + r.decodedBodySize, 0)`, 30_000 + 500*shown},
+		{"bytes of files", until + `.filter((r) => !r.name.includes("/api/")).reduce((n, r) => n + r.decodedBodySize, 0)`, 48_000},
+		{"elements", `document.querySelectorAll("*").length`, 600 + 15*shown},
+	} {
+		did := b.Number(work.expression)
+		t.Logf("%s: %v, at most %v", work.what, did, work.most)
+		if did > work.most {
+			t.Errorf("%s: %v, want at most %v", work.what, did, work.most)
+		}
+	}
+}
+
 // TestKeyboard finds a lock, looks at its queue and goes through the pages without a mouse.
 func TestKeyboard(t *testing.T) {
-	b := open(t, serve(t, 250, newMonitor()), "light", 1280)
-	b.until(`document.body.dataset.ready === "yes" && tile("Locks") === "250"`)
-	b.keys("/")
-	b.until(`document.activeElement.id === "search"`)
-	b.keys("item-0042")
-	b.until(`document.querySelectorAll("#table button.open").length === 1`)
-	b.tabUntil(`document.activeElement.matches("button.open")`)
-	b.keys(kb.Enter)
-	b.until(`document.querySelector("tr.detail table")?.tBodies[0].rows.length > 0`)
-	b.keys(kb.Escape)
-	b.until(`!document.querySelector("tr.detail") && document.activeElement.matches("button.open")`)
-	b.keys("/")
-	b.keys(kb.Escape)
-	b.until(`document.querySelectorAll("#table button.open").length === 100`)
-	b.tabUntil(`document.activeElement.matches("button.open")`)
-	b.keys(kb.ArrowDown)
-	b.until(`document.activeElement === document.querySelectorAll("#table button.open")[1]`)
-	b.tabUntil(`document.activeElement.id === "next"`)
-	b.keys(kb.Enter)
-	b.until(`document.getElementById("range").textContent.startsWith("101")`)
+	b := look(t, serve(t, 250, newMonitor()), "light", 1280)
+	b.Until(`document.body.dataset.ready === "yes" && tile("Locks") === "250"`)
+	b.Keys("/")
+	b.Until(`document.activeElement.id === "search"`)
+	b.Keys("item-0042")
+	b.Until(`document.querySelectorAll("#table button.open").length === 1`)
+	b.TabUntil(`document.activeElement.matches("button.open")`)
+	b.Keys(kb.Enter)
+	b.Until(`document.querySelector("tr.detail table")?.tBodies[0].rows.length > 0`)
+	b.Keys(kb.Escape)
+	b.Until(`!document.querySelector("tr.detail") && document.activeElement.matches("button.open")`)
+	b.Keys("/")
+	b.Keys(kb.Escape)
+	b.Until(`document.querySelectorAll("#table button.open").length === 100`)
+	b.TabUntil(`document.activeElement.matches("button.open")`)
+	b.Keys(kb.ArrowDown)
+	b.Until(`document.activeElement === document.querySelectorAll("#table button.open")[1]`)
+	b.TabUntil(`document.activeElement.id === "next"`)
+	b.Keys(kb.Enter)
+	b.Until(`document.getElementById("range").textContent.startsWith("101")`)
 }
 
 // TestStrangers has locks, owners and metadata that would like to be more than text.
@@ -93,24 +113,24 @@ func TestStrangers(t *testing.T) {
 	}
 	m := newMonitor()
 	m.locks = locks
-	b := open(t, served(t, m), "light", 1280)
-	b.until(`document.querySelectorAll("#table button.open").length === 1`)
-	b.tabUntil(`document.activeElement.matches("button.open")`)
-	b.keys(kb.Enter)
-	b.until(`document.querySelector("tr.detail table")?.tBodies[0].rows.length === 1`)
-	if found := b.number(`document.querySelectorAll("img, td script").length`); found != 0 {
+	b := look(t, served(t, m), "light", 1280)
+	b.Until(`document.querySelectorAll("#table button.open").length === 1`)
+	b.TabUntil(`document.activeElement.matches("button.open")`)
+	b.Keys(kb.Enter)
+	b.Until(`document.querySelector("tr.detail table")?.tBodies[0].rows.length === 1`)
+	if found := b.Number(`document.querySelectorAll("img, td script").length`); found != 0 {
 		t.Errorf("%v elements came of a name", found)
 	}
-	text := b.text(`document.body.innerText`)
+	text := b.Text(`document.body.innerText`)
 	for _, want := range []string{"<img src=x onerror=alert(1)> \\u{202e}evil\\u{202c}", `<script>alert(2)<-script>&"'`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not on the page", want)
 		}
 	}
-	if strings.Contains(b.text(`document.documentElement.outerHTML`), "hunter2") {
+	if strings.Contains(b.Text(`document.documentElement.outerHTML`), "hunter2") {
 		t.Error("metadata is on the page")
 	}
-	b.picture("strangers")
+	b.Picture("strangers")
 }
 
 // TestTrouble has the page say first what is wrong, and that nobody answers any more.
@@ -118,20 +138,20 @@ func TestTrouble(t *testing.T) {
 	m := newMonitor()
 	m.trouble()
 	server := serveMonitor(t, 10, m)
-	b := open(t, server.URL, "light", 1280)
-	b.expectErrors = true // a browser logs each request that fails
-	b.until(`document.getElementById("verdict").dataset.level === "bad"`)
+	b := look(t, server.URL, "light", 1280)
+	b.ExpectErrors = true // a browser logs each request that fails
+	b.Until(`document.getElementById("verdict").dataset.level === "bad"`)
 	for _, want := range []string{"overdue", "no session with ZooKeeper", "denied", "damaged", "not reloaded"} {
-		b.until(fmt.Sprintf(`document.getElementById("problems").innerText.includes(%q)`, want))
+		b.Until(fmt.Sprintf(`document.getElementById("problems").innerText.includes(%q)`, want))
 	}
-	b.picture("trouble")
-	d := open(t, server.URL, "dark", 1280)
-	d.expectErrors = true
-	d.until(`document.getElementById("verdict").dataset.level === "bad"`)
-	d.picture("trouble-dark")
+	b.Picture("trouble")
+	d := look(t, server.URL, "dark", 1280)
+	d.ExpectErrors = true
+	d.Until(`document.getElementById("verdict").dataset.level === "bad"`)
+	d.Picture("trouble-dark")
 	server.Close()
-	b.until(`document.getElementById("headline").innerText.startsWith("The reaper does not answer")`)
-	b.picture("gone")
+	b.Until(`document.getElementById("headline").innerText.startsWith("The reaper does not answer")`)
+	b.Picture("gone")
 }
 
 func thousands(n int) string {
@@ -219,149 +239,19 @@ func served2(t *testing.T, m *monitor) *httptest.Server {
 	return server
 }
 
-// tab is a tab of a browser that has the page open.
-type tab struct {
-	t            *testing.T
-	ctx          context.Context
-	expectErrors bool
-
-	mu     sync.Mutex
-	errors []string
-}
-
-// open opens the page in a browser of its own.
-func open(t *testing.T, url, scheme string, width int64) *tab {
+// look opens the page.
+func look(t *testing.T, url, scheme string, width int64) *browser.Tab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser(t)), chromedp.WSURLReadTimeout(patience))
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox)
-	}
-	allocator, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel := chromedp.NewContext(allocator)
-	t.Cleanup(cancel)
-	b := &tab{t: t, ctx: ctx}
-	chromedp.ListenTarget(ctx, func(event any) {
-		switch e := event.(type) {
-		case *runtime.EventExceptionThrown:
-			b.note(e.ExceptionDetails.Error())
-		case *log.EventEntryAdded:
-			if e.Entry.Level == log.LevelError || e.Entry.Level == log.LevelWarning {
-				b.note(e.Entry.Text + " " + e.Entry.URL)
-			}
-		case *runtime.EventConsoleAPICalled:
-			for _, arg := range e.Args {
-				b.note(fmt.Sprintf("console.%s: %s", e.Type, arg.Value))
-			}
-		case *network.EventRequestWillBeSent:
-			if !strings.HasPrefix(e.Request.URL, url) {
-				b.note("asked elsewhere: " + e.Request.URL)
-			}
-		}
-	})
-	t.Cleanup(func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if !b.expectErrors && len(b.errors) > 0 {
-			t.Errorf("the browser tells of errors:\n%s", strings.Join(b.errors, "\n"))
-		}
-	})
-	b.run(chromedp.ActionFunc(func(ctx context.Context) error {
-		features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
-		return emulation.SetEmulatedMedia().WithFeatures(features).Do(ctx)
-	}), log.Enable(), runtime.Enable(), network.Enable(),
-		chromedp.EmulateViewport(width, 900),
-		chromedp.Navigate(url),
-		chromedp.Evaluate(helpers, nil))
-	return b
+	return browser.Open(t, url, scheme, width, helpers)
 }
 
 // ready is how many milliseconds after the navigation began the data stood there.
 const ready = `Math.round(performance.getEntriesByName("ready")[0].startTime)`
 
-// reload loads the page again, and returns what ready tells.
-func (b *tab) reload() float64 {
-	b.t.Helper()
-	b.run(chromedp.Reload(), chromedp.Evaluate(helpers, nil))
-	b.until(`document.body.dataset.ready === "yes"`)
-	return b.number(ready)
-}
-
 // helpers are what tests ask the page with.
 const helpers = `
 window.tile = (title) => [...document.querySelectorAll("#tiles div")].find((d) => d.children[0].textContent === title)?.children[1].textContent;
 `
-
-func (b *tab) note(text string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.errors = append(b.errors, text)
-}
-
-func (b *tab) run(actions ...chromedp.Action) {
-	b.t.Helper()
-	if err := chromedp.Run(b.ctx, actions...); err != nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.t.Fatalf("%v\n%s", err, strings.Join(b.errors, "\n"))
-	}
-}
-
-// until waits until an expression is true.
-func (b *tab) until(expression string) {
-	b.t.Helper()
-	var ok bool
-	err := chromedp.Run(b.ctx, chromedp.Poll("!!("+expression+")", &ok, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(patience)))
-	if err != nil {
-		b.picture("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
-		b.t.Fatalf("waited in vain for %s: %v; the page says:\n%s", expression, err, b.text("document.body.innerText"))
-	}
-}
-
-func (b *tab) number(expression string) (n float64) {
-	b.t.Helper()
-	b.run(chromedp.Evaluate(expression, &n))
-	return n
-}
-
-func (b *tab) text(expression string) (s string) {
-	b.t.Helper()
-	b.run(chromedp.Evaluate(expression, &s))
-	return s
-}
-
-func (b *tab) keys(keys string) {
-	b.t.Helper()
-	b.run(chromedp.KeyEvent(keys))
-}
-
-// tabUntil goes on with the tabulator until an expression is true.
-func (b *tab) tabUntil(expression string) {
-	b.t.Helper()
-	for range 400 {
-		b.keys(kb.Tab)
-		var there bool
-		b.run(chromedp.Evaluate(expression, &there))
-		if there {
-			return
-		}
-	}
-	b.t.Fatalf("the tabulator does not get to %s", expression)
-}
-
-// picture leaves a picture of the whole page, if pictures are wanted.
-func (b *tab) picture(name string) {
-	b.t.Helper()
-	folder := os.Getenv("HOLDFAST_PICTURES")
-	if folder == "" {
-		return
-	}
-	var png []byte
-	b.run(chromedp.FullScreenshot(&png, 100))
-	if err := os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644); err != nil {
-		b.t.Fatal(err)
-	}
-}
 
 // clickOn clicks on a lock.
 func clickOn(name string) chromedp.Action {

@@ -59,14 +59,14 @@ func TestStates(t *testing.T) {
 	m.locks = locks
 	url := served(t, m)
 	for _, scheme := range []string{"light", "dark"} {
-		b := open(t, url, scheme, 1280)
+		b := look(t, url, scheme, 1280)
 		for _, state := range []string{"held", "expired", "foreign", "damaged", "free"} {
-			b.until(fmt.Sprintf(`document.querySelector('#table .badge[data-state=%s]')`, state))
+			b.Until(fmt.Sprintf(`document.querySelector('#table .badge[data-state=%s]')`, state))
 		}
-		b.until(`document.getElementById("problems").innerText.includes("1 lock blocked")`)
-		b.until(`[...document.querySelectorAll("#table tbody tr")].some((r) => r.children[0].innerText === "orders/1/ship" && r.children[3].innerText === "4")`)
-		b.run(clickOn("orders/1/ship"))
-		b.until(`document.querySelector("tr.detail table")?.tBodies[0].rows.length === 5`)
-		b.picture("states-" + scheme)
+		b.Until(`document.getElementById("problems").innerText.includes("1 lock blocked")`)
+		b.Until(`[...document.querySelectorAll("#table tbody tr")].some((r) => r.children[0].innerText === "orders/1/ship" && r.children[3].innerText === "4")`)
+		b.Run(clickOn("orders/1/ship"))
+		b.Until(`document.querySelector("tr.detail table")?.tBodies[0].rows.length === 5`)
+		b.Picture("states-" + scheme)
 	}
 }

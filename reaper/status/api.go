@@ -155,8 +155,8 @@ func (s *Server) apiLocks(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := locksAnswer{Complete: true, Counts: []Count{}, Reapers: []*Lock{}, Locks: []Lock{}, Offset: a.offset}
 	var found []*Lock
-	for i := range s.options.Roots {
-		pass, err := s.look(r.Context(), i)
+	for _, root := range s.shown() {
+		pass, err := s.look(r.Context(), root)
 		if err != nil {
 			answer.Error = err.Error()
 		}
@@ -242,8 +242,8 @@ func (s *Server) apiLock(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, err)
 		return
 	}
-	for _, known := range s.options.Roots {
-		reader, ok := s.reader(known)
+	for _, known := range s.shown() {
+		reader, ok := s.reader(known.Root)
 		if !ok || root != "" && root != reader.label {
 			continue
 		}

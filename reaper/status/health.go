@@ -96,7 +96,7 @@ func seconds(s float64) time.Duration {
 // has none to do, and in an outage none is overdue at first.
 func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 	var wrong []string
-	for _, r := range s.options.Roots {
+	for _, r := range s.shown() {
 		state := RootState{Status: r.Monitor.Status(), Label: r.label()}
 		for _, text := range state.late() {
 			wrong = append(wrong, state.Label+": "+text)
@@ -108,7 +108,7 @@ func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 // ready fails while there is a root without a session.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	var wrong []string
-	for _, r := range s.options.Roots {
+	for _, r := range s.shown() {
 		state := RootState{Status: r.Monitor.Status(), Label: r.label()}
 		if state.State == reaper.Disconnected || !state.Session.Connected {
 			wrong = append(wrong, fmt.Sprintf("%s: no session with ZooKeeper for %v", state.Label, time.Since(state.Session.Since).Round(time.Second)))

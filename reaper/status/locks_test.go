@@ -199,7 +199,7 @@ func TestSlowServer(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()
 			if w.locks("").Complete {
-				pass = w.server.listings[0].last
+				pass = w.server.shown()[0].last
 			}
 		}
 		if got := w.locks(""); got.Matching != 40 {
@@ -207,11 +207,11 @@ func TestSlowServer(t *testing.T) {
 		}
 		took := pass.took()
 		time.Sleep(rest*took - 200*time.Millisecond)
-		if w.locks(""); w.server.listings[0].current != nil {
+		if w.locks(""); w.server.shown()[0].current != nil {
 			t.Errorf("reading took %v, and begins again sooner than after ten times that", took)
 		}
 		time.Sleep(300 * time.Millisecond)
-		if w.locks(""); w.server.listings[0].current == nil {
+		if w.locks(""); w.server.shown()[0].current == nil {
 			t.Error("reading does not begin again")
 		}
 	})
@@ -250,7 +250,7 @@ func TestLimits(t *testing.T) {
 			w.hold(w.told.locks, fmt.Sprintf("orders/%02d", i), 0)
 		}
 		w.hold(w.told.locks, "queue", 10)
-		r, _ := w.server.reader(w.server.options.Roots[0])
+		r, _ := w.server.reader(w.server.shown()[0].Root)
 		pass := &reading{reader: r, most: 12, begun: time.Now(), done: make(chan struct{})}
 		pass.run(w.Context())
 		locks, _, complete, truncated := pass.view()

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 
@@ -12,85 +13,102 @@ import (
 // metrics are what Prometheus is told. Labels are the roots and the names of policies,
 // which the configuration has, and never names of locks. Doc.go lists them.
 type metrics struct {
-	roots []Root
-
-	mu      sync.Mutex
-	found   []map[string]reaper.Counts // by root and policy: what the last sweep has found
-	totals  []map[string]reaper.Counts // what all of them have done
+	roots   func() []*shown // at present
 	seconds *prometheus.HistogramVec
 }
 
-// newMetrics returns metrics that listen to the roots' monitors.
-func newMetrics(roots []Root) *metrics {
-	m := &metrics{roots: roots, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+func newMetrics(roots func() []*shown) *metrics {
+	return &metrics{roots: roots, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "holdfast_reaper_sweep_duration_seconds", Help: "Time that sweeps took which ended, by whether all was swept.",
 		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600},
 	}, []string{"root", "complete"})}
-	for i, r := range roots {
-		m.found = append(m.found, map[string]reaper.Counts{})
-		m.totals = append(m.totals, map[string]reaper.Counts{})
-		for _, complete := range []string{"true", "false"} { // so that rates begin at 0
-			m.seconds.WithLabelValues(r.label(), complete)
-		}
-		r.Monitor.Observe(func(report reaper.Report) { m.observe(i, report) })
-	}
-	return m
 }
 
+// swept is what became of the sweeps of a root, by policy.
+type swept struct {
+	seconds prometheus.ObserverVec
+
+	mu     sync.Mutex
+	found  map[string]reaper.Counts // what the last sweep has found
+	totals map[string]reaper.Counts // what all of them have done
+}
+
+// watch returns what becomes of the sweeps of a root from now on.
+func (m *metrics) watch(r Root) *swept {
+	s := &swept{
+		seconds: m.seconds.MustCurryWith(prometheus.Labels{"root": r.label()}),
+		found:   map[string]reaper.Counts{}, totals: map[string]reaper.Counts{},
+	}
+	for _, complete := range []string{"true", "false"} { // so that rates begin at 0
+		s.seconds.WithLabelValues(complete)
+	}
+	r.Monitor.Observe(s.observe)
+	return s
+}
+
+// forget takes a root off, none of whose sweeps is under way any more.
+func (m *metrics) forget(r Root) { m.seconds.DeletePartialMatch(prometheus.Labels{"root": r.label()}) }
+
 // observe takes the report of a sweep that has ended.
-func (m *metrics) observe(root int, r reaper.Report) {
+func (s *swept) observe(r reaper.Report) {
 	if r.Skipped != "" || r.DryRun {
 		return
 	}
-	complete := "false"
-	if r.Complete {
-		complete = "true"
-	}
-	m.seconds.WithLabelValues(m.roots[root].label(), complete).Observe(r.Duration.Seconds())
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	s.seconds.WithLabelValues(strconv.FormatBool(r.Complete)).Observe(r.Duration.Seconds())
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for policy, c := range r.Policies {
 		if r.Complete || c.Scanned > 0 {
-			m.found[root][policy] = *c
+			s.found[policy] = *c
 		}
-		t := m.totals[root][policy]
+		t := s.totals[policy]
 		t.Scanned += c.Scanned
 		t.Bytes += c.Bytes
 		t.Purged += c.Purged
 		t.Pruned += c.Pruned
 		t.Missed += c.Missed
-		m.totals[root][policy] = t
+		s.totals[policy] = t
 	}
 }
 
-// last is what the last sweep has found of a policy's locks; nil if there was none.
-func (m *metrics) last(root int, policy string) *reaper.Counts {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if c, ok := m.found[root][policy]; ok {
-		return &c
+// of returns what the last sweep has found of a policy's locks, nil if there was none,
+// and what all of them have done.
+func (s *swept) of(policy string) (found *reaper.Counts, total reaper.Counts) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c, ok := s.found[policy]; ok {
+		found = &c
 	}
-	return nil
+	return found, s.totals[policy]
 }
 
 // series is a metric that is collected when it is asked for.
 type series[From any] struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(From) float64
+	name, help string
+	kind       prometheus.ValueType
+	value      func(From) float64
+	desc       *prometheus.Desc
 }
 
-func gauge[From any](name, help string, value func(From) float64, labels ...string) series[From] {
-	return series[From]{prometheus.NewDesc("holdfast_reaper_"+name, help, labels, nil), prometheus.GaugeValue, value}
+func gauge[From any, N int | int64 | uint64 | float64](name, help string, value func(From) N) series[From] {
+	return series[From]{name: "holdfast_reaper_" + name, help: help, kind: prometheus.GaugeValue, value: func(f From) float64 { return float64(value(f)) }}
 }
 
-func counter[From any](name, help string, value func(From) float64, labels ...string) series[From] {
-	s := gauge(name+"_total", help, value, labels...)
+func counter[From any, N int | int64 | uint64 | float64](name, help string, value func(From) N) series[From] {
+	s := gauge(name+"_total", help, value)
 	s.kind = prometheus.CounterValue
 	return s
 }
 
-func is(b bool) float64 {
+// labelled gives series the labels that they have in common.
+func labelled[From any](labels []string, all ...series[From]) []series[From] {
+	for i, s := range all {
+		all[i].desc = prometheus.NewDesc(s.name, s.help, labels, nil)
+	}
+	return all
+}
+
+func is(b bool) int {
 	if b {
 		return 1
 	}
@@ -99,80 +117,81 @@ func is(b bool) float64 {
 
 var buildInfo = prometheus.NewDesc("holdfast_reaper_build_info", "1, with the version of the reaper.", []string{"version"}, nil)
 
+var rootAndPolicy = []string{"root", "policy"}
+
 // rootSeries are of a root.
-var rootSeries = []series[RootState]{
+var rootSeries = labelled([]string{"root"},
 	gauge("active", "1 if this is the active reaper of the root, 0 if it stands by or is disconnected.",
-		func(r RootState) float64 { return is(r.State == reaper.Active) }, "root"),
+		func(r RootState) int { return is(r.State == reaper.Active) }),
 	gauge("session_up", "1 if there is a session with ZooKeeper.",
-		func(r RootState) float64 { return is(r.Session.Connected) }, "root"),
+		func(r RootState) int { return is(r.Session.Connected) }),
 	counter("session_losses", "Times that the session with ZooKeeper was gone.",
-		func(r RootState) float64 { return float64(r.Session.Losses) }, "root"),
+		func(r RootState) uint64 { return r.Session.Losses }),
 	counter("session_away_seconds", "Time without a session with ZooKeeper.",
-		func(r RootState) float64 { return r.Session.Away }, "root"),
+		func(r RootState) float64 { return r.Session.Away }),
 	counter("sweeps_skipped", "Sweeps that were not begun because the one before was under way.",
-		func(r RootState) float64 { return float64(r.Skipped) }, "root"),
+		func(r RootState) uint64 { return r.Skipped }),
 	counter("config_reloads", "Configurations that were put in force after the first.",
-		func(r RootState) float64 { return float64(r.Reloads) }, "root"),
+		func(r RootState) uint64 { return r.Reloads }),
 	gauge("config_refused", "1 if the last configuration was refused, and the one before is in force.",
-		func(r RootState) float64 { return is(r.Refused != nil) }, "root"),
+		func(r RootState) int { return is(r.Refused != nil) }),
 	gauge("clock_known", "1 if there was a sample of the clock of ZooKeeper's leader.",
-		func(r RootState) float64 { return is(r.Clock.Known) }, "root"),
+		func(r RootState) int { return is(r.Clock.Known) }),
 	gauge("clock_window_seconds", "Between what the clock of ZooKeeper's leader shows at least, and at most.",
-		func(r RootState) float64 { return r.Clock.Window }, "root"),
+		func(r RootState) float64 { return r.Clock.Window }),
 	counter("clock_displacements", "Times that the clock of ZooKeeper's leader was seen to jump.",
-		func(r RootState) float64 { return float64(r.Clock.Displacements) }, "root"),
+		func(r RootState) uint64 { return r.Clock.Displacements }),
 	gauge("epoch", "Number of ZooKeeper's leader.",
-		func(r RootState) float64 { return float64(r.Clock.Epoch) }, "root"),
-}
+		func(r RootState) int64 { return r.Clock.Epoch }),
+)
 
 // planSeries are of a schedule, told of each of its policies.
-var planSeries = []series[reaper.Schedule]{
+var planSeries = labelled(rootAndPolicy,
 	gauge("sweep_overdue_seconds", "For how long a sweep should have been complete; 0 if it is not overdue.",
-		func(g reaper.Schedule) float64 { return g.Late }, "root", "policy"),
+		func(g reaper.Schedule) float64 { return g.Late }),
 	gauge("sweep_failures_in_a_row", "Sweeps that have failed since the last one that was complete.",
-		func(g reaper.Schedule) float64 { return float64(g.Failed) }, "root", "policy"),
+		func(g reaper.Schedule) int { return g.Failed }),
 	gauge("sweep_running", "1 while a sweep is under way.",
-		func(g reaper.Schedule) float64 { return is(g.Running != nil) }, "root", "policy"),
-	gauge("last_complete_sweep_timestamp_seconds", "When the last complete sweep began; 0 if there was none.",
-		func(g reaper.Schedule) float64 {
-			if g.Last.IsZero() {
-				return 0
-			}
-			return float64(g.Last.UnixMilli()) / 1000
-		}, "root", "policy"),
-}
+		func(g reaper.Schedule) int { return is(g.Running != nil) }),
+	gauge("last_complete_sweep_timestamp_seconds", "When the last complete sweep began; 0 if there was none.", func(g reaper.Schedule) float64 {
+		if g.Last.IsZero() {
+			return 0
+		}
+		return float64(g.Last.UnixMilli()) / 1000
+	}),
+)
 
 // foundSeries are what the last sweep has found of a policy's locks.
-var foundSeries = []series[reaper.Counts]{
+var foundSeries = labelled(rootAndPolicy,
 	gauge("locks", "Locks that the last sweep has seen.",
-		func(c reaper.Counts) float64 { return float64(c.Locks) }, "root", "policy"),
+		func(c reaper.Counts) int { return c.Locks }),
 	gauge("live_entries", "Entries whose lease ran when the last sweep has seen them.",
-		func(c reaper.Counts) float64 { return float64(c.Live) }, "root", "policy"),
+		func(c reaper.Counts) int { return c.Live }),
 	gauge("expired_entries", "Entries past their lease and the grace, in the last sweep.",
-		func(c reaper.Counts) float64 { return float64(c.Expired) }, "root", "policy"),
+		func(c reaper.Counts) int { return c.Expired }),
 	gauge("foreign_nodes", "Nodes that are not Holdfast's, in the last sweep.",
-		func(c reaper.Counts) float64 { return float64(c.Foreign) }, "root", "policy"),
+		func(c reaper.Counts) int { return c.Foreign }),
 	gauge("undecodable_nodes", "Nodes of Holdfast's that are damaged or of a newer version, in the last sweep.",
-		func(c reaper.Counts) float64 { return float64(c.Undecodable) }, "root", "policy"),
+		func(c reaper.Counts) int { return c.Undecodable }),
 	gauge("denied_nodes", "Nodes that an ACL kept from the last sweep.",
-		func(c reaper.Counts) float64 { return float64(c.Denied) }, "root", "policy"),
+		func(c reaper.Counts) int { return c.Denied }),
 	gauge("oldest_overdue_seconds", "For how long the oldest node could have been deleted, in the last sweep.",
-		func(c reaper.Counts) float64 { return c.OldestOverdue }, "root", "policy"),
-}
+		func(c reaper.Counts) float64 { return c.OldestOverdue }),
+)
 
 // totalSeries are what all sweeps have done with a policy's locks.
-var totalSeries = []series[reaper.Counts]{
+var totalSeries = labelled(rootAndPolicy,
 	counter("scanned_nodes", "Nodes that were read by sweeps.",
-		func(c reaper.Counts) float64 { return float64(c.Scanned) }, "root", "policy"),
+		func(c reaper.Counts) int { return c.Scanned }),
 	counter("read_bytes", "Data of nodes that was read by sweeps.",
-		func(c reaper.Counts) float64 { return float64(c.Bytes) }, "root", "policy"),
+		func(c reaper.Counts) int64 { return c.Bytes }),
 	counter("purged_entries", "Expired entries that were deleted.",
-		func(c reaper.Counts) float64 { return float64(c.Purged) }, "root", "policy"),
+		func(c reaper.Counts) int { return c.Purged }),
 	counter("pruned_nodes", "Empty nodes of locks, and ancestors, that were deleted.",
-		func(c reaper.Counts) float64 { return float64(c.Pruned) }, "root", "policy"),
+		func(c reaper.Counts) int { return c.Pruned }),
 	counter("missed_nodes", "Nodes that changed before they could be deleted.",
-		func(c reaper.Counts) float64 { return float64(c.Missed) }, "root", "policy"),
-}
+		func(c reaper.Counts) int { return c.Missed }),
+)
 
 // Describe implements prometheus.Collector: what it collects follows from the monitors.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
@@ -193,7 +212,7 @@ func describe[From any](ch chan<- *prometheus.Desc, all []series[From]) {
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	m.seconds.Collect(ch)
-	for i, r := range m.roots {
+	for i, r := range m.roots() {
 		state, label := RootState{Status: r.Monitor.Status()}, r.label()
 		if i == 0 {
 			ch <- prometheus.MustNewConstMetric(buildInfo, prometheus.GaugeValue, 1, strings.ToValidUTF8(state.Version, "?"))
@@ -208,12 +227,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 			}
 		}
 		for _, p := range policiesOf(r.Monitor) {
-			m.mu.Lock()
-			found, swept := m.found[i][p.Name]
-			total := m.totals[i][p.Name]
-			m.mu.Unlock()
-			if swept {
-				collect(ch, foundSeries, found, label, p.Name)
+			found, total := r.swept.of(p.Name)
+			if found != nil {
+				collect(ch, foundSeries, *found, label, p.Name)
 			}
 			collect(ch, totalSeries, total, label, p.Name)
 		}

@@ -37,14 +37,23 @@ type Options struct {
 
 // Server serves the status of a reaper. It is an http.Handler.
 type Server struct {
-	options  Options
-	mux      *http.ServeMux
-	busy     chan struct{} // a token for each request that is answered now
-	ctx      context.Context
-	cancel   context.CancelFunc
-	passes   sync.WaitGroup
-	metrics  *metrics
-	listings []*listing // of each root
+	options Options // but for the roots
+	mux     *http.ServeMux
+	busy    chan struct{} // a token for each request that is answered now
+	ctx     context.Context
+	cancel  context.CancelFunc
+	passes  sync.WaitGroup
+	metrics *metrics
+
+	mu    sync.Mutex
+	roots []*shown // a slice is not changed, but made anew
+}
+
+// shown is a root of which is told.
+type shown struct {
+	Root
+	*listing
+	*swept
 }
 
 // maxBusy is how many requests are answered at a time. Others are told to come again.
@@ -55,18 +64,17 @@ var pageFiles embed.FS
 
 // New returns a server. Close it.
 func New(o Options) (*Server, error) {
-	if len(o.Roots) == 0 || slices.ContainsFunc(o.Roots, func(r Root) bool { return r.Monitor == nil }) {
-		return nil, fmt.Errorf("%w: status: roots must be at least one, and each needs a monitor", lock.ErrInvalid)
-	}
 	for _, h := range o.Hosts {
 		if h == "" || strings.ContainsAny(h, ":/ ") {
 			return nil, fmt.Errorf("%w: status: host %q: must be a name without a port", lock.ErrInvalid, h)
 		}
 	}
-	s := &Server{options: o, metrics: newMetrics(o.Roots), mux: http.NewServeMux(), busy: make(chan struct{}, maxBusy)}
+	s := &Server{options: o, mux: http.NewServeMux(), busy: make(chan struct{}, maxBusy)}
+	s.metrics = newMetrics(s.shown)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	for range o.Roots {
-		s.listings = append(s.listings, &listing{ctx: s.ctx, passes: &s.passes})
+	if err := s.SetRoots(o.Roots); err != nil {
+		s.cancel()
+		return nil, err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.metrics, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -82,6 +90,39 @@ func New(o Options) (*Server, error) {
 	s.mux.HandleFunc("/api/v1/locks", s.apiLocks)
 	s.mux.HandleFunc("/api/v1/lock", s.apiLock)
 	return s, nil
+}
+
+// SetRoots has the server tell of these roots from now on: at least one. What is known of
+// those of which it told before, by the same monitor, is kept. No sweep of a root that is
+// left out may be under way.
+func (s *Server) SetRoots(roots []Root) error {
+	if len(roots) == 0 || slices.ContainsFunc(roots, func(r Root) bool { return r.Monitor == nil }) {
+		return fmt.Errorf("%w: status: roots must be at least one, and each needs a monitor", lock.ErrInvalid)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, old := range s.roots {
+		if !slices.ContainsFunc(roots, func(r Root) bool { return r.Monitor == old.Monitor }) {
+			s.metrics.forget(old.Root)
+		}
+	}
+	var all []*shown
+	for _, r := range roots {
+		if i := slices.IndexFunc(s.roots, func(old *shown) bool { return old.Monitor == r.Monitor }); i >= 0 {
+			all = append(all, s.roots[i])
+			continue
+		}
+		all = append(all, &shown{r, &listing{ctx: s.ctx, passes: &s.passes}, s.metrics.watch(r)})
+	}
+	s.roots = all
+	return nil
+}
+
+// shown returns the roots of which is told at present.
+func (s *Server) shown() []*shown {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.roots
 }
 
 // Close ends what is being read.
@@ -172,13 +213,12 @@ func (s *Server) reader(r Root) (reader, bool) {
 }
 
 // look returns what was read of a root's locks, nil if nothing was; see listing.look.
-func (s *Server) look(ctx context.Context, root int) (*reading, error) {
-	r := s.options.Roots[root]
-	reader, ok := s.reader(r)
+func (s *Server) look(ctx context.Context, root *shown) (*reading, error) {
+	reader, ok := s.reader(root.Root)
 	if !ok {
 		return nil, errors.New("there was no session with ZooKeeper yet")
 	}
-	return s.listings[root].look(ctx, func() *reading {
-		return &reading{reader: reader, skip: r.Lock, most: maxNodes, begun: time.Now(), done: make(chan struct{})}
+	return root.listing.look(ctx, func() *reading {
+		return &reading{reader: reader, skip: root.Lock, most: maxNodes, begun: time.Now(), done: make(chan struct{})}
 	})
 }

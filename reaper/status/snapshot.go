@@ -82,16 +82,17 @@ type PolicyState struct {
 // snapshot tells how the reaper does now.
 func (s *Server) snapshot() Snapshot {
 	all := Snapshot{Now: time.Now().UTC(), Roots: []RootState{}}
-	for i, r := range s.options.Roots {
+	for _, r := range s.shown() {
 		state := RootState{Status: r.Monitor.Status(), Label: r.label(), Policies: []PolicyState{}}
 		if locks := r.Monitor.Locks(); locks != nil {
 			state.Clock = clockOf(locks, all.Now)
 		}
 		for _, p := range policiesOf(r.Monitor) {
+			last, _ := r.swept.of(p.Name)
 			state.Policies = append(state.Policies, PolicyState{
 				Name: p.Name, Match: p.Match.String(), TTL: p.TTL.Seconds(), MaxTTL: p.MaxTTL.Seconds(),
 				Grace: p.Grace.Seconds(), OrphanAfter: p.OrphanAfter.Seconds(), KeepParent: p.KeepParent,
-				Last: s.metrics.last(i, p.Name),
+				Last: last,
 			})
 		}
 		all.Roots = append(all.Roots, state)

@@ -57,7 +57,7 @@ func TestLoadPrecedence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(EnvConfig, test.envConfig)
 			t.Setenv(EnvServers, test.envServer)
-			cfg, err := test.flags.Load()
+			cfg, err := test.flags.Load(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +75,7 @@ func TestLoadTellsAllMistakes(t *testing.T) {
 	clearEnv(t)
 	file := write(t, "rot: /x\nlog: {level: loud}\n")
 	f := Flags{Config: file, Servers: "a:0,b,c d", Root: "locks"}
-	_, err := f.Load()
+	_, err := f.Load(t.Context())
 	if Status(t.Context(), err) != StatusUsage {
 		t.Fatalf("status %d of %v", Status(t.Context(), err), err)
 	}
@@ -97,7 +97,7 @@ func TestLoadWithoutFile(t *testing.T) {
 		if f.Config == "" {
 			t.Setenv(EnvConfig, missing)
 		}
-		_, err := f.Load()
+		_, err := f.Load(t.Context())
 		if Status(t.Context(), err) != StatusUsage || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), name+": ") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -57,20 +57,17 @@ func (g *given) Set(value string) error {
 	return nil
 }
 
-// Load is LoadContext for those that nobody interrupts.
-func (f *Flags) Load() (*policy.Config, error) { return f.LoadContext(context.Background()) }
-
 // File is the configuration file that is read, "" for none.
 func (f *Flags) File() string {
 	file, _ := first(f.Config, "--config", EnvConfig)
 	return file
 }
 
-// LoadContext returns the configuration that the flags, the environment and the file
+// Load returns the configuration that the flags, the environment and the file
 // make together. What is wrong is an [Exit] with StatusUsage that tells all of it. When
 // ctx ends first, as it may while the file is a pipe that nobody writes to, the error is
 // its cause.
-func (f *Flags) LoadContext(ctx context.Context) (*policy.Config, error) {
+func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 	cfg := policy.Default()
 	var wrong []error
 	file, from := first(f.Config, "--config", EnvConfig)
@@ -78,7 +75,7 @@ func (f *Flags) LoadContext(ctx context.Context) (*policy.Config, error) {
 	case file == "" && IsTerminal(os.Stderr):
 		cfg.Log.Format = "console"
 	case file != "":
-		loaded, err := loadFile(ctx, file)
+		loaded, err := LoadFile(ctx, file)
 		var mistakes *policy.ConfigError
 		switch {
 		case err == nil:
@@ -115,9 +112,9 @@ func (f *Flags) LoadContext(ctx context.Context) (*policy.Config, error) {
 	return cfg, nil
 }
 
-// loadFile reads the file, unless ctx ends first. Then whoever opens it is left behind:
+// LoadFile reads a configuration file, unless ctx ends first. Then whoever opens it is left behind:
 // nothing else ends that for a pipe.
-func loadFile(ctx context.Context, file string) (*policy.Config, error) {
+func LoadFile(ctx context.Context, file string) (*policy.Config, error) {
 	type loaded struct {
 		cfg *policy.Config
 		err error

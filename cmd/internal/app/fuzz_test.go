@@ -22,7 +22,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, servers, root, text string) {
 		clearEnv(t)
 		flags := Flags{Config: write(t, text), Servers: servers, Root: root}
-		cfg, err := flags.Load()
+		cfg, err := flags.Load(t.Context())
 		if err != nil {
 			if Status(t.Context(), err) != StatusUsage || strings.TrimSpace(err.Error()) == "" || cfg != nil {
 				t.Errorf("%v, status %d, configuration %v", err, Status(t.Context(), err), cfg)

@@ -86,7 +86,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 func dials(flags Flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "prog", SilenceUsage: true}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.Load()
+		cfg, err := flags.Load(cmd.Context())
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ func TestLoadOfAPipeIsInterrupted(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(Interrupt{syscall.SIGTERM})
-	_, err := (&Flags{Config: fifo}).LoadContext(ctx)
+	_, err := (&Flags{Config: fifo}).Load(ctx)
 	if Status(ctx, err) != StatusSignalled+int(syscall.SIGTERM) || !errors.Is(err, Interrupt{syscall.SIGTERM}) {
 		t.Errorf("%v, status %d", err, Status(ctx, err))
 	}

@@ -66,11 +66,17 @@ func Examine(ctx context.Context, o Options) (Report, error) {
 	e.configuration()
 	if e.connect(ctx) {
 		defer e.locks.Close()
-		for _, look := range []func(context.Context) error{e.server, e.root, e.session, e.clock, e.size, e.sweep, e.reaper, e.holders} {
-			err := look(ctx)
+		for _, part := range []struct {
+			name string
+			look func(context.Context) error
+		}{
+			{"the servers", e.server}, {"the root", e.root}, {"the session", e.session}, {"the leader's clock", e.clock},
+			{"the size of requests", e.size}, {"the tree of locks", e.sweep}, {"the reaper's lock", e.reaper}, {"the holders", e.holders},
+		} {
+			err := part.look(ctx)
 			denied := errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoAuth)
 			if err != nil && ctx.Err() == nil && !(denied && e.found("acl-denied")) {
-				e.add("incomplete", "%s", oneLine(err))
+				e.add("incomplete", "looking at %s: %s", part.name, oneLine(err))
 			}
 		}
 	}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// unlockTimeout is for how long a daemon that stops tries to give back its lock: with
+// the batch at hand before it and the connection's end after it, this is less than the
+// half minute after which many a supervisor kills.
+const unlockTimeout = 5 * time.Second
+
+// root is one of the roots that a daemon sweeps.
+type root struct {
+	policy.Named // as it was begun with
+	daemon       *reaper.Daemon
+	policies     *livePolicies
+	log          zerolog.Logger
+	several      atomic.Bool // it is one of several
+	stop         context.CancelFunc
+	done         chan struct{} // closed when it is swept no more
+	err          error         // of its end; to be read after done
+}
+
+// livePolicies are those in force, for the client: its own lock has one, too.
+type livePolicies struct{ atomic.Pointer[policy.Set] }
+
+// Policy is that of the set in force.
+func (l *livePolicies) Policy(name string) lock.Policy { return l.Load().Policy(name) }
+
+func (d *daemon) newRoot(n policy.Named) (*root, error) {
+	r := &root{Named: n, policies: new(livePolicies), log: logger(d.log, n)}
+	r.policies.Store(n.Policies)
+	o := app.ReaperOptions(n.Config)
+	o.Log, o.Monitor = &r.log, reaper.NewMonitor(d.about(n))
+	var err error
+	r.daemon, err = reaper.NewDaemon(func(ctx context.Context) (*lock.Client, error) {
+		return app.DialChecked(ctx, n.Config, r.log, lock.WithPolicies(r.policies), lock.WithUnlockTimeout(unlockTimeout))
+	}, o)
+	return r, err
+}
+
+// begin has the root swept until ctx ends, or it is given up.
+func (d *daemon) begin(ctx context.Context, r *root) {
+	ctx, r.stop = context.WithCancel(ctx)
+	r.done = make(chan struct{})
+	go func() {
+		r.err = r.run(ctx)
+		close(r.done)
+		select {
+		case d.ended <- r:
+		case <-ctx.Done():
+		}
+	}()
+}
+
+// Pauses after which a root that has failed is begun anew.
+const (
+	firstAnew = 5 * time.Second
+	mostAnew  = 5 * time.Minute
+)
+
+// run sweeps the root until ctx ends. What goes wrong for good ends it, unless it is one
+// of several: then it is told, and tried again.
+func (r *root) run(ctx context.Context) error {
+	for tries, pause := 1, firstAnew; ; tries, pause = tries+1, min(2*pause, mostAnew) {
+		err := r.daemon.Run(ctx)
+		if ctx.Err() != nil || !r.several.Load() {
+			return err
+		}
+		r.log.Error().Err(err).Int("tries", tries).Stringer("again_in", pause).
+			Msg("this root cannot be swept, and is tried again; the others are swept all the same")
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// tellSeveral has the roots know whether each is one of several.
+func (d *daemon) tellSeveral() {
+	for _, r := range d.roots {
+		r.several.Store(len(d.roots) > 1)
+	}
+}
+
+// setRoots has these roots swept from now on. Those that are left out are given up before
+// new ones begin, which may stand where they stood. It returns the keys of the others that
+// do not change before a restart. An error there cannot be after app.CheckReapers.
+func (d *daemon) setRoots(ctx context.Context, each []policy.Named) (later []string, err error) {
+	var roots, begun []*root
+	for _, n := range each {
+		r := d.same(n)
+		if r == nil {
+			if r, err = d.newRoot(n); err != nil {
+				return nil, err
+			}
+			begun = append(begun, r)
+		} else {
+			fixed, err := r.reload(n)
+			if err != nil {
+				return nil, err
+			}
+			later = append(later, fixed...)
+		}
+		roots = append(roots, r)
+	}
+	for _, r := range d.roots {
+		if !slices.Contains(roots, r) {
+			r.giveUp()
+		}
+	}
+	d.roots = roots
+	d.tellSeveral()
+	if err := d.page.show(roots); err != nil {
+		return nil, err
+	}
+	for _, r := range begun {
+		r.log.Info().Str("root", r.Root).Msg("this root is new in the configuration: it is swept from now on")
+		d.begin(ctx, r)
+	}
+	return later, nil
+}
+
+// same returns the root that is swept already, nil if there is none: one that has the name,
+// and, if it has one, stands where it stood.
+func (d *daemon) same(n policy.Named) *root {
+	for _, r := range d.roots {
+		if _, elsewhere := changedForGood(r.Config, n.Config); r.Name == n.Name && (n.Name == "" || !elsewhere) {
+			return r
+		}
+	}
+	return nil
+}
+
+// reload has the root swept by what is new of its configuration, and returns the keys that
+// stay as they were.
+func (r *root) reload(n policy.Named) (later []string, err error) {
+	fixed, elsewhere := changedForGood(r.Config, n.Config)
+	for _, key := range fixed {
+		if r.Name != "" {
+			key = "root " + r.Name + ": " + key
+		}
+		later = append(later, key)
+	}
+	if elsewhere { // its policies are for another place
+		return later, nil
+	}
+	if err := r.daemon.Reload(app.ReaperOptions(n.Config)); err != nil {
+		return nil, err
+	}
+	r.policies.Store(n.Policies)
+	return later, nil
+}
+
+// giveUp ends the sweeps of the root.
+func (r *root) giveUp() {
+	r.stop()
+	<-r.done
+	r.log.Info().AnErr("at_its_end", r.err).Str("root", r.Root).Msg("this root is not in the configuration any more: it is not swept from now on")
+}

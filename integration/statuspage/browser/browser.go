@@ -1,0 +1,196 @@
+// Package browser has pages looked at in headless Chromium by tests: what such a page does
+// wrong, from a script that fails to a request to somebody else, is a failure of the test.
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// Patience is for how long a test waits for what should come at once, or in a minute.
+const Patience = 5 * time.Minute
+
+// find returns the path of a Chromium.
+func find(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("HOLDFAST_BROWSER"); path != "" {
+		return path
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("THE PAGE IS NOT TESTED: no browser; install chromium (apt-get install chromium), or set HOLDFAST_BROWSER to the path of one")
+	return ""
+}
+
+// Tab is a tab of a browser that has a page open.
+type Tab struct {
+	ExpectErrors bool // a browser logs each request that fails
+
+	t       *testing.T
+	ctx     context.Context
+	helpers string
+
+	mu     sync.Mutex
+	errors []string
+}
+
+// Open opens the page in a browser of its own, in the light or the dark scheme, in a window
+// so wide. Helpers is a script that the test asks the page with.
+func Open(t *testing.T, url, scheme string, width int64, helpers string) *Tab {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(find(t)), chromedp.WSURLReadTimeout(Patience))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	allocator, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(cancel)
+	b := &Tab{t: t, ctx: ctx, helpers: helpers}
+	chromedp.ListenTarget(ctx, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			b.note(e.ExceptionDetails.Error())
+		case *log.EventEntryAdded:
+			if e.Entry.Level == log.LevelError || e.Entry.Level == log.LevelWarning {
+				b.note(e.Entry.Text + " " + e.Entry.URL)
+			}
+		case *runtime.EventConsoleAPICalled:
+			for _, arg := range e.Args {
+				b.note(fmt.Sprintf("console.%s: %s", e.Type, arg.Value))
+			}
+		case *network.EventRequestWillBeSent:
+			if !strings.HasPrefix(e.Request.URL, url) {
+				b.note("asked elsewhere: " + e.Request.URL)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if !b.ExpectErrors && len(b.errors) > 0 {
+			t.Errorf("the browser tells of errors:\n%s", strings.Join(b.errors, "\n"))
+		}
+	})
+	b.Run(chromedp.ActionFunc(func(ctx context.Context) error {
+		features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
+		return emulation.SetEmulatedMedia().WithFeatures(features).Do(ctx)
+	}), log.Enable(), runtime.Enable(), network.Enable(),
+		chromedp.EmulateViewport(width, 900),
+		chromedp.Navigate(url),
+		chromedp.Evaluate(helpers, nil))
+	return b
+}
+
+func (b *Tab) note(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.errors = append(b.errors, text)
+}
+
+// Run has the browser do something.
+func (b *Tab) Run(actions ...chromedp.Action) {
+	b.t.Helper()
+	if err := chromedp.Run(b.ctx, actions...); err != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.t.Fatalf("%v\n%s", err, strings.Join(b.errors, "\n"))
+	}
+}
+
+// Until waits until an expression is true.
+func (b *Tab) Until(expression string) {
+	b.t.Helper()
+	var ok bool
+	err := chromedp.Run(b.ctx, chromedp.Poll("!!("+expression+")", &ok, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(Patience)))
+	if err != nil {
+		b.Picture("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
+		b.t.Fatalf("waited in vain for %s: %v; the page says:\n%s", expression, err, b.Text("document.body.innerText"))
+	}
+}
+
+// Is reports whether an expression is true.
+func (b *Tab) Is(expression string) bool {
+	b.t.Helper()
+	return evaluate[bool](b, "!!("+expression+")")
+}
+
+// Number returns what a number is.
+func (b *Tab) Number(expression string) float64 {
+	b.t.Helper()
+	return evaluate[float64](b, expression)
+}
+
+// Text returns what a text is.
+func (b *Tab) Text(expression string) string { b.t.Helper(); return evaluate[string](b, expression) }
+
+func evaluate[T any](b *Tab, expression string) (value T) {
+	b.t.Helper()
+	b.Run(chromedp.Evaluate(expression, &value))
+	return value
+}
+
+// Expect looks whether expressions are true.
+func (b *Tab) Expect(expressions ...string) {
+	b.t.Helper()
+	for _, expression := range expressions {
+		if !b.Is(expression) {
+			b.t.Errorf("%s is not true; the page says:\n%s", expression, b.Text("document.body.innerText"))
+		}
+	}
+}
+
+// Reload loads the page again.
+func (b *Tab) Reload() {
+	b.t.Helper()
+	b.Run(chromedp.Reload(), chromedp.Evaluate(b.helpers, nil))
+}
+
+// Keys presses keys.
+func (b *Tab) Keys(keys string) {
+	b.t.Helper()
+	b.Run(chromedp.KeyEvent(keys))
+}
+
+// TabUntil goes on with the tabulator until an expression is true.
+func (b *Tab) TabUntil(expression string) {
+	b.t.Helper()
+	for range 400 {
+		b.Keys(kb.Tab)
+		if b.Is(expression) {
+			return
+		}
+	}
+	b.t.Fatalf("the tabulator does not get to %s", expression)
+}
+
+// Picture leaves a picture of the whole page, if pictures are wanted.
+func (b *Tab) Picture(name string) {
+	b.t.Helper()
+	folder := os.Getenv("HOLDFAST_PICTURES")
+	if folder == "" {
+		return
+	}
+	var png []byte
+	b.Run(chromedp.FullScreenshot(&png, 100))
+	if err := os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
