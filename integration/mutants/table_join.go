@@ -61,21 +61,21 @@ var joinMutants = []mutant{
 	}, {
 		name:   "any-version-of-any-parent",
 		breaks: "the parent is written under any version, also where somebody else has made it",
-		edits: []edit{{"lock/internal/queue/join.go",
+		edits: []edit{{"lock/internal/queue/attempt.go",
 			" && (f.ours || f.data.Adopted)\n",
 			"\n"}},
 		tests: []string{"lock.TestAdoptionIsNotOverwritten"},
 	}, {
 		name:   "any-version-unproven",
 		breaks: "the parent is written under any version, also without a check of which one it is",
-		edits: []edit{{"lock/internal/queue/join.go",
+		edits: []edit{{"lock/internal/queue/attempt.go",
 			"return f.exists && a.witness != \"\" && f.data.Kind == kind",
 			"return f.exists && f.data.Kind == kind"}},
 		tests: []string{"lock.TestParentMadeAgainForSomethingElse", "lock.TestParentMadeAgainAndAdopted", "lock.TestParentMadeAgainAtOnce"},
 	}, {
 		name:   "any-version-of-permits",
 		breaks: "a semaphore's parent is written under any version, so that a number of permits is overwritten",
-		edits: []edit{{"lock/internal/queue/join.go",
+		edits: []edit{{"lock/internal/queue/attempt.go",
 			"f.data.Kind == kind && kind != znode.Semaphore &&",
 			"f.data.Kind == kind &&"}},
 		tests: []string{"lock.TestResizeLowers", "lock.TestSimulationSeeds"},
@@ -122,7 +122,7 @@ var incarnationMutants = []mutant{
 	{
 		name:   "witness-unchecked",
 		breaks: "what is known of a parent is written back without the proof that it is still the same one",
-		edits: []edit{{"lock/internal/queue/join.go",
+		edits: []edit{{"lock/internal/queue/attempt.go",
 			"func (a attempt) checks() bool { return a.parent.exists && a.write && a.witness != \"\" }",
 			"func (a attempt) checks() bool { return a.parent.exists && a.write && a.witness != \"\" && a.read }"}},
 		tests: []string{"lock.TestParentMadeAgainForSomethingElse"},

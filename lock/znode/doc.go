@@ -134,14 +134,15 @@
 // ours belongs to somebody else, and the path is refused. The other fields:
 //
 //   - tail is the name, without the sequence, of the entry that joined last. Each joiner
-//     writes it in the transaction that creates its entry, under the version that it knew.
-//     So it knows the name of the entry before it without listing: the tail as it was, and
-//     its own sequence less one. That no node has a name so predicted proves nothing.
-//   - released is the name, without the sequence, of an entry that held the lock and gave
-//     it back. It is written in the transaction that deletes the entry, where the entry
-//     did not tell its grant because the hold was too short. Nobody is ahead of a holder,
-//     and nobody joins ahead of another, so an entry that was right behind is next, and
-//     need not list. Joiners keep the field: it stays true.
+//     writes it in the transaction that creates its entry. So it knows the name of the entry
+//     before it without listing: the tail as it was, if its sequence is the own one less
+//     one. That no node has a name so predicted proves nothing.
+//   - released is an entry that held the lock alone and has gone, and below the Czxid of
+//     the parent that it stood in. It is written in the transaction that deletes the entry,
+//     where the entry did not tell its grant because the hold was too short, and by those
+//     who join later. Nobody is ahead of a holder, and nobody joins ahead of another, so
+//     no entry of a lower sequence is there. It stays true for as long as that parent
+//     stands, and says nothing of another one.
 //   - permits is how many permits a semaphore has, as all who use it have to say; resized
 //     how many it has instead, since somebody has changed that.
 //   - adopted marks a parent that was found empty, or had been made again by somebody else

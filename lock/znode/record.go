@@ -240,6 +240,8 @@ func (p Parent) Encode() []byte {
 	}
 	if p.Released != "" {
 		b = appendString(b, `,"released":`, p.Released)
+	}
+	if p.Below != 0 {
 		b = appendInt(b, `,"below":`, p.Below)
 	}
 	if p.Adopted {

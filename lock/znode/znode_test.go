@@ -346,7 +346,7 @@ var goldenParents = map[string]znode.Parent{
 	"parent-permits.json":  {Kind: znode.Semaphore, Tail: id2 + "-2-lock-", Permits: 4, Resized: 8},
 	"parent-rw.json":       {Kind: znode.RW, Tail: id2 + "-__READ__"},
 	"parent-adopted.json":  {Kind: znode.Mutex, Tail: id2 + "-lock-", Adopted: true},
-	"parent-released.json": {Kind: znode.Mutex, Tail: id2 + "-lock-", Released: "0123456789abcdef-lock-"},
+	"parent-released.json": {Kind: znode.Mutex, Tail: id2 + "-lock-", Released: "0123456789abcdef-lock-0000000041", Below: 17179869190},
 }
 
 // TestGolden pins the bytes on the wire: entries of this version must stay
@@ -626,7 +626,7 @@ func TestEncodeIsJSON(t *testing.T) {
 		if got, want := string(r.Encode()), asJSON(r); got != want {
 			t.Fatalf("got  %s\nwant %s", got, want)
 		}
-		p := znode.Parent{Version: znode.Version, Kind: znode.Kind(word()), Tail: word(), Released: word(), Adopted: random.IntN(2) == 0}
+		p := znode.Parent{Version: znode.Version, Kind: znode.Kind(word()), Tail: word(), Released: word(), Below: random.Int64N(2), Adopted: random.IntN(2) == 0}
 		if got, want := string(p.Encode()), asJSON(p); got != want {
 			t.Fatalf("got  %s\nwant %s", got, want)
 		}

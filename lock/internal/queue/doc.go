@@ -92,10 +92,18 @@
 //
 //	Check(witness)  Create(parent/<id>-lock-, sequential)  SetData(parent, tail: <id>-lock-)
 //
-// The SetData carries the version of the parent that is known: so nobody has joined in
-// between, and the predecessor is called by the tail as it was and our sequence less one
-// (Z4). NumChildren 2 says that nobody is ahead of that one. A name found that way is a
-// guess until the node was seen: other libraries join without writing the parent.
+// Where the witness proves which parent it is, the SetData goes through under any version,
+// so that joins do not collide. It writes nothing that another may have changed but the
+// tail: the kind is fixed while an entry is there, only a semaphore has permits (its parent
+// is written under its version), and a parent that bears our mark, see below, never becomes
+// adopted. Whether it does is known to who made it; who has collided once looks at its ACL.
+// Without all that the SetData carries the version that is known.
+//
+// The tail as it was is the predecessor if its sequence is ours less one (Z4); NumChildren 2
+// says that nobody is ahead of that one. A name found that way is a guess until the node was
+// seen: other libraries join without writing the parent. If the tail is of another sequence
+// somebody has joined in between, and a list tells who. The contenders of a process share
+// the lists that are not sent yet, and who has just joined lets those join first who want to.
 //
 // Three kinds of knowledge meet here, and are never mixed:
 //
@@ -114,9 +122,8 @@
 //     costs a request. The simulation runs with learned, without, and with hostile ones.
 //
 // Among the hints is the version that the parent probably has by now, where a few take
-// turns steadily. To foresee it is allowed because ZooKeeper compares it, and because
-// kind and adopted never change within one incarnation. Who joined last is not known then,
-// so our place takes a list.
+// turns so steadily that none of them is there to be a witness. To foresee it is allowed
+// because ZooKeeper compares it. Who joined last is not known then, so our place takes a list.
 //
 // Should the reply show another Czxid than the facts, then somebody has made the parent
 // anew, and we have overwritten their data. Those that we make bear a mark that no write of
@@ -132,10 +139,9 @@
 // with this entry as the witness.
 //
 // The contenders of one process for one lock join one at a time, but for readers beside
-// one of their own, who write nothing but their entries. Those of several can
-// collide: the version has changed. They read and try again. Where a list is cheaper than
-// that, or the parent may not be written, the entry is created alone, and our place takes
-// a list.
+// one of their own, who write nothing but their entries. Those of several that write under
+// a version can collide: they read and try again. Where a list is cheaper than that, or the
+// parent may not be written, the entry is created alone, and our place takes a list.
 //
 // A contender that barges joins only where nobody is: in the transaction that makes the
 // parent, or after a read that showed it empty. Else it watches the last of those that are
@@ -156,7 +162,7 @@
 //	it is a writer that only reads now, and so do we         enter
 //	it is not there, and we never saw it                     list
 //	it has gone, and it held the lock alone                  enter
-//	it has gone, and the parent tells that it released       enter
+//	it has gone, and a release is known right ahead of it    enter
 //	it has gone, and it may have been waiting, or not alone  list
 //
 // Nobody is ahead of who holds the lock alone, and nobody joins ahead of another. So who
@@ -164,6 +170,14 @@
 // the predecessor held the lock is known if it was first in a list, if we joined as the
 // second of two, or if its record tells the grant. Of a mutex each holder is alone, of a
 // read/write lock each writer of ours ([znode.Kind.Alone]).
+//
+// A release says that an entry has gone that held the lock alone. So none of a lower
+// sequence is there, for as long as this very parent is. Whoever saw the predecessor go
+// enters if a release of its own is known, or of the entry right ahead of it: for then
+// nobody was ahead of the predecessor. Releases are known of the own process, and from the
+// data of the parent, where who leaves tells its own if nobody has written there since, and
+// who joins the last one that its process knows. Each names the incarnation that it is
+// about: one that somebody carries into another parent says nothing there.
 //
 // The predecessor is the nearest earlier entry that conflicts: for a reader the last
 // writer, for a writer the last entry. A reader that joins where others are does not write
