@@ -294,6 +294,11 @@ func testWithoutServer(t *testing.T, bin string) {
 		{2, "lock name", []string{"policy", "test", "/x", "--config", good}},
 		{0, `"go": "go1.`, []string{"version", "--json"}},
 		{2, "top needs a terminal", []string{"top"}},
+		{2, `unknown command "chekc" for "holdfast config"`, []string{"config", "chekc", good}},
+		{2, `unknown command "tcsh" for "holdfast completion"`, []string{"completion", "tcsh"}},
+		{0, "Available Commands:", []string{"policy"}},
+		{2, "want the name of a lock", []string{"policy", "test"}},
+		{2, "want the name of one lock, not 2 arguments", []string{"show", "a", "b"}},
 		{0, "complete -o default", []string{"completion", "bash"}},
 	} {
 		cmd := exec.Command(filepath.Join(bin, "holdfast"), test.args...)

@@ -77,7 +77,7 @@ Exit status: 1 if there was nothing to break, it was not agreed to, or not all t
 to go is gone when --wait is over.`,
 		Example: `  holdfast break orders/42 --reason 'node3 hangs, see #815'
   holdfast break orders/42 --expired-only --yes`,
-		Args:              cobra.ExactArgs(1),
+		Args:              app.OneName,
 		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(args[0], cmd.Flags().Changed("wait")); err != nil {

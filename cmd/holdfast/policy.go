@@ -42,8 +42,10 @@ asked.
 Exit status: 2 bad usage or configuration, also if no lock can have that name.`,
 		Example: `  holdfast policy test imports/a tenant-7/jobs --config config.yaml
   holdfast policy test imports/a --json | jq -r .locks[0].policy`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return app.Usage("want the name of a lock, or several\nTry: %s --help", cmd.CommandPath())
+			}
 			for _, name := range args {
 				if err := znode.CheckName(name); err != nil {
 					return app.Usage("%w", err)

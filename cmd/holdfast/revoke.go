@@ -24,7 +24,7 @@ tells who holds the lock then.
 
 Exit status: 1 if nobody holds the lock, or another library does.`,
 		Example:           `  holdfast revoke orders/42 --reason 'node3 is drained'`,
-		Args:              cobra.ExactArgs(1),
+		Args:              app.OneName,
 		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := znode.CheckName(args[0]); err != nil {

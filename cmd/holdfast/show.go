@@ -30,7 +30,7 @@ Nothing is changed. What is left is reckoned as by holdfast ls.
 Exit status: 1 if the lock could not be read. That nobody uses it is no failure.`,
 		Example: `  holdfast show orders/42
   holdfast show orders/42 --json | jq -r '.waiters[].owner'`,
-		Args:              cobra.ExactArgs(1),
+		Args:              app.OneName,
 		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]

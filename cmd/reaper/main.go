@@ -82,6 +82,9 @@ usage or configuration.`,
 				p.address = address
 			}
 			once := once || dryRun
+			if once && listen != "" {
+				return app.Usage("--listen: only a daemon serves a page: leave it out with --once and --dry-run")
+			}
 			if !once {
 				p.listen(cmd.Context())
 			}

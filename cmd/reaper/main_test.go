@@ -31,3 +31,12 @@ func TestLimitsAreToldAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestListenIsTheDaemons: a sweep alone serves nothing, and says so.
+func TestListenIsTheDaemons(t *testing.T) {
+	var out, errs bytes.Buffer
+	status := run(t.Context(), []string{"--once", "--listen", "9180"}, strings.NewReader(""), &out, &errs)
+	if status != app.StatusUsage || !strings.Contains(errs.String(), "only a daemon serves a page") {
+		t.Errorf("status %d, says %q", status, &errs)
+	}
+}

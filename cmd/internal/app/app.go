@@ -98,6 +98,10 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.CompletionOptions.HiddenDefaultCmd = true
+	cmd.InitDefaultCompletionCmd(args...)
+	for _, c := range cmd.Commands() {
+		refuseOthers(c)
+	}
 	cmd.SetArgs(args)
 	cmd.SetIn(in)
 	cmd.SetOut(out)
@@ -110,6 +114,29 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 		fmt.Fprintf(errs, "%s: %v\n", cmd.Name(), err)
 	}
 	return Status(ctx, err)
+}
+
+// refuseOthers has a command that is there for its own commands alone refuse what is none
+// of them: cobra shows its help then, as if nothing were wrong.
+func refuseOthers(cmd *cobra.Command) {
+	if cmd.Runnable() || !cmd.HasSubCommands() {
+		return
+	}
+	cmd.Args = nil
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return Usage("unknown command %q for %q\nTry: %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+	}
+}
+
+// OneName takes one argument, the name of a lock.
+func OneName(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("want the name of one lock, not %d arguments", len(args))
+	}
+	return nil
 }
 
 // Exit is an error with an exit status of its own. Err may be nil: then nothing
