@@ -38,7 +38,7 @@ func (j *joining) dropWitness(a attempt, now time.Duration) attempt {
 // known to stand below it: one of ours, or the one that joined last.
 func (j *joining) onFacts(read bool) attempt {
 	f, own := j.door.look()
-	last, there := f.lastJoined()
+	last, there := j.door.lastJoined(f)
 	a := attempt{parent: f, read: read, version: f.version, last: last}
 	if own != nil {
 		a.witness, a.own = own.Path, true

@@ -117,6 +117,7 @@ func (w *waiter) list(ctx context.Context) ([]znode.Name, int, error) {
 				return nil, 0, err
 			}
 			w.door.place(w.e, parent.Czxid)
+			w.door.listed(parent.Czxid, names)
 			return names, self, w.fetchToken(ctx)
 		}
 	}

@@ -24,7 +24,7 @@ type hints interface {
 	checked(found bool, now time.Duration)                 // one was looked for there, and was there one that helped?
 
 	// readFirst: is the parent to be read although usable facts are known?
-	readFirst(f facts, now time.Duration) bool
+	readFirst() bool
 	// predictVersion is the version that the parent probably has by now.
 	predictVersion(f facts, now time.Duration) (version int32, likely bool)
 	// skipTail: after so many collisions with other joiners, is it cheaper to join
@@ -73,16 +73,16 @@ const (
 
 // learnedHints expect what was there the last times. The zero value knows nothing.
 type learnedHints struct {
-	contended bool          // others were there when the last of us left
-	steady    bool          // step is what it was the time before that
-	announces attempts      // to tell a release
-	checks    attempts      // to find one
-	returned  int8          // joins in a row that came soon after one of ours had left, as far as it matters
-	own       int32         // the version that our last join left
-	step      int32         // by how much others had moved it on since the one before
-	lasted    time.Duration // the last hold of ours
-	leftAt    time.Duration // monotonic time at which one of ours left last; 0: never
-	othersAt  time.Duration // monotonic time at which other processes were seen there last
+	contended  bool          // others were there when the last of us left
+	steady     bool          // step is what it was the time before that
+	mutedUntil time.Duration // monotonic time until which no release is told
+	checks     attempts      // to find one
+	returned   int8          // joins in a row that came soon after one of ours had left, as far as it matters
+	own        int32         // the version that our last join left
+	step       int32         // by how much others had moved it on since the one before
+	lasted     time.Duration // the last hold of ours
+	leftAt     time.Duration // monotonic time at which one of ours left last; 0: never
+	othersAt   time.Duration // monotonic time at which other processes were seen there last
 }
 
 func (h *learnedHints) joined(now time.Duration, before facts, version int32) {
@@ -108,13 +108,16 @@ func (h *learnedHints) left(now time.Duration, others bool) { h.contended, h.lef
 
 func (h *learnedHints) lingered(now time.Duration) { h.leftAt = now }
 
-func (h *learnedHints) announced(told bool, now time.Duration) { h.announces.note(told, now) }
-func (h *learnedHints) checked(found bool, now time.Duration)  { h.checks.note(found, now) }
-
-// readFirst: others have joined since, and to list who is a lot to read.
-func (h *learnedHints) readFirst(f facts, now time.Duration) bool {
-	return h.othersAt != 0 && now-h.othersAt < lingerTime && f.children > fewToList
+// announced: to tell one in vain costs whoever is next a round trip, so once is enough.
+func (h *learnedHints) announced(told bool, now time.Duration) {
+	if !told {
+		h.mutedUntil = now + muteTime
+	}
 }
+
+func (h *learnedHints) checked(found bool, now time.Duration) { h.checks.note(found, now) }
+
+func (h *learnedHints) readFirst() bool { return false }
 
 // predictVersion: as many have joined since as did the last two times.
 func (h *learnedHints) predictVersion(f facts, now time.Duration) (int32, bool) {
@@ -143,22 +146,26 @@ func (h *learnedHints) likelyToReturn(now time.Duration, alone bool) (likely, ot
 	return others || alone && h.returned >= oftenEnough, others
 }
 
-func (h *learnedHints) announceRelease(now time.Duration) bool { return now >= h.announces.mutedUntil }
+func (h *learnedHints) announceRelease(now time.Duration) bool { return now >= h.mutedUntil }
 func (h *learnedHints) checkRelease(now time.Duration) bool    { return now >= h.checks.mutedUntil }
 
-// attempts are of something that is not tried for a while after it was in vain twice in a
-// row; once may be somebody who does not play along.
+// attempts are of something that is not tried for a while after it was in vain too often:
+// twice in a row at first, more often where it has worked before.
 type attempts struct {
-	misses     int8
+	credit     int8          // how often it worked more than it did not, within bounds
 	mutedUntil time.Duration // monotonic
 }
 
+// mostCredit is how often in a row something may be in vain that has always worked.
+const mostCredit = 8
+
 func (a *attempts) note(worked bool, now time.Duration) {
-	if a.misses++; worked {
-		a.misses = 0
+	if worked {
+		a.credit = min(a.credit+1, mostCredit-2)
+		return
 	}
-	if a.misses == 2 {
-		a.misses, a.mutedUntil = 0, now+muteTime
+	if a.credit--; a.credit == -2 {
+		a.credit, a.mutedUntil = 0, now+muteTime
 	}
 }
 
@@ -184,7 +191,7 @@ func (noHints) lingered(time.Duration)                                   {}
 func (noHints) crowded()                                                 {}
 func (noHints) announced(bool, time.Duration)                            {}
 func (noHints) checked(bool, time.Duration)                              {}
-func (noHints) readFirst(facts, time.Duration) bool                      { return true }
+func (noHints) readFirst() bool                                          { return true }
 func (noHints) predictVersion(facts, time.Duration) (int32, bool)        { return 0, false }
 func (noHints) turnsFast(facts, time.Duration) bool                      { return false }
 func (noHints) skipTail(collisions int, _ facts) bool                    { return collisions >= joinTries }
@@ -202,7 +209,7 @@ type hostileHints struct {
 
 func (h hostileHints) turnsFast(facts, time.Duration) bool { return h.coin() }
 func (h hostileHints) coin() bool                          { return h.random.IntN(2) == 0 }
-func (h hostileHints) readFirst(facts, time.Duration) bool { return h.coin() }
+func (h hostileHints) readFirst() bool                     { return h.coin() }
 
 func (h hostileHints) predictVersion(f facts, _ time.Duration) (int32, bool) {
 	return max(0, f.version+int32(h.random.IntN(4))-1), h.coin()

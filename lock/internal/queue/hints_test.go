@@ -15,7 +15,7 @@ func TestHintsThatGuessNothing(t *testing.T) {
 		h.checked(true, time.Second)
 		h.left(time.Second, true)
 	}
-	if _, likely := h.predictVersion(parentOf(5, 2), time.Second); likely || !h.readFirst(facts{}, time.Second) {
+	if _, likely := h.predictVersion(parentOf(5, 2), time.Second); likely || !h.readFirst() {
 		t.Error("foretells a version, or does not look first")
 	}
 	if likely, others := h.likelyToReturn(time.Second, true); likely || others {
@@ -41,8 +41,8 @@ func TestHostileHintsGuessAnything(t *testing.T) {
 	}
 	for range 1000 {
 		f := parentOf(5, 0)
-		note("read first", h.readFirst(facts{}, time.Second))
-		note("not read first", !h.readFirst(facts{}, time.Second))
+		note("read first", h.readFirst())
+		note("not read first", !h.readFirst())
 		version, likely := h.predictVersion(f, 0)
 		note("a wrong version", likely && version != f.version)
 		note("skip", h.skipTail(0, f))
@@ -66,7 +66,7 @@ func TestHostileHintsGuessAnything(t *testing.T) {
 // TestLearnedHintsKnowNothing of a lock that is new to them, and expect no others there.
 func TestLearnedHintsKnowNothing(t *testing.T) {
 	h := lone("").newHints()
-	if _, likely := h.predictVersion(facts{}, time.Second); likely || h.readFirst(facts{}, time.Second) {
+	if _, likely := h.predictVersion(facts{}, time.Second); likely || h.readFirst() {
 		t.Error("foretells a version, or looks first")
 	}
 	if likely, others := h.likelyToReturn(time.Second, true); likely || others {
@@ -155,32 +155,29 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestMuted: after a release could not be told twice in a row, nobody tells one for a while;
-// and the same of those who look for one.
+// TestMuted: after a release was told in vain, nobody tells one for a while; who looks for
+// one tries longer, and longer still where there often was one.
 func TestMuted(t *testing.T) {
-	for _, try := range []struct {
-		what  string
-		note  func(hints, bool, time.Duration)
-		still func(hints, time.Duration) bool
-	}{
-		{"told", hints.announced, hints.announceRelease},
-		{"looked for", hints.checked, hints.checkRelease},
-	} {
+	now := time.Second
+	h := lone("").newHints()
+	if h.announced(true, now); !h.announceRelease(now) {
+		t.Error("muted though it was told")
+	}
+	h.announced(false, now)
+	if h.announceRelease(now+muteTime-1) || !h.announceRelease(now+muteTime) || !h.checkRelease(now) {
+		t.Error("told in vain: want it muted for a while, and nothing else")
+	}
+	for before, tries := range map[int]int{0: 2, 1: 3, 100: mostCredit} {
 		h := lone("").newHints()
-		now := time.Second
-		for _, worked := range []bool{false, true, false} {
-			if try.note(h, worked, now); !try.still(h, now) {
-				t.Fatalf("not %s though it was not in vain twice in a row", try.what)
-			}
+		for range before {
+			h.checked(true, now)
 		}
-		if try.note(h, false, now); try.still(h, now) || try.still(h, now+muteTime-1) {
-			t.Errorf("%s though it was in vain", try.what)
+		n := 0
+		for ; h.checkRelease(now); n++ {
+			h.checked(false, now)
 		}
-		if !try.still(h, now+muteTime) {
-			t.Errorf("never %s again", try.what)
-		}
-		if !h.announceRelease(now) && !h.checkRelease(now) {
-			t.Errorf("that it was %s in vain says nothing of the other", try.what)
+		if n != tries || h.checkRelease(now+muteTime-1) || !h.checkRelease(now+muteTime) || !h.announceRelease(now) {
+			t.Errorf("found %d times, and then looked for in vain %d times, want %d, and again after a while", before, n, tries)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	var first, likely, skip, fast bool
 	var version int32
 	j.door.hint(func(h hints) {
-		first = h.readFirst(f, now) && j.door.waiting.Load() == 0 // they make one list together
+		first = h.readFirst()
 		version, likely = h.predictVersion(f, now)
 		skip = h.skipTail(j.collisions, f)
 		fast = h.turnsFast(f, now)

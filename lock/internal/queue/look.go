@@ -26,6 +26,32 @@ type look struct {
 	err    error
 }
 
+// sighting is an entry that was there, below an incarnation of the parent.
+type sighting struct {
+	incarnation int64 // Czxid of the parent
+	znode.Name
+}
+
+// listed notes the last one of a list, for those who join next.
+func (d *door) listed(incarnation int64, names []znode.Name) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if last := names[len(names)-1]; last.Ours() && !last.Overflowed() && (incarnation > d.newest.incarnation || incarnation == d.newest.incarnation && last.Seq > d.newest.Seq) {
+		d.newest = sighting{incarnation, last}
+	}
+}
+
+// lastJoined is who joined last, as far as is known, and whether it may be there still.
+func (d *door) lastJoined(f facts) (node string, there bool) {
+	node, there = f.lastJoined()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n, ok := znode.Parse(node); d.newest.incarnation == f.czxid && f.exists && (!ok || d.newest.Seq > n.Seq) {
+		return d.newest.Node, f.children > 0
+	}
+	return node, there
+}
+
 // lookTogether is contenders, shared by those of this process who ask for it before it is
 // sent. One who has just joined lets those join first who wait at the door already: many
 // who come at once then need one list.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -20,7 +19,6 @@ type door struct {
 	name       string
 	number     uint64
 	turn       chan struct{} // holds a token: who has it may join
-	waiting    atomic.Int32  // how many want it
 	barging    chan struct{} // has a token while somebody barges; nil until somebody does
 	users      int           // requests under way; guarded by the queue, as are
 	prev, next *door         // the neighbours among those that nobody uses
@@ -38,6 +36,7 @@ type door struct {
 	moves     uint64        // how often one of ours has come or gone
 	witness   *Entry        // the one of them that joined last, if it is there still
 	cleanup   parentCleanup
+	newest    sighting      // the entry that was made last, of those that a list has shown
 	release   release       // the last one that is known
 	askedAt   time.Duration // monotonic time at which an entry that is kept was asked for last; 0: never
 	hints     hints
@@ -266,8 +265,6 @@ func (d *door) crowd(now time.Duration) {
 
 // lock waits for the turn to join.
 func (d *door) lock(ctx context.Context) error {
-	d.waiting.Add(1)
-	defer d.waiting.Add(-1)
 	select {
 	case <-d.turn:
 		return nil
