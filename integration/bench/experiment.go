@@ -107,11 +107,14 @@ func experiments(s size) []*experiment {
 	}
 	for _, n := range s.queues {
 		if n <= mostOfAll {
-			list = append(list, handoff(n, 0, bar{figure: 0, against: zkLockName, least: true, limit: 1}))
+			list = append(list, handoff(n, 0, bar{figure: 0, against: zkLockName, least: true, limit: 1}, bar{figure: 3, limit: 2000, counted: !s.quick}))
 		}
 	}
 	for i, n := range s.drained {
-		bars := []bar{{figure: 2, against: zkLockName, limit: 0.25, counted: !s.quick}, {figure: 1, against: zkLockName, limit: 0.80}}
+		bars := []bar{
+			{figure: 2, against: zkLockName, limit: 0.25, counted: !s.quick}, {figure: 1, against: zkLockName, limit: 0.80},
+			{figure: 0, against: zkLockName, limit: 1.5},
+		}
 		if i > 0 {
 			bars = []bar{{figure: 2, beside: drainTitle(s.drained[0]), limit: 1.5, counted: !s.quick}}
 		}

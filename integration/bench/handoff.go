@@ -68,7 +68,7 @@ type handoffTrial struct {
 func (t *handoffTrial) close() error { return t.sessions.close() }
 
 func (t *handoffTrial) round(ctx context.Context) ([]float64, error) {
-	ctx, fail, done := t.guard(ctx)
+	ctx, fail, done := t.guardFor(ctx, patience+2*time.Duration(len(t.lockers))*t.hold) // each has a turn before, and one after
 	defer done()
 	turns := newTurns(len(t.lockers), t.room)
 	finished := make(chan error, 1)

@@ -39,8 +39,9 @@ func local(s size) []*experiment {
 		handoffBy(1, 64, 64, shortHold, bar{figure: 1, limit: 20e-6}).called("L", localTitle(64, shortHold)),
 	}
 	if !s.quick {
-		list = append(list, handoffBy(1, 64, 64, time.Second, bar{figure: 5, limit: 1, counted: true}).called("L", localTitle(64, time.Second)),
-			handoffBy(1, 1000, 1000, 0).called("L", localTitle(1000, 0)))
+		long := handoffBy(1, 64, 64, time.Second, bar{figure: 5, limit: 1, counted: true}).called("L", localTitle(64, time.Second))
+		long.rounds = 1 // of two minutes for each peer
+		list = append(list, long, handoffBy(1, 1000, 1000, 0).called("L", localTitle(1000, 0)))
 	}
 	list = append(list, crowd(bar{figure: 0, against: zkLockName, least: true, limit: 10}, bar{figure: 1, least: true, limit: 0.95}))
 	for _, n := range s.crowds {

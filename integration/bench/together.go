@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // sessions are those of several clients of one peer.
@@ -57,8 +58,13 @@ func (all sessions) close() error {
 // guard returns a context that ends when something takes too long, or with fail;
 // and closes the sessions then, because not every peer's lock heeds a context.
 func (all sessions) guard(ctx context.Context) (_ context.Context, fail context.CancelCauseFunc, done func()) {
+	return all.guardFor(ctx, patience)
+}
+
+// guardFor is guard with another limit.
+func (all sessions) guardFor(ctx context.Context, limit time.Duration) (_ context.Context, fail context.CancelCauseFunc, done func()) {
 	ctx, fail = context.WithCancelCause(ctx)
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it is not done in %v", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it is not done in %v", limit))
 	stop := context.AfterFunc(ctx, func() { _ = all.close() }) // why it ended is what is told
 	return ctx, fail, func() {
 		stop()

@@ -83,7 +83,6 @@ var wrong = []check{
 	{name: "told-by-a-waiter", model: parent, size: "one that never held tells a release", defs: "-DN=3 -DWAITERS_TELL", refutes: exclusion},
 	{name: "released-unseen", model: parent, size: "a release is believed by one that never saw the entry", defs: "-DN=3 -DTOLD_UNSEEN", refutes: exclusion},
 	{name: "release-of-any-parent", model: parent, size: "a release is believed whichever incarnation it was in", defs: "-DN=3 -DLAST_TURNS=2 -DLINGER=0 -DFORESEE=0 -DRELEASE_OF_ANY", refutes: exclusion},
-	{name: "any-version-of-any-parent", model: parent, size: "the parent is written under any version, whoever made it", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DDEEDS=2 -DLOST_MARKS -DANY_PARENT", refutes: strangers, deep: true},
 	{name: "any-version-unproven", model: parent, size: "it is written so without a check of which one it is", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=3 -DANY_UNPROVEN", refutes: nothing},
 	{name: "facts-across-incarnations", model: parent, size: "the version alone is trusted, the Czxid of the reply not looked at", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=2 -DBY_VERSION", refutes: strangers},
 	{name: "facts-kept", model: parent, size: "facts are used at any age, without a witness", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=3 -DKEEP_FACTS", refutes: strangers},
