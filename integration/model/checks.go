@@ -45,7 +45,7 @@ var right = []check{
 	{name: "exclusive-late", model: leases, size: "2 contenders, and lost creates are applied late; clocks do not drift", defs: "-DN=2 -DLATE=1 -DDRIFT=0", whole: true},
 	{name: "served", model: leases, size: "2 contenders, all faults but late creates, then none", defs: "-DN=2 -DPROGRESS -DCRASHES=1 -DFLAPS=1 -DDRIFT=0", progress: true},
 	{name: "parent-strangers-turns", model: parent, size: "2 contenders, one turn and three; two deeds of strangers; no version is foreseen", defs: "-DN=2 -DLAST_TURNS=3 -DDEEDS=2 -DFORESEE=0"},
-	{name: "parent-no-linger", model: parent, size: "2 contenders, two turns and three; no parent lingers", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=3 -DLINGER=0"},
+	{name: "parent-no-linger", model: parent, size: "2 contenders, two turns each; no parent lingers", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DLINGER=0"},
 	{name: "parent-no-linger-three", model: parent, size: "3 contenders in 2 processes, the one alone has two turns; the same", defs: "-DN=3 -DLAST_TURNS=2 -DLINGER=0"},
 	{name: "parent", model: parent, size: "3 contenders in 2 processes, the one alone has two turns", defs: "-DN=3 -DLAST_TURNS=2"},
 	{name: "parent-turns", model: parent, size: "2 contenders, two turns each; a new session", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DFLAPS=1"},

@@ -170,9 +170,7 @@ bit mutual_exclusion = 1, nothing_left = 1, strangers_alone = 1, ours_known = 1,
 
 /* Any version will do for whoever has an entry checked, if the parent can never become one
    that is adopted, or is. That it bears our mark may be known of each that does. */
-#ifdef ANY_PARENT
-#define ANY_VERSION(p)  (awitness[p] != NONE)
-#elif defined(ANY_UNPROVEN)
+#ifdef ANY_UNPROVEN
 #define ANY_VERSION(p)  (finc[p] != inc || !alien || fadopted[p])
 #else
 #define ANY_VERSION(p)  (awitness[p] != NONE && (finc[p] != inc || !alien || fadopted[p]))

@@ -60,14 +60,13 @@ func (c *contender) lookTogether(ctx context.Context, justJoined bool) ([]znode.
 		l, before, first := c.door.nextLook()
 		if first {
 			c.makeLook(ctx, l, before, justJoined)
-			return l.names, l.parent, l.err
 		}
 		select {
 		case <-l.done:
 		case <-ctx.Done():
 			return nil, nil, zkconn.ContextError(ctx)
 		}
-		if l.made {
+		if l.made || first {
 			return slices.Clone(l.names), l.parent, l.err
 		}
 	}

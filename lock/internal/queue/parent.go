@@ -99,6 +99,9 @@ func (d *door) exit(e *Entry, until time.Duration, stays bool) (last bool) {
 	if e.incarnation != 0 && e.incarnation == d.parent.czxid {
 		d.parent.proven = until
 	}
+	if e.Name().Node == d.newest.Node {
+		d.newest = sighting{}
+	}
 	if e.Name().Prefix() == d.parent.data.Tail {
 		d.parent.tailLeft = true
 		d.parent.stale = d.parent.stale || d.below == 0 && !stays
