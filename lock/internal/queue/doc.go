@@ -128,9 +128,9 @@
 // Should the reply show another Czxid than the facts, then somebody has made the parent
 // anew, and we have overwritten their data. Those that we make bear a mark that no write of
 // data can erase: an entry in their ACL that permits nothing. By that a parent is known as
-// ours, and nothing but a tail was lost. One without it is marked as adopted at once, is
-// never deleted, and the log says so. An empty node that we find is adopted too. A node
-// with data that is not ours, an ephemeral one, or that of another kind of lock is refused.
+// ours, and only a tail was lost. One without it is marked as adopted at once, and is never
+// deleted. An empty node that we find is adopted too. A node with data that is not ours, an
+// ephemeral one, or that of another kind of lock is refused.
 //
 // A parent of a low version that was just read, and below which nobody is known, somebody
 // else may delete and make again, for something else, before our write comes. Unless it is
@@ -144,10 +144,9 @@
 // parent may not be written, the entry is created alone, and our place takes a list.
 //
 // A contender that barges joins only where nobody is: in the transaction that makes the
-// parent, or after a read that showed it empty. Else it watches the last of those that are
-// there, and tries again when that one has gone. Should others be quicker after all, it
-// leaves. Of the dead it is rid as others are: it joins, purges, and leaves if somebody
-// alive is there.
+// parent, or after a read that showed it empty. Else it watches the last of those there, and
+// tries again when that one has gone. Should others be quicker after all, it leaves. Of the
+// dead it is rid as others are: it joins, purges, and leaves if somebody alive is there.
 //
 // A TryLock reads first. Only if nobody alive is in its way does it join; it purges who
 // has expired, and leaves again if somebody else was quicker.
@@ -203,10 +202,10 @@
 // semaphore is never written without a witness, nor on a version that is only foreseen.
 //
 // Nobody enters but with a lease of its own of which half is left, written in the present
-// session; else it renews first, and then lists. A list that has our own entry in it
-// has every earlier one that still is (Z5). One that has not is made again after a Sync.
-// By the same rule a read counts as proof, that the predecessor was there or is not,
-// only in a session in which our own entry had been written.
+// session; else it renews first, and then lists. A list that has our own entry in it has
+// every earlier one that still is (Z5). One that has not is made again after a Sync. So a
+// read proves that the predecessor was there, or is not, only in a session in which our own
+// entry had been written.
 //
 // While it waits, a contender watches the predecessor and nobody else. One watch per path
 // is shared by the process, since go-zookeeper cannot take one back. A timer wakes the
@@ -215,9 +214,9 @@
 // one transaction, by one list. An entry that cannot be read or decoded, and one of
 // another library, is waited for.
 //
-// If our own entry is gone, by a list or a refused renewal, we queue again at the end. Its
-// id is remembered: should the entry appear after all, it is deleted (Z7). If the caller's
-// context ends, our entry is withdrawn in the background.
+// If our own entry is gone, we queue again at the end. Its id is remembered: should it
+// appear after all, it is deleted (Z7). If the caller's context ends, our entry is withdrawn
+// in the background.
 //
 // # Elections
 //
@@ -261,23 +260,20 @@
 // whose counter is near its end is waited for with no entry at the others.
 //
 // To unlock deletes all entries, and the parents of those who joined alone, in one
-// transaction. Who is refused leaves by itself. A release is not told there, so whoever is
-// behind a short hold lists.
+// transaction, which tells no release. Who is refused leaves by itself.
 //
 // # Holding
 //
 // Package lease keeps the entry alive, a waiter's as a holder's, and says until when it is
 // surely respected: TTL after the send of the last acknowledged write, less a margin. As
 // long as the outcome of a later write is unknown, the earlier of both ends counts. After
-// an outage all entries are renewed at once, so that they bear a stamp of the leader that
-// there is now. When no more than half of a lease is left, which should have been
-// renewed after a third, its hold is told to be at risk; nothing follows from that here.
+// an outage all entries are renewed at once, so that they bear a stamp of the present
+// leader. When half of a lease has passed, its hold is told to be at risk.
 //
 // The grant is recorded in the entry by the next write. Who had to wait writes soon, so
 // that whoever is behind knows it; a hold of less than a millisecond is over before. Of a
-// reader it helps nobody, so it waits for the renewal; of a semaphore those behind wait for
-// it, so it is always written soon. A lease that is not renewed is written before the lock
-// is handed out.
+// reader it helps nobody; of a semaphore those behind wait for it, so it is always written
+// soon. A lease that is not renewed is written before the lock is handed out.
 //
 // A user's transaction is a write of the entry around the user's operations:
 //
@@ -304,18 +300,16 @@
 // joined: a list tells its place, and decide says whether it is in. Nobody was let in
 // meanwhile, because the entry was there all the time.
 //
-// It is written twice in one transaction. The owner before may have a renewal of unknown
-// outcome; its last write or delete then goes on the version that this would have left,
-// and a single write would have left the same one.
+// It is written twice in one transaction, because the owner before may have a renewal of
+// unknown outcome, and write or delete on the version that a single write would have left.
 //
 // Who attaches and gives up before its turn writes the entry back: detached, and as the
-// incarnation of the ticket, which is good again. Nobody has had the token between. If the
-// outcome of the attaching write is not known when the caller gives up, it is found out in
-// the background first. The bytes of that write and of all later ones are like no other's,
-// by a random id: two who attach may have the same name, host and process id.
+// incarnation of the ticket, which is good again; in the background, if the outcome of the
+// attaching write is not known. The bytes of that write and of all later ones are like no
+// other's, by a random id: two who attach may have the same name, host and process id.
 //
-// A detached entry leaves the account of its process without a duty: the parent is not
-// empty, and whoever unlocks looks after it, or else the reaper.
+// A detached entry leaves the account of its process without a duty for the parent, which
+// is whoever's that unlocks it, or else the reaper's.
 //
 // # Asking for a lock
 //
@@ -346,22 +340,19 @@
 //
 //	joined alone     Delete(entry)  Delete(parent, version)
 //	else             Delete(entry)
-//	short hold       Delete(entry)  SetData(parent, released: <id>-lock-)
+//	short hold       Delete(entry)  SetData(parent, version, released: entry)
 //
 // The first is tried if nobody is known to have come; if somebody has, ZooKeeper refuses
-// it as a whole. The last one is for grants that were not recorded: it tells whoever is
-// behind that this entry held the lock. That is true for ever, so joiners keep it.
+// it as a whole. The last one is for grants that were not recorded.
 //
 // Of the entries of one process the last one to leave has the duty to look after the
 // parent: it reads it and deletes it, on the version read, if it is ours and empty. Who
 // joins meanwhile has the duty then. Where this process takes a lock again and again the
 // parent stays until it has not done so for 50 ms, or the client closes. An adopted parent
-// and one of a policy with keep_parent stay; ancestors are the reaper's. A client that
-// closes deletes a hundred entries in a transaction.
+// and one of a policy with keep_parent stay; ancestors are the reaper's.
 //
-// A contender that is given a sequence near the end of the counter (Z9) and is not alone
-// withdraws, and waits until the parent was deleted, even one that was to stay, and counts
-// from 0 again.
+// A contender with a sequence near the end of the counter (Z9) that is not alone withdraws,
+// and waits until the parent was deleted, even one that was to stay, and counts from 0 again.
 //
 // # Replies that are lost
 //
@@ -388,8 +379,7 @@
 //
 // Package reaper deletes what nobody comes back to: expired entries, by the same verdict as
 // a waiter's; parents and ancestors of ours that have been empty for orphan_after; requests
-// to give up a lock whose entries are gone. Nothing
-// is deleted that the same sweep has not read and judged, and always on that version.
+// whose entries are gone. Each was read and judged by that sweep, and goes on that version.
 //
 // # Traps that others fell into
 //
@@ -399,8 +389,7 @@
 //	judged on one read, deleted on the version of another   the version that was judged
 //	clients' wall clocks are compared                       the leader's stamps
 //	stamps of two leaders are compared                      terms
-//	a renewal's reply is lost, the next one fails, the      read back, and own bytes known
-//	lock is dropped
+//	a renewal's lost reply drops the lock                   read back, and own bytes known
 //	one failed renewal ends all renewals                    tried until the lease ends
 //	a repeated unlock deletes a newer holder's node         a path of its own for each attempt
 //	unlock with an ended context leaves the lock            a context of its own
