@@ -372,8 +372,7 @@
 //     transaction.
 //   - A delete: it is sent again. That the node is gone then is what was asked for, unless
 //     the lease may have run out before the unlock.
-//   - A request to give up a lock: see Asking for a lock.
-//   - A purge: by the next list.
+//   - A purge: by the next list. Of requests see Asking for a lock.
 //
 // # Sweeping
 //
@@ -392,11 +391,10 @@
 //	a renewal's lost reply drops the lock                   read back, and own bytes known
 //	one failed renewal ends all renewals                    tried until the lease ends
 //	a repeated unlock deletes a newer holder's node         a path of its own for each attempt
-//	unlock with an ended context leaves the lock            a context of its own
 //	a waiter never learns that its own node is gone         renewals and lists tell
 //	a failed try leaves its node at the head                read first; withdrawn all the same
 //	a sibling that cannot be parsed breaks everybody        no contender: ignored
 //	reader and writer wait for each other                   only for earlier ones
 //	names are compared as strings when the counter ends     drained before; else by Czxid
-//	an unlock that failed is forgotten                      tried on, in the background too
+//	an unlock that fails is forgotten                       a context of its own, tried on
 package queue
