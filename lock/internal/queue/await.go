@@ -101,7 +101,8 @@ func (w *waiter) list(ctx context.Context) ([]znode.Name, int, error) {
 		token := w.peekToken(ctx)
 		look := func() ([]znode.Name, *zk.Stat, error) { return w.contenders(ctx, caughtUp) }
 		if !caughtUp {
-			look = func() ([]znode.Name, *zk.Stat, error) { return w.lookTogether(ctx, !w.looked) }
+			// Whoever has waited for somebody may be next.
+			look = func() ([]znode.Name, *zk.Stat, error) { return w.lookTogether(ctx, !w.looked && !w.p.seen) }
 		}
 		names, parent, err := look()
 		w.looked = true

@@ -103,7 +103,7 @@
 // says that nobody is ahead of that one. A name found that way is a guess until the node was
 // seen: other libraries join without writing the parent. If the tail is of another sequence
 // somebody has joined in between, and a list tells who. The contenders of a process share
-// the lists that are not sent yet, and who has just joined lets those join first who want to.
+// lists not sent yet; if they all have just joined, those join first who want to.
 //
 // Three kinds of knowledge meet here, and are never mixed:
 //

@@ -19,11 +19,13 @@ type looks struct {
 
 // look is one list.
 type look struct {
-	done   chan struct{} // closed when the rest is known
-	made   bool          // false: whoever was to make it gave up
-	names  []znode.Name
-	parent *zk.Stat
-	err    error
+	urgent  chan struct{} // closed when one asks for it whose turn may have come
+	done    chan struct{} // closed when the rest is known
+	hurried bool          // urgent is closed; guarded by the door
+	made    bool          // false: whoever was to make it gave up
+	names   []znode.Name
+	parent  *zk.Stat
+	err     error
 }
 
 // sighting is an entry that was there, below an incarnation of the parent.
@@ -53,11 +55,11 @@ func (d *door) lastJoined(f facts) (node string, there bool) {
 }
 
 // lookTogether is contenders, shared by those of this process who ask for it before it is
-// sent. One who has just joined lets those join first who wait at the door already: many
-// who come at once then need one list.
+// sent. One who has just joined lets those join first who wait at the door already, unless
+// somebody asks whose turn may have come: many who come at once then need one list.
 func (c *contender) lookTogether(ctx context.Context, justJoined bool) ([]znode.Name, *zk.Stat, error) {
 	for {
-		l, before, first := c.door.nextLook()
+		l, before, first := c.door.nextLook(!justJoined)
 		if first {
 			c.makeLook(ctx, l, before, justJoined)
 		}
@@ -83,8 +85,12 @@ func (c *contender) makeLook(ctx context.Context, l, before *look, justJoined bo
 		}
 	}
 	if ready == nil && justJoined {
-		if ready = c.door.lock(ctx); ready == nil {
+		select {
+		case <-c.door.turn:
 			c.door.unlock()
+		case <-l.urgent:
+		case <-ctx.Done():
+			ready = zkconn.ContextError(ctx)
 		}
 	}
 	c.door.sendLook(l)
@@ -92,16 +98,20 @@ func (c *contender) makeLook(ctx context.Context, l, before *look, justJoined bo
 		l.names, l.parent, l.err = c.contenders(ctx, false)
 		l.made = l.err == nil || ctx.Err() == nil
 	}
-	close(l.done)
+	c.door.endLook(l)
 }
 
 // nextLook returns the list that is sent next, and the one that is under way. First says
-// that it is the caller who is to make it.
-func (d *door) nextLook() (l, before *look, first bool) {
+// that it is the caller who is to make it, urgent that it is not to wait for any joins.
+func (d *door) nextLook(urgent bool) (l, before *look, first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if first = d.looks.next == nil; first {
-		d.looks.next = &look{done: make(chan struct{})}
+		d.looks.next = &look{urgent: make(chan struct{}), done: make(chan struct{})}
+	}
+	if urgent && !d.looks.next.hurried {
+		d.looks.next.hurried = true
+		close(d.looks.next.urgent)
 	}
 	return d.looks.next, d.looks.current, first
 }
@@ -111,4 +121,14 @@ func (d *door) sendLook(l *look) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.looks.current, d.looks.next = l, nil
+}
+
+// endLook gives the list to those who wait for it; nobody else keeps it.
+func (d *door) endLook(l *look) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.looks.current == l {
+		d.looks.current = nil
+	}
+	close(l.done)
 }
