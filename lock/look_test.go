@@ -54,3 +54,41 @@ func TestOldWaiterIsNotHeldUpByJoins(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestWhoMakesASharedListGivesUp: while it waits for others to join. Those who share the
+// list have another one made.
+func TestWhoMakesASharedListGivesUp(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		first := w.take(a.RWMutex("x").RLock)
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "a" && r.Op == "multi" {
+				return locktest.Fault{Delay: 10 * time.Millisecond}
+			}
+			return locktest.Fault{}
+		})
+		ctx, cancel := context.WithCancel(w.ctx)
+		writers := []<-chan taken{}
+		for range 50 {
+			writers = append(writers, start(func() (*lock.Hold, error) { return a.RWMutex("x").Lock(ctx) }))
+		}
+		gaveUp, cancelLeader := context.WithCancel(w.ctx)
+		leader := start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(gaveUp) })
+		time.Sleep(5 * time.Millisecond)
+		other := start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(w.ctx) })
+		time.Sleep(40 * time.Millisecond)
+		cancelLeader()
+		<-leader
+		cancel()
+		for _, ch := range writers {
+			<-ch
+		}
+		w.unlock(first)
+		if got := <-other; got.err != nil {
+			t.Error(got.err)
+		} else {
+			w.unlock(got.hold)
+		}
+		w.empty()
+	})
+}
