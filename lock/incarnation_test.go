@@ -475,3 +475,24 @@ func TestParentMadeAgainInAnOutage(t *testing.T) {
 func claims(r locktest.Request) bool {
 	return r.Op == "multi" && len(r.Paths) == 2 && r.Paths[1] == "/locks/x"
 }
+
+// TestOurParentThatWasEmptied: somebody has emptied the data of a parent that bears our
+// mark. It is ours all the same: nobody adopts it, and the last one out deletes it.
+func TestOurParentThatWasEmptied(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		if _, err := w.raw("other").Set("/locks/x", nil, -1); err != nil {
+			t.Fatal(err)
+		}
+		second := w.queue(w.ctx, b, "x")
+		third := w.queue(w.ctx, a, "x")
+		if w.parent("x").Adopted {
+			t.Error("the parent is marked as adopted")
+		}
+		w.unlock(h)
+		w.unlock(w.expect(second).hold)
+		w.unlock(w.expect(third).hold)
+		w.empty()
+	})
+}

@@ -83,9 +83,15 @@ var origin = zk.ACL{Scheme: "world", ID: "anyone"}
 // learnOrigin looks whether the parent bears our mark, for those who write it under any
 // version.
 func (c *contender) learnOrigin(ctx context.Context) {
-	if acl, stat, err := c.Conn.ACL(ctx, c.parent); err == nil && slices.Contains(acl, origin) {
-		c.door.isOurs(stat.Czxid)
+	if f, _ := c.door.look(); c.bearsOurMark(ctx, f.czxid) {
+		c.door.isOurs(f.czxid)
 	}
+}
+
+// bearsOurMark reports whether the parent of that incarnation is known to bear our mark.
+func (c *contender) bearsOurMark(ctx context.Context, czxid int64) bool {
+	acl, stat, err := c.Conn.ACL(ctx, c.parent)
+	return err == nil && stat.Czxid == czxid && slices.Contains(acl, origin)
 }
 
 // isOurs notes that the parent of that incarnation bears our mark.

@@ -88,6 +88,42 @@ func (q *Queue) departAlone(e *Entry) {
 	}
 }
 
+// discardIfBroken forgets an entry that somebody else has written. If that one has broken it,
+// who waits for it to go, it is deleted first, in the background.
+func (q *Queue) discardIfBroken(e *Entry) {
+	if !q.Tasks.Enter() {
+		q.Forget(e)
+		return
+	}
+	go func() {
+		defer q.Tasks.Leave()
+		defer q.Forget(e)
+		ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))
+		defer cancel()
+		err := q.Conn.Retry(ctx, leaveBackoff, func() error {
+			if err := q.Conn.Sync(ctx, e.Path); err != nil {
+				return err
+			}
+			n, err := q.Conn.Get(ctx, e.Path)
+			if errors.Is(err, zk.ErrNoNode) || err == nil && lease.BrokenBy(n.Data) == nil {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			_, err = q.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: e.Path, Version: n.Stat.Version})
+			if _, cause := zkconn.RefusedOp(err); errors.Is(cause, zk.ErrNoNode) || errors.Is(cause, zk.ErrBadVersion) {
+				return zkconn.ErrAgain
+			}
+			return err
+		})
+		if err != nil {
+			q.giveUp(err)
+			q.Log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
+				Msg("an entry that somebody else has written could not be looked at; if it was broken it is left to expire")
+		}
+	}()
+}
+
 // departTogether deletes entries, and their locks' parents where they were alone, in
 // one transaction. It returns those that are to go one by one, because it was refused or
 // its outcome is not known.

@@ -93,8 +93,8 @@
 //	Check(witness)  Create(parent/<id>-lock-, sequential)  SetData(parent, tail: <id>-lock-)
 //
 // Where the witness proves which parent it is, the SetData goes through under any version,
-// so that joins do not collide. It writes nothing that another may have changed but the
-// tail: the kind is fixed while an entry is there, only a semaphore has permits (its parent
+// so that joins do not collide. It writes nothing that another of ours may have changed but
+// the tail (what somebody else writes into our parent is lost): the kind is fixed while an entry is there, only a semaphore has permits (its parent
 // is written under its version), and a parent that bears our mark, see below, never becomes
 // adopted. Whether it does is known to who made it; who has collided once looks at its ACL.
 // Without all that the SetData carries the version that is known.

@@ -91,7 +91,8 @@ func (e *Entry) LossOf(why error) error { return e.queue.Options.LossOf(e, why) 
 
 // Changed tells the client of a change, and sees to the node of a hold that was lost: a
 // renewal that lands late would block others for a TTL. What somebody else has
-// removed or written is not touched.
+// removed or written is not touched; but one that was broken, which its owner may not
+// have been able to read, goes.
 func (e *Entry) Changed(c lease.Change) {
 	e.queue.Observe(e, c)
 	if c.From == lease.Held && c.To == lease.Ended && !errors.Is(c.Why, lease.ErrUnlocked) {
@@ -99,8 +100,10 @@ func (e *Entry) Changed(c lease.Change) {
 	}
 	switch {
 	case !c.Lost():
-	case errors.Is(c.Why, lease.ErrRemoved), errors.Is(c.Why, lease.ErrTaken):
+	case errors.Is(c.Why, lease.ErrRemoved), errors.Is(c.Why, lease.ErrAttached):
 		e.queue.Forget(e)
+	case errors.Is(c.Why, lease.ErrTaken):
+		e.queue.discardIfBroken(e)
 	default:
 		e.queue.Discard(e)
 	}

@@ -295,6 +295,9 @@ func (c *contender) readParent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(n.Data) == 0 && c.bearsOurMark(ctx, n.Stat.Czxid) {
+		data.Adopted = false // somebody has emptied it
+	}
 	c.capacity = data.Capacity()
 	c.readAt = asked
 	before, _ := c.door.look()
