@@ -93,11 +93,11 @@
 //	Check(witness)  Create(parent/<id>-lock-, sequential)  SetData(parent, tail: <id>-lock-)
 //
 // Where the witness proves which parent it is, the SetData goes through under any version,
-// so that joins do not collide. It writes nothing that another of ours may have changed but
-// the tail (what somebody else writes into our parent is lost): the kind is fixed while an entry is there, only a semaphore has permits (its parent
-// is written under its version), and a parent that bears our mark, see below, never becomes
-// adopted. Whether it does is known to who made it; who has collided once looks at its ACL.
-// Without all that the SetData carries the version that is known.
+// so that joins do not collide. Of ours nobody else changes anything but the tail: the kind
+// is fixed while an entry is there, only a semaphore has permits (its parent is written
+// under its version), and a parent that bears our mark, see below, never becomes adopted.
+// What strangers write into it is lost. Whether it bears the mark is known to who made it;
+// who has collided once looks at its ACL. Else the SetData carries the version that is known.
 //
 // The tail as it was is the predecessor if its sequence is ours less one (Z4); NumChildren 2
 // says that nobody is ahead of that one. A name found that way is a guess until the node was
