@@ -85,6 +85,8 @@ type client struct {
 	*lock.Client
 	owner, label string
 	clock        *simClock
+	once         sync.Once
+	closed       chan struct{} // closed when it was, and nothing is under way any more
 }
 
 // options are what a client is made with.
@@ -114,7 +116,7 @@ func (s *sim) client(owner, label string, clock *simClock) *client {
 		s.inTime(owner, "Dial", ctx, begun)
 		cancel()
 		if err == nil {
-			return &client{c, owner, label, clock}
+			return &client{Client: c, owner: owner, label: label, clock: clock, closed: make(chan struct{})}
 		}
 		if errors.Is(err, lock.ErrInvalid) {
 			panic(err)
@@ -179,6 +181,7 @@ func (s *sim) closeClient(c *client) {
 	stats := c.Stats()
 	begun := time.Now()
 	err := c.Close()
+	c.once.Do(func() { close(c.closed) })
 	if took := time.Since(begun); took > 2*s.ttl+s.slack() {
 		s.violated("%s: Close took %v; its limit is %v", c.owner, took, 2*s.ttl)
 	}

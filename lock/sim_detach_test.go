@@ -139,7 +139,8 @@ func (p *process) attach(ctx context.Context, r *rand.Rand, label string, c *cli
 		return
 	default:
 		p.notTaken(label, c, ticket.Name(), err)
-		if p.quiet() { // the client was closed
+		if p.quiet() { // the client is being closed, and gives back what it has attached to
+			<-c.closed
 			heir := p.client(label+" again", label+" again", p.clock)
 			p.attach(p.served, r, label, heir, ticket)
 			p.closeClient(heir)

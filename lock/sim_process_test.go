@@ -55,7 +55,7 @@ func (s *sim) start(r *rand.Rand, label string) *process {
 		if err != nil {
 			panic(err)
 		}
-		p.clients = append(p.clients, &client{c, owner, on, p.clock})
+		p.clients = append(p.clients, &client{Client: c, owner: owner, label: on, clock: p.clock, closed: make(chan struct{})})
 	}
 	return p
 }
