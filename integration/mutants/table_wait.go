@@ -90,8 +90,8 @@ var waitMutants = []mutant{
 		name:   "release-of-another",
 		breaks: "a release of somebody further ahead lets in who is behind one that gave up",
 		edits: []edit{{"lock/internal/queue/await.go",
-			"w.p.released = upTo >= predecessor.Seq-1",
-			"w.p.released = upTo >= predecessor.Seq-2"}},
+			"w.p.released = upTo >= predecessor.Seq-1 &&",
+			"w.p.released = upTo >= predecessor.Seq-2 &&"}},
 		tests: []string{"lock.TestReleaseOfAnotherProvesNothing"},
 	}, {
 		name:   "release-below-another",

@@ -317,11 +317,11 @@ func (w *waiter) gone(ctx context.Context) error {
 
 // learnRelease takes what is known of releases: nobody is ahead after that of who was right
 // ahead of us; and nobody was ahead of the predecessor after that of who was right ahead of
-// that one.
+// that one. Of who came later it says that our own entry has gone: a list tells.
 func (w *waiter) learnRelease(predecessor znode.Name) {
-	upTo := w.door.goneUpTo(w.e)
-	w.p.admitted = upTo >= w.e.Name().Seq-1
-	w.p.released = upTo >= predecessor.Seq-1
+	upTo, own := w.door.goneUpTo(w.e), w.e.Name().Seq
+	w.p.admitted = upTo == own-1
+	w.p.released = upTo >= predecessor.Seq-1 && upTo < own
 }
 
 // awaitChange waits for a change of the predecessor, or of somebody before, for at most the
