@@ -150,7 +150,7 @@ func TestReleaseBelowAnotherParent(t *testing.T) {
 		ctx, cancel := context.WithCancel(w.ctx)
 		second := w.queue(ctx, w.dial("b"), "x")
 		third := w.queue(w.ctx, w.dial("c"), "x")
-		w.released("x", znode.Predict(znode.Prefix("0123456789abcdef", znode.Exclusive), 7), w.node("/locks/x").Stat.Czxid-1)
+		w.released("x", znode.Predict(znode.Prefix("0123456789abcdef", znode.Exclusive), 1), w.node("/locks/x").Stat.Czxid-1)
 		cancel()
 		if got := w.outcome(second); got.err == nil {
 			t.Fatal("the second got it")
@@ -236,6 +236,65 @@ func TestWhoGivesUpTellsOfNoRelease(t *testing.T) {
 		}
 		w.alive(h)
 		w.unlock(h)
+		w.unlock(w.expect(last).hold)
+		w.empty()
+	})
+}
+
+// TestWhoGivesUpProvesNothing to those of its own client who are behind it, right behind or
+// not, nor to others by what these write when they join.
+func TestWhoGivesUpProvesNothing(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		b := w.dial("b")
+		h := w.lock(w.dial("a"), "x")
+		ahead := w.queue(w.ctx, w.dial("c"), "x")
+		ctx, cancel := context.WithCancel(w.ctx)
+		givesUp := w.queue(ctx, b, "x")
+		behind := w.queue(w.ctx, b, "x")
+		other := w.queue(w.ctx, w.dial("d"), "x")
+		cancel()
+		if got := w.outcome(givesUp); got.err == nil {
+			t.Fatal("got it while it was held")
+		}
+		last := w.queue(w.ctx, b, "x")
+		for _, waiting := range []<-chan taken{ahead, behind, other, last} {
+			w.waits(waiting)
+		}
+		if told := w.parent("x").Released; told != "" {
+			t.Errorf("a release of %s is told", told)
+		}
+		for _, next := range []<-chan taken{ahead, behind, other, last} {
+			w.unlock(h)
+			h = w.expect(next).hold
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestRecordedGrantIsEnough: the entry has told its grant to who is behind, so its release
+// is not told too, in a write that could collide.
+func TestRecordedGrantIsEnough(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		first := w.lock(w.dial("a"), "x")
+		second, third := w.queue(w.ctx, w.dial("b"), "x"), w.queue(w.ctx, w.dial("c"), "x")
+		last := w.queue(w.ctx, w.dial("d"), "x")
+		w.unlock(first)
+		w.unlock(w.expect(second).hold) // at once, so that the third looks for its release
+		h := w.expect(third).hold
+		time.Sleep(time.Second) // the grant is recorded
+		var paths [][]string
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if mutates(r, "c") {
+				paths = append(paths, r.Paths)
+			}
+			return locktest.Fault{}
+		})
+		w.unlock(h)
+		w.Intercept(nil)
+		if len(paths) != 1 || len(paths[0]) != 1 {
+			t.Errorf("the release wrote %q, want its entry alone", paths)
+		}
 		w.unlock(w.expect(last).hold)
 		w.empty()
 	})

@@ -78,7 +78,7 @@ var joinMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/attempt.go",
 			"f.data.Kind == kind && kind != znode.Semaphore &&",
 			"f.data.Kind == kind &&"}},
-		tests: []string{"lock.TestSimulationSeeds"},
+		tests: []string{"lock/internal/queue.TestAnyVersion"},
 	}, {
 		name:   "foresight-of-many",
 		breaks: "who takes turns with many others joins without a look at the parent, and lists them all",

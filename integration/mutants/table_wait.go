@@ -106,7 +106,7 @@ var waitMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/release.go",
 			"if e.HeldSince() == 0 || e.incarnation == 0",
 			"if e.incarnation == 0"}},
-		tests: []string{"lock.TestWhoGivesUpTellsOfNoRelease", "lock.TestNoHintLetsIn"},
+		tests: []string{"lock.TestWhoGivesUpProvesNothing"},
 	}, {
 		name:   "release-of-a-reader",
 		breaks: "a reader's release counts as if nobody had been ahead of it",
@@ -122,7 +122,7 @@ var waitMutants = []mutant{
 				"	case !p.seen:\n",
 				"	case !p.seen && !p.released:\n"},
 		},
-		tests: []string{"lock.TestReleaseProvesNothingOfUnseenNodes"},
+		tests: []string{"lock/internal/queue.TestDecide"},
 	}, {
 		name:   "release-muted",
 		breaks: "where releases are not looked for any more, each one who goes is taken to have released",
@@ -131,12 +131,12 @@ var waitMutants = []mutant{
 			"	if !check {\n		w.p.released = true\n		return nil\n"}},
 		tests: []string{"lock.TestNoHintLetsIn"},
 	}, {
-		name:   "release-of-a-waiter",
-		breaks: "who gives up waiting tells of a release, too",
+		name:   "release-told-twice",
+		breaks: "who has told its grant tells its release, too",
 		edits: []edit{{"lock/internal/queue/leave.go",
 			"e.othersAtGrant && e.GrantUnrecorded() &&",
 			"e.othersAtGrant &&"}},
-		tests: []string{"lock.TestWhoGivesUpTellsOfNoRelease"},
+		tests: []string{"lock.TestRecordedGrantIsEnough"},
 	}, {
 		name:   "own-entry-unseen",
 		breaks: "a waiter that is not in the listing enters all the same",
