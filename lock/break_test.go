@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -191,6 +192,48 @@ func TestBreakWhoAttaches(t *testing.T) {
 		w.unlock(h)
 		w.empty()
 	})
+}
+
+// TestBreakWhoHasAttachedUnawares: whose attach was applied, of which it has not heard when
+// the entry is broken. It sees to it that the entry goes, whether it still wants it or not.
+func TestBreakWhoHasAttachedUnawares(t *testing.T) {
+	for _, givenUp := range []bool{false, true} {
+		t.Run(fmt.Sprintf("given up %v", givenUp), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+				ticket := w.detach(w.lock(a, "x"), 2*time.Minute)
+				hit := w.fault(func(r locktest.Request) bool {
+					return writes("b", ticket.EntryPath())(r) && w.cutOff("b")
+				}, locktest.Fault{Drop: locktest.AfterApply})
+				ctx, cancel := context.WithCancel(w.ctx)
+				defer cancel()
+				attached := start(func() (*lock.Hold, error) { return b.Attach(ctx, ticket) })
+				w.until("the reply was lost", hit)
+				broken := w.breaks(c, ticket.EntryPath())
+				if givenUp {
+					cancel()
+					mustBe(t, w.outcome(attached).err, context.Canceled)
+				}
+				w.Heal("b")
+				begun := time.Now()
+				if err := broken.Wait(w.ctx, terms); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(begun); took > ttl/2 {
+					t.Errorf("took %v of a TTL of %v", took, ttl)
+				}
+				settle()
+				if left := w.nodes(); len(left) > 0 {
+					t.Errorf("left: %q", left)
+				}
+				if !givenUp {
+					err := w.outcome(attached).err
+					mustBe(t, err, lock.ErrRemoved)
+					mustSay(t, err, "root (host node1, pid 7): it hangs")
+				}
+			})
+		})
+	}
 }
 
 // TestBreakRefuses what is not ours, and a reason that nobody could read.

@@ -61,23 +61,27 @@ func (a *attaching) attach(ctx context.Context) (*Entry, error) {
 		return e, nil
 	}
 	switch ended := a.putBack(e); { // it may have ended by itself, whatever was noticed first
-	case ended == nil:
 	case errors.Is(ended, lease.ErrBroken):
-		a.Discard(e)
 		err = fmt.Errorf("%w: %w", lease.ErrRemoved, ended)
-	default:
-		a.Forget(e)
-		if err = ended; errors.Is(err, lease.ErrGone) {
-			err = a.gone()
-		}
+	case errors.Is(ended, lease.ErrGone):
+		err = a.gone()
+	case ended != nil:
+		err = ended
 	}
 	return nil, err
 }
 
-// putBack leaves an entry as it was found. Nobody has had it as this incarnation. It
-// returns why the entry had ended, if it had.
+// putBack leaves an entry as it was found. Nobody has had it as this incarnation. If the
+// entry had ended it returns why, and sees to what is left of it.
 func (a *attaching) putBack(e *Entry) (ended error) {
 	_, ended = a.detach(e, a.found.TTL(), a.left.Incarnation)
+	switch {
+	case ended == nil:
+	case errors.Is(ended, lease.ErrBroken): // whoever has broken it waits until it has gone
+		a.Discard(e)
+	default:
+		a.Forget(e)
+	}
 	return ended
 }
 
@@ -232,17 +236,19 @@ func (a *attaching) overwrite(ctx context.Context) (*Entry, error) {
 	first, session := a.Clock.Local(), a.Conn.Session()
 	record := a.Keeper.Record(&terms, terms.TTL, lease.Grant{Acquired: a.found.Record.AcquiredAt}, first)
 	sent, tried := first, false
-	var stat *zk.Stat
+	var version int32 // of our second write
+	var broken error  // by whom, since then
 	err := a.Conn.Retry(ctx, leaveBackoff, func() error {
 		if tried {
 			sent, session = a.Clock.Local(), a.Conn.Session()
 		}
-		version := a.found.Stat.Version
+		found := a.found.Stat.Version
 		replies, err := a.Conn.Multi(ctx, nil,
-			&zk.SetDataRequest{Path: a.path, Data: record, Version: version},
-			&zk.SetDataRequest{Path: a.path, Data: record, Version: version + 1})
+			&zk.SetDataRequest{Path: a.path, Data: record, Version: found},
+			&zk.SetDataRequest{Path: a.path, Data: record, Version: found + 1})
 		if err == nil {
-			stat = replies[1].Stat
+			stat := replies[1].Stat
+			version = stat.Version
 			a.Clock.Observe(stat.Mzxid, stat.Mtime, sent, a.Clock.Local())
 			return nil
 		}
@@ -258,36 +264,48 @@ func (a *attaching) overwrite(ctx context.Context) (*Entry, error) {
 		case !errors.Is(cause, zk.ErrBadVersion):
 			return zkconn.Final(fmt.Errorf("write %s: %w", a.path, cause))
 		}
-		stat, err = a.readBack(ctx, record)
+		version, broken, err = a.readBack(ctx, &terms, record)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return a.taken(terms, stat, first, session), nil
+	e := a.taken(terms, version, first, session)
+	if broken != nil { // who has broken it waits until it has gone
+		e.Withdraw()
+		a.Discard(e)
+		return nil, fmt.Errorf("%w: %w", lease.ErrRemoved, broken)
+	}
+	return e, nil
 }
 
 // readBack finds out whether it was our write that made another one of that version be
-// refused: its reply may have been lost. No other has our bytes.
-func (a *attaching) readBack(ctx context.Context, record []byte) (*zk.Stat, error) {
+// refused: its reply may have been lost. No other has our bytes; and of all that others may
+// have written over them since, only what breaks the entry bears our mark still.
+func (a *attaching) readBack(ctx context.Context, terms *lease.Terms, record []byte) (version int32, broken, err error) {
 	n, err := a.latest(ctx, a.path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return nil, zkconn.Final(a.gone())
+		return 0, nil, zkconn.Final(a.gone())
 	case err != nil:
-		return nil, zkconn.Final(err)
-	case !bytes.Equal(n.Data, record):
-		return nil, zkconn.Final(errOvertaken)
+		return 0, nil, zkconn.Final(err)
+	case bytes.Equal(n.Data, record):
+		return n.Stat.Version, nil, nil
 	}
-	return n.Stat, nil
+	if r, err := znode.DecodeRecord(n.Data); err == nil && r.Attachment == terms.Attachment {
+		if broken = lease.BrokenBy(n.Data); broken != nil {
+			return n.Stat.Version, broken, nil
+		}
+	}
+	return 0, nil, zkconn.Final(errOvertaken)
 }
 
 // taken is the entry once it is ours. Its lease counts from the first attempt to write it,
 // whichever was applied.
-func (a *attaching) taken(terms lease.Terms, stat *zk.Stat, first clock.Instant, session int64) *Entry {
-	e := &Entry{Kind: a.Kind, queue: a.Queue, keepParent: a.KeepParent, czxid: stat.Czxid}
+func (a *attaching) taken(terms lease.Terms, version int32, first clock.Instant, session int64) *Entry {
+	e := &Entry{Kind: a.Kind, queue: a.Queue, keepParent: a.KeepParent, czxid: a.found.Stat.Czxid}
 	e.Init(a.Keeper, e, a.path, terms, lease.Created{
-		Sent: first, Session: session, Acquired: a.found.Record.AcquiredAt, Version: stat.Version,
+		Sent: first, Session: session, Acquired: a.found.Record.AcquiredAt, Version: version,
 	})
 	a.door.enter(e)
 	return e
