@@ -187,7 +187,7 @@ func TestInlineCallsEndWithTheConnection(t *testing.T) {
 			client, server := net.Pipe()
 			go func() { // takes no request, so that the second one stays in the queue
 				server.Read(make([]byte, 256))
-				server.Write(greeting())
+				server.Write(greeting(sessionTimeout))
 			}()
 			return client, nil
 		}

@@ -137,7 +137,7 @@ func TestDialTellsWhy(t *testing.T) {
 // stalled is a connection to a server that accepts and falls silent after the
 // first bytes of its reply to the handshake.
 func stalled(says int) net.Conn {
-	reply := greeting()
+	reply := greeting(sessionTimeout)
 	client, server := net.Pipe()
 	go func() {
 		defer server.Close()
