@@ -3,7 +3,6 @@ package integration_test
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path"
 	"regexp"
 	"strings"
@@ -12,28 +11,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/reaper"
 )
-
-// zkCli runs commands with ZooKeeper's own command line.
-func (b *bench) zkCli(commands string) string {
-	b.Helper()
-	found, err := zkserver.Find(b.ctx)
-	if err != nil {
-		b.Fatal(err)
-	}
-	cmd := exec.CommandContext(b.ctx, found.Java, "-cp", found.ClassPath, "org.apache.zookeeper.ZooKeeperMain", "-server", b.servers[0])
-	cmd.Stdin = strings.NewReader(commands + "\nquit\n")
-	cmd.Dir = b.TempDir()
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		b.Fatalf("zkCli: %v\n%s", err, out)
-	}
-	return string(out)
-}
 
 // TestReaperACLs runs the commands of acls.txt, and sees that a reaper with these rights
 // can do all that it has to, and nothing else; and that a stranger can do nothing.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -102,17 +101,8 @@ func TestClosedEnsembleAsDocumented(t *testing.T) {
 		t.Fatal("no commands in the doc")
 	}
 	server := zkserver.ForTest(t, zkserver.Options{})
-	installation, err := zkserver.Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cli := exec.CommandContext(t.Context(), installation.Java, "-cp", installation.ClassPath,
-		"org.apache.zookeeper.ZooKeeperMain", "-server", server.Addr())
-	cli.Stdin = strings.NewReader(strings.Join(append(commands, "quit"), "\n") + "\n")
-	if out, err := cli.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	b := &bench{TB: t, ctx: t.Context(), servers: []string{server.Addr()}, root: "/locks"}
+	b.zkCli(strings.Join(commands, "\n"))
 	ours := b.client(lock.WithDigest("holdfast", "PASSWORD"))
 	b.unlock(b.lock(ours, "orders/42"))
 	if r, err := admin.CheckServer(b.ctx, ours); err != nil || r.Refused != nil || r.Unchecked != nil {

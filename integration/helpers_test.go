@@ -385,3 +385,23 @@ func work(role string) int {
 	fmt.Fprintln(os.Stderr, err)
 	return 1
 }
+
+// zkCli runs commands with ZooKeeper's own command line. Some who pack the server leave it
+// out; then there is nothing to run them with.
+func (b *bench) zkCli(commands string) string {
+	b.Helper()
+	found, err := zkserver.Find(b.ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.CommandContext(b.ctx, found.Java, "-cp", found.ClassPath, "org.apache.zookeeper.ZooKeeperMain", "-server", b.servers[0])
+	cmd.Stdin = strings.NewReader(commands + "\nquit\n")
+	cmd.Dir = b.TempDir()
+	out, err := cmd.CombinedOutput()
+	if strings.Contains(string(out), "ClassNotFoundException: org.apache.zookeeper.ZooKeeperMain") {
+		b.Skipf("zkCli is not among %s", found.ClassPath)
+	} else if err != nil {
+		b.Fatalf("zkCli: %v\n%s", err, out)
+	}
+	return string(out)
+}
