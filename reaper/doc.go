@@ -75,10 +75,11 @@
 // The log of a [Reaper] that runs has one line at its start, one when it is the active
 // one or stands by, one when the session with ZooKeeper is lost and one when it is back,
 // and a summary each hour even if nothing happens. Sweeps have a line if they did
-// something or failed. What goes on and on is told the first time, the second, the
+// something or failed, or if others were skipped meanwhile. What goes on and on is told the first time, the second, the
 // fourth and so on, with how many it were in a row. What an ACL forbids is told once
 // when it is first met and once when it is no more, the deletes first, and each in the
-// order of the paths.
+// order of the paths. That there is no root is told at the start, and each time by
+// [Reaper.Sweep], which makes none and has nothing to do then.
 //
 // [Monitor] tells the same to programs: [Monitor.Status] says whether the reaper is
 // active, stands by or is disconnected, which schedules are overdue, and what the last

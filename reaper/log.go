@@ -59,7 +59,7 @@ func (r *Reaper) tell(ctx context.Context, report *Report, denied *denials, err 
 	case err != nil:
 	case t.Undecodable > 0: // somebody has to look
 		event = r.log.Warn()
-	case t.Deleted > 0 || len(report.Planned) > 0:
+	case t.Deleted > 0 || len(report.Planned) > 0 || row.skipped > 0: // or the log has said that it still runs
 		event = r.log.Info()
 	}
 	if len(report.Undecodable) > 0 {
@@ -70,6 +70,9 @@ func (r *Reaper) tell(ctx context.Context, report *Report, denied *denials, err 
 	}
 	if row.failed > 1 {
 		event.Int("failed_in_a_row", row.failed)
+	}
+	if row.skipped > 0 {
+		event.Int("skipped_meanwhile", row.skipped)
 	}
 	if report.Schedule != "" {
 		event.Str("schedule", report.Schedule)

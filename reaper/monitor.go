@@ -265,16 +265,17 @@ func (m *Monitor) over(g *group, p *progress) {
 
 // row is how a sweep follows on those before of its group.
 type row struct {
-	failed int  // in a row, this one included
-	before int  // in a row before it
-	news   bool // it failed for another reason than the one before
+	failed  int  // in a row, this one included
+	before  int  // in a row before it
+	news    bool // it failed for another reason than the one before
+	skipped int  // how many were due while it ran, and not begun
 }
 
 // end notes what came of a sweep, and tells the observers.
 func (m *Monitor) end(g *group, p *progress, report Report, err error) row {
 	m.over(g, p)
 	m.mu.Lock()
-	r := row{before: g.failed}
+	r := row{before: g.failed, skipped: g.skipped}
 	m.sweeps++
 	m.totals.add(report.Total)
 	switch {

@@ -238,7 +238,6 @@ func TestLeaderSteps(t *testing.T) {
 				return r
 			}
 			remembers := dry()
-			w.create(z, "/locks", "", 0)
 			w.dead(z, "a")
 			w.mustSweep(remembers)
 			w.StepClock(step)

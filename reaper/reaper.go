@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
@@ -115,10 +116,38 @@ func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
 		return Report{}, errNoContext
 	}
 	in, _ := r.now()
+	if r.noRoot(ctx) { // and it is not made for a sweep of nothing
+		return r.nothing(in), nil
+	}
 	g := newGroup("", nil, in.options.Policies.All())
 	p := newProgress()
 	r.monitor.begin(g, p)
 	return r.sweep(ctx, in, g, p)
+}
+
+// noRoot reports whether there is no root, and logs that: a new system has none yet, a
+// root that is misspelt never has.
+func (r *Reaper) noRoot(ctx context.Context) bool {
+	if _, _, err := r.tree.Get(ctx, r.tree.Root()); !errors.Is(err, zk.ErrNoNode) {
+		return false // another error comes again, where it is told
+	}
+	if _, err := r.tree.Now(ctx); !errors.Is(err, zk.ErrNoNode) { // our server may lag behind, its leader does not
+		return false
+	}
+	r.log.Warn().Str("root", r.tree.Root()).Msg("there is no root: nobody has taken a lock below it yet, or it is another one than that of the programs")
+	return true
+}
+
+// nothing is the report of a root that is not there.
+func (r *Reaper) nothing(in *setup) Report {
+	report := Report{
+		Name: r.monitor.about.Name, Root: r.tree.Root(), Started: time.Now().UTC(), DryRun: in.options.DryRun,
+		Complete: true, Policies: map[string]*Counts{},
+	}
+	for _, p := range in.options.Policies.All() {
+		report.Policies[p.Name] = new(Counts)
+	}
+	return report
 }
 
 // sweep makes one pass over the policies of a group, and tells of it.

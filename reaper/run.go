@@ -28,6 +28,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 	defer stop()
 	watching.Go(func() { r.watchSession(aside) })
 	watching.Go(func() { r.summarize(aside) })
+	r.noRoot(ctx) // which logs it; our own lock makes one
 	for {
 		hold, err := r.turn(ctx)
 		switch {

@@ -172,6 +172,15 @@ func TestSkippedSweepsSayWhy(t *testing.T) {
 		w.Intercept(nil)
 		time.Sleep(10 * time.Second)
 		stop()
+		told := 0
+		for _, line := range w.lines("swept") {
+			if line["skipped_meanwhile"] == 3.0 && line["level"] == "info" {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("told %d times that the sweep has ended for which others were skipped", told)
+		}
 	})
 }
 
@@ -179,10 +188,11 @@ func TestSkippedSweepsSayWhy(t *testing.T) {
 func TestFailuresAreCounted(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Schedule: "@every 10s"})
+		z := w.raw("others")
 		w.mustSweep(r)
 		var reports atomic.Int32
 		r.Monitor().Observe(func(reaper.Report) { reports.Add(1) })
-		w.dead(w.raw("others"), "a")
+		w.dead(z, "a")
 		w.Intercept(func(q locktest.Request) locktest.Fault {
 			if q.Label == "reaper" && slices.Equal(q.Paths, []string{"/locks/a"}) {
 				return locktest.Fault{Code: -8} // bad arguments

@@ -136,6 +136,9 @@ func (w *world) raw(label string) *zk.Conn {
 		z.Close()
 		synctest.Wait()
 	})
+	if _, err := z.Create("/locks", znode.Parent{Kind: znode.Dir}.Encode(), 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
+		w.Fatal(err) // a sweep makes no root
+	}
 	return z
 }
 
@@ -268,14 +271,33 @@ func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
 	})
 }
 
+// TestNoRoot: a root that is not there, as it may be misspelt, is told of each time, and is
+// not made by a sweep; a daemon's own lock makes it.
+func TestNoRoot(t *testing.T) {
+	simulate(t, func(w *world) {
+		const says = "there is no root: nobody has taken a lock below it yet, or it is another one than that of the programs"
+		for i, o := range []reaper.Options{{DryRun: true}, {}} {
+			r := w.reaper("once", o)
+			if report := w.mustSweep(r); report.DryRun != o.DryRun || report.Policies["all"] == nil || len(w.Dump("/locks")) > 0 {
+				t.Fatalf("%+v, and nodes %q", report, w.paths())
+			}
+			if lines := w.lines(says); len(lines) != i+1 || lines[i]["level"] != "warn" || lines[i]["root"] != "/locks" {
+				t.Fatalf("told: %v", lines)
+			}
+		}
+		stop := w.run(w.reaper("daemon", reaper.Options{Schedule: "@every 10s"}))
+		time.Sleep(time.Minute)
+		stop()
+		w.mustSweep(w.reaper("once", reaper.Options{}))
+		if n := len(w.lines(says)); n != 3 || len(w.Dump("/locks")) == 0 {
+			t.Errorf("told %d times, nodes %q", n, w.paths())
+		}
+	})
+}
+
 func TestDryRunTellsAndDeletesNothing(t *testing.T) {
 	simulate(t, func(w *world) {
-		z := w.raw("others")
-		dry := w.reaper("dry", reaper.Options{DryRun: true})
-		if report := w.mustSweep(dry); len(report.Planned) > 0 || len(w.Dump("/locks")) > 0 {
-			t.Fatalf("without a root: %+v, and nodes %q", report, w.paths())
-		}
-		w.create(z, "/locks", "", 0)
+		z, dry := w.raw("others"), w.reaper("dry", reaper.Options{DryRun: true})
 		entry := w.dead(z, "a/b")
 		time.Sleep(ttl + grace + orphan)
 		before := w.paths()
