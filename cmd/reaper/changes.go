@@ -61,6 +61,7 @@ type changes struct {
 	tell chan struct{}
 	file string
 	seen [sha256.Size]byte
+	told bool // that it cannot be read
 }
 
 // newChanges returns the changes of the file from now on.
@@ -92,7 +93,6 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 	again := time.NewTicker(looking)
 	defer again.Stop()
 	var settled <-chan time.Time
-	missing := false
 	for {
 		c.watch(watcher)
 		select {
@@ -112,10 +112,10 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 			return
 		}
 		changed, err := c.look()
-		if err != nil && !missing && settled == nil { // it may be about to be replaced
+		if c.alarm(err, settled != nil) {
 			log.Warn().Err(err).Msg("the configuration file cannot be read; the one that was read stays in force")
 		}
-		missing, settled = err != nil, nil
+		settled = nil
 		if changed {
 			select {
 			case c.tell <- struct{}{}:
@@ -123,6 +123,14 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 			}
 		}
 	}
+}
+
+// alarm reports whether it is to be told that the file cannot be read: once, and not right
+// after an event, when it may be about to be replaced.
+func (c *changes) alarm(err error, event bool) bool {
+	tell := err != nil && !event && !c.told
+	c.told = err != nil && (c.told || tell)
+	return tell
 }
 
 // watch has the folders watched in which the file, and what its links lead to, can be

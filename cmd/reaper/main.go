@@ -66,7 +66,8 @@ bounds and the list of roots are read again when the file has changed, and on SI
 
 Exit status: 0 done, also if an ACL forbade some nodes, which the report names;
 1 the sweep failed or is incomplete, or another reaper is the active one; 2 bad
-usage or configuration.`,
+usage or configuration. That there is no root yet is no failure: nothing is swept, and
+a warning says so.`,
 		Example: `  reaper --config config.yaml
   reaper --config config.yaml --once > report.json
   reaper --servers zk1:2181,zk2:2181 --dry-run`,
