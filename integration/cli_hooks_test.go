@@ -3,6 +3,7 @@
 package integration_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"syscall"
@@ -69,8 +70,17 @@ func testRunRevoke(t *testing.T, bin string) {
 	p := c.start("run", c.name, "--on-revoke", `echo "asked by $HOLDFAST_WHO: $HOLDFAST_WHY"; echo now >"`+stop+`"`, "--",
 		"sh", "-c", "echo begun; while ! [ -e '"+stop+"' ]; do sleep 0.01; done; exit 4")
 	p.line()
-	r := c.start("revoke", c.name, "--reason", "drained; $(exit)")
+	r := c.start("revoke", c.name, "--reason", "drained; $(exit)", "--json")
+	var asked struct {
+		Entries []struct{ Entry, Owner, Result string }
+	}
+	if err := json.Unmarshal([]byte(r.rest()), &asked); err != nil {
+		t.Fatal(err)
+	}
 	r.mustExit(0)
+	if len(asked.Entries) != 1 || asked.Entries[0].Owner != "sh" || asked.Entries[0].Result != "asked" || !strings.HasPrefix(asked.Entries[0].Entry, c.root+"/"+c.name+"/") {
+		t.Errorf("asked: %+v", asked)
+	}
 	p.mustExit(4)
 	p.mustSay("asked by holdfast (host ")
 	p.mustSay("): drained; $(exit)")

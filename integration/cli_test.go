@@ -421,16 +421,37 @@ func testLsOfNothing(t *testing.T, bin string) {
 	for path, args := range map[string][]string{
 		"": {"ls"}, "/no/such": {"ls", "no/such"}, "/none": {"ls", "none", "--all"},
 	} {
-		if got, want := c.output(args...), "no locks in use at or below "+c.root+path+"\n"; got != want {
+		want := "no locks in use at or below " + c.root + path + "\n" +
+			"there is no node " + c.root + ": nobody has taken a lock below it yet, or --root is to name another\n"
+		if got := c.output(args...); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	var doc struct{ Locks []any }
-	if err := json.Unmarshal([]byte(c.output("ls", "--json")), &doc); err != nil || doc.Locks == nil || len(doc.Locks) > 0 {
+	if got := c.output("show", "x"); !strings.Contains(got, "there is no node "+c.root+": ") {
+		t.Errorf("%q", got)
+	}
+	var doc struct {
+		Locks  []any
+		NoRoot bool `json:"no_root"`
+	}
+	if err := json.Unmarshal([]byte(c.output("ls", "--json")), &doc); err != nil || doc.Locks == nil || len(doc.Locks) > 0 || !doc.NoRoot {
 		t.Errorf("%+v, %v", doc, err)
 	}
 	if _, _, err := c.raw.Get(c.root); !errors.Is(err, zk.ErrNoNode) {
 		t.Errorf("the root was made: %v", err)
+	}
+	// A file with roots beside it, of which none was chosen, is told of.
+	config := fmt.Sprintf("zookeeper: {session_timeout: %v}\nroot: %s\nroots: [{name: team, root: /team}]\n", programSession, c.root)
+	c.args = []string{"--config", writeConfig(t, config), "--servers", strings.Join(c.servers, ",")}
+	for _, args := range [][]string{{"ls"}, {"doctor", "--watch-clock", "0"}} {
+		c.fails(0, `"roots":["/team"],`, args...)
+	}
+	c.args = append(c.args, "--root", c.root)
+	p := c.start("ls")
+	p.rest()
+	p.mustExit(0)
+	if said := p.Stderr(); strings.Contains(said, "/team") {
+		t.Error(said)
 	}
 }
 

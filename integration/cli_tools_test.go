@@ -275,11 +275,15 @@ func testWithoutServer(t *testing.T, bin string) {
 	bad := writeConfig(t, "policies: [{name: x, match: \"x\", ttl: 50ms, ttk: 1s}]")
 	rooted := writeConfig(t, "roots: [{name: team, root: /team, reaper: {concurrency: 5000}}]")
 	secret := writeConfig(t, "roots: [{name: team, root: /team, zookeeper: {auth: {user: team, password_file: nowhere}}}]")
+	several := writeConfig(t, "roots: [{name: a, root: /a}, {name: b, root: /b, policies: [{name: own, match: \"**\"}]}]")
 	for _, test := range []struct {
 		status int
 		says   string
 		args   []string
 	}{
+		{0, "the last is default; the reaper's roots are a, b\n", []string{"config", "check", several}},
+		{0, "this does not look at: --root chooses one", []string{"policy", "test", "x", "--config", several}},
+		{0, "own applies", []string{"policy", "test", "x", "--config", several, "--root", "/b"}},
 		{2, `root \"team\": `, []string{"config", "check", "--json", rooted}},
 		{2, "reaper.concurrency 5000: must be from 1 to 1000", []string{"config", "check", rooted}},
 		{0, "is fine", []string{"config", "check", secret}},

@@ -31,12 +31,13 @@ type breakFlags struct {
 	wait             time.Duration // negative: as long as it takes
 }
 
-// What came of the break of one entry, as people and tools are told.
+// What came of one entry that was to be broken, or asked for, as people and tools are told.
 const (
 	brokenGone    = "gone"    // its owner, or this command, has deleted it
 	brokenMarked  = "marked"  // its owner is told; --wait was over before it was gone
 	brokenLives   = "lives"   // of --expired-only: its lease runs
 	brokenForeign = "foreign" // not ours to break
+	asked         = "asked"   // by revoke
 )
 
 // outcome is what came of one entry.
@@ -133,7 +134,7 @@ func (f *breakFlags) run(cmd *cobra.Command, p policy.Policy, tree admin.Tree, n
 		return err
 	}
 	outcomes, err := f.breakAll(ctx, tree, p.Policy, victims)
-	if printed := f.print(cmd.OutOrStdout(), outcomes); err == nil {
+	if printed := printOutcomes(cmd.OutOrStdout(), outcomes, f.asJSON); err == nil {
 		err = printed
 	}
 	if err == nil && !f.done(outcomes) {
@@ -256,8 +257,9 @@ func breaker(reason string) znode.Broken {
 	return by
 }
 
-func (f *breakFlags) print(w io.Writer, outcomes []outcome) error {
-	if f.asJSON {
+// printOutcomes prints them for people, or for tools.
+func printOutcomes(w io.Writer, outcomes []outcome, asJSON bool) error {
+	if asJSON {
 		return printJSON(w, struct {
 			Entries []outcome `json:"entries"`
 		}{outcomes})

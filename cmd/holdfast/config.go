@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +33,7 @@ type checked struct {
 	File     string    `json:"file"`
 	OK       bool      `json:"ok"`
 	Policies []string  `json:"policies,omitempty"`
+	Roots    []string  `json:"roots,omitempty"` // their names
 	Mistakes []mistake `json:"mistakes,omitempty"`
 }
 
@@ -72,7 +74,11 @@ Exit status: 0 if the library, the reaper and this program would take the files;
 				if err != nil {
 					wrong = append(wrong, err)
 				} else if !asJSON {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s is fine: %d policies, the last is %s\n", file, len(c.Policies), c.Policies[len(c.Policies)-1])
+					roots := ""
+					if len(c.Roots) > 0 {
+						roots = "; the reaper's roots are " + strings.Join(c.Roots, ", ")
+					}
+					fmt.Fprintf(cmd.OutOrStdout(), "%s is fine: %d policies, the last is %s%s\n", file, len(c.Policies), c.Policies[len(c.Policies)-1], roots)
 				}
 			}
 			if asJSON {
@@ -135,6 +141,9 @@ func checkFile(ctx context.Context, file string, passwords bool) (checked, error
 	c.OK = true
 	for _, p := range cfg.Policies.All() {
 		c.Policies = append(c.Policies, p.Name)
+	}
+	for _, r := range cfg.Roots {
+		c.Roots = append(c.Roots, r.Name)
 	}
 	return c, nil
 }

@@ -49,6 +49,7 @@ a warning; 2 bad usage or configuration.`,
 			if err != nil {
 				return err
 			}
+			app.TellRoots(cfg, app.Logger(cfg.Log, cmd.ErrOrStderr()))
 			report, err := doctor.Examine(cmd.Context(), doctor.Options{
 				Config: cfg, Watch: watch, Log: zerolog.Nop(), // the report says all
 				Dial: func(ctx context.Context, opts ...lock.Option) (*lock.Client, error) {

@@ -11,6 +11,8 @@
 //	holdfast config   checks a configuration file, without a server
 //	holdfast doctor   looks for what is wrong with the servers and the configuration
 //	holdfast demo     shows the promises kept, on a real ZooKeeper
+//	holdfast version  prints the version
+//	holdfast completion  prints a script that completes commands and locks' names in a shell
 //
 // Each has a file here; what takes more than a file is in internal. "holdfast help
 // COMMAND" tells the rest.
@@ -53,7 +55,6 @@ more with run.`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	flags.Add(cmd.PersistentFlags())
 	cmd.AddCommand(newLs(flags), newShow(flags), newTop(flags), newRun(flags), newRevoke(flags), newBreak(flags), newSweep(flags),
 		newPolicy(flags), newConfig(flags), newDoctor(flags), newDemo(flags), newVersion())

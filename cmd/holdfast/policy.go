@@ -55,6 +55,7 @@ Exit status: 2 bad usage or configuration, also if no lock can have that name.`,
 			if err != nil {
 				return err
 			}
+			app.TellRoots(cfg, app.Logger(cfg.Log, cmd.ErrOrStderr()))
 			trials := make([]trial, len(args))
 			for i, name := range args {
 				trials[i] = try(cfg, name)

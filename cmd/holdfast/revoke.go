@@ -5,13 +5,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 func newRevoke(flags *app.Flags) *cobra.Command {
 	var reason string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "revoke NAME [--reason TEXT]",
 		Short: "Ask those who hold a lock to give it up",
@@ -19,8 +23,8 @@ func newRevoke(flags *app.Flags) *cobra.Command {
 
 They are told at once, if they listen: programs by the library's Hold.Revoked,
 and holdfast run with --on-revoke. What comes of it they decide; nobody is
-forced. This returns when they are asked, and does not wait. "holdfast ls NAME"
-tells who holds the lock then.
+forced. This prints who was asked, and does not wait. "holdfast ls NAME" tells who
+holds the lock then.
 
 Exit status: 1 if nobody holds the lock, or another library does.`,
 		Example:           `  holdfast revoke orders/42 --reason 'node3 is drained'`,
@@ -33,18 +37,23 @@ Exit status: 1 if nobody holds the lock, or another library does.`,
 			if err := znode.CheckReason(reason); err != nil {
 				return app.Usage("--reason: %w", err)
 			}
-			cfg, err := flags.Load(cmd.Context())
-			if err != nil {
-				return err
-			}
-			locks, err := app.Dial(cmd.Context(), cfg, app.Logger(cfg.Log, cmd.ErrOrStderr()))
-			if err != nil {
-				return err
-			}
-			defer locks.Close()
-			return locks.Revoke(cmd.Context(), args[0], reason)
+			return withTree(cmd, flags, func(_ *policy.Config, locks *lock.Client, tree admin.Tree) error {
+				state, err := tree.Inspect(cmd.Context(), args[0]) // whoever leaves meanwhile needs no asking
+				if err != nil {
+					return fmt.Errorf("revoke %q: %w", args[0], err)
+				}
+				if err := locks.Revoke(cmd.Context(), args[0], reason); err != nil {
+					return err
+				}
+				outcomes := []outcome{}
+				for _, c := range list.Holders(state) {
+					outcomes = append(outcomes, outcome{Entry: c.Path, Owner: c.Owner, Host: c.Host, PID: c.PID, Result: asked})
+				}
+				return printOutcomes(cmd.OutOrStdout(), outcomes, asJSON)
+			})
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print who was asked as one JSON document")
 	cmd.Flags().StringVar(&reason, "reason", "", fmt.Sprintf("`TEXT` that the holders are told, at most %d bytes", lock.MaxReason))
 	return cmd
 }

@@ -44,7 +44,8 @@ Exit status: 1 if the lock could not be read. That nobody uses it is no failure.
 				}
 				q := list.Queue{Root: tree.Root(), Path: tree.Path(name), State: state, Policy: cfg.Policies.For(name)}
 				q.Time, err = tree.Now(cmd.Context())
-				if err != nil && !errors.Is(err, lock.ErrDenied) && !errors.Is(err, zk.ErrNoNode) {
+				q.NoRoot = errors.Is(err, zk.ErrNoNode)
+				if err != nil && !errors.Is(err, lock.ErrDenied) && !q.NoRoot {
 					return fmt.Errorf("show %q: %w", name, err)
 				}
 				if asJSON {

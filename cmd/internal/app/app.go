@@ -97,6 +97,7 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 	started := false
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.InitDefaultCompletionCmd(args...)
 	for _, c := range cmd.Commands() {

@@ -159,10 +159,24 @@ func IsTerminal(w io.Writer) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
+// TellRoots logs that a configuration names roots beside the one that is looked at: who
+// does not say which is easily shown no locks where there are many.
+func TellRoots(cfg *policy.Config, log zerolog.Logger) {
+	if len(cfg.Roots) == 0 {
+		return
+	}
+	var others []string
+	for _, r := range cfg.Roots {
+		others = append(others, r.Root)
+	}
+	log.Warn().Str("root", cfg.Root).Strs("roots", others).Msg("the configuration has roots that this does not look at: --root chooses one")
+}
+
 // Dial connects a client as the configuration says, with further options that win
 // over it. It waits for a session for at most the session timeout, or until ctx
 // ends. An error that is [lock.ErrUnavailable] tells which servers were tried.
 func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...lock.Option) (*lock.Client, error) {
+	TellRoots(cfg, log)
 	z := cfg.ZooKeeper
 	configured, err := cfg.Options()
 	if err != nil {

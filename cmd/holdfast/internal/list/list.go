@@ -29,6 +29,7 @@ type Listing struct {
 	Nodes []admin.State // sorted by name
 	// Unread are the nodes that could not be read, sorted by path.
 	Unread []Unread
+	NoRoot bool // there is no root: nobody has taken a lock yet, or it is another one
 }
 
 // Unread is a node that could not be read.
@@ -58,7 +59,8 @@ func Read(ctx context.Context, tree admin.Tree, name string) (Listing, error) {
 	slices.SortFunc(l.Unread, func(a, b Unread) int { return strings.Compare(a.Path, b.Path) })
 	var err error
 	l.Time, err = tree.Now(ctx)
-	if errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoNode) { // may not write, or there is nothing
+	l.NoRoot = errors.Is(err, zk.ErrNoNode)
+	if errors.Is(err, lock.ErrDenied) || l.NoRoot { // may not write, or there is nothing
 		return l, nil
 	}
 	return l, err

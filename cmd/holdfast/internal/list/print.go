@@ -59,6 +59,14 @@ func (l Listing) Line(w io.Writer) error {
 	return e.Encode(l.document())
 }
 
+// noRoot says that there is no root, if that is so.
+func (l Listing) noRoot() string {
+	if !l.NoRoot {
+		return ""
+	}
+	return fmt.Sprintf("there is no node %s: nobody has taken a lock below it yet, or --root is to name another\n", text.Printable(l.Root))
+}
+
 func (l Listing) document() any {
 	type unread struct {
 		Path string `json:"path"`
@@ -69,7 +77,8 @@ func (l Listing) document() any {
 		Time   string   `json:"time,omitempty"`
 		Locks  []Lock   `json:"locks"`
 		Unread []unread `json:"unread,omitempty"`
-	}{Root: l.Root, Locks: []Lock{}}
+		NoRoot bool     `json:"no_root,omitempty"`
+	}{Root: l.Root, Locks: []Lock{}, NoRoot: l.NoRoot}
 	if l.Time.Zxid != 0 {
 		doc.Time = l.now().UTC().Format(jsonTime)
 	}
@@ -152,7 +161,7 @@ func (l Listing) Table(w io.Writer, colour bool) error {
 		if len(l.Unread) > 0 {
 			that = " that can be read"
 		}
-		_, err := fmt.Fprintf(w, "no locks in use at or below %s%s\n", text.Printable(l.Path), that)
+		_, err := fmt.Fprintf(w, "no locks in use at or below %s%s\n%s", text.Printable(l.Path), that, l.noRoot())
 		return err
 	}
 	table := text.Table{Widest: []int{widestName}, Colour: colour}

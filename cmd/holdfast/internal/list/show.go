@@ -23,6 +23,7 @@ type Queue struct {
 	Time   admin.Time // as that of a Listing
 	State  admin.State
 	Policy policy.Policy
+	NoRoot bool // as that of a Listing
 }
 
 // place is where a contender stands.
@@ -50,7 +51,9 @@ func (l Listing) places(s admin.State) []place {
 	return all
 }
 
-func (q Queue) listing() Listing { return Listing{Root: q.Root, Path: q.Path, Time: q.Time} }
+func (q Queue) listing() Listing {
+	return Listing{Root: q.Root, Path: q.Path, Time: q.Time, NoRoot: q.NoRoot}
+}
 
 // Picture draws the queue: who is in, who waits, and for whom.
 func (q Queue) Picture(w io.Writer, colour bool) error {
@@ -85,7 +88,7 @@ func (q Queue) Picture(w io.Writer, colour bool) error {
 		table.Add(q.row(i, p)...)
 	}
 	if len(places) == 0 {
-		_, err := fmt.Fprintln(w, "\nnobody holds it or waits for it")
+		_, err := fmt.Fprint(w, "\nnobody holds it or waits for it\n", l.noRoot())
 		return err
 	}
 	for i, line := range table.Lines() {
@@ -161,8 +164,9 @@ func (q Queue) JSON(w io.Writer) error {
 		Policy string `json:"policy"`
 		TTL    int64  `json:"ttl_ms"`
 		Grace  int64  `json:"grace_ms"`
+		NoRoot bool   `json:"no_root,omitempty"`
 		Lock
-	}{Root: q.Root, Policy: q.Policy.Name, TTL: q.Policy.TTL.Milliseconds(), Grace: q.Policy.Grace.Milliseconds(), Lock: l.Lock(q.State)}
+	}{Root: q.Root, Policy: q.Policy.Name, TTL: q.Policy.TTL.Milliseconds(), Grace: q.Policy.Grace.Milliseconds(), NoRoot: q.NoRoot, Lock: l.Lock(q.State)}
 	if q.Time.Zxid != 0 {
 		doc.Time = l.now().UTC().Format(jsonTime)
 	}
