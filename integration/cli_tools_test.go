@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-io/holdfast/lock"
 )
@@ -322,6 +323,9 @@ func testTop(t *testing.T, bin string) {
 	hold := c.lock(locks, c.name)
 	next := c.queued(locks, c.name, 2)
 	master, slave := terminal(t)
+	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{}); err != nil { // as a console has it
+		t.Fatal(err)
+	}
 	cmd := exec.Command(c.prog, slices.Concat([]string{"top", "--interval", "100ms"}, c.args)...)
 	cmd.Env = append(os.Environ(), "TERM=xterm")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave

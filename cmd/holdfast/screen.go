@@ -39,7 +39,7 @@ func (s *screen) size() (width, height int) {
 		return 0, 0
 	}
 	width, height, err := term.GetSize(int(s.terminal.Fd()))
-	if err != nil {
+	if err != nil || width == 0 || height == 0 { // a serial console knows none, nor does a container's terminal at first
 		return 80, 24
 	}
 	return width, height
