@@ -140,11 +140,17 @@ func (r *Reaper) noRoot(ctx context.Context) bool {
 
 // nothing is the report of a root that is not there.
 func (r *Reaper) nothing(in *setup) Report {
+	report := r.report(in, in.options.Policies.All(), time.Now())
+	report.Complete = true
+	return report
+}
+
+// report is that of a sweep that begins.
+func (r *Reaper) report(in *setup, chosen []policy.Policy, began time.Time) Report {
 	report := Report{
-		Name: r.monitor.about.Name, Root: r.tree.Root(), Started: time.Now().UTC(), DryRun: in.options.DryRun,
-		Complete: true, Policies: map[string]*Counts{},
+		Name: r.monitor.about.Name, Root: r.tree.Root(), Started: began.UTC(), DryRun: in.options.DryRun, Policies: map[string]*Counts{},
 	}
-	for _, p := range in.options.Policies.All() {
+	for _, p := range chosen {
 		report.Policies[p.Name] = new(Counts)
 	}
 	return report
@@ -152,7 +158,8 @@ func (r *Reaper) nothing(in *setup) Report {
 
 // sweep makes one pass over the policies of a group, and tells of it.
 func (r *Reaper) sweep(ctx context.Context, in *setup, g *group, p *progress) (report Report, err error) {
-	report = Report{Name: r.monitor.about.Name, Root: r.tree.Root(), Schedule: g.text, Started: p.began.UTC(), DryRun: in.options.DryRun}
+	report = r.report(in, g.chosen, p.began)
+	report.Schedule = g.text
 	swept, told := &denials{}, ctx
 	defer func() {
 		if err != nil {

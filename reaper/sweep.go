@@ -45,10 +45,6 @@ type entry struct {
 
 // run sweeps what stands below the given names, the root's being "".
 func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
-	s.report.Policies = map[string]*Counts{}
-	for name := range s.chosen {
-		s.report.Policies[name] = new(Counts)
-	}
 	ctx, s.stop = context.WithCancel(ctx)
 	defer s.stop()
 

@@ -481,7 +481,7 @@ func TestOneActiveReaper(t *testing.T) {
 		time.Sleep(time.Second)
 
 		report, err := second.Sweep(w.ctx)
-		if !errors.Is(err, lock.ErrHeld) || report.Complete || !strings.Contains(report.Skipped, "first") {
+		if !errors.Is(err, lock.ErrHeld) || report.Complete || !strings.Contains(report.Skipped, "first") || report.Policies["all"] == nil {
 			t.Errorf("Sweep beside an active reaper = %+v, %v", report, err)
 		}
 		z := w.raw("others")
