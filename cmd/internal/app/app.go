@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -113,6 +114,9 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 	}
 	if err != nil && err.Error() != "" {
 		fmt.Fprintf(errs, "%s: %v\n", cmd.Name(), err)
+		if errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoAuth) { // which calls itself "not authenticated"
+			fmt.Fprintln(errs, "ZooKeeper's ACL there does not let us: is zookeeper.auth in the configuration a user whom it lets? holdfast doctor tells more.")
+		}
 	}
 	return Status(ctx, err)
 }

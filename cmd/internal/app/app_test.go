@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -138,14 +139,20 @@ func TestRun(t *testing.T) {
 			Use: "fail STATUS", Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				fmt.Fprintln(cmd.OutOrStdout(), "output")
-				if args[0] == "quietly" {
+				switch args[0] {
+				case "quietly":
 					return &Exit{9, nil}
+				case "acl":
+					return fmt.Errorf("read /a: %w", zk.ErrNoAuth)
+				case "denied":
+					return fmt.Errorf("create /a: %w", lock.ErrDenied)
 				}
 				return errors.New(args[0])
 			},
 		})
 		return cmd
 	}
+	const hint = "ZooKeeper's ACL there does not let us: is zookeeper.auth in the configuration a user whom it lets? holdfast doctor tells more.\n"
 	for _, test := range []struct {
 		args string
 		want int
@@ -153,6 +160,8 @@ func TestRun(t *testing.T) {
 		errs string
 	}{
 		{"", 0, "", ""},
+		{"fail acl", 1, "output\n", "prog: read /a: zk: not authenticated\n" + hint},
+		{"fail denied", 1, "output\n", "prog: create /a: access denied\n" + hint},
 		{"fail badly", 1, "output\n", "prog: badly\n"},
 		{"fail quietly", 9, "output\n", ""},
 		{"fail", 2, "", "prog: accepts 1 arg(s), received 0\nTry: prog fail --help\n"},
