@@ -82,8 +82,11 @@ var peers = []*peer{
 		reading:   {title: "Curator InterProcessReadWriteLock", args: []string{"read"}},
 		permits:   {title: "Curator InterProcessSemaphoreV2", args: []string{"semaphore", strconv.Itoa(permitCount)}},
 		severally: {title: "Curator InterProcessMultiLock", args: []string{"multi", strconv.Itoa(atATime)}},
+		leading:   {title: "Curator LeaderLatch", args: []string{"latch"}},
 	}},
-	{name: "curator-semaphore", title: "Curator InterProcessSemaphoreV2", setUp: setUpCurator, args: []string{"semaphore", "1"}},
+	{name: "curator-semaphore", title: "Curator InterProcessSemaphoreV2", setUp: setUpCurator, args: []string{"semaphore", "1"}, roles: map[string]role{
+		leading: {title: "Curator LeaderSelector", args: []string{"selector"}},
+	}},
 	{name: "kazoo", title: "kazoo Lock", setUp: setUpKazoo, args: []string{"mutex"}, roles: map[string]role{
 		reading: {title: "kazoo ReadLock", args: []string{"read"}},
 		permits: {title: "kazoo Semaphore", args: []string{"semaphore", strconv.Itoa(permitCount)}},

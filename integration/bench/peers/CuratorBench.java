@@ -7,10 +7,15 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -24,6 +29,7 @@ public final class CuratorBench {
     private static final List<CuratorFramework> clients = new ArrayList<>();
     private static final List<Lock> locks = new ArrayList<>();
     private static final List<ExecutorService> threads = new ArrayList<>(); // a mutex belongs to its thread
+    private static final String VALUE = "node1:8080"; // of who leads
     private static String kind;
     private static int count; // of permits, or of locks together
 
@@ -40,6 +46,8 @@ public final class CuratorBench {
             case "multi" -> new Mutex(new InterProcessMultiLock(curator,
                     IntStream.range(0, count).mapToObj(i -> path + "-" + i).toList()));
             case "semaphore" -> new Semaphore(new InterProcessSemaphoreV2(curator, path, count));
+            case "latch" -> new Latch(curator, path);
+            case "selector" -> new Selector(curator, path);
             default -> throw new IllegalArgumentException(kind);
         };
     }
@@ -73,6 +81,73 @@ public final class CuratorBench {
         @Override
         public void release() {
             semaphore.returnLease(lease);
+        }
+    }
+
+    /** Leadership by a latch, which is good for one. It is left in the background. */
+    private static final class Latch implements Lock {
+        private final CuratorFramework curator;
+        private final String path;
+        private LeaderLatch latch;
+
+        Latch(CuratorFramework curator, String path) {
+            this.curator = curator;
+            this.path = path;
+        }
+
+        @Override
+        public void acquire() throws Exception {
+            latch = new LeaderLatch(curator, path, VALUE);
+            latch.start();
+            latch.await();
+        }
+
+        @Override
+        public void release() throws Exception {
+            latch.close();
+        }
+    }
+
+    /** Leadership that a thread of the selector's has, until it is told to give it back. */
+    private static final class Selector implements Lock {
+        private final java.util.concurrent.Semaphore leads = new java.util.concurrent.Semaphore(0);
+        private final java.util.concurrent.Semaphore resigns = new java.util.concurrent.Semaphore(0);
+        private final java.util.concurrent.Semaphore over = new java.util.concurrent.Semaphore(0);
+        private final LeaderSelector selector;
+        private boolean started;
+
+        Selector(CuratorFramework curator, String path) {
+            ExecutorService thread = new ThreadPoolExecutor(1, 1, 0, TimeUnit.SECONDS, new LinkedBlockingQueue<>()) {
+                @Override
+                protected void afterExecute(Runnable task, Throwable thrown) {
+                    over.release();
+                }
+            };
+            selector = new LeaderSelector(curator, path, thread, new LeaderSelectorListenerAdapter() {
+                @Override
+                public void takeLeadership(CuratorFramework client) throws Exception {
+                    leads.release();
+                    resigns.acquire();
+                }
+            });
+            selector.setId(VALUE);
+        }
+
+        @Override
+        public void acquire() throws Exception {
+            if (!started) {
+                selector.start(); // stands, too
+                started = true;
+            } else if (!selector.requeue()) {
+                throw new IllegalStateException("it stands already");
+            }
+            leads.acquire();
+        }
+
+        @Override
+        public void release() throws Exception {
+            resigns.release();
+            over.acquire();
         }
     }
 
