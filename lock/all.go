@@ -32,6 +32,7 @@ const MaxAll = 64
 //	session lost or expired      all entries stay                    all holds last
 //	no renewal in time           queues again at the end of all      the hold is lost, and Context ends;
 //	  (of one is enough)           queues, with new entries            the others last until Unlock
+//	Client.Revoke of one         nothing                             its hold is told, and decides
 //	path refused (ErrForeign,    all entries are withdrawn; the
 //	  ErrKind, ErrDenied)          error names the lock
 //	process dies                 each entry blocks for its TTL and grace
@@ -158,8 +159,7 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 	return nil, fmt.Errorf("%s: %w", a, err)
 }
 
-// reenter gives out one more handle on each of the holds that ctx comes from, if there are
-// any.
+// reenter gives out one more handle on each of the holds that ctx comes from.
 func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
 	var es []*queue.Entry
 	var missing string

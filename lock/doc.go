@@ -36,7 +36,14 @@
 //	data in ZooKeeper                                    any, and write it by Hold.Txn
 //	data elsewhere                                       any, and hand on Hold.Token; package fence
 //
-// What happens to a hold is the same for all of them, as it is a lease and nothing else.
+// What happens to a hold is the same for all of them, as it is a lease and nothing else:
+//
+//	what happens               what comes of it
+//	the holder dies            others may enter when its TTL and the grace are over
+//	its session flaps, ends    nothing: it has the lock, and who waits keeps the place
+//	ZooKeeper is away          it has the lock until its lease ends, and knows when; nobody enters
+//	its client closes          it has the lock no more, and the next one enters at once
+//
 // FAILURES.md, in this folder, tells what the holder and those who wait see of each mishap, and
 // what to do about it. The doc of each kind has a table of what is its own.
 //

@@ -15,6 +15,7 @@ import (
 //	lease not renewed         queues again at the end            ends; others enter after the grace
 //	ctx of Lock ends          the entry is withdrawn             nothing: the hold has its own context
 //	Client.Close              the entry is withdrawn             ends; the entry is deleted
+//	Client.Revoke             nothing                            is told by Revoked, and decides
 //	WithBarging               has no place: whoever is quickest  the same
 //	                          when the lock is free gets it
 type Mutex struct{ r recipe }

@@ -240,6 +240,52 @@ func TestRevokeOfEachKind(t *testing.T) {
 	})
 }
 
+// TestRevokeOfOneOfSeveral asks one of the locks that are had together: the others go on. And
+// a leader, and one who barges.
+func TestRevokeOfOneOfSeveral(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		hs := w.lockAll(a, "m", "n", "o")
+		next := w.queueAll(w.ctx, b, "m", "n", "o")
+		var revoked []<-chan lock.Revocation
+		for _, h := range hs.Each() {
+			revoked = append(revoked, h.Revoked())
+		}
+		w.revoke(b, "n", "the second")
+		w.hearsNothing(revoked[0])
+		w.hearsNothing(revoked[2])
+		if r := w.hears(revoked[1]); r.Reason != "the second" {
+			t.Errorf("%+v", r)
+		}
+		if !hs.Valid() {
+			t.Error("who was asked has lost the locks")
+		}
+		w.unlockAll(hs)
+		hs = w.expectAll(next)
+		w.hearsNothing(hs.Hold("n").Revoked())
+		w.unlockAll(hs)
+
+		leader, err := a.Election("e").Campaign(w.ctx, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		barging := w.lock(a, "barging", lock.WithBarging())
+		for name, h := range map[string]*lock.Hold{"e": leader.Hold, "barging": barging} {
+			revoked := h.Revoked()
+			w.revoke(b, name, name)
+			if r := w.hears(revoked); r.Reason != name {
+				t.Errorf("%s is told %+v", name, r)
+			}
+			w.alive(h)
+			w.unlock(h)
+		}
+		w.empty()
+		if left := w.asked(); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+	})
+}
+
 func TestRevokeRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.dial("a"), w.raw("others")

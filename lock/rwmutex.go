@@ -25,8 +25,13 @@ import (
 //	Client.Close              ends; the entry is deleted       the same
 //	context ends, in RLock    the entry is withdrawn           the same; readers who waited behind
 //	or Lock                                                    it enter if nobody else is in the way
+//	Client.Revoke             all readers are told by Revoked,   is told by Revoked, and decides
+//	                          and decide
 //	Hold.Downgrade            nothing changes                  readers enter beside it; it keeps its
 //	                                                           place, and its token
+//
+// Who waits keeps its place when a session ends, as with a [Mutex], and withdraws when the
+// client closes.
 //
 // Fencing tokens: that of a writer is higher than those of all who held the lock before,
 // and that of a reader higher than those of all writers before. Readers who hold it at

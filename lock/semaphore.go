@@ -20,9 +20,11 @@ const MaxPermits = znode.MaxPermits
 // starve. The first one who waits watches all who hold permits, the others only whoever
 // is right ahead of them. So one who leaves wakes one.
 //
-//	session lost, expired     holds go on
-//	lease not renewed         the hold ends, and its permits are free after the grace
-//	Client.Close              holds end, and their entries are deleted
+//	session lost, expired     holds go on; who waits keeps its place
+//	lease not renewed         the hold ends, and its permits are free after the grace; who
+//	                          waits queues again at the end
+//	Client.Close              holds end, and their entries are deleted; who waits withdraws
+//	Client.Revoke             all who hold permits are told by Revoked, and decide
 //	context ends, in Acquire  the entry is withdrawn; those behind it may enter
 //	Semaphore.Resize          holds go on; who waits learns of it
 //
