@@ -113,10 +113,11 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 		err = &Exit{StatusUsage, fmt.Errorf("%w\nTry: %s --help", err, ran.CommandPath())}
 	}
 	if err != nil && err.Error() != "" {
-		fmt.Fprintf(errs, "%s: %v\n", cmd.Name(), err)
+		hint := ""
 		if errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoAuth) { // which calls itself "not authenticated"
-			fmt.Fprintln(errs, "ZooKeeper's ACL there does not let us: is zookeeper.auth in the configuration a user whom it lets? holdfast doctor tells more.")
+			hint = "; is zookeeper.auth in the configuration a user whom the ACL there lets? holdfast doctor tells more"
 		}
+		fmt.Fprintf(errs, "%s: %v%s\n", cmd.Name(), err, hint)
 	}
 	return Status(ctx, err)
 }

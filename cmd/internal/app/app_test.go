@@ -152,7 +152,7 @@ func TestRun(t *testing.T) {
 		})
 		return cmd
 	}
-	const hint = "ZooKeeper's ACL there does not let us: is zookeeper.auth in the configuration a user whom it lets? holdfast doctor tells more.\n"
+	const hint = "; is zookeeper.auth in the configuration a user whom the ACL there lets? holdfast doctor tells more\n"
 	for _, test := range []struct {
 		args string
 		want int
@@ -160,8 +160,8 @@ func TestRun(t *testing.T) {
 		errs string
 	}{
 		{"", 0, "", ""},
-		{"fail acl", 1, "output\n", "prog: read /a: zk: not authenticated\n" + hint},
-		{"fail denied", 1, "output\n", "prog: create /a: access denied\n" + hint},
+		{"fail acl", 1, "output\n", "prog: read /a: zk: not authenticated" + hint},
+		{"fail denied", 1, "output\n", "prog: create /a: access denied" + hint},
 		{"fail badly", 1, "output\n", "prog: badly\n"},
 		{"fail quietly", 9, "output\n", ""},
 		{"fail", 2, "", "prog: accepts 1 arg(s), received 0\nTry: prog fail --help\n"},
