@@ -285,6 +285,8 @@ func testWithoutServer(t *testing.T, bin string) {
 		{0, "the last is default; the reaper's roots are a, b\n", []string{"config", "check", several}},
 		{0, "this does not look at: --root chooses one", []string{"policy", "test", "x", "--config", several}},
 		{0, "own applies", []string{"policy", "test", "x", "--config", several, "--root", "/b"}},
+		{0, "own applies", []string{"policy", "test", "x", "--config", several, "--root", "b"}},
+		{2, "must start with a slash", []string{"policy", "test", "x", "--config", several, "--root", "c"}},
 		{2, `root \"team\": `, []string{"config", "check", "--json", rooted}},
 		{2, "reaper.concurrency 5000: must be from 1 to 1000", []string{"config", "check", rooted}},
 		{0, "is fine", []string{"config", "check", secret}},

@@ -214,7 +214,7 @@ func (c *Client) left(e *queue.Entry, err error) error {
 		return lossOf(e, err)
 	}
 	c.queue.Discard(e)
-	c.cfg.log.Error().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
+	c.cfg.log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
 		Msg("unlock not confirmed; the entry is deleted later or expires")
 	return &UnlockError{Lock: e.Lock(), Entry: e.Path, Err: err}
 }

@@ -350,6 +350,10 @@ func owner(command string) []lock.Option {
 // that is what it tells.
 func notHad(ctx context.Context, err error) error {
 	inTime := ctx.Err() == nil // it was not us who were interrupted
+	var held *lock.HeldError
+	if inTime && errors.As(err, &held) { // the rest is how the wait ended
+		err = fmt.Errorf("%w: not had within --wait; holdfast show %s tells more", held, held.Lock)
+	}
 	if inTime && (errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)) {
 		return &app.Exit{Status: statusNotHad, Err: err}
 	}

@@ -37,7 +37,7 @@ type Flags struct {
 func (f *Flags) Add(set *pflag.FlagSet) {
 	set.Var((*given)(&f.Config), "config", "configuration `file` (default $"+EnvConfig+", or none)")
 	set.Var((*given)(&f.Servers), "servers", "ZooKeeper servers, `host:port,...` (default $"+EnvServers+", or as configured)")
-	set.Var((*given)(&f.Root), "root", "`node` below which the locks are (default as configured, or "+lock.DefaultRoot+")")
+	set.Var((*given)(&f.Root), "root", "`node` below which the locks are, or the name of one of the configuration's roots (default as configured, or "+lock.DefaultRoot+")")
 }
 
 // given is the value of a flag that must not be empty. A script's variable that is
@@ -88,8 +88,14 @@ func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 			wrong = append(wrong, fmt.Errorf("%s: %w", from, err))
 		}
 	}
-	if f.Root != "" { // with the servers and credentials of the one of the roots that it is
-		cfg = cfg.Select(f.Root)
+	root := f.Root
+	for _, r := range cfg.Roots {
+		if r.Name == root { // as logs and metrics call it
+			root = r.Root
+		}
+	}
+	if root != "" { // with the servers and credentials of the one of the roots that it is
+		cfg = cfg.Select(root)
 	}
 	if list, from := first(f.Servers, "--servers", EnvServers); list != "" {
 		cfg.ZooKeeper.Servers = nil
@@ -101,8 +107,8 @@ func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 			cfg.ZooKeeper.Servers = append(cfg.ZooKeeper.Servers, server)
 		}
 	}
-	if f.Root != "" {
-		if err := znode.CheckRoot(f.Root); err != nil {
+	if root != "" {
+		if err := znode.CheckRoot(root); err != nil {
 			wrong = append(wrong, fmt.Errorf("--root: %w", err))
 		}
 	}
