@@ -90,7 +90,7 @@ func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 	}
 	root := f.Root
 	for _, r := range cfg.Roots {
-		if r.Name == root { // as logs and metrics call it
+		if r.Name == root && !strings.HasPrefix(root, "/") { // as logs and metrics call it
 			root = r.Root
 		}
 	}
