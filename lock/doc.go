@@ -238,7 +238,7 @@
 //
 // # From one process to the next
 //
-// A hold can go on in another process, or in the same one after a restart, and nobody
+// A hold of a [Mutex] can go on in another process, or in the same one after a restart, and nobody
 // enters in between: [Hold.Detach] ends it here and gives a [Ticket], a line of text, and
 // [Client.Attach] goes on there by the same entry. The incarnation of the token is one
 // higher, so that late acts of the process before are refused by whoever compares tokens.
