@@ -286,7 +286,7 @@ policies: [{name: all, match: "**", ttl: %v, grace: %v, orphan_after: 1s}]
 reaper: {schedule: "@every 1s"}
 roots:
   - {name: one, root: %s}
-  - {name: denied, root: %s/denied}
+  - {name: denied, root: %s}
   - {name: two, root: %s, policies: [{name: own, match: "**", ttl: %v, grace: %v, orphan_after: 1s}]}
 `, strings.Join(one.servers, `", "`), programSession, long, grace, one.root, third, two.root, long, grace))
 	one.create(third, "", 0)
