@@ -105,10 +105,11 @@ func TestManyWaiters(t *testing.T) {
 func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 	b := onShared(t)
 	const sessions = 10
+	kept := lock.WithSessionTimeout(time.Minute) // after another session all look where they stand
 	clients, meters := make([]*lock.Client, sessions), make([]zkserver.Meter, sessions)
 	var told waitersTold
 	for i := range clients {
-		opts := []lock.Option{lock.WithTTL(4 * long), lock.WithDialer(meters[i].Dial), lock.WithObserver(&told)}
+		opts := []lock.Option{lock.WithTTL(4 * long), kept, lock.WithDialer(meters[i].Dial), lock.WithObserver(&told)}
 		if kind.ride {
 			opts = append(opts, lock.WithLocalWindow(lock.DefaultLocalWindow))
 		}
@@ -123,7 +124,7 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 		}
 		return sum
 	}
-	first, err := kind.take(b.ctx, b.client(lock.WithTTL(4*long)), kind.room)
+	first, err := kind.take(b.ctx, b.client(lock.WithTTL(4*long), kept), kind.room)
 	if err != nil {
 		t.Fatal(err)
 	}
