@@ -174,6 +174,7 @@ func ExampleWithPriority() {
 		log.Fatal(err)
 	}
 	next := make(chan string)
+	var stood sync.WaitGroup
 	stand := func(value string, priority int) {
 		l, err := locks.Election("scheduler", lock.WithPriority(priority)).Campaign(ctx, value)
 		if err != nil {
@@ -184,15 +185,16 @@ func ExampleWithPriority() {
 			log.Fatal(err)
 		}
 	}
-	go stand("another spare", 1)
+	stood.Go(func() { stand("another spare", 1) })
 	await(ctx, locks, 2) // it is first in the queue
-	go stand("the best", 9)
+	stood.Go(func() { stand("the best", 9) })
 	await(ctx, locks, 3)
 	if err := leads.Resign(); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(<-next)
 	fmt.Println(<-next)
+	stood.Wait()
 	// Output:
 	// the best
 	// another spare

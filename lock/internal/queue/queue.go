@@ -184,7 +184,7 @@ func (q *Queue) contend(ctx context.Context, r Request, run func(*contender, con
 
 // gaveUp is the error of who waited behind somebody when its context ended.
 func gaveUp(waiting *Blocked, err error) error {
-	return fmt.Errorf("%w: gave up waiting: %w", waiting, err)
+	return fmt.Errorf("%w: %w", waiting, err)
 }
 
 // Acquire queues up and waits until the lock is had, or ctx ends: then the entry is
