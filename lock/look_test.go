@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +90,43 @@ func TestWhoMakesASharedListGivesUp(t *testing.T) {
 		} else {
 			w.unlock(got.hold)
 		}
+		w.empty()
+	})
+}
+
+// TestManyWhoWantSeveralLocksShareTheirLists: of those of one client who come at once for
+// several locks together, as others do, all learn their places from the same lists.
+func TestManyWhoWantSeveralLocksShareTheirLists(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const many = 100
+		names := []string{"x", "y", "z"}
+		first := w.lockAll(w.dial("h"), names...)
+		clients := []*lock.Client{w.dial("a"), w.dial("b")}
+		lists := 0
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if strings.HasPrefix(r.Op, "getChildren") {
+				lists++
+			}
+			return locktest.Fault{Delay: time.Millisecond}
+		})
+		ctx, cancel := context.WithCancel(w.ctx)
+		var all []<-chan takenAll
+		for i := range many {
+			all = append(all, startAll(func() (*lock.Holds, error) { return clients[i%2].LockAll(ctx, names...) }))
+		}
+		time.Sleep(10 * time.Second)
+		w.Intercept(nil)
+		if entries := len(w.entries("z")); entries != many+1 {
+			t.Errorf("%d entries, want %d", entries, many+1)
+		}
+		if most := 3 * len(names) * len(clients); lists > most {
+			t.Errorf("%d of two clients want %d locks: %d lists, want %d at most", many, len(names), lists, most)
+		}
+		cancel()
+		for _, ch := range all {
+			<-ch
+		}
+		w.unlockAll(first)
 		w.empty()
 	})
 }

@@ -41,6 +41,7 @@ func (q *Queue) contendAll(ctx context.Context, rs []Request, run func(*all, con
 	a := &all{Queue: q, each: make([]*contender, len(rs)), at: -1}
 	for i, r := range rs {
 		a.each[i] = q.newContender(r)
+		a.each[i].gate = a.each[0].door
 		defer q.closeDoor(a.each[i].door)
 	}
 	es, err := run(a, ctx)

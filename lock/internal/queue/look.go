@@ -86,8 +86,8 @@ func (c *contender) makeLook(ctx context.Context, l, before *look, justJoined bo
 	}
 	if ready == nil && justJoined {
 		select {
-		case <-c.door.turn:
-			c.door.unlock()
+		case <-c.gate.turn:
+			c.gate.unlock()
 		case <-l.urgent:
 		case <-ctx.Done():
 			ready = zkconn.ContextError(ctx)

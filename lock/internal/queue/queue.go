@@ -150,8 +150,9 @@ type contender struct {
 	Request
 	parent   string // path of the lock
 	door     *door
-	trying   bool // not to wait for anybody
-	onlyFree bool // not to join where others are
+	gate     *door // where those wait who want to join; of several locks together, the first one's
+	trying   bool  // not to wait for anybody
+	onlyFree bool  // not to join where others are
 
 	// Of one who barges: who was waited for last, and the monotonic time since when that
 	// very version of it is known.
@@ -167,7 +168,8 @@ type contender struct {
 
 // newContender returns a contender, whose door is to be closed.
 func (q *Queue) newContender(r Request) *contender {
-	return &contender{Queue: q, Request: r, parent: q.Path(r.Lock), door: q.openDoor(r.Lock), capacity: r.Capacity}
+	d := q.openDoor(r.Lock)
+	return &contender{Queue: q, Request: r, parent: q.Path(r.Lock), door: d, gate: d, capacity: r.Capacity}
 }
 
 // contend runs what a contender does. When ctx ends meanwhile, the error tells who was
