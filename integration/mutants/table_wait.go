@@ -142,7 +142,9 @@ var waitMutants = []mutant{
 		breaks: "a waiter that is not in the listing enters all the same",
 		edits: []edit{{"lock/internal/queue/await.go",
 			"if self := znode.Find(names, w.e.Name().ID); self >= 0 {",
-			"if self := max(0, znode.Find(names, w.e.Name().ID)); self >= 0 {"}},
+			"if self := max(0, znode.Find(names, w.e.Name().ID)); self >= 0 {"}, {"lock/internal/queue/await.go", // which takes the list to have an entry in it
+			"			w.door.listed(parent.Czxid, names)\n",
+			""}},
 		tests: []string{"lock.TestWholeLockDeleted"},
 	}, {
 		name:   "stale-listing",
