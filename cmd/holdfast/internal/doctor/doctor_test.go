@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,22 +43,25 @@ func (p *patient) dial(network, address string, timeout time.Duration) (net.Conn
 	return &talking{Conn: conn, words: strings.NewReader(p.words)}, nil
 }
 
-// talking is a connection to a server that knows srvr.
+// talking is a connection to a server that knows srvr. Sessions read and write at once.
 type talking struct {
 	net.Conn
 	words *strings.Reader
-	asked bool
+	asked atomic.Bool
 }
 
 func (t *talking) Write(b []byte) (int, error) {
-	if t.asked = t.asked || string(b) == "srvr"; t.asked {
+	if string(b) == "srvr" {
+		t.asked.Store(true)
+	}
+	if t.asked.Load() {
 		return len(b), nil
 	}
 	return t.Conn.Write(b)
 }
 
 func (t *talking) Read(b []byte) (int, error) {
-	if t.asked {
+	if t.asked.Load() {
 		return t.words.Read(b)
 	}
 	return t.Conn.Read(b)
