@@ -57,7 +57,7 @@ var connMutants = []mutant{
 		edits: []edit{{"lock/internal/zkconn/dial.go",
 			"		c.Close(0)\n",
 			"		c.Close(5 * time.Second)\n		WaitFor(context.Background().Done(), 3*time.Second)\n"}},
-		tests: []string{"lock/internal/zkconn.TestDialEndsWithItsContext", "lock.TestDialEndsWithItsContext"},
+		tests: []string{"lock/internal/zkconn.TestDialWaitsForSession"},
 	}, {
 		name:   "dial-unknown-host",
 		breaks: "a server's name that cannot be resolved yet is no passing fault",
@@ -96,7 +96,7 @@ var connMutants = []mutant{
 		edits: []edit{{"lock/internal/zkconn/dial.go",
 			"		WaitFor(c.closeSession(), max(time.Until(end), lastMoments))\n",
 			"		<-c.closeSession()\n"}},
-		tests: []string{"lock/internal/zkconn.TestCloseOfAServerThatFallsSilent"},
+		tests: []string{"lock/internal/zkconn.TestCloseIsBounded"},
 	}, {
 		name:   "close-gives-each-its-time",
 		breaks: "Close waits for the clean-up and then for the connection, each for as long as it may take in all",

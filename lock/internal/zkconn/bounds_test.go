@@ -148,7 +148,7 @@ func (f onLine) Write(line []byte) (int, error) {
 
 // TestFrameThatIsNone ends its connection at once, later than the first one, too.
 func TestFrameThatIsNone(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // which nothing comes near
 	defer cancel()
 	var connections atomic.Int32
 	c, err := Dial(t.Context(), []string{serve(t, func(nc net.Conn) {
@@ -162,6 +162,9 @@ func TestFrameThatIsNone(t *testing.T) {
 	}
 	if _, err := c.Get(ctx, "/"); err == nil {
 		t.Error("there was an answer")
+	}
+	if n := connections.Load(); n < 2 {
+		t.Errorf("there were %d connections", n)
 	}
 	if err := c.Close(0); err != nil {
 		t.Error(err)
