@@ -151,7 +151,7 @@ func TestSummaryEachHour(t *testing.T) {
 // what it waits for.
 func TestSkippedSweepsSayWhy(t *testing.T) {
 	simulate(t, func(w *world) {
-		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1s"})
+		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1s", Concurrency: 1}) // so that it waits for one thing at a time
 		w.mustSweep(r)
 		w.dead(w.raw("others"), "slow")
 		w.Intercept(func(q locktest.Request) locktest.Fault {
