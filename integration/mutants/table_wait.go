@@ -131,6 +131,18 @@ var waitMutants = []mutant{
 			"	if !check {\n		w.p.released = true\n		return nil\n"}},
 		tests: []string{"lock.TestNoHintLetsIn"},
 	}, {
+		name:   "release-of-a-waiter",
+		breaks: "who gives up waiting, and had looked for a release, tells of one: two guards stand against it",
+		edits: []edit{
+			{"lock/internal/queue/release.go",
+				"if e.HeldSince() == 0 || e.incarnation == 0",
+				"if e.incarnation == 0"},
+			{"lock/internal/queue/leave.go",
+				"e.othersAtGrant && e.GrantUnrecorded() &&",
+				"e.othersAtGrant &&"},
+		},
+		tests: []string{"lock.TestWhoGivesUpTellsOfNoRelease"},
+	}, {
 		name:   "release-told-twice",
 		breaks: "who has told its grant tells its release, too",
 		edits: []edit{{"lock/internal/queue/leave.go",
