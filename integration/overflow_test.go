@@ -97,20 +97,20 @@ func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Serve
 			fmt.Sprintf("-Dzookeeper.snapCount=%d", snapEvery),
 		},
 	})
-	connect := func() *zk.Conn {
+	connect := func() steady {
 		t.Helper()
 		z, _, err := zk.Connect([]string{s.Addr()}, 2*sessionTimeout, zk.WithLogInfo(false), zk.WithLogger(testLog{}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return z
+		return steady{z, t.Context()}
 	}
 	z := connect()
 	for _, n := range []struct {
 		path string
 		kind znode.Kind
 	}{{filepath.Dir(path), znode.Dir}, {path, znode.Mutex}} {
-		if _, err := z.Create(n.path, znode.Parent{Kind: n.kind}.Encode(), 0, zk.WorldACL(zk.PermAll)); err != nil {
+		if err := z.Ensure(n.path, znode.Parent{Kind: n.kind}.Encode(), zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,7 +120,7 @@ func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Serve
 		if n == 100*snapEvery {
 			t.Fatalf("no snapshot with %s in %s after %d transactions", path, s.DataDir(), n)
 		}
-		if _, err := z.Set(filepath.Dir(path), znode.Parent{Kind: znode.Dir}.Encode(), -1); err != nil {
+		if err := z.Write(filepath.Dir(path), znode.Parent{Kind: znode.Dir}.Encode()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -65,6 +65,21 @@ func (s steady) Delete(path string, version int32) error {
 	return err
 }
 
+// Ensure creates a node that nobody else would create.
+func (s steady) Ensure(path string, data []byte, acl []zk.ACL) (err error) {
+	s.again(func() error { _, err = s.Conn.Create(path, data, 0, acl); return err })
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// Write sets the data of a node, perhaps twice, whatever its version.
+func (s steady) Write(path string, data []byte) (err error) {
+	s.again(func() error { _, err = s.Conn.Set(path, data, -1); return err })
+	return err
+}
+
 func (s steady) Create(path string, data []byte, flags int32, acl []zk.ACL) (made string, err error) {
 	s.again(func() error { made, err = s.Conn.Create(path, data, flags, acl); return err }, zk.ErrConnectionClosed)
 	return made, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,9 @@ type ownership struct {
 	life context.Context // lookups, dials and connections end with it
 	cut  context.CancelFunc
 
+	closing sync.Once
+	closed  chan struct{} // closed when go-zookeeper's Close has returned
+
 	hosts *hosts
 
 	lastFailure atomic.Pointer[error] // why a server could not be reached
@@ -41,7 +45,7 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	}
 	cfg.servers = servers
 	c := newConn(cfg)
-	c.own = new(ownership)
+	c.own = &ownership{closed: make(chan struct{})}
 	c.own.life, c.own.cut = context.WithCancel(context.Background())
 	c.own.hosts = &hosts{ctx: c.own.life, cfg: cfg, failed: c.noteFailure, stuck: c.stuck}
 	z, events, err := zk.Connect(servers, cfg.SessionTimeout,
@@ -230,14 +234,16 @@ func (c *Conn) disconnect(end time.Time) {
 
 // closeSession has go-zookeeper end the session and then its goroutines. It returns a
 // channel that is closed when the server has acknowledged that, or was waited for long
-// enough, which are up to three seconds.
+// enough, which are up to three seconds. It does so once: a second call of go-zookeeper's
+// Close would wait for the first one's end.
 func (c *Conn) closeSession() <-chan struct{} {
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		c.zk.Close()
-	}()
-	return closed
+	c.own.closing.Do(func() {
+		go func() {
+			defer close(c.own.closed)
+			c.zk.Close()
+		}()
+	})
+	return c.own.closed
 }
 
 // awaitPause waits until go-zookeeper, which has nothing to connect to any more, is

@@ -56,6 +56,7 @@ func (w *world) dial(cfg Config) *Conn {
 		if err := c.Close(5 * time.Second); err != nil {
 			w.Error(err)
 		}
+		<-c.own.closed // go-zookeeper may wait for its last reply for longer than Close does
 	})
 	return c
 }
