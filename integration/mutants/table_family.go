@@ -118,9 +118,16 @@ var familyMutants = []mutant{
 		name:   "raise-unnoticed",
 		breaks: "who waits for permits does not notice that there are more",
 		edits: []edit{{"lock/internal/queue/permits.go",
-			"			} else if node == \"\" {\n				w.ahead.read = false\n",
-			"			} else if node == \"\" {\n				w.ahead.read = true\n"}},
+			"	if node == \"\" {\n		c.read, c.grows = false, nil\n",
+			"	if node == \"\" {\n		c.grows = nil\n"}},
 		tests: []string{"lock.TestResizeRaises"},
+	}, {
+		name:   "change-heard-once",
+		breaks: "who waits for permits does not have a watch reported again that was not closed yet when it looked",
+		edits: []edit{{"lock/internal/queue/permits.go",
+			"		s.changed, s.reported = nil, nil\n",
+			"		s.changed = nil\n"}},
+		tests: []string{"lock/internal/queue.TestCrowdIsHeardAgain"},
 	}, {
 		name:   "lowered-at-once",
 		breaks: "permits are taken away that somebody holds",

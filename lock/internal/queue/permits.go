@@ -50,6 +50,25 @@ func (c *crowd) drop(i int) {
 	c.read = false
 }
 
+// heard takes the report that a node has changed, "" is the parent: it is to be read again.
+// Nobody waits any more for the watch that was reported, which go-zookeeper may close only a
+// moment later: so until then it still looks armed, and is to be reported once more.
+func (c *crowd) heard(node string) {
+	if node == "" {
+		c.read, c.grows = false, nil
+	} else if s := c.seen[node]; s != nil {
+		s.changed, s.reported = nil, nil
+	}
+}
+
+// listen has somebody wait to report a change, unless that is done already.
+func listen(reported *<-chan zk.Event, node string, changed <-chan zk.Event, report func(string, <-chan zk.Event)) {
+	if *reported != changed {
+		*reported = changed
+		report(node, changed)
+	}
+}
+
 // nodes are the names as a grant tells them; nil if they are too many.
 func (c *crowd) nodes() []string {
 	if len(c.names) > maxAhead {
@@ -134,10 +153,10 @@ func (w *waiter) followCrowd(ctx context.Context) error {
 			}
 		}()
 	}
-	for _, s := range w.ahead.seen {
-		s.changed, s.reported = nil, nil // watched anew: what was reported to an earlier call is lost
+	for node := range w.ahead.seen {
+		w.ahead.heard(node) // watched anew: what was reported to an earlier call is lost
 	}
-	w.ahead.read, w.ahead.grows = false, nil
+	w.ahead.heard("")
 	for {
 		if again, err := w.lookAhead(ctx, report); again || err != nil {
 			return err
@@ -157,11 +176,7 @@ func (w *waiter) followCrowd(ctx context.Context) error {
 		}
 		select {
 		case node := <-hits:
-			if s := w.ahead.seen[node]; s != nil {
-				s.changed = nil
-			} else if node == "" {
-				w.ahead.read = false
-			}
+			w.ahead.heard(node)
 		case <-timeout:
 			for _, s := range w.ahead.seen { // a change can be lost over a reconnect
 				s.changed = nil
@@ -202,10 +217,8 @@ func (w *waiter) lookAhead(ctx context.Context, report func(string, <-chan zk.Ev
 		case err != nil:
 			return true, err
 		}
-		if s = w.saw(znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat)), changed); s.reported != changed {
-			s.reported = changed
-			report(name.Node, changed)
-		}
+		s = w.saw(znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat)), changed)
+		listen(&s.reported, name.Node, changed, report)
 	}
 	if w.ahead.read {
 		return false, nil
@@ -221,10 +234,8 @@ func (w *waiter) lookAhead(ctx context.Context, report func(string, <-chan zk.Ev
 	if w.overtaken() {
 		return true, errAged
 	}
-	if w.ahead.read = true; w.ahead.grows != changed {
-		w.ahead.grows = changed
-		report("", changed)
-	}
+	w.ahead.read = true
+	listen(&w.ahead.grows, "", changed, report)
 	w.p.admitted = znode.Admit(append(slices.Clone(w.ahead.names), w.e.Name()), len(w.ahead.names), w.rules()) < 0
 	if w.p.admitted {
 		w.e.TellAhead(w.ahead.nodes())

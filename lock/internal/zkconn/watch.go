@@ -117,7 +117,8 @@ func (c *Conn) Watches() int {
 }
 
 // fired reports whether a watch has fired. go-zookeeper sends one event and
-// closes the channel, so that it stays readable for everybody who shares it.
+// closes the channel, so that it stays readable for everybody who shares it; but for the
+// moment between the two, when somebody has taken the event already: then it becomes so.
 func fired(events <-chan zk.Event) bool {
 	select {
 	case <-events:
