@@ -76,8 +76,8 @@ var familyMutants = []mutant{
 		name:   "downgrade-taken-back",
 		breaks: "the renewal after a downgrade does not tell of it",
 		edits: []edit{{"lock/internal/lease/entry.go",
-			"Grant{e.acquired, e.shared, e.ahead}",
-			"Grant{e.acquired, false, e.ahead}"}},
+			"Shared: e.shared}",
+			"Shared: false}"}},
 		tests: []string{"lock.TestDowngradeLetsReadersIn", "lock.TestDowngradeThatIsNotAcknowledged"},
 	}, {
 		name:   "writer-shares",

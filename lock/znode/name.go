@@ -68,15 +68,14 @@ type Name struct {
 // Priority is that of a candidate in an election.
 func (n Name) Priority() int32 { return max(1, n.Permits) }
 
-// Prefix is the name without its sequence; empty if it is not an entry of ours.
+// Prefix is the name without its sequence, a part of it; empty if it is not an entry of
+// ours.
 func (n Name) Prefix() string {
 	if !n.Ours() {
 		return ""
 	}
-	if n.Permits > 1 {
-		return PermitsPrefix(n.ID, n.Permits)
-	}
-	return Prefix(n.ID, n.Role)
+	prefix, _, _ := cutSequence(n.Node)
+	return prefix
 }
 
 // NewID returns a new random id for an entry.

@@ -13,6 +13,13 @@ func (e *Entry) Describe(ctx context.Context, metadata map[string]string) error 
 	return e.Refresh(ctx)
 }
 
+// TermsNow are the terms, with the metadata that was described last.
+func (e *Entry) TermsNow() Terms {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.Terms
+}
+
 // Described is the metadata that the record carries, or will with the next write.
 func (e *Entry) Described() map[string]string {
 	e.mu.Lock()

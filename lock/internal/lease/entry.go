@@ -19,22 +19,26 @@ type Entry struct {
 	keeper *Keeper
 	owner  Owner
 
+	Pass int32 // how often the node was passed on in this process before, see Succeed
+
 	// Owned by the keeper.
-	due   time.Duration // monotonic time of the next tick
 	index int32         // in the keeper's queue; -1: not in it
+	due   time.Duration // monotonic time of the next tick
 
 	mu           sync.Mutex
 	state        State
 	recorded     bool                    // the grant stands in the node
 	lapsed       bool                    // unlocked when the lease may have run out already
 	atRisk       bool                    // it was told that the hold is
+	shared       bool                    // a writer's: it only reads from now on
+	pinned       bool                    // it is not to be passed on
+	transacted   bool                    // a user's transaction was begun in its name
 	handles      int32                   // holds that were given out on this entry and not yet unlocked
 	version      int32                   // of the data that the last acknowledged write left
 	writesWanted uint32                  // writes that somebody waits for
 	writesAcked  uint32                  // those of them that were acknowledged
 	ctx          context.Context         // of the hold, once somebody has asked for it; before, the one whose values it is to keep
 	cancel       context.CancelCauseFunc // of the hold's context; nil: nobody has asked for it
-	onEnd        []ending                // of those who have the hold together
 	nextTTL      time.Duration           // that the next write carries
 	lease        lease                   // of the last acknowledged write
 	session      int64                   // that it was made in
@@ -42,13 +46,32 @@ type Entry struct {
 	suspectSince time.Duration           // monotonic time since when the machine may have slept through the end of the lease; 0: not
 	granted      time.Duration           // monotonic time; 0: not granted
 	acquired     int64                   // Unix ms of ensemble time; 0: not granted
-	shared       bool                    // a writer's: it only reads from now on
-	pinned       bool                    // it is not to be passed on
-	transacted   bool                    // a user's transaction was begun in its name
-	ahead        []string                // that the grant is to tell; not changed once it is granted
+	rare         *rarities               // nil: it has none of them
 	writing      *write                  // on its way, or of unknown outcome
 	why          error                   // ended: the reason
 	changed      chan struct{}           // closed at the next change; nil if nobody looks
+}
+
+// rarities are what few entries have. A client may have very many entries.
+type rarities struct {
+	onEnd []ending // of those who have the hold together
+	ahead []string // that the grant is to tell; not changed once it is granted
+}
+
+// with returns what of the entry is rare, to be changed; e.mu is held.
+func (e *Entry) with() *rarities {
+	if e.rare == nil {
+		e.rare = new(rarities)
+	}
+	return e.rare
+}
+
+// together are those who have the hold together; e.mu is held.
+func (e *Entry) together() []ending {
+	if e.rare == nil {
+		return nil
+	}
+	return e.rare.onEnd
 }
 
 // Created is what is known of an entry from the transaction that made its node, or
@@ -101,7 +124,7 @@ func (e *Entry) transition(to State, why error) {
 		if e.cancel != nil {
 			e.cancel(why)
 		}
-		for _, each := range e.onEnd {
+		for _, each := range e.together() {
 			each.cancel(why)
 		}
 		e.keeper.remove(e)
@@ -154,7 +177,7 @@ func (e *Entry) TellAhead(nodes []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.state < Held {
-		e.ahead = nodes
+		e.with().ahead = nodes
 	}
 }
 
@@ -163,7 +186,11 @@ func (e *Entry) tells() Grant {
 	if e.acquired == 0 {
 		return Grant{}
 	}
-	return Grant{e.acquired, e.shared, e.ahead}
+	g := Grant{Acquired: e.acquired, Shared: e.shared}
+	if e.rare != nil {
+		g.Ahead = e.rare.ahead
+	}
+	return g
 }
 
 // Reenter gives out one more handle on the hold. One that is in doubt is confirmed by
@@ -286,7 +313,7 @@ func (e *Entry) handedOn() {
 // and of the two ends of the lease the earlier one counts.
 func (e *Entry) Extend(ctx context.Context, ttl time.Duration) error {
 	e.mu.Lock()
-	if len(e.onEnd) > 0 && e.handles > 1 { // others have the hold too, and none of them is to lose by it
+	if len(e.together()) > 0 && e.handles > 1 { // others have the hold too, and none of them is to lose by it
 		ttl = max(ttl, e.nextTTL)
 	}
 	e.nextTTL = ttl

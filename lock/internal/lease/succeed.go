@@ -48,11 +48,13 @@ func (e *Entry) OnEnd(key any, cancel context.CancelCauseFunc) {
 	defer e.mu.Unlock()
 	switch {
 	case cancel == nil:
-		e.onEnd = slices.DeleteFunc(e.onEnd, func(each ending) bool { return each.key == key })
+		if e.rare != nil {
+			e.rare.onEnd = slices.DeleteFunc(e.rare.onEnd, func(each ending) bool { return each.key == key })
+		}
 	case e.state == Ended:
 		cancel(e.why)
 	default:
-		e.onEnd = append(e.onEnd, ending{key, cancel})
+		e.with().onEnd = append(e.with().onEnd, ending{key, cancel})
 	}
 }
 
@@ -60,7 +62,7 @@ func (e *Entry) OnEnd(key any, cancel context.CancelCauseFunc) {
 func (e *Entry) Together() (keys []any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, each := range e.onEnd {
+	for _, each := range e.together() {
 		keys = append(keys, each.key)
 	}
 	return keys
@@ -74,7 +76,7 @@ func (e *Entry) Holds() int {
 	if e.state != Held {
 		return 0
 	}
-	return max(1, len(e.onEnd))
+	return max(1, len(e.together()))
 }
 
 // ending is what is called when an entry ends, and whose it is.
@@ -111,6 +113,7 @@ func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 	}
 	before.pinned = true // it goes on once
 	e.Path, e.Terms, e.keeper, e.owner, e.index = before.Path, before.Terms, before.keeper, owner, -1
+	e.Pass = before.Pass + 1
 	e.nextTTL, e.lease, e.session, e.version = before.nextTTL, before.lease, before.session, before.version
 	e.acquired, e.recorded, e.renewAt = before.acquired, before.recorded, before.renewAt
 	e.writesWanted, e.writesAcked = before.writesWanted, before.writesAcked

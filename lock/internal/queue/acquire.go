@@ -26,8 +26,8 @@ func (c *contender) acquireBy(ctx context.Context, b *boarding) (_ *Entry, err e
 				return nil, err
 			}
 		}
-		if e.seat == nil { // it was joined: nobody looks at it yet
-			e.seat = b.seat
+		if e.at == nil && b.seat != nil { // it was joined: nobody looks at it yet
+			e.at, e.seat, e.window = c.door, b.seat, c.Window
 		}
 		if err = c.await(ctx, e, p); err == nil {
 			err = c.standBack(ctx, e)

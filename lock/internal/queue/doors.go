@@ -46,8 +46,7 @@ func (q *Queue) openDoor(lock string) *door {
 	d := q.doors.byLock[lock]
 	if d == nil {
 		q.doors.last++
-		d = &door{name: lock, number: q.doors.last, turn: make(chan struct{}, 1), hints: q.newHints()}
-		d.turn <- struct{}{}
+		d = &door{name: lock, number: q.doors.last, hints: q.newHints()}
 		q.doors.byLock[lock] = d
 	} else if d.users == 0 {
 		q.doors.unpark(d)

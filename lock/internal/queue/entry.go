@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -16,14 +17,17 @@ import (
 type Entry struct {
 	lease.Entry
 	Kind znode.Kind // of the lock
-	Pass int32      // how often the entry was passed on in this process before
-
-	queue *Queue
-	door  uint64 // number of the door that counts it; guarded by that. 0: none does
-	seat  *seat  // by which it is passed on; nil: it is not. Not changed once it is granted
 
 	tenants  atomic.Int32 // how many have had it at once or one after the other
 	passedOn atomic.Bool  // it was unlocked, and another one of this process goes on with its node
+
+	queue *Queue
+	door  uint64 // number of the door that counts it; guarded by that. 0: none does
+
+	// Where it may be passed on, see Passing on; not changed once it is granted.
+	at     *door         // nil: it may not
+	window time.Duration // of whoever joined
+	seat   *seat         // by which it is; nil while its party is forgotten. Guarded by the door's rides
 
 	// As found when it joined; not changed after.
 	czxid         int64
@@ -69,7 +73,12 @@ func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 func (e *Entry) NextTenant() int32 { return e.tenants.Add(1) - 1 }
 
 // Seated reports whether the entry may be passed on when it is unlocked.
-func (e *Entry) Seated() bool { return e.seat != nil }
+func (e *Entry) Seated() bool { return e.at != nil }
+
+// asked is what the entry was joined for, as far as it matters to who rides.
+func (e *Entry) asked() *Request {
+	return &Request{Kind: e.Kind, Role: e.Name().Role, Terms: e.TermsNow(), KeepParent: e.keepParent, Window: e.window}
+}
 
 // PassedOn reports whether it was: what is at its path belongs to another one.
 func (e *Entry) PassedOn() bool { return e.passedOn.Load() }

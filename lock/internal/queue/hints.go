@@ -73,10 +73,10 @@ const (
 
 // learnedHints expect what was there the last times. The zero value knows nothing.
 type learnedHints struct {
-	contended  bool          // others were there when the last of us left
-	steady     bool          // step is what it was the time before that
 	mutedUntil time.Duration // monotonic time until which no release is told
 	checks     attempts      // to find one
+	contended  bool          // others were there when the last of us left
+	steady     bool          // step is what it was the time before that
 	returned   int8          // joins in a row that came soon after one of ours had left, as far as it matters
 	own        int32         // the version that our last join left
 	step       int32         // by how much others had moved it on since the one before
@@ -234,7 +234,7 @@ func (d *door) met(now time.Duration, before facts, version int32) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !before.exists || before.version != version {
-		d.othersAt = now
+		d.parent.othersAt = now
 		d.hints.met(now)
 	}
 }
@@ -244,8 +244,8 @@ func (d *door) joined(f facts, now time.Duration) {
 	d.mu.Lock()
 	before := d.parent
 	d.hints.joined(now, before, f.version)
-	if before.exists && (f.czxid != before.czxid || f.version != before.version+1) || int(f.children) > d.below {
-		d.othersAt = now
+	if before.exists && (f.czxid != before.czxid || f.version != before.version+1) || f.children > d.below {
+		d.parent.othersAt = now
 	}
 	d.mu.Unlock()
 	d.see(f)

@@ -210,6 +210,7 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 		c.adopt(ctx, e, a, data, stat)
 		return position{}
 	}
+	data.Tail = e.Name().Prefix() // as it is, but a part of the path: a client may have very many doors
 	f := factsOf(data, stat)
 	f.ours = !a.parent.exists
 	c.door.joined(f, now)

@@ -33,7 +33,7 @@ func (s *seat) keepIdle(e *Entry, now time.Duration) bool {
 	if s.like.Terms.Idle == 0 || s.q.Closing.Err() != nil {
 		return false
 	}
-	next, err := e.next(noWait)
+	next, err := e.next(noWait, s)
 	if err != nil {
 		return false
 	}
@@ -62,8 +62,11 @@ var noWait = func() context.Context {
 	return ctx
 }()
 
-// takeKept takes an entry that is kept; p.mu is held.
+// takeKept takes an entry that is kept; p.mu is held. A nil party has none.
 func (p *party) takeKept() (b boarding, ok bool) {
+	if p == nil {
+		return boarding{}, false
+	}
 	for _, s := range p.seats {
 		if s.kept {
 			b = boarding{seat: s, e: s.entry, p: position{admitted: true}}
@@ -190,7 +193,7 @@ func (q *Queue) Release(ctx context.Context, lock string) error {
 func (d *door) kept() (*seat, *Entry) {
 	d.rides.mu.Lock()
 	defer d.rides.mu.Unlock()
-	for _, p := range d.rides.parties {
+	for p := d.rides.parties; p != nil; p = p.next {
 		for _, s := range p.seats {
 			if s.kept {
 				return s, s.entry

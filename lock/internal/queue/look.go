@@ -19,13 +19,13 @@ type looks struct {
 
 // look is one list.
 type look struct {
-	urgent  chan struct{} // closed when one asks for it whose turn may have come
-	done    chan struct{} // closed when the rest is known
-	hurried bool          // urgent is closed; guarded by the door
-	made    bool          // false: whoever was to make it gave up
-	names   []znode.Name
-	parent  *zk.Stat
-	err     error
+	waits  context.Context // of whoever makes it, who may wait for joins; hurry ends that: one asks whose turn may have come
+	hurry  context.CancelFunc
+	done   chan struct{} // closed when the rest is known
+	made   bool          // false: whoever was to make it gave up
+	names  []znode.Name
+	parent *zk.Stat
+	err    error
 }
 
 // sighting is an entry that was there, below an incarnation of the parent.
@@ -38,8 +38,9 @@ type sighting struct {
 func (d *door) listed(incarnation int64, names []znode.Name) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if last := names[len(names)-1]; last.Ours() && !last.Overflowed() && (incarnation > d.newest.incarnation || incarnation == d.newest.incarnation && last.Seq > d.newest.Seq) {
-		d.newest = sighting{incarnation, last}
+	last, before := names[len(names)-1], d.newest
+	if last.Ours() && !last.Overflowed() && (before == nil || incarnation > before.incarnation || incarnation == before.incarnation && last.Seq > before.Seq) {
+		d.newest = &sighting{incarnation, last}
 	}
 }
 
@@ -48,7 +49,7 @@ func (d *door) lastJoined(f facts) (node string, there bool) {
 	node, there = f.lastJoined()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if n, ok := znode.Parse(node); d.newest.incarnation == f.czxid && f.exists && (!ok || d.newest.Seq > n.Seq) {
+	if n, ok := znode.Parse(node); d.newest != nil && d.newest.incarnation == f.czxid && f.exists && (!ok || d.newest.Seq > n.Seq) {
 		return d.newest.Node, f.children > 0
 	}
 	return node, there
@@ -59,7 +60,7 @@ func (d *door) lastJoined(f facts) (node string, there bool) {
 // somebody asks whose turn may have come: many who come at once then need one list.
 func (c *contender) lookTogether(ctx context.Context, justJoined bool) ([]znode.Name, *zk.Stat, error) {
 	for {
-		l, before, first := c.door.nextLook(!justJoined)
+		l, before, first := c.door.nextLook(ctx, !justJoined)
 		if first {
 			c.makeLook(ctx, l, before, justJoined)
 		}
@@ -85,14 +86,13 @@ func (c *contender) makeLook(ctx context.Context, l, before *look, justJoined bo
 		}
 	}
 	if ready == nil && justJoined {
-		select {
-		case <-c.gate.turn:
+		if c.gate.lock(l.waits) == nil {
 			c.gate.unlock()
-		case <-l.urgent:
-		case <-ctx.Done():
+		} else if ctx.Err() != nil {
 			ready = zkconn.ContextError(ctx)
 		}
 	}
+	l.hurry()
 	c.door.sendLook(l)
 	if l.err = ready; ready == nil {
 		l.names, l.parent, l.err = c.contenders(ctx, false)
@@ -103,15 +103,15 @@ func (c *contender) makeLook(ctx context.Context, l, before *look, justJoined bo
 
 // nextLook returns the list that is sent next, and the one that is under way. First says
 // that it is the caller who is to make it, urgent that it is not to wait for any joins.
-func (d *door) nextLook(urgent bool) (l, before *look, first bool) {
+func (d *door) nextLook(ctx context.Context, urgent bool) (l, before *look, first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if first = d.looks.next == nil; first {
-		d.looks.next = &look{urgent: make(chan struct{}), done: make(chan struct{})}
+		d.looks.next = &look{done: make(chan struct{})}
+		d.looks.next.waits, d.looks.next.hurry = context.WithCancel(ctx)
 	}
-	if urgent && !d.looks.next.hurried {
-		d.looks.next.hurried = true
-		close(d.looks.next.urgent)
+	if urgent {
+		d.looks.next.hurry()
 	}
 	return d.looks.next, d.looks.current, first
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,30 +17,31 @@ import (
 // door is what this process knows of one lock's parent, shared by its contenders for
 // that lock, who join one at a time.
 type door struct {
-	name       string
-	number     uint64
-	turn       chan struct{} // holds a token: who has it may join
-	barging    chan struct{} // has a token while somebody barges; nil until somebody does
-	users      int           // requests under way; guarded by the queue, as are
-	prev, next *door         // the neighbours among those that nobody uses
+	name    string
+	number  uint64
+	toJoin  []chan struct{} // closed when it is their turn: those who wait for that, in order
+	barging chan struct{}   // has a token while somebody barges; nil until somebody does
 
 	looks looks // guarded by mu
 	rides rides // by the entries of others of this process
 
 	mu        sync.Mutex
 	parent    facts
-	gone      int64         // Czxid of the last parent that one of ours has deleted
-	othersAt  time.Duration // monotonic time at which others were seen at the lock last; 0: never
-	readOnly  bool          // the ACL does not let us write the parent
-	unchecked bool          // the ACL of entries does not let us check them
-	below     int           // entries of ours that stand below the parent
-	moves     uint64        // how often one of ours has come or gone
-	witness   *Entry        // the one of them that joined last, if it is there still
+	gone      int64 // Czxid of the last parent that one of ours has deleted
 	cleanup   parentCleanup
-	newest    sighting      // the entry that was made last, of those that a list has shown
+	newest    *sighting     // the entry that was made last, of those that a list has shown; nil: none has
 	release   release       // the last one that is known
 	askedAt   time.Duration // monotonic time at which an entry that is kept was asked for last; 0: never
 	hints     hints
+	witness   *Entry // of ours that stand below the parent, the one that joined last, if it is there still
+	below     int32  // how many of ours do
+	joining   bool   // somebody joins
+	readOnly  bool   // the ACL does not let us write the parent
+	unchecked bool   // the ACL of entries does not let us check them
+	moves     uint32 // how often one of ours has come or gone
+
+	users      int32 // requests under way; guarded by the queue, as are
+	prev, next *door // the neighbours among those that nobody uses
 }
 
 // enter accounts for an entry of ours that now stands below the parent.
@@ -99,8 +101,8 @@ func (d *door) exit(e *Entry, until time.Duration, stays bool) (last bool) {
 	if e.incarnation != 0 && e.incarnation == d.parent.czxid {
 		d.parent.proven = until
 	}
-	if e.Name().Node == d.newest.Node {
-		d.newest = sighting{}
+	if d.newest != nil && e.Name().Node == d.newest.Node {
+		d.newest = nil
 	}
 	if e.Name().Prefix() == d.parent.data.Tail {
 		d.parent.tailLeft = true
@@ -138,13 +140,13 @@ func (d *door) handOver(e *Entry) {
 func (d *door) ours() int32 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return int32(d.below)
+	return d.below
 }
 
 // census is how often one of ours has come or gone, and how many are there.
 type census struct {
-	moves uint64
-	below int
+	moves uint32
+	below int32
 }
 
 func (d *door) count() census {
@@ -174,7 +176,6 @@ func (d *door) others(e *Entry) bool {
 func (d *door) look() (facts, *Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.parent.othersAt = d.othersAt
 	if d.witness != nil && !d.unchecked && d.witness.incarnation == d.parent.czxid {
 		return d.parent, d.witness
 	}
@@ -206,6 +207,7 @@ func (d *door) see(f facts) {
 	if f.czxid <= d.gone || d.parent.exists && (f.czxid < d.parent.czxid || f.czxid == d.parent.czxid && f.version < d.parent.version) {
 		return
 	}
+	f.othersAt = d.parent.othersAt
 	if f.czxid == d.parent.czxid {
 		f.proven = max(f.proven, d.parent.proven)
 		f.ours = f.ours || d.parent.ours
@@ -225,7 +227,7 @@ func (d *door) unproven() {
 func (d *door) missed() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.parent = facts{}
+	d.parent = facts{othersAt: d.parent.othersAt}
 	d.hints.missed()
 }
 
@@ -235,7 +237,7 @@ func (d *door) deleted(czxid int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gone = max(d.gone, czxid)
-	d.parent = facts{}
+	d.parent = facts{othersAt: d.parent.othersAt}
 	d.hints.missed()
 }
 
@@ -263,20 +265,50 @@ func (d *door) isReadOnly() bool {
 func (d *door) crowd(now time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.othersAt = now
+	d.parent.othersAt = now
 }
 
-// lock waits for the turn to join.
+// lock waits for the turn to join: who comes first is first. That of a channel with a token
+// is larger, and a client may have very many doors.
 func (d *door) lock(ctx context.Context) error {
+	d.mu.Lock()
+	if !d.joining {
+		d.joining = true
+		d.mu.Unlock()
+		return nil
+	}
+	turn := make(chan struct{})
+	d.toJoin = append(d.toJoin, turn)
+	d.mu.Unlock()
 	select {
-	case <-d.turn:
+	case <-turn:
 		return nil
 	case <-ctx.Done():
-		return zkconn.ContextError(ctx)
 	}
+	d.mu.Lock()
+	i := slices.Index(d.toJoin, turn)
+	if i >= 0 {
+		d.toJoin = slices.Delete(d.toJoin, i, i+1)
+	}
+	d.mu.Unlock()
+	if i < 0 { // it is our turn just now
+		d.unlock()
+	}
+	return zkconn.ContextError(ctx)
 }
 
-func (d *door) unlock() { d.turn <- struct{}{} }
+// unlock gives the turn to the next one.
+func (d *door) unlock() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.toJoin) == 0 {
+		d.joining, d.toJoin = false, nil
+		return
+	}
+	close(d.toJoin[0])
+	d.toJoin[0] = nil
+	d.toJoin = d.toJoin[1:]
+}
 
 // readParent looks at the lock's node and refuses it if it is not ours to use.
 func (c *contender) readParent(ctx context.Context) error {

@@ -17,7 +17,8 @@ import (
 // rides are the parties of one lock.
 type rides struct {
 	mu      sync.Mutex
-	parties []*party
+	parties *party // the first of them, nil: there is none
+	lone    *Entry // that nobody rides on, and whose party is not remembered meanwhile; nil: none. The door stays open
 }
 
 // party are the contenders of this process for one lock that ask for the same, and so can
@@ -25,6 +26,7 @@ type rides struct {
 // long its door is open, so that all who come find it; all of it is guarded by its rides.
 type party struct {
 	*rides
+	next    *party // of the same lock
 	q       *Queue
 	door    *door
 	like    Request
@@ -85,22 +87,64 @@ func (r *Request) sameAs(o *Request) bool {
 		s.TTL == t.TTL && s.Grace == t.Grace && s.MaxHold == t.MaxHold && maps.Equal(s.Metadata, t.Metadata)
 }
 
-// partyOf returns the party of a contender; r.mu is held.
+// party returns the party of a contender; rides.mu is held.
 func (c *contender) party() *party {
 	r := &c.door.rides
-	for _, p := range r.parties {
-		if p.like.sameAs(&c.Request) {
-			return p
-		}
+	if e := r.lone; e != nil && e.asked().sameAs(&c.Request) {
+		return c.remember(e)
+	}
+	if p := r.partyOf(&c.Request); p != nil {
+		return p
 	}
 	c.openFurther(c.door)
-	p := &party{rides: r, q: c.Queue, door: c.door, like: c.Request, seatsAt: 1}
+	p := &party{rides: r, next: r.parties, q: c.Queue, door: c.door, like: c.Request, seatsAt: 1}
 	p.like.Values = nil
 	if c.Kind == znode.Semaphore {
 		p.seatsAt = int(max(1, c.Capacity/c.Permits))
 	}
-	r.parties = append(r.parties, p)
+	r.parties = p
 	return p
+}
+
+// partyOf returns the party of those who ask for that, nil if there is none; r.mu is held.
+func (r *rides) partyOf(like *Request) *party {
+	for p := r.parties; p != nil; p = p.next {
+		if p.like.sameAs(like) {
+			return p
+		}
+	}
+	return nil
+}
+
+// forget drops the party of an entry that is passed on to nobody so far: a client may have
+// very many. Whoever comes to ride has it remembered. It is for what one has alone; p.mu is
+// held.
+func (s *seat) forget(e *Entry) {
+	if s.lone != nil || s.entry != e || e.Pass > 0 || s.looking != nil || s.like.Terms.Idle > 0 ||
+		s.like.Kind == znode.Semaphore || s.like.Role == znode.Shared || s.riders.Len() > 0 || len(s.seats) > 1 {
+		return
+	}
+	e.seat, s.lone = nil, e
+	s.remove()
+}
+
+// remember makes the party anew that was forgotten; its rides are locked.
+func (c *contender) remember(e *Entry) *party {
+	r := &c.door.rides
+	p := &party{rides: r, next: r.parties, q: c.Queue, door: c.door, like: c.Request, seatsAt: 1}
+	p.like.Values = nil
+	e.seat = &seat{party: p, entry: e, until: e.HeldSince() + e.window}
+	p.seats = []*seat{e.seat}
+	r.lone, r.parties = nil, p
+	return p
+}
+
+// leaveLone drops an entry that nobody rides on; r.mu is held.
+func (r *rides) leaveLone(e *Entry) {
+	if r.lone == e {
+		r.lone = nil
+		e.queue.closeDoor(e.at)
+	}
 }
 
 // vacancy is a seat that can be had at once; p.mu is held. Those who read have one entry
@@ -180,14 +224,18 @@ func (p *party) another() {
 
 // disband forgets a party that is empty; p.mu is held.
 func (p *party) disband() {
-	if len(p.seats) > 0 || p.riders.Len() > 0 {
-		return
+	if len(p.seats) == 0 && p.riders.Len() == 0 && p.remove() {
+		p.q.closeDoor(p.door)
 	}
-	for i := range p.parties {
-		if p.parties[i] == p {
-			p.parties = append(p.parties[:i], p.parties[i+1:]...)
-			p.q.closeDoor(p.door)
-			return
+}
+
+// remove takes it from the parties, and reports whether it was there; p.mu is held.
+func (p *party) remove() bool {
+	for at := &p.parties; *at != nil; at = &(*at).next {
+		if *at == p {
+			*at = p.next
+			return true
 		}
 	}
+	return false
 }

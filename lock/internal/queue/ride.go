@@ -92,7 +92,7 @@ func (c *contender) goOn(ctx context.Context, b boarding) (*Entry, error) {
 			return nil, err
 		}
 	}
-	e, err := b.e.next(ctx)
+	e, err := b.e.next(ctx, b.seat)
 	if errors.Is(err, lease.ErrNotQuiet) {
 		err = nil
 	}
@@ -118,11 +118,11 @@ func (s *seat) awaitLook(ctx context.Context, e *Entry) (alone bool, err error) 
 	return s.alone, nil
 }
 
-// next returns the entry that goes on by the node of one that was unlocked.
-func (e *Entry) next(ctx context.Context) (*Entry, error) {
+// next returns the entry that goes on, at that seat, by the node of one that was unlocked.
+func (e *Entry) next(ctx context.Context, s *seat) (*Entry, error) {
 	n := &Entry{
-		Kind: e.Kind, queue: e.queue, Pass: e.Pass + 1, czxid: e.czxid,
-		incarnation: e.incarnation, parentVersion: e.parentVersion, seat: e.seat,
+		Kind: e.Kind, queue: e.queue, czxid: e.czxid,
+		incarnation: e.incarnation, parentVersion: e.parentVersion, at: e.at, seat: s, window: e.window,
 		joinedAlone: e.joinedAlone, keepParent: e.keepParent, adopted: e.adopted, othersAtGrant: e.othersAtGrant,
 	}
 	if err := n.Succeed(ctx, n, &e.Entry); err != nil {
@@ -158,6 +158,7 @@ func (s *seat) taken(e *Entry) {
 	if s.like.Role == znode.Shared { // of a hold that has come in doubt since nobody has a part
 		s.another()
 	}
+	s.forget(e)
 }
 
 // handOn gives what was found at a seat to the next one, because whoever has it does not
@@ -197,14 +198,15 @@ func (q *Queue) notPassed(e *Entry) {
 // Pass gives an entry that was just unlocked to the next one of this process, or keeps it
 // for that one. If it reports false the entry is to leave.
 func (q *Queue) Pass(e *Entry) bool {
-	s := e.seat
-	if s == nil {
+	if e.at == nil {
 		return false
 	}
-	now := q.Clock.Mono()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.entry != e {
+	r := &e.at.rides
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leaveLone(e)
+	s, now := e.seat, q.Clock.Mono()
+	if s == nil || s.entry != e {
 		return false
 	}
 	over := now >= s.until && !s.keep.watches()
@@ -265,13 +267,14 @@ func (s *seat) look(e *Entry) (done chan struct{}) {
 // Unseat keeps the entry from being passed on, because it has ended otherwise than by an
 // unlock, or is another one than it was: who rides on it queues up anew.
 func (e *Entry) Unseat() {
-	s := e.seat
-	if s == nil {
+	if e.at == nil {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.entry == e {
+	r := &e.at.rides
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leaveLone(e)
+	if s := e.seat; s != nil && s.entry == e {
 		s.vacate()
 	}
 }

@@ -17,9 +17,7 @@ const askFor = 100 * time.Millisecond
 func (c *contender) tryRide(ctx context.Context) (*Entry, error) {
 	if c.rideable() {
 		c.door.rides.mu.Lock()
-		p := c.party()
-		b, kept := p.takeKept()
-		p.disband()
+		b, kept := c.door.rides.partyOf(&c.Request).takeKept()
 		c.door.rides.mu.Unlock()
 		if kept {
 			c.trying = true
