@@ -75,7 +75,7 @@ var familyMutants = []mutant{
 	}, {
 		name:   "downgrade-taken-back",
 		breaks: "the renewal after a downgrade does not tell of it",
-		edits: []edit{{"lock/internal/lease/entry.go",
+		edits: []edit{{"lock/internal/lease/describe.go",
 			"Shared: e.shared}",
 			"Shared: false}"}},
 		tests: []string{"lock.TestDowngradeLetsReadersIn", "lock.TestDowngradeThatIsNotAcknowledged"},

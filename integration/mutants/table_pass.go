@@ -61,7 +61,7 @@ var passMutants = []mutant{
 		breaks: "who comes to ride on an entry that nobody has ridden on so far joins instead",
 		edits: []edit{{"lock/internal/queue/party.go",
 			"e != nil && e.asked().sameAs(&c.Request)",
-			"e != nil && r.parties != nil && e.asked().sameAs(&c.Request)"}},
+			"e != nil && r.first != nil && e.asked().sameAs(&c.Request)"}},
 		tests: []string{"lock.TestPassCostsNothing"},
 	}, {
 		name:   "lone-to-strangers",
@@ -80,9 +80,9 @@ var passMutants = []mutant{
 	}, {
 		name:   "turn-lost",
 		breaks: "who gives up as its turn to join comes keeps it for ever",
-		edits: []edit{{"lock/internal/queue/parent.go",
-			"	if i < 0 { // it is our turn just now\n",
-			"	if i < -1 {\n"}},
+		edits: []edit{{"lock/internal/queue/gate.go",
+			"	case <-turn: // just now\n		d.nextJoins()\n",
+			"	case <-turn: // just now\n"}},
 		tests: []string{"lock/internal/queue.TestOneJoinsAtATime"},
 	}, {
 		name:   "window-open",

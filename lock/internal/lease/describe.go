@@ -21,8 +21,25 @@ func (e *Entry) TermsNow() Terms {
 }
 
 // Described is the metadata that the record carries, or will with the next write.
-func (e *Entry) Described() map[string]string {
+func (e *Entry) Described() map[string]string { return e.TermsNow().Metadata }
+
+// TellAhead has the grant tell which entries may still be ahead. It is for before that.
+func (e *Entry) TellAhead(nodes []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.Metadata
+	if e.state < Held {
+		e.with().ahead = nodes
+	}
+}
+
+// tells is what the record tells of the grant; e.mu is held.
+func (e *Entry) tells() Grant {
+	if e.acquired == 0 {
+		return Grant{}
+	}
+	g := Grant{Acquired: e.acquired, Shared: e.shared}
+	if e.rare != nil {
+		g.Ahead = e.rare.ahead
+	}
+	return g
 }

@@ -52,28 +52,6 @@ type Entry struct {
 	changed      chan struct{}           // closed at the next change; nil if nobody looks
 }
 
-// rarities are what few entries have. A client may have very many entries.
-type rarities struct {
-	onEnd []ending // of those who have the hold together
-	ahead []string // that the grant is to tell; not changed once it is granted
-}
-
-// with returns what of the entry is rare, to be changed; e.mu is held.
-func (e *Entry) with() *rarities {
-	if e.rare == nil {
-		e.rare = new(rarities)
-	}
-	return e.rare
-}
-
-// together are those who have the hold together; e.mu is held.
-func (e *Entry) together() []ending {
-	if e.rare == nil {
-		return nil
-	}
-	return e.rare.onEnd
-}
-
 // Created is what is known of an entry from the transaction that made its node, or
 // attached to it.
 type Created struct {
@@ -170,27 +148,6 @@ func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Dur
 		}
 	})
 	return err
-}
-
-// TellAhead has the grant tell which entries may still be ahead. It is for before that.
-func (e *Entry) TellAhead(nodes []string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.state < Held {
-		e.with().ahead = nodes
-	}
-}
-
-// tells is what the record tells of the grant; e.mu is held.
-func (e *Entry) tells() Grant {
-	if e.acquired == 0 {
-		return Grant{}
-	}
-	g := Grant{Acquired: e.acquired, Shared: e.shared}
-	if e.rare != nil {
-		g.Ahead = e.rare.ahead
-	}
-	return g
 }
 
 // Reenter gives out one more handle on the hold. One that is in doubt is confirmed by

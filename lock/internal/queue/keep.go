@@ -193,7 +193,7 @@ func (q *Queue) Release(ctx context.Context, lock string) error {
 func (d *door) kept() (*seat, *Entry) {
 	d.rides.mu.Lock()
 	defer d.rides.mu.Unlock()
-	for p := d.rides.parties; p != nil; p = p.next {
+	for p := d.rides.first; p != nil; p = p.next {
 		for _, s := range p.seats {
 			if s.kept {
 				return s, s.entry

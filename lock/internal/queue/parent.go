@@ -1,10 +1,10 @@
 package queue
 
 import (
+	linked "container/list"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,8 +19,8 @@ import (
 type door struct {
 	name    string
 	number  uint64
-	toJoin  []chan struct{} // closed when it is their turn: those who wait for that, in order
-	barging chan struct{}   // has a token while somebody barges; nil until somebody does
+	toJoin  *linked.List  // of chan struct{}, closed when it is their turn: those who wait for that, in order; nil: nobody does
+	barging chan struct{} // has a token while somebody barges; nil until somebody does
 
 	looks looks // guarded by mu
 	rides rides // by the entries of others of this process
@@ -266,48 +266,6 @@ func (d *door) crowd(now time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.parent.othersAt = now
-}
-
-// lock waits for the turn to join: who comes first is first. That of a channel with a token
-// is larger, and a client may have very many doors.
-func (d *door) lock(ctx context.Context) error {
-	d.mu.Lock()
-	if !d.joining {
-		d.joining = true
-		d.mu.Unlock()
-		return nil
-	}
-	turn := make(chan struct{})
-	d.toJoin = append(d.toJoin, turn)
-	d.mu.Unlock()
-	select {
-	case <-turn:
-		return nil
-	case <-ctx.Done():
-	}
-	d.mu.Lock()
-	i := slices.Index(d.toJoin, turn)
-	if i >= 0 {
-		d.toJoin = slices.Delete(d.toJoin, i, i+1)
-	}
-	d.mu.Unlock()
-	if i < 0 { // it is our turn just now
-		d.unlock()
-	}
-	return zkconn.ContextError(ctx)
-}
-
-// unlock gives the turn to the next one.
-func (d *door) unlock() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.toJoin) == 0 {
-		d.joining, d.toJoin = false, nil
-		return
-	}
-	close(d.toJoin[0])
-	d.toJoin[0] = nil
-	d.toJoin = d.toJoin[1:]
 }
 
 // readParent looks at the lock's node and refuses it if it is not ours to use.

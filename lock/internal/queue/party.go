@@ -16,9 +16,9 @@ import (
 
 // rides are the parties of one lock.
 type rides struct {
-	mu      sync.Mutex
-	parties *party // the first of them, nil: there is none
-	lone    *Entry // that nobody rides on, and whose party is not remembered meanwhile; nil: none. The door stays open
+	mu    sync.Mutex
+	first *party // nil: there is none
+	lone  *Entry // that nobody rides on, and whose party is not remembered meanwhile; nil: none. The door stays open
 }
 
 // party are the contenders of this process for one lock that ask for the same, and so can
@@ -97,18 +97,24 @@ func (c *contender) party() *party {
 		return p
 	}
 	c.openFurther(c.door)
-	p := &party{rides: r, next: r.parties, q: c.Queue, door: c.door, like: c.Request, seatsAt: 1}
+	return c.newParty()
+}
+
+// newParty returns one of those who ask for the same as the contender; rides.mu is held.
+func (c *contender) newParty() *party {
+	r := &c.door.rides
+	p := &party{rides: r, next: r.first, q: c.Queue, door: c.door, like: c.Request, seatsAt: 1}
 	p.like.Values = nil
 	if c.Kind == znode.Semaphore {
 		p.seatsAt = int(max(1, c.Capacity/c.Permits))
 	}
-	r.parties = p
+	r.first = p
 	return p
 }
 
 // partyOf returns the party of those who ask for that, nil if there is none; r.mu is held.
 func (r *rides) partyOf(like *Request) *party {
-	for p := r.parties; p != nil; p = p.next {
+	for p := r.first; p != nil; p = p.next {
 		if p.like.sameAs(like) {
 			return p
 		}
@@ -130,12 +136,9 @@ func (s *seat) forget(e *Entry) {
 
 // remember makes the party anew that was forgotten; its rides are locked.
 func (c *contender) remember(e *Entry) *party {
-	r := &c.door.rides
-	p := &party{rides: r, next: r.parties, q: c.Queue, door: c.door, like: c.Request, seatsAt: 1}
-	p.like.Values = nil
+	p := c.newParty()
 	e.seat = &seat{party: p, entry: e, until: e.HeldSince() + e.window}
-	p.seats = []*seat{e.seat}
-	r.lone, r.parties = nil, p
+	p.seats, p.lone = []*seat{e.seat}, nil
 	return p
 }
 
@@ -231,7 +234,7 @@ func (p *party) disband() {
 
 // remove takes it from the parties, and reports whether it was there; p.mu is held.
 func (p *party) remove() bool {
-	for at := &p.parties; *at != nil; at = &(*at).next {
+	for at := &p.first; *at != nil; at = &(*at).next {
 		if *at == p {
 			*at = p.next
 			return true
