@@ -167,9 +167,14 @@ func (c *Client) tell(e *queue.Entry, change lease.Change) {
 		}
 		return
 	}
-	if len(c.cfg.observers) > 0 {
-		c.tellOf(e, change, tokenOf(e), e.HeldSince(), e.Values())
+	if len(c.cfg.observers) == 0 {
+		return
 	}
+	var token Token // of who waits still, its waiter may be learning it just now
+	if change.From == lease.Held || change.To == lease.Held {
+		token = tokenOf(e)
+	}
+	c.tellOf(e, change, token, e.HeldSince(), e.Values())
 }
 
 // tellOf tells the observers of a change in the life of an entry, or of a hold by it: that has

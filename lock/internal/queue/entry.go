@@ -43,7 +43,7 @@ type Entry struct {
 }
 
 // Czxid is the transaction that created the entry, its fencing token; known once it is
-// granted.
+// granted, and not to be asked for before.
 func (e *Entry) Czxid() int64 { return e.czxid }
 
 // The names of an entry are all in its path: a client may have very many entries.
