@@ -21,7 +21,6 @@ type waiters struct {
 	take   func(ctx context.Context, c *lock.Client, weight int) (had, error)
 	hold   time.Duration
 	locks  int  // that each takes together; 0: one
-	lists  bool // to join behind others takes a list, which is as long as they are many
 	ride   bool // those of one client have an entry together, or one after the other
 }
 
@@ -58,7 +57,7 @@ var kindsOfWaiters = map[string]waiters{
 	"writers": {room: everybody, weight: func(int) int { return everybody }, take: func(ctx context.Context, c *lock.Client, _ int) (had, error) {
 		return c.RWMutex("x").Lock(ctx)
 	}},
-	"readers and writers": {room: everybody, hold: told, lists: true, weight: func(i int) int { return []int{1, everybody}[i%4/3] }, take: func(ctx context.Context, c *lock.Client, weight int) (had, error) {
+	"readers and writers": {room: everybody, hold: told, weight: func(i int) int { return []int{1, everybody}[i%4/3] }, take: func(ctx context.Context, c *lock.Client, weight int) (had, error) {
 		if weight == 1 {
 			return c.RWMutex("x").RLock(ctx)
 		}
@@ -77,8 +76,8 @@ var kindsOfWaiters = map[string]waiters{
 
 // TestManyWaiters: very many wait for one lock of each kind, and get it by the order in
 // which they came, or of those who barge by that of their tokens; what passes on the wire for
-// each of them does not grow with their number, but for readers. HOLDFAST_WAITERS is how many;
-// the library is meant for 10,000.
+// each of them does not grow with their number. HOLDFAST_WAITERS is how many; the library is
+// meant for 10,000.
 //
 // Of those who barge one of each client is at it: all of these watch the same entry, and try
 // when it goes. So what each handoff costs grows with the clients, and not with the waiters.
@@ -93,7 +92,7 @@ func TestManyWaiters(t *testing.T) {
 	for name, kind := range kindsOfWaiters {
 		t.Run(name, func(t *testing.T) {
 			few, many := kind.queueUp(t, n/10), kind.queueUp(t, n)
-			if most := few * 3 / 2; many > most && !kind.lists {
+			if most := few * 3 / 2; many > most {
 				t.Errorf("%d bytes for each of %d waiters: with %d there were %d", many, n, n/10, few)
 			}
 		})
@@ -147,7 +146,7 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 			}
 		})
 	}
-	for told.Load() < int64(n*max(1, kind.locks)) && !t.Failed() { // readers list: that can take minutes
+	for told.Load() < int64(n*max(1, kind.locks)) && !t.Failed() {
 		if time.Sleep(20 * time.Millisecond); b.ctx.Err() != nil {
 			t.Fatalf("they do not queue: %d wait", told.Load())
 		}

@@ -41,6 +41,7 @@ byte turn[N];
 byte ahead[N];          /* whom it waits for */
 bit  alone[N];          /* that one holds the lock, and nobody is before it or beside it */
 byte aseq[N];           /* ... its sequence: a later entry of the same contender is another */
+byte between[N];        /* of one that writes: readers who may be ahead when that one has gone, a bit each */
 bit  reads[ALL];        /* a writer: it must not write any more */
 
 byte quits = QUITS;
@@ -83,6 +84,69 @@ inline nearest(i, found, before, k) {
 	:: else -> break
 	od;
 	k = 0
+}
+
+/* A writer i whose nearest is a reader waits first for whoever writes before the readers, and
+   knows these; or they are all that can be ahead. Found and before are as nearest left them. */
+inline past_readers(i, found, before, k) {
+	found = NONE;
+	k = 0;
+	do
+	:: k < ALL ->
+		if
+		:: k != i && there[k] && BEFORE(k, i) && (writes[k] || !OURS(k)) && (found == NONE || BEFORE(found, k)) -> found = k
+		:: else
+		fi;
+		k++
+	:: else -> break
+	od;
+	before = 0;
+	k = 0;
+	do
+	:: k < ALL ->
+		before = before + (found != NONE && k != found && there[k] && BEFORE(k, found));
+		if
+		:: k != i && there[k] && BEFORE(k, i) && (found == NONE || BEFORE(found, k)) -> between[i] = between[i] | (1 << k)
+		:: else
+		fi;
+		k++
+	:: else -> break
+	od;
+	k = 0;
+	if
+	:: found == NONE -> last_of(i, found, k); alone[i] = 1
+#ifdef BETWEEN_UNPROVEN
+	:: found != NONE && OURS(found) -> ahead[i] = found; aseq[i] = seq[found]; alone[i] = 1
+	:: found != NONE && !OURS(found) -> between[i] = 0
+#elif defined(BETWEEN_STRANGERS)
+	:: found != NONE -> ahead[i] = found; aseq[i] = seq[found]; alone[i] = before == 0
+#else
+	:: found != NONE && OURS(found) -> ahead[i] = found; aseq[i] = seq[found]; alone[i] = before == 0
+	:: found != NONE && !OURS(found) -> between[i] = 0
+#endif
+	fi
+}
+
+/* Contender i looks which of those between are there still: it waits for the last one. A later
+   entry of one of them is another. */
+inline last_of(i, found, k) {
+	found = NONE;
+	k = 0;
+	do
+	:: k < ALL ->
+		if
+		:: between[i] & (1 << k) && there[k] && BEFORE(k, i) && (found == NONE || BEFORE(found, k)) -> found = k
+		:: else
+		fi;
+		k++
+	:: else -> break
+	od;
+	k = 0;
+	ahead[i] = found;
+	if
+	:: found != NONE -> aseq[i] = seq[found]; between[i] = between[i] & ~(1 << found)
+	:: else -> between[i] = 0
+	fi
 }
 
 /* Contender i enters: nobody may be in whom it conflicts with. */
@@ -129,7 +193,11 @@ end:	do
 		:: else ->
 			printf("%d: lists, and waits for %d\n", i, e);
 			aseq[i] = seq[e];
-			alone[i] = b == 0 && ALONE(e)
+			alone[i] = b == 0 && ALONE(e);
+			if
+			:: writes[i] && !writes[e] && OURS(e) -> past_readers(i, e, b, k)
+			:: else
+			fi
 		fi;
 		e = 0; b = 0 } }
 	:: atomic { mode[i] == waiting && ahead[i] < ALL && LIVES(i) && told[ahead[i]] && ALONE(ahead[i]) && !alone[i] ->
@@ -146,10 +214,18 @@ end:	do
 #else
 		:: alone[i] ->
 #endif
-			printf("%d: who was alone has gone: enters\n", i); enter(i, k)
-		:: else -> printf("%d: who was ahead has gone\n", i); ahead[i] = UNKNOWN
+#ifndef BETWEEN_FORGOTTEN
+			last_of(i, e, k);
+#else
+			e = NONE;
+#endif
+			if
+			:: e == NONE -> printf("%d: who was alone has gone: enters\n", i); enter(i, k); alone[i] = 0; between[i] = 0
+			:: else -> printf("%d: looks, and waits for %d\n", i, e)
+			fi
+		:: else -> printf("%d: who was ahead has gone\n", i); ahead[i] = UNKNOWN; alone[i] = 0; between[i] = 0
 		fi;
-		alone[i] = 0 } }
+		e = 0 } }
 	:: atomic { mode[i] == held && !told[i] ->
 		printf("%d: tells its grant\n", i);
 		told[i] = 1 }
@@ -165,7 +241,7 @@ end:	do
 		d_step {
 		quits = quits - (mode[i] == waiting);
 		leave(i);
-		alone[i] = 0; ahead[i] = UNKNOWN; aseq[i] = 0 } }
+		alone[i] = 0; ahead[i] = UNKNOWN; aseq[i] = 0; between[i] = 0 } }
 	od
 }
 

@@ -34,8 +34,8 @@ var waitMutants = []mutant{
 		name:   "unproven-grant",
 		breaks: "who waited for an entry that was never seen to hold enters without listing when it goes",
 		edits: []edit{{"lock/internal/queue/turn.go",
-			"	case p.predecessorHolds:\n",
-			"	case p.seen:\n"}},
+			"	case !p.predecessorHolds && !p.released:\n",
+			"	case !p.predecessorHolds && !p.released && !p.seen:\n"}},
 		tests: []string{"lock.TestCancelledWaitersLeaveNoNode"},
 	}, {
 		name:   "tail-trusted",

@@ -58,6 +58,8 @@ func (c *contender) await(ctx context.Context, e *Entry, p position) error {
 			} else {
 				err = w.follow(ctx)
 			}
+		case sift:
+			err = w.sift(ctx)
 		}
 		if err != nil {
 			return err
@@ -70,7 +72,7 @@ func (c *contender) await(ctx context.Context, e *Entry, p position) error {
 func (w *waiter) look(ctx context.Context) error {
 	names, self, err := w.survey(ctx)
 	if err == nil {
-		w.p = w.place(names, self)
+		w.p = pastReaders(w.place(names, self), names, self, w.rules())
 	}
 	return err
 }
@@ -210,6 +212,9 @@ func (w *waiter) follow(ctx context.Context) error {
 			if err := w.e.Refresh(ctx); err != nil {
 				return err
 			}
+		case confirmed && len(w.p.between) > 0 && w.Kind.Alone(w.seen.Name): // the readers purge it
+			w.p = position{predecessor: w.p.between[len(w.p.between)-1], seen: true}
+			return nil
 		case confirmed:
 			w.p, err = w.purge(ctx)
 			return err

@@ -162,6 +162,7 @@
 //	it is not there, and we never saw it                     list
 //	it has gone, and it held the lock alone                  enter
 //	it has gone, and a release is known right ahead of it    enter
+//	either of these two, and there were readers in between   see who is there still
 //	it has gone, and it may have been waiting, or not alone  list
 //
 // Nobody is ahead of who holds the lock alone, and nobody joins ahead of another. So who
@@ -179,11 +180,13 @@
 // about: one that somebody carries into another parent says nothing there.
 //
 // The predecessor is the nearest earlier entry that conflicts: for a reader the last
-// writer, for a writer the last entry. A reader that joins where others are does not write
-// the parent: its place takes a list anyway, and readers had better not collide. A writer
-// that is granted, and then only reads, tells so in its entry by a renewal; from before
-// that was sent it must not write. So whoever read it may enter as a reader, at any time
-// later ([znode], Who goes in).
+// writer, for a writer the last entry. But a writer whose list shows at most 16 readers of
+// ours right ahead waits for who writes before them, as they do: when that one held the lock
+// and has gone nobody else is ahead, and it sees them go without a list. A reader that joins
+// where others are does not write the parent: its place takes a list anyway, and readers had
+// better not collide. A writer that is granted, and then only reads, tells so in its entry
+// by a renewal; from before that was sent it must not write. So whoever read it may enter as
+// a reader, at any time later ([znode], Who goes in).
 //
 // Of a semaphore, who is ahead of the first one who waits holds permits, and any of them
 // can be the next to leave. So that one watches all of them, and whoever is behind only the
@@ -214,9 +217,8 @@
 // one transaction, by one list. An entry that cannot be read or decoded, and one of
 // another library, is waited for.
 //
-// If our own entry is gone, we queue again at the end. Its id is remembered: should it
-// appear after all, it is deleted (Z7). If the caller's context ends, our entry is withdrawn
-// in the background.
+// If our own entry is gone, we queue again at the end; its id is remembered, and deleted if
+// it appears after all (Z7). If the caller's context ends, ours is withdrawn in the background.
 //
 // # Elections
 //
@@ -228,8 +230,7 @@
 // grant there; nobody else was there, so it gives way to nobody.
 //
 // To give way ends: nobody gives way to an equal, nobody joins ahead of another, and who has
-// given way stands behind whom it gave way to (standBack). One who dies is judged as any
-// other: if it had not expired when somebody gave way to it, it is waited for and purged.
+// given way stands behind whom it gave way to (standBack). One who dies is purged as any other.
 //
 // Who observes reads the first entry and watches it: nobody comes to stand ahead of it, so
 // a list is made only when it has gone, and the children are watched only while there are
@@ -318,13 +319,12 @@
 //
 //	Check(entry, -1)  Create(.revoke/<id of the entry>)
 //
-// Whoever asks lists the lock after a Sync, and asks all who are in ([znode.Holders]): those
-// at the front of the queue. A request stands for as long as its entry does, and goes after
-// it. So nobody deletes one that another has not read; no late delete hits a newer one; and
-// who attaches to an entry is asked too. One that stands is replaced by deleting and
-// creating it in one transaction, because that is a change of the node above, on which those
-// who listen have their one watch. They list it again after a reconnect (Z6), and tell two
-// requests apart by their Czxid.
+// Whoever asks lists the lock after a Sync, and asks all who are in ([znode.Holders]). A
+// request stands for as long as its entry does, and goes after it. So nobody deletes one
+// that another has not read; no late delete hits a newer one; and who attaches to an entry
+// is asked too. One that stands is replaced by deleting and creating it in one transaction,
+// a change of the node above, on which those who listen have their one watch. They list it
+// again after a reconnect (Z6), and tell two requests apart by their Czxid.
 //
 // Who has seen the request in a session has seen the entry's create (Z5). If it sees no
 // entry in that session, the entry has gone, and its path never comes again (Z4): then the

@@ -11,11 +11,13 @@ type position struct {
 	seen bool
 	// PredecessorHolds says that the predecessor holds the lock alone, so that nobody is
 	// before it: it was listed first, joined as the first of two, or tells its grant; and
-	// the kind of the lock and its role are such, see [znode.Kind.Alone].
+	// the kind of the lock and its role are such, see [znode.Kind.Alone]. Or that it is the
+	// last of the readers who are all that can be ahead.
 	predecessorHolds bool
-	shares           bool // the predecessor holds the lock and tells that it shares it with us
-	predecessorGone  bool // for certain
-	released         bool // a release tells that nobody was ahead of the predecessor any more
+	between          []string // readers who may be ahead when the predecessor has gone: of a writer, see pastReaders
+	shares           bool     // the predecessor holds the lock and tells that it shares it with us
+	predecessorGone  bool     // for certain
+	released         bool     // a release tells that nobody was ahead of the predecessor any more
 }
 
 // step is what a contender does next.
@@ -26,6 +28,7 @@ const (
 	renew              // our turn has come, if our own entry is still there: a write tells, and then a listing
 	follow             // wait for the predecessor
 	list               // a listing tells our place
+	sift               // see which readers are there still
 )
 
 // decide is the one place that says who is in. Fresh says that our own lease has time
@@ -49,12 +52,14 @@ func decide(p position, fresh bool) (next step, reason string) {
 		return follow, "somebody is ahead"
 	case !p.seen:
 		return list, "who was foretold is not there"
+	case !p.predecessorHolds && !p.released:
+		return list, "one who may have waited has gone"
+	case len(p.between) > 0:
+		return sift, "readers may be in"
 	case p.predecessorHolds:
 		reason = "the holder has gone"
-	case p.released:
-		reason = "a release is known"
 	default:
-		return list, "one who may have waited has gone"
+		reason = "a release is known"
 	}
 	if !fresh {
 		return renew, reason
