@@ -24,10 +24,10 @@ func testSecure(t *testing.T, bin string) {
 	s := startSecure(t)
 	const password = "tr0ub4dor"
 	administrator := s.raw(s.authority.Issue(t, "administrator"), "admin:top secret")
-	if _, err := administrator.Create("/closed", nil, 0, zk.DigestACL(zk.PermAll, "svc", password)); err != nil {
+	if err := administrator.Ensure("/closed", nil, zk.DigestACL(zk.PermAll, "svc", password)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := administrator.SetACL("/", zk.DigestACL(zk.PermAll, "admin", "top secret"), -1); err != nil {
+	if err := administrator.Restrict("/", zk.DigestACL(zk.PermAll, "admin", "top secret")); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

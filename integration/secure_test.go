@@ -78,7 +78,7 @@ func (s *secure) client(opts ...lock.Option) *lock.Client {
 }
 
 // raw is a plain connection over TLS, with the certificate and the credentials.
-func (s *secure) raw(pair testpki.Pair, digests ...string) *zk.Conn {
+func (s *secure) raw(pair testpki.Pair, digests ...string) steady {
 	s.Helper()
 	z, _, err := zk.Connect([]string{s.secure}, 20*time.Second, zk.WithLogInfo(false), zk.WithLogger(testLog{}),
 		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
@@ -88,12 +88,13 @@ func (s *secure) raw(pair testpki.Pair, digests ...string) *zk.Conn {
 		s.Fatal(err)
 	}
 	s.Cleanup(z.Close)
+	c := steady{z, s.ctx}
 	for _, d := range digests {
-		if err := z.AddAuth("digest", []byte(d)); err != nil {
+		if err := c.AddAuth("digest", []byte(d)); err != nil {
 			s.Fatal(err)
 		}
 	}
-	return z
+	return c
 }
 
 // TestStrangerCanDoNothing to locks that were made under ACLs, by a digest and by a
@@ -105,11 +106,11 @@ func TestStrangerCanDoNothing(t *testing.T) {
 	byCertificate := []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=svc"}}
 	administrator := s.raw(s.authority.Issue(t, "administrator"), "admin:top secret")
 	for root, acl := range map[string][]zk.ACL{"/digest": zk.DigestACL(zk.PermAll, "svc", "secret"), "/certificate": byCertificate} {
-		if _, err := administrator.Create(root, nil, 0, acl); err != nil {
+		if err := administrator.Ensure(root, nil, acl); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := administrator.SetACL("/", zk.DigestACL(zk.PermAll, "admin", "top secret"), -1); err != nil {
+	if err := administrator.Restrict("/", zk.DigestACL(zk.PermAll, "admin", "top secret")); err != nil {
 		t.Fatal(err)
 	}
 	for root, option := range map[string]lock.Option{"/digest": lock.WithDigest("svc", "secret"), "/certificate": lock.WithACL(byCertificate...)} {
@@ -154,7 +155,7 @@ func (s *secure) contender(ours *lock.Client) admin.Contender {
 
 // denyRaw has each of ZooKeeper's operations on the nodes of a lock be refused, by itself
 // and in a transaction.
-func (s *secure) denyRaw(z *zk.Conn, root, entry string) {
+func (s *secure) denyRaw(z steady, root, entry string) {
 	s.Helper()
 	parent := entry[:strings.LastIndexByte(entry, '/')]
 	world := zk.WorldACL(zk.PermAll)
@@ -187,12 +188,15 @@ func (s *secure) denyRaw(z *zk.Conn, root, entry string) {
 	}
 	for what, op := range ops {
 		for _, path := range []string{entry, parent, root + "/orders", root} {
-			if err := op(path); !errors.Is(err, zk.ErrNoAuth) {
+			var err error
+			if z.again(func() error { err = op(path); return err }); !errors.Is(err, zk.ErrNoAuth) {
 				s.Errorf("a stranger's %s of %s: %v", what, path, err)
 			}
 		}
 	}
-	acl, _, err := z.GetACL(entry)
+	var acl []zk.ACL
+	var err error
+	z.again(func() error { acl, _, err = z.GetACL(entry); return err })
 	for _, a := range acl { // from 3.6 on the digest itself is hidden, and the list may be
 		if !strings.HasSuffix(a.ID, ":x") && a.Scheme == "digest" {
 			s.Errorf("a stranger sees the ACL %+v", a)

@@ -35,6 +35,11 @@ func isAny(err error, targets ...error) bool {
 	return false
 }
 
+func (s steady) AddAuth(scheme string, auth []byte) (err error) {
+	s.again(func() error { err = s.Conn.AddAuth(scheme, auth); return err })
+	return err
+}
+
 func (s steady) Get(path string) (data []byte, stat *zk.Stat, err error) {
 	s.again(func() error { data, stat, err = s.Conn.Get(path); return err })
 	return data, stat, err
@@ -77,6 +82,12 @@ func (s steady) Ensure(path string, data []byte, acl []zk.ACL) (err error) {
 // Write sets the data of a node, perhaps twice, whatever its version.
 func (s steady) Write(path string, data []byte) (err error) {
 	s.again(func() error { _, err = s.Conn.Set(path, data, -1); return err })
+	return err
+}
+
+// Restrict sets the ACL of a node, perhaps twice, whatever its version.
+func (s steady) Restrict(path string, acl []zk.ACL) (err error) {
+	s.again(func() error { _, err = s.Conn.SetACL(path, acl, -1); return err })
 	return err
 }
 
