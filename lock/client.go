@@ -313,7 +313,9 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 		c.withdrew(&r)
 		return nil, notTaken(bound, r.Lock, err)
 	}
-	return c.holdOf(e, r.Values), nil
+	h := c.holdOf(e, r.Values)
+	h.permits = r.Capacity
+	return h, nil
 }
 
 // reenter gives out another handle on the hold that ctx comes from.

@@ -16,7 +16,9 @@ import (
 // handles end first, with [ErrDetached]; that is no loss, and [Mutex.Do] returns it too. The
 // entry then stays for the given ttl, 0 for that of the hold, and for the grace; if nobody
 // has attached by then, it is purged as that of a dead holder is. A ttl outside of [MinTTL] and the policy's MaxTTL
-// is an [ErrInvalid], and so is a hold of another lock than a [Mutex].
+// is an [ErrInvalid], and so are a leadership, and a hold for reading while others of this
+// client read by the same entry (see [WithLocalWindow]), who are not to lose it; the hold
+// goes on then.
 //
 // Detach waits until ZooKeeper has acknowledged it. If ctx ends first, or the write fails
 // for a reason that may pass, it returns the ticket and an [UnlockError]: the write goes on
@@ -31,10 +33,8 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		return Ticket{}, ErrUnlocked
 	case ctx == nil:
 		return Ticket{}, invalid("context", nil, "must not be nil")
-	case h.e.Kind != znode.Mutex:
-		return Ticket{}, invalid("hold", h.Name(), "must be of a Mutex, to be detached; this is a %s", h.e.Kind)
 	case h.leads():
-		return Ticket{}, invalid("hold", h.Name(), "must be of a Mutex, to be detached; this is a leadership")
+		return Ticket{}, invalid("hold", h.Name(), "must not be a leadership, to be detached")
 	}
 	c, e := h.client, h.e
 	if ttl != 0 {
@@ -48,7 +48,10 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	if ttl == 0 {
 		ttl = e.NextTTL()
 	}
-	ticket := c.ticketOf(e, ttl) // before the write: somebody may attach until then at least
+	if !h.t.alone() {
+		return Ticket{}, invalid("hold", h.Name(), "must not share its entry with others of this client who read, to be detached: take it with WithLocalWindow(0)")
+	}
+	ticket := h.ticket(ttl) // before the write: somebody may attach until then at least
 	begun := c.clock.Mono()
 	done, err := c.queue.Detach(e, ttl)
 	if err != nil {
@@ -76,13 +79,13 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 // process dies: whoever attaches then waits until the lease has ended, TTL and grace after
 // the last renewal, and goes on by the same entry; unless somebody who waits behind it, or
 // the reaper, is quicker to purge it. As long as the hold lives, nobody can attach. The
-// ticket of a hold that has ended, or of another lock than a [Mutex], is for nothing.
+// ticket of a hold that has ended, or of a leadership, is for nothing.
 func (h *Hold) Ticket() Ticket {
-	if h.none() || h.Err() != nil || h.e.Kind != znode.Mutex || h.leads() {
+	if h.none() || h.Err() != nil || h.leads() {
 		return Ticket{}
 	}
 	h.e.Pin() // whoever comes with the ticket is to find it
-	return h.client.ticketOf(h.e, 0)
+	return h.ticket(0)
 }
 
 // Enqueue joins the queue, or takes the lock if it is free, and leaves that place to
@@ -97,20 +100,53 @@ func (m *Mutex) Enqueue(ctx context.Context) (Ticket, error) {
 	if m != nil && m.r.barging {
 		return Ticket{}, invalid("mutex", m.r.name, "must not barge: there is no place to keep without a queue")
 	}
-	if m != nil && m.r.client != nil {
-		ctx = m.r.client.anew(ctx, m.Name())
-	}
-	h, err := m.recipe().take(ctx, znode.Exclusive, (*queue.Queue).Enqueue)
+	return m.recipe().enqueue(ctx, znode.Exclusive)
+}
+
+// Enqueue leaves a place to write by, as [Mutex.Enqueue] does.
+func (m *RWMutex) Enqueue(ctx context.Context) (Ticket, error) {
+	return m.recipe().enqueue(ctx, znode.Writer)
+}
+
+// REnqueue leaves a place to read by, as [Mutex.Enqueue] does. Who comes to write waits for it.
+func (m *RWMutex) REnqueue(ctx context.Context) (Ticket, error) {
+	return m.recipe().enqueue(ctx, znode.Shared)
+}
+
+// Enqueue leaves a place for n permits, as [Mutex.Enqueue] does. It fails as
+// [Semaphore.Acquire] does.
+func (s *Semaphore) Enqueue(ctx context.Context, n int) (Ticket, error) {
+	r, err := s.permitsOf(ctx, n)
 	if err != nil {
 		return Ticket{}, err
 	}
-	return m.r.client.ticketOf(h.e, m.r.TTL), nil
+	return s.r.client.enqueue(ctx, r)
 }
 
-// ticketOf is the ticket for an entry whose lease has just begun to last so long; 0: it
-// was not detached.
-func (c *Client) ticketOf(e *queue.Entry, lasts time.Duration) Ticket {
-	t := Ticket{root: c.cfg.root, lock: e.Lock(), kind: znode.Mutex, left: queue.Left{Node: e.Name().Node, Incarnation: e.Incarnation}}
+func (r *recipe) enqueue(ctx context.Context, role znode.Role) (Ticket, error) {
+	request, err := r.request(ctx, role)
+	if err != nil {
+		return Ticket{}, err
+	}
+	return r.client.enqueue(ctx, request)
+}
+
+func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
+	h, err := c.take(c.anew(ctx, r.Lock), r, (*queue.Queue).Enqueue)
+	if err != nil {
+		return Ticket{}, err
+	}
+	return h.ticket(r.Terms.TTL), nil
+}
+
+// ticket is the one for a hold whose lease has just begun to last so long; 0: it was not
+// detached.
+func (h *Hold) ticket(lasts time.Duration) Ticket {
+	c, e := h.client, h.e
+	t := Ticket{
+		root: c.cfg.root, lock: e.Lock(), kind: e.Kind, permits: h.permits,
+		left: queue.Left{Node: e.Name().Node, Incarnation: e.Incarnation},
+	}
 	if lasts != 0 {
 		t.left.Until = c.clock.Millis(c.clock.Local()) + lasts.Milliseconds()
 	}
@@ -120,7 +156,8 @@ func (c *Client) ticketOf(e *queue.Entry, lasts time.Duration) Ticket {
 // Attach goes on with a hold, or a place in a queue, that was left by a ticket: by the same
 // entry, with a token whose incarnation is one higher. It waits until it is its turn; what
 // was held is held at once. The options are those of [Client.Mutex], for the name of the
-// ticket; the TTL is from then on as they or the policy say, and max_hold begins anew.
+// ticket; the TTL is from then on as they or the policy say, and max_hold begins anew. A hold
+// for writing that was downgraded is one for reading still; permits are as many as they were.
 //
 // Of all who attach with one ticket one succeeds; the others, and whoever comes later, get
 // [ErrAttached]. If the entry is gone, because nobody came in time or by an unlock, the
@@ -141,7 +178,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hol
 		return nil, invalid("ticket", `""`, "is for nothing")
 	case t.root != c.cfg.root:
 		return nil, invalid("ticket", t, "is for a lock below %s, and the client's root is %s", t.root, c.cfg.root)
-	case t.kind != znode.Mutex:
+	case t.kind != znode.Mutex && t.kind != znode.RW && t.kind != znode.Semaphore:
 		return nil, fmt.Errorf("%w: the ticket is for a %s, which this release does not know", ErrKind, t.kind)
 	}
 	s, err := c.cfg.settingsFor(t.lock, opts)
@@ -153,7 +190,8 @@ func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hol
 	}
 	node, _ := znode.Parse(t.left.Node)
 	return c.take(c.anew(ctx, t.lock), queue.Request{
-		Lock: t.lock, Kind: t.kind, Role: node.Role, Terms: s.terms(), KeepParent: s.KeepParent,
+		Lock: t.lock, Kind: t.kind, Role: node.Role, Permits: node.Permits, Capacity: t.permits,
+		Terms: s.terms(), KeepParent: s.KeepParent,
 	}, func(q *queue.Queue, ctx context.Context, r queue.Request) (*queue.Entry, error) {
 		return q.Attach(ctx, r, t.left)
 	})

@@ -20,6 +20,7 @@ type Hold struct {
 	e        *queue.Entry
 	t        *tenancy // of a hold that may share its entry with others; else nil
 	unlocked atomic.Bool
+	permits  int32 // that its semaphore was made with
 }
 
 // none reports whether there is no entry behind the hold.

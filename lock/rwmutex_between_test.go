@@ -20,7 +20,7 @@ type readersBehind struct {
 	first   <-chan taken
 	readers []<-chan taken
 	giveUp  []context.CancelFunc // of the first, and of the readers
-	client  *lock.Client // of the last
+	client  *lock.Client         // of the last
 	last    <-chan taken
 }
 

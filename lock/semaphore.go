@@ -83,14 +83,20 @@ func (s *Semaphore) Do(ctx context.Context, n int, f func(context.Context) error
 }
 
 func (s *Semaphore) take(ctx context.Context, n int, how how) (*Hold, error) {
-	r, err := s.request(ctx, "n", n)
+	r, err := s.permitsOf(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	if n > s.permits {
-		return nil, invalid("n", n, "must be at most the permits that semaphore %q has, %d", s.r.name, s.permits)
-	}
 	return s.r.client.take(ctx, r, how)
+}
+
+// permitsOf is what is asked for by whoever wants n permits.
+func (s *Semaphore) permitsOf(ctx context.Context, n int) (queue.Request, error) {
+	r, err := s.request(ctx, "n", n)
+	if err == nil && n > s.permits {
+		err = invalid("n", n, "must be at most the permits that semaphore %q has, %d", s.r.name, s.permits)
+	}
+	return r, err
 }
 
 // request checks the arguments of a call.

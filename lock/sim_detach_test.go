@@ -3,8 +3,10 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -33,6 +35,11 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 	if !p.quiet() {
 		p.inTime(label, "Detach", limited, begun)
 	}
+	if errors.Is(err, lock.ErrInvalid) && h.reads.Load() { // others read by the same entry
+		p.count("left with others who read")
+		p.end(r, label, h)
+		return
+	}
 	p.mu.Lock()
 	p.sayLocked("%s: detaches %s, token %v: %v", label, h.Name(), h.Token(), err)
 	p.open[h.Name()] = slices.DeleteFunc(p.open[h.Name()], func(other held) bool { return other.Hold == h.Hold })
@@ -42,6 +49,9 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 		p.violatedLocked("%s has detached %s and holds it", label, h.Name())
 	case err == nil:
 		p.tally.count("detached", 1)
+		if h.Name() == pages || h.Name() == slots {
+			p.tally.count("readers, writers and permits detached", 1)
+		}
 	case isOne(err, lock.ErrRemoved, lock.ErrTaken) && !errors.Is(err, lock.ErrAttached) && !p.mayBeBroken(h, err):
 		p.violatedLocked("%s: nobody does that here: %v", label, err)
 	case !isOne(err, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !errors.As(err, &unconfirmed), p.quiet() && !h.fixed && !isOne(err, lock.ErrMaxHold, lock.ErrClosed):
@@ -92,8 +102,8 @@ func (p *process) comeBack(ctx context.Context, r *rand.Rand, label string, c *c
 
 func (p *process) enqueue(ctx context.Context, r *rand.Rand, label string, c *client) {
 	name := p.names[r.IntN(len(p.names))]
-	if name == pages || name == slots { // of other kinds
-		return
+	if name == pages || name == slots {
+		r = p.random(fmt.Sprint("place of ", label, time.Since(p.begun)))
 	}
 	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
 	defer cancel()
@@ -102,7 +112,7 @@ func (p *process) enqueue(ctx context.Context, r *rand.Rand, label string, c *cl
 	if !p.quiet() {
 		opts = append(opts, lock.WithTTL(p.drawTTL(r)))
 	}
-	ticket, err := c.Mutex(name, opts...).Enqueue(limited)
+	ticket, err := c.place(r, name, opts)(limited)
 	p.inTime(label, "Enqueue", limited, begun)
 	p.say("%s: leaves a place in the queue of %s: %v", label, name, err)
 	if err != nil {
@@ -111,6 +121,30 @@ func (p *process) enqueue(ctx context.Context, r *rand.Rand, label string, c *cl
 	}
 	p.count("places kept")
 	p.leave(r, label, ticket)
+}
+
+// place draws how a place is kept.
+func (c *client) place(r *rand.Rand, name string, opts []lock.LockOption) func(context.Context) (lock.Ticket, error) {
+	switch {
+	case name == slots:
+		s, n := c.Semaphore(name, slotsPermits, opts...), 1+r.IntN(slotsAsked)
+		return func(ctx context.Context) (lock.Ticket, error) { return s.Enqueue(ctx, n) }
+	case name == pages && oneIn(r, 2):
+		return c.RWMutex(name, opts...).REnqueue
+	case name == pages:
+		return c.RWMutex(name, opts...).Enqueue
+	}
+	return c.Mutex(name, opts...).Enqueue
+}
+
+// wayOf is how a hold has the lock that was attached to, as its entry tells.
+func (s *sim) wayOf(h *lock.Hold) way {
+	n, there := s.node(pathOf(h))
+	w := way{reads: there && reads(n)}
+	if h.Name() == slots {
+		w.permits = weightOf(pathOf(h)[strings.LastIndexByte(pathOf(h), '/')+1:])
+	}
+	return w
 }
 
 // attach goes on with what a ticket is for, works, and gives it back.
@@ -132,7 +166,7 @@ func (p *process) attach(ctx context.Context, r *rand.Rand, label string, c *cli
 		fallthrough
 	case err == nil:
 		p.count("attached")
-		h := p.granted(label, c, got, false, way{})
+		h := p.granted(label, c, got, false, p.wayOf(got))
 		p.pause(r, 0, p.ttl)
 		p.check()
 		p.unlock(label, h)

@@ -56,13 +56,16 @@ func (p *process) worker(ctx context.Context, label string) {
 			p.pause(r, 0, p.ttl/4)
 			continue
 		}
-		ticketed := hold.Name() != pages && hold.Name() != slots && hold.Name() != chair
-		if ticketed && !p.quiet() && oneIn(r, 8) {
-			p.leave(r, label, hold.Ticket())
+		ticketed, leaving := hold.Name() != chair, r
+		if hold.Name() == pages || hold.Name() == slots {
+			leaving = p.random(fmt.Sprint("leaving by ", label, hold.Token()))
+		}
+		if ticketed && !p.quiet() && oneIn(leaving, 8) {
+			p.leave(leaving, label, hold.Ticket())
 		}
 		p.work(ctx, r, label, hold)
-		if ticketed && oneIn(r, 8) {
-			p.detach(ctx, r, label, hold)
+		if ticketed && oneIn(leaving, 8) {
+			p.detach(ctx, leaving, label, hold)
 		} else {
 			p.end(r, label, hold)
 		}

@@ -63,6 +63,16 @@ func (t *tenancy) enter() bool {
 	return true
 }
 
+// alone reports whether nobody else has the entry; nobody comes to have it after that.
+func (t *tenancy) alone() bool {
+	if t == nil {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.e.PinAlone(int32(t.handles))
+}
+
 // leave counts one less, and ends the tenancy with the last one.
 func (t *tenancy) leave() {
 	if t == nil {

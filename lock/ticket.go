@@ -20,11 +20,15 @@ import (
 type Ticket struct {
 	root, lock string
 	kind       znode.Kind
+	permits    int32 // that its semaphore was made with
 	left       queue.Left
 }
 
 // ticketMark begins the text of a ticket; a number follows, the version of the form.
 const ticketMark, ticketVersion = "holdfast-ticket", "1"
+
+// permitsMark stands between the kind and the number of permits.
+const permitsMark = "="
 
 // IsZero reports whether it is a ticket for nothing.
 func (t Ticket) IsZero() bool { return t == Ticket{} }
@@ -58,10 +62,18 @@ func (t Ticket) String() string {
 		return ""
 	}
 	text := strings.Join([]string{
-		ticketMark, ticketVersion, string(t.kind), escape(t.root), escape(t.lock), t.left.Node,
+		ticketMark, ticketVersion, t.kindText(), escape(t.root), escape(t.lock), t.left.Node,
 		strconv.FormatInt(int64(t.left.Incarnation), 10), strconv.FormatInt(t.left.Until, 10),
 	}, ":")
 	return text + ":" + checksum(text)
+}
+
+// kindText is the kind of the lock, and of a semaphore how many permits it was made with.
+func (t Ticket) kindText() string {
+	if t.kind == znode.Semaphore {
+		return string(t.kind) + permitsMark + strconv.Itoa(int(t.permits))
+	}
+	return string(t.kind)
 }
 
 func escape(path string) string {
@@ -89,7 +101,8 @@ func ParseTicket(text string) (Ticket, error) {
 	if sum := checksum(text[:len(text)-len(parts[last])-1]); sum != parts[last] {
 		return Ticket{}, badTicket(text, "is damaged: its checksum is %s, and it says %.20q", sum, parts[last])
 	}
-	t := Ticket{kind: znode.Kind(parts[2]), left: queue.Left{Node: parts[5]}}
+	kind, permits, hasPermits := strings.Cut(parts[2], permitsMark)
+	t := Ticket{kind: znode.Kind(kind), left: queue.Left{Node: parts[5]}}
 	root, err1 := url.PathUnescape(parts[3])
 	name, err2 := url.PathUnescape(parts[4])
 	incarnation, err3 := strconv.ParseInt(parts[6], 10, 32)
@@ -100,6 +113,12 @@ func ParseTicket(text string) (Ticket, error) {
 		if err != nil {
 			return Ticket{}, badTicket(text, "%v", err)
 		}
+	}
+	if n, err := strconv.ParseInt(permits, 10, 32); t.kind == znode.Semaphore || hasPermits {
+		if err != nil || n < 1 || n > MaxPermits || t.kind != znode.Semaphore {
+			return Ticket{}, badTicket(text, "%q is not a semaphore of 1..%d permits", parts[2], MaxPermits)
+		}
+		t.permits = int32(n)
 	}
 	switch {
 	case !isEntry || !node.Ours():

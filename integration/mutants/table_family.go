@@ -10,6 +10,20 @@ var familyMutants = []mutant{
 			"seen.Granted()"}},
 		tests: []string{"lock.TestWriterBehindLastOfManyReaders"},
 	}, {
+		name:   "attached-to-write",
+		breaks: "whoever attaches to a hold that was downgraded has it to write, while others read",
+		edits: []edit{{"lock/internal/queue/attach.go",
+			"Shared: r.Shared, ",
+			""}},
+		tests: []string{"lock.TestDetachOfEachKind"},
+	}, {
+		name:   "detached-for-others",
+		breaks: "a reader who detaches takes the entry away from those who read by it too",
+		edits: []edit{{"lock/internal/lease/succeed.go",
+			"return e.handles <= handles",
+			"return true"}},
+		tests: []string{"lock.TestDetachOfOneWhoSharesItsEntry"},
+	}, {
 		name:   "between-unproven",
 		breaks: "a writer behind readers takes who is to write before them to be in",
 		edits: []edit{{"lock/internal/queue/readers.go",

@@ -55,10 +55,10 @@ type Entry struct {
 // Created is what is known of an entry from the transaction that made its node, or
 // attached to it.
 type Created struct {
-	Sent     clock.Instant // before the write was handed over
-	Session  int64         // in which it was made, so that this session's server has seen it
-	Acquired int64         // the grant that its record tells already, Unix ms; 0: none
-	Version  int32         // of its data; not 0 where it was attached to
+	Sent    clock.Instant // before the write was handed over
+	Session int64         // in which it was made, so that this session's server has seen it
+	Grant                 // that its record tells already
+	Version int32         // of its data; not 0 where it was attached to
 }
 
 // Init sets up the entry of a node that was created with a record by these terms.
@@ -66,7 +66,10 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.Path, e.Terms, e.keeper, e.owner, e.index = path, t, k, owner, -1
 	e.nextTTL, e.lease, e.session = t.TTL, lease{c.Sent, t.TTL}, c.Session
 	e.renewAt = c.Sent.Mono + k.renewAfter(t.TTL)
-	e.acquired, e.recorded, e.version = c.Acquired, c.Acquired != 0, c.Version
+	e.acquired, e.recorded, e.shared, e.version = c.Acquired, c.Acquired != 0, c.Shared, c.Version
+	if c.Ahead != nil {
+		e.with().ahead = c.Ahead
+	}
 }
 
 // InitEnded sets up an entry that nobody has, for a node that is to be deleted

@@ -409,7 +409,7 @@ func TestGrantIsRecorded(t *testing.T) {
 		t.Error("not recorded")
 	}
 	made, _, _ := testEntry(Queued)
-	made.Init(made.keeper, made.owner, made.Path, made.Terms, Created{Acquired: 5})
+	made.Init(made.keeper, made.owner, made.Path, made.Terms, Created{Grant: Grant{Acquired: 5}})
 	if !made.Recorded() {
 		t.Error("the grant that it was created with is not recorded")
 	}

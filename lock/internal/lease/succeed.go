@@ -34,6 +34,15 @@ func (e *Entry) Pin() {
 	e.pinned = true
 }
 
+// PinAlone is Pin, and reports whether nobody has the hold but by so many handles. Nobody
+// joins it after that.
+func (e *Entry) PinAlone(handles int32) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pinned = true
+	return e.handles <= handles
+}
+
 // Succeed sets e up as the next one by the node of an entry of this process that was
 // unlocked, and has it renewed from now on. Nobody has it yet, and it is for its turn to be
 // found out: the lease is the one that the last write has given, whoever that was for. It

@@ -234,7 +234,7 @@ func (a *attaching) overwrite(ctx context.Context) (*Entry, error) {
 	terms := a.Terms
 	terms.Incarnation, terms.Attachment = a.left.Incarnation+1, a.NewID()
 	first, session := a.Clock.Local(), a.Conn.Session()
-	record := a.Keeper.Record(&terms, terms.TTL, lease.Grant{Acquired: a.found.Record.AcquiredAt}, first)
+	record := a.Keeper.Record(&terms, terms.TTL, a.granted(), first)
 	sent, tried := first, false
 	var version int32 // of our second write
 	var broken error  // by whom, since then
@@ -279,6 +279,13 @@ func (a *attaching) overwrite(ctx context.Context) (*Entry, error) {
 	return e, nil
 }
 
+// granted is what the entry tells of its grant, which goes on: readers may be in because of it,
+// and who waits for permits may count on it.
+func (a *attaching) granted() lease.Grant {
+	r := &a.found.Record
+	return lease.Grant{Acquired: r.AcquiredAt, Shared: r.Shared, Ahead: r.Ahead}
+}
+
 // readBack finds out whether it was our write that made another one of that version be
 // refused: its reply may have been lost. No other has our bytes; and of all that others may
 // have written over them since, only what breaks the entry bears our mark still.
@@ -305,7 +312,7 @@ func (a *attaching) readBack(ctx context.Context, terms *lease.Terms, record []b
 func (a *attaching) taken(terms lease.Terms, version int32, first clock.Instant, session int64) *Entry {
 	e := &Entry{Kind: a.Kind, queue: a.Queue, keepParent: a.KeepParent, czxid: a.found.Stat.Czxid}
 	e.Init(a.Keeper, e, a.path, terms, lease.Created{
-		Sent: first, Session: session, Acquired: a.found.Record.AcquiredAt, Version: version,
+		Sent: first, Session: session, Grant: a.granted(), Version: version,
 	})
 	a.door.enter(e)
 	return e

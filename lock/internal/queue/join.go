@@ -187,7 +187,7 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 	}
 	defer c.Tasks.Leave()
 	received := c.Clock.Local()
-	created := lease.Created{Sent: sent, Session: session, Acquired: acquired}
+	created := lease.Created{Sent: sent, Session: session, Grant: lease.Grant{Acquired: acquired}}
 	switch zkconn.OutcomeOf(err) {
 	case zkconn.Applied:
 		return c.applied(ctx, d, replies, created, received)

@@ -1,0 +1,257 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// leaving is a way to have the lock "x", who may have it beside that, and who may not.
+type leaving struct {
+	name           string
+	take           func(c *lock.Client) taking
+	enqueue        func(ctx context.Context, c *lock.Client) (lock.Ticket, error)
+	downgrade      bool
+	beside, behind func(c *lock.Client) taking
+}
+
+func acquiring(permits int) func(c *lock.Client) taking {
+	return func(c *lock.Client) taking {
+		return func(ctx context.Context) (*lock.Hold, error) { return c.Semaphore("x", 5).Acquire(ctx, permits) }
+	}
+}
+
+var (
+	reading = func(c *lock.Client) taking { return c.RWMutex("x").RLock }
+	writing = func(c *lock.Client) taking { return c.RWMutex("x").Lock }
+
+	leavings = []leaving{
+		{"to write", writing, func(ctx context.Context, c *lock.Client) (lock.Ticket, error) { return c.RWMutex("x").Enqueue(ctx) }, false, nil, reading},
+		{"to read", reading, func(ctx context.Context, c *lock.Client) (lock.Ticket, error) { return c.RWMutex("x").REnqueue(ctx) }, false, reading, writing},
+		{"downgraded", writing, nil, true, reading, writing},
+		{"permits", acquiring(3), func(ctx context.Context, c *lock.Client) (lock.Ticket, error) {
+			return c.Semaphore("x", 5).Enqueue(ctx, 3)
+		}, false, acquiring(2), acquiring(3)},
+	}
+)
+
+// reparsed is the ticket that another process reads.
+func (w *world) reparsed(t lock.Ticket) lock.Ticket {
+	w.Helper()
+	again, err := lock.ParseTicket(t.String())
+	if err != nil || again != t {
+		w.Fatalf("%v is read as %v: %v", t, again, err)
+	}
+	return again
+}
+
+// TestDetachOfEachKind: who may not have the lock beside the hold waits all the time, and who
+// may enters while nobody has it; and so after somebody has attached.
+func TestDetachOfEachKind(t *testing.T) {
+	for _, l := range leavings {
+		for _, died := range []bool{false, true} { // without a word
+			t.Run(fmt.Sprintf("%s, died %v", l.name, died), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					a, b, c, d := w.dial("a"), w.dial("b"), w.dial("c"), w.dial("d")
+					h := w.take(l.take(a))
+					if l.downgrade {
+						if err := h.Downgrade(w.ctx); err != nil {
+							t.Fatal(err)
+						}
+					}
+					var beside *lock.Hold
+					if l.beside != nil {
+						beside = w.take(l.beside(d))
+					}
+					var ticket lock.Ticket
+					if died {
+						ticket = w.reparsed(h.Ticket())
+						w.kill("a")
+					} else {
+						ticket = w.reparsed(w.detach(h, 4*ttl))
+						w.close(a)
+					}
+					var waiter <-chan taken
+					if !died { // else it would purge the entry at the same time
+						waiter = w.join("x", l.behind(b))
+						time.Sleep(2 * ttl)
+						w.waits(waiter)
+					}
+					got := w.attach(c, ticket)
+					if died {
+						waiter = w.join("x", l.behind(b))
+					}
+					w.waits(waiter)
+					if got.Token().Czxid != h.Token().Czxid || got.Token().Incarnation != 1 || pathOf(got) != pathOf(h) {
+						t.Errorf("attached to %s with token %v, want %s after %v", pathOf(got), got.Token(), pathOf(h), h.Token())
+					}
+					if r := w.record(pathOf(got)); r.Owner != "c" || r.Detached || r.Shared != l.downgrade || r.AcquiredAt == 0 {
+						t.Errorf("the entry tells %+v", r)
+					}
+					if beside != nil {
+						w.unlock(beside)
+						w.waits(waiter)
+					}
+					time.Sleep(3 * ttl) // renewed
+					w.waits(waiter)
+					if l.downgrade {
+						_, err := c.RWMutex("x").Lock(got.Context())
+						mustBe(t, err, lock.ErrUpgrade)
+						_, err = c.RWMutex("x").TryLock(got.Context())
+						mustBe(t, err, lock.ErrUpgrade)
+					}
+					ticket = w.reparsed(w.detach(got, 0))
+					w.waits(waiter)
+					again := w.attach(d, ticket)
+					_, err := c.Attach(w.ctx, ticket)
+					mustBe(t, err, lock.ErrAttached)
+					w.waits(waiter)
+					w.unlock(again)
+					w.unlock(w.await(waiter).hold)
+					w.Heal("a")
+					w.empty()
+				})
+			})
+		}
+	}
+}
+
+// TestAmbiguousAttachOfEachKind: whatever befalls the write by which somebody attaches.
+func TestAmbiguousAttachOfEachKind(t *testing.T) {
+	for _, l := range leavings {
+		t.Run(l.name, func(t *testing.T) {
+			forEachMishap(t, func(w *world, i int) {
+				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+				w.unlock(w.lock(b, "other")) // it knows the time
+				h := w.take(l.take(a))
+				if l.downgrade {
+					if err := h.Downgrade(w.ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ticket := w.detach(h, 6*ttl)
+				waiter := w.join("x", l.behind(c))
+				hit := w.mishap(i, "b", writes("b", pathOf(h)))
+				got := w.attach(b, ticket)
+				if !hit() {
+					t.Fatal("there was no mishap")
+				}
+				time.Sleep(ttl)
+				w.waits(waiter)
+				if got.Err() != nil || got.Token().Incarnation != 1 {
+					t.Errorf("%v, token %v", got.Err(), got.Token())
+				}
+				w.unlock(got)
+				w.unlock(w.await(waiter).hold)
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestEnqueueOfEachKind keeps a place, whether the lock is free or not, and whoever comes back
+// for it waits for its turn.
+func TestEnqueueOfEachKind(t *testing.T) {
+	for _, l := range leavings {
+		for _, free := range []bool{true, false} {
+			if l.enqueue == nil {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, free %v", l.name, free), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+					var first *lock.Hold
+					if !free {
+						first = w.take(l.behind(b))
+					}
+					ticket, err := l.enqueue(w.ctx, a)
+					if err != nil {
+						t.Fatal(err)
+					}
+					w.close(a)
+					last := w.join("x", l.behind(b))
+					attached := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, w.reparsed(ticket)) })
+					if !free {
+						w.waits(attached)
+						w.unlock(first)
+					}
+					got := w.expect(attached).hold
+					time.Sleep(2 * ttl)
+					w.waits(last)
+					w.unlock(got)
+					w.unlock(w.await(last).hold)
+					w.empty()
+				})
+			})
+		}
+	}
+}
+
+// TestDetachOfOneWhoSharesItsEntry is refused: the others would lose it.
+func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(0)), w.dial("b")
+		first, second := w.take(a.RWMutex("x").RLock), w.take(a.RWMutex("x").RLock)
+		if pathOf(first) != pathOf(second) {
+			t.Fatalf("entries %s and %s, want one", pathOf(first), pathOf(second))
+		}
+		_, err := first.Detach(w.ctx, 0)
+		mustBe(t, err, lock.ErrInvalid)
+		mustSay(t, err, "WithLocalWindow(0)")
+		if first.Err() != nil || second.Err() != nil {
+			t.Fatalf("%v, %v", first.Err(), second.Err())
+		}
+		third := w.take(a.RWMutex("x").RLock)
+		if pathOf(third) == pathOf(first) {
+			t.Error("somebody has joined one who wants to be alone")
+		}
+		again, err := a.RWMutex("x").RLock(second.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.unlock(first)
+		ticket := w.detach(second, 0) // with the handle that was taken by its context
+		mustBe(t, again.Unlock(), lock.ErrDetached)
+		w.unlock(third)
+		writer := w.join("x", b.RWMutex("x").Lock)
+		w.waits(writer)
+		w.unlock(w.attach(a, ticket))
+		w.unlock(w.await(writer).hold)
+		w.empty()
+	})
+}
+
+// TestTicketOfASemaphore tells how many permits there are, which Resize does not change.
+func TestTicketOfASemaphore(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.take(acquiring(2)(a))
+		if err := a.Semaphore("x", 5).Resize(w.ctx, 3); err != nil {
+			t.Fatal(err)
+		}
+		ticket := w.detach(h, 0)
+		text := ticket.String()
+		got := w.attach(b, w.reparsed(ticket))
+		waiter := w.join("x", acquiring(2)(a))
+		w.waits(waiter)
+		w.unlock(got)
+		w.unlock(w.await(waiter).hold)
+		w.empty()
+		if !strings.Contains(text, "semaphore=5:") {
+			t.Errorf("the ticket is %q", text)
+		}
+		_, err := a.Semaphore("x", 5).Enqueue(w.ctx, 6)
+		mustBe(t, err, lock.ErrInvalid)
+		_, err = (*lock.Semaphore)(nil).Enqueue(w.ctx, 1)
+		mustBe(t, err, lock.ErrInvalid)
+		_, err = (*lock.RWMutex)(nil).Enqueue(w.ctx)
+		mustBe(t, err, lock.ErrInvalid)
+		_, err = (*lock.RWMutex)(nil).REnqueue(w.ctx)
+		mustBe(t, err, lock.ErrInvalid)
+	})
+}
