@@ -157,7 +157,8 @@ func (h *Hold) ticket(lasts time.Duration) Ticket {
 // entry, with a token whose incarnation is one higher. It waits until it is its turn; what
 // was held is held at once. The options are those of [Client.Mutex], for the name of the
 // ticket; the TTL is from then on as they or the policy say, and max_hold begins anew. A hold
-// for writing that was downgraded is one for reading still; permits are as many as they were.
+// for writing that was downgraded is one for reading still, also by a ticket from before that:
+// see [Hold.Reads]. Permits are as many as they were.
 //
 // Of all who attach with one ticket one succeeds; the others, and whoever comes later, get
 // [ErrAttached]. If the entry is gone, because nobody came in time or by an unlock, the

@@ -90,6 +90,9 @@ func TestDetachOfEachKind(t *testing.T) {
 					if got.Token().Czxid != h.Token().Czxid || got.Token().Incarnation != 1 || pathOf(got) != pathOf(h) {
 						t.Errorf("attached to %s with token %v, want %s after %v", pathOf(got), got.Token(), pathOf(h), h.Token())
 					}
+					if got.Reads() != (l.downgrade || l.name == "to read") {
+						t.Errorf("it reads: %v", got.Reads())
+					}
 					if r := w.record(pathOf(got)); r.Owner != "c" || r.Detached || r.Shared != l.downgrade || r.AcquiredAt == 0 {
 						t.Errorf("the entry tells %+v", r)
 					}

@@ -238,12 +238,14 @@
 //
 // # From one process to the next
 //
-// A hold of a [Mutex] can go on in another process, or in the same one after a restart, and nobody
-// enters in between: [Hold.Detach] ends it here and gives a [Ticket], a line of text, and
-// [Client.Attach] goes on there by the same entry. The incarnation of the token is one
-// higher, so that late acts of the process before are refused by whoever compares tokens.
-// [Mutex.Enqueue] does the same for a place in the queue: a worker that does not live for
-// long joins, exits, and comes back for its turn.
+// A hold of any lock but a leadership can go on in another process, or in the same one after a
+// restart, and nobody enters in between who could not have entered beside it: [Hold.Detach]
+// ends it here and gives a [Ticket], a line of text, and [Client.Attach] goes on there by the
+// same entry, to read or to write, or with as many permits, as before. The incarnation of the
+// token is one higher, so that late acts of the process before are refused by whoever compares
+// tokens. [Mutex.Enqueue], [RWMutex.Enqueue], [RWMutex.REnqueue] and [Semaphore.Enqueue] do the
+// same for a place in the queue: a worker that does not live for long joins, exits, and comes
+// back for its turn.
 //
 //	what happens                                what comes of it
 //	two attach with the same ticket             one succeeds, the other gets ErrAttached
@@ -255,8 +257,9 @@
 //	                                            ended, if nobody who waits was quicker to purge it
 //	the hold's process lives                    nobody can attach, by whatever ticket
 //
-// Until somebody attaches nobody has the lock, and nobody else can: that is the price. Give
-// Detach the time that fits, and Enqueue by [WithTTL].
+// Until somebody attaches nobody has the lock, and nobody else can whom the hold would keep
+// out: that is the price. Give Detach the time that fits, and Enqueue by [WithTTL]. A reader
+// who shares its entry with others of its client ([WithLocalWindow]) cannot detach it.
 //
 // # Asking for a lock
 //

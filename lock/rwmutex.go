@@ -13,10 +13,10 @@ import (
 // a name and some settings, and has no state.
 //
 // It is fair: first come, first served. Who waits to write holds back those who come
-// later to read, so that a stream of readers starves nobody. Each waits for the nearest
-// earlier one that it conflicts with, and for nobody else: readers for a writer, a writer
-// for whoever is right ahead of it. Nobody ever waits for one who came later, so two
-// cannot wait for each other.
+// later to read, so that a stream of readers starves nobody. Each waits for one earlier
+// contender that it conflicts with, and for nobody else at that time: readers for the writer
+// right ahead of them, a writer for that one too if there are readers in between, and then for
+// these. Nobody ever waits for one who came later, so two cannot wait for each other.
 //
 //	                          hold for reading                 hold for writing
 //	session lost, expired     goes on                          goes on
@@ -29,6 +29,9 @@ import (
 //	                          and decide
 //	Hold.Downgrade            nothing changes                  readers enter beside it; it keeps its
 //	                                                           place, and its token
+//	Hold.Detach               goes on where it is attached     the same
+//	                          to; not if others of the client
+//	                          read by the same entry
 //
 // Who waits keeps its place when a session ends, as with a [Mutex], and withdraws when the
 // client closes.
@@ -110,6 +113,10 @@ func (m *RWMutex) RDo(ctx context.Context, f func(context.Context) error) error 
 func (m *RWMutex) Do(ctx context.Context, f func(context.Context) error) error {
 	return m.recipe().do(ctx, znode.Writer, f)
 }
+
+// Reads reports whether the hold is one for reading: of an [RWMutex], and taken by
+// [RWMutex.RLock] or downgraded, in the process before too if it was attached to.
+func (h *Hold) Reads() bool { return !h.none() && h.e.Reads() }
 
 // Downgrade makes a hold for reading of an [RWMutex]'s hold for writing, without a gap:
 // nobody can write in between. From the call on it must not be written any more, whatever

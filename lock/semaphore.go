@@ -27,6 +27,7 @@ const MaxPermits = znode.MaxPermits
 //	Client.Revoke             all who hold permits are told by Revoked, and decide
 //	context ends, in Acquire  the entry is withdrawn; those behind it may enter
 //	Semaphore.Resize          holds go on; who waits learns of it
+//	Hold.Detach               its permits stay taken, and the hold goes on where it is attached to
 //
 // A hold has all the permits that were asked for, and gives them back together. It is not
 // entered again by its context: each Acquire asks for permits of its own, also one whose

@@ -120,8 +120,10 @@ const permitsTitle = "handoff of %d permits among %d clients that hold for %v" +
 // family are workloads I, J and K: read/write locks, semaphores, and several locks
 // together.
 func family(s size) []*experiment {
+	const toRead = "free lock to read, one client" + loopback
 	list := []*experiment{
-		freeRole("I", "free lock to read, one client"+loopback, reading, bar{figure: 0, against: curatorName, limit: 0.8}, bar{figure: 1, limit: 2, counted: true}),
+		freeRole("I", toRead, reading, bar{figure: 0, against: curatorName, limit: 0.8}, bar{figure: 1, limit: 2, counted: true}),
+		freeRole("I", toRead, reading).on(delayed, bar{figure: 0, against: curatorName, limit: 0.8}),
 		manyReaders(64, bar{figure: 0, against: zkLockName, least: true, limit: 1}),
 		lastReader(bar{figure: 1, limit: 1, counted: true}),
 		lastReader().on(delayed, bar{figure: 2, limit: 1.5}),

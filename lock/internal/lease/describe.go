@@ -23,6 +23,13 @@ func (e *Entry) TermsNow() Terms {
 // Described is the metadata that the record carries, or will with the next write.
 func (e *Entry) Described() map[string]string { return e.TermsNow().Metadata }
 
+// Shares reports whether a writer's hold only reads from now on.
+func (e *Entry) Shares() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.shared
+}
+
 // TellAhead has the grant tell which entries may still be ahead. It is for before that.
 func (e *Entry) TellAhead(nodes []string) {
 	e.mu.Lock()

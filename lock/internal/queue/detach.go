@@ -142,6 +142,12 @@ func (q *Queue) Enqueue(ctx context.Context, r Request) (*Entry, error) {
 		if err != nil {
 			return nil, err
 		}
+		if e.incarnation == 0 { // it was created unseen in what may not be ours to use
+			if err := (&waiter{contender: c, e: e}).look(ctx); err != nil {
+				c.takeBack(e)
+				return nil, err
+			}
+		}
 		if _, err := e.Entry.Detach(e.TTL, 0); err != nil {
 			return nil, err
 		}

@@ -69,6 +69,9 @@ func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	return e.Entry.Reenter(ctx, toWrite)
 }
 
+// Reads reports whether whoever holds it may only read.
+func (e *Entry) Reads() bool { return e.Name().Role == znode.Shared || e.Shares() }
+
 // NextTenant numbers those who have the entry together, in the order in which they came.
 func (e *Entry) NextTenant() int32 { return e.tenants.Add(1) - 1 }
 
