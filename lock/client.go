@@ -327,7 +327,8 @@ func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite boo
 	if t != nil && !t.enter() {
 		return nil, ErrUnlocked
 	}
-	if err := e.Reenter(bound, toWrite); err != nil {
+	err := e.Reenter(bound, toWrite)
+	if t.entered(); err != nil {
 		t.leave()
 		return nil, err
 	}

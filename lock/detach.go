@@ -18,7 +18,7 @@ import (
 // has attached by then, it is purged as that of a dead holder is. A ttl outside of [MinTTL] and the policy's MaxTTL
 // is an [ErrInvalid], and so are a leadership, and a hold for reading while others of this
 // client read by the same entry (see [WithLocalWindow]), who are not to lose it; the hold
-// goes on then.
+// goes on then, and nobody else joins its entry any more.
 //
 // Detach waits until ZooKeeper has acknowledged it. If ctx ends first, or the write fails
 // for a reason that may pass, it returns the ticket and an [UnlockError]: the write goes on
@@ -113,8 +113,9 @@ func (m *RWMutex) REnqueue(ctx context.Context) (Ticket, error) {
 	return m.recipe().enqueue(ctx, znode.Shared)
 }
 
-// Enqueue leaves a place for n permits, as [Mutex.Enqueue] does. It fails as
-// [Semaphore.Acquire] does.
+// Enqueue leaves a place for n permits, as [Mutex.Enqueue] does: when its turn has come and
+// nobody is there, it blocks all who are behind it, also those for whom there would be room.
+// It fails as [Semaphore.Acquire] does.
 func (s *Semaphore) Enqueue(ctx context.Context, n int) (Ticket, error) {
 	r, err := s.permitsOf(ctx, n)
 	if err != nil {
@@ -136,7 +137,9 @@ func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
 	if err != nil {
 		return Ticket{}, err
 	}
-	return h.ticket(r.Terms.TTL), nil
+	t := h.ticket(r.Terms.TTL)
+	t.left.Until = c.clock.Millis(h.e.LeasedAt()) + r.Terms.TTL.Milliseconds()
+	return t, nil
 }
 
 // ticket is the one for a hold whose lease has just begun to last so long; 0: it was not

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -245,7 +246,7 @@ func TestTicketOfASemaphore(t *testing.T) {
 		w.unlock(got)
 		w.unlock(w.await(waiter).hold)
 		w.empty()
-		if !strings.Contains(text, "semaphore=5:") {
+		if ticket.Kind() != "semaphore" || !strings.Contains(text, "semaphore=5:") {
 			t.Errorf("the ticket is %q", text)
 		}
 		_, err := a.Semaphore("x", 5).Enqueue(w.ctx, 6)
@@ -256,5 +257,37 @@ func TestTicketOfASemaphore(t *testing.T) {
 		mustBe(t, err, lock.ErrInvalid)
 		_, err = (*lock.RWMutex)(nil).REnqueue(w.ctx)
 		mustBe(t, err, lock.ErrInvalid)
+	})
+}
+
+// TestEnqueueAfterAnOutage: a place that was lost before it was told joins anew, and the ticket
+// tells an end that counts from the create.
+func TestEnqueueAfterAnOutage(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		first := w.take(b.RWMutex("x").RLock)
+		var gone atomic.Bool
+		z := w.raw("other")
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "a" && r.Op == "getChildren2" && !gone.Swap(true) {
+				for _, e := range w.entries("x") {
+					if e.Path != pathOf(first) {
+						w.remove(z, e.Path)
+					}
+				}
+				return locktest.Fault{Delay: ttl}
+			}
+			return locktest.Fault{}
+		})
+		ticket, err := a.RWMutex("x").REnqueue(w.ctx)
+		if err != nil || !gone.Load() {
+			t.Fatalf("%v, gone %v", err, gone.Load())
+		}
+		if left := time.Until(ticket.Expires()); left > ttl+10*time.Millisecond || len(w.entries("x")) != 2 {
+			t.Errorf("it lasts for %v, TTL %v; entries %q", left, ttl, paths(w.entries("x")))
+		}
+		w.unlock(w.attach(b, ticket))
+		w.unlock(first)
+		w.empty()
 	})
 }

@@ -23,8 +23,9 @@ type tenancy struct {
 	cancel context.CancelCauseFunc
 	over   atomic.Bool // its end was told
 
-	mu      sync.Mutex
-	handles int
+	mu       sync.Mutex
+	handles  int
+	entering int // of them, which the entry may not have counted yet
 }
 
 // tenant is the key under which a hold's context carries its tenancy.
@@ -60,17 +61,29 @@ func (t *tenancy) enter() bool {
 		return false
 	}
 	t.handles++
+	t.entering++
 	return true
 }
 
-// alone reports whether nobody else has the entry; nobody comes to have it after that.
+// entered takes the news that the entry has counted one more handle, or will not.
+func (t *tenancy) entered() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.entering--
+}
+
+// alone reports whether nobody else has the entry; nobody comes to have it after that. While
+// one of its own handles comes or goes it may report false.
 func (t *tenancy) alone() bool {
 	if t == nil {
 		return true
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.e.PinAlone(int32(t.handles))
+	return t.e.PinAlone(int32(t.handles - t.entering))
 }
 
 // leave counts one less, and ends the tenancy with the last one.

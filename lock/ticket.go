@@ -36,6 +36,9 @@ func (t Ticket) IsZero() bool { return t == Ticket{} }
 // Name returns the name of the lock.
 func (t Ticket) Name() string { return t.lock }
 
+// Kind returns the kind of the lock: "mutex", "rw" or "semaphore"; "" for the zero Ticket.
+func (t Ticket) Kind() string { return string(t.kind) }
+
 // EntryPath returns the path of the entry in ZooKeeper, for logs.
 func (t Ticket) EntryPath() string {
 	if t.IsZero() {

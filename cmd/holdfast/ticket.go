@@ -63,6 +63,8 @@ func (f *ticketFlags) ticket(name string) (lock.Ticket, error) {
 		return lock.Ticket{}, app.Usage("--attach %s: %w", f.attach, err)
 	case ticket.Name() != name:
 		return lock.Ticket{}, app.Usage("--attach %s: the ticket is for lock %q, not %q", f.attach, ticket.Name(), name)
+	case ticket.Kind() != "mutex": // others may be in beside the command
+		return lock.Ticket{}, app.Usage("--attach %s: the ticket is for a lock of kind %s, and run takes those of a mutex", f.attach, ticket.Kind())
 	}
 	return ticket, nil
 }

@@ -1,6 +1,10 @@
 package lease
 
-import "context"
+import (
+	"context"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+)
 
 // Describe has the record carry that metadata from now on, and waits until that was
 // acknowledged. It fails as Refresh does; then the next renewal carries it.
@@ -28,6 +32,13 @@ func (e *Entry) Shares() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.shared
+}
+
+// LeasedAt is from when on the lease counts: before the last acknowledged write was sent.
+func (e *Entry) LeasedAt() clock.Instant {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lease.sent
 }
 
 // TellAhead has the grant tell which entries may still be ahead. It is for before that.

@@ -136,22 +136,26 @@ func (q *Queue) latest(ctx context.Context, path string) (zkconn.Node, error) {
 // its create tells already that whoever has the ticket may attach to it. It fails as
 // [Queue.Acquire] does.
 func (q *Queue) Enqueue(ctx context.Context, r Request) (*Entry, error) {
-	r.Terms.Detached = true
+	r.Terms.Detached, r.Terms.Idle = true, 0
 	return q.contend(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {
-		e, _, err := c.join(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if e.incarnation == 0 { // it was created unseen in what may not be ours to use
-			if err := (&waiter{contender: c, e: e}).look(ctx); err != nil {
-				c.takeBack(e)
+		for {
+			e, _, err := c.join(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if e.incarnation == 0 { // it was created unseen in what may not be ours to use
+				err = (&waiter{contender: c, e: e}).look(ctx)
+			}
+			if err == nil {
+				_, err = e.Entry.Detach(e.TTL, 0)
+			}
+			if err == nil {
+				c.door.handOver(e)
+				return e, nil
+			}
+			if c.takeBack(e); !errors.Is(err, lease.ErrGone) {
 				return nil, err
 			}
 		}
-		if _, err := e.Entry.Detach(e.TTL, 0); err != nil {
-			return nil, err
-		}
-		c.door.handOver(e)
-		return e, nil
 	})
 }
