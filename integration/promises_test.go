@@ -166,7 +166,7 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	var clients []*lock.Client
 	var taps []*zkserver.Tap
 	for range waiters + 1 {
-		c, tap := b.tapped(lock.WithTTL(longTTL))
+		c, tap := b.tapped(lock.WithTTL(longTTL), lock.WithUnlockTimeout(longTTL)) // an answer may have to wait for many sessions
 		clients, taps = append(clients, c), append(taps, tap)
 	}
 	var expired atomic.Int32

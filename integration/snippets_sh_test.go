@@ -29,7 +29,8 @@ type console struct {
 	ctx     context.Context
 	dir     string
 	env     []string
-	cluster string // the server
+	cluster string        // the server
+	held    chan struct{} // says each time that the lock's holder has it
 }
 
 // rule says how commands of a kind are checked. The first whose pattern matches applies;
@@ -95,7 +96,7 @@ func newConsole(t *testing.T) *console {
 	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
 	t.Cleanup(cancel)
 	server := zkserver.ForTest(t, zkserver.Options{})
-	c := &console{T: t, ctx: ctx, dir: t.TempDir(), cluster: server.Addr()}
+	c := &console{T: t, ctx: ctx, dir: t.TempDir(), cluster: server.Addr(), held: make(chan struct{})}
 	bin := t.TempDir()
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", bin+"/", "../cmd/holdfast", "../cmd/reaper")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -125,18 +126,18 @@ func (c *console) hold(name string) {
 	if err != nil {
 		c.Fatal(err)
 	}
+	ctx, cancel := context.WithCancel(c.ctx)
 	done := make(chan struct{})
-	held := make(chan struct{}, 1)
 	go func() {
 		defer close(done)
 		for {
-			hold, err := locks.Mutex(name).Lock(c.ctx)
+			hold, err := locks.Mutex(name).Lock(ctx)
 			if err != nil {
 				return
 			}
 			select {
-			case held <- struct{}{}:
-			default:
+			case c.held <- struct{}{}:
+			case <-ctx.Done():
 			}
 			select {
 			case <-hold.Revoked():
@@ -145,8 +146,8 @@ func (c *console) hold(name string) {
 			hold.Unlock()
 		}
 	}()
-	c.Cleanup(func() { locks.Close(); <-done })
-	<-held
+	c.Cleanup(func() { cancel(); locks.Close(); <-done })
+	<-c.held
 }
 
 func (c *console) command(command string) *exec.Cmd {
@@ -155,11 +156,21 @@ func (c *console) command(command string) *exec.Cmd {
 	return cmd
 }
 
+// endsHold are the commands after which the console's holder takes its lock again.
+var endsHold = regexp.MustCompile(`^holdfast (revoke|break) `)
+
 // run runs a command, which has to succeed.
 func (c *console) run(command string) error {
 	out, err := c.command(command).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
+	}
+	if endsHold.MatchString(command) {
+		select {
+		case <-c.held:
+		case <-c.ctx.Done():
+			return fmt.Errorf("nobody took the lock again: %w", c.ctx.Err())
+		}
 	}
 	return nil
 }
