@@ -38,7 +38,7 @@ func (e *Election) candidateOf(entry *znode.Entry) (c Candidate) {
 	}
 	return Candidate{
 		Leads: r.Granted(), Value: value, Priority: int(entry.Priority()),
-		Token: Token{Czxid: entry.Stat.Czxid, Incarnation: r.Incarnation},
+		Token: Token{Czxid: entry.Stat.Czxid, Sequence: entry.TokenSequence(), Incarnation: r.Incarnation},
 		Entry: e.r.client.queue.Path(e.r.name) + "/" + entry.Node, Owner: r.Owner, Host: r.Host, PID: r.PID,
 	}
 }

@@ -466,30 +466,6 @@ func TestFastTurnsCheckNobody(t *testing.T) {
 	})
 }
 
-// TestJoinersOfOneProcessDoNotCollide: they write the tail one after the other.
-func TestJoinersOfOneProcessDoNotCollide(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		const n = 20
-		a := w.dial("a")
-		h := w.lock(a, "x")
-		var queue []<-chan taken
-		got := w.cost("a", func() {
-			for range n {
-				queue = append(queue, start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) }))
-			}
-			w.until("all are queued", func() bool { return len(w.entries("x")) == 1+n })
-		})
-		if got.requests["multi"] != n || got.txns != n {
-			t.Errorf("%d joins cost %v and %d transactions", n, got.requests, got.txns)
-		}
-		w.unlock(h)
-		for range queue {
-			w.unlock(w.next(queue))
-		}
-		w.empty()
-	})
-}
-
 // TestRejoinKnowsTheTail: who leaves a lock that others wait for sees the parent on
 // its way out, and queues again without another look.
 func TestRejoinKnowsTheTail(t *testing.T) {

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -334,8 +335,15 @@ func (w *world) node(path string) locktest.Node {
 func (w *world) entries(name string) []locktest.Node {
 	parent := lock.DefaultRoot + "/" + name
 	nodes := slices.DeleteFunc(w.Dump(parent), func(n locktest.Node) bool { return path.Dir(n.Path) != parent })
-	slices.SortFunc(nodes, func(a, b locktest.Node) int { return int(a.Stat.Czxid - b.Stat.Czxid) })
+	slices.SortFunc(nodes, func(a, b locktest.Node) int { // one transaction may have made several
+		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), cmp.Compare(sequenceOf(a), sequenceOf(b)))
+	})
 	return nodes
+}
+
+func sequenceOf(n locktest.Node) int32 {
+	name, _ := znode.Parse(path.Base(n.Path))
+	return name.Seq
 }
 
 func (w *world) record(path string) znode.Record {

@@ -55,7 +55,7 @@ func (h *Hold) Token() Token {
 }
 
 func tokenOf(e *queue.Entry) Token {
-	return Token{Czxid: e.Czxid(), Incarnation: e.Incarnation, Pass: e.Pass}
+	return Token{Czxid: e.Czxid(), Sequence: e.Name().TokenSequence(), Incarnation: e.Incarnation, Pass: e.Pass}
 }
 
 // Metadata returns the pairs that the entry carries.

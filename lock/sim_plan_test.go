@@ -152,7 +152,7 @@ var things = []string{
 	"clients closed in the midst of use", "clients closed clean",
 	"tries", "TTLs of their own", "fixed leases", "barged", "holds ended by max_hold", "entered again",
 	"detached", "readers, writers and permits detached", "left with others who read", "places kept", "attached", "attached to what was not detached", "attached too late", "came back too late",
-	"passed on", "waits without an entry", "kept and had again", "kept and given back", "taken together", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
+	"passed on", "waits without an entry", "kept and had again", "kept and given back", "joined together", "taken together", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
 	"transactions", "transactions in doubt", "transactions not applied",
 	"parents found empty", "foreign parents refused", "parents made again", "parents of strangers met",
 	"holds for reading", "readers beside another", "holds downgraded", "upgrades refused",

@@ -10,7 +10,9 @@ import (
 )
 
 func TestTokensCompare(t *testing.T) {
-	order := []lock.Token{{}, {1, 0, 0}, {1, 0, 1}, {1, 1, 0}, {1, 1, 3}, {2, 0, 0}, {1 << 40, 0, 0}}
+	order := []lock.Token{
+		{}, {1, 0, 0, 0}, {1, 0, 0, 1}, {1, 0, 1, 0}, {1, 0, 1, 3}, {1, 1, 0, 0}, {1, 1, 0, 2}, {1, 2, 0, 0}, {2, 0, 0, 0}, {1 << 40, 0, 0, 0},
+	}
 	for i, a := range order {
 		for j, b := range order {
 			if got, want := a.Compare(b), min(1, max(-1, i-j)); got != want {
@@ -28,10 +30,11 @@ func TestTokenText(t *testing.T) {
 	}{
 		{lock.Token{}, "0000000000000000"},
 		{lock.Token{Czxid: 0x10000000f}, "000000010000000f"},
-		{lock.Token{Czxid: 0x10000000f, Incarnation: 2}, "000000010000000f-00000002"},
-		{lock.Token{Czxid: math.MaxInt64, Incarnation: math.MaxInt32}, "7fffffffffffffff-7fffffff"},
-		{lock.Token{Czxid: 0x10000000f, Pass: 3}, "000000010000000f-00000000-00000003"},
-		{lock.Token{Czxid: 0x10000000f, Incarnation: 2, Pass: 1}, "000000010000000f-00000002-00000001"},
+		{lock.Token{Czxid: 0x10000000f, Sequence: 2}, "000000010000000f-00000002"},
+		{lock.Token{Czxid: math.MaxInt64, Sequence: math.MaxInt32}, "7fffffffffffffff-7fffffff"},
+		{lock.Token{Czxid: 0x10000000f, Incarnation: 2}, "000000010000000f-00000000-00000002"},
+		{lock.Token{Czxid: 0x10000000f, Sequence: 10, Pass: 3}, "000000010000000f-0000000a-00000000-00000003"},
+		{lock.Token{Czxid: 0x10000000f, Sequence: 1, Incarnation: 2, Pass: 1}, "000000010000000f-00000001-00000002-00000001"},
 	} {
 		if got := tt.token.String(); got != tt.text {
 			t.Errorf("%#v is %q, want %q", tt.token, got, tt.text)
@@ -58,7 +61,7 @@ func TestTokenTextRefused(t *testing.T) {
 		"000000010000000f-", "000000010000000f-2", "000000010000000f-00000000", "000000010000000f-80000000",
 		"000000010000000f-0000000A", "000000010000000f.00000002", "000000010000000f-+0000002",
 		"000000010000000f-00000002-00000000", "000000010000000f-00000000-00000000", "000000010000000f--00000001",
-		"000000010000000f-00000002-00000001-00000001", strings.Repeat("0", 1000),
+		"000000010000000f-00000002-00000001-00000001-00000001", strings.Repeat("0", 1000),
 	} {
 		token, err := lock.ParseToken(text)
 		mustBe(t, err, lock.ErrInvalid)
@@ -71,7 +74,7 @@ func TestTokenTextRefused(t *testing.T) {
 			t.Errorf("%q set a token to %v", text, kept)
 		}
 	}
-	for _, token := range []lock.Token{{Czxid: -1}, {Incarnation: -1}, {Pass: -1}} {
+	for _, token := range []lock.Token{{Czxid: -1}, {Sequence: -1}, {Incarnation: -1}, {Pass: -1}} {
 		_, err := token.MarshalText()
 		mustBe(t, err, lock.ErrInvalid)
 		if _, err := lock.ParseToken(token.String()); err == nil {
@@ -105,14 +108,15 @@ func FuzzTokenText(f *testing.F) {
 
 // FuzzTokenOrder: each token has a text, which reads as that token, and they have one order.
 func FuzzTokenOrder(f *testing.F) {
-	f.Add(int64(1), int32(0), int32(0), int64(1), int32(1), int32(0))
-	f.Add(int64(9), int32(0), int32(7), int64(9), int32(1), int32(0))
-	f.Add(int64(9), int32(math.MaxInt32), int32(0), int64(10), int32(0), int32(0))
-	f.Fuzz(func(t *testing.T, czxid int64, incarnation, pass int32, czxid2 int64, incarnation2, pass2 int32) {
+	f.Add(int64(1), int32(0), int32(0), int32(0), int64(1), int32(0), int32(1), int32(0))
+	f.Add(int64(9), int32(4), int32(0), int32(7), int64(9), int32(4), int32(1), int32(0))
+	f.Add(int64(9), int32(4), int32(9), int32(7), int64(9), int32(5), int32(0), int32(0))
+	f.Add(int64(9), int32(0), int32(math.MaxInt32), int32(0), int64(10), int32(0), int32(0), int32(0))
+	f.Fuzz(func(t *testing.T, czxid int64, sequence, incarnation, pass int32, czxid2 int64, sequence2, incarnation2, pass2 int32) {
 		var texts [2]string
 		tokens := [2]lock.Token{
-			{Czxid: czxid & math.MaxInt64, Incarnation: incarnation & math.MaxInt32, Pass: pass & math.MaxInt32},
-			{Czxid: czxid2 & math.MaxInt64, Incarnation: incarnation2 & math.MaxInt32, Pass: pass2 & math.MaxInt32},
+			{Czxid: czxid & math.MaxInt64, Sequence: sequence & math.MaxInt32, Incarnation: incarnation & math.MaxInt32, Pass: pass & math.MaxInt32},
+			{Czxid: czxid2 & math.MaxInt64, Sequence: sequence2 & math.MaxInt32, Incarnation: incarnation2 & math.MaxInt32, Pass: pass2 & math.MaxInt32},
 		}
 		for i, token := range tokens {
 			text, err := token.MarshalText()

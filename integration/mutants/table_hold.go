@@ -91,9 +91,16 @@ var holdMutants = []mutant{
 		name:   "token-sequence",
 		breaks: "the fencing token is the entry's sequence number, which starts again with each parent",
 		edits: []edit{{"lock/hold.go",
-			"return Token{Czxid: e.Czxid(), Incarnation: e.Incarnation, Pass: e.Pass}",
-			"return Token{Czxid: int64(e.Name().Seq)}"}},
+			"return Token{Czxid: e.Czxid(), Sequence: ",
+			"return Token{Sequence: "}},
 		tests: []string{"lock.TestTokensRiseOverDeletions"},
+	}, {
+		name:   "token-of-transaction",
+		breaks: "the fencing token is the transaction's number alone, which those have in common who joined together",
+		edits: []edit{{"lock/hold.go",
+			"Sequence: e.Name().TokenSequence(), ",
+			""}},
+		tests: []string{"lock.TestJoinTogether"},
 	},
 }
 

@@ -81,8 +81,8 @@ var passMutants = []mutant{
 		name:   "turn-lost",
 		breaks: "who gives up as its turn to join comes keeps it for ever",
 		edits: []edit{{"lock/internal/queue/gate.go",
-			"	case <-turn: // just now\n		d.nextJoins()\n",
-			"	case <-turn: // just now\n"}},
+			"	case t.has:\n		d.nextJoins()\n",
+			"	case t.has:\n"}},
 		tests: []string{"lock/internal/queue.TestOneJoinsAtATime"},
 	}, {
 		name:   "window-open",

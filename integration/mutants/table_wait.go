@@ -127,8 +127,8 @@ var waitMutants = []mutant{
 		name:   "release-muted",
 		breaks: "where releases are not looked for any more, each one who goes is taken to have released",
 		edits: []edit{{"lock/internal/queue/await.go",
-			"	if !check {\n		return nil\n",
-			"	if !check {\n		w.p.released = true\n		return nil\n"}},
+			"	if !look {\n		return nil\n",
+			"	if !look {\n		w.p.released = true\n		return nil\n"}},
 		tests: []string{"lock.TestNoHintLetsIn"},
 	}, {
 		name:   "release-of-a-waiter",

@@ -259,7 +259,7 @@ func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Cont
 	if err != nil {
 		return Contender{}, err
 	}
-	c := Contender{Path: path, Token: lock.Token{Czxid: stat.Czxid}}
+	c := Contender{Path: path, Token: lock.Token{Czxid: stat.Czxid, Sequence: name.TokenSequence()}}
 	e := znode.ReadEntry(name, data, znode.Stat(*stat))
 	if !e.Leased() {
 		return c, nil

@@ -83,9 +83,10 @@
 //
 // # The fencing token
 //
-// It stands in no data: the Czxid of the entry's node, which rises with every entry that
-// ZooKeeper creates, and after it the record's incarnation. How often a process has passed
-// the entry on to itself comes third, and is known to that process alone. See lock.Token.
+// It stands in no data: the Czxid of the entry's node, which never falls, and after it the
+// sequence in its name, which tells apart those that one transaction has made, and the
+// record's incarnation. How often a process has passed the entry on to itself comes last, and
+// is known to that process alone. See lock.Token.
 //
 // # When an entry has expired
 //

@@ -189,6 +189,10 @@ func (n Name) Ours() bool { return n.ID != "" }
 // was created, so that the sequence alone no longer orders it.
 func (n Name) Overflowed() bool { return n.Seq < 0 || n.Seq == math.MaxInt32 }
 
+// TokenSequence is the part of a fencing token that tells apart the entries of one
+// transaction: the sequence, 0 where that has overflowed, of an entry that stands alone.
+func (n Name) TokenSequence() int32 { return max(0, n.Seq) }
+
 // Draining reports whether the parent's counter is so near its end, or past it,
 // that only a contender which is alone may stay.
 func (n Name) Draining() bool { return n.Seq < 0 || n.Seq >= DrainAt }

@@ -166,7 +166,8 @@ func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entr
 		return Entry{State: Denied}, false, err
 	}
 	read := znode.ReadEntry(name, data, znode.Stat(*stat))
-	e.Token = lock.Token{Czxid: stat.Czxid}.String()
+	token := lock.Token{Czxid: stat.Czxid, Sequence: name.TokenSequence()}
+	e.Token = token.String()
 	switch {
 	case !name.Ours() || stat.EphemeralOwner != 0:
 		e.State = Foreign
@@ -176,7 +177,8 @@ func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entr
 		return e, false, nil
 	}
 	rec := &read.Record
-	e.Token = lock.Token{Czxid: stat.Czxid, Incarnation: rec.Incarnation}.String()
+	token.Incarnation = rec.Incarnation
+	e.Token = token.String()
 	e.Role, e.Owner, e.Host, e.PID, e.Detached = roles[name.Role], rec.Owner, rec.Host, rec.PID, rec.Detached
 	e.TTL = rec.TTL
 	if r.metadata {

@@ -70,7 +70,8 @@ func (c *contender) claim(ctx context.Context, e *Entry) error {
 	stat := replies[1].Stat
 	e.incarnation, e.parentVersion = stat.Czxid, stat.Version
 	e.joinedAlone, e.adopted = stat.NumChildren == 1, data.Adopted
-	c.door.joined(factsOf(data, stat), c.Clock.Mono())
+	now := c.Clock.Mono()
+	c.door.joined(factsOf(data, stat, now), now)
 	c.door.testify(e)
 	return nil
 }

@@ -142,7 +142,7 @@ func (a *all) find(ctx context.Context, ds []*draft, created lease.Created) ([]*
 	paths := make([]string, len(ds))
 	var err error
 	for i, d := range ds {
-		if paths[i], err = a.each[i].findByID(ctx, d.id); err != nil {
+		if paths[i], _, err = a.each[i].findByID(ctx, d.id); err != nil {
 			a.disown(ds, i)
 			return nil, nil, -1, err
 		}

@@ -296,13 +296,15 @@ func (w *waiter) gone(ctx context.Context) error {
 	if w.p.predecessorHolds || !w.Kind.Alone(predecessor) {
 		return nil
 	}
-	if w.learnRelease(predecessor); w.p.admitted || w.p.released {
-		return nil
-	}
-	now := w.Clock.Mono()
-	var check bool
-	w.door.hint(func(h hints) { check = h.checkRelease(now) })
-	if !check {
+	w.learnRelease(predecessor)
+	known, now := w.p.admitted || w.p.released, w.Clock.Mono()
+	var look bool
+	w.door.hint(func(h hints) {
+		if look = h.checkRelease(now); known { // only for who is behind, who may be told of our release
+			look = !w.e.followed && h.announceRelease(now)
+		}
+	})
+	if !look {
 		return nil
 	}
 	n, err := w.Conn.Get(ctx, w.parent)
@@ -313,10 +315,11 @@ func (w *waiter) gone(ctx context.Context) error {
 	if err != nil || data.Kind != w.Kind {
 		return nil
 	}
-	w.door.see(factsOf(data, n.Stat))
+	w.door.see(factsOf(data, n.Stat, now))
 	w.e.othersAtGrant = n.Stat.NumChildren > 1
-	w.learnRelease(predecessor)
-	w.door.hint(func(h hints) { h.checked(w.p.admitted || w.p.released, now) })
+	if w.learnRelease(predecessor); !known {
+		w.door.hint(func(h hints) { h.checked(w.p.admitted || w.p.released, now) })
+	}
 	return nil
 }
 

@@ -31,12 +31,11 @@
 //
 // # Ensemble time
 //
-// Time is what the leader stamps. Each acknowledged write whose reply has a Stat is a
-// sample: its stamp was current at some time between send and reply (Z1). From the last
-// sample, the one with the highest zxid, follows what the leader's clock shows at least
-// and at most now; the bounds drift apart by 500 ppm of the sample's age. A suspend of
-// this machine widens them too. Joins and renewals are samples at no cost; where none is
-// young enough, a node is made, written and deleted in one transaction (package clock).
+// Time is what the leader stamps. Each acknowledged write whose reply has a Stat is a sample:
+// its stamp was current between send and reply (Z1). From the last one, that with the highest
+// zxid, follows what the leader's clock shows at least and at most now; the bounds drift apart
+// by 500 ppm of its age. A suspend of this machine widens them too. Joins and renewals are
+// samples; where none is young, a node is made, written and deleted at once (package clock).
 //
 // # When an entry has expired
 //
@@ -56,15 +55,14 @@
 //     by its own clock. That takes no sample. It ends the wait also where leaders follow
 //     each other faster than leases end.
 //
-// Whoever cannot prove it takes a younger sample, or waits. No verdict rests on the
-// expires_at in a record, nor on a client's wall clock. What has expired is deleted on
-// the version that was judged, so that a renewal that came between the two saves it.
+// Whoever cannot prove it takes a younger sample, or waits. No verdict rests on expires_at in
+// a record, nor on a client's clock. What has expired is deleted on the version judged.
 //
 // An early stamp of the epoch is kept in a node, [znode.EpochMark], for those who come
 // later. A judge looks at it before the second of these proofs; if it is of an earlier
-// epoch, or missing, the judge writes it. Only its Stat counts. Whoever
-// forges, deletes or denies it makes leases seem to end later, never sooner: without it a
-// judge counts from its own first sample. A term that began with a step has no mark.
+// epoch, or missing, the judge writes it. Only its Stat counts. Whoever forges, deletes or
+// denies it makes leases seem to end later, never sooner: without it a judge counts from its
+// own first sample. A term that began with a step has no mark.
 //
 // After an outage of our own everybody looks dead. So a contender renews its own entry
 // before it judges another's, and gives those who have not written since a third of their
@@ -84,9 +82,8 @@
 //	Create(parent)  Create(parent/<id>-lock-, sequential)  SetData(parent, version 0)
 //
 // The last operation is there for its reply (Z3). NumChildren 1 says that we are alone:
-// the lock is ours, without a list. Mzxid is our fencing token, Czxid says which
-// incarnation of the parent this is, and Mtime is a sample. Whoever makes the parent
-// records its grant at once.
+// the lock is ours, without a list. Mzxid and the entry's sequence are our fencing token; Czxid
+// tells the parent's incarnation; Mtime is a sample. Whoever makes it records its grant at once.
 //
 // Where there is one:
 //
@@ -138,10 +135,14 @@
 // alone. It proves which parent it stands below, and that is then read again and written
 // with this entry as the witness.
 //
-// The contenders of one process for one lock join one at a time, but for readers beside
-// one of their own, who write nothing but their entries. Those of several that write under
-// a version can collide: they read and try again. Where a list is cheaper than that, or the
-// parent may not be written, the entry is created alone, and our place takes a list.
+// The contenders of one process for one lock take turns to join, but for readers beside one
+// of their own, who write nothing but their entries. Whose turn it is, and has a witness, makes
+// the entries of up to 31 who wait for theirs in its transaction, behind its own. The replies
+// tell each its predecessor; NumChildren less those made behind it, who is alone. The last one
+// is the tail. If the reply is lost each looks for its own id.
+//
+// Processes that write under a version can collide: they read and try again. Where a list is
+// cheaper than that, or the parent may not be written, the entry is created alone.
 //
 // A contender that barges joins only where nobody is: in the transaction that makes the
 // parent, or after a read that showed it empty. Else it watches the last of those there, and
@@ -286,7 +287,7 @@
 // # Handing on
 //
 // An entry can go on in another process. Its record counts how often it has: the
-// incarnation, the second part of the fencing token. Who detaches an entry first ends it
+// incarnation, a part of the fencing token. Who detaches an entry first ends it
 // for itself, and then writes it once more: as detached, with a lease of its own. What was
 // enqueued is created so. Nobody has such an entry and nobody renews it, and to all others
 // it is one like any other: its place is kept, and when its lease is over it is purged.
@@ -301,8 +302,8 @@
 // joined: a list tells its place, and decide says whether it is in. Nobody was let in
 // meanwhile, because the entry was there all the time.
 //
-// It is written twice in one transaction, because the owner before may have a renewal of
-// unknown outcome, and write or delete on the version that a single write would have left.
+// It is written twice, because the owner before may have a renewal of unknown outcome, and
+// write or delete on the version that a single write would have left.
 //
 // Who attaches and gives up before its turn writes the entry back: detached, and as the
 // incarnation of the ticket, which is good again; in the background, if the outcome of the
@@ -320,11 +321,10 @@
 //	Check(entry, -1)  Create(.revoke/<id of the entry>)
 //
 // Whoever asks lists the lock after a Sync, and asks all who are in ([znode.Holders]). A
-// request stands for as long as its entry does, and goes after it. So nobody deletes one
-// that another has not read; no late delete hits a newer one; and who attaches to an entry
-// is asked too. One that stands is replaced by deleting and creating it in one transaction,
-// a change of the node above, on which those who listen have their one watch. They list it
-// again after a reconnect (Z6), and tell two requests apart by their Czxid.
+// request stands for as long as its entry does. So nobody deletes one that another has not
+// read; no late delete hits a newer one; who attaches to an entry is asked too. One that stands
+// is replaced in one transaction, by a change of the node above, on which those who listen have
+// their one watch. They list it again after a reconnect (Z6); two have two Czxids.
 //
 // Who has seen the request in a session has seen the entry's create (Z5). If it sees no
 // entry in that session, the entry has gone, and its path never comes again (Z4): then the

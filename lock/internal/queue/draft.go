@@ -17,6 +17,9 @@ type draft struct {
 	data znode.Parent // that the parent is written with
 	ops  []any
 	at   int // place of the entry's create among them
+
+	led    bool  // it is made in the transaction of another contender for the same lock
+	behind int32 // entries that are made behind it in that transaction
 }
 
 // draft makes the operations of an attempt. Acquired is the grant that the entry tells
@@ -33,7 +36,7 @@ func (c *contender) draft(a attempt, acquired int64, sent clock.Instant) *draft 
 // applied takes the replies to a draft's operations.
 func (c *contender) applied(ctx context.Context, d *draft, replies []zk.MultiResponse, created lease.Created, received clock.Instant) (*Entry, position, error) {
 	e := c.newEntry(replies[d.at].String, created)
-	e.adopted = d.write && d.data.Adopted
+	e.adopted, e.followed = d.write && d.data.Adopted, d.behind > 0
 	stat := replies[len(replies)-1].Stat
 	switch {
 	case d.claim:
@@ -42,7 +45,7 @@ func (c *contender) applied(ctx context.Context, d *draft, replies []zk.MultiRes
 		return e, position{}, nil
 	}
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, created.Sent, received)
-	return e, c.joined(ctx, e, d.attempt, d.data, stat, received.Mono), nil
+	return e, c.joined(ctx, e, d, stat, received.Mono), nil
 }
 
 // found takes the entry of a draft whose replies were lost.

@@ -31,12 +31,13 @@ type facts struct {
 	czxid    int64
 	data     znode.Parent
 	proven   time.Duration // monotonic time until which an entry of ours stood below it; 0: none did
+	seenAt   time.Duration // monotonic time at which that was so, or shortly before or after
 	othersAt time.Duration // monotonic time at which others were seen at the lock last; 0: never
 }
 
-func factsOf(data znode.Parent, stat *zk.Stat) facts {
+func factsOf(data znode.Parent, stat *zk.Stat, at time.Duration) facts {
 	return facts{
-		exists: true, czxid: stat.Czxid, version: stat.Version, data: data,
+		exists: true, seenAt: at, czxid: stat.Czxid, version: stat.Version, data: data,
 		// ZooKeeper counts creates and deletes of children together.
 		children: stat.NumChildren, created: int32((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2),
 	}

@@ -24,7 +24,7 @@ type hints interface {
 	checked(found bool, now time.Duration)                 // one was looked for there, and was there one that helped?
 
 	// readFirst: is the parent to be read although usable facts are known?
-	readFirst() bool
+	readFirst(f facts, now time.Duration) bool
 	// predictVersion is the version that the parent probably has by now.
 	predictVersion(f facts, now time.Duration) (version int32, likely bool)
 	// skipTail: after so many collisions with other joiners, is it cheaper to join
@@ -80,6 +80,8 @@ type learnedHints struct {
 	returned   int8          // joins in a row that came soon after one of ours had left, as far as it matters
 	own        int32         // the version that our last join left
 	step       int32         // by how much others had moved it on since the one before
+	joinedAt   time.Duration // monotonic time of that join
+	pace       time.Duration // how long it took from one write of others to the next then; 0: there was none
 	lasted     time.Duration // the last hold of ours
 	leftAt     time.Duration // monotonic time at which one of ours left last; 0: never
 	othersAt   time.Duration // monotonic time at which other processes were seen there last
@@ -96,11 +98,15 @@ func (h *learnedHints) joined(now time.Duration, before facts, version int32) {
 		h.othersAt = now
 	}
 	step := over - h.own
+	if h.pace = 0; step > 0 && h.own != 0 {
+		h.pace = (now - h.joinedAt) / time.Duration(step)
+	}
+	h.joinedAt = now
 	h.own, h.step, h.steady = version, step, step == h.step && h.own != 0
 }
 
 func (h *learnedHints) met(now time.Duration) { h.othersAt = now }
-func (h *learnedHints) missed()               { h.own, h.step, h.steady = 0, 0, false }
+func (h *learnedHints) missed()               { h.own, h.step, h.steady, h.pace = 0, 0, false, 0 }
 func (h *learnedHints) held(d time.Duration)  { h.lasted = d }
 func (h *learnedHints) crowded()              { h.contended = true }
 
@@ -117,7 +123,11 @@ func (h *learnedHints) announced(told bool, now time.Duration) {
 
 func (h *learnedHints) checked(found bool, now time.Duration) { h.checks.note(found, now) }
 
-func (h *learnedHints) readFirst() bool { return false }
+// readFirst: somebody else has probably written the parent since it was seen, and a list of
+// those there would cost more than to look at it.
+func (h *learnedHints) readFirst(f facts, now time.Duration) bool {
+	return f.children > fewToList && h.pace != 0 && now-f.seenAt > h.pace/2
+}
 
 // predictVersion: as many have joined since as did the last two times.
 func (h *learnedHints) predictVersion(f facts, now time.Duration) (int32, bool) {
@@ -191,7 +201,7 @@ func (noHints) lingered(time.Duration)                                   {}
 func (noHints) crowded()                                                 {}
 func (noHints) announced(bool, time.Duration)                            {}
 func (noHints) checked(bool, time.Duration)                              {}
-func (noHints) readFirst() bool                                          { return true }
+func (noHints) readFirst(facts, time.Duration) bool                      { return true }
 func (noHints) predictVersion(facts, time.Duration) (int32, bool)        { return 0, false }
 func (noHints) turnsFast(facts, time.Duration) bool                      { return false }
 func (noHints) skipTail(collisions int, _ facts) bool                    { return collisions >= joinTries }
@@ -209,7 +219,7 @@ type hostileHints struct {
 
 func (h hostileHints) turnsFast(facts, time.Duration) bool { return h.coin() }
 func (h hostileHints) coin() bool                          { return h.random.IntN(2) == 0 }
-func (h hostileHints) readFirst() bool                     { return h.coin() }
+func (h hostileHints) readFirst(facts, time.Duration) bool { return h.coin() }
 
 func (h hostileHints) predictVersion(f facts, _ time.Duration) (int32, bool) {
 	return max(0, f.version+int32(h.random.IntN(4))-1), h.coin()

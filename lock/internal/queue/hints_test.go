@@ -15,7 +15,7 @@ func TestHintsThatGuessNothing(t *testing.T) {
 		h.checked(true, time.Second)
 		h.left(time.Second, true)
 	}
-	if _, likely := h.predictVersion(parentOf(5, 2), time.Second); likely || !h.readFirst() {
+	if _, likely := h.predictVersion(parentOf(5, 2), time.Second); likely || !h.readFirst(facts{}, time.Second) {
 		t.Error("foretells a version, or does not look first")
 	}
 	if likely, others := h.likelyToReturn(time.Second, true); likely || others {
@@ -41,8 +41,8 @@ func TestHostileHintsGuessAnything(t *testing.T) {
 	}
 	for range 1000 {
 		f := parentOf(5, 0)
-		note("read first", h.readFirst())
-		note("not read first", !h.readFirst())
+		note("read first", h.readFirst(facts{}, time.Second))
+		note("not read first", !h.readFirst(facts{}, time.Second))
 		version, likely := h.predictVersion(f, 0)
 		note("a wrong version", likely && version != f.version)
 		note("skip", h.skipTail(0, f))
@@ -66,7 +66,7 @@ func TestHostileHintsGuessAnything(t *testing.T) {
 // TestLearnedHintsKnowNothing of a lock that is new to them, and expect no others there.
 func TestLearnedHintsKnowNothing(t *testing.T) {
 	h := lone("").newHints()
-	if _, likely := h.predictVersion(facts{}, time.Second); likely || h.readFirst() {
+	if _, likely := h.predictVersion(facts{}, time.Second); likely || h.readFirst(facts{}, time.Second) {
 		t.Error("foretells a version, or looks first")
 	}
 	if likely, others := h.likelyToReturn(time.Second, true); likely || others {
@@ -100,6 +100,40 @@ func TestReturns(t *testing.T) {
 	h.joined(now, facts{}, 1)
 	if likely, _ := h.likelyToReturn(now, true); likely {
 		t.Error("expected back, and it took its time")
+	}
+}
+
+// TestReadFirst: where many are, and others write the parent often, it is read again before
+// a join that would list them all, should they have written meanwhile.
+func TestReadFirst(t *testing.T) {
+	at := func(h hints, age time.Duration, children int32) bool {
+		f := parentOf(5, 0)
+		f.children, f.seenAt = children, time.Minute
+		return h.readFirst(f, time.Minute+age)
+	}
+	const many = fewToList + 1
+	h := lone("").newHints()
+	h.joined(time.Second, parentOf(5, many), 6)
+	if at(h, time.Hour, many) {
+		t.Error("nobody is known to write beside us")
+	}
+	h.joined(time.Second+100*time.Millisecond, parentOf(10, many), 11) // four of others, 25 ms each
+	for _, tt := range []struct {
+		age      time.Duration
+		children int32
+		want     bool
+	}{
+		{12 * time.Millisecond, many, false},
+		{13 * time.Millisecond, many, true},
+		{time.Hour, fewToList, false},
+	} {
+		if got := at(h, tt.age, tt.children); got != tt.want {
+			t.Errorf("seen %v ago, with %d children: read first: %v", tt.age, tt.children, got)
+		}
+	}
+	h.joined(2*time.Second, parentOf(11, many), 12)
+	if at(h, time.Hour, many) {
+		t.Error("nobody has written since our last join")
 	}
 }
 

@@ -48,34 +48,35 @@ func (c *contender) join(ctx context.Context) (*Entry, position, error) {
 }
 
 // joinInTurn creates an entry in the queue. The joiners of one process go one at a
-// time, so that they do not collide with each other; those who write nothing but their
-// entries need not.
+// time, so that they do not collide with each other, and take along those who wait for
+// their turn meanwhile; those who write nothing but their entries need not wait.
 func (c *contender) joinInTurn(ctx context.Context) (e *Entry, p position, err error) {
 	j := &joining{contender: c}
 	defer j.leaveDoor()
 	a, beside := j.beside()
-	if !beside {
-		if err := j.enterDoor(ctx); err != nil {
-			return nil, position{}, err
-		}
-	}
-	if err := c.LearnTime(ctx); err != nil { // an entry tells its expiry in ensemble time
-		return nil, position{}, err
-	}
 	err = c.Conn.Retry(ctx, joinBackoff, func() error {
-		if j.inDoor {
-			if a, err = j.next(ctx); err != nil {
+		var along *passenger
+		if !beside {
+			if along, err = j.enterDoor(ctx); err != nil {
 				return zkconn.Final(err)
 			}
 		}
-		if e, p, err = c.create(ctx, a); err != nil {
-			err = j.handleJoinError(ctx, a, err)
-			if e := j.enterDoor(ctx); e != nil {
-				return zkconn.Final(e)
+		if along != nil {
+			a = along.attempt
+			e, p, err = c.disembark(ctx, along)
+		} else {
+			if err = c.LearnTime(ctx); err == nil && !beside { // an entry tells its expiry in ensemble time
+				a, err = j.next(ctx)
 			}
-			return err
+			if err != nil {
+				return zkconn.Final(err)
+			}
+			e, p, err = c.create(ctx, a)
 		}
-		return nil
+		if beside = false; err != nil {
+			err = j.handleJoinError(ctx, a, err)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, position{}, err
@@ -83,14 +84,19 @@ func (c *contender) joinInTurn(ctx context.Context) (e *Entry, p position, err e
 	return e, p, nil
 }
 
-// enterDoor waits for the turn to join, unless it is ours.
-func (j *joining) enterDoor(ctx context.Context) error {
+// enterDoor waits for the turn to join, unless it is ours, or until another contender has
+// taken this one along.
+func (j *joining) enterDoor(ctx context.Context) (*passenger, error) {
 	if j.inDoor {
-		return nil
+		return nil, nil
 	}
-	err := j.door.lock(ctx)
-	j.inDoor = err == nil
-	return err
+	of := j.contender
+	if of.joinsAlone() {
+		of = nil
+	}
+	along, err := j.door.takeTurn(ctx, of)
+	j.inDoor = err == nil && along == nil
+	return along, err
 }
 
 func (j *joining) leaveDoor() {
@@ -112,7 +118,7 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 	var first, likely, skip, fast bool
 	var version int32
 	j.door.hint(func(h hints) {
-		first = h.readFirst()
+		first = h.readFirst(f, now)
 		version, likely = h.predictVersion(f, now)
 		skip = h.skipTail(j.collisions, f)
 		fast = h.turnsFast(f, now)
@@ -178,8 +184,11 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 		acquired = c.Clock.Millis(sent) // who creates the parent is alone, and holds
 	}
 	d := c.draft(a, acquired, sent)
+	created := lease.Created{Sent: sent, Session: session, Grant: lease.Grant{Acquired: acquired}}
+	others := c.takeAlong(d, created)
 	replies, err := c.Conn.Multi(ctx, func(replies []zk.MultiResponse, err error) {
 		defer c.Tasks.Leave()
+		c.door.bring(others, replies, err, nil, c.Clock.Local())
 		c.cleanUpAbandoned(d, replies, err)
 	}, d.ops...)
 	if zkconn.IsAbandoned(err) {
@@ -187,39 +196,50 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 	}
 	defer c.Tasks.Leave()
 	received := c.Clock.Local()
-	created := lease.Created{Sent: sent, Session: session, Grant: lease.Grant{Acquired: acquired}}
 	switch zkconn.OutcomeOf(err) {
 	case zkconn.Applied:
+		c.door.bring(others, replies, nil, nil, received)
 		return c.applied(ctx, d, replies, created, received)
 	case zkconn.Ambiguous:
-		path, err := c.findByID(ctx, d.id)
-		if err != nil {
-			return nil, position{}, err
+		path, names, notFound := c.findByID(ctx, d.id)
+		c.door.bring(others, nil, err, names, received)
+		if notFound != nil {
+			return nil, position{}, notFound
 		}
 		return c.found(ctx, d, path, created), position{}, nil
+	}
+	c.door.bring(others, nil, err, nil, received)
+	if op, _ := zkconn.RefusedOp(err); op > d.at && op <= d.at+len(others) { // of another one, for a reason of its own
+		c.apart = true
+		return nil, position{}, zkconn.ErrAgain
 	}
 	return nil, position{}, err
 }
 
 // joined takes the reply to an attempt that has written the parent with data: it tells
 // where the entry stands, and whether the parent is the one that the facts were about.
-func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.Parent, stat *zk.Stat, now time.Duration) position {
+func (c *contender) joined(ctx context.Context, e *Entry, d *draft, stat *zk.Stat, now time.Duration) position {
+	a, data, children := d.attempt, d.data, stat.NumChildren-d.behind
 	e.czxid, e.incarnation, e.parentVersion = stat.Mzxid, stat.Czxid, stat.Version // the entry was made in that transaction too
 	if a.parent.exists && stat.Czxid != a.parent.czxid {
 		c.door.missed()
 		c.adopt(ctx, e, a, data, stat)
 		return position{}
 	}
-	data.Tail = e.Name().Prefix() // as it is, but a part of the path: a client may have very many doors
-	f := factsOf(data, stat)
-	f.ours = !a.parent.exists
-	c.door.joined(f, now)
-	c.door.testify(e)
+	if d.behind == 0 {
+		data.Tail = e.Name().Prefix() // as it is, but a part of the path: a client may have very many doors
+		c.door.testify(e)
+	}
+	if !d.led {
+		f := factsOf(data, stat, now)
+		f.ours = !a.parent.exists
+		c.door.joined(f, now)
+	}
 	c.capacity = data.Capacity()
-	if e.joinedAlone = stat.NumChildren == 1; e.joinedAlone {
+	if e.joinedAlone = children == 1; e.joinedAlone {
 		return c.placeAlone(e)
 	}
-	if c.Kind == znode.Semaphore && stat.NumChildren-1 <= c.capacity {
+	if c.Kind == znode.Semaphore && children-1 <= c.capacity {
 		return position{} // there may be room: a list tells
 	}
 	own := e.Name()
@@ -227,7 +247,7 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 	if !ok || ahead.Seq != own.Seq-1 || c.Kind != znode.Semaphore && znode.Admit([]znode.Name{ahead, own}, 1, c.rules()) < 0 { // it is not the one to wait for
 		return position{}
 	}
-	return position{predecessor: ahead.Node, predecessorHolds: stat.NumChildren == 2 && c.Kind.Alone(ahead)}
+	return position{predecessor: ahead.Node, predecessorHolds: children == 2 && c.Kind.Alone(ahead)}
 }
 
 // operations are those of an attempt, and the place of the entry's create among them.
@@ -237,10 +257,7 @@ func (c *contender) joined(ctx context.Context, e *Entry, a attempt, data znode.
 // the parent, one of ours or the one that joined last, that it does so still is checked
 // first: its path is unique for ever, so the parent is the one that the facts are about.
 func (c *contender) operations(a attempt, data znode.Parent, prefix string, acquired int64, sent clock.Instant) (ops []any, at int) {
-	entry := &zk.CreateRequest{
-		Path: c.parent + "/" + prefix, Data: c.Keeper.Record(&c.Terms, c.Terms.TTL, c.firstGrant(acquired), sent),
-		Acl: c.ACL, Flags: zk.FlagSequence,
-	}
+	entry := c.entry(prefix, acquired, sent)
 	written := data.Encode()
 	switch {
 	case !a.parent.exists:
@@ -258,6 +275,14 @@ func (c *contender) operations(a attempt, data znode.Parent, prefix string, acqu
 		ops = slices.Insert(ops, 0, any(&zk.CheckVersionRequest{Path: a.witness, Version: -1}))
 	}
 	return ops, slices.Index(ops, any(entry))
+}
+
+// entry is the operation that makes the contender's entry.
+func (c *contender) entry(prefix string, acquired int64, sent clock.Instant) *zk.CreateRequest {
+	return &zk.CreateRequest{
+		Path: c.parent + "/" + prefix, Data: c.Keeper.Record(&c.Terms, c.Terms.TTL, c.firstGrant(acquired), sent),
+		Acl: c.ACL, Flags: zk.FlagSequence,
+	}
 }
 
 // errAged says that an attempt was not made: its facts had become old.

@@ -101,7 +101,7 @@ func (l *leaving) attempt(ctx context.Context) error {
 		if l.announce {
 			now := l.Clock.Mono()
 			l.door.hint(func(h hints) { h.announced(true, now) })
-			l.door.see(factsOf(told, replies[1].Stat))
+			l.door.see(factsOf(told, replies[1].Stat, l.Clock.Mono()))
 			l.gone(ctx, l.door.strangersAmong(replies[1].Stat.NumChildren, asked))
 		} else {
 			l.gone(ctx, false)

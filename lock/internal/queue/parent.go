@@ -292,7 +292,7 @@ func (c *contender) readParent(ctx context.Context) error {
 	c.readAt = asked
 	before, _ := c.door.look()
 	c.door.met(c.Clock.Mono(), before, n.Stat.Version)
-	c.door.see(factsOf(data, n.Stat))
+	c.door.see(factsOf(data, n.Stat, asked))
 	return nil
 }
 
@@ -347,7 +347,7 @@ func (q *Queue) tidyParent(ctx context.Context, d *door, parent string, keep, sp
 		now := q.Clock.Mono()
 		before, _ := d.look()
 		d.met(now, before, n.Stat.Version)
-		d.see(factsOf(node.Parent, n.Stat))
+		d.see(factsOf(node.Parent, n.Stat, now))
 		d.unproven()
 	}
 	if !node.Removable(spent) || keep && !spent {

@@ -153,6 +153,7 @@ type contender struct {
 	gate     *door // where those wait who want to join; of several locks together, the first one's
 	trying   bool  // not to wait for anybody
 	onlyFree bool  // not to join where others are
+	apart    bool  // not to take others along any more, nor be taken along
 
 	// Of one who barges: who was waited for last, and the monotonic time since when that
 	// very version of it is known.

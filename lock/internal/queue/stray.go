@@ -115,14 +115,24 @@ func (c *contender) deleteByID(id string) {
 }
 
 // findByID looks for the entry of an attempt whose outcome is unknown: persistent
-// nodes outlive the connection and the session they were made in.
-func (c *contender) findByID(ctx context.Context, id string) (string, error) {
-	names, _, err := c.contenders(ctx, true)
-	if err != nil {
+// nodes outlive the connection and the session they were made in. The list that it makes
+// tells of other entries too; it is nil if it could not be made.
+func (c *contender) findByID(ctx context.Context, id string) (path string, names []znode.Name, err error) {
+	if names, _, err = c.contenders(ctx, true); err != nil {
 		c.quarantine.add(id, c.Clock.Mono())
 		c.background(func() { c.deleteByID(id) })
-		return "", zkconn.Final(err)
+		return "", nil, zkconn.Final(err)
 	}
+	if names == nil {
+		names = []znode.Name{}
+	}
+	path, err = c.locate(names, id)
+	return path, names, err
+}
+
+// locate is where the entry with that id is, by a list that was made after its create had
+// failed.
+func (c *contender) locate(names []znode.Name, id string) (string, error) {
 	if i := znode.Find(names, id); i >= 0 {
 		return c.parent + "/" + names[i].Node, nil
 	}
