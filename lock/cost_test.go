@@ -505,3 +505,32 @@ func TestOldSightCostsNoWait(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestComingWhileOthersAreThere: who finds others at a lock time and again, long after it has
+// left as the last one itself, looks before it joins: to make the parent would be refused. Once
+// nobody is there it joins by the first request again.
+func TestComingWhileOthersAreThere(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(b, "other")) // knows the time
+		join := func(want map[string]int, transactions int64) {
+			t.Helper()
+			h := w.lock(a, "x")
+			var next <-chan taken
+			w.wantCost("Lock", w.cost("b", func() { next = w.queue(w.ctx, b, "x") }), want, transactions)
+			w.unlock(h)
+			w.unlock(w.expect(next).hold)
+			time.Sleep(time.Second)
+			w.empty()
+		}
+		guessed := map[string]int{"multi": 2, "getData": 2}
+		join(guessed, 2)
+		join(guessed, 2)
+		for range 3 {
+			join(map[string]int{"multi": 1, "getData": 2}, 1)
+		}
+		w.wantCost("Lock", w.cost("b", func() { w.unlock(w.lock(b, "x")) }), map[string]int{"multi": 2, "getData": 1}, 2)
+		time.Sleep(time.Second)
+		w.wantCost("Lock", w.cost("b", func() { w.unlock(w.lock(b, "x")) }), map[string]int{"multi": 2}, 2)
+	})
+}

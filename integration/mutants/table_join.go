@@ -200,8 +200,8 @@ var incarnationMutants = []mutant{
 		name:   "adopted-forgotten",
 		breaks: "who holds alone below a parent that was adopted deletes it on leaving",
 		edits: []edit{{"lock/internal/queue/draft.go",
-			"	e.adopted, e.followed = d.write && d.data.Adopted, d.behind > 0\n",
-			"	e.followed = d.behind > 0\n"}},
+			"	e := c.newEntry(replies[d.at].String, created)\n	e.adopted, c.followed = d.write && d.data.Adopted, d.behind > 0\n",
+			"	e := c.newEntry(replies[d.at].String, created)\n	c.followed = d.behind > 0\n"}},
 		tests: []string{"lock.TestAdoptedParentIsLeftByALoneHolder"},
 	}, {
 		name:   "facts-for-ever",

@@ -301,7 +301,7 @@ func (w *waiter) gone(ctx context.Context) error {
 	var look bool
 	w.door.hint(func(h hints) {
 		if look = h.checkRelease(now); known { // only for who is behind, who may be told of our release
-			look = !w.e.followed && h.announceRelease(now)
+			look = !w.followed && h.announceRelease(now)
 		}
 	})
 	if !look {

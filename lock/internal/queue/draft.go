@@ -36,7 +36,7 @@ func (c *contender) draft(a attempt, acquired int64, sent clock.Instant) *draft 
 // applied takes the replies to a draft's operations.
 func (c *contender) applied(ctx context.Context, d *draft, replies []zk.MultiResponse, created lease.Created, received clock.Instant) (*Entry, position, error) {
 	e := c.newEntry(replies[d.at].String, created)
-	e.adopted, e.followed = d.write && d.data.Adopted, d.behind > 0
+	e.adopted, c.followed = d.write && d.data.Adopted, d.behind > 0
 	stat := replies[len(replies)-1].Stat
 	switch {
 	case d.claim:
@@ -54,7 +54,7 @@ func (c *contender) found(ctx context.Context, d *draft, path string, created le
 		created.Acquired = 0
 	}
 	e := c.newEntry(path, created)
-	e.adopted = d.write && d.data.Adopted
+	e.adopted, c.followed = d.write && d.data.Adopted, d.behind > 0
 	if d.blind() {
 		c.adopt(ctx, e, d.attempt, d.data, nil)
 	}

@@ -36,7 +36,6 @@ type Entry struct {
 	joinedAlone   bool  // no other child was there
 	keepParent    bool  // the parent is to stay, as its policy has it
 	adopted       bool  // the parent is to stay: it is not ours, or may not be
-	followed      bool  // the next entry was made in the same transaction, for one of this process
 
 	// Others were there when the parent was read as its turn came; not changed once
 	// it is granted.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -16,6 +17,7 @@ type hints interface {
 	joined(now time.Duration, before facts, version int32) // one of ours has written the parent, from what it was before to this version
 	met(now time.Duration)                                 // others are at the lock
 	missed()                                               // the parent was not there
+	foundThere()                                           // it was there, where it was to be made
 	held(d time.Duration)                                  // for so long one of ours held the lock
 	left(now time.Duration, others bool)                   // one of ours has left, and somebody was there still
 	lingered(now time.Duration)                            // one of ours has left, and the parent was left for a moment
@@ -69,20 +71,34 @@ const (
 	lingerTime  = 50 * time.Millisecond // within what time one is back that takes a lock again and again
 	oftenEnough = 2                     // times in a row that one was back within that time
 	muteTime    = 10 * time.Second      // for how long releases are not told after that was in vain
+	mostCredit  = 8                     // how often in a row something may be in vain that has always worked
 )
 
-// learnedHints expect what was there the last times. The zero value knows nothing.
+// micros is a time in microseconds, rounded up; of more than half an hour it is known that
+// it was long.
+type micros int32
+
+func microsOf(d time.Duration) micros {
+	return micros(min((d+time.Microsecond-1)/time.Microsecond, math.MaxInt32))
+}
+
+func (m micros) duration() time.Duration { return time.Duration(m) * time.Microsecond }
+
+// learnedHints expect what was there the last times. The zero value knows nothing. They are
+// small: a client may have very many doors.
 type learnedHints struct {
 	mutedUntil time.Duration // monotonic time until which no release is told
-	checks     attempts      // to find one
+	checkAt    time.Duration // monotonic time until which none is looked for
+	checks     int8          // how often one was found when it was looked for, more than not, within bounds
 	contended  bool          // others were there when the last of us left
 	steady     bool          // step is what it was the time before that
+	found      int8          // how often the parent was there when it was to be made, more than it was not, within bounds
 	returned   int8          // joins in a row that came soon after one of ours had left, as far as it matters
 	own        int32         // the version that our last join left
 	step       int32         // by how much others had moved it on since the one before
 	joinedAt   time.Duration // monotonic time of that join
-	pace       time.Duration // how long it took from one write of others to the next then; 0: there was none
-	lasted     time.Duration // the last hold of ours
+	pace       micros        // how long it took from one write of others to the next then; 0: there was none
+	lasted     micros        // the last hold of ours; 0: there was none
 	leftAt     time.Duration // monotonic time at which one of ours left last; 0: never
 	othersAt   time.Duration // monotonic time at which other processes were seen there last
 }
@@ -93,13 +109,16 @@ func (h *learnedHints) joined(now time.Duration, before facts, version int32) {
 	} else if h.returned < oftenEnough {
 		h.returned++
 	}
+	if version == 1 { // we have made it
+		h.found = max(0, h.found-1)
+	}
 	over := version - 1
 	if before.exists && before.version != over {
 		h.othersAt = now
 	}
 	step := over - h.own
 	if h.pace = 0; step > 0 && h.own != 0 {
-		h.pace = (now - h.joinedAt) / time.Duration(step)
+		h.pace = microsOf((now - h.joinedAt) / time.Duration(step))
 	}
 	h.joinedAt = now
 	h.own, h.step, h.steady = version, step, step == h.step && h.own != 0
@@ -107,7 +126,8 @@ func (h *learnedHints) joined(now time.Duration, before facts, version int32) {
 
 func (h *learnedHints) met(now time.Duration) { h.othersAt = now }
 func (h *learnedHints) missed()               { h.own, h.step, h.steady, h.pace = 0, 0, false, 0 }
-func (h *learnedHints) held(d time.Duration)  { h.lasted = d }
+func (h *learnedHints) foundThere()           { h.found = min(h.found+1, oftenEnough) }
+func (h *learnedHints) held(d time.Duration)  { h.lasted = microsOf(d) }
 func (h *learnedHints) crowded()              { h.contended = true }
 
 func (h *learnedHints) left(now time.Duration, others bool) { h.contended, h.leftAt = others, now }
@@ -121,12 +141,25 @@ func (h *learnedHints) announced(told bool, now time.Duration) {
 	}
 }
 
-func (h *learnedHints) checked(found bool, now time.Duration) { h.checks.note(found, now) }
+// checked: where none was found twice in a row none is looked for for a while; more often
+// where it has been found before.
+func (h *learnedHints) checked(found bool, now time.Duration) {
+	if found {
+		h.checks = min(h.checks+1, mostCredit-2)
+		return
+	}
+	if h.checks--; h.checks == -2 {
+		h.checks, h.checkAt = 0, now+muteTime
+	}
+}
 
-// readFirst: somebody else has probably written the parent since it was seen, and a list of
-// those there would cost more than to look at it.
+// readFirst: the parent is probably there although it was not before; or somebody else has
+// written it since it was seen, and a list of those there would cost more than to look at it.
 func (h *learnedHints) readFirst(f facts, now time.Duration) bool {
-	return f.children > fewToList && h.pace != 0 && now-f.seenAt > h.pace/2
+	if !f.exists {
+		return h.found >= oftenEnough
+	}
+	return f.children > fewToList && h.pace != 0 && now-f.seenAt > h.pace.duration()/2
 }
 
 // predictVersion: as many have joined since as did the last two times.
@@ -140,7 +173,7 @@ func (h *learnedHints) isBusy(now time.Duration) bool {
 }
 
 func (h *learnedHints) turnsFast(f facts, now time.Duration) bool {
-	return h.isBusy(now) && h.lasted < shortHold && f.children <= fewEntries
+	return h.isBusy(now) && h.lasted.duration() < shortHold && f.children <= fewEntries
 }
 
 func (h *learnedHints) skipTail(collisions int, f facts) bool {
@@ -157,33 +190,13 @@ func (h *learnedHints) likelyToReturn(now time.Duration, alone bool) (likely, ot
 }
 
 func (h *learnedHints) announceRelease(now time.Duration) bool { return now >= h.mutedUntil }
-func (h *learnedHints) checkRelease(now time.Duration) bool    { return now >= h.checks.mutedUntil }
-
-// attempts are of something that is not tried for a while after it was in vain too often:
-// twice in a row at first, more often where it has worked before.
-type attempts struct {
-	credit     int8          // how often it worked more than it did not, within bounds
-	mutedUntil time.Duration // monotonic
-}
-
-// mostCredit is how often in a row something may be in vain that has always worked.
-const mostCredit = 8
-
-func (a *attempts) note(worked bool, now time.Duration) {
-	if worked {
-		a.credit = min(a.credit+1, mostCredit-2)
-		return
-	}
-	if a.credit--; a.credit == -2 {
-		a.credit, a.mutedUntil = 0, now+muteTime
-	}
-}
+func (h *learnedHints) checkRelease(now time.Duration) bool    { return now >= h.checkAt }
 
 func (h *learnedHints) recordGrantAfter() time.Duration {
 	switch {
 	case h.lasted == 0:
 		return shortHold / 5
-	case h.lasted < shortHold:
+	case h.lasted.duration() < shortHold:
 		return shortHold
 	}
 	return 0
@@ -195,6 +208,7 @@ type noHints struct{}
 func (noHints) joined(time.Duration, facts, int32)                       {}
 func (noHints) met(time.Duration)                                        {}
 func (noHints) missed()                                                  {}
+func (noHints) foundThere()                                              {}
 func (noHints) held(time.Duration)                                       {}
 func (noHints) left(time.Duration, bool)                                 {}
 func (noHints) lingered(time.Duration)                                   {}

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -134,6 +135,19 @@ func TestReadFirst(t *testing.T) {
 	h.joined(2*time.Second, parentOf(11, many), 12)
 	if at(h, time.Hour, many) {
 		t.Error("nobody has written since our last join")
+	}
+
+	var want []bool
+	for _, there := range []bool{true, true, true, false, true, false, false, true} {
+		if there {
+			h.foundThere()
+		} else {
+			h.joined(2*time.Second, facts{}, 1)
+		}
+		want = append(want, h.readFirst(facts{}, time.Hour))
+	}
+	if !slices.Equal(want, []bool{false, true, true, false, true, false, false, false}) {
+		t.Errorf("where the parent is to be made, read first: %v", want)
 	}
 }
 

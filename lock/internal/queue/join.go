@@ -331,6 +331,7 @@ func (j *joining) handleJoinError(ctx context.Context, a attempt, err error) err
 		return zkconn.ErrAgain
 	case is(zk.ErrNodeExists):
 		j.door.crowd(j.Clock.Mono())
+		j.door.hint(hints.foundThere)
 		j.mustRead = true
 		return zkconn.ErrAgain
 	case is(zk.ErrBadVersion):

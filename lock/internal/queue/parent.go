@@ -19,7 +19,7 @@ import (
 type door struct {
 	name    string
 	number  uint64
-	toJoin  *linked.List  // of chan struct{}, closed when it is their turn: those who wait for that, in order; nil: nobody does
+	toJoin  *linked.List  // of *turn: those who wait to join, in order; nil: nobody does
 	barging chan struct{} // has a token while somebody barges; nil until somebody does
 
 	looks looks // guarded by mu

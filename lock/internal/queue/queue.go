@@ -154,6 +154,7 @@ type contender struct {
 	trying   bool  // not to wait for anybody
 	onlyFree bool  // not to join where others are
 	apart    bool  // not to take others along any more, nor be taken along
+	followed bool  // the next entry was made in the same transaction as ours, for one of this process
 
 	// Of one who barges: who was waited for last, and the monotonic time since when that
 	// very version of it is known.
