@@ -223,6 +223,7 @@ func TestWhoTakesPart(t *testing.T) {
 			manyReaders(64).title:          {"holdfast", "zk.Lock"},
 			lastReader().title:             own,
 			lastReader().on(delayed).title: own,
+			ask().title:                    {"holdfast", "zk.Lock"},
 			leaders(16).title:              {"holdfast", "curator", "curator-semaphore"},
 		}[e.title]
 		if want == nil {

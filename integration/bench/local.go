@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -20,6 +22,11 @@ const (
 	perService = 8 // goroutines of one client that want the same lock
 	services   = 16
 	keepFor    = 500 * time.Millisecond
+	crowdTakes = 30 // windows
+
+	// longestWait of a goroutine for which two turns of every client come first: each of them
+	// takes the window, and a handoff to the next one, of a millisecond or so.
+	longestWait = 2 * services * (lock.DefaultLocalWindow + time.Millisecond)
 )
 
 func localTitle(n int, hold time.Duration) string {
@@ -38,20 +45,25 @@ func local(s size) []*experiment {
 		passing.called("L", localTitle(64, 0)),
 		handoffBy(1, 64, 64, shortHold, bar{figure: 1, limit: 20e-6}).called("L", localTitle(64, shortHold)),
 	}
+	list[1].own = []*peer{{name: "channel", title: "a Go channel", open: openChannel}}
 	if !s.quick {
 		long := handoffBy(1, 64, 64, time.Second, bar{figure: 5, limit: 1, counted: true}).called("L", localTitle(64, time.Second))
 		long.rounds = 1 // of two minutes for each peer
-		list = append(list, long, handoffBy(1, 1000, 1000, 0).called("L", localTitle(1000, 0)))
+		list = append(list, long)
+		for _, n := range []int{1, 8, 1000} {
+			list = append(list, handoffBy(1, n, n, 0).called("L", localTitle(n, 0)))
+		}
 	}
-	list = append(list, crowd(bar{figure: 0, against: zkLockName, least: true, limit: 10}, bar{figure: 1, least: true, limit: 0.95}))
+	list = append(list, crowd(bar{figure: 0, against: zkLockName, least: true, limit: 10}, bar{figure: 1, least: true, limit: 0.95},
+		bar{figure: 2, limit: longestWait.Seconds()}))
 	for _, n := range s.crowds {
-		e := handoffBy(1, n, perService, 0, bar{figure: 0, against: zkLockName, least: true, limit: 1}).called("M", strictTitle(n, perService))
+		e := handoffBy(1, n, perService, 0, asOften...).called("M", strictTitle(n, perService))
 		e.role = strictly
 		list = append(list, e)
 	}
 	kept := freeRole("N", "a lock that is kept, taken again by one client"+loopback, keeping,
 		bar{figure: 0, limit: 3e-6}, bar{figure: 1, limit: 0.5, counted: true})
-	return append(list, kept)
+	return append(list, kept, ask(bar{figure: 0, against: zkLockName, limit: 1.5}))
 }
 
 // called is the experiment under another letter and title, among the Go locks on ZooKeeper.
@@ -74,6 +86,7 @@ var localRoles = map[string]role{
 func crowd(bars ...bar) *experiment {
 	e := &experiment{
 		workload: "M", title: fmt.Sprintf("handoff among %d clients of %d goroutines each"+loopback, services, perService), bars: bars, takes: goLocks,
+		rounds:  2,
 		figures: []figure{{"handoffs", perSecond}, {"Jain's index of the clients", decimals}, {"99.9th percentile of the wait", milliseconds}, {"requests", decimals}},
 	}
 	e.prepare = func(ctx context.Context, b *bench, p *peer) (trial, error) {
@@ -94,7 +107,8 @@ type crowdTrial struct {
 func (t *crowdTrial) close() error { return t.sessions.close() }
 
 func (t *crowdTrial) round(ctx context.Context) ([]float64, error) {
-	ctx, fail, done := t.guard(ctx)
+	lasts := crowdTakes * t.window
+	ctx, fail, done := t.guardFor(ctx, patience+lasts)
 	defer done()
 	path := t.newPath()
 	before, err := t.spent(ctx, t.sessions...)
@@ -107,7 +121,7 @@ func (t *crowdTrial) round(ctx context.Context) ([]float64, error) {
 	start := time.Now()
 	err = together(services*perService, func(i int) error {
 		l := t.sessions[i%services].locker(path)
-		for time.Since(start) < 4*t.window {
+		for time.Since(start) < lasts {
 			asked := time.Now()
 			if err := l.lock(ctx); err != nil {
 				fail(err)
@@ -153,4 +167,33 @@ func jain(shares []float64) float64 {
 		return 0
 	}
 	return sum * sum / (float64(len(shares)) * squares)
+}
+
+// channel has locks that are Go channels: what the runtime takes to wake who is next.
+type channel struct{ locks sync.Map }
+
+func openChannel(context.Context, string) (session, error) { return new(channel), nil }
+
+func (s *channel) counts() zkserver.Counts { return zkserver.Counts{} }
+func (s *channel) close() error            { return nil }
+
+func (s *channel) locker(path string) locker {
+	free, _ := s.locks.LoadOrStore(path, make(chan struct{}, 1))
+	return channelLocker(free.(chan struct{}))
+}
+
+type channelLocker chan struct{}
+
+func (l channelLocker) lock(ctx context.Context) error {
+	select {
+	case l <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l channelLocker) unlock() error {
+	<-l
+	return nil
 }

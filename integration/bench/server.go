@@ -54,14 +54,23 @@ const loopback = ", loopback"
 // elsewhere returns the experiments on other variants than one server nearby.
 func elsewhere(s size) []*experiment {
 	queue := slices.Max(slices.DeleteFunc(slices.Clone(s.queues), func(n int) bool { return n > 16 }))
-	return []*experiment{
+	list := []*experiment{
 		many(64).on(delayed),
 		handoff(queue, shortHold).on(delayed),
 		free(freeNear).on(three),
 		many(64).on(three),
 		handoff(queue, shortHold).on(three),
-		handoff(queue, 0).on(three),
 	}
+	bars := asOften
+	if s.quick { // and what has a bar takes part
+		bars = nil
+	}
+	for _, n := range s.queues {
+		if n >= queue && n <= mostOfAll {
+			list = append(list, handoff(n, 0).on(three, bars...))
+		}
+	}
+	return list
 }
 
 // chooseVariants returns the experiments on the variants of those names. Without

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// askEvery is how long a lock is used again and again before another client asks for it.
+const askEvery = 100 * time.Millisecond
+
+// ask is a lock that one client uses again and again, and another one asks for. Where it is
+// kept between uses, it is asked for while nobody uses it; else while it is held for a
+// moment, and the time counts from the unlock, after which its user wants it again.
+func ask(bars ...bar) *experiment {
+	return &experiment{
+		workload: "N", title: fmt.Sprintf("a lock that another client uses, asked for every %v"+loopback, askEvery), bars: bars, role: keeping,
+		takes:   func(p *peer) bool { return p.name == holdfastName || p.name == zkLockName },
+		figures: []figure{{"until it is had, median", milliseconds}, {"99th percentile", milliseconds}, {"requests of who asks", decimals}},
+		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
+			user, err := openAll(ctx, p, b.at, 1)
+			if err != nil {
+				return nil, err
+			}
+			asker, err := openAll(ctx, peerNamed(p.name), b.at, 1) // keeps nothing
+			if err != nil {
+				return nil, errors.Join(err, user.close())
+			}
+			path := b.newPath()
+			t := &askTrial{bench: b, sessions: slices.Concat(user, asker), kept: plays(keeping)(p)}
+			t.user, t.asker = t.sessions[0].locker(path), t.sessions[1].locker(path)
+			return t, nil
+		},
+	}
+}
+
+// peerNamed is the peer of that name, without a role.
+func peerNamed(name string) *peer {
+	return peers[slices.IndexFunc(peers, func(p *peer) bool { return p.name == name })]
+}
+
+type askTrial struct {
+	*bench
+	sessions
+	user, asker locker
+	kept        bool // between uses
+}
+
+func (t *askTrial) close() error { return t.sessions.close() }
+
+func (t *askTrial) round(ctx context.Context) ([]float64, error) {
+	ctx, fail, done := t.guard(ctx)
+	defer done()
+	var took []float64
+	asks := t.sessions[1].counts().Requests
+	for range max(2, 3*int(t.window/askEvery)) {
+		d, err := t.turn(ctx)
+		if err != nil {
+			fail(err)
+			return nil, errors.Join(context.Cause(ctx), err)
+		}
+		took = append(took, d.Seconds())
+	}
+	asks = t.sessions[1].counts().Requests - asks
+	return []float64{median(took), quantile(took, 0.99), float64(asks) / float64(len(took))}, settle(ctx, t.sessions...)
+}
+
+// turn is the use of the lock, and then one by who asks for it: how long that one waits.
+func (t *askTrial) turn(ctx context.Context) (time.Duration, error) {
+	for start := time.Now(); time.Since(start) < askEvery; {
+		if err := t.user.lock(ctx); err != nil {
+			return 0, err
+		}
+		if err := t.user.unlock(); err != nil {
+			return 0, err
+		}
+	}
+	if t.kept {
+		time.Sleep(shortHold) // nobody uses it
+		asked := time.Now()
+		err := t.asker.lock(ctx)
+		took := time.Since(asked)
+		if err != nil {
+			return 0, err
+		}
+		return took, t.asker.unlock()
+	}
+	if err := t.user.lock(ctx); err != nil {
+		return 0, err
+	}
+	var unlocked, had time.Time
+	err := together(2, func(i int) (err error) {
+		if i == 0 {
+			if err = t.asker.lock(ctx); err == nil {
+				had = time.Now()
+				err = t.asker.unlock()
+			}
+			return err
+		}
+		time.Sleep(shortHold)
+		unlocked = time.Now()
+		if err = t.user.unlock(); err == nil {
+			err = t.user.lock(ctx)
+		}
+		if err == nil {
+			err = t.user.unlock()
+		}
+		return err
+	})
+	return had.Sub(unlocked), err
+}
