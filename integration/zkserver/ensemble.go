@@ -33,27 +33,38 @@ func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) 
 		return nil, err
 	}
 	return retryPorts(func() (*Ensemble, error) {
-		e, err := newEnsemble(n, installation, opts)
-		if err == nil {
-			err = e.start(ctx)
-		}
+		ports, err := FreePorts(3 * n)
 		if err != nil {
-			return nil, errors.Join(err, e.Stop())
+			return nil, err
 		}
-		return e, nil
+		return startEnsembleOn(ctx, installation, opts, ports)
 	})
 }
 
-// newEnsemble makes the folders of n servers. It returns those that it made
-// with an error, too.
-func newEnsemble(n int, installation Installation, opts Options) (*Ensemble, error) {
-	e := new(Ensemble)
-	ports, err := FreePorts(3 * n)
-	if err != nil {
-		return e, err
+// startEnsembleOn starts an ensemble whose members have three ports each.
+func startEnsembleOn(ctx context.Context, installation Installation, opts Options, ports []int) (*Ensemble, error) {
+	e, err := newEnsemble(installation, opts, ports)
+	if err == nil {
+		err = e.start(ctx)
 	}
+	for _, s := range e.servers {
+		if err == nil && s.portTaken() { // it serves, until it gives up to listen
+			err = fmt.Errorf("zkserver: member %s: %w", s.addr, errPortTaken)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.Stop())
+	}
+	return e, nil
+}
+
+// newEnsemble makes the folders of an ensemble's servers. It returns those that it made
+// with an error, too.
+func newEnsemble(installation Installation, opts Options, ports []int) (*Ensemble, error) {
+	e, n := new(Ensemble), len(ports)/3
 	clients, quorum, election := ports[:n], ports[n:2*n], ports[2*n:]
 	if opts.Links {
+		var err error
 		if e.links, err = newLinks(quorum, election); err != nil {
 			return e, err
 		}

@@ -1,9 +1,11 @@
 package zkserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -108,6 +110,7 @@ type Server struct {
 
 	mu     sync.Mutex
 	proc   *Process // nil while it does not run
+	began  int64    // size of the log when it was started last
 	paused bool
 	closed bool // by Stop
 }
@@ -248,6 +251,9 @@ func (s *Server) launch() error {
 		return err
 	}
 	defer log.Close()
+	if s.began, err = log.Seek(0, io.SeekEnd); err != nil {
+		return err
+	}
 	cmd := s.command()
 	cmd.Stdout, cmd.Stderr = log, log
 	s.paused = false
@@ -273,17 +279,24 @@ func (s *Server) awaitServing(ctx context.Context) error {
 		}
 		select {
 		case <-s.proc.exited:
-			tail := s.LogTail(tailLines)
-			if strings.Contains(tail, "Address already in use") {
+			if s.portTaken() {
 				return fmt.Errorf("zkserver: server %s: %w", s.addr, errPortTaken)
 			}
-			return fmt.Errorf("zkserver: server %s did not start: %v; the end of its log:\n%s", s.addr, s.proc.err, tail)
+			return fmt.Errorf("zkserver: server %s did not start: %v; the end of its log:\n%s", s.addr, s.proc.err, s.LogTail(tailLines))
 		case <-ctx.Done():
 			return fmt.Errorf("zkserver: server %s does not serve: %w (last answer %q, %v); the end of its log:\n%s",
 				s.addr, context.Cause(ctx), conf, err, s.LogTail(tailLines))
 		case <-time.After(pollInterval):
 		}
 	}
+}
+
+// portTaken reports whether the server has logged, since it was started last, that somebody
+// else has one of its ports. A member of an ensemble tries for seconds to listen for
+// elections, and logs other things meanwhile.
+func (s *Server) portTaken() bool {
+	log, err := os.ReadFile(s.logFile())
+	return err == nil && int64(len(log)) > s.began && bytes.Contains(log[s.began:], []byte("Address already in use"))
 }
 
 // Stop stops the server, killing it if it does not end by itself in half a minute,

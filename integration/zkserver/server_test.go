@@ -331,6 +331,26 @@ func TestPortTakenMeanwhile(t *testing.T) {
 	}
 }
 
+// TestElectionPortTakenMeanwhile: a member of an ensemble says so long before it ends.
+func TestElectionPortTakenMeanwhile(t *testing.T) {
+	ports, err := FreePorts(9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", loopback(ports[8]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	installation, opts, err := prepare(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := startEnsembleOn(t.Context(), installation, opts, ports); !errors.Is(err, errPortTaken) {
+		t.Errorf("%v, on a taken port: %v", e, err)
+	}
+}
+
 func TestFreePortsAreNotForOutgoingConnections(t *testing.T) {
 	first, last := ephemeralPorts()
 	ports, err := FreePorts(20)
