@@ -534,3 +534,24 @@ func TestComingWhileOthersAreThere(t *testing.T) {
 		w.wantCost("Lock", w.cost("b", func() { w.unlock(w.lock(b, "x")) }), map[string]int{"multi": 2}, 2)
 	})
 }
+
+// TestHolderGoesBeforeItIsLookedAt: the transaction by which somebody joins has checked that
+// the holder stands, whose entry was the only one. It unlocks before the one who has joined
+// reads it: that is in at once, and needs no list.
+func TestHolderGoesBeforeItIsLookedAt(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(b, "other")) // knows the time
+		h := w.lock(a, "x")
+		hit := w.before(func(r locktest.Request) bool {
+			return r.Label == "b" && r.Op == "getData" && touches(r, h.EntryPath())
+		}, func() { w.unlock(h) })
+		var next *lock.Hold
+		w.wantCost("Lock", w.cost("b", func() { next = w.lock(b, "x") }), map[string]int{"multi": 2, "getData": 2}, 4) // the first time in vain, and so is the first unlock
+		if !hit() {
+			t.Error("it was not looked at")
+		}
+		w.unlock(next)
+		w.empty()
+	})
+}

@@ -196,12 +196,12 @@ func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 // left to others, or was given up before that time. Of a client whose requests were
 // refused nothing is known.
 func (s *sim) leftBy(c *client, before time.Time) (left []string) {
-	nodes, now := s.Dump("/locks"), s.leaderTime()
+	nodes := s.Dump("/locks")
 	if s.wasRefused(c) {
 		return nil
 	}
 	for _, n := range nodes {
-		if record, ok := recordOf(n); ok && record.Owner == c.owner && !record.Detached && !s.isLeft(n.Path, before) && now-n.Stat.Mtime <= record.TTL+s.grace.Milliseconds() {
+		if record, ok := recordOf(n); ok && record.Owner == c.owner && !record.Detached && !s.isLeft(n.Path, before) && time.Since(n.Written) <= time.Duration(record.TTL)*time.Millisecond+s.grace {
 			left = append(left, n.Path)
 		}
 	}

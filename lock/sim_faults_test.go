@@ -164,14 +164,6 @@ func (s *sim) setClock(member string, d time.Duration) error {
 	return s.SetClock(member, d)
 }
 
-// leaderTime is what the leader's clock shows, in Unix milliseconds.
-func (s *sim) leaderTime() int64 {
-	leader := s.Leader()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Now().Add(s.ahead[leader]).UnixMilli()
-}
-
 // spreadClocks sets the members' clocks apart before anything is stamped.
 func (s *sim) spreadClocks(r *rand.Rand) {
 	for _, member := range s.Servers() {

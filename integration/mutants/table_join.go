@@ -94,6 +94,13 @@ var joinMutants = []mutant{
 			"	ahead, ok = znode.Parse(znode.Predict(a.parent.data.Tail, own.Seq-1))\n	if !ok ||"}},
 		tests: []string{"lock.TestForeseenJoin"},
 	}, {
+		name:   "seen-unproven",
+		breaks: "who was foretold counts as seen, also where no check in that transaction has found it",
+		edits: []edit{{"lock/internal/queue/join.go",
+			"seen := d.led || a.checks() && a.witness == c.parent+\"/\"+ahead.Node",
+			"seen := true"}},
+		tests: []string{"lock.TestEntryAheadWithoutRead"},
+	}, {
 		name:   "alone-enough",
 		breaks: "the second of two enters at once, taking itself for alone",
 		edits: []edit{{"lock/internal/queue/join.go",

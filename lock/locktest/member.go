@@ -37,6 +37,7 @@ func (e *Ensemble) begin(session int64, taken *member) *txn {
 	return &txn{
 		zxid:    e.epoch<<32 | e.counter,
 		time:    e.stamp(taken),
+		taken:   time.Now(),
 		session: session,
 		stale:   e.opts.Quirks.StaleStat,
 	}

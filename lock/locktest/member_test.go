@@ -442,6 +442,9 @@ func TestStepClock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if written := ens.Dump("/")[0].Written; written.After(time.Now()) || time.Since(written) > time.Second {
+				t.Errorf("written at %v, by a clock that is right, want %v", written, time.Now())
+			}
 			return time.UnixMilli(st.Mtime).Sub(time.Now().Truncate(time.Millisecond))
 		}
 		if d := stamp(); d != 0 {

@@ -15,6 +15,8 @@ type Node struct {
 	Data []byte
 	ACL  []ACL
 	Stat Stat
+
+	Written time.Time // when it was made or written last, by the test's clock: Stat.Mtime is by a leader's
 }
 
 // Dump lists the nodes at and under a path as the leader has them, sorted by
@@ -36,7 +38,7 @@ func (e *Ensemble) Dump(path string) []Node {
 				p = "/"
 			}
 			nodes = append(nodes, Node{
-				Path: p, Data: bytes.Clone(n.data), ACL: slices.Clone(n.acl), Stat: n.stat(),
+				Path: p, Data: bytes.Clone(n.data), ACL: slices.Clone(n.acl), Stat: n.stat(), Written: n.written,
 			})
 		}
 	}

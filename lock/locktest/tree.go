@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Stat is what ZooKeeper tells about a node.
@@ -33,6 +34,7 @@ type node struct {
 	czxid, mzxid   int64
 	pzxid          int64
 	ctime, mtime   int64
+	written        time.Time // mtime, by the test's clock
 	version        int32
 	cversion       int32 // children ever made: what the sequence is taken from
 	aversion       int32
@@ -168,7 +170,7 @@ func (t *tree) apply(x *txn, fire func(kind int32, path string)) {
 			if x.stale {
 				x.results[i].stat = n.stat()
 			}
-			n.data, n.version, n.mzxid, n.mtime = c.data, c.version, x.zxid, x.time
+			n.data, n.version, n.mzxid, n.mtime, n.written = c.data, c.version, x.zxid, x.time, x.taken
 			if !x.stale {
 				x.results[i].stat = n.stat()
 			}
@@ -194,7 +196,7 @@ func (t *tree) create(x *txn, c *change) *node {
 	n := &node{
 		data: c.data, acl: c.acl,
 		czxid: x.zxid, mzxid: x.zxid, pzxid: x.zxid,
-		ctime: x.time, mtime: x.time,
+		ctime: x.time, mtime: x.time, written: x.taken,
 		ephemeralOwner: c.owner,
 	}
 	parent.children.add(name)

@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A txn is one transaction of the log: what a request of a client came to. A
 // failed one changes nothing, but has its place in the log too.
 type txn struct {
 	zxid    int64
-	time    int64 // milliseconds since 1970, by the leader's clock
+	time    int64     // milliseconds since 1970, by the leader's clock
+	taken   time.Time // when the leader stamped it, by the test's
 	session int64
 	changes []change
 	results []result // one for each operation

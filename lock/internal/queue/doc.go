@@ -98,7 +98,7 @@
 //
 // The tail as it was is the predecessor if its sequence is ours less one (Z4); NumChildren 2
 // says that nobody is ahead of that one. A name found that way is a guess until the node was
-// seen: other libraries join without writing the parent. If the tail is of another sequence
+// seen, or if it was the witness: others join without writing the parent. If the tail is of another sequence
 // somebody has joined in between, and a list tells who. The contenders of a process share
 // lists not sent yet; if they all have just joined, those join first who want to.
 //

@@ -247,7 +247,8 @@ func (c *contender) joined(ctx context.Context, e *Entry, d *draft, stat *zk.Sta
 	if !ok || ahead.Seq != own.Seq-1 || c.Kind != znode.Semaphore && znode.Admit([]znode.Name{ahead, own}, 1, c.rules()) < 0 { // it is not the one to wait for
 		return position{}
 	}
-	return position{predecessor: ahead.Node, predecessorHolds: children == 2 && c.Kind.Alone(ahead)}
+	seen := d.led || a.checks() && a.witness == c.parent+"/"+ahead.Node // that transaction has made it, or found it
+	return position{predecessor: ahead.Node, seen: seen, predecessorHolds: children == 2 && c.Kind.Alone(ahead)}
 }
 
 // operations are those of an attempt, and the place of the entry's create among them.
