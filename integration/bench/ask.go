@@ -13,7 +13,9 @@ const askEvery = 100 * time.Millisecond
 
 // ask is a lock that one client uses again and again, and another one asks for. Where it is
 // kept between uses, it is asked for while nobody uses it; else while it is held for a
-// moment, and the time counts from the unlock, after which its user wants it again.
+// moment, and the time counts from the unlock, after which its user wants it again. Beside
+// them a third client takes another lock all the time, so that the server is as awake for
+// those who ask it nothing as for those who do.
 func ask(bars ...bar) *experiment {
 	return &experiment{
 		workload: "N", title: fmt.Sprintf("a lock that another client uses, asked for every %v"+loopback, askEvery), bars: bars, role: keeping,
@@ -24,13 +26,13 @@ func ask(bars ...bar) *experiment {
 			if err != nil {
 				return nil, err
 			}
-			asker, err := openAll(ctx, peerNamed(p.name), b.at, 1) // keeps nothing
+			others, err := openAll(ctx, peerNamed(p.name), b.at, 2) // keep nothing
 			if err != nil {
 				return nil, errors.Join(err, user.close())
 			}
 			path := b.newPath()
-			t := &askTrial{bench: b, sessions: slices.Concat(user, asker), kept: plays(keeping)(p)}
-			t.user, t.asker = t.sessions[0].locker(path), t.sessions[1].locker(path)
+			t := &askTrial{bench: b, sessions: slices.Concat(user, others), kept: plays(keeping)(p)}
+			t.user, t.asker, t.beside = t.sessions[0].locker(path), t.sessions[1].locker(path), t.sessions[2].locker(b.newPath())
 			return t, nil
 		},
 	}
@@ -44,8 +46,8 @@ func peerNamed(name string) *peer {
 type askTrial struct {
 	*bench
 	sessions
-	user, asker locker
-	kept        bool // between uses
+	user, asker, beside locker
+	kept                bool // between uses
 }
 
 func (t *askTrial) close() error { return t.sessions.close() }
@@ -53,17 +55,39 @@ func (t *askTrial) close() error { return t.sessions.close() }
 func (t *askTrial) round(ctx context.Context) ([]float64, error) {
 	ctx, fail, done := t.guard(ctx)
 	defer done()
+	stop := make(chan struct{})
+	awake := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil {
+			select {
+			case <-stop:
+				awake <- nil
+				return
+			default:
+			}
+			if err = t.beside.lock(ctx); err == nil {
+				err = t.beside.unlock()
+			}
+		}
+		awake <- err
+	}()
 	var took []float64
 	asks := t.sessions[1].counts().Requests
 	for range max(2, 3*int(t.window/askEvery)) {
 		d, err := t.turn(ctx)
 		if err != nil {
 			fail(err)
-			return nil, errors.Join(context.Cause(ctx), err)
+			close(stop)
+			return nil, errors.Join(context.Cause(ctx), err, <-awake)
 		}
 		took = append(took, d.Seconds())
 	}
 	asks = t.sessions[1].counts().Requests - asks
+	close(stop)
+	if err := <-awake; err != nil {
+		return nil, err
+	}
 	return []float64{median(took), quantile(took, 0.99), float64(asks) / float64(len(took))}, settle(ctx, t.sessions...)
 }
 
