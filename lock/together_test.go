@@ -12,8 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // together counts the entries of one lock that a request is to make.
@@ -232,6 +235,109 @@ func TestJoinTogetherAmbiguous(t *testing.T) {
 				}
 				w.drain(h, queue)
 				cancel()
+			})
+		})
+	}
+}
+
+// TestJoinTogetherInOrder: who came first has the lock first, also if a transaction is lost.
+func TestJoinTogetherInOrder(t *testing.T) {
+	for _, giveUp := range []bool{false, true} {
+		t.Run(fmt.Sprintf("first one gives up %v", giveUp), func(t *testing.T) {
+			forEachMishap(t, func(w *world, i int) {
+				const n = 100
+				a, b := w.dial("a"), w.dial("b")
+				w.unlock(w.lock(a, "other"))
+				h := w.lock(b, "x")
+				giving, giveItUp := context.WithCancel(w.ctx)
+				defer giveItUp()
+				hit := w.mishap(i, "a", func(r locktest.Request) bool {
+					if together(r) != 32 {
+						return false
+					}
+					if giveUp {
+						giveItUp()
+					}
+					return true
+				})
+				queue := append(w.crowd(giving, a, 1), w.crowd(w.ctx, a, n-1)...)
+				w.until("the mishap", hit)
+				time.Sleep(ttl)
+				if giveUp {
+					if got := w.outcome(queue[0]); got.hold != nil {
+						t.Error("it has the lock, and gave up")
+					}
+					queue = queue[1:]
+				}
+				for i, ch := range queue {
+					w.unlock(h)
+					w.until(fmt.Sprintf("caller %d has the lock", i), func() bool { return len(ch) > 0 })
+					h = w.expect(ch).hold
+				}
+				w.unlock(h)
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestJoinTogetherLostAndGivenUp: many give up while the reply is lost. What it takes to find
+// and delete their entries grows with their number, and not with its square.
+func TestJoinTogetherLostAndGivenUp(t *testing.T) {
+	for _, n := range []int{8, 32} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b := w.dial("a"), w.dial("b")
+				w.unlock(w.lock(a, "other"))
+				h := w.lock(b, "x")
+				ctx, cancel := context.WithCancel(w.ctx)
+				defer cancel()
+				hit := w.fault(func(r locktest.Request) bool {
+					if together(r) != n {
+						return false
+					}
+					time.AfterFunc(100*time.Millisecond, cancel)
+					return true
+				}, locktest.Fault{Drop: locktest.AfterApply, Delay: 300 * time.Millisecond})
+				cost := w.cost("a", func() {
+					w.crowd(ctx, a, n)
+					w.until("the reply is lost", hit)
+					time.Sleep(time.Minute)
+				})
+				if got := cost.requests["getChildren2"]; got > 4 || cost.total() > 8*n+20 {
+					t.Errorf("it cost %v", cost.requests)
+				}
+				if e := w.entries("x"); len(e) != 1 {
+					t.Errorf("entries %q, want the holder's alone", paths(e))
+				}
+				w.unlock(h)
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestJoinTogetherOfLargeEntries: a server takes requests up to a length. Those with much
+// metadata, and long ACLs, join in smaller parts.
+func TestJoinTogetherOfLargeEntries(t *testing.T) {
+	for _, acls := range []int{1, 150} {
+		t.Run(fmt.Sprintf("ACLs of %d", acls), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				acl := zk.WorldACL(zk.PermAll)
+				for i := range acls - 1 {
+					acl = append(acl, zk.ACL{Perms: zk.PermAll, Scheme: "digest", ID: fmt.Sprintf("user-%04d:%s", i, strings.Repeat("x", 28))})
+				}
+				const n = 100
+				a := w.dial("a", lock.WithACL(acl...), lock.WithMetadata(map[string]string{"k": strings.Repeat("\x00", znode.MaxMetadata-1)}))
+				b := w.dial("b", lock.WithACL(acl...))
+				w.unlock(w.lock(a, "other"))
+				h, most := w.lock(b, "x"), w.mostTogether()
+				queue := w.crowd(w.ctx, a, n)
+				w.until("all are queued", func() bool { return len(w.entries("x")) == 1+n })
+				if got := most.Load(); got < 2 || got > 12 { // of 24 kB and more, in 256
+					t.Errorf("%d entries in one transaction", got)
+				}
+				w.drain(h, queue)
 			})
 		})
 	}

@@ -85,10 +85,14 @@ func (c *contender) grant(ctx context.Context, e *Entry, waited bool) error {
 	if !c.Terms.Fixed && c.Priority == 0 || e.Recorded() { // a leader is one that all can see
 		return nil
 	}
-	if err := e.Refresh(ctx); err != nil && e.Err() != nil {
-		return lease.ErrGone // before anybody had it
-	} else if err != nil {
-		return err
+	for {
+		if err := e.Refresh(ctx); err != nil && e.Err() != nil {
+			return lease.ErrGone // before anybody had it
+		} else if err != nil {
+			return err
+		}
+		if !e.IsOver() { // as it may be by a reply that came late, to a machine that slept
+			return nil
+		}
 	}
-	return nil
 }

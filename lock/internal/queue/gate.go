@@ -103,7 +103,8 @@ func (d *door) takeAlong(c *contender) (taken []*turn) {
 	return taken
 }
 
-// putBack has those wait again, first of all, for whom nothing was made.
+// putBack has those wait again, first of all, for whom nothing was made. Whoever had taken
+// them along has the turn still.
 func (d *door) putBack(taken []*turn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,10 +117,6 @@ func (d *door) putBack(taken []*turn) {
 			d.toJoin = linked.New()
 		}
 		t.along, t.place = nil, d.toJoin.PushFront(t)
-	}
-	if !d.joining {
-		d.nextJoins()
-		d.joining = d.toJoin != nil
 	}
 }
 

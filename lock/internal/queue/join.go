@@ -71,7 +71,7 @@ func (c *contender) joinInTurn(ctx context.Context) (e *Entry, p position, err e
 			if err != nil {
 				return zkconn.Final(err)
 			}
-			e, p, err = c.create(ctx, a)
+			e, p, err = j.create(ctx, a)
 		}
 		if beside = false; err != nil {
 			err = j.handleJoinError(ctx, a, err)
@@ -167,8 +167,10 @@ func (j *joining) next(ctx context.Context) (a attempt, err error) {
 }
 
 // create makes one attempt. Who is to clean up should its outcome stay unknown is
-// settled before the request leaves.
-func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, error) {
+// settled before the request leaves; who gives up while others are taken along keeps the turn
+// until it is known what came of it.
+func (j *joining) create(ctx context.Context, a attempt) (*Entry, position, error) {
+	c := j.contender
 	if !c.Tasks.Enter() {
 		return nil, position{}, zkconn.NotSent(zkconn.ErrClosed)
 	}
@@ -188,10 +190,18 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 	others := c.takeAlong(d, created)
 	replies, err := c.Conn.Multi(ctx, func(replies []zk.MultiResponse, err error) {
 		defer c.Tasks.Leave()
-		c.door.bring(others, replies, err, nil, c.Clock.Local())
+		received := c.Clock.Local()
+		var names []znode.Name
+		if len(others) > 0 && zkconn.OutcomeOf(err) == zkconn.Ambiguous {
+			names = c.listForOthers()
+		}
+		if c.door.bring(others, replies, err, names, received); len(others) > 0 {
+			c.door.unlock()
+		}
 		c.cleanUpAbandoned(d, replies, err)
 	}, d.ops...)
 	if zkconn.IsAbandoned(err) {
+		j.inDoor = j.inDoor && len(others) == 0
 		return nil, position{}, err
 	}
 	defer c.Tasks.Leave()
@@ -203,6 +213,7 @@ func (c *contender) create(ctx context.Context, a attempt) (*Entry, position, er
 	case zkconn.Ambiguous:
 		path, names, notFound := c.findByID(ctx, d.id)
 		c.door.bring(others, nil, err, names, received)
+		c.apart = c.apart || len(others) > 0 // should that have been why the reply was lost
 		if notFound != nil {
 			return nil, position{}, notFound
 		}

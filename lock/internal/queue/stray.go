@@ -94,6 +94,18 @@ func (c *contender) cleanUpAbandoned(d *draft, replies []zk.MultiResponse, err e
 	}
 }
 
+// listForOthers is a list for those whose entries an attempt has made whose reply was lost, and
+// that nobody waits for any more; nil if it could not be made.
+func (c *contender) listForOthers() []znode.Name {
+	ctx, cancel := context.WithTimeout(context.Background(), c.patience(c.Terms))
+	defer cancel()
+	names, _, err := c.contenders(ctx, true)
+	if err == nil && names == nil {
+		names = []znode.Name{}
+	}
+	return names
+}
+
 // isThere reports whether an entry has that id.
 func (c *contender) isThere(id string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience(c.Terms))

@@ -11,9 +11,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// mostTogether is how many entries are made in one transaction. Their records, with all the
-// metadata there may be, are less than the megabyte that a server takes in a request.
-const mostTogether = 32
+// Limits of one transaction. Servers cut the connection of who sends more than they take,
+// which is a megabyte unless jute.maxbuffer says less.
+const (
+	mostTogether  = 32
+	bytesTogether = 256 << 10 // of paths, records and ACLs; a single entry may have more
+)
 
 // passenger is an entry of one who waited for the turn to join, made in the transaction of
 // another contender of this process whose turn it was.
@@ -41,23 +44,40 @@ func (c *contender) takeAlong(d *draft, created lease.Created) []*turn {
 	if len(taken) == 0 {
 		return nil
 	}
-	last := len(d.ops) - 1
+	last, size := len(d.ops)-1, 0
 	write := d.ops[last].(*zk.SetDataRequest)
 	d.ops = d.ops[:last:last]
+	size += sizeOf(d.ops[d.at].(*zk.CreateRequest))
 	for i, t := range taken {
 		id := t.of.NewID()
 		prefix := t.of.prefix(id)
-		t.along = &passenger{created: created, draft: &draft{attempt: d.attempt, id: id, at: len(d.ops), led: true, behind: int32(len(taken) - 1 - i)}}
-		d.ops = append(d.ops, t.of.entry(prefix, 0, created.Sent))
+		entry := t.of.entry(prefix, 0, created.Sent)
+		if size += sizeOf(entry); size > bytesTogether {
+			c.door.putBack(taken[i:])
+			taken = taken[:i]
+			break
+		}
+		t.along = &passenger{created: created, draft: &draft{attempt: d.attempt, id: id, at: len(d.ops), led: true}}
+		d.ops = append(d.ops, entry)
 		d.data.Tail = prefix
 	}
 	write.Data = d.data.Encode()
 	d.ops = append(d.ops, write)
-	for _, t := range taken {
-		t.along.ops, t.along.data = d.ops, d.data
+	for i, t := range taken {
+		t.along.ops, t.along.data, t.along.behind = d.ops, d.data, int32(len(taken)-1-i)
 	}
 	d.behind = int32(len(taken))
 	return taken
+}
+
+// sizeOf is how many bytes of a request an entry takes, about.
+func sizeOf(entry *zk.CreateRequest) int {
+	const numbers = 32 // of lengths and flags, each
+	size := numbers + len(entry.Path) + len(entry.Data)
+	for _, a := range entry.Acl {
+		size += numbers + len(a.Scheme) + len(a.ID)
+	}
+	return size
 }
 
 // joinsAlone reports whether the contender neither takes others along nor is taken.
@@ -66,32 +86,65 @@ func (c *contender) joinsAlone() bool {
 }
 
 // bring tells those who were taken along what came of it. If nothing was made they wait on,
-// as before. Names is a list that was made since the reply was lost, nil if there is none:
-// then each looks for its own entry.
+// as before, and so does each whose entry is not in names: a list that was made since the
+// reply was lost. It is nil if there is none.
 func (d *door) bring(taken []*turn, replies []zk.MultiResponse, err error, names []znode.Name, received clock.Instant) {
 	switch zkconn.OutcomeOf(err) {
-	case zkconn.Applied, zkconn.Ambiguous:
+	case zkconn.Applied:
+		for _, t := range taken {
+			t.of.arrive(t, replies, received)
+		}
+	case zkconn.Ambiguous:
+		d.bringFound(taken, err, names)
 	default:
 		d.putBack(taken)
+	}
+}
+
+// arrive is for one of those whose transaction was applied.
+func (c *contender) arrive(t *turn, replies []zk.MultiResponse, received clock.Instant) {
+	p := t.along
+	p.last = replies[p.at-1].String[len(c.parent)+1:]
+	if !c.door.settle(t) {
+		c.background(func() { c.cleanUpAbandoned(p.draft, replies, nil) })
+		c.Tasks.Leave()
 		return
 	}
+	p.e, p.p, p.err = c.applied(context.Background(), p.draft, replies, p.created, received)
+	close(t.come)
+}
+
+// bringFound is bring where the reply was lost. Whoever has given up has its entry deleted if
+// it is there: one list shows them all.
+func (d *door) bringFound(taken []*turn, err error, names []znode.Name) {
+	var missing, strays []*turn
 	for _, t := range taken {
 		c, p := t.of, t.along
-		if err == nil {
-			p.last = replies[p.at-1].String[len(c.parent)+1:]
+		if names != nil {
+			if p.path, p.err = c.locate(names, p.id); p.err != nil {
+				missing = append(missing, t)
+				continue
+			}
 		}
 		if !d.settle(t) {
-			c.background(func() { c.cleanUpAbandoned(p.draft, replies, err) })
-			c.Tasks.Leave()
+			c.quarantine.add(p.id, c.Clock.Mono())
+			strays = append(strays, t)
 			continue
 		}
-		p.err = err
-		if err == nil {
-			p.e, p.p, p.err = c.applied(context.Background(), p.draft, replies, p.created, received)
-		} else if names != nil {
-			p.path, p.err = c.locate(names, p.id)
+		if p.path == "" { // each looks for itself
+			p.err = err
 		}
 		close(t.come)
+	}
+	if len(missing) > 0 {
+		d.putBack(missing)
+	}
+	if len(strays) > 0 {
+		t := strays[0]
+		t.of.background(func() { t.of.deleteByID(t.along.id) })
+	}
+	for _, t := range strays {
+		t.of.Tasks.Leave()
 	}
 }
 
