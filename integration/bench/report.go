@@ -304,7 +304,8 @@ func (r *result) median(name string, figure int) float64 {
 	return median(all)
 }
 
-// ratio is the median of the ratios of two peers turn by turn.
+// ratio is the median of the ratios of two peers turn by turn. There is none of nothing to
+// nothing.
 func (r *result) ratio(name, to string, figure int) (float64, bool) {
 	ours, theirs := r.of(name), r.of(to)
 	if ours == nil || theirs == nil {
@@ -314,7 +315,8 @@ func (r *result) ratio(name, to string, figure int) (float64, bool) {
 	for i := range ours {
 		all = append(all, ours[i][figure]/theirs[i][figure])
 	}
-	return median(all), true
+	mid := median(all)
+	return mid, !math.IsNaN(mid)
 }
 
 func median(v []float64) float64 { return quantile(v, 0.5) }
