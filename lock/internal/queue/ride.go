@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
@@ -128,9 +129,7 @@ func (e *Entry) next(ctx context.Context, s *seat) (*Entry, error) {
 	if err := n.Succeed(ctx, n, &e.Entry); err != nil {
 		return nil, err
 	}
-	d := e.queue.openDoor(e.Lock())
-	defer e.queue.closeDoor(d)
-	d.succeed(e, n)
+	s.door.succeed(e, n)
 	return n, nil
 }
 
@@ -201,13 +200,27 @@ func (q *Queue) Pass(e *Entry) bool {
 	if e.at == nil {
 		return false
 	}
+	now := q.Clock.Mono()
+	next, passed := q.pass(e, now)
+	if next && now-e.HeldSince() >= yieldAfter {
+		runtime.Gosched() // the next one runs at once, and not when we come to wait for something
+	}
+	return passed
+}
+
+// yieldAfter is how long a hold has lasted after which its next one runs before whoever had
+// it does. Shorter ones follow each other faster where nobody makes room.
+const yieldAfter = time.Millisecond
+
+// pass is Pass, and reports whether there is a next one.
+func (q *Queue) pass(e *Entry, now time.Duration) (next, passed bool) {
 	r := &e.at.rides
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.leaveLone(e)
-	s, now := e.seat, q.Clock.Mono()
+	s := e.seat
 	if s == nil || s.entry != e {
-		return false
+		return false, false
 	}
 	over := now >= s.until && !s.keep.watches()
 	switch {
@@ -215,16 +228,15 @@ func (q *Queue) Pass(e *Entry) bool {
 	case s.crowded && (over || s.keep.watches()), !e.Passable(), e.Name().Draining(), e.Pass == math.MaxInt32:
 	case s.riders.Len() > 0:
 		e.passedOn.Store(true)
-		s.turnOf(boarding{seat: s, e: e, p: position{admitted: true}, look: over})
-		if !over {
+		if !over { // before the next one is woken, who would else run after it
 			s.lookAhead(e, now)
 		}
-		return true
+		return s.turnOf(boarding{seat: s, e: e, p: position{admitted: true}, look: over}), true
 	case s.keepIdle(e, now):
-		return true
+		return false, true
 	}
 	s.vacate()
-	return false
+	return false, false
 }
 
 // lookAhead has it looked whether others wait before the window ends, so that nobody waits
