@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -348,6 +349,21 @@ func TestElectionPortTakenMeanwhile(t *testing.T) {
 	}
 	if e, err := startEnsembleOn(t.Context(), installation, opts, ports); !errors.Is(err, errPortTaken) {
 		t.Errorf("%v, on a taken port: %v", e, err)
+	}
+}
+
+// TestPortsOfOtherProcesses: a port is its server's while that is down, too.
+func TestPortsOfOtherProcesses(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("nobody is kept from a port here")
+	}
+	ports, err := FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mark, err := reserve(ports[0]); err == nil {
+		mark.Close()
+		t.Errorf("port %d, which was given, can be had by another one", ports[0])
 	}
 }
 
