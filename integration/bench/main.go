@@ -32,6 +32,7 @@ func main() {
 	variants := flag.String("variants", "", "of the servers, comma separated `names`: standalone, delay, three; default all, or where there is a bar with -quick")
 	holds := flag.Int("holds", 0, "holds of workload E; default 10,000, or 1,000 with -quick")
 	keeping := flag.Duration("keep", 0, "how long workload E keeps them; default 30s, or 12s with -quick")
+	window := flag.Duration("window", 0, "of each round where throughput is measured; default 1s, or 100ms with -quick. A server's first seconds are slow")
 	from := flag.String("from", "", "measure nothing, and report the results in this `file`")
 	out := flag.String("o", "", "write results, tables and charts into this `directory`")
 	update := flag.String("update", "", "bring BENCHMARKS.md, its results and its charts in this `directory` up to date; not with a part of a run")
@@ -52,12 +53,18 @@ func main() {
 	if *trees != 0 {
 		size.trees = *trees
 	}
+	if *window != 0 {
+		size.window = *window
+	}
 	taking, err := choosePeers(*names, *quick)
 	if err == nil && size.rounds < 1 {
 		err = fmt.Errorf("-rounds %d: must be at least 1", size.rounds)
 	}
 	if err == nil && (size.holds < 1 || size.keep/time.Duration(max(1, size.rounds)) < lock.MinTTL) {
 		err = fmt.Errorf("-holds %d -keep %v: must be at least one hold, for %v in each round", size.holds, size.keep, lock.MinTTL)
+	}
+	if err == nil && (size.window < time.Millisecond || size.window > time.Minute) {
+		err = fmt.Errorf("-window %v: must be from 1ms to 1m", size.window)
 	}
 	if err == nil && size.trees < 1 {
 		err = fmt.Errorf("-trees %d: must be at least 1", size.trees)
