@@ -426,3 +426,43 @@ func TestTheTailOfThoseWhoJoinTogether(t *testing.T) {
 		w.drain(h, append(queue, last))
 	})
 }
+
+// TestJoinTogetherBehindReaders: a writer that has joined with the readers before it lists while
+// others join, and not when these have gone: then the list is as long as there are waiters.
+func TestJoinTogetherBehindReaders(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(a, "other"))
+		most, m := w.mostTogether(), a.RWMutex("x")
+		writer := w.take(b.RWMutex("x").Lock)
+		join := func(take taking) <-chan taken {
+			ch := start(func() (*lock.Hold, error) { return take(w.ctx) })
+			synctest.Wait()
+			return ch
+		}
+		var groups [][]<-chan taken // of a writer, and the readers behind it
+		for range 4 {
+			groups = append(groups, []<-chan taken{join(m.Lock), join(m.RLock), join(m.RLock)})
+		}
+		settle()
+		if most.Load() < 6 {
+			t.Errorf("at most %d joined in one transaction", most.Load())
+		}
+		cost := w.cost("a", func() {
+			for _, group := range groups {
+				w.unlock(writer)
+				writer = w.expect(group[0]).hold
+				time.Sleep(time.Second) // its grant is told
+				w.unlock(writer)
+				first, second := w.expect(group[1]).hold, w.expect(group[2]).hold
+				w.unlock(first)
+				writer = second
+			}
+		})
+		if lists := cost.requests["getChildren2"]; lists != 0 {
+			t.Errorf("they made %d lists when they had joined: %v", lists, cost.requests)
+		}
+		w.unlock(writer)
+		w.empty()
+	})
+}

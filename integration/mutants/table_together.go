@@ -38,6 +38,13 @@ var togetherMutants = []mutant{
 			"		d.putBack(taken)\n"}},
 		tests: []string{"lock.TestJoinTogetherAmbiguous"},
 	}, {
+		name:   "together-behind-readers",
+		breaks: "a writer waits for the reader that it has joined behind, and lists when that has gone, as all like it do",
+		edits: []edit{{"lock/internal/queue/join.go",
+			"	if c.Kind == znode.RW && !c.Kind.Alone(ahead) {",
+			"	if false {"}},
+		tests: []string{"lock.TestJoinTogetherBehindReaders"},
+	}, {
 		name:   "together-too-large",
 		breaks: "a transaction is as long as it comes, so that a server cuts the connection of who sends it, again and again",
 		edits: []edit{{"lock/internal/queue/together.go",

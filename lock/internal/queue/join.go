@@ -258,6 +258,9 @@ func (c *contender) joined(ctx context.Context, e *Entry, d *draft, stat *zk.Sta
 	if !ok || ahead.Seq != own.Seq-1 || c.Kind != znode.Semaphore && znode.Admit([]znode.Name{ahead, own}, 1, c.rules()) < 0 { // it is not the one to wait for
 		return position{}
 	}
+	if c.Kind == znode.RW && !c.Kind.Alone(ahead) { // a reader: a writer waits first for who writes before it, as a list tells
+		return position{}
+	}
 	seen := d.led || a.checks() && a.witness == c.parent+"/"+ahead.Node // that transaction has made it, or found it
 	return position{predecessor: ahead.Node, seen: seen, predecessorHolds: children == 2 && c.Kind.Alone(ahead)}
 }
