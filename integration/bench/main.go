@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -41,21 +42,11 @@ func main() {
 	if *quick {
 		size = small
 	}
-	if *rounds != 0 {
-		size.rounds = *rounds
-	}
-	if *holds != 0 {
-		size.holds = *holds
-	}
-	if *keeping != 0 {
-		size.keep = *keeping
-	}
-	if *trees != 0 {
-		size.trees = *trees
-	}
-	if *window != 0 {
-		size.window = *window
-	}
+	size.rounds = cmp.Or(*rounds, size.rounds)
+	size.holds = cmp.Or(*holds, size.holds)
+	size.keep = cmp.Or(*keeping, size.keep)
+	size.trees = cmp.Or(*trees, size.trees)
+	size.window = cmp.Or(*window, size.window)
 	taking, err := choosePeers(*names, *quick)
 	if err == nil && size.rounds < 1 {
 		err = fmt.Errorf("-rounds %d: must be at least 1", size.rounds)
