@@ -20,8 +20,8 @@ var electionMutants = []mutant{
 		name:   "gives-way-to-the-dead",
 		breaks: "a candidate gives way to one whose lease has ended",
 		edits: []edit{{"lock/internal/queue/elect.go",
-			"		if _, err := c.passable(ctx, n); errors.As(err, &alive) {\n",
-			"		if _, err := c.passable(ctx, n); errors.As(err, &alive) || err == nil {\n			alive = &Blocked{Path: n.Node}\n"}},
+			"		if _, err := c.blockedBy(ctx, n); errors.As(err, &alive) {\n",
+			"		if _, err := c.blockedBy(ctx, n); errors.As(err, &alive) || err == nil {\n			alive = &Blocked{Path: n.Node}\n"}},
 		tests: []string{"lock.TestHigherCandidateDies"},
 	}, {
 		name:   "gives-way-to-the-damaged",

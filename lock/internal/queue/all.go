@@ -150,7 +150,7 @@ func (a *all) await(ctx context.Context, es []*Entry, ps []position) error {
 			}
 		}
 	}
-	for !admitted(ps) || !a.fresh(es) {
+	for !a.in(es, ps) {
 		var in atomic.Int32
 		allIn := make(chan struct{})
 		err := a.together(ctx, func(ctx context.Context, i int) error {
@@ -197,11 +197,11 @@ func admitted(ps []position) bool {
 	return true
 }
 
-// fresh reports whether all may enter as they are.
-func (a *all) fresh(es []*Entry) bool {
+// in reports whether all may enter as they are.
+func (a *all) in(es []*Entry, ps []position) bool {
 	session := a.Conn.Session()
-	for _, e := range es {
-		if !e.Fresh(session) {
+	for i, e := range es {
+		if next, _ := decide(ps[i], e.Fresh(session)); next != enter {
 			return false
 		}
 	}

@@ -49,7 +49,7 @@ func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
 			continue
 		}
 		var alive *Blocked
-		if _, err := c.passable(ctx, n); errors.As(err, &alive) {
+		if _, err := c.blockedBy(ctx, n); errors.As(err, &alive) {
 			if alive.Entry != nil && !alive.Entry.Leased() {
 				continue // damaged, or of a newer version: if it is nobody's, we would wait for it for ever
 			}
@@ -74,7 +74,7 @@ func (q *Queue) Candidates(ctx context.Context, r Request) ([]znode.Entry, error
 	var entries []znode.Entry
 	for _, n := range names {
 		var alive *Blocked
-		if _, err := c.passable(ctx, n); errors.As(err, &alive) && alive.Entry != nil {
+		if _, err := c.blockedBy(ctx, n); errors.As(err, &alive) && alive.Entry != nil {
 			entries = append(entries, *alive.Entry)
 		} else if err != nil && alive == nil {
 			return nil, err

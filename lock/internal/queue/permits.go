@@ -332,7 +332,7 @@ func (c *contender) roomFor(ctx context.Context, names []znode.Name) error {
 	}
 	var living []znode.Name
 	for _, n := range names {
-		_, err := c.passable(ctx, n)
+		_, err := c.blockedBy(ctx, n)
 		var blocked *Blocked
 		if err != nil && !errors.As(err, &blocked) {
 			return err

@@ -160,7 +160,7 @@ func (c *contender) purgeTail(ctx context.Context, e *Entry) error {
 		return err
 	}
 	last := len(names) - 1
-	if _, err := c.passable(ctx, names[last]); err != nil {
+	if _, err := c.blockedBy(ctx, names[last]); err != nil {
 		return err
 	}
 	one := *c

@@ -233,7 +233,7 @@ func (c *contender) looksFree(ctx context.Context) error {
 		return err
 	}
 	for _, n := range c.blockers(names) {
-		if _, err := c.passable(ctx, n); err != nil {
+		if _, err := c.blockedBy(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -292,7 +292,7 @@ func (c *contender) clearWay(ctx context.Context, e *Entry, p position) (_ posit
 			err = &Blocked{Path: c.parent} // there are less permits than it asks for
 		} else if err == nil && p.predecessor != "" {
 			n, _ := znode.Parse(p.predecessor)
-			p.shares, err = c.passable(ctx, n)
+			p.shares, err = c.blockedBy(ctx, n)
 		}
 	}
 	return p, err
@@ -306,9 +306,9 @@ func (c *contender) knownFor(e *znode.Entry) time.Duration {
 	return c.Clock.Mono() - c.outlivedSince
 }
 
-// passable returns a Blocked if the contender is alive, as far as can be known, and does
+// blockedBy returns a Blocked if the contender is alive, as far as can be known, and does
 // not share with us.
-func (c *contender) passable(ctx context.Context, n znode.Name) (shares bool, err error) {
+func (c *contender) blockedBy(ctx context.Context, n znode.Name) (shares bool, err error) {
 	path := c.parent + "/" + n.Node
 	read, err := c.Conn.Get(ctx, path)
 	switch {
