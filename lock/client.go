@@ -192,7 +192,7 @@ func (c *Client) logLoss(e *queue.Entry, change lease.Change) {
 		}
 		event.Msg("hold lost: somebody has removed or written its entry while its lease ran; its context has ended, and somebody else may hold the lock already")
 	default:
-		event.Msg("hold lost; its context has ended, others may enter after the grace")
+		event.Msg("hold lost: its context has ended, its entry is deleted if it is still there, and somebody else may hold the lock already")
 	}
 }
 
