@@ -484,47 +484,6 @@ func TestMessagesAreBounded(t *testing.T) {
 	})
 }
 
-// TestCallsEndWithTheirContexts while the server says nothing.
-func TestCallsEndWithTheirContexts(t *testing.T) {
-	for name, call := range map[string]func(ctx context.Context, c *lock.Client, h *lock.Hold) error{
-		"lock":               func(ctx context.Context, c *lock.Client, _ *lock.Hold) error { return second(c.Mutex("y").Lock(ctx)) },
-		"lock of a held one": func(ctx context.Context, c *lock.Client, _ *lock.Hold) error { return second(c.Mutex("x").Lock(ctx)) },
-		"try": func(ctx context.Context, c *lock.Client, _ *lock.Hold) error {
-			return second(c.Mutex("y").TryLock(ctx))
-		},
-		"try of a held one": func(ctx context.Context, c *lock.Client, _ *lock.Hold) error {
-			return second(c.Mutex("x").TryLock(ctx))
-		},
-		"extend": func(ctx context.Context, _ *lock.Client, h *lock.Hold) error { return h.Extend(ctx, ttl/2) },
-		"do": func(ctx context.Context, c *lock.Client, _ *lock.Hold) error {
-			return c.Mutex("y").Do(ctx, unreachable)
-		},
-	} {
-		for _, noticed := range []bool{false, true} { // that the connection is gone
-			t.Run(fmt.Sprintf("%s noticed %v", name, noticed), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					a := w.dial("a")
-					h := w.lock(a, "x", lock.WithTTL(10*ttl))
-					w.Partition("a")
-					if noticed {
-						time.Sleep(sessionTimeout)
-					}
-					const patience = 500 * time.Millisecond
-					within(w, patience+soonAfter, name, func() {
-						ctx, cancel := context.WithTimeout(w.ctx, patience)
-						defer cancel()
-						mustBe(w, call(ctx, a, h), context.DeadlineExceeded)
-					}, func() { w.Heal("a") })
-				})
-			})
-		}
-	}
-}
-
-func second(_ *lock.Hold, err error) error { return err }
-
-func unreachable(context.Context) error { panic("called without the lock") }
-
 // TestUnlockTimeoutHoldsInPlace: the server answers no more, not even over a new
 // connection. The request that is waited for in the caller's goroutine must not make
 // Unlock take longer than it may, whatever session timeout the server grants.
