@@ -3,6 +3,7 @@ package integration_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/reaper"
 )
 
 // purgeSlack is what a purge may take beyond TTL and grace: a waiter gives others a
@@ -144,7 +146,9 @@ func TestServerRestartedWithAnotherClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("a reaper that comes after the restart would delete %d nodes: %+v", len(report.Planned), report.Planned)
+	if !slices.ContainsFunc(report.Planned, func(p reaper.Planned) bool { return p.Path == entryPath(still) }) {
+		t.Errorf("a reaper that comes after the restart does not plan to delete %s, which would be more than is promised: %+v", entryPath(still), report.Planned)
+	}
 
 	sweeps.stop()
 	s.unlock(still)

@@ -362,16 +362,24 @@ func TestCloseEndsWithItsTimeout(t *testing.T) {
 }
 
 // TestCloseOfManyHolds: the server takes a millisecond for each transaction, so that
-// there is no time for one of each hold. Their entries go in batches.
+// there is no time for one of each hold. Their entries go in batches. To take them costs
+// one request each, however many there are.
 func TestCloseOfManyHolds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 20000 locks")
 	}
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 20_000
+		asked := map[string]int{} // by operation
 		a := w.dial("a", lock.WithPolicies(policies{TTL: time.Hour, Grace: grace}))
 		for i := range n {
+			if i == 1 { // with the first one comes what the client has to learn
+				w.Intercept(func(r locktest.Request) locktest.Fault { asked[r.Op]++; return locktest.Fault{} })
+			}
 			w.lock(a, fmt.Sprint("x", i))
+		}
+		if asked["multi"] != n-1 || len(asked) > 1 {
+			w.Errorf("took %d locks more by %v", n-1, asked)
 		}
 		var slow atomic.Int64
 		w.Intercept(func(r locktest.Request) locktest.Fault {

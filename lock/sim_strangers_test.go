@@ -121,14 +121,15 @@ func (s *sim) takeAway(z *zk.Conn, path string) bool {
 
 // remake makes a lock's parent that is not there: empty, or with data that is not
 // ours, at a version that it may have had before. Of what was before nobody may make
-// use longer than a second after the reply that told it; the stranger waits for that
-// time, and for what is on its way, and makes nothing that it cannot tell about.
+// use longer than 100 ms after it was last proven, and a request may be that old when it
+// leaves; the stranger waits for that time, and for what is on its way, and makes nothing
+// that it cannot tell about.
 func (s *sim) remake(z *zk.Conn, r *rand.Rand, path, data string, version int32) {
 	folder, _ := s.node("/locks/r")
 	if _, there := s.node(path); there {
 		return
 	}
-	if !s.pause(r, 1100*time.Millisecond+5*s.slow, 3*time.Second) {
+	if !s.pause(r, 250*time.Millisecond+5*s.slow, 2*time.Second) {
 		return
 	}
 	ops := []any{&zk.CreateRequest{Path: path, Data: []byte(data), Acl: open}}
