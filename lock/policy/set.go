@@ -144,6 +144,17 @@ func (p Policy) check(m *mistakes, path string) {
 	if sound("match") && p.Match == (Pattern{}) {
 		refuse("match", "", "must be given")
 	}
+	p.checkTimes(sound, refuse)
+	if sound("schedule") && p.Schedule != "" {
+		if _, err := ParseSchedule(p.Schedule); err != nil {
+			refuse("schedule", plain(p.Schedule), "%v", err)
+		}
+	}
+}
+
+// checkTimes adds the mistakes of the times. Sound reports whether these keys had none so
+// far, and refuse adds one.
+func (p Policy) checkTimes(sound func(keys ...string) bool, refuse func(key string, value any, rule string, args ...any)) {
 	for _, t := range []struct {
 		key         string
 		time, least time.Duration
@@ -174,11 +185,6 @@ func (p Policy) check(m *mistakes, path string) {
 		}
 	} else if sound("idle") && p.Idle > 0 {
 		refuse("idle", p.Idle, "needs a local_window above 0s: an entry that is kept is passed on to whoever comes next")
-	}
-	if sound("schedule") && p.Schedule != "" {
-		if _, err := ParseSchedule(p.Schedule); err != nil {
-			refuse("schedule", plain(p.Schedule), "%v", err)
-		}
 	}
 }
 
