@@ -173,7 +173,7 @@
 //
 // A lock that a process takes again and again, alone or in turn with others, is free
 // for moments. Its parent stays until this process has not used it for 50 ms, or the
-// client closes; that it then sees to it costs one read and one transaction.
+// client closes; to delete it then costs one read and one transaction.
 //
 // # Contenders of one client
 //

@@ -343,7 +343,7 @@ const maxProofs = 4
 
 // judge asks for the verdict on a node that was read, and for the proof of it if that
 // is what it takes, and counts it. What is unproven even then is taken for undecided:
-// the next sweep will see to it.
+// the next sweep judges it again.
 func (s *sweep) judge(
 	ctx context.Context, path string, stat znode.Stat, now instant, policy string, undecided Verdict,
 	verdict func(now admin.Time, seen time.Duration) Verdict,

@@ -69,7 +69,7 @@ func (f *ticketFlags) ticket(name string) (lock.Ticket, error) {
 	return ticket, nil
 }
 
-// attached sees to the file of a ticket that was used.
+// attached removes the file of a ticket that was used.
 func (f *ticketFlags) attached() {
 	if err := os.Remove(f.attach); err != nil {
 		tell("the ticket was used, and its file stays: %v", err)

@@ -137,7 +137,7 @@ func (t Tree) Estimate() Time {
 }
 
 // Prove is for who knew so much when it judged what was written in the transaction
-// mzxid, and found it [znode.Unproven]: it sees to what was missing, a younger sample,
+// mzxid, and found it [znode.Unproven]: it gets what was missing, a younger sample,
 // or the mark of the leader's epoch, and returns what is known then. It fails as Now
 // does.
 func (t Tree) Prove(ctx context.Context, knew Time, mzxid int64) (Time, error) {

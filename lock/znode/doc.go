@@ -39,8 +39,8 @@
 // Entries of other libraries on the same path (zk.Lock and Curator:
 // "_c_<guid>-lock-", kazoo: "<uuid>__lock__") parse as contenders without an
 // id. They queue with ours, are waited for and are never deleted. A child whose
-// name does not parse at all is no contender and is ignored. That they wait for ours is
-// theirs to see to: Curator's InterProcessMutex, its InterProcessReadWriteLock and zk.Lock
+// name does not parse at all is no contender and is ignored. Whether they wait for ours is
+// up to them: Curator's InterProcessMutex, its InterProcessReadWriteLock and zk.Lock
 // do, kazoo's Lock with extra_lock_patterns=["-lock-"], its WriteLock with ["-__READ__",
 // "-__WRIT__"], and its ReadLock with ["-__WRIT__"].
 //

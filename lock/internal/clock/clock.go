@@ -75,7 +75,7 @@ func (c *Clock) Sample(ctx context.Context) error {
 }
 
 // Prove is for who knew so much when it judged what was written in that transaction,
-// and found it unproven: it sees to what was missing, a younger sample or the mark of
+// and found it unproven: it gets what was missing, a younger sample or the mark of
 // the epoch. Many who ask at once share one request. It fails as Sample does.
 func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	select {

@@ -152,7 +152,7 @@ func (k *Keeper) lookAtAll() {
 	}
 }
 
-// tick sees to all that is due. Where that leaves room in a transaction, what will
+// tick does all that is due. Where that leaves room in a transaction, what will
 // be due soon is renewed along with it, and stays with it from then on; what does
 // not fit has its own time, so that many holds make many transactions one after the
 // other and not at once.

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
-// tick sees to what is due for the entry now: the end of a hold that ran out, or
-// a write, which it returns; and says when to look again.
+// tick does what is due for the entry now: it ends a hold that ran out, or begins a
+// write, which it returns; and says when to look again.
 func (e *Entry) tick(now clock.Instant) (begun *write) {
 	e.warn(now)
 	e.change(func() {

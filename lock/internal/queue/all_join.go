@@ -154,8 +154,7 @@ func (a *all) find(ctx context.Context, ds []*draft, created lease.Created) ([]*
 	return es, make([]position, len(ds)), -1, nil
 }
 
-// disown sees to it that none of the drafts' entries stays, of which the one at that place
-// was not found.
+// disown has all the drafts' entries deleted, of which the one at that place was not found.
 func (a *all) disown(ds []*draft, missing int) {
 	for i, d := range ds {
 		c := a.each[i]

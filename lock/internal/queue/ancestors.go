@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// LearnTime sees to it that there is a sample of the leader's clock, where that
-// is not denied.
+// LearnTime samples the leader's clock unless that was done, where it is not denied.
 func (q *Queue) LearnTime(ctx context.Context) error {
 	for !q.Clock.Known() {
 		err := q.Clock.Sample(ctx)

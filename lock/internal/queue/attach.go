@@ -72,7 +72,7 @@ func (a *attaching) attach(ctx context.Context) (*Entry, error) {
 }
 
 // putBack leaves an entry as it was found. Nobody has had it as this incarnation. If the
-// entry had ended it returns why, and sees to what is left of it.
+// entry had ended it returns why, and deletes what is ours to delete of it.
 func (a *attaching) putBack(e *Entry) (ended error) {
 	_, ended = a.detach(e, a.found.TTL(), a.left.Incarnation)
 	switch {

@@ -257,8 +257,8 @@ func (w *waiter) sameSessionSince() func() bool {
 	return func() bool { return written && w.Conn.Session() == session }
 }
 
-// prove sees to what was missing for a verdict on what was written in that transaction. Our own renewal is
-// a sample of the leader's clock too, and no worse.
+// prove gets what was missing for a verdict on what was written in that transaction. Our
+// own renewal is a sample of the leader's clock too, and no worse.
 func (w *waiter) prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	if knew.Zxid != 0 && mzxid < knew.Term && !knew.Marked {
 		if err := w.Clock.Prove(ctx, knew, mzxid); !errors.Is(err, zkconn.ErrDenied) && !errors.Is(err, zk.ErrNoNode) {

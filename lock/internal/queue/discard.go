@@ -43,7 +43,7 @@ func (q *Queue) Discard(e *Entry) {
 	}
 }
 
-// depart sees to what waits, until nothing does.
+// depart deletes what waits to be deleted, until nothing does.
 func (q *Queue) depart() {
 	d := &q.leaving
 	for {

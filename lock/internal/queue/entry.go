@@ -101,7 +101,7 @@ func (c *contender) newEntry(path string, created lease.Created) *Entry {
 // LossOf makes the error of a loss; see [lease.Owner].
 func (e *Entry) LossOf(why error) error { return e.queue.Options.LossOf(e, why) }
 
-// Changed tells the client of a change, and sees to the node of a hold that was lost: a
+// Changed tells the client of a change, and has the node of a hold that was lost deleted: a
 // renewal that lands late would block others for a TTL. What somebody else has
 // removed or written is not touched; but one that was broken, which its owner may not
 // have been able to read, goes.

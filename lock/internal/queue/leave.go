@@ -164,7 +164,7 @@ func (l *leaving) refused(ctx context.Context, cause error) error {
 	return zkconn.ErrAgain
 }
 
-// gone sees to the parent when the entry has gone. Others says that somebody else's
+// gone tidies up the parent when the entry has gone. Others says that somebody else's
 // entry is there for certain, whose duty the parent is.
 func (l *leaving) gone(ctx context.Context, others bool) {
 	now, until := l.Clock.Mono(), time.Duration(0)
@@ -192,8 +192,8 @@ func (l *leaving) gone(ctx context.Context, others bool) {
 	}
 }
 
-// Forget accounts for an entry that somebody else has removed or written, and sees to
-// the parent if that was the last one of ours there.
+// Forget accounts for an entry that somebody else has removed or written, and tidies
+// up the parent if that was the last one of ours there.
 func (q *Queue) Forget(e *Entry) {
 	d := q.openDoor(e.Lock())
 	defer q.closeDoor(d)
@@ -217,8 +217,8 @@ type parentCleanup struct {
 	since   time.Duration // monotonic time at which one of ours left last
 }
 
-// start begins the time anew, and reports whether the caller is to see to it: nobody
-// else is about to.
+// start begins the time anew, and reports whether the caller is to tidy up when it is
+// over: nobody else is about to.
 func (p *parentCleanup) start(now time.Duration) bool {
 	first := !p.running
 	p.running, p.since = true, now
@@ -231,7 +231,7 @@ func (p *parentCleanup) remaining(now time.Duration) time.Duration { return p.si
 // stop ends it: who leaves from now on has the duty again.
 func (p *parentCleanup) stop() { p.running = false }
 
-// lingerOn sees to the parent a while after the entry has left it; at once when the
+// lingerOn tidies up the parent a while after the entry has left it; at once when the
 // client closes.
 func (q *Queue) lingerOn(e *Entry, d *door) {
 	d.mu.Lock()
@@ -262,7 +262,7 @@ func (q *Queue) lingerOn(e *Entry, d *door) {
 		there := d.below > 0
 		d.mu.Unlock()
 		if there {
-			return // whoever of us leaves last sees to it
+			return // the one of ours that leaves last tidies up
 		}
 		q.tidyParent(ctx, d, parent, keep, spent)
 	}()

@@ -76,8 +76,8 @@ func (d *door) testify(e *Entry) {
 }
 
 // exit accounts for an entry of ours that is there no longer. It reports whether that
-// was the last one, so that somebody has to see to the parent now: otherwise whoever of
-// us leaves last does. Entries whose door was forgotten meanwhile are counted nowhere,
+// was the last one, so that somebody has to tidy up the parent now: otherwise the one of
+// ours that leaves last does. Entries whose door was forgotten meanwhile are counted nowhere,
 // so each of them looks after the parent itself unless counted ones are left. Until is the
 // monotonic time until which it surely was there, 0 if nobody knows. Stays says that we
 // leave the parent there, for a moment at least; otherwise what is known of it is soon

@@ -309,7 +309,7 @@ func (w *waiter) purgeCrowd(ctx context.Context, names []znode.Name, self int, s
 		case errors.Is(err, zk.ErrNoNode) && !settled():
 			return nil, 0, errUnsettled
 		case errors.Is(err, zk.ErrNoNode):
-		case err != nil: // whoever follows that entry will see to the error
+		case err != nil: // whoever follows that entry meets the error too
 			continue
 		default:
 			entry := znode.ReadEntry(names[i], n.Data, znode.Stat(*n.Stat))

@@ -98,7 +98,7 @@ func (w *waiter) purgeRun(ctx context.Context, names []znode.Name, self int, set
 		case errors.Is(err, zk.ErrNoNode) && !settled():
 			return nil, 0, errUnsettled
 		case err != nil && !errors.Is(err, zk.ErrNoNode):
-			return names, self, w.purgeAll(ctx, dead) // whoever follows that entry will see to the error
+			return names, self, w.purgeAll(ctx, dead) // whoever follows that entry meets the error too
 		case err == nil:
 			entry := znode.ReadEntry(names[ahead], n.Data, znode.Stat(*n.Stat))
 			if !w.hasExpired(&entry) {

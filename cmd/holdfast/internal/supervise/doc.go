@@ -6,7 +6,7 @@
 // somebody else may enter. What of the group is left when the command has ended
 // is killed too, and awaited, so that the lock can be unlocked.
 //
-// # Who sees to it
+// # Who kills
 //
 // Whoever is to kill in time may itself be killed, stopped or starved. So on Linux
 // there are two, and either suffices: this process, and a guard that it starts
