@@ -184,7 +184,7 @@ func (c *cli) output(args ...string) string {
 }
 
 // queued returns a contender of the library's that waits for the lock as the n-th
-// of all. It gives the hold when it has it.
+// of all, or has it by now. It gives the hold when it has it.
 func (c *cli) queued(locks *lock.Client, name string, n int) <-chan *lock.Hold {
 	c.Helper()
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -203,7 +203,7 @@ func (c *cli) queued(locks *lock.Client, name string, n int) <-chan *lock.Hold {
 			_ = hold.Unlock()
 		}
 	})
-	c.eventually(fmt.Sprintf("%d contend for %s", n, name), func() bool { return len(c.contenders(locks, name)) == n })
+	c.eventually(fmt.Sprintf("%d contend for %s", n, name), func() bool { return len(ch) > 0 || len(c.contenders(locks, name)) >= n })
 	return ch
 }
 

@@ -25,7 +25,7 @@ func testRunTickets(t *testing.T, bin string) {
 	if listed := c.output("ls", c.name); !strings.Contains(listed, ", detached") {
 		t.Errorf("ls says:\n%s", listed)
 	}
-	waiter := c.queued(locks, c.name, 1)
+	waiter := c.queued(locks, c.name, 2)
 	for _, file := range []string{file, filepath.Join(c.dir, "no-such-file"), tokens} {
 		p := c.start("run", "another", "--attach", file, "--", "true")
 		p.mustExit(2)
