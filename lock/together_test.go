@@ -67,6 +67,41 @@ func (w *world) drain(h *lock.Hold, queue []<-chan taken) {
 	w.empty()
 }
 
+// TestServerThatTakesLess cuts the connection of who sends more than eight entries at once,
+// as one with a small jute.maxbuffer does. That is learnt once and not by each contender; and
+// forgotten, since the server may be another one by then.
+func TestServerThatTakesLess(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(a, "other"))
+		h := w.lock(b, "x")
+		var cuts atomic.Int32
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if together(r) > 8 {
+				cuts.Add(1)
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			}
+			return locktest.Fault{}
+		})
+		queue := w.crowd(w.ctx, a, 100)
+		w.until("all are queued", func() bool { return len(w.entries("x")) == 101 })
+		if n := cuts.Load(); n < 1 || n > 2 {
+			t.Errorf("%d connections were cut, want one for 32 entries and one for 16", n)
+		}
+		w.Intercept(nil)
+		w.drain(h, queue)
+
+		time.Sleep(2 * time.Minute)
+		h, most := w.lock(b, "x"), w.mostTogether()
+		queue = w.crowd(w.ctx, a, 40)
+		w.until("all are queued again", func() bool { return len(w.entries("x")) == 41 })
+		if most.Load() != 32 {
+			t.Errorf("%d join at once two minutes later, want 32", most.Load())
+		}
+		w.drain(h, queue)
+	})
+}
+
 // TestJoinTogether: contenders of one client that come at once join in one transaction, also
 // if they ask for other TTLs, and have the lock in their order. None of them needs a list.
 func TestJoinTogether(t *testing.T) {

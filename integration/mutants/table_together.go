@@ -52,6 +52,20 @@ var togetherMutants = []mutant{
 			"size < 0 {"}},
 		tests: []string{"lock.TestJoinTogetherOfLargeEntries"},
 	}, {
+		name:   "together-lost-again",
+		breaks: "each contender learns anew, and at the price of the connection, that so many entries at once do not arrive",
+		edits: []edit{{"lock/internal/queue/together.go",
+			"	b.most, b.until = max(1, n/2), now+fewerFor\n",
+			"	_ = n\n"}},
+		tests: []string{"lock.TestServerThatTakesLess"},
+	}, {
+		name:   "together-fewer-for-ever",
+		breaks: "a transaction that was lost leaves few to join together for ever",
+		edits: []edit{{"lock/internal/queue/together.go",
+			"	if now >= b.until {\n",
+			"	if b.until == 0 {\n"}},
+		tests: []string{"lock.TestServerThatTakesLess"},
+	}, {
 		name:   "together-overtaken",
 		breaks: "those whose transaction was lost wait behind all who came after them",
 		edits: []edit{{"lock/internal/queue/together.go",

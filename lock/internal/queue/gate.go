@@ -86,12 +86,12 @@ func (d *door) nextJoins() {
 	close(next.come)
 }
 
-// takeAlong takes those out who wait first, as long as they want the same kind of lock as
-// that contender, and may be taken along.
-func (d *door) takeAlong(c *contender) (taken []*turn) {
+// takeAlong takes those out who wait first, that many at most, as long as they want the same
+// kind of lock as that contender, and may be taken along.
+func (d *door) takeAlong(c *contender, most int) (taken []*turn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.toJoin != nil && d.toJoin.Len() > 0 && len(taken) < mostTogether-1 {
+	for d.toJoin != nil && d.toJoin.Len() > 0 && len(taken) < most {
 		t := d.toJoin.Front().Value.(*turn)
 		if t.of == nil || t.of.Kind != c.Kind || !c.Tasks.Enter() {
 			break

@@ -214,6 +214,9 @@ func (j *joining) create(ctx context.Context, a attempt) (*Entry, position, erro
 		path, names, notFound := c.findByID(ctx, d.id)
 		c.door.bring(others, nil, err, names, received)
 		c.apart = c.apart || len(others) > 0 // should that have been why the reply was lost
+		if names != nil && notFound != nil && len(others) > 0 {
+			c.batch.lost(1+len(others), received.Mono)
+		}
 		if notFound != nil {
 			return nil, position{}, notFound
 		}

@@ -41,6 +41,7 @@ type Queue struct {
 
 	quarantine quarantine
 	leaving    departures
+	batch      batch
 	resumed    resumption
 
 	requeued, purged atomic.Uint64

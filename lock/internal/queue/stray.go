@@ -153,8 +153,8 @@ func (c *contender) locate(names []znode.Name, id string) (string, error) {
 }
 
 // contenders lists the lock's entries in order, and tells of which parent: nil if it is not
-// there. It changes nothing of the contender, and may be called beside it. Caught up asks the server to be as current as it
-// can be.
+// there. It changes nothing of the contender, and may be called beside it. Caught up asks
+// the server to be as current as it can be.
 func (c *contender) contenders(ctx context.Context, caughtUp bool) (names []znode.Name, parent *zk.Stat, err error) {
 	if caughtUp {
 		if err := c.Conn.Sync(ctx, c.parent); err != nil {
