@@ -34,17 +34,21 @@ func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
 		return z
 	}
 	var unlocked time.Time
+	// Where the lock is taken again, the parent stays for a moment, and is deleted then by a
+	// transaction more. What was counted later than that tells nothing.
 	cycle := func(name string, again bool) (late bool) {
 		sent, txns := tap.Counts().Requests, zxid()
 		h := b.lock(c, name)
-		late = again && time.Since(unlocked) > 30*time.Millisecond // the parent that stayed may be seen to
+		late = again && time.Since(unlocked) > 30*time.Millisecond
 		if n, m := tap.Counts().Requests-sent, zxid()-txns; !late && (n != 1 || m != 1) {
 			t.Errorf("Lock: %d requests, %d transactions; want one of each", n, m)
 		}
 		sent, txns = tap.Counts().Requests, zxid()
 		b.unlock(h)
 		unlocked = time.Now()
-		if n, m := tap.Counts().Requests-sent, zxid()-txns; n != 1 || m != 1 {
+		n, m := tap.Counts().Requests-sent, zxid()-txns
+		late = late || again && time.Since(unlocked) > 30*time.Millisecond
+		if !late && (n != 1 || m != 1) {
 			t.Errorf("Unlock: %d requests, %d transactions; want one of each", n, m)
 		}
 		return late
