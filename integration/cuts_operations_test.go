@@ -133,7 +133,9 @@ func (c *cut) unlocks(h *lock.Hold) {
 	c.begin()
 	err := h.Unlock()
 	c.end()
-	c.unlocked(h, err)
+	if !c.lost(err) {
+		c.unlocked(h, err)
+	}
 }
 
 // renewal holds the lock for two renewals. Cuts cost nothing; a reply that does not

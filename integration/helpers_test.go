@@ -72,7 +72,7 @@ func (b *bench) connect(taps ...*zkserver.Tap) *zk.Conn {
 	if len(taps) > 0 {
 		dialer = taps[0].Dial
 	}
-	z, _, err := zk.Connect(b.servers, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(testLog{}), zk.WithDialer(dialer))
+	z, _, err := zk.Connect(b.servers, time.Minute, zk.WithLogInfo(false), zk.WithLogger(testLog{}), zk.WithDialer(dialer))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -219,6 +219,14 @@ func (b *bench) orphan(name string, orphanAfter time.Duration) {
 	dead.says("held")
 	dead.Kill()
 	b.overdue(b.client(), name, orphanAfter)
+}
+
+// abandon leaves a lock's tree as a holder that has died does, with the shortest lease.
+func (b *bench) abandon(name string) {
+	b.Helper()
+	if _, err := b.lock(b.client(), name).Detach(b.ctx, lock.MinTTL); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // overdue waits until the leases of all contenders for a lock have been over for the

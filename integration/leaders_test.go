@@ -18,8 +18,8 @@ import (
 )
 
 // purgeSlack is what a purge may take beyond TTL and grace: a waiter gives others a
-// third of the TTL more after an outage, and the machine may be busy.
-const purgeSlack = longTTL/3 + 10*time.Second
+// third of the TTL more after each outage, and the machine may be busy.
+const purgeSlack = longTTL/3 + 40*time.Second
 
 // TestLeadersWithOtherClocks has a member lead and lose the lead again whose clock is
 // not that of the others. Nobody who lives is hurt, neither by those who were there
@@ -65,8 +65,9 @@ func TestElectionsFasterThanALease(t *testing.T) {
 	dead := e.corpses(c.waiters[0], "before")
 	first := e.depose()
 	last, elections := first, 1
-	for ; last.Sub(first) < longTTL+grace; elections++ {
+	for led := time.Duration(0); led < longTTL+grace; elections++ { // without the time in which nobody leads
 		c.awaitRenewals(e.epoch())
+		led += time.Since(last)
 		last = e.depose()
 	}
 	t.Logf("%d elections in %v", elections, last.Sub(first))
@@ -133,12 +134,10 @@ func TestServerRestartedWithAnotherClock(t *testing.T) {
 	if !s.exists(entryPath(still)) || !still.Valid() {
 		t.Errorf("the holder of a fixed lease has lost it: %v", still.Err())
 	}
-	for i, w := range c.waiters {
+	for _, w := range c.waiters {
 		s.eventually("the waiters' client sees the step", func() bool { return w.Stats().Displacements > 0 })
-		if !log.contain(`"level":"warn"`, "clock") {
-			t.Errorf("client %d has seen the clock step, and logs nothing of it:\n%s", i, &log)
-		}
 	}
+	s.eventually("it is logged", func() bool { return log.contain(`"level":"warn"`, "clock") })
 
 	dry := s.sweeping("newcomer")
 	dry.DryRun = true

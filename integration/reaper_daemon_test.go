@@ -180,9 +180,7 @@ reaper: {schedule: "@every 1s"}
 	b.overdue(b.client(), reaper.DefaultLock, 0) // at the latest then, of whoever is still there
 	others := slices.DeleteFunc(slices.Clone(all), func(p *program) bool { return p == active })
 	b.eventually("another one is active", func() bool { return len(others[0].logged(saysActive))+len(others[1].logged(saysActive)) == 1 })
-	dead := b.holderFor("left", time.Second)
-	dead.says("held")
-	dead.Kill()
+	b.abandon("left")
 	b.eventually("it sweeps", func() bool { return !slices.Contains(b.nodes(), b.root+"/left") })
 	for _, p := range others {
 		p.end()
@@ -204,9 +202,7 @@ reaper: {schedule: "@every 24h"}
 // mustSweep leaves a lock behind and waits until it is swept away.
 func (b *bench) mustSweep(name string) {
 	b.Helper()
-	dead := b.holderFor(name, time.Second)
-	dead.says("held")
-	dead.Kill()
+	b.abandon(name)
 	b.eventually(name+" is swept away", func() bool { return !slices.Contains(b.nodes(), b.root+"/"+name) })
 }
 

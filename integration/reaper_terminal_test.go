@@ -51,9 +51,7 @@ func testReaperBar(t *testing.T, bin string) {
 	leave := func() {
 		for i := range 3 {
 			name := fmt.Sprintf("left%d", i)
-			dead := b.holderFor(name, time.Second)
-			dead.says("held")
-			dead.Kill()
+			b.abandon(name)
 			b.overdue(b.client(), name, time.Second)
 		}
 	}

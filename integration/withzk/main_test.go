@@ -217,7 +217,7 @@ func TestSignalWhileTheServerStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Well before it would give such a server up by itself.
-	defer time.AfterFunc(15*time.Second, func() { cmd.Process.Kill() }).Stop()
+	defer time.AfterFunc(50*time.Second, func() { cmd.Process.Kill() }).Stop()
 	cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 128+15 {
 		t.Errorf("exit status %d, stderr %s", code, stderr)

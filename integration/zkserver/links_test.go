@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -83,8 +84,10 @@ func TestPartedLeader(t *testing.T) {
 func awaitMode(t *testing.T, s *Server, want string) {
 	t.Helper()
 	var last string
-	for try := 0; try < 1000; try++ {
-		answer, err := fourLetter(t.Context(), s.Addr(), "srvr")
+	for begun := time.Now(); time.Since(begun) < 2*time.Minute; {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		answer, err := fourLetter(ctx, s.Addr(), "srvr")
+		cancel()
 		if last = answer; err != nil {
 			last = err.Error()
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // queryTimeout bounds one question to a server, which may be paused.
-const queryTimeout = 5 * time.Second
+const queryTimeout = time.Minute
 
 // fourLetter sends one of ZooKeeper's four-letter words and returns the answer.
 func fourLetter(ctx context.Context, addr, word string) (answer string, err error) {

@@ -20,7 +20,7 @@ import (
 
 const (
 	startTimeout = 2 * time.Minute       // for a server to answer, where the context allows more
-	stopTimeout  = 30 * time.Second      // from SIGTERM to SIGKILL
+	stopTimeout  = 2 * time.Minute       // from SIGTERM to SIGKILL
 	pollInterval = 20 * time.Millisecond // between questions to a server that is not ready
 	startTries   = 5                     // with other ports, when one was taken meanwhile
 	tailLines    = 20                    // of the log in an error

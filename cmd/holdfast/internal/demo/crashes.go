@@ -18,9 +18,9 @@ import (
 // What the locks of the chapters with crashes are taken with. Those who are not killed
 // keep their leases on a busy machine too.
 const (
-	shortTTL   = 5 * time.Second
+	shortTTL   = 10 * time.Second
 	shortGrace = 500 * time.Millisecond
-	slack      = 5 * time.Second // that a loaded machine may take more than it should
+	slack      = 20 * time.Second // that a loaded machine may take more than it should
 )
 
 // killHolder kills a holder while others wait.

@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long the demo waits for anything: more than it ever takes.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // process is a program that plays a part: one of our workers, or the reaper.
 type process struct {
