@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,6 +68,47 @@ func TestCounterNearItsEnd(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestDrainingEntryGivenUp: whoever came near the end of the counter and has withdrawn is
+// the last one out then, and gives up while a request of it is on its way.
+func TestDrainingEntryGivenUp(t *testing.T) {
+	for k := range 3 { // deletes the entry, reads the parent, deletes it
+		t.Run(fmt.Sprint("request ", k), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b := w.dial("a"), w.dial("b")
+				w.unlock(w.lock(a, "other"))
+				h := w.lock(b, "x")
+				if err := w.SetSequence("/locks/x", znode.DrainAt); err != nil {
+					t.Fatal(err)
+				}
+				var seen atomic.Int32 // from the delete on
+				w.Intercept(func(r locktest.Request) locktest.Fault {
+					if r.Label != "a" || seen.Load() == 0 && r.Op != "delete" {
+						return locktest.Fault{}
+					}
+					if n := seen.Add(1); n == int32(k)+1 {
+						return locktest.Fault{Delay: 2 * time.Second}
+					} else if n == 1 {
+						return locktest.Fault{Delay: 300 * time.Millisecond} // until the holder has left
+					}
+					return locktest.Fault{}
+				})
+				ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+				defer cancel()
+				ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) })
+				w.until("it withdraws", func() bool { return seen.Load() == 1 })
+				w.unlock(h)
+				time.Sleep(time.Second)
+				mustBe(t, w.outcome(ch).err, context.DeadlineExceeded)
+				if n := seen.Load(); n <= int32(k) {
+					t.Errorf("%d requests, want more than %d", n, k)
+				}
+				time.Sleep(3 * time.Second)
+				w.empty()
+			})
+		})
 	}
 }
 

@@ -51,9 +51,10 @@ func WithIdle(d time.Duration) SharedOption {
 }
 
 // Release gives back what the client keeps of the named lock although nobody holds it: see
-// [WithIdle]. It returns when the entry has left, and at once if nothing is kept. What is
-// held, or waited for, is not touched. It fails with ErrInvalid for a name that no lock can
-// have, with [ErrClosed], or as ctx does; then the entry is deleted later, or expires.
+// [WithIdle]. It returns when the entry has left, and the lock's node with it if nobody else
+// is there; at once if nothing is kept. What is held, or waited for, is not touched. It fails
+// with ErrInvalid for a name that no lock can have, with [ErrClosed], or as ctx does; then the
+// entry is deleted later, or expires.
 func (c *Client) Release(ctx context.Context, name string) error {
 	bound, end, err := c.begin(ctx, "release", name)
 	if err != nil {

@@ -65,6 +65,42 @@ func TestTryOfLostEntry(t *testing.T) {
 	})
 }
 
+// TestWhoGivesBackGivesUp while a request of it is on its way: all of what is left to do for
+// a kept entry is done without it, the parent of the lock too. Simulated seed 3012982 showed a
+// parent that stayed.
+func TestWhoGivesBackGivesUp(t *testing.T) {
+	for name, giveBack := range map[string]func(ctx context.Context, a *lock.Client) error{
+		"release":      func(ctx context.Context, a *lock.Client) error { return a.Release(ctx, "x") },
+		"several, try": func(ctx context.Context, a *lock.Client) error { return second(a.All([]string{"w", "x"}).TryLock(ctx)) },
+	} {
+		for k := range 3 { // deletes the entry, reads the parent, deletes it
+			t.Run(fmt.Sprintf("%s, request %d", name, k), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+					h := w.lock(b, "x")
+					ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+					settle()
+					w.unlock(h)
+					w.unlock(w.expect(ch).hold) // it was not alone, so to leave takes more than one request
+					seen := -1
+					hit := w.fault(func(r locktest.Request) bool {
+						if r.Label == "a" {
+							seen++
+						}
+						return r.Label == "a" && seen == k
+					}, locktest.Fault{Delay: time.Second})
+					ctx, cancel := context.WithTimeout(w.ctx, time.Second/2)
+					defer cancel()
+					mustBe(t, giveBack(ctx, a), context.DeadlineExceeded)
+					w.until("hit", hit)
+					time.Sleep(3 * time.Second)
+					w.empty()
+				})
+			})
+		}
+	}
+}
+
 // TestTryAtKeptEntry: what a client keeps is not in its own way, whoever of it tries.
 func TestTryAtKeptEntry(t *testing.T) {
 	for name, try := range map[string]func(w *world, a *lock.Client) (interface{ Unlock() error }, error){

@@ -34,6 +34,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{stepped, []uint64{16, 86}, "a waiter's entry purged after such a step"},
 		{faulty, []uint64{6, 18}, "a Close that took longer than its limit"},
 		{calm, []uint64{624}, "a parent left, as two of one client left at once, one of whom told its release; of the second edition"},
+		{calm, []uint64{295, 2445, 4630, 3012982}, "a parent left, as who gave back what was kept gave up meanwhile; of the second edition"},
 		{elections, []uint64{8365}, "an entry left, which somebody had broken when whoever had attached to it did not know yet; of the second edition"},
 		{faulty, []uint64{156, 175}, "a Dial that outlasted its context"},
 	} {

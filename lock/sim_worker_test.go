@@ -31,7 +31,7 @@ func (p *process) worker(ctx context.Context, label string) {
 			p.askWhoLeads(ctx, r, label, c)
 		}
 		if own := p.random(fmt.Sprint("release by ", label, r.Uint64())); p.idle > 0 && oneIn(own, 4) {
-			p.release(ctx, own, label, c)
+			p.release(ctx, own, label, c, p.names[own.IntN(len(p.names))])
 		}
 		if own := p.random(fmt.Sprint("break by ", label, r.Uint64())); !p.quiet() && oneIn(own, 6) {
 			p.breakOne(ctx, own, label, c)
@@ -68,6 +68,9 @@ func (p *process) worker(ctx context.Context, label string) {
 			p.detach(ctx, leaving, label, hold)
 		} else {
 			p.end(r, label, hold)
+			if own := p.random(fmt.Sprint("release after ", label, hold.Token())); p.idle > 0 && oneIn(own, 4) {
+				p.release(ctx, own, label, hold.client, hold.Name())
+			}
 		}
 		if oneIn(r, 2) {
 			p.pause(r, 0, p.ttl/2)
@@ -122,9 +125,12 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 }
 
 // release gives back what a client keeps of a lock.
-func (p *process) release(ctx context.Context, r *rand.Rand, label string, c *client) {
-	name := p.names[r.IntN(len(p.names))]
-	ctx, cancel := context.WithTimeout(ctx, between(r, 0, 2*p.ttl))
+func (p *process) release(ctx context.Context, r *rand.Rand, label string, c *client, name string) {
+	patience := 2 * p.ttl
+	if oneIn(r, 2) { // to give up while something is in flight
+		patience = 6 * p.slow
+	}
+	ctx, cancel := context.WithTimeout(ctx, between(r, 0, patience))
 	defer cancel()
 	begun := time.Now()
 	err := c.Release(ctx, name)

@@ -132,6 +132,20 @@ var passMutants = []mutant{
 			"	e.door = 0\n"}},
 		tests: []string{"lock.TestPassedEntryLeavesTheParent"},
 	}, {
+		name:   "kept-left-with-the-caller",
+		breaks: "who gives back what is kept, and gives up meanwhile, leaves the parent to nobody",
+		edits: []edit{{"lock/internal/queue/keep.go",
+			"q.takeLeave(ctx, e)",
+			"q.Leave(ctx, e)"}},
+		tests: []string{"lock.TestWhoGivesBackGivesUp"},
+	}, {
+		name:   "drained-left-with-the-caller",
+		breaks: "who withdraws near the end of the counter, and gives up meanwhile, leaves the parent to nobody",
+		edits: []edit{{"lock/internal/queue/drain.go",
+			"c.takeLeave(ctx, e)",
+			"c.Leave(ctx, e)"}},
+		tests: []string{"lock.TestDrainingEntryGivenUp"},
+	}, {
 		name:   "kept-for-ever",
 		breaks: "what is kept is not given back when somebody else comes",
 		edits: []edit{{"lock/internal/queue/keep.go",

@@ -71,21 +71,45 @@ func (q *Queue) depart() {
 	}
 }
 
-func (q *Queue) departAlone(e *Entry) {
+// takeLeave is Discard for who waits for it. If ctx ends before, it goes on without: whoever
+// has deleted an entry has the duty for the parent then, and cannot give that up.
+func (q *Queue) takeLeave(ctx context.Context, e *Entry) error {
+	if !q.Tasks.Enter() {
+		return zkconn.ErrClosed
+	}
+	left := make(chan error, 1)
+	go func() {
+		defer q.Tasks.Leave()
+		left <- q.departAlone(e)
+	}()
+	select {
+	case err := <-left:
+		return err
+	case <-ctx.Done():
+		return zkconn.ContextError(ctx)
+	}
+}
+
+// departAlone deletes an entry's node. The error, which is logged here, says that it may be
+// there still; one that somebody else has removed or written is none of ours.
+func (q *Queue) departAlone(e *Entry) error {
 	ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))
 	defer cancel()
 	err := q.Leave(ctx, e)
 	if err == nil {
-		return
+		return nil
 	}
 	q.Forget(e)
-	if !errors.Is(err, lease.ErrRemoved) {
-		if !errors.Is(err, lease.ErrTaken) { // then it is somebody else's
-			q.giveUp(err)
-		}
-		q.Log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
-			Msg("an entry that is not wanted any more could not be deleted; it is left to expire")
+	if errors.Is(err, lease.ErrRemoved) {
+		return nil
 	}
+	q.Log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
+		Msg("an entry that is not wanted any more could not be deleted; it is left to expire")
+	if errors.Is(err, lease.ErrTaken) { // it is somebody else's
+		return nil
+	}
+	q.giveUp(err)
+	return err
 }
 
 // discardIfBroken forgets an entry that somebody else has written. If that one has broken it,

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
@@ -17,10 +16,7 @@ import (
 func (c *contender) drain(ctx context.Context, e *Entry) error {
 	c.Log.Info().Str("lock", c.Lock).Str("entry", e.Path).Msg("the lock's counter is near its end: waiting until all have left and it starts anew")
 	e.Withdraw()
-	if err := c.Leave(ctx, e); errors.Is(err, lease.ErrRemoved) {
-		c.Forget(e)
-	} else if err != nil {
-		c.Discard(e)
+	if err := c.takeLeave(ctx, e); err != nil {
 		return err
 	}
 	for {

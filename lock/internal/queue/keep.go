@@ -2,12 +2,9 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/holdfast-io/holdfast/lock/internal/lease"
 )
 
 // keeping looks after an entry that is kept while nobody has it: from when it first is until
@@ -164,7 +161,7 @@ func (s *seat) unkeep(e *Entry) bool {
 }
 
 // Release gives back the entries that are kept at the named lock, and waits until they have
-// left, or ctx ends.
+// left, and the parent is tidied up; or ctx ends.
 func (q *Queue) Release(ctx context.Context, lock string) error {
 	d := q.openDoor(lock)
 	defer q.closeDoor(d)
@@ -179,11 +176,7 @@ func (q *Queue) Release(ctx context.Context, lock string) error {
 			q.Forget(e)
 			continue
 		}
-		switch err := q.Leave(ctx, e); {
-		case errors.Is(err, lease.ErrRemoved), errors.Is(err, lease.ErrTaken):
-			q.Forget(e)
-		case err != nil:
-			q.Discard(e)
+		if err := q.takeLeave(ctx, e); err != nil {
 			return err
 		}
 	}
