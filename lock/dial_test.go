@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -246,13 +245,7 @@ func TestReconnectToBadPeer(t *testing.T) {
 			t.Run(fmt.Sprintf("%s closes %v", peer.name, closes), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
 					p := &impostor{says: peer.says}
-					var bad atomic.Bool
-					dialer := lock.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
-						if bad.Load() {
-							return p.dial(network, address, timeout)
-						}
-						return w.Dialer("a")(network, address, timeout)
-					})
+					dialer, astray := w.detour("a", p)
 					const patience = 5 * time.Second
 					a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", dialer, lock.WithUnlockTimeout(patience))...)
 					if err != nil {
@@ -260,13 +253,13 @@ func TestReconnectToBadPeer(t *testing.T) {
 					}
 					w.Cleanup(func() { a.Close() }) // of no use by then to who closes, and says so
 					h := w.lock(a, "x", lock.WithTTL(10*ttl))
-					bad.Store(true)
+					astray.Store(true)
 					w.Cut("a")
 					time.Sleep(time.Second)
 					if closes {
 						within(w, patience+soonAfter, "close", func() { a.Close() }, p.hangUp)
 					} else {
-						bad.Store(false)
+						astray.Store(false)
 						within(w, ttl, "renewal", func() { h.Extend(w.ctx, 5*ttl) }, p.hangUp)
 						w.unlock(h)
 					}

@@ -206,6 +206,17 @@ func (p *impostor) hangUp() {
 	}
 }
 
+// detour is a dialer that leads to the servers, and to the impostor while astray is set.
+func (w *world) detour(label string, p *impostor) (dialer lock.Option, astray *atomic.Bool) {
+	astray = new(atomic.Bool)
+	return lock.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+		if astray.Load() {
+			return p.dial(network, address, timeout)
+		}
+		return w.Dialer(label)(network, address, timeout)
+	}), astray
+}
+
 // clock is a machine's clocks, which run wrong by so many millionths.
 type clock struct {
 	ppm int64

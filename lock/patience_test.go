@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"context"
-	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,66 +14,59 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// cutOff are ways in which the server that a client talks to is there no more, and how long
-// before it is asked; and what is there instead, if anything is.
-type cutOff struct {
-	name    string
-	instead *impostor
-	since   time.Duration
+// outage is a way in which the server is there no more that a client talks to.
+type outage struct {
+	name  string
+	begin func(w *world, astray *atomic.Bool)
+	says  string // what is there instead
 }
 
-func cutOffs() []cutOff {
-	all := []cutOff{{"nothing comes back", nil, 0}, {"the connection is lost", nil, sessionTimeout}}
+func outages() []outage {
+	all := []outage{
+		{name: "nothing comes back", begin: func(w *world, _ *atomic.Bool) { w.Partition("a") }},
+		{name: "the connection is lost", begin: func(w *world, _ *atomic.Bool) {
+			w.Partition("a")
+			time.Sleep(sessionTimeout) // until that is noticed
+		}},
+	}
 	for _, peer := range badPeers {
-		all = append(all, cutOff{"the server " + peer.name, &impostor{says: peer.says}, time.Second})
+		all = append(all, outage{"the server " + peer.name, func(w *world, astray *atomic.Bool) {
+			astray.Store(true)
+			w.Cut("a")
+			time.Sleep(time.Second) // until it is met
+		}, peer.says})
 	}
 	return all
 }
 
 // TestCallsEndWithTheirContexts, whatever has become of the server.
 func TestCallsEndWithTheirContexts(t *testing.T) {
-	for _, cut := range cutOffs() {
-		t.Run(cut.name, func(t *testing.T) {
-			for what, call := range patientCalls {
+	for _, out := range outages() {
+		for what, call := range patientCalls {
+			t.Run(out.name+"/"+what, func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
-					away := &atomic.Bool{}
-					a := w.dial("a", lock.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
-						if away.Load() && cut.instead != nil {
-							return cut.instead.dial(network, address, timeout)
-						}
-						return w.Dialer("a")(network, address, timeout)
-					}))
+					p := &impostor{says: out.says}
+					dialer, astray := w.detour("a", p)
+					a := w.dial("a", dialer)
 					h := w.lock(a, "x", lock.WithTTL(10*ttl))
 					ticket := left(w, a)
-					away.Store(true)
 					heal := func() {
-						if away.Store(false); cut.instead != nil {
-							cut.instead.hangUp()
-						} else {
-							w.Heal("a")
-						}
+						astray.Store(false)
+						p.hangUp()
+						w.Heal("a")
 					}
-					if cut.instead != nil {
-						w.Cut("a")
-					} else {
-						w.Partition("a")
-					}
-					time.Sleep(cut.since)
+					out.begin(w, astray)
 
 					const patience = 500 * time.Millisecond
 					within(w, patience+soonAfter, what, func() {
 						ctx, cancel := context.WithTimeout(w.ctx, patience)
 						defer cancel()
-						if err := call(ctx, a, h, ticket); err == nil {
-							t.Errorf("%s: no error", what)
-						} else {
-							mustBe(w, err, context.DeadlineExceeded)
-						}
+						mustBe(w, call(ctx, a, h, ticket), context.DeadlineExceeded)
 					}, heal)
 					heal()
 				})
-			}
-		})
+			})
+		}
 	}
 }
 

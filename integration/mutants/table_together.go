@@ -55,7 +55,7 @@ var togetherMutants = []mutant{
 		name:   "together-lost-again",
 		breaks: "each contender learns anew, and at the price of the connection, that so many entries at once do not arrive",
 		edits: []edit{{"lock/internal/queue/together.go",
-			"	b.most, b.until = max(1, n/2), now+fewerFor\n",
+			"	b.most, b.until = max(fewTogether, n/2), now+fewerFor\n",
 			"	_ = n\n"}},
 		tests: []string{"lock.TestServerThatTakesLess"},
 	}, {

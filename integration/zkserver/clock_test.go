@@ -18,7 +18,7 @@ func offset(t *testing.T, conn *zk.Conn, path string) time.Duration {
 	return time.Until(time.UnixMilli(stat.Mtime))
 }
 
-func near(off, want time.Duration) bool { return (off - want).Abs() < 30*time.Second }
+func near(off, want time.Duration) bool { return (off - want).Abs() < 10*time.Second }
 
 func TestFaketime(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Hour, -90 * time.Second} {

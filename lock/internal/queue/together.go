@@ -17,6 +17,7 @@ import (
 // which is a megabyte unless jute.maxbuffer says less.
 const (
 	mostTogether  = 32
+	fewTogether   = 4           // that can hardly be too many where one is not
 	bytesTogether = 256 << 10   // of paths, records and ACLs; a single entry may have more
 	fewerFor      = time.Minute // for how long there are fewer after a request that did not arrive
 )
@@ -40,9 +41,12 @@ func (b *batch) limit(now time.Duration) int {
 
 // lost notes that a transaction of so many was not applied, for no reason that is known.
 func (b *batch) lost(n int, now time.Duration) {
+	if n <= fewTogether {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.most, b.until = max(1, n/2), now+fewerFor
+	b.most, b.until = max(fewTogether, n/2), now+fewerFor
 }
 
 // passenger is an entry of one who waited for the turn to join, made in the transaction of
