@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -72,6 +73,15 @@ func TestWhoGivesBackGivesUp(t *testing.T) {
 	for name, giveBack := range map[string]func(ctx context.Context, a *lock.Client) error{
 		"release":      func(ctx context.Context, a *lock.Client) error { return a.Release(ctx, "x") },
 		"several, try": func(ctx context.Context, a *lock.Client) error { return second(a.All([]string{"w", "x"}).TryLock(ctx)) },
+		"release, and the client closes": func(ctx context.Context, a *lock.Client) error {
+			closed := make(chan error, 1)
+			context.AfterFunc(ctx, func() { closed <- a.Close() })
+			err := a.Release(context.WithoutCancel(ctx), "x")
+			if closing := <-closed; closing != nil || !errors.Is(err, lock.ErrClosed) {
+				return fmt.Errorf("closed: %v, released: %w", closing, err)
+			}
+			return context.DeadlineExceeded
+		},
 	} {
 		for k := range 3 { // deletes the entry, reads the parent, deletes it
 			t.Run(fmt.Sprintf("%s, request %d", name, k), func(t *testing.T) {
