@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -13,8 +14,8 @@ import (
 )
 
 // TestServerThatTakesLess has a jute.maxbuffer of 20 kB, and cuts the connection of who
-// sends more. Contenders of one client would join in requests of 70 kB; they learn to
-// send less, and all get the lock.
+// sends more. Contenders of one client would join in requests of 70 kB, and 100 holds be
+// renewed in one of 200 kB; they learn to send less, all get the lock, and no hold is lost.
 func TestServerThatTakesLess(t *testing.T) {
 	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{JVMArgs: []string{"-Djute.maxbuffer=20000"}})
@@ -47,4 +48,27 @@ func TestServerThatTakesLess(t *testing.T) {
 	}
 	b.unlock(h)
 	waiters.Wait()
+
+	var holds []*lock.Hold
+	for i := range 100 {
+		holds = append(holds, b.lock(c, fmt.Sprintf("y%d", i), many, lock.WithTTL(long)))
+	}
+	dials.Store(0)
+	var extended sync.WaitGroup
+	for _, h := range holds {
+		extended.Go(func() {
+			if err := h.Extend(b.ctx, 2*long); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	extended.Wait()
+	if n := dials.Load(); n > 1+2+4+8+16 {
+		t.Errorf("%d more connections, want at most one for each half that was too long", n)
+	} else {
+		t.Logf("%d more connections", n)
+	}
+	for _, h := range holds {
+		b.unlock(h)
+	}
 }

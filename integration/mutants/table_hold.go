@@ -162,5 +162,26 @@ var doubtMutants = []mutant{
 			"	w.doubt = true\n",
 			"	w.doubt = w.flying && e.state == Ended\n"}},
 		tests: []string{"lock.TestRenewalWhoseReplyIsLost"},
+	}, {
+		name:   "renewals-too-many",
+		breaks: "renewals that were lost because they were more than the server takes are sent again as they were, until the holds are lost",
+		edits: []edit{{"lock/internal/lease/flush.go",
+			"			f.halve(ctx)\n",
+			""}},
+		tests: []string{"lock/internal/lease.TestServerThatTakesLess"},
+	}, {
+		name:   "renewals-lost-again",
+		breaks: "each round of renewals learns anew, and at the price of the connection, that so many at once do not arrive",
+		edits: []edit{{"lock/internal/lease/keeper.go",
+			"k.size.Limit(now.Mono), 0",
+			"k.size.Most, 0"}},
+		tests: []string{"lock/internal/lease.TestServerThatTakesLess"},
+	}, {
+		name:   "renewals-halved-untried",
+		breaks: "half of a batch that may have been applied whole forgets that, and each of its entries has to be read",
+		edits: []edit{{"lock/internal/lease/flush.go",
+			"	f.run(func() { half.fly(ctx) })\n",
+			"	f.run(func() { half.tried = false; half.fly(ctx) })\n"}},
+		tests: []string{"lock/internal/lease.TestHalvesOfALostReply"},
 	},
 }

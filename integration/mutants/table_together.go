@@ -54,14 +54,14 @@ var togetherMutants = []mutant{
 	}, {
 		name:   "together-lost-again",
 		breaks: "each contender learns anew, and at the price of the connection, that so many entries at once do not arrive",
-		edits: []edit{{"lock/internal/queue/together.go",
-			"	b.most, b.until = max(fewTogether, n/2), now+fewerFor\n",
-			"	_ = n\n"}},
+		edits: []edit{{"lock/internal/queue/join.go",
+			"			c.batch.Lost(1+len(others), received.Mono)\n",
+			""}},
 		tests: []string{"lock.TestServerThatTakesLess"},
 	}, {
 		name:   "together-fewer-for-ever",
 		breaks: "a transaction that was lost leaves few to join together for ever",
-		edits: []edit{{"lock/internal/queue/together.go",
+		edits: []edit{{"lock/internal/zkconn/batch.go",
 			"	if now >= b.until {\n",
 			"	if b.until == 0 {\n"}},
 		tests: []string{"lock.TestServerThatTakesLess"},

@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// Limits of one transaction of renewals. The server cuts a connection that sends
-// about 1 MB at once.
+// Limits of one transaction of renewals, see [zkconn.Batch].
 const (
 	batchCount = 128
 	batchBytes = 256 << 10
@@ -45,7 +44,11 @@ func (k *Keeper) flush(ctx context.Context, batch []renewal) {
 			f.before[b.write] = true
 		}
 	}
-	_ = k.conn.Retry(ctx, zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}, func() error {
+	f.fly(ctx)
+}
+
+func (f *flight) fly(ctx context.Context) {
+	_ = f.conn.Retry(ctx, zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}, func() error {
 		return f.attempt(ctx)
 	}) // an error was told by refused, or the client closes
 }
@@ -80,16 +83,31 @@ func (f *flight) attempt(ctx context.Context) error {
 		f.renewals.Add(uint64(len(f.batch)))
 		return nil
 	}
-	if zkconn.OutcomeOf(err) == zkconn.Ambiguous {
+	ambiguous := zkconn.OutcomeOf(err) == zkconn.Ambiguous
+	if ambiguous {
 		f.tried = true
 		for _, b := range f.batch {
 			b.suspect(b.write)
 		}
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil
+	case ambiguous:
+		if f.size.Lost(len(f.batch), received.Mono) {
+			f.halve(ctx)
+		}
+		return err
 	}
 	return f.refused(ctx, err, session, ops)
+}
+
+// halve has half of the batch made in a transaction of its own from now on. Both halves were
+// in each attempt so far.
+func (f *flight) halve(ctx context.Context) {
+	n, half := len(f.batch)/2, *f
+	f.batch, half.batch = f.batch[:n:n], f.batch[n:]
+	f.run(func() { half.fly(ctx) })
 }
 
 // patience is for how long a renewal may be unanswered before that counts as an

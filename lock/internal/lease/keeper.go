@@ -36,6 +36,7 @@ type Keeper struct {
 	vary  func(d, by time.Duration) time.Duration // d plus or minus at most by
 	run   func(func())                            // in the background, for as long as the client waits for it
 
+	size     zkconn.Batch // of renewals
 	renewals atomic.Uint64
 	wake     chan struct{} // one token: something is due before the timer
 	outage   atomic.Bool   // one has ended: all entries are to be renewed
@@ -60,7 +61,7 @@ type Options struct {
 func NewKeeper(o Options) *Keeper {
 	return &Keeper{
 		conn: o.Conn, clock: o.Clock, log: o.Log, who: o.Who, vary: o.Jitter, run: o.Run,
-		wake: make(chan struct{}, 1), armed: Never, warned: map[*Entry]warnings{},
+		size: zkconn.Batch{Most: batchCount}, wake: make(chan struct{}, 1), armed: Never, warned: map[*Entry]warnings{},
 	}
 }
 
@@ -158,7 +159,7 @@ func (k *Keeper) lookAtAll() {
 // other and not at once.
 func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
 	var batch []renewal
-	size := 0
+	most, size := k.size.Limit(now.Mono), 0
 	send := func() {
 		full := batch
 		k.run(func() { k.flush(ctx, full) })
@@ -170,7 +171,7 @@ func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
 			if w == nil {
 				continue
 			}
-			if len(batch) == batchCount || size+len(w.data)+len(e.Path) > batchBytes {
+			if len(batch) == most || size+len(w.data)+len(e.Path) > batchBytes {
 				send()
 			}
 			batch = append(batch, renewal{e, w})
@@ -179,7 +180,7 @@ func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
 	}
 	renew(k.take(math.MaxInt, func(e *Entry) bool { return e.due <= now.Mono }))
 	if len(batch) > 0 {
-		renew(k.take(batchCount-len(batch), func(e *Entry) bool { return e.due <= now.Mono+e.TTL/earlyPart }))
+		renew(k.take(most-len(batch), func(e *Entry) bool { return e.due <= now.Mono+e.TTL/earlyPart }))
 		send()
 	}
 }

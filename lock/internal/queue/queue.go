@@ -41,7 +41,7 @@ type Queue struct {
 
 	quarantine quarantine
 	leaving    departures
-	batch      batch
+	batch      zkconn.Batch // of those who join
 	resumed    resumption
 
 	requeued, purged atomic.Uint64
@@ -78,7 +78,7 @@ type Options struct {
 
 // New returns a queue.
 func New(o Options) *Queue {
-	return &Queue{Options: o, parentACL: append(slices.Clone(o.ACL), origin), doors: newDoors()}
+	return &Queue{Options: o, parentACL: append(slices.Clone(o.ACL), origin), doors: newDoors(), batch: zkconn.Batch{Most: mostTogether}}
 }
 
 // Request is what one contender asks for.

@@ -2,8 +2,6 @@ package queue
 
 import (
 	"context"
-	"sync"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -13,41 +11,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Limits of one transaction. Servers cut the connection of who sends more than they take,
-// which is a megabyte unless jute.maxbuffer says less.
+// Limits of one transaction, see [zkconn.Batch].
 const (
 	mostTogether  = 32
-	fewTogether   = 4           // that can hardly be too many where one is not
-	bytesTogether = 256 << 10   // of paths, records and ACLs; a single entry may have more
-	fewerFor      = time.Minute // for how long there are fewer after a request that did not arrive
+	bytesTogether = 256 << 10 // of paths, records and ACLs; a single entry may have more
 )
-
-// batch is how many of the client's contenders join in one transaction. It is a guess: half
-// as many for a while each time that one was lost, since it may have been too long.
-type batch struct {
-	mu    sync.Mutex
-	most  int
-	until time.Duration // monotonic time
-}
-
-func (b *batch) limit(now time.Duration) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if now >= b.until {
-		return mostTogether
-	}
-	return b.most
-}
-
-// lost notes that a transaction of so many was not applied, for no reason that is known.
-func (b *batch) lost(n int, now time.Duration) {
-	if n <= fewTogether {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.most, b.until = max(fewTogether, n/2), now+fewerFor
-}
 
 // passenger is an entry of one who waited for the turn to join, made in the transaction of
 // another contender of this process whose turn it was.
@@ -71,7 +39,7 @@ func (c *contender) takeAlong(d *draft, created lease.Created) []*turn {
 	if !d.checks() || c.joinsAlone() {
 		return nil
 	}
-	taken := c.door.takeAlong(c, c.batch.limit(created.Sent.Mono)-1)
+	taken := c.door.takeAlong(c, c.batch.Limit(created.Sent.Mono)-1)
 	if len(taken) == 0 {
 		return nil
 	}

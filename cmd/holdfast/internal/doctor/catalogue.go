@@ -71,7 +71,7 @@ var kinds = map[string]kind{
 		"Restrict the root and what is below it: setAcl -R ROOT auth:USER:cdrwa in zkCli.sh."},
 	"unreadable": {Warning, "What stands there is not shown, and the reaper does not clean it up.",
 		"Give this user read and delete on these nodes and on what is below them, or make them by the same credentials."},
-	"jute-maxbuffer": {Error, "Renewals of many holds and sweeps are sent in requests of this size: the server ends the connection each time, and holds are lost.",
+	"jute-maxbuffer": {Error, "Requests for many locks at once may be of this size: the server ends the connection, and all calls of that client wait, until fewer are sent. What cannot be sent in parts, a sweep's deletes or a transaction of a hold, does not arrive.",
 		"Set jute.maxbuffer to at least 1048575, its default, on all servers and clients."},
 	"left-behind": {Warning, "What crashed holders have left is not cleaned up: trees grow, and ZooKeeper with them.",
 		"Run the reaper, as a daemon or by cron; holdfast sweep does it once."},

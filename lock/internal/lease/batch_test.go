@@ -1,0 +1,74 @@
+package lease
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// TestServerThatTakesLess cuts the connection of who renews more than 20 at once, as one
+// with a small jute.maxbuffer does. No hold is lost by that; it is learnt at the first
+// renewal, and forgotten, since the server may be another one by then.
+func TestServerThatTakesLess(t *testing.T) {
+	simulate(t, func(w *world) {
+		const n = 100
+		all := w.holds(n, plain)
+		var cuts int
+		var most int // in one transaction
+		w.fault = func(_ int, paths []string) locktest.Fault {
+			most = max(most, len(paths))
+			if len(paths) > 20 {
+				cuts++
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			}
+			return locktest.Fault{}
+		}
+		begun := w.Mono()
+		w.Until("all are renewed", func() bool {
+			return !slices.ContainsFunc(all, func(e *Entry) bool { return !e.WroteSince(begun) })
+		})
+		if cuts < 1 || cuts > 1+2+4 {
+			t.Errorf("%d transactions were cut, want those of 100, 50 and 25", cuts)
+		}
+		cuts = 0
+		time.Sleep(45 * time.Second)
+		if cuts != 0 {
+			t.Errorf("%d transactions were cut within the next minute", cuts)
+		}
+		for _, e := range all {
+			if e.Err() != nil || e.Remaining() < testTTL/2 {
+				t.Fatalf("%s: %v, and %v remain", e.Path, e.Err(), e.Remaining())
+			}
+		}
+		w.fault, most = func(_ int, paths []string) locktest.Fault {
+			most = max(most, len(paths))
+			return locktest.Fault{}
+		}, 0
+		time.Sleep(time.Minute)
+		if most <= 20 {
+			t.Errorf("at most %d in one transaction a minute later", most)
+		}
+	})
+}
+
+// TestHalvesOfALostReply: each half of a batch that was applied whole is acknowledged by what
+// one of its members reads.
+func TestHalvesOfALostReply(t *testing.T) {
+	simulate(t, func(w *world) {
+		const n = 100
+		all := w.holds(n, plain)
+		w.onFirst(locktest.Fault{Drop: locktest.AfterApply})
+		w.Until("all are renewed", func() bool { return w.keeper.Renewals() >= n })
+		if got := len(w.sent()); got != 3 {
+			t.Errorf("%d transactions, want one and one of each half", got)
+		}
+		for _, e := range all {
+			node, _ := w.Node(e.Path)
+			if _, version, pending := e.LastWrite(); node.Stat.Version != 1 || version != 1 || pending != nil || e.Err() != nil {
+				t.Errorf("%s is at version %d, known to be at %d: %v", e.Path, node.Stat.Version, version, e.Err())
+			}
+		}
+	})
+}
