@@ -2,6 +2,7 @@ package lease
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,40 +16,41 @@ func TestServerThatTakesLess(t *testing.T) {
 	simulate(t, func(w *world) {
 		const n = 100
 		all := w.holds(n, plain)
-		var cuts int
-		var most int // in one transaction
-		w.fault = func(_ int, paths []string) locktest.Fault {
-			most = max(most, len(paths))
-			if len(paths) > 20 {
-				cuts++
+		var cuts, most atomic.Int64 // most: in one transaction
+		takes := func(limit int) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.fault = func(_ int, paths []string) locktest.Fault {
+				most.Store(max(most.Load(), int64(len(paths))))
+				if len(paths) <= limit {
+					return locktest.Fault{}
+				}
+				cuts.Add(1)
 				return locktest.Fault{Drop: locktest.BeforeApply}
 			}
-			return locktest.Fault{}
 		}
+		takes(20)
 		begun := w.Mono()
 		w.Until("all are renewed", func() bool {
 			return !slices.ContainsFunc(all, func(e *Entry) bool { return !e.WroteSince(begun) })
 		})
-		if cuts < 1 || cuts > 1+2+4 {
-			t.Errorf("%d transactions were cut, want those of 100, 50 and 25", cuts)
+		if c := cuts.Swap(0); c < 1 || c > 1+2+4 {
+			t.Errorf("%d transactions were cut, want those of 100, 50 and 25", c)
 		}
-		cuts = 0
 		time.Sleep(45 * time.Second)
-		if cuts != 0 {
-			t.Errorf("%d transactions were cut within the next minute", cuts)
+		if c := cuts.Load(); c != 0 {
+			t.Errorf("%d transactions were cut within the next minute", c)
 		}
 		for _, e := range all {
 			if e.Err() != nil || e.Remaining() < testTTL/2 {
 				t.Fatalf("%s: %v, and %v remain", e.Path, e.Err(), e.Remaining())
 			}
 		}
-		w.fault, most = func(_ int, paths []string) locktest.Fault {
-			most = max(most, len(paths))
-			return locktest.Fault{}
-		}, 0
+		takes(n)
+		most.Store(0)
 		time.Sleep(time.Minute)
-		if most <= 20 {
-			t.Errorf("at most %d in one transaction a minute later", most)
+		if m := most.Load(); m <= 20 {
+			t.Errorf("at most %d in one transaction a minute later", m)
 		}
 	})
 }

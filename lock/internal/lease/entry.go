@@ -102,13 +102,13 @@ func (e *Entry) transition(to State, why error) {
 	}
 	if e.state = to; to == Ended {
 		e.why = why
+		e.keeper.remove(e) // and its warnings, before anybody sees the end
 		if e.cancel != nil {
 			e.cancel(why)
 		}
 		for _, each := range e.together() {
 			each.cancel(why)
 		}
-		e.keeper.remove(e)
 	}
 	e.notify()
 }
