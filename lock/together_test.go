@@ -83,7 +83,8 @@ func TestServerThatTakesLess(t *testing.T) {
 			}
 			return locktest.Fault{}
 		})
-		queue := w.crowd(w.ctx, a, 100)
+		large := lock.WithMetadata(map[string]string{"job": strings.Repeat("x", 4000)})
+		queue := w.crowd(w.ctx, a, 100, large)
 		w.until("all are queued", func() bool { return len(w.entries("x")) == 101 })
 		if n := cuts.Load(); n < 1 || n > 2 {
 			t.Errorf("%d connections were cut, want one for 32 entries and one for 16", n)
@@ -93,7 +94,7 @@ func TestServerThatTakesLess(t *testing.T) {
 
 		time.Sleep(2 * time.Minute)
 		h, most := w.lock(b, "x"), w.mostTogether()
-		queue = w.crowd(w.ctx, a, 40)
+		queue = w.crowd(w.ctx, a, 40, large)
 		w.until("all are queued again", func() bool { return len(w.entries("x")) == 41 })
 		if most.Load() != 32 {
 			t.Errorf("%d join at once two minutes later, want 32", most.Load())

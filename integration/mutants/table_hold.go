@@ -173,8 +173,8 @@ var doubtMutants = []mutant{
 		name:   "renewals-lost-again",
 		breaks: "each round of renewals learns anew, and at the price of the connection, that so many at once do not arrive",
 		edits: []edit{{"lock/internal/lease/keeper.go",
-			"k.size.Limit(now.Mono), 0",
-			"k.size.Most, 0"}},
+			"k.together.Limit(now.Mono)",
+			"k.together.Most"}},
 		tests: []string{"lock/internal/lease.TestServerThatTakesLess"},
 	}, {
 		name:   "renewals-halved-untried",

@@ -48,14 +48,14 @@ var togetherMutants = []mutant{
 		name:   "together-too-large",
 		breaks: "a transaction is as long as it comes, so that a server cuts the connection of who sends it, again and again",
 		edits: []edit{{"lock/internal/queue/together.go",
-			"size > bytesTogether {",
-			"size < 0 {"}},
+			"size > limit {",
+			"size > limit<<20 {"}},
 		tests: []string{"lock.TestJoinTogetherOfLargeEntries"},
 	}, {
 		name:   "together-lost-again",
 		breaks: "each contender learns anew, and at the price of the connection, that so many entries at once do not arrive",
 		edits: []edit{{"lock/internal/queue/join.go",
-			"			c.batch.Lost(1+len(others), received.Mono)\n",
+			"			c.batch.Lost(sizeOf(d.ops...), received.Mono)\n",
 			""}},
 		tests: []string{"lock.TestServerThatTakesLess"},
 	}, {

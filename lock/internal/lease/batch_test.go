@@ -2,6 +2,7 @@ package lease
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,13 +10,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestServerThatTakesLess cuts the connection of who renews more than 20 at once, as one
+// large is an entry of which a transaction takes sixty.
+var large = Terms{TTL: testTTL, Grace: testGrace, Metadata: map[string]string{"x": strings.Repeat("x", 4000)}}
+
+// TestServerThatTakesLess cuts the connection of who renews more than ten at once, as one
 // with a small jute.maxbuffer does. No hold is lost by that; it is learnt at the first
 // renewal, and forgotten, since the server may be another one by then.
 func TestServerThatTakesLess(t *testing.T) {
 	simulate(t, func(w *world) {
-		const n = 100
-		all := w.holds(n, plain)
+		const n = 50
+		all := w.holds(n, large)
 		var cuts, most atomic.Int64 // most: in one transaction
 		takes := func(limit int) {
 			w.mu.Lock()
@@ -29,13 +33,13 @@ func TestServerThatTakesLess(t *testing.T) {
 				return locktest.Fault{Drop: locktest.BeforeApply}
 			}
 		}
-		takes(20)
+		takes(10)
 		begun := w.Mono()
 		w.Until("all are renewed", func() bool {
 			return !slices.ContainsFunc(all, func(e *Entry) bool { return !e.WroteSince(begun) })
 		})
 		if c := cuts.Swap(0); c < 1 || c > 1+2+4 {
-			t.Errorf("%d transactions were cut, want those of 100, 50 and 25", c)
+			t.Errorf("%d transactions were cut, want those of 50, 25 and 12", c)
 		}
 		time.Sleep(45 * time.Second)
 		if c := cuts.Load(); c != 0 {
@@ -49,7 +53,7 @@ func TestServerThatTakesLess(t *testing.T) {
 		takes(n)
 		most.Store(0)
 		time.Sleep(time.Minute)
-		if m := most.Load(); m <= 20 {
+		if m := most.Load(); m <= 10 {
 			t.Errorf("at most %d in one transaction a minute later", m)
 		}
 	})
@@ -59,8 +63,8 @@ func TestServerThatTakesLess(t *testing.T) {
 // one of its members reads.
 func TestHalvesOfALostReply(t *testing.T) {
 	simulate(t, func(w *world) {
-		const n = 100
-		all := w.holds(n, plain)
+		const n = 50
+		all := w.holds(n, large)
 		w.onFirst(locktest.Fault{Drop: locktest.AfterApply})
 		w.Until("all are renewed", func() bool { return w.keeper.Renewals() >= n })
 		if got := len(w.sent()); got != 3 {

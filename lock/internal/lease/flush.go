@@ -25,6 +25,9 @@ type renewal struct {
 	*write
 }
 
+// size is how many bytes of a transaction it takes, about.
+func (r renewal) size() int { return len(r.data) + len(r.Path) + 64 }
+
 // flight is a batch of renewals that are made together.
 type flight struct {
 	*Keeper
@@ -94,12 +97,20 @@ func (f *flight) attempt(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return nil
 	case ambiguous:
-		if f.size.Lost(len(f.batch), received.Mono) {
+		if f.together.Lost(f.size(), received.Mono) && len(f.batch) > 1 {
 			f.halve(ctx)
 		}
 		return err
 	}
 	return f.refused(ctx, err, session, ops)
+}
+
+// size is how many bytes the batch has, about.
+func (f *flight) size() (bytes int) {
+	for _, b := range f.batch {
+		bytes += b.size()
+	}
+	return bytes
 }
 
 // halve has half of the batch made in a transaction of its own from now on. Both halves were

@@ -36,7 +36,7 @@ type Keeper struct {
 	vary  func(d, by time.Duration) time.Duration // d plus or minus at most by
 	run   func(func())                            // in the background, for as long as the client waits for it
 
-	size     zkconn.Batch // of renewals
+	together zkconn.Batch // renewals
 	renewals atomic.Uint64
 	wake     chan struct{} // one token: something is due before the timer
 	outage   atomic.Bool   // one has ended: all entries are to be renewed
@@ -61,7 +61,7 @@ type Options struct {
 func NewKeeper(o Options) *Keeper {
 	return &Keeper{
 		conn: o.Conn, clock: o.Clock, log: o.Log, who: o.Who, vary: o.Jitter, run: o.Run,
-		size: zkconn.Batch{Most: batchCount}, wake: make(chan struct{}, 1), armed: Never, warned: map[*Entry]warnings{},
+		together: zkconn.Batch{Most: batchBytes}, wake: make(chan struct{}, 1), armed: Never, warned: map[*Entry]warnings{},
 	}
 }
 
@@ -159,7 +159,7 @@ func (k *Keeper) lookAtAll() {
 // other and not at once.
 func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
 	var batch []renewal
-	most, size := k.size.Limit(now.Mono), 0
+	size, most := 0, k.together.Limit(now.Mono)
 	send := func() {
 		full := batch
 		k.run(func() { k.flush(ctx, full) })
@@ -171,16 +171,17 @@ func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
 			if w == nil {
 				continue
 			}
-			if len(batch) == most || size+len(w.data)+len(e.Path) > batchBytes {
+			r := renewal{e, w}
+			if len(batch) == batchCount || len(batch) > 0 && size+r.size() > most {
 				send()
 			}
-			batch = append(batch, renewal{e, w})
-			size += len(w.data) + len(e.Path) + 64
+			batch = append(batch, r)
+			size += r.size()
 		}
 	}
 	renew(k.take(math.MaxInt, func(e *Entry) bool { return e.due <= now.Mono }))
 	if len(batch) > 0 {
-		renew(k.take(most-len(batch), func(e *Entry) bool { return e.due <= now.Mono+e.TTL/earlyPart }))
+		renew(k.take(batchCount-len(batch), func(e *Entry) bool { return e.due <= now.Mono+e.TTL/earlyPart }))
 		send()
 	}
 }

@@ -186,7 +186,6 @@ func TestRenewals(t *testing.T) {
 // TestBatches: what is due together is written together, within the limits of one
 // transaction, and stays together.
 func TestBatches(t *testing.T) {
-	large := Terms{TTL: testTTL, Grace: testGrace, Metadata: map[string]string{"x": strings.Repeat("x", 4000)}}
 	for _, tt := range []struct {
 		name  string
 		terms Terms

@@ -215,7 +215,7 @@ func (j *joining) create(ctx context.Context, a attempt) (*Entry, position, erro
 		c.door.bring(others, nil, err, names, received)
 		c.apart = c.apart || len(others) > 0 // should that have been why the reply was lost
 		if names != nil && notFound != nil && len(others) > 0 {
-			c.batch.Lost(1+len(others), received.Mono)
+			c.batch.Lost(sizeOf(d.ops...), received.Mono)
 		}
 		if notFound != nil {
 			return nil, position{}, notFound

@@ -78,7 +78,7 @@ type Options struct {
 
 // New returns a queue.
 func New(o Options) *Queue {
-	return &Queue{Options: o, parentACL: append(slices.Clone(o.ACL), origin), doors: newDoors(), batch: zkconn.Batch{Most: mostTogether}}
+	return &Queue{Options: o, parentACL: append(slices.Clone(o.ACL), origin), doors: newDoors(), batch: zkconn.Batch{Most: bytesTogether}}
 }
 
 // Request is what one contender asks for.

@@ -39,19 +39,19 @@ func (c *contender) takeAlong(d *draft, created lease.Created) []*turn {
 	if !d.checks() || c.joinsAlone() {
 		return nil
 	}
-	taken := c.door.takeAlong(c, c.batch.Limit(created.Sent.Mono)-1)
+	taken := c.door.takeAlong(c, mostTogether-1)
 	if len(taken) == 0 {
 		return nil
 	}
-	last, size := len(d.ops)-1, 0
+	last, size := len(d.ops)-1, sizeOf(d.ops[d.at])
 	write := d.ops[last].(*zk.SetDataRequest)
 	d.ops = d.ops[:last:last]
-	size += sizeOf(d.ops[d.at].(*zk.CreateRequest))
+	limit := c.batch.Limit(created.Sent.Mono)
 	for i, t := range taken {
 		id := t.of.NewID()
 		prefix := t.of.prefix(id)
 		entry := t.of.entry(prefix, 0, created.Sent)
-		if size += sizeOf(entry); size > bytesTogether {
+		if size += sizeOf(entry); size > limit {
 			c.door.putBack(taken[i:])
 			taken = taken[:i]
 			break
@@ -69,12 +69,16 @@ func (c *contender) takeAlong(d *draft, created lease.Created) []*turn {
 	return taken
 }
 
-// sizeOf is how many bytes of a request an entry takes, about.
-func sizeOf(entry *zk.CreateRequest) int {
+// sizeOf is how many bytes of a request the entries take that are made there, about.
+func sizeOf(ops ...any) (size int) {
 	const numbers = 32 // of lengths and flags, each
-	size := numbers + len(entry.Path) + len(entry.Data)
-	for _, a := range entry.Acl {
-		size += numbers + len(a.Scheme) + len(a.ID)
+	for _, op := range ops {
+		if entry, ok := op.(*zk.CreateRequest); ok {
+			size += numbers + len(entry.Path) + len(entry.Data)
+			for _, a := range entry.Acl {
+				size += numbers + len(a.Scheme) + len(a.ID)
+			}
+		}
 	}
 	return size
 }

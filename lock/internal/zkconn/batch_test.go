@@ -5,27 +5,28 @@ import (
 	"time"
 )
 
-// TestBatch: half as many as were lost, for a minute since the last loss; and a few are
-// never too many.
+// TestBatch: half as much as was lost, for a minute since the last loss; and 16 kB are
+// never too much.
 func TestBatch(t *testing.T) {
-	b := Batch{Most: 100}
+	const kB = 1 << 10
+	b := Batch{Most: 256 * kB}
 	for _, step := range []struct {
 		at   time.Duration
 		lost int // 0: none
-		told bool
+		less bool
 		want int // from then on
 	}{
-		{at: 0, want: 100},
-		{at: 1 * time.Second, lost: 60, told: true, want: 30},
-		{at: 2 * time.Second, lost: 9, told: true, want: 4},
-		{at: 3 * time.Second, lost: 5, told: true, want: 4},
-		{at: 4 * time.Second, lost: 4, want: 4},
-		{at: 62 * time.Second, want: 4},
-		{at: 63 * time.Second, want: 100},
+		{at: 0, want: 256 * kB},
+		{at: 1 * time.Second, lost: 16 * kB, want: 256 * kB},
+		{at: 2 * time.Second, lost: 100 * kB, less: true, want: 50 * kB},
+		{at: 3 * time.Second, lost: 20 * kB, less: true, want: 16 * kB},
+		{at: 4 * time.Second, lost: 10 * kB, want: 16 * kB},
+		{at: 62 * time.Second, want: 16 * kB},
+		{at: 63 * time.Second, want: 256 * kB},
 	} {
 		if step.lost > 0 {
-			if told := b.Lost(step.lost, step.at); told != step.told {
-				t.Errorf("%v: %d lost: fewer %v", step.at, step.lost, told)
+			if less := b.Lost(step.lost, step.at); less != step.less {
+				t.Errorf("%v: %d lost: try with less: %v", step.at, step.lost, less)
 			}
 		}
 		if got := b.Limit(step.at); got != step.want {
