@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,6 +94,10 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 	if oneIn(r, 4) {
 		opts = append(opts, lock.WithTTL(p.drawTTL(r)))
 		p.count("TTLs of their own")
+	}
+	if oneIn(p.random("metadata of "+c.owner), 8) { // 9 kB, as JSON has it: two in one transaction are sent apart once it was lost
+		opts = append(opts, lock.WithMetadata(map[string]string{"job": strings.Repeat("\x00", 1500)}))
+		p.count("large entries")
 	}
 	way := p.way(r, label, c, name, opts)
 	// Whoever waits without end must be served, also after the last fault.
