@@ -68,11 +68,11 @@ func on(t testing.TB, servers []string) *bench {
 // connect returns a plain connection, through the tap if there is one.
 func (b *bench) connect(taps ...*zkserver.Tap) *zk.Conn {
 	b.Helper()
-	dialer := zk.Dialer(new(zkserver.Tap).Dial)
+	tap := &zkserver.Tap{Dialer: dialAnswered}
 	if len(taps) > 0 {
-		dialer = taps[0].Dial
+		tap = taps[0]
 	}
-	z, _, err := zk.Connect(b.servers, time.Minute, zk.WithLogInfo(false), zk.WithLogger(testLog{}), zk.WithDialer(dialer))
+	z, _, err := zk.Connect(b.servers, time.Minute, zk.WithLogInfo(false), zk.WithLogger(testLog{}), zk.WithDialer(tap.Dial))
 	if err != nil {
 		b.Fatal(err)
 	}

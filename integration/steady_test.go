@@ -3,6 +3,8 @@ package integration_test
 import (
 	"context"
 	"errors"
+	"net"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -94,4 +96,28 @@ func (s steady) Restrict(path string, acl []zk.ACL) (err error) {
 func (s steady) Create(path string, data []byte, flags int32, acl []zk.ACL) (made string, err error) {
 	s.again(func() error { made, err = s.Conn.Create(path, data, flags, acl); return err }, zk.ErrConnectionClosed)
 	return made, err
+}
+
+// dialAnswered is a [zk.Dialer]. Its connections end unless the server says something
+// within ten seconds: one that is busy or only starts may leave a connection open for ever
+// and never serve it, and go-zookeeper waits for that ten times as long as a session lasts.
+func dialAnswered(network, address string, timeout time.Duration) (net.Conn, error) {
+	conn, err := net.DialTimeout(network, address, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &answered{conn, time.AfterFunc(10*time.Second, func() { conn.Close() })}, nil
+}
+
+type answered struct {
+	net.Conn
+	giveUp *time.Timer
+}
+
+func (c *answered) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.giveUp.Stop()
+	}
+	return n, err
 }

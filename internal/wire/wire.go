@@ -15,6 +15,9 @@ import (
 const (
 	// expireTimeout bounds Expire where the context allows more.
 	expireTimeout = time.Minute
+	// answerTimeout is how long a connection may be silent before Expire makes
+	// another one.
+	answerTimeout = 10 * time.Second
 	// retryAfter is the pause after a lost connection.
 	retryAfter = 20 * time.Millisecond
 	// maxFrame bounds a frame that we accept; servers refuse far smaller ones.
@@ -25,19 +28,26 @@ const (
 var ErrSessionGone = errors.New("session unknown to the server or password wrong")
 
 // Expire ends a session at a server, as if it had timed out: its ephemeral nodes
-// go, and its client finds out when it connects again. A
-// session that is not there gives [ErrSessionGone].
+// go, and its client finds out when it connects again. A session that is not there gives [ErrSessionGone].
 //
 // It connects with the session, which makes the server close the client's
 // connection, and closes the session from there, until the server no longer
 // knows it: a client that is quick may take its session back in between. Such a
 // client may find out only when it has heard nothing for its read timeout.
 func Expire(ctx context.Context, addr string, id int64, passwd []byte) error {
+	return expire(ctx, addr, id, passwd, answerTimeout)
+}
+
+func expire(ctx context.Context, addr string, id int64, passwd []byte, answerTimeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, expireTimeout)
 	defer cancel()
+	unanswered := &ConnectionLost{fmt.Errorf("no answer for %v", answerTimeout)}
 	var last error
 	for try := 1; ; try++ {
-		err := WithConn(ctx, addr, func(conn net.Conn) error { return closeSession(conn, id, passwd) })
+		// A busy server may leave a connection open for ever, and never serve it.
+		attempt, end := context.WithTimeoutCause(ctx, answerTimeout, unanswered)
+		err := WithConn(attempt, addr, func(conn net.Conn) error { return closeSession(conn, id, passwd) })
+		end()
 		if try > 1 && errors.Is(err, ErrSessionGone) {
 			return nil
 		}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -80,6 +81,37 @@ func TestExpire(t *testing.T) {
 				t.Errorf("%d tries, want %d", tries, len(test.answers))
 			}
 		})
+	}
+}
+
+// TestExpireOfASilentServer: a connection that is never served is given up for another one.
+func TestExpireOfASilentServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	second := make(chan struct{})
+	go func() {
+		for try := 0; ; try++ { // each is open until the test ends, and not answered
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			if try == 1 {
+				close(second)
+			}
+		}
+	}()
+	why := errors.New("no more")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- expire(ctx, l.Addr().String(), 7, nil, 10*time.Millisecond) }()
+	<-second
+	cancel(why)
+	if err := <-ended; !errors.Is(err, why) {
+		t.Error(err)
 	}
 }
 
