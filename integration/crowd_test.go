@@ -151,7 +151,26 @@ type corpse struct {
 	*bench
 	entry string
 	died  time.Time
+	gone  chan struct{} // closed when the entry has gone, or the test is over
+	went  time.Time     // since then the entry is known to be gone
 	over  chan struct{} // closed when the waiter behind it, if there is one, has been in and left
+}
+
+// watch looks at the entry until it has gone: also while the test waits for something else,
+// such as a server that starts.
+func (c *corpse) watch() {
+	defer close(c.gone)
+	for again := time.NewTicker(20 * time.Millisecond); ; {
+		if exists, _, err := c.raw.Exists(c.entry); err == nil && !exists {
+			c.went = time.Now()
+			return
+		}
+		select {
+		case <-again.C:
+		case <-c.Context().Done():
+			return
+		}
+	}
 }
 
 // corpses has two holders killed: there is a waiter behind the first, and only the
@@ -166,7 +185,7 @@ func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 		p.says("held")
 		b.eventually("the entry is there for us too", func() bool { return len(b.children(name)) > 0 })
 		holders = append(holders, p)
-		dead = append(dead, &corpse{bench: b, entry: b.root + "/" + name + "/" + b.first(name), over: make(chan struct{})})
+		dead = append(dead, &corpse{bench: b, entry: b.root + "/" + name + "/" + b.first(name), gone: make(chan struct{}), over: make(chan struct{})})
 	}
 	queued := waiter.Stats().Waiters
 	go func() {
@@ -185,20 +204,25 @@ func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 	for i, p := range holders {
 		p.Kill()
 		dead[i].died = time.Now()
+		go dead[i].watch()
+		b.Cleanup(func() { <-dead[i].gone })
 	}
 	return dead
 }
 
 // purged waits until the entry is gone. It fails the test if the lease was not over
-// yet, and ends it if the entry is there longer than it may be.
+// yet, and ends it if the entry was there longer than it may be.
 func (c *corpse) purged(until time.Time) {
 	c.Helper()
-	c.eventually("the entry of a dead holder is gone, or late", func() bool { return !c.exists(c.entry) || time.Now().After(until) })
-	after := time.Since(c.died)
-	switch {
-	case time.Now().After(until):
-		c.Fatalf("%s blocks %v after its holder died, with a TTL of %v and a grace of %v", c.entry, after, longTTL, grace)
-	case after < longTTL/2: // the last renewal was a third of the TTL ago at most
+	select {
+	case <-c.gone:
+	case <-time.After(time.Until(until)):
+	}
+	if !closed(c.gone) || c.went.IsZero() || c.went.After(until) {
+		c.Fatalf("%s blocks for more than %v after its holder died, with a TTL of %v and a grace of %v", c.entry, until.Sub(c.died), longTTL, grace)
+	}
+	after := c.went.Sub(c.died)
+	if after < longTTL/2 { // the last renewal was a third of the TTL ago at most
 		c.Errorf("%s was deleted %v after its holder died, whose lease of %v was not over", c.entry, after, longTTL)
 	}
 	c.Logf("%s was purged %v after its holder died", c.entry, after.Round(time.Millisecond))
