@@ -21,7 +21,7 @@ BUILD := go build -buildvcs=false -o bin/
 
 # The race detector is not to stop at a race of go-zookeeper's.
 export GORACE := suppressions=$(CURDIR)/.ci/race-suppressions
-TEST := go test -race -timeout 20m
+TEST := go test -race -timeout 60m
 
 FUZZTIME ?= 30s
 

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -150,17 +152,37 @@ func (b *bench) exists(path string) (exists bool) {
 type corpse struct {
 	*bench
 	entry string
+	pulse string // a node that is written again and again, to know of outages
 	died  time.Time
 	gone  chan struct{} // closed when the entry has gone, or the test is over
 	went  time.Time     // since then the entry is known to be gone
 	over  chan struct{} // closed when the waiter behind it, if there is one, has been in and left
+
+	mu      sync.Mutex
+	outages []outage
 }
 
+// outage is a time in which nobody could write.
+type outage struct{ began, ended time.Time }
+
+// noOutage is how long a write may take that is none.
+const noOutage = time.Second
+
 // watch looks at the entry until it has gone: also while the test waits for something else,
-// such as a server that starts.
+// such as a server that starts. It writes before it looks, to know of outages.
 func (c *corpse) watch() {
 	defer close(c.gone)
-	for again := time.NewTicker(20 * time.Millisecond); ; {
+	served := time.Now()
+	for again := time.NewTicker(50 * time.Millisecond); ; {
+		if _, err := c.raw.Set(c.pulse, nil, -1); err == nil {
+			now := time.Now()
+			if now.Sub(served) > noOutage {
+				c.mu.Lock()
+				c.outages = append(c.outages, outage{served, now})
+				c.mu.Unlock()
+			}
+			served = now
+		}
 		if exists, _, err := c.raw.Exists(c.entry); err == nil && !exists {
 			c.went = time.Now()
 			return
@@ -173,6 +195,22 @@ func (c *corpse) watch() {
 	}
 }
 
+// lost is how much of the time since then nobody can be judged by: outages, and the third
+// of a TTL that a judge gives others after each of its own.
+func (c *corpse) lost(since time.Time) (lost time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.outages {
+		if o.began.Before(since) {
+			o.began = since
+		}
+		if o.ended.After(since) {
+			lost += o.ended.Sub(o.began) + longTTL/3
+		}
+	}
+	return lost
+}
+
 // corpses has two holders killed: there is a waiter behind the first, and only the
 // reaper to see to the second.
 func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
@@ -180,12 +218,13 @@ func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 	var holders []*process
 	var dead []*corpse
 	names := []string{"waited-for-" + suffix, "forgotten-" + suffix}
+	pulse := b.create("/pulse-", "", zk.FlagSequence)
 	for _, name := range names {
 		p := b.holderFor(name, longTTL)
 		p.says("held")
 		b.eventually("the entry is there for us too", func() bool { return len(b.children(name)) > 0 })
 		holders = append(holders, p)
-		dead = append(dead, &corpse{bench: b, entry: b.root + "/" + name + "/" + b.first(name), gone: make(chan struct{}), over: make(chan struct{})})
+		dead = append(dead, &corpse{bench: b, entry: b.root + "/" + name + "/" + b.first(name), pulse: pulse, gone: make(chan struct{}), over: make(chan struct{})})
 	}
 	queued := waiter.Stats().Waiters
 	go func() {
@@ -211,15 +250,21 @@ func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 }
 
 // purged waits until the entry is gone. It fails the test if the lease was not over
-// yet, and ends it if the entry was there longer than it may be.
-func (c *corpse) purged(until time.Time) {
+// yet, and ends it if the entry was there longer than it may be: for so long, outages
+// left aside, since the first write under the leader that counts.
+func (c *corpse) purged(since time.Time, within time.Duration) {
 	c.Helper()
-	select {
-	case <-c.gone:
-	case <-time.After(time.Until(until)):
+	until := since.Add(within)
+	for left := time.Until(until); left > 0 && !closed(c.gone); left = time.Until(until) {
+		select {
+		case <-c.gone:
+		case <-time.After(left):
+		}
+		until = since.Add(within + c.lost(since))
 	}
-	if !closed(c.gone) || c.went.IsZero() || c.went.After(until) {
-		c.Fatalf("%s blocks for more than %v after its holder died, with a TTL of %v and a grace of %v", c.entry, until.Sub(c.died), longTTL, grace)
+	if until = since.Add(within + c.lost(since)); !closed(c.gone) || c.went.IsZero() || c.went.After(until) {
+		c.Fatalf("%s blocks for more than %v after its holder died, with a TTL of %v and a grace of %v, and %v lost by outages",
+			c.entry, until.Sub(c.died), longTTL, grace, c.lost(since))
 	}
 	after := c.went.Sub(c.died)
 	if after < longTTL/2 { // the last renewal was a third of the TTL ago at most

@@ -43,7 +43,7 @@ func TestLeadersWithOtherClocks(t *testing.T) {
 				dead := e.corpses(c.waiters[0], fmt.Sprintf("before-%v", next))
 				since := e.elect(next)
 				for _, d := range dead {
-					d.purged(since.Add(longTTL + grace + purgeSlack))
+					d.purged(since, longTTL+grace+purgeSlack)
 				}
 				e.awaitSweeps(sweepers...)
 				c.unhurt(fmt.Sprintf("the election of a leader whose clock is ahead by %v", next))
@@ -76,7 +76,7 @@ func TestElectionsFasterThanALease(t *testing.T) {
 	}
 	t.Logf("%d elections in %v", elections, last.Sub(first))
 	for _, d := range dead {
-		d.purged(last.Add(longTTL))
+		d.purged(last, longTTL)
 	}
 	e.awaitSweeps(sweepers...)
 	c.unhurt(fmt.Sprintf("%d elections", elections))
@@ -101,7 +101,7 @@ func TestLeaderStepsWhileItLeads(t *testing.T) {
 				s.step(next)
 				since := time.Now()
 				for _, d := range dead {
-					d.purged(since.Add(longTTL + grace + purgeSlack))
+					d.purged(since, longTTL+grace+purgeSlack)
 				}
 				s.awaitSweeps(sweeps)
 				c.unhurt(fmt.Sprintf("a step of the leader's clock, which is ahead by %v now", next))
@@ -173,10 +173,7 @@ func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := zkserver.Options{
-		Installation: installation,
-		JVMArgs:      []string{"-XX:TieredStopAtLevel=1"}, // starts sooner
-	}
+	opts := zkserver.Options{Installation: installation}
 	for _, d := range ahead {
 		env, err := zkserver.Faketime(t.Context(), d)
 		if err != nil {

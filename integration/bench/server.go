@@ -160,7 +160,7 @@ type zookeeper struct {
 
 // startZooKeeper starts n servers with heaps of so many MiB. They sync their logs, as in production.
 func startZooKeeper(ctx context.Context, n, heap int) (_ *zookeeper, err error) {
-	options := zkserver.Options{Fsync: true, HeapMB: heap, TickTime: 2 * time.Second}
+	options := zkserver.Options{Fsync: true, Optimize: true, HeapMB: heap, TickTime: 2 * time.Second}
 	z := new(zookeeper)
 	if n == 1 {
 		one, err := zkserver.Start(ctx, options)

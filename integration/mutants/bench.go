@@ -225,7 +225,7 @@ func (o output) has(outcome, test string) bool {
 // patience is how long a run of a test binary may take on a machine that has a lot
 // else to do.
 func (b *bench) patience() time.Duration {
-	return time.Minute + time.Duration(b.seeds)*200*time.Millisecond
+	return 10*time.Minute + time.Duration(b.seeds)*200*time.Millisecond
 }
 
 // run runs some tests of a test binary, one at a time, so that a run can be had

@@ -176,7 +176,6 @@ func (t *torture) startServers() error {
 	opts := zkserver.Options{
 		Installation: installation,
 		Links:        true, Config: []string{"syncLimit=4"},
-		JVMArgs: []string{"-XX:TieredStopAtLevel=1"}, // starts sooner: servers start often here
 	}
 	for _, off := range []time.Duration{0, clockOff, -clockOff} {
 		env, err := zkserver.Faketime(t.ctx, off)

@@ -104,7 +104,7 @@ func version(ctx context.Context) (string, error) {
 // test runs the tests of packages on a server, for as long as they take within a bound.
 // Ctrl-C at the terminal reaches them too, and they end.
 func test(packages []string) (said []byte, passed bool) {
-	args := append([]string{"--", "go", "test", "-count", "1", "-timeout", "20m"}, packages...)
+	args := append([]string{"--", "go", "test", "-count", "1", "-timeout", "60m"}, packages...)
 	said, err := exec.Command(filepath.Join("bin", "withzk"), args...).CombinedOutput()
 	return said, err == nil
 }

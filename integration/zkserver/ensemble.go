@@ -70,7 +70,7 @@ func newEnsemble(installation Installation, opts Options, ports []int) (*Ensembl
 		}
 	}
 	for i := range n {
-		config := []string{"initLimit=20", "syncLimit=10"} // in ticks
+		config := []string{"initLimit=60", "syncLimit=10"} // in ticks; on a starved machine it takes long to join
 		for j := range n {
 			addr := fmt.Sprintf("%s:%d", loopback(quorum[j]), election[j])
 			if e.links != nil && i != j {
