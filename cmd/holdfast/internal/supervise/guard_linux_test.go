@@ -5,9 +5,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestLeash(t *testing.T) {
@@ -213,5 +220,46 @@ func TestPauseDoesNotExtendTheLeash(t *testing.T) {
 	}
 	if most := end - s.leads.kill; l.group != 4711 || l.until > most {
 		t.Errorf("the guard was told %v, %v too late", l, l.until-most)
+	}
+}
+
+// exchange is what the test binary does with envThread.
+func exchange() int {
+	if os.Args[0] != gateName {
+		var signal int32
+		if err := unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0); err != nil {
+			panic(err)
+		}
+		fmt.Println(signal)
+		return 0
+	}
+	runtime.LockOSThread() // the first thread is ours now, and what follows is on another one
+	code := make(chan int)
+	go func() { code <- pass(os.Args[1], os.Args[2], os.Args[3:]) }()
+	return <-code
+}
+
+// TestCommandDiesWithRun: the kernel kills the command if holdfast run dies, whichever of the
+// gate's threads has become the command.
+func TestCommandDiesWithRun(t *testing.T) {
+	gate, open, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gate.Close()
+	if _, err := open.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	open.Close()
+	cmd := exec.Command(os.Args[0])
+	cmd.Args = []string{gateName, strconv.Itoa(3), os.Args[0], "command"}
+	cmd.Env = append(os.Environ(), envThread+"=1")
+	cmd.ExtraFiles = []*os.File{gate} // file 3
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // whose death it would be
+	defer runtime.UnlockOSThread()
+	out, err := cmd.CombinedOutput()
+	if got := strings.TrimSpace(string(out)); err != nil || got != fmt.Sprint(int(syscall.SIGKILL)) {
+		t.Errorf("the command gets signal %q when its parent dies, want %d: %v", got, syscall.SIGKILL, err)
 	}
 }

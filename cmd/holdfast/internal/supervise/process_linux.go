@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -110,6 +111,13 @@ func pass(gate, path string, args []string) int {
 	n, _ := f.Read(make([]byte, 1))
 	f.Close()
 	if n == 0 {
+		return 1
+	}
+	// The kernel keeps for each thread whether it dies with its parent, and the thread that
+	// calls exec becomes the command. That may be another one than was started.
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0); err != nil {
+		fmt.Fprintln(os.Stderr, "holdfast run: die with it:", err)
 		return 1
 	}
 	err = syscall.Exec(path, args, os.Environ())

@@ -28,6 +28,9 @@ const (
 	envRole = "SUPERVISE_TEST"
 	// envBroken makes guards that never say that they are armed.
 	envBroken = "SUPERVISE_TEST_BROKEN"
+	// envThread makes a gate that becomes the command by another thread than its first
+	// one; and a command that tells which signal it gets when its parent dies.
+	envThread = "SUPERVISE_TEST_THREAD"
 )
 
 func TestMain(m *testing.M) {
@@ -35,6 +38,9 @@ func TestMain(m *testing.M) {
 		os.Stdout.Close()
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)
+	}
+	if os.Getenv(envThread) != "" {
+		os.Exit(exchange())
 	}
 	Helper()
 	if role := os.Getenv(envRole); role != "" {
