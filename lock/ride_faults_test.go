@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
+	"path"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -414,6 +416,94 @@ func TestBargingAtKeptEntry(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestAttachedEntryIsNotDeleted: who waits by an entry that was kept learns that another
+// process has attached to it, when its lease was over. What is there now is not its own to
+// delete. No client gives away a ticket for what is passed on; a text can be had all the same.
+func TestAttachedEntryIsNotDeleted(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a", riding(time.Hour)), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		text := fmt.Sprintf("holdfast-ticket:1:mutex:/locks:%s:%s:0:0", h.Name(), path.Base(h.EntryPath()))
+		ticket, err := lock.ParseTicket(fmt.Sprintf("%s:%08x", text, crc32.ChecksumIEEE([]byte(text))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.unlock(h)
+		w.Partition("a")
+		time.Sleep(ttl * 3 / 4) // no more than half of the lease is left
+		next := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) }) // by the entry that is kept
+		theirs := w.attach(b, ticket)
+		ended := w.end(theirs)
+		third := w.queue(w.ctx, c, "x")
+		w.Heal("a")
+		time.Sleep(ttl)
+		if _, there := w.Node(theirs.EntryPath()); !there || !theirs.Valid() {
+			t.Fatalf("the entry of who has attached is there: %v, its hold: %v", there, theirs.Err())
+		}
+		w.waits(third)
+		w.waits(next)
+		w.unlock(theirs)
+		got := <-third
+		w.inTurn(ended, got)
+		w.unlock(got.hold)
+		w.unlock((<-next).hold)
+	})
+}
+
+// TestTicketOfWhatHasEnded is for nothing, though its entry goes on with another hold.
+func TestTicketOfWhatHasEnded(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding(time.Hour))
+		h := w.lock(a, "x")
+		w.unlock(h)
+		next := w.lock(a, "x")
+		if ticket := h.Ticket(); !ticket.IsZero() || next.EntryPath() != h.EntryPath() {
+			t.Errorf("ticket %v for %s, which the next one has: %s", ticket, h.EntryPath(), next.EntryPath())
+		}
+		w.unlock(next)
+	})
+}
+
+// TestEndOfSharedEntryIsTold: the last one of those who read by one entry is one who gave up
+// just as it was granted. Then nobody has it, and nobody is asked for it any more.
+func TestEndOfSharedEntryIsTold(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		var armed atomic.Bool
+		ctx, cancel := context.WithCancel(w.ctx)
+		clk := newClock(0, 0)
+		a := w.dial("a", riding(0), lock.WithClock(func() (time.Duration, time.Duration) {
+			if armed.Load() && calledBy("(*seat).taken") && armed.Swap(false) {
+				cancel()
+			}
+			return clk.now()
+		}))
+		b := w.dial("b")
+		w.unlock(w.lock(a, "other"))
+		theirs := w.take(b.RWMutex("x").Lock)
+		armed.Store(true)
+		first := start(func() (*lock.Hold, error) {
+			h, err := a.RWMutex("x").RLock(w.ctx)
+			if err == nil {
+				h.Revoked()
+				w.unlock(h)
+			}
+			return h, err
+		})
+		settle()
+		second := start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(ctx) })
+		settle()
+		w.unlock(theirs)
+		mustBe(w, (<-first).err, nil)
+		mustBe(w, (<-second).err, context.Canceled)
+		time.Sleep(20 * time.Second)
+		w.unlock(w.lock(a, "other")) // what has ended long ago is forgotten
+		if n := a.Wards(); n != 0 {
+			t.Errorf("%d entries are remembered that nobody has", n)
+		}
 		w.empty()
 	})
 }

@@ -6,7 +6,7 @@ var leaveMutants = []mutant{
 		name:   "told-to-ours",
 		breaks: "who tells its release leaves the parent to one of its own client, who may have left by then",
 		edits: []edit{{"lock/internal/queue/parent.go",
-			"return children > 0 && asked.below <= 1 && d.count().moves == asked.moves",
+			"return children > 0 && asked.below <= 1 && d.count().moves == asked.moves+1",
 			"return children > 0"}},
 		tests: []string{"lock/internal/queue.TestStrangersAmong"},
 	}, {
@@ -101,8 +101,8 @@ var cleanupMutants = []mutant{
 		name:   "parent-with-children",
 		breaks: "the last one out deletes the parent with whatever is below it",
 		edits: []edit{{"lock/internal/queue/parent.go",
-			"	if !node.Removable(spent) || keep && !spent {\n		return n.Stat.NumChildren > 0\n	}\n",
-			"	if node.Stat.NumChildren = 0; !node.Removable(spent) || keep && !spent {\n		return n.Stat.NumChildren > 0\n	}\n" +
+			"	if !node.Removable(spent) || keep && !spent {\n		return n.Stat.NumChildren > 0, nil\n	}\n",
+			"	if node.Stat.NumChildren = 0; !node.Removable(spent) || keep && !spent {\n		return n.Stat.NumChildren > 0, nil\n	}\n" +
 				"	if children, _, err := q.Conn.Children(ctx, parent); err == nil {\n" +
 				"		for _, child := range children {\n" +
 				"			_, _ = q.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: parent + \"/\" + child, Version: -1})\n" +
@@ -182,8 +182,29 @@ var cleanupMutants = []mutant{
 		name:   "forget-nothing",
 		breaks: "nobody looks after the parent of an entry that somebody else has removed",
 		edits: []edit{{"lock/internal/queue/leave.go",
-			"	q.tidyParent(ctx, d, e.parent(), e.keepParent, e.Name().Draining())\n",
-			"	_ = ctx\n"}},
+			"	if last := d.exit(e, 0, false); !last || e.keepParent { // it went",
+			"	if last := d.exit(e, 0, false); last || e.keepParent { // it went"}},
 		tests: []string{"lock.TestParentOfAnEntryThatIsGone"},
+	}, {
+		name:   "strangers-before-exit",
+		breaks: "who tells its release asks who is there before it is counted no more: one of ours that leaves meanwhile is taken for a stranger's",
+		edits: []edit{
+			{"lock/internal/queue/leave.go",
+				"			l.gone(ctx, replies[1].Stat.NumChildren, asked)\n",
+				"			children := replies[1].Stat.NumChildren\n" +
+					"			if asked.moves--; !l.door.strangersAmong(children, asked) {\n				children = 0\n			}\n" +
+					"			l.gone(ctx, children, asked)\n"},
+			{"lock/internal/queue/leave.go",
+				"	others := l.door.strangersAmong(children, asked)\n",
+				"	others := children > 0\n"},
+		},
+		tests: []string{"lock.TestReleaseBesideOneWhoGaveUp"},
+	}, {
+		name:   "tidied-in-time-only",
+		breaks: "the duty for the parent ends with the time of the unlock, or with a request that was lost",
+		edits: []edit{{"lock/internal/queue/leave.go",
+			"	if err != nil && zkconn.OutcomeOf(err) != zkconn.Refused {\n",
+			"	if err != nil && zkconn.OutcomeOf(err) > zkconn.Ambiguous {\n"}},
+		tests: []string{"lock.TestSlowUnlockTidiesUp", "lock.TestParentDeleteIsLost"},
 	},
 }

@@ -50,6 +50,27 @@ var passMutants = []mutant{
 			"	// whoever"}},
 		tests: []string{"lock.TestPassNeedsGoodEnd"},
 	}, {
+		name:   "pass-ticket-late",
+		breaks: "a hold that has ended gives a ticket for the entry that the next one has",
+		edits: []edit{{"lock/detach.go",
+			"	if h.Err() != nil {\n		return Ticket{}\n",
+			"	if false {\n		return Ticket{}\n"}},
+		tests: []string{"lock.TestTicketOfWhatHasEnded"},
+	}, {
+		name:   "pass-attached-deleted",
+		breaks: "who waits by an entry that was kept deletes it though somebody has attached to it",
+		edits: []edit{{"lock/internal/queue/acquire.go",
+			"	if errors.Is(e.Err(), lease.ErrAttached) {",
+			"	if errors.Is(e.Err(), lease.ErrExpired) {"}},
+		tests: []string{"lock.TestAttachedEntryIsNotDeleted"},
+	}, {
+		name:   "pass-end-untold",
+		breaks: "of an entry that readers shared nobody is told that the last one gave up",
+		edits: []edit{{"lock/internal/queue/ride.go",
+			"			b.q.Pass(b.e)\n			b.q.notPassed(b.e)\n",
+			"			b.q.Pass(b.e)\n			b.q.Discard(b.e)\n"}},
+		tests: []string{"lock.TestEndOfSharedEntryIsTold"},
+	}, {
 		name:   "pass-number",
 		breaks: "the numbers of passes repeat",
 		edits: []edit{{"lock/internal/lease/succeed.go",

@@ -218,8 +218,8 @@ var waitMutants = []mutant{
 		name:   "gone-as-it-gives-up",
 		breaks: "an entry that somebody removes as its owner gives up waiting is counted for ever",
 		edits: []edit{{"lock/internal/queue/acquire.go",
-			"	c.Forget(e)\n	// Somebody may",
-			"	// Somebody may"}},
+			"	c.Forget(e)\n	if errors.Is(e.Err(), lease.ErrAttached)",
+			"	if errors.Is(e.Err(), lease.ErrAttached)"}},
 		tests: []string{"lock.TestGiveUpAfterOwnEntryIsGone"},
 	}, {
 		name:   "reentry-queues",

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -264,7 +265,11 @@ func (e *Entry) overwritten() {
 func (e *Entry) handedOn() {
 	e.change(func() {
 		e.spoil()
-		e.transition(Ended, ErrAttached)
+		why := ErrAttached
+		if e.state < Held {
+			why = fmt.Errorf("%w: %w", ErrGone, why)
+		}
+		e.transition(Ended, why)
 	})
 }
 

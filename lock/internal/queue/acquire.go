@@ -61,6 +61,9 @@ func (c *contender) takeBack(e *Entry) (withdrawn bool) {
 		return true
 	}
 	c.Forget(e)
+	if errors.Is(e.Err(), lease.ErrAttached) { // the node is somebody else's now
+		return false
+	}
 	// Somebody may have overwritten it; or it appears again, and would be ahead of us.
 	c.quarantine.add(e.Name().ID, c.Clock.Mono())
 	c.Discard(c.orphan(e.Name()))

@@ -26,13 +26,13 @@ func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
 	}
 	for _, l := range gone {
 		if l.alone || l.linger || l.keep {
-			l.gone(ctx, false) // asks nothing
+			l.gone(ctx, 0, census{}) // asks nothing
 			q.closeDoor(l.door)
 			continue
 		}
 		wg.Go(func() {
 			defer q.closeDoor(l.door)
-			l.gone(ctx, false)
+			l.gone(ctx, 0, census{})
 		})
 	}
 	wg.Wait()

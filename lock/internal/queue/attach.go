@@ -63,6 +63,8 @@ func (a *attaching) attach(ctx context.Context) (*Entry, error) {
 	switch ended := a.putBack(e); { // it may have ended by itself, whatever was noticed first
 	case errors.Is(ended, lease.ErrBroken):
 		err = fmt.Errorf("%w: %w", lease.ErrRemoved, ended)
+	case errors.Is(ended, lease.ErrAttached):
+		err = lease.ErrAttached
 	case errors.Is(ended, lease.ErrGone):
 		err = a.gone()
 	case ended != nil:

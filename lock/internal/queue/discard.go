@@ -166,7 +166,7 @@ func (q *Queue) departTogether(batch []*Entry) (rest []*Entry) {
 	}
 	for _, l := range gone {
 		if l.alone {
-			l.gone(ctx, false)
+			l.gone(ctx, 0, census{})
 			q.closeDoor(l.door)
 			q.Tasks.Leave()
 			continue
@@ -176,7 +176,7 @@ func (q *Queue) departTogether(batch []*Entry) (rest []*Entry) {
 			defer q.closeDoor(l.door)
 			ctx, cancel := context.WithTimeout(context.Background(), q.patience(l.e.Terms))
 			defer cancel()
-			l.gone(ctx, false)
+			l.gone(ctx, 0, census{})
 		}()
 	}
 	return rest

@@ -334,23 +334,35 @@ func TestQuarantine(t *testing.T) {
 // TestStrangersAmong: a child that was counted when one of ours left may be ours, and have left
 // since; then nobody else looks after the parent.
 func TestStrangersAmong(t *testing.T) {
-	d := &door{number: 1, hints: &learnedHints{}}
-	one, two := new(Entry), new(Entry)
-	d.enter(one)
-	alone := d.count()
-	if !d.strangersAmong(1, alone) || d.strangersAmong(0, alone) {
-		t.Error("beside the only one of ours each child is a stranger's, and none is none")
-	}
-	d.enter(two)
-	if d.strangersAmong(1, alone) {
-		t.Error("it may be the one of ours that has come since")
-	}
-	both := d.count()
-	if d.strangersAmong(1, both) {
-		t.Error("it may be the other one of ours")
-	}
-	d.exit(two, 0, false)
-	if d.strangersAmong(1, both) || d.strangersAmong(1, alone) {
-		t.Error("it may be the other one of ours, that has left since")
+	for name, test := range map[string]struct {
+		children int32
+		more     func(d *door, other *Entry) // what happens before the one who leaves is counted no more
+		other    bool                        // that one is there when it leaves
+		want     bool
+	}{
+		"beside the only one of ours each child is a stranger's": {children: 1, want: true},
+		"none is none":                   {children: 0},
+		"the other one of ours":          {children: 1, other: true},
+		"one of ours that has come":      {children: 1, more: func(d *door, other *Entry) { d.enter(other) }},
+		"the other one, that has left":   {children: 1, other: true, more: func(d *door, other *Entry) { d.exit(other, 0, false) }},
+		"one that was never counted":     {children: 1, more: func(d *door, other *Entry) { d.exit(new(Entry), 0, false) }},
+		"one of ours that came and went": {children: 1, more: func(d *door, other *Entry) { d.enter(other); d.exit(other, 0, false) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &door{number: 1, hints: &learnedHints{}}
+			e, other := new(Entry), new(Entry)
+			d.enter(e)
+			if test.other {
+				d.enter(other)
+			}
+			asked := d.count()
+			if test.more != nil {
+				test.more(d, other)
+			}
+			d.exit(e, 0, false)
+			if got := d.strangersAmong(test.children, asked); got != test.want {
+				t.Errorf("a stranger is there: %v, want %v", got, test.want)
+			}
+		})
 	}
 }

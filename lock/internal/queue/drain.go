@@ -29,7 +29,7 @@ func (c *contender) drain(ctx context.Context, e *Entry) error {
 			return err
 		}
 		if n.Stat.NumChildren == 0 {
-			c.tidyParent(ctx, c.door, c.parent, e.keepParent, true)
+			c.tidyParent(ctx, c.door, c.parent, e.keepParent, true) // or the next time
 		} else if err := c.purgeTail(ctx, e); err != nil {
 			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is near its end and somebody is there still; looking again")
 		}

@@ -102,9 +102,9 @@ func (l *leaving) attempt(ctx context.Context) error {
 			now := l.Clock.Mono()
 			l.door.hint(func(h hints) { h.announced(true, now) })
 			l.door.see(factsOf(told, replies[1].Stat, l.Clock.Mono()))
-			l.gone(ctx, l.door.strangersAmong(replies[1].Stat.NumChildren, asked))
+			l.gone(ctx, replies[1].Stat.NumChildren, asked)
 		} else {
-			l.gone(ctx, false)
+			l.gone(ctx, 0, census{})
 		}
 		return nil
 	}
@@ -133,7 +133,7 @@ func (l *leaving) refused(ctx context.Context, cause error) error {
 	switch {
 	case errors.Is(cause, zk.ErrNoNode) && !l.e.Lapsed() && (l.tried || l.e.IsOver()):
 		l.missing, l.alone, l.announce, l.linger = true, false, false, false
-		l.gone(ctx, false)
+		l.gone(ctx, 0, census{})
 		return nil
 	case errors.Is(cause, zk.ErrNoNode):
 		return zkconn.Final(lease.ErrRemoved)
@@ -164,15 +164,17 @@ func (l *leaving) refused(ctx context.Context, cause error) error {
 	return zkconn.ErrAgain
 }
 
-// gone tidies up the parent when the entry has gone. Others says that somebody else's
-// entry is there for certain, whose duty the parent is.
-func (l *leaving) gone(ctx context.Context, others bool) {
+// gone tidies up the parent when the entry has gone. Children is how many others were there
+// then, as far as the reply tells, and asked the account of ours before it was asked: if one
+// of them is somebody else's the parent is their duty.
+func (l *leaving) gone(ctx context.Context, children int32, asked census) {
 	now, until := l.Clock.Mono(), time.Duration(0)
 	if !l.missing {
 		until = l.asked // the reply may be late
 	}
 	l.door.released(releaseBy(l.e))
 	last := l.door.exit(l.e, until, l.linger || l.keep)
+	others := l.door.strangersAmong(children, asked)
 	left := func(others bool) { l.door.hint(func(h hints) { h.left(now, others) }) }
 	switch {
 	case l.alone && !l.tried:
@@ -188,7 +190,7 @@ func (l *leaving) gone(ctx context.Context, others bool) {
 		l.door.hint(func(h hints) { h.lingered(now) })
 		l.lingerOn(l.e, l.door)
 	default:
-		left(l.tidyParent(ctx, l.door, l.e.parent(), l.e.keepParent, l.e.Name().Draining()))
+		left(l.tidyUp(ctx, l.door, l.e))
 	}
 }
 
@@ -200,12 +202,34 @@ func (q *Queue) Forget(e *Entry) {
 	if last := d.exit(e, 0, false); !last || e.keepParent { // it went nobody knows when
 		return
 	}
-	q.background(func() { // the caller may have no time
+	q.tidyLater(e)
+}
+
+// tidyUp tidies up the parent of an entry that has gone, and reports whether somebody is
+// there. The duty cannot be given up with the caller's time, nor for a request that was lost:
+// what is left of it is done in the background.
+func (q *Queue) tidyUp(ctx context.Context, d *door, e *Entry) (others bool) {
+	others, err := q.tidyParent(ctx, d, e.parent(), e.keepParent, e.Name().Draining())
+	if err != nil && zkconn.OutcomeOf(err) != zkconn.Refused {
+		q.tidyLater(e)
+	}
+	return others
+}
+
+// tidyLater does it in the background, and goes on over reconnects.
+func (q *Queue) tidyLater(e *Entry) {
+	q.background(func() {
 		d := q.openDoor(e.Lock())
 		defer q.closeDoor(d)
 		ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))
 		defer cancel()
-		q.tidyParent(ctx, d, e.parent(), e.keepParent, e.Name().Draining())
+		err := q.Conn.Retry(ctx, leaveBackoff, func() error {
+			_, err := q.tidyParent(ctx, d, e.parent(), e.keepParent, e.Name().Draining())
+			return err
+		})
+		if err != nil {
+			q.Log.Debug().Err(err).Str("parent", e.parent()).Msg("the lock's parent may be empty, and is left to the reaper")
+		}
 	})
 }
 
@@ -246,11 +270,10 @@ func (q *Queue) lingerOn(e *Entry, d *door) {
 		d.mu.Unlock()
 		return
 	}
-	parent, keep, spent, patience := e.parent(), e.keepParent, e.Name().Draining(), q.patience(e.Terms)
 	go func() {
 		defer q.Tasks.Leave()
 		q.awaitLeisure(d)
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))
 		defer cancel()
 		d := q.openDoor(d.name)
 		defer q.closeDoor(d)
@@ -264,7 +287,7 @@ func (q *Queue) lingerOn(e *Entry, d *door) {
 		if there {
 			return // the one of ours that leaves last tidies up
 		}
-		q.tidyParent(ctx, d, parent, keep, spent)
+		q.tidyUp(ctx, d, e)
 	}()
 }
 

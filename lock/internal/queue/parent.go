@@ -156,9 +156,10 @@ func (d *door) count() census {
 }
 
 // strangersAmong reports whether one of so many children is not ours for certain: of ours there
-// was nobody but who has just left when it was asked, and nobody has come or gone since.
+// was nobody but who has just left when it was asked, and nobody else has come or gone by the
+// time that one is not counted any more.
 func (d *door) strangersAmong(children int32, asked census) bool {
-	return children > 0 && asked.below <= 1 && d.count().moves == asked.moves
+	return children > 0 && asked.below <= 1 && d.count().moves == asked.moves+1
 }
 
 // others reports whether entries of ours stand there beside this one.
@@ -324,8 +325,9 @@ func (c *contender) check(n zkconn.Node) (znode.Parent, error) {
 // tidyParent deletes a lock's parent if it is empty and ours to delete, and reports
 // whether somebody is there. It is the last one out's duty; whoever joins meanwhile
 // takes it over. What is deleted is what the read just before has shown. Spent says
-// that the parent's counter is at its end: then even one that is to be kept has to go.
-func (q *Queue) tidyParent(ctx context.Context, d *door, parent string, keep, spent bool) (others bool) {
+// that the parent's counter is at its end: then even one that is to be kept has to go. The
+// error, which was logged, says that it may still have to be done.
+func (q *Queue) tidyParent(ctx context.Context, d *door, parent string, keep, spent bool) (others bool, _ error) {
 	outage := q.Conn.LastOutage()
 	n, err := q.Conn.Get(ctx, parent)
 	for err == nil && q.Conn.LastOutage() != outage { // what was read may be old
@@ -336,11 +338,11 @@ func (q *Queue) tidyParent(ctx context.Context, d *door, parent string, keep, sp
 	}
 	if errors.Is(err, zk.ErrNoNode) {
 		d.missed()
-		return false
+		return false, nil
 	}
 	if err != nil {
-		q.Log.Debug().Err(err).Str("parent", parent).Msg("cannot see whether the lock's parent is empty; the reaper will")
-		return false
+		q.Log.Debug().Err(err).Str("parent", parent).Msg("cannot see whether the lock's parent is empty")
+		return false, err
 	}
 	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
 	if node.Ours() && node.Kind != znode.Dir {
@@ -351,7 +353,7 @@ func (q *Queue) tidyParent(ctx context.Context, d *door, parent string, keep, sp
 		d.unproven()
 	}
 	if !node.Removable(spent) || keep && !spent {
-		return n.Stat.NumChildren > 0
+		return n.Stat.NumChildren > 0, nil
 	}
 	d.doubt() // it goes, or has gone
 	_, err = q.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: parent, Version: n.Stat.Version})
@@ -361,9 +363,10 @@ func (q *Queue) tidyParent(ctx context.Context, d *door, parent string, keep, sp
 	case errors.Is(cause, zk.ErrNoNode):
 		d.missed()
 	case errors.Is(cause, zk.ErrNotEmpty), errors.Is(cause, zk.ErrBadVersion): // somebody came
-		return true
+		return true, nil
 	default:
-		q.Log.Debug().Err(err).Str("parent", parent).Msg("the lock's empty parent could not be deleted; the reaper will")
+		q.Log.Debug().Err(err).Str("parent", parent).Msg("the lock's empty parent could not be deleted")
+		return false, err
 	}
-	return false
+	return false, nil
 }

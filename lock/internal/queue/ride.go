@@ -166,7 +166,7 @@ func (b boarding) handOn() {
 	if b.joined {
 		if last, _ := b.e.Unlock(); last {
 			b.q.Pass(b.e)
-			b.q.Discard(b.e)
+			b.q.notPassed(b.e)
 		}
 		return
 	}

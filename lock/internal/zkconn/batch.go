@@ -42,6 +42,10 @@ func (b *Batch) Lost(bytes int, now time.Duration) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.less, b.until = max(leastBytes, bytes/2), now+lessFor
+	less := max(leastBytes, bytes/2)
+	if now < b.until { // one that was sent before the last loss proves nothing better
+		less = min(less, b.less)
+	}
+	b.less, b.until = less, now+lessFor
 	return true
 }

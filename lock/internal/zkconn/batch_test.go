@@ -21,8 +21,9 @@ func TestBatch(t *testing.T) {
 		{at: 2 * time.Second, lost: 100 * kB, less: true, want: 50 * kB},
 		{at: 3 * time.Second, lost: 20 * kB, less: true, want: 16 * kB},
 		{at: 4 * time.Second, lost: 10 * kB, want: 16 * kB},
-		{at: 62 * time.Second, want: 16 * kB},
-		{at: 63 * time.Second, want: 256 * kB},
+		{at: 5 * time.Second, lost: 100 * kB, less: true, want: 16 * kB}, // it was under way
+		{at: 64 * time.Second, want: 16 * kB},
+		{at: 65 * time.Second, want: 256 * kB},
 	} {
 		if step.lost > 0 {
 			if less := b.Lost(step.lost, step.at); less != step.less {
