@@ -88,7 +88,8 @@
 //     says otherwise.
 //   - While one server leads, its clock makes no step of more than the grace. A client
 //     that has a sample of the clock from before the step sees it, and does no harm; one
-//     that has none can take for dead who has not renewed since. A sample foretells the
+//     that has none can take for dead who has not renewed since, and so can one whose next
+//     sample came after a step back to where the clock was. A sample foretells the
 //     clock to within the time that its request took, and a millisecond more for each
 //     second since: a smaller step is not seen. Steps are logged and counted ([Stats]).
 //   - A ZooKeeper of a single server does not come back from a restart with another clock:

@@ -712,3 +712,38 @@ func TestRevocationsThatAreNotUnderstood(t *testing.T) {
 		}
 	})
 }
+
+// TestListensAreCheap: of holds that are asked for and not given up yet, each that begins to
+// listen reads its own request, and not those of all others.
+func TestListensAreCheap(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const n = 60
+		a, b := w.dial("a"), w.dial("b")
+		var asked, others []*lock.Hold
+		for i := range n {
+			asked = append(asked, w.lock(a, fmt.Sprint("x", i)))
+			w.revoke(b, fmt.Sprint("x", i), "drain")
+		}
+		settle()
+		if reads := w.cost("a", func() {
+			for _, h := range asked {
+				<-h.Revoked()
+			}
+		}).requests["getData"]; reads > 4*n {
+			t.Errorf("%d holds that are asked for listen, and read %d times", n, reads)
+		}
+		if reads := w.cost("a", func() {
+			for i := range 20 {
+				h := w.lock(a, fmt.Sprint("y", i))
+				h.Revoked()
+				settle()
+				others = append(others, h)
+			}
+		}).requests["getData"]; reads > 0 {
+			t.Errorf("20 holds that nobody asks for listen, and read %d times", reads)
+		}
+		for _, h := range append(asked, others...) {
+			w.unlock(h)
+		}
+	})
+}

@@ -434,7 +434,7 @@ func TestAttachedEntryIsNotDeleted(t *testing.T) {
 		}
 		w.unlock(h)
 		w.Partition("a")
-		time.Sleep(ttl * 3 / 4) // no more than half of the lease is left
+		time.Sleep(ttl * 3 / 4)                                                       // no more than half of the lease is left
 		next := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) }) // by the entry that is kept
 		theirs := w.attach(b, ticket)
 		ended := w.end(theirs)

@@ -25,8 +25,16 @@ type deletion struct {
 	admin.Deletion
 	verdict Verdict
 	policy  string
-	after   bool // nodes below it may be in an earlier batch
+	after   bool          // nodes below it may be in an earlier batch
+	mzxid   int64         // of what was read
+	seenAt  time.Duration // monotonic time before it was read
 }
+
+// trusted is for how long what was read of a node that is no entry is good for its delete.
+const trusted = time.Second
+
+// isUnique reports whether nobody can have made the node again under the same path.
+func (d *deletion) isUnique() bool { return d.verdict == Expired || d.verdict == Moot }
 
 // deleteAll deletes what the walkers hand over, as many nodes in a transaction as
 // the options say, and several of these at once: but a node whose children may be
@@ -88,6 +96,9 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 	finish, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastBatch, cancel) })()
+	if batch = s.still(finish, batch); len(batch) == 0 {
+		return
+	}
 	for len(batch) > 0 {
 		nodes := make([]admin.Deletion, len(batch))
 		for i, d := range batch {
@@ -120,6 +131,39 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 			return leave
 		})
 	}
+}
+
+// still leaves out what is not as it was read. A lock's node, or one above it, that somebody
+// has deleted and made again for something else counts its versions anew, and may be at the
+// one that was judged: so it is looked at again if that was long ago, or if it is at the
+// version of a new one. An entry's path is unique for ever; an entry that goes in the same
+// transaction proves the node above it.
+func (s *sweep) still(ctx context.Context, batch []deletion) []deletion {
+	now := s.tree.Monotonic()
+	var failed error
+	batch = slices.DeleteFunc(batch, func(d deletion) bool {
+		proven := d.isUnique() || slices.ContainsFunc(batch, func(e deletion) bool {
+			return e.verdict == Expired && strings.HasPrefix(e.Path, d.Path+"/")
+		})
+		if proven || failed != nil || d.Version > 0 && now-d.seenAt <= trusted {
+			return false
+		}
+		_, stat, err := s.tree.Get(ctx, d.Path)
+		switch {
+		case err == nil && stat.Mzxid == d.mzxid:
+			return false
+		case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth):
+			failed = fmt.Errorf("read %s: %w", d.Path, err)
+			return false
+		}
+		s.count(d.policy, func(c *Counts) { c.Missed++ })
+		return true
+	})
+	if failed != nil {
+		s.fail(failed)
+		return nil
+	}
+	return batch
 }
 
 // await waits until that many nodes may be deleted. It reports whether they may.

@@ -51,7 +51,7 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 		v := JudgeRevocation(r)
 		s.count(p.Name, func(c *Counts) { c.count(v) })
 		if v.Deletes() {
-			batch = append(batch, deletion{admin.Deletion{Path: path + "/" + id, Version: r.Stat.Version}, v, p.Name, false})
+			batch = append(batch, deletion{Deletion: admin.Deletion{Path: path + "/" + id, Version: r.Stat.Version}, verdict: v, policy: p.Name})
 		}
 		if len(batch) == s.options.Batch {
 			flush()

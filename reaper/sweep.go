@@ -348,6 +348,7 @@ func (s *sweep) judge(
 	ctx context.Context, path string, stat znode.Stat, now instant, policy string, undecided Verdict,
 	verdict func(now admin.Time, seen time.Duration) Verdict,
 ) deletion {
+	seenAt := now.mono
 	v := verdict(now.Time, s.memory.since(stat.Mzxid, now.mono))
 	for try := 0; v == Unproven && try < maxProofs; try++ {
 		answered := s.begin("the proof of how old it is, of", path)
@@ -371,5 +372,8 @@ func (s *sweep) judge(
 		}
 		s.mu.Unlock()
 	}
-	return deletion{Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy}
+	return deletion{
+		Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy,
+		mzxid: stat.Mzxid, seenAt: seenAt,
+	}
 }

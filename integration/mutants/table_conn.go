@@ -3,6 +3,20 @@ package main
 // connMutants break what is known of the connection, and the bounds of calls on it.
 var connMutants = []mutant{
 	{
+		name:   "short-frames",
+		breaks: "go-zookeeper is handed the length of a frame that cannot be one, and panics",
+		edits: []edit{{"lock/internal/zkconn/handshake.go",
+			"	if length < leastReply || length > largestReply {\n",
+			"	if length > 1<<30 {\n"}},
+		tests: []string{"lock/internal/zkconn.TestFrameThatCannotBe"},
+	}, {
+		name:   "greeting-believed",
+		breaks: "go-zookeeper is handed a greeting that it panics on, or sets memory aside for",
+		edits: []edit{{"lock/internal/zkconn/handshake.go",
+			"	if timeout <= 0 && session != 0 || password > length-leastGreeting {\n",
+			"	if timeout <= 0 && session != 0 && password > length-leastGreeting {\n"}},
+		tests: []string{"lock/internal/zkconn.TestGreetingThatCannotBe"},
+	}, {
 		name:   "abandoned-is-outage",
 		breaks: "a caller that gives up is taken for an outage",
 		edits: []edit{{"lock/internal/zkconn/call.go",

@@ -36,6 +36,13 @@ var revokeMutants = []mutant{
 			"	if w.seen != 0 {\n"}},
 		tests: []string{"lock.TestRevoke"},
 	}, {
+		name:   "revoke-quadratic",
+		breaks: "whenever a hold begins to listen the requests of all others are read again",
+		edits: []edit{{"lock/internal/inbox/listen.go",
+			"		case w != nil && (anew || !read):\n",
+			"		case w != nil && (anew || !read || read):\n"}},
+		tests: []string{"lock.TestListensAreCheap"},
+	}, {
 		name:   "revoke-straggler",
 		breaks: "a request that was made as the hold ended stays until somebody else sweeps",
 		edits: []edit{{"lock/internal/inbox/listen.go",

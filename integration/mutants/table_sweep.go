@@ -121,6 +121,13 @@ var sweepMutants = []mutant{
 			"			return []entry{{name, &n}}, nil, nil\n		}\n		return nil, nil, nil\n"}},
 		tests: []string{"reaper.TestReadsOfALock"},
 	}, {
+		name:   "reaper-trusts-versions",
+		breaks: "a node that somebody has made again at the version that was judged is deleted",
+		edits: []edit{{"reaper/delete.go",
+			"	if batch = s.still(finish, batch); len(batch) == 0 {\n",
+			"	if len(batch) == 0 {\n"}},
+		tests: []string{"reaper.TestMadeAgainMeanwhile", "reaper.TestAdoptedMeanwhile"},
+	}, {
 		name:   "reaper-disorder",
 		breaks: "a transaction that deletes a parent does not wait for those that delete its children",
 		edits: []edit{{"reaper/delete.go",

@@ -149,6 +149,10 @@
 //   - adopted marks a parent that was found empty, or had been made again by somebody else
 //     when we wrote it. It is used, and not deleted when the last one leaves.
 //
+// The nodes above entries that Holdfast makes have one entry more in their ACL than the
+// client's options say: world:anyone, without any permission. No write of data can erase it,
+// so it tells a parent of ours whose data somebody has overwritten from one that is theirs.
+//
 // # Who goes in
 //
 // [Admit] is the admission rule: of the children of a parent, sorted, it says

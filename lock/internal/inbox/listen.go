@@ -138,9 +138,9 @@ func (b *Inbox) run() {
 	var changed <-chan zk.Event // of the listing in ids; nil: there is none
 	var told time.Time          // when it was said last that nothing may be heard
 	for {
-		err := b.list(b.Closing, &ids, &changed)
+		anew, err := b.list(b.Closing, &ids, &changed)
 		if err == nil {
-			err = b.tell(b.Closing, ids)
+			err = b.tell(b.Closing, ids, anew)
 		}
 		var again <-chan time.Time
 		wake := b.wake
@@ -148,6 +148,7 @@ func (b *Inbox) run() {
 			return
 		}
 		if err != nil && b.Closing.Err() == nil {
+			b.relist.Store(true) // whatever wakes us first: not all that is listed was read
 			if time.Since(told) >= deafFor {
 				told = time.Now()
 				b.Log.Error().Err(err).Stringer("again_in", deafFor).Msg("holds may not hear that they are asked for")
@@ -170,11 +171,11 @@ func (b *Inbox) run() {
 
 // list lists who is asked, if the last listing may be old. There is one watch at a time,
 // because go-zookeeper cannot take one back.
-func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Event) error {
+func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Event) (anew bool, err error) {
 	relist := b.relist.Swap(false)
 	switch {
 	case *changed == nil:
-		return b.Conn.Retry(ctx, backoff, func() (err error) {
+		return true, b.Conn.Retry(ctx, backoff, func() (err error) {
 			*ids, *changed, err = b.Conn.WatchChildren(ctx, path(b.Root, ""))
 			if !errors.Is(err, zk.ErrNoNode) {
 				return err
@@ -186,17 +187,18 @@ func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Even
 		if err == nil || errors.Is(err, zk.ErrNoNode) { // then the watch tells
 			*ids, err = listed, nil
 		}
-		return err
+		return true, err
 	}
-	return nil
+	return false, nil
 }
 
-// tell tells those who are asked and have not been told yet.
-func (b *Inbox) tell(ctx context.Context, ids []string) (err error) {
+// tell tells those who are asked and have not been told yet. Of a list that is not anew, only
+// those of whom no request was read yet.
+func (b *Inbox) tell(ctx context.Context, ids []string, anew bool) (err error) {
 	for _, id := range ids {
 		b.mu.Lock()
 		w := b.wards[id]
-		stray := w != nil && w.ended
+		stray, read := w != nil && w.ended, w != nil && w.seen != 0
 		if stray {
 			delete(b.wards, id)
 		}
@@ -204,7 +206,7 @@ func (b *Inbox) tell(ctx context.Context, ids []string) (err error) {
 		switch {
 		case stray:
 			b.clearSoon(id)
-		case w != nil:
+		case w != nil && (anew || !read):
 			err = errors.Join(err, b.tellOne(ctx, id, w))
 		}
 	}

@@ -426,3 +426,15 @@ func TestOrphan(t *testing.T) {
 		t.Errorf("%+v", &e)
 	}
 }
+
+// TestNoSessionIsNone: while there is no session, which go-zookeeper tells by an id of 0, an
+// entry that was written in none that is known is not fresh.
+func TestNoSessionIsNone(t *testing.T) {
+	simulate(t, func(w *world) {
+		var e Entry
+		e.Init(w.keeper, nil, "/locks/e", Terms{TTL: testTTL, Grace: testGrace}, Created{Sent: clock.Instant{Mono: w.Mono(), Wall: w.Wall()}})
+		if e.Fresh(0) || e.WrittenIn(0) {
+			t.Errorf("fresh %v, written in this session %v", e.Fresh(0), e.WrittenIn(0))
+		}
+	})
+}

@@ -77,7 +77,7 @@ func (e *Entry) Fresh(session int64) bool {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.state < Held && e.session == session && e.left(now) >= e.nextTTL/2
+	return e.state < Held && e.writtenIn(session) && e.left(now) >= e.nextTTL/2
 }
 
 // Err returns why the entry ended, nil if it has not.
@@ -121,8 +121,11 @@ func (e *Entry) HeldSince() time.Duration {
 func (e *Entry) WrittenIn(session int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.session == session
+	return e.writtenIn(session)
 }
+
+// writtenIn is WrittenIn where e.mu is held. Session 0 is none: the one before has ended.
+func (e *Entry) writtenIn(session int64) bool { return session != 0 && e.session == session }
 
 // WroteSince reports whether the entry was written since that monotonic time.
 func (e *Entry) WroteSince(t time.Duration) bool {

@@ -67,13 +67,13 @@
 // After an outage of our own everybody looks dead. So a contender renews its own entry
 // before it judges another's, and gives those who have not written since a third of their
 // TTL more. An outage is a time without a session, or a renewal that has no answer after
-// a third of its TTL. A caller that gave up is none.
+// a third of its TTL, a second at least. A caller that gave up is none.
 //
-// What remains assumed: from a record's write to the verdict on it, within one epoch, the
-// leader's clock makes no step of more than the grace that the judge cannot see because
-// it has no sample from before. The restart of a server that stands alone begins no
-// epoch, so it must not come back with another clock. Monotonic clocks run true within
-// 500 ppm.
+// What remains assumed: from a record's write to the verdict on it, within one epoch, the leader's
+// clock makes no step of more than the grace that the judge cannot see, for want of a sample from
+// before, or from between that and a step back. The restart of a lone server begins no epoch: it
+// must not come back with another clock. Monotonic clocks run true within 500 ppm. And max_ttl
+// bounds what is asked for, but no verdict: who has a longer lease would be purged alive.
 //
 // # Joining the queue
 //

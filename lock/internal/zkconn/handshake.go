@@ -30,6 +30,7 @@ type handshakeConn struct {
 	granted func(time.Duration) // is told the session timeout
 	failed  func(error)         // is told why there is no first frame
 	greeted bool
+	left    int // bytes of the frame that is being read
 }
 
 func newHandshakeConn(nc net.Conn, limit time.Time, granted func(time.Duration), failed func(error)) (*handshakeConn, error) {
@@ -52,7 +53,31 @@ func (c *handshakeConn) Read(p []byte) (int, error) {
 			c.granted(timeout)
 		}
 	}
-	return c.reader.Read(p)
+	if c.left == 0 {
+		if err := c.frame(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.reader.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
+}
+
+// leastReply is the header of a reply, which go-zookeeper takes for granted.
+const leastReply = 16
+
+// frame waits for the length of the next frame, and refuses one that can be none.
+func (c *handshakeConn) frame() error {
+	head, err := c.reader.Peek(4)
+	if err != nil {
+		return err
+	}
+	length := binary.BigEndian.Uint32(head)
+	if length < leastReply || length > largestReply {
+		return fmt.Errorf("%w: it sends a frame of %d bytes; must be %d to %d", errNotZooKeeper, length, leastReply, largestReply)
+	}
+	c.left = 4 + int(length)
+	return nil
 }
 
 // greeting waits for the first frame and returns the session timeout in it.
@@ -73,7 +98,12 @@ func (c *handshakeConn) greeting() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	return time.Duration(int32(binary.BigEndian.Uint32(frame[8:]))) * time.Millisecond, nil
+	timeout, session := int32(binary.BigEndian.Uint32(frame[8:])), binary.BigEndian.Uint64(frame[12:])
+	password := int32(binary.BigEndian.Uint32(frame[20:]))
+	if timeout <= 0 && session != 0 || password > length-leastGreeting {
+		return 0, fmt.Errorf("%w: it grants a session %#x of %d ms, with a password of %d bytes", errNotZooKeeper, session, timeout, password)
+	}
+	return time.Duration(timeout) * time.Millisecond, nil
 }
 
 func (c *handshakeConn) SetReadDeadline(t time.Time) error {

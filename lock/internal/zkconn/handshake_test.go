@@ -115,3 +115,63 @@ func TestHandshakeOfAnotherKind(t *testing.T) {
 		}
 	}
 }
+
+// TestGreetingThatCannotBe: what go-zookeeper would panic on, or set aside memory for.
+func TestGreetingThatCannotBe(t *testing.T) {
+	for name, frame := range map[string][]byte{
+		"a session that ends at once":       hello(0, 7, 16),
+		"a session that has ended before":   hello(-6000, 7, 16),
+		"a password longer than the frame":  hello(6000, 7, 17),
+		"a password longer than all memory": hello(6000, 7, 1<<31-1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told error
+			s := &script{bytes: frame, step: 5, then: func() {}}
+			c, err := newHandshakeConn(s, time.Now().Add(time.Minute), nil, func(err error) { told = err })
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := c.Read(make([]byte, 256))
+			if n != 0 {
+				t.Errorf("%d bytes are handed on", n)
+			}
+			mustBe(t, err, errNotZooKeeper)
+			mustBe(t, told, errNotZooKeeper)
+		})
+	}
+}
+
+// hello is a first frame.
+func hello(timeout int32, session int64, password uint32) []byte {
+	b := binary.BigEndian.AppendUint32(nil, 36)
+	b = binary.BigEndian.AppendUint32(b, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(timeout))
+	b = binary.BigEndian.AppendUint64(b, uint64(session))
+	b = binary.BigEndian.AppendUint32(b, password)
+	return append(b, make([]byte, 16)...)
+}
+
+// TestFrameThatCannotBe: the length of a frame that go-zookeeper would slice beyond, or set
+// aside memory for, is not handed on; all before it is, however it comes and is read.
+func TestFrameThatCannotBe(t *testing.T) {
+	good := slices.Concat(hello(6000, 7, 16), []byte{0, 0, 0, 16}, make([]byte, 16), []byte{0, 0, 0, 40}, make([]byte, 40))
+	for _, head := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x04", "\x00\x00\x00\x0f", "\x20\x00\x00\x01", "\xff\xff\xff\xff"} {
+		for step := 1; step <= 60; step += 7 {
+			s := &script{bytes: append(slices.Clone(good), head+"\xff\xff\xff\xff"...), step: step, then: func() {}}
+			c, err := newHandshakeConn(s, time.Now().Add(time.Minute), func(time.Duration) {}, func(err error) { t.Error(err) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []byte
+			for p := make([]byte, 13); err == nil; {
+				var n int
+				n, err = c.Read(p)
+				got = append(got, p[:n]...)
+			}
+			mustBe(t, err, errNotZooKeeper)
+			if !slices.Equal(got, good) {
+				t.Errorf("%q, step %d: read %x, want %x", head, step, got, good)
+			}
+		}
+	}
+}
