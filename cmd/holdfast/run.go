@@ -107,33 +107,41 @@ Exit status: the command's own, 128+n if signal n ended it, or
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
-				return app.Usage("want one lock name, and after -- the command to run\nUsage: holdfast %s", cmd.Use)
-			}
-			if cmd.Flags().Changed("ttl") && f.ttl <= 0 {
-				return app.Usage("--ttl %v: must be at least %v; without it the TTL is the policy's", f.ttl, supervise.MinTTL)
-			}
-			if cmd.Flags().Changed("wait") && f.wait < 0 {
-				return app.Usage("--wait %v: must not be negative", f.wait)
-			}
-			if f.atLeast < 0 {
-				return app.Usage("--at-least %v: must not be negative", f.atLeast)
-			}
-			if err := f.check(f.wait); err != nil {
+			if err := f.check(cmd, args); err != nil {
 				return err
 			}
 			return f.run(cmd.Context(), args[0], args[1:])
 		},
 	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.ttl, "ttl", 0, "how long the lock outlives us, at least 1s (default as the lock's policy says)")
 	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait for the lock; 0: not at all (default as long as it takes)")
-	f.add(cmd)
 	cmd.Flags().Lookup("wait").DefValue = "0s" // not to be shown: the usage tells
+	f.ticketFlags.add(cmd)
 	cmd.Flags().DurationVar(&f.atLeast, "at-least", 0, "how long to have the lock, also if the command ends sooner")
 	cmd.Flags().StringVar(&f.onRisk, "on-risk", "", "what sh is to run when the lock may be lost soon: `CMD`")
 	cmd.Flags().StringVar(&f.onRevoke, "on-revoke", "", "what sh is to run when somebody asks for the lock: `CMD`")
 	cmd.Flags().StringVar(&f.onLost, "on-lost", "", "what sh is to run when the lock was lost: `CMD`")
-	return cmd
+}
+
+// check refuses a command line that cannot be meant: what is given is never taken for what
+// is left out.
+func (f *runFlags) check(cmd *cobra.Command, args []string) error {
+	switch {
+	case cmd.ArgsLenAtDash() != 1 || len(args) < 2:
+		return app.Usage("want one lock name, and after -- the command to run\nUsage: holdfast %s", cmd.Use)
+	case cmd.Flags().Changed("ttl") && f.ttl <= 0:
+		return app.Usage("--ttl %v: must be at least %v; without it the TTL is the policy's", f.ttl, supervise.MinTTL)
+	case cmd.Flags().Changed("wait") && f.wait < 0:
+		return app.Usage("--wait %v: must not be negative", f.wait)
+	case f.atLeast < 0:
+		return app.Usage("--at-least %v: must not be negative", f.atLeast)
+	}
+	return f.ticketFlags.check(f.wait)
 }
 
 func (f *runFlags) run(ctx context.Context, name string, args []string) error {
