@@ -13,9 +13,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
+type doctorFlags struct {
+	*app.Flags
+	asJSON, catalogue, strict bool
+	watch                     time.Duration
+}
+
 func newDoctor(flags *app.Flags) *cobra.Command {
-	var asJSON, catalogue, strict bool
-	var watch time.Duration
+	f := &doctorFlags{Flags: flags}
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what is wrong with the servers and the configuration, and say how to mend it",
@@ -36,48 +41,59 @@ a warning; 2 bad usage or configuration.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
 			switch {
-			case catalogue && asJSON:
+			case f.catalogue && f.asJSON:
 				return printJSON(out, struct {
 					Findings []doctor.Finding `json:"findings"`
 				}{doctor.Known()})
-			case catalogue:
+			case f.catalogue:
 				return doctor.Catalogue(out, coloured(cmd))
-			case watch < 0 || watch > time.Hour:
-				return app.Usage("--watch-clock %v: must be within 0s..1h", watch)
+			case f.watch < 0 || f.watch > time.Hour:
+				return app.Usage("--watch-clock %v: must be within 0s..1h", f.watch)
 			}
-			cfg, err := flags.Load(cmd.Context())
-			if err != nil {
-				return err
-			}
-			app.TellRoots(cfg, app.Logger(cfg.Log, cmd.ErrOrStderr()))
-			report, err := doctor.Examine(cmd.Context(), doctor.Options{
-				Config: cfg, Watch: watch, Log: zerolog.Nop(), // the report says all
-				Dial: func(ctx context.Context, opts ...lock.Option) (*lock.Client, error) {
-					return app.Dial(ctx, cfg, zerolog.Nop(), opts...)
-				},
-			})
-			if err != nil {
-				return err
-			}
-			print := func() error { return report.Print(out, coloured(cmd)) }
-			if asJSON {
-				print = func() error { return printJSON(out, report) }
-			}
-			if err := print(); err != nil {
-				return err
-			}
-			switch worst := report.Worst(); {
-			case worst == doctor.Error:
-				return errors.New("there are errors among the findings")
-			case strict && worst == doctor.Warning:
-				return errors.New("there are warnings among the findings, and --strict was given")
-			}
-			return nil
+			return f.run(cmd)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	cmd.Flags().BoolVar(&catalogue, "list", false, "tell all that is looked for, and look for nothing")
-	cmd.Flags().BoolVar(&strict, "strict", false, "fail for warnings, too")
-	cmd.Flags().DurationVar(&watch, "watch-clock", 3*time.Second, "for how long to watch the leader's clock")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON document")
+	cmd.Flags().BoolVar(&f.catalogue, "list", false, "tell all that is looked for, and look for nothing")
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "fail for warnings, too")
+	cmd.Flags().DurationVar(&f.watch, "watch-clock", 3*time.Second, "for how long to watch the leader's clock")
 	return cmd
+}
+
+// run examines the servers and the configuration, prints the report, and fails if that is
+// bad.
+func (f *doctorFlags) run(cmd *cobra.Command) error {
+	report, err := f.examine(cmd)
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		err = printJSON(cmd.OutOrStdout(), report)
+	} else {
+		err = report.Print(cmd.OutOrStdout(), coloured(cmd))
+	}
+	if err != nil {
+		return err
+	}
+	switch worst := report.Worst(); {
+	case worst == doctor.Error:
+		return errors.New("there are errors among the findings")
+	case f.strict && worst == doctor.Warning:
+		return errors.New("there are warnings among the findings, and --strict was given")
+	}
+	return nil
+}
+
+func (f *doctorFlags) examine(cmd *cobra.Command) (doctor.Report, error) {
+	cfg, err := f.Load(cmd.Context())
+	if err != nil {
+		return doctor.Report{}, err
+	}
+	app.TellRoots(cfg, app.Logger(cfg.Log, cmd.ErrOrStderr()))
+	return doctor.Examine(cmd.Context(), doctor.Options{
+		Config: cfg, Watch: f.watch, Log: zerolog.Nop(), // the report says all
+		Dial: func(ctx context.Context, opts ...lock.Option) (*lock.Client, error) {
+			return app.Dial(ctx, cfg, zerolog.Nop(), opts...)
+		},
+	})
 }
