@@ -43,9 +43,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 }
 
 func command() *cobra.Command {
-	var flags app.Flags
-	var once, dryRun bool
-	var listen string
+	f := new(reaperFlags)
 	cmd := &cobra.Command{
 		Use:   "reaper",
 		Short: "Cleans up after lock holders that died",
@@ -73,40 +71,58 @@ a warning says so.`,
   reaper --servers zk1:2181,zk2:2181 --dry-run`,
 		Args:    cobra.NoArgs,
 		Version: app.Version(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			p := program{flags: &flags, errs: cmd.ErrOrStderr()}
-			if listen != "" {
-				address, err := policy.ParseListen(listen)
-				if err != nil {
-					return app.Usage("--listen %q: %w", listen, err)
-				}
-				p.address = address
-			}
-			once := once || dryRun
-			if once && listen != "" {
-				return app.Usage("--listen: only a daemon serves a page: leave it out with --once and --dry-run")
-			}
-			if !once {
-				p.listen(cmd.Context())
-			}
-			cfg, err := flags.Load(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if err := app.CheckReapers(cfg); err != nil {
-				return err
-			}
-			if once {
-				return p.sweep(cmd.Context(), cfg, dryRun, cmd.OutOrStdout())
-			}
-			return p.serve(cmd.Context(), cfg)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	flags.Add(cmd.PersistentFlags())
-	cmd.Flags().BoolVar(&once, "once", false, "sweep all policies once and print the report as JSON")
-	cmd.Flags().StringVar(&listen, "listen", "", "serve the status page, metrics and health at this port of 127.0.0.1, or host:port")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "like --once, but only tell what would be deleted")
+	f.Add(cmd.PersistentFlags())
+	cmd.Flags().BoolVar(&f.once, "once", false, "sweep all policies once and print the report as JSON")
+	cmd.Flags().StringVar(&f.listen, "listen", "", "serve the status page, metrics and health at this port of 127.0.0.1, or host:port")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "like --once, but only tell what would be deleted")
 	return cmd
+}
+
+type reaperFlags struct {
+	app.Flags
+	once, dryRun bool
+	listen       string
+}
+
+// run sweeps once, or by schedule until it is told to stop.
+func (f *reaperFlags) run(cmd *cobra.Command) error {
+	address, err := f.address()
+	if err != nil {
+		return err
+	}
+	p := program{flags: &f.Flags, errs: cmd.ErrOrStderr(), address: address}
+	once := f.once || f.dryRun
+	if !once {
+		p.listen(cmd.Context())
+	}
+	cfg, err := f.Load(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if err := app.CheckReapers(cfg); err != nil {
+		return err
+	}
+	if once {
+		return p.sweep(cmd.Context(), cfg, f.dryRun, cmd.OutOrStdout())
+	}
+	return p.serve(cmd.Context(), cfg)
+}
+
+// address is where --listen has the page served; "" without it.
+func (f *reaperFlags) address() (string, error) {
+	if f.listen == "" {
+		return "", nil
+	}
+	address, err := policy.ParseListen(f.listen)
+	if err != nil {
+		return "", app.Usage("--listen %q: %w", f.listen, err)
+	}
+	if f.once || f.dryRun {
+		return "", app.Usage("--listen: only a daemon serves a page: leave it out with --once and --dry-run")
+	}
+	return address, nil
 }
 
 // program is what a run of the command works with.
