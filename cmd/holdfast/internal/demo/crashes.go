@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
 // What the locks of the chapters with crashes are taken with. Those who are not killed
@@ -27,21 +28,8 @@ const (
 func (d *demo) killHolder(ctx context.Context) error {
 	d.begin("c", "A holder is killed while others wait")
 	const name = "orders/c"
-	var queue []*process
-	for i, who := range []string{"the first", "the second", "the third"} {
-		w, err := d.contender(who, name, shortTTL, shortGrace)
-		if err != nil {
-			return err
-		}
-		queue = append(queue, w)
-		if err := w.order("lock"); err != nil {
-			return err
-		}
-		if _, err := d.contenders(ctx, name, i+1); err != nil {
-			return err
-		}
-	}
-	if _, err := queue[0].hear(ctx, "in"); err != nil {
+	queue, err := d.queueUp(ctx, name, "the first", "the second", "the third")
+	if err != nil {
 		return err
 	}
 	d.say("With a TTL of %v and a grace of %v: the first has the lock, two wait.", shortTTL, shortGrace)
@@ -59,12 +47,51 @@ func (d *demo) killHolder(ctx context.Context) error {
 	dead := entries[0]
 	d.say("SIGKILL for the first. Its entry is there still; its lease has %v left.", tenths(dead.Expires.Sub(now.Latest())))
 
-	in, err := queue[1].hear(ctx, "in")
+	if err := d.followDead(ctx, queue[1], dead, killed); err != nil {
+		return err
+	}
+	if _, err := queue[1].tell(ctx, "unlock", "out"); err != nil {
+		return err
+	}
+	if _, err := queue[2].hear(ctx, "in"); err != nil {
+		return err
+	}
+	d.say("The second unlocks; the third has the lock, and unlocks.")
+	_, err = queue[2].tell(ctx, "unlock", "out")
+	return err
+}
+
+// queueUp returns workers in the order in which they queue for a lock, which the first one
+// has.
+func (d *demo) queueUp(ctx context.Context, name string, who ...string) ([]*process, error) {
+	var queue []*process
+	for i, who := range who {
+		w, err := d.contender(who, name, shortTTL, shortGrace)
+		if err != nil {
+			return nil, err
+		}
+		queue = append(queue, w)
+		if err := w.order("lock"); err != nil {
+			return nil, err
+		}
+		if _, err := d.contenders(ctx, name, i+1); err != nil {
+			return nil, err
+		}
+	}
+	_, err := queue[0].hear(ctx, "in")
+	return queue, err
+}
+
+// followDead waits until the second has the lock of the first, which was killed then, and
+// judges when, and how, it got that.
+func (d *demo) followDead(ctx context.Context, second *process, dead admin.Contender, killed time.Time) error {
+	in, err := second.hear(ctx, "in")
 	if err != nil {
 		return err
 	}
 	blocked := time.Since(killed)
-	if now, err = d.tree.Now(ctx); err != nil {
+	now, err := d.tree.Now(ctx)
+	if err != nil {
 		return err
 	}
 	var text string
@@ -83,16 +110,7 @@ func (d *demo) killHolder(ctx context.Context) error {
 		after >= shortGrace && after < shortGrace+slack)
 	d.judge("the next waiter purges its entry", "1 purged", fmt.Sprintf("%d purged", purged), purged == 1)
 	d.judge("and has a higher fencing token", fmt.Sprintf("above %v", dead.Token), token.String(), token.Compare(dead.Token) > 0)
-
-	if _, err := queue[1].tell(ctx, "unlock", "out"); err != nil {
-		return err
-	}
-	if _, err := queue[2].hear(ctx, "in"); err != nil {
-		return err
-	}
-	d.say("The second unlocks; the third has the lock, and unlocks.")
-	_, err = queue[2].tell(ctx, "unlock", "out")
-	return err
+	return nil
 }
 
 // killEverybody kills a holder and all who wait, and leaves it to the reaper.
