@@ -101,15 +101,35 @@ func (d *demo) expireUnderHoldfast(ctx context.Context) error {
 	}
 	d.say("The first has a new session, %#x. Is its hold valid? %s.", session.id, check)
 
-	watching, cancel := context.WithDeadline(ctx, expired.Add(ttl+grace+time.Second))
+	alone, err := d.staysAlone(ctx, second, expired, ttl+grace)
+	if err != nil {
+		return err
+	}
+	if err := d.carryOn(ctx, first); err != nil {
+		return err
+	}
+	if alone {
+		if _, err := second.hear(ctx, "in"); err != nil {
+			return err
+		}
+		d.say("Now the second has the lock.")
+	}
+	_, err = second.tell(ctx, "unlock", "out")
+	return err
+}
+
+// staysAlone judges whether the second stays out until more than that time has passed since
+// the first one's session expired.
+func (d *demo) staysAlone(ctx context.Context, second *process, expired time.Time, blocked time.Duration) (alone bool, err error) {
+	watching, cancel := context.WithDeadline(ctx, expired.Add(blocked+time.Second))
 	defer cancel()
 	intruders := 0
 	line, err := second.overhear(watching)
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	case line != "":
 		intruders++
 		d.say("The second has the lock too.")
@@ -117,8 +137,13 @@ func (d *demo) expireUnderHoldfast(ctx context.Context) error {
 		d.say("%v after the end of the session, more than the TTL and the grace: nobody else has the lock.", tenths(time.Since(expired)))
 	}
 	d.judge("Holdfast: others let in while the holder works", "0", strconv.Itoa(intruders), intruders == 0)
+	return intruders == 0, nil
+}
 
-	if check, err = first.tell(ctx, "check", "valid"); err != nil {
+// carryOn judges whether the first one's hold is valid still, and has it unlock.
+func (d *demo) carryOn(ctx context.Context, first *process) error {
+	check, err := first.tell(ctx, "check", "valid")
+	if err != nil {
 		return err
 	}
 	out, err := first.tell(ctx, "unlock", "out")
@@ -131,14 +156,7 @@ func (d *demo) expireUnderHoldfast(ctx context.Context) error {
 		seen = "valid, ok"
 	}
 	d.judge("Holdfast: the holder carries on, and unlocks", "valid, ok", seen, carriesOn)
-	if intruders == 0 {
-		if _, err := second.hear(ctx, "in"); err != nil {
-			return err
-		}
-		d.say("Now the second has the lock.")
-	}
-	_, err = second.tell(ctx, "unlock", "out")
-	return err
+	return nil
 }
 
 // pair returns two workers of which one has a lock of ours, and the other waits.
