@@ -5,7 +5,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -19,63 +18,12 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
-	"github.com/holdfast-io/holdfast/lock"
 )
 
 func main() {
 	serveEtcd()
-	quick := flag.Bool("quick", false, "a run of seconds, to see that all works; its figures mean little")
-	rounds := flag.Int("rounds", 0, "rounds of each experiment; default 5, or 2 with -quick")
-	trees := flag.Int("trees", 0, "lock trees of the sweeps, in G and H; default 10,000, or 1,000 with -quick")
-	names := flag.String("peers", "", "who takes part, comma separated `names`; default all, or those that are Go alone with -quick")
-	workloads := flag.String("workloads", "", "which `letters`, such as AC; default all")
-	pattern := flag.String("run", "", "of these, the experiments with a title that this regular `expression` matches")
-	variants := flag.String("variants", "", "of the servers, comma separated `names`: standalone, delay, three; default all, or where there is a bar with -quick")
-	holds := flag.Int("holds", 0, "holds of workload E; default 10,000, or 1,000 with -quick")
-	keeping := flag.Duration("keep", 0, "how long workload E keeps them; default 30s, or 12s with -quick")
-	window := flag.Duration("window", 0, "of each round where throughput is measured; default 1s, or 100ms with -quick. A server's first seconds are slow")
-	from := flag.String("from", "", "measure nothing, and report the results in this `file`")
-	out := flag.String("o", "", "write results, tables and charts into this `directory`")
-	update := flag.String("update", "", "bring BENCHMARKS.md, its results and its charts in this `directory` up to date; not with a part of a run")
-	flag.Parse()
-	size := full
-	if *quick {
-		size = small
-	}
-	size.rounds = cmp.Or(*rounds, size.rounds)
-	size.holds = cmp.Or(*holds, size.holds)
-	size.keep = cmp.Or(*keeping, size.keep)
-	size.trees = cmp.Or(*trees, size.trees)
-	size.window = cmp.Or(*window, size.window)
-	taking, err := choosePeers(*names, *quick)
-	if err == nil && size.rounds < 1 {
-		err = fmt.Errorf("-rounds %d: must be at least 1", size.rounds)
-	}
-	if err == nil && (size.holds < 1 || size.keep/time.Duration(max(1, size.rounds)) < lock.MinTTL) {
-		err = fmt.Errorf("-holds %d -keep %v: must be at least one hold, for %v in each round", size.holds, size.keep, lock.MinTTL)
-	}
-	if err == nil && (size.window < time.Millisecond || size.window > time.Minute) {
-		err = fmt.Errorf("-window %v: must be from 1ms to 1m", size.window)
-	}
-	if err == nil && size.trees < 1 {
-		err = fmt.Errorf("-trees %d: must be at least 1", size.trees)
-	}
-	if err == nil && flag.NArg() > 0 {
-		err = fmt.Errorf("unknown argument %q", flag.Arg(0))
-	}
-	if err == nil && *update != "" && (*quick || *names+*workloads+*pattern+*variants != "") {
-		err = errors.New("-update: what is published is a run of everything, without -quick, -peers, -workloads, -run and -variants")
-	}
-	var all []*experiment
-	if err == nil {
-		all, err = chooseExperiments(size, *workloads, *pattern, taking)
-	}
-	if err == nil {
-		all, err = chooseVariants(all, *variants, *quick)
-	}
-	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("-workloads %q -run %q -variants %q: no such experiment for these peers", *workloads, *pattern, *variants)
-	}
+	o := parseOptions()
+	p, err := o.plan()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		flag.Usage()
@@ -83,26 +31,33 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	var r *report
-	err = ready(*out, *update)
-	switch {
-	case err != nil:
-	case *from != "":
-		r, err = loadFile(*from)
-	default:
-		r, err = run(ctx, size, taking, *names != "", all)
-	}
-	var missed []string
-	if err == nil {
-		missed, err = r.publish(os.Stdout, *out, *update)
-	}
-	if err == nil && *from == "" && len(missed) > 0 {
-		err = fmt.Errorf("missed: %s", strings.Join(missed, "; "))
-	}
-	if err != nil {
+	if err := o.publish(ctx, p); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// publish measures what is planned, or has it from a file, and publishes it. It fails if a
+// bar was missed by what was measured.
+func (o *options) publish(ctx context.Context, p *plan) error {
+	if err := ready(o.out, o.update); err != nil {
+		return err
+	}
+	var r *report
+	var err error
+	if o.from != "" {
+		r, err = loadFile(o.from)
+	} else {
+		r, err = run(ctx, p.size, p.peers, o.peers != "", p.experiments)
+	}
+	if err != nil {
+		return err
+	}
+	missed, err := r.publish(os.Stdout, o.out, o.update)
+	if err == nil && o.from == "" && len(missed) > 0 {
+		err = fmt.Errorf("missed: %s", strings.Join(missed, "; "))
+	}
+	return err
 }
 
 // run measures. Peers whose programs are not installed are left out unless all must
