@@ -77,11 +77,7 @@ func startPostgres(ctx context.Context) (server, string, error) {
 	if err != nil {
 		return nil, "", errors.Join(err, os.RemoveAll(dir))
 	}
-	config, err := pgxpool.ParseConfig(postgresURL(addr))
-	if err != nil {
-		return nil, "", errors.Join(err, os.RemoveAll(dir))
-	}
-	look, err := pgxpool.NewWithConfig(ctx, config)
+	look, err := pgxpool.New(ctx, postgresURL(addr))
 	if err != nil {
 		return nil, "", errors.Join(err, os.RemoveAll(dir))
 	}
@@ -93,16 +89,21 @@ func startPostgres(ctx context.Context) (server, string, error) {
 		look.Close()
 		return nil, "", err
 	}
-	var version string
-	err = look.QueryRow(ctx, "SHOW server_version").Scan(&version)
-	if err == nil {
-		_, err = look.Exec(ctx, postgresTable)
-	}
+	version, err := s.prepare(ctx)
 	if err != nil {
 		return nil, "", errors.Join(err, s.close())
 	}
-	version, _, _ = strings.Cut(version, " ") // who built it
 	return s, fmt.Sprintf("PostgreSQL %s (one server, fsync and synchronous_commit on)", version), nil
+}
+
+// prepare makes the table, and returns the server's version.
+func (s *postgresServer) prepare(ctx context.Context) (version string, err error) {
+	if err := s.look.QueryRow(ctx, "SHOW server_version").Scan(&version); err != nil {
+		return "", err
+	}
+	version, _, _ = strings.Cut(version, " ") // who built it
+	_, err = s.look.Exec(ctx, postgresTable)
+	return version, err
 }
 
 // findPostgres returns the folder of PostgreSQL's programs: that of the PATH, or
