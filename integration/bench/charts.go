@@ -212,66 +212,98 @@ func logChart(title, note, axis string, u unit, all []series) *drawing {
 	if len(all) == 0 {
 		return nil
 	}
-	sizes := all[0].sizes()
-	var values []float64
+	c := newLogPlot(newDrawing(title, note), u, all)
+	c.grid(axis)
 	for _, s := range all {
-		values = slices.AppendSeq(values, maps.Values(s.values))
+		c.line(s)
 	}
+	// Labels come when all dots are there for them to keep clear of.
+	for _, n := range c.sizes {
+		c.label(n)
+	}
+	for _, s := range all {
+		last := c.sizes[len(c.sizes)-1]
+		p := c.at(last, s.values[last])
+		c.place(text{point{p.x + 40, p.y}, "start", labels(s.peer), s.title}, 4)
+	}
+	for _, s := range all {
+		c.mark(s.peer)
+	}
+	return c.drawing
+}
 
-	const left, top, bottom, margin = 120.0, 80.0, 350.0, 34.0
+// logPlot is a drawing with the scales of its lines.
+type logPlot struct {
+	*drawing
+	unit  unit
+	all   []series
+	sizes []int
+	least float64 // of all values
+	right float64 // up to where lines are drawn
+	x, y  func(float64) float64
+}
+
+// Where lines are drawn. How far to the right depends on the labels that stand there.
+const plotLeft, plotTop, plotBottom, plotMargin = 120.0, 80.0, 350.0, 34.0
+
+func newLogPlot(d *drawing, u unit, all []series) *logPlot {
+	var values []float64
 	right := float64(drawingWidth)
 	for _, s := range all {
+		values = slices.AppendSeq(values, maps.Values(s.values))
 		right = min(right, drawingWidth-60-wide(labels(s.peer), s.title))
 	}
-	x := logScale(float64(sizes[0]), float64(sizes[len(sizes)-1]), left, right)
-	y := logScale(slices.Min(values), slices.Max(values), bottom-margin, top+margin)
-	at := func(size int, v float64) point { return point{x(float64(size)), y(v)} }
+	sizes, least := all[0].sizes(), slices.Min(values)
+	d.height = plotBottom + 60
+	return &logPlot{
+		drawing: d, unit: u, all: all, sizes: sizes, least: least, right: right,
+		x: logScale(float64(sizes[0]), float64(sizes[len(sizes)-1]), plotLeft, right),
+		y: logScale(least, slices.Max(values), plotBottom-plotMargin, plotTop+plotMargin),
+	}
+}
 
-	d := newDrawing(title, note)
-	d.height = bottom + 60
-	for _, n := range sizes {
-		d.texts = append(d.texts, text{point{x(float64(n)), bottom + 22}, "middle", "note", strconv.Itoa(n)})
+func (c *logPlot) at(size int, v float64) point { return point{c.x(float64(size)), c.y(v)} }
+
+// grid draws the axis of the sizes, and a line at each power of ten of the values.
+func (c *logPlot) grid(axis string) {
+	for _, n := range c.sizes {
+		c.texts = append(c.texts, text{point{c.x(float64(n)), plotBottom + 22}, "middle", "note", strconv.Itoa(n)})
 	}
-	d.texts = append(d.texts, text{point{(left + right) / 2, bottom + 42}, "middle", "note", axis})
-	d.lines = append(d.lines, line{[]point{{left, bottom}, {right, bottom}}, "grid"})
-	for v := math.Pow(10, math.Floor(math.Log10(slices.Min(values)))); y(v) >= top; v *= 10 {
-		if y(v) <= bottom {
-			d.lines = append(d.lines, line{[]point{{left, y(v)}, {right, y(v)}}, "grid"})
-			d.texts = append(d.texts, text{point{left - 36, y(v) + 4}, "end", "note", strings.Replace(u.format(v), ".00", "", 1)})
+	c.texts = append(c.texts, text{point{(plotLeft + c.right) / 2, plotBottom + 42}, "middle", "note", axis})
+	c.lines = append(c.lines, line{[]point{{plotLeft, plotBottom}, {c.right, plotBottom}}, "grid"})
+	for v := math.Pow(10, math.Floor(math.Log10(c.least))); c.y(v) >= plotTop; v *= 10 {
+		if c.y(v) <= plotBottom {
+			c.lines = append(c.lines, line{[]point{{plotLeft, c.y(v)}, {c.right, c.y(v)}}, "grid"})
+			c.texts = append(c.texts, text{point{plotLeft - 36, c.y(v) + 4}, "end", "note", strings.Replace(c.unit.format(v), ".00", "", 1)})
 		}
 	}
-	for _, s := range all {
-		l := line{class: kind(s.peer)}
-		for _, n := range s.sizes() {
-			l.points = append(l.points, at(n, s.values[n]))
-			d.dots = append(d.dots, dot{at(n, s.values[n]), l.class})
+}
+
+// line draws a peer's line, with a dot at each value.
+func (c *logPlot) line(s series) {
+	l := line{class: kind(s.peer)}
+	for _, n := range s.sizes() {
+		l.points = append(l.points, c.at(n, s.values[n]))
+		c.dots = append(c.dots, dot{c.at(n, s.values[n]), l.class})
+	}
+	c.lines = append(c.lines, l)
+}
+
+// label labels the values at that size: that of the lowest line below it, the others above
+// theirs.
+func (c *logPlot) label(size int) {
+	least := math.Inf(1)
+	for _, s := range c.all {
+		least = min(least, s.values[size])
+	}
+	for _, s := range c.all {
+		label := text{c.at(size, s.values[size]), "middle", labels(s.peer), c.unit.format(s.values[size])}
+		if s.values[size] == least {
+			c.place(label, 21, -11)
+		} else {
+			c.place(label, -11, 21)
 		}
-		d.lines = append(d.lines, l)
 	}
-	// Labels come when all dots are there for them to keep clear of. Those of the
-	// lowest line go below it, the others above theirs.
-	for _, n := range sizes {
-		least := math.Inf(1)
-		for _, s := range all {
-			least = min(least, s.values[n])
-		}
-		for _, s := range all {
-			label := text{at(n, s.values[n]), "middle", labels(s.peer), u.format(s.values[n])}
-			if s.values[n] == least {
-				d.place(label, 21, -11)
-			} else {
-				d.place(label, -11, 21)
-			}
-		}
-	}
-	for _, s := range all {
-		p := at(sizes[len(sizes)-1], s.values[sizes[len(sizes)-1]])
-		d.place(text{point{p.x + 40, p.y}, "start", labels(s.peer), s.title}, 4)
-	}
-	for _, s := range all {
-		d.mark(s.peer)
-	}
-	return d
 }
 
 // logScale returns where values stand between two places, the least and the most
