@@ -106,22 +106,8 @@ func (r *pairRun) run(ctx context.Context, b *bench, inPlace func()) error {
 		return err
 	}
 	defer p.Close()
-	first, err := p.Open(ctx, b.server, lockPath, peers.Mutex)
-	if err != nil {
-		return err
-	}
-	second, err := p.Open(ctx, b.server, lockPath, peers.Mutex)
-	if err != nil {
-		return err
-	}
-	if err := first.Must(ctx, "lock"); err != nil {
-		return err
-	}
-	coming, err := second.Tell("lock")
-	if err != nil {
-		return err
-	}
-	if err := b.awaitContenders(ctx, lockPath, 2); err != nil {
+	two := pair{pairRun: r}
+	if err := two.queueUp(ctx, b, p, lockPath); err != nil {
 		return err
 	}
 	inPlace()
@@ -129,27 +115,49 @@ func (r *pairRun) run(ctx context.Context, b *bench, inPlace func()) error {
 	if err := sleep(ctx, time.Duration(r.round-1)*700*time.Millisecond); err != nil {
 		return err
 	}
+	if err := two.strike(ctx, b); err != nil {
+		return err
+	}
+	return two.finish(ctx)
+}
 
-	working, cancel := context.WithTimeoutCause(ctx, r.fault.works, errDone)
+// pair is the two clients of a run.
+type pair struct {
+	*pairRun
+	first, second *peers.Client
+	coming        <-chan peers.Said // what the second's Lock says
+}
+
+// queueUp has the first take the lock, and the second wait for it.
+func (p *pair) queueUp(ctx context.Context, b *bench, peer *peers.Peer, lockPath string) (err error) {
+	if p.first, err = peer.Open(ctx, b.server, lockPath, peers.Mutex); err != nil {
+		return err
+	}
+	if p.second, err = peer.Open(ctx, b.server, lockPath, peers.Mutex); err != nil {
+		return err
+	}
+	if err := p.first.Must(ctx, "lock"); err != nil {
+		return err
+	}
+	if p.coming, err = p.second.Tell("lock"); err != nil {
+		return err
+	}
+	return b.awaitContenders(ctx, lockPath, 2)
+}
+
+// strike has the fault happen, and the first work on for a while. It notes whether the
+// second comes in meanwhile.
+func (p *pair) strike(ctx context.Context, b *bench) error {
+	working, cancel := context.WithTimeoutCause(ctx, p.fault.works, errDone)
 	defer cancel()
-	session, _, _ := first.Tap.Session()
-	r.struck = time.Now()
-	if err := r.fault.strike(ctx, first, b.server); err != nil {
+	session, _, _ := p.first.Tap.Session()
+	p.struck = time.Now()
+	if err := p.fault.strike(ctx, p.first, b.server); err != nil {
 		return err
 	}
-	comeIn := func(ctx context.Context) error {
-		answer, err := second.Hear(ctx, coming)
-		if err == nil && answer.Text != ok {
-			err = fmt.Errorf("the second cannot take the lock: %s", answer.Text)
-		}
-		if err == nil {
-			r.in = answer.At
-		}
-		return err
-	}
-	switch err = comeIn(working); {
+	switch err := p.comeIn(working); {
 	case err == nil:
-		if r.asked, err = first.Ask(ctx, "held"); err != nil {
+		if p.asked, err = p.first.Ask(ctx, "held"); err != nil {
 			return err
 		}
 	case !errors.Is(err, errDone):
@@ -159,24 +167,40 @@ func (r *pairRun) run(ctx context.Context, b *bench, inPlace func()) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-
-	if id, _, _ := first.Tap.Session(); id == session {
+	if id, _, _ := p.first.Tap.Session(); id == session {
 		return errors.New("the fault did no harm: the holder still has its session")
 	}
-	r.warned, r.told = first.FirstSince(r.struck)
-	r.unlocked = time.Now()
-	if r.unlock, err = first.Ask(ctx, "unlock"); err != nil {
+	return nil
+}
+
+// comeIn waits until the second is in.
+func (p *pair) comeIn(ctx context.Context) error {
+	answer, err := p.second.Hear(ctx, p.coming)
+	if err == nil && answer.Text != ok {
+		err = fmt.Errorf("the second cannot take the lock: %s", answer.Text)
+	}
+	if err == nil {
+		p.in = answer.At
+	}
+	return err
+}
+
+// finish has the first unlock, and then the second, which may come in only now.
+func (p *pair) finish(ctx context.Context) (err error) {
+	p.warned, p.told = p.first.FirstSince(p.struck)
+	p.unlocked = time.Now()
+	if p.unlock, err = p.first.Ask(ctx, "unlock"); err != nil {
 		return err
 	}
-	if r.in.IsZero() {
+	if p.in.IsZero() {
 		patient, cancel := context.WithTimeoutCause(ctx, patience, errDone)
 		defer cancel()
-		if err := comeIn(patient); err != nil && !errors.Is(err, errDone) {
+		if err := p.comeIn(patient); err != nil && !errors.Is(err, errDone) {
 			return err
 		}
 	}
-	if !r.in.IsZero() {
-		r.left, err = second.Ask(ctx, "unlock")
+	if !p.in.IsZero() {
+		p.left, err = p.second.Ask(ctx, "unlock")
 	}
 	return err
 }
