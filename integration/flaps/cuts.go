@@ -102,24 +102,9 @@ func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
 		return err
 	}
 
-	sessions := make(map[*peers.Client]int64)
-	for _, c := range clients {
-		sessions[c], _, _ = c.Tap.Session()
-	}
-	first := time.Now()
-	for range cuts {
-		if err := cut(ctx, clients[1:]); err != nil {
-			return err
-		}
-	}
-	last := time.Now()
-	if r.after, err = r.turns.rate(ctx); err != nil {
+	first, last, err := r.cutAll(ctx, clients)
+	if err != nil {
 		return err
-	}
-	for _, c := range clients {
-		if id, _, _ := c.Tap.Session(); id != sessions[c] {
-			r.newSessions++
-		}
 	}
 	measured()
 
@@ -133,6 +118,31 @@ func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
 		}
 	}
 	return nil
+}
+
+// cutAll cuts the connections of all but one, several times, and returns when it began and
+// when it was done. It notes what came of that.
+func (r *cutsRun) cutAll(ctx context.Context, clients []*peers.Client) (first, last time.Time, err error) {
+	sessions := make(map[*peers.Client]int64)
+	for _, c := range clients {
+		sessions[c], _, _ = c.Tap.Session()
+	}
+	first = time.Now()
+	for range cuts {
+		if err := cut(ctx, clients[1:]); err != nil {
+			return first, last, err
+		}
+	}
+	last = time.Now()
+	if r.after, err = r.turns.rate(ctx); err != nil {
+		return first, last, err
+	}
+	for _, c := range clients {
+		if id, _, _ := c.Tap.Session(); id != sessions[c] {
+			r.newSessions++
+		}
+	}
+	return first, last, nil
 }
 
 // cut cuts the clients' connections, and waits until they have new ones.
