@@ -108,6 +108,17 @@ func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
 		return fmt.Errorf("the code as it is must pass before it can be broken: %w", err)
 	}
 
+	results := b.tryAll(ctx, mutants, out)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	caught, err := printTable(out, b.seeds, mutants, results)
+	fmt.Fprintf(out, "\n%d of %d mutants caught in %v\n", caught, len(mutants), time.Since(begun).Round(time.Second))
+	return err
+}
+
+// tryAll tries the mutants, two at a time, and tells of each when it is done.
+func (b bench) tryAll(ctx context.Context, mutants []mutant, out io.Writer) []result {
 	results := make([]result, len(mutants))
 	next := make(chan int)
 	go func() {
@@ -132,13 +143,14 @@ func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
 		})
 	}
 	wg.Wait()
-	if ctx.Err() != nil {
-		return errInterrupted
-	}
+	return results
+}
 
+// printTable prints what caught the mutants, and returns how many were caught. The error
+// tells of the others.
+func printTable(out io.Writer, seeds int, mutants []mutant, results []result) (caught int, err error) {
 	fmt.Fprintf(out, "\n| mutant | what is broken | caught by | seeds needed |\n|---|---|---|---|\n")
 	var failed []error
-	caught := 0
 	for i, m := range mutants {
 		r := results[i]
 		by := strings.Join(r.caughtBy(), ", ")
@@ -153,15 +165,14 @@ func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
 		if by == "" {
 			by = "**nothing**"
 		}
-		needed := fmt.Sprintf("more than %d", b.seeds)
+		needed := fmt.Sprintf("more than %d", seeds)
 		switch {
 		case r.seed > 0:
 			needed = strconv.Itoa(r.seed)
-		case b.seeds == 0:
+		case seeds == 0:
 			needed = "not tried"
 		}
 		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", m.name, m.breaks, by, needed)
 	}
-	fmt.Fprintf(out, "\n%d of %d mutants caught in %v\n", caught, len(mutants), time.Since(begun).Round(time.Second))
-	return errors.Join(failed...)
+	return caught, errors.Join(failed...)
 }
