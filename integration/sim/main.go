@@ -62,7 +62,27 @@ func run(ctx context.Context) error {
 	}
 
 	begun := time.Now()
-	var sum tally
+	sum, err := histories(ctx, test, first, seeds)
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	case err != nil:
+		return fmt.Errorf("a promise was broken; SEED=n SEEDS=1 make sim runs the history of seed n again: %w", err)
+	}
+	if missing := sum.missing(); seeds >= 500 && os.Getenv("KIND") == "" && len(missing) > 0 {
+		return fmt.Errorf("what these histories should show never happened in them: %s", strings.Join(missing, ", "))
+	}
+	took := time.Since(begun)
+	fmt.Printf("%d histories, seeds %d to %d, in %v, %.0f a minute: all promises kept.\n",
+		seeds, first, first+seeds-1, took.Round(time.Second), float64(seeds)/took.Minutes())
+	fmt.Println("In them:", sum)
+	return nil
+}
+
+// histories runs so many histories, as many at a time as there are processors, up to the
+// first one that fails, which it prints, or until ctx ends.
+func histories(ctx context.Context, test string, first, seeds uint64) (*tally, error) {
+	sum := new(tally)
 	var mu sync.Mutex
 	var failed error
 	next := make(chan uint64)
@@ -92,20 +112,7 @@ func run(ctx context.Context) error {
 	}
 	close(next)
 	workers.Wait()
-	switch {
-	case ctx.Err() != nil:
-		return errors.New("interrupted")
-	case failed != nil:
-		return fmt.Errorf("a promise was broken; SEED=n SEEDS=1 make sim runs the history of seed n again: %w", failed)
-	}
-	if missing := sum.missing(); seeds >= 500 && os.Getenv("KIND") == "" && len(missing) > 0 {
-		return fmt.Errorf("what these histories should show never happened in them: %s", strings.Join(missing, ", "))
-	}
-	took := time.Since(begun)
-	fmt.Printf("%d histories, seeds %d to %d, in %v, %.0f a minute: all promises kept.\n",
-		seeds, first, first+seeds-1, took.Round(time.Second), float64(seeds)/took.Minutes())
-	fmt.Println("In them:", &sum)
-	return nil
+	return sum, failed
 }
 
 func number(name string, otherwise uint64) (uint64, error) {
