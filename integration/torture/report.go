@@ -50,10 +50,23 @@ func (r *report) none(name string, n int, details ...string) {
 // judge judges a run.
 func (t *torture) judge() *report {
 	r := new(report)
-	c := t.control
-	records := c.history.records
+	records := t.control.history.records
 	byLock := holds(records)
+	diverged := t.diverged()
+	t.tellWork(r, records, byLock)
+	t.tellServers(r, diverged)
+	t.tellPromises(r, records, byLock)
+	r.linearizable(records, byLock)
+	if len(r.wrong) > 0 {
+		r.void = diverged
+		t.preserve(r)
+	}
+	return r
+}
 
+// tellWork adds what was done with locks.
+func (t *torture) tellWork(r *report, records []*record, byLock map[string][]*hold) {
+	c := t.control
 	operations := 0
 	for _, rec := range records {
 		if rec.Op != "fault" {
@@ -65,23 +78,36 @@ func (t *torture) judge() *report {
 	if c.grants == 0 {
 		r.wrong = append(r.wrong, "nobody ever got a lock")
 	}
-	var sum lock.Stats
-	for _, s := range c.stats {
+	sum := t.stats()
+	r.add("longest wait for a lock", "%v", c.longest.Round(time.Millisecond))
+	r.add("holds that ended early", "%d, told as they must be", c.lost)
+	r.add("renewals", "%d; %d expired entries purged, %d waiters queued again", sum.Renewals, sum.Purged, sum.Requeued)
+}
+
+// tellServers adds what happened to the servers.
+func (t *torture) tellServers(r *report, diverged string) {
+	r.add("servers", "ZooKeeper %v%s", t.version, map[bool]string{true: "; THEY DID NOT AGREE ON THEIR DATA"}[diverged != ""])
+	r.add("leaders", "%d changes, %d displacements of the leader's clock seen by clients%s", t.elections, t.stats().Displacements,
+		map[bool]string{true: fmt.Sprintf(", servers' clocks up to %v apart", 2*clockOff), false: ", servers' clocks the same: no libfaketime"}[t.clocks])
+	for _, name := range slices.Sorted(maps.Keys(t.faults)) {
+		r.add("fault: "+name, "%d", t.faults[name])
+	}
+}
+
+// stats sums up what the clients have counted.
+func (t *torture) stats() (sum lock.Stats) {
+	for _, s := range t.control.stats {
 		sum.Renewals += s.Renewals
 		sum.Purged += s.Purged
 		sum.Requeued += s.Requeued
 		sum.Displacements += s.Displacements
 	}
-	r.add("longest wait for a lock", "%v", c.longest.Round(time.Millisecond))
-	r.add("holds that ended early", "%d, told as they must be", c.lost)
-	r.add("renewals", "%d; %d expired entries purged, %d waiters queued again", sum.Renewals, sum.Purged, sum.Requeued)
-	diverged := t.diverged()
-	r.add("servers", "ZooKeeper %v%s", t.version, map[bool]string{true: "; THEY DID NOT AGREE ON THEIR DATA"}[diverged != ""])
-	r.add("leaders", "%d changes, %d displacements of the leader's clock seen by clients%s", t.elections, sum.Displacements,
-		map[bool]string{true: fmt.Sprintf(", servers' clocks up to %v apart", 2*clockOff), false: ", servers' clocks the same: no libfaketime"}[t.clocks])
-	for _, name := range slices.Sorted(maps.Keys(t.faults)) {
-		r.add("fault: "+name, "%d", t.faults[name])
-	}
+	return sum
+}
+
+// tellPromises adds what must not be, and how often it might have been.
+func (t *torture) tellPromises(r *report, records []*record, byLock map[string][]*hold) {
+	c := t.control
 	r.add("late acts stopped by fencing", "%d", c.store.fenced)
 	r.add("late acts that nobody opposed", "%d", c.store.unopposed)
 	r.add("late acts stopped by the deadline", "%d (of the counter, which is not fenced)", c.store.overdue)
@@ -99,7 +125,10 @@ func (t *torture) judge() *report {
 	r.none("workers that died by themselves", len(t.died), t.died...)
 	r.none("workers stuck at the end", len(t.stuck), t.stuck...)
 	r.none("nodes left", len(t.left), t.left...)
+}
 
+// linearizable adds whether an order of all that was done explains what came of it.
+func (r *report) linearizable(records []*record, byLock map[string][]*hold) {
 	deadline := time.Now().Add(checkPatience)
 	for _, kind := range slices.Sorted(maps.Keys(rooms)) {
 		locks := map[string][]porcupine.Operation{}
@@ -111,11 +140,6 @@ func (t *torture) judge() *report {
 		r.verdict("linearizable: each "+kind, check(lockModel, locks, deadline))
 	}
 	r.verdict("linearizable: registers", check(registerModel, registerHistory(records), deadline))
-	if len(r.wrong) > 0 {
-		r.void = diverged
-		t.preserve(r)
-	}
-	return r
 }
 
 func (r *report) verdict(name string, v verdict) {
