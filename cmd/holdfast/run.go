@@ -24,8 +24,8 @@ import (
 
 // Exit statuses of run, beside those of the command and of package app.
 const (
-	statusNotHad = 75 // EX_TEMPFAIL of sysexits.h: another try may succeed
-	statusLost   = 76 // the command was ended to protect the lock
+	statusNotAcquired = 75 // EX_TEMPFAIL of sysexits.h: another try may succeed
+	statusLost        = 76 // the command was ended to protect the lock
 )
 
 // What run adds to the environment of the command, and of the hooks.
@@ -51,7 +51,7 @@ type runFlags struct {
 	ttl  time.Duration // 0: as the policy says
 	wait time.Duration // negative: as long as it takes
 
-	atLeast        time.Duration // for which the lock is had
+	atLeast        time.Duration // for which the lock is held
 	onRisk, onLost string        // shell commands; "": none
 	onRevoke       string
 }
@@ -306,10 +306,10 @@ func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, tt
 	opts := append(owner(command), lock.WithSessionTimeout(min(ttl, cfg.ZooKeeper.SessionTimeout)))
 	locks, err := app.Dial(limited, cfg, app.Logger(cfg.Log, os.Stderr), opts...)
 	if err != nil {
-		return nil, nil, notHad(ctx, err)
+		return nil, nil, notAcquired(ctx, err)
 	}
-	asking, had := context.WithCancel(limited)
-	defer had()
+	asking, acquired := context.WithCancel(limited)
+	defer acquired()
 	waiting := time.AfterFunc(patience, func() { tellWhoHas(asking, locks, name) })
 	defer waiting.Stop()
 	mutex := locks.Mutex(name, lock.WithTTL(ttl))
@@ -322,7 +322,7 @@ func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, tt
 	}
 	hold, err := how(limited)
 	if err != nil {
-		return nil, nil, errors.Join(notHad(ctx, err), locks.Close())
+		return nil, nil, errors.Join(notAcquired(ctx, err), locks.Close())
 	}
 	if !ticket.IsZero() {
 		f.attached()
@@ -354,16 +354,16 @@ func owner(command string) []lock.Option {
 	return []lock.Option{lock.WithOwner(name)}
 }
 
-// notHad gives an error the exit status for a lock that was not had in time, if
+// notAcquired gives an error the exit status for a lock that was not acquired in time, if
 // that is what it tells.
-func notHad(ctx context.Context, err error) error {
+func notAcquired(ctx context.Context, err error) error {
 	inTime := ctx.Err() == nil // it was not us who were interrupted
 	var held *lock.HeldError
 	if inTime && errors.As(err, &held) { // the rest is how the wait ended
 		err = fmt.Errorf("%w: not had within --wait; holdfast show %s tells more", held, held.Lock)
 	}
 	if inTime && (errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)) {
-		return &app.Exit{Status: statusNotHad, Err: err}
+		return &app.Exit{Status: statusNotAcquired, Err: err}
 	}
 	return err
 }

@@ -51,9 +51,9 @@ func TestEffectiveTTL(t *testing.T) {
 	}
 }
 
-func TestNotHad(t *testing.T) {
+func TestNotAcquired(t *testing.T) {
 	for want, errs := range map[int][]error{
-		statusNotHad: {
+		statusNotAcquired: {
 			fmt.Errorf("x: %w", lock.ErrUnavailable),
 			&lock.HeldError{Lock: "x"},
 			fmt.Errorf("x: %w: %w", &lock.HeldError{Lock: "x"}, context.DeadlineExceeded),
@@ -63,7 +63,7 @@ func TestNotHad(t *testing.T) {
 		app.StatusUsage:  {lock.ErrInvalid},
 	} {
 		for _, err := range errs {
-			if got := app.Status(t.Context(), notHad(t.Context(), err)); got != want {
+			if got := app.Status(t.Context(), notAcquired(t.Context(), err)); got != want {
 				t.Errorf("%v: status %d, want %d", err, got, want)
 			}
 		}
@@ -71,7 +71,7 @@ func TestNotHad(t *testing.T) {
 	interrupted, cancel := context.WithCancelCause(t.Context())
 	cancel(app.Interrupt{Signal: 15})
 	err := fmt.Errorf("%w: %w", &lock.HeldError{Lock: "x"}, context.Canceled)
-	if got := app.Status(interrupted, notHad(interrupted, err)); got != 128+15 {
+	if got := app.Status(interrupted, notAcquired(interrupted, err)); got != 128+15 {
 		t.Errorf("interrupted: status %d, want %d", got, 128+15)
 	}
 }
@@ -133,7 +133,7 @@ func TestRunWithoutServerDoesNotWaitForTheLock(t *testing.T) {
 	t.Setenv(app.EnvServers, "127.0.0.1:1")
 	status := run(t.Context(), []string{"run", "x", "--wait", "300ms", "--", "true"}, strings.NewReader(""), io.Discard, io.Discard)
 	said, err := os.ReadFile(file.Name())
-	if err != nil || status != statusNotHad || strings.Contains(string(said), "waiting for lock") {
+	if err != nil || status != statusNotAcquired || strings.Contains(string(said), "waiting for lock") {
 		t.Errorf("status %d, %v: %s", status, err, said)
 	}
 }
