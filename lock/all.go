@@ -180,7 +180,7 @@ func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
 	for i, e := range es {
 		if err := e.Reenter(bound, true); err != nil {
 			err = fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", e.Lock(), err)
-			if i > 0 { // handles were had already
+			if i > 0 { // handles were made already
 				err = errors.Join(err, newHolds(a.client, es[:i]).Unlock())
 			}
 			return nil, err

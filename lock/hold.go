@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// Hold is a lock that is had. It is renewed until it is unlocked, and it tells
+// Hold is an acquired lock. It is renewed until it is unlocked, and it tells
 // when it is lost: before anybody else may enter. A hold is bound neither to the
 // session nor to the goroutine in which it was taken. All methods are safe for
 // concurrent use, and for a nil Hold, which is one that was unlocked long ago.
@@ -111,13 +111,13 @@ func (h *Hold) Err() error {
 	return h.e.Err()
 }
 
-// Valid reports whether the lock is surely had at this moment. It is computed
+// Valid reports whether the lock is surely held at this moment. It is computed
 // from the clock when it is asked, so it is right even if the process was paused
 // just before; but nothing can say what it was paused after. Where that matters
 // use [Hold.Token].
 func (h *Hold) Valid() bool { return h.Remaining() > 0 }
 
-// Remaining returns for how long the lock is surely had even if no renewal
+// Remaining returns for how long the lock is surely held even if no renewal
 // succeeds any more. It is 0 when the hold has ended; and for a while after the
 // machine was suspended or its wall clock was set forward, until a renewal
 // confirms that the lease did not run out meanwhile.

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// Holds are several locks that are had together, see [All]. Each is a [Hold] of its own,
+// Holds are several locks that are held together, see [All]. Each is a [Hold] of its own,
 // with its own lease and token. All methods are safe for concurrent use, and for nil
 // Holds, which are some that were unlocked long ago.
 type Holds struct {
@@ -86,7 +86,7 @@ func (hs *Holds) carriedBy(ctx context.Context) context.Context {
 	return in
 }
 
-// company is a context that carries the entries of several locks that are had together;
+// company is a context that carries the entries of several locks that are held together;
 // of none until it is told of them.
 type company struct {
 	context.Context
@@ -124,10 +124,10 @@ func (hs *Holds) Err() error {
 	return nil
 }
 
-// Valid reports whether all of the locks are surely had at this moment; see [Hold.Valid].
+// Valid reports whether all of the locks are surely held at this moment; see [Hold.Valid].
 func (hs *Holds) Valid() bool { return hs.Remaining() > 0 }
 
-// Remaining returns for how long all of the locks are surely had even if no renewal
+// Remaining returns for how long all of the locks are surely held even if no renewal
 // succeeds any more: the least of what [Hold.Remaining] says.
 func (hs *Holds) Remaining() time.Duration {
 	if hs == nil || len(hs.each) == 0 {

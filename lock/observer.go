@@ -39,7 +39,7 @@ const (
 	_ EventKind = iota
 	// EventWaiting: somebody is ahead.
 	EventWaiting
-	// EventAcquired: the lock is had, after the time that Waited tells.
+	// EventAcquired: the lock is acquired, after the time that Waited tells.
 	EventAcquired
 	// EventWithdrawn: who waited does so no longer, because its context ended; or it
 	// queues again, because its entry was removed, or to give way in an election.
@@ -84,10 +84,10 @@ type Event struct {
 	Token Token
 	// Queued says that there was an EventWaiting.
 	Queued bool
-	// Waited is how long ago the lock was asked for when it was had, or when whoever
+	// Waited is how long ago the lock was asked for when it was acquired, or when whoever
 	// waited withdrew; of one that queued again, how long ago it was first asked for.
 	Waited time.Duration
-	// Held is for how long the lock has been had.
+	// Held is for how long the lock has been held.
 	Held time.Duration
 	// Left is for how long a hold at risk is still sure to last.
 	Left time.Duration
@@ -178,7 +178,7 @@ func (c *Client) tell(e *queue.Entry, change lease.Change) {
 }
 
 // tellOf tells the observers of a change in the life of an entry, or of a hold by it: that has
-// the token, and was had since that monotonic time. The values are those of the request.
+// the token, and was acquired at that monotonic time. The values are those of the request.
 func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, granted time.Duration, values context.Context) {
 	event := Event{Lock: e.Lock(), Policy: c.cfg.policyOf(e.Lock()).Name, Entry: e.Path}
 	asked, now := askedBy(values), c.clock.Mono()

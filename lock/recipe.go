@@ -84,7 +84,7 @@ type held interface {
 	carriedBy(context.Context) context.Context
 }
 
-// runHeld takes a lock, or several, and runs f while they are had.
+// runHeld takes a lock, or several, and runs f while they are held.
 func runHeld[H held](ctx context.Context, take func() (H, error), f func(context.Context) error) (err error) {
 	if f == nil {
 		return invalid("function", nil, "must not be nil")

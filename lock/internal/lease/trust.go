@@ -101,7 +101,7 @@ func (e *Entry) Recorded() bool {
 	return e.recorded
 }
 
-// GrantUnrecorded reports whether a hold was had on the entry and the grant does not
+// GrantUnrecorded reports whether there was a hold on the entry and the grant does not
 // stand in the node, so that whoever is behind does not know.
 func (e *Entry) GrantUnrecorded() bool {
 	e.mu.Lock()
@@ -109,7 +109,7 @@ func (e *Entry) GrantUnrecorded() bool {
 	return e.acquired != 0 && !e.recorded
 }
 
-// HeldSince is the monotonic time at which a hold was had on the entry; 0: none was.
+// HeldSince is the monotonic time at which a hold of the entry began; 0: none did.
 func (e *Entry) HeldSince() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// all are contenders for several locks that are to be had together.
+// all are contenders for several locks that are to be held together.
 //
 // One transaction makes all their entries, so two of those who want several locks stand
 // in the same order in each queue that they share. Who waits, waits for entries that are
@@ -23,9 +23,9 @@ type all struct {
 	at   int          // place of the one that an error is about; -1: of none in particular
 }
 
-// AcquireAll queues up for several locks and waits until all of them are had, or ctx
+// AcquireAll queues up for several locks and waits until all of them are acquired, or ctx
 // ends. The requests are for different locks, and sorted by their names; the entries are
-// in the same order. Nothing is had if it fails: as Acquire does, and with the place of
+// in the same order. Nothing is held if it fails: as Acquire does, and with the place of
 // the request that the error is about, or -1.
 func (q *Queue) AcquireAll(ctx context.Context, rs []Request) (es []*Entry, at int, err error) {
 	return q.contendAll(ctx, rs, (*all).acquire)

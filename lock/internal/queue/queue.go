@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Why a lock cannot be had. Package lock gives these to its users.
+// Why a lock cannot be acquired. Package lock gives these to its users.
 var (
 	// ErrForeign: the path holds data that is not ours, or cannot have children.
 	ErrForeign = errors.New("path belongs to somebody else")
@@ -192,7 +192,7 @@ func gaveUp(waiting *Blocked, err error) error {
 	return fmt.Errorf("%w: %w", waiting, err)
 }
 
-// Acquire queues up and waits until the lock is had, or ctx ends: then the entry is
+// Acquire queues up and waits until the lock is acquired, or ctx ends: then the entry is
 // withdrawn, and the error is ctx's with its cause, and a [Blocked] if somebody was seen
 // in the way. It fails at once with ErrForeign, ErrKind, zkconn.ErrDenied and
 // zkconn.ErrClosed. Outages are waited out.

@@ -11,8 +11,8 @@ import (
 // askFor is how long a try waits for an entry that may be kept to be given back.
 const askFor = 100 * time.Millisecond
 
-// tryRide takes the lock without waiting for anybody. One that is kept is had at once, or is
-// asked for where another process keeps it; of one that is had nobody takes the place of those
+// tryRide takes the lock without waiting for anybody. One that is kept is acquired at once, or is
+// asked for where another process keeps it; of one that is held nobody takes the place of those
 // who ride.
 func (c *contender) tryRide(ctx context.Context) (*Entry, error) {
 	if c.rideable() {
