@@ -41,10 +41,11 @@ func (c *contender) await(ctx context.Context, e *Entry, p position) error {
 		e.Begin(c.Values)
 	}
 	for {
-		next, _ := decide(w.p, e.Fresh(c.Conn.Session()))
+		next, why := decide(w.p, e.Fresh(c.Conn.Session()))
 		var err error
 		switch next {
 		case enter:
+			c.Log.Debug().Str("lock", c.Lock).Str("entry", e.Path).Str("why", why).Msg("its turn has come")
 			return zkconn.ContextError(ctx)
 		case renew:
 			if err = e.Refresh(ctx); err == nil {
