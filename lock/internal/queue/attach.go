@@ -117,7 +117,7 @@ func (a *attaching) takeOver(ctx context.Context) (*Entry, error) {
 		}
 		nobodys, wait, err := a.isNobodys(ctx)
 		if err == nil && !nobodys {
-			err = pauseUntil(ctx, changed, wait)
+			err = await(ctx, changed, max(0, wait))
 		}
 		if err != nil {
 			return nil, err
@@ -128,19 +128,6 @@ func (a *attaching) takeOver(ctx context.Context) (*Entry, error) {
 			}
 		}
 	}
-}
-
-// pauseUntil waits for a change, for at most the given time.
-func pauseUntil(ctx context.Context, changed <-chan zk.Event, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-changed:
-	case <-timer.C:
-	case <-ctx.Done():
-		return zkconn.ContextError(ctx)
-	}
-	return nil
 }
 
 // look reads the entry, and returns what tells of its next change. It fails if the ticket

@@ -337,12 +337,8 @@ func (w *waiter) learnRelease(predecessor znode.Name) {
 // given time if that is not negative. It returns what happened to the predecessor, 0 if
 // nothing has.
 func (w *waiter) awaitChange(ctx context.Context, changed, before <-chan zk.Event, wait time.Duration) (zk.EventType, error) {
-	var timeout <-chan time.Time
-	if wait >= 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		timeout = timer.C
-	}
+	timeout, stop := alarm(wait)
+	defer stop()
 	for {
 		own, err := w.e.Watch()
 		if err != nil {
@@ -363,4 +359,30 @@ func (w *waiter) awaitChange(ctx context.Context, changed, before <-chan zk.Even
 			return 0, zkconn.ContextError(ctx)
 		}
 	}
+}
+
+// await waits for a change, for at most the given time if that is not negative.
+func await(ctx context.Context, changed <-chan zk.Event, most time.Duration) error {
+	timeout, stop := alarm(most)
+	defer stop()
+	select {
+	case <-changed:
+		return nil
+	case <-timeout:
+		return nil
+	case <-ctx.Done():
+		return zkconn.ContextError(ctx)
+	}
+}
+
+// pause waits for a while.
+func pause(ctx context.Context, d time.Duration) error { return await(ctx, nil, d) }
+
+// alarm rings once the given time has passed, and never if that is negative.
+func alarm(wait time.Duration) (rings <-chan time.Time, stop func()) {
+	if wait >= 0 {
+		timer := time.NewTimer(wait)
+		return timer.C, func() { timer.Stop() }
+	}
+	return nil, func() {}
 }

@@ -116,27 +116,6 @@ func (c *contender) outlive(ctx context.Context, n znode.Name) (gone bool, err e
 	}
 }
 
-// await waits for a change, for at most the given time if that is not negative.
-func await(ctx context.Context, changed <-chan zk.Event, most time.Duration) error {
-	var timeout <-chan time.Time
-	if most >= 0 {
-		timer := time.NewTimer(most)
-		defer timer.Stop()
-		timeout = timer.C
-	}
-	select {
-	case <-changed:
-		return nil
-	case <-timeout:
-		return nil
-	case <-ctx.Done():
-		return zkconn.ContextError(ctx)
-	}
-}
-
-// pause waits for a while.
-func pause(ctx context.Context, d time.Duration) error { return await(ctx, nil, d) }
-
 // lockBarging waits for the turn among those of this process that barge.
 func (c *contender) lockBarging(ctx context.Context) error {
 	d := c.door

@@ -3,11 +3,8 @@ package queue
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // drain withdraws an entry that came near the end of the parent's counter, and
@@ -33,15 +30,7 @@ func (c *contender) drain(ctx context.Context, e *Entry) error {
 		} else if err := c.purgeTail(ctx, e); err != nil {
 			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is near its end and somebody is there still; looking again")
 		}
-		timer := time.NewTimer(pollEvery)
-		select {
-		case <-changed:
-		case <-timer.C:
-		case <-ctx.Done():
-			err = zkconn.ContextError(ctx)
-		}
-		timer.Stop()
-		if err != nil {
+		if err := await(ctx, changed, pollEvery); err != nil {
 			return err
 		}
 	}

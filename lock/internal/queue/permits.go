@@ -169,11 +169,7 @@ func (w *waiter) followCrowd(ctx context.Context) error {
 		if wait == 0 || err != nil {
 			return err
 		}
-		timer := time.NewTimer(max(0, wait))
-		timeout := timer.C
-		if wait < 0 {
-			timeout = nil
-		}
+		timeout, stopAlarm := alarm(wait)
 		select {
 		case node := <-hits:
 			w.ahead.heard(node)
@@ -185,7 +181,7 @@ func (w *waiter) followCrowd(ctx context.Context) error {
 		case <-ctx.Done():
 			err = zkconn.ContextError(ctx)
 		}
-		if timer.Stop(); err != nil {
+		if stopAlarm(); err != nil {
 			return err
 		}
 	}
