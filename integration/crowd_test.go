@@ -201,14 +201,15 @@ func (c *corpse) lost(since time.Time) (lost time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, o := range c.outages {
-		if o.began.Before(since) {
-			o.began = since
-		}
-		if o.ended.After(since) {
+		switch {
+		case !o.ended.After(since):
+		case o.began.Before(since): // the election's own, for which the caller allows
+			lost += o.ended.Sub(since)
+		default:
 			lost += o.ended.Sub(o.began) + longTTL/3
 		}
 	}
-	return lost
+	return min(lost, longTTL) // with more, too slow to tell
 }
 
 // corpses has two holders killed: there is a waiter behind the first, and only the

@@ -81,11 +81,11 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 // the reaper, is quicker to purge it. As long as the hold lives, nobody can attach. The
 // ticket of a hold that has ended, or of a leadership, is for nothing.
 func (h *Hold) Ticket() Ticket {
-	if h.none() || h.leads() {
+	if h.none() || h.leads() || h.Err() != nil { // others may read by the entry still
 		return Ticket{}
 	}
 	h.e.Pin() // whoever comes with the ticket is to find it
-	// Asked after that, as the entry may have been passed on just before.
+	// Asked again after that, as the entry may have been passed on just before.
 	if h.Err() != nil {
 		return Ticket{}
 	}

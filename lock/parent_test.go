@@ -6,8 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // notAlone is a hold of a's that is the only one at x, and whose unlock takes three requests,
@@ -144,5 +147,99 @@ func TestReleaseBesideOneWhoGaveUp(t *testing.T) {
 			t.Fatalf("a reader joined: %v, the release was told: %v, and it was late: %v", created.Load(), told.Load(), paused.Load())
 		}
 		w.empty()
+	})
+}
+
+// TestCloseAfterSlowTidy: all entries are gone; what is left of the duty for a parent
+// neither keeps Close waiting nor has it say that entries are left.
+func TestCloseAfterSlowTidy(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", lock.WithUnlockTimeout(5*time.Second)), w.dial("b")
+		w.unlock(w.lock(a, "other"))
+		h := w.notAlone(a, b)
+		hit := w.before(ofParent("getData"), func() { w.Partition("a") })
+		if w.unlock(h); !hit() {
+			t.Error("the parent was not read")
+		}
+		begun := time.Now()
+		if err := a.Close(); err != nil || time.Since(begun) > 2*time.Second {
+			t.Errorf("close: %v after %v, with %d entries there", err, time.Since(begun), len(w.entries("x")))
+		}
+	})
+}
+
+// TestOneDuty: there is one parent, and one that looks after it.
+func TestOneDuty(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(a, "other"))
+		h := w.notAlone(a, b)
+		var refuse atomic.Bool
+		var reads atomic.Int32
+		refuse.Store(true)
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if ofParent("getData")(r) {
+				reads.Add(1)
+			}
+			if refuse.Load() && ofParent("delete")(r) {
+				return locktest.Fault{Code: codeThrottled}
+			}
+			return locktest.Fault{}
+		})
+		w.unlock(h)
+		for range 50 {
+			time.Sleep(200 * time.Millisecond)
+			w.unlock(w.lock(a, "x"))
+		}
+		reads.Store(0)
+		time.Sleep(5 * time.Second)
+		if n := reads.Load(); n > 20 {
+			t.Errorf("one empty parent is read %d times in 5 s", n)
+		}
+		refuse.Store(false)
+		time.Sleep(30 * time.Second)
+		w.empty()
+	})
+}
+
+// TestSpentIsOfOneParent: that a counter is at its end says nothing of the node that is
+// made after it, which is adopted, and stays.
+func TestSpentIsOfOneParent(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("admin")
+		w.unlock(w.lock(a, "other"))
+		w.unlock(w.lock(b, "other"))
+		w.create(z, "/locks/x", "", 0)
+		w.unlock(w.lock(a, "x"))
+		if err := w.SetSequence("/locks/x", znode.DrainAt); err != nil {
+			t.Fatal(err)
+		}
+		h := w.lock(a, "x")
+		n := w.node("/locks/x")
+		if _, err := z.Set("/locks/x", n.Data, -1); err != nil { // so that the unlock takes three requests
+			t.Fatal(err)
+		}
+		var once, made atomic.Bool
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if ofParent("delete")(r) && !once.Swap(true) {
+				go func() {
+					w.Partition("a")
+					time.Sleep(100 * time.Millisecond)
+					if _, err := z.Create("/locks/x", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+						t.Error(err)
+					}
+					w.unlock(w.lock(b, "x"))
+					made.Store(true)
+					w.Heal("a")
+				}()
+				return locktest.Fault{Drop: locktest.AfterApply}
+			}
+			return locktest.Fault{}
+		})
+		w.unlock(h)
+		time.Sleep(20 * time.Second)
+		if _, there := w.Node("/locks/x"); !there || !once.Load() || !made.Load() {
+			t.Errorf("the adopted node is there: %v; the old one was deleted: %v; made anew: %v", there, once.Load(), made.Load())
+		}
 	})
 }

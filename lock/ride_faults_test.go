@@ -507,3 +507,25 @@ func TestEndOfSharedEntryIsTold(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestTicketOfReaderThatHasEnded: to ask a hold that has ended for a ticket is for nothing,
+// and does nothing to those who read by the same entry.
+func TestTicketOfReaderThatHasEnded(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second}))
+		first, second := w.take(a.RWMutex("x").RLock), w.take(a.RWMutex("x").RLock)
+		if first.EntryPath() != second.EntryPath() {
+			t.Fatal("they do not share an entry")
+		}
+		w.unlock(first)
+		if !first.Ticket().IsZero() {
+			t.Error("a ticket for a hold that has ended")
+		}
+		third := w.take(a.RWMutex("x").RLock)
+		if third.EntryPath() != second.EntryPath() {
+			t.Errorf("who reads too has an entry of its own, %s", third.EntryPath())
+		}
+		w.unlock(second)
+		w.unlock(third)
+	})
+}

@@ -105,3 +105,45 @@ func TestAdoptedMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// TestAdoptedAtOnce is TestAdoptedMeanwhile within the second for which a sweep trusts what it has read.
+func TestAdoptedAtOnce(t *testing.T) {
+	simulate(t, func(w *world) {
+		z, user, r := w.raw("others"), w.dial("user"), w.reaper("reaper", reaper.Options{})
+		w.mustSweep(r)
+		w.orphaned(z, znode.Mutex, 1)
+		slow := w.dead(z, "slow")
+		time.Sleep(ttl + grace + orphan)
+		var once sync.Once
+		done := make(chan struct{})
+		happens := func() {
+			defer close(done)
+			use := func() {
+				h, err := user.Mutex("a").Lock(w.ctx)
+				if err == nil {
+					err = h.Unlock()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			use()
+			w.create(z, "/locks/a", "", 0)
+			use()
+		}
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			if q.Label != "reaper" || q.Op != "getData" || !slices.Contains(q.Paths, slow) {
+				return locktest.Fault{}
+			}
+			once.Do(func() { time.AfterFunc(100*time.Millisecond, happens) })
+			return locktest.Fault{DelayReply: 800 * time.Millisecond}
+		})
+		report := w.mustSweep(r)
+		<-done
+		data, stat, err := z.Get("/locks/a")
+		if err != nil || stat.Version != 1 {
+			t.Errorf("the node that was adopted is there: %q, %+v, %v; %+v", data, stat, err, report.Total)
+		}
+	})
+}

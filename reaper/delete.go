@@ -33,6 +33,9 @@ type deletion struct {
 // trusted is for how long what was read of a node that is no entry is good for its delete.
 const trusted = time.Second
 
+// newest is the highest version of a node that was made or adopted as a lock's just now.
+const newest = 1
+
 // isUnique reports whether nobody can have made the node again under the same path.
 func (d *deletion) isUnique() bool { return d.verdict == Expired || d.verdict == Moot }
 
@@ -145,7 +148,7 @@ func (s *sweep) still(ctx context.Context, batch []deletion) []deletion {
 		proven := d.isUnique() || slices.ContainsFunc(batch, func(e deletion) bool {
 			return e.verdict == Expired && strings.HasPrefix(e.Path, d.Path+"/")
 		})
-		if proven || failed != nil || d.Version > 0 && now-d.seenAt <= trusted {
+		if proven || failed != nil || d.Version > newest && now-d.seenAt <= trusted {
 			return false
 		}
 		_, stat, err := s.tree.Get(ctx, d.Path)

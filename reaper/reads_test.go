@@ -77,11 +77,11 @@ func TestReadsOfALock(t *testing.T) {
 
 		time.Sleep(ttl + grace + orphan)
 		want := map[string]int{
-			// One more of a parent that nobody has written since it was made: with one node in a
+			// One more of a parent that may have been made just now: with one node in a
 			// transaction nothing proves that it is the same one still.
-			"dead": 3, "reused": 2, "empty": 2, "gone": 2,
+			"dead": 3, "reused": 3, "empty": 2, "gone": 2,
 			"queue": 5, "plain": 4, // parent, listing, entries
-			"left":      4, // and the guess
+			"left":      5, // and the guess
 			znode.Inbox: 1,
 		}
 		before := w.paths()

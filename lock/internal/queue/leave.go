@@ -112,6 +112,7 @@ func (l *leaving) attempt(ctx context.Context) error {
 	switch {
 	case zkconn.OutcomeOf(err) == zkconn.Ambiguous:
 		l.tried = true
+	case zkconn.OutcomeOf(err) == zkconn.Retryable: // the session has ended, whichever operation that was told of
 	case op == 1 && l.alone: // somebody came, or the parent is not ours to delete
 		l.door.hint(hints.crowded)
 		l.alone = false
@@ -202,7 +203,7 @@ func (q *Queue) Forget(e *Entry) {
 	if last := d.exit(e, 0, false); !last || e.keepParent { // it went nobody knows when
 		return
 	}
-	q.tidyLater(e)
+	q.tidyLater(e, e.Name().Draining())
 }
 
 // tidyUp tidies up the parent of an entry that has gone, and reports whether somebody is
@@ -211,20 +212,27 @@ func (q *Queue) Forget(e *Entry) {
 func (q *Queue) tidyUp(ctx context.Context, d *door, e *Entry) (others bool) {
 	others, err := q.tidyParent(ctx, d, e.parent(), e.keepParent, e.Name().Draining())
 	if err != nil && zkconn.OutcomeOf(err) != zkconn.Refused {
-		q.tidyLater(e)
+		q.tidyLater(e, false)
 	}
 	return others
 }
 
-// tidyLater does it in the background, and goes on over reconnects.
-func (q *Queue) tidyLater(e *Entry) {
+// lastMoments are what a duty that goes on in the background has when the client closes.
+const lastMoments = time.Second
+
+// tidyLater does it in the background, and goes on over reconnects. That the counter is at its
+// end, which has even a parent go that is to stay, counts for the first try only: later another
+// one may stand there.
+func (q *Queue) tidyLater(e *Entry, spent bool) {
 	q.background(func() {
 		d := q.openDoor(e.Lock())
 		defer q.closeDoor(d)
 		ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))
 		defer cancel()
+		defer context.AfterFunc(q.Closing, func() { time.AfterFunc(lastMoments, cancel) })()
 		err := q.Conn.Retry(ctx, leaveBackoff, func() error {
-			_, err := q.tidyParent(ctx, d, e.parent(), e.keepParent, e.Name().Draining())
+			_, err := q.tidyParent(ctx, d, e.parent(), e.keepParent, spent)
+			spent = false
 			return err
 		})
 		if err != nil {
