@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -73,13 +74,16 @@ func TestWhoMakesASharedListGivesUp(t *testing.T) {
 		for range 50 {
 			writers = append(writers, start(func() (*lock.Hold, error) { return a.RWMutex("x").Lock(ctx) }))
 		}
+		time.Sleep(time.Millisecond) // the writers are before it
 		gaveUp, cancelLeader := context.WithCancel(w.ctx)
 		leader := start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(gaveUp) })
 		time.Sleep(5 * time.Millisecond)
 		other := start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(w.ctx) })
 		time.Sleep(40 * time.Millisecond)
 		cancelLeader()
-		<-leader
+		if got := <-leader; !errors.Is(got.err, context.Canceled) {
+			t.Errorf("who made the list: got %v, %v; want that it gave up", got.hold, got.err)
+		}
 		cancel()
 		for _, ch := range writers {
 			<-ch
