@@ -103,6 +103,8 @@ var mishaps = []struct {
 	{"throttled", locktest.Fault{Code: codeThrottled}, nil},
 	{"the session moved", locktest.Fault{Code: codeSessionMoved}, nil},
 	{"the session unknown", locktest.Fault{Code: codeUnknownSession}, (*world).expireSoon},
+	{"the session has ended, told of an operation", locktest.Fault{Code: codeSessionExpired, Op: 1}, (*world).expireSoon},
+	{"the session moved, told of an operation", locktest.Fault{Code: codeSessionMoved, Op: 1}, nil},
 }
 
 // expireSoon ends the client's session, before it has connected again.

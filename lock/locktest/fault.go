@@ -294,6 +294,9 @@ type Fault struct {
 	// Code, if not 0, is ZooKeeper's error code that the request is answered
 	// with, such as -127 (throttled), instead of being applied.
 	Code int32
+	// Op is the operation of a transaction that is answered with Code: 1 is the
+	// first. 0, and what it has not, is the request as a whole.
+	Op int
 	// NoResults leaves out what the reply would tell beyond that the request has
 	// succeeded, as no ZooKeeper does: of a transaction, the results of all its
 	// operations.

@@ -1,6 +1,7 @@
 package locktest_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,6 +104,24 @@ func TestErrorCode(t *testing.T) {
 		_, err := c.Multi(create("/a", 0))
 		if err == nil || !strings.Contains(err.Error(), "-127") {
 			t.Errorf("multi: %v, want code -127", err)
+		}
+		if has(ens, "/a") || ens.Transactions() != before {
+			t.Error("the request was applied")
+		}
+		mustCreate(t, c, "/a", 0) // the connection is as it was
+	})
+}
+
+// TestErrorCodeOfAnOperation: the others fail with it, as on a server.
+func TestErrorCodeOfAnOperation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ens, c := start(t, locktest.Options{})
+		const expired = -112
+		onRequest(ens, "client", "multi", locktest.Fault{Code: expired, Op: 2})
+		before := ens.Transactions()
+		replies, err := c.Multi(create("/a", 0), create("/b", 0), create("/c", 0))
+		if !errors.Is(err, zk.ErrSessionExpired) || len(replies) != 3 || replies[0].Error != nil || !errors.Is(replies[1].Error, zk.ErrSessionExpired) || replies[2].Error == nil {
+			t.Errorf("multi: %+v, %v", replies, err)
 		}
 		if has(ens, "/a") || ens.Transactions() != before {
 			t.Error("the request was applied")

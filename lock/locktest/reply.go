@@ -20,6 +20,11 @@ func (s *serverConn) send(p pending, code int32) {
 // answer writes the body of a reply, and returns the code for its header.
 func (s *serverConn) answer(out *encoder, p pending) int32 {
 	switch {
+	case p.fault.Code != codeOK && 0 < p.fault.Op && p.fault.Op <= len(p.ops):
+		results := make([]result, len(p.ops))
+		fail(results, p.fault.Op-1, p.fault.Code)
+		out.multi(results)
+		return codeOK
 	case p.fault.Code != codeOK:
 		return p.fault.Code
 	case p.malformed:

@@ -111,15 +111,20 @@ func (p *preparer) multi(x *txn, ops []op) {
 			continue
 		}
 		x.changes = nil
-		for j := range x.results {
-			x.results[j] = result{code: opError}
-			if j > i {
-				x.results[j].err = codeRuntimeInconsistency
-			}
-		}
-		x.results[i].err = err
+		fail(x.results, i, err)
 		return
 	}
+}
+
+// fail fills in the results of a transaction that failed at one of its operations.
+func fail(results []result, at int, err int32) {
+	for i := range results {
+		results[i] = result{code: opError}
+		if i > at {
+			results[i].err = codeRuntimeInconsistency
+		}
+	}
+	results[at].err = err
 }
 
 func (p *preparer) prepare(o *op) (change, int32) {

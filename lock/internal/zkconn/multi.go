@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -26,16 +27,24 @@ func (c *Conn) Multi(ctx context.Context, late func([]zk.MultiResponse, error), 
 			return replies, nil
 		}
 		if len(replies) == len(ops) {
-			// The operations before the failing one carry no error, those after it
-			// "unknown error: -2".
-			for i := range replies {
-				if replies[i].Error != nil {
-					return nil, &refusedError{Op: i, Err: replies[i].Error}
-				}
-			}
+			err = failure(replies, err)
 		}
 		return nil, err
 	}, late)
+}
+
+// failure is the error of a transaction that failed. The operations before the one that
+// did carry none, those after it "unknown error: -2". What is no refusal of that operation,
+// as that the session has ended, which a server tells of the first, is one of them all.
+func failure(replies []zk.MultiResponse, err error) error {
+	i := slices.IndexFunc(replies, func(r zk.MultiResponse) bool { return r.Error != nil })
+	switch {
+	case i < 0:
+		return err
+	case OutcomeOf(replies[i].Error) == Refused:
+		return &refusedError{Op: i, Err: replies[i].Error}
+	}
+	return replies[i].Error
 }
 
 // issue sends a transaction, and one of a single delete or write as what it is, which
@@ -46,10 +55,10 @@ func (c *Conn) issue(ops []any) ([]zk.MultiResponse, error) {
 		switch op := ops[0].(type) {
 		case *zk.DeleteRequest:
 			one.Error = c.zk.Delete(op.Path, op.Version)
-			return single(one)
+			return []zk.MultiResponse{one}, one.Error
 		case *zk.SetDataRequest:
 			one.Stat, one.Error = c.zk.Set(op.Path, op.Data, op.Version)
-			return single(one)
+			return []zk.MultiResponse{one}, one.Error
 		}
 	}
 	replies, err := c.zk.Multi(ops...)
@@ -105,13 +114,4 @@ func fits(ops []any, replies []zk.MultiResponse) error {
 		}
 	}
 	return nil
-}
-
-// single is the reply to an operation that was issued by itself, in a transaction's
-// form: with a result of the operation only if the server gave one.
-func single(one zk.MultiResponse) ([]zk.MultiResponse, error) {
-	if o := OutcomeOf(one.Error); o == Retryable || o == Ambiguous {
-		return nil, one.Error
-	}
-	return []zk.MultiResponse{one}, one.Error
 }
