@@ -533,6 +533,38 @@ func TestAttachGivenUp(t *testing.T) {
 	})
 }
 
+// TestPutBackWhoseReplyIsLost: somebody else attaches before it is known, and is broken. That
+// one has to learn of it before anybody may enter.
+func TestPutBackWhoseReplyIsLost(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, c, d := w.dial("a"), w.dial("c"), w.dial("d")
+		h := w.lock(a, "x")
+		ticket, err := d.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := ticket.EntryPath()
+		hit := w.fault(func(r locktest.Request) bool {
+			return writes("c", path)(r) && w.record(path).Owner == "c" && w.cutOff("c")
+		}, locktest.Fault{Drop: locktest.AfterApply})
+		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+		defer cancel()
+		_, err = c.Attach(ctx, ticket)
+		mustBe(t, err, context.DeadlineExceeded)
+		w.until("it is put back, and the reply is lost", func() bool { return hit() && w.record(path).Detached })
+		w.unlock(h)
+		got := w.attach(d, ticket, lock.WithTTL(6*ttl))
+		time.Sleep(time.Second) // it has told its grant
+		w.breaks(a, path)
+		w.Heal("c")
+		w.close(c)
+		w.alive(got) // it does not know yet
+		time.Sleep(3 * ttl)
+		mustBe(t, got.Err(), lock.ErrLost, lock.ErrBroken)
+		w.empty()
+	})
+}
+
 // TestCloseWhileAttached: a place that was attached to is kept, and a hold is not.
 func TestCloseWhileAttached(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -37,6 +37,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{calm, []uint64{295, 2445, 4630, 3012982}, "a parent left, as who gave back what was kept gave up meanwhile; of the second edition"},
 		{elections, []uint64{8365}, "an entry left, which somebody had broken when whoever had attached to it did not know yet; of the second edition"},
 		{faulty, []uint64{156, 175}, "a Dial that outlasted its context"},
+		{faulty, []uint64{16742}, "a hold's entry deleted by one who had put it back before, unheard, when it was broken; of the second edition"},
 	} {
 		for _, seed := range h.seeds {
 			t.Run(fmt.Sprintf("%s/seed=%d", h.kind, seed), func(t *testing.T) {

@@ -40,8 +40,8 @@ var leaveMutants = []mutant{
 		name:   "taken-deleted",
 		breaks: "unlock deletes its node even if somebody else wrote it",
 		edits: []edit{{"lock/internal/queue/leave.go",
-			"	default:\n		return zkconn.Final(lease.ErrTaken)\n",
-			"	default:\n		l.version = n.Stat.Version\n"}},
+			"; !errors.Is(why, lease.ErrBroken) {",
+			"; why == nil {"}},
 		tests: []string{"lock.TestUnlockOfWhatIsGone"},
 	}, {
 		name:   "double-delete-no-version",

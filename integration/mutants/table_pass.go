@@ -199,7 +199,7 @@ var passMutants = []mutant{
 	}, {
 		name:   "broken-unheard",
 		breaks: "who waits for the answer of a renewal, and that tells of a broken hold, waits for ever",
-		edits: []edit{{"lock/internal/lease/broken.go",
+		edits: []edit{{"lock/internal/lease/overwritten.go",
 			"		e.spoil()\n",
 			""}},
 		tests: []string{"lock.TestPassOfBrokenHold"},

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -246,30 +245,6 @@ func (e *Entry) Vanished() {
 		default:
 			e.transition(Ended, ErrRemoved)
 		}
-	})
-}
-
-// overwritten takes the news that somebody else wrote the node.
-func (e *Entry) overwritten() {
-	e.change(func() {
-		e.spoil()
-		if e.state < Held {
-			e.transition(Ended, ErrGone)
-		} else {
-			e.transition(Ended, ErrTaken)
-		}
-	})
-}
-
-// handedOn takes the news that somebody else has attached to the entry.
-func (e *Entry) handedOn() {
-	e.change(func() {
-		e.spoil()
-		why := ErrAttached
-		if e.state < Held {
-			why = fmt.Errorf("%w: %w", ErrGone, why)
-		}
-		e.transition(Ended, why)
 	})
 }
 

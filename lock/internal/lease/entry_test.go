@@ -190,7 +190,7 @@ func TestStateOnlyMovesForward(t *testing.T) {
 	first := e.Err()
 	e.Lose(errors.New("another reason"))
 	e.Vanished()
-	e.overwritten()
+	e.writtenBy(nil)
 	if e.Withdraw() {
 		t.Error("withdrew what had ended")
 	}
@@ -240,8 +240,8 @@ func TestEachChangeIsToldOnce(t *testing.T) {
 		{"lost", func(e *Entry) { e.Lose(ErrMaxHold) }, Held, ErrMaxHold, true},
 		{"removed", (*Entry).Vanished, Held, ErrRemoved, true},
 		{"a waiter's removed", (*Entry).Vanished, Queued, ErrGone, false},
-		{"overwritten", (*Entry).overwritten, Held, ErrTaken, true},
-		{"a waiter's overwritten", (*Entry).overwritten, Queued, ErrGone, false},
+		{"overwritten", func(e *Entry) { e.writtenBy(nil) }, Held, ErrTaken, true},
+		{"a waiter's overwritten", func(e *Entry) { e.writtenBy(nil) }, Queued, ErrGone, false},
 		{"expired", func(e *Entry) { e.tick(at(time.Hour)) }, Held, ErrExpired, true},
 	} {
 		e, o, _ := testEntry(Queued)

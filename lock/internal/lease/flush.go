@@ -180,8 +180,6 @@ func (f *flight) readBack(ctx context.Context, b renewal, session int64, ops []a
 		b.Vanished()
 	case err != nil:
 		b.postpone(b.write)
-	case HandedOn(n.Data, b.Incarnation):
-		b.handedOn()
 	case !b.inDoubt(b.write) || !bytes.Equal(n.Data, b.data):
 		b.writtenBy(n.Data)
 	case f.tried && !f.before[b.write]:

@@ -169,12 +169,9 @@ func (e *Entry) taken(ctx context.Context) {
 	if err == nil {
 		n, err = e.keeper.conn.Get(ctx, e.Path)
 	}
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	if errors.Is(err, zk.ErrNoNode) {
 		e.Vanished()
-	case err == nil && HandedOn(n.Data, e.Incarnation):
-		e.handedOn()
-	default:
+	} else {
 		e.writtenBy(n.Data)
 	}
 }

@@ -288,10 +288,8 @@ func (a *attaching) readBack(ctx context.Context, terms *lease.Terms, record []b
 	case bytes.Equal(n.Data, record):
 		return n.Stat.Version, nil, nil
 	}
-	if r, err := znode.DecodeRecord(n.Data); err == nil && r.Attachment == terms.Attachment {
-		if broken = lease.BrokenBy(n.Data); broken != nil {
-			return n.Stat.Version, broken, nil
-		}
+	if why := terms.OverwrittenBy(n.Data); errors.Is(why, lease.ErrBroken) {
+		return n.Stat.Version, why, nil
 	}
 	return 0, nil, zkconn.Final(errOvertaken)
 }

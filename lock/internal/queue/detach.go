@@ -107,12 +107,8 @@ func (d *detaching) attempt(ctx context.Context) error {
 	case n.Stat.Version == d.acknowledged, d.pending != nil && bytes.Equal(n.Data, d.pending):
 		d.version = n.Stat.Version
 		return zkconn.ErrAgain
-	case lease.HandedOn(n.Data, d.e.Incarnation):
-		return zkconn.Final(lease.ErrAttached)
-	case found.Broken != nil:
-		return zkconn.Final(lease.BrokenBy(n.Data))
 	}
-	return zkconn.Final(lease.ErrTaken)
+	return zkconn.Final(d.e.OverwrittenBy(n.Data))
 }
 
 // removed is what it means that the node is not there.

@@ -129,7 +129,7 @@ func (q *Queue) discardIfBroken(e *Entry) {
 				return err
 			}
 			n, err := q.Conn.Get(ctx, e.Path)
-			if errors.Is(err, zk.ErrNoNode) || err == nil && lease.BrokenBy(n.Data) == nil {
+			if errors.Is(err, zk.ErrNoNode) || err == nil && !errors.Is(e.OverwrittenBy(n.Data), lease.ErrBroken) {
 				return nil
 			} else if err != nil {
 				return err

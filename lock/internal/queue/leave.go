@@ -112,7 +112,6 @@ func (l *leaving) attempt(ctx context.Context) error {
 	switch {
 	case zkconn.OutcomeOf(err) == zkconn.Ambiguous:
 		l.tried = true
-	case zkconn.OutcomeOf(err) == zkconn.Retryable: // the session has ended, whichever operation that was told of
 	case op == 1 && l.alone: // somebody came, or the parent is not ours to delete
 		l.door.hint(hints.crowded)
 		l.alone = false
@@ -155,12 +154,11 @@ func (l *leaving) refused(ctx context.Context, cause error) error {
 		return zkconn.Final(err)
 	case n.Stat.Version == l.acknowledged || l.pending != nil && bytes.Equal(n.Data, l.pending):
 		l.version = n.Stat.Version
-	case lease.HandedOn(n.Data, l.e.Incarnation):
-		return zkconn.Final(lease.ErrAttached)
-	case lease.BrokenBy(n.Data) != nil: // who has broken the hold waits for this
-		l.version = n.Stat.Version
 	default:
-		return zkconn.Final(lease.ErrTaken)
+		if why := l.e.OverwrittenBy(n.Data); !errors.Is(why, lease.ErrBroken) {
+			return zkconn.Final(why)
+		}
+		l.version = n.Stat.Version // whoever has broken it waits until it has gone
 	}
 	return zkconn.ErrAgain
 }
