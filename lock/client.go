@@ -275,12 +275,6 @@ func (c *Client) begin(ctx context.Context, what, name string) (bound context.Co
 	return bound, end, nil
 }
 
-// reentry is the key under which a hold's context carries its entry.
-type reentry struct {
-	client *Client
-	lock   string
-}
-
 // take has a lock taken and gives out what that brings.
 func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)) (*Hold, error) {
 	if c.open.Err() != nil || !c.tasks.Enter() {

@@ -146,20 +146,6 @@ func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
 	return t, nil
 }
 
-// ticket is the one for a hold whose lease has just begun to last so long; 0: it was not
-// detached.
-func (h *Hold) ticket(lasts time.Duration) Ticket {
-	c, e := h.client, h.e
-	t := Ticket{
-		root: c.cfg.root, lock: e.Lock(), kind: e.Kind, permits: h.permits,
-		left: queue.Left{Node: e.Name().Node, Incarnation: e.Incarnation},
-	}
-	if lasts != 0 {
-		t.left.Until = c.clock.Millis(c.clock.Local()) + lasts.Milliseconds()
-	}
-	return t
-}
-
 // Attach goes on with a hold, or a place in a queue, that was left by a ticket: by the same
 // entry, with a token whose incarnation is one higher. It waits until it is its turn; what
 // was held is held at once. The options are those of [Client.Mutex], for the name of the
@@ -203,24 +189,4 @@ func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hol
 	}, func(q *queue.Queue, ctx context.Context, r queue.Request) (*queue.Entry, error) {
 		return q.Attach(ctx, r, t.left)
 	})
-}
-
-// anew is ctx as one by which no hold of that lock of the client's is entered again.
-func (c *Client) anew(ctx context.Context, lock string) context.Context {
-	if ctx == nil {
-		return nil
-	}
-	return anewContext{ctx, reentry{c, lock}}
-}
-
-type anewContext struct {
-	context.Context
-	hidden reentry
-}
-
-func (c anewContext) Value(key any) any {
-	if key == any(c.hidden) {
-		return nil
-	}
-	return c.Context.Value(key)
 }

@@ -30,6 +30,20 @@ const ticketMark, ticketVersion = "holdfast-ticket", "1"
 // permitsMark stands between the kind and the number of permits.
 const permitsMark = "="
 
+// ticket is the one for a hold whose lease has just begun to last so long; 0: it was not
+// detached.
+func (h *Hold) ticket(lasts time.Duration) Ticket {
+	c, e := h.client, h.e
+	t := Ticket{
+		root: c.cfg.root, lock: e.Lock(), kind: e.Kind, permits: h.permits,
+		left: queue.Left{Node: e.Name().Node, Incarnation: e.Incarnation},
+	}
+	if lasts != 0 {
+		t.left.Until = c.clock.Millis(c.clock.Local()) + lasts.Milliseconds()
+	}
+	return t
+}
+
 // IsZero reports whether it is a ticket for nothing.
 func (t Ticket) IsZero() bool { return t == Ticket{} }
 
