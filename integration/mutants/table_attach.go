@@ -38,7 +38,7 @@ var attachMutants = []mutant{
 		breaks: "a transaction that finds its entry attached to says that it was overwritten",
 		edits: []edit{{"lock/internal/lease/txn.go",
 			"		e.writtenBy(n.Data)\n",
-			"		e.writtenBy(nil)\n"}},
+			"		e.writtenBy(n.Data[:0])\n"}},
 		tests: []string{"lock.TestTxnFindsTheEntryGone"},
 	}, {
 		name:   "put-back-then-broken",
