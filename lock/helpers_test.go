@@ -34,6 +34,7 @@ const (
 const (
 	codeNoNode         = -101
 	codeNoAuth         = -102
+	codeNotEmpty       = -111
 	codeSessionExpired = -112
 	codeSessionMoved   = -118
 	codeQuota          = -125 // exceeded

@@ -549,6 +549,35 @@ func TestMootIsNotProvenByTwoSessions(t *testing.T) {
 	})
 }
 
+// TestRevokeThatTheServerRefuses fails, at once: a first one for a quota, and one that is to
+// replace another, below which somebody has made a node.
+func TestRevokeThatTheServerRefuses(t *testing.T) {
+	for operations, code := range map[int]int32{2: codeQuota, 3: codeNotEmpty} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a"), w.dial("b")
+			x, y := w.lock(a, "x"), w.lock(a, "y")
+			w.revoke(b, "x", "first")
+			requests := 0
+			w.Intercept(func(r locktest.Request) locktest.Fault {
+				if r.Label != "b" || r.Op != "multi" || len(r.Paths) != operations {
+					return locktest.Fault{}
+				}
+				if requests++; requests > 100 {
+					return locktest.Fault{}
+				}
+				return locktest.Fault{Code: code, Op: 2}
+			})
+			name := map[int]string{2: "y", 3: "x"}[operations]
+			if err := b.Revoke(w.ctx, name, "second"); err == nil || requests != 1 {
+				t.Errorf("of %d operations: %v after %d requests, want an error after one", operations, err, requests)
+			}
+			w.Intercept(nil)
+			w.unlock(x)
+			w.unlock(y)
+		})
+	}
+}
+
 // TestRevokeOfWhatIsHandedOn: who attaches is asked too, and it stays asked meanwhile.
 func TestRevokeOfWhatIsHandedOn(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -3,6 +3,13 @@ package main
 // revokeMutants break how holders are asked to give up their locks.
 var revokeMutants = []mutant{
 	{
+		name:   "revoke-refused",
+		breaks: "a request that the server refuses is made again and again",
+		edits: []edit{{"lock/internal/inbox/ask.go",
+			" && len(ops) == 3 && (errors.Is(cause, zk.ErrBadVersion) || errors.Is(cause, zk.ErrNoNode)):",
+			":"}},
+		tests: []string{"lock.TestRevokeThatTheServerRefuses"},
+	}, {
 		name:   "revoke-waiters",
 		breaks: "who waits for a lock is asked to give it up, too",
 		edits:  []edit{{"lock/znode/admit.go", "			return names[:i]\n", "			return names\n"}},

@@ -117,7 +117,8 @@ func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 				return zkconn.Later(err)
 			}
 			return err
-		case op == 1: // of three: somebody else has replaced or deleted it
+		case op == 1 && len(ops) == 3 && (errors.Is(cause, zk.ErrBadVersion) || errors.Is(cause, zk.ErrNoNode)):
+			// Somebody else has replaced or deleted it.
 			ops = []any{check, create}
 			return zkconn.ErrAgain
 		}
