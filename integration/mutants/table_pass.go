@@ -53,6 +53,8 @@ var passMutants = []mutant{
 		name:   "pass-ticket-late",
 		breaks: "a hold that has ended gives a ticket for the entry that the next one has",
 		edits: []edit{{"lock/detach.go",
+			" || h.Err() != nil { // others",
+			" { // others"}, {"lock/detach.go",
 			"	if h.Err() != nil {\n		return Ticket{}\n",
 			"	if false {\n		return Ticket{}\n"}},
 		tests: []string{"lock.TestTicketOfWhatHasEnded"},
