@@ -118,8 +118,8 @@ var joinMutants = []mutant{
 		name:   "create-validity",
 		breaks: "a new entry's lease counts from the reply, not from the send",
 		edits: []edit{{"lock/internal/queue/join.go",
-			"created := lease.Created{Sent: sent,",
-			"created := lease.Created{Sent: received,"}},
+			"	received := c.Clock.Local()\n	switch ",
+			"	received := c.Clock.Local()\n	created.Sent = received\n	switch "}},
 		tests: []string{"lock.TestLeaseCountsFromTheSend"},
 	},
 }
