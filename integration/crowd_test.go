@@ -6,8 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // longTTL is the lease where servers are taken away: who renewed just before an
@@ -26,8 +27,6 @@ type crowd struct {
 	locks   []*crowdLock
 	waiters []*lock.Client
 	waits   sync.WaitGroup
-	lease   time.Duration // of each
-	pulse   *pulse
 }
 
 // crowdLock is one of them.
@@ -42,7 +41,7 @@ type crowdLock struct {
 func (b *bench) crowd(opts ...lock.Option) *crowd {
 	b.Helper()
 	const size, clients = 60, 3 // as many clients hold as wait
-	c := &crowd{bench: b, pulse: b.newPulse()}
+	c := &crowd{bench: b}
 	opts = append([]lock.Option{lock.WithTTL(longTTL), lock.WithSessionTimeout(longSession)}, opts...)
 	var holders []*lock.Client
 	for range clients {
@@ -64,27 +63,6 @@ func (b *bench) crowd(opts ...lock.Option) *crowd {
 		}
 		return queued == size
 	})
-	data, _, err := b.raw.Get(entryPath(c.locks[0].hold))
-	if err != nil {
-		b.Fatal(err)
-	}
-	record, err := znode.DecodeRecord(data)
-	if err != nil {
-		b.Fatal(err)
-	}
-	c.lease = time.Duration(record.TTL) * time.Millisecond
-	beats := make(chan struct{})
-	b.Cleanup(func() { <-beats })
-	go func() {
-		defer close(beats)
-		for again := time.NewTicker(time.Second / 4); c.Context().Err() == nil; {
-			c.pulse.beat()
-			select {
-			case <-again.C:
-			case <-c.Context().Done():
-			}
-		}
-	}()
 	return c
 }
 
@@ -101,8 +79,7 @@ func (c *crowd) wait(w *lock.Client, l *crowdLock) {
 }
 
 // unhurt ends the test if anybody has lost a lock or a place in a queue, or has got
-// in beside a holder. Where nobody could write for half a lease, what is lost says nothing,
-// and the test is skipped.
+// in beside a holder.
 func (c *crowd) unhurt(after string) {
 	c.Helper()
 	var why error // the first loss
@@ -121,12 +98,6 @@ func (c *crowd) unhurt(after string) {
 	}
 	for _, w := range c.waiters {
 		requeued += w.Stats().Requeued
-	}
-	if doubles == 0 && lost+deleted+int(requeued) > 0 {
-		if most, lease := c.pulse.longest(), c.lease; most >= lease/2 {
-			c.Skipf("too slow to tell: nobody could write for %v, with leases of %v; after %s %d of %d locks were lost, the first by: %v",
-				most, lease, after, lost, len(c.locks), why)
-		}
 	}
 	if lost > 0 || deleted > 0 || doubles > 0 || requeued > 0 {
 		c.Fatalf("after %s: of %d locks %d were lost, %d holders' entries and %d waiters' were deleted, and %d times a second one was in; the first loss: %v",
@@ -181,19 +152,37 @@ func (b *bench) exists(path string) (exists bool) {
 type corpse struct {
 	*bench
 	entry string
-	pulse *pulse
+	pulse string // a node that is written again and again, to know of outages
 	died  time.Time
 	gone  chan struct{} // closed when the entry has gone, or the test is over
 	went  time.Time     // since then the entry is known to be gone
 	over  chan struct{} // closed when the waiter behind it, if there is one, has been in and left
+
+	mu      sync.Mutex
+	outages []outage
 }
+
+// outage is a time in which nobody could write.
+type outage struct{ began, ended time.Time }
+
+// noOutage is how long a write may take that is none.
+const noOutage = time.Second
 
 // watch looks at the entry until it has gone: also while the test waits for something else,
 // such as a server that starts. It writes before it looks, to know of outages.
 func (c *corpse) watch() {
 	defer close(c.gone)
+	served := time.Now()
 	for again := time.NewTicker(50 * time.Millisecond); ; {
-		c.pulse.beat()
+		if _, err := c.raw.Set(c.pulse, nil, -1); err == nil {
+			now := time.Now()
+			if now.Sub(served) > noOutage {
+				c.mu.Lock()
+				c.outages = append(c.outages, outage{served, now})
+				c.mu.Unlock()
+			}
+			served = now
+		}
 		if exists, _, err := c.raw.Exists(c.entry); err == nil && !exists {
 			c.went = time.Now()
 			return
@@ -209,7 +198,9 @@ func (c *corpse) watch() {
 // lost is how much of the time since then nobody can be judged by: outages, and the third
 // of a TTL that a judge gives others after each of its own.
 func (c *corpse) lost(since time.Time) (lost time.Duration) {
-	for _, o := range c.pulse.seen() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.outages {
 		switch {
 		case !o.ended.After(since):
 		case o.began.Before(since): // the election's own, for which the caller allows
@@ -228,13 +219,13 @@ func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 	var holders []*process
 	var dead []*corpse
 	names := []string{"waited-for-" + suffix, "forgotten-" + suffix}
-	pulses := []*pulse{b.newPulse(), b.newPulse()}
-	for i, name := range names {
+	pulse := b.create("/pulse-", "", zk.FlagSequence)
+	for _, name := range names {
 		p := b.holderFor(name, longTTL)
 		p.says("held")
 		b.eventually("the entry is there for us too", func() bool { return len(b.children(name)) > 0 })
 		holders = append(holders, p)
-		dead = append(dead, &corpse{bench: b, entry: b.root + "/" + name + "/" + b.first(name), pulse: pulses[i], gone: make(chan struct{}), over: make(chan struct{})})
+		dead = append(dead, &corpse{bench: b, entry: b.root + "/" + name + "/" + b.first(name), pulse: pulse, gone: make(chan struct{}), over: make(chan struct{})})
 	}
 	queued := waiter.Stats().Waiters
 	go func() {
