@@ -22,8 +22,8 @@ import (
 const purgeSlack = longTTL/3 + 10*time.Second
 
 // livingTTL is the lease of those who live through elections: on a busy machine one may
-// take half a minute. No clock here is ahead or behind by less than that.
-var livingTTL = lock.WithTTL(2 * longTTL)
+// take most of a minute. No clock here is ahead or behind by less than that.
+var livingTTL = lock.WithTTL(80 * time.Second)
 
 // TestLeadersWithOtherClocks has a member lead and lose the lead again whose clock is
 // not that of the others. Nobody who lives is hurt, neither by those who were there
