@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -143,6 +144,9 @@ func (t *torture) run(ctx context.Context) (err error) {
 	if err := t.torment(ctx, cancel, sweeper); err != nil {
 		return err
 	}
+	if err := t.mended(); err != nil {
+		return err
+	}
 	t.finish()
 	if err := t.sweep(sweeper, locks); err != nil {
 		return err
@@ -206,7 +210,7 @@ func (t *torture) startWorkers() error {
 		c, err := newClient(i, t.ensemble.Addrs(), t.dir, t.control, func(name string, err error) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			t.died = append(t.died, fmt.Sprintf("%s: %v", name, err))
+			t.died = append(t.died, fmt.Sprintf("%s: %v; it said last: %s", name, err, lastLine(filepath.Join(t.dir, fmt.Sprintf("w%d.log", i)))))
 		})
 		if err != nil {
 			return err
@@ -219,6 +223,16 @@ func (t *torture) startWorkers() error {
 		}
 	}
 	return nil
+}
+
+// lastLine returns the last line of a file.
+func lastLine(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	text = bytes.TrimRight(text, "\n")
+	return string(text[bytes.LastIndexByte(text, '\n')+1:])
 }
 
 // reaper returns one that sweeps every few seconds when it runs, and its client.
@@ -297,6 +311,14 @@ func (t *torture) progress() {
 		faults += n
 	}
 	fmt.Printf("torture: so far %d holds, %d faults\n", grants, faults)
+}
+
+// mended waits until the servers that were mended last serve as well: a client that
+// closes leaves behind what it cannot delete in its time.
+func (t *torture) mended() error {
+	ctx, cancel := context.WithTimeout(t.ctx, electionPatience)
+	defer cancel()
+	return t.ensemble.Whole(ctx)
 }
 
 // finish lets the workers come to their end.

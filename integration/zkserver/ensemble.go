@@ -141,6 +141,12 @@ func (e *Ensemble) Followers(ctx context.Context) ([]*Server, error) {
 	return e.await(ctx, "follower", 1)
 }
 
+// Whole waits until all members follow one of them.
+func (e *Ensemble) Whole(ctx context.Context) error {
+	_, err := e.await(ctx, "follower", len(e.servers)-1)
+	return err
+}
+
 // Depose kills the leader once all others follow it, and waits until another member
 // leads. The old leader is to be restarted, and can then be elected again.
 //
@@ -148,7 +154,7 @@ func (e *Ensemble) Followers(ctx context.Context) ([]*Server, error) {
 func (e *Ensemble) Depose(ctx context.Context) (old, next *Server, err error) {
 	// A server that is killed while another synchronizes with it can cost an old
 	// ZooKeeper data ([Version.MayDiverge]).
-	if _, err := e.await(ctx, "follower", len(e.servers)-1); err != nil {
+	if err := e.Whole(ctx); err != nil {
 		return nil, nil, err
 	}
 	if old, err = e.Leader(ctx); err != nil {
