@@ -59,7 +59,9 @@ func (t *torture) judge() *report {
 	r.linearizable(records, byLock)
 	if len(r.wrong) > 0 {
 		r.void = diverged
-		t.preserve(r)
+		var text bytes.Buffer
+		r.print(&text)
+		r.wrong = append(r.wrong, t.preserve(text.String())...)
 	}
 	return r
 }
@@ -173,26 +175,22 @@ func (r *report) print(w io.Writer) {
 	}
 }
 
-// preserve keeps a run that failed.
-func (t *torture) preserve(r *report) {
+// preserve keeps a run that failed, and says where, and how to make it again.
+func (t *torture) preserve(report string) []string {
 	dir := filepath.Join(t.keep, fmt.Sprintf("torture-%d", t.seed))
-	var text bytes.Buffer
-	r.print(&text)
 	var records bytes.Buffer
 	err := errors.Join(
 		os.MkdirAll(dir, 0o755),
 		t.control.history.write(&records),
 		os.WriteFile(filepath.Join(dir, "history.jsonl"), records.Bytes(), 0o644),
-		os.WriteFile(filepath.Join(dir, "report.txt"), text.Bytes(), 0o644),
+		os.WriteFile(filepath.Join(dir, "report.txt"), []byte(report), 0o644),
 	)
 	for name, log := range t.logs {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), log, 0o644))
 	}
-	again := fmt.Sprintf("make torture DURATION=%v SEED=%d", t.duration, t.seed)
+	kept := "history and logs are kept in " + dir
 	if err != nil {
-		r.wrong = append(r.wrong, "the run could not be kept: "+err.Error())
-	} else {
-		r.wrong = append(r.wrong, "history and logs are kept in "+dir)
+		kept = "the run could not be kept: " + err.Error()
 	}
-	r.wrong = append(r.wrong, "the same faults again: "+again)
+	return []string{kept, fmt.Sprintf("the same faults again: make torture DURATION=%v SEED=%d", t.duration, t.seed)}
 }

@@ -80,6 +80,12 @@ func (t *torture) main(ctx context.Context) int {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "torture: nothing was found out:", err)
+		if t.void = t.diverged(); t.void != "" {
+			fmt.Fprintln(os.Stderr, "torture: the servers did not agree on their data, which is a fault of ZooKeeper's:", t.void)
+		}
+		for _, line := range t.preserve(err.Error()) {
+			fmt.Fprintln(os.Stderr, "torture:", line)
+		}
 		return exitUnknown
 	}
 	report := t.judge()
@@ -127,6 +133,11 @@ func (t *torture) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.ensemble.Stop()) }()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.collectLogs())
+		}
+	}()
 	defer func() {
 		for _, c := range t.control.crew {
 			c.close()
@@ -344,6 +355,12 @@ func (t *torture) finish() {
 // sweep waits until all that is left has expired, has the reaper sweep once, and
 // sees what is left then.
 func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
+	tree := admin.New(locks)
+	// What is left from before the last election expires by the first stamp of this leader's
+	// that the sweeper knows.
+	if _, err := tree.Now(t.ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
 	if !pause(t.ctx, ttl+grace+2*clockOff+orphanAfter) {
 		return context.Cause(t.ctx)
 	}
@@ -354,7 +371,6 @@ func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 		return err
 	}
 	fmt.Println("torture: the last sweep:", report.String())
-	tree := admin.New(locks)
 	var walk func(path string) error
 	walk = func(path string) error {
 		names, _, err := tree.Children(ctx, path)

@@ -58,12 +58,21 @@ func work(config string) error {
 			return err
 		}
 		if next.Stop {
-			return w.locks.Close()
+			return w.close()
 		}
 		if result, err = w.do(next.Task); err != nil {
 			return err
 		}
 	}
+}
+
+// close closes the client. It waits for a server first: what cannot be deleted in the time
+// that a client has for it is left behind, as it says then.
+func (w *worker) close() error {
+	if _, err := w.locks.Election("closing").Leader(context.Background()); err != nil && !errors.Is(err, lock.ErrNoLeader) {
+		return err
+	}
+	return w.locks.Close()
 }
 
 // ask sends the controller a request and waits for the answer.
