@@ -234,17 +234,18 @@ type losses struct {
 	late   bool // some are late instead
 	after  bool // what is sent to find out what became of one that was lost is lost too
 	refuse bool // or refused
+	told   bool // some transactions are told of an operation that the session has ended, or moved
 }
 
 // lose has requests and replies lost or late for a while.
 func lose(s *sim, r *rand.Rand, _ string) error {
-	l := &losses{sim: s, salt: r.Uint64(), odds: 1 + r.IntN(10), late: true, after: oneIn(r, 3), refuse: oneIn(r, 3)}
+	l := &losses{sim: s, salt: r.Uint64(), odds: 1 + r.IntN(10), late: true, after: oneIn(r, 3), refuse: oneIn(r, 3), told: s.tells}
 	return l.last(r)
 }
 
 // loseWhatIsSent has requests and replies lost, and none late.
 func loseWhatIsSent(s *sim, r *rand.Rand, _ string) error {
-	l := &losses{sim: s, salt: r.Uint64(), odds: 1 + r.IntN(10)}
+	l := &losses{sim: s, salt: r.Uint64(), odds: 1 + r.IntN(10), told: s.tells}
 	return l.last(r)
 }
 
@@ -268,6 +269,11 @@ func (l *losses) fault(q locktest.Request) locktest.Fault {
 	}
 	if f := l.draw(q.Label, q.Number); f != (locktest.Fault{}) {
 		return f
+	}
+	if l.told && q.Op == "multi" {
+		if f := l.tell(q); f != (locktest.Fault{}) {
+			return f
+		}
 	}
 	const soon = 4 // requests later
 	for before := q.Number - 1; (l.after || l.refuse) && before >= q.Number-soon; before-- {
@@ -293,6 +299,22 @@ func (l *losses) draw(label string, number int) locktest.Fault {
 		return locktest.Fault{Delay: between(r, 0, l.ttl)}
 	}
 	return locktest.Fault{DelayReply: between(r, 0, l.ttl)}
+}
+
+// tell draws the fault of a transaction that is told of its session's end as servers do
+// whose session ends, or moves, while they prepare it: of an operation. Nothing of it is
+// applied, and the session is over soon.
+func (l *losses) tell(q locktest.Request) locktest.Fault {
+	r := rand.New(rand.NewPCG(l.salt, hash(fmt.Sprint("told", q.Label, q.Number))))
+	if r.IntN(100) >= l.odds {
+		return locktest.Fault{}
+	}
+	l.count("transactions told of their session's end")
+	f := locktest.Fault{Code: []int32{codeSessionExpired, codeSessionMoved}[r.IntN(2)], Op: 1}
+	if f.Code == codeSessionExpired {
+		time.AfterFunc(between(r, 0, 500*time.Millisecond), func() { l.ExpireLabel(q.Label) })
+	}
+	return f
 }
 
 // followUp draws the fault of a request that comes soon after one whose reply was

@@ -60,6 +60,7 @@ type plan struct {
 	slews      bool // the leader's clock runs wrong, and is not set
 	once       bool // each sweep is done by a reaper of its own
 	outlives   bool // at the end, a holder dies
+	tells      bool // transactions are told of an operation that the session has ended
 	window     time.Duration
 	idle       time.Duration
 }
@@ -119,6 +120,7 @@ func draw(seed uint64, only kind) (p plan) {
 	if p.window > 0 && oneIn(passing, 2) {
 		p.idle = between(passing, time.Millisecond, 2*p.ttl).Truncate(time.Millisecond)
 	}
+	p.tells = oneIn(random(seed, "told"), 4)
 	if p.quiet() {
 		p.outlives = false
 		// An ancestor that is a lock too stays if it is left before what is below.
@@ -146,7 +148,7 @@ var things = []string{
 	"grants", "unlocks", "holds at risk", "losses told before", "holds lost", "unlocks not confirmed", "waits given up", "calls given up in flight",
 	"entries purged", "entries and parents swept", "sweeps by a reaper of its own", "queued again",
 	"faults", "crashes", "elections", "clocks set", "slews", "steps",
-	"sessions on a server that lags", "replies to look-ups lost", "requests refused", "writes left in doubt",
+	"sessions on a server that lags", "replies to look-ups lost", "requests refused", "transactions told of their session's end", "writes left in doubt",
 	"clients with learned hints", "clients without hints", "clients with hostile hints",
 	"clients on a shared connection", "clients beside others of their process",
 	"clients closed in the midst of use", "clients closed clean",
