@@ -160,3 +160,27 @@ func (c *circle) had(r *rand.Rand, label string, names []string, err error, unlo
 		c.Errorf("%s: unlock %q: %v", label, names, err)
 	}
 }
+
+// TestManyKeptLocksOfAll: what was read of the first one is old when the last one was read.
+func TestManyKeptLocksOfAll(t *testing.T) {
+	link := locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}
+	simulate(t, link, func(w *world) {
+		kept := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true})
+		a, b := w.dial("a", kept), w.dial("b", kept)
+		var names []string
+		for i := range 64 {
+			names = append(names, fmt.Sprintf("n%02d", i))
+			w.unlock(w.lock(b, names[i]))
+		}
+		time.Sleep(time.Minute)
+		limited, cancel := context.WithTimeout(w.ctx, 30*time.Second)
+		defer cancel()
+		hs, err := a.LockAll(limited, names...)
+		if err != nil {
+			w.Fatalf("nobody is at the locks: %v", err)
+		}
+		if err := hs.Unlock(); err != nil {
+			w.Error(err)
+		}
+	})
+}

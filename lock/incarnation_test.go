@@ -437,6 +437,33 @@ func TestOldParentOverASlowLink(t *testing.T) {
 	})
 }
 
+// TestStayingParentOverASlowLink: nor can one that stays be written by what was read.
+func TestStayingParentOverASlowLink(t *testing.T) {
+	slow := locktest.Options{Latency: func(string, string) time.Duration { return 60 * time.Millisecond }}
+	for _, found := range []bool{true, false} {
+		t.Run(fmt.Sprintf("found empty %v", found), func(t *testing.T) {
+			simulate(t, slow, func(w *world) {
+				kept := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: !found})
+				a, b := w.dial("a", kept), w.dial("b", kept)
+				w.unlock(w.lock(a, "other"))
+				if found {
+					w.create(w.raw("other"), "/locks/x", "", 0)
+				} else {
+					w.unlock(w.lock(b, "x"))
+				}
+				time.Sleep(time.Minute)
+				limited, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+				defer cancel()
+				h, err := a.Mutex("x").Lock(limited)
+				if err != nil {
+					w.Fatalf("nobody is at the lock: %v", err)
+				}
+				w.unlock(h)
+			})
+		})
+	}
+}
+
 // TestParentMadeAgainInAnOutage: an empty node is read, and before it can be written the
 // connection is lost for a while. It is read again: there is another one now.
 func TestParentMadeAgainInAnOutage(t *testing.T) {

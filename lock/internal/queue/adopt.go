@@ -15,12 +15,16 @@ import (
 // mayGo reports whether the parent that was just read may be deleted and made anew
 // before our write comes, at the same version even: nobody is known to stand below it.
 // Then a list tells of an entry to check; if there is none the entry is made first, and
-// proves itself which parent it is. One that was written before is safe, if the reply was
-// quick.
+// proves itself which parent it is. One that stays, or was written before, is safe if the
+// reply was quick.
 func (j *joining) mayGo(a attempt) bool {
-	young := a.parent.version < oldEnough || j.Clock.Mono()-j.readAt > factsLast
-	return a.parent.exists && a.witness == "" && young && !j.KeepParent && !a.parent.data.Adopted
+	young := a.parent.version < oldEnough && !j.stays(a.parent)
+	slow := j.Clock.Mono()-j.readAt > factsLast
+	return a.parent.exists && a.witness == "" && (young || slow)
 }
+
+// stays reports whether none of ours deletes the parent.
+func (j *joining) stays(f facts) bool { return j.KeepParent || f.data.Adopted }
 
 // anyoneThere is the path of an entry of ours below the parent that was just read, "" if a
 // list shows none, or would be long.

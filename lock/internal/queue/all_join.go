@@ -48,7 +48,8 @@ func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) 
 
 // next chooses the next attempts. To look at the parent of one takes time, in which what
 // is known of the others may become too old to be written on without proof; then their
-// entries are created alone, and prove it. What stays is safe as it is.
+// entries are created alone, and prove it; of those that stay, the ones that have become half as old as they
+// may be.
 func (a *all) next(ctx context.Context, js []*joining) ([]attempt, error) {
 	attempts, read := make([]attempt, len(js)), false
 	for i, j := range js {
@@ -60,7 +61,9 @@ func (a *all) next(ctx context.Context, js []*joining) ([]attempt, error) {
 		attempts[i], read = next, read || next.read
 	}
 	for i, j := range js {
-		if next := &attempts[i]; read && next.blind() && !j.KeepParent && !next.parent.data.Adopted {
+		next := &attempts[i]
+		old := !j.stays(next.parent) || a.Clock.Mono()-next.chosen > factsLast/2
+		if read && next.blind() && old {
 			next.claim, next.write = true, false
 		}
 	}
