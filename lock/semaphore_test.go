@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -525,6 +526,51 @@ func TestTwoLowerTogether(t *testing.T) {
 		mustBe(t, err, lock.ErrHeld)
 		w.unlock(rest)
 		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestRidersHearOfMorePermits: who rides looks at no parent, and gets its permit all the same
+// when there are more of them, and no sooner when there are fewer again.
+func TestRidersHearOfMorePermits(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		s, other := w.dial("a", riding(0)).Semaphore("x", 1), w.dial("b").Semaphore("x", 1)
+		var line []<-chan taken
+		for range 6 {
+			line = append(line, start(func() (*lock.Hold, error) { return s.Acquire(w.ctx, 1) }))
+			settle()
+		}
+		first := w.expect(line[0]).hold
+		if err := s.Resize(w.ctx, 2); err != nil {
+			w.Fatal(err)
+		}
+		second := w.expect(line[1]).hold
+		w.waits(line[2])
+		if err := other.Resize(w.ctx, 3); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(2 * time.Second) // it is looked once a second
+		third := w.expect(line[2]).hold
+		w.waits(line[3])
+
+		fewer := start(func() (*lock.Hold, error) { return nil, other.Resize(w.ctx, 1) })
+		settle()
+		w.unlock(first)
+		w.unlock(second)
+		if err := w.expect(fewer).err; err != nil {
+			w.Fatal(err)
+		}
+		for rest := line[3:]; len(rest) > 0; { // one after the other, in any order: who rides may go before
+			for _, next := range rest {
+				w.waits(next)
+			}
+			w.unlock(third)
+			settle()
+			i := max(0, slices.IndexFunc(rest, func(next <-chan taken) bool { return len(next) > 0 }))
+			third = w.expect(rest[i]).hold
+			rest = slices.Delete(rest, i, i+1)
+		}
+		w.unlock(third)
 		w.empty()
 	})
 }

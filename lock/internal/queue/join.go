@@ -249,7 +249,7 @@ func (c *contender) joined(ctx context.Context, e *Entry, d *draft, stat *zk.Sta
 		f.ours = !a.parent.exists
 		c.door.joined(f, now)
 	}
-	c.capacity = data.Capacity()
+	c.learn(data.Capacity())
 	if e.joinedAlone = children == 1; e.joinedAlone {
 		return c.placeAlone(e)
 	}

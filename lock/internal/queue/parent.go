@@ -289,7 +289,7 @@ func (c *contender) readParent(ctx context.Context) error {
 	if len(n.Data) == 0 && c.bearsOurMark(ctx, n.Stat.Czxid) {
 		data.Adopted = false // somebody has emptied it
 	}
-	c.capacity = data.Capacity()
+	c.learn(data.Capacity())
 	c.readAt = asked
 	before, _ := c.door.look()
 	c.door.met(c.Clock.Mono(), before, n.Stat.Version)

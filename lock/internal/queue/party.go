@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	linked "container/list"
 	"maps"
 	"slices"
@@ -16,9 +17,10 @@ import (
 
 // rides are the parties of one lock.
 type rides struct {
-	mu    sync.Mutex
-	first *party // nil: there is none
-	lone  *Entry // that nobody rides on, and whose party is not remembered meanwhile; nil: none. The door stays open
+	mu       sync.Mutex
+	first    *party // nil: there is none
+	capacity int32  // permits that there are, as far as is known; 0: it is not
+	lone     *Entry // that nobody rides on, and whose party is not remembered meanwhile; nil: none. The door stays open
 }
 
 // party are the contenders of this process for one lock that ask for the same, and so can
@@ -32,7 +34,8 @@ type party struct {
 	like    Request
 	riders  linked.List // of *rider: who came first is first
 	seats   []*seat
-	seatsAt int // most seats that are of use at once
+	seatsAt int  // most seats that are of use at once
+	heeding bool // one looks for all whether there are more permits
 }
 
 // seat is what entitles one of a party to have an entry.
@@ -105,9 +108,7 @@ func (c *contender) newParty() *party {
 	r := &c.door.rides
 	p := &party{rides: r, next: r.first, q: c.Queue, door: c.door, like: c.Request, seatsAt: 1}
 	p.like.Values = nil
-	if c.Kind == znode.Semaphore {
-		p.seatsAt = int(max(1, c.Capacity/c.Permits))
-	}
+	p.fit(cmp.Or(r.capacity, c.Capacity))
 	r.first = p
 	return p
 }
@@ -120,6 +121,33 @@ func (r *rides) partyOf(like *Request) *party {
 		}
 	}
 	return nil
+}
+
+// fit has as many seats be of use as there are permits for. Who rides gets those that are new.
+func (r *rides) fit(capacity int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.capacity = capacity
+	for p := r.first; p != nil; p = p.next {
+		p.fit(capacity)
+		for p.like.Kind == znode.Semaphore && p.another() {
+		}
+	}
+}
+
+// fit sets how many seats are of use at once; p.mu is held.
+func (p *party) fit(capacity int32) {
+	if p.like.Kind == znode.Semaphore {
+		p.seatsAt = int(max(1, capacity/p.like.Permits))
+	}
+}
+
+// heeds reports whether it is to be looked for more permits still.
+func (p *party) heeds() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heeding = p.riders.Len() > 0
+	return p.heeding
 }
 
 // forget drops the party of an entry that is passed on to nobody so far: a client may have
@@ -164,15 +192,22 @@ func (p *party) vacancy() (b boarding, ok bool) {
 				return boarding{seat: s, e: s.entry, joined: true}, true
 			}
 		}
-		if p.pending() {
-			return boarding{}, false
-		}
-	} else if len(p.seats) == p.seatsAt {
+	}
+	if !p.room() {
 		return boarding{}, false
 	}
 	s := &seat{party: p}
 	p.seats = append(p.seats, s)
 	return boarding{seat: s}, true
+}
+
+// room reports whether one more seat is of use: those who read ride on with who is about to
+// get an entry; p.mu is held.
+func (p *party) room() bool {
+	if p.like.Role == znode.Shared {
+		return !p.pending()
+	}
+	return len(p.seats) < p.seatsAt
 }
 
 // pending reports whether somebody is about to get an entry; p.mu is held.
@@ -217,12 +252,15 @@ func (s *seat) vacate() {
 	s.disband()
 }
 
-// another gives the first rider a seat with no entry, if there is one, unless that rides on
-// with who is about to get an entry; p.mu is held.
-func (p *party) another() {
-	if next := (&seat{party: p}); !(p.like.Role == znode.Shared && p.pending()) && p.turnOf(boarding{seat: next}) {
-		p.seats = append(p.seats, next)
+// another gives the first rider a seat with no entry, and reports whether it has: there may
+// be none, or no room; p.mu is held.
+func (p *party) another() bool {
+	next := &seat{party: p}
+	if !p.room() || !p.turnOf(boarding{seat: next}) {
+		return false
 	}
+	p.seats = append(p.seats, next)
+	return true
 }
 
 // disband forgets a party that is empty; p.mu is held.

@@ -131,7 +131,7 @@ func (c *contender) learnCapacity(ctx context.Context) error {
 		return nil
 	}
 	if f, _ := c.door.look(); c.listed != nil && f.exists && f.czxid == c.listed.Czxid && f.version == c.listed.Version && c.fits(f.data) {
-		c.capacity = f.data.Capacity()
+		c.learn(f.data.Capacity())
 		return nil
 	}
 	return c.readParent(ctx)
@@ -256,20 +256,54 @@ func (w *waiter) saw(entry znode.Entry, changed <-chan zk.Event) *sight {
 
 // watchCapacity reads how many permits there are, and watches for a change; nil if the
 // parent is not there.
-func (w *waiter) watchCapacity(ctx context.Context) (<-chan zk.Event, error) {
-	n, changed, err := w.Conn.Watch(ctx, w.parent)
+func (c *contender) watchCapacity(ctx context.Context) (<-chan zk.Event, error) {
+	n, changed, err := c.Conn.Watch(ctx, c.parent)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	data, err := w.check(n)
+	data, err := c.check(n)
 	if err != nil {
 		return nil, err
 	}
-	w.capacity = data.Capacity()
+	c.learn(data.Capacity())
 	return changed, nil
+}
+
+// learn takes how many permits there are now. Those who ride may have as many seats.
+func (c *contender) learn(capacity int32) {
+	c.capacity = capacity
+	if c.Kind == znode.Semaphore {
+		c.door.rides.fit(capacity)
+	}
+}
+
+// heed has those who ride for permits hear of more: what is passed to them comes without a
+// look at the parent. Once somebody has waited for a while one looks for all, as long as
+// anybody waits; p.mu is held.
+func (c *contender) heed(p *party) {
+	if c.Kind != znode.Semaphore || p.heeding {
+		return
+	}
+	p.heeding = true
+	one := *c
+	c.background(func() {
+		var changed <-chan zk.Event
+		var looked time.Duration
+		for pause(c.Closing, pollEvery) == nil && p.heeds() {
+			select {
+			case <-changed:
+				changed = nil
+			default:
+			}
+			if now := c.Clock.Mono(); changed == nil || now-looked > c.Terms.TTL { // a change can be lost over a reconnect
+				changed, _ = one.watchCapacity(c.Closing) // if that fails it is tried again
+				looked = now
+			}
+		}
+	})
 }
 
 // judgeAhead purges who has expired of those ahead, or says when to look again: for ever

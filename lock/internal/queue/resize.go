@@ -85,6 +85,9 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 			&zk.SetDataRequest{Path: c.parent, Data: data.Encode(), Version: f.version},
 			&zk.DeleteRequest{Path: e.Path, Version: -1})
 		c.door.doubt()
+		if err == nil {
+			c.learn(to)
+		}
 		switch op, cause := zkconn.RefusedOp(err); {
 		case op == 0 && errors.Is(cause, zk.ErrBadVersion):
 			return zkconn.ErrAgain

@@ -37,6 +37,7 @@ func (c *contender) board(ctx context.Context) (boarding, error) {
 	}
 	r := &rider{make(chan boarding, 1)}
 	place := p.riders.PushBack(r)
+	c.heed(p)
 	inTheWay := p.inTheWay()
 	d.rides.mu.Unlock()
 	c.riding.Add(1)
