@@ -7,7 +7,14 @@ var connMutants = []mutant{
 		breaks: "go-zookeeper is handed the length of a frame that cannot be one, and panics",
 		edits: []edit{{"lock/internal/zkconn/handshake.go",
 			"	if length < leastReply || length > largestReply {\n",
-			"	if length > 1<<30 {\n"}},
+			"	if length > largestReply {\n"}},
+		tests: []string{"lock/internal/zkconn.TestFrameThatCannotBe"},
+	}, {
+		name:   "frame-of-any-length",
+		breaks: "whatever a server says that a frame's length is, is waited for",
+		edits: []edit{{"lock/internal/zkconn/handshake.go",
+			"	if length < leastReply || length > largestReply {\n",
+			"	if length < leastReply {\n"}},
 		tests: []string{"lock/internal/zkconn.TestFrameThatCannotBe"},
 	}, {
 		name:   "greeting-believed",
@@ -97,13 +104,6 @@ var connMutants = []mutant{
 			"	length := int32(binary.BigEndian.Uint32(head))\n	if length < 0 {\n		return 0, c.Conn.SetReadDeadline(time.Time{})\n	}\n" +
 				"	if length < leastGreeting || length > mostGreeting {\n"}},
 		tests: []string{"lock/internal/zkconn.TestHandshakeOfAnotherKind"},
-	}, {
-		name:   "frame-of-any-length",
-		breaks: "whatever a server says that a frame's length is, is waited for",
-		edits: []edit{{"lock/internal/zkconn/dial.go",
-			"		zk.WithMaxBufferSize(largestReply),\n",
-			""}},
-		tests: []string{"lock/internal/zkconn.TestFrameThatIsNone"},
 	}, {
 		name:   "close-unbounded",
 		breaks: "Close waits for the server to acknowledge the session's end, however long that takes",

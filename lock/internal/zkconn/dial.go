@@ -52,7 +52,6 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 		zk.WithDialer(c.dialServer),
 		zk.WithHostProvider(c.own.hosts),
 		zk.WithEventCallback(c.sessionEvent),
-		zk.WithMaxBufferSize(largestReply),
 		zk.WithLogger(printfLogger{cfg.Log}),
 		zk.WithLogInfo(false))
 	if err != nil {

@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"encoding/binary"
+	"io"
 	"net"
 	"slices"
 	"testing"
@@ -20,6 +21,9 @@ type script struct {
 
 func (s *script) Read(p []byte) (int, error) {
 	s.then()
+	if len(s.bytes) == 0 {
+		return 0, io.EOF
+	}
 	n := copy(p, s.bytes[:min(s.step, len(s.bytes))])
 	s.bytes = s.bytes[n:]
 	return n, nil
@@ -127,7 +131,7 @@ func TestGreetingThatCannotBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var told error
 			s := &script{bytes: frame, step: 5, then: func() {}}
-			c, err := newHandshakeConn(s, time.Now().Add(time.Minute), nil, func(err error) { told = err })
+			c, err := newHandshakeConn(s, time.Now().Add(time.Minute), func(time.Duration) {}, func(err error) { told = err })
 			if err != nil {
 				t.Fatal(err)
 			}
