@@ -61,6 +61,9 @@ type plan struct {
 	once       bool // each sweep is done by a reaper of its own
 	outlives   bool // at the end, a holder dies
 	tells      bool // transactions are told of an operation that the session has ended
+	distant    bool // packets take longer than facts last
+	keeps      bool // some parents stay
+	early      bool // strangers make parents while what was known of those before is used still
 	window     time.Duration
 	idle       time.Duration
 }
@@ -121,6 +124,12 @@ func draw(seed uint64, only kind) (p plan) {
 		p.idle = between(passing, time.Millisecond, 2*p.ttl).Truncate(time.Millisecond)
 	}
 	p.tells = oneIn(random(seed, "told"), 4)
+	if link := random(seed, "link"); p.kind != stepped && oneIn(link, 6) {
+		p.distant = true
+		p.slow = between(link, 60*time.Millisecond, 180*time.Millisecond)
+	}
+	p.keeps = oneIn(random(seed, "keeps"), 6)
+	p.early = p.kind == strangers && oneIn(random(seed, "early"), 3)
 	if p.quiet() {
 		p.outlives = false
 		// An ancestor that is a lock too stays if it is left before what is below.
@@ -129,12 +138,17 @@ func draw(seed uint64, only kind) (p plan) {
 	return p
 }
 
+// kept reports whether the lock's parent stays when all have left.
+func (p plan) kept(name string) bool {
+	return p.keeps && slices.Contains([]string{"a", pages, slots, chair, remade}, name)
+}
+
 // quiet reports whether nothing goes wrong in the history but clocks.
 func (p plan) quiet() bool { return p.kind == calm || p.kind == stepped }
 
 // Policy is the policy of a lock.
 func (p plan) Policy(name string) lock.Policy {
-	policy := lock.Policy{TTL: p.ttl, Grace: p.grace, LocalWindow: p.window, Idle: p.idle}
+	policy := lock.Policy{TTL: p.ttl, Grace: p.grace, LocalWindow: p.window, Idle: p.idle, KeepParent: p.kept(name)}
 	if name == limited {
 		policy.MaxHold = 2 * p.ttl
 	}
@@ -144,7 +158,7 @@ func (p plan) Policy(name string) lock.Policy {
 // things are what histories count, as the tally tells them. Each of them happens in
 // 500 histories, or else these do not show what they should.
 var things = []string{
-	"faulty histories", "elections histories", "strangers histories", "calm histories", "stepped histories",
+	"faulty histories", "elections histories", "strangers histories", "calm histories", "stepped histories", "over a slow link", "with parents that stay",
 	"grants", "unlocks", "holds at risk", "losses told before", "holds lost", "unlocks not confirmed", "waits given up", "calls given up in flight",
 	"entries purged", "entries and parents swept", "sweeps by a reaper of its own", "queued again",
 	"faults", "crashes", "elections", "clocks set", "slews", "steps",
@@ -156,7 +170,7 @@ var things = []string{
 	"detached", "readers, writers and permits detached", "left with others who read", "places kept", "attached", "attached to what was not detached", "attached too late", "came back too late",
 	"passed on", "waits without an entry", "kept and had again", "kept and given back", "joined together", "taken together", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
 	"transactions", "transactions in doubt", "transactions not applied",
-	"parents found empty", "foreign parents refused", "parents made again", "parents of strangers met",
+	"parents found empty", "foreign parents refused", "parents made again", "parents made again early", "parents of strangers met",
 	"holds for reading", "readers beside another", "holds downgraded", "upgrades refused",
 	"permits beside others", "semaphores resized",
 	"breaks", "holds broken", "revocations", "revocations told", "given up when asked",

@@ -21,7 +21,8 @@ type theirs struct {
 	data    string
 	version int32
 	empty   bool // a lock may use it, and says so in its data
-	young   bool // there was a lock so lately that what was known of that may be used
+	young   bool // there was a lock in between
+	early   bool // there was a lock so lately that what was known of that may be used
 }
 
 var open = zk.WorldACL(zk.PermAll)
@@ -73,6 +74,7 @@ func (s *sim) checkTheirs() {
 		case want.young:
 		case !there || n.Stat.Czxid != want.czxid:
 			s.violatedLocked("%s was somebody else's and has been deleted", path)
+		case want.early:
 		case want.empty && len(n.Data) > 0 && (err != nil || !parent.Adopted):
 			s.violatedLocked("%s was found empty, and is %q", path, n.Data)
 		case !want.empty && (want.data != string(n.Data) || want.version != n.Stat.Version):
@@ -123,13 +125,15 @@ func (s *sim) takeAway(z *zk.Conn, path string) bool {
 // ours, at a version that it may have had before. Of what was before nobody may make
 // use longer than 100 ms after it was last proven, and a request may be that old when it
 // leaves; the stranger waits for that time, and for what is on its way, and makes nothing
-// that it cannot tell about.
+// that it cannot tell about. If it does not wait what it makes may be written, but is not
+// deleted.
 func (s *sim) remake(z *zk.Conn, r *rand.Rand, path, data string, version int32) {
 	folder, _ := s.node("/locks/r")
 	if _, there := s.node(path); there {
 		return
 	}
-	if !s.pause(r, 250*time.Millisecond+5*s.slow, 2*time.Second) {
+	early := s.early && oneIn(r, 2)
+	if early && !s.pause(r, 0, 100*time.Millisecond) || !early && !s.pause(r, 250*time.Millisecond+5*s.slow, 2*time.Second) {
 		return
 	}
 	ops := []any{&zk.CreateRequest{Path: path, Data: []byte(data), Acl: open}}
@@ -149,7 +153,10 @@ func (s *sim) remake(z *zk.Conn, r *rand.Rand, path, data string, version int32)
 	now := replies[len(replies)-1].Stat
 	made := (now.Cversion+now.NumChildren)/2 - (folder.Stat.Cversion+folder.Stat.NumChildren)/2
 	s.theirs["/locks/r"] = theirs{czxid: folder.Stat.Czxid, version: now.Version}
-	s.theirs[path] = theirs{czxid: now.Mzxid, data: data, version: version, empty: data == "", young: made > 1}
+	s.theirs[path] = theirs{czxid: now.Mzxid, data: data, version: version, empty: data == "", young: made > 1, early: early}
+	if early {
+		s.tally.count("parents made again early", 1)
+	}
 	s.sayLocked("stranger: made %s with %q at version %d; %d were made since", path, data, version, made-1)
 	s.tally.count("parents made again", 1)
 }

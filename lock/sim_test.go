@@ -240,6 +240,12 @@ func (s *sim) run() {
 	defer giveUp()
 	s.say("%s: ttl %v, grace %v, window %v, idle %v, latency up to %v, names %q, members %d", s.kind, s.ttl, s.grace, s.window, s.idle, s.slow, s.names, s.members)
 	s.count(string(s.kind) + " histories")
+	if s.distant {
+		s.count("over a slow link")
+	}
+	if s.keeps {
+		s.count("with parents that stay")
+	}
 
 	others := s.connect("others")
 	defer func() {
@@ -309,7 +315,7 @@ func (s *sim) heal() {
 }
 
 // nothingLeft checks that nothing of ours is left but the mark of the epoch and the inbox; and
-// ancestors, where there is no reaper, to whom they belong.
+// ancestors, where there is no reaper, to whom they belong; and parents that stay.
 func (s *sim) nothingLeft() {
 	var left []string
 	for _, n := range s.Dump("/locks") {
@@ -317,7 +323,8 @@ func (s *sim) nothingLeft() {
 		ancestor := s.quiet() && slices.ContainsFunc(s.names, func(name string) bool {
 			return strings.HasPrefix("/locks/"+name, n.Path+"/")
 		})
-		if !others && !ancestor && n.Path != "/locks" && n.Path != "/locks/.epoch" && !strings.HasPrefix(n.Path, inbox) {
+		kept := s.kept(strings.TrimPrefix(n.Path, "/locks/"))
+		if !others && !ancestor && !kept && n.Path != "/locks" && n.Path != "/locks/.epoch" && !strings.HasPrefix(n.Path, inbox) {
 			left = append(left, n.Path)
 		}
 	}
