@@ -114,7 +114,7 @@ func (h *Hold) Txn(ctx context.Context, operations ...any) error {
 // their paths.
 func (c *config) checkOperations(operations []any, entry string) (ops []any, paths []string, err error) {
 	if len(operations) == 0 {
-		return nil, nil, invalid("operations", "[]", "must not be empty; Hold.Valid and Hold.Extend tell whether the lock is had")
+		return nil, nil, invalid("operations", "[]", "must not be empty; Hold.Valid and Hold.Extend tell whether the lock is held")
 	}
 	size := 0
 	for i, o := range operations {

@@ -92,7 +92,7 @@ standard error, delay nothing, and are killed when they run for more than 10s af
 the lock was given back.
 
 Exit status: the command's own, 128+n if signal n ended it, or
-   75  the lock was not had within --wait, or ZooKeeper could not be reached
+   75  the lock was not acquired within --wait, or ZooKeeper could not be reached
        within that and the session timeout
    76  the command was ended because the lock could not be kept
   126  the command cannot be executed
@@ -360,7 +360,7 @@ func notAcquired(ctx context.Context, err error) error {
 	inTime := ctx.Err() == nil // it was not us who were interrupted
 	var held *lock.HeldError
 	if inTime && errors.As(err, &held) { // the rest is how the wait ended
-		err = fmt.Errorf("%w: not had within --wait; holdfast show %s tells more", held, held.Lock)
+		err = fmt.Errorf("%w: not acquired within --wait; holdfast show %s tells more", held, held.Lock)
 	}
 	if inTime && (errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)) {
 		return &app.Exit{Status: statusNotAcquired, Err: err}

@@ -19,13 +19,13 @@ const maxAhead = 16
 // whom hold some: it watches each of them.
 type crowd struct {
 	names []znode.Name // who may be ahead still: nobody else is
-	seen  map[string]*sight
+	seen  map[string]*observation
 	read  bool            // the parent was read since one of them has gone
 	grows <-chan zk.Event // the change of the parent that somebody waits to report
 }
 
-// sight is an entry ahead as it was read last.
-type sight struct {
+// observation is an entry ahead as it was read last.
+type observation struct {
 	entry    znode.Entry
 	since    time.Duration   // monotonic time since when this very version is known
 	changed  <-chan zk.Event // nil: it has to be read again
@@ -34,7 +34,7 @@ type sight struct {
 
 // crowdOf returns what is known of those names, keeping what was seen of them before.
 func crowdOf(names []znode.Name, before *crowd) *crowd {
-	c := &crowd{names: slices.Clone(names), seen: map[string]*sight{}}
+	c := &crowd{names: slices.Clone(names), seen: map[string]*observation{}}
 	for _, n := range names {
 		if before != nil && before.seen[n.Node] != nil {
 			c.seen[n.Node] = before.seen[n.Node]
@@ -122,7 +122,7 @@ func (w *waiter) learnCrowd() {
 	}
 	w.ahead = crowdOf(append(names, w.seen.Name), w.before)
 	w.before = w.ahead
-	w.ahead.seen[w.seen.Node] = &sight{entry: w.seen, since: w.since}
+	w.ahead.seen[w.seen.Node] = &observation{entry: w.seen, since: w.since}
 }
 
 // learnCapacity has the number of permits be as new as the list just made.
@@ -240,10 +240,10 @@ func (w *waiter) lookAhead(ctx context.Context, report func(string, <-chan zk.Ev
 }
 
 // saw notes one of those ahead as it was just read.
-func (w *waiter) saw(entry znode.Entry, changed <-chan zk.Event) *sight {
+func (w *waiter) saw(entry znode.Entry, changed <-chan zk.Event) *observation {
 	s := w.ahead.seen[entry.Node]
 	if s == nil {
-		s = &sight{}
+		s = &observation{}
 		w.ahead.seen[entry.Node] = s
 	}
 	if s.entry.Stat.Mzxid != entry.Stat.Mzxid {

@@ -14,7 +14,7 @@ func TestCrowdIsHeardAgain(t *testing.T) {
 	name, _ := znode.Parse("b80fa64bd5c99f3f-lock-0000000001")
 	for _, node := range []string{name.Node, ""} {
 		c := crowdOf([]znode.Name{name}, nil)
-		c.seen[name.Node] = &sight{}
+		c.seen[name.Node] = &observation{}
 		reported := &c.grows
 		if node != "" {
 			reported = &c.seen[node].reported

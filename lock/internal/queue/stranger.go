@@ -24,7 +24,7 @@ func (w *waiter) followStranger(ctx context.Context, changed <-chan zk.Event) er
 	for i >= 0 && !names[i].Ours() {
 		i--
 	}
-	var before *sight
+	var before *observation
 	for {
 		wait := time.Duration(-1)
 		var left <-chan zk.Event // that one was renewed, or has left
@@ -53,17 +53,17 @@ func (w *waiter) followStranger(ctx context.Context, changed <-chan zk.Event) er
 // judgeBefore looks at an entry that somebody else stands behind, and purges it if it has
 // expired. It returns what was seen of it, nil if it is there no more; and when to look
 // again, never if that is negative.
-func (w *waiter) judgeBefore(ctx context.Context, name znode.Name, last *sight) (now *sight, wait time.Duration, err error) {
+func (w *waiter) judgeBefore(ctx context.Context, name znode.Name, last *observation) (now *observation, wait time.Duration, err error) {
 	n, changed, err := w.Conn.Watch(ctx, w.parent+"/"+name.Node)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, 0, nil
 	case errors.Is(err, zk.ErrNoAuth):
-		return &sight{}, pollEvery, nil
+		return &observation{}, pollEvery, nil
 	case err != nil:
 		return nil, 0, err
 	}
-	now = &sight{entry: znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat)), since: w.Clock.Mono(), changed: changed}
+	now = &observation{entry: znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat)), since: w.Clock.Mono(), changed: changed}
 	if last != nil && last.entry.Stat.Mzxid == now.entry.Stat.Mzxid {
 		now.since = last.since
 	}

@@ -17,7 +17,7 @@
 // The metrics have the policy's name as their attribute holdfast.policy, and no names of
 // locks, of which there may be any number:
 //
-//	holdfast.lock.wait           histogram, s     from the call until the lock was had
+//	holdfast.lock.wait           histogram, s     from the call until the lock was acquired
 //	holdfast.lock.hold           histogram, s     from then until it was unlocked or lost
 //	holdfast.lock.waiting        up-down counter  those who wait
 //	holdfast.lock.held           up-down counter  holds that have not ended
@@ -85,8 +85,8 @@ func New(traces trace.TracerProvider, metrics metric.MeterProvider) (*Observer, 
 	}
 	o := &Observer{
 		tracer:    traces.Tracer(scope),
-		waited:    histogram("wait", "Time from the call until the lock was had."),
-		held:      histogram("hold", "Time from when the lock was had until it was unlocked or lost."),
+		waited:    histogram("wait", "Time from the call until the lock was acquired."),
+		held:      histogram("hold", "Time from when the lock was acquired until it was unlocked or lost."),
 		waiting:   gauge("waiting", "Those who wait for a lock."),
 		holding:   gauge("held", "Holds that have not ended."),
 		withdrawn: counter("withdrawn", "Waits that came to nothing."),

@@ -8,7 +8,7 @@
 // lock/policy), "default" where there are none. Names of locks, of which there may be
 // any number, are in no label.
 //
-//	holdfast_lock_wait_seconds        histogram  policy          from the call until the lock was had
+//	holdfast_lock_wait_seconds        histogram  policy          from the call until the lock was acquired
 //	holdfast_lock_hold_seconds        histogram  policy          from then until it was unlocked or lost
 //	holdfast_lock_waiting             gauge      policy          those who wait
 //	holdfast_lock_held                gauge      policy          holds that have not ended
@@ -62,8 +62,8 @@ func New(bounds ...float64) *Observer {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "lock", Name: name, Help: help}, append([]string{"policy"}, labels...))
 	}
 	o := &Observer{
-		waited:    histogram("wait_seconds", "Time from the call until the lock was had."),
-		held:      histogram("hold_seconds", "Time from when the lock was had until it was unlocked or lost."),
+		waited:    histogram("wait_seconds", "Time from the call until the lock was acquired."),
+		held:      histogram("hold_seconds", "Time from when the lock was acquired until it was unlocked or lost."),
 		waiting:   gauge("waiting", "Those who wait for a lock."),
 		holding:   gauge("held", "Holds that have not ended."),
 		withdrawn: counter("withdrawn_total", "Waits that came to nothing."),

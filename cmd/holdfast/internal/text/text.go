@@ -42,6 +42,3 @@ func Tail(s string, widest int) string {
 	}
 	return cells.TruncateLeft(s, Width(s)-widest+1, "…")
 }
-
-// Pad fills a text up with spaces.
-func Pad(s string, width int) string { return s + strings.Repeat(" ", max(0, width-Width(s))) }
