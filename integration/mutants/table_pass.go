@@ -183,6 +183,13 @@ var passMutants = []mutant{
 			"d.askedAt != 0 && now-d.askedAt < 0"}},
 		tests: []string{"lock.TestTryLockAsksForWhatIsKept"},
 	}, {
+		name:   "kept-told-by-all",
+		breaks: "every entry tells that it may be kept, also one that never is",
+		edits: []edit{{"lock/internal/queue/queue.go",
+			"	d := q.openDoor(r.Lock)\n	return &contender{",
+			"	d := q.openDoor(r.Lock)\n	r.Terms.Idle = r.Idle\n	return &contender{"}},
+		tests: []string{"lock.TestOnlyWhatMayBeKeptTellsIt"},
+	}, {
 		name:   "kept-passes",
 		breaks: "what is held by a kept entry is passed on though somebody else has come",
 		edits: []edit{{"lock/internal/queue/ride.go",

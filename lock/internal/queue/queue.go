@@ -92,6 +92,7 @@ type Request struct {
 	Terms      lease.Terms     // of its entry
 	KeepParent bool            // the parent is to stay when the last one leaves
 	Window     time.Duration   // for how long an entry is passed on in this process whoever else waits; 0: it is not
+	Idle       time.Duration   // for how long an entry that can be passed on is kept although nobody has it; 0: it is not
 	Values     context.Context // whose values the hold's context keeps
 }
 
