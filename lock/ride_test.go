@@ -794,6 +794,36 @@ func TestTryLockAsksForWhatIsKept(t *testing.T) {
 	})
 }
 
+// TestTryLockAsksForWhatTellsNoGrant: who is alone at a lock has it, or keeps it. Where others
+// wait nothing is kept, and nothing asked for.
+func TestTryLockAsksForWhatTellsNoGrant(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+		w.unlock(w.lock(b, "y"))
+		w.create(w.raw("other"), "/locks/x", "", 0) // who makes the parent tells its grant at once
+		w.unlock(w.lock(a, "x"))
+		settle()
+		if r := w.record(w.entries("x")[0].Path); r.Granted() {
+			t.Error("it tells its grant")
+		}
+		h, err := b.Mutex("x").TryLock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.unlock(h)
+
+		h = w.lock(a, "x")
+		waits := w.queue(w.ctx, w.dial("c"), "x")
+		time.Sleep(ttl / 2)
+		w.wantCost("a try where others wait", w.cost("b", func() {
+			_, err := b.Mutex("x").TryLock(w.ctx)
+			mustBe(t, err, lock.ErrHeld)
+		}), map[string]int{"getChildren2": 1, "getData": 1}, 0)
+		w.unlock(h)
+		w.unlock(w.expect(waits).hold)
+	})
+}
+
 // TestOnlyWhatMayBeKeptTellsIt: entries that are never kept do not say that they may be, and so
 // a try elsewhere does not ask for them.
 func TestOnlyWhatMayBeKeptTellsIt(t *testing.T) {
