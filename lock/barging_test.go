@@ -175,3 +175,61 @@ func TestBargingBesideOthersNodes(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestBargingAtWhatIsKeptAgain: who barges has what nobody holds given back each time, also if
+// its entry tells no grant yet: the first time at once, and then after a second at most.
+func TestBargingAtWhatIsKeptAgain(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		t.Run(fmt.Sprint("grant told ", told), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+				w.unlock(w.lock(b, "y"))
+				w.create(w.raw("other"), "/locks/x", "", 0) // who makes the parent tells its grant at once
+				for round := range 3 {
+					w.unlock(w.lock(a, "x"))
+					if told {
+						time.Sleep(ttl / 2)
+					}
+					settle()
+					if r := w.record(w.entries("x")[0].Path); r.Granted() != told {
+						t.Errorf("it tells a grant: %v", r.Granted())
+					}
+					begun := time.Now()
+					got := w.await(w.barge(w.ctx, b, "x"))
+					if took := time.Since(begun); took > time.Second || round == 0 && took > 100*time.Millisecond {
+						t.Errorf("round %d: nobody holds the lock, and it is had after %v", round, took)
+					}
+					w.unlock(got.hold)
+					settle()
+				}
+			})
+		})
+	}
+}
+
+// TestBargingAsksEverMoreRarely: for an entry that is held, and may be kept later, first each
+// second, and in the end once in a TTL; so it is not later had than that of a dead holder.
+func TestBargingAsksEverMoreRarely(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+		h := w.lock(a, "x")
+		ch := w.barge(w.ctx, b, "x")
+		asked := func(d time.Duration) int { return w.cost("b", func() { time.Sleep(d) }).requests["delete"] }
+		if n := asked(6 * time.Second); n != 3 { // just now, after a second, and two more
+			t.Errorf("asked %d times at first", n)
+		}
+		asked(20 * time.Second)
+		if n := asked(20 * ttl); n != 20 {
+			t.Errorf("asked %d times in 20 TTLs", n)
+		}
+		w.waits(ch)
+		begun := time.Now()
+		w.unlock(h)
+		got := w.await(ch)
+		if took := time.Since(begun); took > ttl {
+			t.Errorf("nobody holds the lock, and it is had after %v", took)
+		}
+		w.unlock(got.hold)
+		w.empty()
+	})
+}

@@ -57,9 +57,10 @@ func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 
 // TryLock returns the hold if nobody is in the way, and otherwise a [HeldError],
 // which is [ErrHeld], without waiting and without having written anything but, once
-// after each change of ZooKeeper's leader, the mark of its epoch. If the holder's entry tells
-// that it may only be kept ([WithIdle]), TryLock asks for it, once in that time: it joins the
-// queue, and leaves it again if it has not got the lock after 100 ms.
+// after each change of ZooKeeper's leader, the mark of its epoch. If the only entry there tells
+// that it may just be kept ([WithIdle]), TryLock asks for it: it joins the queue, and leaves it
+// again if it has not got the lock after 100 ms. A client does so at most once a second, and
+// for the same entry ever more rarely, down to once in its TTL, or idle time if that is shorter.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 	return m.recipe().take(ctx, znode.Exclusive, try)
 }

@@ -34,9 +34,10 @@ func WithLocalWindow(d time.Duration) SharedOption {
 // the lock: this client has it again without a request. The first Unlock sets a watch, and
 // whoever else comes to the lock has the entry given back, by one event and one delete. So
 // it pays where one process takes the same lock again and again. The price: a process that
-// dies while it keeps an entry blocks others for TTL and grace although it held nothing, and
-// [Mutex.TryLock] elsewhere finds the lock held. [Client.Release] gives it back before.
-// Default 0: not kept.
+// dies while it keeps an entry blocks others for TTL and grace although it held nothing; and
+// [Mutex.TryLock] and who barges, neither of whom queues, cannot tell what is kept from what is
+// held: they ask for it, as TryLock says, and may have to wait until they do so again.
+// [Client.Release] gives it back before. Default 0: not kept.
 func WithIdle(d time.Duration) SharedOption {
 	return sharedOption{
 		func(c *config) error {

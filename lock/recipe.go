@@ -58,7 +58,7 @@ func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, e
 		Lock: r.name, Kind: r.kind, Role: role, Terms: r.terms(), KeepParent: r.KeepParent,
 		Window: max(0, min(r.LocalWindow, r.TTL/3)),
 	}
-	request.Terms.Idle = request.MayKeep(r.Idle)
+	request.Idle = request.MayKeep(r.Idle)
 	return request, nil
 }
 

@@ -793,3 +793,70 @@ func TestTryLockAsksForWhatIsKept(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestTryLockAsksForWhatTellsNoGrant: who is alone at a lock has it, or keeps it. Where others
+// wait nothing is kept, and nothing asked for.
+func TestTryLockAsksForWhatTellsNoGrant(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+		w.unlock(w.lock(b, "y"))
+		w.create(w.raw("other"), "/locks/x", "", 0) // who makes the parent tells its grant at once
+		w.unlock(w.lock(a, "x"))
+		settle()
+		if r := w.record(w.entries("x")[0].Path); r.Granted() {
+			t.Error("it tells its grant")
+		}
+		h, err := b.Mutex("x").TryLock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.unlock(h)
+
+		h = w.lock(a, "x")
+		waits := w.queue(w.ctx, w.dial("c"), "x")
+		time.Sleep(ttl / 2)
+		w.wantCost("a try where others wait", w.cost("b", func() {
+			_, err := b.Mutex("x").TryLock(w.ctx)
+			mustBe(t, err, lock.ErrHeld)
+		}), map[string]int{"getChildren2": 1, "getData": 1}, 0)
+		w.unlock(h)
+		w.unlock(w.expect(waits).hold)
+	})
+}
+
+// TestOnlyWhatMayBeKeptTellsIt: entries that are never kept do not say that they may be, and so
+// a try elsewhere does not ask for them.
+func TestOnlyWhatMayBeKeptTellsIt(t *testing.T) {
+	type held interface{ Unlock() error }
+	for name, take := range map[string]func(w *world, a *lock.Client) (held, error){
+		"a leader's":     func(w *world, a *lock.Client) (held, error) { return a.Election("x").Campaign(w.ctx, "a") },
+		"one of several": func(w *world, a *lock.Client) (held, error) { return a.LockAll(w.ctx, "x", "y") },
+		"one that barged": func(w *world, a *lock.Client) (held, error) {
+			return a.Mutex("x", lock.WithBarging()).Lock(w.ctx)
+		},
+		"one of a try": func(w *world, a *lock.Client) (held, error) { return a.Mutex("x").TryLock(w.ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b := w.dial("a", riding(5*time.Second)), w.dial("b")
+				h, err := take(w, a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r := w.record(w.entries("x")[0].Path); r.Idle != 0 {
+					t.Errorf("it tells that it is kept for %d ms", r.Idle)
+				}
+				time.Sleep(ttl / 2) // its grant is recorded
+				w.wantCost("a try elsewhere", w.cost("b", func() {
+					_, err := b.Mutex("x").TryLock(w.ctx)
+					mustBe(t, err, lock.ErrHeld)
+				}), map[string]int{"getChildren2": 1, "getData": 1}, 0)
+				if err := h.Unlock(); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Second)
+				w.empty()
+			})
+		})
+	}
+}

@@ -22,6 +22,9 @@ func (c *contender) acquireBy(ctx context.Context, b *boarding) (_ *Entry, err e
 			if c.trying {
 				return nil, lease.ErrGone
 			}
+			if b.seat != nil { // nobody else's entry is ever kept, nor asked for
+				c.Terms.Idle = c.Idle
+			}
 			if e, p, err = c.join(ctx); err != nil {
 				return nil, err
 			}

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -40,7 +39,7 @@ func (c *contender) barge(ctx context.Context) (*Entry, error) {
 				if e, err = c.ask(ctx, errKept); err == nil {
 					return e, nil
 				}
-				c.onlyFree = true
+				c.trying, c.onlyFree = false, true
 			}
 			if err != nil && !errors.Is(err, errKept) {
 				return nil, err
@@ -59,6 +58,7 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.alone = len(names) == 1
 	if blockers := c.blockers(names); len(blockers) > 0 {
 		c.onlyFree, err = c.outlive(ctx, blockers[len(blockers)-1])
 		return err
@@ -106,8 +106,13 @@ func (c *contender) outlive(ctx context.Context, n znode.Name) (gone bool, err e
 				return false, err
 			}
 		case znode.Live:
-			if seen.Granted() && c.door.mayAsk(c.Clock.Mono(), time.Duration(seen.Record.Idle)*time.Millisecond) {
-				return false, errKept
+			if c.alone || seen.Granted() {
+				ask := c.door.mayAsk(c.Clock.Mono(), &seen)
+				if ask == 0 {
+					return false, errKept
+				} else if ask > 0 && (wait < 0 || ask < wait) {
+					wait = ask
+				}
 			}
 			if err := await(ctx, changed, wait); err != nil {
 				return false, err

@@ -132,7 +132,7 @@ func (q *Queue) latest(ctx context.Context, path string) (zkconn.Node, error) {
 // its create tells already that whoever has the ticket may attach to it. It fails as
 // [Queue.Acquire] does.
 func (q *Queue) Enqueue(ctx context.Context, r Request) (*Entry, error) {
-	r.Terms.Detached, r.Terms.Idle = true, 0
+	r.Terms.Detached = true
 	return q.contend(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {
 		for {
 			e, _, err := c.join(ctx)

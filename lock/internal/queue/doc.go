@@ -149,8 +149,8 @@
 // tries again when that one has gone. Should others be quicker after all, it leaves. Of the
 // dead it is rid as others are: it joins, purges, and leaves if somebody alive is there.
 //
-// A TryLock reads first. Only if nobody alive is in its way does it join; it purges who
-// has expired, and leaves again if somebody else was quicker.
+// A TryLock reads first. Only if nobody alive is in its way does it join; it purges who has
+// expired, and leaves if somebody was quicker. Both ask for what may just be kept: see mayAsk.
 //
 // # Who is in
 //

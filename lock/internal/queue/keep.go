@@ -27,7 +27,7 @@ func (k *keeping) watches() bool { return k != nil && k.armed }
 
 // keepIdle keeps an entry that was just unlocked, if that can be done at once; s.mu is held.
 func (s *seat) keepIdle(e *Entry, now time.Duration) bool {
-	if s.like.Terms.Idle == 0 || s.q.Closing.Err() != nil {
+	if s.like.Idle == 0 || s.q.Closing.Err() != nil {
 		return false
 	}
 	next, err := e.next(noWait, s)
@@ -78,7 +78,7 @@ func (p *party) takeKept() (b boarding, ok bool) {
 // this process has asked for it for long enough, and when the client closes.
 func (s *seat) lookAfter(k *keeping) {
 	changed := s.watchOthers(k)
-	timer := time.NewTimer(s.like.Terms.Idle)
+	timer := time.NewTimer(s.like.Idle)
 	defer timer.Stop()
 	for changed != nil {
 		kept, left := s.keptFor(k)
@@ -133,9 +133,9 @@ func (s *seat) keptFor(k *keeping) (e *Entry, left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.kept || s.keep != k {
-		return nil, s.like.Terms.Idle
+		return nil, s.like.Idle
 	}
-	return s.entry, k.since + s.like.Terms.Idle - s.q.Clock.Mono()
+	return s.entry, k.since + s.like.Idle - s.q.Clock.Mono()
 }
 
 // giveBack has a kept entry leave, if nobody has taken it meanwhile.

@@ -29,9 +29,9 @@ type door struct {
 	parent    facts
 	gone      int64 // Czxid of the last parent that one of ours has deleted
 	cleanup   parentCleanup
-	newest    *sighting     // the entry that was made last, of those that a list has shown; nil: none has
-	release   release       // the last one that is known
-	askedAt   time.Duration // monotonic time at which an entry that is kept was asked for last; 0: never
+	newest    *sighting // the entry that was made last, of those that a list has shown; nil: none has
+	release   release   // the last one that is known
+	asked     asking    // for an entry that may be kept
 	hints     hints
 	witness   *Entry // of ours that stand below the parent, the one that joined last, if it is there still
 	below     int32  // how many of ours do

@@ -86,7 +86,7 @@ func (r *Request) MayKeep(idle time.Duration) time.Duration {
 func (r *Request) sameAs(o *Request) bool {
 	s, t := &r.Terms, &o.Terms
 	return r.Kind == o.Kind && r.Role == o.Role && r.Permits == o.Permits && r.Capacity == o.Capacity &&
-		r.KeepParent == o.KeepParent && r.Window == o.Window && s.Idle == t.Idle &&
+		r.KeepParent == o.KeepParent && r.Window == o.Window && r.Idle == o.Idle &&
 		s.TTL == t.TTL && s.Grace == t.Grace && s.MaxHold == t.MaxHold && maps.Equal(s.Metadata, t.Metadata)
 }
 
@@ -154,7 +154,7 @@ func (p *party) heeds() bool {
 // very many. Whoever comes to ride has it remembered. It is for what one has alone; p.mu is
 // held.
 func (s *seat) forget(e *Entry) {
-	if s.lone != nil || s.entry != e || e.Pass > 0 || s.looking != nil || s.like.Terms.Idle > 0 ||
+	if s.lone != nil || s.entry != e || e.Pass > 0 || s.looking != nil || s.like.Idle > 0 ||
 		s.like.Kind == znode.Semaphore || s.like.Role == znode.Shared || s.riders.Len() > 0 || len(s.seats) > 1 {
 		return
 	}

@@ -92,6 +92,7 @@ type Request struct {
 	Terms      lease.Terms     // of its entry
 	KeepParent bool            // the parent is to stay when the last one leaves
 	Window     time.Duration   // for how long an entry is passed on in this process whoever else waits; 0: it is not
+	Idle       time.Duration   // for how long an entry that can be passed on is kept although nobody has it; 0: it is not
 	Values     context.Context // whose values the hold's context keeps
 }
 
@@ -163,6 +164,7 @@ type contender struct {
 	outlivedSince time.Duration
 
 	readAt      time.Duration // monotonic time before the parent was read last
+	alone       bool          // by the list that a try, or one who barges, has made: there is one entry. Only such a one can be kept
 	lastBlocker *Blocked      // who was seen in the way last
 	listed      *zk.Stat      // of the parent, by the last list; nil: it was not there
 	capacity    int32         // permits that a semaphore has now
@@ -226,7 +228,7 @@ func (c *contender) looksFree(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.listed = parent
+	c.listed, c.alone = parent, len(names) == 1
 	if c.Kind == znode.Semaphore {
 		names, err = nil, c.roomFor(ctx, names)
 	}
