@@ -32,8 +32,10 @@ type Revocation struct {
 // [Hold.Revoked] somebody listens to hear of it at once, others if they listen later. What
 // comes of it they decide: nobody is forced, and whoever does not listen goes on.
 //
-// The request stands for as long as the entry that it asks, also when that is handed on.
-// Another Revoke replaces it, and is told too. Whoever takes the lock later is not asked.
+// The request stands for as long as the entry that it asks, also when that is handed on
+// within its process: then the next holder is told, too. Another Revoke replaces it, and is
+// told too. An entry that is kept though nobody holds the lock ([WithIdle]) cannot be told from
+// one that is held, and is asked. Whoever takes the lock by another entry is not asked.
 //
 // It fails with [ErrNotHeld] if nobody holds the lock; with [ErrForeign] if who does is
 // another library's, which cannot be asked: others beside it have been asked all the same;
@@ -67,7 +69,7 @@ func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 
 // Revoked returns a channel that tells when somebody asks for the lock to be given up, by
 // [Client.Revoke]: at once, and also if that was before Revoked was called, as long as it
-// was during the hold. Whoever is asked decides: to finish and unlock, to unlock at once, or
+// was during the hold, or the one before whose entry was handed on to it. Whoever is asked decides: to finish and unlock, to unlock at once, or
 // to go on. The hold does not change by it.
 //
 // Each call for the same Hold returns the same channel; one goroutine should receive from
