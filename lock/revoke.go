@@ -69,8 +69,9 @@ func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 
 // Revoked returns a channel that tells when somebody asks for the lock to be given up, by
 // [Client.Revoke]: at once, and also if that was before Revoked was called, as long as it
-// was during the hold, or the one before whose entry was handed on to it. Whoever is asked decides: to finish and unlock, to unlock at once, or
-// to go on. The hold does not change by it.
+// was during the hold, or the one before whose entry was handed on to it. Whoever is asked
+// decides: to finish and unlock, to unlock at once, or to go on. The hold does not change by
+// it.
 //
 // Each call for the same Hold returns the same channel; one goroutine should receive from
 // it. It is never closed: wait for [Hold.Done] too. If several ask before somebody has
