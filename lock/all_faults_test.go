@@ -194,6 +194,27 @@ func TestAllWaitOverOutages(t *testing.T) {
 	}
 }
 
+// TestAllJoinedTooLongAgo: by the reply nobody is ahead at any of several locks, but it comes
+// when somebody else may have purged the entries. That has happened to one of them.
+func TestAllJoinedTooLongAgo(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", lock.WithSessionTimeout(6*ttl)), w.dial("b") // the connection does not end meanwhile
+		w.unlock(w.lock(b, "other"))
+		hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joins(r) }, locktest.Fault{DelayReply: 2 * ttl})
+		one := startAll(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y") })
+		w.until("the entries are made", hit)
+		got := w.await(w.queue(w.ctx, b, "x"))
+		time.Sleep(2 * ttl)
+		w.waitsAll(one)
+		w.alive(got.hold)
+		w.unlock(got.hold)
+		hs := w.expectAll(one)
+		w.soleAll(hs)
+		w.unlockAll(hs)
+		w.empty()
+	})
+}
+
 // TestDeadHolderOfAll blocks each of its locks for TTL and grace, and who waits for several
 // dead ones does not wait for one after the other.
 func TestDeadHolderOfAll(t *testing.T) {

@@ -141,6 +141,40 @@ func TestHigherCandidateDies(t *testing.T) {
 	}
 }
 
+// TestCandidateLooksForLong who waits behind it, until its lease is over: then it is to be
+// seen alive before it leads, and keeps its place.
+func TestCandidateLooksForLong(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		leader := w.leads(w.campaign(w.ctx, w.dial("leader"), "leader"), "leader")
+		c := w.dial("1a")
+		ch := w.campaign(w.ctx, c, "1a", lock.WithPriority(1))
+		stood := w.entryOf("1a")
+		var looks time.Time
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "1a" && r.Op == "sync" && looks.IsZero() {
+				looks = time.Now()
+			}
+			slow := 2 * ttl // for so long it cannot look
+			if mutates(r, "1a") {
+				slow += ttl // nor renew its entry
+			}
+			if r.Label == "1a" && !looks.IsZero() && time.Since(looks) < slow {
+				return locktest.Fault{Code: codeThrottled}
+			}
+			return locktest.Fault{}
+		})
+		w.unlock(leader)
+		time.Sleep(2*ttl + ttl/2)
+		w.waits(ch)
+		h := w.await(ch).hold
+		if s := c.Stats(); h.EntryPath() != stood || s.Requeued != 0 || s.Lost != 0 {
+			t.Errorf("leads by %s, want %s; stats %+v", h.EntryPath(), stood, s)
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}
+
 // entryOf is the path of the candidate's entry of that owner.
 func (w *world) entryOf(owner string) string {
 	w.Helper()

@@ -225,6 +225,32 @@ func TestAdoptedParentIsLeftByALoneHolder(t *testing.T) {
 	}
 }
 
+// TestAdoptedParentIsNotLookedAt by who leaves it last: it stays anyway. That is known of an
+// entry that had to be looked for, too.
+func TestAdoptedParentIsNotLookedAt(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(a, "other"))
+		w.create(w.raw("other"), "/locks/x", "", 0)
+		first := w.lock(b, "x")
+		hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joinsParent(r, "x") }, locktest.Fault{Drop: locktest.AfterApply})
+		ch := w.queue(w.ctx, a, "x")
+		w.unlock(first)
+		h := w.await(ch).hold
+		if !hit() || !w.parent("x").Adopted {
+			w.Fatalf("the parent is %+v", w.parent("x"))
+		}
+		time.Sleep(time.Second)
+		got := w.cost("a", func() {
+			w.unlock(h)
+			time.Sleep(time.Second)
+		})
+		if got.requests["getData"] != 0 {
+			t.Errorf("to leave cost %v", got.requests)
+		}
+	})
+}
+
 // TestParentMadeAgainAndReplyLost: as TestParentMadeAgainAtOnce, but the reply, which
 // would tell that it is another one, is lost, or comes when the caller has given up. It is
 // not deleted all the same.
@@ -380,6 +406,25 @@ func TestYoungParentMadeAgainAsItIsJoined(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestEmptyParentMadeAsItIsJoined: as TestYoungParentMadeAgainAsItIsJoined, but what somebody
+// else has made is empty, and may be used. Whoever has claimed it adopts it, and leaves it.
+func TestEmptyParentMadeAsItIsJoined(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("other")
+		w.unlock(w.lock(a, "other"))
+		w.create(z, "/locks/x", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+		var theirs locktest.Node
+		hit := w.before(afterRead("a", joins), func() { theirs = w.remake(z, "x", "", 0) })
+		h := w.lock(a, "x")
+		if !hit() || !w.parent("x").Adopted {
+			w.Fatalf("the parent is %+v", w.parent("x"))
+		}
+		time.Sleep(time.Second)
+		w.unlock(h)
+		w.stays(theirs)
+	})
 }
 
 // TestParentMadeAgainBehindALateReply: the parent was written often, so what a read shows

@@ -168,6 +168,40 @@ func TestCloseAfterSlowTidy(t *testing.T) {
 	})
 }
 
+// TestParentIsReadAgainAfterAnOutage: the session ends as the parent is read. The server of the
+// next one lags behind, and shows the entry that has just gone; by the next read it has caught
+// up. Nobody else would delete the parent.
+func TestParentIsReadAgainAfterAnOutage(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+		w.unlock(w.lock(a, "other"))
+		h := w.notAlone(a, b)
+		var reads atomic.Int32
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if !ofParent("getData")(r) {
+				return locktest.Fault{}
+			}
+			switch reads.Add(1) {
+			case 1:
+				w.ExpireLabel("a")
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			case 2: // what it shows is put there for as long
+				w.create(z, pathOf(h), "", 0)
+			case 3:
+				w.remove(z, pathOf(h))
+			}
+			return locktest.Fault{}
+		})
+		w.unlock(h)
+		time.Sleep(10 * time.Second)
+		if n := reads.Load(); n < 3 {
+			t.Errorf("the parent was read %d times", n)
+			w.remove(z, w.entries("x")[0].Path)
+		}
+		w.empty()
+	})
+}
+
 // TestOneDuty: there is one parent, and one that looks after it.
 func TestOneDuty(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

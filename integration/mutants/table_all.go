@@ -71,5 +71,12 @@ var allMutants = []mutant{
 			"				l.tried = l.tried || zkconn.OutcomeOf(err) == zkconn.Ambiguous\n",
 			"				_ = l\n"}},
 		tests: []string{"lock.TestAmbiguousUnlockOfAll"},
+	}, {
+		name:   "all-enter-unfresh",
+		breaks: "who is first at all of several locks enters though its entries may be purged by now",
+		edits: []edit{{"lock/internal/queue/all.go",
+			"decide(ps[i], e.Fresh(session))",
+			"decide(ps[i], e.Fresh(session) || true)"}},
+		tests: []string{"lock.TestAllJoinedTooLongAgo"},
 	},
 }

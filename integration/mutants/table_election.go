@@ -106,5 +106,12 @@ var electionMutants = []mutant{
 			"			w.changed, err = w.Conn.WatchMissing(ctx, w.parent)\n",
 			"			_, err = w.Conn.WatchMissing(ctx, w.parent)\n"}},
 		tests: []string{"lock.TestObserve", "lock.TestObserveWhereNobodyIs"},
+	}, {
+		name:   "leads-after-a-long-look",
+		breaks: "a candidate that has looked for longer than its lease who waits is not seen alive before it leads, and loses its place",
+		edits: []edit{{"lock/internal/queue/elect.go",
+			"	return c.await(ctx, e, position{admitted: true})\n",
+			"	return nil\n"}},
+		tests: []string{"lock.TestCandidateLooksForLong"},
 	},
 }

@@ -332,5 +332,19 @@ var abandonMutants = []mutant{
 			"		if err := c.door.lock(ctx); err != nil {\n			return nil, position{}, err\n		}\n" +
 				"		err = c.drain(ctx, e)\n		c.door.unlock()\n		if err != nil {\n"}},
 		tests: []string{"lock.TestTryLockBesideOneThatDrains"},
+	}, {
+		name:   "claimed-and-deleted",
+		breaks: "who has claimed an empty parent that somebody else had made meanwhile deletes it on leaving",
+		edits: []edit{{"lock/internal/queue/adopt.go",
+			"e.joinedAlone, e.adopted = stat.NumChildren == 1, data.Adopted",
+			"e.joinedAlone = stat.NumChildren == 1"}},
+		tests: []string{"lock.TestEmptyParentMadeAsItIsJoined"},
+	}, {
+		name:   "found-and-looked-at",
+		breaks: "who had to look for its entry looks after a parent that was adopted",
+		edits: []edit{{"lock/internal/queue/draft.go",
+			"	e := c.newEntry(path, created)\n	e.adopted, c.followed = d.write && d.data.Adopted, d.behind > 0\n",
+			"	e := c.newEntry(path, created)\n	c.followed = d.behind > 0\n"}},
+		tests: []string{"lock.TestAdoptedParentIsNotLookedAt"},
 	},
 }

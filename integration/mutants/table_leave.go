@@ -206,5 +206,12 @@ var cleanupMutants = []mutant{
 			"	if err != nil && zkconn.OutcomeOf(err) != zkconn.Refused {\n",
 			"	if err != nil && zkconn.OutcomeOf(err) > zkconn.Ambiguous {\n"}},
 		tests: []string{"lock.TestSlowUnlockTidiesUp", "lock.TestParentDeleteIsLost"},
+	}, {
+		name:   "parent-by-an-old-read",
+		breaks: "who leaves believes what a server of a new session shows of the parent",
+		edits: []edit{{"lock/internal/queue/parent.go",
+			"for err == nil && q.Conn.LastOutage() != outage {",
+			"for err == nil && q.Conn.LastOutage() < outage {"}},
+		tests: []string{"lock.TestParentIsReadAgainAfterAnOutage"},
 	},
 }

@@ -329,5 +329,19 @@ var purgeMutants = []mutant{
 			"			return true, pause(ctx, pollEvery)\n",
 			"			return true, pause(ctx, pollEvery/50)\n"}},
 		tests: []string{"lock.TestBargingBesideOthersNodes"},
+	}, {
+		name:   "strangers-judged-unwritten",
+		breaks: "after an outage who stands behind another library's entry judges ours before it, unwritten itself",
+		edits: []edit{{"lock/internal/queue/stranger.go",
+			"case !w.e.WroteSince(w.Conn.LastOutage()):",
+			"case !w.e.WroteSince(-1):"}},
+		tests: []string{"lock.TestWaiterBehindAStrangerWritesBeforeItJudges"},
+	}, {
+		name:   "outage-by-an-old-sample",
+		breaks: "what was written after the last sample is taken for younger than an outage that came later still",
+		edits: []edit{{"lock/internal/queue/purge.go",
+			"if since < outage {",
+			"if since < 0 {"}},
+		tests: []string{"lock/internal/queue.TestOldSampleTellsNothingOfAnOutage"},
 	},
 }
