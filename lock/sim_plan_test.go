@@ -125,8 +125,8 @@ func draw(seed uint64, only kind) (p plan) {
 	}
 	p.tells = oneIn(random(seed, "told"), 4)
 	if link := random(seed, "link"); p.kind != stepped && oneIn(link, 6) {
-		p.distant = true
-		p.slow = between(link, 60*time.Millisecond, 180*time.Millisecond)
+		p.distant = true // and yet a write, by way of the leader and a quorum, takes no great part of a TTL
+		p.slow = between(link, 60*time.Millisecond, min(180*time.Millisecond, p.ttl/30))
 	}
 	p.keeps = oneIn(random(seed, "keeps"), 6)
 	p.early = p.kind == strangers && oneIn(random(seed, "early"), 3)
