@@ -163,12 +163,17 @@ func (c *circle) had(r *rand.Rand, label string, names []string, err error, unlo
 
 // TestManyKeptLocksOfAll: what was read of the first one is old when the last one was read.
 func TestManyKeptLocksOfAll(t *testing.T) {
-	link := locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}
+	testKeptLocksOfAll(t, 64, 2*time.Millisecond)
+	testKeptLocksOfAll(t, 5, 60*time.Millisecond) // and so is each of them
+}
+
+func testKeptLocksOfAll(t *testing.T, n int, oneWay time.Duration) {
+	link := locktest.Options{Latency: func(string, string) time.Duration { return oneWay }}
 	simulate(t, link, func(w *world) {
 		kept := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true})
 		a, b := w.dial("a", kept), w.dial("b", kept)
 		var names []string
-		for i := range 64 {
+		for i := range n {
 			names = append(names, fmt.Sprintf("n%02d", i))
 			w.unlock(w.lock(b, names[i]))
 		}

@@ -36,12 +36,7 @@ func testWritesBeforeItJudges(t *testing.T, of func(*lock.Client) taking, strang
 		own, session := all[len(all)-1].Path, b.Session()
 		w.kill("a")
 		time.Sleep(ttl)
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if mutates(r, "b") && touches(r, own) {
-				return locktest.Fault{Code: codeThrottled}
-			}
-			return locktest.Fault{}
-		})
+		w.refuseWrites("b", own)
 		w.Cut("b")
 		time.Sleep(2 * ttl)
 		if n := b.Stats().Purged; n != 0 || len(w.Dump(pathOf(h))) == 0 {

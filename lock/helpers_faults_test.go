@@ -16,6 +16,17 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
+// refuseWrites has all writes of a client to a node refused, for now. It ends other
+// interceptions.
+func (w *world) refuseWrites(label, path string) {
+	w.Intercept(func(r locktest.Request) locktest.Fault {
+		if mutates(r, label) && touches(r, path) {
+			return locktest.Fault{Code: codeThrottled}
+		}
+		return locktest.Fault{}
+	})
+}
+
 // fault makes the first request that the filter lets pass suffer the fault. It
 // returns what tells whether that has happened; it must, by the end of the test. One that
 // is delayed must be served, too: see [world.servedInTheEnd]. It ends other interceptions.

@@ -504,6 +504,10 @@ func TestStayingParentOverASlowLink(t *testing.T) {
 					w.Fatalf("nobody is at the lock: %v", err)
 				}
 				w.unlock(h)
+				time.Sleep(time.Second)
+				if p := w.parent("x"); p.Adopted != found { // or it would not be there at all
+					w.Errorf("the parent tells %+v", p)
+				}
 			})
 		})
 	}

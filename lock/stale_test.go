@@ -183,12 +183,7 @@ func TestWaiterWritesBeforeItJudges(t *testing.T) {
 		w.kill("a")
 		w.Partition("b")
 		time.Sleep(2 * ttl)
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if mutates(r, "b") && touches(r, own) {
-				return locktest.Fault{Code: codeThrottled}
-			}
-			return locktest.Fault{}
-		})
+		w.refuseWrites("b", own)
 		w.Heal("b")
 		time.Sleep(2 * ttl)
 		if n := b.Stats().Purged; n != 0 || len(w.Dump(pathOf(h))) == 0 {

@@ -46,7 +46,9 @@
 // orphan_after is for the reaper alone: the last contender deletes the parent at once.
 //
 // A short TTL costs writes: each hold is renewed three times in a TTL. Renewals of one client
-// share transactions, up to hundreds in one.
+// share transactions, up to hundreds in one. And it has to be long beside the way to the
+// servers: who waits comes in with half of its lease left, so where a write and a list take
+// half a TTL together it may wait for long although nobody is ahead.
 //
 // # Patterns
 //

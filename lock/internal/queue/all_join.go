@@ -48,8 +48,8 @@ func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) 
 
 // next chooses the next attempts. To look at the parent of one takes time, in which what
 // is known of the others may become too old to be written on without proof; then their
-// entries are created alone, and prove it; of those that stay, the ones that have become half as old as they
-// may be.
+// entries are created alone, and prove it: of what stays, all that has become half as old as
+// it may be.
 func (a *all) next(ctx context.Context, js []*joining) ([]attempt, error) {
 	attempts, read := make([]attempt, len(js)), false
 	for i, j := range js {

@@ -288,22 +288,29 @@ func (c *contender) heed(p *party) {
 		return
 	}
 	p.heeding = true
-	one := *c
-	c.background(func() {
-		var changed <-chan zk.Event
-		var looked time.Duration
-		for pause(c.Closing, pollEvery) == nil && p.heeds() {
-			select {
-			case <-changed:
-				changed = nil
-			default:
-			}
-			if now := c.Clock.Mono(); changed == nil || now-looked > c.Terms.TTL { // a change can be lost over a reconnect
-				changed, _ = one.watchCapacity(c.Closing) // if that fails it is tried again
-				looked = now
-			}
+	one := *c // whoever waits goes on with its own
+	c.background(func() { one.heedWhileAnybodyWaits(p) })
+}
+
+func (c *contender) heedWhileAnybodyWaits(p *party) {
+	var changed <-chan zk.Event
+	var looked time.Duration
+	for pause(c.Closing, pollEvery) == nil && p.heeds() {
+		select {
+		case <-changed:
+			changed = nil
+		default:
 		}
-	})
+		now := c.Clock.Mono()
+		if changed != nil && now-looked <= c.Terms.TTL { // a change can be lost over a reconnect
+			continue
+		}
+		var err error
+		if changed, err = c.watchCapacity(c.Closing); err != nil {
+			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("it is not known whether there are more permits by now; it is looked again in a second")
+		}
+		looked = now
+	}
 }
 
 // judgeAhead purges who has expired of those ahead, or says when to look again: for ever
