@@ -28,7 +28,10 @@ const EpochMark = ".epoch"
 // MaxPermits is how many permits a semaphore has at most, and the highest priority.
 const MaxPermits = 1 << 20
 
-const idLength = 16
+const (
+	idLength       = 16
+	sequenceDigits = 10 // at least, with the sign
+)
 
 // Role is what an entry asks for.
 type Role uint8
@@ -102,11 +105,20 @@ func PermitsPrefix(id string, permits int32) string {
 // Predict returns the name of the entry that was created with the prefix tail
 // and got the sequence seq. It is empty if the two cannot be an entry's.
 func Predict(tail string, seq int32) string {
-	node := tail + fmt.Sprintf("%010d", seq)
+	node := tail + formatSequence(seq)
 	if n, ok := Parse(node); !ok || !n.Ours() {
 		return ""
 	}
 	return node
+}
+
+// formatSequence is what the server appends for a sequence.
+func formatSequence(seq int32) string {
+	if seq < 0 {
+		return fmt.Sprintf("%0*d", sequenceDigits, seq)
+	}
+	digits := strconv.Itoa(int(seq))
+	return "0000000000"[min(len(digits), sequenceDigits):] + digits
 }
 
 // Parse parses the name of a child of a lock. It reports false for a child that
@@ -150,11 +162,10 @@ func cutPermits(rest string) (permits int32, ok bool) {
 
 // cutSequence splits off what the server appends to a sequential node's name.
 func cutSequence(node string) (prefix string, seq int32, ok bool) {
-	const digits = 10
-	if len(node) <= digits {
+	if len(node) <= sequenceDigits {
 		return "", 0, false
 	}
-	at := len(node) - digits
+	at := len(node) - sequenceDigits
 	for _, c := range []byte(node[at:]) {
 		if c < '0' || c > '9' {
 			return "", 0, false

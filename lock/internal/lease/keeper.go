@@ -112,9 +112,11 @@ func (k *Keeper) Run(ctx context.Context) {
 	defer timer.Stop()
 	last := k.clock.Local()
 	for {
+		woken := false
 		select {
 		case <-timer.C:
 		case <-k.wake:
+			woken = true
 		case <-ctx.Done():
 			for _, e := range k.Entries() {
 				e.Lose(context.Cause(ctx))
@@ -135,8 +137,13 @@ func (k *Keeper) Run(ctx context.Context) {
 		k.tick(ctx, now)
 		k.mu.Lock()
 		k.armed = Never
+		if len(k.queue) > 0 || woken { // what has ended already is often taken again: that need not wake us
+			k.armed = now.Mono + heartbeat
+		}
 		if len(k.queue) > 0 {
-			k.armed = min(k.queue[0].due, now.Mono+heartbeat)
+			k.armed = min(k.armed, k.queue[0].due)
+		}
+		if k.armed != Never {
 			timer.Reset(max(0, k.armed-k.clock.Mono()))
 		}
 		k.mu.Unlock()

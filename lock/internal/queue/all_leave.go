@@ -14,7 +14,8 @@ const parentsTried = 4
 func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
 	all, place := make([]*leaving, len(es)), make(map[*leaving]int, len(es))
 	for i, e := range es {
-		all[i] = q.newLeaving(e)
+		all[i] = new(leaving)
+		all[i].begin(q, e)
 		all[i].announce = false
 		place[all[i]] = i
 	}

@@ -42,8 +42,7 @@ type attaching struct {
 	left Left
 	path string
 
-	found znode.Entry   // as it was read last
-	since time.Duration // monotonic time since when this very version of it is known
+	found *observation // of the entry; nil: it was not read yet
 }
 
 func (a *attaching) attach(ctx context.Context) (*Entry, error) {
@@ -76,7 +75,7 @@ func (a *attaching) attach(ctx context.Context) (*Entry, error) {
 // putBack leaves an entry as it was found. Nobody has had it as this incarnation. If the
 // entry had ended it returns why, and deletes what is ours to delete of it.
 func (a *attaching) putBack(e *Entry) (ended error) {
-	_, ended = a.detach(e, a.found.TTL(), a.left.Incarnation)
+	_, ended = a.detach(e, a.found.entry.TTL(), a.left.Incarnation)
 	switch {
 	case ended == nil:
 	case errors.Is(ended, lease.ErrBroken): // whoever has broken it waits until it has gone
@@ -99,7 +98,7 @@ func (a *attaching) gone() error {
 
 // attached says who has attached to the entry.
 func (a *attaching) attached() error {
-	r := &a.found.Record
+	r := &a.found.entry.Record
 	return fmt.Errorf("%w: the ticket is for incarnation %d of %s, and %q (host %q, pid %d) has made it %d",
 		lease.ErrAttached, a.left.Incarnation, a.path, r.Owner, r.Host, r.PID, r.Incarnation)
 }
@@ -147,10 +146,7 @@ func (a *attaching) look(ctx context.Context) (changed <-chan zk.Event, err erro
 	}
 	name, _ := znode.Parse(a.left.Node)
 	found := znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat))
-	if a.found.Stat.Mzxid != found.Stat.Mzxid {
-		a.since = a.Clock.Mono()
-	}
-	a.found = found
+	a.found = a.observed(a.found, found)
 	a.lastBlocker = &Blocked{Path: a.path, Entry: &found}
 	switch {
 	case !found.Leased():
@@ -165,18 +161,18 @@ func (a *attaching) look(ctx context.Context) (changed <-chan zk.Event, err erro
 // or the lease of who has not detached it is over for certain. Otherwise it tells how long
 // to wait before looking again.
 func (a *attaching) isNobodys(ctx context.Context) (nobodys bool, wait time.Duration, err error) {
-	switch r := &a.found.Record; {
+	switch r := &a.found.entry.Record; {
 	case r.Incarnation < a.left.Incarnation: // the server lags behind
 		return false, pollEvery, nil
 	case r.Detached:
 		return true, 0, nil
 	}
 	knew := a.Clock.Now()
-	verdict, wait := a.judge(&a.found, knew, a.Terms.Grace, a.Clock.Mono()-a.since)
+	verdict, wait := a.judge(a.found, knew)
 	if verdict != znode.Unproven {
 		return verdict == znode.Expired, wait, nil
 	}
-	err = a.Clock.Prove(ctx, knew, a.found.Stat.Mzxid)
+	err = a.Clock.Prove(ctx, knew, a.found.entry.Stat.Mzxid)
 	if errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
 		return false, pollEvery, nil // our own clock will tell
 	}
@@ -231,7 +227,7 @@ func (a *attaching) overwrite(ctx context.Context) (*Entry, error) {
 		if tried {
 			sent, session = a.Clock.Local(), a.Conn.Session()
 		}
-		found := a.found.Stat.Version
+		found := a.found.entry.Stat.Version
 		replies, err := a.Conn.Multi(ctx, nil,
 			&zk.SetDataRequest{Path: a.path, Data: record, Version: found},
 			&zk.SetDataRequest{Path: a.path, Data: record, Version: found + 1})
@@ -271,7 +267,7 @@ func (a *attaching) overwrite(ctx context.Context) (*Entry, error) {
 // granted is what the entry tells of its grant, which goes on: readers may be in because of it,
 // and who waits for permits may count on it.
 func (a *attaching) granted() lease.Grant {
-	r := &a.found.Record
+	r := &a.found.entry.Record
 	return lease.Grant{Acquired: r.AcquiredAt, Shared: r.Shared, Ahead: r.Ahead}
 }
 
@@ -297,7 +293,7 @@ func (a *attaching) readBack(ctx context.Context, terms *lease.Terms, record []b
 // taken is the entry once it is ours. Its lease counts from the first attempt to write it,
 // whichever was applied.
 func (a *attaching) taken(terms lease.Terms, version int32, first clock.Instant, session int64) *Entry {
-	e := &Entry{Kind: a.Kind, queue: a.Queue, keepParent: a.KeepParent, czxid: a.found.Stat.Czxid}
+	e := &Entry{Kind: a.Kind, queue: a.Queue, keepParent: a.KeepParent, czxid: a.found.entry.Stat.Czxid}
 	e.Init(a.Keeper, e, a.path, terms, lease.Created{
 		Sent: first, Session: session, Grant: a.granted(), Version: version,
 	})

@@ -23,10 +23,7 @@ type waiter struct {
 
 	looked bool // it has listed
 
-	// The predecessor's node as it was read last, and since when this very version of
-	// it is known.
-	seen  znode.Entry
-	since time.Duration
+	seen *observation // the predecessor as it was read last; nil: it was not
 
 	// Of a semaphore: those ahead, if this is the first one who waits; what was known of
 	// them when it last was; and a predecessor that tells its grant.
@@ -36,17 +33,21 @@ type waiter struct {
 
 // await waits until it is the entry's turn.
 func (c *contender) await(ctx context.Context, e *Entry, p position) error {
-	w := &waiter{contender: c, e: e, p: p}
 	if !p.admitted {
 		e.Begin(c.Values)
 	}
+	var w *waiter
 	for {
-		next, why := decide(w.p, e.Fresh(c.Conn.Session()))
-		var err error
-		switch next {
-		case enter:
+		next, why := decide(p, e.Fresh(c.Conn.Session()))
+		if next == enter {
 			c.Log.Debug().Str("lock", c.Lock).Str("entry", e.Path).Str("why", why).Msg("its turn has come")
 			return zkconn.ContextError(ctx)
+		}
+		if w == nil {
+			w = &waiter{contender: c, e: e, p: p}
+		}
+		var err error
+		switch next {
 		case renew:
 			if err = e.Refresh(ctx); err == nil {
 				err = w.look(ctx)
@@ -65,6 +66,7 @@ func (c *contender) await(ctx context.Context, e *Entry, p position) error {
 		if err != nil {
 			return err
 		}
+		p = w.p
 	}
 }
 
@@ -185,15 +187,16 @@ func (w *waiter) follow(ctx context.Context) error {
 		return w.predecessorUnread(ctx, settled(), err)
 	}
 	w.observe(n, settled())
-	if !w.seen.Leased() && w.seen.Ours() {
+	if ahead := &w.seen.entry; !ahead.Leased() && ahead.Ours() {
 		w.Log.Warn().Str("lock", w.Lock).Str("ahead", path).
 			Msg("the entry ahead is damaged or of a newer version: it is waited for and never purged; delete it by hand if nobody owns it")
 	}
 	for confirmed := false; !w.p.shares && w.ahead == nil && w.p.predecessor != ""; confirmed = true {
 		knew := w.Clock.Now()
-		verdict, wait := w.judge(&w.seen, knew, w.Terms.Grace, w.Clock.Mono()-w.since)
+		ahead := &w.seen.entry
+		verdict, wait := w.judge(w.seen, knew)
 		switch {
-		case !w.seen.Ours():
+		case !ahead.Ours():
 			return w.followStranger(ctx, changed)
 		case verdict == znode.Live:
 			event, err := w.awaitChange(ctx, changed, nil, wait)
@@ -204,7 +207,7 @@ func (w *waiter) follow(ctx context.Context) error {
 				return err
 			}
 		case verdict == znode.Unproven:
-			if err := w.prove(ctx, knew, w.seen.Stat.Mzxid); err != nil {
+			if err := w.prove(ctx, knew, ahead.Stat.Mzxid); err != nil {
 				return err
 			}
 		case !w.e.WroteSince(w.Conn.LastOutage()):
@@ -213,7 +216,7 @@ func (w *waiter) follow(ctx context.Context) error {
 			if err := w.e.Refresh(ctx); err != nil {
 				return err
 			}
-		case confirmed && len(w.p.between) > 0 && w.Kind.Alone(w.seen.Name): // the readers purge it
+		case confirmed && len(w.p.between) > 0 && w.Kind.Alone(ahead.Name): // the readers purge it
 			w.p = position{predecessor: w.p.between[len(w.p.between)-1], seen: true}
 			return nil
 		case confirmed:
@@ -236,10 +239,7 @@ func (w *waiter) follow(ctx context.Context) error {
 func (w *waiter) observe(n zkconn.Node, settled bool) {
 	name, _ := znode.Parse(w.p.predecessor)
 	seen := znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat))
-	if seen.Node != w.seen.Node || seen.Stat.Mzxid != w.seen.Stat.Mzxid {
-		w.since = w.Clock.Mono()
-	}
-	w.seen = seen
+	w.seen = w.observed(w.seen, seen)
 	w.lastBlocker = &Blocked{Path: w.parent + "/" + name.Node, Entry: &seen}
 	if settled {
 		w.p.seen = true

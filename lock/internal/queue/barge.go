@@ -89,12 +89,10 @@ func (c *contender) outlive(ctx context.Context, n znode.Name) (gone bool, err e
 			return false, err
 		}
 		seen := znode.ReadEntry(n, read.Data, znode.Stat(*read.Stat))
-		if seen.Node != c.outlived.Node || seen.Stat.Mzxid != c.outlived.Stat.Mzxid {
-			c.outlived, c.outlivedSince = seen, c.Clock.Mono()
-		}
+		c.outlived = c.observed(c.outlived, seen)
 		c.lastBlocker = &Blocked{Path: path, Entry: &seen}
 		knew := c.Clock.Now()
-		switch verdict, wait := c.judge(&seen, knew, c.Terms.Grace, c.knownFor(&seen)); verdict {
+		switch verdict, wait := c.judge(c.outlived, knew); verdict {
 		case znode.Expired:
 			return false, nil
 		case znode.Unproven:

@@ -154,7 +154,8 @@ func (q *Queue) discardIfBroken(e *Entry) {
 func (q *Queue) departTogether(batch []*Entry) (rest []*Entry) {
 	all := make([]*leaving, len(batch))
 	for i, e := range batch {
-		all[i] = q.newLeaving(e)
+		all[i] = new(leaving)
+		all[i].begin(q, e)
 		all[i].announce, all[i].linger = false, false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), q.patience(batch[0].Terms))

@@ -241,7 +241,7 @@ func (c *contender) joined(ctx context.Context, e *Entry, d *draft, stat *zk.Sta
 		return position{}
 	}
 	if d.behind == 0 {
-		data.Tail = e.Name().Prefix() // as it is, but a part of the path: a client may have very many doors
+		data.Tail = e.Path[len(c.parent)+1:][:len(data.Tail)] // as it is, but a part of the path: a client may have very many doors
 		c.door.testify(e)
 	}
 	if !d.led {

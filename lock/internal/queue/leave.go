@@ -21,6 +21,7 @@ var leaveBackoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Secon
 type leaving struct {
 	*Queue
 	e    *Entry
+	name znode.Name
 	door *door
 
 	version, acknowledged int32         // of the node's data: probably, and at least
@@ -43,7 +44,9 @@ type leaving struct {
 // nothing. A node that is gone is what was asked for if a lost reply may have told so,
 // or if its lease has ended since; but not if the lease may have ended before.
 func (q *Queue) Leave(ctx context.Context, e *Entry) error {
-	return q.leave(ctx, q.newLeaving(e))
+	var l leaving
+	l.begin(q, e)
+	return q.leave(ctx, &l)
 }
 
 // leave does it, and closes the door.
@@ -56,10 +59,11 @@ func (q *Queue) leave(ctx context.Context, l *leaving) error {
 	return fmt.Errorf("delete %s: %w", l.e.Path, err)
 }
 
-func (q *Queue) newLeaving(e *Entry) *leaving {
-	l := &leaving{Queue: q, e: e, door: q.openDoor(e.Lock())}
+// begin opens the entry's door, and chooses what is tried first.
+func (l *leaving) begin(q *Queue, e *Entry) {
+	*l = leaving{Queue: q, e: e, name: e.Name(), door: q.openDoor(e.Lock())}
 	l.version, l.acknowledged, l.pending = e.LastWrite()
-	spent := e.Name().Draining()
+	spent := l.name.Draining()
 	l.keep = (e.keepParent || e.adopted) && !spent
 	now := q.Clock.Mono()
 	others := l.door.others(e)
@@ -76,9 +80,8 @@ func (q *Queue) newLeaving(e *Entry) *leaving {
 		// the entry in the same transaction proves that it is that one still.
 		same := e.incarnation != 0 && f.exists && !f.stale && f.czxid == e.incarnation
 		l.announce = !l.alone && same && !spent && !l.door.readOnly &&
-			e.Kind.Alone(e.Name()) && e.othersAtGrant && e.GrantUnrecorded() && h.announceRelease(now)
+			e.Kind.Alone(l.name) && e.othersAtGrant && e.GrantUnrecorded() && h.announceRelease(now)
 	})
-	return l
 }
 
 // attempt makes one transaction. What it returns is for Retry.
@@ -89,7 +92,7 @@ func (l *leaving) attempt(ctx context.Context) error {
 	case l.alone:
 		ops = append(ops, &zk.DeleteRequest{Path: l.e.parent(), Version: l.e.parentVersion})
 	case l.announce:
-		releaseBy(l.e).tell(&told)
+		releaseBy(l.e, l.name).tell(&told)
 		ops = append(ops, &zk.SetDataRequest{Path: l.e.parent(), Data: told.Encode(), Version: l.parent.version})
 	}
 	if !l.tried {
@@ -171,7 +174,7 @@ func (l *leaving) gone(ctx context.Context, children int32, asked census) {
 	if !l.missing {
 		until = l.asked // the reply may be late
 	}
-	l.door.released(releaseBy(l.e))
+	l.door.released(releaseBy(l.e, l.name))
 	last := l.door.exit(l.e, until, l.linger || l.keep)
 	others := l.door.strangersAmong(children, asked)
 	left := func(others bool) { l.door.hint(func(h hints) { h.left(now, others) }) }
@@ -187,7 +190,7 @@ func (l *leaving) gone(ctx context.Context, children int32, asked census) {
 			l.door.doubt()
 		}
 		l.door.hint(func(h hints) { h.lingered(now) })
-		l.lingerOn(l.e, l.door)
+		l.lingerOn(l.e, l.door, now)
 	default:
 		left(l.tidyUp(ctx, l.door, l.e))
 	}
@@ -263,9 +266,9 @@ func (p *parentCleanup) stop() { p.running = false }
 
 // lingerOn tidies up the parent a while after the entry has left it; at once when the
 // client closes.
-func (q *Queue) lingerOn(e *Entry, d *door) {
+func (q *Queue) lingerOn(e *Entry, d *door, now time.Duration) {
 	d.mu.Lock()
-	first := d.cleanup.start(q.Clock.Mono())
+	first := d.cleanup.start(now)
 	d.mu.Unlock()
 	if !first {
 		return

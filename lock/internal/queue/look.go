@@ -49,7 +49,10 @@ func (d *door) lastJoined(f facts) (node string, there bool) {
 	node, there = f.lastJoined()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if n, ok := znode.Parse(node); d.newest != nil && d.newest.incarnation == f.czxid && f.exists && (!ok || d.newest.Seq > n.Seq) {
+	if d.newest == nil || d.newest.incarnation != f.czxid || !f.exists {
+		return node, there
+	}
+	if n, ok := znode.Parse(node); !ok || d.newest.Seq > n.Seq {
 		return d.newest.Node, f.children > 0
 	}
 	return node, there

@@ -36,6 +36,10 @@ type party struct {
 	seats   []*seat
 	seatsAt int  // most seats that are of use at once
 	heeding bool // one looks for all whether there are more permits
+
+	// The first seat, which most parties have alone, and room for it in seats.
+	firstSeat seat
+	firstRoom [1]*seat
 }
 
 // seat is what entitles one of a party to have an entry.
@@ -107,7 +111,7 @@ func (c *contender) party() *party {
 func (c *contender) newParty() *party {
 	r := &c.door.rides
 	p := &party{rides: r, next: r.first, q: c.Queue, door: c.door, like: c.Request, seatsAt: 1}
-	p.like.Values = nil
+	p.like.Values, p.seats = nil, p.firstRoom[:0]
 	p.fit(cmp.Or(r.capacity, c.Capacity))
 	r.first = p
 	return p
@@ -165,8 +169,9 @@ func (s *seat) forget(e *Entry) {
 // remember makes the party anew that was forgotten; its rides are locked.
 func (c *contender) remember(e *Entry) *party {
 	p := c.newParty()
-	e.seat = &seat{party: p, entry: e, until: e.HeldSince() + e.window}
-	p.seats, p.lone = []*seat{e.seat}, nil
+	s := p.newSeat()
+	s.entry, s.until = e, e.HeldSince()+e.window
+	e.seat, p.lone = s, nil
 	return p
 }
 
@@ -196,9 +201,18 @@ func (p *party) vacancy() (b boarding, ok bool) {
 	if !p.room() {
 		return boarding{}, false
 	}
-	s := &seat{party: p}
+	return boarding{seat: p.newSeat()}, true
+}
+
+// newSeat is one more; p.mu is held.
+func (p *party) newSeat() *seat {
+	s := &p.firstSeat
+	if s.party != nil {
+		s = new(seat)
+	}
+	s.party = p
 	p.seats = append(p.seats, s)
-	return boarding{seat: s}, true
+	return s
 }
 
 // room reports whether one more seat is of use: those who read ride on with who is about to

@@ -24,14 +24,6 @@ type crowd struct {
 	grows <-chan zk.Event // the change of the parent that somebody waits to report
 }
 
-// observation is an entry ahead as it was read last.
-type observation struct {
-	entry    znode.Entry
-	since    time.Duration   // monotonic time since when this very version is known
-	changed  <-chan zk.Event // nil: it has to be read again
-	reported <-chan zk.Event // the change that somebody waits to report
-}
-
 // crowdOf returns what is known of those names, keeping what was seen of them before.
 func crowdOf(names []znode.Name, before *crowd) *crowd {
 	c := &crowd{names: slices.Clone(names), seen: map[string]*observation{}}
@@ -103,12 +95,13 @@ func (w *waiter) place(names []znode.Name, self int) position {
 // learnCrowd takes what the entry right ahead tells: that it was granted, and who may have
 // been ahead of it then. Nobody comes to stand ahead of it later, so that stays true.
 func (w *waiter) learnCrowd() {
-	if w.Kind != znode.Semaphore || !w.seen.Granted() {
+	ahead := &w.seen.entry
+	if w.Kind != znode.Semaphore || !ahead.Granted() {
 		return
 	}
-	w.granted = w.seen.Node
+	w.granted = ahead.Node
 	var names []znode.Name
-	for _, node := range w.seen.Record.Ahead {
+	for _, node := range ahead.Record.Ahead {
 		n, ok := znode.Parse(node)
 		if !ok {
 			names = nil
@@ -116,13 +109,13 @@ func (w *waiter) learnCrowd() {
 		}
 		names = append(names, n)
 	}
-	if w.seen.Record.Ahead == nil || len(names) < len(w.seen.Record.Ahead) {
+	if ahead.Record.Ahead == nil || len(names) < len(ahead.Record.Ahead) {
 		w.p = position{} // a list tells
 		return
 	}
-	w.ahead = crowdOf(append(names, w.seen.Name), w.before)
+	w.ahead = crowdOf(append(names, ahead.Name), w.before)
 	w.before = w.ahead
-	w.ahead.seen[w.seen.Node] = &observation{entry: w.seen, since: w.since}
+	w.ahead.seen[ahead.Node] = w.seen
 }
 
 // learnCapacity has the number of permits be as new as the list just made.
@@ -241,15 +234,12 @@ func (w *waiter) lookAhead(ctx context.Context, report func(string, <-chan zk.Ev
 
 // saw notes one of those ahead as it was just read.
 func (w *waiter) saw(entry znode.Entry, changed <-chan zk.Event) *observation {
-	s := w.ahead.seen[entry.Node]
-	if s == nil {
-		s = &observation{}
-		w.ahead.seen[entry.Node] = s
+	before := w.ahead.seen[entry.Node]
+	s := w.observed(before, entry)
+	if s.changed = changed; before != nil {
+		s.reported = before.reported
 	}
-	if s.entry.Stat.Mzxid != entry.Stat.Mzxid {
-		s.since = w.Clock.Mono()
-	}
-	s.entry, s.changed = entry, changed
+	w.ahead.seen[entry.Node] = s
 	w.lastBlocker = &Blocked{Path: w.parent + "/" + entry.Node, Entry: &entry}
 	return s
 }
@@ -319,7 +309,7 @@ func (w *waiter) judgeAhead(ctx context.Context) (wait time.Duration, err error)
 	wait = -1
 	for _, n := range w.ahead.names {
 		s, knew := w.ahead.seen[n.Node], w.Clock.Now()
-		verdict, after := w.judge(&s.entry, knew, w.Terms.Grace, w.Clock.Mono()-s.since)
+		verdict, after := w.judge(s, knew)
 		switch {
 		case verdict == znode.Live && after >= 0 && (wait < 0 || after < wait):
 			wait = after

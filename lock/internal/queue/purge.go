@@ -20,16 +20,6 @@ const purgeBatch = 100
 // errUnsettled says that something was not there by a read that proves nothing.
 var errUnsettled = errors.New("the session has changed")
 
-// judge says whether an entry has expired, see [znode.Entry.Judge]. After an outage of
-// ours everybody may have had one, so who has not written since gets a third of its
-// TTL more.
-func (q *Queue) judge(e *znode.Entry, now znode.Now, grace, seen time.Duration) (znode.Verdict, time.Duration) {
-	if q.resumed.before(e.Stat.Mzxid, q.Conn.LastOutage(), q) {
-		grace += e.TTL() / 3
-	}
-	return e.Judge(now, grace, seen)
-}
-
 // resumption is the first transaction that is known to be younger than an outage.
 type resumption struct {
 	mu     sync.Mutex
@@ -114,16 +104,11 @@ func (w *waiter) purgeRun(ctx context.Context, names []znode.Name, self int, set
 // hasExpired judges an entry that was just read: by what was seen of it before, if it
 // is the predecessor.
 func (w *waiter) hasExpired(entry *znode.Entry) bool {
-	var seen time.Duration
-	if entry.Node == w.seen.Node && entry.Stat.Mzxid == w.seen.Stat.Mzxid {
-		seen = w.Clock.Mono() - w.since
+	before := w.seen
+	if w.ahead != nil && !before.shows(entry) {
+		before = w.ahead.seen[entry.Node]
 	}
-	if w.ahead != nil {
-		if s := w.ahead.seen[entry.Node]; s != nil && s.entry.Stat.Mzxid == entry.Stat.Mzxid {
-			seen = w.Clock.Mono() - s.since
-		}
-	}
-	v, _ := w.judge(entry, w.Clock.Now(), w.Terms.Grace, seen)
+	v, _ := w.judge(w.observed(before, *entry), w.Clock.Now())
 	return v == znode.Expired
 }
 

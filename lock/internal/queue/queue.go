@@ -158,11 +158,7 @@ type contender struct {
 	apart    bool  // not to take others along any more, nor be taken along
 	followed bool  // the next entry was made in the same transaction as ours, for one of this process
 
-	// Of one who barges: who was waited for last, and the monotonic time since when that
-	// very version of it is known.
-	outlived      znode.Entry
-	outlivedSince time.Duration
-
+	outlived    *observation  // of one who barges: who was waited for last; nil: nobody
 	readAt      time.Duration // monotonic time before the parent was read last
 	alone       bool          // by the list that a try, or one who barges, has made: there is one entry. Only such a one can be kept
 	lastBlocker *Blocked      // who was seen in the way last
@@ -288,7 +284,7 @@ func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
 // who shares with us. It returns a Blocked if somebody alive has joined since it was
 // looked, or if there are less permits than it asks for.
 func (c *contender) clearWay(ctx context.Context, e *Entry, p position) (_ position, err error) {
-	w := &waiter{contender: c, e: e, seen: c.outlived, since: c.outlivedSince}
+	w := &waiter{contender: c, e: e, seen: c.outlived}
 	for err == nil && !p.admitted && !p.shares {
 		// Whoever is ahead has expired, shares with us, or joined since we looked.
 		if p, err = w.purge(ctx); err == nil && p.predecessor == e.Name().Node {
@@ -299,14 +295,6 @@ func (c *contender) clearWay(ctx context.Context, e *Entry, p position) (_ posit
 		}
 	}
 	return p, err
-}
-
-// knownFor is for how long one who barges has known that very version of an entry.
-func (c *contender) knownFor(e *znode.Entry) time.Duration {
-	if e.Node != c.outlived.Node || e.Stat.Mzxid != c.outlived.Stat.Mzxid {
-		return 0
-	}
-	return c.Clock.Mono() - c.outlivedSince
 }
 
 // blockedBy returns a Blocked if the contender is alive, as far as can be known, and does
@@ -326,9 +314,10 @@ func (c *contender) blockedBy(ctx context.Context, n znode.Name) (shares bool, e
 	if c.Role == znode.Shared && entry.Shares() {
 		return true, nil
 	}
+	seen := c.observed(c.outlived, entry)
 	for try := 0; ; try++ {
 		knew := c.Clock.Now()
-		switch v, _ := c.judge(&entry, knew, c.Terms.Grace, c.knownFor(&entry)); {
+		switch v, _ := c.judge(seen, knew); {
 		case v == znode.Expired:
 			return false, nil
 		case v == znode.Live || try == 3:

@@ -26,8 +26,7 @@ func releaseOf(data znode.Parent) release {
 }
 
 // releaseBy is what is known when an entry of ours has gone.
-func releaseBy(e *Entry) release {
-	n := e.Name()
+func releaseBy(e *Entry, n znode.Name) release {
 	if e.HeldSince() == 0 || e.incarnation == 0 || !e.Kind.Alone(n) || n.Overflowed() {
 		return release{}
 	}

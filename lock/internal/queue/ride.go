@@ -145,7 +145,7 @@ func (s *seat) taken(e *Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.Pass == 0 { // it was joined for this
-		s.until, s.crowded = s.q.Clock.Mono()+s.like.Window, false
+		s.until, s.crowded = e.HeldSince()+s.like.Window, false
 		s.keep.end() // what was kept before was another one, and its watch may have fired
 		s.keep = nil
 	}

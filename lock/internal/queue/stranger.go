@@ -63,12 +63,10 @@ func (w *waiter) judgeBefore(ctx context.Context, name znode.Name, last *observa
 	case err != nil:
 		return nil, 0, err
 	}
-	now = &observation{entry: znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat)), since: w.Clock.Mono(), changed: changed}
-	if last != nil && last.entry.Stat.Mzxid == now.entry.Stat.Mzxid {
-		now.since = last.since
-	}
+	now = w.observed(last, znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat)))
+	now.changed = changed
 	knew := w.Clock.Now()
-	verdict, wait := w.judge(&now.entry, knew, w.Terms.Grace, w.Clock.Mono()-now.since)
+	verdict, wait := w.judge(now, knew)
 	switch {
 	case verdict == znode.Live:
 		return now, wait, nil

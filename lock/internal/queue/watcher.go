@@ -51,7 +51,7 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 			continue
 		}
 		knew := w.Clock.Now()
-		verdict, wait := w.judge(first, knew, w.Terms.Grace, w.knownFor(first))
+		verdict, wait := w.judge(w.outlived, knew)
 		switch w.most = wait; {
 		case verdict == znode.Live && !first.Granted():
 			return nil, nil
@@ -103,9 +103,7 @@ func (w *Watcher) look(ctx context.Context, caughtUp bool) (*znode.Entry, error)
 		}
 		w.changed = changed
 		first := znode.ReadEntry(w.first, n.Data, znode.Stat(*n.Stat))
-		if first.Node != w.outlived.Node || first.Stat.Mzxid != w.outlived.Stat.Mzxid {
-			w.outlived, w.outlivedSince = first, w.Clock.Mono()
-		}
+		w.outlived = w.observed(w.outlived, first)
 		return &first, nil
 	}
 }

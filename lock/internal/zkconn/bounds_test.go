@@ -130,12 +130,9 @@ func dialInVain(t *testing.T, server string, cfg Config, says string) {
 	}
 	mustBe(t, err, ErrUnavailable, context.Canceled, cause)
 	mustSay(t, err, server, says)
-	for range 10 { // a look takes half a second, and go-zookeeper's Close a second
-		if err = goleak.Find(running); err == nil {
-			return
-		}
+	if err := leaks(running); err != nil {
+		t.Error(err)
 	}
-	t.Error(err)
 }
 
 // onLine hears each line that is logged.

@@ -74,6 +74,9 @@ func (c *Conn) issue(ops []any) ([]zk.MultiResponse, error) {
 // what was done, as a reply that was lost does.
 func (c *Conn) supported(err error, complete bool) error {
 	switch {
+	case err == nil && complete:
+		c.transacts.Store(true)
+		return nil
 	case err != nil && err.Error() == codeUnimplemented && !complete:
 	case errors.As(err, new(*misfitError)), errors.Is(err, zk.ErrShortBuffer): // no results at all
 		if c.transacts.Load() {

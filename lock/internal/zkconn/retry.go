@@ -45,10 +45,13 @@ func (c *Conn) Retry(ctx context.Context, b Backoff, attempt func() error) error
 			}
 			err = attempt()
 		}
+		if err == nil {
+			return nil
+		}
 		if end := (final{}); errors.As(err, &end) {
 			return end.error
 		}
-		if err == nil || OutcomeOf(err) == Refused && !errors.As(err, new(later)) {
+		if OutcomeOf(err) == Refused && !errors.As(err, new(later)) {
 			return err
 		}
 		if err := c.pause(ctx, c.cfg.Jitter(span*3/4, span/4), err); err != nil {
