@@ -13,7 +13,7 @@ var attachMutants = []mutant{
 		name:   "attach-no-version",
 		breaks: "who attaches overwrites whatever was written since it looked",
 		edits: []edit{{"lock/internal/queue/attach.go",
-			"		found := a.found.Stat.Version\n		replies, err := a.Conn.Multi(ctx, nil,\n			&zk.SetDataRequest{Path: a.path, Data: record, Version: found},\n			&zk.SetDataRequest{Path: a.path, Data: record, Version: found + 1})\n",
+			"		found := a.found.entry.Stat.Version\n		replies, err := a.Conn.Multi(ctx, nil,\n			&zk.SetDataRequest{Path: a.path, Data: record, Version: found},\n			&zk.SetDataRequest{Path: a.path, Data: record, Version: found + 1})\n",
 			"		replies, err := a.Conn.Multi(ctx, nil,\n			&zk.SetDataRequest{Path: a.path, Data: record, Version: -1},\n			&zk.SetDataRequest{Path: a.path, Data: record, Version: -1})\n"}},
 		tests: []string{"lock.TestAttachAtOnce"},
 	}, {
@@ -73,7 +73,7 @@ var attachMutants = []mutant{
 		breaks: "who attaches takes any write on the version that it meant to leave for its own",
 		edits: []edit{{"lock/internal/queue/attach.go",
 			"	case bytes.Equal(n.Data, record):\n",
-			"	case n.Stat.Version >= a.found.Stat.Version+2 || bytes.Equal(n.Data, record):\n"}},
+			"	case n.Stat.Version >= a.found.entry.Stat.Version+2 || bytes.Equal(n.Data, record):\n"}},
 		tests: []string{"lock.TestAttachAtOnce"},
 	}, {
 		name:   "attach-broken-unawares",
@@ -107,8 +107,8 @@ var attachMutants = []mutant{
 		name:   "place-given-up",
 		breaks: "who attaches and gives up leaves the entry as its own, so that the ticket is good no more",
 		edits: []edit{{"lock/internal/queue/attach.go",
-			"a.detach(e, a.found.TTL(), a.left.Incarnation)",
-			"a.detach(e, a.found.TTL(), e.Incarnation)"}},
+			"a.detach(e, a.found.entry.TTL(), a.left.Incarnation)",
+			"a.detach(e, a.found.entry.TTL(), e.Incarnation)"}},
 		tests: []string{"lock.TestEnqueue"},
 	}, {
 		name:   "taken-over-counted",

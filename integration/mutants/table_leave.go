@@ -154,7 +154,7 @@ var cleanupMutants = []mutant{
 		name:   "parent-forgotten",
 		breaks: "nobody looks after a parent that was left because its lock was busy",
 		edits: []edit{{"lock/internal/queue/leave.go",
-			"		l.lingerOn(l.e, l.door)\n",
+			"		l.lingerOn(l.e, l.door, now)\n",
 			""}},
 		tests: []string{"lock.TestBusyLockKeepsItsParentForAWhile"},
 	}, {

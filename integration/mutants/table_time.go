@@ -179,9 +179,9 @@ var epochMutants = []mutant{
 	}, {
 		name:   "observed-from-the-start",
 		breaks: "a waiter counts from when its client was made for how long it has known the entry ahead",
-		edits: []edit{{"lock/internal/queue/await.go",
-			"		w.since = w.Clock.Mono()\n",
-			""}},
+		edits: []edit{{"lock/internal/queue/observation.go",
+			"entry: e, since: c.Clock.Mono()}",
+			"entry: e}"}},
 		tests: []string{"lock.TestWaitersOverAnElection"},
 	}, {
 		name:   "observed-without-margin",
@@ -193,16 +193,16 @@ var epochMutants = []mutant{
 	}, {
 		name:   "observed-another-version",
 		breaks: "a waiter counts on for as long as it knows the node, whoever has written it meanwhile",
-		edits: []edit{{"lock/internal/queue/await.go",
-			"if seen.Node != w.seen.Node || seen.Stat.Mzxid != w.seen.Stat.Mzxid {",
-			"if seen.Node != w.seen.Node {"}},
+		edits: []edit{{"lock/internal/queue/observation.go",
+			"	if before.shows(&e) {\n",
+			"	if before != nil && before.entry.Node == e.Node {\n"}},
 		tests: []string{"lock.TestWaitersAreRenewed"},
 	}, {
 		name:   "observed-another-purged",
 		breaks: "who purges counts for how long the node is known, whoever has written it since",
-		edits: []edit{{"lock/internal/queue/purge.go",
-			"if entry.Node == w.seen.Node && entry.Stat.Mzxid == w.seen.Stat.Mzxid {",
-			"if entry.Node == w.seen.Node {"}},
+		edits: []edit{{"lock/internal/queue/observation.go",
+			"	return o != nil && o.entry.Node == e.Node && o.entry.Stat.Mzxid == e.Stat.Mzxid\n",
+			"	return o != nil && o.entry.Node == e.Node\n"}},
 		tests: []string{"lock.TestRenewalBeatsListing"},
 	}, {
 		name:   "unobserved",
@@ -211,6 +211,20 @@ var epochMutants = []mutant{
 			"	if own < 0 {\n",
 			"	if own < 0 && e.Stat.Version < 0 {\n"}},
 		tests: []string{"lock/znode.TestJudge"},
+	}, {
+		name:   "woken-by-each",
+		breaks: "the keeper is woken by each of many short holds",
+		edits: []edit{{"lock/internal/lease/keeper.go",
+			"if len(k.queue) > 0 || woken {",
+			"if len(k.queue) > 0 || woken && k.wake == nil {"}},
+		tests: []string{"lock/internal/lease.TestKeeperSleepsThroughShortHolds"},
+	}, {
+		name:   "never-asleep",
+		breaks: "the keeper of a client that has nothing is woken every second",
+		edits: []edit{{"lock/internal/lease/keeper.go",
+			"if len(k.queue) > 0 || woken {",
+			"if len(k.queue) > 0 || woken || k.wake != nil {"}},
+		tests: []string{"lock/internal/lease.TestKeeperSleepsThroughShortHolds"},
 	}, {
 		name:   "reconnected-unrenewed",
 		breaks: "entries are not renewed at once when there is a session again",

@@ -13,7 +13,7 @@ var waitMutants = []mutant{
 		name:   "dead-behind-strangers",
 		breaks: "who stands behind another library's entry minds no dead of ours before it",
 		edits: []edit{{"lock/internal/queue/await.go",
-			"		case !w.seen.Ours():\n			return w.followStranger(ctx, changed)\n",
+			"		case !ahead.Ours():\n			return w.followStranger(ctx, changed)\n",
 			""}},
 		tests: []string{"lock.TestDeadHolderBeforeAStranger"},
 	}, {
@@ -196,8 +196,8 @@ var waitMutants = []mutant{
 	}, {
 		name:   "outage-forgotten",
 		breaks: "after an outage of everybody's, nobody gets more time to come back",
-		edits: []edit{{"lock/internal/queue/purge.go",
-			"		grace += e.TTL() / 3\n",
+		edits: []edit{{"lock/internal/queue/observation.go",
+			"		grace += o.entry.TTL() / 3\n",
 			"		grace += 0\n"}},
 		tests: []string{"lock.TestWhoComesBackFirstWaitsForTheOthers"},
 	}, {

@@ -183,6 +183,36 @@ func TestRenewals(t *testing.T) {
 	})
 }
 
+// TestKeeperSleepsThroughShortHolds: where locks are taken again and again, each for less time
+// than the keeper needs to look, it is woken once; and of a client that has nothing it sleeps.
+func TestKeeperSleepsThroughShortHolds(t *testing.T) {
+	simulate(t, func(w *world) {
+		armed := func() time.Duration {
+			synctest.Wait()
+			w.keeper.mu.Lock()
+			defer w.keeper.mu.Unlock()
+			return w.keeper.armed
+		}
+		w.keeper.nudge() // by a hold that had ended when the keeper looked
+		woken := armed()
+		if want := w.clock.Mono() + heartbeat; woken != want {
+			t.Fatalf("it sleeps until %v, want %v", woken, want)
+		}
+		for i := range 3 {
+			time.Sleep(heartbeat / 10)
+			e, _ := w.hold(fmt.Sprintf("e%d", i), plain)
+			if at := armed(); at != woken {
+				t.Errorf("hold %d has woken it: it sleeps until %v, and slept until %v", i, at, woken)
+			}
+			e.Unlock()
+		}
+		time.Sleep(heartbeat)
+		if at := armed(); at != Never {
+			t.Errorf("with nothing to keep it sleeps until %v", at)
+		}
+	})
+}
+
 // TestBatches: what is due together is written together, within the limits of one
 // transaction, and stays together.
 func TestBatches(t *testing.T) {
