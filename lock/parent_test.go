@@ -109,12 +109,14 @@ func TestReleaseBesideOneWhoGaveUp(t *testing.T) {
 			}
 			return clk.now()
 		}))
-		b, c := w.dial("b"), w.dial("c")
-		for _, each := range []*lock.Client{a, b, c} {
+		b, c, d := w.dial("b"), w.dial("c"), w.dial("d")
+		for _, each := range []*lock.Client{a, b, c, d} {
 			w.unlock(w.lock(each, "other"))
 		}
 		first := w.take(b.RWMutex("x").Lock)
-		second := w.join("x", b.RWMutex("x").Lock)
+		// Of one who had held the lock for long before, the grant would be recorded at once,
+		// and the writer need not look whether others are there.
+		second := w.join("x", d.RWMutex("x").Lock)
 		writer := w.join("x", a.RWMutex("x").Lock)
 		ctx, cancel := context.WithCancel(w.ctx)
 		third := start(func() (*lock.Hold, error) { return c.RWMutex("x").Lock(ctx) })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,6 +108,36 @@ func TestTryLockTakesWhatHasExpired(t *testing.T) {
 		w.unlock(got.hold)
 		w.Heal("a")
 		w.empty()
+	})
+}
+
+// TestTryLockThatLearnsTheTimeSlowly: until it knows the ensemble's time the lease that it has
+// read has run out, and the holder has renewed it. It says so, and writes no entry.
+func TestTryLockThatLearnsTheTimeSlowly(t *testing.T) {
+	simulate(t, locktest.Options{Members: 3}, func(w *world) {
+		const brief = time.Second
+		h := w.lock(w.dial("a"), "x", lock.WithTTL(brief))
+		b := w.dial("b")
+		w.elect(0) // its time is another one
+		time.Sleep(brief)
+		var asked, joined atomic.Bool
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			switch {
+			case r.Label != "b" || r.Op != "multi":
+			case joins(r):
+				joined.Store(true)
+			case !asked.Swap(true):
+				return locktest.Fault{DelayReply: 2*brief + grace}
+			}
+			return locktest.Fault{}
+		})
+		_, err := b.Mutex("x").TryLock(w.ctx)
+		mustBe(t, err, lock.ErrHeld)
+		if !asked.Load() || joined.Load() {
+			t.Errorf("it asked for the time: %v, and joined: %v", asked.Load(), joined.Load())
+		}
+		w.sole(h)
+		w.unlock(h)
 	})
 }
 

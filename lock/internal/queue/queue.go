@@ -300,31 +300,30 @@ func (c *contender) clearWay(ctx context.Context, e *Entry, p position) (_ posit
 // blockedBy returns a Blocked if the contender is alive, as far as can be known, and does
 // not share with us.
 func (c *contender) blockedBy(ctx context.Context, n znode.Name) (shares bool, err error) {
-	path := c.parent + "/" + n.Node
-	read, err := c.Conn.Get(ctx, path)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return false, nil
-	case errors.Is(err, zk.ErrNoAuth):
-		return false, &Blocked{Path: path}
-	case err != nil:
-		return false, err
-	}
-	entry := znode.ReadEntry(n, read.Data, znode.Stat(*read.Stat))
-	if c.Role == znode.Shared && entry.Shares() {
-		return true, nil
-	}
-	seen := c.observed(c.outlived, entry)
-	for try := 0; ; try++ {
+	path, seen := c.parent+"/"+n.Node, c.outlived
+	for try := 0; ; try++ { // each time it is read again: it may have been renewed while that was proven
+		read, err := c.Conn.Get(ctx, path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return false, nil
+		case errors.Is(err, zk.ErrNoAuth):
+			return false, &Blocked{Path: path}
+		case err != nil:
+			return false, err
+		}
+		seen = c.observed(seen, znode.ReadEntry(n, read.Data, znode.Stat(*read.Stat)))
+		if c.Role == znode.Shared && seen.entry.Shares() {
+			return true, nil
+		}
 		knew := c.Clock.Now()
 		switch v, _ := c.judge(seen, knew); {
 		case v == znode.Expired:
 			return false, nil
 		case v == znode.Live || try == 3:
-			return false, &Blocked{Path: path, Entry: &entry}
+			return false, &Blocked{Path: path, Entry: &seen.entry}
 		}
-		if err := c.Clock.Prove(ctx, knew, entry.Stat.Mzxid); errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
-			return false, &Blocked{Path: path, Entry: &entry}
+		if err := c.Clock.Prove(ctx, knew, seen.entry.Stat.Mzxid); errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
+			return false, &Blocked{Path: path, Entry: &seen.entry}
 		} else if err != nil {
 			return false, err
 		}
