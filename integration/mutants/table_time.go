@@ -212,6 +212,13 @@ var epochMutants = []mutant{
 			"	if own < 0 && e.Stat.Version < 0 {\n"}},
 		tests: []string{"lock/znode.TestJudge"},
 	}, {
+		name:   "overdue",
+		breaks: "a hold that begins after a suspend waits for the keeper's timer, which has stood still",
+		edits: []edit{{"lock/internal/lease/keeper.go",
+			"wake := due < k.armed || k.armed < now",
+			"wake := due < k.armed"}},
+		tests: []string{"lock/internal/lease.TestHoldAfterASuspend"},
+	}, {
 		name:   "woken-by-each",
 		breaks: "the keeper is woken by each of many short holds",
 		edits: []edit{{"lock/internal/lease/keeper.go",

@@ -139,11 +139,9 @@ func (k *Keeper) Run(ctx context.Context) {
 		k.armed = Never
 		if len(k.queue) > 0 || woken { // what has ended already is often taken again: that need not wake us
 			k.armed = now.Mono + heartbeat
-		}
-		if len(k.queue) > 0 {
-			k.armed = min(k.armed, k.queue[0].due)
-		}
-		if k.armed != Never {
+			if len(k.queue) > 0 {
+				k.armed = min(k.armed, k.queue[0].due)
+			}
 			timer.Reset(max(0, k.armed-k.clock.Mono()))
 		}
 		k.mu.Unlock()
@@ -208,8 +206,9 @@ func (k *Keeper) take(n int, due func(*Entry) bool) []*Entry {
 	return taken
 }
 
-// schedule sets when the entry is looked at next.
-func (k *Keeper) schedule(e *Entry, due time.Duration) {
+// schedule sets when the entry is looked at next. A timer that is overdue has stood still
+// while the machine was suspended, and nobody knows for how much longer it runs.
+func (k *Keeper) schedule(e *Entry, due, now time.Duration) {
 	k.mu.Lock()
 	e.due = due
 	if e.index < 0 {
@@ -217,7 +216,7 @@ func (k *Keeper) schedule(e *Entry, due time.Duration) {
 	} else {
 		heap.Fix(&k.queue, int(e.index))
 	}
-	wake := due < k.armed
+	wake := due < k.armed || k.armed < now
 	k.mu.Unlock()
 	if wake {
 		k.nudge()

@@ -30,7 +30,8 @@ type world struct {
 	other  *zkconn.Conn // somebody else's
 	clock  *clock.Clock
 	keeper *Keeper
-	close  func() // ends the keeper, and waits for it
+	close  func()       // ends the keeper, and waits for it
+	slept  atomic.Int64 // for how long the machine was suspended, in nanoseconds: its timers stood still
 
 	mu      sync.Mutex
 	batches [][]string // paths of each transaction of renewals that was asked for
@@ -46,7 +47,10 @@ func simulate(t *testing.T, f func(w *world)) {
 		cfg.Reconnected = func() { w.keeper.Reconnected() }
 		w.conn, w.other = s.Dial(cfg), s.Dial(s.Config("other"))
 		w.Make(w.conn, simtest.Root, "", zk.WorldACL(zk.PermAll))
-		local := func() clock.Instant { return clock.Instant{Mono: s.Mono(), Wall: s.Wall()} }
+		local := func() clock.Instant {
+			slept := time.Duration(w.slept.Load())
+			return clock.Instant{Mono: s.Mono() + slept, Wall: s.Wall() + slept}
+		}
 		w.clock = clock.New(w.conn, simtest.Root, zk.WorldACL(zk.PermAll), local, znode.NewID)
 		ctx, cancel := context.WithCancelCause(s.Ctx)
 		var tasks sync.WaitGroup
@@ -211,6 +215,30 @@ func TestKeeperSleepsThroughShortHolds(t *testing.T) {
 			t.Errorf("with nothing to keep it sleeps until %v", at)
 		}
 	})
+}
+
+// TestHoldAfterASuspend: the keeper's timer has stood still meanwhile, and comes too late for a
+// hold that begins just after.
+func TestHoldAfterASuspend(t *testing.T) {
+	for _, with := range []string{"nothing", "another hold"} {
+		t.Run(with, func(t *testing.T) {
+			simulate(t, func(w *world) {
+				if with != "nothing" {
+					w.hold("eother", plain)
+				}
+				w.keeper.nudge()
+				synctest.Wait() // it sleeps for a heartbeat
+				w.slept.Add(int64(time.Hour))
+				const brief = heartbeat / 4
+				e, _ := w.hold("e", Terms{TTL: brief, Grace: testGrace, Fixed: true})
+				time.Sleep(brief)
+				synctest.Wait()
+				if !errors.Is(e.Err(), ErrExpired) {
+					t.Errorf("after its end: %v", e.Err())
+				}
+			})
+		})
+	}
 }
 
 // TestBatches: what is due together is written together, within the limits of one

@@ -155,5 +155,5 @@ func (e *Entry) schedule(write time.Duration, now clock.Instant) {
 			due = min(due, end-e.margin())
 		}
 	}
-	e.keeper.schedule(e, due)
+	e.keeper.schedule(e, due, now.Mono)
 }
