@@ -1,9 +1,14 @@
 package znode
 
+// Rules are what the admission to a lock depends on.
+type Rules struct {
+	Kind     Kind
+	Capacity int32 // permits that a semaphore has now
+}
+
 // Admit is the admission rule of all locks, and the one place for that of a new
 // kind. The names are a lock's contenders, sorted as [Contenders] does, self is the
-// place of one of them, and parent is what the lock's node holds: its kind and the
-// kind's settings. Admit returns -1 if that one is in, or else the place of the one to
+// place of one of them, and rules are the lock's kind and the kind's settings. Admit returns -1 if that one is in, or else the place of the one to
 // wait for: the nearest earlier one that conflicts. Only earlier ones count, so two
 // can never wait for each other.
 //
@@ -11,19 +16,19 @@ package znode
 // more permits than there are; so nobody overtakes one who asks for many. The others wait
 // for the one right before them. Who is first and asks for more than there are waits for
 // itself: its own place is returned.
-func Admit(names []Name, self int, parent Parent) int {
-	if parent.Kind == Semaphore {
+func Admit(names []Name, self int, rules Rules) int {
+	if rules.Kind == Semaphore {
 		var asked int64
 		for _, n := range names[:self+1] {
 			asked += int64(max(1, n.Permits))
 		}
-		if asked <= int64(parent.Capacity()) {
+		if asked <= int64(rules.Capacity) {
 			return -1
 		}
 		return max(0, self-1)
 	}
 	for i := self - 1; i >= 0; i-- {
-		if parent.Kind.conflict(names[i].Role, names[self].Role) {
+		if rules.Kind.conflict(names[i].Role, names[self].Role) {
 			return i
 		}
 	}
@@ -33,10 +38,10 @@ func Admit(names []Name, self int, parent Parent) int {
 // Holders returns those of a lock's contenders, sorted, who are in: the first ones. Shares
 // is asked whether a writer's entry tells that it only reads since, so that the readers
 // right behind it are in too. A contender who is in may not know it yet.
-func Holders(names []Name, parent Parent, shares func(Name) bool) []Name {
+func Holders(names []Name, rules Rules, shares func(Name) bool) []Name {
 	for i, n := range names {
-		ahead := Admit(names, i, parent)
-		if ahead >= 0 && (parent.Kind != RW || n.Role != Shared || names[ahead].Role != Writer || !shares(names[ahead])) {
+		ahead := Admit(names, i, rules)
+		if ahead >= 0 && (rules.Kind != RW || n.Role != Shared || names[ahead].Role != Writer || !shares(names[ahead])) {
 			return names[:i]
 		}
 	}

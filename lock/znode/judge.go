@@ -177,9 +177,19 @@ func ReadNode(data []byte, stat Stat) Node {
 // Ours reports whether the node carries our marker.
 func (n *Node) Ours() bool { return n.Err == nil && n.Kind != "" && n.Stat.EphemeralOwner == 0 }
 
+// Lock reports whether the node is the parent of a lock of ours.
+func (n *Node) Lock() bool {
+	return n.Ours() && (n.Kind == Mutex || n.Kind == RW || n.Kind == Semaphore)
+}
+
 // Removable reports whether the last one out may delete the node: a lock's parent
-// that we made, and that has no children. Spent says that its counter is at its end:
-// then the lock cannot go on with it, and one that was adopted goes too.
-func (n *Node) Removable(spent bool) bool {
-	return n.Ours() && n.Kind != Dir && n.Kind != Mark && (!n.Adopted || spent) && n.Stat.NumChildren == 0
+// that we made, below which nothing stands but, if anchored, its anchor. Spent says that
+// its counter is at its end: then the lock cannot go on with it, and one that was adopted
+// goes too.
+func (n *Node) Removable(anchored, spent bool) bool {
+	children := n.Stat.NumChildren
+	if anchored {
+		children--
+	}
+	return n.Lock() && (!n.Adopted || spent) && children == 0
 }

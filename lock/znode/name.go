@@ -13,11 +13,6 @@ import (
 	"unicode/utf8"
 )
 
-// DrainAt is the sequence from which on a contender that is not alone withdraws
-// and waits until the parent was deleted: 2^20 creates before the counter of
-// ZooKeeper sticks at 2147483647.
-const DrainAt = math.MaxInt32 - 1<<20 + 1
-
 // MaxName is the longest name of a lock in bytes.
 const MaxName = 512
 
@@ -61,7 +56,7 @@ var foreignTokens = [...]struct {
 // Name is the parsed name of a contender's node.
 type Name struct {
 	Node string // the name as it stands in ZooKeeper
-	ID   string // the random id; empty for another library's entry
+	Tag  string // the 16 digits that it begins with, see the package's doc; empty for another library's entry
 	Role Role   // what it asks for
 	Seq  int32  // its sequence, which the server appended
 
@@ -81,35 +76,48 @@ func (n Name) Prefix() string {
 	return prefix
 }
 
-// NewID returns a new random id for an entry.
+// NewID returns a new random id.
 func NewID() string { return FormatID(rand.Uint64()) }
 
-// FormatID returns the id that a random number makes.
+// FormatID returns the id that a random number makes: 16 hexadecimal digits.
 func FormatID(n uint64) string {
 	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, n))
 }
 
 // Prefix is the name of an entry without its sequence, as it is given to a
-// sequential create, and as it stands as the tail in the parent.
-func Prefix(id string, role Role) string { return id + ownTokens[role] }
+// sequential create. The tag is the parent's generation, or a random id.
+func Prefix(tag string, role Role) string { return tag + ownTokens[role] }
 
 // PermitsPrefix is that of an entry that asks for so many permits of a semaphore, or of a
 // candidate of that priority.
-func PermitsPrefix(id string, permits int32) string {
+func PermitsPrefix(tag string, permits int32) string {
 	if permits <= 1 {
-		return Prefix(id, Exclusive)
+		return Prefix(tag, Exclusive)
 	}
-	return id + "-" + strconv.Itoa(int(permits)) + ownTokens[Exclusive]
+	return tag + "-" + strconv.Itoa(int(permits)) + ownTokens[Exclusive]
 }
 
-// Predict returns the name of the entry that was created with the prefix tail
-// and got the sequence seq. It is empty if the two cannot be an entry's.
-func Predict(tail string, seq int32) string {
-	node := tail + formatSequence(seq)
-	if n, ok := Parse(node); !ok || !n.Ours() {
-		return ""
+// Predict returns the name that an entry of that prefix has with that sequence.
+func Predict(prefix string, seq int32) string { return prefix + formatSequence(seq) }
+
+// Anchor is the name of the anchor of a lock's parent of that generation.
+func Anchor(generation string) string { return anchorPrefix + generation + anchorSuffix }
+
+// The anchor's name sorts behind all entries, and no library takes it for one.
+const (
+	anchorPrefix = "anchor-"
+	anchorSuffix = "__2147483647"
+)
+
+// AnchorOf returns the generation of the parent whose anchor has that name. It reports
+// false for a node that is no anchor.
+func AnchorOf(node string) (generation string, ok bool) {
+	middle, ok := strings.CutPrefix(node, anchorPrefix)
+	if !ok {
+		return "", false
 	}
-	return node
+	generation, ok = strings.CutSuffix(middle, anchorSuffix)
+	return generation, ok && len(generation) == idLength && isID(generation)
 }
 
 // formatSequence is what the server appends for a sequence.
@@ -131,11 +139,11 @@ func Parse(node string) (Name, bool) {
 	if len(prefix) > idLength && isID(prefix[:idLength]) {
 		for role, token := range ownTokens {
 			if prefix[idLength:] == token {
-				return Name{Node: node, ID: prefix[:idLength], Role: Role(role), Seq: seq}, true
+				return Name{Node: node, Tag: prefix[:idLength], Role: Role(role), Seq: seq}, true
 			}
 		}
 		if permits, ok := cutPermits(prefix[idLength:]); ok {
-			return Name{Node: node, ID: prefix[:idLength], Role: Exclusive, Seq: seq, Permits: permits}, true
+			return Name{Node: node, Tag: prefix[:idLength], Role: Exclusive, Seq: seq, Permits: permits}, true
 		}
 	}
 	if prefix == "lock-" { // the recipe of ZooKeeper's own documentation
@@ -194,19 +202,15 @@ func isID(s string) bool {
 }
 
 // Ours reports whether the name is one that this library makes.
-func (n Name) Ours() bool { return n.ID != "" }
+func (n Name) Ours() bool { return n.Tag != "" }
 
-// Overflowed reports whether the counter had reached its end when this entry
-// was created, so that the sequence alone no longer orders it.
+// Overflowed reports whether the parent's counter had reached its end when this entry
+// was created. The sequence alone no longer orders it, and it is never granted.
 func (n Name) Overflowed() bool { return n.Seq < 0 || n.Seq == math.MaxInt32 }
 
 // TokenSequence is the part of a fencing token that tells apart the entries of one
 // transaction: the sequence, 0 where that has overflowed, of an entry that stands alone.
 func (n Name) TokenSequence() int32 { return max(0, n.Seq) }
-
-// Draining reports whether the parent's counter is so near its end, or past it,
-// that only a contender which is alone may stay.
-func (n Name) Draining() bool { return n.Seq < 0 || n.Seq >= DrainAt }
 
 // Compare orders names as their entries were created. It cannot tell the order
 // of two that overflowed: see [CompareAt].
@@ -237,9 +241,9 @@ func Contenders(children []string) []Name {
 	return names
 }
 
-// Find returns where the entry with that id stands, or -1.
-func Find(names []Name, id string) int {
-	return slices.IndexFunc(names, func(n Name) bool { return n.ID == id })
+// Find returns where the entry of that name stands, or -1.
+func Find(names []Name, node string) int {
+	return slices.IndexFunc(names, func(n Name) bool { return n.Node == node })
 }
 
 // CheckName reports why name cannot be the name of a lock, or nil. A name is
@@ -261,6 +265,9 @@ func CheckName(name string) error {
 		}
 		if _, ok := Parse(component); ok {
 			return fmt.Errorf("lock name %q: component %q could be taken for a lock entry", name, component)
+		}
+		if _, ok := AnchorOf(component); ok {
+			return fmt.Errorf("lock name %q: component %q could be taken for the anchor of a lock", name, component)
 		}
 		if Reserved(component) {
 			return fmt.Errorf("lock name %q: component %q is the name of a node that Holdfast keeps for itself", name, component)

@@ -16,7 +16,7 @@ import (
 const ValueKey = "election.value"
 
 // Version is the version of the format that this package writes.
-const Version = 1
+const Version = 2
 
 // Limits of what an entry may hold. Data beyond them is not ours.
 const (
@@ -34,25 +34,26 @@ var (
 	ErrForeign = errors.New("not Holdfast's data")
 	// ErrNewer says that the data is of a later version of the format.
 	ErrNewer = errors.New("data of a newer version of Holdfast")
+	// ErrOlder says that the data is of format 1, which no release has written.
+	ErrOlder = errors.New("data of format 1, from before the first release")
 )
 
 // Record is the data of an entry. Times are Unix milliseconds in ensemble time.
 type Record struct {
-	Version    int      `json:"holdfast"`              // of the format
-	Owner      string   `json:"owner"`                 // name of the program, or what it calls itself
-	Host       string   `json:"host,omitempty"`        // that it runs on
-	PID        int      `json:"pid,omitempty"`         // of its process there
-	TTL        int64    `json:"ttl_ms"`                // the lease that each write begins anew, in ms
-	ExpiresAt  int64    `json:"expires_at"`            // for people; 0: its owner did not know the time
-	AcquiredAt int64    `json:"acquired_at,omitempty"` // 0: no grant recorded
-	Shared     bool     `json:"shared,omitempty"`      // a writer's: it only reads since, and readers may enter
-	Ahead      []string `json:"ahead,omitzero"`        // of a semaphore: the entries that may still have been ahead as it was granted; nil: it does not tell
+	Version    int    `json:"holdfast"`              // of the format
+	Owner      string `json:"owner"`                 // name of the program, or what it calls itself
+	Host       string `json:"host,omitempty"`        // that it runs on
+	PID        int    `json:"pid,omitempty"`         // of its process there
+	TTL        int64  `json:"ttl_ms"`                // the lease that each write begins anew, in ms
+	ExpiresAt  int64  `json:"expires_at"`            // for people; 0: its owner did not know the time
+	AcquiredAt int64  `json:"acquired_at,omitempty"` // 0: no grant recorded
+	Shared     bool   `json:"shared,omitempty"`      // a writer's: it only reads since, and readers may enter
+	Attempt    string `json:"attempt,omitempty"`     // random, of the request that made the entry: no other has it
 	// How often the entry was handed on to another process; that nobody has it, and
 	// whoever has its ticket may attach to it; and what no other write of an attachment has.
 	Incarnation int32             `json:"incarnation,omitempty"`
 	Detached    bool              `json:"detached,omitempty"`
 	Attachment  string            `json:"attachment,omitempty"`
-	Idle        int64             `json:"idle_ms,omitempty"`  // for how long it is kept although nobody has it, in ms; who comes has it given back
 	Metadata    map[string]string `json:"metadata,omitempty"` // the owner's own
 	Broken      *Broken           `json:"broken,omitempty"`   // nil: its owner wrote it
 }
@@ -107,12 +108,8 @@ func (r *Record) Encode() []byte {
 	if r.Shared {
 		b = append(b, `,"shared":true`...)
 	}
-	if r.Ahead != nil {
-		b = append(b, `,"ahead":[`...)
-		for i, name := range r.Ahead {
-			b = appendString(b, [...]string{"", ","}[min(i, 1)], name)
-		}
-		b = append(b, ']')
+	if r.Attempt != "" {
+		b = appendString(b, `,"attempt":`, r.Attempt)
 	}
 	if r.Incarnation != 0 {
 		b = appendInt(b, `,"incarnation":`, int64(r.Incarnation))
@@ -122,9 +119,6 @@ func (r *Record) Encode() []byte {
 	}
 	if r.Attachment != "" {
 		b = appendString(b, `,"attachment":`, r.Attachment)
-	}
-	if r.Idle != 0 {
-		b = appendInt(b, `,"idle_ms":`, r.Idle)
 	}
 	if len(r.Metadata) > 0 {
 		b = append(append(b, `,"metadata":`...), encode(r.Metadata)...)
@@ -153,8 +147,8 @@ func (r *Record) check() error {
 		return fmt.Errorf("%w: expires_at %d is not within 0..%d", ErrForeign, r.ExpiresAt, int64(maxTime))
 	case r.AcquiredAt < 0 || r.AcquiredAt > maxTime:
 		return fmt.Errorf("%w: acquired_at %d is not within 0..%d", ErrForeign, r.AcquiredAt, int64(maxTime))
-	case r.Idle < 0 || r.Idle > maxTTL:
-		return fmt.Errorf("%w: idle_ms %d is not within 0..%d", ErrForeign, r.Idle, int64(maxTTL))
+	case r.Attempt != "" && (len(r.Attempt) != idLength || !isID(r.Attempt)):
+		return fmt.Errorf("%w: attempt %.40q is no id", ErrForeign, r.Attempt)
 	case r.Incarnation < 0:
 		return fmt.Errorf("%w: incarnation %d is negative", ErrForeign, r.Incarnation)
 	}
@@ -200,65 +194,43 @@ type Kind string
 
 // The kinds.
 const (
-	Dir   Kind = "dir"   // an ancestor of locks
-	Mark  Kind = "epoch" // the node [EpochMark]
-	Asked Kind = "asked" // the node [Inbox]
-	Mutex Kind = "mutex" // one holder
-	RW    Kind = "rw"    // many readers, or one writer
+	Dir        Kind = "dir"    // an ancestor of locks
+	Mark       Kind = "epoch"  // the node [EpochMark]
+	Asked      Kind = "asked"  // the node [Inbox]
+	AnchorKind Kind = "anchor" // the anchor of a lock's parent
+	Mutex      Kind = "mutex"  // one holder
+	RW         Kind = "rw"     // many readers, or one writer
 
 	Semaphore Kind = "semaphore" // as many holders as there are permits
 )
 
-// Parent is the data of a lock's parent, or of an ancestor.
+// Parent is the data of a lock's parent, or of an ancestor. It does not change while an
+// anchor of its generation is there.
 type Parent struct {
-	Version  int    `json:"holdfast"`           // of the format
-	Kind     Kind   `json:"kind"`               // of the lock, or Dir
-	Tail     string `json:"tail,omitempty"`     // prefix of the entry that joined last
-	Released string `json:"released,omitempty"` // an entry that held the lock alone and has gone: nobody up to it is there
-	Below    int64  `json:"below,omitempty"`    // Czxid of the parent that Released stood below; it says nothing of another one
-	Adopted  bool   `json:"adopted,omitempty"`  // found empty, not made by us: never deleted
-	Permits  int32  `json:"permits,omitempty"`  // of a semaphore, as all who use it have to say
-	Resized  int32  `json:"resized,omitempty"`  // how many it has instead; 0: as many as they say
-}
-
-// Capacity is how many permits a semaphore has now.
-func (p Parent) Capacity() int32 {
-	if p.Resized != 0 {
-		return p.Resized
-	}
-	return p.Permits
+	Version    int    `json:"holdfast"`             // of the format
+	Kind       Kind   `json:"kind"`                 // of the lock, or Dir
+	Generation string `json:"generation,omitempty"` // random, of the request that made the parent, or adopted it; names its anchor and entries
+	Adopted    bool   `json:"adopted,omitempty"`    // found empty, not made by Holdfast: never deleted but at the counter's end
 }
 
 // Encode returns the data as it is written, in the current version, as
 // [Record.Encode] does.
 func (p Parent) Encode() []byte {
-	b := make([]byte, 0, 128)
+	b := make([]byte, 0, 96)
 	b = appendInt(b, `{"holdfast":`, Version)
 	b = appendString(b, `,"kind":`, string(p.Kind))
-	if p.Tail != "" {
-		b = appendString(b, `,"tail":`, p.Tail)
-	}
-	if p.Released != "" {
-		b = appendString(b, `,"released":`, p.Released)
-	}
-	if p.Below != 0 {
-		b = appendInt(b, `,"below":`, p.Below)
+	if p.Generation != "" {
+		b = appendString(b, `,"generation":`, p.Generation)
 	}
 	if p.Adopted {
 		b = append(b, `,"adopted":true`...)
-	}
-	if p.Permits != 0 {
-		b = appendInt(b, `,"permits":`, int64(p.Permits))
-	}
-	if p.Resized != 0 {
-		b = appendInt(b, `,"resized":`, int64(p.Resized))
 	}
 	return append(b, '}')
 }
 
 // DecodeParent decodes the data of a lock's parent or of an ancestor. Empty data
 // is nobody's and gives the zero Parent. Otherwise it fails with an error that is
-// [ErrNewer] or [ErrForeign].
+// [ErrNewer], [ErrOlder] or [ErrForeign].
 func DecodeParent(data []byte) (Parent, error) {
 	if len(data) == 0 {
 		return Parent{}, nil
@@ -267,13 +239,58 @@ func DecodeParent(data []byte) (Parent, error) {
 	if err := decode(data, &p, &p.Version); err != nil {
 		return p, err
 	}
-	if p.Kind == "" {
+	switch {
+	case p.Kind == "":
 		return p, fmt.Errorf("%w: no kind", ErrForeign)
-	}
-	if p.Permits < 0 || p.Permits > MaxPermits || p.Resized < 0 || p.Resized > MaxPermits {
-		return p, fmt.Errorf("%w: a semaphore of %d permits, resized to %d: not within 0..%d", ErrForeign, p.Permits, p.Resized, MaxPermits)
+	case p.Generation != "" && (len(p.Generation) != idLength || !isID(p.Generation)):
+		return p, fmt.Errorf("%w: generation %.40q is no id", ErrForeign, p.Generation)
 	}
 	return p, nil
+}
+
+// AnchorData is the data of an anchor: the settings of the lock's kind.
+type AnchorData struct {
+	Version int   `json:"holdfast"`          // of the format
+	Kind    Kind  `json:"kind"`              // AnchorKind
+	Permits int32 `json:"permits,omitempty"` // that a semaphore was made with
+	Resized int32 `json:"resized,omitempty"` // that it has instead; 0: as it was made
+}
+
+// Capacity is how many permits a semaphore has now.
+func (a AnchorData) Capacity() int32 {
+	if a.Resized != 0 {
+		return a.Resized
+	}
+	return a.Permits
+}
+
+// Encode returns the data as it is written, as [Record.Encode] does.
+func (a AnchorData) Encode() []byte {
+	b := make([]byte, 0, 64)
+	b = appendInt(b, `{"holdfast":`, Version)
+	b = appendString(b, `,"kind":`, string(AnchorKind))
+	if a.Permits != 0 {
+		b = appendInt(b, `,"permits":`, int64(a.Permits))
+	}
+	if a.Resized != 0 {
+		b = appendInt(b, `,"resized":`, int64(a.Resized))
+	}
+	return append(b, '}')
+}
+
+// DecodeAnchor decodes the data of an anchor. It fails as [DecodeParent] does.
+func DecodeAnchor(data []byte) (AnchorData, error) {
+	var a AnchorData
+	if err := decode(data, &a, &a.Version); err != nil {
+		return a, err
+	}
+	switch {
+	case a.Kind != AnchorKind:
+		return a, fmt.Errorf("%w: kind %.40q, not that of an anchor", ErrForeign, a.Kind)
+	case a.Permits < 0 || a.Permits > MaxPermits || a.Resized < 0 || a.Resized > MaxPermits:
+		return a, fmt.Errorf("%w: a semaphore of %d permits, resized to %d: not within 0..%d", ErrForeign, a.Permits, a.Resized, MaxPermits)
+	}
+	return a, nil
 }
 
 func appendInt(b []byte, key string, n int64) []byte {
@@ -322,6 +339,9 @@ func decode(data []byte, v any, version *int) error {
 	switch {
 	case marker.Version <= 0:
 		return fmt.Errorf("%w: no marker", ErrForeign)
+	case marker.Version < Version:
+		*version = marker.Version
+		return ErrOlder
 	case marker.Version > Version:
 		*version = marker.Version
 		return fmt.Errorf("%w: version %d, this one knows %d", ErrNewer, marker.Version, Version)

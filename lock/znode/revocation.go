@@ -7,7 +7,7 @@ import (
 )
 
 // Inbox is the name of a node below the root, below which those who hold locks are asked
-// to give them up: one child for each entry that is asked, named by its id. No lock can
+// to give them up: one child for each entry that is asked, of the same name. No lock can
 // have it.
 const Inbox = ".revoke"
 
@@ -46,8 +46,8 @@ func DecodeRevocation(node string, data []byte) (Revocation, error) {
 	switch {
 	case CheckName(lock) != nil:
 		return r, fmt.Errorf("%w: entry %.40q: %v", ErrForeign, r.Entry, CheckName(lock))
-	case !ok || !name.Ours() || name.ID != node:
-		return r, fmt.Errorf("%w: entry %.40q is not the one with the id %.40q", ErrForeign, r.Entry, node)
+	case !ok || !name.Ours() || entry != node:
+		return r, fmt.Errorf("%w: entry %.40q is not the one of the name %.40q", ErrForeign, r.Entry, node)
 	}
 	if err := CheckReason(r.Reason); err != nil {
 		return r, fmt.Errorf("%w: %v", ErrForeign, err)

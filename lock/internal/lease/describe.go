@@ -41,23 +41,10 @@ func (e *Entry) LeasedAt() clock.Instant {
 	return e.lease.sent
 }
 
-// TellAhead has the grant tell which entries may still be ahead. It is for before that.
-func (e *Entry) TellAhead(nodes []string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.state < Held {
-		e.with().ahead = nodes
-	}
-}
-
 // tells is what the record tells of the grant; e.mu is held.
 func (e *Entry) tells() Grant {
 	if e.acquired == 0 {
 		return Grant{}
 	}
-	g := Grant{Acquired: e.acquired, Shared: e.shared}
-	if e.rare != nil {
-		g.Ahead = e.rare.ahead
-	}
-	return g
+	return Grant{Acquired: e.acquired, Shared: e.shared}
 }

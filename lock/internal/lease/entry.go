@@ -67,9 +67,6 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.nextTTL, e.lease, e.session = t.TTL, lease{c.Sent, t.TTL}, c.Session
 	e.renewAt = c.Sent.Mono + k.renewAfter(t.TTL)
 	e.acquired, e.recorded, e.shared, e.version = c.Acquired, c.Acquired != 0, c.Shared, c.Version
-	if c.Ahead != nil {
-		e.with().ahead = c.Ahead
-	}
 }
 
 // InitEnded sets up an entry that nobody has, for a node that is to be deleted
@@ -215,7 +212,7 @@ func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why
 			return
 		}
 		t := e.Terms
-		t.Detached, t.Incarnation, t.Attachment, t.Idle = true, incarnation, "", 0
+		t.Detached, t.Incarnation, t.Attachment = true, incarnation, ""
 		record = e.keeper.Record(&t, ttl, e.tells(), now)
 		e.lapsed = e.left(now) <= 0
 		e.transition(Ended, ErrDetached)

@@ -70,8 +70,8 @@ func NewKeeper(o Options) *Keeper {
 // young sample, makes it no later than a quarter of the grace.
 func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) []byte {
 	r := k.who
-	r.Metadata, r.TTL, r.Idle = t.Metadata, ttl.Milliseconds(), t.Idle.Milliseconds()
-	r.AcquiredAt, r.Shared, r.Ahead = g.Acquired, g.Shared, g.Ahead
+	r.Metadata, r.TTL, r.Attempt = t.Metadata, ttl.Milliseconds(), t.Attempt
+	r.AcquiredAt, r.Shared = g.Acquired, g.Shared
 	r.Incarnation, r.Detached, r.Attachment = t.Incarnation, t.Detached, t.Attachment
 	if now := k.clock.Ensemble.Now(at); now.Zxid != 0 {
 		r.ExpiresAt = (min(now.Upper, now.Lower+t.Grace/4) + ttl).Milliseconds()

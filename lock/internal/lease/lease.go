@@ -52,8 +52,8 @@ type Terms struct {
 	Grace    time.Duration // for how long after its lease others leave an entry alone
 	MaxHold  time.Duration // 0: without limit
 	Fixed    bool          // it is not renewed
-	Idle     time.Duration // for how long it is kept although nobody has it
 	Detached bool          // nobody has it: it is there to be attached to
+	Attempt  string        // random, of the request that made the node: no other has it
 	// Incarnation is how often the entry was handed on before.
 	Incarnation int32
 	Attachment  string            // random, of the present incarnation; no other one's writes have it
@@ -64,9 +64,6 @@ type Terms struct {
 type Grant struct {
 	Acquired int64 // Unix ms of ensemble time; 0: not granted
 	Shared   bool  // a writer's: it only reads since, and readers may enter
-	// Ahead are the entries that may still have been ahead as a semaphore was granted;
-	// nil: that is not told.
-	Ahead []string
 }
 
 // recordWithin is how soon the grant of an entry that is passed on from one to the next is

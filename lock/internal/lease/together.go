@@ -65,7 +65,6 @@ type ending struct {
 // rarities are what few entries have. A client may have very many entries.
 type rarities struct {
 	onEnd []ending // of those who have the hold together
-	ahead []string // that the grant is to tell; not changed once it is granted
 }
 
 // with returns what of the entry is rare, to be changed; e.mu is held.
