@@ -145,9 +145,9 @@ func (c *Client) start() *Client {
 	})
 	c.queue = queue.New(queue.Options{
 		Conn: c.conn, Clock: c.clock, Keeper: keeper, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open,
-		Root: c.cfg.root, ACL: c.cfg.acl, UnlockTimeout: c.cfg.unlockTimeout, Random: c.cfg.random, Hints: c.cfg.hints,
+		Root: c.cfg.root, ACL: c.cfg.acl, UnlockTimeout: c.cfg.unlockTimeout, Random: c.cfg.random,
 		LossOf: lossOf, Observe: c.observe, Waits: c.waits, Purged: c.purged,
-		NotPassed: func(e *queue.Entry) { c.ended(e, ErrUnlocked) },
+		HandoffFailed: func(e *queue.Entry) { c.ended(e, ErrUnlocked) },
 	})
 	box := inbox.New(inbox.Options{
 		Conn: c.conn, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open, Root: c.cfg.root, ACL: c.cfg.acl, Random: c.cfg.random,
@@ -164,7 +164,7 @@ func (c *Client) start() *Client {
 // logs and observers.
 func (c *Client) observe(e *queue.Entry, change lease.Change) {
 	c.tell(e, change)
-	if change.To == lease.Ended && !(e.Seated() && errors.Is(change.Why, ErrUnlocked)) { // then Unlock says what comes of it
+	if change.To == lease.Ended && !(e.Placed() && errors.Is(change.Why, ErrUnlocked)) { // then Unlock says what comes of it
 		c.ended(e, change.Why)
 	}
 	switch {

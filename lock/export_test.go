@@ -21,15 +21,6 @@ func WithClock(now func() (mono, wall time.Duration)) Option {
 	})
 }
 
-// WithHints has a client guess as it has learned ("learned"), not at all ("none"), or
-// anything ("hostile").
-func WithHints(kind string) Option {
-	return clientOption(func(c *config) error {
-		c.hints = kind
-		return nil
-	})
-}
-
 // SetPass has the entry of the hold passed on so often.
 func (h *Hold) SetPass(n int32) { h.e.Pass = n }
 
@@ -39,8 +30,8 @@ func RequestOf(ctx context.Context) any { return askedBy(ctx) }
 // Session is the id of the session that the client has now.
 func (c *Client) Session() int64 { return c.conn.Session() }
 
-// Strays is how many entries are remembered that should not be there.
-func (c *Client) Strays() int { return c.queue.Strays() }
+// Orphans is how many attempts are remembered whose entries should not be there.
+func (c *Client) Orphans() int { return c.queue.Orphans() }
 
 // Wards is how many entries are remembered that somebody listened for.
 func (c *Client) Wards() int { return c.inbox.Wards() }

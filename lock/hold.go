@@ -193,7 +193,7 @@ func (h *Hold) Unlock() error {
 	h.deafen()
 	h.t.leave()
 	last, err := e.Unlock()
-	if err != nil || !last || c.queue.Pass(e) {
+	if err != nil || !last || c.queue.HandOff(e) {
 		return err
 	}
 	c.ended(e, ErrUnlocked)
@@ -214,7 +214,7 @@ func (c *Client) left(e *queue.Entry, err error) error {
 		c.queue.Forget(e)
 		return lossOf(e, err)
 	}
-	c.queue.Discard(e)
+	c.queue.Remove(e)
 	c.cfg.log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
 		Msg("unlock not confirmed; the entry is deleted later or expires")
 	return &UnlockError{Lock: e.Lock(), Entry: e.Path, Err: err}

@@ -52,7 +52,7 @@ func (m *Mutex) Name() string {
 // another handle on that hold, which ends when all its handles were unlocked. A hold
 // that is in doubt, see [Hold.Remaining], is confirmed before.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
-	return m.recipe().take(ctx, znode.Exclusive, m.recipe().waiting())
+	return m.recipe().take(ctx, znode.Exclusive, acquire)
 }
 
 // TryLock returns the hold if nobody is in the way, and otherwise a [HeldError],

@@ -139,10 +139,10 @@ func askedBy(values context.Context) *asked {
 	return a
 }
 
-// waits tells the observers that a request waits without an entry of its own.
-func (c *Client) waits(r *queue.Request) {
-	if len(c.cfg.observers) > 0 && !askedBy(r.Values).waiting.Swap(true) {
-		c.notify(r.Values, Event{Kind: EventWaiting, Lock: r.Lock, Policy: c.cfg.policyOf(r.Lock).Name})
+// waits tells the observers that a request has to wait, by that entry if it has one.
+func (c *Client) waits(values context.Context, r *queue.Request, entry string) {
+	if len(c.cfg.observers) > 0 && !askedBy(values).waiting.Swap(true) {
+		c.notify(values, Event{Kind: EventWaiting, Lock: r.Lock, Policy: c.cfg.policyOf(r.Lock).Name, Entry: entry})
 	}
 }
 
@@ -188,18 +188,13 @@ func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, grante
 	switch {
 	case change.AtRisk():
 		event.Kind, event.Left, event.Err = EventAtRisk, change.Left, change.Why
-	case change.To == lease.Waiting:
-		if asked.waiting.Swap(true) { // for the entry of another one, before
-			return
-		}
-		event.Kind = EventWaiting
 	case change.To == lease.Held:
 		event.Kind, event.Queued = EventAcquired, asked.waiting.Swap(false)
 	case change.Lost():
 		event.Kind, event.Err = EventLost, change.Why
 	case change.From == lease.Held:
 		event.Kind = EventReleased
-	case change.From == lease.Waiting:
+	case change.From == lease.Waiting && change.To == lease.Ended:
 		if !asked.waiting.Swap(false) { // whoever has waited by it has withdrawn before
 			return
 		}

@@ -65,7 +65,6 @@ type config struct {
 	unsafeServer   bool        // go on with one that would be refused
 	now            func() clock.Instant
 	random         *rand.Rand // safe for concurrent use
-	hints          string     // "" but in simulations
 }
 
 // settings is what one lock is taken with.

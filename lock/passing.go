@@ -1,10 +1,6 @@
 package lock
 
-import (
-	"context"
-	"fmt"
-	"time"
-)
+import "time"
 
 // WithLocalWindow sets for how long an entry is passed on among the goroutines of this
 // client that ask for the same lock with the same settings, although others wait: see
@@ -49,21 +45,4 @@ func WithIdle(d time.Duration) SharedOption {
 			return checkDuration("idle", d, 0, MaxTime)
 		},
 	}
-}
-
-// Release gives back what the client keeps of the named lock although nobody holds it: see
-// [WithIdle]. It returns when the entry has left, and the lock's node with it if nobody else
-// is there; at once if nothing is kept. What is held, or waited for, is not touched. It fails
-// with ErrInvalid for a name that no lock can have, with [ErrClosed], or as ctx does; then the
-// entry is deleted later, or expires.
-func (c *Client) Release(ctx context.Context, name string) error {
-	bound, end, err := c.begin(ctx, "release", name)
-	if err != nil {
-		return err
-	}
-	defer end()
-	if err := c.queue.Release(bound, name); err != nil {
-		return fmt.Errorf("release %q: %w", name, err)
-	}
-	return nil
 }

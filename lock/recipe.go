@@ -33,16 +33,8 @@ func (c *Client) recipe(kind znode.Kind, name string, opts []LockOption) recipe 
 // how is one of the ways into a queue.
 type how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)
 
-// acquire waits in the queue, barge beside it, and try does not wait.
-var acquire, barge, try how = (*queue.Queue).Acquire, (*queue.Queue).Barge, (*queue.Queue).Try
-
-// waiting is how the lock is waited for.
-func (r *recipe) waiting() how {
-	if r != nil && r.barging {
-		return barge
-	}
-	return acquire
-}
+// acquire waits, and try does not.
+var acquire, try how = (*queue.Queue).Acquire, (*queue.Queue).Try
 
 // request is what a contender in that role asks for. A nil recipe is that of a nil lock.
 func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, error) {
@@ -55,7 +47,7 @@ func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, e
 		return queue.Request{}, invalid("context", nil, "must not be nil")
 	}
 	request := queue.Request{
-		Lock: r.name, Kind: r.kind, Role: role, Terms: r.terms(), KeepParent: r.KeepParent,
+		Lock: r.name, Kind: r.kind, Role: role, Terms: r.terms(), KeepParent: r.KeepParent, Barging: r.barging,
 		Window: max(0, min(r.LocalWindow, r.TTL/3)),
 	}
 	request.Idle = request.MayKeep(r.Idle)
@@ -73,7 +65,7 @@ func (r *recipe) take(ctx context.Context, role znode.Role, how how) (*Hold, err
 
 // do runs f while it has the lock in a role.
 func (r *recipe) do(ctx context.Context, role znode.Role, f func(context.Context) error) error {
-	return runHeld(ctx, func() (*Hold, error) { return r.take(ctx, role, r.waiting()) }, f)
+	return runHeld(ctx, func() (*Hold, error) { return r.take(ctx, role, acquire) }, f)
 }
 
 // held is a [Hold], or [Holds].

@@ -100,7 +100,7 @@ func (h *Hold) Revoked() <-chan Revocation {
 // ended has nobody told any more that the entry, which has ended, is asked for. What
 // somebody else has by now is asked still.
 func (c *Client) ended(e *queue.Entry, why error) {
-	if !e.PassedOn() {
+	if !e.HandedOff() {
 		c.inbox.Ended(e.Path, errors.Is(why, ErrDetached) || errors.Is(why, ErrTaken))
 	}
 }

@@ -144,7 +144,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	}
 	err := h.e.Share(ctx)
 	if !errors.Is(err, lease.ErrReentered) {
-		h.e.Unseat() // who waits to write by it queues up anew
+		h.e.Unplace() // goroutines that wait to write get another entry
 	}
 	if errors.Is(err, lease.ErrReentered) {
 		return invalid("hold", h.Name(), "must have no other handle to be downgraded: unlock those first that were taken by its context")

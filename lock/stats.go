@@ -16,7 +16,7 @@ func (c *Client) Stats() Stats {
 	if c.zero() {
 		return Stats{}
 	}
-	s := Stats{Waiters: c.queue.Riders(), Renewals: c.keeper.Renewals(), Lost: c.lost.Load()}
+	s := Stats{Waiters: c.queue.Waiters(), Renewals: c.keeper.Renewals(), Lost: c.lost.Load()}
 	s.Requeued, s.Purged = c.queue.Counts()
 	s.Displacements, _ = c.clock.Displacements()
 	for _, e := range c.keeper.Entries() {

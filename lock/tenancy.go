@@ -33,7 +33,7 @@ type tenant reentry
 
 // heldTogether reports whether an entry that was granted is held by tenancies.
 func heldTogether(e *queue.Entry) bool {
-	return e.Kind == znode.RW && e.Seated() && e.Name().Role == znode.Shared
+	return e.Kind == znode.RW && e.Placed() && e.Name().Role == znode.Shared
 }
 
 // holdOf gives out a hold by an entry that was just taken with these values.
@@ -42,7 +42,7 @@ func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 	if !heldTogether(e) {
 		return h
 	}
-	t := &tenancy{client: c, e: e, pass: e.NextTenant(), since: c.clock.Mono(), handles: 1}
+	t := &tenancy{client: c, e: e, pass: e.NextHolder(), since: c.clock.Mono(), handles: 1}
 	h.t = t
 	t.ctx, t.cancel = context.WithCancelCause(h.carriedBy(context.WithoutCancel(values)))
 	t.tell(lease.Change{To: lease.Held}) // before anybody tells its end

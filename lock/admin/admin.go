@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/access"
+	"github.com/holdfast-io/holdfast/lock/internal/inbox"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -229,7 +230,11 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 		return s, fmt.Errorf("read %s: %w", path, err)
 	}
 	if parent, err := znode.DecodeParent(data); err == nil {
-		s.Kind, s.Permits = parent.Kind, int(parent.Capacity())
+		rules, err := inbox.Rules(ctx, t.c.Conn, path, parent)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return s, fmt.Errorf("read the anchor below %s: %w", path, err)
+		}
+		s.Kind, s.Permits = parent.Kind, int(rules.Capacity)
 	}
 	children, _, err := t.Children(ctx, path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -237,7 +242,9 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 	}
 	for _, n := range children {
 		kept := znode.Reserved(n) && name == ""
-		if _, entry := znode.Parse(n); !entry && !kept {
+		_, entry := znode.Parse(n)
+		_, anchor := znode.AnchorOf(n)
+		if !entry && !anchor && !kept {
 			s.Children = append(s.Children, n)
 		}
 	}

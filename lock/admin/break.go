@@ -228,10 +228,16 @@ func (t Tree) remove(ctx context.Context, path string, version int32, keepParent
 	if err != nil {
 		return true, unlessGone(err)
 	}
-	if node := znode.ReadNode(n.Data, znode.Stat(*n.Stat)); !node.Removable(false) {
+	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
+	anchored := node.Generation != "" && n.Stat.NumChildren > 0
+	if !node.Removable(anchored, false) {
 		return true, nil
 	}
-	return true, unlessGone(t.Delete(ctx, []Deletion{{parent, n.Stat.Version}}))
+	var nodes []Deletion
+	if anchored {
+		nodes = append(nodes, Deletion{parent + "/" + znode.Anchor(node.Generation), -1})
+	}
+	return true, unlessGone(t.Delete(ctx, append(nodes, Deletion{parent, n.Stat.Version})))
 }
 
 // unlessGone returns the error of what was done to the lock's node after its last entry,

@@ -32,7 +32,7 @@ func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others
 		}
 		r := b.Who
 		r.Request, r.Entry, r.Reason = znode.FormatID(b.Random.Uint64()), lock+"/"+n.Node, reason
-		if err := b.put(ctx, n.ID, r); err != nil {
+		if err := b.put(ctx, n.Node, r); err != nil {
 			return asked, others, fmt.Errorf("ask %s: %w", b.Root+"/"+r.Entry, err)
 		}
 		asked++
@@ -55,12 +55,16 @@ func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error
 		if err != nil {
 			return nil, err
 		}
+		rules, err := Rules(ctx, b.Conn, parent, data)
+		if err != nil {
+			return nil, missing(err)
+		}
 		children, _, err := b.Conn.Children(ctx, parent)
 		if err != nil {
 			return nil, missing(err)
 		}
 		var failed error
-		holders := znode.Holders(znode.Contenders(children), data, func(writer znode.Name) bool {
+		holders := znode.Holders(znode.Contenders(children), rules, func(writer znode.Name) bool {
 			var n zkconn.Node
 			if n, failed = b.Conn.Get(ctx, parent+"/"+writer.Node); failed != nil {
 				return false
@@ -72,6 +76,22 @@ func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error
 			return holders, missing(failed)
 		}
 	}
+}
+
+// Rules reads what the admission to a lock depends on: its parent at that path has the data.
+// It fails with zk.ErrNoNode if the anchor of a semaphore has gone.
+func Rules(ctx context.Context, conn *zkconn.Conn, parent string, data znode.Parent) (znode.Rules, error) {
+	r := znode.Rules{Kind: data.Kind}
+	if data.Kind != znode.Semaphore {
+		return r, nil
+	}
+	n, err := conn.Get(ctx, parent+"/"+znode.Anchor(data.Generation))
+	if err != nil {
+		return r, err
+	}
+	a, err := znode.DecodeAnchor(n.Data)
+	r.Capacity = a.Capacity()
+	return r, err
 }
 
 // missing makes of the error of a read what it says of a lock's holders: that there are

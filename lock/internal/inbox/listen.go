@@ -45,7 +45,7 @@ const deafFor = time.Minute
 func (b *Inbox) Listen(path string, handle any, open func() Ear) Ear {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	id := idOf(path)
+	id := nodeOf(path)
 	w := b.wards[id]
 	if w == nil || w.ended {
 		w = &ward{path: path, ears: map[any]Ear{}}
@@ -75,7 +75,7 @@ func (b *Inbox) Forget(path string, handle any) (asked bool) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := b.wards[idOf(path)]
+	w := b.wards[nodeOf(path)]
 	if w == nil {
 		return false
 	}
@@ -89,7 +89,7 @@ func (b *Inbox) Ended(path string, handedOn bool) {
 	if !b.used.Load() {
 		return
 	}
-	now, id := time.Now(), idOf(path)
+	now, id := time.Now(), nodeOf(path)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.over) > 0 && now.Sub(b.over[0].at) > straggles {
@@ -248,8 +248,5 @@ func (w *ward) take(mu *sync.Mutex, r Request) bool {
 	return true
 }
 
-// idOf is the id of the entry with that path.
-func idOf(path string) string {
-	name, _ := znode.Parse(path[strings.LastIndexByte(path, '/')+1:])
-	return name.ID
-}
+// nodeOf is the name of the entry with that path, which is that of the requests to it too.
+func nodeOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

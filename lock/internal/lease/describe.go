@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Describe has the record carry that metadata from now on, and waits until that was
@@ -47,4 +48,17 @@ func (e *Entry) tells() Grant {
 		return Grant{}
 	}
 	return Grant{Acquired: e.acquired, Shared: e.shared}
+}
+
+// RecordNow is the record as a write would leave it at this moment, for errors.
+func (e *Entry) RecordNow() znode.Record {
+	now := e.keeper.clock.Local()
+	e.mu.Lock()
+	data := e.keeper.Record(&e.Terms, e.nextTTL, e.tells(), now)
+	e.mu.Unlock()
+	r, err := znode.DecodeRecord(data)
+	if err != nil {
+		panic("lease: the record that was made is none: " + err.Error())
+	}
+	return r
 }

@@ -12,48 +12,63 @@ import (
 
 // all are contenders for several locks that are to be held together.
 //
-// One transaction makes all their entries, so two of those who want several locks stand
-// in the same order in each queue that they share. Who waits, waits for entries that are
-// older than its own: so they cannot wait for each other, not by any detour either. That
-// is lost if one entry is made again by itself. So if one has gone all are withdrawn, and
-// made anew.
+// One transaction creates all their entries, so two that want several locks stand in the
+// same order in each queue that they share. A waiter waits for entries that are older than
+// its own: so no circle of waiting can close, whatever the order of the names. That would
+// be lost if one entry were made again by itself: if one has gone, all are withdrawn.
 type all struct {
 	*Queue
-	each []*contender // by the names of their locks, so that doors are locked in one order
+	each []*contender // by the names of their locks
 	at   int          // place of the one that an error is about; -1: of none in particular
 }
 
+// holds are the entries of several locks, by the names of these.
+type holds struct {
+	es []*Entry
+	at int // of an error
+}
+
 // AcquireAll queues up for several locks and waits until all of them are acquired, or ctx
-// ends. The requests are for different locks, and sorted by their names; the entries are
-// in the same order. Nothing is held if it fails: as Acquire does, and with the place of
-// the request that the error is about, or -1.
-func (q *Queue) AcquireAll(ctx context.Context, rs []Request) (es []*Entry, at int, err error) {
-	return q.contendAll(ctx, rs, (*all).acquire)
+// ends. The requests are for different locks, and sorted by their names; the entries are in
+// the same order. None is held if it fails: as Acquire does, and with the place of the
+// request that the error is about, or -1.
+func (q *Queue) AcquireAll(ctx context.Context, rs []Request) ([]*Entry, int, error) {
+	return q.takeAll(ctx, rs, (*all).acquire)
 }
 
-// TryAll takes several locks if nobody is in the way at any of them. For the rest it is as
-// Try and AcquireAll are.
-func (q *Queue) TryAll(ctx context.Context, rs []Request) (es []*Entry, at int, err error) {
-	return q.contendAll(ctx, rs, (*all).try)
+// TryAll takes several locks if no contender is in the way at any of them, as Try and
+// AcquireAll do.
+func (q *Queue) TryAll(ctx context.Context, rs []Request) ([]*Entry, int, error) {
+	return q.takeAll(ctx, rs, (*all).try)
 }
 
-func (q *Queue) contendAll(ctx context.Context, rs []Request, run func(*all, context.Context) ([]*Entry, error)) ([]*Entry, int, error) {
+func (q *Queue) takeAll(ctx context.Context, rs []Request, run func(*all, context.Context) ([]*Entry, error)) ([]*Entry, int, error) {
 	a := &all{Queue: q, each: make([]*contender, len(rs)), at: -1}
 	for i, r := range rs {
 		a.each[i] = q.newContender(r)
-		a.each[i].gate = a.each[0].door
-		defer q.closeDoor(a.each[i].door)
 	}
-	es, err := run(a, ctx)
-	if err != nil && ctx.Err() != nil {
+	blocked := make([]atomic.Bool, len(rs))
+	h, err := abandonable(ctx, q, a.each, func(ctx context.Context) (holds, error) {
 		for i, c := range a.each {
-			if c.lastBlocker != nil {
-				a.at, err = i, gaveUp(c.lastBlocker, err)
+			tell := c.blocker
+			c.blocker = func(b *Blocked) {
+				blocked[i].Store(true)
+				tell(b)
+			}
+		}
+		es, err := run(a, ctx)
+		return holds{es, a.at}, err
+	}, func(h holds) { a.withdrawAll(h.es) })
+	if err != nil && ctx.Err() != nil {
+		h.at = -1
+		for i := range blocked {
+			if blocked[i].Load() {
+				h.at = i
 				break
 			}
 		}
 	}
-	return es, a.at, err
+	return h.es, h.at, err
 }
 
 func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
@@ -62,32 +77,23 @@ func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if spent := a.spent(es, ps); spent >= 0 {
-			if err := a.drain(ctx, es, spent); err != nil {
-				return nil, err
-			}
-			continue
-		}
 		if err = a.enter(ctx, es, ps); err == nil {
 			return es, nil
 		}
-		a.takeBack(es)
+		a.withdrawAll(es)
 		if !errors.Is(err, lease.ErrGone) {
 			return nil, err
 		}
 		a.requeued.Add(1)
-		a.Log.Warn().Str("lock", a.each[a.at].Lock).Str("entry", es[a.at].Path).AnErr("why", err).
+		a.Log.Warn().Str("lock", a.each[max(0, a.at)].Lock).AnErr("why", err).
 			Msg("lost the place in one of several queues; queueing again at the end of all of them")
 	}
 }
 
 // try looks at all locks before it joins any queue.
 func (a *all) try(ctx context.Context) ([]*Entry, error) {
-	for i, c := range a.each { // what is kept there for others of ours nobody has
-		if err := a.Release(ctx, c.Lock); err != nil {
-			a.at = i
-			return nil, err
-		}
+	for _, c := range a.each {
+		a.dropKept(c.lock)
 	}
 	if err := a.together(ctx, func(ctx context.Context, i int) error { return a.each[i].looksFree(ctx) }); err != nil {
 		return nil, err
@@ -97,34 +103,164 @@ func (a *all) try(ctx context.Context) ([]*Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if spent := a.spent(es, ps); spent >= 0 {
-			a.at, err = spent, &Blocked{Path: a.each[spent].parent}
-		}
-		if err == nil && !admitted(ps) {
-			err = a.together(ctx, func(ctx context.Context, i int) (err error) {
-				ps[i], err = a.each[i].clearWay(ctx, es[i], ps[i])
-				return err
-			})
-		}
+		err = a.together(ctx, func(ctx context.Context, i int) (err error) {
+			err = a.each[i].clearWay(ctx, es[i], ps[i])
+			ps[i] = position{admitted: true}
+			return err
+		})
 		if err == nil {
 			err = a.enter(ctx, es, ps)
 		}
 		if err == nil {
 			return es, nil
 		}
-		if a.takeBack(es); !errors.Is(err, lease.ErrGone) {
+		if a.withdrawAll(es); !errors.Is(err, lease.ErrGone) {
 			return nil, err
 		}
 	}
 }
 
+// join creates all entries in one transaction. If it is refused all parents are read at
+// once, and the whole is sent again: to mend one belief at a time would not end where
+// others change the parents all the time.
+func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) {
+	js := make([]*joiner, len(a.each))
+	for i, c := range a.each {
+		js[i] = &joiner{contender: c}
+	}
+	first := true
+	err = a.Conn.Retry(ctx, joinBackoff, func() error {
+		a.at = -1
+		if err := a.LearnTime(ctx); err != nil {
+			return zkconn.Final(err)
+		}
+		known := make([]parent, len(js))
+		if err := a.together(ctx, func(ctx context.Context, i int) (err error) {
+			if !first {
+				js[i].lock.believe(parent{state: unknown})
+			}
+			known[i], err = js[i].know(ctx)
+			return err
+		}); err != nil {
+			return zkconn.Final(err)
+		}
+		first, a.at = false, -1
+		es, ps, err = a.attempt(ctx, js, known)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, e := range es {
+		if e.Name().Overflowed() { // it is waited for with no entry at the others
+			a.at, es[i] = i, nil
+			a.withdrawAll(es)
+			e.Withdraw()
+			if err := a.each[i].rollover(ctx, e); err != nil {
+				return nil, nil, err
+			}
+			return a.join(ctx)
+		}
+	}
+	return es, ps, nil
+}
+
+// attempt makes one transaction. What it returns is for Retry.
+func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Entry, []position, error) {
+	if err := a.Conn.Ready(ctx); err != nil {
+		return nil, nil, err
+	}
+	created := lease.Created{Sent: a.Clock.Local(), Session: a.Conn.Session()}
+	ds := make([]*draft, len(js))
+	var ops []any
+	alone := true
+	for i, j := range js {
+		ds[i] = j.draft(known[i], created.Sent)
+		alone = alone && known[i].state == absent
+	}
+	for i, d := range ds {
+		if !alone && d.acquired != 0 { // it may have to wait for the others
+			d.acquired = 0
+			d.ops[d.at] = js[i].entry(d, created.Sent)
+		}
+		ops = append(ops, d.ops...)
+	}
+	replies, err := a.send(ctx, ops...)
+	switch zkconn.OutcomeOf(err) {
+	case zkconn.Applied:
+		received := a.Clock.Local()
+		es, ps := make([]*Entry, len(ds)), make([]position, len(ds))
+		for i, d := range ds {
+			es[i], ps[i] = a.each[i].joined(d, replies[:len(d.ops)], created, received)
+			replies = replies[len(d.ops):]
+		}
+		return es, ps, a.adoptAll(ctx, es, known)
+	case zkconn.Ambiguous:
+		es, err := a.recover(ctx, created, ds)
+		return es, make([]position, len(ds)), err
+	}
+	op, cause := zkconn.RefusedOp(err)
+	if op < 0 {
+		return nil, nil, err
+	}
+	for i, d := range ds {
+		if op < len(d.ops) {
+			a.at = i
+			err = js[i].refused(ctx, d, zkconn.RefusedAt(op, cause))
+			break
+		}
+		op -= len(d.ops)
+	}
+	if errors.Is(err, zkconn.ErrAgain) {
+		err = zkconn.Later(cause) // with jitter
+	}
+	return nil, nil, err
+}
+
+// adoptAll adopts those parents that are not ours yet.
+func (a *all) adoptAll(ctx context.Context, es []*Entry, known []parent) error {
+	err := a.together(ctx, func(ctx context.Context, i int) error {
+		if known[i].state != unknown {
+			return nil
+		}
+		return a.each[i].adopt(ctx, es[i])
+	})
+	if err != nil {
+		a.withdrawAll(es)
+		return zkconn.Final(err)
+	}
+	return nil
+}
+
+// recover looks for the entries of drafts whose replies were lost. They were all created, or
+// none; should some be seen and others not, the transaction has come meanwhile, or another
+// client has removed some, and none of them counts.
+func (a *all) recover(ctx context.Context, created lease.Created, ds []*draft) ([]*Entry, error) {
+	es := make([]*Entry, len(ds))
+	for i, d := range ds {
+		e, err := a.each[i].recover(ctx, created, d)
+		if err != nil {
+			a.withdrawAll(es)
+			for j, d := range ds {
+				c := a.each[j]
+				c.orphans.add(d.attempt, c.Clock.Mono())
+				if es[j] == nil && j != i {
+					c.background(func() { c.removeByAttempt([]*draft{d}) })
+				}
+			}
+			return nil, err
+		}
+		es[i] = e
+	}
+	return es, nil
+}
+
 // enter waits until the turn of all has come, and makes holds of them.
 func (a *all) enter(ctx context.Context, es []*Entry, ps []position) error {
-	waited := !admitted(ps)
-	if err := a.await(ctx, es, ps); err != nil {
+	if err := a.wait(ctx, es, ps); err != nil {
 		return err
 	}
-	grant := func(ctx context.Context, i int) error { return a.each[i].grant(ctx, es[i], waited) }
+	grant := func(ctx context.Context, i int) error { return a.each[i].grant(ctx, es[i]) }
 	for i, c := range a.each {
 		if c.Terms.Fixed && !es[i].Recorded() { // to grant it takes a write
 			return a.together(ctx, grant)
@@ -139,25 +275,23 @@ func (a *all) enter(ctx context.Context, es []*Entry, ps []position) error {
 	return nil
 }
 
-// await waits until it is the turn of each. While one has to wait, the leases of others
-// may come near their ends: it goes on until all can enter at the same moment. Nobody
-// gets ahead of one whose turn has come.
-func (a *all) await(ctx context.Context, es []*Entry, ps []position) error {
-	if !admitted(ps) {
-		for i, p := range ps {
-			if p.admitted {
-				es[i].Begin(a.each[i].Values) // it is to be kept alive while it waits for the others
-			}
+// wait waits until it is the turn of each. While one has to wait, the leases of others may
+// come near their ends: it goes on until all can enter at the same moment. No contender gets
+// ahead of an entry whose turn has come.
+func (a *all) wait(ctx context.Context, es []*Entry, ps []position) error {
+	for i, p := range ps {
+		if !a.in(es, ps) && p.admitted {
+			es[i].Begin(a.each[i].Values) // it is renewed while it waits for the others
 		}
 	}
 	for !a.in(es, ps) {
 		var in atomic.Int32
 		allIn := make(chan struct{})
 		err := a.together(ctx, func(ctx context.Context, i int) error {
-			if err := a.each[i].await(ctx, es[i], ps[i]); err != nil {
+			if err := a.each[i].wait(ctx, es[i], ps[i]); err != nil {
 				return err
 			}
-			ps[i], a.each[i].lastBlocker = position{admitted: true}, nil
+			ps[i] = position{admitted: true}
 			if int(in.Add(1)) == len(es) {
 				close(allIn)
 			}
@@ -187,16 +321,6 @@ func outlast(ctx context.Context, e *Entry, done <-chan struct{}) error {
 	}
 }
 
-// admitted reports whether nobody is ahead of any.
-func admitted(ps []position) bool {
-	for _, p := range ps {
-		if !p.admitted {
-			return false
-		}
-	}
-	return true
-}
-
 // in reports whether all may enter as they are.
 func (a *all) in(es []*Entry, ps []position) bool {
 	session := a.Conn.Session()
@@ -208,37 +332,17 @@ func (a *all) in(es []*Entry, ps []position) bool {
 	return true
 }
 
-// takeBack withdraws what is left of the entries.
-func (a *all) takeBack(es []*Entry) {
+// withdrawAll withdraws what is left of the entries.
+func (a *all) withdrawAll(es []*Entry) {
 	for i, e := range es {
 		if e != nil {
-			a.each[i].takeBack(e)
+			a.each[i].withdraw(e)
 		}
 	}
 }
 
-// spent is the place of an entry near the end of its parent's counter which is not
-// alone, or -1.
-func (a *all) spent(es []*Entry, ps []position) int {
-	for i, e := range es {
-		if e.Name().Draining() && !ps[i].admitted {
-			return i
-		}
-	}
-	return -1
-}
-
-// drain takes the entries back, and waits until the counter of one's parent has begun
-// anew.
-func (a *all) drain(ctx context.Context, es []*Entry, spent int) error {
-	c, e := a.each[spent], es[spent]
-	a.at, es[spent] = spent, nil
-	a.takeBack(es)
-	return c.drain(ctx, e)
-}
-
-// together has f done for all at the same time. If one fails, the others are told to
-// end, and its error is returned.
+// together has f done for all at the same time. If one fails, the others are told to end, and
+// its error is returned.
 func (a *all) together(ctx context.Context, f func(ctx context.Context, i int) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -31,21 +31,21 @@ type Left struct {
 // and else as [Queue.Acquire] does. When ctx ends, or the client closes, before its turn
 // has come, the entry is left again as it was, so that the same ticket is good still.
 func (q *Queue) Attach(ctx context.Context, r Request, left Left) (*Entry, error) {
-	return q.contend(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {
-		return (&attaching{contender: c, left: left, path: c.parent + "/" + left.Node}).attach(ctx)
-	})
+	c := q.newContender(r)
+	a := &attachment{contender: c, left: left, path: c.parent + "/" + left.Node}
+	return abandonable(ctx, q, []*contender{c}, a.attach, func(e *Entry) { a.putBack(e) })
 }
 
-// attaching is the way of a contender to an entry that is there already.
-type attaching struct {
+// attachment is the way of a contender to an entry that is there already.
+type attachment struct {
 	*contender
 	left Left
 	path string
 
-	found *observation // of the entry; nil: it was not read yet
+	found *sighting // the entry; nil: it was not read yet
 }
 
-func (a *attaching) attach(ctx context.Context) (*Entry, error) {
+func (a *attachment) attach(ctx context.Context) (*Entry, error) {
 	if err := a.LearnTime(ctx); err != nil { // a record tells its expiry in ensemble time
 		return nil, err
 	}
@@ -53,8 +53,8 @@ func (a *attaching) attach(ctx context.Context) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = a.await(ctx, e, position{}); err == nil { // a list tells our place, be it the first
-		err = a.grant(ctx, e, true)
+	if err = a.wait(ctx, e, position{}); err == nil { // a list tells our place, be it the first
+		err = a.grant(ctx, e)
 	}
 	if err == nil {
 		return e, nil
@@ -74,12 +74,12 @@ func (a *attaching) attach(ctx context.Context) (*Entry, error) {
 
 // putBack leaves an entry as it was found. Nobody has had it as this incarnation. If the
 // entry had ended it returns why, and deletes what is ours to delete of it.
-func (a *attaching) putBack(e *Entry) (ended error) {
+func (a *attachment) putBack(e *Entry) (ended error) {
 	_, ended = a.detach(e, a.found.entry.TTL(), a.left.Incarnation)
 	switch {
 	case ended == nil:
 	case errors.Is(ended, lease.ErrBroken): // whoever has broken it waits until it has gone
-		a.Discard(e)
+		a.Remove(e)
 	default:
 		a.Forget(e)
 	}
@@ -87,7 +87,7 @@ func (a *attaching) putBack(e *Entry) (ended error) {
 }
 
 // gone says that the entry is there no more.
-func (a *attaching) gone() error {
+func (a *attachment) gone() error {
 	if now := a.Clock.Now(); a.left.Until != 0 && now.Zxid != 0 {
 		if ago := now.Lower - time.Duration(a.left.Until)*time.Millisecond; ago > 0 {
 			return fmt.Errorf("%w: %s was left until %v ago, and nobody came in time", lease.ErrRemoved, a.path, ago.Round(time.Second))
@@ -97,138 +97,81 @@ func (a *attaching) gone() error {
 }
 
 // attached says who has attached to the entry.
-func (a *attaching) attached() error {
+func (a *attachment) attached() error {
 	r := &a.found.entry.Record
 	return fmt.Errorf("%w: the ticket is for incarnation %d of %s, and %q (host %q, pid %d) has made it %d",
 		lease.ErrAttached, a.left.Incarnation, a.path, r.Owner, r.Host, r.PID, r.Incarnation)
 }
 
-// errOvertaken says that the entry was written since it was read.
-var errOvertaken = errors.New("the entry has been written meanwhile")
+// errWritten says that the entry was written since it was read.
+var errWritten = errors.New("the entry has been written meanwhile")
 
-// takeOver makes the entry ours: by a write on the very version that was found to be
-// nobody's. Of all who try at once one succeeds.
-func (a *attaching) takeOver(ctx context.Context) (*Entry, error) {
+// takeOver makes the entry ours: by a write on the very version that was found to have no
+// owner. Of all clients that try at once one succeeds.
+func (a *attachment) takeOver(ctx context.Context) (*Entry, error) {
 	for {
-		changed, err := a.look(ctx)
-		if err != nil {
+		if err := a.look(ctx); err != nil {
 			return nil, err
 		}
-		nobodys, wait, err := a.isNobodys(ctx)
-		if err == nil && !nobodys {
-			err = await(ctx, changed, max(0, wait))
-		}
-		if err != nil {
-			return nil, err
-		}
-		if nobodys {
-			if e, err := a.write(ctx); !errors.Is(err, errOvertaken) {
+		switch r := &a.found.entry.Record; {
+		case r.Incarnation < a.left.Incarnation: // the server lags behind
+			a.found.wait = pollEvery
+		case r.Detached || a.found.expired:
+			if e, err := a.overwrite(ctx); !errors.Is(err, errWritten) {
 				return e, err
 			}
+			continue
+		}
+		if err := await(ctx, a.found.changed, max(0, a.found.wait)); err != nil {
+			return nil, err
 		}
 	}
 }
 
-// look reads the entry, and returns what tells of its next change. It fails if the ticket
-// is not for what was found.
-func (a *attaching) look(ctx context.Context) (changed <-chan zk.Event, err error) {
-	if err := a.Conn.Sync(ctx, a.path); err != nil { // somebody may have detached it just now
-		return nil, err
-	}
-	n, changed, err := a.Conn.Watch(ctx, a.path)
+// look reads and judges the entry. It fails if the ticket is not for what was found.
+func (a *attachment) look(ctx context.Context) error {
+	name, _ := znode.Parse(a.left.Node)
+	err := a.inOneSession(ctx, a.path, func() (err error) { // it may have been detached just now
+		a.found, err = a.assess(ctx, name, a.found, true, a.byClock)
+		return err
+	})
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return nil, a.gone()
+		return a.gone()
 	case errors.Is(err, zk.ErrNoAuth):
-		return nil, fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, a.path)
+		return fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, a.path)
 	case err != nil:
-		return nil, err
+		return err
+	case !a.found.entry.Leased():
+		return fmt.Errorf("%w: %s is not an entry that this release understands: %v", ErrForeign, a.path, a.found.entry.Err)
+	case a.found.entry.Record.Incarnation > a.left.Incarnation:
+		return a.attached()
 	}
-	name, _ := znode.Parse(a.left.Node)
-	found := znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat))
-	a.found = a.observed(a.found, found)
-	a.lastBlocker = &Blocked{Path: a.path, Entry: &found}
-	switch {
-	case !found.Leased():
-		return nil, fmt.Errorf("%w: %s is not an entry that this release understands: %v", ErrForeign, a.path, found.Err)
-	case found.Record.Incarnation > a.left.Incarnation:
-		return nil, a.attached()
-	}
-	return changed, nil
-}
-
-// isNobodys reports whether the entry may be taken over as it was found: it was detached,
-// or the lease of who has not detached it is over for certain. Otherwise it tells how long
-// to wait before looking again.
-func (a *attaching) isNobodys(ctx context.Context) (nobodys bool, wait time.Duration, err error) {
-	switch r := &a.found.entry.Record; {
-	case r.Incarnation < a.left.Incarnation: // the server lags behind
-		return false, pollEvery, nil
-	case r.Detached:
-		return true, 0, nil
-	}
-	knew := a.Clock.Now()
-	verdict, wait := a.judge(a.found, knew)
-	if verdict != znode.Unproven {
-		return verdict == znode.Expired, wait, nil
-	}
-	err = a.Clock.Prove(ctx, knew, a.found.entry.Stat.Mzxid)
-	if errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
-		return false, pollEvery, nil // our own clock will tell
-	}
-	return false, 0, err
-}
-
-// write takes the entry over. What came of it is always found out, in the background if
-// ctx ends first; then the entry is put back.
-func (a *attaching) write(ctx context.Context) (*Entry, error) {
-	type outcome struct {
-		e   *Entry
-		err error
-	}
-	done := make(chan outcome, 1)
-	if !a.Tasks.Enter() {
-		return nil, zkconn.ErrClosed
-	}
-	go func() {
-		defer a.Tasks.Leave()
-		ctx, cancel := context.WithTimeout(context.Background(), a.patience(a.Terms))
-		defer cancel()
-		e, err := a.overwrite(ctx)
-		done <- outcome{e, err}
-	}()
-	select {
-	case o := <-done:
-		return o.e, o.err
-	case <-ctx.Done():
-	}
-	a.background(func() {
-		if o := <-done; o.err == nil {
-			a.putBack(o.e)
-		}
-	})
-	return nil, zkconn.ContextError(ctx)
+	return nil
 }
 
 // overwrite writes the entry's next incarnation, on the version that was found. It fails
-// with errOvertaken if there is another version by now.
+// with errWritten if there is another version by now.
 //
 // It writes twice: whose entry it was may have a renewal of unknown outcome, and delete the
 // entry on the version that this would have left. That must not be ours.
-func (a *attaching) overwrite(ctx context.Context) (*Entry, error) {
+func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.patience(&a.Terms)) // it is always found out
+	defer cancel()
 	terms := a.Terms
 	terms.Incarnation, terms.Attachment = a.left.Incarnation+1, a.NewID()
+	terms.Attempt = a.found.entry.Record.Attempt
 	first, session := a.Clock.Local(), a.Conn.Session()
 	record := a.Keeper.Record(&terms, terms.TTL, a.granted(), first)
 	sent, tried := first, false
 	var version int32 // of our second write
 	var broken error  // by whom, since then
-	err := a.Conn.Retry(ctx, leaveBackoff, func() error {
+	err := a.Conn.Retry(ctx, backoff, func() error {
 		if tried {
 			sent, session = a.Clock.Local(), a.Conn.Session()
 		}
 		found := a.found.entry.Stat.Version
-		replies, err := a.Conn.Multi(ctx, nil,
+		replies, err := a.send(ctx,
 			&zk.SetDataRequest{Path: a.path, Data: record, Version: found},
 			&zk.SetDataRequest{Path: a.path, Data: record, Version: found + 1})
 		if err == nil {
@@ -258,23 +201,22 @@ func (a *attaching) overwrite(ctx context.Context) (*Entry, error) {
 	e := a.taken(terms, version, first, session)
 	if broken != nil { // who has broken it waits until it has gone
 		e.Withdraw()
-		a.Discard(e)
+		a.Remove(e)
 		return nil, fmt.Errorf("%w: %w", lease.ErrRemoved, broken)
 	}
 	return e, nil
 }
 
-// granted is what the entry tells of its grant, which goes on: readers may be in because of it,
-// and who waits for permits may count on it.
-func (a *attaching) granted() lease.Grant {
+// granted is what the entry tells of its grant, which goes on: readers may be in because of it.
+func (a *attachment) granted() lease.Grant {
 	r := &a.found.entry.Record
-	return lease.Grant{Acquired: r.AcquiredAt, Shared: r.Shared, Ahead: r.Ahead}
+	return lease.Grant{Acquired: r.AcquiredAt, Shared: r.Shared}
 }
 
 // readBack finds out whether it was our write that made another one of that version be
 // refused: its reply may have been lost. No other has our bytes; and of all that others may
 // have written over them since, only what breaks the entry bears our mark still.
-func (a *attaching) readBack(ctx context.Context, terms *lease.Terms, record []byte) (version int32, broken, err error) {
+func (a *attachment) readBack(ctx context.Context, terms *lease.Terms, record []byte) (version int32, broken, err error) {
 	n, err := a.latest(ctx, a.path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -287,16 +229,15 @@ func (a *attaching) readBack(ctx context.Context, terms *lease.Terms, record []b
 	if why := terms.OverwrittenBy(n.Data); errors.Is(why, lease.ErrBroken) {
 		return n.Stat.Version, why, nil
 	}
-	return 0, nil, zkconn.Final(errOvertaken)
+	return 0, nil, zkconn.Final(errWritten)
 }
 
 // taken is the entry once it is ours. Its lease counts from the first attempt to write it,
 // whichever was applied.
-func (a *attaching) taken(terms lease.Terms, version int32, first clock.Instant, session int64) *Entry {
+func (a *attachment) taken(terms lease.Terms, version int32, first clock.Instant, session int64) *Entry {
 	e := &Entry{Kind: a.Kind, queue: a.Queue, keepParent: a.KeepParent, czxid: a.found.entry.Stat.Czxid}
 	e.Init(a.Keeper, e, a.path, terms, lease.Created{
 		Sent: first, Session: session, Grant: a.granted(), Version: version,
 	})
-	a.door.enter(e)
 	return e
 }

@@ -34,39 +34,29 @@ func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan e
 		end()
 		return nil, why
 	}
-	d := &detaching{Queue: q, e: e, record: record}
+	d := &detachment{Queue: q, e: e, record: record}
 	d.version, d.acknowledged, d.pending = e.LastWrite()
 	done := make(chan error, 1)
 	go func() {
 		defer end()
-		ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))
+		ctx, cancel := context.WithTimeout(context.Background(), q.patience(&e.Terms))
 		defer cancel()
-		err := q.Conn.Retry(ctx, leaveBackoff, func() error { return d.attempt(ctx) })
+		err := q.Conn.Retry(ctx, backoff, func() error { return d.attempt(ctx) })
 		switch {
 		case errors.Is(err, lease.ErrRemoved), errors.Is(err, lease.ErrTaken):
 			q.Forget(e)
 		case errors.Is(err, lease.ErrBroken): // whoever has broken it waits until it has gone
-			q.Discard(e)
+			q.Remove(e)
 		case err != nil:
 			err = fmt.Errorf("write %s: %w", e.Path, err)
-			fallthrough
-		default:
-			q.handOver(e)
 		}
 		done <- err
 	}()
 	return done, nil
 }
 
-// handOver takes an entry that goes on without us out of the account of its lock.
-func (q *Queue) handOver(e *Entry) {
-	d := q.openDoor(e.Lock())
-	defer q.closeDoor(d)
-	d.handOver(e)
-}
-
-// detaching is the last write of an entry that is left to others.
-type detaching struct {
+// detachment is the last write of an entry that is left to others.
+type detachment struct {
 	*Queue
 	e      *Entry
 	record []byte
@@ -81,7 +71,7 @@ type detaching struct {
 var ErrWentSince = errors.New("the reply was lost, and the entry is gone since: by one who attached to it and unlocked, or it was removed")
 
 // attempt makes the write once. What it returns is for Retry.
-func (d *detaching) attempt(ctx context.Context) error {
+func (d *detachment) attempt(ctx context.Context) error {
 	_, err := d.Conn.Multi(ctx, nil, &zk.SetDataRequest{Path: d.e.Path, Data: d.record, Version: d.version})
 	d.tried = d.tried || zkconn.OutcomeOf(err) == zkconn.Ambiguous
 	switch op, cause := zkconn.RefusedOp(err); {
@@ -112,20 +102,11 @@ func (d *detaching) attempt(ctx context.Context) error {
 }
 
 // removed is what it means that the node is not there.
-func (d *detaching) removed() error {
+func (d *detachment) removed() error {
 	if d.tried {
 		return ErrWentSince
 	}
 	return lease.ErrRemoved
-}
-
-// latest reads a node on a server that has caught up with its leader: that of a new
-// session may lag behind even our own writes.
-func (q *Queue) latest(ctx context.Context, path string) (zkconn.Node, error) {
-	if err := q.Conn.Sync(ctx, path); err != nil {
-		return zkconn.Node{}, err
-	}
-	return q.Conn.Get(ctx, path)
 }
 
 // Enqueue joins the queue, or takes the lock if it is free, with an entry that nobody has:
@@ -133,23 +114,16 @@ func (q *Queue) latest(ctx context.Context, path string) (zkconn.Node, error) {
 // [Queue.Acquire] does.
 func (q *Queue) Enqueue(ctx context.Context, r Request) (*Entry, error) {
 	r.Terms.Detached = true
-	return q.contend(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {
+	return q.byItself(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {
 		for {
 			e, _, err := c.join(ctx)
 			if err != nil {
 				return nil, err
 			}
-			if e.incarnation == 0 { // it was created unseen in what may not be ours to use
-				err = (&waiter{contender: c, e: e}).look(ctx)
-			}
-			if err == nil {
-				_, err = e.Entry.Detach(e.TTL, 0)
-			}
-			if err == nil {
-				c.door.handOver(e)
+			if _, err = e.Entry.Detach(e.TTL, 0); err == nil {
 				return e, nil
 			}
-			if c.takeBack(e); !errors.Is(err, lease.ErrGone) {
+			if c.withdraw(e); !errors.Is(err, lease.ErrGone) {
 				return nil, err
 			}
 		}

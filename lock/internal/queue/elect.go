@@ -4,56 +4,53 @@ import (
 	"context"
 	"errors"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // errOutranked says that a candidate's turn has come, and one of a higher priority waits.
 var errOutranked = errors.New("a candidate of a higher priority waits")
 
-// standBack is for a candidate whose turn has come. It fails with errOutranked if one of a
-// higher priority lives and waits behind: then it is to queue again, behind that one. Until
-// it returns nil, the entry does not tell a grant, so nobody takes the candidate for the
-// leader. One that has made the lock's parent with its entry tells it already: nobody else
-// was there.
+// yield is for a candidate whose turn has come. It fails with errOutranked if one of a higher
+// priority lives and waits behind: then it queues again, behind that one. Until it returns
+// nil the entry tells no grant, so no observer takes the candidate for the leader. One that
+// has made the lock's parent with its entry tells it already: no other was there.
 //
-// It ends. Who gives way stands behind one that outranks it from then on, unless that one
-// queues again; and that does so only for one of a still higher priority. So those of the
-// highest priority that there is never give way, and everybody else does so at most once
-// for each time that one who outranks it has joined. Who is given way to waits for fewer
-// with each that does, because nobody joins ahead of another; if it dies, whoever is behind
-// waits for the end of its lease and purges it, as any other.
-func (c *contender) standBack(ctx context.Context, e *Entry) error {
+// It ends: a candidate that yields stands behind one that outranks it, and that yields only
+// to a still higher priority. A candidate that has purged a superior which was never granted
+// does not yield to equals of that again: else one that crashes in a loop keeps all others
+// from leading.
+func (c *contender) yield(ctx context.Context, e *Entry) error {
 	if c.Priority == 0 || e.Recorded() {
 		return nil
 	}
-	outranked, err := c.outranked(ctx, e)
-	if err != nil {
+	if outranked, err := c.outranked(ctx, e); err != nil {
 		return err
-	}
-	if outranked {
+	} else if outranked {
 		return errOutranked
 	}
-	// That may have taken long: nobody is ahead still, if our own entry is there.
-	return c.await(ctx, e, position{admitted: true})
+	// That may have taken long: no contender is ahead still, if our own entry is there.
+	return c.wait(ctx, e, position{admitted: true})
 }
 
-// outranked reports whether a living candidate of a higher priority waits behind the
-// entry. Whoever had joined when the question was asked is not missed.
+// outranked reports whether a living candidate waits behind the entry and outranks it. One
+// that had joined when the question was asked is not missed.
 func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
-	names, _, err := c.contenders(ctx, true)
+	names, _, err := c.list(ctx, true)
 	if err != nil {
 		return false, err
 	}
-	for _, n := range names[znode.Find(names, e.Name().ID)+1:] {
-		if !n.Ours() || n.Priority() <= c.Priority {
+	for _, n := range names[znode.Find(names, e.Name().Node)+1:] {
+		if !n.Ours() || n.Priority() <= max(c.Priority, c.immune) {
 			continue
 		}
 		var alive *Blocked
-		if _, err := c.blockedBy(ctx, n); errors.As(err, &alive) {
+		if err := c.inTheWay(ctx, n); errors.As(err, &alive) {
 			if alive.Entry != nil && !alive.Entry.Leased() {
-				continue // damaged, or of a newer version: if it is nobody's, we would wait for it for ever
+				continue // damaged, or of another version: if no client owns it, we would wait for it for ever
 			}
-			c.Log.Info().Str("lock", c.Lock).Str("entry", e.Path).Str("for", alive.Path).Msg("gives way to a candidate of a higher priority")
+			c.Log.Info().Str("lock", c.Lock).Str("entry", e.Path).Str("to", alive.Path).Msg("yields to a candidate of a higher priority")
 			return true, nil
 		} else if err != nil {
 			return false, err
@@ -63,21 +60,23 @@ func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
 }
 
 // Candidates returns the entries of a lock whose leases have not ended, as far as can be
-// known, in the order of the queue. They may have been read one after the other.
+// known, in the order of the queue. They are read one after the other.
 func (q *Queue) Candidates(ctx context.Context, r Request) ([]znode.Entry, error) {
 	c := q.newContender(r)
-	defer q.closeDoor(c.door)
-	names, _, err := c.contenders(ctx, true)
+	defer q.close(c.lock)
+	names, _, err := c.list(ctx, true)
 	if err != nil {
 		return nil, err
 	}
 	var entries []znode.Entry
 	for _, n := range names {
-		var alive *Blocked
-		if _, err := c.blockedBy(ctx, n); errors.As(err, &alive) && alive.Entry != nil {
-			entries = append(entries, *alive.Entry)
-		} else if err != nil && alive == nil {
+		s, err := c.assess(ctx, n, nil, false, c.byClock)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+		case err != nil:
 			return nil, err
+		case !s.expired:
+			entries = append(entries, s.entry)
 		}
 	}
 	return entries, nil

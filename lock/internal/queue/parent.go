@@ -1,12 +1,9 @@
 package queue
 
 import (
-	linked "container/list"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -14,290 +11,100 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// door is what this process knows of one lock's parent, shared by its contenders for
-// that lock, who join one at a time.
-type door struct {
-	name    string
-	number  uint64
-	toJoin  *linked.List  // of *turn: those who wait to join, in order; nil: nobody does
-	barging chan struct{} // has a token while somebody barges; nil until somebody does
+// belief is what a client believes of a lock's parent.
+type belief uint8
 
-	looks looks // guarded by mu
-	rides rides // by the entries of others of this process
+const (
+	absent  belief = iota // there is none: the join makes it
+	unknown               // it has to be read
+	ours                  // there is one, with an anchor of that generation
+	listed                // there is one that we may not write: joins list
+)
 
-	mu        sync.Mutex
-	parent    facts
-	gone      int64 // Czxid of the last parent that one of ours has deleted
-	cleanup   parentCleanup
-	newest    *sighting // the entry that was made last, of those that a list has shown; nil: none has
-	release   release   // the last one that is known
-	asked     asking    // for an entry that may be kept
-	hints     hints
-	witness   *Entry // of ours that stand below the parent, the one that joined last, if it is there still
-	below     int32  // how many of ours do
-	joining   bool   // somebody joins
-	readOnly  bool   // the ACL does not let us write the parent
-	unchecked bool   // the ACL of entries does not let us check them
-	moves     uint32 // how often one of ours has come or gone
+// parent is what a client believes of a lock's parent. Nothing rests on it unproved: a join
+// that believes the wrong thing is refused.
+type parent struct {
+	state      belief
+	generation string
+	adopted    bool
 
-	users      int32 // requests under way; guarded by the queue, as are
-	prev, next *door // the neighbours among those that nobody uses
+	// Of a semaphore: the anchor's data, and the version at which it stands.
+	anchor        znode.AnchorData
+	anchorVersion int32
 }
 
-// enter accounts for an entry of ours that now stands below the parent.
-func (d *door) enter(e *Entry) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.below++
-	d.moves++
-	e.door = d.number
-	if e.incarnation != 0 {
-		d.witness = e
+// data is what stands in the parent.
+func (p *parent) data(kind znode.Kind) []byte {
+	return znode.Parent{Kind: kind, Generation: p.generation, Adopted: p.adopted}.Encode()
+}
+
+// anchorPath is the path of the anchor of that generation.
+func anchorPath(parent, generation string) string { return parent + "/" + znode.Anchor(generation) }
+
+// readParent reads the parent, and the anchor of a semaphore. It refuses a parent that is
+// not ours to use. One without a generation or an anchor stays unknown: it is to be adopted.
+func (c *contender) readParent(ctx context.Context) (p parent, err error) {
+	for again := false; ; again = true {
+		n, err := c.Conn.Get(ctx, c.parent)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			c.lock.believe(parent{})
+			return parent{}, nil
+		case errors.Is(err, zk.ErrNoAuth):
+			return p, fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+		case err != nil:
+			return p, err
+		}
+		data, err := c.check(n)
+		if err != nil {
+			return p, err
+		}
+		p = parent{state: ours, generation: data.Generation, adopted: data.Adopted}
+		if data.Generation == "" {
+			return parent{state: unknown}, nil
+		}
+		if c.Kind == znode.Semaphore {
+			gone, err := c.readAnchor(ctx, &p)
+			switch {
+			case err != nil:
+				return p, err
+			case gone && again:
+				return parent{state: unknown}, nil
+			case gone: // perhaps the parent was made anew between the two reads
+				continue
+			}
+		}
+		c.lock.believe(p)
+		return p, nil
 	}
 }
 
-// place notes below which incarnation of the parent an entry of ours stands that joined
-// without writing it.
-func (d *door) place(e *Entry, incarnation int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e.incarnation == 0 {
-		e.incarnation = incarnation
+// readAnchor reads how many permits a semaphore has. gone says that the anchor is not there.
+func (c *contender) readAnchor(ctx context.Context, p *parent) (gone bool, err error) {
+	n, err := c.Conn.Get(ctx, anchorPath(c.parent, p.generation))
+	if errors.Is(err, zk.ErrNoNode) {
+		return true, nil
 	}
-}
-
-// testify makes the entry the one that proves which incarnation of the parent is there.
-func (d *door) testify(e *Entry) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e.door == d.number && e.incarnation != 0 {
-		d.witness = e
-	}
-}
-
-// exit accounts for an entry of ours that is there no longer. It reports whether that
-// was the last one, so that somebody has to tidy up the parent now: otherwise the one of
-// ours that leaves last does. Entries whose door was forgotten meanwhile are counted nowhere,
-// so each of them looks after the parent itself unless counted ones are left. Until is the
-// monotonic time until which it surely was there, 0 if nobody knows. Stays says that we
-// leave the parent there, for a moment at least; otherwise what is known of it is soon
-// old, and proves nothing.
-func (d *door) exit(e *Entry, until time.Duration, stays bool) (last bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.moves++
-	if e.door != d.number {
-		e.door = 0
-		return d.below == 0
-	}
-	e.door = 0
-	d.below--
-	if d.witness == e {
-		d.witness = nil
-	}
-	if !stays {
-		until = 0
-	}
-	if e.incarnation != 0 && e.incarnation == d.parent.czxid {
-		d.parent.proven = until
-	}
-	if d.newest != nil && e.Name().Node == d.newest.Node {
-		d.newest = nil
-	}
-	if e.Name().Prefix() == d.parent.data.Tail {
-		d.parent.tailLeft = true
-		d.parent.stale = d.parent.stale || d.below == 0 && !stays
-	}
-	return d.below == 0
-}
-
-// succeed accounts for the next entry by the node of one that was passed on.
-func (d *door) succeed(e, next *Entry) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	next.door, e.door = e.door, 0
-	if d.witness == e {
-		d.witness = next
-	}
-}
-
-// handOver ends the account of an entry of ours that goes on without us. Somebody else
-// looks after the parent when it leaves, whether there are others of ours or not.
-func (d *door) handOver(e *Entry) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.moves++
-	if e.door == d.number {
-		d.below--
-	}
-	if e.door = 0; d.witness == e {
-		d.witness = nil
-	}
-}
-
-// ours is how many entries of ours stand below the parent. Those that joined without
-// writing it are not in the facts.
-func (d *door) ours() int32 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.below
-}
-
-// census is how often one of ours has come or gone, and how many are there.
-type census struct {
-	moves uint32
-	below int32
-}
-
-func (d *door) count() census {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return census{d.moves, d.below}
-}
-
-// strangersAmong reports whether one of so many children is not ours for certain: of ours there
-// was nobody but who has just left when it was asked, and nobody else has come or gone by the
-// time that one is not counted any more.
-func (d *door) strangersAmong(children int32, asked census) bool {
-	return children > 0 && asked.below <= 1 && d.count().moves == asked.moves+1
-}
-
-// others reports whether entries of ours stand there beside this one.
-func (d *door) others(e *Entry) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e.door == d.number {
-		return d.below > 1
-	}
-	return d.below > 0
-}
-
-// look returns what is known of the parent, and an entry of ours that stands below
-// that very one, or nil.
-func (d *door) look() (facts, *Entry) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.witness != nil && !d.unchecked && d.witness.incarnation == d.parent.czxid {
-		return d.parent, d.witness
-	}
-	return d.parent, nil
-}
-
-// dismiss drops a witness that could not be checked: because it has gone, or because
-// the ACL does not let us.
-func (d *door) dismiss(path string, denied bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.witness != nil && d.witness.Path == path {
-		d.witness = nil
-	}
-	d.unchecked = d.unchecked || denied
-}
-
-func (d *door) isUnchecked() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.unchecked
-}
-
-// see notes what a reply showed of the parent, unless younger facts are known.
-func (d *door) see(f facts) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.release = releaseOf(f.data).after(d.release)
-	if f.czxid <= d.gone || d.parent.exists && (f.czxid < d.parent.czxid || f.czxid == d.parent.czxid && f.version < d.parent.version) {
-		return
-	}
-	f.othersAt = d.parent.othersAt
-	if f.czxid == d.parent.czxid {
-		f.proven = max(f.proven, d.parent.proven)
-		f.ours = f.ours || d.parent.ours
-		f.tailLeft = d.parent.tailLeft && f.data.Tail == d.parent.data.Tail
-	}
-	d.parent = f
-}
-
-// unproven notes that the parent may be deleted from now on.
-func (d *door) unproven() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.parent.proven = 0
-}
-
-// missed notes that the parent was not there.
-func (d *door) missed() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.parent = facts{othersAt: d.parent.othersAt}
-	d.hints.missed()
-}
-
-// deleted notes that one of ours has deleted the parent of that incarnation: a reply that
-// comes later and shows it is old.
-func (d *door) deleted(czxid int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.gone = max(d.gone, czxid)
-	d.parent = facts{othersAt: d.parent.othersAt}
-	d.hints.missed()
-}
-
-// doubt notes that what was seen has turned out old.
-func (d *door) doubt() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.parent.stale = true
-}
-
-// denied notes that the parent cannot be written.
-func (d *door) denied() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.readOnly = true
-}
-
-func (d *door) isReadOnly() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.readOnly
-}
-
-// crowd notes that others are at the lock.
-func (d *door) crowd(now time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.parent.othersAt = now
-}
-
-// readParent looks at the lock's node and refuses it if it is not ours to use.
-func (c *contender) readParent(ctx context.Context) error {
-	asked := c.Clock.Mono()
-	n, err := c.Conn.Get(ctx, c.parent)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		c.door.missed()
-		return nil
-	case errors.Is(err, zk.ErrNoAuth):
-		return fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
-	case err != nil:
-		return err
-	}
-	data, err := c.check(n)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if len(n.Data) == 0 && c.bearsOurMark(ctx, n.Stat.Czxid) {
-		data.Adopted = false // somebody has emptied it
+	return false, c.learnAnchor(p, n)
+}
+
+// learnAnchor takes what a read of the anchor has shown.
+func (c *contender) learnAnchor(p *parent, n zkconn.Node) (err error) {
+	if p.anchor, err = znode.DecodeAnchor(n.Data); err != nil {
+		return fmt.Errorf("%w: the anchor below %s holds %v", ErrForeign, c.parent, err)
 	}
-	c.learn(data.Capacity())
-	c.readAt = asked
-	before, _ := c.door.look()
-	c.door.met(c.Clock.Mono(), before, n.Stat.Version)
-	c.door.see(factsOf(data, n.Stat, asked))
+	p.anchorVersion = n.Stat.Version
+	if c.Capacity != p.anchor.Permits && c.Capacity != p.anchor.Capacity() {
+		return fmt.Errorf("%w: %s has %d (made with %d), asked for as one of %d: use one of the two, or change the number by Resize",
+			ErrPermits, c.parent, p.anchor.Capacity(), p.anchor.Permits, c.Capacity)
+	}
 	return nil
 }
 
-// check refuses a lock's node that is not ours to use, and returns its data.
+// check refuses a parent that is not ours to use, and returns its data.
 func (c *contender) check(n zkconn.Node) (znode.Parent, error) {
 	if n.Stat.EphemeralOwner != 0 {
 		return znode.Parent{}, fmt.Errorf("%w: %s is an ephemeral node", ErrForeign, c.parent)
@@ -306,67 +113,117 @@ func (c *contender) check(n zkconn.Node) (znode.Parent, error) {
 	switch {
 	case errors.Is(err, znode.ErrNewer):
 		return data, fmt.Errorf("%w: %s holds %v; use a newer release", ErrForeign, c.parent, err)
+	case errors.Is(err, znode.ErrOlder):
+		return data, fmt.Errorf("%w: %s holds %v; delete it with \"holdfast sweep --format-1\" when no old process uses it", ErrForeign, c.parent, err)
 	case err != nil:
 		return data, fmt.Errorf("%w: %s holds %d bytes that are %v", ErrForeign, c.parent, len(n.Data), err)
-	case data.Kind == "":
-		data.Adopted = true // found empty: we use it, and leave it when we go
-	case data.Kind == znode.Dir: // an ancestor of ours that becomes a lock too
-	case data.Kind != c.Kind:
+	case data.Kind != "" && data.Kind != znode.Dir && data.Kind != c.Kind:
 		return data, fmt.Errorf("%w: %s is a %s, asked for as a %s", ErrKind, c.parent, data.Kind, c.Kind)
-	case data.Permits != c.Capacity && c.Kind == znode.Semaphore:
-		return data, fmt.Errorf("%w: %s has %d, asked for as one of %d: all who use it must say the same, and Resize changes how many there are", ErrPermits, c.parent, data.Permits, c.Capacity)
-	}
-	if c.Kind == znode.Semaphore && data.Permits == 0 {
-		data.Permits = c.Capacity
+	case data.Kind == znode.Dir:
+		data.Generation = ""
 	}
 	return data, nil
 }
 
-// tidyParent deletes a lock's parent if it is empty and ours to delete, and reports
-// whether somebody is there. It is the last one out's duty; whoever joins meanwhile
-// takes it over. What is deleted is what the read just before has shown. Spent says
-// that the parent's counter is at its end: then even one that is to be kept has to go. The
-// error, which was logged, says that it may still have to be done.
-func (q *Queue) tidyParent(ctx context.Context, d *door, parent string, keep, spent bool) (others bool, _ error) {
-	outage := q.Conn.LastOutage()
-	n, err := q.Conn.Get(ctx, parent)
-	for err == nil && q.Conn.LastOutage() != outage { // what was read may be old
-		outage = q.Conn.LastOutage()
-		if err = q.Conn.Ready(ctx); err == nil {
-			n, err = q.Conn.Get(ctx, parent)
+// adopt makes a lock's parent of a node that is there without a generation or an anchor: an
+// empty one, as zk.Lock, Curator and kazoo make, or an ancestor of ours. The entry that
+// stands below it proves which node is written.
+func (c *contender) adopt(ctx context.Context, e *Entry) error {
+	return c.Conn.Retry(ctx, backoff, func() error {
+		n, err := c.latest(ctx, c.parent)
+		if errors.Is(err, zk.ErrNoNode) {
+			c.lock.believe(parent{state: unknown})
+			return nil // the entry went with it: a list tells
+		}
+		if err != nil {
+			return zkconn.Final(err)
+		}
+		data, err := c.check(n)
+		if err != nil {
+			return zkconn.Final(err)
+		}
+		if data.Generation != "" {
+			if _, err := c.Conn.Exists(ctx, anchorPath(c.parent, data.Generation)); !errors.Is(err, zk.ErrNoNode) {
+				c.lock.believe(parent{state: unknown}) // another client was quicker
+				return err
+			}
+		}
+		p := parent{state: ours, generation: c.NewID(), adopted: data.Adopted || len(n.Data) == 0}
+		if c.Kind == znode.Semaphore {
+			p.anchor.Permits = c.Capacity
+		}
+		_, err = c.send(ctx,
+			&zk.CheckVersionRequest{Path: e.Path, Version: -1},
+			&zk.CreateRequest{Path: anchorPath(c.parent, p.generation), Data: p.anchor.Encode(), Acl: c.anchorACL},
+			&zk.SetDataRequest{Path: c.parent, Data: p.data(c.Kind), Version: n.Stat.Version})
+		switch op, cause := zkconn.RefusedOp(err); {
+		case err == nil:
+			c.lock.believe(p)
+		case errors.Is(cause, zk.ErrNoAuth):
+			c.lock.believe(parent{state: listed})
+			return nil
+		case op == 0: // the entry is gone: a list tells
+			c.lock.believe(parent{state: unknown})
+			return nil
+		case op == 2 && errors.Is(cause, zk.ErrBadVersion):
+			return zkconn.Later(err)
+		}
+		return err
+	})
+}
+
+// makeAncestors makes the nodes above path that are missing, each marked as ours.
+func (q *Queue) makeAncestors(ctx context.Context, path string) error {
+	for i := 1; i < len(path); i++ {
+		if path[i] != '/' {
+			continue
+		}
+		if err := q.makeDir(ctx, path[:i]); err != nil {
+			return err
 		}
 	}
-	if errors.Is(err, zk.ErrNoNode) {
-		d.missed()
-		return false, nil
+	return nil
+}
+
+func (q *Queue) makeDir(ctx context.Context, path string) error {
+	if _, err := q.Conn.Get(ctx, path); !errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zk.ErrNoAuth) {
+			return nil // it is there
+		}
+		return err
 	}
-	if err != nil {
-		q.Log.Debug().Err(err).Str("parent", parent).Msg("cannot see whether the lock's parent is empty")
-		return false, err
+	err := q.Conn.Retry(ctx, backoff, func() error {
+		_, err := q.send(ctx, &zk.CreateRequest{Path: path, Data: znode.Parent{Kind: znode.Dir}.Encode(), Acl: q.ACL})
+		return err
+	})
+	switch {
+	case err == nil, errors.Is(err, zk.ErrNodeExists),
+		errors.Is(err, zk.ErrNoNode): // its own parent was pruned meanwhile; the caller tries again
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, path)
+	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
+		return fmt.Errorf("%w: %s: the node above is ephemeral and cannot have children", ErrForeign, path)
+	case zkconn.OutcomeOf(err) == zkconn.Refused && !errors.Is(err, zkconn.ErrClosed):
+		return fmt.Errorf("create %s: %w", path, err)
 	}
-	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
-	if node.Ours() && node.Kind != znode.Dir {
-		now := q.Clock.Mono()
-		before, _ := d.look()
-		d.met(now, before, n.Stat.Version)
-		d.see(factsOf(node.Parent, n.Stat, now))
-		d.unproven()
+	return err
+}
+
+// LearnTime samples the leader's clock unless that was done, where it is not denied.
+func (q *Queue) LearnTime(ctx context.Context) error {
+	for !q.Clock.Known() {
+		err := q.Clock.Sample(ctx)
+		switch {
+		case errors.Is(err, zkconn.ErrDenied):
+			q.Log.Debug().Err(err).Msg("entries tell no expiry until their first renewal")
+			return nil
+		case errors.Is(err, zk.ErrNoNode):
+			err = q.makeAncestors(ctx, q.Root+"/")
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if !node.Removable(spent) || keep && !spent {
-		return n.Stat.NumChildren > 0, nil
-	}
-	d.doubt() // it goes, or has gone
-	_, err = q.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: parent, Version: n.Stat.Version})
-	switch _, cause := zkconn.RefusedOp(err); {
-	case err == nil:
-		d.deleted(n.Stat.Czxid)
-	case errors.Is(cause, zk.ErrNoNode):
-		d.missed()
-	case errors.Is(cause, zk.ErrNotEmpty), errors.Is(cause, zk.ErrBadVersion): // somebody came
-		return true, nil
-	default:
-		q.Log.Debug().Err(err).Str("parent", parent).Msg("the lock's empty parent could not be deleted")
-		return false, err
-	}
-	return false, nil
+	return nil
 }

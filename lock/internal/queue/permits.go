@@ -3,7 +3,9 @@ package queue
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -12,365 +14,352 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// maxAhead is how many entries a grant tells at most that may still be ahead.
-const maxAhead = 16
+// A semaphore has as many permits as stand in the data of its anchor. Contenders are in, from
+// the first on, that together ask for no more. Any holder can be the next to leave, so that
+// one has gone proves nothing: the permits of those ahead are counted.
+//
+//   - The first waiter watches each holder, or the children if the holders are many, and the
+//     anchor. It counts again after each change, by a number of permits that it reads after
+//     that: fewer permits there are only by a transaction in which an entry goes that had
+//     waited for them.
+//   - Any other waiter watches the entry before it, whose grant says that we are first; and
+//     the one that stands as many permits ahead as there are: when the holders leave in the
+//     order in which they came, there is room when that has gone.
 
-// crowd is what the first one who waits for permits knows of those ahead of it, all of
-// whom hold some: it watches each of them.
+// fewHolders is up to how many holders are read, or watched, one by one.
+const fewHolders = 16
+
+// crowd are the holders ahead of the first waiter.
 type crowd struct {
-	names []znode.Name // who may be ahead still: nobody else is
-	seen  map[string]*observation
-	read  bool            // the parent was read since one of them has gone
-	grows <-chan zk.Event // the change of the parent that somebody waits to report
+	names []znode.Name // that may be there still: no other is ahead
+	seen  map[string]*sighting
 }
 
-// crowdOf returns what is known of those names, keeping what was seen of them before.
-func crowdOf(names []znode.Name, before *crowd) *crowd {
-	c := &crowd{names: slices.Clone(names), seen: map[string]*observation{}}
-	for _, n := range names {
-		if before != nil && before.seen[n.Node] != nil {
-			c.seen[n.Node] = before.seen[n.Node]
-		}
+func (c *crowd) drop(n znode.Name) {
+	delete(c.seen, n.Node)
+	c.names = slices.DeleteFunc(c.names, func(o znode.Name) bool { return o.Node == n.Node })
+}
+
+// placeByCount is the place of an entry of a semaphore by the reply to its create: so many
+// contenders were there, each with a permit at least.
+func (c *contender) placeByCount(d *draft, own znode.Name, contenders int32) position {
+	capacity := d.parent.anchor.Capacity()
+	if contenders <= capacity || own.Seq <= capacity {
+		return position{} // there may be room: a list tells
 	}
-	return c
+	return position{predecessor: znode.Predict(d.prefix, own.Seq-1), target: znode.Predict(d.prefix, own.Seq-capacity)}
 }
 
-// drop takes the news that one of them has gone.
-func (c *crowd) drop(i int) {
-	delete(c.seen, c.names[i].Node)
-	c.names = slices.Delete(c.names, i, i+1)
-	c.read = false
-}
-
-// heard takes the report that a node has changed, "" is the parent: it is to be read again.
-// Nobody waits any more for the watch that was reported, which go-zookeeper may close only a
-// moment later: so until then it still looks armed, and is to be reported once more.
-func (c *crowd) heard(node string) {
-	if node == "" {
-		c.read, c.grows = false, nil
-	} else if s := c.seen[node]; s != nil {
-		s.changed, s.reported = nil, nil
+// placePermits notes the place of the entry by a list that was made just now.
+func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int, settled func() bool) error {
+	capacity, _, err := w.readCapacity(ctx, false)
+	if err != nil {
+		return err
 	}
-}
-
-// listen has somebody wait to report a change, unless that is done already.
-func listen(reported *<-chan zk.Event, node string, changed <-chan zk.Event, report func(string, <-chan zk.Event)) {
-	if *reported != changed {
-		*reported = changed
-		report(node, changed)
+	w.p, w.crowd = position{}, nil
+	if !settled() { // the list may be older than the number
+		return w.e.Refresh(ctx)
 	}
-}
-
-// nodes are the names as a grant tells them; nil if they are too many.
-func (c *crowd) nodes() []string {
-	if len(c.names) > maxAhead {
+	w.countRoom(names, capacity)
+	rules := w.rules(capacity)
+	if w.p = positionOf(names, self, rules); w.p.admitted || self == 0 {
 		return nil
 	}
-	nodes := make([]string, 0, len(c.names))
-	for _, n := range c.names {
-		nodes = append(nodes, n.Node)
+	before := names[self-1]
+	if !before.Ours() || before.Node == w.told || znode.Admit(names, self-1, rules) < 0 {
+		w.crowd = &crowd{names: slices.Clone(names[:self]), seen: map[string]*sighting{}}
+		return nil
 	}
-	return nodes
-}
-
-// place notes where the contender at self stands by a list.
-func (w *waiter) place(names []znode.Name, self int) position {
-	p := positionOf(names, self, w.rules())
-	if w.Kind != znode.Semaphore {
-		return p
-	}
-	// Whose predecessor is in is the first one who waits. Of another library's nobody
-	// is told when it comes in.
-	first := self == 0 || !names[self-1].Ours() || names[self-1].Node == w.granted || znode.Admit(names, self-1, w.rules()) < 0
-	if w.ahead = nil; first || p.admitted {
-		w.ahead = crowdOf(names[:self], w.before)
-		w.before = w.ahead
-	}
-	if p.admitted {
-		w.e.TellAhead(w.ahead.nodes())
-	}
-	return p
-}
-
-// learnCrowd takes what the entry right ahead tells: that it was granted, and who may have
-// been ahead of it then. Nobody comes to stand ahead of it later, so that stays true.
-func (w *waiter) learnCrowd() {
-	ahead := &w.seen.entry
-	if w.Kind != znode.Semaphore || !ahead.Granted() {
-		return
-	}
-	w.granted = ahead.Node
-	var names []znode.Name
-	for _, node := range ahead.Record.Ahead {
-		n, ok := znode.Parse(node)
-		if !ok {
-			names = nil
+	asked := max(1, w.Permits)
+	for i := self - 1; i > 0; i-- {
+		if asked += max(1, names[i].Permits); asked > capacity {
+			w.p.target = names[i].Node
 			break
 		}
-		names = append(names, n)
 	}
-	if ahead.Record.Ahead == nil || len(names) < len(ahead.Record.Ahead) {
-		w.p = position{} // a list tells
+	return nil
+}
+
+// countRoom tells the place of this process how many entries are of use.
+func (c *contender) countRoom(names []znode.Name, capacity int32) {
+	if c.placed == nil {
 		return
 	}
-	w.ahead = crowdOf(append(names, ahead.Name), w.before)
-	w.before = w.ahead
-	w.ahead.seen[ahead.Node] = w.seen
+	free := capacity
+	for _, n := range names {
+		free -= max(1, n.Permits)
+	}
+	c.lock.mu.Lock()
+	defer c.lock.mu.Unlock()
+	c.placed.Room, c.placed.Free = int(max(1, capacity/c.Permits)), int(max(0, free/c.Permits))+1
+	c.placed.goOn()
 }
 
-// learnCapacity has the number of permits be as new as the list just made.
-func (c *contender) learnCapacity(ctx context.Context) error {
-	if c.Kind != znode.Semaphore {
-		return nil
+// readCapacity reads how many permits there are, and watches for a change if it is asked to.
+// Without an anchor, as after the parent has gone, the number is that of the request.
+func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int32, changed <-chan zk.Event, err error) {
+	for again := false; ; again = true {
+		p := c.lock.believed()
+		if p.state == unknown || again {
+			if p, err = c.readParent(ctx); err != nil {
+				return 0, nil, err
+			}
+		}
+		if p.state != ours {
+			return c.Capacity, nil, nil
+		}
+		var n zkconn.Node
+		path := anchorPath(c.parent, p.generation)
+		if watch {
+			n, changed, err = c.Conn.Watch(ctx, path)
+		} else {
+			n, err = c.Conn.Get(ctx, path)
+		}
+		switch {
+		case errors.Is(err, zk.ErrNoNode) && !again:
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			return c.Capacity, nil, nil
+		case err != nil:
+			return 0, nil, err
+		}
+		if err := c.learnAnchor(&p, n); err != nil {
+			return 0, nil, err
+		}
+		c.lock.believe(p)
+		if capacity = p.anchor.Capacity(); c.resizing != 0 && capacity != c.resizing {
+			return 0, nil, errOvertaken // it waits for the wrong number
+		}
+		return capacity, changed, nil
 	}
-	if f, _ := c.door.look(); c.listed != nil && f.exists && f.czxid == c.listed.Czxid && f.version == c.listed.Version && c.fits(f.data) {
-		c.learn(f.data.Capacity())
-		return nil
-	}
-	return c.readParent(ctx)
 }
 
-// followCrowd waits until there is room, or somebody ahead has expired and was purged.
+// followPermits waits for a change that may make room: of the first waiter, any; of another,
+// that the entry before it was granted or has gone, or that the one ahead by as many permits
+// as there are has gone.
+func (w *waiter) followPermits(ctx context.Context) error {
+	switch {
+	case w.crowd != nil && len(w.crowd.names) > fewHolders:
+		return w.followChildren(ctx)
+	case w.crowd != nil:
+		return w.followCrowd(ctx)
+	}
+	name, _ := znode.Parse(w.p.predecessor)
+	settled := w.settled()
+	s, err := w.assess(ctx, name, w.seen, true, w.prove)
+	if err != nil {
+		if w.unread(ctx, name, false, err) == nil && !errors.Is(err, zk.ErrNoAuth) {
+			w.p = position{}
+		}
+		return ignore(err, zk.ErrNoNode, zk.ErrNoAuth)
+	}
+	w.seen = s
+	switch {
+	case s.expired:
+		return w.purge(ctx)
+	case settled() && s.entry.Granted() && w.told != name.Node:
+		w.told, w.p = name.Node, position{} // we are the first that waits: a list tells the holders
+		return nil
+	}
+	events := []<-chan zk.Event{s.changed}
+	if target, ok := znode.Parse(w.p.target); ok && target.Node != name.Node {
+		_, changed, err := w.Conn.Watch(ctx, w.path(target))
+		if errors.Is(err, zk.ErrNoNode) {
+			w.p = position{}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		events = append(events, changed)
+	}
+	return w.awaitAny(ctx, events, s.wait)
+}
+
+// ignore returns err, or nil if it is one of those.
+func ignore(err error, those ...error) error {
+	for _, each := range those {
+		if errors.Is(err, each) {
+			return nil
+		}
+	}
+	return err
+}
+
+// followCrowd waits until there is room, or a holder has expired and was purged.
 func (w *waiter) followCrowd(ctx context.Context) error {
-	hits, stop := make(chan string), make(chan struct{})
+	settled := w.settled()
+	capacity, changed, err := w.readCapacity(ctx, true)
+	if err != nil {
+		return err
+	}
+	events, most := []<-chan zk.Event{changed}, time.Duration(-1)
+	gone := false
+	for _, n := range slices.Clone(w.crowd.names) {
+		s, err := w.assess(ctx, n, w.crowd.seen[n.Node], true, w.prove)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			w.crowd.drop(n)
+			gone = true
+			continue
+		case errors.Is(err, zk.ErrNoAuth):
+			most = pollEvery
+			continue
+		case err != nil:
+			return err
+		case s.expired:
+			w.crowd = nil
+			return w.purgeOne(ctx, s)
+		}
+		w.crowd.seen[n.Node] = s
+		events = append(events, s.changed)
+		if s.wait >= 0 && (most < 0 || s.wait < most) {
+			most = s.wait
+		}
+	}
+	if gone { // what has gone may have lowered the number: it is read again
+		if capacity, _, err = w.readCapacity(ctx, false); err != nil {
+			return err
+		}
+	}
+	if !settled() {
+		w.p, w.crowd = position{}, nil
+		return nil
+	}
+	ahead := append(slices.Clone(w.crowd.names), w.e.Name())
+	if znode.Admit(ahead, len(ahead)-1, w.rules(capacity)) < 0 {
+		w.p, w.crowd = position{admitted: true}, nil
+		return nil
+	}
+	return w.awaitAny(ctx, events, most)
+}
+
+// followChildren waits for a change of the children, or of the number of permits.
+func (w *waiter) followChildren(ctx context.Context) error {
+	_, raised, err := w.readCapacity(ctx, true)
+	if err != nil {
+		return err
+	}
+	before := len(w.crowd.names)
+	children, changed, err := w.Conn.WatchChildren(ctx, w.parent)
+	w.p, w.crowd = position{}, nil // a list tells the place
+	if err != nil {
+		return ignore(err, zk.ErrNoNode)
+	}
+	names := znode.Contenders(children)
+	if self := znode.Find(names, w.e.Name().Node); self < before {
+		return nil
+	}
+	if err := w.purgeSome(ctx, names[:before]); err != nil {
+		return err
+	}
+	return w.awaitAny(ctx, []<-chan zk.Event{changed, raised}, w.Terms.TTL)
+}
+
+// purgeSome looks at a few of many holders, drawn at random, and purges those that have
+// expired.
+func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
+	if !w.purgeAt.IsZero() && time.Since(w.purgeAt) < w.Terms.TTL/4 {
+		return nil
+	}
+	w.purgeAt = time.Now()
+	if !w.e.WroteSince(w.Conn.LastOutage()) {
+		return w.e.Refresh(ctx)
+	}
+	return ignore(w.purgeFrom(ctx, w.sample(names)), zkconn.ErrDenied, ErrForeign, zk.ErrNoNode, zk.ErrBadVersion)
+}
+
+// sample draws a few of the names.
+func (q *Queue) sample(names []znode.Name) []znode.Name {
+	if len(names) <= fewHolders {
+		return names
+	}
+	names = slices.Clone(names)
+	rand.New(q.Random).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names[:fewHolders]
+}
+
+// awaitAny waits for any of the events, for at most that long, or until the own entry ends.
+func (w *waiter) awaitAny(ctx context.Context, events []<-chan zk.Event, most time.Duration) error {
+	any := make(chan zk.Event)
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	defer all.Wait()
 	defer close(stop)
-	report := func(node string, changed <-chan zk.Event) {
-		go func() {
+	for _, changed := range events {
+		if changed == nil {
+			continue
+		}
+		all.Go(func() {
 			select {
 			case <-changed:
 				select {
-				case hits <- node:
+				case any <- zk.Event{}:
 				case <-stop:
 				}
 			case <-stop:
 			}
-		}()
+		})
 	}
-	for node := range w.ahead.seen {
-		w.ahead.heard(node) // watched anew: what was reported to an earlier call is lost
-	}
-	w.ahead.heard("")
-	for {
-		if again, err := w.lookAhead(ctx, report); again || err != nil {
-			return err
-		}
-		own, err := w.e.Watch()
-		if err != nil {
-			return err
-		}
-		wait, err := w.judgeAhead(ctx)
-		if wait == 0 || err != nil {
-			return err
-		}
-		timeout, stopAlarm := alarm(wait)
-		select {
-		case node := <-hits:
-			w.ahead.heard(node)
-		case <-timeout:
-			for _, s := range w.ahead.seen { // a change can be lost over a reconnect
-				s.changed = nil
-			}
-		case <-own:
-		case <-ctx.Done():
-			err = zkconn.ContextError(ctx)
-		}
-		if stopAlarm(); err != nil {
-			return err
-		}
-	}
+	_, err := w.awaitChange(ctx, most, any, nil)
+	w.p.predecessorGone = false
+	return err
 }
 
-// lookAhead sees who is still ahead, and then how many permits there are: that number is
-// lowered only in a transaction in which an entry goes that had waited for that, so who
-// reads it after what was ahead of it has gone does not miss it. It reports whether the
-// position has changed.
-func (w *waiter) lookAhead(ctx context.Context, report func(string, <-chan zk.Event)) (decided bool, err error) {
-	settled := w.sameSessionSince()
-	for i := len(w.ahead.names) - 1; i >= 0; i-- {
-		name := w.ahead.names[i]
-		s := w.ahead.seen[name.Node]
-		if s != nil && s.changed != nil {
-			continue
-		}
-		n, changed, err := w.Conn.Watch(ctx, w.parent+"/"+name.Node)
-		switch {
-		case errors.Is(err, zk.ErrNoNode) && settled():
-			w.ahead.drop(i)
-			continue
-		case errors.Is(err, zk.ErrNoNode):
-			w.p = position{}
-			return true, nil
-		case errors.Is(err, zk.ErrNoAuth):
-			w.p.predecessor = name.Node
-			return true, w.predecessorUnread(ctx, false, err)
-		case err != nil:
-			return true, err
-		}
-		s = w.saw(znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat)), changed)
-		listen(&s.reported, name.Node, changed, report)
-	}
-	if w.ahead.read {
-		return false, nil
-	}
-	changed, err := w.watchCapacity(ctx)
-	if err != nil {
-		return true, err
-	}
-	if changed == nil || !settled() {
-		w.p = position{}
-		return true, nil
-	}
-	if w.overtaken() {
-		return true, errAged
-	}
-	w.ahead.read = true
-	listen(&w.ahead.grows, "", changed, report)
-	w.p.admitted = znode.Admit(append(slices.Clone(w.ahead.names), w.e.Name()), len(w.ahead.names), w.rules()) < 0
-	if w.p.admitted {
-		w.e.TellAhead(w.ahead.nodes())
-	}
-	return w.p.admitted, nil
-}
-
-// saw notes one of those ahead as it was just read.
-func (w *waiter) saw(entry znode.Entry, changed <-chan zk.Event) *observation {
-	before := w.ahead.seen[entry.Node]
-	s := w.observed(before, entry)
-	if s.changed = changed; before != nil {
-		s.reported = before.reported
-	}
-	w.ahead.seen[entry.Node] = s
-	w.lastBlocker = &Blocked{Path: w.parent + "/" + entry.Node, Entry: &entry}
-	return s
-}
-
-// watchCapacity reads how many permits there are, and watches for a change; nil if the
-// parent is not there.
-func (c *contender) watchCapacity(ctx context.Context) (<-chan zk.Event, error) {
-	n, changed, err := c.Conn.Watch(ctx, c.parent)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	data, err := c.check(n)
-	if err != nil {
-		return nil, err
-	}
-	c.learn(data.Capacity())
-	return changed, nil
-}
-
-// learn takes how many permits there are now. Those who ride may have as many seats.
-func (c *contender) learn(capacity int32) {
-	c.capacity = capacity
-	if c.Kind == znode.Semaphore {
-		c.door.rides.fit(capacity)
-	}
-}
-
-// heed has those who ride for permits hear of more: what is passed to them comes without a
-// look at the parent. Once somebody has waited for a while one looks for all, as long as
-// anybody waits; p.mu is held.
-func (c *contender) heed(p *party) {
-	if c.Kind != znode.Semaphore || p.heeding {
-		return
-	}
-	p.heeding = true
-	one := *c // whoever waits goes on with its own
-	c.background(func() { one.heedWhileAnybodyWaits(p) })
-}
-
-func (c *contender) heedWhileAnybodyWaits(p *party) {
-	var changed <-chan zk.Event
-	var looked time.Duration
-	for pause(c.Closing, pollEvery) == nil && p.heeds() {
-		select {
-		case <-changed:
-			changed = nil
-		default:
-		}
-		now := c.Clock.Mono()
-		if changed != nil && now-looked <= c.Terms.TTL { // a change can be lost over a reconnect
-			continue
-		}
-		var err error
-		if changed, err = c.watchCapacity(c.Closing); err != nil {
-			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("it is not known whether there are more permits by now; it is looked again in a second")
-		}
-		looked = now
-	}
-}
-
-// judgeAhead purges who has expired of those ahead, or says when to look again: for ever
-// if negative. 0 says that the position has changed.
-func (w *waiter) judgeAhead(ctx context.Context) (wait time.Duration, err error) {
-	wait = -1
-	for _, n := range w.ahead.names {
-		s, knew := w.ahead.seen[n.Node], w.Clock.Now()
-		verdict, after := w.judge(s, knew)
-		switch {
-		case verdict == znode.Live && after >= 0 && (wait < 0 || after < wait):
-			wait = after
-		case verdict == znode.Live:
-		case verdict == znode.Unproven:
-			return time.Millisecond, w.prove(ctx, knew, s.entry.Stat.Mzxid)
-		case !w.e.WroteSince(w.Conn.LastOutage()):
-			return time.Millisecond, w.e.Refresh(ctx)
-		default:
-			w.p, err = w.purge(ctx)
-			return 0, err
-		}
-	}
-	return wait, nil
-}
-
-// purgeCrowd deletes those of the contenders ahead of the one at self that have expired,
-// as purgeRun does; but that one lives says nothing of those before it.
-func (w *waiter) purgeCrowd(ctx context.Context, names []znode.Name, self int, settled func() bool) ([]znode.Name, int, error) {
-	var dead []znode.Entry
-	for i := self - 1; i >= 0 && len(dead) < purgeBatch; i-- {
-		n, err := w.Conn.Get(ctx, w.parent+"/"+names[i].Node)
-		switch {
-		case errors.Is(err, zk.ErrNoNode) && !settled():
-			return nil, 0, errUnsettled
-		case errors.Is(err, zk.ErrNoNode):
-		case err != nil: // whoever follows that entry meets the error too
-			continue
-		default:
-			entry := znode.ReadEntry(names[i], n.Data, znode.Stat(*n.Stat))
-			if !w.hasExpired(&entry) {
-				continue
-			}
-			dead = append(dead, entry)
-		}
-		names, self = slices.Delete(names, i, i+1), self-1
-	}
-	return names, self, w.purgeAll(ctx, dead)
-}
-
-// roomFor returns a Blocked if so many of the contenders live that there is no room for
-// one more.
+// roomFor returns a Blocked if so many of the contenders live that there is no room for one
+// more. Of many it reads a few.
 func (c *contender) roomFor(ctx context.Context, names []znode.Name) error {
-	own := znode.Name{Permits: c.Permits}
-	if err := c.learnCapacity(ctx); err != nil || znode.Admit(append(slices.Clone(names), own), len(names), c.rules()) < 0 {
+	capacity, _, err := c.readCapacity(ctx, false)
+	if err != nil {
 		return err
 	}
-	var living []znode.Name
-	for _, n := range names {
-		_, err := c.blockedBy(ctx, n)
-		var blocked *Blocked
-		if err != nil && !errors.As(err, &blocked) {
+	own := znode.Name{Permits: c.Permits}
+	fits := func(names []znode.Name) bool {
+		return znode.Admit(append(slices.Clone(names), own), len(names), c.rules(capacity)) < 0
+	}
+	if fits(names) {
+		return nil
+	}
+	blocked := &Blocked{Path: c.parent}
+	living := slices.Clone(names)
+	for _, n := range c.sample(names) {
+		switch err := c.inTheWay(ctx, n); {
+		case err == nil:
+			living = slices.DeleteFunc(living, func(o znode.Name) bool { return o.Node == n.Node })
+			if fits(living) {
+				return nil
+			}
+		case !errors.As(err, &blocked):
 			return err
 		}
-		if err == nil {
-			continue
-		}
-		living = append(living, n)
-		if znode.Admit(append(slices.Clone(living), own), len(living), c.rules()) >= 0 {
-			return blocked
-		}
 	}
-	return nil
+	return blocked
+}
+
+// clearPermits purges the expired holders ahead of an entry that was joined in a try. It
+// returns a Blocked if there is no room then.
+func (w *waiter) clearPermits(ctx context.Context) error {
+	names, self, err := w.listOwn(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.purgeFrom(ctx, w.sample(names[:self])); err != nil {
+		return err
+	}
+	if err := w.look(ctx); err != nil || w.p.admitted {
+		return err
+	}
+	return w.roomOrBlocked(names, self)
+}
+
+// roomOrBlocked is the Blocked of an entry that is not admitted.
+func (w *waiter) roomOrBlocked(names []znode.Name, self int) error {
+	if self == 0 {
+		return &Blocked{Path: w.parent} // there are fewer permits than it asks for
+	}
+	b := &Blocked{Path: w.path(names[self-1])}
+	if w.contender.seen != nil {
+		b = &Blocked{Path: w.path(w.contender.seen.entry.Name), Entry: &w.contender.seen.entry}
+	}
+	return b
 }

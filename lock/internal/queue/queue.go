@@ -21,64 +21,68 @@ import (
 
 // Why a lock cannot be acquired. Package lock gives these to its users.
 var (
-	// ErrForeign: the path holds data that is not ours, or cannot have children.
-	ErrForeign = errors.New("path belongs to somebody else")
+	// ErrForeign: the path holds a znode that Holdfast did not create, or cannot have children.
+	ErrForeign = errors.New("path holds a znode that Holdfast did not create")
 	// ErrKind: the name is in use for another kind of lock.
 	ErrKind = errors.New("lock is of another kind")
 	// ErrPermits: the semaphore has another number of permits.
 	ErrPermits = errors.New("semaphore has another number of permits")
 )
 
-// Queue is how the entries of one client get into the queues of locks, wait there,
-// and leave them again. All methods are safe for concurrent use.
+// Queue is the part of a client that takes entries into the queues of locks, waits there,
+// and removes them. All methods are safe for concurrent use.
 type Queue struct {
 	Options
 
-	parentACL []zk.ACL // see origin
+	anchorACL []zk.ACL
 
 	mu    sync.Mutex
-	doors *doors
+	locks map[string]*lockState
 
-	quarantine quarantine
-	leaving    departures
-	batch      zkconn.Batch // of those who join
-	resumed    resumption
+	orphans  orphans
+	removals removals
+	tidy     tidier
+	resumed  resumption
 
 	requeued, purged atomic.Uint64
-	riding           atomic.Int64
+	waiters          atomic.Int64
 	leftBehind       atomic.Bool // see LeftBehind
 }
 
 // Options are what a queue works with.
 type Options struct {
-	Conn   *zkconn.Conn   // that all requests are made by
-	Clock  *clock.Clock   // by which others' entries are judged
-	Keeper *lease.Keeper  // keeps our own alive
-	Log    zerolog.Logger // where purges, and what is out of order, are told
-	Tasks  *zkconn.Group  // what goes on in the background, and is waited for
+	Conn   *zkconn.Conn   // sends all requests
+	Clock  *clock.Clock   // judges the entries of other clients
+	Keeper *lease.Keeper  // renews our own
+	Log    zerolog.Logger // gets purges, and what is out of order
+	Tasks  *zkconn.Group  // counts what goes on in the background; Close waits for it
 
-	Closing       context.Context // ends when the client closes
+	Closing       context.Context // ends when the client closes; its cause is the error of calls
 	Root          string          // path below which the locks stand
 	ACL           []zk.ACL        // of the nodes that are made
 	UnlockTimeout time.Duration   // for how long a clean-up is tried, beyond the end of the entry's lease
 	Random        *rand.Rand      // safe for concurrent use
-	Hints         string          // "": as learned; "none" and "hostile" are for simulations
 
-	// NotPassed is told of an entry for which Pass has reported true, and which leaves after all.
-	NotPassed func(e *Entry)
-	// Waits is told of a request that waits without an entry of its own.
-	Waits func(r *Request)
-	// LossOf makes the error that a hold tells of its loss, Observe is told of each
-	// change of an entry's life. See [lease.Owner]. Purged is told of each expired entry
-	// of others that was deleted, and by which request.
+	// Waits is called when a request has to wait: for the entry at that path, or for a
+	// goroutine of this process ("").
+	Waits func(values context.Context, r *Request, entry string)
+	// LossOf makes the error that a hold tells of its loss. Observe is told of each
+	// change of an entry's life, see [lease.Owner]; Purged, of each expired entry that this
+	// client deletes, and for which request. None of them may block.
 	LossOf  func(e *Entry, why error) error
 	Observe func(e *Entry, c lease.Change)
 	Purged  func(r *Request, path string)
+	// HandoffFailed is told of an entry for which HandOff has reported true, and which leaves
+	// after all.
+	HandoffFailed func(e *Entry)
 }
 
 // New returns a queue.
 func New(o Options) *Queue {
-	return &Queue{Options: o, parentACL: append(slices.Clone(o.ACL), origin), doors: newDoors(), batch: zkconn.Batch{Most: bytesTogether}}
+	q := &Queue{Options: o, locks: map[string]*lockState{}}
+	q.anchorACL = append(slices.Clone(o.ACL), zk.ACL{Perms: zk.PermRead, Scheme: "world", ID: "anyone"})
+	q.tidy.owed = map[string]*duty{}
+	return q
 }
 
 // Request is what one contender asks for.
@@ -87,245 +91,202 @@ type Request struct {
 	Kind       znode.Kind      // of the lock
 	Role       znode.Role      // of the contender
 	Permits    int32           // of a semaphore, that it asks for
-	Capacity   int32           // that the semaphore has, as the contender has it
+	Capacity   int32           // that the semaphore has, as the contender says
 	Priority   int32           // of a candidate, for a Mutex that is an election; 0: it is none
 	Terms      lease.Terms     // of its entry
-	KeepParent bool            // the parent is to stay when the last one leaves
-	Window     time.Duration   // for how long an entry is passed on in this process whoever else waits; 0: it is not
-	Idle       time.Duration   // for how long an entry that can be passed on is kept although nobody has it; 0: it is not
+	KeepParent bool            // the parent stays when the last entry leaves
+	Barging    bool            // it takes the lock when it is free, without a place in the queue
+	Window     time.Duration   // for how long an entry is handed on in this process while others wait
+	Idle       time.Duration   // for how long an unused entry is kept; 0: not
 	Values     context.Context // whose values the hold's context keeps
 }
 
-// Blocked is the error that tells who is in the way.
+// rules are what the admission of contenders depends on.
+func (r *Request) rules(capacity int32) znode.Rules {
+	return znode.Rules{Kind: r.Kind, Capacity: capacity}
+}
+
+// prefix is the name of the contender's entry, without the sequence.
+func (r *Request) prefix(tag string) string {
+	switch {
+	case r.Kind == znode.Semaphore:
+		return znode.PermitsPrefix(tag, r.Permits)
+	case r.Priority != 0:
+		return znode.PermitsPrefix(tag, r.Priority)
+	}
+	return znode.Prefix(tag, r.Role)
+}
+
+// Blocked is the error that names the contender in the way.
 type Blocked struct {
-	Path  string       // of their entry, or of the lock
-	Entry *znode.Entry // as it was read; nil if it could not be, or nobody in particular is
+	Path  string       // of its entry, or of the lock
+	Entry *znode.Entry // as it was read; nil: it was not
 }
 
 func (b *Blocked) Error() string { return "in the way: " + b.Path }
 
-// Path is the node of the named lock.
+// Path is the path of the named lock's parent.
 func (q *Queue) Path(lock string) string { return q.Root + "/" + lock }
 
-// NewID returns a random id for a node.
+// NewID returns a random id.
 func (q *Queue) NewID() string { return znode.FormatID(q.Random.Uint64()) }
 
-// Counts are how often a contender queued anew because its entry was gone, and how many
+// Counts are how often a contender queued again because its entry was gone, and how many
 // expired entries of others were deleted.
 func (q *Queue) Counts() (requeued, purged uint64) { return q.requeued.Load(), q.purged.Load() }
 
-// Riders is how many wait for the entry of another contender of the client.
-func (q *Queue) Riders() int { return int(q.riding.Load()) }
+// Waiters is how many goroutines wait for a lock.
+func (q *Queue) Waiters() int { return int(q.waiters.Load()) }
 
-// LeftBehind reports whether, since the client began to close, something was given up that
-// should have been deleted: it stays until it has expired.
+// LeftBehind reports whether, since the client began to close, the deletion of a node was
+// given up: it stays until it has expired.
 func (q *Queue) LeftBehind() bool { return q.leftBehind.Load() }
 
-// giveUp notes that something is left to expire. Of a connection that its owner has closed
-// nobody expects more.
+// giveUp notes that a node is left to expire. If the owner of the connection has closed it
+// that is expected.
 func (q *Queue) giveUp(why error) {
 	if q.Closing.Err() != nil && !errors.Is(why, zkconn.ErrClosed) {
 		q.leftBehind.Store(true)
 	}
 }
 
-// background runs f, and whoever closes the client waits for it. It does nothing once
-// all has been waited for.
-func (q *Queue) background(f func()) {
+// background runs f, and Close waits for it. It reports false, and does nothing, once
+// Close has waited.
+func (q *Queue) background(f func()) bool {
 	if !q.Tasks.Enter() {
-		return
+		return false
 	}
 	go func() {
 		defer q.Tasks.Leave()
 		f()
 	}()
+	return true
 }
 
-// patience is for how long the clean-up of an entry is tried: longer than that
-// it is expired, and others' to purge.
-func (q *Queue) patience(t lease.Terms) time.Duration { return q.UnlockTimeout + t.TTL + t.Grace }
+// patience is for how long the clean-up of an entry is tried. After that it has expired.
+func (q *Queue) patience(t *lease.Terms) time.Duration { return q.UnlockTimeout + t.TTL + t.Grace }
 
-// contender is one request on its way through the queue of a lock. It belongs to one
-// goroutine.
+// settled is the context of requests whose outcome is always awaited.
+var settled = zkconn.Uncancellable(context.Background())
+
+// send sends a transaction once there is a session, and returns when its outcome is known
+// or the connection has failed. The end of ctx ends the wait for a session only: so no
+// request is ever under way that nobody answers for.
+func (q *Queue) send(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+	if err := q.Conn.Ready(ctx); err != nil {
+		return nil, err
+	}
+	return q.Conn.Multi(settled, nil, ops...)
+}
+
+// backoff is between tries of a request that the connection has failed.
+var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
+
+// pollEvery is how often a node is read that cannot be watched.
+const pollEvery = time.Second
+
+// lookAgain is how long a wait without another bound lasts before the node is read again: a
+// watch can be lost.
+const lookAgain = time.Minute
+
+// contender is one request on its way through the queue of a lock.
 type contender struct {
 	*Queue
 	Request
-	parent   string // path of the lock
-	door     *door
-	gate     *door // where those wait who want to join; of several locks together, the first one's
-	trying   bool  // not to wait for anybody
-	onlyFree bool  // not to join where others are
-	apart    bool  // not to take others along any more, nor be taken along
-	followed bool  // the next entry was made in the same transaction as ours, for one of this process
+	parent string // path of the lock
+	lock   *lockState
 
-	outlived    *observation  // of one who barges: who was waited for last; nil: nobody
-	readAt      time.Duration // monotonic time before the parent was read last
-	alone       bool          // by the list that a try, or one who barges, has made: there is one entry. Only such a one can be kept
-	lastBlocker *Blocked      // who was seen in the way last
-	listed      *zk.Stat      // of the parent, by the last list; nil: it was not there
-	capacity    int32         // permits that a semaphore has now
-	resizing    int32         // permits that it had when a resize began; 0: this is none
+	placed  *placed            // that it joins for; nil: for itself
+	trying  bool               // it does not wait
+	blocker func(*Blocked)     // is told of the contender in the way
+	waiting func(entry string) // is told that the contender has to wait by that entry
+	seen    *sighting          // of one that does not queue: the last contender in the way
+
+	resizing int32 // permits that there were when a resize began; 0: it is none
+	immune   int32 // of a candidate: it does not yield to priorities up to this one
 }
 
-// newContender returns a contender, whose door is to be closed.
+// newContender returns a contender. Its lock state is to be closed.
 func (q *Queue) newContender(r Request) *contender {
-	d := q.openDoor(r.Lock)
-	return &contender{Queue: q, Request: r, parent: q.Path(r.Lock), door: d, gate: d, capacity: r.Capacity}
-}
-
-// contend runs what a contender does. When ctx ends meanwhile, the error tells who was
-// in the way.
-func (q *Queue) contend(ctx context.Context, r Request, run func(*contender, context.Context) (*Entry, error)) (*Entry, error) {
-	c := q.newContender(r)
-	defer q.closeDoor(c.door)
-	e, err := run(c, ctx)
-	if err != nil && ctx.Err() != nil && c.lastBlocker != nil {
-		err = gaveUp(c.lastBlocker, err)
+	return &contender{
+		Queue: q, Request: r, parent: q.Path(r.Lock), lock: q.open(r.Lock, r.KeepParent),
+		blocker: func(*Blocked) {}, waiting: func(string) {},
 	}
-	return e, err
 }
 
-// gaveUp is the error of who waited behind somebody when its context ended.
-func gaveUp(waiting *Blocked, err error) error {
-	return fmt.Errorf("%w: %w", waiting, err)
-}
+// path is that of an entry of the lock.
+func (c *contender) path(n znode.Name) string { return c.parent + "/" + n.Node }
 
-// Acquire queues up and waits until the lock is acquired, or ctx ends: then the entry is
-// withdrawn, and the error is ctx's with its cause, and a [Blocked] if somebody was seen
-// in the way. It fails at once with ErrForeign, ErrKind, zkconn.ErrDenied and
-// zkconn.ErrClosed. Outages are waited out.
-func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
-	return q.contend(ctx, r, (*contender).ride)
-}
-
-// Try takes the lock if nobody is in the way; otherwise it fails with a [Blocked], and
-// for the rest as Acquire does. It reads first, so that a try that fails has written
-// nothing but, perhaps, the mark of the epoch.
-func (q *Queue) Try(ctx context.Context, r Request) (*Entry, error) {
-	return q.contend(ctx, r, (*contender).tryRide)
-}
-
-func (c *contender) try(ctx context.Context) (*Entry, error) {
-	if err := c.looksFree(ctx); err != nil {
-		return nil, err
+// list returns the lock's contenders in order, and the parent's Stat: nil if the parent is
+// not there. caughtUp asks the server to catch up with the leader first.
+func (c *contender) list(ctx context.Context, caughtUp bool) ([]znode.Name, *zk.Stat, error) {
+	children, stat, err := c.children(ctx, caughtUp)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		c.lock.believe(parent{state: absent})
+		return nil, nil, nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return nil, nil, fmt.Errorf("%w: list %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+	case err != nil:
+		return nil, nil, err
 	}
+	names := znode.Contenders(children)
+	c.lock.sawOthers(len(names) > 1)
+	return names, stat, nil
+}
+
+func (c *contender) children(ctx context.Context, caughtUp bool) (children []string, stat *zk.Stat, err error) {
+	if !caughtUp {
+		return c.Conn.Children(ctx, c.parent)
+	}
+	err = c.inOneSession(ctx, c.parent, func() error {
+		children, stat, err = c.Conn.Children(ctx, c.parent)
+		return err
+	})
+	return children, stat, err
+}
+
+// inOneSession runs read after a Sync of the path, in the same session: the server of a new
+// one may lag behind.
+func (q *Queue) inOneSession(ctx context.Context, path string, read func() error) error {
 	for {
-		e, err := c.tryJoined(ctx)
-		if !errors.Is(err, lease.ErrGone) {
-			return e, err
+		session := q.Conn.Session()
+		if err := q.Conn.Sync(ctx, path); err != nil {
+			return err
 		}
-	}
-}
-
-// looksFree returns a Blocked if somebody alive is in the way of a try, which it begins.
-func (c *contender) looksFree(ctx context.Context) error {
-	c.trying = true
-	names, parent, err := c.contenders(ctx, false)
-	if err != nil {
-		return err
-	}
-	c.listed, c.alone = parent, len(names) == 1
-	if c.Kind == znode.Semaphore {
-		names, err = nil, c.roomFor(ctx, names)
-	}
-	if err != nil {
-		return err
-	}
-	for _, n := range c.blockers(names) {
-		if _, err := c.blockedBy(ctx, n); err != nil {
+		if err := read(); q.Conn.Session() == session {
+			return err
+		} else if err != nil && ctx.Err() != nil {
 			return err
 		}
 	}
-	return nil
 }
 
-// blockers are those that would be in our way, the first of them first.
-func (c *contender) blockers(names []znode.Name) []znode.Name {
-	names = append(names, znode.Name{Role: c.Role, Permits: c.Permits}) // ours, were it there
-	var blockers []znode.Name
-	for self := len(names) - 1; ; self-- {
-		ahead := znode.Admit(names, self, c.rules())
-		if ahead < 0 {
-			slices.Reverse(blockers)
-			return blockers
-		}
-		blockers = append(blockers, names[ahead])
-		names = slices.Delete(names, ahead, ahead+1)
+// latest reads a node on a server that has caught up with the leader.
+func (q *Queue) latest(ctx context.Context, path string) (n zkconn.Node, err error) {
+	err = q.inOneSession(ctx, path, func() error {
+		n, err = q.Conn.Get(ctx, path)
+		return err
+	})
+	return n, err
+}
+
+// await waits for an event, for at most that long.
+func await(ctx context.Context, changed <-chan zk.Event, most time.Duration) error {
+	if most < 0 || most > lookAgain {
+		most = lookAgain
+	}
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-changed:
+		return nil
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return zkconn.ContextError(ctx)
 	}
 }
 
-// rules are what the admission of contenders of this kind depends on.
-func (c *contender) rules() znode.Parent { return znode.Parent{Kind: c.Kind, Permits: c.capacity} }
-
-// tryJoined joins and leaves again if somebody alive is ahead.
-func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
-	e, p, err := c.join(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if p, err = c.clearWay(ctx, e, p); err == nil {
-		err = c.await(ctx, e, p)
-	}
-	if err == nil {
-		err = c.grant(ctx, e, false)
-	}
-	if err == nil {
-		return e, nil
-	}
-	if e.giveUp() {
-		c.Discard(e)
-	} else {
-		c.Forget(e)
-	}
-	return nil, err
-}
-
-// clearWay purges who is ahead of an entry that was joined in a try, until nobody is but
-// who shares with us. It returns a Blocked if somebody alive has joined since it was
-// looked, or if there are less permits than it asks for.
-func (c *contender) clearWay(ctx context.Context, e *Entry, p position) (_ position, err error) {
-	w := &waiter{contender: c, e: e, seen: c.outlived}
-	for err == nil && !p.admitted && !p.shares {
-		// Whoever is ahead has expired, shares with us, or joined since we looked.
-		if p, err = w.purge(ctx); err == nil && p.predecessor == e.Name().Node {
-			err = &Blocked{Path: c.parent} // there are less permits than it asks for
-		} else if err == nil && p.predecessor != "" {
-			n, _ := znode.Parse(p.predecessor)
-			p.shares, err = c.blockedBy(ctx, n)
-		}
-	}
-	return p, err
-}
-
-// blockedBy returns a Blocked if the contender is alive, as far as can be known, and does
-// not share with us.
-func (c *contender) blockedBy(ctx context.Context, n znode.Name) (shares bool, err error) {
-	path, seen := c.parent+"/"+n.Node, c.outlived
-	for try := 0; ; try++ { // each time it is read again: it may have been renewed while that was proven
-		read, err := c.Conn.Get(ctx, path)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return false, nil
-		case errors.Is(err, zk.ErrNoAuth):
-			return false, &Blocked{Path: path}
-		case err != nil:
-			return false, err
-		}
-		seen = c.observed(seen, znode.ReadEntry(n, read.Data, znode.Stat(*read.Stat)))
-		if c.Role == znode.Shared && seen.entry.Shares() {
-			return true, nil
-		}
-		knew := c.Clock.Now()
-		switch v, _ := c.judge(seen, knew); {
-		case v == znode.Expired:
-			return false, nil
-		case v == znode.Live || try == 3:
-			return false, &Blocked{Path: path, Entry: &seen.entry}
-		}
-		if err := c.Clock.Prove(ctx, knew, seen.entry.Stat.Mzxid); errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
-			return false, &Blocked{Path: path, Entry: &seen.entry}
-		} else if err != nil {
-			return false, err
-		}
-	}
-}
+// pause waits for a while.
+func pause(ctx context.Context, d time.Duration) error { return await(ctx, nil, d) }

@@ -10,15 +10,18 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
+// errOvertaken says that the number of permits was changed by another client meanwhile.
+var errOvertaken = errors.New("the number of permits has changed meanwhile")
+
 // Resize changes how many permits a semaphore has, for as long as its parent stays. More
-// there are at once. To have fewer it waits in the queue, until those to be taken away
-// are free; then it takes them away in the transaction in which its own entry goes. So
-// whoever is behind that entry sees the lower number once it has gone. It fails as
-// Acquire does.
+// there are at once. To have fewer it waits in the queue until those to be taken away are
+// free; then it takes them away in the transaction in which its own entry goes. So a waiter
+// behind that entry sees the lower number once it has gone. It fails as Acquire does.
 func (q *Queue) Resize(ctx context.Context, r Request, to int32) error {
-	_, err := q.contend(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {
+	_, err := q.byItself(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {
 		for {
-			if err := c.resize(ctx, to); !errors.Is(err, errAged) && !errors.Is(err, lease.ErrGone) {
+			err := c.resize(ctx, to)
+			if !errors.Is(err, errOvertaken) && !errors.Is(err, lease.ErrGone) {
 				return nil, err
 			}
 		}
@@ -27,14 +30,18 @@ func (q *Queue) Resize(ctx context.Context, r Request, to int32) error {
 }
 
 func (c *contender) resize(ctx context.Context, to int32) error {
-	if err := c.readParent(ctx); err != nil {
+	if err := c.inOneSession(ctx, c.parent, func() error { // a server that lags behind would say that it is done
+		_, err := c.readParent(ctx)
+		return err
+	}); err != nil {
 		return err
 	}
+	known := c.lock.believed()
 	now := c.Capacity
-	if f, _ := c.door.look(); f.exists {
-		now = f.data.Capacity()
+	if known.state == ours {
+		now = known.anchor.Capacity()
 	}
-	if to == now {
+	if to == now && known.state == ours {
 		return nil
 	}
 	c.Permits, c.resizing = max(1, now-to), now
@@ -44,52 +51,40 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 	}
 	free := int32(0) // permits that it has waited for
 	if to < now {
-		free, err = c.Permits, c.await(ctx, e, p)
+		free, err = c.Permits, c.wait(ctx, e, p)
 	}
 	if err == nil {
 		err = c.writeCapacity(ctx, e, to, free)
 	}
-	if e.Withdraw() {
-		c.Discard(e)
-	} else {
-		c.Forget(e)
-		c.Discard(c.orphan(e.Name()))
-	}
+	c.withdraw(e)
 	return err
 }
 
-// overtaken reports whether somebody else has changed the number of permits since the
-// resize began, so that what it waits for is the wrong number.
-func (c *contender) overtaken() bool { return c.resizing != 0 && c.capacity != c.resizing }
-
-// writeCapacity writes the number of permits, and takes the entry away that had waited
-// until so many were free. It fails with errAged if these are not enough, because somebody
-// else has changed the number meanwhile.
+// writeCapacity writes the number of permits, and deletes the entry that had waited until so
+// many were free. It fails with errOvertaken if these are not enough.
 func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32) error {
-	return c.Conn.Retry(ctx, leaveBackoff, func() error {
-		if err := c.readParent(ctx); err != nil {
-			return zkconn.Final(err)
-		}
-		f, _ := c.door.look()
+	return c.Conn.Retry(ctx, backoff, func() error {
+		p, err := c.readParent(ctx)
 		switch {
-		case !f.exists, f.data.Capacity() == to: // a reply that was lost, or somebody else
+		case err != nil:
+			return zkconn.Final(err)
+		case p.state != ours:
+			return zkconn.Final(errOvertaken)
+		case p.anchor.Capacity() == to: // a reply that was lost, or another client
 			return nil
-		case f.data.Capacity()-to > free, to < f.data.Capacity() && !e.Fresh(c.Conn.Session()):
-			return zkconn.Final(errAged)
+		case p.anchor.Capacity()-to > free, to < p.anchor.Capacity() && !e.Fresh(c.Conn.Session()):
+			return zkconn.Final(errOvertaken)
 		}
-		data := f.data
+		data := p.anchor
 		if data.Resized = to; to == data.Permits {
 			data.Resized = 0
 		}
-		_, err := c.Conn.Multi(ctx, nil,
-			&zk.SetDataRequest{Path: c.parent, Data: data.Encode(), Version: f.version},
+		_, err = c.send(ctx,
+			&zk.SetDataRequest{Path: anchorPath(c.parent, p.generation), Data: data.Encode(), Version: p.anchorVersion},
 			&zk.DeleteRequest{Path: e.Path, Version: -1})
-		c.door.doubt()
-		if err == nil {
-			c.learn(to)
-		}
+		c.lock.believe(parent{state: unknown})
 		switch op, cause := zkconn.RefusedOp(err); {
-		case op == 0 && errors.Is(cause, zk.ErrBadVersion):
+		case op == 0 && (errors.Is(cause, zk.ErrBadVersion) || errors.Is(cause, zk.ErrNoNode)):
 			return zkconn.ErrAgain
 		case op == 1 && errors.Is(cause, zk.ErrNoNode):
 			return zkconn.Final(lease.ErrGone)

@@ -3,82 +3,241 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// askFor is how long a try waits for an entry that may be kept to be given back.
-const askFor = 100 * time.Millisecond
-
-// tryRide takes the lock without waiting for anybody. One that is kept is acquired at once, or is
-// asked for where another process may keep it: then it is alone, as it is given back once others
-// are there. Of one that is held nobody takes the place of those who ride.
-func (c *contender) tryRide(ctx context.Context) (*Entry, error) {
-	if c.rideable() {
-		c.door.rides.mu.Lock()
-		b, kept := c.door.rides.partyOf(&c.Request).takeKept()
-		c.door.rides.mu.Unlock()
-		if kept {
-			c.trying = true
-			if e, err := c.occupy(ctx, b); !errors.Is(err, lease.ErrGone) {
-				return e, err
-			}
-		}
+// Try takes the lock if no contender is in the way; otherwise it fails with a [Blocked], and
+// for the rest as Acquire does. It takes what this client keeps. Else it reads first, so that
+// a try that fails has written nothing but, perhaps, the mark of the epoch.
+func (q *Queue) Try(ctx context.Context, r Request) (*Entry, error) {
+	if e := q.takeKept(&r); e != nil {
+		return e, nil
 	}
-	if err := c.Release(ctx, c.Lock); err != nil { // what is kept for others of ours nobody has
+	return q.byItself(ctx, r, (*contender).try)
+}
+
+// takeKept returns what this client keeps for such requests, nil if it keeps nothing. What it
+// keeps for others at the lock is given back.
+func (q *Queue) takeKept(r *Request) *Entry {
+	lock := q.open(r.Lock, r.KeepParent)
+	defer q.close(lock)
+	lock.mu.Lock()
+	for _, p := range lock.places {
+		e, kept := p.Kept()
+		if !kept || !r.hasPlace() || !p.like.sameAs(r) {
+			continue
+		}
+		next, _ := decide(position{admitted: true}, e.Fresh(q.Conn.Session()))
+		now := q.Clock.Local()
+		c := contender{Request: *r}
+		if p.Drop(e); next == enter && e.Grant(r.Values, now, c.recordAt(e, now.Mono)) == nil {
+			p.Hold(e, nil, now.Mono)
+			lock.mu.Unlock()
+			return e
+		}
+		p.vacate()
+		lock.mu.Unlock()
+		q.endUnused(e)
+		return nil
+	}
+	lock.mu.Unlock()
+	q.dropKept(lock)
+	return nil
+}
+
+func (c *contender) try(ctx context.Context) (*Entry, error) {
+	if err := c.looksFree(ctx); err != nil {
 		return nil, err
 	}
-	e, err := c.try(ctx)
-	var inTheWay *Blocked
-	if !errors.As(err, &inTheWay) || inTheWay.Entry == nil || !c.alone || c.door.mayAsk(c.Clock.Mono(), inTheWay.Entry) != 0 {
-		return e, err
+	for {
+		e, err := c.tryJoined(ctx)
+		if !errors.Is(err, lease.ErrGone) {
+			return e, err
+		}
 	}
-	return c.ask(ctx, err)
 }
 
-// ask joins, so that an entry that is kept is given back, and withdraws if it is not soon. That
-// is an entry as any other: it lets nobody in before its turn.
-func (c *contender) ask(ctx context.Context, held error) (*Entry, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, askFor, held)
-	defer cancel()
-	c.trying, c.onlyFree = false, false
-	e, err := c.acquire(limited)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, held
+// looksFree returns a Blocked if a living contender is in the way. It asks a server that may
+// lag behind again before it says so.
+func (c *contender) looksFree(ctx context.Context) (err error) {
+	c.trying = true
+	for _, caughtUp := range []bool{false, true} {
+		names, stat, err := c.list(ctx, caughtUp)
+		if err != nil {
+			return err
+		}
+		if stat == nil || len(names) == 0 {
+			return nil
+		}
+		err = c.anyInTheWay(ctx, names)
+		var blocked *Blocked
+		if !errors.As(err, &blocked) || caughtUp {
+			return err
+		}
 	}
-	return e, err
+	return nil
 }
 
-// asking is when this process has asked for the entry in the way, which may be only kept.
-type asking struct {
-	at    time.Duration // monotonic time; 0: never
-	entry int64         // Czxid of the one that is in the way now
-	pause time.Duration // before it is asked for again, askAgain if that is longer
+// anyInTheWay returns a Blocked if one of the contenders is alive and would be ahead of us.
+func (c *contender) anyInTheWay(ctx context.Context, names []znode.Name) error {
+	if c.Kind == znode.Semaphore {
+		return c.roomFor(ctx, names)
+	}
+	own := znode.Name{Role: c.Role, Permits: c.Permits}
+	names = append(slices.Clone(names), own)
+	for self := len(names) - 1; ; self-- {
+		ahead := znode.Admit(names, self, c.rules(0))
+		if ahead < 0 {
+			return nil
+		}
+		if err := c.inTheWay(ctx, names[ahead]); err != nil {
+			return err
+		}
+		names = slices.Delete(names, ahead, ahead+1)
+	}
 }
 
-// askAgain is how long a process asks for no entry of a lock after it has asked for one.
-const askAgain = time.Second
+// tryJoined joins, and leaves again if a living contender is ahead.
+func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
+	e, p, err := c.join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err = c.clearWay(ctx, e, p); err == nil {
+		err = c.grant(ctx, e)
+	}
+	if err != nil {
+		c.withdraw(e)
+		return nil, err
+	}
+	return e, nil
+}
 
-// mayAsk returns 0 if an entry in the way is to be asked for now, otherwise after how long it is
-// to be, and a negative time if it is never kept. Nothing tells when one that was held is only
-// kept, and whoever has it may be using it all the time: so the pause is doubled each time that
-// the same entry is asked for, up to the time that it is kept for at most, or to its TTL, for
-// which one waits for the dead too. A renewal is no news.
-func (d *door) mayAsk(now time.Duration, e *znode.Entry) time.Duration {
-	if e.Record.Idle == 0 {
-		return -1
+// clearWay purges the expired contenders ahead of an entry, and returns when its turn has
+// come. It returns a Blocked if a living one has joined since it was looked, or if there are
+// fewer permits than it asks for.
+func (c *contender) clearWay(ctx context.Context, e *Entry, p position) error {
+	w := &waiter{contender: c, e: e, p: p, seen: c.seen}
+	if !p.admitted {
+		e.Begin(context.Background())
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	a := &d.asked
-	if a.entry != e.Stat.Czxid {
-		a.entry, a.pause = e.Stat.Czxid, askAgain/2
+	for {
+		next, _ := decide(w.p, e.Fresh(c.Conn.Session()))
+		var err error
+		switch next {
+		case enter:
+			return nil
+		case renew:
+			if err = e.Refresh(ctx); err == nil {
+				err = w.look(ctx)
+			}
+		case list:
+			err = w.look(ctx)
+		case follow:
+			if c.Kind == znode.Semaphore {
+				if err := w.clearPermits(ctx); err != nil {
+					return err
+				}
+				continue
+			}
+			name, _ := znode.Parse(w.p.predecessor)
+			settled := w.settled()
+			var s *sighting
+			switch s, err = w.assess(ctx, name, w.seen, false, w.prove); {
+			case errors.Is(err, zk.ErrNoNode):
+				w.p, err = position{}, nil
+			case errors.Is(err, zk.ErrNoAuth):
+				return &Blocked{Path: c.path(name)}
+			case err != nil:
+			case s.expired:
+				w.seen = s
+				err = w.purge(ctx)
+			default:
+				w.seen = s
+				if w.note(s, settled()); !w.p.shares {
+					return &Blocked{Path: c.path(name), Entry: &s.entry}
+				}
+			}
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if left := a.at + max(askAgain, a.pause) - now; a.at != 0 && left > 0 {
-		return left
+}
+
+// barge takes the lock when it is free, by a try each time that the last of the contenders in
+// the way has gone. An entry that is given was unlocked by this process, or is ours already.
+func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
+	for {
+		if e != nil {
+			if err = c.wait(ctx, e, position{admitted: true}); err == nil {
+				return e, nil
+			}
+			c.withdraw(e)
+			e = nil
+			if !errors.Is(err, lease.ErrGone) {
+				return nil, err
+			}
+		}
+		if err = c.looksFree(ctx); err == nil {
+			if e, err = c.joinFree(ctx); err == nil {
+				return e, nil
+			}
+		}
+		var blocked *Blocked
+		switch {
+		case errors.Is(err, lease.ErrGone):
+		case errors.As(err, &blocked):
+			if err := c.awaitFree(ctx); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, err
+		}
+		e = nil
 	}
-	a.at, a.pause = now, min(2*a.pause, time.Duration(min(e.Record.Idle, e.Record.TTL))*time.Millisecond)
-	return 0
+}
+
+// joinFree joins where no living contender was, and returns the entry whose turn has come.
+func (c *contender) joinFree(ctx context.Context) (*Entry, error) {
+	e, p, err := c.join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.clearWay(ctx, e, p); err != nil {
+		c.withdraw(e)
+		return nil, err
+	}
+	return e, nil
+}
+
+// awaitFree waits until the last of the contenders has changed or gone, or has expired.
+func (c *contender) awaitFree(ctx context.Context) error {
+	c.waiting("")
+	names, _, err := c.list(ctx, false)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	s, err := c.assess(ctx, names[len(names)-1], c.seen, true, c.byClock)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return pause(ctx, pollEvery)
+	case err != nil:
+		return err
+	}
+	if c.seen = s; s.expired {
+		if len(names) > 1 { // one before it lives
+			return pause(ctx, 100*time.Millisecond)
+		}
+		return nil
+	}
+	return await(ctx, s.changed, s.wait)
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Watcher looks at who holds a lock, without an entry of its own. It belongs to one
+// Watcher looks at which client holds a lock, without an entry of its own. It belongs to one
 // goroutine, and is to be closed.
 //
-// Nobody joins ahead of another, so it watches the entry that is first, and the lock's
+// No contender joins ahead of another, so it watches the first entry, and the lock's
 // children only while there is none. As any judge it reads each renewal.
 type Watcher struct {
 	*contender
@@ -29,48 +29,36 @@ type Watcher struct {
 func (q *Queue) NewWatcher(r Request) *Watcher { return &Watcher{contender: q.newContender(r)} }
 
 // Close ends it.
-func (w *Watcher) Close() { w.closeDoor(w.door) }
+func (w *Watcher) Close() { w.close(w.lock) }
 
-// Holder returns the entry of who holds the lock: the first one, if it tells its grant,
-// and by the verdict of those who wait has not expired. It is nil if nobody does. Caught
-// up asks the server to be as current as it can be. A holder is never followed by one who
-// held the lock before it.
+// Holder returns the entry of the holder: the first one, if it tells its grant and has not
+// expired; nil if there is none. caughtUp asks the server to catch up with the leader first. A
+// holder is never followed by one that held the lock before it.
 func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, error) {
 	for {
-		first, err := w.look(ctx, caughtUp)
-		if err != nil || first == nil {
+		s, err := w.look(ctx, caughtUp)
+		if err != nil || s == nil {
 			return nil, err
 		}
-		if first.Stat.Czxid < w.youngest { // the server lags behind the one before
+		first := &s.entry
+		switch w.most = s.wait; {
+		case first.Stat.Czxid < w.youngest: // the server lags behind the one before
 			if caughtUp {
 				err = pause(ctx, pollEvery)
 			}
 			if caughtUp = true; err != nil {
 				return nil, err
 			}
-			continue
-		}
-		knew := w.Clock.Now()
-		verdict, wait := w.judge(w.outlived, knew)
-		switch w.most = wait; {
-		case verdict == znode.Live && !first.Granted():
-			return nil, nil
-		case verdict == znode.Live:
-			w.youngest = first.Stat.Czxid
-			return first, nil
-		case verdict == znode.Expired && caughtUp:
+		case s.expired && caughtUp:
 			w.most = first.TTL() // that it is renewed after all can be missed over a reconnect
 			return nil, nil
-		case verdict == znode.Expired:
+		case s.expired:
 			caughtUp = true // perhaps our server has not heard of the last renewal yet
-			continue
-		}
-		err = w.Clock.Prove(ctx, knew, first.Stat.Mzxid)
-		if errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
-			err = pause(ctx, pollEvery) // our own observation will tell
-		}
-		if err != nil {
-			return nil, err
+		case !first.Granted():
+			return nil, nil
+		default:
+			w.youngest = first.Stat.Czxid
+			return first, nil
 		}
 	}
 }
@@ -79,7 +67,7 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 func (w *Watcher) Await(ctx context.Context) error { return await(ctx, w.changed, w.most) }
 
 // look reads the first entry of the queue, nil if there is none, and watches it.
-func (w *Watcher) look(ctx context.Context, caughtUp bool) (*znode.Entry, error) {
+func (w *Watcher) look(ctx context.Context, caughtUp bool) (*sighting, error) {
 	for {
 		if w.first.Node == "" {
 			if err := w.find(ctx, caughtUp); err != nil || w.first.Node == "" {
@@ -90,28 +78,25 @@ func (w *Watcher) look(ctx context.Context, caughtUp bool) (*znode.Entry, error)
 				return nil, err
 			}
 		}
-		path := w.parent + "/" + w.first.Node
-		n, changed, err := w.Conn.Watch(ctx, path)
+		s, err := w.assess(ctx, w.first, w.seen, true, w.byClock)
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // it has left
 			w.first = znode.Name{}
 			continue
 		case errors.Is(err, zk.ErrNoAuth):
-			return nil, fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, path)
+			return nil, fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, w.path(w.first))
 		case err != nil:
 			return nil, err
 		}
-		w.changed = changed
-		first := znode.ReadEntry(w.first, n.Data, znode.Stat(*n.Stat))
-		w.outlived = w.observed(w.outlived, first)
-		return &first, nil
+		w.changed, w.seen = s.changed, s
+		return s, nil
 	}
 }
 
-// find lists who is first. If nobody is, it watches for the next one who comes.
+// find lists which entry is first. If there is none, it watches for the next one.
 func (w *Watcher) find(ctx context.Context, caughtUp bool) error {
 	for {
-		names, _, err := w.contenders(ctx, caughtUp)
+		names, _, err := w.list(ctx, caughtUp)
 		if err != nil {
 			return err
 		}

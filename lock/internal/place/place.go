@@ -1,0 +1,300 @@
+// Package place decides which goroutine of one process is next at a lock. It knows
+// nothing of ZooKeeper.
+//
+// The goroutines of a client that want the same lock in the same way share one place in
+// the lock's queue: a local FIFO of waiters, the entries that they hold, and the joins
+// that are under way for them. An entry belongs to the place, and not to the goroutine for
+// which it was created: whichever waiter is first gets the next entry.
+//
+//	         Enter: nothing is held                     Arrived: a join's turn has come
+//	idle ───────────────────────────────▶ joining ─────────────────────────────────▶ held
+//	                                                                                  │
+//	Released, with local waiters, inside the window          the next waiter has it   │ Pass
+//	Released, with local waiters, after it   leave and join in one transaction        │ Exchange
+//	Released, without, and the policy keeps entries          Enter takes it           │ Keep
+//	Released, otherwise                                                               ▼ Leave
+//
+// An entry is handed on locally inside a window only, which begins with its grant. A look
+// that shows no other contender begins it anew. So each entry ahead costs other processes
+// one window and one hold at most. Readers have one entry together, but only those that
+// wait when it is granted, or that come inside its window.
+package place
+
+import (
+	"container/list"
+	"time"
+)
+
+// Place is the place of one process in the queue of one lock. Its owner guards it with a
+// lock of its own. E is an entry.
+type Place[E comparable] struct {
+	Window time.Duration // for how long an entry is handed on while others wait
+	Idle   time.Duration // for how long an unused entry is kept; 0: not
+	Shared bool          // waiters have one entry together: readers
+	Room   int           // entries that are of use at once: 1, or as many as a semaphore has permits for
+	Free   int           // how many more the last list showed room for
+
+	waiters list.List // of *Waiter[E]
+	holds   []*hold[E]
+	joins   []*Join
+	kept    *E // nobody uses it; nil: none
+}
+
+// Waiter is one goroutine that waits.
+type Waiter[E any] struct {
+	Served chan Turn[E] // has room for one
+	For    any          // what the owner knows of it
+	at     *list.Element
+}
+
+// NewWaiter returns a waiter.
+func NewWaiter[E any](what any) *Waiter[E] {
+	return &Waiter[E]{Served: make(chan Turn[E], 1), For: what}
+}
+
+// Turn is what a waiter gets: an entry, or the error of the join.
+type Turn[E any] struct {
+	Entry E
+	Err   error
+}
+
+// hold is an entry that a goroutine of the place has.
+type hold[E any] struct {
+	entry   E
+	until   time.Duration // monotonic time at which the window ends
+	crowded bool          // other contenders were seen
+}
+
+// Join is a join that is under way. Cancel is called when no waiter needs it any more.
+type Join struct{ Cancel func() }
+
+// Step is what happens next.
+type Step uint8
+
+// The steps.
+const (
+	Wait     Step = iota // the waiter waits for its turn
+	Take                 // the waiter has the entry that was kept
+	Share                // the waiter has a part in the entry
+	Enter                // a join begins
+	Pass                 // the first waiter gets the released entry
+	Exchange             // the released entry leaves, and a join begins, in one transaction
+	Keep                 // the released entry is kept
+	Leave                // the released entry leaves
+)
+
+// Enter adds a waiter. share reports whether one more goroutine can have a part in an
+// entry. On Take and Share the entry is the waiter's; on Enter the caller begins a join.
+func (p *Place[E]) Enter(w *Waiter[E], now time.Duration, share func(E) bool) (E, Step) {
+	var none E
+	if p.waiters.Len() == 0 {
+		if p.kept != nil {
+			e := *p.kept
+			p.kept = nil
+			return e, Take
+		}
+		for _, h := range p.holds {
+			if p.Shared && now < h.until && share(h.entry) {
+				return h.entry, Share
+			}
+		}
+	}
+	w.at = p.waiters.PushBack(w)
+	if p.joinsHelp() {
+		return none, Enter
+	}
+	return none, Wait
+}
+
+// joinsHelp reports whether one more join is of use.
+func (p *Place[E]) joinsHelp() bool {
+	if p.waiters.Len() <= len(p.joins) {
+		return false
+	}
+	if p.Shared {
+		return len(p.joins) == 0
+	}
+	return len(p.holds)+len(p.joins) < p.Room && len(p.joins) < max(1, p.Free)
+}
+
+// NeedsJoin reports whether a join has to begin: the waiters cannot be served otherwise.
+func (p *Place[E]) NeedsJoin() bool { return p.joinsHelp() }
+
+// Begin notes that a join has begun.
+func (p *Place[E]) Begin(j *Join) { p.joins = append(p.joins, j) }
+
+// End notes that a join has ended.
+func (p *Place[E]) End(j *Join) {
+	for i := range p.joins {
+		if p.joins[i] == j {
+			p.joins = append(p.joins[:i], p.joins[i+1:]...)
+			return
+		}
+	}
+}
+
+// Cancel removes a waiter. It reports false if that is being served.
+func (p *Place[E]) Cancel(w *Waiter[E]) bool {
+	if w.at == nil {
+		return false
+	}
+	p.waiters.Remove(w.at)
+	w.at = nil
+	for len(p.joins) > p.waiters.Len() { // the youngest joins are of no use any more
+		j := p.joins[len(p.joins)-1]
+		p.joins = p.joins[:len(p.joins)-1]
+		j.Cancel()
+	}
+	return true
+}
+
+// Next removes the first waiter, to be served; nil if there is none.
+func (p *Place[E]) Next() *Waiter[E] {
+	front := p.waiters.Front()
+	if front == nil {
+		return nil
+	}
+	w := p.waiters.Remove(front).(*Waiter[E])
+	w.at = nil
+	return w
+}
+
+// Return puts a waiter in front that could not be served after all.
+func (p *Place[E]) Return(w *Waiter[E]) { w.at = p.waiters.PushFront(w) }
+
+// Waiting is how many wait.
+func (p *Place[E]) Waiting() int { return p.waiters.Len() }
+
+// Waiters returns those who wait, first come first.
+func (p *Place[E]) Waiters() []*Waiter[E] {
+	all := make([]*Waiter[E], 0, p.waiters.Len())
+	for at := p.waiters.Front(); at != nil; at = at.Next() {
+		all = append(all, at.Value.(*Waiter[E]))
+	}
+	return all
+}
+
+// Hold notes that a waiter has the entry, from a grant at that time if it is a new one.
+// before is the entry that it goes on from, if it does.
+func (p *Place[E]) Hold(e E, before *E, now time.Duration) {
+	if before != nil {
+		if h := p.holding(*before); h != nil {
+			h.entry = e
+			return
+		}
+	}
+	p.holds = append(p.holds, &hold[E]{entry: e, until: now + p.Window})
+}
+
+func (p *Place[E]) holding(e E) *hold[E] {
+	for _, h := range p.holds {
+		if h.entry == e {
+			return h
+		}
+	}
+	return nil
+}
+
+// Holds reports whether the entry is the place's.
+func (p *Place[E]) Holds(e E) bool { return p.holding(e) != nil || p.kept != nil && *p.kept == e }
+
+// Holder returns an entry that a goroutine of the place has, if there is one.
+func (p *Place[E]) Holder() (e E, ok bool) {
+	if len(p.holds) > 0 {
+		return p.holds[0].entry, true
+	}
+	return e, false
+}
+
+// Kept returns the entry that is kept, if there is one.
+func (p *Place[E]) Kept() (e E, ok bool) {
+	if p.kept == nil {
+		return e, false
+	}
+	return *p.kept, true
+}
+
+// Released says what becomes of an entry that was unlocked. passable says that another
+// goroutine can go on with it. The entry is the place's no more, but on Pass and Keep: then
+// the caller calls Hold or Store, or Drop.
+func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
+	h := p.holding(e)
+	if h == nil {
+		return Leave
+	}
+	waiting := p.waiters.Len() > 0
+	switch {
+	case p.Shared:
+	case waiting && passable && now < h.until:
+		return Pass
+	case waiting && len(p.joins) == 0:
+		p.Drop(e)
+		return Exchange
+	case !waiting && passable && p.Idle > 0 && !h.crowded:
+		return Keep
+	}
+	p.Drop(e)
+	return Leave
+}
+
+// Store keeps an entry that goes on from before.
+func (p *Place[E]) Store(e, before E) {
+	p.Drop(before)
+	p.kept = &e
+}
+
+// Drop removes an entry that has ended, or leaves. It reports false if it was not the
+// place's.
+func (p *Place[E]) Drop(e E) bool {
+	if p.kept != nil && *p.kept == e {
+		p.kept = nil
+		return true
+	}
+	for i, h := range p.holds {
+		if h.entry == e {
+			p.holds = append(p.holds[:i], p.holds[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// Looked takes what a look for other contenders that began at that time has shown: so many
+// entries are at the lock. It reports whether a join has to begin, although an entry is held.
+func (p *Place[E]) Looked(began time.Duration, entries int) (join bool) {
+	if entries <= p.Entries() {
+		for _, h := range p.holds {
+			h.until = max(h.until, began+p.Window)
+		}
+		return false
+	}
+	p.Crowd()
+	return p.waiters.Len() > 0 && len(p.joins) == 0
+}
+
+// Crowd notes that other contenders are at the lock.
+func (p *Place[E]) Crowd() {
+	for _, h := range p.holds {
+		h.crowded = true
+	}
+}
+
+// Entries is how many entries of the place are at the lock, or are about to be.
+func (p *Place[E]) Entries() int {
+	n := len(p.holds) + len(p.joins)
+	if p.kept != nil {
+		n++
+	}
+	return n
+}
+
+// LookDue reports whether it is to be looked for other contenders: goroutines wait for an
+// entry that another one has.
+func (p *Place[E]) LookDue() bool {
+	return len(p.holds) > 0 && p.waiters.Len() > 0 && len(p.joins) == 0
+}
+
+// Empty reports whether the place is unused.
+func (p *Place[E]) Empty() bool {
+	return p.waiters.Len() == 0 && len(p.holds) == 0 && len(p.joins) == 0 && p.kept == nil
+}

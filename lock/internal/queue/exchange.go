@@ -1,0 +1,83 @@
+package queue
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+)
+
+// exchange has an unlocked entry leave and another one join, in one transaction:
+//
+//	Delete(E, version)  Check(anchor)  Create(E')  SetData(P)
+//
+// It returns no entry if only the first came to pass. A transaction of unknown outcome is
+// sent again, each time as a new attempt, until an answer is definite: E is deleted once, so
+// no earlier one can be applied after that.
+func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p position, err error) {
+	defer c.HandoffFailed(before)
+	x := c.exitOf(before)
+	defer c.close(x.lock)
+	x.withParent = false
+	var inDoubt []*draft
+	var created lease.Created // of the first of them
+	err = c.Conn.Retry(ctx, backoff, func() error {
+		known := c.lock.believed()
+		if known.state != ours || c.Barging || before.Name().Overflowed() {
+			return x.attempt(ctx)
+		}
+		if err := c.Conn.Ready(ctx); err != nil {
+			return err
+		}
+		now := lease.Created{Sent: c.Clock.Local(), Session: c.Conn.Session()}
+		d := c.draft(known, now.Sent)
+		replies, err := c.send(ctx, append(x.ops(), d.ops...)...)
+		if err == nil {
+			c.lock.left(now.Sent.Mono)
+			e, p = c.joined(d, replies[1:], now, c.Clock.Local())
+			return nil
+		}
+		op, _ := zkconn.RefusedOp(err)
+		switch {
+		case zkconn.OutcomeOf(err) == zkconn.Ambiguous:
+			if x.tried = true; len(inDoubt) == 0 {
+				created = now
+			}
+			inDoubt = append(inDoubt, d)
+			return err
+		case op > 0: // the join is refused: the entry leaves alone, and the join learns why
+			c.lock.believe(parent{state: unknown})
+			return x.attempt(ctx)
+		}
+		return x.refused(ctx, err)
+	})
+	if err == nil && e == nil && len(inDoubt) > 0 { // an earlier attempt may have been it
+		if e, err = c.recover(ctx, created, inDoubt...); zkconn.OutcomeOf(err) == zkconn.Retryable {
+			err = nil // it was not, and cannot be any more
+		}
+		inDoubt = nil
+	}
+	switch {
+	case err == nil && e != nil && e.Name().Overflowed():
+		c.withdraw(e)
+		return nil, position{}, nil
+	case err == nil:
+		return e, p, nil
+	}
+	if !errors.Is(err, lease.ErrRemoved) && !errors.Is(err, lease.ErrTaken) {
+		c.Remove(before)
+	} else {
+		c.Forget(before)
+	}
+	for _, d := range inDoubt {
+		c.orphans.add(d.attempt, c.Clock.Mono())
+	}
+	if len(inDoubt) > 0 {
+		c.background(func() { c.removeByAttempt(inDoubt) })
+	}
+	if ctx.Err() == nil {
+		err = nil // the waiters join by themselves
+	}
+	return nil, position{}, err
+}

@@ -1,0 +1,132 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// sighting is another contender's entry as it was read last, and what follows from that.
+type sighting struct {
+	entry   znode.Entry
+	since   time.Duration   // monotonic time since when this very version is known: one proof that it has expired
+	changed <-chan zk.Event // of a watch; nil: there is none
+	expired bool
+	wait    time.Duration // when to look again if it has not; negative: it has no lease
+}
+
+// sightingOf returns what is known of an entry that was just read, and was seen before as that.
+func (c *contender) sightingOf(before *sighting, e znode.Entry, changed <-chan zk.Event) *sighting {
+	s := &sighting{entry: e, since: c.Clock.Mono(), changed: changed}
+	if before != nil && before.entry.Node == e.Node && before.entry.Stat.Mzxid == e.Stat.Mzxid {
+		s.since = before.since
+	}
+	return s
+}
+
+// judge says whether an entry has expired, see [znode.Entry.Judge]. After an outage of this
+// client all may have had one, so entries not written since get a third of their TTL more.
+func (c *contender) judge(s *sighting, knew znode.Now) (znode.Verdict, time.Duration) {
+	grace := c.Terms.Grace
+	if c.resumed.before(s.entry.Stat.Mzxid, c.Conn.LastOutage(), c.Queue) {
+		grace += s.entry.TTL() / 3
+	}
+	return s.entry.Judge(knew, grace, c.Clock.Mono()-s.since)
+}
+
+// proof gets what was missing for a verdict on what was written in that transaction.
+type proof func(ctx context.Context, knew znode.Now, mzxid int64) error
+
+// assess reads an entry and says whether it has expired: the one place where a client
+// reads, judges, proves and reads again. It fails with zk.ErrNoNode if the entry is gone, and
+// with zk.ErrNoAuth if it may not be read.
+func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, watch bool, prove proof) (*sighting, error) {
+	read := func() (node zkconn.Node, changed <-chan zk.Event, err error) {
+		if watch {
+			return c.Conn.Watch(ctx, c.path(n))
+		}
+		node, err = c.Conn.Get(ctx, c.path(n))
+		return node, nil, err
+	}
+	for try := 0; ; try++ {
+		node, changed, err := read()
+		if err != nil {
+			return before, err
+		}
+		before = c.sightingOf(before, znode.ReadEntry(n, node.Data, znode.Stat(*node.Stat)), changed)
+		c.blocker(&Blocked{Path: c.path(n), Entry: &before.entry})
+		c.removeOrphan(&before.entry)
+		knew := c.Clock.Now()
+		verdict, wait := c.judge(before, knew)
+		before.expired, before.wait = verdict == znode.Expired, wait
+		if verdict != znode.Unproven {
+			return before, nil
+		}
+		if try == 3 { // it is written all the time
+			before.wait = time.Second
+			return before, nil
+		}
+		switch err := prove(ctx, knew, before.entry.Stat.Mzxid); {
+		case errors.Is(err, zkconn.ErrDenied), errors.Is(err, zk.ErrNoNode): // our own observation will tell
+			before.wait = pollEvery
+			return before, nil
+		case err != nil:
+			return before, err
+		}
+	}
+}
+
+// byClock proves by a sample of the leader's clock.
+func (c *contender) byClock(ctx context.Context, knew znode.Now, mzxid int64) error {
+	return c.Clock.Prove(ctx, knew, mzxid)
+}
+
+// inTheWay returns a Blocked if the contender is alive, as far as can be known, and does not
+// share the lock with us.
+func (c *contender) inTheWay(ctx context.Context, n znode.Name) error {
+	s, err := c.assess(ctx, n, c.seen, false, c.byClock)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return &Blocked{Path: c.path(n)}
+	case err != nil:
+		return err
+	}
+	c.seen = s
+	if s.expired || c.Role == znode.Shared && s.entry.Shares() {
+		return nil
+	}
+	return &Blocked{Path: c.path(n), Entry: &s.entry}
+}
+
+// resumption is the first transaction that is known to be younger than an outage.
+type resumption struct {
+	mu     sync.Mutex
+	outage time.Duration
+	zxid   int64
+}
+
+// before reports whether the transaction may have been made before the outage ended, if
+// there was one.
+func (r *resumption) before(zxid int64, outage time.Duration, q *Queue) bool {
+	if outage < 0 {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.zxid == 0 || r.outage != outage {
+		sampled, since := q.Clock.Sampled()
+		if since < outage {
+			return true // nothing younger is known
+		}
+		r.outage, r.zxid = outage, sampled
+	}
+	return zxid <= r.zxid
+}

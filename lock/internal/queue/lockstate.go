@@ -1,0 +1,83 @@
+package queue
+
+import (
+	"sync"
+	"time"
+)
+
+// lockState is what this process knows of one lock: what it believes of the parent, two
+// facts for the next release, and the places of its goroutines. It is there while it is in
+// use, and for a second after the last entry has left.
+type lockState struct {
+	name string
+
+	mu       sync.Mutex
+	parent   parent
+	lastLeft time.Duration // monotonic time at which an entry of ours left last; 0: never
+	others   bool          // other contenders were seen
+	places   []*placed
+
+	users int // guarded by the queue
+}
+
+// open returns the state of a lock, to be given back with close. A parent that is kept is
+// probably there, and is read first.
+func (q *Queue) open(lock string, keepParent bool) *lockState {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.locks[lock]
+	if s == nil {
+		s = &lockState{name: lock}
+		if keepParent {
+			s.parent.state = unknown
+		}
+		q.locks[lock] = s
+	}
+	s.users++
+	return s
+}
+
+// close gives a lock's state back. A state that is not in use is forgotten.
+func (q *Queue) close(s *lockState) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s.users--; s.users == 0 {
+		delete(q.locks, s.name)
+	}
+}
+
+// believed is what is believed of the parent.
+func (s *lockState) believed() parent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.parent
+}
+
+// believe notes what a reply has shown of the parent.
+func (s *lockState) believe(p parent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parent = p
+}
+
+// sawOthers notes whether other contenders are at the lock.
+func (s *lockState) sawOthers(others bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.others = others
+}
+
+// left notes that an entry of ours has left.
+func (s *lockState) left(now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastLeft = now
+}
+
+// stays reports whether the parent stays when an entry leaves: the lock is used again and
+// again, or others are there.
+func (s *lockState) stays(now time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.others || s.lastLeft != 0 && now-s.lastLeft < usedAgain
+}

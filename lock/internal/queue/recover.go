@@ -1,0 +1,165 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Limits of a search.
+const (
+	searchAtOnce = 16  // records that are read at once
+	searchMost   = 256 // records that are read at all
+)
+
+// recover returns the entry of an attempt whose outcome is unknown: persistent nodes outlive
+// the connection and the session they were made in. If none of the drafts has made one, their
+// attempts are remembered as orphans, because they may be applied later, and the error has
+// the join tried again.
+func (c *contender) recover(ctx context.Context, created lease.Created, drafts ...*draft) (*Entry, error) {
+	found, d, err := c.search(ctx, drafts)
+	if err != nil || d == nil {
+		for _, each := range drafts {
+			if each != d {
+				c.orphans.add(each.attempt, c.Clock.Mono())
+			}
+		}
+	}
+	switch {
+	case err != nil:
+		c.background(func() { c.removeByAttempt(drafts) })
+		return nil, zkconn.Final(err)
+	case d == nil:
+		c.lock.believe(parent{state: unknown})
+		return nil, zkconn.NotSent(errors.New("the entry was not created"))
+	}
+	created.Acquired = d.acquired
+	e := c.newEntry(c.path(found.Name), d.attempt, created)
+	e.czxid, e.generation = found.Stat.Czxid, d.parent.generation
+	e.keepParent = e.keepParent || d.parent.adopted
+	c.lock.believe(parent{state: unknown})
+	return e, nil
+}
+
+// search looks for the entries of the drafts, the youngest first. It returns the one that is
+// there, and its draft; nil if none is.
+func (c *contender) search(ctx context.Context, drafts []*draft) (found *znode.Entry, of *draft, err error) {
+	names, _, err := c.list(ctx, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	since := drafts[0].since
+	names = slices.DeleteFunc(names, func(n znode.Name) bool {
+		return !slices.ContainsFunc(drafts, func(d *draft) bool { return strings.HasPrefix(n.Node, d.prefix) })
+	})
+	slices.Reverse(names)
+	names = names[:min(len(names), searchMost)]
+	for some := range slices.Chunk(names, searchAtOnce) {
+		entries := make([]*znode.Entry, len(some))
+		errs := make([]error, len(some))
+		var reads sync.WaitGroup
+		for i, n := range some {
+			reads.Go(func() {
+				node, err := c.Conn.Get(ctx, c.path(n))
+				if errs[i] = err; err == nil {
+					e := znode.ReadEntry(n, node.Data, znode.Stat(*node.Stat))
+					entries[i] = &e
+				}
+			})
+		}
+		reads.Wait()
+		for i, e := range entries {
+			switch {
+			case errs[i] != nil && !errors.Is(errs[i], zk.ErrNoNode) && !errors.Is(errs[i], zk.ErrNoAuth):
+				return nil, nil, errs[i]
+			case e == nil:
+				continue
+			}
+			for _, d := range drafts {
+				if e.Record.Attempt == d.attempt {
+					return e, d, nil
+				}
+			}
+			if e.Stat.Czxid <= since { // all others are older still
+				return nil, nil, nil
+			}
+		}
+	}
+	return nil, nil, nil
+}
+
+// removeByAttempt deletes what an attempt has made that no goroutine waits for any more.
+func (c *contender) removeByAttempt(drafts []*draft) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.patience(&c.Terms))
+	defer cancel()
+	lock := c.open(c.Lock, c.KeepParent)
+	defer c.close(lock)
+	found, _, err := c.search(ctx, drafts)
+	switch {
+	case err != nil:
+		c.giveUp(err)
+		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("attempt", drafts[0].attempt).
+			Msg("an entry may have been created that no client waits for; it is deleted when it is seen, or left to expire")
+	case found != nil:
+		c.Remove(c.orphan(found.Node))
+	default:
+		c.owe(c.parent, c.KeepParent)
+	}
+}
+
+// orphanTime is for how long the attempt of an entry that should not be there is remembered.
+const orphanTime = time.Hour
+
+// orphans are the attempts of entries that should not be there: the reply to their create was
+// lost, or they were seen to be gone. Should one appear, it is deleted by the client that sees it.
+type orphans struct {
+	mu    sync.Mutex
+	since map[string]time.Duration // monotonic
+	order []string                 // by age
+}
+
+func (o *orphans) add(attempt string, now time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.since == nil {
+		o.since = map[string]time.Duration{}
+	}
+	for len(o.order) > 0 && now-o.since[o.order[0]] > orphanTime {
+		delete(o.since, o.order[0])
+		o.order = o.order[1:]
+	}
+	if _, known := o.since[attempt]; !known {
+		o.since[attempt] = now
+		o.order = append(o.order, attempt)
+	}
+}
+
+func (o *orphans) has(attempt string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, has := o.since[attempt]
+	return has
+}
+
+// Orphans is how many attempts are remembered whose entries should not be there.
+func (q *Queue) Orphans() int {
+	q.orphans.mu.Lock()
+	defer q.orphans.mu.Unlock()
+	return len(q.orphans.since)
+}
+
+// removeOrphan deletes in the background an entry that was read, if it should not be there.
+func (c *contender) removeOrphan(e *znode.Entry) {
+	if e.Record.Attempt != "" && c.orphans.has(e.Record.Attempt) {
+		c.Remove(c.orphan(e.Node))
+	}
+}

@@ -1,0 +1,254 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// tidier is what this client owes: parents that may be empty since an entry left, and that
+// it looks after when it has not used them for a second.
+type tidier struct {
+	mu      sync.Mutex
+	owed    map[string]*duty // by the path of the parent
+	running bool
+}
+
+// duty is one such parent.
+type duty struct {
+	lock *lockState    // kept meanwhile, for what is believed of the parent
+	due  time.Duration // monotonic time
+	keep bool          // the parent stays: there is only its state to forget
+}
+
+// tidyBatch is how many parents are deleted in one transaction.
+const tidyBatch = 16
+
+// lastMoments are what work in the background has when the client closes.
+const lastMoments = time.Second
+
+// owe notes that a parent may be empty: in a second the client deletes it if it is.
+func (q *Queue) owe(path string, keep bool) {
+	t := &q.tidy
+	now := q.Clock.Mono()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d := t.owed[path]
+	if d == nil {
+		d = &duty{lock: q.open(path[len(q.Root)+1:], keep), keep: keep}
+		t.owed[path] = d
+	}
+	d.due, d.keep = now+usedAgain, d.keep && keep
+	if !t.running {
+		t.running = q.background(q.tidyUp)
+	}
+}
+
+// forgive ends a duty, because the parent has gone.
+func (q *Queue) forgive(path string) {
+	t := &q.tidy
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if d := t.owed[path]; d != nil {
+		delete(t.owed, path)
+		q.close(d.lock)
+	}
+}
+
+// next takes out what is due, and tells when something else is. It ends the tidying if
+// nothing is owed.
+func (t *tidier) next(now time.Duration, all bool) (due map[string]*duty, wait time.Duration, done bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	due, wait = map[string]*duty{}, usedAgain
+	for path, d := range t.owed {
+		if d.due <= now || all {
+			due[path] = d
+			delete(t.owed, path)
+		} else {
+			wait = min(wait, d.due-now)
+		}
+	}
+	if len(due) == 0 && len(t.owed) == 0 {
+		t.running = false
+		return nil, 0, true
+	}
+	return due, max(wait, tidyEvery), false
+}
+
+// tidyEvery is how often it is looked at most what is due, so that parents share
+// transactions.
+const tidyEvery = 20 * time.Millisecond
+
+// tidyUp looks after all that is owed, until nothing is.
+func (q *Queue) tidyUp() {
+	for {
+		closing := q.Closing.Err() != nil
+		due, wait, done := q.tidy.next(q.Clock.Mono(), closing)
+		if done {
+			return
+		}
+		if len(due) > 0 {
+			q.tidyAll(due)
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-q.Closing.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// emptyParent is a parent below which only its anchor was seen.
+type emptyParent struct {
+	path string
+	ops  []any
+}
+
+// tidyAll deletes those of the parents that are empty. What cannot be done is left to the
+// reaper.
+func (q *Queue) tidyAll(due map[string]*duty) {
+	ctx, cancel := context.WithTimeout(context.Background(), q.UnlockTimeout)
+	defer cancel()
+	defer context.AfterFunc(q.Closing, func() { time.AfterFunc(lastMoments, cancel) })()
+	var mu sync.Mutex
+	var empty []emptyParent
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, tidyBatch)
+	for path, d := range due {
+		if !d.keep && q.inUse(d.lock) && q.Closing.Err() == nil {
+			q.postpone(path, d)
+			continue
+		}
+		defer q.close(d.lock)
+		if d.keep {
+			continue
+		}
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			p, err := q.emptyParent(ctx, path)
+			if err != nil {
+				q.Log.Debug().Err(err).Str("parent", path).Msg("the lock's parent may be empty, and is left to the reaper")
+			} else if p.ops != nil {
+				mu.Lock()
+				empty = append(empty, p)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for batch := range slices.Chunk(empty, tidyBatch) {
+		q.deleteEmpty(ctx, due, batch)
+	}
+}
+
+// postpone puts a duty back.
+func (q *Queue) postpone(path string, d *duty) {
+	t := &q.tidy
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.owed[path] != nil { // owed anew meanwhile
+		q.close(d.lock)
+		return
+	}
+	d.due = q.Clock.Mono() + usedAgain
+	t.owed[path] = d
+}
+
+// inUse reports whether a request of this client is at the lock.
+func (q *Queue) inUse(s *lockState) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return s.users > 1
+}
+
+// emptyParent reads a parent. It returns how to delete it, no operations if it stays.
+func (q *Queue) emptyParent(ctx context.Context, path string) (emptyParent, error) {
+	n, err := q.Conn.Get(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return emptyParent{}, nil
+	}
+	if err != nil {
+		return emptyParent{}, err
+	}
+	return emptyParent{path, deletionOf(path, n, false)}, nil
+}
+
+// deletionOf are the operations that delete a lock's parent and its anchor, as they were
+// read; none if the parent stays.
+func deletionOf(path string, n zkconn.Node, spent bool) []any {
+	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
+	anchored := node.Generation != "" && n.Stat.NumChildren > 0
+	if !node.Removable(anchored, spent) {
+		return nil
+	}
+	var ops []any
+	if anchored {
+		ops = append(ops, &zk.DeleteRequest{Path: anchorPath(path, node.Generation), Version: -1})
+	}
+	return append(ops, &zk.DeleteRequest{Path: path, Version: n.Stat.Version})
+}
+
+// deleteEmpty deletes parents in one transaction. One that is refused is dropped, and the
+// rest are sent again: another contender has come, who has the duty now.
+func (q *Queue) deleteEmpty(ctx context.Context, due map[string]*duty, batch []emptyParent) {
+	err := q.Conn.Retry(ctx, backoff, func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		var ops []any
+		var whose []int
+		for i, p := range batch {
+			for _, op := range p.ops {
+				ops, whose = append(ops, op), append(whose, i)
+			}
+		}
+		_, err := q.send(ctx, ops...)
+		if op, _ := zkconn.RefusedOp(err); op >= 0 {
+			batch = slices.Delete(batch, whose[op], whose[op]+1)
+			return zkconn.ErrAgain
+		}
+		return err
+	})
+	if err != nil {
+		q.Log.Debug().Err(err).Int("parents", len(batch)).Msg("empty parents of locks could not be deleted, and are left to the reaper")
+		return
+	}
+	for _, p := range batch {
+		due[p.path].lock.forgetParent()
+	}
+}
+
+// forgetParent notes that the parent has gone, unless a join has shown another one.
+func (s *lockState) forgetParent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parent = parent{}
+}
+
+// deleteParent deletes a parent that was read, if it is empty and ours to delete. spent says
+// that its counter is at its end.
+func (q *Queue) deleteParent(ctx context.Context, path string, n zkconn.Node, spent bool) (gone bool, err error) {
+	ops := deletionOf(path, n, spent)
+	if ops == nil {
+		return false, nil
+	}
+	_, err = q.send(ctx, ops...)
+	switch _, cause := zkconn.RefusedOp(err); {
+	case err == nil, errors.Is(cause, zk.ErrNoNode):
+		return true, nil
+	case errors.Is(cause, zk.ErrNotEmpty), errors.Is(cause, zk.ErrBadVersion):
+		return false, nil
+	}
+	return false, err
+}

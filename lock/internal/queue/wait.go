@@ -1,0 +1,261 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// waiter is a contender with an entry in the queue.
+type waiter struct {
+	*contender
+	e    *Entry
+	p    position
+	seen *sighting // the predecessor as it was read last; nil: it was not
+
+	// Of a semaphore:
+	crowd   *crowd    // the holders ahead of the first waiter; nil: we are not, or do not know
+	told    string    // a predecessor whose record tells the grant
+	purgeAt time.Time // when a few of many holders were looked at last
+}
+
+// wait waits until it is the entry's turn. It fails as ctx does, and with lease.ErrGone if the
+// entry was lost.
+func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
+	if !p.admitted {
+		e.Begin(c.Values)
+	}
+	var w *waiter
+	for {
+		next, why := decide(p, e.Fresh(c.Conn.Session()))
+		if next == enter {
+			c.Log.Debug().Str("lock", c.Lock).Str("entry", e.Path).Str("why", why).Msg("its turn has come")
+			return zkconn.ContextError(ctx)
+		}
+		if w == nil {
+			w = &waiter{contender: c, e: e, p: p}
+		}
+		var err error
+		switch next {
+		case renew:
+			if err = e.Refresh(ctx); err == nil {
+				err = w.look(ctx)
+			}
+		case list:
+			err = w.look(ctx)
+		case follow:
+			c.waiting(e.Path)
+			err = w.follow(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		p = w.p
+	}
+}
+
+// look finds the entry's place by a list. The list may be stale, but one that has our entry
+// in it has every earlier one that still is.
+func (w *waiter) look(ctx context.Context) error {
+	settled := w.settled()
+	names, self, err := w.listOwn(ctx)
+	if err != nil {
+		return err
+	}
+	if w.Kind == znode.Semaphore {
+		return w.placePermits(ctx, names, self, settled)
+	}
+	w.p = positionOf(names, self, w.rules(0))
+	return nil
+}
+
+// listOwn returns the contenders, and the place of the entry among them.
+func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
+	for _, caughtUp := range []bool{false, true} {
+		names, stat, err := w.list(ctx, caughtUp)
+		if err != nil {
+			return nil, 0, err
+		}
+		self := znode.Find(names, w.e.Name().Node)
+		if self < 0 {
+			continue
+		}
+		w.lock.sawOthers(stat.NumChildren > 2)
+		return names, self, w.fetchToken(ctx)
+	}
+	w.e.Vanished()
+	return nil, 0, lease.ErrGone
+}
+
+// fetchToken learns the fencing token of an entry whose create told no Stat.
+func (w *waiter) fetchToken(ctx context.Context) error {
+	if w.e.czxid != 0 {
+		return nil
+	}
+	n, err := w.Conn.Get(ctx, w.e.Path)
+	if errors.Is(err, zk.ErrNoNode) {
+		w.e.Vanished()
+		return lease.ErrGone
+	}
+	if err == nil {
+		w.e.czxid = n.Stat.Czxid
+	}
+	return err
+}
+
+// settled is asked before a read, and what it returns after it: whether the read was done in
+// a session in which our own entry had been written. The server of another session may lag
+// behind even the create of what is there.
+func (w *waiter) settled() func() bool {
+	session := w.Conn.Session()
+	written := w.e.WrittenIn(session)
+	return func() bool { return written && w.Conn.Session() == session }
+}
+
+// prove gets what was missing for a verdict. Our own renewal is a sample of the leader's
+// clock too.
+func (w *waiter) prove(ctx context.Context, knew znode.Now, mzxid int64) error {
+	if knew.Zxid != 0 && mzxid < knew.Term && !knew.Marked {
+		if err := w.Clock.Prove(ctx, knew, mzxid); !errors.Is(err, zkconn.ErrDenied) && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	return w.e.Refresh(ctx)
+}
+
+// follow waits for the predecessor: until it has changed or gone, or has expired and was
+// purged.
+func (w *waiter) follow(ctx context.Context) error {
+	if w.Kind == znode.Semaphore {
+		return w.followPermits(ctx)
+	}
+	name, _ := znode.Parse(w.p.predecessor)
+	settled := w.settled()
+	s, err := w.assess(ctx, name, w.seen, true, w.prove)
+	if err != nil {
+		return w.unread(ctx, name, settled(), err)
+	}
+	w.seen = s
+	w.note(s, settled())
+	switch {
+	case w.p.shares:
+		return nil
+	case !s.entry.Ours():
+		return w.followForeign(ctx, s)
+	case s.expired:
+		return w.purge(ctx)
+	}
+	if !s.entry.Leased() {
+		w.Log.Warn().Str("lock", w.Lock).Str("ahead", w.path(name)).
+			Msg("the entry ahead is damaged or of another version: it is waited for and never purged; delete it by hand if no client owns it")
+	}
+	_, err = w.awaitChange(ctx, s.wait, s.changed, nil)
+	return err
+}
+
+// note takes what a read of the predecessor has shown. It counts as proof that the
+// predecessor was there together with our own entry only if it is settled.
+func (w *waiter) note(s *sighting, settled bool) {
+	if !settled {
+		return
+	}
+	name := s.entry.Name
+	w.p.seen = true
+	w.p.predecessorHolds = w.p.predecessorHolds || s.entry.Granted() && w.Kind.Alone(name)
+	w.p.shares = w.Role == znode.Shared && s.entry.Shares()
+}
+
+// unread takes the error of a read of the predecessor.
+func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err error) error {
+	switch {
+	case errors.Is(err, zk.ErrNoNode) && settled:
+		w.p.predecessorGone = true
+		return nil
+	case errors.Is(err, zk.ErrNoNode):
+		w.p = position{}
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		w.blocker(&Blocked{Path: w.path(name)})
+		w.Log.Warn().Str("lock", w.Lock).Str("ahead", w.path(name)).
+			Msg("the entry ahead cannot be read, its ACL does not let us; looking again until it has gone")
+		w.p = position{}
+		return w.e.Pause(ctx, pollEvery)
+	}
+	return err
+}
+
+// awaitChange waits for a change of the predecessor, or of another entry, for at most the
+// given time if that is not negative. A deleted predecessor has gone: the server tells so
+// only if it had shown it before.
+func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, other <-chan zk.Event) (again bool, err error) {
+	if most < 0 || most > lookAgain {
+		most = lookAgain
+	}
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	for {
+		own, err := w.e.Watch()
+		if err != nil {
+			return false, err
+		}
+		select {
+		case event := <-changed:
+			w.p.predecessorGone = event.Type == zk.EventNodeDeleted
+			return false, nil
+		case <-other:
+			return true, nil
+		case <-timer.C:
+			return true, nil
+		case <-own: // renewed, or gone
+		case <-ctx.Done():
+			return false, zkconn.ContextError(ctx)
+		}
+	}
+}
+
+// followForeign waits for an entry of another library, which purges none. So the waiter
+// behind it judges the nearest entry of ours before it too, and purges that if it has
+// expired.
+func (w *waiter) followForeign(ctx context.Context, foreign *sighting) error {
+	names, self, err := w.listOwn(ctx)
+	if err != nil {
+		return err
+	}
+	i := self - 1
+	for i >= 0 && !names[i].Ours() {
+		i--
+	}
+	var before *sighting
+	for again := true; again; {
+		wait, left := time.Duration(-1), (<-chan zk.Event)(nil)
+		if i >= 0 {
+			before, err = w.assess(ctx, names[i], before, true, w.prove)
+			switch {
+			case errors.Is(err, zk.ErrNoNode):
+				w.p = position{}
+				return nil
+			case errors.Is(err, zk.ErrNoAuth):
+				wait = pollEvery
+			case err != nil:
+				return err
+			case before.expired:
+				return w.purgeOne(ctx, before)
+			default:
+				wait, left = before.wait, before.changed
+			}
+		}
+		if again, err = w.awaitChange(ctx, wait, foreign.changed, left); err != nil {
+			return err
+		}
+		if again && i < 0 {
+			return nil // the foreign entry is read again
+		}
+	}
+	return nil
+}
