@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // lockAll takes several locks together.
@@ -359,7 +359,7 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
 		h := w.lock(b, "y")
-		if err := w.SetSequence("/locks/y", znode.DrainAt); err != nil {
+		if err := w.SetSequence("/locks/y", math.MaxInt32); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := a.All([]string{"x", "y"}).TryLock(w.ctx); err == nil {

@@ -28,7 +28,7 @@ func TestAllInAnyOrder(t *testing.T) {
 					first := w.lockAll(w.dial("first"), "a", "b", "c", "d")
 					var waiting []<-chan takenAll
 					for i, names := range want {
-						c := w.dial(fmt.Sprintf("c%d", i), lock.WithHints(hints))
+						c := w.dial(fmt.Sprintf("c%d", i))
 						waiting = append(waiting, startAll(func() (*lock.Holds, error) { return c.LockAll(w.ctx, names...) }))
 					}
 					time.Sleep(2 * ttl)
@@ -70,8 +70,7 @@ func TestNobodyWaitsInACircle(t *testing.T) {
 				c := &circle{world: w, seed: seed, names: []string{"a", "b", "c", "d", "e"}, holder: map[string]string{}}
 				var wg sync.WaitGroup
 				for i := range 6 {
-					hints := []string{"learned", "learned", "none", "hostile"}[i%4]
-					client := w.dial(fmt.Sprintf("c%d", i), lock.WithHints(hints))
+					client := w.dial(fmt.Sprintf("c%d", i))
 					for j := range 2 {
 						wg.Go(func() { c.worker(client, fmt.Sprintf("%d/%d", i, j)) })
 					}

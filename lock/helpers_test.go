@@ -178,9 +178,9 @@ func start(f func() (*lock.Hold, error)) <-chan taken {
 func (w *world) queue(ctx context.Context, c *lock.Client, name string, opts ...lock.LockOption) <-chan taken {
 	w.Helper()
 	settle()
-	before := len(w.entries(name))
+	before := c.Stats().Waiters
 	ch := start(func() (*lock.Hold, error) { return c.Mutex(name, opts...).Lock(ctx) })
-	w.until("the waiter is in the queue", func() bool { return len(w.entries(name)) > before })
+	w.until("the waiter waits", func() bool { return c.Stats().Waiters > before })
 	settle()
 	return ch
 }
@@ -333,10 +333,13 @@ func (w *world) node(path string) locktest.Node {
 	return n
 }
 
-// entries returns the children of a lock's parent in the order of their creation.
+// entries returns the contenders of a lock in the order of their creation.
 func (w *world) entries(name string) []locktest.Node {
 	parent := lock.DefaultRoot + "/" + name
-	nodes := slices.DeleteFunc(w.Dump(parent), func(n locktest.Node) bool { return path.Dir(n.Path) != parent })
+	nodes := slices.DeleteFunc(w.Dump(parent), func(n locktest.Node) bool {
+		_, contender := znode.Parse(path.Base(n.Path))
+		return path.Dir(n.Path) != parent || !contender
+	})
 	slices.SortFunc(nodes, func(a, b locktest.Node) int { // one transaction may have made several
 		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), cmp.Compare(sequenceOf(a), sequenceOf(b)))
 	})
@@ -366,6 +369,17 @@ func (w *world) parent(name string) znode.Parent {
 		w.Fatalf("%s holds %s: %v", n.Path, n.Data, err)
 	}
 	return p
+}
+
+// anchor is the data of the anchor of a lock's parent.
+func (w *world) anchor(name string) znode.AnchorData {
+	w.Helper()
+	n := w.node(lock.DefaultRoot + "/" + name + "/" + znode.Anchor(w.parent(name).Generation))
+	a, err := znode.DecodeAnchor(n.Data)
+	if err != nil {
+		w.Fatalf("%s holds %s: %v", n.Path, n.Data, err)
+	}
+	return a
 }
 
 // empty checks that nothing is left below the root, once what goes on in the

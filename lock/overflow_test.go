@@ -21,7 +21,7 @@ import (
 // and to where real servers stick. All who queued are served, one at a time, and
 // the counter starts anew: for parents that are ours, kept or adopted.
 func TestCounterNearItsEnd(t *testing.T) {
-	for _, next := range []int32{znode.DrainAt - 1, znode.DrainAt, math.MaxInt32 - 1, math.MaxInt32} {
+	for _, next := range []int32{math.MaxInt32 - 1, math.MaxInt32, math.MaxInt32 - 1, math.MaxInt32} {
 		for _, parent := range []string{"ours", "kept", "adopted"} {
 			t.Run(fmt.Sprintf("%d %s", next, parent), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
@@ -80,7 +80,7 @@ func TestDrainingEntryGivenUp(t *testing.T) {
 				a, b := w.dial("a"), w.dial("b")
 				w.unlock(w.lock(a, "other"))
 				h := w.lock(b, "x")
-				if err := w.SetSequence("/locks/x", znode.DrainAt); err != nil {
+				if err := w.SetSequence("/locks/x", math.MaxInt32); err != nil {
 					t.Fatal(err)
 				}
 				var seen atomic.Int32 // from the delete on
@@ -174,7 +174,7 @@ func TestDrainingWaiterGivesUp(t *testing.T) {
 		a, b := w.dial("a"), w.dial("b")
 		w.unlock(w.lock(b, "other"))
 		h := w.lock(a, "x")
-		if err := w.SetSequence("/locks/x", znode.DrainAt); err != nil {
+		if err := w.SetSequence("/locks/x", math.MaxInt32); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancelCause(w.ctx)
@@ -206,7 +206,7 @@ func TestTryLockBesideOneThatDrains(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
 		h := w.lock(b, "x")
-		if err := w.SetSequence("/locks/x", znode.DrainAt); err != nil {
+		if err := w.SetSequence("/locks/x", math.MaxInt32); err != nil {
 			t.Fatal(err)
 		}
 		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
@@ -275,7 +275,7 @@ func TestHolderDiesAtTheEndOfTheCounter(t *testing.T) {
 		w.unlock(w.lock(b, "other"))
 		h := w.lock(a, "x")
 		ended := w.end(h)
-		if err := w.SetSequence("/locks/x", znode.DrainAt); err != nil {
+		if err := w.SetSequence("/locks/x", math.MaxInt32); err != nil {
 			t.Fatal(err)
 		}
 		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // notAlone is a hold of a's that is the only one at x, and whose unlock takes three requests,
@@ -247,7 +247,7 @@ func TestSpentIsOfOneParent(t *testing.T) {
 		w.unlock(w.lock(b, "other"))
 		w.create(z, "/locks/x", "", 0)
 		w.unlock(w.lock(a, "x"))
-		if err := w.SetSequence("/locks/x", znode.DrainAt); err != nil {
+		if err := w.SetSequence("/locks/x", math.MaxInt32); err != nil {
 			t.Fatal(err)
 		}
 		h := w.lock(a, "x")

@@ -337,31 +337,3 @@ func TestLoweredMaxTTL(t *testing.T) {
 		w.empty()
 	})
 }
-
-// TestNoHintLetsIn: whatever is guessed about a lock, who stands behind one that gives
-// up waiting waits on.
-func TestNoHintLetsIn(t *testing.T) {
-	for _, hints := range []string{"learned", "none", "hostile"} {
-		t.Run(hints, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				var clients [3]*lock.Client
-				for i := range clients {
-					clients[i] = w.dial(fmt.Sprint("c", i), lock.WithHints(hints), lock.WithSeed(1, uint64(i)))
-				}
-				a, b, c := clients[0], clients[1], clients[2]
-				for range 10 {
-					h := w.lock(a, "x")
-					ctx, cancel := context.WithCancel(w.ctx)
-					second := w.queue(ctx, b, "x")
-					third := w.queue(w.ctx, c, "x")
-					cancel()
-					mustBe(t, w.outcome(second).err, context.Canceled)
-					w.waits(third)
-					w.unlock(h)
-					w.unlock(w.expect(third).hold)
-				}
-				w.empty()
-			})
-		})
-	}
-}

@@ -157,7 +157,7 @@ func TestPermitsMustAgree(t *testing.T) {
 			_, err := c.Mutex("x").Lock(w.ctx)
 			mustBe(t, err, lock.ErrKind)
 		}
-		if p := w.parent("x"); p.Kind != znode.Semaphore || p.Permits != 4 {
+		if p := w.anchor("x"); w.parent("x").Kind != znode.Semaphore || p.Permits != 4 {
 			t.Errorf("the parent is %+v", p)
 		}
 		for _, n := range []int{-1, 0, 5} {
@@ -267,7 +267,7 @@ func TestResizeRaises(t *testing.T) {
 		one := w.soon(first).hold
 		two := w.soon(second).hold
 		w.waits(third)
-		if p := w.parent("x"); p.Permits != 1 || p.Resized != 3 {
+		if p := w.anchor("x"); p.Permits != 1 || p.Resized != 3 {
 			t.Errorf("the parent is %+v", p)
 		}
 		w.unlock(two)
@@ -296,7 +296,7 @@ func TestResizeLowers(t *testing.T) {
 			t.Fatal(got.err)
 		}
 		w.waits(next)
-		if p := w.parent("x"); p.Permits != 4 || p.Resized != 2 {
+		if p := w.anchor("x"); p.Permits != 4 || p.Resized != 2 {
 			t.Errorf("the parent is %+v", p)
 		}
 		if _, err := b.TryAcquire(w.ctx, 1); !errors.Is(err, lock.ErrHeld) {
@@ -342,14 +342,14 @@ func TestResizedMeanwhile(t *testing.T) {
 		w.until("the resize", hit)
 		time.Sleep(2 * time.Second)
 		w.waits(resized)
-		if p := w.parent("x"); p.Resized != 4 {
+		if p := w.anchor("x"); p.Resized != 4 {
 			t.Errorf("the parent is %+v", p)
 		}
 		w.unlock(holds[0])
 		if got := w.soon(resized); got.err != nil {
 			t.Error(got.err)
 		}
-		if p := w.parent("x"); p.Resized != 3 {
+		if p := w.anchor("x"); p.Resized != 3 {
 			t.Errorf("the parent is %+v", p)
 		}
 		w.unlock(holds[1])

@@ -91,15 +91,10 @@ type client struct {
 
 // options are what a client is made with.
 func (s *sim) options(owner string, clock *simClock) []lock.Option {
-	r := s.random("options of " + owner)
-	hints := []string{"learned", "learned", "none", "hostile"}[r.IntN(4)]
-	s.count(map[string]string{
-		"learned": "clients with learned hints", "none": "clients without hints", "hostile": "clients with hostile hints",
-	}[hints])
 	return []lock.Option{
 		lock.WithSessionTimeout(max(time.Second, s.ttl/2).Truncate(time.Millisecond)),
 		lock.WithPolicies(s), lock.WithOwner(owner), lock.WithUnlockTimeout(2 * s.ttl),
-		lock.WithClock(clock.now), lock.WithSeed(s.seed, hash(owner)), lock.WithHints(hints),
+		lock.WithClock(clock.now), lock.WithSeed(s.seed, hash(owner)),
 		lock.WithObserver(s.witness(owner)),
 		lock.WithLogger(zerolog.New(s).Level(zerolog.InfoLevel).With().Str("client", owner).Logger()),
 	}

@@ -147,15 +147,21 @@ func (s *sim) inWay(h held) string {
 
 // capacity is how many permits slots has.
 func (s *sim) capacity() int {
-	n, there := s.node("/locks/" + slots)
+	parent, there := s.node("/locks/" + slots)
 	if !there {
 		return slotsPermits
 	}
-	data, err := znode.DecodeParent(n.Data)
+	data, err := znode.DecodeParent(parent.Data)
+	n, there := s.node("/locks/" + slots + "/" + znode.Anchor(data.Generation))
+	if err != nil || !there {
+		s.violated("%s holds %s, and has no anchor: %v", parent.Path, parent.Data, err)
+		return slotsPermits
+	}
+	anchor, err := znode.DecodeAnchor(n.Data)
 	if err != nil {
 		s.violated("%s holds %s: %v", n.Path, n.Data, err)
 	}
-	return int(data.Capacity())
+	return int(anchor.Capacity())
 }
 
 // weightOf is how many permits an entry's name asks for.

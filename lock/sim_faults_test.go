@@ -351,9 +351,6 @@ type doubt struct {
 // befall is what befalls a request.
 func (s *sim) befall(q locktest.Request) locktest.Fault {
 	s.mu.Lock()
-	if together(q) > 1 {
-		s.tally.count("joined together", 1)
-	}
 	loss, d := s.loss, s.doubts[q.Label]
 	switch {
 	case d == nil || !slices.Contains(q.Paths, d.entry):

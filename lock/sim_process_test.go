@@ -102,7 +102,7 @@ func (s *sim) process(i int) {
 			idle()
 			if s.quiet() {
 				s.busy.Wait()
-				time.Sleep(time.Second + s.idle)
+				time.Sleep(3*time.Second + s.idle)
 				s.nothingLeft() // nor does it take a Close to see to that
 			}
 			p.close(false)

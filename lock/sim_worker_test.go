@@ -31,9 +31,6 @@ func (p *process) worker(ctx context.Context, label string) {
 		if slices.Contains(p.names, chair) && oneIn(r, 4) {
 			p.askWhoLeads(ctx, r, label, c)
 		}
-		if own := p.random(fmt.Sprint("release by ", label, r.Uint64())); p.idle > 0 && oneIn(own, 4) {
-			p.release(ctx, own, label, c, p.names[own.IntN(len(p.names))])
-		}
 		if own := p.random(fmt.Sprint("break by ", label, r.Uint64())); !p.quiet() && oneIn(own, 6) {
 			p.breakOne(ctx, own, label, c)
 		}
@@ -69,9 +66,6 @@ func (p *process) worker(ctx context.Context, label string) {
 			p.detach(ctx, leaving, label, hold)
 		} else {
 			p.end(r, label, hold)
-			if own := p.random(fmt.Sprint("release after ", label, hold.Token())); p.idle > 0 && oneIn(own, 4) {
-				p.release(ctx, own, label, hold.client, hold.Name())
-			}
 		}
 		if oneIn(r, 2) {
 			p.pause(r, 0, p.ttl/2)
@@ -127,24 +121,6 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 		return held{}, err
 	}
 	return p.granted(label, c, got, fixed, way), nil
-}
-
-// release gives back what a client keeps of a lock.
-func (p *process) release(ctx context.Context, r *rand.Rand, label string, c *client, name string) {
-	patience := 2 * p.ttl
-	if oneIn(r, 2) { // to give up while something is in flight
-		patience = 6 * p.slow
-	}
-	ctx, cancel := context.WithTimeout(ctx, between(r, 0, patience))
-	defer cancel()
-	begun := time.Now()
-	err := c.Release(ctx, name)
-	p.inTime(label, "Release", ctx, begun)
-	p.say("%s: releases %s: %v", label, name, err)
-	p.count("kept and given back")
-	if err != nil && !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrClosed) && !p.wasRefused(c) {
-		p.violated("%s: release %s: %v", label, name, err)
-	}
 }
 
 // drawTTL draws a TTL that is good for the history: where nothing may be lost, one

@@ -3,7 +3,6 @@ package lock_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -460,28 +459,4 @@ func TestStaleReadOfNewSession(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestPredictedNameProvesNothing: the name that follows from the tail does not
-// exist, because the tail does not tell who joined last.
-func TestPredictedNameProvesNothing(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		h := w.lock(a, "x")
-		z := w.raw("other")
-		n := w.node("/locks/x")
-		data := strings.Replace(string(n.Data), w.parent("x").Tail, "0123456789abcdef-lock-", 1)
-		if _, err := z.Set("/locks/x", []byte(data), n.Stat.Version); err != nil {
-			t.Fatal(err)
-		}
-		ch := w.queue(w.ctx, b, "x")
-		if w.parent("x").Tail == "" || len(w.entries("x")) != 2 {
-			t.Fatal("the waiter did not join by the tail")
-		}
-		w.waits(ch)
-		w.alive(h)
-		w.unlock(h)
-		w.unlock(w.await(ch).hold)
-		w.empty()
-	})
 }

@@ -84,7 +84,11 @@ func (q *Queue) byItself(ctx context.Context, r Request, run func(*contender, co
 	c := q.newContender(r)
 	return abandonable(ctx, q, []*contender{c}, func(ctx context.Context) (*Entry, error) {
 		return run(c, ctx)
-	}, c.withdraw)
+	}, func(e *Entry) {
+		if e != nil { // a resize has none
+			c.withdraw(e)
+		}
+	})
 }
 
 // abandonable runs f for the contenders, and gives back their lock states when it has ended.

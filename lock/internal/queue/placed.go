@@ -151,10 +151,11 @@ func (p *placed) grant(w *place.Waiter[*Entry], e, before *Entry) error {
 	q, r := p.queue, w.For.(*Request)
 	now := q.Clock.Local()
 	c := contender{Request: *r}
+	e.place = p
 	if err := e.Grant(r.Values, now, c.recordAt(e, now.Mono)); err != nil {
+		e.place = nil
 		return err
 	}
-	e.place = p
 	if before != nil {
 		p.Hold(e, &before, now.Mono)
 	} else {

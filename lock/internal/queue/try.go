@@ -194,6 +194,11 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 		switch {
 		case errors.Is(err, lease.ErrGone):
 		case errors.As(err, &blocked):
+			if c.lock.believed().state != ours { // contenders can stand below a parent that is not ours to use
+				if _, err := c.readParent(ctx); err != nil {
+					return nil, err
+				}
+			}
 			if err := c.awaitFree(ctx); err != nil {
 				return nil, err
 			}
