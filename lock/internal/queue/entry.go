@@ -85,7 +85,7 @@ func (e *Entry) Changed(c lease.Change) {
 		e.Unplace()
 	}
 	switch {
-	case !c.Lost() && e.place != nil && c.From < lease.Held && !errors.Is(c.Why, lease.ErrWithdrawn): // it was kept
+	case c.To == lease.Ended && c.From < lease.Held && e.place != nil && !errors.Is(c.Why, lease.ErrWithdrawn): // it was kept
 		e.queue.removeIfBroken(e)
 	case !c.Lost():
 	case errors.Is(c.Why, lease.ErrRemoved), errors.Is(c.Why, lease.ErrAttached):

@@ -266,7 +266,10 @@ func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
 	}
-	return ignore(w.purgeFrom(ctx, w.sample(names)), zkconn.ErrDenied, ErrForeign, zk.ErrNoNode, zk.ErrBadVersion)
+	if err := w.purgeFrom(ctx, w.sample(names)); err != nil {
+		return w.notPurged(ctx, err)
+	}
+	return nil
 }
 
 // sample draws a few of the names.
@@ -344,7 +347,7 @@ func (w *waiter) clearPermits(ctx context.Context) error {
 		return err
 	}
 	if err := w.purgeFrom(ctx, w.sample(names[:self])); err != nil {
-		return err
+		return w.notPurged(ctx, err)
 	}
 	if err := w.look(ctx); err != nil || w.p.admitted {
 		return err
