@@ -289,8 +289,8 @@ func TestOneOfAllIsRefused(t *testing.T) {
 		err        error
 	}{
 		{"foreign", "something", zk.WorldACL(zk.PermAll), lock.ErrForeign},
-		{"another kind", `{"holdfast":1,"kind":"semaphore"}`, zk.WorldACL(zk.PermAll), lock.ErrKind},
-		{"denied", `{"holdfast":1,"kind":"mutex"}`, zk.WorldACL(zk.PermRead), lock.ErrDenied},
+		{"another kind", `{"holdfast":2,"kind":"semaphore"}`, zk.WorldACL(zk.PermAll), lock.ErrKind},
+		{"denied", `{"holdfast":2,"kind":"mutex"}`, zk.WorldACL(zk.PermRead), lock.ErrDenied},
 	} {
 		for _, try := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s try %v", parent.what, try), func(t *testing.T) {

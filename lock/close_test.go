@@ -197,7 +197,7 @@ func TestCloseJustAsTheLockIsGranted(t *testing.T) {
 		closed := make(chan error, 1)
 		var a *lock.Client
 		a = w.dial("a", lock.WithClock(func() (mono, wall time.Duration) {
-			if calledBy("queue.(*contender).grant") && armed.Swap(false) {
+			if calledBy("lease.(*Entry).Fresh") && armed.Swap(false) {
 				go func() { closed <- a.Close() }()
 				time.Sleep(time.Millisecond)
 			}

@@ -32,7 +32,7 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 		{"an ephemeral node", "", zk.FlagEphemeral, lock.ErrForeign, "is an ephemeral node"},
 		{"a newer version", `{"holdfast":2,"kind":["mutex"]}`, 0, lock.ErrForeign, "use a newer release"},
 		{"a record", string((&znode.Record{Owner: "o", TTL: 1}).Encode()), 0, lock.ErrForeign, "no kind"},
-		{"another kind", `{"holdfast":1,"kind":"semaphore"}`, 0, lock.ErrKind, "is a semaphore, asked for as a mutex"},
+		{"another kind", `{"holdfast":2,"kind":"semaphore"}`, 0, lock.ErrKind, "is a semaphore, asked for as a mutex"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
@@ -157,7 +157,7 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 		{"ours, but ephemeral", "0123456789abcdef-lock-", expired, zk.FlagEphemeral, true},
 		{"ours, empty", "0123456789abcdef-lock-", "", 0, true},
 		{"ours, damaged", "0123456789abcdef-lock-", expired[:len(expired)-3], 0, true},
-		{"ours, with no TTL", "0123456789abcdef-lock-", `{"holdfast":1,"owner":"o","expires_at":1}`, 0, true},
+		{"ours, with no TTL", "0123456789abcdef-lock-", `{"holdfast":2,"owner":"o","expires_at":1}`, 0, true},
 		{"ours, newer", "0123456789abcdef-lock-", `{"holdfast":2,"ttl":"1s"}`, 0, true},
 		{"ours, too large", "0123456789abcdef-lock-", expired + strings.Repeat(" ", 40<<10), 0, true},
 	} {

@@ -725,7 +725,7 @@ func TestRevocationsThatAreNotUnderstood(t *testing.T) {
 		revoked := h.Revoked()
 		settle()
 		id, _, _ := strings.Cut(h.EntryPath()[strings.LastIndexByte(h.EntryPath(), '/')+1:], "-")
-		for _, data := range []string{"", "{", `{"holdfast":2}`, `{"holdfast":1,"entry":"y/` + id + `-lock-0000000000"}`} {
+		for _, data := range []string{"", "{", `{"holdfast":2}`, `{"holdfast":2,"entry":"y/` + id + `-lock-0000000000"}`} {
 			at := w.create(z, inbox+"/"+id, data, 0)
 			w.create(z, inbox+"/other", data, 0)
 			w.hearsNothing(revoked)

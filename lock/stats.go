@@ -20,11 +20,7 @@ func (c *Client) Stats() Stats {
 	s.Requeued, s.Purged = c.queue.Counts()
 	s.Displacements, _ = c.clock.Displacements()
 	for _, e := range c.keeper.Entries() {
-		if n := e.Holds(); n > 0 {
-			s.Holds += n
-		} else {
-			s.Waiters++
-		}
+		s.Holds += e.Holds()
 	}
 	return s
 }

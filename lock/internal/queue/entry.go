@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -43,6 +44,15 @@ func (e *Entry) Name() znode.Name {
 
 // parent is the path of the lock.
 func (e *Entry) parent() string { return e.Path[:strings.LastIndexByte(e.Path, '/')] }
+
+// Reenter gives out one more handle on the hold, see [lease.Entry.Reenter]: none to write on
+// a reader's.
+func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
+	if toWrite && e.Name().Role == znode.Shared && e.Err() == nil {
+		return lease.ErrShared
+	}
+	return e.Entry.Reenter(ctx, toWrite)
+}
 
 // Reads reports whether its holder may only read.
 func (e *Entry) Reads() bool { return e.Name().Role == znode.Shared || e.Shares() }

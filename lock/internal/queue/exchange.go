@@ -24,7 +24,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 	var created lease.Created // of the first of them
 	err = c.Conn.Retry(ctx, backoff, func() error {
 		known := c.lock.believed()
-		if known.state != ours || c.Barging || before.Name().Overflowed() {
+		if known.state != ours || known.kind != c.Kind || c.Barging || before.Name().Overflowed() {
 			return x.attempt(ctx)
 		}
 		if err := c.Conn.Ready(ctx); err != nil {

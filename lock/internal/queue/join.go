@@ -35,10 +35,10 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 	d := &draft{parent: p, attempt: c.NewID(), since: c.Clock.Now().Zxid}
 	switch p.state {
 	case absent:
-		d.parent.generation, d.parent.anchor.Permits = c.NewID(), c.Capacity
+		d.parent.kind, d.parent.generation, d.parent.anchor.Permits = c.Kind, c.NewID(), c.Capacity
 		d.acquired = c.Clock.Millis(sent) // the client that makes the parent is alone
 		d.prefix = c.prefix(d.parent.generation)
-		data := d.parent.data(c.Kind)
+		data := d.parent.data()
 		d.ops, d.at = []any{
 			&zk.CreateRequest{Path: c.parent, Data: data, Acl: c.ACL},
 			&zk.CreateRequest{Path: anchorPath(c.parent, d.parent.generation), Data: d.parent.anchor.Encode(), Acl: c.anchorACL},
@@ -54,7 +54,7 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 		d.ops, d.at = []any{
 			&zk.CheckVersionRequest{Path: anchorPath(c.parent, p.generation), Version: version},
 			c.entry(d, sent),
-			&zk.SetDataRequest{Path: c.parent, Data: p.data(c.Kind), Version: -1},
+			&zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: -1},
 		}, 1
 	default:
 		d.prefix = c.prefix(d.attempt)
@@ -154,7 +154,7 @@ func (c *contender) joinOnce(ctx context.Context) (e *Entry, p position, err err
 // know returns what to take the parent for.
 func (j *joiner) know(ctx context.Context) (parent, error) {
 	p := j.lock.believed()
-	if p.state == unknown {
+	if p.state == unknown || p.state == ours && (p.kind != j.Kind || !j.fits(p.anchor)) {
 		var err error
 		if p, err = j.readParent(ctx); err != nil {
 			return p, err

@@ -129,7 +129,7 @@ func (x *exit) gone() {
 	x.lock.left(x.Clock.Mono())
 	if x.withParent {
 		x.lock.believe(parent{})
-		x.forgive(x.e.parent())
+		x.owe(x.e.parent(), true) // only to remember when it was used
 		return
 	}
 	x.owe(x.e.parent(), x.e.keepParent && !x.e.Name().Overflowed())

@@ -25,6 +25,7 @@ const (
 // that believes the wrong thing is refused.
 type parent struct {
 	state      belief
+	kind       znode.Kind
 	generation string
 	adopted    bool
 
@@ -34,8 +35,8 @@ type parent struct {
 }
 
 // data is what stands in the parent.
-func (p *parent) data(kind znode.Kind) []byte {
-	return znode.Parent{Kind: kind, Generation: p.generation, Adopted: p.adopted}.Encode()
+func (p *parent) data() []byte {
+	return znode.Parent{Kind: p.kind, Generation: p.generation, Adopted: p.adopted}.Encode()
 }
 
 // anchorPath is the path of the anchor of that generation.
@@ -59,7 +60,7 @@ func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 		if err != nil {
 			return p, err
 		}
-		p = parent{state: ours, generation: data.Generation, adopted: data.Adopted}
+		p = parent{state: ours, kind: c.Kind, generation: data.Generation, adopted: data.Adopted}
 		if data.Generation == "" {
 			return parent{state: unknown}, nil
 		}
@@ -97,11 +98,17 @@ func (c *contender) learnAnchor(p *parent, n zkconn.Node) (err error) {
 		return fmt.Errorf("%w: the anchor below %s holds %v", ErrForeign, c.parent, err)
 	}
 	p.anchorVersion = n.Stat.Version
-	if c.Capacity != p.anchor.Permits && c.Capacity != p.anchor.Capacity() {
+	if !c.fits(p.anchor) {
 		return fmt.Errorf("%w: %s has %d (made with %d), asked for as one of %d: use one of the two, or change the number by Resize",
 			ErrPermits, c.parent, p.anchor.Capacity(), p.anchor.Permits, c.Capacity)
 	}
 	return nil
+}
+
+// fits reports whether a semaphore has the number of permits that the contender says: the one
+// that it was made with, or has now.
+func (c *contender) fits(a znode.AnchorData) bool {
+	return c.Kind != znode.Semaphore || c.Capacity == a.Permits || c.Capacity == a.Capacity()
 }
 
 // check refuses a parent that is not ours to use, and returns its data.
@@ -148,14 +155,14 @@ func (c *contender) adopt(ctx context.Context, e *Entry) error {
 				return err
 			}
 		}
-		p := parent{state: ours, generation: c.NewID(), adopted: data.Adopted || len(n.Data) == 0}
+		p := parent{state: ours, kind: c.Kind, generation: c.NewID(), adopted: data.Adopted || len(n.Data) == 0}
 		if c.Kind == znode.Semaphore {
 			p.anchor.Permits = c.Capacity
 		}
 		_, err = c.send(ctx,
 			&zk.CheckVersionRequest{Path: e.Path, Version: -1},
 			&zk.CreateRequest{Path: anchorPath(c.parent, p.generation), Data: p.anchor.Encode(), Acl: c.anchorACL},
-			&zk.SetDataRequest{Path: c.parent, Data: p.data(c.Kind), Version: n.Stat.Version})
+			&zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: n.Stat.Version})
 		switch op, cause := zkconn.RefusedOp(err); {
 		case err == nil:
 			c.lock.believe(p)

@@ -100,7 +100,7 @@ func (c *contender) countRoom(names []znode.Name, capacity int32) {
 func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int32, changed <-chan zk.Event, err error) {
 	for again := false; ; again = true {
 		p := c.lock.believed()
-		if p.state != ours || again {
+		if p.state != ours || p.kind != c.Kind || again {
 			if p, err = c.readParent(ctx); err != nil {
 				return 0, nil, err
 			}

@@ -346,7 +346,7 @@ func (e *Entry) Unplace() {
 	}
 }
 
-// lookEvery is how often it is looked at least for other contenders while goroutines wait
+// lookEvery is how soon it is looked for other contenders, at the least, while goroutines wait
 // for an entry that another one has.
 const lookEvery = 10 * time.Millisecond
 
@@ -358,7 +358,12 @@ func (p *placed) lookSoon() {
 		return
 	}
 	p.looking = true
-	time.AfterFunc(max(p.Window, lookEvery), func() {
+	// Before the window ends, and during a long hold ever more rarely.
+	wait := max(p.Window, lookEvery) / 2
+	if e, held := p.Holder(); held {
+		wait = max(wait, (p.queue.Clock.Mono()-e.HeldSince())/4)
+	}
+	time.AfterFunc(wait, func() {
 		if !p.queue.background(p.look) {
 			p.lock.mu.Lock()
 			p.looking = false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -135,8 +136,23 @@ func (q *Queue) NewID() string { return znode.FormatID(q.Random.Uint64()) }
 // expired entries of others were deleted.
 func (q *Queue) Counts() (requeued, purged uint64) { return q.requeued.Load(), q.purged.Load() }
 
-// Waiters is how many goroutines wait for a lock.
-func (q *Queue) Waiters() int { return int(q.waiters.Load()) }
+// Waiters is how many goroutines wait for a lock, and how many entries are kept unused.
+func (q *Queue) Waiters() int {
+	q.mu.Lock()
+	states := slices.Collect(maps.Values(q.locks))
+	q.mu.Unlock()
+	n := int(q.waiters.Load())
+	for _, s := range states {
+		s.mu.Lock()
+		for _, p := range s.places {
+			if _, kept := p.Kept(); kept {
+				n++
+			}
+		}
+		s.mu.Unlock()
+	}
+	return n
+}
 
 // LeftBehind reports whether, since the client began to close, the deletion of a node was
 // given up: it stays until it has expired.

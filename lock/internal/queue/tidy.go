@@ -25,7 +25,7 @@ type tidier struct {
 type duty struct {
 	lock *lockState    // kept meanwhile, for what is believed of the parent
 	due  time.Duration // monotonic time
-	keep bool          // the parent stays: there is only its state to forget
+	keep bool          // there is nothing to delete: the state is only remembered until then
 }
 
 // tidyBatch is how many parents are deleted in one transaction.
@@ -34,7 +34,8 @@ const tidyBatch = 16
 // lastMoments are what work in the background has when the client closes.
 const lastMoments = time.Second
 
-// owe notes that a parent may be empty: in a second the client deletes it if it is.
+// owe notes that a parent may be empty: in a second the client deletes it if it is, unless
+// it is to be kept.
 func (q *Queue) owe(path string, keep bool) {
 	t := &q.tidy
 	now := q.Clock.Mono()
@@ -45,20 +46,9 @@ func (q *Queue) owe(path string, keep bool) {
 		d = &duty{lock: q.open(path[len(q.Root)+1:], keep), keep: keep}
 		t.owed[path] = d
 	}
-	d.due, d.keep = now+usedAgain, d.keep && keep
+	d.due, d.keep = now+usedAgain, keep
 	if !t.running {
 		t.running = q.background(q.tidyUp)
-	}
-}
-
-// forgive ends a duty, because the parent has gone.
-func (q *Queue) forgive(path string) {
-	t := &q.tidy
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if d := t.owed[path]; d != nil {
-		delete(t.owed, path)
-		q.close(d.lock)
 	}
 }
 

@@ -63,29 +63,22 @@ func (c *contender) try(ctx context.Context) (*Entry, error) {
 	}
 }
 
-// looksFree returns a Blocked if a living contender is in the way. It asks a server that may
-// lag behind again before it says so.
-func (c *contender) looksFree(ctx context.Context) (err error) {
+// looksFree returns a Blocked if a living contender is in the way. A server that lags behind
+// might still show one that has left.
+func (c *contender) looksFree(ctx context.Context) error {
 	c.trying = true
-	for _, caughtUp := range []bool{false, true} {
-		names, stat, err := c.list(ctx, caughtUp)
-		if err != nil {
-			return err
-		}
-		if stat == nil || len(names) == 0 {
-			return nil
-		}
-		err = c.anyInTheWay(ctx, names)
-		var blocked *Blocked
-		if !errors.As(err, &blocked) || caughtUp {
-			return err
-		}
+	names, _, err := c.list(ctx, true)
+	if err != nil {
+		return err
 	}
-	return nil
+	return c.anyInTheWay(ctx, names)
 }
 
 // anyInTheWay returns a Blocked if one of the contenders is alive and would be ahead of us.
 func (c *contender) anyInTheWay(ctx context.Context, names []znode.Name) error {
+	if len(names) == 0 {
+		return nil
+	}
 	if c.Kind == znode.Semaphore {
 		return c.roomFor(ctx, names)
 	}
