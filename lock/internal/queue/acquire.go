@@ -231,7 +231,7 @@ func (c *contender) grant(ctx context.Context, e *Entry) error {
 func (e *Entry) next(ctx context.Context) (*Entry, error) {
 	n := &Entry{
 		Kind: e.Kind, queue: e.queue, place: e.place, czxid: e.czxid,
-		parentVersion: e.parentVersion, generation: e.generation, alone: e.alone, keepParent: e.keepParent,
+		parentVersion: e.parentVersion, generation: e.generation, alone: e.alone, adopted: e.adopted, keepParent: e.keepParent,
 	}
 	if err := n.Succeed(ctx, n, &e.Entry); err != nil {
 		return nil, err

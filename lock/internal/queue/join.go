@@ -84,7 +84,7 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 	}
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, created.Sent, received)
 	e.czxid, e.parentVersion, e.generation = stat.Mzxid, stat.Version, d.parent.generation
-	e.keepParent = e.keepParent || d.parent.adopted
+	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
 	d.parent.state = ours
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1

@@ -60,6 +60,16 @@ func (s *lockState) believe(p parent) {
 	s.parent = p
 }
 
+// recall notes what the join of an entry that stands below it has shown of the parent, if
+// that was forgotten while the entry was held.
+func (s *lockState) recall(p parent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parent.state == absent || s.parent.state == unknown {
+		s.parent = p
+	}
+}
+
 // sawOthers notes whether other contenders are at the lock.
 func (s *lockState) sawOthers(others bool) {
 	s.mu.Lock()
