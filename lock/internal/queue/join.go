@@ -271,7 +271,7 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 			return err
 		}
 		if len(names) == 0 {
-			if _, err := c.deleteParent(ctx, c.parent, n, true); err != nil {
+			if _, err := c.deleteParent(ctx, c.parent, n, true); zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err
 			}
 		} else if err := c.purgeFrom(ctx, names); err != nil {
