@@ -15,7 +15,7 @@ type lockState struct {
 	parent   parent
 	lastLeft time.Duration // monotonic time at which an entry of ours left last; 0: never
 	others   bool          // other contenders were seen
-	places   []*placed
+	places   map[likeness]*placed
 
 	users int // guarded by the queue
 }

@@ -18,6 +18,7 @@ type placed struct {
 	queue   *Queue
 	lock    *lockState
 	like    Request
+	key     likeness
 	blocker *Blocked // the contender in the way of the join
 	waiting bool     // a join has to wait
 	waitsBy string   // by that entry; "": it has none
@@ -72,18 +73,20 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 // placeFor returns the place of a request; s.mu is held. The state stays open while a place
 // is used.
 func (s *lockState) placeFor(q *Queue, r *Request) *placed {
-	for _, p := range s.places {
-		if p.like.sameAs(r) {
-			return p
-		}
+	key := r.likeness()
+	if p := s.places[key]; p != nil {
+		return p
 	}
-	p := &placed{queue: q, lock: s, like: *r}
+	p := &placed{queue: q, lock: s, like: *r, key: key}
 	p.like.Values = context.Background()
 	p.Window, p.Idle, p.Shared, p.Room = r.Window, r.Idle, r.Role == znode.Shared, 1
 	if r.Kind == znode.Semaphore {
 		p.Room = int(max(1, r.Capacity/r.Permits))
 	}
-	s.places = append(s.places, p)
+	if s.places == nil {
+		s.places = map[likeness]*placed{}
+	}
+	s.places[key] = p
 	q.mu.Lock()
 	s.users++
 	q.mu.Unlock()
@@ -92,15 +95,9 @@ func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 
 // vacate forgets the place if it is not used any more; lock.mu is held.
 func (p *placed) vacate() {
-	if !p.Empty() {
-		return
-	}
-	for i := range p.lock.places {
-		if p.lock.places[i] == p {
-			p.lock.places = append(p.lock.places[:i], p.lock.places[i+1:]...)
-			p.queue.close(p.lock)
-			return
-		}
+	if p.Empty() && p.lock.places[p.key] == p {
+		delete(p.lock.places, p.key)
+		p.queue.close(p.lock)
 	}
 }
 
