@@ -73,7 +73,7 @@ func JudgeParent(n znode.Node, staying int, now admin.Time, seen time.Duration, 
 		return Undecodable
 	case !n.Ours():
 		return Foreign
-	case n.Kind == znode.Mark, n.Kind == znode.Asked, n.Kind == znode.AnchorKind:
+	case n.Kind == znode.Mark, n.Kind == znode.Asked:
 		return Kept
 	case staying > 0:
 		return Live
@@ -105,5 +105,9 @@ const anyWindow = time.Duration(math.MaxInt64)
 // and numbers entries by the creates. The name is a guess until a node of that name
 // is found: the last one may have left before an earlier one.
 func onlyChild(n znode.Node) (znode.Name, bool) {
-	return znode.Name{}, false
+	if !n.Ours() || n.Tail == "" || n.Stat.NumChildren != 1 {
+		return znode.Name{}, false
+	}
+	creates := (n.Stat.Cversion + n.Stat.NumChildren) / 2
+	return znode.Parse(znode.Predict(n.Tail, creates-1))
 }
