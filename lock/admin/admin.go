@@ -224,8 +224,8 @@ func (t Tree) Rules(ctx context.Context, path string, parent znode.Parent) (znod
 type Contender struct {
 	Path  string     // of the entry
 	Token lock.Token // its fencing token, if it is granted
-	// Ours is false for the entry of another library, or of a newer version, or
-	// one that is damaged. Then nothing below is known.
+	// Ours is false for the entry of another library, of format 1 or of a newer version,
+	// and for one that is damaged. Then nothing below is known.
 	Ours     bool
 	Owner    string // as the entry tells, as do the next three
 	Host     string
