@@ -157,6 +157,7 @@ func TestGuardsGo(t *testing.T) {
 		w.create(z, "/locks/b", dir, 0)
 		w.create(z, "/locks/b/"+znode.Anchor(znode.NewID()), "", 0)
 		w.create(z, "/locks/c", dir, 0)
+		w.create(z, "/locks/x", dir, 0, zk.WorldACL(zk.PermRead)...) // no guard can be made below it
 		w.create(z, "/locks/stranger", "foreign", 0)
 		w.create(z, "/locks/stranger/"+znode.Anchor(znode.NewID()), "", 0)
 		time.Sleep(orphan + time.Second)
@@ -182,7 +183,7 @@ func TestGuardsGo(t *testing.T) {
 		})
 		report := w.mustSweep(r)
 		w.Intercept(nil)
-		if report.Total.Deleted != 2 || report.Total.Missed != 1 || report.Total.Foreign != 1 || guards == 0 {
+		if report.Total.Deleted != 3 || report.Total.Missed != 1 || report.Total.Foreign != 1 || guards == 0 {
 			t.Errorf("%+v, with %d guards", report.Total, guards)
 		}
 		if left := w.Dump("/locks/a"); len(left) != 1 {

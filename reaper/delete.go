@@ -151,22 +151,30 @@ func (s *sweep) spare(batch []deletion, spared deletion, err error) []deletion {
 // may have deleted that one since, and made another at the same path and version. A node
 // that goes together with its anchor, or with an entry below it, is proven by that. Each of
 // the others gets an anchor of ours and is read again: if that anchor goes in the same
-// transaction, the node is the one that was read.
+// transaction, the node is the one that was read. Where an ACL forbids to make one, all that
+// is left is to read again right before the delete.
 func (s *sweep) guard(ctx context.Context, batch []deletion) (proven []deletion, guards map[string]string) {
+	denied := map[string]bool{} // where a guard may not be made
 	for {
 		bare := unproven(batch)
-		if len(bare) == 0 {
-			return batch, nil
+		var guarded []deletion
+		var paths []string
+		for _, d := range bare {
+			if !denied[d.Path] && len(denied) < mostDenied {
+				guarded, paths = append(guarded, d), append(paths, d.Path)
+			}
 		}
-		paths := make([]string, len(bare))
-		for i, d := range bare {
-			paths[i] = d.Path
+		if len(paths) == 0 {
+			return s.unchanged(ctx, batch, bare, nil), nil
 		}
 		names, err := s.tree.Guard(ctx, paths)
 		var refused *admin.RefusedError
 		switch {
+		case errors.As(err, &refused) && errors.Is(err, zk.ErrNoAuth):
+			denied[refused.Path] = true
+			continue
 		case errors.As(err, &refused):
-			batch = s.spare(batch, bare[refused.Index], err)
+			batch = s.spare(batch, guarded[refused.Index], err)
 			continue
 		case err != nil:
 			s.fail(err)
@@ -180,6 +188,9 @@ func (s *sweep) guard(ctx context.Context, batch []deletion) (proven []deletion,
 	}
 }
 
+// mostDenied is after how many nodes of a batch that deny a guard no more are asked for.
+const mostDenied = 3
+
 // unproven are the nodes of a batch that no other delete of it proves.
 func unproven(batch []deletion) (bare []deletion) {
 	for _, d := range batch {
@@ -190,8 +201,8 @@ func unproven(batch []deletion) (bare []deletion) {
 	return bare
 }
 
-// unchanged reads the nodes that have guards. It leaves out those that were written or made
-// again, and has the others deleted with their guards.
+// unchanged reads the bare nodes of a batch. It leaves out those that were written or made
+// again, and has the others deleted with their guards, if they have some.
 func (s *sweep) unchanged(ctx context.Context, batch, bare []deletion, guards map[string]string) []deletion {
 	for _, d := range bare {
 		_, stat, err := s.tree.Get(ctx, d.Path)

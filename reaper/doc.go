@@ -50,7 +50,9 @@
 // entry never comes again. A parent goes in one transaction with its anchor, the name of
 // which never comes again; so does the node above an entry or an anchor that goes in the
 // same transaction. Any other node, such as an empty ancestor, gets an anchor first, and is
-// read again: if it is still the one that was judged, both go in one transaction.
+// read again: if it is still the one that was judged, both go in one transaction. Where an
+// ACL gives the reaper no right to create, it only reads such a node again right before the
+// delete.
 //
 // A sweep can therefore be stopped, repeated, or run twice at once at any point, and a
 // contender that finds its parent gone makes it again.

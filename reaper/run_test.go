@@ -141,7 +141,7 @@ func TestSummaryEachHour(t *testing.T) {
 		for _, line := range w.lines("summary of the last hour") {
 			states[fmt.Sprint(line["state"], " ", line["sweeps"])]++
 		}
-		if states["active 60"]+states["active 59"] != 3 || states["standby 0"] != 3 {
+		if states["active 59"]+states["active 60"]+states["active 61"] != 3 || states["standby 0"] != 3 {
 			t.Errorf("summaries: %v, want 3 of each", states)
 		}
 	})
