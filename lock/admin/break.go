@@ -211,7 +211,7 @@ func (t Tree) judge(ctx context.Context, e *znode.Entry, grace, read time.Durati
 // reports false if the entry was written since.
 func (t Tree) remove(ctx context.Context, path string, version int32, keepParent bool) (gone bool, err error) {
 	err = t.Delete(ctx, []Deletion{{path, version}})
-	var refused *DeletionError
+	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused) && errors.Is(err, zk.ErrBadVersion):
 		return false, nil
