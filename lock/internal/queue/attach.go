@@ -132,10 +132,7 @@ func (a *attaching) takeOver(ctx context.Context) (*Entry, error) {
 // look reads the entry, and returns what tells of its next change. It fails if the ticket
 // is not for what was found.
 func (a *attaching) look(ctx context.Context) (changed <-chan zk.Event, err error) {
-	if err := a.Conn.Sync(ctx, a.path); err != nil { // somebody may have detached it just now
-		return nil, err
-	}
-	n, changed, err := a.Conn.Watch(ctx, a.path)
+	n, changed, err := a.Conn.WatchSynced(ctx, a.path) // somebody may have detached it just now
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, a.gone()
@@ -275,7 +272,7 @@ func (a *attaching) granted() lease.Grant {
 // refused: its reply may have been lost. No other has our bytes; and of all that others may
 // have written over them since, only what breaks the entry bears our mark still.
 func (a *attaching) readBack(ctx context.Context, terms *lease.Terms, record []byte) (version int32, broken, err error) {
-	n, err := a.latest(ctx, a.path)
+	n, err := a.Conn.GetSynced(ctx, a.path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return 0, nil, zkconn.Final(a.gone())

@@ -94,7 +94,7 @@ func (d *detaching) attempt(ctx context.Context) error {
 	case !errors.Is(cause, zk.ErrBadVersion):
 		return zkconn.Final(cause)
 	}
-	n, err := d.latest(ctx, d.e.Path)
+	n, err := d.Conn.GetSynced(ctx, d.e.Path)
 	found, _ := znode.DecodeRecord(n.Data)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -117,15 +117,6 @@ func (d *detaching) removed() error {
 		return ErrWentSince
 	}
 	return lease.ErrRemoved
-}
-
-// latest reads a node on a server that has caught up with its leader: that of a new
-// session may lag behind even our own writes.
-func (q *Queue) latest(ctx context.Context, path string) (zkconn.Node, error) {
-	if err := q.Conn.Sync(ctx, path); err != nil {
-		return zkconn.Node{}, err
-	}
-	return q.Conn.Get(ctx, path)
 }
 
 // Enqueue joins the queue, or takes the lock if it is free, with an entry that nobody has:

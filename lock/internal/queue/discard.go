@@ -125,10 +125,7 @@ func (q *Queue) discardIfBroken(e *Entry) {
 		ctx, cancel := context.WithTimeout(context.Background(), q.patience(e.Terms))
 		defer cancel()
 		err := q.Conn.Retry(ctx, leaveBackoff, func() error {
-			if err := q.Conn.Sync(ctx, e.Path); err != nil {
-				return err
-			}
-			n, err := q.Conn.Get(ctx, e.Path)
+			n, err := q.Conn.GetSynced(ctx, e.Path)
 			if errors.Is(err, zk.ErrNoNode) || err == nil && !errors.Is(e.OverwrittenBy(n.Data), lease.ErrBroken) {
 				return nil
 			} else if err != nil {

@@ -145,12 +145,7 @@ func (l *leaving) refused(ctx context.Context, cause error) error {
 	case !errors.Is(cause, zk.ErrBadVersion):
 		return zkconn.Final(cause)
 	}
-	var n zkconn.Node
-	err := l.Conn.Sync(ctx, l.e.Path) // in a new session the server may lag behind our own write
-	if err == nil {
-		n, err = l.Conn.Get(ctx, l.e.Path)
-	}
-	switch {
+	switch n, err := l.Conn.GetSynced(ctx, l.e.Path); { // in a new session the server may lag behind our own write
 	case errors.Is(err, zk.ErrNoNode):
 		l.tried = true
 	case err != nil:

@@ -156,12 +156,11 @@ func (c *contender) locate(names []znode.Name, id string) (string, error) {
 // there. It changes nothing of the contender, and may be called beside it. Caught up asks
 // the server to be as current as it can be.
 func (c *contender) contenders(ctx context.Context, caughtUp bool) (names []znode.Name, parent *zk.Stat, err error) {
+	list := c.Conn.Children
 	if caughtUp {
-		if err := c.Conn.Sync(ctx, c.parent); err != nil {
-			return nil, nil, err
-		}
+		list = c.Conn.ChildrenSynced
 	}
-	children, stat, err := c.Conn.Children(ctx, c.parent)
+	children, stat, err := list(ctx, c.parent)
 	if errors.Is(err, zk.ErrNoNode) {
 		c.door.missed()
 		return nil, nil, nil

@@ -81,17 +81,16 @@ func (w *Watcher) Await(ctx context.Context) error { return await(ctx, w.changed
 // look reads the first entry of the queue, nil if there is none, and watches it.
 func (w *Watcher) look(ctx context.Context, caughtUp bool) (*znode.Entry, error) {
 	for {
+		watch := w.Conn.Watch
 		if w.first.Node == "" {
 			if err := w.find(ctx, caughtUp); err != nil || w.first.Node == "" {
 				return nil, err
 			}
 		} else if caughtUp {
-			if err := w.Conn.Sync(ctx, w.parent); err != nil {
-				return nil, err
-			}
+			watch = w.Conn.WatchSynced
 		}
 		path := w.parent + "/" + w.first.Node
-		n, changed, err := w.Conn.Watch(ctx, path)
+		n, changed, err := watch(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // it has left
 			w.first = znode.Name{}
