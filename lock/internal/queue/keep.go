@@ -92,11 +92,8 @@ func (s *seat) lookAfter(k *keeping) {
 		}
 		timer.Reset(left)
 		select {
-		case <-changed:
-			s.mu.Lock()
-			s.crowded = s.crowded || s.keep == k
-			s.mu.Unlock()
-			changed = nil
+		case <-changed: // or the watch was lost, or it has waited for long
+			changed = s.watchOthers(k)
 		case <-s.q.Closing.Done():
 			changed = nil
 		case <-timer.C:

@@ -27,6 +27,11 @@ type Config struct {
 	// session again after an outage.
 	Reconnected func()
 
+	// Forgotten, unless nil, is called before a new session begins because no server
+	// answers for the one before: the servers may have lost their data, or be of another
+	// ensemble. What was learned by zxids and stamps is of no use any more.
+	Forgotten func()
+
 	lookup  lookup   // nil: the system's
 	servers []string // as Dial was given them
 }
@@ -54,25 +59,39 @@ type Conn struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and made anew at each event of an owned session
-	watches map[string]<-chan zk.Event
-	sweepAt int // number of watches at which those that fired are dropped
+	watches map[watchKey]watch
+	sweepAt int           // number of watches at which those that fired are dropped
+	lost    chan struct{} // closed and made anew when a borrowed connection may have lost its watches
 }
 
 func newConn(cfg Config) *Conn {
 	c := &Conn{
 		cfg: cfg, jobs: make(chan func()), idle: make(chan struct{}, mostIdle),
-		changed: make(chan struct{}), watches: map[string]<-chan zk.Event{}, sweepAt: fewWatches,
+		changed: make(chan struct{}), watches: map[watchKey]watch{}, sweepAt: fewWatches, lost: make(chan struct{}),
 	}
 	c.open, c.shut = context.WithCancelCause(context.Background())
 	c.lastDown.Store(-1)
 	return c
 }
 
-// Borrow makes a Conn of a connection that stays its owner's.
+// Borrow makes a Conn of a connection that stays its owner's. It looks each second whether
+// there is a session.
 func Borrow(z *zk.Conn, cfg Config) *Conn {
 	c := newConn(cfg)
 	c.zk = z
 	c.Poll()
+	go func() {
+		ticker := time.NewTicker(pollEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				c.Poll()
+			case <-c.open.Done():
+				return
+			}
+		}
+	}()
 	return c
 }
 

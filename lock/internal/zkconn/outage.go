@@ -24,7 +24,7 @@ type outage struct {
 // LastOutage is the monotonic time at which there was last no session; -1 if
 // there has been one ever since the first.
 func (c *Conn) LastOutage() time.Duration {
-	if !c.hasSession() {
+	if c.Poll(); !c.hasSession() {
 		c.noteDown()
 	}
 	return time.Duration(c.lastDown.Load())
@@ -39,12 +39,17 @@ func (c *Conn) noteDown() {
 	if c.began.Load() {
 		c.NoteOutage()
 		c.down.Store(true)
+		c.loseWatches()
 	}
 }
 
 // noteUp says that there is a session.
 func (c *Conn) noteUp() {
-	if c.down.Swap(false) && c.cfg.Reconnected != nil && c.open.Err() == nil {
+	if !c.down.Swap(false) {
+		return
+	}
+	c.loseWatches()
+	if c.cfg.Reconnected != nil && c.open.Err() == nil {
 		go c.cfg.Reconnected()
 	}
 }
@@ -72,8 +77,11 @@ func (c *Conn) sessionEvent(e zk.Event) {
 	}
 }
 
-// Poll looks whether a borrowed connection has a session, and still the same one. It
-// is to be called about once a second; an owned one needs none.
+// pollEvery is how often it is looked whether a borrowed connection has a session.
+const pollEvery = time.Second
+
+// Poll looks whether a borrowed connection has a session, and still the same one: before
+// what was known of it is relied on. An owned connection tells by itself.
 func (c *Conn) Poll() {
 	if c.Owned() {
 		return
