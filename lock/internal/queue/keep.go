@@ -12,6 +12,7 @@ import (
 type keeping struct {
 	over  chan struct{} // closed when the seat is given up
 	armed bool          // a watch tells when somebody else comes to the lock
+	seen  int64         // Pzxid of the parent then: it changes with each who comes
 	since time.Duration // monotonic time at which the entry was kept last
 }
 
@@ -113,11 +114,13 @@ func (s *seat) lookAfter(k *keeping) {
 // watchOthers arms the watch that tells when somebody comes to the lock. It returns nil if
 // somebody is there already, or if that cannot be known.
 func (s *seat) watchOthers(k *keeping) <-chan zk.Event {
-	names, changed, err := s.q.Conn.WatchChildren(s.q.Closing, s.q.Path(s.like.Lock))
+	names, parent, changed, err := s.q.Conn.WatchChildren(s.q.Closing, s.q.Path(s.like.Lock))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k.armed = true
-	if err != nil || len(names) > 1 {
+	if err == nil && !k.armed {
+		k.armed, k.seen = true, parent.Pzxid
+	}
+	if k.armed = true; err != nil || len(names) > 1 || parent.Pzxid != k.seen {
 		s.crowded = s.crowded || s.keep == k
 		return nil
 	}

@@ -52,18 +52,20 @@ func (c *Conn) Watch(ctx context.Context, path string) (Node, <-chan zk.Event, e
 		})
 }
 
-// WatchChildren lists a node and returns a channel that becomes readable as that of Watch
-// does, when a child may have been made or deleted since.
-func (c *Conn) WatchChildren(ctx context.Context, path string) ([]string, <-chan zk.Event, error) {
-	return share(ctx, c, watchKey{zk.EventNodeChildrenChanged, path},
-		func() ([]string, error) {
-			names, _, err := c.zk.Children(path)
-			return names, err
+// WatchChildren lists a node, and returns a channel that becomes readable as that of Watch
+// does, when a child may have been made or deleted since. The Pzxid in the Stat tells whether
+// one was.
+func (c *Conn) WatchChildren(ctx context.Context, path string) ([]string, *zk.Stat, <-chan zk.Event, error) {
+	l, changed, err := share(ctx, c, watchKey{zk.EventNodeChildrenChanged, path},
+		func() (listing, error) {
+			names, stat, err := c.zk.Children(path)
+			return listing{names, stat}, err
 		},
-		func() ([]string, <-chan zk.Event, error) {
-			names, _, events, err := c.zk.ChildrenW(path)
-			return names, events, err
+		func() (listing, <-chan zk.Event, error) {
+			names, stat, events, err := c.zk.ChildrenW(path)
+			return listing{names, stat}, events, err
 		})
+	return l.names, l.stat, changed, err
 }
 
 // WatchMissing returns a channel that becomes readable as that of Watch does, when a node

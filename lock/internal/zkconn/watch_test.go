@@ -85,7 +85,7 @@ func TestWatchChildren(t *testing.T) {
 		c := w.dial(w.config("a"))
 		missing := func() <-chan zk.Event {
 			t.Helper()
-			if _, _, err := c.WatchChildren(w.ctx, "/x"); err != zk.ErrNoNode {
+			if _, _, _, err := c.WatchChildren(w.ctx, "/x"); err != zk.ErrNoNode {
 				t.Errorf("%v", err)
 			}
 			events, err := c.WatchMissing(w.ctx, "/x")
@@ -97,9 +97,9 @@ func TestWatchChildren(t *testing.T) {
 		}
 		watch := func(want int) <-chan zk.Event {
 			t.Helper()
-			names, events, err := c.WatchChildren(w.ctx, "/x")
-			more, again, err2 := c.WatchChildren(w.ctx, "/x")
-			if err != nil || err2 != nil || len(names) != want || len(more) != want || again != events || fired(events) {
+			names, stat, events, err := c.WatchChildren(w.ctx, "/x")
+			more, _, again, err2 := c.WatchChildren(w.ctx, "/x")
+			if err != nil || err2 != nil || len(names) != want || len(more) != want || stat.NumChildren != int32(want) || again != events || fired(events) {
 				t.Fatalf("%q, %q, %v, %v, want %d", names, more, err, err2, want)
 			}
 			return events
@@ -177,7 +177,7 @@ func TestWatchesFireWhenTheConnectionWasLost(t *testing.T) {
 					w.refuseWatches()
 				}
 				for range 3 {
-					_, children, err := c.WatchChildren(w.ctx, "/x")
+					_, _, children, err := c.WatchChildren(w.ctx, "/x")
 					missing, err2 := c.WatchMissing(w.ctx, "/y")
 					if err != nil || err2 != nil {
 						t.Fatal(err, err2)
