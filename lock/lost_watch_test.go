@@ -206,3 +206,49 @@ func TestHandoffToAnotherClientWithoutWatch(t *testing.T) {
 		w.unlock(w.inTime(ch, min(w.most, ttl+grace+time.Second)))
 	})
 }
+
+// TestIdleBorrowedConnectionSeesOutages: a client that has nothing to do while the servers are
+// away judges by what it knows of that. The others had no chance to renew their entries, and
+// get some time for it.
+func TestIdleBorrowedConnectionSeesOutages(t *testing.T) {
+	for name, away := range map[string]func(w *world){
+		"servers stopped": func(w *world) {
+			w.Stop(w.Servers()[0])
+			time.Sleep(ttl * 3 / 4)
+			w.Start(w.Servers()[0])
+		},
+		"sessions ended": func(w *world) {
+			time.Sleep(ttl * 3 / 4)
+			w.ExpireLabel("idle")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b := w.dial("a"), w.dial("b")
+				idle, err := lock.New(w.raw("idle"), w.options("idle")[1:]...) // not the dialer
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.Cleanup(func() { idle.Close() })
+				w.unlock(w.lock(idle, "y")) // it knows the time
+				time.Sleep(ttl)
+				h := w.lock(a, "x")
+				waiting := w.queue(w.ctx, b, "x")
+				w.kill("a")
+				w.kill("b")
+				away(w)
+				time.Sleep(4 * time.Second) // go-zookeeper has a session again, and its user asked for nothing
+				ch := start(func() (*lock.Hold, error) { return idle.Mutex("x").Lock(w.ctx) })
+				time.Sleep(time.Second)
+				w.Heal("a")
+				w.Heal("b")
+				w.unlock(w.await(waiting).hold)
+				w.unlock(w.await(ch).hold)
+				if n := b.Stats().Requeued; n > 0 {
+					t.Error("the entry of a waiter that was coming back was deleted")
+				}
+				h.Unlock()
+			})
+		})
+	}
+}

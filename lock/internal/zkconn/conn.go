@@ -79,14 +79,14 @@ func newConn(cfg Config) *Conn {
 func Borrow(z *zk.Conn, cfg Config) *Conn {
 	c := newConn(cfg)
 	c.zk = z
-	c.Poll()
+	c.poll()
 	go func() {
 		ticker := time.NewTicker(pollEvery)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ticker.C:
-				c.Poll()
+				c.poll()
 			case <-c.open.Done():
 				return
 			}
@@ -121,6 +121,7 @@ func (c *Conn) Ready(ctx context.Context) error { return c.ready(ctx) }
 // ready waits until there is a session. Without one a request would be queued,
 // and run later, in another session even.
 func (c *Conn) ready(ctx context.Context) error {
+	c.poll()
 	switch {
 	case c.open.Err() != nil:
 		return NotSent(context.Cause(c.open))

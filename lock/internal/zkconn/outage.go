@@ -24,7 +24,7 @@ type outage struct {
 // LastOutage is the monotonic time at which there was last no session; -1 if
 // there has been one ever since the first.
 func (c *Conn) LastOutage() time.Duration {
-	if c.Poll(); !c.hasSession() {
+	if c.poll(); !c.hasSession() {
 		c.noteDown()
 	}
 	return time.Duration(c.lastDown.Load())
@@ -80,9 +80,9 @@ func (c *Conn) sessionEvent(e zk.Event) {
 // pollEvery is how often it is looked whether a borrowed connection has a session.
 const pollEvery = time.Second
 
-// Poll looks whether a borrowed connection has a session, and still the same one: before
+// poll looks whether a borrowed connection has a session, and still the same one: before
 // what was known of it is relied on. An owned connection tells by itself.
-func (c *Conn) Poll() {
+func (c *Conn) poll() {
 	if c.Owned() {
 		return
 	}
@@ -108,7 +108,7 @@ func (c *Conn) pollSession(ctx context.Context) error {
 		if c.open.Err() != nil {
 			return NotSent(context.Cause(c.open))
 		}
-		c.Poll()
+		c.poll()
 		switch c.zk.State() {
 		case zk.StateHasSession:
 			return nil
