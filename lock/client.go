@@ -87,7 +87,9 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 // New returns a client on a connection that the service has already. The
 // caller keeps owning it and closes it after the client. Its credentials are the
 // caller's to add; the buffering and the bounded handshake that [Dial] gives its
-// connections are missing, and so is its look at the server.
+// connections are missing, and so is its look at the server. If a reconnection goes
+// unnoticed, a lost watch is noticed a minute later. Servers that have lost their data go on
+// refusing the connection.
 func New(z *zk.Conn, opts ...Option) (*Client, error) {
 	if z == nil {
 		return nil, invalid("connection", nil, "must not be nil")
