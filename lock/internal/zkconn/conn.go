@@ -47,13 +47,10 @@ type Conn struct {
 
 	inline atomic.Int32 // those of them that run in their caller's goroutine
 
-	jobs chan func()   // to workers that are idle
-	idle chan struct{} // has a token for each of them
-
 	own     *ownership   // nil: borrowed
 	granted atomic.Int64 // session timeout that the server granted, of an owned connection, in ns
 	outage
-	probe probe // of a borrowed connection
+	probing atomic.Bool // a probe of a borrowed connection has no answer yet
 
 	transacts atomic.Bool // there was a complete reply to a transaction
 
@@ -66,8 +63,7 @@ type Conn struct {
 
 func newConn(cfg Config) *Conn {
 	c := &Conn{
-		cfg: cfg, jobs: make(chan func()), idle: make(chan struct{}, mostIdle),
-		changed: make(chan struct{}), watches: map[watchKey]watch{}, sweepAt: fewWatches, lost: make(chan struct{}),
+		cfg: cfg, changed: make(chan struct{}), watches: map[watchKey]watch{}, sweepAt: fewWatches, lost: make(chan struct{}),
 	}
 	c.open, c.shut = context.WithCancelCause(context.Background())
 	c.lastDown.Store(-1)
@@ -114,13 +110,9 @@ func (c *Conn) SessionState() (connected bool, changed <-chan struct{}) {
 	return c.hasSession(), changed
 }
 
-// Ready waits until there is a session: for requests that are not to be made on what was
-// known before an outage.
-func (c *Conn) Ready(ctx context.Context) error { return c.ready(ctx) }
-
-// ready waits until there is a session. Without one a request would be queued,
-// and run later, in another session even.
-func (c *Conn) ready(ctx context.Context) error {
+// Ready waits until there is a session: without one a request would be queued, and run later,
+// in another session even. It is called before each request.
+func (c *Conn) Ready(ctx context.Context) error {
 	c.poll()
 	switch {
 	case c.open.Err() != nil:

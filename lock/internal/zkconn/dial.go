@@ -125,7 +125,7 @@ func (c *Conn) firstSession(ctx context.Context) error {
 			return fmt.Errorf("authenticate: %w", err)
 		}
 	}
-	return c.ready(ctx)
+	return c.Ready(ctx)
 }
 
 // dialServer is go-zookeeper's dialer.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -118,7 +117,7 @@ func (c *Conn) pollSession(ctx context.Context) error {
 			disconnected = 0
 		}
 		if disconnected > 3 {
-			c.probe.start(c)
+			c.probe()
 		}
 		return NotSent(ErrUnavailable)
 	})
@@ -128,27 +127,16 @@ func (c *Conn) pollSession(ctx context.Context) error {
 	return err
 }
 
-// probe asks a disconnected connection that is borrowed for something, to see whether
-// it refuses at once, as it does after its owner has closed it, and not otherwise.
-type probe struct {
-	mu      sync.Mutex
-	running bool
-}
-
-// start begins to ask, unless an earlier request has no answer yet. Close does not
-// wait for it: it is a read, and does no harm whenever it comes.
-func (p *probe) start(c *Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.running {
+// probe asks a disconnected connection that is borrowed for something, to see whether it
+// refuses at once, as it does after its owner has closed it, and not otherwise. Close does not
+// wait for the answer: it is a read, and does no harm whenever it comes.
+func (c *Conn) probe() {
+	if c.probing.Swap(true) {
 		return
 	}
-	p.running = true
 	go func() {
 		_, _, err := c.zk.Exists("/")
-		p.mu.Lock()
-		p.running = false
-		p.mu.Unlock()
+		c.probing.Store(false)
 		if errors.Is(err, zk.ErrConnectionClosed) && c.zk.State() == zk.StateDisconnected {
 			c.shut(fmt.Errorf("%w: the zk.Conn it was given is closed", ErrClosed))
 		}

@@ -56,16 +56,13 @@ func (c *Conn) Watch(ctx context.Context, path string) (Node, <-chan zk.Event, e
 // does, when a child may have been made or deleted since. The Pzxid in the Stat tells whether
 // one was.
 func (c *Conn) WatchChildren(ctx context.Context, path string) ([]string, *zk.Stat, <-chan zk.Event, error) {
-	l, changed, err := share(ctx, c, watchKey{zk.EventNodeChildrenChanged, path},
-		func() (listing, error) {
-			names, stat, err := c.zk.Children(path)
-			return listing{names, stat}, err
-		},
-		func() (listing, <-chan zk.Event, error) {
+	p, changed, err := share(ctx, c, watchKey{zk.EventNodeChildrenChanged, path},
+		paired(func() ([]string, *zk.Stat, error) { return c.zk.Children(path) }),
+		func() (pair[[]string, *zk.Stat], <-chan zk.Event, error) {
 			names, stat, events, err := c.zk.ChildrenW(path)
-			return listing{names, stat}, events, err
+			return pair[[]string, *zk.Stat]{names, stat}, events, err
 		})
-	return l.names, l.stat, changed, err
+	return p.a, p.b, changed, err
 }
 
 // WatchMissing returns a channel that becomes readable as that of Watch does, when a node
@@ -92,27 +89,19 @@ func (c *Conn) WatchMissing(ctx context.Context, path string) (<-chan zk.Event, 
 
 // share reads, and returns the watch that others wait for already; or reads and arms one.
 func share[T any](ctx context.Context, c *Conn, key watchKey, plain func() (T, error), arm func() (T, <-chan zk.Event, error)) (T, <-chan zk.Event, error) {
-	type watched struct {
-		value  T
-		events <-chan zk.Event
-	}
 	events, lost := c.armed(key) // before the read, so no change and no outage is missed
-	w, err := read(ctx, c, func() (w watched, err error) {
-		if events != nil {
-			w.events = events
-			w.value, err = plain()
-		} else {
-			w.value, w.events, err = arm()
+	if events != nil {
+		value, err := read(ctx, c, plain)
+		if err != nil {
+			events = nil
 		}
-		return w, err
-	})
-	if err != nil {
-		return w.value, nil, err
+		return value, events, err
 	}
-	if events == nil {
-		w.events = c.remember(key, w.events, lost)
+	p, err := read(ctx, c, paired(arm))
+	if err == nil {
+		events = c.remember(key, p.b, lost)
 	}
-	return w.value, w.events, nil
+	return p.a, events, err
 }
 
 // armed returns the watch that has not fired yet, nil if there is none; and for one that is
