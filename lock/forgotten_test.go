@@ -63,7 +63,8 @@ func TestServerThatLostItsData(t *testing.T) {
 	}
 }
 
-// TestServerThatLostItsDataHasAnotherClock: what was learned of the old clock judges nobody.
+// TestServerThatLostItsDataHasAnotherClock: no entry is judged by what was learned of the
+// old clock.
 func TestServerThatLostItsDataHasAnotherClock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")

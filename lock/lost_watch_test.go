@@ -85,7 +85,8 @@ func (w *world) inTime(ch <-chan taken, most time.Duration) *lock.Hold {
 	return got.hold
 }
 
-// TestCachedLeaseIsGivenUpWithoutWatch: another client comes to a lock that nobody holds.
+// TestCachedLeaseIsGivenUpWithoutWatch: another client comes to a lock that is only
+// cached.
 func TestCachedLeaseIsGivenUpWithoutWatch(t *testing.T) {
 	forEachLoss(t, func(w *losing) {
 		a, b := w.client(riding(time.Hour)), w.dial("b")

@@ -132,7 +132,7 @@ func (a *attaching) takeOver(ctx context.Context) (*Entry, error) {
 // look reads the entry, and returns what tells of its next change. It fails if the ticket
 // is not for what was found.
 func (a *attaching) look(ctx context.Context) (changed <-chan zk.Event, err error) {
-	n, changed, err := a.Conn.WatchSynced(ctx, a.path) // somebody may have detached it just now
+	n, changed, err := a.Conn.WatchSynced(ctx, a.path) // it may have been detached just now
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, a.gone()
