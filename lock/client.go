@@ -87,7 +87,9 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 // New returns a client on a connection that the service has already. The
 // caller keeps owning it and closes it after the client. Its credentials are the
 // caller's to add; the buffering and the bounded handshake that [Dial] gives its
-// connections are missing, and so is its look at the server.
+// connections are missing, and so is its look at the server. If a reconnection goes
+// unnoticed, a lost watch is noticed a minute later. Servers that have lost their data go on
+// refusing the connection.
 func New(z *zk.Conn, opts ...Option) (*Client, error) {
 	if z == nil {
 		return nil, invalid("connection", nil, "must not be nil")
@@ -117,6 +119,7 @@ func (c *Client) connConfig() zkconn.Config {
 		Log: c.cfg.log, SessionTimeout: c.cfg.sessionTimeout, Dialer: c.cfg.dialer, TLS: c.cfg.tls, Digests: c.cfg.digests,
 		Now: func() time.Duration { return c.cfg.now().Mono }, Random: c.cfg.random,
 		Reconnected: c.reconnected,
+		Forgotten:   c.forgotten,
 	}
 }
 
@@ -132,12 +135,24 @@ func (c *Client) reconnected() {
 	}
 }
 
+// forgotten is told when the servers may have lost their data. It may come before the client
+// is complete.
+func (c *Client) forgotten() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.clock != nil {
+		c.clock.Forget()
+	}
+}
+
 // start puts the parts of the client together, each on those below it.
 func (c *Client) start() *Client {
 	newID := func() string { return znode.FormatID(c.cfg.random.Uint64()) }
+	c.mu.Lock()
 	c.clock = clock.New(c.conn, c.cfg.root, c.cfg.acl, c.cfg.now, newID)
 	c.clock.Log = c.cfg.log
 	c.clock.Displaced = c.displaced
+	c.mu.Unlock()
 	keeper := lease.NewKeeper(lease.Options{
 		Conn: c.conn, Clock: c.clock, Log: c.cfg.log, Run: c.background,
 		Who:    znode.Record{Owner: c.cfg.owner, Host: c.cfg.host, PID: os.Getpid()},

@@ -228,7 +228,9 @@ func (c *Client) notify(values context.Context, event Event) {
 // which of them ends first, and for how long it has not been renewed. So it fails when
 // holds are at risk, but for those that max_hold ends; fixed leases do not count, and
 // without holds and waits there is nothing that could stall, whether ZooKeeper can be
-// reached or not. A client that was closed returns [ErrClosed].
+// reached or not. If servers can be reached and close each connection without an answer, as
+// one does that has lost its data, it returns an [ErrUnavailable] that names the possible
+// causes. A client that was closed returns [ErrClosed].
 //
 // It looks at what is known, asks no server and never blocks, so that it can answer a
 // health check.
@@ -241,7 +243,7 @@ func (c *Client) Check() error {
 	}
 	first, stalled, of := c.keeper.Stalls()
 	if stalled == 0 {
-		return nil
+		return c.conn.Refused()
 	}
 	state := "is purged by others in"
 	if first.IsHeld() {

@@ -193,8 +193,8 @@ var passMutants = []mutant{
 		name:   "kept-for-ever",
 		breaks: "what is kept is not given back when somebody else comes",
 		edits: []edit{{"lock/internal/queue/keep.go",
-			"			s.crowded = s.crowded || s.keep == k\n			s.mu.Unlock()\n			changed = nil\n",
-			"			s.mu.Unlock()\n			changed = make(<-chan zk.Event)\n"}},
+			"			changed = s.watchOthers(k)\n",
+			"			changed = make(<-chan zk.Event)\n"}},
 		tests: []string{"lock.TestKeptEntryIsGivenBack"},
 	}, {
 		name:   "kept-asked-again",

@@ -171,7 +171,7 @@ var waitMutants = []mutant{
 		edits: []edit{{"lock/internal/zkconn/watch.go",
 			"		data, stat, events, err := c.zk.GetW(path)\n",
 			"		data, stat, err := c.zk.Get(path)\n" +
-				"		if err != nil {\n			return watched{}, err\n		}\n" +
+				"		if err != nil {\n			return Node{}, nil, err\n		}\n" +
 				"		_, _, events, _ := c.zk.GetW(path)\n"}},
 		tests: []string{"lock.TestHolderLeavesAsItIsLookedAt"},
 	}, {

@@ -170,11 +170,7 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 // who are in it now were in each attempt of it, and it was applied whole. Which one
 // it was is not known, so the leases run from the first.
 func (f *flight) readBack(ctx context.Context, b renewal, session int64, ops []any) (all bool) {
-	var n zkconn.Node
-	err := f.conn.Sync(ctx, b.Path) // in a new session the server may lag behind our own write
-	if err == nil {
-		n, err = f.conn.Get(ctx, b.Path)
-	}
+	n, err := f.conn.GetSynced(ctx, b.Path) // in a new session the server may lag behind our own write
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		b.Vanished()

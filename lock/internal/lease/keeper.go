@@ -123,7 +123,6 @@ func (k *Keeper) Run(ctx context.Context) {
 			}
 			return
 		}
-		k.conn.Poll()
 		now := k.clock.Local()
 		if clock.Drift(last, now) > clock.MinGrace/4 {
 			k.lookAtAll()

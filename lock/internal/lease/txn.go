@@ -164,11 +164,7 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 // taken takes the news that another version stands there than the one that is known, with
 // no write of ours in doubt: it looks who has written it.
 func (e *Entry) taken(ctx context.Context) {
-	err := e.keeper.conn.Sync(ctx, e.Path)
-	var n zkconn.Node
-	if err == nil {
-		n, err = e.keeper.conn.Get(ctx, e.Path)
-	}
+	n, err := e.keeper.conn.GetSynced(ctx, e.Path)
 	if errors.Is(err, zk.ErrNoNode) {
 		e.Vanished()
 	} else {

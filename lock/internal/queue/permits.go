@@ -241,7 +241,7 @@ func (w *waiter) followChildren(ctx context.Context) error {
 		return err
 	}
 	before := len(w.crowd.names)
-	children, changed, err := w.Conn.WatchChildren(ctx, w.parent)
+	children, _, changed, err := w.Conn.WatchChildren(ctx, w.parent)
 	w.p, w.crowd = position{}, nil // a list tells the place
 	if err != nil {
 		return ignore(err, zk.ErrNoNode)

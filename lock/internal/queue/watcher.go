@@ -106,7 +106,7 @@ func (w *Watcher) find(ctx context.Context, caughtUp bool) error {
 		}
 		var children []string
 		w.most = w.Terms.TTL
-		children, w.changed, err = w.Conn.WatchChildren(ctx, w.parent)
+		children, _, w.changed, err = w.Conn.WatchChildren(ctx, w.parent)
 		if errors.Is(err, zk.ErrNoNode) {
 			w.changed, err = w.Conn.WatchMissing(ctx, w.parent)
 		}
