@@ -121,7 +121,7 @@ func (c *Conn) pollSession(ctx context.Context) error {
 		}
 		return NotSent(ErrUnavailable)
 	})
-	if err != nil && errors.Is(err, ErrClosed) {
+	if err != nil && c.open.Err() != nil {
 		return NotSent(context.Cause(c.open))
 	}
 	return err
