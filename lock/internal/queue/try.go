@@ -82,18 +82,22 @@ func (c *contender) anyInTheWay(ctx context.Context, names []znode.Name) error {
 	if c.Kind == znode.Semaphore {
 		return c.roomFor(ctx, names)
 	}
-	own := znode.Name{Role: c.Role, Permits: c.Permits}
-	names = append(slices.Clone(names), own)
+	names = append(slices.Clone(names), znode.Name{Role: c.Role})
+	var ahead []znode.Name
 	for self := len(names) - 1; ; self-- {
-		ahead := znode.Admit(names, self, c.rules(0))
-		if ahead < 0 {
-			return nil
+		i := znode.Admit(names, self, c.rules(0))
+		if i < 0 {
+			break
 		}
-		if err := c.inTheWay(ctx, names[ahead]); err != nil {
+		ahead = append(ahead, names[i])
+		names = slices.Delete(names, i, i+1)
+	}
+	for _, n := range slices.Backward(ahead) { // the holder first
+		if err := c.inTheWay(ctx, n); err != nil {
 			return err
 		}
-		names = slices.Delete(names, ahead, ahead+1)
 	}
+	return nil
 }
 
 // tryJoined joins, and leaves again if a living contender is ahead.
