@@ -361,11 +361,7 @@ inline enter(i) {
 
 /* The same bytes on the same version, and a read that shows whether they are there. */
 inline renew(i) {
-	if
-	:: !THERE(own[i]) -> answer = no_node
-	:: else ->
-		do_write(own[i], OWN_PATH(i), over[i], mode[i] == held)
-	fi;
+	do_write(own[i], OWN_PATH(i), over[i], mode[i] == held);
 	if
 	:: answer == done -> over[i] = ever[hit]; lapsed[i] = 0; unsettled[i] = 0
 	:: answer == bad_version -> over[i] = ever[hit]
