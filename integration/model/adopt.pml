@@ -223,7 +223,7 @@ end:	do
 		duty[i] = (there[i] && !theirs[i] -> believed[i] : 0);
 		there[i] = 0; seq[i] = 0;
 		rest(i) }
-	:: d_step { mode[i] == leaving && there[i] && MAY_DELETE(i) && exists && anchor == believed[i] && CHILDREN == 2 && AS_JOINED(i) ->
+	:: d_step { mode[i] == leaving && there[i] && MAY_DELETE(i) && exists && anchor != 0 && anchor == believed[i] && CHILDREN == 2 && AS_JOINED(i) ->
 		printf("%d: deletes its entry and the parent\n", i);
 		there[i] = 0; seq[i] = 0;
 		delete_parent();

@@ -21,6 +21,9 @@
 #ifndef CALLS
 #define CALLS 2         /* calls of Lock in each process, */
 #endif
+#ifndef OTHERS
+#define OTHERS SENDS    /* ... and both, of all processes but the first */
+#endif
 #ifndef QUITS
 #define QUITS 1         /* ... and those of all that give up */
 #endif
@@ -48,7 +51,7 @@
 #define UNKNOWN         0               /* what is believed of the parent: */
 #define ABSENT          (ENTRIES + 1)   /* ... or its generation */
 #define NEXT(i)         ((i) * SENDS + sent[i])
-#define MAY_SEND(i)     (sent[i] < SENDS)
+#define MAY_SEND(i)     (sent[i] < (i == 0 -> SENDS : OTHERS))
 
 mtype:mode = { idle, finding, waiting, held, leaving, rejoining, dead };
 mtype:entry = { unmade, there, gone };
@@ -62,7 +65,6 @@ byte egen[ENTRIES];     /* the path: a generation */
 byte eseq[ENTRIES];     /* ... and a sequence */
 byte ever[ENTRIES];
 bit  granted[ENTRIES];  /* its record tells the grant */
-bit  orphan[ENTRIES];   /* it was created after its process had given it up */
 /* the parent, */
 bit  exists;
 byte gen;
@@ -103,7 +105,7 @@ byte duty[N];           /* the generation whose parent it has to tidy up */
 byte again[N];
 #endif
 byte quits = QUITS, lapses = LAPSES, flaps = FLAPS, crashes = CRASHES;
-bit  litter;            /* an orphan or a dead process has left something to the reaper */
+bit  litter;            /* a process died, or an entry was created that its process had given up: the reaper's */
 
 /* The properties, as assertions name them: true for as long as they hold. */
 bit mutual_exclusion = 1, nothing_foreign = 1, nothing_left = 1, served = 1;
@@ -114,7 +116,6 @@ mtype:answer answer = done;
 
 #define CLEAN           k = 0; hit = 0; count = 0; x = 0; hgen = 0; answer = done
 #define THERE(e)        (entry[e] == there)
-#define QUEUED(i)       ((mode[i] == waiting || mode[i] == held) && own[i] != NONE)
 #define VALID(i)        (mode[i] == held && !lapsed[i])
 
 /* Whether the process of an entry counts on it, or may find out that it has it. */
@@ -182,8 +183,7 @@ inline appear(e, g) {
 	entry[e] = there; egen[e] = g; eseq[e] = next; ever[e] = 0;
 	granted[e] = (next == 0);
 	next++; ver++;
-	orphan[e] = !REFERS(OWNER(e), e) || mode[OWNER(e)] == dead;
-	litter = litter || orphan[e]
+	litter = litter || !REFERS(OWNER(e), e)
 }
 
 inline vanish(e) {
@@ -194,7 +194,7 @@ inline vanish(e) {
 #else
 	entry[e] = unmade; egen[e] = 0; eseq[e] = 0;
 #endif
-	ever[e] = 0; granted[e] = 0; orphan[e] = 0
+	ever[e] = 0; granted[e] = 0
 }
 
 inline do_make(e, g) {
@@ -389,7 +389,7 @@ inline clear(j) {
 #define AT(e, g, s)     (THERE(e) && egen[e] == g && eseq[e] == s)
 #define GRANTED(e, g, s) (AT(e, g, s) && granted[e])
 #define EXPIRED(e, a, b) (THERE(e) && !LIVES(e) && eseq[e] < a)
-#define ALIVE(e, a, b)  (THERE(e))
+#define ANY_THERE(e, a, b) (THERE(e))
 #define NEWS(i)         (!seen[i] || !ANY(AT, agen[i], aseq[i]) || !first[i] && ANY(GRANTED, agen[i], aseq[i]))
 
 proctype Process(byte i) {
@@ -736,7 +736,7 @@ end:	do
 		printf("the reaper purges %d\n", hit);
 		vanish(hit);
 		CLEAN }
-	:: d_step { exists && g == 0 && !ANY(ALIVE, 0, 0) ->
+	:: d_step { exists && g == 0 && !ANY(ANY_THERE, 0, 0) ->
 		printf("the reaper reads the parent: %d\n", gen);
 		g = gen;
 		CLEAN }
@@ -786,7 +786,7 @@ init {
 		x = 0;
 #endif
 		do
-		:: x < N -> mode[x] = idle; calls[x] = CALLS; own[x] = NONE; from[x] = NONE; place[x] = list; run Process(x); x++
+		:: x < N -> mode[x] = idle; calls[x] = (x == 0 || CALLS < OTHERS -> CALLS : OTHERS); own[x] = NONE; from[x] = NONE; place[x] = list; run Process(x); x++
 		:: else -> break
 		od;
 		x = 0;
