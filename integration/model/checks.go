@@ -79,7 +79,6 @@ var wrong = []check{
 	{name: "no-listing", model: leases, size: "whose foretold predecessor has gone enters without listing", defs: "-DN=3 -DONCE -DNO_LIST", refutes: exclusion},
 	{name: "no-timer", model: leases, size: "expiry is never judged", defs: "-DN=2 -DPROGRESS -DCRASHES=1 -DDRIFT=0 -DNO_TIMER", refutes: served, progress: true},
 
-
 	{name: "no-anchor", model: queue, size: "names by the parent's Czxid, and no anchor: a write meets another entry", defs: "-DN=3 -DCALLS=2 -DLOSSES=0 -DREAPER=1 -DQUITS=0 -DNO_ANCHOR", refutes: foreign},
 	{name: "no-anchor-enters", model: queue, size: "the same; and two hold the lock", defs: "-DN=3 -DLOSSES=0 -DREAPER=1 -DQUITS=0 -DNO_ANCHOR -DTWO_IN", refutes: exclusion},
 	{name: "no-check", model: queue, size: "a join does not check the anchor: a write meets another entry", defs: "-DN=3 -DLOSSES=0 -DREAPER=1 -DQUITS=0 -DNO_CHECK", refutes: foreign},
