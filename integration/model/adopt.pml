@@ -296,7 +296,7 @@ end:	do
 	od
 }
 
-/* When nothing can happen any more, nobody waits, and what is ours has gone. */
+/* When nothing can happen any more, no client waits, and what is ours has gone. */
 proctype Watch() {
 	timeout;
 	d_step {

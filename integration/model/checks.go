@@ -76,7 +76,7 @@ var wrong = []check{
 	{name: "token-from-sequence", model: leases, size: "the fencing token is the entry's sequence number", defs: "-DN=2 -DBY_SEQUENCE", refutes: rising},
 	{name: "create-again-leaves", model: leases, size: "a lost create is tried again without looking for the entry", defs: "-DN=2 -DNO_FIND", refutes: nothing},
 	{name: "create-again-enters", model: leases, size: "the same; and two hold the lock", defs: "-DN=2 -DNO_FIND -DCRASHES=1 -DQUITS=0 -DDRIFT=0", refutes: exclusion},
-	{name: "no-listing", model: leases, size: "whose foretold predecessor has gone enters without listing", defs: "-DN=3 -DONCE -DNO_LIST", refutes: exclusion},
+	{name: "no-listing", model: leases, size: "a waiter enters when the predicted entry has gone, without a list", defs: "-DN=3 -DONCE -DNO_LIST", refutes: exclusion},
 	{name: "no-timer", model: leases, size: "expiry is never judged", defs: "-DN=2 -DPROGRESS -DCRASHES=1 -DDRIFT=0 -DNO_TIMER", refutes: served, progress: true},
 
 	{name: "no-anchor", model: queue, size: "names by the parent's Czxid, and no anchor: a write meets another entry", defs: "-DN=3 -DCALLS=2 -DLOSSES=0 -DREAPER=1 -DQUITS=0 -DNO_ANCHOR", refutes: foreign},
@@ -99,6 +99,7 @@ var wrong = []check{
 	{name: "rejoin-not-applied", model: queue, size: "NoNode for the second send means that the first was not applied", defs: "-DN=2 -DSENDS=3 -DLAPSES=0 -DNOT_APPLIED", refutes: nothing},
 	{name: "rejoin-version-is-gone", model: queue, size: "BadVersion, from a renewal of our own, means that the entry has gone", defs: "-DN=2 -DLAPSES=0 -DVERSION_IS_GONE", refutes: nothing},
 	{name: "join-forgotten", model: queue, size: "a place forgets the join in flight when its caller gives up", defs: "-DN=2 -DCALLS=1 -DLAPSES=0 -DFORGOTTEN", refutes: nothing},
+	{name: "find-unsynced", model: queue, size: "a lost create is looked for on a server that lags", defs: "-DN=2 -DCALLS=1 -DLAPSES=0 -DUNSYNCED", refutes: nothing},
 
 	{name: "adopted-unproven", model: adopt, size: "the parent is adopted on the version read, without an entry of ours", defs: "-DADOPTED_UNPROVEN -DDEEDS=3", refutes: strangers},
 	{name: "adopted-unversioned", model: adopt, size: "the parent is adopted on any version", defs: "-DADOPTED_UNVERSIONED", refutes: strangers},
@@ -113,10 +114,10 @@ var wrong = []check{
 	{name: "mark-of-before", model: judge, size: "the mark's stamp is used although the clock was set since", defs: "-DANY_MARK", refutes: exclusion},
 	{name: "no-observation", model: judge, size: "there is no proof by own observation, and elections go on", defs: "-DPROGRESS -DNO_OBSERVATION", refutes: served, progress: true},
 
-	{name: "readers-gone-enters", model: rw, size: "who was ahead has gone, whoever was before it", defs: "-DN=3 -DGONE_ENTERS", refutes: exclusion},
+	{name: "readers-gone-enters", model: rw, size: "a waiter enters when the entry ahead has gone, whatever is before that", defs: "-DN=3 -DGONE_ENTERS", refutes: exclusion},
 	{name: "reader-alone", model: rw, size: "a reader that tells its grant is taken to be alone", defs: "-DN=3 -DCURATOR -DTOLD_READER", refutes: exclusion},
 	{name: "curator-alone", model: rw, size: "a writer of Curator's is taken to be alone", defs: "-DN=3 -DCURATOR -DANY_ALONE", refutes: exclusion},
-	{name: "between-unproven", model: rw, size: "who is to write before the readers is taken to be in", defs: "-DN=4 -DQUITS=2 -DBETWEEN_UNPROVEN", refutes: exclusion},
+	{name: "between-unproven", model: rw, size: "the writer before the readers is taken to be in", defs: "-DN=4 -DQUITS=2 -DBETWEEN_UNPROVEN", refutes: exclusion},
 	{name: "between-forgotten", model: rw, size: "the readers in between are not looked for", defs: "-DN=3 -DBETWEEN_FORGOTTEN", refutes: exclusion},
 	{name: "between-curators", model: rw, size: "a writer of Curator's before the readers is taken to be alone", defs: "-DN=3 -DCURATOR -DBETWEEN_STRANGERS", refutes: exclusion},
 	{name: "shared-before", model: rw, size: "a writer goes on writing until it has told that it only reads", defs: "-DN=3 -DSHARED_BEFORE", refutes: exclusion},

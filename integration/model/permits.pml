@@ -150,7 +150,7 @@ end:	do
 		:: others[i] != 0 && others[i] < known[i] -> enter(i)
 #endif
 		:: others[i] != 0 && others[i] >= known[i] && e != NONE ->
-			printf("%d: waits for %d, which has the foretold name\n", i, e);
+			printf("%d: waits for %d, which has the predicted name\n", i, e);
 			step[i] = follow; ahead[i] = BIT(e)
 		:: others[i] != 0 && (others[i] <= known[i] || e == NONE) || asks[i] > known[i] -> step[i] = list
 		fi;
@@ -287,7 +287,7 @@ end:	do
 	od
 }
 
-/* When nothing can happen any more, nobody waits for whom there is room. */
+/* When nothing can happen any more, no contender waits for which there is room. */
 proctype Watch() {
 	timeout;
 	d_step {

@@ -466,6 +466,13 @@ end:	do
 			entry_gone(i)
 		fi;
 		CLEAN }
+#ifdef UNSYNCED
+	:: d_step { mode[i] == finding ->
+		printf("%d: does not find its entry, on a server that lags\n", i);
+		believed[i] = UNKNOWN;
+		forget(i);
+		mode[i] = idle }
+#endif
 #ifdef FORGOTTEN
 	:: d_step { mode[i] == finding && want[i] == 0 ->
 		printf("%d: forgets the join that is in flight\n", i);
@@ -590,7 +597,7 @@ end:	do
 		from[i] = NEXT(i);
 		mode[i] = rejoining }
 	:: atomic { mode[i] == waiting && want[i] == 0 ->
-		printf("%d: nobody of it waits any longer\n", i);
+		printf("%d: none of its callers waits any longer\n", i);
 		mode[i] = leaving }
 	:: d_step { mode[i] == leaving ->
 		do_leave(own[i], OWN_PATH(i), over[i]);
