@@ -5,6 +5,7 @@ const (
 	leases = "holdfast.pml" // leases, sessions, lost replies
 	queue  = "queue.pml"    // the parent, its anchor, joins, leaving, requests applied late
 	adopt  = "adopt.pml"    // parents that Holdfast did not make
+	hand   = "handover.pml" // writes of one entry: transactions, detaching, attaching
 	judge  = "judge.pml"    // expiry across leaders
 	rw     = "readers.pml"  // readers and writers
 	sem    = "permits.pml"  // permits of a semaphore
@@ -14,6 +15,7 @@ const (
 const (
 	exclusion = "mutual_exclusion"
 	rising    = "rising_token"
+	told      = "txn_told"
 	nothing   = "nothing_left"
 	strangers = "strangers_alone"
 	foreign   = "nothing_foreign"
@@ -55,6 +57,7 @@ var right = []check{
 	{name: "readers", model: rw, size: "3 contenders, two turns each, to read or to write; one gives up", defs: "-DN=3 -DTURNS=2"},
 	{name: "readers-between", model: rw, size: "4 contenders; two give up", defs: "-DN=4 -DQUITS=2", whole: true},
 	{name: "queue-sends", model: queue, size: "2 processes, 2 calls and 3 sends each; a lost reply, a lease ends", defs: "-DN=2 -DSENDS=3"},
+	{name: "handover", model: hand, size: "3 processes, two writes each; two replies are lost, a lease ends", whole: true},
 	{name: "adopt", model: adopt, size: "2 clients, 2 turns each, and one of zk.Lock's; three deeds of people", defs: "-DDEEDS=3", whole: true},
 	{name: "permits", model: sem, size: "4 contenders for 2 permits; one may lower them, one gives up", defs: "-DN=4 -DLOWERS=1"},
 	{name: "permits-raised", model: sem, size: "4 contenders, two of which never leave; two permits more, two give up", defs: "-DN=4 -DRAISES=2 -DSTAYS=2 -DQUITS=2"},
@@ -104,6 +107,11 @@ var wrong = []check{
 	{name: "adopted-unproven", model: adopt, size: "the parent is adopted on the version read, without an entry of ours", defs: "-DADOPTED_UNPROVEN -DDEEDS=3", refutes: strangers},
 	{name: "adopted-unversioned", model: adopt, size: "the parent is adopted on any version", defs: "-DADOPTED_UNVERSIONED", refutes: strangers},
 	{name: "adopted-ignored", model: adopt, size: "an adopted parent is deleted with the last entry", defs: "-DADOPTED_IGNORED", refutes: strangers},
+
+	{name: "attached-once", model: hand, size: "an attachment raises the version by one, as a renewal does", defs: "-DATTACHED_ONCE", refutes: foreign},
+	{name: "attached-any-version", model: hand, size: "an attachment writes whatever version is there", defs: "-DATTACHED_ANY_VERSION", refutes: foreign},
+	{name: "txn-read", model: hand, size: "a read of the same version means that a transaction in doubt is not applied", defs: "-DN=2 -DWRITES=1 -DTXN_READ", refutes: told},
+	{name: "txn-writes-once", model: hand, size: "a transaction raises the version by one, as a renewal does", defs: "-DN=2 -DWRITES=1 -DTXN_WRITES_ONCE", refutes: told},
 
 	{name: "stamps-across-leaders", model: judge, size: "stamps of different leaders are compared", defs: "-DACROSS", refutes: exclusion},
 	{name: "sample-of-before", model: judge, size: "a sample that is older than the record is good enough", defs: "-DSTALE_SAMPLE", refutes: exclusion},
