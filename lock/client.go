@@ -16,9 +16,18 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/inbox"
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/outbox"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Limits of what a client has still to tell. The events of very many holds may come at once.
+const (
+	mostLines  = 1 << 10
+	mostEvents = 1 << 16
+	// tellFor is for how long Close waits until all is told.
+	tellFor = time.Second
 )
 
 // Client is what many locks share: a connection to ZooKeeper, the estimate of
@@ -32,6 +41,8 @@ type Client struct {
 	queue  *queue.Queue
 	inbox  *inbox.Inbox
 	lost   atomic.Uint64
+	logs   *outbox.Outbox // of the lines that cfg.log takes
+	events *outbox.Outbox // for the observers
 
 	open  context.Context // ends when the client closes; its cause is ErrClosed
 	shut  context.CancelCauseFunc
@@ -72,6 +83,7 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	}
 	c := newClient(cfg)
 	if c.conn, err = zkconn.Dial(ctx, addresses, c.connConfig()); err != nil {
+		c.tellAll()
 		return nil, err
 	}
 	c.start()
@@ -79,6 +91,7 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 		c.shut(ErrClosed)
 		<-c.tasks.Close()
 		c.conn.Close(0)
+		c.tellAll()
 		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(addresses, ","), err)
 	}
 	return c, nil
@@ -107,7 +120,8 @@ func New(z *zk.Conn, opts ...Option) (*Client, error) {
 
 // newClient returns a client that has no connection yet.
 func newClient(cfg *config) *Client {
-	c := &Client{cfg: cfg, warned: map[time.Duration]bool{}}
+	c := &Client{cfg: cfg, warned: map[time.Duration]bool{}, logs: outbox.New(mostLines), events: outbox.New(mostEvents)}
+	cfg.log = c.logs.Logger(cfg.log) // never wait for the log's reader
 	c.open, c.shut = context.WithCancelCause(context.Background())
 	return c
 }
@@ -199,7 +213,8 @@ func (c *Client) logLoss(e *queue.Entry, change lease.Change) {
 // Close ends what the client still has: calls return [ErrClosed], the contexts
 // of holds end with it, and their entries and those of waiters are deleted, as
 // far as that can be done within the unlock timeout; what remains expires. It
-// closes a connection made by [Dial]. Later calls return what the first did.
+// closes a connection made by [Dial]. Then it waits up to a second until the logger and the
+// observers have taken what is left to tell. Later calls return what the first did.
 //
 // Holds end at once and others may enter: unlock before, or let the contexts end
 // your work.
@@ -215,8 +230,16 @@ func (c *Client) Close() error {
 			c.done = fmt.Errorf("close: entries could not be deleted within %v and are left to expire", c.cfg.unlockTimeout)
 		}
 		c.done = errors.Join(c.done, c.conn.Close(max(0, c.cfg.unlockTimeout-time.Since(begun))))
+		c.tellAll()
 	})
 	return c.done
+}
+
+// tellAll waits until the log and the observers are told all there is to tell, for a while.
+func (c *Client) tellAll() {
+	end := time.Now().Add(tellFor)
+	c.events.Close(time.Until(end))
+	c.logs.Close(max(0, time.Until(end)))
 }
 
 // zero reports whether the client is nil or was not made by Dial or New.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -31,6 +32,7 @@ func (o *observed) Observe(ctx context.Context, e lock.Event) {
 
 // take returns what was told since it was called last.
 func (o *observed) take() (events []lock.Event, values []any) {
+	synctest.Wait() // until the client has told
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	events, values = o.events, o.values
@@ -78,7 +80,7 @@ func TestObserver(t *testing.T) {
 			t.Fatalf("told %+v, with %v", events, values)
 		}
 		got := events[0]
-		if want := (lock.Event{Kind: lock.EventAcquired, Lock: "jobs/1", Policy: "jobs", Entry: first.EntryPath(), Token: first.Token(), Waited: got.Waited}); got != want || got.Waited <= 0 || got.Waited > time.Millisecond {
+		if want := (lock.Event{Kind: lock.EventAcquired, Lock: "jobs/1", Policy: "jobs", Entry: first.EntryPath(), Token: first.Token(), Waited: got.Waited, At: got.At}); got != want || got.Waited <= 0 || got.Waited > time.Millisecond {
 			t.Errorf("told %+v, want %+v", got, want)
 		}
 		again, err := a.Mutex("jobs/1").Lock(first.Context())
