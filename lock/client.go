@@ -67,10 +67,11 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	switch {
 	case err != nil:
 		return nil, err
-	case ctx == nil:
-		return nil, invalid("context", nil, "must not be nil")
 	case len(servers) == 0:
 		return nil, invalid("servers", servers, "must not be empty")
+	}
+	if err := checkContext(ctx, "connect to", servers[0]); err != nil {
+		return nil, err
 	}
 	addresses := make([]string, len(servers))
 	for i, s := range servers {
@@ -271,41 +272,52 @@ func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// begin begins a call about the named lock, which Close waits for until its end. The context
-// ends with ctx, and when the client closes.
-func (c *Client) begin(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
+// checkContext is the first that each call does with its context: after it has ended no call
+// succeeds.
+func checkContext(ctx context.Context, what, name string) error {
 	switch {
-	case c.zero():
-		return nil, nil, invalid("client", nil, "must come from Dial or New")
 	case ctx == nil:
-		return nil, nil, invalid("context", nil, "must not be nil")
+		return invalid("context", nil, "must not be nil")
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s %q: %w", what, name, zkconn.ContextError(ctx))
 	}
-	if err := znode.CheckName(name); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
+	return nil
+}
+
+// enter begins a call, which Close waits for until its end. The context ends with ctx, and
+// when the client closes.
+func (c *Client) enter(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
 	if c.open.Err() != nil || !c.tasks.Enter() {
 		return nil, nil, fmt.Errorf("%s %q: %w", what, name, ErrClosed)
 	}
 	bound, release := c.bind(ctx)
-	end = func() {
+	return bound, func() {
 		release()
 		c.tasks.Leave()
-	}
-	if ctx.Err() != nil {
-		end()
-		return nil, nil, fmt.Errorf("%s %q: %w", what, name, zkconn.ContextError(ctx))
-	}
-	return bound, end, nil
+	}, nil
 }
 
-// take has a lock taken and gives out what that brings.
-func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)) (*Hold, error) {
-	if c.open.Err() != nil || !c.tasks.Enter() {
-		return nil, fmt.Errorf("lock %q: %w", r.Lock, ErrClosed)
+// begin checks the arguments of a call about the named lock, and begins it.
+func (c *Client) begin(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
+	if c.zero() {
+		return nil, nil, invalid("client", nil, "must come from Dial or New")
 	}
-	defer c.tasks.Leave()
-	bound, release := c.bind(ctx)
-	defer release()
+	if err := checkContext(ctx, what, name); err != nil {
+		return nil, nil, err
+	}
+	if err := znode.CheckName(name); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return c.enter(ctx, what, name)
+}
+
+// take has a lock taken and gives out what that brings. The context was checked.
+func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)) (*Hold, error) {
+	bound, end, err := c.enter(ctx, "lock", r.Lock)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok && e.Kind == r.Kind && r.Kind != znode.Semaphore {
 		switch again, err := c.reenter(ctx, bound, e, r.Role != znode.Shared); {
 		case err == nil:
@@ -315,9 +327,6 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 		case e.Err() == nil && !errors.Is(err, ErrUnlocked):
 			return nil, fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", r.Lock, err)
 		}
-	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("lock %q: %w", r.Lock, zkconn.ContextError(ctx))
 	}
 	c.warnStarved(r.Lock, r.Terms.TTL)
 	r.Values = c.asks(ctx)

@@ -130,13 +130,9 @@ func (h *Hold) Reads() bool { return !h.none() && h.e.Reads() }
 // by its context and may be writing there, is an [ErrInvalid]; a hold that has ended
 // returns why.
 func (h *Hold) Downgrade(ctx context.Context) error {
-	switch {
-	case h.none() || h.unlocked.Load():
-		return ErrUnlocked
-	case h.Err() != nil:
-		return h.Err()
-	case ctx == nil:
-		return invalid("context", nil, "must not be nil")
+	switch err := h.check(ctx, "downgrade"); {
+	case err != nil:
+		return err
 	case h.e.Kind != znode.RW:
 		return invalid("hold", h.Name(), "must be of an RWMutex, to be downgraded; this is a %s", h.e.Kind)
 	case h.e.Name().Role == znode.Shared:

@@ -75,26 +75,19 @@ func (e *TxnError) Unwrap() error { return e.Err }
 // [WithoutRenewal] ends when it would have without. Transactions of one hold are made one
 // after the other, in turn with renewals. They take one request each.
 func (h *Hold) Txn(ctx context.Context, operations ...any) error {
-	if err := h.Err(); err != nil {
+	if err := h.check(ctx, "transaction by"); err != nil {
 		return err
-	}
-	if h.unlocked.Load() {
-		return ErrUnlocked
-	}
-	if ctx == nil {
-		return invalid("context", nil, "must not be nil")
 	}
 	c, e := h.client, h.e
 	ops, paths, err := c.cfg.checkOperations(operations, e.Path)
 	if err != nil {
 		return err
 	}
-	if c.open.Err() != nil || !c.tasks.Enter() {
-		return fmt.Errorf("lock %q: transaction: %w", e.Lock(), ErrClosed)
+	bound, end, err := c.enter(ctx, "transaction by", e.Lock())
+	if err != nil {
+		return err
 	}
-	defer c.tasks.Leave()
-	bound, release := c.bind(ctx)
-	defer release()
+	defer end()
 	err = e.Txn(bound, ops)
 	refused := (*lease.RefusedError)(nil)
 	switch {
