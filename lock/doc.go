@@ -231,6 +231,7 @@
 //	entry removed        no: the hold is lost at once  passes
 //	paused, lease lasts  when the process goes on      fails until a renewal succeeds
 //	paused for longer    no: the hold is lost          passes
+//	no hold and no wait  -                             passes, also if ZooKeeper is away
 //
 // [Client.Check] answers a health check. An [Observer], see [WithObserver], is told of
 // all that happens to a client's locks. Ready ones are in lock/observe: for zerolog, and as

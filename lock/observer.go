@@ -243,9 +243,10 @@ func (c *Client) notify(values context.Context, event Event) {
 // Check reports whether all that the client keeps alive is renewed in time, its waits
 // as well as its holds: it returns nil, or an [ErrStalled] that tells how many are not,
 // which of them ends first, and for how long it has not been renewed. So it fails when
-// holds are at risk, but for those that max_hold ends; fixed leases do not count, and
-// without holds and waits there is nothing that could stall, whether ZooKeeper can be
-// reached or not. A client that was closed returns [ErrClosed].
+// holds are at risk, but for those that max_hold ends; fixed leases do not count. A client
+// without holds and waits has nothing that could stall: Check is nil, also if it keeps an
+// entry ([WithIdle]), and whether ZooKeeper can be reached or not. A client that was closed
+// returns [ErrClosed].
 //
 // It looks at what is known, asks no server and never blocks, so that it can answer a
 // health check.

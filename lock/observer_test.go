@@ -355,6 +355,27 @@ func TestCheck(t *testing.T) {
 	})
 }
 
+// TestCheckOfIdleClient: nothing is at risk of a client that has neither hold nor wait, though
+// it keeps an entry.
+func TestCheckOfIdleClient(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: lock.DefaultLocalWindow, Idle: 10 * ttl}))
+		w.unlock(w.lock(a, "x"))
+		if s := a.Stats(); s.Waiters != 1 || s.Holds != 0 {
+			t.Fatalf("nothing is kept: %+v", s)
+		}
+		if err := w.Partition("a"); err != nil {
+			t.Fatal(err)
+		}
+		for range 30 {
+			time.Sleep(ttl / 10)
+			if err := a.Check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 func TestEventKind(t *testing.T) {
 	for kind, want := range map[lock.EventKind]string{0: "EventKind(0)", lock.EventWaiting: "waiting", lock.EventDisplaced: "displaced", lock.EventDisplaced + 1: "EventKind(9)"} {
 		if got := fmt.Sprint(kind); got != want {

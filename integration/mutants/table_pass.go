@@ -6,8 +6,8 @@ var passMutants = []mutant{
 		name:   "pass-stale",
 		breaks: "an entry that is passed on has a lease that begins anew, though nobody wrote it",
 		edits: []edit{{"lock/internal/lease/succeed.go",
-			"e.nextTTL, e.lease, e.session, e.version = before.nextTTL, before.lease, before.session, before.version\n",
-			"e.nextTTL, e.lease, e.session, e.version = before.nextTTL, lease{now, before.TTL}, before.keeper.conn.Session(), before.version\n"}},
+			"e.nextTTL, e.lease, e.session, e.version, e.zxid = before.nextTTL, before.lease, before.session,",
+			"e.nextTTL, e.lease, e.session, e.version, e.zxid = before.nextTTL, lease{now, before.TTL}, before.keeper.conn.Session(),"}},
 		tests: []string{"lock.TestPassOfStaleLease"},
 	}, {
 		name:   "pass-gone",

@@ -52,8 +52,8 @@ var riskMutants = []mutant{
 		name:   "check-waits",
 		breaks: "a check passes while waits are not renewed",
 		edits: []edit{{"lock/internal/lease/risk.go",
-			"renews := e.state < Held || e.state == Held && !e.Fixed",
-			"renews := e.state == Held && !e.Fixed"}},
+			"used = e.state == Waiting || e.state == Held",
+			"used = e.state == Held"}},
 		tests: []string{"lock.TestCheck", "lock/internal/lease.TestStalls"},
 	}, {
 		name:   "wait-untold",

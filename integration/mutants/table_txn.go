@@ -35,8 +35,8 @@ var txnMutants = []mutant{
 		name:   "txn-taken-for-renewal",
 		breaks: "the version of an entry that was read back is not looked at: a write counts as one of one version",
 		edits: []edit{{"lock/internal/lease/flush.go",
-			"b.acknowledge(b.write, b.first, session, n.Stat.Version, f",
-			"b.acknowledge(b.write, b.first, session, ops[0].(*zk.SetDataRequest).Version+1, f"}},
+			"b.acknowledge(b.write, b.first, session, n.Stat.Version, n",
+			"b.acknowledge(b.write, b.first, session, ops[0].(*zk.SetDataRequest).Version+1, n"}},
 		tests: []string{"lock.TestAmbiguousTxn"},
 	}, {
 		name:   "txn-unsettled",

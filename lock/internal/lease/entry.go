@@ -42,6 +42,7 @@ type Entry struct {
 	nextTTL      time.Duration           // that the next write carries
 	lease        lease                   // of the last acknowledged write
 	session      int64                   // that it was made in
+	zxid         int64                   // of its transaction; 0: not known
 	renewAt      time.Duration           // monotonic time
 	suspectSince time.Duration           // monotonic time since when the machine may have slept through the end of the lease; 0: not
 	granted      time.Duration           // monotonic time; 0: not granted
@@ -66,6 +67,7 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.Path, e.Terms, e.keeper, e.owner, e.index = path, t, k, owner, -1
 	e.nextTTL, e.lease, e.session = t.TTL, lease{c.Sent, t.TTL}, c.Session
 	e.renewAt = c.Sent.Mono + k.renewAfter(t.TTL)
+	e.zxid, _ = k.clock.Sampled() // by the reply to its create, or an earlier one
 	e.acquired, e.recorded, e.shared, e.version = c.Acquired, c.Acquired != 0, c.Shared, c.Version
 	if c.Ahead != nil {
 		e.with().ahead = c.Ahead

@@ -17,9 +17,8 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 		if e.state == Ended {
 			return
 		}
-		renews := e.state < Held || !e.Fixed
 		early := e.nextTTL / earlyPart
-		wanted := e.writesWanted > e.writesAcked || renews && now.Mono+clock.Drift(e.lease.sent, now) >= e.renewAt-early
+		wanted := e.writesWanted > e.writesAcked || e.renews() && now.Mono+clock.Drift(e.lease.sent, now) >= e.renewAt-early
 		if e.writing != nil && e.writing.flying || !wanted {
 			e.schedule(e.renewAt, now)
 			return
@@ -74,9 +73,9 @@ func (e *Entry) inDoubt(w *write) bool {
 	return w.doubt
 }
 
-// acknowledge takes the reply to a write that was sent at the given time and
-// left the node's data at this version.
-func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version int32, next time.Duration, now clock.Instant) {
+// acknowledge takes the reply to a write that was sent at the given time, in that session,
+// and left the node's data at this version, by that transaction.
+func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version int32, zxid int64, next time.Duration, now clock.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.writing != w {
@@ -86,7 +85,7 @@ func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version
 		sent = w.first
 	}
 	e.writing, w.raised = nil, version-e.version
-	e.lease, e.version, e.session = lease{sent, w.ttl}, version, session
+	e.lease, e.version, e.session, e.zxid = lease{sent, w.ttl}, version, session, zxid
 	e.suspectSince = 0
 	e.recorded = w.acquired != 0
 	e.writesAcked = w.wanted
@@ -127,13 +126,21 @@ func (e *Entry) postpone(w *write) {
 	e.schedule(e.renewAt, now)
 }
 
-// renewNow has the entry renewed as soon as can be.
-func (e *Entry) renewNow(now clock.Instant) {
+// renewNow has the entry renewed as soon as can be, unless its lease is fixed, or only what
+// is older than the term is to be renewed and it is not. It reports whether it did so.
+func (e *Entry) renewNow(now clock.Instant, term int64, onlyOlder bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !e.renews() || onlyOlder && e.zxid >= term {
+		return false
+	}
 	e.renewAt = min(e.renewAt, now.Mono)
 	e.schedule(e.renewAt, now)
+	return true
 }
+
+// renews reports whether the entry is renewed by itself; e.mu is held.
+func (e *Entry) renews() bool { return e.state < Held || e.state == Held && !e.Fixed }
 
 // schedule has the entry looked at when a write is due, unless one is on its way,
 // and at the end of a hold; e.mu is held.
@@ -143,7 +150,7 @@ func (e *Entry) schedule(write time.Duration, now clock.Instant) {
 	}
 	due := Never
 	idle := e.writing == nil || !e.writing.flying
-	if idle && (e.state < Held || !e.Fixed || e.writesWanted > e.writesAcked) {
+	if idle && (e.renews() || e.writesWanted > e.writesAcked) {
 		due = write
 	}
 	switch {

@@ -126,29 +126,32 @@ type Stall struct {
 	Left time.Duration // until it ends; negative if its time has run out already
 }
 
-// Stalls returns how many entries there are, how many of them are not renewed in time,
-// waiters too, and of these the one that ends first. It is computed from the clock,
-// whatever the keeper is at.
+// Stalls returns how many holds and waits there are, how many of their entries are not renewed
+// in time, and of these the one that ends first. An entry without hold or wait, such as one
+// that is kept for later, does not count. It is computed from the clock, whatever the keeper
+// is at.
 func (k *Keeper) Stalls() (first Stall, stalled, of int) {
 	now := k.clock.Local()
-	entries := k.Entries()
-	for _, e := range entries {
-		s, ok := e.stall(now)
-		if !ok {
+	for _, e := range k.Entries() {
+		s, used, stalls := e.stall(now)
+		if used {
+			of++
+		}
+		if !stalls {
 			continue
 		}
 		if stalled++; stalled == 1 || s.Left < first.Left {
 			first = s
 		}
 	}
-	return first, stalled, len(entries)
+	return first, stalled, of
 }
 
-// stall reports whether the entry should have been renewed by now.
-func (e *Entry) stall(now clock.Instant) (Stall, bool) {
+// stall reports whether the entry has a hold or a wait, and should have been renewed by now.
+func (e *Entry) stall(now clock.Instant) (s Stall, used, stalls bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	renews := e.state < Held || e.state == Held && !e.Fixed
-	s := Stall{e, now.Mono - e.lease.sent.Mono, e.left(now)}
-	return s, renews && e.endsSoon(now) && e.threat() == ErrExpired
+	used = e.state == Waiting || e.state == Held
+	s = Stall{e, now.Mono - e.lease.sent.Mono, e.left(now)}
+	return s, used, used && e.renews() && e.endsSoon(now) && e.threat() == ErrExpired
 }

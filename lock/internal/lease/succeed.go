@@ -65,7 +65,7 @@ func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 	before.pinned = true // it goes on once
 	e.Path, e.Terms, e.keeper, e.owner, e.index = before.Path, before.Terms, before.keeper, owner, -1
 	e.Pass = before.Pass + 1
-	e.nextTTL, e.lease, e.session, e.version = before.nextTTL, before.lease, before.session, before.version
+	e.nextTTL, e.lease, e.session, e.version, e.zxid = before.nextTTL, before.lease, before.session, before.version, before.zxid
 	e.acquired, e.recorded, e.renewAt = before.acquired, before.recorded, before.renewAt
 	e.writesWanted, e.writesAcked = before.writesWanted, before.writesAcked
 	if before.transacted {

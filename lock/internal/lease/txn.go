@@ -137,8 +137,8 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	switch zkconn.OutcomeOf(err) {
 	case zkconn.Applied:
 		stat := replies[last].Stat
-		k.clock.Observe(stat.Mzxid, stat.Mtime, sent, received)
-		e.acknowledge(w, sent, session, stat.Version, k.renewAfter(w.ttl), received)
+		e.acknowledge(w, sent, session, stat.Version, stat.Mzxid, k.renewAfter(w.ttl), received)
+		k.observe(stat, sent, received)
 		k.renewals.Add(1)
 		return false, nil
 	case zkconn.Ambiguous:
