@@ -43,6 +43,7 @@ type Client struct {
 	lost   atomic.Uint64
 	logs   *outbox.Outbox // of the lines that cfg.log takes
 	events *outbox.Outbox // for the observers
+	outage outage
 
 	open  context.Context // ends when the client closes; its cause is ErrClosed
 	shut  context.CancelCauseFunc
@@ -172,6 +173,7 @@ func (c *Client) start() *Client {
 	c.keeper, c.inbox = keeper, box
 	c.mu.Unlock()
 	c.background(func() { keeper.Run(c.open) })
+	c.background(c.watchSession)
 	return c
 }
 
@@ -184,8 +186,7 @@ func (c *Client) observe(e *queue.Entry, change lease.Change) {
 	}
 	switch {
 	case change.AtRisk():
-		c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).Stringer("left", change.Left).AnErr("why", change.Why).
-			Msg("hold at risk: it is lost when its time runs out, unless a renewal succeeds before")
+		c.logRisk(e, change)
 	case change.Lost():
 		if !heldTogether(e) { // else each of them counts
 			c.lost.Add(1)
@@ -196,6 +197,11 @@ func (c *Client) observe(e *queue.Entry, change lease.Change) {
 
 func (c *Client) logLoss(e *queue.Entry, change lease.Change) {
 	event := c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).AnErr("why", errors.Unwrap(change.Why))
+	if errors.Is(change.Why, ErrExpired) {
+		c.outage.mu.Lock()
+		c.outage.lost++
+		c.outage.mu.Unlock()
+	}
 	switch {
 	case errors.Is(change.Why, ErrClosed):
 		event.Discard()

@@ -124,11 +124,11 @@ func (h *Hold) Reads() bool { return !h.none() && h.e.Reads() }
 // a writer waits before them. The hold, its context and token stay the same, and its lease
 // begins anew, as with each renewal. There is no way back, see [RWMutex.Lock].
 //
-// It waits until ZooKeeper has acknowledged it. If ctx ends before, the hold is one for
-// reading all the same, and readers are let in when the next renewal tells them. A hold
-// for reading stays as it is. A hold of another kind of lock, or one that was taken again
-// by its context and may be writing there, is an [ErrInvalid]; a hold that has ended
-// returns why.
+// It waits until ZooKeeper has acknowledged it. If ctx had ended before the call, nothing
+// changes. If it ends meanwhile, the hold is one for reading all the same, and readers are
+// let in when the next renewal tells them. A hold for reading stays as it is. A hold of
+// another kind of lock, or one that was taken again by its context and may be writing
+// there, is an [ErrInvalid]; a hold that has ended returns why.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	switch err := h.check(ctx, "downgrade"); {
 	case err != nil:

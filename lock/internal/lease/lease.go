@@ -106,6 +106,9 @@ type Change struct {
 	From, To State         // both Held: the hold has come at risk
 	Why      error         // of the end, or of the one that threatens: one of this package's errors, or what the owner made of it
 	Left     time.Duration // at risk: for how long the hold is still sure to last
+	// Unanswered is at risk: for how long a write of the entry has been on its way; 0: none is,
+	// or it was sent just now.
+	Unanswered time.Duration
 }
 
 // AtRisk reports whether a hold has come at risk: see [Entry.AtRisk].

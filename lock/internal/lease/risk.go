@@ -42,6 +42,9 @@ func (e *Entry) warn(now clock.Instant) {
 	}
 	e.atRisk = true
 	c := Change{From: Held, To: Held, Why: e.threat(), Left: max(0, e.left(now))}
+	if w := e.writing; w != nil && w.flying && now.Mono-w.first.Mono > e.lease.ttl/earlyPart {
+		c.Unanswered = now.Mono - w.first.Mono
+	}
 	e.keeper.warn(e, c.Left)
 	e.mu.Unlock()
 	e.owner.Changed(c)

@@ -60,6 +60,9 @@ func TestAtRisk(t *testing.T) {
 		e.warn(*now)
 		e.warn(at(tt.from + 1)) // no second time
 		want := Change{From: Held, To: Held, Why: tt.why, Left: tt.end - tt.from}
+		if w := e.writing; w != nil {
+			want.Unanswered = tt.from - w.first.Mono
+		}
 		if left := risk(told); left != want.Left || len(o.told) != 1 || o.told[0] != want || !want.AtRisk() || want.Lost() {
 			t.Errorf("%s: told %v and %+v, want %+v", tt.name, left, o.told, want)
 		}
