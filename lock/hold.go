@@ -198,7 +198,7 @@ func (h *Hold) Unlock() error {
 	}
 	h.deafen()
 	h.t.leave()
-	last, err := e.Unlock()
+	last, err := c.release(h, c.cfg.unlockTimeout)
 	if err != nil || !last || c.queue.Pass(e) {
 		return err
 	}
@@ -206,6 +206,16 @@ func (h *Hold) Unlock() error {
 	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
 	defer limit.Release()
 	return c.left(e, c.queue.Leave(zkconn.Uncancellable(limit), e))
+}
+
+// release takes a handle back from its entry, when no transaction by it can be applied any
+// more. It reports whether that was the last one.
+func (c *Client) release(h *Hold, within time.Duration) (last bool, err error) {
+	last, err = h.e.Release(&h.unlocked, within)
+	if err == ErrInDoubt {
+		err = &UnlockError{Lock: h.e.Lock(), Entry: h.e.Path, Err: err}
+	}
+	return last, err
 }
 
 // left makes of what came of the deletion of an unlocked entry what the unlock returns.

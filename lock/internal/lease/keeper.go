@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -92,6 +93,13 @@ func (k *Keeper) Entries() []*Entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return append([]*Entry(nil), k.queue...)
+}
+
+// Keeps reports whether there is an entry of that path.
+func (k *Keeper) Keeps(path string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.ContainsFunc(k.queue, func(e *Entry) bool { return e.Path == path })
 }
 
 // Reconnected says that an outage has ended: another server may lead by now. One entry is

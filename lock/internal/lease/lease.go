@@ -11,6 +11,7 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
@@ -143,4 +144,5 @@ type write struct {
 	doubt    bool          // an earlier attempt may have been applied
 	keepsEnd bool          // the lease ends when it would have without it
 	raised   int32         // by how much it took the version up; 0: not known
+	by       *atomic.Bool  // the handle whose transaction it is, see Entry.Txn; nil: none
 }
