@@ -304,7 +304,11 @@
 // [Client.Close] ends all holds and waits, and deletes their entries, many in a
 // transaction. For that, for the clean-up of calls that were given up, and for the end of
 // the session if the connection is the client's own, it takes the unlock timeout at
-// most, and a tenth of a second. What could not be deleted by then expires.
+// most, and a tenth of a second. What could not be deleted by then expires. Then it waits for
+// a second at most until the logger and the observers have taken what is left to tell.
+//
+// No call, no renewal and no end of a hold waits for the logger or an observer. What they do
+// not take in time is dropped, and counted in [Stats]: TestReaderThatBlocks.
 //
 // # Choosing a TTL
 //

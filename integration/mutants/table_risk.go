@@ -36,9 +36,9 @@ var riskMutants = []mutant{
 	}, {
 		name:   "risk-over",
 		breaks: "a hold that has ended goes on warning",
-		edits: []edit{{"lock/internal/lease/keeper.go",
-			"	k.warned[e].withdraw()\n	delete(k.warned, e)\n",
-			"	delete(k.warned, e)\n"}},
+		edits: []edit{{"lock/internal/lease/entry.go",
+			"		e.withdrawWarnings() // before the end can be seen\n",
+			""}},
 		tests: []string{"lock.TestWarningWithdrawn", "lock/internal/lease.TestSafeAgain"},
 	}, {
 		name:   "risk-of-fixed",

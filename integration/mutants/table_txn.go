@@ -28,8 +28,8 @@ var txnMutants = []mutant{
 		name:   "txn-taken-for-applied",
 		breaks: "a transaction whose reply was lost counts as applied",
 		edits: []edit{{"lock/internal/lease/txn.go",
-			"return raised == raisedByTxn, nil",
-			"return raised != 0, nil"}},
+			"applied, why = w.raised == raisedByTxn, nil",
+			"applied, why = w.raised != 0, nil"}},
 		tests: []string{"lock.TestAmbiguousTxn"},
 	}, {
 		name:   "txn-taken-for-renewal",

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -104,7 +105,8 @@ func (e *Entry) transition(to State, why error) {
 	}
 	if e.state = to; to == Ended {
 		e.why = why
-		e.keeper.remove(e) // and its warnings, before anybody sees the end
+		e.keeper.remove(e)
+		e.withdrawWarnings() // before the end can be seen
 		if e.cancel != nil {
 			e.cancel(why)
 		}
@@ -286,15 +288,25 @@ func (e *Entry) Refresh(ctx context.Context) error {
 	target := e.writesWanted
 	e.schedule(0, now)
 	e.mu.Unlock()
+	var why error
+	err := e.await(ctx, func() bool {
+		why = e.why
+		return e.state == Ended || e.writesAcked >= target
+	})
+	return cmp.Or(why, err)
+}
+
+// await waits until done reports so, or fails as ctx does. It is asked at each change, with
+// e.mu held.
+func (e *Entry) await(ctx context.Context, done func() bool) error {
 	for {
-		changed, err := e.Watch()
-		if err != nil {
-			return err
-		}
+		var changed <-chan struct{}
 		e.mu.Lock()
-		done := e.writesAcked >= target
+		if !done() {
+			changed = e.nextChange()
+		}
 		e.mu.Unlock()
-		if done {
+		if changed == nil {
 			return nil
 		}
 		select {

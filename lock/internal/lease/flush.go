@@ -65,7 +65,7 @@ func (f *flight) attempt(ctx context.Context) error {
 			still = append(still, b)
 			ops = append(ops, &zk.SetDataRequest{Path: b.Path, Data: b.data, Version: version})
 		} else {
-			b.rest(b.write)
+			b.postpone(b.write)
 		}
 	}
 	if f.batch = still; len(f.batch) == 0 {

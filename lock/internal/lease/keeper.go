@@ -44,10 +44,9 @@ type Keeper struct {
 	outage   atomic.Bool   // one has ended
 	term     atomic.Int64  // of the leader's clock, for which all entries were renewed
 
-	mu     sync.Mutex
-	queue  dueQueue
-	armed  time.Duration // monotonic time that the timer is set to
-	warned map[*Entry]warnings
+	mu    sync.Mutex
+	queue dueQueue
+	armed time.Duration // monotonic time that the timer is set to
 }
 
 // Options are what a keeper works with.
@@ -64,7 +63,7 @@ type Options struct {
 func NewKeeper(o Options) *Keeper {
 	return &Keeper{
 		conn: o.Conn, clock: o.Clock, log: o.Log, who: o.Who, vary: o.Jitter, run: o.Run,
-		together: zkconn.Batch{Most: batchBytes}, wake: make(chan struct{}, 1), armed: Never, warned: map[*Entry]warnings{},
+		together: zkconn.Batch{Most: batchBytes}, wake: make(chan struct{}, 1), armed: Never,
 	}
 }
 
@@ -261,8 +260,6 @@ func (k *Keeper) remove(e *Entry) {
 	if e.index >= 0 {
 		heap.Remove(&k.queue, int(e.index))
 	}
-	k.warned[e].withdraw()
-	delete(k.warned, e)
 }
 
 // dueQueue is a heap of entries, the one due first on top.

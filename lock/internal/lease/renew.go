@@ -67,11 +67,7 @@ func (e *Entry) suspect(w *write) {
 }
 
 // inDoubt reports whether a write may have been applied.
-func (e *Entry) inDoubt(w *write) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return w.doubt
-}
+func (e *Entry) inDoubt(w *write) bool { return locked(e, func() bool { return w.doubt }) }
 
 // acknowledge takes the reply to a write that was sent at the given time, in that session,
 // and left the node's data at this version, by that transaction.
@@ -92,7 +88,7 @@ func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version
 	e.renewAt = sent.Mono + next
 	if e.atRisk && !e.endsSoon(now) {
 		e.atRisk = false
-		e.keeper.allClear(e)
+		e.withdrawWarnings()
 	}
 	e.notify()
 	e.scheduleNext(now)
@@ -108,9 +104,9 @@ func (e *Entry) scheduleNext(now clock.Instant) {
 	}
 }
 
-// postpone lays a write aside that failed for a reason that may pass. One that may
-// have been applied stays what is made next, and its end counts until its outcome is
-// known.
+// postpone lays a write aside that failed for a reason that may pass, or that nothing needs
+// any more. One that may have been applied stays what is made next, and its end counts until
+// its outcome is known.
 func (e *Entry) postpone(w *write) {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -120,8 +116,8 @@ func (e *Entry) postpone(w *write) {
 	}
 	if w.flying = false; !w.doubt {
 		e.writing = nil
-		e.notify()
 	}
+	e.notify()
 	e.renewAt = now.Mono + e.nextTTL/10
 	e.schedule(e.renewAt, now)
 }

@@ -45,15 +45,19 @@ func (e *Entry) warn(now clock.Instant) {
 	if w := e.writing; w != nil && w.flying && now.Mono-w.first.Mono > e.lease.ttl/earlyPart {
 		c.Unanswered = now.Mono - w.first.Mono
 	}
-	e.keeper.warn(e, c.Left)
+	if e.rare != nil {
+		for _, told := range e.rare.warned {
+			told <- c.Left // there is room: one is posted, and withdrawn before the next
+		}
+	}
 	e.mu.Unlock()
 	e.owner.Changed(c)
 }
 
 // AtRisk returns the channel on which one handle is told that the hold is at risk:
 // for how long it is still sure to last. A hold that is at risk already tells at once.
-// What nobody has received is withdrawn when the hold is safe again or has ended. One
-// that has ended returns nil.
+// What the handle has not received is withdrawn when the hold is safe again or has ended.
+// One that has ended returns nil.
 func (e *Entry) AtRisk(handle any) <-chan time.Duration {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -61,65 +65,39 @@ func (e *Entry) AtRisk(handle any) <-chan time.Duration {
 	if e.state == Ended {
 		return nil
 	}
-	told, added := e.keeper.addWarning(e, handle)
-	if added && e.atRisk {
-		told <- max(0, e.left(now))
+	r := e.with()
+	told := r.warned[handle]
+	if told == nil {
+		if told = make(chan time.Duration, 1); r.warned == nil {
+			r.warned = map[any]chan time.Duration{}
+		}
+		if r.warned[handle] = told; e.atRisk {
+			told <- max(0, e.left(now))
+		}
 	}
 	return told
 }
 
 // Unwarn forgets a handle that asked for warnings.
-func (e *Entry) Unwarn(handle any) { e.keeper.removeWarning(e, handle) }
+func (e *Entry) Unwarn(handle any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.rare != nil {
+		delete(e.rare.warned, handle)
+	}
+}
 
-// warnings are where the handles of a hold that asked for it are told that it is at
-// risk, each on a channel with room for one. They are with the keeper, because few holds
-// have any, and guarded by it; what is posted and withdrawn, by the entry.
-type warnings map[any]chan time.Duration
-
-// withdraw takes back what nobody has received.
-func (w warnings) withdraw() {
-	for _, told := range w {
+// withdrawWarnings takes back the warnings that no handle has received; e.mu is held.
+func (e *Entry) withdrawWarnings() {
+	if e.rare == nil {
+		return
+	}
+	for _, told := range e.rare.warned {
 		select {
 		case <-told:
 		default:
 		}
 	}
-}
-
-func (k *Keeper) addWarning(e *Entry, handle any) (told chan time.Duration, added bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if told = k.warned[e][handle]; told != nil {
-		return told, false
-	}
-	if k.warned[e] == nil {
-		k.warned[e] = warnings{}
-	}
-	told = make(chan time.Duration, 1)
-	k.warned[e][handle] = told
-	return told, true
-}
-
-func (k *Keeper) removeWarning(e *Entry, handle any) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.warned[e], handle)
-}
-
-// warn tells the handles of a hold that so much is left; e.mu is held.
-func (k *Keeper) warn(e *Entry, left time.Duration) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, told := range k.warned[e] {
-		told <- left // there is room: one is posted, and withdrawn before the next
-	}
-}
-
-// allClear withdraws the warnings of a hold that is safe again; e.mu is held.
-func (k *Keeper) allClear(e *Entry) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.warned[e].withdraw()
 }
 
 // Stall is an entry that should have been renewed.

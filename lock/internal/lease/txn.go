@@ -80,8 +80,7 @@ func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error
 // beginTxn waits until no write of the entry is on its way or of unknown outcome, and
 // begins one, to be made on the version that it returns.
 func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, version int32, err error) {
-	for w == nil {
-		var changed <-chan struct{}
+	for {
 		now := e.keeper.clock.Local()
 		e.change(func() {
 			switch e.expire(now); {
@@ -95,21 +94,17 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, 
 				w, version = e.txnWrite(now), e.version
 				e.writing, w.by = w, unlocked
 			default:
-				changed = e.nextChange()
 				e.renewAt = min(e.renewAt, now.Mono) // what is in doubt is settled at once
 			}
 			e.schedule(e.renewAt, now)
 		})
+		if err == nil && w == nil {
+			err = e.await(ctx, func() bool { return e.writing == nil || e.state == Ended || unlocked.Load() })
+		}
 		if err != nil || w != nil {
 			return w, version, err
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, 0, zkconn.ContextError(ctx)
-		}
 	}
-	return w, version, nil
 }
 
 // Release takes a handle back as Unlock does, once unlocked says so. When it has returned nil,
@@ -119,6 +114,9 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, 
 // what is in doubt is settled by the deletion. If that takes too long it fails with
 // ErrInDoubt, and the handle is taken back all the same.
 func (e *Entry) Release(unlocked *atomic.Bool, within time.Duration) (last bool, why error) {
+	if !locked(e, func() bool { return e.transacted }) {
+		return e.Unlock()
+	}
 	inDoubt := e.awaitTxn(unlocked, within, func(*write) bool { return e.state != Ended && e.handles > 1 })
 	if last, why = e.Unlock(); !last {
 		return false, cmp.Or(why, inDoubt)
@@ -132,28 +130,12 @@ func (e *Entry) Release(unlocked *atomic.Bool, within time.Duration) (last bool,
 // awaitTxn waits until no transaction of the handle is pending, or fails with ErrInDoubt. What
 // that is, is asked with e.mu held.
 func (e *Entry) awaitTxn(unlocked *atomic.Bool, within time.Duration, pending func(*write) bool) error {
-	var timeout <-chan time.Time
-	for {
-		var changed <-chan struct{}
-		e.mu.Lock()
-		if w := e.writing; w != nil && w.by == unlocked && pending(w) {
-			changed = e.nextChange()
-		}
-		e.mu.Unlock()
-		if changed == nil {
-			return nil
-		}
-		if timeout == nil {
-			timer := time.NewTimer(within)
-			defer timer.Stop()
-			timeout = timer.C
-		}
-		select {
-		case <-changed:
-		case <-timeout:
-			return ErrInDoubt
-		}
+	limit := zkconn.NewTimeLimit(within)
+	defer limit.Release()
+	if e.await(limit, func() bool { return e.writing == nil || e.writing.by != unlocked || !pending(e.writing) }) != nil {
+		return ErrInDoubt
 	}
+	return nil
 }
 
 // txnWrite is the write of the entry that a transaction makes; e.mu is held.
@@ -254,21 +236,12 @@ func (e *Entry) settle(ctx context.Context, w *write) (applied bool, why error) 
 	e.schedule(0, now)
 	e.notify()
 	e.mu.Unlock()
-	for {
-		changed, ended := e.Watch()
-		e.mu.Lock()
-		raised := w.raised
-		e.mu.Unlock()
-		switch {
-		case raised != 0:
-			return raised == raisedByTxn, nil
-		case ended != nil:
-			return false, ended
+	err := e.await(ctx, func() bool {
+		applied, why = w.raised == raisedByTxn, nil
+		if w.raised == 0 {
+			why = e.why
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return false, zkconn.ContextError(ctx)
-		}
-	}
+		return w.raised != 0 || e.state == Ended
+	})
+	return applied, cmp.Or(why, err)
 }
