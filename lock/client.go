@@ -159,6 +159,9 @@ func (c *Client) forgotten() {
 	if c.clock != nil {
 		c.clock.Forget()
 	}
+	if c.queue != nil {
+		c.queue.Forgotten()
+	}
 }
 
 // start puts the parts of the client together, each on those below it.
