@@ -26,24 +26,19 @@ func (p *placed) watchOthers() {
 	for {
 		children, _, changed, err := q.Conn.WatchChildren(q.Closing, q.Path(p.like.Lock))
 		left, over := p.keptFor(err != nil || len(znode.Contenders(children)) > p.entries())
-		for !over {
-			timer := time.NewTimer(min(left, lookAgain))
-			begun := q.Clock.Mono()
+		for again := false; !over && !again; {
+			wait := min(left, lookAgain)
+			timer := time.NewTimer(wait)
 			select {
 			case <-changed:
-				left = 0
+				again = true
 			case <-timer.C:
 				left, over = p.keptFor(false)
-				if q.Clock.Mono()-begun >= lookAgain {
-					left = 0
-				}
+				again = wait == lookAgain // the watch may be lost
 			case <-q.Closing.Done():
 				_, over = p.keptFor(true)
-				over = true
 			}
-			if timer.Stop(); left == 0 {
-				break
-			}
+			timer.Stop()
 		}
 		if over {
 			return
