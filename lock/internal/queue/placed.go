@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/place"
@@ -374,27 +375,38 @@ func (p *placed) look() {
 	p.lock.mu.Lock()
 	due, began := p.LookDue(), p.queue.Clock.Mono()
 	p.lock.mu.Unlock()
-	entries := 0
+	contenders := 0
 	if due {
-		stat, err := p.queue.Conn.Exists(p.queue.Closing, p.queue.Path(p.like.Lock))
-		if err == nil {
-			entries = int(stat.NumChildren) - p.lock.believed().anchors()
-		} else {
-			entries = 1 << 20 // unknown: the waiters join
-		}
+		contenders = p.countContenders()
 	}
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
-	if p.looking = false; due && p.Looked(began, entries) {
+	if p.looking = false; due && p.Looked(began, contenders) {
 		p.begin(nil, place.Enter)
 	}
 	p.goOn()
 }
 
-// anchors is how many anchors are below the parent.
-func (p parent) anchors() int {
-	if p.state == listed {
-		return 0
+// countContenders is how many contenders are at the lock; very many if that is not known. A
+// node below the parent can also be that of another lock: then a list tells.
+func (p *placed) countContenders() int {
+	q, path := p.queue, p.queue.Path(p.like.Lock)
+	if p.lock.believed().state == ours {
+		stat, err := q.Conn.Exists(q.Closing, path)
+		if err == nil && int(stat.NumChildren) <= p.entries()+1 { // the anchor
+			return int(stat.NumChildren) - 1
+		}
 	}
-	return 1
+	children, _, err := q.Conn.Children(q.Closing, path)
+	if err != nil {
+		return math.MaxInt
+	}
+	return len(znode.Contenders(children))
+}
+
+// entries is how many entries of the place are at the lock.
+func (p *placed) entries() int {
+	p.lock.mu.Lock()
+	defer p.lock.mu.Unlock()
+	return p.Entries()
 }
