@@ -104,10 +104,10 @@ var eight = []string{"a/1", "a/2", "b/1", "b/2", "c", "d", "e", "f"}
 
 func TestFreeLocksAreOneTransactionEachWay(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		c := w.dial("a")
+		c := w.client("a")
 		w.unlockAll(w.lockAll(c, eight...)) // makes the root and the ancestors, and learns the time
 		for range 3 {
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(2 * time.Second) // so that the parents do not stay
 			var hs *lock.Holds
 			w.wantCost("LockAll", w.cost("a", func() { hs = w.lockAll(c, eight...) }), map[string]int{"multi": 1}, 1)
 			var tokens []lock.Token
@@ -134,7 +134,7 @@ func TestFreeLocksAreOneTransactionEachWay(t *testing.T) {
 // free; and has left nothing once its context has ended.
 func TestAllOrNone(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, "y")
 		ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
 		defer cancel()
@@ -187,7 +187,7 @@ func TestAllOrNone(t *testing.T) {
 
 func TestNamesOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		c := w.dial("a")
+		c := w.client("a")
 		many := make([]string, lock.MaxAll+1)
 		for i := range many {
 			many[i] = fmt.Sprintf("many/%d", i)
@@ -229,7 +229,7 @@ func TestNamesOfAll(t *testing.T) {
 // TestAllAgain: with the context of holds of all, all are shared; with one of some, none is.
 func TestAllAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		c := w.dial("a")
+		c := w.client("a")
 		err := c.All([]string{"x", "y", "z"}).Do(w.ctx, func(ctx context.Context) error {
 			hs, err := c.LockAll(ctx, "z", "x")
 			if err != nil {
@@ -259,7 +259,7 @@ func TestAllAgain(t *testing.T) {
 // TestOneOfAllIsLost: the context says which; the others last until they are unlocked.
 func TestOneOfAllIsLost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		c := w.dial("a")
+		c := w.client("a")
 		hs := w.lockAll(c, "x", "y", "z")
 		ctx := hs.Context()
 		w.remove(w.raw("admin"), hs.Hold("y").EntryPath())
@@ -295,7 +295,7 @@ func TestOneOfAllIsRefused(t *testing.T) {
 		for _, try := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s try %v", parent.what, try), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
-					c := w.dial("a")
+					c := w.client("a")
 					w.unlock(w.lock(c, "other"))
 					w.createACL(w.raw("stranger"), "/locks/y", parent.data, parent.acl)
 					all := c.All([]string{"x", "y", "z"})
@@ -319,8 +319,9 @@ func TestOneOfAllIsRefused(t *testing.T) {
 // TestUnlockOfAllWithSomebodyQueued: only the parents of those that are free go.
 func TestUnlockOfAllWithSomebodyQueued(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		w.unlockAll(w.lockAll(a, "x", "y", "z"))
+		time.Sleep(2 * time.Second) // so that the parents do not stay
 		hs := w.lockAll(a, "x", "y", "z")
 		ch := w.queue(w.ctx, b, "y")
 		got := w.cost("a", func() { w.unlockAll(hs) })
@@ -335,7 +336,7 @@ func TestUnlockOfAllWithSomebodyQueued(t *testing.T) {
 // TestFixedLeasesOfAll: they run from when all were had.
 func TestFixedLeasesOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, "y")
 		ch := startAll(func() (*lock.Holds, error) {
 			return a.All([]string{"x", "y"}, lock.WithoutRenewal()).Lock(w.ctx)
@@ -357,7 +358,7 @@ func TestFixedLeasesOfAll(t *testing.T) {
 // keeps TryLock waiting.
 func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+		a, b, z := w.client("a"), w.client("b"), w.raw("other")
 		h := w.lock(b, "y")
 		if err := w.SetSequence("/locks/y", math.MaxInt32); err != nil {
 			t.Fatal(err)

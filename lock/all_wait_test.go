@@ -25,10 +25,10 @@ func TestAllInAnyOrder(t *testing.T) {
 		for _, hints := range []string{"learned", "none", "hostile"} {
 			t.Run(name+" hints "+hints, func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
-					first := w.lockAll(w.dial("first"), "a", "b", "c", "d")
+					first := w.lockAll(w.client("first"), "a", "b", "c", "d")
 					var waiting []<-chan takenAll
 					for i, names := range want {
-						c := w.dial(fmt.Sprintf("c%d", i))
+						c := w.client(fmt.Sprintf("c%d", i))
 						waiting = append(waiting, startAll(func() (*lock.Holds, error) { return c.LockAll(w.ctx, names...) }))
 					}
 					time.Sleep(2 * ttl)
@@ -70,7 +70,7 @@ func TestNobodyWaitsInACircle(t *testing.T) {
 				c := &circle{world: w, seed: seed, names: []string{"a", "b", "c", "d", "e"}, holder: map[string]string{}}
 				var wg sync.WaitGroup
 				for i := range 6 {
-					client := w.dial(fmt.Sprintf("c%d", i))
+					client := w.client(fmt.Sprintf("c%d", i))
 					for j := range 2 {
 						wg.Go(func() { c.worker(client, fmt.Sprintf("%d/%d", i, j)) })
 					}
@@ -169,8 +169,8 @@ func TestManyKeptLocksOfAll(t *testing.T) {
 func testKeptLocksOfAll(t *testing.T, n int, oneWay time.Duration) {
 	link := locktest.Options{Latency: func(string, string) time.Duration { return oneWay }}
 	simulate(t, link, func(w *world) {
-		kept := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true})
-		a, b := w.dial("a", kept), w.dial("b", kept)
+		kept := lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: true})
+		a, b := w.client("a", kept), w.client("b", kept)
 		var names []string
 		for i := range n {
 			names = append(names, fmt.Sprintf("n%02d", i))

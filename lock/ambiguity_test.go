@@ -16,7 +16,7 @@ func TestAmbiguousLock(t *testing.T) {
 		for _, try := range []bool{false, true} {
 			t.Run(fmt.Sprintf("parent kept %v try %v", keep, try), func(t *testing.T) {
 				forEachMishap(t, func(w *world, i int) {
-					a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: keep}))
+					a := w.client("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: keep}))
 					w.unlock(w.lock(a, "x"))
 					before := len(w.nodes())
 					hit := w.mishap(i, "a", joins)
@@ -49,7 +49,7 @@ func TestAmbiguousLock(t *testing.T) {
 
 func TestAmbiguousJoinOfQueue(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		w.unlock(w.lock(b, "other"))
 		h := w.lock(a, "x")
 		hit := w.mishap(i, "b", func(r locktest.Request) bool { return joinsParent(r, "x") })
@@ -73,7 +73,7 @@ func TestAmbiguousUnlock(t *testing.T) {
 	for _, queued := range []string{"", "a", "b"} {
 		t.Run("queued "+queued, func(t *testing.T) {
 			forEachMishap(t, func(w *world, i int) {
-				clients := map[string]*lock.Client{"a": w.dial("a"), "b": w.dial("b")}
+				clients := map[string]*lock.Client{"a": w.client("a"), "b": w.client("b")}
 				h := w.lock(clients["a"], "x")
 				var ch <-chan taken
 				if queued != "" {
@@ -102,9 +102,9 @@ func TestAmbiguousUnlock(t *testing.T) {
 // known either.
 func TestAmbiguousUnlockWithRenewalOnItsWay(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
-		a := w.dial("a")
+		a := w.client("a")
 		h := w.lock(a, "x")
-		ch := w.queue(w.ctx, w.dial("b"), "x")
+		ch := w.queue(w.ctx, w.client("b"), "x")
 		w.until("a renewal", w.mishap(i, "a", func(r locktest.Request) bool { return renews(r, h) }))
 		w.unlock(h)
 		got := w.await(ch)
@@ -116,7 +116,7 @@ func TestAmbiguousUnlockWithRenewalOnItsWay(t *testing.T) {
 
 func TestAmbiguousPurge(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(a, "x")
 		ended := w.end(h)
 		ch := w.queue(w.ctx, b, "x")
@@ -137,7 +137,7 @@ func TestAmbiguousPurge(t *testing.T) {
 
 func TestAmbiguousWithdrawal(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(a, "x")
 		ctx, cancel := context.WithCancel(w.ctx)
 		ch := w.queue(ctx, b, "x")
@@ -179,7 +179,7 @@ func TestShorteningThatCannotBeReadBack(t *testing.T) {
 		for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
 			t.Run(fmt.Sprintf("code %d fixed %v", code, opts != nil), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
-					a, b := w.dial("a"), w.dial("b")
+					a, b := w.client("a"), w.client("b")
 					h := w.lock(a, "x", opts...)
 					ended := w.end(h)
 					hit := w.readBackRefused("a", h, code)
@@ -212,7 +212,7 @@ func TestShorteningThatCannotBeReadBack(t *testing.T) {
 func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
 	for _, code := range []int32{codeNoAuth, codeQuota} {
 		simulate(t, locktest.Options{}, func(w *world) {
-			h := w.lock(w.dial("a"), "x")
+			h := w.lock(w.client("a"), "x")
 			w.until("the read-back is refused", w.readBackRefused("a", h, code))
 			time.Sleep(3 * ttl)
 			w.alive(h)
@@ -228,7 +228,7 @@ func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
 func TestReentryInDoubt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
-		a := w.dial("a", lock.WithClock(c.now))
+		a := w.client("a", lock.WithClock(c.now))
 		h := w.lock(a, "x")
 		c.step(2 * ttl)
 		ctx, cancel := context.WithTimeout(h.Context(), ttl)
@@ -256,7 +256,7 @@ func TestReentryInDoubt(t *testing.T) {
 func TestReentryInDoubtThatNobodyDispels(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
-		a, b := w.dial("a", lock.WithClock(c.now)), w.dial("b")
+		a, b := w.client("a", lock.WithClock(c.now)), w.client("b")
 		h := w.lock(a, "x")
 		w.Partition("a")
 		c.step(2 * ttl)
@@ -285,7 +285,7 @@ func TestReentryInDoubtThatNobodyDispels(t *testing.T) {
 func TestLockThatCannotEndFindsItsEntry(t *testing.T) {
 	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
 		simulate(t, locktest.Options{}, func(w *world) {
-			a := w.dial("a")
+			a := w.client("a")
 			w.unlock(w.lock(a, "x"))
 			hit := w.fault(joins, locktest.Fault{Drop: drop})
 			began := time.Now()

@@ -33,7 +33,7 @@ func (w *world) breaks(c *lock.Client, path string) *admin.Breaking {
 // lock; which is soon.
 func TestBreak(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x", lock.WithMetadata(map[string]string{"job": "ship"}))
 		next := make(chan error, 1)
 		go func() {
@@ -69,7 +69,7 @@ func TestBreak(t *testing.T) {
 // ended, counted from its own last write.
 func TestBreakTheDead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, c := w.dial("a"), w.dial("c")
+		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
 		begun := time.Now()
 		time.Sleep(ttl / 10)
@@ -92,7 +92,7 @@ func TestBreakTheDead(t *testing.T) {
 // TestBreakNow does not wait for the owner.
 func TestBreakNow(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, c := w.dial("a"), w.dial("c")
+		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
 		begun := time.Now()
 		if err := w.breaks(c, h.EntryPath()).Delete(w.ctx, terms); err != nil {
@@ -110,7 +110,7 @@ func TestBreakNow(t *testing.T) {
 // know nothing.
 func TestBreakAndUnlock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, c := w.dial("a"), w.dial("c")
+		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
 		broken := w.breaks(c, h.EntryPath())
 		w.unlock(h)
@@ -126,7 +126,7 @@ func TestBreakAndUnlock(t *testing.T) {
 // TestBreakAndDetach: what is broken cannot be handed on, and goes at once.
 func TestBreakAndDetach(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, c := w.dial("a"), w.dial("c")
+		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
 		begun := time.Now()
 		broken := w.breaks(c, h.EntryPath())
@@ -145,7 +145,7 @@ func TestBreakAndDetach(t *testing.T) {
 // TestBreakAWaiter has it queue again, at the end.
 func TestBreakAWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		got := make(chan *lock.Hold, 1)
 		go func() {
@@ -171,7 +171,7 @@ func TestBreakAWaiter(t *testing.T) {
 // TestBreakWhoAttaches: the place that was come back for is gone, as is its entry.
 func TestBreakWhoAttaches(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		ticket, err := b.Mutex("x").Enqueue(w.ctx)
 		if err != nil {
@@ -200,7 +200,7 @@ func TestBreakWhoHasAttachedUnawares(t *testing.T) {
 	for _, givenUp := range []bool{false, true} {
 		t.Run(fmt.Sprintf("given up %v", givenUp), func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+				a, b, c := w.client("a"), w.client("b"), w.client("c")
 				ticket := w.detach(w.lock(a, "x"), 2*time.Minute)
 				hit := w.fault(func(r locktest.Request) bool {
 					return writes("b", ticket.EntryPath())(r) && w.cutOff("b")
@@ -239,7 +239,7 @@ func TestBreakWhoHasAttachedUnawares(t *testing.T) {
 // TestBreakRefuses what is not ours, and a reason that nobody could read.
 func TestBreakRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("z")
+		a, z := w.client("a"), w.raw("z")
 		h := w.lock(a, "x")
 		w.create(z, "/locks/x/lock-0000000009", "", 0)
 		_, err := admin.New(a).Break(w.ctx, "/locks/x/lock-0000000009", breaker)
@@ -259,7 +259,7 @@ func TestBreakRefuses(t *testing.T) {
 // TestPurge deletes what has expired, and nothing else.
 func TestPurge(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, c := w.dial("a"), w.dial("c")
+		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
 		purge := func() bool {
 			gone, err := admin.New(c).Purge(w.ctx, h.EntryPath(), terms)
@@ -289,7 +289,7 @@ func TestPurge(t *testing.T) {
 // TestBreakOverMishaps: a lost request or reply changes nothing.
 func TestBreakOverMishaps(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
-		a, c := w.dial("a"), w.dial("c")
+		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
 		hit := w.mishap(i, "c", func(r locktest.Request) bool { return r.Op != "getData" })
 		broken := w.breaks(c, h.EntryPath())

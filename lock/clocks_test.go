@@ -17,8 +17,8 @@ func TestWallClocksDoNotMatter(t *testing.T) {
 		for _, offB := range offs {
 			t.Run(fmt.Sprint(offA, offB), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
-					a := w.dial("a", lock.WithClock(newClock(0, offA).now))
-					b := w.dial("b", lock.WithClock(newClock(0, offB).now))
+					a := w.client("a", lock.WithClock(newClock(0, offA).now))
+					b := w.client("b", lock.WithClock(newClock(0, offB).now))
 					h := w.lock(a, "x")
 					ch := w.queue(w.ctx, b, "x")
 					time.Sleep(2 * ttl)
@@ -46,9 +46,9 @@ func TestClocksRunWrong(t *testing.T) {
 		t.Run(fmt.Sprint(ppm), func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
 				const long = 10 * time.Minute
-				p := lock.WithPolicies(policies{TTL: long, Grace: lock.MinGrace})
-				a := w.dial("a", p, lock.WithClock(newClock(ppm[0], 0).now))
-				b := w.dial("b", p, lock.WithClock(newClock(ppm[1], 0).now))
+				p := lock.WithPolicies(policies{TTL: long, Grace: lock.MinGrace, LocalWindow: window})
+				a := w.client("a", p, lock.WithClock(newClock(ppm[0], 0).now))
+				b := w.client("b", p, lock.WithClock(newClock(ppm[1], 0).now))
 				h := w.lock(a, "x")
 				ended := w.end(h)
 				ch := w.queue(w.ctx, b, "x")
@@ -79,7 +79,7 @@ func TestClocksRunWrong(t *testing.T) {
 func TestWallClockSetForward(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
-		a := w.dial("a", lock.WithClock(c.now))
+		a := w.client("a", lock.WithClock(c.now))
 		h := w.lock(a, "x")
 		w.alive(h)
 		c.step(ttl / 5)
@@ -114,7 +114,7 @@ func TestDoubtThatNobodyDispels(t *testing.T) {
 		for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
 			simulate(t, locktest.Options{}, func(w *world) {
 				c := newClock(0, 0)
-				h := w.lock(w.dial("a", lock.WithClock(c.now)), "x", opts...)
+				h := w.lock(w.client("a", lock.WithClock(c.now)), "x", opts...)
 				ended := w.end(h)
 				w.Partition("a")
 				c.step(2 * ttl)
@@ -140,7 +140,7 @@ func TestDoubtThatNobodyDispels(t *testing.T) {
 func TestWallClockSetBackMeansNothing(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
-		a, b := w.dial("a", lock.WithClock(c.now)), w.dial("b")
+		a, b := w.client("a", lock.WithClock(c.now)), w.client("b")
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, b, "x")
 		time.Sleep(time.Second)
@@ -168,9 +168,9 @@ func TestWallClockSetBackMeansNothing(t *testing.T) {
 func TestSuspendedHolder(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
-		h := w.lock(w.dial("a", lock.WithClock(c.now)), "x")
+		h := w.lock(w.client("a", lock.WithClock(c.now)), "x")
 		ended := w.end(h)
-		ch := w.queue(w.ctx, w.dial("b"), "x")
+		ch := w.queue(w.ctx, w.client("b"), "x")
 		d := dead{h.EntryPath(), w.node(h.EntryPath()).Stat.Mtime + ttl.Milliseconds()}
 		w.Freeze("a")
 		c.suspend(true)
@@ -194,8 +194,8 @@ func TestSuspendedHolder(t *testing.T) {
 func TestUnlockAfterSuspend(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
-		h := w.lock(w.dial("a", lock.WithClock(c.now)), "x")
-		ch := w.queue(w.ctx, w.dial("b"), "x")
+		h := w.lock(w.client("a", lock.WithClock(c.now)), "x")
+		ch := w.queue(w.ctx, w.client("b"), "x")
 		w.Freeze("a")
 		c.suspend(true)
 		got := w.await(ch)
@@ -212,7 +212,7 @@ func TestUnlockAfterSuspend(t *testing.T) {
 func TestSuspendedWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
-		a, b, other := w.dial("a"), w.dial("b", lock.WithClock(c.now)), w.dial("c")
+		a, b, other := w.client("a"), w.client("b", lock.WithClock(c.now)), w.client("c")
 		h := w.lock(a, "x")
 		second := w.queue(w.ctx, b, "x")
 		third := w.queue(w.ctx, other, "x")

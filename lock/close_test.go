@@ -23,7 +23,7 @@ import (
 // TestClose ends holds and waits, deletes their entries, and is the end.
 func TestClose(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h, other := w.lock(a, "x"), w.lock(b, "y")
 		waiting := w.queue(w.ctx, a, "y")
 		behind := w.queue(w.ctx, b, "x")
@@ -74,7 +74,7 @@ func TestCloseWithoutServer(t *testing.T) {
 		simulate(t, locktest.Options{}, func(w *world) {
 			var c *lock.Client
 			var err error
-			opts := w.options("a", lock.WithUnlockTimeout(5*time.Second))
+			opts := w.options("a", usual, lock.WithUnlockTimeout(5*time.Second))
 			if borrowed {
 				c, err = lock.New(w.raw("a"), opts[1:]...) // not the dialer
 			} else {
@@ -97,7 +97,7 @@ func TestCloseWithoutServer(t *testing.T) {
 			mustBe(t, h.Err(), lock.ErrClosed)
 			w.Heal("a")
 			// The next one waits for the TTL, and no longer.
-			w.unlock(w.lock(w.dial("b"), "x"))
+			w.unlock(w.lock(w.client("b"), "x"))
 		})
 	}
 }
@@ -108,7 +108,7 @@ func TestCloseDuringRequests(t *testing.T) {
 	for number := 1; number <= 12; number++ {
 		for _, fault := range []locktest.Fault{{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}} {
 			simulate(t, locktest.Options{}, func(w *world) {
-				a, b := w.dial("a"), w.dial("b")
+				a, b := w.client("a"), w.client("b")
 				h := w.lock(b, "x")
 				number := number + w.Requests()["a"].Total()
 				met := make(chan struct{})
@@ -196,7 +196,7 @@ func TestCloseJustAsTheLockIsGranted(t *testing.T) {
 		clock := newClock(0, 0)
 		closed := make(chan error, 1)
 		var a *lock.Client
-		a = w.dial("a", lock.WithClock(func() (mono, wall time.Duration) {
+		a = w.client("a", lock.WithClock(func() (mono, wall time.Duration) {
 			if calledBy("lease.(*Entry).Fresh") && armed.Swap(false) {
 				go func() { closed <- a.Close() }()
 				time.Sleep(time.Millisecond)
@@ -221,11 +221,11 @@ func TestCloseJustAsTheLockIsGranted(t *testing.T) {
 func TestBorrowedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("a")
-		a, err := lock.New(z, w.options("a")[1:]...)
+		a, err := lock.New(z, w.options("a", usual)[1:]...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := w.dial("b")
+		b := w.client("b")
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, b, "x")
 		for range 5 {
@@ -265,11 +265,11 @@ func TestBorrowedConnection(t *testing.T) {
 func TestOwnerClosesBorrowedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("a")
-		a, err := lock.New(z, w.options("a")[1:]...)
+		a, err := lock.New(z, w.options("a", usual)[1:]...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		other := w.lock(w.dial("b"), "y")
+		other := w.lock(w.client("b"), "y")
 		h := w.lock(a, "x")
 		ended := w.end(h)
 		waiting := w.queue(w.ctx, a, "y")
@@ -290,7 +290,7 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 		w.alive(other)
 		w.unlock(other)
 		// Its entries expire.
-		c := w.dial("c")
+		c := w.client("c")
 		w.unlock(w.lock(c, "x"))
 		w.unlock(w.lock(c, "y"))
 		w.empty()
@@ -302,7 +302,7 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 // same transaction.
 func TestCloseLeavesAParentThatSomebodyWrote(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("other")
+		a, z := w.client("a"), w.raw("other")
 		for i := range 10 {
 			w.lock(a, fmt.Sprint("x", i))
 		}
@@ -325,7 +325,7 @@ func TestCloseEndsWithItsTimeout(t *testing.T) {
 			t.Run(fmt.Sprintf("borrowed %v noticed %v", borrowed, noticed), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
 					const patience = 5 * time.Second
-					opts := w.options("a", lock.WithUnlockTimeout(patience), lock.WithPolicies(policies{TTL: 10 * ttl, Grace: grace}))
+					opts := w.options("a", usual, lock.WithUnlockTimeout(patience), lock.WithPolicies(policies{TTL: 10 * ttl, Grace: grace, LocalWindow: window}))
 					var a *lock.Client
 					var err error
 					if borrowed {
@@ -371,7 +371,7 @@ func TestCloseOfManyHolds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 20_000
 		asked := map[string]int{} // by operation
-		a := w.dial("a", lock.WithPolicies(policies{TTL: time.Hour, Grace: grace}))
+		a := w.client("a", lock.WithPolicies(policies{TTL: time.Hour, Grace: grace, LocalWindow: window}))
 		for i := range n {
 			if i == 1 { // with the first one comes what the client has to learn
 				w.Intercept(func(r locktest.Request) locktest.Fault { asked[r.Op]++; return locktest.Fault{} })
@@ -456,7 +456,7 @@ func BenchmarkManyLocks(b *testing.B) {
 // TestCloseEndsLockThatCannotEnd: its context has no end, its reply does not come.
 func TestCloseEndsLockThatCannotEnd(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", lock.WithUnlockTimeout(2*time.Second))...)
+		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", usual, lock.WithUnlockTimeout(2*time.Second))...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -481,7 +481,7 @@ func TestCloseEndsLockThatCannotEnd(t *testing.T) {
 // before Close would have given up too.
 func TestCloseTellsWhatItLeaves(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a")...)
+		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", usual)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -534,7 +534,7 @@ func TestUnlockAsTheClientCloses(t *testing.T) {
 				var c *lock.Client
 				closed := make(chan error, 1)
 				var once sync.Once
-				c = w.dial("a", lock.WithObserver(atRelease(func() {
+				c = w.client("a", lock.WithObserver(atRelease(func() {
 					once.Do(func() {
 						go func() { closed <- c.Close() }()
 						time.Sleep(ttl / 2) // so that Close is done, if it does not wait

@@ -58,7 +58,7 @@ func TestDetachOfEachKind(t *testing.T) {
 		for _, died := range []bool{false, true} { // without a word
 			t.Run(fmt.Sprintf("%s, died %v", l.name, died), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
-					a, b, c, d := w.dial("a"), w.dial("b"), w.dial("c"), w.dial("d")
+					a, b, c, d := w.client("a"), w.client("b"), w.client("c"), w.client("d")
 					h := w.take(l.take(a))
 					if l.downgrade {
 						if err := h.Downgrade(w.ctx); err != nil {
@@ -130,7 +130,7 @@ func TestAmbiguousAttachOfEachKind(t *testing.T) {
 	for _, l := range leavings {
 		t.Run(l.name, func(t *testing.T) {
 			forEachMishap(t, func(w *world, i int) {
-				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+				a, b, c := w.client("a"), w.client("b"), w.client("c")
 				w.unlock(w.lock(b, "other")) // it knows the time
 				h := w.take(l.take(a))
 				if l.downgrade {
@@ -168,7 +168,7 @@ func TestEnqueueOfEachKind(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, free %v", l.name, free), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
-					a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+					a, b, c := w.client("a"), w.client("b"), w.client("c")
 					var first *lock.Hold
 					if !free {
 						first = w.take(l.behind(b))
@@ -199,7 +199,7 @@ func TestEnqueueOfEachKind(t *testing.T) {
 // TestDetachOfOneWhoSharesItsEntry is refused: the others would lose it.
 func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding(0)), w.dial("b")
+		a, b := w.client("a", riding(0)), w.client("b")
 		first, second := w.take(a.RWMutex("x").RLock), w.take(a.RWMutex("x").RLock)
 		if pathOf(first) != pathOf(second) {
 			t.Fatalf("entries %s and %s, want one", pathOf(first), pathOf(second))
@@ -233,7 +233,7 @@ func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 // TestTicketOfASemaphore tells how many permits there are, which Resize does not change.
 func TestTicketOfASemaphore(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.take(acquiring(2)(a))
 		if err := a.Semaphore("x", 5).Resize(w.ctx, 3); err != nil {
 			t.Fatal(err)
@@ -264,7 +264,7 @@ func TestTicketOfASemaphore(t *testing.T) {
 // tells an end that counts from the create.
 func TestEnqueueAfterAnOutage(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		first := w.take(b.RWMutex("x").RLock)
 		var gone atomic.Bool
 		z := w.raw("other")

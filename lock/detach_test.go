@@ -50,7 +50,7 @@ func writes(label, entry string) func(locktest.Request) bool {
 
 func TestDetachAndAttach(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x", lock.WithMetadata(map[string]string{"job": "1"}))
 		again, err := a.Mutex("x").Lock(h.Context())
 		if err != nil {
@@ -118,7 +118,7 @@ func TestAmbiguousDetach(t *testing.T) {
 	for _, queued := range []bool{false, true} {
 		t.Run(fmt.Sprintf("queued %v", queued), func(t *testing.T) {
 			forEachMishap(t, func(w *world, i int) {
-				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+				a, b, c := w.client("a"), w.client("b"), w.client("c")
 				h := w.lock(a, "x")
 				var waiter <-chan taken
 				if queued {
@@ -144,7 +144,7 @@ func TestAmbiguousDetach(t *testing.T) {
 // TestDetachWithRenewalOnItsWay: the version that the entry is at is not known.
 func TestDetachWithRenewalOnItsWay(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
-		a, c := w.dial("a"), w.dial("c")
+		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
 		w.until("a renewal", w.mishap(i, "a", func(r locktest.Request) bool { return renews(r, h) }))
 		got := w.attach(c, w.detach(h, 0))
@@ -159,7 +159,7 @@ func TestDetachWithRenewalOnItsWay(t *testing.T) {
 // attached to the entry and unlocked it. Nobody has removed it.
 func TestDetachThatWasAttachedTo(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(a, "x")
 		ticket := h.Ticket() // what Detach would return, stored before
 		w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
@@ -184,7 +184,7 @@ func TestDetachThatWasAttachedTo(t *testing.T) {
 // that it had before would last.
 func TestDetachForLessThanAnOutage(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(a, "x", lock.WithTTL(10*ttl))
 		waiter := w.queue(w.ctx, b, "x")
 		w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
@@ -203,7 +203,7 @@ func TestDetachForLessThanAnOutage(t *testing.T) {
 func TestDetachThatIsNotConfirmed(t *testing.T) {
 	for _, heals := range []bool{false, true} {
 		simulate(t, locktest.Options{}, func(w *world) {
-			a, c := w.dial("a"), w.dial("c")
+			a, c := w.client("a"), w.client("c")
 			h := w.lock(a, "x")
 			died := w.die("a", pathOf(h))
 			ctx, cancel := context.WithTimeout(w.ctx, time.Second)
@@ -234,7 +234,7 @@ func TestDetachThatIsNotConfirmed(t *testing.T) {
 
 func TestDetachOfWhatIsGone(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("z")
+		a, z := w.client("a"), w.raw("z")
 		h := w.lock(a, "x")
 		w.remove(z, pathOf(h))
 		ticket, err := h.Detach(w.ctx, 0)
@@ -256,7 +256,7 @@ func TestAmbiguousAttach(t *testing.T) {
 	for _, enqueued := range []bool{false, true} {
 		t.Run(fmt.Sprintf("enqueued %v", enqueued), func(t *testing.T) {
 			forEachMishap(t, func(w *world, i int) {
-				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+				a, b, c := w.client("a"), w.client("b"), w.client("c")
 				h := w.lock(a, "x")
 				var ticket lock.Ticket
 				ahead := h
@@ -293,7 +293,7 @@ func TestAmbiguousAttach(t *testing.T) {
 func TestAttachAtOnce(t *testing.T) {
 	for _, drop := range []locktest.Drop{0, locktest.AfterApply} {
 		simulate(t, locktest.Options{}, func(w *world) {
-			a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+			a, b, c := w.client("a"), w.client("b"), w.client("c")
 			h := w.lock(a, "x")
 			ticket := w.detach(h, time.Minute)
 			reads, b0 := 0, false
@@ -332,7 +332,7 @@ func TestAttachAtOnce(t *testing.T) {
 // has unlocked.
 func TestAttachTooLate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(a, "x")
 		waiter := w.queue(w.ctx, b, "x")
 		ended := w.end(h)
@@ -367,7 +367,7 @@ func TestAttachTooLate(t *testing.T) {
 // the lock, and once that is over the owner cannot come back.
 func TestAttachToWhatWasNotDetached(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(a, "x")
 		ended := w.end(h)
 		ticket := h.Ticket()
@@ -395,7 +395,7 @@ func TestAttachToWhatWasNotDetached(t *testing.T) {
 func TestOwnerLearnsThatSomebodyAttached(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
-		a, b := w.dial("a", lock.WithClock(c.now)), w.dial("b")
+		a, b := w.client("a", lock.WithClock(c.now)), w.client("b")
 		h := w.lock(a, "x")
 		ticket := h.Ticket()
 		w.Freeze("a")
@@ -416,7 +416,7 @@ func TestOwnerLearnsThatSomebodyAttached(t *testing.T) {
 // TestEnqueue: a place is kept while nobody is there, and those behind wait.
 func TestEnqueue(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		w.unlock(w.lock(b, "other"))
 		ticket, err := b.Mutex("x", lock.WithTTL(10*time.Minute)).Enqueue(h.Context())
@@ -439,7 +439,7 @@ func TestEnqueue(t *testing.T) {
 		w.unlock(h)
 		time.Sleep(5 * ttl)
 		w.waits(behind)
-		d := w.dial("d")
+		d := w.client("d")
 		got := w.attach(d, ticket)
 		w.alive(got)
 		if got.Token().Incarnation != 1 {
@@ -463,7 +463,7 @@ func TestEnqueue(t *testing.T) {
 // TestEnqueuedWaitsItsTurn: who attaches is not in before those ahead have gone.
 func TestEnqueuedWaitsItsTurn(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		first := w.queue(w.ctx, b, "x")
 		ticket, err := c.Mutex("x").Enqueue(w.ctx)
@@ -486,7 +486,7 @@ func TestEnqueuedWaitsItsTurn(t *testing.T) {
 
 func TestAmbiguousEnqueue(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		hit := w.mishap(i, "b", joins)
 		ticket, err := b.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx)
@@ -507,7 +507,7 @@ func TestAmbiguousEnqueue(t *testing.T) {
 // TestAttachGivenUp: with the write on its way, whose reply nobody waits for.
 func TestAttachGivenUp(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
-		a, c := w.dial("a"), w.dial("c")
+		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
 		ticket := w.detach(h, 2*time.Minute)
 		hit := w.mishap(i, "c", writes("c", pathOf(h)))
@@ -526,7 +526,7 @@ func TestAttachGivenUp(t *testing.T) {
 			t.Errorf("the entry tells %+v", r)
 		}
 		w.close(c)
-		got := w.attach(w.dial("d"), ticket)
+		got := w.attach(w.client("d"), ticket)
 		w.sole(got)
 		w.unlock(got)
 		w.empty()
@@ -537,7 +537,7 @@ func TestAttachGivenUp(t *testing.T) {
 // one has to learn of it before anybody may enter.
 func TestPutBackWhoseReplyIsLost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, c, d := w.dial("a"), w.dial("c"), w.dial("d")
+		a, c, d := w.client("a"), w.client("c"), w.client("d")
 		h := w.lock(a, "x")
 		ticket, err := d.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx)
 		if err != nil {
@@ -568,7 +568,7 @@ func TestPutBackWhoseReplyIsLost(t *testing.T) {
 // TestCloseWhileAttached: a place that was attached to is kept, and a hold is not.
 func TestCloseWhileAttached(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		ticket, err := b.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx)
 		if err != nil {
@@ -579,7 +579,7 @@ func TestCloseWhileAttached(t *testing.T) {
 		w.close(c)
 		mustBe(t, w.outcome(ch).err, lock.ErrClosed)
 		w.unlock(h)
-		d := w.dial("d")
+		d := w.client("d")
 		got := w.attach(d, ticket)
 		w.sole(got)
 		w.close(d)
@@ -590,7 +590,7 @@ func TestCloseWhileAttached(t *testing.T) {
 
 func TestTicketText(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", lock.WithRoot("/r:1/ä b"))
+		a := w.client("a", lock.WithRoot("/r:1/ä b"))
 		for _, name := range []string{"x", "a:b/c d", "ü%2F\"", "holdfast-ticket"} {
 			h := w.lock(a, name)
 			ticket := w.detach(h, 0)
@@ -638,7 +638,7 @@ func TestTicketText(t *testing.T) {
 
 func TestAttachRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b", lock.WithRoot("/elsewhere"))
+		a, b := w.client("a"), w.client("b", lock.WithRoot("/elsewhere"))
 		h := w.lock(a, "x")
 		var noContext context.Context
 		_, err := h.Detach(w.ctx, time.Millisecond)
@@ -676,7 +676,7 @@ func TestAttachRefuses(t *testing.T) {
 // TestEnqueuedAttachedTwice: who waits by a ticket keeps others off, however long it waits.
 func TestEnqueuedAttachedTwice(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		ended := w.end(h)
 		ticket := h.Ticket()
@@ -698,7 +698,7 @@ func TestEnqueuedAttachedTwice(t *testing.T) {
 // TestLeaseOfAnAttachment counts from the send, however late the reply is.
 func TestLeaseOfAnAttachment(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		ticket := w.detach(w.lock(a, "x"), time.Minute)
 		const late = 2 * time.Second
 		hit := w.fault(writes("b", ticket.EntryPath()), locktest.Fault{DelayReply: late})
@@ -715,7 +715,7 @@ func TestLeaseOfAnAttachment(t *testing.T) {
 // another has unlocked, leaves nothing behind; neither does the next one of this process.
 func TestParentOfAnEntryThatCameBack(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		w.unlock(w.attach(b, w.detach(w.lock(a, "x"), 0)))
 		w.empty()
 		first := w.lock(a, "x")
@@ -730,7 +730,7 @@ func TestParentOfAnEntryThatCameBack(t *testing.T) {
 func TestDetachWhoseReplyIsLost(t *testing.T) {
 	for _, gaveUp := range []bool{false, true} {
 		simulate(t, locktest.Options{}, func(w *world) {
-			a, c := w.dial("a"), w.dial("c")
+			a, c := w.client("a"), w.client("c")
 			h := w.lock(a, "x")
 			early := h.Ticket()
 			hit := w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") },

@@ -36,7 +36,7 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
-				a, z := w.dial("a"), w.raw("other")
+				a, z := w.client("a"), w.raw("other")
 				w.unlock(w.lock(a, "y"))
 				w.create(z, "/locks/x", tt.data, tt.flags)
 				before := w.Dump("/locks/x")
@@ -65,11 +65,11 @@ func TestEphemeralNodeAboveTheLock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("other")
 		w.create(z, "/eph", "", zk.FlagEphemeral)
-		a := w.dial("a", lock.WithRoot("/eph"))
+		a := w.client("a", lock.WithRoot("/eph"))
 		_, err := a.Mutex("x").Lock(w.ctx)
 		mustBe(t, err, lock.ErrForeign)
 		mustSay(t, err, "/eph")
-		b := w.dial("b")
+		b := w.client("b")
 		w.unlock(w.lock(b, "y"))
 		w.create(z, "/locks/eph", "", zk.FlagEphemeral)
 		_, err = b.Mutex("eph/deep/down").Lock(w.ctx)
@@ -80,7 +80,7 @@ func TestEphemeralNodeAboveTheLock(t *testing.T) {
 
 func TestEmptyParentIsAdoptedAndLeft(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		z := w.raw("other")
 		w.unlock(w.lock(a, "y"))
 		w.create(z, "/locks/x", "", 0)
@@ -106,7 +106,7 @@ func TestEmptyParentIsAdoptedAndLeft(t *testing.T) {
 // and keeps the parent.
 func TestUnparsableSiblingIsIgnored(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		z := w.raw("other")
 		h := w.lock(a, "x")
 		names := []string{"config", "lock-", "lock-12", "-lock-00000000zz", "_c_", "x-0000000001"}
@@ -163,7 +163,7 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
-				a, z := w.dial("a"), w.raw("other")
+				a, z := w.client("a"), w.raw("other")
 				w.unlock(w.lock(a, "y"))
 				w.create(z, "/locks/x", "", 0)
 				path := w.create(z, "/locks/x/"+tt.node, tt.data, tt.flags|zk.FlagSequence)
@@ -200,8 +200,8 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 // ZooKeeper does not let it be deleted. That is told, and tried again now and then.
 func TestEntryWithNodeBelowIt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		b, z := w.dial("b"), w.raw("other")
-		dead := w.lock(w.dial("a"), "x")
+		b, z := w.client("b"), w.raw("other")
+		dead := w.lock(w.client("a"), "x")
 		child := w.create(z, dead.EntryPath()+"/child", "", 0)
 		w.kill("a")
 		time.Sleep(2*ttl + grace)
@@ -236,7 +236,7 @@ func TestEntryWithNodeBelowIt(t *testing.T) {
 // in turn.
 func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
+		a := w.client("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: true}))
 		z := w.raw("other")
 		w.unlock(w.lock(a, "x"))
 		for range 3 {
@@ -266,8 +266,8 @@ func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 // behind that one does, in time, and then it is their turn.
 func TestDeadHolderBeforeAStranger(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		b, z := w.dial("b"), w.raw("other")
-		dead := w.lock(w.dial("a"), "x")
+		b, z := w.client("b"), w.raw("other")
+		dead := w.lock(w.client("a"), "x")
 		var theirs []string
 		for _, id := range []string{"0123456789abcdef0123456789abcdef", "f123456789abcdef0123456789abcdef"} {
 			theirs = append(theirs, w.create(z, "/locks/x/_c_"+id+"-lock-", "", zk.FlagEphemeral|zk.FlagSequence))
@@ -308,12 +308,12 @@ func TestDeadHolderBeforeAStranger(t *testing.T) {
 func TestDeadHolderBeforeAStrangerWhomAnotherHasLeft(t *testing.T) {
 	for _, lease := range []time.Duration{ttl, 10 * ttl} {
 		simulate(t, locktest.Options{}, func(w *world) {
-			dead := w.lock(w.dial("a"), "x")
+			dead := w.lock(w.client("a"), "x")
 			ctx, cancel := context.WithCancel(w.ctx)
-			between := w.queue(ctx, w.dial("b"), "x", lock.WithTTL(lease))
+			between := w.queue(ctx, w.client("b"), "x", lock.WithTTL(lease))
 			z := w.raw("other")
 			theirs := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
-			ch := w.queue(w.ctx, w.dial("c"), "x")
+			ch := w.queue(w.ctx, w.client("c"), "x")
 			time.Sleep(3 * ttl)
 			d := w.die("a", dead.EntryPath())
 			time.Sleep(ttl / 2)
@@ -347,7 +347,7 @@ func TestNestedLocks(t *testing.T) {
 					t.Skip("the same lock")
 				}
 				simulate(t, locktest.Options{}, func(w *world) {
-					x, y := w.dial("x"), w.dial("y")
+					x, y := w.client("x"), w.client("y")
 					h1 := w.lock(x, first)
 					h2 := w.lock(y, second)
 					ch1, ch2 := w.queue(w.ctx, y, first), w.queue(w.ctx, x, second)
@@ -391,7 +391,7 @@ func TestNestedLocks(t *testing.T) {
 // renewal takes to notice.
 func TestWaiterWhoseEntryIsGoneQueuesAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
 		gone := w.entries("x")[1].Path
@@ -424,7 +424,7 @@ func TestWaiterWhoseEntryIsGoneQueuesAgain(t *testing.T) {
 // still wait start over.
 func TestWholeLockDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		first, second := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
 		z := w.raw("admin")
@@ -452,7 +452,7 @@ func TestWholeLockDeleted(t *testing.T) {
 // create that was applied late does.
 func TestReappearingEntryIsDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, b, "x")
 		z := w.raw("admin")
@@ -476,7 +476,7 @@ func TestReappearingEntryIsDeleted(t *testing.T) {
 // more, so nobody would know who waits there.
 func TestOverwrittenWaiterQueuesAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, b, "x")
 		if _, err := w.raw("admin").Set(w.entries("x")[1].Path, znode.Parent{Kind: znode.Dir}.Encode(), -1); err != nil {
@@ -495,13 +495,13 @@ func TestOverwrittenWaiterQueuesAgain(t *testing.T) {
 // lock's parent is deleted by whoever leaves last.
 func TestGiveUpAfterOwnEntryIsGone(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		b, c, z := w.dial("b"), w.dial("c"), w.raw("admin")
+		b, c, z := w.client("b"), w.client("c"), w.raw("admin")
 		h := w.lock(b, "x")
 		ctx, giveUp := context.WithCancel(w.ctx)
 		var paused atomic.Bool // the waiter is to be, when it looks at its clock
 		var own string
 		begun := time.Now()
-		a := w.dial("a", lock.WithClock(func() (mono, wall time.Duration) {
+		a := w.client("a", lock.WithClock(func() (mono, wall time.Duration) {
 			if paused.CompareAndSwap(true, false) {
 				w.remove(z, own)
 				time.Sleep(ttl) // its renewal finds out
@@ -530,7 +530,7 @@ func TestGiveUpAfterOwnEntryIsGone(t *testing.T) {
 func TestParentOfAnEntryThatIsGone(t *testing.T) {
 	for _, renewed := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {
-			a := w.dial("a")
+			a := w.client("a")
 			h := w.lock(a, "x")
 			w.remove(w.raw("admin"), h.EntryPath())
 			if renewed {
@@ -549,7 +549,7 @@ func TestParentOfAnEntryThatIsGone(t *testing.T) {
 // when it goes, though the other thinks that it has the lock. From then on ours is not harmed.
 func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		ours := w.dial("ours")
+		ours := w.client("ours")
 		w.unlock(w.lock(ours, "y"))
 		before := w.raw("theirs, before")
 		w.create(before, "/locks/x", "", 0)
