@@ -387,3 +387,103 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestHandlesOfAllAndOfOne share holds. Whichever is given back last ends the entries, and a
+// goroutine of the same client that waits gets the lock.
+func TestHandlesOfAllAndOfOne(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.client("a")
+		for range 3 {
+			x := w.lock(a, "x")
+			y, err := a.Mutex("y").Lock(x.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			both, err := a.LockAll(y.Context(), "x", "y")
+			if err != nil {
+				t.Fatal(err)
+			}
+			waits := []<-chan taken{w.queue(w.ctx, a, "x"), w.queue(w.ctx, a, "y")}
+			w.unlock(x)
+			w.unlock(y)
+			w.waits(waits[0])
+			w.waits(waits[1])
+			w.unlockAll(both)
+			for _, ch := range waits {
+				w.unlock(w.expect(ch).hold)
+			}
+			for _, name := range []string{"x", "y"} {
+				h, err := a.Mutex(name).TryLock(w.ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.unlock(h)
+			}
+		}
+		w.empty()
+	})
+}
+
+// TestTryLockOfWhatIsKept: what the client keeps itself is free for it, and nobody else's.
+func TestTryLockOfWhatIsKept(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.client("a", riding(time.Hour)), w.client("b")
+		w.unlock(w.lock(a, "x"))
+		w.unlock(w.lock(a, "y"))
+		if n := len(w.entries("x")) + len(w.entries("y")); n != 2 {
+			t.Fatalf("%d entries are kept, want two", n)
+		}
+		_, err := b.All([]string{"x", "y"}).TryLock(w.ctx)
+		mustBe(t, err, lock.ErrHeld)
+		hs, err := a.All([]string{"x", "y"}).TryLock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.soleAll(hs)
+		w.unlockAll(hs)
+		w.unlockAll(w.lockAll(b, "x", "y"))
+		w.empty()
+	})
+}
+
+// TestTryLockOfWhatIsFree on a server that has not heard of that yet.
+func TestTryLockOfWhatIsFree(t *testing.T) {
+	for name, try := range map[string]func(w *world, c *lock.Client) (unlock func() error, err error){
+		"one": func(w *world, c *lock.Client) (func() error, error) {
+			h, err := c.Mutex("x").TryLock(w.ctx)
+			return h.Unlock, err
+		},
+		"several": func(w *world, c *lock.Client) (func() error, error) {
+			hs, err := c.All([]string{"x", "y"}).TryLock(w.ctx)
+			return hs.Unlock, err
+		},
+		"barging": func(w *world, c *lock.Client) (func() error, error) {
+			h, err := c.Mutex("x", lock.WithBarging()).TryLock(w.ctx)
+			return h.Unlock, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{Members: 3}, func(w *world) {
+				follower := w.Servers()[0]
+				if follower == w.Leader() {
+					follower = w.Servers()[1]
+				}
+				a, b := w.dialAt("a", []string{w.Leader()}, usual), w.dialAt("b", []string{follower}, usual)
+				w.unlock(w.lock(b, "other"))
+				h := w.lock(a, "x")
+				settle()
+				if err := w.Lag(follower, time.Second); err != nil {
+					t.Fatal(err)
+				}
+				w.unlock(h)
+				unlock, err := try(w, b)
+				if err != nil {
+					t.Fatalf("the lock is free: %v", err)
+				}
+				if err := unlock(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
