@@ -298,9 +298,9 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 	})
 }
 
-// TestCloseLeavesAParentThatSomebodyWrote, though it deletes those of other locks in the
+// TestCloseLeavesAParentThatWasOverwritten, though it deletes those of other locks in the
 // same transaction.
-func TestCloseLeavesAParentThatSomebodyWrote(t *testing.T) {
+func TestCloseLeavesAParentThatWasOverwritten(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")
 		for i := range 10 {
@@ -312,7 +312,7 @@ func TestCloseLeavesAParentThatSomebodyWrote(t *testing.T) {
 		if err := a.Close(); err != nil {
 			w.Error(err)
 		}
-		if left := w.nodes(); len(left) != 1 || string(w.node("/locks/x5").Data) != "mine" {
+		if left := w.bare(); len(left) != 1 || string(w.node("/locks/x5").Data) != "mine" {
 			w.Errorf("left are %q, want /locks/x5 as it was", left)
 		}
 	})

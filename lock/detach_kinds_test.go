@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,7 +177,7 @@ func TestEnqueueOfEachKind(t *testing.T) {
 						t.Fatal(err)
 					}
 					w.close(a)
-					last := w.join("x", l.behind(b))
+					last := w.join("x", l.behind(w.client("d")))
 					attached := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, w.reparsed(ticket)) })
 					if !free {
 						w.waits(attached)
@@ -260,30 +259,29 @@ func TestTicketOfASemaphore(t *testing.T) {
 	})
 }
 
-// TestEnqueueAfterAnOutage: a place that was lost before it was told joins anew, and the ticket
-// tells an end that counts from the create.
-func TestEnqueueAfterAnOutage(t *testing.T) {
+// TestEnqueueWhoseReplyIsLate: the place is lost before it is told of. So the client joins
+// anew, and the ticket tells an end that counts from that create.
+func TestEnqueueWhoseReplyIsLate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a"), w.client("b")
+		a, b, z := w.client("a", lock.WithSessionTimeout(6*ttl)), w.client("b"), w.raw("other")
+		w.unlock(w.lock(a, "other"))
 		first := w.take(b.RWMutex("x").RLock)
-		var gone atomic.Bool
-		z := w.raw("other")
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Label == "a" && r.Op == "getChildren2" && !gone.Swap(true) {
-				for _, e := range w.entries("x") {
-					if e.Path != pathOf(first) {
-						w.remove(z, e.Path)
-					}
-				}
-				return locktest.Fault{Delay: ttl}
-			}
-			return locktest.Fault{}
+		hit := w.fault(func(r locktest.Request) bool {
+			return mutates(r, "a") && touches(r, "-__READ__") && r.Paths[0] != "/locks/x"
+		},
+			locktest.Fault{DelayReply: 2 * ttl})
+		var ticket lock.Ticket
+		enqueued := start(func() (_ *lock.Hold, err error) {
+			ticket, err = a.RWMutex("x").REnqueue(w.ctx)
+			return nil, err
 		})
-		ticket, err := a.RWMutex("x").REnqueue(w.ctx)
-		if err != nil || !gone.Load() {
-			t.Fatalf("%v, gone %v", err, gone.Load())
+		w.until("the entry is made", func() bool { return hit() && len(w.entries("x")) == 2 })
+		w.remove(z, w.entries("x")[1].Path)
+		time.Sleep(2 * ttl)
+		if err := w.outcome(enqueued).err; err != nil {
+			t.Fatal(err)
 		}
-		if left := time.Until(ticket.Expires()); left > ttl+10*time.Millisecond || len(w.entries("x")) != 2 {
+		if left := time.Until(ticket.Expires()); left > ttl+10*time.Millisecond || left < ttl/2 || len(w.entries("x")) != 2 {
 			t.Errorf("it lasts for %v, TTL %v; entries %q", left, ttl, paths(w.entries("x")))
 		}
 		w.unlock(w.attach(b, ticket))
