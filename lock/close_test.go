@@ -20,6 +20,15 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
+// closed checks that a call has ended because the client closes, and not its own context.
+func closed(t testing.TB, err error) {
+	t.Helper()
+	mustBe(t, err, lock.ErrClosed)
+	if errors.Is(err, context.Canceled) {
+		t.Errorf("%v is taken for the end of the caller's context", err)
+	}
+}
+
 // TestClose ends holds and waits, deletes their entries, and is the end.
 func TestClose(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -34,7 +43,7 @@ func TestClose(t *testing.T) {
 		ended.wait()
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrClosed)
 		got := w.outcome(waiting)
-		mustBe(t, got.err, lock.ErrClosed)
+		closed(t, got.err)
 		mustSay(t, got.err, `"y"`)
 		w.inTurn(ended, w.expect(behind))
 		if n := len(w.entries("y")); n != 1 {
@@ -128,9 +137,9 @@ func TestCloseDuringRequests(t *testing.T) {
 				if err := a.Close(); err != nil {
 					t.Errorf("%d, %+v: close: %v", number, fault, err)
 				}
-				mustBe(t, w.outcome(waiting).err, lock.ErrClosed)
+				closed(t, w.outcome(waiting).err)
 				if got := w.outcome(free); got.err != nil {
-					mustBe(t, got.err, lock.ErrClosed)
+					closed(t, got.err)
 				} else {
 					mustBe(t, got.hold.Err(), lock.ErrClosed)
 				}
@@ -276,7 +285,7 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 		z.Close()
 		time.Sleep(3 * time.Second)
 		got := w.outcome(waiting)
-		mustBe(t, got.err, lock.ErrClosed)
+		closed(t, got.err)
 		mustSay(t, got.err, "the zk.Conn it was given is closed")
 		_, err = a.Mutex("z").Lock(w.ctx)
 		mustBe(t, err, lock.ErrClosed)
@@ -351,8 +360,8 @@ func TestCloseEndsWithItsTimeout(t *testing.T) {
 							w.Error("closed without a word about what is left")
 						}
 					}, func() { w.Heal("a") })
-					mustBe(w, w.outcome(waits).err, lock.ErrClosed)
-					mustBe(w, w.outcome(joins).err, lock.ErrClosed)
+					closed(w, w.outcome(waits).err)
+					closed(w, w.outcome(joins).err)
 					mustBe(w, h.Err(), lock.ErrClosed)
 					w.Heal("a")
 				})
@@ -472,7 +481,7 @@ func TestCloseEndsLockThatCannotEnd(t *testing.T) {
 			t.Errorf("Close took %v", took)
 		}
 		got := w.outcome(ch)
-		mustBe(t, got.err, lock.ErrClosed)
+		closed(t, got.err)
 	})
 }
 
