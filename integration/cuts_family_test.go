@@ -86,8 +86,12 @@ func resize(from, to int) func(*cut) {
 		}
 		c.end()
 		data, _, err := c.raw.Get(c.root + "/" + c.name)
-		if parent, _ := znode.DecodeParent(data); err != nil || int(parent.Capacity()) != to {
-			c.Errorf("after a change to %d permits the lock's node is %q, %v", to, data, err)
+		if err == nil {
+			parent, _ := znode.DecodeParent(data)
+			data, _, err = c.raw.Get(c.root + "/" + c.name + "/" + znode.Anchor(parent.Generation))
+		}
+		if anchor, _ := znode.DecodeAnchor(data); err != nil || int(anchor.Capacity()) != to {
+			c.Errorf("after a change to %d permits the lock's anchor is %q, %v", to, data, err)
 		}
 		c.unlock(holder)
 	}

@@ -442,7 +442,7 @@ func TestSomebodyElsesPathIsRefused(t *testing.T) {
 		"kind":      lock.ErrKind,
 	} {
 		data, flags := map[string]string{
-			"data": "10.0.0.1", "newer": `{"holdfast":7,"kind":"mutex"}`, "kind": `{"holdfast":1,"kind":"semaphore"}`,
+			"data": "10.0.0.1", "newer": `{"holdfast":7,"kind":"mutex"}`, "kind": `{"holdfast":2,"kind":"semaphore"}`,
 		}[name], int32(0)
 		if name == "ephemeral" {
 			flags = zk.FlagEphemeral

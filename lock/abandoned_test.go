@@ -15,9 +15,9 @@ import (
 )
 
 // borrow returns a client on a connection of its caller's.
-func (w *world) borrow(label string) *lock.Client {
+func (w *world) borrow(label string, opts ...lock.Option) *lock.Client {
 	w.Helper()
-	c, err := lock.New(w.raw(label), w.options(label, usual)[1:]...) // not the dialer
+	c, err := lock.New(w.raw(label), w.options(label, append([]lock.Option{usual}, opts...)...)[1:]...) // not the dialer
 	if err != nil {
 		w.Fatal(err)
 	}

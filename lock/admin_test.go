@@ -100,7 +100,7 @@ func TestTreeDeletes(t *testing.T) {
 		}
 		all := []admin.Deletion{{Path: "/locks/x/1"}, {Path: "/locks/x/2"}, {Path: "/locks/x"}}
 		err := admin.New(a).Delete(w.ctx, all)
-		var refused *admin.DeletionError
+		var refused *admin.RefusedError
 		if !errors.As(err, &refused) || refused.Index != 1 || refused.Path != "/locks/x/2" {
 			t.Errorf("error is %#v", err)
 		}

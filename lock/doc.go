@@ -231,6 +231,7 @@
 //	entry removed        no: the hold is lost at once  passes
 //	paused, lease lasts  when the process goes on      fails until a renewal succeeds
 //	paused for longer    no: the hold is lost          passes
+//	no hold and no wait  -                             passes, also if ZooKeeper is away
 //
 // [Client.Check] answers a health check. An [Observer], see [WithObserver], is told of
 // all that happens to a client's locks. Ready ones are in lock/observe: for zerolog, and as
@@ -303,7 +304,11 @@
 // [Client.Close] ends all holds and waits, and deletes their entries, many in a
 // transaction. For that, for the clean-up of calls that were given up, and for the end of
 // the session if the connection is the client's own, it takes the unlock timeout at
-// most, and a tenth of a second. What could not be deleted by then expires.
+// most, and a tenth of a second. What could not be deleted by then expires. Then it waits for
+// a second at most until the logger and the observers have taken what is left to tell.
+//
+// No call, no renewal and no end of a hold waits for the logger or an observer. What they do
+// not take in time is dropped, and counted in [Stats]: TestReaderThatBlocks.
 //
 // # Choosing a TTL
 //

@@ -1,149 +1,196 @@
 package reaper_test
 
 import (
+	"fmt"
+	"path"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// meanwhile has something happen while a sweep reads what a dead holder has left, which
-// takes it 3.5 s.
-func (w *world) meanwhile(z *zk.Conn, happens func()) {
-	w.Helper()
-	slow := w.dead(z, "slow")
-	time.Sleep(ttl + grace + orphan)
-	var once sync.Once
-	w.Intercept(func(q locktest.Request) locktest.Fault {
-		if q.Label != "reaper" || q.Op != "getData" || !slices.Contains(q.Paths, slow) {
-			return locktest.Fault{}
-		}
-		once.Do(func() { time.AfterFunc(time.Second, happens) })
-		return locktest.Fault{DelayReply: 3500 * time.Millisecond}
-	})
+// touches reports whether a request is about that node or one below it.
+func touches(q locktest.Request, node string) bool {
+	return slices.ContainsFunc(q.Paths, func(p string) bool { return p == node || strings.HasPrefix(p, node+"/") })
 }
 
-// orphaned makes a node of ours that nobody needs, which was written so often.
-func (w *world) orphaned(z *zk.Conn, kind znode.Kind, writes int) {
-	w.Helper()
-	data := znode.Parent{Kind: kind}.Encode()
-	w.create(z, "/locks/a", string(data), 0)
+// remake deletes a node with its children, and makes it anew with foreign data, written so
+// often.
+func (w *world) remake(z *zk.Conn, node string, writes int32) {
+	for _, n := range slices.Backward(w.Dump(node)) {
+		if err := z.Delete(n.Path, -1); err != nil {
+			w.Error(err)
+		}
+	}
+	w.create(z, node, "foreign", 0)
 	for range writes {
-		if _, err := z.Set("/locks/a", data, -1); err != nil {
-			w.Fatal(err)
+		if _, err := z.Set(node, []byte("foreign"), -1); err != nil {
+			w.Error(err)
 		}
 	}
 }
 
-// TestMadeAgainMeanwhile: what a sweep has read and judged somebody else deletes, and makes
-// again for something else, while the delete waits for the rest of its transaction.
+// TestMadeAgainMeanwhile: another client deletes what a sweep has judged, and makes a node
+// of its own at the same path and version, at each moment between the read and the delete.
 func TestMadeAgainMeanwhile(t *testing.T) {
+	dir, lock := znode.Parent{Kind: znode.Dir}, znode.Parent{Kind: znode.Mutex}
 	for name, test := range map[string]struct {
-		kind   znode.Kind
-		writes int
-	}{"ancestor": {znode.Dir, 0}, "lock": {znode.Mutex, 1}} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, func(w *world) {
-				z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
-				w.mustSweep(r)
-				w.orphaned(z, test.kind, test.writes)
-				w.meanwhile(z, func() {
-					w.delete(z, "/locks/a")
-					w.create(z, "/locks/a", "somebody else's", 0)
+		parent   znode.Parent
+		anchored bool
+		writes   int32
+	}{
+		"ancestor": {dir, false, 0}, "lock": {lock, true, 0}, "written lock": {lock, true, 3},
+		"lock without anchor": {lock, false, 0}, "written lock without anchor": {lock, false, 3},
+	} {
+		for _, moment := range []int{1, 2} { // before that transaction of the reaper
+			if test.anchored && moment == 2 {
+				continue // it is deleted by the first
+			}
+			t.Run(fmt.Sprintf("%s before transaction %d", name, moment), func(t *testing.T) {
+				simulate(t, func(w *world) {
+					z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
+					w.mustSweep(r)
+					if test.anchored {
+						w.parent(z, "a", znode.Mutex)
+					} else {
+						w.create(z, "/locks/a", string(test.parent.Encode()), 0)
+					}
 					for range test.writes {
-						if _, err := z.Set("/locks/a", []byte("somebody else's, changed"), -1); err != nil {
-							t.Error(err)
+						data, _, err := z.Get("/locks/a")
+						if err == nil {
+							_, err = z.Set("/locks/a", data, -1)
+						}
+						if err != nil {
+							t.Fatal(err)
 						}
 					}
+					w.dead(z, "b")
+					time.Sleep(ttl + grace + orphan)
+					var mu sync.Mutex
+					transactions := 0
+					happens := func() { w.remake(z, "/locks/a", test.writes) }
+					w.Intercept(func(q locktest.Request) (f locktest.Fault) {
+						mu.Lock()
+						defer mu.Unlock()
+						if q.Label == "reaper" && q.Op == "multi" && touches(q, "/locks/a") {
+							if transactions++; transactions == moment {
+								f.Delay = time.Second
+								time.AfterFunc(time.Second/2, happens)
+							}
+						}
+						return f
+					})
+					report := w.mustSweep(r)
+					w.Intercept(nil)
+					left := w.Dump("/locks/a")
+					if len(left) != 1 || string(left[0].Data) != "foreign" || left[0].Stat.Version != test.writes {
+						t.Errorf("the foreign node is there, and nothing below it: %+v, %+v", left, report.Total)
+					}
+					if report.Total.Missed != 1 || len(w.Dump("/locks/b")) != 0 {
+						t.Errorf("missed %d, want 1; left %q", report.Total.Missed, w.paths())
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestUsedMeanwhile: an orphan is used again, and the last client that leaves it deletes it,
+// or it is adopted, while its delete is on its way.
+func TestUsedMeanwhile(t *testing.T) {
+	for name, remade := range map[string]bool{"used": false, "remade and adopted": true} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w *world) {
+				z, user, r := w.raw("others"), w.dial("user"), w.reaper("reaper", reaper.Options{})
+				w.mustSweep(r)
+				w.parent(z, "a", znode.Mutex)
+				time.Sleep(orphan + time.Second)
+				var once sync.Once
+				held := make(chan struct{})
+				w.Intercept(func(q locktest.Request) (f locktest.Fault) {
+					if q.Label == "reaper" && q.Op == "multi" && touches(q, "/locks/a") {
+						once.Do(func() {
+							f.Delay = 2 * time.Second
+							time.AfterFunc(time.Second, func() {
+								defer close(held)
+								if remade {
+									w.remake(z, "/locks/a", 0)
+									if _, err := z.Set("/locks/a", nil, -1); err != nil {
+										t.Error(err)
+									}
+								}
+								if _, err := user.Mutex("a").Lock(w.ctx); err != nil {
+									t.Error(err)
+								}
+							})
+						})
+					}
+					return f
 				})
 				report := w.mustSweep(r)
-				if exists, _, err := z.Exists("/locks/a"); err != nil || !exists {
-					t.Errorf("somebody else's node is there: %v, %v, %+v", exists, err, report.Total)
-				}
-				if report.Total.Missed != 1 {
-					t.Errorf("missed %d, want 1", report.Total.Missed)
+				<-held
+				left := w.Dump("/locks/a")
+				if len(left) != 3 || report.Total.Missed != 1 {
+					t.Errorf("the lock's node, its anchor and the entry are there: %+v, %+v", left, report.Total)
 				}
 			})
 		})
 	}
 }
 
-// TestAdoptedMeanwhile: an orphan is used again, made by a stranger then, and adopted: at the
-// version that was judged, and never to be deleted.
-func TestAdoptedMeanwhile(t *testing.T) {
+// TestGuardsGo: an anchor that a sweep has made to prove a node goes with it, or after it
+// was found that the node has changed; one that a crash left behind goes with the next
+// sweep.
+func TestGuardsGo(t *testing.T) {
 	simulate(t, func(w *world) {
-		z, user, r := w.raw("others"), w.dial("user"), w.reaper("reaper", reaper.Options{})
+		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
 		w.mustSweep(r)
-		w.orphaned(z, znode.Mutex, 1)
-		w.meanwhile(z, func() {
-			use := func() {
-				var h *lock.Hold
-				h, err := user.Mutex("a").Lock(w.ctx)
-				if err == nil {
-					err = h.Unlock()
-				}
-				if err != nil {
-					t.Error(err)
-				}
-				time.Sleep(200 * time.Millisecond)
-			}
-			use() // deletes it
-			w.create(z, "/locks/a", "", 0)
-			use()
-		})
-		w.mustSweep(r)
-		data, stat, err := z.Get("/locks/a")
-		if err != nil || stat.Version != 1 {
-			t.Errorf("the node that was adopted is there: %q, %+v, %v", data, stat, err)
-		}
-	})
-}
-
-// TestAdoptedAtOnce is TestAdoptedMeanwhile within the second for which a sweep trusts what it has read.
-func TestAdoptedAtOnce(t *testing.T) {
-	simulate(t, func(w *world) {
-		z, user, r := w.raw("others"), w.dial("user"), w.reaper("reaper", reaper.Options{})
-		w.mustSweep(r)
-		w.orphaned(z, znode.Mutex, 1)
-		slow := w.dead(z, "slow")
-		time.Sleep(ttl + grace + orphan)
+		dir := string(znode.Parent{Kind: znode.Dir}.Encode())
+		w.create(z, "/locks/a", dir, 0)
+		w.create(z, "/locks/b", dir, 0)
+		w.create(z, "/locks/b/"+znode.Anchor(znode.NewID()), "", 0)
+		w.create(z, "/locks/c", dir, 0)
+		w.create(z, "/locks/x", dir, 0, zk.WorldACL(zk.PermRead)...) // no guard can be made below it
+		w.create(z, "/locks/stranger", "foreign", 0)
+		w.create(z, "/locks/stranger/"+znode.Anchor(znode.NewID()), "", 0)
+		time.Sleep(orphan + time.Second)
 		var once sync.Once
-		done := make(chan struct{})
-		happens := func() {
-			defer close(done)
-			use := func() {
-				h, err := user.Mutex("a").Lock(w.ctx)
-				if err == nil {
-					err = h.Unlock()
+		guards := 0
+		w.Intercept(func(q locktest.Request) (f locktest.Fault) {
+			if q.Label == "reaper" && q.Op == "multi" && touches(q, "/locks/a") {
+				for _, p := range q.Paths {
+					if _, ok := znode.AnchorOf(path.Base(p)); ok {
+						guards++
+					}
 				}
-				if err != nil {
-					t.Error(err)
-				}
-				time.Sleep(100 * time.Millisecond)
+				once.Do(func() {
+					f.Delay = 2 * time.Second
+					time.AfterFunc(time.Second, func() {
+						if _, err := z.Set("/locks/a", []byte(dir), -1); err != nil {
+							t.Error(err)
+						}
+					})
+				})
 			}
-			use()
-			w.create(z, "/locks/a", "", 0)
-			use()
-		}
-		w.Intercept(func(q locktest.Request) locktest.Fault {
-			if q.Label != "reaper" || q.Op != "getData" || !slices.Contains(q.Paths, slow) {
-				return locktest.Fault{}
-			}
-			once.Do(func() { time.AfterFunc(100*time.Millisecond, happens) })
-			return locktest.Fault{DelayReply: 800 * time.Millisecond}
+			return f
 		})
 		report := w.mustSweep(r)
-		<-done
-		data, stat, err := z.Get("/locks/a")
-		if err != nil || stat.Version != 1 {
-			t.Errorf("the node that was adopted is there: %q, %+v, %v; %+v", data, stat, err, report.Total)
+		w.Intercept(nil)
+		if report.Total.Deleted != 3 || report.Total.Missed != 1 || report.Total.Foreign != 1 || guards == 0 {
+			t.Errorf("%+v, with %d guards", report.Total, guards)
+		}
+		if left := w.Dump("/locks/a"); len(left) != 1 {
+			t.Errorf("a guard is left: %+v", left)
+		}
+		if left, want := w.paths(), []string{"", "/a", "/stranger"}; !slices.Equal(left, want) {
+			t.Errorf("left %q, want %q", left, want)
 		}
 	})
 }

@@ -29,6 +29,19 @@ func (s *sweep) deny(path, what, policy string, err error) {
 	s.count(policy, func(c *Counts) { c.Denied++ })
 }
 
+// counted counts a node with its verdict, and names it if people have to look at it.
+func (s *sweep) counted(v Verdict, path, policy string) {
+	s.count(policy, func(c *Counts) { c.count(v) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch r := &s.report; {
+	case v == Undecodable && len(r.Undecodable) < maxNamed:
+		r.Undecodable = append(r.Undecodable, path)
+	case v == Format1 && len(r.Format1) < maxNamed:
+		r.Format1 = append(r.Format1, path)
+	}
+}
+
 // late notes since when something dead could have been deleted, which was judged now.
 func (s *sweep) late(policy string, now instant, since time.Time) {
 	s.count(policy, func(c *Counts) { c.OldestOverdue = max(c.OldestOverdue, now.Earliest().Sub(since).Seconds()) })

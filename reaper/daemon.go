@@ -56,7 +56,7 @@ func (d *Daemon) Reload(o Options) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	o.Lock, o.DryRun, o.Monitor, o.Log = d.options.Lock, d.options.DryRun, d.options.Monitor, d.options.Log
+	o.Lock, o.DryRun, o.Format1, o.Monitor, o.Log = d.options.Lock, d.options.DryRun, d.options.Format1, d.options.Monitor, d.options.Log
 	d.options = o
 	if d.reaper == nil {
 		d.monitor.reloaded(o.Policies)

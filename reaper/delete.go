@@ -20,24 +20,27 @@ const lastBatch = 10 * time.Second
 // most. So few keep a server busy.
 const deletesInFlight = 4
 
-// deletion is a node with its verdict: to be deleted, if that is a delete.
+// deletion is a node with its verdict: to be deleted, if that is a delete. Its path and
+// version are those of the read that it was judged by.
 type deletion struct {
 	admin.Deletion
 	verdict Verdict
 	policy  string
-	after   bool          // nodes below it may be in an earlier batch
-	mzxid   int64         // of what was read
-	seenAt  time.Duration // monotonic time before it was read
+	anchors []string // names of the node's anchors, which go in the same transaction
+	after   bool     // nodes below it may be in an earlier batch
+	mzxid   int64    // of what was read
 }
 
-// trusted is for how long what was read of a node that is no entry is good for its delete.
-const trusted = time.Second
-
-// newest is the highest version of a node that was made or adopted as a lock's just now.
-const newest = 1
-
-// isUnique reports whether nobody can have made the node again under the same path.
+// isUnique reports whether no node can have been made again under the same path.
 func (d *deletion) isUnique() bool { return d.verdict == Expired || d.verdict == Moot }
+
+// proves reports whether the delete of d proves that the node at that path is the one that
+// was read: below it d deletes a node whose path never comes again, and which was there
+// before the node was read.
+func (d *deletion) proves(path string) bool {
+	return d.Path == path && len(d.anchors) > 0 ||
+		(d.verdict == Expired || len(d.anchors) > 0) && strings.HasPrefix(d.Path, path+"/")
+}
 
 // deleteAll deletes what the walkers hand over, as many nodes in a transaction as
 // the options say, and several of these at once: but a node whose children may be
@@ -99,13 +102,16 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 	finish, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastBatch, cancel) })()
-	if batch = s.still(finish, batch); len(batch) == 0 {
-		return
-	}
+	batch, guards := s.guard(finish, batch)
+	defer func() { s.removeGuards(finish, guards) }()
 	for len(batch) > 0 {
-		nodes := make([]admin.Deletion, len(batch))
+		var nodes []admin.Deletion
+		var whose []int // of each node, the place of its deletion in the batch
 		for i, d := range batch {
-			nodes[i] = d.Deletion
+			for _, name := range d.anchors {
+				nodes, whose = append(nodes, admin.Deletion{Path: d.Path + "/" + name, Version: -1}), append(whose, i)
+			}
+			nodes, whose = append(nodes, d.Deletion), append(whose, i)
 		}
 		answered := s.begin(fmt.Sprintf("the delete of %d nodes, such as", len(nodes)), nodes[0].Path)
 		err := s.tree.Delete(finish, nodes)
@@ -113,60 +119,119 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 		if err == nil {
 			for _, d := range batch {
 				s.count(d.policy, func(c *Counts) { c.deleted(d.verdict) })
+				delete(guards, d.Path)
 			}
 			return
 		}
-		var bad *admin.DeletionError
-		if !errors.As(err, &bad) {
+		var refused *admin.RefusedError
+		if !errors.As(err, &refused) {
 			s.fail(err)
 			return
 		}
-		d := batch[bad.Index]
-		denied := errors.Is(err, zk.ErrNoAuth)
-		if denied {
-			s.deny(d.Path, "delete", d.policy, err)
-		}
-		batch = slices.DeleteFunc(batch, func(other deletion) bool {
-			leave := other.Path == d.Path || strings.HasPrefix(d.Path, other.Path+"/")
-			if leave && !denied {
-				s.count(other.policy, func(c *Counts) { c.Missed++ })
-			}
-			return leave
-		})
+		batch = s.spare(batch, batch[whose[refused.Index]], err)
 	}
 }
 
-// still leaves out what is not as it was read. A lock's node, or one above it, that somebody
-// has deleted and made again for something else counts its versions anew, and may be at the
-// one that was judged: so it is looked at again if that was long ago, or if it is at the
-// version of a new one. An entry's path is unique for ever; an entry that goes in the same
-// transaction proves the node above it.
-func (s *sweep) still(ctx context.Context, batch []deletion) []deletion {
-	now := s.tree.Monotonic()
-	var failed error
-	batch = slices.DeleteFunc(batch, func(d deletion) bool {
-		proven := d.isUnique() || slices.ContainsFunc(batch, func(e deletion) bool {
-			return e.verdict == Expired && strings.HasPrefix(e.Path, d.Path+"/")
-		})
-		if proven || failed != nil || d.Version > newest && now-d.seenAt <= trusted {
-			return false
+// spare leaves a node out of a batch, with those above it, because of an error.
+func (s *sweep) spare(batch []deletion, spared deletion, err error) []deletion {
+	denied := errors.Is(err, zk.ErrNoAuth)
+	if denied {
+		s.deny(spared.Path, "delete", spared.policy, err)
+	}
+	return slices.DeleteFunc(batch, func(d deletion) bool {
+		spare := d.Path == spared.Path || strings.HasPrefix(spared.Path, d.Path+"/")
+		if spare && !denied {
+			s.count(d.policy, func(c *Counts) { c.Missed++ })
 		}
+		return spare
+	})
+}
+
+// guard proves of each node in a batch that it is the one that was judged. Another client
+// may have deleted that one since, and made another at the same path and version. A node
+// that goes together with its anchor, or with an entry below it, is proven by that. Each of
+// the others gets an anchor of ours and is read again: if that anchor goes in the same
+// transaction, the node is the one that was read. Where an ACL forbids to make one, all that
+// is left is to read again right before the delete.
+func (s *sweep) guard(ctx context.Context, batch []deletion) (proven []deletion, guards map[string]string) {
+	denied := map[string]bool{} // where a guard may not be made
+	for {
+		bare := unproven(batch)
+		var guarded []deletion
+		var paths []string
+		for _, d := range bare {
+			if !denied[d.Path] && len(denied) < mostDenied {
+				guarded, paths = append(guarded, d), append(paths, d.Path)
+			}
+		}
+		if len(paths) == 0 {
+			return s.unchanged(ctx, batch, bare, nil), nil
+		}
+		names, err := s.tree.Guard(ctx, paths)
+		var refused *admin.RefusedError
+		switch {
+		case errors.As(err, &refused) && errors.Is(err, zk.ErrNoAuth):
+			denied[refused.Path] = true
+			continue
+		case errors.As(err, &refused):
+			batch = s.spare(batch, guarded[refused.Index], err)
+			continue
+		case err != nil:
+			s.fail(err)
+			return nil, nil
+		}
+		guards = map[string]string{}
+		for i, path := range paths {
+			guards[path] = names[i]
+		}
+		return s.unchanged(ctx, batch, bare, guards), guards
+	}
+}
+
+// mostDenied is after how many nodes of a batch that deny a guard no more are asked for.
+const mostDenied = 3
+
+// unproven are the nodes of a batch that no other delete of it proves.
+func unproven(batch []deletion) (bare []deletion) {
+	for _, d := range batch {
+		if !d.isUnique() && !slices.ContainsFunc(batch, func(e deletion) bool { return e.proves(d.Path) }) {
+			bare = append(bare, d)
+		}
+	}
+	return bare
+}
+
+// unchanged reads the bare nodes of a batch. It leaves out those that were written or made
+// again, and has the others deleted with their guards, if they have some.
+func (s *sweep) unchanged(ctx context.Context, batch, bare []deletion, guards map[string]string) []deletion {
+	for _, d := range bare {
 		_, stat, err := s.tree.Get(ctx, d.Path)
 		switch {
 		case err == nil && stat.Mzxid == d.mzxid:
-			return false
-		case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth):
-			failed = fmt.Errorf("read %s: %w", d.Path, err)
-			return false
+		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+			batch = s.spare(batch, d, err)
+		default:
+			s.fail(fmt.Errorf("read %s: %w", d.Path, err))
+			return nil
 		}
-		s.count(d.policy, func(c *Counts) { c.Missed++ })
-		return true
-	})
-	if failed != nil {
-		s.fail(failed)
-		return nil
+	}
+	for i, d := range batch {
+		if name, ok := guards[d.Path]; ok {
+			batch[i].anchors = append(slices.Clone(d.anchors), name)
+		}
 	}
 	return batch
+}
+
+// removeGuards deletes the guards of nodes that were not deleted. One that stays goes with
+// its node in a later sweep.
+func (s *sweep) removeGuards(ctx context.Context, guards map[string]string) {
+	for path, name := range guards {
+		err := s.tree.Delete(ctx, []admin.Deletion{{Path: path + "/" + name, Version: -1}})
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			s.log.Warn().Err(err).Str("path", path+"/"+name).Msg("a guard of the reaper could not be deleted; a later sweep deletes it with the node above it")
+		}
+	}
 }
 
 // await waits until that many nodes may be deleted. It reports whether they may.

@@ -6,17 +6,22 @@
 //
 //   - An entry of ours whose lease ended more than the grace ago: the same rule
 //     by which a waiter purges the entry ahead.
-//   - A lock's parent that we made and that has no children, once its data was
-//     written longer ago than the policy's orphan_after, unless the policy keeps it.
-//   - An ancestor that we made, on the same terms.
-//   - A request to give up a lock, see lock.Client.Revoke, whose entry is gone: it
-//     stands for as long as that, and the entry's path never comes again.
+//   - A lock's parent that Holdfast made, below which nothing stands but its anchor, once
+//     the parent's data was written longer ago than the policy's orphan_after, unless the
+//     policy keeps it. The anchor goes with it.
+//   - An ancestor that Holdfast made, on the same terms.
+//   - A request to give up a lock, see lock.Client.Revoke, whose entry is gone. The entry's
+//     path never comes again.
 //
 // Everything else below the root is counted and left alone: nodes whose data is
 // not ours, entries of other libraries, ephemeral nodes, data of a newer version
 // or damaged data. [JudgeEntry], [JudgeParent] and [JudgeRevocation] are the
-// whole rule. Only the nodes [znode.EpochMark] and [znode.Inbox] below the root are not even
-// counted: they are nobody's locks.
+// whole rule. The nodes [znode.EpochMark] and [znode.Inbox] below the root, and anchors,
+// are not counted.
+//
+// Entries, parents and requests of format 1, which versions before the first release have
+// written, are counted apart and left alone, too. With [Options.Format1] they are judged as
+// those of the present format.
 //
 // # Why that is safe
 //
@@ -36,17 +41,28 @@
 //
 // What cannot be proven counts as live, or as young, and is left to the next sweep.
 //
-// Each delete carries the version that was judged, so that an entry which was renewed
-// since, or a parent which somebody joined and left since, stays; and ZooKeeper itself
-// refuses to delete a node with children. A sweep can therefore be stopped,
-// repeated, or run twice at once at any point, and a contender that finds its
-// parent gone makes it again.
+// Each delete carries the version that the same sweep has read and judged, so that an entry
+// which was renewed since, or a parent which was used since, stays; and ZooKeeper itself
+// refuses to delete a node with children.
+//
+// A version alone does not tell a node from another that was made at its path since, with
+// versions that count anew. So each delete also proves which node it is about. The path of an
+// entry never comes again. A parent goes in one transaction with its anchor, the name of
+// which never comes again; so does the node above an entry or an anchor that goes in the
+// same transaction. Any other node, such as an empty ancestor, gets an anchor first, and is
+// read again: if it is still the one that was judged, both go in one transaction. Where an
+// ACL gives the reaper no right to create, it only reads such a node again right before the
+// delete.
+//
+// A sweep can therefore be stopped, repeated, or run twice at once at any point, and a
+// contender that finds its parent gone makes it again.
 //
 // # What it costs
 //
-// A lock takes two reads, of its parent and of its one entry; an empty parent takes
-// one, and each further entry one. A request to give up a lock takes two, and to see whether there
-// are any one more. A lock that was seen alive is not read again
+// A lock takes two reads, of its list and of its one entry, and one more of each further
+// entry. A parent without a live entry is read itself, too. An ancestor that goes alone takes
+// one more read, and a share in one more transaction. A request to give up a lock takes two
+// reads, and the list of requests one. A lock that was seen alive is not read again
 // until the first of its entries can be expired, or orphan_after has passed: what is
 // remembered of it saves reads, and no more. Nothing is deleted that the same sweep
 // has not read and judged. So where sweeps come more often than leases end, a live

@@ -34,11 +34,15 @@ func FuzzHostileTree(f *testing.F) {
 		{ours, "\x12\x01", nil}, // in a parent that is read only
 		{ours, "\x0a\x01", nil}, // in a parent that nobody may list
 		{ours, "\x02\x00", expired[:len(expired)-3]},
-		{ours, "\x00\x01", []byte(`{"holdfast":2,"kind":["mutex"]}`)},
+		{ours, "\x00\x01", []byte(`{"holdfast":3,"kind":["mutex"]}`)},
 		{ours + "\n" + "x/0123456789abcdef-lock-0000000000/below", "\x02\x01\x02", nil},
 		{"x\nx/lock-0000000000", "\x02\x01", nil},
 		{"a\na/b\na/b/c\na/b/c/d", "\x03\x03\x03\x02", nil},
 		{"a\na/b\na/b/c", "\x03\x13\x02", nil},
+		{"x\nx/" + znode.Anchor("0123456789abcdef"), "\x02", nil},
+		{"x\nx/" + znode.Anchor("0123456789abcdef") + "\nx/" + znode.Anchor("0123456789abcdef") + "/below", "\x02", nil},
+		{"x\nx/" + znode.Anchor("0123456789abcdef"), "\x00\x06", nil}, // an ephemeral one below a foreign node
+		{ours, "\x02\x00", []byte(`{"holdfast":1,"owner":"o","ttl_ms":1}`)},
 	} {
 		f.Add(seed.names, []byte(seed.kinds), seed.data)
 	}
@@ -72,7 +76,7 @@ func FuzzHostileTree(f *testing.F) {
 				case there && (string(left.Data) != string(n.Data) || left.Stat.Version != n.Stat.Version):
 					t.Errorf("%s was written: %s", n.Path, left.Data)
 				}
-				if !there {
+				if _, anchor := znode.AnchorOf(path.Base(n.Path)); !there && !anchor {
 					deleted++
 				}
 			}
@@ -110,6 +114,9 @@ func FuzzHostileTree(f *testing.F) {
 func deletable(n locktest.Node) bool {
 	if n.Stat.EphemeralOwner != 0 {
 		return false
+	}
+	if _, anchor := znode.AnchorOf(path.Base(n.Path)); anchor {
+		return true
 	}
 	if name, ok := znode.Parse(path.Base(n.Path)); ok {
 		_, err := znode.DecodeRecord(n.Data)

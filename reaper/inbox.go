@@ -12,7 +12,11 @@ import (
 // JudgeRevocation decides on a request to give up a lock, as one read returned it.
 func JudgeRevocation(r admin.Revocation) Verdict {
 	switch {
-	case r.Err != nil, r.Stat.EphemeralOwner != 0, r.Stat.NumChildren > 0:
+	case r.Stat.EphemeralOwner != 0, r.Stat.NumChildren > 0:
+		return Foreign
+	case errors.Is(r.Err, znode.ErrOlder):
+		return Format1
+	case r.Err != nil:
 		return Foreign
 	case r.Moot:
 		return Moot
@@ -49,7 +53,10 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 			continue
 		}
 		v := JudgeRevocation(r)
-		s.count(p.Name, func(c *Counts) { c.count(v) })
+		if v == Format1 && s.options.Format1 {
+			v = Moot // no entry of the present format is asked by it
+		}
+		s.counted(v, path+"/"+id, p.Name)
 		if v.Deletes() {
 			batch = append(batch, deletion{Deletion: admin.Deletion{Path: path + "/" + id, Version: r.Stat.Version}, verdict: v, policy: p.Name})
 		}

@@ -1,6 +1,7 @@
 package reaper_test
 
 import (
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -23,13 +24,13 @@ func (w *world) asked() (ids []string) {
 	return ids
 }
 
-// revoke asks the holder of a lock, whose entry is returned by its id.
+// revoke asks the holder of a lock, whose entry is returned by its name.
 func (w *world) revoke(c *lock.Client, name, entry string) (id string) {
 	w.Helper()
 	if err := c.Revoke(w.ctx, name, "why"); err != nil {
 		w.Fatal(err)
 	}
-	id, _, _ = strings.Cut(entry[strings.LastIndexByte(entry, '/')+1:], "-")
+	id = path.Base(entry)
 	if !slices.Contains(w.asked(), id) {
 		w.Fatalf("asked %q, not %q", w.asked(), id)
 	}
@@ -64,7 +65,7 @@ func TestMootRequestsAreSwept(t *testing.T) {
 			}
 		}
 		odd := []string{"0123456789abcdef", "odd", "odder"}
-		w.create(z, "/locks/"+znode.Inbox+"/"+odd[0], `{"holdfast":2}`, 0)
+		w.create(z, "/locks/"+znode.Inbox+"/"+odd[0], `{"holdfast":3}`, 0)
 		w.create(z, "/locks/"+znode.Inbox+"/"+odd[1], "", 0)
 		w.create(z, "/locks/"+znode.Inbox+"/"+odd[2], "{", zk.FlagEphemeral)
 		all := w.asked()
@@ -86,7 +87,7 @@ func TestMootRequestsAreSwept(t *testing.T) {
 		if !strings.Contains(got.String(), "5 moot requests") {
 			t.Error(got.String())
 		}
-		if left := w.asked(); len(left) != len(all)-5 || len(w.Dump("/locks/dead")) != 2 {
+		if left := w.asked(); len(left) != len(all)-5 || len(w.Dump("/locks/dead")) != 3 {
 			t.Errorf("left %q", left)
 		}
 		time.Sleep(ttl + 2*grace)

@@ -57,13 +57,16 @@ func (r *Reaper) tell(ctx context.Context, report *Report, denied *denials, err 
 	case err != nil && (row.news || again(row.failed)):
 		event = r.log.Error()
 	case err != nil:
-	case t.Undecodable > 0: // somebody has to look
+	case t.Undecodable > 0 || t.Format1 > 0: // people have to look
 		event = r.log.Warn()
 	case t.Deleted > 0 || len(report.Planned) > 0 || row.skipped > 0: // or the log has said that it still runs
 		event = r.log.Info()
 	}
 	if len(report.Undecodable) > 0 {
 		event.Str("first_undecodable", report.Undecodable[0])
+	}
+	if len(report.Format1) > 0 {
+		event.Int("format_1", t.Format1).Str("first_format_1", report.Format1[0])
 	}
 	if len(report.Denied) > 0 {
 		event.Str("first_denied", report.Denied[0].Path)

@@ -293,7 +293,7 @@ func (m *Monitor) end(g *group, p *progress, report Report, err error) row {
 	}
 	r.failed = g.failed
 	kept := report
-	kept.Denied, kept.Undecodable, kept.Planned = nil, nil, nil
+	kept.Denied, kept.Undecodable, kept.Format1, kept.Planned = nil, nil, nil, nil
 	if len(m.reports) == KeptReports {
 		m.reports = slices.Delete(m.reports, 0, 1)
 	}

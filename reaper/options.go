@@ -39,11 +39,12 @@ type Options struct {
 	// transactions of deletes: at most [MaxConcurrency]. While the server's answers take
 	// longer than they did, there are fewer. Default [DefaultConcurrency].
 	Concurrency int
-	// Batch is how many nodes are deleted in one transaction: at most [MaxBatch].
-	// Default [DefaultBatch].
+	// Batch is how many nodes are deleted in one transaction: at most [MaxBatch]. The
+	// anchors that go with them are not counted. Default [DefaultBatch].
 	Batch int
 	// MaxDeletesPerSecond bounds how many nodes are deleted in a second, on average, by
-	// all sweeps together. Batch is no more than that. Default 0: as many as there are.
+	// all sweeps together, anchors not counted. Batch is no more than that. Default 0: no
+	// bound.
 	MaxDeletesPerSecond int
 	// Lock is the name of the lock that makes a reaper the active one. Default
 	// [DefaultLock].
@@ -51,6 +52,11 @@ type Options struct {
 	// DryRun has sweeps tell what they would delete, and delete nothing. It
 	// takes no lock.
 	DryRun bool
+	// Format1 has sweeps treat entries and parents of format 1, which only versions before
+	// the first release wrote, as those of the present format: expired ones and empty ones
+	// are deleted. Without it they are counted and left alone. Set it only when no process
+	// of such a version uses the locks any more.
+	Format1 bool
 	// Monitor is what is told of all that the reaper does. One reaper has it at a time.
 	// Default: one of its own, see [Reaper.Monitor].
 	Monitor *Monitor

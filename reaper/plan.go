@@ -17,17 +17,18 @@ type Verdict int
 const (
 	Live        Verdict = iota // in use, or its lease has not run out yet
 	Expired                    // an entry of ours past its lease and the grace
-	Orphan                     // a lock's empty parent of ours, past orphan_after
+	Orphan                     // a lock's parent of ours with nothing below it but its anchor, past orphan_after
 	Ancestor                   // an empty ancestor of ours, past orphan_after
 	Young                      // empty, but not yet past orphan_after
 	Kept                       // empty, and to be kept: by policy, or because it was not made by us
 	Foreign                    // not ours
 	Undecodable                // named or marked as ours, but damaged or of a newer version
+	Format1                    // an entry or a parent of format 1, from before the first release
 	Unproven                   // it takes a fresher sample of ensemble time, or the mark of the leader's epoch, to tell
 	Moot                       // a request to give up a lock, to an entry that is gone
 )
 
-var verdictNames = [...]string{"live", "expired", "orphan", "ancestor", "young", "kept", "foreign", "undecodable", "unproven", "moot"}
+var verdictNames = [...]string{"live", "expired", "orphan", "ancestor", "young", "kept", "foreign", "undecodable", "format 1", "unproven", "moot"}
 
 // String returns the verdict as reports name it.
 func (v Verdict) String() string { return verdictNames[v] }
@@ -37,7 +38,8 @@ func (v Verdict) Deletes() bool { return v == Expired || v == Orphan || v == Anc
 
 // JudgeEntry decides on a contender's node as one read returned it, by the time and the
 // lock's policy. Seen is for how long, by this process's own monotonic clock, the node
-// has surely been as it was read; see [znode.Entry.Judge].
+// has surely been as it was read; see [znode.Entry.Judge]. An entry of format 1 is judged
+// as [Format1] alone; [Options] can have it treated as one of the present format.
 func JudgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Policy) Verdict {
 	v, _ := judgeEntry(e, now, seen, p)
 	return v
@@ -49,6 +51,8 @@ func judgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Poli
 	switch {
 	case !e.Ours() || e.Stat.EphemeralOwner != 0 || e.Stat.NumChildren > 0:
 		return Foreign, 0
+	case errors.Is(e.Err, znode.ErrOlder):
+		return Format1, 0
 	case e.Err != nil:
 		return Undecodable, 0
 	}
@@ -63,17 +67,19 @@ func judgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Poli
 }
 
 // JudgeParent decides on a node that is no entry, as one read returned it, by how many
-// of its children are to stay, the time and the policy of its name. Seen is as in
-// [JudgeEntry].
+// of its children are to stay, the time and the policy of its name. Anchors are no
+// children in this sense: they go with their parent. Seen is as in [JudgeEntry].
 func JudgeParent(n znode.Node, staying int, now admin.Time, seen time.Duration, p policy.Policy) Verdict {
 	switch {
 	case n.Stat.EphemeralOwner != 0:
 		return Foreign
 	case errors.Is(n.Err, znode.ErrNewer):
 		return Undecodable
+	case errors.Is(n.Err, znode.ErrOlder):
+		return Format1
 	case !n.Ours():
 		return Foreign
-	case n.Kind == znode.Mark, n.Kind == znode.Asked, n.Kind == znode.AnchorKind:
+	case n.Kind == znode.Mark, n.Kind == znode.Asked:
 		return Kept
 	case staying > 0:
 		return Live
@@ -99,11 +105,3 @@ func JudgeParent(n znode.Node, staying int, now admin.Time, seen time.Duration, 
 // anyWindow is a precision that every sample has: an empty parent may as well be
 // deleted by the next sweep.
 const anyWindow = time.Duration(math.MaxInt64)
-
-// onlyChild returns the name of a lock's only child, if that is the entry which
-// joined last. ZooKeeper counts the creates and deletes of children in Cversion,
-// and numbers entries by the creates. The name is a guess until a node of that name
-// is found: the last one may have left before an earlier one.
-func onlyChild(n znode.Node) (znode.Name, bool) {
-	return znode.Name{}, false
-}

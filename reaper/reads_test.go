@@ -47,41 +47,18 @@ func TestReadsOfALock(t *testing.T) {
 		record := &znode.Record{Owner: "dead", TTL: ttl.Milliseconds()}
 
 		w.dead(z, "dead")
-		w.create(z, "/locks/empty", mutex, 0)
+		w.parent(z, "empty", znode.Mutex)
 		w.dead(z, "queue")
 		w.dead(z, "queue")
-		w.dead(z, "reused") // another one, whose entry has not the number 0
-		again := w.dead(z, "reused")
-		first := w.dead(z, "gone")
-		w.delete(z, first)
-		w.create(z, "/locks/plain", mutex, 0) // nobody may write its tail
+		w.create(z, "/locks/plain", mutex, 0) // without an anchor
 		w.create(z, "/locks/plain/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(record.Encode()), zk.FlagSequence)
-
-		// The last one left, and one before it is there.
-		w.dead(z, "left")
-		id := znode.Prefix(znode.NewID(), znode.Exclusive)
-		last := w.create(z, "/locks/left/"+id, string(record.Encode()), zk.FlagSequence)
-		if _, err := z.Set("/locks/left", znode.Parent{Kind: znode.Mutex, Tail: id}.Encode(), -1); err != nil {
-			t.Fatal(err)
-		}
-		w.delete(z, last)
-
-		// The one that joined last, after others came and went.
-		id = znode.Prefix(znode.NewID(), znode.Exclusive)
-		w.delete(z, again)
-		w.delete(z, w.children(z, "/locks/reused")[0])
-		w.create(z, "/locks/reused/"+id, string(record.Encode()), zk.FlagSequence)
-		if _, err := z.Set("/locks/reused", znode.Parent{Kind: znode.Mutex, Tail: id}.Encode(), -1); err != nil {
-			t.Fatal(err)
-		}
-
+		w.create(z, "/locks/bare", mutex, 0)
 		time.Sleep(ttl + grace + orphan)
 		want := map[string]int{
-			// One more of a parent that may have been made just now: with one node in a
-			// transaction nothing proves that it is the same one still.
-			"dead": 3, "reused": 3, "empty": 2, "gone": 2,
-			"queue": 5, "plain": 4, // parent, listing, entries
-			"left":      5, // and the guess
+			"dead": 3, "queue": 4, // list, entries, parent
+			"empty": 2, // list, parent
+			// With one node in a transaction nothing proves these but a guard.
+			"plain": 4, "bare": 3,
 			znode.Inbox: 1,
 		}
 		before := w.paths()
@@ -148,8 +125,8 @@ func TestSeenAliveIsNotReadAgain(t *testing.T) {
 			t.Errorf("without reading it counts %+v, and by reading %+v", again.Total, first.Total)
 		}
 		// Another reaper knows nothing, as this one after a restart.
-		if n := w.reads(w.reaper("restarted", reaper.Options{}), "/locks/dir/a"); n != 4 {
-			t.Errorf("a new reaper reads it %d times, want 4", n)
+		if n := w.reads(w.reaper("restarted", reaper.Options{}), "/locks/dir/a"); n != 3 {
+			t.Errorf("a new reaper reads it %d times, want 3", n)
 		}
 		time.Sleep(ttl + grace - 2*time.Second)
 		if n := w.reads(r, "/locks/dir/a"); n != 0 {
@@ -190,8 +167,8 @@ func TestWhatCameMeanwhile(t *testing.T) {
 			w.mustSweep(r)
 			w.create(z, "/locks/a", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
 			entry := w.create(z, "/locks/a/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(long.Encode()), zk.FlagSequence)
-			if n := w.reads(r, "/locks/a"); n != 3 {
-				t.Fatalf("%s: read %d times, want 3", name, n)
+			if n := w.reads(r, "/locks/a"); n != 2 {
+				t.Fatalf("%s: read %d times, want 2", name, n)
 			}
 			change(w, z, entry)
 			time.Sleep(orphan + 20*time.Millisecond)
@@ -214,11 +191,11 @@ func TestOnlyLocksAreRemembered(t *testing.T) {
 		w.dead(z, "c")
 		w.create(z, "/locks/c/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagSequence)
 		first := w.mustSweep(r)
-		if n := w.reads(r, "/locks/a"); n != 3 { // its parent, its children and its entry
-			t.Errorf("a lock with another one below it is read %d times, want 3", n)
+		if n := w.reads(r, "/locks/a"); n != 2 { // its list and its entry
+			t.Errorf("a lock with another one below it is read %d times, want 2", n)
 		}
-		if n := w.reads(r, "/locks/c"); n != 4 {
-			t.Errorf("a lock with a foreign entry is read %d times, want 4", n)
+		if n := w.reads(r, "/locks/c"); n != 3 {
+			t.Errorf("a lock with a foreign entry is read %d times, want 3", n)
 		}
 		if again := w.mustSweep(r); seen(again) != seen(first) {
 			t.Errorf("counted %+v, and then %+v", first.Total, again.Total)

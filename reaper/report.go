@@ -31,11 +31,14 @@ type Report struct {
 	// Undecodable are the paths of the first of the nodes of ours that are damaged or
 	// of a newer version, and block their locks; Total.Undecodable counts them all.
 	Undecodable []string `json:"undecodable,omitempty"`
+	// Format1 are the paths of the first of the nodes of format 1, which block their
+	// locks; Total.Format1 counts them all.
+	Format1 []string `json:"format_1,omitempty"`
 	// Planned is, of a dry run, all that would have been deleted.
 	Planned []Planned `json:"planned,omitempty"`
 }
 
-// maxNamed is how many denied, and how many undecodable, nodes a report names.
+// maxNamed is how many denied nodes a report names, and how many undecodable and of format 1.
 const maxNamed = 100
 
 // Counts are what a sweep saw and did of the locks of one policy, or of all. They are
@@ -51,8 +54,9 @@ type Counts struct {
 	Kept        int `json:"kept"`        // empty parents that stay
 	Foreign     int `json:"foreign"`     // nodes that are not ours
 	Undecodable int `json:"undecodable"` // nodes of ours that are damaged or of a newer version
+	Format1     int `json:"format_1"`    // nodes of format 1 that stay
 	Denied      int `json:"denied"`      // nodes that an ACL kept from being read or deleted
-	Deleted     int `json:"deleted"`     // of expired, orphans, ancestors and moot
+	Deleted     int `json:"deleted"`     // of expired, orphans, ancestors and moot; an anchor that goes with its parent is not counted
 	Missed      int `json:"missed"`      // of those, changed or gone before they could be deleted; what is denied is not missed
 	Purged      int `json:"purged"`      // of expired, those that were deleted
 	Pruned      int `json:"pruned"`      // of orphans and ancestors, those that were deleted
@@ -86,6 +90,8 @@ func (c *Counts) count(v Verdict) {
 		c.Foreign++
 	case Undecodable:
 		c.Undecodable++
+	case Format1:
+		c.Format1++
 	}
 }
 
@@ -111,6 +117,7 @@ func (c *Counts) add(d Counts) {
 	c.Kept += d.Kept
 	c.Foreign += d.Foreign
 	c.Undecodable += d.Undecodable
+	c.Format1 += d.Format1
 	c.Denied += d.Denied
 	c.Deleted += d.Deleted
 	c.Missed += d.Missed
@@ -141,6 +148,10 @@ func (r *Report) String() string {
 		return "skipped: " + r.Skipped
 	}
 	t := r.Total
-	return fmt.Sprintf("%d locks, %d live entries, %d deleted (%d expired, %d orphans, %d ancestors, %d moot requests found), %d foreign, %d denied in %v",
-		t.Locks, t.Live, t.Deleted, t.Expired, t.Orphans, t.Ancestors, t.Moot, t.Foreign, t.Denied, r.Duration.Round(time.Millisecond))
+	older := ""
+	if t.Format1 > 0 {
+		older = fmt.Sprintf(", %d of format 1", t.Format1)
+	}
+	return fmt.Sprintf("%d locks, %d live entries, %d deleted (%d expired, %d orphans, %d ancestors, %d moot requests found), %d foreign%s, %d denied in %v",
+		t.Locks, t.Live, t.Deleted, t.Expired, t.Orphans, t.Ancestors, t.Moot, t.Foreign, older, t.Denied, r.Duration.Round(time.Millisecond))
 }

@@ -141,7 +141,7 @@ func TestSummaryEachHour(t *testing.T) {
 		for _, line := range w.lines("summary of the last hour") {
 			states[fmt.Sprint(line["state"], " ", line["sweeps"])]++
 		}
-		if states["active 60"]+states["active 59"] != 3 || states["standby 0"] != 3 {
+		if states["active 59"]+states["active 60"]+states["active 61"] != 3 || states["standby 0"] != 3 {
 			t.Errorf("summaries: %v, want 3 of each", states)
 		}
 	})
@@ -155,7 +155,7 @@ func TestSkippedSweepsSayWhy(t *testing.T) {
 		w.mustSweep(r)
 		w.dead(w.raw("others"), "slow")
 		w.Intercept(func(q locktest.Request) locktest.Fault {
-			if q.Label == "reaper" && q.Op == "getData" && slices.Equal(q.Paths, []string{"/locks/slow"}) {
+			if q.Label == "reaper" && q.Op == "getChildren2" && slices.Equal(q.Paths, []string{"/locks/slow"}) {
 				return locktest.Fault{Delay: 3500 * time.Millisecond}
 			}
 			return locktest.Fault{}
@@ -163,10 +163,10 @@ func TestSkippedSweepsSayWhy(t *testing.T) {
 		stop := w.run(r)
 		time.Sleep(4 * time.Second)
 		line := w.lines("the sweep before is still running: this one is skipped")[0]
-		if line["waits_for"] != "the data of /locks/slow" || line["runs_for"] == "" || line["waits"] == "" || line["skipped_in_a_row"] != 1.0 {
+		if line["waits_for"] != "the list of /locks/slow" || line["runs_for"] == "" || line["waits"] == "" || line["skipped_in_a_row"] != 1.0 {
 			t.Errorf("%v", line)
 		}
-		if s := r.Monitor().Status().Schedules[0]; s.Running == nil || s.Running.WaitsFor != "the data of /locks/slow" || s.Skipped == 0 {
+		if s := r.Monitor().Status().Schedules[0]; s.Running == nil || s.Running.WaitsFor != "the list of /locks/slow" || s.Skipped == 0 {
 			t.Errorf("%+v", s)
 		}
 		w.Intercept(nil)

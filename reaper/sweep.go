@@ -37,12 +37,6 @@ type sweep struct {
 	looked map[string]time.Time // when the first node of a policy was looked at
 }
 
-// entry is a contender's node, read or not yet.
-type entry struct {
-	znode.Name
-	read *znode.Entry
-}
-
 // run sweeps what stands below the given names, the root's being "".
 func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 	ctx, s.stop = context.WithCancel(ctx)
@@ -98,9 +92,10 @@ func (s *sweep) fail(err error) {
 // visit sweeps a node and all below it. It reports whether the node goes, or has
 // gone.
 //
-// Most locks cost two reads: of the parent, which tells what its only child is
-// called, and of that. An empty parent costs one; and a lock that is remembered,
-// because none of it can be deleted yet, costs none.
+// Most locks cost two reads: the list of the parent, and its one entry. The parent itself
+// is read last, and only if no live entry stands below it. So a parent without entries
+// costs two reads, too; and a lock that is remembered, because none of it can be deleted
+// yet, costs none.
 func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	defer s.done.Add(1)
 	if ctx.Err() != nil {
@@ -110,11 +105,11 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	p := s.options.Policies.For(name)
 	now := s.time() // it costs a system call; to judge by an earlier time is safe
 	if name == "" || !s.chosen[p.Name] {
-		_, nested, err := s.list(ctx, path)
+		below, err := s.list(ctx, path)
 		if err != nil {
 			return s.unread(ctx, path, "list", p.Name, err)
 		}
-		s.visitAll(ctx, name, nested)
+		s.visitAll(ctx, name, below.nested)
 		return false
 	}
 	if name == s.lock {
@@ -125,28 +120,28 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 		s.count(p.Name, func(c *Counts) { c.Locks++; c.Live += live })
 		return false
 	}
-	data, stat, err := s.read(ctx, path, p.Name)
-	if err != nil {
-		return s.unread(ctx, path, "list", p.Name, err) // one permission is for both
-	}
-	parent := znode.ReadNode(data, znode.Stat(*stat))
-	entries, nested, err := s.children(ctx, path, parent, p.Name)
+	below, err := s.list(ctx, path)
 	if err != nil {
 		return s.unread(ctx, path, "list", p.Name, err)
 	}
-	staying := s.visitAll(ctx, name, nested)
-	found := s.judgeEntries(ctx, path, entries, now, p)
+	staying := s.visitAll(ctx, name, below.nested)
+	found := s.judgeEntries(ctx, path, below.entries, now, p)
 	staying += found.staying
 	together := found.expired
 	switch {
 	case found.live == 0:
-		d := s.judgeParent(ctx, path, parent, staying, now, p)
+		data, stat, err := s.read(ctx, path, p.Name)
+		if err != nil {
+			goes = s.unread(ctx, path, "read", p.Name, err)
+			break
+		}
+		d := s.judgeParent(ctx, path, znode.ReadNode(data, znode.Stat(*stat)), staying, now, p)
 		goes = d.verdict.Deletes()
 		if goes {
-			d.after = len(nested) > 0
+			d.anchors, d.after = below.anchors, len(below.nested) > 0
 			together = append(together, d)
 		}
-	case found.live == len(entries) && len(nested) == 0:
+	case found.live == len(below.entries) && len(below.nested) == 0:
 		s.memory.saw(name, found.live, now.mono+min(found.wait, p.OrphanAfter), now.Term)
 		fallthrough
 	default: // its entries tell that the node is ours, and in use
@@ -158,47 +153,41 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	return goes
 }
 
-// children returns the entries of a lock, and its other children, by their names.
-// The only child that a lock has is mostly the entry that joined last, whose name
-// the parent tells: that there is a node of that name proves that it is the child.
-// That there is none proves nothing.
-func (s *sweep) children(ctx context.Context, path string, p znode.Node, policy string) (entries []entry, nested []string, err error) {
-	if p.Stat.NumChildren == 0 {
-		return nil, nil, nil
-	}
-	if name, ok := onlyChild(p); ok {
-		n, err := s.get(ctx, path, name, policy)
-		if err == nil {
-			return []entry{{name, &n}}, nil, nil
-		}
-	}
-	return s.list(ctx, path)
+// children are those of a node, by their names.
+type children struct {
+	entries []znode.Name // in the order of their turn
+	anchors []string     // of the node itself: they are no locks, and go with it
+	nested  []string     // all others
 }
 
-// list lists a node's children, entries and others.
-func (s *sweep) list(ctx context.Context, path string) (entries []entry, nested []string, err error) {
+// list lists a node's children.
+func (s *sweep) list(ctx context.Context, path string) (below children, err error) {
 	answered := s.begin("the list of", path)
-	children, _, err := s.tree.Children(ctx, path)
-	answered()            // no measure of the server: there can be a million
-	nested = children[:0] // there can be a million
-	for _, child := range children {
+	all, _, err := s.tree.Children(ctx, path)
+	answered()             // no measure of the server: there can be a million
+	below.nested = all[:0] // there can be a million
+	for _, child := range all {
 		if name, ok := znode.Parse(child); ok {
-			entries = append(entries, entry{Name: name})
+			below.entries = append(below.entries, name)
+		} else if _, ok := znode.AnchorOf(child); ok {
+			below.anchors = append(below.anchors, child)
 		} else if !znode.Reserved(child) || path != s.tree.Root() {
-			nested = append(nested, child)
+			below.nested = append(below.nested, child)
 		}
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return znode.Compare(a.Name, b.Name) })
-	return entries, nested, err
+	slices.SortFunc(below.entries, znode.Compare)
+	return below, err
 }
 
 // get reads a contender's node.
-func (s *sweep) get(ctx context.Context, parent string, name znode.Name, policy string) (znode.Entry, error) {
-	data, stat, err := s.read(ctx, parent+"/"+name.Node, policy)
+func (s *sweep) get(ctx context.Context, path string, name znode.Name, policy string) (znode.Entry, error) {
+	data, stat, err := s.read(ctx, path, policy)
 	if err != nil {
 		return znode.Entry{}, err
 	}
-	return znode.ReadEntry(name, data, znode.Stat(*stat)), nil
+	e := znode.ReadEntry(name, data, znode.Stat(*stat))
+	e.Err = s.accepted(e.Err)
+	return e, nil
 }
 
 // read reads a node of a policy.
@@ -288,29 +277,26 @@ type judged struct {
 	wait    time.Duration // until the first of those that live may have expired
 }
 
-// judgeEntries decides on each of the entries, and reads those that have not been.
-func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []entry, now instant, p policy.Policy) judged {
+// judgeEntries reads each of the entries and decides on it.
+func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode.Name, now instant, p policy.Policy) judged {
 	found := judged{wait: lock.MaxTime}
-	for _, e := range entries {
-		path := parent + "/" + e.Node
-		if e.read == nil {
-			n, err := s.get(ctx, parent, e.Name, p.Name)
-			if err != nil {
-				if !s.unread(ctx, path, "read", p.Name, err) {
-					found.staying++
-				}
-				continue
+	for _, name := range entries {
+		path := parent + "/" + name.Node
+		e, err := s.get(ctx, path, name, p.Name)
+		if err != nil {
+			if !s.unread(ctx, path, "read", p.Name, err) {
+				found.staying++
 			}
-			e.read = &n
+			continue
 		}
 		var wait time.Duration
-		d := s.judge(ctx, path, e.read.Stat, now, p.Name, Live, func(now admin.Time, seen time.Duration) (v Verdict) {
-			v, wait = judgeEntry(*e.read, now, seen, p)
+		d := s.judge(ctx, path, e.Stat, now, p.Name, Live, func(now admin.Time, seen time.Duration) (v Verdict) {
+			v, wait = judgeEntry(e, now, seen, p)
 			return v
 		})
 		switch d.verdict {
 		case Expired:
-			s.late(p.Name, now, e.read.Expires().Add(p.Grace))
+			s.late(p.Name, now, e.Expires().Add(p.Grace))
 			found.expired = append(found.expired, d)
 			continue
 		case Live:
@@ -325,6 +311,7 @@ func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []entry
 
 // judgeParent decides on a node that is no entry.
 func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, staying int, now instant, p policy.Policy) deletion {
+	n.Err = s.accepted(n.Err)
 	if n.Ours() && n.Kind != znode.Dir {
 		s.count(p.Name, func(c *Counts) { c.Locks++ })
 	}
@@ -348,7 +335,6 @@ func (s *sweep) judge(
 	ctx context.Context, path string, stat znode.Stat, now instant, policy string, undecided Verdict,
 	verdict func(now admin.Time, seen time.Duration) Verdict,
 ) deletion {
-	seenAt := now.mono
 	v := verdict(now.Time, s.memory.since(stat.Mzxid, now.mono))
 	for try := 0; v == Unproven && try < maxProofs; try++ {
 		answered := s.begin("the proof of how old it is, of", path)
@@ -364,16 +350,15 @@ func (s *sweep) judge(
 	if v == Unproven {
 		v = undecided
 	}
-	s.count(policy, func(c *Counts) { c.count(v) })
-	if v == Undecodable {
-		s.mu.Lock()
-		if len(s.report.Undecodable) < maxNamed {
-			s.report.Undecodable = append(s.report.Undecodable, path)
-		}
-		s.mu.Unlock()
+	s.counted(v, path, policy)
+	return deletion{Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy, mzxid: stat.Mzxid}
+}
+
+// accepted takes the error of decoding a node's data. With the option Format1, data of
+// format 1 counts as of the present one.
+func (s *sweep) accepted(err error) error {
+	if s.options.Format1 && errors.Is(err, znode.ErrOlder) {
+		return nil
 	}
-	return deletion{
-		Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy,
-		mzxid: stat.Mzxid, seenAt: seenAt,
-	}
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -168,18 +169,42 @@ func (w *world) dead(z *zk.Conn, name string) string {
 			}
 		}
 	}
-	prefix := znode.Prefix(znode.NewID(), znode.Exclusive)
-	if _, err := z.Create("/locks/"+name, znode.Parent{Kind: znode.Mutex, Tail: prefix}.Encode(), 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
-		w.Fatal(err)
-	}
+	generation := w.parent(z, name, znode.Mutex)
 	r := znode.Record{Owner: "dead", TTL: ttl.Milliseconds(), ExpiresAt: time.Now().Add(ttl).UnixMilli(), AcquiredAt: 1}
-	return w.create(z, "/locks/"+name+"/"+prefix, string(r.Encode()), zk.FlagSequence)
+	return w.create(z, "/locks/"+name+"/"+znode.Prefix(generation, znode.Exclusive), string(r.Encode()), zk.FlagSequence)
 }
 
+// parent makes a lock's parent with its anchor unless it is there, and returns its generation.
+func (w *world) parent(z *zk.Conn, name string, kind znode.Kind) (generation string) {
+	w.Helper()
+	path, generation := "/locks/"+name, znode.NewID()
+	data := znode.Parent{Kind: kind, Generation: generation}.Encode()
+	anchor := &zk.CreateRequest{Path: path + "/" + znode.Anchor(generation), Data: znode.AnchorData{}.Encode(), Acl: zk.WorldACL(zk.PermAll)}
+	if _, err := z.Multi(&zk.CreateRequest{Path: path, Data: data, Acl: zk.WorldACL(zk.PermAll)}, anchor); err == nil {
+		return generation
+	}
+	before, _, err := z.Get(path)
+	if err != nil {
+		w.Fatal(err)
+	}
+	p, err := znode.DecodeParent(before)
+	if err == nil && p.Kind == znode.Dir {
+		_, err = z.Multi(&zk.SetDataRequest{Path: path, Data: data, Version: -1}, anchor)
+		p.Generation = generation
+	}
+	if err != nil || p.Generation == "" {
+		w.Fatalf("%s holds %s: %v", path, before, err)
+	}
+	return p.Generation
+}
+
+// paths are those of all nodes but anchors, below the root.
 func (w *world) paths() []string {
 	var paths []string
 	for _, n := range w.Dump("/locks") {
-		paths = append(paths, strings.TrimPrefix(n.Path, "/locks"))
+		if _, anchor := znode.AnchorOf(path.Base(n.Path)); !anchor {
+			paths = append(paths, strings.TrimPrefix(n.Path, "/locks"))
+		}
 	}
 	return paths
 }
@@ -208,7 +233,7 @@ func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
 		w.dead(z, "two")
 		w.dead(z, "two")
 		w.dead(z, "kept/1")
-		w.create(z, "/locks/orphan", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+		w.parent(z, "orphan", znode.Mutex)
 		w.create(z, "/locks/orphan-dir", string(znode.Parent{Kind: znode.Dir}.Encode()), 0)
 		adopted := "/locks/adopted"
 		w.create(z, adopted, string(znode.Parent{Kind: znode.Mutex, Adopted: true}.Encode()), 0)
@@ -217,12 +242,12 @@ func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
 		w.create(z, "/locks/plain", "", 0)
 		w.create(z, "/locks/data", "10.0.0.1", 0)
 		w.create(z, "/locks/data/below", "x", 0)
-		w.create(z, "/locks/newer", `{"holdfast":2,"kind":"mutex"}`, 0)
+		w.create(z, "/locks/newer", `{"holdfast":3,"kind":"mutex"}`, 0)
 		w.create(z, "/locks/ephemeral", string(znode.Parent{Kind: znode.Mutex}.Encode()), zk.FlagEphemeral)
 		w.create(z, "/locks/mixed", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
 		w.create(z, "/locks/mixed/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
 		w.create(z, "/locks/mixed/"+znode.Prefix(znode.NewID(), znode.Exclusive), "garbage", zk.FlagSequence)
-		w.create(z, "/locks/mixed/"+znode.Prefix(znode.NewID(), znode.Exclusive), `{"holdfast":2}`, zk.FlagSequence)
+		w.create(z, "/locks/mixed/"+znode.Prefix(znode.NewID(), znode.Exclusive), `{"holdfast":3}`, zk.FlagSequence)
 		w.dead(z, "data/lock-below-foreign")
 
 		time.Sleep(ttl + grace - time.Millisecond)
@@ -233,7 +258,7 @@ func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
 		}
 
 		time.Sleep(orphan)
-		w.create(z, "/locks/young", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+		w.parent(z, "young", znode.Mutex)
 		report = w.mustSweep(r)
 		t.Log(report.String())
 		want := []string{"", "/adopted", "/data", "/data/below", "/ephemeral", "/kept", "/kept/1",
@@ -242,7 +267,7 @@ func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("left:\ngot  %q\nwant %q", got, want)
 		}
-		if n := len(w.Dump("/locks/mixed")); n != 4 {
+		if n := len(w.Dump("/locks/mixed")); n != 4 { // it has no anchor
 			t.Errorf("%d nodes of the mixed lock are left, want 4", n)
 		}
 		total := seen(report)
@@ -346,8 +371,8 @@ func TestManyTreesInFewTransactions(t *testing.T) {
 		if report.Total.Deleted != nodes || report.Total.Missed != 0 {
 			t.Errorf("deleted %d of %d, missed %d", report.Total.Deleted, nodes, report.Total.Missed)
 		}
-		// The reaper's own lock and the samples of the time come on top.
-		if n, most := int(w.Transactions()-txns), nodes/50+8; n > most {
+		// The reaper's own lock, samples of the time, and guards of directories come on top.
+		if n, most := int(w.Transactions()-txns), nodes/50+12; n > most {
 			t.Errorf("%d transactions for %d nodes, want at most %d", n, nodes, most)
 		}
 	})
@@ -528,6 +553,7 @@ func TestRunOutlivesAnOutage(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+		time.Sleep(2 * time.Second) // its lock's node goes a second after the last use
 		if got := w.paths(); len(got) != 1 {
 			t.Errorf("left by the reaper: %q", got)
 		}
@@ -626,7 +652,7 @@ func TestStopFinishesTheBatchesAtHand(t *testing.T) {
 		var once sync.Once
 		w.Intercept(func(q locktest.Request) locktest.Fault {
 			var fault locktest.Fault
-			if q.Label == "reaper" && q.Op == "multi" && len(q.Paths) == 10 {
+			if q.Label == "reaper" && q.Op == "multi" && len(q.Paths) == 15 { // five entries, anchors and parents
 				once.Do(func() {
 					fault.Delay = 3 * time.Second
 					time.AfterFunc(time.Second, func() { stop(why) })

@@ -57,6 +57,10 @@ clock that cannot be compared with the other's: the node .epoch below the root t
 when that was, and stays. Where leaders follow each other faster than leases end,
 only a reaper that keeps running can tell what is dead.
 
+Nodes of format 1, which versions before the first release wrote, are counted and left
+alone. --format-1 has them deleted by the same rules: say so only when no process of
+such a version uses these locks.
+
 Of several reapers one is active; the others stand by. SIGTERM and SIGINT stop it,
 after the deletes that are on their way. With --listen, or reaper.listen in the file, a
 daemon serves a status page, /metrics, /healthz and /readyz. Policies, schedules,
@@ -77,12 +81,14 @@ a warning says so.`,
 	cmd.Flags().BoolVar(&f.once, "once", false, "sweep all policies once and print the report as JSON")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "serve the status page, metrics and health at this port of 127.0.0.1, or host:port")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "like --once, but only tell what would be deleted")
+	cmd.Flags().BoolVar(&f.format1, "format-1", false, "delete expired entries and empty locks of format 1, too")
 	return cmd
 }
 
 type reaperFlags struct {
 	app.Flags
 	once, dryRun bool
+	format1      bool
 	listen       string
 }
 
@@ -92,7 +98,7 @@ func (f *reaperFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	p := program{flags: &f.Flags, errs: cmd.ErrOrStderr(), address: address}
+	p := program{flags: &f.Flags, format1: f.format1, errs: cmd.ErrOrStderr(), address: address}
 	once := f.once || f.dryRun
 	if !once {
 		p.listen(cmd.Context())
@@ -128,6 +134,7 @@ func (f *reaperFlags) address() (string, error) {
 // program is what a run of the command works with.
 type program struct {
 	flags   *app.Flags
+	format1 bool // delete what is of format 1, too
 	errs    io.Writer
 	address string // to listen on, in place of the configuration's; "" for that
 	hangups <-chan struct{}
@@ -137,6 +144,13 @@ type program struct {
 // about is what a reaper of that root tells of itself.
 func (p *program) about(n policy.Named) reaper.About {
 	return reaper.About{Name: n.Name, Version: app.Version(), File: p.flags.File(), Servers: n.ZooKeeper.Servers, Root: n.Root}
+}
+
+// options are those of the reaper of a root.
+func (p *program) options(n policy.Named) reaper.Options {
+	o := app.ReaperOptions(n.Config)
+	o.Format1 = p.format1
+	return o
 }
 
 // logger is that of a root.

@@ -65,7 +65,7 @@ func (p *program) sweepRoot(ctx context.Context, n policy.Named, log zerolog.Log
 		return nil, failed(err)
 	}
 	defer func() { err = failed(errors.Join(err, locks.Close())) }()
-	o := app.ReaperOptions(n.Config)
+	o := p.options(n)
 	o.DryRun, o.Log, o.Monitor = dryRun, &log, reaper.NewMonitor(p.about(n))
 	r, err := reaper.New(locks, o)
 	if err != nil {

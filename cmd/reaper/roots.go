@@ -40,7 +40,7 @@ func (l *livePolicies) Policy(name string) lock.Policy { return l.Load().Policy(
 func (d *daemon) newRoot(n policy.Named) (*root, error) {
 	r := &root{Named: n, policies: new(livePolicies), log: logger(d.log, n)}
 	r.policies.Store(n.Policies)
-	o := app.ReaperOptions(n.Config)
+	o := d.options(n)
 	o.Log, o.Monitor = &r.log, reaper.NewMonitor(d.about(n))
 	var err error
 	r.daemon, err = reaper.NewDaemon(func(ctx context.Context) (*lock.Client, error) {

@@ -54,18 +54,27 @@ func (f *forest) dirs() int {
 	return (f.trees + f.perDir() - 1) / f.perDir()
 }
 
-// nodes is how many nodes stand below the root.
+// nodes is how many nodes a sweep deletes below the root; anchors are not counted.
 func (f *forest) nodes() int { return 2*f.trees + f.dirs() }
 
 // tree returns the paths of a lock and of its one entry. They are known beforehand,
 // so that nobody has to remember, or to read, a million of them.
 func (f *forest) tree(i int) (at, entry string) {
 	at = fmt.Sprintf("%s/job%07d", f.dir(i), i)
-	return at, at + "/" + znode.Predict(tail(i), 0)
+	return at, at + "/" + znode.Predict(znode.Prefix(generation(i), znode.Exclusive), entrySequence)
 }
 
-// tail returns the name of a tree's entry without its sequence.
-func tail(tree int) string { return znode.Prefix(znode.FormatID(uint64(tree)), znode.Exclusive) }
+// anchor returns the path of a tree's anchor.
+func (f *forest) anchor(i int) string {
+	at, _ := f.tree(i)
+	return at + "/" + znode.Anchor(generation(i))
+}
+
+// entrySequence is that of a tree's entry: the anchor was made before it.
+const entrySequence = 1
+
+// generation is that of a tree.
+func generation(tree int) string { return znode.FormatID(uint64(tree)) }
 
 // dir returns the path that the tree stands in.
 func (f *forest) dir(tree int) string {
@@ -111,7 +120,7 @@ func (f *forest) plant(ctx context.Context, b *bench) error {
 		}
 	}
 	record := znode.Record{Owner: "bench", Host: "bench.example.com", PID: 12345, TTL: f.ttl.Milliseconds(), ExpiresAt: 1, AcquiredAt: 1}
-	data := record.Encode()
+	data, anchor := record.Encode(), znode.AnchorData{}.Encode()
 	err := f.garden(func(first, end int) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -120,8 +129,9 @@ func (f *forest) plant(ctx context.Context, b *bench) error {
 		for i := first; i < end; i++ {
 			at, entry := f.tree(i)
 			ops = append(ops,
-				&zk.CreateRequest{Path: at, Data: znode.Parent{Kind: znode.Mutex, Tail: tail(i)}.Encode(), Acl: acl},
-				&zk.CreateRequest{Path: strings.TrimSuffix(entry, "0000000000"), Data: data, Acl: acl, Flags: zk.FlagSequence})
+				&zk.CreateRequest{Path: at, Data: znode.Parent{Kind: znode.Mutex, Generation: generation(i)}.Encode(), Acl: acl},
+				&zk.CreateRequest{Path: f.anchor(i), Data: anchor, Acl: acl},
+				&zk.CreateRequest{Path: strings.TrimSuffix(entry, "0000000001"), Data: data, Acl: acl, Flags: zk.FlagSequence})
 		}
 		_, err := b.zookeeper.look.conn.Multi(ops...)
 		return err
@@ -164,6 +174,9 @@ func (f *forest) read(conn *zk.Conn) (int, error) {
 			for at := range trees {
 				entries, _, err := conn.Children(at)
 				for i := 0; i < len(entries) && err == nil; i++ {
+					if _, anchor := znode.AnchorOf(entries[i]); anchor {
+						continue
+					}
 					_, _, err = conn.Get(at + "/" + entries[i])
 					read.Add(1)
 				}
@@ -239,7 +252,7 @@ func (f *forest) fell(conn *zk.Conn) error {
 			var ops []any
 			for i := first; i < end; i++ {
 				at, entry := f.tree(i)
-				ops = append(ops, &zk.DeleteRequest{Path: entry, Version: -1}, &zk.DeleteRequest{Path: at, Version: -1})
+				ops = append(ops, &zk.DeleteRequest{Path: entry, Version: -1}, &zk.DeleteRequest{Path: f.anchor(i), Version: -1}, &zk.DeleteRequest{Path: at, Version: -1})
 			}
 			_, err := conn.Multi(ops...)
 			return err

@@ -337,28 +337,39 @@ func openRequests(ctx context.Context, addr string) (session, error) {
 }
 
 func (s requests) locker(p string) locker {
-	parent := znode.Parent{Kind: znode.Mutex, Tail: znode.Prefix(znode.NewID(), znode.Exclusive)}
 	record := znode.Record{Owner: "bench", Host: "bench.example.com", PID: 12345, TTL: 30_000, ExpiresAt: 1_800_000_000_000, AcquiredAt: 1_800_000_000_000}
-	return &requestsLocker{conn: s.conn, path: p, prefix: p + "/" + parent.Tail, parent: parent.Encode(), record: record.Encode()}
+	return &requestsLocker{conn: s.conn, path: p, record: record.Encode()}
 }
 
 type requestsLocker struct {
 	conn           *zk.Conn
-	path, prefix   string
+	path           string
+	prefix, anchor string // of the generation
 	parent, record []byte
 	times          int
 	version        int32 // of the parent; 0: it is not there
 	entry          string
 }
 
+// generate draws a new generation.
+func (l *requestsLocker) generate() {
+	p := znode.Parent{Kind: znode.Mutex, Generation: znode.NewID()}
+	l.parent, l.prefix, l.anchor = p.Encode(), l.path+"/"+znode.Prefix(p.Generation, znode.Exclusive), l.path+"/"+znode.Anchor(p.Generation)
+}
+
 func (l *requestsLocker) lock(context.Context) error {
 	acl := zk.WorldACL(zk.PermAll)
-	entry := &zk.CreateRequest{Path: l.prefix, Data: l.record, Acl: acl, Flags: zk.FlagSequence}
-	written := &zk.SetDataRequest{Path: l.path, Data: l.parent, Version: l.version}
-	ops, at := []any{entry, written}, 0
+	var ops []any
 	if l.version == 0 {
-		ops, at = []any{&zk.CreateRequest{Path: l.path, Data: l.parent, Acl: acl}, entry, written}, 1
+		l.generate()
+		ops = append(ops, &zk.CreateRequest{Path: l.path, Data: l.parent, Acl: acl},
+			&zk.CreateRequest{Path: l.anchor, Data: znode.AnchorData{}.Encode(), Acl: acl})
+	} else {
+		ops = append(ops, &zk.CheckVersionRequest{Path: l.anchor, Version: -1})
 	}
+	at := len(ops)
+	ops = append(ops, &zk.CreateRequest{Path: l.prefix, Data: l.record, Acl: acl, Flags: zk.FlagSequence},
+		&zk.SetDataRequest{Path: l.path, Data: l.parent, Version: -1})
 	replies, err := l.conn.Multi(ops...)
 	if err == nil {
 		l.entry = replies[at].String
@@ -374,6 +385,7 @@ func (l *requestsLocker) unlock() error {
 	}
 	_, err := l.conn.Multi(
 		&zk.DeleteRequest{Path: l.entry, Version: 0},
+		&zk.DeleteRequest{Path: l.anchor, Version: -1},
 		&zk.DeleteRequest{Path: l.path, Version: l.version})
 	l.version = 0
 	return err

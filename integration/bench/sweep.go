@@ -199,7 +199,7 @@ func (t *orphansTrial) batches(ctx context.Context, f *forest) error {
 	var nodes []admin.Deletion
 	for i := range f.trees {
 		at, entry := f.tree(i)
-		nodes = append(nodes, admin.Deletion{Path: entry}, admin.Deletion{Path: at})
+		nodes = append(nodes, admin.Deletion{Path: entry}, admin.Deletion{Path: f.anchor(i)}, admin.Deletion{Path: at})
 	}
 	return together(batchesInFlight, func(i int) error {
 		for at := i * batch; at < len(nodes); at += batchesInFlight * batch {
@@ -215,7 +215,7 @@ func (t *orphansTrial) batches(ctx context.Context, f *forest) error {
 // second only.
 const deletesPasses = 3
 
-// deletes returns how many nodes of locks are deleted each second, the directories
+// deletes returns how many nodes of locks, with their anchors, are deleted each second, the directories
 // left aside, by what deletes all trees of a forest like this one.
 func (b *bench) deletes(ctx context.Context, like *forest, deleteTrees func(context.Context, *forest) error) (float64, error) {
 	conn := b.zookeeper.look.conn
@@ -229,7 +229,7 @@ func (b *bench) deletes(ctx context.Context, like *forest, deleteTrees func(cont
 		if err := deleteTrees(ctx, f); err != nil {
 			return 0, err
 		}
-		rates = append(rates, float64(2*f.trees)/time.Since(start).Seconds())
+		rates = append(rates, float64(3*f.trees)/time.Since(start).Seconds())
 		f.planted = false
 		if err := errors.Join(f.fellDirs(conn), f.fell(conn)); err != nil {
 			return 0, err

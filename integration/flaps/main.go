@@ -21,6 +21,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/peers"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 const (
@@ -215,11 +216,11 @@ func lockPath(scenario string, c *contender, round int) string {
 	return fmt.Sprintf("%s/%s-%s-%d", root, scenario, c.name, round)
 }
 
-// awaitContenders waits until there are n nodes below a lock.
+// awaitContenders waits until there are n contenders for a lock.
 func (b *bench) awaitContenders(ctx context.Context, lockPath string, n int) error {
 	return await(ctx, fmt.Sprintf("%d contend for %s", n, lockPath), func() (bool, error) {
 		children, _, err := b.look.Children(lockPath)
-		return len(children) == n, err
+		return len(znode.Contenders(children)) == n, err
 	})
 }
 

@@ -171,7 +171,7 @@ var waitMutants = []mutant{
 		edits: []edit{{"lock/internal/zkconn/watch.go",
 			"		data, stat, events, err := c.zk.GetW(path)\n",
 			"		data, stat, err := c.zk.Get(path)\n" +
-				"		if err != nil {\n			return watched{}, err\n		}\n" +
+				"		if err != nil {\n			return Node{}, nil, err\n		}\n" +
 				"		_, _, events, _ := c.zk.GetW(path)\n"}},
 		tests: []string{"lock.TestHolderLeavesAsItIsLookedAt"},
 	}, {
@@ -186,11 +186,8 @@ var waitMutants = []mutant{
 		breaks: "waiters do not renew their entries",
 		edits: []edit{
 			{"lock/internal/lease/renew.go",
-				"renews := e.state < Held || !e.Fixed",
-				"renews := e.state >= Held && !e.Fixed"},
-			{"lock/internal/lease/renew.go",
-				"if idle && (e.state < Held || !e.Fixed ||",
-				"if idle && (e.state >= Held && !e.Fixed ||"},
+				"return e.state < Held || e.state == Held && !e.Fixed",
+				"return e.state == Held && !e.Fixed"},
 		},
 		tests: []string{"lock.TestWaitersAreRenewed"},
 	}, {

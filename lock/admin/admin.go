@@ -77,21 +77,21 @@ type Deletion struct {
 	Version int32 // of the data; -1 for any
 }
 
-// DeletionError says which deletion of a transaction was refused, with an error
-// of [zk.Conn.Delete]'s. Nothing was deleted.
-type DeletionError struct {
-	Index int    // in what was to be deleted
-	Path  string // of that node
-	Err   error
+// RefusedError says which node of a transaction was refused. Nothing was changed.
+type RefusedError struct {
+	Index int    // of the node, in what was asked for
+	Op    string // what was refused: "delete" or "guard"
+	Path  string // of the node
+	Err   error  // an error of [zk.Conn.Delete]'s or [zk.Conn.Create]'s
 }
 
-func (e *DeletionError) Error() string { return fmt.Sprintf("delete %s: %v", e.Path, e.Err) }
+func (e *RefusedError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err) }
 
 // Unwrap returns why.
-func (e *DeletionError) Unwrap() error { return e.Err }
+func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Delete deletes all of the nodes in one transaction, in that order, or none. It
-// fails with a [DeletionError] if one was refused. After a lost reply it tries
+// fails with a [RefusedError] if one was refused. After a lost reply it tries
 // again, so that one may be refused because it has been deleted just before.
 func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 	if err := t.check(ctx); err != nil {
@@ -101,14 +101,44 @@ func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 	for i, n := range nodes {
 		ops[i] = &zk.DeleteRequest{Path: n.Path, Version: n.Version}
 	}
-	err := t.c.Conn.Retry(ctx, zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}, func() error {
+	err := t.send(ctx, ops)
+	if i, cause := zkconn.RefusedOp(err); i >= 0 {
+		return &RefusedError{Index: i, Op: "delete", Path: nodes[i].Path, Err: cause}
+	}
+	return err
+}
+
+// Guard makes an anchor of a new generation below each of the nodes, all in one
+// transaction, and returns their names. The caller deletes them. As long as its guard is
+// there, the node at that path is the same one. It fails with a [RefusedError] if one was
+// refused.
+func (t Tree) Guard(ctx context.Context, paths []string) (names []string, err error) {
+	if err := t.check(ctx); err != nil {
+		return nil, err
+	}
+	names, ops := make([]string, len(paths)), make([]any, len(paths))
+	for i, path := range paths {
+		names[i] = znode.Anchor(znode.NewID())
+		ops[i] = &zk.CreateRequest{Path: path + "/" + names[i], Data: znode.AnchorData{}.Encode(), Acl: zk.WorldACL(zk.PermRead)}
+	}
+	err = t.send(ctx, ops)
+	switch i, cause := zkconn.RefusedOp(err); {
+	case errors.Is(cause, zk.ErrNodeExists): // an attempt before, whose reply was lost, was applied
+		return names, nil
+	case i >= 0:
+		return nil, &RefusedError{Index: i, Op: "guard", Path: paths[i], Err: cause}
+	case err != nil:
+		return nil, err
+	}
+	return names, nil
+}
+
+// send sends a transaction until its outcome is known.
+func (t Tree) send(ctx context.Context, ops []any) error {
+	return t.c.Conn.Retry(ctx, backoff, func() error {
 		_, err := t.c.Conn.Multi(ctx, nil, ops...)
 		return err
 	})
-	if i, cause := zkconn.RefusedOp(err); i >= 0 {
-		return &DeletionError{Index: i, Path: nodes[i].Path, Err: cause}
-	}
-	return err
 }
 
 // Time is what is known of the clock of ZooKeeper's leader, and by what records are
@@ -180,12 +210,22 @@ func (t Tree) Session() Session {
 	return s
 }
 
+// Rules reads what the admission to a lock depends on: the parent at that path holds the
+// data. It fails with [zk.ErrNoNode] if the anchor of a semaphore is not there, and with the
+// errors of [zk.Conn.Get] and [znode.DecodeAnchor].
+func (t Tree) Rules(ctx context.Context, path string, parent znode.Parent) (znode.Rules, error) {
+	if err := t.check(ctx); err != nil {
+		return znode.Rules{}, err
+	}
+	return inbox.Rules(ctx, t.c.Conn, path, parent)
+}
+
 // Contender is an entry of a lock as it was read.
 type Contender struct {
 	Path  string     // of the entry
 	Token lock.Token // its fencing token, if it is granted
-	// Ours is false for the entry of another library, or of a newer version, or
-	// one that is damaged. Then nothing below is known.
+	// Ours is false for the entry of another library, of format 1 or of a newer version,
+	// and for one that is damaged. Then nothing below is known.
 	Ours     bool
 	Owner    string // as the entry tells, as do the next three
 	Host     string
@@ -230,7 +270,7 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 		return s, fmt.Errorf("read %s: %w", path, err)
 	}
 	if parent, err := znode.DecodeParent(data); err == nil {
-		rules, err := inbox.Rules(ctx, t.c.Conn, path, parent)
+		rules, err := t.Rules(ctx, path, parent)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return s, fmt.Errorf("read the anchor below %s: %w", path, err)
 		}

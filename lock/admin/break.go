@@ -61,10 +61,7 @@ func (t Tree) Break(ctx context.Context, path string, by znode.Broken) (*Breakin
 // attempt reads the entry and marks what it has read. What it returns is for Retry.
 func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 	conn, name := b.tree.c.Conn, nameOf(b.path)
-	if err := conn.Sync(ctx, b.path); err != nil { // or a server that lags knows of no entry
-		return err
-	}
-	n, err := conn.Get(ctx, b.path)
+	n, err := conn.GetSynced(ctx, b.path) // a server that lags may know of no entry
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		b.gone = true
@@ -120,11 +117,7 @@ func (b *Breaking) TTL() time.Duration { return b.before.TTL() }
 // owner had has surely ended, and the grace after it.
 func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 	for !b.gone {
-		err := b.tree.c.Conn.Sync(ctx, b.path) // as in attempt: there may be a new session
-		if err != nil {
-			return err
-		}
-		_, changed, err := b.tree.c.Conn.Watch(ctx, b.path)
+		_, changed, err := b.tree.c.Conn.WatchSynced(ctx, b.path) // as in attempt: there may be a new session
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			b.gone = true
@@ -211,7 +204,7 @@ func (t Tree) judge(ctx context.Context, e *znode.Entry, grace, read time.Durati
 // reports false if the entry was written since.
 func (t Tree) remove(ctx context.Context, path string, version int32, keepParent bool) (gone bool, err error) {
 	err = t.Delete(ctx, []Deletion{{path, version}})
-	var refused *DeletionError
+	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused) && errors.Is(err, zk.ErrBadVersion):
 		return false, nil

@@ -69,7 +69,7 @@ func CheckServer(ctx context.Context, client *lock.Client) (ServerReport, error)
 	return r, nil
 }
 
-func (s ServerRelease) keeper() bool { return servercheck.Version{Release: s.Release}.IsKeeper() }
+func (s ServerRelease) keeper() bool { return version{s.Release}.isKeeper() }
 
 // releases asks all servers at once.
 func releases(ctx context.Context, c access.Client) []ServerRelease {
@@ -83,8 +83,8 @@ func releases(ctx context.Context, c access.Client) []ServerRelease {
 			if answer, s.Err = c.Conn.Word(ctx, address, "srvr"); s.Err != nil {
 				return
 			}
-			if v, ok := servercheck.ParseVersion(answer); ok {
-				s.Release, s.Warning = v.Release, v.Warning()
+			if v, ok := parseVersion(answer); ok {
+				s.Release, s.Warning = v.release, v.warning()
 			}
 		})
 	}

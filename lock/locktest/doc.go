@@ -18,9 +18,14 @@
 //	ens.StepClock(-time.Minute)                  // the leader's clock is set
 //	ens.StopLeader()                             // another member leads, in a new epoch
 //	ens.Lag(member, 3*time.Second)               // a follower serves what was
+//	ens.LoseWatches("worker-1")                  // its watches never fire, and nothing tells
+//	ens.Forget()                                 // the servers come back without their data
 //	ens.Intercept(func(r locktest.Request) locktest.Fault {
 //		if r.Label == "worker-1" && r.Number == 7 {
 //			return locktest.Fault{Drop: locktest.AfterApply} // applied, and the reply lost
+//		}
+//		if r.Op == "setWatches" {
+//			return locktest.Fault{Code: -127} // throttled: the client has no watches after it reconnects
 //		}
 //		return locktest.Fault{}
 //	})
@@ -84,7 +89,8 @@
 //     member that took them has applied them. A client that has seen more than a
 //     member is refused by it. Without a majority, or a leader, all clients lose
 //     their connections, as real servers drop them.
-//   - Frames of more than 1 MB, and what is no frame, cut the connection.
+//   - Frames of more than 1 MB, or [Options].MaxFrame, and what is no frame, cut the
+//     connection.
 //
 // What is not: containers and nodes with a TTL, quotas, persistent and recursive
 // watches and their removal, reconfiguration, SASL, TLS, the scheme ip, four-letter

@@ -25,6 +25,10 @@ type Options struct {
 	// twice and twenty times the tick.
 	TickTime time.Duration
 
+	// MaxFrame is the members' jute.maxbuffer, the longest request in bytes that they take:
+	// a longer one cuts the connection. 0 is ZooKeeper's default, 0xfffff.
+	MaxFrame int
+
 	// ElectionTime is how long the ensemble is without a leader once it has
 	// lost one and a majority runs. 0 is no time at all; clients lose their
 	// connections all the same.
@@ -45,6 +49,12 @@ type Options struct {
 func (o *Options) check() error {
 	if o.Members < 0 || o.Members > 254 {
 		return fmt.Errorf("locktest: Options.Members is %d; it must be in 0..254", o.Members)
+	}
+	if o.MaxFrame < 0 {
+		return fmt.Errorf("locktest: Options.MaxFrame is %d; it must not be negative", o.MaxFrame)
+	}
+	if o.MaxFrame == 0 {
+		o.MaxFrame = defaultMaxFrame
 	}
 	for _, f := range []struct {
 		name string

@@ -248,6 +248,49 @@ func (e *Ensemble) ExpireLabel(label string) int {
 	return n
 }
 
+// LoseWatches has the members forget the watches that a client has set, and returns how many
+// there were. The client is not told, and its connections stay: a change is an event that
+// never comes.
+func (e *Ensemble) LoseWatches(label string) int {
+	e.lock()
+	defer e.unlock()
+	n := 0
+	for _, s := range e.connsOf(e.label(label)) {
+		n += len(s.watching)
+		s.member.watches.remove(s)
+	}
+	return n
+}
+
+// Forget has the ensemble lose all its data, like servers that come back without their
+// disks: nodes and sessions are gone, and epochs and transactions are numbered from the
+// start. All connections are cut. A client that has seen a later transaction than there is
+// now is refused, its handshake closed without an answer, until there is one; a client whose
+// session is gone gets a new one. Clocks and stopped members stay as they are.
+func (e *Ensemble) Forget() {
+	e.lock()
+	defer e.unlock()
+	e.trace(Event{Kind: "forget"})
+	for s := range e.delayed {
+		s.ended, s.arrivals = true, nil
+	}
+	for _, m := range e.members {
+		m.disconnect("data lost")
+		m.queue = nil
+		m.schedule()
+		m.tree = newTree()
+		e.opts.Quirks.adopt(m.tree)
+	}
+	for _, sess := range e.sessions {
+		if sess.alarm != nil {
+			sess.alarm.stop()
+		}
+	}
+	clear(e.sessions)
+	e.epoch, e.counter, e.leader = 0, 0, nil
+	e.callElection()
+}
+
 // SetSequence sets the counter of a node from which sequential children take
 // their number, by a transaction of its own. It must be in 0..2147483647, where
 // the counter of a real server stays for ever.

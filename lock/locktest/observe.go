@@ -105,7 +105,7 @@ type Event struct {
 	Time time.Time
 	// Kind is "request" (answered, dropped, or come to when its connection had
 	// ended), "watch" (an event sent),
-	// "connect", "disconnect", "expire", "lead", "stop" or "start".
+	// "connect", "disconnect", "expire", "lead", "stop", "start" or "forget".
 	Kind    string
 	Member  string
 	Label   string

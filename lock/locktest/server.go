@@ -73,7 +73,7 @@ func (s *serverConn) receive(b []byte, end bool) {
 	}
 	for len(b) >= 4 {
 		n := binary.BigEndian.Uint32(b)
-		if n > maxFrame {
+		if n > uint32(s.e.opts.MaxFrame) {
 			s.trace("disconnect", "frame too long")
 			s.close()
 			return

@@ -79,11 +79,11 @@ const (
 )
 
 const (
-	xidEvent      = -1      // of a frame that carries a watch's event
-	xidPing       = -2      // of the reply to a ping
-	stateOn       = 3       // the session state in such a frame: connected
-	maxFrame      = 0xfffff // jute.maxbuffer's default: a longer frame cuts the connection
-	passwordBytes = 16
+	xidEvent        = -1      // of a frame that carries a watch's event
+	xidPing         = -2      // of the reply to a ping
+	stateOn         = 3       // the session state in such a frame: connected
+	defaultMaxFrame = 0xfffff // jute.maxbuffer's default: a longer frame cuts the connection
+	passwordBytes   = 16
 )
 
 // An op is one operation: a request of its own, or a part of a multi.

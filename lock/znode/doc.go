@@ -1,175 +1,202 @@
-// Package znode is Holdfast's format on the wire: what the nodes of a lock are
-// named, what they hold, and what follows from them: who may enter, and what has
-// expired. It does no I/O. Nothing outside this package parses a name or a node's data.
-// When which of it is written, and why that is safe, is told by the doc of package
-// lock/internal/queue.
+// Package znode is Holdfast's format on the wire, format 2: the names of a lock's nodes,
+// their data, and the rules that follow from them: which contender may enter, and which
+// entry has expired. It does no I/O. No other package parses a node's name or data.
+// Package lock/internal/queue documents when each node is written, and why that is safe.
 //
 // # A lock in ZooKeeper
 //
-//	/locks                                        the root: {"holdfast":1,"kind":"dir"}
-//	/locks/.epoch                                 the mark of the leader's epoch
-//	/locks/.revoke                                below it, who is asked to give up a lock
-//	/locks/orders                                 an ancestor: {"holdfast":1,"kind":"dir"}
-//	/locks/orders/42                              the lock's parent
+//	/locks                                               the root: {"holdfast":2,"kind":"dir"}
+//	/locks/.epoch                                        the mark of the leader's epoch
+//	/locks/.revoke                                       below it, requests to give up a lock
+//	/locks/orders                                        an ancestor: {"holdfast":2,"kind":"dir"}
+//	/locks/orders/42                                     the lock's parent
 //	/locks/orders/42/9f86d081884c7d65-lock-0000000007    the holder's entry
-//	/locks/orders/42/60303ae22b998861-lock-0000000008    a waiter's entry
+//	/locks/orders/42/9f86d081884c7d65-lock-0000000008    a waiter's entry
+//	/locks/orders/42/anchor-9f86d081884c7d65__2147483647 the parent's anchor
 //
-// Every node is persistent: the end of a session deletes nothing. An entry is
-// persistent-sequential, one for each contender, and it carries a lease.
+// All nodes are persistent: the end of a session deletes nothing. An entry is
+// persistent-sequential. Each contender has one, and it carries a lease.
+//
+// # Generation and anchor
+//
+// A generation is 16 lower-case hexadecimal digits, random. A client draws one for each
+// request that makes a parent, and never uses it again. The generation stands in three
+// places: in the parent's data, in the name of its anchor, and at the beginning of its
+// entries' names.
+//
+// The anchor is a child of the parent. It is made with the generation, in one transaction,
+// and deleted with the parent, in one transaction. So a transaction that checks the anchor
+// proves that the parent is the one that the client knows. The anchor's name sorts behind
+// all entries, and no library takes it for one. Its ACL is the lock's, and world may read it.
+//
+// A parent with no child but its anchor is empty. An anchor without a parent of its
+// generation has no meaning; it goes with the node above it.
 //
 // # Names of entries
 //
-//	<id> <token> <sequence>
+//	<tag> <token> <sequence>
 //
-// The id is 16 lower-case hexadecimal digits, random, made anew for every
-// attempt. It makes the path of an entry unique for ever, although a parent
-// that was deleted and made again counts from 0 again: a late delete or write
-// can never hit somebody else's entry. The token says what is asked for:
+// The tag is the parent's generation. Where a client cannot prove the generation, because
+// the parent is not adopted yet or an ACL forbids it, the tag is a random id, drawn anew for
+// each request. Either way no path of an entry ever comes again, even if the parent is
+// deleted and made anew: a late delete or write cannot hit another entry. The token says
+// what the contender asks for:
 //
 //	-lock-       exclusive
 //	-__READ__    shared, on a read/write lock
 //	-__WRIT__    exclusive, on a read/write lock
-//	-5-lock-     five permits of a semaphore, one is -lock-; or exclusive, for a candidate
-//	             of the priority 5
+//	-5-lock-     five permits of a semaphore (one permit is -lock-); for a candidate in an
+//	             election, exclusive with the priority 5
 //
-// The sequence is appended by the server: ten digits, or a minus sign and ten
-// digits once the counter overflowed. Names never start with "_c_", which
-// go-zookeeper's own lock takes for the start of one of its own.
+// The server appends the sequence: ten digits, or a minus sign and ten digits once the
+// counter has overflowed. So the entry of sequence n of a mutex predicts the name of the one
+// before it: the same prefix with n-1 ([Predict]). A prediction proves nothing until a read
+// has shown that node. Names never begin with "_c_", by which go-zookeeper's own lock knows
+// the entries that it has made.
 //
-// Entries of other libraries on the same path (zk.Lock and Curator:
-// "_c_<guid>-lock-", kazoo: "<uuid>__lock__") parse as contenders without an
-// id. They queue with ours, are waited for and are never deleted. A child whose
-// name does not parse at all is no contender and is ignored. Whether they wait for ours is
-// up to them: Curator's InterProcessMutex, its InterProcessReadWriteLock and zk.Lock
-// do, kazoo's Lock with extra_lock_patterns=["-lock-"], its WriteLock with ["-__READ__",
-// "-__WRIT__"], and its ReadLock with ["-__WRIT__"].
+// Entries of other libraries (zk.Lock and Curator: "_c_<guid>-lock-", kazoo:
+// "<uuid>__lock__") are contenders without a tag. They queue with ours; our clients wait for
+// them and never delete them. A child whose name does not parse is no contender and is
+// ignored. Whether other libraries wait for our entries is up to them: Curator's
+// InterProcessMutex, its InterProcessReadWriteLock and zk.Lock do, and so do kazoo's Lock
+// with extra_lock_patterns=["-lock-"], its WriteLock with ["-__READ__", "-__WRIT__"], and
+// its ReadLock with ["-__WRIT__"].
 //
 // # Order
 //
-// The lower sequence came first, as long as it is below 2147483647. From
-// ZooKeeper 3.6 on the counter does not wrap there: it sticks, and repeats, and
-// creates that are in flight together may turn negative. So a contender that is
-// given [DrainAt] or more, and is not alone, withdraws and waits for the parent
-// to be deleted, after which the count starts at 0 again. Should two entries
-// ever stand beyond the end, they came after all others, in the order of their
-// Czxid.
+// The lower sequence came first, as long as it is below 2147483647. There the counter ends:
+// from ZooKeeper 3.6 on it sticks and repeats, and creates in flight together may turn
+// negative. An entry with the sequence 2147483647 or a negative one is never granted
+// ([Name.Overflowed]): its client deletes it, and joins again when the parent has been
+// deleted and counts from 0. Among themselves such entries stand behind all others, in the
+// order of their Czxid.
 //
 // # Data of an entry
 //
 // JSON that a person can read in zkCli.sh:
 //
-//	{"holdfast":1,"owner":"shop-7f9c","host":"node3","pid":4711,"ttl_ms":30000,
-//	 "expires_at":1767225630000,"acquired_at":1767225600000,"metadata":{"job":"ship"}}
+//	{"holdfast":2,"owner":"shop-7f9c","host":"node3","pid":4711,"ttl_ms":30000,
+//	 "expires_at":1767225630000,"acquired_at":1767225600000,"attempt":"60303ae22b998861",
+//	 "metadata":{"job":"ship"}}
 //
-// holdfast is the version of the format. ttl_ms is the lease that every write of the
-// entry renews. expires_at and acquired_at are Unix milliseconds in ensemble time, the
-// clock of the ZooKeeper leader. expires_at is for people and tools, as the writer
-// estimated it: no verdict rests on it, and after a change of the leader it can be wrong
-// by as much as the two leaders' clocks differ. acquired_at is absent until the grant was
-// recorded. "shared":true tells that a granted writer of a read/write lock only reads from
-// now on. It is never taken back. "ahead":["9f86d081884c7d65-2-lock-0000000007"] names the
-// entries, 16 at most, that may still have been ahead as permits of a semaphore were
-// granted, so that whoever is right behind need not list. Three fields are there once an
-// entry was handed on: incarnation counts how often it was; detached says that nobody has
-// it now, and that whoever has its ticket may attach to it; attachment, from the write that
-// attaches on, is random, so that its writer knows its own writes. An election is a mutex:
-// in its candidates' metadata "election.value" is the value that they stand with, and the
-// first of them leads from when acquired_at is there.
-// idle_ms tells that the entry may be one that nobody has just now, kept for so long to be had
-// again: it is given back as soon as somebody else joins.
-// "broken":{"owner":"root","host":"node1","pid":7,"reason":"it hangs"} tells that somebody
-// else has written the record, to end the hold: who, and why. Unknown keys are ignored.
-// Data of a higher version is waited for and never deleted.
+// Its fields:
 //
-// # The fencing token
+//   - holdfast is the version of the format.
+//   - owner, host and pid name the client, and metadata is its own.
+//   - ttl_ms is the lease. Each write of the entry begins it anew.
+//   - expires_at and acquired_at are Unix milliseconds in ensemble time, the clock of the
+//     ZooKeeper leader. expires_at is an estimate for people and tools. No verdict rests on
+//     it, and after a change of the leader it is wrong by as much as the two leaders' clocks
+//     differ. acquired_at is absent until the grant is recorded.
+//   - attempt is random and names the request that made the entry. By it a client finds its
+//     entry after a lost reply.
+//   - "shared":true tells that a granted writer of a read/write lock only reads from now on.
+//     It is never taken back.
+//   - incarnation counts how often the entry was handed to another process. detached says
+//     that no process has it now, and that the holder of its ticket may attach to it.
+//     attachment is random; by it the client that attaches knows its own writes.
+//   - "broken":{"owner":"root","host":"node1","pid":7,"reason":"it hangs"} tells that another
+//     client has written the record to force-release the hold.
 //
-// It stands in no data: the Czxid of the entry's node, which never falls, and after it the
-// sequence in its name, which tells apart those that one transaction has made, and the
-// record's incarnation. How often a process has passed the entry on to itself comes last, and
-// is known to that process alone. See lock.Token.
+// An election is a mutex. In the metadata of a candidate "election.value" is the value that
+// it stands with. The first candidate leads from when acquired_at is there.
 //
-// # When an entry has expired
-//
-// The lease of an entry ends ttl_ms after its last write, and others leave it alone for
-// the grace longer. The leader has stamped the write: its Mtime. But stamps can be
-// compared only within one term: the time from one change of the leader, or displacement
-// of its clock that was seen, to the next. So whoever judges counts
-//
-//   - from Mtime, if the entry was written in the present term;
-//   - from the earliest stamp of the present term that it knows, if the entry was written
-//     before that;
-//   - or, by its own monotonic clock, from when it first read this very version of the
-//     node.
-//
-// Whichever says so first, the entry has expired. What cannot be told without a younger
-// sample of the leader's clock is [Unproven]. The holder counts its lease from before it
-// sent the write, so that it ends for the holder first. See [Entry.Judge] and [Now].
-//
-// The mark, .epoch below the root, tells an early stamp of the present epoch to those who
-// come later:
-//
-//	{"holdfast":1,"kind":"epoch"}
-//
-// Only its Mtime and Mzxid count. It is written once in each epoch, by the first who has to
-// judge what was written before; and it stays when all locks are gone. No lock can have a
-// name with that component.
-//
-// # Who is asked to give up a lock
-//
-// Below the node .revoke, {"holdfast":1,"kind":"asked"}, is one node for each entry that is
-// asked, named by the entry's id:
-//
-//	{"holdfast":1,"request":"60303ae22b998861","entry":"orders/42/9f86d081884c7d65-lock-0000000007",
-//	 "owner":"deploy","host":"node4","pid":815,"reason":"node3 is drained"}
-//
-// request is random, entry the path below the root, and the rest tells who asks, and why.
-// It is made in a transaction that checks that the entry is there, and deleted by anybody who
-// knows that it is not. Data that is not understood is left alone. .revoke stays when all
-// locks are gone, and no lock can have a name with that component.
+// Unknown keys are ignored. An entry whose data is of a higher version is waited for and
+// never deleted.
 //
 // # Data of a parent
 //
-//	{"holdfast":1,"kind":"mutex","tail":"60303ae22b998861-lock-"}
+//	{"holdfast":2,"kind":"mutex","generation":"9f86d081884c7d65"}
 //
-// kind is the kind of the lock: "mutex", "rw" or "semaphore"; or "dir" for an ancestor. Data that is neither empty nor
-// ours belongs to somebody else, and the path is refused. The other fields:
+// It stays the same for as long as the anchor of its generation is there: each join writes
+// the same bytes again, for the sake of the reply.
 //
-//   - tail is the name, without the sequence, of the entry that joined last. Each joiner
-//     writes it in the transaction that creates its entry. So it knows the name of the entry
-//     before it without listing: the tail as it was, if its sequence is the own one less
-//     one. That no node has a name so predicted proves nothing.
-//   - released is an entry that held the lock alone and has gone, and below the Czxid of
-//     the parent that it stood in. It is written in the transaction that deletes the entry,
-//     where the entry did not tell its grant because the hold was too short, and by those
-//     who join later. Nobody is ahead of a holder, and nobody joins ahead of another, so
-//     no entry of a lower sequence is there. It stays true for as long as that parent
-//     stands, and says nothing of another one.
-//   - permits is how many permits a semaphore has, as all who use it have to say; resized
-//     how many it has instead, since somebody has changed that.
-//   - adopted marks a parent that was found empty, or had been made again by somebody else
-//     when we wrote it. It is used, and not deleted when the last one leaves.
+//   - kind is "mutex", "rw" or "semaphore", or "dir" for an ancestor of locks.
+//   - generation names the anchor and the entries. An ancestor has none.
+//   - "adopted":true marks a parent that Holdfast has found empty and not made itself, such
+//     as those that other libraries leave. Clients use it, and do not delete it when the
+//     last entry leaves, unless its counter has come to its end.
 //
-// The nodes above entries that Holdfast makes have one entry more in their ACL than the
-// client's options say: world:anyone, without any permission. No write of data can erase it,
-// so it tells a parent of ours whose data somebody has overwritten from one that is theirs.
+// An empty node, an ancestor, or a parent without the anchor of its generation is adopted: a
+// client creates its entry there under a random id, and then writes a new generation and its
+// anchor. Data that is neither empty nor ours is foreign, and the path is refused.
+//
+// # Data of an anchor
+//
+//	{"holdfast":2,"kind":"anchor","permits":4,"resized":8}
+//
+// Of a semaphore, permits is the number of permits that it was made with, and resized the
+// number that it has instead since a Resize. Other kinds have neither. A join to a semaphore
+// checks the anchor at the version that the client knows, so it never rests on an old number.
+//
+// # When an entry has expired
+//
+// The lease of an entry ends ttl_ms after its last write. Other clients leave it alone for
+// the grace longer. The leader stamps each write: its Mtime. Stamps are comparable only
+// within one term: the time from one change of the leader, or step of its clock that was
+// seen, to the next. So a judge counts
+//
+//   - from Mtime, if the entry was written in the present term;
+//   - from the earliest stamp of the present term that the judge knows, if the entry was
+//     written before that term;
+//   - or, by its own monotonic clock, from when it first read this very version of the node.
+//
+// The entry has expired if any of them says so. If the judge needs a younger sample of the
+// leader's clock, the verdict is [Unproven]. The holder counts its lease from before it sent
+// the write, so the lease ends for the holder first. See [Entry.Judge] and [Now].
+//
+// The mark, .epoch below the root, keeps an early stamp of the present epoch for later
+// judges:
+//
+//	{"holdfast":2,"kind":"epoch"}
+//
+// Only its Mtime and Mzxid count. The first client that has to judge an older write in a new
+// epoch writes it. The mark stays when all locks are gone, and no lock can have that name.
 //
 // # Who goes in
 //
-// [Admit] is the admission rule: of the children of a parent, sorted, it says
-// whether one is in, or which earlier one it has to wait for. It knows names only.
+// [Admit] is the admission rule. Of the contenders of a lock, in their order, it says which
+// are in, and for which earlier one each other waits. It knows names and [Rules] only.
 //
-// A writer that only reads from now on, by "shared" in its entry, keeps its name and its
-// place, and so Admit has all who are behind it wait for it still. But a reader whose
-// nearest writer ahead tells that, goes in: nobody was ahead of that writer when it was
-// granted, and between the two there are only readers. Whoever does not know of it, as
-// other libraries do not, or has not seen it yet, waits until the entry has gone, which
-// is safe. A second entry for the reader would not be: with a sequence of its own it
-// would stand behind writers who wait; and that of the writer's, which Curator gives it
-// from 5.5 on, lets in who saw the writer hold the lock and go. So after an entry of
-// another library's on a read/write lock has gone, the children are listed ([Kind.Alone]).
+// A contender waits for the nearest earlier one that excludes it. Of a semaphore's contenders
+// all are in, from the first one on, that together ask for no more permits than there are. A
+// contender that asks for many is not overtaken. Entries of other libraries ask for one.
 //
-// A semaphore's contenders are in as long as they and all before them ask for no more
-// permits than there are; entries of other libraries ask for one. So those who are in
-// stand before all who wait, and to know one's place it takes nothing but the names of
-// those ahead and the number of permits.
+// A writer that only reads from now on, by "shared" in its record, keeps its name and its
+// place. A reader enters if its nearest earlier writer tells that: when that writer was
+// granted, none was ahead of it, and between the two there are only readers. A client that
+// does not know of the record, such as one of another library, waits until the entry has
+// gone, which is safe. A second entry for reading would not be safe. Behind the waiting
+// writers it would come too late; and with the sequence of the first one, as Curator does
+// from 5.5 on, it lets in a client that has seen the writer hold the lock and go. So after
+// an entry of another library on a read/write lock has gone, the children are listed
+// ([Kind.Alone]).
+//
+// # Requests to give up a lock
+//
+// Below the node .revoke, {"holdfast":2,"kind":"asked"}, there is one node for each entry
+// that is asked, with the same name as the entry:
+//
+//	{"holdfast":2,"request":"60303ae22b998861","entry":"orders/42/9f86d081884c7d65-lock-0000000007",
+//	 "owner":"deploy","host":"node4","pid":815,"reason":"node3 is drained"}
+//
+// request is random, and entry is the path below the root. The other fields tell which
+// client asks, and why. The transaction that makes the node checks that the entry is there.
+// Any client that knows that the entry has gone may delete the request. Data that a client
+// does not understand is left alone. .revoke stays when all locks are gone, and no lock can
+// have that name.
+//
+// # The fencing token
+//
+// No data holds it. It is the Czxid of the entry, which never falls; then the sequence in
+// its name, which tells apart the entries of one transaction; then the record's incarnation.
+// Last comes how often a process has handed the entry on to itself, which only that process
+// knows. See lock.Token.
+//
+// # Format 1
+//
+// Versions before the first release wrote format 1: "holdfast":1, a parent without an
+// anchor, with the name of the last joiner in its data. No client reads or writes it
+// ([ErrOlder]). A lock with such a parent is refused, and such an entry is waited for. The
+// reaper counts these nodes, and deletes them only if it is told to.
 package znode

@@ -29,12 +29,15 @@ func TestDocsRecords(t *testing.T) {
 		data := []byte(code.Text)
 		var what string
 		switch {
+		case strings.Contains(code.Text, `"kind":"anchor"`):
+			what = "anchor"
+			_, err = znode.DecodeAnchor(data)
 		case strings.Contains(code.Text, `"kind":`):
 			what = "parent"
 			_, err = znode.DecodeParent(data)
 		case strings.Contains(code.Text, `"request":`):
 			what = "revocation"
-			_, err = znode.DecodeRevocation("9f86d081884c7d65", data)
+			_, err = znode.DecodeRevocation(entry1, data)
 		default:
 			what = "record"
 			_, err = znode.DecodeRecord(data)
@@ -44,7 +47,7 @@ func TestDocsRecords(t *testing.T) {
 		}
 		decoded[what]++
 	}
-	if decoded["parent"] < 2 || decoded["revocation"] != 1 || decoded["record"] != 1 {
+	if decoded["parent"] < 2 || decoded["revocation"] != 1 || decoded["anchor"] != 1 || decoded["record"] != 1 {
 		t.Errorf("decoded %v: not all were found", decoded)
 	}
 }
@@ -52,17 +55,19 @@ func TestDocsRecords(t *testing.T) {
 // A tool that reads the children of a lock's node: who holds it, and who waits for whom.
 func ExampleAdmit() {
 	names := znode.Contenders([]string{
-		"60303ae22b998861-lock-0000000008",
+		"9f86d081884c7d65-lock-0000000008",
 		"9f86d081884c7d65-lock-0000000007",
 		"_c_0f1e2d3c4b5a69788796a5b4c3d2e1f0-lock-0000000009", // of another library
-		"notes", // no contender
+		"anchor-9f86d081884c7d65__2147483647",                 // no contender
+		"notes",                                               // no contender
 	})
-	parent, err := znode.DecodeParent([]byte(`{"holdfast":1,"kind":"mutex","tail":"60303ae22b998861-lock-"}`))
+	parent, err := znode.DecodeParent([]byte(`{"holdfast":2,"kind":"mutex","generation":"9f86d081884c7d65"}`))
 	if err != nil {
 		log.Fatal(err)
 	}
+	rules := znode.Rules{Kind: parent.Kind}
 	for i, name := range names {
-		if ahead := znode.Admit(names, i, parent); ahead < 0 {
+		if ahead := znode.Admit(names, i, rules); ahead < 0 {
 			fmt.Println(name.Seq, "is in")
 		} else {
 			fmt.Println(name.Seq, "waits for", names[ahead].Seq)

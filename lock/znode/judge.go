@@ -108,7 +108,7 @@ type Entry struct {
 	Name
 	Stat   Stat   // of the same read
 	Record Record // as far as the data could be decoded
-	Err    error  // why the data is not a record: ErrNewer or ErrForeign
+	Err    error  // why the data is not a record of this format: ErrNewer, ErrOlder or ErrForeign
 }
 
 // ReadEntry takes what a read of a contender's node returned.
@@ -165,7 +165,7 @@ func (e *Entry) Judge(now Now, grace, seen time.Duration) (Verdict, time.Duratio
 type Node struct {
 	Parent
 	Stat Stat  // of the same read
-	Err  error // why the data is not a parent's: ErrNewer or ErrForeign
+	Err  error // why the data is not a parent's of this format: ErrNewer, ErrOlder or ErrForeign
 }
 
 // ReadNode takes what a read of a node that is no entry returned.

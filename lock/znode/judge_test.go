@@ -209,7 +209,8 @@ func TestUnleasedIsWaitedFor(t *testing.T) {
 		"another library's": znode.ReadEntry(foreign, record, ours.Stat),
 		"damaged":           znode.ReadEntry(ours.Name, record[1:], ours.Stat),
 		"of a newer version": znode.ReadEntry(ours.Name,
-			[]byte(`{"holdfast":2,"ttl_ms":1}`), ours.Stat),
+			[]byte(`{"holdfast":3,"ttl_ms":1}`), ours.Stat),
+		"of format 1":         znode.ReadEntry(ours.Name, []byte(`{"holdfast":1,"ttl_ms":1}`), ours.Stat),
 		"ends with a session": znode.ReadEntry(ours.Name, record, ephemeral),
 	} {
 		if v, wait := e.Judge(known, ms, 1000*time.Hour); v != znode.Live || wait != -1 || e.Leased() || e.Granted() {
@@ -226,24 +227,28 @@ func TestRemovable(t *testing.T) {
 		name       string
 		data       string
 		children   int32
+		anchored   bool
 		owner      int64
 		want, kept bool // also if spent
 	}{
-		{"a lock's parent", `{"holdfast":1,"kind":"mutex"}`, 0, 0, true, true},
-		{"of a kind to come", `{"holdfast":1,"kind":"later"}`, 0, 0, true, true},
-		{"with children", `{"holdfast":1,"kind":"mutex"}`, 1, 0, false, false},
-		{"adopted", `{"holdfast":1,"kind":"mutex","adopted":true}`, 0, 0, false, true},
-		{"adopted, with children", `{"holdfast":1,"kind":"mutex","adopted":true}`, 1, 0, false, false},
-		{"an ancestor", `{"holdfast":1,"kind":"dir"}`, 0, 0, false, false},
-		{"the mark of an epoch", `{"holdfast":1,"kind":"epoch"}`, 0, 0, false, false},
-		{"empty", ``, 0, 0, false, false},
-		{"somebody else's", `10.0.0.1`, 0, 0, false, false},
-		{"of a newer version", `{"holdfast":2,"kind":"mutex"}`, 0, 0, false, false},
-		{"ends with a session", `{"holdfast":1,"kind":"mutex"}`, 0, 7, false, false},
+		{"a lock's parent without its anchor", `{"holdfast":2,"kind":"mutex"}`, 0, false, 0, true, true},
+		{"with its anchor alone", `{"holdfast":2,"kind":"rw"}`, 1, true, 0, true, true},
+		{"with an entry", `{"holdfast":2,"kind":"mutex"}`, 1, false, 0, false, false},
+		{"with an entry and its anchor", `{"holdfast":2,"kind":"semaphore"}`, 2, true, 0, false, false},
+		{"of a kind to come", `{"holdfast":2,"kind":"later"}`, 0, false, 0, false, false},
+		{"adopted", `{"holdfast":2,"kind":"mutex","adopted":true}`, 1, true, 0, false, true},
+		{"adopted, with an entry", `{"holdfast":2,"kind":"mutex","adopted":true}`, 2, true, 0, false, false},
+		{"an ancestor", `{"holdfast":2,"kind":"dir"}`, 0, false, 0, false, false},
+		{"the mark of an epoch", `{"holdfast":2,"kind":"epoch"}`, 0, false, 0, false, false},
+		{"empty", ``, 0, false, 0, false, false},
+		{"foreign", `10.0.0.1`, 0, false, 0, false, false},
+		{"of a newer version", `{"holdfast":3,"kind":"mutex"}`, 0, false, 0, false, false},
+		{"of format 1", `{"holdfast":1,"kind":"mutex"}`, 0, false, 0, false, false},
+		{"ends with a session", `{"holdfast":2,"kind":"mutex"}`, 0, false, 7, false, false},
 	} {
 		n := znode.ReadNode([]byte(tt.data), znode.Stat{NumChildren: tt.children, EphemeralOwner: tt.owner})
-		if n.Removable(false) != tt.want || n.Removable(true) != tt.kept {
-			t.Errorf("%s: removable %v, and with its counter spent %v", tt.name, n.Removable(false), n.Removable(true))
+		if got, spent := n.Removable(tt.anchored, false), n.Removable(tt.anchored, true); got != tt.want || spent != tt.kept {
+			t.Errorf("%s: removable %v, and with its counter spent %v", tt.name, got, spent)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package znode
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ var (
 	ErrForeign = errors.New("not Holdfast's data")
 	// ErrNewer says that the data is of a later version of the format.
 	ErrNewer = errors.New("data of a newer version of Holdfast")
-	// ErrOlder says that the data is of format 1, which no release has written.
+	// ErrOlder says that the data is of format 1, which only versions before the first release wrote.
 	ErrOlder = errors.New("data of format 1, from before the first release")
 )
 
@@ -129,14 +130,16 @@ func (r *Record) Encode() []byte {
 	return append(b, '}')
 }
 
-// DecodeRecord decodes the data of an entry. It fails with an error that is
-// [ErrNewer] or [ErrForeign], and then returns what could be read all the same.
+// DecodeRecord decodes the data of an entry. It fails with an error that is [ErrNewer],
+// [ErrOlder] or [ErrForeign], and then returns what it could read all the same. With
+// ErrOlder that is a sound record.
 func DecodeRecord(data []byte) (Record, error) {
 	var r Record
-	if err := decode(data, &r, &r.Version); err != nil {
+	err := decode(data, &r, &r.Version)
+	if err != nil && !errors.Is(err, ErrOlder) {
 		return r, err
 	}
-	return r, r.check()
+	return r, cmp.Or(r.check(), err)
 }
 
 func (r *Record) check() error {

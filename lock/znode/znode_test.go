@@ -22,10 +22,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-const id1, id2 = "9f86d081884c7d65", "60303ae22b998861"
+const (
+	id1, id2 = "9f86d081884c7d65", "60303ae22b998861"
+	entry1   = id1 + "-lock-0000000007"
+)
 
-// mutex is what the node of a lock that one holds at a time has in it.
-var mutex = znode.Parent{Kind: znode.Mutex}
+// mutex are the rules of a lock with one holder.
+var mutex = znode.Rules{Kind: znode.Mutex}
 
 func TestParse(t *testing.T) {
 	uuid := "_c_0123456789abcdef0123456789abcdef"
@@ -33,14 +36,14 @@ func TestParse(t *testing.T) {
 		node string
 		want znode.Name // zero: no contender
 	}{
-		{id1 + "-lock-0000000007", znode.Name{ID: id1, Role: znode.Exclusive, Seq: 7}},
-		{id1 + "-__READ__0000000008", znode.Name{ID: id1, Role: znode.Shared, Seq: 8}},
-		{id1 + "-__WRIT__0000000009", znode.Name{ID: id1, Role: znode.Writer, Seq: 9}},
-		{id1 + "-lock-2147483647", znode.Name{ID: id1, Role: znode.Exclusive, Seq: math.MaxInt32}},
-		{id1 + "-lock--2147483648", znode.Name{ID: id1, Role: znode.Exclusive, Seq: math.MinInt32}},
-		{id1 + "-__READ__-2147483647", znode.Name{ID: id1, Role: znode.Shared, Seq: math.MinInt32 + 1}},
-		{id1 + "-2-lock-0000000003", znode.Name{ID: id1, Seq: 3, Permits: 2}},
-		{id1 + "-1048576-lock--2147483648", znode.Name{ID: id1, Seq: math.MinInt32, Permits: znode.MaxPermits}},
+		{id1 + "-lock-0000000007", znode.Name{Tag: id1, Role: znode.Exclusive, Seq: 7}},
+		{id1 + "-__READ__0000000008", znode.Name{Tag: id1, Role: znode.Shared, Seq: 8}},
+		{id1 + "-__WRIT__0000000009", znode.Name{Tag: id1, Role: znode.Writer, Seq: 9}},
+		{id1 + "-lock-2147483647", znode.Name{Tag: id1, Role: znode.Exclusive, Seq: math.MaxInt32}},
+		{id1 + "-lock--2147483648", znode.Name{Tag: id1, Role: znode.Exclusive, Seq: math.MinInt32}},
+		{id1 + "-__READ__-2147483647", znode.Name{Tag: id1, Role: znode.Shared, Seq: math.MinInt32 + 1}},
+		{id1 + "-2-lock-0000000003", znode.Name{Tag: id1, Seq: 3, Permits: 2}},
+		{id1 + "-1048576-lock--2147483648", znode.Name{Tag: id1, Seq: math.MinInt32, Permits: znode.MaxPermits}},
 		{id1 + "-1-lock-0000000003", znode.Name{Seq: 3}},                             // as we do not write it: another's
 		{id1 + "-02-lock-0000000003", znode.Name{Seq: 3}},                            //
 		{id1 + "-+2-lock-0000000003", znode.Name{Seq: 3}},                            //
@@ -74,7 +77,7 @@ func TestParse(t *testing.T) {
 		if !ok || got != tt.want {
 			t.Errorf("Parse(%q) = %+v, %v, want %+v", tt.node, got, ok, tt.want)
 		}
-		if got.Ours() != (tt.want.ID != "") {
+		if got.Ours() != (tt.want.Tag != "") {
 			t.Errorf("Parse(%q).Ours() = %v", tt.node, got.Ours())
 		}
 	}
@@ -85,7 +88,7 @@ func TestNewIDIsAnID(t *testing.T) {
 	for range 1000 {
 		id := znode.NewID()
 		n, ok := znode.Parse(znode.Prefix(id, znode.Exclusive) + "0000000000")
-		if !ok || n.ID != id || strings.HasPrefix(id, "_c_") || seen[id] {
+		if !ok || n.Tag != id || strings.HasPrefix(id, "_c_") || seen[id] {
 			t.Fatalf("NewID() = %q: parsed %+v, %v, seen before: %v", id, n, ok, seen[id])
 		}
 		seen[id] = true
@@ -111,10 +114,31 @@ func TestNamesRoundTrip(t *testing.T) {
 	})
 }
 
-func TestPredictRefusesWhatIsNoTail(t *testing.T) {
-	for _, tail := range []string{"", "x", "_c_0123-lock-", id1 + "-lock", id1, "../" + id1 + "-lock-"} {
-		if got := znode.Predict(tail, 3); got != "" {
-			t.Errorf("Predict(%q, 3) = %q, want nothing", tail, got)
+func TestAnchorNames(t *testing.T) {
+	for range 100 {
+		id := znode.NewID()
+		anchor := znode.Anchor(id)
+		if got, ok := znode.AnchorOf(anchor); !ok || got != id {
+			t.Fatalf("AnchorOf(%q) = %q, %v", anchor, got, ok)
+		}
+		if _, ok := znode.Parse(anchor); ok {
+			t.Fatalf("%s is a contender", anchor)
+		}
+		if err := znode.CheckName("a/" + anchor); err == nil {
+			t.Fatalf("%s can be a lock", anchor)
+		}
+		for _, entry := range []string{znode.Predict(znode.Prefix(id, znode.Shared), math.MaxInt32), "ffff__lock__2147483647"} {
+			if anchor <= entry && entry[0] <= '9' {
+				t.Fatalf("%s sorts before %s", anchor, entry)
+			}
+		}
+	}
+	for _, node := range []string{
+		"", "anchor-", "anchor-__2147483647", "anchor-" + id1, "anchor-" + id1 + "__0000000000", id1 + "__2147483647",
+		"anchor-" + id1[1:] + "__2147483647", "anchor-" + strings.ToUpper(id1) + "__2147483647", "xanchor-" + id1 + "__2147483647",
+	} {
+		if got, ok := znode.AnchorOf(node); ok {
+			t.Errorf("AnchorOf(%q) = %q", node, got)
 		}
 	}
 }
@@ -142,16 +166,9 @@ func TestOrder(t *testing.T) {
 			}
 		}
 	}
-	for _, tt := range []struct {
-		seq                  int32
-		draining, overflowed bool
-	}{
-		{0, false, false}, {1<<31 - 1<<20 - 1, false, false}, {znode.DrainAt, true, false},
-		{math.MaxInt32 - 1, true, false}, {math.MaxInt32, true, true}, {math.MinInt32, true, true}, {-1, true, true},
-	} {
-		n := znode.Name{Seq: tt.seq}
-		if n.Draining() != tt.draining || n.Overflowed() != tt.overflowed {
-			t.Errorf("sequence %d: draining %v, overflowed %v", tt.seq, n.Draining(), n.Overflowed())
+	for seq, want := range map[int32]bool{0: false, math.MaxInt32 - 1: false, math.MaxInt32: true, math.MinInt32: true, -1: true} {
+		if n := (znode.Name{Seq: seq}); n.Overflowed() != want {
+			t.Errorf("sequence %d: overflowed %v", seq, n.Overflowed())
 		}
 	}
 }
@@ -167,7 +184,7 @@ func TestContendersAreSortedByNumber(t *testing.T) {
 		"ffffffffffffffff-lock-0000000002", "_c_00-lock-0000000009", "0000__lock__0000000010",
 		"0000000000000000-lock-0000000011", "aaaaaaaaaaaaaaaa-lock-2147483647",
 	}
-	children := append(slices.Clone(want), "42", "config", "block-0000000001", "")
+	children := append(slices.Clone(want), "42", "config", "block-0000000001", "", znode.Anchor(id1))
 	rand.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
 	var got []string
 	for _, n := range znode.Contenders(children) {
@@ -176,11 +193,11 @@ func TestContendersAreSortedByNumber(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if i := znode.Find(znode.Contenders(children), "0000000000000000"); i != 3 {
+	if i := znode.Find(znode.Contenders(children), want[3]); i != 3 {
 		t.Errorf("Find = %d, want 3", i)
 	}
-	if i := znode.Find(znode.Contenders(children), id1); i != -1 {
-		t.Errorf("Find of an absent id = %d, want -1", i)
+	if i := znode.Find(znode.Contenders(children), id1+"-lock-0000000011"); i != -1 {
+		t.Errorf("Find of an absent entry = %d, want -1", i)
 	}
 }
 
@@ -210,26 +227,25 @@ func TestAdmit(t *testing.T) {
 
 func TestAdmitPermits(t *testing.T) {
 	for _, tt := range []struct {
-		asked   []int32
-		permits znode.Parent
-		want    []int
+		asked    []int32
+		capacity int32
+		want     []int
 	}{
-		{[]int32{0, 1, 0}, znode.Parent{Permits: 2}, []int{-1, -1, 1}},
-		{[]int32{3, 2, 1}, znode.Parent{Permits: 4}, []int{-1, 0, 1}}, // the last one does not overtake
-		{[]int32{2, 2, 1}, znode.Parent{Permits: 4}, []int{-1, -1, 1}},
-		{[]int32{2, 2, 1}, znode.Parent{Permits: 4, Resized: 5}, []int{-1, -1, -1}},
-		{[]int32{2, 2, 1}, znode.Parent{Permits: 4, Resized: 2}, []int{-1, 0, 1}},
-		{[]int32{5, 1}, znode.Parent{Permits: 4}, []int{0, 0}}, // nobody is ahead, and it has to wait
-		{[]int32{znode.MaxPermits, znode.MaxPermits, math.MaxInt32}, znode.Parent{Permits: znode.MaxPermits}, []int{-1, 0, 1}},
+		{[]int32{0, 1, 0}, 2, []int{-1, -1, 1}},
+		{[]int32{3, 2, 1}, 4, []int{-1, 0, 1}}, // the last one does not overtake
+		{[]int32{2, 2, 1}, 4, []int{-1, -1, 1}},
+		{[]int32{2, 2, 1}, 5, []int{-1, -1, -1}},
+		{[]int32{2, 2, 1}, 2, []int{-1, 0, 1}},
+		{[]int32{5, 1}, 4, []int{0, 0}}, // it is first and asks for more than there are
+		{[]int32{znode.MaxPermits, znode.MaxPermits, math.MaxInt32}, znode.MaxPermits, []int{-1, 0, 1}},
 	} {
 		var names []znode.Name
 		for i, n := range tt.asked {
 			names = append(names, znode.Name{Seq: int32(i), Permits: n})
 		}
-		tt.permits.Kind = znode.Semaphore
 		for i, want := range tt.want {
-			if got := znode.Admit(names, i, tt.permits); got != want {
-				t.Errorf("%v of %+v: contender %d waits for %d, want %d", tt.asked, tt.permits, i, got, want)
+			if got := znode.Admit(names, i, znode.Rules{Kind: znode.Semaphore, Capacity: tt.capacity}); got != want {
+				t.Errorf("%v of %d: contender %d waits for %d, want %d", tt.asked, tt.capacity, i, got, want)
 			}
 		}
 	}
@@ -324,29 +340,30 @@ func TestCheckRoot(t *testing.T) {
 
 var goldenRecords = map[string]znode.Record{
 	"entry-waiting.json": {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000},
+	"entry-attempt.json": {Owner: "shop-7f9c", Host: "node3", PID: 4711, TTL: 30000, ExpiresAt: 1767225630000, Attempt: id2},
 	"entry-granted.json": {Owner: "shop-7f9c", Host: "node3", PID: 4711, TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000,
 		Metadata: map[string]string{"job": "ship <1> & \"more\"", "a": "é"}},
-	"entry-ahead.json": {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000,
-		Ahead: []string{id1 + "-lock-0000000007", id2 + "-2-lock-0000000008"}},
-	"entry-alone.json":  {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000, Ahead: []string{}},
 	"entry-shared.json": {Owner: "shop-7f9c", Host: "node3", PID: 4711, TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000, Shared: true},
 	"entry-detached.json": {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000,
 		Incarnation: 2, Detached: true, Attachment: id2, Metadata: map[string]string{"job": "ship"}},
-	"entry-kept.json": {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000, Idle: 5000,
-		Metadata: map[string]string{"job": "ship"}},
 	"entry-broken.json": {Owner: "shop-7f9c", TTL: 30000, ExpiresAt: 1767225630000,
 		Broken: &znode.Broken{Owner: "root", Host: "node1", PID: 7, Reason: "it <hangs>"}},
 }
 
 var goldenParents = map[string]znode.Parent{
-	"parent-dir.json":      {Kind: znode.Dir},
-	"parent-asked.json":    {Kind: znode.Asked},
-	"parent-mark.json":     {Kind: znode.Mark},
-	"parent-mutex.json":    {Kind: znode.Mutex, Tail: id2 + "-lock-"},
-	"parent-permits.json":  {Kind: znode.Semaphore, Tail: id2 + "-2-lock-", Permits: 4, Resized: 8},
-	"parent-rw.json":       {Kind: znode.RW, Tail: id2 + "-__READ__"},
-	"parent-adopted.json":  {Kind: znode.Mutex, Tail: id2 + "-lock-", Adopted: true},
-	"parent-released.json": {Kind: znode.Mutex, Tail: id2 + "-lock-", Released: "0123456789abcdef-lock-0000000041", Below: 17179869190},
+	"parent-dir.json":     {Kind: znode.Dir},
+	"parent-asked.json":   {Kind: znode.Asked},
+	"parent-mark.json":    {Kind: znode.Mark},
+	"parent-mutex.json":   {Kind: znode.Mutex, Generation: id1},
+	"parent-permits.json": {Kind: znode.Semaphore, Generation: id1},
+	"parent-rw.json":      {Kind: znode.RW, Generation: id1},
+	"parent-adopted.json": {Kind: znode.Mutex, Generation: id1, Adopted: true},
+}
+
+var goldenAnchors = map[string]znode.AnchorData{
+	"anchor.json":         {},
+	"anchor-permits.json": {Permits: 4},
+	"anchor-resized.json": {Permits: 4, Resized: 8},
 }
 
 // TestGolden pins the bytes on the wire: entries of this version must stay
@@ -376,10 +393,17 @@ func TestGolden(t *testing.T) {
 		}
 	}
 	for file, r := range goldenRevocations {
-		got, err := znode.DecodeRevocation(id1, check(file, r.Encode()))
+		got, err := znode.DecodeRevocation(entry1, check(file, r.Encode()))
 		r.Version = znode.Version
 		if err != nil || got != r || got.Lock() != "orders/42" {
 			t.Errorf("%s decodes to %+v, %v, want %+v", file, got, err, r)
+		}
+	}
+	for file, a := range goldenAnchors {
+		got, err := znode.DecodeAnchor(check(file, a.Encode()))
+		a.Version, a.Kind = znode.Version, znode.AnchorKind
+		if err != nil || got != a {
+			t.Errorf("%s decodes to %+v, %v, want %+v", file, got, err, a)
 		}
 	}
 	for file, p := range goldenParents {
@@ -392,7 +416,7 @@ func TestGolden(t *testing.T) {
 }
 
 func TestDecodeRefuses(t *testing.T) {
-	good := `{"holdfast":1,"owner":"o","ttl_ms":5,"expires_at":7}`
+	good := `{"holdfast":2,"owner":"o","ttl_ms":5,"expires_at":7}`
 	if _, err := znode.DecodeRecord([]byte(good)); err != nil {
 		t.Fatalf("the case that the others are made from: %v", err)
 	}
@@ -404,11 +428,14 @@ func TestDecodeRefuses(t *testing.T) {
 		"text":                 {`10.0.0.1`, znode.ErrForeign},
 		"number":               {`7`, znode.ErrForeign},
 		"null":                 {`null`, znode.ErrForeign},
-		"no marker":            {strings.Replace(good, `"holdfast":1,`, ``, 1), znode.ErrForeign},
-		"marker 0":             {strings.Replace(good, `"holdfast":1`, `"holdfast":0`, 1), znode.ErrForeign},
-		"marker negative":      {strings.Replace(good, `"holdfast":1`, `"holdfast":-1`, 1), znode.ErrForeign},
-		"marker text":          {strings.Replace(good, `"holdfast":1`, `"holdfast":"1"`, 1), znode.ErrForeign},
-		"newer":                {`{"holdfast":2,"owner":["other","type"]}`, znode.ErrNewer},
+		"no marker":            {strings.Replace(good, `"holdfast":2,`, ``, 1), znode.ErrForeign},
+		"marker 0":             {strings.Replace(good, `"holdfast":2`, `"holdfast":0`, 1), znode.ErrForeign},
+		"marker negative":      {strings.Replace(good, `"holdfast":2`, `"holdfast":-1`, 1), znode.ErrForeign},
+		"marker text":          {strings.Replace(good, `"holdfast":2`, `"holdfast":"1"`, 1), znode.ErrForeign},
+		"format 1":             {strings.Replace(good, `"holdfast":2`, `"holdfast":1,"tail":"x"`, 1), znode.ErrOlder},
+		"format 1 without ttl": {strings.Replace(good, `"holdfast":2,"owner":"o","ttl_ms":5`, `"holdfast":1`, 1), znode.ErrForeign},
+		"bad attempt":          {strings.Replace(good, `"expires_at":7`, `"attempt":"7"`, 1), znode.ErrForeign},
+		"newer":                {`{"holdfast":3,"owner":["other","type"]}`, znode.ErrNewer},
 		"no ttl":               {strings.Replace(good, `"ttl_ms":5,`, ``, 1), znode.ErrForeign},
 		"ttl 0":                {strings.Replace(good, `"ttl_ms":5`, `"ttl_ms":0`, 1), znode.ErrForeign},
 		"ttl negative":         {strings.Replace(good, `"ttl_ms":5`, `"ttl_ms":-5`, 1), znode.ErrForeign},
@@ -433,18 +460,39 @@ func TestDecodeRefuses(t *testing.T) {
 		data string
 		want error
 	}{
-		"text":      {`10.0.0.1`, znode.ErrForeign},
-		"json":      {`{"max_leases":3}`, znode.ErrForeign},
-		"no kind":   {`{"holdfast":1}`, znode.ErrForeign},
-		"bad kind":  {`{"holdfast":1,"kind":7}`, znode.ErrForeign},
-		"newer":     {`{"holdfast":2,"kind":7}`, znode.ErrNewer},
-		"too large": {`{"holdfast":1,"kind":"` + strings.Repeat("x", 33<<10) + `"}`, znode.ErrForeign},
+		"text":           {`10.0.0.1`, znode.ErrForeign},
+		"json":           {`{"max_leases":3}`, znode.ErrForeign},
+		"no kind":        {`{"holdfast":2}`, znode.ErrForeign},
+		"bad kind":       {`{"holdfast":2,"kind":7}`, znode.ErrForeign},
+		"newer":          {`{"holdfast":3,"kind":7}`, znode.ErrNewer},
+		"format 1":       {`{"holdfast":1,"kind":"mutex","tail":"60303ae22b998861-lock-"}`, znode.ErrOlder},
+		"bad generation": {`{"holdfast":2,"kind":"mutex","generation":"x"}`, znode.ErrForeign},
+		"too large":      {`{"holdfast":2,"kind":"` + strings.Repeat("x", 33<<10) + `"}`, znode.ErrForeign},
 	} {
 		t.Run("parent "+name, func(t *testing.T) {
 			if p, err := znode.DecodeParent([]byte(tt.data)); !errors.Is(err, tt.want) {
 				t.Errorf("DecodeParent(%.80s) = %+v, %v, want %v", tt.data, p, err, tt.want)
 			}
 		})
+	}
+	for data, want := range map[string]error{
+		``:                               znode.ErrForeign,
+		`{"holdfast":1,"kind":"anchor"}`: znode.ErrOlder,
+		`{"holdfast":3,"kind":7}`:        znode.ErrNewer,
+		`{"holdfast":2,"kind":"mutex"}`:  znode.ErrForeign,
+		`{"holdfast":2,"kind":"anchor","permits":-1}`:              znode.ErrForeign,
+		`{"holdfast":2,"kind":"anchor","resized":1048577}`:         znode.ErrForeign,
+		`{"holdfast":2,"kind":"anchor","permits":4,"of later":[]}`: nil,
+	} {
+		if a, err := znode.DecodeAnchor([]byte(data)); !errors.Is(err, want) {
+			t.Errorf("DecodeAnchor(%s) = %+v, %v, want %v", data, a, err, want)
+		}
+	}
+	if a := (znode.AnchorData{Permits: 4}); a.Capacity() != 4 {
+		t.Errorf("capacity %d", a.Capacity())
+	}
+	if a := (znode.AnchorData{Permits: 4, Resized: 2}); a.Capacity() != 2 {
+		t.Errorf("capacity %d", a.Capacity())
 	}
 	if p, err := znode.DecodeParent(nil); err != nil || p != (znode.Parent{}) {
 		t.Errorf("DecodeParent(nil) = %+v, %v, want nobody's", p, err)
@@ -463,7 +511,7 @@ func TestDecodeMangled(t *testing.T) {
 		for _, mangled := range [][]byte{data[:i], append(slices.Clone(data[:i]), data[i+1:]...), xor(data, i, 1), xor(data, i, 0x80)} {
 			got, err := znode.DecodeRecord(mangled)
 			switch {
-			case err != nil && !errors.Is(err, znode.ErrForeign) && !errors.Is(err, znode.ErrNewer):
+			case err != nil && !errors.Is(err, znode.ErrForeign) && !errors.Is(err, znode.ErrNewer) && !errors.Is(err, znode.ErrOlder):
 				t.Fatalf("DecodeRecord(%s): error of no class: %v", mangled, err)
 			case err == nil && (got.TTL <= 0 || got.ExpiresAt < 0 || got.Version != znode.Version):
 				t.Fatalf("DecodeRecord(%s) = %+v without an error", mangled, got)
@@ -489,6 +537,7 @@ func TestRecordRoundTrips(t *testing.T) {
 			ExpiresAt:   rapid.Int64Range(0, 1<<53-1).Draw(t, "expires"),
 			AcquiredAt:  rapid.Int64Range(0, 1<<53-1).Draw(t, "acquired"),
 			Incarnation: rapid.Int32Range(0, 1<<31-1).Draw(t, "incarnation"),
+			Attempt:     rapid.StringMatching("([0-9a-f]{16})?").Draw(t, "attempt"),
 			Detached:    rapid.Bool().Draw(t, "detached"),
 			Attachment:  rapid.String().Draw(t, "attachment"),
 			Metadata:    rapid.MapOfN(rapid.String(), rapid.String(), 1, 4).Draw(t, "metadata"),
@@ -545,7 +594,7 @@ func FuzzParse(f *testing.F) {
 		if n.Node != node || n.Role > znode.Writer {
 			t.Fatalf("Parse(%q) = %+v", node, n)
 		}
-		if n.Ours() && znode.Predict(znode.Prefix(n.ID, n.Role), n.Seq) != node {
+		if n.Ours() && znode.Predict(n.Prefix(), n.Seq) != node {
 			t.Fatalf("%q parses as ours but is not what we would make: %+v", node, n)
 		}
 	})
@@ -558,21 +607,32 @@ func FuzzDecode(f *testing.F) {
 	for _, p := range goldenParents {
 		f.Add(p.Encode())
 	}
+	for _, a := range goldenAnchors {
+		f.Add(a.Encode())
+	}
 	for _, r := range goldenRevocations {
 		f.Add(r.Encode())
 	}
+	f.Add([]byte(`{"holdfast":1,"kind":"mutex","tail":"60303ae22b998861-lock-"}`))
+	f.Add([]byte(`{"holdfast":1,"owner":"shop-7f9c","ttl_ms":30000,"expires_at":1767225630000}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if r, err := znode.DecodeRecord(data); err == nil {
+		if r, err := znode.DecodeRecord(data); err == nil || errors.Is(err, znode.ErrOlder) {
 			if e := (&znode.Entry{Record: r}); e.TTL() <= 0 || e.Expires().Before(time.UnixMilli(0)) {
 				t.Fatalf("the lease of %+v lasts %v, and ends at %v", r, e.TTL(), e.Expires())
 			}
+			r.Version = znode.Version
 			if again, err := znode.DecodeRecord(r.Encode()); err != nil || fmt.Sprint(again) != fmt.Sprint(r) {
 				t.Fatalf("%+v does not survive a round trip: %+v, %v", r, again, err)
 			}
 		}
-		if r, err := znode.DecodeRevocation(id1, data); err == nil {
-			if again, err := znode.DecodeRevocation(id1, r.Encode()); err != nil || again != r || znode.CheckName(r.Lock()) != nil {
+		if r, err := znode.DecodeRevocation(entry1, data); err == nil {
+			if again, err := znode.DecodeRevocation(entry1, r.Encode()); err != nil || again != r || znode.CheckName(r.Lock()) != nil {
 				t.Fatalf("%+v does not survive a round trip: %+v, %v", r, again, err)
+			}
+		}
+		if a, err := znode.DecodeAnchor(data); err == nil {
+			if again, err := znode.DecodeAnchor(a.Encode()); err != nil || again != a || a.Capacity() < 0 || a.Capacity() > znode.MaxPermits {
+				t.Fatalf("%+v does not survive a round trip: %+v, %v", a, again, err)
 			}
 		}
 		if p, err := znode.DecodeParent(data); err == nil && len(data) > 0 {
@@ -585,7 +645,7 @@ func FuzzDecode(f *testing.F) {
 
 // BenchmarkDecode decodes what a sweep reads of an orphaned lock: its node and the entry.
 func BenchmarkDecode(b *testing.B) {
-	parent := znode.Parent{Kind: znode.Mutex, Tail: znode.Prefix(id1, znode.Exclusive)}.Encode()
+	parent := znode.Parent{Kind: znode.Mutex, Generation: id1}.Encode()
 	record := (&znode.Record{Owner: "owner", Host: "host.example.com", PID: 12345, TTL: 30_000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000}).Encode()
 	for b.Loop() {
 		if _, err := znode.DecodeParent(parent); err != nil {
@@ -616,7 +676,7 @@ func TestEncodeIsJSON(t *testing.T) {
 	number := func() int64 { return []int64{0, 1, -1, 30000, math.MaxInt64}[random.IntN(5)] }
 	for range 2000 {
 		r := znode.Record{Version: znode.Version, Owner: word(), Host: word(), PID: int(number()), TTL: number(), ExpiresAt: number(), AcquiredAt: number(),
-			Incarnation: int32(number()), Detached: random.IntN(2) == 0, Attachment: words[random.IntN(len(words))]}
+			Incarnation: int32(number()), Detached: random.IntN(2) == 0, Attachment: words[random.IntN(len(words))], Attempt: word(), Shared: random.IntN(2) == 0}
 		for range random.IntN(3) {
 			if r.Metadata == nil {
 				r.Metadata = map[string]string{}
@@ -626,8 +686,12 @@ func TestEncodeIsJSON(t *testing.T) {
 		if got, want := string(r.Encode()), asJSON(r); got != want {
 			t.Fatalf("got  %s\nwant %s", got, want)
 		}
-		p := znode.Parent{Version: znode.Version, Kind: znode.Kind(word()), Tail: word(), Released: word(), Below: random.Int64N(2), Adopted: random.IntN(2) == 0}
+		p := znode.Parent{Version: znode.Version, Kind: znode.Kind(word()), Generation: word(), Adopted: random.IntN(2) == 0}
 		if got, want := string(p.Encode()), asJSON(p); got != want {
+			t.Fatalf("got  %s\nwant %s", got, want)
+		}
+		a := znode.AnchorData{Version: znode.Version, Kind: znode.AnchorKind, Permits: int32(number()), Resized: int32(number())}
+		if got, want := string(a.Encode()), asJSON(a); got != want {
 			t.Fatalf("got  %s\nwant %s", got, want)
 		}
 	}

@@ -44,6 +44,7 @@
 //	holdfast_reaper_epoch                                 gauge      root          number of ZooKeeper's leader
 //	holdfast_reaper_expired_entries                       gauge      root, policy  past lease and grace in the last sweep
 //	holdfast_reaper_foreign_nodes                         gauge      root, policy  not Holdfast's
+//	holdfast_reaper_format_1_nodes                        gauge      root, policy  of format 1, from before the first release
 //	holdfast_reaper_last_complete_sweep_timestamp_seconds gauge      root, policy  when it began; 0 if there was none
 //	holdfast_reaper_live_entries                          gauge      root, policy  whose lease ran
 //	holdfast_reaper_locks                                 gauge      root, policy  seen by the last sweep

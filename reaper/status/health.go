@@ -74,6 +74,9 @@ func (r RootState) incomplete() []string {
 		if n := p.Last.Undecodable; n > 0 {
 			add("%s of %s: damaged or of a newer version; they block their locks", nodes(n), p.Name)
 		}
+		if n := p.Last.Format1; n > 0 {
+			add("%s of %s: of format 1, from before the first release; they block their locks", nodes(n), p.Name)
+		}
 		if n := p.Last.Denied; n > 0 {
 			add("%s of %s: denied to the reaper by their ACLs", nodes(n), p.Name)
 		}

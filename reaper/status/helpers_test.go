@@ -113,10 +113,11 @@ func (w *world) create(z *zk.Conn, path string, data []byte, flags int32, acl ..
 // dead leaves an entry behind that was written just now.
 func (w *world) dead(z *zk.Conn, name string, ttl time.Duration) {
 	w.Helper()
-	prefix := znode.Prefix(znode.NewID(), znode.Exclusive)
-	w.create(z, "/locks/"+name, znode.Parent{Kind: znode.Mutex, Tail: prefix}.Encode(), 0)
+	generation := znode.NewID()
+	w.create(z, "/locks/"+name, znode.Parent{Kind: znode.Mutex, Generation: generation}.Encode(), 0)
+	w.create(z, "/locks/"+name+"/"+znode.Anchor(generation), znode.AnchorData{}.Encode(), 0)
 	r := znode.Record{Owner: "dead", TTL: ttl.Milliseconds(), AcquiredAt: 1}
-	w.create(z, "/locks/"+name+"/"+prefix, r.Encode(), zk.FlagSequence)
+	w.create(z, "/locks/"+name+"/"+znode.Prefix(generation, znode.Exclusive), r.Encode(), zk.FlagSequence)
 }
 
 // hold takes a lock, and has so many other clients wait for it.

@@ -37,7 +37,7 @@ func (w *world) forest() {
 	w.create(z, "/locks/kazoo", nil, 0)
 	w.create(z, "/locks/kazoo/1b4f0e98519719981b4f0e9851971998__lock__", []byte("host"), zk.FlagSequence|zk.FlagEphemeral)
 	w.create(z, "/locks/broken", znode.Parent{Kind: znode.Mutex}.Encode(), 0)
-	w.create(z, "/locks/broken/9f86d081884c7d65-lock-", []byte(`{"holdfast":1,"ttl_ms":"soon"}`), zk.FlagSequence)
+	w.create(z, "/locks/broken/9f86d081884c7d65-lock-", []byte(`{"holdfast":2,"ttl_ms":"soon"}`), zk.FlagSequence)
 	w.create(z, "/locks/secret", znode.Parent{Kind: znode.Mutex}.Encode(), 0, zk.ACL{Perms: zk.PermCreate, Scheme: "world", ID: "anyone"})
 	w.create(z, "/locks/idle", znode.Parent{Kind: znode.Mutex}.Encode(), 0)
 	w.create(z, "/locks/stranger", []byte("?"), 0)

@@ -32,7 +32,7 @@ const (
 	Entering = "entering" // it has not recorded yet that it has the lock
 	Expired  = "expired"  // its lease has ended: it is deleted after the grace
 	Foreign  = "foreign"  // it is another library's
-	Damaged  = "damaged"  // it, or the lock's node, is damaged or of a newer version
+	Damaged  = "damaged"  // it, or the lock's node, is damaged, or of format 1 or a newer version
 	Denied   = "denied"   // an ACL keeps us from reading it
 )
 
@@ -99,11 +99,19 @@ func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []strin
 		}
 	}
 	names, nested := znode.Contenders(children), others(children, name)
-	if len(names) == 0 && (!node.Ours() || node.Kind == znode.Dir) && !errors.Is(node.Err, znode.ErrNewer) {
-		return nil, nested, nil // an ancestor, or a stranger's node
+	if len(names) == 0 && (!node.Ours() || node.Kind == znode.Dir) && !unknownFormat(node.Err) {
+		return nil, nested, nil // an ancestor, or a foreign node
 	}
+	var rules znode.Rules
 	if node.Err == nil {
-		l.Kind, l.Permits = string(node.Kind), int(node.Parent.Capacity())
+		rules, err = r.tree.Rules(ctx, path, node.Parent)
+		switch {
+		case errors.Is(err, zk.ErrNoAuth):
+			return l.unread(err)
+		case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, znode.ErrForeign) && !unknownFormat(err):
+			return nil, nil, err
+		}
+		l.Kind, l.Permits = string(node.Kind), int(rules.Capacity)
 	}
 	shares := map[string]bool{}
 	for _, n := range names[:min(most, len(names))] {
@@ -117,7 +125,7 @@ func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []strin
 		shares[n.Node] = shared
 		l.Entries = append(l.Entries, e)
 	}
-	l.Held = len(znode.Holders(names, node.Parent, func(n znode.Name) bool { return shares[n.Node] }))
+	l.Held = len(znode.Holders(names, rules, func(n znode.Name) bool { return shares[n.Node] }))
 	l.Waiting = len(names) - l.Held
 	for i := range l.Entries {
 		e := &l.Entries[i]
@@ -128,12 +136,17 @@ func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []strin
 	l.read = time.Now()
 	l.State = Free
 	switch {
-	case errors.Is(node.Err, znode.ErrNewer):
+	case unknownFormat(node.Err):
 		l.State = Damaged
 	case len(l.Entries) > 0:
 		l.State = l.Entries[0].State
 	}
 	return l, nested, nil
+}
+
+// unknownFormat reports whether data is of another version of the format.
+func unknownFormat(err error) bool {
+	return errors.Is(err, znode.ErrNewer) || errors.Is(err, znode.ErrOlder)
 }
 
 // unread is what becomes of a lock whose node could not be read.
@@ -148,11 +161,14 @@ func (l *Lock) unread(err error) (*Lock, []string, error) {
 	return nil, nil, err
 }
 
-// others are the children that are no entries, but for our own below the root.
+// others are the children that are neither entries nor anchors, nor nodes that Holdfast keeps
+// below the root.
 func others(children []string, name string) []string {
 	var nested []string
 	for _, c := range children {
-		if _, entry := znode.Parse(c); !entry && (name != "" || !znode.Reserved(c)) {
+		_, entry := znode.Parse(c)
+		_, anchor := znode.AnchorOf(c)
+		if !entry && !anchor && (name != "" || !znode.Reserved(c)) {
 			nested = append(nested, c)
 		}
 	}

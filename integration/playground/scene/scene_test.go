@@ -126,6 +126,9 @@ func TestState(t *testing.T) {
 		state := s.State()
 		for i, want := range []string{"ephemeral", "leased"} {
 			side := state.Sides[i]
+			if last := len(side.Nodes) - 1; want == "leased" && last >= 0 && side.Nodes[last].Kind == "the lock's anchor" {
+				side.Nodes = side.Nodes[:last]
+			}
 			if side.Inside != 1 || len(side.Nodes) != 1+workers {
 				t.Errorf("%s: %d inside, nodes %+v", side.Name, side.Inside, side.Nodes)
 				continue

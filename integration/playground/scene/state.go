@@ -112,8 +112,13 @@ func (s *Scene) sideState(side *side) Side {
 	return state
 }
 
-// sequence is the part of a node's name that tells its place.
-func sequence(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
+// sequence is the part of a node's name that tells its place. An anchor's comes last.
+func sequence(name string) string {
+	if _, ok := znode.AnchorOf(name); ok {
+		return "anchor"
+	}
+	return name[strings.LastIndexByte(name, '-')+1:]
+}
 
 // node describes a node of ZooKeeper's.
 func (side *side) node(n locktest.Node) Node {
@@ -129,6 +134,10 @@ func (side *side) node(n locktest.Node) Node {
 				node.Owner = w.name
 			}
 		}
+		return node
+	}
+	if _, ok := znode.AnchorOf(node.Name); ok {
+		node.Kind = "the lock's anchor"
 		return node
 	}
 	record, err := znode.DecodeRecord(n.Data)

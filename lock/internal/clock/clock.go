@@ -100,7 +100,11 @@ func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 func (c *Clock) mark(ctx context.Context) error {
 	path := c.root + "/" + znode.EpochMark
 	for try := 0; ; try++ {
-		stat, err := c.conn.Exists(ctx, path)
+		exists := c.conn.Exists
+		if try > 0 { // our server may lag behind the client that was quicker
+			exists = c.conn.ExistsSynced
+		}
+		stat, err := exists(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			stat = nil
@@ -122,10 +126,7 @@ func (c *Clock) mark(ctx context.Context) error {
 		case zkconn.OutcomeOf(err) != zkconn.Refused || errors.Is(err, zkconn.ErrClosed):
 			return err
 		case try < 3 && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)):
-			// Somebody was quicker; our server may lag behind.
-			if err := c.conn.Sync(ctx, path); err != nil {
-				return err
-			}
+			continue // another client was quicker
 		default:
 			c.doWithoutMark(path, err)
 			return nil

@@ -28,18 +28,31 @@ type Ensemble struct {
 	Log       zerolog.Logger     // where displacements are told
 	Displaced func(Displacement) // is told of each too, outside of any lock; may be nil
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	knowledge
+	displacements uint64
+	last          Displacement
+}
+
+// knowledge is what the samples of one ensemble tell.
+type knowledge struct {
 	sample sample // of the highest transaction
 	known  bounds // from all samples of the term
 
-	term          int64         // first transaction of the present term
-	since         time.Duration // its earliest stamp that is known
-	first         int64         // transaction of its first sample
-	marked        bool          // the epoch's mark was looked at, or can tell nothing more
-	displaced     time.Duration // displacements within the term, summed: as much as they can have been
-	open          time.Duration // width of the sample that known began with
-	displacements uint64
-	last          Displacement
+	term      int64         // first transaction of the present term
+	since     time.Duration // its earliest stamp that is known
+	first     int64         // transaction of its first sample
+	marked    bool          // the epoch's mark was looked at, or can tell nothing more
+	displaced time.Duration // displacements within the term, summed: as much as they can have been
+	open      time.Duration // width of the sample that known began with
+}
+
+// Forget drops all samples. Servers that have lost their data, or are of another ensemble,
+// number transactions anew, and have another clock.
+func (c *Ensemble) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.knowledge = knowledge{}
 }
 
 // sample says that the leader's clock showed stamp at some time between sent,

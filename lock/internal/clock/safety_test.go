@@ -62,7 +62,7 @@ func (m *ensemble) renew() {
 	sent := m.at(m.holder).Mono
 	m.goOn(300 * ms)
 	record := znode.Record{Owner: "o", TTL: m.ttl.Milliseconds()}
-	m.node = znode.ReadEntry(znode.Name{ID: "0123456789abcdef"}, record.Encode(), m.write())
+	m.node = znode.ReadEntry(znode.Name{Tag: "0123456789abcdef"}, record.Encode(), m.write())
 	m.goOn(300 * ms)
 	if m.random.IntN(4) > 0 {
 		m.trust = sent + m.ttl - m.ttl/znode.RateError - 6*ms // as package lease has it

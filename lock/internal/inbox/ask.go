@@ -21,7 +21,7 @@ const mostCleared = 16
 // cannot be asked, because they are of other libraries. It fails with znode.ErrForeign or
 // ErrNewer if the node of the lock is not ours, and with zkconn.ErrDenied.
 func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others []string, err error) {
-	holders, err := b.holders(ctx, b.Root+"/"+lock)
+	holders, err := zkconn.Synced(ctx, b.Conn, b.Root+"/"+lock, func() ([]znode.Name, error) { return b.holders(ctx, b.Root+"/"+lock) })
 	if err != nil {
 		return 0, nil, err
 	}
@@ -43,9 +43,6 @@ func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others
 
 // holders are those who hold a lock now, or are next and about to notice.
 func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error) {
-	if err := b.Conn.Sync(ctx, parent); err != nil { // our server may lag behind
-		return nil, err
-	}
 	for {
 		n, err := b.Conn.Get(ctx, parent)
 		if err != nil {

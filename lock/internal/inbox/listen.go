@@ -176,7 +176,7 @@ func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Even
 	switch {
 	case *changed == nil:
 		return true, b.Conn.Retry(ctx, backoff, func() (err error) {
-			*ids, *changed, err = b.Conn.WatchChildren(ctx, path(b.Root, ""))
+			*ids, _, *changed, err = b.Conn.WatchChildren(ctx, path(b.Root, ""))
 			if !errors.Is(err, zk.ErrNoNode) {
 				return err
 			}

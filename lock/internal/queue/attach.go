@@ -131,10 +131,12 @@ func (a *attachment) takeOver(ctx context.Context) (*Entry, error) {
 // look reads and judges the entry. It fails if the ticket is not for what was found.
 func (a *attachment) look(ctx context.Context) error {
 	name, _ := znode.Parse(a.left.Node)
-	err := a.inOneSession(ctx, a.path, func() (err error) { // it may have been detached just now
-		a.found, err = a.assess(ctx, name, a.found, true, a.byClock)
-		return err
+	found, err := zkconn.Synced(ctx, a.Conn, a.path, func() (*sighting, error) { // it may have been detached just now
+		return a.assess(ctx, name, a.found, true, a.byClock)
 	})
+	if err == nil {
+		a.found = found
+	}
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return a.gone()
@@ -217,7 +219,7 @@ func (a *attachment) granted() lease.Grant {
 // refused: its reply may have been lost. No other has our bytes; and of all that others may
 // have written over them since, only what breaks the entry bears our mark still.
 func (a *attachment) readBack(ctx context.Context, terms *lease.Terms, record []byte) (version int32, broken, err error) {
-	n, err := a.latest(ctx, a.path)
+	n, err := a.Conn.GetSynced(ctx, a.path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return 0, nil, zkconn.Final(a.gone())

@@ -84,7 +84,7 @@ func (d *detachment) attempt(ctx context.Context) error {
 	case !errors.Is(cause, zk.ErrBadVersion):
 		return zkconn.Final(cause)
 	}
-	n, err := d.latest(ctx, d.e.Path)
+	n, err := d.Conn.GetSynced(ctx, d.e.Path)
 	found, _ := znode.DecodeRecord(n.Data)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):

@@ -24,7 +24,7 @@ func (p *placed) lookAfter() {
 func (p *placed) watchOthers() {
 	q := p.queue
 	for {
-		children, changed, err := q.Conn.WatchChildren(q.Closing, q.Path(p.like.Lock))
+		children, _, changed, err := q.Conn.WatchChildren(q.Closing, q.Path(p.like.Lock))
 		left, over := p.keptFor(err != nil || len(znode.Contenders(children)) > p.entries())
 		for !over {
 			timer := time.NewTimer(min(left, lookAgain))

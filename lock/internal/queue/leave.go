@@ -106,7 +106,7 @@ func (x *exit) entryRefused(ctx context.Context, cause error) error {
 	case !errors.Is(cause, zk.ErrBadVersion):
 		return zkconn.Final(cause)
 	}
-	n, err := x.latest(ctx, x.e.Path)
+	n, err := x.Conn.GetSynced(ctx, x.e.Path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		x.tried = true
@@ -302,7 +302,7 @@ func (q *Queue) removeIfBroken(e *Entry) {
 		ctx, cancel := context.WithTimeout(context.Background(), q.patience(&e.Terms))
 		defer cancel()
 		err := q.Conn.Retry(ctx, backoff, func() error {
-			n, err := q.latest(ctx, e.Path)
+			n, err := q.Conn.GetSynced(ctx, e.Path)
 			if errors.Is(err, zk.ErrNoNode) || err == nil && !errors.Is(e.OverwrittenBy(n.Data), lease.ErrBroken) {
 				return nil
 			} else if err != nil {

@@ -138,7 +138,7 @@ func (c *contender) check(n zkconn.Node) (znode.Parent, error) {
 // stands below it proves which node is written.
 func (c *contender) adopt(ctx context.Context, e *Entry) error {
 	return c.Conn.Retry(ctx, backoff, func() error {
-		n, err := c.latest(ctx, c.parent)
+		n, err := c.Conn.GetSynced(ctx, c.parent)
 		if errors.Is(err, zk.ErrNoNode) {
 			c.lock.believe(parent{state: unknown})
 			return nil // the entry went with it: a list tells

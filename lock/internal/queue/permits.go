@@ -139,6 +139,8 @@ func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int3
 // as there are has gone.
 func (w *waiter) followPermits(ctx context.Context) error {
 	switch {
+	case w.trying:
+		return w.clearPermits(ctx)
 	case w.crowd != nil && len(w.crowd.names) > fewHolders:
 		return w.followChildren(ctx)
 	case w.crowd != nil:
@@ -241,7 +243,7 @@ func (w *waiter) followChildren(ctx context.Context) error {
 		return err
 	}
 	before := len(w.crowd.names)
-	children, changed, err := w.Conn.WatchChildren(ctx, w.parent)
+	children, _, changed, err := w.Conn.WatchChildren(ctx, w.parent)
 	w.p, w.crowd = position{}, nil // a list tells the place
 	if err != nil {
 		return ignore(err, zk.ErrNoNode)

@@ -47,7 +47,8 @@ type Queue struct {
 
 	requeued, purged atomic.Uint64
 	waiters          atomic.Int64
-	leftBehind       atomic.Bool // see LeftBehind
+	leftBehind       atomic.Bool  // see LeftBehind
+	losses           atomic.Int64 // see Forgotten
 }
 
 // Options are what a queue works with.
@@ -236,7 +237,11 @@ func (c *contender) path(n znode.Name) string { return c.parent + "/" + n.Node }
 // list returns the lock's contenders in order, and the parent's Stat: nil if the parent is
 // not there. caughtUp asks the server to catch up with the leader first.
 func (c *contender) list(ctx context.Context, caughtUp bool) ([]znode.Name, *zk.Stat, error) {
-	children, stat, err := c.children(ctx, caughtUp)
+	read := c.Conn.Children
+	if caughtUp {
+		read = c.Conn.ChildrenSynced
+	}
+	children, stat, err := read(ctx, c.parent)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		c.lock.believe(parent{state: absent})
@@ -249,42 +254,6 @@ func (c *contender) list(ctx context.Context, caughtUp bool) ([]znode.Name, *zk.
 	names := znode.Contenders(children)
 	c.lock.sawOthers(len(names) > 1)
 	return names, stat, nil
-}
-
-func (c *contender) children(ctx context.Context, caughtUp bool) (children []string, stat *zk.Stat, err error) {
-	if !caughtUp {
-		return c.Conn.Children(ctx, c.parent)
-	}
-	err = c.inOneSession(ctx, c.parent, func() error {
-		children, stat, err = c.Conn.Children(ctx, c.parent)
-		return err
-	})
-	return children, stat, err
-}
-
-// inOneSession runs read after a Sync of the path, in the same session: the server of a new
-// one may lag behind.
-func (q *Queue) inOneSession(ctx context.Context, path string, read func() error) error {
-	for {
-		session := q.Conn.Session()
-		if err := q.Conn.Sync(ctx, path); err != nil {
-			return err
-		}
-		if err := read(); q.Conn.Session() == session {
-			return err
-		} else if err != nil && ctx.Err() != nil {
-			return err
-		}
-	}
-}
-
-// latest reads a node on a server that has caught up with the leader.
-func (q *Queue) latest(ctx context.Context, path string) (n zkconn.Node, err error) {
-	err = q.inOneSession(ctx, path, func() error {
-		n, err = q.Conn.Get(ctx, path)
-		return err
-	})
-	return n, err
 }
 
 // await waits for an event, for at most that long.

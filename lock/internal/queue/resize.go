@@ -30,13 +30,12 @@ func (q *Queue) Resize(ctx context.Context, r Request, to int32) error {
 }
 
 func (c *contender) resize(ctx context.Context, to int32) error {
-	if err := c.inOneSession(ctx, c.parent, func() error { // a server that lags behind would say that it is done
-		_, err := c.readParent(ctx)
-		return err
-	}); err != nil {
+	known, err := zkconn.Synced(ctx, c.Conn, c.parent, func() (parent, error) { // a server that lags behind would say that it is done
+		return c.readParent(ctx)
+	})
+	if err != nil {
 		return err
 	}
-	known := c.lock.believed()
 	now := c.Capacity
 	if known.state == ours {
 		now = known.anchor.Capacity()

@@ -175,18 +175,17 @@ func (q *Queue) emptyParent(ctx context.Context, path string) (emptyParent, erro
 }
 
 // deletionOf are the operations that delete a lock's parent and its anchor, as they were
-// read; none if the parent stays.
+// read; none if the parent stays. One without an anchor, which would prove that it is the
+// same, is the reaper's.
 func deletionOf(path string, n zkconn.Node, spent bool) []any {
 	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
-	anchored := node.Generation != "" && n.Stat.NumChildren > 0
-	if !node.Removable(anchored, spent) {
+	if node.Generation == "" || !node.Removable(true, spent) {
 		return nil
 	}
-	var ops []any
-	if anchored {
-		ops = append(ops, &zk.DeleteRequest{Path: anchorPath(path, node.Generation), Version: -1})
+	return []any{
+		&zk.DeleteRequest{Path: anchorPath(path, node.Generation), Version: -1},
+		&zk.DeleteRequest{Path: path, Version: n.Stat.Version},
 	}
-	return append(ops, &zk.DeleteRequest{Path: path, Version: n.Stat.Version})
 }
 
 // deleteEmpty deletes parents in one transaction. One that is refused is dropped, and the

@@ -27,7 +27,7 @@ func call[T any](ctx context.Context, c *Conn, f func() (T, error), late func(T,
 		return f()
 	}
 	done := make(chan result) // unbuffered: either side knows whether the other took it
-	c.run(func() {
+	go func() {
 		defer c.calls.Leave()
 		value, err := f()
 		if !c.Owned() && endsConnection(err) { // there are no events to tell
@@ -40,7 +40,7 @@ func call[T any](ctx context.Context, c *Conn, f func() (T, error), late func(T,
 				late(value, err)
 			}
 		}
-	})
+	}()
 	select {
 	case r := <-done:
 		return r.value, r.err
@@ -69,37 +69,4 @@ func (c *Conn) stuck() bool {
 	}
 	time.Sleep(time.Millisecond)
 	return c.inline.Load() > 0
-}
-
-// mostIdle is how many goroutines are kept for later calls: as many as the reaper has
-// in flight by default.
-const mostIdle = 16
-
-// run has f run in another goroutine: one that is idle, if there is any, because its
-// stack has grown to what go-zookeeper needs.
-func (c *Conn) run(f func()) {
-	select {
-	case c.jobs <- f:
-	default:
-		go c.work(f)
-	}
-}
-
-// work runs f and then what else comes, unless enough are idle, until the connection
-// is closed.
-func (c *Conn) work(f func()) {
-	for {
-		f()
-		select {
-		case c.idle <- struct{}{}:
-		default:
-			return
-		}
-		select {
-		case f = <-c.jobs:
-			<-c.idle
-		case <-c.open.Done():
-			return
-		}
-	}
 }

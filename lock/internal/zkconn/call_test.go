@@ -1,11 +1,9 @@
 package zkconn
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,42 +14,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
-
-// TestGoroutinesAreReused by calls that come one after the other, and not all are kept
-// of those that came at once.
-func TestGoroutinesAreReused(t *testing.T) {
-	simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }}, func(w *world) {
-		c := w.dial(w.config("a"))
-		list := func() {
-			if _, _, err := c.Children(w.ctx, "/"); err != nil {
-				t.Error(err)
-			}
-		}
-		for range 10 {
-			list()
-			synctest.Wait()
-		}
-		if idle, all := len(c.idle), workers(); idle != 1 || all != 1 {
-			t.Errorf("%d goroutines are idle of %d after calls one after the other", idle, all)
-		}
-		var all sync.WaitGroup
-		for range 3 * mostIdle {
-			all.Go(list)
-		}
-		all.Wait()
-		synctest.Wait()
-		if idle, all := len(c.idle), workers(); idle != mostIdle || all != mostIdle {
-			t.Errorf("%d goroutines are idle of %d after calls at once", idle, all)
-		}
-	})
-}
-
-// workers counts the goroutines that run work. runtime.NumGoroutine would count others,
-// too, and for a moment those that have ended.
-func workers() int {
-	stacks := make([]byte, 1<<20)
-	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte(".(*Conn).work("))
-}
 
 // TestInline: a call that nobody can end takes no goroutine of its own; on a borrowed
 // connection, or with a deadline that may come before the connection fails, it does.

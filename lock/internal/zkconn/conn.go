@@ -27,6 +27,11 @@ type Config struct {
 	// session again after an outage.
 	Reconnected func()
 
+	// Forgotten, unless nil, is called before a new session begins because no server
+	// answers for the one before: the servers may have lost their data, or be of another
+	// ensemble. What was learned by zxids and stamps is of no use any more.
+	Forgotten func()
+
 	lookup  lookup   // nil: the system's
 	servers []string // as Dial was given them
 }
@@ -42,37 +47,47 @@ type Conn struct {
 
 	inline atomic.Int32 // those of them that run in their caller's goroutine
 
-	jobs chan func()   // to workers that are idle
-	idle chan struct{} // has a token for each of them
-
 	own     *ownership   // nil: borrowed
 	granted atomic.Int64 // session timeout that the server granted, of an owned connection, in ns
 	outage
-	probe probe // of a borrowed connection
+	probing atomic.Bool // a probe of a borrowed connection has no answer yet
 
 	transacts atomic.Bool // there was a complete reply to a transaction
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and made anew at each event of an owned session
-	watches map[string]<-chan zk.Event
-	sweepAt int // number of watches at which those that fired are dropped
+	watches map[watchKey]watch
+	sweepAt int           // number of watches at which those that fired are dropped
+	lost    chan struct{} // closed and made anew when a borrowed connection may have lost its watches
 }
 
 func newConn(cfg Config) *Conn {
 	c := &Conn{
-		cfg: cfg, jobs: make(chan func()), idle: make(chan struct{}, mostIdle),
-		changed: make(chan struct{}), watches: map[string]<-chan zk.Event{}, sweepAt: fewWatches,
+		cfg: cfg, changed: make(chan struct{}), watches: map[watchKey]watch{}, sweepAt: fewWatches, lost: make(chan struct{}),
 	}
 	c.open, c.shut = context.WithCancelCause(context.Background())
 	c.lastDown.Store(-1)
 	return c
 }
 
-// Borrow makes a Conn of a connection that stays its owner's.
+// Borrow makes a Conn of a connection that stays its owner's. It looks each second whether
+// there is a session.
 func Borrow(z *zk.Conn, cfg Config) *Conn {
 	c := newConn(cfg)
 	c.zk = z
-	c.Poll()
+	c.poll()
+	go func() {
+		ticker := time.NewTicker(pollEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				c.poll()
+			case <-c.open.Done():
+				return
+			}
+		}
+	}()
 	return c
 }
 
@@ -95,13 +110,10 @@ func (c *Conn) SessionState() (connected bool, changed <-chan struct{}) {
 	return c.hasSession(), changed
 }
 
-// Ready waits until there is a session: for requests that are not to be made on what was
-// known before an outage.
-func (c *Conn) Ready(ctx context.Context) error { return c.ready(ctx) }
-
-// ready waits until there is a session. Without one a request would be queued,
-// and run later, in another session even.
-func (c *Conn) ready(ctx context.Context) error {
+// Ready waits until there is a session: without one a request would be queued, and run later,
+// in another session even. It is called before each request.
+func (c *Conn) Ready(ctx context.Context) error {
+	c.poll()
 	switch {
 	case c.open.Err() != nil:
 		return NotSent(context.Cause(c.open))

@@ -33,6 +33,7 @@ type ownership struct {
 	hosts *hosts
 
 	lastFailure atomic.Pointer[error] // why a server could not be reached
+	unanswered  atomic.Int64          // monotonic time plus 1 since when a session is asked for and no server answers; 0: the last one did
 	live        net.Conn              // the last one, of the one goroutine that dials
 }
 
@@ -124,7 +125,7 @@ func (c *Conn) firstSession(ctx context.Context) error {
 			return fmt.Errorf("authenticate: %w", err)
 		}
 	}
-	return c.ready(ctx)
+	return c.Ready(ctx)
 }
 
 // dialServer is go-zookeeper's dialer.
@@ -148,9 +149,70 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 		c.noteFailure(fmt.Errorf("%s: %w", address, err))
 		return nil, err
 	}
-	return newHandshakeConn(live, limit,
-		func(timeout time.Duration) { c.granted.Store(int64(timeout)) },
-		func(err error) { c.noteFailure(fmt.Errorf("%s: %w", address, c.explain(err))) })
+	return newServerConn(live, limit, dialed{c, address}, c.overdue)
+}
+
+// dialed is told what comes of the handshake with a server.
+type dialed struct {
+	c       *Conn
+	address string
+}
+
+func (d dialed) failed(why error) {
+	d.c.noteFailure(fmt.Errorf("%s: %w", d.address, d.c.explain(why)))
+}
+
+func (d dialed) answered(timeout time.Duration) {
+	d.c.own.unanswered.Store(0)
+	if timeout > 0 {
+		d.c.granted.Store(int64(timeout))
+	}
+}
+
+// unanswered says to take the session for expired when no server has answered a handshake for
+// longer than the session timeout and this one, again, has closed the connection. A server
+// that knows less than go-zookeeper has seen does so, and would for ever. By then the session
+// has ended wherever it was known, so all that is lost is what a new session loses.
+func (d dialed) unanswered(asked handshake, why error) (expired bool) {
+	causes := "its maxClientCnxns is reached, or it has no quorum"
+	if d.c.cfg.TLS == nil {
+		causes = "this is its port for TLS (secureClientPort), which needs zookeeper.tls or lock.WithTLS, or " + causes
+	}
+	if asked.zxid > 0 {
+		causes += ", or it knows less than this client has seen: it has lost its data, or is of another ensemble"
+	}
+	d.c.noteFailure(fmt.Errorf("%s: %w: the server has closed the connection without an answer: %s", d.address, why, causes))
+	if asked.session == 0 {
+		return false
+	}
+	now := d.c.cfg.Now()
+	if d.c.own.unanswered.CompareAndSwap(0, int64(now)+1) {
+		return false
+	}
+	since := now - time.Duration(d.c.own.unanswered.Load()-1)
+	if since <= d.c.SessionTimeout() {
+		return false
+	}
+	d.c.cfg.Log.Warn().Str("server", d.address).Stringer("unanswered_for", since.Round(time.Millisecond)).
+		Str("session", fmt.Sprintf("%#x", asked.session)).Str("zxid", fmt.Sprintf("%#x", asked.zxid)).
+		Msg("no server answers for the session: a new session begins, on servers that may have lost their data")
+	if d.c.cfg.Forgotten != nil {
+		d.c.cfg.Forgotten()
+	}
+	return true
+}
+
+// Refused returns why servers are closing all connections without an answer, if they have
+// done so for longer than a third of the session timeout; else nil.
+func (c *Conn) Refused() error {
+	if !c.Owned() {
+		return nil
+	}
+	since, why := c.own.unanswered.Load(), c.own.lastFailure.Load()
+	if since == 0 || why == nil || c.hasSession() || c.cfg.Now()-time.Duration(since-1) < c.SessionTimeout()/3 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, *why)
 }
 
 // dialWithin dials until ctx ends.

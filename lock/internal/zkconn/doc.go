@@ -5,7 +5,9 @@
 //     within their bounds, whatever the servers do;
 //   - classes of errors ([OutcomeOf]): whether a write that failed may have been
 //     applied, or may be later;
-//   - one watch per path, shared by the whole process;
+//   - one watch per path, shared by the whole process, which fires within a bound
+//     ([Conn.Watch]);
+//   - a Sync and a read in one session ([Synced]);
 //   - outages ([Conn.LastOutage]), as the session tells them;
 //   - one way to try again ([Conn.Retry]).
 //
@@ -15,7 +17,19 @@
 //     is queued meanwhile runs later, in another session even, or after Close. So
 //     nothing is issued without a session, and Close waits for calls in flight.
 //   - It lifts the handshake's deadline after four bytes, and believes any length in
-//     them. Our connections ([handshakeConn]) bound the whole of the first frame.
+//     them. Our connections ([serverConn]) bound the whole of the first frame.
+//   - It arms its watches again on each new connection, by requests of up to 128 kB. If a
+//     server refuses them it goes on without watches; if a server takes less, it is cut off
+//     again and again; and if it has read a reply before, it asks for later changes only. So
+//     our connections keep these requests to themselves and fire all watches. Their waiters
+//     read again, which arms those that are still needed. 8,000 waiters do so in a third of a
+//     second, so nothing paces them but the one connection. A borrowed connection has no such
+//     hook. It is polled, its watches fire after each outage that was seen, and the slow look
+//     again makes up for the rest.
+//   - A server that has seen less than go-zookeeper closes each handshake without an answer,
+//     and go-zookeeper tries for ever. After the session timeout our connections answer in the
+//     server's place that the session has expired. A new session knows nothing of before, so
+//     Config.Forgotten tells to drop what was learned. A borrowed connection stays refused.
 //   - It looks for its end only while it pauses between rounds of servers, and its
 //     Close waits for up to three seconds. So closing ends the lookup, the dial or the
 //     connection that it is busy with, and then lets it pause ([hosts.Next]).

@@ -18,7 +18,7 @@ import (
 // late, unless nil, is called with what came of a call that was abandoned, once, and
 // before Close's wait for calls in flight ends.
 func (c *Conn) Multi(ctx context.Context, late func([]zk.MultiResponse, error), ops ...any) ([]zk.MultiResponse, error) {
-	if err := c.ready(ctx); err != nil {
+	if err := c.Ready(ctx); err != nil {
 		return nil, err
 	}
 	return call(ctx, c, func() ([]zk.MultiResponse, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +23,7 @@ type outage struct {
 // LastOutage is the monotonic time at which there was last no session; -1 if
 // there has been one ever since the first.
 func (c *Conn) LastOutage() time.Duration {
-	if !c.hasSession() {
+	if c.poll(); !c.hasSession() {
 		c.noteDown()
 	}
 	return time.Duration(c.lastDown.Load())
@@ -39,12 +38,17 @@ func (c *Conn) noteDown() {
 	if c.began.Load() {
 		c.NoteOutage()
 		c.down.Store(true)
+		c.loseWatches()
 	}
 }
 
 // noteUp says that there is a session.
 func (c *Conn) noteUp() {
-	if c.down.Swap(false) && c.cfg.Reconnected != nil && c.open.Err() == nil {
+	if !c.down.Swap(false) {
+		return
+	}
+	c.loseWatches()
+	if c.cfg.Reconnected != nil && c.open.Err() == nil {
 		go c.cfg.Reconnected()
 	}
 }
@@ -72,9 +76,12 @@ func (c *Conn) sessionEvent(e zk.Event) {
 	}
 }
 
-// Poll looks whether a borrowed connection has a session, and still the same one. It
-// is to be called about once a second; an owned one needs none.
-func (c *Conn) Poll() {
+// pollEvery is how often it is looked whether a borrowed connection has a session.
+const pollEvery = time.Second
+
+// poll looks whether a borrowed connection has a session, and still the same one: before
+// what was known of it is relied on. An owned connection tells by itself.
+func (c *Conn) poll() {
 	if c.Owned() {
 		return
 	}
@@ -100,7 +107,7 @@ func (c *Conn) pollSession(ctx context.Context) error {
 		if c.open.Err() != nil {
 			return NotSent(context.Cause(c.open))
 		}
-		c.Poll()
+		c.poll()
 		switch c.zk.State() {
 		case zk.StateHasSession:
 			return nil
@@ -110,37 +117,26 @@ func (c *Conn) pollSession(ctx context.Context) error {
 			disconnected = 0
 		}
 		if disconnected > 3 {
-			c.probe.start(c)
+			c.probe()
 		}
 		return NotSent(ErrUnavailable)
 	})
-	if err != nil && errors.Is(err, ErrClosed) {
+	if err != nil && c.open.Err() != nil {
 		return NotSent(context.Cause(c.open))
 	}
 	return err
 }
 
-// probe asks a disconnected connection that is borrowed for something, to see whether
-// it refuses at once, as it does after its owner has closed it, and not otherwise.
-type probe struct {
-	mu      sync.Mutex
-	running bool
-}
-
-// start begins to ask, unless an earlier request has no answer yet. Close does not
-// wait for it: it is a read, and does no harm whenever it comes.
-func (p *probe) start(c *Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.running {
+// probe asks a disconnected connection that is borrowed for something, to see whether it
+// refuses at once, as it does after its owner has closed it, and not otherwise. Close does not
+// wait for the answer: it is a read, and does no harm whenever it comes.
+func (c *Conn) probe() {
+	if c.probing.Swap(true) {
 		return
 	}
-	p.running = true
 	go func() {
 		_, _, err := c.zk.Exists("/")
-		p.mu.Lock()
-		p.running = false
-		p.mu.Unlock()
+		c.probing.Store(false)
 		if errors.Is(err, zk.ErrConnectionClosed) && c.zk.State() == zk.StateDisconnected {
 			c.shut(fmt.Errorf("%w: the zk.Conn it was given is closed", ErrClosed))
 		}

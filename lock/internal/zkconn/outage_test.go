@@ -33,7 +33,7 @@ func (w *world) watch(own bool) *watched {
 func (c *watched) pass(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(min(time.Second, time.Until(end)))
-		c.Poll()
+		c.poll()
 	}
 	synctest.Wait()
 }

@@ -34,36 +34,77 @@ func (c *Conn) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 	})
 }
 
+// pair is the two results of a read.
+type pair[A, B any] struct {
+	a A
+	b B
+}
+
+// paired makes one result of two.
+func paired[A, B any](f func() (A, B, error)) func() (pair[A, B], error) {
+	return func() (pair[A, B], error) {
+		a, b, err := f()
+		return pair[A, B]{a, b}, err
+	}
+}
+
 // Children lists a node, and returns its Stat.
 func (c *Conn) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	type listing struct {
-		names []string
-		stat  *zk.Stat
-	}
-	l, err := read(ctx, c, func() (listing, error) {
-		names, stat, err := c.zk.Children(path)
-		return listing{names, stat}, err
-	})
-	return l.names, l.stat, err
+	p, err := read(ctx, c, paired(func() ([]string, *zk.Stat, error) { return c.zk.Children(path) }))
+	return p.a, p.b, err
 }
 
 // ACL reads a node's access control list.
 func (c *Conn) ACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
-	type list struct {
-		acl  []zk.ACL
-		stat *zk.Stat
-	}
-	l, err := read(ctx, c, func() (list, error) {
-		acl, stat, err := c.zk.GetACL(path)
-		return list{acl, stat}, err
-	})
-	return l.acl, l.stat, err
+	p, err := read(ctx, c, paired(func() ([]zk.ACL, *zk.Stat, error) { return c.zk.GetACL(path) }))
+	return p.a, p.b, err
 }
 
 // Sync lets the server that the session is with catch up with the leader.
 func (c *Conn) Sync(ctx context.Context, path string) error {
 	_, err := read(ctx, c, func() (string, error) { return c.zk.Sync(path) })
 	return err
+}
+
+// Synced syncs and then reads, by read, and repeats both until they were made in one session:
+// the server of another session may lag behind the one that has synced. The path is that of
+// the Sync.
+func Synced[T any](ctx context.Context, c *Conn, path string, read func() (T, error)) (value T, err error) {
+	for {
+		if err := c.Ready(ctx); err != nil {
+			return value, err
+		}
+		session := c.Session()
+		if err := c.Sync(ctx, path); err != nil {
+			return value, err
+		}
+		value, err = read()
+		if session != 0 && c.Session() == session || ctx.Err() != nil {
+			return value, err
+		}
+	}
+}
+
+// GetSynced is Get on a server that has caught up with its leader, see [Synced].
+func (c *Conn) GetSynced(ctx context.Context, path string) (Node, error) {
+	return Synced(ctx, c, path, func() (Node, error) { return c.Get(ctx, path) })
+}
+
+// ExistsSynced is Exists on a server that has caught up with its leader, see [Synced].
+func (c *Conn) ExistsSynced(ctx context.Context, path string) (*zk.Stat, error) {
+	return Synced(ctx, c, path, func() (*zk.Stat, error) { return c.Exists(ctx, path) })
+}
+
+// ChildrenSynced is Children on a server that has caught up with its leader, see [Synced].
+func (c *Conn) ChildrenSynced(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	p, err := Synced(ctx, c, path, paired(func() ([]string, *zk.Stat, error) { return c.Children(ctx, path) }))
+	return p.a, p.b, err
+}
+
+// WatchSynced is Watch on a server that has caught up with its leader, see [Synced].
+func (c *Conn) WatchSynced(ctx context.Context, path string) (Node, <-chan zk.Event, error) {
+	p, err := Synced(ctx, c, path, paired(func() (Node, <-chan zk.Event, error) { return c.Watch(ctx, path) }))
+	return p.a, p.b, err
 }
 
 // readBackoff is how long reads pause that the connection has failed.
@@ -73,7 +114,7 @@ var readBackoff = Backoff{10 * time.Millisecond, time.Second}
 // connection is what fails it.
 func read[T any](ctx context.Context, c *Conn, f func() (T, error)) (value T, err error) {
 	err = c.Retry(ctx, readBackoff, func() error {
-		if err := c.ready(ctx); err != nil {
+		if err := c.Ready(ctx); err != nil {
 			return err
 		}
 		value, err = call(ctx, c, f, nil)

@@ -54,10 +54,6 @@ func (c *Conn) hint(err error) string {
 	is := func(target error) bool { return errors.Is(err, target) }
 	broke := is(io.EOF) || is(io.ErrUnexpectedEOF) || is(syscall.ECONNRESET) || is(syscall.EPIPE)
 	switch {
-	case c.cfg.TLS == nil && broke:
-		return "the server has closed the connection without an answer; if this is its port for TLS (secureClientPort), set zookeeper.tls, or lock.WithTLS"
-	case c.cfg.TLS == nil:
-		return ""
 	case errors.As(err, new(tls.RecordHeaderError)), broke:
 		return "no TLS: name the server's port for TLS (secureClientPort), or do without zookeeper.tls and lock.WithTLS"
 	case is(context.DeadlineExceeded):

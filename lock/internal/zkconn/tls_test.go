@@ -116,9 +116,9 @@ func TestTLS(t *testing.T) {
 		"other name":           {named, client, greets, "zookeeper.tls.server_name"},
 		"plain server":         {nil, client, greets, "port for TLS (secureClientPort)"},
 		"plain server closes":  {nil, client, closes, "port for TLS (secureClientPort)"},
-		"plain client":         {server, nil, greets, "if this is its port for TLS (secureClientPort), set zookeeper.tls"},
+		"plain client":         {server, nil, greets, "this is its port for TLS (secureClientPort), which needs zookeeper.tls or lock.WithTLS"},
 		"plain, alert":         {nil, nil, alerts, "answers with an alert of TLS: set zookeeper.tls, or lock.WithTLS"},
-		"plain, server closes": {nil, nil, closes, "if this is its port for TLS (secureClientPort), set zookeeper.tls"},
+		"plain, server closes": {nil, nil, closes, "this is its port for TLS (secureClientPort), which needs zookeeper.tls or lock.WithTLS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			serve := test.serve

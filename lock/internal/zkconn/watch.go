@@ -1,112 +1,183 @@
 package zkconn
 
 import (
-	"cmp"
 	"context"
-	"errors"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// fewWatches is how many are kept without looking for those that have fired.
-const fewWatches = 64
+const (
+	// lookAgain is after how long a watch fires although nothing has changed, give or take
+	// a quarter: the longest time for which a watch that was lost unnoticed goes unseen. An
+	// owned connection adds up to a third of the session timeout.
+	lookAgain = time.Minute
 
-// Watch reads a node and returns a channel that becomes readable when the node
-// has changed since, or when the watch was lost. All who wait for a path share
-// one watch: go-zookeeper cannot take one back, so each new one would stay with
-// the server until the node changes. A change is a hint: it can get lost over a
-// reconnect (a deletion cannot).
+	// fewWatches is how many are kept without looking for those that have fired.
+	fewWatches = 64
+)
+
+// watchKey names a watch: the event that fires it, and the path. The events are
+// EventNodeDataChanged, EventNodeChildrenChanged and EventNodeCreated.
+type watchKey struct {
+	event zk.EventType
+	path  string
+}
+
+// watch is a watch that many share.
+type watch struct {
+	events <-chan zk.Event
+	until  time.Duration // monotonic time at which it fires although nothing has changed
+}
+
+// Watch reads a node and returns a channel. The channel becomes readable, and stays so, when
+// the node may have changed since:
+//
+//   - the node was written or deleted; the event EventNodeDeleted is sent for no other reason,
+//     and only one of the readers receives it;
+//   - the connection was lost: each watch of before it fires, so its waiters read again;
+//   - a minute or so has passed, so no wait on the channel is without a bound.
+//
+// All waiters for a path share one watch. go-zookeeper cannot take a watch back, so each new
+// one would stay with the server until the node changes.
 func (c *Conn) Watch(ctx context.Context, path string) (Node, <-chan zk.Event, error) {
-	if armed := c.armed(path); armed != nil {
-		n, err := c.Get(ctx, path) // read after looking, so no change is missed
-		if err != nil {
-			return Node{}, nil, err
-		}
-		return n, armed, nil
-	}
-	type watched struct {
-		Node
-		events <-chan zk.Event
-	}
-	w, err := read(ctx, c, func() (watched, error) {
-		data, stat, events, err := c.zk.GetW(path)
-		return watched{Node{data, stat}, events}, err
-	})
-	if err != nil {
-		return Node{}, nil, err
-	}
-	c.remember(path, w.events)
-	return w.Node, w.events, nil
+	return share(ctx, c, watchKey{zk.EventNodeDataChanged, path},
+		func() (Node, error) {
+			data, stat, err := c.zk.Get(path)
+			return Node{data, stat}, err
+		},
+		func() (Node, <-chan zk.Event, error) {
+			data, stat, events, err := c.zk.GetW(path)
+			return Node{data, stat}, events, err
+		})
 }
 
-// WatchChildren lists a node and returns a channel that becomes readable as Watch's does,
-// when a child has been made or deleted since. It is shared as that is.
-func (c *Conn) WatchChildren(ctx context.Context, path string) ([]string, <-chan zk.Event, error) {
-	key := path + "/"
-	if armed := c.armed(key); armed != nil {
-		names, _, err := c.Children(ctx, path)
-		return names, armed, err
-	}
-	type watched struct {
-		names  []string
-		events <-chan zk.Event
-	}
-	w, err := read(ctx, c, func() (watched, error) {
-		names, _, events, err := c.zk.ChildrenW(path)
-		return watched{names, events}, err
-	})
-	if err == nil {
-		c.remember(key, w.events)
-	}
-	return w.names, w.events, err
+// WatchChildren lists a node, and returns a channel that becomes readable as that of Watch
+// does, when a child may have been made or deleted since. The Pzxid in the Stat tells whether
+// one was.
+func (c *Conn) WatchChildren(ctx context.Context, path string) ([]string, *zk.Stat, <-chan zk.Event, error) {
+	p, changed, err := share(ctx, c, watchKey{zk.EventNodeChildrenChanged, path},
+		paired(func() ([]string, *zk.Stat, error) { return c.zk.Children(path) }),
+		func() (pair[[]string, *zk.Stat], <-chan zk.Event, error) {
+			names, stat, events, err := c.zk.ChildrenW(path)
+			return pair[[]string, *zk.Stat]{names, stat}, events, err
+		})
+	return p.a, p.b, changed, err
 }
 
-// WatchMissing returns a channel that becomes readable as Watch's does, when a node has
-// been made that is not there. One that is, is a zk.ErrNodeExists.
+// WatchMissing returns a channel that becomes readable as that of Watch does, when a node
+// that is not there may have been made. If it is there, the error is zk.ErrNodeExists.
 func (c *Conn) WatchMissing(ctx context.Context, path string) (<-chan zk.Event, error) {
-	key := path + "?"
-	if armed := c.armed(key); armed != nil {
-		if _, err := c.Exists(ctx, path); !errors.Is(err, zk.ErrNoNode) {
-			return nil, cmp.Or(err, zk.ErrNodeExists)
-		}
-		return armed, nil
-	}
-	events, err := read(ctx, c, func() (<-chan zk.Event, error) {
-		exists, _, events, err := c.zk.ExistsW(path)
+	missing := func(exists bool, err error) (struct{}, error) {
 		if err == nil && exists {
 			err = zk.ErrNodeExists
 		}
-		return events, err
-	})
-	if err == nil {
-		c.remember(key, events)
+		return struct{}{}, err
 	}
+	_, events, err := share(ctx, c, watchKey{zk.EventNodeCreated, path},
+		func() (struct{}, error) {
+			exists, _, err := c.zk.Exists(path)
+			return missing(exists, err)
+		},
+		func() (struct{}, <-chan zk.Event, error) {
+			exists, _, events, err := c.zk.ExistsW(path)
+			none, err := missing(exists, err)
+			return none, events, err
+		})
 	return events, err
 }
 
-// armed returns the watch of a path that has not fired yet, nil if there is none.
-func (c *Conn) armed(path string) <-chan zk.Event {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if armed := c.watches[path]; armed != nil && !fired(armed) {
-		return armed
+// share reads, and returns the watch that others wait for already; or reads and arms one.
+func share[T any](ctx context.Context, c *Conn, key watchKey, plain func() (T, error), arm func() (T, <-chan zk.Event, error)) (T, <-chan zk.Event, error) {
+	events, lost := c.armed(key) // before the read, so no change and no outage is missed
+	if events != nil {
+		value, err := read(ctx, c, plain)
+		if err != nil {
+			events = nil
+		}
+		return value, events, err
 	}
-	return nil
+	p, err := read(ctx, c, paired(arm))
+	if err == nil {
+		events = c.remember(key, p.b, lost)
+	}
+	return p.a, events, err
 }
 
-// remember keeps a watch for others who wait for the same path.
-func (c *Conn) remember(path string, events <-chan zk.Event) {
+// armed returns the watch that has not fired yet, nil if there is none; and for one that is
+// armed from now on what tells that it may be lost.
+func (c *Conn) armed(key watchKey) (events <-chan zk.Event, lost <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w, ok := c.watches[key]; ok && !fired(w.events) {
+		events = w.events
+	}
+	return events, c.lost
+}
+
+// remember keeps a watch for others who wait for the same. It returns what to wait for.
+func (c *Conn) remember(key watchKey, events <-chan zk.Event, lost <-chan struct{}) <-chan zk.Event {
+	most := c.cfg.Jitter(lookAgain, lookAgain/4)
+	if !c.Owned() {
+		events = c.relay(events, lost, most)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.watches) >= c.sweepAt {
-		for path, events := range c.watches {
-			if fired(events) {
-				delete(c.watches, path)
+		for key, w := range c.watches {
+			if fired(w.events) {
+				delete(c.watches, key)
 			}
 		}
 		c.sweepAt = max(fewWatches, 2*len(c.watches))
 	}
-	c.watches[path] = events
+	c.watches[key] = watch{events, c.cfg.Now() + most}
+	return events
+}
+
+// relay does for a watch of a borrowed connection what serverConn does for those of an owned
+// one: it fires when the connection was lost, and after a while.
+func (c *Conn) relay(events <-chan zk.Event, lost <-chan struct{}, most time.Duration) <-chan zk.Event {
+	relayed := make(chan zk.Event, 1)
+	go func() {
+		defer close(relayed)
+		timer := time.NewTimer(most)
+		defer timer.Stop()
+		select {
+		case e := <-events:
+			relayed <- e
+		case <-lost:
+		case <-timer.C:
+		case <-c.open.Done():
+		}
+	}()
+	return relayed
+}
+
+// loseWatches fires all watches of a borrowed connection. go-zookeeper arms them again by
+// itself, and goes on if the server refuses that.
+func (c *Conn) loseWatches() {
+	if c.Owned() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.lost)
+	c.lost = make(chan struct{})
+}
+
+// overdue returns the watches that have not fired for long enough, and forgets them.
+func (c *Conn) overdue() (keys []watchKey) {
+	now := c.cfg.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, w := range c.watches {
+		if now >= w.until {
+			keys = append(keys, key)
+			delete(c.watches, key)
+		}
+	}
+	return keys
 }
 
 // Watches returns how many watches are remembered, some of which may have fired.
@@ -116,9 +187,9 @@ func (c *Conn) Watches() int {
 	return len(c.watches)
 }
 
-// fired reports whether a watch has fired. go-zookeeper sends one event and
-// closes the channel, so that it stays readable for everybody who shares it; but for the
-// moment between the two, when somebody has taken the event already: then it becomes so.
+// fired reports whether a watch has fired. Its channel gets one event and is closed, so it
+// stays readable for all waiters; but for the moment between the two, after one of them has
+// received the event.
 func fired(events <-chan zk.Event) bool {
 	select {
 	case <-events:

@@ -2,7 +2,9 @@ package zkconn
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -83,7 +85,7 @@ func TestWatchChildren(t *testing.T) {
 		c := w.dial(w.config("a"))
 		missing := func() <-chan zk.Event {
 			t.Helper()
-			if _, _, err := c.WatchChildren(w.ctx, "/x"); err != zk.ErrNoNode {
+			if _, _, _, err := c.WatchChildren(w.ctx, "/x"); err != zk.ErrNoNode {
 				t.Errorf("%v", err)
 			}
 			events, err := c.WatchMissing(w.ctx, "/x")
@@ -95,9 +97,9 @@ func TestWatchChildren(t *testing.T) {
 		}
 		watch := func(want int) <-chan zk.Event {
 			t.Helper()
-			names, events, err := c.WatchChildren(w.ctx, "/x")
-			more, again, err2 := c.WatchChildren(w.ctx, "/x")
-			if err != nil || err2 != nil || len(names) != want || len(more) != want || again != events || fired(events) {
+			names, stat, events, err := c.WatchChildren(w.ctx, "/x")
+			more, _, again, err2 := c.WatchChildren(w.ctx, "/x")
+			if err != nil || err2 != nil || len(names) != want || len(more) != want || stat.NumChildren != int32(want) || again != events || fired(events) {
 				t.Fatalf("%q, %q, %v, %v, want %d", names, more, err, err2, want)
 			}
 			return events
@@ -129,4 +131,151 @@ func TestWatchChildren(t *testing.T) {
 		<-events
 		missing()
 	})
+}
+
+// watchData arms a watch on the node's data.
+func (w *world) watchData(c *Conn, path string) <-chan zk.Event {
+	w.Helper()
+	_, events, err := c.Watch(w.ctx, path)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return events
+}
+
+// firesWithin reports whether a watch fires within that time.
+func firesWithin(events <-chan zk.Event, d time.Duration) bool {
+	select {
+	case <-events:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// refuseWatches has the servers refuse setWatches, as an overloaded one does.
+func (w *world) refuseWatches() {
+	const throttled = -127
+	w.Intercept(func(r locktest.Request) (f locktest.Fault) {
+		if r.Op == "setWatches" {
+			f.Code = throttled
+		}
+		return f
+	})
+}
+
+// TestWatchesFireWhenTheConnectionWasLost, of each kind, though nothing has changed and
+// whatever the server makes of setWatches. Its waiters read again, and what they arm then is
+// alive. Of a borrowed connection it has to be lost for long enough to be seen.
+func TestWatchesFireWhenTheConnectionWasLost(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		for _, refused := range []bool{false, true} {
+			simulate(t, locktest.Options{}, func(w *world) {
+				c := w.conn(own, w.config("a"))
+				w.write(c, "/x")
+				if refused {
+					w.refuseWatches()
+				}
+				for range 3 {
+					_, _, children, err := c.WatchChildren(w.ctx, "/x")
+					missing, err2 := c.WatchMissing(w.ctx, "/y")
+					if err != nil || err2 != nil {
+						t.Fatal(err, err2)
+					}
+					data := w.watchData(c, "/x")
+					time.Sleep(lookAgain / 4)
+					session := c.Session()
+					if w.Stop(w.Servers()[0]); !own {
+						time.Sleep(pollEvery)
+					}
+					w.Start(w.Servers()[0])
+					for name, events := range map[string]<-chan zk.Event{"data": data, "children": children, "missing": missing} {
+						if !firesWithin(events, 3*time.Second) {
+							t.Errorf("own %v, refused %v: the watch on %s has not fired", own, refused, name)
+						}
+					}
+					time.Sleep(2 * pollEvery) // a borrowed one hears of its session late, and fires once more
+					data = w.watchData(c, "/x")
+					if firesWithin(data, lookAgain/2) || c.Session() != session {
+						t.Errorf("own %v: a watch that was armed on the new connection fires, or the session is another", own)
+					}
+					if w.write(c, "/x"); !firesWithin(data, time.Millisecond) {
+						t.Errorf("own %v: a watch that was armed on the new connection does not fire", own)
+					}
+				}
+				if n := w.Requests()["a"].Requests["setWatches"]; own && n > 0 {
+					t.Errorf("%d setWatches have reached the server", n)
+				}
+			})
+		}
+	}
+}
+
+// TestNoWatchWaitsForEver: one that was lost although the connection is well fires all the
+// same, and so does one of a node that does not change. Each is armed anew.
+func TestNoWatchWaitsForEver(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			c := w.conn(own, w.config("a"))
+			w.write(c, "/x")
+			for range 5 {
+				events := w.watchData(c, "/x")
+				w.LoseWatches("a")
+				w.write(c, "/x")
+				if firesWithin(events, lookAgain/2) {
+					t.Errorf("own %v: a watch that was lost fires soon", own)
+				}
+				if !firesWithin(events, lookAgain*3/4+sessionTimeout/3) {
+					t.Errorf("own %v: a watch that was lost does not fire", own)
+				}
+			}
+			events := w.watchData(c, "/x")
+			if w.write(c, "/x"); !firesWithin(events, time.Millisecond) {
+				t.Errorf("own %v: what is armed anew does not fire", own)
+			}
+		})
+	}
+}
+
+// TestWatchesTooLongForTheServer: go-zookeeper names all its watches in one request, which a
+// server with a small jute.maxbuffer answers by closing the connection.
+func TestWatchesTooLongForTheServer(t *testing.T) {
+	simulate(t, locktest.Options{MaxFrame: 2000}, func(w *world) {
+		c := w.dial(w.config("a"))
+		var watches []<-chan zk.Event
+		for i := range 100 {
+			path := fmt.Sprintf("/%d-%s", i, strings.Repeat("x", 60))
+			w.write(c, path)
+			watches = append(watches, w.watchData(c, path))
+		}
+		session, cuts := c.Session(), 0
+		w.Trace(func(ev locktest.Event) {
+			if ev.Kind == "disconnect" {
+				cuts++
+			}
+		})
+		w.Cut("a")
+		for _, events := range watches {
+			if !firesWithin(events, 3*time.Second) {
+				t.Fatal("a watch has not fired")
+			}
+		}
+		if _, err := c.Get(w.ctx, "/"); err != nil || cuts > 1 || c.Session() != session {
+			t.Errorf("%v, %d disconnections, session %#x became %#x", err, cuts, session, c.Session())
+		}
+	})
+}
+
+// TestWatchesOfAnEndedSession fire, too.
+func TestWatchesOfAnEndedSession(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			c := w.conn(own, w.config("a"))
+			w.write(c, "/x")
+			events := w.watchData(c, "/x")
+			if w.ExpireLabel("a"); !firesWithin(events, 3*time.Second) {
+				t.Errorf("own %v: the watch has not fired", own)
+			}
+		})
+	}
 }

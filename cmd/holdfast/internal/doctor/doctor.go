@@ -213,7 +213,7 @@ func (e *exam) root(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	if node := znode.ReadNode(data, znode.Stat(*stat)); node.Err != nil {
+	if node := znode.ReadNode(data, znode.Stat(*stat)); node.Err != nil && !errors.Is(node.Err, znode.ErrOlder) { // a root of format 1 is as good
 		e.add("root-foreign", "%s holds data that is not Holdfast's: %v", root, node.Err)
 	}
 	if _, err := e.tree.Now(ctx); errors.Is(err, lock.ErrDenied) {
@@ -312,13 +312,16 @@ func (e *exam) sweep(ctx context.Context) error {
 		return fmt.Errorf("the tree was not looked at: %s", report.Skipped)
 	}
 	t := report.Total
-	e.fine("left-behind", "undecodable", "foreign-nodes", "unreadable")
+	e.fine("left-behind", "undecodable", "format-1", "foreign-nodes", "unreadable")
 	if t.Expired+t.Orphans+t.Ancestors+t.Moot > 0 {
 		e.add("left-behind", "%d expired entries, %d empty parents, %d empty ancestors and %d requests to nobody are past their time%s",
 			t.Expired, t.Orphans, t.Ancestors, t.Moot, first(report.Planned, func(p reaper.Planned) string { return p.Path }))
 	}
 	if t.Undecodable > 0 {
 		e.add("undecodable", "%d entries cannot be read%s", t.Undecodable, first(report.Undecodable, func(path string) string { return path }))
+	}
+	if t.Format1 > 0 {
+		e.add("format-1", "%d nodes are of format 1%s", t.Format1, first(report.Format1, func(path string) string { return path }))
 	}
 	if t.Foreign > 0 {
 		e.add("foreign-nodes", "%d nodes below %s are not Holdfast's", t.Foreign, e.tree.Root())

@@ -183,7 +183,7 @@ func (p *patient) settings(text string) {
 	p.config.ZooKeeper.Servers = servers
 }
 
-const dir = `{"holdfast":1,"kind":"dir"}`
+const dir = `{"holdfast":2,"kind":"dir"}`
 
 // plants are misconfigurations, each with what the doctor must say of it: the finding's
 // ID, a word of what was found, and one of how to mend it.
@@ -293,7 +293,10 @@ var plants = []struct {
 		time.Sleep(time.Minute)
 	}},
 	{"undecodable", "/locks/x/9f86d081884c7d65-lock-0000000000", "zkCli.sh", locktest.Options{}, func(p *patient) {
-		p.create("/locks "+dir, `/locks/x {"holdfast":1,"kind":"mutex"}`, "/locks/x/9f86d081884c7d65-lock-0000000000 torn")
+		p.create("/locks "+dir, `/locks/x {"holdfast":2,"kind":"mutex"}`, "/locks/x/9f86d081884c7d65-lock-0000000000 torn")
+	}},
+	{"format-1", "2 nodes are of format 1: /locks/x", "--format-1", locktest.Options{}, func(p *patient) {
+		p.create("/locks "+dir, `/locks/x {"holdfast":1,"kind":"mutex"}`, `/locks/x/9f86d081884c7d65-lock-0000000000 {"holdfast":1,"owner":"o","ttl_ms":1000}`)
 	}},
 	{"foreign-nodes", "1 nodes", "Nothing", locktest.Options{}, func(p *patient) { p.create("/locks "+dir, "/locks/stranger hello") }},
 	{"reaper-absent", "holdfast-reaper", "daemon", locktest.Options{}, func(p *patient) { p.create("/locks " + dir) }},

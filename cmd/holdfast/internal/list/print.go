@@ -26,8 +26,8 @@ type Lock struct {
 type Entry struct {
 	Path  string `json:"entry"`
 	Token string `json:"token"` // as lock.ParseToken reads it
-	// Ours is false for the entry of another library or of a newer version, or
-	// one that is damaged. Then nothing below is known.
+	// Ours is false for the entry of another library, of format 1 or of a newer version,
+	// and for one that is damaged. Then nothing below is known.
 	Ours     bool              `json:"ours"`
 	Owner    string            `json:"owner,omitempty"`
 	Host     string            `json:"host,omitempty"`

@@ -44,8 +44,9 @@ func (l Listing) places(s admin.State) []place {
 			names[i].Role = znode.Shared
 		}
 	}
+	rules := znode.Rules{Kind: s.Kind, Capacity: int32(s.Permits)}
 	for i, c := range s.Contenders {
-		ahead := znode.Admit(names, i, znode.Parent{Kind: s.Kind, Permits: int32(s.Permits)})
+		ahead := znode.Admit(names, i, rules)
 		all[i] = place{Contender: c, name: names[i], in: ahead < 0, waitsFor: ahead}
 	}
 	return all

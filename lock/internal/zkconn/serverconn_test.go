@@ -34,13 +34,29 @@ func (s *script) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
+// asked is what is told of handshakes; the funcs may be nil.
+type asked struct {
+	granted func(time.Duration)
+	failure func(error)
+}
+
+func (a asked) answered(timeout time.Duration) {
+	if a.granted != nil {
+		a.granted(timeout)
+	}
+}
+func (a asked) failed(err error)                       { a.failure(err) }
+func (a asked) unanswered(_ handshake, err error) bool { a.failure(err); return false }
+
+func noWatches() []watchKey { return nil }
+
 // TestHandshakeDeadline: as long as the first frame was not read to its end, no
 // deadline goes beyond the limit, however its bytes come; afterwards all are
-// passed on. The session timeout in it is told once, if there is a session.
+// passed on. The session timeout in it is told once.
 func TestHandshakeDeadline(t *testing.T) {
 	for timeout, want := range map[time.Duration][]time.Duration{
 		6 * time.Second: {6 * time.Second},
-		0:               nil, // the session has expired
+		0:               {0}, // the session has expired
 	} {
 		for step := 1; step <= 50; step++ {
 			testHandshake(t, step, timeout, want)
@@ -54,9 +70,9 @@ func testHandshake(t *testing.T, step int, timeout time.Duration, want []time.Du
 	limit := time.Now().Add(time.Minute)
 	s := &script{bytes: append(frame[:len(frame):len(frame)], make([]byte, 10)...), step: step}
 	var told []time.Duration
-	c, err := newHandshakeConn(s, limit,
+	c, err := newServerConn(s, limit, asked{
 		func(timeout time.Duration) { told = append(told, timeout) },
-		func(err error) { t.Error(err) })
+		func(err error) { t.Error(err) }}, noWatches)
 	if err != nil || s.set != limit {
 		t.Fatalf("deadline %v, %v", s.set, err)
 	}
@@ -101,7 +117,7 @@ func TestHandshakeOfAnotherKind(t *testing.T) {
 		for step := 1; step <= 5; step++ {
 			var told error
 			s := &script{bytes: append([]byte(head), make([]byte, 1<<10)...), step: step, then: func() {}}
-			c, err := newHandshakeConn(s, limit, nil, func(err error) { told = err })
+			c, err := newServerConn(s, limit, asked{nil, func(err error) { told = err }}, noWatches)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +147,7 @@ func TestGreetingThatCannotBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var told error
 			s := &script{bytes: frame, step: 5, then: func() {}}
-			c, err := newHandshakeConn(s, time.Now().Add(time.Minute), func(time.Duration) {}, func(err error) { told = err })
+			c, err := newServerConn(s, time.Now().Add(time.Minute), asked{nil, func(err error) { told = err }}, noWatches)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +178,7 @@ func TestFrameThatCannotBe(t *testing.T) {
 	for _, head := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x04", "\x00\x00\x00\x0f", "\x20\x00\x00\x01", "\xff\xff\xff\xff"} {
 		for step := 1; step <= 60; step += 7 {
 			s := &script{bytes: append(slices.Clone(good), head+"\xff\xff\xff\xff"...), step: step, then: func() {}}
-			c, err := newHandshakeConn(s, time.Now().Add(time.Minute), func(time.Duration) {}, func(err error) { t.Error(err) })
+			c, err := newServerConn(s, time.Now().Add(time.Minute), asked{nil, func(err error) { t.Error(err) }}, noWatches)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,11 +1,11 @@
-package servercheck
+package admin
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestParseVersion(t *testing.T) {
+func TestParseRelease(t *testing.T) {
 	for answer, want := range map[string]string{
 		"Zookeeper version: 3.9.3-c26634f34490bb0ea7a09cc51e05ede3b4e320ee, built on 2024-10-17 23:21 UTC\nLatency min/avg/max: 0/0.0/0\n": "3.9.3",
 		"Zookeeper version: 3.8.0--1, built on 2023-01-01\n":                                                                               "3.8.0",
@@ -15,12 +15,12 @@ func TestParseVersion(t *testing.T) {
 		"This ZooKeeper instance is not currently serving requests\n":                                                                      "",
 		"": "", "Zookeeper version: \n": "", strings.Repeat("x", 70_000): "",
 	} {
-		v, ok := ParseVersion(answer)
-		if v.Release != want || ok != (want != "") {
+		v, ok := parseVersion(answer)
+		if v.release != want || ok != (want != "") {
 			t.Errorf("%.80q: %+v, %t, want %q", answer, v, ok, want)
 		}
-		if keeper := strings.HasPrefix(want, "ClickHouse"); v.IsKeeper() != keeper {
-			t.Errorf("%q is Keeper's: %t", want, v.IsKeeper())
+		if keeper := strings.HasPrefix(want, "ClickHouse"); v.isKeeper() != keeper {
+			t.Errorf("%q is Keeper's: %t", want, v.isKeeper())
 		}
 	}
 }
@@ -31,30 +31,12 @@ func TestWarnings(t *testing.T) {
 		"3.8.0": "ZOOKEEPER-4785", "3.8.4": "ZOOKEEPER-4785", "3.8.5": "", "3.8.6": "", "3.7.2": "ZOOKEEPER-4785", "3.6.4": "ZOOKEEPER-4785",
 		"3.5.10": "", "3.4.14": "", "4.0.0": "", "": "", "3.9": "", "ClickHouse Keeper v3.9.3": "",
 	} {
-		got := Version{release}.Warning()
+		got := version{release}.warning()
 		if (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q in it", release, got, want)
 		}
 		if got != "" && (!strings.Contains(got, release) || !strings.Contains(got, ": use 3.")) {
 			t.Errorf("%q does not say what to do", got)
-		}
-	}
-}
-
-func TestStampsMustRise(t *testing.T) {
-	for _, test := range []struct {
-		before, after Stamp
-		says          string
-	}{
-		{Stamp{1, 1000}, Stamp{2, 1100}, ""},
-		{Stamp{2, 1000}, Stamp{2, 1100}, "numbers must rise"},
-		{Stamp{3, 1000}, Stamp{2, 1100}, "numbers must rise"},
-		{Stamp{1, 1000}, Stamp{2, 1000}, "times must rise"},
-		{Stamp{1, 1000}, Stamp{2, 900}, "times must rise"},
-	} {
-		err := rises(test.before, test.after)
-		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%+v, %+v: %v, want %q", test.before, test.after, err, test.says)
 		}
 	}
 }

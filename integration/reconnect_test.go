@@ -1,0 +1,86 @@
+package integration_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// TestReconnectWithManyWatches: go-zookeeper arms all watches of a client by one request of up
+// to 128 kB. This server takes 20 kB, and closes the connection of a client that sends more.
+func TestReconnectWithManyWatches(t *testing.T) {
+	t.Parallel()
+	s := zkserver.ForTest(t, zkserver.Options{JVMArgs: []string{"-Djute.maxbuffer=20000"}})
+	b := on(t, []string{s.Addr()})
+	var tap zkserver.Tap
+	holder, waiter := b.client(), b.client(lock.WithDialer(tap.Dial), lock.WithSessionTimeout(time.Minute))
+	mine := b.lock(waiter, "mine", lock.WithTTL(long))
+	const waits = 300
+	holds := make([]*lock.Hold, waits)
+	got := make(chan error, waits)
+	for i := range holds {
+		name := fmt.Sprintf("t%d-%s", i, strings.Repeat("n", 60))
+		holds[i] = b.lock(holder, name, lock.WithTTL(long))
+		go func() {
+			h, err := waiter.Mutex(name, lock.WithTTL(long)).Lock(b.ctx)
+			if err == nil {
+				err = h.Unlock()
+			}
+			got <- err
+		}()
+	}
+	b.eventually("all wait", func() bool { return waiter.Stats().Waiters == waits })
+	session, _, _ := tap.Session()
+	tap.Cut()
+	for _, h := range holds {
+		b.unlock(h)
+	}
+	for range holds {
+		if err := <-got; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := waiter.Check(); err != nil || !mine.Valid() {
+		t.Errorf("check: %v, the hold is valid: %v", err, mine.Valid())
+	}
+	if id, _, _ := tap.Session(); id != session {
+		t.Errorf("session %#x became %#x", session, id)
+	}
+	b.unlock(mine)
+}
+
+// TestServerWithoutItsData comes back where it was, and refuses its old clients, which have
+// seen more than it knows. They begin anew by themselves.
+func TestServerWithoutItsData(t *testing.T) {
+	t.Parallel()
+	s := zkserver.ForTest(t, zkserver.Options{})
+	b := on(t, []string{s.Addr()})
+	c := b.client(lock.WithSessionTimeout(4 * time.Second))
+	for range 50 {
+		b.unlock(b.lock(c, "x"))
+	}
+	h := b.lock(c, "held", lock.WithTTL(long))
+	s.Kill()
+	if err := os.RemoveAll(s.DataDir()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Restart(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	var refused error
+	b.eventually("the client is told that servers refuse it", func() bool { refused = c.Check(); return refused != nil })
+	if !errors.Is(refused, lock.ErrUnavailable) || !strings.Contains(refused.Error(), "it has lost its data") {
+		t.Errorf("check: %v", refused)
+	}
+	b.unlock(b.lock(c, "x"))
+	b.eventually("the hold whose entry is gone ends", func() bool { return errors.Is(h.Err(), lock.ErrRemoved) })
+	if err := c.Check(); err != nil {
+		t.Errorf("check, when all is well again: %v", err)
+	}
+}

@@ -1,0 +1,78 @@
+package admin
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// version is what a server tells of its release by the four-letter word srvr.
+type version struct {
+	release string // such as "3.9.3", or "ClickHouse Keeper v24.8"
+}
+
+const keeperName = "ClickHouse Keeper "
+
+// isKeeper reports whether it is a version of ClickHouse Keeper.
+func (v version) isKeeper() bool { return strings.HasPrefix(v.release, keeperName) }
+
+var (
+	zookeeperVersion = regexp.MustCompile(`(?m)^Zookeeper version: ([0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z.-]*)`)
+	keeperVersion    = regexp.MustCompile(`(?m)^ClickHouse Keeper version: ([0-9A-Za-z.-]{1,40})`)
+)
+
+// parseVersion reads the answer to srvr. It reports false if that tells none, as where the
+// word is not permitted.
+func parseVersion(answer string) (version, bool) {
+	if m := keeperVersion.FindStringSubmatch(answer); m != nil {
+		return version{keeperName + m[1]}, true
+	}
+	if m := zookeeperVersion.FindStringSubmatch(answer); m != nil {
+		release, _, _ := strings.Cut(m[1], "-") // the commit, after a dash
+		return version{release}, true
+	}
+	return version{}, false
+}
+
+// warning is what a release of ZooKeeper is known for; "" if nothing. Both bugs lose
+// writes that were acknowledged, and with them entries of holders.
+func (v version) warning() string {
+	n, ok := numbers(v.release)
+	switch {
+	case !ok:
+		return ""
+	case n == [3]int{3, 9, 3}:
+		return "ZooKeeper 3.9.3 can lose acknowledged writes, and locks with them, after a server has rejoined the ensemble (ZOOKEEPER-4925): use 3.9.5 or later"
+	case losesByDiff(n):
+		return "ZooKeeper " + v.release + " can lose acknowledged writes, and locks with them, when servers fail while they catch up with a leader (DIFF sync, ZOOKEEPER-4785): use 3.8.6, 3.9.5 or later"
+	}
+	return ""
+}
+
+// losesByDiff reports whether a release has ZOOKEEPER-4785. The fix is in 3.8.5 and 3.9.2;
+// the lines before, which log in the same way what they catch up with, have got none.
+func losesByDiff(n [3]int) bool {
+	switch {
+	case n[0] != 3:
+		return false
+	case n[1] == 9:
+		return n[2] < 2
+	case n[1] == 8:
+		return n[2] < 5
+	}
+	return n[1] == 7 || n[1] == 6
+}
+
+func numbers(release string) (n [3]int, ok bool) {
+	parts := strings.Split(release, ".")
+	if len(parts) < 3 {
+		return n, false
+	}
+	for i := range n {
+		var err error
+		if n[i], err = strconv.Atoi(parts[i]); err != nil {
+			return n, false
+		}
+	}
+	return n, true
+}

@@ -1,0 +1,115 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// busy makes some transactions, so that a server that forgets knows less than the client.
+func (w *world) busy(c *lock.Client) {
+	w.Helper()
+	for range 50 {
+		w.unlock(w.lock(c, "busy"))
+	}
+}
+
+// TestServerThatLostItsData: its client is refused, because it has seen more than the server
+// knows. It says so, and begins anew after the session timeout. The holds whose entries are
+// gone end.
+func TestServerThatLostItsData(t *testing.T) {
+	for _, members := range []int{1, 3} {
+		t.Run(fmt.Sprint(members), func(t *testing.T) {
+			simulate(t, locktest.Options{Members: members}, func(w *world) {
+				a := w.dial("a")
+				w.busy(a)
+				held := w.lock(a, "held")
+				idle := w.dial("idle")
+				waiting := w.queue(w.ctx, idle, "held")
+				session := a.Session()
+
+				begun := time.Now()
+				w.Forget()
+				time.Sleep(sessionTimeout * 2 / 3)
+				if err := a.Check(); err == nil {
+					t.Error("servers refuse the client, and Check is nil")
+				} else {
+					mustBe(t, err, lock.ErrUnavailable)
+					mustSay(t, err, "port for TLS", "maxClientCnxns", "it has lost its data")
+				}
+				got := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+				w.unlock(w.await(got).hold)
+				if took := time.Since(begun); took < sessionTimeout || took > 2*sessionTimeout {
+					t.Errorf("the client came back after %v, its session timeout is %v", took, sessionTimeout)
+				}
+				if err := a.Check(); err != nil || a.Session() == session {
+					t.Errorf("afterwards Check is %v, and the session %#x, before %#x", err, a.Session(), session)
+				}
+				w.until("the hold whose entry is gone has ended", func() bool { return held.Err() != nil })
+				mustBe(t, held.Err(), lock.ErrRemoved)
+				w.unlock(w.await(waiting).hold)
+				if !strings.Contains(w.logged(), "no server answers for the session") {
+					t.Error("the log does not tell of the new session")
+				}
+			})
+		})
+	}
+}
+
+// TestServerThatLostItsDataHasAnotherClock: no entry is judged by what was learned of the
+// old clock.
+func TestServerThatLostItsDataHasAnotherClock(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.busy(a)
+		w.Forget()
+		w.StepClock(-time.Hour) // by the old one, entries of now look as if they had expired long ago
+		b := w.dial("b")
+		held := w.lock(b, "x")
+		for end := time.Now().Add(3 * sessionTimeout); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			try, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
+			if h, err := a.Mutex("x").TryLock(try); err == nil {
+				t.Error("two hold the lock")
+				h.Unlock()
+			}
+			cancel()
+		}
+		w.alive(held)
+		w.unlock(held)
+	})
+}
+
+// TestServerThatRefusesForAWhile, as one does that starts or has no quorum, costs no session.
+func TestServerThatRefusesForAWhile(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		var refuses atomic.Bool
+		a := w.dial("a", lock.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+			if !refuses.Load() {
+				return w.Dialer("a")(network, address, timeout)
+			}
+			client, server := net.Pipe()
+			go func() {
+				defer server.Close()
+				server.Read(make([]byte, 256))
+			}()
+			return client, nil
+		}))
+		w.busy(a)
+		session := a.Session()
+		refuses.Store(true)
+		w.Cut("a")
+		time.Sleep(sessionTimeout / 2)
+		refuses.Store(false)
+		w.unlock(w.lock(a, "x"))
+		if a.Session() != session {
+			t.Error("the session was given up")
+		}
+	})
+}

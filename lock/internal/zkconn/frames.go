@@ -1,0 +1,93 @@
+package zkconn
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// What serverConn knows of the protocol.
+const (
+	opPing       = 11
+	opSetWatches = 101
+
+	xidEvent = -1
+	xidPing  = -2
+)
+
+// ping is a request that asks for nothing.
+func ping() []byte { return frame(binary.BigEndian.AppendUint32(int32s(xidPing), opPing)) }
+
+// frame puts the length before the content.
+func frame(content []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(content))), content...)
+}
+
+// int32s are 32-bit numbers, one after the other.
+func int32s(numbers ...int32) (b []byte) {
+	for _, n := range numbers {
+		b = binary.BigEndian.AppendUint32(b, uint32(n))
+	}
+	return b
+}
+
+// reply is a server's reply to a request, without results.
+func reply(xid int32) []byte { return frame(int32s(xid, 0, 0, 0)) }
+
+// firings are the events by which a server fires those watches.
+func firings(keys []watchKey) (frames []byte) {
+	for _, k := range keys {
+		head := int32s(xidEvent, -1, -1, 0, int32(k.event), int32(zk.StateSyncConnected), int32(len(k.path)))
+		frames = append(frames, frame(append(head, k.path...))...)
+	}
+	return frames
+}
+
+var errNoWatches = errors.New("a setWatches that cannot be read")
+
+// parseSetWatches returns the xid of a setWatches, and the watches that it names: those on
+// data, on existence and on children.
+func parseSetWatches(packet []byte) (xid int32, keys []watchKey, err error) {
+	const head = 20 // length, xid, operation and zxid
+	if len(packet) < head {
+		return 0, nil, errNoWatches
+	}
+	xid, rest := int32(binary.BigEndian.Uint32(packet[4:])), packet[head:]
+	number := func() int {
+		if len(rest) < 4 {
+			err = errNoWatches
+			return 0
+		}
+		n := int32(binary.BigEndian.Uint32(rest))
+		rest = rest[4:]
+		return int(n)
+	}
+	for _, event := range []zk.EventType{zk.EventNodeDataChanged, zk.EventNodeCreated, zk.EventNodeChildrenChanged} {
+		for n := number(); n > 0 && err == nil; n-- {
+			length := number()
+			if length < 0 || length > len(rest) {
+				return 0, nil, errNoWatches
+			}
+			keys = append(keys, watchKey{event, string(rest[:length])})
+			rest = rest[length:]
+		}
+	}
+	return xid, keys, err
+}
+
+// handshake is what a client asks for with its first frame.
+type handshake struct{ session, zxid int64 }
+
+func parseHandshake(packet []byte) *handshake {
+	if len(packet) < 28 {
+		return &handshake{}
+	}
+	return &handshake{
+		zxid:    int64(binary.BigEndian.Uint64(packet[8:])),
+		session: int64(binary.BigEndian.Uint64(packet[20:])),
+	}
+}
+
+// expired is the answer to a handshake for a session that has ended.
+func expired() []byte { return frame(append(int32s(0, 0, 0, 0, 16), make([]byte, 16)...)) }

@@ -1,0 +1,255 @@
+package lock_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// losing is a client, labelled "a", that loses its watches while its session goes on.
+type losing struct {
+	*world
+	own  bool                 // the client has dialed
+	lose func(c *lock.Client) // loses them
+	most time.Duration        // for which that may go unnoticed
+}
+
+// client returns the client.
+func (w *losing) client(opts ...lock.Option) *lock.Client {
+	if w.own {
+		return w.dial("a", opts...)
+	}
+	c, err := lock.New(w.raw("a"), w.options("a", opts...)[1:]...) // not the dialer
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { c.Close() })
+	return c
+}
+
+// forEachLoss runs f with each way to lose watches.
+func forEachLoss(t *testing.T, f func(w *losing)) {
+	const never, slowly = time.Second, 2 * time.Minute
+	for _, loss := range []struct {
+		name          string
+		refused, cut  bool
+		own, borrowed time.Duration // for which it may go unnoticed
+	}{
+		{"connection lost", false, true, never, never},
+		{"connection lost, setWatches refused", true, true, never, slowly},
+		{"lost by the server", false, false, slowly, slowly},
+	} {
+		lose := func(w *world, c *lock.Client) {
+			before := c.Session()
+			if loss.refused {
+				w.Intercept(func(r locktest.Request) (f locktest.Fault) {
+					if r.Op == "setWatches" {
+						f.Code = codeThrottled
+					}
+					return f
+				})
+			}
+			if !loss.cut {
+				w.LoseWatches("a")
+				return
+			}
+			w.Cut("a")
+			time.Sleep(3 * time.Second)
+			if c.Session() != before {
+				w.Fatal("the session has ended: the test does not show what it means to")
+			}
+		}
+		for own, most := range map[bool]time.Duration{true: loss.own, false: loss.borrowed} {
+			t.Run(fmt.Sprintf("%s, own %v", loss.name, own), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					f(&losing{w, own, func(c *lock.Client) { lose(w, c) }, most})
+				})
+			})
+		}
+	}
+}
+
+// inTime returns the hold that must have been taken by then.
+func (w *world) inTime(ch <-chan taken, most time.Duration) *lock.Hold {
+	w.Helper()
+	begun := time.Now()
+	got := w.await(ch)
+	if waited := got.at.Sub(begun); waited > most {
+		w.Errorf("the lock was taken after %v; want at most %v", waited, most)
+	}
+	return got.hold
+}
+
+// TestCachedLeaseIsGivenUpWithoutWatch: another client comes to a lock that is only
+// cached.
+func TestCachedLeaseIsGivenUpWithoutWatch(t *testing.T) {
+	forEachLoss(t, func(w *losing) {
+		a, b := w.client(riding(time.Hour)), w.dial("b")
+		w.unlock(w.lock(a, "x"))
+		settle()
+		w.lose(a)
+		w.unlock(w.inTime(start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) }), w.most))
+	})
+}
+
+// TestCachedLeaseOutlivesALostWatch: where no other client comes it stays cached.
+func TestCachedLeaseOutlivesALostWatch(t *testing.T) {
+	forEachLoss(t, func(w *losing) {
+		a := w.client(riding(time.Hour))
+		w.unlock(w.lock(a, "x"))
+		settle()
+		entry := w.entries("x")[0].Path
+		for range 5 {
+			w.lose(a)
+			time.Sleep(w.most)
+		}
+		if now := w.entries("x"); len(now) != 1 || now[0].Path != entry {
+			w.Errorf("the entries are %q, was %s", paths(now), entry)
+		}
+	})
+}
+
+// TestHandoffsEndWithoutWatch: goroutines of one client use a lock now and then, by a cached
+// lease. Another client gets it all the same.
+func TestHandoffsEndWithoutWatch(t *testing.T) {
+	forEachLoss(t, func(w *losing) {
+		a, b := w.client(riding(time.Minute)), w.dial("b")
+		w.unlock(w.lock(a, "x"))
+		settle()
+		w.lose(a)
+		stop := make(chan struct{})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				if h, err := a.Mutex("x").Lock(w.ctx); err == nil {
+					time.Sleep(5 * time.Millisecond)
+					h.Unlock()
+				}
+				select {
+				case <-stop:
+					return
+				case <-time.After(20 * time.Second): // less than the lease is cached for
+				}
+			}
+		}()
+		settle()
+		w.unlock(w.inTime(start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) }), w.most+20*time.Second))
+		close(stop)
+		<-done
+	})
+}
+
+// TestWaiterBehindForeignEntryWithoutWatch: an entry of another library has no lease, so only
+// its end ends the wait.
+func TestWaiterBehindForeignEntryWithoutWatch(t *testing.T) {
+	for how, opts := range map[string][]lock.LockOption{"queues": nil, "barges": {lock.WithBarging()}} {
+		t.Run(how, func(t *testing.T) {
+			forEachLoss(t, func(w *losing) {
+				a, z := w.client(), w.raw("other")
+				w.unlock(w.lock(a, "y"))
+				w.create(z, "/locks/x", "", 0)
+				path := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
+				ch := start(func() (*lock.Hold, error) { return a.Mutex("x", opts...).Lock(w.ctx) })
+				w.waits(ch)
+				w.lose(a)
+				w.remove(z, path)
+				w.unlock(w.inTime(ch, w.most))
+			})
+		})
+	}
+}
+
+// TestOwnCachedLeaseIsGivenUpWithoutWatch to a goroutine of the same client that asks for
+// another TTL, and so queues behind it.
+func TestOwnCachedLeaseIsGivenUpWithoutWatch(t *testing.T) {
+	forEachLoss(t, func(w *losing) {
+		a := w.client(riding(time.Hour))
+		w.unlock(w.lock(a, "x"))
+		settle()
+		w.lose(a)
+		w.unlock(w.inTime(start(func() (*lock.Hold, error) { return a.Mutex("x", lock.WithTTL(2*ttl)).Lock(w.ctx) }), w.most))
+	})
+}
+
+// TestLostWatchIsNotShared: a lease that is cached later is watched anew.
+func TestLostWatchIsNotShared(t *testing.T) {
+	forEachLoss(t, func(w *losing) {
+		a := w.client(lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, Idle: time.Hour, KeepParent: true}))
+		b := w.dial("b")
+		w.unlock(w.lock(a, "x"))
+		settle()
+		w.lose(a)
+		if err := a.Release(w.ctx, "x"); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w.unlock(w.lock(a, "x"))
+		settle()
+		w.unlock(w.inTime(start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) }), w.most))
+	})
+}
+
+// TestHandoffToAnotherClientWithoutWatch takes no longer than the loss of a watch is unseen,
+// and never longer than a crash of the holder is.
+func TestHandoffToAnotherClientWithoutWatch(t *testing.T) {
+	forEachLoss(t, func(w *losing) {
+		a, b := w.client(), w.dial("b")
+		h := w.lock(b, "x")
+		ch := w.queue(w.ctx, a, "x")
+		w.lose(a)
+		w.unlock(h)
+		w.unlock(w.inTime(ch, min(w.most, ttl+grace+time.Second)))
+	})
+}
+
+// TestIdleBorrowedConnectionSeesOutages: a client that has nothing to do while the servers are
+// away judges by what it knows of that. The others had no chance to renew their entries, and
+// get some time for it.
+func TestIdleBorrowedConnectionSeesOutages(t *testing.T) {
+	for name, away := range map[string]func(w *world){
+		"servers stopped": func(w *world) {
+			w.Stop(w.Servers()[0])
+			time.Sleep(ttl * 3 / 4)
+			w.Start(w.Servers()[0])
+		},
+		"sessions ended": func(w *world) {
+			time.Sleep(ttl * 3 / 4)
+			w.ExpireLabel("idle")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b := w.dial("a"), w.dial("b")
+				idle, err := lock.New(w.raw("idle"), w.options("idle")[1:]...) // not the dialer
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.Cleanup(func() { idle.Close() })
+				w.unlock(w.lock(idle, "y")) // it knows the time
+				time.Sleep(ttl)
+				h := w.lock(a, "x")
+				waiting := w.queue(w.ctx, b, "x")
+				w.kill("a")
+				w.kill("b")
+				away(w)
+				time.Sleep(4 * time.Second) // go-zookeeper has a session again, and its user asked for nothing
+				ch := start(func() (*lock.Hold, error) { return idle.Mutex("x").Lock(w.ctx) })
+				time.Sleep(time.Second)
+				w.Heal("a")
+				w.Heal("b")
+				w.unlock(w.await(waiting).hold)
+				w.unlock(w.await(ch).hold)
+				if n := b.Stats().Requeued; n > 0 {
+					t.Error("the entry of a waiter that was coming back was deleted")
+				}
+				h.Unlock()
+			})
+		})
+	}
+}
