@@ -179,7 +179,7 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 				mustSay(t, err, path)
 
 				ch := w.queue(w.ctx, a, "x")
-				const looks = int(100 * ttl / (45 * time.Second)) // in case the watch was lost
+				const looks = int(100 * ttl / (30 * time.Second)) // in case the watch was lost
 				if got := w.cost("a", func() { time.Sleep(100 * ttl) }); got.requests["getData"] > 2+looks || got.requests["getChildren2"] > 1+looks {
 					t.Errorf("waiting cost %v", got.requests)
 				}
