@@ -138,27 +138,18 @@ func (x *exit) gone() {
 // Forget is for an entry that another client has removed or written: the parent may be empty.
 func (q *Queue) Forget(e *Entry) { q.owe(e.parent(), e.keepParent) }
 
-// LeaveAll has entries of different locks that were just unlocked leave: in one transaction if
-// that can be done. One that another goroutine of this process goes on with does not leave. It
-// returns for each what Leave does.
+// LeaveAll has entries of different locks leave: in one transaction if that can be done.
+// It returns for each what Leave does.
 func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
 	errs := make([]error, len(es))
-	at := map[*exit]int{}
-	var all []*exit
+	all := make([]*exit, len(es))
 	for i, e := range es {
-		if e.Placed() {
-			if q.HandOff(e) {
-				continue
-			}
-			q.HandoffFailed(e)
-		}
-		x := q.exitOf(e)
-		defer q.close(x.lock)
-		all, at[x] = append(all, x), i
+		all[i] = q.exitOf(e)
+		defer q.close(all[i].lock)
 	}
 	var wg sync.WaitGroup
 	for _, x := range q.leaveTogether(ctx, all) {
-		wg.Go(func() { errs[at[x]] = x.leave(ctx) })
+		wg.Go(func() { errs[slices.Index(all, x)] = x.leave(ctx) })
 	}
 	wg.Wait()
 	return errs
