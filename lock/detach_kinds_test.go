@@ -28,9 +28,11 @@ func acquiring(permits int) func(c *lock.Client) taking {
 
 var (
 	reading = func(c *lock.Client) taking { return c.RWMutex("x").RLock }
+	holding = func(c *lock.Client) taking { return c.Mutex("x").Lock }
 	writing = func(c *lock.Client) taking { return c.RWMutex("x").Lock }
 
 	leavings = []leaving{
+		{"mutex", holding, func(ctx context.Context, c *lock.Client) (lock.Ticket, error) { return c.Mutex("x").Enqueue(ctx) }, false, nil, holding},
 		{"to write", writing, func(ctx context.Context, c *lock.Client) (lock.Ticket, error) { return c.RWMutex("x").Enqueue(ctx) }, false, nil, reading},
 		{"to read", reading, func(ctx context.Context, c *lock.Client) (lock.Ticket, error) { return c.RWMutex("x").REnqueue(ctx) }, false, reading, writing},
 		{"downgraded", writing, nil, true, reading, writing},
