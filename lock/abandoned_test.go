@@ -111,10 +111,11 @@ func TestAbandonedCall(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %s %s", how, name, then), func(t *testing.T) {
 					simulate(t, locktest.Options{}, func(w *world) {
 						b := w.client("b")
-						a := w.borrow("a")
-						if !strings.HasSuffix(then, "connection") {
-							a = w.client("a")
+						dial := w.client
+						if strings.HasSuffix(then, "connection") {
+							dial = w.borrow
 						}
+						a := dial("a")
 						w.unlock(w.lock(a, "other"))
 						time.Sleep(2 * time.Second)
 						held := how == "Lock of a held lock"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -77,37 +76,57 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestCloseWithoutServer waits for as long as it may, and returns what remains.
-func TestCloseWithoutServer(t *testing.T) {
+// TestCloseEndsWithItsTimeout and tells what remains, whatever is under way, while the server
+// says nothing. The next client waits for a TTL, and no longer.
+func TestCloseEndsWithItsTimeout(t *testing.T) {
 	for _, borrowed := range []bool{false, true} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			var c *lock.Client
-			var err error
-			opts := w.options("a", usual, lock.WithUnlockTimeout(5*time.Second))
-			if borrowed {
-				c, err = lock.New(w.raw("a"), opts[1:]...) // not the dialer
-			} else {
-				c, err = lock.Dial(w.ctx, w.Servers(), opts...)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			h := w.lock(c, "x")
-			w.Partition("a")
-			before := time.Now()
-			err = c.Close()
-			mustSay(t, err, "close: entries could not be deleted within 5s and are left to expire")
-			if again := c.Close(); fmt.Sprint(again) != fmt.Sprint(err) {
-				t.Errorf("close again: %v, want %v", again, err)
-			}
-			if took := time.Since(before); took > 12*time.Second {
-				t.Errorf("took %v", took)
-			}
-			mustBe(t, h.Err(), lock.ErrClosed)
-			w.Heal("a")
-			// The next one waits for the TTL, and no longer.
-			w.unlock(w.lock(w.client("b"), "x"))
-		})
+		for _, noticed := range []bool{false, true} { // that the connection is gone
+			t.Run(fmt.Sprintf("borrowed %v noticed %v", borrowed, noticed), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					const patience = 5 * time.Second
+					opts := []lock.Option{lock.WithUnlockTimeout(patience)}
+					var a *lock.Client
+					if borrowed {
+						a = w.borrow("a", opts...)
+					} else {
+						if !noticed { // nor would be for long
+							opts = append(opts, lock.WithSessionTimeout(10*patience))
+						}
+						var err error
+						if a, err = lock.Dial(w.ctx, w.Servers(), w.options("a", append(opts, usual)...)...); err != nil {
+							w.Fatal(err)
+						}
+					}
+					w.unlock(w.lock(a, "z"))
+					h := w.lock(a, "x")
+					waits := w.queue(w.ctx, a, "x")
+					var joins [2]<-chan taken // one by a context that cannot end
+					w.Partition("a")
+					for i, ctx := range []context.Context{w.ctx, context.Background()} {
+						joins[i] = start(func() (*lock.Hold, error) { return a.Mutex(fmt.Sprint("y", i)).Lock(ctx) })
+					}
+					if noticed {
+						time.Sleep(sessionTimeout)
+					}
+					var err error
+					within(w, patience+soonAfter, "close", func() { err = a.Close() }, func() { w.Heal("a") })
+					mustSay(w, err, "close: entries could not be deleted within 5s and are left to expire")
+					if again := a.Close(); fmt.Sprint(again) != fmt.Sprint(err) {
+						t.Errorf("close again: %v, want %v", again, err)
+					}
+					for _, ch := range append(joins[:], waits) {
+						closed(w, w.outcome(ch).err)
+					}
+					mustBe(w, h.Err(), lock.ErrClosed)
+					w.Heal("a")
+					begun := time.Now()
+					w.unlock(w.lock(w.client("b"), "x"))
+					if took := time.Since(begun); took > ttl+2*grace {
+						t.Errorf("acquired after %v", took)
+					}
+				})
+			})
+		}
 	}
 }
 
@@ -327,49 +346,6 @@ func TestCloseLeavesAParentThatWasOverwritten(t *testing.T) {
 	})
 }
 
-// TestCloseEndsWithItsTimeout, whatever is under way, while the server says nothing.
-func TestCloseEndsWithItsTimeout(t *testing.T) {
-	for _, borrowed := range []bool{false, true} {
-		for _, noticed := range []bool{false, true} { // that the connection is gone
-			t.Run(fmt.Sprintf("borrowed %v noticed %v", borrowed, noticed), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					const patience = 5 * time.Second
-					opts := w.options("a", usual, lock.WithUnlockTimeout(patience), lock.WithPolicies(policies{TTL: 10 * ttl, Grace: grace, LocalWindow: window}))
-					var a *lock.Client
-					var err error
-					if borrowed {
-						a, err = lock.New(w.raw("a"), opts[1:]...) // not the dialer
-					} else {
-						if !noticed { // nor would be for long
-							opts = append(opts, lock.WithSessionTimeout(10*patience))
-						}
-						a, err = lock.Dial(w.ctx, w.Servers(), opts...)
-					}
-					if err != nil {
-						w.Fatal(err)
-					}
-					h := w.lock(a, "x")
-					waits := w.queue(w.ctx, a, "x")
-					w.Partition("a")
-					joins := start(func() (*lock.Hold, error) { return a.Mutex("y").Lock(w.ctx) })
-					if noticed {
-						time.Sleep(sessionTimeout)
-					}
-					within(w, patience+soonAfter, "close", func() {
-						if err := a.Close(); err == nil {
-							w.Error("closed without a word about what is left")
-						}
-					}, func() { w.Heal("a") })
-					closed(w, w.outcome(waits).err)
-					closed(w, w.outcome(joins).err)
-					mustBe(w, h.Err(), lock.ErrClosed)
-					w.Heal("a")
-				})
-			})
-		}
-	}
-}
-
 // TestCloseOfManyHolds: the server takes a millisecond for each transaction, so that
 // there is no time for one of each hold. Their entries go in batches. To take them costs
 // one request each, however many there are.
@@ -411,77 +387,6 @@ func TestCloseOfManyHolds(t *testing.T) {
 		if left := len(w.nodes()); left > 0 {
 			w.Errorf("%d nodes are left behind", left)
 		}
-	})
-}
-
-// BenchmarkManyLocks takes locks of ever new names beside many that are being waited
-// for. What one costs must not depend on how many those are.
-func BenchmarkManyLocks(b *testing.B) {
-	for _, n := range []int{100, 5_000, 20_000} {
-		b.Run(fmt.Sprint("beside ", n), func(b *testing.B) {
-			ens := locktest.Start(b, locktest.Options{})
-			dial := func(label string) *lock.Client {
-				c, err := lock.Dial(b.Context(), ens.Servers(), lock.WithDialer(ens.Dialer(label)), lock.WithTTL(time.Hour))
-				if err != nil {
-					b.Fatal(err)
-				}
-				return c
-			}
-			take := func(c *lock.Client, name string) *lock.Hold {
-				h, err := c.Mutex(name).Lock(b.Context())
-				if err != nil {
-					b.Fatal(err)
-				}
-				return h
-			}
-			holder, waiter := dial("holder"), dial("waiter")
-			var waiting sync.WaitGroup
-			for i := range n {
-				name := fmt.Sprint("held", i)
-				take(holder, name)
-				waiting.Go(func() { waiter.Mutex(name).Lock(b.Context()) })
-			}
-			for waiter.Stats().Waiters < n {
-				runtime.Gosched()
-			}
-			i := 0
-			for b.Loop() {
-				h := take(waiter, fmt.Sprint("free", i))
-				if err := h.Unlock(); err != nil {
-					b.Fatal(err)
-				}
-				i++
-			}
-			for _, c := range []*lock.Client{waiter, holder} {
-				if err := c.Close(); err != nil {
-					b.Fatal(err)
-				}
-			}
-			waiting.Wait()
-		})
-	}
-}
-
-// TestCloseEndsLockThatCannotEnd: its context has no end, its reply does not come.
-func TestCloseEndsLockThatCannotEnd(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", usual, lock.WithUnlockTimeout(2*time.Second))...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.unlock(w.lock(a, "x"))
-		hit := w.fault(joins, locktest.Fault{DelayReply: time.Hour})
-		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(context.Background()) })
-		w.until("the join is under way", hit)
-		begin := time.Now()
-		if err := a.Close(); err == nil {
-			t.Error("closed without a word, with a request under way")
-		}
-		if took := time.Since(begin); took > 10*time.Second {
-			t.Errorf("Close took %v", took)
-		}
-		got := w.outcome(ch)
-		closed(t, got.err)
 	})
 }
 

@@ -126,36 +126,55 @@ func TestDetachOfEachKind(t *testing.T) {
 	}
 }
 
-// TestAmbiguousAttachOfEachKind: whatever befalls the write by which somebody attaches.
+// TestAmbiguousAttachOfEachKind: whatever befalls the write by which a client attaches, to a hold
+// or to a place in the queue.
 func TestAmbiguousAttachOfEachKind(t *testing.T) {
 	for _, l := range leavings {
-		t.Run(l.name, func(t *testing.T) {
-			forEachMishap(t, func(w *world, i int) {
-				a, b, c := w.client("a"), w.client("b"), w.client("c")
-				w.unlock(w.lock(b, "other")) // it knows the time
-				h := w.take(l.take(a))
-				if l.downgrade {
-					if err := h.Downgrade(w.ctx); err != nil {
-						t.Fatal(err)
+		for _, enqueued := range []bool{false, true} {
+			if enqueued && l.enqueue == nil {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, enqueued %v", l.name, enqueued), func(t *testing.T) {
+				forEachMishap(t, func(w *world, i int) {
+					a, b, c := w.client("a"), w.client("b"), w.client("c")
+					w.unlock(w.lock(b, "other")) // it knows the time
+					var ticket lock.Ticket
+					var first *lock.Hold
+					if enqueued {
+						first = w.take(l.behind(c))
+						var err error
+						if ticket, err = l.enqueue(w.ctx, a); err != nil {
+							t.Fatal(err)
+						}
+					} else {
+						h := w.take(l.take(a))
+						if l.downgrade {
+							if err := h.Downgrade(w.ctx); err != nil {
+								t.Fatal(err)
+							}
+						}
+						ticket = w.detach(h, 6*ttl)
 					}
-				}
-				ticket := w.detach(h, 6*ttl)
-				waiter := w.join("x", l.behind(c))
-				hit := w.mishap(i, "b", writes("b", pathOf(h)))
-				got := w.attach(b, ticket)
-				if !hit() {
-					t.Fatal("there was no mishap")
-				}
-				time.Sleep(ttl)
-				w.waits(waiter)
-				if got.Err() != nil || got.Token().Incarnation != 1 {
-					t.Errorf("%v, token %v", got.Err(), got.Token())
-				}
-				w.unlock(got)
-				w.unlock(w.await(waiter).hold)
-				w.empty()
+					waiter := w.join("x", l.behind(w.client("d")))
+					hit := w.mishap(i, "b", writes("b", ticket.EntryPath()))
+					ch := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
+					w.until("the mishap", hit)
+					time.Sleep(ttl)
+					if enqueued {
+						w.waits(ch)
+						w.unlock(first)
+					}
+					got := w.expect(ch).hold
+					w.waits(waiter)
+					if got.Err() != nil || got.Token().Incarnation != 1 {
+						t.Errorf("%v, token %v", got.Err(), got.Token())
+					}
+					w.unlock(got)
+					w.unlock(w.await(waiter).hold)
+					w.empty()
+				})
 			})
-		})
+		}
 	}
 }
 
