@@ -106,15 +106,6 @@ func TestRootWithoutCreate(t *testing.T) {
 	})
 }
 
-func TestRootThatCannotBeMade(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		w.createACL(w.raw("admin"), "/top", "", zk.WorldACL(zk.PermRead))
-		_, err := w.client("a", lock.WithRoot("/top/locks")).Mutex("x").Lock(w.ctx)
-		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, "create /top/locks")
-	})
-}
-
 // TestParentWithoutWrite: the parent cannot be written, so contenders list.
 func TestParentWithoutWrite(t *testing.T) {
 	for _, data := range []string{"", string(znode.Parent{Kind: znode.Mutex}.Encode())} {
@@ -154,33 +145,49 @@ func TestParentWithoutWrite(t *testing.T) {
 	}
 }
 
-func TestParentWithoutCreate(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.client("a")
-		w.createACL(w.raw("admin"), "/locks", "", zk.WorldACL(zk.PermAll))
-		w.createACL(w.raw("admin2"), "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermCreate))
-		_, err := a.Mutex("x").Lock(w.ctx)
-		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, "create an entry below /locks/x", keptOut)
-	})
-}
-
-// TestParentWithoutRead: nothing can be known about the others.
-func TestParentWithoutRead(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.client("a")
-		w.unlock(w.lock(a, "y"))
-		w.createACL(w.raw("admin"), "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermRead))
-		_, err := a.Mutex("x").Lock(w.ctx)
-		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, "read /locks/x", keptOut)
-		_, err = a.Mutex("x").TryLock(w.ctx)
-		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, "list /locks/x", keptOut)
-		_, err = admin.New(a).Inspect(w.ctx, "x")
-		mustBe(t, err, zk.ErrNoAuth)
-		mustSay(t, err, "read /locks/x")
-	})
+// TestDenied: the error says what was denied, and at which node.
+func TestDenied(t *testing.T) {
+	for name, tt := range map[string]struct {
+		root  string
+		perms int32 // of the node
+		node  string
+		ask   func(w *world, c *lock.Client) error
+		is    error
+		says  []string
+	}{
+		"the root cannot be made": {"/top/locks", zk.PermRead, "/top", func(w *world, c *lock.Client) error {
+			_, err := c.Mutex("x").Lock(w.ctx)
+			return err
+		}, lock.ErrDenied, []string{"create /top/locks"}},
+		"no entry can be made": {"/locks", zk.PermAll &^ zk.PermCreate, "/locks/x", func(w *world, c *lock.Client) error {
+			_, err := c.Mutex("x").Lock(w.ctx)
+			return err
+		}, lock.ErrDenied, []string{"create an entry below /locks/x", keptOut}},
+		"nothing can be known of others": {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", func(w *world, c *lock.Client) error {
+			_, err := c.Mutex("x").Lock(w.ctx)
+			return err
+		}, lock.ErrDenied, []string{"read /locks/x", keptOut}},
+		"a try cannot list": {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", func(w *world, c *lock.Client) error {
+			_, err := c.Mutex("x").TryLock(w.ctx)
+			return err
+		}, lock.ErrDenied, []string{"list /locks/x", keptOut}},
+		"an operator cannot read": {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", func(w *world, c *lock.Client) error {
+			_, err := admin.New(c).Inspect(w.ctx, "x")
+			return err
+		}, zk.ErrNoAuth, []string{"read /locks/x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				if tt.node == "/locks/x" {
+					w.unlock(w.lock(w.client("b"), "y"))
+				}
+				w.createACL(w.raw("admin"), tt.node, "", zk.WorldACL(tt.perms))
+				err := tt.ask(w, w.client("a", lock.WithRoot(tt.root)))
+				mustBe(t, err, tt.is)
+				mustSay(t, err, tt.says...)
+			})
+		})
+	}
 }
 
 // TestEntryAheadWithoutRead: it is waited for by listing, now and then.

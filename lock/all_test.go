@@ -127,6 +127,14 @@ func TestFreeLocksAreOneTransactionEachWay(t *testing.T) {
 				t.Errorf("nodes after Unlock: %q, want the ancestors alone", got)
 			}
 		}
+		// Where another client waits the parent is not deleted.
+		time.Sleep(2 * time.Second)
+		hs := w.lockAll(c, "x", "y", "z")
+		ch := w.queue(w.ctx, w.client("b"), "y")
+		if got := w.cost("a", func() { w.unlockAll(hs) }); got.total() != 2 || got.requests["multi"] != 2 {
+			t.Errorf("Unlock cost %v, want one transaction that was refused and one that was not", got.requests)
+		}
+		w.unlock(w.expect(ch).hold)
 	})
 }
 
@@ -314,23 +322,6 @@ func TestOneOfAllIsRefused(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestUnlockOfAllWithSomebodyQueued: only the parents of those that are free go.
-func TestUnlockOfAllWithSomebodyQueued(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a"), w.client("b")
-		w.unlockAll(w.lockAll(a, "x", "y", "z"))
-		time.Sleep(2 * time.Second) // so that the parents do not stay
-		hs := w.lockAll(a, "x", "y", "z")
-		ch := w.queue(w.ctx, b, "y")
-		got := w.cost("a", func() { w.unlockAll(hs) })
-		if got.requests["multi"] != 2 {
-			t.Errorf("Unlock cost %v, want one transaction that was refused and one that was not", got.requests)
-		}
-		w.unlock(w.expect(ch).hold)
-		w.empty()
-	})
 }
 
 // TestFixedLeasesOfAll: they run from when all were had.

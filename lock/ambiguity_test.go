@@ -13,24 +13,24 @@ import (
 
 func TestAmbiguousLock(t *testing.T) {
 	for _, keep := range []bool{false, true} { // the parent, so that it is there
-		for _, try := range []bool{false, true} {
-			t.Run(fmt.Sprintf("parent kept %v try %v", keep, try), func(t *testing.T) {
+		for _, how := range []string{"Lock", "Lock that cannot end", "TryLock"} {
+			t.Run(fmt.Sprintf("parent kept %v %s", keep, how), func(t *testing.T) {
 				forEachMishap(t, func(w *world, i int) {
 					a := w.client("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: keep}))
 					w.unlock(w.lock(a, "x"))
 					before := len(w.nodes())
 					hit := w.mishap(i, "a", joins)
-					take := a.Mutex("x").Lock
-					if try {
+					ctx, take := w.ctx, a.Mutex("x").Lock
+					switch how {
+					case "TryLock":
 						take = a.Mutex("x").TryLock
+					case "Lock that cannot end": // is made in the goroutine of its caller
+						ctx = context.Background()
 					}
 					began := time.Now()
-					h, err := take(w.ctx)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if !hit() {
-						t.Fatal("there was no mishap")
+					h, err := take(ctx)
+					if err != nil || !hit() {
+						t.Fatalf("%v, mishap %v", err, hit())
 					}
 					if took := time.Since(began); took >= ttl {
 						w.Errorf("took %v: it has waited for an entry of its own", took)
@@ -38,7 +38,7 @@ func TestAmbiguousLock(t *testing.T) {
 					w.sole(h)
 					w.unlock(h)
 					time.Sleep(10 * time.Second)
-					if left := w.nodes(); len(left) != before {
+					if left := w.nodes(); keep && len(left) != before || !keep && len(left) != 0 {
 						t.Errorf("left behind: %q", left)
 					}
 				})
@@ -276,24 +276,4 @@ func TestReentryInDoubtThatNobodyDispels(t *testing.T) {
 		w.unlock(w.await(again).hold)
 		w.empty()
 	})
-}
-
-// TestLockThatCannotEndFindsItsEntry: as TestAmbiguousLock, without a context that
-// could end the wait.
-func TestLockThatCannotEndFindsItsEntry(t *testing.T) {
-	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			a := w.client("a")
-			w.unlock(w.lock(a, "x"))
-			hit := w.fault(joins, locktest.Fault{Drop: drop})
-			began := time.Now()
-			h, err := a.Mutex("x").Lock(context.Background())
-			if took := time.Since(began); err != nil || !hit() || took >= ttl { // then it has waited for an entry of its own
-				t.Fatal(err, hit(), took)
-			}
-			w.sole(h)
-			w.unlock(h)
-			w.empty()
-		})
-	}
 }

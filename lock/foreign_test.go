@@ -49,33 +49,17 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 					mustSay(t, err, `lock "x"`, "/locks/x", tt.says)
 					same(t, before, w.Dump("/locks/x"))
 				}
-				if tt.flags == zk.FlagEphemeral {
-					_, err := a.Mutex("x/below").Lock(w.ctx)
-					mustBe(t, err, lock.ErrForeign)
-					mustSay(t, err, "ephemeral")
+				if tt.flags == zk.FlagEphemeral { // nor can it be above a lock, or be the root
+					for c, name := range map[*lock.Client]string{a: "x/below", w.client("b"): "x/deep/down", w.client("c", lock.WithRoot("/locks/x")): "y"} {
+						_, err := c.Mutex(name).Lock(w.ctx)
+						mustBe(t, err, lock.ErrForeign)
+						mustSay(t, err, "ephemeral", "/locks/x")
+					}
 					same(t, before, w.Dump("/locks/x"))
 				}
 			})
 		})
 	}
-}
-
-// TestEphemeralNodeAboveTheLock, two levels up and at the root.
-func TestEphemeralNodeAboveTheLock(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		z := w.raw("other")
-		w.create(z, "/eph", "", zk.FlagEphemeral)
-		a := w.client("a", lock.WithRoot("/eph"))
-		_, err := a.Mutex("x").Lock(w.ctx)
-		mustBe(t, err, lock.ErrForeign)
-		mustSay(t, err, "/eph")
-		b := w.client("b")
-		w.unlock(w.lock(b, "y"))
-		w.create(z, "/locks/eph", "", zk.FlagEphemeral)
-		_, err = b.Mutex("eph/deep/down").Lock(w.ctx)
-		mustBe(t, err, lock.ErrForeign)
-		mustSay(t, err, "/locks/eph")
-	})
 }
 
 func TestEmptyParentIsAdoptedAndLeft(t *testing.T) {
@@ -264,78 +248,58 @@ func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 	})
 }
 
-// TestDeadHolderBeforeAStranger: nobody of another library's purges our dead. Who stands
-// behind that one does, in time, and then it is their turn.
-func TestDeadHolderBeforeAStranger(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		b, z := w.client("b"), w.raw("other")
-		dead := w.lock(w.client("a"), "x")
-		var theirs []string
-		for _, id := range []string{"0123456789abcdef0123456789abcdef", "f123456789abcdef0123456789abcdef"} {
-			theirs = append(theirs, w.create(z, "/locks/x/_c_"+id+"-lock-", "", zk.FlagEphemeral|zk.FlagSequence))
-		}
-		ch := w.queue(w.ctx, b, "x")
-		time.Sleep(3 * ttl)
-		w.waits(ch)
-		w.alive(dead) // it is not purged while it renews
-		purged := make(chan time.Time, 1)
-		w.fault(func(r locktest.Request) bool {
-			is := r.Label == "b" && touches(r, dead.EntryPath()) && r.Op != "getData"
-			if is {
-				purged <- time.Now()
-			}
-			return is
-		}, locktest.Fault{})
-		d := w.die("a", dead.EntryPath())
-		select {
-		case at := <-purged:
-			w.purged(d, at, 0, 100*time.Millisecond)
-		case <-time.After(5 * (ttl + grace)):
-			t.Fatal("the dead holder is there still")
-		}
-		time.Sleep(3 * ttl)
-		w.waits(ch) // it is their turn
-		w.remove(z, theirs[0])
-		time.Sleep(ttl)
-		w.waits(ch)
-		w.remove(z, theirs[1])
-		w.unlock(w.expect(ch).hold)
-		w.empty()
-	})
-}
-
-// TestDeadHolderBeforeAStrangerWhomAnotherHasLeft: the waiter of ours between the two, who
-// would have purged the dead, goes away. Who stands behind the stranger hears of it, and
-// does it in time, however long the lease of that waiter was.
-func TestDeadHolderBeforeAStrangerWhomAnotherHasLeft(t *testing.T) {
-	for _, lease := range []time.Duration{ttl, 10 * ttl} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			dead := w.lock(w.client("a"), "x")
-			ctx, cancel := context.WithCancel(w.ctx)
-			between := w.queue(ctx, w.client("b"), "x", lock.WithTTL(lease))
-			z := w.raw("other")
-			theirs := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
-			ch := w.queue(w.ctx, w.client("c"), "x")
-			time.Sleep(3 * ttl)
-			d := w.die("a", dead.EntryPath())
-			time.Sleep(ttl / 2)
-			cancel()
-			mustBe(t, w.outcome(between).err, context.Canceled)
-			for {
-				if _, there := w.Node(d.path); !there {
-					break
+// TestDeadHolderBeforeAForeignEntry: other libraries do not purge our dead. The waiter behind
+// their entry does, in time, and then it is their turn; also if a waiter of ours between the
+// two, which would have done it, goes away, however long its lease was.
+func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
+	for _, between := range []time.Duration{0, ttl, 10 * ttl} {
+		t.Run(fmt.Sprintf("waiter between with a TTL of %v", between), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				z := w.raw("other")
+				dead := w.lock(w.client("a"), "x")
+				ctx, leave := context.WithCancel(w.ctx)
+				defer leave()
+				var waiter <-chan taken
+				if between != 0 {
+					waiter = w.queue(ctx, w.client("b"), "x", lock.WithTTL(between))
 				}
-				time.Sleep(latency)
-				if time.Now().After(time.UnixMilli(d.end).Add(20 * ttl)) {
+				var theirs []string
+				for _, id := range []string{"0123456789abcdef0123456789abcdef", "f123456789abcdef0123456789abcdef"} {
+					theirs = append(theirs, w.create(z, "/locks/x/_c_"+id+"-lock-", "", zk.FlagEphemeral|zk.FlagSequence))
+				}
+				ch := w.queue(w.ctx, w.client("c"), "x")
+				time.Sleep(3 * ttl)
+				w.waits(ch)
+				w.alive(dead) // it is not purged while it renews
+				purged := make(chan time.Time, 1)
+				w.fault(func(r locktest.Request) bool {
+					is := r.Label == "c" && touches(r, dead.EntryPath()) && r.Op != "getData"
+					if is {
+						purged <- time.Now()
+					}
+					return is
+				}, locktest.Fault{})
+				d := w.die("a", dead.EntryPath())
+				if between != 0 {
+					time.Sleep(ttl / 2)
+					leave()
+					mustBe(t, w.outcome(waiter).err, context.Canceled)
+				}
+				select {
+				case at := <-purged:
+					w.purged(d, at, 0, 100*time.Millisecond)
+				case <-time.After(5 * (ttl + grace)):
 					t.Fatal("the dead holder is there still")
 				}
-			}
-			w.purged(d, time.Now(), 0, 100*time.Millisecond)
-			w.waits(ch)
-			w.remove(z, theirs)
-			w.unlock(w.expect(ch).hold)
-			w.Heal("a")
-			w.empty()
+				for _, path := range theirs { // it is their turn
+					time.Sleep(ttl)
+					w.waits(ch)
+					w.remove(z, path)
+				}
+				w.unlock(w.expect(ch).hold)
+				w.Heal("a")
+				w.empty()
+			})
 		})
 	}
 }
