@@ -351,74 +351,47 @@ func TestNestedLocks(t *testing.T) {
 	}
 }
 
-// TestLockAboveAnother is handed on locally, and kept, as any other: the nodes of a lock below it
-// are no contenders.
-func TestLockAboveAnother(t *testing.T) {
-	for _, below := range []bool{false, true} {
-		t.Run(fmt.Sprintf("below %v", below), func(t *testing.T) {
+// TestWaiterThatLosesItsEntry queues again at the end, and that takes no longer than a renewal
+// takes to notice.
+func TestWaiterThatLosesItsEntry(t *testing.T) {
+	for why, lose := range map[string]func(w *world, path string){
+		"own entry is gone": func(w *world, path string) { w.remove(w.raw("admin"), path) },
+		"overwritten": func(w *world, path string) {
+			if _, err := w.raw("admin").Set(path, znode.Parent{Kind: znode.Dir}.Encode(), -1); err != nil {
+				w.Fatal(err)
+			}
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
-				a := w.client("a", riding(time.Minute))
-				if below {
-					w.lock(w.client("b"), "x/y")
-				}
-				w.unlock(w.lock(a, "x"))
-				time.Sleep(ttl)
+				a, b, c := w.client("a"), w.client("b"), w.client("c")
 				h := w.lock(a, "x")
-				path := pathOf(h)
-				if n := len(w.entries("x")); n != 1 {
-					t.Fatalf("%d entries, want one", n)
+				second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
+				lost := w.entries("x")[1].Path
+				lose(w, lost)
+				time.Sleep(ttl/3 + ttl/10)
+				entries := paths(w.entries("x"))
+				if len(entries) != 3 || entries[2] == lost {
+					t.Fatalf("entries %q, want a new one at the end", entries)
 				}
-				for range 3 {
-					next := w.queue(w.ctx, a, "x")
-					time.Sleep(3 * window) // for long enough to look for others
-					if n := len(w.entries("x")); n != 1 {
-						t.Fatalf("%d entries although no other client waits", n)
-					}
-					w.unlock(h)
-					if h = w.expect(next).hold; pathOf(h) != path {
-						t.Errorf("acquired by %s, want the entry that was handed on, %s", pathOf(h), path)
-					}
+				if s := b.Stats(); s.Requeued != 1 || s.Lost != 0 || s.Waiters != 1 {
+					t.Errorf("stats %+v", s)
 				}
+				mustSay(t, errors.New(w.logged()), "lost the place in the queue", lost)
+				w.waits(second)
+				w.waits(third)
 				w.unlock(h)
-				w.wantCost("Lock of what is kept", w.cost("a", func() { h = w.lock(a, "x") }), map[string]int{}, 0)
-				other := w.queue(w.ctx, w.client("c"), "x")
-				w.unlock(h)
-				w.unlock(w.expect(other).hold)
+				w.waits(second)
+				w.unlock(w.expect(third).hold)
+				got := w.expect(second)
+				if got.hold.EntryPath() != entries[2] {
+					t.Errorf("acquired by %s, want %s", got.hold.EntryPath(), entries[2])
+				}
+				w.unlock(got.hold)
+				w.empty()
 			})
 		})
 	}
-}
-
-// TestWaiterWhoseEntryIsGoneQueuesAgain at the end, and waits no longer than a
-// renewal takes to notice.
-func TestWaiterWhoseEntryIsGoneQueuesAgain(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.client("a"), w.client("b"), w.client("c")
-		h := w.lock(a, "x")
-		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
-		gone := w.entries("x")[1].Path
-		w.remove(w.raw("admin"), gone)
-		time.Sleep(ttl/3 + ttl/10)
-		entries := paths(w.entries("x"))
-		if len(entries) != 3 || entries[2] == gone {
-			t.Fatalf("entries %q, want a new one at the end", entries)
-		}
-		if s := b.Stats(); s.Requeued != 1 || s.Lost != 0 || s.Waiters != 1 {
-			t.Errorf("stats %+v", s)
-		}
-		mustSay(t, errors.New(w.logged()), "lost the place in the queue", "own entry is gone", gone)
-		w.waits(second)
-		w.waits(third)
-		w.unlock(h)
-		w.waits(second)
-		w.unlock(w.expect(third).hold)
-		got := w.expect(second)
-		if got.hold.EntryPath() != entries[2] {
-			t.Errorf("has it by %s, want %s", got.hold.EntryPath(), entries[2])
-		}
-		w.unlock(got.hold)
-		w.empty()
-	})
 }
 
 // TestWholeLockDeleted under a holder and waiters, by somebody who thinks that it
@@ -443,24 +416,6 @@ func TestWholeLockDeleted(t *testing.T) {
 			t.Errorf("queued again %d times", n)
 		}
 		w.unlock(next)
-		w.empty()
-	})
-}
-
-// TestOverwrittenWaiterQueuesAgain: what stands in its entry is not its own any
-// more, so nobody would know who waits there.
-func TestOverwrittenWaiterQueuesAgain(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a"), w.client("b")
-		h := w.lock(a, "x")
-		ch := w.queue(w.ctx, b, "x")
-		if _, err := w.raw("admin").Set(w.entries("x")[1].Path, znode.Parent{Kind: znode.Dir}.Encode(), -1); err != nil {
-			t.Fatal(err)
-		}
-		w.until("it queues again", func() bool { return b.Stats().Requeued == 1 })
-		w.waits(ch)
-		w.unlock(h)
-		w.unlock(w.await(ch).hold)
 		w.empty()
 	})
 }

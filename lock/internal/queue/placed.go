@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/place"
@@ -380,7 +379,12 @@ func (p *placed) look() {
 	p.lock.mu.Unlock()
 	entries := 0
 	if due {
-		entries = p.contenders()
+		children, _, err := p.queue.Conn.Children(p.queue.Closing, p.queue.Path(p.like.Lock))
+		if err == nil { // among them may be locks whose names continue this one's
+			entries = len(znode.Contenders(children))
+		} else {
+			entries = 1 << 20 // unknown: the waiters join
+		}
 	}
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
@@ -388,34 +392,4 @@ func (p *placed) look() {
 		p.begin(nil, place.Enter)
 	}
 	p.goOn()
-}
-
-// mostListed is up to how many children are listed to find out which are contenders.
-const mostListed = 256
-
-// contenders is how many entries are at the lock, or more if that is not known: the waiters
-// join then. Children that are no entries, as the locks below this one, do not count.
-func (p *placed) contenders() int {
-	path := p.queue.Path(p.like.Lock)
-	stat, err := p.queue.Conn.Exists(p.queue.Closing, path)
-	if err != nil {
-		return math.MaxInt
-	}
-	n := int(stat.NumChildren) - p.lock.believed().anchors()
-	if n <= p.entries() || n > mostListed {
-		return n
-	}
-	children, _, err := p.queue.Conn.Children(p.queue.Closing, path)
-	if err != nil {
-		return math.MaxInt
-	}
-	return len(znode.Contenders(children))
-}
-
-// anchors is how many anchors are below the parent.
-func (p parent) anchors() int {
-	if p.state == listed {
-		return 0
-	}
-	return 1
 }
