@@ -393,7 +393,10 @@ func (p *placed) look() {
 	p.lock.mu.Unlock()
 	contenders := 0
 	if due {
-		contenders = p.countContenders()
+		children, _, err := p.queue.Conn.Children(p.queue.Closing, p.queue.Path(p.like.Lock))
+		if contenders = len(znode.Contenders(children)); err != nil {
+			contenders = math.MaxInt // unknown: the waiters join
+		}
 	}
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
@@ -401,23 +404,6 @@ func (p *placed) look() {
 		p.begin(nil, place.Enter)
 	}
 	p.goOn()
-}
-
-// countContenders is how many contenders are at the lock; very many if that is not known. A
-// node below the parent can also be that of another lock: then a list tells.
-func (p *placed) countContenders() int {
-	q, path := p.queue, p.queue.Path(p.like.Lock)
-	if p.lock.believed().state == ours {
-		stat, err := q.Conn.Exists(q.Closing, path)
-		if err == nil && int(stat.NumChildren) <= p.entries()+1 { // the anchor
-			return int(stat.NumChildren) - 1
-		}
-	}
-	children, _, err := q.Conn.Children(q.Closing, path)
-	if err != nil {
-		return math.MaxInt
-	}
-	return len(znode.Contenders(children))
 }
 
 // entries is how many entries of the place are at the lock.
