@@ -186,20 +186,31 @@ func (h *Hold) Unlock() error {
 	if h.none() || h.unlocked.Swap(true) {
 		return ErrUnlocked
 	}
-	c, e := h.client, h.e
+	c := h.client
 	if c.tasks.Enter() { // before the hold ends, from when on Close leaves its entry to us
 		defer c.tasks.Leave()
 	}
-	h.deafen()
-	h.t.leave()
-	last, err := e.Unlock()
-	if err != nil || !last || c.queue.HandOff(e) {
+	leaves, err := h.giveBack()
+	if !leaves {
 		return err
 	}
-	c.ended(e, ErrUnlocked)
 	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
 	defer limit.Release()
-	return c.left(e, c.queue.Leave(zkconn.Uncancellable(limit), e))
+	return c.left(h.e, c.queue.Leave(zkconn.Uncancellable(limit), h.e))
+}
+
+// giveBack gives back a handle that was just unlocked. It reports whether the entry is to
+// leave: the handle was the last one, and no other goroutine of the client goes on with it.
+// The error tells why the hold had ended before.
+func (h *Hold) giveBack() (leaves bool, err error) {
+	h.deafen()
+	h.t.leave()
+	last, err := h.e.Unlock()
+	if err != nil || !last || h.client.queue.HandOff(h.e) {
+		return false, err
+	}
+	h.client.ended(h.e, ErrUnlocked)
+	return true, nil
 }
 
 // left makes of what came of the deletion of an unlocked entry what the unlock returns.

@@ -161,9 +161,8 @@ func (hs *Holds) Unlock() error {
 			unlocked++
 			continue
 		}
-		h.deafen()
-		last, err := h.e.Unlock()
-		if last {
+		leaves, err := h.giveBack()
+		if leaves {
 			leave = append(leave, h.e)
 		}
 		errs = append(errs, err)
