@@ -2,6 +2,8 @@ package queue
 
 import (
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // An unused entry is kept if the policy says so. A watch on the children of the parent tells
@@ -23,7 +25,7 @@ func (p *placed) watchOthers() {
 	q := p.queue
 	for {
 		children, changed, err := q.Conn.WatchChildren(q.Closing, q.Path(p.like.Lock))
-		left, over := p.keptFor(err != nil || len(children)-p.lock.believed().anchors() > p.entries())
+		left, over := p.keptFor(err != nil || len(znode.Contenders(children)) > p.entries())
 		for !over {
 			timer := time.NewTimer(min(left, lookAgain))
 			begun := q.Clock.Mono()

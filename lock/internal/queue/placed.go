@@ -379,9 +379,9 @@ func (p *placed) look() {
 	p.lock.mu.Unlock()
 	entries := 0
 	if due {
-		stat, err := p.queue.Conn.Exists(p.queue.Closing, p.queue.Path(p.like.Lock))
-		if err == nil {
-			entries = int(stat.NumChildren) - p.lock.believed().anchors()
+		children, _, err := p.queue.Conn.Children(p.queue.Closing, p.queue.Path(p.like.Lock))
+		if err == nil { // among them may be locks whose names continue this one's
+			entries = len(znode.Contenders(children))
 		} else {
 			entries = 1 << 20 // unknown: the waiters join
 		}
@@ -392,12 +392,4 @@ func (p *placed) look() {
 		p.begin(nil, place.Enter)
 	}
 	p.goOn()
-}
-
-// anchors is how many anchors are below the parent.
-func (p parent) anchors() int {
-	if p.state == listed {
-		return 0
-	}
-	return 1
 }
