@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,14 +15,21 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-const window = 10 * time.Millisecond
+// The goroutines of one client that want the same lock in the same way have one place in its
+// queue: package place. These tests are about that, with the window that clients have by
+// default.
 
-// riding are the policies by which entries are passed on.
+const window = lock.DefaultLocalWindow
+
+// riding are policies with the default window. Unused entries are kept for so long.
 func riding(idle time.Duration) lock.Option {
 	return lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, Idle: idle})
 }
 
-// line has n contenders of a client wait for a lock, one after the other.
+// slow is an ensemble that takes a millisecond for the way to it, and one back.
+var slow = locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }}
+
+// line has n goroutines of a client wait for a lock, one after the other.
 func (w *world) line(ctx context.Context, c *lock.Client, name string, n int, opts ...lock.LockOption) (line []<-chan taken) {
 	for range n {
 		line = append(line, start(func() (*lock.Hold, error) { return c.Mutex(name, opts...).Lock(ctx) }))
@@ -30,15 +38,33 @@ func (w *world) line(ctx context.Context, c *lock.Client, name string, n int, op
 	return line
 }
 
-// TestPassCostsNothing: who waits in the same client has the entry next, without a request,
-// first come, first served; and each has a hold of its own.
-func TestPassCostsNothing(t *testing.T) {
+// inOrder checks that the lock goes from the holder to each of them in turn.
+func (w *world) inOrder(h *lock.Hold, queue ...<-chan taken) {
+	w.Helper()
+	for i, next := range queue {
+		w.unlock(h)
+		got := w.await(next)
+		if h.Context().Err() == nil || got.hold.Token().Compare(h.Token()) <= 0 {
+			w.Errorf("the hold before goes on, or token %v follows %v", got.hold.Token(), h.Token())
+		}
+		for _, later := range queue[i+1:] {
+			w.waits(later)
+		}
+		h = got.hold
+	}
+	w.unlock(h)
+}
+
+// TestHandoffCostsNothing: a waiter of the same client gets the entry next, without a request,
+// first come first served, and has a hold of its own.
+func TestHandoffCostsNothing(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
 		h := w.lock(a, "x")
+		want := h.Token()
 		line := w.line(w.ctx, a, "x", 8)
 		entry := h.EntryPath()
-		w.wantCost("eight passes", w.cost("a", func() {
+		w.wantCost("eight handoffs", w.cost("a", func() {
 			for _, next := range line {
 				before := h
 				w.unlock(h)
@@ -48,205 +74,256 @@ func TestPassCostsNothing(t *testing.T) {
 					t.Errorf("the hold before goes on, or token %v follows %v", h.Token(), before.Token())
 				}
 				if h.EntryPath() != entry {
-					t.Errorf("hold by %s, not by the entry passed on, %s", h.EntryPath(), entry)
+					t.Errorf("held by %s, not by the same entry, %s", h.EntryPath(), entry)
 				}
 				w.alive(h)
 			}
 		}), map[string]int{}, 0)
-		if got, want := h.Token(), (lock.Token{Czxid: w.node(entry).Stat.Czxid, Pass: 8}); got != want {
-			t.Errorf("the token after eight passes is %v, want %v", got, want)
+		if want.Pass = 8; h.Token() != want {
+			t.Errorf("the token after eight handoffs is %v, want %v", h.Token(), want)
 		}
+		other := w.queue(w.ctx, a, "x", lock.WithLocalWindow(0))
 		w.unlock(h)
+		w.unlock(w.expect(other).hold)
 		w.empty()
 	})
 }
 
-// TestPassEnds: others wait for one window and one hold at most.
-func TestPassEnds(t *testing.T) {
-	for _, held := range []time.Duration{window / 5, 3 * window} {
-		t.Run(held.String(), func(t *testing.T) {
-			simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }}, func(w *world) {
-				a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
+// TestOthersWaitForOneWindow and one hold at most, be the holds short or long, or the entry
+// one that was kept before.
+func TestOthersWaitForOneWindow(t *testing.T) {
+	for name, test := range map[string]struct{ held, idle time.Duration }{
+		"short holds": {window / 5, 0}, "long holds": {3 * window, 0}, "kept": {window / 5, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, slow, func(w *world) {
+				a, b := w.dial("a", riding(test.idle)), w.dial("b", riding(0))
+				if test.idle > 0 {
+					w.unlock(w.lock(a, "x"))
+				}
 				h := w.lock(a, "x")
 				line := w.line(w.ctx, a, "x", 40)
 				begun := time.Now()
 				other := w.queue(w.ctx, b, "x")
 				done := make(chan int)
-				go func() { // of a
-					passed := 0
-					for {
-						time.Sleep(held)
-						if h.Unlock() != nil || passed == len(line) {
+				go func() {
+					handoffs := 0
+					for entry := h.EntryPath(); ; handoffs++ {
+						time.Sleep(test.held)
+						w.unlock(h)
+						if h = w.await(line[handoffs]).hold; h.EntryPath() != entry {
 							break
 						}
-						got := <-line[passed]
-						if passed++; got.hold.Token().Pass == 0 { // by another entry
-							break
-						}
-						h = got.hold
 					}
-					done <- passed
+					done <- handoffs
 				}()
 				got := w.await(other)
-				if waited, most := got.at.Sub(begun), window+held+20*time.Millisecond; waited > most {
-					t.Errorf("the other process waited for %v, want at most %v", waited, most)
+				if waited, most := got.at.Sub(begun), window+test.held+20*time.Millisecond; waited > most {
+					t.Errorf("the other client waited for %v, want at most %v", waited, most)
 				}
 				w.unlock(got.hold)
-				passed := <-done
-				if passed < 1 || passed == len(line) {
-					t.Errorf("%d of %d in line were passed the entry before the other process had it", passed, len(line))
+				handoffs := <-done
+				if handoffs < 1 && test.held < window {
+					t.Error("no goroutine of the client was before the other client")
 				}
-			})
-		})
-	}
-}
-
-// TestPassGoesOnAlone: while nobody else waits the entry is passed on for as long as there is
-// somebody, and a look for others in each window is all that it costs.
-func TestPassGoesOnAlone(t *testing.T) {
-	simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }}, func(w *world) {
-		a := w.dial("a", riding(0))
-		h := w.lock(a, "x")
-		const passes = 100
-		line := w.line(w.ctx, a, "x", passes)
-		got := w.cost("a", func() {
-			for _, next := range line {
-				time.Sleep(window / 5)
-				w.unlock(h)
-				h = w.await(next).hold
-			}
-		})
-		if got.requests["exists"] > passes*4/10 || got.total() > got.requests["exists"]+2 { // a renewal, perhaps
-			t.Errorf("%d passes with holds of a fifth of the window, and a look in each half of it at most, cost %v", passes, got.requests)
-		}
-		if h.Token().Pass != passes {
-			t.Errorf("the last hold is by pass %d of %d", h.Token().Pass, passes)
-		}
-		w.unlock(h)
-		w.empty()
-	})
-}
-
-// TestRiderGivesUp: whoever gives up costs the others neither a request nor their place, also
-// if the entry that all of them wait by was its own.
-func TestRiderGivesUp(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding(0)), w.dial("b")
-		h := w.lock(b, "x")
-		first, giveUp := context.WithCancelCause(w.ctx)
-		second, giveUpToo := context.WithCancelCause(w.ctx)
-		queue := []<-chan taken{w.queue(first, a, "x")}
-		entry := w.entries("x")[1].Path
-		queue = append(queue, w.line(second, a, "x", 1)...)
-		queue = append(queue, w.line(w.ctx, a, "x", 2)...)
-		last := w.queue(w.ctx, b, "x")
-		why := errors.New("had enough")
-		giveUpToo(why)
-		mustBe(t, w.outcome(queue[1]).err, why)
-		giveUp(why)
-		mustBe(t, w.outcome(queue[0]).err, why)
-		if e := w.entries("x"); len(e) != 3 || e[1].Path != entry {
-			t.Fatalf("entries %q, want the one that the others wait by still there, %s", paths(e), entry)
-		}
-		w.unlock(h)
-		third := w.expect(queue[2])
-		if third.hold.EntryPath() != entry {
-			t.Errorf("the third one has %s, want the place of the first, %s", third.hold.EntryPath(), entry)
-		}
-		w.unlock(third.hold)
-		w.unlock(w.expect(queue[3]).hold)
-		w.unlock(w.await(last).hold)
-		w.empty()
-	})
-}
-
-// TestPassNeedsGoodEnd: what did not end by an unlock, or is not what the next one would have
-// written, is not passed on; who rides queues anew.
-func TestPassNeedsGoodEnd(t *testing.T) {
-	for name, test := range map[string]struct {
-		opts []lock.LockOption
-		end  func(*world, *lock.Hold)
-	}{
-		"extended": {end: func(w *world, h *lock.Hold) {
-			if err := h.Extend(w.ctx, 2*ttl); err != nil {
-				w.Fatal(err)
-			}
-			w.unlock(h)
-		}},
-		"removed": {end: func(w *world, h *lock.Hold) {
-			w.remove(w.raw("admin"), h.EntryPath())
-			<-h.Done()
-		}},
-		"removed, and unlocked before that was heard of": {end: func(w *world, h *lock.Hold) {
-			w.remove(w.raw("admin"), h.EntryPath())
-			if err := h.Extend(w.ctx, ttl); err == nil {
-				w.Error("extended an entry that is not there")
-			}
-			if err := h.Unlock(); !errors.Is(err, lock.ErrRemoved) {
-				w.Errorf("Unlock: %v", err)
-			}
-		}},
-		"detached": {end: func(w *world, h *lock.Hold) {
-			ticket, err := h.Detach(w.ctx, 0)
-			if err != nil {
-				w.Fatal(err)
-			}
-			attached, err := w.dial("b").Attach(w.ctx, ticket)
-			if err != nil {
-				w.Fatal(err)
-			}
-			w.unlock(attached)
-		}},
-		"max_hold": {end: func(w *world, h *lock.Hold) {
-			time.Sleep(ttl + time.Second)
-			mustBe(w, h.Err(), lock.ErrMaxHold)
-		}},
-		"a ticket": {end: func(w *world, h *lock.Hold) {
-			h.Ticket()
-			w.unlock(h)
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, MaxHold: ttl}))
-				h := w.lock(a, "x", test.opts...)
-				line := w.line(w.ctx, a, "x", 2)
-				ended, entry := w.end(h), h.EntryPath()
-				test.end(w, h)
-				next := w.await(line[0])
-				w.inTurn(ended, next)
-				if next.hold.EntryPath() == entry {
-					t.Errorf("the next one has the entry that was not to be passed on")
-				}
-				w.alive(next.hold)
-				w.unlock(next.hold)
-				w.unlock(w.expect(line[1]).hold)
+				w.inOrder(h, line[handoffs+1:]...)
+				mustBe(t, a.Close(), nil)
 				w.empty()
 			})
 		})
 	}
 }
 
-// TestMaxHoldIsForEachPass: each pass is a hold of its own.
-func TestMaxHoldIsForEachPass(t *testing.T) {
+// TestHandoffsGoOnWithoutOthers: while no other client waits, an entry is handed on again and
+// again. A look for others in each half of the window is all that it costs. A lock whose name
+// continues this one's is no contender.
+func TestHandoffsGoOnWithoutOthers(t *testing.T) {
+	for _, below := range []bool{false, true} {
+		simulate(t, slow, func(w *world) {
+			a := w.dial("a", riding(0))
+			if below {
+				w.lock(w.dial("b"), "x/y")
+			}
+			h := w.lock(a, "x")
+			const handoffs = 100
+			line := w.line(w.ctx, a, "x", handoffs)
+			got := w.cost("a", func() {
+				for _, next := range line {
+					time.Sleep(window / 5)
+					w.unlock(h)
+					h = w.await(next).hold
+				}
+			})
+			looks := got.requests["getChildren2"]
+			if looks > handoffs*4/10 || got.total() > looks+2 { // a renewal, perhaps
+				t.Errorf("%d handoffs after holds of a fifth of the window cost %v", handoffs, got.requests)
+			}
+			if h.Token().Pass != handoffs {
+				t.Errorf("the last hold is by handoff %d of %d", h.Token().Pass, handoffs)
+			}
+			w.unlock(h)
+		})
+	}
+}
+
+// TestWaiterGivesUp: that costs other goroutines of its client neither a request nor their
+// place, also if it was the one for which their entry had joined.
+func TestWaiterGivesUp(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, MaxHold: ttl}))
+		a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
+		h := w.lock(b, "x")
+		why := errors.New("had enough")
+		var queue []<-chan taken
+		var giveUp []context.CancelCauseFunc
+		for range 4 {
+			ctx, cancel := context.WithCancelCause(w.ctx)
+			giveUp = append(giveUp, cancel)
+			queue = append(queue, w.line(ctx, a, "x", 1)...)
+		}
+		entry := w.entries("x")[1].Path
+		last := w.queue(w.ctx, w.dial("c"), "x")
+		w.wantCost("two give up", w.cost("a", func() {
+			for i := range 2 {
+				giveUp[1-i](why)
+				mustBe(t, w.outcome(queue[1-i]).err, why)
+			}
+		}), map[string]int{}, 0)
+		if e := w.entries("x"); len(e) != 3 || e[1].Path != entry {
+			t.Fatalf("entries %q, want the one that the others wait by still there, %s", paths(e), entry)
+		}
+		w.unlock(h)
+		third := w.expect(queue[2]).hold
+		if third.EntryPath() != entry {
+			t.Errorf("the third one has %s, want the place of the first, %s", third.EntryPath(), entry)
+		}
+		w.inOrder(third, queue[3], last)
+
+		h = w.lock(b, "x") // with the last one its entry goes
+		all, cancel := context.WithCancel(w.ctx)
+		queue = w.line(all, a, "x", 2)
+		cancel()
+		for _, ch := range queue {
+			mustBe(t, w.outcome(ch).err, context.Canceled)
+		}
+		w.until("the entry has gone", func() bool { return len(w.entries("x")) == 1 })
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestUnlockAfterTheWindow: the entry leaves, and another one joins, in one transaction. Then
+// it is the turn of the clients that wait.
+func TestUnlockAfterTheWindow(t *testing.T) {
+	for _, opt := range []lock.LockOption{nil, lock.WithLocalWindow(0)} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a", riding(0)), w.dial("b")
+			h := w.lock(a, "x", opt)
+			line := w.line(w.ctx, a, "x", 2, opt)
+			w.windowOver("a")
+			other := w.queue(w.ctx, b, "x")
+			got := w.cost("a", func() { w.unlock(h) })
+			if n := len(w.entries("x")); n != 2 || got.requests["multi"] != 1 || got.requests["delete"] != 0 {
+				t.Errorf("%d entries, and it took %v; want one transaction", n, got.requests)
+			}
+			w.inOrder(w.expect(other).hold, line...)
+			w.empty()
+		})
+	}
+}
+
+// ends are ways in which a hold ends after which no goroutine of its client goes on with its
+// entry: it did not end by an unlock, or the entry is not what the next one would have written.
+var ends = map[string]func(*world, *lock.Hold){
+	"extended": func(w *world, h *lock.Hold) {
+		if err := h.Extend(w.ctx, 2*ttl); err != nil {
+			w.Fatal(err)
+		}
+		w.unlock(h)
+	},
+	"removed": func(w *world, h *lock.Hold) {
+		w.remove(w.raw("admin"), h.EntryPath())
+		<-h.Done()
+	},
+	"removed, and unlocked before that was heard of": func(w *world, h *lock.Hold) {
+		w.remove(w.raw("admin"), h.EntryPath())
+		if err := h.Extend(w.ctx, ttl); err == nil {
+			w.Error("extended an entry that is not there")
+		}
+		mustBe(w, h.Unlock(), lock.ErrRemoved)
+	},
+	"detached": func(w *world, h *lock.Hold) {
+		ticket, err := h.Detach(w.ctx, 0)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.unlock(w.attach(w.dial("attaches"), ticket))
+	},
+	"max_hold": func(w *world, h *lock.Hold) {
+		<-h.Done()
+		mustBe(w, h.Err(), lock.ErrMaxHold)
+	},
+	"a ticket": func(w *world, h *lock.Hold) {
+		h.Ticket()
+		w.unlock(h)
+	},
+}
+
+// TestNoHandoffAfterOtherEnds: the waiters of the client get another entry. If other clients
+// wait, that has joined before: local waiters are behind those that came before them, and
+// ahead of those that came a second later.
+func TestNoHandoffAfterOtherEnds(t *testing.T) {
+	for name, end := range ends {
+		for _, others := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, others %v", name, others), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, MaxHold: ttl}))
+					h := w.lock(a, "x")
+					queue := w.line(w.ctx, a, "x", 2)
+					if others {
+						queue = append([]<-chan taken{w.queue(w.ctx, w.dial("b"), "x")}, queue...)
+						time.Sleep(time.Second)
+						queue = append(queue, w.queue(w.ctx, w.dial("c"), "x"))
+					}
+					ended, entry := w.end(h), h.EntryPath()
+					end(w, h)
+					next := w.await(queue[0])
+					if !others || !strings.HasPrefix(name, "removed") { // then both were in
+						w.inTurn(ended, next)
+					}
+					if next.hold.EntryPath() == entry {
+						t.Error("the next one has the same entry")
+					}
+					w.alive(next.hold)
+					w.inOrder(next.hold, queue[1:]...)
+					w.empty()
+				})
+			})
+		}
+	}
+}
+
+// TestMaxHoldIsForEachHold that an entry is handed on to.
+func TestMaxHoldIsForEachHold(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second, MaxHold: ttl}))
 		h := w.lock(a, "x")
-		for _, next := range w.line(w.ctx, a, "x", 5) {
-			time.Sleep(ttl * 2 / 3)
+		line := w.line(w.ctx, a, "x", 30)
+		begun := time.Now()
+		for _, next := range line {
+			time.Sleep(time.Second / 2)
 			w.unlock(h)
 			h = w.await(next).hold
 		}
-		if h.Token().Pass != 5 {
-			t.Errorf("token %v, want that of the fifth pass", h.Token())
+		if time.Since(begun) < ttl || int(h.Token().Pass) != len(line) {
+			t.Errorf("token %v after %v", h.Token(), time.Since(begun))
 		}
 		w.unlock(h)
 	})
 }
 
-// TestEndedHoldDoesNotReenter: the context of a hold whose entry was passed on has not the
-// hold of the next one.
-func TestEndedHoldDoesNotReenter(t *testing.T) {
+// TestEndedHoldIsNotEnteredAgain by its context, though its entry goes on with another hold;
+// nor does it give a ticket for that.
+func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
 		before := w.lock(a, "x")
@@ -260,14 +337,17 @@ func TestEndedHoldDoesNotReenter(t *testing.T) {
 		if before.Valid() || before.Remaining() != 0 {
 			t.Error("the hold before is valid still")
 		}
+		if ticket := before.Ticket(); !ticket.IsZero() || h.EntryPath() != before.EntryPath() {
+			t.Errorf("ticket %v for %s, which the next one has: %s", ticket, before.EntryPath(), h.EntryPath())
+		}
 		w.alive(h)
 		w.unlock(h)
 		w.empty()
 	})
 }
 
-// TestTxnBeforePass: a transaction of the hold before that is late finds another version.
-func TestTxnBeforePass(t *testing.T) {
+// TestTxnBeforeHandoff: a transaction of the hold before that is late finds another version.
+func TestTxnBeforeHandoff(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
 		z := w.raw("admin")
@@ -281,7 +361,7 @@ func TestTxnBeforePass(t *testing.T) {
 		w.unlock(h)
 		next := w.await(line[0]).hold
 		if now := w.node(next.EntryPath()).Stat.Version; next.EntryPath() == h.EntryPath() && now == before {
-			t.Errorf("the entry was passed on at the version that the transaction left, %d", now)
+			t.Errorf("the entry was handed on at the version that the transaction left, %d", now)
 		}
 		w.unlock(next)
 		w.empty()
@@ -289,8 +369,8 @@ func TestTxnBeforePass(t *testing.T) {
 	})
 }
 
-// TestPassIsToTheSame: who asks for something else has an entry of its own.
-func TestPassIsToTheSame(t *testing.T) {
+// TestHandoffIsToTheSame: a request that asks for something else has an entry of its own.
+func TestHandoffIsToTheSame(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
 		h := w.lock(a, "x")
@@ -309,12 +389,11 @@ func TestPassIsToTheSame(t *testing.T) {
 	})
 }
 
-// TestPermitsArePassedOn: as many have permits as there are, by no more entries, and who waits
-// has one of those next.
-func TestPermitsArePassedOn(t *testing.T) {
+// TestPermitsAreHandedOn: a client has no more entries than there are permits, and its waiters
+// get one of those next.
+func TestPermitsAreHandedOn(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(0))
-		s := a.Semaphore("x", 3)
+		s := w.dial("a", riding(0)).Semaphore("x", 3)
 		var line []<-chan taken
 		for range 9 {
 			line = append(line, start(func() (*lock.Hold, error) { return s.Acquire(w.ctx, 1) }))
@@ -327,7 +406,14 @@ func TestPermitsArePassedOn(t *testing.T) {
 		for i, next := range line {
 			if i >= 3 {
 				w.waits(next)
-				w.wantCost("a pass", w.cost("a", func() { w.unlock(held[i-3]) }), map[string]int{}, 0)
+				version := w.node(held[i-3].EntryPath()).Stat.Version
+				w.unlock(held[i-3])
+				if h := w.expect(next).hold; h.EntryPath() != held[i-3].EntryPath() || w.node(h.EntryPath()).Stat.Version != version {
+					t.Errorf("%s was handed on as %s, at another version than %d", held[i-3].EntryPath(), h.EntryPath(), version)
+				} else {
+					held = append(held, h)
+				}
+				continue
 			}
 			held = append(held, w.expect(next).hold)
 		}
@@ -338,26 +424,23 @@ func TestPermitsArePassedOn(t *testing.T) {
 	})
 }
 
-// TestRidersOfWriter: who waits to write rides on a writer, and not on one that only reads.
-func TestRidersOfWriter(t *testing.T) {
+// TestHandoffAmongWriters: a writer goes on with the entry of a writer, and not with that of one
+// that only reads now.
+func TestHandoffAmongWriters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(0))
-		rw := a.RWMutex("x")
+		rw := w.dial("a", riding(0)).RWMutex("x")
 		write := func() (*lock.Hold, error) { return rw.Lock(w.ctx) }
 		h := w.expect(start(write)).hold
 		second := start(write)
 		settle()
 		third := start(write)
 		settle()
-		w.wantCost("a pass", w.cost("a", func() { w.unlock(h) }), map[string]int{}, 0)
+		w.wantCost("a handoff", w.cost("a", func() { w.unlock(h) }), map[string]int{}, 0)
 		h = w.expect(second).hold
 		if err := h.Downgrade(w.ctx); err != nil {
 			t.Fatal(err)
 		}
-		settle()
-		if n := len(w.entries("x")); n != 2 {
-			t.Errorf("%d entries after the downgrade, want that of the reader and one that waits to write", n)
-		}
+		w.until("the writer joins", func() bool { return len(w.entries("x")) == 2 })
 		w.waits(third)
 		w.unlock(h)
 		w.unlock(w.await(third).hold)
@@ -365,236 +448,34 @@ func TestRidersOfWriter(t *testing.T) {
 	})
 }
 
-// TestKeptEntry: a lock that nobody else asks for costs nothing from the second time on.
-func TestKeptEntry(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(time.Second))
-		w.unlock(w.lock(a, "other", lock.WithIdle(0)))
-		w.wantCost("the first use", w.cost("a", func() { w.unlock(w.lock(a, "x")) }), map[string]int{"multi": 1, "getChildren2": 1}, 1)
-		var tokens []lock.Token
-		w.wantCost("ten uses", w.cost("a", func() {
-			for range 10 {
-				h := w.lock(a, "x")
-				w.alive(h)
-				tokens = append(tokens, h.Token())
-				w.unlock(h)
-				time.Sleep(window)
-			}
-		}), map[string]int{}, 0)
-		if !slices.IsSortedFunc(tokens, lock.Token.Compare) || tokens[0] == tokens[1] {
-			t.Errorf("tokens do not rise: %v", tokens)
-		}
-		if h, err := a.Mutex("x").TryLock(w.ctx); err != nil {
-			t.Errorf("TryLock of what is kept: %v", err)
-		} else {
-			w.unlock(h)
-		}
-		time.Sleep(990 * time.Millisecond)
-		if n := len(w.entries("x")); n != 1 {
-			t.Errorf("%d entries within the time", n)
-		}
-		time.Sleep(20 * time.Millisecond)
-		settle()
-		if left := w.nodes(); len(left) > 0 {
-			t.Errorf("%q left after the time", left)
-		}
-	})
-}
-
-// TestKeptEntryIsGivenBack: at once to whoever else comes, of our libraries or another one,
-// of this client or another; when it is released, and when the client closes.
-func TestKeptEntryIsGivenBack(t *testing.T) {
-	for name, come := range map[string]func(w *world, a *lock.Client){
-		"another client": func(w *world, a *lock.Client) { w.unlock(w.lock(w.dial("b"), "x")) },
-		"another library": func(w *world, a *lock.Client) {
-			z := w.raw("b")
-			w.remove(z, w.create(z, "/locks/x/_c_0123-lock-", "", 3))
-		},
-		"other settings": func(w *world, a *lock.Client) { w.unlock(w.lock(a, "x", lock.WithTTL(2*ttl), lock.WithIdle(0))) },
-		"several locks": func(w *world, a *lock.Client) {
-			hs, err := a.LockAll(w.ctx, "w", "x")
-			if err != nil {
-				w.Fatal(err)
-			}
-			if err := hs.Unlock(); err != nil {
-				w.Fatal(err)
-			}
-		},
-		"released": func(w *world, a *lock.Client) {
-			if err := a.Release(w.ctx, "x"); err != nil {
-				w.Fatal(err)
-			}
-			if n := len(w.entries("x")); n != 0 {
-				w.Errorf("%d entries are left when Release returns", n)
-			}
-		},
-		"the session ends": func(w *world, a *lock.Client) {
-			w.ExpireLabel("a")
-			w.unlock(w.lock(w.dial("b"), "x"))
-		},
-		"close": func(w *world, a *lock.Client) {
-			if err := a.Close(); err != nil {
-				w.Error(err)
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a := w.dial("a", riding(time.Hour))
-				w.unlock(w.lock(a, "x"))
-				settle()
-				if n := len(w.entries("x")); n != 1 {
-					t.Fatalf("%d entries are kept", n)
-				}
-				begun := time.Now()
-				come(w, a)
-				settle()
-				if took := time.Since(begun); took > 2*ttl/3 {
-					t.Errorf("it took %v", took)
-				}
-				w.empty()
-			})
-		})
-	}
-}
-
-// TestKeptEntryOfLongHold: what is kept after a hold in which the client has used so many other
-// locks that it forgot about this one is given back by Release, and had again, all the same.
-func TestKeptEntryOfLongHold(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(time.Hour))
-		keep := func(name string) {
-			h := w.lock(a, name)
-			for i := range 5000 {
-				w.unlock(w.lock(a, fmt.Sprintf("other/%d", i), lock.WithIdle(0)))
-			}
-			w.unlock(h)
-			settle()
-		}
-		keep("x")
-		w.wantCost("what is kept is had again", w.cost("a", func() { w.unlock(w.lock(a, "x")) }), map[string]int{}, 0)
-		keep("y")
-		if err := a.Release(w.ctx, "y"); err != nil {
-			t.Fatal(err)
-		}
-		if n := len(w.entries("y")); n != 0 {
-			t.Errorf("%d entries are left when Release returns", n)
-		}
-	})
-}
-
-// TestKeptEntryIsHeld: who comes while it is held has it after the unlock, not after another
-// pass.
-func TestKeptEntryIsHeld(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
-		w.unlock(w.lock(a, "x"))
-		h := w.lock(a, "x")
-		other := w.queue(w.ctx, b, "x")
-		line := w.line(w.ctx, a, "x", 2)
-		w.unlock(h)
-		w.unlock(w.expect(other).hold)
-		for _, next := range line {
-			w.unlock(w.await(next).hold)
-		}
-		w.unlock(w.lock(b, "x"))
-		w.empty()
-	})
-}
-
-// TestKeptEntryIsRenewed, and one that somebody removes is missed by nobody.
-func TestKeptEntryIsRenewed(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(time.Hour))
-		w.unlock(w.lock(a, "x"))
-		entry := w.entries("x")[0].Path
-		time.Sleep(5 * ttl)
-		if n := w.node(entry).Stat.Version; n < 5 {
-			t.Errorf("written %d times in five TTLs", n)
-		}
-		h := w.lock(a, "x")
-		if h.EntryPath() != entry {
-			t.Errorf("%s is held after %v, not what was kept", h.EntryPath(), 5*ttl)
-		}
-		w.unlock(h)
-		w.remove(w.raw("admin"), entry)
-		time.Sleep(ttl)
-		h = w.lock(a, "x")
-		w.alive(h)
-		w.unlock(h)
-		if err := a.Release(w.ctx, "x"); err != nil {
-			t.Error(err)
-		}
-		w.empty()
-	})
-}
-
-// TestRidersAsTheClientCloses: nobody stays behind, be it a rider or an entry.
-func TestRidersAsTheClientCloses(t *testing.T) {
-	for i := range 20 {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }}, func(w *world) {
-				a := w.dial("a", riding(time.Duration(i%2)*time.Hour))
-				var lines []<-chan taken
-				for _, name := range []string{"x", "y"} {
-					for range 5 {
-						lines = append(lines, start(func() (*lock.Hold, error) {
-							for {
-								h, err := a.Mutex(name).Lock(w.ctx)
-								if err != nil {
-									return h, err
-								}
-								time.Sleep(time.Duration(i) * time.Millisecond)
-								h.Unlock()
-							}
-						}))
-					}
-				}
-				time.Sleep(time.Duration(i*3) * time.Millisecond)
-				if err := a.Close(); err != nil {
-					t.Error(err)
-				}
-				time.Sleep(time.Duration(i) * time.Millisecond)
-				for _, ch := range lines {
-					mustBe(t, w.outcome(ch).err, lock.ErrClosed)
-				}
-				w.empty()
-			})
-		})
-	}
-}
-
 // TestReadersShareAnEntry: readers of one client that come within the window have one entry,
-// and each a hold of its own; who comes later has another one.
+// and each a hold of its own. Later ones wait by another entry.
 func TestReadersShareAnEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
 		rw := a.RWMutex("x")
-		type mine struct{}
 		read := func(i int) <-chan taken {
-			return start(func() (*lock.Hold, error) { return rw.RLock(context.WithValue(w.ctx, mine{}, i)) })
+			return start(func() (*lock.Hold, error) { return rw.RLock(context.WithValue(w.ctx, key{}, i)) })
 		}
-		var held []*lock.Hold
-		tokens := map[lock.Token]bool{}
 		first := w.expect(read(0)).hold
-		held = append(held, first)
+		held := []*lock.Hold{first}
 		w.wantCost("nine more", w.cost("a", func() {
 			for i := range 9 {
 				held = append(held, w.expect(read(1+i)).hold)
 			}
 		}), map[string]int{}, 0)
+		tokens := map[lock.Token]bool{}
 		for i, h := range held {
 			w.alive(h)
 			tokens[h.Token()] = true
-			if got := h.Context().Value(mine{}); got != i {
+			if got := h.Context().Value(key{}); got != i {
 				t.Errorf("the context of reader %d carries %v", i, got)
 			}
 		}
 		if len(tokens) != len(held) {
 			t.Errorf("%d tokens of %d readers", len(tokens), len(held))
 		}
-		writer := start(func() (*lock.Hold, error) { return b.RWMutex("x").Lock(w.ctx) })
-		w.until("the writer waits", func() bool { return len(w.entries("x")) == 2 })
+		writer := w.join("x", b.RWMutex("x").Lock)
 		time.Sleep(2 * window)
 		late := read(10)
 		w.waits(late)
@@ -606,7 +487,7 @@ func TestReadersShareAnEntry(t *testing.T) {
 		for _, h := range held[1:] {
 			w.alive(h)
 		}
-		// By the context of one that has ended nobody enters again; by another's it does.
+		// The context of an ended hold enters nothing again; that of another one does.
 		anew := start(func() (*lock.Hold, error) { return rw.RLock(context.WithoutCancel(first.Context())) })
 		w.waits(anew)
 		again := w.expect(start(func() (*lock.Hold, error) { return rw.RLock(held[1].Context()) })).hold
@@ -633,17 +514,17 @@ func TestReadersShareAnEntry(t *testing.T) {
 	})
 }
 
-// TestReadersWaitTogether: those who wait for the same writer have one entry, and it is theirs
-// together; if it is lost each of them is told.
+// TestReadersWaitTogether: readers of one client that wait for a writer have one entry. If it is
+// lost, each of them is told.
 func TestReadersWaitTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
-		wrote := w.expect(start(func() (*lock.Hold, error) { return b.RWMutex("x").Lock(w.ctx) })).hold
+		wrote := w.take(b.RWMutex("x").Lock)
 		giveUp, cancel := context.WithCancel(w.ctx)
 		var readers []<-chan taken
 		for i := range 6 {
 			ctx := w.ctx
-			if i < 2 { // the one who joined, and one who rides
+			if i < 2 { // one of them is the one for which the entry joined
 				ctx = giveUp
 			}
 			readers = append(readers, start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(ctx) }))
@@ -662,11 +543,8 @@ func TestReadersWaitTogether(t *testing.T) {
 			held = append(held, w.expect(ch).hold)
 		}
 		w.remove(w.raw("admin"), held[0].EntryPath())
-		time.Sleep(ttl)
 		for _, h := range held {
-			if h.Context().Err() == nil {
-				t.Errorf("the context of token %v has not ended", h.Token())
-			}
+			<-h.Done()
 			mustBe(t, h.Err(), lock.ErrRemoved)
 			mustBe(t, h.Unlock(), lock.ErrRemoved)
 		}
@@ -674,152 +552,363 @@ func TestReadersWaitTogether(t *testing.T) {
 	})
 }
 
-// TestPassOfStaleLease: whoever is passed an entry that was not renewed for long writes it
-// first.
-func TestPassOfStaleLease(t *testing.T) {
+// TestHandoffOfStaleLease: an entry that was not renewed for long is written before the next
+// goroutine has it.
+func TestHandoffOfStaleLease(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
 		h := w.lock(a, "x")
 		line := w.line(w.ctx, a, "x", 1)
-		var refused bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if renews(r, h) && !refused {
+			if renews(r, h) {
 				return locktest.Fault{Code: codeThrottled}
 			}
 			return locktest.Fault{}
 		})
 		time.Sleep(ttl * 7 / 10)
 		version := w.node(h.EntryPath()).Stat.Version
-		refused = true
+		w.Intercept(nil)
 		w.unlock(h)
 		next := w.await(line[0]).hold
 		if n := w.node(next.EntryPath()); next.EntryPath() == h.EntryPath() && n.Stat.Version == version {
-			t.Errorf("it was passed on with %v left, unwritten", next.Remaining())
+			t.Errorf("it was handed on with %v left, unwritten", next.Remaining())
 		}
 		if next.Remaining() < ttl/2 {
-			t.Errorf("whoever is next has %v left", next.Remaining())
+			t.Errorf("the next one has %v left", next.Remaining())
 		}
 		w.unlock(next)
-		w.Intercept(nil)
 		w.empty()
 	})
 }
 
-// TestPassAwaitsTheLastRenewal: whoever is next waits for the answer of a renewal that is on
-// its way, and has not the entry if that tells that it is gone.
-func TestPassAwaitsTheLastRenewal(t *testing.T) {
-	for _, gone := range []bool{false, true} {
-		t.Run(fmt.Sprint("gone ", gone), func(t *testing.T) {
+// TestHandoffAwaitsTheLastRenewal: the next goroutine waits for the answer of a renewal that is
+// on its way, and has another entry if that tells that this one has gone, or was broken.
+func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
+	for name, meanwhile := range map[string]func(w *world, entry string) (wait func()){
+		"renewed": nil,
+		"removed": func(w *world, entry string) func() {
+			w.remove(w.raw("admin"), entry)
+			return func() {}
+		},
+		"broken": func(w *world, entry string) func() {
+			broken := w.breaks(w.dial("c"), entry)
+			return func() { mustBe(w, broken.Wait(w.ctx, terms), nil) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
-				a, z := w.dial("a", riding(0)), w.raw("admin")
+				a := w.dial("a", riding(0))
 				h := w.lock(a, "x")
-				entry := h.EntryPath()
-				line := w.line(w.ctx, a, "x", 1)
+				line := w.line(w.ctx, a, "x", 2)
 				sent := w.fault(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Delay: time.Second})
 				extended := make(chan error, 1)
 				go func() { extended <- h.Extend(w.ctx, ttl) }() // to what it is
-				for settle(); !sent(); settle() {
-				}
-				if gone {
-					w.remove(z, entry)
+				w.until("the renewal is sent", sent)
+				wait := func() {}
+				if meanwhile != nil {
+					wait = meanwhile(w, h.EntryPath())
 				}
 				w.unlock(h)
 				mustBe(t, <-extended, lock.ErrUnlocked)
 				w.waits(line[0])
-				next := w.await(line[0]).hold
-				w.alive(next)
-				if by := next.EntryPath() == entry; by == gone {
-					t.Errorf("by the entry that was passed on: %v", by)
+				limited, cancel := context.WithTimeout(w.ctx, ttl)
+				defer cancel()
+				for i, next := range line {
+					select {
+					case <-limited.Done():
+						t.Fatal("waits for a hold that has ended")
+					case got := <-next:
+						mustBe(t, got.err, nil)
+						if same := got.hold.EntryPath() == h.EntryPath(); i == 0 && same == (meanwhile != nil) {
+							t.Errorf("by the same entry: %v", same)
+						}
+						if i > 0 {
+							time.Sleep(ttl)
+						}
+						w.alive(got.hold)
+						w.unlock(got.hold)
+					}
 				}
-				time.Sleep(ttl)
-				w.alive(next)
-				w.unlock(next)
+				wait()
 				w.empty()
 			})
 		})
 	}
 }
 
-// TestPassedEntryLeavesTheParent: whose entry was passed on has others of its process still
-// know that one is there, and the last one out see to the parent.
-func TestPassedEntryLeavesTheParent(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(0))
-		h := w.lock(a, "x")
-		line := w.line(w.ctx, a, "x", 1)
-		w.unlock(h)
-		h = w.expect(line[0]).hold
-		other := w.queue(w.ctx, a, "x", lock.WithLocalWindow(0))
-		w.unlock(h)
-		w.unlock(w.expect(other).hold)
-		w.empty()
-	})
+// TestHoldsAreTheLastHandles: two mutexes are held, and taken again together by the context of
+// both. Those handles are unlocked last. Then both locks are free: for waiters of the client, for
+// goroutines that come later, and for other clients.
+func TestHoldsAreTheLastHandles(t *testing.T) {
+	for _, waits := range []bool{true, false} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
+			x := w.lock(a, "x")
+			y, err := a.Mutex("y").Lock(x.Context())
+			mustBe(t, err, nil)
+			both, err := a.LockAll(y.Context(), "x", "y")
+			mustBe(t, err, nil)
+			limited, cancel := context.WithTimeout(w.ctx, ttl)
+			defer cancel()
+			var next []<-chan taken
+			if waits {
+				next = w.line(limited, a, "x", 1)
+			}
+			w.unlock(x)
+			w.unlock(y)
+			mustBe(t, both.Unlock(), nil)
+			settle()
+			if !waits {
+				next = w.line(limited, a, "x", 1)
+			}
+			h := w.await(next[0]).hold
+			if waits && h.Token().Pass != 1 {
+				t.Errorf("token %v, want that of a handoff", h.Token())
+			}
+			w.unlock(h)
+			w.unlock(w.lock(b, "x"))
+			w.unlock(w.lock(b, "y"))
+			w.empty()
+		})
+	}
 }
 
-// TestTryLockAsksForWhatIsKept: a try elsewhere has an entry that is only kept given back, and
-// is not in the way of one that is held.
-func TestTryLockAsksForWhatIsKept(t *testing.T) {
+// TestClientClosesWithLocalWaiters: no goroutine and no entry stays behind.
+func TestClientClosesWithLocalWaiters(t *testing.T) {
+	for i := range 20 {
+		simulate(t, slow, func(w *world) {
+			a := w.dial("a", riding(time.Duration(i%2)*time.Hour))
+			var lines []<-chan taken
+			for _, name := range []string{"x", "y"} {
+				for range 5 {
+					lines = append(lines, start(func() (*lock.Hold, error) {
+						for {
+							h, err := a.Mutex(name).Lock(w.ctx)
+							if err != nil {
+								return h, err
+							}
+							time.Sleep(time.Duration(i) * time.Millisecond)
+							h.Unlock()
+						}
+					}))
+				}
+			}
+			time.Sleep(time.Duration(i*3) * time.Millisecond)
+			mustBe(t, a.Close(), nil)
+			time.Sleep(time.Duration(i) * time.Millisecond)
+			for _, ch := range lines {
+				mustBe(t, w.outcome(ch).err, lock.ErrClosed)
+			}
+			w.empty()
+		})
+	}
+}
+
+// TestErrorsOfLocalWaiters: a goroutine that gives up is told the same, be it the first of its
+// client or not.
+func TestErrorsOfLocalWaiters(t *testing.T) {
+	for name, opts := range map[string][]lock.LockOption{"queued": nil, "barging": {lock.WithBarging()}} {
+		for _, own := range []bool{false, true} {
+			for _, outage := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, behind its own client %v, outage %v", name, own, outage), func(t *testing.T) {
+					simulate(t, locktest.Options{}, func(w *world) {
+						a := w.dial("a", riding(0))
+						holder := a
+						if !own {
+							holder = w.dial("b")
+						}
+						h := w.lock(holder, "x", opts...)
+						ctx, cancel := context.WithTimeout(w.ctx, ttl/2)
+						defer cancel()
+						line := w.line(ctx, a, "x", 3, opts...)
+						if outage {
+							w.kill("a")
+						}
+						<-ctx.Done()
+						for _, ch := range line {
+							err := w.outcome(ch).err
+							mustBe(t, err, context.DeadlineExceeded)
+							mustBe(t, err, lock.ErrHeld)
+							var held *lock.HeldError
+							if !errors.As(err, &held) || held.Entry != h.EntryPath() || held.Owner != map[bool]string{true: "a", false: "b"}[own] {
+								t.Errorf("%v, want %s in the way", err, h.EntryPath())
+							}
+							if errors.Is(err, lock.ErrUnavailable) != outage {
+								t.Errorf("%v: tells of the outage: %v", err, !outage)
+							}
+						}
+						w.Heal("a")
+						w.unlock(h)
+						w.empty()
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestKeptEntry: a lock that no other client asks for costs nothing from the second time on. A
+// lock whose name continues this one's is no contender.
+func TestKeptEntry(t *testing.T) {
+	for _, below := range []bool{false, true} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a := w.dial("a", riding(time.Second))
+			w.unlock(w.lock(a, "other", lock.WithIdle(0)))
+			first := map[string]int{"multi": 1, "getChildren2": 1}
+			if below {
+				w.lock(w.dial("b"), "x/y")
+				h := w.lock(a, "x")
+				time.Sleep(window) // its grant is recorded, because it does not know that it is alone
+				w.unlock(h)
+			} else {
+				w.wantCost("the first use", w.cost("a", func() { w.unlock(w.lock(a, "x")) }), first, 1)
+			}
+			var tokens []lock.Token
+			w.wantCost("ten uses", w.cost("a", func() {
+				for range 10 {
+					h := w.lock(a, "x")
+					w.alive(h)
+					tokens = append(tokens, h.Token())
+					w.unlock(h)
+					time.Sleep(window)
+				}
+			}), map[string]int{}, 0)
+			if !slices.IsSortedFunc(tokens, lock.Token.Compare) || tokens[0] == tokens[1] {
+				t.Errorf("tokens do not rise: %v", tokens)
+			}
+			w.unlock(w.take(a.Mutex("x").TryLock))
+			time.Sleep(990 * time.Millisecond)
+			if n := len(w.entries("x")); n != 1 {
+				t.Errorf("%d entries within the time", n)
+			}
+			time.Sleep(20 * time.Millisecond)
+			settle()
+			if n := len(w.entries("x")); n != 0 {
+				t.Errorf("%d entries left after the time", n)
+			}
+			if !below {
+				w.empty()
+			}
+		})
+	}
+}
+
+// TestKeptEntryIsGivenBack at once when another contender comes, of this library or another one,
+// of this client or another, and when the client closes.
+func TestKeptEntryIsGivenBack(t *testing.T) {
+	for name, come := range map[string]func(w *world, a *lock.Client){
+		"another client": func(w *world, a *lock.Client) { w.unlock(w.lock(w.dial("b"), "x")) },
+		"another library": func(w *world, a *lock.Client) {
+			z := w.raw("b")
+			theirs := w.create(z, "/locks/x/_c_0123-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
+			w.until("it is first", func() bool { return w.entries("x")[0].Path == theirs })
+			w.remove(z, theirs)
+		},
+		"other settings": func(w *world, a *lock.Client) { w.unlock(w.lock(a, "x", lock.WithTTL(2*ttl), lock.WithIdle(0))) },
+		"several locks": func(w *world, a *lock.Client) {
+			hs, err := a.LockAll(w.ctx, "w", "x")
+			mustBe(w, err, nil)
+			mustBe(w, hs.Unlock(), nil)
+		},
+		"the session ends": func(w *world, a *lock.Client) {
+			w.ExpireLabel("a")
+			w.unlock(w.lock(w.dial("b"), "x"))
+		},
+		"close": func(w *world, a *lock.Client) { mustBe(w, a.Close(), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a := w.dial("a", riding(time.Hour))
+				w.unlock(w.lock(a, "x"))
+				settle()
+				if n := len(w.entries("x")); n != 1 {
+					t.Fatalf("%d entries are kept", n)
+				}
+				begun := time.Now()
+				come(w, a)
+				settle()
+				if took := time.Since(begun); took > 2*ttl/3 {
+					t.Errorf("it took %v", took)
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestKeptEntryIsRenewed, and if it was deleted by hand another one joins.
+func TestKeptEntryIsRenewed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding(time.Minute)), w.dial("b")
-		h := w.lock(a, "x")
-		begun := time.Now()
-		_, err := b.Mutex("x").TryLock(w.ctx)
-		mustBe(t, err, lock.ErrHeld)
-		if took := time.Since(begun); took < 100*time.Millisecond || took > 150*time.Millisecond {
-			t.Errorf("it asked for %v", took)
-		}
-		settle()
-		if n := len(w.entries("x")); n != 1 {
-			t.Errorf("%d entries after the try", n)
-		}
-		w.wantCost("another try in that time", w.cost("b", func() {
-			_, err = b.Mutex("x").TryLock(w.ctx)
-			mustBe(t, err, lock.ErrHeld)
-		}), map[string]int{"getChildren2": 1, "getData": 1}, 0)
-		w.unlock(h) // somebody came meanwhile, so it is not kept
-		time.Sleep(30 * time.Second)
+		a := w.dial("a", riding(5*ttl))
 		w.unlock(w.lock(a, "x"))
-		settle()
-		if n := len(w.entries("x")); n != 1 {
-			t.Fatalf("%d entries are kept", n)
+		entry := w.entries("x")[0].Path
+		time.Sleep(5*ttl - time.Second)
+		if n := w.node(entry).Stat.Version; n < 5 {
+			t.Errorf("written %d times in five TTLs", n)
 		}
-		time.Sleep(31 * time.Second)
-		h, err = b.Mutex("x").TryLock(w.ctx)
-		if err != nil {
-			t.Fatal(err)
+		h := w.lock(a, "x")
+		if h.EntryPath() != entry {
+			t.Errorf("%s is held, not what was kept", h.EntryPath())
 		}
+		w.unlock(h)
+		w.remove(w.raw("admin"), entry)
+		time.Sleep(ttl)
+		h = w.lock(a, "x")
 		w.alive(h)
 		w.unlock(h)
+		time.Sleep(5 * ttl)
 		w.empty()
 	})
 }
 
-// TestTryLockAsksForWhatTellsNoGrant: who is alone at a lock has it, or keeps it. Where others
-// wait nothing is kept, and nothing asked for.
-func TestTryLockAsksForWhatTellsNoGrant(t *testing.T) {
+// TestTriesAtKeptEntry: requests of another client that do not queue are told that the lock is
+// held, and write nothing. A client does not stand in its own way.
+func TestTriesAtKeptEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+		const idle = 3 * time.Second
+		a, b := w.dial("a", riding(idle)), w.dial("b")
 		w.unlock(w.lock(b, "y"))
-		w.create(w.raw("other"), "/locks/x", "", 0) // who makes the parent tells its grant at once
 		w.unlock(w.lock(a, "x"))
-		settle()
-		if r := w.record(w.entries("x")[0].Path); r.Granted() {
-			t.Error("it tells its grant")
-		}
-		h, err := b.Mutex("x").TryLock(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.unlock(h)
-
-		h = w.lock(a, "x")
-		waits := w.queue(w.ctx, w.dial("c"), "x")
-		time.Sleep(ttl / 2)
-		w.wantCost("a try where others wait", w.cost("b", func() {
+		begun := time.Now()
+		if got := w.cost("b", func() {
 			_, err := b.Mutex("x").TryLock(w.ctx)
 			mustBe(t, err, lock.ErrHeld)
-		}), map[string]int{"getChildren2": 1, "getData": 1}, 0)
+		}); got.txns > 0 || got.total() > 3 {
+			t.Errorf("a try cost %v", got.requests)
+		}
+		h := w.take(b.Mutex("x", lock.WithBarging()).Lock)
+		if waited := time.Since(begun); waited > idle+time.Second {
+			t.Errorf("a barging client had it after %v", waited)
+		}
 		w.unlock(h)
-		w.unlock(w.expect(waits).hold)
+		w.empty()
 	})
+	for name, try := range map[string]func(w *world, a *lock.Client) (interface{ Unlock() error }, error){
+		"to read": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
+			return a.RWMutex("x").TryRLock(w.ctx)
+		},
+		"another TTL": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
+			return a.RWMutex("x", lock.WithTTL(ttl/2)).TryLock(w.ctx)
+		},
+		"without renewal": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
+			return a.RWMutex("x", lock.WithoutRenewal()).TryLock(w.ctx)
+		},
+		"several": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
+			return a.All([]string{"y", "z"}).TryLock(w.ctx)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a := w.dial("a", riding(time.Hour))
+				w.unlock(w.take(a.RWMutex("x").Lock))
+				w.unlock(w.lock(a, "y"))
+				settle()
+				tried, err := try(w, a)
+				mustBe(t, err, nil)
+				mustBe(t, tried.Unlock(), nil)
+				mustBe(t, a.Close(), nil)
+				w.empty()
+			})
+		})
+	}
 }
