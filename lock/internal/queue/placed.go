@@ -385,6 +385,7 @@ func (p *placed) look() {
 		} else {
 			entries = 1 << 20 // unknown: the waiters join
 		}
+		p.readRoom()
 	}
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
@@ -392,4 +393,19 @@ func (p *placed) look() {
 		p.begin(nil, place.Enter)
 	}
 	p.goOn()
+}
+
+// readRoom reads how many permits a semaphore has: a client whose entries hold as many as there
+// were has none in the queue that learns of more.
+func (p *placed) readRoom() {
+	if p.like.Kind != znode.Semaphore {
+		return
+	}
+	c := p.queue.newContender(p.like)
+	defer c.close(c.lock)
+	if capacity, _, err := c.readCapacity(c.Closing, false); err == nil {
+		p.lock.mu.Lock()
+		defer p.lock.mu.Unlock()
+		p.Room = int(max(1, capacity/c.Permits))
+	}
 }
