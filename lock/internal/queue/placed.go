@@ -381,6 +381,7 @@ func (p *placed) look() {
 		if contenders = len(znode.Contenders(children)); err != nil {
 			contenders = math.MaxInt // unknown: the waiters join
 		}
+		p.readRoom()
 	}
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
@@ -395,4 +396,19 @@ func (p *placed) entries() int {
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
 	return p.Entries()
+}
+
+// readRoom reads how many permits a semaphore has: a client whose entries hold as many as there
+// were has none in the queue that learns of more.
+func (p *placed) readRoom() {
+	if p.like.Kind != znode.Semaphore {
+		return
+	}
+	c := p.queue.newContender(p.like)
+	defer c.close(c.lock)
+	if capacity, _, err := c.readCapacity(c.Closing, false); err == nil {
+		p.lock.mu.Lock()
+		defer p.lock.mu.Unlock()
+		p.Room = int(max(1, capacity/c.Permits))
+	}
 }
