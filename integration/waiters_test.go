@@ -18,10 +18,10 @@ import (
 type waiters struct {
 	room   int
 	weight func(i int) int
-	take   func(ctx context.Context, c *lock.Client, weight int) (had, error)
+	take   func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (had, error)
 	hold   time.Duration
 	locks  int  // that each takes together; 0: one
-	ride   bool // those of one client have an entry together, or one after the other
+	shares bool // those of one client have one place in the queue
 }
 
 // had is what a waiter gets.
@@ -39,38 +39,38 @@ func (s severally) Token() lock.Token { return s.Each()[0].Token() }
 
 const everybody = 1 << 30 // the room of a lock that any number may read
 
-// told is a hold that is long enough to tell its grant, on a busy machine too. Who is behind
-// a shorter one of a lock that several may have, or of several locks together, lists.
+// told is a hold that is long enough to tell its grant, on a busy machine too. The waiter
+// behind a shorter one lists.
 const told = 15 * time.Millisecond
 
 var kindsOfWaiters = map[string]waiters{
-	"mutex": {room: 1, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int) (had, error) {
-		return c.Mutex("x").Lock(ctx)
+	"mutex": {room: 1, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int, opts ...lock.LockOption) (had, error) {
+		return c.Mutex("x", opts...).Lock(ctx)
 	}},
-	"barging mutex": {room: 1, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int) (had, error) {
-		return c.Mutex("x", lock.WithBarging()).Lock(ctx)
+	"barging mutex": {room: 1, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int, opts ...lock.LockOption) (had, error) {
+		return c.Mutex("x", append(opts, lock.WithBarging())...).Lock(ctx)
 	}},
-	"several mutexes": {room: 1, locks: 3, hold: told, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int) (had, error) {
-		hs, err := c.LockAll(ctx, "x", "y", "z")
+	"several mutexes": {room: 1, locks: 3, hold: told, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int, opts ...lock.LockOption) (had, error) {
+		hs, err := c.All([]string{"x", "y", "z"}, opts...).Lock(ctx)
 		return severally{hs}, err
 	}},
-	"writers": {room: everybody, weight: func(int) int { return everybody }, take: func(ctx context.Context, c *lock.Client, _ int) (had, error) {
-		return c.RWMutex("x").Lock(ctx)
+	"writers": {room: everybody, weight: func(int) int { return everybody }, take: func(ctx context.Context, c *lock.Client, _ int, opts ...lock.LockOption) (had, error) {
+		return c.RWMutex("x", opts...).Lock(ctx)
 	}},
-	"readers and writers": {room: everybody, hold: told, weight: func(i int) int { return []int{1, everybody}[i%4/3] }, take: func(ctx context.Context, c *lock.Client, weight int) (had, error) {
+	"readers and writers": {room: everybody, hold: told, weight: func(i int) int { return []int{1, everybody}[i%4/3] }, take: func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (had, error) {
 		if weight == 1 {
-			return c.RWMutex("x").RLock(ctx)
+			return c.RWMutex("x", opts...).RLock(ctx)
 		}
-		return c.RWMutex("x").Lock(ctx)
+		return c.RWMutex("x", opts...).Lock(ctx)
 	}},
-	"readers and writers that share entries": {room: everybody, hold: time.Millisecond, ride: true, weight: func(i int) int { return []int{1, everybody}[i%4/3] }, take: func(ctx context.Context, c *lock.Client, weight int) (had, error) {
+	"readers and writers that share entries": {room: everybody, hold: time.Millisecond, shares: true, weight: func(i int) int { return []int{1, everybody}[i%4/3] }, take: func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (had, error) {
 		if weight == 1 {
-			return c.RWMutex("x").RLock(ctx)
+			return c.RWMutex("x", opts...).RLock(ctx)
 		}
-		return c.RWMutex("x").Lock(ctx)
+		return c.RWMutex("x", opts...).Lock(ctx)
 	}},
-	"semaphore": {room: 4, hold: told, weight: func(i int) int { return 1 + i%4 }, take: func(ctx context.Context, c *lock.Client, weight int) (had, error) {
-		return c.Semaphore("x", 4).Acquire(ctx, weight)
+	"semaphore": {room: 4, hold: told, weight: func(i int) int { return 1 + i%4 }, take: func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (had, error) {
+		return c.Semaphore("x", 4, opts...).Acquire(ctx, weight)
 	}},
 }
 
@@ -109,7 +109,7 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 	var told waitersTold
 	for i := range clients {
 		opts := []lock.Option{lock.WithTTL(4 * long), kept, lock.WithDialer(meters[i].Dial), lock.WithObserver(&told)}
-		if kind.ride {
+		if kind.shares {
 			opts = append(opts, lock.WithLocalWindow(lock.DefaultLocalWindow))
 		}
 		clients[i] = b.client(opts...)
@@ -133,7 +133,11 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 	for i := range n {
 		waiters.Go(func() {
 			weight := kind.weight(i)
-			h, err := kind.take(b.ctx, clients[i%sessions], weight)
+			var own []lock.LockOption
+			if !kind.shares { // contenders that ask for different things have entries of their own
+				own = append(own, lock.WithMetadata(map[string]string{"waiter": strconv.Itoa(i)}))
+			}
+			h, err := kind.take(b.ctx, clients[i%sessions], weight, own...)
 			if err != nil {
 				t.Error(err)
 				return
