@@ -16,9 +16,9 @@ import (
 )
 
 // borrow returns a client on a connection of its caller's.
-func (w *world) borrow(label string) *lock.Client {
+func (w *world) borrow(label string, opts ...lock.Option) *lock.Client {
 	w.Helper()
-	c, err := lock.New(w.raw(label), w.options(label)[1:]...) // not the dialer
+	c, err := lock.New(w.raw(label), w.options(label, opts...)[1:]...) // not the dialer
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestCloseAfterAbandonedCall(t *testing.T) {
 					simulate(t, locktest.Options{}, func(w *world) {
 						b, dial := w.dial("b"), func(label string) *lock.Client { return w.dial(label) }
 						if borrowed {
-							dial = w.borrow
+							dial = func(label string) *lock.Client { return w.borrow(label) }
 						}
 						a := dial("a")
 						w.unlock(w.lock(a, "other"))

@@ -85,6 +85,7 @@ func (w *world) Write(p []byte) (int, error) {
 }
 
 func (w *world) logged() string {
+	synctest.Wait() // until the client has told
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.log.String()

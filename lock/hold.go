@@ -111,6 +111,18 @@ func (h *Hold) Err() error {
 	return h.e.Err()
 }
 
+// check is the first that each call with a context does: it returns why the hold or the
+// context has ended.
+func (h *Hold) check(ctx context.Context, what string) error {
+	switch err := h.Err(); {
+	case err != nil:
+		return err
+	case h.unlocked.Load():
+		return ErrUnlocked
+	}
+	return checkContext(ctx, what, h.Name())
+}
+
 // Valid reports whether the lock is surely held at this moment. It is computed
 // from the clock when it is asked, so it is right even if the process was paused
 // just before; but nothing can say what it was paused after. Where that matters
@@ -154,14 +166,8 @@ func (h *Hold) AtRisk() <-chan time.Duration {
 // policy's MaxTTL is an [ErrInvalid]; a hold that has ended returns why. Of readers who share
 // an entry, see [WithLocalWindow], none can make the lease of the others shorter.
 func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
-	if err := h.Err(); err != nil {
+	if err := h.check(ctx, "extend"); err != nil {
 		return err
-	}
-	if h.unlocked.Load() {
-		return ErrUnlocked
-	}
-	if ctx == nil {
-		return invalid("context", nil, "must not be nil")
 	}
 	if err := checkDuration("ttl", ttl, MinTTL, MaxTime); err != nil {
 		return err
@@ -192,7 +198,7 @@ func (h *Hold) Unlock() error {
 	}
 	h.deafen()
 	h.t.leave()
-	last, err := e.Unlock()
+	last, err := c.release(h, c.cfg.unlockTimeout)
 	if err != nil || !last || c.queue.HandOff(e) {
 		return err
 	}
@@ -200,6 +206,16 @@ func (h *Hold) Unlock() error {
 	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
 	defer limit.Release()
 	return c.left(e, c.queue.Leave(zkconn.Uncancellable(limit), e))
+}
+
+// release takes a handle back from its entry, when no transaction by it can be applied any
+// more. It reports whether that was the last one.
+func (c *Client) release(h *Hold, within time.Duration) (last bool, err error) {
+	last, err = h.e.Release(&h.unlocked, within)
+	if err == ErrInDoubt {
+		err = &UnlockError{Lock: h.e.Lock(), Entry: h.e.Path, Err: err}
+	}
+	return last, err
 }
 
 // left makes of what came of the deletion of an unlocked entry what the unlock returns.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -31,6 +32,7 @@ func (o *observed) Observe(ctx context.Context, e lock.Event) {
 
 // take returns what was told since it was called last.
 func (o *observed) take() (events []lock.Event, values []any) {
+	synctest.Wait() // until the client has told
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	events, values = o.events, o.values
@@ -78,7 +80,7 @@ func TestObserver(t *testing.T) {
 			t.Fatalf("told %+v, with %v", events, values)
 		}
 		got := events[0]
-		if want := (lock.Event{Kind: lock.EventAcquired, Lock: "jobs/1", Policy: "jobs", Entry: first.EntryPath(), Token: first.Token(), Waited: got.Waited}); got != want || got.Waited <= 0 || got.Waited > time.Millisecond {
+		if want := (lock.Event{Kind: lock.EventAcquired, Lock: "jobs/1", Policy: "jobs", Entry: first.EntryPath(), Token: first.Token(), Waited: got.Waited, At: got.At}); got != want || got.Waited <= 0 || got.Waited > time.Millisecond {
 			t.Errorf("told %+v, want %+v", got, want)
 		}
 		again, err := a.Mutex("jobs/1").Lock(first.Context())
@@ -349,6 +351,27 @@ func TestCheck(t *testing.T) {
 		mustBe(t, (*lock.Client)(nil).Check(), lock.ErrInvalid)
 		if (*lock.Hold)(nil).AtRisk() != nil {
 			t.Error("no hold is at risk")
+		}
+	})
+}
+
+// TestCheckOfIdleClient: nothing is at risk of a client that has neither hold nor wait, though
+// it keeps an entry.
+func TestCheckOfIdleClient(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: lock.DefaultLocalWindow, Idle: 10 * ttl}))
+		w.unlock(w.lock(a, "x"))
+		if s := a.Stats(); s.Waiters != 1 || s.Holds != 0 {
+			t.Fatalf("nothing is kept: %+v", s)
+		}
+		if err := w.Partition("a"); err != nil {
+			t.Fatal(err)
+		}
+		for range 30 {
+			time.Sleep(ttl / 10)
+			if err := a.Check(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }

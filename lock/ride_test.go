@@ -266,7 +266,8 @@ func TestEndedHoldDoesNotReenter(t *testing.T) {
 	})
 }
 
-// TestTxnBeforePass: a transaction of the hold before that is late finds another version.
+// TestTxnBeforePass: it was settled by then, so that the pass costs nothing. See
+// TestTxnEndsWithItsHandle for one that is late.
 func TestTxnBeforePass(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
@@ -280,8 +281,8 @@ func TestTxnBeforePass(t *testing.T) {
 		before := w.node(h.EntryPath()).Stat.Version
 		w.unlock(h)
 		next := w.await(line[0]).hold
-		if now := w.node(next.EntryPath()).Stat.Version; next.EntryPath() == h.EntryPath() && now == before {
-			t.Errorf("the entry was passed on at the version that the transaction left, %d", now)
+		if now := w.node(next.EntryPath()).Stat.Version; next.EntryPath() != h.EntryPath() || now != before {
+			t.Errorf("the entry was not passed on at the version that the transaction left, %d: it is at %d", before, now)
 		}
 		w.unlock(next)
 		w.empty()

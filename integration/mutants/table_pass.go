@@ -6,8 +6,8 @@ var passMutants = []mutant{
 		name:   "pass-stale",
 		breaks: "an entry that is passed on has a lease that begins anew, though nobody wrote it",
 		edits: []edit{{"lock/internal/lease/succeed.go",
-			"e.nextTTL, e.lease, e.session, e.version = before.nextTTL, before.lease, before.session, before.version\n",
-			"e.nextTTL, e.lease, e.session, e.version = before.nextTTL, lease{now, before.TTL}, before.keeper.conn.Session(), before.version\n"}},
+			"e.nextTTL, e.lease, e.session, e.version, e.zxid = before.nextTTL, before.lease, before.session,",
+			"e.nextTTL, e.lease, e.session, e.version, e.zxid = before.nextTTL, lease{now, before.TTL}, before.keeper.conn.Session(),"}},
 		tests: []string{"lock.TestPassOfStaleLease"},
 	}, {
 		name:   "pass-gone",
@@ -21,20 +21,13 @@ var passMutants = []mutant{
 		breaks: "an entry is passed on while a write of it is on its way, on the version before",
 		edits: []edit{
 			{"lock/internal/lease/succeed.go",
-				"		case !flying:\n",
-				"		case !flying || flying:\n"},
+				"|| !before.writing.flying })",
+				"|| before.writing != nil })"},
 			{"lock/internal/lease/succeed.go",
 				"	if before.writing != nil || !before.passable() {\n",
 				"	if !before.passable() {\n"},
 		},
 		tests: []string{"lock.TestPassAwaitsTheLastRenewal"},
-	}, {
-		name:   "pass-after-txn",
-		breaks: "after a user's transaction the entry is passed on as it stands",
-		edits: []edit{{"lock/internal/lease/succeed.go",
-			"	if before.transacted {\n",
-			"	if before.transacted && before.lapsed {\n"}},
-		tests: []string{"lock.TestTxnBeforePass"},
 	}, {
 		name:   "pass-extended",
 		breaks: "whoever is next inherits the lease that the one before has asked for",

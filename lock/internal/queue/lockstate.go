@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -43,6 +45,18 @@ func (q *Queue) close(s *lockState) {
 	defer q.mu.Unlock()
 	if s.users--; s.users == 0 {
 		delete(q.locks, s.name)
+	}
+}
+
+// Forgotten is called when the servers may have lost their data: nothing that was seen of
+// parents is believed any more, and later transactions can have lower numbers.
+func (q *Queue) Forgotten() {
+	q.losses.Add(1)
+	q.mu.Lock()
+	states := slices.Collect(maps.Values(q.locks))
+	q.mu.Unlock()
+	for _, s := range states {
+		s.believe(parent{state: unknown})
 	}
 }
 

@@ -139,6 +139,8 @@ func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int3
 // as there are has gone.
 func (w *waiter) followPermits(ctx context.Context) error {
 	switch {
+	case w.trying:
+		return w.clearPermits(ctx)
 	case w.crowd != nil && len(w.crowd.names) > fewHolders:
 		return w.followChildren(ctx)
 	case w.crowd != nil:

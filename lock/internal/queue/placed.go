@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"errors"
+	"hash/maphash"
+	"math"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/place"
@@ -26,6 +28,7 @@ type placed struct {
 	watched bool // a goroutine looks after what is kept
 
 	keptSince time.Duration // monotonic time
+	described uint64        // fingerprint of the metadata: there can be very many places
 }
 
 // errUnwanted ends a join that no goroutine waits for any more.
@@ -72,12 +75,13 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 // placeFor returns the place of a request; s.mu is held. The state stays open while a place
 // is used.
 func (s *lockState) placeFor(q *Queue, r *Request) *placed {
+	described := fingerprint(r.Terms.Metadata)
 	for _, p := range s.places {
-		if p.like.sameAs(r) {
+		if p.described == described && p.like.sameAs(r) {
 			return p
 		}
 	}
-	p := &placed{queue: q, lock: s, like: *r}
+	p := &placed{queue: q, lock: s, like: *r, described: described}
 	p.like.Values = context.Background()
 	p.Window, p.Idle, p.Shared, p.Room = r.Window, r.Idle, r.Role == znode.Shared, 1
 	if r.Kind == znode.Semaphore {
@@ -88,6 +92,16 @@ func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 	s.users++
 	q.mu.Unlock()
 	return p
+}
+
+var seed = maphash.MakeSeed()
+
+// fingerprint is the same for metadata that is the same.
+func fingerprint(metadata map[string]string) (f uint64) {
+	for k, v := range metadata {
+		f ^= maphash.Comparable(seed, [2]string{k, v})
+	}
+	return f
 }
 
 // vacate forgets the place if it is not used any more; lock.mu is held.
@@ -377,27 +391,38 @@ func (p *placed) look() {
 	p.lock.mu.Lock()
 	due, began := p.LookDue(), p.queue.Clock.Mono()
 	p.lock.mu.Unlock()
-	entries := 0
+	contenders := 0
 	if due {
-		stat, err := p.queue.Conn.Exists(p.queue.Closing, p.queue.Path(p.like.Lock))
-		if err == nil {
-			entries = int(stat.NumChildren) - p.lock.believed().anchors()
-		} else {
-			entries = 1 << 20 // unknown: the waiters join
-		}
+		contenders = p.countContenders()
 	}
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
-	if p.looking = false; due && p.Looked(began, entries) {
+	if p.looking = false; due && p.Looked(began, contenders) {
 		p.begin(nil, place.Enter)
 	}
 	p.goOn()
 }
 
-// anchors is how many anchors are below the parent.
-func (p parent) anchors() int {
-	if p.state == listed {
-		return 0
+// countContenders is how many contenders are at the lock; very many if that is not known. A
+// node below the parent can also be that of another lock: then a list tells.
+func (p *placed) countContenders() int {
+	q, path := p.queue, p.queue.Path(p.like.Lock)
+	if p.lock.believed().state == ours {
+		stat, err := q.Conn.Exists(q.Closing, path)
+		if err == nil && int(stat.NumChildren) <= p.entries()+1 { // the anchor
+			return int(stat.NumChildren) - 1
+		}
 	}
-	return 1
+	children, _, err := q.Conn.Children(q.Closing, path)
+	if err != nil {
+		return math.MaxInt
+	}
+	return len(znode.Contenders(children))
+}
+
+// entries is how many entries of the place are at the lock.
+func (p *placed) entries() int {
+	p.lock.mu.Lock()
+	defer p.lock.mu.Unlock()
+	return p.Entries()
 }

@@ -50,7 +50,9 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 		case list:
 			err = w.look(ctx)
 		case follow:
-			c.waiting(e.Path)
+			if !c.trying {
+				c.waiting(e.Path)
+			}
 			err = w.follow(ctx)
 		}
 		if err != nil {
@@ -146,10 +148,12 @@ func (w *waiter) follow(ctx context.Context) error {
 	switch {
 	case w.p.shares:
 		return nil
-	case !s.entry.Ours():
-		return w.followForeign(ctx, s)
 	case s.expired:
 		return w.purge(ctx)
+	case w.trying:
+		return &Blocked{Path: w.path(name), Entry: &s.entry}
+	case !s.entry.Ours():
+		return w.followForeign(ctx, s)
 	}
 	if !s.entry.Leased() {
 		w.Log.Warn().Str("lock", w.Lock).Str("ahead", w.path(name)).
@@ -184,6 +188,9 @@ func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err 
 		w.blocker(&Blocked{Path: w.path(name)})
 		w.Log.Warn().Str("lock", w.Lock).Str("ahead", w.path(name)).
 			Msg("the entry ahead cannot be read, its ACL does not let us; looking again until it has gone")
+		if w.trying {
+			return &Blocked{Path: w.path(name)}
+		}
 		w.p = position{}
 		return w.e.Pause(ctx, pollEvery)
 	}
