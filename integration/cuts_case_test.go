@@ -30,6 +30,7 @@ type cut struct {
 	name    string // of the lock
 	how     taking // nil: as a mutex
 	adopted bool   // the parent was there before Holdfast: it stays
+	alone   bool   // below a parent: the victim's first renewal tells the grant, nothing before
 	dead    int    // entries that expired before the operation began
 	ttl     time.Duration
 	room    room
@@ -269,7 +270,7 @@ func (c *cut) work(h *lock.Hold) {
 	c.eventually("the grant was recorded", func() bool {
 		data, _, err := c.raw.Get(h.EntryPath())
 		record, _ := znode.DecodeRecord(data)
-		return err == nil && record.Granted() || h.Err() != nil
+		return c.alone || err == nil && record.Granted() || h.Err() != nil
 	})
 	c.end()
 	if c.isHit() {

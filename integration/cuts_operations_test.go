@@ -41,6 +41,7 @@ func lockFree(c *cut) {
 // belowParent is an operation on a mutex whose parent is there, with its anchor, and empty.
 func belowParent(do func(*cut)) func(*cut) {
 	return func(c *cut) {
+		c.alone = true
 		c.makeRoot()
 		generation := znode.NewID()
 		c.create(c.root+"/"+c.name, string(znode.Parent{Kind: znode.Mutex, Generation: generation}.Encode()), 0)
@@ -67,6 +68,7 @@ func (c *cut) makeRoot() { c.unlock(c.lock(c.peer, c.name+"-before")) }
 // the victim believes so.
 func again(do func(*cut)) func(*cut) {
 	return func(c *cut) {
+		c.alone = true
 		h := c.lockAgain()
 		c.enter(h)()
 		c.unlock(h)
@@ -129,7 +131,10 @@ func adoptBehindOthers(c *cut) {
 
 // leaveAndJoin has the victim unlock while another of its goroutines waits: its entry leaves,
 // and the next one joins, in one transaction.
-func leaveAndJoin(c *cut) { c.exchanges(func() {}) }
+func leaveAndJoin(c *cut) {
+	c.alone = true
+	c.exchanges(func() {})
+}
 
 // leaveAndJoinAmongOthers has another client wait, too: it is next.
 func leaveAndJoinAmongOthers(c *cut) {
