@@ -110,8 +110,8 @@ func (q *Queue) byItself(ctx context.Context, r Request, run func(*contender, co
 // f returns all the same.
 func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(context.Context) (T, error), undo func(T)) (value T, err error) {
 	var inTheWay atomic.Pointer[Blocked]
-	var waits atomic.Bool
 	for _, c := range cs {
+		var waits atomic.Bool
 		c.blocker = func(b *Blocked) { inTheWay.Store(b) }
 		c.waiting = func(entry string) {
 			if !waits.Swap(true) {

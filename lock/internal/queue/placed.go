@@ -377,7 +377,11 @@ func (p *placed) look() {
 	p.lock.mu.Unlock()
 	contenders := 0
 	if due {
-		contenders = p.countContenders()
+		children, _, err := p.queue.Conn.Children(p.queue.Closing, p.queue.Path(p.like.Lock))
+		if contenders = len(znode.Contenders(children)); err != nil {
+			contenders = math.MaxInt // unknown: the waiters join
+		}
+		p.readRoom()
 	}
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
@@ -387,26 +391,24 @@ func (p *placed) look() {
 	p.goOn()
 }
 
-// countContenders is how many contenders are at the lock; very many if that is not known. A
-// node below the parent can also be that of another lock: then a list tells.
-func (p *placed) countContenders() int {
-	q, path := p.queue, p.queue.Path(p.like.Lock)
-	if p.lock.believed().state == ours {
-		stat, err := q.Conn.Exists(q.Closing, path)
-		if err == nil && int(stat.NumChildren) <= p.entries()+1 { // the anchor
-			return int(stat.NumChildren) - 1
-		}
-	}
-	children, _, err := q.Conn.Children(q.Closing, path)
-	if err != nil {
-		return math.MaxInt
-	}
-	return len(znode.Contenders(children))
-}
-
 // entries is how many entries of the place are at the lock.
 func (p *placed) entries() int {
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
 	return p.Entries()
+}
+
+// readRoom reads how many permits a semaphore has: a client whose entries hold as many as there
+// were has none in the queue that learns of more.
+func (p *placed) readRoom() {
+	if p.like.Kind != znode.Semaphore {
+		return
+	}
+	c := p.queue.newContender(p.like)
+	defer c.close(c.lock)
+	if capacity, _, err := c.readCapacity(c.Closing, false); err == nil {
+		p.lock.mu.Lock()
+		defer p.lock.mu.Unlock()
+		p.Room = int(max(1, capacity/c.Permits))
+	}
 }

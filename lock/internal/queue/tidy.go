@@ -234,7 +234,10 @@ func (q *Queue) deleteEmpty(batch []emptyParent) {
 			}
 		}
 		_, err := q.send(ctx, ops...)
-		if op, _ := zkconn.RefusedOp(err); op >= 0 {
+		if op, cause := zkconn.RefusedOp(err); op >= 0 {
+			if errors.Is(cause, zk.ErrNoAuth) {
+				q.Log.Debug().Err(cause).Str("parent", batch[whose[op]].path).Msg("an empty parent could not be deleted")
+			}
 			q.close(batch[whose[op]].duty.lock)
 			batch = slices.Delete(batch, whose[op], whose[op]+1)
 			return zkconn.ErrAgain
