@@ -28,34 +28,6 @@ func offline(l *local) *Queue {
 	})
 }
 
-// TestDecide: a contender enters only if none is in the way for certain, and its own entry is
-// surely there.
-func TestDecide(t *testing.T) {
-	for _, tt := range []struct {
-		name         string
-		p            position
-		fresh, stale step
-	}{
-		{"admitted", position{admitted: true}, enter, renew},
-		{"nothing is known", position{}, list, list},
-		{"predicted", position{predecessor: "p"}, follow, follow},
-		{"seen", position{predecessor: "p", seen: true, predecessorHolds: true}, follow, follow},
-		{"gone unseen", position{predecessor: "p", predecessorGone: true, predecessorHolds: true}, list, list},
-		{"a waiter has gone", position{predecessor: "p", predecessorGone: true, seen: true}, list, list},
-		{"the holder has gone", position{predecessor: "p", predecessorGone: true, seen: true, predecessorHolds: true}, enter, renew},
-		{"the writer only reads", position{predecessor: "p", shares: true, seen: true}, enter, renew},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if next, why := decide(tt.p, true); next != tt.fresh || why == "" {
-				t.Errorf("fresh: step %d (%s), want %d", next, why, tt.fresh)
-			}
-			if next, _ := decide(tt.p, false); next != tt.stale {
-				t.Errorf("not fresh: step %d, want %d", next, tt.stale)
-			}
-		})
-	}
-}
-
 func parse(t *testing.T, nodes ...string) []znode.Name {
 	t.Helper()
 	var names []znode.Name
@@ -70,40 +42,6 @@ func parse(t *testing.T, nodes ...string) []znode.Name {
 }
 
 const generation = "9f86d081884c7d65"
-
-// TestPositionOf: the entry ahead is known to hold only if it is the first, and excludes all
-// others.
-func TestPositionOf(t *testing.T) {
-	entries := func(kinds ...string) []znode.Name {
-		var nodes []string
-		for i, kind := range kinds {
-			nodes = append(nodes, generation+kind+"000000000"+string(rune('0'+i)))
-		}
-		return parse(t, nodes...)
-	}
-	for _, tt := range []struct {
-		name  string
-		kind  znode.Kind
-		names []znode.Name
-		in    bool
-		holds bool
-	}{
-		{"first", znode.Mutex, entries("-lock-"), true, false},
-		{"behind the holder", znode.Mutex, entries("-lock-", "-lock-"), false, true},
-		{"behind a waiter", znode.Mutex, entries("-lock-", "-lock-", "-lock-"), false, false},
-		{"behind one reader", znode.RW, entries("-__READ__", "-__WRIT__"), false, false},
-		{"behind readers", znode.RW, entries("-__READ__", "-__READ__", "-__WRIT__"), false, false},
-		{"behind a writer", znode.RW, entries("-__WRIT__", "-__READ__"), false, true},
-		{"readers", znode.RW, entries("-__READ__", "-__READ__"), true, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			p := positionOf(tt.names, len(tt.names)-1, znode.Rules{Kind: tt.kind})
-			if p.admitted != tt.in || p.predecessorHolds != tt.holds || p.seen == tt.in || (p.predecessor == "") != tt.in {
-				t.Errorf("position %+v, want admitted %v, holds %v", p, tt.in, tt.holds)
-			}
-		})
-	}
-}
 
 // TestPlaceByReply: what the reply to a join tells of its place.
 func TestPlaceByReply(t *testing.T) {
