@@ -46,16 +46,20 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 
 func testLaggingPredecessor(t *testing.T, endsBefore bool) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		var ends atomic.Bool
+		var ends, slow atomic.Bool
 		begun := time.Now()
 		var b *lock.Client
 		b = w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
-			if calledBy("(*Entry).Fresh") && ends.Swap(false) { // it has joined, and has not looked yet
+			switch {
+			case !calledBy("(*Entry).Fresh"):
+			case ends.Swap(false): // it has joined, and has not looked yet
 				first := b.Session()
 				w.ExpireLabel("b")
 				for b.Session() == first {
 					time.Sleep(10 * time.Millisecond)
 				}
+			case slow.Swap(false): // it has heard of the deletion, and its own entry is renewed meanwhile
+				time.Sleep(50 * time.Millisecond)
 			}
 			return time.Since(begun), time.Duration(time.Now().UnixNano())
 		}))
@@ -75,6 +79,7 @@ func testLaggingPredecessor(t *testing.T, endsBefore bool) {
 		hide := func() {
 			if shown.Load() && len(w.Dump(old.Path)) > 0 {
 				w.remove(z, old.Path)
+				slow.Store(true)
 			}
 		}
 		w.Intercept(func(r locktest.Request) locktest.Fault {
