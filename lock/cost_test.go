@@ -268,9 +268,7 @@ func TestBusyLockKeepsItsParent(t *testing.T) {
 		"they go on with something else": func(w *world, _ ...*lock.Client) { time.Sleep(1500 * time.Millisecond); synctest.Wait() },
 		"they close": func(w *world, clients ...*lock.Client) {
 			for _, c := range clients {
-				if err := c.Close(); err != nil {
-					w.Error(err)
-				}
+				w.close(c)
 			}
 		},
 	} {

@@ -146,9 +146,7 @@ func TestObserversEnd(t *testing.T) {
 		}
 		seen := w.observe(context.WithoutCancel(w.ctx), c)
 		begun := time.Now()
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		w.close(c)
 		if took := time.Since(begun); took > time.Second {
 			t.Errorf("Close took %v", took)
 		}

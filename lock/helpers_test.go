@@ -521,3 +521,11 @@ func (w *world) remove(z *zk.Conn, paths ...string) {
 		}
 	}
 }
+
+// set writes a node, whatever its version.
+func (w *world) set(z *zk.Conn, path string, data []byte) {
+	w.Helper()
+	if _, err := z.Set(path, data, -1); err != nil {
+		w.Fatalf("write %s: %v", path, err)
+	}
+}

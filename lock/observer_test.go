@@ -138,9 +138,7 @@ func TestObserver(t *testing.T) {
 		if events, _ := seen.take(); len(events) != 1 || events[0].Kind != lock.EventDisplaced || (events[0].By-time.Hour).Abs() > time.Second {
 			t.Errorf("told %+v", events)
 		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
+		w.close(a)
 		w.says(seen, "lost z closed")
 		if want := "acquired jobs/1, released jobs/1, waiting x, waiting x, withdrawn x, acquired x, released x, acquired y, lost y expired, waiting z, purged z, acquired z, displaced, lost z closed"; too.say() != want {
 			t.Error("the second observer was told something else")
@@ -358,9 +356,7 @@ func TestCheck(t *testing.T) {
 		cancel()
 		<-waits
 		w.unlock(theirs)
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
+		w.close(a)
 		mustBe(t, a.Check(), lock.ErrClosed)
 		mustBe(t, (*lock.Client)(nil).Check(), lock.ErrInvalid)
 		if (*lock.Hold)(nil).AtRisk() != nil {

@@ -204,9 +204,7 @@ func TestParentThatAnotherClientWrote(t *testing.T) {
 			if !alone {
 				w.comesAndGoes(w.dial("b"))
 			}
-			if _, err := z.Set("/locks/x", []byte("mine"), -1); err != nil {
-				t.Fatal(err)
-			}
+			w.set(z, "/locks/x", []byte("mine"))
 			w.unlock(h)
 			time.Sleep(5 * time.Second)
 			if n := w.node("/locks/x"); string(n.Data) != "mine" || len(w.entries("x")) > 0 {

@@ -161,28 +161,6 @@ func TestCancelledWaitersLeaveNoNode(t *testing.T) {
 	}
 }
 
-// TestWaiterGivesUpAsTheHolderLeaves: the holder, of the same client, unlocks by a transaction in
-// which the waiter joins. The waiter gives up before that is answered, whatever befalls it.
-func TestWaiterGivesUpAsTheHolderLeaves(t *testing.T) {
-	forEachMishap(t, func(w *world, mishap int) {
-		a := w.dial("a")
-		h := w.lock(a, "x")
-		ctx, cancel := context.WithCancel(w.ctx)
-		ch := w.queue(ctx, a, "x")
-		hit := w.mishap(mishap, "a", func(r locktest.Request) bool { return leaves(h)(r) && joins(r) })
-		unlocked := start(func() (*lock.Hold, error) { return nil, h.Unlock() })
-		w.until("the unlock has begun", hit)
-		cancel()
-		mustBe(w, w.outcome(ch).err, context.Canceled)
-		if got := <-unlocked; got.err != nil {
-			w.Error(got.err)
-		}
-		time.Sleep(ttl)
-		w.empty()
-		w.unlock(w.lock(a, "x"))
-	})
-}
-
 func TestDeadHolderBlocksForTTLAndGrace(t *testing.T) {
 	for _, latency := range []time.Duration{0, time.Millisecond, 60 * time.Millisecond} {
 		for _, ahead := range []time.Duration{0, -13 * time.Hour, 300 * 24 * time.Hour} {

@@ -46,8 +46,8 @@ func TestLatePurge(t *testing.T) {
 					}
 					if tt.removed {
 						w.remove(z, h.EntryPath())
-					} else if _, err := z.Set(h.EntryPath(), w.node(h.EntryPath()).Data, -1); err != nil {
-						t.Error(err)
+					} else {
+						w.set(z, h.EntryPath(), w.node(h.EntryPath()).Data)
 					}
 					return true
 				}, locktest.Fault{Delay: tt.delay})
@@ -176,9 +176,7 @@ func TestUnlockOfWhatIsGone(t *testing.T) {
 			mustBe(t, h.Unlock(), lock.ErrUnlocked)
 
 			h = w.lock(a, "y")
-			if _, err := z.Set(h.EntryPath(), []byte("mine"), -1); err != nil {
-				t.Fatal(err)
-			}
+			w.set(z, h.EntryPath(), []byte("mine"))
 			err := h.Unlock()
 			mustBe(t, err, lock.ErrLost, lock.ErrTaken)
 			var lost *lock.LostError
@@ -243,9 +241,7 @@ func TestOverwrittenEntry(t *testing.T) {
 					w.until("a renewal", w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply}))
 					data = []byte("of another")
 				}
-				if _, err := z.Set(h.EntryPath(), data, -1); err != nil {
-					t.Fatal(err)
-				}
+				w.set(z, h.EntryPath(), data)
 				w.fault(func(r locktest.Request) bool { return r.Label == "a" && r.Op == "getData" && touches(r, h.EntryPath()) }, locktest.Fault{Code: tt.code})
 				w.Heal("a")
 				if begun := time.Now(); ended.wait().Sub(begun) > ttl {

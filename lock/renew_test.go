@@ -136,9 +136,7 @@ func TestLostMemberCostsOneTransaction(t *testing.T) {
 		const n = 100
 		a := w.dial("a")
 		holds := w.gather(a, "a", n)
-		if err := w.raw("other").Delete(holds[n/2].EntryPath(), -1); err != nil {
-			t.Fatal(err)
-		}
+		w.remove(w.raw("other"), holds[n/2].EntryPath())
 		var sent []time.Time
 		var members []int
 		w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -183,12 +181,8 @@ func TestLostReplyIsReadBackOnce(t *testing.T) {
 			if meddled {
 				gone, taken = n/3, n/2
 				z := w.raw("other")
-				if err := z.Delete(holds[gone].EntryPath(), -1); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := z.Set(holds[taken].EntryPath(), []byte("mine"), -1); err != nil {
-					t.Fatal(err)
-				}
+				w.remove(z, holds[gone].EntryPath())
+				w.set(z, holds[taken].EntryPath(), []byte("mine"))
 			}
 			cost := w.cost("a", func() {
 				w.until("they are known to be renewed", func() bool { return a.Stats().Renewals > before })

@@ -319,9 +319,7 @@ func TestRevokeRefuses(t *testing.T) {
 		if len(w.asked()) > 0 {
 			t.Errorf("asked: %q", w.asked())
 		}
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
+		w.close(a)
 		mustBe(t, a.Revoke(w.ctx, "x", ""), lock.ErrClosed)
 	})
 }
@@ -638,9 +636,7 @@ func TestRevokeAndClose(t *testing.T) {
 				go func() { done <- b.Revoke(w.ctx, "x", "why") }()
 				time.Sleep(time.Duration(after) * latency / 2)
 				within(t, time.Second, "Close", func() {
-					if err := a.Close(); err != nil {
-						t.Error(err)
-					}
+					w.close(a)
 				}, func() {})
 				if err := <-done; err != nil {
 					mustBe(t, err, lock.ErrNotHeld)

@@ -503,15 +503,11 @@ func TestTxnFindsTheEntryGone(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, z := w.dial("a"), w.raw("z")
 		h := w.lock(a, "x")
-		if err := z.Delete(pathOf(h), -1); err != nil {
-			t.Fatal(err)
-		}
+		w.remove(z, pathOf(h))
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrRemoved)
 		mustBe(t, h.Err(), lock.ErrRemoved)
 		h = w.lock(a, "x")
-		if _, err := z.Set(pathOf(h), []byte("mine"), -1); err != nil {
-			t.Fatal(err)
-		}
+		w.set(z, pathOf(h), []byte("mine"))
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrTaken)
 		if err := z.Delete(pathOf(h), -1); err != nil || w.added() != 0 {
 			t.Errorf("%v, %d nodes", err, w.added())
@@ -519,9 +515,7 @@ func TestTxnFindsTheEntryGone(t *testing.T) {
 		h = w.lock(a, "x")
 		r := w.record(pathOf(h))
 		r.Incarnation++
-		if _, err := z.Set(pathOf(h), r.Encode(), -1); err != nil {
-			t.Fatal(err)
-		}
+		w.set(z, pathOf(h), r.Encode())
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrAttached)
 		if err := z.Delete(pathOf(h), -1); err != nil || w.added() != 0 {
 			t.Errorf("%v, %d nodes", err, w.added())
@@ -549,9 +543,7 @@ func TestTxnOfClosedClient(t *testing.T) {
 		result := make(chan error, 1)
 		go func() { result <- h.Txn(w.ctx, add()) }()
 		w.until("the transaction is on its way", hit)
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
+		w.close(a)
 		mustBe(t, <-result, lock.ErrInDoubt, lock.ErrClosed)
 		before := w.added()
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrClosed)
