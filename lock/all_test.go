@@ -200,23 +200,22 @@ func TestNamesOfAll(t *testing.T) {
 		for i := range many {
 			many[i] = fmt.Sprintf("many/%d", i)
 		}
-		for _, bad := range []struct {
-			names []string
-			opts  []lock.LockOption
-			says  string
-		}{
-			{nil, nil, "names (0 of them): must be 1 to 64"},
-			{many, nil, "names (65 of them): must be 1 to 64"},
-			{[]string{"x", "y", "x"}, nil, `"x" stands there twice`},
-			{[]string{"x", "/y"}, nil, `"/y": must not start with a slash`},
-			{[]string{"x"}, []lock.LockOption{lock.WithBarging()}, "WithBarging"},
-			{[]string{"x"}, []lock.LockOption{lock.WithTTL(time.Nanosecond)}, "ttl"},
+		for says, all := range map[string]*lock.All{
+			"names (0 of them): must be 1 to 64":  c.All(nil),
+			"names (65 of them): must be 1 to 64": c.All(many),
+			`"x" stands there twice`:              c.All([]string{"x", "y", "x"}),
+			`"/y": must not start with a slash`:   c.All([]string{"x", "/y"}),
+			"WithBarging":                         c.All([]string{"x"}, lock.WithBarging()),
+			"ttl":                                 c.All([]string{"x"}, lock.WithTTL(time.Nanosecond)),
+			"client":                              (*lock.Client)(nil).All([]string{"x"}),
 		} {
-			_, err := c.All(bad.names, bad.opts...).Lock(w.ctx)
+			_, err := all.Lock(w.ctx)
 			mustBe(t, err, lock.ErrInvalid)
-			mustSay(t, err, bad.says)
+			mustSay(t, err, says)
+			_, err = all.TryLock(w.ctx)
+			mustBe(t, err, lock.ErrInvalid)
 		}
-		for _, none := range []*lock.All{nil, {}, (*lock.Client)(nil).All([]string{"x"})} {
+		for _, none := range []*lock.All{nil, {}} {
 			_, err := none.TryLock(w.ctx)
 			mustBe(t, err, lock.ErrInvalid)
 		}
@@ -229,7 +228,7 @@ func TestNamesOfAll(t *testing.T) {
 		mustBe(t, none.Unlock(), lock.ErrUnlocked)
 		mustBe(t, none.Err(), lock.ErrUnlocked)
 		if none.Valid() || none.Hold("x") != nil || none.Context().Err() == nil {
-			t.Error("nil holds are had")
+			t.Error("nil holds are held")
 		}
 	})
 }
