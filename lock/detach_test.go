@@ -380,6 +380,53 @@ func TestAttachToWhatWasNotDetached(t *testing.T) {
 	}
 }
 
+// TestEntryThatAnotherServerDoesNotKnowYet: the session ends between the Sync and the read, and
+// the server of the next one lags behind. That it does not know the entry proves nothing.
+func TestEntryThatAnotherServerDoesNotKnowYet(t *testing.T) {
+	for name, ask := range map[string]func(w *world, a *lock.Client, h *lock.Hold) error{
+		"attach": func(w *world, _ *lock.Client, h *lock.Hold) error {
+			_, err := w.client("c").Attach(w.ctx, w.detach(h, time.Minute))
+			return err
+		},
+		"detach": func(w *world, _ *lock.Client, h *lock.Hold) error { _, err := h.Detach(w.ctx, 0); return err },
+		"unlock": func(w *world, _ *lock.Client, h *lock.Hold) error { return h.Unlock() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, label := w.client("a"), map[bool]string{true: "c", false: "a"}[name == "attach"]
+				h := w.lock(a, "x")
+				reads, lost := 0, name == "attach"
+				w.Intercept(func(r locktest.Request) locktest.Fault {
+					switch {
+					case r.Label != label || !touches(r, pathOf(h)):
+					case !lost && mutates(r, "a"): // so that the next write meets another version
+						lost = true
+						return locktest.Fault{Drop: locktest.AfterApply}
+					case lost && r.Op == "getData":
+						switch reads++; reads {
+						case 1:
+							w.expireAway(label)
+							return locktest.Fault{Drop: locktest.BeforeApply}
+						case 2:
+							return locktest.Fault{Code: codeNoNode}
+						}
+					}
+					return locktest.Fault{}
+				})
+				if name != "attach" { // a renewal whose reply is lost
+					time.Sleep(ttl / 2)
+				}
+				if err := ask(w, a, h); err != nil {
+					t.Error(err)
+				}
+				if reads < 3 {
+					t.Errorf("%d reads, want one more", reads)
+				}
+			})
+		})
+	}
+}
+
 // TestOwnerLearnsThatSomebodyAttached: an owner whose clock stood still learns it from
 // its next renewal.
 func TestOwnerLearnsThatSomebodyAttached(t *testing.T) {

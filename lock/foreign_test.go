@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,30 +59,6 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestEmptyParentIsAdoptedAndLeft(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a"), w.client("b")
-		z := w.raw("other")
-		w.unlock(w.lock(a, "y"))
-		w.create(z, "/locks/x", "", 0)
-		czxid := w.node("/locks/x").Stat.Czxid
-		for range 3 {
-			h := w.lock(a, "x")
-			ch := w.queue(w.ctx, b, "x")
-			w.unlock(h)
-			w.unlock(w.expect(ch).hold)
-			w.unlock(w.lock(a, "x"))
-			w.unlock(w.lock(b, "x"))
-			if p := w.parent("x"); !p.Adopted || p.Kind != znode.Mutex {
-				t.Errorf("parent %+v", p)
-			}
-		}
-		if n := w.bare(); len(n) != 1 || w.node("/locks/x").Stat.Czxid != czxid || len(w.anchors("x")) != 1 {
-			t.Errorf("nodes %q, want the parent that was there", n)
-		}
-	})
 }
 
 // TestUnparsableSiblingIsIgnored: one that is no contender stands in nobody's way,
@@ -416,41 +391,6 @@ func TestWholeLockDeleted(t *testing.T) {
 			t.Errorf("queued again %d times", n)
 		}
 		w.unlock(next)
-		w.empty()
-	})
-}
-
-// TestGiveUpAfterOwnEntryIsGone: a waiter's entry is removed, and its caller gives up
-// before the waiter has noticed. The client does not go on counting that entry: the
-// lock's parent is deleted by whoever leaves last.
-func TestGiveUpAfterOwnEntryIsGone(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		b, c, z := w.client("b"), w.client("c"), w.raw("admin")
-		h := w.lock(b, "x")
-		ctx, giveUp := context.WithCancel(w.ctx)
-		var paused atomic.Bool // the waiter is to be, when it looks at its clock
-		var own string
-		begun := time.Now()
-		a := w.client("a", lock.WithClock(func() (mono, wall time.Duration) {
-			if paused.CompareAndSwap(true, false) {
-				w.remove(z, own)
-				time.Sleep(ttl) // its renewal finds out
-				giveUp()
-			}
-			return time.Since(begun), time.Since(begun)
-		}))
-		w.unlock(w.lock(a, "y"))
-		ahead, leave := context.WithCancel(w.ctx)
-		w.queue(ahead, c, "x")
-		ch := w.queue(ctx, a, "x")
-		own = w.entries("x")[2].Path
-		paused.Store(true)
-		leave()
-		got := <-ch
-		mustBe(w, got.err, context.Canceled)
-		w.unlock(h)
-		w.empty()
-		w.unlock(w.lock(a, "x"))
 		w.empty()
 	})
 }

@@ -155,8 +155,11 @@ func TestAdoptedParentIsLeft(t *testing.T) {
 					if !hit() {
 						w.Fatal("joined otherwise")
 					}
-					time.Sleep(time.Second)
+					ch := w.queue(w.ctx, w.client("c"), "x")
 					w.unlock(h)
+					w.unlock(w.expect(ch).hold)
+					time.Sleep(time.Second)
+					w.unlock(w.lock(a, "x"))
 					w.stays(before)
 					if p := w.parent("x"); p.Generation != "" && (!p.Adopted || p.Kind != znode.Mutex || len(w.anchors("x")) != 1) {
 						w.Errorf("the parent is %+v, with the anchors %q", p, w.anchors("x"))
