@@ -174,9 +174,6 @@ func TestAdoptedParentIsLeft(t *testing.T) {
 // request comes another program deletes it, and makes it again. What it holds then is not
 // touched; if it is empty it may be used, and is left.
 func TestParentMadeAgainAsItIsJoined(t *testing.T) {
-	adopts := func(r locktest.Request) bool {
-		return r.Op == "multi" && touches(r, "/anchor-") && touches(r, "-lock-")
-	}
 	for name, request := range map[string]func(locktest.Request) bool{"as the entry is made": joins, "as it is adopted": adopts} {
 		for _, data := range []string{"not a lock", ""} {
 			t.Run(fmt.Sprintf("%s, data %q", name, data), func(t *testing.T) {
@@ -209,6 +206,52 @@ func TestParentMadeAgainAsItIsJoined(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// adopts reports whether the request makes a lock's parent of a node that is there.
+func adopts(r locktest.Request) bool {
+	return r.Op == "multi" && touches(r, "/anchor-") && touches(r, "-lock-")
+}
+
+// TestParentWrittenAsItIsAdopted is not overwritten: not what another program has written, nor
+// what another client that adopts it has.
+func TestParentWrittenAsItIsAdopted(t *testing.T) {
+	for _, by := range []string{"program", "client"} {
+		t.Run("by another "+by, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b, z := w.client("a"), w.client("b"), w.raw("other")
+				w.unlock(w.lock(a, "y"))
+				w.unlock(w.lock(b, "other"))
+				w.create(z, "/locks/x", "", 0)
+				hit := w.before(func(r locktest.Request) bool {
+					return r.Label == "a" && adopts(r) && r.Paths[0] != "/locks/x"
+				}, func() {
+					if by == "client" {
+						if _, err := b.Mutex("x").Enqueue(w.ctx); err != nil {
+							t.Error(err)
+						}
+					} else if _, err := z.Set("/locks/x", []byte("not a lock"), -1); err != nil {
+						t.Error(err)
+					}
+				})
+				h, err := a.Mutex("x").Lock(w.ctx)
+				if !hit() {
+					t.Fatal("it was not adopted")
+				}
+				if by == "program" {
+					mustBe(t, err, lock.ErrForeign)
+					if n := w.node("/locks/x"); string(n.Data) != "not a lock" || len(w.anchors("x")) != 0 {
+						t.Errorf("the parent holds %q, with the anchors %q", n.Data, w.anchors("x"))
+					}
+					return
+				}
+				if n := w.anchors("x"); err != nil || len(n) != 1 || w.anchor("x").Permits != 0 {
+					t.Errorf("%v; the anchors are %q", err, n)
+				}
+				w.unlock(h)
+			})
+		})
 	}
 }
 
