@@ -177,7 +177,7 @@ func (c *Client) start() *Client {
 		Who:    znode.Record{Owner: c.cfg.owner, Host: c.cfg.host, PID: os.Getpid()},
 		Jitter: c.connConfig().Jitter,
 	})
-	c.queue = queue.New(queue.Options{
+	q := queue.New(queue.Options{
 		Conn: c.conn, Clock: c.clock, Keeper: keeper, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open,
 		Root: c.cfg.root, ACL: c.cfg.acl, UnlockTimeout: c.cfg.unlockTimeout, Random: c.cfg.random,
 		LossOf: lossOf, Observe: c.observe, Waits: c.waits, Purged: c.purged,
@@ -188,7 +188,7 @@ func (c *Client) start() *Client {
 		Who: znode.Revocation{Owner: c.cfg.owner, Host: c.cfg.host, PID: os.Getpid()}, Patience: c.cfg.unlockTimeout,
 	})
 	c.mu.Lock()
-	c.keeper, c.inbox = keeper, box
+	c.keeper, c.queue, c.inbox = keeper, q, box
 	c.mu.Unlock()
 	c.background(func() { keeper.Run(c.open) })
 	c.background(c.watchSession)

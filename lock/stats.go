@@ -3,7 +3,7 @@ package lock
 // Stats are what a client has counted since it was made.
 type Stats struct {
 	Holds         int    // alive now, waiters not included; readers who share an entry are as many holds
-	Waiters       int    // queued now, and entries kept ([WithIdle])
+	Waiters       int    // goroutines that wait now, and entries kept unused ([WithIdle])
 	Renewals      uint64 // entries written again: renewals, and grants recorded
 	Lost          uint64 // holds that ended before they were unlocked
 	Requeued      uint64 // times a waiter found its own entry gone and queued again

@@ -93,7 +93,7 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 	}
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, created.Sent, received)
 	e.czxid, e.parentVersion, e.generation = stat.Mzxid, stat.Version, d.parent.generation
-	e.keepParent = e.keepParent || d.parent.adopted
+	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
 	d.parent.state, d.parent.unproven = ours, false
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1
@@ -280,7 +280,7 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 			return err
 		}
 		if len(names) == 0 {
-			if _, err := c.deleteParent(ctx, c.parent, n, true); err != nil {
+			if _, err := c.deleteParent(ctx, c.parent, n, true); zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err
 			}
 		} else if err := c.purgeFrom(ctx, names); err != nil {
