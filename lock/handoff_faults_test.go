@@ -128,65 +128,6 @@ func TestKeptEntryIsLost(t *testing.T) {
 	}
 }
 
-// TestLostWatches: after a reconnect the server refuses to set the watches again. The client
-// looks again by itself.
-func TestLostWatches(t *testing.T) {
-	for name, test := range map[string]struct {
-		waits  func(w *world, a, b *lock.Client) // a comes to wait for an event
-		served func(w *world, a, b *lock.Client) // that comes; returns when it was noticed
-	}{
-		"for others, of a kept entry": {
-			func(w *world, a, b *lock.Client) { w.unlock(w.lock(a, "x")) },
-			func(w *world, a, b *lock.Client) { w.unlock(w.lock(b, "x")) },
-		},
-		"for another library's entry": {
-			func(w *world, a, b *lock.Client) {
-				w.unlock(w.lock(b, "y"))
-				w.create(w.raw("other"), "/locks/x", "", 0)
-				w.create(w.raw("other"), "/locks/x/_c_0123-lock-0000000000", "", 0)
-				w.queue(w.ctx, a, "x")
-			},
-			func(w *world, a, b *lock.Client) {
-				w.remove(w.raw("other"), "/locks/x/_c_0123-lock-0000000000")
-				w.until("it has the lock", func() bool { return a.Stats().Holds == 1 })
-			},
-		},
-		"for more permits": {
-			func(w *world, a, b *lock.Client) {
-				w.take(permits(b.Semaphore("x", 1), 1))
-				w.join("x", permits(a.Semaphore("x", 1), 1))
-			},
-			func(w *world, a, b *lock.Client) {
-				mustBe(w, b.Semaphore("x", 1).Resize(w.ctx, 2), nil)
-				w.until("it has a permit", func() bool { return a.Stats().Holds == 1 })
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b := w.dial("a", riding(time.Hour)), w.dial("b")
-				test.waits(w, a, b)
-				settle()
-				var refused atomic.Bool
-				w.Intercept(func(r locktest.Request) locktest.Fault {
-					if r.Label == "a" && r.Op == "setWatches" {
-						refused.Store(true)
-						return locktest.Fault{Code: codeThrottled}
-					}
-					return locktest.Fault{}
-				})
-				w.Cut("a")
-				w.until("the watches are refused", refused.Load)
-				begun := time.Now()
-				test.served(w, a, b)
-				if took := time.Since(begun); took > 70*time.Second {
-					t.Errorf("noticed after %v", took)
-				}
-			})
-		})
-	}
-}
-
 // TestGiveUpWhileKeptEntryLeaves: a request has the client give back what it keeps, and gives up
 // while one of its requests is on its way. Nothing stays behind.
 func TestGiveUpWhileKeptEntryLeaves(t *testing.T) {

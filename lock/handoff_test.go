@@ -346,29 +346,6 @@ func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 	})
 }
 
-// TestTxnBeforeHandoff: a transaction of the hold before that is late finds another version.
-func TestTxnBeforeHandoff(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(0))
-		z := w.raw("admin")
-		w.create(z, "/data", "0", 0)
-		h := w.lock(a, "x")
-		line := w.line(w.ctx, a, "x", 1)
-		if err := h.Txn(w.ctx, &zk.SetDataRequest{Path: "/data", Data: []byte("1"), Version: -1}); err != nil {
-			t.Fatal(err)
-		}
-		before := w.node(h.EntryPath()).Stat.Version
-		w.unlock(h)
-		next := w.await(line[0]).hold
-		if now := w.node(next.EntryPath()).Stat.Version; next.EntryPath() == h.EntryPath() && now == before {
-			t.Errorf("the entry was handed on at the version that the transaction left, %d", now)
-		}
-		w.unlock(next)
-		w.empty()
-		w.remove(z, "/data")
-	})
-}
-
 // TestHandoffIsToTheSame: a request that asks for something else has an entry of its own.
 func TestHandoffIsToTheSame(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -292,6 +292,9 @@ func (q *Queue) HandOff(e *Entry) bool {
 		p.pass(e)
 		return true
 	case place.Exchange:
+		if !e.Quiet() { // Unlock waits until what is on its way cannot be applied any more
+			return false
+		}
 		p.begin(e, place.Exchange)
 		return true
 	case place.Keep:
