@@ -29,8 +29,8 @@ func ExampleElection() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Work by leadership.Context(), which ends before anybody else leads; hand its token to
-	// whatever refuses those of earlier leaders.
+	// Work by leadership.Context(), which ends before another candidate leads; hand its token to
+	// resources that refuse those of earlier leaders.
 
 	next := make(chan *lock.Leadership)
 	go func() {
@@ -41,7 +41,7 @@ func ExampleElection() {
 		next <- l
 	}()
 
-	// Whoever only wants to know does not stand.
+	// An observer does not stand.
 	for leader, err := range one.Election("scheduler").Observe(ctx) {
 		if err != nil {
 			log.Fatal(err)
@@ -61,9 +61,9 @@ func ExampleElection() {
 		log.Fatal(err)
 	}
 	_, err = two.Election("scheduler").Leader(ctx)
-	fmt.Println("nobody leads:", errors.Is(err, lock.ErrNoLeader))
+	fmt.Println("no leader:", errors.Is(err, lock.ErrNoLeader))
 	// Output:
 	// leader: 10.0.0.1:8080
 	// leader: 10.0.0.2:8080
-	// nobody leads: true
+	// no leader: true
 }

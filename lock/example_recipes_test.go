@@ -40,7 +40,7 @@ func ExampleMutex_Enqueue() {
 		log.Fatal(err)
 	}
 	_, err = locks.Mutex("render").TryLock(ctx)
-	fmt.Println("somebody else, meanwhile:", errors.Is(err, lock.ErrHeld))
+	fmt.Println("another client, meanwhile:", errors.Is(err, lock.ErrHeld))
 	again, err := locks.Attach(ctx, ticket) // in the next process of the worker
 	if err != nil {
 		log.Fatal(err)
@@ -48,22 +48,17 @@ func ExampleMutex_Enqueue() {
 	fmt.Println("its turn:", again.Valid())
 	again.Unlock()
 	// Output:
-	// somebody else, meanwhile: true
+	// another client, meanwhile: true
 	// its turn: true
 }
 
-// Work of which it does not matter who does it: whoever is quickest gets the lock.
+// Work that any process may do next: the quickest one gets the lock.
 func ExampleWithBarging() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 
-	err = locks.Mutex("cache/refill", lock.WithBarging()).Do(ctx, func(context.Context) error {
+	err := locks.Mutex("cache/refill", lock.WithBarging()).Do(ctx, func(context.Context) error {
 		fmt.Println("refilled")
 		return nil
 	})
@@ -73,7 +68,7 @@ func ExampleWithBarging() {
 	// Output: refilled
 }
 
-// What one process takes again and again, and others hardly ever, costs no request.
+// A lock that one process takes again and again, and others hardly ever, costs no request.
 func ExampleWithIdle() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()
@@ -100,16 +95,11 @@ func ExampleWithIdle() {
 	// Output: writes for a thousand more: 0
 }
 
-// A lease that nobody renews, for work that says how long it takes, step by step.
+// A lease that is not renewed, for work that says how long it takes, step by step.
 func ExampleHold_Extend() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 
 	hold, err := locks.Mutex("firmware", lock.WithTTL(time.Minute), lock.WithoutRenewal()).Lock(ctx)
 	if err != nil {
@@ -154,20 +144,15 @@ func ExampleWithObserver() {
 		}
 	}
 	locks.Close()
-	fmt.Println("had:", observer.counts[lock.EventAcquired], "lost:", observer.counts[lock.EventLost])
-	// Output: had: 3 lost: 0
+	fmt.Println("acquired:", observer.counts[lock.EventAcquired], "lost:", observer.counts[lock.EventLost])
+	// Output: acquired: 3 lost: 0
 }
 
-// A candidate on the better machine leads next, whoever waits already.
+// A candidate on the better machine leads next, although others wait already.
 func ExampleWithPriority() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 
 	leads, err := locks.Election("scheduler").Campaign(ctx, "spare")
 	if err != nil {

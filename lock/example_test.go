@@ -25,6 +25,19 @@ func newEnsemble() *locktest.Ensemble {
 	return ensemble
 }
 
+// newClient returns a client of such a ZooKeeper.
+func newClient(opts ...lock.Option) (locks *lock.Client, done func()) {
+	ensemble := newEnsemble()
+	locks, err := lock.Dial(context.Background(), ensemble.Servers(), append(opts, lock.WithDialer(ensemble.Dial))...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return locks, func() {
+		locks.Close()
+		ensemble.Close()
+	}
+}
+
 func ship(ctx context.Context, token lock.Token) error { return nil }
 
 func Example() {
@@ -56,16 +69,11 @@ func Example() {
 }
 
 func ExampleMutex_Do() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 
-	err = locks.Mutex("reports/daily").Do(ctx, func(ctx context.Context) error {
+	err := locks.Mutex("reports/daily").Do(ctx, func(ctx context.Context) error {
 		fmt.Println("writing the report")
 		return ctx.Err() // ends when the lock is lost
 	})
@@ -76,14 +84,9 @@ func ExampleMutex_Do() {
 }
 
 func ExampleMutex_TryLock() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithOwner("billing"), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient(lock.WithOwner("billing"))
+	defer done()
 
 	hold, err := locks.Mutex("invoices").TryLock(ctx)
 	if err != nil {
@@ -99,19 +102,12 @@ func ExampleMutex_TryLock() {
 	// Output: billing is at it
 }
 
-// A context that comes from a hold can take the same lock again, so functions
-// that need the lock can call each other.
 func ExampleClient_LockAll() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 
-	// Somebody who moves money the other way names them in the opposite order.
+	// A transfer the other way may name them in the opposite order.
 	holds, err := locks.LockAll(ctx, "accounts/7", "accounts/3")
 	if err != nil {
 		log.Fatal(err)
@@ -130,15 +126,12 @@ func ExampleClient_LockAll() {
 	// under accounts/7
 }
 
+// A context that comes from a hold can take the same lock again, so functions
+// that need the lock can call each other.
 func ExampleMutex_Lock_again() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 
 	outer, err := locks.Mutex("stock").Lock(ctx)
 	if err != nil {
@@ -158,18 +151,13 @@ func ExampleMutex_Lock_again() {
 }
 
 func ExampleRWMutex() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 	catalog := locks.RWMutex("catalog")
 
-	// Two read at the same time, and nobody writes meanwhile.
-	err = catalog.RDo(ctx, func(context.Context) error {
+	// Two read at the same time, and no client writes meanwhile.
+	err := catalog.RDo(ctx, func(context.Context) error {
 		return catalog.RDo(ctx, func(context.Context) error {
 			_, err := catalog.TryLock(ctx)
 			fmt.Println("a writer beside two readers:", errors.Is(err, lock.ErrHeld))
@@ -180,7 +168,7 @@ func ExampleRWMutex() {
 		log.Fatal(err)
 	}
 
-	// A writer who goes on reading what it wrote lets other readers in.
+	// A writer that goes on reading what it wrote lets other readers in.
 	hold, err := catalog.Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -208,14 +196,9 @@ func ExampleRWMutex() {
 }
 
 func ExampleSemaphore() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 
 	// Four exports may run at the same time; a big one counts as three.
 	exports := locks.Semaphore("exports", 4)
@@ -232,7 +215,7 @@ func ExampleSemaphore() {
 	_, err = exports.TryAcquire(ctx, 1)
 	fmt.Println("a fifth permit:", errors.Is(err, lock.ErrHeld))
 
-	// All have to say the same number. To change it takes an explicit call.
+	// All clients have to say the same number. To change it takes an explicit call.
 	_, err = locks.Semaphore("exports", 5).TryAcquire(ctx, 1)
 	fmt.Println("another number:", errors.Is(err, lock.ErrPermits))
 	if err := exports.Resize(ctx, 5); err != nil {
@@ -251,16 +234,11 @@ func ExampleSemaphore() {
 }
 
 func ExampleHold_Context() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 
-	// A lease of 100 ms that nobody renews.
+	// A lease of 100 ms that is not renewed.
 	hold, err := locks.Mutex("draw", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -275,16 +253,11 @@ func ExampleHold_Context() {
 }
 
 func ExampleHold_Token() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 
-	// What the lock guards remembers the highest token.
+	// The resource that the lock guards remembers the highest token.
 	var highest lock.Token
 	write := func(by lock.Token) string {
 		if by.Compare(highest) < 0 {
@@ -385,16 +358,11 @@ func ExampleNew() {
 // Txn writes only as the holder: a process that was paused, and lost the lock meanwhile,
 // changes nothing.
 func ExampleHold_Txn() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 
-	// A lease of 100 ms that nobody renews.
+	// A lease of 100 ms that is not renewed.
 	hold, err := locks.Mutex("config", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -419,14 +387,8 @@ func ExampleHold_Txn() {
 // A health check of a service, such as /healthz, that fails while its locks are not
 // renewed.
 func ExampleClient_Check() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
-	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 
 	healthz := func(w http.ResponseWriter, _ *http.Request) {
 		if err := locks.Check(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -115,6 +116,16 @@ func (w *world) options(label string, opts ...lock.Option) []lock.Option {
 func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 	w.Helper()
 	return w.dialAt(label, w.Servers(), opts...)
+}
+
+// usual are the policies that users get, but for shorter leases: the goroutines of a client
+// have one place in the queue.
+var usual = lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: lock.DefaultLocalWindow})
+
+// client is dial with the options that users get.
+func (w *world) client(label string, opts ...lock.Option) *lock.Client {
+	w.Helper()
+	return w.dial(label, append([]lock.Option{usual}, opts...)...)
 }
 
 // dialAt is dial to some of the members.
@@ -381,6 +392,28 @@ func (w *world) anchor(name string) znode.AnchorData {
 		w.Fatalf("%s holds %s: %v", n.Path, n.Data, err)
 	}
 	return a
+}
+
+// anchors lists the anchors of a lock's parent.
+func (w *world) anchors(name string) []string {
+	return paths(slices.DeleteFunc(w.Dump(lock.DefaultRoot+"/"+name), func(n locktest.Node) bool {
+		return !strings.HasPrefix(path.Base(n.Path), "anchor-")
+	}))
+}
+
+// wipe deletes a lock's parent with all that is below it, the youngest entry first.
+func (w *world) wipe(z *zk.Conn, name string) {
+	w.Helper()
+	entries := paths(w.entries(name))
+	slices.Reverse(entries)
+	w.remove(z, entries...)
+	w.remove(z, w.anchors(name)...)
+	w.remove(z, lock.DefaultRoot+"/"+name)
+}
+
+// bare lists the paths below the root as nodes does, without anchors.
+func (w *world) bare() []string {
+	return slices.DeleteFunc(w.nodes(), func(p string) bool { return strings.HasPrefix(path.Base(p), "anchor-") })
 }
 
 // empty checks that nothing is left below the root, once what goes on in the

@@ -192,30 +192,34 @@ func (h *Hold) Unlock() error {
 	if h.none() || h.unlocked.Swap(true) {
 		return ErrUnlocked
 	}
-	c, e := h.client, h.e
+	c := h.client
 	if c.tasks.Enter() { // before the hold ends, from when on Close leaves its entry to us
 		defer c.tasks.Leave()
 	}
-	h.deafen()
-	h.t.leave()
-	last, err := c.release(h, c.cfg.unlockTimeout)
-	if err != nil || !last || c.queue.HandOff(e) {
+	leaves, err := h.giveBack(c.cfg.unlockTimeout)
+	if !leaves {
 		return err
 	}
-	c.ended(e, ErrUnlocked)
 	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
 	defer limit.Release()
-	return c.left(e, c.queue.Leave(zkconn.Uncancellable(limit), e))
+	return c.left(h.e, c.queue.Leave(zkconn.Uncancellable(limit), h.e))
 }
 
-// release takes a handle back from its entry, when no transaction by it can be applied any
-// more. It reports whether that was the last one.
-func (c *Client) release(h *Hold, within time.Duration) (last bool, err error) {
-	last, err = h.e.Release(&h.unlocked, within)
+// giveBack gives back a handle that was just unlocked, when no transaction by it can be applied
+// any more. It reports whether the entry is to leave: the handle was the last one, and no other
+// goroutine of the client goes on with it. The error tells why the hold had ended before.
+func (h *Hold) giveBack(within time.Duration) (leaves bool, err error) {
+	h.deafen()
+	h.t.leave()
+	last, err := h.e.Release(&h.unlocked, within)
 	if err == ErrInDoubt {
 		err = &UnlockError{Lock: h.e.Lock(), Entry: h.e.Path, Err: err}
 	}
-	return last, err
+	if !last || h.client.queue.HandOff(h.e) {
+		return false, err
+	}
+	h.client.ended(h.e, ErrUnlocked)
+	return true, err
 }
 
 // left makes of what came of the deletion of an unlocked entry what the unlock returns.

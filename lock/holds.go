@@ -161,9 +161,8 @@ func (hs *Holds) Unlock() error {
 			unlocked++
 			continue
 		}
-		h.deafen()
-		last, err := c.release(h, time.Until(end))
-		if last {
+		leaves, err := h.giveBack(time.Until(end))
+		if leaves {
 			leave = append(leave, h.e)
 		}
 		errs = append(errs, err)

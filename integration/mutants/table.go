@@ -5,11 +5,11 @@ import "slices"
 // mutants are the breakages, in the order of the protocol.
 var mutants = slices.Concat(
 	timeMutants, epochMutants,
-	joinMutants, togetherMutants, incarnationMutants, abandonMutants,
-	waitMutants, purgeMutants, allMutants,
-	holdMutants, passMutants, doubtMutants, riskMutants, txnMutants, attachMutants,
-	leaveMutants, cleanupMutants, revokeMutants, breakMutants,
-	familyMutants, electionMutants,
+	joinMutants, parentMutants, recoverMutants, exchangeMutants,
+	waitMutants, purgeMutants, placeMutants, allMutants,
+	holdMutants, doubtMutants, riskMutants, txnMutants, attachMutants,
+	leaveMutants, tidyMutants, revokeMutants, breakMutants,
+	familyMutants, permitsMutants, electionMutants,
 	connMutants,
 	sweepMutants,
 )

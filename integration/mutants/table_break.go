@@ -11,10 +11,10 @@ var breakMutants = []mutant{
 		tests: []string{"lock.TestBreak"},
 	}, {
 		name:   "broken-and-kept",
-		breaks: "an entry that nobody of its client has is left to expire when it is broken",
+		breaks: "an entry that no goroutine of its client has is left to expire when it is broken",
 		edits: []edit{{"lock/internal/queue/entry.go",
-			"return e.Withdraw() || errors.Is(e.Err(), lease.ErrBroken) }",
-			"return e.Withdraw() }"}},
+			"	case e.Withdraw(), errors.Is(e.Err(), lease.ErrBroken):\n",
+			"	case e.Withdraw():\n"}},
 		tests: []string{"lock.TestKeptEntryIsBroken"},
 	},
 }

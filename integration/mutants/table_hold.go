@@ -63,8 +63,8 @@ var holdMutants = []mutant{
 		name:   "grant-unrecorded",
 		breaks: "a lease that is not renewed runs from the time it was queued, not from the grant",
 		edits: []edit{{"lock/internal/queue/acquire.go",
-			"|| e.Recorded() { // a leader",
-			"|| !e.Recorded() { // a leader"}},
+			"!c.Terms.Fixed && c.Priority == 0 || e.Recorded()",
+			"c.Priority == 0 || e.Recorded()"}},
 		tests: []string{"lock.TestFixedLeaseEndsOnTime"},
 	}, {
 		name:   "late-renewal",
@@ -96,11 +96,11 @@ var holdMutants = []mutant{
 		tests: []string{"lock.TestTokensRiseOverDeletions"},
 	}, {
 		name:   "token-of-transaction",
-		breaks: "the fencing token is the transaction's number alone, which those have in common who joined together",
+		breaks: "the fencing token is the transaction's number alone, which entries of one transaction have in common",
 		edits: []edit{{"lock/hold.go",
 			"Sequence: e.Name().TokenSequence(), ",
 			""}},
-		tests: []string{"lock.TestJoinTogether"},
+		tests: []string{"lock.TestGuardTokensOfOneTransaction"},
 	},
 }
 

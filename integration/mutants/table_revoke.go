@@ -56,5 +56,12 @@ var revokeMutants = []mutant{
 			"		case stray:\n			b.clearSoon(id)\n",
 			"		case stray:\n"}},
 		tests: []string{"lock.TestRevokeAsTheHoldEnds"},
+	}, {
+		name:   "revoke-by-a-lagging-server",
+		breaks: "a server that lags behind is asked which clients hold the lock",
+		edits: []edit{{"lock/internal/inbox/ask.go",
+			"zkconn.Synced(ctx, b.Conn, b.Root+\"/\"+lock, func() ([]znode.Name, error) { return b.holders(ctx, b.Root+\"/\"+lock) })",
+			"b.holders(ctx, b.Root+\"/\"+lock)"}},
+		tests: []string{"lock.TestGuardRevokeOnALaggingServer"},
 	},
 }

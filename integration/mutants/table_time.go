@@ -179,9 +179,9 @@ var epochMutants = []mutant{
 	}, {
 		name:   "observed-from-the-start",
 		breaks: "a waiter counts from when its client was made for how long it has known the entry ahead",
-		edits: []edit{{"lock/internal/queue/observation.go",
-			"entry: e, since: c.Clock.Mono()}",
-			"entry: e}"}},
+		edits: []edit{{"lock/internal/queue/judge.go",
+			"entry: e, since: c.Clock.Mono(), changed",
+			"entry: e, changed"}},
 		tests: []string{"lock.TestWaitersOverAnElection"},
 	}, {
 		name:   "observed-without-margin",
@@ -193,17 +193,10 @@ var epochMutants = []mutant{
 	}, {
 		name:   "observed-another-version",
 		breaks: "a waiter counts on for as long as it knows the node, whoever has written it meanwhile",
-		edits: []edit{{"lock/internal/queue/observation.go",
-			"	if before.shows(&e) {\n",
-			"	if before != nil && before.entry.Node == e.Node {\n"}},
+		edits: []edit{{"lock/internal/queue/judge.go",
+			"before.entry.Node == e.Node && before.entry.Stat.Mzxid == e.Stat.Mzxid {\n",
+			"before.entry.Node == e.Node {\n"}},
 		tests: []string{"lock.TestWaitersAreRenewed"},
-	}, {
-		name:   "observed-another-purged",
-		breaks: "who purges counts for how long the node is known, whoever has written it since",
-		edits: []edit{{"lock/internal/queue/observation.go",
-			"	return o != nil && o.entry.Node == e.Node && o.entry.Stat.Mzxid == e.Stat.Mzxid\n",
-			"	return o != nil && o.entry.Node == e.Node\n"}},
-		tests: []string{"lock.TestRenewalBeatsListing"},
 	}, {
 		name:   "unobserved",
 		breaks: "no own observation counts, so that nothing expires where elections follow each other faster than leases end",

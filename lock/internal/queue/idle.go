@@ -99,7 +99,7 @@ func (q *Queue) dropKept(s *lockState) {
 			all = append(all, e)
 		}
 	}
-	for _, p := range append([]*placed(nil), s.places...) {
+	for _, p := range s.places {
 		p.vacate()
 	}
 	s.mu.Unlock()

@@ -17,7 +17,7 @@ type lockState struct {
 	parent   parent
 	lastLeft time.Duration // monotonic time at which an entry of ours left last; 0: never
 	others   bool          // other contenders were seen
-	places   []*placed
+	places   map[likeness]*placed
 
 	users int // guarded by the queue
 }
@@ -72,6 +72,16 @@ func (s *lockState) believe(p parent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parent = p
+}
+
+// recall notes what the join of an entry that stands below it has shown of the parent, if
+// that was forgotten while the entry was held.
+func (s *lockState) recall(p parent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parent.state == absent || s.parent.state == unknown {
+		s.parent = p
+	}
 }
 
 // sawOthers notes whether other contenders are at the lock.

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"math"
 	"time"
 
@@ -20,6 +19,7 @@ type placed struct {
 	queue   *Queue
 	lock    *lockState
 	like    Request
+	key     likeness
 	blocker *Blocked // the contender in the way of the join
 	waiting bool     // a join has to wait
 	waitsBy string   // by that entry; "": it has none
@@ -28,7 +28,6 @@ type placed struct {
 	watched bool // a goroutine looks after what is kept
 
 	keptSince time.Duration // monotonic time
-	described uint64        // fingerprint of the metadata: there can be very many places
 }
 
 // errUnwanted ends a join that no goroutine waits for any more.
@@ -75,46 +74,31 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 // placeFor returns the place of a request; s.mu is held. The state stays open while a place
 // is used.
 func (s *lockState) placeFor(q *Queue, r *Request) *placed {
-	described := fingerprint(r.Terms.Metadata)
-	for _, p := range s.places {
-		if p.described == described && p.like.sameAs(r) {
-			return p
-		}
+	key := r.likeness()
+	if p := s.places[key]; p != nil {
+		return p
 	}
-	p := &placed{queue: q, lock: s, like: *r, described: described}
+	p := &placed{queue: q, lock: s, like: *r, key: key}
 	p.like.Values = context.Background()
 	p.Window, p.Idle, p.Shared, p.Room = r.Window, r.Idle, r.Role == znode.Shared, 1
 	if r.Kind == znode.Semaphore {
 		p.Room = int(max(1, r.Capacity/r.Permits))
 	}
-	s.places = append(s.places, p)
+	if s.places == nil {
+		s.places = map[likeness]*placed{}
+	}
+	s.places[key] = p
 	q.mu.Lock()
 	s.users++
 	q.mu.Unlock()
 	return p
 }
 
-var seed = maphash.MakeSeed()
-
-// fingerprint is the same for metadata that is the same.
-func fingerprint(metadata map[string]string) (f uint64) {
-	for k, v := range metadata {
-		f ^= maphash.Comparable(seed, [2]string{k, v})
-	}
-	return f
-}
-
 // vacate forgets the place if it is not used any more; lock.mu is held.
 func (p *placed) vacate() {
-	if !p.Empty() {
-		return
-	}
-	for i := range p.lock.places {
-		if p.lock.places[i] == p {
-			p.lock.places = append(p.lock.places[:i], p.lock.places[i+1:]...)
-			p.queue.close(p.lock)
-			return
-		}
+	if p.Empty() && p.lock.places[p.key] == p {
+		delete(p.lock.places, p.key)
+		p.queue.close(p.lock)
 	}
 }
 
@@ -393,7 +377,11 @@ func (p *placed) look() {
 	p.lock.mu.Unlock()
 	contenders := 0
 	if due {
-		contenders = p.countContenders()
+		children, _, err := p.queue.Conn.Children(p.queue.Closing, p.queue.Path(p.like.Lock))
+		if contenders = len(znode.Contenders(children)); err != nil {
+			contenders = math.MaxInt // unknown: the waiters join
+		}
+		p.readRoom()
 	}
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
@@ -403,26 +391,24 @@ func (p *placed) look() {
 	p.goOn()
 }
 
-// countContenders is how many contenders are at the lock; very many if that is not known. A
-// node below the parent can also be that of another lock: then a list tells.
-func (p *placed) countContenders() int {
-	q, path := p.queue, p.queue.Path(p.like.Lock)
-	if p.lock.believed().state == ours {
-		stat, err := q.Conn.Exists(q.Closing, path)
-		if err == nil && int(stat.NumChildren) <= p.entries()+1 { // the anchor
-			return int(stat.NumChildren) - 1
-		}
-	}
-	children, _, err := q.Conn.Children(q.Closing, path)
-	if err != nil {
-		return math.MaxInt
-	}
-	return len(znode.Contenders(children))
-}
-
 // entries is how many entries of the place are at the lock.
 func (p *placed) entries() int {
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
 	return p.Entries()
+}
+
+// readRoom reads how many permits a semaphore has: a client whose entries hold as many as there
+// were has none in the queue that learns of more.
+func (p *placed) readRoom() {
+	if p.like.Kind != znode.Semaphore {
+		return
+	}
+	c := p.queue.newContender(p.like)
+	defer c.close(c.lock)
+	if capacity, _, err := c.readCapacity(c.Closing, false); err == nil {
+		p.lock.mu.Lock()
+		defer p.lock.mu.Unlock()
+		p.Room = int(max(1, capacity/c.Permits))
+	}
 }

@@ -28,11 +28,11 @@ func (q *Queue) takeKept(r *Request) *Entry {
 	lock := q.open(r.Lock, r.KeepParent)
 	defer q.close(lock)
 	lock.mu.Lock()
-	for _, p := range lock.places {
-		e, kept := p.Kept()
-		if !kept || !r.hasPlace() || !p.like.sameAs(r) {
-			continue
-		}
+	p := lock.places[r.likeness()]
+	if p == nil || !r.hasPlace() {
+		p = &placed{}
+	}
+	if e, kept := p.Kept(); kept {
 		next, _ := decide(position{admitted: true}, e.Fresh(q.Conn.Session()))
 		now := q.Clock.Local()
 		c := contender{Request: *r}
@@ -149,6 +149,7 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 		switch {
 		case errors.Is(err, lease.ErrGone):
 		case errors.As(err, &blocked):
+			c.blocker(blocked)
 			if c.lock.believed().state != ours { // contenders can stand below a parent that is not ours to use
 				if _, err := c.readParent(ctx); err != nil {
 					return nil, err

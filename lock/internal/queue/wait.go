@@ -80,7 +80,7 @@ func (w *waiter) look(ctx context.Context) error {
 // listOwn returns the contenders, and the place of the entry among them.
 func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
 	for _, caughtUp := range []bool{false, true} {
-		names, stat, err := w.list(ctx, caughtUp)
+		names, _, err := w.list(ctx, caughtUp)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -88,7 +88,6 @@ func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
 		if self < 0 {
 			continue
 		}
-		w.lock.sawOthers(stat.NumChildren > 2)
 		return names, self, w.fetchToken(ctx)
 	}
 	w.e.Vanished()

@@ -1,0 +1,359 @@
+package queue
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/bubble"
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/place"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// local is a clock that the tests set.
+type local struct{ now clock.Instant }
+
+// offline returns a queue without a connection, which sends nothing.
+func offline(l *local) *Queue {
+	c := clock.New(nil, "/locks", nil, func() clock.Instant { return l.now }, nil)
+	return New(Options{
+		Root: "/locks", Random: bubble.Random(), Clock: c, Tasks: new(zkconn.Group), Closing: context.Background(),
+		Keeper: lease.NewKeeper(lease.Options{Clock: c, Jitter: func(d, _ time.Duration) time.Duration { return d }, Run: func(f func()) {}}),
+	})
+}
+
+func parse(t *testing.T, nodes ...string) []znode.Name {
+	t.Helper()
+	var names []znode.Name
+	for _, node := range nodes {
+		n, ok := znode.Parse(node)
+		if !ok {
+			t.Fatalf("%s is no contender", node)
+		}
+		names = append(names, n)
+	}
+	return names
+}
+
+const generation = "9f86d081884c7d65"
+
+// TestPlaceByReply: what the reply to a join tells of its place.
+func TestPlaceByReply(t *testing.T) {
+	const c = int32(4)
+	predicted := generation + "-lock-0000000006"
+	for _, tt := range []struct {
+		name       string
+		r          Request
+		seq        string
+		contenders int32
+		want       position
+	}{
+		{"alone", Request{Kind: znode.Mutex}, "0000000007", 1, position{admitted: true}},
+		{"the second of two", Request{Kind: znode.Mutex}, "0000000007", 2, position{predecessor: predicted, predecessorHolds: true}},
+		{"the third", Request{Kind: znode.Mutex}, "0000000007", 3, position{predecessor: predicted}},
+		{"the first entry, not alone", Request{Kind: znode.Mutex}, "0000000000", 2, position{}},
+		{"at the end of the counter", Request{Kind: znode.Mutex}, "2147483647", 1, position{}},
+		{"a candidate", Request{Kind: znode.Mutex, Priority: 5}, "0000000007", 2, position{}},
+		{"a writer", Request{Kind: znode.RW, Role: znode.Writer}, "0000000007", 2, position{}},
+		{"alone at a semaphore", Request{Kind: znode.Semaphore, Permits: c}, "0000000007", 1, position{admitted: true}},
+		{"alone, for more permits than there are", Request{Kind: znode.Semaphore, Permits: c + 1}, "0000000007", 1, position{}},
+		{"as many as permits", Request{Kind: znode.Semaphore, Permits: 1}, "0000000007", c, position{}},
+		{"more than permits", Request{Kind: znode.Semaphore, Permits: 1}, "0000000007", c + 1,
+			position{predecessor: predicted, target: generation + "-lock-0000000003"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			q := offline(new(local))
+			contender := &contender{Queue: q, Request: tt.r}
+			d := &draft{prefix: tt.r.prefix(generation), parent: parent{anchor: znode.AnchorData{Permits: c}}}
+			own := parse(t, d.prefix+tt.seq)[0]
+			if got := contender.placeBy(d, own, tt.contenders); got != tt.want {
+				t.Errorf("position %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestDraftIsNew: no two requests have an attempt's id in common, nor a generation.
+func TestDraftIsNew(t *testing.T) {
+	q := offline(new(local))
+	q.Conn = new(zkconn.Conn)
+	c := &contender{Queue: q, Request: Request{Lock: "x", Kind: znode.Mutex}, parent: "/locks/x"}
+	attempts, generations := map[string]bool{}, map[string]bool{}
+	for range 3 {
+		for _, p := range []parent{{}, {state: ours, kind: znode.Mutex, generation: generation}, {state: listed}} {
+			d := c.draft(p, clock.Instant{})
+			if attempts[d.attempt] {
+				t.Errorf("the attempt %s comes again", d.attempt)
+			}
+			attempts[d.attempt] = true
+			if p.state != absent {
+				continue
+			}
+			if g := d.parent.generation; generations[g] || g == d.attempt {
+				t.Errorf("the generation %s comes again", g)
+			}
+			generations[d.parent.generation] = true
+		}
+	}
+}
+
+// TestSameAs: requests share a place only if an entry of the one is what the other asks for.
+func TestSameAs(t *testing.T) {
+	base := Request{Lock: "x", Kind: znode.Semaphore, Permits: 1, Capacity: 3, Terms: lease.Terms{TTL: time.Second, Grace: time.Second}}
+	same := base
+	same.Terms.Metadata = map[string]string{}
+	if !base.sameAs(&same) || !base.hasPlace() {
+		t.Error("a request is not the same as itself, or has no place")
+	}
+	for name, change := range map[string]func(*Request){
+		"kind":     func(r *Request) { r.Kind = znode.Mutex },
+		"role":     func(r *Request) { r.Role = znode.Shared },
+		"permits":  func(r *Request) { r.Permits++ },
+		"capacity": func(r *Request) { r.Capacity++ },
+		"parent":   func(r *Request) { r.KeepParent = true },
+		"barging":  func(r *Request) { r.Barging = true },
+		"window":   func(r *Request) { r.Window++ },
+		"idle":     func(r *Request) { r.Idle++ },
+		"TTL":      func(r *Request) { r.Terms.TTL++ },
+		"grace":    func(r *Request) { r.Terms.Grace++ },
+		"max hold": func(r *Request) { r.Terms.MaxHold++ },
+		"metadata": func(r *Request) { r.Terms.Metadata = map[string]string{"job": "ship"} },
+	} {
+		o := base
+		if change(&o); base.sameAs(&o) {
+			t.Errorf("another %s is the same", name)
+		}
+	}
+	for name, r := range map[string]Request{
+		"fixed lease": {Terms: lease.Terms{Fixed: true}}, "detached": {Terms: lease.Terms{Detached: true}},
+		"candidate": {Priority: 1}, "reader with a limit": {Role: znode.Shared, Terms: lease.Terms{MaxHold: 1}},
+	} {
+		if r.hasPlace() {
+			t.Errorf("a %s has a place", name)
+		}
+	}
+}
+
+// TestOldSampleTellsNothingOfAnOutage: what was written after the last sample need not be
+// younger than an outage that came later.
+func TestOldSampleTellsNothingOfAnOutage(t *testing.T) {
+	l := &local{now: clock.Instant{Mono: time.Second, Wall: time.Second}}
+	q := offline(l)
+	q.Clock.Observe(5, 1000, l.now, l.now)
+	if q.resumed.before(9, -1, q) {
+		t.Error("there was no outage")
+	}
+	if !q.resumed.before(9, 2*time.Second, q) {
+		t.Error("a sample from before the outage tells what was written after it")
+	}
+	l.now = clock.Instant{Mono: 3 * time.Second, Wall: 3 * time.Second}
+	q.Clock.Observe(12, 3000, l.now, l.now)
+	if !q.resumed.before(9, 2*time.Second, q) || !q.resumed.before(12, 2*time.Second, q) || q.resumed.before(13, 2*time.Second, q) {
+		t.Error("the first sample after the outage tells what was written after it")
+	}
+}
+
+// TestDeletionOf: only a parent that is empty, ours and not adopted is deleted, with its anchor.
+func TestDeletionOf(t *testing.T) {
+	node := func(p znode.Parent, children int32) zkconn.Node {
+		return zkconn.Node{Data: p.Encode(), Stat: &zk.Stat{Version: 3, NumChildren: children}}
+	}
+	p := znode.Parent{Kind: znode.Mutex, Generation: generation}
+	adopted := p
+	adopted.Adopted = true
+	ops := deletionOf("/locks/x", node(p, 1), false)
+	if len(ops) != 2 || ops[0].(*zk.DeleteRequest).Path != anchorPath("/locks/x", generation) || *ops[1].(*zk.DeleteRequest) != (zk.DeleteRequest{Path: "/locks/x", Version: 3}) {
+		t.Errorf("operations %+v", ops)
+	}
+	if deletionOf("/locks/x", node(adopted, 1), true) == nil {
+		t.Error("an adopted parent whose counter is at its end stays")
+	}
+	for name, n := range map[string]zkconn.Node{
+		"with a child":         node(p, 2),
+		"that was adopted":     node(adopted, 1),
+		"without a generation": node(znode.Parent{Kind: znode.Dir}, 0),
+		"of another program":   {Data: []byte("theirs"), Stat: &zk.Stat{}},
+	} {
+		if ops := deletionOf("/locks/x", n, false); ops != nil {
+			t.Errorf("a parent %s is deleted by %+v", name, ops)
+		}
+	}
+}
+
+// TestCountRoom: the room is what the permits of all contenders leave.
+func TestCountRoom(t *testing.T) {
+	q := offline(new(local))
+	s := &lockState{name: "x"}
+	p := &placed{queue: q, lock: s}
+	p.Begin(&place.Join{Cancel: func() {}})
+	c := &contender{Queue: q, Request: Request{Kind: znode.Semaphore, Permits: 2}, lock: s, placed: p}
+	for _, tt := range []struct {
+		names      []string
+		room, free int
+	}{
+		{nil, 4, 5},
+		{[]string{generation + "-5-lock-0000000001"}, 4, 2},
+		{[]string{generation + "-5-lock-0000000001", generation + "-lock-0000000002", "_c_9f86d081-884c-7d65-9f86-d081884c7d65-lock-0000000003"}, 4, 1},
+		{[]string{generation + "-5-lock-0000000001", generation + "-5-lock-0000000002"}, 4, 1},
+	} {
+		if c.countRoom(parse(t, tt.names...), 8); p.Room != tt.room || p.Free != tt.free {
+			t.Errorf("%q: room %d, free %d, want %d and %d", tt.names, p.Room, p.Free, tt.room, tt.free)
+		}
+	}
+}
+
+// waiters have so many goroutines wait at a place.
+func waiters(p *place.Place[int], n int) []*place.Waiter[int] {
+	var all []*place.Waiter[int]
+	for i := range n {
+		w := place.NewWaiter[int](i)
+		p.Enter(w, 0, func(int) bool { return false })
+		all = append(all, w)
+	}
+	return all
+}
+
+// held is a place with one entry, granted at 0, that has a window of a second.
+func held(local int) (*place.Place[int], []*place.Waiter[int]) {
+	p := &place.Place[int]{Window: time.Second, Room: 1}
+	p.Hold(1, nil, 0)
+	return p, waiters(p, local)
+}
+
+// TestPlaceReleased: what becomes of an entry.
+func TestPlaceReleased(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		local    int
+		joins    int
+		at       time.Duration
+		passable bool
+		crowded  bool
+		idle     time.Duration
+		want     place.Step
+	}{
+		{name: "alone", passable: true, want: place.Leave},
+		{name: "inside the window", local: 2, passable: true, want: place.Pass},
+		{name: "after the window", local: 2, at: time.Second, passable: true, want: place.Exchange},
+		{name: "not passable", local: 2, want: place.Exchange},
+		{name: "after the window, and it has joined", local: 2, joins: 1, at: time.Second, passable: true, want: place.Leave},
+		{name: "kept", passable: true, idle: time.Hour, want: place.Keep},
+		{name: "not kept if others were seen", passable: true, crowded: true, idle: time.Hour, want: place.Leave},
+		{name: "not kept if not passable", idle: time.Hour, want: place.Leave},
+		{name: "not kept if others wait here", local: 1, at: time.Second, passable: true, idle: time.Hour, want: place.Exchange},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, _ := held(tt.local)
+			p.Idle = tt.idle
+			for range tt.joins {
+				p.Begin(&place.Join{})
+			}
+			if tt.crowded {
+				p.Crowd()
+			}
+			if got := p.Released(1, tt.at, tt.passable); got != tt.want {
+				t.Errorf("step %d, want %d", got, tt.want)
+			}
+			if goesOn := tt.want == place.Pass || tt.want == place.Keep; p.Holds(1) != goesOn {
+				t.Errorf("the entry is the place's: %v, want %v", p.Holds(1), goesOn)
+			}
+		})
+	}
+}
+
+// TestPlaceLooked: a look that shows no other contender begins the window anew, and one that
+// shows others has the place join while it holds.
+func TestPlaceLooked(t *testing.T) {
+	p, _ := held(1)
+	if join := p.Looked(time.Second/2, 1); join || p.Released(1, time.Second+1, true) != place.Pass {
+		t.Error("alone, and the window has not begun anew")
+	}
+	p, _ = held(1)
+	if !p.Looked(time.Second/2, 2) {
+		t.Error("others are there, and it does not join")
+	}
+	if p.Released(1, time.Second+1, true) != place.Exchange {
+		t.Error("others are there, and the window has begun anew")
+	}
+	p, _ = held(0)
+	if p.Looked(time.Second/2, 2) {
+		t.Error("it joins for nobody")
+	}
+	p, _ = held(1)
+	p.Begin(&place.Join{})
+	if p.Looked(time.Second/2, 3) || p.LookDue() {
+		t.Error("it joins twice")
+	}
+}
+
+// TestPlaceServesInTurn: first come, first served.
+func TestPlaceServesInTurn(t *testing.T) {
+	p, ws := held(3)
+	first := p.Next()
+	p.Return(first)
+	var order []any
+	for w := p.Next(); w != nil; w = p.Next() {
+		order = append(order, w.For)
+	}
+	if !slices.Equal(order, []any{0, 1, 2}) {
+		t.Errorf("served in the order %v", order)
+	}
+	if p.Cancel(ws[0]) {
+		t.Error("a waiter that was served can be cancelled")
+	}
+}
+
+// TestPlaceCancel: a join goes on as long as it can be of use, and no longer.
+func TestPlaceCancel(t *testing.T) {
+	p := &place.Place[int]{Room: 1}
+	ws := waiters(p, 2)
+	cancelled := false
+	p.Begin(&place.Join{Cancel: func() { cancelled = true }})
+	if !p.Cancel(ws[0]) || cancelled {
+		t.Error("the join is cancelled that another waiter needs")
+	}
+	if !p.Cancel(ws[1]) || !cancelled || !p.Empty() {
+		t.Error("the join goes on that no waiter needs")
+	}
+}
+
+// TestPlaceShares: readers have an entry together inside its window, and only if none waits.
+func TestPlaceShares(t *testing.T) {
+	comes := func(p *place.Place[int], at time.Duration) place.Step {
+		_, step := p.Enter(place.NewWaiter[int](nil), at, func(int) bool { return true })
+		return step
+	}
+	p := &place.Place[int]{Window: time.Second, Room: 1, Shared: true}
+	p.Hold(1, nil, 0)
+	if step := comes(p, time.Second-1); step != place.Share {
+		t.Errorf("inside the window: step %d", step)
+	}
+	if step := comes(p, time.Second); step != place.Enter {
+		t.Errorf("after the window: step %d", step)
+	}
+	if step := comes(p, time.Second-1); step == place.Share {
+		t.Error("it comes past one that waits")
+	}
+}
+
+// TestPlaceRoom: as many entries wait as there is room for, one at least.
+func TestPlaceRoom(t *testing.T) {
+	for _, tt := range []struct{ free, want int }{{0, 1}, {1, 1}, {3, 3}, {20, 8}} {
+		p := &place.Place[int]{Room: 8, Free: tt.free}
+		waiters(p, 10)
+		joins := 0
+		for p.NeedsJoin() && joins < 50 {
+			p.Begin(&place.Join{})
+			joins++
+		}
+		if joins != tt.want {
+			t.Errorf("room for %d: %d entries wait, want %d", tt.free, joins, tt.want)
+		}
+	}
+}
