@@ -116,7 +116,9 @@ func (p *placed) inTheWay() *Blocked {
 	if p.blocker != nil || !held {
 		return p.blocker
 	}
-	return &Blocked{Path: e.Path, Entry: &znode.Entry{Name: e.Name(), Record: e.RecordNow()}}
+	record := e.RecordNow()
+	written := znode.Stat{Mtime: record.ExpiresAt - record.TTL} // as if it were just now
+	return &Blocked{Path: e.Path, Entry: &znode.Entry{Name: e.Name(), Record: record, Stat: written}}
 }
 
 // giveUp removes a waiter whose context has ended, and returns its error. If it was served
