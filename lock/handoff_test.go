@@ -710,6 +710,9 @@ func TestErrorsOfLocalWaiters(t *testing.T) {
 							if !errors.As(err, &held) || held.Entry != h.EntryPath() || held.Owner != map[bool]string{true: "a", false: "b"}[own] {
 								t.Errorf("%v, want %s in the way", err, h.EntryPath())
 							}
+							if left := time.Until(held.Expires); !outage && (left <= 0 || left > ttl) {
+								t.Errorf("%v: the lease ends in %v, want at most %v", err, left, ttl)
+							}
 							if errors.Is(err, lock.ErrUnavailable) != outage {
 								t.Errorf("%v: tells of the outage: %v", err, !outage)
 							}
