@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -61,6 +62,7 @@ func TestCommandLine(t *testing.T) {
 		"Interrupted":     testRunInterrupted,
 		"Children":        testRunChildren,
 		"EntryRemoved":    testRunEntryRemoved,
+		"StuckStderr":     testRunStuckStderr,
 		"MaxHold":         testRunMaxHold,
 		"Outage":          testRunOutage,
 		"Killed":          testRunKilled,
@@ -191,7 +193,8 @@ func (c *cli) queued(locks *lock.Client, name string, n int) <-chan *lock.Hold {
 	ch := make(chan *lock.Hold, 1)
 	go func() {
 		defer close(ch)
-		hold, err := locks.Mutex(name).Lock(ctx)
+		own := lock.WithMetadata(map[string]string{"waiter": strconv.Itoa(n)}) // so that it has an entry of its own
+		hold, err := locks.Mutex(name, own).Lock(ctx)
 		if err != nil {
 			c.Errorf("waiting for %s: %v", name, err)
 		}
@@ -410,7 +413,7 @@ func testLs(t *testing.T, bin string) {
 	c.unlock(hold)
 	c.unlock(<-next)
 	for _, node := range []string{foreign, c.root + "/orders/42", c.root + "/orders", c.root + "/stranger"} {
-		if err := c.raw.Delete(node, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := c.deleteEmpty(node); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			t.Error(err)
 		}
 	}
@@ -525,9 +528,7 @@ func testRunStatus(t *testing.T, bin string) {
 		p.mustSay(test.says)
 	}
 	c.unlock(hold)
-	if left := c.nodes(); len(left) > 0 {
-		t.Errorf("left: %q", left)
-	}
+	c.nothingLeft(patience)
 }
 
 func testRunSignals(t *testing.T, bin string) {
@@ -596,6 +597,74 @@ func testRunEntryRemoved(t *testing.T, bin string) {
 	p.mustExit(76)
 	p.mustSay("hold was lost: entry was removed (entry " + entry)
 	p.mustSay("): the command is ended")
+}
+
+// testRunStuckStderr: run ends, by a signal and with a lost lock, although its standard error
+// is a pipe that no process empties; and what it tells does not cost it the lock.
+func testRunStuckStderr(t *testing.T, bin string) {
+	c := newCLI(onShared(t), bin, short)
+	for what, test := range map[string]struct {
+		script string
+		end    func(p *exec.Cmd, entry string)
+		status int
+	}{
+		"signal": {"echo ready; exec sleep 1000", func(p *exec.Cmd, _ string) {
+			time.Sleep(ttl) // it is renewed
+			_ = p.Process.Signal(syscall.SIGTERM)
+		}, 128 + 15},
+		"lost": {"echo ready; exec sleep 1000", func(_ *exec.Cmd, entry string) {
+			if err := c.raw.Delete(entry, -1); err != nil {
+				t.Error(err)
+			}
+		}, 76},
+		"held": {"", nil, 75},
+	} {
+		name := c.name + "-" + what
+		args := slices.Concat([]string{"run"}, c.args, []string{name, "--wait", "0", "--", "sh", "-c", test.script})
+		p := exec.CommandContext(c.ctx, c.prog, args...)
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		defer w.Close()
+		if err := w.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			_, err = w.Write(make([]byte, 1024))
+		}
+		p.Stderr = w
+		out, err := p.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var theirs *lock.Hold
+		if test.end == nil {
+			theirs = c.lock(c.client(), name)
+		}
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if test.end != nil {
+			if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
+				t.Fatal(err)
+			}
+			test.end(p, c.contenders(c.client(), name)[0].Path)
+		}
+		timer := time.AfterFunc(4*ttl, func() {
+			t.Errorf("%s: it waits for its standard error to be read", what)
+			_ = p.Process.Kill()
+		})
+		_ = p.Wait()
+		timer.Stop()
+		if got := p.ProcessState.ExitCode(); got != test.status {
+			t.Errorf("%s: exit status %d, want %d", what, got, test.status)
+		}
+		if theirs != nil {
+			c.unlock(theirs)
+		}
+	}
 }
 
 func testRunMaxHold(t *testing.T, bin string) {

@@ -29,6 +29,8 @@ type cut struct {
 	peer    *lock.Client
 	name    string // of the lock
 	how     taking // nil: as a mutex
+	adopted bool   // the parent was there before Holdfast: it stays
+	alone   bool   // below a parent: the victim's first renewal tells the grant, nothing before
 	dead    int    // entries that expired before the operation began
 	ttl     time.Duration
 	room    room
@@ -134,6 +136,9 @@ func (c *cut) end() {
 func (c *cut) finish() {
 	c.helpers.Wait()
 	c.room.check(c)
+	if c.adopted {
+		c.removeAdopted()
+	}
 	c.eventually("the lock's node is gone", func() bool { return !c.exists(c.root + "/" + c.name) })
 	if !c.isHit() && (c.requests == 0 || c.k > 0 && c.requests >= c.k) {
 		c.Errorf("%d requests, and the fault did not happen to request %d", c.requests, c.k)
@@ -144,6 +149,23 @@ func (c *cut) finish() {
 	}
 	if id, _, _ := c.tap.Session(); id != c.session && !c.expires {
 		c.Errorf("session %#x should have survived, and became %#x", c.session, id)
+	}
+}
+
+// removeAdopted deletes an adopted parent, which has nothing below it but its anchor.
+func (c *cut) removeAdopted() {
+	c.Helper()
+	path := c.root + "/" + c.name
+	c.eventually("no contender is left", func() bool { return len(c.children(c.name)) == 0 })
+	children, _, err := c.raw.Children(path)
+	if err != nil || len(children) > 1 {
+		c.Errorf("the adopted parent has the children %q, %v; want one anchor at most", children, err)
+	}
+	for _, child := range children {
+		err = errors.Join(err, c.raw.Delete(path+"/"+child, -1))
+	}
+	if err = errors.Join(err, c.raw.Delete(path, -1)); err != nil {
+		c.Errorf("the adopted parent: %v", err)
 	}
 }
 
@@ -248,7 +270,7 @@ func (c *cut) work(h *lock.Hold) {
 	c.eventually("the grant was recorded", func() bool {
 		data, _, err := c.raw.Get(h.EntryPath())
 		record, _ := znode.DecodeRecord(data)
-		return err == nil && record.Granted() || h.Err() != nil
+		return c.alone || err == nil && record.Granted() || h.Err() != nil
 	})
 	c.end()
 	if c.isHit() {

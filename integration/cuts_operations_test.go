@@ -38,6 +38,191 @@ func lockFree(c *cut) {
 	c.work(c.take(c.victim))
 }
 
+// belowParent is an operation on a mutex whose parent is there, with its anchor, and empty.
+func belowParent(do func(*cut)) func(*cut) {
+	return func(c *cut) {
+		c.alone = true
+		c.makeRoot()
+		generation := znode.NewID()
+		c.create(c.root+"/"+c.name, string(znode.Parent{Kind: znode.Mutex, Generation: generation}.Encode()), 0)
+		c.create(c.path(znode.Anchor(generation)), string(znode.AnchorData{}.Encode()), 0)
+		do(c)
+	}
+}
+
+// adopting is an operation on a mutex whose node is there with that data, and without an
+// anchor.
+func adopting(data string, do func(*cut)) func(*cut) {
+	return func(c *cut) {
+		c.makeRoot()
+		c.create(c.root+"/"+c.name, data, 0)
+		c.adopted = data == ""
+		do(c)
+	}
+}
+
+// makeRoot makes the root and the lock's ancestors.
+func (c *cut) makeRoot() { c.unlock(c.lock(c.peer, c.name+"-before")) }
+
+// again is an operation on a lock that the victim has used just now: the parent is there, and
+// the victim believes so.
+func again(do func(*cut)) func(*cut) {
+	return func(c *cut) {
+		c.alone = true
+		h := c.lockAgain()
+		c.enter(h)()
+		c.unlock(h)
+		do(c)
+	}
+}
+
+// soon is how long a holder waits for a fault that does not come.
+const soon = time.Second
+
+// lockBelowOthers has the victim wait behind a waiter that gives up, and then behind the
+// holder.
+func lockBelowOthers(c *cut) {
+	holder := c.take(c.peer)
+	leave := c.enter(holder)
+	waiting, giveUp := context.WithCancel(c.ctx)
+	c.helpers.Go(func() {
+		if h, err := c.client(lock.WithOwner("other"), lock.WithTTL(peerTTL)).Mutex(c.name).Lock(waiting); err == nil {
+			c.Errorf("the waiter ahead of the victim holds %s", h.EntryPath())
+			c.unlock(h)
+		}
+	})
+	c.eventually("the other one waits", func() bool { return c.entries("other") > 0 })
+	c.begin()
+	c.helpers.Go(func() {
+		c.hitOrSoon()
+		giveUp()
+		c.eventually("the other one has gone", func() bool { return c.entries("other") == 0 })
+		leave()
+		c.unlock(holder)
+	})
+	c.work(c.take(c.victim))
+}
+
+// hitOrSoon waits until the fault has come and is over, or until it should have come.
+func (c *cut) hitOrSoon() {
+	select {
+	case <-time.After(soon):
+	case <-c.hit:
+		<-c.over
+	}
+}
+
+// adoptBehindOthers has the victim adopt a node below which an entry of another library
+// stands, and wait for that.
+func adoptBehindOthers(c *cut) {
+	c.makeRoot()
+	c.create(c.root+"/"+c.name, "", 0)
+	c.adopted = true
+	theirs := c.create(c.path("_c_0123456789abcdef0123456789abcdef-lock-"), "", zk.FlagEphemeral|zk.FlagSequence)
+	c.begin()
+	c.helpers.Go(func() {
+		c.hitOrSoon()
+		if err := c.raw.Delete(theirs, -1); err != nil {
+			c.Error(err)
+		}
+	})
+	c.work(c.take(c.victim))
+}
+
+// leaveAndJoin has the victim unlock while another of its goroutines waits: its entry leaves,
+// and the next one joins, in one transaction.
+func leaveAndJoin(c *cut) {
+	c.alone = true
+	c.exchanges(func() {})
+}
+
+// leaveAndJoinAmongOthers has another client wait, too: it is next.
+func leaveAndJoinAmongOthers(c *cut) {
+	c.exchanges(func() {
+		c.helpers.Go(func() {
+			h, err := c.acquire(c.peer)
+			if err != nil {
+				c.Errorf("the waiter: %v", err)
+				return
+			}
+			leave := c.enter(h)
+			c.hitOrSoon()
+			leave()
+			c.unlock(h)
+		})
+		c.eventually("the other one waits", func() bool { return c.entries("peer") > 0 })
+		// The longer the hold, the later the victim looks for others: it is to unlock before.
+		time.Sleep(soon)
+	})
+}
+
+func (c *cut) exchanges(before func()) {
+	first := c.lock(c.victim, c.name)
+	leave := c.enter(first)
+	before()
+	type result struct {
+		h   *lock.Hold
+		err error
+	}
+	second := make(chan result, 1)
+	c.helpers.Go(func() {
+		h, err := c.victim.Mutex(c.name).Lock(c.ctx)
+		second <- result{h, err}
+	})
+	for c.victim.Stats().Waiters == 0 && c.ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	leave()
+	c.begin()
+	if err := first.Unlock(); err != nil && !c.lost(err) {
+		c.Errorf("Unlock = %v", err)
+	}
+	r := <-second
+	if r.err != nil {
+		c.end()
+		c.Errorf("Lock = %v", r.err)
+		return
+	}
+	if r.h.Token().Compare(first.Token()) <= 0 {
+		c.Errorf("token %v after %v", r.h.Token(), first.Token())
+	}
+	c.work(r.h)
+	if c.exists(first.EntryPath()) && first.EntryPath() != r.h.EntryPath() {
+		c.Errorf("%s is there after the next hold, %s", first.EntryPath(), r.h.EntryPath())
+	}
+}
+
+// tidy has the victim unlock a lock that it has used just now, and delete the parent when it
+// has not used that for a second.
+func tidy(c *cut) {
+	h := c.lockAgain()
+	c.enter(h)()
+	c.begin()
+	if err := h.Unlock(); !c.lost(err) {
+		c.unlocked(h, err)
+	}
+	c.eventually("the parent has gone, or another client comes", func() bool { return c.isHit() || !c.exists(c.root+"/"+c.name) })
+	c.end()
+}
+
+// lockAgain takes the lock a second time.
+func (c *cut) lockAgain() *lock.Hold {
+	h := c.lock(c.victim, c.name)
+	c.enter(h)()
+	c.unlock(h)
+	return c.lock(c.victim, c.name)
+}
+
+// tidyAtClose has it do so as it closes.
+func tidyAtClose(c *cut) {
+	h := c.lockAgain()
+	c.enter(h)()
+	c.unlock(h)
+	c.begin()
+	c.close()
+	c.end()
+}
+
 // lockContended has the victim wait for long enough to renew its entry, or until the
 // fault is over.
 func lockContended(c *cut) {

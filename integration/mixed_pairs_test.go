@@ -46,7 +46,7 @@ func (m *mixed) queued(path string, n int) {
 	m.Helper()
 	m.eventually(fmt.Sprintf("%d contend for %s", n, path), func() bool {
 		children, _, err := m.raw.Children(path)
-		return err == nil && len(children) == n
+		return err == nil && len(withoutAnchors(children)) == n
 	})
 }
 
@@ -74,7 +74,7 @@ func (m *mixed) comes(r request) {
 func (m *mixed) last(path string) string {
 	m.Helper()
 	children, _, err := m.raw.Children(path)
-	if err != nil || len(children) == 0 {
+	if children = withoutAnchors(children); err != nil || len(children) == 0 {
 		m.Errorf("children %q: %v", children, err)
 		return ""
 	}
@@ -90,6 +90,7 @@ func (m *mixed) lose(c part) {
 
 // cell is a case of two clients: the second asks for the lock while the first has it.
 type cell struct {
+	maker         string // library whose client makes the parent, before the others come
 	first, second string // libraries
 	has, asks     string // commands
 	together      bool   // both may have it
@@ -99,9 +100,22 @@ type cell struct {
 func (m *mixed) run(t *testing.T, kind string, options []string, cells []cell) {
 	var all sync.WaitGroup
 	for _, c := range cells {
-		m, path := m.of(t, strings.Join([]string{kind, c.first, c.has, c.second, c.asks}, "-"))
+		m, path := m.of(t, strings.Join([]string{kind, c.maker, c.first, c.has, c.second, c.asks}, "-"))
 		first, second := m.open(c.first, 0, path, kind, options...), m.open(c.second, 1, path, kind, options...)
+		maker := first
+		switch c.maker {
+		case c.first:
+		case c.second:
+			maker = second
+		default:
+			maker = m.open(c.maker, 0, path, kind, options...)
+		}
 		all.Go(func() {
+			if maker != first {
+				m.ask(maker, "lock")
+				m.ask(maker, "unlock")
+				m.queued(path, 0)
+			}
 			m.ask(first, c.has)
 			asking := m.queues(second, c.asks, path, 2)
 			if !c.together {
@@ -113,35 +127,53 @@ func (m *mixed) run(t *testing.T, kind string, options []string, cells []cell) {
 				m.ask(first, "unlock")
 			}
 			m.ask(second, "unlock")
+			m.anchored(path, slices.Contains([]string{c.maker, c.first, c.second}, holdfast))
 		})
 	}
 	all.Wait()
 }
 
-// testPairs: each library waits for each other one.
-func (m *mixed) testPairs(t *testing.T) {
-	var cells []cell
-	libraries := []string{holdfast, zkLock, curator, kazoo}
-	for _, first := range libraries {
-		for _, second := range libraries {
-			cells = append(cells, cell{first, second, "lock", "lock", false})
-		}
+// anchored checks that the parent, which is kept, has one anchor if Holdfast was there, and
+// none if it was not, whichever library made the parent.
+func (m *mixed) anchored(path string, want bool) {
+	m.Helper()
+	children, _, err := m.raw.Children(path)
+	if err != nil {
+		m.Error(err)
 	}
-	m.run(t, peers.Mutex, peers.Mixed, cells)
+	if n := len(children) - len(withoutAnchors(slices.Clone(children))); n > 1 || want != (n == 1) {
+		m.Errorf("%s has the children %q; an anchor: %v", path, children, want)
+	}
+}
+
+// testPairs: each library waits for each other one, whichever made the parent.
+func (m *mixed) testPairs(t *testing.T) {
+	libraries := []string{holdfast, zkLock, curator, kazoo}
+	for _, maker := range libraries {
+		var cells []cell
+		for _, first := range libraries {
+			for _, second := range libraries {
+				cells = append(cells, cell{maker, first, second, "lock", "lock", false})
+			}
+		}
+		m.run(t, peers.Mutex, peers.Mixed, cells)
+	}
 }
 
 // testReadersAndWriters: readers share, and writers are alone. Curator's read/write lock
 // and kazoo's do not know of each other.
 func (m *mixed) testReadersAndWriters(t *testing.T) {
-	var cells []cell
-	for _, pair := range [][2]string{{holdfast, holdfast}, {holdfast, curator}, {curator, holdfast}, {holdfast, kazoo}, {kazoo, holdfast}} {
-		for _, has := range []string{"lock", "rlock"} {
-			for _, asks := range []string{"lock", "rlock"} {
-				cells = append(cells, cell{pair[0], pair[1], has, asks, has == "rlock" && asks == "rlock"})
+	for _, maker := range []string{holdfast, curator, kazoo} {
+		var cells []cell
+		for _, pair := range [][2]string{{holdfast, holdfast}, {holdfast, curator}, {curator, holdfast}, {holdfast, kazoo}, {kazoo, holdfast}} {
+			for _, has := range []string{"lock", "rlock"} {
+				for _, asks := range []string{"lock", "rlock"} {
+					cells = append(cells, cell{maker, pair[0], pair[1], has, asks, has == "rlock" && asks == "rlock"})
+				}
 			}
 		}
+		m.run(t, peers.RW, peers.MixedRW, cells)
 	}
-	m.run(t, peers.RW, peers.MixedRW, cells)
 }
 
 // testDowngrade: a writer goes on as a reader. Ours lets our readers in; Curator's lets

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,60 +15,14 @@ import (
 )
 
 // borrow returns a client on a connection of its caller's.
-func (w *world) borrow(label string) *lock.Client {
+func (w *world) borrow(label string, opts ...lock.Option) *lock.Client {
 	w.Helper()
-	c, err := lock.New(w.raw(label), w.options(label)[1:]...) // not the dialer
+	c, err := lock.New(w.raw(label), w.options(label, append([]lock.Option{usual}, opts...)...)[1:]...) // not the dialer
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() { c.Close() })
 	return c
-}
-
-// TestCloseAfterAbandonedCall: the caller gives up while its entry is being made, and
-// closes the client. That is not done before the entry is gone.
-func TestCloseAfterAbandonedCall(t *testing.T) {
-	for name, fault := range map[string]locktest.Fault{
-		"before it is applied":           {Delay: time.Second},
-		"after it was applied":           {DelayReply: time.Second},
-		"after, and the connection ends": {Delay: time.Second, Drop: locktest.AfterApply},
-	} {
-		for _, borrowed := range []bool{false, true} {
-			for _, parent := range []string{"missing", "held"} {
-				t.Run(fmt.Sprintf("%s borrowed %v parent %s", name, borrowed, parent), func(t *testing.T) {
-					simulate(t, locktest.Options{}, func(w *world) {
-						b, dial := w.dial("b"), func(label string) *lock.Client { return w.dial(label) }
-						if borrowed {
-							dial = w.borrow
-						}
-						a := dial("a")
-						w.unlock(w.lock(a, "other"))
-						time.Sleep(time.Second)
-						if parent == "held" {
-							w.lock(b, "x")
-						}
-						before := len(w.nodes())
-						hit := w.fault(func(r locktest.Request) bool {
-							return r.Label == "a" && joins(r) && joinsParent(r, "x") == (parent == "held")
-						}, fault)
-						ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
-						defer cancel()
-						_, err := a.Mutex("x").Lock(ctx)
-						mustBe(w, err, context.DeadlineExceeded)
-						if !hit() {
-							w.Fatal("gave up before the entry was asked for")
-						}
-						if err := a.Close(); err != nil {
-							w.Errorf("close: %v", err)
-						}
-						if left := w.nodes(); len(left) != before {
-							w.Errorf("left behind: %q", left)
-						}
-					})
-				})
-			}
-		}
-	}
 }
 
 // TestAbandonedCallsAreNoOutage: callers who give up all the time, on whatever name, do
@@ -79,8 +32,8 @@ func TestAbandonedCallsAreNoOutage(t *testing.T) {
 		t.Run("on "+names, func(t *testing.T) {
 			const latency = 10 * time.Millisecond
 			simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return latency }}, func(w *world) {
-				b := w.dial("b")
-				h := w.lock(w.dial("a"), "x")
+				b := w.client("b")
+				h := w.lock(w.client("a"), "x")
 				ended := w.end(h)
 				ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 				w.until("the waiter is in the queue", func() bool { return len(w.entries("x")) == 2 })
@@ -113,95 +66,11 @@ func TestAbandonedCallsAreNoOutage(t *testing.T) {
 	}
 }
 
-// TestLateEntryOfAbandonedCall: its create is applied after the client has looked for
-// it in vain. It is remembered, and deleted as soon as somebody looks at the lock again.
-func TestLateEntryOfAbandonedCall(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("other")
-		h := w.lock(a, "other")
-		var lost atomic.Pointer[[]string]
-		w.fault(func(r locktest.Request) bool {
-			return r.Label == "a" && joins(r) && lost.CompareAndSwap(nil, &r.Paths)
-		}, locktest.Fault{Delay: sessionTimeout}) // the connection ends before, and nothing comes of it
-		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
-		defer cancel()
-		_, err := a.Mutex("x").Lock(ctx)
-		mustBe(w, err, context.DeadlineExceeded)
-		if lost.Load() == nil {
-			w.Fatal("gave up before the entry was asked for")
-		}
-		time.Sleep(sessionTimeout + time.Second)
-		if len(w.entries("x")) > 0 {
-			w.Fatal("the entry is there already")
-		}
-		for i, flags := range []int32{0, zk.FlagSequence} { // the parent, and the entry
-			data := w.node([]string{"/locks/other", h.EntryPath()}[i]).Data
-			if _, err := z.Create((*lost.Load())[i], data, flags, zk.WorldACL(zk.PermAll)); err != nil {
-				w.Fatal(err)
-			}
-		}
-		w.unlock(h)
-		for range 10 {
-			if h, err := a.Mutex("x").TryLock(w.ctx); err == nil {
-				w.unlock(h)
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		w.empty()
-	})
-}
-
-// TestStrayAheadIsDeleted: a create was looked for in vain, and is applied just before its
-// sender joins again: right behind it, without a list. Who follows an entry of its own that
-// should not be there deletes it, and does not wait until it has expired.
-func TestStrayAheadIsDeleted(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
-		h := w.lock(a, "x")
-		var lost string
-		var late atomic.Pointer[string]
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			switch {
-			case r.Label != "b" || !joinsParent(r, "x") || late.Load() != nil:
-			case lost == "":
-				for _, path := range r.Paths {
-					if strings.HasSuffix(path, "-lock-") {
-						lost = path
-					}
-				}
-				return locktest.Fault{Drop: locktest.BeforeApply}
-			default:
-				parent, record := w.parent("x"), w.record(h.EntryPath())
-				record.AcquiredAt = 0
-				replies, err := z.Multi(
-					&zk.CreateRequest{Path: lost, Data: record.Encode(), Flags: zk.FlagSequence, Acl: zk.WorldACL(zk.PermAll)},
-					&zk.SetDataRequest{Path: "/locks/x", Data: parent.Encode(), Version: -1})
-				if err != nil {
-					t.Error(err)
-					return locktest.Fault{}
-				}
-				late.Store(&replies[0].String)
-			}
-			return locktest.Fault{}
-		})
-		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
-		w.until("the late entry is there", func() bool { return late.Load() != nil })
-		time.Sleep(time.Second)
-		if e := paths(w.entries("x")); len(e) != 2 || slices.Contains(e, *late.Load()) {
-			t.Errorf("entries %q, want the holder's and the waiter's, without %s", e, *late.Load())
-		}
-		w.waits(ch)
-		w.unlock(h)
-		w.unlock(w.expect(ch).hold)
-		w.empty()
-	})
-}
-
 // TestGiveUpWhileGrantIsRecorded: the caller gives up while the grant of a fixed lease is
 // being written, which it waits for. Nobody has had that hold, so none was lost.
 func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, "x")
 		ctx, giveUp := context.WithCancel(w.ctx)
 		ch := w.queue(ctx, a, "x", lock.WithoutRenewal())
@@ -217,32 +86,44 @@ func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
 	})
 }
 
-// TestAbandonedCallLeavesNothing: the caller gives up while the server has the
-// request, or the reply is on its way, or nothing is known.
-func TestAbandonedCallLeavesNothing(t *testing.T) {
-	const outlasts = "before it is applied, and that after the connection has ended"
-	faults := map[string]locktest.Fault{
-		"before it is applied":                   {Delay: time.Second},
-		"after it was applied":                   {DelayReply: time.Second},
-		"before, and the connection ends":        {Delay: time.Second, Drop: locktest.BeforeApply},
-		"after, and the connection ends":         {Delay: time.Second, Drop: locktest.AfterApply},
-		outlasts:                                 {Delay: untilSevered},
-		"after it was applied, and not for long": {DelayReply: 10 * time.Millisecond},
-	}
-	for name, fault := range faults {
-		for _, held := range []bool{false, true} {
-			for _, try := range []bool{false, true} {
-				if held && try {
-					continue // does not join
+// outlasts is what can befall a request: its sender has another connection when it is applied.
+const outlasts = "applied when the connection has ended"
+
+// lateReplies are what can befall the request of a caller that gives up after 5 ms.
+var lateReplies = map[string]locktest.Fault{
+	"applied late":                          {Delay: time.Second},
+	"replied late":                          {DelayReply: time.Second},
+	"replied late, but not by much":         {DelayReply: 10 * time.Millisecond},
+	"lost late, and the connection ends":    {Delay: time.Second, Drop: locktest.BeforeApply},
+	"applied late, and the connection ends": {Delay: time.Second, Drop: locktest.AfterApply},
+	outlasts:                                {Delay: untilSevered},
+}
+
+// TestAbandonedCall: the caller gives up while the server has the request, or the reply is on
+// its way, or nothing is known. Nothing is left; and if the client closes, that waits for it.
+func TestAbandonedCall(t *testing.T) {
+	for name, fault := range lateReplies {
+		for _, how := range []string{"Lock of a held lock", "Lock of a free lock", "TryLock of a free lock"} {
+			for _, then := range []string{"", "closes", "closes, on a borrowed connection"} {
+				if then != "" && strings.HasPrefix(how, "TryLock") {
+					continue
 				}
-				t.Run(fmt.Sprintf("%s held %v try %v", name, held, try), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s, %s %s", how, name, then), func(t *testing.T) {
 					simulate(t, locktest.Options{}, func(w *world) {
-						a, b := w.dial("a"), w.dial("b")
+						b := w.client("b")
+						dial := w.client
+						if strings.HasSuffix(then, "connection") {
+							dial = w.borrow
+						}
+						a := dial("a")
 						w.unlock(w.lock(a, "other"))
+						time.Sleep(2 * time.Second)
+						held := how == "Lock of a held lock"
 						var h *lock.Hold
 						if held {
 							h = w.lock(b, "x")
 						}
+						before := len(w.nodes())
 						hit := w.fault(func(r locktest.Request) bool {
 							return r.Label == "a" && joins(r) && joinsParent(r, "x") == held
 						}, fault)
@@ -252,21 +133,28 @@ func TestAbandonedCallLeavesNothing(t *testing.T) {
 						ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
 						defer cancel()
 						take := a.Mutex("x").Lock
-						if try {
+						if strings.HasPrefix(how, "TryLock") {
 							take = a.Mutex("x").TryLock
 						}
 						got, err := take(ctx)
-						mustBe(t, err, context.DeadlineExceeded)
+						mustBe(w, err, context.DeadlineExceeded)
 						if got != nil || !hit() {
-							t.Fatalf("got %v, mishap %v", got, hit())
+							w.Fatalf("got %v, mishap %v", got, hit())
 						}
-						time.Sleep(2 * sessionTimeout)
+						if then == "" {
+							time.Sleep(2 * sessionTimeout)
+						} else if err := a.Close(); err != nil && name != outlasts {
+							w.Errorf("close: %v", err)
+						}
+						if left := w.nodes(); len(left) != before && name != outlasts {
+							w.Errorf("left behind: %q", left)
+						}
 						if held {
 							w.sole(h)
 							w.unlock(h)
 						}
 						w.empty()
-						w.unlock(w.lock(a, "x"))
+						w.unlock(w.lock(b, "x"))
 					})
 				})
 			}
@@ -274,67 +162,75 @@ func TestAbandonedCallLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestAbandonedCallLeavesAdoptedParent, though it was the last one there.
-func TestAbandonedCallLeavesAdoptedParent(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("other")
-		w.unlock(w.lock(a, "other"))
-		w.create(z, "/locks/x", "", 0)
-		hit := w.fault(func(r locktest.Request) bool { return joins(r) && touches(r, "/x/") && len(r.Paths) == 2 }, locktest.Fault{DelayReply: time.Second})
-		ctx, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
-		defer cancel()
-		_, err := a.Mutex("x").Lock(ctx)
-		mustBe(t, err, context.DeadlineExceeded)
-		if !hit() || len(w.entries("x")) != 1 {
-			t.Fatalf("mishap %v, entries %q", hit(), paths(w.entries("x")))
+// applyLate makes the next join of a client at the lock x one that is lost with its connection.
+// The client connects again when gone returns true. Then late does what the request would
+// have done.
+func (w *world) applyLate(z *zk.Conn, label string) (gone func() bool, late func()) {
+	var made []locktest.Node
+	before, there := w.Node("/locks/x")
+	known := w.Dump("/locks/x")
+	w.fault(func(r locktest.Request) bool {
+		return r.Label == label && joins(r) && joinsParent(r, "x") == there && w.cutOff(label)
+	}, locktest.Fault{Drop: locktest.AfterApply})
+	gone = func() bool {
+		made = slices.DeleteFunc(w.Dump("/locks/x"), func(n locktest.Node) bool {
+			return slices.ContainsFunc(known, func(o locktest.Node) bool { return o.Path == n.Path })
+		})
+		if len(made) == 0 {
+			return false
 		}
-		time.Sleep(ttl)
-		if n := w.nodes(); len(n) != 1 || n[0] != "/locks/x" {
-			t.Errorf("nodes %q, want the parent that was there", n)
+		for _, n := range slices.Backward(made) {
+			w.remove(z, n.Path)
 		}
-	})
+		w.Heal(label)
+		return true
+	}
+	return gone, func() {
+		for _, n := range made {
+			if strings.Contains(n.Path, "-lock-") {
+				w.create(z, n.Path[:len(n.Path)-10], string(n.Data), zk.FlagSequence)
+			} else {
+				w.create(z, n.Path, string(n.Data), 0)
+			}
+		}
+		if there {
+			if _, err := z.Set(before.Path, before.Data, -1); err != nil {
+				w.Error(err)
+			}
+		}
+	}
 }
 
-// TestCreateAppliedAfterItWasGivenUp: others join all the time, so that the client
-// gives up to do so on condition that it saw the last of them. Then the connection
-// ends; the client looks for its entry, does not find it, and queues again. Should
-// the first one appear after all, the client deletes it when it sees it.
-func TestCreateAppliedAfterItWasGivenUp(t *testing.T) {
-	for _, found := range []string{"at once", "later"} {
-		t.Run(found, func(t *testing.T) {
+// TestCreateAppliedLate: a client looks for its entry in vain, and joins anew, or has given up
+// before. When the first entry appears after all the client deletes it as soon as it sees it.
+func TestCreateAppliedLate(t *testing.T) {
+	for _, seen := range []string{"by the waiter behind it", "by a later waiter"} {
+		t.Run("seen "+seen, func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+				a, b, z := w.client("a"), w.client("b"), w.raw("other")
 				w.unlock(w.lock(b, "other"))
 				h := w.lock(a, "x")
-				var lost atomic.Pointer[string]
-				w.Intercept(func(r locktest.Request) locktest.Fault {
-					switch {
-					case r.Label != "b" || !joins(r):
-					case len(r.Paths) > 1: // on condition of the parent's version, which changes
-						if _, err := z.Set("/locks/x", w.node("/locks/x").Data, -1); err != nil {
-							t.Error(err)
-						}
-					case lost.CompareAndSwap(nil, &r.Paths[0]):
-						return locktest.Fault{Drop: locktest.BeforeApply}
-					}
-					return locktest.Fault{}
-				})
-				hit := func() bool { return lost.Load() != nil }
+				gone, late := w.applyLate(z, "b")
 				ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
-				w.until("the mishap", hit)
-				w.until("it has queued again", func() bool { return len(w.entries("x")) == 2 })
-				again := w.entries("x")[1].Path
-				if found == "later" {
+				w.until("the entry is gone", gone)
+				if seen == "by the waiter behind it" {
+					w.until("it joins again", w.before(func(r locktest.Request) bool { return r.Label == "b" && joins(r) }, late))
+					w.until("it waits", func() bool { return len(w.entries("x")) >= 2 })
+				} else {
+					w.until("it has joined again", func() bool { return len(w.entries("x")) == 2 })
 					time.Sleep(ttl)
+					late()
+					if n := len(w.entries("x")); n != 3 {
+						t.Errorf("%d entries, want a late one too", n)
+					}
+					ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+					defer cancel()
+					_, err := b.Mutex("x", lock.WithTTL(2*ttl)).Lock(ctx) // has a place of its own
+					mustBe(t, err, lock.ErrHeld)
 				}
-				if _, err := z.Create(*lost.Load(), w.node(again).Data, zk.FlagSequence, zk.WorldACL(zk.PermAll)); err != nil {
-					t.Fatal(err)
-				}
-				_, err := b.Mutex("x").TryLock(w.ctx) // lists
-				mustBe(t, err, lock.ErrHeld)
-				settle()
-				if e := paths(w.entries("x")); len(e) != 2 || e[1] != again {
-					t.Errorf("entries %q, want the holder's and %s", e, again)
+				time.Sleep(time.Second)
+				if e := paths(w.entries("x")); len(e) != 2 {
+					t.Errorf("entries %q, want the holder's and the waiter's", e)
 				}
 				w.waits(ch)
 				w.unlock(h)
@@ -345,20 +241,32 @@ func TestCreateAppliedAfterItWasGivenUp(t *testing.T) {
 			})
 		})
 	}
+	t.Run("after the caller gave up", func(t *testing.T) {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, z := w.client("a"), w.raw("other")
+			w.unlock(w.lock(a, "other"))
+			gone, late := w.applyLate(z, "a")
+			ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
+			defer cancel()
+			_, err := a.Mutex("x").Lock(ctx)
+			mustBe(w, err, context.DeadlineExceeded)
+			w.until("the entry is gone", gone)
+			time.Sleep(sessionTimeout)
+			late()
+			_, err = a.Mutex("x").TryLock(w.ctx)
+			mustBe(w, err, lock.ErrHeld)
+			w.empty()
+		})
+	})
 }
 
-// TestCreateIsLookedForOnTheLatestServer: the reply is lost, and the client connects
-// to a member that has not heard of its entry yet.
-func TestCreateIsLookedForOnTheLatestServer(t *testing.T) {
+// TestLostCreateIsFoundByTheLatestServer: the reply is lost, and the client connects to a
+// member that has not heard of its entry yet.
+func TestLostCreateIsFoundByTheLatestServer(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
-		var followers []string
-		for _, s := range w.Servers() {
-			if s != w.Leader() {
-				followers = append(followers, s)
-			}
-		}
+		followers := slices.DeleteFunc(slices.Clone(w.Servers()), func(s string) bool { return s == w.Leader() })
 		w.Partition("a", followers...)
-		a := w.dial("a")
+		a := w.client("a")
 		w.unlock(w.lock(a, "x"))
 		for _, s := range followers {
 			if err := w.Lag(s, 3*time.Second); err != nil {
@@ -375,13 +283,35 @@ func TestCreateIsLookedForOnTheLatestServer(t *testing.T) {
 		}, locktest.Fault{Drop: locktest.AfterApply})
 		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
 		w.until("the mishap", hit)
+		first := w.entries("x")
 		w.Cut("a")
 		h := w.await(ch).hold
-		if !strings.HasSuffix(h.EntryPath(), "-0000000000") {
-			t.Errorf("%s is not the entry that was created first: it was not found", h.EntryPath())
+		if len(first) != 1 || h.EntryPath() != first[0].Path {
+			t.Errorf("has it by %s, want the entry that was created first, %q", h.EntryPath(), paths(first))
 		}
 		w.sole(h)
 		w.unlock(h)
 		w.empty()
+	})
+}
+
+// TestAbandonedCallLeavesTheParentOfOthers, though it was the last one there.
+func TestAbandonedCallLeavesTheParentOfOthers(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.client("a")
+		w.unlock(w.lock(a, "other"))
+		w.create(w.raw("other"), "/locks/x", "", 0)
+		hit := w.fault(func(r locktest.Request) bool { return joinsParent(r, "x") }, locktest.Fault{DelayReply: time.Second})
+		ctx, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err := a.Mutex("x").Lock(ctx)
+		mustBe(t, err, context.DeadlineExceeded)
+		if !hit() || len(w.entries("x")) != 1 {
+			t.Fatalf("mishap %v, entries %q", hit(), paths(w.entries("x")))
+		}
+		w.stays(w.node("/locks/x"))
+		if left := w.bare(); len(left) != 1 {
+			t.Errorf("nodes %q, want the parent that was there", left)
+		}
 	})
 }

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +22,8 @@ const keptOut = "ACL does not let us"
 // which node they are kept out of.
 func TestDigest(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", lock.WithDigest("svc", "secret")), w.dial("b", lock.WithDigest("svc", "secret"))
-		strangers := map[string]*lock.Client{"no": w.dial("no"), "wrong": w.dial("wrong", lock.WithDigest("svc", "guess"))}
+		a, b := w.client("a", lock.WithDigest("svc", "secret")), w.client("b", lock.WithDigest("svc", "secret"))
+		strangers := map[string]*lock.Client{"no": w.client("no"), "wrong": w.client("wrong", lock.WithDigest("svc", "guess"))}
 		denied := func(name, says string) {
 			t.Helper()
 			before := w.Dump("/")
@@ -67,8 +68,8 @@ func TestDigest(t *testing.T) {
 // TestACLThatKeepsItsOwnerOut is a mistake in the options.
 func TestACLThatKeepsItsOwnerOut(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		w.unlock(w.lock(w.dial("b"), "y"))
-		a := w.dial("a", lock.WithACL(zk.DigestACL(zk.PermAll, "other", "secret")...))
+		w.unlock(w.lock(w.client("b"), "y"))
+		a := w.client("a", lock.WithACL(zk.DigestACL(zk.PermAll, "other", "secret")...))
 		_, err := a.Mutex("x").Lock(w.ctx)
 		mustBe(t, err, lock.ErrDenied)
 		mustSay(t, err, "WithACL does not fit")
@@ -79,7 +80,7 @@ func TestACLThatKeepsItsOwnerOut(t *testing.T) {
 // TestRootWithoutCreate: locks that others made can be taken, others cannot.
 func TestRootWithoutCreate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		z, a := w.raw("admin"), w.dial("a")
+		z, a := w.raw("admin"), w.client("a")
 		w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
 		w.createACL(z, "/locks/x", "", zk.WorldACL(zk.PermAll))
 		if _, err := z.SetACL("/locks", zk.WorldACL(zk.PermRead|zk.PermDelete), -1); err != nil {
@@ -96,7 +97,7 @@ func TestRootWithoutCreate(t *testing.T) {
 			if r := w.record(h.EntryPath()); r.TTL != ttl.Milliseconds() {
 				t.Errorf("record %+v", r)
 			}
-			ch := w.queue(w.ctx, w.dial("b"), "x")
+			ch := w.queue(w.ctx, w.client("b"), "x")
 			time.Sleep(2 * ttl)
 			w.alive(h)
 			w.unlock(h)
@@ -105,20 +106,11 @@ func TestRootWithoutCreate(t *testing.T) {
 	})
 }
 
-func TestRootThatCannotBeMade(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		w.createACL(w.raw("admin"), "/top", "", zk.WorldACL(zk.PermRead))
-		_, err := w.dial("a", lock.WithRoot("/top/locks")).Mutex("x").Lock(w.ctx)
-		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, "create /top/locks")
-	})
-}
-
-// TestParentWithoutWrite: the tail cannot be written, so contenders list.
+// TestParentWithoutWrite: the parent cannot be written, so contenders list.
 func TestParentWithoutWrite(t *testing.T) {
 	for _, data := range []string{"", string(znode.Parent{Kind: znode.Mutex}.Encode())} {
 		simulate(t, locktest.Options{}, func(w *world) {
-			a, b, z := w.dial("a"), w.dial("b"), w.raw("admin")
+			a, b, z := w.client("a"), w.client("b"), w.raw("admin")
 			w.unlock(w.lock(a, "y"))
 			w.createACL(z, "/locks/x", data, zk.WorldACL(zk.PermAll&^zk.PermWrite))
 			before := w.node("/locks/x")
@@ -140,8 +132,8 @@ func TestParentWithoutWrite(t *testing.T) {
 			w.unlock(h)
 			w.unlock(w.await(third).hold)
 			time.Sleep(time.Second)
-			if n := len(w.nodes()); (n == 1) != (data == "") {
-				t.Errorf("nodes %q after all have left a parent with the data %q", w.nodes(), data)
+			if n := len(w.nodes()); n != 1 {
+				t.Errorf("nodes %q, want the parent that cannot get an anchor", w.nodes())
 			}
 			if data == "" { // the refusal is remembered
 				if got := w.cost("a", func() { h = w.lock(a, "x") }); got.txns != 1 {
@@ -153,39 +145,55 @@ func TestParentWithoutWrite(t *testing.T) {
 	}
 }
 
-func TestParentWithoutCreate(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		w.createACL(w.raw("admin"), "/locks", "", zk.WorldACL(zk.PermAll))
-		w.createACL(w.raw("admin2"), "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermCreate))
-		_, err := a.Mutex("x").Lock(w.ctx)
-		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, "create an entry below /locks/x", keptOut)
-	})
-}
-
-// TestParentWithoutRead: nothing can be known about the others.
-func TestParentWithoutRead(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		w.unlock(w.lock(a, "y"))
-		w.createACL(w.raw("admin"), "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermRead))
-		_, err := a.Mutex("x").Lock(w.ctx)
-		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, "read /locks/x", keptOut)
-		_, err = a.Mutex("x").TryLock(w.ctx)
-		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, "list /locks/x", keptOut)
-		_, err = admin.New(a).Inspect(w.ctx, "x")
-		mustBe(t, err, zk.ErrNoAuth)
-		mustSay(t, err, "read /locks/x")
-	})
+// TestDenied: the error says what was denied, and at which node.
+func TestDenied(t *testing.T) {
+	for name, tt := range map[string]struct {
+		root  string
+		perms int32 // of the node
+		node  string
+		ask   func(w *world, c *lock.Client) error
+		is    error
+		says  []string
+	}{
+		"the root cannot be made": {"/top/locks", zk.PermRead, "/top", func(w *world, c *lock.Client) error {
+			_, err := c.Mutex("x").Lock(w.ctx)
+			return err
+		}, lock.ErrDenied, []string{"create /top/locks"}},
+		"no entry can be made": {"/locks", zk.PermAll &^ zk.PermCreate, "/locks/x", func(w *world, c *lock.Client) error {
+			_, err := c.Mutex("x").Lock(w.ctx)
+			return err
+		}, lock.ErrDenied, []string{"create an entry below /locks/x", keptOut}},
+		"nothing can be known of others": {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", func(w *world, c *lock.Client) error {
+			_, err := c.Mutex("x").Lock(w.ctx)
+			return err
+		}, lock.ErrDenied, []string{"read /locks/x", keptOut}},
+		"a try cannot list": {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", func(w *world, c *lock.Client) error {
+			_, err := c.Mutex("x").TryLock(w.ctx)
+			return err
+		}, lock.ErrDenied, []string{"list /locks/x", keptOut}},
+		"an operator cannot read": {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", func(w *world, c *lock.Client) error {
+			_, err := admin.New(c).Inspect(w.ctx, "x")
+			return err
+		}, zk.ErrNoAuth, []string{"read /locks/x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				if tt.node == "/locks/x" {
+					w.unlock(w.lock(w.client("b"), "y"))
+				}
+				w.createACL(w.raw("admin"), tt.node, "", zk.WorldACL(tt.perms))
+				err := tt.ask(w, w.client("a", lock.WithRoot(tt.root)))
+				mustBe(t, err, tt.is)
+				mustSay(t, err, tt.says...)
+			})
+		})
+	}
 }
 
 // TestEntryAheadWithoutRead: it is waited for by listing, now and then.
 func TestEntryAheadWithoutRead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", lock.WithDigest("a", "secret")), w.dial("b")
+		a, b := w.client("a", lock.WithDigest("a", "secret")), w.client("b")
 		w.createACL(w.raw("admin"), "/locks", "", zk.WorldACL(zk.PermAll))
 		w.createACL(w.raw("admin2"), "/locks/x", "", zk.WorldACL(zk.PermAll))
 		h := w.lock(a, "x")
@@ -202,9 +210,11 @@ func TestEntryAheadWithoutRead(t *testing.T) {
 		w.waits(ch)
 		w.alive(h)
 		mustSay(t, errors.New(w.logged()), "the entry ahead cannot be read")
-		_, err = b.Mutex("x").TryLock(w.ctx)
-		mustBe(t, err, lock.ErrHeld)
-		mustSay(t, err, h.EntryPath())
+		_, err = w.client("c").Mutex("x").TryLock(w.ctx)
+		var held *lock.HeldError
+		if !errors.As(err, &held) || held.Entry != h.EntryPath() {
+			t.Errorf("error is %v, want one about the holder", err)
+		}
 		w.unlock(h)
 		got := w.await(ch)
 		if wait := time.Since(got.at); wait > 2*time.Second {
@@ -214,18 +224,50 @@ func TestEntryAheadWithoutRead(t *testing.T) {
 	})
 }
 
-// TestParentWithoutDelete: nobody can leave. The entries stay until they have
-// expired and somebody may delete them.
+// TestParentWithoutDelete is refused: an entry could not leave, and would block others. So is
+// one that another client, which may delete, has adopted before.
 func TestParentWithoutDelete(t *testing.T) {
+	for _, adopted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("adopted %v", adopted), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				z := w.raw("admin")
+				w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
+				w.createACL(z, "/locks/x", "", append(zk.WorldACL(zk.PermAll&^zk.PermDelete), zk.DigestACL(zk.PermAll, "admin", "secret")...))
+				if adopted {
+					w.unlock(w.lock(w.client("c", lock.WithDigest("admin", "secret"), lock.WithACL(zk.WorldACL(zk.PermAll)...)), "x"))
+				}
+				a := w.client("a")
+				for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
+					_, err := take(w.ctx)
+					mustBe(t, err, lock.ErrDenied)
+					mustSay(t, err, `lock "x"`, "/locks/x: its ACL lets us create entries and not delete them")
+				}
+				_, err := a.LockAll(w.ctx, "x", "y")
+				mustBe(t, err, lock.ErrDenied)
+				mustSay(t, err, `lock "x"`)
+				if n := w.entries("x"); len(n) != 0 {
+					t.Errorf("entries %q", paths(n))
+				}
+			})
+		})
+	}
+}
+
+// TestDeleteDeniedLater: the right to delete is taken away while clients hold and wait. That is
+// told. An entry stays until it has expired and a client may delete it.
+func TestDeleteDeniedLater(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("admin")
 		if err := z.AddAuth("digest", []byte("admin:secret")); err != nil {
 			t.Fatal(err)
 		}
-		a, b, admin := w.dial("a"), w.dial("b"), w.dial("c", lock.WithDigest("admin", "secret"), lock.WithACL(zk.WorldACL(zk.PermAll)...))
-		w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
-		w.createACL(z, "/locks/x", "", append(zk.WorldACL(zk.PermAll&^zk.PermDelete), zk.DigestACL(zk.PermAll, "admin", "secret")...))
+		a, b, admin := w.client("a"), w.client("b"), w.client("c", lock.WithDigest("admin", "secret"), lock.WithACL(zk.WorldACL(zk.PermAll)...))
 		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, b, "x")
+		forbidden := append(zk.WorldACL(zk.PermAll&^zk.PermDelete), zk.DigestACL(zk.PermAll, "admin", "secret")...)
+		if _, err := z.SetACL("/locks/x", forbidden, -1); err != nil {
+			t.Fatal(err)
+		}
 		err := h.Unlock()
 		mustBe(t, err, lock.ErrDenied)
 		mustSay(t, err, `unlock "x"`, "delete "+h.EntryPath(), keptOut)
@@ -234,8 +276,6 @@ func TestParentWithoutDelete(t *testing.T) {
 			t.Errorf("error is %#v", err)
 		}
 		mustBe(t, h.Err(), lock.ErrUnlocked)
-
-		ch := w.queue(w.ctx, b, "x")
 		time.Sleep(2 * ttl) // now it has expired, and cannot be purged
 		cost := w.cost("b", func() { time.Sleep(time.Minute) })
 		if cost.requests["multi"]+cost.requests["delete"] > 75 || cost.total() > 60*7 {
@@ -245,49 +285,50 @@ func TestParentWithoutDelete(t *testing.T) {
 		mustSay(t, errors.New(w.logged()), "expired entries ahead cannot be deleted", "/locks/x")
 		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 		defer cancel()
-		third := w.queue(w.ctx, admin, "x") // waits for b, which is alive
 		_, err = b.Mutex("x").TryLock(ctx)
 		mustBe(t, err, lock.ErrHeld)
+		third := w.queue(w.ctx, admin, "x") // waits for b, which is alive
 		w.remove(z, h.EntryPath())
 		got := w.await(ch)
 		mustBe(t, got.hold.Unlock(), lock.ErrDenied)
 		w.unlock(w.await(third).hold) // purges it
-		if n := w.entries("x"); len(n) != 0 {
-			t.Errorf("entries %q", paths(n))
-		}
+		w.empty()
 	})
 }
 
 // TestTryLockThatMayNotPurge is told so, and does not wait.
 func TestTryLockThatMayNotPurge(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		z := w.raw("admin")
-		w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
-		w.createACL(z, "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermDelete))
-		a, b := w.dial("a"), w.dial("b")
-		mustBe(t, w.lock(a, "x").Unlock(), lock.ErrDenied)
+		a, b := w.client("a"), w.client("b")
+		w.lock(a, "x")
+		w.kill("a")
+		setACL := func(perms int32) {
+			if _, err := w.raw("admin").SetACL("/locks/x", zk.WorldACL(perms), -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		setACL(zk.PermAll &^ zk.PermDelete)
+		defer setACL(zk.PermAll)
 		time.Sleep(2 * ttl)
-		got := start(func() (*lock.Hold, error) { return b.Mutex("x").TryLock(w.ctx) })
-		time.Sleep(time.Second)
-		out := w.outcome(got)
+		out := w.outcome(start(func() (*lock.Hold, error) { return b.Mutex("x").TryLock(w.ctx) }))
 		mustBe(t, out.err, lock.ErrDenied)
 		mustSay(t, out.err, "delete below /locks/x", keptOut)
 	})
 }
 
-// TestParentThatCannotBeDeleted: the last one out leaves it.
+// TestParentThatCannotBeDeleted is left by the last client.
 func TestParentThatCannotBeDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		w.createACL(w.raw("admin"), "/locks", "", zk.WorldACL(zk.PermAll&^zk.PermDelete))
-		a := w.dial("a")
+		a := w.client("a")
 		for range 3 {
-			h := w.lock(a, "x")
-			w.unlock(h)
-			if n := w.nodes(); len(n) != 1 || n[0] != "/locks/x" {
-				t.Errorf("nodes %q", n)
+			w.unlock(w.lock(a, "x"))
+			time.Sleep(5 * time.Second)
+			if n := w.bare(); len(n) != 1 || n[0] != "/locks/x" || len(w.anchors("x")) != 1 {
+				t.Errorf("nodes %q", w.nodes())
 			}
 		}
-		mustSay(t, errors.New(w.logged()), "empty parent could not be deleted")
+		mustSay(t, errors.New(w.logged()), "an empty parent could not be deleted")
 	})
 }
 
@@ -295,7 +336,7 @@ func TestParentThatCannotBeDeleted(t *testing.T) {
 // lasts as long as its lease, and is lost then.
 func TestRenewalDenied(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
+		a := w.client("a")
 		h, other := w.lock(a, "x"), w.lock(a, "y")
 		z := w.raw("admin")
 		if _, err := z.SetACL(h.EntryPath(), zk.WorldACL(zk.PermRead), -1); err != nil {

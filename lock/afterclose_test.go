@@ -20,7 +20,7 @@ func TestNothingIsDeniedAfterClose(t *testing.T) {
 	for number := range 7 { // of the request during which it closes; 0: before
 		for _, borrowed := range []bool{false, true} {
 			simulate(t, locktest.Options{}, func(w *world) {
-				busy := w.lock(w.dial("b"), "busy")
+				busy := w.lock(w.client("b"), "busy")
 				for what, ask := range afterClose {
 					err := w.closed(number, borrowed, ask)
 					if errors.Is(err, lock.ErrDenied) || err != nil && strings.Contains(err.Error(), "denied") {
@@ -50,10 +50,10 @@ func (w *world) closed(number int, borrowed bool, ask func(context.Context, *loc
 	end := func() { c.Close() }
 	if borrowed {
 		z := w.raw("a")
-		c, err = lock.New(z, w.options("a")[1:]...) // not the dialer
+		c, err = lock.New(z, w.options("a", usual)[1:]...) // not the dialer
 		end = z.Close
 	} else {
-		c, err = lock.Dial(w.ctx, w.Servers(), w.options("a")...)
+		c, err = lock.Dial(w.ctx, w.Servers(), w.options("a", usual)...)
 	}
 	if err != nil {
 		w.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
-	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -125,17 +124,13 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 		return nil, err
 	}
 	c := a.client
-	if c.open.Err() != nil || !c.tasks.Enter() {
-		return nil, fmt.Errorf("%s: %w", a, ErrClosed)
+	bound, end, err := c.enter(ctx, "lock", a.each[0].name)
+	if err != nil {
+		return nil, err
 	}
-	defer c.tasks.Leave()
-	bound, release := c.bind(ctx)
-	defer release()
+	defer end()
 	if again, err := a.reenter(ctx, bound); again != nil || err != nil {
 		return again, err
-	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%s: %w", a, zkconn.ContextError(ctx))
 	}
 	in := &company{Context: ctx, client: c}
 	for i := range requests {

@@ -104,10 +104,10 @@ var eight = []string{"a/1", "a/2", "b/1", "b/2", "c", "d", "e", "f"}
 
 func TestFreeLocksAreOneTransactionEachWay(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		c := w.dial("a")
+		c := w.client("a")
 		w.unlockAll(w.lockAll(c, eight...)) // makes the root and the ancestors, and learns the time
 		for range 3 {
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(2 * time.Second) // so that the parents do not stay
 			var hs *lock.Holds
 			w.wantCost("LockAll", w.cost("a", func() { hs = w.lockAll(c, eight...) }), map[string]int{"multi": 1}, 1)
 			var tokens []lock.Token
@@ -127,6 +127,14 @@ func TestFreeLocksAreOneTransactionEachWay(t *testing.T) {
 				t.Errorf("nodes after Unlock: %q, want the ancestors alone", got)
 			}
 		}
+		// Where another client waits the parent is not deleted.
+		time.Sleep(2 * time.Second)
+		hs := w.lockAll(c, "x", "y", "z")
+		ch := w.queue(w.ctx, w.client("b"), "y")
+		if got := w.cost("a", func() { w.unlockAll(hs) }); got.total() != 2 || got.requests["multi"] != 2 {
+			t.Errorf("Unlock cost %v, want one transaction that was refused and one that was not", got.requests)
+		}
+		w.unlock(w.expect(ch).hold)
 	})
 }
 
@@ -134,7 +142,7 @@ func TestFreeLocksAreOneTransactionEachWay(t *testing.T) {
 // free; and has left nothing once its context has ended.
 func TestAllOrNone(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, "y")
 		ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
 		defer cancel()
@@ -187,28 +195,27 @@ func TestAllOrNone(t *testing.T) {
 
 func TestNamesOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		c := w.dial("a")
+		c := w.client("a")
 		many := make([]string, lock.MaxAll+1)
 		for i := range many {
 			many[i] = fmt.Sprintf("many/%d", i)
 		}
-		for _, bad := range []struct {
-			names []string
-			opts  []lock.LockOption
-			says  string
-		}{
-			{nil, nil, "names (0 of them): must be 1 to 64"},
-			{many, nil, "names (65 of them): must be 1 to 64"},
-			{[]string{"x", "y", "x"}, nil, `"x" stands there twice`},
-			{[]string{"x", "/y"}, nil, `"/y": must not start with a slash`},
-			{[]string{"x"}, []lock.LockOption{lock.WithBarging()}, "WithBarging"},
-			{[]string{"x"}, []lock.LockOption{lock.WithTTL(time.Nanosecond)}, "ttl"},
+		for says, all := range map[string]*lock.All{
+			"names (0 of them): must be 1 to 64":  c.All(nil),
+			"names (65 of them): must be 1 to 64": c.All(many),
+			`"x" stands there twice`:              c.All([]string{"x", "y", "x"}),
+			`"/y": must not start with a slash`:   c.All([]string{"x", "/y"}),
+			"WithBarging":                         c.All([]string{"x"}, lock.WithBarging()),
+			"ttl":                                 c.All([]string{"x"}, lock.WithTTL(time.Nanosecond)),
+			"client":                              (*lock.Client)(nil).All([]string{"x"}),
 		} {
-			_, err := c.All(bad.names, bad.opts...).Lock(w.ctx)
+			_, err := all.Lock(w.ctx)
 			mustBe(t, err, lock.ErrInvalid)
-			mustSay(t, err, bad.says)
+			mustSay(t, err, says)
+			_, err = all.TryLock(w.ctx)
+			mustBe(t, err, lock.ErrInvalid)
 		}
-		for _, none := range []*lock.All{nil, {}, (*lock.Client)(nil).All([]string{"x"})} {
+		for _, none := range []*lock.All{nil, {}} {
 			_, err := none.TryLock(w.ctx)
 			mustBe(t, err, lock.ErrInvalid)
 		}
@@ -221,7 +228,7 @@ func TestNamesOfAll(t *testing.T) {
 		mustBe(t, none.Unlock(), lock.ErrUnlocked)
 		mustBe(t, none.Err(), lock.ErrUnlocked)
 		if none.Valid() || none.Hold("x") != nil || none.Context().Err() == nil {
-			t.Error("nil holds are had")
+			t.Error("nil holds are held")
 		}
 	})
 }
@@ -229,7 +236,7 @@ func TestNamesOfAll(t *testing.T) {
 // TestAllAgain: with the context of holds of all, all are shared; with one of some, none is.
 func TestAllAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		c := w.dial("a")
+		c := w.client("a")
 		err := c.All([]string{"x", "y", "z"}).Do(w.ctx, func(ctx context.Context) error {
 			hs, err := c.LockAll(ctx, "z", "x")
 			if err != nil {
@@ -259,7 +266,7 @@ func TestAllAgain(t *testing.T) {
 // TestOneOfAllIsLost: the context says which; the others last until they are unlocked.
 func TestOneOfAllIsLost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		c := w.dial("a")
+		c := w.client("a")
 		hs := w.lockAll(c, "x", "y", "z")
 		ctx := hs.Context()
 		w.remove(w.raw("admin"), hs.Hold("y").EntryPath())
@@ -295,7 +302,7 @@ func TestOneOfAllIsRefused(t *testing.T) {
 		for _, try := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s try %v", parent.what, try), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
-					c := w.dial("a")
+					c := w.client("a")
 					w.unlock(w.lock(c, "other"))
 					w.createACL(w.raw("stranger"), "/locks/y", parent.data, parent.acl)
 					all := c.All([]string{"x", "y", "z"})
@@ -316,26 +323,10 @@ func TestOneOfAllIsRefused(t *testing.T) {
 	}
 }
 
-// TestUnlockOfAllWithSomebodyQueued: only the parents of those that are free go.
-func TestUnlockOfAllWithSomebodyQueued(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		w.unlockAll(w.lockAll(a, "x", "y", "z"))
-		hs := w.lockAll(a, "x", "y", "z")
-		ch := w.queue(w.ctx, b, "y")
-		got := w.cost("a", func() { w.unlockAll(hs) })
-		if got.requests["multi"] != 2 {
-			t.Errorf("Unlock cost %v, want one transaction that was refused and one that was not", got.requests)
-		}
-		w.unlock(w.expect(ch).hold)
-		w.empty()
-	})
-}
-
 // TestFixedLeasesOfAll: they run from when all were had.
 func TestFixedLeasesOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, "y")
 		ch := startAll(func() (*lock.Holds, error) {
 			return a.All([]string{"x", "y"}, lock.WithoutRenewal()).Lock(w.ctx)
@@ -357,7 +348,7 @@ func TestFixedLeasesOfAll(t *testing.T) {
 // keeps TryLock waiting.
 func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+		a, b, z := w.client("a"), w.client("b"), w.raw("other")
 		h := w.lock(b, "y")
 		if err := w.SetSequence("/locks/y", math.MaxInt32); err != nil {
 			t.Fatal(err)
@@ -385,4 +376,104 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 		w.unlockAll(w.expectAll(ch))
 		w.empty()
 	})
+}
+
+// TestHandlesOfAllAndOfOne share holds. Whichever is given back last ends the entries, and a
+// goroutine of the same client that waits gets the lock.
+func TestHandlesOfAllAndOfOne(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.client("a")
+		for range 3 {
+			x := w.lock(a, "x")
+			y, err := a.Mutex("y").Lock(x.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			both, err := a.LockAll(y.Context(), "x", "y")
+			if err != nil {
+				t.Fatal(err)
+			}
+			waits := []<-chan taken{w.queue(w.ctx, a, "x"), w.queue(w.ctx, a, "y")}
+			w.unlock(x)
+			w.unlock(y)
+			w.waits(waits[0])
+			w.waits(waits[1])
+			w.unlockAll(both)
+			for _, ch := range waits {
+				w.unlock(w.expect(ch).hold)
+			}
+			for _, name := range []string{"x", "y"} {
+				h, err := a.Mutex(name).TryLock(w.ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.unlock(h)
+			}
+		}
+		w.empty()
+	})
+}
+
+// TestTryLockOfWhatIsKept: what the client keeps itself is free for it, and nobody else's.
+func TestTryLockOfWhatIsKept(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.client("a", riding(time.Hour)), w.client("b")
+		w.unlock(w.lock(a, "x"))
+		w.unlock(w.lock(a, "y"))
+		if n := len(w.entries("x")) + len(w.entries("y")); n != 2 {
+			t.Fatalf("%d entries are kept, want two", n)
+		}
+		_, err := b.All([]string{"x", "y"}).TryLock(w.ctx)
+		mustBe(t, err, lock.ErrHeld)
+		hs, err := a.All([]string{"x", "y"}).TryLock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.soleAll(hs)
+		w.unlockAll(hs)
+		w.unlockAll(w.lockAll(b, "x", "y"))
+		w.empty()
+	})
+}
+
+// TestTryLockOfWhatIsFree on a server that has not heard of that yet.
+func TestTryLockOfWhatIsFree(t *testing.T) {
+	for name, try := range map[string]func(w *world, c *lock.Client) (unlock func() error, err error){
+		"one": func(w *world, c *lock.Client) (func() error, error) {
+			h, err := c.Mutex("x").TryLock(w.ctx)
+			return h.Unlock, err
+		},
+		"several": func(w *world, c *lock.Client) (func() error, error) {
+			hs, err := c.All([]string{"x", "y"}).TryLock(w.ctx)
+			return hs.Unlock, err
+		},
+		"barging": func(w *world, c *lock.Client) (func() error, error) {
+			h, err := c.Mutex("x", lock.WithBarging()).TryLock(w.ctx)
+			return h.Unlock, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{Members: 3}, func(w *world) {
+				follower := w.Servers()[0]
+				if follower == w.Leader() {
+					follower = w.Servers()[1]
+				}
+				a, b := w.dialAt("a", []string{w.Leader()}, usual), w.dialAt("b", []string{follower}, usual)
+				w.unlock(w.lock(b, "other"))
+				h := w.lock(a, "x")
+				settle()
+				if err := w.Lag(follower, time.Second); err != nil {
+					t.Fatal(err)
+				}
+				w.unlock(h)
+				unlock, err := try(w, b)
+				if err != nil {
+					t.Fatalf("the lock is free: %v", err)
+				}
+				if err := unlock(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }

@@ -22,37 +22,30 @@ func TestAllInAnyOrder(t *testing.T) {
 		"circle": {{"a", "b"}, {"b", "c"}, {"c", "d"}, {"d", "a"}},
 		"mixed":  {{"a", "b", "c"}, {"c", "a"}, {"b", "d", "a"}, {"d"}, {"c", "d", "b", "a"}},
 	} {
-		for _, hints := range []string{"learned", "none", "hostile"} {
-			t.Run(name+" hints "+hints, func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					first := w.lockAll(w.dial("first"), "a", "b", "c", "d")
-					var waiting []<-chan takenAll
-					for i, names := range want {
-						c := w.dial(fmt.Sprintf("c%d", i))
-						waiting = append(waiting, startAll(func() (*lock.Holds, error) { return c.LockAll(w.ctx, names...) }))
-					}
-					time.Sleep(2 * ttl)
-					w.unlockAll(first)
-					var wg sync.WaitGroup
-					for _, ch := range waiting {
-						wg.Go(func() {
-							select {
-							case got := <-ch:
-								if got.err != nil {
-									t.Error(got.err)
-								}
-								time.Sleep(time.Second)
-								_ = got.holds.Unlock()
-							case <-time.After(10 * ttl):
-								t.Error("they wait for each other")
-							}
-						})
-					}
-					wg.Wait()
-					w.empty()
-				})
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				first := w.lockAll(w.client("first"), "a", "b", "c", "d")
+				limited, cancel := context.WithTimeout(w.ctx, 12*ttl)
+				defer cancel()
+				var wg sync.WaitGroup
+				for i, names := range want {
+					c := w.client(fmt.Sprintf("c%d", i))
+					wg.Go(func() {
+						hs, err := c.LockAll(limited, names...)
+						if err != nil {
+							t.Errorf("they wait for each other: %v", err)
+							return
+						}
+						time.Sleep(time.Second)
+						_ = hs.Unlock()
+					})
+				}
+				time.Sleep(2 * ttl)
+				w.unlockAll(first)
+				wg.Wait()
+				w.empty()
 			})
-		}
+		})
 	}
 }
 
@@ -70,7 +63,7 @@ func TestNobodyWaitsInACircle(t *testing.T) {
 				c := &circle{world: w, seed: seed, names: []string{"a", "b", "c", "d", "e"}, holder: map[string]string{}}
 				var wg sync.WaitGroup
 				for i := range 6 {
-					client := w.dial(fmt.Sprintf("c%d", i))
+					client := w.client(fmt.Sprintf("c%d", i))
 					for j := range 2 {
 						wg.Go(func() { c.worker(client, fmt.Sprintf("%d/%d", i, j)) })
 					}
@@ -160,31 +153,24 @@ func (c *circle) had(r *rand.Rand, label string, names []string, err error, unlo
 	}
 }
 
-// TestManyKeptLocksOfAll: what was read of the first one is old when the last one was read.
-func TestManyKeptLocksOfAll(t *testing.T) {
-	testKeptLocksOfAll(t, 64, 2*time.Millisecond)
-	testKeptLocksOfAll(t, 5, 60*time.Millisecond) // and so is each of them
-}
-
-func testKeptLocksOfAll(t *testing.T, n int, oneWay time.Duration) {
-	link := locktest.Options{Latency: func(string, string) time.Duration { return oneWay }}
+// TestAllOfManyKeptParents: what is believed of each is wrong, and all are read before the whole
+// is sent again.
+func TestAllOfManyKeptParents(t *testing.T) {
+	link := locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}
 	simulate(t, link, func(w *world) {
-		kept := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true})
-		a, b := w.dial("a", kept), w.dial("b", kept)
+		kept := lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: true})
+		a, b := w.client("a"), w.client("b", kept)
 		var names []string
-		for i := range n {
+		for i := range lock.MaxAll {
 			names = append(names, fmt.Sprintf("n%02d", i))
 			w.unlock(w.lock(b, names[i]))
 		}
-		time.Sleep(time.Minute)
-		limited, cancel := context.WithTimeout(w.ctx, 30*time.Second)
+		limited, cancel := context.WithTimeout(w.ctx, time.Second)
 		defer cancel()
 		hs, err := a.LockAll(limited, names...)
 		if err != nil {
-			w.Fatalf("nobody is at the locks: %v", err)
+			w.Fatalf("no client is at the locks: %v", err)
 		}
-		if err := hs.Unlock(); err != nil {
-			w.Error(err)
-		}
+		w.unlockAll(hs)
 	})
 }

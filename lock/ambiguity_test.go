@@ -13,24 +13,24 @@ import (
 
 func TestAmbiguousLock(t *testing.T) {
 	for _, keep := range []bool{false, true} { // the parent, so that it is there
-		for _, try := range []bool{false, true} {
-			t.Run(fmt.Sprintf("parent kept %v try %v", keep, try), func(t *testing.T) {
+		for _, how := range []string{"Lock", "Lock that cannot end", "TryLock"} {
+			t.Run(fmt.Sprintf("parent kept %v %s", keep, how), func(t *testing.T) {
 				forEachMishap(t, func(w *world, i int) {
-					a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: keep}))
+					a := w.client("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: keep}))
 					w.unlock(w.lock(a, "x"))
 					before := len(w.nodes())
 					hit := w.mishap(i, "a", joins)
-					take := a.Mutex("x").Lock
-					if try {
+					ctx, take := w.ctx, a.Mutex("x").Lock
+					switch how {
+					case "TryLock":
 						take = a.Mutex("x").TryLock
+					case "Lock that cannot end": // is made in the goroutine of its caller
+						ctx = context.Background()
 					}
 					began := time.Now()
-					h, err := take(w.ctx)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if !hit() {
-						t.Fatal("there was no mishap")
+					h, err := take(ctx)
+					if err != nil || !hit() {
+						t.Fatalf("%v, mishap %v", err, hit())
 					}
 					if took := time.Since(began); took >= ttl {
 						w.Errorf("took %v: it has waited for an entry of its own", took)
@@ -38,7 +38,7 @@ func TestAmbiguousLock(t *testing.T) {
 					w.sole(h)
 					w.unlock(h)
 					time.Sleep(10 * time.Second)
-					if left := w.nodes(); len(left) != before {
+					if left := w.nodes(); keep && len(left) != before || !keep && len(left) != 0 {
 						t.Errorf("left behind: %q", left)
 					}
 				})
@@ -49,7 +49,7 @@ func TestAmbiguousLock(t *testing.T) {
 
 func TestAmbiguousJoinOfQueue(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		w.unlock(w.lock(b, "other"))
 		h := w.lock(a, "x")
 		hit := w.mishap(i, "b", func(r locktest.Request) bool { return joinsParent(r, "x") })
@@ -70,10 +70,10 @@ func TestAmbiguousJoinOfQueue(t *testing.T) {
 }
 
 func TestAmbiguousUnlock(t *testing.T) {
-	for _, queued := range []string{"", "a", "b"} {
+	for _, queued := range []string{"", "a", "b"} { // a client without a window exchanges its entry for another one
 		t.Run("queued "+queued, func(t *testing.T) {
 			forEachMishap(t, func(w *world, i int) {
-				clients := map[string]*lock.Client{"a": w.dial("a"), "b": w.dial("b")}
+				clients := map[string]*lock.Client{"a": w.dial("a"), "b": w.client("b")}
 				h := w.lock(clients["a"], "x")
 				var ch <-chan taken
 				if queued != "" {
@@ -83,9 +83,7 @@ func TestAmbiguousUnlock(t *testing.T) {
 				if err := h.Unlock(); err != nil {
 					t.Errorf("unlock: %v", err)
 				}
-				if !hit() {
-					t.Fatal("there was no mishap")
-				}
+				w.until("the mishap", hit) // an entry that is exchanged for another one leaves in the background
 				mustBe(t, h.Unlock(), lock.ErrUnlocked)
 				if ch != nil {
 					got := w.await(ch)
@@ -102,9 +100,9 @@ func TestAmbiguousUnlock(t *testing.T) {
 // known either.
 func TestAmbiguousUnlockWithRenewalOnItsWay(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
-		a := w.dial("a")
+		a := w.client("a")
 		h := w.lock(a, "x")
-		ch := w.queue(w.ctx, w.dial("b"), "x")
+		ch := w.queue(w.ctx, w.client("b"), "x")
 		w.until("a renewal", w.mishap(i, "a", func(r locktest.Request) bool { return renews(r, h) }))
 		w.unlock(h)
 		got := w.await(ch)
@@ -116,7 +114,7 @@ func TestAmbiguousUnlockWithRenewalOnItsWay(t *testing.T) {
 
 func TestAmbiguousPurge(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(a, "x")
 		ended := w.end(h)
 		ch := w.queue(w.ctx, b, "x")
@@ -137,7 +135,7 @@ func TestAmbiguousPurge(t *testing.T) {
 
 func TestAmbiguousWithdrawal(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(a, "x")
 		ctx, cancel := context.WithCancel(w.ctx)
 		ch := w.queue(ctx, b, "x")
@@ -179,7 +177,7 @@ func TestShorteningThatCannotBeReadBack(t *testing.T) {
 		for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
 			t.Run(fmt.Sprintf("code %d fixed %v", code, opts != nil), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
-					a, b := w.dial("a"), w.dial("b")
+					a, b := w.client("a"), w.client("b")
 					h := w.lock(a, "x", opts...)
 					ended := w.end(h)
 					hit := w.readBackRefused("a", h, code)
@@ -212,7 +210,7 @@ func TestShorteningThatCannotBeReadBack(t *testing.T) {
 func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
 	for _, code := range []int32{codeNoAuth, codeQuota} {
 		simulate(t, locktest.Options{}, func(w *world) {
-			h := w.lock(w.dial("a"), "x")
+			h := w.lock(w.client("a"), "x")
 			w.until("the read-back is refused", w.readBackRefused("a", h, code))
 			time.Sleep(3 * ttl)
 			w.alive(h)
@@ -228,7 +226,7 @@ func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
 func TestReentryInDoubt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
-		a := w.dial("a", lock.WithClock(c.now))
+		a := w.client("a", lock.WithClock(c.now))
 		h := w.lock(a, "x")
 		c.step(2 * ttl)
 		ctx, cancel := context.WithTimeout(h.Context(), ttl)
@@ -256,7 +254,7 @@ func TestReentryInDoubt(t *testing.T) {
 func TestReentryInDoubtThatNobodyDispels(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
-		a, b := w.dial("a", lock.WithClock(c.now)), w.dial("b")
+		a, b := w.client("a", lock.WithClock(c.now)), w.client("b")
 		h := w.lock(a, "x")
 		w.Partition("a")
 		c.step(2 * ttl)
@@ -278,24 +276,4 @@ func TestReentryInDoubtThatNobodyDispels(t *testing.T) {
 		w.unlock(w.await(again).hold)
 		w.empty()
 	})
-}
-
-// TestLockThatCannotEndFindsItsEntry: as TestAmbiguousLock, without a context that
-// could end the wait.
-func TestLockThatCannotEndFindsItsEntry(t *testing.T) {
-	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			a := w.dial("a")
-			w.unlock(w.lock(a, "x"))
-			hit := w.fault(joins, locktest.Fault{Drop: drop})
-			began := time.Now()
-			h, err := a.Mutex("x").Lock(context.Background())
-			if took := time.Since(began); err != nil || !hit() || took >= ttl { // then it has waited for an entry of its own
-				t.Fatal(err, hit(), took)
-			}
-			w.sole(h)
-			w.unlock(h)
-			w.empty()
-		})
-	}
 }

@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -29,149 +28,113 @@ func (w *world) breaks(c *lock.Client, path string) *admin.Breaking {
 	return b
 }
 
-// TestBreak: the owner learns who has broken its hold, and why, before anybody else has the
-// lock; which is soon.
+// TestBreak: the owner learns which client has broken its hold, and why, before another one
+// enters; which is soon. One that can learn nothing blocks until its lease has ended.
 func TestBreak(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
-		h := w.lock(a, "x", lock.WithMetadata(map[string]string{"job": "ship"}))
-		next := make(chan error, 1)
-		go func() {
-			got, err := b.Mutex("x").Lock(w.ctx)
-			if err == nil && h.Err() == nil {
-				err = errors.New("two hold the lock")
+	type result struct {
+		err  []error // of the hold
+		most time.Duration
+	}
+	for name, tt := range map[string]struct {
+		act func(w *world, h *lock.Hold, b *admin.Breaking) error
+		result
+	}{
+		"and wait": {func(w *world, h *lock.Hold, b *admin.Breaking) error {
+			w.alive(h) // it does not know yet
+			return b.Wait(w.ctx, terms)
+		}, result{[]error{lock.ErrLost, lock.ErrBroken}, ttl / 2}},
+		"of a client that died": {func(w *world, h *lock.Hold, b *admin.Breaking) error { return b.Wait(w.ctx, terms) }, result{[]error{lock.ErrLost, lock.ErrExpired}, ttl + 2*grace}},
+		"now":                   {func(w *world, h *lock.Hold, b *admin.Breaking) error { return b.Delete(w.ctx, terms) }, result{[]error{lock.ErrLost, lock.ErrRemoved}, 100 * latency}},
+		"unlocked before it is noticed": {func(w *world, h *lock.Hold, b *admin.Breaking) error {
+			w.unlock(h)
+			return b.Wait(w.ctx, terms)
+		}, result{[]error{lock.ErrUnlocked}, 100 * latency}},
+		"detached before it is noticed": {func(w *world, h *lock.Hold, b *admin.Breaking) error {
+			_, err := h.Detach(w.ctx, 0)
+			mustBe(w, err, lock.ErrLost, lock.ErrBroken)
+			mustSay(w, err, "it hangs")
+			return b.Wait(w.ctx, terms)
+		}, result{[]error{lock.ErrDetached}, 100 * latency}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b, c := w.client("a"), w.client("b"), w.client("c")
+				h := w.lock(a, "x", lock.WithMetadata(map[string]string{"job": "ship"}))
+				ended, next := w.end(h), w.queue(w.ctx, b, "x")
+				died := name == "of a client that died"
+				if died {
+					w.kill("a")
+					time.Sleep(ttl / 10)
+				}
+				begun := time.Now()
+				broken := w.breaks(c, pathOf(h))
+				if s, err := admin.New(c).Inspect(w.ctx, "x"); err != nil || !strings.Contains(s.Contenders[0].Broken, "it hangs") || s.Contenders[0].Metadata["job"] != "ship" {
+					t.Errorf("%+v, %v", s, err)
+				}
+				if err := tt.act(w, h, broken); err != nil || !broken.Gone() {
+					t.Errorf("%v, gone %v", err, broken.Gone())
+				}
+				took := time.Since(begun)
+				if took > tt.most || died && took < ttl-ttl/10 {
+					t.Errorf("took %v of a TTL of %v", took, ttl)
+				}
+				got := w.await(next)
+				if name != "now" { // it voids mutual exclusion
+					w.inTurn(ended, got)
+				}
+				time.Sleep(ttl / 2)
+				mustBe(t, h.Err(), tt.err...)
+				if isOne(h.Err(), lock.ErrBroken) {
+					mustSay(t, h.Err(), "root (host node1, pid 7): it hangs")
+					mustBe(t, context.Cause(h.Context()), lock.ErrBroken)
+				}
+				if again := w.breaks(c, pathOf(h)); !again.Gone() || again.Wait(w.ctx, terms) != nil {
+					t.Error("an entry that has gone can be broken")
+				}
+				w.unlock(got.hold)
+				w.Heal("a")
+				w.empty()
+			})
+		})
+	}
+	t.Run("over mishaps", func(t *testing.T) {
+		forEachMishap(t, func(w *world, i int) {
+			a, c := w.client("a"), w.client("c")
+			h := w.lock(a, "x")
+			hit := w.mishap(i, "c", func(r locktest.Request) bool { return r.Op != "getData" })
+			broken := w.breaks(c, pathOf(h))
+			if !hit() {
+				t.Fatal("there was no mishap")
 			}
-			next <- errors.Join(err, got.Unlock())
-		}()
-		settle()
-		begun := time.Now()
-		broken := w.breaks(c, h.EntryPath())
-		w.alive(h) // it does not know yet
-		if s, err := admin.New(c).Inspect(w.ctx, "x"); err != nil || !strings.Contains(s.Contenders[0].Broken, "it hangs") || s.Contenders[0].Metadata["job"] != "ship" {
-			t.Errorf("%+v, %v", s, err)
-		}
-		if err := broken.Wait(w.ctx, terms); err != nil || !broken.Gone() {
-			t.Errorf("%v, gone %v", err, broken.Gone())
-		}
-		if took := time.Since(begun); took > ttl/2 {
-			t.Errorf("took %v of a TTL of %v", took, ttl)
-		}
-		mustBe(t, h.Err(), lock.ErrLost, lock.ErrBroken)
-		mustSay(t, h.Err(), "root (host node1, pid 7): it hangs")
-		mustBe(t, context.Cause(h.Context()), lock.ErrBroken)
-		if err := <-next; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// TestBreakTheDead: the entry of an owner that learns nothing stands until its lease has
-// ended, counted from its own last write.
-func TestBreakTheDead(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, c := w.dial("a"), w.dial("c")
-		h := w.lock(a, "x")
-		begun := time.Now()
-		time.Sleep(ttl / 10)
-		w.Partition("a")
-		time.Sleep(ttl / 10)
-		broken := w.breaks(c, h.EntryPath())
-		if err := broken.Wait(w.ctx, terms); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(begun); took < ttl+grace || took > ttl+2*grace {
-			t.Errorf("it has gone after %v", took)
-		}
-		mustBe(t, h.Err(), lock.ErrExpired)
-		if left := w.nodes(); len(left) > 0 {
-			t.Errorf("left: %q", left)
-		}
-	})
-}
-
-// TestBreakNow does not wait for the owner.
-func TestBreakNow(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, c := w.dial("a"), w.dial("c")
-		h := w.lock(a, "x")
-		begun := time.Now()
-		if err := w.breaks(c, h.EntryPath()).Delete(w.ctx, terms); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(begun); took > 100*latency {
-			t.Errorf("took %v", took)
-		}
-		time.Sleep(ttl / 2)
-		mustBe(t, h.Err(), lock.ErrRemoved)
-	})
-}
-
-// TestBreakAndUnlock: who unlocks before it has noticed deletes its entry, and needs to
-// know nothing.
-func TestBreakAndUnlock(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, c := w.dial("a"), w.dial("c")
-		h := w.lock(a, "x")
-		broken := w.breaks(c, h.EntryPath())
-		w.unlock(h)
-		if err := broken.Wait(w.ctx, terms); err != nil {
-			t.Fatal(err)
-		}
-		if again := w.breaks(c, h.EntryPath()); !again.Gone() || again.Wait(w.ctx, terms) != nil {
-			t.Error("an entry that has gone can be broken")
-		}
-	})
-}
-
-// TestBreakAndDetach: what is broken cannot be handed on, and goes at once.
-func TestBreakAndDetach(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, c := w.dial("a"), w.dial("c")
-		h := w.lock(a, "x")
-		begun := time.Now()
-		broken := w.breaks(c, h.EntryPath())
-		_, err := h.Detach(w.ctx, 0)
-		mustBe(t, err, lock.ErrLost, lock.ErrBroken)
-		mustSay(t, err, "it hangs")
-		if err := broken.Wait(w.ctx, terms); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(begun); took > 100*latency {
-			t.Errorf("took %v", took)
-		}
+			if err := broken.Wait(w.ctx, terms); err != nil {
+				t.Fatal(err)
+			}
+			mustBe(t, h.Err(), lock.ErrBroken)
+		})
 	})
 }
 
 // TestBreakAWaiter has it queue again, at the end.
 func TestBreakAWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c, d := w.client("a"), w.client("b"), w.client("c"), w.client("d")
 		h := w.lock(a, "x")
-		got := make(chan *lock.Hold, 1)
-		go func() {
-			hold, err := b.Mutex("x").Lock(w.ctx)
-			if err != nil {
-				t.Error(err)
-			}
-			got <- hold
-		}()
-		settle()
-		s, err := admin.New(c).Inspect(w.ctx, "x")
-		if err != nil || len(s.Contenders) != 2 {
-			t.Fatalf("%+v, %v", s, err)
-		}
-		if err := w.breaks(c, s.Contenders[1].Path).Wait(w.ctx, terms); err != nil {
+		broken, behind := w.queue(w.ctx, b, "x"), w.queue(w.ctx, d, "x")
+		if err := w.breaks(c, w.entries("x")[1].Path).Wait(w.ctx, terms); err != nil {
 			t.Fatal(err)
 		}
 		w.unlock(h)
-		w.unlock(<-got)
+		next := w.expect(behind).hold
+		w.waits(broken)
+		w.unlock(next)
+		w.unlock(w.expect(broken).hold)
 	})
 }
 
 // TestBreakWhoAttaches: the place that was come back for is gone, as is its entry.
 func TestBreakWhoAttaches(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		ticket, err := b.Mutex("x").Enqueue(w.ctx)
 		if err != nil {
@@ -200,7 +163,7 @@ func TestBreakWhoHasAttachedUnawares(t *testing.T) {
 	for _, givenUp := range []bool{false, true} {
 		t.Run(fmt.Sprintf("given up %v", givenUp), func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+				a, b, c := w.client("a"), w.client("b"), w.client("c")
 				ticket := w.detach(w.lock(a, "x"), 2*time.Minute)
 				hit := w.fault(func(r locktest.Request) bool {
 					return writes("b", ticket.EntryPath())(r) && w.cutOff("b")
@@ -222,10 +185,7 @@ func TestBreakWhoHasAttachedUnawares(t *testing.T) {
 				if took := time.Since(begun); took > ttl/2 {
 					t.Errorf("took %v of a TTL of %v", took, ttl)
 				}
-				settle()
-				if left := w.nodes(); len(left) > 0 {
-					t.Errorf("left: %q", left)
-				}
+				w.empty()
 				if !givenUp {
 					err := w.outcome(attached).err
 					mustBe(t, err, lock.ErrRemoved)
@@ -239,7 +199,7 @@ func TestBreakWhoHasAttachedUnawares(t *testing.T) {
 // TestBreakRefuses what is not ours, and a reason that nobody could read.
 func TestBreakRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("z")
+		a, z := w.client("a"), w.raw("z")
 		h := w.lock(a, "x")
 		w.create(z, "/locks/x/lock-0000000009", "", 0)
 		_, err := admin.New(a).Break(w.ctx, "/locks/x/lock-0000000009", breaker)
@@ -259,7 +219,7 @@ func TestBreakRefuses(t *testing.T) {
 // TestPurge deletes what has expired, and nothing else.
 func TestPurge(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, c := w.dial("a"), w.dial("c")
+		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
 		purge := func() bool {
 			gone, err := admin.New(c).Purge(w.ctx, h.EntryPath(), terms)
@@ -283,22 +243,5 @@ func TestPurge(t *testing.T) {
 		if left := w.nodes(); len(left) > 0 {
 			t.Errorf("left: %q", left)
 		}
-	})
-}
-
-// TestBreakOverMishaps: a lost request or reply changes nothing.
-func TestBreakOverMishaps(t *testing.T) {
-	forEachMishap(t, func(w *world, i int) {
-		a, c := w.dial("a"), w.dial("c")
-		h := w.lock(a, "x")
-		hit := w.mishap(i, "c", func(r locktest.Request) bool { return r.Op != "getData" })
-		broken := w.breaks(c, h.EntryPath())
-		if !hit() {
-			t.Fatal("there was no mishap")
-		}
-		if err := broken.Wait(w.ctx, terms); err != nil {
-			t.Fatal(err)
-		}
-		mustBe(t, h.Err(), lock.ErrBroken)
 	})
 }

@@ -82,12 +82,11 @@ func (e *Election) look(ctx context.Context, ask func(context.Context, queue.Req
 		return err
 	}
 	c := e.r.client
-	if c.open.Err() != nil || !c.tasks.Enter() {
-		return fmt.Errorf("election %q: %w", r.Lock, ErrClosed)
+	bound, end, err := c.enter(ctx, "election", r.Lock)
+	if err != nil {
+		return err
 	}
-	defer c.tasks.Leave()
-	bound, release := c.bind(ctx)
-	defer release()
+	defer end()
 	if err := ask(bound, r); err != nil {
 		return fmt.Errorf("election %q: %w", r.Lock, err)
 	}

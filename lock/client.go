@@ -16,9 +16,18 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/inbox"
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/outbox"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Limits of what a client has still to tell. The events of very many holds may come at once.
+const (
+	mostLines  = 1 << 10
+	mostEvents = 1 << 16
+	// tellFor is for how long Close waits until all is told.
+	tellFor = time.Second
 )
 
 // Client is what many locks share: a connection to ZooKeeper, the estimate of
@@ -32,6 +41,9 @@ type Client struct {
 	queue  *queue.Queue
 	inbox  *inbox.Inbox
 	lost   atomic.Uint64
+	logs   *outbox.Outbox // of the lines that cfg.log takes
+	events *outbox.Outbox // for the observers
+	outage outage
 
 	open  context.Context // ends when the client closes; its cause is ErrClosed
 	shut  context.CancelCauseFunc
@@ -56,10 +68,11 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	switch {
 	case err != nil:
 		return nil, err
-	case ctx == nil:
-		return nil, invalid("context", nil, "must not be nil")
 	case len(servers) == 0:
 		return nil, invalid("servers", servers, "must not be empty")
+	}
+	if err := checkContext(ctx, "connect to", servers[0]); err != nil {
+		return nil, err
 	}
 	addresses := make([]string, len(servers))
 	for i, s := range servers {
@@ -72,6 +85,7 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	}
 	c := newClient(cfg)
 	if c.conn, err = zkconn.Dial(ctx, addresses, c.connConfig()); err != nil {
+		c.tellAll()
 		return nil, err
 	}
 	c.start()
@@ -79,6 +93,7 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 		c.shut(ErrClosed)
 		<-c.tasks.Close()
 		c.conn.Close(0)
+		c.tellAll()
 		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(addresses, ","), err)
 	}
 	return c, nil
@@ -109,7 +124,8 @@ func New(z *zk.Conn, opts ...Option) (*Client, error) {
 
 // newClient returns a client that has no connection yet.
 func newClient(cfg *config) *Client {
-	c := &Client{cfg: cfg, warned: map[time.Duration]bool{}}
+	c := &Client{cfg: cfg, warned: map[time.Duration]bool{}, logs: outbox.New(mostLines), events: outbox.New(mostEvents)}
+	cfg.log = c.logs.Logger(cfg.log) // never wait for the log's reader
 	c.open, c.shut = context.WithCancelCause(context.Background())
 	return c
 }
@@ -143,6 +159,9 @@ func (c *Client) forgotten() {
 	if c.clock != nil {
 		c.clock.Forget()
 	}
+	if c.queue != nil {
+		c.queue.Forgotten()
+	}
 }
 
 // start puts the parts of the client together, each on those below it.
@@ -158,7 +177,7 @@ func (c *Client) start() *Client {
 		Who:    znode.Record{Owner: c.cfg.owner, Host: c.cfg.host, PID: os.Getpid()},
 		Jitter: c.connConfig().Jitter,
 	})
-	c.queue = queue.New(queue.Options{
+	q := queue.New(queue.Options{
 		Conn: c.conn, Clock: c.clock, Keeper: keeper, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open,
 		Root: c.cfg.root, ACL: c.cfg.acl, UnlockTimeout: c.cfg.unlockTimeout, Random: c.cfg.random,
 		LossOf: lossOf, Observe: c.observe, Waits: c.waits, Purged: c.purged,
@@ -169,9 +188,10 @@ func (c *Client) start() *Client {
 		Who: znode.Revocation{Owner: c.cfg.owner, Host: c.cfg.host, PID: os.Getpid()}, Patience: c.cfg.unlockTimeout,
 	})
 	c.mu.Lock()
-	c.keeper, c.inbox = keeper, box
+	c.keeper, c.queue, c.inbox = keeper, q, box
 	c.mu.Unlock()
 	c.background(func() { keeper.Run(c.open) })
+	c.background(c.watchSession)
 	return c
 }
 
@@ -184,8 +204,7 @@ func (c *Client) observe(e *queue.Entry, change lease.Change) {
 	}
 	switch {
 	case change.AtRisk():
-		c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).Stringer("left", change.Left).AnErr("why", change.Why).
-			Msg("hold at risk: it is lost when its time runs out, unless a renewal succeeds before")
+		c.logRisk(e, change)
 	case change.Lost():
 		if !heldTogether(e) { // else each of them counts
 			c.lost.Add(1)
@@ -196,6 +215,11 @@ func (c *Client) observe(e *queue.Entry, change lease.Change) {
 
 func (c *Client) logLoss(e *queue.Entry, change lease.Change) {
 	event := c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).AnErr("why", errors.Unwrap(change.Why))
+	if errors.Is(change.Why, ErrExpired) {
+		c.outage.mu.Lock()
+		c.outage.lost++
+		c.outage.mu.Unlock()
+	}
 	switch {
 	case errors.Is(change.Why, ErrClosed):
 		event.Discard()
@@ -214,7 +238,8 @@ func (c *Client) logLoss(e *queue.Entry, change lease.Change) {
 // Close ends what the client still has: calls return [ErrClosed], the contexts
 // of holds end with it, and their entries and those of waiters are deleted, as
 // far as that can be done within the unlock timeout; what remains expires. It
-// closes a connection made by [Dial]. Later calls return what the first did.
+// closes a connection made by [Dial]. Then it waits up to a second until the logger and the
+// observers have taken what is left to tell. Later calls return what the first did.
 //
 // Holds end at once and others may enter: unlock before, or let the contexts end
 // your work.
@@ -230,8 +255,16 @@ func (c *Client) Close() error {
 			c.done = fmt.Errorf("close: entries could not be deleted within %v and are left to expire", c.cfg.unlockTimeout)
 		}
 		c.done = errors.Join(c.done, c.conn.Close(max(0, c.cfg.unlockTimeout-time.Since(begun))))
+		c.tellAll()
 	})
 	return c.done
+}
+
+// tellAll waits until the log and the observers are told all there is to tell, for a while.
+func (c *Client) tellAll() {
+	end := time.Now().Add(tellFor)
+	c.events.Close(time.Until(end))
+	c.logs.Close(max(0, time.Until(end)))
 }
 
 // zero reports whether the client is nil or was not made by Dial or New.
@@ -263,41 +296,52 @@ func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// begin begins a call about the named lock, which Close waits for until its end. The context
-// ends with ctx, and when the client closes.
-func (c *Client) begin(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
+// checkContext is the first that each call does with its context: after it has ended no call
+// succeeds.
+func checkContext(ctx context.Context, what, name string) error {
 	switch {
-	case c.zero():
-		return nil, nil, invalid("client", nil, "must come from Dial or New")
 	case ctx == nil:
-		return nil, nil, invalid("context", nil, "must not be nil")
+		return invalid("context", nil, "must not be nil")
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s %q: %w", what, name, zkconn.ContextError(ctx))
 	}
-	if err := znode.CheckName(name); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
+	return nil
+}
+
+// enter begins a call, which Close waits for until its end. The context ends with ctx, and
+// when the client closes.
+func (c *Client) enter(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
 	if c.open.Err() != nil || !c.tasks.Enter() {
 		return nil, nil, fmt.Errorf("%s %q: %w", what, name, ErrClosed)
 	}
 	bound, release := c.bind(ctx)
-	end = func() {
+	return bound, func() {
 		release()
 		c.tasks.Leave()
-	}
-	if ctx.Err() != nil {
-		end()
-		return nil, nil, fmt.Errorf("%s %q: %w", what, name, zkconn.ContextError(ctx))
-	}
-	return bound, end, nil
+	}, nil
 }
 
-// take has a lock taken and gives out what that brings.
-func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)) (*Hold, error) {
-	if c.open.Err() != nil || !c.tasks.Enter() {
-		return nil, fmt.Errorf("lock %q: %w", r.Lock, ErrClosed)
+// begin checks the arguments of a call about the named lock, and begins it.
+func (c *Client) begin(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
+	if c.zero() {
+		return nil, nil, invalid("client", nil, "must come from Dial or New")
 	}
-	defer c.tasks.Leave()
-	bound, release := c.bind(ctx)
-	defer release()
+	if err := checkContext(ctx, what, name); err != nil {
+		return nil, nil, err
+	}
+	if err := znode.CheckName(name); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return c.enter(ctx, what, name)
+}
+
+// take has a lock taken and gives out what that brings. The context was checked.
+func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)) (*Hold, error) {
+	bound, end, err := c.enter(ctx, "lock", r.Lock)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok && e.Kind == r.Kind && r.Kind != znode.Semaphore {
 		switch again, err := c.reenter(ctx, bound, e, r.Role != znode.Shared); {
 		case err == nil:
@@ -307,9 +351,6 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 		case e.Err() == nil && !errors.Is(err, ErrUnlocked):
 			return nil, fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", r.Lock, err)
 		}
-	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("lock %q: %w", r.Lock, zkconn.ContextError(ctx))
 	}
 	c.warnStarved(r.Lock, r.Terms.TTL)
 	r.Values = c.asks(ctx)

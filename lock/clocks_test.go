@@ -17,8 +17,8 @@ func TestWallClocksDoNotMatter(t *testing.T) {
 		for _, offB := range offs {
 			t.Run(fmt.Sprint(offA, offB), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
-					a := w.dial("a", lock.WithClock(newClock(0, offA).now))
-					b := w.dial("b", lock.WithClock(newClock(0, offB).now))
+					a := w.client("a", lock.WithClock(newClock(0, offA).now))
+					b := w.client("b", lock.WithClock(newClock(0, offB).now))
 					h := w.lock(a, "x")
 					ch := w.queue(w.ctx, b, "x")
 					time.Sleep(2 * ttl)
@@ -46,9 +46,9 @@ func TestClocksRunWrong(t *testing.T) {
 		t.Run(fmt.Sprint(ppm), func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
 				const long = 10 * time.Minute
-				p := lock.WithPolicies(policies{TTL: long, Grace: lock.MinGrace})
-				a := w.dial("a", p, lock.WithClock(newClock(ppm[0], 0).now))
-				b := w.dial("b", p, lock.WithClock(newClock(ppm[1], 0).now))
+				p := lock.WithPolicies(policies{TTL: long, Grace: lock.MinGrace, LocalWindow: window})
+				a := w.client("a", p, lock.WithClock(newClock(ppm[0], 0).now))
+				b := w.client("b", p, lock.WithClock(newClock(ppm[1], 0).now))
 				h := w.lock(a, "x")
 				ended := w.end(h)
 				ch := w.queue(w.ctx, b, "x")
@@ -79,7 +79,7 @@ func TestClocksRunWrong(t *testing.T) {
 func TestWallClockSetForward(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
-		a := w.dial("a", lock.WithClock(c.now))
+		a := w.client("a", lock.WithClock(c.now))
 		h := w.lock(a, "x")
 		w.alive(h)
 		c.step(ttl / 5)
@@ -114,7 +114,7 @@ func TestDoubtThatNobodyDispels(t *testing.T) {
 		for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
 			simulate(t, locktest.Options{}, func(w *world) {
 				c := newClock(0, 0)
-				h := w.lock(w.dial("a", lock.WithClock(c.now)), "x", opts...)
+				h := w.lock(w.client("a", lock.WithClock(c.now)), "x", opts...)
 				ended := w.end(h)
 				w.Partition("a")
 				c.step(2 * ttl)
@@ -140,7 +140,7 @@ func TestDoubtThatNobodyDispels(t *testing.T) {
 func TestWallClockSetBackMeansNothing(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
-		a, b := w.dial("a", lock.WithClock(c.now)), w.dial("b")
+		a, b := w.client("a", lock.WithClock(c.now)), w.client("b")
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, b, "x")
 		time.Sleep(time.Second)
@@ -163,56 +163,42 @@ func TestWallClockSetBackMeansNothing(t *testing.T) {
 	})
 }
 
-// TestSuspendedHolder sleeps while somebody else enters. Its monotonic clock says
-// afterwards that its lease has long to run.
+// TestSuspendedHolder sleeps while another client enters. Its monotonic clock says afterwards
+// that its lease has long to run. Whatever it asks for, it learns that the hold has ended.
 func TestSuspendedHolder(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		c := newClock(0, 0)
-		h := w.lock(w.dial("a", lock.WithClock(c.now)), "x")
-		ended := w.end(h)
-		ch := w.queue(w.ctx, w.dial("b"), "x")
-		d := dead{h.EntryPath(), w.node(h.EntryPath()).Stat.Mtime + ttl.Milliseconds()}
-		w.Freeze("a")
-		c.suspend(true)
-		got := w.await(ch)
-		w.purged(d, got.at, 0, 20*time.Millisecond)
-		c.suspend(false)
-		if h.Valid() {
-			t.Error("valid while somebody else holds")
-		}
-		w.Thaw("a")
-		ended.wait()
-		mustBe(t, h.Err(), lock.ErrLost)
-		mustBe(t, h.Unlock(), lock.ErrLost)
-		w.alive(got.hold)
-		w.unlock(got.hold)
-		w.empty()
-	})
-}
-
-// TestUnlockAfterSuspend tells that the hold had ended before.
-func TestUnlockAfterSuspend(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		c := newClock(0, 0)
-		h := w.lock(w.dial("a", lock.WithClock(c.now)), "x")
-		ch := w.queue(w.ctx, w.dial("b"), "x")
-		w.Freeze("a")
-		c.suspend(true)
-		got := w.await(ch)
-		c.suspend(false)
-		w.Thaw("a")
-		mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrExpired)
-		w.alive(got.hold)
-		w.unlock(got.hold)
-		w.empty()
-	})
+	for _, unlocks := range []bool{false, true} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			c := newClock(0, 0)
+			h := w.lock(w.client("a", lock.WithClock(c.now)), "x")
+			ended := w.end(h)
+			ch := w.queue(w.ctx, w.client("b"), "x")
+			d := dead{h.EntryPath(), w.node(h.EntryPath()).Stat.Mtime + ttl.Milliseconds()}
+			w.Freeze("a")
+			c.suspend(true)
+			got := w.await(ch)
+			w.purged(d, got.at, 0, 20*time.Millisecond)
+			c.suspend(false)
+			if !unlocks && h.Valid() {
+				t.Error("valid while another client holds")
+			}
+			w.Thaw("a")
+			if !unlocks {
+				ended.wait()
+				mustBe(t, h.Err(), lock.ErrLost)
+			}
+			mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrExpired)
+			w.alive(got.hold)
+			w.unlock(got.hold)
+			w.empty()
+		})
+	}
 }
 
 // TestSuspendedWaiter sleeps while it is purged and others have the lock.
 func TestSuspendedWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
-		a, b, other := w.dial("a"), w.dial("b", lock.WithClock(c.now)), w.dial("c")
+		a, b, other := w.client("a"), w.client("b", lock.WithClock(c.now)), w.client("c")
 		h := w.lock(a, "x")
 		second := w.queue(w.ctx, b, "x")
 		third := w.queue(w.ctx, other, "x")

@@ -4,26 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
+// closed checks that a call has ended because the client closes, and not its own context.
+func closed(t testing.TB, err error) {
+	t.Helper()
+	mustBe(t, err, lock.ErrClosed)
+	if errors.Is(err, context.Canceled) {
+		t.Errorf("%v is taken for the end of the caller's context", err)
+	}
+}
+
 // TestClose ends holds and waits, deletes their entries, and is the end.
 func TestClose(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h, other := w.lock(a, "x"), w.lock(b, "y")
 		waiting := w.queue(w.ctx, a, "y")
 		behind := w.queue(w.ctx, b, "x")
@@ -34,7 +39,7 @@ func TestClose(t *testing.T) {
 		ended.wait()
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrClosed)
 		got := w.outcome(waiting)
-		mustBe(t, got.err, lock.ErrClosed)
+		closed(t, got.err)
 		mustSay(t, got.err, `"y"`)
 		w.inTurn(ended, w.expect(behind))
 		if n := len(w.entries("y")); n != 1 {
@@ -68,37 +73,57 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestCloseWithoutServer waits for as long as it may, and returns what remains.
-func TestCloseWithoutServer(t *testing.T) {
+// TestCloseEndsWithItsTimeout and tells what remains, whatever is under way, while the server
+// says nothing. The next client waits for a TTL, and no longer.
+func TestCloseEndsWithItsTimeout(t *testing.T) {
 	for _, borrowed := range []bool{false, true} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			var c *lock.Client
-			var err error
-			opts := w.options("a", lock.WithUnlockTimeout(5*time.Second))
-			if borrowed {
-				c, err = lock.New(w.raw("a"), opts[1:]...) // not the dialer
-			} else {
-				c, err = lock.Dial(w.ctx, w.Servers(), opts...)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			h := w.lock(c, "x")
-			w.Partition("a")
-			before := time.Now()
-			err = c.Close()
-			mustSay(t, err, "close: entries could not be deleted within 5s and are left to expire")
-			if again := c.Close(); fmt.Sprint(again) != fmt.Sprint(err) {
-				t.Errorf("close again: %v, want %v", again, err)
-			}
-			if took := time.Since(before); took > 12*time.Second {
-				t.Errorf("took %v", took)
-			}
-			mustBe(t, h.Err(), lock.ErrClosed)
-			w.Heal("a")
-			// The next one waits for the TTL, and no longer.
-			w.unlock(w.lock(w.dial("b"), "x"))
-		})
+		for _, noticed := range []bool{false, true} { // that the connection is gone
+			t.Run(fmt.Sprintf("borrowed %v noticed %v", borrowed, noticed), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					const patience = 5 * time.Second
+					opts := []lock.Option{lock.WithUnlockTimeout(patience)}
+					var a *lock.Client
+					if borrowed {
+						a = w.borrow("a", opts...)
+					} else {
+						if !noticed { // nor would be for long
+							opts = append(opts, lock.WithSessionTimeout(10*patience))
+						}
+						var err error
+						if a, err = lock.Dial(w.ctx, w.Servers(), w.options("a", append(opts, usual)...)...); err != nil {
+							w.Fatal(err)
+						}
+					}
+					w.unlock(w.lock(a, "z"))
+					h := w.lock(a, "x")
+					waits := w.queue(w.ctx, a, "x")
+					var joins [2]<-chan taken // one by a context that cannot end
+					w.Partition("a")
+					for i, ctx := range []context.Context{w.ctx, context.Background()} {
+						joins[i] = start(func() (*lock.Hold, error) { return a.Mutex(fmt.Sprint("y", i)).Lock(ctx) })
+					}
+					if noticed {
+						time.Sleep(sessionTimeout)
+					}
+					var err error
+					within(w, patience+soonAfter, "close", func() { err = a.Close() }, func() { w.Heal("a") })
+					mustSay(w, err, "close: entries could not be deleted within 5s and are left to expire")
+					if again := a.Close(); fmt.Sprint(again) != fmt.Sprint(err) {
+						t.Errorf("close again: %v, want %v", again, err)
+					}
+					for _, ch := range append(joins[:], waits) {
+						closed(w, w.outcome(ch).err)
+					}
+					mustBe(w, h.Err(), lock.ErrClosed)
+					w.Heal("a")
+					begun := time.Now()
+					w.unlock(w.lock(w.client("b"), "x"))
+					if took := time.Since(begun); took > ttl+2*grace {
+						t.Errorf("acquired after %v", took)
+					}
+				})
+			})
+		}
 	}
 }
 
@@ -108,7 +133,7 @@ func TestCloseDuringRequests(t *testing.T) {
 	for number := 1; number <= 12; number++ {
 		for _, fault := range []locktest.Fault{{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}} {
 			simulate(t, locktest.Options{}, func(w *world) {
-				a, b := w.dial("a"), w.dial("b")
+				a, b := w.client("a"), w.client("b")
 				h := w.lock(b, "x")
 				number := number + w.Requests()["a"].Total()
 				met := make(chan struct{})
@@ -128,9 +153,9 @@ func TestCloseDuringRequests(t *testing.T) {
 				if err := a.Close(); err != nil {
 					t.Errorf("%d, %+v: close: %v", number, fault, err)
 				}
-				mustBe(t, w.outcome(waiting).err, lock.ErrClosed)
+				closed(t, w.outcome(waiting).err)
 				if got := w.outcome(free); got.err != nil {
-					mustBe(t, got.err, lock.ErrClosed)
+					closed(t, got.err)
 				} else {
 					mustBe(t, got.hold.Err(), lock.ErrClosed)
 				}
@@ -145,50 +170,6 @@ func TestCloseDuringRequests(t *testing.T) {
 	}
 }
 
-// hook is a log that calls f once, with the line that has the part in it.
-type hook struct {
-	part string
-	once sync.Once
-	f    func()
-}
-
-func (h *hook) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), h.part) {
-		h.once.Do(h.f)
-	}
-	return len(p), nil
-}
-
-// TestCloseWhileRenewalsAreBeingCollected: a hold that is just being looked at is
-// ended all the same.
-func TestCloseWhileRenewalsAreBeingCollected(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		closed := make(chan error, 1)
-		var c *lock.Client
-		log := &hook{part: "hold lost", f: func() {
-			go func() { closed <- c.Close() }()
-			time.Sleep(time.Millisecond)
-		}}
-		var err error
-		c, err = lock.Dial(w.ctx, w.Servers(), lock.WithDialer(w.Dialer("a")), lock.WithTTL(ttl), lock.WithLogger(zerolog.New(log)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		// They run out at the same time, and are looked at one after the other.
-		var holds []*lock.Hold
-		for i := range 3 {
-			holds = append(holds, w.lock(c, fmt.Sprint("x", i), lock.WithoutRenewal()))
-		}
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
-		for _, h := range holds {
-			mustBe(t, h.Err(), lock.ErrLost)
-		}
-		w.empty()
-	})
-}
-
 // TestCloseJustAsTheLockIsGranted: the hold is not forgotten.
 func TestCloseJustAsTheLockIsGranted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -196,7 +177,7 @@ func TestCloseJustAsTheLockIsGranted(t *testing.T) {
 		clock := newClock(0, 0)
 		closed := make(chan error, 1)
 		var a *lock.Client
-		a = w.dial("a", lock.WithClock(func() (mono, wall time.Duration) {
+		a = w.client("a", lock.WithClock(func() (mono, wall time.Duration) {
 			if calledBy("lease.(*Entry).Fresh") && armed.Swap(false) {
 				go func() { closed <- a.Close() }()
 				time.Sleep(time.Millisecond)
@@ -221,11 +202,11 @@ func TestCloseJustAsTheLockIsGranted(t *testing.T) {
 func TestBorrowedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("a")
-		a, err := lock.New(z, w.options("a")[1:]...)
+		a, err := lock.New(z, w.options("a", usual)[1:]...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := w.dial("b")
+		b := w.client("b")
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, b, "x")
 		for range 5 {
@@ -265,18 +246,18 @@ func TestBorrowedConnection(t *testing.T) {
 func TestOwnerClosesBorrowedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("a")
-		a, err := lock.New(z, w.options("a")[1:]...)
+		a, err := lock.New(z, w.options("a", usual)[1:]...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		other := w.lock(w.dial("b"), "y")
+		other := w.lock(w.client("b"), "y")
 		h := w.lock(a, "x")
 		ended := w.end(h)
 		waiting := w.queue(w.ctx, a, "y")
 		z.Close()
 		time.Sleep(3 * time.Second)
 		got := w.outcome(waiting)
-		mustBe(t, got.err, lock.ErrClosed)
+		closed(t, got.err)
 		mustSay(t, got.err, "the zk.Conn it was given is closed")
 		_, err = a.Mutex("z").Lock(w.ctx)
 		mustBe(t, err, lock.ErrClosed)
@@ -290,7 +271,7 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 		w.alive(other)
 		w.unlock(other)
 		// Its entries expire.
-		c := w.dial("c")
+		c := w.client("c")
 		w.unlock(w.lock(c, "x"))
 		w.unlock(w.lock(c, "y"))
 		w.empty()
@@ -298,11 +279,11 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 	})
 }
 
-// TestCloseLeavesAParentThatSomebodyWrote, though it deletes those of other locks in the
+// TestCloseLeavesAParentThatWasOverwritten, though it deletes those of other locks in the
 // same transaction.
-func TestCloseLeavesAParentThatSomebodyWrote(t *testing.T) {
+func TestCloseLeavesAParentThatWasOverwritten(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("other")
+		a, z := w.client("a"), w.raw("other")
 		for i := range 10 {
 			w.lock(a, fmt.Sprint("x", i))
 		}
@@ -312,53 +293,10 @@ func TestCloseLeavesAParentThatSomebodyWrote(t *testing.T) {
 		if err := a.Close(); err != nil {
 			w.Error(err)
 		}
-		if left := w.nodes(); len(left) != 1 || string(w.node("/locks/x5").Data) != "mine" {
+		if left := w.bare(); len(left) != 1 || string(w.node("/locks/x5").Data) != "mine" {
 			w.Errorf("left are %q, want /locks/x5 as it was", left)
 		}
 	})
-}
-
-// TestCloseEndsWithItsTimeout, whatever is under way, while the server says nothing.
-func TestCloseEndsWithItsTimeout(t *testing.T) {
-	for _, borrowed := range []bool{false, true} {
-		for _, noticed := range []bool{false, true} { // that the connection is gone
-			t.Run(fmt.Sprintf("borrowed %v noticed %v", borrowed, noticed), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					const patience = 5 * time.Second
-					opts := w.options("a", lock.WithUnlockTimeout(patience), lock.WithPolicies(policies{TTL: 10 * ttl, Grace: grace}))
-					var a *lock.Client
-					var err error
-					if borrowed {
-						a, err = lock.New(w.raw("a"), opts[1:]...) // not the dialer
-					} else {
-						if !noticed { // nor would be for long
-							opts = append(opts, lock.WithSessionTimeout(10*patience))
-						}
-						a, err = lock.Dial(w.ctx, w.Servers(), opts...)
-					}
-					if err != nil {
-						w.Fatal(err)
-					}
-					h := w.lock(a, "x")
-					waits := w.queue(w.ctx, a, "x")
-					w.Partition("a")
-					joins := start(func() (*lock.Hold, error) { return a.Mutex("y").Lock(w.ctx) })
-					if noticed {
-						time.Sleep(sessionTimeout)
-					}
-					within(w, patience+soonAfter, "close", func() {
-						if err := a.Close(); err == nil {
-							w.Error("closed without a word about what is left")
-						}
-					}, func() { w.Heal("a") })
-					mustBe(w, w.outcome(waits).err, lock.ErrClosed)
-					mustBe(w, w.outcome(joins).err, lock.ErrClosed)
-					mustBe(w, h.Err(), lock.ErrClosed)
-					w.Heal("a")
-				})
-			})
-		}
-	}
 }
 
 // TestCloseOfManyHolds: the server takes a millisecond for each transaction, so that
@@ -371,7 +309,7 @@ func TestCloseOfManyHolds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 20_000
 		asked := map[string]int{} // by operation
-		a := w.dial("a", lock.WithPolicies(policies{TTL: time.Hour, Grace: grace}))
+		a := w.client("a", lock.WithPolicies(policies{TTL: time.Hour, Grace: grace, LocalWindow: window}))
 		for i := range n {
 			if i == 1 { // with the first one comes what the client has to learn
 				w.Intercept(func(r locktest.Request) locktest.Fault { asked[r.Op]++; return locktest.Fault{} })
@@ -405,83 +343,12 @@ func TestCloseOfManyHolds(t *testing.T) {
 	})
 }
 
-// BenchmarkManyLocks takes locks of ever new names beside many that are being waited
-// for. What one costs must not depend on how many those are.
-func BenchmarkManyLocks(b *testing.B) {
-	for _, n := range []int{100, 5_000, 20_000} {
-		b.Run(fmt.Sprint("beside ", n), func(b *testing.B) {
-			ens := locktest.Start(b, locktest.Options{})
-			dial := func(label string) *lock.Client {
-				c, err := lock.Dial(b.Context(), ens.Servers(), lock.WithDialer(ens.Dialer(label)), lock.WithTTL(time.Hour))
-				if err != nil {
-					b.Fatal(err)
-				}
-				return c
-			}
-			take := func(c *lock.Client, name string) *lock.Hold {
-				h, err := c.Mutex(name).Lock(b.Context())
-				if err != nil {
-					b.Fatal(err)
-				}
-				return h
-			}
-			holder, waiter := dial("holder"), dial("waiter")
-			var waiting sync.WaitGroup
-			for i := range n {
-				name := fmt.Sprint("held", i)
-				take(holder, name)
-				waiting.Go(func() { waiter.Mutex(name).Lock(b.Context()) })
-			}
-			for waiter.Stats().Waiters < n {
-				runtime.Gosched()
-			}
-			i := 0
-			for b.Loop() {
-				h := take(waiter, fmt.Sprint("free", i))
-				if err := h.Unlock(); err != nil {
-					b.Fatal(err)
-				}
-				i++
-			}
-			for _, c := range []*lock.Client{waiter, holder} {
-				if err := c.Close(); err != nil {
-					b.Fatal(err)
-				}
-			}
-			waiting.Wait()
-		})
-	}
-}
-
-// TestCloseEndsLockThatCannotEnd: its context has no end, its reply does not come.
-func TestCloseEndsLockThatCannotEnd(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", lock.WithUnlockTimeout(2*time.Second))...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.unlock(w.lock(a, "x"))
-		hit := w.fault(joins, locktest.Fault{DelayReply: time.Hour})
-		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(context.Background()) })
-		w.until("the join is under way", hit)
-		begin := time.Now()
-		if err := a.Close(); err == nil {
-			t.Error("closed without a word, with a request under way")
-		}
-		if took := time.Since(begin); took > 10*time.Second {
-			t.Errorf("Close took %v", took)
-		}
-		got := w.outcome(ch)
-		mustBe(t, got.err, lock.ErrClosed)
-	})
-}
-
 // TestCloseTellsWhatItLeaves: an entry that was made for a caller who gave up could not be
 // looked for, because there was no server any more, until it had expired. That was just
 // before Close would have given up too.
 func TestCloseTellsWhatItLeaves(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a")...)
+		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", usual)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -500,47 +367,29 @@ func TestCloseTellsWhatItLeaves(t *testing.T) {
 	})
 }
 
-// atRelease calls f when a hold was unlocked or detached, before anything is sent.
-type atRelease func()
-
-func (f atRelease) Observe(_ context.Context, e lock.Event) {
-	if e.Kind == lock.EventReleased {
-		f()
-	}
-}
-
 // TestUnlockAsTheClientCloses: the hold has just been given back, so it is no hold that
 // Close ends, and its entry is not deleted yet: Close waits for that.
 func TestUnlockAsTheClientCloses(t *testing.T) {
-	for name, unlock := range map[string]func(w *world, c *lock.Client) (release func() error){
-		"one": func(w *world, c *lock.Client) func() error { return w.lock(c, "x").Unlock },
-		"several": func(w *world, c *lock.Client) func() error {
-			hs, err := c.LockAll(w.ctx, "x", "y")
-			if err != nil {
-				w.Fatal(err)
-			}
-			return hs.Unlock
-		},
+	for name, take := range map[string]func(w *world, c *lock.Client) (release func() error){
+		"one":     func(w *world, c *lock.Client) func() error { return w.lock(c, "x").Unlock },
+		"several": func(w *world, c *lock.Client) func() error { return w.lockAll(c, "x", "y").Unlock },
 		"detached": func(w *world, c *lock.Client) func() error {
 			h := w.lock(c, "x")
-			return func() error {
-				_, err := h.Detach(w.ctx, 0)
-				return err
-			}
+			return func() error { _, err := h.Detach(w.ctx, 0); return err }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
-				var c *lock.Client
+				a := w.client("a")
+				release := take(w, a)
 				closed := make(chan error, 1)
-				var once sync.Once
-				c = w.dial("a", lock.WithObserver(atRelease(func() {
-					once.Do(func() {
-						go func() { closed <- c.Close() }()
-						time.Sleep(ttl / 2) // so that Close is done, if it does not wait
-					})
-				})))
-				release := unlock(w, c)
+				w.fault(func(r locktest.Request) bool {
+					is := mutates(r, "a") && touches(r, "/locks/x/")
+					if is {
+						go func() { closed <- a.Close() }()
+					}
+					return is
+				}, locktest.Fault{Delay: time.Second})
 				if err := release(); err != nil && !errors.Is(err, lock.ErrClosed) {
 					t.Error(err)
 				}

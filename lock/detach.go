@@ -20,19 +20,16 @@ import (
 // client read by the same entry (see [WithLocalWindow]), who are not to lose it; the hold
 // goes on then, and nobody else joins its entry any more.
 //
-// Detach waits until ZooKeeper has acknowledged it. If ctx ends first, or the write fails
+// Detach waits until ZooKeeper has acknowledged it. If ctx had ended before, nothing changes.
+// If it ends meanwhile, or the write fails
 // for a reason that may pass, it returns the ticket and an [UnlockError]: the write goes on
 // in the background for a while, and if it never comes to pass, who attaches has to wait
 // until the lease has ended. A hold that had ended before returns why, and no ticket; and
 // so does one whose entry turns out to be gone.
 func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
-	switch err := h.Err(); {
+	switch err := h.check(ctx, "detach"); {
 	case err != nil:
 		return Ticket{}, err
-	case h.unlocked.Load():
-		return Ticket{}, ErrUnlocked
-	case ctx == nil:
-		return Ticket{}, invalid("context", nil, "must not be nil")
 	case h.leads():
 		return Ticket{}, invalid("hold", h.Name(), "must not be a leadership, to be detached")
 	}
@@ -166,14 +163,15 @@ func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hol
 	switch {
 	case c.zero():
 		return nil, invalid("client", nil, "must come from Dial or New")
-	case ctx == nil:
-		return nil, invalid("context", nil, "must not be nil")
 	case t.IsZero():
 		return nil, invalid("ticket", `""`, "is for nothing")
 	case t.root != c.cfg.root:
 		return nil, invalid("ticket", t, "is for a lock below %s, and the client's root is %s", t.root, c.cfg.root)
 	case t.kind != znode.Mutex && t.kind != znode.RW && t.kind != znode.Semaphore:
 		return nil, fmt.Errorf("%w: the ticket is for a %s, which this release does not know", ErrKind, t.kind)
+	}
+	if err := checkContext(ctx, "attach", t.lock); err != nil {
+		return nil, err
 	}
 	s, err := c.cfg.settingsFor(t.lock, opts)
 	switch {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,9 +28,11 @@ func acquiring(permits int) func(c *lock.Client) taking {
 
 var (
 	reading = func(c *lock.Client) taking { return c.RWMutex("x").RLock }
+	holding = func(c *lock.Client) taking { return c.Mutex("x").Lock }
 	writing = func(c *lock.Client) taking { return c.RWMutex("x").Lock }
 
 	leavings = []leaving{
+		{"mutex", holding, func(ctx context.Context, c *lock.Client) (lock.Ticket, error) { return c.Mutex("x").Enqueue(ctx) }, false, nil, holding},
 		{"to write", writing, func(ctx context.Context, c *lock.Client) (lock.Ticket, error) { return c.RWMutex("x").Enqueue(ctx) }, false, nil, reading},
 		{"to read", reading, func(ctx context.Context, c *lock.Client) (lock.Ticket, error) { return c.RWMutex("x").REnqueue(ctx) }, false, reading, writing},
 		{"downgraded", writing, nil, true, reading, writing},
@@ -58,7 +59,7 @@ func TestDetachOfEachKind(t *testing.T) {
 		for _, died := range []bool{false, true} { // without a word
 			t.Run(fmt.Sprintf("%s, died %v", l.name, died), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
-					a, b, c, d := w.dial("a"), w.dial("b"), w.dial("c"), w.dial("d")
+					a, b, c, d := w.client("a"), w.client("b"), w.client("c"), w.client("d")
 					h := w.take(l.take(a))
 					if l.downgrade {
 						if err := h.Downgrade(w.ctx); err != nil {
@@ -125,36 +126,55 @@ func TestDetachOfEachKind(t *testing.T) {
 	}
 }
 
-// TestAmbiguousAttachOfEachKind: whatever befalls the write by which somebody attaches.
+// TestAmbiguousAttachOfEachKind: whatever befalls the write by which a client attaches, to a hold
+// or to a place in the queue.
 func TestAmbiguousAttachOfEachKind(t *testing.T) {
 	for _, l := range leavings {
-		t.Run(l.name, func(t *testing.T) {
-			forEachMishap(t, func(w *world, i int) {
-				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
-				w.unlock(w.lock(b, "other")) // it knows the time
-				h := w.take(l.take(a))
-				if l.downgrade {
-					if err := h.Downgrade(w.ctx); err != nil {
-						t.Fatal(err)
+		for _, enqueued := range []bool{false, true} {
+			if enqueued && l.enqueue == nil {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, enqueued %v", l.name, enqueued), func(t *testing.T) {
+				forEachMishap(t, func(w *world, i int) {
+					a, b, c := w.client("a"), w.client("b"), w.client("c")
+					w.unlock(w.lock(b, "other")) // it knows the time
+					var ticket lock.Ticket
+					var first *lock.Hold
+					if enqueued {
+						first = w.take(l.behind(c))
+						var err error
+						if ticket, err = l.enqueue(w.ctx, a); err != nil {
+							t.Fatal(err)
+						}
+					} else {
+						h := w.take(l.take(a))
+						if l.downgrade {
+							if err := h.Downgrade(w.ctx); err != nil {
+								t.Fatal(err)
+							}
+						}
+						ticket = w.detach(h, 6*ttl)
 					}
-				}
-				ticket := w.detach(h, 6*ttl)
-				waiter := w.join("x", l.behind(c))
-				hit := w.mishap(i, "b", writes("b", pathOf(h)))
-				got := w.attach(b, ticket)
-				if !hit() {
-					t.Fatal("there was no mishap")
-				}
-				time.Sleep(ttl)
-				w.waits(waiter)
-				if got.Err() != nil || got.Token().Incarnation != 1 {
-					t.Errorf("%v, token %v", got.Err(), got.Token())
-				}
-				w.unlock(got)
-				w.unlock(w.await(waiter).hold)
-				w.empty()
+					waiter := w.join("x", l.behind(w.client("d")))
+					hit := w.mishap(i, "b", writes("b", ticket.EntryPath()))
+					ch := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
+					w.until("the mishap", hit)
+					time.Sleep(ttl)
+					if enqueued {
+						w.waits(ch)
+						w.unlock(first)
+					}
+					got := w.expect(ch).hold
+					w.waits(waiter)
+					if got.Err() != nil || got.Token().Incarnation != 1 {
+						t.Errorf("%v, token %v", got.Err(), got.Token())
+					}
+					w.unlock(got)
+					w.unlock(w.await(waiter).hold)
+					w.empty()
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -168,7 +188,7 @@ func TestEnqueueOfEachKind(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, free %v", l.name, free), func(t *testing.T) {
 				simulate(t, locktest.Options{}, func(w *world) {
-					a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+					a, b, c := w.client("a"), w.client("b"), w.client("c")
 					var first *lock.Hold
 					if !free {
 						first = w.take(l.behind(b))
@@ -178,7 +198,7 @@ func TestEnqueueOfEachKind(t *testing.T) {
 						t.Fatal(err)
 					}
 					w.close(a)
-					last := w.join("x", l.behind(b))
+					last := w.join("x", l.behind(w.client("d")))
 					attached := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, w.reparsed(ticket)) })
 					if !free {
 						w.waits(attached)
@@ -199,7 +219,7 @@ func TestEnqueueOfEachKind(t *testing.T) {
 // TestDetachOfOneWhoSharesItsEntry is refused: the others would lose it.
 func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding(0)), w.dial("b")
+		a, b := w.client("a", riding(0)), w.client("b")
 		first, second := w.take(a.RWMutex("x").RLock), w.take(a.RWMutex("x").RLock)
 		if pathOf(first) != pathOf(second) {
 			t.Fatalf("entries %s and %s, want one", pathOf(first), pathOf(second))
@@ -233,7 +253,7 @@ func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 // TestTicketOfASemaphore tells how many permits there are, which Resize does not change.
 func TestTicketOfASemaphore(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.take(acquiring(2)(a))
 		if err := a.Semaphore("x", 5).Resize(w.ctx, 3); err != nil {
 			t.Fatal(err)
@@ -260,30 +280,29 @@ func TestTicketOfASemaphore(t *testing.T) {
 	})
 }
 
-// TestEnqueueAfterAnOutage: a place that was lost before it was told joins anew, and the ticket
-// tells an end that counts from the create.
-func TestEnqueueAfterAnOutage(t *testing.T) {
+// TestEnqueueWhoseReplyIsLate: the place is lost before it is told of. So the client joins
+// anew, and the ticket tells an end that counts from that create.
+func TestEnqueueWhoseReplyIsLate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b, z := w.client("a", lock.WithSessionTimeout(6*ttl)), w.client("b"), w.raw("other")
+		w.unlock(w.lock(a, "other"))
 		first := w.take(b.RWMutex("x").RLock)
-		var gone atomic.Bool
-		z := w.raw("other")
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Label == "a" && r.Op == "getChildren2" && !gone.Swap(true) {
-				for _, e := range w.entries("x") {
-					if e.Path != pathOf(first) {
-						w.remove(z, e.Path)
-					}
-				}
-				return locktest.Fault{Delay: ttl}
-			}
-			return locktest.Fault{}
+		hit := w.fault(func(r locktest.Request) bool {
+			return mutates(r, "a") && touches(r, "-__READ__") && r.Paths[0] != "/locks/x"
+		},
+			locktest.Fault{DelayReply: 2 * ttl})
+		var ticket lock.Ticket
+		enqueued := start(func() (_ *lock.Hold, err error) {
+			ticket, err = a.RWMutex("x").REnqueue(w.ctx)
+			return nil, err
 		})
-		ticket, err := a.RWMutex("x").REnqueue(w.ctx)
-		if err != nil || !gone.Load() {
-			t.Fatalf("%v, gone %v", err, gone.Load())
+		w.until("the entry is made", func() bool { return hit() && len(w.entries("x")) == 2 })
+		w.remove(z, w.entries("x")[1].Path)
+		time.Sleep(2 * ttl)
+		if err := w.outcome(enqueued).err; err != nil {
+			t.Fatal(err)
 		}
-		if left := time.Until(ticket.Expires()); left > ttl+10*time.Millisecond || len(w.entries("x")) != 2 {
+		if left := time.Until(ticket.Expires()); left > ttl+10*time.Millisecond || left < ttl/2 || len(w.entries("x")) != 2 {
 			t.Errorf("it lasts for %v, TTL %v; entries %q", left, ttl, paths(w.entries("x")))
 		}
 		w.unlock(w.attach(b, ticket))

@@ -3,7 +3,6 @@ package lock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -50,7 +50,7 @@ func writes(label, entry string) func(locktest.Request) bool {
 
 func TestDetachAndAttach(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x", lock.WithMetadata(map[string]string{"job": "1"}))
 		again, err := a.Mutex("x").Lock(h.Context())
 		if err != nil {
@@ -84,7 +84,7 @@ func TestDetachAndAttach(t *testing.T) {
 		got := w.attach(c, ticket)
 		w.alive(got)
 		w.waits(waiter)
-		if want := (lock.Token{Czxid: h.Token().Czxid, Incarnation: 1}); got.Token() != want || pathOf(got) != pathOf(h) || ticket.EntryPath() != pathOf(h) {
+		if want := (lock.Token{Czxid: h.Token().Czxid, Sequence: h.Token().Sequence, Incarnation: 1}); got.Token() != want || pathOf(got) != pathOf(h) || ticket.EntryPath() != pathOf(h) {
 			t.Errorf("attached to %s with token %v, want %s with %v", pathOf(got), got.Token(), pathOf(h), want)
 		}
 		time.Sleep(3 * ttl) // renewed
@@ -113,26 +113,47 @@ func TestDetachAndAttach(t *testing.T) {
 	})
 }
 
-// TestAmbiguousDetach: the next one attaches all the same, and nobody enters between.
+// TestAmbiguousDetach: whatever befalls the write that leaves an entry, or the renewal before
+// it, the next client attaches, and no other one enters between.
 func TestAmbiguousDetach(t *testing.T) {
-	for _, queued := range []bool{false, true} {
-		t.Run(fmt.Sprintf("queued %v", queued), func(t *testing.T) {
+	for _, what := range []string{"detach", "detach with a waiter", "renewal", "enqueue"} {
+		t.Run(what, func(t *testing.T) {
 			forEachMishap(t, func(w *world, i int) {
-				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+				a, b, c := w.client("a"), w.client("b"), w.client("c")
 				h := w.lock(a, "x")
 				var waiter <-chan taken
-				if queued {
+				var ticket lock.Ticket
+				switch what {
+				case "enqueue":
+					hit := w.mishap(i, "b", joins)
+					var err error
+					if ticket, err = b.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx); err != nil || !hit() {
+						t.Fatal(err, hit())
+					}
+					if e := w.entries("x"); len(e) != 2 {
+						t.Errorf("entries %q, want two", paths(e))
+					}
+					w.unlock(h)
+				case "renewal":
+					w.until("a renewal", w.mishap(i, "a", func(r locktest.Request) bool { return renews(r, h) }))
+					ticket = w.detach(h, 0)
+				case "detach with a waiter":
 					waiter = w.queue(w.ctx, b, "x")
-				}
-				hit := w.mishap(i, "a", writes("a", pathOf(h)))
-				ticket := w.detach(h, 0)
-				if !hit() {
-					t.Fatal("there was no mishap")
+					fallthrough
+				default:
+					hit := w.mishap(i, "a", writes("a", pathOf(h)))
+					if ticket = w.detach(h, 0); !hit() {
+						t.Fatal("there was no mishap")
+					}
 				}
 				got := w.attach(c, ticket)
+				if waiter == nil {
+					time.Sleep(2 * ttl)
+					w.sole(got)
+				}
 				w.alive(got)
 				w.unlock(got)
-				if queued {
+				if waiter != nil {
 					w.unlock(w.await(waiter).hold)
 				}
 				w.empty()
@@ -141,61 +162,57 @@ func TestAmbiguousDetach(t *testing.T) {
 	}
 }
 
-// TestDetachWithRenewalOnItsWay: the version that the entry is at is not known.
-func TestDetachWithRenewalOnItsWay(t *testing.T) {
-	forEachMishap(t, func(w *world, i int) {
-		a, c := w.dial("a"), w.dial("c")
-		h := w.lock(a, "x")
-		w.until("a renewal", w.mishap(i, "a", func(r locktest.Request) bool { return renews(r, h) }))
-		got := w.attach(c, w.detach(h, 0))
-		time.Sleep(2 * ttl)
-		w.alive(got)
-		w.unlock(got)
-		w.empty()
-	})
-}
-
-// TestDetachThatWasAttachedTo: the reply is lost, and when the write is made again somebody has
-// attached to the entry and unlocked it. Nobody has removed it.
-func TestDetachThatWasAttachedTo(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		h := w.lock(a, "x")
-		ticket := h.Ticket() // what Detach would return, stored before
-		w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
-		detached := make(chan error, 1)
-		go func() {
-			_, err := h.Detach(w.ctx, 0)
-			detached <- err
-		}()
-		w.until("the record tells that it is detached", func() bool { return w.record(h.EntryPath()).Detached })
-		w.unlock(w.attach(b, ticket))
-		w.Heal("a")
-		var unconfirmed *lock.UnlockError
-		if err := <-detached; !errors.As(err, &unconfirmed) || errors.Is(err, lock.ErrRemoved) {
-			t.Errorf("Detach: %v, want that it is not confirmed", err)
-		}
-		w.empty()
-	})
-}
-
-// TestDetachForLessThanAnOutage: the reply is lost, and when it is known what came of it,
-// the lease that the hold was left with is over, and whoever waited has the lock. The lease
-// that it had before would last.
-func TestDetachForLessThanAnOutage(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		h := w.lock(a, "x", lock.WithTTL(10*ttl))
-		waiter := w.queue(w.ctx, b, "x")
-		w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
-		time.AfterFunc(5*time.Second, func() { w.Heal("a") })
-		ticket, err := h.Detach(w.ctx, time.Second)
-		mustBe(t, err, lock.ErrLost, lock.ErrExpired)
-		if errors.Is(err, lock.ErrRemoved) || !ticket.IsZero() {
-			t.Errorf("%v, ticket %v", err, ticket)
-		}
-		w.unlock(w.await(waiter).hold)
-	})
+// TestDetachInDoubt: the reply is lost with the connection, and before it is known what came of
+// the write another client uses the ticket, or the lease that the entry was left with ends.
+func TestDetachInDoubt(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		meanwhile func(w *world, c *lock.Client, early lock.Ticket)
+		want      []error // none: the ticket that is returned is good
+		not       []error
+	}{
+		{"attached to", func(w *world, c *lock.Client, early lock.Ticket) { w.attach(c, early) }, []error{lock.ErrLost, lock.ErrAttached}, nil},
+		{"attached to, and unlocked", func(w *world, c *lock.Client, early lock.Ticket) { w.unlock(w.attach(c, early)) }, []error{queue.ErrWentSince}, []error{lock.ErrRemoved}},
+		{"attached to, and put back", func(w *world, c *lock.Client, early lock.Ticket) {
+			w.fault(func(r locktest.Request) bool { return r.Label == "c" && strings.HasPrefix(r.Op, "getChildren") }, locktest.Fault{Delay: 2 * time.Second})
+			ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+			defer cancel()
+			_, err := c.Attach(ctx, early)
+			mustBe(w, err, context.DeadlineExceeded)
+			w.until("it is put back", func() bool { return w.record(early.EntryPath()).Detached })
+		}, nil, nil},
+		{"expired", func(w *world, c *lock.Client, _ lock.Ticket) { w.await(w.queue(w.ctx, c, "x")) }, []error{lock.ErrLost, lock.ErrExpired}, []error{lock.ErrRemoved}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, c := w.client("a"), w.client("c")
+				h := w.lock(a, "x", lock.WithTTL(10*ttl))
+				early := h.Ticket() // what Detach would return, stored before
+				w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
+				var ticket lock.Ticket
+				detached := start(func() (none *lock.Hold, err error) {
+					ticket, err = h.Detach(w.ctx, 3*time.Second) // shorter than the lease that it had
+					return nil, err
+				})
+				w.until("the record tells that it is detached", func() bool { return w.record(pathOf(h)).Detached })
+				tt.meanwhile(w, c, early)
+				w.Heal("a")
+				got := <-detached
+				if mustBe(t, got.err, tt.want...); tt.want == nil && got.err != nil {
+					t.Fatalf("Detach: %v", got.err)
+				}
+				for _, not := range tt.not {
+					if errors.Is(got.err, not) {
+						t.Errorf("%v is one that is %q", got.err, not)
+					}
+				}
+				if tt.want == nil {
+					w.unlock(w.attach(c, ticket))
+					w.empty()
+				}
+			})
+		})
+	}
 }
 
 // TestDetachThatIsNotConfirmed returns a ticket that is good once the lease has ended,
@@ -203,7 +220,7 @@ func TestDetachForLessThanAnOutage(t *testing.T) {
 func TestDetachThatIsNotConfirmed(t *testing.T) {
 	for _, heals := range []bool{false, true} {
 		simulate(t, locktest.Options{}, func(w *world) {
-			a, c := w.dial("a"), w.dial("c")
+			a, c := w.client("a"), w.client("c")
 			h := w.lock(a, "x")
 			died := w.die("a", pathOf(h))
 			ctx, cancel := context.WithTimeout(w.ctx, time.Second)
@@ -234,7 +251,7 @@ func TestDetachThatIsNotConfirmed(t *testing.T) {
 
 func TestDetachOfWhatIsGone(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("z")
+		a, z := w.client("a"), w.raw("z")
 		h := w.lock(a, "x")
 		w.remove(z, pathOf(h))
 		ticket, err := h.Detach(w.ctx, 0)
@@ -246,46 +263,9 @@ func TestDetachOfWhatIsGone(t *testing.T) {
 		if _, err := taken.Detach(w.ctx, 0); !errors.Is(err, lock.ErrTaken) || !ticket.IsZero() {
 			t.Errorf("detached what somebody else had written: %v, %v", err, ticket)
 		}
-		settle() // nobody of ours looks after the parent of what somebody else has written
-		w.remove(z, pathOf(taken), "/locks/y")
+		w.wipe(z, "y") // what another client has written is its to clean up
 		w.empty()
 	})
-}
-
-func TestAmbiguousAttach(t *testing.T) {
-	for _, enqueued := range []bool{false, true} {
-		t.Run(fmt.Sprintf("enqueued %v", enqueued), func(t *testing.T) {
-			forEachMishap(t, func(w *world, i int) {
-				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
-				h := w.lock(a, "x")
-				var ticket lock.Ticket
-				ahead := h
-				if enqueued {
-					var err error
-					if ticket, err = b.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx); err != nil {
-						t.Fatal(err)
-					}
-				} else {
-					ticket, ahead = w.detach(h, time.Minute), nil
-				}
-				hit := w.mishap(i, "c", writes("c", ticket.EntryPath()))
-				ch := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
-				w.until("the mishap", hit)
-				if ahead != nil {
-					time.Sleep(ttl)
-					w.waits(ch)
-					w.unlock(ahead)
-				}
-				got := w.await(ch)
-				w.sole(got.hold)
-				if got.hold.Token().Incarnation != 1 {
-					t.Errorf("token %v, want incarnation 1", got.hold.Token())
-				}
-				w.unlock(got.hold)
-				w.empty()
-			})
-		})
-	}
 }
 
 // TestAttachAtOnce: of two who have both read the entry before either writes it, one is
@@ -293,7 +273,7 @@ func TestAmbiguousAttach(t *testing.T) {
 func TestAttachAtOnce(t *testing.T) {
 	for _, drop := range []locktest.Drop{0, locktest.AfterApply} {
 		simulate(t, locktest.Options{}, func(w *world) {
-			a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+			a, b, c := w.client("a"), w.client("b"), w.client("c")
 			h := w.lock(a, "x")
 			ticket := w.detach(h, time.Minute)
 			reads, b0 := 0, false
@@ -332,7 +312,7 @@ func TestAttachAtOnce(t *testing.T) {
 // has unlocked.
 func TestAttachTooLate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(a, "x")
 		waiter := w.queue(w.ctx, b, "x")
 		ended := w.end(h)
@@ -363,31 +343,88 @@ func TestAttachTooLate(t *testing.T) {
 	})
 }
 
-// TestAttachToWhatWasNotDetached: nobody does as long as its owner may believe to hold
-// the lock, and once that is over the owner cannot come back.
+// TestAttachToWhatWasNotDetached waits as long as its owner may believe to hold the lock: until
+// the owner leaves it, or its lease has surely ended. Then the owner cannot come back.
 func TestAttachToWhatWasNotDetached(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		h := w.lock(a, "x")
-		ended := w.end(h)
-		ticket := h.Ticket()
-		ctx, cancel := context.WithTimeout(w.ctx, 5*ttl)
-		defer cancel()
-		_, err := b.Attach(ctx, ticket)
-		mustBe(t, err, context.DeadlineExceeded, lock.ErrHeld)
-		w.alive(h)
+	for _, dies := range []bool{false, true} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b := w.client("a"), w.client("b")
+			h := w.lock(a, "x")
+			ended := w.end(h)
+			ticket := h.Ticket()
+			ctx, cancel := context.WithTimeout(w.ctx, 5*ttl)
+			defer cancel()
+			_, err := b.Attach(ctx, ticket)
+			mustBe(t, err, context.DeadlineExceeded, lock.ErrHeld)
+			w.alive(h)
+			ch := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
+			time.Sleep(ttl)
+			w.waits(ch)
+			var got taken
+			if dies {
+				died := w.die("a", pathOf(h))
+				got = w.await(ch)
+				w.purged(died, got.at, 0, time.Second)
+				w.Heal("a")
+				time.Sleep(2 * ttl)
+				mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
+			} else {
+				w.detach(h, 0)
+				got = w.expect(ch)
+			}
+			w.inTurn(ended, got)
+			w.sole(got.hold)
+			w.unlock(got.hold)
+			w.empty()
+		})
+	}
+}
 
-		died := w.die("a", pathOf(h))
-		got := w.await(start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) }))
-		w.inTurn(ended, got)
-		w.purged(died, got.at, 0, time.Second)
-		w.Heal("a")
-		time.Sleep(2 * ttl)
-		w.sole(got.hold)
-		mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
-		w.unlock(got.hold)
-		w.empty()
-	})
+// TestEntryThatAnotherServerDoesNotKnowYet: the session ends between the Sync and the read, and
+// the server of the next one lags behind. That it does not know the entry proves nothing.
+func TestEntryThatAnotherServerDoesNotKnowYet(t *testing.T) {
+	for name, ask := range map[string]func(w *world, a *lock.Client, h *lock.Hold) error{
+		"attach": func(w *world, _ *lock.Client, h *lock.Hold) error {
+			_, err := w.client("c").Attach(w.ctx, w.detach(h, time.Minute))
+			return err
+		},
+		"detach": func(w *world, _ *lock.Client, h *lock.Hold) error { _, err := h.Detach(w.ctx, 0); return err },
+		"unlock": func(w *world, _ *lock.Client, h *lock.Hold) error { return h.Unlock() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, label := w.client("a"), map[bool]string{true: "c", false: "a"}[name == "attach"]
+				h := w.lock(a, "x")
+				reads, lost := 0, name == "attach"
+				w.Intercept(func(r locktest.Request) locktest.Fault {
+					switch {
+					case r.Label != label || !touches(r, pathOf(h)):
+					case !lost && mutates(r, "a"): // so that the next write meets another version
+						lost = true
+						return locktest.Fault{Drop: locktest.AfterApply}
+					case lost && r.Op == "getData":
+						switch reads++; reads {
+						case 1:
+							w.expireAway(label)
+							return locktest.Fault{Drop: locktest.BeforeApply}
+						case 2:
+							return locktest.Fault{Code: codeNoNode}
+						}
+					}
+					return locktest.Fault{}
+				})
+				if name != "attach" { // a renewal whose reply is lost
+					time.Sleep(ttl / 2)
+				}
+				if err := ask(w, a, h); err != nil {
+					t.Error(err)
+				}
+				if reads < 3 {
+					t.Errorf("%d reads, want one more", reads)
+				}
+			})
+		})
+	}
 }
 
 // TestOwnerLearnsThatSomebodyAttached: an owner whose clock stood still learns it from
@@ -395,7 +432,7 @@ func TestAttachToWhatWasNotDetached(t *testing.T) {
 func TestOwnerLearnsThatSomebodyAttached(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
-		a, b := w.dial("a", lock.WithClock(c.now)), w.dial("b")
+		a, b := w.client("a", lock.WithClock(c.now)), w.client("b")
 		h := w.lock(a, "x")
 		ticket := h.Ticket()
 		w.Freeze("a")
@@ -416,7 +453,7 @@ func TestOwnerLearnsThatSomebodyAttached(t *testing.T) {
 // TestEnqueue: a place is kept while nobody is there, and those behind wait.
 func TestEnqueue(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		w.unlock(w.lock(b, "other"))
 		ticket, err := b.Mutex("x", lock.WithTTL(10*time.Minute)).Enqueue(h.Context())
@@ -439,7 +476,7 @@ func TestEnqueue(t *testing.T) {
 		w.unlock(h)
 		time.Sleep(5 * ttl)
 		w.waits(behind)
-		d := w.dial("d")
+		d := w.client("d")
 		got := w.attach(d, ticket)
 		w.alive(got)
 		if got.Token().Incarnation != 1 {
@@ -460,54 +497,10 @@ func TestEnqueue(t *testing.T) {
 	})
 }
 
-// TestEnqueuedWaitsItsTurn: who attaches is not in before those ahead have gone.
-func TestEnqueuedWaitsItsTurn(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
-		h := w.lock(a, "x")
-		first := w.queue(w.ctx, b, "x")
-		ticket, err := c.Mutex("x").Enqueue(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ch := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
-		time.Sleep(3 * ttl)
-		w.waits(ch)
-		w.unlock(h)
-		got := w.expect(first)
-		w.waits(ch)
-		w.unlock(got.hold)
-		last := w.expect(ch)
-		w.sole(last.hold)
-		w.unlock(last.hold)
-		w.empty()
-	})
-}
-
-func TestAmbiguousEnqueue(t *testing.T) {
-	forEachMishap(t, func(w *world, i int) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
-		h := w.lock(a, "x")
-		hit := w.mishap(i, "b", joins)
-		ticket, err := b.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx)
-		if err != nil || !hit() {
-			t.Fatal(err, hit())
-		}
-		if e := w.entries("x"); len(e) != 2 {
-			t.Errorf("entries %q, want two", paths(e))
-		}
-		w.unlock(h)
-		got := w.attach(c, ticket)
-		w.sole(got)
-		w.unlock(got)
-		w.empty()
-	})
-}
-
 // TestAttachGivenUp: with the write on its way, whose reply nobody waits for.
 func TestAttachGivenUp(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
-		a, c := w.dial("a"), w.dial("c")
+		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
 		ticket := w.detach(h, 2*time.Minute)
 		hit := w.mishap(i, "c", writes("c", pathOf(h)))
@@ -526,7 +519,7 @@ func TestAttachGivenUp(t *testing.T) {
 			t.Errorf("the entry tells %+v", r)
 		}
 		w.close(c)
-		got := w.attach(w.dial("d"), ticket)
+		got := w.attach(w.client("d"), ticket)
 		w.sole(got)
 		w.unlock(got)
 		w.empty()
@@ -537,7 +530,7 @@ func TestAttachGivenUp(t *testing.T) {
 // one has to learn of it before anybody may enter.
 func TestPutBackWhoseReplyIsLost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, c, d := w.dial("a"), w.dial("c"), w.dial("d")
+		a, c, d := w.client("a"), w.client("c"), w.client("d")
 		h := w.lock(a, "x")
 		ticket, err := d.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx)
 		if err != nil {
@@ -568,7 +561,7 @@ func TestPutBackWhoseReplyIsLost(t *testing.T) {
 // TestCloseWhileAttached: a place that was attached to is kept, and a hold is not.
 func TestCloseWhileAttached(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		ticket, err := b.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx)
 		if err != nil {
@@ -579,7 +572,7 @@ func TestCloseWhileAttached(t *testing.T) {
 		w.close(c)
 		mustBe(t, w.outcome(ch).err, lock.ErrClosed)
 		w.unlock(h)
-		d := w.dial("d")
+		d := w.client("d")
 		got := w.attach(d, ticket)
 		w.sole(got)
 		w.close(d)
@@ -590,7 +583,7 @@ func TestCloseWhileAttached(t *testing.T) {
 
 func TestTicketText(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", lock.WithRoot("/r:1/ä b"))
+		a := w.client("a", lock.WithRoot("/r:1/ä b"))
 		for _, name := range []string{"x", "a:b/c d", "ü%2F\"", "holdfast-ticket"} {
 			h := w.lock(a, name)
 			ticket := w.detach(h, 0)
@@ -638,7 +631,7 @@ func TestTicketText(t *testing.T) {
 
 func TestAttachRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b", lock.WithRoot("/elsewhere"))
+		a, b := w.client("a"), w.client("b", lock.WithRoot("/elsewhere"))
 		h := w.lock(a, "x")
 		var noContext context.Context
 		_, err := h.Detach(w.ctx, time.Millisecond)
@@ -673,32 +666,10 @@ func TestAttachRefuses(t *testing.T) {
 	})
 }
 
-// TestEnqueuedAttachedTwice: who waits by a ticket keeps others off, however long it waits.
-func TestEnqueuedAttachedTwice(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
-		h := w.lock(a, "x")
-		ended := w.end(h)
-		ticket := h.Ticket()
-		_, err := b.Mutex("x").TryLock(w.ctx)
-		mustBe(t, err, lock.ErrHeld)
-		ctx, cancel := context.WithTimeout(w.ctx, ttl)
-		defer cancel()
-		_, err = c.Attach(ctx, ticket)
-		mustBe(t, err, context.DeadlineExceeded)
-		w.alive(h)
-		ch := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
-		time.Sleep(ttl)
-		w.waits(ch)
-		w.detach(h, 0)
-		w.inTurn(ended, w.expect(ch))
-	})
-}
-
 // TestLeaseOfAnAttachment counts from the send, however late the reply is.
 func TestLeaseOfAnAttachment(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		ticket := w.detach(w.lock(a, "x"), time.Minute)
 		const late = 2 * time.Second
 		hit := w.fault(writes("b", ticket.EntryPath()), locktest.Fault{DelayReply: late})
@@ -715,7 +686,7 @@ func TestLeaseOfAnAttachment(t *testing.T) {
 // another has unlocked, leaves nothing behind; neither does the next one of this process.
 func TestParentOfAnEntryThatCameBack(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		w.unlock(w.attach(b, w.detach(w.lock(a, "x"), 0)))
 		w.empty()
 		first := w.lock(a, "x")
@@ -724,45 +695,4 @@ func TestParentOfAnEntryThatCameBack(t *testing.T) {
 		w.unlock(w.await(waiter).hold)
 		w.empty()
 	})
-}
-
-// TestDetachWhoseReplyIsLost: somebody attaches before the owner could find out.
-func TestDetachWhoseReplyIsLost(t *testing.T) {
-	for _, gaveUp := range []bool{false, true} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			a, c := w.dial("a"), w.dial("c")
-			h := w.lock(a, "x")
-			early := h.Ticket()
-			hit := w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") },
-				locktest.Fault{Drop: locktest.AfterApply})
-			var ticket lock.Ticket
-			ch := start(func() (none *lock.Hold, err error) {
-				ticket, err = h.Detach(w.ctx, 0)
-				return nil, err
-			})
-			w.until("the reply is lost", hit)
-			if gaveUp {
-				w.fault(func(r locktest.Request) bool { return r.Label == "c" && strings.HasPrefix(r.Op, "getChildren") },
-					locktest.Fault{Delay: 2 * time.Second})
-				ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-				_, err := c.Attach(ctx, early)
-				cancel()
-				mustBe(t, err, context.DeadlineExceeded)
-				w.until("it is put back", func() bool { return w.record(pathOf(h)).Detached })
-			} else {
-				w.attach(c, early)
-			}
-			w.Heal("a")
-			time.Sleep(ttl)
-			switch got := w.outcome(ch); {
-			case !gaveUp:
-				mustBe(t, got.err, lock.ErrLost, lock.ErrAttached)
-			case got.err != nil:
-				t.Errorf("detached, attached to, and put back: %v", got.err)
-			default:
-				w.unlock(w.attach(c, ticket))
-				w.empty()
-			}
-		})
-	}
 }

@@ -57,13 +57,16 @@
 //     more if whoever waits had an outage itself. Then the next one in the queue
 //     deletes its entry, or the reaper does. When ZooKeeper's leader changes, TTL and
 //     grace count anew, from the first known stamp of the new one.
-//  4. First come, first served, among those that live. Readers share, and so do
-//     the holders of permits.
-//  5. Nothing is left behind. The last one out deletes the lock's parent node;
-//     what crashes leave, waiters and the reaper delete. An empty ancestor, such as
-//     orders of orders/42, is the reaper's to delete. For good stay a node that we found
-//     empty and did not make, and below the root the mark of the leader's epoch, and the
-//     node below which holders are asked.
+//  4. First come, first served: among processes, in turn; and among the goroutines of one
+//     client that want the same lock in the same way. Goroutines share their client's place in
+//     the queue; while other processes wait it is handed on for [Policy].LocalWindow at most.
+//     Readers share, and so do the holders of permits.
+//  5. Nothing is left behind. The last client to leave deletes the lock's parent node: at
+//     once, or a second later if the lock is used again and again. Waiters and the reaper
+//     remove whatever a crash leaves behind. An empty ancestor, such as orders of orders/42,
+//     is the reaper's to delete. These stay: a node that was found empty, with the anchor
+//     below it; and below the root the mark of the leader's epoch, and the node below which
+//     holders are asked.
 //  6. Fencing tokens rise with every grant. See [Token]; of readers, [RWMutex], of
 //     permits, [Semaphore].
 //
@@ -109,40 +112,6 @@
 // first known stamp of the present one. Whoever has waited behind a dead holder for its
 // TTL and the grace by its own clock waits no longer, however often the leader changes.
 //
-// # What shows it
-//
-// TestSimulation checks the promises in random histories of clients, faults and
-// clocks. Beside it, by the numbers above:
-//
-//  1. TestSessionExpiryLosesNothing, TestChangeOfLeaders, TestLeaderSteps,
-//     TestWallClocksDoNotMatter, TestClocksRunWrong, TestStaleFollower,
-//     TestPredecessorThatOnlyALaggingServerShows, TestPurgePastOneThatALaggingServerHides;
-//     of leaders' clocks TestNewcomersAfterAnElection, TestWaitersOverAnElection,
-//     TestLeaderSteppedWhileItLeads, TestSmallStepsAddUp, TestSweepsAfterAnElection
-//  2. TestHolderKnowsFirst, TestLeaseCountsFromTheSend, TestLateRenewalOfLostHold,
-//     TestShorteningThatCannotBeReadBack, TestSuspendedHolder
-//  3. TestDeadHolderBlocksForTTLAndGrace, TestRunOfTheDead, TestOutageOverDeadHolder,
-//     TestHolderThatDiedBeforeAnElection, TestElectionsFasterThanALease,
-//     TestAbandonedCallsAreNoOutage
-//  4. TestFirstComeFirstServed, TestWhoComesBackFirstWaitsForTheOthers,
-//     TestStaleListCostsNoPlace; of readers and writers TestReadersShareWritersDoNot,
-//     TestReaderAndWriterDoNotWaitForEachOther, TestDowngradeLetsReadersIn; of permits
-//     TestSemaphoreIsFair, TestBigRequestIsNotStarved, TestResizeLowers
-//  5. TestCancelledWaitersLeaveNoNode, TestAbandonedCallLeavesNothing,
-//     TestCloseAfterAbandonedCall, TestUnlockAsTheClientCloses, TestAmbiguousUnlock,
-//     TestSomebodyJoinsAsTheParentIsDeleted, TestBusyLockKeepsItsParentForAWhile; and
-//     others' nodes stay: TestForeignParentIsRefusedAndUntouched,
-//     TestParentMadeAgainForSomethingElse, TestParentMadeAgainAndAdopted
-//  6. TestTokensRiseOverDeletions, TestManyJoinAtOnce
-//
-// Of handing on: TestDetachAndAttach, TestAttachAtOnce, TestAttachToWhatWasNotDetached,
-// TestAmbiguousDetach, TestAmbiguousAttach, TestAttachGivenUp, TestEnqueuedWaitsItsTurn.
-//
-// And the bounds below: TestDialEndsWithItsContext, TestReconnectToBadPeer,
-// TestCallsEndWithTheirContexts, TestCloseEndsWithItsTimeout, TestCloseOfManyHolds.
-//
-// The README tells which tests show the same on real servers, and how to run them.
-//
 // # The life of a hold
 //
 //	         Lock                    its turn
@@ -167,27 +136,26 @@
 // last, if it was.
 //
 // A free lock costs one request and one transaction to take, and one of each to
-// give back. A contended one is handed on to the next in the queue, who watches
-// nobody but the one before it. It knows that this one held the lock, so that it
-// need not list, from the grant in that one's entry, or after a shorter hold from
-// the release that is told in the parent; where neither could be written, it lists.
+// give back. A contended one goes to the next waiter in the queue, which watches the entry
+// before its own and no other. It enters without a list if that entry tells its grant, as
+// it does 300 µs after it; after shorter holds it lists.
 //
 // A lock that a process takes again and again, alone or in turn with others, is free
-// for moments. Its parent stays until this process has not used it for 50 ms, or the
+// for moments. Its parent stays until this process has not used it for a second, or the
 // client closes; to delete it then costs one read and one transaction.
 //
 // # Contenders of one client
 //
-// Goroutines that want the same lock with the same settings from one client have one entry
-// in the queue, one after the other, first come, first served. A handoff between them costs
-// no request. Each has a hold of its own, with its own context, max_hold and token. While
-// other processes wait an entry is passed on for the policy's LocalWindow at most, 10 ms by
-// default, so the order across processes is kept but for that ([WithLocalWindow]): each entry
-// ahead costs a window and a hold. Readers of an [RWMutex] have one entry at once, if they
-// come within the window; observers and [Stats] count that as one hold. A policy's Idle, or
-// [WithIdle], keeps an entry although nobody holds it, for as long as nobody else comes: what
-// a process takes again and again then costs nothing. TestPassCostsNothing, TestPassEnds,
-// TestPassNeedsGoodEnd, TestReadersShareAnEntry, TestKeptEntry, TestKeptEntryIsGivenBack.
+// The goroutines of a client that want the same lock with the same settings share one place
+// in the queue, first come, first served. A handoff between them costs no request. Each has a
+// hold of its own, with its own context, max_hold and token. While other processes wait the
+// entry is handed on for the policy's LocalWindow at most, 10 ms by default: each entry ahead
+// costs a window and a hold ([WithLocalWindow]). When the window is over, the entry leaves and
+// the next goroutine joins at the end, in one transaction. If a goroutine waits for a hold
+// that lasts, a second entry joins the queue as soon as other contenders are seen. Readers of
+// an [RWMutex] have one entry together, if they come within the window; observers and [Stats]
+// count that as one hold. A policy's Idle, or [WithIdle], keeps an entry unused until another
+// contender comes: a lock that one process takes again and again then costs nothing.
 //
 // # Several locks together
 //
@@ -231,6 +199,7 @@
 //	entry removed        no: the hold is lost at once  passes
 //	paused, lease lasts  when the process goes on      fails until a renewal succeeds
 //	paused for longer    no: the hold is lost          passes
+//	no hold and no wait  -                             passes, also if ZooKeeper is away
 //
 // [Client.Check] answers a health check. An [Observer], see [WithObserver], is told of
 // all that happens to a client's locks. Ready ones are in lock/observe: for zerolog, and as
@@ -303,7 +272,11 @@
 // [Client.Close] ends all holds and waits, and deletes their entries, many in a
 // transaction. For that, for the clean-up of calls that were given up, and for the end of
 // the session if the connection is the client's own, it takes the unlock timeout at
-// most, and a tenth of a second. What could not be deleted by then expires.
+// most, and a tenth of a second. What could not be deleted by then expires. Then it waits for
+// a second at most until the logger and the observers have taken what is left to tell.
+//
+// No call, no renewal and no end of a hold waits for the logger or an observer. What they do
+// not take in time is dropped, and counted in [Stats]: TestReaderThatBlocks.
 //
 // # Choosing a TTL
 //

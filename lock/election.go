@@ -127,11 +127,11 @@ func (l *Leadership) Resign() error {
 // Proclaim changes the value, and waits until everybody can see it. If ctx ends before, the
 // next renewal tells it. A leadership that has ended returns why.
 func (l *Leadership) Proclaim(ctx context.Context, value string) error {
-	switch {
-	case l == nil || l.none() || l.unlocked.Load():
+	if l == nil {
 		return ErrUnlocked
-	case ctx == nil:
-		return invalid("context", nil, "must not be nil")
+	}
+	if err := l.check(ctx, "proclaim"); err != nil {
+		return err
 	}
 	m, err := withValue(l.e.Described(), value)
 	if err == nil {

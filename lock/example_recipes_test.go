@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"sync"
 	"time"
 
@@ -16,110 +15,68 @@ func ExampleMutex_Enqueue() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
+	locks := must(lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial)))
 	defer locks.Close()
-	hold, err := locks.Mutex("render").Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	hold := must(locks.Mutex("render").Lock(ctx))
 
-	worker, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	ticket, err := worker.Mutex("render", lock.WithTTL(5*time.Minute)).Enqueue(ctx) // for so long its place is kept
-	if err != nil {
-		log.Fatal(err)
-	}
+	worker := must(lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial)))
+	ticket := must(worker.Mutex("render", lock.WithTTL(5*time.Minute)).Enqueue(ctx)) // for so long its place is kept
 	worker.Close()
 
-	if err := hold.Unlock(); err != nil {
-		log.Fatal(err)
-	}
-	_, err = locks.Mutex("render").TryLock(ctx)
-	fmt.Println("somebody else, meanwhile:", errors.Is(err, lock.ErrHeld))
-	again, err := locks.Attach(ctx, ticket) // in the next process of the worker
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(hold.Unlock())
+	_, err := locks.Mutex("render").TryLock(ctx)
+	fmt.Println("another client, meanwhile:", errors.Is(err, lock.ErrHeld))
+	again := must(locks.Attach(ctx, ticket)) // in the next process of the worker
 	fmt.Println("its turn:", again.Valid())
 	again.Unlock()
 	// Output:
-	// somebody else, meanwhile: true
+	// another client, meanwhile: true
 	// its turn: true
 }
 
-// Work of which it does not matter who does it: whoever is quickest gets the lock.
+// Work that any process may do next: the quickest one gets the lock.
 func ExampleWithBarging() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 
-	err = locks.Mutex("cache/refill", lock.WithBarging()).Do(ctx, func(context.Context) error {
+	check(locks.Mutex("cache/refill", lock.WithBarging()).Do(ctx, func(context.Context) error {
 		fmt.Println("refilled")
 		return nil
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	// Output: refilled
 }
 
-// What one process takes again and again, and others hardly ever, costs no request.
+// A lock that one process takes again and again, and others hardly ever, costs no request.
 func ExampleWithIdle() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithIdle(time.Minute), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
+	locks := must(lock.Dial(ctx, ensemble.Servers(), lock.WithIdle(time.Minute), lock.WithDialer(ensemble.Dial)))
 	defer locks.Close()
 
 	count := func() error {
 		return locks.Mutex("counter").Do(ctx, func(context.Context) error { return nil })
 	}
-	if err := count(); err != nil { // the first time it takes one
-		log.Fatal(err)
-	}
+	check(count()) // the first time it takes one
 	before := ensemble.Transactions()
 	for range 1000 {
-		if err := count(); err != nil {
-			log.Fatal(err)
-		}
+		check(count())
 	}
 	fmt.Println("writes for a thousand more:", ensemble.Transactions()-before)
 	// Output: writes for a thousand more: 0
 }
 
-// A lease that nobody renews, for work that says how long it takes, step by step.
+// A lease that is not renewed, for work that says how long it takes, step by step.
 func ExampleHold_Extend() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 
-	hold, err := locks.Mutex("firmware", lock.WithTTL(time.Minute), lock.WithoutRenewal()).Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	hold := must(locks.Mutex("firmware", lock.WithTTL(time.Minute), lock.WithoutRenewal()).Lock(ctx))
 	defer hold.Unlock()
 	fmt.Println("for", hold.Remaining().Round(time.Minute))
-	if err := hold.Extend(ctx, 10*time.Minute); err != nil { // from now on
-		log.Fatal(err)
-	}
+	check(hold.Extend(ctx, 10*time.Minute)) // from now on
 	fmt.Println("for", hold.Remaining().Round(time.Minute))
 	// Output:
 	// for 1m0s
@@ -144,54 +101,34 @@ func ExampleWithObserver() {
 	defer ensemble.Close()
 	ctx := context.Background()
 	observer := &counter{counts: map[lock.EventKind]int{}}
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithObserver(observer), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
+	locks := must(lock.Dial(ctx, ensemble.Servers(), lock.WithObserver(observer), lock.WithDialer(ensemble.Dial)))
 	for range 3 {
-		if err := locks.Mutex("till").Do(ctx, func(context.Context) error { return nil }); err != nil {
-			log.Fatal(err)
-		}
+		check(locks.Mutex("till").Do(ctx, func(context.Context) error { return nil }))
 	}
 	locks.Close()
-	fmt.Println("had:", observer.counts[lock.EventAcquired], "lost:", observer.counts[lock.EventLost])
-	// Output: had: 3 lost: 0
+	fmt.Println("acquired:", observer.counts[lock.EventAcquired], "lost:", observer.counts[lock.EventLost])
+	// Output: acquired: 3 lost: 0
 }
 
-// A candidate on the better machine leads next, whoever waits already.
+// A candidate on the better machine leads next, although others wait already.
 func ExampleWithPriority() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient()
+	defer done()
 
-	leads, err := locks.Election("scheduler").Campaign(ctx, "spare")
-	if err != nil {
-		log.Fatal(err)
-	}
+	leads := must(locks.Election("scheduler").Campaign(ctx, "spare"))
 	next := make(chan string)
 	var stood sync.WaitGroup
 	stand := func(value string, priority int) {
-		l, err := locks.Election("scheduler", lock.WithPriority(priority)).Campaign(ctx, value)
-		if err != nil {
-			log.Fatal(err)
-		}
+		l := must(locks.Election("scheduler", lock.WithPriority(priority)).Campaign(ctx, value))
 		next <- value
-		if err := l.Resign(); err != nil {
-			log.Fatal(err)
-		}
+		check(l.Resign())
 	}
 	stood.Go(func() { stand("another spare", 1) })
 	await(ctx, locks, 2) // it is first in the queue
 	stood.Go(func() { stand("the best", 9) })
 	await(ctx, locks, 3)
-	if err := leads.Resign(); err != nil {
-		log.Fatal(err)
-	}
+	check(leads.Resign())
 	fmt.Println(<-next)
 	fmt.Println(<-next)
 	stood.Wait()
@@ -203,10 +140,7 @@ func ExampleWithPriority() {
 // await returns when so many candidates are there.
 func await(ctx context.Context, locks *lock.Client, n int) {
 	for {
-		candidates, err := locks.Election("scheduler").Candidates(ctx)
-		if err != nil {
-			log.Fatal(err)
-		}
+		candidates := must(locks.Election("scheduler").Candidates(ctx))
 		if len(candidates) >= n {
 			return
 		}

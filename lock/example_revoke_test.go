@@ -8,25 +8,15 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// A holder that gives up its lock when somebody asks for it.
+// A holder that gives up its lock when another client asks for it.
 func ExampleHold_Revoked() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithOwner("deploy"), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locks.Close()
+	locks, done := newClient(lock.WithOwner("deploy"))
+	defer done()
 
-	hold, err := locks.Mutex("node3").Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	// Somewhere else:
-	if err := locks.Revoke(ctx, "node3", "node3 is drained"); err != nil {
-		log.Fatal(err)
-	}
+	hold := must(locks.Mutex("node3").Lock(ctx))
+	// In another process:
+	check(locks.Revoke(ctx, "node3", "node3 is drained"))
 
 	select {
 	case r := <-hold.Revoked():
@@ -34,8 +24,6 @@ func ExampleHold_Revoked() {
 	case <-hold.Done():
 		log.Fatal(hold.Err())
 	}
-	if err := hold.Unlock(); err != nil {
-		log.Fatal(err)
-	}
+	check(hold.Unlock())
 	// Output: deploy asks for node3: node3 is drained
 }

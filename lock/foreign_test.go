@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,13 +28,14 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 		{"JSON", `{"host":"h"}`, 0, lock.ErrForeign, "12 bytes"},
 		{"zeroes", "\x00\x00", 0, lock.ErrForeign, "2 bytes"},
 		{"an ephemeral node", "", zk.FlagEphemeral, lock.ErrForeign, "is an ephemeral node"},
-		{"a newer version", `{"holdfast":2,"kind":["mutex"]}`, 0, lock.ErrForeign, "use a newer release"},
+		{"format 1", `{"holdfast":1,"kind":"mutex"}`, 0, lock.ErrForeign, "sweep --format-1"},
+		{"a newer version", `{"holdfast":3,"kind":["mutex"]}`, 0, lock.ErrForeign, "use a newer release"},
 		{"a record", string((&znode.Record{Owner: "o", TTL: 1}).Encode()), 0, lock.ErrForeign, "no kind"},
 		{"another kind", `{"holdfast":2,"kind":"semaphore"}`, 0, lock.ErrKind, "is a semaphore, asked for as a mutex"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
-				a, z := w.dial("a"), w.raw("other")
+				a, z := w.client("a"), w.raw("other")
 				w.unlock(w.lock(a, "y"))
 				w.create(z, "/locks/x", tt.data, tt.flags)
 				before := w.Dump("/locks/x")
@@ -49,10 +48,12 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 					mustSay(t, err, `lock "x"`, "/locks/x", tt.says)
 					same(t, before, w.Dump("/locks/x"))
 				}
-				if tt.flags == zk.FlagEphemeral {
-					_, err := a.Mutex("x/below").Lock(w.ctx)
-					mustBe(t, err, lock.ErrForeign)
-					mustSay(t, err, "ephemeral")
+				if tt.flags == zk.FlagEphemeral { // nor can it be above a lock, or be the root
+					for c, name := range map[*lock.Client]string{a: "x/below", w.client("b"): "x/deep/down", w.client("c", lock.WithRoot("/locks/x")): "y"} {
+						_, err := c.Mutex(name).Lock(w.ctx)
+						mustBe(t, err, lock.ErrForeign)
+						mustSay(t, err, "ephemeral", "/locks/x")
+					}
 					same(t, before, w.Dump("/locks/x"))
 				}
 			})
@@ -60,53 +61,11 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 	}
 }
 
-// TestEphemeralNodeAboveTheLock, two levels up and at the root.
-func TestEphemeralNodeAboveTheLock(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		z := w.raw("other")
-		w.create(z, "/eph", "", zk.FlagEphemeral)
-		a := w.dial("a", lock.WithRoot("/eph"))
-		_, err := a.Mutex("x").Lock(w.ctx)
-		mustBe(t, err, lock.ErrForeign)
-		mustSay(t, err, "/eph")
-		b := w.dial("b")
-		w.unlock(w.lock(b, "y"))
-		w.create(z, "/locks/eph", "", zk.FlagEphemeral)
-		_, err = b.Mutex("eph/deep/down").Lock(w.ctx)
-		mustBe(t, err, lock.ErrForeign)
-		mustSay(t, err, "/locks/eph")
-	})
-}
-
-func TestEmptyParentIsAdoptedAndLeft(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		z := w.raw("other")
-		w.unlock(w.lock(a, "y"))
-		w.create(z, "/locks/x", "", 0)
-		czxid := w.node("/locks/x").Stat.Czxid
-		for range 3 {
-			h := w.lock(a, "x")
-			ch := w.queue(w.ctx, b, "x")
-			w.unlock(h)
-			w.unlock(w.expect(ch).hold)
-			w.unlock(w.lock(a, "x"))
-			w.unlock(w.lock(b, "x"))
-			if p := w.parent("x"); !p.Adopted || p.Kind != znode.Mutex {
-				t.Errorf("parent %+v", p)
-			}
-		}
-		if n := w.nodes(); len(n) != 1 || w.node("/locks/x").Stat.Czxid != czxid {
-			t.Errorf("nodes %q, want the parent that was there", n)
-		}
-	})
-}
-
 // TestUnparsableSiblingIsIgnored: one that is no contender stands in nobody's way,
 // and keeps the parent.
 func TestUnparsableSiblingIsIgnored(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
+		a, b := w.client("a"), w.client("b")
 		z := w.raw("other")
 		h := w.lock(a, "x")
 		names := []string{"config", "lock-", "lock-12", "-lock-00000000zz", "_c_", "x-0000000001"}
@@ -125,7 +84,8 @@ func TestUnparsableSiblingIsIgnored(t *testing.T) {
 			t.Errorf("not valid: %v", h.Err())
 		}
 		w.unlock(h)
-		if n := w.nodes(); len(n) != 1+len(names) {
+		time.Sleep(2 * time.Second)
+		if n := w.bare(); len(n) != 1+len(names) {
 			t.Errorf("nodes %q, want the parent and what stands there", n)
 		}
 		for _, n := range names {
@@ -158,12 +118,12 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 		{"ours, empty", "0123456789abcdef-lock-", "", 0, true},
 		{"ours, damaged", "0123456789abcdef-lock-", expired[:len(expired)-3], 0, true},
 		{"ours, with no TTL", "0123456789abcdef-lock-", `{"holdfast":2,"owner":"o","expires_at":1}`, 0, true},
-		{"ours, newer", "0123456789abcdef-lock-", `{"holdfast":2,"ttl":"1s"}`, 0, true},
+		{"ours, newer", "0123456789abcdef-lock-", `{"holdfast":3,"ttl":"1s"}`, 0, true},
 		{"ours, too large", "0123456789abcdef-lock-", expired + strings.Repeat(" ", 40<<10), 0, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
-				a, z := w.dial("a"), w.raw("other")
+				a, z := w.client("a"), w.raw("other")
 				w.unlock(w.lock(a, "y"))
 				w.create(z, "/locks/x", "", 0)
 				path := w.create(z, "/locks/x/"+tt.node, tt.data, tt.flags|zk.FlagSequence)
@@ -178,18 +138,18 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 				mustSay(t, err, path)
 
 				ch := w.queue(w.ctx, a, "x")
-				const looks = int(100 * ttl / (45 * time.Second)) // in case the watch was lost
+				const looks = int(100 * ttl / (30 * time.Second)) // in case the watch was lost
 				if got := w.cost("a", func() { time.Sleep(100 * ttl) }); got.requests["getData"] > 2+looks || got.requests["getChildren2"] > 1+looks {
 					t.Errorf("waiting cost %v", got.requests)
 				}
 				w.waits(ch)
 				same(t, before, w.Dump(path))
-				if warned := strings.Contains(w.logged(), "damaged or of a newer version"); warned != tt.warns {
+				if warned := strings.Contains(w.logged(), "damaged or of another version"); warned != tt.warns {
 					t.Errorf("warned %v", warned)
 				}
 				w.remove(z, path)
 				w.unlock(w.expect(ch).hold)
-				if n := w.nodes(); len(n) != 1 {
+				if n := w.bare(); len(n) != 1 {
 					t.Errorf("nodes %q, want the parent that was there", n)
 				}
 			})
@@ -201,8 +161,8 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 // ZooKeeper does not let it be deleted. That is told, and tried again now and then.
 func TestEntryWithNodeBelowIt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		b, z := w.dial("b"), w.raw("other")
-		dead := w.lock(w.dial("a"), "x")
+		b, z := w.client("b"), w.raw("other")
+		dead := w.lock(w.client("a"), "x")
 		child := w.create(z, dead.EntryPath()+"/child", "", 0)
 		w.kill("a")
 		time.Sleep(2*ttl + grace)
@@ -237,7 +197,7 @@ func TestEntryWithNodeBelowIt(t *testing.T) {
 // in turn.
 func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
+		a := w.client("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: true}))
 		z := w.raw("other")
 		w.unlock(w.lock(a, "x"))
 		for range 3 {
@@ -263,78 +223,58 @@ func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 	})
 }
 
-// TestDeadHolderBeforeAStranger: nobody of another library's purges our dead. Who stands
-// behind that one does, in time, and then it is their turn.
-func TestDeadHolderBeforeAStranger(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		b, z := w.dial("b"), w.raw("other")
-		dead := w.lock(w.dial("a"), "x")
-		var theirs []string
-		for _, id := range []string{"0123456789abcdef0123456789abcdef", "f123456789abcdef0123456789abcdef"} {
-			theirs = append(theirs, w.create(z, "/locks/x/_c_"+id+"-lock-", "", zk.FlagEphemeral|zk.FlagSequence))
-		}
-		ch := w.queue(w.ctx, b, "x")
-		time.Sleep(3 * ttl)
-		w.waits(ch)
-		w.alive(dead) // it is not purged while it renews
-		purged := make(chan time.Time, 1)
-		w.fault(func(r locktest.Request) bool {
-			is := r.Label == "b" && touches(r, dead.EntryPath()) && r.Op != "getData"
-			if is {
-				purged <- time.Now()
-			}
-			return is
-		}, locktest.Fault{})
-		d := w.die("a", dead.EntryPath())
-		select {
-		case at := <-purged:
-			w.purged(d, at, 0, 100*time.Millisecond)
-		case <-time.After(5 * (ttl + grace)):
-			t.Fatal("the dead holder is there still")
-		}
-		time.Sleep(3 * ttl)
-		w.waits(ch) // it is their turn
-		w.remove(z, theirs[0])
-		time.Sleep(ttl)
-		w.waits(ch)
-		w.remove(z, theirs[1])
-		w.unlock(w.expect(ch).hold)
-		w.empty()
-	})
-}
-
-// TestDeadHolderBeforeAStrangerWhomAnotherHasLeft: the waiter of ours between the two, who
-// would have purged the dead, goes away. Who stands behind the stranger hears of it, and
-// does it in time, however long the lease of that waiter was.
-func TestDeadHolderBeforeAStrangerWhomAnotherHasLeft(t *testing.T) {
-	for _, lease := range []time.Duration{ttl, 10 * ttl} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			dead := w.lock(w.dial("a"), "x")
-			ctx, cancel := context.WithCancel(w.ctx)
-			between := w.queue(ctx, w.dial("b"), "x", lock.WithTTL(lease))
-			z := w.raw("other")
-			theirs := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
-			ch := w.queue(w.ctx, w.dial("c"), "x")
-			time.Sleep(3 * ttl)
-			d := w.die("a", dead.EntryPath())
-			time.Sleep(ttl / 2)
-			cancel()
-			mustBe(t, w.outcome(between).err, context.Canceled)
-			for {
-				if _, there := w.Node(d.path); !there {
-					break
+// TestDeadHolderBeforeAForeignEntry: other libraries do not purge our dead. The waiter behind
+// their entry does, in time, and then it is their turn; also if a waiter of ours between the
+// two, which would have done it, goes away, however long its lease was.
+func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
+	for _, between := range []time.Duration{0, ttl, 10 * ttl} {
+		t.Run(fmt.Sprintf("waiter between with a TTL of %v", between), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				z := w.raw("other")
+				dead := w.lock(w.client("a"), "x")
+				ctx, leave := context.WithCancel(w.ctx)
+				defer leave()
+				var waiter <-chan taken
+				if between != 0 {
+					waiter = w.queue(ctx, w.client("b"), "x", lock.WithTTL(between))
 				}
-				time.Sleep(latency)
-				if time.Now().After(time.UnixMilli(d.end).Add(20 * ttl)) {
+				var theirs []string
+				for _, id := range []string{"0123456789abcdef0123456789abcdef", "f123456789abcdef0123456789abcdef"} {
+					theirs = append(theirs, w.create(z, "/locks/x/_c_"+id+"-lock-", "", zk.FlagEphemeral|zk.FlagSequence))
+				}
+				ch := w.queue(w.ctx, w.client("c"), "x")
+				time.Sleep(3 * ttl)
+				w.waits(ch)
+				w.alive(dead) // it is not purged while it renews
+				purged := make(chan time.Time, 1)
+				w.fault(func(r locktest.Request) bool {
+					is := r.Label == "c" && touches(r, dead.EntryPath()) && r.Op != "getData"
+					if is {
+						purged <- time.Now()
+					}
+					return is
+				}, locktest.Fault{})
+				d := w.die("a", dead.EntryPath())
+				if between != 0 {
+					time.Sleep(ttl / 2)
+					leave()
+					mustBe(t, w.outcome(waiter).err, context.Canceled)
+				}
+				select {
+				case at := <-purged:
+					w.purged(d, at, 0, 100*time.Millisecond)
+				case <-time.After(5 * (ttl + grace)):
 					t.Fatal("the dead holder is there still")
 				}
-			}
-			w.purged(d, time.Now(), 0, 100*time.Millisecond)
-			w.waits(ch)
-			w.remove(z, theirs)
-			w.unlock(w.expect(ch).hold)
-			w.Heal("a")
-			w.empty()
+				for _, path := range theirs { // it is their turn
+					time.Sleep(ttl)
+					w.waits(ch)
+					w.remove(z, path)
+				}
+				w.unlock(w.expect(ch).hold)
+				w.Heal("a")
+				w.empty()
+			})
 		})
 	}
 }
@@ -348,7 +288,7 @@ func TestNestedLocks(t *testing.T) {
 					t.Skip("the same lock")
 				}
 				simulate(t, locktest.Options{}, func(w *world) {
-					x, y := w.dial("x"), w.dial("y")
+					x, y := w.client("x"), w.client("y")
 					h1 := w.lock(x, first)
 					h2 := w.lock(y, second)
 					ch1, ch2 := w.queue(w.ctx, y, first), w.queue(w.ctx, x, second)
@@ -367,10 +307,10 @@ func TestNestedLocks(t *testing.T) {
 					h2 = w.expect(ch2).hold
 					w.unlock(h2)
 					w.unlock(h1)
-					time.Sleep(time.Second)
-					// Whoever comes last has the outermost deleted; ancestors stay.
+					time.Sleep(2 * time.Second)
+					// The last client to leave has the outermost deleted; ancestors stay.
 					for _, n := range w.nodes() {
-						if p, err := znode.DecodeParent(w.node(n).Data); err != nil || strings.Contains(n, "-lock-") {
+						if p, err := znode.DecodeParent(w.node(n).Data); !strings.Contains(n, "/anchor-") && (err != nil || strings.Contains(n, "-lock-")) {
 							t.Errorf("left behind: %s, %+v, %v", n, p, err)
 						}
 					}
@@ -379,45 +319,54 @@ func TestNestedLocks(t *testing.T) {
 							w.unlock(w.lock(c, name))
 						}
 					}
-					if n := w.nodes(); len(n) != 0 {
-						t.Errorf("left behind: %q", n)
-					}
+					w.empty()
 				})
 			})
 		}
 	}
 }
 
-// TestWaiterWhoseEntryIsGoneQueuesAgain at the end, and waits no longer than a
-// renewal takes to notice.
-func TestWaiterWhoseEntryIsGoneQueuesAgain(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
-		h := w.lock(a, "x")
-		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
-		gone := w.entries("x")[1].Path
-		w.remove(w.raw("admin"), gone)
-		time.Sleep(ttl/3 + ttl/10)
-		entries := paths(w.entries("x"))
-		if len(entries) != 3 || entries[2] == gone {
-			t.Fatalf("entries %q, want a new one at the end", entries)
-		}
-		if s := b.Stats(); s.Requeued != 1 || s.Lost != 0 || s.Waiters != 1 {
-			t.Errorf("stats %+v", s)
-		}
-		mustSay(t, errors.New(w.logged()), "lost the place in the queue", "own entry is gone", gone)
-		w.waits(second)
-		w.waits(third)
-		w.unlock(h)
-		w.waits(second)
-		w.unlock(w.expect(third).hold)
-		got := w.expect(second)
-		if got.hold.EntryPath() != entries[2] {
-			t.Errorf("has it by %s, want %s", got.hold.EntryPath(), entries[2])
-		}
-		w.unlock(got.hold)
-		w.empty()
-	})
+// TestWaiterThatLosesItsEntry queues again at the end, and that takes no longer than a renewal
+// takes to notice.
+func TestWaiterThatLosesItsEntry(t *testing.T) {
+	for why, lose := range map[string]func(w *world, path string){
+		"own entry is gone": func(w *world, path string) { w.remove(w.raw("admin"), path) },
+		"overwritten": func(w *world, path string) {
+			if _, err := w.raw("admin").Set(path, znode.Parent{Kind: znode.Dir}.Encode(), -1); err != nil {
+				w.Fatal(err)
+			}
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b, c := w.client("a"), w.client("b"), w.client("c")
+				h := w.lock(a, "x")
+				second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
+				lost := w.entries("x")[1].Path
+				lose(w, lost)
+				time.Sleep(ttl/3 + ttl/10)
+				entries := paths(w.entries("x"))
+				if len(entries) != 3 || entries[2] == lost {
+					t.Fatalf("entries %q, want a new one at the end", entries)
+				}
+				if s := b.Stats(); s.Requeued != 1 || s.Lost != 0 || s.Waiters != 1 {
+					t.Errorf("stats %+v", s)
+				}
+				mustSay(t, errors.New(w.logged()), "lost the place in the queue", lost)
+				w.waits(second)
+				w.waits(third)
+				w.unlock(h)
+				w.waits(second)
+				w.unlock(w.expect(third).hold)
+				got := w.expect(second)
+				if got.hold.EntryPath() != entries[2] {
+					t.Errorf("acquired by %s, want %s", got.hold.EntryPath(), entries[2])
+				}
+				w.unlock(got.hold)
+				w.empty()
+			})
+		})
+	}
 }
 
 // TestWholeLockDeleted under a holder and waiters, by somebody who thinks that it
@@ -425,14 +374,11 @@ func TestWaiterWhoseEntryIsGoneQueuesAgain(t *testing.T) {
 // still wait start over.
 func TestWholeLockDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		first, second := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
 		z := w.raw("admin")
-		entries := paths(w.entries("x"))
-		slices.Reverse(entries) // so that who is told that the one ahead has gone has lost its own already
-		w.remove(z, entries...)
-		w.remove(z, "/locks/x")
+		w.wipe(z, "x") // the last entry first, so that a waiter that is told that the one ahead has gone has lost its own
 		time.Sleep(ttl / 2)
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)
 		// The first waiter knew itself next and its entry fresh; who deletes that
@@ -449,89 +395,12 @@ func TestWholeLockDeleted(t *testing.T) {
 	})
 }
 
-// TestReappearingEntryIsDeleted: an entry that was taken for gone comes back, as a
-// create that was applied late does.
-func TestReappearingEntryIsDeleted(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		h := w.lock(a, "x")
-		ch := w.queue(w.ctx, b, "x")
-		z := w.raw("admin")
-		old := w.entries("x")[1]
-		w.remove(z, old.Path)
-		w.until("it queues again", func() bool { return b.Stats().Requeued == 1 && len(w.entries("x")) == 2 })
-		if _, err := z.Create(old.Path, old.Data, 0, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.Mutex("x").TryLock(w.ctx); !errors.Is(err, lock.ErrHeld) { // lists
-			t.Error(err)
-		}
-		w.until("it is deleted", func() bool { return len(w.entries("x")) == 2 })
-		w.unlock(h)
-		w.unlock(w.expect(ch).hold)
-		w.empty()
-	})
-}
-
-// TestOverwrittenWaiterQueuesAgain: what stands in its entry is not its own any
-// more, so nobody would know who waits there.
-func TestOverwrittenWaiterQueuesAgain(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		h := w.lock(a, "x")
-		ch := w.queue(w.ctx, b, "x")
-		if _, err := w.raw("admin").Set(w.entries("x")[1].Path, znode.Parent{Kind: znode.Dir}.Encode(), -1); err != nil {
-			t.Fatal(err)
-		}
-		w.until("it queues again", func() bool { return b.Stats().Requeued == 1 })
-		w.waits(ch)
-		w.unlock(h)
-		w.unlock(w.await(ch).hold)
-		w.empty()
-	})
-}
-
-// TestGiveUpAfterOwnEntryIsGone: a waiter's entry is removed, and its caller gives up
-// before the waiter has noticed. The client does not go on counting that entry: the
-// lock's parent is deleted by whoever leaves last.
-func TestGiveUpAfterOwnEntryIsGone(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		b, c, z := w.dial("b"), w.dial("c"), w.raw("admin")
-		h := w.lock(b, "x")
-		ctx, giveUp := context.WithCancel(w.ctx)
-		var paused atomic.Bool // the waiter is to be, when it looks at its clock
-		var own string
-		begun := time.Now()
-		a := w.dial("a", lock.WithClock(func() (mono, wall time.Duration) {
-			if paused.CompareAndSwap(true, false) {
-				w.remove(z, own)
-				time.Sleep(ttl) // its renewal finds out
-				giveUp()
-			}
-			return time.Since(begun), time.Since(begun)
-		}))
-		w.unlock(w.lock(a, "y"))
-		ahead, leave := context.WithCancel(w.ctx)
-		w.queue(ahead, c, "x")
-		ch := w.queue(ctx, a, "x")
-		own = w.entries("x")[2].Path
-		paused.Store(true)
-		leave()
-		got := <-ch
-		mustBe(w, got.err, context.Canceled)
-		w.unlock(h)
-		w.empty()
-		w.unlock(w.lock(a, "x"))
-		w.empty()
-	})
-}
-
 // TestParentOfAnEntryThatIsGone: who finds its hold's entry removed was the last one
 // there, and sees to the parent: when a renewal tells, and when Unlock does.
 func TestParentOfAnEntryThatIsGone(t *testing.T) {
 	for _, renewed := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {
-			a := w.dial("a")
+			a := w.client("a")
 			h := w.lock(a, "x")
 			w.remove(w.raw("admin"), h.EntryPath())
 			if renewed {
@@ -550,7 +419,7 @@ func TestParentOfAnEntryThatIsGone(t *testing.T) {
 // when it goes, though the other thinks that it has the lock. From then on ours is not harmed.
 func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		ours := w.dial("ours")
+		ours := w.client("ours")
 		w.unlock(w.lock(ours, "y"))
 		before := w.raw("theirs, before")
 		w.create(before, "/locks/x", "", 0)

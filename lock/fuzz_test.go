@@ -27,10 +27,10 @@ const (
 	hostileNoDelete   = 1 << 7 // of the first node: what stands there cannot be deleted
 )
 
-// FuzzHostileChildren has others put nodes of any name, data and ACL below a lock's
-// node. Whoever asks for the lock gets it, or is told what is in the way or denied;
-// is done with it in time; changes nothing that is not an expired entry of ours;
-// leaves nothing; and has other locks all the while.
+// FuzzHostileChildren has other programs put nodes of any name, data and ACL below a lock's
+// node. A client that asks for the lock gets it, or is told what is in the way, or is denied, in
+// time. It changes nothing that is not an expired entry of ours, leaves nothing but one anchor,
+// and has other locks all the while.
 func FuzzHostileChildren(f *testing.F) {
 	expired := (&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1, AcquiredAt: 1}).Encode()
 	ours := "0123456789abcdef-lock-0000000000" // ahead of all that come
@@ -55,13 +55,14 @@ func FuzzHostileChildren(f *testing.F) {
 		{"config", "\xc8", []byte("keep out")},
 		{"0123456789abcdef-lock-2147483647\n0123456789abcdee-lock--2147483648\n0123456789abcdee-lock-2147483647", "\x01", nil},
 		{"lock-2147483647\nlock--0000000001", "\x08", nil}, // unreadable, and past the counter's end
+		{"anchor-0123456789abcdef__2147483647\nanchor-__2147483647", "\x03", nil},
 		{"0123456789abcdef-__READ__0000000000\n0123456789abcdef-__WRIT__0000000000", "\x01\x02", nil},
 	} {
 		f.Add(seed.names, []byte(seed.kinds), seed.data)
 	}
 	f.Fuzz(func(t *testing.T, names string, kinds, data []byte) {
 		simulate(t, locktest.Options{}, func(w *world) {
-			a, z := w.dial("a"), w.raw("other")
+			a, z := w.dial("a", riding(0)), w.raw("other")
 			w.unlock(w.lock(a, "y")) // makes the root
 			acl := zk.WorldACL(zk.PermAll)
 			undeletable := len(kinds) > 0 && kinds[0]&hostileNoDelete != 0
@@ -82,19 +83,19 @@ func FuzzHostileChildren(f *testing.F) {
 				}
 				var held *lock.HeldError
 				switch {
+				case err == nil && undeletable:
+					t.Error("acquired, and its entry cannot be deleted")
 				case err == nil && h.Valid():
-					if err := h.Unlock(); err != nil && !(undeletable && errors.Is(err, lock.ErrDenied)) {
-						t.Errorf("unlock: %v", err)
-					}
+					w.unlock(h)
 				case err == nil:
 					t.Errorf("the hold is not valid: %v", h.Err())
-				case len(placed) == 0 && !undeletable:
-					t.Errorf("nothing is there, but: %v", err)
 				case undeletable && errors.Is(err, lock.ErrDenied):
+				case len(placed) == 0:
+					t.Errorf("nothing is there, but: %v", err)
 				case !errors.As(err, &held):
-					t.Errorf("neither had nor held nor denied: %v", err)
-				case !slices.Contains(placed, held.Entry) && !undeletable:
-					t.Errorf("%s, which nobody else has put there, is said to be in the way", held.Entry)
+					t.Errorf("neither acquired nor held nor denied: %v", err)
+				case !slices.Contains(placed, held.Entry):
+					t.Errorf("%s, which no other program has put there, is said to be in the way", held.Entry)
 				}
 				w.unlock(w.lock(a, "y")) // stops nothing else
 			}
@@ -114,10 +115,11 @@ func FuzzHostileChildren(f *testing.F) {
 				delete(now, n.Path)
 			}
 			delete(now, "/locks/x")
+			if !undeletable { // the lock's node was adopted
+				delete(now, "/locks/x/"+znode.Anchor(w.parent("x").Generation))
+			}
 			for path, n := range now {
-				if !undeletable {
-					t.Errorf("%s was left: %s", path, n.Data)
-				}
+				t.Errorf("%s was left: %s", path, n.Data)
 			}
 		})
 	})

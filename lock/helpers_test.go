@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -70,6 +71,13 @@ func simulate(t *testing.T, opts locktest.Options, f func(w *world)) {
 	})
 }
 
+// forEach runs f for each case in a world of its own.
+func forEach[T any](t *testing.T, opts locktest.Options, cases map[string]T, f func(w *world, c T)) {
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { simulate(t, opts, func(w *world) { f(w, c) }) })
+	}
+}
+
 // settle gives what goes on time for some round trips, but not for more: not for a
 // second try of anything, nor until a grant is recorded.
 func settle() {
@@ -85,6 +93,7 @@ func (w *world) Write(p []byte) (int, error) {
 }
 
 func (w *world) logged() string {
+	synctest.Wait() // until the client has told
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.log.String()
@@ -114,6 +123,16 @@ func (w *world) options(label string, opts ...lock.Option) []lock.Option {
 func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 	w.Helper()
 	return w.dialAt(label, w.Servers(), opts...)
+}
+
+// usual are the policies that users get, but for shorter leases: the goroutines of a client
+// have one place in the queue.
+var usual = lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: lock.DefaultLocalWindow})
+
+// client is dial with the options that users get.
+func (w *world) client(label string, opts ...lock.Option) *lock.Client {
+	w.Helper()
+	return w.dial(label, append([]lock.Option{usual}, opts...)...)
 }
 
 // dialAt is dial to some of the members.
@@ -380,6 +399,28 @@ func (w *world) anchor(name string) znode.AnchorData {
 		w.Fatalf("%s holds %s: %v", n.Path, n.Data, err)
 	}
 	return a
+}
+
+// anchors lists the anchors of a lock's parent.
+func (w *world) anchors(name string) []string {
+	return paths(slices.DeleteFunc(w.Dump(lock.DefaultRoot+"/"+name), func(n locktest.Node) bool {
+		return !strings.HasPrefix(path.Base(n.Path), "anchor-")
+	}))
+}
+
+// wipe deletes a lock's parent with all that is below it, the youngest entry first.
+func (w *world) wipe(z *zk.Conn, name string) {
+	w.Helper()
+	entries := paths(w.entries(name))
+	slices.Reverse(entries)
+	w.remove(z, entries...)
+	w.remove(z, w.anchors(name)...)
+	w.remove(z, lock.DefaultRoot+"/"+name)
+}
+
+// bare lists the paths below the root as nodes does, without anchors.
+func (w *world) bare() []string {
+	return slices.DeleteFunc(w.nodes(), func(p string) bool { return strings.HasPrefix(path.Base(p), "anchor-") })
 }
 
 // empty checks that nothing is left below the root, once what goes on in the

@@ -111,6 +111,18 @@ func (h *Hold) Err() error {
 	return h.e.Err()
 }
 
+// check is the first that each call with a context does: it returns why the hold or the
+// context has ended.
+func (h *Hold) check(ctx context.Context, what string) error {
+	switch err := h.Err(); {
+	case err != nil:
+		return err
+	case h.unlocked.Load():
+		return ErrUnlocked
+	}
+	return checkContext(ctx, what, h.Name())
+}
+
 // Valid reports whether the lock is surely held at this moment. It is computed
 // from the clock when it is asked, so it is right even if the process was paused
 // just before; but nothing can say what it was paused after. Where that matters
@@ -154,14 +166,8 @@ func (h *Hold) AtRisk() <-chan time.Duration {
 // policy's MaxTTL is an [ErrInvalid]; a hold that has ended returns why. Of readers who share
 // an entry, see [WithLocalWindow], none can make the lease of the others shorter.
 func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
-	if err := h.Err(); err != nil {
+	if err := h.check(ctx, "extend"); err != nil {
 		return err
-	}
-	if h.unlocked.Load() {
-		return ErrUnlocked
-	}
-	if ctx == nil {
-		return invalid("context", nil, "must not be nil")
 	}
 	if err := checkDuration("ttl", ttl, MinTTL, MaxTime); err != nil {
 		return err
@@ -186,20 +192,34 @@ func (h *Hold) Unlock() error {
 	if h.none() || h.unlocked.Swap(true) {
 		return ErrUnlocked
 	}
-	c, e := h.client, h.e
+	c := h.client
 	if c.tasks.Enter() { // before the hold ends, from when on Close leaves its entry to us
 		defer c.tasks.Leave()
 	}
-	h.deafen()
-	h.t.leave()
-	last, err := e.Unlock()
-	if err != nil || !last || c.queue.HandOff(e) {
+	leaves, err := h.giveBack(c.cfg.unlockTimeout)
+	if !leaves {
 		return err
 	}
-	c.ended(e, ErrUnlocked)
 	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
 	defer limit.Release()
-	return c.left(e, c.queue.Leave(zkconn.Uncancellable(limit), e))
+	return c.left(h.e, c.queue.Leave(zkconn.Uncancellable(limit), h.e))
+}
+
+// giveBack gives back a handle that was just unlocked, when no transaction by it can be applied
+// any more. It reports whether the entry is to leave: the handle was the last one, and no other
+// goroutine of the client goes on with it. The error tells why the hold had ended before.
+func (h *Hold) giveBack(within time.Duration) (leaves bool, err error) {
+	h.deafen()
+	h.t.leave()
+	last, err := h.e.Release(&h.unlocked, within)
+	if err == ErrInDoubt {
+		err = &UnlockError{Lock: h.e.Lock(), Entry: h.e.Path, Err: err}
+	}
+	if !last || h.client.queue.HandOff(h.e) {
+		return false, err
+	}
+	h.client.ended(h.e, ErrUnlocked)
+	return true, err
 }
 
 // left makes of what came of the deletion of an unlocked entry what the unlock returns.

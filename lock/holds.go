@@ -155,15 +155,14 @@ func (hs *Holds) Unlock() error {
 	}
 	var leave []*queue.Entry
 	var errs []error
-	unlocked := 0
+	unlocked, end := 0, time.Now().Add(c.cfg.unlockTimeout)
 	for _, h := range hs.Each() {
 		if h.unlocked.Swap(true) {
 			unlocked++
 			continue
 		}
-		h.deafen()
-		last, err := h.e.Unlock()
-		if last {
+		leaves, err := h.giveBack(time.Until(end))
+		if leaves {
 			leave = append(leave, h.e)
 		}
 		errs = append(errs, err)

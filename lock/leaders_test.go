@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // offs are by how much the clock of a new leader may differ from the one's before.
@@ -52,6 +53,30 @@ func (w *world) elect(clock time.Duration) {
 	if err := w.Start(old); err != nil {
 		w.Fatal(err)
 	}
+}
+
+// TestEntriesGetTheStampOfANewLeader: soon after an election all living entries are written
+// under the new leader, also those of which none is due.
+func TestEntriesGetTheStampOfANewLeader(t *testing.T) {
+	forEachOff(t, func(w *world, off time.Duration) {
+		a, b := w.dial("a"), w.dial("b")
+		var holds []*lock.Hold
+		for i := range 20 {
+			holds = append(holds, w.lock(a, fmt.Sprint("x", i)))
+		}
+		w.queue(w.ctx, b, "x0")
+		before := znode.Epoch(w.entries("x0")[0].Stat.Mzxid)
+		w.elect(off)
+		time.Sleep(time.Second)
+		for _, h := range holds {
+			for _, e := range w.entries(h.Name()) {
+				if epoch := znode.Epoch(e.Stat.Mzxid); epoch <= before {
+					t.Errorf("%s was written in epoch %d, want a later one", e.Path, epoch)
+				}
+			}
+			w.unlock(h)
+		}
+	})
 }
 
 // TestNewcomersAfterAnElection meet a holder whose entry bears the old leader's stamp.

@@ -55,12 +55,11 @@ func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 	return m.recipe().take(ctx, znode.Exclusive, acquire)
 }
 
-// TryLock returns the hold if nobody is in the way, and otherwise a [HeldError],
+// TryLock returns the hold if no other contender is in the way, and otherwise a [HeldError],
 // which is [ErrHeld], without waiting and without having written anything but, once
-// after each change of ZooKeeper's leader, the mark of its epoch. If the only entry there tells
-// that it may just be kept ([WithIdle]), TryLock asks for it: it joins the queue, and leaves it
-// again if it has not got the lock after 100 ms. A client does so at most once a second, and
-// for the same entry ever more rarely, down to once in its TTL, or idle time if that is shorter.
+// after each change of ZooKeeper's leader, the mark of its epoch. It asks the server to catch
+// up with the leader first. An entry that another client keeps unused ([WithIdle]) counts as
+// held; what this client keeps does not.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 	return m.recipe().take(ctx, znode.Exclusive, try)
 }

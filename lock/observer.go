@@ -16,12 +16,12 @@ import (
 // below lock/observe have some that are ready, for Prometheus, OpenTelemetry and
 // zerolog.
 //
-// Observe is called outside of all locks, by whichever goroutine has something happen,
-// by several at once, and also by the one that renews all leases: it must not block,
-// and must not take or give back locks. A panic in it is not caught. Events of one
-// entry come in their order, but for those that happen at the same moment. The context
-// carries the values of the one that the lock was asked for with, such as a trace, and
-// does not end.
+// One goroutine of the client calls Observe, for one event after the other, in the order in
+// which they happened. An observer that blocks holds up later events, and nothing else: no
+// renewal, call or end of a hold. While 65,536 events wait, further ones are dropped and
+// counted, see [Stats]. [Client.Close] waits for up to a second until all events are told;
+// an observer must not call it. A panic in Observe is not caught. The context carries the
+// values of the one that the lock was asked for with, such as a trace, and does not end.
 type Observer interface {
 	Observe(context.Context, Event)
 }
@@ -71,6 +71,8 @@ func (k EventKind) String() string {
 // Event is something that happened. Fields that do not apply are zero.
 type Event struct {
 	Kind EventKind
+	// At is when it happened, by this machine's clock. It is told later.
+	At time.Time
 	// Lock is the name of the lock. There may be any number of them: in metrics use
 	// Policy.
 	Lock string
@@ -142,7 +144,7 @@ func askedBy(values context.Context) *asked {
 // waits tells the observers that a request has to wait, by that entry if it has one.
 func (c *Client) waits(values context.Context, r *queue.Request, entry string) {
 	if len(c.cfg.observers) > 0 && !askedBy(values).waiting.Swap(true) {
-		c.notify(values, Event{Kind: EventWaiting, Lock: r.Lock, Policy: c.cfg.policyOf(r.Lock).Name, Entry: entry})
+		c.notify(values, Event{Kind: EventWaiting, Lock: r.Lock, Entry: entry})
 	}
 }
 
@@ -153,7 +155,7 @@ func (c *Client) withdrew(r *queue.Request) {
 	}
 	if a := askedBy(r.Values); a.waiting.Swap(false) {
 		c.notify(r.Values, Event{
-			Kind: EventWithdrawn, Lock: r.Lock, Policy: c.cfg.policyOf(r.Lock).Name, Queued: true, Waited: c.clock.Mono() - a.at,
+			Kind: EventWithdrawn, Lock: r.Lock, Queued: true, Waited: c.clock.Mono() - a.at,
 		})
 	}
 }
@@ -180,7 +182,7 @@ func (c *Client) tell(e *queue.Entry, change lease.Change) {
 // tellOf tells the observers of a change in the life of an entry, or of a hold by it: that has
 // the token, and was acquired at that monotonic time. The values are those of the request.
 func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, granted time.Duration, values context.Context) {
-	event := Event{Lock: e.Lock(), Policy: c.cfg.policyOf(e.Lock()).Name, Entry: e.Path}
+	event := Event{Lock: e.Lock(), Entry: e.Path}
 	asked, now := askedBy(values), c.clock.Mono()
 	if change.From == lease.Held || change.To == lease.Held {
 		event.Token, event.Waited, event.Held = token, granted-asked.at, now-granted
@@ -208,7 +210,7 @@ func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, grante
 // purged tells the observers of an entry that one of our requests has deleted.
 func (c *Client) purged(r *queue.Request, path string) {
 	if len(c.cfg.observers) > 0 {
-		c.notify(r.Values, Event{Kind: EventPurged, Lock: r.Lock, Policy: c.cfg.policyOf(r.Lock).Name, Entry: path})
+		c.notify(r.Values, Event{Kind: EventPurged, Lock: r.Lock, Entry: path})
 	}
 }
 
@@ -217,20 +219,31 @@ func (c *Client) displaced(d clock.Displacement) {
 	c.notify(context.Background(), Event{Kind: EventDisplaced, By: d.By})
 }
 
+// notify has the observers told of the event, without waiting for them.
 func (c *Client) notify(values context.Context, event Event) {
-	for _, o := range c.cfg.observers {
-		o.Observe(context.WithoutCancel(values), event)
+	if len(c.cfg.observers) == 0 {
+		return
 	}
+	event.At = time.Now()
+	c.events.Put(func() {
+		if event.Lock != "" {
+			event.Policy = c.cfg.policyOf(event.Lock).Name // the policies are the user's, and may block too
+		}
+		for _, o := range c.cfg.observers {
+			o.Observe(context.WithoutCancel(values), event)
+		}
+	})
 }
 
 // Check reports whether all that the client keeps alive is renewed in time, its waits
 // as well as its holds: it returns nil, or an [ErrStalled] that tells how many are not,
 // which of them ends first, and for how long it has not been renewed. So it fails when
-// holds are at risk, but for those that max_hold ends; fixed leases do not count, and
-// without holds and waits there is nothing that could stall, whether ZooKeeper can be
-// reached or not. If servers can be reached and close each connection without an answer, as
-// one does that has lost its data, it returns an [ErrUnavailable] that names the possible
-// causes. A client that was closed returns [ErrClosed].
+// holds are at risk, but for those that max_hold ends; fixed leases do not count. A client
+// without holds and waits has nothing that could stall: Check is nil, also if it keeps an
+// entry ([WithIdle]), and whether ZooKeeper can be reached or not. But if servers can be
+// reached and close each connection without an answer, as one does that has lost its data, it
+// returns an [ErrUnavailable] that names the possible causes. A client that was closed
+// returns [ErrClosed].
 //
 // It looks at what is known, asks no server and never blocks, so that it can answer a
 // health check.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -31,6 +32,7 @@ func (o *observed) Observe(ctx context.Context, e lock.Event) {
 
 // take returns what was told since it was called last.
 func (o *observed) take() (events []lock.Event, values []any) {
+	synctest.Wait() // until the client has told
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	events, values = o.events, o.values
@@ -78,7 +80,7 @@ func TestObserver(t *testing.T) {
 			t.Fatalf("told %+v, with %v", events, values)
 		}
 		got := events[0]
-		if want := (lock.Event{Kind: lock.EventAcquired, Lock: "jobs/1", Policy: "jobs", Entry: first.EntryPath(), Token: first.Token(), Waited: got.Waited}); got != want || got.Waited <= 0 || got.Waited > time.Millisecond {
+		if want := (lock.Event{Kind: lock.EventAcquired, Lock: "jobs/1", Policy: "jobs", Entry: first.EntryPath(), Token: first.Token(), Waited: got.Waited, At: got.At}); got != want || got.Waited <= 0 || got.Waited > time.Millisecond {
 			t.Errorf("told %+v, want %+v", got, want)
 		}
 		again, err := a.Mutex("jobs/1").Lock(first.Context())
@@ -112,7 +114,7 @@ func TestObserver(t *testing.T) {
 		if len(events) != 3 || events[0].Kind != lock.EventWaiting || events[1].Kind != lock.EventWithdrawn || events[2].Kind != lock.EventAcquired {
 			t.Fatalf("told %+v", events)
 		}
-		if withdrawn, acquired := events[1], events[2]; withdrawn.Waited < ttl-time.Second || withdrawn.Waited > ttl+time.Second || !withdrawn.Queued || withdrawn.Entry != events[0].Entry ||
+		if withdrawn, acquired := events[1], events[2]; withdrawn.Waited < ttl-time.Second || withdrawn.Waited > ttl+time.Second || !withdrawn.Queued ||
 			acquired.Waited <= withdrawn.Waited || !acquired.Queued || acquired.Entry != h.EntryPath() {
 			t.Errorf("told %+v, %+v", withdrawn, acquired)
 		}
@@ -146,7 +148,8 @@ func TestObserver(t *testing.T) {
 	})
 }
 
-// TestObserverOfAll: each of several locks has a life of its own.
+// TestObserverOfAll: each of several locks has a life of its own. Only the one that has a holder
+// is waited for.
 func TestObserverOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -161,40 +164,53 @@ func TestObserverOfAll(t *testing.T) {
 		var told []string
 		for i, e := range events {
 			told = append(told, e.Kind.String()+" "+e.Lock)
-			if values[i] != "mine" || e.Kind == lock.EventAcquired && (!e.Queued || e.Waited < ttl || e.Waited > ttl+time.Second) {
+			if values[i] != "mine" || e.Kind == lock.EventAcquired && (e.Queued != (e.Lock == "x") || e.Waited < ttl || e.Waited > ttl+time.Second) {
 				t.Errorf("told %+v, with %v", e, values[i])
 			}
 		}
 		slices.Sort(told)
-		want := []string{"acquired x", "acquired y", "released x", "released y", "waiting x", "waiting y"}
+		want := []string{"acquired x", "acquired y", "released x", "released y", "waiting x"}
 		if !slices.Equal(told, want) {
 			t.Errorf("told %q, want %q", told, want)
 		}
 	})
 }
 
-// TestObserverOfAPlaceThatIsLost: who queues again withdraws and waits again, since it
-// first asked.
-func TestObserverOfAPlaceThatIsLost(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		seen := new(observed)
-		a, b := w.dial("a", lock.WithObserver(seen)), w.dial("b")
-		theirs := w.lock(b, "x")
-		waits := w.queue(w.ctx, a, "x")
-		time.Sleep(ttl)
-		mine := w.entries("x")[1].Path
-		if err := w.raw("hand").Delete(mine, -1); err != nil {
-			t.Fatal(err)
-		}
-		w.until("it waits again", func() bool { return a.Stats().Requeued == 1 && a.Stats().Waiters == 1 })
-		w.unlock(theirs)
-		h := w.await(waits).hold
-		events, _ := seen.take()
-		if len(events) != 4 || events[1].Kind != lock.EventWithdrawn || events[2].Kind != lock.EventWaiting || events[3].Kind != lock.EventAcquired || events[3].Waited < ttl {
-			t.Errorf("told %+v", events)
-		}
-		w.unlock(h)
-	})
+// TestObserverOfOneCall: each call is told of once, whatever it took: by tries, or by another entry
+// after its own was removed. A try that fails is no event, nor is a lock that is free waited for.
+func TestObserverOfOneCall(t *testing.T) {
+	for name, opts := range map[string][]lock.LockOption{"queued": nil, "barging": {lock.WithBarging()}} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				seen := new(observed)
+				a, b, z := w.dial("a", lock.WithObserver(seen)), w.dial("b"), w.raw("hand")
+				w.unlock(w.lock(a, "x", opts...))
+				w.says(seen, "acquired x, released x")
+				h := w.lock(b, "x")
+				_, err := a.Mutex("x", opts...).TryLock(w.ctx)
+				mustBe(t, err, lock.ErrHeld)
+				w.says(seen, "")
+				ch := w.queue(w.ctx, a, "x", opts...)
+				for i := range 3 { // the one ahead is followed by another, or the own entry is gone
+					next := w.queue(w.ctx, w.dial(fmt.Sprint("c", i)), "x")
+					if opts == nil {
+						w.remove(z, w.entries("x")[1].Path)
+						w.until("it queues again", func() bool { return a.Stats().Requeued == uint64(i)+1 && len(w.entries("x")) == 3 })
+					}
+					time.Sleep(ttl)
+					w.unlock(h)
+					h = w.await(next).hold
+				}
+				w.unlock(h)
+				h = w.await(ch).hold
+				events, _ := seen.take()
+				if len(events) != 2 || events[0].Kind != lock.EventWaiting || events[1].Kind != lock.EventAcquired || events[1].Waited < 3*ttl || !events[1].Queued || events[1].Entry != h.EntryPath() {
+					t.Errorf("told %+v", events)
+				}
+				w.unlock(h)
+			})
+		})
+	}
 }
 
 // warned waits until the hold is at risk, and returns for how long it is still sure to
@@ -349,6 +365,27 @@ func TestCheck(t *testing.T) {
 		mustBe(t, (*lock.Client)(nil).Check(), lock.ErrInvalid)
 		if (*lock.Hold)(nil).AtRisk() != nil {
 			t.Error("no hold is at risk")
+		}
+	})
+}
+
+// TestCheckOfIdleClient: nothing is at risk of a client that has neither hold nor wait, though
+// it keeps an entry.
+func TestCheckOfIdleClient(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: lock.DefaultLocalWindow, Idle: 10 * ttl}))
+		w.unlock(w.lock(a, "x"))
+		if s := a.Stats(); s.Waiters != 1 || s.Holds != 0 {
+			t.Fatalf("nothing is kept: %+v", s)
+		}
+		if err := w.Partition("a"); err != nil {
+			t.Fatal(err)
+		}
+		for range 30 {
+			time.Sleep(ttl / 10)
+			if err := a.Check(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }

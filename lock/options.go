@@ -260,7 +260,10 @@ func WithPriority(n int) LockOption {
 	})
 }
 
-// WithLogger sets where the client logs to. Default nowhere.
+// WithLogger sets where the client logs to. Default nowhere. The client never waits for the
+// logger: a goroutine writes the lines, with the level, context and hooks of log. If the
+// writer blocks, up to 1,024 lines wait and further ones are dropped and counted, see [Stats].
+// [Client.Close] waits for up to a second until all lines are written.
 func WithLogger(log zerolog.Logger) Option {
 	return clientOption(func(c *config) error {
 		c.log = log

@@ -2,19 +2,17 @@ package lock_test
 
 import (
 	"context"
-	"math"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// notAlone is a hold of a's that is the only one at x, and whose unlock takes three requests,
-// because somebody had come and gone: the entry is deleted, the parent read, and deleted.
+// notAlone is a hold of a's that is the only one at x, and whose parent stays when it leaves,
+// because another waiter has come and gone, and has tidied up: a owes its deletion.
 func (w *world) notAlone(a, b *lock.Client) *lock.Hold {
 	w.Helper()
 	h := w.lock(a, "x")
@@ -30,126 +28,51 @@ func (w *world) comesAndGoes(c *lock.Client) {
 	cancel()
 	mustBe(w, w.outcome(ch).err, context.Canceled)
 	w.until("it has left", func() bool { return len(w.entries("x")) == 1 })
+	time.Sleep(2 * time.Second)
 }
 
-// ofParent says which requests of client a are about the node of lock x alone.
-func ofParent(op string) func(locktest.Request) bool {
-	return func(r locktest.Request) bool {
-		return r.Label == "a" && r.Op == op && len(r.Paths) == 1 && r.Paths[0] == "/locks/x"
-	}
+// readsParent and deletesParent are the requests by which client a tidies up after lock x.
+func readsParent(r locktest.Request) bool {
+	return r.Label == "a" && r.Op == "getData" && r.Paths[0] == "/locks/x"
 }
 
-// TestSlowUnlockTidiesUp: an unlock whose time is over when the entry has gone returns, and
-// the parent is deleted all the same.
-func TestSlowUnlockTidiesUp(t *testing.T) {
-	unlocks := map[string]func(w *world, a, b *lock.Client) func() error{
-		"one": func(w *world, a, b *lock.Client) func() error { return w.notAlone(a, b).Unlock },
-		"several": func(w *world, a, b *lock.Client) func() error {
-			hs, err := a.LockAll(w.ctx, "w", "x")
-			if err != nil {
-				w.Fatal(err)
-			}
-			w.comesAndGoes(b)
-			return hs.Unlock
-		},
-	}
-	for name, prepare := range unlocks {
-		for _, op := range []string{"getData", "delete"} {
-			t.Run(name+", slow "+op, func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					a, b := w.dial("a", lock.WithUnlockTimeout(time.Second)), w.dial("b")
-					w.unlock(w.lock(a, "other"))
-					unlock := prepare(w, a, b)
-					hit := w.fault(ofParent(op), locktest.Fault{Delay: 1500 * time.Millisecond})
-					begun := time.Now()
-					if err := unlock(); err != nil || !hit() || time.Since(begun) > 1100*time.Millisecond {
-						t.Errorf("unlock: %v after %v; the request was slow: %v", err, time.Since(begun), hit())
-					}
-					time.Sleep(10 * time.Second)
-					w.empty()
+func deletesParent(r locktest.Request) bool {
+	return r.Label == "a" && r.Op == "multi" && touches(r, "/locks/x/anchor-") && !touches(r, "-lock-")
+}
+
+// TestOwedParentGoesInTheEnd: the unlock has returned, and whatever befalls the requests that
+// tidy up, a client that lives deletes the parents that it owes, those of other locks too.
+func TestOwedParentGoesInTheEnd(t *testing.T) {
+	for request, filter := range map[string]func(locktest.Request) bool{"the read": readsParent, "the delete": deletesParent} {
+		for befalls, fault := range map[string]locktest.Fault{
+			"is lost": {Drop: locktest.BeforeApply}, "is applied, its reply lost": {Drop: locktest.AfterApply},
+			"is throttled": {Code: codeThrottled}, "is slower than an unlock may be": {Delay: 1500 * time.Millisecond},
+		} {
+			for _, several := range []bool{false, true} {
+				t.Run(request+" "+befalls, func(t *testing.T) {
+					simulate(t, locktest.Options{}, func(w *world) {
+						a, b := w.dial("a", lock.WithUnlockTimeout(time.Second)), w.dial("b")
+						w.unlock(w.lock(a, "other"))
+						var unlock func() error
+						if several {
+							hs := w.lockAll(a, "w", "x")
+							w.comesAndGoes(b)
+							unlock = hs.Unlock
+						} else {
+							unlock = w.notAlone(a, b).Unlock
+						}
+						hit := w.fault(filter, fault)
+						begun := time.Now()
+						if err := unlock(); err != nil || hit() || time.Since(begun) > 10*latency {
+							t.Errorf("unlock: %v after %v; it has tidied up: %v", err, time.Since(begun), hit())
+						}
+						time.Sleep(10 * time.Second)
+						w.empty()
+					})
 				})
-			})
+			}
 		}
 	}
-}
-
-// TestParentDeleteIsLost: one request is lost, or refused for now; the client lives on, and
-// looks after the parent again, while the unlock has returned.
-func TestParentDeleteIsLost(t *testing.T) {
-	for name, fault := range map[string]locktest.Fault{
-		"lost": {Drop: locktest.BeforeApply}, "applied": {Drop: locktest.AfterApply}, "throttled": {Code: codeThrottled},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b := w.dial("a"), w.dial("b")
-				w.unlock(w.lock(a, "other"))
-				h := w.notAlone(a, b)
-				hit := w.fault(ofParent("delete"), fault)
-				if w.unlock(h); !hit() {
-					t.Error("the parent was not deleted at once")
-				}
-				time.Sleep(10 * time.Second)
-				w.empty()
-			})
-		})
-	}
-}
-
-// TestReleaseBesideOneWhoGaveUp: a writer tells its release in the parent, and the reply shows
-// one child: the entry of a reader of the same client whose caller has given up. That one is
-// deleted, and counted, just before the writer is: one of the two looks after the parent.
-func TestReleaseBesideOneWhoGaveUp(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		var armed, paused atomic.Bool
-		clk := newClock(0, 0)
-		a := w.dial("a", lock.WithClock(func() (time.Duration, time.Duration) {
-			if armed.Load() && calledBy("(*leaving).gone") && armed.Swap(false) {
-				paused.Store(true)
-				time.Sleep(300 * time.Microsecond)
-			}
-			return clk.now()
-		}))
-		b, c, d := w.dial("b"), w.dial("c"), w.dial("d")
-		for _, each := range []*lock.Client{a, b, c, d} {
-			w.unlock(w.lock(each, "other"))
-		}
-		first := w.take(b.RWMutex("x").Lock)
-		// Of one who had held the lock for long before, the grant would be recorded at once,
-		// and the writer need not look whether others are there.
-		second := w.join("x", d.RWMutex("x").Lock)
-		writer := w.join("x", a.RWMutex("x").Lock)
-		ctx, cancel := context.WithCancel(w.ctx)
-		third := start(func() (*lock.Hold, error) { return c.RWMutex("x").Lock(ctx) })
-		settle()
-		w.unlock(first)
-		w.unlock((<-second).hold)
-		h := (<-writer).hold
-		cancel()
-		<-third
-		time.Sleep(20 * time.Microsecond) // it has left; and the grant is not recorded yet
-
-		var created, told atomic.Bool
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			switch {
-			case r.Label == "a" && touches(r, "__READ__") && r.Op != "delete" && !created.Swap(true):
-				return locktest.Fault{DelayReply: 60 * time.Microsecond}
-			case r.Label == "a" && r.Op == "multi" && len(r.Paths) == 2 && r.Paths[1] == "/locks/x":
-				told.Store(true)
-			}
-			return locktest.Fault{}
-		})
-		ctx, cancel = context.WithCancel(w.ctx)
-		reader := start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(ctx) })
-		time.Sleep(10 * time.Microsecond)
-		cancel()
-		<-reader
-		armed.Store(true)
-		w.unlock(h)
-		if !created.Load() || !told.Load() || !paused.Load() {
-			t.Fatalf("a reader joined: %v, the release was told: %v, and it was late: %v", created.Load(), told.Load(), paused.Load())
-		}
-		w.empty()
-	})
 }
 
 // TestCloseAfterSlowTidy: all entries are gone; what is left of the duty for a parent
@@ -158,11 +81,9 @@ func TestCloseAfterSlowTidy(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", lock.WithUnlockTimeout(5*time.Second)), w.dial("b")
 		w.unlock(w.lock(a, "other"))
-		h := w.notAlone(a, b)
-		hit := w.before(ofParent("getData"), func() { w.Partition("a") })
-		if w.unlock(h); !hit() {
-			t.Error("the parent was not read")
-		}
+		w.unlock(w.notAlone(a, b))
+		w.until("the parent is read", w.before(readsParent, func() { w.Partition("a") }))
+		time.Sleep(sessionTimeout) // until the connection is known to be lost
 		begun := time.Now()
 		if err := a.Close(); err != nil || time.Since(begun) > 2*time.Second {
 			t.Errorf("close: %v after %v, with %d entries there", err, time.Since(begun), len(w.entries("x")))
@@ -171,41 +92,44 @@ func TestCloseAfterSlowTidy(t *testing.T) {
 }
 
 // TestParentIsReadAgainAfterAnOutage: the session ends as the parent is read. The server of the
-// next one lags behind, and shows the entry that has just gone; by the next read it has caught
-// up. Nobody else would delete the parent.
+// next one lags behind, and shows the entry that has just gone. No other client would delete the
+// parent.
 func TestParentIsReadAgainAfterAnOutage(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
 		w.unlock(w.lock(a, "other"))
 		h := w.notAlone(a, b)
+		entry := h.EntryPath()
 		var reads atomic.Int32
 		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if !ofParent("getData")(r) {
-				return locktest.Fault{}
-			}
-			switch reads.Add(1) {
-			case 1:
+			switch {
+			case r.Label != "a":
+			case readsParent(r) && reads.Add(1) == 1:
 				w.ExpireLabel("a")
 				return locktest.Fault{Drop: locktest.BeforeApply}
-			case 2: // what it shows is put there for as long
-				w.create(z, pathOf(h), "", 0)
-			case 3:
-				w.remove(z, pathOf(h))
+			case readsParent(r) && reads.Load() == 2: // what it shows is put there until it has caught up
+				w.create(z, entry, "", 0)
+			case r.Op == "sync" && len(w.entries("x")) > 0:
+				w.remove(z, entry)
 			}
 			return locktest.Fault{}
 		})
 		w.unlock(h)
 		time.Sleep(10 * time.Second)
-		if n := reads.Load(); n < 3 {
+		if n := reads.Load(); n < 2 {
 			t.Errorf("the parent was read %d times", n)
-			w.remove(z, w.entries("x")[0].Path)
+		}
+		for _, e := range w.entries("x") {
+			t.Errorf("the read of a server that lags behind counted")
+			w.remove(z, e.Path)
 		}
 		w.empty()
 	})
 }
 
-// TestOneDuty: there is one parent, and one that looks after it.
-func TestOneDuty(t *testing.T) {
+// TestParentThatIsUsedIsNotRead: as long as a client uses a lock again and again it does not look
+// whether the parent is empty; one that cannot be deleted is looked at now and then.
+func TestParentThatIsUsedIsNotRead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
 		w.unlock(w.lock(a, "other"))
@@ -214,23 +138,27 @@ func TestOneDuty(t *testing.T) {
 		var reads atomic.Int32
 		refuse.Store(true)
 		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if ofParent("getData")(r) {
+			if readsParent(r) {
 				reads.Add(1)
 			}
-			if refuse.Load() && ofParent("delete")(r) {
+			if refuse.Load() && deletesParent(r) {
 				return locktest.Fault{Code: codeThrottled}
 			}
 			return locktest.Fault{}
 		})
 		w.unlock(h)
-		for range 50 {
+		for i := range 50 {
 			time.Sleep(200 * time.Millisecond)
-			w.unlock(w.lock(a, "x"))
+			if w.unlock(w.lock(a, "x")); i == 5 { // it knows the parent
+				reads.Store(0)
+			}
 		}
-		reads.Store(0)
-		time.Sleep(5 * time.Second)
-		if n := reads.Load(); n > 20 {
-			t.Errorf("one empty parent is read %d times in 5 s", n)
+		if n := reads.Load(); n > 0 {
+			t.Errorf("the parent of a lock that is used was read %d times", n)
+		}
+		time.Sleep(10 * time.Second)
+		if n := reads.Load(); n == 0 || n > 20 {
+			t.Errorf("one empty parent is read %d times in 10 s", n)
 		}
 		refuse.Store(false)
 		time.Sleep(30 * time.Second)
@@ -238,44 +166,54 @@ func TestOneDuty(t *testing.T) {
 	})
 }
 
-// TestSpentIsOfOneParent: that a counter is at its end says nothing of the node that is
-// made after it, which is adopted, and stays.
-func TestSpentIsOfOneParent(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.dial("a"), w.dial("b"), w.raw("admin")
-		w.unlock(w.lock(a, "other"))
-		w.unlock(w.lock(b, "other"))
-		w.create(z, "/locks/x", "", 0)
-		w.unlock(w.lock(a, "x"))
-		if err := w.SetSequence("/locks/x", math.MaxInt32); err != nil {
-			t.Fatal(err)
-		}
-		h := w.lock(a, "x")
-		n := w.node("/locks/x")
-		if _, err := z.Set("/locks/x", n.Data, -1); err != nil { // so that the unlock takes three requests
-			t.Fatal(err)
-		}
-		var once, made atomic.Bool
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if ofParent("delete")(r) && !once.Swap(true) {
-				go func() {
-					w.Partition("a")
-					time.Sleep(100 * time.Millisecond)
-					if _, err := z.Create("/locks/x", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-						t.Error(err)
-					}
-					w.unlock(w.lock(b, "x"))
-					made.Store(true)
-					w.Heal("a")
-				}()
-				return locktest.Fault{Drop: locktest.AfterApply}
+// TestClientJoinsAsTheParentIsDeleted: between the read of an empty parent and its deletion.
+func TestClientJoinsAsTheParentIsDeleted(t *testing.T) {
+	for _, late := range []bool{false, true} { // it has left again, and only the version tells
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a"), w.dial("b", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
+			w.unlock(w.lock(b, "other"))
+			w.unlock(w.notAlone(a, b))
+			var second *lock.Hold
+			hit := w.before(deletesParent, func() {
+				second = w.lock(b, "x")
+				if late {
+					w.unlock(second)
+				}
+			})
+			w.until("the parent is to be deleted", hit)
+			if w.node("/locks/x"); !late {
+				w.sole(second)
+				w.unlock(second)
 			}
-			return locktest.Fault{}
+			w.node("/locks/x")
+			w.unlock(w.lock(a, "x"))
+			time.Sleep(2 * time.Second)
+			if n := w.nodes(); slices.Contains(n, "/locks/x") {
+				t.Errorf("nodes %q", n)
+			}
 		})
-		w.unlock(h)
-		time.Sleep(20 * time.Second)
-		if _, there := w.Node("/locks/x"); !there || !once.Load() || !made.Load() {
-			t.Errorf("the adopted node is there: %v; the old one was deleted: %v; made anew: %v", there, once.Load(), made.Load())
-		}
-	})
+	}
+}
+
+// TestParentThatAnotherClientWrote while the lock was held is that client's now.
+func TestParentThatAnotherClientWrote(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, z := w.dial("a"), w.raw("other")
+			h := w.lock(a, "x")
+			if !alone {
+				w.comesAndGoes(w.dial("b"))
+			}
+			if _, err := z.Set("/locks/x", []byte("mine"), -1); err != nil {
+				t.Fatal(err)
+			}
+			w.unlock(h)
+			time.Sleep(5 * time.Second)
+			if n := w.node("/locks/x"); string(n.Data) != "mine" || len(w.entries("x")) > 0 {
+				t.Errorf("the parent holds %s, nodes %q", n.Data, w.nodes())
+			}
+			_, err := a.Mutex("x").Lock(w.ctx)
+			mustBe(t, err, lock.ErrForeign)
+		})
+	}
 }

@@ -25,7 +25,7 @@ const (
 	// DefaultLocalWindow is for how long a process passes a lock on among its own
 	// goroutines although others wait.
 	DefaultLocalWindow = 10 * time.Millisecond
-	// NoLocalWindow is the LocalWindow of a policy by which no lock is passed on.
+	// NoLocalWindow is the LocalWindow of a policy by which no entry is handed on.
 	NoLocalWindow time.Duration = -1
 	// MaxLocalWindow is the longest that is accepted.
 	MaxLocalWindow = time.Second
@@ -60,16 +60,16 @@ type Policy struct {
 	// KeepParent leaves the lock's parent node in place when the last one
 	// leaves. A kazoo Lock object on the same path needs it.
 	KeepParent bool
-	// LocalWindow is for how long an entry is passed on among the contenders of one client
-	// that ask for the same, first come, first served, although others wait behind it; as
-	// long as nobody does it is passed on anyway. A pass costs no request. The others wait
-	// so much longer for each entry ahead of them. It is at most a second, and where it is
-	// longer than a third of the lock's TTL that counts. Default [DefaultLocalWindow]; with [NoLocalWindow] each contender has an entry of
-	// its own, and the order is that in which they came, across all processes.
+	// LocalWindow is for how long an entry is handed on among the goroutines of one client
+	// that ask for the same, first come, first served, while other contenders wait behind it;
+	// if none does it is handed on anyway. A handoff costs no request. Other processes wait so
+	// much longer for each entry ahead of them. It is at most a second, and at most a third of
+	// the lock's TTL. Default [DefaultLocalWindow]; with [NoLocalWindow] the entry leaves at
+	// each Unlock, and the next goroutine joins at the end of the queue.
 	LocalWindow time.Duration
-	// Idle is for how long an entry is kept after its last Unlock if nobody else is at the
-	// lock, so that this client can have it again without a request. Somebody else who comes
-	// has it given back at once. It takes a LocalWindow. Default 0: it is not kept.
+	// Idle is for how long an entry is kept unused after its last Unlock if no other contender
+	// is at the lock, so that this client can have it again without a request. When another
+	// contender comes it leaves at once. Default 0: it is not kept.
 	Idle time.Duration
 }
 
@@ -116,8 +116,6 @@ func (p Policy) Validate() error {
 		}
 	}
 	switch {
-	case p.Idle > 0 && p.LocalWindow == NoLocalWindow:
-		return invalid("idle", p.Idle, "needs a local_window: an entry that is kept is passed on to whoever comes next")
 	case p.TTL > p.MaxTTL:
 		return invalid("ttl", p.TTL, "must not be longer than max_ttl, %v", p.MaxTTL)
 	case p.Grace > p.MaxTTL:

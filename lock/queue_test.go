@@ -14,123 +14,172 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
+// TestFirstComeFirstServed: among clients, and among the goroutines of one. Each client has one
+// place in the queue: with goroutines of several the clients take turns.
 func TestFirstComeFirstServed(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		clients := []*lock.Client{w.dial("a"), w.dial("b"), w.dial("c")}
-		h := w.lock(clients[0], "x")
-		var queue []<-chan taken
-		for i := range 9 {
-			queue = append(queue, w.queue(w.ctx, clients[i%3], "x"))
-		}
-		for i, ch := range queue {
-			for _, waiter := range queue[i:] {
-				w.waits(waiter)
-			}
-			ended := w.end(h)
-			w.unlock(h)
-			got := w.await(ch)
-			w.inTurn(ended, got)
-			h = got.hold
-		}
-		w.unlock(h)
-		w.empty()
-	})
-}
-
-// TestTokensRiseOverDeletions: the parent's sequence starts anew with each
-// parent, the token does not.
-func TestTokensRiseOverDeletions(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		var last lock.Token
-		for i := range 10 {
-			h := w.lock([]*lock.Client{a, b}[i%2], "x")
-			if !strings.HasSuffix(h.EntryPath(), "0000000000") {
-				t.Errorf("%s: the sequence did not start anew", h.EntryPath())
-			}
-			if h.Token().Compare(last) <= 0 {
-				t.Errorf("token %v follows %v", h.Token(), last)
-			}
-			last = h.Token()
-			w.unlock(h)
-			time.Sleep(100 * time.Millisecond) // they do not return at once, which would keep the parent
-		}
-	})
-}
-
-func TestCancelledWaitersLeaveNoNode(t *testing.T) {
 	for _, tt := range []struct {
-		name   string
-		cancel []int // of six waiters
+		name, waiters string // which client each of them is of
+		order         string // in which they are served
+		window        time.Duration
 	}{
-		{"at the head", []int{0}},
-		{"in the middle", []int{2, 3}},
-		{"at the end", []int{5}},
-		{"all but the first", []int{1, 2, 3, 4, 5}},
-		{"all but the last", []int{0, 1, 2, 3, 4}},
-		{"all", []int{0, 1, 2, 3, 4, 5}},
+		{"clients", "bcdefghi", "bcdefghi", 0},
+		{"goroutines of one", "bbbbb", "bbbbb", 0},
+		{"goroutines of several", "bcbcbc", "bcbcbc", 0},
+		{"that came together", "bbbcccd", "bcdbcbc", 0},
+		{"the holder's too, which joins when another one is there", "abcab", "bacba", 0},
+		{"with the default window, after long holds", "bbbcccd", "bcdbcbc", lock.DefaultLocalWindow},
+		{"with the default window, behind others", "bcdea", "bcdea", lock.DefaultLocalWindow},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
-				clients := []*lock.Client{w.dial("a"), w.dial("b")}
-				h := w.lock(clients[0], "x")
-				cause := errors.New("the shop closes")
-				var queue []<-chan taken
-				var cancels []context.CancelCauseFunc
-				for i := range 6 {
-					ctx, cancel := context.WithCancelCause(w.ctx)
-					cancels = append(cancels, cancel)
-					queue = append(queue, w.queue(ctx, clients[i%2], "x"))
+				clients := map[rune]*lock.Client{}
+				for _, label := range "abcdefghi" {
+					clients[label] = w.dial(string(label), lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: tt.window}))
 				}
-				for _, i := range tt.cancel {
-					cancels[i](cause)
+				h := w.lock(clients['a'], "x")
+				waiting := map[rune][]<-chan taken{}
+				for _, label := range tt.waiters {
+					waiting[label] = append(waiting[label], w.queue(w.ctx, clients[label], "x"))
+					time.Sleep(time.Second) // until the client knows that others are there
 				}
-				for _, i := range tt.cancel {
-					got := w.outcome(queue[i])
-					if got.hold != nil {
-						t.Errorf("waiter %d gave up and has a hold", i)
+				order := ""
+				for range tt.waiters {
+					time.Sleep(time.Second)
+					w.alive(h)
+					for _, queue := range waiting {
+						for _, ch := range queue {
+							w.waits(ch)
+						}
 					}
-					mustBe(t, got.err, context.Canceled, cause, lock.ErrHeld)
-				}
-				if n, want := len(w.entries("x")), 7-len(tt.cancel); n != want {
-					t.Errorf("%d entries after waiters gave up, want %d", n, want)
-				}
-				for i, ch := range queue {
-					if slices.Contains(tt.cancel, i) {
-						continue
-					}
-					w.waits(ch)
+					ended := w.end(h)
 					w.unlock(h)
-					h = w.expect(ch).hold
+					settle()
+					h = nil
+					for label, queue := range waiting {
+						if len(queue) == 0 {
+							continue
+						}
+						select {
+						case got := <-queue[0]: // the first of its client
+							if got.err != nil || h != nil {
+								t.Fatalf("%v: a second one has it: %v", got.err, h)
+							}
+							w.inTurn(ended, got)
+							h, order, waiting[label] = got.hold, order+string(label), queue[1:]
+						default:
+						}
+					}
+					if h == nil {
+						t.Fatalf("still waiting after %q", order)
+					}
+				}
+				if order != tt.order {
+					t.Errorf("served in the order %s, want %s", order, tt.order)
 				}
 				w.unlock(h)
 				w.empty()
-				for _, cancel := range cancels {
-					cancel(nil)
-				}
 			})
 		})
 	}
 }
 
-// TestWaiterLeavesWithTheHolder: a waiter gives up while the holder, of the same
-// process, is about to unlock and leaves the parent to it.
-func TestWaiterLeavesWithTheHolder(t *testing.T) {
+// TestTokensRiseOverDeletions: the parent's sequence starts anew with each parent, the token does
+// not, and no path comes again.
+func TestTokensRiseOverDeletions(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		var last lock.Token
+		seen := map[string]bool{}
+		for i := range 10 {
+			h := w.lock([]*lock.Client{a, b}[i%2], "x")
+			if !strings.HasSuffix(h.EntryPath(), "-lock-0000000001") || seen[h.EntryPath()] {
+				t.Errorf("%s: the sequence did not start anew, or the path comes again", h.EntryPath())
+			}
+			if h.Token().Compare(last) <= 0 {
+				t.Errorf("token %v follows %v", h.Token(), last)
+			}
+			last, seen[h.EntryPath()] = h.Token(), true
+			w.unlock(h)
+			time.Sleep(2 * time.Second) // they do not return soon, which would keep the parent
+		}
+	})
+}
+
+// TestCancelledWaitersLeaveNoNode: six waiters, each of a client of its own, or all of one.
+func TestCancelledWaitersLeaveNoNode(t *testing.T) {
+	for name, cancel := range map[string][]int{
+		"at the head": {0}, "in the middle": {2, 3}, "at the end": {5}, "all but the first": {1, 2, 3, 4, 5},
+		"all but the last": {0, 1, 2, 3, 4}, "all": {0, 1, 2, 3, 4, 5},
+	} {
+		for _, together := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, of one client %v", name, together), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					h := w.lock(w.dial("holder"), "x")
+					cause := errors.New("the shop closes")
+					client := w.dial("client")
+					var queue []<-chan taken
+					var cancels []context.CancelCauseFunc
+					for i := range 6 {
+						if !together {
+							client = w.dial(fmt.Sprint("client", i))
+						}
+						ctx, cancel := context.WithCancelCause(w.ctx)
+						defer cancel(nil)
+						cancels = append(cancels, cancel)
+						queue = append(queue, w.queue(ctx, client, "x"))
+					}
+					for _, i := range cancel {
+						cancels[i](cause)
+					}
+					for _, i := range cancel {
+						got := w.outcome(queue[i])
+						if got.hold != nil {
+							t.Errorf("waiter %d gave up and has a hold", i)
+						}
+						mustBe(t, got.err, context.Canceled, cause, lock.ErrHeld)
+					}
+					want := 7 - len(cancel)
+					if together { // one place
+						want = min(2, want)
+					}
+					if n := len(w.entries("x")); n != want {
+						t.Errorf("%d entries after waiters gave up, want %d", n, want)
+					}
+					for i, ch := range queue {
+						if slices.Contains(cancel, i) {
+							continue
+						}
+						w.waits(ch)
+						w.unlock(h)
+						h = w.expect(ch).hold
+					}
+					w.unlock(h)
+					w.empty()
+				})
+			})
+		}
+	}
+}
+
+// TestWaiterGivesUpAsTheHolderLeaves: the holder, of the same client, unlocks by a transaction in
+// which the waiter joins. The waiter gives up before that is answered, whatever befalls it.
+func TestWaiterGivesUpAsTheHolderLeaves(t *testing.T) {
+	forEachMishap(t, func(w *world, mishap int) {
 		a := w.dial("a")
 		h := w.lock(a, "x")
 		ctx, cancel := context.WithCancel(w.ctx)
 		ch := w.queue(ctx, a, "x")
-		hit := w.fault(func(r locktest.Request) bool { return r.Op == "delete" && touches(r, h.EntryPath()) },
-			locktest.Fault{Code: codeThrottled}) // is tried again in a while
+		hit := w.mishap(mishap, "a", func(r locktest.Request) bool { return leaves(h)(r) && joins(r) })
 		unlocked := start(func() (*lock.Hold, error) { return nil, h.Unlock() })
 		w.until("the unlock has begun", hit)
 		cancel()
-		mustBe(t, w.outcome(ch).err, context.Canceled)
+		mustBe(w, w.outcome(ch).err, context.Canceled)
 		if got := <-unlocked; got.err != nil {
-			t.Error(got.err)
+			w.Error(got.err)
 		}
+		time.Sleep(ttl)
 		w.empty()
+		w.unlock(w.lock(a, "x"))
 	})
 }
 

@@ -178,58 +178,6 @@ func TestTryLockThatComesLate(t *testing.T) {
 	}
 }
 
-// TestCollisionsEndInAListing: others join all the time, so the tail that was read
-// is an old one each time. The contender then joins without it: at once where the list
-// is short, after many tries where it is long.
-func TestCollisionsEndInAListing(t *testing.T) {
-	for _, at := range []struct{ children, least, most int }{{0, 3, 3}, {250, 41, 43}} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
-			h := w.lock(a, "x")
-			w.unlock(w.lock(b, "y"))
-			var others []string
-			for i := range at.children {
-				others = append(others, fmt.Sprint("/locks/x/other", i))
-				w.create(z, others[i], "", 0)
-			}
-			for range 20 { // a young parent, where no entry is known, is not written at first
-				if _, err := z.Set("/locks/x", w.node("/locks/x").Data, -1); err != nil {
-					t.Fatal(err)
-				}
-			}
-			w.Intercept(func(r locktest.Request) locktest.Fault {
-				if r.Label == "b" && joins(r) {
-					if _, err := z.Set("/locks/x", w.node("/locks/x").Data, -1); err != nil {
-						t.Error(err)
-					}
-				}
-				return locktest.Fault{}
-			})
-			cost := w.cost("b", func() {
-				ch := w.queue(w.ctx, b, "x")
-				w.waits(ch)
-				w.Intercept(nil)
-				w.unlock(h)
-				got := w.expect(ch)
-				if got.hold.Token().Czxid != w.node(got.hold.EntryPath()).Stat.Czxid {
-					t.Errorf("token %v", got.hold.Token())
-				}
-				for _, o := range others {
-					if err := z.Delete(o, -1); err != nil {
-						t.Error(err)
-					}
-				}
-				w.sole(got.hold)
-				w.unlock(got.hold)
-			})
-			if n := cost.requests["multi"]; n < at.least || n > at.most {
-				t.Errorf("joined with %d transactions, want %d to %d", n, at.least, at.most)
-			}
-			w.empty()
-		})
-	}
-}
-
 // TestManyJoinAtOnce, each from a client of its own.
 func TestManyJoinAtOnce(t *testing.T) {
 	simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }}, func(w *world) {
@@ -352,63 +300,6 @@ func TestLateDeleteHitsNoStranger(t *testing.T) {
 		w.unlock(h)
 		w.empty()
 	})
-}
-
-// TestSomebodyJoinsAsTheParentIsDeleted: between the look at an empty parent and
-// its deletion.
-func TestSomebodyJoinsAsTheParentIsDeleted(t *testing.T) {
-	for _, late := range []bool{false, true} { // has left again, and only the version tells
-		simulate(t, locktest.Options{}, func(w *world) {
-			a, b := w.dial("a"), w.dial("b", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
-			h := w.lock(a, "x")
-			ch := w.queue(w.ctx, a, "x")
-			w.unlock(h)
-			h = w.expect(ch).hold // its leaving is by two steps
-			var second *lock.Hold
-			hit := w.before(func(r locktest.Request) bool {
-				return r.Label == "a" && r.Op == "delete" && r.Paths[0] == "/locks/x"
-			}, func() {
-				second = w.lock(b, "x")
-				if late {
-					w.unlock(second)
-				}
-			})
-			w.unlock(h)
-			if !hit() {
-				t.Fatal("the parent was not to be deleted")
-			}
-			if w.node("/locks/x"); !late {
-				w.sole(second)
-				w.unlock(second)
-			}
-			w.unlock(w.lock(a, "x"))
-			w.empty()
-		})
-	}
-}
-
-// TestParentThatSomebodyWrote while the lock was held is theirs now.
-func TestParentThatSomebodyWrote(t *testing.T) {
-	for _, waited := range []bool{false, true} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			a, z := w.dial("a"), w.raw("other")
-			h := w.lock(a, "x")
-			if waited { // leaves by two steps
-				ch := w.queue(w.ctx, a, "x")
-				w.unlock(h)
-				h = w.expect(ch).hold
-			}
-			if _, err := z.Set("/locks/x", []byte("mine"), -1); err != nil {
-				t.Fatal(err)
-			}
-			w.unlock(h)
-			if n := w.nodes(); len(n) != 1 || string(w.node("/locks/x").Data) != "mine" {
-				t.Errorf("nodes %q", n)
-			}
-			_, err := a.Mutex("x").Lock(w.ctx)
-			mustBe(t, err, lock.ErrForeign)
-		})
-	}
 }
 
 // TestReadBackOfRenewal: what stands in an entry that was overwritten cannot be

@@ -43,8 +43,9 @@ func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, e
 		return queue.Request{}, invalid("lock", nil, "must come from a client")
 	case r.err != nil:
 		return queue.Request{}, r.err
-	case ctx == nil:
-		return queue.Request{}, invalid("context", nil, "must not be nil")
+	}
+	if err := checkContext(ctx, "lock", r.name); err != nil {
+		return queue.Request{}, err
 	}
 	request := queue.Request{
 		Lock: r.name, Kind: r.kind, Role: role, Terms: r.terms(), KeepParent: r.KeepParent, Barging: r.barging,

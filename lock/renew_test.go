@@ -102,6 +102,33 @@ func (w *world) gather(c *lock.Client, label string, n int) []*lock.Hold {
 	return holds
 }
 
+// TestBrokenConnectionsCostLittle: what breaks is made anew, and the entries were written
+// under this leader just before. So each time one of them is written, and not all.
+func TestBrokenConnectionsCostLittle(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const holds, cuts, span = 500, 20, 10 * time.Second
+		a := w.dial("a", lock.WithPolicies(policies{TTL: 3 * span, Grace: grace}))
+		all := make([]*lock.Hold, holds)
+		for i := range all {
+			all[i] = w.lock(a, fmt.Sprint("x", i))
+		}
+		before := a.Stats().Renewals
+		for range cuts {
+			time.Sleep(span / cuts)
+			w.Cut("a")
+		}
+		time.Sleep(time.Second)
+		if n := a.Stats().Renewals - before; n > 2*holds { // of which one is due
+			t.Errorf("%d entries were written again", n)
+		}
+		for _, h := range all {
+			if !h.Valid() {
+				t.Fatal(h.Err())
+			}
+		}
+	})
+}
+
 // TestLostMemberCostsOneTransaction: renewals that are due together are one
 // transaction. One that fails takes another, at once, in which are all but it.
 func TestLostMemberCostsOneTransaction(t *testing.T) {

@@ -91,7 +91,10 @@ func (h *Hold) Revoked() <-chan Revocation {
 	if h.unlocked.Load() { // meanwhile
 		box.Forget(path, h)
 	}
-	if err := h.Err(); err != nil {
+	if h.Err() != nil {
+		box.Forget(path, h)
+	}
+	if err := h.e.Err(); err != nil { // not only this handle
 		h.client.ended(h.e, err)
 	}
 	return ear

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"path"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -480,7 +481,7 @@ func TestRevokeAsTheHoldEnds(t *testing.T) {
 // something else.
 func (w *world) revokeNow(z *zk.Conn, h *lock.Hold) {
 	r := znode.Revocation{Request: "r", Owner: "other", Entry: strings.TrimPrefix(h.EntryPath(), lock.DefaultRoot+"/")}
-	id, _, _ := strings.Cut(h.EntryPath()[strings.LastIndexByte(h.EntryPath(), '/')+1:], "-")
+	id := path.Base(h.EntryPath())
 	go func() {
 		if _, err := z.Create(inbox+"/"+id, r.Encode(), 0, zk.WorldACL(zk.PermAll)); err != nil {
 			w.Error(err)
@@ -724,8 +725,8 @@ func TestRevocationsThatAreNotUnderstood(t *testing.T) {
 		h := w.lock(a, "x")
 		revoked := h.Revoked()
 		settle()
-		id, _, _ := strings.Cut(h.EntryPath()[strings.LastIndexByte(h.EntryPath(), '/')+1:], "-")
-		for _, data := range []string{"", "{", `{"holdfast":2}`, `{"holdfast":2,"entry":"y/` + id + `-lock-0000000000"}`} {
+		id := path.Base(h.EntryPath())
+		for _, data := range []string{"", "{", `{"holdfast":2}`, `{"holdfast":2,"entry":"y/` + id + `"}`} {
 			at := w.create(z, inbox+"/"+id, data, 0)
 			w.create(z, inbox+"/other", data, 0)
 			w.hearsNothing(revoked)

@@ -124,19 +124,15 @@ func (h *Hold) Reads() bool { return !h.none() && h.e.Reads() }
 // a writer waits before them. The hold, its context and token stay the same, and its lease
 // begins anew, as with each renewal. There is no way back, see [RWMutex.Lock].
 //
-// It waits until ZooKeeper has acknowledged it. If ctx ends before, the hold is one for
-// reading all the same, and readers are let in when the next renewal tells them. A hold
-// for reading stays as it is. A hold of another kind of lock, or one that was taken again
-// by its context and may be writing there, is an [ErrInvalid]; a hold that has ended
-// returns why.
+// It waits until ZooKeeper has acknowledged it. If ctx had ended before the call, nothing
+// changes. If it ends meanwhile, the hold is one for reading all the same, and readers are
+// let in when the next renewal tells them. A hold for reading stays as it is. A hold of
+// another kind of lock, or one that was taken again by its context and may be writing
+// there, is an [ErrInvalid]; a hold that has ended returns why.
 func (h *Hold) Downgrade(ctx context.Context) error {
-	switch {
-	case h.none() || h.unlocked.Load():
-		return ErrUnlocked
-	case h.Err() != nil:
-		return h.Err()
-	case ctx == nil:
-		return invalid("context", nil, "must not be nil")
+	switch err := h.check(ctx, "downgrade"); {
+	case err != nil:
+		return err
 	case h.e.Kind != znode.RW:
 		return invalid("hold", h.Name(), "must be of an RWMutex, to be downgraded; this is a %s", h.e.Kind)
 	case h.e.Name().Role == znode.Shared:

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
-	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -129,15 +128,11 @@ func (s *Semaphore) Resize(ctx context.Context, n int) error {
 		return err
 	}
 	c := s.r.client
-	if c.open.Err() != nil || !c.tasks.Enter() {
-		return fmt.Errorf("resize %q: %w", r.Lock, ErrClosed)
+	bound, end, err := c.enter(ctx, "resize", r.Lock)
+	if err != nil {
+		return err
 	}
-	defer c.tasks.Leave()
-	bound, release := c.bind(ctx)
-	defer release()
-	if ctx.Err() != nil {
-		return fmt.Errorf("resize %q: %w", r.Lock, zkconn.ContextError(ctx))
-	}
+	defer end()
 	r.Values = c.asks(ctx)
 	if err := c.queue.Resize(bound, r, int32(n)); err != nil {
 		return fmt.Errorf("resize %q to %d: %w", r.Lock, n, err)

@@ -2,11 +2,11 @@ package lock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +26,34 @@ func tryPermits(s *lock.Semaphore, n int) taking {
 	return func(ctx context.Context) (*lock.Hold, error) { return s.TryAcquire(ctx, n) }
 }
 
+// sem is the semaphore "x" of a new client.
+func (w *world) sem(label string, permits int) *lock.Semaphore {
+	w.Helper()
+	return w.dial(label, riding(0)).Semaphore("x", permits)
+}
+
+// permitQueue has a new client for each number join the queue of "x", for so many of its permits.
+// The labels are "q" and the place.
+func (w *world) permitQueue(capacity int, asked ...int) (queue []<-chan taken, giveUp []context.CancelFunc) {
+	w.Helper()
+	for i, n := range asked {
+		ctx, cancel := context.WithCancel(w.ctx)
+		s := w.sem(fmt.Sprint("q", i), capacity)
+		giveUp = append(giveUp, cancel)
+		queue = append(queue, w.join("x", func(context.Context) (*lock.Hold, error) { return s.Acquire(ctx, n) }))
+	}
+	return queue, giveUp
+}
+
+// holdPermits has a new client for each number hold so many permits of "x".
+func (w *world) holdPermits(capacity int, asked ...int) (holds []*lock.Hold) {
+	w.Helper()
+	for i, n := range asked {
+		holds = append(holds, w.take(permits(w.sem(fmt.Sprint("h", i), capacity), n)))
+	}
+	return holds
+}
+
 // soon returns the outcome that must have come by the time that grants are recorded.
 func (w *world) soon(ch <-chan taken) taken {
 	w.Helper()
@@ -33,26 +61,14 @@ func (w *world) soon(ch <-chan taken) taken {
 	return w.expect(ch)
 }
 
-// TestSemaphoreIsFair: as many as there are permits for are in, in order, whoever leaves.
+// TestSemaphoreIsFair: as many permits are held as there are, in the order of the queue, whichever
+// holder leaves.
 func TestSemaphoreIsFair(t *testing.T) {
 	for _, long := range []bool{false, true} { // longer than a grant takes to be recorded
 		simulate(t, locktest.Options{}, func(w *world) {
-			sem := map[string]*lock.Semaphore{}
-			for _, label := range []string{"a", "b", "c"} {
-				sem[label] = w.dial(label).Semaphore("x", 3)
-			}
-			labels := []string{"a", "b", "c"}
-			var holds []*lock.Hold
-			for i := range 3 {
-				holds = append(holds, w.take(permits(sem[labels[i]], 1)))
-			}
-			if _, err := sem["a"].TryAcquire(w.ctx, 1); !errors.Is(err, lock.ErrHeld) {
-				t.Errorf("a fourth: %v", err)
-			}
-			var queue []<-chan taken
-			for i := range 9 {
-				queue = append(queue, w.join("x", permits(sem[labels[i%3]], 1)))
-			}
+			holds := w.holdPermits(3, 1, 1, 1)
+			mustBe(t, second(w.sem("other", 3).TryAcquire(w.ctx, 1)), lock.ErrHeld)
+			queue, _ := w.permitQueue(3, 1, 1, 1, 1, 1, 1, 1, 1, 1)
 			for i, ch := range queue {
 				for _, later := range queue[i:] {
 					w.waits(later)
@@ -75,69 +91,46 @@ func TestSemaphoreIsFair(t *testing.T) {
 // TestBigRequestIsNotStarved by small ones behind it, and they get what it leaves.
 func TestBigRequestIsNotStarved(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a").Semaphore("x", 4), w.dial("b").Semaphore("x", 4), w.dial("c").Semaphore("x", 4)
-		first, second := w.take(permits(a, 2)), w.take(permits(b, 1))
-		big := w.join("x", permits(c, 3))
-		small, next := w.join("x", permits(a, 1)), w.join("x", permits(b, 1))
-		if _, err := b.TryAcquire(w.ctx, 1); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("TryAcquire behind one who waits: %v", err)
-		}
-		w.unlock(second)
-		w.waits(big)
-		w.waits(small)
-		w.unlock(first)
-		h := w.soon(big).hold
-		one := w.soon(small).hold
-		w.waits(next)
-		w.unlock(h)
-		w.unlock(w.soon(next).hold)
-		all := w.take(tryPermits(c, 3))
-		w.unlock(one)
+		holds := w.holdPermits(4, 2, 1)
+		queue, _ := w.permitQueue(4, 3, 1, 1)
+		other := w.sem("other", 4)
+		mustBe(t, second(other.TryAcquire(w.ctx, 1)), lock.ErrHeld)
+		w.unlock(holds[1])
+		w.waits(queue[0])
+		w.waits(queue[1])
+		w.unlock(holds[0])
+		big, small := w.soon(queue[0]).hold, w.soon(queue[1]).hold
+		w.waits(queue[2])
+		w.unlock(big)
+		w.unlock(w.soon(queue[2]).hold)
+		all := w.take(tryPermits(other, 3))
+		w.unlock(small)
 		w.unlock(all)
 		w.empty()
 	})
 }
 
-// TestSemaphoreWaitersGiveUp: whoever it is that goes, nobody misses its turn.
-func TestSemaphoreWaitersGiveUp(t *testing.T) {
-	for _, who := range [][]int{{0}, {2}, {4}, {1, 2, 3}, {0, 1, 2}, {3, 4}} {
-		t.Run(fmt.Sprint(who), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				clients := []*lock.Semaphore{w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2)}
-				holds := []*lock.Hold{w.take(permits(clients[0], 1)), w.take(permits(clients[1], 1))}
-				var queue []<-chan taken
-				var cancels []context.CancelFunc
-				for i := range 5 {
-					ctx, cancel := context.WithCancel(w.ctx)
-					defer cancel()
-					cancels = append(cancels, cancel)
-					n := 1 + i%2 // the second and the fourth ask for all
-					queue = append(queue, w.join("x", func(context.Context) (*lock.Hold, error) { return clients[i%2].Acquire(ctx, n) }))
-				}
-				gone := map[int]bool{}
-				for _, i := range who {
-					cancels[i]()
-					gone[i] = true
-					if got := w.outcome(queue[i]); !errors.Is(got.err, context.Canceled) {
-						t.Errorf("waiter %d: %v", i, got.err)
-					}
-				}
-				settle()
-				for i, ch := range queue {
-					if gone[i] {
-						continue
-					}
-					for _, h := range holds {
-						w.unlock(h)
-					}
-					settle()
-					holds = []*lock.Hold{w.soon(ch).hold}
+// TestWaitersForPermitsGiveUp: the others get their turn.
+func TestWaitersForPermitsGiveUp(t *testing.T) {
+	for _, gone := range [][]int{{0}, {2}, {4}, {1, 2, 3}, {0, 1, 2}, {3, 4}} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			holds := w.holdPermits(2, 1, 1)
+			queue, giveUp := w.permitQueue(2, 1, 2, 1, 2, 1)
+			for _, i := range gone {
+				giveUp[i]()
+				mustBe(t, w.outcome(queue[i]).err, context.Canceled)
+			}
+			for i, ch := range queue {
+				if slices.Contains(gone, i) {
+					continue
 				}
 				for _, h := range holds {
 					w.unlock(h)
 				}
-				w.empty()
-			})
+				holds = []*lock.Hold{w.soon(ch).hold}
+			}
+			w.unlock(holds[0])
+			w.empty()
 		})
 	}
 }
@@ -158,7 +151,7 @@ func TestPermitsMustAgree(t *testing.T) {
 			mustBe(t, err, lock.ErrKind)
 		}
 		if p := w.anchor("x"); w.parent("x").Kind != znode.Semaphore || p.Permits != 4 {
-			t.Errorf("the parent is %+v", p)
+			t.Errorf("the anchor is %+v", p)
 		}
 		for _, n := range []int{-1, 0, 5} {
 			_, err := a.Semaphore("x", 4).Acquire(w.ctx, n)
@@ -201,36 +194,40 @@ func TestSemaphoreIsNotReentered(t *testing.T) {
 	})
 }
 
-// TestDeadHoldersOfPermits block their permits for their TTL and the grace, also in the
-// midst of living ones; and so do those who died waiting.
+// TestDeadHoldersOfPermits block their permits for their TTL and the grace, also in the midst of
+// living ones, be they few or many, and beside a dead waiter.
 func TestDeadHoldersOfPermits(t *testing.T) {
-	for dead := range 3 {
+	for _, tt := range []struct {
+		capacity, dead int
+		waiterToo      bool
+		late           time.Duration
+	}{
+		{3, 0, false, 50 * time.Millisecond}, {3, 2, false, 50 * time.Millisecond}, {20, 7, false, ttl},
+		{3, 0, true, ttl + grace}, {3, 1, true, ttl + grace}, {3, 2, true, ttl + grace},
+	} {
 		simulate(t, locktest.Options{}, func(w *world) {
-			labels := []string{"a", "b", "c"}
-			var holds []*lock.Hold
-			for _, label := range labels {
-				holds = append(holds, w.take(permits(w.dial(label).Semaphore("x", 3), 1)))
+			holds := w.holdPermits(tt.capacity, slices.Repeat([]int{1}, tt.capacity)...)
+			queue, giveUp := w.permitQueue(tt.capacity, 1, 1, 1)
+			dead := fmt.Sprint("h", tt.dead)
+			d := w.die(dead, holds[tt.dead].EntryPath())
+			if tt.waiterToo {
+				w.kill("q0")
+			} else {
+				giveUp[0]()
 			}
-			e := w.dial("e").Semaphore("x", 3)
-			lost := w.join("x", permits(w.dial("d").Semaphore("x", 3), 1))
-			next, last := w.join("x", permits(e, 1)), w.join("x", permits(e, 1))
-			d := w.die(labels[dead], holds[dead].EntryPath())
-			w.kill("d")
-			got := w.await(next)
-			if late := got.at.Sub(time.UnixMilli(d.end)) - grace; late <= 0 || late > 2*(ttl+grace) {
-				t.Errorf("entered %v after the end of the dead one's TTL and the grace", late)
-			}
-			w.waits(last)
+			got := w.await(queue[1])
+			w.purged(d, got.at, 0, tt.late)
+			w.waits(queue[2])
 			for i, h := range holds {
-				if i != dead {
+				if i != tt.dead {
 					w.unlock(h)
 				}
 			}
-			w.unlock(w.await(last).hold)
+			w.unlock(w.await(queue[2]).hold)
 			w.unlock(got.hold)
-			w.Heal(labels[dead])
-			w.Heal("d")
-			if got := <-lost; got.err == nil {
+			w.Heal(dead)
+			w.Heal("q0")
+			if got := <-queue[0]; tt.waiterToo {
 				w.unlock(got.hold)
 			}
 			w.empty()
@@ -255,73 +252,130 @@ func TestTryAcquireTakesWhatHasExpired(t *testing.T) {
 	})
 }
 
-// TestResizeRaises: who waits enters at once, be it first in the queue or behind that.
+// TestResizeRaises: waiters enter at once, be they first in the queue or behind that, or local
+// waiters of a client that has as many entries as there were permits. A client may say either
+// number from then on, and no third one.
 func TestResizeRaises(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a").Semaphore("x", 1), w.dial("b").Semaphore("x", 1), w.dial("c").Semaphore("x", 1)
-		h := w.take(permits(a, 1))
-		first, second, third := w.join("x", permits(b, 1)), w.join("x", permits(c, 1)), w.join("x", permits(a, 1))
-		if err := c.Resize(w.ctx, 3); err != nil {
-			t.Fatal(err)
-		}
-		one := w.soon(first).hold
-		two := w.soon(second).hold
-		w.waits(third)
+		holds := w.holdPermits(1, 1)
+		queue, _ := w.permitQueue(1, 1, 1, 1)
+		other := w.sem("other", 1)
+		mustBe(t, other.Resize(w.ctx, 3), nil)
+		holds = append(holds, w.soon(queue[0]).hold, w.soon(queue[1]).hold)
+		w.waits(queue[2])
 		if p := w.anchor("x"); p.Permits != 1 || p.Resized != 3 {
-			t.Errorf("the parent is %+v", p)
+			t.Errorf("the anchor is %+v", p)
 		}
-		w.unlock(two)
-		three := w.soon(third).hold
-		for _, h := range []*lock.Hold{h, one, three} {
+		w.unlock(holds[2])
+		holds[2] = w.soon(queue[2]).hold
+		for said, want := range map[int]error{1: lock.ErrHeld, 3: lock.ErrHeld, 2: lock.ErrPermits, 4: lock.ErrPermits} {
+			s := w.sem(fmt.Sprint("says ", said), said)
+			mustBe(t, second(s.TryAcquire(w.ctx, 1)), want)
+			if want != lock.ErrHeld {
+				mustBe(t, second(s.Acquire(w.ctx, 1)), want)
+				mustBe(t, s.Resize(w.ctx, 5), want)
+			}
+		}
+		for _, h := range holds {
+			w.unlock(h)
+		}
+		w.empty()
+	})
+	simulate(t, locktest.Options{}, func(w *world) {
+		s, other := w.sem("a", 1), w.sem("b", 1)
+		var line []<-chan taken
+		for range 6 {
+			line = append(line, start(func() (*lock.Hold, error) { return s.Acquire(w.ctx, 1) }))
+			settle()
+		}
+		held := []*lock.Hold{w.expect(line[0]).hold}
+		for i, resize := range []*lock.Semaphore{s, other} {
+			mustBe(t, resize.Resize(w.ctx, 2+i), nil)
+			begun := time.Now()
+			got := w.await(line[1+i])
+			if took := got.at.Sub(begun); took > window {
+				t.Errorf("local waiters learn of %d permits after %v", 2+i, took)
+			}
+			held = append(held, got.hold)
+			w.waits(line[2+i])
+		}
+		fewer := start(func() (*lock.Hold, error) { return nil, other.Resize(w.ctx, 1) })
+		time.Sleep(3 * window) // the client knows that another contender waits
+		w.unlock(held[0])
+		w.unlock(held[1])
+		mustBe(t, w.soon(fewer).err, nil)
+		w.inOrder(held[2], line[3:]...)
+		w.empty()
+	})
+	simulate(t, locktest.Options{Members: 3}, func(w *world) { // the server lags behind the change before
+		servers := w.Servers()
+		follower := servers[(slices.Index(servers, w.Leader())+1)%3]
+		a := w.dialAt("a", []string{w.Leader()}).Semaphore("x", 4)
+		b := w.dialAt("b", []string{follower}).Semaphore("x", 4)
+		holds := []*lock.Hold{w.take(permits(a, 1)), w.take(permits(b, 1))}
+		mustBe(t, w.Lag(follower, 700*time.Millisecond), nil)
+		mustBe(t, a.Resize(w.ctx, 2), nil)
+		mustBe(t, b.Resize(w.ctx, 4), nil)
+		if p := w.anchor("x"); p.Capacity() != 4 {
+			t.Errorf("resized to 4, the anchor is %+v", p)
+		}
+		for _, h := range holds {
 			w.unlock(h)
 		}
 		w.empty()
 	})
 }
 
-// TestResizeLowers: it waits until enough is free, in turn, and nobody gets in beyond that.
+// TestResizeLowers: it waits until enough permits are free, in turn, and no more are held after
+// that, whatever a client knew of the semaphore before.
 func TestResizeLowers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a").Semaphore("x", 4), w.dial("b").Semaphore("x", 4), w.dial("c").Semaphore("x", 4)
-		var holds []*lock.Hold
-		for _, s := range []*lock.Semaphore{a, b, c} {
-			holds = append(holds, w.take(permits(s, 1)))
-		}
+		holds := w.holdPermits(4, 1, 1, 1)
+		a, b := w.sem("a", 4), w.sem("b", 4)
 		resized := w.join("x", func(ctx context.Context) (*lock.Hold, error) { return nil, b.Resize(ctx, 2) })
-		next, last := w.join("x", permits(c, 1)), w.join("x", permits(a, 1))
+		queue, _ := w.permitQueue(4, 1, 1)
 		w.waits(resized)
-		w.waits(next)
+		w.waits(queue[0])
 		w.unlock(holds[1])
-		if got := w.outcome(resized); got.err != nil {
-			t.Fatal(got.err)
-		}
-		w.waits(next)
+		mustBe(t, w.outcome(resized).err, nil)
+		w.waits(queue[0])
 		if p := w.anchor("x"); p.Permits != 4 || p.Resized != 2 {
-			t.Errorf("the parent is %+v", p)
+			t.Errorf("the anchor is %+v", p)
 		}
-		if _, err := b.TryAcquire(w.ctx, 1); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("TryAcquire: %v", err)
-		}
+		mustBe(t, second(b.TryAcquire(w.ctx, 1)), lock.ErrHeld)
 		w.unlock(holds[0])
-		one := w.soon(next).hold
-		w.waits(last)
+		one := w.soon(queue[0]).hold
+		w.waits(queue[1])
 		w.unlock(holds[2])
-		two := w.soon(last).hold
+		two := w.soon(queue[1]).hold
 		big := w.join("x", permits(b, 3)) // more than there are now
 		w.unlock(one)
 		w.unlock(two)
 		time.Sleep(ttl)
 		w.waits(big)
-		if err := c.Resize(w.ctx, 4); err != nil {
-			t.Fatal(err)
-		}
+		mustBe(t, a.Resize(w.ctx, 4), nil)
 		w.unlock(w.soon(big).hold)
+		w.empty()
+	})
+	simulate(t, locktest.Options{}, func(w *world) {
+		holds := w.holdPermits(4, 1, 1)
+		a, b := w.sem("a", 4), w.sem("b", 4)
+		w.unlock(w.take(permits(a, 2)))
+		mustBe(t, b.Resize(w.ctx, 2), nil)
+		for _, s := range []*lock.Semaphore{a, b} {
+			mustBe(t, second(s.TryAcquire(w.ctx, 1)), lock.ErrHeld)
+		}
+		third := w.join("x", permits(a, 1))
+		w.waits(third)
+		w.unlock(holds[1])
+		w.unlock(w.soon(third).hold)
+		w.unlock(holds[0])
 		w.empty()
 	})
 }
 
-// TestResizedMeanwhile: a raise that somebody else's has overtaken takes permits away, and
-// waits for that.
+// TestResizedMeanwhile: a raise that another one has overtaken takes permits away, and waits for
+// that.
 func TestResizedMeanwhile(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2)
@@ -343,127 +397,138 @@ func TestResizedMeanwhile(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		w.waits(resized)
 		if p := w.anchor("x"); p.Resized != 4 {
-			t.Errorf("the parent is %+v", p)
+			t.Errorf("the anchor is %+v", p)
 		}
 		w.unlock(holds[0])
 		if got := w.soon(resized); got.err != nil {
 			t.Error(got.err)
 		}
 		if p := w.anchor("x"); p.Resized != 3 {
-			t.Errorf("the parent is %+v", p)
+			t.Errorf("the anchor is %+v", p)
 		}
 		w.unlock(holds[1])
 		w.empty()
 	})
 }
 
-// TestLoweredForAll: whatever a client knew of the semaphore before.
-func TestLoweredForAll(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a").Semaphore("x", 4), w.dial("b").Semaphore("x", 4), w.dial("c").Semaphore("x", 4)
-		first, second := w.take(permits(a, 1)), w.take(permits(b, 1))
-		if err := c.Resize(w.ctx, 2); err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range []*lock.Semaphore{a, b, c} {
-			_, err := s.TryAcquire(w.ctx, 1)
-			mustBe(t, err, lock.ErrHeld)
-		}
-		third := w.join("x", permits(a, 1))
-		w.waits(third)
-		w.unlock(second)
-		w.unlock(w.soon(third).hold)
-		w.unlock(first)
-		w.empty()
-	})
-}
-
-// TestSemaphoreCost: a free one costs a transaction each way. Where there is room beside
-// others, a list more. And a crowd hands permits on without any list.
+// TestSemaphoreCost: a free one costs a transaction each way. Where there is room beside other
+// holders, a list and a read of the number more. A try that fails costs the same, however many
+// permits are held.
 func TestSemaphoreCost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		c := w.dial("a").Semaphore("x", 4)
-		w.unlock(w.take(permits(c, 1)))
+		s := w.sem("a", 4)
+		w.unlock(w.take(permits(s, 1)))
+		one := map[string]int{"multi": 1}
 		for range 2 {
+			time.Sleep(2 * time.Second) // the parent goes
 			var h *lock.Hold
-			w.wantCost("Acquire", w.cost("a", func() { h = w.take(permits(c, 2)) }), map[string]int{"multi": 1}, 1)
-			w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), map[string]int{"multi": 1}, 1)
+			w.wantCost("Acquire", w.cost("a", func() { h = w.take(permits(s, 2)) }), one, 1)
+			w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), one, 1)
 		}
-		h := w.take(permits(c, 1))
-		w.wantCost("Acquire beside another", w.cost("a", func() { w.unlock(w.take(permits(c, 2))) }),
+		h := w.take(permits(s, 1))
+		w.wantCost("Acquire beside another", w.cost("a", func() { w.unlock(w.take(permits(s, 2))) }),
 			map[string]int{"multi": 1, "getChildren2": 1, "getData": 1, "delete": 1}, 2)
 		w.unlock(h)
 		w.empty()
 	})
+	simulate(t, locktest.Options{}, func(w *world) {
+		for i := range 128 {
+			w.join("x", permits(w.sem(fmt.Sprint("h", i), 128), 1))
+		}
+		s := w.sem("a", 128)
+		if got := w.cost("a", func() { mustBe(t, second(s.TryAcquire(w.ctx, 1)), lock.ErrHeld) }); got.total() > 25 || got.txns > 0 {
+			t.Errorf("a try that fails cost %v", got.requests)
+		}
+	})
 }
 
-// TestCrowdOfASemaphore: what a handoff costs does not depend on how many wait.
-func TestCrowdOfASemaphore(t *testing.T) {
-	per := map[int]int{}
-	for _, contenders := range []int{16, 128} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			const n = 4
-			var holds []*lock.Hold
-			var queue []<-chan taken
-			for i := range contenders {
-				s := w.dial(fmt.Sprint("c", i)).Semaphore("x", n)
-				if i < n {
-					holds = append(holds, w.take(permits(s, 1)))
-				} else {
-					queue = append(queue, w.join("x", permits(s, 1)))
+// TestHandoffOfPermitsCost: it does not depend on how many wait.
+func TestHandoffOfPermitsCost(t *testing.T) {
+	for _, tt := range []struct{ permits, clients, most int }{{4, 16, 13}, {4, 128, 13}, {64, 128, 10}} {
+		t.Run(fmt.Sprintf("%d permits, %d clients", tt.permits, tt.clients), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				queue, _ := w.permitQueue(tt.permits, slices.Repeat([]int{1}, tt.clients)...)
+				var holds []*lock.Hold
+				for _, ch := range queue[:tt.permits] {
+					holds = append(holds, w.expect(ch).hold)
 				}
-			}
-			time.Sleep(100 * time.Millisecond)
-			before := map[string]int{}
-			const handoffs = 8
-			for i := range handoffs + 2 {
-				if i == 2 { // the first ones have learnt who is ahead
-					before = w.totals()
+				queue = queue[tt.permits:]
+				time.Sleep(100 * time.Millisecond)
+				before := map[string]int{}
+				const handoffs = 8
+				for i := range handoffs + 2 {
+					if i == 2 { // the first ones have learnt the number of permits
+						before = w.totals()
+					}
+					w.unlock(holds[i%tt.permits])
+					holds[i%tt.permits] = w.soon(queue[i]).hold
+					time.Sleep(20 * time.Millisecond) // grants are recorded
 				}
-				w.unlock(holds[i%n])
-				holds[i%n] = w.soon(queue[i]).hold
-				time.Sleep(20 * time.Millisecond) // grants are recorded
-			}
-			got := w.totals()
-			for op, n := range before {
-				got[op] -= n
-			}
-			t.Logf("%d contenders, %d handoffs: %v", contenders, handoffs, got)
-			if got["getChildren2"] > 0 {
-				t.Errorf("%d lists in %d handoffs among %d", got["getChildren2"], handoffs, contenders)
-			}
-			for _, n := range got {
-				per[contenders] += n
-			}
-			for _, h := range holds {
-				w.unlock(h)
-			}
-			for _, ch := range queue[handoffs+2:] {
-				w.unlock(w.await(ch).hold)
-			}
-			w.empty()
+				got, total := w.totals(), 0
+				for op := range got {
+					got[op] -= before[op]
+					total += got[op]
+				}
+				if total > tt.most*handoffs {
+					t.Errorf("%d handoffs cost %v", handoffs, got)
+				}
+			})
 		})
 	}
-	if per[128] > per[16]*3/2 {
-		t.Errorf("%d requests among 128, %d among 16", per[128], per[16])
+}
+
+// TestPermitsAreUsed: where many wait, as many permits are held as there are, most of the time.
+func TestPermitsAreUsed(t *testing.T) {
+	for _, permits := range []int{4, 16, 64} {
+		t.Run(fmt.Sprint(permits), func(t *testing.T) {
+			simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond / 2 }}, func(w *world) {
+				const hold = 20 * time.Millisecond
+				ctx, stop := context.WithCancel(w.ctx)
+				var held, most atomic.Int64
+				var clients sync.WaitGroup
+				for i := range 128 {
+					s := w.sem(fmt.Sprint("c", i), permits)
+					clients.Go(func() {
+						for {
+							h, err := s.Acquire(ctx, 1)
+							if err != nil {
+								return
+							}
+							most.Store(max(most.Load(), held.Add(1)))
+							time.Sleep(hold)
+							held.Add(-1)
+							h.Unlock()
+						}
+					})
+				}
+				time.Sleep(time.Second)
+				sum, samples := int64(0), 2000
+				for range samples {
+					time.Sleep(time.Millisecond)
+					sum += held.Load()
+				}
+				stop()
+				clients.Wait()
+				t.Logf("%d permits: %.1f held on average, %d at most", permits, float64(sum)/float64(samples), most.Load())
+				if average := float64(sum) / float64(samples); average < 0.75*float64(permits) || most.Load() > int64(permits) {
+					t.Errorf("%.1f held on average, and %d at most", average, most.Load())
+				}
+				w.empty()
+			})
+		})
 	}
 }
 
-// TestJoinBehindASemaphore: who joins where more are than there are permits does not list,
-// how many of its own client may be there: the first few do, and the one after them.
-func TestJoinBehindASemaphore(t *testing.T) {
+// TestJoinBehindPermitsNeedsNoList where more contenders are than there are permits: the first few
+// list, and the one after them.
+func TestJoinBehindPermitsNeedsNoList(t *testing.T) {
 	for _, ask := range []int{1, 3} {
 		simulate(t, locktest.Options{}, func(w *world) {
 			const n = 4
-			for _, client := range []string{"a", "b"} {
-				s := w.dial(client).Semaphore("x", n)
-				for range 30 {
-					w.join("x", permits(s, ask))
-				}
-			}
+			w.permitQueue(n, slices.Repeat([]int{ask}, 40)...)
 			time.Sleep(100 * time.Millisecond)
 			if got := w.totals()["getChildren2"]; got > 2*(n+1) {
-				t.Errorf("60 that ask for %d of %d permits made %d lists as they joined", ask, n, got)
+				t.Errorf("40 that ask for %d of %d permits made %d lists as they joined", ask, n, got)
 			}
 		})
 	}
@@ -500,8 +565,8 @@ func TestOthersAtASemaphore(t *testing.T) {
 	})
 }
 
-// TestTwoLowerTogether: both mean the same number. Who comes second finds it reached, and
-// does not wait for more permits than there are by then.
+// TestTwoLowerTogether: both say the same number. The second one finds it reached, and does not
+// wait for more permits than there are by then.
 func TestTwoLowerTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var lowered sync.WaitGroup
@@ -526,51 +591,6 @@ func TestTwoLowerTogether(t *testing.T) {
 		mustBe(t, err, lock.ErrHeld)
 		w.unlock(rest)
 		w.unlock(h)
-		w.empty()
-	})
-}
-
-// TestRidersHearOfMorePermits: who rides looks at no parent, and gets its permit all the same
-// when there are more of them, and no sooner when there are fewer again.
-func TestRidersHearOfMorePermits(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		s, other := w.dial("a", riding(0)).Semaphore("x", 1), w.dial("b").Semaphore("x", 1)
-		var line []<-chan taken
-		for range 6 {
-			line = append(line, start(func() (*lock.Hold, error) { return s.Acquire(w.ctx, 1) }))
-			settle()
-		}
-		first := w.expect(line[0]).hold
-		if err := s.Resize(w.ctx, 2); err != nil {
-			w.Fatal(err)
-		}
-		second := w.expect(line[1]).hold
-		w.waits(line[2])
-		if err := other.Resize(w.ctx, 3); err != nil {
-			w.Fatal(err)
-		}
-		time.Sleep(2 * time.Second) // it is looked once a second
-		third := w.expect(line[2]).hold
-		w.waits(line[3])
-
-		fewer := start(func() (*lock.Hold, error) { return nil, other.Resize(w.ctx, 1) })
-		settle()
-		w.unlock(first)
-		w.unlock(second)
-		if err := w.expect(fewer).err; err != nil {
-			w.Fatal(err)
-		}
-		for rest := line[3:]; len(rest) > 0; { // one after the other, in any order: who rides may go before
-			for _, next := range rest {
-				w.waits(next)
-			}
-			w.unlock(third)
-			settle()
-			i := max(0, slices.IndexFunc(rest, func(next <-chan taken) bool { return len(next) > 0 }))
-			third = w.expect(rest[i]).hold
-			rest = slices.Delete(rest, i, i+1)
-		}
-		w.unlock(third)
 		w.empty()
 	})
 }

@@ -299,6 +299,66 @@ func TestLockDuringOutage(t *testing.T) {
 	}
 }
 
+// TestGivingUpTellsTheSame to each waiter of a client, whichever came first, and whether a goroutine
+// of the same client holds the lock or another client: who holds it, that there is no session, and
+// that the client was closed.
+func TestGivingUpTellsTheSame(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		t.Run(fmt.Sprintf("held by the same client %v", own), func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				p := lock.WithPolicies(policies{TTL: 10 * ttl, Grace: grace, LocalWindow: lock.DefaultLocalWindow})
+				a := w.dial("a", p)
+				holder := w.dial("b", p)
+				if own {
+					holder = a
+				}
+				h := w.lock(holder, "x")
+				give := func(targets ...error) {
+					t.Helper()
+					ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+					defer cancel()
+					var all []<-chan taken
+					for range 3 {
+						all = append(all, start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) }))
+						settle()
+					}
+					for _, ch := range all {
+						err := (<-ch).err
+						mustBe(t, err, append(targets, context.DeadlineExceeded, lock.ErrHeld)...)
+						var held *lock.HeldError
+						if !errors.As(err, &held) || held.Entry != h.EntryPath() || held.Owner == "" || held.PID == 0 ||
+							held.Expires.Before(time.Now().Add(5*ttl)) || held.Expires.After(time.Now().Add(10*ttl+time.Second)) {
+							t.Errorf("error is %#v", err)
+						}
+					}
+				}
+				give()
+				first := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+				settle()
+				give()
+				w.Partition("a")
+				time.Sleep(sessionTimeout)
+				give(lock.ErrUnavailable)
+				w.Heal("a")
+				time.Sleep(ttl)
+				second := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+				settle()
+				closed := make(chan error)
+				go func() { closed <- a.Close() }()
+				for _, ch := range []<-chan taken{first, second} {
+					err := (<-ch).err
+					if mustBe(t, err, lock.ErrClosed); errors.Is(err, context.Canceled) {
+						t.Errorf("no context was canceled: %v", err)
+					}
+				}
+				if err := <-closed; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // TestOutageWhileTheGrantIsRecorded: a fixed lease runs out before its owner has
 // got it. It waits for another turn.
 func TestOutageWhileTheGrantIsRecorded(t *testing.T) {

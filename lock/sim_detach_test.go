@@ -35,8 +35,10 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 	if !p.quiet() {
 		p.inTime(label, "Detach", limited, begun)
 	}
-	if errors.Is(err, lock.ErrInvalid) && h.reads.Load() { // others read by the same entry
-		p.count("left with others who read")
+	if errors.Is(err, lock.ErrInvalid) && h.reads.Load() || limited.Err() != nil && h.Err() == nil { // others read by the same entry; or its context had ended
+		if h.reads.Load() {
+			p.count("left with others who read")
+		}
 		p.end(r, label, h)
 		return
 	}

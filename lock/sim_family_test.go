@@ -235,6 +235,10 @@ func (p *process) downgrade(ctx context.Context, r *rand.Rand, label string, h h
 	err := h.Downgrade(limited)
 	p.inTime(label, "Downgrade", limited, begun)
 	p.say("%s: %s downgraded: %v", label, h.Name(), err)
+	if limited.Err() != nil && !h.Reads() { // it had ended before
+		h.reads.Store(false)
+		return
+	}
 	switch {
 	case err == nil:
 		p.count("holds downgraded")

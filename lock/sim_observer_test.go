@@ -79,6 +79,7 @@ func (s *sim) warned(h held, err error) {
 	if !errors.Is(err, lock.ErrExpired) || h.fixed || h.client.clock.sleptWithin(time.Since(h.since)) {
 		return
 	}
+	time.Sleep(time.Microsecond) // until the observer is told
 	s.mu.Lock()
 	w := s.witnesses[h.client.owner]
 	s.mu.Unlock()

@@ -340,29 +340,6 @@ func TestStaleListCostsNoPlace(t *testing.T) {
 	})
 }
 
-// TestReconnectRenews at once what would not be due for long: in the meantime another
-// leader may have begun, by whose stamps it is judged.
-func TestReconnectRenews(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		h := w.lock(a, "x", lock.WithTTL(10*ttl))
-		ch := w.queue(w.ctx, a, "x", lock.WithTTL(10*ttl))
-		var before []int32
-		for _, e := range w.entries("x") {
-			before = append(before, e.Stat.Version)
-		}
-		w.Cut("a")
-		time.Sleep(ttl / 4)
-		for i, e := range w.entries("x") {
-			if e.Stat.Version <= before[i] {
-				w.Errorf("%s is at version %d still", e.Path, e.Stat.Version)
-			}
-		}
-		w.unlock(h)
-		w.unlock(w.expect(ch).hold)
-	})
-}
-
 // TestStaleFollower has the waiter on a member that lags behind: what it sees
 // late must not let it in early.
 func TestStaleFollower(t *testing.T) {

@@ -48,7 +48,8 @@ func (e *TxnError) Unwrap() error { return e.Err }
 // nothing otherwise. So a holder that was paused, and acts after it lost the lock, changes
 // nothing, and no token has to be compared. They are what [zk.Conn.Multi] takes:
 // *[zk.CreateRequest], *[zk.SetDataRequest], *[zk.DeleteRequest] and
-// *[zk.CheckVersionRequest].
+// *[zk.CheckVersionRequest]. And other holds of the same client, each a *[Hold]: nothing is
+// applied unless they are held too.
 //
 // It is applied once or not at all. If the reply is lost, it is found out what came of it,
 // and what was not applied is sent again. The errors:
@@ -56,9 +57,9 @@ func (e *TxnError) Unwrap() error { return e.Err }
 //   - a [TxnError] if ZooKeeper refuses one of the operations;
 //   - why the hold has ended, a [LostError] or [ErrUnlocked];
 //   - [ErrInDoubt], beside what ended the call, if a reply was lost and the hold or ctx
-//     ended before it was known what came of it. The transaction can still be applied for
-//     as long as the entry is there: look at what it writes once [Hold.Unlock] has
-//     returned nil, or after another Txn of the same hold, which waits for that;
+//     ended before it was known what came of it. Look at what it writes once [Hold.Unlock]
+//     of this handle has returned nil: then it is settled, also if the entry lives on. Or
+//     after another Txn of the same hold, which waits for that;
 //   - ctx's error and cause, or [ErrUnavailable], or [ErrClosed];
 //   - [ErrInvalid] if there is no operation, one is nil or of another type, or a write is
 //     to change something at or below the client's root, which is Holdfast's own; a
@@ -67,35 +68,29 @@ func (e *TxnError) Unwrap() error { return e.Err }
 //
 // Nothing was applied but for ErrInDoubt. What the operations return is not told, since it
 // is lost with a reply: give nodes names of your own, and versions where you need them. A
-// check of another hold's [Hold.EntryPath] with version -1 has the transaction depend on
-// that entry too; but only where it is never handed on, see [Client.Attach]: then the same
-// path is somebody else's hold.
+// check of the [Hold.EntryPath] of another client's hold has the transaction depend on that
+// entry, which outlives the hold if it is handed on. A hold among the operations is not handed
+// off within its client any more; it must not be that of a reader who shares its entry with
+// others ([WithLocalWindow]).
 //
 // The transaction writes the hold's entry too, so that it renews the lease; that of a hold
 // [WithoutRenewal] ends when it would have without. Transactions of one hold are made one
 // after the other, in turn with renewals. They take one request each.
 func (h *Hold) Txn(ctx context.Context, operations ...any) error {
-	if err := h.Err(); err != nil {
+	if err := h.check(ctx, "transaction by"); err != nil {
 		return err
 	}
-	if h.unlocked.Load() {
-		return ErrUnlocked
-	}
-	if ctx == nil {
-		return invalid("context", nil, "must not be nil")
-	}
 	c, e := h.client, h.e
-	ops, paths, err := c.cfg.checkOperations(operations, e.Path)
+	ops, paths, err := h.checkOperations(operations)
 	if err != nil {
 		return err
 	}
-	if c.open.Err() != nil || !c.tasks.Enter() {
-		return fmt.Errorf("lock %q: transaction: %w", e.Lock(), ErrClosed)
+	bound, end, err := c.enter(ctx, "transaction by", e.Lock())
+	if err != nil {
+		return err
 	}
-	defer c.tasks.Leave()
-	bound, release := c.bind(ctx)
-	defer release()
-	err = e.Txn(bound, ops)
+	defer end()
+	err = e.Txn(bound, &h.unlocked, ops)
 	refused := (*lease.RefusedError)(nil)
 	switch {
 	case err == nil:
@@ -112,14 +107,21 @@ func (h *Hold) Txn(ctx context.Context, operations ...any) error {
 
 // checkOperations returns the operations as they are sent, which nobody else has, and
 // their paths.
-func (c *config) checkOperations(operations []any, entry string) (ops []any, paths []string, err error) {
+func (h *Hold) checkOperations(operations []any) (ops []any, paths []string, err error) {
 	if len(operations) == 0 {
 		return nil, nil, invalid("operations", "[]", "must not be empty; Hold.Valid and Hold.Extend tell whether the lock is held")
 	}
 	size := 0
 	for i, o := range operations {
+		which := fmt.Sprintf("operation %d", i)
 		op := copyOperation(o)
-		if err := c.checkOperation(fmt.Sprintf("operation %d", i), o, op, entry); err != nil {
+		if other, ok := o.(*Hold); ok {
+			if err := h.dependsOn(which, other); err != nil {
+				return nil, nil, err
+			}
+			check := &zk.CheckVersionRequest{Path: other.e.Path, Version: -1}
+			op = operation{request: check, path: check.Path, size: len(check.Path) + 64}
+		} else if err := h.checkOperation(which, o, op); err != nil {
 			return nil, nil, err
 		}
 		ops, paths, size = append(ops, op.request), append(paths, op.path), size+op.size
@@ -128,6 +130,26 @@ func (c *config) checkOperations(operations []any, entry string) (ops []any, pat
 		return nil, nil, invalid("operations", fmt.Sprintf("with %d bytes", size), "must not be bigger than %d together", MaxTxn)
 	}
 	return ops, paths, nil
+}
+
+// dependsOn has the entry of another hold live no longer than that, so that a check of it is
+// one of the hold.
+func (h *Hold) dependsOn(which string, other *Hold) error {
+	switch err := other.Err(); {
+	case err != nil:
+		return err
+	case other.unlocked.Load():
+		return ErrUnlocked
+	case other.client != h.client:
+		return invalid(which, "a hold of "+other.Name(), "must be of the same client")
+	case other.e == h.e:
+		return invalid(which, "a hold of "+other.Name(), "must be another hold than that of the transaction")
+	}
+	other.e.Pin() // it is not handed off
+	if !other.t.alone() {
+		return invalid(which, "a hold of "+other.Name(), "must not share its entry with other readers of this client: take it with WithLocalWindow(0)")
+	}
+	return other.Err() // it may have been handed off just before
 }
 
 // operation is one of a transaction.
@@ -169,20 +191,23 @@ func copyOperation(o any) operation {
 	return operation{}
 }
 
-func (c *config) checkOperation(which string, given any, op operation, entry string) error {
+func (h *Hold) checkOperation(which string, given any, op operation) error {
+	root := h.client.cfg.root
 	const flags = zk.FlagEphemeral | zk.FlagSequence
 	_, reads := op.request.(*zk.CheckVersionRequest)
 	path := fmt.Sprintf("on %.200q", op.path)
 	switch {
 	case op.request == nil:
 		return invalid(which, fmt.Sprintf("%T(%.100v)", given, given),
-			"must be a *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest or *zk.CheckVersionRequest, and not nil")
+			"must be a *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest, *zk.CheckVersionRequest or *Hold, and not nil")
 	case !strings.HasPrefix(op.path, "/"):
 		return invalid(which, path, "the path must start with a slash")
-	case op.path == entry:
+	case op.path == h.e.Path:
 		return invalid(which, path, "must not be on the hold's own entry, which each transaction checks anyway")
-	case !reads && strings.HasPrefix(op.path+"/", c.root+"/"):
-		return invalid(which, path, "must not write at or below the root of the locks, %s; only checks may be there", c.root)
+	case !reads && strings.HasPrefix(op.path+"/", root+"/"):
+		return invalid(which, path, "must not write at or below the root of the locks, %s; only checks may be there", root)
+	case reads && h.client.keeper.Keeps(op.path):
+		return invalid(which, path, "must not be on an entry of this client, which may outlive its hold: name the *Hold instead")
 	case op.flags&^flags != 0:
 		return invalid(which, path, "flags %d must be 0, zk.FlagEphemeral, zk.FlagSequence or both", op.flags)
 	}

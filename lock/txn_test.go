@@ -443,17 +443,57 @@ func TestTxnOverAnOutage(t *testing.T) {
 	})
 }
 
-// TestTxnOfTwoHolds: a check of another hold's entry makes it depend on that too.
+// TestTxnOfTwoHolds: it depends on both, also where the entry of the other one would live on.
 func TestTxnOfTwoHolds(t *testing.T) {
 	withApp(t, func(w *world) {
-		a := w.dial("a")
+		a, b := w.dial("a", riding(0)), w.dial("b")
 		x, y := w.lock(a, "x"), w.lock(a, "y")
-		both := []any{&zk.CheckVersionRequest{Path: y.EntryPath(), Version: -1}, add()}
-		w.txn(x, both...)
+		path := &zk.CheckVersionRequest{Path: y.EntryPath(), Version: -1}
+		mustBe(t, x.Txn(w.ctx, path, add()), lock.ErrInvalid)
+		w.txn(x, y, add())
+		next := w.line(w.ctx, a, "y", 1)[0]
 		w.unlock(y)
-		mustBe(t, x.Txn(w.ctx, both...), zk.ErrNoNode)
-		if w.added() != 1 {
-			t.Errorf("%d nodes", w.added())
+		mustBe(t, x.Txn(w.ctx, y, add()), lock.ErrUnlocked)
+		z := w.expect(next).hold
+		if z.EntryPath() == path.Path {
+			t.Error("the entry was handed off")
+		}
+		w.txn(x, z, add())
+
+		// In flight as the other hold ends.
+		first := true
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "a" && txns(r) && first {
+				first = false
+				return locktest.Fault{Delay: time.Second, Drop: locktest.BeforeApply}
+			}
+			return locktest.Fault{}
+		})
+		next = w.line(w.ctx, a, "y", 1)[0]
+		done := make(chan error, 1)
+		go func() { done <- x.Txn(w.ctx, z, add()) }()
+		time.Sleep(time.Second / 2)
+		w.unlock(z)
+		added := w.added()
+		err := <-done
+		time.Sleep(ttl)
+		if w.added() != added || (err == nil) != (added == 3) || err != nil && !errors.Is(err, zk.ErrNoNode) {
+			t.Errorf("%d nodes when the other hold had ended, %d later: %v", added, w.added(), err)
+		}
+		w.unlock(w.expect(next).hold)
+
+		r, s := w.take(a.RWMutex("r").RLock), w.take(a.RWMutex("r").RLock)
+		mustBe(t, x.Txn(w.ctx, r, add()), lock.ErrInvalid)
+		w.unlock(s)
+		w.txn(x, r, add())
+		theirs := w.lock(b, "theirs")
+		for _, none := range []*lock.Hold{x, theirs} {
+			mustBe(t, x.Txn(w.ctx, none, add()), lock.ErrInvalid)
+		}
+		mustBe(t, x.Txn(w.ctx, (*lock.Hold)(nil), add()), lock.ErrUnlocked)
+		w.txn(x, &zk.CheckVersionRequest{Path: theirs.EntryPath(), Version: -1}, add())
+		if w.added() != added+2 {
+			t.Errorf("%d nodes, want %d", w.added(), added+2)
 		}
 	})
 }

@@ -110,6 +110,7 @@ Exit status: the command's own, 128+n if signal n ended it, or
 			if err := f.check(cmd, args); err != nil {
 				return err
 			}
+			defer stderr.Flush(time.Second)
 			return f.run(cmd.Context(), args[0], args[1:])
 		},
 	}
@@ -263,9 +264,13 @@ func holdOn(ctx context.Context, hold *lock.Hold, until time.Time) error {
 	return hold.Err()
 }
 
+// stderr takes what run tells. A reader that blocks must not cost the lock, nor keep run from
+// ending when it is asked to.
+var stderr app.Aside
+
 // tell prints what people are to know of a lock and its command.
 func tell(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "holdfast run: "+format+"\n", args...)
+	fmt.Fprintf(&stderr, "holdfast run: "+format+"\n", args...)
 }
 
 // effectiveTTL returns the TTL that the lock is taken with, if it and the name are
@@ -304,7 +309,7 @@ func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, tt
 	// The client has this lock alone, so it may notice as soon as that needs when
 	// its connection is dead.
 	opts := append(owner(command), lock.WithSessionTimeout(min(ttl, cfg.ZooKeeper.SessionTimeout)))
-	locks, err := app.Dial(limited, cfg, app.Logger(cfg.Log, os.Stderr), opts...)
+	locks, err := app.Dial(limited, cfg, app.Logger(cfg.Log, &stderr), opts...)
 	if err != nil {
 		return nil, nil, notAcquired(ctx, err)
 	}

@@ -222,6 +222,7 @@ func TestWhoTakesPart(t *testing.T) {
 			handoffTitle(1000, shortHold):  {"holdfast", "zk.Lock"},
 			manyReaders(64).title:          {"holdfast", "zk.Lock"},
 			lastReader().title:             own,
+			manyPermits().title:            own,
 			lastReader().on(delayed).title: own,
 			ask().title:                    {"holdfast", "zk.Lock"},
 			leaders(16).title:              {"holdfast", "curator", "curator-semaphore"},

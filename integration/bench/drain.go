@@ -21,7 +21,7 @@ func drainTitle(n int) string {
 // back, and so does each waiter as soon as it has it.
 func drain(n int, bars ...bar) *experiment {
 	e := &experiment{
-		workload: "D", title: drainTitle(n), bars: bars, takes: goLocks, role: strictly, // all of them queue
+		workload: "D", title: drainTitle(n), bars: bars, takes: goLocks, role: apart, // all of them queue
 		figures: []figure{{"joining", milliseconds}, {"draining", milliseconds}, {"bytes to clients, for each waiter", kilobytes}, {"of these joining", kilobytes}, {"requests, for each", decimals}, {"transactions, for each", decimals}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
 			s, err := openAll(ctx, p, b.server.Addr(), n/perSession)

@@ -85,32 +85,46 @@ var (
 // asOften is the bar of handoffs where nothing else takes time.
 var asOften = []bar{{figure: 0, against: zkLockName, least: true, limit: 1}}
 
+// handoffBars are those of handoffs among n clients that hold for a time.
+func (s size) handoffBars(n int, hold time.Duration) (bars []bar) {
+	counted := !s.quick
+	if hold == 0 {
+		bars = append(bars, asOften...)
+		bars = append(bars, bar{figure: 5, limit: 4.1, counted: counted})
+		if n == mostOfAll {
+			bars = append(bars, bar{figure: 3, against: zkLockName, limit: 0.40, counted: counted})
+		}
+		return bars
+	}
+	if n <= mostOfAll {
+		bars = append(bars, bar{figure: 1, against: zkLockName, limit: 0.58})
+	}
+	bars = append(bars, bar{figure: 5, limit: 5.3, counted: counted})
+	if n >= 16 {
+		bars = append(bars, bar{figure: 3, limit: 1600, counted: counted})
+	}
+	if n > 16 {
+		bars = append(bars, bar{figure: 3, beside: handoffTitle(16, hold), limit: 1.5, counted: counted})
+	}
+	return bars
+}
+
 // experiments returns all there are.
 func experiments(s size) []*experiment {
 	list := []*experiment{
 		free(freeNear,
-			bar{figure: 0, against: zkLockName, limit: 0.90}, bar{figure: 0, against: bareName, limit: 1.15}, bar{figure: 0, against: curatorName, limit: 0.85},
+			bar{figure: 0, against: zkLockName, limit: 0.85}, bar{figure: 0, against: bareName, limit: 1.15}, bar{figure: 0, against: curatorName, limit: 0.85},
 			bar{figure: 1, limit: 2, counted: true}, bar{figure: 2, limit: 2, counted: true}),
 		free(freeNear).on(delayed, bar{figure: 0, against: zkLockName, limit: 0.72}),
 		freeAnew(freeAnewTitle, bar{figure: 1, limit: 2, counted: true}, bar{figure: 2, limit: 2, counted: true}),
 		many(64, bar{figure: 0, against: zkLockName, least: true, limit: 1.2}),
 	}
 	for _, n := range s.queues {
-		bars := []bar{{figure: 1, against: zkLockName, limit: 0.60}}
-		if n > mostOfAll {
-			bars = nil
-		}
-		if n >= 16 {
-			bars = append(bars, bar{figure: 3, limit: 2000, counted: !s.quick})
-		}
-		if n > 16 {
-			bars = append(bars, bar{figure: 3, beside: handoffTitle(16, shortHold), limit: 1.5, counted: !s.quick})
-		}
-		list = append(list, handoff(n, shortHold, bars...))
+		list = append(list, handoff(n, shortHold, s.handoffBars(n, shortHold)...))
 	}
 	for _, n := range s.queues {
 		if n <= mostOfAll {
-			list = append(list, handoff(n, 0, append(asOften, bar{figure: 3, limit: 2000, counted: !s.quick})...))
+			list = append(list, handoff(n, 0, s.handoffBars(n, 0)...))
 		}
 	}
 	for i, n := range s.drained {
@@ -125,7 +139,7 @@ func experiments(s size) []*experiment {
 	}
 	list = append(list,
 		keep(s.holds, s.keep, s.rounds,
-			bar{figure: 0, limit: 1024, counted: s.holds >= 10_000}, bar{figure: 1, limit: 0, counted: s.holds >= 10_000}, bar{figure: 2, least: true, limit: 50, counted: true}),
+			bar{figure: 0, limit: 850, counted: s.holds >= 10_000}, bar{figure: 1, limit: 0, counted: s.holds >= 10_000}, bar{figure: 2, least: true, limit: 50, counted: true}),
 		tryLock(bar{figure: 1, limit: 3, counted: true}, bar{figure: 2, limit: 0, counted: true}),
 		sweepOrphans(s.trees, false, sweepBars...), sweepOrphans(s.trees, true, sweepBars...),
 		sweepLive(s.trees, time.Hour, bar{figure: 3, limit: 0.1, counted: true}))

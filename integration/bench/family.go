@@ -24,12 +24,14 @@ type role struct {
 const (
 	reading   = "reading"   // a read/write lock, to read
 	permits   = "permits"   // one of the permits of a semaphore
+	plenty    = "plenty"    // one of many permits
 	severally = "severally" // several locks together
 	leading   = "leading"   // an election
 )
 
 const (
 	permitCount = 4   // of the semaphore
+	plentyCount = 64  // of one that has many
 	atATime     = 8   // locks together
 	manyRead    = 100 // whom a writer waits for
 	perReader   = 10  // of them on one session
@@ -60,6 +62,10 @@ var holdfastRoles = map[string]role{
 		s := c.Semaphore(name, permitCount)
 		return held(func(ctx context.Context) (*lock.Hold, error) { return s.Acquire(ctx, 1) })
 	})},
+	plenty: {title: "Holdfast Semaphore", open: openTaking(func(c *lock.Client, name string) take {
+		s := c.Semaphore(name, plentyCount)
+		return held(func(ctx context.Context) (*lock.Hold, error) { return s.Acquire(ctx, 1) })
+	})},
 	severally: {title: "Holdfast LockAll", open: openTaking(func(c *lock.Client, name string) take {
 		return held(c.All(namesOf(name)).Lock)
 	})},
@@ -68,6 +74,7 @@ var holdfastRoles = map[string]role{
 		return held(func(ctx context.Context) (*lock.Leadership, error) { return e.Campaign(ctx, "node1:8080") })
 	})},
 	strictly: localRoles[strictly],
+	apart:    localRoles[apart],
 	keeping:  localRoles[keeping],
 }
 
@@ -136,11 +143,43 @@ func family(s size) []*experiment {
 		if n == 16 {
 			e.bars = nil
 		}
+		if n == mostOfAll {
+			e.bars = append(e.bars, bar{figure: 3, limit: 2500, counted: !s.quick}, bar{figure: 5, limit: 7, counted: !s.quick})
+		}
 		list = append(list, e)
+	}
+	if !s.quick {
+		list = append(list, manyPermits(bar{figure: 8, least: true, limit: 48}))
 	}
 	all := freeRole("K", fmt.Sprintf("%d free locks together, one client"+loopback, atATime), severally,
 		bar{figure: 1, limit: 2, counted: true}, bar{figure: 2, limit: 2, counted: true})
 	return append(list, all, leaders(16))
+}
+
+// manyPermits is handoff of many permits, at a distance: it tells how many of them are held,
+// too.
+func manyPermits(bars ...bar) *experiment {
+	const hold = 20 * time.Millisecond
+	e := handoffOf(plentyCount, mostOfAll, hold)
+	e.workload, e.title, e.role, e.takes = "J", fmt.Sprintf(permitsTitle, plentyCount, mostOfAll, hold), plenty, plays(plenty)
+	e.figures = append(e.figures, figure{"held at once, on average", decimals})
+	prepare := e.prepare
+	e.prepare = func(ctx context.Context, b *bench, p *peer) (trial, error) {
+		t, err := prepare(ctx, b, p)
+		if err != nil {
+			return nil, err
+		}
+		return heldTrial{t.(*handoffTrial)}, nil
+	}
+	return e.on(delayed, bars...)
+}
+
+// heldTrial tells beside the figures of a handoff how many held the lock on average.
+type heldTrial struct{ *handoffTrial }
+
+func (t heldTrial) round(ctx context.Context) ([]float64, error) {
+	figures, err := t.handoffTrial.round(ctx)
+	return append(figures, t.held), err
 }
 
 // leaders is handoff of an election's leadership: from Resign to the next return of Campaign,

@@ -63,6 +63,7 @@ type handoffTrial struct {
 	lockers []locker
 	hold    time.Duration
 	room    int
+	held    float64 // how many held the lock in the last round, on average
 }
 
 func (t *handoffTrial) close() error { return t.sessions.close() }
@@ -110,6 +111,7 @@ func (t *handoffTrial) round(ctx context.Context) ([]float64, error) {
 		return nil, errors.New("the lock was not handed on")
 	}
 	requests, transactions, out, in := after.per(len(latencies), before)
+	t.held = turns.held.Seconds() / took.Seconds()
 	return []float64{
 		float64(len(latencies)) / took.Seconds(), median(latencies), quantile(latencies, 0.99), in, out, requests, transactions, float64(passed) / float64(len(latencies)),
 	}, nil
@@ -125,8 +127,10 @@ type turns struct {
 	mu        sync.Mutex
 	missing   int // turns until then
 	inside    int
-	last      int       // who had the last turn
-	unlocked  time.Time // the last call of unlock
+	changed   time.Time     // when so many came to be inside
+	held      time.Duration // of all who were inside since it is measured
+	last      int           // who had the last turn
+	unlocked  time.Time     // the last call of unlock
 	measuring bool
 	stopped   bool
 	latencies []float64 // seconds
@@ -169,6 +173,7 @@ func (t *turns) enter(client int, now time.Time) (last bool, err error) {
 	if t.inside >= t.room {
 		return true, errTwo
 	}
+	t.count(now)
 	t.inside++
 	if t.measuring {
 		if t.latencies == nil {
@@ -190,13 +195,24 @@ func (t *turns) enter(client int, now time.Time) (last bool, err error) {
 func (t *turns) leave(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.count(now)
 	t.inside--
 	t.unlocked = now
+}
+
+// count adds up how long those held the lock who are inside, before that changes. t.mu is
+// held.
+func (t *turns) count(now time.Time) {
+	if t.measuring {
+		t.held += time.Duration(t.inside) * now.Sub(t.changed)
+	}
+	t.changed = now
 }
 
 func (t *turns) measure() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.count(time.Now())
 	t.measuring = true
 }
 
@@ -204,6 +220,7 @@ func (t *turns) measure() {
 func (t *turns) stop() (latencies []float64, passed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.count(time.Now())
 	t.measuring, t.stopped = false, true
 	return t.latencies, t.passed
 }

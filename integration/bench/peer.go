@@ -208,7 +208,7 @@ func (s *holdfast) counts() zkserver.Counts { return s.Counts() }
 func (s *holdfast) close() error            { return s.client.Close() }
 
 // settle waits until the nodes of locks that were taken again and again are gone, which
-// are kept for a moment.
+// stay for a second.
 func (s *holdfast) settle(ctx context.Context) error {
 	return await(ctx, "all locks are gone", func() (bool, error) {
 		there, _, err := admin.New(s.client).Children(ctx, root)
@@ -327,7 +327,7 @@ func (l bareLocker) lock(context.Context) error {
 func (l bareLocker) unlock() error { return l.conn.Delete(l.path, -1) }
 
 // requests makes the requests that Holdfast makes for a free lock, and nothing
-// else: what is between it and Holdfast is the library's own. From the third time on
+// else: what is between it and Holdfast is the library's own. From the second time on
 // the parent stays.
 type requests struct{ *plain }
 
@@ -380,7 +380,7 @@ func (l *requestsLocker) lock(context.Context) error {
 }
 
 func (l *requestsLocker) unlock() error {
-	if l.times >= 3 {
+	if l.times >= 2 {
 		return l.conn.Delete(l.entry, 0)
 	}
 	_, err := l.conn.Multi(

@@ -66,7 +66,7 @@ func elsewhere(s size) []*experiment {
 		bars = nil
 	}
 	for _, n := range s.queues {
-		if n >= queue && n <= mostOfAll {
+		if (n >= queue || !s.quick) && n <= mostOfAll {
 			list = append(list, handoff(n, 0).on(three, bars...))
 		}
 	}

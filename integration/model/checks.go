@@ -3,7 +3,9 @@ package main
 // The models, each of a part of the protocol.
 const (
 	leases = "holdfast.pml" // leases, sessions, lost replies
-	parent = "parent.pml"   // the parent, and what is known of it
+	queue  = "queue.pml"    // the parent, its anchor, joins, leaving, requests applied late
+	adopt  = "adopt.pml"    // parents that Holdfast did not make
+	hand   = "handover.pml" // writes of one entry: transactions, detaching, attaching
 	judge  = "judge.pml"    // expiry across leaders
 	rw     = "readers.pml"  // readers and writers
 	sem    = "permits.pml"  // permits of a semaphore
@@ -13,9 +15,10 @@ const (
 const (
 	exclusion = "mutual_exclusion"
 	rising    = "rising_token"
+	told      = "txn_told"
 	nothing   = "nothing_left"
 	strangers = "strangers_alone"
-	known     = "ours_known"
+	foreign   = "nothing_foreign"
 	served    = "served"
 	exceeded  = "never_exceeded"
 )
@@ -28,9 +31,7 @@ type check struct {
 	defs  string // macros of the model
 	// refutes is the property that spin must refute; "" if it must verify all.
 	refutes string
-	// deep says that the shortest way to what is refuted is too long to be looked for.
-	deep bool
-	// progress checks that who waits is served, and not the assertions alone.
+	// progress checks that each waiter is served, and not the assertions alone.
 	progress bool
 	// whole says that the variant has all steps of the right protocol. Each step must
 	// be reached by one such check of the model. Those of one model have the same N and
@@ -40,15 +41,13 @@ type check struct {
 
 // right are the checks of the right protocol, the longest first.
 var right = []check{
-	{name: "parent-strangers", model: parent, size: "3 contenders in 2 processes, one turn each; two deeds of strangers, a new session", defs: "-DN=3 -DDEEDS=2 -DFLAPS=1", whole: true},
+	{name: "queue-lost-twice", model: queue, size: "2 processes, 2 calls each; two replies are lost", defs: "-DN=2 -DLOSSES=2 -DLAPSES=0"},
+	{name: "queue", model: queue, size: "3 processes, one with 2 calls; a lost reply, a lease ends, a caller gives up", defs: "-DN=3 -DOTHERS=1", whole: true},
+	{name: "queue-sessions", model: queue, size: "the same, a new session in place of the lease's end", defs: "-DN=3 -DOTHERS=1 -DFLAPS=1 -DLAPSES=0", whole: true},
+	{name: "queue-crashes", model: queue, size: "the same, a process dies and a reaper is at work", defs: "-DN=3 -DOTHERS=1 -DCRASHES=1 -DREAPER=1 -DLAPSES=0", whole: true},
 	{name: "exclusive-three", model: leases, size: "3 contenders, one turn each; clocks do not drift", defs: "-DN=3 -DONCE -DDRIFT=0"},
 	{name: "exclusive-late", model: leases, size: "2 contenders, and lost creates are applied late; clocks do not drift", defs: "-DN=2 -DLATE=1 -DDRIFT=0", whole: true},
 	{name: "served", model: leases, size: "2 contenders, all faults but late creates, then none", defs: "-DN=2 -DPROGRESS -DCRASHES=1 -DFLAPS=1 -DDRIFT=0", progress: true},
-	{name: "parent-strangers-turns", model: parent, size: "2 contenders, one turn and two; two deeds of strangers; no version is foreseen", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=2 -DFORESEE=0"},
-	{name: "parent-no-linger", model: parent, size: "2 contenders, two turns each; no parent lingers", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DLINGER=0"},
-	{name: "parent-no-linger-three", model: parent, size: "3 contenders in 2 processes, the one alone has two turns; the same", defs: "-DN=3 -DLAST_TURNS=2 -DLINGER=0"},
-	{name: "parent", model: parent, size: "3 contenders in 2 processes, the one alone has two turns", defs: "-DN=3 -DLAST_TURNS=2"},
-	{name: "parent-turns", model: parent, size: "2 contenders, two turns each; a new session", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DFLAPS=1"},
 	{name: "served-three", model: leases, size: "3 contenders, one turn each; two may die, none is paused", defs: "-DN=3 -DONCE -DPROGRESS -DPROMPT -DCRASHES=1 -DDRIFT=0", progress: true},
 	{name: "exclusive-sessions", model: leases, size: "2 contenders, and new sessions begin", defs: "-DN=2 -DFLAPS=1", whole: true},
 	{name: "exclusive-crashes", model: leases, size: "2 contenders, and processes die", defs: "-DN=2 -DCRASHES=1", whole: true},
@@ -57,9 +56,14 @@ var right = []check{
 	{name: "judged-served", model: judge, size: "the same, and an election in each tick for ever", defs: "-DPROGRESS", progress: true},
 	{name: "readers", model: rw, size: "3 contenders, two turns each, to read or to write; one gives up", defs: "-DN=3 -DTURNS=2"},
 	{name: "readers-between", model: rw, size: "4 contenders; two give up", defs: "-DN=4 -DQUITS=2", whole: true},
-	{name: "readers-curator", model: rw, size: "3 contenders, one turn each; a client of Curator's goes on as a reader", defs: "-DN=3 -DCURATOR", whole: true},
+	{name: "queue-sends", model: queue, size: "2 processes, 2 calls and 3 sends each; a lost reply, a lease ends", defs: "-DN=2 -DSENDS=3"},
+	{name: "handover", model: hand, size: "3 processes, two writes each; two replies are lost, a lease ends", whole: true},
+	{name: "adopt", model: adopt, size: "2 clients, 2 turns each, and one of zk.Lock's; three deeds of people", defs: "-DDEEDS=3", whole: true},
 	{name: "permits", model: sem, size: "4 contenders for 2 permits; one may lower them, one gives up", defs: "-DN=4 -DLOWERS=1"},
+	{name: "permits-raised", model: sem, size: "4 contenders, two of which never leave; two permits more, two give up", defs: "-DN=4 -DRAISES=2 -DSTAYS=2 -DQUITS=2"},
+	{name: "permits-three", model: sem, size: "4 contenders for 3 permits; two may lower them, one permit more, one gives up", defs: "-DN=4 -DPERMITS=3 -DLOWERS=2 -DRAISES=1"},
 	{name: "permits-resized", model: sem, size: "3 contenders; two may lower, two permits more, one gives up", defs: "-DN=3 -DLOWERS=2 -DRAISES=2", whole: true},
+	{name: "readers-curator", model: rw, size: "3 contenders, one turn each; a client of Curator's goes on as a reader", defs: "-DN=3 -DCURATOR", whole: true},
 }
 
 // wrong are the variants that are wrong on purpose.
@@ -75,29 +79,39 @@ var wrong = []check{
 	{name: "token-from-sequence", model: leases, size: "the fencing token is the entry's sequence number", defs: "-DN=2 -DBY_SEQUENCE", refutes: rising},
 	{name: "create-again-leaves", model: leases, size: "a lost create is tried again without looking for the entry", defs: "-DN=2 -DNO_FIND", refutes: nothing},
 	{name: "create-again-enters", model: leases, size: "the same; and two hold the lock", defs: "-DN=2 -DNO_FIND -DCRASHES=1 -DQUITS=0 -DDRIFT=0", refutes: exclusion},
-	{name: "no-listing", model: leases, size: "whose foretold predecessor has gone enters without listing", defs: "-DN=3 -DONCE -DNO_LIST", refutes: exclusion},
+	{name: "no-listing", model: leases, size: "a waiter enters when the predicted entry has gone, without a list", defs: "-DN=3 -DONCE -DNO_LIST", refutes: exclusion},
 	{name: "no-timer", model: leases, size: "expiry is never judged", defs: "-DN=2 -DPROGRESS -DCRASHES=1 -DDRIFT=0 -DNO_TIMER", refutes: served, progress: true},
 
-	{name: "prediction-proves-absence", model: parent, size: "a foretold entry that is not there counts as gone", defs: "-DN=3 -DPREDICTED", refutes: exclusion},
-	{name: "unseen-predecessor-counts", model: parent, size: "the second of two enters when a predecessor that it never saw is not there", defs: "-DN=3 -DUNSEEN", refutes: exclusion},
-	{name: "unsettled-sight", model: parent, size: "a predecessor counts as seen in a session that had not seen our own write", defs: "-DN=2 -DTURNS=2 -DFLAPS=1 -DUNSETTLED", refutes: exclusion},
-	{name: "told-by-a-waiter", model: parent, size: "one that never held tells a release", defs: "-DN=3 -DWAITERS_TELL", refutes: exclusion},
-	{name: "released-unseen", model: parent, size: "a release is believed by one that never saw the entry", defs: "-DN=3 -DTOLD_UNSEEN", refutes: exclusion},
-	{name: "release-of-any-parent", model: parent, size: "a release is believed whichever incarnation it was in", defs: "-DN=3 -DLAST_TURNS=2 -DLINGER=0 -DFORESEE=0 -DRELEASE_OF_ANY", refutes: exclusion},
-	{name: "any-version-unproven", model: parent, size: "it is written so without a check of which one it is", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=3 -DANY_UNPROVEN", refutes: nothing},
-	{name: "facts-across-incarnations", model: parent, size: "the version alone is trusted, the Czxid of the reply not looked at", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=2 -DBY_VERSION", refutes: strangers},
-	{name: "facts-kept", model: parent, size: "facts are used at any age, without a witness", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=3 -DKEEP_FACTS", refutes: strangers},
-	{name: "no-witness-check", model: parent, size: "an entry of ours is trusted to be there, not checked", defs: "-DN=3 -DDEEDS=3 -DNO_CHECK", refutes: strangers},
-	{name: "any-witness", model: parent, size: "an entry of another incarnation is the witness", defs: "-DN=3 -DDEEDS=3 -DANY_WITNESS", refutes: strangers},
-	{name: "adopted-at-once", model: parent, size: "another parent than the facts were of is adopted, whoever made it", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DADOPT_AT_ONCE", refutes: known},
-	{name: "no-mark", model: parent, size: "who has mistaken the parent does not mark it", defs: "-DN=2 -DLAST_TURNS=2 -DDEEDS=2 -DNO_MARK -DLOST_MARKS", refutes: strangers},
-	{name: "adopted-ignored", model: parent, size: "the last one out deletes a parent that it had found", defs: "-DN=2 -DDEEDS=1 -DIGNORE_ADOPTED", refutes: strangers},
-	{name: "stranger-deleted", model: parent, size: "the last one out does not look at the parent's data", defs: "-DN=2 -DDEEDS=2 -DDELETE_ANY", refutes: strangers},
-	{name: "deleted-unread", model: parent, size: "a parent that lingered is deleted without being read again", defs: "-DN=2 -DTURNS=2 -DDEEDS=3 -DUNREAD", refutes: strangers},
-	{name: "lingering-forgotten", model: parent, size: "a lingering parent is left to one that only means to join", defs: "-DN=3 -DLEFT_TO_JOINERS", refutes: nothing},
-	{name: "kept-unwritten", model: parent, size: "who joins without the tail keeps the parent if one before was adopted", defs: "-DN=2 -DDEEDS=2 -DKEEP_UNWRITTEN", refutes: nothing},
-	{name: "kept-unseen", model: parent, size: "whose entry was removed keeps the parent that it was not in", defs: "-DN=3 -DDEEDS=2 -DKEEP_GONE", refutes: nothing},
-	{name: "duty-ends-with-entry", model: parent, size: "whose entry was removed does not see to the parent that was left to it", defs: "-DN=3 -DDEEDS=1 -DGONE_OWES_NOTHING", refutes: nothing},
+	{name: "no-anchor", model: queue, size: "names by the parent's Czxid, and no anchor: a write meets another entry", defs: "-DN=3 -DCALLS=2 -DLOSSES=0 -DREAPER=1 -DQUITS=0 -DNO_ANCHOR", refutes: foreign},
+	{name: "no-anchor-enters", model: queue, size: "the same; and two hold the lock", defs: "-DN=3 -DLOSSES=0 -DREAPER=1 -DQUITS=0 -DNO_ANCHOR -DTWO_IN", refutes: exclusion},
+	{name: "no-check", model: queue, size: "a join does not check the anchor: a write meets another entry", defs: "-DN=3 -DLOSSES=0 -DREAPER=1 -DQUITS=0 -DNO_CHECK", refutes: foreign},
+	{name: "no-check-enters", model: queue, size: "the same; and two hold the lock", defs: "-DN=3 -DLOSSES=0 -DREAPER=1 -DQUITS=0 -DNO_CHECK -DTWO_IN", refutes: exclusion},
+	{name: "generation-again", model: queue, size: "a generation is sent twice: a delete meets another entry", defs: "-DN=3 -DCALLS=1 -DREAPER=1 -DSAME_GENERATION", refutes: foreign},
+	{name: "generation-again-enters", model: queue, size: "the same; and two hold the lock", defs: "-DN=3 -DCALLS=1 -DREAPER=1 -DSAME_GENERATION -DTWO_IN", refutes: exclusion},
+	{name: "anchor-uncounted", model: queue, size: "two contenders are taken for one", defs: "-DN=2 -DLOSSES=0 -DLAPSES=0 -DTWO_ARE_ALONE", refutes: exclusion},
+	{name: "third-is-second", model: queue, size: "the third contender takes itself for the second", defs: "-DN=3 -DLOSSES=0 -DLAPSES=0 -DTHREE_ARE_TWO", refutes: exclusion},
+	{name: "unseen", model: queue, size: "the second of two enters when the predicted entry is not there, though it never saw it", defs: "-DN=2 -DLOSSES=0 -DLAPSES=0 -DUNSEEN", refutes: exclusion},
+	{name: "seen-unsettled", model: queue, size: "an entry counts as seen in a session that had not our own", defs: "-DN=2 -DLOSSES=0 -DLAPSES=0 -DFLAPS=1 -DSEEN_UNSETTLED", refutes: exclusion},
+	{name: "gone-unsettled", model: queue, size: "an entry counts as gone in a session that had not our own", defs: "-DN=2 -DLOSSES=0 -DLAPSES=0 -DFLAPS=1 -DGONE_UNSETTLED", refutes: exclusion},
+	{name: "gone-enters", model: queue, size: "a waiter enters when the entry ahead has gone, though that one did not hold", defs: "-DN=3 -DLOSSES=0 -DLAPSES=0 -DGONE_ENTERS", refutes: exclusion},
+	{name: "tidy-all", model: queue, size: "a tidy deletes the parent with all that is below", defs: "-DN=2 -DLOSSES=0 -DLAPSES=0 -DTIDY_ALL", refutes: exclusion},
+	{name: "tidy-any", model: queue, size: "a tidy does not name the generation", defs: "-DN=2 -DLAPSES=0 -DTIDY_ANY", refutes: foreign},
+	{name: "left-untidy", model: queue, size: "a client that leaves the parent owes no tidy", defs: "-DN=2 -DCALLS=1 -DLOSSES=0 -DLAPSES=0 -DLEFT_UNTIDY", refutes: nothing},
+	{name: "gone-owes-nothing", model: queue, size: "a client that finds its entry gone owes no tidy, and the purge came late", defs: "-DN=3 -DSENDS=1 -DCALLS=1 -DGONE_OWES_NOTHING", refutes: nothing},
+	{name: "rejoin-undeleted", model: queue, size: "the transaction that joins again does not delete the entry", defs: "-DN=2 -DLAPSES=0 -DREJOIN_UNDELETED", refutes: nothing},
+	{name: "rejoin-not-applied", model: queue, size: "NoNode for the second send means that the first was not applied", defs: "-DN=2 -DSENDS=3 -DLAPSES=0 -DNOT_APPLIED", refutes: nothing},
+	{name: "rejoin-version-is-gone", model: queue, size: "BadVersion, from a renewal of our own, means that the entry has gone", defs: "-DN=2 -DLAPSES=0 -DVERSION_IS_GONE", refutes: nothing},
+	{name: "join-forgotten", model: queue, size: "a place forgets the join in flight when its caller gives up", defs: "-DN=2 -DCALLS=1 -DLAPSES=0 -DFORGOTTEN", refutes: nothing},
+	{name: "find-unsynced", model: queue, size: "a lost create is looked for on a server that lags", defs: "-DN=2 -DCALLS=1 -DLAPSES=0 -DUNSYNCED", refutes: nothing},
+
+	{name: "adopted-unproven", model: adopt, size: "the parent is adopted on the version read, without an entry of ours", defs: "-DADOPTED_UNPROVEN -DDEEDS=3", refutes: strangers},
+	{name: "adopted-unversioned", model: adopt, size: "the parent is adopted on any version", defs: "-DADOPTED_UNVERSIONED", refutes: strangers},
+	{name: "adopted-ignored", model: adopt, size: "an adopted parent is deleted with the last entry", defs: "-DADOPTED_IGNORED", refutes: strangers},
+
+	{name: "attached-once", model: hand, size: "an attachment raises the version by one, as a renewal does", defs: "-DATTACHED_ONCE", refutes: foreign},
+	{name: "attached-any-version", model: hand, size: "an attachment writes whatever version is there", defs: "-DATTACHED_ANY_VERSION", refutes: foreign},
+	{name: "txn-read", model: hand, size: "a read of the same version means that a transaction in doubt is not applied", defs: "-DN=2 -DWRITES=1 -DTXN_READ", refutes: told},
+	{name: "txn-writes-once", model: hand, size: "a transaction raises the version by one, as a renewal does", defs: "-DN=2 -DWRITES=1 -DTXN_WRITES_ONCE", refutes: told},
 
 	{name: "stamps-across-leaders", model: judge, size: "stamps of different leaders are compared", defs: "-DACROSS", refutes: exclusion},
 	{name: "sample-of-before", model: judge, size: "a sample that is older than the record is good enough", defs: "-DSTALE_SAMPLE", refutes: exclusion},
@@ -108,17 +122,21 @@ var wrong = []check{
 	{name: "mark-of-before", model: judge, size: "the mark's stamp is used although the clock was set since", defs: "-DANY_MARK", refutes: exclusion},
 	{name: "no-observation", model: judge, size: "there is no proof by own observation, and elections go on", defs: "-DPROGRESS -DNO_OBSERVATION", refutes: served, progress: true},
 
-	{name: "gone-enters", model: rw, size: "who was ahead has gone, whoever was before it", defs: "-DN=3 -DGONE_ENTERS", refutes: exclusion},
+	{name: "readers-gone-enters", model: rw, size: "a waiter enters when the entry ahead has gone, whatever is before that", defs: "-DN=3 -DGONE_ENTERS", refutes: exclusion},
 	{name: "reader-alone", model: rw, size: "a reader that tells its grant is taken to be alone", defs: "-DN=3 -DCURATOR -DTOLD_READER", refutes: exclusion},
 	{name: "curator-alone", model: rw, size: "a writer of Curator's is taken to be alone", defs: "-DN=3 -DCURATOR -DANY_ALONE", refutes: exclusion},
-	{name: "between-unproven", model: rw, size: "who is to write before the readers is taken to be in", defs: "-DN=4 -DQUITS=2 -DBETWEEN_UNPROVEN", refutes: exclusion},
+	{name: "between-unproven", model: rw, size: "the writer before the readers is taken to be in", defs: "-DN=4 -DQUITS=2 -DBETWEEN_UNPROVEN", refutes: exclusion},
 	{name: "between-forgotten", model: rw, size: "the readers in between are not looked for", defs: "-DN=3 -DBETWEEN_FORGOTTEN", refutes: exclusion},
 	{name: "between-curators", model: rw, size: "a writer of Curator's before the readers is taken to be alone", defs: "-DN=3 -DCURATOR -DBETWEEN_STRANGERS", refutes: exclusion},
 	{name: "shared-before", model: rw, size: "a writer goes on writing until it has told that it only reads", defs: "-DN=3 -DSHARED_BEFORE", refutes: exclusion},
-	{name: "permits-of-before", model: sem, size: "a list is believed with a number of permits from before it", defs: "-DN=3 -DLOWERS=1 -DANY_VERSION", refutes: exceeded},
-	{name: "permits-not-read-again", model: sem, size: "when somebody ahead has gone the number of permits is not read again", defs: "-DN=3 -DLOWERS=1 -DOLD_CAPACITY", refutes: exceeded},
-	{name: "lowered-at-once", model: sem, size: "permits are taken away by one who has not waited for them", defs: "-DN=3 -DLOWERS=1 -DLOWERED_AT_ONCE", refutes: exceeded},
-	{name: "told-by-one-who-waits", model: sem, size: "who waits is taken to have been granted", defs: "-DN=3 -DTOLD_WAITING", refutes: exceeded},
+	{name: "permits-unchecked", model: sem, size: "a join does not check the anchor's version", defs: "-DN=3 -DLOWERS=1 -DJOIN_ANY_VERSION", refutes: exceeded},
+	{name: "permits-not-read-again", model: sem, size: "the anchor is not read again after an entry ahead has gone", defs: "-DN=3 -DLOWERS=1 -DOLD_CAPACITY", refutes: exceeded},
+	{name: "lowered-at-once", model: sem, size: "permits go with an entry that has not waited for them", defs: "-DN=3 -DLOWERS=1 -DLOWERED_AT_ONCE", refutes: exceeded},
+	{name: "lowered-undeleted", model: sem, size: "permits go, and no entry", defs: "-DN=3 -DLOWERS=1 -DLOWERED_UNDELETED", refutes: exceeded},
+	{name: "lowered-unversioned", model: sem, size: "permits go on any version of the anchor", defs: "-DN=4 -DPERMITS=3 -DMOST=1 -DLOWERS=2 -DLOWERED_UNVERSIONED", refutes: exceeded},
+	{name: "permits-gone-enters", model: sem, size: "a waiter enters when the waiter ahead has gone", defs: "-DN=3 -DGONE_ENTERS", refutes: exceeded},
+	{name: "permits-by-count", model: sem, size: "a contender enters if there are fewer entries than permits, whatever they ask for", defs: "-DN=3 -DCOUNT_ENTERS", refutes: exceeded},
+	{name: "anchor-unwatched", model: sem, size: "the first waiter does not watch the anchor", defs: "-DN=3 -DRAISES=1 -DSTAYS=2 -DANCHOR_UNWATCHED", refutes: served},
 }
 
 // beyond are the variants in which more goes wrong than the protocol assumes. That
@@ -126,6 +144,5 @@ var wrong = []check{
 var beyond = []check{
 	{name: "clock-off-by-more", model: leases, size: "the leader's clock is displaced by more than the grace", defs: "-DN=2 -DDISP=2", refutes: exclusion},
 	{name: "set-unseen", model: judge, size: "the leader's clock is set, and the judge has no sample from before", defs: "-DSTEP_UNSEEN", refutes: exclusion},
-	{name: "strangers-at-once", model: parent, size: "strangers act between a read and the request right after it", defs: "-DN=2 -DDEEDS=3 -DAT_ONCE", refutes: strangers},
-	{name: "foreseen-over-mark", model: parent, size: "a mistaken parent of a stranger's is marked, and the mark's version foreseen; no parent lingers", defs: "-DN=2 -DTURNS=2 -DLAST_TURNS=2 -DDEEDS=2 -DLOST_MARKS -DLINGER=0", refutes: strangers, deep: true},
+	{name: "written-over", model: adopt, size: "a person writes a parent that has our anchor", defs: "-DWRITTEN_OVER", refutes: strangers},
 }

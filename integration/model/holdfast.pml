@@ -1,8 +1,8 @@
 /*
  * The core of the lock protocol: contenders that queue up, leases that are judged
  * by a clock which errs within a bound, purges, pauses, crashes, and requests whose
- * replies are late or lost. README.md maps the steps to the code; main.go lists
- * what is checked, and runs it.
+ * replies are late or lost. README.md maps the steps to the code; checks.go lists
+ * what is checked, and main.go runs it.
  *
  * Pauses need no step of their own: between any two steps of a process any number
  * of ticks can pass, and as many steps of the others.
@@ -62,7 +62,7 @@
 #define OTHER(e)        ((e) ^ 1)
 
 /* Where a contender thinks it stands: behind an entry, or one of these. */
-#define IN      ENTRIES         /* nobody is in the way */
+#define IN      ENTRIES         /* no entry is in the way */
 #define GONE    (ENTRIES + 1)   /* the entry ahead has gone */
 #define UNKNOWN (ENTRIES + 2)   /* a listing will tell */
 #define NONE    (ENTRIES + 3)
@@ -97,8 +97,8 @@ bit  behind[N];         /* new session: its server may lag behind what it wrote 
 byte late[N];           /* an entry that it gave up, whose create is on its way */
 
 /* Progress is asked for once the faults have stopped: nothing crashes, gets lost or
-   is paused any more, which means that time goes on only when nobody has
-   anything to do. It is asked for the last contender, who does not die. */
+   is paused any more, which means that time goes on only when no contender
+   has anything to do. It is asked for the last contender, which does not die. */
 #ifdef PROGRESS
 bit calm;
 bit rested[N];          /* may join again: once in a tick */

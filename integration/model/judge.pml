@@ -1,8 +1,9 @@
 /*
  * Judging across leaders: a holder, whose entry says by which leader it was written,
- * and a judge, who wants to know whether the entry has expired, while leaders come
+ * and a judge that wants to know whether the entry has expired, while leaders come
  * and go whose clocks are anything apart. holdfast.pml has the rest of the protocol.
- * README.md maps the steps to the code; main.go lists what is checked, and runs it.
+ * README.md maps the steps to the code; checks.go lists what is checked,
+ * and main.go runs it.
  */
 
 /* What may go wrong; 1 or 0. */
@@ -23,7 +24,7 @@
 
 mtype:wire = { quiet, renew, renewed };
 
-/* The ensemble. Epochs are counted from the earliest that anybody knows of. */
+/* The ensemble. Epochs are counted from the earliest that any process knows of. */
 byte epoch;
 bit  set;               /* its clock has been set */
 bit  elected;           /* in this tick */
@@ -98,7 +99,7 @@ inline lease(l) {
 	fi
 }
 
-/* Epochs that nobody remembers are not counted. */
+/* Epochs that no process remembers are not counted. */
 inline recount(e) {
 	e = 0;
 	do
@@ -192,7 +193,7 @@ end:	do
 		recount(e) }
 	:: d_step { wire == renew && !there -> wire = quiet }
 	:: d_step { there && !(marked && markEpoch == epoch) ->
-		printf("somebody writes the mark\n");
+		printf("a client writes the mark\n");
 		marked = 1; markEpoch = epoch; markSet = set; markAge = 0;
 		recount(e) }
 	:: d_step { there && !elected ->
@@ -206,7 +207,7 @@ end:	do
 	od
 }
 
-/* Progress is asked for as if nobody paused: time goes on when the judge has nothing
+/* Progress is asked for as if no process paused: time goes on when the judge has nothing
    to do. */
 #ifdef PROGRESS
 #define BUSY            (wire != quiet || there && (!known || EXPIRED(MUST_EXPIRE)))

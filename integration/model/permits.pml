@@ -1,18 +1,21 @@
 /*
- * Permits: who is first to wait and watches all ahead, who watches the one before it
- * alone, what a grant tells, and how the number of permits changes. Leases and time are in
- * holdfast.pml, the parent is in parent.pml. README.md maps the steps to the code; main.go
- * lists what is checked, and runs it.
+ * The permits of a semaphore: their number stands in the anchor's data. Joins, the first
+ * waiter and those behind it, and changes of the number. Leases and time are in
+ * holdfast.pml, the parent is in queue.pml. README.md maps the steps to the code;
+ * checks.go lists what is checked, and main.go runs it.
  */
 
 #ifndef N
 #define N 4             /* contenders, one turn each */
 #endif
 #ifndef PERMITS
-#define PERMITS 2       /* at first; who asks for more than one asks for so many */
+#define PERMITS 2       /* at first */
+#endif
+#ifndef MOST
+#define MOST PERMITS    /* a contender asks for one, or for so many */
 #endif
 #ifndef QUITS
-#define QUITS 1         /* of all who wait, together */
+#define QUITS 1         /* of all waiters */
 #endif
 #ifndef RAISES
 #define RAISES 0        /* by one each */
@@ -21,153 +24,195 @@
 #define LOWERS 0        /* contenders, the first ones, that lower by what they ask for */
 #endif
 
+#ifndef STAYS
+#define STAYS 0         /* contenders, the last ones, that never leave what they hold */
+#endif
+
 #define NONE    N
 #define BIT(i)  (1 << (i))
 
 mtype:mode = { idle, waiting, held };
-mtype:step = { list, capacity, crowd, follow };
+mtype:step = { list, count, first, follow };
 
-/* What the ensemble has: the entries, in the order of their sequences, and the parent. */
+/* What the ensemble has: the entries, in the order of their sequences, and the anchor. */
 byte there;
 byte seq[N];
 byte asks[N];
-bit  told[N];           /* its record tells the grant, */
-byte among[N];          /* ... and who may have been ahead then */
+bit  granted[N];        /* its record tells the grant */
 byte next;
 byte permits = PERMITS;
-byte version;           /* of the parent's data */
+byte version;           /* of the anchor's data */
+byte meant = PERMITS;   /* the permits that there are by all raises and lowers */
 
 /* What each contender knows. */
 mtype:mode mode[N];
 mtype:step step[N];
-bit  done[N];           /* it has had its turn */
-byte ahead[N];          /* who may be ahead still */
-byte known[N];          /* how many permits there are */
+bit  over[N];           /* it has had its turn */
+byte ahead[N];          /* the entries that may stand ahead */
+byte others[N];         /* so many stood ahead when it joined */
+byte known[N];          /* the permits, */
 byte at[N];             /* ... by this version, plus 1; 0: by none */
-byte listed[N];         /* the version that its list has shown */
-bit  looked[N];         /* it has read the parent since anybody ahead has gone */
+bit  current[N];        /* it has read them since any entry ahead has gone */
 
 byte quits = QUITS, raises = RAISES;
 
 bit never_exceeded = 1, served = 1;
 
+byte e, k, s;           /* scratch, for one step only */
+#define CLEAN           e = 0; k = 0; s = 0
+
 #define THERE(i)        ((there & BIT(i)) != 0)
 #define WEIGHT(i, set)  (((set) & BIT(i)) != 0 -> asks[i] : 0)
+#define ONE(i, set)     (((set) & BIT(i)) != 0)
 #if N == 3
 #define SUM(set)        (WEIGHT(0, set) + WEIGHT(1, set) + WEIGHT(2, set))
+#define SIZE(set)       (ONE(0, set) + ONE(1, set) + ONE(2, set))
+#define GRANTED(set)    (ONE(0, set) && granted[0] || ONE(1, set) && granted[1] || ONE(2, set) && granted[2])
 #else
 #define SUM(set)        (WEIGHT(0, set) + WEIGHT(1, set) + WEIGHT(2, set) + WEIGHT(3, set))
+#define SIZE(set)       (ONE(0, set) + ONE(1, set) + ONE(2, set) + ONE(3, set))
+#define GRANTED(set)    (ONE(0, set) && granted[0] || ONE(1, set) && granted[1] || ONE(2, set) && granted[2] || ONE(3, set) && granted[3])
 #endif
 #define LOWERS_BY(i)    ((i) < LOWERS)
+#define LEAVES(i)       ((i) < N - STAYS)
+#define ROOM(i)         (SUM(ahead[i]) + asks[i] <= known[i])
 
-/* Who stands before contender i. */
-inline before(i, set, k) {
+/* A join checks the anchor on the version that is known. */
+#ifdef JOIN_ANY_VERSION
+#define CHECKED(i)      true
+#else
+#define CHECKED(i)      (at[i] == version + 1)
+#endif
+
+/* The entries before that of contender i. */
+inline before(i, set) {
 	set = 0;
 	k = 0;
 	do
 	:: k < N -> set = (THERE(k) && seq[k] < seq[i] -> set | BIT(k) : set); k++
 	:: else -> break
-	od;
-	k = 0
-}
-
-/* Contender i enters: together they have no more permits than there are. */
-inline enter(i, k, sum) {
-	sum = asks[i];
-	k = 0;
-	do
-	:: k < N -> sum = sum + (k != i && mode[k] == held -> asks[k] : 0); k++
-	:: else -> break
-	od;
-	never_exceeded = sum <= permits;
-	assert(never_exceeded);
-	mode[i] = held;
-	among[i] = ahead[i];
-	sum = 0; k = 0
+	od
 }
 
 inline forget(i) {
-	ahead[i] = 0; at[i] = 0; known[i] = 0; listed[i] = 0; looked[i] = 0; step[i] = list
+	ahead[i] = 0; others[i] = 0; current[i] = 0; step[i] = list
+}
+
+/* Contender i enters: the holders together have no more permits than there are. */
+inline enter(i) {
+	printf("%d: enters with %d\n", i, asks[i]);
+	s = asks[i];
+	k = 0;
+	do
+	:: k < N -> s = s + (k != i && mode[k] == held -> asks[k] : 0); k++
+	:: else -> break
+	od;
+	never_exceeded = s <= meant;
+	assert(never_exceeded);
+	mode[i] = held;
+	forget(i)
 }
 
 inline leave(i) {
 	there = there & ~BIT(i);
-	told[i] = 0; among[i] = 0;
+	granted[i] = 0;
 	mode[i] = idle;
-	forget(i)
+	forget(i);
+	known[i] = 0; at[i] = 0
 }
 
 proctype Contender(byte i) {
-	byte e, k;
 end:	do
-	:: atomic { mode[i] == idle && !done[i] ->
+	/* Join. */
+	:: d_step { mode[i] == idle && !over[i] && at[i] == 0 ->
+		printf("%d: reads the anchor: %d permits\n", i, permits);
+		known[i] = permits; at[i] = version + 1 }
+	:: atomic { mode[i] == idle && !over[i] && at[i] != 0 && CHECKED(i) ->
 		if
 		:: asks[i] = 1
-		:: asks[i] = PERMITS
+		:: MOST > 1 -> asks[i] = MOST
 		fi;
 		printf("%d: joins, and asks for %d\n", i, asks[i]);
-		d_step {
 		there = there | BIT(i); seq[i] = next; next++;
-		mode[i] = waiting; step[i] = list; done[i] = 1 } }
-
-	/* A list, and how many permits there were then or later. */
-	:: atomic { mode[i] == waiting && step[i] == list ->
-		d_step {
-		before(i, e, k);
-		ahead[i] = e; listed[i] = version + 1;
-		printf("%d: lists\n", i);
-		e = 0; k = 0;
-		step[i] = capacity } }
-	:: atomic { mode[i] == waiting && step[i] == capacity ->
-		d_step {
-		if
-#ifdef ANY_VERSION
-		:: at[i] != 0
-#else
-		:: at[i] != 0 && at[i] == listed[i]
-#endif
-		:: else -> known[i] = permits; at[i] = version + 1; printf("%d: reads that there are %d\n", i, permits)
-		fi;
-		e = NONE;
+		mode[i] = waiting; over[i] = 1;
+		before(i, s);
+		others[i] = SIZE(s);
+		current[i] = 1;
 		k = 0;
+		e = NONE;
+		do
+		:: k < N -> e = (THERE(k) && seq[k] + 1 == seq[i] && asks[k] == asks[i] -> k : e); k++
+		:: else -> break
+		od;
+		if
+		:: others[i] == 0 && asks[i] <= known[i] -> printf("%d: is alone\n", i); enter(i)
+#ifdef COUNT_ENTERS
+		:: others[i] != 0 && others[i] < known[i] -> enter(i)
+#endif
+		:: others[i] != 0 && others[i] >= known[i] && e != NONE ->
+			printf("%d: waits for %d, which has the predicted name\n", i, e);
+			step[i] = follow; ahead[i] = BIT(e)
+		:: others[i] != 0 && (others[i] <= known[i] || e == NONE) || asks[i] > known[i] -> step[i] = list
+		fi;
+		CLEAN }
+	:: d_step { mode[i] == idle && !over[i] && at[i] != 0 && at[i] != version + 1 ->
+		printf("%d: does not join, the anchor has another version\n", i);
+		at[i] = 0; known[i] = 0 }
+
+	/* A list, and the permits, read again if any entry ahead has gone since they were known. */
+	:: d_step { mode[i] == waiting && step[i] == list ->
+		before(i, s);
+		ahead[i] = s;
+		printf("%d: lists\n", i);
+#ifdef OLD_CAPACITY
+		current[i] = 1;
+#else
+		current[i] = current[i] && SIZE(s) == others[i];
+#endif
+		step[i] = count;
+		CLEAN }
+	:: d_step { mode[i] == waiting && step[i] == count ->
+		if
+		:: current[i]
+		:: else -> printf("%d: reads the anchor: %d permits\n", i, permits); known[i] = permits; at[i] = version + 1
+		fi;
+		k = 0;
+		e = NONE;
 		do
 		:: k < N -> e = ((ahead[i] & BIT(k)) != 0 && (e == NONE || seq[k] > seq[e]) -> k : e); k++
 		:: else -> break
 		od;
-		k = 0;
 		if
-		:: SUM(ahead[i]) + asks[i] <= known[i] -> printf("%d: there is room\n", i); enter(i, k, e)
-		:: SUM(ahead[i]) + asks[i] > known[i] && SUM(ahead[i]) <= known[i] ->
+		:: ROOM(i) -> enter(i)
+		:: !ROOM(i) && SUM(ahead[i]) <= known[i] ->
 			printf("%d: is the first to wait\n", i);
-			step[i] = crowd; looked[i] = 0
-		:: else -> printf("%d: waits for %d\n", i, e); step[i] = follow; ahead[i] = BIT(e)
+			step[i] = first; current[i] = 0
+		:: else ->
+			printf("%d: waits for %d\n", i, e);
+			step[i] = follow; ahead[i] = BIT(e)
 		fi;
-		e = 0 } }
+		CLEAN }
 
-	/* Behind one who waits too: it tells its grant, or goes. */
-	:: atomic { mode[i] == waiting && step[i] == follow && (ahead[i] & there) == 0 ->
-		printf("%d: who was ahead has gone\n", i);
-		d_step { step[i] = list } }
-#ifdef TOLD_WAITING
-	:: atomic { mode[i] == waiting && step[i] == follow && (ahead[i] & there) != 0 ->
+	/* Behind another waiter: that one tells its grant, or goes. */
+	:: d_step { mode[i] == waiting && step[i] == follow && (ahead[i] & there) == 0 ->
+		printf("%d: the entry ahead has gone\n", i);
+#ifdef GONE_ENTERS
+		enter(i);
 #else
-	:: atomic { mode[i] == waiting && step[i] == follow && (ahead[i] & there) != 0 &&
-		    (told[0] && ahead[i] == BIT(0) || told[1] && ahead[i] == BIT(1) || told[2] && ahead[i] == BIT(2) || told[N - 1] && ahead[i] == BIT(N - 1)) ->
+		step[i] = list;
+		current[i] = 0;
 #endif
-		d_step {
-		e = 0;
-		do
-		:: ahead[i] == BIT(e) -> break
-		:: else -> e++
-		od;
-		printf("%d: reads that %d was granted\n", i, e);
-		ahead[i] = ahead[i] | among[e];
-		step[i] = crowd; looked[i] = 0;
-		e = 0 } }
+		CLEAN }
+	:: d_step { mode[i] == waiting && step[i] == follow && GRANTED(ahead[i] & there) ->
+		printf("%d: the entry ahead tells its grant\n", i);
+		before(i, s);
+		ahead[i] = s;
+		step[i] = first;
+		current[i] = 0;
+		CLEAN }
 
-	/* The first one who waits watches all ahead, and the parent. */
-	:: atomic { mode[i] == waiting && step[i] == crowd && (ahead[i] & ~there) != 0 ->
-		d_step {
+	/* The first waiter watches all entries ahead, and the anchor. */
+	:: d_step { mode[i] == waiting && step[i] == first && (ahead[i] & ~there) != 0 ->
 		e = 0;
 		do
 		:: (ahead[i] & ~there & BIT(e)) != 0 -> break
@@ -176,72 +221,98 @@ end:	do
 		printf("%d: sees that %d has gone\n", i, e);
 		ahead[i] = ahead[i] & ~BIT(e);
 #ifdef OLD_CAPACITY
-		looked[i] = looked[i] && at[i] == version + 1;
 		if
-		:: at[i] != 0 && SUM(ahead[i]) + asks[i] <= known[i] -> enter(i, k, e)
+		:: at[i] != 0 && ROOM(i) -> enter(i)
 		:: else
 		fi;
 #else
-		looked[i] = 0;
+		current[i] = 0;
 #endif
-		e = 0 } }
-	:: atomic { mode[i] == waiting && step[i] == crowd && (!looked[i] || at[i] != version + 1) ->
-		d_step {
-		printf("%d: reads that there are %d, ahead of it may be %d\n", i, permits, SUM(ahead[i]));
-		known[i] = permits; at[i] = version + 1; looked[i] = 1;
+		CLEAN }
+#ifdef ANCHOR_UNWATCHED
+	:: d_step { mode[i] == waiting && step[i] == first && !current[i] ->
+#else
+	:: d_step { mode[i] == waiting && step[i] == first && (!current[i] || at[i] != version + 1) ->
+#endif
+		printf("%d: reads the anchor: %d permits, ahead of it may be %d\n", i, permits, SUM(ahead[i]));
+		known[i] = permits; at[i] = version + 1; current[i] = 1;
 		if
-		:: SUM(ahead[i]) + asks[i] <= known[i] -> enter(i, k, e)
+		:: ROOM(i) -> enter(i)
 		:: else
-		fi } }
+		fi;
+		CLEAN }
 
 	/* Hold, and leave. */
-	:: atomic { mode[i] == held && !told[i] ->
+	:: d_step { mode[i] == held && !granted[i] ->
 		printf("%d: tells its grant\n", i);
-		told[i] = 1 }
-	:: atomic { mode[i] == held && LOWERS_BY(i) && permits > asks[i] ->
-		printf("%d: lowers to %d, and leaves\n", i, permits - asks[i]);
-		d_step { permits = permits - asks[i]; version++; leave(i) } }
-#ifdef LOWERED_AT_ONCE
-	:: atomic { LOWERS && mode[i] == waiting && LOWERS_BY(i) && permits > asks[i] ->
-		printf("%d: lowers to %d without having waited, and leaves\n", i, permits - asks[i]);
-		d_step { permits = permits - asks[i]; version++; leave(i) } }
+		granted[i] = 1 }
+	:: d_step { mode[i] == held && LOWERS_BY(i) && at[i] != version + 1 ->
+		printf("%d: reads the anchor: %d permits\n", i, permits);
+		known[i] = permits; at[i] = version + 1 }
+#ifdef LOWERED_UNVERSIONED
+	:: d_step { mode[i] == held && LOWERS_BY(i) && at[i] != 0 && known[i] > asks[i] ->
+#else
+	:: d_step { mode[i] == held && LOWERS_BY(i) && at[i] == version + 1 && known[i] > asks[i] ->
 #endif
-	:: atomic { mode[i] == held || mode[i] == waiting && (quits > 0 || asks[i] > permits) ->
+		printf("%d: lowers to %d, and leaves\n", i, known[i] - asks[i]);
+		permits = known[i] - asks[i]; meant = meant - asks[i]; version++;
+		leave(i) }
+#ifdef LOWERED_AT_ONCE
+	:: d_step { mode[i] == waiting && LOWERS_BY(i) && permits > asks[i] ->
+		printf("%d: lowers to %d without having waited, and leaves\n", i, permits - asks[i]);
+		permits = permits - asks[i]; meant = meant - asks[i]; version++;
+		leave(i) }
+#endif
+#ifdef LOWERED_UNDELETED
+	:: d_step { mode[i] == held && LOWERS_BY(i) && permits > asks[i] && meant == PERMITS ->
+		printf("%d: lowers to %d, and its entry stays for now\n", i, permits - asks[i]);
+		permits = permits - asks[i]; meant = meant - asks[i]; version++ }
+	:: d_step { LOWERS && mode[i] == idle && !over[i] && LOWERS_BY(i) && permits > 1 && meant == PERMITS ->
+		printf("%d: lowers to %d without an entry\n", i, permits - 1);
+		permits = permits - 1; meant = meant - 1; version++ }
+#endif
+	:: d_step { mode[i] == held && LEAVES(i) || mode[i] == waiting && (quits > 0 || asks[i] > permits) ->
 		printf("%d: leaves\n", i);
-		d_step {
 		quits = quits - (mode[i] == waiting && quits > 0);
-		leave(i) } }
+		leave(i) }
 	od
 }
 
-/* Somebody who makes more of them. */
+/* A client that raises the number of permits. */
 proctype Raiser() {
 end:	do
-	:: atomic { raises > 0 && there != 0 ->
-		d_step {
-		permits++; version++; raises--;
-		printf("there are %d permits from now on\n", permits) } }
+	:: d_step { raises > 0 && there != 0 ->
+		permits++; meant++; version++; raises--;
+		printf("there are %d permits from now on\n", permits) }
 	od
 }
 
-/* When nobody has anything to do, nobody waits. */
+/* When nothing can happen any more, no contender waits for which there is room. */
 proctype Watch() {
-	byte k;
 	timeout;
+	d_step {
+	k = 0;
 	do
-	:: k < N -> served = served && mode[k] == idle; k++
+	:: k < N ->
+		e = 0; s = 0;
+		do
+		:: e < N -> s = s + (THERE(e) && seq[e] < seq[k] -> asks[e] : 0); e++
+		:: else -> break
+		od;
+		served = served && (mode[k] != waiting || s + asks[k] > permits);
+		k++
 	:: else -> break
 	od;
-	assert(served)
+	assert(served) }
 }
 
 init {
-	byte j;
 	atomic {
 		do
-		:: j < N -> mode[j] = idle; step[j] = list; run Contender(j); j++
+		:: k < N -> mode[k] = idle; step[k] = list; run Contender(k); k++
 		:: else -> break
 		od;
+		CLEAN;
 		run Raiser();
 		run Watch()
 	}

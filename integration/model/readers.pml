@@ -1,8 +1,9 @@
 /*
- * Readers and writers: who waits for whom, what is known of the entry ahead, a writer that
+ * Readers and writers: which entry each waits for, what is known of the entry ahead, a writer that
  * goes on as a reader, and Curator's, which does that with a second entry of the same
- * sequence. Leases and time are in holdfast.pml, the parent is in parent.pml. README.md
- * maps the steps to the code; main.go lists what is checked, and runs it.
+ * sequence. Leases and time are in holdfast.pml, the parent is in queue.pml. README.md
+ * maps the steps to the code; checks.go lists what is checked,
+ * and main.go runs it.
  */
 
 #ifndef N
@@ -12,7 +13,7 @@
 #define TURNS 1         /* of each */
 #endif
 #ifndef QUITS
-#define QUITS 1         /* of all who wait, together */
+#define QUITS 1         /* of all waiters, together */
 #endif
 #ifdef CURATOR
 #define ALL (N + 2)     /* the last two are entries of one client of Curator's */
@@ -22,7 +23,7 @@
 #define ALL N
 #endif
 
-#define NONE    ALL             /* nobody: in the way, or seen */
+#define NONE    ALL             /* no entry: in the way, or seen */
 #define UNKNOWN (ALL + 1)       /* a listing will tell */
 
 mtype:mode = { idle, waiting, held };
@@ -38,10 +39,10 @@ byte next;
 /* What each contender knows. */
 mtype:mode mode[ALL];
 byte turn[N];
-byte ahead[N];          /* whom it waits for */
-bit  alone[N];          /* that one holds the lock, and nobody is before it or beside it */
+byte ahead[N];          /* the entry that it waits for */
+bit  alone[N];          /* that one holds the lock, and no other entry is before it or beside it */
 byte aseq[N];           /* ... its sequence: a later entry of the same contender is another */
-byte between[N];        /* of one that writes: readers who may be ahead when that one has gone, a bit each */
+byte between[N];        /* of a writer: readers that may be ahead when that one has gone, a bit each */
 bit  reads[ALL];        /* a writer: it must not write any more */
 
 byte quits = QUITS;
@@ -86,7 +87,7 @@ inline nearest(i, found, before, k) {
 	k = 0
 }
 
-/* A writer i whose nearest is a reader waits first for whoever writes before the readers, and
+/* A writer i whose nearest is a reader waits first for the writer before the readers, and
    knows these; or they are all that can be ahead. Found and before are as nearest left them. */
 inline past_readers(i, found, before, k) {
 	found = NONE;
@@ -149,7 +150,7 @@ inline last_of(i, found, k) {
 	fi
 }
 
-/* Contender i enters: nobody may be in whom it conflicts with. */
+/* Contender i enters: no contender that it conflicts with may be in. */
 inline enter(i, k) {
 	k = 0;
 	do
@@ -189,7 +190,7 @@ end:	do
 		nearest(i, e, b, k);
 		ahead[i] = e;
 		if
-		:: e == NONE -> printf("%d: lists, nobody is in the way: enters\n", i); enter(i, k)
+		:: e == NONE -> printf("%d: lists, no entry is in the way: enters\n", i); enter(i, k)
 		:: else ->
 			printf("%d: lists, and waits for %d\n", i, e);
 			aseq[i] = seq[e];
@@ -220,10 +221,10 @@ end:	do
 			e = NONE;
 #endif
 			if
-			:: e == NONE -> printf("%d: who was alone has gone: enters\n", i); enter(i, k); alone[i] = 0; between[i] = 0
+			:: e == NONE -> printf("%d: the entry that was alone has gone: enters\n", i); enter(i, k); alone[i] = 0; between[i] = 0
 			:: else -> printf("%d: looks, and waits for %d\n", i, e)
 			fi
-		:: else -> printf("%d: who was ahead has gone\n", i); ahead[i] = UNKNOWN; alone[i] = 0; between[i] = 0
+		:: else -> printf("%d: the entry ahead has gone\n", i); ahead[i] = UNKNOWN; alone[i] = 0; between[i] = 0
 		fi;
 		e = 0 } }
 	:: atomic { mode[i] == held && !told[i] ->
@@ -255,7 +256,7 @@ end:	do
 		printf("Curator's joins to write\n");
 		d_step { join(THEIRS, 1); curators = 1 } }
 	:: atomic { mode[THEIRS] == waiting && !BLOCKS(0) && !BLOCKS(N / 2) && !BLOCKS(N - 1) ->
-		printf("Curator's lists, nobody is in the way: enters\n");
+		printf("Curator's lists, no entry is in the way: enters\n");
 		d_step { enter(THEIRS, k) } }
 	:: atomic { mode[THEIRS] == held && !there[THEIRS + 1] ->
 		printf("Curator's makes an entry to read\n");
@@ -271,7 +272,7 @@ end:	do
 }
 #endif
 
-/* When nobody has anything to do, nobody waits. */
+/* When nothing can happen any more, no contender waits. */
 proctype Watch() {
 	byte k;
 	timeout;

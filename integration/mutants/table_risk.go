@@ -36,9 +36,9 @@ var riskMutants = []mutant{
 	}, {
 		name:   "risk-over",
 		breaks: "a hold that has ended goes on warning",
-		edits: []edit{{"lock/internal/lease/keeper.go",
-			"	k.warned[e].withdraw()\n	delete(k.warned, e)\n",
-			"	delete(k.warned, e)\n"}},
+		edits: []edit{{"lock/internal/lease/entry.go",
+			"		e.withdrawWarnings() // before the end can be seen\n",
+			""}},
 		tests: []string{"lock.TestWarningWithdrawn", "lock/internal/lease.TestSafeAgain"},
 	}, {
 		name:   "risk-of-fixed",
@@ -52,8 +52,8 @@ var riskMutants = []mutant{
 		name:   "check-waits",
 		breaks: "a check passes while waits are not renewed",
 		edits: []edit{{"lock/internal/lease/risk.go",
-			"renews := e.state < Held || e.state == Held && !e.Fixed",
-			"renews := e.state == Held && !e.Fixed"}},
+			"used = e.state == Waiting || e.state == Held",
+			"used = e.state == Held"}},
 		tests: []string{"lock.TestCheck", "lock/internal/lease.TestStalls"},
 	}, {
 		name:   "wait-untold",

@@ -128,11 +128,8 @@ var waitMutants = []mutant{
 		breaks: "waiters do not renew their entries",
 		edits: []edit{
 			{"lock/internal/lease/renew.go",
-				"renews := e.state < Held || !e.Fixed",
-				"renews := e.state >= Held && !e.Fixed"},
-			{"lock/internal/lease/renew.go",
-				"if idle && (e.state < Held || !e.Fixed ||",
-				"if idle && (e.state >= Held && !e.Fixed ||"},
+				"return e.state < Held || e.state == Held && !e.Fixed",
+				"return e.state == Held && !e.Fixed"},
 		},
 		tests: []string{"lock.TestWaitersAreRenewed"},
 	}, {

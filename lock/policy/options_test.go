@@ -49,11 +49,11 @@ func TestOptions(t *testing.T) {
 				t.Errorf("ACL of %s: %+v, want one of scheme %s", n.Path, n.ACL, scheme)
 			}
 		}
-		if !strings.Contains(log.String(), `"session_timeout":"4s"`) { // it is longer than the TTL
-			t.Errorf("session timeout: %s", &log)
-		}
 		if err := locks.Close(); err != nil {
 			t.Error(err)
+		}
+		if !strings.Contains(log.String(), `"session_timeout":"4s"`) { // it is longer than the TTL
+			t.Errorf("session timeout: %s", &log)
 		}
 	}
 }

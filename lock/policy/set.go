@@ -183,8 +183,6 @@ func (p Policy) checkTimes(sound func(keys ...string) bool, refuse func(key stri
 		if rule := checkTime(p.LocalWindow, 0, lock.MaxLocalWindow); rule != "" {
 			refuse("local_window", p.LocalWindow, "%s", rule)
 		}
-	} else if sound("idle") && p.Idle > 0 {
-		refuse("idle", p.Idle, "needs a local_window above 0s: an entry that is kept is passed on to whoever comes next")
 	}
 }
 

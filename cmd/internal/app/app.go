@@ -93,7 +93,7 @@ func Hangups(ctx context.Context) <-chan struct{} {
 }
 
 // Run runs a command line and returns the exit status. It prints the error, if
-// there is one, as "NAME: message".
+// there is one, as "NAME: message", and waits for a second at most until errs takes that.
 func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, out, errs io.Writer) int {
 	started := false
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { started = true }
@@ -117,7 +117,7 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 		if errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoAuth) { // which calls itself "not authenticated"
 			hint = "; is zookeeper.auth in the configuration a user whom the ACL there lets? holdfast doctor tells more"
 		}
-		fmt.Fprintf(errs, "%s: %v%s\n", cmd.Name(), err, hint)
+		within(func() { fmt.Fprintf(errs, "%s: %v%s\n", cmd.Name(), err, hint) })
 	}
 	return Status(ctx, err)
 }

@@ -159,9 +159,9 @@ func Logger(cfg policy.Log, to io.Writer) zerolog.Logger {
 	return zerolog.New(to).Level(level).With().Timestamp().Logger()
 }
 
-// IsTerminal reports whether w is a terminal.
+// IsTerminal reports whether w, an *os.File or an [Aside], is a terminal.
 func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Fd() uintptr })
 	return ok && isatty.IsTerminal(f.Fd())
 }
 

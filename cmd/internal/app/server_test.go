@@ -34,7 +34,7 @@ func TestDialChecked(t *testing.T) {
 				cfg := policy.Default()
 				cfg.ZooKeeper.Servers, cfg.ZooKeeper.UnsafeServer = ens.Servers(), test.unsafe
 				var log bytes.Buffer
-				client, err := DialChecked(t.Context(), cfg, zerolog.New(&log), lock.WithDialer(ens.Dialer("a")))
+				client, err := DialChecked(t.Context(), cfg, zerolog.New(zerolog.SyncWriter(&log)), lock.WithDialer(ens.Dialer("a")))
 				if err == nil {
 					if err := client.Close(); err != nil {
 						t.Error(err)

@@ -61,13 +61,18 @@ func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error
 			return nil, missing(err)
 		}
 		var failed error
+		shares := map[string]bool{} // all readers right behind a writer ask for it
 		holders := znode.Holders(znode.Contenders(children), rules, func(writer znode.Name) bool {
+			if is, known := shares[writer.Node]; known {
+				return is
+			}
 			var n zkconn.Node
 			if n, failed = b.Conn.Get(ctx, parent+"/"+writer.Node); failed != nil {
 				return false
 			}
 			entry := znode.ReadEntry(writer, n.Data, znode.Stat(*n.Stat))
-			return entry.Shares()
+			shares[writer.Node] = entry.Shares()
+			return shares[writer.Node]
 		})
 		if !errors.Is(failed, zk.ErrNoNode) { // else it has left meanwhile
 			return holders, missing(failed)

@@ -19,27 +19,17 @@ func (e *Entry) Describe(ctx context.Context, metadata map[string]string) error 
 }
 
 // TermsNow are the terms, with the metadata that was described last.
-func (e *Entry) TermsNow() Terms {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.Terms
-}
+func (e *Entry) TermsNow() Terms { return locked(e, func() Terms { return e.Terms }) }
 
 // Described is the metadata that the record carries, or will with the next write.
 func (e *Entry) Described() map[string]string { return e.TermsNow().Metadata }
 
 // Shares reports whether a writer's hold only reads from now on.
-func (e *Entry) Shares() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.shared
-}
+func (e *Entry) Shares() bool { return locked(e, func() bool { return e.shared }) }
 
 // LeasedAt is from when on the lease counts: before the last acknowledged write was sent.
 func (e *Entry) LeasedAt() clock.Instant {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.lease.sent
+	return locked(e, func() clock.Instant { return e.lease.sent })
 }
 
 // tells is what the record tells of the grant; e.mu is held.

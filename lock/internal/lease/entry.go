@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -42,6 +43,7 @@ type Entry struct {
 	nextTTL      time.Duration           // that the next write carries
 	lease        lease                   // of the last acknowledged write
 	session      int64                   // that it was made in
+	zxid         int64                   // of its transaction; 0: not known
 	renewAt      time.Duration           // monotonic time
 	suspectSince time.Duration           // monotonic time since when the machine may have slept through the end of the lease; 0: not
 	granted      time.Duration           // monotonic time; 0: not granted
@@ -66,6 +68,7 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.Path, e.Terms, e.keeper, e.owner, e.index = path, t, k, owner, -1
 	e.nextTTL, e.lease, e.session = t.TTL, lease{c.Sent, t.TTL}, c.Session
 	e.renewAt = c.Sent.Mono + k.renewAfter(t.TTL)
+	e.zxid, _ = k.clock.Sampled() // by the reply to its create, or an earlier one
 	e.acquired, e.recorded, e.shared, e.version = c.Acquired, c.Acquired != 0, c.Shared, c.Version
 }
 
@@ -99,7 +102,8 @@ func (e *Entry) transition(to State, why error) {
 	}
 	if e.state = to; to == Ended {
 		e.why = why
-		e.keeper.remove(e) // and its warnings, before anybody sees the end
+		e.keeper.remove(e)
+		e.withdrawWarnings() // before the end can be seen
 		if e.cancel != nil {
 			e.cancel(why)
 		}
@@ -281,15 +285,25 @@ func (e *Entry) Refresh(ctx context.Context) error {
 	target := e.writesWanted
 	e.schedule(0, now)
 	e.mu.Unlock()
+	var why error
+	err := e.await(ctx, func() bool {
+		why = e.why
+		return e.state == Ended || e.writesAcked >= target
+	})
+	return cmp.Or(why, err)
+}
+
+// await waits until done reports so, or fails as ctx does. It is asked at each change, with
+// e.mu held.
+func (e *Entry) await(ctx context.Context, done func() bool) error {
 	for {
-		changed, err := e.Watch()
-		if err != nil {
-			return err
-		}
+		var changed <-chan struct{}
 		e.mu.Lock()
-		done := e.writesAcked >= target
+		if !done() {
+			changed = e.nextChange()
+		}
 		e.mu.Unlock()
-		if done {
+		if changed == nil {
 			return nil
 		}
 		select {

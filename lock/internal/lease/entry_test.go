@@ -174,7 +174,7 @@ func TestLateReplyNamesItsWrite(t *testing.T) {
 	e, _, _ := testEntry(Queued)
 	e.writing = &write{ttl: time.Minute, first: at(time.Second)}
 	late := &write{ttl: time.Hour, doubt: true, flying: true}
-	e.acknowledge(late, at(time.Second), 9, 5, 0, at(time.Second))
+	e.acknowledge(late, at(time.Second), 9, 5, 0, 0, at(time.Second))
 	e.postpone(late)
 	if e.version != 0 || e.session != testSession || e.lease != (lease{at(0), testTTL}) || e.writing == nil || e.writing == late {
 		t.Errorf("%+v", e)
@@ -382,7 +382,7 @@ func TestDoubtIsKept(t *testing.T) {
 		}
 		e.postpone(again)
 	}
-	e.acknowledge(again, again.first, 9, 1, time.Second, *now)
+	e.acknowledge(again, again.first, 9, 1, 0, time.Second, *now)
 	if e.end() != shortened || e.writing != nil || e.version != 1 || !e.WrittenIn(9) {
 		t.Errorf("acknowledged: %+v", e)
 	}
@@ -399,13 +399,13 @@ func TestGrantIsRecorded(t *testing.T) {
 	if err := e.Grant(t.Context(), at(1), Never); err != nil {
 		t.Fatal(err)
 	}
-	e.acknowledge(before, at(0), testSession, 1, time.Second, *now)
-	if e.Recorded() || !e.GrantUnrecorded() || e.HeldSince() != 1 {
+	e.acknowledge(before, at(0), testSession, 1, 0, time.Second, *now)
+	if e.Recorded() || e.HeldSince() != 1 {
 		t.Error("recorded by a write from before it")
 	}
 	e.writesWanted++
-	e.acknowledge(e.tick(*now), at(1), testSession, 2, time.Second, *now)
-	if !e.Recorded() || e.GrantUnrecorded() {
+	e.acknowledge(e.tick(*now), at(1), testSession, 2, 0, time.Second, *now)
+	if !e.Recorded() {
 		t.Error("not recorded")
 	}
 	made, _, _ := testEntry(Queued)

@@ -65,7 +65,7 @@ func (f *flight) attempt(ctx context.Context) error {
 			still = append(still, b)
 			ops = append(ops, &zk.SetDataRequest{Path: b.Path, Data: b.data, Version: version})
 		} else {
-			b.rest(b.write)
+			b.postpone(b.write)
 		}
 	}
 	if f.batch = still; len(f.batch) == 0 {
@@ -79,10 +79,10 @@ func (f *flight) attempt(ctx context.Context) error {
 	}
 	received := f.clock.Local()
 	if err == nil {
-		f.clock.Observe(replies[0].Stat.Mzxid, replies[0].Stat.Mtime, sent, received) // the same for all
 		for i, b := range f.batch {
-			b.acknowledge(b.write, sent, session, replies[i].Stat.Version, f.next(b.write), received)
+			b.acknowledge(b.write, sent, session, replies[i].Stat.Version, replies[i].Stat.Mzxid, f.next(b.write), received)
 		}
+		f.observe(replies[0].Stat, sent, received) // the stamp is the same for all
 		f.renewals.Add(uint64(len(f.batch)))
 		return nil
 	}
@@ -181,12 +181,12 @@ func (f *flight) readBack(ctx context.Context, b renewal, session int64, ops []a
 	case f.tried && !f.before[b.write]:
 		received := f.clock.Local()
 		for i, b := range f.batch {
-			b.acknowledge(b.write, b.first, session, ops[i].(*zk.SetDataRequest).Version+1, f.next(b.write), received)
+			b.acknowledge(b.write, b.first, session, ops[i].(*zk.SetDataRequest).Version+1, n.Stat.Mzxid, f.next(b.write), received)
 		}
 		f.renewals.Add(uint64(len(f.batch)))
 		return true
 	default: // of an earlier batch, or a transaction's
-		b.acknowledge(b.write, b.first, session, n.Stat.Version, f.next(b.write), f.clock.Local())
+		b.acknowledge(b.write, b.first, session, n.Stat.Version, n.Stat.Mzxid, f.next(b.write), f.clock.Local())
 		f.renewals.Add(1)
 	}
 	return false

@@ -4,10 +4,12 @@ import (
 	"container/heap"
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
@@ -39,12 +41,12 @@ type Keeper struct {
 	together zkconn.Batch // renewals
 	renewals atomic.Uint64
 	wake     chan struct{} // one token: something is due before the timer
-	outage   atomic.Bool   // one has ended: all entries are to be renewed
+	outage   atomic.Bool   // one has ended
+	term     atomic.Int64  // of the leader's clock, for which all entries were renewed
 
-	mu     sync.Mutex
-	queue  dueQueue
-	armed  time.Duration // monotonic time that the timer is set to
-	warned map[*Entry]warnings
+	mu    sync.Mutex
+	queue dueQueue
+	armed time.Duration // monotonic time that the timer is set to
 }
 
 // Options are what a keeper works with.
@@ -61,7 +63,7 @@ type Options struct {
 func NewKeeper(o Options) *Keeper {
 	return &Keeper{
 		conn: o.Conn, clock: o.Clock, log: o.Log, who: o.Who, vary: o.Jitter, run: o.Run,
-		together: zkconn.Batch{Most: batchBytes}, wake: make(chan struct{}, 1), armed: Never, warned: map[*Entry]warnings{},
+		together: zkconn.Batch{Most: batchBytes}, wake: make(chan struct{}, 1), armed: Never,
 	}
 }
 
@@ -92,11 +94,43 @@ func (k *Keeper) Entries() []*Entry {
 	return append([]*Entry(nil), k.queue...)
 }
 
-// Reconnected has all entries renewed at once: after an outage they are to have the
-// stamp of the leader that there is now, and to be respected for a whole TTL again.
+// Keeps reports whether there is an entry of that path.
+func (k *Keeper) Keeps(path string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.ContainsFunc(k.queue, func(e *Entry) bool { return e.Path == path })
+}
+
+// Reconnected says that an outage has ended: another server may lead by now. One entry is
+// renewed at once. If the reply shows a new term, all others are too.
 func (k *Keeper) Reconnected() {
 	k.outage.Store(true)
 	k.nudge()
+}
+
+// observe takes the stamp of a write of ours.
+func (k *Keeper) observe(stat *zk.Stat, sent, received clock.Instant) {
+	k.clock.Observe(stat.Mzxid, stat.Mtime, sent, received)
+	if k.clock.Now().Term > k.term.Load() {
+		k.nudge()
+	}
+}
+
+// renewOld begins renewals that need not be due. In a new term of the leader's clock, living
+// entries are to have a stamp of that term early: an entry is renewed unless its last
+// acknowledged write was made in it. After an outage one entry is, to learn the term. So a
+// connection that breaks often costs one write each time, whatever the number of entries.
+func (k *Keeper) renewOld(now clock.Instant) {
+	term := k.clock.Now().Term
+	outage, newer := k.outage.Swap(false), term > k.term.Swap(term)
+	if !outage && !newer {
+		return
+	}
+	for _, e := range k.Entries() {
+		if renewed := e.renewNow(now, term, newer); renewed && !newer {
+			return
+		}
+	}
 }
 
 func (k *Keeper) nudge() {
@@ -128,11 +162,7 @@ func (k *Keeper) Run(ctx context.Context) {
 			k.lookAtAll()
 		}
 		last = now
-		if k.outage.Swap(false) {
-			for _, e := range k.Entries() {
-				e.renewNow(now)
-			}
-		}
+		k.renewOld(now)
 		k.tick(ctx, now)
 		k.mu.Lock()
 		k.armed = Never
@@ -229,8 +259,6 @@ func (k *Keeper) remove(e *Entry) {
 	if e.index >= 0 {
 		heap.Remove(&k.queue, int(e.index))
 	}
-	k.warned[e].withdraw()
-	delete(k.warned, e)
 }
 
 // dueQueue is a heap of entries, the one due first on top.

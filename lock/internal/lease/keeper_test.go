@@ -281,24 +281,34 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestReconnectRenewsAll at once, due or not.
-func TestReconnectRenewsAll(t *testing.T) {
-	simulate(t, func(w *world) {
-		all := w.holds(20, plain)
-		time.Sleep(testTTL / 10)
-		w.sent()
-		cut := w.Mono()
-		w.Cut("a")
-		time.Sleep(testTTL / 10)
-		for _, e := range all {
-			if !e.WroteSince(cut) {
-				t.Errorf("%s was not renewed", e.Path)
+// TestReconnect: after a reconnect one entry is renewed, due or not. If the reply shows that
+// the clock of the leader is another one, all are.
+func TestReconnect(t *testing.T) {
+	for _, step := range []time.Duration{0, time.Hour, -time.Hour} {
+		simulate(t, func(w *world) {
+			all := w.holds(20, plain)
+			if err := all[0].Refresh(w.Ctx); err != nil { // a sample of the clock as it is
+				t.Fatal(err)
 			}
-		}
-		if batches := w.sent(); len(batches) != 1 {
-			t.Errorf("%d transactions, want one", len(batches))
-		}
-	})
+			time.Sleep(testTTL / 10)
+			w.sent()
+			cut, renewed := w.Mono(), 0
+			w.StepClock(step)
+			w.Cut("a")
+			time.Sleep(testTTL / 10)
+			for _, e := range all {
+				if e.WroteSince(cut) {
+					renewed++
+				}
+			}
+			if want := map[bool]int{true: 1, false: 20}[step == 0]; renewed != want {
+				t.Errorf("step %v: %d were renewed, want %d", step, renewed, want)
+			}
+			if batches := w.sent(); len(batches) > 2 {
+				t.Errorf("step %v: %d transactions", step, len(batches))
+			}
+		})
+	}
 }
 
 // TestLostReply: the batch was applied, and that one member's bytes stand there tells

@@ -11,6 +11,7 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
@@ -103,6 +104,9 @@ type Change struct {
 	From, To State         // both Held: the hold has come at risk
 	Why      error         // of the end, or of the one that threatens: one of this package's errors, or what the owner made of it
 	Left     time.Duration // at risk: for how long the hold is still sure to last
+	// Unanswered is at risk: for how long a write of the entry has been on its way; 0: none is,
+	// or it was sent just now.
+	Unanswered time.Duration
 }
 
 // AtRisk reports whether a hold has come at risk: see [Entry.AtRisk].
@@ -137,4 +141,5 @@ type write struct {
 	doubt    bool          // an earlier attempt may have been applied
 	keepsEnd bool          // the lease ends when it would have without it
 	raised   int32         // by how much it took the version up; 0: not known
+	by       *atomic.Bool  // the handle whose transaction it is, see Entry.Txn; nil: none
 }

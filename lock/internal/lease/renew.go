@@ -17,9 +17,8 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 		if e.state == Ended {
 			return
 		}
-		renews := e.state < Held || !e.Fixed
 		early := e.nextTTL / earlyPart
-		wanted := e.writesWanted > e.writesAcked || renews && now.Mono+clock.Drift(e.lease.sent, now) >= e.renewAt-early
+		wanted := e.writesWanted > e.writesAcked || e.renews() && now.Mono+clock.Drift(e.lease.sent, now) >= e.renewAt-early
 		if e.writing != nil && e.writing.flying || !wanted {
 			e.schedule(e.renewAt, now)
 			return
@@ -68,15 +67,11 @@ func (e *Entry) suspect(w *write) {
 }
 
 // inDoubt reports whether a write may have been applied.
-func (e *Entry) inDoubt(w *write) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return w.doubt
-}
+func (e *Entry) inDoubt(w *write) bool { return locked(e, func() bool { return w.doubt }) }
 
-// acknowledge takes the reply to a write that was sent at the given time and
-// left the node's data at this version.
-func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version int32, next time.Duration, now clock.Instant) {
+// acknowledge takes the reply to a write that was sent at the given time, in that session,
+// and left the node's data at this version, by that transaction.
+func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version int32, zxid int64, next time.Duration, now clock.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.writing != w {
@@ -86,14 +81,14 @@ func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version
 		sent = w.first
 	}
 	e.writing, w.raised = nil, version-e.version
-	e.lease, e.version, e.session = lease{sent, w.ttl}, version, session
+	e.lease, e.version, e.session, e.zxid = lease{sent, w.ttl}, version, session, zxid
 	e.suspectSince = 0
 	e.recorded = w.acquired != 0
 	e.writesAcked = w.wanted
 	e.renewAt = sent.Mono + next
 	if e.atRisk && !e.endsSoon(now) {
 		e.atRisk = false
-		e.keeper.allClear(e)
+		e.withdrawWarnings()
 	}
 	e.notify()
 	e.scheduleNext(now)
@@ -109,9 +104,9 @@ func (e *Entry) scheduleNext(now clock.Instant) {
 	}
 }
 
-// postpone lays a write aside that failed for a reason that may pass. One that may
-// have been applied stays what is made next, and its end counts until its outcome is
-// known.
+// postpone lays a write aside that failed for a reason that may pass, or that nothing needs
+// any more. One that may have been applied stays what is made next, and its end counts until
+// its outcome is known.
 func (e *Entry) postpone(w *write) {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -121,19 +116,27 @@ func (e *Entry) postpone(w *write) {
 	}
 	if w.flying = false; !w.doubt {
 		e.writing = nil
-		e.notify()
 	}
+	e.notify()
 	e.renewAt = now.Mono + e.nextTTL/10
 	e.schedule(e.renewAt, now)
 }
 
-// renewNow has the entry renewed as soon as can be.
-func (e *Entry) renewNow(now clock.Instant) {
+// renewNow has the entry renewed as soon as can be, unless its lease is fixed, or only what
+// is older than the term is to be renewed and it is not. It reports whether it did so.
+func (e *Entry) renewNow(now clock.Instant, term int64, onlyOlder bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !e.renews() || onlyOlder && e.zxid >= term {
+		return false
+	}
 	e.renewAt = min(e.renewAt, now.Mono)
 	e.schedule(e.renewAt, now)
+	return true
 }
+
+// renews reports whether the entry is renewed by itself; e.mu is held.
+func (e *Entry) renews() bool { return e.state < Held || e.state == Held && !e.Fixed }
 
 // schedule has the entry looked at when a write is due, unless one is on its way,
 // and at the end of a hold; e.mu is held.
@@ -143,7 +146,7 @@ func (e *Entry) schedule(write time.Duration, now clock.Instant) {
 	}
 	due := Never
 	idle := e.writing == nil || !e.writing.flying
-	if idle && (e.state < Held || !e.Fixed || e.writesWanted > e.writesAcked) {
+	if idle && (e.renews() || e.writesWanted > e.writesAcked) {
 		due = write
 	}
 	switch {

@@ -42,15 +42,22 @@ func (e *Entry) warn(now clock.Instant) {
 	}
 	e.atRisk = true
 	c := Change{From: Held, To: Held, Why: e.threat(), Left: max(0, e.left(now))}
-	e.keeper.warn(e, c.Left)
+	if w := e.writing; w != nil && w.flying && now.Mono-w.first.Mono > e.lease.ttl/earlyPart {
+		c.Unanswered = now.Mono - w.first.Mono
+	}
+	if e.rare != nil {
+		for _, told := range e.rare.warned {
+			told <- c.Left // there is room: one is posted, and withdrawn before the next
+		}
+	}
 	e.mu.Unlock()
 	e.owner.Changed(c)
 }
 
 // AtRisk returns the channel on which one handle is told that the hold is at risk:
 // for how long it is still sure to last. A hold that is at risk already tells at once.
-// What nobody has received is withdrawn when the hold is safe again or has ended. One
-// that has ended returns nil.
+// What the handle has not received is withdrawn when the hold is safe again or has ended.
+// One that has ended returns nil.
 func (e *Entry) AtRisk(handle any) <-chan time.Duration {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -58,65 +65,39 @@ func (e *Entry) AtRisk(handle any) <-chan time.Duration {
 	if e.state == Ended {
 		return nil
 	}
-	told, added := e.keeper.addWarning(e, handle)
-	if added && e.atRisk {
-		told <- max(0, e.left(now))
+	r := e.with()
+	told := r.warned[handle]
+	if told == nil {
+		if told = make(chan time.Duration, 1); r.warned == nil {
+			r.warned = map[any]chan time.Duration{}
+		}
+		if r.warned[handle] = told; e.atRisk {
+			told <- max(0, e.left(now))
+		}
 	}
 	return told
 }
 
 // Unwarn forgets a handle that asked for warnings.
-func (e *Entry) Unwarn(handle any) { e.keeper.removeWarning(e, handle) }
+func (e *Entry) Unwarn(handle any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.rare != nil {
+		delete(e.rare.warned, handle)
+	}
+}
 
-// warnings are where the handles of a hold that asked for it are told that it is at
-// risk, each on a channel with room for one. They are with the keeper, because few holds
-// have any, and guarded by it; what is posted and withdrawn, by the entry.
-type warnings map[any]chan time.Duration
-
-// withdraw takes back what nobody has received.
-func (w warnings) withdraw() {
-	for _, told := range w {
+// withdrawWarnings takes back the warnings that no handle has received; e.mu is held.
+func (e *Entry) withdrawWarnings() {
+	if e.rare == nil {
+		return
+	}
+	for _, told := range e.rare.warned {
 		select {
 		case <-told:
 		default:
 		}
 	}
-}
-
-func (k *Keeper) addWarning(e *Entry, handle any) (told chan time.Duration, added bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if told = k.warned[e][handle]; told != nil {
-		return told, false
-	}
-	if k.warned[e] == nil {
-		k.warned[e] = warnings{}
-	}
-	told = make(chan time.Duration, 1)
-	k.warned[e][handle] = told
-	return told, true
-}
-
-func (k *Keeper) removeWarning(e *Entry, handle any) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.warned[e], handle)
-}
-
-// warn tells the handles of a hold that so much is left; e.mu is held.
-func (k *Keeper) warn(e *Entry, left time.Duration) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, told := range k.warned[e] {
-		told <- left // there is room: one is posted, and withdrawn before the next
-	}
-}
-
-// allClear withdraws the warnings of a hold that is safe again; e.mu is held.
-func (k *Keeper) allClear(e *Entry) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.warned[e].withdraw()
 }
 
 // Stall is an entry that should have been renewed.
@@ -126,29 +107,32 @@ type Stall struct {
 	Left time.Duration // until it ends; negative if its time has run out already
 }
 
-// Stalls returns how many entries there are, how many of them are not renewed in time,
-// waiters too, and of these the one that ends first. It is computed from the clock,
-// whatever the keeper is at.
+// Stalls returns how many holds and waits there are, how many of their entries are not renewed
+// in time, and of these the one that ends first. An entry without hold or wait, such as one
+// that is kept for later, does not count. It is computed from the clock, whatever the keeper
+// is at.
 func (k *Keeper) Stalls() (first Stall, stalled, of int) {
 	now := k.clock.Local()
-	entries := k.Entries()
-	for _, e := range entries {
-		s, ok := e.stall(now)
-		if !ok {
+	for _, e := range k.Entries() {
+		s, used, stalls := e.stall(now)
+		if used {
+			of++
+		}
+		if !stalls {
 			continue
 		}
 		if stalled++; stalled == 1 || s.Left < first.Left {
 			first = s
 		}
 	}
-	return first, stalled, len(entries)
+	return first, stalled, of
 }
 
-// stall reports whether the entry should have been renewed by now.
-func (e *Entry) stall(now clock.Instant) (Stall, bool) {
+// stall reports whether the entry has a hold or a wait, and should have been renewed by now.
+func (e *Entry) stall(now clock.Instant) (s Stall, used, stalls bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	renews := e.state < Held || e.state == Held && !e.Fixed
-	s := Stall{e, now.Mono - e.lease.sent.Mono, e.left(now)}
-	return s, renews && e.endsSoon(now) && e.threat() == ErrExpired
+	used = e.state == Waiting || e.state == Held
+	s = Stall{e, now.Mono - e.lease.sent.Mono, e.left(now)}
+	return s, used, used && e.renews() && e.endsSoon(now) && e.threat() == ErrExpired
 }

@@ -60,6 +60,9 @@ func TestAtRisk(t *testing.T) {
 		e.warn(*now)
 		e.warn(at(tt.from + 1)) // no second time
 		want := Change{From: Held, To: Held, Why: tt.why, Left: tt.end - tt.from}
+		if w := e.writing; w != nil {
+			want.Unanswered = tt.from - w.first.Mono
+		}
 		if left := risk(told); left != want.Left || len(o.told) != 1 || o.told[0] != want || !want.AtRisk() || want.Lost() {
 			t.Errorf("%s: told %v and %+v, want %+v", tt.name, left, o.told, want)
 		}
@@ -103,7 +106,7 @@ func TestAtRiskAfterAPause(t *testing.T) {
 func TestSafeAgain(t *testing.T) {
 	renew := func(e *Entry, sent, now time.Duration) {
 		e.writing = &write{ttl: testTTL, first: at(sent)}
-		e.acknowledge(e.writing, at(sent), testSession, 1, testTTL/3, at(now))
+		e.acknowledge(e.writing, at(sent), testSession, 1, 0, testTTL/3, at(now))
 	}
 	e, o, _ := testEntry(Held)
 	first, second := e.AtRisk(1), e.AtRisk(2)
@@ -207,6 +210,7 @@ func TestStalls(t *testing.T) {
 	waiter := add(Waiting, shorter, 0)
 	add(Held, Terms{TTL: time.Second, Fixed: true}, 0)
 	add(Held, plain, 2*time.Second)
+	add(Queued, shorter, 0) // is kept, and nobody has it or waits by it
 	for after, want := range map[time.Duration]int{time.Second: 0, testTTL / 2: 2, time.Hour: 2} {
 		now = at(after)
 		first, stalled, of := k.Stalls()

@@ -3,8 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-
-	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // ErrNotQuiet says that an entry cannot be passed on: it has not ended well, or what
@@ -13,11 +11,7 @@ var ErrNotQuiet = errors.New("entry cannot be passed on")
 
 // Passable reports whether an entry that was unlocked can be passed on, as far as that is
 // known before its last write has been answered.
-func (e *Entry) Passable() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.passable()
-}
+func (e *Entry) Passable() bool { return locked(e, func() bool { return e.passable() }) }
 
 // passable: only what ended by an unlock, with time left on its lease, and has the lease of
 // its terms; e.mu is held.
@@ -48,12 +42,9 @@ func (e *Entry) PinAlone(handles int32) bool {
 // found out: the lease is the one that the last write has given, whoever that was for. It
 // waits until no write of the other is on its way, and fails with ErrNotQuiet, or as ctx
 // does; then nothing has changed.
-//
-// A transaction of the other's user may have been sent that has not been heard of since it
-// was given up. So after one the entry counts as not written in this session: it is written
-// before it is granted, and what is late finds another version.
 func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
-	if err := before.quiet(ctx); err != nil {
+	err := before.await(ctx, func() bool { return !before.passable() || before.writing == nil || !before.writing.flying })
+	if err != nil {
 		return err
 	}
 	now := before.keeper.clock.Local()
@@ -65,12 +56,9 @@ func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 	before.pinned = true // it goes on once
 	e.Path, e.Terms, e.keeper, e.owner, e.index = before.Path, before.Terms, before.keeper, owner, -1
 	e.Pass = before.Pass + 1
-	e.nextTTL, e.lease, e.session, e.version = before.nextTTL, before.lease, before.session, before.version
+	e.nextTTL, e.lease, e.session, e.version, e.zxid = before.nextTTL, before.lease, before.session, before.version, before.zxid
 	e.acquired, e.recorded, e.renewAt = before.acquired, before.recorded, before.renewAt
 	e.writesWanted, e.writesAcked = before.writesWanted, before.writesAcked
-	if before.transacted {
-		e.session = 0
-	}
 	before.mu.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -79,30 +67,6 @@ func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 	}
 	e.schedule(e.renewAt, now)
 	return nil
-}
-
-// quiet waits until no write of the entry is on its way.
-func (e *Entry) quiet(ctx context.Context) error {
-	for {
-		e.mu.Lock()
-		flying, ok := e.writing != nil && e.writing.flying, e.passable()
-		var changed <-chan struct{}
-		if flying {
-			changed = e.nextChange()
-		}
-		e.mu.Unlock()
-		switch {
-		case !ok:
-			return ErrNotQuiet
-		case !flying:
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return zkconn.ContextError(ctx)
-		}
-	}
 }
 
 // spoil notes that the node is not there any more, or not ours: it is not passed on, also if
@@ -114,17 +78,4 @@ func (e *Entry) spoil() {
 	if e.state == Ended {
 		e.notify()
 	}
-}
-
-// rest notes that nobody is at a write any more, of an entry that has ended.
-func (e *Entry) rest(w *write) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.writing != w || e.state != Ended {
-		return
-	}
-	if w.flying = false; !w.doubt {
-		e.writing = nil
-	}
-	e.notify()
 }

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // Join gives out one more handle on a hold that others have too, unless the hold is in doubt
@@ -65,6 +66,9 @@ type ending struct {
 // rarities are what few entries have. A client may have very many entries.
 type rarities struct {
 	onEnd []ending // of those who have the hold together
+	// warned is where the handles that asked for it are told that the hold is at risk, each
+	// on a channel with room for one.
+	warned map[any]chan time.Duration
 }
 
 // with returns what of the entry is rare, to be changed; e.mu is held.

@@ -63,12 +63,15 @@ func (e *Entry) IsOver() bool {
 	return e.left(now) <= 0
 }
 
-// Lapsed reports whether the entry was unlocked when its lease may have run out.
-func (e *Entry) Lapsed() bool {
+// locked returns what get reads of the entry, with e.mu held.
+func locked[T any](e *Entry, get func() T) T {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.lapsed
+	return get()
 }
+
+// Lapsed reports whether the entry was unlocked when its lease may have run out.
+func (e *Entry) Lapsed() bool { return locked(e, func() bool { return e.lapsed }) }
 
 // Fresh reports whether a waiter may enter without writing its entry first: the
 // last write was acknowledged in this session, and so lately that half the lease
@@ -81,47 +84,30 @@ func (e *Entry) Fresh(session int64) bool {
 }
 
 // Err returns why the entry ended, nil if it has not.
-func (e *Entry) Err() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.why
-}
+func (e *Entry) Err() error { return locked(e, func() error { return e.why }) }
 
 // IsHeld reports whether the entry was granted and has not ended.
-func (e *Entry) IsHeld() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.state == Held
-}
+func (e *Entry) IsHeld() bool { return locked(e, func() bool { return e.state == Held }) }
 
 // Recorded reports whether the grant stands in the node.
-func (e *Entry) Recorded() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.recorded
-}
+func (e *Entry) Recorded() bool { return locked(e, func() bool { return e.recorded }) }
 
-// GrantUnrecorded reports whether there was a hold on the entry and the grant does not
-// stand in the node, so that whoever is behind does not know.
-func (e *Entry) GrantUnrecorded() bool {
+// Quiet reports whether no write of the entry is on its way or of unknown outcome.
+func (e *Entry) Quiet() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.acquired != 0 && !e.recorded
+	return e.writing == nil
 }
 
 // HeldSince is the monotonic time at which a hold of the entry began; 0: none did.
 func (e *Entry) HeldSince() time.Duration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.granted
+	return locked(e, func() time.Duration { return e.granted })
 }
 
 // WrittenIn reports whether the last acknowledged write was made in that session,
 // so that its server has seen all that we have.
 func (e *Entry) WrittenIn(session int64) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.writtenIn(session)
+	return locked(e, func() bool { return e.writtenIn(session) })
 }
 
 // writtenIn is WrittenIn where e.mu is held. Session 0 is none: the one before has ended.
@@ -129,18 +115,12 @@ func (e *Entry) writtenIn(session int64) bool { return session != 0 && e.session
 
 // WroteSince reports whether the entry was written since that monotonic time.
 func (e *Entry) WroteSince(t time.Duration) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.lease.sent.Mono >= t
+	return locked(e, func() bool { return e.lease.sent.Mono >= t })
 }
 
 // NextTTL is the lease that the next write of the entry carries: the one of its terms, or
 // what it was extended to.
-func (e *Entry) NextTTL() time.Duration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.nextTTL
-}
+func (e *Entry) NextTTL() time.Duration { return locked(e, func() time.Duration { return e.nextTTL }) }
 
 // LastWrite returns the version that the node is probably at, the one that the
 // last acknowledged write left, and the bytes of one of unknown outcome, or nil.

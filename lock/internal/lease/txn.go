@@ -1,9 +1,11 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -48,10 +50,13 @@ const raisedByTxn = 2
 // It fails with why the entry has ended, with a RefusedError, as ctx does, or as the
 // connection does; then nothing was applied. Only with ErrInDoubt it may have been: when
 // the reply was lost, and ctx or the entry ended before it was known what stands there.
-func (e *Entry) Txn(ctx context.Context, ops []any) error {
+//
+// It belongs to a handle of the entry, and is told by unlocked when that is taken back: from
+// then on it is not sent again, and fails with ErrUnlocked. See [Entry.Release].
+func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error {
 	failed := 0
 	return e.keeper.conn.Retry(ctx, txnBackoff, func() error {
-		w, version, err := e.beginTxn(ctx)
+		w, version, err := e.beginTxn(ctx, unlocked)
 		if err != nil {
 			return zkconn.Final(err)
 		}
@@ -74,34 +79,63 @@ func (e *Entry) Txn(ctx context.Context, ops []any) error {
 
 // beginTxn waits until no write of the entry is on its way or of unknown outcome, and
 // begins one, to be made on the version that it returns.
-func (e *Entry) beginTxn(ctx context.Context) (w *write, version int32, err error) {
-	for w == nil {
-		var changed <-chan struct{}
+func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, version int32, err error) {
+	for {
 		now := e.keeper.clock.Local()
 		e.change(func() {
-			if e.expire(now); e.state == Ended {
+			switch e.expire(now); {
+			case e.state == Ended:
 				err = e.why
 				return
-			}
-			if e.writing == nil {
+			case unlocked.Load(): // before Release looks for our write, or else it finds that
+				err = ErrUnlocked
+				return
+			case e.writing == nil:
 				w, version = e.txnWrite(now), e.version
-				e.writing = w
-			} else {
-				changed = e.nextChange()
+				e.writing, w.by = w, unlocked
+			default:
 				e.renewAt = min(e.renewAt, now.Mono) // what is in doubt is settled at once
 			}
 			e.schedule(e.renewAt, now)
 		})
+		if err == nil && w == nil {
+			err = e.await(ctx, func() bool { return e.writing == nil || e.state == Ended || unlocked.Load() })
+		}
 		if err != nil || w != nil {
 			return w, version, err
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, 0, zkconn.ContextError(ctx)
-		}
 	}
-	return w, version, nil
+}
+
+// Release takes a handle back as Unlock does, once unlocked says so. When it has returned nil,
+// no transaction of the handle is applied any more, also if the entry lives on: before the
+// entry has another handle less, one that is on its way or in doubt is settled. If the handle
+// is the last one, the entry ends at once; then only what is on its way is waited for, since
+// what is in doubt is settled by the deletion. If that takes too long it fails with
+// ErrInDoubt, and the handle is taken back all the same.
+func (e *Entry) Release(unlocked *atomic.Bool, within time.Duration) (last bool, why error) {
+	if !locked(e, func() bool { return e.transacted }) {
+		return e.Unlock()
+	}
+	inDoubt := e.awaitTxn(unlocked, within, func(*write) bool { return e.state != Ended && e.handles > 1 })
+	if last, why = e.Unlock(); !last {
+		return false, cmp.Or(why, inDoubt)
+	}
+	if e.awaitTxn(unlocked, within, func(w *write) bool { return w.flying }) != nil {
+		e.Pin()
+	}
+	return true, why
+}
+
+// awaitTxn waits until no transaction of the handle is pending, or fails with ErrInDoubt. What
+// that is, is asked with e.mu held.
+func (e *Entry) awaitTxn(unlocked *atomic.Bool, within time.Duration, pending func(*write) bool) error {
+	limit := zkconn.NewTimeLimit(within)
+	defer limit.Release()
+	if e.await(limit, func() bool { return e.writing == nil || e.writing.by != unlocked || !pending(e.writing) }) != nil {
+		return ErrInDoubt
+	}
+	return nil
 }
 
 // txnWrite is the write of the entry that a transaction makes; e.mu is held.
@@ -137,8 +171,8 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	switch zkconn.OutcomeOf(err) {
 	case zkconn.Applied:
 		stat := replies[last].Stat
-		k.clock.Observe(stat.Mzxid, stat.Mtime, sent, received)
-		e.acknowledge(w, sent, session, stat.Version, k.renewAfter(w.ttl), received)
+		e.acknowledge(w, sent, session, stat.Version, stat.Mzxid, k.renewAfter(w.ttl), received)
+		k.observe(stat, sent, received)
 		k.renewals.Add(1)
 		return false, nil
 	case zkconn.Ambiguous:
@@ -198,21 +232,12 @@ func (e *Entry) settle(ctx context.Context, w *write) (applied bool, why error) 
 	e.schedule(0, now)
 	e.notify()
 	e.mu.Unlock()
-	for {
-		changed, ended := e.Watch()
-		e.mu.Lock()
-		raised := w.raised
-		e.mu.Unlock()
-		switch {
-		case raised != 0:
-			return raised == raisedByTxn, nil
-		case ended != nil:
-			return false, ended
+	err := e.await(ctx, func() bool {
+		applied, why = w.raised == raisedByTxn, nil
+		if w.raised == 0 {
+			why = e.why
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return false, zkconn.ContextError(ctx)
-		}
-	}
+		return w.raised != 0 || e.state == Ended
+	})
+	return applied, cmp.Or(why, err)
 }

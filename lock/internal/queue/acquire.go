@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"sync/atomic"
 	"time"
@@ -30,12 +29,27 @@ func (r *Request) MayKeep(idle time.Duration) time.Duration {
 	return idle
 }
 
-// sameAs reports whether two requests can have the same entry, one after the other.
-func (r *Request) sameAs(o *Request) bool {
-	s, t := &r.Terms, &o.Terms
-	return r.Kind == o.Kind && r.Role == o.Role && r.Permits == o.Permits && r.Capacity == o.Capacity &&
-		r.KeepParent == o.KeepParent && r.Barging == o.Barging && r.Window == o.Window && r.Idle == o.Idle &&
-		s.TTL == t.TTL && s.Grace == t.Grace && s.MaxHold == t.MaxHold && maps.Equal(s.Metadata, t.Metadata)
+// likeness is what requests for one lock have in common that can have the same entry, one
+// after the other.
+type likeness struct {
+	kind                              znode.Kind
+	role                              znode.Role
+	permits, capacity                 int32
+	keepParent, barging               bool
+	window, idle, ttl, grace, maxHold time.Duration
+	metadata                          string
+}
+
+func (r *Request) likeness() likeness {
+	t := &r.Terms
+	l := likeness{
+		kind: r.Kind, role: r.Role, permits: r.Permits, capacity: r.Capacity, keepParent: r.KeepParent, barging: r.Barging,
+		window: r.Window, idle: r.Idle, ttl: t.TTL, grace: t.Grace, maxHold: t.MaxHold,
+	}
+	if len(t.Metadata) > 0 {
+		l.metadata = fmt.Sprintf("%q", t.Metadata) // sorted by the keys
+	}
+	return l
 }
 
 // Acquire queues up and waits until the lock is acquired, or ctx ends: the error is then
@@ -96,8 +110,8 @@ func (q *Queue) byItself(ctx context.Context, r Request, run func(*contender, co
 // f returns all the same.
 func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(context.Context) (T, error), undo func(T)) (value T, err error) {
 	var inTheWay atomic.Pointer[Blocked]
-	var waits atomic.Bool
 	for _, c := range cs {
+		var waits atomic.Bool
 		c.blocker = func(b *Blocked) { inTheWay.Store(b) }
 		c.waiting = func(entry string) {
 			if !waits.Swap(true) {
@@ -231,7 +245,7 @@ func (c *contender) grant(ctx context.Context, e *Entry) error {
 func (e *Entry) next(ctx context.Context) (*Entry, error) {
 	n := &Entry{
 		Kind: e.Kind, queue: e.queue, place: e.place, czxid: e.czxid,
-		parentVersion: e.parentVersion, generation: e.generation, alone: e.alone, keepParent: e.keepParent,
+		parentVersion: e.parentVersion, generation: e.generation, alone: e.alone, adopted: e.adopted, keepParent: e.keepParent,
 	}
 	if err := n.Succeed(ctx, n, &e.Entry); err != nil {
 		return nil, err

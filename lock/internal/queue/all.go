@@ -18,8 +18,9 @@ import (
 // be lost if one entry were made again by itself: if one has gone, all are withdrawn.
 type all struct {
 	*Queue
-	each []*contender // by the names of their locks
-	at   int          // place of the one that an error is about; -1: of none in particular
+	each   []*contender // by the names of their locks
+	trying bool
+	at     int // place of the one that an error is about; -1: of none in particular
 }
 
 // holds are the entries of several locks, by the names of these.
@@ -33,17 +34,17 @@ type holds struct {
 // the same order. None is held if it fails: as Acquire does, and with the place of the
 // request that the error is about, or -1.
 func (q *Queue) AcquireAll(ctx context.Context, rs []Request) ([]*Entry, int, error) {
-	return q.takeAll(ctx, rs, (*all).acquire)
+	return q.takeAll(ctx, rs, false)
 }
 
 // TryAll takes several locks if no contender is in the way at any of them, as Try and
 // AcquireAll do.
 func (q *Queue) TryAll(ctx context.Context, rs []Request) ([]*Entry, int, error) {
-	return q.takeAll(ctx, rs, (*all).try)
+	return q.takeAll(ctx, rs, true)
 }
 
-func (q *Queue) takeAll(ctx context.Context, rs []Request, run func(*all, context.Context) ([]*Entry, error)) ([]*Entry, int, error) {
-	a := &all{Queue: q, each: make([]*contender, len(rs)), at: -1}
+func (q *Queue) takeAll(ctx context.Context, rs []Request, trying bool) ([]*Entry, int, error) {
+	a := &all{Queue: q, each: make([]*contender, len(rs)), trying: trying, at: -1}
 	for i, r := range rs {
 		a.each[i] = q.newContender(r)
 	}
@@ -56,7 +57,7 @@ func (q *Queue) takeAll(ctx context.Context, rs []Request, run func(*all, contex
 				tell(b)
 			}
 		}
-		es, err := run(a, ctx)
+		es, err := a.acquire(ctx)
 		return holds{es, a.at}, err
 	}, func(h holds) { a.withdrawAll(h.es) })
 	if err != nil && ctx.Err() != nil {
@@ -71,7 +72,16 @@ func (q *Queue) takeAll(ctx context.Context, rs []Request, run func(*all, contex
 	return h.es, h.at, err
 }
 
+// acquire looks at all locks first if it tries, and then joins all queues until it has all.
 func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
+	if a.trying {
+		for _, c := range a.each {
+			a.dropKept(c.lock)
+		}
+		if err := a.together(ctx, func(ctx context.Context, i int) error { return a.each[i].looksFree(ctx) }); err != nil {
+			return nil, err
+		}
+	}
 	for {
 		es, ps, err := a.join(ctx)
 		if err != nil {
@@ -80,43 +90,12 @@ func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 		if err = a.enter(ctx, es, ps); err == nil {
 			return es, nil
 		}
-		a.withdrawAll(es)
-		if !errors.Is(err, lease.ErrGone) {
+		if a.withdrawAll(es); !errors.Is(err, lease.ErrGone) {
 			return nil, err
 		}
 		a.requeued.Add(1)
 		a.Log.Warn().Str("lock", a.each[max(0, a.at)].Lock).AnErr("why", err).
 			Msg("lost the place in one of several queues; queueing again at the end of all of them")
-	}
-}
-
-// try looks at all locks before it joins any queue.
-func (a *all) try(ctx context.Context) ([]*Entry, error) {
-	for _, c := range a.each {
-		a.dropKept(c.lock)
-	}
-	if err := a.together(ctx, func(ctx context.Context, i int) error { return a.each[i].looksFree(ctx) }); err != nil {
-		return nil, err
-	}
-	for {
-		es, ps, err := a.join(ctx)
-		if err != nil {
-			return nil, err
-		}
-		err = a.together(ctx, func(ctx context.Context, i int) (err error) {
-			err = a.each[i].clearWay(ctx, es[i], ps[i])
-			ps[i] = position{admitted: true}
-			return err
-		})
-		if err == nil {
-			err = a.enter(ctx, es, ps)
-		}
-		if err == nil {
-			return es, nil
-		}
-		if a.withdrawAll(es); !errors.Is(err, lease.ErrGone) {
-			return nil, err
-		}
 	}
 }
 

@@ -120,7 +120,9 @@ func (q *Queue) Enqueue(ctx context.Context, r Request) (*Entry, error) {
 			if err != nil {
 				return nil, err
 			}
-			if _, err = e.Entry.Detach(e.TTL, 0); err == nil {
+			if e.IsOver() { // the reply came late, and others may have purged it
+				err = lease.ErrGone
+			} else if _, err = e.Entry.Detach(e.TTL, 0); err == nil {
 				return e, nil
 			}
 			if c.withdraw(e); !errors.Is(err, lease.ErrGone) {

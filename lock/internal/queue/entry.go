@@ -27,6 +27,7 @@ type Entry struct {
 	parentVersion int32 // of the parent's data
 	generation    string
 	alone         bool // no other contender was there
+	adopted       bool // the parent is
 	keepParent    bool // the parent stays
 }
 

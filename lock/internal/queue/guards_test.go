@@ -28,34 +28,6 @@ func offline(l *local) *Queue {
 	})
 }
 
-// TestDecide: a contender enters only if none is in the way for certain, and its own entry is
-// surely there.
-func TestDecide(t *testing.T) {
-	for _, tt := range []struct {
-		name         string
-		p            position
-		fresh, stale step
-	}{
-		{"admitted", position{admitted: true}, enter, renew},
-		{"nothing is known", position{}, list, list},
-		{"predicted", position{predecessor: "p"}, follow, follow},
-		{"seen", position{predecessor: "p", seen: true, predecessorHolds: true}, follow, follow},
-		{"gone unseen", position{predecessor: "p", predecessorGone: true, predecessorHolds: true}, list, list},
-		{"a waiter has gone", position{predecessor: "p", predecessorGone: true, seen: true}, list, list},
-		{"the holder has gone", position{predecessor: "p", predecessorGone: true, seen: true, predecessorHolds: true}, enter, renew},
-		{"the writer only reads", position{predecessor: "p", shares: true, seen: true}, enter, renew},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if next, why := decide(tt.p, true); next != tt.fresh || why == "" {
-				t.Errorf("fresh: step %d (%s), want %d", next, why, tt.fresh)
-			}
-			if next, _ := decide(tt.p, false); next != tt.stale {
-				t.Errorf("not fresh: step %d, want %d", next, tt.stale)
-			}
-		})
-	}
-}
-
 func parse(t *testing.T, nodes ...string) []znode.Name {
 	t.Helper()
 	var names []znode.Name
@@ -70,40 +42,6 @@ func parse(t *testing.T, nodes ...string) []znode.Name {
 }
 
 const generation = "9f86d081884c7d65"
-
-// TestPositionOf: the entry ahead is known to hold only if it is the first, and excludes all
-// others.
-func TestPositionOf(t *testing.T) {
-	entries := func(kinds ...string) []znode.Name {
-		var nodes []string
-		for i, kind := range kinds {
-			nodes = append(nodes, generation+kind+"000000000"+string(rune('0'+i)))
-		}
-		return parse(t, nodes...)
-	}
-	for _, tt := range []struct {
-		name  string
-		kind  znode.Kind
-		names []znode.Name
-		in    bool
-		holds bool
-	}{
-		{"first", znode.Mutex, entries("-lock-"), true, false},
-		{"behind the holder", znode.Mutex, entries("-lock-", "-lock-"), false, true},
-		{"behind a waiter", znode.Mutex, entries("-lock-", "-lock-", "-lock-"), false, false},
-		{"behind one reader", znode.RW, entries("-__READ__", "-__WRIT__"), false, false},
-		{"behind readers", znode.RW, entries("-__READ__", "-__READ__", "-__WRIT__"), false, false},
-		{"behind a writer", znode.RW, entries("-__WRIT__", "-__READ__"), false, true},
-		{"readers", znode.RW, entries("-__READ__", "-__READ__"), true, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			p := positionOf(tt.names, len(tt.names)-1, znode.Rules{Kind: tt.kind})
-			if p.admitted != tt.in || p.predecessorHolds != tt.holds || p.seen == tt.in || (p.predecessor == "") != tt.in {
-				t.Errorf("position %+v, want admitted %v, holds %v", p, tt.in, tt.holds)
-			}
-		})
-	}
-}
 
 // TestPlaceByReply: what the reply to a join tells of its place.
 func TestPlaceByReply(t *testing.T) {
@@ -161,43 +99,6 @@ func TestDraftIsNew(t *testing.T) {
 				t.Errorf("the generation %s comes again", g)
 			}
 			generations[d.parent.generation] = true
-		}
-	}
-}
-
-// TestSameAs: requests share a place only if an entry of the one is what the other asks for.
-func TestSameAs(t *testing.T) {
-	base := Request{Lock: "x", Kind: znode.Semaphore, Permits: 1, Capacity: 3, Terms: lease.Terms{TTL: time.Second, Grace: time.Second}}
-	same := base
-	same.Terms.Metadata = map[string]string{}
-	if !base.sameAs(&same) || !base.hasPlace() {
-		t.Error("a request is not the same as itself, or has no place")
-	}
-	for name, change := range map[string]func(*Request){
-		"kind":     func(r *Request) { r.Kind = znode.Mutex },
-		"role":     func(r *Request) { r.Role = znode.Shared },
-		"permits":  func(r *Request) { r.Permits++ },
-		"capacity": func(r *Request) { r.Capacity++ },
-		"parent":   func(r *Request) { r.KeepParent = true },
-		"barging":  func(r *Request) { r.Barging = true },
-		"window":   func(r *Request) { r.Window++ },
-		"idle":     func(r *Request) { r.Idle++ },
-		"TTL":      func(r *Request) { r.Terms.TTL++ },
-		"grace":    func(r *Request) { r.Terms.Grace++ },
-		"max hold": func(r *Request) { r.Terms.MaxHold++ },
-		"metadata": func(r *Request) { r.Terms.Metadata = map[string]string{"job": "ship"} },
-	} {
-		o := base
-		if change(&o); base.sameAs(&o) {
-			t.Errorf("another %s is the same", name)
-		}
-	}
-	for name, r := range map[string]Request{
-		"fixed lease": {Terms: lease.Terms{Fixed: true}}, "detached": {Terms: lease.Terms{Detached: true}},
-		"candidate": {Priority: 1}, "reader with a limit": {Role: znode.Shared, Terms: lease.Terms{MaxHold: 1}},
-	} {
-		if r.hasPlace() {
-			t.Errorf("a %s has a place", name)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package queue
 
 import (
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // An unused entry is kept if the policy says so. A watch on the children of the parent tells
@@ -23,37 +25,25 @@ func (p *placed) watchOthers() {
 	q := p.queue
 	for {
 		children, _, changed, err := q.Conn.WatchChildren(q.Closing, q.Path(p.like.Lock))
-		left, over := p.keptFor(err != nil || len(children)-p.lock.believed().anchors() > p.entries())
-		for !over {
-			timer := time.NewTimer(min(left, lookAgain))
-			begun := q.Clock.Mono()
+		left, over := p.keptFor(err != nil || len(znode.Contenders(children)) > p.entries())
+		for again := false; !over && !again; {
+			wait := min(left, lookAgain)
+			timer := time.NewTimer(wait)
 			select {
 			case <-changed:
-				left = 0
+				again = true
 			case <-timer.C:
 				left, over = p.keptFor(false)
-				if q.Clock.Mono()-begun >= lookAgain {
-					left = 0
-				}
+				again = wait == lookAgain // the watch may be lost
 			case <-q.Closing.Done():
 				_, over = p.keptFor(true)
-				over = true
 			}
-			if timer.Stop(); left == 0 {
-				break
-			}
+			timer.Stop()
 		}
 		if over {
 			return
 		}
 	}
-}
-
-// entries is how many entries of the place are at the lock.
-func (p *placed) entries() int {
-	p.lock.mu.Lock()
-	defer p.lock.mu.Unlock()
-	return p.Entries()
 }
 
 // keptFor returns for how much longer what is kept may stay unused. If another contender was
@@ -109,7 +99,7 @@ func (q *Queue) dropKept(s *lockState) {
 			all = append(all, e)
 		}
 	}
-	for _, p := range append([]*placed(nil), s.places...) {
+	for _, p := range s.places {
 		p.vacate()
 	}
 	s.mu.Unlock()

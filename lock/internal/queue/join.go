@@ -54,14 +54,23 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 		d.ops, d.at = []any{
 			&zk.CheckVersionRequest{Path: anchorPath(c.parent, p.generation), Version: version},
 			c.entry(d, sent),
-			&zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: -1},
 		}, 1
+		if p.unproven {
+			d.ops = append(d.ops, c.probe(d)...)
+		}
+		d.ops = append(d.ops, &zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: -1})
 	default:
 		d.prefix = c.prefix(d.attempt)
-		probe := c.parent + "/" + d.attempt // an entry that could not be deleted would stay for ever
-		d.ops = []any{c.entry(d, sent), &zk.CreateRequest{Path: probe, Acl: c.ACL}, &zk.DeleteRequest{Path: probe, Version: -1}}
+		d.ops = append([]any{c.entry(d, sent)}, c.probe(d)...)
 	}
 	return d
+}
+
+// probe are the operations that prove that the ACL of a parent that another program has made
+// lets us delete what we create: an entry that could not be deleted would stay for ever.
+func (c *contender) probe(d *draft) []any {
+	probe := c.parent + "/" + d.attempt
+	return []any{&zk.CreateRequest{Path: probe, Acl: c.ACL}, &zk.DeleteRequest{Path: probe, Version: -1}}
 }
 
 // entry is the operation that creates the entry.
@@ -84,8 +93,8 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 	}
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, created.Sent, received)
 	e.czxid, e.parentVersion, e.generation = stat.Mzxid, stat.Version, d.parent.generation
-	e.keepParent = e.keepParent || d.parent.adopted
-	d.parent.state = ours
+	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
+	d.parent.state, d.parent.unproven = ours, false
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1
 	e.alone = contenders == 1
@@ -271,7 +280,7 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 			return err
 		}
 		if len(names) == 0 {
-			if _, err := c.deleteParent(ctx, c.parent, n, true); err != nil {
+			if _, err := c.deleteParent(ctx, c.parent, n, true); zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err
 			}
 		} else if err := c.purgeFrom(ctx, names); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // exit is the way of an entry out of the queue.
@@ -29,6 +30,9 @@ type exit struct {
 
 func (q *Queue) exitOf(e *Entry) *exit {
 	x := &exit{Queue: q, e: e, lock: q.open(e.Lock(), e.keepParent)}
+	if e.generation != "" && e.Kind != znode.Semaphore {
+		x.lock.recall(parent{state: ours, kind: e.Kind, generation: e.generation, adopted: e.adopted})
+	}
 	x.version, x.acknowledged, x.pending = e.LastWrite()
 	x.withParent = e.alone && !e.keepParent && e.generation != "" && !x.lock.stays(q.Clock.Mono())
 	return x

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,7 +17,7 @@ type lockState struct {
 	parent   parent
 	lastLeft time.Duration // monotonic time at which an entry of ours left last; 0: never
 	others   bool          // other contenders were seen
-	places   []*placed
+	places   map[likeness]*placed
 
 	users int // guarded by the queue
 }
@@ -46,6 +48,18 @@ func (q *Queue) close(s *lockState) {
 	}
 }
 
+// Forgotten is called when the servers may have lost their data: nothing that was seen of
+// parents is believed any more, and later transactions can have lower numbers.
+func (q *Queue) Forgotten() {
+	q.losses.Add(1)
+	q.mu.Lock()
+	states := slices.Collect(maps.Values(q.locks))
+	q.mu.Unlock()
+	for _, s := range states {
+		s.believe(parent{state: unknown})
+	}
+}
+
 // believed is what is believed of the parent.
 func (s *lockState) believed() parent {
 	s.mu.Lock()
@@ -58,6 +72,16 @@ func (s *lockState) believe(p parent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parent = p
+}
+
+// recall notes what the join of an entry that stands below it has shown of the parent, if
+// that was forgotten while the entry was held.
+func (s *lockState) recall(p parent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parent.state == absent || s.parent.state == unknown {
+		s.parent = p
+	}
 }
 
 // sawOthers notes whether other contenders are at the lock.

@@ -28,6 +28,7 @@ type parent struct {
 	kind       znode.Kind
 	generation string
 	adopted    bool
+	unproven   bool // of one that was adopted: whether its ACL lets us delete entries is not known
 
 	// Of a semaphore: the anchor's data, and the version at which it stands.
 	anchor        znode.AnchorData
@@ -60,7 +61,7 @@ func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 		if err != nil {
 			return p, err
 		}
-		p = parent{state: ours, kind: c.Kind, generation: data.Generation, adopted: data.Adopted}
+		p = parent{state: ours, kind: c.Kind, generation: data.Generation, adopted: data.Adopted, unproven: data.Adopted}
 		if data.Generation == "" {
 			return parent{state: unknown}, nil
 		}

@@ -29,10 +29,13 @@ import (
 // fewHolders is up to how many holders are read, or watched, one by one.
 const fewHolders = 16
 
-// crowd are the holders ahead of the first waiter.
+// crowd are the holders ahead of the first waiter, and the number of permits.
 type crowd struct {
-	names []znode.Name // that may be there still: no other is ahead
-	seen  map[string]*sighting
+	names    []znode.Name         // that may be there still: no other is ahead
+	seen     map[string]*sighting // each with a watch
+	again    time.Time            // when all are to be read again
+	capacity int32
+	resized  <-chan zk.Event // of a watch on the number
 }
 
 func (c *crowd) drop(n znode.Name) {
@@ -52,14 +55,14 @@ func (c *contender) placeByCount(d *draft, own znode.Name, contenders int32) pos
 
 // placePermits notes the place of the entry by a list that was made just now.
 func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int, settled func() bool) error {
-	capacity, _, err := w.readCapacity(ctx, false)
+	capacity, resized, err := w.readCapacity(ctx, true)
 	if err != nil {
 		return err
 	}
-	w.p, w.crowd = position{}, nil
 	if !settled() { // the list may be older than the number
-		return w.e.Refresh(ctx)
+		return w.unsettled(ctx)
 	}
+	w.crowd = nil
 	w.countRoom(names, capacity)
 	rules := w.rules(capacity)
 	if w.p = positionOf(names, self, rules); w.p.admitted || self == 0 {
@@ -67,7 +70,7 @@ func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int,
 	}
 	before := names[self-1]
 	if !before.Ours() || before.Node == w.told || znode.Admit(names, self-1, rules) < 0 {
-		w.crowd = &crowd{names: slices.Clone(names[:self]), seen: map[string]*sighting{}}
+		w.crowd = &crowd{names: slices.Clone(names[:self]), seen: map[string]*sighting{}, capacity: capacity, resized: resized}
 		return nil
 	}
 	asked := max(1, w.Permits)
@@ -139,6 +142,8 @@ func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int3
 // as there are has gone.
 func (w *waiter) followPermits(ctx context.Context) error {
 	switch {
+	case w.trying:
+		return w.clearPermits(ctx)
 	case w.crowd != nil && len(w.crowd.names) > fewHolders:
 		return w.followChildren(ctx)
 	case w.crowd != nil:
@@ -147,11 +152,12 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	name, _ := znode.Parse(w.p.predecessor)
 	settled := w.settled()
 	s, err := w.assess(ctx, name, w.seen, true, w.prove)
+	if errors.Is(err, zk.ErrNoNode) && settled() {
+		w.p = position{}
+		return nil
+	}
 	if err != nil {
-		if w.unread(ctx, name, false, err) == nil && !errors.Is(err, zk.ErrNoAuth) {
-			w.p = position{}
-		}
-		return ignore(err, zk.ErrNoNode, zk.ErrNoAuth)
+		return w.unread(ctx, name, false, err)
 	}
 	w.seen = s
 	switch {
@@ -164,11 +170,13 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	events := []<-chan zk.Event{s.changed}
 	if target, ok := znode.Parse(w.p.target); ok && target.Node != name.Node {
 		_, changed, err := w.Conn.Watch(ctx, w.path(target))
-		if errors.Is(err, zk.ErrNoNode) {
+		switch {
+		case errors.Is(err, zk.ErrNoNode) && settled():
 			w.p = position{}
 			return nil
-		}
-		if err != nil {
+		case errors.Is(err, zk.ErrNoNode):
+			return w.unsettled(ctx)
+		case err != nil:
 			return err
 		}
 		events = append(events, changed)
@@ -186,52 +194,70 @@ func ignore(err error, those ...error) error {
 	return err
 }
 
-// followCrowd waits until there is room, or a holder has expired and was purged.
+// followCrowd waits until there is room, or a holder has expired and was purged. It reads again
+// what has changed, and all when one of them may have expired.
 func (w *waiter) followCrowd(ctx context.Context) error {
-	settled := w.settled()
-	capacity, changed, err := w.readCapacity(ctx, true)
-	if err != nil {
-		return err
+	settled, c, now := w.settled(), w.crowd, time.Now()
+	all := !now.Before(c.again)
+	reread := fired(c.resized) || all && !c.again.IsZero()
+	if all {
+		c.again = now.Add(lookAgain)
 	}
-	events, most := []<-chan zk.Event{changed}, time.Duration(-1)
-	gone := false
-	for _, n := range slices.Clone(w.crowd.names) {
-		s, err := w.assess(ctx, n, w.crowd.seen[n.Node], true, w.prove)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			w.crowd.drop(n)
-			gone = true
-			continue
-		case errors.Is(err, zk.ErrNoAuth):
-			most = pollEvery
-			continue
-		case err != nil:
-			return err
-		case s.expired:
-			w.crowd = nil
-			return w.purgeOne(ctx, s)
+	lookIn := func(d time.Duration) {
+		if at := now.Add(d); d >= 0 && at.Before(c.again) {
+			c.again = at
 		}
-		w.crowd.seen[n.Node] = s
+	}
+	var events []<-chan zk.Event
+	for _, n := range slices.Clone(c.names) {
+		s := c.seen[n.Node]
+		if all || s == nil || fired(s.changed) {
+			var err error
+			s, err = w.assess(ctx, n, s, true, w.prove)
+			switch {
+			case errors.Is(err, zk.ErrNoNode):
+				c.drop(n)
+				reread = true // what has gone may have lowered the number
+				continue
+			case errors.Is(err, zk.ErrNoAuth):
+				lookIn(pollEvery)
+				continue
+			case err != nil:
+				return err
+			case s.expired:
+				w.crowd = nil
+				return w.purgeOne(ctx, s)
+			}
+			c.seen[n.Node] = s
+			lookIn(s.wait)
+		}
 		events = append(events, s.changed)
-		if s.wait >= 0 && (most < 0 || s.wait < most) {
-			most = s.wait
-		}
 	}
-	if gone { // what has gone may have lowered the number: it is read again
-		if capacity, _, err = w.readCapacity(ctx, false); err != nil {
+	if reread {
+		var err error
+		if c.capacity, c.resized, err = w.readCapacity(ctx, true); err != nil {
 			return err
 		}
 	}
 	if !settled() {
-		w.p, w.crowd = position{}, nil
-		return nil
+		return w.unsettled(ctx)
 	}
-	ahead := append(slices.Clone(w.crowd.names), w.e.Name())
-	if znode.Admit(ahead, len(ahead)-1, w.rules(capacity)) < 0 {
+	ahead := append(slices.Clone(c.names), w.e.Name())
+	if znode.Admit(ahead, len(ahead)-1, w.rules(c.capacity)) < 0 {
 		w.p, w.crowd = position{admitted: true}, nil
 		return nil
 	}
-	return w.awaitAny(ctx, events, most)
+	return w.awaitAny(ctx, append(events, c.resized), time.Until(c.again))
+}
+
+// fired reports whether a watch has: then its channel is closed.
+func fired(changed <-chan zk.Event) bool {
+	select {
+	case <-changed:
+		return changed != nil
+	default:
+		return false
+	}
 }
 
 // followChildren waits for a change of the children, or of the number of permits.
@@ -253,13 +279,16 @@ func (w *waiter) followChildren(ctx context.Context) error {
 	if err := w.purgeSome(ctx, names[:before]); err != nil {
 		return err
 	}
-	return w.awaitAny(ctx, []<-chan zk.Event{changed, raised}, w.Terms.TTL)
+	return w.awaitAny(ctx, []<-chan zk.Event{changed, raised}, w.Terms.TTL/4)
 }
 
 // purgeSome looks at a few of many holders, drawn at random, and purges those that have
 // expired.
 func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
-	if !w.purgeAt.IsZero() && time.Since(w.purgeAt) < w.Terms.TTL/4 {
+	if w.purgeAt.IsZero() {
+		w.purgeAt = time.Now() // most waiters are first for a moment only
+	}
+	if time.Since(w.purgeAt) < w.Terms.TTL/4 {
 		return nil
 	}
 	w.purgeAt = time.Now()

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/place"
@@ -18,6 +19,7 @@ type placed struct {
 	queue   *Queue
 	lock    *lockState
 	like    Request
+	key     likeness
 	blocker *Blocked // the contender in the way of the join
 	waiting bool     // a join has to wait
 	waitsBy string   // by that entry; "": it has none
@@ -72,18 +74,20 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 // placeFor returns the place of a request; s.mu is held. The state stays open while a place
 // is used.
 func (s *lockState) placeFor(q *Queue, r *Request) *placed {
-	for _, p := range s.places {
-		if p.like.sameAs(r) {
-			return p
-		}
+	key := r.likeness()
+	if p := s.places[key]; p != nil {
+		return p
 	}
-	p := &placed{queue: q, lock: s, like: *r}
+	p := &placed{queue: q, lock: s, like: *r, key: key}
 	p.like.Values = context.Background()
 	p.Window, p.Idle, p.Shared, p.Room = r.Window, r.Idle, r.Role == znode.Shared, 1
 	if r.Kind == znode.Semaphore {
 		p.Room = int(max(1, r.Capacity/r.Permits))
 	}
-	s.places = append(s.places, p)
+	if s.places == nil {
+		s.places = map[likeness]*placed{}
+	}
+	s.places[key] = p
 	q.mu.Lock()
 	s.users++
 	q.mu.Unlock()
@@ -92,15 +96,9 @@ func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 
 // vacate forgets the place if it is not used any more; lock.mu is held.
 func (p *placed) vacate() {
-	if !p.Empty() {
-		return
-	}
-	for i := range p.lock.places {
-		if p.lock.places[i] == p {
-			p.lock.places = append(p.lock.places[:i], p.lock.places[i+1:]...)
-			p.queue.close(p.lock)
-			return
-		}
+	if p.Empty() && p.lock.places[p.key] == p {
+		delete(p.lock.places, p.key)
+		p.queue.close(p.lock)
 	}
 }
 
@@ -118,7 +116,9 @@ func (p *placed) inTheWay() *Blocked {
 	if p.blocker != nil || !held {
 		return p.blocker
 	}
-	return &Blocked{Path: e.Path, Entry: &znode.Entry{Name: e.Name(), Record: e.RecordNow()}}
+	r := e.RecordNow()
+	written := r.ExpiresAt - 2*r.TTL + e.Remaining().Milliseconds() // so that it expires when its lease ends
+	return &Blocked{Path: e.Path, Entry: &znode.Entry{Name: e.Name(), Record: r, Stat: znode.Stat{Mtime: written}}}
 }
 
 // giveUp removes a waiter whose context has ended, and returns its error. If it was served
@@ -294,6 +294,9 @@ func (q *Queue) HandOff(e *Entry) bool {
 		p.pass(e)
 		return true
 	case place.Exchange:
+		if !e.Quiet() { // Unlock waits until what is on its way cannot be applied any more
+			return false
+		}
 		p.begin(e, place.Exchange)
 		return true
 	case place.Keep:
@@ -377,27 +380,40 @@ func (p *placed) look() {
 	p.lock.mu.Lock()
 	due, began := p.LookDue(), p.queue.Clock.Mono()
 	p.lock.mu.Unlock()
-	entries := 0
+	contenders := 0
 	if due {
-		stat, err := p.queue.Conn.Exists(p.queue.Closing, p.queue.Path(p.like.Lock))
-		if err == nil {
-			entries = int(stat.NumChildren) - p.lock.believed().anchors()
-		} else {
-			entries = 1 << 20 // unknown: the waiters join
+		children, _, err := p.queue.Conn.Children(p.queue.Closing, p.queue.Path(p.like.Lock))
+		if contenders = len(znode.Contenders(children)); err != nil {
+			contenders = math.MaxInt // unknown: the waiters join
 		}
+		p.readRoom()
 	}
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
-	if p.looking = false; due && p.Looked(began, entries) {
+	if p.looking = false; due && p.Looked(began, contenders) {
 		p.begin(nil, place.Enter)
 	}
 	p.goOn()
 }
 
-// anchors is how many anchors are below the parent.
-func (p parent) anchors() int {
-	if p.state == listed {
-		return 0
+// entries is how many entries of the place are at the lock.
+func (p *placed) entries() int {
+	p.lock.mu.Lock()
+	defer p.lock.mu.Unlock()
+	return p.Entries()
+}
+
+// readRoom reads how many permits a semaphore has: a client whose entries hold as many as there
+// were has none in the queue that learns of more.
+func (p *placed) readRoom() {
+	if p.like.Kind != znode.Semaphore {
+		return
 	}
-	return 1
+	c := p.queue.newContender(p.like)
+	defer c.close(c.lock)
+	if capacity, _, err := c.readCapacity(c.Closing, false); err == nil {
+		p.lock.mu.Lock()
+		defer p.lock.mu.Unlock()
+		p.Room = int(max(1, capacity/c.Permits))
+	}
 }

@@ -13,8 +13,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
+// purgeBytes is how large a transaction is in which expired entries are deleted: any server
+// takes so much.
+const purgeBytes = 16 << 10
+
 // purgeBatch is how many expired entries are deleted in one transaction.
-const purgeBatch = 100
+func (c *contender) purgeBatch() int { return purgeBytes / (len(c.parent) + 100) }
 
 // purge deletes the run of expired entries ahead, by one list, and notes where that leaves
 // us. After an outage of this client all look dead: it renews its own entry first.
@@ -28,15 +32,14 @@ func (w *waiter) purge(ctx context.Context) error {
 		return err
 	}
 	var dead []*sighting
-	for len(dead) < purgeBatch {
+	for len(dead) < w.purgeBatch() {
 		ahead := w.nextAhead(names, self)
 		if ahead < 0 {
 			break
 		}
 		s, err := w.assess(ctx, names[ahead], w.seen, false, w.prove)
 		if errors.Is(err, zk.ErrNoNode) && !settled() {
-			w.p = position{}
-			return nil
+			return w.unsettled(ctx)
 		}
 		if err != nil && !errors.Is(err, zk.ErrNoNode) || err == nil && !s.expired {
 			break // the waiter meets it when it follows
@@ -125,7 +128,7 @@ func (c *contender) purgeAll(ctx context.Context, dead []*sighting) error {
 // entry.
 func (c *contender) purgeFrom(ctx context.Context, names []znode.Name) error {
 	var dead []*sighting
-	for _, n := range names[:min(len(names), purgeBatch)] {
+	for _, n := range names[:min(len(names), c.purgeBatch())] {
 		s, err := c.assess(ctx, n, nil, false, c.byClock)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
 			return err

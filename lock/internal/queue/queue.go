@@ -47,7 +47,8 @@ type Queue struct {
 
 	requeued, purged atomic.Uint64
 	waiters          atomic.Int64
-	leftBehind       atomic.Bool // see LeftBehind
+	leftBehind       atomic.Bool  // see LeftBehind
+	losses           atomic.Int64 // see Forgotten
 }
 
 // Options are what a queue works with.

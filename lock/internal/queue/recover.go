@@ -45,7 +45,7 @@ func (c *contender) recover(ctx context.Context, created lease.Created, drafts .
 	created.Acquired = d.acquired
 	e := c.newEntry(c.path(found.Name), d.attempt, created)
 	e.czxid, e.generation = found.Stat.Czxid, d.parent.generation
-	e.keepParent = e.keepParent || d.parent.adopted
+	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
 	c.lock.believe(parent{state: unknown})
 	return e, nil
 }

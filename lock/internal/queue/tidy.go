@@ -26,6 +26,8 @@ type duty struct {
 	lock *lockState    // kept meanwhile, for what is believed of the parent
 	due  time.Duration // monotonic time
 	keep bool          // there is nothing to delete: the state is only remembered until then
+
+	session int64 // in which the entry was seen to be gone
 }
 
 // tidyBatch is how many parents are deleted in one transaction.
@@ -46,7 +48,7 @@ func (q *Queue) owe(path string, keep bool) {
 		d = &duty{lock: q.open(path[len(q.Root)+1:], keep), keep: keep}
 		t.owed[path] = d
 	}
-	d.due, d.keep = now+usedAgain, keep
+	d.due, d.keep, d.session = now+usedAgain, keep, q.Conn.Session()
 	if !t.running {
 		t.running = q.background(q.tidyUp)
 	}
@@ -101,45 +103,68 @@ func (q *Queue) tidyUp() {
 // emptyParent is a parent below which only its anchor was seen.
 type emptyParent struct {
 	path string
-	ops  []any
+	duty *duty
+	ops  []any // that delete it
 }
 
-// tidyAll deletes those of the parents that are empty. What cannot be done is left to the
-// reaper.
+// tidyAll deletes those of the parents that are empty. What the connection has failed is done
+// later, and left to the reaper only if the client closes.
 func (q *Queue) tidyAll(due map[string]*duty) {
-	ctx, cancel := context.WithTimeout(context.Background(), q.UnlockTimeout)
+	ctx, cancel := q.forTidying()
 	defer cancel()
-	defer context.AfterFunc(q.Closing, func() { time.AfterFunc(lastMoments, cancel) })()
 	var mu sync.Mutex
 	var empty []emptyParent
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, tidyBatch)
 	for path, d := range due {
-		if !d.keep && q.inUse(d.lock) && q.Closing.Err() == nil {
-			q.postpone(path, d)
+		switch {
+		case d.keep:
+			q.close(d.lock)
 			continue
-		}
-		defer q.close(d.lock)
-		if d.keep {
+		case q.inUse(d.lock) && q.Closing.Err() == nil:
+			q.postpone(path, d)
 			continue
 		}
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			p, err := q.emptyParent(ctx, path)
-			if err != nil {
-				q.Log.Debug().Err(err).Str("parent", path).Msg("the lock's parent may be empty, and is left to the reaper")
-			} else if p.ops != nil {
+			ops, err := q.readEmpty(ctx, path, d)
+			switch {
+			case err != nil:
+				q.notTidied(path, d, err)
+			case ops == nil:
+				q.close(d.lock)
+			default:
 				mu.Lock()
-				empty = append(empty, p)
+				empty = append(empty, emptyParent{path, d, ops})
 				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
 	for batch := range slices.Chunk(empty, tidyBatch) {
-		q.deleteEmpty(ctx, due, batch)
+		q.deleteEmpty(batch)
 	}
+}
+
+// forTidying returns the context of some requests that tidy up.
+func (q *Queue) forTidying() (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), q.UnlockTimeout)
+	stop := context.AfterFunc(q.Closing, func() { time.AfterFunc(lastMoments, cancel) })
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// notTidied takes the error of a duty that could not be done.
+func (q *Queue) notTidied(path string, d *duty, err error) {
+	if zkconn.OutcomeOf(err) == zkconn.Refused || q.Closing.Err() != nil {
+		q.Log.Debug().Err(err).Str("parent", path).Msg("the lock's parent may be empty, and is left to the reaper")
+		q.close(d.lock)
+		return
+	}
+	q.postpone(path, d)
 }
 
 // postpone puts a duty back.
@@ -162,16 +187,20 @@ func (q *Queue) inUse(s *lockState) bool {
 	return s.users > 1
 }
 
-// emptyParent reads a parent. It returns how to delete it, no operations if it stays.
-func (q *Queue) emptyParent(ctx context.Context, path string) (emptyParent, error) {
+// readEmpty reads a parent, and returns the operations that delete it: none if it stays. The
+// server of a session that has begun since the entry left may show that still.
+func (q *Queue) readEmpty(ctx context.Context, path string, d *duty) ([]any, error) {
 	n, err := q.Conn.Get(ctx, path)
+	if q.Conn.Session() != d.session {
+		n, err = q.Conn.GetSynced(ctx, path)
+	}
 	if errors.Is(err, zk.ErrNoNode) {
-		return emptyParent{}, nil
+		return nil, nil
 	}
 	if err != nil {
-		return emptyParent{}, err
+		return nil, err
 	}
-	return emptyParent{path, deletionOf(path, n, false)}, nil
+	return deletionOf(path, n, false), nil
 }
 
 // deletionOf are the operations that delete a lock's parent and its anchor, as they were
@@ -190,7 +219,9 @@ func deletionOf(path string, n zkconn.Node, spent bool) []any {
 
 // deleteEmpty deletes parents in one transaction. One that is refused is dropped, and the
 // rest are sent again: another contender has come, who has the duty now.
-func (q *Queue) deleteEmpty(ctx context.Context, due map[string]*duty, batch []emptyParent) {
+func (q *Queue) deleteEmpty(batch []emptyParent) {
+	ctx, cancel := q.forTidying()
+	defer cancel()
 	err := q.Conn.Retry(ctx, backoff, func() error {
 		if len(batch) == 0 {
 			return nil
@@ -203,18 +234,23 @@ func (q *Queue) deleteEmpty(ctx context.Context, due map[string]*duty, batch []e
 			}
 		}
 		_, err := q.send(ctx, ops...)
-		if op, _ := zkconn.RefusedOp(err); op >= 0 {
+		if op, cause := zkconn.RefusedOp(err); op >= 0 {
+			if errors.Is(cause, zk.ErrNoAuth) {
+				q.Log.Debug().Err(cause).Str("parent", batch[whose[op]].path).Msg("an empty parent could not be deleted")
+			}
+			q.close(batch[whose[op]].duty.lock)
 			batch = slices.Delete(batch, whose[op], whose[op]+1)
 			return zkconn.ErrAgain
 		}
 		return err
 	})
-	if err != nil {
-		q.Log.Debug().Err(err).Int("parents", len(batch)).Msg("empty parents of locks could not be deleted, and are left to the reaper")
-		return
-	}
 	for _, p := range batch {
-		due[p.path].lock.forgetParent()
+		if err != nil {
+			q.notTidied(p.path, p.duty, err)
+			continue
+		}
+		p.duty.lock.forgetParent()
+		q.close(p.duty.lock)
 	}
 }
 

@@ -28,11 +28,11 @@ func (q *Queue) takeKept(r *Request) *Entry {
 	lock := q.open(r.Lock, r.KeepParent)
 	defer q.close(lock)
 	lock.mu.Lock()
-	for _, p := range lock.places {
-		e, kept := p.Kept()
-		if !kept || !r.hasPlace() || !p.like.sameAs(r) {
-			continue
-		}
+	p := lock.places[r.likeness()]
+	if p == nil || !r.hasPlace() {
+		p = &placed{}
+	}
+	if e, kept := p.Kept(); kept {
 		next, _ := decide(position{admitted: true}, e.Fresh(q.Conn.Session()))
 		now := q.Clock.Local()
 		c := contender{Request: *r}
@@ -102,86 +102,44 @@ func (c *contender) anyInTheWay(ctx context.Context, names []znode.Name) error {
 
 // tryJoined joins, and leaves again if a living contender is ahead.
 func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
+	e, err := c.joinFree(ctx)
+	if err == nil {
+		if err = c.grant(ctx, e); err != nil {
+			c.withdraw(e)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// joinFree joins where no living contender was, and returns the entry whose turn has come. One
+// that has joined since it was looked is a Blocked: the contender tries, and does not follow.
+func (c *contender) joinFree(ctx context.Context) (*Entry, error) {
 	e, p, err := c.join(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err = c.clearWay(ctx, e, p); err == nil {
-		err = c.grant(ctx, e)
-	}
-	if err != nil {
+	if err := c.wait(ctx, e, p); err != nil {
 		c.withdraw(e)
 		return nil, err
 	}
 	return e, nil
 }
 
-// clearWay purges the expired contenders ahead of an entry, and returns when its turn has
-// come. It returns a Blocked if a living one has joined since it was looked, or if there are
-// fewer permits than it asks for.
-func (c *contender) clearWay(ctx context.Context, e *Entry, p position) error {
-	w := &waiter{contender: c, e: e, p: p, seen: c.seen}
-	if !p.admitted {
-		e.Begin(context.Background())
-	}
-	for {
-		next, _ := decide(w.p, e.Fresh(c.Conn.Session()))
-		var err error
-		switch next {
-		case enter:
-			return nil
-		case renew:
-			if err = e.Refresh(ctx); err == nil {
-				err = w.look(ctx)
-			}
-		case list:
-			err = w.look(ctx)
-		case follow:
-			if c.Kind == znode.Semaphore {
-				if err := w.clearPermits(ctx); err != nil {
-					return err
-				}
-				continue
-			}
-			name, _ := znode.Parse(w.p.predecessor)
-			settled := w.settled()
-			var s *sighting
-			switch s, err = w.assess(ctx, name, w.seen, false, w.prove); {
-			case errors.Is(err, zk.ErrNoNode):
-				w.p, err = position{}, nil
-			case errors.Is(err, zk.ErrNoAuth):
-				return &Blocked{Path: c.path(name)}
-			case err != nil:
-			case s.expired:
-				w.seen = s
-				err = w.purge(ctx)
-			default:
-				w.seen = s
-				if w.note(s, settled()); !w.p.shares {
-					return &Blocked{Path: c.path(name), Entry: &s.entry}
-				}
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
 // barge takes the lock when it is free, by a try each time that the last of the contenders in
 // the way has gone. An entry that is given was unlocked by this process, or is ours already.
 func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
-	for {
-		if e != nil {
-			if err = c.wait(ctx, e, position{admitted: true}); err == nil {
-				return e, nil
-			}
-			c.withdraw(e)
-			e = nil
-			if !errors.Is(err, lease.ErrGone) {
-				return nil, err
-			}
+	if e != nil {
+		if err = c.wait(ctx, e, position{admitted: true}); err == nil {
+			return e, nil
 		}
+		if c.withdraw(e); !errors.Is(err, lease.ErrGone) {
+			return nil, err
+		}
+	}
+	for {
 		if err = c.looksFree(ctx); err == nil {
 			if e, err = c.joinFree(ctx); err == nil {
 				return e, nil
@@ -191,6 +149,7 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 		switch {
 		case errors.Is(err, lease.ErrGone):
 		case errors.As(err, &blocked):
+			c.blocker(blocked)
 			if c.lock.believed().state != ours { // contenders can stand below a parent that is not ours to use
 				if _, err := c.readParent(ctx); err != nil {
 					return nil, err
@@ -202,21 +161,7 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 		default:
 			return nil, err
 		}
-		e = nil
 	}
-}
-
-// joinFree joins where no living contender was, and returns the entry whose turn has come.
-func (c *contender) joinFree(ctx context.Context) (*Entry, error) {
-	e, p, err := c.join(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.clearWay(ctx, e, p); err != nil {
-		c.withdraw(e)
-		return nil, err
-	}
-	return e, nil
 }
 
 // awaitFree waits until the last of the contenders has changed or gone, or has expired.

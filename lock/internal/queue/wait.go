@@ -39,7 +39,7 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 			return zkconn.ContextError(ctx)
 		}
 		if w == nil {
-			w = &waiter{contender: c, e: e, p: p}
+			w = &waiter{contender: c, e: e, p: p, seen: c.seen} // what a try has seen
 		}
 		var err error
 		switch next {
@@ -50,7 +50,9 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 		case list:
 			err = w.look(ctx)
 		case follow:
-			c.waiting(e.Path)
+			if !c.trying {
+				c.waiting(e.Path)
+			}
 			err = w.follow(ctx)
 		}
 		if err != nil {
@@ -78,7 +80,7 @@ func (w *waiter) look(ctx context.Context) error {
 // listOwn returns the contenders, and the place of the entry among them.
 func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
 	for _, caughtUp := range []bool{false, true} {
-		names, stat, err := w.list(ctx, caughtUp)
+		names, _, err := w.list(ctx, caughtUp)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -86,7 +88,6 @@ func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
 		if self < 0 {
 			continue
 		}
-		w.lock.sawOthers(stat.NumChildren > 2)
 		return names, self, w.fetchToken(ctx)
 	}
 	w.e.Vanished()
@@ -118,6 +119,13 @@ func (w *waiter) settled() func() bool {
 	return func() bool { return written && w.Conn.Session() == session }
 }
 
+// unsettled is for a read that proves nothing: our own entry is written in this session, and
+// a list tells the place.
+func (w *waiter) unsettled(ctx context.Context) error {
+	w.p, w.crowd = position{}, nil
+	return w.e.Refresh(ctx)
+}
+
 // prove gets what was missing for a verdict. Our own renewal is a sample of the leader's
 // clock too.
 func (w *waiter) prove(ctx context.Context, knew znode.Now, mzxid int64) error {
@@ -146,10 +154,12 @@ func (w *waiter) follow(ctx context.Context) error {
 	switch {
 	case w.p.shares:
 		return nil
-	case !s.entry.Ours():
-		return w.followForeign(ctx, s)
 	case s.expired:
 		return w.purge(ctx)
+	case w.trying:
+		return &Blocked{Path: w.path(name), Entry: &s.entry}
+	case !s.entry.Ours():
+		return w.followForeign(ctx, s)
 	}
 	if !s.entry.Leased() {
 		w.Log.Warn().Str("lock", w.Lock).Str("ahead", w.path(name)).
@@ -178,12 +188,14 @@ func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err 
 		w.p.predecessorGone = true
 		return nil
 	case errors.Is(err, zk.ErrNoNode):
-		w.p = position{}
-		return nil
+		return w.unsettled(ctx)
 	case errors.Is(err, zk.ErrNoAuth):
 		w.blocker(&Blocked{Path: w.path(name)})
 		w.Log.Warn().Str("lock", w.Lock).Str("ahead", w.path(name)).
 			Msg("the entry ahead cannot be read, its ACL does not let us; looking again until it has gone")
+		if w.trying {
+			return &Blocked{Path: w.path(name)}
+		}
 		w.p = position{}
 		return w.e.Pause(ctx, pollEvery)
 	}

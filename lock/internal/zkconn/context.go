@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// ContextError is an ended context's error together with its cause; nil before its
-// end.
+// ContextError is an ended context's error together with its cause; nil before its end. Of
+// one that ended because the client closed it is ErrClosed alone: the caller has canceled
+// nothing.
 func ContextError(ctx context.Context) error {
 	err := ctx.Err()
 	if err == nil {
 		return nil
 	}
 	cause := context.Cause(ctx)
-	if errors.Is(cause, err) {
+	if cause == ErrClosed || errors.Is(cause, err) {
 		return cause
 	}
 	return fmt.Errorf("%w: %w", err, cause)

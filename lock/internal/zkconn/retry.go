@@ -80,7 +80,7 @@ func unavailable(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrUnavailable) {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	if errors.Is(err, ctx.Err()) && errors.Is(err, context.Cause(ctx)) {
+	if cause := context.Cause(ctx); errors.Is(err, cause) && (cause == ErrClosed || errors.Is(err, ctx.Err())) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, ContextError(ctx))

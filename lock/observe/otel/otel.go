@@ -101,7 +101,10 @@ func New(traces trace.TracerProvider, metrics metric.MeterProvider) (*Observer, 
 // Observe counts an event, and makes a span of one that ends something.
 func (o *Observer) Observe(ctx context.Context, e lock.Event) {
 	o.count(ctx, e)
-	o.trace(ctx, e, time.Now())
+	if e.At.IsZero() { // it does not come from a client
+		e.At = time.Now()
+	}
+	o.trace(ctx, e, e.At)
 }
 
 func (o *Observer) count(ctx context.Context, e lock.Event) {

@@ -78,9 +78,11 @@ func TestLife(t *testing.T) {
 		if s.Status().Code == codes.Error {
 			line += " failed"
 		}
-		told = append(told, line)
+		if s.Name() != "caller" {
+			told = append(told, line)
+		}
 	}
-	want := "lock true withdrawn orders/42 default; caller false; lock true acquired orders/42 default; lock true acquired orders/43 default expired failed"
+	want := "lock true withdrawn orders/42 default; lock true acquired orders/42 default; lock true acquired orders/43 default expired failed"
 	if got := strings.Join(told, "; "); got != want {
 		t.Errorf("spans %s\nwant  %s", got, want)
 	}

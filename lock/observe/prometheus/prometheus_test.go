@@ -30,23 +30,23 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer locks.Close()
-	hold, err := locks.Mutex("orders/42").Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
+	for range 3 {
+		if err := locks.Mutex("orders/42").Do(ctx, func(context.Context) error { return nil }); err != nil {
+			log.Fatal(err)
+		}
 	}
-	defer hold.Unlock()
+	locks.Close() // after it all is counted
 
 	metrics, err := registry.Gather()
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, m := range metrics {
-		if m.GetName() == "holdfast_lock_held" {
-			fmt.Println(m.GetName(), m.GetMetric()[0].GetLabel()[0].GetValue(), m.GetMetric()[0].GetGauge().GetValue())
+		if m.GetName() == "holdfast_lock_hold_seconds" {
+			fmt.Println(m.GetName(), m.GetMetric()[0].GetLabel()[0].GetValue(), m.GetMetric()[0].GetHistogram().GetSampleCount())
 		}
 	}
-	// Output: holdfast_lock_held default 1
+	// Output: holdfast_lock_hold_seconds default 3
 }
 
 // TestMetrics tells all kinds of events, and looks at what stands in the metrics.

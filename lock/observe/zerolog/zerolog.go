@@ -19,8 +19,8 @@ import (
 // use, as its logger's writer has to be.
 type Observer struct{ log zerolog.Logger }
 
-// New returns an observer that logs there. A writer that blocks holds up renewals: put
-// a zerolog diode before one that may.
+// New returns an observer that logs there. A writer that blocks holds up the client's other
+// observers, and nothing else.
 func New(log zerolog.Logger) *Observer { return &Observer{log} }
 
 // Observe logs an event.

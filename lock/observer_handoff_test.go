@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// as is a context by which [diary] tells contenders apart.
+// as is a context by which [diary] tells requests apart.
 func (w *world) as(who string) context.Context { return context.WithValue(w.ctx, key{}, who) }
 
-// taken is a hold that somebody has at once.
+// taken is a hold that a request gets at once.
 func (w *world) taken(who string, take taking) *lock.Hold {
 	w.Helper()
 	h, err := take(w.as(who))
@@ -25,7 +25,7 @@ func (w *world) taken(who string, take taking) *lock.Hold {
 	return h
 }
 
-// diary is what was told since it was called last, each event with who it is about.
+// diary is what was told since it was called last, each event with the request it is about.
 func (o *observed) diary() string {
 	events, values := o.take()
 	var all []string
@@ -50,9 +50,9 @@ func (w *world) diary(o *observed, want string) {
 	}
 }
 
-// TestObserverOfRiders: who waits for the entry of another goroutine says so, and that it has
-// given up; and each pass is a hold of its own.
-func TestObserverOfRiders(t *testing.T) {
+// TestObserverOfLocalWaiters: it is told that a goroutine waits for the entry of another one, and
+// that it has given up. Each handoff is a hold of its own.
+func TestObserverOfLocalWaiters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
 		a, b := w.dial("a", riding(0), lock.WithObserver(seen)), w.dial("b")
@@ -78,7 +78,8 @@ func TestObserverOfRiders(t *testing.T) {
 		w.unlock(h)
 		w.diary(seen, "2nd released")
 
-		// An entry that others of its client wait by changes hands, and everybody waits once.
+		// The request that an entry has joined for gives up. The other one goes on, and waits once,
+		// also when the entry is lost.
 		theirs := w.lock(b, "x")
 		gaveUp, cancel = context.WithCancel(w.as("4th"))
 		fourth := w.queue(gaveUp, a, "x")
@@ -87,36 +88,35 @@ func TestObserverOfRiders(t *testing.T) {
 		cancel()
 		mustBe(t, w.outcome(fourth).err, context.Canceled)
 		w.diary(seen, "4th withdrawn")
-		w.unlock(theirs)
-		w.unlock(w.await(fifth).hold)
-		w.diary(seen, "5th acquired queued, 5th released")
-
-		// It gets lost after that.
-		theirs = w.lock(b, "x")
-		gaveUp, cancel = context.WithCancel(w.as("6th"))
-		sixth := w.queue(gaveUp, a, "x")
-		seventh := w.line(w.as("7th"), a, "x", 1)[0]
-		cancel()
-		mustBe(t, w.outcome(sixth).err, context.Canceled)
-		w.diary(seen, "6th waiting, 7th waiting, 6th withdrawn")
 		w.remove(w.raw("hand"), w.entries("x")[1].Path)
 		w.until("it waits again", func() bool { return a.Stats().Requeued == 1 })
 		w.unlock(theirs)
-		w.unlock(w.await(seventh).hold)
-		w.diary(seen, "7th withdrawn, 7th waiting, 7th acquired queued, 7th released")
+		w.unlock(w.await(fifth).hold)
+		w.diary(seen, "5th acquired queued, 5th released")
 	})
 }
 
-// TestObserverOfBargers: they wait beside the queue, and say so all the same.
+// TestObserverOfBargers: they wait beside the queue, once each, however many holders they meet.
+// Of a try that fails nothing is told, nor of a wait with no contender ahead.
 func TestObserverOfBargers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
-		a, b := w.dial("a", lock.WithObserver(seen)), w.dial("b")
+		a, b := w.dial("a", riding(0), lock.WithObserver(seen)), w.dial("b")
 		theirs := w.lock(b, "x")
 		first := w.barge(w.as("1st"), a, "x")
 		gaveUp, cancel := context.WithCancel(w.as("2nd"))
 		second := w.barge(gaveUp, a, "x")
 		w.diary(seen, "1st waiting, 2nd waiting")
+		for range 3 {
+			next := w.queue(w.ctx, w.dial("c"), "x")
+			w.unlock(theirs)
+			theirs = w.await(next).hold
+		}
+		w.diary(seen, "")
+		_, err := a.Mutex("x").TryLock(w.as("try"))
+		mustBe(t, err, lock.ErrHeld)
+		w.unlock(w.taken("free", a.Mutex("y").TryLock))
+		w.diary(seen, "free acquired, free released")
 		cancel()
 		mustBe(t, w.outcome(second).err, context.Canceled)
 		w.unlock(theirs)
@@ -125,8 +125,8 @@ func TestObserverOfBargers(t *testing.T) {
 	})
 }
 
-// TestObserverOfReadersTogether: who shares an entry has a hold of its own, which is counted,
-// acquired and released by itself, comes at risk with the others', and is lost with them.
+// TestObserverOfReadersTogether: each reader that shares an entry has a hold of its own. It is
+// counted, acquired and released by itself, comes at risk with the others, and is lost with them.
 func TestObserverOfReadersTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -192,9 +192,8 @@ func TestObserverOfReadersTogether(t *testing.T) {
 	})
 }
 
-// TestObserverOfRidersAsTheClientCloses: for whoever was told to wait or to have it an end is
-// told.
-func TestObserverOfRidersAsTheClientCloses(t *testing.T) {
+// TestObserverAsTheClientCloses: the end of each wait and of each hold is told.
+func TestObserverAsTheClientCloses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
 		a := w.dial("a", riding(0), lock.WithObserver(seen))

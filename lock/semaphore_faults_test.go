@@ -11,24 +11,20 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestWaiterForPermitsWritesBeforeItJudges, and so does one behind another library's entry:
-// as TestWaiterWritesBeforeItJudges, but in the same session, since in a new one permits are
-// not counted before a write either.
-func TestWaiterForPermitsWritesBeforeItJudges(t *testing.T) {
-	testWritesBeforeItJudges(t, func(c *lock.Client) taking { return permits(c.Semaphore("x", 1), 1) }, false)
+// TestWaiterWritesAfterAnOutageBeforeItPurges: it waits for permits, or behind an entry of another
+// library. Its session has not changed.
+func TestWaiterWritesAfterAnOutageBeforeItPurges(t *testing.T) {
+	testWritesBeforeItPurges(t, func(c *lock.Client) taking { return permits(c.Semaphore("x", 1), 1) }, false)
+	testWritesBeforeItPurges(t, func(c *lock.Client) taking { return c.Mutex("x").Lock }, true)
 }
 
-func TestWaiterBehindAStrangerWritesBeforeItJudges(t *testing.T) {
-	testWritesBeforeItJudges(t, func(c *lock.Client) taking { return c.Mutex("x").Lock }, true)
-}
-
-func testWritesBeforeItJudges(t *testing.T, of func(*lock.Client) taking, stranger bool) {
+func testWritesBeforeItPurges(t *testing.T, of func(*lock.Client) taking, foreign bool) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		b, z := w.dial("b"), w.raw("other")
 		h := w.take(of(w.dial("a")))
 		ended := w.end(h)
 		var theirs string
-		if stranger {
+		if foreign {
 			theirs = w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
 		}
 		ch := w.join("x", of(b))
@@ -46,7 +42,7 @@ func testWritesBeforeItJudges(t *testing.T, of func(*lock.Client) taking, strang
 			w.Error("the session has changed")
 		}
 		w.Intercept(nil)
-		if stranger {
+		if foreign {
 			w.until("the dead one is purged", func() bool { return len(w.Dump(pathOf(h))) == 0 })
 			w.remove(z, theirs)
 		}
@@ -58,9 +54,9 @@ func testWritesBeforeItJudges(t *testing.T, of func(*lock.Client) taking, strang
 	})
 }
 
-// TestPurgeCountsWhatIsHidden: as somebody purges one of those who hold permits, it cannot
-// read the entry of another any more. What that one holds is not free.
-func TestPurgeCountsWhatIsHidden(t *testing.T) {
+// TestUnreadableHolderCounts: a waiter purges a holder of permits, and cannot read the entry of
+// another one any more. The permits of that are not free.
+func TestUnreadableHolderCounts(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.take(permits(w.dial("a").Semaphore("x", 2), 1))
 		dead := w.take(permits(w.dial("dead").Semaphore("x", 2), 1))
@@ -82,12 +78,12 @@ func TestPurgeCountsWhatIsHidden(t *testing.T) {
 	})
 }
 
-// TestPermitsThatALaggingServerHides: as somebody waits for permits, or purges one who held
-// some, its session changes. The new server lags behind even the entry of another one, who
-// holds some too. What it does not show yet has not gone.
+// TestPermitsThatALaggingServerHides: as a client waits for permits, or purges a holder, its
+// session changes. The new server lags behind even the entry of another holder. What it does not
+// show yet has not gone.
 func TestPermitsThatALaggingServerHides(t *testing.T) {
-	t.Run("from who waits", func(t *testing.T) { testHiddenPermits(t, false) })
-	t.Run("from who purges", func(t *testing.T) { testHiddenPermits(t, true) })
+	t.Run("from a waiter", func(t *testing.T) { testHiddenPermits(t, false) })
+	t.Run("from a purge", func(t *testing.T) { testHiddenPermits(t, true) })
 }
 
 func testHiddenPermits(t *testing.T, purges bool) {
@@ -127,7 +123,7 @@ func testHiddenPermits(t *testing.T, purges bool) {
 			}
 			return locktest.Fault{}
 		})
-		if looks.Store(!purges); purges { // who waits looks when the other one renews, who purges has listed
+		if looks.Store(!purges); purges { // a waiter looks when the other one renews, a purge has listed
 			w.kill("dead")
 			w.until("the dead one is purged", func() bool { return len(w.Dump(pathOf(dead))) == 0 })
 		}

@@ -1,0 +1,359 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"path"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// looked waits until a client, of which goroutines wait for another one, looks for others: then
+// the window of the hold begins anew.
+func (w *world) looked(label string) {
+	w.Helper()
+	looks := func() int { return w.Requests()[label].Requests["getChildren2"] }
+	before := looks()
+	w.until("a look for others", func() bool { return looks() > before })
+	settle()
+}
+
+// windowOver lets the window of a hold end that has lasted for so long that looks are rare.
+func (w *world) windowOver(label string) {
+	w.Helper()
+	time.Sleep(ttl)
+	w.looked(label)
+	time.Sleep(2 * window)
+}
+
+// TestExchangeInDoubt: the outcome of the transaction in which an entry leaves and another one
+// joins is not known. The place of the client has one entry after that, or none if all of its
+// waiters give up meanwhile, or the client closes.
+func TestExchangeInDoubt(t *testing.T) {
+	for _, then := range []string{"they wait on", "they give up", "the client closes"} {
+		t.Run(then, func(t *testing.T) {
+			forEachMishap(t, func(w *world, i int) {
+				a, b := w.dial("a", riding(0)), w.dial("b")
+				h := w.lock(a, "x")
+				ctx, giveUp := context.WithCancel(w.ctx)
+				defer giveUp()
+				line := w.line(ctx, a, "x", 2)
+				w.windowOver("a")
+				other := w.queue(w.ctx, b, "x")
+				hit := w.mishap(i, "a", func(r locktest.Request) bool { return r.Op == "multi" && leaves(h)(r) && joins(r) })
+				begun := time.Now()
+				w.unlock(h)
+				w.until("the mishap", hit)
+				switch then {
+				case "they wait on":
+					w.inOrder(w.await(other).hold, line...)
+					if took := time.Since(begun); took > ttl {
+						w.Errorf("an entry of no waiter is in the way: it took %v", took)
+					}
+				case "they give up":
+					giveUp()
+				default:
+					mustBe(w, a.Close(), nil)
+				}
+				if then != "they wait on" {
+					for _, ch := range line {
+						if w.outcome(ch).err == nil {
+							w.Error("a waiter that has given up has the lock")
+						}
+					}
+					w.unlock(w.await(other).hold)
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+// TestExchangeOfRemovedEntry: another client has deleted or written the entry that was to leave.
+// The local waiters get another one.
+func TestExchangeOfRemovedEntry(t *testing.T) {
+	for _, removed := range []bool{true, false} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, z := w.dial("a", riding(0)), w.raw("admin")
+			h := w.lock(a, "x")
+			line := w.line(w.ctx, a, "x", 2)
+			w.windowOver("a")
+			hit := w.before(func(r locktest.Request) bool { return r.Label == "a" && leaves(h)(r) }, func() {
+				if removed {
+					w.remove(z, h.EntryPath())
+				} else if _, err := z.Set(h.EntryPath(), []byte("mine"), -1); err != nil {
+					w.Error(err)
+				}
+			})
+			w.unlock(h)
+			w.until("the unlock", hit)
+			if !removed {
+				w.waits(line[0])
+				w.remove(z, h.EntryPath())
+			}
+			w.inOrder(w.await(line[0]).hold, line[1])
+			w.empty()
+		})
+	}
+}
+
+// TestKeptEntryIsLost: a goroutine that takes what was kept, and was purged meanwhile, queues
+// anew, and a try fails. What is kept after that is given back as before.
+func TestKeptEntryIsLost(t *testing.T) {
+	for _, try := range []bool{false, true} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+			w.unlock(w.lock(a, "x"))
+			w.kill("a")
+			other := w.lock(b, "x")
+			take := a.Mutex("x").Lock
+			if try {
+				take = a.Mutex("x").TryLock
+			}
+			next := start(func() (*lock.Hold, error) { return take(w.ctx) })
+			settle()
+			w.Heal("a")
+			time.Sleep(ttl)
+			if try {
+				mustBe(t, w.outcome(next).err, lock.ErrHeld)
+				w.unlock(other)
+				next = w.line(w.ctx, a, "x", 1)[0]
+			} else {
+				w.unlock(other)
+			}
+			h := w.await(next).hold
+			w.alive(h)
+			waiting := w.queue(w.ctx, b, "x")
+			w.unlock(h)
+			w.unlock(w.expect(waiting).hold)
+			w.unlock(w.lock(a, "x"))
+			mustBe(t, a.Close(), nil)
+			w.empty()
+		})
+	}
+}
+
+// TestGiveUpWhileKeptEntryLeaves: a request has the client give back what it keeps, and gives up
+// while one of its requests is on its way. Nothing stays behind.
+func TestGiveUpWhileKeptEntryLeaves(t *testing.T) {
+	for k := range 3 {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+			h := w.lock(b, "x")
+			ch := w.queue(w.ctx, a, "x")
+			w.unlock(h)
+			w.unlock(w.expect(ch).hold) // it was not alone, so to leave takes more than one request
+			seen := -1
+			hit := w.fault(func(r locktest.Request) bool {
+				if r.Label == "a" {
+					seen++
+				}
+				return r.Label == "a" && seen == k
+			}, locktest.Fault{Delay: time.Second})
+			ctx, cancel := context.WithTimeout(w.ctx, time.Second/2)
+			defer cancel()
+			mustBe(t, second(a.All([]string{"w", "x"}).TryLock(ctx)), context.DeadlineExceeded)
+			w.until("hit", hit)
+			time.Sleep(3 * time.Second)
+			w.empty()
+		})
+	}
+}
+
+// TestKeptEntryIsWritten by another client: it is forgotten. One that is force-released goes as
+// soon as its client learns of it.
+func TestKeptEntryIsWritten(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const idle = 3 * ttl
+		a, z := w.dial("a", riding(idle)), w.raw("admin")
+		w.unlock(w.lock(a, "x"))
+		time.Sleep(idle / 2) // from now on it sleeps until what is kept was unused for long enough
+		h := w.lock(a, "x")
+		time.Sleep(idle * 3 / 4)
+		w.unlock(h)
+		if _, err := z.Set(h.EntryPath(), []byte("mine"), -1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * idle)
+		w.remove(z, h.EntryPath())
+		w.unlock(w.lock(a, "x", lock.WithIdle(0)))
+		w.empty()
+	})
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, c := w.dial("a", riding(time.Hour)), w.dial("c")
+		h := w.lock(a, "x")
+		w.unlock(h)
+		settle()
+		begun := time.Now()
+		mustBe(t, w.breaks(c, h.EntryPath()).Wait(w.ctx, terms), nil)
+		if took := time.Since(begun); took > ttl/2 {
+			t.Errorf("it has gone after %v", took)
+		}
+		w.unlock(w.lock(a, "x", lock.WithIdle(0)))
+		w.empty()
+	})
+}
+
+// TestTokensRiseAfterTheLastPass: an entry is handed on so often at most as its token can tell.
+func TestTokensRiseAfterTheLastPass(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding(0))
+		h := w.lock(a, "x")
+		h.SetPass(math.MaxInt32 - 1)
+		w.inOrder(h, w.line(w.ctx, a, "x", 3)...)
+		w.empty()
+	})
+}
+
+// TestReadersOfHoldInDoubt: readers that waited together are granted an entry, and at that moment
+// the hold comes in doubt. They do not wait for the first of them.
+func TestReadersOfHoldInDoubt(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		begun := time.Now()
+		var set atomic.Bool
+		var forward atomic.Int64
+		a := w.dial("a", riding(0), lock.WithClock(func() (mono, wall time.Duration) {
+			if set.Load() && calledBy("(*placed).grant") && set.Swap(false) {
+				forward.Store(int64(2 * ttl))
+			}
+			d := time.Since(begun)
+			return d + time.Hour, d + 1000*time.Hour + time.Duration(forward.Load())
+		}))
+		writer := w.take(w.dial("b").RWMutex("x").Lock)
+		var readers []<-chan taken
+		for range 4 {
+			readers = append(readers, start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(w.ctx) }))
+			settle()
+		}
+		set.Store(true)
+		w.unlock(writer)
+		time.Sleep(ttl)
+		if set.Load() {
+			t.Fatal("the wall clock was not set")
+		}
+		var held []*lock.Hold
+		for _, reader := range readers {
+			held = append(held, w.expect(reader).hold)
+		}
+		for _, h := range held {
+			if !h.Valid() {
+				t.Errorf("hold of token %v: %v", h.Token(), h.Err())
+			}
+			w.unlock(h)
+		}
+		w.empty()
+	})
+}
+
+// TestListenersOfEndedEntriesAreForgotten: an entry could have been handed on, and leaves because
+// others wait; or the goroutine that shares it last gives up as it is granted.
+func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
+	forgotten := func(w *world, a *lock.Client, most int) {
+		for range 2 { // what has ended is forgotten after a while, as another one ends
+			time.Sleep(time.Minute)
+			h := w.lock(a, "y")
+			h.Revoked()
+			w.unlock(h)
+		}
+		if n := a.Wards(); n > most {
+			w.Errorf("%d entries are remembered, want at most %d", n, most)
+		}
+		w.empty()
+	}
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(0)), w.dial("b")
+		for range 10 {
+			h := w.lock(a, "x")
+			h.Revoked()
+			line := w.line(w.ctx, a, "x", 1)
+			other := w.queue(w.ctx, b, "x")
+			time.Sleep(3 * window)
+			w.unlock(h)
+			w.unlock(w.await(other).hold)
+			w.unlock(w.await(line[0]).hold)
+			settle()
+		}
+		forgotten(w, a, 1)
+	})
+	simulate(t, locktest.Options{}, func(w *world) {
+		var giveUp atomic.Pointer[context.CancelFunc]
+		clk := newClock(0, 0)
+		a := w.dial("a", riding(0), lock.WithClock(func() (time.Duration, time.Duration) {
+			if f := giveUp.Load(); f != nil && calledBy("(*placed).serve") && giveUp.CompareAndSwap(f, nil) {
+				(*f)()
+			}
+			return clk.now()
+		}))
+		b := w.dial("b")
+		w.unlock(w.lock(a, "other"))
+		canceled := 0
+		for range 20 {
+			theirs := w.take(b.RWMutex("x").Lock)
+			ctx, cancel := context.WithCancel(w.ctx)
+			var readers []<-chan taken
+			for _, ctx := range []context.Context{w.ctx, ctx} {
+				readers = append(readers, start(func() (*lock.Hold, error) {
+					h, err := a.RWMutex("x").RLock(ctx)
+					if err == nil {
+						h.Revoked()
+						w.unlock(h)
+					}
+					return h, err
+				}))
+				settle()
+			}
+			giveUp.Store(&cancel)
+			w.unlock(theirs)
+			mustBe(w, (<-readers[0]).err, nil)
+			if got := <-readers[1]; got.err != nil { // or it was served before
+				mustBe(w, got.err, context.Canceled)
+				canceled++
+			}
+			time.Sleep(time.Second)
+		}
+		if canceled == 0 {
+			t.Error("none has given up as it was granted")
+		}
+		forgotten(w, a, 1)
+	})
+}
+
+// TestAttachedEntryIsNotDeleted: the lease of an entry that was kept is over, and another process
+// has attached to it. A goroutine that was to go on with it learns that, and deletes nothing. The
+// client gives out no ticket for what is handed on; the text of one can be made all the same.
+func TestAttachedEntryIsNotDeleted(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a", riding(time.Hour)), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		text := fmt.Sprintf("holdfast-ticket:1:mutex:/locks:%s:%s:0:0", h.Name(), path.Base(h.EntryPath()))
+		ticket, err := lock.ParseTicket(fmt.Sprintf("%s:%08x", text, crc32.ChecksumIEEE([]byte(text))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.unlock(h)
+		w.kill("a")
+		time.Sleep(ttl * 3 / 4)                                                       // no more than half of the lease is left
+		next := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) }) // by the entry that is kept
+		theirs := w.attach(b, ticket)
+		ended := w.end(theirs)
+		third := w.queue(w.ctx, c, "x")
+		w.Heal("a")
+		time.Sleep(ttl)
+		if _, there := w.Node(theirs.EntryPath()); !there || !theirs.Valid() {
+			t.Fatalf("the attached entry is there: %v, its hold: %v", there, theirs.Err())
+		}
+		w.waits(third)
+		w.waits(next)
+		w.unlock(theirs)
+		got := <-third
+		w.inTurn(ended, got)
+		w.unlock(got.hold)
+		w.unlock((<-next).hold)
+	})
+}

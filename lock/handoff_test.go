@@ -1,0 +1,884 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// The goroutines of one client that want the same lock in the same way have one place in its
+// queue: package place. These tests are about that, with the window that clients have by
+// default.
+
+const window = lock.DefaultLocalWindow
+
+// riding are policies with the default window. Unused entries are kept for so long.
+func riding(idle time.Duration) lock.Option {
+	return lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, Idle: idle})
+}
+
+// slow is an ensemble that takes a millisecond for the way to it, and one back.
+var slow = locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }}
+
+// line has n goroutines of a client wait for a lock, one after the other.
+func (w *world) line(ctx context.Context, c *lock.Client, name string, n int, opts ...lock.LockOption) (line []<-chan taken) {
+	for range n {
+		line = append(line, start(func() (*lock.Hold, error) { return c.Mutex(name, opts...).Lock(ctx) }))
+		settle()
+	}
+	return line
+}
+
+// inOrder checks that the lock goes from the holder to each of them in turn.
+func (w *world) inOrder(h *lock.Hold, queue ...<-chan taken) {
+	w.Helper()
+	for i, next := range queue {
+		w.unlock(h)
+		got := w.await(next)
+		if h.Context().Err() == nil || got.hold.Token().Compare(h.Token()) <= 0 {
+			w.Errorf("the hold before goes on, or token %v follows %v", got.hold.Token(), h.Token())
+		}
+		for _, later := range queue[i+1:] {
+			w.waits(later)
+		}
+		h = got.hold
+	}
+	w.unlock(h)
+}
+
+// TestHandoffCostsNothing: a waiter of the same client gets the entry next, without a request,
+// first come first served, and has a hold of its own.
+func TestHandoffCostsNothing(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding(0))
+		h := w.lock(a, "x")
+		want := h.Token()
+		line := w.line(w.ctx, a, "x", 8)
+		entry := h.EntryPath()
+		w.wantCost("eight handoffs", w.cost("a", func() {
+			for _, next := range line {
+				before := h
+				w.unlock(h)
+				h = w.expect(next).hold
+				mustBe(t, before.Err(), lock.ErrUnlocked)
+				if before.Context().Err() == nil || h.Token().Compare(before.Token()) <= 0 {
+					t.Errorf("the hold before goes on, or token %v follows %v", h.Token(), before.Token())
+				}
+				if h.EntryPath() != entry {
+					t.Errorf("held by %s, not by the same entry, %s", h.EntryPath(), entry)
+				}
+				w.alive(h)
+			}
+		}), map[string]int{}, 0)
+		if want.Pass = 8; h.Token() != want {
+			t.Errorf("the token after eight handoffs is %v, want %v", h.Token(), want)
+		}
+		other := w.queue(w.ctx, a, "x", lock.WithLocalWindow(0))
+		w.unlock(h)
+		w.unlock(w.expect(other).hold)
+		w.empty()
+	})
+}
+
+// TestOthersWaitForOneWindow and one hold at most, be the holds short or long, or the entry
+// one that was kept before.
+func TestOthersWaitForOneWindow(t *testing.T) {
+	forEach(t, slow, map[string]struct{ held, idle time.Duration }{
+		"short holds": {window / 5, 0}, "long holds": {3 * window, 0}, "kept": {window / 5, time.Hour},
+	}, func(w *world, test struct{ held, idle time.Duration }) {
+		a, b := w.dial("a", riding(test.idle)), w.dial("b", riding(0))
+		if test.idle > 0 {
+			w.unlock(w.lock(a, "x"))
+		}
+		h := w.lock(a, "x")
+		line := w.line(w.ctx, a, "x", 40)
+		begun := time.Now()
+		other := w.queue(w.ctx, b, "x")
+		done := make(chan int)
+		go func() {
+			handoffs := 0
+			for entry := h.EntryPath(); ; handoffs++ {
+				time.Sleep(test.held)
+				w.unlock(h)
+				if h = w.await(line[handoffs]).hold; h.EntryPath() != entry {
+					break
+				}
+			}
+			done <- handoffs
+		}()
+		got := w.await(other)
+		if waited, most := got.at.Sub(begun), window+test.held+20*time.Millisecond; waited > most {
+			t.Errorf("the other client waited for %v, want at most %v", waited, most)
+		}
+		w.unlock(got.hold)
+		handoffs := <-done
+		if handoffs < 1 && test.held < window {
+			t.Error("no goroutine of the client was before the other client")
+		}
+		w.inOrder(h, line[handoffs+1:]...)
+		mustBe(t, a.Close(), nil)
+		w.empty()
+	})
+}
+
+// TestHandoffsGoOnWithoutOthers: while no other client waits, an entry is handed on again and
+// again. A look for others in each half of the window is all that it costs. A lock whose name
+// continues this one's is no contender.
+func TestHandoffsGoOnWithoutOthers(t *testing.T) {
+	for _, below := range []bool{false, true} {
+		simulate(t, slow, func(w *world) {
+			a := w.dial("a", riding(0))
+			if below {
+				w.lock(w.dial("b"), "x/y")
+			}
+			h := w.lock(a, "x")
+			const handoffs = 100
+			line := w.line(w.ctx, a, "x", handoffs)
+			got := w.cost("a", func() {
+				for _, next := range line {
+					time.Sleep(window / 5)
+					w.unlock(h)
+					h = w.await(next).hold
+				}
+			})
+			looks := got.requests["getChildren2"]
+			if looks > handoffs*4/10 || got.total() > looks+2 { // a renewal, perhaps
+				t.Errorf("%d handoffs after holds of a fifth of the window cost %v", handoffs, got.requests)
+			}
+			if h.Token().Pass != handoffs {
+				t.Errorf("the last hold is by handoff %d of %d", h.Token().Pass, handoffs)
+			}
+			w.unlock(h)
+		})
+	}
+}
+
+// TestWaiterGivesUp: that costs other goroutines of its client neither a request nor their
+// place, also if it was the one for which their entry had joined.
+func TestWaiterGivesUp(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
+		h := w.lock(b, "x")
+		why := errors.New("had enough")
+		var queue []<-chan taken
+		var giveUp []context.CancelCauseFunc
+		for range 4 {
+			ctx, cancel := context.WithCancelCause(w.ctx)
+			giveUp = append(giveUp, cancel)
+			queue = append(queue, w.line(ctx, a, "x", 1)...)
+		}
+		entry := w.entries("x")[1].Path
+		last := w.queue(w.ctx, w.dial("c"), "x")
+		w.wantCost("two give up", w.cost("a", func() {
+			for i := range 2 {
+				giveUp[1-i](why)
+				mustBe(t, w.outcome(queue[1-i]).err, why)
+			}
+		}), map[string]int{}, 0)
+		if e := w.entries("x"); len(e) != 3 || e[1].Path != entry {
+			t.Fatalf("entries %q, want the one that the others wait by still there, %s", paths(e), entry)
+		}
+		w.unlock(h)
+		third := w.expect(queue[2]).hold
+		if third.EntryPath() != entry {
+			t.Errorf("the third one has %s, want the place of the first, %s", third.EntryPath(), entry)
+		}
+		w.inOrder(third, queue[3], last)
+
+		h = w.lock(b, "x") // with the last one its entry goes
+		all, cancel := context.WithCancel(w.ctx)
+		queue = w.line(all, a, "x", 2)
+		cancel()
+		for _, ch := range queue {
+			mustBe(t, w.outcome(ch).err, context.Canceled)
+		}
+		w.until("the entry has gone", func() bool { return len(w.entries("x")) == 1 })
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestUnlockAfterTheWindow: the entry leaves, and another one joins, in one transaction. Then
+// it is the turn of the clients that wait.
+func TestUnlockAfterTheWindow(t *testing.T) {
+	for _, opt := range []lock.LockOption{nil, lock.WithLocalWindow(0)} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a", riding(0)), w.dial("b")
+			h := w.lock(a, "x", opt)
+			line := w.line(w.ctx, a, "x", 2, opt)
+			w.windowOver("a")
+			other := w.queue(w.ctx, b, "x")
+			got := w.cost("a", func() { w.unlock(h) })
+			if n := len(w.entries("x")); n != 2 || got.requests["multi"] != 1 || got.requests["delete"] != 0 {
+				t.Errorf("%d entries, and it took %v; want one transaction", n, got.requests)
+			}
+			w.inOrder(w.expect(other).hold, line...)
+			w.empty()
+		})
+	}
+}
+
+// ends are ways in which a hold ends after which no goroutine of its client goes on with its
+// entry: it did not end by an unlock, or the entry is not what the next one would have written.
+var ends = map[string]func(*world, *lock.Hold){
+	"extended": func(w *world, h *lock.Hold) {
+		if err := h.Extend(w.ctx, 2*ttl); err != nil {
+			w.Fatal(err)
+		}
+		w.unlock(h)
+	},
+	"removed": func(w *world, h *lock.Hold) {
+		w.remove(w.raw("admin"), h.EntryPath())
+		<-h.Done()
+	},
+	"removed, and unlocked before that was heard of": func(w *world, h *lock.Hold) {
+		w.remove(w.raw("admin"), h.EntryPath())
+		if err := h.Extend(w.ctx, ttl); err == nil {
+			w.Error("extended an entry that is not there")
+		}
+		mustBe(w, h.Unlock(), lock.ErrRemoved)
+	},
+	"detached": func(w *world, h *lock.Hold) {
+		ticket, err := h.Detach(w.ctx, 0)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.unlock(w.attach(w.dial("attaches"), ticket))
+	},
+	"max_hold": func(w *world, h *lock.Hold) {
+		<-h.Done()
+		mustBe(w, h.Err(), lock.ErrMaxHold)
+	},
+	"a ticket": func(w *world, h *lock.Hold) {
+		h.Ticket()
+		w.unlock(h)
+	},
+}
+
+// TestNoHandoffAfterOtherEnds: the waiters of the client get another entry. If other clients
+// wait, that has joined before: local waiters are behind those that came before them, and
+// ahead of those that came a second later.
+func TestNoHandoffAfterOtherEnds(t *testing.T) {
+	for name, end := range ends {
+		for _, others := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, others %v", name, others), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) {
+					a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, MaxHold: ttl}))
+					h := w.lock(a, "x")
+					queue := w.line(w.ctx, a, "x", 2)
+					if others {
+						queue = append([]<-chan taken{w.queue(w.ctx, w.dial("b"), "x")}, queue...)
+						time.Sleep(time.Second)
+						queue = append(queue, w.queue(w.ctx, w.dial("c"), "x"))
+					}
+					ended, entry := w.end(h), h.EntryPath()
+					end(w, h)
+					next := w.await(queue[0])
+					if !others || !strings.HasPrefix(name, "removed") { // then both were in
+						w.inTurn(ended, next)
+					}
+					if next.hold.EntryPath() == entry {
+						t.Error("the next one has the same entry")
+					}
+					w.alive(next.hold)
+					w.inOrder(next.hold, queue[1:]...)
+					w.empty()
+				})
+			})
+		}
+	}
+}
+
+// TestMaxHoldIsForEachHold that an entry is handed on to.
+func TestMaxHoldIsForEachHold(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second, MaxHold: ttl}))
+		h := w.lock(a, "x")
+		line := w.line(w.ctx, a, "x", 30)
+		begun := time.Now()
+		for _, next := range line {
+			time.Sleep(time.Second / 2)
+			w.unlock(h)
+			h = w.await(next).hold
+		}
+		if time.Since(begun) < ttl || int(h.Token().Pass) != len(line) {
+			t.Errorf("token %v after %v", h.Token(), time.Since(begun))
+		}
+		w.unlock(h)
+	})
+}
+
+// TestEndedHoldIsNotEnteredAgain by its context, though its entry goes on with another hold;
+// nor does it give a ticket for that.
+func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding(0))
+		before := w.lock(a, "x")
+		line := w.line(w.ctx, a, "x", 1)
+		w.unlock(before)
+		h := w.expect(line[0]).hold
+		again := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(before.Context()) })
+		mustBe(t, w.outcome(again).err, lock.ErrUnlocked)
+		mustBe(t, before.Unlock(), lock.ErrUnlocked)
+		mustBe(t, before.Extend(w.ctx, ttl), lock.ErrUnlocked)
+		if before.Valid() || before.Remaining() != 0 {
+			t.Error("the hold before is valid still")
+		}
+		if ticket := before.Ticket(); !ticket.IsZero() || h.EntryPath() != before.EntryPath() {
+			t.Errorf("ticket %v for %s, which the next one has: %s", ticket, before.EntryPath(), h.EntryPath())
+		}
+		w.alive(h)
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestHandoffIsToTheSame: a request that asks for something else has an entry of its own.
+func TestHandoffIsToTheSame(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding(0))
+		h := w.lock(a, "x")
+		for _, opts := range [][]lock.LockOption{
+			{lock.WithTTL(ttl / 2)}, {lock.WithMetadata(map[string]string{"k": "v"})}, {lock.WithoutRenewal()}, {lock.WithLocalWindow(0)},
+		} {
+			other := w.queue(w.ctx, a, "x", opts...)
+			w.unlock(h)
+			h = w.await(other).hold
+			if h.Token().Pass != 0 {
+				t.Errorf("token %v", h.Token())
+			}
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestPermitsAreHandedOn: a client has no more entries than there are permits, and its waiters
+// get one of those next.
+func TestPermitsAreHandedOn(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		s := w.dial("a", riding(0)).Semaphore("x", 3)
+		var line []<-chan taken
+		for range 9 {
+			line = append(line, start(func() (*lock.Hold, error) { return s.Acquire(w.ctx, 1) }))
+			settle()
+		}
+		if n := len(w.entries("x")); n != 3 {
+			t.Errorf("%d entries for nine that want one of three permits, want 3", n)
+		}
+		var held []*lock.Hold
+		for i, next := range line {
+			if i >= 3 {
+				w.waits(next)
+				version := w.node(held[i-3].EntryPath()).Stat.Version
+				w.unlock(held[i-3])
+				if h := w.expect(next).hold; h.EntryPath() != held[i-3].EntryPath() || w.node(h.EntryPath()).Stat.Version != version {
+					t.Errorf("%s was handed on as %s, at another version than %d", held[i-3].EntryPath(), h.EntryPath(), version)
+				} else {
+					held = append(held, h)
+				}
+				continue
+			}
+			held = append(held, w.expect(next).hold)
+		}
+		for _, h := range held[6:] {
+			w.unlock(h)
+		}
+		w.empty()
+	})
+}
+
+// TestHandoffAmongWriters: a writer goes on with the entry of a writer, and not with that of one
+// that only reads now.
+func TestHandoffAmongWriters(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		rw := w.dial("a", riding(0)).RWMutex("x")
+		write := func() (*lock.Hold, error) { return rw.Lock(w.ctx) }
+		h := w.expect(start(write)).hold
+		second := start(write)
+		settle()
+		third := start(write)
+		settle()
+		w.wantCost("a handoff", w.cost("a", func() { w.unlock(h) }), map[string]int{}, 0)
+		h = w.expect(second).hold
+		if err := h.Downgrade(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		w.until("the writer joins", func() bool { return len(w.entries("x")) == 2 })
+		w.waits(third)
+		w.unlock(h)
+		w.unlock(w.await(third).hold)
+		w.empty()
+	})
+}
+
+// TestReadersShareAnEntry: readers of one client that come within the window have one entry,
+// and each a hold of its own. Later ones wait by another entry.
+func TestReadersShareAnEntry(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(0)), w.dial("b")
+		rw := a.RWMutex("x")
+		read := func(i int) <-chan taken {
+			return start(func() (*lock.Hold, error) { return rw.RLock(context.WithValue(w.ctx, key{}, i)) })
+		}
+		first := w.expect(read(0)).hold
+		held := []*lock.Hold{first}
+		w.wantCost("nine more", w.cost("a", func() {
+			for i := range 9 {
+				held = append(held, w.expect(read(1+i)).hold)
+			}
+		}), map[string]int{}, 0)
+		tokens := map[lock.Token]bool{}
+		for i, h := range held {
+			w.alive(h)
+			tokens[h.Token()] = true
+			if got := h.Context().Value(key{}); got != i {
+				t.Errorf("the context of reader %d carries %v", i, got)
+			}
+		}
+		if len(tokens) != len(held) {
+			t.Errorf("%d tokens of %d readers", len(tokens), len(held))
+		}
+		w.unlock(held[9])
+		if !held[9].Ticket().IsZero() {
+			t.Error("a ticket for a hold that has ended")
+		}
+		if held[9] = w.expect(read(9)).hold; held[9].EntryPath() != first.EntryPath() {
+			t.Errorf("a reader within the window has an entry of its own, %s", held[9].EntryPath())
+		}
+		writer := w.join("x", b.RWMutex("x").Lock)
+		time.Sleep(2 * window)
+		late := read(10)
+		w.waits(late)
+
+		w.unlock(first)
+		if first.Valid() || first.Context().Err() == nil || !errors.Is(first.Err(), lock.ErrUnlocked) {
+			t.Errorf("the first one, unlocked: %v", first.Err())
+		}
+		for _, h := range held[1:] {
+			w.alive(h)
+		}
+		// The context of an ended hold enters nothing again; that of another one does.
+		anew := start(func() (*lock.Hold, error) { return rw.RLock(context.WithoutCancel(first.Context())) })
+		w.waits(anew)
+		again := w.expect(start(func() (*lock.Hold, error) { return rw.RLock(held[1].Context()) })).hold
+		w.unlock(held[1])
+		w.alive(again)
+		mustBe(t, w.outcome(start(func() (*lock.Hold, error) { return rw.Lock(held[2].Context()) })).err, lock.ErrUpgrade)
+		if err := held[2].Extend(w.ctx, ttl/10); err != nil || held[3].Remaining() < ttl/2 {
+			t.Errorf("Extend of one that shares: %v, and the others have %v", err, held[3].Remaining())
+		}
+		w.unlock(again)
+		if again.Context().Err() == nil {
+			t.Error("entered twice and unlocked twice, it goes on")
+		}
+		for _, h := range held[2:] {
+			w.waits(writer)
+			w.unlock(h)
+		}
+		wrote := w.await(writer).hold
+		w.waits(late)
+		w.unlock(wrote)
+		w.unlock(w.await(late).hold)
+		w.unlock(w.await(anew).hold)
+		w.empty()
+	})
+}
+
+// TestReadersWaitTogether: readers of one client that wait for a writer have one entry. If it is
+// lost, each of them is told.
+func TestReadersWaitTogether(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(0)), w.dial("b")
+		wrote := w.take(b.RWMutex("x").Lock)
+		giveUp, cancel := context.WithCancel(w.ctx)
+		var readers []<-chan taken
+		for i := range 6 {
+			ctx := w.ctx
+			if i < 2 { // one of them is the one for which the entry joined
+				ctx = giveUp
+			}
+			readers = append(readers, start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(ctx) }))
+			settle()
+		}
+		if n := len(w.entries("x")); n != 2 {
+			t.Errorf("%d entries, want the writer's and one for all readers", n)
+		}
+		cancel()
+		for _, ch := range readers[:2] {
+			mustBe(t, w.outcome(ch).err, context.Canceled)
+		}
+		w.unlock(wrote)
+		var held []*lock.Hold
+		for _, ch := range readers[2:] {
+			held = append(held, w.expect(ch).hold)
+		}
+		w.remove(w.raw("admin"), held[0].EntryPath())
+		for _, h := range held {
+			<-h.Done()
+			mustBe(t, h.Err(), lock.ErrRemoved)
+			mustBe(t, h.Unlock(), lock.ErrRemoved)
+		}
+		w.empty()
+	})
+}
+
+// TestHandoffOfStaleLease: an entry that was not renewed for long is written before the next
+// goroutine has it.
+func TestHandoffOfStaleLease(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding(0))
+		h := w.lock(a, "x")
+		line := w.line(w.ctx, a, "x", 1)
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if renews(r, h) {
+				return locktest.Fault{Code: codeThrottled}
+			}
+			return locktest.Fault{}
+		})
+		time.Sleep(ttl * 6 / 10)
+		w.looked("a")
+		version := w.node(h.EntryPath()).Stat.Version
+		w.Intercept(nil)
+		w.unlock(h)
+		next := w.await(line[0]).hold
+		if n := w.node(h.EntryPath()); next.EntryPath() != h.EntryPath() || n.Stat.Version == version {
+			t.Errorf("%s, with %v left, is at version %d, was %s at %d", next.EntryPath(), next.Remaining(), n.Stat.Version, h.EntryPath(), version)
+		}
+		if next.Remaining() < ttl/2 {
+			t.Errorf("the next one has %v left", next.Remaining())
+		}
+		w.unlock(next)
+		w.empty()
+	})
+}
+
+// TestHandoffAwaitsTheLastRenewal: the next goroutine waits for the answer of a renewal that is
+// on its way, and has another entry if that tells that this one has gone, or was broken.
+func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
+	forEach(t, locktest.Options{}, map[string]func(w *world, entry string) (wait func()){
+		"renewed": nil,
+		"removed": func(w *world, entry string) func() {
+			w.remove(w.raw("admin"), entry)
+			return func() {}
+		},
+		"broken": func(w *world, entry string) func() {
+			broken := w.breaks(w.dial("c"), entry)
+			return func() { mustBe(w, broken.Wait(w.ctx, terms), nil) }
+		},
+	}, func(w *world, meanwhile func(*world, string) func()) {
+		a := w.dial("a", riding(0))
+		h := w.lock(a, "x")
+		line := w.line(w.ctx, a, "x", 2)
+		sent := w.fault(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Delay: time.Second})
+		extended := make(chan error, 1)
+		go func() { extended <- h.Extend(w.ctx, ttl) }() // to what it is
+		w.until("the renewal is sent", sent)
+		wait := func() {}
+		if meanwhile != nil {
+			wait = meanwhile(w, h.EntryPath())
+		}
+		w.unlock(h)
+		mustBe(t, <-extended, lock.ErrUnlocked)
+		w.waits(line[0])
+		limited, cancel := context.WithTimeout(w.ctx, ttl)
+		defer cancel()
+		for i, next := range line {
+			select {
+			case <-limited.Done():
+				t.Fatal("waits for a hold that has ended")
+			case got := <-next:
+				mustBe(t, got.err, nil)
+				if same := got.hold.EntryPath() == h.EntryPath(); i == 0 && same == (meanwhile != nil) {
+					t.Errorf("by the same entry: %v", same)
+				}
+				if i > 0 {
+					time.Sleep(ttl)
+				}
+				w.alive(got.hold)
+				w.unlock(got.hold)
+			}
+		}
+		wait()
+		w.empty()
+	})
+}
+
+// TestHoldsAreTheLastHandles: two mutexes are held, and taken again together by the context of
+// both. Those handles are unlocked last. Then both locks are free: for waiters of the client, for
+// goroutines that come later, and for other clients.
+func TestHoldsAreTheLastHandles(t *testing.T) {
+	for _, waits := range []bool{true, false} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
+			x := w.lock(a, "x")
+			y, err := a.Mutex("y").Lock(x.Context())
+			mustBe(t, err, nil)
+			both, err := a.LockAll(y.Context(), "x", "y")
+			mustBe(t, err, nil)
+			limited, cancel := context.WithTimeout(w.ctx, ttl)
+			defer cancel()
+			var next []<-chan taken
+			if waits {
+				next = w.line(limited, a, "x", 1)
+			}
+			w.unlock(x)
+			w.unlock(y)
+			mustBe(t, both.Unlock(), nil)
+			settle()
+			if !waits {
+				next = w.line(limited, a, "x", 1)
+			}
+			h := w.await(next[0]).hold
+			if waits && h.Token().Pass != 1 {
+				t.Errorf("token %v, want that of a handoff", h.Token())
+			}
+			w.unlock(h)
+			w.unlock(w.lock(b, "x"))
+			w.unlock(w.lock(b, "y"))
+			w.empty()
+		})
+	}
+}
+
+// TestClientClosesWithLocalWaiters: no goroutine and no entry stays behind.
+func TestClientClosesWithLocalWaiters(t *testing.T) {
+	for i := range 20 {
+		simulate(t, slow, func(w *world) {
+			a := w.dial("a", riding(time.Duration(i%2)*time.Hour))
+			var lines []<-chan taken
+			for _, name := range []string{"x", "y"} {
+				for range 5 {
+					lines = append(lines, start(func() (*lock.Hold, error) {
+						for {
+							h, err := a.Mutex(name).Lock(w.ctx)
+							if err != nil {
+								return h, err
+							}
+							time.Sleep(time.Duration(i) * time.Millisecond)
+							h.Unlock()
+						}
+					}))
+				}
+			}
+			time.Sleep(time.Duration(i*3) * time.Millisecond)
+			mustBe(t, a.Close(), nil)
+			time.Sleep(time.Duration(i) * time.Millisecond)
+			for _, ch := range lines {
+				mustBe(t, w.outcome(ch).err, lock.ErrClosed)
+			}
+			w.empty()
+		})
+	}
+}
+
+// TestErrorsOfLocalWaiters: a goroutine that gives up is told the same, be it the first of its
+// client or not.
+func TestErrorsOfLocalWaiters(t *testing.T) {
+	for name, opts := range map[string][]lock.LockOption{"queued": nil, "barging": {lock.WithBarging()}} {
+		for _, own := range []bool{false, true} {
+			for _, outage := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, behind its own client %v, outage %v", name, own, outage), func(t *testing.T) {
+					simulate(t, locktest.Options{}, func(w *world) {
+						a := w.dial("a", riding(0))
+						holder := a
+						if !own {
+							holder = w.dial("b")
+						}
+						h := w.lock(holder, "x", opts...)
+						ctx, cancel := context.WithTimeout(w.ctx, ttl/2)
+						defer cancel()
+						line := w.line(ctx, a, "x", 3, opts...)
+						if outage {
+							w.kill("a")
+						}
+						<-ctx.Done()
+						for _, ch := range line {
+							err := w.outcome(ch).err
+							mustBe(t, err, context.DeadlineExceeded)
+							mustBe(t, err, lock.ErrHeld)
+							var held *lock.HeldError
+							if !errors.As(err, &held) || held.Entry != h.EntryPath() || held.Owner != map[bool]string{true: "a", false: "b"}[own] {
+								t.Errorf("%v, want %s in the way", err, h.EntryPath())
+							}
+							if left := time.Until(held.Expires); !outage && (left <= 0 || left > ttl) {
+								t.Errorf("%v: the lease ends in %v, want at most %v", err, left, ttl)
+							}
+							if errors.Is(err, lock.ErrUnavailable) != outage {
+								t.Errorf("%v: tells of the outage: %v", err, !outage)
+							}
+						}
+						w.Heal("a")
+						w.unlock(h)
+						w.empty()
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestKeptEntry: a lock that no other client asks for costs nothing from the second time on. A
+// lock whose name continues this one's is no contender.
+func TestKeptEntry(t *testing.T) {
+	for _, below := range []bool{false, true} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a := w.dial("a", riding(time.Second))
+			w.unlock(w.lock(a, "other", lock.WithIdle(0)))
+			first := map[string]int{"multi": 1, "getChildren2": 1}
+			if below {
+				w.lock(w.dial("b"), "x/y")
+				h := w.lock(a, "x")
+				time.Sleep(window) // its grant is recorded, because it does not know that it is alone
+				w.unlock(h)
+			} else {
+				w.wantCost("the first use", w.cost("a", func() { w.unlock(w.lock(a, "x")) }), first, 1)
+			}
+			var tokens []lock.Token
+			w.wantCost("ten uses", w.cost("a", func() {
+				for range 10 {
+					h := w.lock(a, "x")
+					w.alive(h)
+					tokens = append(tokens, h.Token())
+					w.unlock(h)
+					time.Sleep(window)
+				}
+			}), map[string]int{}, 0)
+			if !slices.IsSortedFunc(tokens, lock.Token.Compare) || tokens[0] == tokens[1] {
+				t.Errorf("tokens do not rise: %v", tokens)
+			}
+			w.unlock(w.take(a.Mutex("x").TryLock))
+			time.Sleep(990 * time.Millisecond)
+			if n := len(w.entries("x")); n != 1 {
+				t.Errorf("%d entries within the time", n)
+			}
+			time.Sleep(20 * time.Millisecond)
+			settle()
+			if n := len(w.entries("x")); n != 0 {
+				t.Errorf("%d entries left after the time", n)
+			}
+			if !below {
+				w.empty()
+			}
+		})
+	}
+}
+
+// TestKeptEntryIsGivenBack at once when another contender comes, of this library or another one,
+// of this client or another, and when the client closes.
+func TestKeptEntryIsGivenBack(t *testing.T) {
+	forEach(t, locktest.Options{}, map[string]func(w *world, a *lock.Client){
+		"another client": func(w *world, a *lock.Client) { w.unlock(w.lock(w.dial("b"), "x")) },
+		"another library": func(w *world, a *lock.Client) {
+			z := w.raw("b")
+			theirs := w.create(z, "/locks/x/_c_0123-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
+			w.until("it is first", func() bool { return w.entries("x")[0].Path == theirs })
+			w.remove(z, theirs)
+		},
+		"other settings": func(w *world, a *lock.Client) { w.unlock(w.lock(a, "x", lock.WithTTL(2*ttl), lock.WithIdle(0))) },
+		"several locks": func(w *world, a *lock.Client) {
+			hs, err := a.LockAll(w.ctx, "w", "x")
+			mustBe(w, err, nil)
+			mustBe(w, hs.Unlock(), nil)
+		},
+		"the session ends": func(w *world, a *lock.Client) {
+			w.ExpireLabel("a")
+			w.unlock(w.lock(w.dial("b"), "x"))
+		},
+		"close": func(w *world, a *lock.Client) { mustBe(w, a.Close(), nil) },
+	}, func(w *world, come func(*world, *lock.Client)) {
+		a := w.dial("a", riding(time.Hour))
+		w.unlock(w.lock(a, "x"))
+		settle()
+		if n := len(w.entries("x")); n != 1 {
+			t.Fatalf("%d entries are kept", n)
+		}
+		begun := time.Now()
+		come(w, a)
+		settle()
+		if took := time.Since(begun); took > 2*ttl/3 {
+			t.Errorf("it took %v", took)
+		}
+		w.empty()
+	})
+}
+
+// TestKeptEntryIsRenewed, and if it was deleted by hand another one joins.
+func TestKeptEntryIsRenewed(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding(5*ttl))
+		w.unlock(w.lock(a, "x"))
+		entry := w.entries("x")[0].Path
+		time.Sleep(5*ttl - time.Second)
+		if n := w.node(entry).Stat.Version; n < 5 {
+			t.Errorf("written %d times in five TTLs", n)
+		}
+		h := w.lock(a, "x")
+		if h.EntryPath() != entry {
+			t.Errorf("%s is held, not what was kept", h.EntryPath())
+		}
+		w.unlock(h)
+		w.remove(w.raw("admin"), entry)
+		time.Sleep(ttl)
+		h = w.lock(a, "x")
+		w.alive(h)
+		w.unlock(h)
+		time.Sleep(5 * ttl)
+		w.empty()
+	})
+}
+
+type unlocker interface{ Unlock() error }
+
+// TestTriesAtKeptEntry: requests of another client that do not queue are told that the lock is
+// held, and write nothing. A client does not stand in its own way.
+func TestTriesAtKeptEntry(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const idle = 3 * time.Second
+		a, b := w.dial("a", riding(idle)), w.dial("b")
+		w.unlock(w.lock(b, "y"))
+		w.unlock(w.lock(a, "x"))
+		begun := time.Now()
+		if got := w.cost("b", func() {
+			_, err := b.Mutex("x").TryLock(w.ctx)
+			mustBe(t, err, lock.ErrHeld)
+		}); got.txns > 0 || got.total() > 3 {
+			t.Errorf("a try cost %v", got.requests)
+		}
+		h := w.take(b.Mutex("x", lock.WithBarging()).Lock)
+		if waited := time.Since(begun); waited > idle+time.Second {
+			t.Errorf("a barging client had it after %v", waited)
+		}
+		w.unlock(h)
+		w.empty()
+	})
+	forEach(t, locktest.Options{}, map[string]func(*world, *lock.Client) (unlocker, error){
+		"to read": func(w *world, a *lock.Client) (unlocker, error) { return a.RWMutex("x").TryRLock(w.ctx) },
+		"another TTL": func(w *world, a *lock.Client) (unlocker, error) {
+			return a.RWMutex("x", lock.WithTTL(ttl/2)).TryLock(w.ctx)
+		},
+		"without renewal": func(w *world, a *lock.Client) (unlocker, error) {
+			return a.RWMutex("x", lock.WithoutRenewal()).TryLock(w.ctx)
+		},
+		"several": func(w *world, a *lock.Client) (unlocker, error) { return a.All([]string{"y", "z"}).TryLock(w.ctx) },
+	}, func(w *world, try func(*world, *lock.Client) (unlocker, error)) {
+		a := w.dial("a", riding(time.Hour))
+		w.unlock(w.take(a.RWMutex("x").Lock))
+		w.unlock(w.lock(a, "y"))
+		settle()
+		tried, err := try(w, a)
+		mustBe(t, err, nil)
+		mustBe(t, tried.Unlock(), nil)
+		mustBe(t, a.Close(), nil)
+		w.empty()
+	})
+}

@@ -1,0 +1,73 @@
+package outbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// lateness is how late a line is written that says so.
+const lateness = time.Second
+
+// Logger returns a logger whose lines are written to log by the outbox: with the level,
+// context, hooks and sampler of log. Hooks run when a line is written, so they may block too,
+// and a timestamp is of that time. A line that is more than a second late has the field
+// late_by. The first line after some that were dropped has the field lines_dropped.
+func (o *Outbox) Logger(log zerolog.Logger) zerolog.Logger {
+	return zerolog.New(&lines{outbox: o, log: log}).Level(log.GetLevel())
+}
+
+// lines is the writer of such a logger.
+type lines struct {
+	outbox *Outbox
+	log    zerolog.Logger
+	told   uint64 // how many dropped lines log was told of; for deliveries only
+}
+
+// Write takes a line without a level.
+func (l *lines) Write(line []byte) (int, error) { return l.WriteLevel(zerolog.NoLevel, line) }
+
+// WriteLevel takes a line, a JSON object.
+func (l *lines) WriteLevel(level zerolog.Level, line []byte) (int, error) {
+	line, at := bytes.Clone(line), time.Now()
+	l.outbox.Put(func() { l.deliver(level, line, time.Since(at)) })
+	return len(line), nil
+}
+
+// deliver writes the fields of the line as an event of the user's logger.
+func (l *lines) deliver(level zerolog.Level, line []byte, late time.Duration) {
+	event := l.log.WithLevel(level)
+	if !event.Enabled() {
+		return
+	}
+	var message string
+	fields := json.NewDecoder(bytes.NewReader(line))
+	_, err := fields.Token() // the opening brace
+	for err == nil && fields.More() {
+		var key json.Token
+		var value json.RawMessage
+		if key, err = fields.Token(); err == nil {
+			err = fields.Decode(&value)
+		}
+		switch {
+		case err != nil, key == zerolog.LevelFieldName:
+		case key == zerolog.MessageFieldName:
+			err = json.Unmarshal(value, &message)
+		default:
+			event.RawJSON(key.(string), value)
+		}
+	}
+	if err != nil { // zerolog was built with another encoding
+		event.Bytes("line", line)
+	}
+	if late >= lateness {
+		event.Stringer("late_by", late.Round(time.Millisecond))
+	}
+	if dropped := l.outbox.Dropped(); dropped > l.told {
+		event.Uint64("lines_dropped", dropped-l.told)
+		l.told = dropped
+	}
+	event.Msg(message)
+}

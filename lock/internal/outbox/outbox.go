@@ -1,0 +1,95 @@
+// Package outbox delivers what a client tells, its log lines and its events, in a goroutine
+// of its own. A reader that blocks, such as a pipe that no process empties, holds up the
+// deliveries behind it and nothing else: no renewal, and no end of a hold.
+package outbox
+
+import (
+	"sync"
+	"time"
+)
+
+// Outbox makes deliveries one after the other, in the order of Put. It has a goroutine while
+// there is something to deliver. All methods are safe for concurrent use.
+type Outbox struct {
+	most int
+
+	mu      sync.Mutex
+	pending []func() // the first one is being made
+	ended   chan struct{}
+	closed  bool
+	dropped uint64
+}
+
+// New returns an outbox for so many pending deliveries at most.
+func New(most int) *Outbox { return &Outbox{most: most} }
+
+// Put adds a delivery. It never blocks: if the outbox is full or closed, it drops and counts
+// the delivery.
+func (o *Outbox) Put(deliver func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || len(o.pending) >= o.most {
+		o.dropped++
+		return
+	}
+	if o.pending = append(o.pending, deliver); len(o.pending) == 1 {
+		o.ended = make(chan struct{})
+		go o.run(deliver, o.ended)
+	}
+}
+
+// run makes deliveries until none is pending.
+func (o *Outbox) run(deliver func(), ended chan struct{}) {
+	defer close(ended)
+	for deliver != nil {
+		deliver()
+		deliver = o.next()
+	}
+}
+
+// next removes the delivery that was made, and returns the one after it, or nil.
+func (o *Outbox) next() func() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pending[0] = nil
+	if o.pending = o.pending[1:]; len(o.pending) == 0 {
+		o.pending = nil
+		return nil
+	}
+	return o.pending[0]
+}
+
+// Dropped is how many deliveries were dropped.
+func (o *Outbox) Dropped() uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.dropped
+}
+
+// Close waits until all pending deliveries were made, and no longer than patience: then it
+// drops those that have not begun. It reports whether all were made. A delivery that blocks
+// keeps its goroutine until it returns.
+func (o *Outbox) Close(patience time.Duration) bool {
+	o.mu.Lock()
+	o.closed = true
+	idle, ended := len(o.pending) == 0, o.ended
+	o.mu.Unlock()
+	if idle {
+		return true
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return true
+	case <-timer.C:
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.pending) == 0 {
+		return true
+	}
+	o.dropped += uint64(len(o.pending) - 1)
+	o.pending = o.pending[:1]
+	return false
+}

@@ -1,0 +1,153 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestOrder: deliveries are made in order, one after the other, by a goroutine that is there
+// only meanwhile.
+func TestOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := New(100)
+		var got []int
+		for round := range 3 {
+			for i := range 10 {
+				o.Put(func() { got = append(got, 10*round+i) })
+			}
+			synctest.Wait()
+		}
+		if len(got) != 30 || !slices.IsSorted(got) || o.Dropped() != 0 {
+			t.Errorf("%v, %d dropped", got, o.Dropped())
+		}
+		// The bubble fails the test if a goroutine is left.
+	})
+}
+
+// TestFull: a delivery that blocks holds up the others, and no caller. What does not fit is
+// dropped and counted.
+func TestFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, stuck, made := New(3), make(chan struct{}), 0
+		for range 10 {
+			o.Put(func() { <-stuck; made++ })
+		}
+		if o.Dropped() != 7 {
+			t.Errorf("%d dropped, want 7", o.Dropped())
+		}
+		close(stuck)
+		synctest.Wait()
+		o.Put(func() { made++ })
+		synctest.Wait()
+		if made != 4 || o.Dropped() != 7 {
+			t.Errorf("%d made and %d dropped, want 4 and 7", made, o.Dropped())
+		}
+	})
+}
+
+// TestClose waits for what is pending, but not for ever.
+func TestClose(t *testing.T) {
+	for _, takes := range []time.Duration{0, time.Second, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			o, made := New(10), atomic.Int32{}
+			if idle := New(10); !idle.Close(0) {
+				t.Error("an idle outbox was not closed")
+			}
+			for range 3 {
+				o.Put(func() { time.Sleep(takes); made.Add(1) })
+			}
+			begun, patience := time.Now(), 5*time.Second
+			all := o.Close(patience)
+			if took := time.Since(begun); took != min(3*takes, patience) || all != (3*takes < patience) {
+				t.Errorf("%v each: all %v after %v", takes, all, took)
+			}
+			o.Put(func() { t.Error("made after the end") })
+			time.Sleep(time.Hour)
+			if made, dropped := made.Load(), o.Dropped(); all && (made != 3 || dropped != 1) || !all && (made != 1 || dropped != 3) {
+				t.Errorf("%v each: %d made, %d dropped", takes, made, dropped)
+			}
+			if !o.Close(0) {
+				t.Error("closed twice")
+			}
+		})
+	}
+}
+
+// TestLogger: the user's logger writes each line as if the client had used it directly.
+func TestLogger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var direct, by bytes.Buffer
+		user := func(to *bytes.Buffer) zerolog.Logger {
+			return zerolog.New(to).Level(zerolog.InfoLevel).With().Str("service", "a \"b\"").Logger().
+				Hook(zerolog.HookFunc(func(e *zerolog.Event, level zerolog.Level, message string) {
+					e.Str("hook", level.String()+" "+message)
+				}))
+		}
+		o := New(10)
+		say := func(log zerolog.Logger) {
+			log.Debug().Str("x", "y").Msg("not at this level")
+			log.Info().Str("z", "1").Int64("big", 1<<62).Stringer("a", time.Second).Str("quoted", "\"\n<é>").Msg("a \"message\"\n")
+			log.Warn().Err(errors.New("why")).AnErr("nothing", nil).Strs("list", []string{"b", "a"}).Ctx(context.Background()).Msg("")
+			log.WithLevel(zerolog.ErrorLevel).Bool("yes", true).Send()
+			log.Log().Dur("d", 1500*time.Microsecond).Msg("without a level")
+		}
+		say(user(&direct))
+		say(o.Logger(user(&by)))
+		synctest.Wait()
+		if direct.String() != by.String() {
+			t.Errorf("%s\nwant\n%s", &by, &direct)
+		}
+		if nop := o.Logger(zerolog.Nop()); nop.Error().Enabled() {
+			t.Error("a logger that is off encodes its lines")
+		}
+	})
+}
+
+// blocking is a writer that a test holds up.
+type blocking struct {
+	bytes.Buffer
+	free chan struct{}
+}
+
+func (b *blocking) Write(p []byte) (int, error) {
+	<-b.free
+	return b.Buffer.Write(p)
+}
+
+// TestLoggerThatBlocks: lines that come late, or not at all, are told once the writer is
+// free.
+func TestLoggerThatBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, to := New(2), &blocking{free: make(chan struct{})}
+		log := o.Logger(zerolog.New(to))
+		for range 5 {
+			log.Info().Msg("x")
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		close(to.free)
+		synctest.Wait()
+		log.Info().Msg("x")
+		synctest.Wait()
+		want := strings.Join([]string{
+			`{"level":"info","message":"x"}`, // was being written
+			`{"level":"info","late_by":"1m0s","lines_dropped":3,"message":"x"}`,
+			`{"level":"info","message":"x"}`, "",
+		}, "\n")
+		if to.String() != want {
+			t.Errorf("%s\nwant\n%s", to, want)
+		}
+	})
+}

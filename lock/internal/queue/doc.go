@@ -1,0 +1,189 @@
+// Package queue takes an entry into the queue of a lock, waits there until its turn comes,
+// and takes it out again. This page is the protocol that the locks, the reaper and the
+// command line keep to. What users are promised stands in package lock; the nodes and their
+// data in package znode; the goroutines of one process in package place. If code and page
+// disagree, one of them is wrong.
+//
+// # What ZooKeeper does
+//
+// All that follows rests on this; (Z1) and so on say which of it is meant.
+//
+//   - Z1: One leader orders all writes. Each has a zxid, a number that rises; its upper half
+//     is the epoch, one for each leader. The leader stamps each write with its clock. So a
+//     node's Mtime is what that clock showed between the send and the reply of the request
+//     that wrote it.
+//   - Z2: A new leader begins its epoch with all that was committed before.
+//   - Z3: A transaction (Multi) is applied as a whole or not at all. A SetData in it answers
+//     with the Stat at its place: children that it created before are counted.
+//   - Z4: The parent numbers sequential children by how many children were created in it,
+//     ever. A node that is deleted and made again begins at 0 again.
+//   - Z5: A read is answered by the server that is asked, and may be old. But what shows a
+//     write shows all earlier ones, and a session never sees less than it has seen.
+//   - Z6: A watch fires once. Package zkconn fires it at each reconnect too, and about once a
+//     minute: an event says "read again". Only a deletion that it tells is one for certain.
+//   - Z7: Sync lets a server catch up with the leader. It does not ask a quorum.
+//   - Z8: Persistent nodes outlive the session that made them. A write that was sent can be
+//     applied after its connection has failed.
+//   - Z9: The counter of children ends at 2147483647, and repeats that number.
+//
+// # The life of an entry
+//
+//	          join                 wait                        Unlock
+//	Request ────────▶  queued  ─────────────▶  granted  ─────────────────────▶  gone
+//	   │                 │ ▲                     │   ▲                            ▲
+//	   │ refused:        │ │ its place is        │   │ handed on to the next      │
+//	   ▼ the parent      │ │ unknown: list       │   │ goroutine, or kept         │ lost:
+//	 read it, adopt it,  │ │                     │   │ unused (package place)     │ Remove
+//	 make ancestors      ▼ │                     ▼   │                            │
+//	                  follow the              unlocked ── exchange: leave and ────┘
+//	                  predecessor                         join in one transaction
+//
+// Each step is a function, named here as in the code, and each decision a pure one: decide
+// says which contender is in, [znode.Entry.Judge] which entry has expired, package place
+// which goroutine is next. A request that was sent is always answered for: its goroutine
+// waits for the outcome (Queue.send), whatever becomes of the caller (abandonable).
+//
+// # Names that can be predicted, and never come again
+//
+// The client that makes a lock's parent draws a random generation, anew for each send. The
+// parent's data tells it; an anchor, a child named by it, proves it; and the entries below
+// bear it in their names: <generation>-lock-<sequence>. So no path ever recurs. A late
+// write or delete of an earlier generation finds nothing, and the entry of sequence n knows
+// that its predecessor is, almost always, <generation>-lock-<n-1>.
+//
+//	no parent    Create(P) Create(anchor) Create(P/<gen>-lock-) SetData(P, data, version 0)
+//	a parent     Check(anchor)            Create(P/<gen>-lock-) SetData(P, data, any version)
+//
+// The data of a parent is constant while its anchor is there, so joins never collide. The
+// SetData is there for its reply (Z3). NumChildren 2, the anchor and we, says that we are
+// alone: the lock is ours, without a list. Mzxid is our fencing token, Mtime a sample of the
+// leader's clock. The client that makes the parent is alone, and its record tells the grant
+// from the first.
+//
+// What a client believes of a parent has four values (type belief): absent, unknown, ours
+// with its generation, and listed. Nothing rests on it unproved: a join that believes the
+// wrong thing is refused, and joiner.refused learns from which operation was. If the anchor is
+// not there the parent is unknown, and is read. A parent of another kind, of another
+// format, or with data that Holdfast did not write is refused and not touched.
+//
+// A parent without a generation (made by zk.Lock, Curator or kazoo, or an ancestor of ours)
+// or without its anchor is adopted. The entry is created below it under a random name, and
+// proves which node it is:
+//
+//	Check(own entry)  Create(anchor)  SetData(P, data, the version read)
+//
+// Where the ACL does not let us write the parent it is listed: entries have random names,
+// and each join lists. A parent that was found empty is marked as adopted and never deleted.
+//
+// # Which contender is in
+//
+//	no contender is ahead: we joined alone, or a list says so    enter
+//	the predecessor is unknown                                   list
+//	it is a writer that only reads now, and so do we             enter
+//	it is there                                                  follow it
+//	it is not there, and no read ever showed it                  list
+//	it has gone, and may have been waiting itself                list
+//	it has gone, and held the lock alone                         enter
+//
+// That is decide, and nothing else lets a contender in. The reason for the last line: no
+// contender is ahead of one that holds the lock alone, and none joins ahead of another. That
+// the predecessor held it is known if it was first in a list, if we joined as the second of
+// two, or if its record tells the grant, which is written 300 µs after it. Only a mutex's
+// entries predict; readers, writers, permits and candidates list as they join.
+//
+// No contender enters but by a lease of its own of which half is left, written in the present
+// session; else it renews first, and then lists. A list that has our own entry in it has every
+// earlier one that still is (Z5); one that has not is made again after a Sync. So a read proves
+// something about another entry only if it is settled: made in a session in which our own
+// entry had been written (waiter.settled).
+//
+// # Waiting, and the dead
+//
+// A waiter watches its predecessor and no other node. A timer wakes it when that can have
+// expired. What was read is judged by the leader's clock, or by how long this very version has
+// been known here (package clock, znode.Now). assess is the one place that reads, judges,
+// gets the missing proof and reads again.
+//
+//   - Stamps of two leaders are never compared. A record of an earlier epoch, or from before a
+//     step of the clock that was seen, counts from the first known stamp of the present term.
+//   - No verdict rests on expires_at in a record, nor on a client's clock.
+//   - After an outage of our own all others look dead: a contender renews its own entry before
+//     it purges, and gives entries not written since a third of their TTL more.
+//
+// The run of the dead ahead is deleted in one transaction, by one list, each on the version
+// that was judged (purge). An entry of another library is waited for; the waiter behind it
+// also judges the nearest entry of ours before it.
+//
+// If our own entry has gone we queue again at the end. Its attempt is remembered as an orphan,
+// and the entry deleted if it is seen after all.
+//
+// # Semaphores
+//
+// The permits stand in the anchor's data, and a join checks the anchor on the version known,
+// so that number and count are of one moment. A contender is in if it and those ahead ask for
+// no more permits than there are. More permits there are by one write of the anchor. Fewer
+// there are only by a transaction in which an entry goes that had waited for them:
+//
+//	SetData(anchor, version)  Delete(the entry that waited)
+//
+// So a waiter that reads the number after any of those ahead has gone, and before it counts,
+// does not miss it. permits.go tells which nodes a waiter watches.
+//
+// # Elections
+//
+// An election is a mutex. A candidate whose turn has come lists those behind it after a Sync;
+// if one of a higher priority lives, it withdraws and joins anew (yield). It tells its grant
+// before its user hears of it: the leader is the first entry, if it is alive and granted.
+//
+// # Several locks
+//
+// All entries are created in one transaction, so of two contenders that want several locks one
+// is ahead of the other in every queue that they share, and no circle of waiting can close.
+// If it is refused all parents are read at once, and the whole is sent again. All turns are
+// awaited at the same time; all are granted at one moment, each by a fresh lease. If one entry
+// has gone all are withdrawn: one made anew by itself would be younger than its companions.
+//
+// # Leaving
+//
+//	alone, and not used again and again    Delete(E, v) Delete(anchor) Delete(P, version of the join)
+//	else                                   Delete(E, v)
+//	unlocked, goroutines wait              Delete(E, v) Check(anchor) Create(E') SetData(P)
+//
+// Two facts are remembered of a lock: when this process left it last, and whether other
+// contenders were seen. A parent that was used within the last second stays, and so does one
+// with others. A client that leaves, gives up or purges without deleting the parent owes that
+// (owe): after a second, or at Close, it reads the parent, and deletes it with its anchor if
+// nothing else is there. Another contender that comes meanwhile has the duty then. What a
+// crash leaves is the reaper's.
+//
+// The third line is exchange. It is sent again, each time under a new attempt, until an
+// answer is definite: E is deleted once, so no earlier send can be applied after that.
+//
+// # Handing on to another process
+//
+// Detach ends an entry here and writes it once more, as detached, with a lease of its own.
+// Attach reads the entry after a Sync, and writes it twice on the version read: of all clients
+// that try one succeeds. Twice, because the owner before may have a renewal of unknown
+// outcome, and write or delete on the version that a single write would have left. One that
+// was not detached is waited for until its lease has ended.
+//
+// # Replies that are lost
+//
+// A write that failed was refused, was not sent, or may have been applied, now or later
+// (zkconn.OutcomeOf). The last is resolved for each kind of write:
+//
+//   - A create: by a list after a Sync, and the records of those entries that may be ours, the
+//     youngest first (recover). If one tells our attempt we have joined, and list. If none
+//     does, the attempt is remembered as an orphan for an hour, and we join anew.
+//   - A renewal, and what detaches or attaches: the same bytes are sent again on the same
+//     version. If that is refused, and our bytes stand there, it was us (package lease).
+//   - A delete: it is sent again. That the node has gone is what was asked for, unless the
+//     lease may have run out before the unlock.
+//   - A purge: by the next list.
+//
+// # The end of the counter
+//
+// An entry of sequence 2147483647, or a negative one, is never granted (Z9). It leaves, and
+// the contender waits until the parent was deleted, even an adopted one, and counts from 0
+// again (rollover).
+package queue

@@ -1,0 +1,117 @@
+package lock
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
+)
+
+// awayAfter is how long there is no session before the log says that ZooKeeper is away: a
+// connection that breaks is made again within milliseconds.
+const awayAfter = time.Second
+
+// outage is what the log says of an outage: one line when it begins, one when the first hold
+// comes at risk by it, and one with the number of such holds when it has ended.
+type outage struct {
+	mu       sync.Mutex
+	away     bool          // there is no session
+	since    time.Duration // monotonic time
+	told     bool          // the log says that ZooKeeper is away
+	renewals uint64        // of the client, when the first hold came at risk
+	atRisk   int           // holds, since then
+	lost     int           // holds of which the lease has ended, since then
+}
+
+// watchSession logs outages until the client closes.
+func (c *Client) watchSession() {
+	look := time.NewTimer(awayAfter)
+	defer look.Stop()
+	session := c.conn.Session()
+	for {
+		connected, changed := c.conn.SessionState()
+		c.sessionSeen(connected, &session)
+		var timer <-chan time.Time
+		if !connected || changed == nil { // a borrowed connection tells no changes
+			look.Reset(awayAfter)
+			timer = look.C
+		}
+		select {
+		case <-changed:
+		case <-timer:
+		case <-c.open.Done():
+			return
+		}
+	}
+}
+
+// sessionSeen takes the news whether there is a session. The session is the last one before.
+func (c *Client) sessionSeen(connected bool, session *int64) {
+	o, now := &c.outage, c.clock.Mono()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	lasted := now - o.since
+	switch {
+	case connected && o.away:
+		event, message := c.cfg.log.Debug(), "the connection to ZooKeeper broke, and was made again"
+		if o.told || o.atRisk > 0 {
+			event, message = c.cfg.log.Info().Int("holds_at_risk", o.atRisk).Int("holds_lost", o.lost), "ZooKeeper is back"
+		}
+		id := c.conn.Session()
+		event.Stringer("away_for", lasted.Round(time.Millisecond)).Bool("new_session", id != *session).Msg(message)
+		*session = id
+		o.away, o.told, o.atRisk, o.lost = false, false, 0, 0
+	case connected:
+		*session = c.conn.Session()
+	case !o.away:
+		o.away, o.since = true, now
+	case lasted >= awayAfter && !o.told:
+		o.told = true
+		c.cfg.log.Warn().Stringer("away_for", lasted.Round(time.Millisecond)).Int("holds", c.countHolds()).
+			Msg("ZooKeeper is away: there is no session; each hold lasts until its lease ends")
+	}
+}
+
+// logRisk logs that a hold has come at risk: of those that an outage has brought there, the
+// first one.
+func (c *Client) logRisk(e *queue.Entry, change lease.Change) {
+	o, now := &c.outage, c.clock.Mono()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	message, holds := "hold at risk: it is lost when its time runs out, unless a renewal succeeds before", 1
+	event := c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).Stringer("left", change.Left)
+	unrenewed := now - e.LeasedAt().Mono
+	switch {
+	case errors.Is(change.Why, ErrMaxHold):
+		event.Str("why", "max_hold is near")
+	case !o.away && change.Unanswered == 0:
+		event.Stringer("not_renewed_for", unrenewed).Str("why", "renewals failed, or were not made in time")
+	default:
+		renewals := c.keeper.Renewals()
+		if o.atRisk > 0 && renewals == o.renewals {
+			o.atRisk++
+			event.Discard()
+			return
+		}
+		o.renewals, o.atRisk, o.lost = renewals, 1, 0
+		if o.away {
+			event.Str("why", "there is no session with ZooKeeper").Stringer("away_for", (now - o.since).Round(time.Millisecond))
+		} else {
+			event.Str("why", "ZooKeeper does not answer").Stringer("unanswered_for", change.Unanswered.Round(time.Millisecond))
+		}
+		if holds = c.countHolds(); holds > 1 {
+			message = "holds at risk, this one first: each is lost when its time runs out, unless a renewal succeeds before"
+		}
+	}
+	event.Int("holds", holds).Msg(message)
+}
+
+// countHolds is how many holds the client has.
+func (c *Client) countHolds() (n int) {
+	for _, e := range c.keeper.Entries() {
+		n += e.Holds()
+	}
+	return n
+}

@@ -1,0 +1,151 @@
+package lock_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// warnings are the lines logged at the level info and above since it was called last.
+func (w *world) warnings() (all []map[string]any) {
+	w.Helper()
+	for line := range strings.Lines(w.logged()) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			w.Errorf("%s: %v", line, err)
+		}
+		if fields["level"] != "debug" {
+			all = append(all, fields)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log.Reset()
+	return all
+}
+
+// TestOutageIsLoggedOnce: when it begins, when the first hold is at risk by it, and when it
+// ends, with how many holds were; however many there are.
+func TestOutageIsLoggedOnce(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		for _, silent := range []bool{true, false} {
+			t.Run(fmt.Sprintf("own %v, silent %v", own, silent), func(t *testing.T) {
+				simulate(t, locktest.Options{}, func(w *world) { w.logsOutageOnce(own, silent) })
+			})
+		}
+	}
+}
+
+func (w *world) logsOutageOnce(own, silent bool) {
+	const holds, ttl, lasts = 500, 21 * time.Second, 11500 * time.Millisecond
+	take := w.dial
+	if !own {
+		take = w.borrow
+	}
+	a := take("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace}))
+	for i := range holds {
+		w.lock(a, fmt.Sprint("x", i))
+		time.Sleep(ttl / 3 / holds) // they are not renewed together
+	}
+	w.warnings()
+	begin, end, server := w.Stop, w.Start, w.Servers()[0]
+	if silent {
+		begin, end = func(string) error { return w.Partition("a") }, func(string) error { w.Heal("a"); return nil }
+	}
+	if err := begin(server); err != nil {
+		w.Fatal(err)
+	}
+	time.Sleep(lasts)
+	if err := end(server); err != nil {
+		w.Fatal(err)
+	}
+	time.Sleep(ttl)
+	lines := w.warnings()
+	if len(lines) != 3 {
+		w.Errorf("%d lines, want 3", len(lines))
+	}
+	one := func(message string, want map[string]any) (got map[string]any) {
+		for _, line := range lines {
+			if !strings.HasPrefix(line["message"].(string), message) {
+				continue
+			}
+			for key, value := range want {
+				if got != nil || line[key] != value {
+					w.Errorf("%v is a second line, or has not %s %v", line, key, value)
+				}
+			}
+			got = line
+		}
+		if got == nil {
+			w.Fatalf("no line %q among %d, the first of which are %v", message, len(lines), lines[:min(5, len(lines))])
+		}
+		return got
+	}
+	one("ZooKeeper is away", map[string]any{"holds": 500.})
+	risk := one("holds at risk", map[string]any{"holds": 500.})
+	if why := risk["why"]; why != "there is no session with ZooKeeper" && (!silent || why != "ZooKeeper does not answer") {
+		w.Errorf("at risk because %v", why)
+	}
+	back := one("ZooKeeper is back", map[string]any{"holds_at_risk": 500., "holds_lost": 0.})
+	if away, err := time.ParseDuration(back["away_for"].(string)); err != nil || away < lasts-sessionTimeout || away > lasts+2*time.Second {
+		w.Errorf("it was away for %v: %v", away, err)
+	}
+}
+
+// TestBriefOutageIsNoWarning: connections break now and then.
+func TestBriefOutageIsNoWarning(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.lock(a, "x")
+		w.warnings()
+		for range 20 {
+			w.Cut("a")
+			time.Sleep(ttl / 10)
+		}
+		if got := w.warnings(); len(got) != 0 {
+			t.Errorf("logged %v", got)
+		}
+	})
+}
+
+// TestRiskWithoutOutage has a line for each hold, with the true cause.
+func TestRiskWithoutOutage(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, MaxHold: 3 * ttl}))
+		for _, name := range []string{"x", "y"} {
+			w.lock(a, name)
+		}
+		var denied atomic.Bool
+		denied.Store(true)
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if denied.Load() && r.Label == "a" && (r.Op == "setData" || r.Op == "multi") {
+				return locktest.Fault{Code: -102} // NoAuth
+			}
+			return locktest.Fault{}
+		})
+		w.warnings()
+		time.Sleep(3 * ttl / 4)
+		denied.Store(false)
+		logged := func(why string) (n int) {
+			for _, line := range w.warnings() {
+				if strings.HasPrefix(line["message"].(string), "hold at risk: ") && line["why"] == why {
+					n++
+				}
+			}
+			return n
+		}
+		if n := logged("renewals failed, or were not made in time"); n != 2 {
+			t.Errorf("%d lines, want one for each hold", n)
+		}
+		time.Sleep(2*ttl - ttl/4)
+		if n := logged("max_hold is near"); n != 2 {
+			t.Errorf("%d lines, want one for each hold", n)
+		}
+	})
+}
