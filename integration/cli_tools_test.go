@@ -219,7 +219,7 @@ func testSweepCommand(t *testing.T, bin string) {
 	c.fails(1, "lock is held by somebody else", "sweep")
 	c.unlock(hold)
 	// The lock's parent is younger than orphan_after, unless it went with the entry.
-	if err := c.raw.Delete(c.root+"/"+c.name, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+	if err := c.deleteEmpty(c.root + "/" + c.name); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		t.Error(err)
 	}
 }

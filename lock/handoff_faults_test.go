@@ -14,14 +14,21 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// windowOver lets the window of a client's hold end, with local waiters behind it: right after a
-// look for others the next one is far off.
-func (w *world) windowOver(label string) {
+// looked waits until a client, of which goroutines wait for another one, looks for others: then
+// the window of the hold begins anew.
+func (w *world) looked(label string) {
 	w.Helper()
-	time.Sleep(ttl)
 	looks := func() int { return w.Requests()[label].Requests["getChildren2"] }
 	before := looks()
 	w.until("a look for others", func() bool { return looks() > before })
+	settle()
+}
+
+// windowOver lets the window of a hold end that has lasted for so long that looks are rare.
+func (w *world) windowOver(label string) {
+	w.Helper()
+	time.Sleep(ttl)
+	w.looked(label)
 	time.Sleep(2 * window)
 }
 
@@ -40,11 +47,15 @@ func TestExchangeInDoubt(t *testing.T) {
 				w.windowOver("a")
 				other := w.queue(w.ctx, b, "x")
 				hit := w.mishap(i, "a", func(r locktest.Request) bool { return r.Op == "multi" && leaves(h)(r) && joins(r) })
+				begun := time.Now()
 				w.unlock(h)
 				w.until("the mishap", hit)
 				switch then {
 				case "they wait on":
 					w.inOrder(w.await(other).hold, line...)
+					if took := time.Since(begun); took > ttl {
+						w.Errorf("an entry of no waiter is in the way: it took %v", took)
+					}
 				case "they give up":
 					giveUp()
 				default:
@@ -189,57 +200,15 @@ func TestKeptEntryIsWritten(t *testing.T) {
 	})
 }
 
-// TestContextOfReaderBefore: a hold is entered again by its context, although that has the
-// values of one of a reader's hold that has ended.
-func TestContextOfReaderBefore(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		rw := w.dial("a", riding(0)).RWMutex("x")
-		read := w.take(rw.RLock)
-		w.unlock(read)
-		h, err := rw.Lock(context.WithoutCancel(read.Context()))
-		mustBe(t, err, nil)
-		limited, cancel := context.WithTimeout(h.Context(), ttl)
-		defer cancel()
-		again, err := rw.Lock(limited)
-		if err != nil {
-			t.Fatalf("it waits for itself: %v", err)
-		}
-		w.unlock(again)
-		w.unlock(h)
-		w.empty()
-	})
-}
-
 // TestTokensRiseAfterTheLastPass: an entry is handed on so often at most as its token can tell.
 func TestTokensRiseAfterTheLastPass(t *testing.T) {
-	for name, idle := range map[string]time.Duration{"handed on": 0, "kept": time.Minute} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a := w.dial("a", riding(idle))
-				h := w.lock(a, "x")
-				h.SetPass(math.MaxInt32 - 1)
-				for range 3 {
-					var line []<-chan taken
-					if idle == 0 {
-						line = w.line(w.ctx, a, "x", 1)
-					}
-					before := h.Token()
-					w.unlock(h)
-					if idle == 0 {
-						h = w.expect(line[0]).hold
-					} else {
-						h = w.lock(a, "x")
-					}
-					if h.Token().Compare(before) <= 0 {
-						t.Errorf("token %v follows %v", h.Token(), before)
-					}
-				}
-				w.unlock(h)
-				time.Sleep(idle)
-				w.empty()
-			})
-		})
-	}
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding(0))
+		h := w.lock(a, "x")
+		h.SetPass(math.MaxInt32 - 1)
+		w.inOrder(h, w.line(w.ctx, a, "x", 3)...)
+		w.empty()
+	})
 }
 
 // TestReadersOfHoldInDoubt: readers that waited together are granted an entry, and at that moment
@@ -386,27 +355,5 @@ func TestAttachedEntryIsNotDeleted(t *testing.T) {
 		w.inTurn(ended, got)
 		w.unlock(got.hold)
 		w.unlock((<-next).hold)
-	})
-}
-
-// TestTicketOfEndedReader: none is given, and the readers that have the entry still, or come to
-// have it, notice nothing.
-func TestTicketOfEndedReader(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second}))
-		first, second := w.take(a.RWMutex("x").RLock), w.take(a.RWMutex("x").RLock)
-		if first.EntryPath() != second.EntryPath() {
-			t.Fatal("they do not share an entry")
-		}
-		w.unlock(first)
-		if !first.Ticket().IsZero() {
-			t.Error("a ticket for a hold that has ended")
-		}
-		third := w.take(a.RWMutex("x").RLock)
-		if third.EntryPath() != second.EntryPath() {
-			t.Errorf("a reader within the window has an entry of its own, %s", third.EntryPath())
-		}
-		w.unlock(second)
-		w.unlock(third)
 	})
 }

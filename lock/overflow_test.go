@@ -214,8 +214,8 @@ func TestOverflowedEntryIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestEntriesThatOverflowed are ordered by their creation: their sequences are all the same, or
-// negative. No client renews them here: they are purged, and the counter starts anew.
+// TestEntriesThatOverflowed are in the way, whatever their order: their sequences are all the same,
+// or negative. No client renews them here: they are purged, and the counter starts anew.
 func TestEntriesThatOverflowed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.dial("a"), w.raw("old")

@@ -204,7 +204,7 @@ func TestPlaceReleased(t *testing.T) {
 		{name: "alone", passable: true, want: place.Leave},
 		{name: "inside the window", local: 2, passable: true, want: place.Pass},
 		{name: "after the window", local: 2, at: time.Second, passable: true, want: place.Exchange},
-		{name: "not passable", local: 2, want: place.Exchange},
+		{name: "not passable", local: 2, want: place.Leave},
 		{name: "after the window, and it has joined", local: 2, joins: 1, at: time.Second, passable: true, want: place.Leave},
 		{name: "kept", passable: true, idle: time.Hour, want: place.Keep},
 		{name: "not kept if others were seen", passable: true, crowded: true, idle: time.Hour, want: place.Leave},

@@ -198,7 +198,8 @@ func ignore(err error, those ...error) error {
 // what has changed, and all when one of them may have expired.
 func (w *waiter) followCrowd(ctx context.Context) error {
 	settled, c, now := w.settled(), w.crowd, time.Now()
-	all, reread := !now.Before(c.again), fired(c.resized)
+	all := !now.Before(c.again)
+	reread := fired(c.resized) || all && !c.again.IsZero()
 	if all {
 		c.again = now.Add(lookAgain)
 	}

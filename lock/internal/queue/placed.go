@@ -116,7 +116,9 @@ func (p *placed) inTheWay() *Blocked {
 	if p.blocker != nil || !held {
 		return p.blocker
 	}
-	return &Blocked{Path: e.Path, Entry: &znode.Entry{Name: e.Name(), Record: e.RecordNow()}}
+	r := e.RecordNow()
+	written := r.ExpiresAt - 2*r.TTL + e.Remaining().Milliseconds() // so that it expires when its lease ends
+	return &Blocked{Path: e.Path, Entry: &znode.Entry{Name: e.Name(), Record: r, Stat: znode.Stat{Mtime: written}}}
 }
 
 // giveUp removes a waiter whose context has ended, and returns its error. If it was served

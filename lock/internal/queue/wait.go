@@ -39,7 +39,7 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 			return zkconn.ContextError(ctx)
 		}
 		if w == nil {
-			w = &waiter{contender: c, e: e, p: p, seen: c.seen}
+			w = &waiter{contender: c, e: e, p: p, seen: c.seen} // what a try has seen
 		}
 		var err error
 		switch next {
