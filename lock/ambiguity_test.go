@@ -205,7 +205,7 @@ func TestShorteningThatCannotBeReadBack(t *testing.T) {
 	}
 }
 
-// TestRenewalThatCannotBeReadBackAtFirst: who wrote it is found out with a later
+// TestRenewalThatCannotBeReadBackAtFirst: the writer is found out with a later
 // try, because its bytes are remembered.
 func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
 	for _, code := range []int32{codeNoAuth, codeQuota} {
@@ -249,9 +249,9 @@ func TestReentryInDoubt(t *testing.T) {
 	})
 }
 
-// TestReentryInDoubtThatNobodyDispels gives up with its context, or with the hold;
-// and whoever asks again then queues like everybody else.
-func TestReentryInDoubtThatNobodyDispels(t *testing.T) {
+// TestReentryInDoubtThatStays gives up with its context, or with the hold;
+// and a call after that queues like any other.
+func TestReentryInDoubtThatStays(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
 		a, b := w.client("a", lock.WithClock(c.now)), w.client("b")

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +140,45 @@ func TestHigherCandidateDies(t *testing.T) {
 			w.empty()
 		})
 	}
+}
+
+// TestSuperiorThatCrashLoops: a candidate of a higher priority dies before it leads, and is started
+// again, time after time. The others yield to it, but not for ever.
+func TestSuperiorThatCrashLoops(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		leader, waiting := w.candidates("1a", "1b")
+		ctx, stop := context.WithCancel(w.ctx)
+		crashed := make(chan struct{})
+		go func() {
+			defer close(crashed)
+			for i := 0; ctx.Err() == nil; i++ {
+				label := fmt.Sprint("crash", i)
+				e := w.dial(label).Election("x", lock.WithPriority(5))
+				go e.Campaign(ctx, "5x")
+				time.Sleep(ttl / 2)
+				w.kill(label)
+			}
+		}()
+		time.Sleep(ttl)
+		w.unlock(leader)
+		begun := time.Now()
+		for range waiting {
+			var got taken
+			select {
+			case got = <-waiting["1a"]:
+			case got = <-waiting["1b"]:
+			case <-time.After(30 * ttl):
+				t.Fatal("no candidate leads")
+			}
+			if took := time.Since(begun); got.err != nil || took > 3*(ttl+grace) {
+				t.Errorf("led after %v: %v", took, got.err)
+			}
+			w.unlock(got.hold)
+			begun = time.Now()
+		}
+		stop()
+		<-crashed
+	})
 }
 
 // TestCandidateLooksForLong who waits behind it, until its lease is over: then it is to be

@@ -138,7 +138,7 @@ var permitsMutants = []mutant{
 		breaks: "the first waiter behind many holders does not notice that there are more permits",
 		edits: []edit{{"lock/internal/queue/permits.go",
 			"[]<-chan zk.Event{changed, raised}",
-			"[]<-chan zk.Event{changed, nil}"}},
+			"[]<-chan zk.Event{changed, raised}[:1]"}},
 		tests: []string{"lock.TestGuardRaise"},
 	}, {
 		name:   "first-unnoticed",

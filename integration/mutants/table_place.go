@@ -99,7 +99,7 @@ var placeMutants = []mutant{
 		breaks: "a reader comes to a hold of its process that is in doubt",
 		edits: []edit{{"lock/internal/lease/together.go",
 			"e.nextTTL != e.TTL || e.left(now) <= 0 {",
-			"e.nextTTL != e.TTL {"}},
+			"e.nextTTL != e.TTL || e.left(now) <= -1000*e.TTL {"}},
 		tests: []string{"lock/internal/queue.TestJoinOfADoubtfulHold"},
 	}, {
 		name:   "same-but-idle",

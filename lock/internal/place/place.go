@@ -215,7 +215,7 @@ func (p *Place[E]) Kept() (e E, ok bool) {
 }
 
 // Released says what becomes of an entry that was unlocked. passable says that another
-// goroutine can go on with it. The entry is the place's no more, but on Pass and Keep: then
+// goroutine can go on with it, and that nothing hangs on when it has left. The entry is the place's no more, but on Pass and Keep: then
 // the caller calls Hold or Store, or Drop.
 func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
 	h := p.holding(e)
@@ -227,7 +227,7 @@ func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
 	case p.Shared:
 	case waiting && passable && now < h.until:
 		return Pass
-	case waiting && len(p.joins) == 0:
+	case waiting && passable && len(p.joins) == 0:
 		p.Drop(e)
 		return Exchange
 	case !waiting && passable && p.Idle > 0 && !h.crowded:

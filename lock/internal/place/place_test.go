@@ -35,6 +35,12 @@ func (h *history) do(t *testing.T, op string) {
 		h.Begin(j)
 		h.joining = append(h.joining, j)
 	}
+	joins := func() { // as the owner does when something has ended
+		for h.NeedsJoin() {
+			join()
+			h.say("join")
+		}
+	}
 	switch what {
 	case "at":
 		h.now, _ = time.ParseDuration(arg)
@@ -65,10 +71,7 @@ func (h *history) do(t *testing.T, op string) {
 			h.Return(w)
 			h.say("none")
 		}
-		for h.NeedsJoin() {
-			join()
-			h.say("join")
-		}
+		joins()
 	case "unlock", "unlock!": // with a !: no other goroutine may go on with it
 		step := h.Released(arg, h.now, what == "unlock")
 		switch step {
@@ -83,12 +86,10 @@ func (h *history) do(t *testing.T, op string) {
 			h.Store(arg+"'", arg)
 		}
 		h.say("%s", steps[step])
+		joins()
 	case "lost":
 		h.say("%v", h.Drop(arg))
-		for h.NeedsJoin() {
-			join()
-			h.say("join")
-		}
+		joins()
 	case "others": // a look shows so many entries
 		n := 0
 		fmt.Sscan(arg, &n)
@@ -139,7 +140,7 @@ func TestPlace(t *testing.T) {
 		{"a waiter that was served cannot give up", Place[string]{Room: 1},
 			"enter a>join; arrive 1>a; cancel a>false; unlock 1>leave"},
 		{"after a failed join the next one begins", Place[string]{Room: 1},
-			"enter a>join; enter b>wait; arrive>none>join; arrive 1>a; unlock! 1>exchange; arrive 2>b; unlock 2>leave"},
+			"enter a>join; enter b>wait; arrive>none>join; arrive 1>a; unlock 1>exchange; arrive 2>b; unlock 2>leave"},
 		{"the window ends", Place[string]{Room: 1, Window: window},
 			"enter a>join; arrive 1>a; enter b>wait; enter c>wait; at 9ms; unlock 1>pass to b; at 10ms; unlock 1'>exchange; arrive 2>c; at 19ms; unlock 2>leave"},
 		{"a pass does not begin it anew", Place[string]{Room: 1, Window: window},
@@ -155,7 +156,7 @@ func TestPlace(t *testing.T) {
 		{"no look without waiters", Place[string]{Room: 1, Window: window},
 			"enter a>join; arrive 1>a; others 2>no join; unlock 1>leave"},
 		{"an entry that may not be handed on", Place[string]{Room: 1, Window: window, Idle: time.Second},
-			"enter a>join; arrive 1>a; enter b>wait; unlock! 1>exchange; arrive 2>b; unlock! 2>leave"},
+			"enter a>join; arrive 1>a; enter b>wait; unlock! 1>leave>join; arrive 2>b; unlock! 2>leave"},
 		{"an entry that is lost", Place[string]{Room: 1, Window: window},
 			"enter a>join; arrive 1>a; enter b>wait; lost 1>true>join; lost 1>false; unlock 1>leave; arrive 2>b"},
 		{"an unused entry is kept", Place[string]{Room: 1, Idle: time.Second},
@@ -167,7 +168,7 @@ func TestPlace(t *testing.T) {
 		{"not one that has ended, or is full", Place[string]{Room: 1, Shared: true, Window: window},
 			"enter a>join; arrive 1full>a; enter b>join; unlock 1full>leave; arrive 2>b; enter c>share2"},
 		{"permits: as many joins as there is room for", Place[string]{Room: 3, Free: 2},
-			"enter a>join; enter b>join; enter c>wait; arrive 1>a>join; enter d>wait; arrive 2>b; unlock 1>leave; arrive 3>c>join; arrive 4>d"},
+			"enter a>join; enter b>join; enter c>wait; arrive 1>a>join; enter d>wait; arrive 2>b; unlock 1>leave>join; arrive 3>c; arrive 4>d"},
 		{"permits: more room", Place[string]{Room: 3},
 			"enter a>join; enter b>wait; enter c>wait; room 5 3; arrive 1>a>join>join; arrive 2>b; arrive 3>c; unlock 3>leave"},
 	} {

@@ -116,9 +116,9 @@ func (p *placed) inTheWay() *Blocked {
 	if p.blocker != nil || !held {
 		return p.blocker
 	}
-	record := e.RecordNow()
-	written := znode.Stat{Mtime: record.ExpiresAt - record.TTL} // as if it were just now
-	return &Blocked{Path: e.Path, Entry: &znode.Entry{Name: e.Name(), Record: record, Stat: written}}
+	r := e.RecordNow()
+	written := r.ExpiresAt - 2*r.TTL + e.Remaining().Milliseconds() // so that it expires when its lease ends
+	return &Blocked{Path: e.Path, Entry: &znode.Entry{Name: e.Name(), Record: r, Stat: znode.Stat{Mtime: written}}}
 }
 
 // giveUp removes a waiter whose context has ended, and returns its error. If it was served
@@ -294,6 +294,9 @@ func (q *Queue) HandOff(e *Entry) bool {
 		p.pass(e)
 		return true
 	case place.Exchange:
+		if !e.Quiet() { // Unlock waits until what is on its way cannot be applied any more
+			return false
+		}
 		p.begin(e, place.Exchange)
 		return true
 	case place.Keep:
