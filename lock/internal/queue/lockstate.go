@@ -17,7 +17,7 @@ type lockState struct {
 	parent   parent
 	lastLeft time.Duration // monotonic time at which an entry of ours left last; 0: never
 	others   bool          // other contenders were seen
-	places   map[likeness]*placed
+	places   places
 
 	users int // guarded by the queue
 }
@@ -104,4 +104,50 @@ func (s *lockState) stays(now time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.others || s.lastLeft != 0 && now-s.lastLeft < usedAgain
+}
+
+// places are those of one lock. Most locks have one, which takes no map.
+type places struct {
+	first *placed
+	more  map[likeness]*placed
+}
+
+func (ps *places) find(key likeness) *placed {
+	if ps.first != nil && ps.first.key == key {
+		return ps.first
+	}
+	return ps.more[key]
+}
+
+func (ps *places) add(p *placed) {
+	if ps.first == nil {
+		ps.first = p
+		return
+	}
+	if ps.more == nil {
+		ps.more = map[likeness]*placed{}
+	}
+	ps.more[p.key] = p
+}
+
+// remove reports whether the place was there.
+func (ps *places) remove(p *placed) bool {
+	switch {
+	case ps.first == p:
+		ps.first = nil
+	case ps.more[p.key] == p:
+		delete(ps.more, p.key)
+	default:
+		return false
+	}
+	return true
+}
+
+// all returns the places, as they are now.
+func (ps *places) all() []*placed {
+	all := slices.Collect(maps.Values(ps.more))
+	if ps.first != nil {
+		all = append(all, ps.first)
+	}
+	return all
 }

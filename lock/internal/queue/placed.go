@@ -75,7 +75,7 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 // is used.
 func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 	key := r.likeness()
-	if p := s.places[key]; p != nil {
+	if p := s.places.find(key); p != nil {
 		return p
 	}
 	p := &placed{queue: q, lock: s, like: *r, key: key}
@@ -84,10 +84,7 @@ func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 	if r.Kind == znode.Semaphore {
 		p.Room = int(max(1, r.Capacity/r.Permits))
 	}
-	if s.places == nil {
-		s.places = map[likeness]*placed{}
-	}
-	s.places[key] = p
+	s.places.add(p)
 	q.mu.Lock()
 	s.users++
 	q.mu.Unlock()
@@ -96,8 +93,7 @@ func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 
 // vacate forgets the place if it is not used any more; lock.mu is held.
 func (p *placed) vacate() {
-	if p.Empty() && p.lock.places[p.key] == p {
-		delete(p.lock.places, p.key)
+	if p.Empty() && p.lock.places.remove(p) {
 		p.queue.close(p.lock)
 	}
 }
@@ -169,7 +165,11 @@ func (p *placed) begin(from *Entry, how place.Step) {
 	ctx, cancel := context.WithCancelCause(p.queue.Closing)
 	j := &place.Join{Cancel: func() { cancel(errUnwanted) }}
 	p.Begin(j)
-	if !p.queue.background(func() { p.join(ctx, j, from, how) }) {
+	if !p.queue.background(func() {
+		defer cancel(nil)
+		p.join(ctx, j, from, how)
+	}) {
+		cancel(nil)
 		go p.arrived(j, nil, zkconn.ErrClosed) // Close has waited already
 	}
 }
