@@ -89,7 +89,7 @@ func TestDraftIsNew(t *testing.T) {
 		for _, p := range []parent{{}, {state: ours, kind: znode.Mutex, generation: generation}, {state: listed}} {
 			d := c.draft(p, clock.Instant{})
 			if attempts[znode.FormatID(d.attempt)] {
-				t.Errorf("the attempt %s comes again", d.attempt)
+				t.Errorf("the attempt %x comes again", d.attempt)
 			}
 			attempts[znode.FormatID(d.attempt)] = true
 			if p.state != absent {

@@ -164,7 +164,11 @@ func (p *placed) begin(from *Entry, how place.Step) {
 	ctx, cancel := context.WithCancelCause(p.queue.Closing)
 	j := &place.Join{Cancel: func() { cancel(errUnwanted) }}
 	p.Begin(j)
-	if !p.queue.background(func() { p.join(ctx, j, from, how) }) {
+	if !p.queue.background(func() {
+		defer cancel(nil)
+		p.join(ctx, j, from, how)
+	}) {
+		cancel(nil)
 		go p.arrived(j, nil, zkconn.ErrClosed) // Close has waited already
 	}
 }
