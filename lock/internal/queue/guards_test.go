@@ -103,6 +103,44 @@ func TestDraftIsNew(t *testing.T) {
 	}
 }
 
+// TestUnlikeRequests: requests share a place only if an entry of the one is what the other asks
+// for.
+func TestUnlikeRequests(t *testing.T) {
+	base := Request{Lock: "x", Kind: znode.Semaphore, Permits: 1, Capacity: 3, Terms: lease.Terms{TTL: time.Second, Grace: time.Second}}
+	same := base
+	same.Terms.Metadata = map[string]string{}
+	if base.likeness() != same.likeness() || !base.hasPlace() {
+		t.Error("a request is not like itself, or has no place")
+	}
+	for name, change := range map[string]func(*Request){
+		"kind":     func(r *Request) { r.Kind = znode.Mutex },
+		"role":     func(r *Request) { r.Role = znode.Shared },
+		"permits":  func(r *Request) { r.Permits++ },
+		"capacity": func(r *Request) { r.Capacity++ },
+		"parent":   func(r *Request) { r.KeepParent = true },
+		"barging":  func(r *Request) { r.Barging = true },
+		"window":   func(r *Request) { r.Window++ },
+		"idle":     func(r *Request) { r.Idle++ },
+		"TTL":      func(r *Request) { r.Terms.TTL++ },
+		"grace":    func(r *Request) { r.Terms.Grace++ },
+		"max hold": func(r *Request) { r.Terms.MaxHold++ },
+		"metadata": func(r *Request) { r.Terms.Metadata = map[string]string{"job": "ship"} },
+	} {
+		o := base
+		if change(&o); base.likeness() == o.likeness() {
+			t.Errorf("a request with another %s is alike", name)
+		}
+	}
+	for name, r := range map[string]Request{
+		"fixed lease": {Terms: lease.Terms{Fixed: true}}, "detached entry": {Terms: lease.Terms{Detached: true}},
+		"candidate": {Priority: 1}, "reader with a limit": {Role: znode.Shared, Terms: lease.Terms{MaxHold: 1}},
+	} {
+		if r.hasPlace() {
+			t.Errorf("a %s has a place", name)
+		}
+	}
+}
+
 // TestOldSampleTellsNothingOfAnOutage: what was written after the last sample need not be
 // younger than an outage that came later.
 func TestOldSampleTellsNothingOfAnOutage(t *testing.T) {
@@ -204,7 +242,7 @@ func TestPlaceReleased(t *testing.T) {
 		{name: "alone", passable: true, want: place.Leave},
 		{name: "inside the window", local: 2, passable: true, want: place.Pass},
 		{name: "after the window", local: 2, at: time.Second, passable: true, want: place.Exchange},
-		{name: "not passable", local: 2, want: place.Exchange},
+		{name: "not passable", local: 2, want: place.Leave},
 		{name: "after the window, and it has joined", local: 2, joins: 1, at: time.Second, passable: true, want: place.Leave},
 		{name: "kept", passable: true, idle: time.Hour, want: place.Keep},
 		{name: "not kept if others were seen", passable: true, crowded: true, idle: time.Hour, want: place.Leave},
