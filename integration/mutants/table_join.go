@@ -4,10 +4,10 @@ package main
 var joinMutants = []mutant{
 	{
 		name:   "attempt-twice",
-		breaks: "all attempts of a session have the same id",
+		breaks: "all attempts have the same id",
 		edits: []edit{{"lock/internal/queue/join.go",
 			"attempt: c.NewID(), since",
-			"attempt: znode.FormatID(uint64(c.Conn.Session())), since"}},
+			"attempt: znode.FormatID(7), since"}},
 		tests: []string{"lock/internal/queue.TestDraftIsNew"},
 	}, {
 		name:   "generation-twice",
@@ -71,7 +71,7 @@ var joinMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/join.go",
 			"	case zkconn.Ambiguous:\n		e, err := j.recover(",
 			"	case zkconn.Outcome(-1):\n		e, err := j.recover("}},
-		tests: []string{"lock.TestAmbiguousLock", "lock.TestAmbiguousJoinOfQueue", "lock.TestLockThatCannotEndFindsItsEntry"},
+		tests: []string{"lock.TestAmbiguousLock", "lock.TestAmbiguousJoinOfQueue"},
 	}, {
 		name:   "create-validity",
 		breaks: "the lease of a new entry counts from the reply, not from the send",
@@ -158,8 +158,8 @@ var parentMutants = []mutant{
 		name:   "adopted-deleted",
 		breaks: "a holder that was alone below an adopted parent deletes it",
 		edits: []edit{{"lock/internal/queue/join.go",
-			"	e.keepParent = e.keepParent || d.parent.adopted\n",
-			""}},
+			"e.keepParent || d.parent.adopted\n",
+			"e.keepParent\n"}},
 		tests: []string{"lock.TestGuardAdoptedStays"},
 	}, {
 		name:   "adopted-swept",
@@ -174,14 +174,21 @@ var parentMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/join.go",
 			"op == 0 && is(zk.ErrNoAuth): // it",
 			"op == 0 && is(zk.ErrNoAuth) && j.denied: // it"}},
-		tests: []string{"lock.TestParentWithoutCreate"},
+		tests: []string{"lock.TestGuardParentWithoutCreate"},
 	}, {
 		name:   "delete-untried",
 		breaks: "a client joins a lock whose ACL lets it create entries and not delete them",
 		edits: []edit{{"lock/internal/queue/join.go",
-			"		d.ops = []any{c.entry(d, sent), &zk.CreateRequest{",
-			"		d.ops = []any{c.entry(d, sent), &zk.CheckVersionRequest{Path: c.parent, Version: -1}}\n		_ = []any{&zk.CreateRequest{"}},
+			"append([]any{c.entry(d, sent)}, c.probe(d)...)",
+			"[]any{c.entry(d, sent), &zk.CheckVersionRequest{Path: c.parent, Version: -1}}"}},
 		tests: []string{"lock.TestGuardParentWithoutDelete"},
+	}, {
+		name:   "delete-untried-once-adopted",
+		breaks: "a client joins a lock whose ACL lets it create entries and not delete them, once another client has adopted the parent",
+		edits: []edit{{"lock/internal/queue/join.go",
+			"		if p.unproven {\n",
+			"		if p.unproven && c.trying {\n"}},
+		tests: []string{"lock.TestParentWithoutDelete"},
 	}, {
 		name:   "anchor-hidden",
 		breaks: "the anchor has the ACL of the lock alone, so that other clients cannot check it",
@@ -235,7 +242,7 @@ var recoverMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/entry.go",
 			"		c.orphans.add(e.Attempt, c.Clock.Mono())\n		c.Remove(c.orphan(e.Name().Node))\n",
 			""}},
-		tests: []string{"lock.TestGuardOverwrittenWaiter"},
+		tests: []string{"lock.TestWaiterThatLosesItsEntry"},
 	}, {
 		name:   "abandoned-create",
 		breaks: "a create of unknown outcome is not searched for once the call was given up",

@@ -103,6 +103,44 @@ func TestDraftIsNew(t *testing.T) {
 	}
 }
 
+// TestUnlikeRequests: requests share a place only if an entry of the one is what the other asks
+// for.
+func TestUnlikeRequests(t *testing.T) {
+	base := Request{Lock: "x", Kind: znode.Semaphore, Permits: 1, Capacity: 3, Terms: lease.Terms{TTL: time.Second, Grace: time.Second}}
+	same := base
+	same.Terms.Metadata = map[string]string{}
+	if base.likeness() != same.likeness() || !base.hasPlace() {
+		t.Error("a request is not like itself, or has no place")
+	}
+	for name, change := range map[string]func(*Request){
+		"kind":     func(r *Request) { r.Kind = znode.Mutex },
+		"role":     func(r *Request) { r.Role = znode.Shared },
+		"permits":  func(r *Request) { r.Permits++ },
+		"capacity": func(r *Request) { r.Capacity++ },
+		"parent":   func(r *Request) { r.KeepParent = true },
+		"barging":  func(r *Request) { r.Barging = true },
+		"window":   func(r *Request) { r.Window++ },
+		"idle":     func(r *Request) { r.Idle++ },
+		"TTL":      func(r *Request) { r.Terms.TTL++ },
+		"grace":    func(r *Request) { r.Terms.Grace++ },
+		"max hold": func(r *Request) { r.Terms.MaxHold++ },
+		"metadata": func(r *Request) { r.Terms.Metadata = map[string]string{"job": "ship"} },
+	} {
+		o := base
+		if change(&o); base.likeness() == o.likeness() {
+			t.Errorf("a request with another %s is alike", name)
+		}
+	}
+	for name, r := range map[string]Request{
+		"fixed lease": {Terms: lease.Terms{Fixed: true}}, "detached entry": {Terms: lease.Terms{Detached: true}},
+		"candidate": {Priority: 1}, "reader with a limit": {Role: znode.Shared, Terms: lease.Terms{MaxHold: 1}},
+	} {
+		if r.hasPlace() {
+			t.Errorf("a %s has a place", name)
+		}
+	}
+}
+
 // TestOldSampleTellsNothingOfAnOutage: what was written after the last sample need not be
 // younger than an outage that came later.
 func TestOldSampleTellsNothingOfAnOutage(t *testing.T) {

@@ -65,11 +65,15 @@ func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int,
 	w.crowd = nil
 	w.countRoom(names, capacity)
 	rules := w.rules(capacity)
-	if w.p = positionOf(names, self, rules); w.p.admitted || self == 0 {
+	if w.p = positionOf(names, self, rules); w.p.admitted {
 		return nil
 	}
-	before := names[self-1]
-	if !before.Ours() || before.Node == w.told || znode.Admit(names, self-1, rules) < 0 {
+	first := self == 0 // it asks for more permits than there are, and waits for a raise
+	if !first {
+		before := names[self-1]
+		first = !before.Ours() || before.Node == w.told || znode.Admit(names, self-1, rules) < 0
+	}
+	if first {
 		w.crowd = &crowd{names: slices.Clone(names[:self]), seen: map[string]*sighting{}, capacity: capacity, resized: resized}
 		return nil
 	}
