@@ -193,7 +193,8 @@ func (c *cli) queued(locks *lock.Client, name string, n int) <-chan *lock.Hold {
 	ch := make(chan *lock.Hold, 1)
 	go func() {
 		defer close(ch)
-		hold, err := locks.Mutex(name).Lock(ctx)
+		own := lock.WithMetadata(map[string]string{"waiter": strconv.Itoa(n)}) // so that it has an entry of its own
+		hold, err := locks.Mutex(name, own).Lock(ctx)
 		if err != nil {
 			c.Errorf("waiting for %s: %v", name, err)
 		}
@@ -412,7 +413,7 @@ func testLs(t *testing.T, bin string) {
 	c.unlock(hold)
 	c.unlock(<-next)
 	for _, node := range []string{foreign, c.root + "/orders/42", c.root + "/orders", c.root + "/stranger"} {
-		if err := c.raw.Delete(node, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := c.deleteEmpty(node); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			t.Error(err)
 		}
 	}
@@ -527,9 +528,7 @@ func testRunStatus(t *testing.T, bin string) {
 		p.mustSay(test.says)
 	}
 	c.unlock(hold)
-	if left := c.nodes(); len(left) > 0 {
-		t.Errorf("left: %q", left)
-	}
+	c.nothingLeft(patience)
 }
 
 func testRunSignals(t *testing.T, bin string) {

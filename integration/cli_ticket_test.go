@@ -89,7 +89,5 @@ func testRunTickets(t *testing.T, bin string) {
 	if got := strings.Fields(string(seen)); len(got) != 2 || got[0] == got[1] || hold.Token().Incarnation != 2 {
 		t.Errorf("the commands had the tokens %q, and the last one %v", got, hold.Token())
 	}
-	if left := c.nodes(); len(left) > 0 {
-		t.Errorf("left: %q", left)
-	}
+	c.nothingLeft(patience)
 }

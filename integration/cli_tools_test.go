@@ -78,6 +78,7 @@ func testShow(t *testing.T, bin string) {
 	}
 	c.unlock(hold)
 	c.unlock(<-next)
+	c.eventually("only the ancestor is left", func() bool { return len(c.nodes()) == 1 })
 	c.prune("orders")
 }
 
@@ -219,7 +220,7 @@ func testSweepCommand(t *testing.T, bin string) {
 	c.fails(1, "lock is held by somebody else", "sweep")
 	c.unlock(hold)
 	// The lock's parent is younger than orphan_after, unless it went with the entry.
-	if err := c.raw.Delete(c.root+"/"+c.name, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+	if err := c.deleteEmpty(c.root + "/" + c.name); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		t.Error(err)
 	}
 }

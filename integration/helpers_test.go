@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/wire"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
-	"github.com/holdfast-io/holdfast/internal/wire"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -89,7 +89,7 @@ func (b *bench) client(opts ...lock.Option) *lock.Client {
 	b.Helper()
 	opts = append([]lock.Option{
 		lock.WithRoot(b.root), lock.WithTTL(long), lock.WithGrace(grace), lock.WithSessionTimeout(sessionTimeout),
-		lock.WithUnlockTimeout(patience), lock.WithLocalWindow(0), // each contender has an entry of its own
+		lock.WithUnlockTimeout(patience),
 		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(b.TB)).Level(zerolog.WarnLevel).With().Timestamp().Logger()),
 	}, opts...)
 	c, err := lock.Dial(b.ctx, b.servers, opts...)

@@ -117,9 +117,6 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 	var told waitersTold
 	for i := range clients {
 		opts := []lock.Option{lock.WithTTL(4 * long), kept, lock.WithDialer(meters[i].Dial), lock.WithObserver(&told)}
-		if kind.shares {
-			opts = append(opts, lock.WithLocalWindow(lock.DefaultLocalWindow))
-		}
 		clients[i] = b.client(opts...)
 	}
 	counts := func() (sum zkserver.Counts) {

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -131,7 +128,7 @@ func TestCloseEndsWithItsTimeout(t *testing.T) {
 }
 
 // TestCloseDuringRequests: whatever request is under way, nothing of it is left
-// and nobody hangs.
+// and no call hangs.
 func TestCloseDuringRequests(t *testing.T) {
 	for number := 1; number <= 12; number++ {
 		for _, fault := range []locktest.Fault{{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}} {
@@ -171,50 +168,6 @@ func TestCloseDuringRequests(t *testing.T) {
 			})
 		}
 	}
-}
-
-// hook is a log that calls f once, with the line that has the part in it.
-type hook struct {
-	part string
-	once sync.Once
-	f    func()
-}
-
-func (h *hook) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), h.part) {
-		h.once.Do(h.f)
-	}
-	return len(p), nil
-}
-
-// TestCloseWhileRenewalsAreBeingCollected: a hold that is just being looked at is
-// ended all the same.
-func TestCloseWhileRenewalsAreBeingCollected(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		closed := make(chan error, 1)
-		var c *lock.Client
-		log := &hook{part: "hold lost", f: func() {
-			go func() { closed <- c.Close() }()
-			time.Sleep(time.Millisecond)
-		}}
-		var err error
-		c, err = lock.Dial(w.ctx, w.Servers(), lock.WithDialer(w.Dialer("a")), lock.WithTTL(ttl), lock.WithLogger(zerolog.New(log)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		// They run out at the same time, and are looked at one after the other.
-		var holds []*lock.Hold
-		for i := range 3 {
-			holds = append(holds, w.lock(c, fmt.Sprint("x", i), lock.WithoutRenewal()))
-		}
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
-		for _, h := range holds {
-			mustBe(t, h.Err(), lock.ErrLost)
-		}
-		w.empty()
-	})
 }
 
 // TestCloseJustAsTheLockIsGranted: the hold is not forgotten.
@@ -263,7 +216,7 @@ func TestBorrowedConnection(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			w.alive(h)
 		}
-		// An outage is waited out, by whoever waits and by whoever comes.
+		// An outage is waited out, by waiters and by new calls.
 		w.Stop(w.Servers()[0])
 		fresh := start(func() (*lock.Hold, error) { return a.Mutex("y").Lock(w.ctx) })
 		time.Sleep(3 * time.Second)
@@ -390,7 +343,7 @@ func TestCloseOfManyHolds(t *testing.T) {
 	})
 }
 
-// TestCloseTellsWhatItLeaves: an entry that was made for a caller who gave up could not be
+// TestCloseTellsWhatItLeaves: an entry that was made for a caller that gave up could not be
 // looked for, because there was no server any more, until it had expired. That was just
 // before Close would have given up too.
 func TestCloseTellsWhatItLeaves(t *testing.T) {
@@ -414,47 +367,29 @@ func TestCloseTellsWhatItLeaves(t *testing.T) {
 	})
 }
 
-// atRelease calls f when a hold was unlocked or detached, before anything is sent.
-type atRelease func()
-
-func (f atRelease) Observe(_ context.Context, e lock.Event) {
-	if e.Kind == lock.EventReleased {
-		f()
-	}
-}
-
 // TestUnlockAsTheClientCloses: the hold has just been given back, so it is no hold that
 // Close ends, and its entry is not deleted yet: Close waits for that.
 func TestUnlockAsTheClientCloses(t *testing.T) {
-	for name, unlock := range map[string]func(w *world, c *lock.Client) (release func() error){
-		"one": func(w *world, c *lock.Client) func() error { return w.lock(c, "x").Unlock },
-		"several": func(w *world, c *lock.Client) func() error {
-			hs, err := c.LockAll(w.ctx, "x", "y")
-			if err != nil {
-				w.Fatal(err)
-			}
-			return hs.Unlock
-		},
+	for name, take := range map[string]func(w *world, c *lock.Client) (release func() error){
+		"one":     func(w *world, c *lock.Client) func() error { return w.lock(c, "x").Unlock },
+		"several": func(w *world, c *lock.Client) func() error { return w.lockAll(c, "x", "y").Unlock },
 		"detached": func(w *world, c *lock.Client) func() error {
 			h := w.lock(c, "x")
-			return func() error {
-				_, err := h.Detach(w.ctx, 0)
-				return err
-			}
+			return func() error { _, err := h.Detach(w.ctx, 0); return err }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
-				var c *lock.Client
+				a := w.client("a")
+				release := take(w, a)
 				closed := make(chan error, 1)
-				var once sync.Once
-				c = w.client("a", lock.WithObserver(atRelease(func() {
-					once.Do(func() {
-						go func() { closed <- c.Close() }()
-						time.Sleep(ttl / 2) // so that Close is done, if it does not wait
-					})
-				})))
-				release := unlock(w, c)
+				w.fault(func(r locktest.Request) bool {
+					is := mutates(r, "a") && touches(r, "/locks/x/")
+					if is {
+						go func() { closed <- a.Close() }()
+					}
+					return is
+				}, locktest.Fault{Delay: time.Second})
 				if err := release(); err != nil && !errors.Is(err, lock.ErrClosed) {
 					t.Error(err)
 				}

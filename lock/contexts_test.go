@@ -74,7 +74,6 @@ func TestEndedContext(t *testing.T) {
 			"Downgrade read": reads.Downgrade(ctx),
 			"Txn":            held.Txn(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1}),
 			"Revoke":         a.Revoke(ctx, "m", ""),
-			"Release":        a.Release(ctx, "m"),
 			"Detach":         first(held.Detach(ctx, ttl)),
 		} {
 			if !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {

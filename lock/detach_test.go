@@ -261,14 +261,14 @@ func TestDetachOfWhatIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := taken.Detach(w.ctx, 0); !errors.Is(err, lock.ErrTaken) || !ticket.IsZero() {
-			t.Errorf("detached what somebody else had written: %v, %v", err, ticket)
+			t.Errorf("detached what another client had written: %v, %v", err, ticket)
 		}
 		w.wipe(z, "y") // what another client has written is its to clean up
 		w.empty()
 	})
 }
 
-// TestAttachAtOnce: of two who have both read the entry before either writes it, one is
+// TestAttachAtOnce: of two clients that have both read the entry before either writes it, one is
 // in.
 func TestAttachAtOnce(t *testing.T) {
 	for _, drop := range []locktest.Drop{0, locktest.AfterApply} {
@@ -308,7 +308,7 @@ func TestAttachAtOnce(t *testing.T) {
 	}
 }
 
-// TestAttachTooLate: who waits behind has purged the entry, or the holder of the ticket
+// TestAttachTooLate: the waiter behind has purged the entry, or the holder of the ticket
 // has unlocked.
 func TestAttachTooLate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -332,7 +332,7 @@ func TestAttachTooLate(t *testing.T) {
 		mustBe(t, err, lock.ErrRemoved)
 		mustSay(t, err, "unlocked")
 
-		// As long as nobody has purged it, nobody has entered.
+		// As long as no client has purged it, none has entered.
 		h = w.lock(a, "y")
 		ticket = w.detach(h, 0)
 		time.Sleep(10 * ttl)
@@ -380,9 +380,56 @@ func TestAttachToWhatWasNotDetached(t *testing.T) {
 	}
 }
 
-// TestOwnerLearnsThatSomebodyAttached: an owner whose clock stood still learns it from
+// TestEntryThatAnotherServerDoesNotKnowYet: the session ends between the Sync and the read, and
+// the server of the next one lags behind. That it does not know the entry proves nothing.
+func TestEntryThatAnotherServerDoesNotKnowYet(t *testing.T) {
+	for name, ask := range map[string]func(w *world, a *lock.Client, h *lock.Hold) error{
+		"attach": func(w *world, _ *lock.Client, h *lock.Hold) error {
+			_, err := w.client("c").Attach(w.ctx, w.detach(h, time.Minute))
+			return err
+		},
+		"detach": func(w *world, _ *lock.Client, h *lock.Hold) error { _, err := h.Detach(w.ctx, 0); return err },
+		"unlock": func(w *world, _ *lock.Client, h *lock.Hold) error { return h.Unlock() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, label := w.client("a"), map[bool]string{true: "c", false: "a"}[name == "attach"]
+				h := w.lock(a, "x")
+				reads, lost := 0, name == "attach"
+				w.Intercept(func(r locktest.Request) locktest.Fault {
+					switch {
+					case r.Label != label || !touches(r, pathOf(h)):
+					case !lost && mutates(r, "a"): // so that the next write meets another version
+						lost = true
+						return locktest.Fault{Drop: locktest.AfterApply}
+					case lost && r.Op == "getData":
+						switch reads++; reads {
+						case 1:
+							w.expireAway(label)
+							return locktest.Fault{Drop: locktest.BeforeApply}
+						case 2:
+							return locktest.Fault{Code: codeNoNode}
+						}
+					}
+					return locktest.Fault{}
+				})
+				if name != "attach" { // a renewal whose reply is lost
+					time.Sleep(ttl / 2)
+				}
+				if err := ask(w, a, h); err != nil {
+					t.Error(err)
+				}
+				if reads < 3 {
+					t.Errorf("%d reads, want one more", reads)
+				}
+			})
+		})
+	}
+}
+
+// TestOwnerLearnsOfAnAttachment: an owner whose clock stood still learns it from
 // its next renewal.
-func TestOwnerLearnsThatSomebodyAttached(t *testing.T) {
+func TestOwnerLearnsOfAnAttachment(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
 		a, b := w.client("a", lock.WithClock(c.now)), w.client("b")
@@ -403,7 +450,7 @@ func TestOwnerLearnsThatSomebodyAttached(t *testing.T) {
 	})
 }
 
-// TestEnqueue: a place is kept while nobody is there, and those behind wait.
+// TestEnqueue: a place is kept while its client is away, and waiters behind wait.
 func TestEnqueue(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -450,7 +497,7 @@ func TestEnqueue(t *testing.T) {
 	})
 }
 
-// TestAttachGivenUp: with the write on its way, whose reply nobody waits for.
+// TestAttachGivenUp: with the write on its way, whose reply no call waits for.
 func TestAttachGivenUp(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
 		a, c := w.client("a"), w.client("c")
@@ -479,7 +526,7 @@ func TestAttachGivenUp(t *testing.T) {
 	})
 }
 
-// TestPutBackWhoseReplyIsLost: somebody else attaches before it is known, and is broken. That
+// TestPutBackWhoseReplyIsLost: another client attaches before it is known, and is broken. That
 // one has to learn of it before anybody may enter.
 func TestPutBackWhoseReplyIsLost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -14,30 +14,20 @@ func ExampleElection() {
 	defer ensemble.Close()
 	ctx := context.Background()
 	dial := func() *lock.Client {
-		locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-		if err != nil {
-			log.Fatal(err)
-		}
-		return locks
+		return must(lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial)))
 	}
 	one, two := dial(), dial()
 	defer one.Close()
 	defer two.Close()
 
 	// A candidate stands with a value that all can read, and waits until it leads.
-	leadership, err := one.Election("scheduler").Campaign(ctx, "10.0.0.1:8080")
-	if err != nil {
-		log.Fatal(err)
-	}
+	leadership := must(one.Election("scheduler").Campaign(ctx, "10.0.0.1:8080"))
 	// Work by leadership.Context(), which ends before another candidate leads; hand its token to
 	// resources that refuse those of earlier leaders.
 
 	next := make(chan *lock.Leadership)
 	go func() {
-		l, err := two.Election("scheduler").Campaign(ctx, "10.0.0.2:8080")
-		if err != nil {
-			log.Fatal(err)
-		}
+		l := must(two.Election("scheduler").Campaign(ctx, "10.0.0.2:8080"))
 		next <- l
 	}()
 
@@ -53,14 +43,10 @@ func ExampleElection() {
 		if leader.Value == "10.0.0.2:8080" {
 			break
 		}
-		if err := leadership.Resign(); err != nil {
-			log.Fatal(err)
-		}
+		check(leadership.Resign())
 	}
-	if err := (<-next).Resign(); err != nil {
-		log.Fatal(err)
-	}
-	_, err = two.Election("scheduler").Leader(ctx)
+	check((<-next).Resign())
+	_, err := two.Election("scheduler").Leader(ctx)
 	fmt.Println("no leader:", errors.Is(err, lock.ErrNoLeader))
 	// Output:
 	// leader: 10.0.0.1:8080

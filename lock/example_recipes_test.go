@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"sync"
 	"time"
 
@@ -16,35 +15,18 @@ func ExampleMutex_Enqueue() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
+	locks := must(lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial)))
 	defer locks.Close()
-	hold, err := locks.Mutex("render").Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	hold := must(locks.Mutex("render").Lock(ctx))
 
-	worker, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	ticket, err := worker.Mutex("render", lock.WithTTL(5*time.Minute)).Enqueue(ctx) // for so long its place is kept
-	if err != nil {
-		log.Fatal(err)
-	}
+	worker := must(lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial)))
+	ticket := must(worker.Mutex("render", lock.WithTTL(5*time.Minute)).Enqueue(ctx)) // for so long its place is kept
 	worker.Close()
 
-	if err := hold.Unlock(); err != nil {
-		log.Fatal(err)
-	}
-	_, err = locks.Mutex("render").TryLock(ctx)
+	check(hold.Unlock())
+	_, err := locks.Mutex("render").TryLock(ctx)
 	fmt.Println("another client, meanwhile:", errors.Is(err, lock.ErrHeld))
-	again, err := locks.Attach(ctx, ticket) // in the next process of the worker
-	if err != nil {
-		log.Fatal(err)
-	}
+	again := must(locks.Attach(ctx, ticket)) // in the next process of the worker
 	fmt.Println("its turn:", again.Valid())
 	again.Unlock()
 	// Output:
@@ -58,13 +40,10 @@ func ExampleWithBarging() {
 	locks, done := newClient()
 	defer done()
 
-	err := locks.Mutex("cache/refill", lock.WithBarging()).Do(ctx, func(context.Context) error {
+	check(locks.Mutex("cache/refill", lock.WithBarging()).Do(ctx, func(context.Context) error {
 		fmt.Println("refilled")
 		return nil
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	// Output: refilled
 }
 
@@ -73,23 +52,16 @@ func ExampleWithIdle() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithIdle(time.Minute), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
+	locks := must(lock.Dial(ctx, ensemble.Servers(), lock.WithIdle(time.Minute), lock.WithDialer(ensemble.Dial)))
 	defer locks.Close()
 
 	count := func() error {
 		return locks.Mutex("counter").Do(ctx, func(context.Context) error { return nil })
 	}
-	if err := count(); err != nil { // the first time it takes one
-		log.Fatal(err)
-	}
+	check(count()) // the first time it takes one
 	before := ensemble.Transactions()
 	for range 1000 {
-		if err := count(); err != nil {
-			log.Fatal(err)
-		}
+		check(count())
 	}
 	fmt.Println("writes for a thousand more:", ensemble.Transactions()-before)
 	// Output: writes for a thousand more: 0
@@ -101,15 +73,10 @@ func ExampleHold_Extend() {
 	locks, done := newClient()
 	defer done()
 
-	hold, err := locks.Mutex("firmware", lock.WithTTL(time.Minute), lock.WithoutRenewal()).Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	hold := must(locks.Mutex("firmware", lock.WithTTL(time.Minute), lock.WithoutRenewal()).Lock(ctx))
 	defer hold.Unlock()
 	fmt.Println("for", hold.Remaining().Round(time.Minute))
-	if err := hold.Extend(ctx, 10*time.Minute); err != nil { // from now on
-		log.Fatal(err)
-	}
+	check(hold.Extend(ctx, 10*time.Minute)) // from now on
 	fmt.Println("for", hold.Remaining().Round(time.Minute))
 	// Output:
 	// for 1m0s
@@ -134,14 +101,9 @@ func ExampleWithObserver() {
 	defer ensemble.Close()
 	ctx := context.Background()
 	observer := &counter{counts: map[lock.EventKind]int{}}
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithObserver(observer), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
+	locks := must(lock.Dial(ctx, ensemble.Servers(), lock.WithObserver(observer), lock.WithDialer(ensemble.Dial)))
 	for range 3 {
-		if err := locks.Mutex("till").Do(ctx, func(context.Context) error { return nil }); err != nil {
-			log.Fatal(err)
-		}
+		check(locks.Mutex("till").Do(ctx, func(context.Context) error { return nil }))
 	}
 	locks.Close()
 	fmt.Println("acquired:", observer.counts[lock.EventAcquired], "lost:", observer.counts[lock.EventLost])
@@ -154,29 +116,19 @@ func ExampleWithPriority() {
 	locks, done := newClient()
 	defer done()
 
-	leads, err := locks.Election("scheduler").Campaign(ctx, "spare")
-	if err != nil {
-		log.Fatal(err)
-	}
+	leads := must(locks.Election("scheduler").Campaign(ctx, "spare"))
 	next := make(chan string)
 	var stood sync.WaitGroup
 	stand := func(value string, priority int) {
-		l, err := locks.Election("scheduler", lock.WithPriority(priority)).Campaign(ctx, value)
-		if err != nil {
-			log.Fatal(err)
-		}
+		l := must(locks.Election("scheduler", lock.WithPriority(priority)).Campaign(ctx, value))
 		next <- value
-		if err := l.Resign(); err != nil {
-			log.Fatal(err)
-		}
+		check(l.Resign())
 	}
 	stood.Go(func() { stand("another spare", 1) })
 	await(ctx, locks, 2) // it is first in the queue
 	stood.Go(func() { stand("the best", 9) })
 	await(ctx, locks, 3)
-	if err := leads.Resign(); err != nil {
-		log.Fatal(err)
-	}
+	check(leads.Resign())
 	fmt.Println(<-next)
 	fmt.Println(<-next)
 	stood.Wait()
@@ -188,10 +140,7 @@ func ExampleWithPriority() {
 // await returns when so many candidates are there.
 func await(ctx context.Context, locks *lock.Client, n int) {
 	for {
-		candidates, err := locks.Election("scheduler").Candidates(ctx)
-		if err != nil {
-			log.Fatal(err)
-		}
+		candidates := must(locks.Election("scheduler").Candidates(ctx))
 		if len(candidates) >= n {
 			return
 		}

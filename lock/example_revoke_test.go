@@ -14,14 +14,9 @@ func ExampleHold_Revoked() {
 	locks, done := newClient(lock.WithOwner("deploy"))
 	defer done()
 
-	hold, err := locks.Mutex("node3").Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	hold := must(locks.Mutex("node3").Lock(ctx))
 	// In another process:
-	if err := locks.Revoke(ctx, "node3", "node3 is drained"); err != nil {
-		log.Fatal(err)
-	}
+	check(locks.Revoke(ctx, "node3", "node3 is drained"))
 
 	select {
 	case r := <-hold.Revoked():
@@ -29,8 +24,6 @@ func ExampleHold_Revoked() {
 	case <-hold.Done():
 		log.Fatal(hold.Err())
 	}
-	if err := hold.Unlock(); err != nil {
-		log.Fatal(err)
-	}
+	check(hold.Unlock())
 	// Output: deploy asks for node3: node3 is drained
 }

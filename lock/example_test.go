@@ -18,23 +18,28 @@ import (
 // The examples run on a ZooKeeper in memory. A service leaves WithDialer out and
 // names its servers.
 func newEnsemble() *locktest.Ensemble {
-	ensemble, err := locktest.New(locktest.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	return ensemble
+	return must(locktest.New(locktest.Options{}))
 }
 
 // newClient returns a client of such a ZooKeeper.
 func newClient(opts ...lock.Option) (locks *lock.Client, done func()) {
 	ensemble := newEnsemble()
-	locks, err := lock.Dial(context.Background(), ensemble.Servers(), append(opts, lock.WithDialer(ensemble.Dial))...)
-	if err != nil {
-		log.Fatal(err)
-	}
+	locks = must(lock.Dial(context.Background(), ensemble.Servers(), append(opts, lock.WithDialer(ensemble.Dial))...))
 	return locks, func() {
 		locks.Close()
 		ensemble.Close()
+	}
+}
+
+// must and check end an example that fails.
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
 	}
 }
 
@@ -73,13 +78,10 @@ func ExampleMutex_Do() {
 	locks, done := newClient()
 	defer done()
 
-	err := locks.Mutex("reports/daily").Do(ctx, func(ctx context.Context) error {
+	check(locks.Mutex("reports/daily").Do(ctx, func(ctx context.Context) error {
 		fmt.Println("writing the report")
 		return ctx.Err() // ends when the lock is lost
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	// Output: writing the report
 }
 
@@ -88,13 +90,10 @@ func ExampleMutex_TryLock() {
 	locks, done := newClient(lock.WithOwner("billing"))
 	defer done()
 
-	hold, err := locks.Mutex("invoices").TryLock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	hold := must(locks.Mutex("invoices").TryLock(ctx))
 	defer hold.Unlock()
 
-	_, err = locks.Mutex("invoices").TryLock(ctx)
+	_, err := locks.Mutex("invoices").TryLock(ctx)
 	var held *lock.HeldError
 	if errors.Is(err, lock.ErrHeld) && errors.As(err, &held) {
 		fmt.Printf("%s is at it\n", held.Owner)
@@ -108,17 +107,12 @@ func ExampleClient_LockAll() {
 	defer done()
 
 	// A transfer the other way may name them in the opposite order.
-	holds, err := locks.LockAll(ctx, "accounts/7", "accounts/3")
-	if err != nil {
-		log.Fatal(err)
-	}
+	holds := must(locks.LockAll(ctx, "accounts/7", "accounts/3"))
 	defer holds.Unlock()
 
 	// The context ends as soon as one of them is lost. Each has a token of its own.
 	for _, hold := range holds.Each() {
-		if err := ship(holds.Context(), hold.Token()); err != nil {
-			log.Fatal(err)
-		}
+		check(ship(holds.Context(), hold.Token()))
 		fmt.Println("under", hold.Name())
 	}
 	// Output:
@@ -133,14 +127,8 @@ func ExampleMutex_Lock_again() {
 	locks, done := newClient()
 	defer done()
 
-	outer, err := locks.Mutex("stock").Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	inner, err := locks.Mutex("stock").Lock(outer.Context())
-	if err != nil {
-		log.Fatal(err)
-	}
+	outer := must(locks.Mutex("stock").Lock(ctx))
+	inner := must(locks.Mutex("stock").Lock(outer.Context()))
 	fmt.Println("one hold:", inner.Token() == outer.Token())
 	fmt.Println("first unlock:", inner.Unlock(), "- still held:", outer.Valid())
 	fmt.Println("last unlock:", outer.Unlock(), "- still held:", outer.Valid())
@@ -157,32 +145,21 @@ func ExampleRWMutex() {
 	catalog := locks.RWMutex("catalog")
 
 	// Two read at the same time, and no client writes meanwhile.
-	err := catalog.RDo(ctx, func(context.Context) error {
+	check(catalog.RDo(ctx, func(context.Context) error {
 		return catalog.RDo(ctx, func(context.Context) error {
 			_, err := catalog.TryLock(ctx)
 			fmt.Println("a writer beside two readers:", errors.Is(err, lock.ErrHeld))
 			return nil
 		})
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 
 	// A writer that goes on reading what it wrote lets other readers in.
-	hold, err := catalog.Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	hold := must(catalog.Lock(ctx))
 	defer hold.Unlock()
-	_, err = catalog.TryRLock(ctx)
+	_, err := catalog.TryRLock(ctx)
 	fmt.Println("a reader beside a writer:", errors.Is(err, lock.ErrHeld))
-	if err := hold.Downgrade(ctx); err != nil {
-		log.Fatal(err)
-	}
-	reader, err := catalog.TryRLock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(hold.Downgrade(ctx))
+	reader := must(catalog.TryRLock(ctx))
 	defer reader.Unlock()
 	fmt.Println("a reader after the downgrade:", reader.Valid())
 
@@ -202,29 +179,18 @@ func ExampleSemaphore() {
 
 	// Four exports may run at the same time; a big one counts as three.
 	exports := locks.Semaphore("exports", 4)
-	big, err := exports.Acquire(ctx, 3)
-	if err != nil {
-		log.Fatal(err)
-	}
+	big := must(exports.Acquire(ctx, 3))
 	defer big.Unlock()
-	small, err := exports.Acquire(ctx, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
+	small := must(exports.Acquire(ctx, 1))
 	defer small.Unlock()
-	_, err = exports.TryAcquire(ctx, 1)
+	_, err := exports.TryAcquire(ctx, 1)
 	fmt.Println("a fifth permit:", errors.Is(err, lock.ErrHeld))
 
 	// All clients have to say the same number. To change it takes an explicit call.
 	_, err = locks.Semaphore("exports", 5).TryAcquire(ctx, 1)
 	fmt.Println("another number:", errors.Is(err, lock.ErrPermits))
-	if err := exports.Resize(ctx, 5); err != nil {
-		log.Fatal(err)
-	}
-	one, err := exports.TryAcquire(ctx, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(exports.Resize(ctx, 5))
+	one := must(exports.TryAcquire(ctx, 1))
 	defer one.Unlock()
 	fmt.Println("resized to five:", one.Valid())
 	// Output:
@@ -239,12 +205,9 @@ func ExampleHold_Context() {
 	defer done()
 
 	// A lease of 100 ms that is not renewed.
-	hold, err := locks.Mutex("draw", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	hold := must(locks.Mutex("draw", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx))
 	<-hold.Context().Done()
-	err = context.Cause(hold.Context())
+	err := context.Cause(hold.Context())
 	fmt.Println("lost:", errors.Is(err, lock.ErrLost))
 	fmt.Println("expired:", errors.Is(err, lock.ErrExpired))
 	// Output:
@@ -269,10 +232,7 @@ func ExampleHold_Token() {
 
 	var tokens []lock.Token
 	for range 2 {
-		hold, err := locks.Mutex("ledger").Lock(ctx)
-		if err != nil {
-			log.Fatal(err)
-		}
+		hold := must(locks.Mutex("ledger").Lock(ctx))
 		tokens = append(tokens, hold.Token())
 		hold.Unlock()
 	}
@@ -289,37 +249,22 @@ func ExampleHold_Detach() {
 	defer ensemble.Close()
 	ctx := context.Background()
 	dial := func() *lock.Client {
-		locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-		if err != nil {
-			log.Fatal(err)
-		}
-		return locks
+		return must(lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial)))
 	}
 
 	first := dial()
-	hold, err := first.Mutex("etl").Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	ticket, err := hold.Detach(ctx, 5*time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
+	hold := must(first.Mutex("etl").Lock(ctx))
+	ticket := must(hold.Detach(ctx, 5*time.Minute))
 	text := ticket.String()
 	first.Close()
 
 	second := dial()
 	defer second.Close()
-	if ticket, err = lock.ParseTicket(text); err != nil {
-		log.Fatal(err)
-	}
-	again, err := second.Attach(ctx, ticket)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ticket = must(lock.ParseTicket(text))
+	again := must(second.Attach(ctx, ticket))
 	fmt.Println("same entry:", again.EntryPath() == hold.EntryPath())
 	fmt.Println("higher token:", again.Token().Compare(hold.Token()) > 0)
-	_, err = second.Attach(ctx, ticket)
+	_, err := second.Attach(ctx, ticket)
 	fmt.Println("once more:", errors.Is(err, lock.ErrAttached))
 	again.Unlock()
 	// Output:
@@ -340,18 +285,12 @@ func ExampleNew() {
 	}
 	defer conn.Close()
 
-	locks, err := lock.New(conn, lock.WithRoot("/shop/locks"), lock.WithSessionTimeout(10*time.Second))
-	if err != nil {
-		log.Fatal(err)
-	}
+	locks := must(lock.New(conn, lock.WithRoot("/shop/locks"), lock.WithSessionTimeout(10*time.Second)))
 	defer locks.Close()
-	err = locks.Mutex("till").Do(ctx, func(context.Context) error {
+	check(locks.Mutex("till").Do(ctx, func(context.Context) error {
 		fmt.Println("counting")
 		return nil
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	// Output: counting
 }
 
@@ -363,11 +302,8 @@ func ExampleHold_Txn() {
 	defer done()
 
 	// A lease of 100 ms that is not renewed.
-	hold, err := locks.Mutex("config", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = hold.Txn(ctx,
+	hold := must(locks.Mutex("config", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx))
+	err := hold.Txn(ctx,
 		&zk.CreateRequest{Path: "/config", Data: []byte("v1"), Acl: zk.WorldACL(zk.PermAll)},
 		&zk.CreateRequest{Path: "/config/limits", Data: []byte("10"), Acl: zk.WorldACL(zk.PermAll)})
 	fmt.Println("both written:", err == nil)
@@ -406,19 +342,11 @@ func ExampleHold_AtRisk() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithTTL(time.Second), lock.WithSessionTimeout(time.Second), lock.WithDialer(ensemble.Dialer("shop")))
-	if err != nil {
-		log.Fatal(err)
-	}
+	locks := must(lock.Dial(ctx, ensemble.Servers(), lock.WithTTL(time.Second), lock.WithSessionTimeout(time.Second), lock.WithDialer(ensemble.Dialer("shop"))))
 	defer locks.Close()
 
-	hold, err := locks.Mutex("import").Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := ensemble.Partition("shop"); err != nil { // no renewal succeeds from now on
-		log.Fatal(err)
-	}
+	hold := must(locks.Mutex("import").Lock(ctx))
+	check(ensemble.Partition("shop")) // no renewal succeeds from now on
 	work := time.NewTicker(10 * time.Millisecond)
 	defer work.Stop()
 	for {
@@ -436,9 +364,7 @@ func ExampleHold_AtRisk() {
 		break
 	}
 	ensemble.Heal("shop")
-	if err := hold.Unlock(); err != nil {
-		log.Fatal(err)
-	}
+	check(hold.Unlock())
 	// Output:
 	// at risk, with time left to finish: true
 	// saved

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,31 +61,7 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 	}
 }
 
-func TestEmptyParentIsAdoptedAndLeft(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a"), w.client("b")
-		z := w.raw("other")
-		w.unlock(w.lock(a, "y"))
-		w.create(z, "/locks/x", "", 0)
-		czxid := w.node("/locks/x").Stat.Czxid
-		for range 3 {
-			h := w.lock(a, "x")
-			ch := w.queue(w.ctx, b, "x")
-			w.unlock(h)
-			w.unlock(w.expect(ch).hold)
-			w.unlock(w.lock(a, "x"))
-			w.unlock(w.lock(b, "x"))
-			if p := w.parent("x"); !p.Adopted || p.Kind != znode.Mutex {
-				t.Errorf("parent %+v", p)
-			}
-		}
-		if n := w.bare(); len(n) != 1 || w.node("/locks/x").Stat.Czxid != czxid || len(w.anchors("x")) != 1 {
-			t.Errorf("nodes %q, want the parent that was there", n)
-		}
-	})
-}
-
-// TestUnparsableSiblingIsIgnored: one that is no contender stands in nobody's way,
+// TestUnparsableSiblingIsIgnored: one that is no contender is in no client's way,
 // and keeps the parent.
 func TestUnparsableSiblingIsIgnored(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -182,7 +157,7 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestEntryWithNodeBelowIt: somebody made a node below an entry of ours, so that
+// TestEntryWithNodeBelowIt: another program made a node below an entry of ours, so that
 // ZooKeeper does not let it be deleted. That is told, and tried again now and then.
 func TestEntryWithNodeBelowIt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -394,8 +369,8 @@ func TestWaiterThatLosesItsEntry(t *testing.T) {
 	}
 }
 
-// TestWholeLockDeleted under a holder and waiters, by somebody who thinks that it
-// helps: whose entry is gone learns of it with the next renewal, and those who
+// TestWholeLockDeleted under a holder and waiters, by an operator: the owner of
+// an entry that is gone learns of it with the next renewal, and those who
 // still wait start over.
 func TestWholeLockDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -406,7 +381,7 @@ func TestWholeLockDeleted(t *testing.T) {
 		w.wipe(z, "x") // the last entry first, so that a waiter that is told that the one ahead has gone has lost its own
 		time.Sleep(ttl / 2)
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)
-		// The first waiter knew itself next and its entry fresh; who deletes that
+		// The first waiter knew itself next and its entry fresh; a client that deletes that
 		// cannot be guarded against. It learns of it at once.
 		got := w.expect(first).hold
 		mustBe(t, got.Err(), lock.ErrLost, lock.ErrRemoved)
@@ -420,42 +395,7 @@ func TestWholeLockDeleted(t *testing.T) {
 	})
 }
 
-// TestGiveUpAfterOwnEntryIsGone: a waiter's entry is removed, and its caller gives up
-// before the waiter has noticed. The client does not go on counting that entry: the
-// lock's parent is deleted by whoever leaves last.
-func TestGiveUpAfterOwnEntryIsGone(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		b, c, z := w.client("b"), w.client("c"), w.raw("admin")
-		h := w.lock(b, "x")
-		ctx, giveUp := context.WithCancel(w.ctx)
-		var paused atomic.Bool // the waiter is to be, when it looks at its clock
-		var own string
-		begun := time.Now()
-		a := w.client("a", lock.WithClock(func() (mono, wall time.Duration) {
-			if paused.CompareAndSwap(true, false) {
-				w.remove(z, own)
-				time.Sleep(ttl) // its renewal finds out
-				giveUp()
-			}
-			return time.Since(begun), time.Since(begun)
-		}))
-		w.unlock(w.lock(a, "y"))
-		ahead, leave := context.WithCancel(w.ctx)
-		w.queue(ahead, c, "x")
-		ch := w.queue(ctx, a, "x")
-		own = w.entries("x")[2].Path
-		paused.Store(true)
-		leave()
-		got := <-ch
-		mustBe(w, got.err, context.Canceled)
-		w.unlock(h)
-		w.empty()
-		w.unlock(w.lock(a, "x"))
-		w.empty()
-	})
-}
-
-// TestParentOfAnEntryThatIsGone: who finds its hold's entry removed was the last one
+// TestParentOfAnEntryThatIsGone: a client that finds its hold's entry removed was the last one
 // there, and sees to the parent: when a renewal tells, and when Unlock does.
 func TestParentOfAnEntryThatIsGone(t *testing.T) {
 	for _, renewed := range []bool{true, false} {
@@ -490,7 +430,7 @@ func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 		theirs := w.raw("theirs, after")
 		names, _, err := theirs.Children("/locks/x")
 		if err != nil || len(names) != 1 || "/locks/x/"+names[0] != node {
-			t.Fatalf("%q, %v: want the node of the session before, and nobody ahead of it", names, err)
+			t.Fatalf("%q, %v: want the node of the session before, and none ahead of it", names, err)
 		}
 
 		waiting := w.queue(w.ctx, ours, "x")

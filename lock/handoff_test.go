@@ -92,46 +92,42 @@ func TestHandoffCostsNothing(t *testing.T) {
 // TestOthersWaitForOneWindow and one hold at most, be the holds short or long, or the entry
 // one that was kept before.
 func TestOthersWaitForOneWindow(t *testing.T) {
-	for name, test := range map[string]struct{ held, idle time.Duration }{
+	forEach(t, slow, map[string]struct{ held, idle time.Duration }{
 		"short holds": {window / 5, 0}, "long holds": {3 * window, 0}, "kept": {window / 5, time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, slow, func(w *world) {
-				a, b := w.dial("a", riding(test.idle)), w.dial("b", riding(0))
-				if test.idle > 0 {
-					w.unlock(w.lock(a, "x"))
+	}, func(w *world, test struct{ held, idle time.Duration }) {
+		a, b := w.dial("a", riding(test.idle)), w.dial("b", riding(0))
+		if test.idle > 0 {
+			w.unlock(w.lock(a, "x"))
+		}
+		h := w.lock(a, "x")
+		line := w.line(w.ctx, a, "x", 40)
+		begun := time.Now()
+		other := w.queue(w.ctx, b, "x")
+		done := make(chan int)
+		go func() {
+			handoffs := 0
+			for entry := h.EntryPath(); ; handoffs++ {
+				time.Sleep(test.held)
+				w.unlock(h)
+				if h = w.await(line[handoffs]).hold; h.EntryPath() != entry {
+					break
 				}
-				h := w.lock(a, "x")
-				line := w.line(w.ctx, a, "x", 40)
-				begun := time.Now()
-				other := w.queue(w.ctx, b, "x")
-				done := make(chan int)
-				go func() {
-					handoffs := 0
-					for entry := h.EntryPath(); ; handoffs++ {
-						time.Sleep(test.held)
-						w.unlock(h)
-						if h = w.await(line[handoffs]).hold; h.EntryPath() != entry {
-							break
-						}
-					}
-					done <- handoffs
-				}()
-				got := w.await(other)
-				if waited, most := got.at.Sub(begun), window+test.held+20*time.Millisecond; waited > most {
-					t.Errorf("the other client waited for %v, want at most %v", waited, most)
-				}
-				w.unlock(got.hold)
-				handoffs := <-done
-				if handoffs < 1 && test.held < window {
-					t.Error("no goroutine of the client was before the other client")
-				}
-				w.inOrder(h, line[handoffs+1:]...)
-				mustBe(t, a.Close(), nil)
-				w.empty()
-			})
-		})
-	}
+			}
+			done <- handoffs
+		}()
+		got := w.await(other)
+		if waited, most := got.at.Sub(begun), window+test.held+20*time.Millisecond; waited > most {
+			t.Errorf("the other client waited for %v, want at most %v", waited, most)
+		}
+		w.unlock(got.hold)
+		handoffs := <-done
+		if handoffs < 1 && test.held < window {
+			t.Error("no goroutine of the client was before the other client")
+		}
+		w.inOrder(h, line[handoffs+1:]...)
+		mustBe(t, a.Close(), nil)
+		w.empty()
+	})
 }
 
 // TestHandoffsGoOnWithoutOthers: while no other client waits, an entry is handed on again and
@@ -346,29 +342,6 @@ func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 	})
 }
 
-// TestTxnBeforeHandoff: a transaction of the hold before that is late finds another version.
-func TestTxnBeforeHandoff(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(0))
-		z := w.raw("admin")
-		w.create(z, "/data", "0", 0)
-		h := w.lock(a, "x")
-		line := w.line(w.ctx, a, "x", 1)
-		if err := h.Txn(w.ctx, &zk.SetDataRequest{Path: "/data", Data: []byte("1"), Version: -1}); err != nil {
-			t.Fatal(err)
-		}
-		before := w.node(h.EntryPath()).Stat.Version
-		w.unlock(h)
-		next := w.await(line[0]).hold
-		if now := w.node(next.EntryPath()).Stat.Version; next.EntryPath() == h.EntryPath() && now == before {
-			t.Errorf("the entry was handed on at the version that the transaction left, %d", now)
-		}
-		w.unlock(next)
-		w.empty()
-		w.remove(z, "/data")
-	})
-}
-
 // TestHandoffIsToTheSame: a request that asks for something else has an entry of its own.
 func TestHandoffIsToTheSame(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -422,6 +395,21 @@ func TestPermitsAreHandedOn(t *testing.T) {
 		}
 		w.empty()
 	})
+	simulate(t, slow, func(w *world) { // where there is room many join at once
+		s := w.dial("a", riding(0)).Semaphore("x", 32)
+		w.unlock(w.take(permits(s, 1)))
+		begun := time.Now()
+		var line []<-chan taken
+		for range 32 {
+			line = append(line, start(func() (*lock.Hold, error) { return s.Acquire(w.ctx, 1) }))
+		}
+		for _, ch := range line {
+			w.await(ch)
+		}
+		if took := time.Since(begun); took > 30*time.Millisecond {
+			t.Errorf("32 free permits are taken after %v, a request takes 2ms", took)
+		}
+	})
 }
 
 // TestHandoffAmongWriters: a writer goes on with the entry of a writer, and not with that of one
@@ -474,6 +462,13 @@ func TestReadersShareAnEntry(t *testing.T) {
 		}
 		if len(tokens) != len(held) {
 			t.Errorf("%d tokens of %d readers", len(tokens), len(held))
+		}
+		w.unlock(held[9])
+		if !held[9].Ticket().IsZero() {
+			t.Error("a ticket for a hold that has ended")
+		}
+		if held[9] = w.expect(read(9)).hold; held[9].EntryPath() != first.EntryPath() {
+			t.Errorf("a reader within the window has an entry of its own, %s", held[9].EntryPath())
 		}
 		writer := w.join("x", b.RWMutex("x").Lock)
 		time.Sleep(2 * window)
@@ -565,13 +560,14 @@ func TestHandoffOfStaleLease(t *testing.T) {
 			}
 			return locktest.Fault{}
 		})
-		time.Sleep(ttl * 7 / 10)
+		time.Sleep(ttl * 6 / 10)
+		w.looked("a")
 		version := w.node(h.EntryPath()).Stat.Version
 		w.Intercept(nil)
 		w.unlock(h)
 		next := w.await(line[0]).hold
-		if n := w.node(next.EntryPath()); next.EntryPath() == h.EntryPath() && n.Stat.Version == version {
-			t.Errorf("it was handed on with %v left, unwritten", next.Remaining())
+		if n := w.node(h.EntryPath()); next.EntryPath() != h.EntryPath() || n.Stat.Version == version {
+			t.Errorf("%s, with %v left, is at version %d, was %s at %d", next.EntryPath(), next.Remaining(), n.Stat.Version, h.EntryPath(), version)
 		}
 		if next.Remaining() < ttl/2 {
 			t.Errorf("the next one has %v left", next.Remaining())
@@ -584,7 +580,7 @@ func TestHandoffOfStaleLease(t *testing.T) {
 // TestHandoffAwaitsTheLastRenewal: the next goroutine waits for the answer of a renewal that is
 // on its way, and has another entry if that tells that this one has gone, or was broken.
 func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
-	for name, meanwhile := range map[string]func(w *world, entry string) (wait func()){
+	forEach(t, locktest.Options{}, map[string]func(w *world, entry string) (wait func()){
 		"renewed": nil,
 		"removed": func(w *world, entry string) func() {
 			w.remove(w.raw("admin"), entry)
@@ -594,46 +590,42 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 			broken := w.breaks(w.dial("c"), entry)
 			return func() { mustBe(w, broken.Wait(w.ctx, terms), nil) }
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a := w.dial("a", riding(0))
-				h := w.lock(a, "x")
-				line := w.line(w.ctx, a, "x", 2)
-				sent := w.fault(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Delay: time.Second})
-				extended := make(chan error, 1)
-				go func() { extended <- h.Extend(w.ctx, ttl) }() // to what it is
-				w.until("the renewal is sent", sent)
-				wait := func() {}
-				if meanwhile != nil {
-					wait = meanwhile(w, h.EntryPath())
+	}, func(w *world, meanwhile func(*world, string) func()) {
+		a := w.dial("a", riding(0))
+		h := w.lock(a, "x")
+		line := w.line(w.ctx, a, "x", 2)
+		sent := w.fault(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Delay: time.Second})
+		extended := make(chan error, 1)
+		go func() { extended <- h.Extend(w.ctx, ttl) }() // to what it is
+		w.until("the renewal is sent", sent)
+		wait := func() {}
+		if meanwhile != nil {
+			wait = meanwhile(w, h.EntryPath())
+		}
+		w.unlock(h)
+		mustBe(t, <-extended, lock.ErrUnlocked)
+		w.waits(line[0])
+		limited, cancel := context.WithTimeout(w.ctx, ttl)
+		defer cancel()
+		for i, next := range line {
+			select {
+			case <-limited.Done():
+				t.Fatal("waits for a hold that has ended")
+			case got := <-next:
+				mustBe(t, got.err, nil)
+				if same := got.hold.EntryPath() == h.EntryPath(); i == 0 && same == (meanwhile != nil) {
+					t.Errorf("by the same entry: %v", same)
 				}
-				w.unlock(h)
-				mustBe(t, <-extended, lock.ErrUnlocked)
-				w.waits(line[0])
-				limited, cancel := context.WithTimeout(w.ctx, ttl)
-				defer cancel()
-				for i, next := range line {
-					select {
-					case <-limited.Done():
-						t.Fatal("waits for a hold that has ended")
-					case got := <-next:
-						mustBe(t, got.err, nil)
-						if same := got.hold.EntryPath() == h.EntryPath(); i == 0 && same == (meanwhile != nil) {
-							t.Errorf("by the same entry: %v", same)
-						}
-						if i > 0 {
-							time.Sleep(ttl)
-						}
-						w.alive(got.hold)
-						w.unlock(got.hold)
-					}
+				if i > 0 {
+					time.Sleep(ttl)
 				}
-				wait()
-				w.empty()
-			})
-		})
-	}
+				w.alive(got.hold)
+				w.unlock(got.hold)
+			}
+		}
+		wait()
+		w.empty()
+	})
 }
 
 // TestHoldsAreTheLastHandles: two mutexes are held, and taken again together by the context of
@@ -733,6 +725,9 @@ func TestErrorsOfLocalWaiters(t *testing.T) {
 							if !errors.As(err, &held) || held.Entry != h.EntryPath() || held.Owner != map[bool]string{true: "a", false: "b"}[own] {
 								t.Errorf("%v, want %s in the way", err, h.EntryPath())
 							}
+							if left := time.Until(held.Expires); !outage && (left <= 0 || left > ttl) {
+								t.Errorf("%v: the lease ends in %v, want at most %v", err, left, ttl)
+							}
 							if errors.Is(err, lock.ErrUnavailable) != outage {
 								t.Errorf("%v: tells of the outage: %v", err, !outage)
 							}
@@ -796,7 +791,7 @@ func TestKeptEntry(t *testing.T) {
 // TestKeptEntryIsGivenBack at once when another contender comes, of this library or another one,
 // of this client or another, and when the client closes.
 func TestKeptEntryIsGivenBack(t *testing.T) {
-	for name, come := range map[string]func(w *world, a *lock.Client){
+	forEach(t, locktest.Options{}, map[string]func(w *world, a *lock.Client){
 		"another client": func(w *world, a *lock.Client) { w.unlock(w.lock(w.dial("b"), "x")) },
 		"another library": func(w *world, a *lock.Client) {
 			z := w.raw("b")
@@ -815,25 +810,21 @@ func TestKeptEntryIsGivenBack(t *testing.T) {
 			w.unlock(w.lock(w.dial("b"), "x"))
 		},
 		"close": func(w *world, a *lock.Client) { mustBe(w, a.Close(), nil) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a := w.dial("a", riding(time.Hour))
-				w.unlock(w.lock(a, "x"))
-				settle()
-				if n := len(w.entries("x")); n != 1 {
-					t.Fatalf("%d entries are kept", n)
-				}
-				begun := time.Now()
-				come(w, a)
-				settle()
-				if took := time.Since(begun); took > 2*ttl/3 {
-					t.Errorf("it took %v", took)
-				}
-				w.empty()
-			})
-		})
-	}
+	}, func(w *world, come func(*world, *lock.Client)) {
+		a := w.dial("a", riding(time.Hour))
+		w.unlock(w.lock(a, "x"))
+		settle()
+		if n := len(w.entries("x")); n != 1 {
+			t.Fatalf("%d entries are kept", n)
+		}
+		begun := time.Now()
+		come(w, a)
+		settle()
+		if took := time.Since(begun); took > 2*ttl/3 {
+			t.Errorf("it took %v", took)
+		}
+		w.empty()
+	})
 }
 
 // TestKeptEntryIsRenewed, and if it was deleted by hand another one joins.
@@ -861,6 +852,8 @@ func TestKeptEntryIsRenewed(t *testing.T) {
 	})
 }
 
+type unlocker interface{ Unlock() error }
+
 // TestTriesAtKeptEntry: requests of another client that do not queue are told that the lock is
 // held, and write nothing. A client does not stand in its own way.
 func TestTriesAtKeptEntry(t *testing.T) {
@@ -883,32 +876,24 @@ func TestTriesAtKeptEntry(t *testing.T) {
 		w.unlock(h)
 		w.empty()
 	})
-	for name, try := range map[string]func(w *world, a *lock.Client) (interface{ Unlock() error }, error){
-		"to read": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
-			return a.RWMutex("x").TryRLock(w.ctx)
-		},
-		"another TTL": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
+	forEach(t, locktest.Options{}, map[string]func(*world, *lock.Client) (unlocker, error){
+		"to read": func(w *world, a *lock.Client) (unlocker, error) { return a.RWMutex("x").TryRLock(w.ctx) },
+		"another TTL": func(w *world, a *lock.Client) (unlocker, error) {
 			return a.RWMutex("x", lock.WithTTL(ttl/2)).TryLock(w.ctx)
 		},
-		"without renewal": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
+		"without renewal": func(w *world, a *lock.Client) (unlocker, error) {
 			return a.RWMutex("x", lock.WithoutRenewal()).TryLock(w.ctx)
 		},
-		"several": func(w *world, a *lock.Client) (interface{ Unlock() error }, error) {
-			return a.All([]string{"y", "z"}).TryLock(w.ctx)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a := w.dial("a", riding(time.Hour))
-				w.unlock(w.take(a.RWMutex("x").Lock))
-				w.unlock(w.lock(a, "y"))
-				settle()
-				tried, err := try(w, a)
-				mustBe(t, err, nil)
-				mustBe(t, tried.Unlock(), nil)
-				mustBe(t, a.Close(), nil)
-				w.empty()
-			})
-		})
-	}
+		"several": func(w *world, a *lock.Client) (unlocker, error) { return a.All([]string{"y", "z"}).TryLock(w.ctx) },
+	}, func(w *world, try func(*world, *lock.Client) (unlocker, error)) {
+		a := w.dial("a", riding(time.Hour))
+		w.unlock(w.take(a.RWMutex("x").Lock))
+		w.unlock(w.lock(a, "y"))
+		settle()
+		tried, err := try(w, a)
+		mustBe(t, err, nil)
+		mustBe(t, tried.Unlock(), nil)
+		mustBe(t, a.Close(), nil)
+		w.empty()
+	})
 }

@@ -106,9 +106,9 @@ var mishaps = []struct {
 	also  func(w *world, label string) // what else happens to the client, or nil
 }{
 	{"lost with the connection", locktest.Fault{Drop: locktest.BeforeApply}, nil},
-	{"lost with the session", locktest.Fault{Drop: locktest.BeforeApply}, (*world).expireSoon},
+	{"lost with the session", locktest.Fault{Drop: locktest.BeforeApply}, (*world).expireAway},
 	{"applied, the reply lost with the connection", locktest.Fault{Drop: locktest.AfterApply}, nil},
-	{"applied, the reply lost with the session", locktest.Fault{Drop: locktest.AfterApply}, (*world).expireSoon},
+	{"applied, the reply lost with the session", locktest.Fault{Drop: locktest.AfterApply}, (*world).expireAway},
 	{"applied when the connection has ended", locktest.Fault{Delay: untilSevered}, (*world).sever},
 	{"the reply slower than the connection's end", locktest.Fault{DelayReply: 5 * time.Second}, nil},
 	{"throttled", locktest.Fault{Code: codeThrottled}, nil},
@@ -118,7 +118,16 @@ var mishaps = []struct {
 	{"the session moved, told of an operation", locktest.Fault{Code: codeSessionMoved, Op: 1}, nil},
 }
 
-// expireSoon ends the client's session, before it has connected again.
+// expireAway ends the client's session, before it can connect again.
+func (w *world) expireAway(label string) {
+	w.kill(label)
+	time.AfterFunc(500*time.Millisecond, func() {
+		w.ExpireLabel(label)
+		w.Heal(label)
+	})
+}
+
+// expireSoon ends the client's session in a moment.
 func (w *world) expireSoon(label string) {
 	time.AfterFunc(500*time.Millisecond, func() { w.ExpireLabel(label) })
 }

@@ -71,6 +71,13 @@ func simulate(t *testing.T, opts locktest.Options, f func(w *world)) {
 	})
 }
 
+// forEach runs f for each case in a world of its own.
+func forEach[T any](t *testing.T, opts locktest.Options, cases map[string]T, f func(w *world, c T)) {
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { simulate(t, opts, func(w *world) { f(w, c) }) })
+	}
+}
+
 // settle gives what goes on time for some round trips, but not for more: not for a
 // second try of anything, nor until a grant is recorded.
 func settle() {

@@ -94,7 +94,7 @@ func TestParentMadeAgain(t *testing.T) {
 				w.unlock(w.await(ch).hold)
 				w.stays(before)
 			},
-			"by clients like us": func(w *world, a *lock.Client, _ int32) { // who have left: it goes
+			"by clients like us": func(w *world, a *lock.Client, _ int32) { // that have left: it goes
 				w.wipe(w.raw("other"), "x")
 				b := w.client("b")
 				w.unlock(w.lock(b, "x"))
@@ -155,8 +155,11 @@ func TestAdoptedParentIsLeft(t *testing.T) {
 					if !hit() {
 						w.Fatal("joined otherwise")
 					}
-					time.Sleep(time.Second)
+					ch := w.queue(w.ctx, w.client("c"), "x")
 					w.unlock(h)
+					w.unlock(w.expect(ch).hold)
+					time.Sleep(time.Second)
+					w.unlock(w.lock(a, "x"))
 					w.stays(before)
 					if p := w.parent("x"); p.Generation != "" && (!p.Adopted || p.Kind != znode.Mutex || len(w.anchors("x")) != 1) {
 						w.Errorf("the parent is %+v, with the anchors %q", p, w.anchors("x"))
@@ -171,9 +174,6 @@ func TestAdoptedParentIsLeft(t *testing.T) {
 // request comes another program deletes it, and makes it again. What it holds then is not
 // touched; if it is empty it may be used, and is left.
 func TestParentMadeAgainAsItIsJoined(t *testing.T) {
-	adopts := func(r locktest.Request) bool {
-		return r.Op == "multi" && touches(r, "/anchor-") && touches(r, "-lock-")
-	}
 	for name, request := range map[string]func(locktest.Request) bool{"as the entry is made": joins, "as it is adopted": adopts} {
 		for _, data := range []string{"not a lock", ""} {
 			t.Run(fmt.Sprintf("%s, data %q", name, data), func(t *testing.T) {
@@ -206,6 +206,52 @@ func TestParentMadeAgainAsItIsJoined(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// adopts reports whether the request makes a lock's parent of a node that is there.
+func adopts(r locktest.Request) bool {
+	return r.Op == "multi" && touches(r, "/anchor-") && touches(r, "-lock-")
+}
+
+// TestParentWrittenAsItIsAdopted is not overwritten: not what another program has written, nor
+// what another client that adopts it has.
+func TestParentWrittenAsItIsAdopted(t *testing.T) {
+	for _, by := range []string{"program", "client"} {
+		t.Run("by another "+by, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b, z := w.client("a"), w.client("b"), w.raw("other")
+				w.unlock(w.lock(a, "y"))
+				w.unlock(w.lock(b, "other"))
+				w.create(z, "/locks/x", "", 0)
+				hit := w.before(func(r locktest.Request) bool {
+					return r.Label == "a" && adopts(r) && r.Paths[0] != "/locks/x"
+				}, func() {
+					if by == "client" {
+						if _, err := b.Mutex("x").Enqueue(w.ctx); err != nil {
+							t.Error(err)
+						}
+					} else if _, err := z.Set("/locks/x", []byte("not a lock"), -1); err != nil {
+						t.Error(err)
+					}
+				})
+				h, err := a.Mutex("x").Lock(w.ctx)
+				if !hit() {
+					t.Fatal("it was not adopted")
+				}
+				if by == "program" {
+					mustBe(t, err, lock.ErrForeign)
+					if n := w.node("/locks/x"); string(n.Data) != "not a lock" || len(w.anchors("x")) != 0 {
+						t.Errorf("the parent holds %q, with the anchors %q", n.Data, w.anchors("x"))
+					}
+					return
+				}
+				if n := w.anchors("x"); err != nil || len(n) != 1 || w.anchor("x").Permits != 0 {
+					t.Errorf("%v; the anchors are %q", err, n)
+				}
+				w.unlock(h)
+			})
+		})
 	}
 }
 

@@ -445,8 +445,14 @@ func TestReadersAndWritersReenter(t *testing.T) {
 				}
 			}
 		}
-		outer := w.take(rw.Lock)
-		_, err := c.Mutex("x").Lock(outer.Context()) // of another kind, it is no way in
+		read := w.take(rw.RLock) // a hold is entered again although its context has the values of one that has ended
+		w.unlock(read)
+		outer, err := rw.Lock(context.WithoutCancel(read.Context()))
+		mustBe(t, err, nil)
+		limited, cancel := context.WithTimeout(outer.Context(), ttl)
+		defer cancel()
+		w.unlock(w.await(start(func() (*lock.Hold, error) { return rw.Lock(limited) })).hold)
+		_, err = c.Mutex("x").Lock(outer.Context()) // of another kind, it is no way in
 		mustBe(t, err, lock.ErrKind)
 		mustSay(t, err, "rw", "mutex")
 		w.unlock(outer)

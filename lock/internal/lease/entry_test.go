@@ -400,12 +400,12 @@ func TestGrantIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.acknowledge(before, at(0), testSession, 1, 0, time.Second, *now)
-	if e.Recorded() || !e.GrantUnrecorded() || e.HeldSince() != 1 {
+	if e.Recorded() || e.HeldSince() != 1 {
 		t.Error("recorded by a write from before it")
 	}
 	e.writesWanted++
 	e.acknowledge(e.tick(*now), at(1), testSession, 2, 0, time.Second, *now)
-	if !e.Recorded() || e.GrantUnrecorded() {
+	if !e.Recorded() {
 		t.Error("not recorded")
 	}
 	made, _, _ := testEntry(Queued)

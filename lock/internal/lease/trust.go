@@ -92,10 +92,11 @@ func (e *Entry) IsHeld() bool { return locked(e, func() bool { return e.state ==
 // Recorded reports whether the grant stands in the node.
 func (e *Entry) Recorded() bool { return locked(e, func() bool { return e.recorded }) }
 
-// GrantUnrecorded reports whether there was a hold on the entry and the grant does not
-// stand in the node, so that whoever is behind does not know.
-func (e *Entry) GrantUnrecorded() bool {
-	return locked(e, func() bool { return e.acquired != 0 && !e.recorded })
+// Quiet reports whether no write of the entry is on its way or of unknown outcome.
+func (e *Entry) Quiet() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.writing == nil
 }
 
 // HeldSince is the monotonic time at which a hold of the entry began; 0: none did.

@@ -46,7 +46,7 @@ func (c *crowd) drop(n znode.Name) {
 // placeByCount is the place of an entry of a semaphore by the reply to its create: so many
 // contenders were there, each with a permit at least.
 func (c *contender) placeByCount(d *draft, own znode.Name, contenders int32) position {
-	capacity := d.parent.anchor.Capacity()
+	capacity := d.parent.anchor.capacity()
 	if contenders <= capacity || own.Seq <= capacity {
 		return position{} // there may be room: a list tells
 	}
@@ -59,17 +59,21 @@ func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int,
 	if err != nil {
 		return err
 	}
-	w.p, w.crowd = position{}, nil
 	if !settled() { // the list may be older than the number
-		return w.e.Refresh(ctx)
+		return w.unsettled(ctx)
 	}
+	w.crowd = nil
 	w.countRoom(names, capacity)
 	rules := w.rules(capacity)
-	if w.p = positionOf(names, self, rules); w.p.admitted || self == 0 {
+	if w.p = positionOf(names, self, rules); w.p.admitted {
 		return nil
 	}
-	before := names[self-1]
-	if !before.Ours() || before.Node == w.told || znode.Admit(names, self-1, rules) < 0 {
+	first := self == 0 // it asks for more permits than there are, and waits for a raise
+	if !first {
+		before := names[self-1]
+		first = !before.Ours() || before.Node == w.told || znode.Admit(names, self-1, rules) < 0
+	}
+	if first {
 		w.crowd = &crowd{names: slices.Clone(names[:self]), seen: map[string]*sighting{}, capacity: capacity, resized: resized}
 		return nil
 	}
@@ -130,7 +134,7 @@ func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int3
 			return 0, nil, err
 		}
 		c.lock.believe(p)
-		if capacity = p.anchor.Capacity(); c.resizing != 0 && capacity != c.resizing {
+		if capacity = p.anchor.capacity(); c.resizing != 0 && capacity != c.resizing {
 			return 0, nil, errOvertaken // it waits for the wrong number
 		}
 		return capacity, changed, nil
@@ -152,11 +156,12 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	name, _ := znode.Parse(w.p.predecessor)
 	settled := w.settled()
 	s, err := w.assess(ctx, name, w.seen, true, w.prove)
+	if errors.Is(err, zk.ErrNoNode) && settled() {
+		w.p = position{}
+		return nil
+	}
 	if err != nil {
-		if w.unread(ctx, name, false, err) == nil && !errors.Is(err, zk.ErrNoAuth) {
-			w.p = position{}
-		}
-		return ignore(err, zk.ErrNoNode, zk.ErrNoAuth)
+		return w.unread(ctx, name, false, err)
 	}
 	w.seen = s
 	switch {
@@ -169,11 +174,13 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	events := []<-chan zk.Event{s.changed}
 	if target, ok := znode.Parse(w.p.target); ok && target.Node != name.Node {
 		_, changed, err := w.Conn.Watch(ctx, w.path(target))
-		if errors.Is(err, zk.ErrNoNode) {
+		switch {
+		case errors.Is(err, zk.ErrNoNode) && settled():
 			w.p = position{}
 			return nil
-		}
-		if err != nil {
+		case errors.Is(err, zk.ErrNoNode):
+			return w.unsettled(ctx)
+		case err != nil:
 			return err
 		}
 		events = append(events, changed)
@@ -195,7 +202,8 @@ func ignore(err error, those ...error) error {
 // what has changed, and all when one of them may have expired.
 func (w *waiter) followCrowd(ctx context.Context) error {
 	settled, c, now := w.settled(), w.crowd, time.Now()
-	all, reread := !now.Before(c.again), fired(c.resized)
+	all := !now.Before(c.again)
+	reread := fired(c.resized) || all && !c.again.IsZero()
 	if all {
 		c.again = now.Add(lookAgain)
 	}
@@ -236,8 +244,7 @@ func (w *waiter) followCrowd(ctx context.Context) error {
 		}
 	}
 	if !settled() {
-		w.p, w.crowd = position{}, nil
-		return nil
+		return w.unsettled(ctx)
 	}
 	ahead := append(slices.Clone(c.names), w.e.Name())
 	if znode.Admit(ahead, len(ahead)-1, w.rules(c.capacity)) < 0 {

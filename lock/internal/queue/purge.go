@@ -39,8 +39,7 @@ func (w *waiter) purge(ctx context.Context) error {
 		}
 		s, err := w.assess(ctx, names[ahead], w.seen, false, w.prove)
 		if errors.Is(err, zk.ErrNoNode) && !settled() {
-			w.p = position{}
-			return nil
+			return w.unsettled(ctx)
 		}
 		if err != nil && !errors.Is(err, zk.ErrNoNode) || err == nil && !s.expired {
 			break // the waiter meets it when it follows

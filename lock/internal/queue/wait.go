@@ -119,6 +119,13 @@ func (w *waiter) settled() func() bool {
 	return func() bool { return written && w.Conn.Session() == session }
 }
 
+// unsettled is for a read that proves nothing: our own entry is written in this session, and
+// a list tells the place.
+func (w *waiter) unsettled(ctx context.Context) error {
+	w.p, w.crowd = position{}, nil
+	return w.e.Refresh(ctx)
+}
+
 // prove gets what was missing for a verdict. Our own renewal is a sample of the leader's
 // clock too.
 func (w *waiter) prove(ctx context.Context, knew znode.Now, mzxid int64) error {
@@ -181,8 +188,7 @@ func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err 
 		w.p.predecessorGone = true
 		return nil
 	case errors.Is(err, zk.ErrNoNode):
-		w.p = position{}
-		return nil
+		return w.unsettled(ctx)
 	case errors.Is(err, zk.ErrNoAuth):
 		w.blocker(&Blocked{Path: w.path(name)})
 		w.Log.Warn().Str("lock", w.Lock).Str("ahead", w.path(name)).

@@ -12,34 +12,35 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestRiders: contenders of a few clients pass entries on and keep them, while connections
-// break: never are two in, tokens rise, each client has its turn, and nothing is left.
-func TestRiders(t *testing.T) {
+// TestHandoffsWithinClients: the goroutines of a few clients hand entries on and keep them,
+// while connections break: never are two in, tokens rise, each client has its turn, and
+// nothing is left.
+func TestHandoffsWithinClients(t *testing.T) {
 	const clients, each = 4, 8
 	for _, idle := range []time.Duration{0, time.Second} {
 		t.Run(fmt.Sprint("idle ", idle), func(t *testing.T) {
 			b := onShared(t)
 			var room room
 			var turns sync.WaitGroup
-			var passed, joined [clients]int
+			var handed, joined [clients]int
 			var mu sync.Mutex
 			taps := make([]zkserver.Tap, clients)
 			cs := make([]*lock.Client, clients)
 			for i := range cs {
-				cs[i] = b.client(lock.WithLocalWindow(lock.DefaultLocalWindow), lock.WithIdle(idle), lock.WithDialer(taps[i].Dial))
+				cs[i] = b.client(lock.WithIdle(idle), lock.WithDialer(taps[i].Dial))
 			}
 			begun := time.Now()
 			goOn := func() bool {
 				mu.Lock()
 				defer mu.Unlock()
-				all := !slices.Contains(passed[:], 0) && !slices.Contains(joined[:], 0)
+				all := !slices.Contains(handed[:], 0) && !slices.Contains(joined[:], 0)
 				return !t.Failed() && b.ctx.Err() == nil && (time.Since(begun) < 3*time.Second || !all)
 			}
 			for i, c := range cs {
 				for range each {
 					turns.Go(func() {
 						for goOn() {
-							h, err := c.Mutex("ridden").Lock(b.ctx)
+							h, err := c.Mutex("shared").Lock(b.ctx)
 							if err != nil {
 								t.Error(err)
 								return
@@ -47,7 +48,7 @@ func TestRiders(t *testing.T) {
 							leave := room.enter(h.Token())
 							mu.Lock()
 							if h.Token().Pass > 0 {
-								passed[i]++
+								handed[i]++
 							} else {
 								joined[i]++
 							}
@@ -70,9 +71,9 @@ func TestRiders(t *testing.T) {
 			turns.Wait()
 			room.check(t)
 			for i := range clients {
-				t.Logf("client %d: %d turns by an entry passed on, %d by one joined for it", i, passed[i], joined[i])
-				if passed[i] == 0 || joined[i] == 0 {
-					t.Errorf("client %d: %d turns by an entry passed on, %d by one joined for it", i, passed[i], joined[i])
+				t.Logf("client %d: %d turns by an entry handed on, %d by one joined for it", i, handed[i], joined[i])
+				if handed[i] == 0 || joined[i] == 0 {
+					t.Errorf("client %d: %d turns by an entry handed on, %d by one joined for it", i, handed[i], joined[i])
 				}
 			}
 			b.nothingLeft(patience)
