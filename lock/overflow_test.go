@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -179,15 +180,16 @@ func TestOverflowedEntryIsGivenUp(t *testing.T) {
 					w.unlock(w.lock(a, "other"))
 					h := w.lock(b, "x")
 					w.setSequence("x", math.MaxInt32)
-					seen := 0 // from the delete on
+					var seen atomic.Int32 // from the delete on
 					w.Intercept(func(r locktest.Request) locktest.Fault {
-						if r.Label != "a" || seen == 0 && r.Op != "delete" {
+						if r.Label != "a" || seen.Load() == 0 && r.Op != "delete" {
 							return locktest.Fault{}
 						}
-						if seen++; seen == 1 && removed {
+						n := int(seen.Add(1))
+						if n == 1 && removed {
 							w.remove(z, r.Paths[0])
 						}
-						if seen == k+1 {
+						if n == k+1 {
 							return locktest.Fault{Delay: 2 * time.Second}
 						}
 						return locktest.Fault{}
@@ -195,7 +197,7 @@ func TestOverflowedEntryIsGivenUp(t *testing.T) {
 					ctx, cancel := context.WithTimeout(w.ctx, time.Second)
 					defer cancel()
 					ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) })
-					w.until("it withdraws", func() bool { return seen > 0 })
+					w.until("it withdraws", func() bool { return seen.Load() > 0 })
 					w.unlock(h)
 					time.Sleep(time.Second)
 					if got := w.outcome(ch); got.err == nil {
@@ -203,8 +205,8 @@ func TestOverflowedEntryIsGivenUp(t *testing.T) {
 					} else {
 						mustBe(t, got.err, context.DeadlineExceeded)
 					}
-					if seen <= k {
-						t.Errorf("%d requests, want more than %d", seen, k)
+					if n := int(seen.Load()); n <= k {
+						t.Errorf("%d requests, want more than %d", n, k)
 					}
 					time.Sleep(3 * time.Second)
 					w.empty()
