@@ -548,33 +548,40 @@ func TestReadersWaitTogether(t *testing.T) {
 }
 
 // TestHandoffOfStaleLease: an entry that was not renewed for long is written before the next
-// goroutine has it.
+// goroutine has it. The machine slept, or its renewals were refused.
 func TestHandoffOfStaleLease(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(0))
-		h := w.lock(a, "x")
-		line := w.line(w.ctx, a, "x", 1)
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if renews(r, h) {
-				return locktest.Fault{Code: codeThrottled}
+	for _, slept := range []bool{true, false} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			clk := newClock(0, 0)
+			a := w.dial("a", riding(0), lock.WithClock(clk.now))
+			h := w.lock(a, "x")
+			line := w.line(w.ctx, a, "x", 1)
+			if slept {
+				clk.step(ttl * 7 / 10)
+			} else {
+				w.Intercept(func(r locktest.Request) locktest.Fault {
+					if renews(r, h) {
+						return locktest.Fault{Code: codeThrottled}
+					}
+					return locktest.Fault{}
+				})
+				time.Sleep(ttl * 6 / 10)
+				w.looked("a")
 			}
-			return locktest.Fault{}
+			version := w.node(h.EntryPath()).Stat.Version
+			w.Intercept(nil)
+			w.unlock(h)
+			next := w.await(line[0]).hold
+			if n := w.node(h.EntryPath()); next.EntryPath() != h.EntryPath() || n.Stat.Version == version {
+				t.Errorf("%s, with %v left, is at version %d, was %s at %d", next.EntryPath(), next.Remaining(), n.Stat.Version, h.EntryPath(), version)
+			}
+			if next.Remaining() < ttl/2 {
+				t.Errorf("the next one has %v left", next.Remaining())
+			}
+			w.unlock(next)
+			w.empty()
 		})
-		time.Sleep(ttl * 6 / 10)
-		w.looked("a")
-		version := w.node(h.EntryPath()).Stat.Version
-		w.Intercept(nil)
-		w.unlock(h)
-		next := w.await(line[0]).hold
-		if n := w.node(h.EntryPath()); next.EntryPath() != h.EntryPath() || n.Stat.Version == version {
-			t.Errorf("%s, with %v left, is at version %d, was %s at %d", next.EntryPath(), next.Remaining(), n.Stat.Version, h.EntryPath(), version)
-		}
-		if next.Remaining() < ttl/2 {
-			t.Errorf("the next one has %v left", next.Remaining())
-		}
-		w.unlock(next)
-		w.empty()
-	})
+	}
 }
 
 // TestHandoffAwaitsTheLastRenewal: the next goroutine waits for the answer of a renewal that is
