@@ -79,7 +79,7 @@ func TestAmbiguousUnlock(t *testing.T) {
 				if queued != "" {
 					ch = w.queue(w.ctx, clients[queued], "x")
 				}
-				hit := w.mishap(i, "a", leaves(h))
+				hit, begun := w.mishap(i, "a", leaves(h)), time.Now()
 				if err := h.Unlock(); err != nil {
 					t.Errorf("unlock: %v", err)
 				}
@@ -87,6 +87,9 @@ func TestAmbiguousUnlock(t *testing.T) {
 				mustBe(t, h.Unlock(), lock.ErrUnlocked)
 				if ch != nil {
 					got := w.await(ch)
+					if took := got.at.Sub(begun); took >= ttl {
+						t.Errorf("acquired after %v: it has waited for an entry that no goroutine has", took)
+					}
 					w.sole(got.hold)
 					w.unlock(got.hold)
 				}

@@ -163,7 +163,9 @@ func TestGuardAdoption(t *testing.T) {
 				a, z := w.dial("a"), w.raw("other")
 				w.unlock(w.lock(a, "other"))
 				w.create(z, "/locks/x", "", 0)
-				w.before(func(r locktest.Request) bool { return mutates(r, "a") && touches(r, "/locks/x/anchor-") }, func() {
+				w.before(func(r locktest.Request) bool {
+					return mutates(r, "a") && strings.Contains(r.Paths[0], "-lock-") && touches(r, "/locks/x/anchor-")
+				}, func() {
 					if happens == "made anew" {
 						w.makeAnew(z, "/locks/x", "theirs")
 					} else if _, err := z.Set("/locks/x", []byte("theirs"), -1); err != nil {
@@ -208,6 +210,22 @@ func TestGuardParentWithoutDelete(t *testing.T) {
 		if n := len(w.Dump("/locks/x")); n != 1 {
 			t.Errorf("%d nodes that nobody can delete", n-1)
 		}
+	})
+}
+
+// TestGuardParentWithoutCreate: a client that may not make a lock's parent uses one that is there.
+func TestGuardParentWithoutCreate(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+		w.unlock(w.lock(b, "other"))
+		h := w.lock(a, "x")
+		time.Sleep(2 * time.Second) // the parent of the other lock has gone
+		if _, err := z.SetACL(lock.DefaultRoot, zk.WorldACL(zk.PermAll&^zk.PermCreate), -1); err != nil {
+			t.Fatal(err)
+		}
+		ch := w.queue(w.ctx, b, "x")
+		w.unlock(h)
+		w.unlock(w.await(ch).hold)
 	})
 }
 
@@ -315,12 +333,13 @@ func TestGuardCreateAppliedLate(t *testing.T) {
 				return false
 			}
 			name = r.Paths[slices.IndexFunc(r.Paths, func(p string) bool { return strings.HasSuffix(p, "-lock-") })]
-			return true
+			return w.cutOffSoon("b")
 		}, locktest.Fault{Drop: locktest.AfterApply})
 		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		w.until("the mishap", hit)
 		made := w.entries("x")[1]
 		w.remove(z, made.Path) // as if it had not been applied yet
+		w.Heal("b")
 		w.until("it has joined anew", func() bool { return len(w.entries("x")) == 2 })
 		again := w.entries("x")[1].Path
 		if _, err := z.Create(name, made.Data, zk.FlagSequence, zk.WorldACL(zk.PermAll)); err != nil {
@@ -441,12 +460,16 @@ func TestGuardExchangeInDoubtTwice(t *testing.T) {
 			return locktest.Fault{}
 		})
 		w.unlock(h)
-		next := w.await(waiting[0]).hold
+		begun := time.Now()
+		next := w.await(waiting[0])
 		if n.Load() < 3 {
 			t.Errorf("%d attempts", n.Load())
 		}
-		w.sole(next)
-		w.unlock(next)
+		if took := next.at.Sub(begun); took > ttl/2 {
+			t.Errorf("the next one has the lock after %v", took)
+		}
+		w.sole(next.hold)
+		w.unlock(next.hold)
 		w.empty()
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // semaphore is that of a client, said to have so many permits.
@@ -28,13 +29,17 @@ func TestGuardJoinAfterALowering(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.semaphore("a", 2), w.semaphore("b", 2)
 		h := w.take(permits(b, 1))
-		w.unlock(w.take(permits(a, 1))) // knows of two
+		w.unlock(w.take(permits(a, 1))) // knows of two, and remembers that for a second
 		if err := b.Resize(w.ctx, 1); err != nil {
 			t.Fatal(err)
 		}
-		ch := start(func() (*lock.Hold, error) { return a.Acquire(w.ctx, 1) })
-		w.waits(ch)
 		w.unlock(h)
+		ch := start(func() (*lock.Hold, error) { return a.Acquire(w.ctx, 2) })
+		time.Sleep(100 * time.Millisecond)
+		w.waits(ch)
+		if err := b.Resize(w.ctx, 2); err != nil {
+			t.Fatal(err)
+		}
 		w.unlock(w.await(ch).hold)
 		w.empty()
 	})
@@ -77,23 +82,52 @@ func (w *world) resized(ch <-chan taken) taken {
 	return <-ch
 }
 
-// TestGuardCapacityAfterAHolder: a holder leaves, and the permit is taken away, before the
-// first waiter has heard of either.
+// TestGuardCapacityAfterAHolder: an entry ahead leaves with the permit that it had waited for,
+// in one transaction, after the first waiter has read the number of permits.
 func TestGuardCapacityAfterAHolder(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.semaphore("a", 2), w.semaphore("b", 2), w.semaphore("c", 2)
-		first, second := w.take(permits(a, 1)), w.take(permits(a, 1))
-		resized := w.resize(b, 1) // waits until one is free
-		settle()
-		ch := w.join("x", permits(c, 1))
-		w.unlock(first)
-		if got := w.resized(resized); got.err != nil {
-			t.Fatal(got.err)
-		}
+		a, b, c, z := w.semaphore("a", 2), w.semaphore("b", 2), w.semaphore("c", 2), w.raw("other")
+		first, second := w.take(permits(a, 1)), w.take(permits(b, 1))
+		anchor := "/locks/x/" + znode.Anchor(w.parent("x").Generation)
+		hit := w.before(func(r locktest.Request) bool {
+			return r.Label == "c" && r.Op == "getData" && touches(r, second.EntryPath())
+		}, func() {
+			_, err := z.Multi(
+				&zk.SetDataRequest{Path: anchor, Data: znode.AnchorData{Permits: 2, Resized: 1}.Encode(), Version: -1},
+				&zk.DeleteRequest{Path: second.EntryPath(), Version: -1})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		ch := start(func() (*lock.Hold, error) { return c.Acquire(w.ctx, 1) })
+		w.until("it looks", hit)
 		time.Sleep(time.Second)
 		w.waits(ch)
-		w.unlock(second)
+		w.alive(first)
+		w.unlock(first)
 		w.unlock(w.await(ch).hold)
+	})
+}
+
+// TestGuardRaiseWithoutWatch: the first waiter notices that there are more permits although its
+// watches are lost.
+func TestGuardRaiseWithoutWatch(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.semaphore("a", 1), w.semaphore("b", 1), w.semaphore("c", 1)
+		h := w.take(permits(a, 1))
+		ch := w.join("x", permits(b, 1))
+		time.Sleep(100 * time.Millisecond)
+		w.LoseWatches("b")
+		if err := c.Resize(w.ctx, 2); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		got := w.await(ch)
+		if took := got.at.Sub(begun); took > 3*time.Minute {
+			t.Errorf("it noticed after %v", took)
+		}
+		w.unlock(h)
+		w.unlock(got.hold)
 		w.empty()
 	})
 }
@@ -126,24 +160,25 @@ func TestGuardRaise(t *testing.T) {
 }
 
 // TestGuardPermitsFree: each of several waiters is in as soon as there is a permit, though the
-// one before it is in already and stays.
+// one before it is in already and stays, and whichever holder leaves.
 func TestGuardPermitsFree(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.semaphore("a", 2), w.semaphore("b", 2), w.semaphore("c", 2)
-		first, second := w.take(permits(a, 1)), w.take(permits(a, 1))
+		a, b, c := w.semaphore("a", 3), w.semaphore("b", 3), w.semaphore("c", 3)
+		first, second, third := w.take(permits(a, 1)), w.take(permits(a, 1)), w.take(permits(a, 1))
 		one, two := w.join("x", permits(b, 1)), w.join("x", permits(c, 1))
-		w.unlock(second)
+		w.unlock(first)
 		h := w.await(one).hold
 		w.waits(two)
-		time.Sleep(time.Second)
-		w.unlock(first)
+		time.Sleep(100 * time.Millisecond)
+		w.unlock(third)
 		begun := time.Now()
 		got := w.await(two)
 		if took := got.at.Sub(begun); took > time.Second {
 			t.Errorf("it noticed after %v", took)
 		}
-		w.unlock(h)
-		w.unlock(got.hold)
+		for _, h := range []*lock.Hold{second, h, got.hold} {
+			w.unlock(h)
+		}
 		w.empty()
 	})
 }
@@ -152,18 +187,20 @@ func TestGuardPermitsFree(t *testing.T) {
 // grant, and has a permit as soon as one is free.
 func TestGuardPermitsBehindForeign(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.semaphore("a", 2), w.semaphore("b", 2), w.raw("other")
-		first := w.take(permits(a, 1))
+		a, b, z := w.semaphore("a", 3), w.semaphore("b", 3), w.raw("other")
+		first, second, third := w.take(permits(a, 1)), w.take(permits(a, 1)), w.take(permits(a, 1))
 		theirs := w.create(z, "/locks/x/_c_9f86d081-884c-7d65-9f86-d081884c7d65-lock-", "", zk.FlagSequence)
 		ch := w.join("x", permits(b, 1))
+		w.unlock(first)
 		w.waits(ch)
 		time.Sleep(100 * time.Millisecond)
-		w.unlock(first)
+		w.unlock(third)
 		begun := time.Now()
 		got := w.await(ch)
 		if took := got.at.Sub(begun); took > time.Second {
 			t.Errorf("it noticed after %v", took)
 		}
+		w.unlock(second)
 		w.unlock(got.hold)
 		w.remove(z, theirs)
 		w.empty()

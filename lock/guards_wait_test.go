@@ -17,8 +17,27 @@ import (
 // predecessor, which has left before the waiter joined. That it goes does not let the waiter
 // in, also if its own entry was written in that session by then.
 func TestGuardSight(t *testing.T) {
+	for name, endsBefore := range map[string]bool{"the session ends during the read": false, "the session ends before the read": true} {
+		t.Run(name, func(t *testing.T) { testGuardSight(t, endsBefore) })
+	}
+}
+
+func testGuardSight(t *testing.T, endsBefore bool) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c, z := w.dial("a"), w.dial("b"), w.dial("c"), w.raw("other")
+		var ends atomic.Bool
+		begun := time.Now()
+		var b *lock.Client
+		b = w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+			if calledBy("(*Entry).Fresh") && ends.Swap(false) { // it has joined, and has not looked yet
+				first := b.Session()
+				w.ExpireLabel("b")
+				for b.Session() == first {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			return time.Since(begun), time.Duration(time.Now().UnixNano())
+		}))
+		a, c, z := w.dial("a"), w.dial("c"), w.raw("other")
 		h := w.lock(a, "x")
 		ctx, cancel := context.WithCancel(w.ctx)
 		gone := w.queue(ctx, c, "x")
@@ -34,7 +53,7 @@ func TestGuardSight(t *testing.T) {
 			lags := lagsBehind(r)
 			switch {
 			case r.Label != "b" || !touches(r, "/locks/x"):
-			case r.Op == "getData" && touches(r, old.Path) && !asked.Swap(true):
+			case !endsBefore && r.Op == "getData" && touches(r, old.Path) && !asked.Swap(true):
 				w.ExpireLabel("b")
 				return locktest.Fault{Drop: locktest.BeforeApply}
 			case lags && mutates(r, "b"):
@@ -46,6 +65,7 @@ func TestGuardSight(t *testing.T) {
 			}
 			return locktest.Fault{}
 		})
+		ends.Store(endsBefore)
 		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		w.until("the lagging server shows it", shown.Load)
 		own := w.entries("x")[1].Path // it is older than what is shown
@@ -215,7 +235,7 @@ func TestGuardLostEntry(t *testing.T) {
 		w.remove(z, h.EntryPath())
 		next := w.await(ch)
 		w.inTurn(ended, next)
-		if took := time.Since(ended.wait()); took > time.Second {
+		if took := next.at.Sub(ended.wait()); took > 20*time.Millisecond {
 			t.Errorf("the next one has the lock after %v", took)
 		}
 		w.unlock(next.hold)
@@ -456,6 +476,28 @@ func TestGuardTidyOfAUsedLock(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		cancel()
 		<-ended
+		w.empty()
+	})
+}
+
+// TestGuardStaleHandoff: what is handed on inside the window, when less than half of its lease
+// is left, is written before the next goroutine has it.
+func TestGuardStaleHandoff(t *testing.T) {
+	const short = 3 * time.Second
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: short, Grace: grace, LocalWindow: time.Second}))
+		h := w.lock(a, "x")
+		ch := w.waiting(w.ctx, a, "x")
+		w.refuseWrites("a", h.EntryPath())
+		time.Sleep(short * 6 / 10)
+		w.unlock(h)
+		w.waits(ch)
+		w.Intercept(nil)
+		next := w.await(ch).hold
+		if next.EntryPath() != h.EntryPath() || next.Remaining() < short/2 {
+			t.Errorf("%s follows %s, with %v left", next.EntryPath(), h.EntryPath(), next.Remaining())
+		}
+		w.unlock(next)
 		w.empty()
 	})
 }

@@ -6,9 +6,9 @@ var allMutants = []mutant{
 		name:   "all-one-by-one",
 		breaks: "several locks are taken one after the other, in any order",
 		edits: []edit{{"lock/internal/queue/all.go",
-			"	return q.takeAll(ctx, rs, (*all).acquire)\n",
+			"	return q.takeAll(ctx, rs, false)\n",
 			"	var es []*Entry\n	if q.Random.IntN(2) == 0 {\n		rs = append([]Request(nil), rs...)\n		for i, j := 0, len(rs)-1; i < j; i, j = i+1, j-1 {\n			rs[i], rs[j] = rs[j], rs[i]\n		}\n	}\n" +
-				"	for i := range rs {\n		one, at, err := q.takeAll(ctx, rs[i:i+1], (*all).acquire)\n" +
+				"	for i := range rs {\n		one, at, err := q.takeAll(ctx, rs[i:i+1], false)\n" +
 				"		if err != nil {\n			for _, e := range es {\n				e.Withdraw()\n				q.Remove(e)\n			}\n			return nil, at, err\n		}\n" +
 				"		es = append(es, one...)\n	}\n	return es, -1, nil\n"}},
 		tests: []string{"lock.TestGuardAllAtOnce"},
@@ -16,7 +16,7 @@ var allMutants = []mutant{
 		name:   "all-one-anew",
 		breaks: "if one of several entries is gone, that one alone is made anew",
 		edits: []edit{{"lock/internal/queue/all.go",
-			"		a.withdrawAll(es)\n		if !errors.Is(err, lease.ErrGone) {\n			return nil, err\n		}\n		a.requeued",
+			"		if a.withdrawAll(es); !errors.Is(err, lease.ErrGone) {\n			return nil, err\n		}\n		a.requeued",
 			"		for errors.Is(err, lease.ErrGone) {\n			at := a.at\n			a.each[at].withdraw(es[at])\n			a.requeued.Add(1)\n" +
 				"			if es[at], ps[at], err = a.each[at].join(ctx); err == nil {\n				err = a.enter(ctx, es, ps)\n			}\n		}\n" +
 				"		if err == nil {\n			return es, nil\n		}\n" +
@@ -76,7 +76,7 @@ var allMutants = []mutant{
 		breaks: "the entries of several locks in doubt are neither deleted nor remembered, but one",
 		edits: []edit{
 			{"lock/internal/queue/all.go",
-				"				c.orphans.add(d.attempt, c.Clock.Mono())\n",
+				"				c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())\n",
 				""},
 			{"lock/internal/queue/all.go",
 				"				if es[j] == nil && j != i {\n",

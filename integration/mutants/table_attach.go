@@ -8,7 +8,7 @@ var attachMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/attach.go",
 			"		case r.Detached || a.found.expired:\n",
 			"		case r.TTL > 0:\n"}},
-		tests: []string{"lock.TestAttachToWhatWasNotDetached", "lock.TestEnqueuedAttachedTwice"},
+		tests: []string{"lock.TestAttachToWhatWasNotDetached", "lock.TestEnqueue"},
 	}, {
 		name:   "attach-no-version",
 		breaks: "who attaches overwrites whatever was written since it looked",
@@ -34,7 +34,7 @@ var attachMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/attach.go",
 			"a.wait(ctx, e, position{});",
 			"a.wait(ctx, e, position{admitted: true});"}},
-		tests: []string{"lock.TestEnqueuedWaitsItsTurn"},
+		tests: []string{"lock.TestEnqueue"},
 	}, {
 		name:   "txn-blames-nobody",
 		breaks: "a transaction that finds its entry attached to says that it was overwritten",
@@ -55,7 +55,7 @@ var attachMutants = []mutant{
 		edits: []edit{{"lock/internal/zkconn/multi.go",
 			"	case OutcomeOf(replies[i].Error) == Refused:\n",
 			"	case true:\n"}},
-		tests: []string{"lock.TestAmbiguousTxn", "lock.TestAmbiguousAttach"},
+		tests: []string{"lock.TestAmbiguousTxn", "lock.TestAmbiguousAttachOfEachKind"},
 	}, {
 		name:   "incarnation-kept",
 		breaks: "who attaches does not raise the incarnation",
@@ -104,7 +104,7 @@ var attachMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/detach.go",
 			"		found.Detached && found.Incarnation == d.e.Incarnation:",
 			"		found.Detached && d.e == nil:"}},
-		tests: []string{"lock.TestDetachWhoseReplyIsLost"},
+		tests: []string{"lock.TestDetachInDoubt"},
 	}, {
 		name:   "place-given-up",
 		breaks: "who attaches and gives up leaves the entry as its own, so that the ticket is good no more",

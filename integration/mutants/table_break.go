@@ -13,8 +13,8 @@ var breakMutants = []mutant{
 		name:   "broken-and-kept",
 		breaks: "an entry that no goroutine of its client has is left to expire when it is broken",
 		edits: []edit{{"lock/internal/queue/entry.go",
-			"	case e.Withdraw(), errors.Is(e.Err(), lease.ErrBroken):\n",
-			"	case e.Withdraw():\n"}},
-		tests: []string{"lock.TestKeptEntryIsBroken"},
+			"		e.queue.removeIfBroken(e)\n	case !c.Lost():\n",
+			"	case !c.Lost():\n"}},
+		tests: []string{"lock.TestKeptEntryIsWritten"},
 	},
 }

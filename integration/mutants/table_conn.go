@@ -50,7 +50,7 @@ var connMutants = []mutant{
 		edits: []edit{{"lock/internal/zkconn/call.go",
 			"			if late != nil {\n",
 			"			if late != nil && ctx.Err() == nil {\n"}},
-		tests: []string{"lock/internal/zkconn.TestAbandonedCall", "lock.TestAbandonedCallLeavesNothing"},
+		tests: []string{"lock/internal/zkconn.TestAbandonedCall", "lock.TestAbandonedCall"},
 	}, {
 		name:   "closed-connection-refused",
 		breaks: "a connection that broke off is taken to have refused what was sent on it",

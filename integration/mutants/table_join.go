@@ -4,10 +4,10 @@ package main
 var joinMutants = []mutant{
 	{
 		name:   "attempt-twice",
-		breaks: "all attempts of a session have the same id",
+		breaks: "all attempts have the same id",
 		edits: []edit{{"lock/internal/queue/join.go",
-			"attempt: c.NewID(), since",
-			"attempt: znode.FormatID(uint64(c.Conn.Session())), since"}},
+			"attempt: c.Random.Uint64(), since",
+			"attempt: 7, since"}},
 		tests: []string{"lock/internal/queue.TestDraftIsNew"},
 	}, {
 		name:   "generation-twice",
@@ -71,7 +71,7 @@ var joinMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/join.go",
 			"	case zkconn.Ambiguous:\n		e, err := j.recover(",
 			"	case zkconn.Outcome(-1):\n		e, err := j.recover("}},
-		tests: []string{"lock.TestAmbiguousLock", "lock.TestAmbiguousJoinOfQueue", "lock.TestLockThatCannotEndFindsItsEntry"},
+		tests: []string{"lock.TestAmbiguousLock", "lock.TestAmbiguousJoinOfQueue"},
 	}, {
 		name:   "create-validity",
 		breaks: "the lease of a new entry counts from the reply, not from the send",
@@ -158,8 +158,8 @@ var parentMutants = []mutant{
 		name:   "adopted-deleted",
 		breaks: "a holder that was alone below an adopted parent deletes it",
 		edits: []edit{{"lock/internal/queue/join.go",
-			"	e.keepParent = e.keepParent || d.parent.adopted\n",
-			""}},
+			"e.keepParent || d.parent.adopted\n",
+			"e.keepParent\n"}},
 		tests: []string{"lock.TestGuardAdoptedStays"},
 	}, {
 		name:   "adopted-swept",
@@ -174,14 +174,21 @@ var parentMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/join.go",
 			"op == 0 && is(zk.ErrNoAuth): // it",
 			"op == 0 && is(zk.ErrNoAuth) && j.denied: // it"}},
-		tests: []string{"lock.TestParentWithoutCreate"},
+		tests: []string{"lock.TestGuardParentWithoutCreate"},
 	}, {
 		name:   "delete-untried",
 		breaks: "a client joins a lock whose ACL lets it create entries and not delete them",
 		edits: []edit{{"lock/internal/queue/join.go",
-			"		d.ops = []any{c.entry(d, sent), &zk.CreateRequest{",
-			"		d.ops = []any{c.entry(d, sent), &zk.CheckVersionRequest{Path: c.parent, Version: -1}}\n		_ = []any{&zk.CreateRequest{"}},
+			"append([]any{c.entry(d, sent)}, c.probe(d)...)",
+			"[]any{c.entry(d, sent), &zk.CheckVersionRequest{Path: c.parent, Version: -1}}"}},
 		tests: []string{"lock.TestGuardParentWithoutDelete"},
+	}, {
+		name:   "delete-untried-once-adopted",
+		breaks: "a client joins a lock whose ACL lets it create entries and not delete them, once another client has adopted the parent",
+		edits: []edit{{"lock/internal/queue/join.go",
+			"		if p.unproven {\n",
+			"		if p.unproven && c.trying {\n"}},
+		tests: []string{"lock.TestParentWithoutDelete"},
 	}, {
 		name:   "anchor-hidden",
 		breaks: "the anchor has the ACL of the lock alone, so that other clients cannot check it",
@@ -205,7 +212,7 @@ var recoverMutants = []mutant{
 		name:   "found-of-another",
 		breaks: "a search for a lost create finds the entry of another attempt",
 		edits: []edit{{"lock/internal/queue/recover.go",
-			"				if e.Record.Attempt == d.attempt {\n",
+			"				if e.Record.Attempt == znode.FormatID(d.attempt) {\n",
 			"				if e.Record.Attempt != \"\" {\n"}},
 		tests: []string{"lock.TestAmbiguousJoinOfQueue"},
 	}, {
@@ -219,7 +226,7 @@ var recoverMutants = []mutant{
 		name:   "unfound-forgotten",
 		breaks: "a create that was searched for in vain is forgotten, and stays if it is applied after that",
 		edits: []edit{{"lock/internal/queue/recover.go",
-			"				c.orphans.add(each.attempt, c.Clock.Mono())\n",
+			"				c.orphans.add(znode.FormatID(each.attempt), c.Clock.Mono())\n",
 			"				_ = each\n"}},
 		tests: []string{"lock.TestGuardCreateAppliedLate"},
 	}, {
@@ -233,9 +240,9 @@ var recoverMutants = []mutant{
 		name:   "gone-forgotten",
 		breaks: "an entry that was taken for gone stays when it appears after all",
 		edits: []edit{{"lock/internal/queue/entry.go",
-			"		c.orphans.add(e.Attempt, c.Clock.Mono())\n		c.Remove(c.orphan(e.Name().Node))\n",
+			"		c.orphans.add(znode.FormatID(e.Attempt), c.Clock.Mono())\n		c.Remove(c.orphan(e.Name().Node))\n",
 			""}},
-		tests: []string{"lock.TestGuardOverwrittenWaiter"},
+		tests: []string{"lock.TestWaiterThatLosesItsEntry"},
 	}, {
 		name:   "abandoned-create",
 		breaks: "a create of unknown outcome is not searched for once the call was given up",
@@ -306,7 +313,7 @@ var exchangeMutants = []mutant{
 		name:   "exchange-doubt-forgotten",
 		breaks: "what an exchange may have made is neither searched for nor remembered once it was given up",
 		edits: []edit{{"lock/internal/queue/exchange.go",
-			"		c.orphans.add(d.attempt, c.Clock.Mono())\n	}\n	if len(inDoubt) > 0 {",
+			"		c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())\n	}\n	if len(inDoubt) > 0 {",
 			"		_ = d\n	}\n	if len(inDoubt) > 1<<20 {"}},
 		tests: []string{"lock.TestGuardExchangeGivenUp"},
 	},

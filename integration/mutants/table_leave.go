@@ -22,7 +22,7 @@ var leaveMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/leave.go",
 			"&& !x.e.Lapsed() && (",
 			"&& ("}},
-		tests: []string{"lock.TestUnlockAfterSuspend"},
+		tests: []string{"lock.TestSuspendedHolder"},
 	}, {
 		name:   "taken-deleted",
 		breaks: "unlock deletes its node even if another client has written it",
@@ -59,26 +59,12 @@ var leaveMutants = []mutant{
 			"		return zkconn.Final(cause)\n"}},
 		tests: []string{"lock.TestGuardHandoffs"},
 	}, {
-		name:   "others-forgotten",
-		breaks: "a holder that has seen other contenders tries to delete the parent first",
-		edits: []edit{{"lock/internal/queue/lockstate.go",
-			"	return s.others || s.lastLeft",
-			"	return s.lastLeft"}},
-		tests: []string{"lock.TestGuardOthersSeen"},
-	}, {
 		name:   "used-again-forgotten",
 		breaks: "the parent of a lock that is taken again and again goes with each entry",
 		edits: []edit{{"lock/internal/queue/lockstate.go",
 			"	return s.others || s.lastLeft != 0 && now-s.lastLeft < usedAgain\n",
 			"	return s.others\n"}},
 		tests: []string{"lock.TestGuardUsedAgain"},
-	}, {
-		name:   "together-no-version",
-		breaks: "what is deleted together with a broken entry goes though it was written",
-		edits: []edit{{"lock/internal/queue/leave.go",
-			"			_, err = q.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: e.Path, Version: n.Stat.Version})\n",
-			"			_, err = q.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: e.Path, Version: -1})\n"}},
-		tests: []string{"lock.TestGuardBrokenThenWritten"},
 	}, {
 		name:   "one-by-one",
 		breaks: "a client that closes deletes its entries one by one",

@@ -29,7 +29,7 @@ var waitMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/decide.go",
 			"	if !fresh {\n",
 			"	if !fresh && !p.admitted {\n"}},
-		tests: []string{"lock/internal/queue.TestDecide", "lock.TestWaiterWithOldLeaseWritesBeforeItEnters"},
+		tests: []string{"lock/internal/queue.TestDecide"},
 	}, {
 		name:   "waiter-taken-for-holder",
 		breaks: "whichever entry a list shows right ahead is taken for the holder",
@@ -64,21 +64,21 @@ var waitMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"	written := w.e.WrittenIn(session)\n",
 			"	written := w.e != nil\n"}},
-		tests: []string{"lock.TestPredecessorThatOnlyALaggingServerShows"},
+		tests: []string{"lock.TestGuardSight"},
 	}, {
 		name:   "session-changed-unnoticed",
 		breaks: "a read counts as proof although the session has ended since the own entry was written in it",
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"return written && w.Conn.Session() == session }",
 			"return written }"}},
-		tests: []string{"lock.TestGuardSessionThatChangesUnderARead"},
+		tests: []string{"lock.TestGuardSight"},
 	}, {
 		name:   "unsettled-sight",
 		breaks: "a read by a server that may lag behind our own entry counts as sight of the predecessor beside it",
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"	if !settled {\n		return\n",
 			"	if !settled && w == nil {\n		return\n"}},
-		tests: []string{"lock.TestPredecessorThatOnlyALaggingServerShows"},
+		tests: []string{"lock.TestGuardSight"},
 	}, {
 		name:   "unsettled-gone",
 		breaks: "that a server which may lag behind does not have the predecessor counts as its having gone",
@@ -169,7 +169,7 @@ var purgeMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/judge.go",
 			"		if verdict != znode.Unproven {\n",
 			"		if before.expired = before.expired || verdict == znode.Unproven; verdict != znode.Verdict(99) {\n"}},
-		tests: []string{"lock.TestSlowRenewalWidensTheWindow"},
+		tests: []string{"lock.TestGuardRenewedHolder"},
 	}, {
 		name:   "purge-no-grace",
 		breaks: "an entry is purged as soon as its lease has ended, without the grace",
@@ -251,7 +251,7 @@ var purgeMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"	case !s.entry.Ours():\n		return w.followForeign(ctx, s)\n",
 			""}},
-		tests: []string{"lock.TestDeadHolderBeforeAStranger"},
+		tests: []string{"lock.TestDeadHolderBeforeAForeignEntry"},
 	}, {
 		name:   "living-behind-foreign",
 		breaks: "a waiter behind another library's entry deletes ours before it, dead or not",
@@ -265,14 +265,14 @@ var purgeMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"				wait, left = before.wait, before.changed\n",
 			"				wait = before.wait\n"}},
-		tests: []string{"lock.TestDeadHolderBeforeAStrangerWhomAnotherHasLeft"},
+		tests: []string{"lock.TestDeadHolderBeforeAForeignEntry"},
 	}, {
 		name:   "foreign-judged-unwritten",
 		breaks: "after an outage a waiter behind another library's entry judges ours before it, unwritten itself",
 		edits: []edit{{"lock/internal/queue/purge.go",
 			"	if !w.e.WroteSince(w.Conn.LastOutage()) {\n		return w.e.Refresh(ctx)\n	}\n	w.p",
 			"	if !w.e.WroteSince(-1) {\n		return w.e.Refresh(ctx)\n	}\n	w.p"}},
-		tests: []string{"lock.TestWaiterBehindAStrangerWritesBeforeItJudges"},
+		tests: []string{"lock.TestWaiterWritesBeforeItJudges"},
 	}, {
 		name:   "purge-as-it-is-told",
 		breaks: "an expired entry below which there is a node is not told from one that can be deleted",
@@ -289,10 +289,10 @@ var purgeMutants = []mutant{
 		tests: []string{"lock.TestBargingWritesNothingWhileItWaits"},
 	}, {
 		name:   "barges-behind-the-dead",
-		breaks: "a client that barges waits for a dead holder until another one has purged it",
+		breaks: "a client that barges does not wake up when the entry in its way expires",
 		edits: []edit{{"lock/internal/queue/try.go",
-			"	if c.seen = s; s.expired {\n",
-			"	if c.seen = s; s.expired && await(ctx, s.changed, -1) != nil {\n"}},
+			"	return await(ctx, s.changed, s.wait)\n",
+			"	return await(ctx, s.changed, -1)\n"}},
 		tests: []string{"lock.TestBargingOutlivesTheDead"},
 	}, {
 		name:   "barges-without-a-pause",

@@ -115,7 +115,7 @@ func TestPlaceByTheReply(t *testing.T) {
 		{znode.Semaphore, 0, 1, 7, 5, position{predecessor: g + "lock-0000000006", target: g + "lock-0000000003"}},
 	} {
 		d := &draft{prefix: g + "lock-"}
-		d.parent.anchor.Permits = 4
+		d.parent.anchor.made = 4
 		c := &contender{Request: Request{Kind: tt.kind, Priority: tt.priority, Permits: tt.permits}}
 		if got := c.placeBy(d, znode.Name{Node: "own", Tag: "g", Seq: tt.seq}, tt.contenders); got != tt.want {
 			t.Errorf("%+v: %+v", tt, got)

@@ -70,7 +70,7 @@ func TestPlaceByReply(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			q := offline(new(local))
 			contender := &contender{Queue: q, Request: tt.r}
-			d := &draft{prefix: tt.r.prefix(generation), parent: parent{anchor: znode.AnchorData{Permits: c}}}
+			d := &draft{prefix: tt.r.prefix(generation), parent: parent{anchor: permits{made: c}}}
 			own := parse(t, d.prefix+tt.seq)[0]
 			if got := contender.placeBy(d, own, tt.contenders); got != tt.want {
 				t.Errorf("position %+v, want %+v", got, tt.want)
@@ -88,17 +88,55 @@ func TestDraftIsNew(t *testing.T) {
 	for range 3 {
 		for _, p := range []parent{{}, {state: ours, kind: znode.Mutex, generation: generation}, {state: listed}} {
 			d := c.draft(p, clock.Instant{})
-			if attempts[d.attempt] {
-				t.Errorf("the attempt %s comes again", d.attempt)
+			if attempts[znode.FormatID(d.attempt)] {
+				t.Errorf("the attempt %x comes again", d.attempt)
 			}
-			attempts[d.attempt] = true
+			attempts[znode.FormatID(d.attempt)] = true
 			if p.state != absent {
 				continue
 			}
-			if g := d.parent.generation; generations[g] || g == d.attempt {
+			if g := d.parent.generation; generations[g] || g == znode.FormatID(d.attempt) {
 				t.Errorf("the generation %s comes again", g)
 			}
 			generations[d.parent.generation] = true
+		}
+	}
+}
+
+// TestUnlikeRequests: requests share a place only if an entry of the one is what the other asks
+// for.
+func TestUnlikeRequests(t *testing.T) {
+	base := Request{Lock: "x", Kind: znode.Semaphore, Permits: 1, Capacity: 3, Terms: lease.Terms{TTL: time.Second, Grace: time.Second}}
+	same := base
+	same.Terms.Metadata = map[string]string{}
+	if base.likeness() != same.likeness() || !base.hasPlace() {
+		t.Error("a request is not like itself, or has no place")
+	}
+	for name, change := range map[string]func(*Request){
+		"kind":     func(r *Request) { r.Kind = znode.Mutex },
+		"role":     func(r *Request) { r.Role = znode.Shared },
+		"permits":  func(r *Request) { r.Permits++ },
+		"capacity": func(r *Request) { r.Capacity++ },
+		"parent":   func(r *Request) { r.KeepParent = true },
+		"barging":  func(r *Request) { r.Barging = true },
+		"window":   func(r *Request) { r.Window++ },
+		"idle":     func(r *Request) { r.Idle++ },
+		"TTL":      func(r *Request) { r.Terms.TTL++ },
+		"grace":    func(r *Request) { r.Terms.Grace++ },
+		"max hold": func(r *Request) { r.Terms.MaxHold++ },
+		"metadata": func(r *Request) { r.Terms.Metadata = map[string]string{"job": "ship"} },
+	} {
+		o := base
+		if change(&o); base.likeness() == o.likeness() {
+			t.Errorf("a request with another %s is alike", name)
+		}
+	}
+	for name, r := range map[string]Request{
+		"fixed lease": {Terms: lease.Terms{Fixed: true}}, "detached entry": {Terms: lease.Terms{Detached: true}},
+		"candidate": {Priority: 1}, "reader with a limit": {Role: znode.Shared, Terms: lease.Terms{MaxHold: 1}},
+	} {
+		if r.hasPlace() {
+			t.Errorf("a %s has a place", name)
 		}
 	}
 }

@@ -18,6 +18,7 @@ type lockState struct {
 	lastLeft time.Duration // monotonic time at which an entry of ours left last; 0: never
 	others   bool          // other contenders were seen
 	places   places
+	resting  *Entry // held by one goroutine that no other waits for: its place is not remembered
 
 	users int // guarded by the queue
 }
@@ -106,48 +107,50 @@ func (s *lockState) stays(now time.Duration) bool {
 	return s.others || s.lastLeft != 0 && now-s.lastLeft < usedAgain
 }
 
-// places are those of one lock. Most locks have one, which takes no map.
+// places are those of one lock. Nearly all locks have one, of which a client may have very many.
 type places struct {
-	first *placed
-	more  map[likeness]*placed
+	one  *placed
+	more map[likeness]*placed // beside that; nil: none
 }
 
-func (ps *places) find(key likeness) *placed {
-	if ps.first != nil && ps.first.key == key {
-		return ps.first
+// find returns the place of the requests that are alike, nil if there is none.
+func (s *places) find(l likeness) *placed {
+	if s.one != nil && s.one.like.likeness() == l {
+		return s.one
 	}
-	return ps.more[key]
+	return s.more[l]
 }
 
-func (ps *places) add(p *placed) {
-	if ps.first == nil {
-		ps.first = p
+func (s *places) add(p *placed) {
+	switch {
+	case s.one == nil:
+		s.one = p
 		return
+	case s.more == nil:
+		s.more = map[likeness]*placed{}
 	}
-	if ps.more == nil {
-		ps.more = map[likeness]*placed{}
-	}
-	ps.more[p.key] = p
+	s.more[p.like.likeness()] = p
 }
 
 // remove reports whether the place was there.
-func (ps *places) remove(p *placed) bool {
-	switch {
-	case ps.first == p:
-		ps.first = nil
-	case ps.more[p.key] == p:
-		delete(ps.more, p.key)
-	default:
+func (s *places) remove(p *placed) bool {
+	if s.one == p {
+		s.one = nil
+		return true
+	}
+	l := p.like.likeness()
+	if s.more[l] != p {
 		return false
 	}
+	delete(s.more, l)
 	return true
 }
 
-// all returns the places, as they are now.
-func (ps *places) all() []*placed {
-	all := slices.Collect(maps.Values(ps.more))
-	if ps.first != nil {
-		all = append(all, ps.first)
+// all returns all places.
+func (s *places) all() []*placed {
+	all := slices.Collect(maps.Values(s.more))
+	if s.one != nil {
+		all = append(all, s.one)
 	}
 	return all
 }

@@ -46,7 +46,7 @@ func (c *crowd) drop(n znode.Name) {
 // placeByCount is the place of an entry of a semaphore by the reply to its create: so many
 // contenders were there, each with a permit at least.
 func (c *contender) placeByCount(d *draft, own znode.Name, contenders int32) position {
-	capacity := d.parent.anchor.Capacity()
+	capacity := d.parent.anchor.capacity()
 	if contenders <= capacity || own.Seq <= capacity {
 		return position{} // there may be room: a list tells
 	}
@@ -65,11 +65,15 @@ func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int,
 	w.crowd = nil
 	w.countRoom(names, capacity)
 	rules := w.rules(capacity)
-	if w.p = positionOf(names, self, rules); w.p.admitted || self == 0 {
+	if w.p = positionOf(names, self, rules); w.p.admitted {
 		return nil
 	}
-	before := names[self-1]
-	if !before.Ours() || before.Node == w.told || znode.Admit(names, self-1, rules) < 0 {
+	first := self == 0 // it asks for more permits than there are, and waits for a raise
+	if !first {
+		before := names[self-1]
+		first = !before.Ours() || before.Node == w.told || znode.Admit(names, self-1, rules) < 0
+	}
+	if first {
 		w.crowd = &crowd{names: slices.Clone(names[:self]), seen: map[string]*sighting{}, capacity: capacity, resized: resized}
 		return nil
 	}
@@ -130,7 +134,7 @@ func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int3
 			return 0, nil, err
 		}
 		c.lock.believe(p)
-		if capacity = p.anchor.Capacity(); c.resizing != 0 && capacity != c.resizing {
+		if capacity = p.anchor.capacity(); c.resizing != 0 && capacity != c.resizing {
 			return 0, nil, errOvertaken // it waits for the wrong number
 		}
 		return capacity, changed, nil
