@@ -133,7 +133,7 @@ func experiments(s size) []*experiment {
 			{figure: 0, against: zkLockName, limit: 1.5},
 		}
 		if i > 0 {
-			bars = []bar{{figure: 2, beside: drainTitle(s.drained[0]), limit: 1.5, counted: !s.quick}}
+			bars = []bar{{figure: 3, beside: drainTitle(s.drained[0]), limit: 1.5, counted: !s.quick}} // short holds list
 		}
 		list = append(list, drain(n, bars...))
 	}

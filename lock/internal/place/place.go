@@ -22,6 +22,7 @@ package place
 
 import (
 	"container/list"
+	"slices"
 	"time"
 )
 
@@ -127,7 +128,7 @@ func (p *Place[E]) Begin(j *Join) { p.joins = append(p.joins, j) }
 func (p *Place[E]) End(j *Join) {
 	for i := range p.joins {
 		if p.joins[i] == j {
-			p.joins = append(p.joins[:i], p.joins[i+1:]...)
+			p.joins = slices.Delete(p.joins, i, i+1) // which lets go of it
 			return
 		}
 	}
@@ -142,7 +143,7 @@ func (p *Place[E]) Cancel(w *Waiter[E]) bool {
 	w.at = nil
 	for len(p.joins) > p.waiters.Len() { // the youngest joins are of no use any more
 		j := p.joins[len(p.joins)-1]
-		p.joins = p.joins[:len(p.joins)-1]
+		p.joins = slices.Delete(p.joins, len(p.joins)-1, len(p.joins))
 		j.Cancel()
 	}
 	return true
@@ -257,7 +258,7 @@ func (p *Place[E]) Drop(e E) bool {
 	}
 	for i, h := range p.holds {
 		if h.entry == e {
-			p.holds = append(p.holds[:i], p.holds[i+1:]...)
+			p.holds = slices.Delete(p.holds, i, i+1)
 			return true
 		}
 	}
