@@ -78,6 +78,7 @@ func testShow(t *testing.T, bin string) {
 	}
 	c.unlock(hold)
 	c.unlock(<-next)
+	c.eventually("only the ancestor is left", func() bool { return len(c.nodes()) == 1 })
 	c.prune("orders")
 }
 

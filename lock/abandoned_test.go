@@ -25,7 +25,7 @@ func (w *world) borrow(label string, opts ...lock.Option) *lock.Client {
 	return c
 }
 
-// TestAbandonedCallsAreNoOutage: callers who give up all the time, on whatever name, do
+// TestAbandonedCallsAreNoOutage: callers that give up all the time, on whatever name, do
 // not keep a waiter of the same client from purging a dead holder.
 func TestAbandonedCallsAreNoOutage(t *testing.T) {
 	for _, names := range []string{"others", "the same"} {
@@ -67,7 +67,7 @@ func TestAbandonedCallsAreNoOutage(t *testing.T) {
 }
 
 // TestGiveUpWhileGrantIsRecorded: the caller gives up while the grant of a fixed lease is
-// being written, which it waits for. Nobody has had that hold, so none was lost.
+// being written, which it waits for. No goroutine has had that hold, so none was lost.
 func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")

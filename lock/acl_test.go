@@ -18,7 +18,7 @@ import (
 
 const keptOut = "ACL does not let us"
 
-// TestDigest: whoever has the password shares the locks, and others are told
+// TestDigest: clients with the password share the locks, and others are told
 // which node they are kept out of.
 func TestDigest(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -332,7 +332,7 @@ func TestParentThatCannotBeDeleted(t *testing.T) {
 	})
 }
 
-// TestRenewalDenied: somebody takes away the right to write an entry. The hold
+// TestRenewalDenied: an operator takes away the right to write an entry. The hold
 // lasts as long as its lease, and is lost then.
 func TestRenewalDenied(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

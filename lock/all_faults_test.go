@@ -148,7 +148,7 @@ func TestOneOfAllGoneWhileItWaits(t *testing.T) {
 	}
 }
 
-// TestAllWaitOverOutages: who waits for several locks loses no place while sessions end,
+// TestAllWaitOverOutages: a client that waits for several locks loses no place while sessions end,
 // and outages are shorter than the lease; after a longer one it queues again.
 func TestAllWaitOverOutages(t *testing.T) {
 	for _, long := range []bool{false, true} {
@@ -166,7 +166,7 @@ func TestAllWaitOverOutages(t *testing.T) {
 				w.ExpireLabel("a")
 				time.Sleep(outage)
 				if long {
-					got := w.expect(x) // who waits behind the dead has purged it
+					got := w.expect(x) // the waiter behind the dead one has purged it
 					w.Heal("a")
 					time.Sleep(ttl)
 					w.unlock(h)
@@ -192,8 +192,8 @@ func TestAllWaitOverOutages(t *testing.T) {
 	}
 }
 
-// TestAllJoinedTooLongAgo: by the reply nobody is ahead at any of several locks, but it comes
-// when somebody else may have purged the entries. That has happened to one of them.
+// TestAllJoinedTooLongAgo: by the reply no entry is ahead at any of several locks, but it comes
+// when another client may have purged the entries. That has happened to one of them.
 func TestAllJoinedTooLongAgo(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", lock.WithSessionTimeout(6*ttl)), w.client("b") // the connection does not end meanwhile
@@ -213,7 +213,7 @@ func TestAllJoinedTooLongAgo(t *testing.T) {
 	})
 }
 
-// TestDeadHolderOfAll blocks each of its locks for TTL and grace, and who waits for several
+// TestDeadHolderOfAll blocks each of its locks for TTL and grace, and a waiter for several
 // dead ones does not wait for one after the other.
 func TestDeadHolderOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -138,7 +138,7 @@ func TestFreeLocksAreOneTransactionEachWay(t *testing.T) {
 	})
 }
 
-// TestAllOrNone: who waits for one of the locks has none, and has them all once that is
+// TestAllOrNone: a client that waits for one of the locks holds none, and holds them all once that is
 // free; and has left nothing once its context has ended.
 func TestAllOrNone(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -156,7 +156,7 @@ func TestAllOrNone(t *testing.T) {
 			}
 		}
 		if _, err := a.All([]string{"z", "y", "x"}).TryLock(w.ctx); err == nil {
-			t.Error("TryLock has what somebody holds")
+			t.Error("TryLock has what another client holds")
 		} else {
 			mustBe(t, err, lock.ErrHeld)
 			mustSay(t, err, `lock "y"`)
@@ -344,7 +344,7 @@ func TestFixedLeasesOfAll(t *testing.T) {
 	})
 }
 
-// TestCounterOfOneOfAllNearItsEnd: nobody waits with entries while it begins anew, nor
+// TestCounterOfOneOfAllNearItsEnd: no client waits with entries while it begins anew, nor
 // keeps TryLock waiting.
 func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -354,7 +354,7 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := a.All([]string{"x", "y"}).TryLock(w.ctx); err == nil {
-			t.Error("TryLock has what somebody holds")
+			t.Error("TryLock has what another client holds")
 		}
 		ch := startAll(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y") })
 		time.Sleep(3 * time.Second)
@@ -362,7 +362,7 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 		if n := len(w.entries("x")); n > 0 {
 			t.Errorf("%d entries of x while y is drained", n)
 		}
-		w.create(z, "/locks/y/somebody-elses", "", 0)
+		w.create(z, "/locks/y/other-program", "", 0)
 		w.unlock(h)
 		w.waitsAll(ch)
 		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
@@ -371,7 +371,7 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 		if mustBe(t, err, lock.ErrHeld); ctx.Err() != nil {
 			t.Error("TryLock has waited")
 		}
-		w.remove(z, "/locks/y/somebody-elses")
+		w.remove(z, "/locks/y/other-program")
 		time.Sleep(3 * time.Second)
 		w.unlockAll(w.expectAll(ch))
 		w.empty()
@@ -414,7 +414,7 @@ func TestHandlesOfAllAndOfOne(t *testing.T) {
 	})
 }
 
-// TestTryLockOfWhatIsKept: what the client keeps itself is free for it, and nobody else's.
+// TestTryLockOfWhatIsKept: what the client keeps itself is free for it alone.
 func TestTryLockOfWhatIsKept(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", riding(time.Hour)), w.client("b")

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestAllInAnyOrder: those who name locks in the opposite order, or in a circle, and
+// TestAllInAnyOrder: clients that name locks in the opposite order, or in a circle, and
 // queue up while all of them are held, are served.
 func TestAllInAnyOrder(t *testing.T) {
 	for name, want := range map[string][][]string{
@@ -123,7 +123,7 @@ func (c *circle) some(r *rand.Rand) []string {
 	return names[:2+r.IntN(2)]
 }
 
-// had checks that whoever has the locks has them alone, and gives them back after a while.
+// had checks that a worker holds its locks alone, and gives them back after a while.
 func (c *circle) had(r *rand.Rand, label string, names []string, err error, unlock func() error) {
 	if err != nil {
 		c.Errorf("%s waited for %q for ten minutes: %v", label, names, err)

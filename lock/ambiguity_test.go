@@ -79,7 +79,7 @@ func TestAmbiguousUnlock(t *testing.T) {
 				if queued != "" {
 					ch = w.queue(w.ctx, clients[queued], "x")
 				}
-				hit := w.mishap(i, "a", leaves(h))
+				hit, begun := w.mishap(i, "a", leaves(h)), time.Now()
 				if err := h.Unlock(); err != nil {
 					t.Errorf("unlock: %v", err)
 				}
@@ -87,6 +87,9 @@ func TestAmbiguousUnlock(t *testing.T) {
 				mustBe(t, h.Unlock(), lock.ErrUnlocked)
 				if ch != nil {
 					got := w.await(ch)
+					if took := got.at.Sub(begun); took >= ttl {
+						t.Errorf("acquired after %v: it has waited for an entry that no goroutine has", took)
+					}
 					w.sole(got.hold)
 					w.unlock(got.hold)
 				}
@@ -205,7 +208,7 @@ func TestShorteningThatCannotBeReadBack(t *testing.T) {
 	}
 }
 
-// TestRenewalThatCannotBeReadBackAtFirst: who wrote it is found out with a later
+// TestRenewalThatCannotBeReadBackAtFirst: the writer is found out with a later
 // try, because its bytes are remembered.
 func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
 	for _, code := range []int32{codeNoAuth, codeQuota} {
@@ -249,9 +252,9 @@ func TestReentryInDoubt(t *testing.T) {
 	})
 }
 
-// TestReentryInDoubtThatNobodyDispels gives up with its context, or with the hold;
-// and whoever asks again then queues like everybody else.
-func TestReentryInDoubtThatNobodyDispels(t *testing.T) {
+// TestReentryInDoubtThatStays gives up with its context, or with the hold;
+// and a call after that queues like any other.
+func TestReentryInDoubtThatStays(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
 		a, b := w.client("a", lock.WithClock(c.now)), w.client("b")

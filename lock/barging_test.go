@@ -156,7 +156,7 @@ func TestBargingTogether(t *testing.T) {
 	})
 }
 
-// TestBargingBesideOthersNodes: a child that is no contender keeps nobody out, and one
+// TestBargingBesideOthersNodes: a child that is no contender keeps no client out, and one
 // that may not be read is waited for, both without a request every moment.
 func TestBargingBesideOthersNodes(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -171,7 +171,7 @@ func TestBargingBesideOthersNodes(t *testing.T) {
 
 		stays := "/locks/x/0123456789abcdef-lock-0000000000"
 		for _, acl := range [][]zk.ACL{zk.WorldACL(zk.PermAll), zk.DigestACL(zk.PermAll, "somebody", "else")} {
-			if _, err := z.Create(stays, []byte("what nobody can read"), 0, acl); err != nil {
+			if _, err := z.Create(stays, []byte("no record"), 0, acl); err != nil {
 				t.Fatal(err)
 			}
 			limited, cancel := context.WithTimeout(w.ctx, 10*time.Second)

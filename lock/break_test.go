@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// breaker is who breaks holds here.
+// breaker is the operator that breaks holds here.
 var breaker = znode.Broken{Owner: "root", Host: "node1", PID: 7, Reason: "it hangs"}
 
 // terms are those of the locks here.
@@ -196,7 +196,7 @@ func TestBreakWhoHasAttachedUnawares(t *testing.T) {
 	}
 }
 
-// TestBreakRefuses what is not ours, and a reason that nobody could read.
+// TestBreakRefuses what is not ours, and a reason that is too long to read, or missing.
 func TestBreakRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("z")

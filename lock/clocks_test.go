@@ -106,10 +106,10 @@ func TestWallClockSetForward(t *testing.T) {
 	})
 }
 
-// TestDoubtThatNobodyDispels: the renewal that could confirm the hold is not
+// TestDoubtThatStays: the renewal that could confirm the hold is not
 // acknowledged. It ends after the grace; a fixed lease, which is not renewed, at
-// once. That is noticed within a second even if nobody asks.
-func TestDoubtThatNobodyDispels(t *testing.T) {
+// once. That is noticed within a second even if no call asks.
+func TestDoubtThatStays(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
 			simulate(t, locktest.Options{}, func(w *world) {

@@ -128,7 +128,7 @@ func TestCloseEndsWithItsTimeout(t *testing.T) {
 }
 
 // TestCloseDuringRequests: whatever request is under way, nothing of it is left
-// and nobody hangs.
+// and no call hangs.
 func TestCloseDuringRequests(t *testing.T) {
 	for number := 1; number <= 12; number++ {
 		for _, fault := range []locktest.Fault{{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}} {
@@ -216,7 +216,7 @@ func TestBorrowedConnection(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			w.alive(h)
 		}
-		// An outage is waited out, by whoever waits and by whoever comes.
+		// An outage is waited out, by waiters and by new calls.
 		w.Stop(w.Servers()[0])
 		fresh := start(func() (*lock.Hold, error) { return a.Mutex("y").Lock(w.ctx) })
 		time.Sleep(3 * time.Second)
@@ -343,7 +343,7 @@ func TestCloseOfManyHolds(t *testing.T) {
 	})
 }
 
-// TestCloseTellsWhatItLeaves: an entry that was made for a caller who gave up could not be
+// TestCloseTellsWhatItLeaves: an entry that was made for a caller that gave up could not be
 // looked for, because there was no server any more, until it had expired. That was just
 // before Close would have given up too.
 func TestCloseTellsWhatItLeaves(t *testing.T) {

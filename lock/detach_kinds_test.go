@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// leaving is a way to have the lock "x", who may have it beside that, and who may not.
+// leaving is a way to hold the lock "x", which client may hold it beside that, and which not.
 type leaving struct {
 	name           string
 	take           func(c *lock.Client) taking
@@ -52,8 +52,8 @@ func (w *world) reparsed(t lock.Ticket) lock.Ticket {
 	return again
 }
 
-// TestDetachOfEachKind: who may not have the lock beside the hold waits all the time, and who
-// may enters while nobody has it; and so after somebody has attached.
+// TestDetachOfEachKind: a client that may not hold the lock beside the hold waits all the time.
+// One that may enters while the hold is detached, and after another client has attached.
 func TestDetachOfEachKind(t *testing.T) {
 	for _, l := range leavings {
 		for _, died := range []bool{false, true} { // without a word
@@ -178,7 +178,7 @@ func TestAmbiguousAttachOfEachKind(t *testing.T) {
 	}
 }
 
-// TestEnqueueOfEachKind keeps a place, whether the lock is free or not, and whoever comes back
+// TestEnqueueOfEachKind keeps a place, whether the lock is free or not, and the client that comes back
 // for it waits for its turn.
 func TestEnqueueOfEachKind(t *testing.T) {
 	for _, l := range leavings {
@@ -232,7 +232,7 @@ func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 		}
 		third := w.take(a.RWMutex("x").RLock)
 		if pathOf(third) == pathOf(first) {
-			t.Error("somebody has joined one who wants to be alone")
+			t.Error("a reader has joined one that wants to be alone")
 		}
 		again, err := a.RWMutex("x").RLock(second.Context())
 		if err != nil {

@@ -261,14 +261,14 @@ func TestDetachOfWhatIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := taken.Detach(w.ctx, 0); !errors.Is(err, lock.ErrTaken) || !ticket.IsZero() {
-			t.Errorf("detached what somebody else had written: %v, %v", err, ticket)
+			t.Errorf("detached what another client had written: %v, %v", err, ticket)
 		}
 		w.wipe(z, "y") // what another client has written is its to clean up
 		w.empty()
 	})
 }
 
-// TestAttachAtOnce: of two who have both read the entry before either writes it, one is
+// TestAttachAtOnce: of two clients that have both read the entry before either writes it, one is
 // in.
 func TestAttachAtOnce(t *testing.T) {
 	for _, drop := range []locktest.Drop{0, locktest.AfterApply} {
@@ -308,7 +308,7 @@ func TestAttachAtOnce(t *testing.T) {
 	}
 }
 
-// TestAttachTooLate: who waits behind has purged the entry, or the holder of the ticket
+// TestAttachTooLate: the waiter behind has purged the entry, or the holder of the ticket
 // has unlocked.
 func TestAttachTooLate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -332,7 +332,7 @@ func TestAttachTooLate(t *testing.T) {
 		mustBe(t, err, lock.ErrRemoved)
 		mustSay(t, err, "unlocked")
 
-		// As long as nobody has purged it, nobody has entered.
+		// As long as no client has purged it, none has entered.
 		h = w.lock(a, "y")
 		ticket = w.detach(h, 0)
 		time.Sleep(10 * ttl)
@@ -427,9 +427,9 @@ func TestEntryThatAnotherServerDoesNotKnowYet(t *testing.T) {
 	}
 }
 
-// TestOwnerLearnsThatSomebodyAttached: an owner whose clock stood still learns it from
+// TestOwnerLearnsOfAnAttachment: an owner whose clock stood still learns it from
 // its next renewal.
-func TestOwnerLearnsThatSomebodyAttached(t *testing.T) {
+func TestOwnerLearnsOfAnAttachment(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
 		a, b := w.client("a", lock.WithClock(c.now)), w.client("b")
@@ -450,7 +450,7 @@ func TestOwnerLearnsThatSomebodyAttached(t *testing.T) {
 	})
 }
 
-// TestEnqueue: a place is kept while nobody is there, and those behind wait.
+// TestEnqueue: a place is kept while its client is away, and waiters behind wait.
 func TestEnqueue(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -497,7 +497,7 @@ func TestEnqueue(t *testing.T) {
 	})
 }
 
-// TestAttachGivenUp: with the write on its way, whose reply nobody waits for.
+// TestAttachGivenUp: with the write on its way, whose reply no call waits for.
 func TestAttachGivenUp(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
 		a, c := w.client("a"), w.client("c")
@@ -526,7 +526,7 @@ func TestAttachGivenUp(t *testing.T) {
 	})
 }
 
-// TestPutBackWhoseReplyIsLost: somebody else attaches before it is known, and is broken. That
+// TestPutBackWhoseReplyIsLost: another client attaches before it is known, and is broken. That
 // one has to learn of it before anybody may enter.
 func TestPutBackWhoseReplyIsLost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -61,7 +61,7 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 	}
 }
 
-// TestUnparsableSiblingIsIgnored: one that is no contender stands in nobody's way,
+// TestUnparsableSiblingIsIgnored: one that is no contender is in no client's way,
 // and keeps the parent.
 func TestUnparsableSiblingIsIgnored(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -157,7 +157,7 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestEntryWithNodeBelowIt: somebody made a node below an entry of ours, so that
+// TestEntryWithNodeBelowIt: another program made a node below an entry of ours, so that
 // ZooKeeper does not let it be deleted. That is told, and tried again now and then.
 func TestEntryWithNodeBelowIt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -369,8 +369,8 @@ func TestWaiterThatLosesItsEntry(t *testing.T) {
 	}
 }
 
-// TestWholeLockDeleted under a holder and waiters, by somebody who thinks that it
-// helps: whose entry is gone learns of it with the next renewal, and those who
+// TestWholeLockDeleted under a holder and waiters, by an operator: the owner of
+// an entry that is gone learns of it with the next renewal, and those who
 // still wait start over.
 func TestWholeLockDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -381,7 +381,7 @@ func TestWholeLockDeleted(t *testing.T) {
 		w.wipe(z, "x") // the last entry first, so that a waiter that is told that the one ahead has gone has lost its own
 		time.Sleep(ttl / 2)
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)
-		// The first waiter knew itself next and its entry fresh; who deletes that
+		// The first waiter knew itself next and its entry fresh; a client that deletes that
 		// cannot be guarded against. It learns of it at once.
 		got := w.expect(first).hold
 		mustBe(t, got.Err(), lock.ErrLost, lock.ErrRemoved)
@@ -395,7 +395,7 @@ func TestWholeLockDeleted(t *testing.T) {
 	})
 }
 
-// TestParentOfAnEntryThatIsGone: who finds its hold's entry removed was the last one
+// TestParentOfAnEntryThatIsGone: a client that finds its hold's entry removed was the last one
 // there, and sees to the parent: when a renewal tells, and when Unlock does.
 func TestParentOfAnEntryThatIsGone(t *testing.T) {
 	for _, renewed := range []bool{true, false} {
@@ -430,7 +430,7 @@ func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 		theirs := w.raw("theirs, after")
 		names, _, err := theirs.Children("/locks/x")
 		if err != nil || len(names) != 1 || "/locks/x/"+names[0] != node {
-			t.Fatalf("%q, %v: want the node of the session before, and nobody ahead of it", names, err)
+			t.Fatalf("%q, %v: want the node of the session before, and none ahead of it", names, err)
 		}
 
 		waiting := w.queue(w.ctx, ours, "x")

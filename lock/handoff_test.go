@@ -395,6 +395,21 @@ func TestPermitsAreHandedOn(t *testing.T) {
 		}
 		w.empty()
 	})
+	simulate(t, slow, func(w *world) { // where there is room many join at once
+		s := w.dial("a", riding(0)).Semaphore("x", 32)
+		w.unlock(w.take(permits(s, 1)))
+		begun := time.Now()
+		var line []<-chan taken
+		for range 32 {
+			line = append(line, start(func() (*lock.Hold, error) { return s.Acquire(w.ctx, 1) }))
+		}
+		for _, ch := range line {
+			w.await(ch)
+		}
+		if took := time.Since(begun); took > 30*time.Millisecond {
+			t.Errorf("32 free permits are taken after %v, a request takes 2ms", took)
+		}
+	})
 }
 
 // TestHandoffAmongWriters: a writer goes on with the entry of a writer, and not with that of one

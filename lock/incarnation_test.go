@@ -94,7 +94,7 @@ func TestParentMadeAgain(t *testing.T) {
 				w.unlock(w.await(ch).hold)
 				w.stays(before)
 			},
-			"by clients like us": func(w *world, a *lock.Client, _ int32) { // who have left: it goes
+			"by clients like us": func(w *world, a *lock.Client, _ int32) { // that have left: it goes
 				w.wipe(w.raw("other"), "x")
 				b := w.client("b")
 				w.unlock(w.lock(b, "x"))

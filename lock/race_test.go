@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,72 +17,59 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestRenewalBeatsPurge: the holder comes back between the read that showed its
-// entry expired and the purge, which must not hit what it has not judged.
-func TestRenewalBeatsPurge(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
-		h := w.lock(a, "x")
-		ch := w.queue(w.ctx, b, "x")
-		d := w.die("a", h.EntryPath())
-		hit := w.before(func(r locktest.Request) bool { return r.Label == "b" && leaves(h)(r) }, func() {
-			if _, err := z.Set(h.EntryPath(), w.node(h.EntryPath()).Data, -1); err != nil {
-				t.Error(err)
-			}
+// TestLatePurge: the holder's entry is written, or gone, between a read that showed it expired and
+// the purge, or between that and the list before the purge. The purge does not hit what was not
+// judged: for how long the version before was known says nothing of the one that is there now.
+func TestLatePurge(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		removed bool
+		at      func(h *lock.Hold) func(locktest.Request) bool
+		delay   time.Duration
+	}{
+		{"written before the delete", false, leaves, 0},
+		{"written before the list", false, func(*lock.Hold) func(locktest.Request) bool {
+			return func(r locktest.Request) bool { return r.Op == "getChildren2" }
+		}, 100 * time.Millisecond},
+		{"deleted before the delete", true, leaves, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+				h := w.lock(a, "x")
+				ch := w.queue(w.ctx, b, "x")
+				d := w.die("a", h.EntryPath())
+				late := tt.at(h)
+				hit := w.fault(func(r locktest.Request) bool {
+					if r.Label != "b" || !late(r) {
+						return false
+					}
+					if tt.removed {
+						w.remove(z, h.EntryPath())
+					} else if _, err := z.Set(h.EntryPath(), w.node(h.EntryPath()).Data, -1); err != nil {
+						t.Error(err)
+					}
+					return true
+				}, locktest.Fault{Delay: tt.delay})
+				w.until("the purge", hit)
+				if at := time.Now(); at.Sub(time.UnixMilli(d.end)) < grace {
+					t.Errorf("purged at %v", at)
+				}
+				if tt.removed {
+					h := w.await(ch).hold
+					if n := b.Stats().Purged; n != 0 {
+						t.Errorf("purged %d that another had deleted", n)
+					}
+					w.unlock(h)
+					return
+				}
+				renewed := dead{h.EntryPath(), w.node(h.EntryPath()).Stat.Mtime + ttl.Milliseconds()}
+				got := w.await(ch)
+				w.purged(renewed, got.at, 0, 20*time.Millisecond)
+				w.unlock(got.hold)
+			})
 		})
-		w.until("the purge", hit)
-		if at := time.Now(); at.Sub(time.UnixMilli(d.end)) < grace {
-			t.Errorf("purged at %v", at)
-		}
-		renewed := dead{h.EntryPath(), w.node(h.EntryPath()).Stat.Mtime + ttl.Milliseconds()}
-		got := w.await(ch)
-		w.purged(renewed, got.at, 0, 20*time.Millisecond)
-		w.unlock(got.hold)
-	})
-}
-
-// TestRenewalBeatsListing: the holder comes back between the read that showed its entry
-// expired and the one by which it is purged. For how long the version before was known
-// says nothing of the one that is there now.
-func TestRenewalBeatsListing(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
-		h := w.lock(a, "x")
-		ch := w.queue(w.ctx, b, "x")
-		w.kill("a")
-		hit := w.fault(func(r locktest.Request) bool {
-			if r.Label != "b" || r.Op != "getChildren2" {
-				return false
-			}
-			if _, err := z.Set(h.EntryPath(), w.node(h.EntryPath()).Data, -1); err != nil {
-				t.Error(err)
-			}
-			return true
-		}, locktest.Fault{Delay: 100 * time.Millisecond})
-		w.until("the listing", hit)
-		renewed := dead{h.EntryPath(), w.node(h.EntryPath()).Stat.Mtime + ttl.Milliseconds()}
-		got := w.await(ch)
-		w.purged(renewed, got.at, 0, 20*time.Millisecond)
-		w.unlock(got.hold)
-	})
-}
-
-// TestTwoPurgeTheSame: the slower one does not spoil anything.
-func TestTwoPurgeTheSame(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
-		h := w.lock(a, "x")
-		ch := w.queue(w.ctx, b, "x")
-		w.kill("a")
-		hit := w.before(func(r locktest.Request) bool { return r.Label == "b" && leaves(h)(r) }, func() { w.remove(z, h.EntryPath()) })
-		got := w.await(ch)
-		if n := b.Stats().Purged; !hit() || n != 0 {
-			t.Errorf("purged %d that somebody else had deleted", n)
-		}
-		w.unlock(got.hold)
-		w.Heal("a")
-		w.empty()
-	})
+	}
 }
 
 // TestTryLockTakesWhatHasExpired, and waits for nobody.
@@ -178,55 +164,6 @@ func TestTryLockThatComesLate(t *testing.T) {
 	}
 }
 
-// TestManyJoinAtOnce, each from a client of its own.
-func TestManyJoinAtOnce(t *testing.T) {
-	simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }}, func(w *world) {
-		const n = 24
-		var queue []<-chan taken
-		begin := make(chan struct{})
-		for i := range n {
-			c := w.dial(fmt.Sprint("c", i))
-			queue = append(queue, start(func() (*lock.Hold, error) {
-				<-begin
-				return c.Mutex("x").Lock(w.ctx)
-			}))
-		}
-		close(begin)
-		counter, inside := 0, 0
-		var last lock.Token
-		done := make(chan struct{}, n)
-		for _, ch := range queue {
-			go func() {
-				defer func() { done <- struct{}{} }()
-				got := <-ch
-				if got.err != nil {
-					t.Error(got.err)
-					return
-				}
-				if inside++; inside != 1 {
-					t.Errorf("%d inside", inside)
-				}
-				if got.hold.Token().Compare(last) <= 0 {
-					t.Errorf("token %v follows %v", got.hold.Token(), last)
-				}
-				last = got.hold.Token()
-				counter++
-				inside--
-				if err := got.hold.Unlock(); err != nil {
-					t.Error(err)
-				}
-			}()
-		}
-		for range n {
-			<-done
-		}
-		if counter != n {
-			t.Errorf("%d were served", counter)
-		}
-		w.empty()
-	})
-}
-
 // TestUnlockOfWhatIsGone tells what happened and touches nothing.
 func TestUnlockOfWhatIsGone(t *testing.T) {
 	for _, kept := range []bool{false, true} {
@@ -254,24 +191,6 @@ func TestUnlockOfWhatIsGone(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestHolderLeavesAsItIsLookedAt: between the server's answer to the waiter's first
-// look at it and the answer's arrival.
-func TestHolderLeavesAsItIsLookedAt(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		h := w.lock(a, "x")
-		const late = time.Second
-		hit := w.fault(func(r locktest.Request) bool { return r.Label == "b" && r.Op == "getData" && touches(r, h.EntryPath()) },
-			locktest.Fault{DelayReply: late})
-		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
-		w.until("the look", hit)
-		w.unlock(h)
-		time.Sleep(late)
-		w.unlock(w.expect(ch).hold)
-		w.empty()
-	})
 }
 
 // TestLateDeleteHitsNoStranger: when a holder that was cut off is back, its lock has
@@ -302,48 +221,43 @@ func TestLateDeleteHitsNoStranger(t *testing.T) {
 	})
 }
 
-// TestReadBackOfRenewal: what stands in an entry that was overwritten cannot be
-// read at first, or has gone by then.
-func TestReadBackOfRenewal(t *testing.T) {
-	for code, want := range map[int32]error{0: lock.ErrTaken, codeNoAuth: lock.ErrTaken, codeNoNode: lock.ErrRemoved} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			a, z := w.dial("a"), w.raw("other")
-			h := w.lock(a, "x")
-			if _, err := z.Set(h.EntryPath(), w.node(h.EntryPath()).Data, -1); err != nil { // the very bytes, and not our write
-				t.Fatal(err)
-			}
-			hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && r.Op == "getData" && touches(r, h.EntryPath()) }, locktest.Fault{Code: code})
-			ended := w.end(h).wait()
-			if !hit() || time.Since(ended) > ttl {
-				t.Errorf("read back %v", hit())
-			}
-			mustBe(t, h.Err(), lock.ErrLost, want)
+// TestOverwrittenEntry: another client writes the entry of a hold, be it with the very bytes, or
+// after a renewal whose reply was lost; what stands there cannot be read at first, or has gone by
+// then. That is not taken for a renewal.
+func TestOverwrittenEntry(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		inDoubt bool
+		code    int32 // of the first read
+		want    error
+	}{
+		{"read", false, 0, lock.ErrTaken}, {"not read at first", false, codeNoAuth, lock.ErrTaken},
+		{"gone", false, codeNoNode, lock.ErrRemoved}, {"renewal in doubt", true, 0, lock.ErrTaken},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			simulate(t, locktest.Options{}, func(w *world) {
+				a, z := w.dial("a"), w.raw("other")
+				h := w.lock(a, "x")
+				ended, data := w.end(h), w.node(h.EntryPath()).Data
+				if tt.inDoubt {
+					w.until("a renewal", w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply}))
+					data = []byte("of another")
+				}
+				if _, err := z.Set(h.EntryPath(), data, -1); err != nil {
+					t.Fatal(err)
+				}
+				w.fault(func(r locktest.Request) bool { return r.Label == "a" && r.Op == "getData" && touches(r, h.EntryPath()) }, locktest.Fault{Code: tt.code})
+				w.Heal("a")
+				if begun := time.Now(); ended.wait().Sub(begun) > ttl {
+					t.Errorf("the hold ended after %v", time.Since(begun))
+				}
+				mustBe(t, h.Err(), lock.ErrLost, tt.want)
+				if s := a.Stats(); s.Renewals != 0 {
+					t.Errorf("stats %+v, want no renewals", s)
+				}
+			})
 		})
 	}
-}
-
-// TestOverwrittenInDoubt: a renewal was applied, its reply lost, and then somebody else
-// wrote the entry. What is read back is not taken for the renewal.
-func TestOverwrittenInDoubt(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("other")
-		h := w.lock(a, "x")
-		ended := w.end(h)
-		hit := w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
-		w.until("a renewal", hit)
-		if v := w.node(h.EntryPath()).Stat.Version; v != 1 {
-			w.Fatalf("the entry is at version %d", v)
-		}
-		if _, err := z.Set(h.EntryPath(), []byte("somebody else's"), -1); err != nil {
-			w.Fatal(err)
-		}
-		w.Heal("a")
-		ended.wait()
-		mustBe(t, h.Err(), lock.ErrTaken)
-		if s := a.Stats(); s.Renewals != 0 {
-			t.Errorf("stats %+v, want no renewals", s)
-		}
-	})
 }
 
 // TestGivenUpWhileItIsLookedFor: the outcome of a create is unknown, and before it
@@ -410,42 +324,20 @@ func TestStraysAreForgotten(t *testing.T) {
 	})
 }
 
-// TestOneWatchForAllWaiters of a process, and none that stays behind.
-func TestOneWatchForAllWaiters(t *testing.T) {
+// TestWatchesAreForgotten: those of waiters who gave up, one after the other, are one; and of all
+// that was watched what fired is not kept.
+func TestWatchesAreForgotten(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("other")
-		w.unlock(w.lock(a, "x"))
-		w.create(z, "/locks/x", "", 0)
-		ahead := w.create(z, "/locks/x/lock-", "", zk.FlagSequence)
-		events := 0
-		w.Trace(func(e locktest.Event) {
-			if e.Kind == "watch" && e.Label == "a" && strings.HasPrefix(ahead, e.Paths[0]) {
-				events++
-			}
-		})
-		ctx, cancel := context.WithCancel(w.ctx)
-		var queue []<-chan taken
-		for range 10 { // each gives up, and the next one waits for the same
-			one, giveUp := context.WithTimeout(ctx, time.Second)
-			defer giveUp()
-			queue = append(queue, w.queue(one, a, "x"))
-			mustBe(t, (<-queue[len(queue)-1]).err, context.DeadlineExceeded)
-		}
-		ch := w.queue(ctx, a, "x")
-		w.remove(z, ahead)
-		w.unlock(w.expect(ch).hold)
-		cancel()
-		w.Trace(nil)
-		if events != 1 {
-			t.Errorf("%d events for one deletion", events)
-		}
-
-		// And of all that was watched, what fired is forgotten.
+		a, b := w.dial("a"), w.dial("b")
 		for i := range 300 {
 			name := fmt.Sprint("y", i)
-			h := w.lock(a, name)
-			ch := start(func() (*lock.Hold, error) { return a.Mutex(name).Lock(w.ctx) })
-			settle()
+			h := w.lock(b, name)
+			for range 3 {
+				ctx, giveUp := context.WithTimeout(w.ctx, time.Second)
+				mustBe(t, (<-w.queue(ctx, a, name)).err, context.DeadlineExceeded)
+				giveUp()
+			}
+			ch := w.queue(w.ctx, a, name)
 			w.unlock(h)
 			w.unlock(w.expect(ch).hold)
 		}

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -49,7 +50,7 @@ func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, e
 	}
 	request := queue.Request{
 		Lock: r.name, Kind: r.kind, Role: role, Terms: r.terms(), KeepParent: r.KeepParent, Barging: r.barging,
-		Window: max(0, min(r.LocalWindow, r.TTL/3)),
+		Window: max(0, min(r.LocalWindow, r.TTL/3)).Truncate(time.Millisecond),
 	}
 	request.Idle = request.MayKeep(r.Idle)
 	return request, nil

@@ -245,55 +245,6 @@ func TestBatchesAreBounded(t *testing.T) {
 	})
 }
 
-// TestBadMemberDoesNotSpoilTheBatch: of holds that are renewed together some are
-// gone, or somebody else's.
-func TestBadMemberDoesNotSpoilTheBatch(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		var holds []*lock.Hold
-		for i := range 20 {
-			holds = append(holds, w.lock(a, fmt.Sprint("x", i)))
-		}
-		z := w.raw("other")
-		for _, i := range []int{0, 7, 8} {
-			if err := z.Delete(holds[i].EntryPath(), -1); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, i := range []int{9, 19} {
-			if _, err := z.Set(holds[i].EntryPath(), []byte("mine"), -1); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(ttl / 2)
-		for i, h := range holds {
-			switch i {
-			case 0, 7, 8:
-				mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)
-				mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrRemoved)
-			case 9, 19:
-				mustBe(t, h.Err(), lock.ErrLost, lock.ErrTaken)
-				mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrTaken)
-				if n := w.node(h.EntryPath()); string(n.Data) != "mine" || n.Stat.Version != 1 {
-					t.Errorf("somebody else's node was touched: %s, version %d", n.Data, n.Stat.Version)
-				}
-			default:
-				w.alive(h)
-				if w.node(h.EntryPath()).Stat.Version != 1 {
-					t.Errorf("%s was not renewed", h.Name())
-				}
-			}
-		}
-		if s := a.Stats(); s.Lost != 5 || s.Holds != 15 {
-			t.Errorf("stats %+v", s)
-		}
-		time.Sleep(3 * ttl)
-		if n := len(w.entries("x9")); n != 1 {
-			t.Error("somebody else's node was deleted")
-		}
-	})
-}
-
 func TestRenewalWhoseReplyIsLost(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

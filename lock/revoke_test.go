@@ -23,6 +23,14 @@ const inbox = lock.DefaultRoot + "/" + znode.Inbox
 // asked are the requests that there are.
 func (w *world) asked() []string { return paths(w.Dump(inbox))[min(1, len(w.Dump(inbox))):] }
 
+// asksNothing checks that no request stands.
+func (w *world) asksNothing() {
+	w.Helper()
+	if left := w.asked(); len(left) > 0 {
+		w.Errorf("requests %q stand", left)
+	}
+}
+
 func (w *world) revoke(c *lock.Client, name, reason string) {
 	w.Helper()
 	if err := c.Revoke(w.ctx, name, reason); err != nil {
@@ -40,6 +48,14 @@ func (w *world) hears(ch <-chan lock.Revocation) lock.Revocation {
 	default:
 		w.Fatal("nothing was told")
 		return lock.Revocation{}
+	}
+}
+
+// hearsOf checks that a request with that reason must have been told by now.
+func (w *world) hearsOf(ch <-chan lock.Revocation, reason string) {
+	w.Helper()
+	if r := w.hears(ch); r.Reason != reason {
+		w.Errorf("was told %+v, want that %s", r, reason)
 	}
 }
 
@@ -77,9 +93,7 @@ func TestRevoke(t *testing.T) {
 		}
 		w.alive(h) // it decides
 		w.revoke(b, "x", "again")
-		if r := w.hears(revoked); r.Reason != "again" {
-			t.Errorf("%+v", r)
-		}
+		w.hearsOf(revoked, "again")
 		w.revoke(b, "x", "one")
 		settle()
 		w.revoke(a, "x", "two")
@@ -94,9 +108,7 @@ func TestRevoke(t *testing.T) {
 		w.alive(h)
 		w.unlock(h)
 		settle()
-		if left := w.asked(); len(left) > 0 {
-			t.Errorf("left: %q", left)
-		}
+		w.asksNothing()
 		if h.Revoked() != nil || (*lock.Hold)(nil).Revoked() != nil {
 			t.Error("of a hold that has ended there is a channel")
 		}
@@ -142,9 +154,7 @@ func TestRevokeBeforeAnybodyListens(t *testing.T) {
 		w.revoke(b, "y", "other")
 		settle()
 		revoked := h.Revoked()
-		if r := w.hears(revoked); r.Reason != "second" {
-			t.Errorf("%+v", r)
-		}
+		w.hearsOf(revoked, "second")
 		w.hearsNothing(revoked)
 		if r := w.hears(other.Revoked()); r.Reason != "other" { // the client listens already
 			t.Errorf("%+v", r)
@@ -153,15 +163,11 @@ func TestRevokeBeforeAnybodyListens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := w.hears(again.Revoked()); r.Reason != "second" {
-			t.Errorf("another handle: %+v", r)
-		}
+		w.hearsOf(again.Revoked(), "second")
 		w.unlock(again)
 		w.revoke(b, "x", "third")
 		w.hearsNothing(again.Revoked())
-		if r := w.hears(revoked); r.Reason != "third" {
-			t.Errorf("%+v", r)
-		}
+		w.hearsOf(revoked, "third")
 	})
 }
 
@@ -178,10 +184,8 @@ func TestRevokeOfEachKind(t *testing.T) {
 		}
 		expect := func(what string, chs ...<-chan lock.Revocation) {
 			t.Helper()
-			for i, ch := range chs {
-				if r := w.hears(ch); r.Reason != what {
-					t.Errorf("%s: %d is told %+v", what, i, r)
-				}
+			for _, ch := range chs {
+				w.hearsOf(ch, what)
 			}
 		}
 		m, mutex := take(a.Mutex("m").Lock)
@@ -235,9 +239,7 @@ func TestRevokeOfEachKind(t *testing.T) {
 		w.unlock(last)
 		w.unlock(s1)
 		w.empty()
-		if left := w.asked(); len(left) > 0 {
-			t.Errorf("left: %q", left)
-		}
+		w.asksNothing()
 	})
 }
 
@@ -255,9 +257,7 @@ func TestRevokeOfOneOfSeveral(t *testing.T) {
 		w.revoke(b, "n", "the second")
 		w.hearsNothing(revoked[0])
 		w.hearsNothing(revoked[2])
-		if r := w.hears(revoked[1]); r.Reason != "the second" {
-			t.Errorf("%+v", r)
-		}
+		w.hearsOf(revoked[1], "the second")
 		if !hs.Valid() {
 			t.Error("who was asked has lost the locks")
 		}
@@ -274,16 +274,12 @@ func TestRevokeOfOneOfSeveral(t *testing.T) {
 		for name, h := range map[string]*lock.Hold{"e": leader.Hold, "barging": barging} {
 			revoked := h.Revoked()
 			w.revoke(b, name, name)
-			if r := w.hears(revoked); r.Reason != name {
-				t.Errorf("%s is told %+v", name, r)
-			}
+			w.hearsOf(revoked, name)
 			w.alive(h)
 			w.unlock(h)
 		}
 		w.empty()
-		if left := w.asked(); len(left) > 0 {
-			t.Errorf("left: %q", left)
-		}
+		w.asksNothing()
 	})
 }
 
@@ -346,9 +342,7 @@ func TestRevokeDenied(t *testing.T) {
 		w.remove(z, inbox)
 		time.Sleep(time.Minute)
 		w.revoke(b, "x", "at last")
-		if r := w.hears(revoked); r.Reason != "at last" {
-			t.Errorf("%+v", r)
-		}
+		w.hearsOf(revoked, "at last")
 	})
 }
 
@@ -411,9 +405,7 @@ func TestRevokeOverOutages(t *testing.T) {
 					w.revoke(b, "x", "two")
 					tt.comes(w)
 					time.Sleep(5 * time.Second)
-					if r := w.hears(revoked); r.Reason != "two" {
-						t.Errorf("%+v", r)
-					}
+					w.hearsOf(revoked, "two")
 				})
 			})
 		}
@@ -513,9 +505,7 @@ func TestRevokeLeavesNothing(t *testing.T) {
 		if left := w.asked(); len(left) != 1 {
 			t.Errorf("left: %q", left)
 		}
-		if r := w.hears(stands.Revoked()); r.Reason != "why" {
-			t.Errorf("%+v", r)
-		}
+		w.hearsOf(stands.Revoked(), "why")
 	})
 }
 
@@ -544,9 +534,7 @@ func TestMootIsNotProvenByTwoSessions(t *testing.T) {
 		if n := looked.Load(); n != 3 || len(w.asked()) != 1 {
 			t.Errorf("looked %d times; asked %q", n, w.asked())
 		}
-		if r := w.hears(h.Revoked()); r.Reason != "why" {
-			t.Errorf("%+v", r)
-		}
+		w.hearsOf(h.Revoked(), "why")
 	})
 }
 
@@ -598,9 +586,7 @@ func TestRevokeOfWhatIsHandedOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			revoked := h.Revoked()
-			if r := w.hears(revoked); r.Reason != "before" {
-				t.Errorf("%+v", r)
-			}
+			w.hearsOf(revoked, "before")
 			if heir == b {
 				if ticket, err = h.Detach(w.ctx, 0); err != nil {
 					t.Fatal(err)
@@ -608,15 +594,11 @@ func TestRevokeOfWhatIsHandedOn(t *testing.T) {
 				continue
 			}
 			w.revoke(b, "x", "after")
-			if r := w.hears(revoked); r.Reason != "after" {
-				t.Errorf("%+v", r)
-			}
+			w.hearsOf(revoked, "after")
 			w.unlock(h)
 		}
 		w.empty()
-		if left := w.asked(); len(left) > 0 {
-			t.Errorf("left: %q", left)
-		}
+		w.asksNothing()
 	})
 }
 
@@ -631,9 +613,7 @@ func TestRevokeOfALostHold(t *testing.T) {
 		w.remove(z, h.EntryPath())
 		w.until("the hold is lost", func() bool { return h.Err() != nil })
 		time.Sleep(time.Second)
-		if left := w.asked(); len(left) > 0 {
-			t.Errorf("left: %q", left)
-		}
+		w.asksNothing()
 		h = w.lock(a, "x")
 		w.hearsNothing(h.Revoked())
 	})
@@ -679,9 +659,7 @@ func TestRevokeAndClose(t *testing.T) {
 					mustBe(t, b.Revoke(w.ctx, "x", ""), lock.ErrNotHeld)
 					settle()
 				}
-				if left := w.asked(); len(left) > 0 {
-					t.Errorf("left: %q", left)
-				}
+				w.asksNothing()
 				w.empty()
 			})
 		}
@@ -710,9 +688,7 @@ func TestRevokeOnASharedConnection(t *testing.T) {
 		w.ExpireLabel("lent")
 		time.Sleep(5 * time.Second)
 		w.revoke(clients[1], "x", "two")
-		if r := w.hears(revoked); r.Reason != "two" {
-			t.Errorf("%+v", r)
-		}
+		w.hearsOf(revoked, "two")
 		w.unlock(h)
 		synctest.Wait()
 	})
@@ -737,9 +713,7 @@ func TestRevocationsThatAreNotUnderstood(t *testing.T) {
 		}
 		w.create(z, inbox+"/"+id, "{", 0)
 		w.revoke(b, "x", "why")
-		if r := w.hears(revoked); r.Reason != "why" {
-			t.Errorf("%+v", r)
-		}
+		w.hearsOf(revoked, "why")
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,38 +13,68 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-func TestSessionExpiryLosesNothing(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		every time.Duration // a session expires
-		times int
-		whose []string
-	}{
-		{"the holder's, once", 5 * time.Second, 1, []string{"a"}},
-		{"the holder's, each second", time.Second, 40, []string{"a"}},
-		{"the waiters', once", 5 * time.Second, 1, []string{"b", "c"}},
-		{"the waiters', each second", time.Second, 40, []string{"b", "c"}},
-		{"everybody's, at once", 2 * time.Second, 20, []string{"a", "b", "c"}},
-		{"one after the other's", 700 * time.Millisecond, 60, []string{"a", "", "b", "", "c", ""}},
+// TestNothingIsLost: neither sessions that expire, nor connections that are cut, nor a server that
+// is gone for less than the TTL costs a holder or a waiter anything.
+func TestNothingIsLost(t *testing.T) {
+	expire := func(every time.Duration, times int, whose ...string) func(*world, func()) {
+		return func(w *world, check func()) {
+			for range times {
+				for _, labels := range whose {
+					for _, label := range strings.Fields(labels) {
+						w.ExpireLabel(label)
+					}
+					time.Sleep(every)
+					check()
+				}
+			}
+		}
+	}
+	for name, befalls := range map[string]func(w *world, check func()){
+		"the holder's session, once":         expire(5*time.Second, 1, "a"),
+		"the holder's session, each second":  expire(time.Second, 40, "a"),
+		"the waiters' sessions, once":        expire(5*time.Second, 1, "b c"),
+		"the waiters' sessions, each second": expire(time.Second, 40, "b c"),
+		"all sessions at once":               expire(2*time.Second, 20, "a b c"),
+		"one session after the other":        expire(1400*time.Millisecond, 10, "a", "b", "c"),
+		"connections are cut, sessions live": func(w *world, check func()) {
+			for range 10 {
+				w.Cut("a")
+				w.Cut("b")
+				time.Sleep(1500 * time.Millisecond)
+				check()
+			}
+		},
+		"the server restarts": func(w *world, check func()) {
+			server := w.Servers()[0]
+			for range 3 {
+				if err := errors.Join(w.Stop(server), pauseFor(4*time.Second), w.Start(server), pauseFor(4*time.Second)); err != nil {
+					w.Fatal(err)
+				}
+				check()
+			}
+		},
+		"the network stalls": func(w *world, check func()) {
+			w.Partition("a")
+			w.Partition("b")
+			time.Sleep(5 * time.Second)
+			w.Heal("a")
+			w.Heal("b")
+			time.Sleep(5 * time.Second)
+			check()
+		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
 				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
 				h := w.lock(a, "x")
 				second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
 				before := paths(w.entries("x"))
-				for i := range tt.times {
-					for j, label := range tt.whose {
-						if len(tt.whose) < 6 || j == i%6 {
-							w.ExpireLabel(label)
-						}
-					}
-					time.Sleep(tt.every)
+				befalls(w, func() {
 					w.alive(h)
 					w.waits(second)
 					w.waits(third)
-				}
-				if after := paths(w.entries("x")); fmt.Sprint(before) != fmt.Sprint(after) {
+				})
+				if after := paths(w.entries("x")); !slices.Equal(before, after) {
 					t.Errorf("entries were %q and are %q", before, after)
 				}
 				for i, client := range []*lock.Client{a, b, c} {
@@ -61,60 +93,9 @@ func TestSessionExpiryLosesNothing(t *testing.T) {
 	}
 }
 
-// TestOutageLosesNothing: neither a connection that is cut nor a server that is
-// gone for less than the TTL costs anybody anything.
-func TestOutageLosesNothing(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		outage func(w *world)
-	}{
-		{"connections cut, sessions survive", func(w *world) {
-			for range 10 {
-				w.Cut("a")
-				w.Cut("b")
-				time.Sleep(1500 * time.Millisecond)
-			}
-		}},
-		{"server restarted", func(w *world) {
-			server := w.Servers()[0]
-			for range 3 {
-				if err := w.Stop(server); err != nil {
-					w.Fatal(err)
-				}
-				time.Sleep(4 * time.Second)
-				if err := w.Start(server); err != nil {
-					w.Fatal(err)
-				}
-				time.Sleep(4 * time.Second)
-			}
-		}},
-		{"network stalls", func(w *world) {
-			w.Partition("a")
-			w.Partition("b")
-			time.Sleep(5 * time.Second)
-			w.Heal("a")
-			w.Heal("b")
-			time.Sleep(5 * time.Second)
-		}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b := w.dial("a"), w.dial("b")
-				h := w.lock(a, "x")
-				ch := w.queue(w.ctx, b, "x")
-				before := paths(w.entries("x"))
-				tt.outage(w)
-				w.alive(h)
-				w.waits(ch)
-				if after := paths(w.entries("x")); fmt.Sprint(before) != fmt.Sprint(after) {
-					t.Errorf("entries were %q and are %q", before, after)
-				}
-				w.unlock(h)
-				w.unlock(w.await(ch).hold)
-				w.empty()
-			})
-		})
-	}
+func pauseFor(d time.Duration) error {
+	time.Sleep(d)
+	return nil
 }
 
 // TestReleaseDuringOutageIsNoticed: the deletion of the entry ahead falls into an
@@ -183,34 +164,6 @@ func TestLongOutageOfEverything(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestOutageOverDeadHolder: the waiter comes back when the holder has been dead
-// for long. It renews its own entry before it judges the other's.
-func TestOutageOverDeadHolder(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		h := w.lock(w.dial("a"), "x")
-		ended := w.end(h)
-		b := w.dial("b")
-		ch := w.queue(w.ctx, b, "x")
-		entry := w.entries("x")[1].Path
-		w.kill("a")
-		w.Partition("b")
-		time.Sleep(5 * ttl)
-		w.Heal("b")
-		healed := time.Now()
-		w.before(func(r locktest.Request) bool { return r.Label == "b" && leaves(h)(r) }, func() {
-			if at := time.UnixMilli(w.node(entry).Stat.Mtime); at.Before(healed) {
-				t.Errorf("judged before its own entry was renewed, at %v", at)
-			}
-		})
-		got := w.await(ch)
-		w.inTurn(ended, got)
-		if took := got.at.Sub(healed); took > ttl/3+2*time.Second {
-			t.Errorf("it took %v after the outage", took)
-		}
-		w.unlock(got.hold)
-	})
 }
 
 // TestWhoComesBackFirstWaitsForTheOthers: after an outage of all, the last waiter is

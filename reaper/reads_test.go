@@ -93,20 +93,6 @@ func (w *world) delete(z *zk.Conn, path string) {
 	}
 }
 
-// children returns the paths of a node's children.
-func (w *world) children(z *zk.Conn, path string) []string {
-	w.Helper()
-	names, _, err := z.Children(path)
-	if err != nil {
-		w.Fatalf("list %s: %v", path, err)
-	}
-	for i, name := range names {
-		names[i] = path + "/" + name
-	}
-	slices.Sort(names)
-	return names
-}
-
 // TestSeenAliveIsNotReadAgain: a lock that cannot be expired yet is not read, and
 // is deleted by the first sweep after it is.
 func TestSeenAliveIsNotReadAgain(t *testing.T) {

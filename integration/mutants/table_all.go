@@ -76,7 +76,7 @@ var allMutants = []mutant{
 		breaks: "the entries of several locks in doubt are neither deleted nor remembered, but one",
 		edits: []edit{
 			{"lock/internal/queue/all.go",
-				"				c.orphans.add(d.attempt, c.Clock.Mono())\n",
+				"				c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())\n",
 				""},
 			{"lock/internal/queue/all.go",
 				"				if es[j] == nil && j != i {\n",

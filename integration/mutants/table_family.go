@@ -109,7 +109,7 @@ var permitsMutants = []mutant{
 		name:   "lone-overdraft",
 		breaks: "a contender that is alone gets more permits than there are",
 		edits: []edit{{"lock/internal/queue/join.go",
-			"(c.Kind != znode.Semaphore || c.Permits <= d.parent.anchor.Capacity())",
+			"(c.Kind != znode.Semaphore || c.Permits <= d.parent.anchor.capacity())",
 			"c.Path(\"\") != \"\""}},
 		tests: []string{"lock/internal/queue.TestPlaceByReply"},
 	}, {
@@ -172,8 +172,8 @@ var permitsMutants = []mutant{
 		name:   "raise-takes-away",
 		breaks: "a raise takes permits away, because another client has added more meanwhile",
 		edits: []edit{{"lock/internal/queue/resize.go",
-			"		case p.anchor.Capacity()-to > free, to <",
-			"		case p.anchor.Capacity()-to > max(1, free), to <"}},
+			"		case p.anchor.capacity()-to > free, to <",
+			"		case p.anchor.capacity()-to > max(1, free), to <"}},
 		tests: []string{"lock.TestResizedMeanwhile"},
 	}, {
 		name:   "lowers-twice",
@@ -193,8 +193,8 @@ var permitsMutants = []mutant{
 		name:   "permits-disagree",
 		breaks: "a client that says another number of permits is let in",
 		edits: []edit{{"lock/internal/queue/parent.go",
-			"c.Capacity == a.Permits || c.Capacity == a.Capacity()\n",
-			"c.Capacity == a.Permits || c.Capacity > 0\n"}},
+			"c.Capacity == p.made || c.Capacity == p.capacity()\n",
+			"c.Capacity == p.made || c.Capacity > 0\n"}},
 		tests: []string{"lock.TestPermitsMustAgree"},
 	}, {
 		name:   "room-uncounted",

@@ -6,8 +6,8 @@ var joinMutants = []mutant{
 		name:   "attempt-twice",
 		breaks: "all attempts have the same id",
 		edits: []edit{{"lock/internal/queue/join.go",
-			"attempt: c.NewID(), since",
-			"attempt: znode.FormatID(7), since"}},
+			"attempt: c.Random.Uint64(), since",
+			"attempt: 7, since"}},
 		tests: []string{"lock/internal/queue.TestDraftIsNew"},
 	}, {
 		name:   "generation-twice",
@@ -212,7 +212,7 @@ var recoverMutants = []mutant{
 		name:   "found-of-another",
 		breaks: "a search for a lost create finds the entry of another attempt",
 		edits: []edit{{"lock/internal/queue/recover.go",
-			"				if e.Record.Attempt == d.attempt {\n",
+			"				if e.Record.Attempt == znode.FormatID(d.attempt) {\n",
 			"				if e.Record.Attempt != \"\" {\n"}},
 		tests: []string{"lock.TestAmbiguousJoinOfQueue"},
 	}, {
@@ -226,7 +226,7 @@ var recoverMutants = []mutant{
 		name:   "unfound-forgotten",
 		breaks: "a create that was searched for in vain is forgotten, and stays if it is applied after that",
 		edits: []edit{{"lock/internal/queue/recover.go",
-			"				c.orphans.add(each.attempt, c.Clock.Mono())\n",
+			"				c.orphans.add(znode.FormatID(each.attempt), c.Clock.Mono())\n",
 			"				_ = each\n"}},
 		tests: []string{"lock.TestGuardCreateAppliedLate"},
 	}, {
@@ -240,7 +240,7 @@ var recoverMutants = []mutant{
 		name:   "gone-forgotten",
 		breaks: "an entry that was taken for gone stays when it appears after all",
 		edits: []edit{{"lock/internal/queue/entry.go",
-			"		c.orphans.add(e.Attempt, c.Clock.Mono())\n		c.Remove(c.orphan(e.Name().Node))\n",
+			"		c.orphans.add(znode.FormatID(e.Attempt), c.Clock.Mono())\n		c.Remove(c.orphan(e.Name().Node))\n",
 			""}},
 		tests: []string{"lock.TestWaiterThatLosesItsEntry"},
 	}, {
@@ -306,7 +306,7 @@ var exchangeMutants = []mutant{
 		name:   "exchange-doubt-forgotten",
 		breaks: "what an exchange may have made is neither searched for nor remembered once it was given up",
 		edits: []edit{{"lock/internal/queue/exchange.go",
-			"		c.orphans.add(d.attempt, c.Clock.Mono())\n	}\n	if len(inDoubt) > 0 {",
+			"		c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())\n	}\n	if len(inDoubt) > 0 {",
 			"		_ = d\n	}\n	if len(inDoubt) > 1<<20 {"}},
 		tests: []string{"lock.TestGuardExchangeGivenUp"},
 	},

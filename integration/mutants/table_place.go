@@ -147,8 +147,8 @@ var placeMutants = []mutant{
 		name:   "lost-unheard",
 		breaks: "the goroutines that wait for an entry of their process that is lost go on waiting for it",
 		edits: []edit{{"lock/internal/queue/placed.go",
-			"	if p.Drop(e) {\n		p.goOn()\n",
-			"	if p.Drop(e) {\n"}},
+			"	} else if p.Drop(e) {\n		p.goOn()\n",
+			"	} else if p.Drop(e) {\n"}},
 		tests: []string{"lock.TestGuardLostEntry"},
 	}, {
 		name:   "lost-held",

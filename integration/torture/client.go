@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/wire"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
-	"github.com/holdfast-io/holdfast/internal/wire"
 )
 
 // client is one worker as the controller sees it, over all its lives, and its

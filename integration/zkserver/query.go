@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-io/holdfast/internal/wire"
+	"github.com/holdfast-io/holdfast/integration/wire"
 )
 
 // queryTimeout bounds one question to a server, which may be paused.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/internal/wire"
+	"github.com/holdfast-io/holdfast/integration/wire"
 )
 
 // Types of requests that belong to the connection, not to what its user asked;

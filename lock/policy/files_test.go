@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-io/holdfast/internal/testpki"
+	"github.com/holdfast-io/holdfast/integration/testpki"
 )
 
 // files writes files into a folder of the test's, and the configuration beside them.

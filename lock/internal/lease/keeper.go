@@ -72,7 +72,7 @@ func NewKeeper(o Options) *Keeper {
 // young sample, makes it no later than a quarter of the grace.
 func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) []byte {
 	r := k.who
-	r.Metadata, r.TTL, r.Attempt = t.Metadata, ttl.Milliseconds(), t.Attempt
+	r.Metadata, r.TTL, r.Attempt = t.Metadata, ttl.Milliseconds(), znode.FormatID(t.Attempt)
 	r.AcquiredAt, r.Shared = g.Acquired, g.Shared
 	r.Incarnation, r.Detached, r.Attachment = t.Incarnation, t.Detached, t.Attachment
 	if now := k.clock.Ensemble.Now(at); now.Zxid != 0 {

@@ -54,7 +54,7 @@ type Terms struct {
 	MaxHold  time.Duration // 0: without limit
 	Fixed    bool          // it is not renewed
 	Detached bool          // nobody has it: it is there to be attached to
-	Attempt  string        // random, of the request that made the node: no other has it
+	Attempt  uint64        // random, of the request that made the node: no other has it
 	// Incarnation is how often the entry was handed on before.
 	Incarnation int32
 	Attachment  string            // random, of the present incarnation; no other one's writes have it

@@ -206,6 +206,11 @@ func (p *Place[E]) Holder() (e E, ok bool) {
 	return e, false
 }
 
+// HeldAlone reports whether one goroutine has an entry, and no other uses the place.
+func (p *Place[E]) HeldAlone() bool {
+	return len(p.holds) == 1 && p.waiters.Len() == 0 && len(p.joins) == 0 && p.kept == nil
+}
+
 // Kept returns the entry that is kept, if there is one.
 func (p *Place[E]) Kept() (e E, ok bool) {
 	if p.kept == nil {

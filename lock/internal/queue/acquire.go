@@ -40,6 +40,12 @@ type likeness struct {
 	metadata                          string
 }
 
+// likeness is that of the request for a resting entry.
+func (e *Entry) likeness() likeness {
+	r := Request{Kind: e.Kind, Role: e.Name().Role, KeepParent: e.keepsParent, Barging: e.barging, Window: time.Duration(e.window) * time.Millisecond, Terms: e.TermsNow()}
+	return r.likeness()
+}
+
 func (r *Request) likeness() likeness {
 	t := &r.Terms
 	l := likeness{
@@ -244,8 +250,8 @@ func (c *contender) grant(ctx context.Context, e *Entry) error {
 // no write of that is on its way.
 func (e *Entry) next(ctx context.Context) (*Entry, error) {
 	n := &Entry{
-		Kind: e.Kind, queue: e.queue, place: e.place, czxid: e.czxid,
-		parentVersion: e.parentVersion, generation: e.generation, alone: e.alone, adopted: e.adopted, keepParent: e.keepParent,
+		Kind: e.Kind, queue: e.queue, lock: e.lock, place: e.place, czxid: e.czxid,
+		parentVersion: e.parentVersion, generated: e.generated, alone: e.alone, adopted: e.adopted, keepParent: e.keepParent,
 	}
 	if err := n.Succeed(ctx, n, &e.Entry); err != nil {
 		return nil, err

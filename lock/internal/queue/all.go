@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // all are contenders for several locks that are to be held together.
@@ -222,7 +223,7 @@ func (a *all) recover(ctx context.Context, created lease.Created, ds []*draft) (
 			a.withdrawAll(es)
 			for j, d := range ds {
 				c := a.each[j]
-				c.orphans.add(d.attempt, c.Clock.Mono())
+				c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())
 				if es[j] == nil && j != i {
 					c.background(func() { c.removeByAttempt([]*draft{d}) })
 				}

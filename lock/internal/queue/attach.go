@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -162,7 +163,7 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	defer cancel()
 	terms := a.Terms
 	terms.Incarnation, terms.Attachment = a.left.Incarnation+1, a.NewID()
-	terms.Attempt = a.found.entry.Record.Attempt
+	terms.Attempt, _ = strconv.ParseUint(a.found.entry.Record.Attempt, 16, 64) // decoded: it is an id
 	first, session := a.Clock.Local(), a.Conn.Session()
 	record := a.Keeper.Record(&terms, terms.TTL, a.granted(), first)
 	sent, tried := first, false

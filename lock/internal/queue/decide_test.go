@@ -115,7 +115,7 @@ func TestPlaceByTheReply(t *testing.T) {
 		{znode.Semaphore, 0, 1, 7, 5, position{predecessor: g + "lock-0000000006", target: g + "lock-0000000003"}},
 	} {
 		d := &draft{prefix: g + "lock-"}
-		d.parent.anchor.Permits = 4
+		d.parent.anchor.made = 4
 		c := &contender{Request: Request{Kind: tt.kind, Priority: tt.priority, Permits: tt.permits}}
 		if got := c.placeBy(d, znode.Name{Node: "own", Tag: "g", Seq: tt.seq}, tt.contenders); got != tt.want {
 			t.Errorf("%+v: %+v", tt, got)
@@ -123,26 +123,23 @@ func TestPlaceByTheReply(t *testing.T) {
 	}
 }
 
-// TestPlacesOfUnlikeRequests: that many goroutines want a lock with metadata of their own costs
-// each of them no more than a few.
+// TestPlacesOfUnlikeRequests: each finds its own among many.
 func TestPlacesOfUnlikeRequests(t *testing.T) {
-	took := func(n int) time.Duration {
-		s, q := &lockState{}, &Queue{}
-		begun := time.Now()
-		for i := range n {
-			r := &Request{Kind: znode.Mutex, Terms: lease.Terms{Metadata: map[string]string{"i": fmt.Sprint(i)}}}
-			if p := s.placeFor(q, r); p != s.placeFor(q, r) {
-				t.Fatal("the same request has two places")
-			}
+	q, lock := offline(new(local)), new(lockState)
+	request := func(i int) *Request {
+		return &Request{Lock: "x", Kind: znode.Mutex, Terms: lease.Terms{TTL: time.Minute, Metadata: map[string]string{"i": fmt.Sprint(i)}}}
+	}
+	places := map[*placed]bool{}
+	for i := range 100 {
+		places[lock.placeFor(q, request(i))] = true
+	}
+	for i := range 100 {
+		if !places[lock.placeFor(q, request(i))] {
+			t.Errorf("request %d has two places", i)
 		}
-		return time.Since(begun)
 	}
-	few, many := time.Hour, time.Hour
-	for range 5 {
-		few, many = min(few, took(500)), min(many, took(8000))
-	}
-	if many > 80*few { // 16 times as many; in the square of that it was
-		t.Errorf("8000 places took %v, 500 took %v", many, few)
+	if len(places) != 100 {
+		t.Errorf("%d places, want 100", len(places))
 	}
 }
 
@@ -150,7 +147,8 @@ func TestLikeness(t *testing.T) {
 	like := func(key, value string) likeness {
 		return (&Request{Terms: lease.Terms{Metadata: map[string]string{key: value}}}).likeness()
 	}
-	if like("a", "b") != like("a", "b") || like("a", `b" "c":"d`) == (&Request{Terms: lease.Terms{Metadata: map[string]string{"a": "b", "c": "d"}}}).likeness() {
+	one, same := like("a", "b"), like("a", "b")
+	if one != same || like("a", `b" "c":"d`) == (&Request{Terms: lease.Terms{Metadata: map[string]string{"a": "b", "c": "d"}}}).likeness() {
 		t.Error("metadata are mixed up")
 	}
 }

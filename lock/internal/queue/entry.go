@@ -17,7 +17,12 @@ type Entry struct {
 	Kind znode.Kind // of the lock
 
 	queue *Queue
-	place *placed // whose entry it is; nil: it has no place
+	lock  *lockState // nil: it has no place
+	place *placed    // whose entry it is; nil while it rests. Guarded by the lock state
+
+	// What it was asked for, while it rests, see lockState.resting.
+	window               int32 // ms
+	barging, keepsParent bool
 
 	holders   atomic.Int32 // goroutines that have had it, together or one after the other
 	handedOff atomic.Bool  // it was unlocked, and another goroutine goes on with its node
@@ -25,10 +30,10 @@ type Entry struct {
 	// As found when it joined; not changed after.
 	czxid         int64
 	parentVersion int32 // of the parent's data
-	generation    string
-	alone         bool // no other contender was there
-	adopted       bool // the parent is
-	keepParent    bool // the parent stays
+	generated     bool  // its name begins with the parent's generation
+	alone         bool  // no other contender was there
+	adopted       bool  // the parent is
+	keepParent    bool  // the parent stays
 }
 
 // Czxid is the transaction that created the entry; known once it is granted.
@@ -41,6 +46,14 @@ func (e *Entry) Lock() string { return e.parent()[len(e.queue.Root)+1:] }
 func (e *Entry) Name() znode.Name {
 	name, _ := znode.Parse(e.Path[strings.LastIndexByte(e.Path, '/')+1:])
 	return name
+}
+
+// generation is that of the parent; "" if the name does not tell it.
+func (e *Entry) generation() string {
+	if !e.generated {
+		return ""
+	}
+	return e.Name().Tag
 }
 
 // parent is the path of the lock.
@@ -63,13 +76,13 @@ func (e *Entry) Reads() bool { return e.Name().Role == znode.Shared || e.Shares(
 func (e *Entry) NextHolder() int32 { return e.holders.Add(1) - 1 }
 
 // Placed reports whether other goroutines of the process can go on with the entry.
-func (e *Entry) Placed() bool { return e.place != nil }
+func (e *Entry) Placed() bool { return e.lock != nil }
 
 // HandedOff reports whether it was: the node at its path belongs to another hold.
 func (e *Entry) HandedOff() bool { return e.handedOff.Load() }
 
 // newEntry returns the entry of a node that was just created.
-func (c *contender) newEntry(path, attempt string, created lease.Created) *Entry {
+func (c *contender) newEntry(path string, attempt uint64, created lease.Created) *Entry {
 	e := &Entry{Kind: c.Kind, queue: c.Queue, keepParent: c.KeepParent}
 	terms := c.Terms
 	terms.Attempt = attempt
@@ -96,7 +109,7 @@ func (e *Entry) Changed(c lease.Change) {
 		e.Unplace()
 	}
 	switch {
-	case c.To == lease.Ended && c.From < lease.Held && e.place != nil && !errors.Is(c.Why, lease.ErrWithdrawn): // it was kept
+	case c.To == lease.Ended && c.From < lease.Held && e.Placed() && !errors.Is(c.Why, lease.ErrWithdrawn): // it was kept
 		e.queue.removeIfBroken(e)
 	case !c.Lost():
 	case errors.Is(c.Why, lease.ErrRemoved), errors.Is(c.Why, lease.ErrAttached):
@@ -117,7 +130,7 @@ func (c *contender) withdraw(e *Entry) {
 		c.Forget(e)
 	default: // it may have been overwritten, or appear again, and would be ahead of us
 		c.Forget(e)
-		c.orphans.add(e.Attempt, c.Clock.Mono())
+		c.orphans.add(znode.FormatID(e.Attempt), c.Clock.Mono())
 		c.Remove(c.orphan(e.Name().Node))
 	}
 }

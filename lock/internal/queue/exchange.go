@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // exchange has an unlocked entry leave and another one join, in one transaction:
@@ -71,7 +72,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 		c.Forget(before)
 	}
 	for _, d := range inDoubt {
-		c.orphans.add(d.attempt, c.Clock.Mono())
+		c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())
 	}
 	if len(inDoubt) > 0 {
 		c.background(func() { c.removeByAttempt(inDoubt) })

@@ -72,7 +72,7 @@ func TestPlaceByReply(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			q := offline(new(local))
 			contender := &contender{Queue: q, Request: tt.r}
-			d := &draft{prefix: tt.r.prefix(generation), parent: parent{anchor: znode.AnchorData{Permits: c}}}
+			d := &draft{prefix: tt.r.prefix(generation), parent: parent{anchor: permits{made: c}}}
 			own := parse(t, d.prefix+tt.seq)[0]
 			if got := contender.placeBy(d, own, tt.contenders); got != tt.want {
 				t.Errorf("position %+v, want %+v", got, tt.want)
@@ -90,14 +90,14 @@ func TestDraftIsNew(t *testing.T) {
 	for range 3 {
 		for _, p := range []parent{{}, {state: ours, kind: znode.Mutex, generation: generation}, {state: listed}} {
 			d := c.draft(p, clock.Instant{})
-			if attempts[d.attempt] {
-				t.Errorf("the attempt %s comes again", d.attempt)
+			if attempts[znode.FormatID(d.attempt)] {
+				t.Errorf("the attempt %x comes again", d.attempt)
 			}
-			attempts[d.attempt] = true
+			attempts[znode.FormatID(d.attempt)] = true
 			if p.state != absent {
 				continue
 			}
-			if g := d.parent.generation; generations[g] || g == d.attempt {
+			if g := d.parent.generation; generations[g] || g == znode.FormatID(d.attempt) {
 				t.Errorf("the generation %s comes again", g)
 			}
 			generations[d.parent.generation] = true

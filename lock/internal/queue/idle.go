@@ -93,13 +93,13 @@ func (q *Queue) DropKept(name string) {
 func (q *Queue) dropKept(s *lockState) {
 	s.mu.Lock()
 	var all []*Entry
-	for _, p := range s.places {
+	for _, p := range s.places.all() {
 		if e, kept := p.Kept(); kept {
 			p.Drop(e)
 			all = append(all, e)
 		}
 	}
-	for _, p := range s.places {
+	for _, p := range s.places.all() {
 		p.vacate()
 	}
 	s.mu.Unlock()

@@ -20,7 +20,7 @@ var joinBackoff = zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.M
 // draft is one transaction that creates an entry, or its part of one.
 type draft struct {
 	parent   parent // as the request takes it to be
-	attempt  string
+	attempt  uint64
 	prefix   string // of the entry's name
 	acquired int64  // the grant that the record tells from the first; 0: none
 	since    int64  // a transaction that was made before
@@ -32,16 +32,16 @@ type draft struct {
 // Each has a new attempt id, and one that makes the parent a new generation: a request of
 // which the reply was lost may be applied later, and must not be taken for another.
 func (c *contender) draft(p parent, sent clock.Instant) *draft {
-	d := &draft{parent: p, attempt: c.NewID(), since: c.Clock.Now().Zxid}
+	d := &draft{parent: p, attempt: c.Random.Uint64(), since: c.Clock.Now().Zxid}
 	switch p.state {
 	case absent:
-		d.parent.kind, d.parent.generation, d.parent.anchor.Permits = c.Kind, c.NewID(), c.Capacity
+		d.parent.kind, d.parent.generation, d.parent.anchor.made = c.Kind, c.NewID(), c.Capacity
 		d.acquired = c.Clock.Millis(sent) // the client that makes the parent is alone
 		d.prefix = c.prefix(d.parent.generation)
 		data := d.parent.data()
 		d.ops, d.at = []any{
 			&zk.CreateRequest{Path: c.parent, Data: data, Acl: c.ACL},
-			&zk.CreateRequest{Path: anchorPath(c.parent, d.parent.generation), Data: d.parent.anchor.Encode(), Acl: c.anchorACL},
+			&zk.CreateRequest{Path: anchorPath(c.parent, d.parent.generation), Data: d.parent.anchor.data().Encode(), Acl: c.anchorACL},
 			c.entry(d, sent),
 			&zk.SetDataRequest{Path: c.parent, Data: data, Version: 0},
 		}, 2
@@ -60,7 +60,7 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 		}
 		d.ops = append(d.ops, &zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: -1})
 	default:
-		d.prefix = c.prefix(d.attempt)
+		d.prefix = c.prefix(znode.FormatID(d.attempt))
 		d.ops = append([]any{c.entry(d, sent)}, c.probe(d)...)
 	}
 	return d
@@ -69,7 +69,7 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 // probe are the operations that prove that the ACL of a parent that another program has made
 // lets us delete what we create: an entry that could not be deleted would stay for ever.
 func (c *contender) probe(d *draft) []any {
-	probe := c.parent + "/" + d.attempt
+	probe := c.parent + "/" + znode.FormatID(d.attempt)
 	return []any{&zk.CreateRequest{Path: probe, Acl: c.ACL}, &zk.DeleteRequest{Path: probe, Version: -1}}
 }
 
@@ -92,7 +92,7 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 		return e, position{}
 	}
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, created.Sent, received)
-	e.czxid, e.parentVersion, e.generation = stat.Mzxid, stat.Version, d.parent.generation
+	e.czxid, e.parentVersion, e.generated = stat.Mzxid, stat.Version, true
 	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
 	d.parent.state, d.parent.unproven = ours, false
 	c.lock.believe(d.parent)
@@ -106,7 +106,7 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 func (c *contender) placeBy(d *draft, own znode.Name, contenders int32) position {
 	switch {
 	case own.Overflowed():
-	case contenders == 1 && (c.Kind != znode.Semaphore || c.Permits <= d.parent.anchor.Capacity()):
+	case contenders == 1 && (c.Kind != znode.Semaphore || c.Permits <= d.parent.anchor.capacity()):
 		return position{admitted: true}
 	case contenders == 1:
 	case c.Kind == znode.Semaphore:

@@ -30,11 +30,11 @@ type exit struct {
 
 func (q *Queue) exitOf(e *Entry) *exit {
 	x := &exit{Queue: q, e: e, lock: q.open(e.Lock(), e.keepParent)}
-	if e.generation != "" && e.Kind != znode.Semaphore {
-		x.lock.recall(parent{state: ours, kind: e.Kind, generation: e.generation, adopted: e.adopted})
+	if e.generated && e.Kind != znode.Semaphore {
+		x.lock.recall(parent{state: ours, kind: e.Kind, generation: e.generation(), adopted: e.adopted})
 	}
 	x.version, x.acknowledged, x.pending = e.LastWrite()
-	x.withParent = e.alone && !e.keepParent && e.generation != "" && !x.lock.stays(q.Clock.Mono())
+	x.withParent = e.alone && !e.keepParent && e.generated && !x.lock.stays(q.Clock.Mono())
 	return x
 }
 
@@ -63,7 +63,7 @@ func (x *exit) ops() []any {
 	ops := append(make([]any, 0, 3), &zk.DeleteRequest{Path: x.e.Path, Version: x.version})
 	if x.withParent {
 		ops = append(ops,
-			&zk.DeleteRequest{Path: anchorPath(x.e.parent(), x.e.generation), Version: -1},
+			&zk.DeleteRequest{Path: anchorPath(x.e.parent(), x.e.generation()), Version: -1},
 			&zk.DeleteRequest{Path: x.e.parent(), Version: x.e.parentVersion})
 	}
 	return ops

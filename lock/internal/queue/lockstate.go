@@ -17,7 +17,8 @@ type lockState struct {
 	parent   parent
 	lastLeft time.Duration // monotonic time at which an entry of ours left last; 0: never
 	others   bool          // other contenders were seen
-	places   map[likeness]*placed
+	places   places
+	resting  *Entry // held by one goroutine that no other waits for: its place is not remembered
 
 	users int // guarded by the queue
 }
@@ -104,4 +105,52 @@ func (s *lockState) stays(now time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.others || s.lastLeft != 0 && now-s.lastLeft < usedAgain
+}
+
+// places are those of one lock. Nearly all locks have one, of which a client may have very many.
+type places struct {
+	one  *placed
+	more map[likeness]*placed // beside that; nil: none
+}
+
+// find returns the place of the requests that are alike, nil if there is none.
+func (s *places) find(l likeness) *placed {
+	if s.one != nil && s.one.like.likeness() == l {
+		return s.one
+	}
+	return s.more[l]
+}
+
+func (s *places) add(p *placed) {
+	switch {
+	case s.one == nil:
+		s.one = p
+		return
+	case s.more == nil:
+		s.more = map[likeness]*placed{}
+	}
+	s.more[p.like.likeness()] = p
+}
+
+// remove reports whether the place was there.
+func (s *places) remove(p *placed) bool {
+	if s.one == p {
+		s.one = nil
+		return true
+	}
+	l := p.like.likeness()
+	if s.more[l] != p {
+		return false
+	}
+	delete(s.more, l)
+	return true
+}
+
+// all returns all places.
+func (s *places) all() []*placed {
+	all := slices.Collect(maps.Values(s.more))
+	if s.one != nil {
+		all = append(all, s.one)
+	}
+	return all
 }

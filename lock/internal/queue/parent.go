@@ -30,10 +30,19 @@ type parent struct {
 	adopted    bool
 	unproven   bool // of one that was adopted: whether its ACL lets us delete entries is not known
 
-	// Of a semaphore: the anchor's data, and the version at which it stands.
-	anchor        znode.AnchorData
+	// Of a semaphore: what the anchor's data tells, and the version at which it stands.
+	anchor        permits
 	anchorVersion int32
 }
+
+// permits are how many a semaphore was made with, and has instead if that is not 0.
+type permits struct{ made, resized int32 }
+
+func (p permits) data() znode.AnchorData {
+	return znode.AnchorData{Permits: p.made, Resized: p.resized}
+}
+
+func (p permits) capacity() int32 { return p.data().Capacity() }
 
 // data is what stands in the parent.
 func (p *parent) data() []byte {
@@ -94,22 +103,23 @@ func (c *contender) readAnchor(ctx context.Context, p *parent) (gone bool, err e
 }
 
 // learnAnchor takes what a read of the anchor has shown.
-func (c *contender) learnAnchor(p *parent, n zkconn.Node) (err error) {
-	if p.anchor, err = znode.DecodeAnchor(n.Data); err != nil {
+func (c *contender) learnAnchor(p *parent, n zkconn.Node) error {
+	a, err := znode.DecodeAnchor(n.Data)
+	if err != nil {
 		return fmt.Errorf("%w: the anchor below %s holds %v", ErrForeign, c.parent, err)
 	}
-	p.anchorVersion = n.Stat.Version
+	p.anchor, p.anchorVersion = permits{a.Permits, a.Resized}, n.Stat.Version
 	if !c.fits(p.anchor) {
 		return fmt.Errorf("%w: %s has %d (made with %d), asked for as one of %d: use one of the two, or change the number by Resize",
-			ErrPermits, c.parent, p.anchor.Capacity(), p.anchor.Permits, c.Capacity)
+			ErrPermits, c.parent, p.anchor.capacity(), p.anchor.made, c.Capacity)
 	}
 	return nil
 }
 
 // fits reports whether a semaphore has the number of permits that the contender says: the one
 // that it was made with, or has now.
-func (c *contender) fits(a znode.AnchorData) bool {
-	return c.Kind != znode.Semaphore || c.Capacity == a.Permits || c.Capacity == a.Capacity()
+func (c *contender) fits(p permits) bool {
+	return c.Kind != znode.Semaphore || c.Capacity == p.made || c.Capacity == p.capacity()
 }
 
 // check refuses a parent that is not ours to use, and returns its data.
@@ -158,11 +168,11 @@ func (c *contender) adopt(ctx context.Context, e *Entry) error {
 		}
 		p := parent{state: ours, kind: c.Kind, generation: c.NewID(), adopted: data.Adopted || len(n.Data) == 0}
 		if c.Kind == znode.Semaphore {
-			p.anchor.Permits = c.Capacity
+			p.anchor.made = c.Capacity
 		}
 		_, err = c.send(ctx,
 			&zk.CheckVersionRequest{Path: e.Path, Version: -1},
-			&zk.CreateRequest{Path: anchorPath(c.parent, p.generation), Data: p.anchor.Encode(), Acl: c.anchorACL},
+			&zk.CreateRequest{Path: anchorPath(c.parent, p.generation), Data: p.anchor.data().Encode(), Acl: c.anchorACL},
 			&zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: n.Stat.Version})
 		switch op, cause := zkconn.RefusedOp(err); {
 		case err == nil:

@@ -46,7 +46,7 @@ func (c *crowd) drop(n znode.Name) {
 // placeByCount is the place of an entry of a semaphore by the reply to its create: so many
 // contenders were there, each with a permit at least.
 func (c *contender) placeByCount(d *draft, own znode.Name, contenders int32) position {
-	capacity := d.parent.anchor.Capacity()
+	capacity := d.parent.anchor.capacity()
 	if contenders <= capacity || own.Seq <= capacity {
 		return position{} // there may be room: a list tells
 	}
@@ -134,7 +134,7 @@ func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int3
 			return 0, nil, err
 		}
 		c.lock.believe(p)
-		if capacity = p.anchor.Capacity(); c.resizing != 0 && capacity != c.resizing {
+		if capacity = p.anchor.capacity(); c.resizing != 0 && capacity != c.resizing {
 			return 0, nil, errOvertaken // it waits for the wrong number
 		}
 		return capacity, changed, nil

@@ -19,7 +19,6 @@ type placed struct {
 	queue   *Queue
 	lock    *lockState
 	like    Request
-	key     likeness
 	blocker *Blocked // the contender in the way of the join
 	waiting bool     // a join has to wait
 	waitsBy string   // by that entry; "": it has none
@@ -39,6 +38,7 @@ var errUnwanted = errors.New("no goroutine waits for the lock any more")
 func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, inline bool) (*placed, *Entry, *place.Join) {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
+	lock.wake(q, r)
 	p := lock.placeFor(q, r)
 	first := p.Empty()
 	for {
@@ -74,20 +74,16 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 // placeFor returns the place of a request; s.mu is held. The state stays open while a place
 // is used.
 func (s *lockState) placeFor(q *Queue, r *Request) *placed {
-	key := r.likeness()
-	if p := s.places[key]; p != nil {
+	if p := s.places.find(r.likeness()); p != nil {
 		return p
 	}
-	p := &placed{queue: q, lock: s, like: *r, key: key}
+	p := &placed{queue: q, lock: s, like: *r}
 	p.like.Values = context.Background()
 	p.Window, p.Idle, p.Shared, p.Room = r.Window, r.Idle, r.Role == znode.Shared, 1
 	if r.Kind == znode.Semaphore {
 		p.Room = int(max(1, r.Capacity/r.Permits))
 	}
-	if s.places == nil {
-		s.places = map[likeness]*placed{}
-	}
-	s.places[key] = p
+	s.places.add(p)
 	q.mu.Lock()
 	s.users++
 	q.mu.Unlock()
@@ -96,8 +92,7 @@ func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 
 // vacate forgets the place if it is not used any more; lock.mu is held.
 func (p *placed) vacate() {
-	if p.Empty() && p.lock.places[p.key] == p {
-		delete(p.lock.places, p.key)
+	if p.Empty() && p.lock.places.remove(p) {
 		p.queue.close(p.lock)
 	}
 }
@@ -151,9 +146,9 @@ func (p *placed) grant(w *place.Waiter[*Entry], e, before *Entry) error {
 	q, r := p.queue, w.For.(*Request)
 	now := q.Clock.Local()
 	c := contender{Request: *r}
-	e.place = p
+	e.lock, e.place = p.lock, p
 	if err := e.Grant(r.Values, now, c.recordAt(e, now.Mono)); err != nil {
-		e.place = nil
+		e.lock, e.place = nil, nil
 		return err
 	}
 	if before != nil {
@@ -169,7 +164,11 @@ func (p *placed) begin(from *Entry, how place.Step) {
 	ctx, cancel := context.WithCancelCause(p.queue.Closing)
 	j := &place.Join{Cancel: func() { cancel(errUnwanted) }}
 	p.Begin(j)
-	if !p.queue.background(func() { p.join(ctx, j, from, how) }) {
+	if !p.queue.background(func() {
+		defer cancel(nil)
+		p.join(ctx, j, from, how)
+	}) {
+		cancel(nil)
 		go p.arrived(j, nil, zkconn.ErrClosed) // Close has waited already
 	}
 }
@@ -276,18 +275,49 @@ func (p *placed) goOn() {
 		p.begin(nil, place.Enter)
 	}
 	p.lookSoon()
+	p.rest()
 	p.vacate()
+}
+
+// rest forgets the place of a hold that no other goroutine waits for: a client may have very
+// many. lock.mu is held.
+func (p *placed) rest() {
+	s := p.lock
+	e, held := p.Holder()
+	if !held || !p.HeldAlone() || s.resting != nil || p.looking || p.watched || p.Shared || p.Idle > 0 ||
+		p.like.Kind == znode.Semaphore || e.Pass > 0 || !s.places.remove(p) {
+		return
+	}
+	s.resting, e.place = e, nil
+	e.window, e.barging, e.keepsParent = int32(p.like.Window/time.Millisecond), p.like.Barging, p.like.KeepParent
+}
+
+// wake makes the place of a resting entry anew, for a request that can have the entry; s.mu
+// is held.
+func (s *lockState) wake(q *Queue, r *Request) {
+	e := s.resting
+	if e == nil || e.likeness() != r.likeness() {
+		return
+	}
+	s.resting, e.place = nil, s.placeFor(q, r)
+	e.place.Hold(e, nil, e.HeldSince())
+	q.close(s) // the place keeps it open now
 }
 
 // HandOff gives an entry that was just unlocked to the next goroutine of this process, keeps
 // it for one, or exchanges it for one that joins. If it reports false the entry is to leave.
 func (q *Queue) HandOff(e *Entry) bool {
-	p := e.place
-	if p == nil {
+	s := e.lock
+	if s == nil {
 		return false
 	}
-	p.lock.mu.Lock()
-	defer p.lock.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := e.place
+	if p == nil {
+		q.stir(e)
+		return false
+	}
 	defer p.goOn()
 	switch p.Released(e, q.Clock.Mono(), e.passable() && q.Closing.Err() == nil) {
 	case place.Pass:
@@ -338,14 +368,24 @@ func (p *placed) pass(e *Entry) {
 // Unplace takes an entry from its place, because it has ended otherwise than by an unlock, or
 // is another one than it was: the waiters get another entry.
 func (e *Entry) Unplace() {
-	p := e.place
-	if p == nil {
+	s := e.lock
+	if s == nil {
 		return
 	}
-	p.lock.mu.Lock()
-	defer p.lock.mu.Unlock()
-	if p.Drop(e) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := e.place; p == nil {
+		e.queue.stir(e)
+	} else if p.Drop(e) {
 		p.goOn()
+	}
+}
+
+// stir ends the rest of an entry that leaves; its lock state is locked.
+func (q *Queue) stir(e *Entry) {
+	if s := e.lock; s.resting == e {
+		s.resting = nil
+		q.close(s)
 	}
 }
 

@@ -145,7 +145,7 @@ func (q *Queue) Waiters() int {
 	n := int(q.waiters.Load())
 	for _, s := range states {
 		s.mu.Lock()
-		for _, p := range s.places {
+		for _, p := range s.places.all() {
 			if _, kept := p.Kept(); kept {
 				n++
 			}

@@ -30,7 +30,7 @@ func (c *contender) recover(ctx context.Context, created lease.Created, drafts .
 	if err != nil || d == nil {
 		for _, each := range drafts {
 			if each != d {
-				c.orphans.add(each.attempt, c.Clock.Mono())
+				c.orphans.add(znode.FormatID(each.attempt), c.Clock.Mono())
 			}
 		}
 	}
@@ -44,7 +44,7 @@ func (c *contender) recover(ctx context.Context, created lease.Created, drafts .
 	}
 	created.Acquired = d.acquired
 	e := c.newEntry(c.path(found.Name), d.attempt, created)
-	e.czxid, e.generation = found.Stat.Czxid, d.parent.generation
+	e.czxid, e.generated = found.Stat.Czxid, d.parent.state != unknown && d.parent.state != listed
 	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
 	c.lock.believe(parent{state: unknown})
 	return e, nil
@@ -85,7 +85,7 @@ func (c *contender) search(ctx context.Context, drafts []*draft) (found *znode.E
 				continue
 			}
 			for _, d := range drafts {
-				if e.Record.Attempt == d.attempt {
+				if e.Record.Attempt == znode.FormatID(d.attempt) {
 					return e, d, nil
 				}
 			}
@@ -107,7 +107,7 @@ func (c *contender) removeByAttempt(drafts []*draft) {
 	switch {
 	case err != nil:
 		c.giveUp(err)
-		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("attempt", drafts[0].attempt).
+		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("attempt", znode.FormatID(drafts[0].attempt)).
 			Msg("an entry may have been created that no client waits for; it is deleted when it is seen, or left to expire")
 	case found != nil:
 		c.Remove(c.orphan(found.Node))

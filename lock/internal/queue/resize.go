@@ -38,7 +38,7 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 	}
 	now := c.Capacity
 	if known.state == ours {
-		now = known.anchor.Capacity()
+		now = known.anchor.capacity()
 	}
 	if to == now && known.state == ours {
 		return nil
@@ -69,12 +69,12 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 			return zkconn.Final(err)
 		case p.state != ours:
 			return zkconn.Final(errOvertaken)
-		case p.anchor.Capacity() == to: // a reply that was lost, or another client
+		case p.anchor.capacity() == to: // a reply that was lost, or another client
 			return nil
-		case p.anchor.Capacity()-to > free, to < p.anchor.Capacity() && !e.Fresh(c.Conn.Session()):
+		case p.anchor.capacity()-to > free, to < p.anchor.capacity() && !e.Fresh(c.Conn.Session()):
 			return zkconn.Final(errOvertaken)
 		}
-		data := p.anchor
+		data := p.anchor.data()
 		if data.Resized = to; to == data.Permits {
 			data.Resized = 0
 		}

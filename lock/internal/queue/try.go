@@ -28,7 +28,7 @@ func (q *Queue) takeKept(r *Request) *Entry {
 	lock := q.open(r.Lock, r.KeepParent)
 	defer q.close(lock)
 	lock.mu.Lock()
-	p := lock.places[r.likeness()]
+	p := lock.places.find(r.likeness())
 	if p == nil || !r.hasPlace() {
 		p = &placed{}
 	}

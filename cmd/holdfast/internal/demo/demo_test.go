@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/holdfast-io/holdfast/internal/wire"
+	"github.com/holdfast-io/holdfast/integration/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

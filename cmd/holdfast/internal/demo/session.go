@@ -6,7 +6,7 @@ import (
 	"errors"
 	"net"
 
-	"github.com/holdfast-io/holdfast/internal/wire"
+	"github.com/holdfast-io/holdfast/integration/wire"
 )
 
 // session is a ZooKeeper session, as its client got it from a server.
