@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +30,9 @@ func TestGuardJoinAfterALowering(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.semaphore("a", 2), w.semaphore("b", 2)
 		h := w.take(permits(b, 1))
-		w.unlock(w.take(permits(a, 1))) // knows of two, and remembers that for a second
+		for range 2 {
+			w.unlock(w.take(permits(a, 1))) // knows of two, and remembers that for a second
+		}
 		if err := b.Resize(w.ctx, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -89,8 +92,13 @@ func TestGuardCapacityAfterAHolder(t *testing.T) {
 		a, b, c, z := w.semaphore("a", 2), w.semaphore("b", 2), w.semaphore("c", 2), w.raw("other")
 		first, second := w.take(permits(a, 1)), w.take(permits(b, 1))
 		anchor := "/locks/x/" + znode.Anchor(w.parent("x").Generation)
+		time.Sleep(10 * time.Millisecond) // the grants are recorded
+		var crowd atomic.Bool             // it reads the holders one by one
 		hit := w.before(func(r locktest.Request) bool {
-			return r.Label == "c" && r.Op == "getData" && touches(r, second.EntryPath())
+			if r.Label == "c" && r.Op == "getData" && touches(r, first.EntryPath()) {
+				crowd.Store(true)
+			}
+			return crowd.Load() && r.Label == "c" && r.Op == "getData" && touches(r, second.EntryPath())
 		}, func() {
 			_, err := z.Multi(
 				&zk.SetDataRequest{Path: anchor, Data: znode.AnchorData{Permits: 2, Resized: 1}.Encode(), Version: -1},

@@ -488,7 +488,12 @@ func TestGuardStaleHandoff(t *testing.T) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: short, Grace: grace, LocalWindow: time.Second}))
 		h := w.lock(a, "x")
 		ch := w.waiting(w.ctx, a, "x")
-		w.refuseWrites("a", h.EntryPath())
+		w.Intercept(func(r locktest.Request) locktest.Fault { // each write of the entry, definitely
+			if i := slices.Index(r.Paths, h.EntryPath()); i >= 0 && mutates(r, "a") {
+				return locktest.Fault{Code: codeQuota, Op: i + 1}
+			}
+			return locktest.Fault{}
+		})
 		time.Sleep(short * 6 / 10)
 		w.unlock(h)
 		w.waits(ch)
@@ -499,5 +504,108 @@ func TestGuardStaleHandoff(t *testing.T) {
 		}
 		w.unlock(next)
 		w.empty()
+	})
+}
+
+// TestGuardStaleList: as a waiter looks for its place the first time, its session has changed.
+// The new server lags behind even the creation of the own entry, which is not gone.
+func TestGuardStaleList(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		var ends atomic.Bool
+		begun := time.Now()
+		var b *lock.Client
+		b = w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+			if calledBy("(*Entry).Fresh") && ends.Swap(false) { // it has joined, and has not looked yet
+				first := b.Session()
+				w.ExpireLabel("b")
+				for b.Session() == first {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			return time.Since(begun), time.Duration(time.Now().UnixNano())
+		}))
+		h, err := w.dial("a").RWMutex("x").Lock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lagsBehind := lagging("b", b)
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			lags := lagsBehind(r)
+			switch {
+			case lags && mutates(r, "b"):
+				return locktest.Fault{Code: codeThrottled}
+			case lags && touches(r, "/locks/x"):
+				return locktest.Fault{Code: codeNoNode} // it is older than the lock
+			}
+			return locktest.Fault{}
+		})
+		ends.Store(true)
+		ch := start(func() (*lock.Hold, error) { return b.RWMutex("x").Lock(w.ctx) })
+		time.Sleep(ttl)
+		w.waits(ch)
+		if n := b.Stats().Requeued; n != 0 {
+			t.Errorf("it has queued again %d times", n)
+		}
+		w.unlock(h)
+		w.unlock(w.await(ch).hold)
+		w.empty()
+	})
+}
+
+// TestGuardJudgesUnwritten: after an outage of its own a waiter purges no entry before its own
+// was written: behind a holder of permits, and behind another library's entry.
+func TestGuardJudgesUnwritten(t *testing.T) {
+	for _, foreign := range []bool{false, true} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+			take := func(c *lock.Client) taking {
+				if foreign {
+					return c.Mutex("x").Lock
+				}
+				return permits(c.Semaphore("x", 1), 1)
+			}
+			h := w.take(take(a))
+			var theirs []string
+			if foreign {
+				theirs = []string{w.create(z, "/locks/x/_c_9f86d081-884c-7d65-9f86-d081884c7d65-lock-", "", zk.FlagSequence)}
+			}
+			ch := w.join("x", take(b))
+			own := w.entries("x")[1+len(theirs)].Path
+			w.kill("a")
+			w.Partition("b")
+			time.Sleep(2 * ttl)
+			w.refuseWrites("b", own)
+			w.Heal("b")
+			time.Sleep(2 * ttl)
+			if n := b.Stats().Purged; n != 0 || len(w.Dump(h.EntryPath())) == 0 {
+				t.Errorf("behind another library's %v: purged %d before its own entry was written", foreign, n)
+			}
+			w.Intercept(nil)
+			w.until("the dead one is purged", func() bool { return b.Stats().Purged > 0 })
+			w.remove(z, theirs...)
+			w.unlock(w.await(ch).hold)
+			w.Heal("a")
+		})
+	}
+}
+
+// TestGuardReadersAreTold: all readers that have an entry together are told of its loss.
+func TestGuardReadersAreTold(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.users("a", 0)
+		var readers []*lock.Hold
+		for range 3 {
+			readers = append(readers, w.take(a.RWMutex("x").RLock))
+		}
+		if n := len(w.entries("x")); n != 1 {
+			t.Errorf("%d entries, want one for all", n)
+		}
+		w.remove(w.raw("other"), readers[0].EntryPath())
+		time.Sleep(ttl)
+		for i, h := range readers {
+			if h.Context().Err() == nil || h.Err() == nil {
+				t.Errorf("the reader %d was not told", i)
+			}
+		}
 	})
 }

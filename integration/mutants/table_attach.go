@@ -8,7 +8,7 @@ var attachMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/attach.go",
 			"		case r.Detached || a.found.expired:\n",
 			"		case r.TTL > 0:\n"}},
-		tests: []string{"lock.TestAttachToWhatWasNotDetached", "lock.TestEnqueue"},
+		tests: []string{"lock.TestAttachToWhatWasNotDetached"},
 	}, {
 		name:   "attach-no-version",
 		breaks: "who attaches overwrites whatever was written since it looked",

@@ -50,7 +50,7 @@ var connMutants = []mutant{
 		edits: []edit{{"lock/internal/zkconn/call.go",
 			"			if late != nil {\n",
 			"			if late != nil && ctx.Err() == nil {\n"}},
-		tests: []string{"lock/internal/zkconn.TestAbandonedCall", "lock.TestAbandonedCall"},
+		tests: []string{"lock/internal/zkconn.TestAbandonedCall"},
 	}, {
 		name:   "closed-connection-refused",
 		breaks: "a connection that broke off is taken to have refused what was sent on it",
@@ -139,7 +139,7 @@ var connMutants = []mutant{
 		edits: []edit{{"lock/internal/zkconn/serverconn.go",
 			"		c.ahead = append(c.ahead, firings(c.overdue())...)\n",
 			"		_ = c.overdue\n"}},
-		tests: []string{"lock/internal/zkconn.TestNoWatchWaitsForEver", "lock.TestCachedLeaseIsGivenUpWithoutWatch"},
+		tests: []string{"lock/internal/zkconn.TestNoWatchWaitsForEver"},
 	}, {
 		name:   "borrowed-watch-without-bound",
 		breaks: "a watch of a borrowed connection that the server has lost never fires",

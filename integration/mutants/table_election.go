@@ -87,7 +87,7 @@ var electionMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/watcher.go",
 			"first.Stat.Czxid < w.youngest",
 			"first.Stat.Czxid < 0"}},
-		tests: []string{"lock.TestGuardObserverNeverGoesBack"},
+		tests: []string{"lock/internal/queue.TestWatcherNeverGoesBack"},
 	}, {
 		name:   "stale-leader",
 		breaks: "a client that asks for the leader gets what a server shows that lags behind",

@@ -250,13 +250,6 @@ var recoverMutants = []mutant{
 			"		c.background(func() { c.removeByAttempt(drafts) })\n",
 			""}},
 		tests: []string{"lock.TestGuardGivenUpSearch"},
-	}, {
-		name:   "abandoned-unowed",
-		breaks: "after a search in vain for an abandoned create nothing looks after the parent",
-		edits: []edit{{"lock/internal/queue/recover.go",
-			"		c.owe(c.parent, c.KeepParent)\n",
-			""}},
-		tests: []string{"lock.TestGuardGivenUpSearch"},
 	},
 }
 

@@ -9,14 +9,14 @@ var placeMutants = []mutant{
 		edits: []edit{{"lock/internal/place/place.go",
 			"	case waiting && passable && now < h.until:\n",
 			"	case waiting && passable:\n"}},
-		tests: []string{"lock/internal/queue.TestPlaceReleased", "lock.TestOthersWaitForOneWindow"},
+		tests: []string{"lock/internal/queue.TestPlaceReleased"},
 	}, {
 		name:   "look-is-alone",
 		breaks: "each look is taken to show no other contender, so that the window never ends",
 		edits: []edit{{"lock/internal/place/place.go",
 			"	if entries <= p.Entries() {\n",
 			"	if entries >= 0 {\n"}},
-		tests: []string{"lock/internal/queue.TestPlaceLooked", "lock.TestOthersWaitForOneWindow"},
+		tests: []string{"lock/internal/queue.TestPlaceLooked"},
 	}, {
 		name:   "look-never-made",
 		breaks: "a place never looks for other contenders, and joins only when its entry leaves",
@@ -296,6 +296,6 @@ var placeMutants = []mutant{
 		edits: []edit{{"lock/tenancy.go",
 			"	e.OnEnd(t, t.cancel)\n",
 			""}},
-		tests: []string{"lock.TestReadersWaitTogether"},
+		tests: []string{"lock.TestGuardReadersAreTold"},
 	},
 }

@@ -90,7 +90,7 @@ var epochMutants = []mutant{
 		edits: []edit{{"lock/znode/judge.go",
 			"	if stat.Mzxid < n.Term {\n",
 			"	if n.Term < 0 {\n"}},
-		tests: []string{"lock.TestHolderThatDiedBeforeAnElection", "lock.TestLeaderSteppedWhileItLeads", "reaper.TestSweepsAfterAnElection",
+		tests: []string{"lock.TestHolderThatDiedBeforeAnElection", "reaper.TestSweepsAfterAnElection",
 			"lock/znode.TestVerdictsStand", "lock/internal/clock.TestNobodyIsTakenForDeadWhileItTrustsItsLease"},
 	}, {
 		name:   "later-epoch",

@@ -106,7 +106,7 @@ var waitMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"range []bool{false, true} {",
 			"range []bool{false, false} {"}},
-		tests: []string{"lock.TestStaleListCostsNoPlace"},
+		tests: []string{"lock.TestGuardStaleList"},
 	}, {
 		name:   "watch-unchecked",
 		breaks: "the watch is set after the read, and that it finds no node any more is not looked at",
@@ -272,7 +272,7 @@ var purgeMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/purge.go",
 			"	if !w.e.WroteSince(w.Conn.LastOutage()) {\n		return w.e.Refresh(ctx)\n	}\n	w.p",
 			"	if !w.e.WroteSince(-1) {\n		return w.e.Refresh(ctx)\n	}\n	w.p"}},
-		tests: []string{"lock.TestWaiterWritesBeforeItJudges"},
+		tests: []string{"lock.TestGuardJudgesUnwritten"},
 	}, {
 		name:   "purge-as-it-is-told",
 		breaks: "an expired entry below which there is a node is not told from one that can be deleted",

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/place"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -357,4 +359,41 @@ func TestPlaceRoom(t *testing.T) {
 			t.Errorf("room for %d: %d entries wait, want %d", tt.free, joins, tt.want)
 		}
 	}
+}
+
+// TestWatcherNeverGoesBack: a new session may begin on a server that lags behind what the
+// watcher has seen. A holder that it shows there, and that was followed by another already, is
+// none.
+func TestWatcherNeverGoesBack(t *testing.T) {
+	bubble.Run(t, locktest.Options{}, 5*time.Second, func(w *bubble.World) {
+		z := w.Plain("a", 6*time.Second, zk.NewDNSHostProvider())
+		record := znode.Record{TTL: time.Hour.Milliseconds(), AcquiredAt: time.Now().UnixMilli()}
+		for _, n := range []struct {
+			path string
+			data []byte
+		}{{"/locks", nil}, {"/locks/x", nil}, {"/locks/x/" + generation + "-lock-0000000001", record.Encode()}} {
+			if _, err := z.Create(n.path, n.data, 0, zk.WorldACL(zk.PermAll)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun, l := time.Now(), &local{now: clock.Instant{Mono: time.Second, Wall: time.Second}}
+		q := offline(l)
+		q.Conn = zkconn.Borrow(z, zkconn.Config{
+			SessionTimeout: 6 * time.Second, Random: bubble.Random(), Now: func() time.Duration { return time.Since(begun) },
+		})
+		defer q.Conn.Close(0)
+		q.Clock = clock.New(q.Conn, "/locks", nil, func() clock.Instant { return l.now }, q.NewID)
+		watcher := q.NewWatcher(Request{Lock: "x", Kind: znode.Mutex})
+		defer watcher.Close()
+		holder, err := watcher.Holder(w.Ctx, false)
+		if err != nil || holder == nil {
+			t.Fatalf("%v, %v", holder, err)
+		}
+		watcher.youngest++ // another server has shown the next one
+		ctx, cancel := context.WithTimeout(w.Ctx, 5*time.Second)
+		defer cancel()
+		if holder, err := watcher.Holder(ctx, false); holder != nil || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, %v", holder, err)
+		}
+	})
 }
