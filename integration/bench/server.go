@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // server is what clients lock with: a ZooKeeper server, an ensemble of them, or
@@ -240,11 +241,11 @@ func (z *zookeeper) requests(ctx context.Context) (int64, error) {
 }
 
 func (z *zookeeper) queued(_ context.Context, path string) (int, error) {
-	_, stat, err := z.look.conn.Exists(path)
+	children, _, err := z.look.conn.Children(path)
 	if err != nil {
 		return 0, err
 	}
-	return int(stat.NumChildren), nil
+	return len(znode.Contenders(children)), nil
 }
 
 func (z *zookeeper) close() error { return errors.Join(z.look.close(), z.stop()) }
