@@ -26,7 +26,7 @@ const (
 var sweepBars = []bar{
 	{figure: 0, against: readsName, least: true, limit: 0.9},
 	{figure: 1, against: singleName, least: true, limit: 10},
-	{figure: 4, limit: 0.015, counted: true},
+	{figure: 4, limit: 0.02, counted: true},
 	{figure: 6, limit: 64 << 20, counted: true},
 }
 
@@ -201,9 +201,10 @@ func (t *orphansTrial) batches(ctx context.Context, f *forest) error {
 		at, entry := f.tree(i)
 		nodes = append(nodes, admin.Deletion{Path: entry}, admin.Deletion{Path: f.anchor(i)}, admin.Deletion{Path: at})
 	}
+	const whole = batch / 3 * 3 // trees
 	return together(batchesInFlight, func(i int) error {
-		for at := i * batch; at < len(nodes); at += batchesInFlight * batch {
-			if err := admin.New(t.client).Delete(ctx, nodes[at:min(at+batch, len(nodes))]); err != nil {
+		for at := i * whole; at < len(nodes); at += batchesInFlight * whole {
+			if err := admin.New(t.client).Delete(ctx, nodes[at:min(at+whole, len(nodes))]); err != nil {
 				return err
 			}
 		}
@@ -293,11 +294,10 @@ func (t *singleTrial) singly(_ context.Context, f *forest) error {
 	return together(inFlight, func(first int) error {
 		for i := first; i < f.trees; i += inFlight {
 			at, entry := f.tree(i)
-			if err := t.conn.Delete(entry, 0); err != nil {
-				return err
-			}
-			if err := t.conn.Delete(at, 0); err != nil {
-				return err
+			for _, node := range []string{entry, f.anchor(i), at} {
+				if err := t.conn.Delete(node, 0); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
