@@ -609,3 +609,57 @@ func TestGuardReadersAreTold(t *testing.T) {
 		}
 	})
 }
+
+// TestGuardCloseDuringUnlock: the client closes when a hold has ended and its entry is yet to be
+// deleted. Close waits for that.
+func TestGuardCloseDuringUnlock(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		var ends atomic.Bool
+		begun := time.Now()
+		closed := make(chan error, 1)
+		var a *lock.Client
+		a = w.dial("a", lock.WithClock(func() (mono, wall time.Duration) {
+			if calledBy("(*Queue).exitOf") && ends.Swap(false) {
+				go func() { closed <- a.Close() }()
+				time.Sleep(time.Second)
+			}
+			return time.Since(begun), time.Duration(time.Now().UnixNano())
+		}))
+		h := w.lock(a, "x")
+		ends.Store(true)
+		if err := h.Unlock(); err != nil {
+			t.Error(err)
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		if e := w.entries("x"); len(e) != 0 {
+			t.Errorf("left behind: %q", paths(e))
+		}
+	})
+}
+
+// TestGuardHolderLeavesAsItIsLookedAt: a waiter reads the holder's entry and watches it in one
+// request. Were it two, the holder could leave in between.
+func TestGuardHolderLeavesAsItIsLookedAt(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		reads, left := 0, false
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "b" && r.Op == "getData" && touches(r, h.EntryPath()) {
+				if reads++; reads == 2 {
+					left = true
+					w.unlock(h)
+				}
+			}
+			return locktest.Fault{}
+		})
+		ch := w.queue(w.ctx, b, "x")
+		if w.Intercept(nil); !left {
+			w.unlock(h)
+		}
+		w.unlock(w.expect(ch).hold)
+		w.empty()
+	})
+}

@@ -119,12 +119,5 @@ var attachMutants = []mutant{
 			"	switch ended := a.putBack(e); {",
 			"	switch ended := e.Err(); {"}},
 		tests: []string{"lock.TestAttachGivenUp"},
-	}, {
-		name:   "put-back-forgotten-late",
-		breaks: "an attachment that was given up as it came to pass is not left again as it was",
-		edits: []edit{{"lock/internal/queue/attach.go",
-			"func(e *Entry) { a.putBack(e) })",
-			"func(e *Entry) {})"}},
-		tests: []string{"lock.TestGuardAttachGivenUpLate"},
 	},
 }

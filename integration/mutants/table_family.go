@@ -117,7 +117,7 @@ var permitsMutants = []mutant{
 		breaks: "the number of permits is the one that the join has shown: it is not read again after a purge",
 		edits: []edit{{"lock/internal/queue/permits.go",
 			"	capacity, resized, err := w.readCapacity(ctx, true)\n",
-			"	known := w.lock.believed().anchor.Capacity()\n	capacity, resized, err := w.readCapacity(ctx, true)\n	capacity = known\n"}},
+			"	known := w.lock.believed().anchor.capacity()\n	capacity, resized, err := w.readCapacity(ctx, true)\n	capacity = known\n"}},
 		tests: []string{"lock.TestGuardCapacityAfterAPurge"},
 	}, {
 		name:   "capacity-before-the-holders",

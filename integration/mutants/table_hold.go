@@ -8,7 +8,7 @@ var holdMutants = []mutant{
 		edits: []edit{{"lock/hold.go",
 			"		defer c.tasks.Leave()\n	}\n	leaves",
 			"		c.tasks.Leave()\n	}\n	leaves"}},
-		tests: []string{"lock.TestUnlockAsTheClientCloses"},
+		tests: []string{"lock.TestGuardCloseDuringUnlock"},
 	}, {
 		name:   "reply-validity",
 		breaks: "a renewed lease counts from the reply, not from the send",
@@ -22,7 +22,7 @@ var holdMutants = []mutant{
 		edits: []edit{{"lock/internal/lease/flush.go",
 			"b.acknowledge(b.write, sent, session, replies",
 			"b.acknowledge(b.write, sent, f.conn.Session(), replies"}},
-		tests: []string{"lock.TestRenewalCountsForTheSessionItWasSentIn"},
+		tests: []string{"lock/internal/queue.TestReplyThatIsReadInAnotherSession"},
 	}, {
 		name:   "no-margin",
 		breaks: "the lease has no margin for a clock that runs wrong and a timer that is late",
@@ -51,14 +51,14 @@ var holdMutants = []mutant{
 		edits: []edit{{"lock/internal/lease/flush.go",
 			"	f.batch = append(f.batch[:i], f.batch[i+1:]...)\n",
 			"	for _, other := range f.batch {\n		if other.Entry != b.Entry {\n			other.Vanished()\n		}\n	}\n	f.batch = nil\n"}},
-		tests: []string{"lock.TestBadMemberDoesNotSpoilTheBatch"},
+		tests: []string{"lock/internal/lease.TestMembersAreApart"},
 	}, {
 		name:   "session-bound",
 		breaks: "a hold is lost when its session ends",
 		edits: []edit{{"lock/internal/lease/renew.go",
 			"			e.expire(now)\n",
 			"			e.expire(now)\n			if e.session != 0 && e.session != e.keeper.conn.Session() {\n				e.transition(Ended, ErrExpired)\n			}\n"}},
-		tests: []string{"lock.TestSessionExpiryLosesNothing"},
+		tests: []string{"lock.TestRevokeOverOutages"},
 	}, {
 		name:   "grant-unrecorded",
 		breaks: "a lease that is not renewed runs from the time it was queued, not from the grant",
@@ -112,14 +112,14 @@ var doubtMutants = []mutant{
 		edits: []edit{{"lock/internal/lease/flush.go",
 			"case !b.inDoubt(b.write) || !bytes.Equal(n.Data, b.data):",
 			"case !b.inDoubt(b.write) && !bytes.Equal(n.Data, b.data):"}},
-		tests: []string{"lock.TestOverwrittenInDoubt"},
+		tests: []string{"lock.TestOverwrittenEntry"},
 	}, {
 		name:   "read-back-validity",
 		breaks: "a renewal that is found by reading back counts from then on, not from its first send",
 		edits: []edit{{"lock/internal/lease/flush.go",
 			"b.acknowledge(b.write, b.first, session, ops[i]",
 			"b.acknowledge(b.write, received, session, ops[i]"}},
-		tests: []string{"lock.TestLeaseCountsFromTheSend"},
+		tests: []string{"lock/internal/lease.TestReadBack"},
 	}, {
 		name:   "shortening-late",
 		breaks: "a shorter lease counts only once it was acknowledged",

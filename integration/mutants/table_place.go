@@ -107,7 +107,7 @@ var placeMutants = []mutant{
 		edits: []edit{{"lock/internal/lease/together.go",
 			"e.nextTTL != e.TTL || e.left(now) <= 0 {",
 			"e.nextTTL != e.TTL || e.left(now) <= -1000*e.TTL {"}},
-		tests: []string{"lock.TestReadersOfHoldInDoubt"},
+		tests: []string{"lock/internal/queue.TestJoinOfADoubtfulHold"},
 	}, {
 		name:   "same-but-idle",
 		breaks: "requests share a place of which one asks for the entry to be kept and the other does not",
@@ -254,7 +254,7 @@ var placeMutants = []mutant{
 			" { // others"}, {"lock/detach.go",
 			"	if h.Err() != nil {\n		return Ticket{}\n",
 			"	if false {\n		return Ticket{}\n"}},
-		tests: []string{"lock.TestNoHandoffAfterOtherEnds"},
+		tests: []string{"lock.TestDetachAndAttach"},
 	}, {
 		name:   "pass-attached-deleted",
 		breaks: "a waiter by an entry that was kept deletes it though another process has attached to it",
@@ -282,7 +282,7 @@ var placeMutants = []mutant{
 		edits: []edit{{"lock/internal/lease/overwritten.go",
 			"		e.spoil()\n",
 			""}},
-		tests: []string{"lock.TestNoHandoffAfterOtherEnds"},
+		tests: []string{"lock.TestHandoffAwaitsTheLastRenewal"},
 	}, {
 		name:   "reader-again",
 		breaks: "by the context of a reader that has ended another one's hold is entered",

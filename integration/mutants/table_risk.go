@@ -58,8 +58,8 @@ var riskMutants = []mutant{
 	}, {
 		name:   "wait-untold",
 		breaks: "observers are not told that somebody waits",
-		edits: []edit{{"lock/internal/lease/entry.go",
-			"			e.transition(Waiting, nil)\n",
+		edits: []edit{{"lock/internal/queue/wait.go",
+			"			c.waiting(e.Path)\n",
 			""}},
 		tests: []string{"lock.TestObserver"},
 	},

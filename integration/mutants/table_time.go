@@ -154,7 +154,7 @@ var epochMutants = []mutant{
 		edits: []edit{{"lock/internal/clock/ensemble.go",
 			"case c.displaced > MinGrace/2:",
 			"case c.displaced > 1<<62:"}},
-		tests: []string{"lock.TestLeaderSteppedWhileItLeads", "lock.TestSmallStepsAddUp", "reaper.TestSweepsAfterAStep"},
+		tests: []string{"lock.TestLeaderSteppedWhileItLeads", "lock.TestSmallStepsOfTheLeader", "reaper.TestSweepsAfterAStep"},
 	}, {
 		name:   "small-steps",
 		breaks: "the steps of a leader's clock are not summed",

@@ -81,13 +81,6 @@ var txnMutants = []mutant{
 			"return e == nil })"}},
 		tests: []string{"lock.TestTxnEndsWithItsHandle", "lock.TestTxnThatNeverSettles"},
 	}, {
-		name:   "txn-outlives-its-hold",
-		breaks: "an entry is handed off while a transaction of the hold before is in flight",
-		edits: []edit{{"lock/internal/lease/txn.go",
-			"func(w *write) bool { return w.flying }) != nil {",
-			"func(*write) bool { return false }) != nil {"}},
-		tests: []string{"lock.TestTxnEndsWithItsHandle"},
-	}, {
 		name:   "txn-by-a-handle-that-was-unlocked",
 		breaks: "a transaction is sent again after its handle was taken back",
 		edits: []edit{{"lock/internal/lease/txn.go",

@@ -115,7 +115,7 @@ var waitMutants = []mutant{
 			"		data, stat, err := c.zk.Get(path)\n" +
 				"		if err != nil {\n			return Node{}, nil, err\n		}\n" +
 				"		_, _, events, _ := c.zk.GetW(path)\n"}},
-		tests: []string{"lock.TestHolderLeavesAsItIsLookedAt"},
+		tests: []string{"lock.TestGuardHolderLeavesAsItIsLookedAt"},
 	}, {
 		name:   "no-timer",
 		breaks: "a waiter does not wake up when the entry ahead expires",
@@ -162,14 +162,14 @@ var purgeMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/purge.go",
 			"Version: s.entry.Stat.Version}",
 			"Version: -1}"}},
-		tests: []string{"lock.TestRenewalBeatsPurge"},
+		tests: []string{"lock.TestLatePurge"},
 	}, {
 		name:   "purge-unproven",
 		breaks: "an entry of which it cannot be told yet whether it has expired is taken for expired",
 		edits: []edit{{"lock/internal/queue/judge.go",
 			"		if verdict != znode.Unproven {\n",
 			"		if before.expired = before.expired || verdict == znode.Unproven; verdict != znode.Verdict(99) {\n"}},
-		tests: []string{"lock.TestGuardRenewedHolder"},
+		tests: []string{"lock.TestClocksRunWrong", "lock.TestHolderThatDiedBeforeAnElection"},
 	}, {
 		name:   "purge-no-grace",
 		breaks: "an entry is purged as soon as its lease has ended, without the grace",

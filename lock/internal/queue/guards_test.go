@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -395,5 +396,74 @@ func TestWatcherNeverGoesBack(t *testing.T) {
 		if holder, err := watcher.Holder(ctx, false); holder != nil || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v, %v", holder, err)
 		}
+	})
+}
+
+// TestJoinOfADoubtfulHold: a hold whose lease may be over is not shared, also before its keeper
+// has noticed.
+func TestJoinOfADoubtfulHold(t *testing.T) {
+	l := &local{now: clock.Instant{Mono: time.Hour, Wall: time.Hour}}
+	q := offline(l)
+	q.Observe = func(*Entry, lease.Change) {}
+	c := &contender{Queue: q, Request: Request{Kind: znode.RW, Role: znode.Shared, Terms: lease.Terms{TTL: time.Minute}}}
+	e := c.newEntry("/locks/x/"+generation+"-__READ__0000000001", 0, lease.Created{Sent: l.now, Session: 1})
+	if err := e.Grant(context.Background(), l.now, lease.Never); err != nil || !e.Join() {
+		t.Fatalf("a good hold is not shared: %v", err)
+	}
+	l.now.Wall += time.Hour // the machine slept
+	if e.Join() {
+		t.Error("a hold is shared whose lease may be over")
+	}
+}
+
+// TestReplyThatIsReadInAnotherSession: an entry counts as written in the session in which the
+// write was sent.
+func TestReplyThatIsReadInAnotherSession(t *testing.T) {
+	bubble.Run(t, locktest.Options{}, 5*time.Second, func(w *bubble.World) {
+		z := w.Plain("a", 6*time.Second, zk.NewDNSHostProvider())
+		path := "/locks/x/" + generation + "-lock-0000000001"
+		for _, path := range []string{"/locks", "/locks/x", path} {
+			if _, err := z.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun, ends := time.Now(), atomic.Bool{}
+		conn := zkconn.Borrow(z, zkconn.Config{
+			SessionTimeout: 6 * time.Second, Random: bubble.Random(), Now: func() time.Duration { return time.Since(begun) },
+		})
+		defer conn.Close(0)
+		q := offline(new(local))
+		q.Conn, q.Observe = conn, func(*Entry, lease.Change) {}
+		q.Clock = clock.New(conn, "/locks", nil, func() clock.Instant {
+			if first := conn.Session(); ends.Swap(false) { // the reply is there
+				w.ExpireLabel("a")
+				for conn.Session() == first || conn.Session() == 0 {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			return clock.Instant{Mono: time.Since(begun), Wall: time.Since(begun)}
+		}, q.NewID)
+		q.Keeper = lease.NewKeeper(lease.Options{
+			Conn: conn, Clock: q.Clock, Run: func(f func()) { go f() }, Jitter: func(d, _ time.Duration) time.Duration { return d },
+		})
+		ctx, cancel := context.WithCancelCause(w.Ctx)
+		defer cancel(nil)
+		go q.Keeper.Run(ctx)
+		c := &contender{Queue: q, Request: Request{Kind: znode.Mutex, Terms: lease.Terms{TTL: time.Minute}}}
+		first := conn.Session()
+		e := c.newEntry(path, 0, lease.Created{Sent: q.Clock.Local(), Session: first})
+		e.Begin(context.Background())
+		w.Trace(func(ev locktest.Event) {
+			if ev.Kind == "request" && slices.Contains(ev.Paths, path) {
+				ends.Store(true)
+			}
+		})
+		if err := e.Refresh(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if now := conn.Session(); now == first || e.WrittenIn(now) || !e.WrittenIn(first) {
+			t.Errorf("written in session %#x: %v; it was sent in %#x", now, e.WrittenIn(now), first)
+		}
+		e.Withdraw()
 	})
 }
