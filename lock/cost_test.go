@@ -166,10 +166,15 @@ func TestCostOfAHandoff(t *testing.T) {
 					turn(i)
 				}
 				settle()
+				for i := range tt.clients { // the first handoff after a long hold costs another look
+					turn(i)
+				}
+				synctest.Wait() // both counts are taken when nothing is being sent
 				before, txns := w.Requests(), w.Transactions()
 				for i := range rounds * tt.clients {
 					turn(i)
 				}
+				synctest.Wait()
 				requests, lists := 0, 0
 				for i := range clients {
 					label := fmt.Sprint("c", i)
