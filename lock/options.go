@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,8 +12,6 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-io/holdfast/lock/internal/clock"
-	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -44,42 +39,6 @@ type LockOption interface{ setLock(*settings) error }
 type SharedOption interface {
 	Option
 	LockOption
-}
-
-// config is what a Client is made with.
-type config struct {
-	root           string
-	policy         Policy // default of locks
-	policySet      bool   // an option set something of it
-	policies       Policies
-	acl            []zk.ACL
-	digests        []string // "user:password"
-	owner, host    string
-	metadata       map[string]string
-	log            zerolog.Logger
-	observers      []Observer
-	unlockTimeout  time.Duration
-	sessionTimeout time.Duration // 0: unknown, with a borrowed connection
-	dialer         zk.Dialer
-	tls            *tls.Config // nil: plain text
-	unsafeServer   bool        // go on with one that would be refused
-	now            func() clock.Instant
-	random         *rand.Rand // safe for concurrent use
-}
-
-// settings is what one lock is taken with.
-type settings struct {
-	Policy
-	metadata map[string]string
-	fixed    bool // no renewal
-	barging  bool // no queue
-	elects   bool // it is an election
-	priority int  // of its candidates; 0: none was given
-}
-
-// terms are those of the lock's entries.
-func (s *settings) terms() lease.Terms {
-	return lease.Terms{TTL: s.TTL, Grace: s.Grace, MaxHold: s.MaxHold, Fixed: s.fixed, Metadata: s.metadata}
 }
 
 type clientOption func(*config) error
@@ -331,72 +290,4 @@ func WithTLS(cfg *tls.Config) Option {
 		c.tls = cfg.Clone()
 		return nil
 	})
-}
-
-// globalSource is the randomness of the process, as a source.
-type globalSource struct{}
-
-func (globalSource) Uint64() uint64 { return rand.Uint64() }
-
-// newConfig applies the options to the defaults.
-func newConfig(opts []Option) (*config, error) {
-	c := &config{
-		root:          DefaultRoot,
-		owner:         filepath.Base(os.Args[0]),
-		log:           zerolog.Nop(),
-		unlockTimeout: DefaultUnlockTimeout,
-		now:           clock.System(),
-		random:        rand.New(globalSource{}),
-	}
-	if host, err := os.Hostname(); err == nil {
-		c.host = host
-	}
-	for _, o := range opts {
-		if o == nil {
-			continue
-		}
-		if err := o.setClient(c); err != nil {
-			return nil, err
-		}
-	}
-	if c.policies != nil && c.policySet {
-		return nil, invalid("options", "WithPolicies with WithTTL or WithGrace",
-			"the policies decide; give WithTTL to a single lock to differ from them")
-	}
-	if c.acl == nil {
-		c.acl = zk.WorldACL(zk.PermAll)
-	}
-	c.policy = c.policy.WithDefaults()
-	return c, c.policy.Validate()
-}
-
-// policyOf gives the policy of the named lock.
-func (c *config) policyOf(name string) Policy {
-	if c.policies == nil {
-		return c.policy
-	}
-	return c.policies.Policy(name).WithDefaults()
-}
-
-// settingsFor gives what the named lock is taken with.
-func (c *config) settingsFor(name string, opts []LockOption) (settings, error) {
-	s := settings{Policy: c.policyOf(name), metadata: c.metadata}
-	if err := znode.CheckName(name); err != nil {
-		return s, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	for _, o := range opts {
-		if o == nil {
-			continue
-		}
-		if err := o.setLock(&s); err != nil {
-			return s, fmt.Errorf("lock %q: %w", name, err)
-		}
-	}
-	if s.priority != 0 && !s.elects {
-		return s, fmt.Errorf("lock %q: %w", name, invalid("option", "WithPriority", "is for an Election"))
-	}
-	if err := s.Validate(); err != nil {
-		return s, fmt.Errorf("lock %q: %w", name, err)
-	}
-	return s, nil
 }

@@ -178,7 +178,7 @@ var permitsMutants = []mutant{
 	}, {
 		name:   "lowers-twice",
 		breaks: "a client that waits to take permits away goes on when another one has taken them",
-		edits: []edit{{"lock/internal/queue/permits.go",
+		edits: []edit{{"lock/internal/queue/resize.go",
 			"c.resizing != 0 && capacity != c.resizing {",
 			"c.resizing < 0 {"}},
 		tests: []string{"lock.TestTwoLowerTogether"},

@@ -20,14 +20,14 @@ var placeMutants = []mutant{
 	}, {
 		name:   "look-never-made",
 		breaks: "a place never looks for other contenders, and joins only when its entry leaves",
-		edits: []edit{{"lock/internal/queue/placed.go",
+		edits: []edit{{"lock/internal/queue/others.go",
 			"	if p.looking || !p.LookDue()",
 			"	if p.looking || p.queue != nil || !p.LookDue()"}},
 		tests: []string{"lock.TestGuardLook"},
 	}, {
 		name:   "look-counts-anchor",
 		breaks: "a look takes the anchor for another contender",
-		edits: []edit{{"lock/internal/queue/placed.go",
+		edits: []edit{{"lock/internal/queue/others.go",
 			"contenders = len(znode.Contenders(children)); err",
 			"contenders = len(children); err"}},
 		tests: []string{"lock.TestGuardLookAlone"},
@@ -146,7 +146,7 @@ var placeMutants = []mutant{
 	}, {
 		name:   "lost-unheard",
 		breaks: "the goroutines that wait for an entry of their process that is lost go on waiting for it",
-		edits: []edit{{"lock/internal/queue/placed.go",
+		edits: []edit{{"lock/internal/queue/handoff.go",
 			"	} else if p.Drop(e) {\n		p.goOn()\n",
 			"	} else if p.Drop(e) {\n"}},
 		tests: []string{"lock.TestGuardLostEntry"},
@@ -202,7 +202,7 @@ var placeMutants = []mutant{
 	}, {
 		name:   "handoff-stale",
 		breaks: "an entry is handed on although its lease may be over",
-		edits: []edit{{"lock/internal/queue/placed.go",
+		edits: []edit{{"lock/internal/queue/handoff.go",
 			"	if next, _ := decide(position{admitted: true}, n.Fresh(p.queue.Conn.Session())); next == enter {\n",
 			"	if next, _ := decide(position{admitted: true}, n.Fresh(p.queue.Conn.Session())); next != list {\n"}},
 		tests: []string{"lock.TestGuardStaleHandoff"},

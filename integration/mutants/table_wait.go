@@ -146,7 +146,7 @@ var waitMutants = []mutant{
 			{"lock/internal/lease/entry.go",
 				"		if err := e.Refresh(ctx); err != nil {\n			return err\n		}\n	}\n}",
 				"		return ErrExpired\n	}\n}"},
-			{"lock/client.go",
+			{"lock/call.go",
 				"		case e.Err() == nil && !errors.Is(err, ErrUnlocked):\n",
 				"		case e.Err() == nil && ctx == nil:\n"},
 		},

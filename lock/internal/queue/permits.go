@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -100,45 +99,6 @@ func (c *contender) countRoom(names []znode.Name, capacity int32) {
 	defer c.lock.mu.Unlock()
 	c.placed.Room, c.placed.Free = int(max(1, capacity/c.Permits)), int(max(0, free/c.Permits))+1
 	c.placed.goOn()
-}
-
-// readCapacity reads how many permits there are, and watches for a change if it is asked to.
-// Without an anchor, as after the parent has gone, the number is that of the request.
-func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int32, changed <-chan zk.Event, err error) {
-	for again := false; ; again = true {
-		p := c.lock.believed()
-		if p.state != ours || p.kind != c.Kind || again {
-			if p, err = c.readParent(ctx); err != nil {
-				return 0, nil, err
-			}
-		}
-		if p.state != ours {
-			return c.Capacity, nil, nil
-		}
-		var n zkconn.Node
-		path := anchorPath(c.parent, p.generation)
-		if watch {
-			n, changed, err = c.Conn.Watch(ctx, path)
-		} else {
-			n, err = c.Conn.Get(ctx, path)
-		}
-		switch {
-		case errors.Is(err, zk.ErrNoNode) && !again:
-			continue
-		case errors.Is(err, zk.ErrNoNode):
-			return c.Capacity, nil, nil
-		case err != nil:
-			return 0, nil, err
-		}
-		if err := c.learnAnchor(&p, n); err != nil {
-			return 0, nil, err
-		}
-		c.lock.believe(p)
-		if capacity = p.anchor.capacity(); c.resizing != 0 && capacity != c.resizing {
-			return 0, nil, errOvertaken // it waits for the wrong number
-		}
-		return capacity, changed, nil
-	}
 }
 
 // followPermits waits for a change that may make room: of the first waiter, any; of another,
@@ -340,62 +300,4 @@ func (w *waiter) awaitAny(ctx context.Context, events []<-chan zk.Event, most ti
 	_, err := w.awaitChange(ctx, most, any, nil)
 	w.p.predecessorGone = false
 	return err
-}
-
-// roomFor returns a Blocked if so many of the contenders live that there is no room for one
-// more. Of many it reads a few.
-func (c *contender) roomFor(ctx context.Context, names []znode.Name) error {
-	capacity, _, err := c.readCapacity(ctx, false)
-	if err != nil {
-		return err
-	}
-	own := znode.Name{Permits: c.Permits}
-	fits := func(names []znode.Name) bool {
-		return znode.Admit(append(slices.Clone(names), own), len(names), c.rules(capacity)) < 0
-	}
-	if fits(names) {
-		return nil
-	}
-	blocked := &Blocked{Path: c.parent}
-	living := slices.Clone(names)
-	for _, n := range c.sample(names) {
-		switch err := c.inTheWay(ctx, n); {
-		case err == nil:
-			living = slices.DeleteFunc(living, func(o znode.Name) bool { return o.Node == n.Node })
-			if fits(living) {
-				return nil
-			}
-		case !errors.As(err, &blocked):
-			return err
-		}
-	}
-	return blocked
-}
-
-// clearPermits purges the expired holders ahead of an entry that was joined in a try. It
-// returns a Blocked if there is no room then.
-func (w *waiter) clearPermits(ctx context.Context) error {
-	names, self, err := w.listOwn(ctx)
-	if err != nil {
-		return err
-	}
-	if err := w.purgeFrom(ctx, w.sample(names[:self])); err != nil {
-		return w.notPurged(ctx, err)
-	}
-	if err := w.look(ctx); err != nil || w.p.admitted {
-		return err
-	}
-	return w.roomOrBlocked(names, self)
-}
-
-// roomOrBlocked is the Blocked of an entry that is not admitted.
-func (w *waiter) roomOrBlocked(names []znode.Name, self int) error {
-	if self == 0 {
-		return &Blocked{Path: w.parent} // there are fewer permits than it asks for
-	}
-	b := &Blocked{Path: w.path(names[self-1])}
-	if w.contender.seen != nil {
-		b = &Blocked{Path: w.path(w.contender.seen.entry.Name), Entry: &w.contender.seen.entry}
-	}
-	return b
 }

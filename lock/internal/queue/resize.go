@@ -93,3 +93,42 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 		return err
 	})
 }
+
+// readCapacity reads how many permits there are, and watches for a change if it is asked to.
+// Without an anchor, as after the parent has gone, the number is that of the request.
+func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int32, changed <-chan zk.Event, err error) {
+	for again := false; ; again = true {
+		p := c.lock.believed()
+		if p.state != ours || p.kind != c.Kind || again {
+			if p, err = c.readParent(ctx); err != nil {
+				return 0, nil, err
+			}
+		}
+		if p.state != ours {
+			return c.Capacity, nil, nil
+		}
+		var n zkconn.Node
+		path := anchorPath(c.parent, p.generation)
+		if watch {
+			n, changed, err = c.Conn.Watch(ctx, path)
+		} else {
+			n, err = c.Conn.Get(ctx, path)
+		}
+		switch {
+		case errors.Is(err, zk.ErrNoNode) && !again:
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			return c.Capacity, nil, nil
+		case err != nil:
+			return 0, nil, err
+		}
+		if err := c.learnAnchor(&p, n); err != nil {
+			return 0, nil, err
+		}
+		c.lock.believe(p)
+		if capacity = p.anchor.capacity(); c.resizing != 0 && capacity != c.resizing {
+			return 0, nil, errOvertaken // it waits for the wrong number
+		}
+		return capacity, changed, nil
+	}
+}

@@ -188,3 +188,61 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	}
 	return await(ctx, s.changed, s.wait)
 }
+
+// roomFor returns a Blocked if so many of the contenders live that there is no room for one
+// more. Of many it reads a few.
+func (c *contender) roomFor(ctx context.Context, names []znode.Name) error {
+	capacity, _, err := c.readCapacity(ctx, false)
+	if err != nil {
+		return err
+	}
+	own := znode.Name{Permits: c.Permits}
+	fits := func(names []znode.Name) bool {
+		return znode.Admit(append(slices.Clone(names), own), len(names), c.rules(capacity)) < 0
+	}
+	if fits(names) {
+		return nil
+	}
+	blocked := &Blocked{Path: c.parent}
+	living := slices.Clone(names)
+	for _, n := range c.sample(names) {
+		switch err := c.inTheWay(ctx, n); {
+		case err == nil:
+			living = slices.DeleteFunc(living, func(o znode.Name) bool { return o.Node == n.Node })
+			if fits(living) {
+				return nil
+			}
+		case !errors.As(err, &blocked):
+			return err
+		}
+	}
+	return blocked
+}
+
+// clearPermits purges the expired holders ahead of an entry that was joined in a try. It
+// returns a Blocked if there is no room then.
+func (w *waiter) clearPermits(ctx context.Context) error {
+	names, self, err := w.listOwn(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.purgeFrom(ctx, w.sample(names[:self])); err != nil {
+		return w.notPurged(ctx, err)
+	}
+	if err := w.look(ctx); err != nil || w.p.admitted {
+		return err
+	}
+	return w.roomOrBlocked(names, self)
+}
+
+// roomOrBlocked is the Blocked of an entry that is not admitted.
+func (w *waiter) roomOrBlocked(names []znode.Name, self int) error {
+	if self == 0 {
+		return &Blocked{Path: w.parent} // there are fewer permits than it asks for
+	}
+	b := &Blocked{Path: w.path(names[self-1])}
+	if w.contender.seen != nil {
+		b = &Blocked{Path: w.path(w.contender.seen.entry.Name), Entry: &w.contender.seen.entry}
+	}
+	return b
+}

@@ -1,0 +1,146 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// bind returns a context that ends with ctx, and when the client closes. If nobody can
+// want to give up, a call that has begun is waited for even then.
+func (c *Client) bind(ctx context.Context) (context.Context, func()) {
+	if ctx.Done() == nil {
+		return zkconn.Uncancellable(c.open), func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.open, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// checkContext is the first that each call does with its context: after it has ended no call
+// succeeds.
+func checkContext(ctx context.Context, what, name string) error {
+	switch {
+	case ctx == nil:
+		return invalid("context", nil, "must not be nil")
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s %q: %w", what, name, zkconn.ContextError(ctx))
+	}
+	return nil
+}
+
+// enter begins a call, which Close waits for until its end. The context ends with ctx, and
+// when the client closes.
+func (c *Client) enter(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
+	if c.open.Err() != nil || !c.tasks.Enter() {
+		return nil, nil, fmt.Errorf("%s %q: %w", what, name, ErrClosed)
+	}
+	bound, release := c.bind(ctx)
+	return bound, func() {
+		release()
+		c.tasks.Leave()
+	}, nil
+}
+
+// begin checks the arguments of a call about the named lock, and begins it.
+func (c *Client) begin(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
+	if c.zero() {
+		return nil, nil, invalid("client", nil, "must come from Dial or New")
+	}
+	if err := checkContext(ctx, what, name); err != nil {
+		return nil, nil, err
+	}
+	if err := znode.CheckName(name); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return c.enter(ctx, what, name)
+}
+
+// take has a lock taken and gives out what that brings. The context was checked.
+func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)) (*Hold, error) {
+	bound, end, err := c.enter(ctx, "lock", r.Lock)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok && e.Kind == r.Kind && r.Kind != znode.Semaphore {
+		switch again, err := c.reenter(ctx, bound, e, r.Role != znode.Shared); {
+		case err == nil:
+			return again, nil
+		case errors.Is(err, lease.ErrShared):
+			return nil, fmt.Errorf("lock %q: %w: the context is that of a hold for reading, which would wait for itself; unlock it, take the lock to write, and read again", r.Lock, ErrUpgrade)
+		case e.Err() == nil && !errors.Is(err, ErrUnlocked):
+			return nil, fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", r.Lock, err)
+		}
+	}
+	c.warnStarved(r.Lock, r.Terms.TTL)
+	r.Values = c.asks(ctx)
+	e, err := how(c.queue, bound, r)
+	if err == nil && c.open.Err() != nil && !errors.Is(e.Err(), ErrDetached) { // closed just now
+		e.Lose(ErrClosed)
+		err = ErrClosed
+	}
+	if err != nil {
+		c.withdrew(&r)
+		return nil, notTaken(bound, r.Lock, err)
+	}
+	h := c.holdOf(e, r.Values)
+	h.permits = r.Capacity
+	return h, nil
+}
+
+// reenter gives out another handle on the hold that ctx comes from.
+func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite bool) (*Hold, error) {
+	t, _ := ctx.Value(tenant{c, e.Lock()}).(*tenancy)
+	if t != nil && t.e != e { // of a hold before, whose values the context has too
+		t = nil
+	}
+	if t != nil && !t.enter() {
+		return nil, ErrUnlocked
+	}
+	err := e.Reenter(bound, toWrite)
+	if t.entered(); err != nil {
+		t.leave()
+		return nil, err
+	}
+	return &Hold{client: c, e: e, t: t}, nil
+}
+
+// notTaken is the error of a call that did not get the named lock.
+func notTaken(ctx context.Context, lock string, err error) error {
+	var inTheWay *queue.Blocked
+	switch {
+	case !errors.As(err, &inTheWay):
+		return fmt.Errorf("lock %q: %w", lock, err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: gave up waiting: %w", heldError(lock, inTheWay), err)
+	}
+	return heldError(lock, inTheWay)
+}
+
+// warnStarved logs once for each TTL that a stalled connection would cost a hold
+// of that TTL: go-zookeeper notices a dead connection after two thirds of the
+// session timeout, and a renewal is due every third of the TTL.
+func (c *Client) warnStarved(lock string, ttl time.Duration) {
+	if ttl >= c.cfg.sessionTimeout {
+		return
+	}
+	c.mu.Lock()
+	warned := c.warned[ttl]
+	c.warned[ttl] = true
+	c.mu.Unlock()
+	if !warned {
+		c.cfg.log.Warn().Str("lock", lock).Stringer("ttl", ttl).Stringer("session_timeout", c.cfg.sessionTimeout).
+			Stringer("dead_connection_noticed_after", c.cfg.sessionTimeout*2/3).Stringer("left_of_ttl_at_a_renewal", ttl*2/3).
+			Msg("the TTL is shorter than the session timeout: a connection that stalls will cost holds of this lock; raise the one or lower the other")
+	}
+}

@@ -1,0 +1,78 @@
+package queue
+
+import (
+	"math"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/place"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// lookEvery is how soon it is looked for other contenders, at the least, while goroutines wait
+// for an entry that another one has.
+const lookEvery = 10 * time.Millisecond
+
+// lookSoon looks for other contenders in a while, if that is of use; lock.mu is held. If
+// others are there the first waiter joins, although the entry is held: its place in the queue
+// is then that of a client without local waiters.
+func (p *placed) lookSoon() {
+	if p.looking || !p.LookDue() || p.queue.Closing.Err() != nil {
+		return
+	}
+	p.looking = true
+	// Before the window ends, and during a long hold ever more rarely.
+	wait := max(p.Window, lookEvery) / 2
+	if e, held := p.Holder(); held {
+		wait = max(wait, (p.queue.Clock.Mono()-e.HeldSince())/4)
+	}
+	time.AfterFunc(wait, func() {
+		if !p.queue.background(p.look) {
+			p.lock.mu.Lock()
+			p.looking = false
+			p.lock.mu.Unlock()
+		}
+	})
+}
+
+// look looks for other contenders, by one read.
+func (p *placed) look() {
+	p.lock.mu.Lock()
+	due, began := p.LookDue(), p.queue.Clock.Mono()
+	p.lock.mu.Unlock()
+	contenders := 0
+	if due {
+		children, _, err := p.queue.Conn.Children(p.queue.Closing, p.queue.Path(p.like.Lock))
+		if contenders = len(znode.Contenders(children)); err != nil {
+			contenders = math.MaxInt // unknown: the waiters join
+		}
+		p.readRoom()
+	}
+	p.lock.mu.Lock()
+	defer p.lock.mu.Unlock()
+	if p.looking = false; due && p.Looked(began, contenders) {
+		p.begin(nil, place.Enter)
+	}
+	p.goOn()
+}
+
+// entries is how many entries of the place are at the lock.
+func (p *placed) entries() int {
+	p.lock.mu.Lock()
+	defer p.lock.mu.Unlock()
+	return p.Entries()
+}
+
+// readRoom reads how many permits a semaphore has: a client whose entries hold as many as there
+// were has none in the queue that learns of more.
+func (p *placed) readRoom() {
+	if p.like.Kind != znode.Semaphore {
+		return
+	}
+	c := p.queue.newContender(p.like)
+	defer c.close(c.lock)
+	if capacity, _, err := c.readCapacity(c.Closing, false); err == nil {
+		p.lock.mu.Lock()
+		defer p.lock.mu.Unlock()
+		p.Room = int(max(1, capacity/c.Permits))
+	}
+}
