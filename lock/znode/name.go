@@ -79,6 +79,14 @@ func (n Name) Prefix() string {
 // NewID returns a new random id.
 func NewID() string { return FormatID(rand.Uint64()) }
 
+// ParseID returns the number of an id. It is the inverse of [FormatID].
+func ParseID(id string) (uint64, error) {
+	if !isID(id) || len(id) != idLength {
+		return 0, fmt.Errorf("%.40q is no id: want %d lower-case hexadecimal digits", id, idLength)
+	}
+	return strconv.ParseUint(id, 16, 64)
+}
+
 // FormatID returns the id that a random number makes: 16 hexadecimal digits.
 func FormatID(n uint64) string {
 	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, n))

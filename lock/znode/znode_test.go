@@ -696,3 +696,16 @@ func TestEncodeIsJSON(t *testing.T) {
 		}
 	}
 }
+
+func TestParseID(t *testing.T) {
+	for _, n := range []uint64{0, 1, 1<<64 - 1} {
+		if got, err := znode.ParseID(znode.FormatID(n)); got != n || err != nil {
+			t.Errorf("ParseID(znode.FormatID(%d)) = %d, %v", n, got, err)
+		}
+	}
+	for _, bad := range []string{"", "0", "000000000000000G", "00000000000000AB", "-000000000000001", "00000000000000001"} {
+		if got, err := znode.ParseID(bad); err == nil {
+			t.Errorf("ParseID(%q) = %d", bad, got)
+		}
+	}
+}

@@ -54,7 +54,7 @@ func (a *Aside) Write(p []byte) (int, error) {
 func (a *Aside) pass(to io.Writer, p []byte, written chan struct{}) {
 	defer close(written)
 	for p != nil {
-		_, _ = to.Write(p)
+		_, _ = to.Write(p) // standard error has failed: an error has no other place to go
 		p = a.next()
 	}
 }

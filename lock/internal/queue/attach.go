@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -163,7 +162,12 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	defer cancel()
 	terms := a.Terms
 	terms.Incarnation, terms.Attachment = a.left.Incarnation+1, a.NewID()
-	terms.Attempt, _ = strconv.ParseUint(a.found.entry.Record.Attempt, 16, 64) // decoded: it is an id
+	if attempt := a.found.entry.Record.Attempt; attempt != "" {
+		var err error
+		if terms.Attempt, err = znode.ParseID(attempt); err != nil {
+			return nil, fmt.Errorf("%w: the attempt of %s: %w", ErrForeign, a.path, err)
+		}
+	}
 	first, session := a.Clock.Local(), a.Conn.Session()
 	record := a.Keeper.Record(&terms, terms.TTL, a.granted(), first)
 	sent, tried := first, false
