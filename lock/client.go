@@ -160,7 +160,7 @@ func (c *Client) forgotten() {
 		c.clock.Forget()
 	}
 	if c.queue != nil {
-		c.queue.Forgotten()
+		c.queue.ServersReset()
 	}
 }
 

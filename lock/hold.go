@@ -54,10 +54,6 @@ func (h *Hold) Token() Token {
 	return token
 }
 
-func tokenOf(e *queue.Entry) Token {
-	return Token{Czxid: e.Czxid(), Sequence: e.Name().TokenSequence(), Incarnation: e.Incarnation, Pass: e.Pass}
-}
-
 // Metadata returns the pairs that the entry carries.
 func (h *Hold) Metadata() map[string]string {
 	if h.none() {
@@ -231,7 +227,7 @@ func (c *Client) left(e *queue.Entry, err error) error {
 		err = ErrExpired
 		fallthrough
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken):
-		c.queue.Forget(e)
+		c.queue.CheckParentLater(e)
 		return lossOf(e, err)
 	}
 	c.queue.Remove(e)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
 )
 
 // Token is a fencing token. Tokens of one lock rise with every grant (of readers see
@@ -110,4 +112,8 @@ func (t *Token) UnmarshalText(text []byte) error {
 		*t = parsed
 	}
 	return err
+}
+
+func tokenOf(e *queue.Entry) Token {
+	return Token{Czxid: e.Czxid(), Sequence: e.Name().TokenSequence(), Incarnation: e.Incarnation, Pass: e.Pass}
 }

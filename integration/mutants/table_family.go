@@ -144,8 +144,8 @@ var permitsMutants = []mutant{
 		name:   "first-unnoticed",
 		breaks: "a waiter for permits does not notice that the one before it was granted",
 		edits: []edit{{"lock/internal/queue/permits.go",
-			"	case settled() && s.entry.Granted() && w.told != name.Node:\n",
-			"	case settled() && s.entry.Granted() && w.told == name.Node+\"!\":\n"}},
+			"	case settled() && s.entry.Granted() && w.grantedPredecessor != name.Node:\n",
+			"	case settled() && s.entry.Granted() && w.grantedPredecessor == name.Node+\"!\":\n"}},
 		tests: []string{"lock.TestGuardPermitsFree"},
 	}, {
 		name:   "free-behind-foreign",
@@ -230,8 +230,8 @@ var permitsMutants = []mutant{
 		name:   "hidden-permits-free",
 		breaks: "an entry that an ACL hides is taken to hold no permits",
 		edits: []edit{{"lock/internal/queue/permits.go",
-			"				lookIn(pollEvery)\n				continue\n",
-			"				lookIn(pollEvery)\n				c.drop(n)\n				continue\n"}},
+			"				readAgainIn(pollEvery)\n				continue\n",
+			"				readAgainIn(pollEvery)\n				c.drop(n)\n				continue\n"}},
 		tests: []string{"lock.TestGuardHiddenHolderOfPermits"},
 	}, {
 		name:   "permits-by-a-lagging-server",

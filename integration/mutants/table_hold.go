@@ -90,7 +90,7 @@ var holdMutants = []mutant{
 	}, {
 		name:   "token-sequence",
 		breaks: "the fencing token is the entry's sequence number, which starts again with each parent",
-		edits: []edit{{"lock/hold.go",
+		edits: []edit{{"lock/token.go",
 			"return Token{Czxid: e.Czxid(), Sequence: ",
 			"return Token{Sequence: "}},
 		tests: []string{"lock.TestTokensRiseOverDeletions"},
@@ -123,14 +123,14 @@ var doubtMutants = []mutant{
 	}, {
 		name:   "shortening-late",
 		breaks: "a shorter lease counts only once it was acknowledged",
-		edits: []edit{{"lock/internal/lease/trust.go",
+		edits: []edit{{"lock/internal/lease/validity.go",
 			"	if e.writing != nil {\n		end = min(",
 			"	if e.writing != nil && e.limit() < 0 {\n		end = min("}},
 		tests: []string{"lock.TestShorteningCountsFromTheSend"},
 	}, {
 		name:   "shortening-in-flight",
 		breaks: "a shorter lease that may have been written counts only while somebody waits for the reply",
-		edits: []edit{{"lock/internal/lease/trust.go",
+		edits: []edit{{"lock/internal/lease/validity.go",
 			"	if e.writing != nil {\n		end = min(",
 			"	if e.writing != nil && e.writing.flying {\n		end = min("}},
 		tests: []string{"lock.TestShorteningThatCannotBeReadBack"},

@@ -69,8 +69,8 @@ var joinMutants = []mutant{
 		name:   "create-again",
 		breaks: "a create whose reply was lost is made again, without a search for the first",
 		edits: []edit{{"lock/internal/queue/join.go",
-			"	case zkconn.Ambiguous:\n		e, err := j.recover(",
-			"	case zkconn.Outcome(-1):\n		e, err := j.recover("}},
+			"	case zkconn.Ambiguous:\n		e, err := j.resolveCreate(",
+			"	case zkconn.Outcome(-1):\n		e, err := j.resolveCreate("}},
 		tests: []string{"lock.TestAmbiguousLock", "lock.TestAmbiguousJoinOfQueue"},
 	}, {
 		name:   "create-validity",
@@ -285,8 +285,8 @@ var exchangeMutants = []mutant{
 		name:   "exchange-first-unsearched",
 		breaks: "of several attempts of an exchange only the last one is searched for",
 		edits: []edit{{"lock/internal/queue/exchange.go",
-			"c.recover(ctx, created, inDoubt...)",
-			"c.recover(ctx, created, inDoubt[len(inDoubt)-1:]...)"}},
+			"c.resolveCreate(ctx, created, inDoubt...)",
+			"c.resolveCreate(ctx, created, inDoubt[len(inDoubt)-1:]...)"}},
 		tests: []string{"lock.TestGuardExchangeInDoubtTwice"},
 	}, {
 		name:   "exchange-overflowed",

@@ -21,8 +21,8 @@ var placeMutants = []mutant{
 		name:   "look-never-made",
 		breaks: "a place never looks for other contenders, and joins only when its entry leaves",
 		edits: []edit{{"lock/internal/queue/others.go",
-			"	if p.looking || !p.LookDue()",
-			"	if p.looking || p.queue != nil || !p.LookDue()"}},
+			"	if p.counting || !p.CountDue()",
+			"	if p.counting || p.queue != nil || !p.CountDue()"}},
 		tests: []string{"lock.TestGuardLook"},
 	}, {
 		name:   "look-counts-anchor",
@@ -35,8 +35,8 @@ var placeMutants = []mutant{
 		name:   "look-unheeded",
 		breaks: "a place whose look shows other contenders does not join while its entry is held",
 		edits: []edit{{"lock/internal/place/place.go",
-			"	return p.waiters.Len() > 0 && len(p.joins) == 0\n}\n\n// Crowd",
-			"	return false\n}\n\n// Crowd"}},
+			"	return p.waiters.Len() > 0 && len(p.joins) == 0\n}\n\n// NoteContention",
+			"	return false\n}\n\n// NoteContention"}},
 		tests: []string{"lock/internal/queue.TestPlaceLooked", "lock.TestGuardLook"},
 	}, {
 		name:   "waiters-last-first",
@@ -175,7 +175,7 @@ var placeMutants = []mutant{
 		name:   "kept-unnamed-waiters",
 		breaks: "what is kept by an entry that was held while others came is kept again",
 		edits: []edit{{"lock/internal/place/place.go",
-			"p.Idle > 0 && !h.crowded:",
+			"p.Idle > 0 && !h.contended:",
 			"p.Idle > 0:"}},
 		tests: []string{"lock/internal/queue.TestPlaceReleased"},
 	}, {

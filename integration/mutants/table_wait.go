@@ -47,14 +47,14 @@ var waitMutants = []mutant{
 	}, {
 		name:   "stale-entry",
 		breaks: "a waiter enters although its own lease may have run out",
-		edits: []edit{{"lock/internal/lease/trust.go",
+		edits: []edit{{"lock/internal/lease/validity.go",
 			"e.writtenIn(session) && e.left(now) >= e.nextTTL/2",
 			"e.session == session && e.left(now) >= -e.nextTTL*1000"}},
 		tests: []string{"lock.TestWaiterWithOldLeaseWritesBeforeItEnters"},
 	}, {
 		name:   "stale-server",
 		breaks: "a waiter enters by what a new session's server shows, which may lag behind, before it has written anything there",
-		edits: []edit{{"lock/internal/lease/trust.go",
+		edits: []edit{{"lock/internal/lease/validity.go",
 			"e.writtenIn(session) && e.left(now) >= e.nextTTL/2",
 			"e.left(now) >= e.nextTTL/2"}},
 		tests: []string{"lock/internal/lease.TestFresh"},

@@ -14,7 +14,7 @@
 //	Released, without, and the policy keeps entries          Enter takes it           │ Keep
 //	Released, otherwise                                                               ▼ Leave
 //
-// An entry is handed on locally inside a window only, which begins with its grant. A look
+// An entry is handed on locally inside a window only, which begins with its grant. A count
 // that shows no other contender begins it anew. So each entry ahead costs other processes
 // one window and one hold at most. Readers have one entry together, but only those that
 // wait when it is granted, or that come inside its window.
@@ -38,7 +38,7 @@ type Place[E comparable] struct {
 	waiters list.List // of *Waiter[E]
 	holds   []*hold[E]
 	joins   []*Join
-	kept    *E // nobody uses it; nil: none
+	kept    *E // unlocked, and at the lock for the next waiter; nil: none
 }
 
 // Waiter is one goroutine that waits.
@@ -61,9 +61,9 @@ type Turn[E any] struct {
 
 // hold is an entry that a goroutine of the place has.
 type hold[E any] struct {
-	entry   E
-	until   time.Duration // monotonic time at which the window ends
-	crowded bool          // other contenders were seen
+	entry     E
+	until     time.Duration // monotonic time at which the window ends
+	contended bool          // other contenders were seen
 }
 
 // Join is a join that is under way. Cancel is called when no waiter needs it any more.
@@ -166,7 +166,7 @@ func (p *Place[E]) Return(w *Waiter[E]) { w.at = p.waiters.PushFront(w) }
 // Waiting is how many wait.
 func (p *Place[E]) Waiting() int { return p.waiters.Len() }
 
-// Waiters returns those who wait, first come first.
+// Waiters returns the waiters in the order in which they came.
 func (p *Place[E]) Waiters() []*Waiter[E] {
 	all := make([]*Waiter[E], 0, p.waiters.Len())
 	for at := p.waiters.Front(); at != nil; at = at.Next() {
@@ -220,9 +220,9 @@ func (p *Place[E]) Kept() (e E, ok bool) {
 	return *p.kept, true
 }
 
-// Released says what becomes of an entry that was unlocked. passable says that another
-// goroutine can go on with it, and that nothing hangs on when it has left. The entry is the place's no more, but on Pass and Keep: then
-// the caller calls Hold or Store, or Drop.
+// Released returns what happens to an unlocked entry. passable reports that another goroutine
+// can go on with the entry, and that Unlock need not wait until it has left. On Pass and Keep
+// the caller calls Hold or Store next, or Drop. On Exchange and Leave the entry is dropped.
 func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
 	h := p.holding(e)
 	if h == nil {
@@ -236,7 +236,7 @@ func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
 	case waiting && passable && len(p.joins) == 0:
 		p.Drop(e)
 		return Exchange
-	case !waiting && passable && p.Idle > 0 && !h.crowded:
+	case !waiting && passable && p.Idle > 0 && !h.contended:
 		return Keep
 	}
 	p.Drop(e)
@@ -265,23 +265,23 @@ func (p *Place[E]) Drop(e E) bool {
 	return false
 }
 
-// Looked takes what a look for other contenders that began at that time has shown: so many
-// entries are at the lock. It reports whether a join has to begin, although an entry is held.
-func (p *Place[E]) Looked(began time.Duration, entries int) (join bool) {
+// Counted takes the result of a count of the contenders that began at that time: so many
+// entries are at the lock. It reports whether a join has to begin while an entry is held.
+func (p *Place[E]) Counted(began time.Duration, entries int) (join bool) {
 	if entries <= p.Entries() {
 		for _, h := range p.holds {
 			h.until = max(h.until, began+p.Window)
 		}
 		return false
 	}
-	p.Crowd()
+	p.NoteContention()
 	return p.waiters.Len() > 0 && len(p.joins) == 0
 }
 
-// Crowd notes that other contenders are at the lock.
-func (p *Place[E]) Crowd() {
+// NoteContention notes that other contenders are at the lock.
+func (p *Place[E]) NoteContention() {
 	for _, h := range p.holds {
-		h.crowded = true
+		h.contended = true
 	}
 }
 
@@ -294,9 +294,9 @@ func (p *Place[E]) Entries() int {
 	return n
 }
 
-// LookDue reports whether it is to be looked for other contenders: goroutines wait for an
-// entry that another one has.
-func (p *Place[E]) LookDue() bool {
+// CountDue reports whether a count of the contenders is due: goroutines wait for an entry that
+// another goroutine has.
+func (p *Place[E]) CountDue() bool {
 	return len(p.holds) > 0 && p.waiters.Len() > 0 && len(p.joins) == 0
 }
 

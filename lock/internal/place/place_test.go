@@ -93,7 +93,7 @@ func (h *history) do(t *testing.T, op string) {
 	case "others": // a look shows so many entries
 		n := 0
 		fmt.Sscan(arg, &n)
-		if h.LookDue() && h.Looked(h.now, n) {
+		if h.CountDue() && h.Counted(h.now, n) {
 			join()
 			h.say("join")
 		} else {

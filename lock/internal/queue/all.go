@@ -176,7 +176,7 @@ func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Ent
 		}
 		return es, ps, a.adoptAll(ctx, es, known)
 	case zkconn.Ambiguous:
-		es, err := a.recover(ctx, created, ds)
+		es, err := a.resolveCreates(ctx, created, ds)
 		return es, make([]position, len(ds)), err
 	}
 	op, cause := zkconn.RefusedOp(err)
@@ -212,13 +212,13 @@ func (a *all) adoptAll(ctx context.Context, es []*Entry, known []parent) error {
 	return nil
 }
 
-// recover looks for the entries of drafts whose replies were lost. They were all created, or
+// resolveCreates looks for the entries of drafts whose replies were lost. They were all created, or
 // none; should some be seen and others not, the transaction has come meanwhile, or another
 // client has removed some, and none of them counts.
-func (a *all) recover(ctx context.Context, created lease.Created, ds []*draft) ([]*Entry, error) {
+func (a *all) resolveCreates(ctx context.Context, created lease.Created, ds []*draft) ([]*Entry, error) {
 	es := make([]*Entry, len(ds))
 	for i, d := range ds {
-		e, err := a.each[i].recover(ctx, created, d)
+		e, err := a.each[i].resolveCreate(ctx, created, d)
 		if err != nil {
 			a.withdrawAll(es)
 			for j, d := range ds {

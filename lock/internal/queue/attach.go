@@ -81,7 +81,7 @@ func (a *attachment) putBack(e *Entry) (ended error) {
 	case errors.Is(ended, lease.ErrBroken): // whoever has broken it waits until it has gone
 		a.Remove(e)
 	default:
-		a.Forget(e)
+		a.CheckParentLater(e)
 	}
 	return ended
 }
@@ -110,7 +110,7 @@ var errWritten = errors.New("the entry has been written meanwhile")
 // owner. Of all clients that try at once one succeeds.
 func (a *attachment) takeOver(ctx context.Context) (*Entry, error) {
 	for {
-		if err := a.look(ctx); err != nil {
+		if err := a.readEntry(ctx); err != nil {
 			return nil, err
 		}
 		switch r := &a.found.entry.Record; {
@@ -128,8 +128,8 @@ func (a *attachment) takeOver(ctx context.Context) (*Entry, error) {
 	}
 }
 
-// look reads and judges the entry. It fails if the ticket is not for what was found.
-func (a *attachment) look(ctx context.Context) error {
+// readEntry reads and judges the entry. It fails if the ticket is not for what was found.
+func (a *attachment) readEntry(ctx context.Context) error {
 	name, _ := znode.Parse(a.left.Node)
 	found, err := zkconn.Synced(ctx, a.Conn, a.path, func() (*sighting, error) { // it may have been detached just now
 		return a.assess(ctx, name, a.found, true, a.byClock)

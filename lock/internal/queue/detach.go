@@ -44,7 +44,7 @@ func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan e
 		err := q.Conn.Retry(ctx, backoff, func() error { return d.attempt(ctx) })
 		switch {
 		case errors.Is(err, lease.ErrRemoved), errors.Is(err, lease.ErrTaken):
-			q.Forget(e)
+			q.CheckParentLater(e)
 		case errors.Is(err, lease.ErrBroken): // whoever has broken it waits until it has gone
 			q.Remove(e)
 		case err != nil:

@@ -46,8 +46,8 @@
 // # Names that can be predicted, and never come again
 //
 // The client that makes a lock's parent draws a random generation, anew for each send. The
-// parent's data tells it; an anchor, a child named by it, proves it; and the entries below
-// bear it in their names: <generation>-lock-<sequence>. So no path ever recurs. A late
+// parent's data stores it. The anchor, a child named after it, proves it. Entries have it in
+// their names: <generation>-lock-<sequence>. So no path ever recurs. A late
 // write or delete of an earlier generation finds nothing, and the entry of sequence n knows
 // that its predecessor is, almost always, <generation>-lock-<n-1>.
 //
@@ -61,7 +61,7 @@
 // from the first.
 //
 // What a client believes of a parent has four values (type belief): absent, unknown, ours
-// with its generation, and listed. Nothing rests on it unproved: a join that believes the
+// with its generation, and unwritable. Nothing rests on it unproved: a join that believes the
 // wrong thing is refused, and joiner.refused learns from which operation was. If the anchor is
 // not there the parent is unknown, and is read. A parent of another kind, of another
 // format, or with data that Holdfast did not write is refused and not touched.
@@ -72,8 +72,8 @@
 //
 //	Check(own entry)  Create(anchor)  SetData(P, data, the version read)
 //
-// Where the ACL does not let us write the parent it is listed: entries have random names,
-// and each join lists. A parent that was found empty is marked as adopted and never deleted.
+// If the ACL forbids us to write the parent, its state is unwritable: entries have random
+// names, and each join lists. A parent that was found empty is marked as adopted and never deleted.
 //
 // # Which contender is in
 //
@@ -91,11 +91,11 @@
 // two, or if its record tells the grant, which is written 300 µs after it. Only a mutex's
 // entries predict; readers, writers, permits and candidates list as they join.
 //
-// No contender enters but by a lease of its own of which half is left, written in the present
-// session; else it renews first, and then lists. A list that has our own entry in it has every
-// earlier one that still is (Z5); one that has not is made again after a Sync. So a read proves
-// something about another entry only if it is settled: made in a session in which our own
-// entry had been written (waiter.settled).
+// A contender enters only if half of its lease is left and its entry was written in the present
+// session. Otherwise it renews, then lists. A list that contains our entry contains every
+// earlier entry that still exists (Z5). If ours is missing, the contender syncs and lists again.
+// A read is settled if our entry had been written in the session of the read (waiter.settled).
+// Only settled reads prove anything about other entries.
 //
 // # Waiting, and the dead
 //
@@ -104,15 +104,16 @@
 // been known here (package clock, znode.Now). assess is the one place that reads, judges,
 // gets the missing proof and reads again.
 //
-//   - Stamps of two leaders are never compared. A record of an earlier epoch, or from before a
-//     step of the clock that was seen, counts from the first known stamp of the present term.
+//   - Stamps of two leaders are never compared. A term begins with a leader, and with each step
+//     of its clock that is seen. A lease written in an earlier term counts from the first known
+//     stamp of the present one.
 //   - No verdict rests on expires_at in a record, nor on a client's clock.
-//   - After an outage of our own all others look dead: a contender renews its own entry before
-//     it purges, and gives entries not written since a third of their TTL more.
+//   - After an outage of our own all others look dead. So a contender renews its own entry
+//     before it purges, and allows a third of the TTL more to entries not written since.
 //
-// The run of the dead ahead is deleted in one transaction, by one list, each on the version
-// that was judged (purge). An entry of another library is waited for; the waiter behind it
-// also judges the nearest entry of ours before it.
+// purge lists once, and deletes the expired entries next ahead in one transaction, each on the
+// version that was judged. An entry of another library has no lease, so it is waited for. The
+// waiter behind it also judges the nearest Holdfast entry ahead of it.
 //
 // If our own entry has gone we queue again at the end. Its attempt is remembered as an orphan,
 // and the entry deleted if it is seen after all.
@@ -121,13 +122,14 @@
 //
 // The permits stand in the anchor's data, and a join checks the anchor on the version known,
 // so that number and count are of one moment. A contender is in if it and those ahead ask for
-// no more permits than there are. More permits there are by one write of the anchor. Fewer
-// there are only by a transaction in which an entry goes that had waited for them:
+// no more permits than there are. Resize joins, writes the anchor, and deletes its own entry in
+// the same transaction. To raise the number it does so at once; to lower it, it first waits in
+// the queue until the permits to be taken away are free:
 //
-//	SetData(anchor, version)  Delete(the entry that waited)
+//	SetData(anchor, version)  Delete(own entry)
 //
-// So a waiter that reads the number after any of those ahead has gone, and before it counts,
-// does not miss it. permits.go tells which nodes a waiter watches.
+// A waiter reads the number again after an entry ahead has gone, and before it counts. So it
+// sees every reduction. permits.go says which nodes a waiter watches.
 //
 // # Elections
 //
@@ -141,7 +143,8 @@
 // is ahead of the other in every queue that they share, and no circle of waiting can close.
 // If it is refused all parents are read at once, and the whole is sent again. All turns are
 // awaited at the same time; all are granted at one moment, each by a fresh lease. If one entry
-// has gone all are withdrawn: one made anew by itself would be younger than its companions.
+// has gone all are withdrawn: a single new one would be younger than the others, and two
+// contenders could then wait for each other.
 //
 // # Leaving
 //
@@ -151,20 +154,20 @@
 //
 // Two facts are remembered of a lock: when this process left it last, and whether other
 // contenders were seen. A parent that was used within the last second stays, and so does one
-// with others. A client that leaves, gives up or purges without deleting the parent owes that
-// (owe): after a second, or at Close, it reads the parent, and deletes it with its anchor if
-// nothing else is there. Another contender that comes meanwhile has the duty then. What a
+// with others. A client that leaves, gives up or purges without deleting the parent has to check it
+// later (owe): after a second, or at Close, it reads the parent, and deletes it with its anchor
+// if it has no other child. If another contender has come meanwhile, the duty is its own. What a
 // crash leaves is the reaper's.
 //
-// The third line is exchange. It is sent again, each time under a new attempt, until an
-// answer is definite: E is deleted once, so no earlier send can be applied after that.
+// The third line is exchange. It is sent again, each time under a new attempt, until the
+// outcome is definite. E can be deleted only once, so no earlier send can be applied later.
 //
 // # Handing on to another process
 //
 // Detach ends an entry here and writes it once more, as detached, with a lease of its own.
 // Attach reads the entry after a Sync, and writes it twice on the version read: of all clients
-// that try one succeeds. Twice, because the owner before may have a renewal of unknown
-// outcome, and write or delete on the version that a single write would have left. One that
+// that try one succeeds. Twice, because the previous owner may still write or delete on
+// version v+1, if a renewal of its own is in doubt. Two writes leave v+2, so that is refused. One that
 // was not detached is waited for until its lease has ended.
 //
 // # Replies that are lost
@@ -177,8 +180,8 @@
 //     does, the attempt is remembered as an orphan for an hour, and we join anew.
 //   - A renewal, and what detaches or attaches: the same bytes are sent again on the same
 //     version. If that is refused, and our bytes stand there, it was us (package lease).
-//   - A delete: it is sent again. That the node has gone is what was asked for, unless the
-//     lease may have run out before the unlock.
+//   - A delete: it is sent again. A missing node is a success, unless the lease may have
+//     expired before the unlock.
 //   - A purge: by the next list.
 //
 // # The end of the counter

@@ -113,7 +113,7 @@ func (e *Entry) Changed(c lease.Change) {
 		e.queue.removeIfBroken(e)
 	case !c.Lost():
 	case errors.Is(c.Why, lease.ErrRemoved), errors.Is(c.Why, lease.ErrAttached):
-		e.queue.Forget(e)
+		e.queue.CheckParentLater(e)
 	case errors.Is(c.Why, lease.ErrTaken):
 		e.queue.removeIfBroken(e)
 	default:
@@ -127,9 +127,9 @@ func (c *contender) withdraw(e *Entry) {
 	case e.Withdraw(), errors.Is(e.Err(), lease.ErrBroken):
 		c.Remove(e)
 	case errors.Is(e.Err(), lease.ErrAttached): // the node is another client's now
-		c.Forget(e)
+		c.CheckParentLater(e)
 	default: // it may have been overwritten, or appear again, and would be ahead of us
-		c.Forget(e)
+		c.CheckParentLater(e)
 		c.orphans.add(znode.FormatID(e.Attempt), c.Clock.Mono())
 		c.Remove(c.orphan(e.Name().Node))
 	}

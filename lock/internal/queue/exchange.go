@@ -54,7 +54,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 		return x.refused(ctx, err)
 	})
 	if err == nil && e == nil && len(inDoubt) > 0 { // an earlier attempt may have been it
-		if e, err = c.recover(ctx, created, inDoubt...); zkconn.OutcomeOf(err) == zkconn.Retryable {
+		if e, err = c.resolveCreate(ctx, created, inDoubt...); zkconn.OutcomeOf(err) == zkconn.Retryable {
 			err = nil // it was not, and cannot be any more
 		}
 		inDoubt = nil
@@ -69,7 +69,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 	if !errors.Is(err, lease.ErrRemoved) && !errors.Is(err, lease.ErrTaken) {
 		c.Remove(before)
 	} else {
-		c.Forget(before)
+		c.CheckParentLater(before)
 	}
 	for _, d := range inDoubt {
 		c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())

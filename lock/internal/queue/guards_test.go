@@ -89,7 +89,7 @@ func TestDraftIsNew(t *testing.T) {
 	c := &contender{Queue: q, Request: Request{Lock: "x", Kind: znode.Mutex}, parent: "/locks/x"}
 	attempts, generations := map[string]bool{}, map[string]bool{}
 	for range 3 {
-		for _, p := range []parent{{}, {state: ours, kind: znode.Mutex, generation: generation}, {state: listed}} {
+		for _, p := range []parent{{}, {state: ours, kind: znode.Mutex, generation: generation}, {state: unwritable}} {
 			d := c.draft(p, clock.Instant{})
 			if attempts[znode.FormatID(d.attempt)] {
 				t.Errorf("the attempt %x comes again", d.attempt)
@@ -259,7 +259,7 @@ func TestPlaceReleased(t *testing.T) {
 				p.Begin(&place.Join{})
 			}
 			if tt.crowded {
-				p.Crowd()
+				p.NoteContention()
 			}
 			if got := p.Released(1, tt.at, tt.passable); got != tt.want {
 				t.Errorf("step %d, want %d", got, tt.want)
@@ -275,23 +275,23 @@ func TestPlaceReleased(t *testing.T) {
 // shows others has the place join while it holds.
 func TestPlaceLooked(t *testing.T) {
 	p, _ := held(1)
-	if join := p.Looked(time.Second/2, 1); join || p.Released(1, time.Second+1, true) != place.Pass {
+	if join := p.Counted(time.Second/2, 1); join || p.Released(1, time.Second+1, true) != place.Pass {
 		t.Error("alone, and the window has not begun anew")
 	}
 	p, _ = held(1)
-	if !p.Looked(time.Second/2, 2) {
+	if !p.Counted(time.Second/2, 2) {
 		t.Error("others are there, and it does not join")
 	}
 	if p.Released(1, time.Second+1, true) != place.Exchange {
 		t.Error("others are there, and the window has begun anew")
 	}
 	p, _ = held(0)
-	if p.Looked(time.Second/2, 2) {
+	if p.Counted(time.Second/2, 2) {
 		t.Error("it joins for nobody")
 	}
 	p, _ = held(1)
 	p.Begin(&place.Join{})
-	if p.Looked(time.Second/2, 3) || p.LookDue() {
+	if p.Counted(time.Second/2, 3) || p.CountDue() {
 		t.Error("it joins twice")
 	}
 }

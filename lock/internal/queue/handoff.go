@@ -7,27 +7,27 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// rest forgets the place of a hold that no other goroutine waits for: a client may have very
+// dropPlace forgets the place of a hold that no other goroutine waits for: a client may have very
 // many. lock.mu is held.
-func (p *placed) rest() {
+func (p *placed) dropPlace() {
 	s := p.lock
 	e, held := p.Holder()
-	if !held || !p.HeldAlone() || s.resting != nil || p.looking || p.watched || p.Shared || p.Idle > 0 ||
+	if !held || !p.HeldAlone() || s.soleHold != nil || p.counting || p.watched || p.Shared || p.Idle > 0 ||
 		p.like.Kind == znode.Semaphore || e.Pass > 0 || !s.places.remove(p) {
 		return
 	}
-	s.resting, e.place = e, nil
+	s.soleHold, e.place = e, nil
 	e.window, e.barging, e.keepsParent = int32(p.like.Window/time.Millisecond), p.like.Barging, p.like.KeepParent
 }
 
-// wake makes the place of a resting entry anew, for a request that can have the entry; s.mu
+// restorePlace makes the place of a resting entry anew, for a request that can have the entry; s.mu
 // is held.
-func (s *lockState) wake(q *Queue, r *Request) {
-	e := s.resting
+func (s *lockState) restorePlace(q *Queue, r *Request) {
+	e := s.soleHold
 	if e == nil || e.likeness() != r.likeness() {
 		return
 	}
-	s.resting, e.place = nil, s.placeFor(q, r)
+	s.soleHold, e.place = nil, s.placeFor(q, r)
 	e.place.Hold(e, nil, e.HeldSince())
 	q.close(s) // the place keeps it open now
 }
@@ -43,7 +43,7 @@ func (q *Queue) HandOff(e *Entry) bool {
 	defer s.mu.Unlock()
 	p := e.place
 	if p == nil {
-		q.stir(e)
+		q.clearSoleHold(e)
 		return false
 	}
 	defer p.goOn()
@@ -103,16 +103,16 @@ func (e *Entry) Unplace() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := e.place; p == nil {
-		e.queue.stir(e)
+		e.queue.clearSoleHold(e)
 	} else if p.Drop(e) {
 		p.goOn()
 	}
 }
 
-// stir ends the rest of an entry that leaves; its lock state is locked.
-func (q *Queue) stir(e *Entry) {
-	if s := e.lock; s.resting == e {
-		s.resting = nil
+// clearSoleHold ends the rest of an entry that leaves; its lock state is locked.
+func (q *Queue) clearSoleHold(e *Entry) {
+	if s := e.lock; s.soleHold == e {
+		s.soleHold = nil
 		q.close(s)
 	}
 }

@@ -27,14 +27,14 @@ func (p *placed) watchOthers() {
 		children, _, changed, err := q.Conn.WatchChildren(q.Closing, q.Path(p.like.Lock))
 		left, over := p.keptFor(err != nil || len(znode.Contenders(children)) > p.entries())
 		for again := false; !over && !again; {
-			wait := min(left, lookAgain)
+			wait := min(left, readAgainAfter)
 			timer := time.NewTimer(wait)
 			select {
 			case <-changed:
 				again = true
 			case <-timer.C:
 				left, over = p.keptFor(false)
-				again = wait == lookAgain // the watch may be lost
+				again = wait == readAgainAfter // the watch may be lost
 			case <-q.Closing.Done():
 				_, over = p.keptFor(true)
 			}
@@ -54,7 +54,7 @@ func (p *placed) keptFor(crowded bool) (left time.Duration, over bool) {
 	left = p.Idle
 	e, kept := p.Kept()
 	if crowded {
-		p.Crowd()
+		p.NoteContention()
 	}
 	if kept {
 		left = p.keptSince + p.Idle - p.queue.Clock.Mono()

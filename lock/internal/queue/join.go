@@ -198,7 +198,7 @@ func (j *joiner) attempt(ctx context.Context, p parent) (*Entry, position, error
 		}
 		return e, place, nil
 	case zkconn.Ambiguous:
-		e, err := j.recover(ctx, created, d)
+		e, err := j.resolveCreate(ctx, created, d)
 		return e, position{}, err
 	}
 	return nil, position{}, j.refused(ctx, d, err)
@@ -238,7 +238,7 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 		j.lock.believe(parent{state: unknown})
 		return zkconn.ErrAgain
 	case op == last && d.parent.state == ours && is(zk.ErrNoAuth):
-		j.lock.believe(parent{state: listed})
+		j.lock.believe(parent{state: unwritable})
 		return zkconn.ErrAgain
 	case is(zk.ErrNoAuth) && op > d.at:
 		return zkconn.Final(fmt.Errorf("%w: %s: its ACL lets us create entries and not delete them", zkconn.ErrDenied, j.parent))

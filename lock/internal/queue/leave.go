@@ -139,8 +139,8 @@ func (x *exit) gone() {
 	x.owe(x.e.parent(), x.e.keepParent && !x.e.Name().Overflowed())
 }
 
-// Forget is for an entry that another client has removed or written: the parent may be empty.
-func (q *Queue) Forget(e *Entry) { q.owe(e.parent(), e.keepParent) }
+// CheckParentLater is for an entry that another client has removed or written: the parent may be empty.
+func (q *Queue) CheckParentLater(e *Entry) { q.owe(e.parent(), e.keepParent) }
 
 // LeaveAll has entries of different locks leave: in one transaction if that can be done.
 // It returns for each what Leave does.
@@ -279,13 +279,13 @@ func (x *exit) remove() {
 	if err == nil {
 		return
 	}
-	x.Forget(x.e)
+	x.CheckParentLater(x.e)
 	if errors.Is(err, lease.ErrRemoved) {
 		return
 	}
 	x.Log.Warn().Err(err).Str("lock", x.e.Lock()).Str("entry", x.e.Path).Msg("an entry could not be deleted; it is left to expire")
 	if !errors.Is(err, lease.ErrTaken) {
-		x.giveUp(err)
+		x.noteLeftBehind(err)
 	}
 }
 
@@ -293,7 +293,7 @@ func (x *exit) remove() {
 // force-release, which waits until it has gone, the node is deleted first.
 func (q *Queue) removeIfBroken(e *Entry) {
 	ok := q.background(func() {
-		defer q.Forget(e)
+		defer q.CheckParentLater(e)
 		ctx, cancel := context.WithTimeout(context.Background(), q.patience(&e.Terms))
 		defer cancel()
 		err := q.Conn.Retry(ctx, backoff, func() error {
@@ -310,13 +310,13 @@ func (q *Queue) removeIfBroken(e *Entry) {
 			return err
 		})
 		if err != nil {
-			q.giveUp(err)
+			q.noteLeftBehind(err)
 			q.Log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
 				Msg("an entry that another client has written could not be read; if it was force-released it is left to expire")
 		}
 	})
 	if !ok {
-		q.Forget(e)
+		q.CheckParentLater(e)
 	}
 }
 

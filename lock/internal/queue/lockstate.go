@@ -18,7 +18,7 @@ type lockState struct {
 	lastLeft time.Duration // monotonic time at which an entry of ours left last; 0: never
 	others   bool          // other contenders were seen
 	places   places
-	resting  *Entry // held by one goroutine that no other waits for: its place is not remembered
+	soleHold *Entry // held by one goroutine that no other waits for: its place is not remembered
 
 	users int // guarded by the queue
 }
@@ -49,9 +49,9 @@ func (q *Queue) close(s *lockState) {
 	}
 }
 
-// Forgotten is called when the servers may have lost their data: nothing that was seen of
+// ServersReset is called when the servers may have lost their data: nothing that was seen of
 // parents is believed any more, and later transactions can have lower numbers.
-func (q *Queue) Forgotten() {
+func (q *Queue) ServersReset() {
 	q.losses.Add(1)
 	q.mu.Lock()
 	states := slices.Collect(maps.Values(q.locks))

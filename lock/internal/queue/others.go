@@ -8,36 +8,36 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// lookEvery is how soon it is looked for other contenders, at the least, while goroutines wait
-// for an entry that another one has.
-const lookEvery = 10 * time.Millisecond
+// countEvery is twice the shortest time between two counts of the contenders, while goroutines
+// wait for an entry of their place.
+const countEvery = 10 * time.Millisecond
 
-// lookSoon looks for other contenders in a while, if that is of use; lock.mu is held. If
-// others are there the first waiter joins, although the entry is held: its place in the queue
-// is then that of a client without local waiters.
-func (p *placed) lookSoon() {
-	if p.looking || !p.LookDue() || p.queue.Closing.Err() != nil {
+// countOthersSoon counts the contenders in a while, if that is of use; lock.mu is held. If other
+// processes contend, the first waiter joins while the entry is still held: its place in the
+// queue is then that of a client without local waiters.
+func (p *placed) countOthersSoon() {
+	if p.counting || !p.CountDue() || p.queue.Closing.Err() != nil {
 		return
 	}
-	p.looking = true
+	p.counting = true
 	// Before the window ends, and during a long hold ever more rarely.
-	wait := max(p.Window, lookEvery) / 2
+	wait := max(p.Window, countEvery) / 2
 	if e, held := p.Holder(); held {
 		wait = max(wait, (p.queue.Clock.Mono()-e.HeldSince())/4)
 	}
 	time.AfterFunc(wait, func() {
-		if !p.queue.background(p.look) {
+		if !p.queue.background(p.countOthers) {
 			p.lock.mu.Lock()
-			p.looking = false
+			p.counting = false
 			p.lock.mu.Unlock()
 		}
 	})
 }
 
-// look looks for other contenders, by one read.
-func (p *placed) look() {
+// countOthers counts the contenders, by one list.
+func (p *placed) countOthers() {
 	p.lock.mu.Lock()
-	due, began := p.LookDue(), p.queue.Clock.Mono()
+	due, began := p.CountDue(), p.queue.Clock.Mono()
 	p.lock.mu.Unlock()
 	contenders := 0
 	if due {
@@ -49,7 +49,7 @@ func (p *placed) look() {
 	}
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
-	if p.looking = false; due && p.Looked(began, contenders) {
+	if p.counting = false; due && p.Counted(began, contenders) {
 		p.begin(nil, place.Enter)
 	}
 	p.goOn()

@@ -15,10 +15,10 @@ import (
 type belief uint8
 
 const (
-	absent  belief = iota // there is none: the join makes it
-	unknown               // it has to be read
-	ours                  // there is one, with an anchor of that generation
-	listed                // there is one that we may not write: joins list
+	absent     belief = iota // there is none: the join makes it
+	unknown                  // it has to be read
+	ours                     // there is one, with an anchor of that generation
+	unwritable               // there is one that we may not write: joins list
 )
 
 // parent is what a client believes of a lock's parent. Nothing rests on it unproved: a join
@@ -178,7 +178,7 @@ func (c *contender) adopt(ctx context.Context, e *Entry) error {
 		case err == nil:
 			c.lock.believe(p)
 		case errors.Is(cause, zk.ErrNoAuth):
-			c.lock.believe(parent{state: listed})
+			c.lock.believe(parent{state: unwritable})
 			return nil
 		case op == 0: // the entry is gone: a list tells
 			c.lock.believe(parent{state: unknown})

@@ -28,8 +28,8 @@ import (
 // fewHolders is up to how many holders are read, or watched, one by one.
 const fewHolders = 16
 
-// crowd are the holders ahead of the first waiter, and the number of permits.
-type crowd struct {
+// holdersAhead are the holders ahead of the first waiter, and the number of permits.
+type holdersAhead struct {
 	names    []znode.Name         // that may be there still: no other is ahead
 	seen     map[string]*sighting // each with a watch
 	again    time.Time            // when all are to be read again
@@ -37,7 +37,7 @@ type crowd struct {
 	resized  <-chan zk.Event // of a watch on the number
 }
 
-func (c *crowd) drop(n znode.Name) {
+func (c *holdersAhead) drop(n znode.Name) {
 	delete(c.seen, n.Node)
 	c.names = slices.DeleteFunc(c.names, func(o znode.Name) bool { return o.Node == n.Node })
 }
@@ -61,7 +61,7 @@ func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int,
 	if !settled() { // the list may be older than the number
 		return w.unsettled(ctx)
 	}
-	w.crowd = nil
+	w.ahead = nil
 	w.countRoom(names, capacity)
 	rules := w.rules(capacity)
 	if w.p = positionOf(names, self, rules); w.p.admitted {
@@ -70,10 +70,10 @@ func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int,
 	first := self == 0 // it asks for more permits than there are, and waits for a raise
 	if !first {
 		before := names[self-1]
-		first = !before.Ours() || before.Node == w.told || znode.Admit(names, self-1, rules) < 0
+		first = !before.Ours() || before.Node == w.grantedPredecessor || znode.Admit(names, self-1, rules) < 0
 	}
 	if first {
-		w.crowd = &crowd{names: slices.Clone(names[:self]), seen: map[string]*sighting{}, capacity: capacity, resized: resized}
+		w.ahead = &holdersAhead{names: slices.Clone(names[:self]), seen: map[string]*sighting{}, capacity: capacity, resized: resized}
 		return nil
 	}
 	asked := max(1, w.Permits)
@@ -108,10 +108,10 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	switch {
 	case w.trying:
 		return w.clearPermits(ctx)
-	case w.crowd != nil && len(w.crowd.names) > fewHolders:
+	case w.ahead != nil && len(w.ahead.names) > fewHolders:
 		return w.followChildren(ctx)
-	case w.crowd != nil:
-		return w.followCrowd(ctx)
+	case w.ahead != nil:
+		return w.followHolders(ctx)
 	}
 	name, _ := znode.Parse(w.p.predecessor)
 	settled := w.settled()
@@ -127,8 +127,8 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	switch {
 	case s.expired:
 		return w.purge(ctx)
-	case settled() && s.entry.Granted() && w.told != name.Node:
-		w.told, w.p = name.Node, position{} // we are the first that waits: a list tells the holders
+	case settled() && s.entry.Granted() && w.grantedPredecessor != name.Node:
+		w.grantedPredecessor, w.p = name.Node, position{} // we are the first that waits: a list tells the holders
 		return nil
 	}
 	events := []<-chan zk.Event{s.changed}
@@ -158,16 +158,16 @@ func ignore(err error, those ...error) error {
 	return err
 }
 
-// followCrowd waits until there is room, or a holder has expired and was purged. It reads again
+// followHolders waits until there is room, or a holder has expired and was purged. It reads again
 // what has changed, and all when one of them may have expired.
-func (w *waiter) followCrowd(ctx context.Context) error {
-	settled, c, now := w.settled(), w.crowd, time.Now()
+func (w *waiter) followHolders(ctx context.Context) error {
+	settled, c, now := w.settled(), w.ahead, time.Now()
 	all := !now.Before(c.again)
 	reread := fired(c.resized) || all && !c.again.IsZero()
 	if all {
-		c.again = now.Add(lookAgain)
+		c.again = now.Add(readAgainAfter)
 	}
-	lookIn := func(d time.Duration) {
+	readAgainIn := func(d time.Duration) {
 		if at := now.Add(d); d >= 0 && at.Before(c.again) {
 			c.again = at
 		}
@@ -184,16 +184,16 @@ func (w *waiter) followCrowd(ctx context.Context) error {
 				reread = true // what has gone may have lowered the number
 				continue
 			case errors.Is(err, zk.ErrNoAuth):
-				lookIn(pollEvery)
+				readAgainIn(pollEvery)
 				continue
 			case err != nil:
 				return err
 			case s.expired:
-				w.crowd = nil
+				w.ahead = nil
 				return w.purgeOne(ctx, s)
 			}
 			c.seen[n.Node] = s
-			lookIn(s.wait)
+			readAgainIn(s.wait)
 		}
 		events = append(events, s.changed)
 	}
@@ -208,7 +208,7 @@ func (w *waiter) followCrowd(ctx context.Context) error {
 	}
 	ahead := append(slices.Clone(c.names), w.e.Name())
 	if znode.Admit(ahead, len(ahead)-1, w.rules(c.capacity)) < 0 {
-		w.p, w.crowd = position{admitted: true}, nil
+		w.p, w.ahead = position{admitted: true}, nil
 		return nil
 	}
 	return w.awaitAny(ctx, append(events, c.resized), time.Until(c.again))
@@ -230,9 +230,9 @@ func (w *waiter) followChildren(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before := len(w.crowd.names)
+	before := len(w.ahead.names)
 	children, _, changed, err := w.Conn.WatchChildren(ctx, w.parent)
-	w.p, w.crowd = position{}, nil // a list tells the place
+	w.p, w.ahead = position{}, nil // a list tells the place
 	if err != nil {
 		return ignore(err, zk.ErrNoNode)
 	}

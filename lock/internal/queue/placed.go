@@ -11,7 +11,7 @@ import (
 )
 
 // placed is the place of this process for the requests that ask for the same (package
-// place), with the joins and looks that it takes. It is guarded by its lock state, and there
+// place), with the joins and counts of contenders that it takes. It is guarded by its lock state, and there
 // while it is used.
 type placed struct {
 	place.Place[*Entry]
@@ -22,8 +22,8 @@ type placed struct {
 	waiting bool     // a join has to wait
 	waitsBy string   // by that entry; "": it has none
 
-	looking bool // a look for other contenders is due, or under way
-	watched bool // a goroutine looks after what is kept
+	counting bool // a count of the contenders is due, or under way
+	watched  bool // a goroutine looks after what is kept
 
 	keptSince time.Duration // monotonic time
 }
@@ -37,7 +37,7 @@ var errUnwanted = errors.New("no goroutine waits for the lock any more")
 func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, inline bool) (*placed, *Entry, *place.Join) {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
-	lock.wake(q, r)
+	lock.restorePlace(q, r)
 	p := lock.placeFor(q, r)
 	first := p.Empty()
 	for {
@@ -64,7 +64,7 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 			p.begin(nil, place.Enter)
 		case place.Wait:
 			p.tellWaits(r)
-			p.lookSoon()
+			p.countOthersSoon()
 		}
 		return p, nil, nil
 	}
@@ -268,12 +268,12 @@ func (p *placed) serve(e *Entry) bool {
 	return true
 }
 
-// goOn begins the joins that are of use, and looks for others in a while; lock.mu is held.
+// goOn begins the joins that are of use, and counts the contenders in a while; lock.mu is held.
 func (p *placed) goOn() {
 	for p.NeedsJoin() {
 		p.begin(nil, place.Enter)
 	}
-	p.lookSoon()
-	p.rest()
+	p.countOthersSoon()
+	p.dropPlace()
 	p.vacate()
 }

@@ -159,9 +159,9 @@ func (q *Queue) Waiters() int {
 // given up: it stays until it has expired.
 func (q *Queue) LeftBehind() bool { return q.leftBehind.Load() }
 
-// giveUp notes that a node is left to expire. If the owner of the connection has closed it
+// noteLeftBehind notes that a node is left to expire. If the owner of the connection has closed it
 // that is expected.
-func (q *Queue) giveUp(why error) {
+func (q *Queue) noteLeftBehind(why error) {
 	if q.Closing.Err() != nil && !errors.Is(why, zkconn.ErrClosed) {
 		q.leftBehind.Store(true)
 	}
@@ -188,7 +188,7 @@ var settled = zkconn.Uncancellable(context.Background())
 
 // send sends a transaction once there is a session, and returns when its outcome is known
 // or the connection has failed. The end of ctx ends the wait for a session only: so no
-// request is ever under way that nobody answers for.
+// request is ever under way without a goroutine that takes its outcome.
 func (q *Queue) send(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := q.Conn.Ready(ctx); err != nil {
 		return nil, err
@@ -202,9 +202,9 @@ var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 // pollEvery is how often a node is read that cannot be watched.
 const pollEvery = time.Second
 
-// lookAgain is how long a wait without another bound lasts before the node is read again: a
+// readAgainAfter is how long a wait without another bound lasts before the node is read again: a
 // watch can be lost.
-const lookAgain = time.Minute
+const readAgainAfter = time.Minute
 
 // contender is one request on its way through the queue of a lock.
 type contender struct {
@@ -258,8 +258,8 @@ func (c *contender) list(ctx context.Context, caughtUp bool) ([]znode.Name, *zk.
 
 // await waits for an event, for at most that long.
 func await(ctx context.Context, changed <-chan zk.Event, most time.Duration) error {
-	if most < 0 || most > lookAgain {
-		most = lookAgain
+	if most < 0 || most > readAgainAfter {
+		most = readAgainAfter
 	}
 	timer := time.NewTimer(most)
 	defer timer.Stop()

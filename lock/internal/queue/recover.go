@@ -21,11 +21,11 @@ const (
 	searchMost   = 256 // records that are read at all
 )
 
-// recover returns the entry of an attempt whose outcome is unknown: persistent nodes outlive
+// resolveCreate returns the entry of an attempt whose outcome is unknown: persistent nodes outlive
 // the connection and the session they were made in. If none of the drafts has made one, their
 // attempts are remembered as orphans, because they may be applied later, and the error has
 // the join tried again.
-func (c *contender) recover(ctx context.Context, created lease.Created, drafts ...*draft) (*Entry, error) {
+func (c *contender) resolveCreate(ctx context.Context, created lease.Created, drafts ...*draft) (*Entry, error) {
 	found, d, err := c.search(ctx, drafts)
 	if err != nil || d == nil {
 		for _, each := range drafts {
@@ -44,7 +44,7 @@ func (c *contender) recover(ctx context.Context, created lease.Created, drafts .
 	}
 	created.Acquired = d.acquired
 	e := c.newEntry(c.path(found.Name), d.attempt, created)
-	e.czxid, e.generated = found.Stat.Czxid, d.parent.state != unknown && d.parent.state != listed
+	e.czxid, e.generated = found.Stat.Czxid, d.parent.state != unknown && d.parent.state != unwritable
 	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
 	c.lock.believe(parent{state: unknown})
 	return e, nil
@@ -106,7 +106,7 @@ func (c *contender) removeByAttempt(drafts []*draft) {
 	found, _, err := c.search(ctx, drafts)
 	switch {
 	case err != nil:
-		c.giveUp(err)
+		c.noteLeftBehind(err)
 		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("attempt", znode.FormatID(drafts[0].attempt)).
 			Msg("an entry may have been created that no client waits for; it is deleted when it is seen, or left to expire")
 	case found != nil:

@@ -229,7 +229,7 @@ func (w *waiter) clearPermits(ctx context.Context) error {
 	if err := w.purgeFrom(ctx, w.sample(names[:self])); err != nil {
 		return w.notPurged(ctx, err)
 	}
-	if err := w.look(ctx); err != nil || w.p.admitted {
+	if err := w.listPosition(ctx); err != nil || w.p.admitted {
 		return err
 	}
 	return w.roomOrBlocked(names, self)

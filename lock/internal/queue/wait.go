@@ -20,9 +20,9 @@ type waiter struct {
 	seen *sighting // the predecessor as it was read last; nil: it was not
 
 	// Of a semaphore:
-	crowd   *crowd    // the holders ahead of the first waiter; nil: we are not, or do not know
-	told    string    // a predecessor whose record tells the grant
-	purgeAt time.Time // when a few of many holders were looked at last
+	ahead              *holdersAhead // the holders ahead of the first waiter; nil: we are not, or do not know
+	grantedPredecessor string        // a predecessor whose record tells the grant
+	purgeAt            time.Time     // when a few of many holders were looked at last
 }
 
 // wait waits until it is the entry's turn. It fails as ctx does, and with lease.ErrGone if the
@@ -45,10 +45,10 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 		switch next {
 		case renew:
 			if err = e.Refresh(ctx); err == nil {
-				err = w.look(ctx)
+				err = w.listPosition(ctx)
 			}
 		case list:
-			err = w.look(ctx)
+			err = w.listPosition(ctx)
 		case follow:
 			if !c.trying {
 				c.waiting(e.Path)
@@ -62,9 +62,9 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 	}
 }
 
-// look finds the entry's place by a list. The list may be stale, but one that has our entry
+// listPosition finds the entry's place by a list. The list may be stale, but one that has our entry
 // in it has every earlier one that still is.
-func (w *waiter) look(ctx context.Context) error {
+func (w *waiter) listPosition(ctx context.Context) error {
 	settled := w.settled()
 	names, self, err := w.listOwn(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (w *waiter) settled() func() bool {
 // unsettled is for a read that proves nothing: our own entry is written in this session, and
 // a list tells the place.
 func (w *waiter) unsettled(ctx context.Context) error {
-	w.p, w.crowd = position{}, nil
+	w.p, w.ahead = position{}, nil
 	return w.e.Refresh(ctx)
 }
 
@@ -206,8 +206,8 @@ func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err 
 // given time if that is not negative. A deleted predecessor has gone: the server tells so
 // only if it had shown it before.
 func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, other <-chan zk.Event) (again bool, err error) {
-	if most < 0 || most > lookAgain {
-		most = lookAgain
+	if most < 0 || most > readAgainAfter {
+		most = readAgainAfter
 	}
 	timer := time.NewTimer(most)
 	defer timer.Stop()

@@ -37,7 +37,7 @@ func (w *Watcher) Close() { w.close(w.lock) }
 // holder is never followed by one that held the lock before it.
 func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, error) {
 	for {
-		s, err := w.look(ctx, caughtUp)
+		s, err := w.readFirst(ctx, caughtUp)
 		if err != nil || s == nil {
 			return nil, err
 		}
@@ -70,8 +70,8 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 // Await waits until the holder may be another than the last one that was returned.
 func (w *Watcher) Await(ctx context.Context) error { return await(ctx, w.changed, w.most) }
 
-// look reads the first entry of the queue, nil if there is none, and watches it.
-func (w *Watcher) look(ctx context.Context, caughtUp bool) (*sighting, error) {
+// readFirst reads the first entry of the queue, nil if there is none, and watches it.
+func (w *Watcher) readFirst(ctx context.Context, caughtUp bool) (*sighting, error) {
 	for {
 		if w.first.Node == "" {
 			if err := w.find(ctx, caughtUp); err != nil || w.first.Node == "" {

@@ -1,0 +1,94 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// emptyParent is a parent below which only its anchor was seen.
+type emptyParent struct {
+	path string
+	duty *duty
+	ops  []any // that delete it
+}
+
+// deletionOf are the operations that delete a lock's parent and its anchor, as they were
+// read; none if the parent stays. One without an anchor, which would prove that it is the
+// same, is the reaper's.
+func deletionOf(path string, n zkconn.Node, spent bool) []any {
+	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
+	if node.Generation == "" || !node.Removable(true, spent) {
+		return nil
+	}
+	return []any{
+		&zk.DeleteRequest{Path: anchorPath(path, node.Generation), Version: -1},
+		&zk.DeleteRequest{Path: path, Version: n.Stat.Version},
+	}
+}
+
+// deleteEmpty deletes parents in one transaction. One that is refused is dropped, and the
+// rest are sent again: another contender has come, who has the duty now.
+func (q *Queue) deleteEmpty(batch []emptyParent) {
+	ctx, cancel := q.forTidying()
+	defer cancel()
+	err := q.Conn.Retry(ctx, backoff, func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		var ops []any
+		var whose []int
+		for i, p := range batch {
+			for _, op := range p.ops {
+				ops, whose = append(ops, op), append(whose, i)
+			}
+		}
+		_, err := q.send(ctx, ops...)
+		if op, cause := zkconn.RefusedOp(err); op >= 0 {
+			if errors.Is(cause, zk.ErrNoAuth) {
+				q.Log.Debug().Err(cause).Str("parent", batch[whose[op]].path).Msg("an empty parent could not be deleted")
+			}
+			q.close(batch[whose[op]].duty.lock)
+			batch = slices.Delete(batch, whose[op], whose[op]+1)
+			return zkconn.ErrAgain
+		}
+		return err
+	})
+	for _, p := range batch {
+		if err != nil {
+			q.notTidied(p.path, p.duty, err)
+			continue
+		}
+		p.duty.lock.forgetParent()
+		q.close(p.duty.lock)
+	}
+}
+
+// forgetParent notes that the parent has gone, unless a join has shown another one.
+func (s *lockState) forgetParent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parent = parent{}
+}
+
+// deleteParent deletes a parent that was read, if it is empty and ours to delete. spent says
+// that its counter is at its end.
+func (q *Queue) deleteParent(ctx context.Context, path string, n zkconn.Node, spent bool) (gone bool, err error) {
+	ops := deletionOf(path, n, spent)
+	if ops == nil {
+		return false, nil
+	}
+	_, err = q.send(ctx, ops...)
+	switch _, cause := zkconn.RefusedOp(err); {
+	case err == nil, errors.Is(cause, zk.ErrNoNode):
+		return true, nil
+	case errors.Is(cause, zk.ErrNotEmpty), errors.Is(cause, zk.ErrBadVersion):
+		return false, nil
+	}
+	return false, err
+}
