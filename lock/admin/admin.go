@@ -167,10 +167,9 @@ func (t Tree) Estimate() Time {
 	return t.c.Clock.Now()
 }
 
-// Prove is for who knew so much when it judged what was written in the transaction
-// mzxid, and found it [znode.Unproven]: it gets what was missing, a younger sample,
-// or the mark of the leader's epoch, and returns what is known then. It fails as Now
-// does.
+// Prove gets what a verdict of [znode.Unproven] lacked: a younger sample, or the mark of
+// the leader's epoch. The verdict was on the write of the transaction mzxid, by the time
+// knew. Prove returns the time that is known then. It fails as Now does.
 func (t Tree) Prove(ctx context.Context, knew Time, mzxid int64) (Time, error) {
 	if err := t.check(ctx); err != nil {
 		return Time{}, err
@@ -199,7 +198,7 @@ type Session struct {
 	Changed <-chan struct{}
 }
 
-// Session tells of the client's session, and asks nobody.
+// Session returns the state of the client's session, without a request.
 func (t Tree) Session() Session {
 	if t.c.Conn == nil {
 		return Session{}
@@ -234,8 +233,8 @@ type Contender struct {
 	Shares   bool          // it had the lock to write, and tells that it only reads since
 	TTL      time.Duration // the lease that each write begins anew
 	Acquired time.Time     // in ensemble time; zero until the grant was recorded
-	Detached bool          // nobody has it: it is there to be attached to
-	Broken   string        // somebody has broken the hold: who, and why, see [Tree.Break]; "": nobody has
+	Detached bool          // no process has it: it is there to be attached to
+	Broken   string        // the client that broke the hold, and why, see [Tree.Break]; "": none did
 	Expires  time.Time     // end of the lease unless it is renewed, by the clock of the leader that stamped it
 }
 
@@ -245,7 +244,7 @@ type State struct {
 	Name       string      // "" for the root
 	Kind       znode.Kind  // "" if the node is not there, or not ours
 	Permits    int         // that a semaphore has now; 0: it is none
-	Contenders []Contender // in the order of their turn; empty if nobody is there
+	Contenders []Contender // in the order of their turn; empty if there are none
 	Children   []string    // names of children that are no contenders: nested locks, or others' nodes
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// ErrHandedOn says that an entry was not deleted, because somebody has attached to it, or
-// else written it, since it was broken.
-var ErrHandedOn = errors.New("somebody else has the entry now")
+// ErrHandedOn says that an entry was not deleted, because another client has attached to
+// it, or else written it, since it was broken.
+var ErrHandedOn = errors.New("another client has the entry now")
 
 // backoff is how long requests pause between tries.
 var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
@@ -28,16 +28,16 @@ type Breaking struct {
 	before znode.Entry   // as its owner wrote it last
 	read   time.Duration // when, on our monotonic clock
 	mark   int32         // version of the node with the mark
-	gone   bool          // there was nobody to break
+	gone   bool          // there is no entry to break any more
 }
 
-// Break ends the hold, or the place in the queue, that the entry at path stands for: it
-// writes who does it, and why, into the entry's record, in whose owner's stead. With its
-// next renewal, after a third of its TTL at most, the owner learns of it: its hold is lost
-// with [lock.ErrBroken], and it deletes the entry. A waiter queues again, at the end. An
-// owner that is dead learns nothing: [Breaking.Wait] deletes the entry as soon as its lease
-// has ended. So nobody else enters while the owner may still believe that it holds the
-// lock; only [Breaking.Delete] breaks that promise.
+// Break ends the hold, or the place in the queue, that the entry at path stands for. It
+// writes by, a client and its reason, into the entry's record in the owner's stead. The
+// owner learns of it with its next renewal, after a third of its TTL at most. Its hold is
+// then lost with [lock.ErrBroken], and it deletes the entry. A waiter queues again, at the
+// end. An owner that is dead learns nothing: [Breaking.Wait] deletes the entry as soon as
+// its lease has ended. So no other client enters while the owner may still believe that it
+// holds the lock; only [Breaking.Delete] breaks that promise.
 //
 // It fails with [lock.ErrForeign] if the entry is another library's, and with
 // [lock.ErrDenied] if an ACL forbids it. That there is no entry is no error.
@@ -75,7 +75,7 @@ func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 	switch {
 	case !entry.Leased():
 		return zkconn.Final(fmt.Errorf("%w: it is another library's, or of a newer version", lock.ErrForeign))
-	case entry.Record.Broken != nil: // by an attempt before, or somebody else
+	case entry.Record.Broken != nil: // by an attempt before, or another client
 		if b.mark = n.Stat.Version; b.before.Stat.Czxid == 0 || b.before.Stat.Version != b.mark-1 {
 			b.before, b.read = entry, b.tree.Monotonic()
 		}
@@ -145,10 +145,10 @@ func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 	return nil
 }
 
-// Delete deletes the entry now, whatever its owner believes: until that notices, with its
-// next renewal, somebody else may have the lock too. It fails with [ErrHandedOn] if it was
-// written since. The lock's node goes too if nobody else is there, unless the policy has
-// it kept.
+// Delete deletes the entry now, whatever its owner believes: until the owner notices, with
+// its next renewal, another client may have the lock too. If the entry was written since,
+// Delete fails with [ErrHandedOn]. If no other entry is there, it deletes the lock's node
+// too, unless the policy has it kept.
 func (b *Breaking) Delete(ctx context.Context, p lock.Policy) error {
 	if b.gone {
 		return nil
@@ -234,7 +234,7 @@ func (t Tree) remove(ctx context.Context, path string, version int32, keepParent
 }
 
 // unlessGone returns the error of what was done to the lock's node after its last entry,
-// unless it says that somebody else is there, that the node has gone, or that it is the
+// unless it says that another client uses the node, that it has gone, or that it is the
 // reaper's to delete.
 func unlessGone(err error) error {
 	for _, fine := range []error{zk.ErrNoNode, zk.ErrNotEmpty, zk.ErrBadVersion, zk.ErrNoAuth} {

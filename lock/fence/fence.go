@@ -1,15 +1,15 @@
-// Package fence has the other half of a fencing token: what is guarded refuses those who
-// have lost the lock.
+// Package fence has the other half of a fencing token: a guarded resource refuses a client
+// that has lost the lock.
 //
-// No lock can stop a process that is paused after it last looked, and acts when somebody
-// else has the lock. But each hold has a higher [lock.Token] than those before it. So
-// whatever the lock guards remembers the highest token that it has seen, and refuses lower
-// ones. That takes three rules:
+// No lock can stop a process that pauses after its last check, and acts when another holder
+// has the lock. But each hold has a higher [lock.Token] than the holds before it. So the
+// guarded resource remembers the highest token that it has seen, and refuses lower ones.
+// That takes three rules:
 //
 //   - One step: the token is compared, and remembered, in the same atomic step as the
 //     change that it allows. A check before it can be followed by a pause too.
 //   - Raise, then read: a holder shows its token before it reads what it will build on.
-//     Otherwise the one before it can still write in between, and that write is lost.
+//     Otherwise the holder before it can still write in between, and that write is lost.
 //   - Lasting: the token is kept where what it guards is kept, and for as long.
 //
 // For resources in the memory of one process [Gate] keeps all three. Writes to ZooKeeper
@@ -83,25 +83,25 @@ func (e *StaleError) Error() string {
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
 // Gate guards resources that live in this process: it remembers the highest token that was
-// shown for each, and refuses lower ones. The zero Gate is ready, and remembers nothing: if
-// what it guards outlives the process, so must the tokens, and are shown to [Gate.Raise]
-// again before anybody is let in. A name once shown takes up memory for as long as the
-// Gate. All methods are safe for concurrent use. A Gate must not be copied.
+// shown for each, and refuses lower ones. The zero Gate is ready, and remembers nothing. If
+// what it guards outlives the process, keep the tokens too, and show them to [Gate.Raise]
+// before the first [Gate.Do]. A name once shown takes up memory for as long as the Gate.
+// All methods are safe for concurrent use. A Gate must not be copied.
 type Gate struct {
 	mu        sync.Mutex
 	resources map[string]*resource
 }
 
 type resource struct {
-	turn    chan struct{} // has room for whoever is let in
+	turn    chan struct{} // has room for the one call that is let in
 	highest lock.Token    // guarded by turn
 }
 
 // Do runs f if no higher token than this one was shown for the resource, and returns what
-// f does; otherwise it fails with a [StaleError]. While f runs nobody else is let in to the
-// resource, however high their token: they wait until ctx ends, and then fail with its error and
-// cause. The same token may come any number of times. The zero token, which no hold has, is
-// a [lock.ErrInvalid].
+// f does; otherwise it fails with a [StaleError]. While f runs, other calls for the resource
+// wait, however high their token. If its ctx ends meanwhile, a call fails with the context's
+// error and cause. The same token may come any number of times. The zero token, which no
+// hold has, is a [lock.ErrInvalid].
 //
 // The token is remembered even if f fails. f must not use the Gate for the same resource.
 func (g *Gate) Do(ctx context.Context, name string, token lock.Token, f func() error) error {
@@ -112,7 +112,7 @@ func (g *Gate) Do(ctx context.Context, name string, token lock.Token, f func() e
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("resource %q: somebody else is at it: %w: %w", name, ctx.Err(), context.Cause(ctx))
+		return fmt.Errorf("resource %q: another call is at it: %w: %w", name, ctx.Err(), context.Cause(ctx))
 	}
 	defer func() { <-r.turn }()
 	if token.Compare(r.highest) < 0 {

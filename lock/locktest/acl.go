@@ -36,8 +36,8 @@ func permits(acl []ACL, perm int32, identity []ACL) bool {
 	return false
 }
 
-// shownACL is what a getACL shows of an ACL: who may not administer the node
-// does not see the digests.
+// shownACL is what a getACL shows of an ACL: a client that may not administer the
+// node does not see the digests.
 func shownACL(acl []ACL, identity []ACL) []ACL {
 	if permits(acl, permAdmin, identity) {
 		return acl

@@ -139,7 +139,7 @@ func New(opts Options) (*Ensemble, error) {
 		e.members = append(e.members, &member{
 			e: e, running: true, tree: newTree(),
 			// Addresses for documentation (RFC 5737): a client that was not
-			// given the dialer reaches nobody.
+			// given the dialer reaches no server.
 			addr:    fmt.Sprintf("192.0.2.%d:2181", i+1),
 			watches: make(watchTable), conns: make(map[int64]*serverConn),
 		})

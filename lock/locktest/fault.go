@@ -137,7 +137,7 @@ func (e *Ensemble) Cut(label string) {
 
 // Partition cuts a client off from some members, or from all if none is named.
 // Bytes, and the ends of connections, are held in both directions until
-// [Ensemble.Heal], and dials hang until their timeout. Nobody is told: the
+// [Ensemble.Heal], and dials hang until their timeout. Neither side is told: the
 // member ends the session in its time, and the client its connection.
 func (e *Ensemble) Partition(label string, servers ...string) error {
 	members := e.members

@@ -213,7 +213,7 @@ func (e *Ensemble) callElection() {
 
 // elect makes the running member that has the latest transaction the leader, the
 // last one in order if there are several, and begins a new epoch. What was
-// acknowledged is known to a majority, and so to one of those who run now.
+// acknowledged is known to a majority, and so to one of the members that run now.
 func (e *Ensemble) elect() {
 	for _, m := range e.members {
 		if m.running {

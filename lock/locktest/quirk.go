@@ -7,8 +7,8 @@ import "time"
 type Quirks struct {
 	// Keeper has the members be as ClickHouse Keeper's replicas are: each stamps the
 	// writes that it takes by its own clock ([Ensemble.SetClock]); sessions are numbered
-	// from 1, and who comes back gets a new one without a word; there is a node /keeper,
-	// and none called /zookeeper.
+	// from 1, and a client that comes back silently gets a new one; there is a node
+	// /keeper, and none called /zookeeper.
 	Keeper bool
 	// StaleStat has the reply to a write carry the Stat of before it.
 	StaleStat bool

@@ -157,7 +157,7 @@ func decodeRequest(frame []byte) *request {
 	case opMulti:
 		r.ops = d.multi()
 	case opAuth:
-		d.int32() // a type that nobody uses
+		d.int32() // a type that is not used
 		r.auth.scheme = d.string()
 		r.auth.auth = d.buffer()
 	case opSetWatches:

@@ -80,7 +80,7 @@ func Default() *Config {
 // Options returns what a client is to be made with by [lock.Dial], beside the servers, so
 // that it does as the configuration says: root, policies, session timeout, TLS, and the
 // credentials of zookeeper.auth, without which the nodes that it makes are open to
-// everybody. Append others to them, such as a logger. The error is that of
+// every user. Append other options to them, such as a logger. The error is that of
 // [Auth.Password] or [TLS.Config], whose files are read now, with the place in the file.
 func (c *Config) Options() ([]lock.Option, error) {
 	options := []lock.Option{
@@ -143,7 +143,7 @@ func reaperSchema(r *Reaper) object {
 	}
 }
 
-// zookeeperSchema is the part of the schema for the servers, and who we are to them.
+// zookeeperSchema is the part of the schema for the servers, and our credentials there.
 func zookeeperSchema(z *ZooKeeper, auth *Auth, tls *TLS) value {
 	return object{
 		{"servers", withoutLogin{listOf(&z.Servers, server, 1)}},

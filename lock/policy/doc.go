@@ -10,12 +10,12 @@
 // matches a name applies, so the special ones stand before the general ones.
 // Locks that no policy matches have the defaults, under the name "default".
 //
-// Everybody who uses a lock should have the same policy for it: a waiter judges
+// All clients of a lock should have the same policy for it: a waiter judges
 // a holder's entry with its own grace.
 //
 // # Choosing times
 //
-// The TTL decides two things at once: for how long a crash blocks everybody else, and how
+// The TTL decides two things at once: for how long a crash blocks the waiters, and how
 // long an outage a hold survives. Take the shorter one that the work bears, from this:
 //
 //	a crash blocks for at most     ttl + grace, from the last renewal
@@ -37,7 +37,7 @@
 //
 // The grace is for the clock of ZooKeeper's leader: it must be longer than any step which that
 // clock makes while it leads. 2 s suffices where ntpd or chrony slews it; "holdfast doctor"
-// watches the clock and says what grace it allows. All who use a lock should have the same.
+// watches the clock and says what grace it allows. All clients of a lock should have the same.
 //
 // max_hold ends holds of processes that hang but still renew. It is off by default: set it to
 // some times the longest that the work has ever taken. max_ttl bounds what a caller may ask
@@ -46,9 +46,9 @@
 // orphan_after is for the reaper alone: the last contender deletes the parent at once.
 //
 // A short TTL costs writes: each hold is renewed three times in a TTL. Renewals of one client
-// share transactions, up to hundreds in one. And it has to be long beside the way to the
-// servers: who waits comes in with half of its lease left, so where a write and a list take
-// half a TTL together it may wait for long although nobody is ahead.
+// share transactions, up to hundreds in one. And the TTL has to be long beside the way to
+// the servers. A waiter enters with half of its lease left. So where a write and a list take
+// half a TTL together, it may wait for long although no contender is ahead.
 //
 // # Patterns
 //
@@ -105,7 +105,7 @@
 // # Access
 //
 // With zookeeper.auth the nodes of locks belong to that user alone: others can neither read
-// an entry nor renew, delete or reap it, nor queue. With zookeeper.tls nobody on the way
+// an entry nor renew, delete or reap it, nor queue. With zookeeper.tls no host on the way
 // reads the password, which ZooKeeper's digest scheme sends as it is; servers want a
 // secureClientPort, and Netty as their serverCnxnFactory.
 //
@@ -118,8 +118,8 @@
 //	zk> addauth digest holdfast:PASSWORD
 //	zk> setAcl /locks auth::cdrwa
 //
-// From then on both users may do all below /locks, and others nothing. That / is not open to
-// everybody also keeps strangers from the snapshots of ZooKeeper 3.9 before 3.9.4
+// From then on both users may do all below /locks, and others nothing. A / that is closed to
+// other users also keeps them from the snapshots of ZooKeeper 3.9 before 3.9.4
 // (CVE-2025-58457).
 //
 // # Rules

@@ -34,7 +34,7 @@ const (
 // What a credential and a key are called may be the secret itself, in the wrong place, so
 // these are not shown where a configuration is logged or marshalled.
 
-// String tells who it is, and hides the password's file and variable.
+// String returns the scheme and the user, and hides the password's file and variable.
 func (a Auth) String() string { return fmt.Sprintf("%s:%s:%s", a.Scheme, a.User, redacted) }
 
 // MarshalText is String, for JSON and YAML.
@@ -123,7 +123,7 @@ func pathRule(s string) string {
 // certificate and its key are read again for each connection, so that they can be replaced
 // by younger ones; while those cannot be read, the last ones are used.
 //
-// It is an error if the key can be read or written by everybody on the machine, as with
+// It is an error if every user of the machine can read or write the key, as with
 // [Auth.Password].
 func (t *TLS) Config() (*tls.Config, error) {
 	if t == nil {
@@ -188,8 +188,8 @@ func (t *TLS) pair() (*tls.Certificate, error) {
 // The error does not tell what the variable is called, nor a file that is not there: it
 // may be the password itself, in the wrong place.
 //
-// It is also an error if the file can be read or written by everybody on the
-// machine. The file's group may have access: that is how Kubernetes (fsGroup)
+// It is also an error if every user of the machine can read or write the
+// file. The file's group may have access: that is how Kubernetes (fsGroup)
 // and systemd hand a secret to a service that does not run as root.
 func (a *Auth) Password() (Secret, error) {
 	if a == nil {
@@ -220,7 +220,7 @@ func (a *Auth) Password() (Secret, error) {
 const maxSecret = 64 << 10
 
 // readFile reads a file that the configuration names. A secret one must not be open to
-// everybody, and is not named unless it is there.
+// every user, and is not named unless it is there.
 func readFile(path string, secret bool) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil && secret {
@@ -240,7 +240,7 @@ func readFile(path string, secret bool) ([]byte, error) {
 	}
 	// Windows has no such bits: Go makes them up.
 	if mode := info.Mode().Perm(); secret && mode&0o007 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("%s has mode %04o: everybody on this machine could read or change it; chmod o= it", path, mode)
+		return nil, fmt.Errorf("%s has mode %04o: any user of this machine could read or change it; chmod o= it", path, mode)
 	}
 	most := maxFile
 	if secret {

@@ -6,16 +6,16 @@ type Rules struct {
 	Capacity int32 // permits that a semaphore has now
 }
 
-// Admit is the admission rule of all locks, and the one place for that of a new
-// kind. The names are a lock's contenders, sorted as [Contenders] does, self is the
-// place of one of them, and rules are the lock's kind and the kind's settings. Admit returns -1 if that one is in, or else the place of the one to
+// Admit is the admission rule of all locks, and the one place for that of a new kind. The
+// names are a lock's contenders, sorted as [Contenders] does; self is the place of one of
+// them. If that contender is in, Admit returns -1; otherwise the place of the contender to
 // wait for: the nearest earlier one that conflicts. Only earlier ones count, so two
-// can never wait for each other.
+// contenders can never wait for each other.
 //
-// Of a semaphore's contenders all are in, from the first one on, who together ask for no
-// more permits than there are; so nobody overtakes one who asks for many. The others wait
-// for the one right before them. Who is first and asks for more than there are waits for
-// itself: its own place is returned.
+// A semaphore's contenders are in, from the first one on, as long as they together ask for
+// no more permits than there are. So none overtakes a contender that asks for many. Each of
+// the others waits for the one right before it. If the first contender asks for more than
+// there are, it waits for itself: Admit returns its own place.
 func Admit(names []Name, self int, rules Rules) int {
 	if rules.Kind == Semaphore {
 		var asked int64
@@ -35,9 +35,9 @@ func Admit(names []Name, self int, rules Rules) int {
 	return -1
 }
 
-// Holders returns those of a lock's contenders, sorted, who are in: the first ones. Shares
-// is asked whether a writer's entry tells that it only reads since, so that the readers
-// right behind it are in too. A contender who is in may not know it yet.
+// Holders returns the contenders that are in: the first of the names, sorted as for Admit.
+// Shares reports whether a writer's entry tells that it only reads since; then the readers
+// right behind it are in too. A contender that is in may not know it yet.
 func Holders(names []Name, rules Rules, shares func(Name) bool) []Name {
 	for i, n := range names {
 		ahead := Admit(names, i, rules)
@@ -51,11 +51,11 @@ func Holders(names []Name, rules Rules, shares func(Name) bool) []Name {
 // conflict reports whether two contenders for a lock of that kind exclude each other.
 func (k Kind) conflict(a, b Role) bool { return a != Shared || b != Shared }
 
-// Alone reports whether whoever is right behind that contender, and knows that it holds
-// the lock, is next when it goes: nobody can be in beside it, nobody is ahead of it, and
-// nobody comes to stand ahead of another. Curator's read/write lock does that: a writer
-// who goes on as a reader makes a second entry with the sequence of its first. So of
-// another library's entry in such a lock nothing follows.
+// Alone reports whether the contender right behind n, if n holds the lock, is next when n
+// goes. For that no contender can be in beside n, none is ahead of n, and none comes to
+// stand ahead of another. In Curator's read/write lock one does: a writer that goes on as a
+// reader makes a second entry with the sequence of its first. So nothing follows of another
+// library's entry in such a lock.
 func (k Kind) Alone(n Name) bool {
 	return k == Mutex || k == RW && n.Ours() && n.Role != Shared
 }

@@ -153,7 +153,7 @@
 // Only its Mtime and Mzxid count. The first client that has to judge an older write in a new
 // epoch writes it. The mark stays when all locks are gone, and no lock can have that name.
 //
-// # Who goes in
+// # Admission
 //
 // [Admit] is the admission rule. Of the contenders of a lock, in their order, it says which
 // are in, and for which earlier one each other waits. It knows names and [Rules] only.

@@ -125,8 +125,8 @@ func (e *Entry) Leased() bool { return e.Ours() && e.Err == nil && e.Stat.Epheme
 // Granted reports whether the entry tells that its owner holds the lock.
 func (e *Entry) Granted() bool { return e.Leased() && e.Record.Granted() }
 
-// Shares reports whether the entry is that of a writer who only reads since, and tells
-// so: readers may enter beside it.
+// Shares reports whether the entry tells that its writer only reads since: readers may
+// enter beside it.
 func (e *Entry) Shares() bool { return e.Granted() && e.Record.Shared }
 
 // TTL is how long its lease lasts after each write.

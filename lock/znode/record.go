@@ -50,8 +50,8 @@ type Record struct {
 	AcquiredAt int64  `json:"acquired_at,omitempty"` // 0: no grant recorded
 	Shared     bool   `json:"shared,omitempty"`      // a writer's: it only reads since, and readers may enter
 	Attempt    string `json:"attempt,omitempty"`     // random, of the request that made the entry: no other has it
-	// How often the entry was handed on to another process; that nobody has it, and
-	// whoever has its ticket may attach to it; and what no other write of an attachment has.
+	// Incarnation: how often the entry was handed on to another process. Detached: no process
+	// has it, and a ticket attaches to it. Attachment: an id that only one attachment writes.
 	Incarnation int32             `json:"incarnation,omitempty"`
 	Detached    bool              `json:"detached,omitempty"`
 	Attachment  string            `json:"attachment,omitempty"`
@@ -59,10 +59,10 @@ type Record struct {
 	Broken      *Broken           `json:"broken,omitempty"`   // nil: its owner wrote it
 }
 
-// Broken says who has ended a hold that was not theirs, and why. It stands in the record
-// of whose hold that was, who has not written that version.
+// Broken says which client ended the hold of another, and why. It stands in the record of
+// that hold, whose owner has not written that version.
 type Broken struct {
-	Owner  string `json:"owner"` // of who has broken it
+	Owner  string `json:"owner"` // of the client that has broken it
 	Host   string `json:"host,omitempty"`
 	PID    int    `json:"pid,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -77,7 +77,7 @@ func (b *Broken) String() string {
 	return s
 }
 
-// printable quotes what somebody else wrote if it could disturb a terminal.
+// printable quotes a text of another client if it could disturb a terminal.
 func printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)
@@ -232,7 +232,7 @@ func (p Parent) Encode() []byte {
 }
 
 // DecodeParent decodes the data of a lock's parent or of an ancestor. Empty data
-// is nobody's and gives the zero Parent. Otherwise it fails with an error that is
+// has no owner and gives the zero Parent. Otherwise it fails with an error that is
 // [ErrNewer], [ErrOlder] or [ErrForeign].
 func DecodeParent(data []byte) (Parent, error) {
 	if len(data) == 0 {

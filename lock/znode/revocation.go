@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Inbox is the name of a node below the root, below which those who hold locks are asked
-// to give them up: one child for each entry that is asked, of the same name. No lock can
-// have it.
+// Inbox is the name of a node below the root. Its children ask holders to give up their
+// locks: one child for each entry that is asked, of the same name. No lock can have that
+// name.
 const Inbox = ".revoke"
 
 // MaxReason is how many bytes the reason of a [Revocation] has at most.
@@ -17,12 +17,12 @@ const MaxReason = 1 << 10
 // Reserved reports whether a name is that of a node below the root that is no lock.
 func Reserved(node string) bool { return node == EpochMark || node == Inbox }
 
-// Revocation is the data of a child of [Inbox]: somebody asks for a lock.
+// Revocation is the data of a child of [Inbox]: a client asks for a lock.
 type Revocation struct {
 	Version int    `json:"holdfast"`         // of the format
 	Request string `json:"request"`          // random; no other has it
 	Entry   string `json:"entry"`            // path of the entry that is asked, relative to the root
-	Owner   string `json:"owner"`            // of the client who asks: name of the program
+	Owner   string `json:"owner"`            // of the client that asks: name of the program
 	Host    string `json:"host,omitempty"`   // that it runs on
 	PID     int    `json:"pid,omitempty"`    // of its process there
 	Reason  string `json:"reason,omitempty"` // for people

@@ -1,5 +1,5 @@
 // Package access lets package admin work with a client's connection and clock, which
-// package lock shows to nobody else.
+// package lock shows to no other package.
 package access
 
 import (

@@ -26,7 +26,7 @@ type Clock struct {
 }
 
 // New returns a clock that asks below the root by that connection. NewID makes names
-// of nodes that nobody else has.
+// that no other node has.
 func New(conn *zkconn.Conn, root string, acl []zk.ACL, local func() Instant, newID func() string) *Clock {
 	return &Clock{Local: local, conn: conn, root: root, acl: acl, newID: newID, asker: make(chan struct{}, 1)}
 }
@@ -74,9 +74,9 @@ func (c *Clock) Sample(ctx context.Context) error {
 	return fmt.Errorf("%w: learn ensemble time by a write below %s: %w", zkconn.ErrDenied, c.root, err)
 }
 
-// Prove is for who knew so much when it judged what was written in that transaction,
-// and found it unproven: it gets what was missing, a younger sample or the mark of
-// the epoch. Many who ask at once share one request. It fails as Sample does.
+// Prove gets what an unproven verdict lacked: a younger sample, or the mark of the epoch.
+// The verdict was on the write of the transaction mzxid, by the time knew. Calls at the
+// same time share one request. Prove fails as Sample does.
 func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	select {
 	case c.asker <- struct{}{}:
@@ -86,7 +86,7 @@ func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	}
 	now := c.Now()
 	switch {
-	case now.Zxid > knew.Zxid || now.Marked != knew.Marked: // somebody has asked meanwhile
+	case now.Zxid > knew.Zxid || now.Marked != knew.Marked: // another call has asked meanwhile
 		return nil
 	case knew.Zxid != 0 && mzxid < knew.Term && !knew.Marked:
 		return c.mark(ctx)
@@ -94,9 +94,9 @@ func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	return c.Sample(ctx)
 }
 
-// mark looks at the epoch's mark, and writes it if nobody has yet in this epoch: for
-// others, who may look once and only for a moment. Where the ACL does not let us, our
-// own first sample has to do.
+// mark reads the epoch's mark, and writes it if no client has yet in this epoch: for
+// clients that look only once and for a moment. Where the ACL does not let us, our own
+// first sample has to do.
 func (c *Clock) mark(ctx context.Context) error {
 	path := c.root + "/" + znode.EpochMark
 	for try := 0; ; try++ {
@@ -108,7 +108,7 @@ func (c *Clock) mark(ctx context.Context) error {
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			stat = nil
-		case errors.Is(err, zk.ErrNoAuth): // somebody with other credentials has made it
+		case errors.Is(err, zk.ErrNoAuth): // a client with other credentials has made it
 			c.doWithoutMark(path, err)
 			return nil
 		case err != nil:
@@ -139,8 +139,8 @@ func (c *Clock) doWithoutMark(path string, why error) {
 	c.ObserveMark(0, 0)
 }
 
-// writeMark writes the mark, under the version of the one that was seen, so that of
-// many who do only the first one does. The reply is a sample too.
+// writeMark writes the mark on the version that was seen: of several clients only the
+// first one succeeds. The reply is a sample too.
 func (c *Clock) writeMark(ctx context.Context, path string, seen *zk.Stat) error {
 	data := znode.Parent{Kind: znode.Mark}.Encode()
 	ops := []any{&zk.CreateRequest{Path: path, Data: data, Acl: c.acl}, &zk.SetDataRequest{Path: path, Data: data, Version: 0}}

@@ -179,10 +179,10 @@ func (b bounds) narrowed(next sample) bounds {
 }
 
 // ObserveMark takes the Stat of the epoch's mark, a node that is written once in each
-// epoch. Only that it was stamped counts, so nobody who writes it, deletes it or keeps
-// it from us can do more than make things take longer. A mark of another epoch says
-// that this one has none. Nor does one tell anything that is younger than our own first
-// sample: if it bears an earlier stamp, then because the clock was set back in between.
+// epoch. Only that it was stamped counts: a client that writes it, deletes it or keeps it
+// from us can only make things take longer. A mark of another epoch says that this one has
+// none. A mark that is younger than our own first sample tells nothing: if it bears an
+// earlier stamp, then because the clock was set back in between.
 func (c *Ensemble) ObserveMark(mzxid, mtime int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

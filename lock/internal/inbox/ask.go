@@ -12,13 +12,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// mostCleared is how many requests are looked at to see whether they are moot, each time
-// that somebody asks.
+// mostCleared is how many requests a call of Ask reads at most, to delete the moot ones.
 const mostCleared = 16
 
-// Ask asks all who hold the named lock to give it up. It returns how many it has asked,
-// those who have left by themselves meanwhile included; and the paths of the entries that
-// cannot be asked, because they are of other libraries. It fails with znode.ErrForeign or
+// Ask asks all holders of the named lock to give it up. It returns how many it has asked,
+// including holders that have left meanwhile, and the paths of the entries that cannot be
+// asked, because they are of other libraries. It fails with znode.ErrForeign or
 // ErrNewer if the node of the lock is not ours, and with zkconn.ErrDenied.
 func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others []string, err error) {
 	holders, err := zkconn.Synced(ctx, b.Conn, b.Root+"/"+lock, func() ([]znode.Name, error) { return b.holders(ctx, b.Root+"/"+lock) })
@@ -41,7 +40,7 @@ func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others
 	return asked, others, nil
 }
 
-// holders are those who hold a lock now, or are next and about to notice.
+// holders are the contenders that hold a lock now, or are next and about to notice.
 func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error) {
 	for {
 		n, err := b.Conn.Get(ctx, parent)
@@ -111,8 +110,8 @@ func missing(err error) error {
 // put makes a request to the entry with that id, in place of an earlier one. That the entry
 // has gone is no error: what was to be asked has come to pass.
 //
-// One that stands is not written but made anew, because that is a change of the node above,
-// which those who listen watch.
+// A request that stands is not written but made anew, because that changes the node above,
+// which listening clients watch.
 func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 	check := &zk.CheckVersionRequest{Path: b.Root + "/" + r.Entry, Version: -1}
 	create := &zk.CreateRequest{Path: path(b.Root, id), Data: r.Encode(), Acl: b.ACL}
@@ -140,7 +139,7 @@ func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 			}
 			return err
 		case op == 1 && len(ops) == 3 && (errors.Is(cause, zk.ErrBadVersion) || errors.Is(cause, zk.ErrNoNode)):
-			// Somebody else has replaced or deleted it.
+			// Another client has replaced or deleted it.
 			ops = []any{check, create}
 			return zkconn.ErrAgain
 		}

@@ -1,5 +1,5 @@
-// Package inbox is how those who hold locks are asked to give them up: by nodes beside the
-// locks, of which the queues know nothing (package queue, Asking for a lock).
+// Package inbox asks the holders of locks to give them up: by nodes beside the locks, of
+// which the queues know nothing (package queue, Asking for a lock).
 package inbox
 
 import (
@@ -24,9 +24,9 @@ import (
 type Inbox struct {
 	Options
 
-	used   atomic.Bool   // somebody listens, or did
+	used   atomic.Bool   // a handle listens, or did
 	relist atomic.Bool   // what was listed may be old, whatever the watch says
-	wake   chan struct{} // one token: somebody listens, or relist is set
+	wake   chan struct{} // one token: a handle listens, or relist is set
 
 	mu    sync.Mutex
 	wards map[string]*ward // by the ids of their entries
@@ -42,9 +42,8 @@ type Options struct {
 	Root    string           // path below which the locks stand
 	ACL     []zk.ACL         // of the nodes that are made
 	Random  *rand.Rand       // safe for concurrent use
-	Who     znode.Revocation // owner, host and pid of who asks
-	// Patience is for how long it is waited for an entry to go whose request is to be
-	// deleted.
+	Who     znode.Revocation // owner, host and pid of this client, which asks
+	// Patience is for how long the deletion of a request waits for its entry to go.
 	Patience time.Duration
 }
 
@@ -72,9 +71,9 @@ type Request struct {
 // entry is gone, and its path never comes again. It fails with zk.ErrNoNode if there is no
 // request.
 //
-// Whoever makes a request checks in the same transaction that the entry is there. So a
-// session that has seen the request has seen the entry's create, and if it sees no entry,
-// its end. Another session may not have: then both are read again.
+// The transaction that makes a request checks that the entry is there. So a session that
+// has seen the request has seen the entry's create, and if it sees no entry, its end.
+// Another session may not have: then both are read again.
 func Read(ctx context.Context, conn *zkconn.Conn, root, id string) (r Request, moot bool, err error) {
 	for {
 		session := conn.Session()
@@ -108,7 +107,7 @@ func (b *Inbox) clear(ctx context.Context, id string) error {
 		return nil
 	case err != nil:
 		return err
-	case r.Err != nil: // nobody knows whose it is
+	case r.Err != nil: // its entry is not known
 		return nil
 	case !moot:
 		return errStands
@@ -125,7 +124,7 @@ func (b *Inbox) clear(ctx context.Context, id string) error {
 const lastMoments = time.Second
 
 // clearSoon deletes the request to an entry of ours that has ended, in the background, as
-// soon as the entry is gone. What cannot be deleted is left to who asks next, and to the
+// soon as the entry is gone. What cannot be deleted is left to the next Ask, and to the
 // reaper.
 func (b *Inbox) clearSoon(id string) {
 	b.background(func() {
@@ -145,7 +144,7 @@ func (b *Inbox) clearSoon(id string) {
 	})
 }
 
-// background runs f, and whoever closes the client waits for it. It does nothing once
+// background runs f in a goroutine that the closing client waits for. It does nothing once
 // all has been waited for.
 func (b *Inbox) background(f func()) {
 	if !b.Tasks.Enter() {
@@ -157,8 +156,8 @@ func (b *Inbox) background(f func()) {
 	}()
 }
 
-// made makes the node above the requests, for want of which something else has failed with
-// why. It returns what has that tried again.
+// made makes the node above the requests, for want of which another call has failed
+// with why. It returns an error that has Retry try that again.
 func (b *Inbox) made(ctx context.Context, why error) error {
 	_, err := b.Conn.Multi(ctx, nil, &zk.CreateRequest{
 		Path: path(b.Root, ""), Data: znode.Parent{Kind: znode.Asked}.Encode(), Acl: b.ACL,
@@ -166,7 +165,7 @@ func (b *Inbox) made(ctx context.Context, why error) error {
 	switch {
 	case err == nil:
 		return zkconn.ErrAgain
-	case errors.Is(err, zk.ErrNodeExists): // somebody was quicker, or our server lags behind
+	case errors.Is(err, zk.ErrNodeExists): // another client was quicker, or our server lags behind
 		return zkconn.Later(why)
 	case errors.Is(err, zk.ErrNoAuth):
 		return zkconn.Final(fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, path(b.Root, "")))

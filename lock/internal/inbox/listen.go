@@ -22,7 +22,7 @@ type ward struct {
 	ears  map[any]Ear // by handle
 	seen  int64       // Czxid of the last request that was read; 0: none
 	last  Request     // that was told; the zero one: none
-	ended bool        // nobody is to be told any more; what is found is deleted
+	ended bool        // no handle is told any more; a request that is found is deleted
 }
 
 // ended is a ward that has ended, and when.
@@ -32,11 +32,11 @@ type ended struct {
 	at   time.Time
 }
 
-// straggles is for how long it is looked for a request to an entry that has ended, because
-// it may have been made before and be heard of later.
+// straggles is for how long the inbox looks for a request to an entry that has ended: one
+// may have been made before and be heard of later.
 const straggles = 10 * time.Second
 
-// deafFor is how long nobody listens after a failure that is no outage, before the next try.
+// deafFor is for how long the inbox does not listen after a failure that is no outage.
 const deafFor = time.Minute
 
 // Listen returns where a handle on the hold of the entry with that path is told that it is
@@ -84,7 +84,7 @@ func (b *Inbox) Forget(path string, handle any) (asked bool) {
 }
 
 // Ended says that an entry has ended for this client. If it was asked, the request goes
-// with it, unless the entry was handed on: whoever has it now is asked, too.
+// with it, unless the entry was handed on: its new owner is asked, too.
 func (b *Inbox) Ended(path string, handedOn bool) {
 	if !b.used.Load() {
 		return
@@ -153,7 +153,7 @@ func (b *Inbox) run() {
 				told = time.Now()
 				b.Log.Error().Err(err).Stringer("again_in", deafFor).Msg("holds may not hear that they are asked for")
 			}
-			if again = time.After(deafFor); changed == nil { // there is no list: who listens meanwhile is told then
+			if again = time.After(deafFor); changed == nil { // there is no list: a handle that listens meanwhile is told then
 				wake = nil
 			}
 		}
@@ -169,8 +169,8 @@ func (b *Inbox) run() {
 	}
 }
 
-// list lists who is asked, if the last listing may be old. There is one watch at a time,
-// because go-zookeeper cannot take one back.
+// list lists the entries that are asked, if the last listing may be old. There is one watch
+// at a time, because go-zookeeper cannot take one back.
 func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Event) (anew bool, err error) {
 	relist := b.relist.Swap(false)
 	switch {
@@ -192,8 +192,8 @@ func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Even
 	return false, nil
 }
 
-// tell tells those who are asked and have not been told yet. Of a list that is not anew, only
-// those of whom no request was read yet.
+// tell tells the holds that are asked and have not been told yet. If the list is not anew,
+// it tells only the holds of which no request was read yet.
 func (b *Inbox) tell(ctx context.Context, ids []string, anew bool) (err error) {
 	for _, id := range ids {
 		b.mu.Lock()

@@ -36,10 +36,10 @@ type Entry struct {
 	transacted   bool                    // a user's transaction was begun in its name
 	handles      int32                   // holds that were given out on this entry and not yet unlocked
 	version      int32                   // of the data that the last acknowledged write left
-	writesWanted uint32                  // writes that somebody waits for
+	writesWanted uint32                  // writes that a caller waits for
 	writesAcked  uint32                  // those of them that were acknowledged
-	ctx          context.Context         // of the hold, once somebody has asked for it; before, the one whose values it is to keep
-	cancel       context.CancelCauseFunc // of the hold's context; nil: nobody has asked for it
+	ctx          context.Context         // of the hold, once a caller has asked for it; before, the one whose values it is to keep
+	cancel       context.CancelCauseFunc // of the hold's context; nil: no caller has asked for it
 	nextTTL      time.Duration           // that the next write carries
 	lease        lease                   // of the last acknowledged write
 	session      int64                   // that it was made in
@@ -51,7 +51,7 @@ type Entry struct {
 	rare         *rarities               // nil: it has none of them
 	writing      *write                  // on its way, or of unknown outcome
 	why          error                   // ended: the reason
-	changed      chan struct{}           // closed at the next change; nil if nobody looks
+	changed      chan struct{}           // closed at the next change; nil if no goroutine waits
 }
 
 // Created is what is known of an entry from the transaction that made its node, or
@@ -72,7 +72,7 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.acquired, e.recorded, e.shared, e.version = c.Acquired, c.Acquired != 0, c.Shared, c.Version
 }
 
-// InitEnded sets up an entry that nobody has, for a node that is to be deleted
+// InitEnded sets up an entry that has ended, for a node that is to be deleted
 // whatever its version, or for none at all.
 func (e *Entry) InitEnded(owner Owner, path string, t Terms, why error) {
 	e.Path, e.Terms, e.owner, e.index = path, t, owner, -1
@@ -115,7 +115,7 @@ func (e *Entry) transition(to State, why error) {
 }
 
 // Begin has an entry that has to wait renewed from now on. The values are those of
-// the context that it was asked for with, by whoever waits by it now.
+// the context with which its present waiter asked for the lock.
 func (e *Entry) Begin(values context.Context) {
 	now := e.keeper.clock.Local()
 	e.change(func() {
@@ -196,8 +196,8 @@ func (e *Entry) Unlock() (last bool, why error) {
 	return last, why
 }
 
-// Withdraw ends an entry that nobody has got yet. It reports false if it had
-// ended before.
+// Withdraw ends an entry that no caller has got yet. It reports false if the entry
+// had ended before.
 func (e *Entry) Withdraw() (ended bool) {
 	e.change(func() {
 		ended = e.state != Ended
@@ -207,8 +207,8 @@ func (e *Entry) Withdraw() (ended bool) {
 }
 
 // Detach ends the entry in this process alone. It returns the record that is to stand in
-// the node from then on, for whoever attaches to it: with a lease of ttl, and as that
-// incarnation. Or it returns why the entry had ended before.
+// the node from then on, for the client that attaches to it: with a lease of ttl, and as
+// that incarnation. Or it returns why the entry had ended before.
 func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why error) {
 	now := e.keeper.clock.Local()
 	e.change(func() {
@@ -254,7 +254,7 @@ func (e *Entry) Vanished() {
 // and of the two ends of the lease the earlier one counts.
 func (e *Entry) Extend(ctx context.Context, ttl time.Duration) error {
 	e.mu.Lock()
-	if len(e.together()) > 0 && e.handles > 1 { // others have the hold too, and none of them is to lose by it
+	if len(e.together()) > 0 && e.handles > 1 { // other handles have the hold too, and none of them is to lose by it
 		ttl = max(ttl, e.nextTTL)
 	}
 	e.nextTTL = ttl
@@ -333,7 +333,7 @@ func (e *Entry) nextChange() <-chan struct{} {
 	return e.changed
 }
 
-// notify wakes those who wait for a change; e.mu is held.
+// notify wakes the goroutines that wait for a change; e.mu is held.
 func (e *Entry) notify() {
 	if e.changed != nil {
 		close(e.changed)

@@ -34,7 +34,7 @@ type flight struct {
 	batch  []renewal
 	spread float64         // varies when the next renewals are due; one for the batch, so that it stays together
 	tried  bool            // an attempt of this batch may have been applied
-	before map[*write]bool // writes that were in doubt before this batch: theirs may have been another one's
+	before map[*write]bool // writes that were in doubt before this batch: another one may have applied them
 }
 
 // flush writes the batch in one transaction, and goes on until each write has
@@ -165,10 +165,10 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 	return zkconn.ErrAgain
 }
 
-// readBack finds out whose write stands in an entry that was found at another
-// version than the one before ours. It reports whether it is the whole batch's: all
-// who are in it now were in each attempt of it, and it was applied whole. Which one
-// it was is not known, so the leases run from the first.
+// readBack finds out which write stands in an entry that was found at another version
+// than the one before ours. It reports whether the whole batch was applied: all renewals
+// that are in it now were in each of its attempts, and an attempt is applied whole. Which
+// attempt it was is not known, so the leases run from the first.
 func (f *flight) readBack(ctx context.Context, b renewal, session int64, ops []any) (all bool) {
 	n, err := f.conn.GetSynced(ctx, b.Path) // in a new session the server may lag behind our own write
 	switch {

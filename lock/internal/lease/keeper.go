@@ -56,7 +56,7 @@ type Options struct {
 	Log    zerolog.Logger                          // where refused renewals are told
 	Who    znode.Record                            // owner, host and pid of all records
 	Jitter func(d, by time.Duration) time.Duration // d plus or minus at most by
-	Run    func(func())                            // runs in the background, and whoever closes waits for it
+	Run    func(func())                            // runs in the background; the closing client waits for it
 }
 
 // NewKeeper returns a keeper. It keeps nothing alive before Run is called.
@@ -236,7 +236,7 @@ func (k *Keeper) take(n int, due func(*Entry) bool) []*Entry {
 }
 
 // schedule sets when the entry is looked at next. A timer that is overdue has stood still
-// while the machine was suspended, and nobody knows for how much longer it runs.
+// while the machine was suspended, and for how much longer it runs is not known.
 func (k *Keeper) schedule(e *Entry, due, now time.Duration) {
 	k.mu.Lock()
 	e.due = due

@@ -24,16 +24,16 @@ var (
 	ErrUnlocked = errors.New("not held: unlocked already")
 	// ErrWithdrawn: its owner waits no longer.
 	ErrWithdrawn = errors.New("withdrawn")
-	// ErrGone: somebody removed a waiter's entry, or overwrote it.
+	// ErrGone: another client removed a waiter's entry, or overwrote it.
 	ErrGone = errors.New("own entry is gone")
 	// ErrExpired: the lease ran out before a renewal was acknowledged, or it was
 	// a fixed one.
 	ErrExpired = errors.New("lease expired")
-	// ErrRemoved: somebody deleted the entry.
+	// ErrRemoved: another client deleted the entry.
 	ErrRemoved = errors.New("entry was removed")
-	// ErrTaken: somebody else wrote the entry.
+	// ErrTaken: another client wrote the entry.
 	ErrTaken = errors.New("entry was overwritten")
-	// ErrBroken: somebody has broken the hold, and says so in the entry.
+	// ErrBroken: another client has broken the hold, and says so in the entry.
 	ErrBroken = errors.New("hold was broken")
 	// ErrMaxHold: the policy's max_hold was reached.
 	ErrMaxHold = errors.New("max_hold reached")
@@ -41,19 +41,19 @@ var (
 	ErrShared = errors.New("hold is for reading only")
 	// ErrReentered: a hold was asked to read from now on, and another handle on it may write.
 	ErrReentered = errors.New("hold was taken more than once")
-	// ErrAttached: somebody else wrote the entry, as one who has attached to it.
-	ErrAttached = fmt.Errorf("%w: somebody has attached to it", ErrTaken)
-	// ErrDetached: its owner left it to whoever attaches to it.
+	// ErrAttached: another client has attached to the entry, and so wrote it.
+	ErrAttached = fmt.Errorf("%w: another client has attached to it", ErrTaken)
+	// ErrDetached: its owner left it to the client that attaches to it.
 	ErrDetached = errors.New("not held: detached")
 )
 
 // Terms are what an entry is held on.
 type Terms struct {
 	TTL      time.Duration // of the first lease
-	Grace    time.Duration // for how long after its lease others leave an entry alone
+	Grace    time.Duration // for how long after its lease other clients leave an entry alone
 	MaxHold  time.Duration // 0: without limit
 	Fixed    bool          // it is not renewed
-	Detached bool          // nobody has it: it is there to be attached to
+	Detached bool          // no process has it: it is there to be attached to
 	Attempt  uint64        // random, of the request that made the node: no other has it
 	// Incarnation is how often the entry was handed on before.
 	Incarnation int32
@@ -80,8 +80,8 @@ type lease struct {
 	ttl  time.Duration // that it carried
 }
 
-// end is until when others surely respect the lease, on the local monotonic
-// clock. The leader stamped the write after it was sent, so everybody else counts
+// end is until when other clients surely respect the lease, on the local monotonic
+// clock. The leader stamped the write after it was sent, so other clients count
 // from later. The margin covers the error of our clock's rate, the millisecond that
 // Mtime is rounded by, and a late timer.
 func (l lease) end() time.Duration {
@@ -94,7 +94,7 @@ type State uint8
 // The states.
 const (
 	Queued  State = iota // made; whether it is its turn is being found out
-	Waiting              // somebody is ahead of it
+	Waiting              // another contender is ahead of it
 	Held                 // granted
 	Ended                // unlocked, withdrawn, lost or gone
 )
@@ -112,14 +112,14 @@ type Change struct {
 // AtRisk reports whether a hold has come at risk: see [Entry.AtRisk].
 func (c Change) AtRisk() bool { return c.From == Held && c.To == Held }
 
-// Lost reports whether a hold ended before its holder did so. One that was withdrawn
-// before anybody had got it is none, and neither is one that was detached.
+// Lost reports whether a hold ended before its holder ended it. An entry that was withdrawn
+// before a caller had got it is no hold, and one that was detached is not lost.
 func (c Change) Lost() bool {
 	return c.From == Held && c.To == Ended &&
 		!errors.Is(c.Why, ErrUnlocked) && !errors.Is(c.Why, ErrWithdrawn) && !errors.Is(c.Why, ErrDetached)
 }
 
-// Owner is whom an entry belongs to.
+// Owner is what an entry belongs to.
 type Owner interface {
 	// LossOf makes the error that a hold's context and methods tell of a loss. It is
 	// called with the entry locked, and may only look at what does not change.
@@ -137,7 +137,7 @@ type write struct {
 	acquired int64
 	wanted   uint32        // it answers all that was wanted up to here
 	first    clock.Instant // before the first attempt
-	flying   bool          // somebody is at it
+	flying   bool          // a goroutine is at it
 	doubt    bool          // an earlier attempt may have been applied
 	keepsEnd bool          // the lease ends when it would have without it
 	raised   int32         // by how much it took the version up; 0: not known

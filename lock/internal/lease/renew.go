@@ -94,7 +94,7 @@ func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version
 	e.scheduleNext(now)
 }
 
-// scheduleNext has the entry written when the next write is due: now, if somebody waits
+// scheduleNext has the entry written when the next write is due: now, if a caller waits
 // for it; e.mu is held.
 func (e *Entry) scheduleNext(now clock.Instant) {
 	if e.writesWanted > e.writesAcked {

@@ -21,14 +21,14 @@ func (e *Entry) passable() bool {
 		e.nextTTL == e.TTL && e.lease.ttl == e.TTL && (e.writing == nil || e.writing.ttl == e.TTL)
 }
 
-// Pin keeps the entry from being passed on: somebody else may come for its node.
+// Pin keeps the entry from being passed on: another client may come for its node.
 func (e *Entry) Pin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pinned = true
 }
 
-// PinAlone is Pin, and reports whether nobody has the hold but by so many handles. Nobody
+// PinAlone is Pin, and reports whether the hold has at most so many handles. No handle
 // joins it after that.
 func (e *Entry) PinAlone(handles int32) bool {
 	e.mu.Lock()
@@ -37,11 +37,11 @@ func (e *Entry) PinAlone(handles int32) bool {
 	return e.handles <= handles
 }
 
-// Succeed sets e up as the next one by the node of an entry of this process that was
-// unlocked, and has it renewed from now on. Nobody has it yet, and it is for its turn to be
-// found out: the lease is the one that the last write has given, whoever that was for. It
-// waits until no write of the other is on its way, and fails with ErrNotQuiet, or as ctx
-// does; then nothing has changed.
+// Succeed sets e up as the next entry by the node of before, an entry of this process that
+// was unlocked, and has e renewed from now on. No caller has e yet, and its turn is still to
+// be found out. Its lease is the one of the last write, be that of e or of before. Succeed
+// waits until no write of before is on its way. It fails with ErrNotQuiet, or as ctx does;
+// then nothing has changed.
 func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 	err := before.await(ctx, func() bool { return !before.passable() || before.writing == nil || !before.writing.flying })
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Join gives out one more handle on a hold that others have too, unless the hold is in doubt
+// Join gives out one more handle on a hold that several share, unless the hold is in doubt
 // or at risk, or its lease is another one than that of its terms.
 func (e *Entry) Join() bool {
 	now := e.keeper.clock.Local()
@@ -36,7 +36,7 @@ func (e *Entry) OnEnd(key any, cancel context.CancelCauseFunc) {
 	}
 }
 
-// Together returns the keys of those who have the hold together, see [Entry.OnEnd].
+// Together returns the keys of the hold's share group, see [Entry.OnEnd].
 func (e *Entry) Together() (keys []any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -46,8 +46,8 @@ func (e *Entry) Together() (keys []any) {
 	return keys
 }
 
-// Holds is how many have the hold: more than one only of those who have it together; 0: it
-// is not granted, or has ended.
+// Holds is how many holds the entry carries: more than one only in a share group; 0: it is
+// not granted, or has ended.
 func (e *Entry) Holds() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -57,7 +57,7 @@ func (e *Entry) Holds() int {
 	return max(1, len(e.together()))
 }
 
-// ending is what is called when an entry ends, and whose it is.
+// ending is what is called when an entry ends, and the key of its owner.
 type ending struct {
 	key    any
 	cancel context.CancelCauseFunc
@@ -65,7 +65,7 @@ type ending struct {
 
 // rarities are what few entries have. A client may have very many entries.
 type rarities struct {
-	onEnd []ending // of those who have the hold together
+	onEnd []ending // of the share group
 	// warned is where the handles that asked for it are told that the hold is at risk, each
 	// on a channel with room for one.
 	warned map[any]chan time.Duration
@@ -79,7 +79,7 @@ func (e *Entry) with() *rarities {
 	return e.rare
 }
 
-// together are those who have the hold together; e.mu is held.
+// together is the share group: all that have the hold together; e.mu is held.
 func (e *Entry) together() []ending {
 	if e.rare == nil {
 		return nil

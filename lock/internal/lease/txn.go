@@ -195,8 +195,8 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	return false, zkconn.Final(e.Err())
 }
 
-// taken takes the news that another version stands there than the one that is known, with
-// no write of ours in doubt: it looks who has written it.
+// taken takes the news that the node has another version than the one that is known, with
+// no write of ours in doubt. It reads the node to find out which write that was.
 func (e *Entry) taken(ctx context.Context) {
 	n, err := e.keeper.conn.GetSynced(ctx, e.Path)
 	if errors.Is(err, zk.ErrNoNode) {

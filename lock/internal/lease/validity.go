@@ -52,7 +52,7 @@ func (e *Entry) Remaining() time.Duration {
 	return max(0, left)
 }
 
-// IsOver reports whether others may have purged the entry by now.
+// IsOver reports whether other clients may have purged the entry by now.
 func (e *Entry) IsOver() bool {
 	if e.keeper == nil {
 		return true
@@ -136,7 +136,7 @@ func (e *Entry) LastWrite() (probable, acknowledged int32, pending []byte) {
 }
 
 // Values returns a context with the values that the hold's context keeps, or will; one
-// without any if nobody waits for the entry or has it.
+// without any if the entry has neither waiter nor holder.
 func (e *Entry) Values() context.Context {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -77,7 +77,7 @@ func (c *Checker) once(ctx context.Context) (_ Stamp, missing int, _ error) {
 		case op == 0 && errors.Is(cause, zk.ErrNoNode) && missing < strings.Count(c.Root, "/"):
 			missing++ // of the root's components, from its end
 		case op < missing && errors.Is(cause, zk.ErrNodeExists):
-			missing = 0 // somebody has made it meanwhile
+			missing = 0 // another client has made it meanwhile
 		case own && op == missing+len(scratch("", c.ACL)) && errors.Is(cause, zk.ErrNoAuth):
 			own = false // we may not see ZooKeeper's own node
 		default:
@@ -97,7 +97,7 @@ func (c *Checker) session() error {
 
 // Keeper is the error for what seems to be ClickHouse Keeper.
 func Keeper(sign string) error {
-	return fmt.Errorf("%w: it seems to be ClickHouse Keeper (%s): its replicas stamp writes each by its own clock, and give a new session to who comes back, so that a lease could end before its holder knows: use ZooKeeper, or accept that at your own risk with WithUnsafeServer or zookeeper.unsafe_server",
+	return fmt.Errorf("%w: it seems to be ClickHouse Keeper (%s): its replicas stamp writes each by its own clock, and give a new session to a client that comes back, so that a lease could end before its holder knows: use ZooKeeper, or accept that at your own risk with WithUnsafeServer or zookeeper.unsafe_server",
 		zkconn.ErrUnsupported, sign)
 }
 

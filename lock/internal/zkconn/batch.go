@@ -11,10 +11,10 @@ const (
 )
 
 // Batch is how many bytes of changes of one kind are sent in one transaction. That is a
-// guess: a server cuts the connection of who sends more than it takes, a megabyte unless its
-// jute.maxbuffer says less, and does not tell why. So there are half as many for a while each
-// time that one was lost; but not so few that a server which is overloaded, and loses
-// connections for that, had to serve many more transactions. Its methods are safe for
+// guess: a server takes a megabyte, unless its jute.maxbuffer says less. If a client sends
+// more, the server cuts its connection, and does not tell why. So after a lost transaction
+// there are half as many for a while. They are never so few that an overloaded server, which
+// loses connections for that, had to serve many more transactions. Its methods are safe for
 // concurrent use.
 type Batch struct {
 	Most int // bytes, where nothing was lost

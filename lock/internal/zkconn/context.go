@@ -23,17 +23,16 @@ func ContextError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// uncancellable is a context that nobody wants to end before its deadline.
+// uncancellable is a context that no caller wants to end before its deadline.
 type uncancellable struct{ context.Context }
 
-// Uncancellable promises that nobody wants to end ctx before its deadline, if it has
+// Uncancellable promises that no caller wants to end ctx before its deadline, if it has
 // one. A call with it may be made in the caller's goroutine, which saves two switches
 // between goroutines.
 func Uncancellable(ctx context.Context) context.Context { return uncancellable{ctx} }
 
 // TimeLimit is a context that ends after a time, as context.WithTimeout's does. Its
-// timer is not set before somebody waits for it: to set and stop one was a fifth of
-// what an Unlock computes.
+// timer is not set before a goroutine waits for it: to set and stop one is dear.
 type TimeLimit struct {
 	context.Context
 	deadline time.Time
@@ -67,7 +66,7 @@ func (l *TimeLimit) Err() error {
 	return context.DeadlineExceeded
 }
 
-// Release stops the timer. Nobody may begin to wait after it.
+// Release stops the timer. No goroutine may begin to wait after it.
 func (l *TimeLimit) Release() {
 	l.once.Do(func() {})
 	if l.timer != nil {

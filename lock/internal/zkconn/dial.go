@@ -90,8 +90,8 @@ func (e *unreached) LastFailure() error { return e.why }
 // quietWait is for how long Dial waits without a word.
 const quietWait = 3 * time.Second
 
-// tellWaiting logs once for whom Dial waits, if that takes longer. The function that it
-// returns ends that.
+// tellWaiting logs once the servers that Dial waits for, if that takes longer than
+// quietWait. The returned function ends that.
 func (c *Conn) tellWaiting(ctx context.Context, servers []string) (end func()) {
 	done := make(chan struct{})
 	timer := time.AfterFunc(quietWait, func() {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Group counts what is going on, so that a close can wait for it. While it is being
-// waited for, those inside may still bring in others; once it was empty nobody gets
-// in. The zero value is an empty group. All methods are safe for concurrent use.
+// Group counts the tasks that go on, so that a close can wait for them. While it waits,
+// the tasks inside may still bring in others; once the group was empty, none gets in.
+// The zero value is an empty group. All methods are safe for concurrent use.
 type Group struct {
 	mu   sync.Mutex
 	n    int

@@ -14,7 +14,7 @@ import (
 // told by events; a borrowed one looks, and believes requests that the connection
 // has failed. A caller that gave up is no sign of any.
 type outage struct {
-	began    atomic.Bool  // somebody may use the connection: what comes before the first session is no outage
+	began    atomic.Bool  // a caller may use the connection: what comes before the first session is no outage
 	down     atomic.Bool  // and now there is none, as far as was noticed
 	lastDown atomic.Int64 // monotonic time at which there was last no session; -1: never
 	lastID   atomic.Int64 // session id that a borrowed connection was seen with

@@ -13,8 +13,8 @@ import (
 )
 
 // secure has a connection speak TLS, if it is to, and waits for the handshake until ctx
-// ends. The server is to be who it was called when Dial was given it, and not the address
-// that was found for that name.
+// ends. The server must prove the name that Dial was given, not the address that was found
+// for that name.
 func (c *Conn) secure(ctx context.Context, nc net.Conn, name string) (net.Conn, error) {
 	if c.cfg.TLS == nil {
 		return nc, nil

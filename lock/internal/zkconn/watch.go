@@ -87,7 +87,7 @@ func (c *Conn) WatchMissing(ctx context.Context, path string) (<-chan zk.Event, 
 	return events, err
 }
 
-// share reads, and returns the watch that others wait for already; or reads and arms one.
+// share reads, and returns the watch that other calls wait for already; or reads and arms one.
 func share[T any](ctx context.Context, c *Conn, key watchKey, plain func() (T, error), arm func() (T, <-chan zk.Event, error)) (T, <-chan zk.Event, error) {
 	events, lost := c.armed(key) // before the read, so no change and no outage is missed
 	if events != nil {
@@ -115,7 +115,7 @@ func (c *Conn) armed(key watchKey) (events <-chan zk.Event, lost <-chan struct{}
 	return events, c.lost
 }
 
-// remember keeps a watch for others who wait for the same. It returns what to wait for.
+// remember keeps a watch for other calls that want the same. It returns what to wait for.
 func (c *Conn) remember(key watchKey, events <-chan zk.Event, lost <-chan struct{}) <-chan zk.Event {
 	most := c.cfg.Jitter(lookAgain, lookAgain/4)
 	if !c.Owned() {

@@ -19,7 +19,7 @@
 //
 //	holdfast.lock.wait           histogram, s     from the call until the lock was acquired
 //	holdfast.lock.hold           histogram, s     from then until it was unlocked or lost
-//	holdfast.lock.waiting        up-down counter  those who wait
+//	holdfast.lock.waiting        up-down counter  waiters
 //	holdfast.lock.held           up-down counter  holds that have not ended
 //	holdfast.lock.withdrawn      counter          waits that came to nothing
 //	holdfast.lock.at_risk        counter          times that a hold came at risk, by holdfast.reason
@@ -87,7 +87,7 @@ func New(traces trace.TracerProvider, metrics metric.MeterProvider) (*Observer, 
 		tracer:    traces.Tracer(scope),
 		waited:    histogram("wait", "Time from the call until the lock was acquired."),
 		held:      histogram("hold", "Time from when the lock was acquired until it was unlocked or lost."),
-		waiting:   gauge("waiting", "Those who wait for a lock."),
+		waiting:   gauge("waiting", "Waiters for a lock."),
 		holding:   gauge("held", "Holds that have not ended."),
 		withdrawn: counter("withdrawn", "Waits that came to nothing."),
 		atRisk:    counter("at_risk", "Times that a hold came at risk, by what it would be lost by."),

@@ -10,7 +10,7 @@
 //
 //	holdfast_lock_wait_seconds        histogram  policy          from the call until the lock was acquired
 //	holdfast_lock_hold_seconds        histogram  policy          from then until it was unlocked or lost
-//	holdfast_lock_waiting             gauge      policy          those who wait
+//	holdfast_lock_waiting             gauge      policy          waiters
 //	holdfast_lock_held                gauge      policy          holds that have not ended
 //	holdfast_lock_withdrawn_total     counter    policy          waits that came to nothing
 //	holdfast_lock_at_risk_total       counter    policy, reason  times that a hold came at risk
@@ -64,7 +64,7 @@ func New(bounds ...float64) *Observer {
 	o := &Observer{
 		waited:    histogram("wait_seconds", "Time from the call until the lock was acquired."),
 		held:      histogram("hold_seconds", "Time from when the lock was acquired until it was unlocked or lost."),
-		waiting:   gauge("waiting", "Those who wait for a lock."),
+		waiting:   gauge("waiting", "Waiters for a lock."),
 		holding:   gauge("held", "Holds that have not ended."),
 		withdrawn: counter("withdrawn_total", "Waits that came to nothing."),
 		purged:    counter("purged_total", "Expired entries of others that were deleted."),

@@ -84,7 +84,7 @@ holdfast_lock_lost_total{policy="jobs",reason="expired"} 1
 # HELP holdfast_lock_purged_total Expired entries of others that were deleted.
 # TYPE holdfast_lock_purged_total counter
 holdfast_lock_purged_total{policy="jobs"} 1
-# HELP holdfast_lock_waiting Those who wait for a lock.
+# HELP holdfast_lock_waiting Waiters for a lock.
 # TYPE holdfast_lock_waiting gauge
 holdfast_lock_waiting{policy="jobs"} 1
 # HELP holdfast_lock_withdrawn_total Waits that came to nothing.

@@ -1,5 +1,5 @@
-// Package zerolog has an observer that logs the ordinary life of locks: who waits, who
-// has got a lock after how long, who gives it back after how long.
+// Package zerolog has an observer that logs the ordinary life of locks: waits, locks
+// acquired after how long a wait, and locks released after how long a hold.
 //
 //	locks, err := lock.Dial(start, servers, lock.WithLogger(log), lock.WithObserver(zerolog.New(log)))
 //
