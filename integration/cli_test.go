@@ -425,7 +425,7 @@ func testLsOfNothing(t *testing.T, bin string) {
 		"": {"ls"}, "/no/such": {"ls", "no/such"}, "/none": {"ls", "none", "--all"},
 	} {
 		want := "no locks in use at or below " + c.root + path + "\n" +
-			"there is no node " + c.root + ": nobody has taken a lock below it yet, or --root is to name another\n"
+			"there is no node " + c.root + ": no lock has been taken below it yet, or --root is to name another\n"
 		if got := c.output(args...); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -63,7 +63,7 @@ func testShow(t *testing.T, bin string) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	if got := c.output("show", "none"); !strings.Contains(got, "nobody holds it") {
+	if got := c.output("show", "none"); !strings.Contains(got, "no client holds it") {
 		t.Error(got)
 	}
 	c.fails(2, `holdfast: lock name "/x"`, "show", "/x")

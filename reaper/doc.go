@@ -1,5 +1,5 @@
-// Package reaper cleans up after the dead: it sweeps the trees of locks, deletes
-// the entries that expired and nobody came to purge, and the parents and
+// Package reaper cleans up after crashed clients: it sweeps the trees of locks, deletes
+// the expired entries that no waiter has purged, and the parents and
 // ancestors that were left empty. The reaper binary is a shell around it.
 //
 // # What may be deleted

@@ -52,7 +52,7 @@ func (r *Reaper) tell(ctx context.Context, report *Report, denied *denials, err 
 	t := report.Total
 	event := r.log.Debug()
 	switch {
-	case errors.Is(err, lock.ErrHeld), err != nil && ctx.Err() != nil: // told to stop, or somebody else is active
+	case errors.Is(err, lock.ErrHeld), err != nil && ctx.Err() != nil: // told to stop, or another reaper is active
 		event = r.log.Info()
 	case err != nil && (row.news || again(row.failed)):
 		event = r.log.Error()

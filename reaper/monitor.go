@@ -163,7 +163,7 @@ func (m *Monitor) reloaded(policies *policy.Set) {
 	m.reloads++
 }
 
-// step notes that the reaper is the active one now, or stands by, and for whom.
+// step notes that this reaper is active now or stands by, and which one is active.
 func (m *Monitor) step(role State, active string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -171,7 +171,7 @@ func (m *Monitor) step(role State, active string) {
 	m.settle()
 }
 
-// activeIs notes who the active reaper is, and reports whether it is another.
+// activeIs notes which reaper is active, and reports whether that has changed.
 func (m *Monitor) activeIs(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

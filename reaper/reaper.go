@@ -134,7 +134,7 @@ func (r *Reaper) noRoot(ctx context.Context) bool {
 	if _, err := r.tree.Now(ctx); !errors.Is(err, zk.ErrNoNode) { // our server may lag behind, its leader does not
 		return false
 	}
-	r.log.Warn().Str("root", r.tree.Root()).Msg("there is no root: nobody has taken a lock below it yet, or it is another one than that of the programs")
+	r.log.Warn().Str("root", r.tree.Root()).Msg("there is no root: no lock has been taken below it yet, or it is another one than that of the programs")
 	return true
 }
 

@@ -86,10 +86,10 @@ func nameOf(owner, host string, pid int) string {
 	return fmt.Sprintf("%s (host %s, pid %d)", owner, host, pid)
 }
 
-// followInterval is how often one that stands by looks who the active one is.
+// followInterval is how often a reaper that stands by checks which one is active.
 const followInterval = time.Minute
 
-// followActive looks who the active reaper is, until ctx ends.
+// followActive keeps track of which reaper is active, until ctx ends.
 func (r *Reaper) followActive(ctx context.Context) {
 	again := time.NewTicker(followInterval)
 	defer again.Stop()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Pauses of those who watch the session of a connection that tells no events, and
-// between the lines which tell that an outage lasts.
+// Pauses between looks at the session, as the connection tells no events, and between
+// the log lines of an outage that lasts.
 const (
 	lookInterval  = time.Second
 	firstReminder = time.Minute

@@ -30,7 +30,7 @@ type Status struct {
 	Started time.Time `json:"started"`
 	State   State     `json:"state"`
 	Since   time.Time `json:"since"` // when the state began
-	// ActiveReaper is who the active reaper was when this one last looked, standing by.
+	// ActiveReaper is the active reaper, as this one last saw it while standing by.
 	ActiveReaper string  `json:"active_reaper,omitempty"`
 	Session      Session `json:"session"`
 	// Schedules are the groups of policies that are swept together, by their schedules.

@@ -113,7 +113,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 		return false
 	}
 	if name == s.lock {
-		p.Name = "" // it is swept as any other, but counts for nobody
+		p.Name = "" // it is swept as any other, but counts for no policy
 	}
 	s.count(p.Name, func(*Counts) {})
 	if live := s.memory.live(name, now.mono); live > 0 {
@@ -214,8 +214,8 @@ func (s *sweep) hand(together []deletion) {
 }
 
 // visitAll visits the children of a node, whose list becomes its own, and returns how
-// many of them stay. Whoever takes the next one brings in another walker, if there may be
-// one more, and who was brought in goes if there are too many; a walker that only waits
+// many of them stay. A walker that takes a child brings in another walker, if there may be
+// one more. A walker that was brought in leaves if there are too many. One that only waits
 // for others lets another one in for itself.
 func (s *sweep) visitAll(ctx context.Context, name string, children []string) int {
 	if len(children) == 0 {

@@ -300,7 +300,7 @@ func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
 // not made by a sweep; a daemon's own lock makes it.
 func TestNoRoot(t *testing.T) {
 	simulate(t, func(w *world) {
-		const says = "there is no root: nobody has taken a lock below it yet, or it is another one than that of the programs"
+		const says = "there is no root: no lock has been taken below it yet, or it is another one than that of the programs"
 		for i, o := range []reaper.Options{{DryRun: true}, {}} {
 			r := w.reaper("once", o)
 			if report := w.mustSweep(r); report.DryRun != o.DryRun || report.Policies["all"] == nil || len(w.Dump("/locks")) > 0 {

@@ -24,7 +24,7 @@ import (
 
 type breakFlags struct {
 	*app.Flags
-	entry            string // name of the one to break; "": all who hold the lock
+	entry            string // name of the one to break; "": all holders of the lock
 	expired          bool
 	yes, now, asJSON bool
 	reason           string
@@ -53,23 +53,23 @@ func newBreak(flags *app.Flags) *cobra.Command {
 	f := &breakFlags{Flags: flags, wait: -1}
 	cmd := &cobra.Command{
 		Use:   "break NAME [--entry ENTRY|--expired-only] [--reason TEXT]",
-		Short: "End the hold of those who hold a lock",
-		Long: `End the hold of those who hold a lock, and tell them who did it, and why.
+		Short: "Force-release a lock: end the holds on it",
+		Long: `Force-release a lock: end the holds on it, and tell the holders your name and reason.
 
-It is written into the holder's entry. With its next renewal, after a third of its TTL
-at most, the holder finds that: its hold is lost, with an error that says who and why,
-holdfast run ends its command, and the entry goes. A holder that is dead, or that
-cannot be reached, loses the lock when its lease has ended, TTL and grace after its
-last renewal, as it would anyway. So nobody else has the lock before the holder knows.
-This waits until the entry is gone, for --wait at most.
+The request is written into the holder's entry. At its next renewal, after a third of
+its TTL at most, the holder loses its hold with an error that tells name and reason,
+holdfast run ends its command, and the entry is deleted. A dead or unreachable holder
+loses the lock when its lease has ended, TTL and grace after its last renewal, as it
+would anyway. So no other client has the lock before the holder knows. This command
+waits until the entry is gone, for --wait at most.
 
 --now does not wait for that: the entry is deleted at once. Until the holder notices,
-two may hold the lock, and only what checks fencing tokens is safe. It is for a holder
-that is known to be dead, and whose TTL is too long to wait for.
+two clients may hold the lock, and only resources that check fencing tokens are safe.
+Use it for a holder that is known to be dead and has a long TTL.
 
 --entry breaks one entry, as holdfast show --json names it: one of several holders, or
-a waiter, who queues again at the end. --expired-only deletes what has expired already
-and nobody came to purge, and nothing else.
+a waiter, which queues again at the end. --expired-only deletes only entries that have
+expired and that no client has purged yet.
 
 It asks before it acts, unless --yes says so. "holdfast revoke" asks the holder, and
 leaves it the choice.
@@ -109,7 +109,7 @@ func (f *breakFlags) check(name string, waits bool) error {
 	}
 	switch {
 	case f.expired && (f.entry != "" || f.now || waits || f.reason != ""):
-		return app.Usage("--expired-only: does not go with --entry, --now, --wait or --reason: who has expired is told nothing")
+		return app.Usage("--expired-only: does not go with --entry, --now, --wait or --reason: an expired entry is told nothing")
 	case f.now && waits:
 		return app.Usage("--now: does not go with --wait")
 	case waits && f.wait < 0:
@@ -143,7 +143,7 @@ func (f *breakFlags) run(cmd *cobra.Command, p policy.Policy, tree admin.Tree, n
 	return err
 }
 
-// victims are those whose entries are to go.
+// victims returns the contenders whose entries are to be deleted.
 func (f *breakFlags) victims(tree admin.Tree, s admin.State) ([]admin.Contender, error) {
 	switch {
 	case f.entry != "":
@@ -159,7 +159,7 @@ func (f *breakFlags) victims(tree admin.Tree, s admin.State) ([]admin.Contender,
 		return nil, fmt.Errorf("lock %q has no entry %s now; holdfast show %s --json tells which it has", s.Name, f.entry, s.Name)
 	case f.expired:
 		if len(s.Contenders) == 0 {
-			return nil, fmt.Errorf("nobody holds lock %q or waits for it, so nothing can have expired", s.Name)
+			return nil, fmt.Errorf("no client holds lock %q or waits for it, so nothing can have expired", s.Name)
 		}
 		return s.Contenders, nil
 	}
@@ -170,7 +170,7 @@ func (f *breakFlags) victims(tree admin.Tree, s admin.State) ([]admin.Contender,
 	return in, nil
 }
 
-// ask has people agree, who must be there to do so.
+// ask asks the user to agree: any answer but yes is an error.
 func (f *breakFlags) ask(cmd *cobra.Command, victims []admin.Contender, name string) error {
 	if f.yes {
 		return nil
@@ -233,7 +233,7 @@ func (f *breakFlags) breakAll(ctx context.Context, tree admin.Tree, p lock.Polic
 			continue
 		}
 		end := b.Wait
-		if f.now || victims[i].Detached { // nobody has what is detached
+		if f.now || victims[i].Detached { // no process has a detached entry
 			end = b.Delete
 		}
 		err := end(ctx, p)
@@ -247,7 +247,7 @@ func (f *breakFlags) breakAll(ctx context.Context, tree admin.Tree, p lock.Polic
 	return outcomes, failed
 }
 
-// breaker is who we are to those whose holds we break.
+// breaker returns what the holders are told of this process.
 func breaker(reason string) znode.Broken {
 	by := znode.Broken{Owner: "holdfast break", PID: os.Getpid(), Reason: reason}
 	if u, err := user.Current(); err == nil && znode.CheckOwner(u.Username) == nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// What the completion of a lock's name may take, because somebody waits for it with a
-// finger on the key, and how many names it offers.
+// Limits of the completion of a lock's name: its time, because the user waits for it, and
+// the number of names.
 const (
 	completionTime = 2 * time.Second
 	maxCompleted   = 500
 )
 
 // completeName completes the name of a lock, the command's first argument, component by
-// component, by what there is on the server. What goes wrong is not told: it would stand
-// in the middle of what somebody types.
+// component, by what there is on the server. Errors are not printed: they would
+// stand in the middle of the command line.
 func completeName(flags *app.Flags) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {

@@ -25,7 +25,7 @@ what was seen.
 
 It works below a node of its own, /holdfast-demo-<id>, which it removes at the
 end, also after Ctrl-C. Of the configuration it takes the servers, which must
-let anybody create a node at the top.
+let any client create a node at the top.
 
 Exit status: 0 if every promise was kept.`,
 		Example: `  holdfast demo --servers 127.0.0.1:2181`,

@@ -49,7 +49,7 @@ func (h *hook) start(env ...string) {
 	ended := make(chan struct{})
 	h.pid, h.ended = cmd.Process.Pid, ended
 	go func() {
-		_ = cmd.Wait() // fails, too, if whoever waits for all our children was quicker
+		_ = cmd.Wait() // fails, too, if the wait for all our children was quicker
 		close(ended)
 	}()
 }

@@ -28,8 +28,8 @@ func newLs(flags *app.Flags) *cobra.Command {
 	f := &lsFlags{Flags: flags}
 	cmd := &cobra.Command{
 		Use:   "ls [PATTERN]",
-		Short: "List the locks in use, their holders and who waits",
-		Long: `List the locks in use, their holders and who waits in order: all of them, those
+		Short: "List the locks in use, their holders and their waiters",
+		Long: `List the locks in use, their holders and their waiters in order: all locks, those
 that a pattern matches as it would in a policy (* is one component or part of one, **
 any number), or without a * the lock of that name and those below it.
 
@@ -78,7 +78,7 @@ are told.`,
 		},
 	}
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON document")
-	cmd.Flags().BoolVar(&f.all, "all", false, "list locks that nobody uses, ancestors and other nodes, too")
+	cmd.Flags().BoolVar(&f.all, "all", false, "list unused locks, ancestors and other nodes, too")
 	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "list again and again, until Ctrl-C")
 	cmd.Flags().DurationVar(&f.interval, "interval", 2*time.Second, "with --watch: how often")
 	return cmd

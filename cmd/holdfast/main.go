@@ -1,11 +1,11 @@
 // Holdfast looks at locks, runs commands under them, and shows what they promise:
 //
-//	holdfast ls       lists the locks, their holders and who waits
-//	holdfast show     shows one lock: who holds it, who waits, and for whom
-//	holdfast top      shows the locks that most wait for, live
+//	holdfast ls       lists the locks, their holders and their waiters
+//	holdfast show     shows one lock: its holders, its waiters, and what each waits for
+//	holdfast top      shows the most contended locks, live
 //	holdfast run      runs a command while holding a lock
-//	holdfast revoke   asks those who hold a lock to give it up
-//	holdfast break    ends the hold of those who hold a lock
+//	holdfast revoke   asks the holders of a lock to release it
+//	holdfast break    force-releases a lock: ends the holds on it
 //	holdfast sweep    cleans up once, as the reaper does
 //	holdfast policy   tells which policy applies to a lock, and why
 //	holdfast config   checks a configuration file, without a server

@@ -18,15 +18,15 @@ func newRevoke(flags *app.Flags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "revoke NAME [--reason TEXT]",
-		Short: "Ask those who hold a lock to give it up",
-		Long: `Ask those who hold a lock to give it up, and tell them why.
+		Short: "Ask the holders of a lock to release it",
+		Long: `Ask the holders of a lock to release it, and tell them why.
 
-They are told at once, if they listen: programs by the library's Hold.Revoked,
-and holdfast run with --on-revoke. What comes of it they decide; nobody is
-forced. This prints who was asked, and does not wait. "holdfast ls NAME" tells who
-holds the lock then.
+A holder that listens is told at once: a program by the library's Hold.Revoked,
+holdfast run by --on-revoke. The holder decides; nothing forces it to release. This
+prints the holders that were asked, and does not wait. "holdfast ls NAME" shows the
+holders then.
 
-Exit status: 1 if nobody holds the lock, or another library does.`,
+Exit status: 1 if no client holds the lock, or another library does.`,
 		Example:           `  holdfast revoke orders/42 --reason 'node3 is drained'`,
 		Args:              app.OneName,
 		ValidArgsFunction: completeName(flags),
@@ -38,7 +38,7 @@ Exit status: 1 if nobody holds the lock, or another library does.`,
 				return app.Usage("--reason: %w", err)
 			}
 			return withTree(cmd, flags, func(_ *policy.Config, locks *lock.Client, tree admin.Tree) error {
-				state, err := tree.Inspect(cmd.Context(), args[0]) // whoever leaves meanwhile needs no asking
+				state, err := tree.Inspect(cmd.Context(), args[0]) // a holder that leaves meanwhile needs no asking
 				if err != nil {
 					return fmt.Errorf("revoke %q: %w", args[0], err)
 				}
@@ -53,7 +53,7 @@ Exit status: 1 if nobody holds the lock, or another library does.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print who was asked as one JSON document")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the holders that were asked as one JSON document")
 	cmd.Flags().StringVar(&reason, "reason", "", fmt.Sprintf("`TEXT` that the holders are told, at most %d bytes", lock.MaxReason))
 	return cmd
 }

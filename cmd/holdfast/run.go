@@ -67,11 +67,11 @@ The command has a process group of its own, which does not outlive the lock: whe
 renewals fail, it gets SIGTERM when a third of the TTL is left (at most 30s), and
 SIGKILL when a tenth is left (at most 3s). On Linux that is so even when this
 program is killed or stopped. What is left of the group when the command ends is
-killed, and then the lock is unlocked; or with --detach it is kept for whoever goes on
-with the ticket, by --attach, and nobody else enters in between. Processes that leave the group, such as
-daemons and the jobs of an interactive shell, are not ended.
+killed, and then the lock is unlocked. With --detach it is kept for the process that goes
+on with the ticket, by --attach, and no other client enters in between. Processes that
+leave the group, such as daemons and the jobs of an interactive shell, are not ended.
 
-After 5s of waiting it is told who has the lock.
+After 5s of waiting, a message names the holder.
 
 The command finds the lock's name in $` + envLock + ` and the fencing token, a text
 that sorts higher with each holder, in $` + envToken + `. Signals are passed on to its
@@ -85,11 +85,11 @@ The command of --on-risk is run by sh when only half of the TTL is left because
 renewals fail, or half of it until max_hold, and again if that happens again; the
 whole seconds that are left are in $` + envLeft + `. That of --on-lost is run when
 the lock was lost, or the command was ended because it could not be kept; why is in
-$` + envWhy + `. That of --on-revoke is run when somebody asks for the lock, see holdfast
-revoke: who does is in $` + envWho + `, and why in $` + envWhy + `. The command is not ended
-by it; the hook may do that. All have the command's environment too. They write to
-standard error, delay nothing, and are killed when they run for more than 10s after
-the lock was given back.
+$` + envWhy + `. That of --on-revoke is run when a client requests the lock's release, see
+holdfast revoke: $` + envWho + ` names the client, $` + envWhy + ` the reason. The command
+is not ended by it; the hook may do that. All have the command's environment too. They
+write to standard error, delay nothing, and are killed when they run for more than 10s
+after the lock was given back.
 
 Exit status: the command's own, 128+n if signal n ended it, or
    75  the lock was not acquired within --wait, or ZooKeeper could not be reached
@@ -125,7 +125,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.ticketFlags.add(cmd)
 	cmd.Flags().DurationVar(&f.atLeast, "at-least", 0, "how long to have the lock, also if the command ends sooner")
 	cmd.Flags().StringVar(&f.onRisk, "on-risk", "", "what sh is to run when the lock may be lost soon: `CMD`")
-	cmd.Flags().StringVar(&f.onRevoke, "on-revoke", "", "what sh is to run when somebody asks for the lock: `CMD`")
+	cmd.Flags().StringVar(&f.onRevoke, "on-revoke", "", "what sh is to run when a client requests the lock's release: `CMD`")
 	cmd.Flags().StringVar(&f.onLost, "on-lost", "", "what sh is to run when the lock was lost: `CMD`")
 }
 
@@ -235,7 +235,7 @@ func warn(hold *lock.Hold, onRisk *hook) {
 	}
 }
 
-// ask runs the hook whenever somebody asks for the lock, until the hold has ended.
+// ask runs the hook at each request to release the lock, until the hold has ended.
 func ask(hold *lock.Hold, onRevoke *hook) {
 	for {
 		select {
@@ -335,7 +335,7 @@ func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, tt
 	return locks, hold, nil
 }
 
-// tellWhoHas tells who waits for the lock who has it, unless ctx ends before that is known.
+// tellWhoHas tells the user which client has the lock, unless ctx ends before that is known.
 func tellWhoHas(ctx context.Context, locks *lock.Client, name string) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -343,7 +343,7 @@ func tellWhoHas(ctx context.Context, locks *lock.Client, name string) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil || len(state.Contenders) == 0:
-		tell("waiting for lock %q; holdfast show %s tells who has it", name, name)
+		tell("waiting for lock %q; holdfast show %s tells which client has it", name, name)
 	default:
 		tell("waiting for lock %q, which %s has, with %d in the queue; holdfast show %s tells more",
 			name, list.InTheWay(state), len(state.Contenders)-len(list.Holders(state)), name)
@@ -362,7 +362,7 @@ func owner(command string) []lock.Option {
 // notAcquired gives an error the exit status for a lock that was not acquired in time, if
 // that is what it tells.
 func notAcquired(ctx context.Context, err error) error {
-	inTime := ctx.Err() == nil // it was not us who were interrupted
+	inTime := ctx.Err() == nil // not because this process was interrupted
 	var held *lock.HeldError
 	if inTime && errors.As(err, &held) { // the rest is how the wait ended
 		err = fmt.Errorf("%w: not acquired within --wait; holdfast show %s tells more", held, held.Lock)

@@ -19,15 +19,15 @@ func newShow(flags *app.Flags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Show one lock: who holds it, who waits, and for whom",
-		Long: `Show one lock: who holds it (●), who waits (○) in the order of their turn, and for
-whom each of them waits, which is the only one that it watches. An arrow (▲) points to
-who is right ahead. Then come what is left of the lease, the TTL, and the fencing token;
+		Short: "Show one lock: its holders, its waiters, and what each waits for",
+		Long: `Show one lock: its holders (●), its waiters (○) in the order of their turn, and the
+one entry that each of them waits for and watches. An arrow (▲) points to the entry
+right ahead. Then come what is left of the lease, the TTL, and the fencing token;
 below, what the owner says of itself.
 
 Nothing is changed. What is left is reckoned as by holdfast ls.
 
-Exit status: 1 if the lock could not be read. That nobody uses it is no failure.`,
+Exit status: 1 if the lock could not be read. An unused lock is no failure.`,
 		Example: `  holdfast show orders/42
   holdfast show orders/42 --json | jq -r '.waiters[].owner'`,
 		Args:              app.OneName,

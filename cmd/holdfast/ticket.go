@@ -17,7 +17,7 @@ import (
 // ticketFlags are those of run by which a lock goes from one command to the next.
 type ticketFlags struct {
 	attach    string        // file of the ticket to go on with; "": none
-	detach    string        // file for the ticket of who goes on; "": nobody does
+	detach    string        // file for the ticket of the next process; "": none
 	detachFor time.Duration // 0: for the TTL
 }
 
@@ -77,7 +77,7 @@ func (f *ticketFlags) attached() {
 }
 
 // giveBack ends the hold of a command that has ended: by an unlock, or by a ticket for
-// who goes on. The ticket stands in its file before, so that it is not lost with us.
+// the next process. The ticket stands in its file before, so that it is not lost with us.
 func (f *ticketFlags) giveBack(hold *lock.Hold) error {
 	ticket := hold.Ticket()
 	if f.detach == "" || ticket.IsZero() {
@@ -95,7 +95,7 @@ func (f *ticketFlags) giveBack(hold *lock.Hold) error {
 	return errors.Join(err, writeTicket(f.detach, ticket))
 }
 
-// writeTicket replaces the file as a whole. Nobody else may read it.
+// writeTicket replaces the file as a whole. Only its owner may read it.
 func writeTicket(file string, ticket lock.Ticket) (err error) {
 	temp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // with mode 0600
 	if err != nil {

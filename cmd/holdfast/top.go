@@ -21,7 +21,7 @@ func newTop(flags *app.Flags) *cobra.Command {
 	by := string(list.ByWaiters)
 	cmd := &cobra.Command{
 		Use:   "top [PATTERN]",
-		Short: "Show the locks that most wait for, live",
+		Short: "Show the most contended locks, live",
 		Long: `Show the locks in use, live: those for which most wait come first, or those that
 are held for the longest, or by name. PATTERN is as for holdfast ls.
 
@@ -81,7 +81,7 @@ type topView struct {
 	last list.Listing
 }
 
-// run shows the view until somebody quits, or ctx ends, which is no error.
+// run shows the view until the user quits, or ctx ends, which is no error.
 func (t *topView) run(ctx context.Context, in *os.File, s *screen) error {
 	defer s.close()
 	before, err := term.MakeRaw(int(in.Fd()))

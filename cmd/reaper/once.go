@@ -137,7 +137,7 @@ func (b *bar) draw(p reaper.Progress) {
 			progressbar.OptionSetWidth(30), progressbar.OptionSetPredictTime(true))
 	}
 	b.bar.ChangeMax(max(1, p.Found, p.Done+1)) // the last one finishes it
-	_ = b.bar.Set(p.Done)                      // what a terminal refuses, nobody misses
+	_ = b.bar.Set(p.Done)                      // if the terminal refuses it, only the bar is missing
 }
 
 func (b *bar) end() {

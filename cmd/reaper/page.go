@@ -38,7 +38,7 @@ func listen(ctx context.Context, s policy.Status, roots []*root, log zerolog.Log
 	address := l.Addr().String()
 	event := log.Info()
 	if a, err := netip.ParseAddrPort(address); err != nil || !a.Addr().IsLoopback() {
-		event = log.Warn().Str("seen_by", "whoever reaches this address: it is not of this machine alone")
+		event = log.Warn().Str("seen_by", "any host that reaches this address: it is not of this machine alone")
 	}
 	event.Str("url", "http://"+address+"/").Msg("status page, metrics and health are served")
 	return &page{server, l}, nil

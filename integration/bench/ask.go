@@ -11,11 +11,11 @@ import (
 // askEvery is how long a lock is used again and again before another client asks for it.
 const askEvery = 100 * time.Millisecond
 
-// ask is a lock that one client uses again and again, and another one asks for. Where it is
-// kept between uses, it is asked for while nobody uses it; else while it is held for a
-// moment, and the time counts from the unlock, after which its user wants it again. Beside
+// ask is a lock that one client uses again and again, and another one asks for. If the
+// lease is cached between uses, it asks while the lock is unused; else while it is held for
+// a moment, and the time counts from the unlock, after which the user wants it again. Beside
 // them a third client takes another lock all the time, so that the server is as awake for
-// those who ask it nothing as for those who do.
+// peers that send it no requests as for the others.
 func ask(bars ...bar) *experiment {
 	return &experiment{
 		workload: "N", title: fmt.Sprintf("a lock that another client uses, asked for every %v"+loopback, askEvery), bars: bars, role: keeping,
@@ -91,7 +91,7 @@ func (t *askTrial) round(ctx context.Context) ([]float64, error) {
 	return []float64{median(took), quantile(took, 0.99), float64(asks) / float64(len(took))}, settle(ctx, t.sessions...)
 }
 
-// turn is the use of the lock, and then one by who asks for it: how long that one waits.
+// turn uses the lock, then has the other client ask for it, and returns how long that waits.
 func (t *askTrial) turn(ctx context.Context) (time.Duration, error) {
 	for start := time.Now(); time.Since(start) < askEvery; {
 		if err := t.user.lock(ctx); err != nil {
@@ -102,7 +102,7 @@ func (t *askTrial) turn(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	if t.kept {
-		time.Sleep(shortHold) // nobody uses it
+		time.Sleep(shortHold) // it is unused
 		asked := time.Now()
 		err := t.asker.lock(ctx)
 		took := time.Since(asked)

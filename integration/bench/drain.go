@@ -17,7 +17,7 @@ func drainTitle(n int) string {
 	return fmt.Sprintf("%d waiters of %d sessions join and are drained, loopback", n, n/perSession)
 }
 
-// drain is workload D: n waiters queue up behind a holder, who then gives the lock
+// drain is workload D: n waiters queue up behind a holder. It then gives the lock
 // back, and so does each waiter as soon as it has it.
 func drain(n int, bars ...bar) *experiment {
 	e := &experiment{

@@ -33,7 +33,7 @@ const (
 	permitCount = 4   // of the semaphore
 	plentyCount = 64  // of one that has many
 	atATime     = 8   // locks together
-	manyRead    = 100 // whom a writer waits for
+	manyRead    = 100 // that a writer waits for
 	perReader   = 10  // of them on one session
 )
 
@@ -183,7 +183,7 @@ func (t heldTrial) round(ctx context.Context) ([]float64, error) {
 }
 
 // leaders is handoff of an election's leadership: from Resign to the next return of Campaign,
-// by when everybody can see who leads.
+// by when all clients can see the leader.
 func leaders(n int, bars ...bar) *experiment {
 	e := handoff(n, shortHold, bars...)
 	e.title = fmt.Sprintf("handoff of the leadership among %d candidates that lead for %v"+loopback, n, shortHold)
@@ -207,7 +207,7 @@ func manyReaders(n int, bars ...bar) *experiment {
 	return e
 }
 
-// lastReader is a writer who waits for many readers to leave.
+// lastReader is a writer that waits for many readers to leave.
 func lastReader(bars ...bar) *experiment {
 	return &experiment{
 		workload: "I", title: fmt.Sprintf("a writer behind %d readers"+loopback, manyRead), bars: bars, turns: 4, role: reading,

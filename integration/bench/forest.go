@@ -20,7 +20,7 @@ import (
 )
 
 // forest is many locks, each with the entry of one holder, below a root of their
-// own. Nobody holds them: their entries last for the TTL that they carry.
+// own. No client holds them: their entries last for the TTL that they carry.
 type forest struct {
 	trees  int
 	nested bool // in directories, as many as each has trees
@@ -58,7 +58,7 @@ func (f *forest) dirs() int {
 func (f *forest) nodes() int { return 2*f.trees + f.dirs() }
 
 // tree returns the paths of a lock and of its one entry. They are known beforehand,
-// so that nobody has to remember, or to read, a million of them.
+// so that the bench need not store, or read, a million of them.
 func (f *forest) tree(i int) (at, entry string) {
 	at = fmt.Sprintf("%s/job%07d", f.dir(i), i)
 	return at, at + "/" + znode.Predict(znode.Prefix(generation(i), znode.Exclusive), entrySequence)

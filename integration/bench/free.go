@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// free is workload A: one client takes a lock that nobody wants and gives it
+// free is workload A: one client takes a lock that no other wants and gives it
 // back, again and again.
 func free(title string, bars ...bar) *experiment { return freeLocks(title, all, false, bars) }
 

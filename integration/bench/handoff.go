@@ -29,7 +29,7 @@ func handoffOf(room, n int, hold time.Duration, bars ...bar) *experiment {
 	return handoffBy(room, n, 1, hold, bars...)
 }
 
-// handoffBy is handoffOf among n contenders, so many of whom share a client.
+// handoffBy is handoffOf among n contenders, so many of them on each client.
 func handoffBy(room, n, each int, hold time.Duration, bars ...bar) *experiment {
 	e := &experiment{
 		workload: "C", title: handoffTitle(n, hold), bars: bars, takes: locks,
@@ -128,8 +128,8 @@ type turns struct {
 	missing   int // turns until then
 	inside    int
 	changed   time.Time     // when so many came to be inside
-	held      time.Duration // of all who were inside since it is measured
-	last      int           // who had the last turn
+	held      time.Duration // of all contenders inside, since it is measured
+	last      int           // the contender of the last turn
 	unlocked  time.Time     // the last call of unlock
 	measuring bool
 	stopped   bool
@@ -200,8 +200,8 @@ func (t *turns) leave(now time.Time) {
 	t.unlocked = now
 }
 
-// count adds up how long those held the lock who are inside, before that changes. t.mu is
-// held.
+// count adds up how long the contenders inside have held the lock, before their number
+// changes. t.mu is held.
 func (t *turns) count(now time.Time) {
 	if t.measuring {
 		t.held += time.Duration(t.inside) * now.Sub(t.changed)

@@ -98,7 +98,7 @@ var localRoles = map[string]role{
 // contenders that have an entry each are numbered.
 var contenders atomic.Int64
 
-// crowd is workload M: so many clients of so many goroutines each, all of whom want one lock.
+// crowd is workload M: so many clients of so many goroutines each, which all want one lock.
 func crowd(bars ...bar) *experiment {
 	e := &experiment{
 		workload: "M", title: fmt.Sprintf("handoff among %d clients of %d goroutines each"+loopback, services, perService), bars: bars, takes: goLocks,
@@ -133,7 +133,7 @@ func (t *crowdTrial) round(ctx context.Context) ([]float64, error) {
 	}
 	turns := make([]float64, services)              // of each client
 	waits := make([][]float64, services*perService) // of each goroutine, in seconds
-	inside := make(chan struct{}, 1)                // that nobody else is
+	inside := make(chan struct{}, 1)                // full while one is
 	start := time.Now()
 	err = together(services*perService, func(i int) error {
 		l := t.sessions[i%services].locker(path)
@@ -185,7 +185,7 @@ func jain(shares []float64) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-// channel has locks that are Go channels: what the runtime takes to wake who is next.
+// channel has locks that are Go channels: what the runtime takes to wake the next goroutine.
 type channel struct{ locks sync.Map }
 
 func openChannel(context.Context, string) (session, error) { return new(channel), nil }

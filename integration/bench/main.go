@@ -144,7 +144,7 @@ func (b *bench) close() error { return errors.Join(b.servers.close(), b.zookeepe
 // root is the node below which all locks stand.
 const root = "/bench"
 
-// newPath returns the path of a lock that nobody has used.
+// newPath returns the path of a lock that was never used.
 func (b *bench) newPath() string {
 	return fmt.Sprintf("%s/%d", root, b.paths.Add(1))
 }

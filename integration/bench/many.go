@@ -16,13 +16,13 @@ const (
 	manyParts = 4  // of a window make a turn
 )
 
-// many is workload B: n goroutines of one session, each with a lock that nobody
-// else wants.
+// many is workload B: n goroutines of one session, each with a lock that no
+// other wants.
 func many(n int, bars ...bar) *experiment {
 	return manyLocks(fmt.Sprintf("%d goroutines on one session, a lock each"+loopback, n), n, goPeers, func(*peer) bool { return false }, bars)
 }
 
-// manyLocks is many, in which those for whom it is shared have one lock together.
+// manyLocks is many, but the goroutines of a peer that shared selects have one lock together.
 func manyLocks(title string, n int, takes, shared func(*peer) bool, bars []bar) *experiment {
 	return &experiment{
 		workload: "B", title: title, bars: bars, turns: manyTurns, takes: takes,

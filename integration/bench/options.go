@@ -24,7 +24,7 @@ func parseOptions() *options {
 	flag.BoolVar(&o.quick, "quick", false, "a run of seconds, to see that all works; its figures mean little")
 	flag.IntVar(&o.rounds, "rounds", 0, "rounds of each experiment; default 5, or 2 with -quick")
 	flag.IntVar(&o.trees, "trees", 0, "lock trees of the sweeps, in G and H; default 10,000, or 1,000 with -quick")
-	flag.StringVar(&o.peers, "peers", "", "who takes part, comma separated `names`; default all, or those that are Go alone with -quick")
+	flag.StringVar(&o.peers, "peers", "", "which peers take part, comma separated `names`; default all, or those that are Go alone with -quick")
 	flag.StringVar(&o.workloads, "workloads", "", "which `letters`, such as AC; default all")
 	flag.StringVar(&o.run, "run", "", "of these, the experiments with a title that this regular `expression` matches")
 	flag.StringVar(&o.variants, "variants", "", "of the servers, comma separated `names`: standalone, delay, three; default all, or where there is a bar with -quick")
@@ -38,7 +38,7 @@ func parseOptions() *options {
 	return o
 }
 
-// plan is what is to be measured, with whom.
+// plan is what is to be measured, and of which peers.
 type plan struct {
 	size        size
 	peers       []*peer

@@ -25,7 +25,7 @@ import (
 type peer struct {
 	name  string // on the command line
 	title string // in the tables
-	bare  bool   // locks nobody out
+	bare  bool   // excludes no other client
 
 	open  opener          // of a peer that lives in this process
 	roles map[string]role // beside that of a mutex

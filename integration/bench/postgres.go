@@ -101,7 +101,7 @@ func (s *postgresServer) prepare(ctx context.Context) (version string, err error
 	if err := s.look.QueryRow(ctx, "SHOW server_version").Scan(&version); err != nil {
 		return "", err
 	}
-	version, _, _ = strings.Cut(version, " ") // who built it
+	version, _, _ = strings.Cut(version, " ") // the build's vendor follows
 	_, err = s.look.Exec(ctx, postgresTable)
 	return version, err
 }
@@ -124,8 +124,8 @@ func findPostgres(ctx context.Context) (dir string, err error) {
 	return dir, err
 }
 
-// unprivileged returns who is to run PostgreSQL's programs, which refuse to run as
-// root; nil: we ourselves.
+// unprivileged returns the user to run PostgreSQL's programs, which refuse to run as
+// root; nil: this process's own.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -135,7 +135,7 @@ func unprivileged() (*syscall.Credential, error) {
 		who, err = user.Lookup("nobody")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("nobody to run PostgreSQL, which refuses to run as root: %w", err)
+		return nil, fmt.Errorf("no user to run PostgreSQL, which refuses to run as root: %w", err)
 	}
 	uid, err := strconv.ParseUint(who.Uid, 10, 32)
 	if err != nil {

@@ -249,7 +249,7 @@ func (r *result) print(w io.Writer) {
 }
 
 // check returns an error if a figure is missing: Holdfast has all of them, and
-// whoever takes part has one at least.
+// each peer has one at least.
 func (r *result) check() error {
 	for _, p := range r.peers {
 		measured := 0

@@ -215,7 +215,7 @@ func (z *zookeeper) addr() string {
 	return strings.Join(addrs, ",")
 }
 
-// transactions asks the leader, which knows of all before anybody else.
+// transactions asks the leader, which knows of all before any other server.
 func (z *zookeeper) transactions(ctx context.Context) (int64, error) {
 	z.questions++
 	return z.leader().Zxid(ctx)

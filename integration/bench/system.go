@@ -120,7 +120,7 @@ func (d *daemon) close() error {
 	return errors.Join(err, os.RemoveAll(d.dir))
 }
 
-// freeAddr returns an address of 127.0.0.1 where nobody listens.
+// freeAddr returns an address of 127.0.0.1 where no process listens.
 func freeAddr() (addr, port string, err error) {
 	ports, err := zkserver.FreePorts(1)
 	if err != nil {

@@ -58,7 +58,7 @@ type tryTrial struct {
 	*bench
 	sessions
 	holder   locker
-	finished chan error // of those who wait
+	finished chan error // of the waiters
 	locker   trier
 }
 

@@ -4,5 +4,5 @@
 // and the binary of the Dockerfile is built and looked at. Where systemd is installed,
 // systemd-analyze verifies the units.
 //
-// It is a module of its own, so that the parsers are nobody's dependency.
+// It is a module of its own, so that no other module depends on the parsers.
 package deploy

@@ -24,7 +24,7 @@ const (
 	wedgedAfter = 15 * time.Second // without a handoff: longer than a session or a lease of the dead lasts
 
 	// longPause is what no queue of Holdfast's may make: all clients are alive, so
-	// none has to wait until somebody's lease has run out.
+	// none has to wait until a lease has run out.
 	longPause = shortTTL
 )
 
@@ -42,7 +42,7 @@ type cutsRun struct {
 	told          int // holders that were told that they have lost the lock
 }
 
-// wedged reports whether clients wait that nobody lets in.
+// wedged reports whether some clients did not come in after the cuts.
 func (r *cutsRun) wedged() bool { return r.served < takers }
 
 // broken lists the promises of Holdfast's that were not kept.
@@ -52,10 +52,10 @@ func (r *cutsRun) broken() (promises []string) {
 		fails("the queue is wedged: after the cuts only %d of %d clients came in", r.served, takers)
 	}
 	if !r.wedged() && r.pause >= longPause {
-		fails("nobody came in for %s, though all clients were alive", seconds(r.pause))
+		fails("no client came in for %s, though all were alive", seconds(r.pause))
 	}
 	if n := r.turns.doubles(); n > 0 {
-		fails("somebody came in %d times while another was in", n)
+		fails("a client came in %d times while another was in", n)
 	}
 	if r.turns.failedLocks > 0 || r.turns.failedUnlocks > 0 {
 		fails("Lock failed %d times, and Unlock %d times, though no context had ended", r.turns.failedLocks, r.turns.failedUnlocks)
@@ -168,9 +168,9 @@ func cut(ctx context.Context, clients []*peers.Client) error {
 	return sleep(ctx, cutEvery)
 }
 
-// turns is the record of who was in when.
+// turns is the record of which client was in when.
 type turns struct {
-	news chan struct{} // one token: somebody was in
+	news chan struct{} // one token: a client was in
 
 	mu                         sync.Mutex
 	all                        []turn
@@ -274,8 +274,8 @@ func (t *turns) rate(ctx context.Context) (float64, error) {
 	return float64(len(t.inOrder(start))) / time.Since(start).Seconds(), err
 }
 
-// awaitAll waits until all clients have been in since a time, or nobody was in for
-// so long that nobody will be, or some for so long that they never will.
+// awaitAll waits until all clients have been in since a time. It gives up when none was in
+// for wedgedAfter, or some were not for twice that.
 func (t *turns) awaitAll(ctx context.Context, start time.Time) error {
 	enough := time.NewTimer(2 * wedgedAfter)
 	defer enough.Stop()
@@ -293,7 +293,7 @@ func (t *turns) awaitAll(ctx context.Context, start time.Time) error {
 	return nil
 }
 
-// pause is the longest time since start in which nobody came in.
+// pause is the longest time since start in which no client came in.
 func (t *turns) pause(start time.Time) (longest time.Duration) {
 	end := time.Now()
 	for _, one := range t.inOrder(start) {

@@ -53,7 +53,7 @@ func TestCutsPromises(t *testing.T) {
 	}{
 		"kept":          {cutsRun{served: takers, turns: &turns{all: []turn{one, {"2", at(2), at(3)}}}}, ""},
 		"wedged":        {cutsRun{served: takers - 1, turns: &turns{}}, "only 16 of 17"},
-		"long pause":    {cutsRun{served: takers, turns: &turns{}, pause: 7 * time.Second}, "nobody came in for 7.0 s"},
+		"long pause":    {cutsRun{served: takers, turns: &turns{}, pause: 7 * time.Second}, "no client came in for 7.0 s"},
 		"two at once":   {cutsRun{served: takers, turns: &turns{all: []turn{overlapping, one}}}, "1 times while another was in"},
 		"lock failed":   {cutsRun{served: takers, turns: &turns{failedLocks: 2}}, "Lock failed 2 times"},
 		"unlock failed": {cutsRun{served: takers, turns: &turns{failedUnlocks: 3}}, "Unlock 3 times"},

@@ -4,14 +4,14 @@ package main
 var attachMutants = []mutant{
 	{
 		name:   "attach-undetached",
-		breaks: "who attaches does not mind whether the entry's owner has detached it",
+		breaks: "an attaching client does not check whether the entry's owner has detached it",
 		edits: []edit{{"lock/internal/queue/attach.go",
 			"		case r.Detached || a.found.expired:\n",
 			"		case r.TTL > 0:\n"}},
 		tests: []string{"lock.TestAttachToWhatWasNotDetached"},
 	}, {
 		name:   "attach-no-version",
-		breaks: "who attaches overwrites whatever was written since it looked",
+		breaks: "an attaching client overwrites what was written since it read the entry",
 		edits: []edit{{"lock/internal/queue/attach.go",
 			"		found := a.found.entry.Stat.Version\n",
 			"		found := int32(-1)\n"}, {"lock/internal/queue/attach.go",
@@ -20,7 +20,7 @@ var attachMutants = []mutant{
 		tests: []string{"lock.TestAttachAtOnce"},
 	}, {
 		name:   "attach-once",
-		breaks: "who attaches writes the entry once, so that its version is one that the owner before may delete it on",
+		breaks: "an attaching client writes the entry once, so that the owner before may delete the entry on that version",
 		edits: []edit{{"lock/internal/queue/attach.go",
 			"Version: found},\n			&zk.SetDataRequest{Path: a.path, Data: record, Version: found + 1})\n",
 			"Version: found})\n"},
@@ -30,7 +30,7 @@ var attachMutants = []mutant{
 		tests: []string{"lock.TestAttachToWhatWasNotDetached"},
 	}, {
 		name:   "attach-unlisted",
-		breaks: "who attaches enters without a look at who is ahead",
+		breaks: "an attaching client enters without listing the entries ahead",
 		edits: []edit{{"lock/internal/queue/attach.go",
 			"a.wait(ctx, e, position{});",
 			"a.wait(ctx, e, position{admitted: true});"}},
@@ -44,7 +44,7 @@ var attachMutants = []mutant{
 		tests: []string{"lock.TestTxnFindsTheEntryGone"},
 	}, {
 		name:   "put-back-then-broken",
-		breaks: "who has put an entry back, and has not heard that it did, takes it for broken when whoever attached since is",
+		breaks: "a client that put an entry back without a reply takes it for broken when the client that attached since is",
 		edits: []edit{{"lock/internal/lease/overwritten.go",
 			" || r.Attachment != t.Attachment:",
 			":"}},
@@ -58,28 +58,28 @@ var attachMutants = []mutant{
 		tests: []string{"lock.TestAmbiguousTxn", "lock.TestAmbiguousAttachOfEachKind"},
 	}, {
 		name:   "incarnation-kept",
-		breaks: "who attaches does not raise the incarnation",
+		breaks: "an attaching client does not raise the incarnation",
 		edits: []edit{{"lock/internal/queue/attach.go",
 			"terms.Incarnation, terms.Attachment = a.left.Incarnation+1,",
 			"terms.Incarnation, terms.Attachment = a.left.Incarnation,"}},
 		tests: []string{"lock.TestDetachAndAttach"},
 	}, {
 		name:   "attach-validity",
-		breaks: "the lease of who attaches counts from the reply",
+		breaks: "the lease of an attaching client counts from the reply",
 		edits: []edit{{"lock/internal/queue/attach.go",
 			"		Sent: first, Session:",
 			"		Sent: a.Clock.Local(), Session:"}},
 		tests: []string{"lock.TestLeaseOfAnAttachment"},
 	}, {
 		name:   "attach-stale-bytes",
-		breaks: "who attaches takes any write on the version that it meant to leave for its own",
+		breaks: "an attaching client takes any write on the version that it meant to leave for its own",
 		edits: []edit{{"lock/internal/queue/attach.go",
 			"	case bytes.Equal(n.Data, record):\n",
 			"	case n.Stat.Version >= a.found.entry.Stat.Version+2 || bytes.Equal(n.Data, record):\n"}},
 		tests: []string{"lock.TestAttachAtOnce"},
 	}, {
 		name:   "attach-broken-unawares",
-		breaks: "who finds that the entry was broken which it has attached to leaves it there",
+		breaks: "a client that attached to a broken entry leaves it there",
 		edits: []edit{{"lock/internal/queue/attach.go",
 			"errors.Is(why, lease.ErrBroken) {",
 			"false {"}},
@@ -100,14 +100,14 @@ var attachMutants = []mutant{
 		tests: []string{"lock.TestDetachAndAttach"},
 	}, {
 		name:   "put-back-overlooked",
-		breaks: "who detaches takes an entry that somebody has attached to and put back for taken",
+		breaks: "a detaching client takes an entry that another client attached to and put back for taken",
 		edits: []edit{{"lock/internal/queue/detach.go",
 			"		found.Detached && found.Incarnation == d.e.Incarnation:",
 			"		found.Detached && d.e == nil:"}},
 		tests: []string{"lock.TestDetachInDoubt"},
 	}, {
 		name:   "place-given-up",
-		breaks: "who attaches and gives up leaves the entry as its own, so that the ticket is good no more",
+		breaks: "a client that attaches and gives up leaves the entry as its own, which voids the ticket",
 		edits: []edit{{"lock/internal/queue/attach.go",
 			"a.detach(e, a.found.entry.TTL(), a.left.Incarnation)",
 			"a.detach(e, a.found.entry.TTL(), e.Incarnation)"}},

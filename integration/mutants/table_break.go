@@ -4,7 +4,7 @@ package main
 var breakMutants = []mutant{
 	{
 		name:   "break-at-once",
-		breaks: "who breaks a hold deletes its entry before the lease has ended, though the owner has not learnt of it",
+		breaks: "break deletes the entry of a hold before the lease has ended, though the owner has not learnt of it",
 		edits: []edit{{"lock/admin/break.go",
 			"		case verdict == znode.Expired:\n			return b.Delete(ctx, p)\n",
 			"		case verdict != znode.Unproven:\n			return b.Delete(ctx, p)\n"}},

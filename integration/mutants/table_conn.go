@@ -46,7 +46,7 @@ var connMutants = []mutant{
 		tests: []string{"lock/internal/zkconn.TestCallsWithoutSession"},
 	}, {
 		name:   "late-unheard",
-		breaks: "what an abandoned call has done is told to nobody",
+		breaks: "what an abandoned call has done is not told",
 		edits: []edit{{"lock/internal/zkconn/call.go",
 			"			if late != nil {\n",
 			"			if late != nil && ctx.Err() == nil {\n"}},
@@ -91,7 +91,7 @@ var connMutants = []mutant{
 		tests: []string{"lock/internal/zkconn.TestDialOfUnresolvedHost", "lock.TestDialOfUnknownHost"},
 	}, {
 		name:   "handshake-unlimited",
-		breaks: "the deadline of the handshake is put off by whoever sets another",
+		breaks: "another deadline puts off that of the handshake",
 		edits: []edit{{"lock/internal/zkconn/serverconn.go",
 			"	if !c.greeted && (t.IsZero() || t.After(c.limit)) {\n",
 			"	if !c.greeted && t.Before(time.Time{}) {\n"}},
@@ -120,7 +120,7 @@ var connMutants = []mutant{
 		tests: []string{"lock.TestCloseEndsWithItsTimeout"},
 	}, {
 		name:   "shared-watch-unread",
-		breaks: "who shares a watch that is armed already gets what was read when it was armed",
+		breaks: "a waiter that shares an armed watch gets what was read when it was armed",
 		edits: []edit{{"lock/internal/zkconn/watch.go",
 			"ok && !fired(w.events)",
 			"ok"}},

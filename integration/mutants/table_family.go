@@ -4,21 +4,21 @@ package main
 var familyMutants = []mutant{
 	{
 		name:   "others-ignored",
-		breaks: "who waited for a reader that was granted the lock enters when that goes, though others read still",
+		breaks: "a writer that waited for a granted reader enters when that leaves, though others still read",
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"s.entry.Granted() && w.Kind.Alone(name)",
 			"s.entry.Granted() && name.Ours()"}},
 		tests: []string{"lock.TestWriterBehindReaders"},
 	}, {
 		name:   "attached-to-write",
-		breaks: "whoever attaches to a hold that was downgraded has it to write, while others read",
+		breaks: "a client that attaches to a downgraded hold may write, while others read",
 		edits: []edit{{"lock/internal/queue/attach.go",
 			", Shared: r.Shared}",
 			"}"}},
 		tests: []string{"lock.TestDetachOfEachKind"},
 	}, {
 		name:   "detached-for-others",
-		breaks: "a reader who detaches takes the entry away from those who read by it too",
+		breaks: "a reader that detaches takes the entry away from other readers that share it",
 		edits: []edit{{"lock/internal/lease/succeed.go",
 			"return e.handles <= handles",
 			"return true"}},
@@ -32,14 +32,14 @@ var familyMutants = []mutant{
 		tests: []string{"lock.TestReadWriteLockOfCurator"},
 	}, {
 		name:   "writer-beside-readers",
-		breaks: "who wants to write waits for writers only",
+		breaks: "a writer waits for writers only",
 		edits: []edit{{"lock/znode/admit.go",
 			"return a != Shared || b != Shared",
 			"return a != Shared || b == Exclusive"}},
 		tests: []string{"lock.TestReadersShareWritersDoNot", "lock/znode.TestAdmit"},
 	}, {
 		name:   "later-writer",
-		breaks: "a reader waits for a writer who came later and waits for it, which is kazoo#649",
+		breaks: "a reader waits for a writer that came later and waits for it, which is kazoo#649",
 		edits: []edit{{"lock/znode/admit.go",
 			"	for i := self - 1; i >= 0; i-- {\n		if ",
 			"	for i := len(names) - 1; i >= 0; i-- {\n		if (i < self || i > self && names[self].Role == Shared) && "}},

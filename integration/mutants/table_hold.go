@@ -101,7 +101,7 @@ var holdMutants = []mutant{
 var doubtMutants = []mutant{
 	{
 		name:   "no-read-back",
-		breaks: "a renewal whose reply was lost is taken for somebody else's write",
+		breaks: "a renewal whose reply was lost is taken for another client's write",
 		edits: []edit{{"lock/internal/lease/flush.go",
 			"!bytes.Equal(n.Data, b.data):",
 			"!bytes.Equal(n.Data, nil):"}},
@@ -129,7 +129,7 @@ var doubtMutants = []mutant{
 		tests: []string{"lock.TestShorteningCountsFromTheSend"},
 	}, {
 		name:   "shortening-in-flight",
-		breaks: "a shorter lease that may have been written counts only while somebody waits for the reply",
+		breaks: "a shorter lease that may have been written counts only while a call waits for the reply",
 		edits: []edit{{"lock/internal/lease/validity.go",
 			"	if e.writing != nil {\n		end = min(",
 			"	if e.writing != nil && e.writing.flying {\n		end = min("}},
@@ -150,7 +150,7 @@ var doubtMutants = []mutant{
 		tests: []string{"lock.TestRenewalThatCannotBeReadBackAtFirst"},
 	}, {
 		name:   "doubt-unnoted",
-		breaks: "nobody notes that a renewal whose reply was lost may have been applied",
+		breaks: "a renewal whose reply was lost is not noted as possibly applied",
 		edits: []edit{{"lock/internal/lease/renew.go",
 			"	w.doubt = true\n",
 			"	w.doubt = w.flying && e.state == Ended\n"}},

@@ -292,7 +292,7 @@ var placeMutants = []mutant{
 		tests: []string{"lock.TestReadersShareAnEntry"},
 	}, {
 		name:   "reader-untold",
-		breaks: "of readers who share an entry that is lost only the first is told",
+		breaks: "of readers that share a lost entry only the first is told",
 		edits: []edit{{"lock/tenancy.go",
 			"	e.OnEnd(t, t.cancel)\n",
 			""}},

@@ -11,7 +11,7 @@ var revokeMutants = []mutant{
 		tests: []string{"lock.TestRevokeThatTheServerRefuses"},
 	}, {
 		name:   "revoke-waiters",
-		breaks: "who waits for a lock is asked to give it up, too",
+		breaks: "a waiter is asked to release the lock, too",
 		edits:  []edit{{"lock/znode/admit.go", "			return names[:i]\n", "			return names\n"}},
 		tests:  []string{"lock/znode.TestHolders", "lock.TestRevokeOfEachKind"},
 	}, {
@@ -51,7 +51,7 @@ var revokeMutants = []mutant{
 		tests: []string{"lock.TestListensAreCheap"},
 	}, {
 		name:   "revoke-straggler",
-		breaks: "a request that was made as the hold ended stays until somebody else sweeps",
+		breaks: "a request that was made as the hold ended stays until another client sweeps",
 		edits: []edit{{"lock/internal/inbox/listen.go",
 			"		case stray:\n			b.clearSoon(id)\n",
 			"		case stray:\n"}},

@@ -9,7 +9,7 @@ var riskMutants = []mutant{
 		tests:  []string{"lock/internal/lease.TestAtRisk", "lock.TestHoldAtRisk"},
 	}, {
 		name:   "risk-unscheduled",
-		breaks: "nobody looks at the time at which a hold comes at risk",
+		breaks: "the time at which a hold comes at risk is not checked",
 		edits:  []edit{{"lock/internal/lease/renew.go", "			due = min(due, end-e.margin())\n", "			due = min(due, end)\n"}},
 		tests:  []string{"lock/internal/lease.TestRiskOfFailingRenewals", "lock.TestHoldAtRisk"},
 	}, {
@@ -57,7 +57,7 @@ var riskMutants = []mutant{
 		tests: []string{"lock.TestCheck", "lock/internal/lease.TestStalls"},
 	}, {
 		name:   "wait-untold",
-		breaks: "observers are not told that somebody waits",
+		breaks: "observers are not told of a waiter",
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"			c.waiting(e.Path)\n",
 			""}},

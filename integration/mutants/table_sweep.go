@@ -80,7 +80,7 @@ var sweepMutants = []mutant{
 		tests: []string{"reaper.TestSeenAliveIsNotReadAgain"},
 	}, {
 		name:   "reaper-remembers-the-replaced",
-		breaks: "the reaper does not look at a lock that it saw alive until the lease that it saw has ended, whoever has come since",
+		breaks: "the reaper does not look at a lock that it saw alive until the lease that it saw has ended, whatever entries were added since",
 		edits: []edit{{"reaper/sweep.go",
 			"now.mono+min(found.wait, p.OrphanAfter)",
 			"now.mono+min(found.wait, 24*time.Hour)"}},

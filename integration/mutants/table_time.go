@@ -108,7 +108,7 @@ var epochMutants = []mutant{
 		tests: []string{"lock/znode.TestPassed"},
 	}, {
 		name:   "mark-unwritten",
-		breaks: "nobody writes the epoch's mark, so that who looks only once judges nothing of an earlier epoch",
+		breaks: "the epoch's mark is not written, so that a process that looks only once judges nothing of an earlier epoch",
 		edits: []edit{{"lock/internal/clock/clock.go",
 			"		err = c.writeMark(ctx, path, stat)\n",
 			"		err = nil\n		c.ObserveMark(0, 0)\n"}},
@@ -192,7 +192,7 @@ var epochMutants = []mutant{
 		tests: []string{"lock/znode.TestJudge"},
 	}, {
 		name:   "observed-another-version",
-		breaks: "a waiter counts on for as long as it knows the node, whoever has written it meanwhile",
+		breaks: "a waiter counts on for as long as it knows the node, even if a client has written it meanwhile",
 		edits: []edit{{"lock/internal/queue/judge.go",
 			"before.entry.Node == e.Node && before.entry.Stat.Mzxid == e.Stat.Mzxid {\n",
 			"before.entry.Node == e.Node {\n"}},
@@ -248,7 +248,7 @@ var epochMutants = []mutant{
 		tests: []string{"lock.TestBrokenConnectionsCostLittle", "lock/internal/lease.TestReconnect"},
 	}, {
 		name:   "reconnected-untold",
-		breaks: "whoever renews the entries is not told that there is a session again",
+		breaks: "the renewal of entries is not told that there is a session again",
 		edits: []edit{{"lock/client.go",
 			"		keeper.Reconnected()\n",
 			"		_ = keeper\n"}},

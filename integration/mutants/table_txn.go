@@ -4,7 +4,7 @@ package main
 var txnMutants = []mutant{
 	{
 		name:   "txn-of-nobody",
-		breaks: "a transaction does not mind that somebody else has written the entry",
+		breaks: "a transaction does not mind that another client has written the entry",
 		edits: []edit{
 			{"lock/internal/lease/txn.go", "Data: w.data, Version: version})", "Data: w.data, Version: -1})"},
 			{"lock/internal/lease/txn.go", "Data: w.data, Version: version + raisedByTxn - 1})", "Data: w.data, Version: -1})"},
@@ -40,7 +40,7 @@ var txnMutants = []mutant{
 		tests: []string{"lock.TestAmbiguousTxn"},
 	}, {
 		name:   "txn-unsettled",
-		breaks: "a transaction whose reply was lost is made again at once, and nobody finds out whether it was applied",
+		breaks: "a transaction whose reply was lost is made again at once, without finding out whether it was applied",
 		edits: []edit{{"lock/internal/lease/txn.go",
 			"		applied, why := e.settle(ctx, w)\n",
 			"		e.drop(w, e.keeper.clock.Local())\n		applied, why := false, error(nil)\n"}},

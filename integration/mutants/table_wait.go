@@ -141,7 +141,7 @@ var waitMutants = []mutant{
 		tests: []string{"lock.TestGuardGivenUp"},
 	}, {
 		name:   "reentry-queues",
-		breaks: "who takes a lock again while its hold is in doubt waits in the queue, behind itself",
+		breaks: "a goroutine that locks again while its hold is in doubt queues behind itself",
 		edits: []edit{
 			{"lock/internal/lease/entry.go",
 				"		if err := e.Refresh(ctx); err != nil {\n			return err\n		}\n	}\n}",

@@ -98,7 +98,7 @@ func Start(cmd *exec.Cmd, overhear func(line string)) (*Peer, error) {
 func (p *Peer) hear(line zkserver.Line) {
 	words := strings.SplitN(line.Text, " ", 3)
 	if len(words) < 3 {
-		return // not of the protocol: somebody's print
+		return // not of the protocol: other output
 	}
 	name, word, s := words[0], words[1], Said{line.At, words[2]}
 	p.mu.Lock()

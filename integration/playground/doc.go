@@ -17,5 +17,5 @@
 //
 // Its test looks at the page in headless Chromium, as HOLDFAST_BROWSER or the PATH names
 // it. With HOLDFAST_PICTURES=folder it leaves pictures there. It is a module of its own, so
-// that the browser's driver is nobody's dependency.
+// that no other module depends on the browser's driver.
 package main

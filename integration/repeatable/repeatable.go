@@ -47,7 +47,7 @@ var changes = []change{
 	{"runtime/rand.go", "seed[i%len(seed)] ^= c\n", "seed[i%len(seed)] ^= c & 0\n"},
 	// A goroutine's turn ends when it waits, not when it took long.
 	{"runtime/proc.go", "const forcePreemptNS = 10 * 1000 * 1000 ", "const forcePreemptNS = 3600 * 1000 * 1000 * 1000 "},
-	// Whoever draws from the runtime and wants different numbers.
+	// Packages that draw from the runtime and want different numbers.
 	{"math/rand/rand.go", randomOfRuntime, sequence},
 	{"math/rand/v2/rand.go", randomOfRuntime, sequence},
 	{"os/tempfile.go", randomOfRuntime, "var drawn uint64\n\nfunc runtime_rand() uint64 {\n\tdrawn++\n\treturn uint64(Getpid())<<12 + drawn\n}\n"},

@@ -1,4 +1,4 @@
 // Package sql has tests alone: they show on a real SQL database that fencing tokens keep
-// off whoever has lost the lock, as package lock/fence describes it. It is a module of its
-// own, so that nobody who imports the library gets the database.
+// off a client that has lost the lock, as package lock/fence describes it. It is a module of
+// its own, so that programs that import the library do not get the database.
 package sql

@@ -26,7 +26,7 @@ type client struct {
 	log     string          // file
 	servers []string
 	control *controller                  // serves it
-	gone    func(name string, err error) // told when a life ended that nobody had ended
+	gone    func(name string, err error) // told when a life ended by itself
 	lives   sync.WaitGroup               // those that are served
 
 	granted chan struct{} // a token: it has got a lock, since the last look
@@ -78,7 +78,7 @@ func (c *client) start() error {
 	c.worker, c.killed = worker, killed
 	c.lives.Go(func() {
 		c.control.serve(c, config.Name, worker)
-		worker.EndInput() // in case it says what nobody understands
+		worker.EndInput() // in case it says what is not understood
 		<-worker.Exited()
 		if err := worker.Err(); err != nil && !killed.Load() {
 			c.gone(config.Name, err)

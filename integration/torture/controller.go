@@ -39,7 +39,7 @@ type controller struct {
 	stats      map[string]lock.Stats // of each worker's life, the last
 	longest    time.Duration         // wait for a lock
 	grants     int
-	turnedAway int // tries that met somebody, and waits that were given up
+	turnedAway int // tries that found the lock taken, and waits that were given up
 	lost       int // holds that ended before they were unlocked
 	removed    []string
 	unexpected []string
@@ -87,7 +87,7 @@ func (c *controller) draw(worker int) task {
 	how, patience := r.IntN(10), between(r, 100*time.Millisecond, 3*time.Second)
 	switch how {
 	case 0:
-		t.Try = b.kind != election // who stands waits
+		t.Try = b.kind != election // candidates always wait
 	case 1:
 		t.Patience = patience
 	}
@@ -97,7 +97,7 @@ func (c *controller) draw(worker int) task {
 	}
 	ops := []string{opRead}
 	if b.kind != semaphore && t.Weight == rooms[b.kind] {
-		// Whoever enters alone writes first: what comes late from the hold before is too old then.
+		// A hold that enters alone writes first: what comes late from the one before is too old then.
 		ops = []string{opWrite, opRead, opPut, opPut}
 	}
 	if b.kind == election {
@@ -168,7 +168,7 @@ func (c *controller) answer(name string, index int, q request) (answer reply, r 
 	case opShown:
 		r.Return, r.Value = q.Return, q.Value
 		if q.Result != "" && q.Result != resultGaveUp {
-			c.surprise("%s: who leads %s was not shown: %s", name, q.Lock, q.Result)
+			c.surprise("%s: the leader of %s was not shown: %s", name, q.Lock, q.Result)
 		}
 	case opGrant:
 		r.Return, r.Value = q.Return, q.Value

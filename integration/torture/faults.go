@@ -60,8 +60,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// clientFaults are what is done to one worker. Those that hurt those who hold a lock
-// most wait a while until it does.
+// clientFaults are what is done to one worker. A fault that hurts holders most waits a while
+// until the worker is one.
 func (t *torture) clientFaults(c *client) []fault {
 	const aim = 5 * time.Second
 	stop := func(name string, least, most time.Duration) fault {
@@ -117,8 +117,8 @@ func (t *torture) serverFaults() []fault {
 	leader := func(l *zkserver.Server, _ []*zkserver.Server) []*zkserver.Server { return []*zkserver.Server{l} }
 	follower := func(_ *zkserver.Server, f []*zkserver.Server) []*zkserver.Server { return f[:1] }
 	quorum := func(l *zkserver.Server, f []*zkserver.Server) []*zkserver.Server { return []*zkserver.Server{l, f[0]} }
-	// The one that the grace is for: the leases of those who cannot renew are judged
-	// by the next leader's clock.
+	// The fault that the grace is for: the next leader's clock judges the leases of
+	// holders that cannot renew.
 	var stopped []*client
 	killWithHolders := func(servers []*zkserver.Server) error {
 		stopped = nil
@@ -139,7 +139,7 @@ func (t *torture) serverFaults() []fault {
 		return errors.Join(errs...)
 	}
 	return []fault{
-		t.onServers("leader killed, those who hold locks stopped", leader, ttl, ttl+grace, killWithHolders, restartWithHolders),
+		t.onServers("leader killed, holders stopped", leader, ttl, ttl+grace, killWithHolders, restartWithHolders),
 		t.onServers("leader killed", leader, 500*time.Millisecond, 5*time.Second, kill, t.restart),
 		t.onServers("follower killed", follower, 500*time.Millisecond, 5*time.Second, kill, t.restart),
 		t.onServers("leader paused", leader, 500*time.Millisecond, 6*time.Second, halt, resume),

@@ -107,8 +107,8 @@ func holds(records []*record) map[string][]*hold {
 // time, though together they have no room, or in another order than that of their tokens.
 // It also counts those that were in beside others, as they may.
 //
-// Whoever is in has been counted with all who have a lower token and are not out yet, also
-// those that did not know of their turn so soon.
+// A hold that is in is counted with all of lower tokens that are not out yet, also those that
+// did not know of their turn so soon.
 func doubleEntries(byLock map[string][]*hold) (found []string, beside int) {
 	for _, hs := range byLock {
 		for i, h := range hs {
@@ -137,10 +137,10 @@ func doubleEntries(byLock map[string][]*hold) (found []string, beside int) {
 	return found, beside
 }
 
-// wronglyShown finds answers to who leads that are wrong: somebody else than who was the valid
-// leader in its own view for as long as was asked; one who led before another was told to lead;
-// one who had been shown before a later one was; and the value of another. It also counts the
-// answers, and how many of them were nobody.
+// wronglyShown finds wrong answers to which candidate leads: another than the valid leader in
+// its own view for as long as was asked; one that led before another was told to lead; one
+// that led before another that had been shown; and the value of another. It also counts the
+// answers, and how many of them named no leader.
 func wronglyShown(records []*record, byLock map[string][]*hold) (found []string, shown, nobody int) {
 	wrong := func(r *record, format string, args ...any) {
 		found = append(found, fmt.Sprintf("election %s: %s was shown token %d from %d to %d, ", r.Lock, r.Worker, r.Token, r.Call, r.Return)+fmt.Sprintf(format, args...))

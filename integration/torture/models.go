@@ -30,7 +30,7 @@ type lockState struct {
 // is granted when there is room for it, with a higher token than ever before; a check that
 // finds it valid comes before its end. One that is alone may become one of several.
 //
-// Tokens rise also where several are in: all that are ahead of whoever may enter may enter,
+// Tokens rise also where several are in: all holds ahead of one that may enter may enter,
 // and did so no later, whenever they noticed.
 var lockModel = porcupine.Model{
 	Init: func() any { return lockState{} },
@@ -63,8 +63,8 @@ var lockModel = porcupine.Model{
 //
 // A hold ends no earlier than in its own view. When it ended after that is known
 // only of one that was unlocked with success. Of a worker that was killed while it
-// waited nothing is in the history: an entry that was granted to nobody may as well
-// not have been.
+// waited nothing is in the history: a grant that no worker learnt of may as well not
+// have been.
 func lockHistory(hs []*hold) (ops []porcupine.Operation) {
 	for _, h := range hs {
 		add := func(op string, weight int, call, ret instant) {
@@ -104,7 +104,7 @@ type registerInput struct {
 
 // registerOutput is what came of it.
 type registerOutput struct {
-	unsure  bool // nobody knows
+	unsure  bool // it is unknown
 	refused bool
 	token   int64
 	value   string

@@ -76,9 +76,9 @@ func (t *torture) tellWork(r *report, records []*record, byLock map[string][]*ho
 		}
 	}
 	r.add("operations", "%d on %d locks", operations, len(byLock))
-	r.add("holds", "%d; %d attempts met somebody or gave up", c.grants, c.turnedAway)
+	r.add("holds", "%d; %d attempts found the lock taken or gave up", c.grants, c.turnedAway)
 	if c.grants == 0 {
-		r.wrong = append(r.wrong, "nobody ever got a lock")
+		r.wrong = append(r.wrong, "no worker ever got a lock")
 	}
 	sum := t.stats()
 	r.add("longest wait for a lock", "%v", c.longest.Round(time.Millisecond))
@@ -111,14 +111,14 @@ func (t *torture) stats() (sum lock.Stats) {
 func (t *torture) tellPromises(r *report, records []*record, byLock map[string][]*hold) {
 	c := t.control
 	r.add("late acts stopped by fencing", "%d", c.store.fenced)
-	r.add("late acts that nobody opposed", "%d", c.store.unopposed)
+	r.add("late acts unopposed", "%d", c.store.unopposed)
 	r.add("late acts stopped by the deadline", "%d (of the counter, which is not fenced)", c.store.overdue)
 
 	double, beside := doubleEntries(byLock)
 	r.add("holds beside others", "%d, of read/write locks and semaphores", beside)
 	r.none("double entries", len(double), double...)
 	wrong, shown, nobody := wronglyShown(records, byLock)
-	r.add("leaders asked for", "%d, of which %d were nobody", shown, nobody)
+	r.add("leaders asked for", "%d, of which %d showed no leader", shown, nobody)
 	r.none("leaders shown wrongly", len(wrong), wrong...)
 	r.none("valid holds refused by fencing", c.store.contradicted)
 	r.none("lost updates", c.store.lostUpdates())

@@ -56,7 +56,7 @@ type torture struct {
 
 	mu     sync.Mutex
 	faults map[string]int
-	died   []string // workers that ended though nobody had ended them
+	died   []string // workers that ended by themselves
 	stuck  []string // workers that did not come to their end
 	left   []string // nodes below the root at the end
 }

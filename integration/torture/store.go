@@ -12,7 +12,7 @@ type store struct {
 	// What was seen to come late: after the end of the lease that the actor had
 	// known of when it last looked.
 	fenced    int // writes of the register with an older token than the last
-	unopposed int // writes of the register, late, but nobody had been in since: let through
+	unopposed int // writes of the register, late, but no later hold had written: let through
 	overdue   int // writes of the counter, refused by their deadline
 	// contradicted are writes of the register that fencing refused while the
 	// writer's lease still ran: two holds at once.
@@ -48,7 +48,7 @@ func (s *store) read(lock string) (token int64, value string) {
 	return r.token, r.value
 }
 
-// write writes the register, unless somebody with a higher token has. The lease
+// write writes the register, unless a hold with a higher token has. The lease
 // plays no part: it only tells what came late.
 func (s *store) write(lock string, token int64, value string, until instant) (ok bool) {
 	r := s.enter(lock)
@@ -74,7 +74,7 @@ func (s *store) take(lock string) (count int) {
 	return r.count
 }
 
-// put writes the counter, whatever it stands at and whoever wrote it last. Only
+// put writes the counter, whatever it stands at and whichever hold wrote it last. Only
 // what comes after the end of the writer's own lease is refused: a process that
 // was stopped cannot know, and that is not the lock's fault.
 func (s *store) put(lock string, count int, until instant) (ok bool) {

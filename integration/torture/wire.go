@@ -65,7 +65,7 @@ const (
 	opLeave = "leave" // it is about to unlock, and makes no claim after
 	opLeft  = "left"  // it has unlocked; Result tells how
 	opLost  = "lost"  // its hold is not valid any more; Result tells what it was told
-	opShown = "shown" // it has asked who leads, and was shown that token and value; 0: nobody leads
+	opShown = "shown" // it has asked for the leader, and was shown that token and value; 0: none
 )
 
 // request is what a worker sends, one JSON line each; the controller answers each.
@@ -116,9 +116,9 @@ type step struct {
 	Think time.Duration `json:"think"`
 }
 
-// The kinds of locks, and how much room there is in each for the weights of all who are in
-// at a time: a reader weighs 1, a writer as much as there is room, and whoever has permits
-// as many as he has.
+// The kinds of locks, and how much room each has for the weights of all holds that are in
+// at a time: a reader weighs 1, a writer as much as there is room, and a hold of permits
+// as many as it has.
 const (
 	mutex     = "mutex"
 	rwMutex   = "rwmutex"
@@ -130,11 +130,11 @@ var rooms = map[string]int{mutex: 1, rwMutex: 1 << 20, semaphore: 3, election: 1
 
 // results of attempts to lock and unlock, and of losses.
 const (
-	resultHeld    = "held"    // a try met somebody
+	resultHeld    = "held"    // a try found the lock taken
 	resultGaveUp  = "gave up" // a wait took too long
 	resultExpired = "expired"
 	resultUnsure  = "unsure"  // an unlock that was not confirmed in time
-	resultRemoved = "removed" // a live entry had been deleted: nobody may do that
+	resultRemoved = "removed" // a live entry had been deleted: no client may do that
 	resultTaken   = "taken"   // a live entry had been overwritten: nor that
 	resultLapsed  = "lapsed"  // the hold found out when it was asked
 )

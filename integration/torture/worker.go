@@ -220,7 +220,7 @@ func (a *act) step(s step) (goOn bool, err error) {
 	panic("no such step: " + s.Op)
 }
 
-// askWhoLeads asks ZooKeeper who leads, as anybody may; that is not an act of the hold's.
+// askWhoLeads asks ZooKeeper for the leader, as any client may; that is not an act of the hold's.
 func (a *act) askWhoLeads() error {
 	ctx, cancel := context.WithTimeout(context.Background(), sessionTimeout)
 	defer cancel()

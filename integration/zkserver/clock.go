@@ -69,7 +69,7 @@ func (c *Clock) Env() []string { return c.env }
 // negative. Servers that run have the new time within about a second, and those that
 // are started later at once.
 func (c *Clock) Step(ahead time.Duration) error {
-	// Nobody is to read a file that is half written.
+	// No process may read a file that is half written.
 	next := c.file + ".next"
 	if err := os.WriteFile(next, []byte(shift(ahead)+"\n"), 0o600); err != nil {
 		return err

@@ -106,7 +106,7 @@ func (t *Tap) strikeReply(l *link, packet []byte) bool {
 	return false
 }
 
-// cutLocked cuts a connection and lets nobody connect; t.mu is held.
+// cutLocked cuts a connection and lets no client connect; t.mu is held.
 func (t *Tap) cutLocked(l *link, s *strike) {
 	t.strike = nil
 	t.valve.close()

@@ -11,15 +11,15 @@ import (
 	"sync"
 )
 
-// FreePorts returns n ports of 127.0.0.1 that nobody uses now.
+// FreePorts returns n ports of 127.0.0.1 that are unused now.
 //
 // They are not of the range from which the kernel serves outgoing connections.
 // In there, any client could take a port before the server binds it; and a
 // client that dials a server which is down could be connected to itself, and
 // keep the server from coming back.
 //
-// None is given twice, by this process or another one that runs: whoever got it may not
-// listen yet, or its server may be down for a moment.
+// None is given twice, by this process or another one that runs: the process that got it
+// may not listen yet, or its server may be down for a moment.
 func FreePorts(n int) ([]int, error) {
 	given.Lock()
 	defer given.Unlock()
@@ -61,7 +61,7 @@ var given = struct {
 
 // reserve keeps other processes from choosing the port, by a name that one at a time can
 // have. It ends with the process, if it is not closed. Linux alone has such names; elsewhere
-// nobody is kept from anything.
+// no process is kept from a port.
 func reserve(port int) (io.Closer, error) {
 	if runtime.GOOS != "linux" {
 		return io.NopCloser(nil), nil

@@ -14,8 +14,8 @@ import (
 // relayDialTimeout bounds how long a relay waits for the server to accept.
 const relayDialTimeout = 5 * time.Second
 
-// Relay stands between a server and whoever connects to it by way of the relay's
-// address, another process too. It can hold back what passes, as a network does
+// Relay stands between a server and the clients that connect to it by way of the relay's
+// address, in other processes too. It can hold back what passes, as a network does
 // that swallows packets, or cut the connections. One that dials by way of a [Tap]
 // or a [Meter] has that know what passes.
 type Relay struct {
@@ -58,7 +58,7 @@ func NewRelay(target string, opts RelayOptions) (*Relay, error) {
 	return r, err
 }
 
-// newRelay returns a relay that has its address, and serves nobody before start.
+// newRelay returns a relay that has its address, and serves no client before start.
 func newRelay(target string) (*Relay, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

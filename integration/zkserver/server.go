@@ -159,7 +159,7 @@ func prepare(ctx context.Context, opts Options) (Installation, Options, error) {
 	return installation, opts, err
 }
 
-// errPortTaken says that somebody took a port between our choice and the
+// errPortTaken says that another process took a port between our choice and the
 // server's bind.
 var errPortTaken = errors.New("port already in use")
 
@@ -303,8 +303,8 @@ func (s *Server) awaitServing(ctx context.Context) error {
 	}
 }
 
-// portTaken reports whether the server has logged, since it was started last, that somebody
-// else has one of its ports. A member of an ensemble tries for seconds to listen for
+// portTaken reports whether the server has logged, since it was started last, that another
+// process has one of its ports. A member of an ensemble tries for seconds to listen for
 // elections, and logs other things meanwhile.
 func (s *Server) portTaken() bool {
 	log, err := os.ReadFile(s.logFile())

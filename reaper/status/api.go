@@ -49,11 +49,11 @@ type Count struct {
 	Locks   int            `json:"locks"`
 	Held    int            `json:"held"` // entries that are in
 	Waiting int            `json:"waiting"`
-	Blocked int            `json:"blocked"` // locks with somebody behind an entry that is expired, damaged or another library's
+	Blocked int            `json:"blocked"` // locks with a waiter behind an entry that is expired, damaged or another library's
 	States  map[string]int `json:"states"`
 }
 
-// blocked reports whether nobody of ours lets go of the lock, though somebody waits.
+// blocked reports whether waiters stand behind an expired or damaged entry.
 func (l *Lock) blocked() bool { return l.Waiting > 0 && (l.State == Expired || l.State == Damaged) }
 
 // ask is what a request asks for.
@@ -189,8 +189,8 @@ func (s *Server) apiLocks(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// at is the lock as far as it is known at a moment after it was read. It is not taken for
-// expired because nobody has looked since.
+// at returns the lock as far as it is known at a moment after it was read. The time since
+// then alone does not make it expired.
 func (l *Lock) at(now time.Time) Lock {
 	shown := *l
 	age := now.Sub(l.read)

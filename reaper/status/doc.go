@@ -13,19 +13,19 @@
 //
 // # What it costs
 //
-// Locks are read when somebody looks at them, and once for all who look: a pass begins
+// Locks are read on request, and once for all requests together: a pass begins
 // no sooner than a second after the one before, and reading takes a tenth of the time at
 // most, with eight requests in flight. It visits 20,000 nodes and reads the first three
 // entries of each lock; the answer says so if there are more. All else is known without
 // a request.
 //
-// # Who may look
+// # Access
 //
-// Whoever reaches the port. So it is to be bound to a loopback address, or kept by
-// the network from others: names of locks and their owners are told. Metadata is not,
+// Every host that reaches the port may read. So bind it to a loopback address, or let the
+// network keep others from it: names of locks and their owners are shown. Metadata is not,
 // unless the options say so. Requests that name another host than localhost, an address,
-// or one of the options' are refused, so that no page of somebody else's can read it
-// by having its own name point here (DNS rebinding). The page needs no resource from
+// or one of the options' are refused, so that no foreign page can read it by having its
+// own name point here (DNS rebinding). The page needs no resource from
 // elsewhere, and its Content-Security-Policy allows none.
 //
 // # Metrics

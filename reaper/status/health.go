@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// Problem is something that somebody should look at.
+// Problem is something that an operator should look at.
 type Problem struct {
 	Level string `json:"level"`
 	Root  string `json:"root"`

@@ -18,7 +18,7 @@ const (
 	maxWait = 100 * time.Millisecond
 )
 
-// listing has the locks below a root, read when somebody looks.
+// listing has the locks below a root, read on request.
 type listing struct {
 	ctx    context.Context // ends all passes
 	passes *sync.WaitGroup

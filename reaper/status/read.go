@@ -28,7 +28,7 @@ const (
 const (
 	Free     = "free"     // there is no entry
 	Held     = "held"     // it has the lock, and its lease runs
-	Waiting  = "waiting"  // of an entry: somebody is ahead
+	Waiting  = "waiting"  // of an entry: another entry is ahead
 	Entering = "entering" // it has not recorded yet that it has the lock
 	Expired  = "expired"  // its lease has ended: it is deleted after the grace
 	Foreign  = "foreign"  // it is another library's
@@ -55,7 +55,7 @@ type Lock struct {
 // Entry is an entry of a lock. Of those that are not ours only State and Token are known.
 type Entry struct {
 	State    string            `json:"state"` // as of a lock
-	In       bool              `json:"in"`    // nobody whom it has to wait for is ahead
+	In       bool              `json:"in"`    // no entry that it has to wait for is ahead
 	Token    string            `json:"token"`
 	Role     string            `json:"role,omitempty"`
 	Owner    string            `json:"owner,omitempty"`
@@ -83,7 +83,7 @@ type reader struct {
 }
 
 // lock reads a lock, with so many entries of it, and returns the names of its children
-// that are no entries. It is nobody's lock if it returns nil.
+// that are no entries. It returns nil if no lock is there.
 func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []string, error) {
 	path := r.tree.Path(name)
 	l := &Lock{Root: r.label, Name: name, Policy: r.policies.For(name).Name, Entries: []Entry{}}
@@ -265,7 +265,7 @@ func (r *reading) run(ctx context.Context) {
 				child = name + "/" + child
 			}
 			if znode.CheckName(child) != nil {
-				continue // nobody's lock can stand there
+				continue // no lock can stand there
 			}
 			select {
 			case more <- struct{}{}:

@@ -26,11 +26,11 @@ import (
 type Options struct {
 	// Roots are those of which is told: at least one.
 	Roots []Root
-	// Metadata has the metadata of entries shown, which may hold what is not for
-	// everybody's eyes. Default: it is not even read out.
+	// Metadata has the metadata of entries shown, which may be
+	// confidential. Default: it is not even read out.
 	Metadata bool
 	// Hosts are names by which the page may be asked for, beside localhost and
-	// addresses. A page of somebody else's that makes its own name resolve to ours (DNS
+	// addresses. A foreign page that makes its own name resolve to ours (DNS
 	// rebinding) is refused.
 	Hosts []string
 }
@@ -132,7 +132,7 @@ func (s *Server) Close() {
 }
 
 // security is sent with all that is served. The page needs nothing from elsewhere, and
-// nobody else may frame or read it.
+// no other site may frame or read it.
 var security = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -168,7 +168,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // named reports whether a request may ask for that host. An address is no name that
-// somebody could have pointed to us.
+// another site could point to us.
 func (s *Server) named(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

@@ -115,7 +115,7 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 	if err != nil && err.Error() != "" {
 		hint := ""
 		if errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoAuth) { // which calls itself "not authenticated"
-			hint = "; is zookeeper.auth in the configuration a user whom the ACL there lets? holdfast doctor tells more"
+			hint = "; is zookeeper.auth in the configuration a user that the ACL there allows? holdfast doctor tells more"
 		}
 		within(func() { fmt.Fprintf(errs, "%s: %v%s\n", cmd.Name(), err, hint) })
 	}

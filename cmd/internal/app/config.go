@@ -65,7 +65,7 @@ func (f *Flags) File() string {
 
 // Load returns the configuration that the flags, the environment and the file
 // make together. What is wrong is an [Exit] with StatusUsage that tells all of it. When
-// ctx ends first, as it may while the file is a pipe that nobody writes to, the error is
+// ctx ends first, as it may while the file is a pipe without a writer, the error is
 // its cause.
 func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 	cfg := policy.Default()
@@ -118,8 +118,8 @@ func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 	return cfg, nil
 }
 
-// LoadFile reads a configuration file, unless ctx ends first. Then whoever opens it is left behind:
-// nothing else ends that for a pipe.
+// LoadFile reads a configuration file, unless ctx ends first. Then the goroutine that opens
+// it is left behind: nothing ends the open of a pipe.
 func LoadFile(ctx context.Context, file string) (*policy.Config, error) {
 	type loaded struct {
 		cfg *policy.Config
@@ -165,8 +165,8 @@ func IsTerminal(w io.Writer) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// TellRoots logs that a configuration names roots beside the one that is looked at: who
-// does not say which is easily shown no locks where there are many.
+// TellRoots logs that a configuration names roots beside the one that is shown: a
+// command that names no root easily shows no locks where there are many.
 func TellRoots(cfg *policy.Config, log zerolog.Logger) {
 	if len(cfg.Roots) == 0 {
 		return

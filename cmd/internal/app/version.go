@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// release and commit are for who builds where Go cannot tell them, as from an archive:
+// release and commit are for builds where Go cannot tell them, as from an archive:
 //
 //	go build -ldflags "-X github.com/holdfast-io/holdfast/cmd/internal/app.release=v1.2.3
 //	    -X github.com/holdfast-io/holdfast/cmd/internal/app.commit=0123456789abcdef"

@@ -29,7 +29,7 @@ public final class CuratorBench {
     private static final List<CuratorFramework> clients = new ArrayList<>();
     private static final List<Lock> locks = new ArrayList<>();
     private static final List<ExecutorService> threads = new ArrayList<>(); // a mutex belongs to its thread
-    private static final String VALUE = "node1:8080"; // of who leads
+    private static final String VALUE = "node1:8080"; // of the leader
     private static String kind;
     private static int count; // of permits, or of locks together
 
@@ -224,7 +224,7 @@ public final class CuratorBench {
         private int missing = locks.size(); // turns until all queue
         private int turns; // that were measured
         private int passed; // of these, to another client
-        private int last; // who had the last turn
+        private int last; // the client of the last turn
         private final int room = kind.equals("semaphore") ? count : 1;
         private int inside;
         private boolean stopped;

@@ -48,7 +48,7 @@ class Turns:
         self.mutex = threading.Lock()
         self.missing = len(locks)  # turns until all queue
         self.begin = self.end = self.unlocked = 0
-        self.passed = self.last = 0  # turns measured that went to another client; who had the last one
+        self.passed = self.last = 0  # turns measured that went to another client; the client of the last one
         self.inside, self.stopped = 0, False
         self.latencies = []
 

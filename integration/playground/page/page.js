@@ -50,7 +50,7 @@ function showSide(side, log) {
   const two = side.inside > 1;
   shown.made.dataset.inside = side.inside;
   shown.made.dataset.overlaps = side.overlaps;
-  part(".verdict").textContent = two ? "Two inside at once" : side.inside === 1 ? "One inside" : "Nobody inside";
+  part(".verdict").textContent = two ? "Two inside at once" : side.inside === 1 ? "One inside" : "None inside";
   part(".count").textContent = `two inside at once: ${side.overlaps === 0 ? "never" : `${side.overlaps === 1 ? "once" : `${side.overlaps} times`}, for ${seconds(side.overlap)} in all`}; turns: ${side.turns}`;
   part(".workers").replaceChildren(...side.workers.map(workerRow));
   part(".nodes").replaceChildren(...side.nodes.map(nodeRow));

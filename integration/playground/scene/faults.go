@@ -120,7 +120,7 @@ func signed(d time.Duration) string {
 
 func memberName(i int) string { return fmt.Sprintf("zk%d", i+1) }
 
-// holder is who of a side has entered first of those that still work undisturbed.
+// holder returns the first worker of a side to enter, of those that still work undisturbed.
 func (side *side) holder() *worker {
 	var first *worker
 	for _, w := range side.workers {
@@ -137,7 +137,7 @@ func (s *Scene) each(what string, do func(*worker)) {
 		for _, side := range s.sides {
 			w := side.holder()
 			if w == nil {
-				s.say(side, Warn, "nobody is inside now")
+				s.say(side, Warn, "no worker is inside now")
 				continue
 			}
 			s.say(side, Warn, what, w.name)

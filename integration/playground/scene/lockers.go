@@ -43,7 +43,7 @@ type hold interface {
 	err() error
 	// sure reports whether the holder may act now.
 	sure() bool
-	// left is for how long the hold lasts for sure; 0 where nobody knows.
+	// left is for how long the hold lasts for sure; 0 where that is unknown.
 	left() time.Duration
 	token() string
 	unlock() error

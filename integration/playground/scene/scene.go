@@ -4,7 +4,7 @@
 //
 // A worker is inside from when it has the lock until it has left, or dies, or is paused: one
 // that is paused does nothing. When it goes on, it asks its hold first. A hold of zk.Lock
-// cannot be asked and tells nothing; one of Holdfast's ends before anybody else can enter.
+// cannot be asked and tells nothing; one of Holdfast's ends before another worker can enter.
 package scene
 
 import (
@@ -44,7 +44,7 @@ type Scene struct {
 	logged   int
 	tour     Tour
 	touring  bool
-	linger   bool // nobody ends its work
+	linger   bool // no worker ends its work
 }
 
 // A side is one kind of lock with its workers.
@@ -95,7 +95,7 @@ func (s *Scene) Close() {
 	s.tasks.Wait()
 }
 
-// update changes the scene, and has those look who wait for that.
+// update changes the scene, and wakes the goroutines that wait for a change.
 func (s *Scene) update(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,7 +43,7 @@ type Worker struct {
 // Node is a node in ZooKeeper.
 type Node struct {
 	Name  string `json:"name"`
-	Owner string `json:"owner"` // a worker, "" if it is nobody's
+	Owner string `json:"owner"` // a worker, "" if none
 	Kind  string `json:"kind"`
 }
 

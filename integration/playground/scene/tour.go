@@ -61,7 +61,7 @@ func (s *Scene) stops() []stop {
 			look: 8 * time.Second,
 		},
 		{
-			say:  "The leader's clock is set ten minutes forward. By it, all leases are over long ago. Holdfast's clients see the step, and nobody enters.",
+			say:  "The leader's clock is set ten minutes forward. By it, all leases are over long ago. Holdfast's clients see the step, and none enters.",
 			do:   func() { s.StepClock(10 * time.Minute) },
 			seen: func(mark) bool { return true },
 			look: 8 * time.Second,
@@ -99,8 +99,8 @@ func (s *Scene) goAround() {
 	})
 }
 
-// ready reports whether each side has one holder, who is not about to leave, and nothing
-// happens to anybody.
+// ready reports whether each side has one holder, which is not about to leave, no
+// worker is disturbed, and no two are inside at once.
 func (s *Scene) ready() (begin mark, ready bool) {
 	for i, side := range s.sides {
 		w := side.holder()
@@ -112,7 +112,7 @@ func (s *Scene) ready() (begin mark, ready bool) {
 	return begin, true
 }
 
-// disturbed reports whether somebody of a side does not run as it should.
+// disturbed reports whether a worker of a side does not run as it should.
 func (side *side) disturbed() bool {
 	for _, w := range side.workers {
 		if w.paused || w.cut {

@@ -67,7 +67,7 @@ func (w *worker) live(ctx context.Context) {
 		w.update(ctx, func() { w.die(err) })
 		return
 	}
-	defer w.s.tasks.Go(p.end) // it takes long if it cannot reach anybody
+	defer w.s.tasks.Go(p.end) // it takes long if it can reach no server
 	w.update(ctx, func() { w.p = p })
 	for err == nil {
 		if err = w.turn(ctx, p); err == nil {

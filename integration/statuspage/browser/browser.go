@@ -1,5 +1,5 @@
 // Package browser has pages looked at in headless Chromium by tests: what such a page does
-// wrong, from a script that fails to a request to somebody else, is a failure of the test.
+// wrong, from a script that fails to a request to another host, is a failure of the test.
 package browser
 
 import (

@@ -87,7 +87,7 @@ func scene(n int) (clear func(), _ error) {
 	token = hold.Token()
 	read, err = catalog.RLock(ctx)
 	wrong = append(wrong, err)
-	go func() { // somebody asks for the hold, so that who listens for that is done
+	go func() { // request the release of the hold, so that its listener is done
 		select {
 		case work <- "a piece":
 		case <-hold.Done():

@@ -1,5 +1,5 @@
 // The page asks the reaper every two seconds and shows what it says. All text goes in
-// by textContent: names and owners are whatever somebody wrote.
+// by textContent: names and owners may be any text.
 import { ago, byId, count, el, keyed, put, span } from "./dom.js";
 import { charts, facts, policies } from "./below.js";
 import { detail, row } from "./rows.js";
@@ -75,7 +75,7 @@ function showFailure(error) {
   document.title = "\u2716 Holdfast reaper";
 }
 
-// verdict says first what somebody who was woken needs.
+// verdict shows first what an operator on call needs.
 function verdict(status, locks) {
   const found = status.problems.map((p) => ({ ...p, text: status.roots.length > 1 ? `${p.root}: ${p.text}` : p.text }));
   const blocked = locks.counts.reduce((n, c) => n + c.blocked, 0);

@@ -45,7 +45,7 @@ export function row(what, toggle) {
   return tr;
 }
 
-// holderText is who has the lock.
+// holderText names the holder of the lock.
 function holderText(lock, first) {
   if (!first) return "";
   if (!first.owner) return first.state === "foreign" ? "another library's" : "";

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
-// What the locks of the chapters with crashes are taken with. Those who are not killed
+// TTL and grace of the locks in the chapters with crashes. Workers that are not killed
 // keep their leases on a busy machine too.
 const (
 	shortTTL   = 10 * time.Second
@@ -113,9 +113,9 @@ func (d *demo) followDead(ctx context.Context, second *process, dead admin.Conte
 	return nil
 }
 
-// killEverybody kills a holder and all who wait, and leaves it to the reaper.
+// killEverybody kills a holder and all waiters, and leaves their entries to the reaper.
 func (d *demo) killEverybody(ctx context.Context) error {
-	d.begin("d", "A holder and all who wait are killed, and nobody ever comes back")
+	d.begin("d", "A holder and all waiters are killed, and no client ever comes back")
 	const name = "shop/berlin/orders/42"
 	first, second, err := d.pair(ctx, name, shortTTL, shortGrace)
 	if err != nil {

@@ -36,7 +36,7 @@ func (b Base) zkLock() string  { return string(b) + "/zk.Lock" } // go-zookeeper
 // Options say how the demo runs.
 type Options struct {
 	Base    Base
-	Servers []string // of ZooKeeper, which must let anybody create a node at the top
+	Servers []string // of ZooKeeper, which must let any client create a node at the top
 	Reaper  string   // path of the reaper's program
 	Out     io.Writer
 	Colour  bool

@@ -134,7 +134,7 @@ func (d *demo) staysAlone(ctx context.Context, second *process, expired time.Tim
 		intruders++
 		d.say("The second has the lock too.")
 	default:
-		d.say("%v after the end of the session, more than the TTL and the grace: nobody else has the lock.", tenths(time.Since(expired)))
+		d.say("%v after the end of the session, more than the TTL and the grace: no other client has the lock.", tenths(time.Since(expired)))
 	}
 	d.judge("Holdfast: others let in while the holder works", "0", strconv.Itoa(intruders), intruders == 0)
 	return intruders == 0, nil

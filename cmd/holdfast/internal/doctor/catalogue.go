@@ -11,7 +11,7 @@ type Severity string
 // The severities.
 const (
 	Error   Severity = "error"   // locks do not work, or are not safe
-	Warning Severity = "warning" // they will not work, or not as somebody expects
+	Warning Severity = "warning" // they will not work, or not as expected
 	Info    Severity = "info"    // to be known
 )
 
@@ -35,7 +35,7 @@ type kind struct {
 var kinds = map[string]kind{
 	"no-session": {Error, "Nothing can be locked from here, and nothing else could be looked at.",
 		"Start a server there or name others with --servers, HOLDFAST_ZOOKEEPER or zookeeper.servers; see that no firewall, port or TLS setting is in the way."},
-	"server-unsupported": {Error, "Two may hold a lock at once, or nobody may get it.",
+	"server-unsupported": {Error, "Two clients may hold a lock at once, or none may get it.",
 		"Use Apache ZooKeeper 3.4.6 or later, 3.9.5 by preference."},
 	"server-release": {Warning, "An acknowledged write, and a lock with it, can be lost.",
 		"Upgrade the server to a release with the fix, which the finding names."},
@@ -51,9 +51,9 @@ var kinds = map[string]kind{
 		"Run an odd number of voting servers: three or five."},
 	"servers-repeat": {Warning, "A client tries the same server twice, and believes that it has more of them than there are.",
 		"Name each server once in zookeeper.servers."},
-	"clock-jumps": {Warning, "A judge who has not seen the jump may take a live holder for dead as soon as jumps are longer than the grace.",
+	"clock-jumps": {Warning, "A process that has not seen the jump may take a live holder for dead as soon as jumps are longer than the grace.",
 		"Let chrony or ntpd slew the clocks of the servers and not step them (makestep only at the start); or choose a grace of more than twice the jump."},
-	"clock-exceeds-grace": {Error, "Somebody may enter while another holds the lock.",
+	"clock-exceeds-grace": {Error, "A client may enter while another holds the lock.",
 		"Mend the clock of the server that leads, with chrony or ntpd; until then choose a grace of more than twice the jump, in all programs that use these locks."},
 	"clock-differs": {Warning, "Locks do not depend on this machine's clock, but its logs and the times that ZooKeeper shows cannot be compared.",
 		"Set the clocks of this machine and of the servers by the same NTP source."},
@@ -61,13 +61,13 @@ var kinds = map[string]kind{
 		"Set zookeeper.session_timeout to what the servers permit, or minSessionTimeout and maxSessionTimeout in zoo.cfg to what is asked for."},
 	"session-outlasts-ttl": {Warning, "A server that hangs is given up after two thirds of the session timeout: then too little, or nothing, is left of the lease to renew it elsewhere, and holds are lost.",
 		"Choose a zookeeper.session_timeout of at most half of the shortest TTL, or a longer TTL."},
-	"root-missing": {Info, "Nobody has taken a lock yet, or the root is another one than that of the programs.",
+	"root-missing": {Info, "No lock has been taken yet, or the root is another one than that of the programs.",
 		"If there are locks already: set root, or --root, to what the programs use."},
-	"root-foreign": {Error, "The path is somebody else's: Holdfast refuses to make locks below it.",
-		"Choose another root, or remove the node's data if nobody needs it."},
+	"root-foreign": {Error, "Holdfast did not create the node at this path, and refuses to make locks below it.",
+		"Choose another root, or remove the node's data if nothing needs it."},
 	"acl-denied": {Error, "Locks cannot be taken or given back by this user.",
-		"Give this user create, read, write and delete on the root (setAcl in zkCli.sh), or set zookeeper.auth to a user who has them."},
-	"acl-open": {Warning, "Whoever reaches the server can delete, break or forge any lock, although there are credentials.",
+		"Give this user create, read, write and delete on the root (setAcl in zkCli.sh), or set zookeeper.auth to a user with these rights."},
+	"acl-open": {Warning, "Any client that reaches the server can delete, break or forge any lock, although there are credentials.",
 		"Restrict the root and what is below it: setAcl -R ROOT auth:USER:cdrwa in zkCli.sh."},
 	"unreadable": {Warning, "What stands there is not shown, and the reaper does not clean it up.",
 		"Give this user read and delete on these nodes and on what is below them, or make them by the same credentials."},
@@ -76,12 +76,12 @@ var kinds = map[string]kind{
 	"left-behind": {Warning, "What crashed holders have left is not cleaned up: trees grow, and ZooKeeper with them.",
 		"Run the reaper, as a daemon or by cron; holdfast sweep does it once."},
 	"undecodable": {Error, "These entries are damaged or of a newer release, never expire, and block their locks.",
-		"Upgrade, if newer programs use these locks; else look at the node with zkCli.sh, and delete it if nobody holds the lock by it."},
+		"Upgrade, if newer programs use these locks; else look at the node with zkCli.sh, and delete it if no client holds the lock by it."},
 	"format-1": {Error, "Versions before the first release have written them: this one does not read them, and they block their locks.",
 		"When no old process uses these locks: holdfast sweep --format-1."},
 	"foreign-nodes": {Info, "They are not Holdfast's, and are left alone; contenders of other libraries live as long as their sessions.",
-		"Nothing needs to be done, if you know whose they are."},
-	"reaper-absent": {Warning, "Expired entries that nobody waits behind, and empty parents, stay.",
+		"Nothing needs to be done, if you know their owners."},
+	"reaper-absent": {Warning, "Expired entries without a waiter behind them, and empty parents, stay.",
 		"Run the reaper: as a daemon, or by cron more often than orphan_after; with cron this finding means nothing."},
 	"ttl-over-max": {Warning, "These holders block others for longer than the policy permits: their programs have another configuration.",
 		"Give all programs the same configuration, and start those anew that have the old one."},

@@ -198,7 +198,7 @@ func (e *exam) server(ctx context.Context) error {
 	return nil
 }
 
-// root looks at the node above all locks, and at who may do what there.
+// root checks the node above all locks, and its ACL.
 func (e *exam) root(ctx context.Context) error {
 	root := e.tree.Root()
 	data, stat, err := e.tree.Get(ctx, root)
@@ -227,7 +227,7 @@ func (e *exam) root(ctx context.Context) error {
 	}
 	for _, a := range acl {
 		if a.Scheme == "world" && a.Perms&(zk.PermWrite|zk.PermCreate|zk.PermDelete|zk.PermAdmin) != 0 && e.Config.ZooKeeper.Auth != nil {
-			e.add("acl-open", "zookeeper.auth names a user, and everybody may change %s", root)
+			e.add("acl-open", "zookeeper.auth names a user, and any client may change %s", root)
 		}
 	}
 	return err
@@ -314,7 +314,7 @@ func (e *exam) sweep(ctx context.Context) error {
 	t := report.Total
 	e.fine("left-behind", "undecodable", "format-1", "foreign-nodes", "unreadable")
 	if t.Expired+t.Orphans+t.Ancestors+t.Moot > 0 {
-		e.add("left-behind", "%d expired entries, %d empty parents, %d empty ancestors and %d requests to nobody are past their time%s",
+		e.add("left-behind", "%d expired entries, %d empty parents, %d empty ancestors and %d stale release requests are past their time%s",
 			t.Expired, t.Orphans, t.Ancestors, t.Moot, first(report.Planned, func(p reaper.Planned) string { return p.Path }))
 	}
 	if t.Undecodable > 0 {
@@ -358,7 +358,7 @@ func (e *exam) reaper(ctx context.Context) error {
 	}
 	e.fine("reaper-absent")
 	if err == nil && len(s.Contenders) == 0 {
-		e.add("reaper-absent", "nobody holds %s, the lock of the reaper", name)
+		e.add("reaper-absent", "no process holds %s, the lock of the reaper", name)
 	}
 	return err
 }

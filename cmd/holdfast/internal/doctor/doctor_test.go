@@ -270,7 +270,7 @@ var plants = []struct {
 		p.create("/locks " + dir)
 		p.setACL("/locks", zk.DigestACL(zk.PermAll, "root", "secret"))
 	}},
-	{"acl-open", "everybody", "Restrict the root", locktest.Options{}, func(p *patient) {
+	{"acl-open", "any client", "Restrict the root", locktest.Options{}, func(p *patient) {
 		p.create("/locks " + dir)
 		p.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
 		p.config.ZooKeeper.Auth = &policy.Auth{Scheme: "digest", User: "holdfast", PasswordEnv: "HOLDFAST_TEST_PASSWORD"}

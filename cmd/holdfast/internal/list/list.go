@@ -29,7 +29,7 @@ type Listing struct {
 	Nodes []admin.State // sorted by name
 	// Unread are the nodes that could not be read, sorted by path.
 	Unread []Unread
-	NoRoot bool // there is no root: nobody has taken a lock yet, or it is another one
+	NoRoot bool // there is no root: no lock has been taken yet, or it is another one
 }
 
 // Unread is a node that could not be read.
@@ -66,7 +66,7 @@ func Read(ctx context.Context, tree admin.Tree, name string) (Listing, error) {
 	return l, err
 }
 
-// InUse returns the listing without the nodes at which nobody contends.
+// InUse returns the listing without the nodes that have no contender.
 func (l Listing) InUse() Listing {
 	l.Nodes = slices.DeleteFunc(slices.Clone(l.Nodes), func(s admin.State) bool { return len(s.Contenders) == 0 })
 	return l
@@ -99,7 +99,7 @@ func (w *walk) visit(ctx context.Context, name string) {
 	}
 	state, err := w.tree.Inspect(ctx, name)
 	switch {
-	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, lock.ErrInvalid): // no name of a lock, so nobody's below it
+	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, lock.ErrInvalid): // no lock can have this name, or one below it
 		w.mu.Lock()
 		w.unread = append(w.unread, Unread{w.tree.Path(name), err})
 		w.mu.Unlock()
@@ -108,7 +108,7 @@ func (w *walk) visit(ctx context.Context, name string) {
 		w.fail(fmt.Errorf("list locks: %w", err))
 		return
 	}
-	// The root is no lock unless somebody else makes it one; nor is what was asked
+	// The root is no lock unless another program makes it one; nor is what was asked
 	// for if it is not there.
 	if name != w.start || state.Kind != "" && name != "" || len(state.Contenders) > 0 {
 		w.mu.Lock()

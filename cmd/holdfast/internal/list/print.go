@@ -35,9 +35,9 @@ type Entry struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 	TTL      int64             `json:"ttl_ms,omitempty"`
 	Acquired string            `json:"acquired_at,omitempty"` // when the grant was recorded
-	Detached bool              `json:"detached,omitempty"`    // nobody has it: it is there to be attached to
-	WaitsFor string            `json:"waits_for,omitempty"`   // entry of who is ahead, as holdfast show tells
-	Broken   string            `json:"broken,omitempty"`      // somebody has broken the hold: who, and why
+	Detached bool              `json:"detached,omitempty"`    // no process has it: one may attach to it
+	WaitsFor string            `json:"waits_for,omitempty"`   // the entry ahead, as holdfast show tells
+	Broken   string            `json:"broken,omitempty"`      // if the hold was force-released: author and reason
 	Expires  string            `json:"expires_at,omitempty"`
 	Left     *int64            `json:"left_ms,omitempty"` // at least; negative once it has expired
 }
@@ -64,7 +64,7 @@ func (l Listing) noRoot() string {
 	if !l.NoRoot {
 		return ""
 	}
-	return fmt.Sprintf("there is no node %s: nobody has taken a lock below it yet, or --root is to name another\n", text.Printable(l.Root))
+	return fmt.Sprintf("there is no node %s: no lock has been taken below it yet, or --root is to name another\n", text.Printable(l.Root))
 }
 
 func (l Listing) document() any {
@@ -222,7 +222,7 @@ func (l Listing) cells(c admin.Contender, place int) []text.Cell {
 	return []text.Cell{who, {Text: c.Token.String()}, {Text: since}, left}
 }
 
-// Who is how people are told whose entry it is.
+// Who returns a contender's owner, host and pid, as tables show them.
 func Who(c admin.Contender) string {
 	who := "not ours: " + text.Tail(text.Printable(path.Base(c.Path)), widest)
 	if c.Ours {

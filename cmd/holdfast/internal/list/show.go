@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Queue is one lock, to be shown with all that is known of who holds it and who waits.
+// Queue is one lock, to be shown with all that is known of its holders and waiters.
 type Queue struct {
 	Root   string
 	Path   string
@@ -31,7 +31,7 @@ type place struct {
 	admin.Contender
 	name     znode.Name
 	in       bool
-	waitsFor int // the place of who is ahead, if it is not in
+	waitsFor int // the place of the contender ahead, if it is not in
 }
 
 // places are those of all contenders, by the rule that they themselves follow.
@@ -56,7 +56,7 @@ func (q Queue) listing() Listing {
 	return Listing{Root: q.Root, Path: q.Path, Time: q.Time, NoRoot: q.NoRoot}
 }
 
-// Picture draws the queue: who is in, who waits, and for whom.
+// Picture draws the queue: the holders, the waiters, and what each of them waits for.
 func (q Queue) Picture(w io.Writer, colour bool) error {
 	s, l := q.State, q.listing()
 	places := l.places(s)
@@ -89,7 +89,7 @@ func (q Queue) Picture(w io.Writer, colour bool) error {
 		table.Add(q.row(i, p)...)
 	}
 	if len(places) == 0 {
-		_, err := fmt.Fprint(w, "\nnobody holds it or waits for it\n", l.noRoot())
+		_, err := fmt.Fprint(w, "\nno client holds it or waits for it\n", l.noRoot())
 		return err
 	}
 	for i, line := range table.Lines() {
@@ -196,11 +196,11 @@ func Holders(s admin.State) (in []admin.Contender) {
 	return in
 }
 
-// InTheWay says in a few words who holds a lock: the first of them, and how many more.
+// InTheWay names the first holder of a lock, and how many more there are.
 func InTheWay(s admin.State) string {
 	in := Holders(s)
 	if len(in) == 0 {
-		return "nobody"
+		return "no client"
 	}
 	who := Who(in[0])
 	if more := len(in) - 1; more > 0 {

@@ -74,13 +74,13 @@ func golden(t *testing.T, file string, got []byte) {
 
 func TestInTheWay(t *testing.T) {
 	for name, want := range map[string]string{
-		"catalog": "a (node3, pid 1) and 1 more", "crashed": "a?[2Jb? (node3, pid 1)", "idle": "nobody",
+		"catalog": "a (node3, pid 1) and 1 more", "crashed": "a?[2Jb? (node3, pid 1)", "idle": "no client",
 	} {
 		if got := InTheWay(state("odd", name)); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if got := InTheWay(admin.State{Kind: znode.Mutex}); got != "nobody" {
+	if got := InTheWay(admin.State{Kind: znode.Mutex}); got != "no client" {
 		t.Error(got)
 	}
 }

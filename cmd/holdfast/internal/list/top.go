@@ -37,7 +37,7 @@ type line struct {
 	waiting int
 	holder  admin.Contender // the first
 	holders int
-	age     time.Duration // since the grant of who has held it for the longest; negative: unknown
+	age     time.Duration // since the earliest grant of its holders; negative: unknown
 }
 
 // Top draws a live view: a line for each lock, as many as there is room for.

@@ -3,13 +3,13 @@
 // The command has a process group of its own. While the lock's lease is renewed
 // nothing happens to it. When renewals fail, the group is sent SIGTERM while
 // there is time left to end in order, and SIGKILL before the lease is over and
-// somebody else may enter. What of the group is left when the command has ended
+// another client may enter. What of the group is left when the command has ended
 // is killed too, and awaited, so that the lock can be unlocked.
 //
-// # Who kills
+// # What kills
 //
-// Whoever is to kill in time may itself be killed, stopped or starved. So on Linux
-// there are two, and either suffices: this process, and a guard that it starts
+// The process that must kill in time may itself be killed, stopped or starved. So on
+// Linux there are two, and either suffices: this process, and a guard that it starts
 // before the command. The guard is a small process in a session of its own, out of
 // the reach of the terminal's signals. Through a pipe it hears until when the
 // command may live. It kills the group at that time if it has heard nothing newer,

@@ -29,7 +29,7 @@ func decodeLeash(line []byte) (leash, error) {
 	group, until, _ := bytes.Cut(line, []byte(" "))
 	id, err1 := strconv.ParseInt(string(group), 10, 32)
 	ns, err2 := strconv.ParseInt(string(until), 10, 64)
-	// Group 1 would be everybody's: kill(-1) signals all processes.
+	// Group 1 would be all processes: kill(-1) signals every one.
 	if err1 != nil || err2 != nil || id <= 1 {
 		return leash{}, fmt.Errorf("%q is no process group and time", line)
 	}
@@ -106,7 +106,7 @@ func (g *guard) tell(l leash) {
 	})
 }
 
-// dismiss ends the guard: it kills nobody any more.
+// dismiss ends the guard: it kills no process any more.
 func (g *guard) dismiss() {
 	if !g.reaped.Load() {
 		_ = unix.Kill(g.pid, unix.SIGKILL)
@@ -122,11 +122,10 @@ func (g *guard) reap() {
 }
 
 // guardMain is the guard's program: it reads leashes, tells when it has the first,
-// and kills the group when its time has come or nobody is left to tell it more.
+// and kills the group when its time has come or the pipe closes.
 func guardMain(lock string) int {
-	// Who ends all our processes, as a service manager does, asks this one too;
-	// but it is here for a command that does not end. And it must not die of a
-	// closed stderr.
+	// A service manager that ends all our processes signals this one too; but it is
+	// here for a command that does not end. And it must not die of a closed stderr.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGPIPE)
 	group, why := keepWatch(os.Stdin, os.Stdout)

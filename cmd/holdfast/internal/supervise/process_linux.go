@@ -78,7 +78,7 @@ func start(lock string, cmd Command) (*process, error) {
 // start starts the command, which waits behind the gate: see [pass].
 func (p *process) start(cmd Command, gate *os.File) error {
 	// Not through ProcAttr.Files, which would make it file 3: the command may
-	// inherit one of that number from whoever called us.
+	// inherit one of that number from our caller.
 	fd := gate.Fd()
 	if _, err := unix.FcntlInt(fd, unix.F_SETFD, 0); err != nil {
 		return err
@@ -128,8 +128,8 @@ func pass(gate, path string, args []string) int {
 // allow tells the guard until when the command may live.
 func (p *process) allow(until time.Duration) { p.guard.tell(leash{p.pid, until}) }
 
-// signal sends a signal to the group. Its id is nobody else's before the command
-// is reaped.
+// signal sends a signal to the group. No other group has its id before the
+// command is reaped.
 func (p *process) signal(s syscall.Signal) { _ = unix.Kill(-p.pid, s) }
 
 // suspend stops us too when the command was stopped in the terminal that we gave
@@ -174,7 +174,7 @@ func (p *process) finish() syscall.WaitStatus {
 }
 
 // watch waits for what happens to our children, until the command has ended. It
-// reaps those that nobody else waits for: orphans come to us.
+// reaps those that nothing else waits for: orphans come to us.
 func (p *process) watch() {
 	for {
 		pid, stop, err := nextChange()

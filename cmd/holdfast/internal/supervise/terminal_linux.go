@@ -17,7 +17,7 @@ type terminal struct {
 }
 
 // findTerminal returns the terminal to hand over. There is none if standard output
-// is a pipe: then somebody in our own group, such as a pager, reads what the
+// is a pipe: then a process in our own group, such as a pager, reads what the
 // command writes, and probably needs the terminal itself.
 func findTerminal() *terminal {
 	t := &terminal{fd: int(os.Stdin.Fd()), ours: unix.Getpgrp()}
@@ -54,7 +54,7 @@ func (t *terminal) take(group int) {
 	if now, err := t.foreground(); err != nil || now != group {
 		return
 	}
-	// Who asks from the background is stopped, unless it ignores that signal.
+	// A process that asks from the background is stopped, unless it ignores that signal.
 	signal.Ignore(syscall.SIGTTOU)
 	defer signal.Reset(syscall.SIGTTOU)
 	t.give(t.ours)

@@ -1,6 +1,6 @@
 // Package text has what the commands print lines and tables with: texts of others made
 // harmless and cut to size, columns that are aligned by what a terminal shows, and
-// colours for those who can see them.
+// colours for terminals.
 package text
 
 import (
