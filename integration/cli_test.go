@@ -509,7 +509,7 @@ func testRunStatus(t *testing.T, bin string) {
 		{7, "", []string{"run", "x", "--ttl", "1m", "--", "sh", "-c", "exit 7"}},
 		{75, "", []string{"run", "x", "--", "sh", "-c", "exit 75"}},
 		{128 + 9, "", []string{"run", "x", "--", "sh", "-c", "kill -9 $$"}},
-		{75, "held by somebody else", []string{"run", "taken", "--wait", "0", "--", "true"}},
+		{75, "held by another contender", []string{"run", "taken", "--wait", "0", "--", "true"}},
 		{75, "unless renewed: not acquired within --wait; holdfast show taken tells more\n", []string{"run", "taken", "--wait", "10s", "--", "true"}},
 		{75, "no session with ZooKeeper within 200ms, tried " + unreachable, []string{"run", "x", "--wait", "200ms", "--servers", unreachable, "--", "true"}},
 		{75, fmt.Sprintf("no session with ZooKeeper within %v, tried %s", programSession, unreachable), []string{"run", "x", "--servers", unreachable, "--", "true"}},

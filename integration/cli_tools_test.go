@@ -169,7 +169,7 @@ func testBreak(t *testing.T, bin string) {
 	p.mustSay("hold was lost: hold was broken by ")
 	p.mustSay("it hangs")
 	c.mustEnter(next, dead)
-	c.fails(1, "lock is not held by anybody", "break", c.name, "--yes")
+	c.fails(1, "lock is not held", "break", c.name, "--yes")
 
 	// A dead holder's entry goes when its lease has ended; or at once, if that is asked for.
 	for _, how := range [][]string{{"break", c.name, "--yes"}, {"break", c.name, "--yes", "--now"}, {"break", c.name, "--yes", "--expired-only"}} {
@@ -217,7 +217,7 @@ func testSweepCommand(t *testing.T, bin string) {
 		t.Errorf("left: %+v", left)
 	}
 	hold := c.lock(locks, "holdfast-reaper")
-	c.fails(1, "lock is held by somebody else", "sweep")
+	c.fails(1, "lock is held by another contender", "sweep")
 	c.unlock(hold)
 	// The lock's parent is younger than orphan_after, unless it went with the entry.
 	if err := c.deleteEmpty(c.root + "/" + c.name); err != nil && !errors.Is(err, zk.ErrNoNode) {

@@ -19,12 +19,11 @@ const MaxAll = 64
 // and settings and has no state: taking it gives [Holds]. The same locks can be taken one
 // by one too, by [Client.Mutex].
 //
-// All entries are made in one transaction. So those who take several locks together
-// never wait for each other in a circle, in whatever order they name them, and free locks
-// take one request and one transaction. Who waits has a place in each queue, first come
-// first served, and holds up those behind it in all of them, also where it is first
-// already. It is no protection from a deadlock to take more locks while some are held:
-// name all that are needed.
+// All entries are made in one transaction. So callers of All never wait for each other in a
+// circle, in whatever order they name the locks. Free locks take one request and one
+// transaction. A waiter has an entry in each queue, first come, first served. It blocks the
+// entries behind it in all queues, also in those where its entry is first already. Taking
+// more locks while some are held can cause a deadlock: name all that you need.
 //
 //	what happens                 while it waits                      while it holds
 //	ctx ends, Close              all entries are withdrawn           Close: all holds end
@@ -56,7 +55,7 @@ func (c *Client) All(names []string, opts ...LockOption) *All {
 	for _, name := range names {
 		r := c.recipe(znode.Mutex, name, opts)
 		if r.err == nil && r.barging {
-			r.err = invalid("option", "WithBarging", "is for a Mutex by itself; who takes several together waits in their queues")
+			r.err = invalid("option", "WithBarging", "is for a single Mutex; several that are taken together always queue")
 		}
 		a.err = cmp.Or(a.err, r.err)
 		a.each = append(a.each, r)
@@ -79,14 +78,14 @@ func (c *Client) LockAll(ctx context.Context, names ...string) (*Holds, error) {
 // [Mutex.Lock] does, and then has none of them: what it had queued is withdrawn.
 //
 // If ctx comes from valid holds of all of these locks and the same client, the result is
-// another handle on each. If it has some of them only it is refused, an [ErrInvalid]: who
-// holds one lock and waits for others can be waited for by who has them.
+// another handle on each. If ctx has holds of only some of them, Lock fails with
+// [ErrInvalid]: a holder that waits for more locks can cause a deadlock.
 func (a *All) Lock(ctx context.Context) (*Holds, error) {
 	return a.take(ctx, (*queue.Queue).AcquireAll)
 }
 
-// TryLock returns the holds if nobody is in the way at any of the locks, and otherwise a
-// [HeldError] that names one where somebody is, without waiting, as [Mutex.TryLock] does.
+// TryLock returns the holds if no other contender is in the way at any of the locks.
+// Otherwise it returns a [HeldError] for one lock, without waiting, as [Mutex.TryLock] does.
 func (a *All) TryLock(ctx context.Context) (*Holds, error) {
 	return a.take(ctx, (*queue.Queue).TryAll)
 }
@@ -170,7 +169,7 @@ func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
 		return nil, nil
 	case missing != "":
 		return nil, invalid("context", fmt.Sprintf("of a hold of %q", es[0].Lock()),
-			"must not be used to take it together with %q, which it does not hold: who holds one lock while it waits for others can cause a deadlock; take all of them together, or %[1]q alone", missing)
+			"must not be used to take it together with %q, which it does not hold: waiting for one lock while holding another can cause a deadlock; take all of them together, or %[1]q alone", missing)
 	}
 	for i, e := range es {
 		if err := e.Reenter(bound, true); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// bind returns a context that ends with ctx, and when the client closes. If nobody can
-// want to give up, a call that has begun is waited for even then.
+// bind returns a context that ends with ctx, and when the client closes. If ctx can never
+// end, a request that has begun is waited for even then.
 func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 	if ctx.Done() == nil {
 		return zkconn.Uncancellable(c.open), func() {}

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// ErrNoLeader says that nobody leads: see [Election.Leader].
-var ErrNoLeader = errors.New("nobody leads")
+// ErrNoLeader says that no candidate leads: see [Election.Leader].
+var ErrNoLeader = errors.New("no candidate leads")
 
-// Candidate is one who stands for election, as its entry tells. The zero Candidate is
-// nobody.
+// Candidate is a candidate of an election, as its entry tells. The zero Candidate stands for
+// none.
 type Candidate struct {
 	Leads    bool   // it was elected
 	Value    string // as it was given to Campaign, or proclaimed since
@@ -26,7 +26,7 @@ type Candidate struct {
 	PID      int
 }
 
-// candidateOf is the candidate whose entry was read, nobody if it is none.
+// candidateOf returns the candidate whose entry was read, the zero one if it is none.
 func (e *Election) candidateOf(entry *znode.Entry) (c Candidate) {
 	if entry == nil || !entry.Leased() {
 		return c
@@ -43,9 +43,9 @@ func (e *Election) candidateOf(entry *znode.Entry) (c Candidate) {
 	}
 }
 
-// Leader returns who leads, or [ErrNoLeader]. It asks ZooKeeper, and takes nobody for the
-// leader whose lease and grace are over, whether it was purged or not. It waits out an
-// outage until ctx ends, and fails with [ErrDenied] where an ACL does not let it read.
+// Leader returns the leader, or [ErrNoLeader]. It asks ZooKeeper. A candidate whose lease and
+// grace are over does not count as the leader, whether it was purged or not. Leader waits out
+// an outage until ctx ends, and fails with [ErrDenied] where an ACL does not let it read.
 func (e *Election) Leader(ctx context.Context) (leader Candidate, err error) {
 	err = e.look(ctx, func(ctx context.Context, r queue.Request) error {
 		w := e.r.client.queue.NewWatcher(r)
@@ -59,9 +59,9 @@ func (e *Election) Leader(ctx context.Context) (leader Candidate, err error) {
 	return leader, err
 }
 
-// Candidates returns who stands for election and lives, the leader included, in the order
-// in which they came: that is not that of their turns where priorities differ. It reads
-// them one after the other. It fails as Leader does.
+// Candidates returns the live candidates, the leader included, in the order in which they
+// joined. Where priorities differ that is not the order of their turns. It reads their
+// entries one after the other. It fails as Leader does.
 func (e *Election) Candidates(ctx context.Context) (all []Candidate, err error) {
 	err = e.look(ctx, func(ctx context.Context, r queue.Request) error {
 		entries, err := e.r.client.queue.Candidates(ctx, r)
@@ -93,14 +93,14 @@ func (e *Election) look(ctx context.Context, ask func(context.Context, queue.Req
 	return nil
 }
 
-// Observe tells who leads: now, and whenever that or its value changes; nobody too, as the
-// zero [Candidate]. It goes on over reconnects and new sessions, and ends, with the error
-// that says why and nobody, when ctx ends, the client closes, or Leader would fail. What
-// changes while the loop's body runs is seen after it, the last state always. Tokens never
-// fall.
+// Observe yields the leader: now, and whenever the leader or its value changes. While there
+// is none, it yields the zero [Candidate]. It goes on over reconnects and new sessions. When
+// ctx ends, the client closes, or Leader would fail, it yields the zero Candidate with the
+// error, and ends. If changes come while the loop's body runs, it yields the last state
+// after that. Tokens never fall.
 //
-// An observer watches one node, and is told by a read of each of the leader's renewals. In
-// an outage of its own it tells nothing, so that what it told last may be over.
+// An observer watches one node, and reads it at each renewal of the leader. In an outage of
+// its own it yields nothing, so that the last value may be stale.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		var w *queue.Watcher

@@ -58,11 +58,11 @@ type Client struct {
 // Dial connects to a ZooKeeper ensemble and returns a client once there is a session.
 // It waits for servers that cannot be reached, or whose names cannot be resolved; when
 // ctx ends first it fails with [ErrUnavailable], and without a deadline it waits for
-// ever. After three seconds it logs once for whom it waits. One more request looks whether
-// the server is what locks rest on, or else it fails with [ErrUnsupported]; that is also the
-// first sample of the leader's clock. The client owns the connection and closes it. Servers are host or host:port,
-// one each and without a chroot, which belongs into the root ([WithRoot]); the default
-// port is 2181, and an IPv6 address is in brackets.
+// ever. After three seconds it logs the unreachable servers, once. One more request checks
+// that the server has what the protocol requires; otherwise Dial fails with
+// [ErrUnsupported]. It is also the first sample of the leader's clock. The client owns the
+// connection and closes it. Servers are host or host:port, without a chroot, which belongs
+// into the root ([WithRoot]); the default port is 2181, and an IPv6 address is in brackets.
 func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error) {
 	cfg, err := newConfig(opts)
 	switch {
@@ -229,9 +229,9 @@ func (c *Client) logLoss(e *queue.Entry, change lease.Change) {
 			event.Stringer("leader_clock_displaced_by", off.By).Stringer("displacement_seen_before", c.clock.Mono()-off.Seen).
 				Int64("old_epoch", off.OldEpoch).Int64("epoch", off.NewEpoch)
 		}
-		event.Msg("hold lost: somebody has removed or written its entry while its lease ran; its context has ended, and somebody else may hold the lock already")
+		event.Msg("hold lost: its entry was removed or overwritten while its lease ran; its context has ended, and another contender may hold the lock already")
 	default:
-		event.Msg("hold lost: its context has ended, its entry is deleted if it is still there, and somebody else may hold the lock already")
+		event.Msg("hold lost: its context has ended, its entry is deleted if it is still there, and another contender may hold the lock already")
 	}
 }
 

@@ -11,21 +11,20 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Detach ends the hold in this process and leaves the lock to whoever attaches to it with
-// the ticket, see [Client.Attach]: nobody else enters in between. The hold and all its
-// handles end first, with [ErrDetached]; that is no loss, and [Mutex.Do] returns it too. The
-// entry then stays for the given ttl, 0 for that of the hold, and for the grace; if nobody
-// has attached by then, it is purged as that of a dead holder is. A ttl outside of [MinTTL] and the policy's MaxTTL
-// is an [ErrInvalid], and so are a leadership, and a hold for reading while others of this
-// client read by the same entry (see [WithLocalWindow]), who are not to lose it; the hold
-// goes on then, and nobody else joins its entry any more.
+// Detach ends the hold in this process and leaves its entry to the client that attaches to
+// it with the ticket, see [Client.Attach]: no other contender enters in between. First the
+// hold and all its handles end with [ErrDetached]. That is no loss; [Mutex.Do] returns it
+// too. The entry then stays for ttl, 0 for that of the hold, and for the grace. If no client
+// has attached by then, it is purged as that of a dead holder is. Detach fails with
+// [ErrInvalid], and the hold goes on, if ttl is outside of [MinTTL] and the policy's MaxTTL,
+// the hold is a leadership, or other readers of this client share its entry (see
+// [WithLocalWindow]); in the last case no other goroutine joins the entry any more.
 //
 // Detach waits until ZooKeeper has acknowledged it. If ctx had ended before, nothing changes.
-// If it ends meanwhile, or the write fails
-// for a reason that may pass, it returns the ticket and an [UnlockError]: the write goes on
-// in the background for a while, and if it never comes to pass, who attaches has to wait
-// until the lease has ended. A hold that had ended before returns why, and no ticket; and
-// so does one whose entry turns out to be gone.
+// If ctx ends meanwhile, or the write fails for a reason that may pass, Detach returns the
+// ticket and an [UnlockError]. The write goes on in the background for a while. If it never
+// succeeds, a client that attaches waits until the lease has ended. A hold that had ended
+// before returns why, and no ticket; so does one whose entry turns out to be gone.
 func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	switch err := h.check(ctx, "detach"); {
 	case err != nil:
@@ -46,9 +45,9 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		ttl = e.NextTTL()
 	}
 	if !h.t.alone() {
-		return Ticket{}, invalid("hold", h.Name(), "must not share its entry with others of this client who read, to be detached: take it with WithLocalWindow(0)")
+		return Ticket{}, invalid("hold", h.Name(), "must not share its entry with other readers of this client, to be detached: take it with WithLocalWindow(0)")
 	}
-	ticket := h.ticket(ttl) // before the write: somebody may attach until then at least
+	ticket := h.ticket(ttl) // before the write: a client can attach until then at least
 	begun := c.clock.Mono()
 	done, err := c.queue.Detach(e, ttl)
 	if err != nil {
@@ -72,16 +71,16 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	return ticket, err
 }
 
-// Ticket returns a ticket for the hold while it lasts, to be stored for the case that this
-// process dies: whoever attaches then waits until the lease has ended, TTL and grace after
-// the last renewal, and goes on by the same entry; unless somebody who waits behind it, or
-// the reaper, is quicker to purge it. As long as the hold lives, nobody can attach. The
+// Ticket returns a ticket for the hold while it lasts. Store it for the case that this
+// process dies. A client that attaches then waits until the lease has ended, TTL and grace
+// after the last renewal, and goes on by the same entry; unless a waiter behind it, or the
+// reaper, has purged the entry before. As long as the hold lives, no client can attach. The
 // ticket of a hold that has ended, or of a leadership, is for nothing.
 func (h *Hold) Ticket() Ticket {
 	if h.none() || h.leads() || h.Err() != nil { // others may read by the entry still
 		return Ticket{}
 	}
-	h.e.Pin() // whoever comes with the ticket is to find it
+	h.e.Pin() // the entry stays for the ticket
 	// Asked again after that, as the entry may have been passed on just before.
 	if h.Err() != nil {
 		return Ticket{}
@@ -89,11 +88,11 @@ func (h *Hold) Ticket() Ticket {
 	return h.ticket(0)
 }
 
-// Enqueue joins the queue, or takes the lock if it is free, and leaves that place to
-// whoever attaches to it with the ticket: a worker that does not live for long can keep its
-// place, exit, and come back. The place is kept for the TTL that the mutex has ([WithTTL])
-// and the grace. It is not renewed meanwhile: come back in time. If its turn comes while
-// nobody is there, it blocks all who are behind it for as long.
+// Enqueue joins the queue, or takes the lock if it is free, and leaves that place to the
+// client that attaches with the ticket: a short-lived worker can keep its place, exit, and
+// come back. The place is kept for the mutex's TTL ([WithTTL]) and the grace. It is not
+// renewed meanwhile: come back in time. If its turn comes before a client has attached, it
+// blocks all waiters behind it for as long.
 //
 // Enqueue fails as [Mutex.Lock] does, and with [ErrInvalid] for a mutex that barges, which
 // has no queue.
@@ -109,13 +108,13 @@ func (m *RWMutex) Enqueue(ctx context.Context) (Ticket, error) {
 	return m.recipe().enqueue(ctx, znode.Writer)
 }
 
-// REnqueue leaves a place to read by, as [Mutex.Enqueue] does. Who comes to write waits for it.
+// REnqueue leaves a place to read by, as [Mutex.Enqueue] does. A later writer waits for it.
 func (m *RWMutex) REnqueue(ctx context.Context) (Ticket, error) {
 	return m.recipe().enqueue(ctx, znode.Shared)
 }
 
-// Enqueue leaves a place for n permits, as [Mutex.Enqueue] does: when its turn has come and
-// nobody is there, it blocks all who are behind it, also those for whom there would be room.
+// Enqueue leaves a place for n permits, as [Mutex.Enqueue] does. If its turn comes before a
+// client has attached, it blocks all waiters behind it, even if their permits are free.
 // It fails as [Semaphore.Acquire] does.
 func (s *Semaphore) Enqueue(ctx context.Context, n int) (Ticket, error) {
 	r, err := s.permitsOf(ctx, n)
@@ -150,15 +149,16 @@ func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
 // for writing that was downgraded is one for reading still, also by a ticket from before that:
 // see [Hold.Reads]. Permits are as many as they were.
 //
-// Of all who attach with one ticket one succeeds; the others, and whoever comes later, get
-// [ErrAttached]. If the entry is gone, because nobody came in time or by an unlock, the
-// error is [ErrRemoved]. A hold that was not detached, see [Hold.Ticket], is waited for
-// until its lease has surely ended; the one who had it then has learned that it lost it.
+// If several clients attach with one ticket, one succeeds; the others get [ErrAttached], and
+// so do later ones. If the entry is gone, by an unlock or because no client attached in
+// time, the error is [ErrRemoved]. If a hold was not detached, see [Hold.Ticket], Attach waits
+// until its lease has surely ended; its holder has learned of the loss by then.
 //
-// If ctx ends first, or the client closes, the place is kept, for as long as it was before,
-// and the same ticket is good for another try once that is written: in the background, and
-// Close waits for it. A hold that was got just as the client closes ends as holds do then. Beyond that Attach fails as [Mutex.Lock] does, and with [ErrInvalid]
-// for a ticket of another root.
+// If ctx ends first, or the client closes, the place is kept for as long as it was before.
+// The same ticket is good for another try once that is written: in the background, and Close
+// waits for it. A hold that was acquired just as the client closes ends as holds do then.
+// Otherwise Attach fails as [Mutex.Lock] does, and with [ErrInvalid] for a ticket of another
+// root.
 func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hold, error) {
 	switch {
 	case c.zero():

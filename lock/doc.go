@@ -19,42 +19,42 @@
 // Other locks on ZooKeeper are ephemeral nodes: when a session ends, by a network
 // that jitters, a long garbage collection or a server's restart, the node goes and
 // a second client enters while the first still works. Here an entry is a
-// persistent node that carries an expiry. Sessions may come and go. Only time
-// ends a hold, or its holder.
+// persistent node that carries an expiry. Sessions may come and go. A hold
+// ends when it is unlocked or when its lease expires.
 //
 // # Choosing a lock
 //
-//	what is to be protected                              take
-//	something that one may do at a time                  Mutex; if in doubt, this one
+//	you need                                             use
+//	work that only one process may do at a time          Mutex; if in doubt, this one
 //	the same, and throughput matters more than order     Mutex with WithBarging
-//	several things together                              Client.LockAll
-//	what many may read while nobody writes it            RWMutex
-//	how much goes on at once                             Semaphore
-//	one leader, and others have to know which            Election
+//	several locks together                               Client.LockAll
+//	many readers, or one writer                          RWMutex
+//	a concurrency limit                                  Semaphore
+//	one leader that others can look up                   Election
 //	work that goes on in another process                 Hold.Detach, Client.Attach
-//	a turn for a worker that does not live for long      Mutex.Enqueue, Client.Attach
-//	data in ZooKeeper                                    any, and write it by Hold.Txn
-//	data elsewhere                                       any, and hand on Hold.Token; package fence
+//	a turn for a short-lived worker                      Mutex.Enqueue, Client.Attach
+//	to write data in ZooKeeper                           any, and write by Hold.Txn
+//	to write data elsewhere                              any, and hand on Hold.Token; package fence
 //
-// What happens to a hold is the same for all of them, as it is a lease and nothing else:
+// Each hold is a lease and nothing else, so the same happens to all of them:
 //
 //	what happens               what comes of it
 //	the holder dies            others may enter when its TTL and the grace are over
-//	its session flaps, ends    nothing: it has the lock, and who waits keeps the place
-//	ZooKeeper is away          it has the lock until its lease ends, and knows when; nobody enters
-//	its client closes          it has the lock no more, and the next one enters at once
+//	its session flaps, ends    nothing: it keeps the lock, and waiters keep their places
+//	ZooKeeper is away          it keeps the lock until its lease ends, and knows when; no client enters
+//	its client closes          it no longer has the lock, and the next waiter enters at once
 //
-// FAILURES.md, in this folder, tells what the holder and those who wait see of each mishap, and
-// what to do about it. The doc of each kind has a table of what is its own.
+// FAILURES.md, in this folder, tells what the holder and the waiters see of each failure, and
+// what to do about it. The doc of each kind of lock has a table of its own.
 //
 // # What is promised
 //
 //  1. Mutual exclusion by lease. Losing, re-creating or expiring a ZooKeeper
-//     session changes nothing about who holds a lock.
+//     session does not change the holder of a lock.
 //  2. The holder knows first. A hold that cannot be renewed ends for its holder,
-//     by [Hold.Context] and [Hold.Valid], before anybody else may enter.
+//     by [Hold.Context] and [Hold.Valid], before another contender may enter.
 //  3. A dead holder blocks for at most its TTL and the grace; a third of the TTL
-//     more if whoever waits had an outage itself. Then the next one in the queue
+//     more if the waiter had an outage itself. Then the next waiter in the queue
 //     deletes its entry, or the reaper does. When ZooKeeper's leader changes, TTL and
 //     grace count anew, from the first known stamp of the new one.
 //  4. First come, first served: among processes, in turn; and among the goroutines of one
@@ -73,16 +73,15 @@
 // # What is not promised
 //
 // A process that is paused after it last looked can act after its hold ended, and
-// nothing on its own side can prevent that. Hand [Hold.Token] to whatever it
-// changes, and have that refuse a token lower than the highest it has seen: package fence
-// does it for what is kept in memory, and tells how databases do. What is kept in ZooKeeper
-// is written by [Hold.Txn], which only the holder can.
+// nothing on its own side can prevent that. Hand [Hold.Token] to whatever it changes.
+// There, refuse a token lower than the highest one seen: package fence does so in
+// memory, and tells how databases do. To write to ZooKeeper use [Hold.Txn], which only
+// the holder can.
 //
-// Nobody enters while ZooKeeper has no quorum. Holds go on through such an outage
+// While ZooKeeper has no quorum, no client enters. Holds go on through such an outage
 // until their leases end.
 //
-// Locks are meant for those who keep to them: a node that somebody deletes by
-// hand is a lock that two may hold.
+// Deleting a lock's node by hand voids mutual exclusion.
 //
 // # What is assumed
 //
@@ -90,9 +89,9 @@
 //     ppm. They do where ntpd slews them; chrony slews far faster, unless its maxslewrate
 //     says otherwise.
 //   - While one server leads, its clock makes no step of more than the grace. A client
-//     that has a sample of the clock from before the step sees it, and does no harm; one
-//     that has none can take for dead who has not renewed since, and so can one whose next
-//     sample came after a step back to where the clock was. A sample foretells the
+//     with a sample of the clock from before the step sees it, and does no harm. A client
+//     without one can take for dead a holder that has not renewed since; so can one whose
+//     next sample came after a step back to where the clock was. A sample predicts the
 //     clock to within the time that its request took, and a millisecond more for each
 //     second since: a smaller step is not seen. Steps are logged and counted ([Stats]).
 //   - A ZooKeeper of a single server does not come back from a restart with another clock:
@@ -105,12 +104,12 @@
 //     [WithUnsafeServer] goes on at your own risk. A client made by [New] is not checked;
 //     CheckServer of package admin looks at more, and at the servers' releases.
 //
-// No client's wall clock is trusted for anything. Expiry is judged in ensemble time, which
-// is what the leader stamps on every write; a client knows it within the time that a
-// request takes. The clocks of different leaders may differ by any amount: stamps of two
-// leaders are never compared. What was written under an earlier leader counts from the
-// first known stamp of the present one. Whoever has waited behind a dead holder for its
-// TTL and the grace by its own clock waits no longer, however often the leader changes.
+// No client's wall clock is trusted. Expiry is judged in ensemble time, which the leader
+// stamps on every write; a client knows it within the time that a request takes. The clocks
+// of different leaders may differ by any amount: stamps of two leaders are never compared.
+// What was written under an earlier leader counts from the first known stamp of the present
+// one. A client that has waited behind a dead holder for its TTL and the grace by its own
+// clock waits no longer, however often the leader changes.
 //
 // # The life of a hold
 //
@@ -126,7 +125,7 @@
 //	└───┬─────────┬───┘         └────────────────┘      ErrExpired  no renewal in time
 //	    │         │                                     ErrRemoved  node deleted
 //	    │         └ own node gone: queues again         ErrTaken    node overwritten
-//	    │                                               ErrAttached by one who attached
+//	    │                                               ErrAttached by another client
 //	    │                                               ErrBroken   by "holdfast break"
 //	    │                                               ErrMaxHold  the policy's limit
 //	    └ ctx ended: withdrawn                          ErrClosed   client closed
@@ -160,30 +159,26 @@
 // # Several locks together
 //
 // [Client.LockAll] takes several locks, all of them or none, in one transaction if they
-// are free. Those who take locks so never wait for each other in a circle, in whatever order
-// they name them: TestAllInAnyOrder, TestNobodyWaitsInACircle. See [All].
+// are free. Its callers never wait for each other in a circle, in whatever order they name
+// the locks. See [All].
 //
 // # Beside locks of other libraries
 //
 // A [Mutex] can share its path with zk.Lock, Curator's InterProcessMutex and kazoo's Lock,
 // and an [RWMutex] with Curator's and kazoo's, so that services can be moved one process
 // at a time. MIGRATING.md, in this folder, tells what that takes and which promises hold
-// meanwhile: TestMixed.
+// meanwhile.
 //
 // # Elections
 //
 // An [Election] is a mutex whose holder is the leader, with a value that all can read. What
-// is promised of holds is true of leaderships: a leader that loses its lease knows that it
-// leads no more before anybody else leads, and its token is lower.
+// is promised of holds is true of leaderships: a leader that loses its lease knows so before
+// another candidate leads, and its token is lower.
 //
-// Of those who wait one of the highest priority is next ([WithPriority]). One of a lower
-// that would have been next queues again behind it, and is never told, nor shown, that it
-// leads; that takes a few round trips for each. Whoever asks ([Election.Leader]) or observes
-// ([Election.Observe]) needs no entry. TestLeaderThroughFlaps,
-// TestLeaderThroughChangesOfZooKeepersLeader, TestCandidatesThatFlapTogether and
-// TestLeaderDeadForLong show what has gone wrong elsewhere; TestPriorities,
-// TestHigherCandidateDies and TestHigherCandidateGoesAway that one leads, and who;
-// TestObserve and TestObserverOfDeadLeader what is shown.
+// The next leader is a waiting candidate of the highest priority ([WithPriority]). If the
+// turn of a lower one comes first, it queues again behind that, and is never told, nor shown,
+// that it leads; that takes a few round trips for each. To ask for the leader
+// ([Election.Leader]) or to observe it ([Election.Observe]) takes no entry.
 //
 // # At risk
 //
@@ -209,32 +204,32 @@
 // # From one process to the next
 //
 // A hold of any lock but a leadership can go on in another process, or in the same one after a
-// restart, and nobody enters in between who could not have entered beside it: [Hold.Detach]
-// ends it here and gives a [Ticket], a line of text, and [Client.Attach] goes on there by the
+// restart. No contender enters in between that could not have entered beside it. [Hold.Detach]
+// ends it here and gives a [Ticket], a line of text. [Client.Attach] goes on there by the
 // same entry, to read or to write, or with as many permits, as before. The incarnation of the
-// token is one higher, so that late acts of the process before are refused by whoever compares
-// tokens. [Mutex.Enqueue], [RWMutex.Enqueue], [RWMutex.REnqueue] and [Semaphore.Enqueue] do the
-// same for a place in the queue: a worker that does not live for long joins, exits, and comes
-// back for its turn.
+// token is one higher, so that a resource that compares tokens refuses late acts of the
+// process before. [Mutex.Enqueue], [RWMutex.Enqueue], [RWMutex.REnqueue] and
+// [Semaphore.Enqueue] do the same for a place in the queue: a short-lived worker joins, exits,
+// and comes back for its turn.
 //
 //	what happens                                what comes of it
-//	two attach with the same ticket             one succeeds, the other gets ErrAttached
-//	nobody attaches in time                     the entry is purged, and Attach gets ErrRemoved
-//	who attaches gives up before its turn       the place is kept, and the ticket is good still
-//	who attaches dies, waiting or holding       its entry expires as any other does
-//	a detached waiter's turn comes              it blocks until somebody attaches, or TTL and grace
+//	two clients attach with the same ticket     one succeeds, the other gets ErrAttached
+//	no client attaches in time                  the entry is purged, and Attach gets ErrRemoved
+//	Attach is given up before its turn          the place is kept, and the ticket is good still
+//	attached client dies, waiting or holding    its entry expires as any other does
+//	a detached waiter's turn comes              it blocks until a client attaches, or TTL and grace
 //	the process dies without having detached    a ticket of Hold.Ticket is good when the lease has
-//	                                            ended, if nobody who waits was quicker to purge it
-//	the hold's process lives                    nobody can attach, by whatever ticket
+//	                                            ended, if no waiter was quicker to purge it
+//	the hold's process lives                    no client can attach, by whatever ticket
 //
-// Until somebody attaches nobody has the lock, and nobody else can whom the hold would keep
-// out: that is the price. Give Detach the time that fits, and Enqueue by [WithTTL]. A reader
-// who shares its entry with others of its client ([WithLocalWindow]) cannot detach it.
+// The price: until a client attaches, the lock has no holder, and contenders that the hold
+// would keep out stay out. Give Detach the time that fits, and Enqueue by [WithTTL]. A reader
+// that shares its entry with others of its client ([WithLocalWindow]) cannot detach it.
 //
 // # Asking for a lock
 //
-// [Client.Revoke] asks those who hold a lock to give it up, and tells them why. They hear of
-// it at once, by [Hold.Revoked], and decide:
+// [Client.Revoke] requests the release of a lock from its holders, and tells them why. They
+// hear of it at once, by [Hold.Revoked], and decide:
 //
 //	for {
 //		select {
@@ -251,16 +246,14 @@
 // What comes of it:
 //
 //	what happens                           what comes of it
-//	nobody listens                         nothing: the hold goes on
-//	somebody listens later                 is told then, if the hold still lasts
-//	several ask                            the last one is told, or each, if received between
+//	the holder does not listen             nothing: the hold goes on
+//	the holder listens later               is told then, if the hold still lasts
+//	several clients ask                    the last one is told, or each, if received between
 //	no session when it is asked            is told when there is one again
-//	the hold ends meanwhile                who has the lock next is not asked
+//	the hold ends meanwhile                the next holder is not asked
 //	a reader or permit holder among many   all are asked, those of other libraries excepted
-//	the hold is handed on by a ticket      who attaches is asked too
+//	the hold is handed on by a ticket      the client that attaches is asked too
 //	Client.Close, max_hold, a lost lease   the request is deleted, sooner or later
-//
-// TestRevoke and those beside it show that.
 //
 // # Bounds
 //
@@ -276,7 +269,7 @@
 // a second at most until the logger and the observers have taken what is left to tell.
 //
 // No call, no renewal and no end of a hold waits for the logger or an observer. What they do
-// not take in time is dropped, and counted in [Stats]: TestReaderThatBlocks.
+// not take in time is dropped, and counted in [Stats].
 //
 // # Choosing a TTL
 //
@@ -297,7 +290,7 @@
 //	epoch       the time of one leader of ZooKeeper; each has a higher number
 //	token       a number that rises with each grant
 //	ticket      what another process needs to go on with an entry
-//	reaper      the program that sweeps up what nobody comes back to
+//	reaper      the program that deletes expired entries and empty nodes
 //
 // The format on the wire is specified in package znode, and the protocol in the doc of
 // lock/internal/queue. Package locktest is a ZooKeeper in memory, to test code that takes

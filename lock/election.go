@@ -13,11 +13,11 @@ import (
 const MaxPriority = znode.MaxPermits
 
 // Election has candidates of which at most one leads at any time. As [Mutex] it is a name
-// and some settings, and has no state. It is a mutex that tells everybody who has it: the
-// candidates wait in its queue, each with a value that all can read, such as an address. A
-// [Mutex] of the same name keeps candidates out, and while it is held nobody leads.
+// and some settings, and has no state. It is a mutex whose holder all clients can read: the
+// candidates wait in its queue, each with a value, such as an address. A [Mutex] of the same
+// name keeps candidates out, and while it is held no candidate leads.
 //
-//	                          the leader                      candidates who wait
+//	                          the leader                      waiting candidates
 //	session lost, expired     goes on leading                 keep their places
 //	lease not renewed         leads no more; others may       are purged after the grace, and
 //	                          lead after the grace            queue again
@@ -30,13 +30,13 @@ const MaxPriority = znode.MaxPermits
 //	a higher priority comes   goes on leading                 give way to it
 //	Client.Revoke             is told by Revoked, and decides  nothing
 //
-// Whoever only wants to know who leads needs not stand: [Election.Leader] and
-// [Election.Observe] make no entry, and no candidate sees them.
+// To learn the leader you need no candidate: [Election.Leader] and [Election.Observe] make no
+// entry, and no candidate sees them.
 type Election struct{ r recipe }
 
 // Election returns the election of that name, as [Client.Mutex] does. It takes
 // [WithPriority], and neither [WithBarging] nor [WithoutRenewal]: the policy's max_hold
-// limits how long one leads.
+// limits how long a candidate leads.
 func (c *Client) Election(name string, opts ...LockOption) *Election {
 	e := &Election{c.recipe(znode.Mutex, name, append([]LockOption{elects}, opts...))}
 	switch {
@@ -44,7 +44,7 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 	case e.r.barging:
 		e.r.err = invalid("option", "WithBarging", "is for a Mutex, and not for an Election")
 	case e.r.fixed:
-		e.r.err = invalid("option", "WithoutRenewal", "is not for an Election: whoever leads renews its lease")
+		e.r.err = invalid("option", "WithoutRenewal", "is not for an Election: a leader renews its lease")
 	}
 	return e
 }
@@ -70,8 +70,8 @@ func (e *Election) Name() string {
 	return e.r.name
 }
 
-// Campaign stands for election with a value, and waits until it leads: from then on
-// everybody can see that. Value and metadata ([WithMetadata]) are UTF-8 and have 4 KiB
+// Campaign stands for election with a value, and waits until it leads: from then on all
+// clients can see that. Value and metadata ([WithMetadata]) are UTF-8 and have 4 KiB
 // together. It fails as [Mutex.Lock] does. The context of a leadership, or of a [Mutex] of
 // the same name, is an [ErrInvalid] while that lasts: it would wait for itself.
 func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, error) {
@@ -104,9 +104,9 @@ func withValue(m map[string]string, value string) (map[string]string, error) {
 	return with, nil
 }
 
-// Leadership is the hold of who leads. Its methods are those of a [Hold]: it ends before
-// anybody else leads, and its token is higher than those of all who led before. It cannot
-// be detached.
+// Leadership is the hold of a leader. Its methods are those of a [Hold]. It ends before
+// another candidate leads, and its token is higher than those of all leaders before. It
+// cannot be detached.
 type Leadership struct{ *Hold }
 
 // leads reports whether a hold is that of a candidate.
@@ -124,7 +124,7 @@ func (l *Leadership) Resign() error {
 	return l.Unlock()
 }
 
-// Proclaim changes the value, and waits until everybody can see it. If ctx ends before, the
+// Proclaim changes the value, and waits until all clients can see it. If ctx ends before, the
 // next renewal tells it. A leadership that has ended returns why.
 func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	if l == nil {

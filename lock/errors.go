@@ -16,22 +16,22 @@ import (
 // What calls fail with; match with [errors.Is]. Where a context ended the call,
 // the error is that context's error and cause too.
 var (
-	// ErrHeld says that somebody else holds the lock. See [HeldError].
-	ErrHeld = errors.New("lock is held by somebody else")
+	// ErrHeld says that another contender holds the lock. See [HeldError].
+	ErrHeld = errors.New("lock is held by another contender")
 	// ErrLost says that a hold ended before it was unlocked. It comes with one
 	// of the reasons below. See [LostError].
 	ErrLost = errors.New("hold was lost")
 	// ErrUnlocked says that a hold was unlocked already, or never was one.
 	ErrUnlocked = lease.ErrUnlocked
-	// ErrDetached says that a hold was detached: it is left to whoever has the ticket.
+	// ErrDetached says that a hold was detached: its entry is left to a client with the ticket.
 	ErrDetached = lease.ErrDetached
 	// ErrClosed says that the client was closed, or the connection it was given.
 	ErrClosed = zkconn.ErrClosed
 	// ErrInvalid says that an argument or option was refused; the message names
 	// it, its value and the rule.
 	ErrInvalid = errors.New("invalid argument")
-	// ErrForeign says that the lock's path is somebody else's: it holds data
-	// that is not ours, or cannot have children. Nothing was touched.
+	// ErrForeign says that the lock's path holds a znode that Holdfast did not create:
+	// it has other data, or cannot have children. Nothing was touched.
 	ErrForeign = queue.ErrForeign
 	// ErrKind says that the name is in use for another kind of lock.
 	ErrKind = queue.ErrKind
@@ -47,9 +47,9 @@ var (
 	ErrStalled = errors.New("renewals stall")
 	// ErrUnavailable says that there was no session with ZooKeeper.
 	ErrUnavailable = zkconn.ErrUnavailable
-	// ErrUnsupported says that the server is none that locks can be on: it does not
-	// know ZooKeeper's transactions, its first reply to one lacked the results, or what it
-	// does is not what the protocol rests on. See [WithUnsafeServer].
+	// ErrUnsupported says that the server lacks behavior that the protocol requires: it
+	// does not know ZooKeeper's transactions, its first reply to one lacked the results,
+	// or it does not behave as ZooKeeper does. See [WithUnsafeServer].
 	ErrUnsupported = zkconn.ErrUnsupported
 )
 
@@ -58,21 +58,21 @@ var (
 	// ErrExpired: the lease ran out before a renewal was acknowledged, or it was
 	// a fixed one.
 	ErrExpired = lease.ErrExpired
-	// ErrRemoved: somebody deleted the entry.
+	// ErrRemoved: the entry was deleted.
 	ErrRemoved = lease.ErrRemoved
-	// ErrTaken: somebody else wrote the entry.
+	// ErrTaken: another client wrote the entry.
 	ErrTaken = lease.ErrTaken
-	// ErrAttached: somebody else has attached to the entry. It is an ErrTaken too. Also
-	// what [Client.Attach] fails with when another was quicker.
+	// ErrAttached: another client has attached to the entry. It is an ErrTaken too.
+	// [Client.Attach] also fails with it if another client attached first.
 	ErrAttached = lease.ErrAttached
-	// ErrBroken: somebody has broken the hold, as "holdfast break" does. The message says
-	// who, and why.
+	// ErrBroken: the hold was force-released, as "holdfast break" does. The message names
+	// the owner that did so, and the reason.
 	ErrBroken = lease.ErrBroken
 	// ErrMaxHold: the policy's max_hold was reached.
 	ErrMaxHold = lease.ErrMaxHold
 )
 
-// HeldError tells who is in the way. It is an [ErrHeld].
+// HeldError names the entry that is in the way, and its owner. It is an [ErrHeld].
 type HeldError struct {
 	Lock  string // name of the lock
 	Entry string // path of the entry in the way
@@ -92,10 +92,10 @@ func (e *HeldError) Error() string {
 		e.Lock, ErrHeld, printable(e.Owner), printable(e.Host), e.PID, e.Expires.UTC().Format(time.RFC3339Nano))
 }
 
-// mostShown is how many bytes of what somebody else wrote are shown in a message.
+// mostShown is how many bytes a message shows of what another client wrote.
 const mostShown = 1024
 
-// printable cuts what somebody else wrote if it is long, and quotes it if it could disturb a
+// printable cuts what another client wrote if it is long, and quotes it if it could disturb a
 // terminal.
 func printable(s string) string {
 	if len(s) > mostShown {
@@ -110,7 +110,7 @@ func printable(s string) string {
 // Is makes it an [ErrHeld].
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// heldError is who is in the way of the named lock.
+// heldError returns the error for an entry in the way of the named lock.
 func heldError(lock string, b *queue.Blocked) *HeldError {
 	h := &HeldError{Lock: lock, Entry: b.Path}
 	if b.Entry != nil && b.Entry.Leased() {

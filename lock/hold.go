@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// Hold is an acquired lock. It is renewed until it is unlocked, and it tells
-// when it is lost: before anybody else may enter. A hold is bound neither to the
+// Hold is an acquired lock. It is renewed until it is unlocked. If it is lost, it tells so
+// before another contender may enter. A hold is bound neither to the
 // session nor to the goroutine in which it was taken. All methods are safe for
 // concurrent use, and for a nil Hold, which is one that was unlocked long ago.
 type Hold struct {
@@ -138,11 +138,10 @@ func (h *Hold) Remaining() time.Duration {
 
 // AtRisk returns a channel that tells, well before the hold is lost, that it may be:
 // when no more than half of the TTL is left for sure, because renewals have failed or
-// max_hold is near. The value is what was left then. For what is left now ask
-// [Hold.Remaining]; it grows again if a renewal succeeds, and then the warning, if
-// nobody has received it yet, is withdrawn. Once safe, a hold can come at risk again
-// and tells so again. A process that was paused is told when it goes on, if the hold
-// has not been lost by then.
+// max_hold is near. The value is what was left then; [Hold.Remaining] returns what is left
+// now. If a renewal succeeds, an unreceived warning is withdrawn. Once safe, a hold can come
+// at risk again and tells so again. A process that was paused is told when it goes on, if
+// the hold has not been lost by then.
 //
 // Each call for the same Hold returns the same channel, so that it can stand in the
 // select of a loop; one goroutine should receive from it. It is never closed: wait for
@@ -159,8 +158,8 @@ func (h *Hold) AtRisk() <-chan time.Duration {
 // before, and later renewals carry it too. It waits until ZooKeeper has
 // acknowledged it. If ctx ends first, the lease may or may not have been changed,
 // and of the two ends the earlier one counts. A ttl outside of [MinTTL] and the
-// policy's MaxTTL is an [ErrInvalid]; a hold that has ended returns why. Of readers who share
-// an entry, see [WithLocalWindow], none can make the lease of the others shorter.
+// policy's MaxTTL is an [ErrInvalid]; a hold that has ended returns why. A reader that
+// shares its entry, see [WithLocalWindow], cannot shorten the lease of the others.
 func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := h.check(ctx, "extend"); err != nil {
 		return err

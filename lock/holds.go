@@ -20,7 +20,7 @@ type Holds struct {
 	each   []*Hold // by the names of their locks
 
 	mu  sync.Mutex
-	ctx context.Context // nil: nobody has asked for it
+	ctx context.Context // nil: Context was not called yet
 }
 
 func newHolds(c *Client, es []*queue.Entry) *Holds {
@@ -140,11 +140,11 @@ func (hs *Holds) Remaining() time.Duration {
 	return least
 }
 
-// Unlock ends all of the holds: their contexts first, then the entries in ZooKeeper, with
-// the parents where they are alone in one transaction, if nobody is in its way. For each it
-// does what [Hold.Unlock] does, and it returns those errors joined: if one hold was lost,
-// its [LostError], and the others are unlocked. If all were unlocked before it returns
-// [ErrUnlocked].
+// Unlock ends all of the holds: first their contexts, then the entries in ZooKeeper. If no
+// other contender is in the way, one transaction deletes them, with the parents that are
+// left empty. For each it does what [Hold.Unlock] does, and returns those errors joined: for
+// a lost hold its [LostError]; the others are unlocked. If all were unlocked before, it
+// returns [ErrUnlocked].
 func (hs *Holds) Unlock() error {
 	if hs == nil || hs.client == nil {
 		return ErrUnlocked

@@ -16,8 +16,8 @@ import (
 //	ctx of Lock ends          the entry is withdrawn             nothing: the hold has its own context
 //	Client.Close              the entry is withdrawn             ends; the entry is deleted
 //	Client.Revoke             nothing                            is told by Revoked, and decides
-//	WithBarging               has no place: whoever is quickest  the same
-//	                          when the lock is free gets it
+//	WithBarging               has no place: the first client     the same
+//	                          that sees the lock free gets it
 type Mutex struct{ r recipe }
 
 // Mutex returns the mutex of that name: a path relative to the client's root,
@@ -42,11 +42,10 @@ func (m *Mutex) Name() string {
 	return m.r.name
 }
 
-// Lock waits for its turn, first come first served, and returns the hold. When
-// ctx ends first its entry is withdrawn and the error is ctx's error and cause,
-// and a [HeldError] if somebody was seen in the way. It fails at once if the
-// path is not ours to use: [ErrForeign], [ErrKind], [ErrDenied]. An outage of
-// ZooKeeper is waited out.
+// Lock waits for its turn, first come first served, and returns the hold. If ctx ends
+// first, its entry is withdrawn and the error is ctx's error and cause, and a [HeldError]
+// if another contender was seen in the way. It fails at once if the path is not ours to
+// use: [ErrForeign], [ErrKind], [ErrDenied]. It waits out an outage of ZooKeeper.
 //
 // If ctx comes from a valid hold of the same lock and client, the result is
 // another handle on that hold, which ends when all its handles were unlocked. A hold

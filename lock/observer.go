@@ -29,30 +29,30 @@ type Observer interface {
 // EventKind is what has happened.
 type EventKind uint8
 
-// The kinds of events, in the order in which they come. For each who gets a lock there is one
-// EventAcquired and later one EventReleased or EventLost, and before that perhaps one
-// EventWaiting; or EventWaiting and EventWithdrawn. A lock that is taken again through
-// the context of its hold is no event, nor is one that TryLock has not got. An entry that
-// is passed on, or shared by readers ([WithLocalWindow]), has these events once for each
-// who has it, told apart by Token.
+// The kinds of events, in the order in which they come. Each hold has one EventAcquired and
+// later one EventReleased or EventLost, and before that perhaps one EventWaiting. A waiter
+// that gives up has EventWaiting and EventWithdrawn. A lock that is taken again through the
+// context of its hold is no event, nor is one that TryLock has not got. An entry that is
+// handed off locally, or shared by readers ([WithLocalWindow]), has these events once for
+// each of its holds, told apart by Token.
 const (
 	_ EventKind = iota
-	// EventWaiting: somebody is ahead.
+	// EventWaiting: another contender is ahead.
 	EventWaiting
 	// EventAcquired: the lock is acquired, after the time that Waited tells.
 	EventAcquired
-	// EventWithdrawn: who waited does so no longer, because its context ended; or it
-	// queues again, because its entry was removed, or to give way in an election.
+	// EventWithdrawn: the waiter gave up, because its context ended; or it queues again,
+	// because its entry was removed, or to yield to a higher priority in an election.
 	EventWithdrawn
 	// EventAtRisk: the hold will be lost, in the time that Left tells, unless a
 	// renewal succeeds: see [Hold.AtRisk]. Err is ErrExpired or ErrMaxHold.
 	EventAtRisk
 	// EventReleased: the hold was unlocked, and its entry is deleted next; or it was
-	// detached, and its entry stays for whoever attaches to it.
+	// detached, and its entry stays for the client that attaches to it.
 	EventReleased
 	// EventLost: the hold ended before. Err is its [LostError].
 	EventLost
-	// EventPurged: the client deleted an expired entry of somebody else's.
+	// EventPurged: the client deleted an expired entry of another contender.
 	EventPurged
 	// EventDisplaced: the clock of ZooKeeper's leader was seen to step, or to differ
 	// from that of the leader before.
@@ -78,16 +78,16 @@ type Event struct {
 	Lock string
 	// Policy is the name of the policy that applies to the lock, see [Policy].
 	Policy string
-	// Entry is the path of the entry; of one that several have, one after the other or
-	// together, Token tells them apart. It is empty of who waits without an entry: for that of
-	// another goroutine ([WithLocalWindow]), or [WithBarging].
+	// Entry is the path of the entry. If it has several holds, one after the other or
+	// together, Token tells them apart. It is empty of a waiter without an entry: one for the
+	// hold of another goroutine ([WithLocalWindow]), or [WithBarging].
 	Entry string
 	// Token is that of the hold.
 	Token Token
 	// Queued says that there was an EventWaiting.
 	Queued bool
-	// Waited is how long ago the lock was asked for when it was acquired, or when whoever
-	// waited withdrew; of one that queued again, how long ago it was first asked for.
+	// Waited is how long ago the lock was asked for when it was acquired, or when the
+	// waiter withdrew; if that one queued again, how long ago it was first asked for.
 	Waited time.Duration
 	// Held is for how long the lock has been held.
 	Held time.Duration
@@ -116,7 +116,7 @@ func (e Event) Reason() string {
 // asked is what is known of a request that observers are told of.
 type asked struct {
 	at      time.Duration // monotonic time at which the lock was asked for
-	waiting atomic.Bool   // it was told that somebody waits, and not yet what came of it
+	waiting atomic.Bool   // EventWaiting was told, and not yet what came of it
 }
 
 // askedKey is the key under which the values that an entry keeps have the request, if there
@@ -131,8 +131,8 @@ func (c *Client) asks(ctx context.Context) context.Context {
 	return context.WithValue(ctx, askedKey{}, &asked{at: c.clock.Mono()})
 }
 
-// askedBy is the request whose values these are. An entry that nobody has asked for is told
-// of to nobody.
+// askedBy returns the request that values carry, or an empty one for an entry that no
+// request has asked for.
 func askedBy(values context.Context) *asked {
 	a, ok := values.Value(askedKey{}).(*asked)
 	if !ok {
@@ -172,7 +172,7 @@ func (c *Client) tell(e *queue.Entry, change lease.Change) {
 	if len(c.cfg.observers) == 0 {
 		return
 	}
-	var token Token // of who waits still, its waiter may be learning it just now
+	var token Token // zero before the grant: the waiter may be learning it just now
 	if change.From == lease.Held || change.To == lease.Held {
 		token = tokenOf(e)
 	}
@@ -197,11 +197,11 @@ func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, grante
 	case change.From == lease.Held:
 		event.Kind = EventReleased
 	case change.From == lease.Waiting && change.To == lease.Ended:
-		if !asked.waiting.Swap(false) { // whoever has waited by it has withdrawn before
+		if !asked.waiting.Swap(false) { // its waiter has withdrawn before
 			return
 		}
 		event.Kind, event.Queued, event.Waited = EventWithdrawn, true, now-asked.at
-	default: // it never had to wait, and nobody has got it
+	default: // it never had to wait, and was never acquired
 		return
 	}
 	c.notify(values, event)

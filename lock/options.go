@@ -82,7 +82,7 @@ func WithTTL(ttl time.Duration) SharedOption {
 	}
 }
 
-// WithGrace sets how long after its expiry an entry is left alone. All who use
+// WithGrace sets how long after its expiry an entry is left alone. All clients of
 // a lock should agree on it; it must be longer than any step of the ZooKeeper leader's
 // clock while it leads. Other leaders' clocks may differ by more. At least [MinGrace].
 // Default [DefaultGrace].
@@ -184,15 +184,14 @@ func WithoutRenewal() LockOption {
 	})
 }
 
-// WithBarging gives up the queue: [Mutex.Lock] waits until the lock is free, and then
-// takes it if nobody was quicker. Whoever is there first gets it, so that a lock which is
-// free for moments only may go to the same process again and again, and some may wait for
-// long. There are fewer requests in return, and no handoff to one that sleeps. Contenders
-// that barge and others can be mixed: those who queue go first, since the lock is not free
-// while they wait.
+// WithBarging gives up the queue: [Mutex.Lock] waits until the lock is free, and then takes
+// it if no other client is quicker. So a lock that is free for moments only may go to the
+// same process again and again, and some clients may wait for long. In return there are
+// fewer requests, and no handoff to a sleeping waiter. Contenders that barge and others can
+// be mixed: those that queue go first, since the lock is not free while they wait.
 //
-// A dead holder blocks for TTL and grace as everywhere. Use it for work of which it does
-// not matter who does it, as long as it is done.
+// A dead holder blocks for TTL and grace as everywhere. Use it for work that any process may
+// do, as long as it is done.
 func WithBarging() LockOption {
 	return lockOption(func(s *settings) error {
 		s.barging = true
@@ -201,14 +200,14 @@ func WithBarging() LockOption {
 }
 
 // WithPriority gives the candidates of an [Election] a priority, from 1, which is the
-// default, to [MaxPriority]. Of those who wait one of the highest leads next, and of equals
-// the one that came first. Whoever leads goes on, also when one of a higher priority comes:
-// to have that lead at once, ask it to resign by [Client.Revoke].
+// default, to [MaxPriority]. The next leader is a waiting candidate of the highest priority,
+// and of equals the first one. A leader goes on leading when a higher priority comes: to
+// have that candidate lead at once, ask the leader to resign by [Client.Revoke].
 //
-// When a candidate's turn comes and one of a higher priority waits, it gives way: it queues
-// again, behind that one and all others who are there by then. Nobody takes it for the
-// leader meanwhile. If the one that it has given way to goes away, others of its own
-// priority may be ahead of it now; and if that one dies, nobody leads until its TTL and the
+// If a candidate's turn comes while one of a higher priority waits, it yields: it queues
+// again, behind that one and all others that are there by then. No client takes it for the
+// leader meanwhile. If the higher one withdraws, others of the yielding candidate's priority
+// may be ahead of it now. If the higher one dies, no candidate leads until its TTL and the
 // grace are over, as after the death of a leader.
 func WithPriority(n int) LockOption {
 	return lockOption(func(s *settings) error {
@@ -278,10 +277,10 @@ func WithDialer(d zk.Dialer) Option {
 	})
 }
 
-// WithTLS has a client made by [Dial] speak TLS to the servers, by their secureClientPort:
-// with RootCAs, those are whose certificates are believed in, and with Certificates, what
-// the client shows the server of itself. Without a ServerName each server must have a
-// certificate for the name, or the IP address, that Dial was given for it.
+// WithTLS has a client made by [Dial] speak TLS to the servers, by their secureClientPort.
+// RootCAs are the certificate authorities to trust, and Certificates are the client's own.
+// Without a ServerName each server must have a certificate for the name, or the IP address,
+// that Dial was given for it.
 func WithTLS(cfg *tls.Config) Option {
 	return clientOption(func(c *config) error {
 		if cfg == nil {

@@ -22,8 +22,8 @@ const (
 	// clock that come to more than half of it are no longer borne by the grace: what
 	// was written before them is judged anew.
 	MinGrace = clock.MinGrace
-	// DefaultLocalWindow is for how long a process passes a lock on among its own
-	// goroutines although others wait.
+	// DefaultLocalWindow is for how long a process hands a lock off among its own
+	// goroutines while other processes wait.
 	DefaultLocalWindow = 10 * time.Millisecond
 	// NoLocalWindow is the LocalWindow of a policy by which no entry is handed on.
 	NoLocalWindow time.Duration = -1
@@ -51,13 +51,13 @@ type Policy struct {
 	// earlier policy, is respected for as long as it says.
 	MaxTTL time.Duration
 	// Grace is how long after its expiry an entry is left alone, so that a step of the
-	// leader's clock that nobody could see does not end a hold early. Default
+	// leader's clock that no client could see does not end a hold early. Default
 	// [DefaultGrace].
 	Grace time.Duration
 	// MaxHold is how long one hold may last, renewals included; 0 is without
 	// limit.
 	MaxHold time.Duration
-	// KeepParent leaves the lock's parent node in place when the last one
+	// KeepParent leaves the lock's parent node in place when the last contender
 	// leaves. A kazoo Lock object on the same path needs it.
 	KeepParent bool
 	// LocalWindow is for how long an entry is handed on among the goroutines of one client

@@ -14,10 +14,10 @@ import (
 // MaxReason is how many bytes the reason of a [Client.Revoke] may have.
 const MaxReason = znode.MaxReason
 
-// ErrNotHeld says that nobody holds the lock that was to be revoked.
-var ErrNotHeld = errors.New("lock is not held by anybody")
+// ErrNotHeld says that the lock that was to be revoked has no holder.
+var ErrNotHeld = errors.New("lock is not held")
 
-// Revocation says who asks for a lock to be given up, and why.
+// Revocation says which client requests the release of a lock, and why.
 type Revocation struct {
 	Owner  string // of the client that asks, see [WithOwner]; as it says, and so are the next three
 	Host   string
@@ -26,24 +26,24 @@ type Revocation struct {
 	At     time.Time // when it was asked, by the clock of ZooKeeper's leader
 }
 
-// Revoke asks all who hold the named lock now, whatever its kind is, to give it up, and
-// tells them why: in words for people, at most [MaxReason] bytes of UTF-8, which may be none.
-// It returns when they are asked, and does not wait for what they do. Those whose
-// [Hold.Revoked] somebody listens to hear of it at once, others if they listen later. What
-// comes of it they decide: nobody is forced, and whoever does not listen goes on.
+// Revoke requests the release of the named lock, of any kind, from all its present holders,
+// and tells them why: in words for people, at most [MaxReason] bytes of UTF-8, perhaps none.
+// It returns when they are asked, and does not wait for what they do. A holder that listens
+// by [Hold.Revoked] hears of it at once; another one, if it listens later. Each holder
+// decides: none is forced, and one that does not listen goes on.
 //
-// The request stands for as long as the entry that it asks, also when that is handed on
-// within its process: then the next holder is told, too. Another Revoke replaces it, and is
-// told too. An entry that is kept though nobody holds the lock ([WithIdle]) cannot be told from
-// one that is held, and is asked. Whoever takes the lock by another entry is not asked.
+// The request stands for as long as the entry, also when the entry is handed off locally:
+// then the next holder is told, too. Another Revoke replaces it, and is told too. A cached
+// lease ([WithIdle]) cannot be told from a held one, and is asked. A client that takes the
+// lock by another entry is not asked.
 //
-// It fails with [ErrNotHeld] if nobody holds the lock; with [ErrForeign] if who does is
-// another library's, which cannot be asked: others beside it have been asked all the same;
-// with [ErrDenied] if an ACL forbids it, [ErrInvalid], [ErrClosed], or ctx's error and
-// cause. Then none, some or all may have been asked. It takes three reads, and one
-// transaction for each who is asked; and all clients that listen hear that somebody is
-// asked, by one event and one list each. In the background it then lists the requests that
-// there are, and looks at up to 16 of them, by two reads each, to delete those that are moot.
+// It fails with [ErrNotHeld] if the lock has no holder; with [ErrForeign] if a holder is of
+// another library, which cannot be asked: the others have been asked all the same; with
+// [ErrDenied] if an ACL forbids it, [ErrInvalid], [ErrClosed], or ctx's error and cause.
+// Then none, some or all may have been asked. It takes three reads, and one transaction for
+// each holder. All clients that listen hear of a request, by one event and one list each. In
+// the background it then lists all requests, and reads up to 16 of them, by two reads each,
+// to delete the stale ones.
 func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 	if err := znode.CheckReason(reason); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -67,15 +67,15 @@ func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 	return nil
 }
 
-// Revoked returns a channel that tells when somebody asks for the lock to be given up, by
-// [Client.Revoke]: at once, and also if that was before Revoked was called, as long as it
-// was during the hold, or the one before whose entry was handed on to it. Whoever is asked
-// decides: to finish and unlock, to unlock at once, or to go on. The hold does not change by
-// it.
+// Revoked returns a channel that tells when a client requests the release of the lock, by
+// [Client.Revoke]. It tells so at once, and also if the request came before the call of
+// Revoked, during this hold or an earlier one of the same entry that was handed on to it.
+// The holder decides: to finish and unlock, to unlock at once, or to go on. The hold does
+// not change by it.
 //
 // Each call for the same Hold returns the same channel; one goroutine should receive from
-// it. It is never closed: wait for [Hold.Done] too. If several ask before somebody has
-// received from it, the last one is told. A hold that has ended, and a nil one, return nil.
+// it. It is never closed: wait for [Hold.Done] too. If several requests come before a
+// receive, the last one is told. A hold that has ended, and a nil one, return nil.
 //
 // The first call of a client sets a watch on the node below which all requests to the
 // holders of locks of the same root stand, and lists that once; later calls cost nothing,
@@ -100,16 +100,16 @@ func (h *Hold) Revoked() <-chan Revocation {
 	return ear
 }
 
-// ended has nobody told any more that the entry, which has ended, is asked for. What
-// somebody else has by now is asked still.
+// ended stops telling handles of requests for the entry, which has ended. Requests for an
+// entry that another holder has by now stay.
 func (c *Client) ended(e *queue.Entry, why error) {
 	if !e.HandedOff() {
 		c.inbox.Ended(e.Path, errors.Is(why, ErrDetached) || errors.Is(why, ErrTaken))
 	}
 }
 
-// deafen has a handle that is unlocked hear no more: neither of risks nor of those who ask.
-// What was asked for is not passed on in this process: whoever comes next had better queue.
+// deafen ends what an unlocked handle hears: risks and requests. An entry that was asked
+// for is not handed off locally: the next goroutine queues.
 func (h *Hold) deafen() {
 	h.e.Unwarn(h)
 	if h.client.inbox.Forget(h.e.Path, h) {
@@ -120,7 +120,7 @@ func (h *Hold) deafen() {
 // ear is where a handle is told.
 type ear chan Revocation
 
-// Tell replaces what nobody has received. There is one call at a time.
+// Tell replaces an unreceived request. There is one call at a time.
 func (e ear) Tell(r inbox.Request) {
 	select {
 	case <-e:

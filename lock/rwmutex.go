@@ -12,19 +12,19 @@ import (
 // RWMutex is a lock that many have at a time to read, or one to write. As [Mutex] it is
 // a name and some settings, and has no state.
 //
-// It is fair: first come, first served. Who waits to write holds back those who come
-// later to read, so that a stream of readers starves nobody. Each waits for one earlier
-// contender that it conflicts with, and for nobody else at that time: readers for the writer
-// right ahead of them, a writer for that one too if there are readers in between, and then for
-// these. Nobody ever waits for one who came later, so two cannot wait for each other.
+// It is fair: first come, first served. A waiting writer holds back later readers, so that
+// a stream of readers starves no writer. Each waiter waits for one earlier contender at a
+// time that it conflicts with. A reader waits for the writer right ahead of it. A writer
+// waits for that too if there are readers in between, and then for these. No contender
+// waits for a later one, so two cannot wait for each other.
 //
 //	                          hold for reading                 hold for writing
 //	session lost, expired     goes on                          goes on
 //	lease not renewed         ends, and a writer may enter     ends, and others may enter
 //	                          after the grace                  after the grace
 //	Client.Close              ends; the entry is deleted       the same
-//	context ends, in RLock    the entry is withdrawn           the same; readers who waited behind
-//	or Lock                                                    it enter if nobody else is in the way
+//	context ends, in RLock    the entry is withdrawn           the same; readers that waited behind
+//	or Lock                                                    it enter if no other one is in the way
 //	Client.Revoke             all readers are told by Revoked,   is told by Revoked, and decides
 //	                          and decide
 //	Hold.Downgrade            nothing changes                  readers enter beside it; it keeps its
@@ -33,12 +33,12 @@ import (
 //	                          to; not if others of the client
 //	                          read by the same entry
 //
-// Who waits keeps its place when a session ends, as with a [Mutex], and withdraws when the
+// A waiter keeps its place when a session ends, as with a [Mutex], and withdraws when the
 // client closes.
 //
-// Fencing tokens: that of a writer is higher than those of all who held the lock before,
-// and that of a reader higher than those of all writers before. Readers who hold it at
-// the same time may have come in another order than their tokens.
+// Fencing tokens: that of a writer is higher than those of all earlier holders, and that of
+// a reader higher than those of all earlier writers. Readers that hold it at the same time
+// may have come in another order than their tokens.
 //
 // On the wire it is what Curator's InterProcessReadWriteLock is, so that the two can
 // share a path; the doc of package znode says what to mind.
@@ -72,7 +72,7 @@ func (m *RWMutex) RLock(ctx context.Context) (*Hold, error) {
 }
 
 // TryRLock returns the hold if no writer is in the way, and otherwise a [HeldError], as
-// [Mutex.TryLock] does. A writer who waits is in the way too.
+// [Mutex.TryLock] does. A waiting writer is in the way too.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) {
 	return m.recipe().take(ctx, znode.Shared, try)
 }
@@ -81,11 +81,10 @@ func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) {
 // does. If ctx comes from a valid hold for writing of the same lock and client, the result
 // is another handle on that.
 //
-// If ctx comes from a hold for reading, Lock fails with [ErrUpgrade] at once: it would
-// wait for its own reader; and of two readers who want to write each would wait for the
-// other. Whoever may have to write after having read takes the lock to write from the
-// start. Or it unlocks, takes the lock anew, and reads again, because somebody else may
-// have written in between:
+// If ctx comes from a hold for reading, Lock fails with [ErrUpgrade] at once: it would wait
+// for its own reader, and two readers that want to write would wait for each other. If you
+// may have to write after reading, take the lock to write from the start. Or unlock, take
+// the lock anew, and read again, because another client may have written in between:
 //
 //	read.Unlock()
 //	write, err := catalog.Lock(ctx)
@@ -98,7 +97,7 @@ func (m *RWMutex) Lock(ctx context.Context) (*Hold, error) {
 	return m.recipe().take(ctx, znode.Writer, acquire)
 }
 
-// TryLock returns the hold for writing if nobody is in the way, and otherwise a
+// TryLock returns the hold for writing if no other contender is in the way, and otherwise a
 // [HeldError], as [Mutex.TryLock] does; and [ErrUpgrade] where Lock does.
 func (m *RWMutex) TryLock(ctx context.Context) (*Hold, error) {
 	return m.recipe().take(ctx, znode.Writer, try)
@@ -118,11 +117,11 @@ func (m *RWMutex) Do(ctx context.Context, f func(context.Context) error) error {
 // [RWMutex.RLock] or downgraded, in the process before too if it was attached to.
 func (h *Hold) Reads() bool { return !h.none() && h.e.Reads() }
 
-// Downgrade makes a hold for reading of an [RWMutex]'s hold for writing, without a gap:
-// nobody can write in between. From the call on it must not be written any more, whatever
-// Downgrade returns. Readers who wait right behind enter, and those who come later unless
-// a writer waits before them. The hold, its context and token stay the same, and its lease
-// begins anew, as with each renewal. There is no way back, see [RWMutex.Lock].
+// Downgrade makes a hold for reading of an [RWMutex]'s hold for writing, without a gap: no
+// client can write in between. From the call on the holder must not write any more, whatever
+// Downgrade returns. Readers right behind it enter, and so do later ones unless a writer
+// waits before them. The hold, its context and token stay the same, and its lease begins
+// anew, as with each renewal. There is no way back, see [RWMutex.Lock].
 //
 // It waits until ZooKeeper has acknowledged it. If ctx had ended before the call, nothing
 // changes. If it ends meanwhile, the hold is one for reading all the same, and readers are

@@ -11,32 +11,31 @@ import (
 // MaxPermits is how many permits a semaphore has at most.
 const MaxPermits = znode.MaxPermits
 
-// Semaphore is a lock that many have at a time, who together have no more than so many
+// Semaphore is a lock with many holders at a time, that together have no more than so many
 // permits. As [Mutex] it is a name and some settings, and has no state.
 //
-// It is fair: first come, first served. Who asks for many permits waits until so many are
-// free, and those behind it wait too, though there were enough for them: so it does not
-// starve. The first one who waits watches all who hold permits, the others only whoever
-// is right ahead of them. So one who leaves wakes one.
+// It is fair: first come, first served. A contender that asks for many permits waits until
+// so many are free. Those behind it wait too, even if their permits are free: so it does
+// not starve. The first waiter watches all holders of permits, the others only the entry
+// right ahead of them. Each release wakes one waiter.
 //
-//	session lost, expired     holds go on; who waits keeps its place
-//	lease not renewed         the hold ends, and its permits are free after the grace; who
-//	                          waits queues again at the end
-//	Client.Close              holds end, and their entries are deleted; who waits withdraws
-//	Client.Revoke             all who hold permits are told by Revoked, and decide
+//	session lost, expired     holds go on; waiters keep their places
+//	lease not renewed         the hold ends, and its permits are free after the grace; a
+//	                          waiter queues again at the end
+//	Client.Close              holds end, and their entries are deleted; waiters withdraw
+//	Client.Revoke             all holders of permits are told by Revoked, and decide
 //	context ends, in Acquire  the entry is withdrawn; those behind it may enter
-//	Semaphore.Resize          holds go on; who waits learns of it
+//	Semaphore.Resize          holds go on; waiters learn of it
 //	Hold.Detach               its permits stay taken, and the hold goes on where it is attached to
 //
 // A hold has all the permits that were asked for, and gives them back together. It is not
 // entered again by its context: each Acquire asks for permits of its own, also one whose
-// context comes from a hold of the same semaphore. Who holds some and asks for more may
-// wait for itself, or for somebody who does the same: ask for all at once.
+// context comes from a hold of the same semaphore. A holder that asks for more may wait for
+// itself, or for another holder that does the same: ask for all at once.
 //
-// How many permits there are stands in the lock's node, for as long as that is there:
-// until the last one leaves, or for good where the policy has keep_parent. All who use a
-// semaphore have to say the same number. Who says another one is refused with
-// [ErrPermits], which names both.
+// The lock's node stores how many permits there are, for as long as it is there: until the
+// last contender leaves, or for good where the policy has keep_parent. All clients have to
+// say the same number. A different one is refused with [ErrPermits], which names both.
 //
 // Fencing tokens are unique and rise with the order of the queue; but several holds are
 // valid at the same time, so a resource cannot refuse a token for being lower than another.
@@ -65,13 +64,13 @@ func (s *Semaphore) Name() string {
 
 // Acquire waits until it is its turn and n permits are free, and returns the hold on them.
 // It fails as [Mutex.Lock] does; with [ErrPermits] if the semaphore was made with another
-// number of permits; and with [ErrInvalid] if n is not positive, or more than there are
-// according to whoever made the Semaphore. If [Semaphore.Resize] has left less, it waits.
+// number of permits; and with [ErrInvalid] if n is not positive, or more than
+// the number that the Semaphore was made with. If [Semaphore.Resize] has left less, it waits.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Hold, error) {
 	return s.take(ctx, n, acquire)
 }
 
-// TryAcquire returns the hold on n permits if so many are free and nobody waits, and
+// TryAcquire returns the hold on n permits if so many are free and no contender waits, and
 // otherwise a [HeldError], as [Mutex.TryLock] does. It fails as Acquire does for the rest.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Hold, error) {
 	return s.take(ctx, n, try)
@@ -90,7 +89,7 @@ func (s *Semaphore) take(ctx context.Context, n int, how how) (*Hold, error) {
 	return s.r.client.take(ctx, r, how)
 }
 
-// permitsOf is what is asked for by whoever wants n permits.
+// permitsOf returns the request for n permits.
 func (s *Semaphore) permitsOf(ctx context.Context, n int) (queue.Request, error) {
 	r, err := s.request(ctx, "n", n)
 	if err == nil && n > s.permits {
@@ -115,13 +114,13 @@ func (s *Semaphore) request(ctx context.Context, argument string, n int) (queue.
 	return r, nil
 }
 
-// Resize changes how many permits there are to n, for all who use the semaphore, until
-// its node goes: when the last one leaves, or never where the policy has keep_parent. All
-// go on saying the number that it was made with.
+// Resize changes how many permits there are to n, for all clients of the semaphore, until
+// its node goes: when the last contender leaves, or never where the policy has keep_parent.
+// All clients go on saying the number that it was made with.
 //
-// More permits there are at once. To take some away Resize waits in the queue, as Acquire
-// does, until so many are free; from when it has returned, no more than n are held. It
-// fails as Acquire does. If ctx ends, it may or may not have been done.
+// Added permits are there at once. To take some away Resize waits in the queue, as Acquire
+// does, until so many are free. Once it has returned, no more than n are held. It fails as
+// Acquire does. If ctx ends, it may or may not have been done.
 func (s *Semaphore) Resize(ctx context.Context, n int) error {
 	r, err := s.request(ctx, "permits", n)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // WithUnsafeServer has [Dial] go on with a server that it would refuse with
-// [ErrUnsupported], at your own risk: it does not do what the locks rest on, so that two
-// may hold a lock at once, or nobody may get it. What is wrong is logged as a warning.
+// [ErrUnsupported], at your own risk: the server lacks behavior that the protocol requires.
+// So a lock may have two holders at once, or none can get it. The log warns of what is wrong.
 func WithUnsafeServer() Option {
 	return clientOption(func(c *config) error {
 		c.unsafeServer = true

@@ -2,7 +2,7 @@ package lock
 
 // Stats are what a client has counted since it was made.
 type Stats struct {
-	Holds         int    // alive now, waiters not included; readers who share an entry are as many holds
+	Holds         int    // alive now, waiters not included; readers that share an entry are as many holds
 	Waiters       int    // goroutines that wait now, and entries kept unused ([WithIdle])
 	Renewals      uint64 // entries written again: renewals, and grants recorded
 	Lost          uint64 // holds that ended before they were unlocked

@@ -45,7 +45,7 @@ func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 	t := &tenancy{client: c, e: e, pass: e.NextHolder(), since: c.clock.Mono(), handles: 1}
 	h.t = t
 	t.ctx, t.cancel = context.WithCancelCause(h.carriedBy(context.WithoutCancel(values)))
-	t.tell(lease.Change{To: lease.Held}) // before anybody tells its end
+	t.tell(lease.Change{To: lease.Held}) // before its end can be told
 	e.OnEnd(t, t.cancel)
 	if t.ctx.Err() != nil {
 		t.ended()
@@ -75,8 +75,8 @@ func (t *tenancy) entered() {
 	t.entering--
 }
 
-// alone reports whether nobody else has the entry; nobody comes to have it after that. While
-// one of its own handles comes or goes it may report false.
+// alone reports whether no other tenancy has the entry; none comes to have it after that.
+// While one of its own handles comes or goes it may report false.
 func (t *tenancy) alone() bool {
 	if t == nil {
 		return true

@@ -15,8 +15,8 @@ import (
 // Ticket is what is needed to go on with a hold, or with a place in a queue, in another
 // process or in the same one after a restart: see [Hold.Detach], [Hold.Ticket],
 // [Mutex.Enqueue] and [Client.Attach]. It is a small value that can be stored, sent, and
-// copied: of all who attach with it, one succeeds. Who has it can take the lock over, so
-// keep it as you would keep a key. The zero Ticket is for nothing.
+// copied: of all clients that attach with it, one succeeds. Any process that has it can take
+// the lock over, so keep it as you would keep a key. The zero Ticket is for nothing.
 type Ticket struct {
 	root, lock string
 	kind       znode.Kind
@@ -61,10 +61,9 @@ func (t Ticket) EntryPath() string {
 	return t.root + "/" + t.lock + "/" + t.left.Node
 }
 
-// Expires returns until when, in ensemble time, somebody has to attach: then, and the
-// grace later, the entry is purged by whoever waits behind it, or by the reaper. It is
-// what was known as the ticket was made; the time is zero for a ticket of a hold that was
-// not detached.
+// Expires returns until when, in ensemble time, a client has to attach. The grace later, a
+// waiter behind the entry or the reaper purges it. The time is the one known when the ticket
+// was made. It is zero for a ticket of a hold that was not detached.
 func (t Ticket) Expires() time.Time {
 	if t.left.Until == 0 {
 		return time.Time{}

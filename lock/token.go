@@ -12,22 +12,21 @@ import (
 )
 
 // Token is a fencing token. Tokens of one lock rise with every grant (of readers see
-// [RWMutex]), also over deletions of the lock and restarts of everybody: a resource that
-// remembers the highest token it has seen, and refuses lower ones, is safe from a holder that was paused and
-// acts after it lost the lock. Package fence has that for what is kept in memory, and
+// [RWMutex]), also over deletions of the lock and restarts of all processes. A resource that
+// remembers the highest token it has seen, and refuses lower ones, is safe from a holder
+// that was paused and acts after it lost the lock. Package fence does so in memory, and
 // shows it for a database. Writes to ZooKeeper itself need no token: see [Hold.Txn].
 //
 // Compare tokens with [Token.Compare], or as text, which sorts in the same order.
 //
 // A store that keeps one integer can keep Czxid: ZooKeeper never gives a transaction's
-// number twice, and that of later ones is higher. But it tells apart transactions, not
-// those who hold one after the other by the same entry, nor by entries that one client
-// made in one transaction, for several of its goroutines that came at once. So it keeps off
-// everybody who came before that transaction, and fails to keep off another goroutine of
-// the same client, or whoever handed the entry on to another process: they may have the same
-// Czxid, and only the other parts tell them apart. Where entries are never handed on, and
-// all writes of a process are in their order anyway, one integer does; the text is right
-// everywhere.
+// number twice, and that of later ones is higher. But it tells apart transactions only. It
+// does not tell apart holds that follow each other by the same entry, nor those of entries
+// that one client made in one transaction for several goroutines. So it fences off holders
+// of earlier transactions, but neither another goroutine of the same client nor the process
+// that handed the entry on: these may have the same Czxid and differ in the other parts. If
+// entries are never handed on, and each process orders its own writes, one integer does; the
+// text is right everywhere.
 type Token struct {
 	Czxid       int64 // ZooKeeper transaction that created the entry
 	Sequence    int32 // number that ZooKeeper gave the entry, which tells apart those of one transaction

@@ -43,13 +43,13 @@ func (e *TxnError) Is(target error) bool {
 // Unwrap returns ZooKeeper's answer.
 func (e *TxnError) Unwrap() error { return e.Err }
 
-// Txn writes to ZooKeeper as the holder, and only as that: it applies all operations in
-// one transaction if the hold's entry still is where it was, ahead of everybody else's, and
-// nothing otherwise. So a holder that was paused, and acts after it lost the lock, changes
-// nothing, and no token has to be compared. They are what [zk.Conn.Multi] takes:
+// Txn writes to ZooKeeper as the holder, and only as that. It applies all operations in one
+// transaction if the hold's entry still is where it was, ahead of all others, and nothing
+// otherwise. So a holder that was paused, and acts after it lost the lock, changes nothing,
+// and no token has to be compared. Operations are what [zk.Conn.Multi] takes:
 // *[zk.CreateRequest], *[zk.SetDataRequest], *[zk.DeleteRequest] and
-// *[zk.CheckVersionRequest]. And other holds of the same client, each a *[Hold]: nothing is
-// applied unless they are held too.
+// *[zk.CheckVersionRequest]. Another hold of the same client, a *[Hold], is one too: nothing
+// is applied unless it is held.
 //
 // It is applied once or not at all. If the reply is lost, it is found out what came of it,
 // and what was not applied is sent again. The errors:
@@ -70,7 +70,7 @@ func (e *TxnError) Unwrap() error { return e.Err }
 // is lost with a reply: give nodes names of your own, and versions where you need them. A
 // check of the [Hold.EntryPath] of another client's hold has the transaction depend on that
 // entry, which outlives the hold if it is handed on. A hold among the operations is not handed
-// off within its client any more; it must not be that of a reader who shares its entry with
+// off within its client any more; it must not be that of a reader that shares its entry with
 // others ([WithLocalWindow]).
 //
 // The transaction writes the hold's entry too, so that it renews the lease; that of a hold
@@ -105,8 +105,7 @@ func (h *Hold) Txn(ctx context.Context, operations ...any) error {
 	return fmt.Errorf("lock %q: transaction: %w", e.Lock(), err)
 }
 
-// checkOperations returns the operations as they are sent, which nobody else has, and
-// their paths.
+// checkOperations returns copies of the operations, as they are sent, and their paths.
 func (h *Hold) checkOperations(operations []any) (ops []any, paths []string, err error) {
 	if len(operations) == 0 {
 		return nil, nil, invalid("operations", "[]", "must not be empty; Hold.Valid and Hold.Extend tell whether the lock is held")

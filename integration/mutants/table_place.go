@@ -243,8 +243,8 @@ var placeMutants = []mutant{
 		name:   "pass-ticket",
 		breaks: "an entry is passed on although another process may come for it with a ticket",
 		edits: []edit{{"lock/detach.go",
-			"	h.e.Pin() // whoever",
-			"	// whoever"}},
+			"	h.e.Pin() // the entry",
+			"	// the entry"}},
 		tests: []string{"lock.TestNoHandoffAfterOtherEnds"},
 	}, {
 		name:   "pass-ticket-late",
