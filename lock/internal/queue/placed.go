@@ -404,7 +404,7 @@ func (p *placed) lookSoon() {
 	// Before the window ends, and during a long hold ever more rarely.
 	wait := max(p.Window, lookEvery) / 2
 	if e, held := p.Holder(); held {
-		wait = max(wait, (p.queue.Clock.Mono()-e.HeldSince())/4)
+		wait = min(max(wait, (p.queue.Clock.Mono()-e.HeldSince())/4), lookAgain)
 	}
 	time.AfterFunc(wait, func() {
 		if !p.queue.background(p.look) {
