@@ -795,6 +795,31 @@ func TestKeptEntry(t *testing.T) {
 	}
 }
 
+// TestOnePermitIsKept: a client that unlocks several permits keeps one entry, and gives that back
+// when another client asks for all of them, or when it closes.
+func TestOnePermitIsKept(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+			for range 2 {
+				one, other := w.take(permits(a.Semaphore("x", 2), 1)), w.take(permits(a.Semaphore("x", 2), 1))
+				w.unlock(one)
+				w.unlock(other)
+				settle()
+				if n := len(w.entries("x")); n != 1 {
+					t.Errorf("%d entries for two unused permits, want 1", n)
+				}
+			}
+			if closes {
+				mustBe(t, a.Close(), nil)
+			} else {
+				w.unlock(w.expect(start(func() (*lock.Hold, error) { return b.Semaphore("x", 2).Acquire(w.ctx, 2) })).hold)
+			}
+			w.empty()
+		})
+	}
+}
+
 // TestKeptEntryIsGivenBack at once when another contender comes, of this library or another one,
 // of this client or another, and when the client closes.
 func TestKeptEntryIsGivenBack(t *testing.T) {

@@ -326,6 +326,38 @@ func TestResizeRaises(t *testing.T) {
 	})
 }
 
+// TestRaiseDuringALongHold: the local waiters of a client that has held all permits for long learn
+// of more within a minute.
+func TestRaiseDuringALongHold(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		s := w.sem("a", 1)
+		h := w.take(permits(s, 1))
+		local := start(func() (*lock.Hold, error) { return s.Acquire(w.ctx, 1) })
+		time.Sleep(time.Hour)
+		w.waits(local)
+		mustBe(t, w.sem("b", 1).Resize(w.ctx, 2), nil)
+		w.unlock(w.inTime(local, time.Minute+window))
+		w.unlock(h)
+		w.empty()
+	})
+}
+
+// TestRaiseForAFirstWaiter that was alone, and asked for more permits than there were: the waiter
+// behind it enters as soon as it does.
+func TestRaiseForAFirstWaiter(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		s := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true})).Semaphore("x", 4)
+		w.unlock(w.take(permits(s, 1)))
+		mustBe(t, s.Resize(w.ctx, 2), nil)
+		settle()
+		queue, _ := w.permitQueue(4, 3, 1)
+		mustBe(t, s.Resize(w.ctx, 4), nil)
+		for _, ch := range queue {
+			defer w.unlock(w.soon(ch).hold)
+		}
+	})
+}
+
 // TestResizeLowers: it waits until enough permits are free, in turn, and no more are held after
 // that, whatever a client knew of the semaphore before.
 func TestResizeLowers(t *testing.T) {

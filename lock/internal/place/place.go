@@ -236,7 +236,7 @@ func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
 	case waiting && passable && len(p.joins) == 0:
 		p.Drop(e)
 		return Exchange
-	case !waiting && passable && p.Idle > 0 && !h.contended:
+	case !waiting && passable && p.Idle > 0 && p.kept == nil && !h.contended:
 		return Keep
 	}
 	p.Drop(e)

@@ -163,6 +163,8 @@ func TestPlace(t *testing.T) {
 			"enter a>join; arrive 1>a; unlock 1>keep; enter b>take1'; enter c>wait; unlock 1'>exchange; arrive 2>c; unlock 2>keep; lost 2'>true"},
 		{"not where others were seen", Place[string]{Room: 1, Idle: time.Second, Window: window},
 			"enter a>join; arrive 1>a; enter b>wait; at 1ms; others 2>join; cancel b>unwanted>true; unlock 1>leave"},
+		{"permits: of several unused entries one is kept", Place[string]{Room: 2, Idle: time.Second},
+			"enter a>join; arrive 1>a; enter b>join; arrive 2>b; unlock 1>keep; unlock 2>leave; enter c>take1'"},
 		{"readers share an entry inside its window", Place[string]{Room: 1, Shared: true, Window: window},
 			"enter a>join; arrive 1>a; at 9ms; enter b>share1; at 10ms; enter c>join; enter d>wait; arrive 2full>c>join; arrive 3>d; enter e>share3"},
 		{"not one that has ended, or is full", Place[string]{Room: 1, Shared: true, Window: window},

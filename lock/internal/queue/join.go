@@ -97,9 +97,10 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 	d.parent.state, d.parent.unproven = ours, false
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1
-	e.alone = contenders == 1
-	c.lock.sawOthers(!e.alone)
-	return e, c.placeBy(d, e.Name(), contenders)
+	at := c.placeBy(d, e.Name(), contenders)
+	e.alone = contenders == 1 && (at.admitted || c.Kind != znode.Semaphore) // else it waits for more permits
+	c.lock.sawOthers(contenders > 1)
+	return e, at
 }
 
 // placeBy is the place of an entry by the reply to its create: so many contenders were there.

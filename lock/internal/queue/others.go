@@ -20,10 +20,10 @@ func (p *placed) countOthersSoon() {
 		return
 	}
 	p.counting = true
-	// Before the window ends, and during a long hold ever more rarely.
+	// Before the window ends, and during a long hold more and more rarely.
 	wait := max(p.Window, countEvery) / 2
 	if e, held := p.Holder(); held {
-		wait = max(wait, (p.queue.Clock.Mono()-e.HeldSince())/4)
+		wait = min(max(wait, (p.queue.Clock.Mono()-e.HeldSince())/4), readAgainAfter)
 	}
 	time.AfterFunc(wait, func() {
 		if !p.queue.background(p.countOthers) {
