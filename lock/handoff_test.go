@@ -89,12 +89,18 @@ func TestHandoffCostsNothing(t *testing.T) {
 	})
 }
 
-// TestOthersWaitForOneWindow and one hold at most, be the holds short or long, or the entry
-// one that was kept before.
+// TestOthersWaitForOneWindow and one hold at most, be the holds short or long, the entry one
+// that was kept before, or each hold unlocked while a write is on its way that the next waiter
+// has to await.
 func TestOthersWaitForOneWindow(t *testing.T) {
-	forEach(t, slow, map[string]struct{ held, idle time.Duration }{
-		"short holds": {window / 5, 0}, "long holds": {3 * window, 0}, "kept": {window / 5, time.Hour},
-	}, func(w *world, test struct{ held, idle time.Duration }) {
+	type variant struct {
+		held, idle time.Duration
+		extended   bool
+	}
+	forEach(t, slow, map[string]variant{
+		"short holds": {held: window / 5}, "long holds": {held: 3 * window}, "kept": {held: window / 5, idle: time.Hour},
+		"extended holds": {held: time.Millisecond, extended: true},
+	}, func(w *world, test variant) {
 		a, b := w.dial("a", riding(test.idle)), w.dial("b", riding(0))
 		if test.idle > 0 {
 			w.unlock(w.lock(a, "x"))
@@ -107,6 +113,9 @@ func TestOthersWaitForOneWindow(t *testing.T) {
 		go func() {
 			handoffs := 0
 			for entry := h.EntryPath(); ; handoffs++ {
+				if test.extended {
+					go h.Extend(w.ctx, ttl)
+				}
 				time.Sleep(test.held)
 				w.unlock(h)
 				if h = w.await(line[handoffs]).hold; h.EntryPath() != entry {

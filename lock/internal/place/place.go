@@ -61,13 +61,21 @@ type Turn[E any] struct {
 
 // hold is an entry that a goroutine of the place has.
 type hold[E any] struct {
-	entry     E
+	entry E
+	Use
+}
+
+// Use is what goes on when an entry is handed on. The zero value is that of a new entry.
+type Use struct {
 	until     time.Duration // monotonic time at which the window ends
 	contended bool          // other contenders were seen
 }
 
 // Join is a join that is under way. Cancel is called when no waiter needs it any more.
-type Join struct{ Cancel func() }
+type Join struct {
+	Cancel func()
+	Use    Use // of the entry that it hands on, if it does
+}
 
 // Step is what happens next.
 type Step uint8
@@ -175,16 +183,20 @@ func (p *Place[E]) Waiters() []*Waiter[E] {
 	return all
 }
 
-// Hold notes that a waiter has the entry, from a grant at that time if it is a new one.
-// before is the entry that it goes on from, if it does.
-func (p *Place[E]) Hold(e E, before *E, now time.Duration) {
-	if before != nil {
-		if h := p.holding(*before); h != nil {
-			h.entry = e
-			return
-		}
+// Hold notes that a waiter has the entry since then. The window of a new entry begins then.
+func (p *Place[E]) Hold(e E, use Use, since time.Duration) {
+	if use.until == 0 {
+		use.until = since + p.Window
 	}
-	p.holds = append(p.holds, &hold[E]{entry: e, until: now + p.Window})
+	p.holds = append(p.holds, &hold[E]{e, use})
+}
+
+// Use returns the use of a held entry.
+func (p *Place[E]) Use(e E) Use {
+	if h := p.holding(e); h != nil {
+		return h.Use
+	}
+	return Use{}
 }
 
 func (p *Place[E]) holding(e E) *hold[E] {
@@ -222,7 +234,7 @@ func (p *Place[E]) Kept() (e E, ok bool) {
 
 // Released returns what happens to an unlocked entry. passable reports that another goroutine
 // can go on with the entry, and that Unlock need not wait until it has left. On Pass and Keep
-// the caller calls Hold or Store next, or Drop. On Exchange and Leave the entry is dropped.
+// the caller drops the entry, or calls Store. On Exchange and Leave it is dropped.
 func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
 	h := p.holding(e)
 	if h == nil {

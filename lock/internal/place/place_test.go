@@ -52,7 +52,7 @@ func (h *history) do(t *testing.T, op string) {
 		case Enter:
 			join()
 		case Take:
-			h.Hold(e, nil, h.now)
+			h.Hold(e, Use{}, h.now)
 		}
 		h.say("%s%s", steps[step], e)
 	case "cancel":
@@ -65,7 +65,7 @@ func (h *history) do(t *testing.T, op string) {
 		case w == nil:
 			h.say("nobody")
 		case arg != "":
-			h.Hold(arg, nil, h.now)
+			h.Hold(arg, Use{}, h.now)
 			h.say("%v", w.For)
 		default:
 			h.Return(w)
@@ -77,7 +77,9 @@ func (h *history) do(t *testing.T, op string) {
 		switch step {
 		case Pass:
 			next := arg + "'"
-			h.Hold(next, &arg, h.now)
+			use := h.Use(arg)
+			h.Drop(arg)
+			h.Hold(next, use, h.now)
 			h.say("pass to %v", h.Next().For)
 			return
 		case Exchange:
@@ -190,7 +192,7 @@ func TestPlace(t *testing.T) {
 func TestPlaceCountsItsEntries(t *testing.T) {
 	p := &Place[string]{Room: 1, Idle: time.Second}
 	p.Begin(&Join{})
-	p.Hold("1", nil, 0)
+	p.Hold("1", Use{}, 0)
 	if p.Entries() != 2 || !p.Holds("1") || p.Holds("2") {
 		t.Errorf("%d entries", p.Entries())
 	}

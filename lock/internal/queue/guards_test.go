@@ -226,7 +226,7 @@ func waiters(p *place.Place[int], n int) []*place.Waiter[int] {
 // held is a place with one entry, granted at 0, that has a window of a second.
 func held(local int) (*place.Place[int], []*place.Waiter[int]) {
 	p := &place.Place[int]{Window: time.Second, Room: 1}
-	p.Hold(1, nil, 0)
+	p.Hold(1, place.Use{}, 0)
 	return p, waiters(p, local)
 }
 
@@ -334,7 +334,7 @@ func TestPlaceShares(t *testing.T) {
 		return step
 	}
 	p := &place.Place[int]{Window: time.Second, Room: 1, Shared: true}
-	p.Hold(1, nil, 0)
+	p.Hold(1, place.Use{}, 0)
 	if step := comes(p, time.Second-1); step != place.Share {
 		t.Errorf("inside the window: step %d", step)
 	}

@@ -28,7 +28,7 @@ func (s *lockState) restorePlace(q *Queue, r *Request) {
 		return
 	}
 	s.soleHold, e.place = nil, s.placeFor(q, r)
-	e.place.Hold(e, nil, e.HeldSince())
+	e.place.Hold(e, place.Use{}, e.HeldSince())
 	q.close(s) // the place keeps it open now
 }
 
@@ -55,7 +55,7 @@ func (q *Queue) HandOff(e *Entry) bool {
 		if !e.Quiet() { // Unlock waits until what is on its way cannot be applied any more
 			return false
 		}
-		p.begin(e, place.Exchange)
+		p.begin(e, place.Exchange, place.Use{})
 		return true
 	case place.Keep:
 		n, err := e.next(noWait)
@@ -72,25 +72,24 @@ func (q *Queue) HandOff(e *Entry) bool {
 // pass gives an unlocked entry to the first waiter: at once if no write is on its way and the
 // lease is fresh, else by a join that goes on from it. lock.mu is held.
 func (p *placed) pass(e *Entry) {
+	use := p.Use(e)
+	p.Drop(e)
 	n, err := e.next(noWait)
 	if err != nil {
-		p.Drop(e)
 		e.handedOff.Store(true)
-		p.begin(e, place.Pass)
+		p.begin(e, place.Pass, use)
 		return
 	}
-	if next, _ := decide(position{admitted: true}, n.Fresh(p.queue.Conn.Session())); next == enter {
-		w := p.Next()
-		if p.grant(w, n, e) == nil {
-			w.Served <- place.Turn[*Entry]{Entry: n}
-			return
-		}
+	if next, _ := decide(position{admitted: true}, n.Fresh(p.queue.Conn.Session())); next != enter {
+		p.begin(n, place.Take, use)
+		return
+	}
+	w := p.Next()
+	if p.grant(w, n, use) != nil { // it has ended just now
 		p.Return(w)
-		p.Drop(e)
 		return
 	}
-	p.Drop(e)
-	p.begin(n, place.Take)
+	w.Served <- place.Turn[*Entry]{Entry: n}
 }
 
 // Unplace takes an entry from its place, because it has ended otherwise than by an unlock, or

@@ -50,7 +50,7 @@ func (p *placed) countOthers() {
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
 	if p.counting = false; due && p.Counted(began, contenders) {
-		p.begin(nil, place.Enter)
+		p.begin(nil, place.Enter, place.Use{})
 	}
 	p.goOn()
 }

@@ -49,8 +49,8 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 			switch next, _ := decide(position{admitted: true}, e.Fresh(q.Conn.Session())); {
 			case next != enter: // it has to be written first
 				p.Return(w)
-				p.begin(e, place.Take)
-			case p.grant(w, e, nil) != nil: // it has ended just now
+				p.begin(e, place.Take, place.Use{})
+			case p.grant(w, e, place.Use{}) != nil: // it has ended just now
 				continue
 			default:
 				return p, e, nil
@@ -61,7 +61,7 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 				p.Begin(j)
 				return p, nil, j
 			}
-			p.begin(nil, place.Enter)
+			p.begin(nil, place.Enter, place.Use{})
 		case place.Wait:
 			p.tellWaits(r)
 			p.countOthersSoon()
@@ -139,9 +139,8 @@ func (q *Queue) giveBack(e *Entry) {
 	}
 }
 
-// grant gives an entry to a waiter: before is the one that it goes on from, if it does.
-// lock.mu is held.
-func (p *placed) grant(w *place.Waiter[*Entry], e, before *Entry) error {
+// grant gives an entry to a waiter; lock.mu is held.
+func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, use place.Use) error {
 	q, r := p.queue, w.For.(*Request)
 	now := q.Clock.Local()
 	c := contender{Request: *r}
@@ -150,18 +149,14 @@ func (p *placed) grant(w *place.Waiter[*Entry], e, before *Entry) error {
 		e.lock, e.place = nil, nil
 		return err
 	}
-	if before != nil {
-		p.Hold(e, &before, now.Mono)
-	} else {
-		p.Hold(e, nil, now.Mono)
-	}
+	p.Hold(e, use, now.Mono)
 	return nil
 }
 
 // begin starts a join, from an entry if one is given; lock.mu is held.
-func (p *placed) begin(from *Entry, how place.Step) {
+func (p *placed) begin(from *Entry, how place.Step, use place.Use) {
 	ctx, cancel := context.WithCancelCause(p.queue.Closing)
-	j := &place.Join{Cancel: func() { cancel(errUnwanted) }}
+	j := &place.Join{Cancel: func() { cancel(errUnwanted) }, Use: use}
 	p.Begin(j)
 	if !p.queue.background(func() {
 		defer cancel(nil)
@@ -240,7 +235,7 @@ func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 			w.Served <- place.Turn[*Entry]{Err: err}
 		}
 	default:
-		unwanted = !p.serve(e)
+		unwanted = !p.serve(e, j.Use)
 	}
 	p.goOn()
 	p.lock.mu.Unlock()
@@ -252,12 +247,12 @@ func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 
 // serve gives an entry to the first waiter, and a shared one to all. It reports false if no
 // goroutine has it. lock.mu is held.
-func (p *placed) serve(e *Entry) bool {
+func (p *placed) serve(e *Entry, use place.Use) bool {
 	w := p.Next()
 	if w == nil {
 		return false
 	}
-	if p.grant(w, e, nil) != nil { // it was lost just now
+	if p.grant(w, e, use) != nil { // it was lost just now
 		p.Return(w)
 		return false
 	}
@@ -271,7 +266,7 @@ func (p *placed) serve(e *Entry) bool {
 // goOn begins the joins that are of use, and counts the contenders in a while; lock.mu is held.
 func (p *placed) goOn() {
 	for p.NeedsJoin() {
-		p.begin(nil, place.Enter)
+		p.begin(nil, place.Enter, place.Use{})
 	}
 	p.countOthersSoon()
 	p.dropPlace()

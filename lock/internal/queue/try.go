@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/place"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -37,7 +38,7 @@ func (q *Queue) takeKept(r *Request) *Entry {
 		now := q.Clock.Local()
 		c := contender{Request: *r}
 		if p.Drop(e); next == enter && e.Grant(r.Values, now, c.recordAt(e, now.Mono)) == nil {
-			p.Hold(e, nil, now.Mono)
+			p.Hold(e, place.Use{}, now.Mono)
 			lock.mu.Unlock()
 			return e
 		}
