@@ -153,7 +153,7 @@ func (s *sim) sayLocked(format string, args ...any) {
 
 func (s *sim) Write(p []byte) (int, error) {
 	s.say("%s", bytes.TrimSpace(p))
-	if bytes.Contains(p, []byte("gives way to a candidate")) {
+	if bytes.Contains(p, []byte("yields to a candidate")) {
 		s.count("gave way")
 	}
 	var told struct{ Entry, Message string }
