@@ -150,7 +150,7 @@ func (t *torture) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, locks.Close()) }()
+	defer func() { err = errors.Join(err, locks.Close()) }() // closed already if all goes well
 
 	if err := t.torment(ctx, cancel, sweeper); err != nil {
 		return err
@@ -160,6 +160,9 @@ func (t *torture) run(ctx context.Context) (err error) {
 	}
 	t.finish()
 	if err := t.sweep(sweeper, locks); err != nil {
+		return err
+	}
+	if err := t.list(); err != nil {
 		return err
 	}
 	return t.collectLogs()
@@ -352,8 +355,8 @@ func (t *torture) finish() {
 	}
 }
 
-// sweep waits until all that is left has expired, has the reaper sweep once, and
-// sees what is left then.
+// sweep waits until all that is left has expired, has the reaper sweep once, and closes its
+// client, which deletes the parent of the lock that the reaper swept under.
 func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 	tree := admin.New(locks)
 	// What is left from before the last election expires by the first stamp of this leader's
@@ -371,6 +374,19 @@ func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 		return err
 	}
 	fmt.Println("torture: the last sweep:", report.String())
+	return locks.Close()
+}
+
+// list lists the nodes that are there in the end.
+func (t *torture) list() (err error) {
+	ctx, cancel := context.WithTimeout(t.ctx, sweepPatience)
+	defer cancel()
+	client, err := lock.Dial(ctx, t.ensemble.Addrs(), lock.WithRoot(root))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	tree := admin.New(client)
 	var walk func(path string) error
 	walk = func(path string) error {
 		names, _, err := tree.Children(ctx, path)

@@ -278,6 +278,7 @@ func (q *Queue) sample(names []znode.Name) []znode.Name {
 // awaitAny waits for any of the events, for at most that long, or until the own entry ends.
 func (w *waiter) awaitAny(ctx context.Context, events []<-chan zk.Event, most time.Duration) error {
 	any := make(chan zk.Event)
+	fire := sync.OnceFunc(func() { close(any) })
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -289,10 +290,7 @@ func (w *waiter) awaitAny(ctx context.Context, events []<-chan zk.Event, most ti
 		all.Go(func() {
 			select {
 			case <-changed:
-				select {
-				case any <- zk.Event{}:
-				case <-stop:
-				}
+				fire()
 			case <-stop:
 			}
 		})

@@ -217,7 +217,10 @@ func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, o
 			return false, err
 		}
 		select {
-		case event := <-changed:
+		case event, open := <-changed:
+			if open {
+				<-changed // it is closed next; until then another read would wait for this same watch
+			}
 			w.p.predecessorGone = event.Type == zk.EventNodeDeleted
 			return false, nil
 		case <-other:
