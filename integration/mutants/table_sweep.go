@@ -103,8 +103,15 @@ var sweepMutants = []mutant{
 		name:   "reaper-counts-from-the-term-before",
 		breaks: "the reaper takes it that an entry was written when the term began in which it was, not when the next one did",
 		edits: []edit{{"reaper/memory.go",
-			"	return mono - m.terms[next].begun\n",
-			"	return mono - m.terms[max(0, next-1)].begun\n"}},
+			"	return now.mono - m.terms[next].begun\n",
+			"	return now.mono - m.terms[max(0, next-1)].begun\n"}},
+		tests: []string{"reaper.TestHowLongSomethingHasBeen"},
+	}, {
+		name:   "reaper-counts-over-resets",
+		breaks: "the reaper compares transactions with those of servers that have lost their data since",
+		edits: []edit{{"reaper/memory.go",
+			"		m.resets, m.terms = now.Resets, nil\n",
+			"		m.resets = now.Resets\n"}},
 		tests: []string{"reaper.TestHowLongSomethingHasBeen"},
 	}, {
 		name:   "reaper-counts-the-present-term",

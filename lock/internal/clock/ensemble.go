@@ -30,6 +30,7 @@ type Ensemble struct {
 
 	mu sync.Mutex
 	knowledge
+	resets        int // calls of Forget
 	displacements uint64
 	last          Displacement
 }
@@ -53,6 +54,7 @@ func (c *Ensemble) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.knowledge = knowledge{}
+	c.resets++
 }
 
 // sample says that the leader's clock showed stamp at some time between sent,
@@ -208,12 +210,12 @@ func (c *Ensemble) Now(t Instant) znode.Now {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sample.zxid == 0 {
-		return znode.Now{}
+		return znode.Now{Resets: c.resets}
 	}
 	// By the last sample alone, so that it is true of the clock as it is now even if
 	// a small step went unseen.
 	b := c.sample.bounds().later(t)
-	return znode.Now{Zxid: c.sample.zxid, Lower: b.least, Upper: b.most, Term: c.term, Since: c.since, Marked: c.marked}
+	return znode.Now{Zxid: c.sample.zxid, Lower: b.least, Upper: b.most, Term: c.term, Since: c.since, Marked: c.marked, Resets: c.resets}
 }
 
 // Displacements is how often the leader's clock was seen to be displaced since this was
