@@ -107,6 +107,13 @@ var sweepMutants = []mutant{
 			"	return now.mono - m.terms[max(0, next-1)].begun\n"}},
 		tests: []string{"reaper.TestHowLongSomethingHasBeen"},
 	}, {
+		name:   "reset-unseen",
+		breaks: "transactions that are numbered anew do not show that the servers have lost their data",
+		edits: []edit{{"lock/internal/clock/ensemble.go",
+			"		if sent.Mono <= c.sample.received.Mono {\n",
+			"		if sent.Mono <= c.sample.received.Mono || true {\n"}},
+		tests: []string{"lock/internal/clock.TestTransactionsThatBeginAnew"},
+	}, {
 		name:   "reaper-counts-over-resets",
 		breaks: "the reaper compares transactions with those of servers that have lost their data since",
 		edits: []edit{{"reaper/memory.go",

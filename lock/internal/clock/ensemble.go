@@ -53,6 +53,10 @@ type knowledge struct {
 func (c *Ensemble) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.forget()
+}
+
+func (c *Ensemble) forget() {
 	c.knowledge = knowledge{}
 	c.resets++
 }
@@ -102,13 +106,18 @@ type Displacement struct {
 
 // Observe takes the Mtime of a write, in Unix milliseconds, as a sample: of a request
 // that was handed over after sent, and answered before received. An older transaction
-// than the one known tells nothing new and is dropped.
+// than the one known tells nothing new and is dropped. But one that was sent after the
+// known one was answered has to be younger: if its number is lower, the servers have lost
+// their data, and number anew.
 func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 	next := sample{zxid: zxid, stamp: time.Duration(mtime) * time.Millisecond, sent: sent, received: received}
 	c.mu.Lock()
 	if zxid <= c.sample.zxid {
-		c.mu.Unlock()
-		return
+		if sent.Mono <= c.sample.received.Mono {
+			c.mu.Unlock()
+			return
+		}
+		c.forget()
 	}
 	last := c.sample
 	c.sample = next

@@ -47,8 +47,11 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 		}
 		switch w.most = s.wait; {
 		case first.Stat.Czxid < w.youngest: // the server lags behind the one before
-			if caughtUp {
-				err = pause(ctx, pollEvery)
+			if caughtUp { // or has lost its data, which a sample shows
+				err = w.Clock.Sample(ctx)
+				if errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
+					err = pause(ctx, pollEvery)
+				}
 			}
 			if caughtUp = true; err != nil {
 				return nil, err
