@@ -39,15 +39,22 @@ func (s *sim) wasRefused(c *client) bool {
 // granted checks what must be true when somebody gets a hold.
 func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way way) held {
 	name := hold.Name()
-	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool), &hearing{asked: make(chan struct{})}}
+	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool), false, &hearing{asked: make(chan struct{})}}
 	h.reads.Store(way.reads)
 	ahead, capacity := s.inWay(h), s.capacity()
 	valid := hold.Valid()
+	if _, there := s.node(pathOf(hold)); !there {
+		h.void = s.maybeVoid()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sayLocked("%s: has %s, token %v, for %v", label, name, hold.Token(), hold.Remaining())
 	s.tally.count("grants", 1)
-	if name == foreign {
+	if h.void {
+		s.tally.count("holds of data that was lost", 1)
+		return h
+	}
+	if name == foreign && s.forgotten.IsZero() {
 		s.violatedLocked("%s has %s, which is no lock", label, name)
 	}
 	if way.reads {
@@ -163,6 +170,9 @@ func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 	defer s.mu.Unlock()
 	s.sayLocked("%s: unlocks %s, token %v: %v", label, name, h.Token(), err)
 	s.open[name] = slices.DeleteFunc(s.open[name], func(other held) bool { return other.Hold == h.Hold })
+	if s.void(h) {
+		return
+	}
 	s.brokenBy(label, h, err)
 	var unconfirmed *lock.UnlockError
 	switch {

@@ -69,6 +69,7 @@ type held struct {
 	since  time.Time
 	way    way
 	reads  *atomic.Bool // it does, from the start or since it was downgraded
+	void   bool         // it is of data that the servers have lost
 	*hearing
 }
 

@@ -43,6 +43,9 @@ func (p *process) transact(ctx context.Context, r *rand.Rand, label string, h he
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sayLocked("%s: %s in a transaction of %s, token %v: %v", label, id, h.Name(), h.Token(), err)
+	if begun.Before(p.forgotten) {
+		return
+	}
 	p.txns[id] = told{label, h.Name(), h.Token(), err}
 	switch {
 	case err == nil:
@@ -53,7 +56,7 @@ func (p *process) transact(ctx context.Context, r *rand.Rand, label string, h he
 		p.tally.count("transactions not applied", 1)
 	}
 	ended := limited.Err() != nil || h.Err() != nil
-	if err != nil && !ended && !isOne(err, lock.ErrUnavailable, lock.ErrClosed, lock.ErrUnlocked) && !p.refused[h.client.label] {
+	if err != nil && !ended && !isOne(err, lock.ErrUnavailable, lock.ErrClosed, lock.ErrUnlocked) && !p.refused[h.client.label] && p.forgotten.IsZero() {
 		p.violatedLocked("%s: transaction of %s: %v", label, h.Name(), err)
 	}
 }

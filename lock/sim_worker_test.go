@@ -275,7 +275,11 @@ func (p *process) enterAgain(r *rand.Rand, label string, h held) {
 	}
 	again, err := how(ctx)
 	p.say("%s: enters %s again: %v", label, h.Name(), err)
+	p.mu.Lock()
+	void := p.void(h)
+	p.mu.Unlock()
 	switch over := h.Err(); {
+	case void:
 	case err != nil && over == nil && !errors.Is(err, lock.ErrClosed) && !p.wasRefused(h.client):
 		p.violated("%s cannot enter %s again, which it holds: %v", label, h.Name(), err)
 	case err != nil:

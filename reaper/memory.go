@@ -40,9 +40,10 @@ const (
 type memory struct {
 	seed maphash.Seed
 
-	mu    sync.Mutex
-	terms []term // in their order; the last one is the present one
-	alive map[uint64]seenAlive
+	mu     sync.Mutex
+	resets int    // of the servers, see [admin.Time]; with the next one all is forgotten
+	terms  []term // in their order; the last one is the present one
+	alive  map[uint64]seenAlive
 }
 
 // term is one of ensemble time, see [admin.Time].
@@ -66,7 +67,7 @@ func (m *memory) heir() *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	heir := newMemory()
-	heir.terms = slices.Clone(m.terms)
+	heir.resets, heir.terms = m.resets, slices.Clone(m.terms)
 	return heir
 }
 
@@ -74,7 +75,10 @@ func (m *memory) heir() *memory {
 func (m *memory) begin(now admin.Time, mono time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now.Term <= m.present() {
+	switch {
+	case now.Resets > m.resets:
+		m.resets, m.terms = now.Resets, nil
+	case now.Resets < m.resets, now.Term <= m.present():
 		return
 	}
 	if len(m.terms) == maxTerms {
@@ -94,14 +98,17 @@ func (m *memory) present() int64 {
 
 // since returns for how long, at least, what was written in that transaction has been:
 // since the first term after it began. It is 0 for one of the present term.
-func (m *memory) since(mzxid int64, mono time.Duration) time.Duration {
+func (m *memory) since(mzxid int64, now instant) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if now.Resets != m.resets {
+		return 0
+	}
 	next := sort.Search(len(m.terms), func(i int) bool { return m.terms[i].first > mzxid })
 	if next == len(m.terms) {
 		return 0
 	}
-	return mono - m.terms[next].begun
+	return now.mono - m.terms[next].begun
 }
 
 // live returns how many live entries the lock was seen with, if none of them can

@@ -59,7 +59,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	// What is older than all of them counts as of the first.
 	const last, kept = 2*maxTerms - 1, maxTerms
-	if got, want := m.since(zxid(1, 5), last*time.Second), (last-kept)*time.Second; got != want {
+	if got, want := m.since(zxid(1, 5), instant{mono: last * time.Second}), (last-kept)*time.Second; got != want {
 		t.Errorf("what was written before all terms is %v old, want %v", got, want)
 	}
 }
@@ -85,6 +85,12 @@ func TestLocksAreForgottenInANewTerm(t *testing.T) {
 	}
 	m.saw("a", 5, time.Hour, step.Term)
 	m.saw("b", 5, time.Hour, step.Term)
+	defer func() {
+		m.begin(admin.Time{Resets: 1}, 5*time.Second)
+		if got := m.live("a", 5*time.Second); got != 0 {
+			t.Error("a lock is remembered from servers that have lost their data")
+		}
+	}()
 	if a, b := m.live("a", 4*time.Second), m.live("b", 4*time.Second); a != 2 || b != 0 {
 		t.Errorf("%d and %d live, want 2 and 0: what was judged in an older term counts", a, b)
 	}
@@ -93,7 +99,7 @@ func TestLocksAreForgottenInANewTerm(t *testing.T) {
 // TestHowLongSomethingHasBeen: at least since the first term after it was written began.
 func TestHowLongSomethingHasBeen(t *testing.T) {
 	m := newMemory()
-	if got := m.since(zxid(1, 5), time.Hour); got != 0 {
+	if got := m.since(zxid(1, 5), instant{mono: time.Hour}); got != 0 {
 		t.Errorf("%v without any term", got)
 	}
 	m.begin(admin.Time{Term: zxid(1, 0)}, 10*time.Second)
@@ -110,8 +116,20 @@ func TestHowLongSomethingHasBeen(t *testing.T) {
 		{zxid(7, 1), 0},
 		{zxid(8, 1), 0},
 	} {
-		if got, want := m.since(tt.mzxid, 50*time.Second), time.Duration(tt.seconds)*time.Second; got != want {
+		if got, want := m.since(tt.mzxid, instant{mono: 50 * time.Second}), time.Duration(tt.seconds)*time.Second; got != want {
 			t.Errorf("%#x: %v, want %v", tt.mzxid, got, want)
+		}
+	}
+	// Servers that have lost their data number transactions anew.
+	reset := admin.Time{Term: zxid(1, 0), Resets: 1}
+	if got := m.since(zxid(0, 9), instant{Time: reset, mono: 60 * time.Second}); got != 0 {
+		t.Errorf("before the reset is known: %v", got)
+	}
+	m.begin(reset, 60*time.Second)
+	m.begin(admin.Time{Term: zxid(7, 1)}, 61*time.Second) // by a walker that lags behind
+	for mzxid, want := range map[int64]time.Duration{zxid(0, 9): 10 * time.Second, zxid(2, 59): 0, zxid(5, 1): 0} {
+		if got := m.since(mzxid, instant{Time: reset, mono: 70 * time.Second}); got != want {
+			t.Errorf("after the reset, %#x: %v, want %v", mzxid, got, want)
 		}
 	}
 }

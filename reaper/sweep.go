@@ -335,7 +335,10 @@ func (s *sweep) judge(
 	ctx context.Context, path string, stat znode.Stat, now instant, policy string, undecided Verdict,
 	verdict func(now admin.Time, seen time.Duration) Verdict,
 ) deletion {
-	v := verdict(now.Time, s.memory.since(stat.Mzxid, now.mono))
+	if now.Resets != s.tree.Estimate().Resets { // it was read from servers that number transactions anew
+		now = s.time()
+	}
+	v := verdict(now.Time, s.memory.since(stat.Mzxid, now))
 	for try := 0; v == Unproven && try < maxProofs; try++ {
 		answered := s.begin("the proof of how old it is, of", path)
 		_, err := s.tree.Prove(ctx, now.Time, stat.Mzxid)
@@ -345,7 +348,7 @@ func (s *sweep) judge(
 			break
 		}
 		now = s.time()
-		v = verdict(now.Time, s.memory.since(stat.Mzxid, now.mono))
+		v = verdict(now.Time, s.memory.since(stat.Mzxid, now))
 	}
 	if v == Unproven {
 		v = undecided

@@ -47,8 +47,7 @@ type Queue struct {
 
 	requeued, purged atomic.Uint64
 	waiters          atomic.Int64
-	leftBehind       atomic.Bool  // see LeftBehind
-	losses           atomic.Int64 // see Forgotten
+	leftBehind       atomic.Bool // see LeftBehind
 }
 
 // Options are what a queue works with.
