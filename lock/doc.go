@@ -210,10 +210,10 @@
 // that fits, and Enqueue by [WithTTL]. A reader that shares its entry with others of its
 // client ([WithLocalWindow]) cannot detach it.
 //
-// # Asking for a lock
+// # Requesting the release of a lock
 //
-// [Client.Revoke] requests the release of a lock from its holders, and tells them why. They
-// hear of it at once, by [Hold.Revoked], and decide:
+// [Client.Revoke] requests the release of a lock, with a reason. Its holders hear of it at
+// once, by [Hold.Revoked], and decide:
 //
 //	for {
 //		select {
