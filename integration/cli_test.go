@@ -94,7 +94,7 @@ type cli struct {
 	*bench
 	dir  string   // for files
 	args []string // that every command gets
-	name string   // of a lock, nobody else's on this machine
+	name string   // of a lock, used by this test alone on this machine
 	prog string
 }
 
@@ -266,7 +266,7 @@ func (c *cli) mustEnter(ch <-chan *lock.Hold, dead watched) {
 	c.Helper()
 	hold := <-ch
 	if !dead.endWithin(0) {
-		c.Errorf("somebody else has the lock, and a process of %v lives", dead)
+		c.Errorf("another client has the lock, and a process of %v lives", dead)
 	}
 	c.unlock(hold)
 }
@@ -275,7 +275,7 @@ func (c *cli) mustEnter(ch <-chan *lock.Hold, dead watched) {
 func (c *cli) mustNotHave(ch <-chan *lock.Hold) {
 	c.Helper()
 	if len(ch) > 0 {
-		c.Error("somebody else has the lock already")
+		c.Error("another client has the lock already")
 	}
 }
 
@@ -476,12 +476,12 @@ func testRunEnvironment(t *testing.T, bin string) {
 	p.mustExit(0)
 }
 
-// testRunWaiting: who waits for long is told so, and who waits for himself, why.
+// testRunWaiting: a command that waits for long says so, and one that waits for itself, why.
 func testRunWaiting(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	inner := strings.Join(slices.Concat([]string{"exec", c.prog, "run"}, c.args, []string{c.name, "--", "true"}), " ")
 	p := c.start("run", c.name, "--", "sh", "-c", inner)
-	c.eventually("who waits is told so", func() bool { return strings.Contains(p.Stderr(), "waiting for lock \""+c.name+"\", which sh (") })
+	c.eventually("it says that it waits", func() bool { return strings.Contains(p.Stderr(), "waiting for lock \""+c.name+"\", which sh (") })
 	p.mustSay("runs under lock \"" + c.name + "\" already")
 	p.signal(syscall.SIGTERM)
 	p.mustExit(128 + int(syscall.SIGTERM))
@@ -680,7 +680,7 @@ func testRunMaxHold(t *testing.T, bin string) {
 }
 
 // testRunOutage stops the server in its tracks: the commands must be dead before
-// the lease is over, although nobody can tell run anything.
+// the lease is over, although run hears of nothing.
 func testRunOutage(t *testing.T, bin string) {
 	server := zkserver.ForTest(t, zkserver.Options{})
 	c := newCLI(on(t, []string{server.Addr()}), bin, short)

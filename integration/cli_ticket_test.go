@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// testRunTickets hands a lock on from one process to the next and back, while somebody
+// testRunTickets hands a lock on from one process to the next and back, while a client
 // waits for it.
 func testRunTickets(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)

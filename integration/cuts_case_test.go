@@ -93,7 +93,7 @@ func (c *cut) close() {
 }
 
 // begin begins the operation whose requests count. When the fault happens to one of
-// them, somebody else comes for the lock.
+// them, another client comes for the lock.
 func (c *cut) begin() {
 	c.before = c.tap.Counts().Requests
 	c.session, _, _ = c.tap.Session()
@@ -200,7 +200,7 @@ func (c *cut) contend() {
 	c.unlock(h)
 }
 
-// enter notes somebody who has the lock, until it leaves or has lost it.
+// enter notes a holder of the lock, until it leaves or has lost it.
 func (c *cut) enter(h *lock.Hold) (leave func()) {
 	if !h.Valid() {
 		return func() {}
@@ -300,7 +300,7 @@ func (c *cut) unlocked(h *lock.Hold, err error) {
 	}
 }
 
-// heldByPeer checks that an error names who is in the way: the peer.
+// heldByPeer checks that an error names the peer as the holder in the way.
 func (c *cut) heldByPeer(err error) {
 	var held *lock.HeldError
 	if !errors.As(err, &held) || held.Owner != "peer" {

@@ -73,7 +73,7 @@ func downgrade(c *cut) {
 	}
 }
 
-// resize changes the number of permits while somebody has one of them.
+// resize changes the number of permits while a client has one of them.
 func resize(from, to int) func(*cut) {
 	return func(c *cut) {
 		c.how = func(ctx context.Context, client *lock.Client, name string) (*lock.Hold, error) {
@@ -97,7 +97,7 @@ func resize(from, to int) func(*cut) {
 	}
 }
 
-// detach leaves the lock to the peer, which attaches: nobody is in between, and if the
+// detach leaves the lock to the peer, which attaches: no client is in between, and if the
 // victim is told that it did, the peer goes on.
 func detach(c *cut) {
 	h := c.lock(c.victim, c.name)

@@ -380,7 +380,7 @@ func sweep(c *cut) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	c.name = "reaper" // that somebody else contends for
+	c.name = "reaper" // that another client contends for
 
 	c.begin()
 	report, err := r.Sweep(c.ctx)

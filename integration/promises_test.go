@@ -355,7 +355,7 @@ func TestKilledHolder(t *testing.T) {
 func (b *bench) first(name string) string {
 	names := znode.Contenders(b.children(name))
 	if len(names) == 0 {
-		b.Fatalf("nobody has %s", name)
+		b.Fatalf("%s has no entry", name)
 	}
 	return names[0].Node
 }
@@ -479,7 +479,7 @@ func TestSomebodyElsesPathIsRefused(t *testing.T) {
 
 // TestParentDeletedUnderContenders hammers the moment at which a lock's parent
 // goes: 32 contenders on three locks, whose parents come and go with each of
-// them, somebody who deletes every parent that he finds empty, with its anchor, and a reaper.
+// them, a client that deletes every parent that it finds empty, with its anchor, and a reaper.
 func TestParentDeletedUnderContenders(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)

@@ -177,7 +177,7 @@ reaper: {schedule: "@every 1s"}
 	}
 	b.eventually("all have an entry", func() bool { return len(b.children(reaper.DefaultLock)) == 3 })
 	active.Kill()
-	b.overdue(b.client(), reaper.DefaultLock, 0) // at the latest then, of whoever is still there
+	b.overdue(b.client(), reaper.DefaultLock, 0) // at the latest then, of those that are still there
 	others := slices.DeleteFunc(slices.Clone(all), func(p *program) bool { return p == active })
 	b.eventually("another one is active", func() bool { return len(others[0].logged(saysActive))+len(others[1].logged(saysActive)) == 1 })
 	b.abandon("left")
@@ -452,7 +452,7 @@ func testReaperCredentials(t *testing.T, bin string) {
 	}
 }
 
-// testReaperPipe: a configuration that nobody writes is waited for until a signal.
+// testReaperPipe: it waits for a configuration from a pipe without a writer, until a signal.
 func testReaperPipe(t *testing.T, bin string) {
 	fifo := filepath.Join(t.TempDir(), "config")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -467,7 +467,7 @@ func testReaperPipe(t *testing.T, bin string) {
 			t.Fatal(err)
 		}
 		var w *os.File
-		b.eventually("it reads the pipe", func() (ok bool) { // nobody can write before
+		b.eventually("it reads the pipe", func() (ok bool) { // a write before would fail
 			var err error
 			w, err = os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 			return err == nil

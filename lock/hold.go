@@ -175,7 +175,7 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 
 // Unlock ends the hold: its context first, then the entry in ZooKeeper, and with
 // the last one out the lock's parent; that of a lock which this process takes again
-// and again goes when it has not done so for 50 ms. Unlock does not depend on the
+// and again goes when it has not done so for a second. Unlock does not depend on the
 // context that the lock was taken with, is retried over reconnects, and fails after
 // the client's unlock timeout; then the entry is deleted later if that can be done, or
 // expires. A hold that had been lost returns its [LostError], and one that was

@@ -85,7 +85,7 @@ func TestReadsOfALock(t *testing.T) {
 	})
 }
 
-// delete deletes a node that somebody else is done with.
+// delete deletes a node that its client no longer uses.
 func (w *world) delete(z *zk.Conn, path string) {
 	w.Helper()
 	if err := z.Delete(path, -1); err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 // TestPage looks at the page with no locks, with a few and with many, in light and in
-// dark: it shows them, has no error, asks nobody else, and is no wider than the window.
+// dark: it shows them, has no error, asks no other server, and is no wider than the window.
 func TestPage(t *testing.T) {
 	for _, locks := range []int{0, 10, 5000} {
 		t.Run(fmt.Sprint(locks), func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestStrangers(t *testing.T) {
 	b.Picture("strangers")
 }
 
-// TestTrouble has the page say first what is wrong, and that nobody answers any more.
+// TestTrouble has the page say first what is wrong, and that the reaper no longer answers.
 func TestTrouble(t *testing.T) {
 	m := newMonitor()
 	m.trouble()

@@ -159,7 +159,7 @@ func TestSignals(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cmd, stderr, tmp := withzk(t, "sh", "-c", test.script)
-			// Without a terminal nobody but withzk passes the signal on.
+			// Without a terminal only withzk passes the signal on.
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 			stdout, err := cmd.StdoutPipe()
 			if err != nil {

@@ -418,7 +418,7 @@ setACL /4: c6 m6 p7 v0 cv1 av1 len0 kids1
 `,
 	},
 	{
-		name: "credentials that nobody can check cut the connection",
+		name: "credentials of an unknown scheme cut the connection",
 		run: func(s *script) {
 			c := s.newRaw(sessionTimeout)
 			c.send(1, 100, int32(0), "digest", []byte("me:secret"))

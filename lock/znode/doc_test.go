@@ -52,7 +52,7 @@ func TestDocsRecords(t *testing.T) {
 	}
 }
 
-// A tool that reads the children of a lock's node: who holds it, and who waits for whom.
+// A tool that reads the children of a lock's node: its holders, and which entry each waiter waits for.
 func ExampleAdmit() {
 	names := znode.Contenders([]string{
 		"9f86d081884c7d65-lock-0000000008",

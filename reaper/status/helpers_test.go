@@ -86,7 +86,7 @@ func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 	return locks
 }
 
-// raw returns a connection of somebody else's.
+// raw returns another client's connection.
 func (w *world) raw() *zk.Conn {
 	w.Helper()
 	z, _, err := zk.Connect(w.Servers(), time.Minute, zk.WithDialer(w.Dialer("raw")), zk.WithLogInfo(false))

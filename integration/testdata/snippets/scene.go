@@ -32,7 +32,7 @@ var (
 	catalog *lock.RWMutex
 	token   lock.Token
 	conn    *zk.Conn
-	log     = zerolog.Nop()
+	logger  = zerolog.Nop()
 	db      *sql.DB // there is none: what uses it is compiled, and not run
 
 	order   = "42"

@@ -33,7 +33,7 @@ func deletionOf(path string, n zkconn.Node, spent bool) []any {
 }
 
 // deleteEmpty deletes parents in one transaction. One that is refused is dropped, and the
-// rest are sent again: another contender has come, who has the duty now.
+// rest are sent again: another contender has come, and has the duty now.
 func (q *Queue) deleteEmpty(batch []emptyParent) {
 	ctx, cancel := q.forTidying()
 	defer cancel()

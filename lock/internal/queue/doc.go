@@ -62,18 +62,16 @@
 //
 // What a client believes of a parent has four values (type belief): absent, unknown, ours
 // with its generation, and unwritable. Nothing rests on it unproved: a join that believes the
-// wrong thing is refused, and joiner.refused learns from which operation was. If the anchor is
-// not there the parent is unknown, and is read. A parent of another kind, of another
-// format, or with data that Holdfast did not write is refused and not touched.
+// wrong thing is refused, and joiner.refused learns from which operation was. A parent of
+// another kind or format, or with data that Holdfast did not write, is refused and not touched.
 //
-// A parent without a generation (made by zk.Lock, Curator or kazoo, or an ancestor of ours)
-// or without its anchor is adopted. The entry is created below it under a random name, and
-// proves which node it is:
+// A parent without a generation or without its anchor, such as those of other libraries, is
+// adopted. The entry is created below it under a random name, and proves which node it is:
 //
 //	Check(own entry)  Create(anchor)  SetData(P, data, the version read)
 //
-// If the ACL forbids us to write the parent, its state is unwritable: entries have random
-// names, and each join lists. A parent that was found empty is marked as adopted and never deleted.
+// If the ACL forbids that, the parent is unwritable: entries have random names, and each join
+// lists. A parent that was found empty is marked as adopted and never deleted.
 //
 // # Which contender is in
 //
@@ -118,33 +116,17 @@
 // If our own entry has gone we queue again at the end. Its attempt is remembered as an orphan,
 // and the entry deleted if it is seen after all.
 //
-// # Semaphores
+// # Permits, elections, several locks
 //
-// The permits stand in the anchor's data, and a join checks the anchor on the version known,
-// so that number and count are of one moment. A contender is in if it and those ahead ask for
-// no more permits than there are. Resize joins, writes the anchor, and deletes its own entry in
-// the same transaction. To raise the number it does so at once; to lower it, it first waits in
-// the queue until the permits to be taken away are free:
-//
-//	SetData(anchor, version)  Delete(own entry)
-//
-// A waiter reads the number again after an entry ahead has gone, and before it counts. So it
-// sees every reduction. permits.go says which nodes a waiter watches.
-//
-// # Elections
-//
-// An election is a mutex. A candidate whose turn has come lists those behind it after a Sync;
-// if one of a higher priority lives, it withdraws and joins anew (yield). It tells its grant
-// before its user hears of it: the leader is the first entry, if it is alive and granted.
-//
-// # Several locks
-//
-// All entries are created in one transaction, so of two contenders that want several locks one
-// is ahead of the other in every queue that they share, and no circle of waiting can close.
-// If it is refused all parents are read at once, and the whole is sent again. All turns are
-// awaited at the same time; all are granted at one moment, each by a fresh lease. If one entry
-// has gone all are withdrawn: a single new one would be younger than the others, and two
-// contenders could then wait for each other.
+//   - The permits of a semaphore stand in the anchor's data, and a join checks the anchor on
+//     the version known, so that number and count are of one moment. A contender is in if it
+//     and those ahead ask for no more permits than there are. permits.go says which nodes a
+//     waiter watches; Resize, how the number changes.
+//   - An election is a mutex. A candidate whose turn has come lists those behind it after a
+//     Sync; if one of a higher priority lives, it withdraws and joins anew (yield). The leader
+//     is the first entry, if it is alive and tells its grant.
+//   - Several locks are joined in one transaction, so no circle of waiting can close (type
+//     all). All are granted at one moment. If one entry has gone, all are withdrawn.
 //
 // # Leaving
 //
@@ -152,12 +134,11 @@
 //	else                                   Delete(E, v)
 //	unlocked, goroutines wait              Delete(E, v) Check(anchor) Create(E') SetData(P)
 //
-// Two facts are remembered of a lock: when this process left it last, and whether other
-// contenders were seen. A parent that was used within the last second stays, and so does one
-// with others. A client that leaves, gives up or purges without deleting the parent has to check it
-// later (owe): after a second, or at Close, it reads the parent, and deletes it with its anchor
-// if it has no other child. If another contender has come meanwhile, the duty is its own. What a
-// crash leaves is the reaper's.
+// A parent that was used within the last second stays, and so does one with other contenders.
+// A client that leaves, gives up or purges without deleting the parent has to check it later
+// (owe): after a second, or at Close, it reads the parent, and deletes it with its anchor if it
+// has no other child. If another contender has come meanwhile, the duty is its own. What a crash
+// leaves is the reaper's.
 //
 // The third line is exchange. It is sent again, each time under a new attempt, until the
 // outcome is definite. E can be deleted only once, so no earlier send can be applied later.

@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 }
 
 // fakeHold is a hold that is "renewed" all the time, or "fading" because it is
-// never, or "over" before anything began, or "gone" by somebody's doing.
+// never, or "over" before anything began, or "gone" by another client's doing.
 type fakeHold struct {
 	ttl   time.Duration
 	mode  string
@@ -254,7 +254,7 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// fading is a lease that nobody renews, long enough for a busy machine to start a
+// fading is a lease that is not renewed, long enough for a busy machine to start a
 // command, and then to have it act between the signal and the kill.
 const fading = "6s fading"
 
@@ -441,7 +441,7 @@ func TestTerminal(t *testing.T) {
 	a.until("got hello")
 	typed(ctrlC)
 	a.until("INT")
-	typed(ctrlZ) // nobody could make us go on, so we do at once
+	typed(ctrlZ) // nothing could make us go on, so we do at once
 	if before := a.until("CONT"); slices.Contains(before, "INT") {
 		t.Errorf("one Ctrl-C came twice: %q", before)
 	}
