@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"crypto/tls"
+	"log/slog"
 	"math"
 	"strings"
 	"testing"
@@ -47,6 +48,8 @@ func TestBadOptions(t *testing.T) {
 		{"long grace", lock.WithGrace(2 * time.Hour), []string{"grace 2h0m0s", "max_ttl, 1h0m0s"}},
 		{"long TTL", lock.WithTTL(lock.MaxTime + time.Hour), []string{"ttl 8761h0m0s", "at most 8760h"}},
 		{"very long grace", lock.WithGrace(lock.MaxTime + time.Hour), []string{"grace 8761h0m0s", "at most 8760h"}},
+		{"no logger", lock.WithSlog(nil), []string{"logger", "must not be nil"}},
+		{"empty logger", lock.WithSlog(new(slog.Logger)), []string{"logger", "must not be nil"}},
 		{"no observer", lock.WithObserver(nil), []string{"observer", "must not be nil"}},
 		{"no policies", lock.WithPolicies(nil), []string{"policies", "must not be nil"}},
 		{"no ACL", lock.WithACL(), []string{"acl []", "must not be empty"}},
