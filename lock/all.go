@@ -96,6 +96,12 @@ func (a *All) Do(ctx context.Context, f func(context.Context) error) error {
 	return runHeld(ctx, func() (*Holds, error) { return a.Lock(ctx) }, f)
 }
 
+// TryDo runs f as Do does if no other contender is in the way at any of the locks, and
+// otherwise skips it, as [Mutex.TryDo] does.
+func (a *All) TryDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
+	return runUnlessHeld(ctx, func() (*Holds, error) { return a.TryLock(ctx) }, f)
+}
+
 // howAll is one of the ways into several queues.
 type howAll func(*queue.Queue, context.Context, []queue.Request) ([]*queue.Entry, int, error)
 

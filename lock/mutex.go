@@ -68,3 +68,10 @@ func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) error {
 	return m.recipe().do(ctx, znode.Exclusive, f)
 }
+
+// TryDo runs f as Do does if no other contender is in the way, and otherwise skips it: ran is
+// false and the error nil. It does not wait, see [Mutex.TryLock]. An error with ran false says
+// that the lock could not be tried; an [ErrHeld] with ran true comes from f.
+func (m *Mutex) TryDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
+	return m.recipe().tryDo(ctx, znode.Exclusive, f)
+}

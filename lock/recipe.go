@@ -70,6 +70,11 @@ func (r *recipe) do(ctx context.Context, role znode.Role, f func(context.Context
 	return runHeld(ctx, func() (*Hold, error) { return r.take(ctx, role, acquire) }, f)
 }
 
+// tryDo runs f if it gets the lock in a role at once.
+func (r *recipe) tryDo(ctx context.Context, role znode.Role, f func(context.Context) error) (ran bool, err error) {
+	return runUnlessHeld(ctx, func() (*Hold, error) { return r.take(ctx, role, try) }, f)
+}
+
 // held is a [Hold], or [Holds].
 type held interface {
 	Context() context.Context
@@ -92,4 +97,21 @@ func runHeld[H held](ctx context.Context, take func() (H, error), f func(context
 	defer cancel(nil)
 	defer context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })()
 	return f(inner)
+}
+
+// runUnlessHeld tries to take a lock, or several, and runs f while they are held. If another
+// contender holds one, it does nothing.
+func runUnlessHeld[H held](ctx context.Context, try func() (H, error), f func(context.Context) error) (ran bool, err error) {
+	run := f
+	if f != nil {
+		run = func(ctx context.Context) error {
+			ran = true
+			return f(ctx)
+		}
+	}
+	err = runHeld(ctx, try, run)
+	if _, held := err.(*HeldError); held && !ran { // by itself: the call has not ended otherwise
+		err = nil
+	}
+	return ran, err
 }

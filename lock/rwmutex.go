@@ -113,6 +113,16 @@ func (m *RWMutex) Do(ctx context.Context, f func(context.Context) error) error {
 	return m.recipe().do(ctx, znode.Writer, f)
 }
 
+// TryRDo runs f while it has the lock for reading, or skips it, as [Mutex.TryDo] does.
+func (m *RWMutex) TryRDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
+	return m.recipe().tryDo(ctx, znode.Shared, f)
+}
+
+// TryDo runs f while it has the lock for writing, or skips it, as [Mutex.TryDo] does.
+func (m *RWMutex) TryDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
+	return m.recipe().tryDo(ctx, znode.Writer, f)
+}
+
 // Reads reports whether the hold is one for reading: of an [RWMutex], and taken by
 // [RWMutex.RLock] or downgraded, in the process before too if it was attached to.
 func (h *Hold) Reads() bool { return !h.none() && h.e.Reads() }

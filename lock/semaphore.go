@@ -81,6 +81,12 @@ func (s *Semaphore) Do(ctx context.Context, n int, f func(context.Context) error
 	return runHeld(ctx, func() (*Hold, error) { return s.take(ctx, n, acquire) }, f)
 }
 
+// TryDo runs f while it has n permits, or skips it, as [Mutex.TryDo] does: also if fewer are
+// free, or a contender waits.
+func (s *Semaphore) TryDo(ctx context.Context, n int, f func(context.Context) error) (ran bool, err error) {
+	return runUnlessHeld(ctx, func() (*Hold, error) { return s.take(ctx, n, try) }, f)
+}
+
 func (s *Semaphore) take(ctx context.Context, n int, how how) (*Hold, error) {
 	r, err := s.permitsOf(ctx, n)
 	if err != nil {
