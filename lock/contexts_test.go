@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
@@ -77,7 +75,7 @@ func TestEndedContext(t *testing.T) {
 			"Extend":         held.Extend(ctx, ttl),
 			"Downgrade":      writes.Downgrade(ctx),
 			"Downgrade read": reads.Downgrade(ctx),
-			"Txn":            held.Txn(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1}),
+			"Txn":            held.Txn(ctx, lock.OpCheck("/", -1)),
 			"Revoke":         a.Revoke(ctx, "m", ""),
 			"Detach":         first(held.Detach(ctx, ttl)),
 		} {
