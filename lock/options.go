@@ -33,8 +33,8 @@ const (
 // Option sets up a [Client]. What is wrong with it is reported by [Dial] or [New].
 type Option interface{ setClient(*config) error }
 
-// LockOption sets up one lock. What is wrong with it is reported by the first
-// use of the lock.
+// LockOption sets up one lock. What is wrong with it is reported by the lock's Validate, and
+// by each use.
 type LockOption interface{ setLock(*settings) error }
 
 // SharedOption is both: given to a client it is the default of its locks.

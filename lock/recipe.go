@@ -37,13 +37,21 @@ type how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error
 // acquire waits, and try does not.
 var acquire, try how = (*queue.Queue).Acquire, (*queue.Queue).Try
 
-// request is what a contender in that role asks for. A nil recipe is that of a nil lock.
+// errNoClient is the error of a lock that is the zero value of its type.
+var errNoClient = invalid("lock", "{}", "must come from a client")
+
+// validate returns what is wrong with the name or an option.
+func (r *recipe) validate() error {
+	if r == nil || r.err == nil && r.client == nil {
+		return errNoClient
+	}
+	return r.err
+}
+
+// request is what a contender in that role asks for.
 func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, error) {
-	switch {
-	case r == nil || r.err == nil && r.client == nil:
-		return queue.Request{}, invalid("lock", nil, "must come from a client")
-	case r.err != nil:
-		return queue.Request{}, r.err
+	if err := r.validate(); err != nil {
+		return queue.Request{}, err
 	}
 	if err := checkContext(ctx, "lock", r.name); err != nil {
 		return queue.Request{}, err

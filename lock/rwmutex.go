@@ -64,6 +64,9 @@ func (m *RWMutex) Name() string {
 	return m.r.name
 }
 
+// Validate returns what is wrong with the name or an option, as [Mutex.Validate] does.
+func (m *RWMutex) Validate() error { return m.recipe().validate() }
+
 // RLock waits until it is its turn to read, and returns the hold. It fails as [Mutex.Lock]
 // does. If ctx comes from a valid hold of the same lock and client, be it for reading or
 // for writing, the result is another handle on that hold.

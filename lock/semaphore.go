@@ -62,6 +62,10 @@ func (s *Semaphore) Name() string {
 	return s.r.name
 }
 
+// Validate returns what is wrong with the name, the number of permits or an option, as
+// [Mutex.Validate] does.
+func (s *Semaphore) Validate() error { return s.r.validate() }
+
 // Acquire waits until it is its turn and n permits are free, and returns the hold on them.
 // It fails as [Mutex.Lock] does; with [ErrPermits] if the semaphore was made with another
 // number of permits; and with [ErrInvalid] if n is not positive, or more than
