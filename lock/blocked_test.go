@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -25,7 +26,10 @@ func (s stuck) Observe(context.Context, lock.Event) { <-s }
 // being renewed, or from ending before the next holder enters; and calls and Close end.
 func TestReaderThatBlocks(t *testing.T) {
 	for what, option := range map[string]func(stuck) lock.Option{
-		"log":      func(s stuck) lock.Option { return lock.WithLogger(zerolog.New(s).Level(zerolog.DebugLevel)) },
+		"log": func(s stuck) lock.Option { return lock.WithLogger(zerolog.New(s).Level(zerolog.DebugLevel)) },
+		"slog": func(s stuck) lock.Option {
+			return lock.WithSlog(slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		},
 		"observer": func(s stuck) lock.Option { return lock.WithObserver(s) },
 	} {
 		t.Run(what, func(t *testing.T) {

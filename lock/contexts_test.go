@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
@@ -48,22 +46,27 @@ func TestEndedContext(t *testing.T) {
 			"Do":             mutex.Do(ctx, do),
 			"Barge":          first(a.Mutex("m", lock.WithBarging()).Lock(ctx)),
 			"Enqueue":        first(a.Mutex("other").Enqueue(ctx)),
+			"TryDo":          first(mutex.TryDo(ctx, do)),
 			"RLock":          first(rw.RLock(ctx)),
 			"TryRLock":       first(rw.TryRLock(ctx)),
 			"RDo":            rw.RDo(ctx, do),
+			"TryRDo":         first(rw.TryRDo(ctx, do)),
 			"RW.Lock":        first(a.RWMutex("w").Lock(ctx)),
 			"RW.TryLock":     first(a.RWMutex("w").TryLock(ctx)),
 			"RW.Do":          a.RWMutex("w").Do(ctx, do),
+			"RW.TryDo":       first(a.RWMutex("w").TryDo(ctx, do)),
 			"RW.Enqueue":     first(rw.Enqueue(ctx)),
 			"REnqueue":       first(rw.REnqueue(ctx)),
 			"Acquire":        first(sem.Acquire(ctx, 1)),
 			"TryAcquire":     first(sem.TryAcquire(ctx, 1)),
 			"Semaphore.Do":   sem.Do(ctx, 1, do),
+			"Sem.TryDo":      first(sem.TryDo(ctx, 1, do)),
 			"Sem.Enqueue":    first(sem.Enqueue(ctx, 1)),
 			"Resize":         sem.Resize(ctx, 3),
 			"LockAll":        first(a.LockAll(ctx, "1", "2")),
 			"All.TryLock":    first(a.All([]string{"1", "2"}).TryLock(ctx)),
 			"All.Do":         a.All([]string{"1", "2"}).Do(ctx, do),
+			"All.TryDo":      first(a.All([]string{"1", "2"}).TryDo(ctx, do)),
 			"Campaign":       first(a.Election("other").Campaign(ctx, "x")),
 			"Leader":         first(a.Election("e").Leader(ctx)),
 			"Candidates":     first(a.Election("e").Candidates(ctx)),
@@ -72,7 +75,7 @@ func TestEndedContext(t *testing.T) {
 			"Extend":         held.Extend(ctx, ttl),
 			"Downgrade":      writes.Downgrade(ctx),
 			"Downgrade read": reads.Downgrade(ctx),
-			"Txn":            held.Txn(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1}),
+			"Txn":            held.Txn(ctx, lock.OpCheck("/", -1)),
 			"Revoke":         a.Revoke(ctx, "m", ""),
 			"Detach":         first(held.Detach(ctx, ttl)),
 		} {

@@ -62,7 +62,7 @@ func TestDetachAndAttach(t *testing.T) {
 		mustBe(t, h.Err(), lock.ErrDetached)
 		mustBe(t, again.Unlock(), lock.ErrDetached)
 		mustBe(t, h.Unlock(), lock.ErrDetached)
-		mustBe(t, h.Txn(w.ctx, &zk.CreateRequest{Path: "/late", Acl: zk.WorldACL(zk.PermAll)}), lock.ErrDetached)
+		mustBe(t, h.Txn(w.ctx, lock.OpCreate("/late", nil, 0, zk.WorldACL(zk.PermAll))), lock.ErrDetached)
 		mustBe(t, context.Cause(h.Context()), lock.ErrDetached)
 		if lost := errors.Is(h.Err(), lock.ErrLost); lost || h.Valid() || !h.Ticket().IsZero() || a.Stats().Lost != 0 || ended.wait().Before(begun) {
 			t.Errorf("a detached hold: lost %v, valid %v, ticket %v, %+v", lost, h.Valid(), h.Ticket(), a.Stats())

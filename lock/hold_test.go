@@ -363,6 +363,65 @@ func TestDo(t *testing.T) {
 	})
 }
 
+// TestTryDo: each kind runs the function where it gets the lock at once, and skips it, which is
+// no error, where another contender has it; what the function returns is no skip.
+func TestTryDo(t *testing.T) {
+	type kind struct {
+		run   func(*lock.Client, context.Context, func(context.Context) error) (bool, error)
+		other func(*lock.Client, context.Context) (*lock.Hold, error) // keeps it out
+	}
+	mutex := func(c *lock.Client, ctx context.Context) (*lock.Hold, error) { return c.Mutex("x").Lock(ctx) }
+	write := func(c *lock.Client, ctx context.Context) (*lock.Hold, error) { return c.RWMutex("x").Lock(ctx) }
+	forEach(t, locktest.Options{}, map[string]kind{
+		"Mutex": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.Mutex("x").TryDo(ctx, f)
+		}, mutex},
+		"barging": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.Mutex("x", lock.WithBarging()).TryDo(ctx, f)
+		}, mutex},
+		"All": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.All([]string{"w", "x"}).TryDo(ctx, f)
+		}, mutex},
+		"to write": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.RWMutex("x").TryDo(ctx, f)
+		}, write},
+		"to read": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.RWMutex("x").TryRDo(ctx, f)
+		}, write},
+		"permits": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.Semaphore("x", 2).TryDo(ctx, 2, f)
+		}, func(c *lock.Client, ctx context.Context) (*lock.Hold, error) {
+			return c.Semaphore("x", 2).Acquire(ctx, 1)
+		}},
+	}, func(w *world, k kind) {
+		a, b := w.dial("a"), w.dial("b")
+		for _, want := range []error{nil, errors.New("no stock"), &lock.HeldError{Lock: "elsewhere"}} {
+			ran, err := k.run(a, w.ctx, func(ctx context.Context) error {
+				if ctx.Err() != nil || len(w.entries("x")) != 1 {
+					w.Errorf("%v, entries %q", ctx.Err(), paths(w.entries("x")))
+				}
+				return want
+			})
+			if !ran || !errors.Is(err, want) {
+				w.Errorf("ran %v, %v; want it to run, and %v", ran, err, want)
+			}
+		}
+		ran, err := k.run(a, w.ctx, nil)
+		if mustBe(w, err, lock.ErrInvalid); ran {
+			w.Error("ran nothing")
+		}
+		w.empty()
+
+		h, err := k.other(b, w.ctx)
+		mustBe(w, err, nil)
+		if ran, err := k.run(a, w.ctx, unreachable); ran || err != nil {
+			w.Errorf("while it is held: ran %v, %v", ran, err)
+		}
+		w.unlock(h)
+		w.empty()
+	})
+}
+
 // TestUnlockFromManyGoroutines: one of them unlocks, the others are told that it
 // was done.
 func TestUnlockFromManyGoroutines(t *testing.T) {

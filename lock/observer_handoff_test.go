@@ -34,7 +34,7 @@ func (o *observed) diary() string {
 		if e.Kind == lock.EventAcquired && e.Queued {
 			line += " queued"
 		}
-		if reason := e.Reason(); reason != "" {
+		if reason := e.ReasonLabel(); reason != "" {
 			line += " " + reason
 		}
 		all = append(all, line)

@@ -91,6 +91,7 @@ var patientCalls = map[string]func(context.Context, *lock.Client, *lock.Hold, lo
 		return second(c.Mutex("y", lock.WithBarging()).Lock(ctx))
 	}),
 	"Do":                      on(func(ctx context.Context, c *lock.Client) error { return c.Mutex("y").Do(ctx, unreachable) }),
+	"TryDo":                   on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").TryDo(ctx, unreachable)) }),
 	"Mutex.Enqueue":           on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").Enqueue(ctx)) }),
 	"RWMutex.Lock":            on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").Lock(ctx)) }),
 	"RWMutex.TryLock":         on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").TryLock(ctx)) }),
@@ -117,7 +118,7 @@ var patientCalls = map[string]func(context.Context, *lock.Client, *lock.Hold, lo
 		return h.Extend(ctx, ttl/2)
 	},
 	"Txn": func(ctx context.Context, _ *lock.Client, h *lock.Hold, _ lock.Ticket) error {
-		return h.Txn(ctx, &zk.CreateRequest{Path: "/data", Acl: zk.WorldACL(zk.PermAll)})
+		return h.Txn(ctx, lock.OpCreate("/data", nil, 0, zk.WorldACL(zk.PermAll)))
 	},
 	"Detach": func(ctx context.Context, _ *lock.Client, h *lock.Hold, _ lock.Ticket) error {
 		return second(h.Detach(ctx, ttl))

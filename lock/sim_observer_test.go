@@ -67,7 +67,7 @@ func (w *witness) Observe(ctx context.Context, e lock.Event) {
 		l.atRisk++
 		w.sim.count("holds at risk")
 	case lock.EventReleased, lock.EventLost:
-		if l.ended++; errors.Is(e.Err, lock.ErrExpired) {
+		if l.ended++; errors.Is(e.Reason, lock.ErrExpired) {
 			l.expired++
 		}
 	}

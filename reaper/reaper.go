@@ -50,7 +50,8 @@ func newSetup(o Options, m *memory) *setup {
 	return s
 }
 
-// New returns a reaper for the locks of a client. The error is [Options.Validate]'s.
+// New returns a reaper for the locks of a client. The error is [Options.Validate]'s, or that of
+// [lock.Mutex.Validate] for its own lock.
 func New(locks *lock.Client, o Options) (*Reaper, error) {
 	if locks == nil {
 		return nil, fmt.Errorf("%w: reaper: client must not be nil", lock.ErrInvalid)
@@ -71,6 +72,9 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 	}
 	r.monitor.serves(locks, o.Policies)
 	r.leader = locks.Mutex(o.Lock, lock.WithMetadata(map[string]string{"role": "reaper"}))
+	if err := r.leader.Validate(); err != nil {
+		return nil, fmt.Errorf("reaper.lock: %w", err)
+	}
 	return r, nil
 }
 
