@@ -1,3 +1,5 @@
+// The queue of a mutex: order, tokens, waiters that give up, dead holders and waiters.
+
 package lock_test
 
 import (
@@ -6,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,55 +33,53 @@ func TestFirstComeFirstServed(t *testing.T) {
 		{"with the default window, after long holds", "bbbcccd", "bcdbcbc", lock.DefaultLocalWindow},
 		{"with the default window, behind others", "bcdea", "bcdea", lock.DefaultLocalWindow},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				clients := map[rune]*lock.Client{}
-				for _, label := range "abcdefghi" {
-					clients[label] = w.dial(string(label), lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: tt.window}))
-				}
-				h := w.lock(clients['a'], "x")
-				waiting := map[rune][]<-chan taken{}
-				for _, label := range tt.waiters {
-					waiting[label] = append(waiting[label], w.queue(w.ctx, clients[label], "x"))
-					time.Sleep(time.Second) // until the client knows that others are there
-				}
-				order := ""
-				for range tt.waiters {
-					time.Sleep(time.Second)
-					w.alive(h)
-					for _, queue := range waiting {
-						for _, ch := range queue {
-							w.waits(ch)
-						}
-					}
-					ended := w.end(h)
-					w.unlock(h)
-					settle()
-					h = nil
-					for label, queue := range waiting {
-						if len(queue) == 0 {
-							continue
-						}
-						select {
-						case got := <-queue[0]: // the first of its client
-							if got.err != nil || h != nil {
-								t.Fatalf("%v: a second one has it: %v", got.err, h)
-							}
-							w.inTurn(ended, got)
-							h, order, waiting[label] = got.hold, order+string(label), queue[1:]
-						default:
-						}
-					}
-					if h == nil {
-						t.Fatalf("still waiting after %q", order)
+		subtest(t, tt.name, locktest.Options{}, func(w *world) {
+			clients := map[rune]*lock.Client{}
+			for _, label := range "abcdefghi" {
+				clients[label] = w.dial(string(label), lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: tt.window}))
+			}
+			h := w.lock(clients['a'], "x")
+			waiting := map[rune][]<-chan taken{}
+			for _, label := range tt.waiters {
+				waiting[label] = append(waiting[label], w.queue(w.ctx, clients[label], "x"))
+				time.Sleep(time.Second) // until the client knows that others are there
+			}
+			order := ""
+			for range tt.waiters {
+				time.Sleep(time.Second)
+				w.alive(h)
+				for _, queue := range waiting {
+					for _, ch := range queue {
+						w.waits(ch)
 					}
 				}
-				if order != tt.order {
-					t.Errorf("served in the order %s, want %s", order, tt.order)
-				}
+				ended := w.end(h)
 				w.unlock(h)
-				w.empty()
-			})
+				settle()
+				h = nil
+				for label, queue := range waiting {
+					if len(queue) == 0 {
+						continue
+					}
+					select {
+					case got := <-queue[0]: // the first of its client
+						if got.err != nil || h != nil {
+							w.Fatalf("%v: a second one has it: %v", got.err, h)
+						}
+						w.inTurn(ended, got)
+						h, order, waiting[label] = got.hold, order+string(label), queue[1:]
+					default:
+					}
+				}
+				if h == nil {
+					w.Fatalf("still waiting after %q", order)
+				}
+			}
+			if order != tt.order {
+				w.Errorf("served in the order %s, want %s", order, tt.order)
+			}
+			w.unlock(h)
+			w.empty()
 		})
 	}
 }
@@ -112,50 +113,46 @@ func TestCancelledWaitersLeaveNoNode(t *testing.T) {
 		"all but the last": {0, 1, 2, 3, 4}, "all": {0, 1, 2, 3, 4, 5},
 	} {
 		for _, together := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, of one client %v", name, together), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					h := w.lock(w.dial("holder"), "x")
-					cause := errors.New("the shop closes")
-					client := w.dial("client")
-					var queue []<-chan taken
-					var cancels []context.CancelCauseFunc
-					for i := range 6 {
-						if !together {
-							client = w.dial(fmt.Sprint("client", i))
-						}
-						ctx, cancel := context.WithCancelCause(w.ctx)
-						defer cancel(nil)
-						cancels = append(cancels, cancel)
-						queue = append(queue, w.queue(ctx, client, "x"))
+			subtest(t, fmt.Sprintf("%s, of one client %v", name, together), locktest.Options{}, func(w *world) {
+				h := w.lock(w.dial("holder"), "x")
+				cause := errors.New("the shop closes")
+				client := w.dial("client")
+				var queue []<-chan taken
+				var cancels []context.CancelCauseFunc
+				for i := range 6 {
+					if !together {
+						client = w.dial(fmt.Sprint("client", i))
 					}
-					for _, i := range cancel {
-						cancels[i](cause)
+					ctx, cancel := context.WithCancelCause(w.ctx)
+					defer cancel(nil)
+					cancels = append(cancels, cancel)
+					queue = append(queue, w.queue(ctx, client, "x"))
+				}
+				for _, i := range cancel {
+					cancels[i](cause)
+				}
+				for _, i := range cancel {
+					got := w.outcome(queue[i])
+					if got.hold != nil {
+						w.Errorf("waiter %d gave up and has a hold", i)
 					}
-					for _, i := range cancel {
-						got := w.outcome(queue[i])
-						if got.hold != nil {
-							t.Errorf("waiter %d gave up and has a hold", i)
-						}
-						mustBe(t, got.err, context.Canceled, cause, lock.ErrHeld)
+					mustBe(w, got.err, context.Canceled, cause, lock.ErrHeld)
+				}
+				want := 7 - len(cancel)
+				if together { // one place
+					want = min(2, want)
+				}
+				w.hasEntries("x", want)
+				for i, ch := range queue {
+					if slices.Contains(cancel, i) {
+						continue
 					}
-					want := 7 - len(cancel)
-					if together { // one place
-						want = min(2, want)
-					}
-					if n := len(w.entries("x")); n != want {
-						t.Errorf("%d entries after waiters gave up, want %d", n, want)
-					}
-					for i, ch := range queue {
-						if slices.Contains(cancel, i) {
-							continue
-						}
-						w.waits(ch)
-						w.unlock(h)
-						h = w.expect(ch).hold
-					}
+					w.waits(ch)
 					w.unlock(h)
-					w.empty()
-				})
+					h = w.expect(ch).hold
+				}
+				w.unlock(h)
+				w.empty()
 			})
 		}
 	}
@@ -164,29 +161,23 @@ func TestCancelledWaitersLeaveNoNode(t *testing.T) {
 func TestDeadHolderBlocksForTTLAndGrace(t *testing.T) {
 	for _, latency := range []time.Duration{0, time.Millisecond, 60 * time.Millisecond} {
 		for _, ahead := range []time.Duration{0, -13 * time.Hour, 300 * 24 * time.Hour} {
-			t.Run(fmt.Sprintf("latency %v leader ahead by %v", latency, ahead), func(t *testing.T) {
-				simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return latency }}, func(w *world) {
-					if err := w.SetClock(w.Servers()[0], ahead); err != nil {
-						t.Fatal(err)
-					}
-					h := w.lock(w.dial("a"), "x")
-					ended := w.end(h)
-					b := w.dial("b")
-					ch := w.queue(w.ctx, b, "x")
-					d := w.die("a", h.EntryPath())
-					got := w.await(ch)
-					w.inTurn(ended, got)
-					w.purged(d, got.at, ahead, 20*time.Millisecond+12*latency)
-					mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
-					if n := b.Stats().Purged; n != 1 {
-						t.Errorf("%d entries purged, want 1", n)
-					}
-					mustSay(t, errors.New(w.logged()), "purged an expired entry", `"owner":"a"`)
-					w.Heal("a")
-					w.unlock(got.hold)
-					mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrExpired)
-					w.empty()
-				})
+			subtest(t, fmt.Sprintf("latency %v leader ahead by %v", latency, ahead), locktest.Options{Latency: func(string, string) time.Duration { return latency }}, func(w *world) {
+				w.ok(w.SetClock(w.Servers()[0], ahead))
+				h := w.lock(w.dial("a"), "x")
+				ended := w.end(h)
+				b := w.dial("b")
+				ch := w.queue(w.ctx, b, "x")
+				d := w.die("a", h.EntryPath())
+				got := w.await(ch)
+				w.inTurn(ended, got)
+				w.purged(d, got.at, ahead, 20*time.Millisecond+12*latency)
+				mustBe(w, h.Err(), lock.ErrLost, lock.ErrExpired)
+				equal(w, "entries purged", b.Stats().Purged, 1)
+				mustSay(w, errors.New(w.logged()), "purged an expired entry", `"owner":"a"`)
+				w.Heal("a")
+				w.unlock(got.hold)
+				mustBe(w, h.Unlock(), lock.ErrLost, lock.ErrExpired)
+				w.empty()
 			})
 		}
 	}
@@ -272,60 +263,40 @@ func TestRunOfTheDead(t *testing.T) {
 // TTL, at every phase of its renewals: either it keeps the lock or it has known
 // of the loss before the next one enters.
 func TestHolderKnowsFirst(t *testing.T) {
-	kept, lost := 0, 0
-	for length := ttl / 2; length < ttl+grace+3*time.Second; length += 331 * time.Millisecond {
-		simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}, func(w *world) {
-			h := w.lock(w.dial("a"), "x")
-			ended := w.end(h)
-			b := w.dial("b")
-			ch := w.queue(w.ctx, b, "x")
-			time.Sleep(length % (ttl / 3)) // some phase
-			w.kill("a")
-			time.Sleep(length)
-			w.Heal("a")
-			time.Sleep(grace + sessionTimeout)
-			synctest.Wait()
-			select {
-			case got := <-ch:
-				lost++
-				w.inTurn(ended, got)
-				mustBe(t, h.Err(), lock.ErrLost)
-				mustBe(t, h.Unlock(), lock.ErrLost)
-				w.unlock(got.hold)
-			default:
-				kept++
-				w.alive(h)
-				w.unlock(h)
-				w.unlock(w.await(ch).hold)
-			}
-			w.empty()
-		})
-	}
-	if kept == 0 || lost == 0 {
-		t.Errorf("kept %d times and lost %d times: the lengths are not around the TTL", kept, lost)
-	}
-}
-
-// TestLockWithEndedContext says what ended it, and does not blame the connection,
-// also while there is no sample of the clock yet. Nothing is asked of the server.
-func TestLockWithEndedContext(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		c, cause := w.dial("a"), errors.New("bored")
-		ctx, cancel := context.WithCancelCause(w.ctx)
-		cancel(cause)
-		cost := w.cost("a", func() {
-			for _, take := range []func(context.Context) (*lock.Hold, error){c.Mutex("x").Lock, c.Mutex("x").TryLock} {
-				_, err := take(ctx)
-				mustBe(t, err, context.Canceled, cause)
-				if errors.Is(err, lock.ErrUnavailable) || strings.Contains(err.Error(), "\n") {
-					t.Errorf("error is %q", err)
+	var kept, lost atomic.Int32
+	t.Run("lengths", func(t *testing.T) {
+		for length := ttl / 2; length < ttl+grace+3*time.Second; length += 331 * time.Millisecond {
+			subtest(t, fmt.Sprint("length ", length), locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}, func(w *world) {
+				h := w.lock(w.dial("a"), "x")
+				ended := w.end(h)
+				b := w.dial("b")
+				ch := w.queue(w.ctx, b, "x")
+				time.Sleep(length % (ttl / 3)) // some phase
+				w.kill("a")
+				time.Sleep(length)
+				w.Heal("a")
+				time.Sleep(grace + sessionTimeout)
+				synctest.Wait()
+				select {
+				case got := <-ch:
+					lost.Add(1)
+					w.inTurn(ended, got)
+					mustBe(w, h.Err(), lock.ErrLost)
+					mustBe(w, h.Unlock(), lock.ErrLost)
+					w.unlock(got.hold)
+				default:
+					kept.Add(1)
+					w.alive(h)
+					w.unlock(h)
+					w.unlock(w.await(ch).hold)
 				}
-			}
-		})
-		if cost.total() != 0 {
-			t.Errorf("cost %v", cost.requests)
+				w.empty()
+			})
 		}
 	})
+	if kept.Load() == 0 || lost.Load() == 0 {
+		t.Errorf("kept %d times and lost %d times: the lengths are not around the TTL", kept.Load(), lost.Load())
+	}
 }
 
 // TestLoweredMaxTTL: a policy of this moment says nothing about the leases that others

@@ -1,3 +1,5 @@
+// RWMutex: sharing, order, downgrade, dead readers and writers, cost.
+
 package lock_test
 
 import (
@@ -17,30 +19,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
-
-// taking is a way to take a lock.
-type taking func(context.Context) (*lock.Hold, error)
-
-// join takes a lock in the background, and returns when there is an entry for it.
-func (w *world) join(name string, take taking) <-chan taken {
-	w.Helper()
-	settle()
-	before := len(w.entries(name))
-	ch := start(func() (*lock.Hold, error) { return take(w.ctx) })
-	w.until("an entry", func() bool { return len(w.entries(name)) > before })
-	settle()
-	return ch
-}
-
-// take takes a lock that is free.
-func (w *world) take(take taking) *lock.Hold {
-	w.Helper()
-	h, err := take(w.ctx)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return h
-}
 
 // rw is the read/write lock "x" of a new client.
 func (w *world) rw(label string) *lock.RWMutex {
@@ -70,7 +48,7 @@ func (w *world) queueOf(roles string) (queue []<-chan taken, giveUp []context.Ca
 // wait for the second one, which came later.
 func TestReaderAndWriterDoNotWaitForEachOther(t *testing.T) {
 	for _, long := range []bool{false, true} { // longer than a grant takes to be recorded
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("long ", long), locktest.Options{}, func(w *world) {
 			first := w.take(w.rw("first").Lock)
 			queue, _ := w.queueOf("rw")
 			if long {
@@ -145,7 +123,7 @@ func TestReadersShareWritersDoNot(t *testing.T) {
 func TestWriterBehindReaders(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {3, 0, 2, 1}, {1, 3, 0, 2}} {
 		for _, recorded := range []bool{false, true} {
-			simulate(t, locktest.Options{}, func(w *world) {
+			subtest(t, fmt.Sprint("order ", order, ", recorded ", recorded), locktest.Options{}, func(w *world) {
 				first := w.take(w.rw("first").Lock)
 				queue, _ := w.queueOf("rrrrwr")
 				w.unlock(first)
@@ -171,12 +149,12 @@ func TestWriterBehindReaders(t *testing.T) {
 // last writer waits for the holder, and for those readers that stay.
 func TestWaitersGiveUpAheadOfAWriter(t *testing.T) {
 	for _, gone := range [][]int{{0}, {0, 1, 2}, {1, 2}, {2}} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("gone ", gone), locktest.Options{}, func(w *world) {
 			first := w.take(w.rw("first").Lock)
 			queue, giveUp := w.queueOf("wrrw")
 			for _, i := range gone {
 				giveUp[i]()
-				mustBe(t, w.outcome(queue[i]).err, context.Canceled)
+				mustBe(w, w.outcome(queue[i]).err, context.Canceled)
 			}
 			time.Sleep(time.Second)
 			w.waits(queue[3])
@@ -199,49 +177,47 @@ func TestWaitersGiveUpAheadOfAWriter(t *testing.T) {
 func TestDeadAheadOfAWriter(t *testing.T) {
 	for _, dead := range [][]string{{"w0"}, {"r1"}, {"r2"}, {"r3"}, {"w0", "r2"}, {"w0", "r3"}, {"r1", "r2", "r3"}, {"w0", "r1", "r2", "r3"}} {
 		for _, granted := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%q, the writer was granted: %v", dead, granted), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					first := w.take(w.rw("first").Lock)
-					queue, _ := w.queueOf("wrrrw")
-					labels := []string{"w0", "r1", "r2", "r3"}
-					if granted {
-						w.unlock(first)
-						time.Sleep(time.Second)
+			subtest(t, fmt.Sprintf("%q, the writer was granted: %v", dead, granted), locktest.Options{}, func(w *world) {
+				first := w.take(w.rw("first").Lock)
+				queue, _ := w.queueOf("wrrrw")
+				labels := []string{"w0", "r1", "r2", "r3"}
+				if granted {
+					w.unlock(first)
+					time.Sleep(time.Second)
+				}
+				for _, label := range dead {
+					w.kill(label)
+				}
+				since := time.Now()
+				if !granted {
+					w.unlock(first)
+				}
+				for i, label := range labels {
+					if slices.Contains(dead, label) {
+						continue
 					}
-					for _, label := range dead {
-						w.kill(label)
+					h := w.await(queue[i]).hold
+					if i > 0 {
+						time.Sleep(ttl)
+						w.waits(queue[4])
 					}
-					since := time.Now()
-					if !granted {
-						w.unlock(first)
+					w.unlock(h)
+				}
+				got := w.await(queue[4])
+				if took := got.at.Sub(since); took > 5*ttl {
+					w.Errorf("took %v, the TTL is %v", took, ttl)
+				}
+				w.unlock(got.hold)
+				var late sync.WaitGroup // they come back, and queue again
+				for i, label := range labels {
+					if slices.Contains(dead, label) && (i > 0 || !granted) {
+						late.Go(func() { w.unlock(w.await(queue[i]).hold) })
 					}
-					for i, label := range labels {
-						if slices.Contains(dead, label) {
-							continue
-						}
-						h := w.await(queue[i]).hold
-						if i > 0 {
-							time.Sleep(ttl)
-							w.waits(queue[4])
-						}
-						w.unlock(h)
-					}
-					got := w.await(queue[4])
-					if took := got.at.Sub(since); took > 5*ttl {
-						t.Errorf("took %v, the TTL is %v", took, ttl)
-					}
-					w.unlock(got.hold)
-					var late sync.WaitGroup // they come back, and queue again
-					for i, label := range labels {
-						if slices.Contains(dead, label) && (i > 0 || !granted) {
-							late.Go(func() { w.unlock(w.await(queue[i]).hold) })
-						}
-						w.Heal(label)
-					}
-					late.Wait()
-					time.Sleep(ttl)
-					w.empty()
-				})
+					w.Heal(label)
+				}
+				late.Wait()
+				time.Sleep(ttl)
+				w.empty()
 			})
 		}
 	}
@@ -250,7 +226,7 @@ func TestDeadAheadOfAWriter(t *testing.T) {
 // TestDeadReadersAndWriters block for their TTL and the grace, and not for longer.
 func TestDeadReadersAndWriters(t *testing.T) {
 	for _, write := range []bool{false, true} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("write ", write), locktest.Options{}, func(w *world) {
 			a, b := w.rw("a"), w.rw("b")
 			first, second := a.RLock, b.Lock
 			if write {
@@ -285,6 +261,8 @@ func TestReaderThatALaggingServerHides(t *testing.T) {
 		var hidden, expired atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			switch late := lags(r); {
+			case late && r.Op == "getChildren2":
+				return locktest.Fault{Code: codeNoNode}
 			case r.Label != "last" || r.Op != "getData" || !touches(r, "-__READ__"):
 			case late:
 				hidden.Store(true)
@@ -485,7 +463,7 @@ func TestRWMutexDo(t *testing.T) {
 // A reader that leaves costs a waiting writer a list; what a handoff costs among many readers
 // does not depend on their number.
 func TestReadersCost(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	subtest(t, "a few", locktest.Options{}, func(w *world) {
 		a, b, c := w.rw("a"), w.rw("b"), w.rw("c")
 		one := map[string]int{"multi": 1}
 		for _, m := range []*lock.RWMutex{a, b, c} {
@@ -500,14 +478,14 @@ func TestReadersCost(t *testing.T) {
 		}
 		for i := range 5 { // the parent stays from the second time on
 			if got := w.cost("a", func() { w.unlock(w.take(a.RLock)) }); got.total() != 2 || got.txns != 2 {
-				t.Errorf("RLock and Unlock cost %v and %d transactions the %d. time in a row, want two requests", got.requests, got.txns, i+1)
+				w.Errorf("RLock and Unlock cost %v and %d transactions the %d. time in a row, want two requests", got.requests, got.txns, i+1)
 			}
 		}
 		time.Sleep(2 * time.Second)
 		first := w.take(a.RLock)
 		var second *lock.Hold
 		if got := w.cost("b", func() { second = w.take(b.RLock) }); got.txns > 2 || got.total() > 5 { // it takes the parent to be absent
-			t.Errorf("RLock beside another reader cost %v and %d transactions", got.requests, got.txns)
+			w.Errorf("RLock beside another reader cost %v and %d transactions", got.requests, got.txns)
 		}
 		writer := w.join("x", c.Lock)
 		w.wantCost("a reader that leaves", w.cost("c", func() { w.unlock(first) }), nil, 2) // it took itself to be alone
@@ -519,7 +497,7 @@ func TestReadersCost(t *testing.T) {
 		w.unlock(w.expect(reader).hold)
 		w.empty()
 	})
-	simulate(t, locktest.Options{}, func(w *world) {
+	subtest(t, "many", locktest.Options{}, func(w *world) {
 		first := w.take(w.rw("first").Lock)
 		readers, _ := w.queueOf(strings.Repeat("r", 40))
 		writer := w.join("x", w.rw("w").Lock)
@@ -530,7 +508,7 @@ func TestReadersCost(t *testing.T) {
 			holds = append(holds, w.expect(ch).hold)
 		}
 		if lists := w.totals()["getChildren2"] - before; lists > 0 {
-			t.Errorf("%d readers made %d lists as the writer left", len(readers), lists)
+			w.Errorf("%d readers made %d lists as the writer left", len(readers), lists)
 		}
 		w.waits(writer)
 		for _, h := range holds {
