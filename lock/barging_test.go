@@ -62,24 +62,6 @@ func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 	})
 }
 
-// TestBargingGoesBehindTheQueue: the lock is not free while another client queues for it.
-func TestBargingGoesBehindTheQueue(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		h := w.lock(w.client("a"), "x")
-		barges := w.barge(w.ctx, w.client("b"), "x")
-		queues := w.queue(w.ctx, w.client("c"), "x")
-		w.unlock(h)
-		next := w.expect(queues)
-		w.waits(barges)
-		ended := w.end(next.hold)
-		w.unlock(next.hold)
-		last := w.expect(barges)
-		w.inTurn(ended, last)
-		w.unlock(last.hold)
-		w.empty()
-	})
-}
-
 // TestBargingOutlivesTheDead: a dead holder blocks for TTL and grace.
 func TestBargingOutlivesTheDead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

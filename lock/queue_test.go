@@ -3,10 +3,8 @@
 package lock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -106,58 +104,6 @@ func TestTokensRiseOverDeletions(t *testing.T) {
 	})
 }
 
-// TestCancelledWaitersLeaveNoNode: six waiters, each of a client of its own, or all of one.
-func TestCancelledWaitersLeaveNoNode(t *testing.T) {
-	for name, cancel := range map[string][]int{
-		"at the head": {0}, "in the middle": {2, 3}, "at the end": {5}, "all but the first": {1, 2, 3, 4, 5},
-		"all but the last": {0, 1, 2, 3, 4}, "all": {0, 1, 2, 3, 4, 5},
-	} {
-		for _, together := range []bool{false, true} {
-			subtest(t, fmt.Sprintf("%s, of one client %v", name, together), locktest.Options{}, func(w *world) {
-				h := w.lock(w.dial("holder"), "x")
-				cause := errors.New("the shop closes")
-				client := w.dial("client")
-				var queue []<-chan taken
-				var cancels []context.CancelCauseFunc
-				for i := range 6 {
-					if !together {
-						client = w.dial(fmt.Sprint("client", i))
-					}
-					ctx, cancel := context.WithCancelCause(w.ctx)
-					defer cancel(nil)
-					cancels = append(cancels, cancel)
-					queue = append(queue, w.queue(ctx, client, "x"))
-				}
-				for _, i := range cancel {
-					cancels[i](cause)
-				}
-				for _, i := range cancel {
-					got := w.outcome(queue[i])
-					if got.hold != nil {
-						w.Errorf("waiter %d gave up and has a hold", i)
-					}
-					mustBe(w, got.err, context.Canceled, cause, lock.ErrHeld)
-				}
-				want := 7 - len(cancel)
-				if together { // one place
-					want = min(2, want)
-				}
-				w.hasEntries("x", want)
-				for i, ch := range queue {
-					if slices.Contains(cancel, i) {
-						continue
-					}
-					w.waits(ch)
-					w.unlock(h)
-					h = w.expect(ch).hold
-				}
-				w.unlock(h)
-				w.empty()
-			})
-		}
-	}
-}
-
 func TestDeadHolderBlocksForTTLAndGrace(t *testing.T) {
 	for _, latency := range []time.Duration{0, time.Millisecond, 60 * time.Millisecond} {
 		for _, ahead := range []time.Duration{0, -13 * time.Hour, 300 * 24 * time.Hour} {
@@ -181,40 +127,6 @@ func TestDeadHolderBlocksForTTLAndGrace(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestDeadWaiter: one that died in the queue costs the ones behind it nothing
-// while the holder is there, and at most its TTL and the grace afterwards.
-func TestDeadWaiter(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		h := w.lock(a, "x")
-		w.queue(w.ctx, w.dial("dead"), "x")
-		ch := w.queue(w.ctx, b, "x")
-		d := w.die("dead", w.entries("x")[1].Path)
-		w.unlock(h)
-		w.waits(ch)
-		got := w.await(ch)
-		w.purged(d, got.at, 0, 20*time.Millisecond)
-		w.unlock(got.hold)
-	})
-}
-
-// TestDeadWaiterBehindHolder: who purges it does not take the holder's place.
-func TestDeadWaiterBehindHolder(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		h := w.lock(w.dial("a"), "x")
-		w.queue(w.ctx, w.dial("dead"), "x")
-		b := w.dial("b")
-		ch := w.queue(w.ctx, b, "x")
-		w.die("dead", w.entries("x")[1].Path)
-		w.until("the purge", func() bool { return b.Stats().Purged == 1 })
-		time.Sleep(3 * ttl)
-		w.waits(ch)
-		w.alive(h)
-		w.unlock(h)
-		w.unlock(w.expect(ch).hold)
-	})
 }
 
 // TestRunOfTheDead: all that died ahead are purged by one listing and in one

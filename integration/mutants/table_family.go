@@ -8,7 +8,7 @@ var familyMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"s.entry.Granted() && w.Kind.Alone(name)",
 			"s.entry.Granted() && name.Ours()"}},
-		tests: []string{"lock.TestWriterBehindReaders"},
+		tests: []string{"lock.TestOrder"},
 	}, {
 		name:   "attached-to-write",
 		breaks: "a client that attaches to a downgraded hold may write, while others read",
@@ -36,7 +36,7 @@ var familyMutants = []mutant{
 		edits: []edit{{"lock/znode/admit.go",
 			"return a != Shared || b != Shared",
 			"return a != Shared || b == Exclusive"}},
-		tests: []string{"lock.TestReadersShareWritersDoNot", "lock/znode.TestAdmit"},
+		tests: []string{"lock.TestOrder", "lock/znode.TestAdmit"},
 	}, {
 		name:   "later-writer",
 		breaks: "a reader waits for a writer that came later and waits for it, which is kazoo#649",
@@ -78,14 +78,14 @@ var familyMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"w.p.shares = w.Role == znode.Shared && s.entry.Shares()",
 			"w.p.shares = s.entry.Shares()"}},
-		tests: []string{"lock.TestWaitersBesideADowngradedHold"},
+		tests: []string{"lock.TestOrder"},
 	}, {
 		name:   "permits-uncounted",
 		breaks: "a semaphore counts its holders, not what they hold",
 		edits: []edit{{"lock/znode/admit.go",
 			"asked += int64(max(1, n.Permits))",
 			"asked += int64(min(1, max(1, n.Permits)))"}},
-		tests: []string{"lock.TestBigRequestIsNotStarved"},
+		tests: []string{"lock.TestOrder"},
 	},
 }
 
@@ -104,7 +104,7 @@ var permitsMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/permits.go",
 			"		return position{} // there may be room: a list tells\n",
 			"		return position{admitted: contenders <= capacity}\n"}},
-		tests: []string{"lock.TestBigRequestIsNotStarved"},
+		tests: []string{"lock.TestOrder"},
 	}, {
 		name:   "lone-overdraft",
 		breaks: "a contender that is alone gets more permits than there are",
@@ -146,7 +146,7 @@ var permitsMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/permits.go",
 			"	case settled() && s.entry.Granted() && w.grantedPredecessor != name.Node:\n",
 			"	case settled() && s.entry.Granted() && w.grantedPredecessor == name.Node+\"!\":\n"}},
-		tests: []string{"lock.TestSemaphoreIsFair"},
+		tests: []string{"lock.TestOrder"},
 	}, {
 		name:   "free-behind-foreign",
 		breaks: "a free permit is lost behind another library's entry, which tells no grant",

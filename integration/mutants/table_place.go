@@ -65,7 +65,7 @@ var placeMutants = []mutant{
 		edits: []edit{{"lock/internal/place/place.go",
 			"		j.Cancel()\n",
 			"		_ = j\n"}},
-		tests: []string{"lock/internal/place.TestPlace", "lock.TestCancelledWaitersLeaveNoNode"},
+		tests: []string{"lock/internal/place.TestPlace", "lock.TestOrder"},
 	}, {
 		name:   "joins-end-with-the-first",
 		breaks: "when one goroutine gives up, the join ends by which others of its process wait",

@@ -138,7 +138,7 @@ var waitMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/entry.go",
 			"		c.Remove(e)\n	case errors.Is(e.Err(), lease.ErrAttached):",
 			"		_ = e\n	case errors.Is(e.Err(), lease.ErrAttached):"}},
-		tests: []string{"lock.TestCancelledWaitersLeaveNoNode"},
+		tests: []string{"lock.TestOrder"},
 	}, {
 		name:   "reentry-queues",
 		breaks: "a goroutine that locks again while its hold is in doubt queues behind itself",
@@ -204,7 +204,7 @@ var purgeMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/purge.go",
 			"		w.p = positionOf(names, self, w.rules(0))\n",
 			"		w.p = position{admitted: len(names) > self}\n"}},
-		tests: []string{"lock.TestDeadWaiterBehindHolder"},
+		tests: []string{"lock.TestOrder"},
 	}, {
 		name:   "newer-purged",
 		breaks: "an entry that cannot be read, or is of a newer version, is taken for expired",
