@@ -1,3 +1,5 @@
+// Examples of the package, and their helpers.
+
 package lock_test
 
 import (

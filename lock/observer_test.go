@@ -1,3 +1,5 @@
+// Observers, holds at risk, and Check.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Options, names and policies: defaults, and what is refused.
+
 package lock_test
 
 import (
@@ -106,7 +108,7 @@ func TestBadOptions(t *testing.T) {
 
 // soon returns a context that ends soon, for calls that are refused before they
 // wait for anything.
-func soon(t *testing.T) context.Context {
+func soon(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	t.Cleanup(cancel)
 	return ctx
@@ -235,9 +237,7 @@ func TestOptionsApply(t *testing.T) {
 		acl := zk.WorldACL(zk.PermRead | zk.PermWrite | zk.PermCreate | zk.PermDelete)
 		c, err := lock.Dial(w.ctx, w.Servers(), lock.WithDialer(w.Dialer("a")), nil, lock.WithRoot("/top/locks"), lock.WithTTL(5*time.Second),
 			lock.WithGrace(3*time.Second), lock.WithOwner("Zoë's job"), lock.WithMetadata(map[string]string{"a": "1"}), lock.WithACL(acl...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		defer c.Close()
 		h := w.lock(c, "x/y", lock.WithMetadata(map[string]string{"b": "<2>"}))
 		if !strings.HasPrefix(h.EntryPath(), "/top/locks/x/y/") {

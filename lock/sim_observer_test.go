@@ -1,3 +1,5 @@
+// Simulation: observers, checked against what happened.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Simulation: transactions.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Simulation: goroutines that take and give back locks.
+
 package lock_test
 
 import (

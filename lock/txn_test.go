@@ -1,3 +1,5 @@
+// Txn: a transaction that is applied only while its hold lasts.
+
 package lock_test
 
 import (
