@@ -52,7 +52,8 @@
 // same transaction. Any other node, such as an empty ancestor, gets an anchor first, and is
 // read again: if it is still the one that was judged, both go in one transaction. Where an
 // ACL gives the reaper no right to create, it only reads such a node again right before the
-// delete.
+// delete. The same goes for an entry or a request whose delete comes more than a second after
+// its verdict, as with MaxDeletesPerSecond: another program may have made a node at its path.
 //
 // A sweep can therefore be stopped, repeated, or run twice at once at any point, and a
 // contender that finds its parent gone makes it again.
@@ -61,7 +62,8 @@
 //
 // A lock takes two reads, of its list and of its one entry, and one more of each further
 // entry. A parent without a live entry is read itself, too. An ancestor that goes alone takes
-// one more read, and a share in one more transaction. A request to give up a lock takes two
+// one more read, and a share in one more transaction; what waits to be deleted for more than a
+// second takes one more read, too. A request to give up a lock takes two
 // reads, and the list of requests one. A lock that was seen alive is not read again
 // until the first of its entries can be expired, or orphan_after has passed: what is
 // remembered of it saves reads, and no more. Nothing is deleted that the same sweep

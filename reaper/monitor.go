@@ -91,7 +91,7 @@ func (m *Monitor) Status() Status {
 	}
 	s.LastFailure, s.Refused = copied(m.failure), copied(m.refused)
 	for _, g := range m.groups {
-		s.Schedules = append(s.Schedules, g.status(now))
+		s.Schedules = append(s.Schedules, g.status(now, m.sweepOf(g)))
 	}
 	return s
 }
@@ -215,51 +215,60 @@ func (m *Monitor) connected(s admin.Session) (lasted time.Duration, changed, ano
 	return lasted, changed, another
 }
 
-// schedules notes the groups that are swept from now on, and returns them: those that
-// were swept by the same schedule before go on with what is known of them.
-func (m *Monitor) schedules(groups []*group) []*group {
+// schedules notes the groups that are swept from now on. A group whose schedule was in force
+// before goes on with the history of that schedule.
+func (m *Monitor) schedules(groups []*group) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if groups == nil {
 		m.before, m.groups = m.groups, nil
-		return nil
+		return
 	}
-	for i, g := range groups {
+	for _, g := range groups {
 		same := func(old *group) bool { return old.text == g.text }
 		for _, olds := range [][]*group{m.groups, m.before} {
 			if j := slices.IndexFunc(olds, same); j >= 0 {
-				olds[j].chosen, olds[j].from = g.chosen, g.from
-				groups[i] = olds[j]
+				from := g.from
+				g.history = olds[j].history
+				g.from = from
 				break
 			}
 		}
 	}
 	m.before, m.groups = nil, groups
-	return groups
 }
 
-// begin notes that a sweep of the group begins, or returns how many in a row were not
-// begun, and the one that is under way.
-func (m *Monitor) begin(g *group, p *progress) (skipped int, before *Progress) {
+// sweepOf returns the scheduled sweep under way that has a policy in common with the group:
+// before a reload its schedule may have been another one. m.mu is held.
+func (m *Monitor) sweepOf(g *group) *progress {
+	for _, p := range m.under {
+		if p.group.schedule != nil && p.group.sharesPolicy(g) {
+			return p
+		}
+	}
+	return nil
+}
+
+// begin notes that a sweep begins. A scheduled one does not while another sweep of one of its
+// policies is under way: then begin returns how many in a row did not, and the other one.
+func (m *Monitor) begin(p *progress) (skipped int, before *Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if g.sweep != nil {
+	g := p.group
+	if other := m.sweepOf(g); other != nil && g.schedule != nil {
 		m.skipped++
 		g.skipped++
-		return g.skipped, g.sweep.status(time.Now())
+		return g.skipped, other.status(time.Now())
 	}
-	g.sweep, g.skipped = p, 0
+	g.skipped = 0
 	m.under = append(m.under, p)
 	return 0, nil
 }
 
 // over notes that the sweep is no longer under way.
-func (m *Monitor) over(g *group, p *progress) {
+func (m *Monitor) over(p *progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if g.sweep == p {
-		g.sweep = nil
-	}
 	m.under = slices.DeleteFunc(m.under, func(other *progress) bool { return other == p })
 }
 
@@ -272,9 +281,10 @@ type row struct {
 }
 
 // end notes what came of a sweep, and tells the observers.
-func (m *Monitor) end(g *group, p *progress, report Report, err error) row {
-	m.over(g, p)
+func (m *Monitor) end(p *progress, report Report, err error) row {
+	m.over(p)
 	m.mu.Lock()
+	g := p.group
 	r := row{before: g.failed, skipped: g.skipped}
 	m.sweeps++
 	m.totals.add(report.Total)

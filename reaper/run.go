@@ -38,7 +38,9 @@ func (r *Reaper) Run(ctx context.Context) error {
 		default:
 			return fmt.Errorf("become the active reaper: %w", err)
 		}
+		r.lends(hold)
 		r.serve(ctx, hold)
+		r.lends(nil)
 		err = hold.Unlock()
 		switch {
 		case ctx.Err() != nil && (err == nil || errors.Is(err, lock.ErrLost)):
@@ -124,7 +126,9 @@ func (r *Reaper) serve(ctx context.Context, hold *lock.Hold) {
 	for active.Err() == nil {
 		in, reloaded := r.now()
 		c := newCron(r.log)
-		for _, g := range r.monitor.schedules(in.groups()) {
+		groups := in.groups()
+		r.monitor.schedules(groups)
+		for _, g := range groups {
 			c.Schedule(g.schedule, cron.FuncJob(func() { r.scheduled(active, in, g) }))
 		}
 		c.Start()
@@ -138,13 +142,13 @@ func (r *Reaper) serve(ctx context.Context, hold *lock.Hold) {
 
 // scheduled makes the sweep of a group that is due, unless the one before is under way.
 func (r *Reaper) scheduled(ctx context.Context, in *setup, g *group) {
-	p := newProgress()
-	if skipped, before := r.monitor.begin(g, p); before != nil {
+	p := newProgress(g)
+	if skipped, before := r.monitor.begin(p); before != nil {
 		r.tellSkipped(g, skipped, before)
 		return
 	}
-	defer r.monitor.over(g, p)    // also after a panic
-	_, _ = r.sweep(ctx, in, g, p) // which tells of its error
+	defer r.monitor.over(p)    // also after a panic
+	_, _ = r.sweep(ctx, in, p) // which tells of its error
 }
 
 // tellSkipped says that a sweep is not begun, and why.

@@ -27,6 +27,7 @@ type sweep struct {
 
 	walkers   *gate           // those that walk are inside: each has one request in flight
 	deletions chan []deletion // to the deleter: what goes together
+	rereads   sync.Mutex      // held while the nodes of a batch are read again
 
 	failed atomic.Pointer[error]
 	stop   context.CancelFunc
@@ -335,6 +336,7 @@ func (s *sweep) judge(
 	ctx context.Context, path string, stat znode.Stat, now instant, policy string, undecided Verdict,
 	verdict func(now admin.Time, seen time.Duration) Verdict,
 ) deletion {
+	read := now.mono // or later
 	v := verdict(now.Time, s.memory.since(stat.Mzxid, now.mono))
 	for try := 0; v == Unproven && try < maxProofs; try++ {
 		answered := s.begin("the proof of how old it is, of", path)
@@ -351,7 +353,7 @@ func (s *sweep) judge(
 		v = undecided
 	}
 	s.counted(v, path, policy)
-	return deletion{Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy, mzxid: stat.Mzxid}
+	return deletion{Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy, mzxid: stat.Mzxid, read: read}
 }
 
 // accepted takes the error of decoding a node's data. With the option Format1, data of
