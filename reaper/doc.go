@@ -74,7 +74,7 @@
 //
 // What is to go is deleted in transactions of many nodes, a few of them at once. A
 // sweep holds in memory the names in the directories that it is in, what the deletes
-// in flight need, and about 30 bytes for each lock that it remembers, of which there
+// in flight need, and about 50 bytes for each lock that it remembers, of which there
 // are 1,048,576 at most.
 //
 // How many reads are in flight follows the server: while its answers take much longer
@@ -94,7 +94,8 @@
 // one or stands by, one when the session with ZooKeeper is lost and one when it is back,
 // and a summary each hour even if nothing happens. Sweeps have a line if they did
 // something or failed, or if others were skipped meanwhile. What goes on and on is told the first time, the second, the
-// fourth and so on, with how many it were in a row. What an ACL forbids is told once
+// fourth and so on, with how many it were in a row. What an ACL forbids, and a node that is
+// damaged, of a newer version or of format 1, is told once
 // when it is first met and once when it is no more, the deletes first, and each in the
 // order of the paths. That there is no root is told at the start, and each time by
 // [Reaper.Sweep], which makes none and has nothing to do then.

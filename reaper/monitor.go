@@ -27,6 +27,9 @@ type Monitor struct {
 	active    string
 	state     State // that was told last, and since when
 	since     time.Time
+	tenure    time.Time // when it became the active one; zero while it stands by
+	noRoot    bool      // there was none when it began
+	locksSeen bool      // by a sweep
 	session   Session
 	id        int64       // of the session
 	under     []*progress // the sweeps that are under way
@@ -78,7 +81,8 @@ func (m *Monitor) Status() Status {
 	defer m.mu.Unlock()
 	now := time.Now()
 	s := Status{
-		About: m.about, Started: m.started, State: m.state, Since: m.since, ActiveReaper: m.active,
+		About: m.about, Started: m.started, State: m.state, Since: m.since, ActiveSince: m.tenure, ActiveReaper: m.active,
+		NoRoot: m.noRoot && !m.locksSeen, LocksSeen: m.locksSeen,
 		Session: m.session, Schedules: []Schedule{}, Reports: slices.Clone(m.reports),
 		Sweeps: m.sweeps, Failed: m.failed, Skipped: m.skipped, Reloads: m.reloads,
 	}
@@ -148,9 +152,7 @@ func (m *Monitor) serves(locks *lock.Client, policies *policy.Set) {
 	session := admin.New(locks).Session()
 	m.mu.Lock()
 	m.locks, m.policies = locks, policies
-	if m.failure = copied(m.failure); m.failure != nil {
-		m.failure.InARow = 0
-	}
+	m.succeeded()
 	m.mu.Unlock()
 	m.connected(session)
 }
@@ -163,12 +165,34 @@ func (m *Monitor) reloaded(policies *policy.Set) {
 	m.reloads++
 }
 
-// step notes that this reaper is active now or stands by, and which one is active.
+// step notes that this reaper is active now or stands by, and which one is active. What it
+// knew of the locks as the active one ends with that.
 func (m *Monitor) step(role State, active string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	switch {
+	case role == Active && m.role != Active:
+		m.tenure = time.Now()
+	case role == Standby && m.role == Active:
+		m.tenure = time.Time{}
+		m.succeeded()
+	}
 	m.role, m.active = role, active
 	m.settle()
+}
+
+// succeeded notes that what has failed does not any more; m.mu is held.
+func (m *Monitor) succeeded() {
+	if m.failure = copied(m.failure); m.failure != nil {
+		m.failure.InARow = 0
+	}
+}
+
+// rootMissing notes that there is no root.
+func (m *Monitor) rootMissing() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.noRoot = true
 }
 
 // activeIs notes which reaper is active, and reports whether that has changed.
@@ -222,6 +246,9 @@ func (m *Monitor) schedules(groups []*group) {
 	defer m.mu.Unlock()
 	if groups == nil {
 		m.before, m.groups = m.groups, nil
+		for _, g := range m.before { // another reaper sweeps from now on
+			g.failed, g.why, g.skipped, g.seen = 0, "", 0, Counts{}
+		}
 		return
 	}
 	for _, g := range groups {
@@ -288,13 +315,11 @@ func (m *Monitor) end(p *progress, report Report, err error) row {
 	r := row{before: g.failed, skipped: g.skipped}
 	m.sweeps++
 	m.totals.add(report.Total)
+	m.locksSeen = m.locksSeen || report.Total.Locks > 0
 	switch {
 	case err == nil:
 		g.last, g.failed, g.why, g.seen = p.began, 0, "", report.Total
-		if m.failure != nil {
-			m.failure = copied(m.failure)
-			m.failure.InARow = 0
-		}
+		m.succeeded()
 	default:
 		m.failed++
 		r.news = g.why != err.Error()

@@ -25,7 +25,8 @@ type Reaper struct {
 	lock    string // its name
 	log     zerolog.Logger
 	monitor *Monitor
-	told    told
+	// The nodes that the log has told of.
+	toldDenied, toldUndecodable, toldFormat1 told
 
 	limiter *rate.Limiter // of the deletes of all sweeps
 
@@ -33,6 +34,7 @@ type Reaper struct {
 	setup    *setup
 	reloaded chan struct{} // closed and made anew when there is another setup
 	hold     *lock.Hold    // while Run has the lock of the active reaper, else nil
+	entry    string        // path of the last entry of ours in that lock, "" for none
 }
 
 // setup is what a sweep works by, from its beginning to its end. Another one begins
@@ -108,7 +110,9 @@ func (r *Reaper) Reload(o Options) error {
 	close(r.reloaded)
 	r.reloaded = make(chan struct{})
 	r.monitor.reloaded(in.Policies)
-	r.told.keep(append(in.schedules(), "")) // "" is Sweep's
+	for _, t := range []*told{&r.toldDenied, &r.toldUndecodable, &r.toldFormat1} {
+		t.keep(append(in.schedules(), "")) // "" is Sweep's
+	}
 	return nil
 }
 
@@ -139,6 +143,20 @@ func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
 	return r.sweep(ctx, in, p)
 }
 
+// entered notes the entry of a hold of the active reaper's lock.
+func (r *Reaper) entered(hold *lock.Hold) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.entry = hold.EntryPath()
+}
+
+// isOwn reports whether the entry is the last one of this reaper.
+func (r *Reaper) isOwn(entry string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return entry != "" && entry == r.entry
+}
+
 // lends notes the hold of the active reaper, nil for none.
 func (r *Reaper) lends(hold *lock.Hold) {
 	r.mu.Lock()
@@ -155,6 +173,7 @@ func (r *Reaper) noRoot(ctx context.Context) bool {
 	if _, err := r.tree.Now(ctx); !errors.Is(err, zk.ErrNoNode) { // our server may lag behind, its leader does not
 		return false
 	}
+	r.monitor.rootMissing()
 	r.log.Warn().Str("root", r.tree.Root()).Msg("there is no root: no lock has been taken below it yet, or it is another one than that of the programs")
 	return true
 }
@@ -182,12 +201,12 @@ func (r *Reaper) sweep(ctx context.Context, in *setup, p *progress) (report Repo
 	g := p.group
 	report = r.report(in, g.chosen, p.began)
 	report.Schedule = g.text
-	swept, told := &denials{}, ctx
+	found, told := new(findings), ctx
 	defer func() {
 		if err != nil {
 			report.Error = err.Error()
 		}
-		r.tell(told, &report, swept, err, r.monitor.end(p, report, err))
+		r.tell(told, &report, found, err, r.monitor.end(p, report, err))
 	}()
 	if !in.options.DryRun {
 		held, release, err := r.lead(ctx, p)
@@ -201,7 +220,7 @@ func (r *Reaper) sweep(ctx context.Context, in *setup, p *progress) (report Repo
 		ctx = held
 	}
 	s := &sweep{
-		Reaper: r, setup: in, progress: p, report: report, denied: swept, chosen: map[string]bool{}, looked: map[string]time.Time{},
+		Reaper: r, setup: in, progress: p, report: report, findings: found, chosen: map[string]bool{}, looked: map[string]time.Time{},
 		walkers:   newGate(in.pace.limit),
 		deletions: make(chan []deletion, in.options.Concurrency),
 	}
@@ -230,6 +249,7 @@ func (r *Reaper) lead(ctx context.Context, p *progress) (context.Context, func()
 		cancel(nil)
 		return nil, nil, err
 	}
+	r.entered(hold)
 	lost := context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })
 	return held, func() error {
 		stop()

@@ -34,7 +34,7 @@ type sweep struct {
 
 	mu     sync.Mutex
 	report Report
-	denied *denials
+	*findings
 	looked map[string]time.Time // when the first node of a policy was looked at
 }
 
@@ -74,6 +74,7 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 		s.report.Total.add(*c)
 	}
 	s.report.Denied = s.denied.first()
+	s.report.Undecodable, s.report.Format1 = s.undecodable.paths(), s.format1.paths()
 	s.report.Complete = err == nil
 	s.report.Duration = time.Since(s.began)
 	s.report.Seconds = s.report.Duration.Seconds()
@@ -117,8 +118,9 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 		p.Name = "" // it is swept as any other, but counts for no policy
 	}
 	s.count(p.Name, func(*Counts) {})
-	if live := s.memory.live(name, now.mono); live > 0 {
-		s.count(p.Name, func(c *Counts) { c.Locks++; c.Live += live })
+	if seen := s.memory.live(name, now.mono); seen.live > 0 {
+		s.used(p.Name, now, seen)
+		s.count(p.Name, func(c *Counts) { c.Locks++ })
 		return false
 	}
 	below, err := s.list(ctx, path)
@@ -130,7 +132,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	staying += found.staying
 	together := found.expired
 	switch {
-	case found.live == 0:
+	case found.use.live == 0:
 		data, stat, err := s.read(ctx, path, p.Name)
 		if err != nil {
 			goes = s.unread(ctx, path, "read", p.Name, err)
@@ -142,8 +144,8 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 			d.anchors, d.after = below.anchors, len(below.nested) > 0
 			together = append(together, d)
 		}
-	case found.live == len(below.entries) && len(below.nested) == 0:
-		s.memory.saw(name, found.live, now.mono+min(found.wait, p.OrphanAfter), now.Term)
+	case int(found.use.live) == len(below.entries) && len(below.nested) == 0:
+		s.memory.saw(name, found.use, now.mono+min(found.wait, p.OrphanAfter), now.Term)
 		fallthrough
 	default: // its entries tell that the node is ours, and in use
 		s.count(p.Name, func(c *Counts) { c.Locks++ })
@@ -273,7 +275,7 @@ func (s *sweep) time() instant {
 // judged is what the entries of a lock have come to.
 type judged struct {
 	expired []deletion
-	live    int
+	use     use
 	staying int           // those that live, and all others that are neither expired nor gone
 	wait    time.Duration // until the first of those that live may have expired
 }
@@ -301,12 +303,12 @@ func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode
 			found.expired = append(found.expired, d)
 			continue
 		case Live:
-			found.live++
+			found.use.add(&e)
 			found.wait = min(found.wait, wait)
 		}
 		found.staying++
 	}
-	s.count(p.Name, func(c *Counts) { c.Live += found.live })
+	s.used(p.Name, now, found.use)
 	return found
 }
 
