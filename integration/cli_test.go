@@ -340,6 +340,7 @@ func testLs(t *testing.T, bin string) {
 		TTL                       int64     `json:"ttl_ms"`
 		Acquired                  time.Time `json:"acquired_at"`
 		Expires                   time.Time `json:"expires_at"`
+		Read                      time.Time `json:"read_at"`
 		Left                      int64     `json:"left_ms"`
 	}
 	type doc struct {
@@ -372,7 +373,7 @@ func testLs(t *testing.T, bin string) {
 		h.PID != os.Getpid() || h.Metadata["job"] != "ship" || h.TTL != long.Milliseconds() {
 		t.Errorf("holder: %+v", h)
 	}
-	if h.Left <= 0 || h.Left > h.TTL || h.Expires.Sub(all.Time).Milliseconds() != h.Left {
+	if h.Left <= 0 || h.Left > h.TTL || h.Expires.Sub(h.Read).Milliseconds() != h.Left || h.Read.After(all.Time) {
 		t.Errorf("left %d ms of %d, from %v to %v", h.Left, h.TTL, all.Time, h.Expires)
 	}
 	if h.Acquired.Before(begun.Add(-time.Second)) || h.Acquired.After(h.Expires) { // servers and we have one clock here

@@ -228,6 +228,7 @@ func (t Tree) Rules(ctx context.Context, path string, parent znode.Parent) (znod
 type Contender struct {
 	Path  string     // of the entry
 	Token lock.Token // its fencing token, if it is granted
+	Read  Time       // ensemble time just before it was read; the zero Zxid: not known, see [Tree.Now]
 	// Ours is false for the entry of another library, of format 1 or of a newer version,
 	// and for one that is damaged. Then nothing below is known.
 	Ours     bool
@@ -254,7 +255,8 @@ type State struct {
 }
 
 // Inspect reads a lock. One that is not there has no contenders. Names are as
-// for [lock.Client.Mutex]; "" inspects the root.
+// for [lock.Client.Mutex]; "" inspects the root. It takes no sample of ensemble time: call
+// [Tree.Now] before, for [Contender.Read] to be known.
 func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 	s := State{Name: name}
 	if err := t.check(ctx); err != nil {
@@ -266,7 +268,7 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 		}
 	}
 	path := t.Path(name)
-	data, _, err := t.Get(ctx, path)
+	data, stat, err := t.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return s, nil
 	}
@@ -279,6 +281,9 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 			return s, fmt.Errorf("read the anchor below %s: %w", path, err)
 		}
 		s.Kind, s.Permits = parent.Kind, int(rules.Capacity)
+	}
+	if stat.NumChildren == 0 {
+		return s, nil
 	}
 	children, _, err := t.Children(ctx, path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -306,11 +311,12 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 }
 
 func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Contender, error) {
+	read := t.Estimate() // before the read: a lease that has ended by then is not renewed in what is read
 	data, stat, err := t.Get(ctx, path)
 	if err != nil {
 		return Contender{}, err
 	}
-	c := Contender{Path: path, Token: lock.Token{Czxid: stat.Czxid, Sequence: name.TokenSequence()}}
+	c := Contender{Path: path, Read: read, Token: lock.Token{Czxid: stat.Czxid, Sequence: name.TokenSequence()}}
 	e := znode.ReadEntry(name, data, znode.Stat(*stat))
 	if !e.Leased() {
 		return c, nil
