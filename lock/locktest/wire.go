@@ -5,24 +5,27 @@ import "encoding/binary"
 // Operation codes of requests and transactions, numbered as in ZooKeeper's
 // ZooDefs.OpCode.
 const (
-	opCreate       = 1
-	opDelete       = 2
-	opExists       = 3
-	opGetData      = 4
-	opSetData      = 5
-	opGetACL       = 6
-	opSetACL       = 7
-	opGetChildren  = 8
-	opSync         = 9
-	opPing         = 11
-	opGetChildren2 = 12
-	opCheck        = 13
-	opMulti        = 14
-	opCreate2      = 15
-	opAuth         = 100
-	opSetWatches   = 101
-	opCloseSession = -11
-	opError        = -1 // a failed operation in the reply to a multi
+	opCreate          = 1
+	opDelete          = 2
+	opExists          = 3
+	opGetData         = 4
+	opSetData         = 5
+	opGetACL          = 6
+	opSetACL          = 7
+	opGetChildren     = 8
+	opSync            = 9
+	opPing            = 11
+	opGetChildren2    = 12
+	opCheck           = 13
+	opMulti           = 14
+	opCreate2         = 15
+	opCheckWatches    = 17
+	opRemoveWatches   = 18
+	opCreateContainer = 19
+	opAuth            = 100
+	opSetWatches      = 101
+	opCloseSession    = -11
+	opError           = -1 // a failed operation in the reply to a multi
 
 	// Not on the wire.
 	opConnect     = -1000
@@ -34,7 +37,8 @@ var opNames = map[int32]string{
 	opSetData: "setData", opGetACL: "getACL", opSetACL: "setACL",
 	opGetChildren: "getChildren", opSync: "sync", opPing: "ping",
 	opGetChildren2: "getChildren2", opCheck: "check", opMulti: "multi",
-	opCreate2: "create2", opAuth: "setAuth", opSetWatches: "setWatches",
+	opCreate2: "create2", opCreateContainer: "createContainer", opCheckWatches: "checkWatches",
+	opRemoveWatches: "removeWatches", opAuth: "setAuth", opSetWatches: "setWatches",
 	opCloseSession: "closeSession", opConnect: "connect",
 }
 
@@ -62,6 +66,7 @@ const (
 	codeInvalidACL              int32 = -114
 	codeAuthFailed              int32 = -115
 	codeSessionMoved            int32 = -118
+	codeNoWatcher               int32 = -121
 )
 
 // Event types of watches.
@@ -72,10 +77,18 @@ const (
 	nodeChildrenChanged = 4
 )
 
+// Watches that a client checks or removes.
+const (
+	watchersOfChildren = 1
+	watchersOfData     = 2
+	watchersOfAny      = 3
+)
+
 // Flags of a create.
 const (
 	flagEphemeral  = 1
 	flagSequential = 2
+	flagContainer  = 4
 )
 
 const (
@@ -95,6 +108,7 @@ type op struct {
 	flags   int32
 	version int32
 	watch   bool
+	which   int32 // watches to check or to remove
 }
 
 // A request is one decoded frame from a client.
@@ -245,7 +259,7 @@ func (d *decoder) acl() []ACL {
 // op reads the fields of the operation whose code is set.
 func (d *decoder) op(o *op) {
 	switch o.code {
-	case opCreate, opCreate2:
+	case opCreate, opCreate2, opCreateContainer:
 		o.path = d.string()
 		o.data = d.buffer()
 		o.acl = d.acl()
@@ -266,6 +280,9 @@ func (d *decoder) op(o *op) {
 		o.watch = d.bool()
 	case opGetACL, opSync:
 		o.path = d.string()
+	case opCheckWatches, opRemoveWatches:
+		o.path = d.string()
+		o.which = d.int32()
 	}
 }
 
@@ -280,7 +297,7 @@ func (d *decoder) multi() []op {
 			break
 		}
 		switch o.code {
-		case opCreate, opCreate2, opDelete, opSetData, opCheck:
+		case opCreate, opCreate2, opCreateContainer, opDelete, opSetData, opCheck:
 			d.op(&o)
 			ops = append(ops, o)
 		default:
@@ -372,7 +389,7 @@ func (e *encoder) result(r *result) {
 	switch r.code {
 	case opCreate:
 		e.string(r.path)
-	case opCreate2:
+	case opCreate2, opCreateContainer:
 		e.string(r.path)
 		e.stat(&r.stat)
 	case opSetData, opSetACL:
