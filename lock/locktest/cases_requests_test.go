@@ -234,6 +234,26 @@ exists /c: no
 `,
 	},
 	{
+		name: "operations that are switched off",
+		run: func(s *script) {
+			c := s.newRaw(sessionTimeout)
+			c.send(1, 21, s.root+"/ttl", []byte(nil), open, int32(5), int64(1000))
+			s.frames(c, 1)
+			c.send(2, 16, "server.1=a:1:2", "", "", int64(-1))
+			s.frames(c, 1)
+			c.send(-2, 11)
+			s.frames(c, 1)
+		},
+		want: `
+reply 1: code -6
+reply 2: code -123
+reply -2
+`,
+		older: map[string][]string{ // before 3.5 neither is known
+			"reply 2: code -123": {"closed"}, "reply -2": {"closed"},
+		},
+	},
+	{
 		name: "watches checked and removed",
 		run: func(s *script) {
 			z := s.connect()

@@ -99,8 +99,9 @@
 // SASL, TLS, the scheme ip, four-letter words beyond those of [Ensemble.Serve], observers,
 // local sessions, read-only members, throttling; members that cannot reach each other; a
 // log and its recovery: a write that the leader has made is known to all members that run,
-// and stays. Operations that are not modelled are answered like ones that a server does
-// not know, with "unimplemented", and the connection is closed.
+// and stays. Operations that are not modelled are answered with "unimplemented", and a
+// reconfiguration with "disabled"; after one that no server knows, the connection is
+// closed, as servers do.
 //
 // Children are listed in no order that means anything, and not the one of their
 // creation: clients must sort.

@@ -178,6 +178,11 @@ func (s *serverConn) handle(r *request, f Fault) {
 		}
 		s.wait(p)
 	default:
+		if code, known := refusedOps[r.code]; known {
+			p.fault.Code = code
+			s.wait(p)
+			return
+		}
 		s.reply(p, codeUnimplemented)
 		s.end()
 	}

@@ -27,6 +27,15 @@ const (
 	opCloseSession    = -11
 	opError           = -1 // a failed operation in the reply to a multi
 
+	opReconfig      = 16 // from here: see refusedOps
+	opCreateTTL     = 21
+	opMultiRead     = 22
+	opGetEphemerals = 103
+	opCountChildren = 104
+	opSetWatches2   = 105
+	opAddWatch      = 106
+	opWhoAmI        = 107
+
 	// Not on the wire.
 	opConnect     = -1000
 	opSetSequence = -1001
@@ -40,6 +49,14 @@ var opNames = map[int32]string{
 	opCreate2: "create2", opCreateContainer: "createContainer", opCheckWatches: "checkWatches",
 	opRemoveWatches: "removeWatches", opAuth: "setAuth", opSetWatches: "setWatches",
 	opCloseSession: "closeSession", opConnect: "connect",
+}
+
+// refusedOps are the operations of servers that are not modelled, with the error code that
+// refuses each: that of a server on which it is switched off, where it can be.
+var refusedOps = map[int32]int32{
+	opReconfig: codeReconfigDisabled, opCreateTTL: codeUnimplemented, opMultiRead: codeUnimplemented,
+	opGetEphemerals: codeUnimplemented, opCountChildren: codeUnimplemented,
+	opSetWatches2: codeUnimplemented, opAddWatch: codeUnimplemented, opWhoAmI: codeUnimplemented,
 }
 
 func opName(code int32) string {
@@ -67,6 +84,7 @@ const (
 	codeAuthFailed              int32 = -115
 	codeSessionMoved            int32 = -118
 	codeNoWatcher               int32 = -121
+	codeReconfigDisabled        int32 = -123
 )
 
 // Event types of watches.
