@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -44,10 +45,10 @@ func NeedReal(t testing.TB) {
 	if !Embedded() {
 		return
 	}
-	f, err := os.OpenFile(os.Getenv(EnvEmbedded), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(os.Getenv(EnvEmbedded), os.O_APPEND|os.O_WRONLY, 0)
 	if err == nil {
 		_, err = fmt.Fprintln(f, t.Name())
-		_ = f.Close() // Fprintln has told
+		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
 		t.Fatalf("zkserver: %s: %v", EnvEmbedded, err)
