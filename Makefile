@@ -17,6 +17,9 @@ UNIT = $(shell go list ./... | grep -v /integration)
 MODULES := integration/bench integration/deploy integration/playground integration/sql integration/statuspage lock/observe/prometheus lock/observe/otel
 each_module = @set -e; for m in $(MODULES); do echo "cd $$m && $(1)"; (cd $$m && $(1)); done
 
+# Make itself, where it is not to run with --dry-run.
+SELF := $(MAKE)
+
 BUILD := go build -buildvcs=false -o bin/
 
 # The race detector is not to stop at a race of go-zookeeper's.
@@ -41,7 +44,7 @@ playground: ## a page that runs, on loopback: zk.Lock and Holdfast side by side,
 	cd integration/playground && exec $(CURDIR)/bin/playground
 
 test: bin/withzk ## all tests, on a real ZooKeeper; without one, those that holdfast dev can serve
-	@bin/withzk $(MAKE) --no-print-directory alltests
+	@bin/withzk $(SELF) --no-print-directory alltests
 
 alltests:
 	$(TEST) ./...
