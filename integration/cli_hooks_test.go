@@ -5,6 +5,7 @@ package integration_test
 import (
 	"encoding/json"
 	"fmt"
+	"os/user"
 	"strings"
 	"syscall"
 	"testing"
@@ -82,7 +83,11 @@ func testRunRevoke(t *testing.T, bin string) {
 		t.Errorf("asked: %+v", asked)
 	}
 	p.mustExit(4)
-	p.mustSay("asked by holdfast (host ")
+	me, err := user.Current() // the user who asks, as break names it
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mustSay("asked by " + me.Username + " (host ")
 	p.mustSay("): drained; $(exit)")
 
 	r = c.start("revoke", c.name)

@@ -27,9 +27,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCommandLine builds the programs once, and runs them.
-func TestCommandLine(t *testing.T) {
-	bin := t.TempDir()
+// programs builds the programs and returns their folder.
+func programs(t *testing.T) (bin string) {
+	t.Helper()
+	bin = t.TempDir()
 	// The go command does not know that this test depends on what it builds, and
 	// would repeat an old result. It notes the files that a test looks at.
 	if err := filepath.WalkDir("../cmd", func(path string, d fs.DirEntry, err error) error {
@@ -44,6 +45,12 @@ func TestCommandLine(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return bin
+}
+
+// TestCommandLine builds the programs once, and runs them.
+func TestCommandLine(t *testing.T) {
+	bin := programs(t)
 	for name, test := range map[string]func(t *testing.T, bin string){
 		"Ls":              testLs,
 		"LsOfNothing":     testLsOfNothing,
@@ -340,6 +347,7 @@ func testLs(t *testing.T, bin string) {
 		TTL                       int64     `json:"ttl_ms"`
 		Acquired                  time.Time `json:"acquired_at"`
 		Expires                   time.Time `json:"expires_at"`
+		Read                      time.Time `json:"read_at"`
 		Left                      int64     `json:"left_ms"`
 	}
 	type doc struct {
@@ -372,7 +380,7 @@ func testLs(t *testing.T, bin string) {
 		h.PID != os.Getpid() || h.Metadata["job"] != "ship" || h.TTL != long.Milliseconds() {
 		t.Errorf("holder: %+v", h)
 	}
-	if h.Left <= 0 || h.Left > h.TTL || h.Expires.Sub(all.Time).Milliseconds() != h.Left {
+	if h.Left <= 0 || h.Left > h.TTL || h.Expires.Sub(h.Read).Milliseconds() != h.Left || h.Read.After(all.Time) {
 		t.Errorf("left %d ms of %d, from %v to %v", h.Left, h.TTL, all.Time, h.Expires)
 	}
 	if h.Acquired.Before(begun.Add(-time.Second)) || h.Acquired.After(h.Expires) { // servers and we have one clock here
@@ -784,20 +792,23 @@ func testRunBothKilled(t *testing.T, bin string) {
 	c.mustEnter(next, pids)
 }
 
-func testDemo(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin)
+func testDemo(t *testing.T, bin string) { newCLI(onShared(t), bin).demo() }
+
+// demo runs the demo to its end.
+func (c *cli) demo() {
+	c.Helper()
 	p := c.start("demo")
 	base := c.demoBase(p.line())
 	kept := 0
 	for line := range strings.SplitSeq(p.rest(), "\n") {
-		t.Log(line)
+		c.Log(line)
 		if strings.HasSuffix(line, " ok") {
 			kept++
 		}
 	}
 	p.mustExit(0)
 	if kept != 10 {
-		t.Errorf("%d promises kept, want 10", kept)
+		c.Errorf("%d promises kept, want 10", kept)
 	}
 	c.mustBeGone(base)
 }

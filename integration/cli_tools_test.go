@@ -99,6 +99,7 @@ func testLsPattern(t *testing.T, bin string) {
 	}
 	for pattern, want := range map[string][]string{
 		"tenant-*/jobs": {"tenant-1/jobs", "tenant-2/jobs"}, "tenant-2/**": {"tenant-2/jobs", "tenant-2/mail"}, "**/mail": {"tenant-2/mail"},
+		"tenant-?/mail": {"tenant-2/mail"}, "tenant-??/*": nil,
 		"注*": {"注文"}, "*": {"注文"}, "no*": nil,
 	} {
 		if got := names(pattern); !slices.Equal(got, want) {
@@ -364,7 +365,7 @@ func testTop(t *testing.T, bin string) {
 			return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(screen.String(), w) })
 		})
 	}
-	shows("the lock is shown", c.name, "1 locks, 1 waiting", "shop (", "sorted by waiters")
+	shows("the lock is shown", c.name, "1 lock, 1 waiting", "shop (", "sorted by waiters")
 	if _, err := master.WriteString("n"); err != nil {
 		t.Fatal(err)
 	}

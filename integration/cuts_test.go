@@ -80,8 +80,8 @@ var cutOperations = []struct {
 //
 // It does not run beside other tests: they would starve each other's renewals.
 func TestEveryCutPoint(t *testing.T) {
-	server := zkserver.ForTest(t, zkserver.Options{MaxSessionTimeout: cutSession})
-	b := on(t, []string{server.Addr()})
+	server := zkserver.AddrForTest(t, zkserver.Options{MaxSessionTimeout: cutSession})
+	b := on(t, []string{server})
 	b.ctx = t.Context()     // each case has its own time
 	b.create(b.root, "", 0) // or else the first one would make one request more
 	slots := make(chan struct{}, cutsAtOnce)

@@ -398,6 +398,7 @@ func work(role string) int {
 // out; then there is nothing to run them with.
 func (b *bench) zkCli(commands string) string {
 	b.Helper()
+	zkserver.NeedReal(b)
 	found, err := zkserver.Find(b.ctx)
 	if err != nil {
 		b.Fatal(err)

@@ -168,6 +168,7 @@ type ensemble struct {
 // killed again and again, so they are such as keep their word, if any are at hand.
 func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
 	t.Helper()
+	zkserver.NeedReal(t)
 	installation, err := zkserver.FindFixed(t.Context())
 	if err != nil {
 		t.Fatal(err)

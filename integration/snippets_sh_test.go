@@ -46,6 +46,7 @@ var rules = []rule{
 	{`^go work init `, nil, "it is for a checkout beside another module; integration/bench and others are such modules"},
 	{`^go install `, (*console).programs, "it writes outside of the test's folder: that the packages are there, and programs, is checked"},
 	{`^holdfast demo$`, nil, "TestCommandLine runs it, for a minute"},
+	{`^holdfast dev$`, nil, "TestDev runs it, on ports that are free"},
 	{`^(docker|kubectl|systemctl|sudo|crontab) `, (*console).files, "it changes the machine or a cluster: that the files are there is checked; what is in them, by integration/deploy"},
 	{`^curl `, nil, "TestReaperPage asks for it, of a port that is free"},
 	{`^grep .*zkCli\.sh`, nil, "TestReaperACLs runs each command of the file on a server"},
@@ -95,14 +96,14 @@ func TestCommandsOfDocs(t *testing.T) {
 func newConsole(t *testing.T) *console {
 	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
 	t.Cleanup(cancel)
-	server := zkserver.ForTest(t, zkserver.Options{})
-	c := &console{T: t, ctx: ctx, dir: t.TempDir(), cluster: server.Addr(), held: make(chan struct{})}
+	server := zkserver.AddrForTest(t, zkserver.Options{})
+	c := &console{T: t, ctx: ctx, dir: t.TempDir(), cluster: server, held: make(chan struct{})}
 	bin := t.TempDir()
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", bin+"/", "../cmd/holdfast", "../cmd/reaper")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	c.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), zkserver.EnvServers+"="+server.Addr())
+	c.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), zkserver.EnvServers+"="+server)
 	for _, name := range scripts {
 		c.write(name, "#!/bin/sh\n", 0o700)
 	}

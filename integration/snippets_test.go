@@ -32,6 +32,9 @@ type snippet struct {
 	text     string
 }
 
+// isProgram reports whether a snippet is a whole program.
+func (s snippet) isProgram() bool { return strings.Contains("\n"+s.text, "\npackage main\n") }
+
 // languages are those that snippets may be in, and the tests that check them.
 var languages = map[string]string{
 	"go":     "TestGoSnippets",
@@ -265,7 +268,7 @@ func declared(f *ast.FuncDecl) (names []string) {
 // TestGoSnippets compiles all Go in the documents, and runs that of the Markdown pages.
 func TestGoSnippets(t *testing.T) {
 	t.Parallel()
-	pages := fenced(t, "go")
+	pages := slices.DeleteFunc(fenced(t, "go"), snippet.isProgram) // TestProgramOfREADME runs that
 	programs := map[string][]goFile{}
 	for i, s := range slices.Concat(pages, commented(t)) {
 		file, err := compilable(s, fmt.Sprintf("snippet%d", i))
@@ -282,13 +285,13 @@ func TestGoSnippets(t *testing.T) {
 			if module != "" {
 				return
 			}
-			server := zkserver.ForTest(t, zkserver.Options{})
+			server := zkserver.AddrForTest(t, zkserver.Options{})
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(strings.ReplaceAll(text(t, "../config.yaml"), "127.0.0.1:2181", server.Addr())), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(strings.ReplaceAll(text(t, "../config.yaml"), "127.0.0.1:2181", server)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			cmd := exec.CommandContext(t.Context(), program)
-			cmd.Dir, cmd.Env = dir, append(os.Environ(), zkserver.EnvServers+"="+server.Addr())
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), zkserver.EnvServers+"="+server)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}

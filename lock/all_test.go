@@ -1,3 +1,5 @@
+// Several locks together: what they cost, all or none, arguments, reentry, TryLock.
+
 package lock_test
 
 import (
@@ -15,90 +17,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
-
-// lockAll takes several locks together.
-func (w *world) lockAll(c *lock.Client, names ...string) *lock.Holds {
-	w.Helper()
-	hs, err := c.LockAll(w.ctx, names...)
-	if err != nil {
-		w.Fatalf("lock %q: %v", names, err)
-	}
-	return hs
-}
-
-func (w *world) unlockAll(hs *lock.Holds) {
-	w.Helper()
-	if err := hs.Unlock(); err != nil {
-		w.Fatalf("unlock: %v", err)
-	}
-}
-
-// takenAll is the outcome of locks that are being waited for.
-type takenAll struct {
-	holds *lock.Holds
-	err   error
-}
-
-// startAll calls f in the background and returns where its outcome will come.
-func startAll(f func() (*lock.Holds, error)) <-chan takenAll {
-	ch := make(chan takenAll, 1)
-	go func() {
-		hs, err := f()
-		ch <- takenAll{hs, err}
-	}()
-	return ch
-}
-
-// queueAll waits for locks in the background, and returns when it is in their queues.
-func (w *world) queueAll(ctx context.Context, c *lock.Client, names ...string) <-chan takenAll {
-	w.Helper()
-	settle()
-	before := len(w.entries(names[0]))
-	ch := startAll(func() (*lock.Holds, error) { return c.LockAll(ctx, names...) })
-	w.until("the waiter is in the queues", func() bool { return len(w.entries(names[0])) > before })
-	settle()
-	return ch
-}
-
-// expectAll returns the outcome that must have come by now, and be holds.
-func (w *world) expectAll(ch <-chan takenAll) *lock.Holds {
-	w.Helper()
-	got := w.outcomeAll(ch)
-	if got.err != nil {
-		w.Fatal(got.err)
-	}
-	return got.holds
-}
-
-func (w *world) outcomeAll(ch <-chan takenAll) takenAll {
-	w.Helper()
-	settle()
-	select {
-	case got := <-ch:
-		return got
-	default:
-		w.Fatal("still waiting")
-		return takenAll{}
-	}
-}
-
-func (w *world) waitsAll(ch <-chan takenAll) {
-	w.Helper()
-	settle()
-	select {
-	case got := <-ch:
-		w.Fatalf("waits no longer: %v, %v", got.holds, got.err)
-	default:
-	}
-}
-
-// soleAll checks that the holds have the only entries of their locks.
-func (w *world) soleAll(hs *lock.Holds) {
-	w.Helper()
-	for _, h := range hs.Each() {
-		w.sole(h)
-	}
-}
 
 var eight = []string{"a/1", "a/2", "b/1", "b/2", "c", "d", "e", "f"}
 
@@ -182,9 +100,7 @@ func TestAllOrNone(t *testing.T) {
 		mustBe(t, hs.Unlock(), lock.ErrUnlocked)
 		w.unlock(w.expect(x).hold)
 		got, err := a.All([]string{"z", "y", "x"}).TryLock(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		w.unlockAll(got)
 		w.empty()
 		if lost, requeued := a.Stats().Lost, a.Stats().Requeued; lost+requeued > 0 {
@@ -256,9 +172,7 @@ func TestAllAgain(t *testing.T) {
 			mustSay(t, err, `"x"`, `"other"`, "deadlock")
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		mustBe(w, err, nil)
 		w.empty()
 	})
 }
@@ -300,24 +214,22 @@ func TestOneOfAllIsRefused(t *testing.T) {
 		{"denied", `{"holdfast":2,"kind":"mutex"}`, zk.WorldACL(zk.PermRead), lock.ErrDenied},
 	} {
 		for _, try := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s try %v", parent.what, try), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					c := w.client("a")
-					w.unlock(w.lock(c, "other"))
-					w.createACL(w.raw("stranger"), "/locks/y", parent.data, parent.acl)
-					all := c.All([]string{"x", "y", "z"})
-					take := all.Lock
-					if try {
-						take = all.TryLock
-					}
-					_, err := take(w.ctx)
-					mustBe(t, err, parent.err)
-					mustSay(t, err, `lock "y"`)
-					time.Sleep(5 * time.Second)
-					if left := w.nodes(); !slices.Equal(left, []string{"/locks/y"}) {
-						t.Errorf("left behind: %q", left)
-					}
-				})
+			subtest(t, fmt.Sprintf("%s try %v", parent.what, try), locktest.Options{}, func(w *world) {
+				c := w.client("a")
+				w.unlock(w.lock(c, "other"))
+				w.createACL(w.raw("stranger"), "/locks/y", parent.data, parent.acl)
+				all := c.All([]string{"x", "y", "z"})
+				take := all.Lock
+				if try {
+					take = all.TryLock
+				}
+				_, err := take(w.ctx)
+				mustBe(w, err, parent.err)
+				mustSay(w, err, `lock "y"`)
+				time.Sleep(5 * time.Second)
+				if left := w.nodes(); !slices.Equal(left, []string{"/locks/y"}) {
+					w.Errorf("left behind: %q", left)
+				}
 			})
 		}
 	}
@@ -350,18 +262,14 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.client("a"), w.client("b"), w.raw("other")
 		h := w.lock(b, "y")
-		if err := w.SetSequence("/locks/y", math.MaxInt32); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(w.SetSequence("/locks/y", math.MaxInt32))
 		if _, err := a.All([]string{"x", "y"}).TryLock(w.ctx); err == nil {
 			t.Error("TryLock has what another client holds")
 		}
 		ch := startAll(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y") })
 		time.Sleep(3 * time.Second)
 		w.waitsAll(ch)
-		if n := len(w.entries("x")); n > 0 {
-			t.Errorf("%d entries of x while y is drained", n)
-		}
+		atMost(w, "entries of x while y is drained", len(w.entries("x")), 0)
 		w.create(z, "/locks/y/other-program", "", 0)
 		w.unlock(h)
 		w.waitsAll(ch)
@@ -378,42 +286,6 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 	})
 }
 
-// TestHandlesOfAllAndOfOne share holds. Whichever is given back last ends the entries, and a
-// goroutine of the same client that waits gets the lock.
-func TestHandlesOfAllAndOfOne(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.client("a")
-		for range 3 {
-			x := w.lock(a, "x")
-			y, err := a.Mutex("y").Lock(x.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			both, err := a.LockAll(y.Context(), "x", "y")
-			if err != nil {
-				t.Fatal(err)
-			}
-			waits := []<-chan taken{w.queue(w.ctx, a, "x"), w.queue(w.ctx, a, "y")}
-			w.unlock(x)
-			w.unlock(y)
-			w.waits(waits[0])
-			w.waits(waits[1])
-			w.unlockAll(both)
-			for _, ch := range waits {
-				w.unlock(w.expect(ch).hold)
-			}
-			for _, name := range []string{"x", "y"} {
-				h, err := a.Mutex(name).TryLock(w.ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.unlock(h)
-			}
-		}
-		w.empty()
-	})
-}
-
 // TestTryLockOfWhatIsKept: what the client keeps itself is free for it alone.
 func TestTryLockOfWhatIsKept(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -426,9 +298,7 @@ func TestTryLockOfWhatIsKept(t *testing.T) {
 		_, err := b.All([]string{"x", "y"}).TryLock(w.ctx)
 		mustBe(t, err, lock.ErrHeld)
 		hs, err := a.All([]string{"x", "y"}).TryLock(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		w.soleAll(hs)
 		w.unlockAll(hs)
 		w.unlockAll(w.lockAll(b, "x", "y"))
@@ -452,28 +322,22 @@ func TestTryLockOfWhatIsFree(t *testing.T) {
 			return h.Unlock, err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{Members: 3}, func(w *world) {
-				follower := w.Servers()[0]
-				if follower == w.Leader() {
-					follower = w.Servers()[1]
-				}
-				a, b := w.dialAt("a", []string{w.Leader()}, usual), w.dialAt("b", []string{follower}, usual)
-				w.unlock(w.lock(b, "other"))
-				h := w.lock(a, "x")
-				settle()
-				if err := w.Lag(follower, time.Second); err != nil {
-					t.Fatal(err)
-				}
-				w.unlock(h)
-				unlock, err := try(w, b)
-				if err != nil {
-					t.Fatalf("the lock is free: %v", err)
-				}
-				if err := unlock(); err != nil {
-					t.Error(err)
-				}
-			})
+		subtest(t, name, locktest.Options{Members: 3}, func(w *world) {
+			follower := w.Servers()[0]
+			if follower == w.Leader() {
+				follower = w.Servers()[1]
+			}
+			a, b := w.dialAt("a", []string{w.Leader()}, usual), w.dialAt("b", []string{follower}, usual)
+			w.unlock(w.lock(b, "other"))
+			h := w.lock(a, "x")
+			settle()
+			w.ok(w.Lag(follower, time.Second))
+			w.unlock(h)
+			unlock, err := try(w, b)
+			if err != nil {
+				w.Fatalf("the lock is free: %v", err)
+			}
+			mustBe(w, unlock(), nil)
 		})
 	}
 }

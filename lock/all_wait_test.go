@@ -1,3 +1,5 @@
+// Several locks together: no deadlock, in whatever order they are named.
+
 package lock_test
 
 import (
@@ -22,29 +24,27 @@ func TestAllInAnyOrder(t *testing.T) {
 		"circle": {{"a", "b"}, {"b", "c"}, {"c", "d"}, {"d", "a"}},
 		"mixed":  {{"a", "b", "c"}, {"c", "a"}, {"b", "d", "a"}, {"d"}, {"c", "d", "b", "a"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				first := w.lockAll(w.client("first"), "a", "b", "c", "d")
-				limited, cancel := context.WithTimeout(w.ctx, 12*ttl)
-				defer cancel()
-				var wg sync.WaitGroup
-				for i, names := range want {
-					c := w.client(fmt.Sprintf("c%d", i))
-					wg.Go(func() {
-						hs, err := c.LockAll(limited, names...)
-						if err != nil {
-							t.Errorf("they wait for each other: %v", err)
-							return
-						}
-						time.Sleep(time.Second)
-						_ = hs.Unlock()
-					})
-				}
-				time.Sleep(2 * ttl)
-				w.unlockAll(first)
-				wg.Wait()
-				w.empty()
-			})
+		subtest(t, name, locktest.Options{}, func(w *world) {
+			first := w.lockAll(w.client("first"), "a", "b", "c", "d")
+			limited, cancel := context.WithTimeout(w.ctx, 12*ttl)
+			defer cancel()
+			var wg sync.WaitGroup
+			for i, names := range want {
+				c := w.client(fmt.Sprintf("c%d", i))
+				wg.Go(func() {
+					hs, err := c.LockAll(limited, names...)
+					if err != nil {
+						w.Errorf("they wait for each other: %v", err)
+						return
+					}
+					time.Sleep(time.Second)
+					_ = hs.Unlock()
+				})
+			}
+			time.Sleep(2 * ttl)
+			w.unlockAll(first)
+			wg.Wait()
+			w.empty()
 		})
 	}
 }
@@ -58,20 +58,18 @@ func TestNobodyWaitsInACircle(t *testing.T) {
 		seeds = min(seeds, 100)
 	}
 	for seed := first; seed < first+seeds; seed++ {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			simulate(t, locktest.Options{Seed: seed}, func(w *world) {
-				c := &circle{world: w, seed: seed, names: []string{"a", "b", "c", "d", "e"}, holder: map[string]string{}}
-				var wg sync.WaitGroup
-				for i := range 6 {
-					client := w.client(fmt.Sprintf("c%d", i))
-					for j := range 2 {
-						wg.Go(func() { c.worker(client, fmt.Sprintf("%d/%d", i, j)) })
-					}
+		subtest(t, fmt.Sprintf("seed=%d", seed), locktest.Options{Seed: seed}, func(w *world) {
+			c := &circle{world: w, seed: seed, names: []string{"a", "b", "c", "d", "e"}, holder: map[string]string{}}
+			var wg sync.WaitGroup
+			for i := range 6 {
+				client := w.client(fmt.Sprintf("c%d", i))
+				for j := range 2 {
+					wg.Go(func() { c.worker(client, fmt.Sprintf("%d/%d", i, j)) })
 				}
-				wg.Wait()
-				w.empty()
-				t.Logf("%d times had together, %d alone", c.together, c.alone)
-			})
+			}
+			wg.Wait()
+			w.empty()
+			w.Logf("%d times had together, %d alone", c.together, c.alone)
 		})
 	}
 }

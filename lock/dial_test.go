@@ -1,3 +1,5 @@
+// Dial and reconnects: unreachable, unknown and wrong servers.
+
 package lock_test
 
 import (
@@ -16,15 +18,15 @@ import (
 // their way.
 func TestDialOverFlappingServer(t *testing.T) {
 	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("drop ", drop), locktest.Options{}, func(w *world) {
 			hit := w.fault(func(r locktest.Request) bool { return r.Op == "setAuth" || r.Op == "auth" }, locktest.Fault{Drop: drop})
 			c := w.dial("a", lock.WithDigest("svc", "secret"))
 			if !hit() {
-				t.Fatal("nothing was dropped")
+				w.Fatal("nothing was dropped")
 			}
 			h := w.lock(c, "x")
 			if acl := w.node(h.EntryPath()).ACL; len(acl) != 1 || acl[0].Scheme != "digest" {
-				t.Errorf("ACL %v", acl)
+				w.Errorf("ACL %v", acl)
 			}
 			w.unlock(h)
 		})
@@ -114,29 +116,25 @@ func TestDialOfRealSocket(t *testing.T) {
 func TestReconnectToBadPeer(t *testing.T) {
 	for _, peer := range badPeers {
 		for _, closes := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s closes %v", peer.name, closes), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					p := &impostor{says: peer.says}
-					dialer, astray := w.detour("a", p)
-					const patience = 5 * time.Second
-					a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", dialer, lock.WithUnlockTimeout(patience))...)
-					if err != nil {
-						w.Fatal(err)
-					}
-					w.Cleanup(func() { a.Close() }) // of no use by then to who closes, and says so
-					h := w.lock(a, "x", lock.WithTTL(10*ttl))
-					astray.Store(true)
-					w.Cut("a")
-					time.Sleep(time.Second)
-					if closes {
-						within(w, patience+soonAfter, "close", func() { a.Close() }, p.hangUp)
-					} else {
-						astray.Store(false)
-						within(w, ttl, "renewal", func() { h.Extend(w.ctx, 5*ttl) }, p.hangUp)
-						w.unlock(h)
-					}
-					p.hangUp()
-				})
+			subtest(t, fmt.Sprintf("%s closes %v", peer.name, closes), locktest.Options{}, func(w *world) {
+				p := &impostor{says: peer.says}
+				dialer, astray := w.detour("a", p)
+				const patience = 5 * time.Second
+				a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", dialer, lock.WithUnlockTimeout(patience))...)
+				w.ok(err)
+				w.Cleanup(func() { a.Close() }) // of no use by then to who closes, and says so
+				h := w.lock(a, "x", lock.WithTTL(10*ttl))
+				astray.Store(true)
+				w.Cut("a")
+				time.Sleep(time.Second)
+				if closes {
+					within(w, patience+soonAfter, "close", func() { a.Close() }, p.hangUp)
+				} else {
+					astray.Store(false)
+					within(w, ttl, "renewal", func() { h.Extend(w.ctx, 5*ttl) }, p.hangUp)
+					w.unlock(h)
+				}
+				p.hangUp()
 			})
 		}
 	}

@@ -70,6 +70,9 @@ func (e *Election) Name() string {
 	return e.r.name
 }
 
+// Validate returns what is wrong with the name or an option, as [Mutex.Validate] does.
+func (e *Election) Validate() error { return e.recipe().validate() }
+
 // Campaign stands for election with a value, and waits until it leads: from then on all
 // clients can see that. Value and metadata ([WithMetadata]) are UTF-8 and have 4 KiB
 // together. It fails as [Mutex.Lock] does. The context of a leadership, or of a [Mutex] of

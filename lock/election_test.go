@@ -1,3 +1,5 @@
+// Elections: campaign, proclaim, resign, arguments, cost.
+
 package lock_test
 
 import (
@@ -72,9 +74,7 @@ func TestElection(t *testing.T) {
 		}
 		election := a.Election("x", lock.WithMetadata(map[string]string{"zone": "1"}), lock.WithPriority(3))
 		first, err := election.Campaign(w.ctx, "a:80")
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		if got := w.leader(observer); got != "a:80" {
 			t.Errorf("%q leads at the moment when a:80 does", got)
 		}
@@ -93,9 +93,7 @@ func TestElection(t *testing.T) {
 			t.Errorf("candidates %+v, %v", all, err)
 		}
 
-		if err := first.Proclaim(w.ctx, "a:81"); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(first.Proclaim(w.ctx, "a:81"))
 		if got := w.leader(observer); got != "a:81" {
 			t.Errorf("%q is shown, and a:81 was proclaimed", got)
 		}
@@ -103,9 +101,7 @@ func TestElection(t *testing.T) {
 		if got := w.leader(observer); got != "a:81" {
 			t.Errorf("%q is shown, and a:81 was proclaimed", got)
 		}
-		if err := first.Resign(); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(first.Resign())
 		mustBe(t, first.Proclaim(w.ctx, "late"), lock.ErrUnlocked)
 		h := w.leads(second, "b:80", a, b, observer)
 		if h.Token().Compare(first.Token()) <= 0 {
@@ -140,9 +136,7 @@ func TestElectionAndMutex(t *testing.T) {
 		_, err = b.Election("x").Campaign(leader.Context(), "again")
 		mustBe(t, err, lock.ErrInvalid)
 		again, err := b.Mutex("x").Lock(leader.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		w.unlock(leader)
 		w.unlock(again)
 		w.empty()

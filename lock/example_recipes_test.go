@@ -1,3 +1,5 @@
+// Examples of options and recipes.
+
 package lock_test
 
 import (

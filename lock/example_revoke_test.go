@@ -1,3 +1,5 @@
+// The example of Hold.Revoked.
+
 package lock_test
 
 import (

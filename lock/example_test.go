@@ -1,3 +1,5 @@
+// Examples of the package, and their helpers.
+
 package lock_test
 
 import (
@@ -304,15 +306,15 @@ func ExampleHold_Txn() {
 	// A lease of 100 ms that is not renewed.
 	hold := must(locks.Mutex("config", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx))
 	err := hold.Txn(ctx,
-		&zk.CreateRequest{Path: "/config", Data: []byte("v1"), Acl: zk.WorldACL(zk.PermAll)},
-		&zk.CreateRequest{Path: "/config/limits", Data: []byte("10"), Acl: zk.WorldACL(zk.PermAll)})
+		lock.OpCreate("/config", []byte("v1"), 0, zk.WorldACL(zk.PermAll)),
+		lock.OpCreate("/config/limits", []byte("10"), 0, zk.WorldACL(zk.PermAll)))
 	fmt.Println("both written:", err == nil)
 
-	err = hold.Txn(ctx, &zk.SetDataRequest{Path: "/config", Data: []byte("v2"), Version: 7})
+	err = hold.Txn(ctx, lock.OpSet("/config", []byte("v2"), 7))
 	fmt.Println("another version:", errors.Is(err, zk.ErrBadVersion))
 
 	<-hold.Done() // as if the process had been paused
-	err = hold.Txn(ctx, &zk.SetDataRequest{Path: "/config", Data: []byte("v2"), Version: 0})
+	err = hold.Txn(ctx, lock.OpSet("/config", []byte("v2"), 0))
 	fmt.Println("too late:", errors.Is(err, lock.ErrLost))
 	// Output:
 	// both written: true

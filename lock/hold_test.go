@@ -1,3 +1,5 @@
+// Hold: context, reentry, Do, Unlock, errors, zero values.
+
 package lock_test
 
 import (
@@ -24,9 +26,7 @@ func TestHold(t *testing.T) {
 		a := w.dial("a", lock.WithMetadata(map[string]string{"service": "shop", "build": "7"}))
 		ctx, cancel := context.WithCancel(context.WithValue(w.ctx, key{}, "mine"))
 		h, err := a.Mutex("orders/42", lock.WithMetadata(map[string]string{"build": "8"})).Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		cancel() // bounds the wait, and not the hold
 		time.Sleep(3 * ttl)
 		w.alive(h)
@@ -70,9 +70,7 @@ func TestContextAskedForLate(t *testing.T) {
 		ctx := context.WithValue(w.ctx, key{}, "mine")
 		for _, lost := range []bool{false, true} {
 			h, err := a.Mutex("x", lock.WithoutRenewal()).Lock(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w.ok(err)
 			why := lock.ErrUnlocked
 			if lost {
 				time.Sleep(ttl)
@@ -121,7 +119,7 @@ func TestContextAskedForAsTheHoldEnds(t *testing.T) {
 
 // TestHoldsNeedNoGoroutines, however many there are and whatever is asked of them.
 func TestHoldsNeedNoGoroutines(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	simulateAlone(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
 		w.unlock(w.lock(a, "x"))
 		settle()
@@ -277,9 +275,7 @@ func TestReentryAfterLoss(t *testing.T) {
 		a := w.dial("a")
 		h := w.lock(a, "x", lock.WithoutRenewal())
 		second, err := a.Mutex("x").Lock(h.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		w.end(h).wait()
 		other := w.lock(w.dial("b"), "x")
 		_, err = a.Mutex("x").Lock(h.Context())
@@ -327,9 +323,7 @@ func TestDo(t *testing.T) {
 			return m.Do(ctx, func(context.Context) error { return failure }) // again
 		})
 		mustBe(t, err, failure)
-		if err := m.Do(ctx, func(context.Context) error { return nil }); err != nil {
-			t.Error(err)
-		}
+		mustBe(w, m.Do(ctx, func(context.Context) error { return nil }), nil)
 
 		// Its context ends with ctx ...
 		ctx2, cancel := context.WithCancelCause(ctx)
@@ -353,12 +347,69 @@ func TestDo(t *testing.T) {
 		// A panic passes, and unlocks.
 		func() {
 			defer func() {
-				if p := recover(); p != "oops" {
-					t.Errorf("recovered %v", p)
-				}
+				equal(w, "recovered", recover(), "oops")
 			}()
 			m.Do(ctx, func(context.Context) error { panic("oops") })
 		}()
+		w.empty()
+	})
+}
+
+// TestTryDo: each kind runs the function where it gets the lock at once, and skips it, which is
+// no error, where another contender has it; what the function returns is no skip.
+func TestTryDo(t *testing.T) {
+	type kind struct {
+		run   func(*lock.Client, context.Context, func(context.Context) error) (bool, error)
+		other func(*lock.Client, context.Context) (*lock.Hold, error) // keeps it out
+	}
+	mutex := func(c *lock.Client, ctx context.Context) (*lock.Hold, error) { return c.Mutex("x").Lock(ctx) }
+	write := func(c *lock.Client, ctx context.Context) (*lock.Hold, error) { return c.RWMutex("x").Lock(ctx) }
+	forEach(t, locktest.Options{}, map[string]kind{
+		"Mutex": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.Mutex("x").TryDo(ctx, f)
+		}, mutex},
+		"barging": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.Mutex("x", lock.WithBarging()).TryDo(ctx, f)
+		}, mutex},
+		"All": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.All([]string{"w", "x"}).TryDo(ctx, f)
+		}, mutex},
+		"to write": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.RWMutex("x").TryDo(ctx, f)
+		}, write},
+		"to read": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.RWMutex("x").TryRDo(ctx, f)
+		}, write},
+		"permits": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.Semaphore("x", 2).TryDo(ctx, 2, f)
+		}, func(c *lock.Client, ctx context.Context) (*lock.Hold, error) {
+			return c.Semaphore("x", 2).Acquire(ctx, 1)
+		}},
+	}, func(w *world, k kind) {
+		a, b := w.dial("a"), w.dial("b")
+		for _, want := range []error{nil, errors.New("no stock"), &lock.HeldError{Lock: "elsewhere"}} {
+			ran, err := k.run(a, w.ctx, func(ctx context.Context) error {
+				if ctx.Err() != nil || len(w.entries("x")) != 1 {
+					w.Errorf("%v, entries %q", ctx.Err(), paths(w.entries("x")))
+				}
+				return want
+			})
+			if !ran || !errors.Is(err, want) {
+				w.Errorf("ran %v, %v; want it to run, and %v", ran, err, want)
+			}
+		}
+		ran, err := k.run(a, w.ctx, nil)
+		if mustBe(w, err, lock.ErrInvalid); ran {
+			w.Error("ran nothing")
+		}
+		w.empty()
+
+		h, err := k.other(b, w.ctx)
+		mustBe(w, err, nil)
+		if ran, err := k.run(a, w.ctx, unreachable); ran || err != nil {
+			w.Errorf("while it is held: ran %v, %v", ran, err)
+		}
+		w.unlock(h)
 		w.empty()
 	})
 }
@@ -395,9 +446,7 @@ func TestUnlockOutlivesItsContext(t *testing.T) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: 6 * ttl, Grace: grace}))
 		ctx, cancel := context.WithCancel(w.ctx)
 		h, err := a.Mutex("x").Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		cancel()
 		w.Partition("a")
 		time.AfterFunc(lock.DefaultUnlockTimeout/2, func() { w.Heal("a") })
@@ -417,9 +466,7 @@ func TestUnlockThatIsNotConfirmed(t *testing.T) {
 		err := h.Unlock()
 		mustBe(t, err, lock.ErrUnavailable, context.DeadlineExceeded)
 		mustSay(t, err, `unlock "x": not confirmed`, h.EntryPath())
-		if took := time.Since(before); took > 2500*time.Millisecond {
-			t.Errorf("took %v", took)
-		}
+		atMost(w, "took", time.Since(before), 2500*time.Millisecond)
 		if h.Valid() {
 			t.Error("valid after Unlock")
 		}
@@ -493,7 +540,7 @@ func TestUnlockTimeoutHoldsInPlace(t *testing.T) {
 		{session / 2, session}, {session, session}, {2 * session, session}, {5 * session, session}, {session, 3 * session},
 	} {
 		limit := at.limit
-		simulate(t, locktest.Options{MinSessionTimeout: at.granted}, func(w *world) {
+		subtest(t, fmt.Sprint("at ", at), locktest.Options{MinSessionTimeout: at.granted}, func(w *world) {
 			a := w.dial("a", lock.WithSessionTimeout(session), lock.WithUnlockTimeout(limit), lock.WithPolicies(policies{TTL: 10 * limit, Grace: grace}))
 			h := w.lock(a, "x")
 			w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -506,7 +553,7 @@ func TestUnlockTimeoutHoldsInPlace(t *testing.T) {
 			err := h.Unlock()
 			var unlock *lock.UnlockError
 			if took := time.Since(start); !errors.As(err, &unlock) || took > limit+time.Second {
-				t.Errorf("Unlock took %v of %v and returned %v", took, limit, err)
+				w.Errorf("Unlock took %v of %v and returned %v", took, limit, err)
 			}
 			w.Intercept(nil)
 			time.Sleep(at.granted) // the connection fails; over the next one the node is deleted

@@ -1,3 +1,5 @@
+// Renewals: batches, pace, lost replies, deadlines.
+
 package lock_test
 
 import (
@@ -45,7 +47,7 @@ func TestRenewalsShareTransactions(t *testing.T) {
 // the other, so that between two of them there is room for other requests.
 func TestManyRenewalsAreSpread(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		const n, full = 2560, 128
+		const n, full = 1280, 128
 		a := w.dial("a")
 		for i := range n { // over the time in which all are renewed once
 			w.lock(a, fmt.Sprint("x", i))
@@ -151,9 +153,7 @@ func TestLostMemberCostsOneTransaction(t *testing.T) {
 		if !slices.Equal(members, []int{n, n - 1}) || a.Stats().Renewals-before != n-1 {
 			t.Fatalf("%d renewed, in transactions of %v", a.Stats().Renewals-before, members)
 		}
-		if apart := sent[1].Sub(sent[0]); apart > 10*latency {
-			t.Errorf("the others were renewed %v later", apart)
-		}
+		atMost(w, "the others were renewed later", sent[1].Sub(sent[0]), 10*latency)
 		for i, h := range holds {
 			if i == n/2 {
 				mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)
@@ -169,7 +169,7 @@ func TestLostMemberCostsOneTransaction(t *testing.T) {
 // be gone by then, or somebody else's.
 func TestLostReplyIsReadBackOnce(t *testing.T) {
 	for _, meddled := range []bool{false, true} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("meddled ", meddled), locktest.Options{}, func(w *world) {
 			const n = 100
 			a := w.dial("a")
 			holds := w.gather(a, "a", n)
@@ -188,23 +188,23 @@ func TestLostReplyIsReadBackOnce(t *testing.T) {
 				w.until("they are known to be renewed", func() bool { return a.Stats().Renewals > before })
 			})
 			if most := map[bool]int{false: 1, true: 3}[meddled]; cost.requests["multi"] > most || cost.requests["getData"] > most {
-				t.Errorf("meddled with %v: it took %v", meddled, cost.requests)
+				w.Errorf("meddled with %v: it took %v", meddled, cost.requests)
 			}
 			lasts := ttl - time.Since(sent)
 			for i, h := range holds {
 				switch r := h.Remaining(); {
 				case meddled && i == gone, meddled && i == taken: // known now, or at the next renewal
 				case r > lasts || r < lasts-ttl/20:
-					t.Errorf("%s is sure to last %v, want %v", h.Name(), r, lasts)
+					w.Errorf("%s is sure to last %v, want %v", h.Name(), r, lasts)
 				}
 			}
 			time.Sleep(2 * ttl)
 			for i, h := range holds {
 				switch {
 				case meddled && i == gone:
-					mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)
+					mustBe(w, h.Err(), lock.ErrLost, lock.ErrRemoved)
 				case meddled && i == taken:
-					mustBe(t, h.Err(), lock.ErrLost, lock.ErrTaken)
+					mustBe(w, h.Err(), lock.ErrLost, lock.ErrTaken)
 				default:
 					w.alive(h)
 				}
@@ -256,37 +256,35 @@ func TestRenewalWhoseReplyIsLost(t *testing.T) {
 		{"the reply slower than the connection", locktest.Fault{DelayReply: 5 * time.Second}, nil},
 	} {
 		for _, alone := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s alone %v", tt.name, alone), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					a := w.dial("a")
-					h := w.lock(a, "x")
-					other := h
-					if !alone { // two share the transaction
-						other = w.lock(a, "y")
-					}
-					ch := w.queue(w.ctx, w.dial("b"), "x")
-					hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, tt.fault)
-					w.until("a renewal", hit)
-					if tt.then != nil {
-						time.Sleep(500 * time.Millisecond) // before it connects again
-						tt.then(w)
-					}
-					for range 4 * 5 {
-						time.Sleep(ttl / 5)
-						w.alive(h)
-						w.alive(other)
-						w.waits(ch)
-					}
-					if s := a.Stats(); s.Lost != 0 || s.Renewals < 3 {
-						t.Errorf("stats %+v", s)
-					}
-					w.unlock(h)
-					w.unlock(w.expect(ch).hold)
-					if !alone {
-						w.unlock(other)
-					}
-					w.empty()
-				})
+			subtest(t, fmt.Sprintf("%s alone %v", tt.name, alone), locktest.Options{}, func(w *world) {
+				a := w.dial("a")
+				h := w.lock(a, "x")
+				other := h
+				if !alone { // two share the transaction
+					other = w.lock(a, "y")
+				}
+				ch := w.queue(w.ctx, w.dial("b"), "x")
+				hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, tt.fault)
+				w.until("a renewal", hit)
+				if tt.then != nil {
+					time.Sleep(500 * time.Millisecond) // before it connects again
+					tt.then(w)
+				}
+				for range 4 * 5 {
+					time.Sleep(ttl / 5)
+					w.alive(h)
+					w.alive(other)
+					w.waits(ch)
+				}
+				if s := a.Stats(); s.Lost != 0 || s.Renewals < 3 {
+					w.Errorf("stats %+v", s)
+				}
+				w.unlock(h)
+				w.unlock(w.expect(ch).hold)
+				if !alone {
+					w.unlock(other)
+				}
+				w.empty()
 			})
 		}
 	}
@@ -345,17 +343,13 @@ func TestLateRenewalOfLostHold(t *testing.T) {
 		}
 		z := w.raw("other")
 		_, _, written, err := z.GetW(h.EntryPath())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		if e := <-written; e.Type != zk.EventNodeDataChanged {
 			t.Fatalf("%v: the renewal never came", e)
 		}
 		got := w.await(ch)
 		w.inTurn(ended, got)
-		if took := got.at.Sub(ended.when); took > 2*time.Second {
-			t.Errorf("blocked for %v after the loss", took)
-		}
+		atMost(w, "blocked for after the loss", got.at.Sub(ended.when), 2*time.Second)
 		w.unlock(got.hold)
 		w.empty()
 	})
@@ -367,39 +361,33 @@ func TestLateRenewalOfLostHold(t *testing.T) {
 func TestLeaseCountsFromTheSend(t *testing.T) {
 	const late = 2 * time.Second
 	long := lock.WithSessionTimeout(time.Minute) // nobody gives up the connection
-	t.Run("lock", func(t *testing.T) {
-		simulate(t, locktest.Options{}, func(w *world) {
-			a := w.dial("a", long)
-			w.unlock(w.lock(a, "x"))
-			w.fault(joins, locktest.Fault{DelayReply: late})
-			sent := time.Now()
-			ended := w.end(w.lock(a, "x"))
-			w.kill("a")
-			if lasted := ended.wait().Sub(sent); lasted > ttl {
-				t.Errorf("lasted %v from the send", lasted)
-			}
-		})
+	subtest(t, "lock", locktest.Options{}, func(w *world) {
+		a := w.dial("a", long)
+		w.unlock(w.lock(a, "x"))
+		w.fault(joins, locktest.Fault{DelayReply: late})
+		sent := time.Now()
+		ended := w.end(w.lock(a, "x"))
+		w.kill("a")
+		atMost(w, "lasted from the send", ended.wait().Sub(sent), ttl)
 	})
 	for name, fault := range map[string]locktest.Fault{
 		"renewal":                                {DelayReply: late},
 		"renewal whose reply is lost, read back": {Drop: locktest.AfterApply},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a := w.dial("a", long)
-				h := w.lock(a, "x")
-				ended := w.end(h)
-				hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, fault)
-				w.until("a renewal", hit)
-				sent := time.Now()
-				w.until("it is acknowledged", func() bool {
-					return a.Stats().Renewals == 1 || w.node(h.EntryPath()).Stat.Version == 1 && h.Remaining() > ttl*3/4
-				})
-				w.kill("a")
-				if lasted := ended.wait().Sub(sent); lasted > ttl || lasted < ttl*9/10 {
-					t.Errorf("lasted %v from the send", lasted)
-				}
+		subtest(t, name, locktest.Options{}, func(w *world) {
+			a := w.dial("a", long)
+			h := w.lock(a, "x")
+			ended := w.end(h)
+			hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, fault)
+			w.until("a renewal", hit)
+			sent := time.Now()
+			w.until("it is acknowledged", func() bool {
+				return a.Stats().Renewals == 1 || w.node(h.EntryPath()).Stat.Version == 1 && h.Remaining() > ttl*3/4
 			})
+			w.kill("a")
+			if lasted := ended.wait().Sub(sent); lasted > ttl || lasted < ttl*9/10 {
+				w.Errorf("lasted %v from the send", lasted)
+			}
 		})
 	}
 }
@@ -466,19 +454,13 @@ func TestGrantIsRecorded(t *testing.T) {
 // TestRenewalsOfLongTTLs: they come every third of the TTL, however long that is.
 func TestRenewalsOfLongTTLs(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Hour, 10 * time.Hour, 24 * time.Hour, lock.MaxTime} {
-		t.Run(ttl.String(), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace}))
-				h := w.lock(a, "x")
-				if err := h.Extend(w.ctx, ttl); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(time.Millisecond)
-				if n := a.Stats().Renewals; n != 1 {
-					t.Errorf("%d renewals, want the one that was asked for", n)
-				}
-				w.unlock(h)
-			})
+		subtest(t, ttl.String(), locktest.Options{}, func(w *world) {
+			a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace}))
+			h := w.lock(a, "x")
+			w.ok(h.Extend(w.ctx, ttl))
+			time.Sleep(time.Millisecond)
+			equal(w, "renewals", a.Stats().Renewals, 1)
+			w.unlock(h)
 		})
 	}
 }

@@ -64,6 +64,9 @@ func (m *RWMutex) Name() string {
 	return m.r.name
 }
 
+// Validate returns what is wrong with the name or an option, as [Mutex.Validate] does.
+func (m *RWMutex) Validate() error { return m.recipe().validate() }
+
 // RLock waits until it is its turn to read, and returns the hold. It fails as [Mutex.Lock]
 // does. If ctx comes from a valid hold of the same lock and client, be it for reading or
 // for writing, the result is another handle on that hold.
@@ -111,6 +114,16 @@ func (m *RWMutex) RDo(ctx context.Context, f func(context.Context) error) error 
 // Do runs f while it has the lock for writing, as [Mutex.Do] does.
 func (m *RWMutex) Do(ctx context.Context, f func(context.Context) error) error {
 	return m.recipe().do(ctx, znode.Writer, f)
+}
+
+// TryRDo runs f while it has the lock for reading, or skips it, as [Mutex.TryDo] does.
+func (m *RWMutex) TryRDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
+	return m.recipe().tryDo(ctx, znode.Shared, f)
+}
+
+// TryDo runs f while it has the lock for writing, or skips it, as [Mutex.TryDo] does.
+func (m *RWMutex) TryDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
+	return m.recipe().tryDo(ctx, znode.Writer, f)
 }
 
 // Reads reports whether the hold is one for reading: of an [RWMutex], and taken by

@@ -62,6 +62,10 @@ func (s *Semaphore) Name() string {
 	return s.r.name
 }
 
+// Validate returns what is wrong with the name, the number of permits or an option, as
+// [Mutex.Validate] does.
+func (s *Semaphore) Validate() error { return s.r.validate() }
+
 // Acquire waits until it is its turn and n permits are free, and returns the hold on them.
 // It fails as [Mutex.Lock] does; with [ErrPermits] if the semaphore was made with another
 // number of permits; and with [ErrInvalid] if n is not positive, or more than
@@ -79,6 +83,12 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Hold, error) {
 // Do runs f while it has n permits, as [Mutex.Do] does.
 func (s *Semaphore) Do(ctx context.Context, n int, f func(context.Context) error) error {
 	return runHeld(ctx, func() (*Hold, error) { return s.take(ctx, n, acquire) }, f)
+}
+
+// TryDo runs f while it has n permits, or skips it, as [Mutex.TryDo] does: also if fewer are
+// free, or a contender waits.
+func (s *Semaphore) TryDo(ctx context.Context, n int, f func(context.Context) error) (ran bool, err error) {
+	return runUnlessHeld(ctx, func() (*Hold, error) { return s.take(ctx, n, try) }, f)
 }
 
 func (s *Semaphore) take(ctx context.Context, n int, how how) (*Hold, error) {

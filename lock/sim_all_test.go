@@ -1,3 +1,5 @@
+// Simulation: several locks together.
+
 package lock_test
 
 import (

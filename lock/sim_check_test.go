@@ -1,3 +1,5 @@
+// Simulation: the promises, checked after each step.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Simulation: clients and their clocks.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Simulation: Detach, Attach and Enqueue.
+
 package lock_test
 
 import (

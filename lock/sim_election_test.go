@@ -1,3 +1,5 @@
+// Simulation: elections.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Simulation: read/write locks and semaphores.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Simulation: faults of the network and of servers.
+
 package lock_test
 
 import (

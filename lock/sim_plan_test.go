@@ -1,3 +1,5 @@
+// Simulation: kinds of histories, and what each draws.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Simulation: processes.
+
 package lock_test
 
 import (

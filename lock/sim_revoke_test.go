@@ -1,3 +1,5 @@
+// Simulation: Revoke.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Simulation: histories that once showed a defect.
+
 package lock_test
 
 import (

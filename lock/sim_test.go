@@ -1,3 +1,5 @@
+// Simulation: random histories of many clients under random faults.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Simulation: transactions.
+
 package lock_test
 
 import (
@@ -38,7 +40,7 @@ func (p *process) transact(ctx context.Context, r *rand.Rand, label string, h he
 	defer cancel()
 	id := fmt.Sprintf("%s/%016x-", ledger, r.Uint64())
 	begun := time.Now()
-	err := h.Txn(limited, &zk.CreateRequest{Path: id, Data: []byte(h.Name() + " " + h.Token().String()), Acl: open, Flags: zk.FlagSequence})
+	err := h.Txn(limited, lock.OpCreate(id, []byte(h.Name()+" "+h.Token().String()), zk.FlagSequence, open))
 	p.inTime(label, "Txn", limited, begun)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,3 +1,5 @@
+// Simulation: goroutines that take and give back locks.
+
 package lock_test
 
 import (
@@ -279,11 +281,11 @@ func (p *process) enterAgain(r *rand.Rand, label string, h held) {
 	void := p.void(h)
 	p.mu.Unlock()
 	switch over := h.Err(); {
-	case void:
+	case void && err != nil:
 	case err != nil && over == nil && !errors.Is(err, lock.ErrClosed) && !p.wasRefused(h.client):
 		p.violated("%s cannot enter %s again, which it holds: %v", label, h.Name(), err)
 	case err != nil:
-	case again.Token() != h.Token() && over == nil && !p.clock.sleptWithin(p.toWake()):
+	case again.Token() != h.Token() && over == nil && !void && !p.clock.sleptWithin(p.toWake()):
 		p.violated("%s entered %s by token %v again and got token %v", label, h.Name(), h.Token(), again.Token())
 	default:
 		p.count("entered again")

@@ -1,3 +1,5 @@
+// Txn and Unlock: after Unlock no transaction by that handle is applied.
+
 package lock_test
 
 import (
@@ -18,9 +20,7 @@ func TestTxnEndsWithItsHandle(t *testing.T) {
 		"another handle": func(w *world, a *lock.Client) (*lock.Hold, func()) {
 			h := w.lock(a, "x")
 			again, err := a.Mutex("x").Lock(h.Context())
-			if err != nil {
-				w.Fatal(err)
-			}
+			w.ok(err)
 			return h, func() { w.unlock(again) }
 		},
 		"another reader": func(w *world, a *lock.Client) (*lock.Hold, func()) {
@@ -97,20 +97,14 @@ func TestTxnThatNeverSettles(t *testing.T) {
 		a := w.dial("a", lock.WithUnlockTimeout(2*time.Second))
 		h := w.lock(a, "x")
 		again, err := a.Mutex("x").Lock(h.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Partition("a"); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
+		w.ok(w.Partition("a"))
 		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
 		defer cancel()
 		mustBe(t, h.Txn(ctx, add()), lock.ErrInDoubt)
 		begun := time.Now()
 		err = h.Unlock()
-		if took := time.Since(begun); took != 2*time.Second {
-			t.Errorf("Unlock took %v", took)
-		}
+		equal(w, "Unlock took", time.Since(begun), 2*time.Second)
 		mustBe(t, err, lock.ErrInDoubt)
 		mustBe(t, h.Unlock(), lock.ErrUnlocked)
 		w.Heal("a")

@@ -289,6 +289,6 @@ func TestRememberedByItsPolicy(t *testing.T) {
 // seen is what a sweep has seen, but for what it cost.
 func seen(r reaper.Report) reaper.Counts {
 	c := r.Total
-	c.Scanned, c.Bytes, c.Seconds, c.OldestOverdue = 0, 0, 0, 0
+	c.Scanned, c.Bytes, c.Seconds, c.OldestOverdue, c.LongestWait, c.OldestHold = 0, 0, 0, 0, 0, 0
 	return c
 }

@@ -178,7 +178,7 @@ func (f *breakFlags) ask(cmd *cobra.Command, victims []admin.Contender, name str
 	errs := cmd.ErrOrStderr()
 	switch {
 	case f.expired:
-		fmt.Fprintf(errs, "What has expired of %d entries of lock %q is to be deleted.\n", len(victims), name)
+		fmt.Fprintf(errs, "What has expired of %s of lock %q is to be deleted.\n", text.Count(len(victims), "entry", "entries"), name)
 	default:
 		fmt.Fprintf(errs, "To be broken of lock %q:\n", name)
 		for _, c := range victims {
@@ -249,12 +249,17 @@ func (f *breakFlags) breakAll(ctx context.Context, tree admin.Tree, p lock.Polic
 
 // breaker returns what the holders are told of this process.
 func breaker(reason string) znode.Broken {
-	by := znode.Broken{Owner: "holdfast break", PID: os.Getpid(), Reason: reason}
-	if u, err := user.Current(); err == nil && znode.CheckOwner(u.Username) == nil {
-		by.Owner = u.Username
-	}
+	by := znode.Broken{Owner: userName("holdfast break"), PID: os.Getpid(), Reason: reason}
 	by.Host, _ = os.Hostname() // unknown is empty
 	return by
+}
+
+// userName is the name of the user of this process, or else that of the command.
+func userName(command string) string {
+	if u, err := user.Current(); err == nil && znode.CheckOwner(u.Username) == nil {
+		return u.Username
+	}
+	return command
 }
 
 // printOutcomes prints them for people, or for tools.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
@@ -78,7 +79,7 @@ Exit status: 0 if the library, the reaper and this program would take the files;
 					if len(c.Roots) > 0 {
 						roots = "; the reaper's roots are " + strings.Join(c.Roots, ", ")
 					}
-					fmt.Fprintf(cmd.OutOrStdout(), "%s is fine: %d policies, the last is %s%s\n", file, len(c.Policies), c.Policies[len(c.Policies)-1], roots)
+					fmt.Fprintf(cmd.OutOrStdout(), "%s is fine: %s, the last is %s%s\n", file, text.Count(len(c.Policies), "policy", "policies"), c.Policies[len(c.Policies)-1], roots)
 				}
 			}
 			if asJSON {
@@ -92,7 +93,7 @@ Exit status: 0 if the library, the reaper and this program would take the files;
 			if len(wrong) == 0 {
 				return nil
 			}
-			return &app.Exit{Status: app.StatusUsage, Err: fmt.Errorf("%d of %d files have mistakes:\n%w", len(wrong), len(files), errors.Join(wrong...))}
+			return &app.Exit{Status: app.StatusUsage, Err: fmt.Errorf("%d of %s with mistakes:\n%w", len(wrong), text.Count(len(files), "file", "files"), errors.Join(wrong...))}
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -31,13 +32,20 @@ func newLs(flags *app.Flags) *cobra.Command {
 		Short: "List the locks in use, their holders and their waiters",
 		Long: `List the locks in use, their holders and their waiters in order: all locks, those
 that a pattern matches as it would in a policy (* is one component or part of one, **
-any number), or without a * the lock of that name and those below it.
+any number; ? is one character), or without * and ? the lock of that name and those
+below it.
 
-What is left of a lease is reckoned in the ZooKeeper leader's time, not by this
-machine's clock. A lease that is renewed does not run out; one that has expired
-is cleaned up by the next waiter or the reaper. After a change of the leader what
-is shown may be off by as much as the two clocks, until the holder has renewed.
-Nothing is changed. Entries of other libraries are shown as not ours.
+LEFT is what is left of the lease, HELD for how long the lock has been held, both at the
+moment at which the entry was read, in the ZooKeeper leader's time, not by this machine's
+clock. A lease that is renewed does not run out; one that has expired is cleaned up by
+the next waiter or the reaper. After a change of the leader what is shown may be off by
+as much as the two clocks, until the holder has renewed. Nothing is changed. Entries of
+other libraries are shown as not ours.
+
+The goroutines of one process that want the same lock have one entry together: those that
+wait for each other are in no listing. Their process's metrics count them.
+
+A narrow terminal gets fewer columns. A long listing shows its progress on a terminal.
 
 With --watch the list is read anew every --interval until Ctrl-C: a terminal shows
 the last one; elsewhere each follows the one before, with --json in one line each.
@@ -62,11 +70,14 @@ are told.`,
 				return app.Usage("--interval %v: must be at least %v", f.interval, minInterval)
 			}
 			return withTree(cmd, flags, func(_ *policy.Config, _ *lock.Client, tree admin.Tree) error {
-				read := func(ctx context.Context) (list.Listing, error) { return f.read(ctx, tree, what) }
 				if f.watch {
+					read := func(ctx context.Context) (list.Listing, error) { return f.read(ctx, tree, what, new(list.Progress)) }
 					return f.watchList(cmd, read)
 				}
-				l, err := read(cmd.Context())
+				progress := new(list.Progress)
+				done := showProgress(cmd.ErrOrStderr(), progress)
+				l, err := f.read(cmd.Context(), tree, what, progress)
+				done()
 				if err != nil {
 					return err
 				}
@@ -90,12 +101,13 @@ const minInterval = 100 * time.Millisecond
 // selection is which locks are to be read: those at and below start that match.
 type selection struct {
 	start   string
-	pattern policy.Pattern // the zero one: all
+	pattern string
+	match   func(name string) bool // nil: all
 }
 
 // chosen is what a pattern, or the name of a lock, selects.
 func chosen(pattern string) (selection, error) {
-	if !strings.Contains(pattern, "*") {
+	if !strings.ContainsAny(pattern, "*?") {
 		if pattern != "" {
 			if err := znode.CheckName(pattern); err != nil {
 				return selection{}, app.Usage("%w", err)
@@ -103,22 +115,48 @@ func chosen(pattern string) (selection, error) {
 		}
 		return selection{start: pattern}, nil
 	}
-	p, err := policy.ParsePattern(pattern)
-	if err != nil {
+	if _, err := policy.ParsePattern(pattern); err != nil { // which takes a ? as any other character
 		return selection{}, app.Usage("%w", err)
 	}
-	return selection{p.Prefix(), p}, nil
+	above, _, _ := cutLast(pattern[:strings.IndexAny(pattern, "*?")], "/")
+	return selection{above, pattern, matcher(pattern)}, nil
 }
 
+// cutLast is strings.Cut at the last sep; before is "" if there is none.
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return "", s, false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// matcher matches names by a pattern as a policy does, and a ? by any one character.
+func matcher(pattern string) func(name string) bool {
+	var re strings.Builder
+	for component := range strings.SplitSeq(pattern, "/") {
+		if component == "**" {
+			re.WriteString("(/[^/]+)*")
+			continue
+		}
+		re.WriteString("/" + wildcards.Replace(regexp.QuoteMeta(component)))
+	}
+	all := regexp.MustCompile("(?s)^" + re.String() + "$")
+	return func(name string) bool { return all.MatchString("/" + name) }
+}
+
+// wildcards are those of a component, as regexp.QuoteMeta has them.
+var wildcards = strings.NewReplacer(`\*`, "[^/]*", `\?`, "[^/]")
+
 // read reads what is to be listed.
-func (f *lsFlags) read(ctx context.Context, tree admin.Tree, what selection) (list.Listing, error) {
-	l, err := list.Read(ctx, tree, what.start)
+func (f *lsFlags) read(ctx context.Context, tree admin.Tree, what selection, progress *list.Progress) (list.Listing, error) {
+	l, err := list.Read(ctx, tree, what.start, progress)
 	if err != nil {
 		return l, err
 	}
-	if what.pattern != (policy.Pattern{}) {
-		l = l.Only(what.pattern.Match)
-		l.Path = tree.Path(what.pattern.String())
+	if what.match != nil {
+		l = l.Only(what.match)
+		l.Path = tree.Path(what.pattern)
 	}
 	if !f.all {
 		l = l.InUse()
@@ -130,7 +168,7 @@ func (f *lsFlags) print(w io.Writer, l list.Listing, colour bool) error {
 	if f.asJSON {
 		return l.JSON(w)
 	}
-	return l.Table(w, colour)
+	return l.Table(w, width(w), colour)
 }
 
 // watchList lists until the context ends, which is no error.
@@ -151,7 +189,7 @@ func (f *lsFlags) watchList(cmd *cobra.Command, read func(context.Context) (list
 		case f.asJSON:
 			err = l.Line(&frame)
 		default:
-			err = l.Table(&frame, coloured(cmd))
+			err = l.Table(&frame, width(out), coloured(cmd))
 		}
 		if err == nil && !f.asJSON {
 			if why := unread(l); why != nil {
@@ -178,7 +216,7 @@ func unread(l list.Listing) error {
 		return nil
 	}
 	first := l.Unread[0]
-	return fmt.Errorf("the listing is incomplete: %d nodes could not be read, the first is %s: %w", len(l.Unread), first.Path, first.Err)
+	return fmt.Errorf("the listing is incomplete: %s could not be read, the first is %s: %w", text.Count(len(l.Unread), "node", "nodes"), first.Path, first.Err)
 }
 
 // coloured reports whether what the command prints is to have colours.
@@ -186,13 +224,13 @@ func coloured(cmd *cobra.Command) bool {
 	return text.Coloured(app.IsTerminal(cmd.OutOrStdout()))
 }
 
-// withTree connects as the flags say, calls f, and closes the client.
-func withTree(cmd *cobra.Command, flags *app.Flags, f func(*policy.Config, *lock.Client, admin.Tree) error) error {
+// withTree connects as the flags and options say, calls f, and closes the client.
+func withTree(cmd *cobra.Command, flags *app.Flags, f func(*policy.Config, *lock.Client, admin.Tree) error, opts ...lock.Option) error {
 	cfg, err := flags.Load(cmd.Context())
 	if err != nil {
 		return err
 	}
-	locks, err := app.Dial(cmd.Context(), cfg, app.Logger(cfg.Log, cmd.ErrOrStderr()))
+	locks, err := app.Dial(cmd.Context(), cfg, app.Logger(cfg.Log, cmd.ErrOrStderr()), opts...)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func newRevoke(flags *app.Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke NAME [--reason TEXT]",
 		Short: "Ask the holders of a lock to release it",
-		Long: `Ask the holders of a lock to release it, and tell them why.
+		Long: `Ask the holders of a lock to release it, and tell them your name and why.
 
 A holder that listens is told at once: a program by the library's Hold.Revoked,
 holdfast run by --on-revoke. The holder decides; nothing forces it to release. This
@@ -50,7 +50,7 @@ Exit status: 1 if no client holds the lock, or another library does.`,
 					outcomes = append(outcomes, outcome{Entry: c.Path, Owner: c.Owner, Host: c.Host, PID: c.PID, Result: asked})
 				}
 				return printOutcomes(cmd.OutOrStdout(), outcomes, asJSON)
-			})
+			}, lock.WithOwner(userName("holdfast revoke")))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the holders that were asked as one JSON document")

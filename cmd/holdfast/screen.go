@@ -7,6 +7,8 @@ import (
 
 	"github.com/mattn/go-colorable"
 	"golang.org/x/term"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
 // screen shows one frame after the other: on a terminal in place of the last one, elsewhere
@@ -38,11 +40,25 @@ func (s *screen) size() (width, height int) {
 	if s.terminal == nil {
 		return 0, 0
 	}
-	width, height, err := term.GetSize(int(s.terminal.Fd()))
+	return size(s.terminal)
+}
+
+func size(terminal *os.File) (width, height int) {
+	width, height, err := term.GetSize(int(terminal.Fd()))
 	if err != nil || width == 0 || height == 0 { // a serial console knows none, nor does a container's terminal at first
 		return 80, 24
 	}
 	return width, height
+}
+
+// width is how many cells of a line there are; 0, where it is no terminal: without limit.
+func width(out io.Writer) int {
+	f, ok := out.(*os.File)
+	if !ok || !app.IsTerminal(f) {
+		return 0
+	}
+	width, _ := size(f)
+	return width
 }
 
 // show shows a frame. What a terminal has no room for is cut off.

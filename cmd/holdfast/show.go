@@ -25,7 +25,8 @@ one entry that each of them waits for and watches. An arrow (▲) points to the 
 right ahead. Then come what is left of the lease, the TTL, and the fencing token;
 below, what the owner says of itself.
 
-Nothing is changed. What is left is reckoned as by holdfast ls.
+Nothing is changed. What is left is reckoned as by holdfast ls, and as there one process
+has one entry, however many of its goroutines wait.
 
 Exit status: 1 if the lock could not be read. An unused lock is no failure.`,
 		Example: `  holdfast show orders/42
@@ -38,14 +39,14 @@ Exit status: 1 if the lock could not be read. An unused lock is no failure.`,
 				return app.Usage("%w", err)
 			}
 			return withTree(cmd, flags, func(cfg *policy.Config, _ *lock.Client, tree admin.Tree) error {
-				state, err := tree.Inspect(cmd.Context(), name)
-				if err != nil {
-					return fmt.Errorf("show %q: %w", name, err)
-				}
-				q := list.Queue{Root: tree.Root(), Path: tree.Path(name), State: state, Policy: cfg.Policies.For(name)}
-				q.Time, err = tree.Now(cmd.Context())
+				q := list.Queue{Root: tree.Root(), Path: tree.Path(name), Policy: cfg.Policies.For(name)}
+				var err error
+				q.Time, err = tree.Now(cmd.Context()) // by which each lease is judged as it is read
 				q.NoRoot = errors.Is(err, zk.ErrNoNode)
 				if err != nil && !errors.Is(err, lock.ErrDenied) && !q.NoRoot {
+					return fmt.Errorf("show %q: %w", name, err)
+				}
+				if q.State, err = tree.Inspect(cmd.Context(), name); err != nil {
 					return fmt.Errorf("show %q: %w", name, err)
 				}
 				if asJSON {

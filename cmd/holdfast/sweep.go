@@ -106,18 +106,18 @@ func printReport(w io.Writer, r *reaper.Report, colour bool) error {
 		}
 	}
 	if n := len(r.Denied); n > 0 {
-		if _, err := fmt.Fprintf(w, "an ACL forbids %d nodes, the first is %s: %s\n", r.Total.Denied, text.Printable(r.Denied[0].Path), r.Denied[0].Error); err != nil {
+		if _, err := fmt.Fprintf(w, "an ACL forbids %s, the first is %s: %s\n", text.Count(r.Total.Denied, "node", "nodes"), text.Printable(r.Denied[0].Path), r.Denied[0].Error); err != nil {
 			return err
 		}
 	}
 	if n := len(r.Undecodable); n > 0 {
-		if _, err := fmt.Fprintf(w, "%d nodes are damaged or of a newer version, and block their locks; the first is %s\n", r.Total.Undecodable, text.Printable(r.Undecodable[0])); err != nil {
+		if _, err := fmt.Fprintf(w, "%s damaged or of a newer version, in the way of their locks; the first is %s\n", text.Count(r.Total.Undecodable, "node", "nodes"), text.Printable(r.Undecodable[0])); err != nil {
 			return err
 		}
 	}
 	if n := len(r.Format1); n > 0 {
-		_, err := fmt.Fprintf(w, "%d nodes are of format 1, and block their locks; the first is %s; --format-1 deletes them when no old process uses them\n",
-			r.Total.Format1, text.Printable(r.Format1[0]))
+		_, err := fmt.Fprintf(w, "%s of format 1, in the way of their locks; the first is %s; --format-1 deletes them when no old process uses them\n",
+			text.Count(r.Total.Format1, "node", "nodes"), text.Printable(r.Format1[0]))
 		return err
 	}
 	return nil

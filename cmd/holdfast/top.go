@@ -62,7 +62,9 @@ Exit status: 2 also if there is no terminal.`,
 			f := lsFlags{}
 			t := &topView{
 				view: list.View{Order: list.Order(by), Colour: coloured(cmd)}, interval: interval,
-				read: func(ctx context.Context) (list.Listing, error) { return f.read(ctx, admin.New(locks), what) },
+				read: func(ctx context.Context) (list.Listing, error) {
+					return f.read(ctx, admin.New(locks), what, new(list.Progress))
+				},
 			}
 			return t.run(cmd.Context(), in, newScreen(cmd.OutOrStdout(), true))
 		},

@@ -62,6 +62,6 @@ var revokeMutants = []mutant{
 		edits: []edit{{"lock/internal/inbox/ask.go",
 			"zkconn.Synced(ctx, b.Conn, b.Root+\"/\"+lock, func() ([]znode.Name, error) { return b.holders(ctx, b.Root+\"/\"+lock) })",
 			"b.holders(ctx, b.Root+\"/\"+lock)"}},
-		tests: []string{"lock.TestGuardRevokeOnALaggingServer"},
+		tests: []string{"lock.TestRevokeOnALaggingServer"},
 	},
 }

@@ -64,21 +64,21 @@ var waitMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"	written := w.e.WrittenIn(session)\n",
 			"	written := w.e != nil\n"}},
-		tests: []string{"lock.TestGuardSight"},
+		tests: []string{"lock.TestPredecessorThatOnlyALaggingServerShows"},
 	}, {
 		name:   "session-changed-unnoticed",
 		breaks: "a read counts as proof although the session has ended since the own entry was written in it",
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"return written && w.Conn.Session() == session }",
 			"return written }"}},
-		tests: []string{"lock.TestGuardSight"},
+		tests: []string{"lock.TestPredecessorThatOnlyALaggingServerShows"},
 	}, {
 		name:   "unsettled-sight",
 		breaks: "a read by a server that may lag behind our own entry counts as sight of the predecessor beside it",
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"	if !settled {\n		return\n",
 			"	if !settled && w == nil {\n		return\n"}},
-		tests: []string{"lock.TestGuardSight"},
+		tests: []string{"lock.TestPredecessorThatOnlyALaggingServerShows"},
 	}, {
 		name:   "unsettled-gone",
 		breaks: "that a server which may lag behind does not have the predecessor counts as its having gone",
@@ -92,21 +92,21 @@ var waitMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"event.Type == zk.EventNodeDeleted\n",
 			"event.Type == zk.EventNodeDeleted || event.Type == zk.EventNodeDataChanged\n"}},
-		tests: []string{"lock.TestGuardRenewedHolder"},
+		tests: []string{"lock.TestWaitersAreRenewed"},
 	}, {
 		name:   "own-entry-unseen",
 		breaks: "a list without the own entry in it is accepted",
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"		if self < 0 {\n",
 			"		if self < 0 && len(names) == 0 {\n"}},
-		tests: []string{"lock.TestGuardOwnEntryGone"},
+		tests: []string{"lock.TestWholeLockDeleted"},
 	}, {
 		name:   "stale-list",
 		breaks: "a waiter that a lagging server does not list queues again, without a second look",
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"range []bool{false, true} {",
 			"range []bool{false, false} {"}},
-		tests: []string{"lock.TestGuardStaleList"},
+		tests: []string{"lock.TestStaleListCostsNoPlace"},
 	}, {
 		name:   "watch-unchecked",
 		breaks: "the watch is set after the read, and that it finds no node any more is not looked at",
@@ -115,7 +115,7 @@ var waitMutants = []mutant{
 			"		data, stat, err := c.zk.Get(path)\n" +
 				"		if err != nil {\n			return Node{}, nil, err\n		}\n" +
 				"		_, _, events, _ := c.zk.GetW(path)\n"}},
-		tests: []string{"lock.TestGuardHolderLeavesAsItIsLookedAt"},
+		tests: []string{"lock.TestHolderGoesBeforeItIsRead"},
 	}, {
 		name:   "no-timer",
 		breaks: "a waiter does not wake up when the entry ahead expires",
@@ -138,7 +138,7 @@ var waitMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/entry.go",
 			"		c.Remove(e)\n	case errors.Is(e.Err(), lease.ErrAttached):",
 			"		_ = e\n	case errors.Is(e.Err(), lease.ErrAttached):"}},
-		tests: []string{"lock.TestGuardGivenUp"},
+		tests: []string{"lock.TestOrder"},
 	}, {
 		name:   "reentry-queues",
 		breaks: "a goroutine that locks again while its hold is in doubt queues behind itself",
@@ -197,14 +197,14 @@ var purgeMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/purge.go",
 			"	if !w.e.WroteSince(w.Conn.LastOutage()) {\n		return w.e.Refresh(ctx)\n	}\n	settled",
 			"	if !w.e.WroteSince(-1) {\n		return w.e.Refresh(ctx)\n	}\n	settled"}},
-		tests: []string{"lock.TestWaiterWritesBeforeItJudges"},
+		tests: []string{"lock.TestWaiterWritesAfterAnOutageBeforeItPurges"},
 	}, {
 		name:   "purged-then-in",
 		breaks: "a contender that has purged the entry ahead enters without a look at those before it",
 		edits: []edit{{"lock/internal/queue/purge.go",
 			"		w.p = positionOf(names, self, w.rules(0))\n",
 			"		w.p = position{admitted: len(names) > self}\n"}},
-		tests: []string{"lock.TestDeadWaiterBehindHolder"},
+		tests: []string{"lock.TestOrder"},
 	}, {
 		name:   "newer-purged",
 		breaks: "an entry that cannot be read, or is of a newer version, is taken for expired",
@@ -258,7 +258,7 @@ var purgeMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"			case before.expired:\n",
 			"			case before.expired || before.wait > 0:\n"}},
-		tests: []string{"lock.TestGuardForeignBetween"},
+		tests: []string{"lock.TestDeadHolderBeforeAForeignEntry"},
 	}, {
 		name:   "before-foreign-unwatched",
 		breaks: "a waiter behind another library's entry does not hear that the one of ours before it has left, and finds the dead ahead late",
@@ -272,7 +272,7 @@ var purgeMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/purge.go",
 			"	if !w.e.WroteSince(w.Conn.LastOutage()) {\n		return w.e.Refresh(ctx)\n	}\n	w.p",
 			"	if !w.e.WroteSince(-1) {\n		return w.e.Refresh(ctx)\n	}\n	w.p"}},
-		tests: []string{"lock.TestGuardJudgesUnwritten"},
+		tests: []string{"lock.TestWaiterWritesAfterAnOutageBeforeItPurges"},
 	}, {
 		name:   "purge-as-it-is-told",
 		breaks: "an expired entry below which there is a node is not told from one that can be deleted",
@@ -307,6 +307,6 @@ var purgeMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/try.go",
 			"	names, _, err := c.list(ctx, true)\n",
 			"	names, _, err := c.list(ctx, false)\n"}},
-		tests: []string{"lock.TestGuardTryOnALaggingServer"},
+		tests: []string{"lock.TestTryLockOfWhatIsFree"},
 	},
 }

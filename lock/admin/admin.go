@@ -83,6 +83,7 @@ type RefusedError struct {
 	Op    string // what was refused: "delete" or "guard"
 	Path  string // of the node
 	Err   error  // an error of [zk.Conn.Delete]'s or [zk.Conn.Create]'s
+	Lost  bool   // a reply to the same transaction was lost before: perhaps it was applied then
 }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err) }
@@ -92,7 +93,8 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Delete deletes all of the nodes in one transaction, in that order, or none. It
 // fails with a [RefusedError] if one was refused. After a lost reply it tries
-// again, so that one may be refused because it has been deleted just before.
+// again, so that one may be refused because it has been deleted just before: the
+// error says so with Lost.
 func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 	if err := t.check(ctx); err != nil {
 		return err
@@ -101,9 +103,9 @@ func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 	for i, n := range nodes {
 		ops[i] = &zk.DeleteRequest{Path: n.Path, Version: n.Version}
 	}
-	err := t.send(ctx, ops)
+	lost, err := t.send(ctx, ops)
 	if i, cause := zkconn.RefusedOp(err); i >= 0 {
-		return &RefusedError{Index: i, Op: "delete", Path: nodes[i].Path, Err: cause}
+		return &RefusedError{Index: i, Op: "delete", Path: nodes[i].Path, Err: cause, Lost: lost}
 	}
 	return err
 }
@@ -121,24 +123,27 @@ func (t Tree) Guard(ctx context.Context, paths []string) (names []string, err er
 		names[i] = znode.Anchor(znode.NewID())
 		ops[i] = &zk.CreateRequest{Path: path + "/" + names[i], Data: znode.AnchorData{}.Encode(), Acl: zk.WorldACL(zk.PermRead)}
 	}
-	err = t.send(ctx, ops)
+	lost, err := t.send(ctx, ops)
 	switch i, cause := zkconn.RefusedOp(err); {
 	case errors.Is(cause, zk.ErrNodeExists): // an attempt before, whose reply was lost, was applied
 		return names, nil
 	case i >= 0:
-		return nil, &RefusedError{Index: i, Op: "guard", Path: paths[i], Err: cause}
+		return nil, &RefusedError{Index: i, Op: "guard", Path: paths[i], Err: cause, Lost: lost}
 	case err != nil:
 		return nil, err
 	}
 	return names, nil
 }
 
-// send sends a transaction until its outcome is known.
-func (t Tree) send(ctx context.Context, ops []any) error {
-	return t.c.Conn.Retry(ctx, backoff, func() error {
+// send sends a transaction until its outcome is known. It reports whether a reply to it was
+// lost before.
+func (t Tree) send(ctx context.Context, ops []any) (lost bool, err error) {
+	err = t.c.Conn.Retry(ctx, backoff, func() error {
 		_, err := t.c.Conn.Multi(ctx, nil, ops...)
+		lost = lost || zkconn.OutcomeOf(err) == zkconn.Ambiguous
 		return err
 	})
+	return lost, err
 }
 
 // Time is what is known of the clock of ZooKeeper's leader, and by what records are
@@ -223,6 +228,7 @@ func (t Tree) Rules(ctx context.Context, path string, parent znode.Parent) (znod
 type Contender struct {
 	Path  string     // of the entry
 	Token lock.Token // its fencing token, if it is granted
+	Read  Time       // ensemble time just before it was read; the zero Zxid: not known, see [Tree.Now]
 	// Ours is false for the entry of another library, of format 1 or of a newer version,
 	// and for one that is damaged. Then nothing below is known.
 	Ours     bool
@@ -249,7 +255,8 @@ type State struct {
 }
 
 // Inspect reads a lock. One that is not there has no contenders. Names are as
-// for [lock.Client.Mutex]; "" inspects the root.
+// for [lock.Client.Mutex]; "" inspects the root. It takes no sample of ensemble time: call
+// [Tree.Now] before, for [Contender.Read] to be known.
 func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 	s := State{Name: name}
 	if err := t.check(ctx); err != nil {
@@ -261,7 +268,7 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 		}
 	}
 	path := t.Path(name)
-	data, _, err := t.Get(ctx, path)
+	data, stat, err := t.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return s, nil
 	}
@@ -274,6 +281,9 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 			return s, fmt.Errorf("read the anchor below %s: %w", path, err)
 		}
 		s.Kind, s.Permits = parent.Kind, int(rules.Capacity)
+	}
+	if stat.NumChildren == 0 {
+		return s, nil
 	}
 	children, _, err := t.Children(ctx, path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -301,11 +311,12 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 }
 
 func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Contender, error) {
+	read := t.Estimate() // before the read: a lease that has ended by then is not renewed in what is read
 	data, stat, err := t.Get(ctx, path)
 	if err != nil {
 		return Contender{}, err
 	}
-	c := Contender{Path: path, Token: lock.Token{Czxid: stat.Czxid, Sequence: name.TokenSequence()}}
+	c := Contender{Path: path, Read: read, Token: lock.Token{Czxid: stat.Czxid, Sequence: name.TokenSequence()}}
 	e := znode.ReadEntry(name, data, znode.Stat(*stat))
 	if !e.Leased() {
 		return c, nil

@@ -58,7 +58,7 @@ func simulate(t *testing.T, o Options, f func(w *world)) {
 		}
 		w.told = &told{set: set, locks: w.dial("reaper", lock.WithPolicies(set))}
 		w.told.status = reaper.Status{
-			About: reaper.About{Root: "/locks"}, State: reaper.Active, Started: time.Now(),
+			About: reaper.About{Root: "/locks"}, State: reaper.Active, Started: time.Now(), ActiveSince: time.Now(),
 			Session:   reaper.Session{Connected: true, Since: time.Now()},
 			Schedules: []reaper.Schedule{{Schedule: "@every 1m", Policies: []string{"orders", "default"}}},
 		}

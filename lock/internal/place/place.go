@@ -219,6 +219,9 @@ func (p *Place[E]) Holder() (e E, ok bool) {
 	return e, false
 }
 
+// Held is how many entries goroutines of the place have.
+func (p *Place[E]) Held() int { return len(p.holds) }
+
 // HeldAlone reports whether one goroutine has an entry, and no other uses the place.
 func (p *Place[E]) HeldAlone() bool {
 	return len(p.holds) == 1 && p.waiters.Len() == 0 && len(p.joins) == 0 && p.kept == nil

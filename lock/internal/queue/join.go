@@ -97,6 +97,7 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 	d.parent.state, d.parent.unproven = ours, false
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1
+	c.entriesAhead = int(contenders) - 1
 	at := c.placeBy(d, e.Name(), contenders)
 	e.alone = contenders == 1 && (at.admitted || c.Kind != znode.Semaphore) // else it waits for more permits
 	c.lock.sawOthers(contenders > 1)

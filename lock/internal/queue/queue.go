@@ -65,8 +65,8 @@ type Options struct {
 	Random        *rand.Rand      // safe for concurrent use
 
 	// Waits is called when a request has to wait: for the entry at that path, or for a
-	// goroutine of this process ("").
-	Waits func(values context.Context, r *Request, entry string)
+	// goroutine of this process (""). So many contenders are ahead; 0: it is not known.
+	Waits func(values context.Context, r *Request, entry string, ahead int)
 	// LossOf makes the error that a hold tells of its loss. Observe is told of each
 	// change of an entry's life, see [lease.Owner]; Purged, of each expired entry that this
 	// client deletes, and for which request. None of them may block.
@@ -212,11 +212,13 @@ type contender struct {
 	parent string // path of the lock
 	lock   *lockState
 
-	placed  *placed            // that it joins for; nil: for itself
-	trying  bool               // it does not wait
-	blocker func(*Blocked)     // is told of the contender in the way
-	waiting func(entry string) // is told that the contender has to wait by that entry
-	seen    *sighting          // of one that does not queue: the last contender in the way
+	placed  *placed        // that it joins for; nil: for itself
+	trying  bool           // it does not wait
+	blocker func(*Blocked) // is told of the contender in the way
+	seen    *sighting      // of one that does not queue: the last contender in the way
+
+	entriesAhead int                           // when they were counted last
+	waiting      func(entry string, ahead int) // is told that the contender has to wait by that entry
 
 	resizing int32 // permits that there were when a resize began; 0: it is none
 	immune   int32 // of a candidate: it does not yield to priorities up to this one
@@ -226,7 +228,7 @@ type contender struct {
 func (q *Queue) newContender(r Request) *contender {
 	return &contender{
 		Queue: q, Request: r, parent: q.Path(r.Lock), lock: q.open(r.Lock, r.KeepParent),
-		blocker: func(*Blocked) {}, waiting: func(string) {},
+		blocker: func(*Blocked) {}, waiting: func(string, int) {},
 	}
 }
 

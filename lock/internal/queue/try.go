@@ -167,7 +167,7 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 
 // awaitFree waits until the last of the contenders has changed or gone, or has expired.
 func (c *contender) awaitFree(ctx context.Context) error {
-	c.waiting("")
+	c.waiting("", 0)
 	names, _, err := c.list(ctx, false)
 	if err != nil || len(names) == 0 {
 		return err

@@ -51,7 +51,7 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 			err = w.listPosition(ctx)
 		case follow:
 			if !c.trying {
-				c.waiting(e.Path)
+				c.waiting(e.Path, c.entriesAhead)
 			}
 			err = w.follow(ctx)
 		}
@@ -88,6 +88,7 @@ func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
 		if self < 0 {
 			continue
 		}
+		w.entriesAhead = self
 		return names, self, w.fetchToken(ctx)
 	}
 	w.e.Vanished()

@@ -31,6 +31,9 @@ func (o *Observer) Observe(_ context.Context, e lock.Event) {
 	}
 	switch e.Kind {
 	case lock.EventWaiting:
+		if e.Ahead != 0 { // else it is not known
+			line.Int("ahead", e.Ahead)
+		}
 		line.Msg("waiting for the lock")
 	case lock.EventAcquired:
 		line.Stringer("token", e.Token).Stringer("waited", e.Waited).Msg("lock acquired")

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
@@ -314,22 +315,23 @@ func (e *exam) sweep(ctx context.Context) error {
 	t := report.Total
 	e.fine("left-behind", "undecodable", "format-1", "foreign-nodes", "unreadable")
 	if t.Expired+t.Orphans+t.Ancestors+t.Moot > 0 {
-		e.add("left-behind", "%d expired entries, %d empty parents, %d empty ancestors and %d stale release requests are past their time%s",
-			t.Expired, t.Orphans, t.Ancestors, t.Moot, first(report.Planned, func(p reaper.Planned) string { return p.Path }))
+		e.add("left-behind", "%s, %s, %s and %s past their time%s",
+			text.Count(t.Expired, "expired entry", "expired entries"), text.Count(t.Orphans, "empty parent", "empty parents"),
+			text.Count(t.Ancestors, "empty ancestor", "empty ancestors"), text.Count(t.Moot, "stale release request", "stale release requests"), first(report.Planned, func(p reaper.Planned) string { return p.Path }))
 	}
 	if t.Undecodable > 0 {
-		e.add("undecodable", "%d entries cannot be read%s", t.Undecodable, first(report.Undecodable, func(path string) string { return path }))
+		e.add("undecodable", "%s cannot be read%s", text.Count(t.Undecodable, "entry", "entries"), first(report.Undecodable, func(path string) string { return path }))
 	}
 	if t.Format1 > 0 {
-		e.add("format-1", "%d nodes are of format 1%s", t.Format1, first(report.Format1, func(path string) string { return path }))
+		e.add("format-1", "%s of format 1%s", text.Count(t.Format1, "node", "nodes"), first(report.Format1, func(path string) string { return path }))
 	}
 	if t.Foreign > 0 {
-		e.add("foreign-nodes", "%d nodes below %s are not Holdfast's", t.Foreign, e.tree.Root())
+		e.add("foreign-nodes", "%s of other programs below %s", text.Count(t.Foreign, "node", "nodes"), e.tree.Root())
 	}
 	if t.Denied > 0 {
-		e.add("unreadable", "an ACL forbids %d nodes%s", t.Denied, first(report.Denied, func(d reaper.Denial) string { return d.Path }))
+		e.add("unreadable", "an ACL forbids %s%s", text.Count(t.Denied, "node", "nodes"), first(report.Denied, func(d reaper.Denial) string { return d.Path }))
 	}
-	e.tell("%d locks with %d live entries below %s, read in %v", t.Locks, t.Live, e.tree.Root(), report.Duration.Round(time.Millisecond))
+	e.tell("%s with %s below %s, read in %v", text.Count(t.Locks, "lock", "locks"), text.Count(t.Live, "live entry", "live entries"), e.tree.Root(), report.Duration.Round(time.Millisecond))
 	return nil
 }
 
@@ -365,7 +367,7 @@ func (e *exam) reaper(ctx context.Context) error {
 
 // holders compares the entries with the policies.
 func (e *exam) holders(ctx context.Context) error {
-	l, err := list.Read(ctx, e.tree, "")
+	l, err := list.Read(ctx, e.tree, "", new(list.Progress))
 	if err != nil {
 		return err
 	}
@@ -383,7 +385,7 @@ func (e *exam) holders(ctx context.Context) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(over)) {
-		e.add("ttl-over-max", "%d entries have a longer TTL than max_ttl of policy %q, the first %s", over[name], name, firstOf[name])
+		e.add("ttl-over-max", "%s with a longer TTL than max_ttl of policy %q, the first %s", text.Count(over[name], "entry", "entries"), name, firstOf[name])
 	}
 	return nil
 }

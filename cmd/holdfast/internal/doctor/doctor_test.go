@@ -288,20 +288,20 @@ var plants = []struct {
 			return locktest.Fault{}
 		})
 	}},
-	{"left-behind", "1 expired entries", "reaper", locktest.Options{}, func(p *patient) {
+	{"left-behind", "1 expired entry", "reaper", locktest.Options{}, func(p *patient) {
 		p.crash("orders/42", time.Second)
 		time.Sleep(time.Minute)
 	}},
 	{"undecodable", "/locks/x/9f86d081884c7d65-lock-0000000000", "zkCli.sh", locktest.Options{}, func(p *patient) {
 		p.create("/locks "+dir, `/locks/x {"holdfast":2,"kind":"mutex"}`, "/locks/x/9f86d081884c7d65-lock-0000000000 torn")
 	}},
-	{"format-1", "2 nodes are of format 1: /locks/x", "--format-1", locktest.Options{}, func(p *patient) {
+	{"format-1", "2 nodes of format 1: /locks/x", "--format-1", locktest.Options{}, func(p *patient) {
 		p.create("/locks "+dir, `/locks/x {"holdfast":1,"kind":"mutex"}`, `/locks/x/9f86d081884c7d65-lock-0000000000 {"holdfast":1,"owner":"o","ttl_ms":1000}`)
 	}},
-	{"foreign-nodes", "1 nodes", "Nothing", locktest.Options{}, func(p *patient) { p.create("/locks "+dir, "/locks/stranger hello") }},
+	{"foreign-nodes", "1 node of other programs", "Nothing", locktest.Options{}, func(p *patient) { p.create("/locks "+dir, "/locks/stranger hello") }},
 	{"reaper-absent", "holdfast-reaper", "daemon", locktest.Options{}, func(p *patient) { p.create("/locks " + dir) }},
 	{"root-missing", "/locks", "--root", locktest.Options{}, func(*patient) {}},
-	{"ttl-over-max", "1 entries", "same configuration", locktest.Options{}, func(p *patient) {
+	{"ttl-over-max", "1 entry with", "same configuration", locktest.Options{}, func(p *patient) {
 		p.crash("orders/42", 10*time.Minute)
 		p.settings("policies: [{name: brief, match: \"orders/*\", ttl: 30s, max_ttl: 1m}]")
 	}},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
@@ -21,7 +22,7 @@ import (
 const concurrency = 64
 
 // Listing is what was read. Locks change meanwhile, so those that were read first
-// can be older than the rest.
+// can be older than the rest: each lease is judged by the time at which it was read.
 type Listing struct {
 	Root  string
 	Path  string        // at and below which
@@ -38,32 +39,35 @@ type Unread struct {
 	Err  error
 }
 
+// Progress is how far a [Read] is, in nodes. It is safe for concurrent use.
+type Progress struct{ Found, Done atomic.Int64 }
+
 // Read reads the named lock and all locks below it; all there are if the name is
-// "". It writes nothing, but takes a sample of ensemble time.
-func Read(ctx context.Context, tree admin.Tree, name string) (Listing, error) {
+// "". It writes nothing, but takes a sample of ensemble time. Progress tells how far it is.
+func Read(ctx context.Context, tree admin.Tree, name string, progress *Progress) (Listing, error) {
 	if name != "" {
 		if err := znode.CheckName(name); err != nil {
 			return Listing{}, fmt.Errorf("%w: %w", lock.ErrInvalid, err)
 		}
 	}
+	_, err := tree.Now(ctx) // by which each lease is judged as it is read
+	l := Listing{Root: tree.Root(), Path: tree.Path(name), NoRoot: errors.Is(err, zk.ErrNoNode)}
+	if err != nil && !errors.Is(err, lock.ErrDenied) && !l.NoRoot {
+		return Listing{}, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := &walk{tree: tree, start: name, fail: cancel, more: make(chan struct{}, concurrency-1)}
+	w := &walk{tree: tree, start: name, progress: progress, fail: cancel, more: make(chan struct{}, concurrency-1)}
+	progress.Found.Add(1)
 	w.visit(ctx, name)
 	w.workers.Wait()
 	if ctx.Err() != nil {
 		return Listing{}, context.Cause(ctx)
 	}
-	l := Listing{Root: tree.Root(), Path: tree.Path(name), Nodes: w.nodes, Unread: w.unread}
+	l.Nodes, l.Unread, l.Time = w.nodes, w.unread, tree.Estimate()
 	slices.SortFunc(l.Nodes, func(a, b admin.State) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.Unread, func(a, b Unread) int { return strings.Compare(a.Path, b.Path) })
-	var err error
-	l.Time, err = tree.Now(ctx)
-	l.NoRoot = errors.Is(err, zk.ErrNoNode)
-	if errors.Is(err, lock.ErrDenied) || l.NoRoot { // may not write, or there is nothing
-		return l, nil
-	}
-	return l, err
+	return l, nil
 }
 
 // InUse returns the listing without the nodes that have no contender.
@@ -81,11 +85,12 @@ func (l Listing) Only(match func(name string) bool) Listing {
 
 // walk reads a tree, several nodes at a time.
 type walk struct {
-	tree    admin.Tree
-	start   string
-	fail    context.CancelCauseFunc
-	more    chan struct{} // a token for each worker beside the first
-	workers sync.WaitGroup
+	tree     admin.Tree
+	start    string
+	progress *Progress
+	fail     context.CancelCauseFunc
+	more     chan struct{} // a token for each worker beside the first
+	workers  sync.WaitGroup
 
 	mu     sync.Mutex
 	nodes  []admin.State
@@ -94,6 +99,7 @@ type walk struct {
 
 // visit reads a node and all below it.
 func (w *walk) visit(ctx context.Context, name string) {
+	defer w.progress.Done.Add(1)
 	if ctx.Err() != nil {
 		return
 	}
@@ -115,6 +121,7 @@ func (w *walk) visit(ctx context.Context, name string) {
 		w.nodes = append(w.nodes, state)
 		w.mu.Unlock()
 	}
+	w.progress.Found.Add(int64(len(state.Children)))
 	for _, child := range state.Children {
 		if name != "" {
 			child = name + "/" + child

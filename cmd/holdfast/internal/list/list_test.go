@@ -3,13 +3,16 @@ package list
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -27,7 +30,7 @@ func at(t time.Time) admin.Time {
 func contender(path string, token int64, owner string, pid int, left time.Duration) admin.Contender {
 	return admin.Contender{
 		Path: path, Token: lock.Token{Czxid: token}, Ours: true, Owner: owner, Host: "node3", PID: pid,
-		TTL: 30 * time.Second, Expires: noon.Add(left),
+		Read: at(noon), TTL: 30 * time.Second, Expires: noon.Add(left),
 	}
 }
 
@@ -113,7 +116,11 @@ var listings = map[string]Listing{
 		Root: "/locks",
 		Nodes: []admin.State{
 			{Name: "x", Kind: znode.Mutex, Contenders: []admin.Contender{
-				holder("/locks/x/9f86d081884c7d65-lock-0000000000", 5, "a", 1, 10*time.Second, time.Minute),
+				func() admin.Contender {
+					c := holder("/locks/x/9f86d081884c7d65-lock-0000000000", 5, "a", 1, 10*time.Second, time.Minute)
+					c.Read = admin.Time{}
+					return c
+				}(),
 			}},
 		},
 	},
@@ -124,7 +131,7 @@ func TestPrint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for file, print := range map[string]func(*bytes.Buffer) error{
 				name + ".json": func(b *bytes.Buffer) error { return l.JSON(b) },
-				name + ".txt":  func(b *bytes.Buffer) error { return l.Table(b, false) },
+				name + ".txt":  func(b *bytes.Buffer) error { return l.Table(b, 0, false) },
 			} {
 				var got bytes.Buffer
 				if err := print(&got); err != nil {
@@ -148,6 +155,22 @@ func TestPrint(t *testing.T) {
 	}
 }
 
+// TestTableOnTerminal: on a narrow terminal what is left of a lease, and who holds it, stay.
+func TestTableOnTerminal(t *testing.T) {
+	for _, width := range []int{100, 80, 60, 1} {
+		var got bytes.Buffer
+		if err := listings["busy"].Table(&got, width, false); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, fmt.Sprintf("busy-%d.txt", width), got.Bytes())
+		for line := range strings.SplitSeq(got.String(), "\n") {
+			if width >= 60 && text.Width(line) > width {
+				t.Errorf("wider than %d: %q", width, line)
+			}
+		}
+	}
+}
+
 func TestInUse(t *testing.T) {
 	all := listings["odd"]
 	used := all.InUse()
@@ -167,8 +190,8 @@ func TestRemaining(t *testing.T) {
 		59999 * time.Millisecond: "59.9s",
 		time.Minute:              "1m0s",
 		90*time.Minute + 1:       "1h30m0s",
-		-1500 * time.Millisecond: "expired 1.5s ago",
-		-2 * time.Hour:           "expired 2h0m0s ago",
+		-1500 * time.Millisecond: "expired 1.5s",
+		-2 * time.Hour:           "expired 2h0m0s",
 	} {
 		if got := Remaining(d); got != want {
 			t.Errorf("Remaining(%v) = %q, want %q", d, got, want)

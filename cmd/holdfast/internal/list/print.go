@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
@@ -39,7 +40,8 @@ type Entry struct {
 	WaitsFor string            `json:"waits_for,omitempty"`   // the entry ahead, as holdfast show tells
 	Broken   string            `json:"broken,omitempty"`      // if the hold was force-released: author and reason
 	Expires  string            `json:"expires_at,omitempty"`
-	Left     *int64            `json:"left_ms,omitempty"` // at least; negative once it has expired
+	Read     string            `json:"read_at,omitempty"` // when the entry was read
+	Left     *int64            `json:"left_ms,omitempty"` // at least, when it was read; negative if it had expired
 }
 
 const jsonTime = "2006-01-02T15:04:05.000Z07:00"
@@ -80,7 +82,7 @@ func (l Listing) document() any {
 		NoRoot bool     `json:"no_root,omitempty"`
 	}{Root: l.Root, Locks: []Lock{}, NoRoot: l.NoRoot}
 	if l.Time.Zxid != 0 {
-		doc.Time = l.now().UTC().Format(jsonTime)
+		doc.Time = latest(l.Time).UTC().Format(jsonTime)
 	}
 	for _, s := range l.Nodes {
 		doc.Locks = append(doc.Locks, l.Lock(s))
@@ -115,9 +117,9 @@ func (l Listing) entry(c admin.Contender) Entry {
 	if !c.Acquired.IsZero() {
 		e.Acquired = c.Acquired.UTC().Format(jsonTime)
 	}
-	if left, known := l.left(c); known {
+	if left, known := left(c); known {
 		ms := left.Milliseconds()
-		e.Left = &ms
+		e.Read, e.Left = latest(c.Read).UTC().Format(jsonTime), &ms
 	}
 	return e
 }
@@ -136,14 +138,22 @@ func (l Listing) each(s admin.State, f func(c admin.Contender, place int)) {
 	}
 }
 
-// now is the latest that it may be, in whole milliseconds.
-func (l Listing) now() time.Time {
-	return l.Time.Latest().Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
+// latest is the latest that it may have been at that time, in whole milliseconds.
+func latest(t admin.Time) time.Time {
+	return t.Latest().Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
 
-// left returns how much is surely left of the lease.
-func (l Listing) left(c admin.Contender) (left time.Duration, known bool) {
-	return c.Expires.Sub(l.now()), c.Ours && l.Time.Zxid != 0
+// left returns how much was surely left of the lease when the entry was read.
+func left(c admin.Contender) (left time.Duration, known bool) {
+	return c.Expires.Sub(latest(c.Read)), c.Ours && c.Read.Zxid != 0
+}
+
+// held returns for how long the contender had held the lock when its entry was read.
+func held(c admin.Contender) (held time.Duration, known bool) {
+	if c.Acquired.IsZero() || c.Read.Zxid == 0 {
+		return 0, false
+	}
+	return max(0, latest(c.Read).Sub(c.Acquired)), true
 }
 
 // widest is how many cells of a terminal an owner or host may take in the table, and
@@ -154,8 +164,10 @@ const (
 )
 
 // Table prints the listing for people: a line for each contender, the holder's
-// first.
-func (l Listing) Table(w io.Writer, colour bool) error {
+// first. As long as the table is wider than that many cells, it goes without tokens, then
+// without kinds, each lock's name has a line of its own, and it goes without the times for
+// which locks have been held. 0 is without limit.
+func (l Listing) Table(w io.Writer, width int, colour bool) error {
 	if len(l.Nodes) == 0 {
 		that := ""
 		if len(l.Unread) > 0 {
@@ -165,21 +177,23 @@ func (l Listing) Table(w io.Writer, colour bool) error {
 		return err
 	}
 	table := text.Table{Widest: []int{widestName}, Colour: colour}
-	for _, head := range []string{"LOCK", "KIND", "HOLDER, WAITERS", "TOKEN", "SINCE", "LEFT"} {
-		if len(table.Rows) == 0 {
-			table.Add()
-		}
-		table.Rows[0] = append(table.Rows[0], text.Cell{Text: head, Style: text.Bold})
-	}
+	table.Head("LOCK", "LEFT", "HOLDER, WAITERS", "HELD", "KIND", "TOKEN")
 	for _, s := range l.Nodes {
 		name, kind := NameOf(s), KindOf(s)
 		if len(s.Contenders) == 0 {
-			table.Add(text.Cells(name, kind)...)
+			table.Add(text.Cells(name, "", "", "", kind)...)
 		}
 		l.each(s, func(c admin.Contender, place int) {
-			table.Add(append(text.Cells(name, kind), l.cells(c, place)...)...)
+			table.Add(slices.Concat(text.Cells(name), cells(c, place), text.Cells(kind, c.Token.String()))...)
 			name, kind = "", "" // said once for each lock
 		})
+	}
+	for _, narrower := range []func(){
+		func() { table.Keep(5) }, func() { table.Keep(4) }, func() { table.Widest[0] = 1 }, func() { table.Keep(3) },
+	} {
+		if width > 0 && table.Width() > width {
+			narrower()
+		}
 	}
 	return table.Print(w)
 }
@@ -203,23 +217,41 @@ func KindOf(s admin.State) string {
 	return string(s.Kind)
 }
 
-// cells are what the table says of a contender.
-func (l Listing) cells(c admin.Contender, place int) []text.Cell {
-	who, since, left := text.Cell{Text: Who(c)}, "", text.Cell{}
+// cells are what the table says of a contender: what is left of its lease, who it is, and
+// for how long it has held the lock.
+func cells(c admin.Contender, place int) []text.Cell {
+	who := text.Cell{Text: Who(c)}
 	if place > 0 {
 		who.Text = fmt.Sprintf("%d. %s", place, who.Text)
 		who.Style = text.Dim
 	}
-	if !c.Acquired.IsZero() {
-		since = c.Acquired.UTC().Format(time.RFC3339)
+	return []text.Cell{leftCell(c), who, {Text: Age(held(c))}}
+}
+
+// leftCell is what tables say of a lease.
+func leftCell(c admin.Contender) text.Cell {
+	d, known := left(c)
+	switch {
+	case !known:
+		return text.Cell{}
+	case d < 0:
+		return text.Cell{Text: Remaining(d), Style: text.Red}
 	}
-	if d, known := l.left(c); known {
-		left.Text = Remaining(d)
-		if d < 0 {
-			left.Style = text.Red
-		}
+	return text.Cell{Text: Remaining(d)}
+}
+
+// Age is how tables show for how long something has been so; "" if that is not known.
+func Age(d time.Duration, known bool) string {
+	const day = 24 * time.Hour
+	switch {
+	case !known:
+		return ""
+	case d >= 2*day:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
 	}
-	return []text.Cell{who, {Text: c.Token.String()}, {Text: since}, left}
+	return d.Truncate(time.Second).String()
 }
 
 // Who returns a contender's owner, host and pid, as tables show them.
@@ -237,10 +269,11 @@ func Who(c admin.Contender) string {
 	return who
 }
 
-// Remaining says how much is left of a lease: tenths of a second below a minute.
+// Remaining says how much is left of a lease, or how long ago it has expired: tenths of a
+// second below a minute.
 func Remaining(d time.Duration) string {
 	if d < 0 {
-		return "expired " + Remaining(-d) + " ago"
+		return "expired " + Remaining(-d)
 	}
 	if d < time.Minute {
 		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())

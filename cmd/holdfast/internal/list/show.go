@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -72,7 +71,7 @@ func (q Queue) Picture(w io.Writer, colour bool) error {
 		head += fmt.Sprintf(", max_hold %v", p.MaxHold)
 	}
 	if q.Time.Zxid != 0 {
-		head += fmt.Sprintf("\n%s by the leader's clock", l.now().UTC().Format(jsonTime))
+		head += fmt.Sprintf("\n%s by the leader's clock", latest(q.Time).UTC().Format(jsonTime))
 	}
 	if _, err := fmt.Fprintln(w, head); err != nil {
 		return err
@@ -106,26 +105,24 @@ func (q Queue) Picture(w io.Writer, colour bool) error {
 
 // row is what the picture says of a contender in one line.
 func (q Queue) row(i int, p place) []text.Cell {
-	l := q.listing()
 	dot, state := text.Cell{Text: "  ○", Style: text.Dim}, text.Cell{Text: fmt.Sprintf("waits for %d", p.waitsFor+1), Style: text.Dim}
 	if p.waitsFor == i && !p.in {
 		state.Text = "asks for more than there are"
 	}
 	if p.in {
 		dot, state = text.Cell{Text: "  ●", Style: text.Green}, text.Cell{Text: "is in", Style: text.Green}
-		if !p.Acquired.IsZero() && q.Time.Zxid != 0 {
-			state.Text = "for " + max(0, l.now().Sub(p.Acquired)).Truncate(time.Second).String()
+		if age := Age(held(p.Contender)); age != "" {
+			state.Text = "for " + age
 		}
 	}
-	left := text.Cell{}
-	if d, known := l.left(p.Contender); known {
-		left.Text = Remaining(d) + " of " + p.TTL.String()
-		if d < 0 {
-			left = text.Cell{Text: Remaining(d), Style: text.Red}
-			dot.Style = text.Red
-		}
+	lease := leftCell(p.Contender)
+	switch d, known := left(p.Contender); {
+	case known && d < 0:
+		dot.Style = text.Red
+	case known:
+		lease.Text += " of " + p.TTL.String()
 	}
-	return []text.Cell{dot, {Text: fmt.Sprint(i + 1)}, {Text: Who(p.Contender)}, {Text: role(p.name, q.State.Kind, p.Shares)}, state, left, {Text: p.Token.String()}}
+	return []text.Cell{dot, {Text: fmt.Sprint(i + 1)}, {Text: Who(p.Contender)}, {Text: role(p.name, q.State.Kind, p.Shares)}, state, lease, {Text: p.Token.String()}}
 }
 
 // role is what a contender asks for, where that is not the same for all.
@@ -169,7 +166,7 @@ func (q Queue) JSON(w io.Writer) error {
 		Lock
 	}{Root: q.Root, Policy: q.Policy.Name, TTL: q.Policy.TTL.Milliseconds(), Grace: q.Policy.Grace.Milliseconds(), NoRoot: q.NoRoot, Lock: l.Lock(q.State)}
 	if q.Time.Zxid != 0 {
-		doc.Time = l.now().UTC().Format(jsonTime)
+		doc.Time = latest(q.Time).UTC().Format(jsonTime)
 	}
 	ahead := map[string]string{}
 	for _, p := range l.places(q.State) {

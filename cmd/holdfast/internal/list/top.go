@@ -43,12 +43,12 @@ type line struct {
 // Top draws a live view: a line for each lock, as many as there is room for.
 func (l Listing) Top(v View) string {
 	lines, waiting := l.lines(v.Order)
-	head := fmt.Sprintf("%s: %d locks, %d waiting", text.Printable(l.Path), len(lines), waiting)
+	head := fmt.Sprintf("%s: %s, %d waiting", text.Printable(l.Path), text.Count(len(lines), "lock", "locks"), waiting)
 	if l.Time.Zxid != 0 {
-		head += ", " + l.now().UTC().Format("15:04:05") + " UTC by the leader's clock"
+		head += ", " + latest(l.Time).UTC().Format("15:04:05") + " UTC by the leader's clock"
 	}
 	if n := len(l.Unread); n > 0 {
-		head += fmt.Sprintf(", %d nodes could not be read", n)
+		head += fmt.Sprintf(", %s could not be read", text.Count(n, "node", "nodes"))
 	}
 	keys := "sorted by " + string(v.Order) + "; keys: w waiters, a age, n name, ↑ ↓ scroll, q quit"
 	if v.Note != "" {
@@ -56,16 +56,11 @@ func (l Listing) Top(v View) string {
 	}
 	name := max(12, v.Width/3)
 	table := text.Table{Colour: v.Colour}
-	for _, title := range []string{"LOCK", "KIND", "WAITING", "HOLDER", "HELD", "LEFT"} {
-		if len(table.Rows) == 0 {
-			table.Add()
-		}
-		table.Rows[0] = append(table.Rows[0], text.Cell{Text: title, Style: text.Bold})
-	}
+	table.Head("LOCK", "LEFT", "HELD", "WAITING", "HOLDER", "KIND") // what a terminal has no room for is cut off
 	room := max(0, v.Height-3)
 	skip := max(0, min(v.Skip, len(lines)-room))
 	for _, ln := range lines[skip:min(len(lines), skip+room)] {
-		table.Add(l.topRow(ln, name)...)
+		table.Add(topRow(ln, name)...)
 	}
 	out := append([]string{text.Head(head, v.Width), text.Head(keys, v.Width)}, table.Lines()...)
 	return strings.Join(out, "\n") + "\n"
@@ -83,8 +78,8 @@ func (l Listing) lines(by Order) (lines []line, waiting int) {
 			if ln.holders++; ln.holders == 1 {
 				ln.holder = p.Contender
 			}
-			if !p.Acquired.IsZero() && l.Time.Zxid != 0 {
-				ln.age = max(ln.age, l.now().Sub(p.Acquired))
+			if age, known := held(p.Contender); known {
+				ln.age = max(ln.age, age)
 			}
 		}
 		waiting += ln.waiting
@@ -103,26 +98,16 @@ func (l Listing) lines(by Order) (lines []line, waiting int) {
 	return lines, waiting
 }
 
-func (l Listing) topRow(ln line, widestName int) []text.Cell {
-	waiting, left, held := text.Cell{Text: fmt.Sprint(ln.waiting)}, text.Cell{}, ""
+func topRow(ln line, widestName int) []text.Cell {
+	waiting, left, who := text.Cell{Text: fmt.Sprint(ln.waiting)}, text.Cell{}, ""
 	if ln.waiting > 0 {
 		waiting.Style = text.Yellow
 	}
-	who := ""
 	if ln.holders > 0 {
-		who = Who(ln.holder)
-		if d, known := l.left(ln.holder); known {
-			left.Text = Remaining(d)
-			if d < 0 {
-				left.Style = text.Red
-			}
-		}
+		left, who = leftCell(ln.holder), Who(ln.holder)
 	}
 	if ln.holders > 1 {
 		who += fmt.Sprintf(" +%d", ln.holders-1)
 	}
-	if ln.age >= 0 {
-		held = ln.age.Truncate(time.Second).String()
-	}
-	return []text.Cell{{Text: text.Head(NameOf(ln.state), widestName)}, {Text: KindOf(ln.state)}, waiting, {Text: who}, {Text: held}, left}
+	return []text.Cell{{Text: text.Head(NameOf(ln.state), widestName)}, left, {Text: Age(ln.age, ln.age >= 0)}, waiting, {Text: who}, {Text: KindOf(ln.state)}}
 }

@@ -19,6 +19,7 @@ func TestTop(t *testing.T) {
 		"top-name.txt":    {Order: ByName, Width: 120, Height: 40},
 		"top-small.txt":   {Order: ByName, Width: 40, Height: 6, Skip: 2, Note: "no session with ZooKeeper\x1b[2J"},
 		"top-end.txt":     {Order: ByName, Width: 80, Height: 5, Skip: 1000},
+		"top-100.txt":     {Order: ByName, Width: 100, Height: 40},
 	} {
 		got := all.Top(v)
 		golden(t, file, []byte(got))

@@ -57,6 +57,32 @@ type Table struct {
 	Colour bool
 }
 
+// Head adds the row of the columns' titles.
+func (t *Table) Head(titles ...string) {
+	row := Cells(titles...)
+	for i := range row {
+		row[i].Style = Bold
+	}
+	t.Add(row...)
+}
+
+// Keep drops all columns but the first ones.
+func (t *Table) Keep(columns int) {
+	for i, row := range t.Rows {
+		t.Rows[i] = row[:min(columns, len(row))]
+	}
+}
+
+// Width is how many cells of a terminal the widest line takes.
+func (t *Table) Width() (width int) {
+	plain := *t
+	plain.Colour = false
+	for _, line := range plain.Lines() {
+		width = max(width, Width(line))
+	}
+	return width
+}
+
 // Add adds a row.
 func (t *Table) Add(row ...Cell) { t.Rows = append(t.Rows, row) }
 

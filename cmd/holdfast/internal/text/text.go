@@ -4,6 +4,7 @@
 package text
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 
@@ -16,6 +17,14 @@ var cells = &runewidth.Condition{StrictEmojiNeutral: true}
 
 // Width is how many cells of a terminal a text takes.
 func Width(s string) int { return cells.StringWidth(s) }
+
+// Count says how many there are of something, by its singular and its plural.
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
 
 // Printable returns text of others without what could play with a terminal.
 func Printable(s string) string {

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"io"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+)
+
+// barInterval is how often the bar is drawn: a listing that takes less shows none.
+const barInterval = 300 * time.Millisecond
+
+// showProgress shows on a terminal how far a listing is, until end is called. Elsewhere it
+// shows nothing.
+func showProgress(errs io.Writer, p *list.Progress) (end func()) {
+	if !app.IsTerminal(errs) {
+		return func() {}
+	}
+	done, cleared := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(cleared)
+		again := time.NewTicker(barInterval)
+		defer again.Stop()
+		var bar *progressbar.ProgressBar
+		for {
+			select {
+			case <-again.C:
+			case <-done:
+				if bar != nil {
+					_ = bar.Clear() // if the terminal refuses it, only the bar stays
+				}
+				return
+			}
+			if bar == nil {
+				bar = progressbar.NewOptions(1, progressbar.OptionSetWriter(errs), progressbar.OptionSetDescription("reading"),
+					progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("nodes"),
+					progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30), progressbar.OptionSetPredictTime(true))
+			}
+			read := int(p.Done.Load())
+			bar.ChangeMax(max(int(p.Found.Load()), read+1)) // the last one finishes it
+			_ = bar.Set(read)
+		}
+	}()
+	return func() {
+		close(done)
+		<-cleared
+	}
+}

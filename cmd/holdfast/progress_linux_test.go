@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
+)
+
+// TestProgress: a listing that takes a while shows on a terminal how far it is, and nowhere
+// else.
+func TestProgress(t *testing.T) {
+	p := new(list.Progress)
+	p.Found.Store(60_000)
+	p.Done.Store(15_000)
+	var plain bytes.Buffer
+	showProgress(&plain, p)()
+	if plain.Len() > 0 {
+		t.Errorf("it shows %q where there is no terminal", &plain)
+	}
+
+	ours, theirs := pseudoterminal(t)
+	end := showProgress(theirs, p)
+	var shown bytes.Buffer
+	for buf := make([]byte, 4096); !bytes.Contains(shown.Bytes(), []byte("25%")); {
+		n, err := ours.Read(buf)
+		if shown.Write(buf[:n]); err != nil {
+			t.Fatalf("%v: it has shown %q", err, &shown)
+		}
+	}
+	end()
+	if !bytes.Contains(shown.Bytes(), []byte("reading")) || !bytes.Contains(shown.Bytes(), []byte("15000/60000")) {
+		t.Errorf("it shows %q", &shown)
+	}
+}
+
+// TestWidth is that of a terminal, without limit elsewhere.
+func TestWidth(t *testing.T) {
+	ours, theirs := pseudoterminal(t)
+	if got := width(theirs); got != 80 { // as of one that does not know
+		t.Errorf("%d cells", got)
+	}
+	if err := unix.IoctlSetWinsize(int(ours.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 25, Col: 60}); err != nil {
+		t.Fatal(err)
+	}
+	if got := width(theirs); got != 60 {
+		t.Errorf("%d cells", got)
+	}
+	if got := width(new(bytes.Buffer)); got != 0 {
+		t.Errorf("%d cells where there is no terminal", got)
+	}
+}
+
+// pseudoterminal returns both ends of a new one.
+func pseudoterminal(t *testing.T) (ours, theirs *os.File) {
+	t.Helper()
+	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudoterminals here, as in a container without devpts: %v", err)
+	}
+	t.Cleanup(func() { ours.Close() })
+	number, err := unix.IoctlGetUint32(int(ours.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { theirs.Close() })
+	return ours, theirs
+}
