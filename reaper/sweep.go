@@ -338,7 +338,7 @@ func (s *sweep) judge(
 	ctx context.Context, path string, stat znode.Stat, now instant, policy string, undecided Verdict,
 	verdict func(now admin.Time, seen time.Duration) Verdict,
 ) deletion {
-	read := now.mono // or later
+	read := now.mono                            // or later
 	if now.Resets != s.tree.Estimate().Resets { // it was read from servers that number transactions anew
 		now = s.time()
 	}
