@@ -271,3 +271,43 @@ func (c *Client) Check() error {
 	return fmt.Errorf("%w: %d of %d entries are not renewed: %s was last %v ago, and %s %v unless it is",
 		ErrStalled, stalled, of, first.Path, first.For.Round(time.Millisecond), state, max(0, first.Left).Round(time.Millisecond))
 }
+
+// entryChanged is told of each change in the life of an entry: the place for statistics,
+// logs and observers.
+func (c *Client) entryChanged(e *queue.Entry, change lease.Change) {
+	c.tell(e, change)
+	if change.To == lease.Ended && !(e.Placed() && errors.Is(change.Why, ErrUnlocked)) { // then Unlock says what comes of it
+		c.ended(e, change.Why)
+	}
+	switch {
+	case change.AtRisk():
+		c.logRisk(e, change)
+	case change.Lost():
+		if !heldTogether(e) { // else each of them counts
+			c.lost.Add(1)
+		}
+		c.logLoss(e, change)
+	}
+}
+
+func (c *Client) logLoss(e *queue.Entry, change lease.Change) {
+	event := c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).AnErr("why", errors.Unwrap(change.Why))
+	if errors.Is(change.Why, ErrExpired) {
+		c.outage.mu.Lock()
+		c.outage.lost++
+		c.outage.mu.Unlock()
+	}
+	switch {
+	case errors.Is(change.Why, ErrClosed):
+		event.Discard()
+		c.cfg.log.Debug().Str("lock", e.Lock()).Str("entry", e.Path).Msg("hold ended: the client closes")
+	case errors.Is(change.Why, ErrRemoved), errors.Is(change.Why, ErrTaken):
+		if _, off := c.clock.Displacements(); off.By != 0 {
+			event.Stringer("leader_clock_displaced_by", off.By).Stringer("displacement_seen_before", c.clock.Mono()-off.Seen).
+				Int64("old_epoch", off.OldEpoch).Int64("epoch", off.NewEpoch)
+		}
+		event.Msg("hold lost: its entry was removed or overwritten while its lease ran; its context has ended, and another contender may hold the lock already")
+	default:
+		event.Msg("hold lost: its context has ended, its entry is deleted if it is still there, and another contender may hold the lock already")
+	}
+}

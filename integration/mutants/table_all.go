@@ -68,8 +68,8 @@ var allMutants = []mutant{
 		name:   "all-over",
 		breaks: "several locks are granted though their entries may have been purged",
 		edits: []edit{{"lock/internal/queue/all.go",
-			"decide(ps[i], e.Fresh(session))",
-			"decide(ps[i], e.Fresh(session) || true)"}},
+			"admit(ps[i], e.Fresh(session))",
+			"admit(ps[i], e.Fresh(session) || true)"}},
 		tests: []string{"lock.TestAllJoinedTooLongAgo"},
 	}, {
 		name:   "all-doubt-forgotten",

@@ -122,7 +122,7 @@ var connMutants = []mutant{
 		name:   "shared-watch-unread",
 		breaks: "a waiter that shares an armed watch gets what was read when it was armed",
 		edits: []edit{{"lock/internal/zkconn/watch.go",
-			"ok && !fired(w.events)",
+			"ok && !Fired(w.events)",
 			"ok"}},
 		tests: []string{"lock/internal/zkconn.TestWatchIsShared"},
 	}, {

@@ -26,21 +26,21 @@ var familyMutants = []mutant{
 	}, {
 		name:   "second-entry-ignored",
 		breaks: "a writer of Curator's that goes is taken to have left, though it may read on by an entry in the same place",
-		edits: []edit{{"lock/znode/admit.go",
+		edits: []edit{{"lock/znode/rules.go",
 			"k == RW && n.Ours() && n.Role != Shared",
 			"k == RW && n.Role != Shared"}},
 		tests: []string{"lock.TestReadWriteLockOfCurator"},
 	}, {
 		name:   "writer-beside-readers",
 		breaks: "a writer waits for writers only",
-		edits: []edit{{"lock/znode/admit.go",
+		edits: []edit{{"lock/znode/rules.go",
 			"return a != Shared || b != Shared",
 			"return a != Shared || b == Exclusive"}},
 		tests: []string{"lock.TestOrder", "lock/znode.TestAdmit"},
 	}, {
 		name:   "later-writer",
 		breaks: "a reader waits for a writer that came later and waits for it, which is kazoo#649",
-		edits: []edit{{"lock/znode/admit.go",
+		edits: []edit{{"lock/znode/rules.go",
 			"	for i := self - 1; i >= 0; i-- {\n		if ",
 			"	for i := len(names) - 1; i >= 0; i-- {\n		if (i < self || i > self && names[self].Role == Shared) && "}},
 		tests: []string{"lock/znode.TestAdmitNeverDeadlocks"},
@@ -82,7 +82,7 @@ var familyMutants = []mutant{
 	}, {
 		name:   "permits-uncounted",
 		breaks: "a semaphore counts its holders, not what they hold",
-		edits: []edit{{"lock/znode/admit.go",
+		edits: []edit{{"lock/znode/rules.go",
 			"asked += int64(max(1, n.Permits))",
 			"asked += int64(min(1, max(1, n.Permits)))"}},
 		tests: []string{"lock.TestOrder"},

@@ -89,9 +89,9 @@ var joinMutants = []mutant{
 	}, {
 		name:   "rollover-without-end",
 		breaks: "a parent whose counter is at its end is left if it was adopted, so that its lock is never free again",
-		edits: []edit{{"lock/internal/queue/join.go",
-			"c.deleteParent(ctx, c.parent, n, true)",
-			"c.deleteParent(ctx, c.parent, n, false)"}},
+		edits: []edit{{"lock/internal/queue/deleteparent.go",
+			"deletionOf(path, n, true)",
+			"deletionOf(path, n, false)"}},
 		tests: []string{"lock.TestCounterNearItsEnd"},
 	}, {
 		name:   "rollover-behind-the-dead",
@@ -205,8 +205,8 @@ var recoverMutants = []mutant{
 		name:   "stale-search",
 		breaks: "a create whose reply was lost is searched for on a server that may lag behind",
 		edits: []edit{{"lock/internal/queue/recover.go",
-			"	names, _, err := c.list(ctx, true)\n",
-			"	names, _, err := c.list(ctx, false)\n"}},
+			"	names, err := c.list(ctx, true)\n",
+			"	names, err := c.list(ctx, false)\n"}},
 		tests: []string{"lock.TestLostCreateIsFoundByTheLatestServer"},
 	}, {
 		name:   "found-of-another",

@@ -12,7 +12,7 @@ var revokeMutants = []mutant{
 	}, {
 		name:   "revoke-waiters",
 		breaks: "a waiter is asked to release the lock, too",
-		edits:  []edit{{"lock/znode/admit.go", "			return names[:i]\n", "			return names\n"}},
+		edits:  []edit{{"lock/znode/rules.go", "			return names[:i]\n", "			return names\n"}},
 		tests:  []string{"lock/znode.TestHolders", "lock.TestRevokeOfEachKind"},
 	}, {
 		name:   "revoke-unchecked",

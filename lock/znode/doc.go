@@ -130,7 +130,7 @@
 //
 // A contender waits for the nearest earlier one that excludes it. Of a semaphore's contenders
 // all are in, from the first one on, that together ask for no more permits than there are: a
-// contender that asks for many is not overtaken. Entries of other libraries ask for one. [Admit]
+// contender that asks for many is not overtaken. Entries of other libraries ask for one. [WaitsFor]
 // is the rule; it knows names and [Rules] only.
 //
 // A writer that only reads from now on ("shared" in its record) keeps its name and its place. A

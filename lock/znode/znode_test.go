@@ -218,7 +218,7 @@ func TestAdmit(t *testing.T) {
 			names = append(names, znode.Name{Seq: int32(i), Role: map[rune]znode.Role{'x': znode.Exclusive, 'r': znode.Shared, 'w': znode.Writer}[c]})
 		}
 		for i, want := range tt.want {
-			if got := znode.Admit(names, i, mutex); got != want {
+			if got := znode.WaitsFor(names, i, mutex); got != want {
 				t.Errorf("queue %s: contender %d waits for %d, want %d", tt.queue, i, got, want)
 			}
 		}
@@ -244,7 +244,7 @@ func TestAdmitPermits(t *testing.T) {
 			names = append(names, znode.Name{Seq: int32(i), Permits: n})
 		}
 		for i, want := range tt.want {
-			if got := znode.Admit(names, i, znode.Rules{Kind: znode.Semaphore, Capacity: tt.capacity}); got != want {
+			if got := znode.WaitsFor(names, i, znode.Rules{Kind: znode.Semaphore, Capacity: tt.capacity}); got != want {
 				t.Errorf("%v of %d: contender %d waits for %d, want %d", tt.asked, tt.capacity, i, got, want)
 			}
 		}
@@ -263,7 +263,7 @@ func TestAdmitNeverDeadlocks(t *testing.T) {
 		for len(names) > 0 {
 			var in []int
 			for i := range names {
-				ahead := znode.Admit(names, i, mutex)
+				ahead := znode.WaitsFor(names, i, mutex)
 				if ahead >= i {
 					t.Fatalf("%v: %d waits for %d, which is not earlier", names, i, ahead)
 				}

@@ -277,12 +277,12 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 		case err != nil:
 			return err
 		}
-		names, _, err := c.list(ctx, false)
+		names, err := c.list(ctx, false)
 		if err != nil {
 			return err
 		}
 		if len(names) == 0 {
-			if _, err := c.deleteParent(ctx, c.parent, n, true); zkconn.OutcomeOf(err) == zkconn.Refused {
+			if err := c.deleteSpentParent(ctx, c.parent, n); zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err
 			}
 		} else if err := c.purgeFrom(ctx, names); err != nil {

@@ -47,7 +47,7 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 		case place.Share:
 			return p, e, nil
 		case place.Take:
-			switch next, _ := decide(position{admitted: true}, e.Fresh(q.Conn.Session())); {
+			switch next, _ := admit(position{admitted: true}, e.Fresh(q.Conn.Session())); {
 			case next != enter: // it has to be written first
 				p.Return(w)
 				p.begin(e, place.Take, place.Use{})

@@ -235,26 +235,26 @@ func (q *Queue) newContender(r Request) *contender {
 // path is that of an entry of the lock.
 func (c *contender) path(n znode.Name) string { return c.parent + "/" + n.Node }
 
-// list returns the lock's contenders in order, and the parent's Stat: nil if the parent is
-// not there. caughtUp asks the server to catch up with the leader first.
-func (c *contender) list(ctx context.Context, caughtUp bool) ([]znode.Name, *zk.Stat, error) {
+// list returns the lock's contenders in order: none if the parent is not there. caughtUp asks the
+// server to catch up with the leader first.
+func (c *contender) list(ctx context.Context, caughtUp bool) ([]znode.Name, error) {
 	read := c.Conn.Children
 	if caughtUp {
 		read = c.Conn.ChildrenSynced
 	}
-	children, stat, err := read(ctx, c.parent)
+	children, _, err := read(ctx, c.parent)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		c.lock.believe(parent{state: absent})
-		return nil, nil, nil
+		return nil, nil
 	case errors.Is(err, zk.ErrNoAuth):
-		return nil, nil, fmt.Errorf("%w: list %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+		return nil, fmt.Errorf("%w: list %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	}
 	names := znode.Contenders(children)
 	c.lock.sawOthers(len(names) > 1)
-	return names, stat, nil
+	return names, nil
 }
 
 // await waits for an event, for at most that long.

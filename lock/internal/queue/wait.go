@@ -33,7 +33,7 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 	}
 	var w *waiter
 	for {
-		next, why := decide(p, e.Fresh(c.Conn.Session()))
+		next, why := admit(p, e.Fresh(c.Conn.Session()))
 		if next == enter {
 			c.Log.Debug().Str("lock", c.Lock).Str("entry", e.Path).Str("why", why).Msg("its turn has come")
 			return zkconn.ContextError(ctx)
@@ -80,7 +80,7 @@ func (w *waiter) listPosition(ctx context.Context) error {
 // listOwn returns the contenders, and the place of the entry among them.
 func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
 	for _, caughtUp := range []bool{false, true} {
-		names, _, err := w.list(ctx, caughtUp)
+		names, err := w.list(ctx, caughtUp)
 		if err != nil {
 			return nil, 0, err
 		}

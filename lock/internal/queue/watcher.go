@@ -103,7 +103,7 @@ func (w *Watcher) readFirst(ctx context.Context, caughtUp bool) (*sighting, erro
 // find lists which entry is first. If there is none, it watches for the next one.
 func (w *Watcher) find(ctx context.Context, caughtUp bool) error {
 	for {
-		names, _, err := w.list(ctx, caughtUp)
+		names, err := w.list(ctx, caughtUp)
 		if err != nil {
 			return err
 		}

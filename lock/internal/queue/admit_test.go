@@ -35,7 +35,7 @@ func TestDecide(t *testing.T) {
 								case known && !gone:
 									want = follow
 								}
-								if got, why := decide(p, fresh); got != want || (why == "") {
+								if got, why := admit(p, fresh); got != want || (why == "") {
 									t.Errorf("%+v, fresh %v: %d (%s), want %d", p, fresh, got, why, want)
 								}
 							}
