@@ -93,7 +93,10 @@
 //     says otherwise.
 //   - While one server leads, its clock makes no step of more than the grace. A client that
 //     knew the clock before the step sees it, and does no harm. One that did not can take a
-//     holder for dead that has not renewed since. Steps are logged and counted ([Stats]).
+//     holder for dead that has not renewed since. A step is not seen either if it is taken
+//     back before the client's next sample of the clock, or is smaller than the time that the
+//     last sample took and a millisecond for each second since. Steps are logged and counted
+//     ([Stats]).
 //   - A ZooKeeper of a single server does not come back from a restart with another clock:
 //     to its clients that is such a step.
 //   - ZooKeeper 3.4.14 or later. [Dial] checks, by one transaction that leaves nothing behind,
