@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"go/ast"
 	"go/doc/comment"
@@ -190,24 +189,10 @@ type goFile struct {
 // onlyImport is a snippet that shows what is to be imported.
 var onlyImport = regexp.MustCompile(`^package main\nimport ("\S+")\n$`)
 
-// ensembles are the servers that snippets name; they run on the test's own.
-var ensembles = strings.NewReplacer(`[]string{"zk1:2181", "zk2:2181", "zk3:2181"}`, "servers", `[]string{"127.0.0.1:2181"}`, "servers")
-
-// mainFunction is that of a snippet that is a whole program.
-var mainFunction = regexp.MustCompile(`(?ms)^func main\(\) \{\n(.*?)^\}\n`)
-
-// compilable wraps a snippet into a function, with the imports that it needs. A whole
-// program has its imports, and its main becomes that function.
+// compilable wraps a snippet into a function, with the imports that it needs.
 func compilable(s snippet, function string) (goFile, error) {
-	code := ensembles.Replace(s.text)
+	code := strings.ReplaceAll(s.text, `[]string{"zk1:2181", "zk2:2181", "zk3:2181"}`, "servers")
 	result, end := goFile{snippet: s, runs: true}, ""
-	if strings.HasPrefix(code, "package main\n") {
-		result.source = mainFunction.ReplaceAllString(code, "func "+function+"() error {\n${1}return nil\n}\n")
-		if result.source == code {
-			return result, errors.New("it is a program without func main")
-		}
-		return result, nil
-	}
 	wrapped := func() string {
 		return "package main\nfunc " + function + "() error {\n" + code + "\n" + end + "return nil\n}\n"
 	}
