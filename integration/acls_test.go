@@ -31,7 +31,7 @@ func TestReaperACLs(t *testing.T) {
 		if !regexp.MustCompile(`'digest,'` + user + `:`).MatchString(said) {
 			t.Fatalf("the root's ACL does not name %s:\n%s", user, said)
 		}
-		if err := b.raw.AddAuth("digest", []byte(user+":"+user+"-password")); err != nil { // who looks for what was left
+		if err := b.raw.AddAuth("digest", []byte(user+":"+user+"-password")); err != nil { // to look for what was left
 			t.Fatal(err)
 		}
 	}

@@ -83,7 +83,7 @@ func testRunRevoke(t *testing.T, bin string) {
 		t.Errorf("asked: %+v", asked)
 	}
 	p.mustExit(4)
-	me, err := user.Current() // the user who asks, as break names it
+	me, err := user.Current() // the asking user, as break names it
 	if err != nil {
 		t.Fatal(err)
 	}

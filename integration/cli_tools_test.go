@@ -143,7 +143,7 @@ func testLsPattern(t *testing.T, bin string) {
 	c.prune("tenant-1", "tenant-2")
 }
 
-// testBreak: the holder is told who and why, and the next one enters after it.
+// testBreak: the holder is told by which client and why, and the next one enters after it.
 func testBreak(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	locks := c.client()

@@ -11,7 +11,7 @@ import (
 
 // TestClocksHoursApart has servers whose clocks are hours ahead of and behind
 // those of their clients: leases last as long as they do with true clocks, for
-// those who wait, those who try, and the reaper.
+// waiters, for tries, and for the reaper.
 func TestClocksHoursApart(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"ahead": 5 * time.Hour, "behind": -5 * time.Hour} {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// longTTL is the lease where servers are taken away: who renewed just before an
+// longTTL is the lease where servers are taken away: a holder that renewed just before an
 // outage survives one of nearly two thirds of it.
 const longTTL = 30 * time.Second
 

@@ -143,7 +143,7 @@ func (c *cut) finish() {
 	if !c.isHit() && (c.requests == 0 || c.k > 0 && c.requests >= c.k) {
 		c.Errorf("%d requests, and the fault did not happen to request %d", c.requests, c.k)
 	}
-	// Cuts end no lease: whatever was made is taken back by who made it.
+	// Cuts end no lease: whatever was made is taken back by its maker.
 	if n := int(c.peer.Stats().Purged + c.victim.Stats().Purged); n > c.dead && c.fault != zkserver.HoldReply {
 		c.Errorf("%d entries were left to expire, and purged; %d were dead", n, c.dead)
 	}

@@ -349,7 +349,7 @@ func renewal(c *cut) {
 	}
 }
 
-// purge finds two in the queue who died.
+// purge finds two dead clients in the queue.
 func purge(c *cut) {
 	c.bury(c.name, 0)
 	c.begin()

@@ -28,7 +28,7 @@ import (
 // seconds, and take half a minute to start.
 const (
 	long           = 5 * time.Minute  // the lease of a client that is to live, whatever happens
-	ttl            = 12 * time.Second // the lease of who dies, for others to wait for its end
+	ttl            = 12 * time.Second // the lease of a client that dies, for others to wait for its end
 	grace          = 500 * time.Millisecond
 	sessionTimeout = 2 * time.Second
 	patience       = 2 * time.Minute
@@ -394,7 +394,7 @@ func work(role string) int {
 	return 1
 }
 
-// zkCli runs commands with ZooKeeper's own command line. Some who pack the server leave it
+// zkCli runs commands with ZooKeeper's own command line. Some packages of the server leave it
 // out; then there is nothing to run them with.
 func (b *bench) zkCli(commands string) string {
 	b.Helper()

@@ -21,7 +21,7 @@ import (
 // third of the TTL more after each outage, and the machine may be busy.
 const purgeSlack = longTTL/3 + 10*time.Second
 
-// livingTTL is the lease of those who live through elections: on a busy machine one may
+// livingTTL is the lease of clients that live through elections: on a busy machine one may
 // take most of a minute. No clock here is ahead or behind by less than that.
 var livingTTL = lock.WithTTL(80 * time.Second)
 
@@ -56,7 +56,7 @@ func TestLeadersWithOtherClocks(t *testing.T) {
 }
 
 // TestElectionsFasterThanALease has leaders with different clocks follow each other
-// as soon as all who live have renewed, for longer than a dead holder may block. A judge that
+// as soon as all live clients have renewed, for longer than a dead holder may block. A judge that
 // counts from the beginning of the last leader's time only would have it block for a
 // lease more.
 func TestElectionsFasterThanALease(t *testing.T) {
@@ -208,7 +208,7 @@ func (e *ensemble) elect(ahead time.Duration) (since time.Time) {
 }
 
 // depose has the leader killed and started again. It returns when the first was written
-// under the next one: from then on who judges can know of it.
+// under the next one: from then on a judge can know of it.
 func (e *ensemble) depose() (since time.Time) {
 	e.Helper()
 	old, _, err := e.members.Depose(e.ctx)

@@ -195,7 +195,7 @@ func (m *mixed) testDowngrade(t *testing.T) {
 			m.ask(reader, "unlock")
 			if strings.Contains(last, "__READ__") {
 				m.comes(writing)
-				t.Logf("this Curator goes on as a reader behind the writers who wait (CURATOR-621): one of %s came in beside it", library)
+				t.Logf("this Curator goes on as a reader behind the waiting writers (CURATOR-621): one of %s came in beside it", library)
 				m.ask(theirs, "unlock")
 			} else {
 				m.waits(writing)

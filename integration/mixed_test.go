@@ -163,7 +163,7 @@ func (m *mixed) testTurns(t *testing.T) {
 // not tell how fair it is.
 const enoughTurns = 10
 
-// queue is what is seen of a lock by those who have it.
+// queue is what is seen of a lock by its holders.
 type queue struct {
 	*mixed
 	path string
@@ -172,7 +172,7 @@ type queue struct {
 	over     atomic.Bool
 
 	mu     sync.Mutex
-	last   string // the sequence of who came in last
+	last   string // the sequence of the last holder
 	parent int64  // its Czxid
 	turns  map[part]int
 	most   map[part]int // how many others came in from one turn of a client's to the next
@@ -226,7 +226,7 @@ func (q *queue) turn(c part) {
 }
 
 // look checks that it is the holder's turn: that its node is the first in the
-// queue, and came after that of who had the lock before.
+// queue, and came after that of the holder before.
 func (q *queue) look(c part) {
 	first, parent := q.first()
 	q.mu.Lock()

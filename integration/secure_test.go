@@ -99,7 +99,7 @@ func (s *secure) raw(pair testpki.Pair, digests ...string) steady {
 
 // TestStrangerCanDoNothing to locks that were made under ACLs, by a digest and by a
 // certificate, where / is closed to both sides: not read, renew, break or reap them, nor
-// queue, ask for them, or change who may.
+// queue, ask for them, or change their ACLs.
 func TestStrangerCanDoNothing(t *testing.T) {
 	s := startSecure(t)
 	stranger := s.authority.Issue(t, "stranger")

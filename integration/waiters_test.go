@@ -82,12 +82,12 @@ var kindsOfWaiters = map[string]waiters{
 }
 
 // TestManyWaiters: very many wait for one lock of each kind, and get it by the order in
-// which they came, or of those who barge by that of their tokens. What passes on the wire for
+// which they came, or, with barging, by that of their tokens. What passes on the wire for
 // each of them does not grow with their number, but for the names in the lists that readers,
 // writers, and waiters for permits make. HOLDFAST_WAITERS is how many; the library is meant
 // for 10,000.
 //
-// Of those who barge one of each client is at it: all of these watch the same entry, and try
+// With barging, one waiter of each client is at it: all of these watch the same entry, and try
 // when it goes. So what each handoff costs grows with the clients, and not with the waiters.
 func TestManyWaiters(t *testing.T) {
 	n := 200
@@ -203,7 +203,7 @@ func (l *line) step(token lock.Token, weight int) {
 	l.steps = append(l.steps, lineStep{token, weight})
 }
 
-// check fails the test if more were in than there is room for, or one before another who
+// check fails the test if more were in than there is room for, or one before another that
 // had come earlier. Each holder is counted with all that came before and are not out
 // yet: these are in too, though they may not have noticed.
 func (l *line) check(t *testing.T, n, room int) {

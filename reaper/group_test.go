@@ -146,7 +146,7 @@ func TestOneThatHangsIsOverdue(t *testing.T) {
 	})
 }
 
-// TestMonitorIsSafe for those who look while a reaper works.
+// TestMonitorIsSafe for callers that look while a reaper works.
 func TestMonitorIsSafe(t *testing.T) {
 	m := NewMonitor(About{Servers: []string{"a"}})
 	var done sync.WaitGroup

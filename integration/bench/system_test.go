@@ -159,7 +159,7 @@ func TestPostgresLockExpires(t *testing.T) {
 		t.Errorf("token %d after %d", two.token, one.token)
 	}
 	if err := one.unlock(); err == nil {
-		t.Error("who lost the lock gave it back")
+		t.Error("a client that lost the lock gave it back")
 	}
 	if err := two.unlock(); err != nil {
 		t.Error(err)

@@ -106,7 +106,7 @@ func TestDeployment(t *testing.T) {
 	}
 	in := objects["NetworkPolicy"].(*networkingv1.NetworkPolicy).Spec.Ingress
 	if len(in) != 1 || len(in[0].From) != 1 || in[0].Ports[0].Port.IntVal != c.Ports[0].ContainerPort {
-		t.Errorf("who may come in: %+v", in)
+		t.Errorf("admitted: %+v", in)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestCronJob(t *testing.T) {
 	n := objects["NetworkPolicy"].(*networkingv1.NetworkPolicy)
 	checkSelects(t, "NetworkPolicy", &n.Spec.PodSelector, pod.Labels)
 	if len(n.Spec.Ingress) != 0 || len(n.Spec.PolicyTypes) != 2 {
-		t.Errorf("who may come in: %+v", n.Spec)
+		t.Errorf("admitted: %+v", n.Spec)
 	}
 	if _, err := policy.ParseSchedule(job.Spec.Schedule); err != nil {
 		t.Error(err)

@@ -255,11 +255,11 @@ func TestVerdictsOnRegisters(t *testing.T) {
 			s.write("a", 1, "x", true)
 			s.read("b", 2, 2, "w")
 		}, true},
-		"written by one who was killed": {func(s *script) {
+		"written by a worker that was killed": {func(s *script) {
 			s.write("a", 1, "v", false).Unsure = true
 			s.read("b", 2, 1, "v")
 		}, true},
-		"not written by one who was killed": {func(s *script) {
+		"not written by a worker that was killed": {func(s *script) {
 			s.write("b", 2, "v", false)
 			s.write("a", 1, "w", false).Unsure = true
 			s.read("b", 2, 2, "v")
@@ -289,7 +289,7 @@ func TestVerdictsOnRegisters(t *testing.T) {
 	}
 }
 
-// shown has a worker ask who leads.
+// shown has a worker ask for the leader.
 func (s *script) shown(worker string, token int64, value string) *record {
 	return s.add(record{Op: opShown, Worker: worker, Lock: "x", Token: token, Value: value, Call: s.tick(), Return: s.tick()})
 }
@@ -300,13 +300,13 @@ func (s *script) elected(worker string, token int64, ticks instant) {
 	s.records[len(s.records)-1].Value = "of " + worker
 }
 
-// TestVerdictsOnLeadersShown has those who ask be shown who leads.
+// TestVerdictsOnLeadersShown has workers be shown a leader.
 func TestVerdictsOnLeadersShown(t *testing.T) {
 	for name, test := range map[string]struct {
 		play func(*script)
 		want string // what is said of it; "" for nothing
 	}{
-		"who leads": {func(s *script) {
+		"the leader": {func(s *script) {
 			s.elected("a", 1, 100)
 			s.shown("c", 1, "of a")
 			s.leave("a", 1, "")
@@ -314,7 +314,7 @@ func TestVerdictsOnLeadersShown(t *testing.T) {
 			s.elected("b", 2, 100)
 			s.shown("c", 2, "of b")
 		}, ""},
-		"one who was killed before it knew": {func(s *script) {
+		"one that was killed before it knew": {func(s *script) {
 			s.shown("c", 1, "of a")
 			s.elected("b", 2, 100)
 		}, ""},

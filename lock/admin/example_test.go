@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// A tool looks who holds a lock, and ends the hold. The holder learns who did it, and why.
+// A tool looks for the holder of a lock, and ends its hold. The holder learns by which client, and why.
 func ExampleTree_Break() {
 	ensemble, err := locktest.New(locktest.Options{}) // a ZooKeeper in memory
 	if err != nil {

@@ -342,7 +342,7 @@ func TestQuorum(t *testing.T) {
 			t.Error("the other member that came back lacks something")
 		}
 
-		// All stop; those who come back first do not know the last write.
+		// All stop; the members that come back first do not know the last write.
 		ens.Stop(followers[1])
 		mustCreate(t, d, "/last", 0)
 		ens.Stop(followers[0])
@@ -352,7 +352,7 @@ func TestQuorum(t *testing.T) {
 		if !has(ens, "/last") {
 			t.Error("an acknowledged write was lost")
 		}
-		// Likewise, and the one who knows is another one.
+		// Likewise, and the member that knows is another one.
 		ens.Start(followers[0])
 		d.await(zk.StateDisconnected, zk.StateHasSession)
 		ens.Stop(leader)

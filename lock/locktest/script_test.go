@@ -394,7 +394,7 @@ func (s *script) random(seed uint64) {
 }
 
 // transactions counts the transactions of f. A real server may have more at the
-// same time, of others who use it, but never fewer: so there the least of many
+// same time, of others that use it, but never fewer: so there the least of many
 // tries counts. f has to observe the same each time.
 func (s *script) transactions(c *zk.Conn, what string, f func()) {
 	mark := func() int64 {
@@ -419,7 +419,7 @@ func (s *script) transactions(c *zk.Conn, what string, f func()) {
 		try()
 	}
 	// Nothing that is counted makes more than one: more are those of others on the same
-	// server, who come to rest.
+	// server, which come to rest.
 	for end := time.Now().Add(20 * time.Second); s.shared && least > 1 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		try()
 	}

@@ -243,7 +243,7 @@ func TestProveEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestMarkIsWrittenOnceAnEpoch, by the first one who needs it; the others read it.
+// TestMarkIsWrittenOnceAnEpoch, by the first judge that needs it; the others read it.
 func TestMarkIsWrittenOnceAnEpoch(t *testing.T) {
 	simulate(t, func(w world) {
 		var clocks []*Clock
@@ -376,7 +376,7 @@ func TestMarkAtALaggingServer(t *testing.T) {
 	}
 }
 
-// TestMarkIsRacedFor by judges who all see that there is none, or an old one.
+// TestMarkIsRacedFor by judges that all see that there is none, or an old one.
 func TestMarkIsRacedFor(t *testing.T) {
 	simulate(t, func(w world) {
 		clocks := make([]*Clock, 5)
@@ -413,7 +413,7 @@ func TestMarkIsRacedFor(t *testing.T) {
 	})
 }
 
-// TestMarkOverALostReply: who wrote it finds its own.
+// TestMarkOverALostReply: its writer finds its own.
 func TestMarkOverALostReply(t *testing.T) {
 	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
 		simulate(t, func(w world) {

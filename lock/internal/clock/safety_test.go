@@ -12,7 +12,7 @@ import (
 
 // ensemble is a model of leaders that follow each other, whose clocks have nothing to
 // do with each other's and make steps, of a holder that renews one entry, and of one
-// who judges it.
+// judge of it.
 type ensemble struct {
 	random *rand.Rand
 	real   time.Duration // the true time, which no clock shows

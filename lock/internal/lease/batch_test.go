@@ -13,7 +13,7 @@ import (
 // large is an entry of which a transaction takes sixty.
 var large = Terms{TTL: testTTL, Grace: testGrace, Metadata: map[string]string{"x": strings.Repeat("x", 4000)}}
 
-// TestServerThatTakesLess cuts the connection of who renews more than ten at once, as one
+// TestServerThatTakesLess cuts the connection of a client that renews more than ten at once, as one
 // with a small jute.maxbuffer does. No hold is lost by that; it is learnt at the first
 // renewal, and forgotten, since the server may be another one by then.
 func TestServerThatTakesLess(t *testing.T) {

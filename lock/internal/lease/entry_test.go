@@ -50,8 +50,8 @@ func TestLeaseEndsBeforeOthersMayEnter(t *testing.T) {
 	})
 }
 
-// owner notes what it is told, and looks at the entry as it is, which only who does
-// not hold the entry's lock can.
+// owner notes what it is told, and looks at the entry as it is, which only a caller
+// without the entry's lock can.
 type owner struct {
 	entry *Entry
 

@@ -365,7 +365,7 @@ func TestMembersAreApart(t *testing.T) {
 
 // TestReadBack: whose write stands in an entry that was found at a later version. Bytes
 // that are ours tell that only if an attempt of ours may have been applied; of this
-// batch, then it was so for all who are in it. The lease runs from the first attempt.
+// batch, then it was so for all entries in it. The lease runs from the first attempt.
 func TestReadBack(t *testing.T) {
 	for _, tt := range []struct {
 		name                 string

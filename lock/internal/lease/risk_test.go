@@ -67,7 +67,7 @@ func TestAtRisk(t *testing.T) {
 			t.Errorf("%s: told %v and %+v, want %+v", tt.name, left, o.told, want)
 		}
 		if left := risk(e.AtRisk(2)); left != want.Left {
-			t.Errorf("%s: who asks late is told %v, want %v", tt.name, left, want.Left)
+			t.Errorf("%s: a late caller is told %v, want %v", tt.name, left, want.Left)
 		}
 		if left := risk(e.AtRisk(1)); left != -1 {
 			t.Errorf("%s: told twice", tt.name)
@@ -75,7 +75,7 @@ func TestAtRisk(t *testing.T) {
 	}
 }
 
-// TestAtRiskAfterAPause: who was paused for less than the lease is told what is left;
+// TestAtRiskAfterAPause: a process paused for less than the lease is told what is left;
 // for longer, the hold is lost and not at risk any more; and where only the wall clock
 // tells of it, nothing is sure to be left.
 func TestAtRiskAfterAPause(t *testing.T) {
@@ -130,7 +130,7 @@ func TestSafeAgain(t *testing.T) {
 	renew(e, 12*time.Second, 12*time.Second)
 	e.warn(at(18 * time.Second))
 	if left := risk(second); left != -1 {
-		t.Errorf("told %v, who asked no longer", left)
+		t.Errorf("told %v, which no longer asked", left)
 	}
 	e.Lose(ErrRemoved)
 	if left := risk(first); left != -1 {

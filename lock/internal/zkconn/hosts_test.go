@@ -58,7 +58,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestHostsAfterALoss: who loses a connection tries the other servers first, and then
+// TestHostsAfterALoss: a client that loses a connection tries the other servers first, and then
 // all of them without a pause; but not over and over.
 func TestHostsAfterALoss(t *testing.T) {
 	for _, servers := range [][]string{{"192.0.2.1:2181"}, {"192.0.2.1:2181", "192.0.2.2:2181", "192.0.2.3:2181"}} {

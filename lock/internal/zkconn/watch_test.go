@@ -23,7 +23,7 @@ func (w *world) write(c *Conn, path string) {
 	}
 }
 
-// TestWatchIsShared by all who wait for a path, until it fires: go-zookeeper could
+// TestWatchIsShared by all that wait for a path, until it fires: go-zookeeper could
 // not take more of them back.
 func TestWatchIsShared(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

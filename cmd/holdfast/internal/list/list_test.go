@@ -155,7 +155,7 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// TestTableOnTerminal: on a narrow terminal what is left of a lease, and who holds it, stay.
+// TestTableOnTerminal: on a narrow terminal what is left of a lease, and its holder, stay.
 func TestTableOnTerminal(t *testing.T) {
 	for _, width := range []int{100, 80, 60, 1} {
 		var got bytes.Buffer

@@ -313,7 +313,7 @@ func TestCommandDoesNotStartUnguarded(t *testing.T) {
 	}
 }
 
-// Without the guard we are the one who kills.
+// Without the guard this process kills.
 func TestLeaseThatEndsWhileTheGuardIsStopped(t *testing.T) {
 	t.Parallel()
 	a := act(t, fading, `trap "" TERM; echo $$; sleep 1000`)
