@@ -500,8 +500,7 @@ func TestTwoLowerTogether(t *testing.T) {
 		var lowered sync.WaitGroup
 		holder := w.dial("holder").Semaphore("x", 10)
 		h := w.take(permits(holder, 1))
-		limited, cancel := context.WithTimeout(w.ctx, time.Minute)
-		defer cancel()
+		limited := w.limited(time.Minute)
 		for _, label := range []string{"a", "b"} {
 			s := w.dial(label).Semaphore("x", 10)
 			lowered.Go(func() {
