@@ -307,7 +307,7 @@ var exchangeMutants = []mutant{
 		breaks: "what an exchange may have made is neither searched for nor remembered once it was given up",
 		edits: []edit{{"lock/internal/queue/exchange.go",
 			"		c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())\n	}\n	if len(inDoubt) > 0 {",
-			"		_ = d\n	}\n	if len(inDoubt) > 1<<20 {"}},
+			"		_ = znode.FormatID(d.attempt)\n	}\n	if len(inDoubt) > 1<<20 {"}},
 		tests: []string{"lock.TestExchangeGivenUp"},
 	},
 }
