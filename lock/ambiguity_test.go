@@ -272,6 +272,8 @@ func TestReentryInDoubtThatStays(t *testing.T) {
 	})
 }
 
+// TestSearchBehindOthers: a client that looks for the entry of a lost create finds it ahead of
+// entries that joined since.
 func TestSearchBehindOthers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")

@@ -13,18 +13,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-func TestDialWithEndedContext(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		w.Partition("a")
-		ctx, cancel := context.WithCancel(w.ctx)
-		cancel()
-		for _, o := range []lock.Option{nil, lock.WithDigest("svc", "secret")} {
-			_, err := lock.Dial(ctx, w.Servers(), w.options("a", o)...)
-			mustBe(t, err, context.Canceled)
-		}
-	})
-}
-
 // soonAfter is within what time a call is back that its context has ended.
 const soonAfter = 100 * time.Millisecond
 

@@ -258,6 +258,8 @@ func TestHolderDiesAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
+// TestExchangeAtTheEndOfTheCounter: the entry that joins as another one leaves is the last one of
+// the counter, and is not granted. The counter starts anew.
 func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
