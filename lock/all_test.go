@@ -62,8 +62,7 @@ func TestAllOrNone(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, "y")
-		ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
-		defer cancel()
+		ctx := w.limited(3 * time.Second)
 		_, err := a.LockAll(ctx, "z", "y", "x")
 		mustBe(t, err, lock.ErrHeld, context.DeadlineExceeded)
 		mustSay(t, err, `lock "y"`, h.EntryPath())
@@ -273,8 +272,7 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 		w.create(z, "/locks/y/other-program", "", 0)
 		w.unlock(h)
 		w.waitsAll(ch)
-		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-		defer cancel()
+		ctx := w.limited(time.Second)
 		_, err := a.Mutex("y").TryLock(ctx)
 		if mustBe(t, err, lock.ErrHeld); ctx.Err() != nil {
 			t.Error("TryLock has waited")
@@ -308,7 +306,7 @@ func TestTryLockOfWhatIsKept(t *testing.T) {
 
 // TestTryLockOfWhatIsFree on a server that has not heard of that yet.
 func TestTryLockOfWhatIsFree(t *testing.T) {
-	for name, try := range map[string]func(w *world, c *lock.Client) (unlock func() error, err error){
+	forEach(t, locktest.Options{Members: 3}, map[string]func(w *world, c *lock.Client) (unlock func() error, err error){
 		"one": func(w *world, c *lock.Client) (func() error, error) {
 			h, err := c.Mutex("x").TryLock(w.ctx)
 			return h.Unlock, err
@@ -321,23 +319,21 @@ func TestTryLockOfWhatIsFree(t *testing.T) {
 			h, err := c.Mutex("x", lock.WithBarging()).TryLock(w.ctx)
 			return h.Unlock, err
 		},
-	} {
-		subtest(t, name, locktest.Options{Members: 3}, func(w *world) {
-			follower := w.Servers()[0]
-			if follower == w.Leader() {
-				follower = w.Servers()[1]
-			}
-			a, b := w.dialAt("a", []string{w.Leader()}, usual), w.dialAt("b", []string{follower}, usual)
-			w.unlock(w.lock(b, "other"))
-			h := w.lock(a, "x")
-			settle()
-			w.ok(w.Lag(follower, time.Second))
-			w.unlock(h)
-			unlock, err := try(w, b)
-			if err != nil {
-				w.Fatalf("the lock is free: %v", err)
-			}
-			mustBe(w, unlock(), nil)
-		})
-	}
+	}, func(w *world, try func(w *world, c *lock.Client) (unlock func() error, err error)) {
+		follower := w.Servers()[0]
+		if follower == w.Leader() {
+			follower = w.Servers()[1]
+		}
+		a, b := w.dialAt("a", []string{w.Leader()}, usual), w.dialAt("b", []string{follower}, usual)
+		w.unlock(w.lock(b, "other"))
+		h := w.lock(a, "x")
+		settle()
+		w.ok(w.Lag(follower, time.Second))
+		w.unlock(h)
+		unlock, err := try(w, b)
+		if err != nil {
+			w.Fatalf("the lock is free: %v", err)
+		}
+		mustBe(w, unlock(), nil)
+	})
 }

@@ -100,37 +100,6 @@ func TestWallClockSetForward(t *testing.T) {
 	})
 }
 
-// TestDoubtThatStays: the renewal that could confirm the hold is not
-// acknowledged. It ends after the grace; a fixed lease, which is not renewed, at
-// once. That is noticed within a second even if no call asks.
-func TestDoubtThatStays(t *testing.T) {
-	for _, asked := range []bool{false, true} {
-		for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
-			subtest(t, fmt.Sprint("asked ", asked, ", fixed ", opts != nil), locktest.Options{}, func(w *world) {
-				c := newClock(0, 0)
-				h := w.lock(w.client("a", lock.WithClock(c.now)), "x", opts...)
-				ended := w.end(h)
-				w.Partition("a")
-				c.step(2 * ttl)
-				before, most := time.Now(), 10*time.Millisecond
-				if asked && h.Valid() {
-					w.Error("valid")
-				}
-				if !asked {
-					most += time.Second
-				}
-				if opts == nil {
-					most += grace
-				}
-				if took := ended.wait().Sub(before); took > most {
-					w.Errorf("ended after %v, want %v at most", took, most)
-				}
-				mustBe(w, h.Err(), lock.ErrLost, lock.ErrExpired)
-			})
-		}
-	}
-}
-
 func TestWallClockSetBackMeansNothing(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)

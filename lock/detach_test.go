@@ -134,8 +134,7 @@ func TestDetachInDoubt(t *testing.T) {
 		{"attached to, and unlocked", func(w *world, c *lock.Client, early lock.Ticket) { w.unlock(w.attach(c, early)) }, []error{queue.ErrWentSince}, []error{lock.ErrRemoved}},
 		{"attached to, and put back", func(w *world, c *lock.Client, early lock.Ticket) {
 			w.fault(func(r locktest.Request) bool { return r.Label == "c" && strings.HasPrefix(r.Op, "getChildren") }, locktest.Fault{Delay: 2 * time.Second})
-			ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-			defer cancel()
+			ctx := w.limited(time.Second)
 			_, err := c.Attach(ctx, early)
 			mustBe(w, err, context.DeadlineExceeded)
 			w.until("it is put back", func() bool { return w.record(early.EntryPath()).Detached })
@@ -180,8 +179,7 @@ func TestDetachThatIsNotConfirmed(t *testing.T) {
 			a, c := w.client("a"), w.client("c")
 			h := w.lock(a, "x")
 			died := w.die("a", pathOf(h))
-			ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-			defer cancel()
+			ctx := w.limited(time.Second)
 			ticket, err := h.Detach(ctx, 0)
 			var unconfirmed *lock.UnlockError
 			if !errors.As(err, &unconfirmed) || ticket.IsZero() {
@@ -309,8 +307,7 @@ func TestAttachToWhatWasNotDetached(t *testing.T) {
 			h := w.lock(a, "x")
 			ended := w.end(h)
 			ticket := h.Ticket()
-			ctx, cancel := context.WithTimeout(w.ctx, 5*ttl)
-			defer cancel()
+			ctx := w.limited(5 * ttl)
 			_, err := b.Attach(ctx, ticket)
 			mustBe(w, err, context.DeadlineExceeded, lock.ErrHeld)
 			w.alive(h)
@@ -489,8 +486,7 @@ func TestPutBackWhoseReplyIsLost(t *testing.T) {
 		hit := w.fault(func(r locktest.Request) bool {
 			return writes("c", path)(r) && w.record(path).Owner == "c" && w.cutOff("c")
 		}, locktest.Fault{Drop: locktest.AfterApply})
-		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-		defer cancel()
+		ctx := w.limited(time.Second)
 		_, err = c.Attach(ctx, ticket)
 		mustBe(t, err, context.DeadlineExceeded)
 		w.until("it is put back, and the reply is lost", func() bool { return hit() && w.record(path).Detached })

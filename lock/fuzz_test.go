@@ -75,8 +75,7 @@ func FuzzHostileChildren(f *testing.F) {
 			placed := w.hostile(z, "/locks/x", names, kinds, data)
 			before := w.Dump("/locks/x")
 
-			ctx, cancel := context.WithTimeout(w.ctx, 2*ttl)
-			defer cancel()
+			ctx := w.limited(2 * ttl)
 			for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").TryLock, a.Mutex("x").Lock} {
 				begun := time.Now()
 				h, err := take(ctx)

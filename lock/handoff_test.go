@@ -578,8 +578,7 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 		w.unlock(h)
 		mustBe(t, <-extended, lock.ErrUnlocked)
 		w.waits(line[0])
-		limited, cancel := context.WithTimeout(w.ctx, ttl)
-		defer cancel()
+		limited := w.limited(ttl)
 		for i, next := range line {
 			select {
 			case <-limited.Done():
@@ -613,8 +612,7 @@ func TestHoldsAreTheLastHandles(t *testing.T) {
 			mustBe(w, err, nil)
 			both, err := a.LockAll(y.Context(), "x", "y")
 			mustBe(w, err, nil)
-			limited, cancel := context.WithTimeout(w.ctx, ttl)
-			defer cancel()
+			limited := w.limited(ttl)
 			var next []<-chan taken
 			if waits {
 				next = w.line(limited, a, "x", 1)
@@ -682,8 +680,7 @@ func TestErrorsOfLocalWaiters(t *testing.T) {
 						holder = w.dial("b")
 					}
 					h := w.lock(holder, "x", opts...)
-					ctx, cancel := context.WithTimeout(w.ctx, ttl/2)
-					defer cancel()
+					ctx := w.limited(ttl / 2)
 					line := w.line(ctx, a, "x", 3, opts...)
 					if outage {
 						w.kill("a")

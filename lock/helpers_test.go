@@ -219,6 +219,13 @@ func (w *world) queue(ctx context.Context, c *lock.Client, name string, opts ...
 	return ch
 }
 
+// limited returns a context that ends after so much time.
+func (w *world) limited(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(w.ctx, d)
+	w.Cleanup(cancel)
+	return ctx
+}
+
 // until lets time pass until the condition holds.
 func (w *world) until(what string, condition func() bool) {
 	w.Helper()

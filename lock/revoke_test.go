@@ -726,6 +726,7 @@ func TestListensAreCheap(t *testing.T) {
 	})
 }
 
+// TestRevokeOnALaggingServer: the server of the client that asks still shows the holder before.
 func TestRevokeOnALaggingServer(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
 		at, late, lag := w.behind("a", "b")
