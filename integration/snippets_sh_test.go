@@ -141,7 +141,7 @@ func (c *console) hold(name string) {
 			}
 			select {
 			case <-hold.Revoked():
-			case <-hold.Done():
+			case <-hold.Context().Done():
 			}
 			hold.Unlock()
 		}

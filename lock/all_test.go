@@ -173,8 +173,8 @@ func TestAllOrNone(t *testing.T) {
 		w.unlock(h)
 		hs := w.expectAll(ch)
 		w.waits(x)
-		if !hs.Valid() || hs.Remaining() <= 0 || hs.Err() != nil || hs.Context().Err() != nil {
-			t.Errorf("valid %v, remaining %v, err %v", hs.Valid(), hs.Remaining(), hs.Err())
+		if hs.Remaining() == 0 || hs.Err() != nil || hs.Context().Err() != nil {
+			t.Errorf("remaining %v, err %v", hs.Remaining(), hs.Err())
 		}
 		w.unlockAll(hs)
 		mustBe(t, context.Cause(hs.Context()), lock.ErrUnlocked)
@@ -227,7 +227,7 @@ func TestNamesOfAll(t *testing.T) {
 		var none *lock.Holds
 		mustBe(t, none.Unlock(), lock.ErrUnlocked)
 		mustBe(t, none.Err(), lock.ErrUnlocked)
-		if none.Valid() || none.Hold("x") != nil || none.Context().Err() == nil {
+		if none.Remaining() > 0 || none.Hold("x") != nil || none.Context().Err() == nil {
 			t.Error("nil holds are held")
 		}
 	})
@@ -276,7 +276,7 @@ func TestOneOfAllIsLost(t *testing.T) {
 		if err := hs.Err(); !errors.As(err, &lost) || lost.Lock != "y" {
 			t.Errorf("%v does not tell that y was lost", err)
 		}
-		if hs.Valid() || !hs.Hold("x").Valid() {
+		if hs.Remaining() > 0 || hs.Hold("x").Remaining() == 0 {
 			t.Error("one was lost: all are not valid, and the others are each")
 		}
 		err := hs.Unlock()
@@ -337,7 +337,7 @@ func TestFixedLeasesOfAll(t *testing.T) {
 		if left := hs.Remaining(); left < ttl*9/10 {
 			t.Errorf("%v left of a lease that begins with the grant", left)
 		}
-		<-hs.Done()
+		<-hs.Context().Done()
 		mustBe(t, hs.Err(), lock.ErrExpired)
 		mustBe(t, hs.Unlock(), lock.ErrExpired)
 		w.empty()

@@ -50,7 +50,7 @@ func TestClose(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Errorf("close again: %v", err)
 		}
-		if h.Valid() {
+		if h.Remaining() > 0 {
 			t.Error("valid after Close")
 		}
 		mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrClosed)

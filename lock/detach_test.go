@@ -64,8 +64,8 @@ func TestDetachAndAttach(t *testing.T) {
 		mustBe(t, h.Unlock(), lock.ErrDetached)
 		mustBe(t, h.Txn(w.ctx, lock.OpCreate("/late", nil, 0, zk.WorldACL(zk.PermAll))), lock.ErrDetached)
 		mustBe(t, context.Cause(h.Context()), lock.ErrDetached)
-		if lost := errors.Is(h.Err(), lock.ErrLost); lost || h.Valid() || !h.Ticket().IsZero() || a.Stats().Lost != 0 || ended.wait().Before(begun) {
-			t.Errorf("a detached hold: lost %v, valid %v, ticket %v, %+v", lost, h.Valid(), h.Ticket(), a.Stats())
+		if lost := errors.Is(h.Err(), lock.ErrLost); lost || h.Remaining() > 0 || !h.Ticket().IsZero() || a.Stats().Lost != 0 || ended.wait().Before(begun) {
+			t.Errorf("a detached hold: lost %v, valid %v, ticket %v, %+v", lost, h.Remaining() > 0, h.Ticket(), a.Stats())
 		}
 		if _, err := h.Detach(w.ctx, 0); !errors.Is(err, lock.ErrDetached) {
 			t.Errorf("detached twice: %v", err)

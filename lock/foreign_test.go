@@ -80,7 +80,7 @@ func TestUnparsableSiblingIsIgnored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !h.Valid() {
+		if h.Remaining() == 0 {
 			t.Errorf("not valid: %v", h.Err())
 		}
 		w.unlock(h)
@@ -294,7 +294,7 @@ func TestNestedLocks(t *testing.T) {
 					ch1, ch2 := w.queue(w.ctx, y, first), w.queue(w.ctx, x, second)
 					time.Sleep(3 * ttl)
 					for _, h := range []*lock.Hold{h1, h2} {
-						if !h.Valid() {
+						if h.Remaining() == 0 {
 							t.Errorf("%s: %v", h.Name(), h.Err())
 						}
 					}

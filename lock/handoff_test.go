@@ -252,7 +252,7 @@ var ends = map[string]func(*world, *lock.Hold){
 	},
 	"removed": func(w *world, h *lock.Hold) {
 		w.remove(w.raw("admin"), h.EntryPath())
-		<-h.Done()
+		<-h.Context().Done()
 	},
 	"removed, and unlocked before that was heard of": func(w *world, h *lock.Hold) {
 		w.remove(w.raw("admin"), h.EntryPath())
@@ -269,7 +269,7 @@ var ends = map[string]func(*world, *lock.Hold){
 		w.unlock(w.attach(w.dial("attaches"), ticket))
 	},
 	"max_hold": func(w *world, h *lock.Hold) {
-		<-h.Done()
+		<-h.Context().Done()
 		mustBe(w, h.Err(), lock.ErrMaxHold)
 	},
 	"a ticket": func(w *world, h *lock.Hold) {
@@ -344,7 +344,7 @@ func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 		mustBe(t, w.outcome(again).err, lock.ErrUnlocked)
 		mustBe(t, before.Unlock(), lock.ErrUnlocked)
 		mustBe(t, before.Extend(w.ctx, ttl), lock.ErrUnlocked)
-		if before.Valid() || before.Remaining() != 0 {
+		if before.Remaining() != 0 {
 			t.Error("the hold before is valid still")
 		}
 		if ticket := before.Ticket(); !ticket.IsZero() || h.EntryPath() != before.EntryPath() {
@@ -490,7 +490,7 @@ func TestReadersShareAnEntry(t *testing.T) {
 		w.waits(late)
 
 		w.unlock(first)
-		if first.Valid() || first.Context().Err() == nil || !errors.Is(first.Err(), lock.ErrUnlocked) {
+		if first.Remaining() > 0 || first.Context().Err() == nil || !errors.Is(first.Err(), lock.ErrUnlocked) {
 			t.Errorf("the first one, unlocked: %v", first.Err())
 		}
 		for _, h := range held[1:] {
@@ -553,7 +553,7 @@ func TestReadersWaitTogether(t *testing.T) {
 		}
 		w.remove(w.raw("admin"), held[0].EntryPath())
 		for _, h := range held {
-			<-h.Done()
+			<-h.Context().Done()
 			mustBe(t, h.Err(), lock.ErrRemoved)
 			mustBe(t, h.Unlock(), lock.ErrRemoved)
 		}

@@ -15,6 +15,13 @@ import (
 // before another contender may enter. A hold is bound neither to the
 // session nor to the goroutine in which it was taken. All methods are safe for
 // concurrent use, and for a nil Hold, which is one that was unlocked long ago.
+//
+// Which to look at: give [Hold.Context] to the work, so that it stops when the hold ends, and
+// receive from its Done in a select. Before a step that must not be cut short, compare
+// [Hold.Remaining] with the time that the step takes. [Hold.Err] says why a hold ended.
+// [Hold.AtRisk] warns before, and [Hold.Revoked] tells that another client asks for the lock.
+// What the work changes should refuse an old [Hold.Token]: a process that is paused looks at
+// nothing.
 type Hold struct {
 	client   *Client
 	e        *queue.Entry
@@ -93,9 +100,6 @@ func (h *Hold) carriedBy(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Done is closed when the hold has ended, lost or unlocked. [Hold.Err] says why.
-func (h *Hold) Done() <-chan struct{} { return h.Context().Done() }
-
 // Err returns nil while the hold lasts, then [ErrUnlocked], [ErrDetached] or a [LostError].
 func (h *Hold) Err() error {
 	if h.none() {
@@ -119,16 +123,12 @@ func (h *Hold) check(ctx context.Context, what string) error {
 	return checkContext(ctx, what, h.Name())
 }
 
-// Valid reports whether the lock is surely held at this moment. It is computed
-// from the clock when it is asked, so it is right even if the process was paused
-// just before; but nothing can say what it was paused after. Where that matters
-// use [Hold.Token].
-func (h *Hold) Valid() bool { return h.Remaining() > 0 }
-
 // Remaining returns for how long the lock is surely held even if no renewal
 // succeeds any more. It is 0 when the hold has ended; and for a while after the
 // machine was suspended or its wall clock was set forward, until a renewal
-// confirms that the lease did not run out meanwhile.
+// confirms that the lease did not run out meanwhile. It is computed from the clock when it is
+// asked, so it is right even if the process was paused just before; but nothing can say what
+// it was paused after. Where that matters use [Hold.Token].
 func (h *Hold) Remaining() time.Duration {
 	if h.none() || h.unlocked.Load() {
 		return 0
@@ -144,8 +144,8 @@ func (h *Hold) Remaining() time.Duration {
 // the hold has not been lost by then.
 //
 // Each call for the same Hold returns the same channel, so that it can stand in the
-// select of a loop; one goroutine should receive from it. It is never closed: wait for
-// [Hold.Done] too. The lease of [WithoutRenewal] is never at risk: it is known when it
+// select of a loop; one goroutine should receive from it. It is never closed: wait for the
+// hold's context too. The lease of [WithoutRenewal] is never at risk: it is known when it
 // ends.
 func (h *Hold) AtRisk() <-chan time.Duration {
 	if h.none() || h.unlocked.Load() {

@@ -46,15 +46,15 @@ func TestHold(t *testing.T) {
 			t.Errorf("%v remain", r)
 		}
 		select {
-		case <-h.Done():
+		case <-h.Context().Done():
 			t.Error("done")
 		default:
 		}
 		w.unlock(h)
-		<-h.Done()
+		<-h.Context().Done()
 		mustBe(t, h.Err(), lock.ErrUnlocked)
 		mustBe(t, context.Cause(h.Context()), lock.ErrUnlocked)
-		if h.Valid() || h.Remaining() != 0 {
+		if h.Remaining() != 0 {
 			t.Error("valid after Unlock")
 		}
 		mustBe(t, h.Unlock(), lock.ErrUnlocked)
@@ -84,7 +84,7 @@ func TestContextAskedForLate(t *testing.T) {
 			mustBe(t, context.Cause(h.Context()), why)
 			mustBe(t, h.Context().Err(), context.Canceled)
 			select {
-			case <-h.Done():
+			case <-h.Context().Done():
 			default:
 				t.Error("not done")
 			}
@@ -105,7 +105,7 @@ func TestContextAskedForAsTheHoldEnds(t *testing.T) {
 			for range 8 {
 				group.Go(func() {
 					select {
-					case <-h.Done():
+					case <-h.Context().Done():
 						mustBe(t, h.Err(), lock.ErrUnlocked)
 						mustBe(t, context.Cause(h.Context()), lock.ErrUnlocked)
 					case <-w.ctx.Done():
@@ -129,7 +129,7 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 		for i := range 200 {
 			h := w.lock(a, fmt.Sprint("x", i))
 			select {
-			case <-h.Done():
+			case <-h.Context().Done():
 				t.Error(h.Err())
 			default:
 			}
@@ -146,10 +146,10 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 
 func TestNilAndZeroValues(t *testing.T) {
 	for _, h := range []*lock.Hold{nil, {}} {
-		if h.Valid() || h.Remaining() != 0 || h.Name() != "" || h.EntryPath() != "" || len(h.Metadata()) != 0 || h.Token() != (lock.Token{}) {
+		if h.Remaining() != 0 || h.Name() != "" || h.EntryPath() != "" || len(h.Metadata()) != 0 || h.Token() != (lock.Token{}) {
 			t.Errorf("%+v is something", h)
 		}
-		<-h.Done()
+		<-h.Context().Done()
 		<-h.Context().Done()
 		mustBe(t, h.Err(), lock.ErrUnlocked)
 		mustBe(t, h.Unlock(), lock.ErrUnlocked)
@@ -216,7 +216,7 @@ func TestReentry(t *testing.T) {
 				if err != nil {
 					t.Fatal(i, err)
 				}
-				if got.EntryPath() != h.EntryPath() || got.Token() != h.Token() || !got.Valid() {
+				if got.EntryPath() != h.EntryPath() || got.Token() != h.Token() || got.Remaining() == 0 {
 					t.Errorf("%s, want the same hold, %s", got.EntryPath(), h.EntryPath())
 				}
 				again = append(again, got)
@@ -242,7 +242,7 @@ func TestReentry(t *testing.T) {
 		for i, one := range append([]*lock.Hold{h, inner}, again...) {
 			w.alive2(one, i)
 			w.unlock(one)
-			if one.Valid() {
+			if one.Remaining() > 0 {
 				t.Errorf("handle %d is valid after its Unlock", i)
 			}
 			mustBe(t, one.Unlock(), lock.ErrUnlocked)
@@ -266,7 +266,7 @@ func TestReentry(t *testing.T) {
 
 func (w *world) alive2(h *lock.Hold, i int) {
 	w.Helper()
-	if !h.Valid() || h.Err() != nil {
+	if h.Remaining() == 0 || h.Err() != nil {
 		w.Errorf("handle %d: %v", i, h.Err())
 	}
 }
@@ -479,7 +479,7 @@ func TestUnlockThatIsNotConfirmed(t *testing.T) {
 		if took := time.Since(before); took > 2500*time.Millisecond {
 			t.Errorf("took %v", took)
 		}
-		if h.Valid() {
+		if h.Remaining() > 0 {
 			t.Error("valid after Unlock")
 		}
 		mustBe(t, h.Err(), lock.ErrUnlocked)

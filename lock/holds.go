@@ -107,9 +107,6 @@ func (c *company) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Done is closed when one of the holds has ended. [Holds.Err] says why.
-func (hs *Holds) Done() <-chan struct{} { return hs.Context().Done() }
-
 // Err returns nil while all of the holds last, then why one does not any more: a
 // [LostError], or [ErrUnlocked].
 func (hs *Holds) Err() error {
@@ -123,9 +120,6 @@ func (hs *Holds) Err() error {
 	}
 	return nil
 }
-
-// Valid reports whether all of the locks are surely held at this moment; see [Hold.Valid].
-func (hs *Holds) Valid() bool { return hs.Remaining() > 0 }
 
 // Remaining returns for how long all of the locks are surely held even if no renewal
 // succeeds any more: the least of what [Hold.Remaining] says.

@@ -122,7 +122,7 @@ func TestBrokenConnectionsCostLittle(t *testing.T) {
 			t.Errorf("%d entries were written again", n)
 		}
 		for _, h := range all {
-			if !h.Valid() {
+			if h.Remaining() == 0 {
 				t.Fatal(h.Err())
 			}
 		}

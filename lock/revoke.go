@@ -74,7 +74,7 @@ func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 // not change by it.
 //
 // Each call for the same Hold returns the same channel; one goroutine should receive from
-// it. It is never closed: wait for [Hold.Done] too. If several requests come before a
+// it. It is never closed: wait for the hold's context too. If several requests come before a
 // receive, the last one is told. A hold that has ended, and a nil one, return nil.
 //
 // The first call of a client sets a watch on the node below which all requests to the

@@ -258,7 +258,7 @@ func TestRevokeOfOneOfSeveral(t *testing.T) {
 		w.hearsNothing(revoked[0])
 		w.hearsNothing(revoked[2])
 		w.hearsOf(revoked[1], "the second")
-		if !hs.Valid() {
+		if hs.Remaining() == 0 {
 			t.Error("who was asked has lost the locks")
 		}
 		w.unlockAll(hs)

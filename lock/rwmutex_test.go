@@ -321,8 +321,8 @@ func TestDowngrade(t *testing.T) {
 		w.waits(queue[0])
 		for range 2 {
 			mustBe(t, h.Downgrade(w.ctx), nil)
-			if !h.Valid() || h.Token() != token {
-				t.Errorf("downgraded, the hold is valid: %v, its token %v, was %v", h.Valid(), h.Token(), token)
+			if h.Remaining() == 0 || h.Token() != token {
+				t.Errorf("downgraded, the hold is valid: %v, its token %v, was %v", h.Remaining() > 0, h.Token(), token)
 			}
 		}
 		r := w.expect(queue[0]).hold
@@ -377,7 +377,7 @@ func TestDowngradeThatIsNotAcknowledged(t *testing.T) {
 		w.Heal("a")
 		time.Sleep(ttl)
 		w.unlock(w.expect(reader[0]).hold)
-		if !h.Valid() {
+		if h.Remaining() == 0 {
 			t.Errorf("the hold has ended: %v", h.Err())
 		}
 		w.unlock(h)

@@ -55,7 +55,7 @@ func (p *process) together(ctx context.Context, r *rand.Rand, label string, c *c
 		p.work(ctx, r, label, h.each[r.IntN(len(h.each))])
 	default:
 		select {
-		case <-h.Done():
+		case <-h.Context().Done():
 			p.say("%s: %q end: %v", label, names, h.Err())
 		case <-ctx.Done():
 		case <-time.After(between(r, 0, p.ttl)):

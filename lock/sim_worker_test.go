@@ -195,7 +195,7 @@ func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) 
 	end := time.Now().Add(between(r, 0, most))
 	for time.Now().Before(end) {
 		select {
-		case <-h.Done():
+		case <-h.Context().Done():
 			p.say("%s: %s ends: %v", label, h.Name(), h.Err())
 			return
 		case <-ctx.Done():
@@ -250,7 +250,7 @@ func (p *process) shortenInDoubt(ctx context.Context, r *rand.Rand, label string
 	err := h.Extend(limited, ttl)
 	p.say("%s: %s shortened to %v: %v", label, h.Name(), ttl, err)
 	select {
-	case <-h.Done():
+	case <-h.Context().Done():
 	case <-ctx.Done():
 	case <-time.After(2 * p.ttl):
 	}
