@@ -207,7 +207,7 @@ func TestNamesOfAll(t *testing.T) {
 			`"/y": must not start with a slash`:   c.All([]string{"x", "/y"}),
 			"WithBarging":                         c.All([]string{"x"}, lock.WithBarging()),
 			"ttl":                                 c.All([]string{"x"}, lock.WithTTL(time.Nanosecond)),
-			"client":                              (*lock.Client)(nil).All([]string{"x"}),
+			"must come from a client":             new(lock.All),
 		} {
 			_, err := all.Lock(w.ctx)
 			mustBe(t, err, lock.ErrInvalid)
@@ -215,20 +215,13 @@ func TestNamesOfAll(t *testing.T) {
 			_, err = all.TryLock(w.ctx)
 			mustBe(t, err, lock.ErrInvalid)
 		}
-		for _, none := range []*lock.All{nil, {}} {
-			_, err := none.TryLock(w.ctx)
-			mustBe(t, err, lock.ErrInvalid)
-		}
 		mustBe(t, c.All([]string{"x"}).Do(w.ctx, nil), lock.ErrInvalid)
 		w.unlockAll(w.lockAll(c, many[1:]...))
 		var hs *lock.Holds
 		w.wantCost("LockAll of the most", w.cost("a", func() { hs = w.lockAll(c, many[1:]...) }), map[string]int{"multi": 1}, 1)
 		w.unlockAll(hs)
-		var none *lock.Holds
-		mustBe(t, none.Unlock(), lock.ErrUnlocked)
-		mustBe(t, none.Err(), lock.ErrUnlocked)
-		if none.Remaining() > 0 || none.Hold("x") != nil || none.Context().Err() == nil {
-			t.Error("nil holds are held")
+		if hs.Hold("x") != nil {
+			t.Error("there is a hold of a lock that was not named")
 		}
 	})
 }

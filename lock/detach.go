@@ -77,7 +77,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 // reaper, has purged the entry before. As long as the hold lives, no client can attach. The
 // ticket of a hold that has ended, or of a leadership, is for nothing.
 func (h *Hold) Ticket() Ticket {
-	if h.none() || h.leads() || h.Err() != nil { // others may read by the entry still
+	if h.leads() || h.Err() != nil { // others may read by the entry still
 		return Ticket{}
 	}
 	h.e.Pin() // the entry stays for the ticket
@@ -97,20 +97,20 @@ func (h *Hold) Ticket() Ticket {
 // Enqueue fails as [Mutex.Lock] does, and with [ErrInvalid] for a mutex that barges, which
 // has no queue.
 func (m *Mutex) Enqueue(ctx context.Context) (Ticket, error) {
-	if m != nil && m.r.barging {
+	if m.r.barging {
 		return Ticket{}, invalid("mutex", m.r.name, "must not barge: there is no place to keep without a queue")
 	}
-	return m.recipe().enqueue(ctx, znode.Exclusive)
+	return m.r.enqueue(ctx, znode.Exclusive)
 }
 
 // Enqueue leaves a place to write by, as [Mutex.Enqueue] does.
 func (m *RWMutex) Enqueue(ctx context.Context) (Ticket, error) {
-	return m.recipe().enqueue(ctx, znode.Writer)
+	return m.r.enqueue(ctx, znode.Writer)
 }
 
 // REnqueue leaves a place to read by, as [Mutex.Enqueue] does. A later writer waits for it.
 func (m *RWMutex) REnqueue(ctx context.Context) (Ticket, error) {
-	return m.recipe().enqueue(ctx, znode.Shared)
+	return m.r.enqueue(ctx, znode.Shared)
 }
 
 // Enqueue leaves a place for n permits, as [Mutex.Enqueue] does. If its turn comes before a
@@ -161,8 +161,6 @@ func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
 // root.
 func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hold, error) {
 	switch {
-	case c.zero():
-		return nil, invalid("client", nil, "must come from Dial or New")
 	case t.IsZero():
 		return nil, invalid("ticket", `""`, "is for nothing")
 	case t.root != c.cfg.root:

@@ -271,12 +271,6 @@ func TestTicketOfASemaphore(t *testing.T) {
 		}
 		_, err := a.Semaphore("x", 5).Enqueue(w.ctx, 6)
 		mustBe(t, err, lock.ErrInvalid)
-		_, err = (*lock.Semaphore)(nil).Enqueue(w.ctx, 1)
-		mustBe(t, err, lock.ErrInvalid)
-		_, err = (*lock.RWMutex)(nil).Enqueue(w.ctx)
-		mustBe(t, err, lock.ErrInvalid)
-		_, err = (*lock.RWMutex)(nil).REnqueue(w.ctx)
-		mustBe(t, err, lock.ErrInvalid)
 	})
 }
 

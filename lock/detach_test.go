@@ -645,7 +645,6 @@ func TestAttachRefuses(t *testing.T) {
 			"root is /elsewhere": func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) },
 			"must not be nil":    func() (*lock.Hold, error) { return a.Attach(noContext, ticket) },
 			"WithBarging":        func() (*lock.Hold, error) { return a.Attach(w.ctx, ticket, lock.WithBarging()) },
-			"client":             func() (*lock.Hold, error) { return (*lock.Client)(nil).Attach(w.ctx, ticket) },
 		} {
 			_, err := attach()
 			mustBe(t, err, lock.ErrInvalid)
@@ -653,14 +652,6 @@ func TestAttachRefuses(t *testing.T) {
 		}
 		_, err = a.Mutex("x", lock.WithBarging()).Enqueue(w.ctx)
 		mustBe(t, err, lock.ErrInvalid)
-		_, err = (*lock.Mutex)(nil).Enqueue(w.ctx)
-		mustBe(t, err, lock.ErrInvalid)
-		var none *lock.Hold
-		_, err = none.Detach(w.ctx, 0)
-		mustBe(t, err, lock.ErrUnlocked)
-		if !none.Ticket().IsZero() {
-			t.Error("a nil hold has a ticket")
-		}
 		w.unlock(w.attach(a, ticket))
 		w.empty()
 	})

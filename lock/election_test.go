@@ -161,8 +161,7 @@ func TestElectionArguments(t *testing.T) {
 			"priority 1048577: must be": c.Election("x", lock.WithPriority(lock.MaxPriority+1)),
 			"\"election.value\": is":    c.Election("x", lock.WithMetadata(map[string]string{"election.value": "x"})),
 			"starts":                    c.Election("/x"),
-			"lock":                      nil,
-			"Dial":                      (*lock.Client)(nil).Election("x"),
+			"must come from a client":   new(lock.Election),
 		} {
 			_, err := e.Campaign(w.ctx, "v")
 			mustBe(t, err, lock.ErrInvalid)
@@ -196,12 +195,6 @@ func TestElectionArguments(t *testing.T) {
 		if n := w.nodes(); len(n) > 0 {
 			t.Errorf("made %q", n)
 		}
-		var no *lock.Leadership
-		mustBe(t, no.Resign(), lock.ErrUnlocked)
-		mustBe(t, no.Proclaim(w.ctx, ""), lock.ErrUnlocked)
-		never := &lock.Leadership{}
-		mustBe(t, never.Resign(), lock.ErrUnlocked)
-		mustBe(t, never.Proclaim(w.ctx, ""), lock.ErrUnlocked)
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 // Hold is an acquired lock. It is renewed until it is unlocked. If it is lost, it tells so
 // before another contender may enter. A hold is bound neither to the
 // session nor to the goroutine in which it was taken. All methods are safe for
-// concurrent use, and for a nil Hold, which is one that was unlocked long ago.
+// concurrent use.
 //
 // Which to look at: give [Hold.Context] to the work, so that it stops when the hold ends, and
 // receive from its Done in a select. Before a step that must not be cut short, compare
@@ -30,30 +30,14 @@ type Hold struct {
 	permits  int32 // that its semaphore was made with
 }
 
-// none reports whether there is no entry behind the hold.
-func (h *Hold) none() bool { return h == nil || h.e == nil }
-
 // Name returns the name of the lock.
-func (h *Hold) Name() string {
-	if h.none() {
-		return ""
-	}
-	return h.e.Lock()
-}
+func (h *Hold) Name() string { return h.e.Lock() }
 
 // EntryPath returns the path of the hold's node in ZooKeeper, for logs.
-func (h *Hold) EntryPath() string {
-	if h.none() {
-		return ""
-	}
-	return h.e.Path
-}
+func (h *Hold) EntryPath() string { return h.e.Path }
 
 // Token returns the fencing token of the hold.
 func (h *Hold) Token() Token {
-	if h.none() {
-		return Token{}
-	}
 	token := tokenOf(h.e)
 	if h.t != nil {
 		token.Pass = h.t.pass
@@ -62,33 +46,18 @@ func (h *Hold) Token() Token {
 }
 
 // Metadata returns the pairs that the entry carries.
-func (h *Hold) Metadata() map[string]string {
-	if h.none() {
-		return nil
-	}
-	return maps.Clone(h.e.Described())
-}
+func (h *Hold) Metadata() map[string]string { return maps.Clone(h.e.Described()) }
 
 // Context returns a context that ends with the hold: with [LostError] as its
 // cause when it is lost, and with [ErrUnlocked] when it is unlocked, or [ErrDetached]. It carries
 // the values of the context that the lock was taken with, but not its end, and
 // with it the same lock can be taken again: see [Mutex.Lock].
 func (h *Hold) Context() context.Context {
-	switch {
-	case h.none():
-		return unlockedContext
-	case h.t != nil:
+	if h.t != nil {
 		return h.t.ctx
 	}
 	return h.e.Context(h.carriedBy)
 }
-
-// unlockedContext is that of a nil Hold.
-var unlockedContext = func() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(ErrUnlocked)
-	return ctx
-}()
 
 // carriedBy returns ctx as one with which the lock is taken again.
 func (h *Hold) carriedBy(ctx context.Context) context.Context {
@@ -102,9 +71,6 @@ func (h *Hold) carriedBy(ctx context.Context) context.Context {
 
 // Err returns nil while the hold lasts, then [ErrUnlocked], [ErrDetached] or a [LostError].
 func (h *Hold) Err() error {
-	if h.none() {
-		return ErrUnlocked
-	}
 	if h.t != nil && h.t.ctx.Err() != nil {
 		return context.Cause(h.t.ctx)
 	}
@@ -130,7 +96,7 @@ func (h *Hold) check(ctx context.Context, what string) error {
 // asked, so it is right even if the process was paused just before; but nothing can say what
 // it was paused after. Where that matters use [Hold.Token].
 func (h *Hold) Remaining() time.Duration {
-	if h.none() || h.unlocked.Load() {
+	if h.unlocked.Load() {
 		return 0
 	}
 	return h.e.Remaining()
@@ -148,7 +114,7 @@ func (h *Hold) Remaining() time.Duration {
 // hold's context too. The lease of [WithoutRenewal] is never at risk: it is known when it
 // ends.
 func (h *Hold) AtRisk() <-chan time.Duration {
-	if h.none() || h.unlocked.Load() {
+	if h.unlocked.Load() {
 		return nil
 	}
 	return h.e.AtRisk(h)
@@ -184,7 +150,7 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 // Of a lock that was taken several times through its context, the last Unlock
 // ends the hold.
 func (h *Hold) Unlock() error {
-	if h.none() || h.unlocked.Swap(true) {
+	if h.unlocked.Swap(true) {
 		return ErrUnlocked
 	}
 	c := h.client

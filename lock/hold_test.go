@@ -144,35 +144,20 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 	})
 }
 
-func TestNilAndZeroValues(t *testing.T) {
-	for _, h := range []*lock.Hold{nil, {}} {
-		if h.Remaining() != 0 || h.Name() != "" || h.EntryPath() != "" || len(h.Metadata()) != 0 || h.Token() != (lock.Token{}) {
-			t.Errorf("%+v is something", h)
-		}
-		<-h.Context().Done()
-		<-h.Context().Done()
-		mustBe(t, h.Err(), lock.ErrUnlocked)
-		mustBe(t, h.Unlock(), lock.ErrUnlocked)
-		mustBe(t, h.Unlock(), lock.ErrUnlocked)
-		mustBe(t, h.Extend(t.Context(), ttl), lock.ErrUnlocked)
-	}
-	var client *lock.Client
-	for _, m := range []*lock.Mutex{nil, {}, client.Mutex("x"), new(lock.Client).Mutex("x")} {
-		_, err := m.Lock(t.Context())
-		mustBe(t, err, lock.ErrInvalid)
-		_, err = m.TryLock(t.Context())
-		mustBe(t, err, lock.ErrInvalid)
-		mustBe(t, m.Do(t.Context(), func(context.Context) error { panic("called") }), lock.ErrInvalid)
-		if m.Name() != "" && m.Name() != "x" {
-			t.Errorf("name %q", m.Name())
-		}
-	}
-	for _, c := range []*lock.Client{nil, {}} {
-		if err := c.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-		if s := c.Stats(); s != (lock.Stats{}) {
-			t.Errorf("stats %+v", s)
+// TestZeroLocks: the zero value of a lock, which looks usable as that of a sync.Mutex is, says
+// what it lacks.
+func TestZeroLocks(t *testing.T) {
+	for what, err := range map[string]error{
+		"Lock": second(new(lock.Mutex).Lock(t.Context())), "TryLock": second(new(lock.Mutex).TryLock(t.Context())),
+		"Do": new(lock.Mutex).Do(t.Context(), unreachable), "TryDo": second(new(lock.Mutex).TryDo(t.Context(), unreachable)),
+		"Enqueue": second(new(lock.Mutex).Enqueue(t.Context())),
+		"RLock":   second(new(lock.RWMutex).RLock(t.Context())), "RWMutex.Lock": second(new(lock.RWMutex).Lock(t.Context())),
+		"REnqueue": second(new(lock.RWMutex).REnqueue(t.Context())), "RWMutex.Enqueue": second(new(lock.RWMutex).Enqueue(t.Context())),
+		"Acquire": second(new(lock.Semaphore).Acquire(t.Context(), 1)), "Semaphore.Enqueue": second(new(lock.Semaphore).Enqueue(t.Context(), 1)),
+		"Resize": new(lock.Semaphore).Resize(t.Context(), 1),
+	} {
+		if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), "must come from a client") {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

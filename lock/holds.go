@@ -13,8 +13,7 @@ import (
 )
 
 // Holds are several locks that are held together, see [All]. Each is a [Hold] of its own,
-// with its own lease and token. All methods are safe for concurrent use, and for nil
-// Holds, which are some that were unlocked long ago.
+// with its own lease and token. All methods are safe for concurrent use.
 type Holds struct {
 	client *Client
 	each   []*Hold // by the names of their locks
@@ -33,12 +32,7 @@ func newHolds(c *Client, es []*queue.Entry) *Holds {
 
 // Each returns the holds, sorted by the names of their locks. One of them can be unlocked
 // by itself, and no more locks be added.
-func (hs *Holds) Each() []*Hold {
-	if hs == nil {
-		return nil
-	}
-	return slices.Clone(hs.each)
-}
+func (hs *Holds) Each() []*Hold { return slices.Clone(hs.each) }
 
 // Hold returns the hold of the named lock, for its token; nil if it is not among them.
 func (hs *Holds) Hold(name string) *Hold {
@@ -55,9 +49,6 @@ func (hs *Holds) Hold(name string) *Hold {
 // context that the locks were taken with, but not its end, and with it they can be taken
 // again: see [All.Lock] and [Mutex.Lock].
 func (hs *Holds) Context() context.Context {
-	if hs == nil || len(hs.each) == 0 {
-		return unlockedContext
-	}
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	if hs.ctx == nil {
@@ -115,18 +106,12 @@ func (hs *Holds) Err() error {
 			return err
 		}
 	}
-	if hs == nil || len(hs.each) == 0 {
-		return ErrUnlocked
-	}
 	return nil
 }
 
 // Remaining returns for how long all of the locks are surely held even if no renewal
 // succeeds any more: the least of what [Hold.Remaining] says.
 func (hs *Holds) Remaining() time.Duration {
-	if hs == nil || len(hs.each) == 0 {
-		return 0
-	}
 	least := hs.each[0].Remaining()
 	for _, h := range hs.each[1:] {
 		least = min(least, h.Remaining())
@@ -140,9 +125,6 @@ func (hs *Holds) Remaining() time.Duration {
 // a lost hold its [LostError]; the others are unlocked. If all were unlocked before, it
 // returns [ErrUnlocked].
 func (hs *Holds) Unlock() error {
-	if hs == nil || hs.client == nil {
-		return ErrUnlocked
-	}
 	c := hs.client
 	if c.tasks.Enter() { // as in Hold.Unlock
 		defer c.tasks.Leave()

@@ -429,10 +429,6 @@ func TestCheck(t *testing.T) {
 		w.unlock(theirs)
 		w.close(a)
 		mustBe(t, a.Check(), lock.ErrClosed)
-		mustBe(t, (*lock.Client)(nil).Check(), lock.ErrInvalid)
-		if (*lock.Hold)(nil).AtRisk() != nil {
-			t.Error("no hold is at risk")
-		}
 	})
 }
 
