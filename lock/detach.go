@@ -26,11 +26,11 @@ import (
 // succeeds, a client that attaches waits until the lease has ended. A hold that had ended
 // before returns why, and no ticket; so does one whose entry turns out to be gone.
 func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
-	switch err := h.check(ctx, "detach"); {
-	case err != nil:
+	if err := h.check(ctx, "detach"); err != nil {
 		return Ticket{}, err
-	case h.leads():
-		return Ticket{}, invalid("hold", h.Name(), "must not be a leadership, to be detached")
+	}
+	if err := h.mayMove(); err != nil {
+		return Ticket{}, err
 	}
 	c, e := h.client, h.e
 	if ttl != 0 {
@@ -45,7 +45,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		ttl = e.NextTTL()
 	}
 	if !h.t.alone() {
-		return Ticket{}, invalid("hold", h.Name(), "must not share its entry with other readers of this client, to be detached: take it with WithLocalWindow(0)")
+		return Ticket{}, h.cannot("shares its entry with other readers of this client, and cannot be detached: take it with WithLocalWindow(0)")
 	}
 	ticket := h.ticket(ttl) // before the write: a client can attach until then at least
 	begun := c.clock.Mono()
@@ -74,18 +74,34 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 // Ticket returns a ticket for the hold while it lasts. Store it for the case that this
 // process dies. A client that attaches then waits until the lease has ended, TTL and grace
 // after the last renewal, and goes on by the same entry; unless a waiter behind it, or the
-// reaper, has purged the entry before. As long as the hold lives, no client can attach. The
-// ticket of a hold that has ended, or of a leadership, is for nothing.
-func (h *Hold) Ticket() Ticket {
-	if h.leads() || h.Err() != nil { // others may read by the entry still
-		return Ticket{}
+// reaper, has purged the entry before. As long as the hold lives, no client can attach. A hold
+// that has ended returns why, and a leadership an [ErrInvalid].
+func (h *Hold) Ticket() (Ticket, error) {
+	if err := h.ended(); err != nil { // others may read by the entry still
+		return Ticket{}, err
+	}
+	if err := h.mayMove(); err != nil {
+		return Ticket{}, err
 	}
 	h.e.Pin() // the entry stays for the ticket
 	// Asked again after that, as the entry may have been passed on just before.
-	if h.Err() != nil {
-		return Ticket{}
+	if err := h.Err(); err != nil {
+		return Ticket{}, err
 	}
-	return h.ticket(0)
+	return h.ticket(0), nil
+}
+
+// mayMove returns an error if the hold cannot go on in another process.
+func (h *Hold) mayMove() error {
+	if h.leads() {
+		return h.cannot("is a leadership, which cannot go on in another process: resign, and campaign there")
+	}
+	return nil
+}
+
+// cannot is the error of a call that is not for holds of this kind.
+func (h *Hold) cannot(rule string, args ...any) error {
+	return invalid("hold of", fmt.Sprintf("%q", h.Name()), rule, args...)
 }
 
 // Enqueue joins the queue, or takes the lock if it is free, and leaves that place to the

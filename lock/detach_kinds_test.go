@@ -72,7 +72,7 @@ func TestDetachOfEachKind(t *testing.T) {
 					}
 					var ticket lock.Ticket
 					if died {
-						ticket = w.reparsed(h.Ticket())
+						ticket = w.reparsed(w.ticket(h))
 						w.kill("a")
 					} else {
 						ticket = w.reparsed(w.detach(h, 4*ttl))

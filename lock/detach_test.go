@@ -14,6 +14,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
+// ticket returns one for a hold that is not detached.
+func (w *world) ticket(h *lock.Hold) lock.Ticket {
+	w.Helper()
+	ticket, err := h.Ticket()
+	if err != nil {
+		w.Fatal(err)
+	}
+	return ticket
+}
+
 // detach detaches a hold.
 func (w *world) detach(h *lock.Hold, ttl time.Duration) lock.Ticket {
 	w.Helper()
@@ -64,9 +74,10 @@ func TestDetachAndAttach(t *testing.T) {
 		mustBe(t, h.Unlock(), lock.ErrDetached)
 		mustBe(t, h.Txn(w.ctx, lock.OpCreate("/late", nil, 0, zk.WorldACL(zk.PermAll))), lock.ErrDetached)
 		mustBe(t, context.Cause(h.Context()), lock.ErrDetached)
-		if lost := errors.Is(h.Err(), lock.ErrLost); lost || h.Remaining() > 0 || !h.Ticket().IsZero() || a.Stats().Lost != 0 || ended.wait().Before(begun) {
-			t.Errorf("a detached hold: lost %v, valid %v, ticket %v, %+v", lost, h.Remaining() > 0, h.Ticket(), a.Stats())
+		if lost := errors.Is(h.Err(), lock.ErrLost); lost || h.Remaining() > 0 || a.Stats().Lost != 0 || ended.wait().Before(begun) {
+			t.Errorf("a detached hold: lost %v, valid %v, %+v", lost, h.Remaining() > 0, a.Stats())
 		}
+		mustBe(t, second(h.Ticket()), lock.ErrDetached)
 		if _, err := h.Detach(w.ctx, 0); !errors.Is(err, lock.ErrDetached) {
 			t.Errorf("detached twice: %v", err)
 		}
@@ -187,7 +198,7 @@ func TestDetachInDoubt(t *testing.T) {
 			simulate(t, locktest.Options{}, func(w *world) {
 				a, c := w.client("a"), w.client("c")
 				h := w.lock(a, "x", lock.WithTTL(10*ttl))
-				early := h.Ticket() // what Detach would return, stored before
+				early := w.ticket(h) // what Detach would return, stored before
 				w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
 				var ticket lock.Ticket
 				detached := start(func() (none *lock.Hold, err error) {
@@ -326,7 +337,7 @@ func TestAttachTooLate(t *testing.T) {
 		mustBe(t, err, lock.ErrRemoved)
 		mustSay(t, err, "nobody came in time", "ago")
 		w.alive(got.hold)
-		ticket = got.hold.Ticket()
+		ticket = w.ticket(got.hold)
 		w.unlock(got.hold)
 		_, err = a.Attach(w.ctx, ticket)
 		mustBe(t, err, lock.ErrRemoved)
@@ -351,7 +362,7 @@ func TestAttachToWhatWasNotDetached(t *testing.T) {
 			a, b := w.client("a"), w.client("b")
 			h := w.lock(a, "x")
 			ended := w.end(h)
-			ticket := h.Ticket()
+			ticket := w.ticket(h)
 			ctx, cancel := context.WithTimeout(w.ctx, 5*ttl)
 			defer cancel()
 			_, err := b.Attach(ctx, ticket)
@@ -434,7 +445,7 @@ func TestOwnerLearnsOfAnAttachment(t *testing.T) {
 		c := newClock(0, 0)
 		a, b := w.client("a", lock.WithClock(c.now)), w.client("b")
 		h := w.lock(a, "x")
-		ticket := h.Ticket()
+		ticket := w.ticket(h)
 		w.Freeze("a")
 		c.suspend(true)
 		got := w.attach(b, ticket)
@@ -612,7 +623,7 @@ func TestTicketText(t *testing.T) {
 			t.Errorf("the zero ticket: %q, %v", data, err)
 		}
 		h := w.lock(a, "y")
-		text := h.Ticket().String()
+		text := w.ticket(h).String()
 		for damage, says := range map[string]string{
 			"":                                     "empty",
 			"4711":                                 `must begin with "holdfast-ticket:"`,

@@ -134,9 +134,11 @@ func TestElectionAndMutex(t *testing.T) {
 		mustBe(t, errOf(a.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
 		_, err := leader.Detach(w.ctx, 0)
 		mustBe(t, err, lock.ErrInvalid)
-		if !leader.Ticket().IsZero() {
-			t.Error("a leadership has a ticket")
-		}
+		_, err = leader.Ticket()
+		mustBe(t, err, lock.ErrInvalid)
+		mustSay(t, err, `hold of "x"`, "leadership", "resign")
+		mustBe(t, leader.Downgrade(w.ctx), lock.ErrInvalid)
+		w.alive(leader)
 		_, err = b.Election("x").Campaign(leader.Context(), "again")
 		mustBe(t, err, lock.ErrInvalid)
 		again, err := b.Mutex("x").Lock(leader.Context())

@@ -273,7 +273,7 @@ var ends = map[string]func(*world, *lock.Hold){
 		mustBe(w, h.Err(), lock.ErrMaxHold)
 	},
 	"a ticket": func(w *world, h *lock.Hold) {
-		h.Ticket()
+		w.ticket(h)
 		w.unlock(h)
 	},
 }
@@ -347,7 +347,7 @@ func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 		if before.Remaining() != 0 {
 			t.Error("the hold before is valid still")
 		}
-		if ticket := before.Ticket(); !ticket.IsZero() || h.EntryPath() != before.EntryPath() {
+		if ticket, err := before.Ticket(); !errors.Is(err, lock.ErrUnlocked) || !ticket.IsZero() || h.EntryPath() != before.EntryPath() {
 			t.Errorf("ticket %v for %s, which the next one has: %s", ticket, before.EntryPath(), h.EntryPath())
 		}
 		w.alive(h)
@@ -478,9 +478,7 @@ func TestReadersShareAnEntry(t *testing.T) {
 			t.Errorf("%d tokens of %d readers", len(tokens), len(held))
 		}
 		w.unlock(held[9])
-		if !held[9].Ticket().IsZero() {
-			t.Error("a ticket for a hold that has ended")
-		}
+		mustBe(t, second(held[9].Ticket()), lock.ErrUnlocked)
 		if held[9] = w.expect(read(9)).hold; held[9].EntryPath() != first.EntryPath() {
 			t.Errorf("a reader within the window has an entry of its own, %s", held[9].EntryPath())
 		}

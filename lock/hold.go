@@ -80,13 +80,18 @@ func (h *Hold) Err() error {
 // check is the first that each call with a context does: it returns why the hold or the
 // context has ended.
 func (h *Hold) check(ctx context.Context, what string) error {
-	switch err := h.Err(); {
-	case err != nil:
+	if err := h.ended(); err != nil {
 		return err
-	case h.unlocked.Load():
-		return ErrUnlocked
 	}
 	return checkContext(ctx, what, h.Name())
+}
+
+// ended returns why the hold has ended, or this handle of it; nil while it lasts.
+func (h *Hold) ended() error {
+	if err := h.Err(); err != nil || !h.unlocked.Load() {
+		return err
+	}
+	return ErrUnlocked
 }
 
 // Remaining returns for how long the lock is surely held even if no renewal

@@ -134,7 +134,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	case err != nil:
 		return err
 	case h.e.Kind != znode.RW:
-		return invalid("hold", h.Name(), "must be of an RWMutex, to be downgraded; this is a %s", h.e.Kind)
+		return h.cannot("is of a %s, and only that of an RWMutex can be downgraded", h.e.Kind)
 	case h.e.Name().Role == znode.Shared:
 		return nil
 	}
@@ -143,7 +143,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 		h.e.Unplace() // goroutines that wait to write get another entry
 	}
 	if errors.Is(err, lease.ErrReentered) {
-		return invalid("hold", h.Name(), "must have no other handle to be downgraded: unlock those first that were taken by its context")
+		return h.cannot("has other handles, and cannot be downgraded: unlock those first that were taken by its context")
 	}
 	if err != nil {
 		return fmt.Errorf("downgrade %q: %w", h.Name(), err)

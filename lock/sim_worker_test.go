@@ -59,7 +59,9 @@ func (p *process) worker(ctx context.Context, label string) {
 			leaving = p.random(fmt.Sprint("leaving by ", label, hold.Token()))
 		}
 		if ticketed && !p.quiet() && oneIn(leaving, 8) {
-			p.leave(leaving, label, hold.Ticket())
+			if ticket, err := hold.Ticket(); err == nil {
+				p.leave(leaving, label, ticket)
+			}
 		}
 		p.work(ctx, r, label, hold)
 		if ticketed && oneIn(leaving, 8) {

@@ -124,11 +124,9 @@ func (h *Hold) requests(operations []Op) ([]any, error) {
 // one of the hold.
 func (h *Hold) dependsOn(which string, op Op) error {
 	other := op.hold
-	switch err := other.Err(); {
+	switch err := other.ended(); {
 	case err != nil:
 		return err
-	case other.unlocked.Load():
-		return ErrUnlocked
 	case other.client != h.client:
 		return invalid(which, "a hold of "+other.Name(), "must be of the same client")
 	case other.e == h.e:
