@@ -95,7 +95,7 @@ func (w *world) waitsAll(ch <-chan takenAll) {
 // soleAll checks that the holds have the only entries of their locks.
 func (w *world) soleAll(hs *lock.Holds) {
 	w.Helper()
-	for _, h := range hs.Each() {
+	for h := range hs.All() {
 		w.sole(h)
 	}
 }

@@ -111,7 +111,7 @@ func ExampleClient_LockAll() {
 	defer holds.Unlock()
 
 	// The context ends as soon as one of them is lost. Each has a token of its own.
-	for _, hold := range holds.Each() {
+	for hold := range holds.All() {
 		check(ship(holds.Context(), hold.Token()))
 		fmt.Println("under", hold.Name())
 	}

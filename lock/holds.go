@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,13 +31,13 @@ func newHolds(c *Client, es []*queue.Entry) *Holds {
 	return hs
 }
 
-// Each returns the holds, sorted by the names of their locks. One of them can be unlocked
-// by itself, and no more locks be added.
-func (hs *Holds) Each() []*Hold { return slices.Clone(hs.each) }
+// All yields the holds, sorted by the names of their locks. One of them can be unlocked by
+// itself, and no more locks be added.
+func (hs *Holds) All() iter.Seq[*Hold] { return slices.Values(hs.each) }
 
 // Hold returns the hold of the named lock, for its token; nil if it is not among them.
 func (hs *Holds) Hold(name string) *Hold {
-	for _, h := range hs.Each() {
+	for _, h := range hs.each {
 		if h.Name() == name {
 			return h
 		}
@@ -101,7 +102,7 @@ func (c *company) Value(key any) any {
 // Err returns nil while all of the holds last, then why one does not any more: a
 // [LostError], or [ErrUnlocked].
 func (hs *Holds) Err() error {
-	for _, h := range hs.Each() {
+	for _, h := range hs.each {
 		if err := h.Err(); err != nil {
 			return err
 		}
@@ -132,7 +133,7 @@ func (hs *Holds) Unlock() error {
 	var leave []*queue.Entry
 	var errs []error
 	unlocked, end := 0, time.Now().Add(c.cfg.unlockTimeout)
-	for _, h := range hs.Each() {
+	for _, h := range hs.each {
 		if h.unlocked.Swap(true) {
 			unlocked++
 			continue

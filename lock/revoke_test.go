@@ -251,7 +251,7 @@ func TestRevokeOfOneOfSeveral(t *testing.T) {
 		hs := w.lockAll(a, "m", "n", "o")
 		next := w.queueAll(w.ctx, b, "m", "n", "o")
 		var revoked []<-chan lock.Revocation
-		for _, h := range hs.Each() {
+		for h := range hs.All() {
 			revoked = append(revoked, h.Revoked())
 		}
 		w.revoke(b, "n", "the second")
