@@ -66,7 +66,10 @@ func testRunTickets(t *testing.T, bin string) {
 		t.Fatal(err)
 	}
 	c.mustNotHave(waiter)
-	if err := os.WriteFile(file, []byte(hold.Ticket().String()), 0o600); err != nil {
+	if ticket, err = hold.Ticket(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(ticket.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.unlock(hold)

@@ -436,7 +436,7 @@ func testReaperCredentials(t *testing.T, bin string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-h.Done()
+		<-h.Context().Done()
 		b.eventually("it is swept away", func() bool { return !slices.Contains(b.nodes(), b.root+"/"+team+"/job") })
 	}
 	if strings.Contains(p.Stderr(), "secret") {

@@ -172,7 +172,7 @@ func TestAllWaitOverOutages(t *testing.T) {
 				w.unlock(h)
 			}
 			hs := w.expectAll(one)
-			for _, h := range hs.Each() {
+			for h := range hs.All() {
 				w.alive(h)
 			}
 			w.unlockAll(hs)

@@ -90,8 +90,8 @@ func TestAllOrNone(t *testing.T) {
 		w.unlock(h)
 		hs := w.expectAll(ch)
 		w.waits(x)
-		if !hs.Valid() || hs.Remaining() <= 0 || hs.Err() != nil || hs.Context().Err() != nil {
-			t.Errorf("valid %v, remaining %v, err %v", hs.Valid(), hs.Remaining(), hs.Err())
+		if hs.Remaining() == 0 || hs.Err() != nil || hs.Context().Err() != nil {
+			t.Errorf("remaining %v, err %v", hs.Remaining(), hs.Err())
 		}
 		w.unlockAll(hs)
 		mustBe(t, context.Cause(hs.Context()), lock.ErrUnlocked)
@@ -122,7 +122,7 @@ func TestNamesOfAll(t *testing.T) {
 			`"/y": must not start with a slash`:   c.All([]string{"x", "/y"}),
 			"WithBarging":                         c.All([]string{"x"}, lock.WithBarging()),
 			"ttl":                                 c.All([]string{"x"}, lock.WithTTL(time.Nanosecond)),
-			"client":                              (*lock.Client)(nil).All([]string{"x"}),
+			"must come from a client":             new(lock.All),
 		} {
 			_, err := all.Lock(w.ctx)
 			mustBe(t, err, lock.ErrInvalid)
@@ -130,20 +130,13 @@ func TestNamesOfAll(t *testing.T) {
 			_, err = all.TryLock(w.ctx)
 			mustBe(t, err, lock.ErrInvalid)
 		}
-		for _, none := range []*lock.All{nil, {}} {
-			_, err := none.TryLock(w.ctx)
-			mustBe(t, err, lock.ErrInvalid)
-		}
 		mustBe(t, c.All([]string{"x"}).Do(w.ctx, nil), lock.ErrInvalid)
 		w.unlockAll(w.lockAll(c, many[1:]...))
 		var hs *lock.Holds
 		w.wantCost("LockAll of the most", w.cost("a", func() { hs = w.lockAll(c, many[1:]...) }), map[string]int{"multi": 1}, 1)
 		w.unlockAll(hs)
-		var none *lock.Holds
-		mustBe(t, none.Unlock(), lock.ErrUnlocked)
-		mustBe(t, none.Err(), lock.ErrUnlocked)
-		if none.Valid() || none.Hold("x") != nil || none.Context().Err() == nil {
-			t.Error("nil holds are held")
+		if hs.Hold("x") != nil {
+			t.Error("there is a hold of a lock that was not named")
 		}
 	})
 }
@@ -189,7 +182,7 @@ func TestOneOfAllIsLost(t *testing.T) {
 		if err := hs.Err(); !errors.As(err, &lost) || lost.Lock != "y" {
 			t.Errorf("%v does not tell that y was lost", err)
 		}
-		if hs.Valid() || !hs.Hold("x").Valid() {
+		if hs.Remaining() > 0 || hs.Hold("x").Remaining() == 0 {
 			t.Error("one was lost: all are not valid, and the others are each")
 		}
 		err := hs.Unlock()
@@ -248,7 +241,7 @@ func TestFixedLeasesOfAll(t *testing.T) {
 		if left := hs.Remaining(); left < ttl*9/10 {
 			t.Errorf("%v left of a lease that begins with the grant", left)
 		}
-		<-hs.Done()
+		<-hs.Context().Done()
 		mustBe(t, hs.Err(), lock.ErrExpired)
 		mustBe(t, hs.Unlock(), lock.ErrExpired)
 		w.empty()

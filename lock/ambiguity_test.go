@@ -257,7 +257,7 @@ func TestReentryInDoubtThatStays(t *testing.T) {
 		_, err := a.Mutex("x").Lock(ctx)
 		mustBe(t, err, context.DeadlineExceeded)
 		again := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(h.Context()) })
-		<-h.Done()
+		<-h.Context().Done()
 		mustBe(t, w.outcome(again).err, lock.ErrLost)
 
 		got := w.await(w.queue(w.ctx, b, "x"))

@@ -39,7 +39,7 @@ func TestReaderThatBlocks(t *testing.T) {
 		h := w.lock(a, "x")
 		w.StepClock(time.Hour) // is told by the goroutine that renews
 		time.Sleep(3 * ttl)
-		if !h.Valid() || h.Err() != nil {
+		if h.Remaining() == 0 || h.Err() != nil {
 			w.Fatalf("not renewed: %v", h.Err())
 		}
 		w.ok(w.Partition("a"))

@@ -46,7 +46,7 @@ func TestClose(t *testing.T) {
 		w.alive(other)
 
 		mustBe(w, a.Close(), nil)
-		if h.Valid() {
+		if h.Remaining() > 0 {
 			t.Error("valid after Close")
 		}
 		mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrClosed)

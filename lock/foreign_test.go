@@ -78,7 +78,7 @@ func TestUnparsableSiblingIsIgnored(t *testing.T) {
 		w.unlock(w.expect(ch).hold)
 		h, err := a.Mutex("x").TryLock(w.ctx)
 		w.ok(err)
-		if !h.Valid() {
+		if h.Remaining() == 0 {
 			t.Errorf("not valid: %v", h.Err())
 		}
 		w.unlock(h)
@@ -284,7 +284,7 @@ func TestNestedLocks(t *testing.T) {
 					ch1, ch2 := w.queue(w.ctx, y, first), w.queue(w.ctx, x, second)
 					time.Sleep(3 * ttl)
 					for _, h := range []*lock.Hold{h1, h2} {
-						if !h.Valid() {
+						if h.Remaining() == 0 {
 							t.Errorf("%s: %v", h.Name(), h.Err())
 						}
 					}

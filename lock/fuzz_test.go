@@ -84,7 +84,7 @@ func FuzzHostileChildren(f *testing.F) {
 				switch {
 				case err == nil && undeletable:
 					t.Error("acquired, and its entry cannot be deleted")
-				case err == nil && h.Valid():
+				case err == nil && h.Remaining() > 0:
 					w.unlock(h)
 				case err == nil:
 					t.Errorf("the hold is not valid: %v", h.Err())

@@ -223,7 +223,7 @@ func TestReadersOfHoldInDoubt(t *testing.T) {
 			held = append(held, w.expect(reader).hold)
 		}
 		for _, h := range held {
-			if !h.Valid() {
+			if h.Remaining() == 0 {
 				t.Errorf("hold of token %v: %v", h.Token(), h.Err())
 			}
 			w.unlock(h)
@@ -324,7 +324,7 @@ func TestAttachedEntryIsNotDeleted(t *testing.T) {
 		third := w.queue(w.ctx, c, "x")
 		w.Heal("a")
 		time.Sleep(ttl)
-		if _, there := w.Node(theirs.EntryPath()); !there || !theirs.Valid() {
+		if _, there := w.Node(theirs.EntryPath()); !there || theirs.Remaining() == 0 {
 			t.Fatalf("the attached entry is there: %v, its hold: %v", there, theirs.Err())
 		}
 		w.waits(third)

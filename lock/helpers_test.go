@@ -327,7 +327,7 @@ func (w *world) inTurn(e *ending, next taken) {
 func (w *world) alive(h *lock.Hold) {
 	w.Helper()
 	settle()
-	if err := h.Err(); err != nil || !h.Valid() || h.Context().Err() != nil {
+	if err := h.Err(); err != nil || h.Remaining() == 0 || h.Context().Err() != nil {
 		w.Fatalf("hold is not valid: %v, remaining %v", err, h.Remaining())
 	}
 	if e := w.entries(h.Name()); len(e) == 0 || e[0].Path != h.EntryPath() {

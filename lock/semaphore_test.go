@@ -81,9 +81,6 @@ func TestPermitsMustAgree(t *testing.T) {
 			mustBe(t, err, lock.ErrInvalid)
 			mustBe(t, a.Semaphore("x", 4).Resize(w.ctx, n), lock.ErrInvalid)
 		}
-		_, err := (*lock.Semaphore)(nil).Acquire(w.ctx, 1)
-		mustBe(t, err, lock.ErrInvalid)
-		mustBe(t, (*lock.Semaphore)(nil).Resize(w.ctx, 1), lock.ErrInvalid)
 		w.unlock(h)
 		w.empty()
 		w.unlock(w.take(permits(b.Semaphore("x", 3), 3))) // free, it is as large as the next one says

@@ -170,7 +170,7 @@ func TestWhoComesBackFirstWaitsForTheOthers(t *testing.T) {
 		w.Heal("c")
 		time.Sleep(time.Second + ttl/8)
 		w.Heal("b")
-		<-h.Done()
+		<-h.Context().Done()
 		w.Heal("a")
 		got := w.await(second)
 		w.waits(third)

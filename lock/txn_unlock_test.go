@@ -107,7 +107,7 @@ func TestTxnThatNeverSettles(t *testing.T) {
 		mustBe(t, err, lock.ErrInDoubt)
 		mustBe(t, h.Unlock(), lock.ErrUnlocked)
 		w.Heal("a")
-		w.until("the other handle is renewed", again.Valid)
+		w.until("the other handle is renewed", func() bool { return again.Remaining() > 0 })
 		w.unlock(again)
 		w.empty()
 	})

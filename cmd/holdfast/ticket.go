@@ -79,8 +79,11 @@ func (f *ticketFlags) attached() {
 // giveBack ends the hold of a command that has ended: by an unlock, or by a ticket for
 // the next process. The ticket stands in its file before, so that it is not lost with us.
 func (f *ticketFlags) giveBack(hold *lock.Hold) error {
-	ticket := hold.Ticket()
-	if f.detach == "" || ticket.IsZero() {
+	if f.detach == "" {
+		return hold.Unlock()
+	}
+	ticket, err := hold.Ticket()
+	if err != nil { // it has ended: the unlock says why
 		return hold.Unlock()
 	}
 	if err := writeTicket(f.detach, ticket); err != nil {
@@ -88,7 +91,7 @@ func (f *ticketFlags) giveBack(hold *lock.Hold) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lock.DefaultUnlockTimeout)
 	defer cancel()
-	ticket, err := hold.Detach(ctx, f.detachFor)
+	ticket, err = hold.Detach(ctx, f.detachFor)
 	if ticket.IsZero() {
 		return errors.Join(err, os.Remove(f.detach))
 	}

@@ -55,12 +55,12 @@ type fakeHold struct {
 	ttl   time.Duration
 	mode  string
 	begun time.Time
-	done  chan struct{}
+	ctx   context.Context
 }
 
-func (h *fakeHold) Name() string          { return "test" }
-func (h *fakeHold) Done() <-chan struct{} { return h.done }
-func (h *fakeHold) Err() error            { return errors.New("gone") }
+func (h *fakeHold) Name() string             { return "test" }
+func (h *fakeHold) Context() context.Context { return h.ctx }
+func (h *fakeHold) Err() error               { return errors.New("gone") }
 func (h *fakeHold) Remaining() time.Duration {
 	switch h.mode {
 	case "renewed":
@@ -75,9 +75,11 @@ func (h *fakeHold) Remaining() time.Duration {
 // Run does.
 func play(role string) int {
 	ttl, mode, _ := strings.Cut(role, " ")
-	h := &fakeHold{mode: mode, begun: time.Now(), done: make(chan struct{})}
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	h := &fakeHold{mode: mode, begun: time.Now(), ctx: ctx}
 	if mode == "gone" {
-		close(h.done)
+		end()
 	}
 	var err error
 	if h.ttl, err = time.ParseDuration(ttl); err != nil {
