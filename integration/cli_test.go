@@ -582,7 +582,7 @@ func testRunInterrupted(t *testing.T, bin string) {
 		p.signal(s)
 		p.mustExit(128 + int(s))
 		if left := c.contenders(locks, c.name); len(left) != 1 {
-			t.Errorf("%v: left %+v", s, left)
+			t.Fatalf("%v: left %+v", s, left)
 		}
 		if said := p.Stderr(); strings.Contains(said, "goroutine") {
 			t.Errorf("%v: %s", s, said)
