@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +66,16 @@ zookeeper:
 	p := ours.start("run", ours.name, "--", "/bin/sh", "-c", "tr '\\0' ' ' < /proc/$PPID/cmdline; echo")
 	keep(p, p.rest())
 	p.mustExit(0)
+	env := configured("env", "  auth: {user: svc, password_env: HOLDFAST_IT_PASSWORD}\n")
+	withPassword := exec.Command(env.prog, slices.Concat([]string{"run"}, env.args, []string{env.name, "--on-lost", "env", "--", "/bin/sh", "-c", "env; echo done"})...)
+	withPassword.Env = append(os.Environ(), "HOLDFAST_IT_PASSWORD="+password)
+	p = &program{env, env.bench.start(withPassword)}
+	passed := p.rest()
+	keep(p, passed)
+	p.mustExit(0)
+	if !strings.Contains(passed, "HOLDFAST_LOCK=x\n") || strings.Contains(passed, "HOLDFAST_IT_PASSWORD") {
+		t.Errorf("the command's environment:\n%s", passed)
+	}
 	p = ours.start("ls")
 	keep(p, p.rest())
 	p.mustExit(0)

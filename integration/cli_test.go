@@ -505,6 +505,14 @@ func testRunStatus(t *testing.T, bin string) {
 	if err := os.WriteFile(text, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	dos := filepath.Join(c.dir, "dos")
+	if err := os.WriteFile(dos, []byte("#!/bin/sh\r\ntrue\r\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	bare := filepath.Join(c.dir, "bare")
+	if err := os.WriteFile(bare, []byte("exit $1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	locks := c.client()
 	hold := c.lock(locks, "taken")
 	unreachable := listenSilently(t).addr
@@ -521,6 +529,13 @@ func testRunStatus(t *testing.T, bin string) {
 		{75, "unless renewed: not acquired within --wait; holdfast show taken tells more\n", []string{"run", "taken", "--wait", "10s", "--", "true"}},
 		{75, "no session with ZooKeeper within 200ms, tried " + unreachable, []string{"run", "x", "--wait", "200ms", "--servers", unreachable, "--", "true"}},
 		{75, fmt.Sprintf("no session with ZooKeeper within %v, tried %s", programSession, unreachable), []string{"run", "x", "--servers", unreachable, "--", "true"}},
+		{9, "held by another contender", []string{"run", "taken", "--wait", "0", "--held-status", "9", "--", "true"}},
+		{9, "", []string{"run", "taken", "--wait", "0", "--held-status", "9", "--quiet", "--", "true"}},
+		{75, "", []string{"run", "taken", "--wait", "0", "-q", "--", "true"}},
+		{75, "no session with ZooKeeper", []string{"run", "x", "--wait", "200ms", "-q", "--held-status", "9", "--servers", unreachable, "--", "true"}},
+		{2, "--held-status 256: must be from 0 to 255", []string{"run", "x", "--held-status", "256", "--", "true"}},
+		{126, "line 1, \"#!/bin/sh\\r\", ends in a carriage return", []string{"run", "x", "--servers", unreachable, "--", dos}},
+		{8, "", []string{"run", "x", "--", bare, "8"}},
 		{126, "exec format error", []string{"run", "x", "--", script}},
 		{126, "permission denied", []string{"run", "x", "--servers", unreachable, "--", text}},
 		{127, "executable file not found", []string{"run", "x", "--servers", unreachable, "--", "no-such-program"}},
@@ -534,6 +549,9 @@ func testRunStatus(t *testing.T, bin string) {
 		p := c.start(test.args...)
 		p.mustExit(test.want)
 		p.mustSay(test.says)
+		if said := p.Stderr(); test.says == "" && strings.Contains(said, "holdfast") {
+			t.Errorf("%v: it says %q", test.args, said)
+		}
 	}
 	c.unlock(hold)
 	c.nothingLeft(patience)
@@ -565,12 +583,17 @@ func testRunInterrupted(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	locks := c.client()
 	hold := c.lock(locks, c.name)
-	p := c.start("run", c.name, "--", "true")
-	c.eventually("run waits", func() bool { return len(c.contenders(locks, c.name)) == 2 })
-	p.signal(syscall.SIGTERM)
-	p.mustExit(128 + int(syscall.SIGTERM))
-	if left := c.contenders(locks, c.name); len(left) != 1 {
-		t.Errorf("left: %+v", left)
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGALRM} {
+		p := c.start("run", c.name, "--", "true")
+		c.eventually("run waits", func() bool { return len(c.contenders(locks, c.name)) == 2 })
+		p.signal(s)
+		p.mustExit(128 + int(s))
+		if left := c.contenders(locks, c.name); len(left) != 1 {
+			t.Fatalf("%v: left %+v", s, left)
+		}
+		if said := p.Stderr(); strings.Contains(said, "goroutine") {
+			t.Errorf("%v: %s", s, said)
+		}
 	}
 	c.unlock(hold)
 }

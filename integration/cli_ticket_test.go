@@ -1,6 +1,8 @@
 package integration_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +19,15 @@ func testRunTickets(t *testing.T, bin string) {
 	tokens := filepath.Join(c.dir, "tokens")
 	script := `echo "$HOLDFAST_TOKEN" >> ` + tokens + `; exit 7`
 
-	p := c.start("run", c.name, "--detach", file, "--detach-for", "10m", "--", "sh", "-c", script)
+	p := c.start("run", c.name, "--detach", file, "--", "false")
+	p.mustExit(1)
+	p.mustSay("the command failed with status 1: the lock is unlocked")
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a ticket for a command that has failed: %v", err)
+	}
+	c.nothingLeft(patience)
+
+	p = c.start("run", c.name, "--detach", file, "--detach-failed", "--detach-for", "10m", "--", "sh", "-c", script)
 	p.mustExit(7)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("the ticket's file: %v, %v", info, err)
@@ -42,7 +52,7 @@ func testRunTickets(t *testing.T, bin string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.start("run", c.name, "--attach", file, "--detach", file, "--", "sh", "-c", script).mustExit(7)
+	c.start("run", c.name, "--attach", file, "--detach", file, "--detach-failed", "--", "sh", "-c", script).mustExit(7)
 	c.mustNotHave(waiter)
 
 	stale := filepath.Join(c.dir, "stale")
@@ -66,7 +76,10 @@ func testRunTickets(t *testing.T, bin string) {
 		t.Fatal(err)
 	}
 	c.mustNotHave(waiter)
-	if err := os.WriteFile(file, []byte(hold.Ticket().String()), 0o600); err != nil {
+	if ticket, err = hold.Ticket(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(ticket.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.unlock(hold)

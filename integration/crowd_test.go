@@ -85,7 +85,7 @@ func (c *crowd) unhurt(after string) {
 	var why error // the first loss
 	lost, deleted, doubles, requeued := 0, 0, 0, uint64(0)
 	for _, l := range c.locks {
-		if !l.hold.Valid() {
+		if l.hold.Remaining() == 0 {
 			lost++
 			if why == nil {
 				why = l.hold.Err()

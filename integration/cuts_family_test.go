@@ -61,7 +61,7 @@ func downgrade(c *cut) {
 	c.end()
 	if err == nil {
 		data, _, err := c.raw.Get(h.EntryPath())
-		if record, _ := znode.DecodeRecord(data); h.Valid() && (err != nil || !record.Shared) {
+		if record, _ := znode.DecodeRecord(data); h.Remaining() > 0 && (err != nil || !record.Shared) {
 			c.Errorf("the victim was told that it only reads, and its entry is %q, %v", data, err)
 		}
 	} else if !c.lost(err) {

@@ -386,7 +386,7 @@ func work(role string) int {
 		var h *lock.Hold
 		if h, err = c.Mutex(words[2]).Lock(ctx); err == nil {
 			fmt.Println("held", h.Token())
-			<-h.Done()
+			<-h.Context().Done()
 			err = h.Err()
 		}
 	}

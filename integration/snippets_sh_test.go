@@ -142,7 +142,7 @@ func (c *console) hold(name string) {
 			}
 			select {
 			case <-hold.Revoked():
-			case <-hold.Done():
+			case <-hold.Context().Done():
 			}
 			hold.Unlock()
 		}

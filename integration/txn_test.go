@@ -97,7 +97,7 @@ func TestTxnOnARealServer(t *testing.T) {
 		})
 	}
 	txn(nil, lock.OpSet(app+"/a", make([]byte, lock.MaxTxn-1000), 1))
-	if !h.Valid() || h.Err() != nil {
+	if h.Remaining() == 0 || h.Err() != nil {
 		t.Errorf("the hold has ended: %v", h.Err())
 	}
 	if err := h.Extend(b.ctx, ttl); err != nil { // the version is the one that we know

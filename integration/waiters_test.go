@@ -36,7 +36,7 @@ type severally struct{ *lock.Holds }
 
 // Token is that of the first one. All of them stand in the same order everywhere, or two would
 // not get it one after the other.
-func (s severally) Token() lock.Token { return s.Each()[0].Token() }
+func (s severally) Token() lock.Token { return slices.Collect(s.All())[0].Token() }
 
 // bytesOfName is how long a child is in the reply to a list, about.
 const bytesOfName = 50

@@ -16,47 +16,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestAbandonedCallsAreNoOutage: callers that give up all the time, on whatever name, do
-// not keep a waiter of the same client from purging a dead holder.
-func TestAbandonedCallsAreNoOutage(t *testing.T) {
-	for _, names := range []string{"others", "the same"} {
-		t.Run("on "+names, func(t *testing.T) {
-			const latency = 10 * time.Millisecond
-			simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return latency }}, func(w *world) {
-				b := w.client("b")
-				h := w.lock(w.client("a"), "x")
-				ended := w.end(h)
-				ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
-				w.until("the waiter is in the queue", func() bool { return len(w.entries("x")) == 2 })
-				callers, stop := context.WithCancel(w.ctx)
-				for i := range 5 {
-					name := "x"
-					if names == "others" {
-						name = fmt.Sprint("y", i)
-					}
-					go func() {
-						for callers.Err() == nil {
-							ctx, cancel := context.WithTimeout(callers, latency/2)
-							b.Mutex(name).Lock(ctx)
-							cancel()
-							time.Sleep(time.Duration(i) * time.Millisecond)
-						}
-					}()
-				}
-				d := w.die("a", pathOf(h))
-				time.Sleep(2 * ttl)
-				stop()
-				got := w.await(ch)
-				w.inTurn(ended, got)
-				w.purged(d, got.at, 0, time.Second)
-				w.unlock(got.hold)
-				w.Heal("a")
-				w.empty()
-			})
-		})
-	}
-}
-
 // TestGiveUpWhileGrantIsRecorded: the caller gives up while the grant of a fixed lease is
 // being written, which it waits for. No goroutine has had that hold, so none was lost.
 func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
@@ -118,8 +77,7 @@ func TestAbandonedCall(t *testing.T) {
 					if name == outlasts {
 						w.sever("a")
 					}
-					ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
-					defer cancel()
+					ctx := w.limited(5 * time.Millisecond)
 					take := a.Mutex("x").Lock
 					if strings.HasPrefix(how, "TryLock") {
 						take = a.Mutex("x").TryLock
@@ -207,8 +165,7 @@ func TestCreateAppliedLate(t *testing.T) {
 				time.Sleep(ttl)
 				late()
 				w.hasEntries("x", 3)
-				ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-				defer cancel()
+				ctx := w.limited(time.Second)
 				_, err := b.Mutex("x", lock.WithTTL(2*ttl)).Lock(ctx) // has a place of its own
 				mustBe(w, err, lock.ErrHeld)
 			}
@@ -228,8 +185,7 @@ func TestCreateAppliedLate(t *testing.T) {
 		a, z := w.client("a"), w.raw("other")
 		w.unlock(w.lock(a, "other"))
 		gone, late := w.applyLate(z, "a")
-		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
-		defer cancel()
+		ctx := w.limited(5 * time.Millisecond)
 		_, err := a.Mutex("x").Lock(ctx)
 		mustBe(w, err, context.DeadlineExceeded)
 		w.until("the entry is gone", gone)
@@ -281,8 +237,7 @@ func TestAbandonedCallLeavesTheParentOfOthers(t *testing.T) {
 		w.unlock(w.lock(a, "other"))
 		w.create(w.raw("other"), "/locks/x", "", 0)
 		hit := w.fault(func(r locktest.Request) bool { return joinsParent(r, "x") }, locktest.Fault{DelayReply: time.Second})
-		ctx, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
-		defer cancel()
+		ctx := w.limited(50 * time.Millisecond)
 		_, err := a.Mutex("x").Lock(ctx)
 		mustBe(t, err, context.DeadlineExceeded)
 		if !hit() || len(w.entries("x")) != 1 {

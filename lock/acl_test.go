@@ -198,8 +198,7 @@ func TestEntryAheadWithoutRead(t *testing.T) {
 		w.createACL(w.raw("admin"), "/locks", "", zk.WorldACL(zk.PermAll))
 		w.createACL(w.raw("admin2"), "/locks/x", "", zk.WorldACL(zk.PermAll))
 		h := w.lock(a, "x")
-		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-		defer cancel()
+		ctx := w.limited(time.Second)
 		_, err := b.Mutex("x").Lock(ctx)
 		mustBe(t, err, context.DeadlineExceeded, lock.ErrHeld)
 		mustSay(t, err, h.EntryPath())
@@ -276,8 +275,7 @@ func TestDeleteDeniedLater(t *testing.T) {
 		}
 		w.waits(ch)
 		mustSay(t, errors.New(w.logged()), "expired entries ahead cannot be deleted", "/locks/x")
-		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
-		defer cancel()
+		ctx := w.limited(time.Minute)
 		_, err = b.Mutex("x").TryLock(ctx)
 		mustBe(t, err, lock.ErrHeld)
 		third := w.queue(w.ctx, admin, "x") // waits for b, which is alive

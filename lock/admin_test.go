@@ -125,8 +125,7 @@ func TestTreeDeleteWithoutServer(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")
 		w.Stop(w.Servers()[0])
-		ctx, cancel := context.WithTimeout(w.ctx, ttl)
-		defer cancel()
+		ctx := w.limited(ttl)
 		err := admin.New(a).Delete(ctx, []admin.Deletion{{Path: "/locks/x"}})
 		mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
 		_, err = admin.New(a).Now(ctx)

@@ -76,8 +76,7 @@ func (w *world) closed(number int, borrowed bool, ask func(context.Context, *loc
 		closing.Go(end)
 		return locktest.Fault{Delay: 10 * time.Millisecond}
 	})
-	ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
-	defer cancel()
+	ctx := w.limited(3 * time.Second)
 	err = ask(ctx, c, h)
 	w.Intercept(nil)
 	closing.Wait() // two that close a client at once would stop virtual time

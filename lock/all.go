@@ -44,9 +44,6 @@ type All struct {
 // and at most [MaxAll]; the options are for each of them, beside its policy. [All.Validate]
 // reports what is not allowed, and so does taking them. [WithBarging] is not: they queue.
 func (c *Client) All(names []string, opts ...LockOption) *All {
-	if c.zero() {
-		return &All{err: invalid("client", nil, "must come from Dial or New")}
-	}
 	a := &All{client: c}
 	if n := len(names); n < 1 || n > MaxAll {
 		a.err = invalid("names", fmt.Sprintf("(%d of them)", n), "must be 1 to %d names", MaxAll)
@@ -76,7 +73,7 @@ func (c *Client) LockAll(ctx context.Context, names ...string) (*Holds, error) {
 
 // Validate returns what is wrong with the names or an option, as [Mutex.Validate] does.
 func (a *All) Validate() error {
-	if a == nil || a.err == nil && a.client == nil {
+	if a.err == nil && a.client == nil {
 		return errNoClient
 	}
 	return a.err

@@ -94,8 +94,7 @@ func TestAbandonedLockOfAll(t *testing.T) {
 			hit := w.fault(func(r locktest.Request) bool {
 				return r.Label == "a" && joins(r) && touches(r, "/locks/z")
 			}, fault)
-			ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
-			defer cancel()
+			ctx := w.limited(5 * time.Millisecond)
 			_, err := a.LockAll(ctx, "x", "y", "z")
 			mustBe(w, err, context.DeadlineExceeded)
 			if !hit() {
@@ -173,7 +172,7 @@ func TestAllWaitOverOutages(t *testing.T) {
 				w.unlock(h)
 			}
 			hs := w.expectAll(one)
-			for _, h := range hs.Each() {
+			for h := range hs.All() {
 				w.alive(h)
 			}
 			w.unlockAll(hs)

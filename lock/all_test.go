@@ -62,8 +62,7 @@ func TestAllOrNone(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, "y")
-		ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
-		defer cancel()
+		ctx := w.limited(3 * time.Second)
 		_, err := a.LockAll(ctx, "z", "y", "x")
 		mustBe(t, err, lock.ErrHeld, context.DeadlineExceeded)
 		mustSay(t, err, `lock "y"`, h.EntryPath())
@@ -91,8 +90,8 @@ func TestAllOrNone(t *testing.T) {
 		w.unlock(h)
 		hs := w.expectAll(ch)
 		w.waits(x)
-		if !hs.Valid() || hs.Remaining() <= 0 || hs.Err() != nil || hs.Context().Err() != nil {
-			t.Errorf("valid %v, remaining %v, err %v", hs.Valid(), hs.Remaining(), hs.Err())
+		if hs.Remaining() == 0 || hs.Err() != nil || hs.Context().Err() != nil {
+			t.Errorf("remaining %v, err %v", hs.Remaining(), hs.Err())
 		}
 		w.unlockAll(hs)
 		mustBe(t, context.Cause(hs.Context()), lock.ErrUnlocked)
@@ -123,7 +122,7 @@ func TestNamesOfAll(t *testing.T) {
 			`"/y": must not start with a slash`:   c.All([]string{"x", "/y"}),
 			"WithBarging":                         c.All([]string{"x"}, lock.WithBarging()),
 			"ttl":                                 c.All([]string{"x"}, lock.WithTTL(time.Nanosecond)),
-			"client":                              (*lock.Client)(nil).All([]string{"x"}),
+			"must come from a client":             new(lock.All),
 		} {
 			_, err := all.Lock(w.ctx)
 			mustBe(t, err, lock.ErrInvalid)
@@ -131,20 +130,13 @@ func TestNamesOfAll(t *testing.T) {
 			_, err = all.TryLock(w.ctx)
 			mustBe(t, err, lock.ErrInvalid)
 		}
-		for _, none := range []*lock.All{nil, {}} {
-			_, err := none.TryLock(w.ctx)
-			mustBe(t, err, lock.ErrInvalid)
-		}
 		mustBe(t, c.All([]string{"x"}).Do(w.ctx, nil), lock.ErrInvalid)
 		w.unlockAll(w.lockAll(c, many[1:]...))
 		var hs *lock.Holds
 		w.wantCost("LockAll of the most", w.cost("a", func() { hs = w.lockAll(c, many[1:]...) }), map[string]int{"multi": 1}, 1)
 		w.unlockAll(hs)
-		var none *lock.Holds
-		mustBe(t, none.Unlock(), lock.ErrUnlocked)
-		mustBe(t, none.Err(), lock.ErrUnlocked)
-		if none.Valid() || none.Hold("x") != nil || none.Context().Err() == nil {
-			t.Error("nil holds are held")
+		if hs.Hold("x") != nil {
+			t.Error("there is a hold of a lock that was not named")
 		}
 	})
 }
@@ -190,7 +182,7 @@ func TestOneOfAllIsLost(t *testing.T) {
 		if err := hs.Err(); !errors.As(err, &lost) || lost.Lock != "y" {
 			t.Errorf("%v does not tell that y was lost", err)
 		}
-		if hs.Valid() || !hs.Hold("x").Valid() {
+		if hs.Remaining() > 0 || hs.Hold("x").Remaining() == 0 {
 			t.Error("one was lost: all are not valid, and the others are each")
 		}
 		err := hs.Unlock()
@@ -249,7 +241,7 @@ func TestFixedLeasesOfAll(t *testing.T) {
 		if left := hs.Remaining(); left < ttl*9/10 {
 			t.Errorf("%v left of a lease that begins with the grant", left)
 		}
-		<-hs.Done()
+		<-hs.Context().Done()
 		mustBe(t, hs.Err(), lock.ErrExpired)
 		mustBe(t, hs.Unlock(), lock.ErrExpired)
 		w.empty()
@@ -273,8 +265,7 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 		w.create(z, "/locks/y/other-program", "", 0)
 		w.unlock(h)
 		w.waitsAll(ch)
-		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-		defer cancel()
+		ctx := w.limited(time.Second)
 		_, err := a.Mutex("y").TryLock(ctx)
 		if mustBe(t, err, lock.ErrHeld); ctx.Err() != nil {
 			t.Error("TryLock has waited")
@@ -308,7 +299,7 @@ func TestTryLockOfWhatIsKept(t *testing.T) {
 
 // TestTryLockOfWhatIsFree on a server that has not heard of that yet.
 func TestTryLockOfWhatIsFree(t *testing.T) {
-	for name, try := range map[string]func(w *world, c *lock.Client) (unlock func() error, err error){
+	forEach(t, locktest.Options{Members: 3}, map[string]func(w *world, c *lock.Client) (unlock func() error, err error){
 		"one": func(w *world, c *lock.Client) (func() error, error) {
 			h, err := c.Mutex("x").TryLock(w.ctx)
 			return h.Unlock, err
@@ -321,23 +312,21 @@ func TestTryLockOfWhatIsFree(t *testing.T) {
 			h, err := c.Mutex("x", lock.WithBarging()).TryLock(w.ctx)
 			return h.Unlock, err
 		},
-	} {
-		subtest(t, name, locktest.Options{Members: 3}, func(w *world) {
-			follower := w.Servers()[0]
-			if follower == w.Leader() {
-				follower = w.Servers()[1]
-			}
-			a, b := w.dialAt("a", []string{w.Leader()}, usual), w.dialAt("b", []string{follower}, usual)
-			w.unlock(w.lock(b, "other"))
-			h := w.lock(a, "x")
-			settle()
-			w.ok(w.Lag(follower, time.Second))
-			w.unlock(h)
-			unlock, err := try(w, b)
-			if err != nil {
-				w.Fatalf("the lock is free: %v", err)
-			}
-			mustBe(w, unlock(), nil)
-		})
-	}
+	}, func(w *world, try func(w *world, c *lock.Client) (unlock func() error, err error)) {
+		follower := w.Servers()[0]
+		if follower == w.Leader() {
+			follower = w.Servers()[1]
+		}
+		a, b := w.dialAt("a", []string{w.Leader()}, usual), w.dialAt("b", []string{follower}, usual)
+		w.unlock(w.lock(b, "other"))
+		h := w.lock(a, "x")
+		settle()
+		w.ok(w.Lag(follower, time.Second))
+		w.unlock(h)
+		unlock, err := try(w, b)
+		if err != nil {
+			w.Fatalf("the lock is free: %v", err)
+		}
+		mustBe(w, unlock(), nil)
+	})
 }

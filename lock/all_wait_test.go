@@ -19,34 +19,31 @@ import (
 // TestAllInAnyOrder: clients that name locks in the opposite order, or in a circle, and
 // queue up while all of them are held, are served.
 func TestAllInAnyOrder(t *testing.T) {
-	for name, want := range map[string][][]string{
+	forEach(t, locktest.Options{}, map[string][][]string{
 		"ABBA":   {{"a", "b"}, {"b", "a"}},
 		"circle": {{"a", "b"}, {"b", "c"}, {"c", "d"}, {"d", "a"}},
 		"mixed":  {{"a", "b", "c"}, {"c", "a"}, {"b", "d", "a"}, {"d"}, {"c", "d", "b", "a"}},
-	} {
-		subtest(t, name, locktest.Options{}, func(w *world) {
-			first := w.lockAll(w.client("first"), "a", "b", "c", "d")
-			limited, cancel := context.WithTimeout(w.ctx, 12*ttl)
-			defer cancel()
-			var wg sync.WaitGroup
-			for i, names := range want {
-				c := w.client(fmt.Sprintf("c%d", i))
-				wg.Go(func() {
-					hs, err := c.LockAll(limited, names...)
-					if err != nil {
-						w.Errorf("they wait for each other: %v", err)
-						return
-					}
-					time.Sleep(time.Second)
-					_ = hs.Unlock()
-				})
-			}
-			time.Sleep(2 * ttl)
-			w.unlockAll(first)
-			wg.Wait()
-			w.empty()
-		})
-	}
+	}, func(w *world, want [][]string) {
+		first := w.lockAll(w.client("first"), "a", "b", "c", "d")
+		limited := w.limited(12 * ttl)
+		var wg sync.WaitGroup
+		for i, names := range want {
+			c := w.client(fmt.Sprintf("c%d", i))
+			wg.Go(func() {
+				hs, err := c.LockAll(limited, names...)
+				if err != nil {
+					w.Errorf("they wait for each other: %v", err)
+					return
+				}
+				time.Sleep(time.Second)
+				_ = hs.Unlock()
+			})
+		}
+		time.Sleep(2 * ttl)
+		w.unlockAll(first)
+		wg.Wait()
+		w.empty()
+	})
 }
 
 // TestNobodyWaitsInACircle has processes take random locks, some together, in random
@@ -163,8 +160,7 @@ func TestAllOfManyKeptParents(t *testing.T) {
 			names = append(names, fmt.Sprintf("n%02d", i))
 			w.unlock(w.lock(b, names[i]))
 		}
-		limited, cancel := context.WithTimeout(w.ctx, time.Second)
-		defer cancel()
+		limited := w.limited(time.Second)
 		hs, err := a.LockAll(limited, names...)
 		if err != nil {
 			w.Fatalf("no client is at the locks: %v", err)

@@ -181,8 +181,7 @@ func TestShorteningThatCannotBeReadBack(t *testing.T) {
 				h := w.lock(a, "x", opts...)
 				ended := w.end(h)
 				hit := w.readBackRefused("a", h, code)
-				ctx, cancel := context.WithTimeout(w.ctx, 3*ttl)
-				defer cancel()
+				ctx := w.limited(3 * ttl)
 				const short = 2 * time.Second
 				sent := time.Now()
 				go h.Extend(ctx, short)
@@ -258,7 +257,7 @@ func TestReentryInDoubtThatStays(t *testing.T) {
 		_, err := a.Mutex("x").Lock(ctx)
 		mustBe(t, err, context.DeadlineExceeded)
 		again := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(h.Context()) })
-		<-h.Done()
+		<-h.Context().Done()
 		mustBe(t, w.outcome(again).err, lock.ErrLost)
 
 		got := w.await(w.queue(w.ctx, b, "x"))
@@ -269,6 +268,36 @@ func TestReentryInDoubtThatStays(t *testing.T) {
 		w.alive(got.hold)
 		w.unlock(got.hold)
 		w.unlock(w.await(again).hold)
+		w.empty()
+	})
+}
+
+// TestSearchBehindOthers: a client that looks for the entry of a lost create finds it ahead of
+// entries that joined since.
+func TestSearchBehindOthers(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(c, "x")
+		hit := w.fault(func(r locktest.Request) bool {
+			return r.Label == "a" && joinsParent(r, "x") && w.cutOffSoon("a")
+		}, locktest.Fault{Drop: locktest.AfterApply})
+		first := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+		w.until("the mishap", hit)
+		last := w.queue(w.ctx, b, "x")
+		made := w.entries("x")[1].Path
+		w.Heal("a")
+		time.Sleep(ttl / 2)
+		if n := w.entries("x"); len(n) != 3 {
+			t.Errorf("entries %q, want the holder's and one each", paths(n))
+		}
+		w.unlock(h)
+		h = w.await(first).hold
+		if h.EntryPath() != made {
+			t.Errorf("%s has the lock, want %s, which was made first", h.EntryPath(), made)
+		}
+		w.waits(last)
+		w.unlock(h)
+		w.unlock(w.await(last).hold)
 		w.empty()
 	})
 }

@@ -204,9 +204,6 @@ func (c *Client) start() *Client {
 // Holds end at once and others may enter: unlock before, or let the contexts end
 // your work.
 func (c *Client) Close() error {
-	if c.zero() {
-		return nil
-	}
 	c.once.Do(func() {
 		begun := time.Now()
 		c.shut(ErrClosed) // the keeper ends the holds
@@ -227,9 +224,6 @@ func (c *Client) tellAll() {
 	c.logs.Close(max(0, time.Until(end)))
 }
 
-// zero reports whether the client is nil or was not made by Dial or New.
-func (c *Client) zero() bool { return c == nil || c.cfg == nil }
-
 // background runs f, and Close waits for it. It does nothing once all has been
 // waited for.
 func (c *Client) background(f func()) {
@@ -245,7 +239,7 @@ func (c *Client) background(f func()) {
 func init() {
 	access.Of = func(client any) (access.Client, bool) {
 		c, ok := client.(*Client)
-		if !ok || c.zero() {
+		if !ok || c == nil || c.cfg == nil {
 			return access.Client{}, false
 		}
 		return access.Client{Conn: c.conn, Clock: c.clock, Root: c.cfg.root, Check: c.checker()}, true

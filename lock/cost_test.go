@@ -261,39 +261,37 @@ func TestParentIsTriedOnce(t *testing.T) {
 // stays for the next turn, each joins and leaves by one transaction, and the parent goes when they
 // have stopped, or close.
 func TestBusyLockKeepsItsParent(t *testing.T) {
-	for name, stop := range map[string]func(w *world, clients ...*lock.Client){
+	forEach(t, locktest.Options{}, map[string]func(w *world, clients ...*lock.Client){
 		"they go on with something else": func(w *world, _ ...*lock.Client) { time.Sleep(1500 * time.Millisecond); synctest.Wait() },
 		"they close": func(w *world, clients ...*lock.Client) {
 			for _, c := range clients {
 				w.close(c)
 			}
 		},
-	} {
-		subtest(t, name, locktest.Options{}, func(w *world) {
-			a, b := w.dial("a"), w.dial("b")
-			turn := func() {
-				h := w.lock(a, "x")
-				ch := w.queue(w.ctx, b, "x")
-				w.unlock(h)
-				w.unlock(w.expect(ch).hold)
+	}, func(w *world, stop func(w *world, clients ...*lock.Client)) {
+		a, b := w.dial("a"), w.dial("b")
+		turn := func() {
+			h := w.lock(a, "x")
+			ch := w.queue(w.ctx, b, "x")
+			w.unlock(h)
+			w.unlock(w.expect(ch).hold)
+		}
+		turn()
+		turn()
+		parent := w.node("/locks/x").Stat
+		for range 5 {
+			time.Sleep(10 * time.Millisecond)
+			got := w.cost("a", turn)
+			if now := w.node("/locks/x").Stat; now.Czxid != parent.Czxid || now.NumChildren != 1 {
+				w.Errorf("the parent is %+v, and was made anew since %+v", now, parent)
 			}
-			turn()
-			turn()
-			parent := w.node("/locks/x").Stat
-			for range 5 {
-				time.Sleep(10 * time.Millisecond)
-				got := w.cost("a", turn)
-				if now := w.node("/locks/x").Stat; now.Czxid != parent.Czxid || now.NumChildren != 1 {
-					w.Errorf("the parent is %+v, and was made anew since %+v", now, parent)
-				}
-				w.wantCost("a turn of each", got, map[string]int{"multi": 1, "delete": 1}, 4)
-			}
-			stop(w, a, b)
-			if n := w.nodes(); len(n) != 0 {
-				w.Errorf("nodes at the end: %q", n)
-			}
-		})
-	}
+			w.wantCost("a turn of each", got, map[string]int{"multi": 1, "delete": 1}, 4)
+		}
+		stop(w, a, b)
+		if n := w.nodes(); len(n) != 0 {
+			w.Errorf("nodes at the end: %q", n)
+		}
+	})
 }
 
 // TestJoinCorrectsItsBelief: a client that believes the wrong thing of the parent is refused once,

@@ -31,9 +31,10 @@ func TestDetachAndAttach(t *testing.T) {
 		mustBe(t, h.Unlock(), lock.ErrDetached)
 		mustBe(t, h.Txn(w.ctx, lock.OpCreate("/late", nil, 0, zk.WorldACL(zk.PermAll))), lock.ErrDetached)
 		mustBe(t, context.Cause(h.Context()), lock.ErrDetached)
-		if lost := errors.Is(h.Err(), lock.ErrLost); lost || h.Valid() || !h.Ticket().IsZero() || a.Stats().Lost != 0 || ended.wait().Before(begun) {
-			t.Errorf("a detached hold: lost %v, valid %v, ticket %v, %+v", lost, h.Valid(), h.Ticket(), a.Stats())
+		if lost := errors.Is(h.Err(), lock.ErrLost); lost || h.Remaining() > 0 || a.Stats().Lost != 0 || ended.wait().Before(begun) {
+			t.Errorf("a detached hold: lost %v, valid %v, %+v", lost, h.Remaining() > 0, a.Stats())
 		}
+		mustBe(t, second(h.Ticket()), lock.ErrDetached)
 		if _, err := h.Detach(w.ctx, 0); !errors.Is(err, lock.ErrDetached) {
 			t.Errorf("detached twice: %v", err)
 		}
@@ -134,8 +135,7 @@ func TestDetachInDoubt(t *testing.T) {
 		{"attached to, and unlocked", func(w *world, c *lock.Client, early lock.Ticket) { w.unlock(w.attach(c, early)) }, []error{queue.ErrWentSince}, []error{lock.ErrRemoved}},
 		{"attached to, and put back", func(w *world, c *lock.Client, early lock.Ticket) {
 			w.fault(func(r locktest.Request) bool { return r.Label == "c" && strings.HasPrefix(r.Op, "getChildren") }, locktest.Fault{Delay: 2 * time.Second})
-			ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-			defer cancel()
+			ctx := w.limited(time.Second)
 			_, err := c.Attach(ctx, early)
 			mustBe(w, err, context.DeadlineExceeded)
 			w.until("it is put back", func() bool { return w.record(early.EntryPath()).Detached })
@@ -145,7 +145,7 @@ func TestDetachInDoubt(t *testing.T) {
 		subtest(t, tt.name, locktest.Options{}, func(w *world) {
 			a, c := w.client("a"), w.client("c")
 			h := w.lock(a, "x", lock.WithTTL(10*ttl))
-			early := h.Ticket() // what Detach would return, stored before
+			early := w.ticket(h) // what Detach would return, stored before
 			w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
 			var ticket lock.Ticket
 			detached := start(func() (none *lock.Hold, err error) {
@@ -180,8 +180,7 @@ func TestDetachThatIsNotConfirmed(t *testing.T) {
 			a, c := w.client("a"), w.client("c")
 			h := w.lock(a, "x")
 			died := w.die("a", pathOf(h))
-			ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-			defer cancel()
+			ctx := w.limited(time.Second)
 			ticket, err := h.Detach(ctx, 0)
 			var unconfirmed *lock.UnlockError
 			if !errors.As(err, &unconfirmed) || ticket.IsZero() {
@@ -283,7 +282,7 @@ func TestAttachTooLate(t *testing.T) {
 		mustBe(t, err, lock.ErrRemoved)
 		mustSay(t, err, "nobody came in time", "ago")
 		w.alive(got.hold)
-		ticket = got.hold.Ticket()
+		ticket = w.ticket(got.hold)
 		w.unlock(got.hold)
 		_, err = a.Attach(w.ctx, ticket)
 		mustBe(t, err, lock.ErrRemoved)
@@ -308,9 +307,8 @@ func TestAttachToWhatWasNotDetached(t *testing.T) {
 			a, b := w.client("a"), w.client("b")
 			h := w.lock(a, "x")
 			ended := w.end(h)
-			ticket := h.Ticket()
-			ctx, cancel := context.WithTimeout(w.ctx, 5*ttl)
-			defer cancel()
+			ticket := w.ticket(h)
+			ctx := w.limited(5 * ttl)
 			_, err := b.Attach(ctx, ticket)
 			mustBe(w, err, context.DeadlineExceeded, lock.ErrHeld)
 			w.alive(h)
@@ -387,7 +385,7 @@ func TestOwnerLearnsOfAnAttachment(t *testing.T) {
 		c := newClock(0, 0)
 		a, b := w.client("a", lock.WithClock(c.now)), w.client("b")
 		h := w.lock(a, "x")
-		ticket := h.Ticket()
+		ticket := w.ticket(h)
 		w.Freeze("a")
 		c.suspend(true)
 		got := w.attach(b, ticket)
@@ -489,8 +487,7 @@ func TestPutBackWhoseReplyIsLost(t *testing.T) {
 		hit := w.fault(func(r locktest.Request) bool {
 			return writes("c", path)(r) && w.record(path).Owner == "c" && w.cutOff("c")
 		}, locktest.Fault{Drop: locktest.AfterApply})
-		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-		defer cancel()
+		ctx := w.limited(time.Second)
 		_, err = c.Attach(ctx, ticket)
 		mustBe(t, err, context.DeadlineExceeded)
 		w.until("it is put back, and the reply is lost", func() bool { return hit() && w.record(path).Detached })
@@ -559,7 +556,7 @@ func TestTicketText(t *testing.T) {
 			t.Errorf("the zero ticket: %q, %v", data, err)
 		}
 		h := w.lock(a, "y")
-		text := h.Ticket().String()
+		text := w.ticket(h).String()
 		for damage, says := range map[string]string{
 			"":                                     "empty",
 			"4711":                                 `must begin with "holdfast-ticket:"`,
@@ -592,7 +589,6 @@ func TestAttachRefuses(t *testing.T) {
 			"root is /elsewhere": func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) },
 			"must not be nil":    func() (*lock.Hold, error) { return a.Attach(noContext, ticket) },
 			"WithBarging":        func() (*lock.Hold, error) { return a.Attach(w.ctx, ticket, lock.WithBarging()) },
-			"client":             func() (*lock.Hold, error) { return (*lock.Client)(nil).Attach(w.ctx, ticket) },
 		} {
 			_, err := attach()
 			mustBe(t, err, lock.ErrInvalid)
@@ -600,14 +596,6 @@ func TestAttachRefuses(t *testing.T) {
 		}
 		_, err = a.Mutex("x", lock.WithBarging()).Enqueue(w.ctx)
 		mustBe(t, err, lock.ErrInvalid)
-		_, err = (*lock.Mutex)(nil).Enqueue(w.ctx)
-		mustBe(t, err, lock.ErrInvalid)
-		var none *lock.Hold
-		_, err = none.Detach(w.ctx, 0)
-		mustBe(t, err, lock.ErrUnlocked)
-		if !none.Ticket().IsZero() {
-			t.Error("a nil hold has a ticket")
-		}
 		w.unlock(w.attach(a, ticket))
 		w.empty()
 	})

@@ -5,7 +5,6 @@ package lock_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,46 +12,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
-
-// TestDialOverFlappingServer: the connection ends while the credentials are on
-// their way.
-func TestDialOverFlappingServer(t *testing.T) {
-	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
-		subtest(t, fmt.Sprint("drop ", drop), locktest.Options{}, func(w *world) {
-			hit := w.fault(func(r locktest.Request) bool { return r.Op == "setAuth" || r.Op == "auth" }, locktest.Fault{Drop: drop})
-			c := w.dial("a", lock.WithDigest("svc", "secret"))
-			if !hit() {
-				w.Fatal("nothing was dropped")
-			}
-			h := w.lock(c, "x")
-			if acl := w.node(h.EntryPath()).ACL; len(acl) != 1 || acl[0].Scheme != "digest" {
-				w.Errorf("ACL %v", acl)
-			}
-			w.unlock(h)
-		})
-	}
-}
-
-// TestDialOfUnknownHost waits for it, as for one that refuses: names come and go.
-func TestDialOfUnknownHost(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err := lock.Dial(ctx, []string{"no-such-host.invalid:2181"})
-	mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
-	mustSay(t, err, "no-such-host.invalid")
-}
-
-func TestDialWithEndedContext(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		w.Partition("a")
-		ctx, cancel := context.WithCancel(w.ctx)
-		cancel()
-		for _, o := range []lock.Option{nil, lock.WithDigest("svc", "secret")} {
-			_, err := lock.Dial(ctx, w.Servers(), w.options("a", o)...)
-			mustBe(t, err, context.Canceled)
-		}
-	})
-}
 
 // soonAfter is within what time a call is back that its context has ended.
 const soonAfter = 100 * time.Millisecond
@@ -73,40 +32,6 @@ func TestDialEndsWithItsContext(t *testing.T) {
 				}, p.hangUp)
 				p.hangUp()
 			})
-		})
-	}
-}
-
-// TestDialOfRealSocket is TestDialEndsWithItsContext over TCP, where only wedges show.
-func TestDialOfRealSocket(t *testing.T) {
-	for _, peer := range badPeers {
-		t.Run(peer.name, func(t *testing.T) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := &impostor{says: peer.says}
-			serving := make(chan struct{})
-			go func() {
-				defer close(serving)
-				for {
-					conn, err := l.Accept()
-					if err != nil {
-						return
-					}
-					go p.serve(conn)
-				}
-			}()
-			within(t, 20*time.Second, "dial", func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
-				_, err := lock.Dial(ctx, []string{l.Addr().String()})
-				mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
-				mustSay(t, err, l.Addr().String())
-			}, p.hangUp)
-			l.Close()
-			<-serving
-			p.hangUp()
 		})
 	}
 }

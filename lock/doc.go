@@ -59,7 +59,7 @@
 //  1. Mutual exclusion by lease. Losing, re-creating or expiring a ZooKeeper
 //     session does not change the holder of a lock.
 //  2. The holder knows first. A hold that cannot be renewed ends for its holder,
-//     by [Hold.Context] and [Hold.Valid], before another contender may enter.
+//     by [Hold.Context] and [Hold.Remaining], before another contender may enter.
 //  3. A dead holder blocks for at most its TTL and the grace; a third of the TTL
 //     more if the waiter had an outage itself. Then the next waiter in the queue
 //     deletes its entry, or the reaper does. When ZooKeeper's leader changes, TTL and
@@ -225,7 +225,7 @@
 //		case r := <-hold.Revoked():
 //			log.Printf("%s asks for %s: %s", r.Owner, hold.Name(), r.Reason)
 //			return hold.Unlock()
-//		case <-hold.Done():
+//		case <-hold.Context().Done():
 //			return hold.Err()
 //		}
 //	}

@@ -49,7 +49,7 @@ func TestLeaderThroughFlaps(t *testing.T) {
 					tt.flap(w, label)
 				}
 				time.Sleep(800 * time.Millisecond)
-				if !h.Valid() {
+				if h.Remaining() == 0 {
 					w.Fatalf("the leader is valid no more: %v", h.Err())
 				}
 			}
@@ -211,7 +211,7 @@ func TestLeaderThroughChangesOfZooKeepersLeader(t *testing.T) {
 			w.elect(off * time.Duration(1-2*(i%2)))
 			time.Sleep(ttl / 2)
 			w.waits(ch)
-			if got := w.leader(observer); got != "a" || !h.Valid() {
+			if got := w.leader(observer); got != "a" || h.Remaining() == 0 {
 				w.Errorf("%q is shown, and a leads: %v", got, h.Err())
 			}
 		}

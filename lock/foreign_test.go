@@ -78,7 +78,7 @@ func TestUnparsableSiblingIsIgnored(t *testing.T) {
 		w.unlock(w.expect(ch).hold)
 		h, err := a.Mutex("x").TryLock(w.ctx)
 		w.ok(err)
-		if !h.Valid() {
+		if h.Remaining() == 0 {
 			t.Errorf("not valid: %v", h.Err())
 		}
 		w.unlock(h)
@@ -284,7 +284,7 @@ func TestNestedLocks(t *testing.T) {
 					ch1, ch2 := w.queue(w.ctx, y, first), w.queue(w.ctx, x, second)
 					time.Sleep(3 * ttl)
 					for _, h := range []*lock.Hold{h1, h2} {
-						if !h.Valid() {
+						if h.Remaining() == 0 {
 							t.Errorf("%s: %v", h.Name(), h.Err())
 						}
 					}
@@ -319,42 +319,40 @@ func TestNestedLocks(t *testing.T) {
 // TestWaiterThatLosesItsEntry queues again at the end, and that takes no longer than a renewal
 // takes to notice.
 func TestWaiterThatLosesItsEntry(t *testing.T) {
-	for why, lose := range map[string]func(w *world, path string){
+	forEach(t, locktest.Options{}, map[string]func(w *world, path string){
 		"own entry is gone": func(w *world, path string) { w.remove(w.raw("admin"), path) },
 		"overwritten": func(w *world, path string) {
 			if _, err := w.raw("admin").Set(path, znode.Parent{Kind: znode.Dir}.Encode(), -1); err != nil {
 				w.Fatal(err)
 			}
 		},
-	} {
-		subtest(t, why, locktest.Options{}, func(w *world) {
-			a, b, c := w.client("a"), w.client("b"), w.client("c")
-			h := w.lock(a, "x")
-			second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
-			lost := w.entries("x")[1].Path
-			lose(w, lost)
-			time.Sleep(ttl/3 + ttl/10)
-			entries := paths(w.entries("x"))
-			if len(entries) != 3 || entries[2] == lost {
-				w.Fatalf("entries %q, want a new one at the end", entries)
-			}
-			if s := b.Stats(); s.Requeued != 1 || s.Lost != 0 || s.Waiters != 1 {
-				w.Errorf("stats %+v", s)
-			}
-			mustSay(w, errors.New(w.logged()), "lost the place in the queue", lost)
-			w.waits(second)
-			w.waits(third)
-			w.unlock(h)
-			w.waits(second)
-			w.unlock(w.expect(third).hold)
-			got := w.expect(second)
-			if got.hold.EntryPath() != entries[2] {
-				w.Errorf("acquired by %s, want %s", got.hold.EntryPath(), entries[2])
-			}
-			w.unlock(got.hold)
-			w.empty()
-		})
-	}
+	}, func(w *world, lose func(w *world, path string)) {
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
+		h := w.lock(a, "x")
+		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
+		lost := w.entries("x")[1].Path
+		lose(w, lost)
+		time.Sleep(ttl/3 + ttl/10)
+		entries := paths(w.entries("x"))
+		if len(entries) != 3 || entries[2] == lost {
+			w.Fatalf("entries %q, want a new one at the end", entries)
+		}
+		if s := b.Stats(); s.Requeued != 1 || s.Lost != 0 || s.Waiters != 1 {
+			w.Errorf("stats %+v", s)
+		}
+		mustSay(w, errors.New(w.logged()), "lost the place in the queue", lost)
+		w.waits(second)
+		w.waits(third)
+		w.unlock(h)
+		w.waits(second)
+		w.unlock(w.expect(third).hold)
+		got := w.expect(second)
+		if got.hold.EntryPath() != entries[2] {
+			w.Errorf("acquired by %s, want %s", got.hold.EntryPath(), entries[2])
+		}
+		w.unlock(got.hold)
+		w.empty()
+	})
 }
 
 // TestWholeLockDeleted under a holder and waiters, by an operator: the owner of

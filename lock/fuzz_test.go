@@ -75,8 +75,7 @@ func FuzzHostileChildren(f *testing.F) {
 			placed := w.hostile(z, "/locks/x", names, kinds, data)
 			before := w.Dump("/locks/x")
 
-			ctx, cancel := context.WithTimeout(w.ctx, 2*ttl)
-			defer cancel()
+			ctx := w.limited(2 * ttl)
 			for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").TryLock, a.Mutex("x").Lock} {
 				begun := time.Now()
 				h, err := take(ctx)
@@ -85,7 +84,7 @@ func FuzzHostileChildren(f *testing.F) {
 				switch {
 				case err == nil && undeletable:
 					t.Error("acquired, and its entry cannot be deleted")
-				case err == nil && h.Valid():
+				case err == nil && h.Remaining() > 0:
 					w.unlock(h)
 				case err == nil:
 					t.Errorf("the hold is not valid: %v", h.Err())

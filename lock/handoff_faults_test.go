@@ -140,8 +140,7 @@ func TestGiveUpWhileKeptEntryLeaves(t *testing.T) {
 				}
 				return r.Label == "a" && seen == k
 			}, locktest.Fault{Delay: time.Second})
-			ctx, cancel := context.WithTimeout(w.ctx, time.Second/2)
-			defer cancel()
+			ctx := w.limited(time.Second / 2)
 			mustBe(w, second(a.All([]string{"w", "x"}).TryLock(ctx)), context.DeadlineExceeded)
 			w.until("hit", hit)
 			time.Sleep(3 * time.Second)
@@ -224,7 +223,7 @@ func TestReadersOfHoldInDoubt(t *testing.T) {
 			held = append(held, w.expect(reader).hold)
 		}
 		for _, h := range held {
-			if !h.Valid() {
+			if h.Remaining() == 0 {
 				t.Errorf("hold of token %v: %v", h.Token(), h.Err())
 			}
 			w.unlock(h)
@@ -325,7 +324,7 @@ func TestAttachedEntryIsNotDeleted(t *testing.T) {
 		third := w.queue(w.ctx, c, "x")
 		w.Heal("a")
 		time.Sleep(ttl)
-		if _, there := w.Node(theirs.EntryPath()); !there || !theirs.Valid() {
+		if _, there := w.Node(theirs.EntryPath()); !there || theirs.Remaining() == 0 {
 			t.Fatalf("the attached entry is there: %v, its hold: %v", there, theirs.Err())
 		}
 		w.waits(third)
@@ -373,4 +372,30 @@ func TestExchangeInDoubtTwice(t *testing.T) {
 // exchanges reports whether a request has an entry leave and another join.
 func exchanges(r locktest.Request, h *lock.Hold) bool {
 	return r.Op == "multi" && r.Paths[0] == h.EntryPath() && slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasSuffix(p, "-lock-") })
+}
+
+// TestExchangeGivenUp: the waiter gives up while its client cannot ask what the exchange
+// has done.
+func TestExchangeGivenUp(t *testing.T) {
+	for _, applied := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
+		subtest(t, fmt.Sprint(applied), locktest.Options{}, func(w *world) {
+			a := w.dial("a")
+			h := w.lock(a, "x")
+			ctx, cancel := context.WithCancel(w.ctx)
+			ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) })
+			settle()
+			hit := w.fault(func(r locktest.Request) bool { return exchanges(r, h) && w.cutOffSoon("a") }, locktest.Fault{Drop: applied})
+			w.unlock(h)
+			w.until("the mishap", hit)
+			cancel()
+			<-ch
+			time.Sleep(time.Second)
+			w.Heal("a")
+			time.Sleep(ttl / 2)
+			if e := w.entries("x"); len(e) != 0 {
+				w.Errorf("entries %q, want none", paths(e))
+			}
+			w.empty()
+		})
+	}
 }

@@ -216,7 +216,7 @@ var ends = map[string]func(*world, *lock.Hold){
 	},
 	"removed": func(w *world, h *lock.Hold) {
 		w.remove(w.raw("admin"), h.EntryPath())
-		<-h.Done()
+		<-h.Context().Done()
 	},
 	"removed, and unlocked before that was heard of": func(w *world, h *lock.Hold) {
 		w.remove(w.raw("admin"), h.EntryPath())
@@ -231,11 +231,11 @@ var ends = map[string]func(*world, *lock.Hold){
 		w.unlock(w.attach(w.dial("attaches"), ticket))
 	},
 	"max_hold": func(w *world, h *lock.Hold) {
-		<-h.Done()
+		<-h.Context().Done()
 		mustBe(w, h.Err(), lock.ErrMaxHold)
 	},
 	"a ticket": func(w *world, h *lock.Hold) {
-		h.Ticket()
+		w.ticket(h)
 		w.unlock(h)
 	},
 }
@@ -304,10 +304,10 @@ func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 		mustBe(t, w.outcome(again).err, lock.ErrUnlocked)
 		mustBe(t, before.Unlock(), lock.ErrUnlocked)
 		mustBe(t, before.Extend(w.ctx, ttl), lock.ErrUnlocked)
-		if before.Valid() || before.Remaining() != 0 {
+		if before.Remaining() != 0 {
 			t.Error("the hold before is valid still")
 		}
-		if ticket := before.Ticket(); !ticket.IsZero() || h.EntryPath() != before.EntryPath() {
+		if ticket, err := before.Ticket(); !errors.Is(err, lock.ErrUnlocked) || !ticket.IsZero() || h.EntryPath() != before.EntryPath() {
 			t.Errorf("ticket %v for %s, which the next one has: %s", ticket, before.EntryPath(), h.EntryPath())
 		}
 		w.alive(h)
@@ -432,9 +432,7 @@ func TestReadersShareAnEntry(t *testing.T) {
 			t.Errorf("%d tokens of %d readers", len(tokens), len(held))
 		}
 		w.unlock(held[9])
-		if !held[9].Ticket().IsZero() {
-			t.Error("a ticket for a hold that has ended")
-		}
+		mustBe(t, second(held[9].Ticket()), lock.ErrUnlocked)
 		if held[9] = w.expect(read(9)).hold; held[9].EntryPath() != first.EntryPath() {
 			t.Errorf("a reader within the window has an entry of its own, %s", held[9].EntryPath())
 		}
@@ -444,7 +442,7 @@ func TestReadersShareAnEntry(t *testing.T) {
 		w.waits(late)
 
 		w.unlock(first)
-		if first.Valid() || first.Context().Err() == nil || !errors.Is(first.Err(), lock.ErrUnlocked) {
+		if first.Remaining() > 0 || first.Context().Err() == nil || !errors.Is(first.Err(), lock.ErrUnlocked) {
 			t.Errorf("the first one, unlocked: %v", first.Err())
 		}
 		for _, h := range held[1:] {
@@ -505,7 +503,7 @@ func TestReadersWaitTogether(t *testing.T) {
 		}
 		w.remove(w.raw("admin"), held[0].EntryPath())
 		for _, h := range held {
-			<-h.Done()
+			<-h.Context().Done()
 			mustBe(t, h.Err(), lock.ErrRemoved)
 			mustBe(t, h.Unlock(), lock.ErrRemoved)
 		}
@@ -578,8 +576,7 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 		w.unlock(h)
 		mustBe(t, <-extended, lock.ErrUnlocked)
 		w.waits(line[0])
-		limited, cancel := context.WithTimeout(w.ctx, ttl)
-		defer cancel()
+		limited := w.limited(ttl)
 		for i, next := range line {
 			select {
 			case <-limited.Done():
@@ -613,8 +610,7 @@ func TestHoldsAreTheLastHandles(t *testing.T) {
 			mustBe(w, err, nil)
 			both, err := a.LockAll(y.Context(), "x", "y")
 			mustBe(w, err, nil)
-			limited, cancel := context.WithTimeout(w.ctx, ttl)
-			defer cancel()
+			limited := w.limited(ttl)
 			var next []<-chan taken
 			if waits {
 				next = w.line(limited, a, "x", 1)
@@ -682,8 +678,7 @@ func TestErrorsOfLocalWaiters(t *testing.T) {
 						holder = w.dial("b")
 					}
 					h := w.lock(holder, "x", opts...)
-					ctx, cancel := context.WithTimeout(w.ctx, ttl/2)
-					defer cancel()
+					ctx := w.limited(ttl / 2)
 					line := w.line(ctx, a, "x", 3, opts...)
 					if outage {
 						w.kill("a")

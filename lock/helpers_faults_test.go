@@ -404,3 +404,9 @@ func lagging(label string, c *lock.Client) func(locktest.Request) bool {
 		return r.Session != first && r.Session != caughtUp
 	}
 }
+
+// cutOffSoon cuts a client off once the request that it has just sent was applied.
+func (w *world) cutOffSoon(label string) bool {
+	time.AfterFunc(latency/10, func() { w.kill(label) })
+	return true
+}

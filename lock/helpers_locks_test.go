@@ -180,9 +180,19 @@ func (w *world) waitsAll(ch <-chan takenAll) {
 // soleAll checks that the holds have the only entries of their locks.
 func (w *world) soleAll(hs *lock.Holds) {
 	w.Helper()
-	for _, h := range hs.Each() {
+	for h := range hs.All() {
 		w.sole(h)
 	}
+}
+
+// ticket returns one for a hold that is not detached.
+func (w *world) ticket(h *lock.Hold) lock.Ticket {
+	w.Helper()
+	ticket, err := h.Ticket()
+	if err != nil {
+		w.Fatal(err)
+	}
+	return ticket
 }
 
 // detach detaches a hold.

@@ -219,6 +219,13 @@ func (w *world) queue(ctx context.Context, c *lock.Client, name string, opts ...
 	return ch
 }
 
+// limited returns a context that ends after so much time.
+func (w *world) limited(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(w.ctx, d)
+	w.Cleanup(cancel)
+	return ctx
+}
+
 // until lets time pass until the condition holds.
 func (w *world) until(what string, condition func() bool) {
 	w.Helper()
@@ -320,7 +327,7 @@ func (w *world) inTurn(e *ending, next taken) {
 func (w *world) alive(h *lock.Hold) {
 	w.Helper()
 	settle()
-	if err := h.Err(); err != nil || !h.Valid() || h.Context().Err() != nil {
+	if err := h.Err(); err != nil || h.Remaining() == 0 || h.Context().Err() != nil {
 		w.Fatalf("hold is not valid: %v, remaining %v", err, h.Remaining())
 	}
 	if e := w.entries(h.Name()); len(e) == 0 || e[0].Path != h.EntryPath() {

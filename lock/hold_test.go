@@ -46,15 +46,15 @@ func TestHold(t *testing.T) {
 			t.Errorf("%v remain", r)
 		}
 		select {
-		case <-h.Done():
+		case <-h.Context().Done():
 			t.Error("done")
 		default:
 		}
 		w.unlock(h)
-		<-h.Done()
+		<-h.Context().Done()
 		mustBe(t, h.Err(), lock.ErrUnlocked)
 		mustBe(t, context.Cause(h.Context()), lock.ErrUnlocked)
-		if h.Valid() || h.Remaining() != 0 {
+		if h.Remaining() != 0 {
 			t.Error("valid after Unlock")
 		}
 		mustBe(t, h.Unlock(), lock.ErrUnlocked)
@@ -82,7 +82,7 @@ func TestContextAskedForLate(t *testing.T) {
 			mustBe(t, context.Cause(h.Context()), why)
 			mustBe(t, h.Context().Err(), context.Canceled)
 			select {
-			case <-h.Done():
+			case <-h.Context().Done():
 			default:
 				t.Error("not done")
 			}
@@ -103,7 +103,7 @@ func TestContextAskedForAsTheHoldEnds(t *testing.T) {
 			for range 8 {
 				group.Go(func() {
 					select {
-					case <-h.Done():
+					case <-h.Context().Done():
 						mustBe(t, h.Err(), lock.ErrUnlocked)
 						mustBe(t, context.Cause(h.Context()), lock.ErrUnlocked)
 					case <-w.ctx.Done():
@@ -127,7 +127,7 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 		for i := range 200 {
 			h := w.lock(a, fmt.Sprint("x", i))
 			select {
-			case <-h.Done():
+			case <-h.Context().Done():
 				t.Error(h.Err())
 			default:
 			}
@@ -142,35 +142,20 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 	})
 }
 
-func TestNilAndZeroValues(t *testing.T) {
-	for _, h := range []*lock.Hold{nil, {}} {
-		if h.Valid() || h.Remaining() != 0 || h.Name() != "" || h.EntryPath() != "" || len(h.Metadata()) != 0 || h.Token() != (lock.Token{}) {
-			t.Errorf("%+v is something", h)
-		}
-		<-h.Done()
-		<-h.Context().Done()
-		mustBe(t, h.Err(), lock.ErrUnlocked)
-		mustBe(t, h.Unlock(), lock.ErrUnlocked)
-		mustBe(t, h.Unlock(), lock.ErrUnlocked)
-		mustBe(t, h.Extend(t.Context(), ttl), lock.ErrUnlocked)
-	}
-	var client *lock.Client
-	for _, m := range []*lock.Mutex{nil, {}, client.Mutex("x"), new(lock.Client).Mutex("x")} {
-		_, err := m.Lock(t.Context())
-		mustBe(t, err, lock.ErrInvalid)
-		_, err = m.TryLock(t.Context())
-		mustBe(t, err, lock.ErrInvalid)
-		mustBe(t, m.Do(t.Context(), func(context.Context) error { panic("called") }), lock.ErrInvalid)
-		if m.Name() != "" && m.Name() != "x" {
-			t.Errorf("name %q", m.Name())
-		}
-	}
-	for _, c := range []*lock.Client{nil, {}} {
-		if err := c.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-		if s := c.Stats(); s != (lock.Stats{}) {
-			t.Errorf("stats %+v", s)
+// TestZeroLocks: the zero value of a lock, which looks usable as that of a sync.Mutex is, says
+// what it lacks.
+func TestZeroLocks(t *testing.T) {
+	for what, err := range map[string]error{
+		"Lock": second(new(lock.Mutex).Lock(t.Context())), "TryLock": second(new(lock.Mutex).TryLock(t.Context())),
+		"Do": new(lock.Mutex).Do(t.Context(), unreachable), "TryDo": second(new(lock.Mutex).TryDo(t.Context(), unreachable)),
+		"Enqueue": second(new(lock.Mutex).Enqueue(t.Context())),
+		"RLock":   second(new(lock.RWMutex).RLock(t.Context())), "RWMutex.Lock": second(new(lock.RWMutex).Lock(t.Context())),
+		"REnqueue": second(new(lock.RWMutex).REnqueue(t.Context())), "RWMutex.Enqueue": second(new(lock.RWMutex).Enqueue(t.Context())),
+		"Acquire": second(new(lock.Semaphore).Acquire(t.Context(), 1)), "Semaphore.Enqueue": second(new(lock.Semaphore).Enqueue(t.Context(), 1)),
+		"Resize": new(lock.Semaphore).Resize(t.Context(), 1),
+	} {
+		if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), "must come from a client") {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }
@@ -214,7 +199,7 @@ func TestReentry(t *testing.T) {
 				if err != nil {
 					t.Fatal(i, err)
 				}
-				if got.EntryPath() != h.EntryPath() || got.Token() != h.Token() || !got.Valid() {
+				if got.EntryPath() != h.EntryPath() || got.Token() != h.Token() || got.Remaining() == 0 {
 					t.Errorf("%s, want the same hold, %s", got.EntryPath(), h.EntryPath())
 				}
 				again = append(again, got)
@@ -240,7 +225,7 @@ func TestReentry(t *testing.T) {
 		for i, one := range append([]*lock.Hold{h, inner}, again...) {
 			w.alive2(one, i)
 			w.unlock(one)
-			if one.Valid() {
+			if one.Remaining() > 0 {
 				t.Errorf("handle %d is valid after its Unlock", i)
 			}
 			mustBe(t, one.Unlock(), lock.ErrUnlocked)
@@ -264,7 +249,7 @@ func TestReentry(t *testing.T) {
 
 func (w *world) alive2(h *lock.Hold, i int) {
 	w.Helper()
-	if !h.Valid() || h.Err() != nil {
+	if h.Remaining() == 0 || h.Err() != nil {
 		w.Errorf("handle %d: %v", i, h.Err())
 	}
 }
@@ -467,7 +452,7 @@ func TestUnlockThatIsNotConfirmed(t *testing.T) {
 		mustBe(t, err, lock.ErrUnavailable, context.DeadlineExceeded)
 		mustSay(t, err, `unlock "x": not confirmed`, h.EntryPath())
 		atMost(w, "took", time.Since(before), 2500*time.Millisecond)
-		if h.Valid() {
+		if h.Remaining() > 0 {
 			t.Error("valid after Unlock")
 		}
 		mustBe(t, h.Err(), lock.ErrUnlocked)

@@ -199,7 +199,7 @@ func TestHandoffToAnotherClientWithoutWatch(t *testing.T) {
 // away judges by what it knows of that. The others had no chance to renew their entries, and
 // get some time for it.
 func TestIdleBorrowedConnectionSeesOutages(t *testing.T) {
-	for name, away := range map[string]func(w *world){
+	forEach(t, locktest.Options{}, map[string]func(w *world){
 		"servers stopped": func(w *world) {
 			w.Stop(w.Servers()[0])
 			time.Sleep(ttl * 3 / 4)
@@ -209,32 +209,30 @@ func TestIdleBorrowedConnectionSeesOutages(t *testing.T) {
 			time.Sleep(ttl * 3 / 4)
 			w.ExpireLabel("idle")
 		},
-	} {
-		subtest(t, name, locktest.Options{}, func(w *world) {
-			a, b := w.dial("a"), w.dial("b")
-			idle, err := lock.New(w.raw("idle"), w.options("idle")[1:]...) // not the dialer
-			w.ok(err)
-			w.Cleanup(func() { idle.Close() })
-			w.unlock(w.lock(idle, "y")) // it knows the time
-			time.Sleep(ttl)
-			h := w.lock(a, "x")
-			waiting := w.queue(w.ctx, b, "x")
-			w.kill("a")
-			w.kill("b")
-			away(w)
-			time.Sleep(4 * time.Second) // go-zookeeper has a session again, and its user asked for nothing
-			ch := start(func() (*lock.Hold, error) { return idle.Mutex("x").Lock(w.ctx) })
-			time.Sleep(time.Second)
-			w.Heal("a")
-			w.Heal("b")
-			w.unlock(w.await(waiting).hold)
-			w.unlock(w.await(ch).hold)
-			if n := b.Stats().Requeued; n > 0 {
-				w.Error("the entry of a waiter that was coming back was deleted")
-			}
-			h.Unlock()
-		})
-	}
+	}, func(w *world, away func(w *world)) {
+		a, b := w.dial("a"), w.dial("b")
+		idle, err := lock.New(w.raw("idle"), w.options("idle")[1:]...) // not the dialer
+		w.ok(err)
+		w.Cleanup(func() { idle.Close() })
+		w.unlock(w.lock(idle, "y")) // it knows the time
+		time.Sleep(ttl)
+		h := w.lock(a, "x")
+		waiting := w.queue(w.ctx, b, "x")
+		w.kill("a")
+		w.kill("b")
+		away(w)
+		time.Sleep(4 * time.Second) // go-zookeeper has a session again, and its user asked for nothing
+		ch := start(func() (*lock.Hold, error) { return idle.Mutex("x").Lock(w.ctx) })
+		time.Sleep(time.Second)
+		w.Heal("a")
+		w.Heal("b")
+		w.unlock(w.await(waiting).hold)
+		w.unlock(w.await(ch).hold)
+		if n := b.Stats().Requeued; n > 0 {
+			w.Error("the entry of a waiter that was coming back was deleted")
+		}
+		h.Unlock()
+	})
 }
 
 // TestRaiseWithoutWatch: the first waiter notices that there are more permits although its

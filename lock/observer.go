@@ -254,9 +254,6 @@ func (c *Client) notify(values context.Context, event Event) {
 // It looks at what is known, asks no server and never blocks, so that it can answer a
 // health check.
 func (c *Client) Check() error {
-	if c.zero() {
-		return invalid("client", nil, "must come from Dial or New")
-	}
 	if c.open.Err() != nil {
 		return ErrClosed
 	}

@@ -172,7 +172,7 @@ func TestObserverOfReadersTogether(t *testing.T) {
 			t.Errorf("two have the entry; stats %+v", s)
 		}
 		w.kill("a")
-		<-holds[0].Done()
+		<-holds[0].Context().Done()
 		settle()
 		got := seen.diary()
 		for _, want := range []string{"1st at risk expired", "3rd at risk expired", "1st lost expired", "3rd lost expired"} {

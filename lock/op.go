@@ -48,7 +48,7 @@ func OpCheck(path string, version int32) Op {
 // not handed off within its client any more. It must not be that of a reader that shares its
 // entry with others ([WithLocalWindow]).
 func OpHeld(other *Hold) Op {
-	if other.none() {
+	if other == nil {
 		return Op{}
 	}
 	op := OpCheck(other.e.Path, -1)

@@ -123,7 +123,7 @@ func (s *script) comeIn(step string, names ...string) {
 // TestOrder: a step is what contenders do, one after the other, and which come in by that. All
 // others wait. At the end nothing is left.
 func TestOrder(t *testing.T) {
-	for name, steps := range map[string]string{
+	forEach(t, locktest.Options{}, map[string]string{
 		"a mutex": "join ma>ma; join mb mc md; leave ma>mb; leave mb>mc; leave mc>md; leave md",
 
 		"the first gives up":           "join ma>ma; join mb mc md me; cancel mb; leave ma>mc; leave mc>md; leave md>me; leave me",
@@ -169,16 +169,14 @@ func TestOrder(t *testing.T) {
 		"permits: a big request gives up":       "join 2a 1b>2a 1b; join 3c 1d 2e; cancel 3c; leave 1b>1d; leave 2a>2e; leave 1d; leave 2e",
 		"permits: some in the middle give up":   "join 3a>3a; join 1b 3c 2d 1e; cancel 3c 2d; leave 3a>1b 1e; leave 1b; leave 1e",
 		"permits: the last give up":             "join 3a>3a; join 1b 3c 2d 1e; cancel 2d 1e; leave 3a>1b; leave 1b>3c; leave 3c",
-	} {
-		subtest(t, name, locktest.Options{}, func(w *world) {
-			s := &script{w, 3, map[byte]*lock.Client{}, map[string]<-chan taken{}, map[string]context.CancelCauseFunc{}, map[string]*lock.Hold{}}
-			for step := range strings.SplitSeq(steps, ";") {
-				do, in, _ := strings.Cut(step, ">")
-				words := strings.Fields(do)
-				s.do(words[0], words[1:]...)
-				s.comeIn(strings.TrimSpace(step), strings.Fields(in)...)
-			}
-			w.empty()
-		})
-	}
+	}, func(w *world, steps string) {
+		s := &script{w, 3, map[byte]*lock.Client{}, map[string]<-chan taken{}, map[string]context.CancelCauseFunc{}, map[string]*lock.Hold{}}
+		for step := range strings.SplitSeq(steps, ";") {
+			do, in, _ := strings.Cut(step, ">")
+			words := strings.Fields(do)
+			s.do(words[0], words[1:]...)
+			s.comeIn(strings.TrimSpace(step), strings.Fields(in)...)
+		}
+		w.empty()
+	})
 }

@@ -152,8 +152,7 @@ func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 		w.create(z, "/locks/x/of-another", "", 0) // so that the parent cannot be made anew
 		w.unlock(h)
 		w.waits(ch)
-		soon, cancelSoon := context.WithTimeout(w.ctx, time.Second)
-		defer cancelSoon()
+		soon := w.limited(time.Second)
 		_, err = b.Mutex("x").TryLock(soon)
 		if mustBe(t, err, lock.ErrHeld); soon.Err() != nil {
 			t.Error("TryLock has waited")
@@ -189,8 +188,7 @@ func TestOverflowedEntryIsGivenUp(t *testing.T) {
 					}
 					return locktest.Fault{}
 				})
-				ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-				defer cancel()
+				ctx := w.limited(time.Second)
 				ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) })
 				w.until("it withdraws", func() bool { return seen.Load() > 0 })
 				w.unlock(h)
@@ -260,6 +258,8 @@ func TestHolderDiesAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
+// TestExchangeAtTheEndOfTheCounter: the entry that joins as another one leaves is the last one of
+// the counter, and is not granted. The counter starts anew.
 func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")

@@ -64,8 +64,7 @@ func TestCallsEndWithTheirContexts(t *testing.T) {
 
 				const patience = 500 * time.Millisecond
 				within(w, patience+soonAfter, what, func() {
-					ctx, cancel := context.WithTimeout(w.ctx, patience)
-					defer cancel()
+					ctx := w.limited(patience)
 					mustBe(w, call(ctx, a, h, ticket), context.DeadlineExceeded)
 				}, heal)
 				heal()

@@ -258,8 +258,7 @@ func TestGivenUpWhileItIsLookedFor(t *testing.T) {
 			a := w.dial("a")
 			w.unlock(w.lock(a, "x"))
 			w.fault(func(r locktest.Request) bool { return joins(r) && w.cutOff("a") }, locktest.Fault{Drop: drop})
-			ctx, cancel := context.WithTimeout(w.ctx, 6*time.Second)
-			defer cancel()
+			ctx := w.limited(6 * time.Second)
 			_, err := a.Mutex("x").Lock(ctx)
 			mustBe(w, err, context.DeadlineExceeded)
 			if n, want := len(w.entries("x")), int(drop)-1; n != want {

@@ -21,9 +21,6 @@ type recipe struct {
 
 // recipe returns that of a lock of the client's.
 func (c *Client) recipe(kind znode.Kind, name string, opts []LockOption) recipe {
-	if c.zero() {
-		return recipe{name: name, err: invalid("client", nil, "must come from Dial or New")}
-	}
 	s, err := c.cfg.settingsFor(name, opts)
 	if err == nil && s.barging && kind != znode.Mutex {
 		err = invalid("option", "WithBarging", "is for a Mutex, and not for a lock of kind %s", kind)
@@ -42,7 +39,7 @@ var errNoClient = invalid("lock", "{}", "must come from a client")
 
 // validate returns what is wrong with the name or an option.
 func (r *recipe) validate() error {
-	if r == nil || r.err == nil && r.client == nil {
+	if r.err == nil && r.client == nil {
 		return errNoClient
 	}
 	return r.err

@@ -55,12 +55,7 @@ func (c *Client) Semaphore(name string, permits int, opts ...LockOption) *Semaph
 }
 
 // Name returns the name of the lock.
-func (s *Semaphore) Name() string {
-	if s == nil {
-		return ""
-	}
-	return s.r.name
-}
+func (s *Semaphore) Name() string { return s.r.name }
 
 // Validate returns what is wrong with the name, the number of permits or an option, as
 // [Mutex.Validate] does.
@@ -110,9 +105,6 @@ func (s *Semaphore) permitsOf(ctx context.Context, n int) (queue.Request, error)
 
 // request checks the arguments of a call.
 func (s *Semaphore) request(ctx context.Context, argument string, n int) (queue.Request, error) {
-	if s == nil {
-		s = new(Semaphore)
-	}
 	r, err := s.r.request(ctx, znode.Exclusive)
 	if err != nil {
 		return r, err

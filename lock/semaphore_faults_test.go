@@ -235,3 +235,27 @@ func TestLoweringLosesItsEntry(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestPermitsBehindAForeignEntry: a waiter stands behind another library's entry, which tells no
+// grant, and has a permit as soon as one is free.
+func TestPermitsBehindAForeignEntry(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a").Semaphore("x", 3), w.dial("b").Semaphore("x", 3), w.raw("other")
+		first, second, third := w.take(permits(a, 1)), w.take(permits(a, 1)), w.take(permits(a, 1))
+		theirs := w.create(z, "/locks/x/_c_9f86d081-884c-7d65-9f86-d081884c7d65-lock-", "", zk.FlagSequence)
+		ch := w.join("x", permits(b, 1))
+		w.unlock(first)
+		w.waits(ch)
+		time.Sleep(100 * time.Millisecond)
+		w.unlock(third)
+		begun := time.Now()
+		got := w.await(ch)
+		if took := got.at.Sub(begun); took > time.Second {
+			t.Errorf("it noticed after %v", took)
+		}
+		w.unlock(second)
+		w.unlock(got.hold)
+		w.remove(z, theirs)
+		w.empty()
+	})
+}

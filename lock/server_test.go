@@ -143,8 +143,7 @@ func TestDialEndsDuringTheServersCheck(t *testing.T) {
 				}
 				return locktest.Fault{}
 			})
-			ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-			defer cancel()
+			ctx := w.limited(time.Second)
 			began := time.Now()
 			c, err := lock.Dial(ctx, w.Servers(), w.options("a")...)
 			if c != nil {

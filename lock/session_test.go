@@ -31,7 +31,7 @@ func TestNothingIsLost(t *testing.T) {
 			}
 		}
 	}
-	for name, befalls := range map[string]func(w *world, check func()){
+	forEach(t, locktest.Options{}, map[string]func(w *world, check func()){
 		"the holder's session, once":         expire(5*time.Second, 1, "a"),
 		"the holder's session, each second":  expire(time.Second, 40, "a"),
 		"the waiters' sessions, once":        expire(5*time.Second, 1, "b c"),
@@ -62,33 +62,31 @@ func TestNothingIsLost(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			check()
 		},
-	} {
-		subtest(t, name, locktest.Options{}, func(w *world) {
-			a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
-			h := w.lock(a, "x")
-			second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
-			before := paths(w.entries("x"))
-			befalls(w, func() {
-				w.alive(h)
-				w.waits(second)
-				w.waits(third)
-			})
-			if after := paths(w.entries("x")); !slices.Equal(before, after) {
-				w.Errorf("entries were %q and are %q", before, after)
-			}
-			for i, client := range []*lock.Client{a, b, c} {
-				if s := client.Stats(); s.Lost+s.Requeued+s.Purged > 0 {
-					w.Errorf("client %d: %+v", i, s)
-				}
-			}
-			w.unlock(h)
-			got := w.await(second)
+	}, func(w *world, befalls func(w *world, check func())) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
+		before := paths(w.entries("x"))
+		befalls(w, func() {
+			w.alive(h)
+			w.waits(second)
 			w.waits(third)
-			w.unlock(got.hold)
-			w.unlock(w.await(third).hold)
-			w.empty()
 		})
-	}
+		if after := paths(w.entries("x")); !slices.Equal(before, after) {
+			w.Errorf("entries were %q and are %q", before, after)
+		}
+		for i, client := range []*lock.Client{a, b, c} {
+			if s := client.Stats(); s.Lost+s.Requeued+s.Purged > 0 {
+				w.Errorf("client %d: %+v", i, s)
+			}
+		}
+		w.unlock(h)
+		got := w.await(second)
+		w.waits(third)
+		w.unlock(got.hold)
+		w.unlock(w.await(third).hold)
+		w.empty()
+	})
 }
 
 func pauseFor(d time.Duration) error {
@@ -172,7 +170,7 @@ func TestWhoComesBackFirstWaitsForTheOthers(t *testing.T) {
 		w.Heal("c")
 		time.Sleep(time.Second + ttl/8)
 		w.Heal("b")
-		<-h.Done()
+		<-h.Context().Done()
 		w.Heal("a")
 		got := w.await(second)
 		w.waits(third)

@@ -44,7 +44,7 @@ func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way 
 	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool), false, &hearing{asked: make(chan struct{})}}
 	h.reads.Store(way.reads)
 	ahead, capacity := s.inWay(h), s.capacity()
-	valid := hold.Valid()
+	valid := hold.Remaining() > 0
 	if _, there := s.node(pathOf(hold)); !there {
 		h.void = s.maybeVoid()
 	}
@@ -89,7 +89,7 @@ func (s *sim) mayEnter(label, name string, h held) {
 		switch {
 		case h.beside(other):
 			s.tally.count("readers beside another", 1)
-		case other.Valid():
+		case other.Remaining() > 0:
 			s.violatedLocked("%s has %s while token %v is valid", label, name, other.Token())
 		case other.Err() == nil && !other.client.clock.sleptWithin(s.toWake()):
 			// A machine that sleeps cannot be told, and once awake finds out in its time.
@@ -115,7 +115,7 @@ func (s *sim) check() {
 		var valid []lock.Token
 		writes, permits := false, 0
 		for _, h := range holds {
-			if !h.Valid() {
+			if h.Remaining() == 0 {
 				continue
 			}
 			valid = append(valid, h.Token())

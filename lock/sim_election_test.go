@@ -109,7 +109,7 @@ func (p *process) askWhoLeads(ctx context.Context, r *rand.Rand, label string, c
 	case errors.Is(err, lock.ErrNoLeader):
 		p.tally.count("asked while nobody led", 1)
 		for _, h := range p.open[chair] {
-			if h.since.Before(begun) && h.Valid() && p.reignOf(h.Token()).granted {
+			if h.since.Before(begun) && h.Remaining() > 0 && p.reignOf(h.Token()).granted {
 				p.violatedLocked("%s is told that nobody leads, and token %v does", label, h.Token())
 			}
 		}

@@ -185,7 +185,7 @@ func weightOf(node string) int {
 func (s *sim) roomBeside(label string, h held, capacity int) {
 	held := h.way.weight()
 	for _, other := range s.open[slots] {
-		if other.Hold != h.Hold && (other.Valid() || other.Err() == nil && !other.client.clock.sleptWithin(s.toWake())) {
+		if other.Hold != h.Hold && (other.Remaining() > 0 || other.Err() == nil && !other.client.clock.sleptWithin(s.toWake())) {
 			held += other.way.weight()
 			s.tally.count("permits beside others", 1)
 		}

@@ -440,7 +440,7 @@ func (s *sim) leaveInDoubt(r *rand.Rand, h held) {
 	s.wg.Go(func() {
 		select {
 		case <-d.over:
-		case <-h.Done():
+		case <-h.Context().Done():
 			return
 		}
 		time.Sleep(2*s.slow + 10*time.Microsecond) // until that has arrived

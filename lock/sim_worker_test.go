@@ -61,7 +61,9 @@ func (p *process) worker(ctx context.Context, label string) {
 			leaving = p.random(fmt.Sprint("leaving by ", label, hold.Token()))
 		}
 		if ticketed && !p.quiet() && oneIn(leaving, 8) {
-			p.leave(leaving, label, hold.Ticket())
+			if ticket, err := hold.Ticket(); err == nil {
+				p.leave(leaving, label, ticket)
+			}
 		}
 		p.work(ctx, r, label, hold)
 		if ticketed && oneIn(leaving, 8) {
@@ -197,7 +199,7 @@ func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) 
 	end := time.Now().Add(between(r, 0, most))
 	for time.Now().Before(end) {
 		select {
-		case <-h.Done():
+		case <-h.Context().Done():
 			p.say("%s: %s ends: %v", label, h.Name(), h.Err())
 			return
 		case <-ctx.Done():
@@ -252,7 +254,7 @@ func (p *process) shortenInDoubt(ctx context.Context, r *rand.Rand, label string
 	err := h.Extend(limited, ttl)
 	p.say("%s: %s shortened to %v: %v", label, h.Name(), ttl, err)
 	select {
-	case <-h.Done():
+	case <-h.Context().Done():
 	case <-ctx.Done():
 	case <-time.After(2 * p.ttl):
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -173,24 +172,22 @@ func TestPurgeStopsAtWhatIsHidden(t *testing.T) {
 // between its sending and the reply. What is known of its clock says so.
 func TestSlowRenewalWidensTheWindow(t *testing.T) {
 	const slow = 2 * time.Second
-	for name, fault := range map[string]locktest.Fault{
+	forEach(t, locktest.Options{}, map[string]locktest.Fault{
 		"on the way there": {Delay: slow}, "on the way back": {DelayReply: slow},
-	} {
-		subtest(t, name, locktest.Options{}, func(w *world) {
-			a := w.dial("a")
-			h := w.lock(a, "x")
-			w.until("a slow renewal", w.fault(func(r locktest.Request) bool { return renews(r, h) }, fault))
-			w.until("its reply", func() bool { return a.Stats().Renewals == 1 })
-			now := time.Now()
-			if earliest, latest := timeKnownTo(a); earliest.After(now) || latest.Before(now) {
-				w.Errorf("the leader's clock shows %v, and is thought to be in %v to %v", now, earliest, latest)
-			}
-			time.Sleep(2 * ttl)
-			equal(w, "displacements of a clock that runs true", a.Stats().Displacements, 0)
-			w.alive(h)
-			w.unlock(h)
-		})
-	}
+	}, func(w *world, fault locktest.Fault) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		w.until("a slow renewal", w.fault(func(r locktest.Request) bool { return renews(r, h) }, fault))
+		w.until("its reply", func() bool { return a.Stats().Renewals == 1 })
+		now := time.Now()
+		if earliest, latest := timeKnownTo(a); earliest.After(now) || latest.Before(now) {
+			w.Errorf("the leader's clock shows %v, and is thought to be in %v to %v", now, earliest, latest)
+		}
+		time.Sleep(2 * ttl)
+		equal(w, "displacements of a clock that runs true", a.Stats().Displacements, 0)
+		w.alive(h)
+		w.unlock(h)
+	})
 }
 
 // TestRenewalCountsForTheSessionItWasSentIn, and not for one that has begun when its
@@ -364,17 +361,10 @@ func TestStaleReadOfNewSession(t *testing.T) {
 			}
 			w.until("a stale read was made", stale.Load)
 			time.Sleep(ttl)
-			synctest.Wait()
-			select {
-			case got := <-ch:
-				w.Errorf("two hold the lock: %v", got)
-				w.unlock(got.hold)
-				w.unlock(h)
-			default:
-				w.alive(h)
-				w.unlock(h)
-				w.unlock(w.await(ch).hold)
-			}
+			w.waits(ch)
+			w.alive(h)
+			w.unlock(h)
+			w.unlock(w.await(ch).hold)
 			w.empty()
 		})
 	}

@@ -101,7 +101,7 @@ func (h *Hold) Txn(ctx context.Context, operations ...Op) error {
 // requests checks the operations, and returns what is sent.
 func (h *Hold) requests(operations []Op) ([]any, error) {
 	if len(operations) == 0 {
-		return nil, invalid("operations", "[]", "must not be empty; Hold.Valid and Hold.Extend tell whether the lock is held")
+		return nil, invalid("operations", "[]", "must not be empty; Hold.Remaining and Hold.Extend tell whether the lock is held")
 	}
 	requests, size := make([]any, len(operations)), 0
 	for i, op := range operations {
@@ -124,11 +124,9 @@ func (h *Hold) requests(operations []Op) ([]any, error) {
 // one of the hold.
 func (h *Hold) dependsOn(which string, op Op) error {
 	other := op.hold
-	switch err := other.Err(); {
+	switch err := other.ended(); {
 	case err != nil:
 		return err
-	case other.unlocked.Load():
-		return ErrUnlocked
 	case other.client != h.client:
 		return invalid(which, "a hold of "+other.Name(), "must be of the same client")
 	case other.e == h.e:

@@ -80,7 +80,7 @@ func FuzzHostileTree(f *testing.F) {
 					deleted++
 				}
 			}
-			if !held.Valid() {
+			if held.Remaining() == 0 {
 				t.Errorf("the hold is lost: %v", held.Err())
 			}
 			for _, gone := range []string{"/locks/fuzz-dead/1", "/locks/fuzz-dead"} {

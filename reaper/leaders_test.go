@@ -68,7 +68,7 @@ func (w *world) sweepOver(displace func(), once bool) {
 	synctest.Wait()
 	lost := 0
 	for _, h := range holds {
-		if !h.Valid() || h.Err() != nil {
+		if h.Remaining() == 0 || h.Err() != nil {
 			lost++
 			continue
 		}

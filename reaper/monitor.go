@@ -68,7 +68,7 @@ func (m *Monitor) Locks() *lock.Client {
 	return m.locks
 }
 
-// Policies are those in force; nil until the reaper was made.
+// Policies are those in force; nil until the reaper or its daemon was made.
 func (m *Monitor) Policies() *policy.Set {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,6 +155,13 @@ func (m *Monitor) serves(locks *lock.Client, policies *policy.Set) {
 	m.succeeded()
 	m.mu.Unlock()
 	m.connected(session)
+}
+
+// inForce notes the policies that a reaper begins with.
+func (m *Monitor) inForce(policies *policy.Set) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.policies = policies
 }
 
 // reloaded notes the policies that are in force from now on.

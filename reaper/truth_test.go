@@ -1,6 +1,7 @@
 package reaper_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -179,4 +180,17 @@ func TestRootThatWasMissing(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+// TestPoliciesBeforeTheFirstSession: the page has the policies while a daemon waits for ZooKeeper.
+func TestPoliciesBeforeTheFirstSession(t *testing.T) {
+	dial := func(context.Context) (*lock.Client, error) { return nil, lock.ErrUnavailable }
+	set := new(policy.Set)
+	d, err := reaper.NewDaemon(dial, reaper.Options{Policies: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Monitor().Policies(); got != set {
+		t.Errorf("policies %v", got)
+	}
 }

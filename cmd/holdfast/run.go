@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,8 +26,9 @@ import (
 
 // Exit statuses of run, beside those of the command and of package app.
 const (
-	statusNotAcquired = 75 // EX_TEMPFAIL of sysexits.h: another try may succeed
+	statusNotAcquired = 75 // EX_TEMPFAIL of sysexits.h: another try may succeed; --held-status is another one
 	statusLost        = 76 // the command was ended to protect the lock
+	statusCannotRun   = 126
 )
 
 // What run adds to the environment of the command, and of the hooks.
@@ -51,13 +54,16 @@ type runFlags struct {
 	ttl  time.Duration // 0: as the policy says
 	wait time.Duration // negative: as long as it takes
 
+	quiet      bool // do not tell that it waits, nor that the lock is held by another client
+	heldStatus int  // where it is
+
 	atLeast        time.Duration // for which the lock is held
 	onRisk, onLost string        // shell commands; "": none
 	onRevoke       string
 }
 
 func newRun(flags *app.Flags) *cobra.Command {
-	f := &runFlags{Flags: flags, wait: -1}
+	f := &runFlags{Flags: flags, wait: -1, heldStatus: statusNotAcquired}
 	cmd := &cobra.Command{
 		Use:   "run NAME [--ttl D] [--wait D] [--at-least D] -- CMD ARGS...",
 		Short: "Run a command while holding a lock",
@@ -68,14 +74,21 @@ renewals fail, it gets SIGTERM when a third of the TTL is left (at most 30s), an
 SIGKILL when a tenth is left (at most 3s). On Linux that is so even when this
 program is killed or stopped. What is left of the group when the command ends is
 killed, and then the lock is unlocked. With --detach it is kept for the process that goes
-on with the ticket, by --attach, and no other client enters in between. Processes that
-leave the group, such as daemons and the jobs of an interactive shell, are not ended.
+on with the ticket, by --attach, and no other client enters in between; if the command
+has failed, it is unlocked all the same, unless --detach-failed is given. Processes that
+leave the group, such as daemons and the jobs of an interactive shell, are not ended, nor
+is a command that becomes another user's, as by sudo: only root can end it. A message says
+so when it is tried. Run such a command the other way round: sudo holdfast run.
 
-After 5s of waiting, a message names the holder.
+A command that asks at the terminal gets it, also where standard input or output is none,
+unless this program is in the background. A script without #! is executed by sh.
+
+After 5s of waiting, a message names the holder; with --quiet none does, and none says
+that the lock is held by another client.
 
 The command finds the lock's name in $` + envLock + ` and the fencing token, a text
-that sorts higher with each holder, in $` + envToken + `. Signals are passed on to its
-group.
+that sorts higher with each holder, in $` + envToken + `, and does not find the variable that password_env of the configuration
+names. Signals are passed on to its group.
 
 With --at-least the lock is held on to when the command has ended sooner, so that
 other hosts, whose clocks are not quite the same, do not run the same job again. A
@@ -92,8 +105,9 @@ write to standard error, delay nothing, and are killed when they run for more th
 after the lock was given back.
 
 Exit status: the command's own, 128+n if signal n ended it, or
-   75  the lock was not acquired within --wait, or ZooKeeper could not be reached
-       within that and the session timeout
+   75  the lock was not acquired within --wait, because another client holds it (or
+       what --held-status says), or ZooKeeper could not be reached within that and the
+       session timeout
    76  the command was ended because the lock could not be kept
   126  the command cannot be executed
   127  the command was not found
@@ -101,6 +115,7 @@ Exit status: the command's own, 128+n if signal n ended it, or
     1  another failure`,
 		Example: `  holdfast run nightly-report -- ./report.sh
   holdfast run deploy/shop --wait 0 -- make deploy     # or fail at once
+  holdfast run hourly --wait 0 --quiet --held-status 0 -- ./job # or do nothing
   holdfast run mail --at-least 1m --on-lost 'logger lost $HOLDFAST_LOCK' -- ./send
   holdfast run import --ttl 5m --wait 1h -- ./import   # rides out outages of minutes
   holdfast run etl --detach t --detach-for 5m -- ./extract && holdfast run etl --attach t -- ./load`,
@@ -123,6 +138,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait for the lock; 0: not at all (default as long as it takes)")
 	cmd.Flags().Lookup("wait").DefValue = "0s" // not to be shown: the usage tells
 	f.ticketFlags.add(cmd)
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "do not tell that it waits, nor that the lock is held by another client")
+	cmd.Flags().IntVar(&f.heldStatus, "held-status", f.heldStatus, "exit `STATUS` if another client holds the lock")
 	cmd.Flags().DurationVar(&f.atLeast, "at-least", 0, "how long to have the lock, also if the command ends sooner")
 	cmd.Flags().StringVar(&f.onRisk, "on-risk", "", "what sh is to run when the lock may be lost soon: `CMD`")
 	cmd.Flags().StringVar(&f.onRevoke, "on-revoke", "", "what sh is to run when a client requests the lock's release: `CMD`")
@@ -141,6 +158,8 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		return app.Usage("--wait %v: must not be negative", f.wait)
 	case f.atLeast < 0:
 		return app.Usage("--at-least %v: must not be negative", f.atLeast)
+	case f.heldStatus < 0 || f.heldStatus > 255:
+		return app.Usage("--held-status %d: must be from 0 to 255", f.heldStatus)
 	}
 	return f.ticketFlags.check(f.wait)
 }
@@ -165,22 +184,69 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	if err != nil {
 		return &app.Exit{Status: supervise.CannotRun(err), Err: err}
 	}
+	if err := supervise.Check(path); err != nil {
+		return &app.Exit{Status: statusCannotRun, Err: err}
+	}
 
-	if os.Getenv(envLock) == name {
+	if os.Getenv(envLock) == name && !f.quiet {
 		tell("$%s says that this runs under lock %q already, for which it would wait as long as that is held", envLock, name)
 	}
-	locks, hold, err := f.take(ctx, cfg, name, ttl, args[0], ticket)
+	taking, stop := untilFatal(ctx)
+	defer stop() // at the very end: until then no signal ends this process before it has cleaned up
+	locks, hold, err := f.take(taking, cfg, name, ttl, args[0], ticket)
 	if err != nil {
-		return err
+		return interrupted(taking, f.held(err))
 	}
-	return f.supervise(ctx, locks, hold, ttl, supervise.Command{
-		Path: path, Args: args, Env: environment(os.Environ(), name, hold.Token()),
+	return f.supervise(ctx, taking, locks, hold, ttl, supervise.Command{
+		Path: path, Args: args, Env: environment(os.Environ(), name, hold.Token(), passwordVariables(cfg)),
 	})
 }
 
-// supervise runs the command while the hold lasts, gives the lock back, and closes the
-// client.
-func (f *runFlags) supervise(ctx context.Context, locks *lock.Client, hold *lock.Hold, ttl time.Duration, cmd supervise.Command) error {
+// untilFatal returns a context that ends, with ctx, at a signal that would end this process.
+func untilFatal(ctx context.Context) (until context.Context, stop func()) {
+	until, cancel := context.WithCancelCause(ctx)
+	if len(supervise.Fatal) == 0 {
+		return until, func() { cancel(nil) }
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, supervise.Fatal...)
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(app.Interrupt{Signal: s.(syscall.Signal)})
+		case <-until.Done():
+		}
+	}()
+	return until, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
+}
+
+// interrupted gives an error the status of the signal that has ended ctx, if one has.
+func interrupted(ctx context.Context, err error) error {
+	var by app.Interrupt
+	if errors.As(context.Cause(ctx), &by) {
+		return &app.Exit{Status: app.StatusSignalled + int(by.Signal), Err: err}
+	}
+	return err
+}
+
+// held gives the error of a lock that another client holds the status that was asked for.
+func (f *runFlags) held(err error) error {
+	var exit *app.Exit
+	if !errors.As(err, &exit) || !errors.Is(err, lock.ErrHeld) {
+		return err
+	}
+	if f.quiet {
+		return &app.Exit{Status: f.heldStatus}
+	}
+	return &app.Exit{Status: f.heldStatus, Err: err}
+}
+
+// supervise runs the command while the hold lasts, unless starting ends before it is
+// started; then it gives the lock back, and closes the client.
+func (f *runFlags) supervise(ctx, starting context.Context, locks *lock.Client, hold *lock.Hold, ttl time.Duration, cmd supervise.Command) error {
 	release := time.Now().Add(f.atLeast)
 	onRisk, onLost := &hook{flag: "--on-risk", script: f.onRisk, env: cmd.Env}, &hook{flag: "--on-lost", script: f.onLost, env: cmd.Env}
 	onRevoke := &hook{flag: "--on-revoke", script: f.onRevoke, env: cmd.Env}
@@ -188,17 +254,19 @@ func (f *runFlags) supervise(ctx context.Context, locks *lock.Client, hold *lock
 	if f.onRevoke != "" {
 		go ask(hold, onRevoke)
 	}
-	result, err := supervise.Run(ctx, hold, ttl, cmd, tell)
+	result, err := supervise.Run(starting, hold, ttl, cmd, tell)
 	lost := result.Ended
 	if err == nil && lost == nil {
-		lost = holdOn(ctx, hold, release)
+		holding, stop := untilFatal(ctx)
+		lost = holdOn(holding, hold, release)
+		stop()
 	}
 	if lost != nil { // now, because the rest may take its time
 		onLost.start(envWhy + "=" + lost.Error())
 	}
 	giveBack := hold.Unlock
 	if err == nil && lost == nil {
-		giveBack = func() error { return f.giveBack(hold) }
+		giveBack = func() error { return f.giveBack(hold, result.Status) }
 	}
 	unlocked := errors.Join(giveBack(), locks.Close()) // also of a hold that was lost: something may be left to delete
 	if err == nil && lost == nil && errors.Is(unlocked, lock.ErrLost) {
@@ -210,7 +278,7 @@ func (f *runFlags) supervise(ctx context.Context, locks *lock.Client, hold *lock
 	onRevoke.end(deadline)
 	switch {
 	case err != nil:
-		return err
+		return interrupted(starting, err)
 	case result.Ended != nil:
 		return &app.Exit{Status: statusLost}
 	case lost != nil: // the command had ended before
@@ -229,7 +297,7 @@ func warn(hold *lock.Hold, onRisk *hook) {
 		select {
 		case left := <-hold.AtRisk():
 			onRisk.start(fmt.Sprintf("%s=%d", envLeft, int(left.Seconds())))
-		case <-hold.Done():
+		case <-hold.Context().Done():
 			return
 		}
 	}
@@ -241,7 +309,7 @@ func ask(hold *lock.Hold, onRevoke *hook) {
 		select {
 		case r := <-hold.Revoked():
 			onRevoke.start(fmt.Sprintf("%s=%s (host %s, pid %d)", envWho, r.Owner, r.Host, r.PID), envWhy+"="+r.Reason)
-		case <-hold.Done():
+		case <-hold.Context().Done():
 			return
 		}
 	}
@@ -259,7 +327,7 @@ func holdOn(ctx context.Context, hold *lock.Hold, until time.Time) error {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-hold.Done():
+	case <-hold.Context().Done():
 	}
 	return hold.Err()
 }
@@ -315,8 +383,10 @@ func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, tt
 	}
 	asking, acquired := context.WithCancel(limited)
 	defer acquired()
-	waiting := time.AfterFunc(patience, func() { tellWhoHas(asking, locks, name) })
-	defer waiting.Stop()
+	if !f.quiet {
+		waiting := time.AfterFunc(patience, func() { tellWhoHas(asking, locks, name) })
+		defer waiting.Stop()
+	}
 	mutex := locks.Mutex(name, lock.WithTTL(ttl))
 	how := mutex.Lock
 	switch {
@@ -373,11 +443,25 @@ func notAcquired(ctx context.Context, err error) error {
 	return err
 }
 
-// environment returns the command's environment: ours, and what it is to know of
-// the lock.
-func environment(ours []string, name string, token lock.Token) []string {
+// passwordVariables are the variables that hold passwords, of all roots of the configuration.
+func passwordVariables(cfg *policy.Config) (names []string) {
+	for _, n := range cfg.Each() {
+		if auth := n.Config.ZooKeeper.Auth; auth != nil && auth.PasswordEnv != "" {
+			names = append(names, auth.PasswordEnv)
+		}
+	}
+	if auth := cfg.ZooKeeper.Auth; auth != nil && auth.PasswordEnv != "" {
+		names = append(names, auth.PasswordEnv)
+	}
+	return names
+}
+
+// environment returns the command's environment: ours without the secret variables, and what
+// it is to know of the lock.
+func environment(ours []string, name string, token lock.Token, secret []string) []string {
 	env := slices.DeleteFunc(slices.Clone(ours), func(kv string) bool {
-		return strings.HasPrefix(kv, envLock+"=") || strings.HasPrefix(kv, envToken+"=")
+		variable, _, _ := strings.Cut(kv, "=")
+		return variable == envLock || variable == envToken || slices.Contains(secret, variable)
 	})
 	return append(env, envLock+"="+name, envToken+"="+token.String())
 }

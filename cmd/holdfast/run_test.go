@@ -78,8 +78,8 @@ func TestNotAcquired(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	ours := []string{"A=1", "HOLDFAST_LOCK=outer", "HOLDFAST_LOCKS=kept", "EMPTY=", "HOLDFAST_TOKEN=7", "B=x=y"}
-	got := environment(ours, "inner/lock", lock.Token{Czxid: 4294967301})
-	want := []string{"A=1", "HOLDFAST_LOCKS=kept", "EMPTY=", "B=x=y", "HOLDFAST_LOCK=inner/lock", "HOLDFAST_TOKEN=0000000100000005"}
+	got := environment(append(ours, "SECRET=x", "SECRETS=y"), "inner/lock", lock.Token{Czxid: 4294967301}, []string{"SECRET"})
+	want := []string{"A=1", "HOLDFAST_LOCKS=kept", "EMPTY=", "B=x=y", "SECRETS=y", "HOLDFAST_LOCK=inner/lock", "HOLDFAST_TOKEN=0000000100000005"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

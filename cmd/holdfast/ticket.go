@@ -19,11 +19,13 @@ type ticketFlags struct {
 	attach    string        // file of the ticket to go on with; "": none
 	detach    string        // file for the ticket of the next process; "": none
 	detachFor time.Duration // 0: for the TTL
+	failed    bool          // detach also if the command has failed
 }
 
 func (f *ticketFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.attach, "attach", "", "go on with the lock that the ticket in this file is for; the file is removed then")
-	cmd.Flags().StringVar(&f.detach, "detach", "", "when the command has ended keep the lock, and write a ticket for it to this file")
+	cmd.Flags().StringVar(&f.detach, "detach", "", "when the command has succeeded keep the lock, and write a ticket for it to this file")
+	cmd.Flags().BoolVar(&f.failed, "detach-failed", false, "with --detach: also if the command has failed")
 	cmd.Flags().DurationVar(&f.detachFor, "detach-for", 0, "with --detach: how long the lock is kept (default for the TTL)")
 }
 
@@ -35,6 +37,8 @@ func (f *ticketFlags) check(wait time.Duration) error {
 		return app.Usage("--wait 0 does not go with --attach: to see whether it is its turn takes a moment, such as --wait 1s")
 	case f.detachFor != 0 && f.detach == "":
 		return app.Usage("--detach-for %v: is for --detach", f.detachFor)
+	case f.failed && f.detach == "":
+		return app.Usage("--detach-failed: is for --detach")
 	case f.detachFor < 0:
 		return app.Usage("--detach-for %v: must not be negative", f.detachFor)
 	case f.detach == "":
@@ -76,11 +80,19 @@ func (f *ticketFlags) attached() {
 	}
 }
 
-// giveBack ends the hold of a command that has ended: by an unlock, or by a ticket for
-// the next process. The ticket stands in its file before, so that it is not lost with us.
-func (f *ticketFlags) giveBack(hold *lock.Hold) error {
-	ticket := hold.Ticket()
-	if f.detach == "" || ticket.IsZero() {
+// giveBack ends the hold of a command that has ended with that status: by an unlock, or by a
+// ticket for the next process. The ticket stands in its file before, so that it is not lost
+// with us.
+func (f *ticketFlags) giveBack(hold *lock.Hold, status int) error {
+	if f.detach == "" {
+		return hold.Unlock()
+	}
+	ticket, err := hold.Ticket()
+	if err != nil { // it has ended: the unlock says why
+		return hold.Unlock()
+	}
+	if status != 0 && !f.failed {
+		tell("the command failed with status %d: the lock is unlocked, and there is no ticket; --detach-failed keeps it all the same", status)
 		return hold.Unlock()
 	}
 	if err := writeTicket(f.detach, ticket); err != nil {
@@ -88,7 +100,7 @@ func (f *ticketFlags) giveBack(hold *lock.Hold) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lock.DefaultUnlockTimeout)
 	defer cancel()
-	ticket, err := hold.Detach(ctx, f.detachFor)
+	ticket, err = hold.Detach(ctx, f.detachFor)
 	if ticket.IsZero() {
 		return errors.Join(err, os.Remove(f.detach))
 	}

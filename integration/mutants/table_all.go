@@ -77,7 +77,7 @@ var allMutants = []mutant{
 		edits: []edit{
 			{"lock/internal/queue/all.go",
 				"				c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())\n",
-				""},
+				"				_ = znode.FormatID(d.attempt)\n"},
 			{"lock/internal/queue/all.go",
 				"				if es[j] == nil && j != i {\n",
 				"				if es[j] == nil && j < 0 {\n"},

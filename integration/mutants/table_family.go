@@ -153,7 +153,7 @@ var permitsMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/permits.go",
 			"first = !before.Ours() || before.Node",
 			"first = before.Node"}},
-		tests: []string{"lock.TestOthersAtASemaphore"},
+		tests: []string{"lock.TestPermitsBehindAForeignEntry"},
 	}, {
 		name:   "lowered-at-once",
 		breaks: "permits are taken away that are held",

@@ -221,7 +221,7 @@ var recoverMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/recover.go",
 			"			if e.Stat.Czxid <= since {",
 			"			if e.Stat.Czxid > 0*since {"}},
-		tests: []string{"lock.TestAmbiguousJoinOfQueue"},
+		tests: []string{"lock.TestSearchBehindOthers"},
 	}, {
 		name:   "unfound-forgotten",
 		breaks: "a create that was searched for in vain is forgotten, and stays if it is applied after that",
@@ -301,13 +301,13 @@ var exchangeMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/exchange.go",
 			"		c.Remove(before)\n",
 			"		_ = before\n"}},
-		tests: []string{"lock.TestExchangeInDoubt"},
+		tests: []string{"lock.TestExchangeGivenUp"},
 	}, {
 		name:   "exchange-doubt-forgotten",
 		breaks: "what an exchange may have made is neither searched for nor remembered once it was given up",
 		edits: []edit{{"lock/internal/queue/exchange.go",
 			"		c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())\n	}\n	if len(inDoubt) > 0 {",
-			"		_ = d\n	}\n	if len(inDoubt) > 1<<20 {"}},
-		tests: []string{"lock.TestExchangeInDoubt"},
+			"		_ = znode.FormatID(d.attempt)\n	}\n	if len(inDoubt) > 1<<20 {"}},
+		tests: []string{"lock.TestExchangeGivenUp"},
 	},
 }

@@ -65,7 +65,7 @@ func checkWork(t *testing.T, b *browser.Tab, locks int) {
 	}{
 		{"requests for data", until + `.filter((r) => r.name.includes("/api/")).length`, 2},
 		{"requests for files", until + `.filter((r) => !r.name.includes("/api/")).length`, 6},
-		{"bytes of data", until + `.filter((r) => r.name.includes("/api/")).reduce((n, r) => n + r.decodedBodySize, 0)`, 30_000 + 500*shown},
+		{"bytes of data", until + `.filter((r) => r.name.includes("/api/")).reduce((n, r) => n + r.decodedBodySize, 0)`, 34_000 + 500*shown},
 		{"bytes of files", until + `.filter((r) => !r.name.includes("/api/")).reduce((n, r) => n + r.decodedBodySize, 0)`, 48_000},
 		{"elements", `document.querySelectorAll("*").length`, 600 + 15*shown},
 	} {
@@ -256,4 +256,9 @@ window.tile = (title) => [...document.querySelectorAll("#tiles div")].find((d) =
 // clickOn clicks on a lock.
 func clickOn(name string) chromedp.Action {
 	return chromedp.Evaluate(fmt.Sprintf(`[...document.querySelectorAll("button.open")].find((b) => b.innerText === %q).click()`, name), nil)
+}
+
+// clickOnID clicks on the element of that id.
+func clickOnID(id string) chromedp.Action {
+	return chromedp.Evaluate(fmt.Sprintf(`document.getElementById(%q).click()`, id), nil)
 }

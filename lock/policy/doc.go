@@ -129,6 +129,7 @@
 //
 // For a file, in addition:
 //
+//   - it is not empty: {} stands for all defaults;
 //   - it has at most 1 MiB and 40,000 tokens of YAML, nested at most 20 deep,
 //     which is room for 1,000 policies; keys are known, given once, and have a value;
 //   - durations have a unit (30s, 1h30m), and a zero is no way to ask for a

@@ -333,6 +333,9 @@ func TestLostReply(t *testing.T) {
 				if n := w.keeper.Renewals(); n != 10 {
 					t.Errorf("%d renewals", n)
 				}
+				if n := w.Requests()["a"].Requests["getData"]; n > 1 {
+					t.Errorf("%d entries were read to know of all", n)
+				}
 			})
 		})
 	}
@@ -347,8 +350,12 @@ func TestMembersAreApart(t *testing.T) {
 		w.remove(all[2].Path)
 		w.write(all[5].Path, "another client's")
 		w.write(all[7].Path, string(same.Data)) // the bytes are ours, the write is not
+		w.sent()
 		time.Sleep(testTTL / 3)
 		w.Until("the others are renewed", func() bool { return w.keeper.Renewals() == 7 })
+		if batches := w.sent(); len(batches) > 4 { // one for each that is taken out, at most
+			t.Errorf("%d transactions", len(batches))
+		}
 		for i, e := range all {
 			switch want := map[int]error{2: ErrRemoved, 5: ErrTaken, 7: ErrTaken}[i]; {
 			case want == nil && (e.Err() != nil || e.Remaining() < testTTL*9/10):

@@ -1,3 +1,5 @@
+// Places by a list and by the reply to a join, and what may enter.
+
 package queue
 
 import (

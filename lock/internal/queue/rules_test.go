@@ -1,3 +1,5 @@
+// Rules of the queue that need no server, and two that need a session: drafts, likeness, deletions, room.
+
 package queue
 
 import (

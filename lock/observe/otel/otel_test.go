@@ -55,7 +55,7 @@ func TestLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-lost.Done()
+	<-lost.Context().Done()
 
 	if err := locks.Close(); err != nil { // after it nothing more is told
 		t.Error(err)

@@ -25,8 +25,17 @@
 // and the guard be killed together, the kernel kills the command at least
 // (PR_SET_PDEATHSIG), though not its children.
 //
+// # The terminal
+//
+// Only the terminal's foreground process group may read from it. The command gets the
+// terminal at once, if standard input is one and standard output is no pipe; otherwise when a
+// signal stops it because it needs the terminal, as a prompt for a password does. If this
+// process's own group is in the background, it says why the command stands still.
+//
 // # What is not seen to
 //
+// A command that becomes another user's, as by sudo, cannot be sent signals by this process,
+// by the guard, or by the kernel in their stead. That is told when it is to be ended.
 // A process that leaves the group, as daemons and the jobs of an interactive shell
 // do, is left alone. A process that the kernel cannot end at once, because it
 // waits for a disk or a dead file server, may finish that one operation late.

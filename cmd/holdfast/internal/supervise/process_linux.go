@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -45,7 +46,7 @@ func now() time.Duration {
 // process is the command, its group and its guard.
 type process struct {
 	pid      int       // of the command, and the id of its group
-	terminal *terminal // nil if there is none to hand over
+	terminal *terminal // nil if there is none
 	guard    *guard
 	events   chan event
 }
@@ -66,9 +67,10 @@ func start(lock string, cmd Command) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{terminal: findTerminal(), guard: g, events: make(chan event)}
+	p := &process{terminal: findTerminal(unix.Getpgrp()), guard: g, events: make(chan event)}
 	if err := p.start(cmd, inner); err != nil {
 		g.dismiss()
+		p.terminal.close()
 		return nil, fmt.Errorf("start the command: %w", err)
 	}
 	go p.watch()
@@ -88,7 +90,7 @@ func (p *process) start(cmd Command, gate *os.File) error {
 		Env:   cmd.Env,
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys: &syscall.SysProcAttr{
-			Setpgid: true, Foreground: p.terminal.isOurs(), Ctty: int(os.Stdin.Fd()),
+			Setpgid: true, Foreground: p.terminal.isForCommand(), Ctty: int(os.Stdin.Fd()),
 			Pdeathsig: syscall.SIGKILL,
 		},
 	})
@@ -120,7 +122,19 @@ func pass(gate, path string, args []string) int {
 		fmt.Fprintln(os.Stderr, "holdfast run: die with it:", err)
 		return 1
 	}
+	if parent, err := unix.Getpgid(os.Getppid()); err == nil {
+		if t := findTerminal(parent); t.isOurs() {
+			// In a shell's $( ) these signals are ignored, and a command that may not read gets
+			// an error. Exec gives signals that are caught their defaults: it is stopped, and
+			// gets the terminal then.
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGTTIN, syscall.SIGTTOU)
+		}
+	}
 	err = syscall.Exec(path, args, os.Environ())
+	if script := (Command{Path: path, Args: args}); errors.Is(err, syscall.ENOEXEC) && script.isScript() {
+		script = script.underShell()
+		path, err = script.Path, syscall.Exec(script.Path, script.Args, os.Environ())
+	}
 	fmt.Fprintf(os.Stderr, "holdfast run: %s: %v\n", path, err)
 	return CannotRun(err)
 }
@@ -130,19 +144,29 @@ func (p *process) allow(until time.Duration) { p.guard.tell(leash{p.pid, until})
 
 // signal sends a signal to the group. No other group has its id before the
 // command is reaped.
-func (p *process) signal(s syscall.Signal) { _ = unix.Kill(-p.pid, s) }
+func (p *process) signal(s syscall.Signal) error { return unix.Kill(-p.pid, s) }
 
-// suspend stops us too when the command was stopped in the terminal that we gave
-// it, as if we were the command: our shell is to notice. Nothing renews the lease
-// then. Where no shell could make us go on, the kernel does not stop us, and the
-// command goes on at once.
-func (p *process) suspend() {
-	if p.terminal == nil {
-		return
+// suspend is for a command that a signal has stopped. One that asks for the terminal gets it,
+// if our group is in the foreground.
+//
+// Otherwise it stops us too, as if we were the command: our shell is to notice. Nothing
+// renews the lease then. Where no shell could make us go on, the kernel does not stop us. Then
+// a command that asked for the terminal stands still, and any other one goes on at once.
+func (p *process) suspend(by syscall.Signal, tell func(format string, args ...any)) {
+	asks := by == syscall.SIGTTIN || by == syscall.SIGTTOU
+	switch {
+	case p.terminal == nil:
+		tell("the command stands still: it was stopped by a signal (%v); SIGCONT has it go on", by)
+	case asks && p.terminal.isOurs():
+		p.resume()
+	case asks:
+		tell("the command stands still: it needs the terminal (%v), and holdfast run is in the background; fg has it go on, and SIGTERM ends it", by)
+		_ = unix.Kill(0, by) // all of our job, as the kernel stops it
+	default:
+		p.terminal.take(p.pid)
+		_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
+		p.resume()
 	}
-	p.terminal.take(p.pid)
-	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
-	p.resume()
 }
 
 // resume lets the command go on, in the foreground if that is ours.
@@ -150,15 +174,16 @@ func (p *process) resume() {
 	if p.terminal.isOurs() {
 		p.terminal.give(p.pid)
 	}
-	p.signal(syscall.SIGCONT)
+	_ = p.signal(syscall.SIGCONT)
 }
 
 // finish ends what is left of the group and the guard, reaps them all, and returns
 // how the command ended. The command is reaped after the guard has gone, which
 // could kill a stranger's group of the same id otherwise.
 func (p *process) finish() syscall.WaitStatus {
-	p.signal(syscall.SIGKILL)
+	_ = p.signal(syscall.SIGKILL)
 	p.terminal.take(p.pid)
+	p.terminal.close()
 	p.guard.dismiss()
 	var status syscall.WaitStatus
 	for {
@@ -177,28 +202,28 @@ func (p *process) finish() syscall.WaitStatus {
 // reaps those that nothing else waits for: orphans come to us.
 func (p *process) watch() {
 	for {
-		pid, stop, err := nextChange()
+		pid, stop, err := nextChange() // stop is 0 for one that has ended
 		switch {
 		case err != nil:
 			panic(fmt.Sprintf("wait for the command: %v", err)) // it is ours, and not reaped
-		case stop && pid == p.pid:
-			p.events <- stopped
-		case stop:
+		case stop != 0 && pid == p.pid:
+			p.events <- event{stopped, stop}
+		case stop != 0:
 		case pid == p.pid:
-			p.events <- ended
+			p.events <- event{what: ended}
 			return
 		case pid == p.guard.pid:
 			p.guard.reap()
-			p.events <- unguarded
+			p.events <- event{what: unguarded}
 		default:
 			reap(pid)
 		}
 	}
 }
 
-// nextChange waits until a child has ended or was stopped. One that has ended is
-// left to be reaped.
-func nextChange() (pid int, stop bool, err error) {
+// nextChange waits until a child has ended or was stopped, and returns the signal that has
+// stopped it. One that has ended is left to be reaped.
+func nextChange() (pid int, stop syscall.Signal, err error) {
 	var info unix.Siginfo
 	for {
 		err = unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil)
@@ -207,27 +232,28 @@ func nextChange() (pid int, stop bool, err error) {
 		}
 	}
 	if err != nil {
-		return 0, false, err
+		return 0, 0, err
 	}
 	// siginfo_t of SIGCHLD; package unix names only what all signals have.
 	child := (*struct {
 		signo, errno, code int32
 		fields             struct {
-			_   [0]uintptr // it has pointers, too
-			pid int32
+			_        [0]uintptr // it has pointers, too
+			pid, uid int32
+			status   int32
 		}
 	})(unsafe.Pointer(&info))
 	const stoppedCode = 5 // CLD_STOPPED; below it are the ways to end
 	pid = int(child.fields.pid)
 	if child.code < stoppedCode {
-		return pid, false, nil
+		return pid, 0, nil
 	}
 	// So that it is not reported again.
 	err = unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOHANG, nil)
 	if errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECHILD) {
 		err = nil // then it is
 	}
-	return pid, true, err
+	return pid, syscall.Signal(child.fields.status), err
 }
 
 // reap reaps a child, which must have ended or end soon.

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"syscall"
@@ -22,29 +23,36 @@ type process struct {
 }
 
 func start(_ string, c Command) (*process, error) {
-	cmd := &exec.Cmd{
-		Path: c.Path, Args: c.Args, Env: c.Env,
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+	begin := func(c Command) (*exec.Cmd, error) {
+		cmd := &exec.Cmd{
+			Path: c.Path, Args: c.Args, Env: c.Env,
+			Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+			SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+		}
+		return cmd, cmd.Start()
 	}
-	if err := cmd.Start(); err != nil {
+	cmd, err := begin(c)
+	if errors.Is(err, syscall.ENOEXEC) && c.isScript() {
+		cmd, err = begin(c.underShell())
+	}
+	if err != nil {
 		return nil, err
 	}
 	p := &process{pid: cmd.Process.Pid, cmd: cmd, events: make(chan event)}
 	go func() {
 		_ = cmd.Wait() // its state tells
-		p.events <- ended
+		p.events <- event{what: ended}
 	}()
 	return p, nil
 }
 
-func (p *process) allow(time.Duration)     {}
-func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.pid, s) }
-func (p *process) suspend()                {}
-func (p *process) resume()                 { p.signal(syscall.SIGCONT) }
+func (p *process) allow(time.Duration)                          {}
+func (p *process) signal(s syscall.Signal) error                { return syscall.Kill(-p.pid, s) }
+func (p *process) suspend(syscall.Signal, func(string, ...any)) {}
+func (p *process) resume()                                      { _ = p.signal(syscall.SIGCONT) }
 
 func (p *process) finish() syscall.WaitStatus {
-	p.signal(syscall.SIGKILL)
+	_ = p.signal(syscall.SIGKILL)
 	return p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 

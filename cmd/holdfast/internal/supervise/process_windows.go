@@ -49,7 +49,7 @@ func start(_ string, c Command) (*process, error) {
 	p := &process{cmd: cmd, job: job, events: make(chan event)}
 	go func() {
 		_ = cmd.Wait() // its state tells
-		p.events <- ended
+		p.events <- event{what: ended}
 	}()
 	return p, nil
 }
@@ -84,18 +84,17 @@ func join(job windows.Handle, pid int) error {
 func (p *process) allow(time.Duration) {}
 
 // signal asks the command to end, by Ctrl-Break, or ends all that is in the job.
-func (p *process) signal(s syscall.Signal) {
+func (p *process) signal(s syscall.Signal) error {
 	if s == syscall.SIGKILL {
-		_ = windows.TerminateJobObject(p.job, 1)
-		return
+		return windows.TerminateJobObject(p.job, 1)
 	}
-	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.cmd.Process.Pid))
+	return windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.cmd.Process.Pid))
 }
 
-func (p *process) suspend() {}
+func (p *process) suspend(syscall.Signal, func(string, ...any)) {}
 
 func (p *process) finish() syscall.WaitStatus {
-	p.signal(syscall.SIGKILL)
+	_ = p.signal(syscall.SIGKILL)
 	_ = windows.CloseHandle(p.job)
 	return p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -13,6 +14,10 @@ var passedOn = []os.Signal{
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGWINCH, syscall.SIGCONT,
 }
 
+// Fatal are further signals that end a process, beside SIGHUP, SIGINT and SIGTERM: a process
+// that has something to clean up needs to hear of them.
+var Fatal = []os.Signal{syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM}
+
 // pass passes a signal on to the group. One that asks it to end reaches a command
 // that is stopped only when it goes on.
 func (s *supervisor) pass(sig syscall.Signal) {
@@ -21,9 +26,11 @@ func (s *supervisor) pass(sig syscall.Signal) {
 	case syscall.SIGCONT:
 		s.process.resume()
 	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
-		s.process.signal(sig)
-		s.process.signal(syscall.SIGCONT)
+		if err := s.process.signal(sig); errors.Is(err, syscall.EPERM) {
+			s.tell("the command cannot be sent a signal (%v): it has become another user's", sig)
+		}
+		_ = s.process.signal(syscall.SIGCONT)
 	default:
-		s.process.signal(sig)
+		_ = s.process.signal(sig)
 	}
 }

@@ -23,7 +23,7 @@ type Command struct {
 type Hold interface {
 	Name() string
 	Remaining() time.Duration
-	Done() <-chan struct{}
+	Context() context.Context
 	Err() error
 }
 
@@ -83,7 +83,7 @@ type supervisor struct {
 
 // loop looks after the command until it has ended.
 func (s *supervisor) loop(signals <-chan os.Signal) {
-	lost := s.hold.Done()
+	lost := s.hold.Context().Done()
 	timer := time.NewTimer(s.look())
 	defer timer.Stop()
 	for {
@@ -96,9 +96,9 @@ func (s *supervisor) loop(signals <-chan os.Signal) {
 		case sig := <-signals:
 			s.pass(sig.(syscall.Signal))
 		case e := <-s.process.events:
-			switch e {
+			switch e.what {
 			case stopped:
-				s.process.suspend()
+				s.process.suspend(e.signal, s.tell)
 			case unguarded:
 				s.kill(fmt.Errorf("lock %q: the process that guards the command has died", s.hold.Name()))
 			case ended:
@@ -145,7 +145,7 @@ func (s *supervisor) lapse() error {
 
 // kill ends the group at once.
 func (s *supervisor) kill(why error) {
-	s.process.signal(syscall.SIGKILL)
+	err := s.process.signal(syscall.SIGKILL)
 	if s.killed {
 		return
 	}
@@ -153,16 +153,25 @@ func (s *supervisor) kill(why error) {
 	if s.why == nil {
 		s.why = why
 	}
+	if errors.Is(err, syscall.EPERM) {
+		s.tell("%v: the command cannot be ended: it has become another user's; it goes on without the lock", why)
+		return
+	}
 	s.tell("%v: the command is ended", why)
 }
 
 // event is what happens to the processes.
-type event int
+type event struct {
+	what   happening
+	signal syscall.Signal // by which the command is stopped
+}
+
+type happening int
 
 const (
-	ended     event = iota // the command has; it is not reaped yet
-	stopped                // the command is, by a signal
-	unguarded              // the guard has died
+	ended     happening = iota // the command has; it is not reaped yet
+	stopped                    // the command is, by a signal
+	unguarded                  // the guard has died
 )
 
 func exitStatus(s syscall.WaitStatus) int {

@@ -31,6 +31,8 @@ const (
 	// envThread makes a gate that becomes the command by another thread than its first
 	// one; and a command that tells which signal it gets when its parent dies.
 	envThread = "SUPERVISE_TEST_THREAD"
+	// envRoot makes a command that becomes root, if its file lets it.
+	envRoot = "SUPERVISE_TEST_ROOT"
 )
 
 func TestMain(m *testing.M) {
@@ -41,6 +43,9 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(envThread) != "" {
 		os.Exit(exchange())
+	}
+	if os.Getenv(envRoot) != "" && os.Geteuid() == 0 && os.Getuid() != 0 {
+		os.Exit(becomeRoot())
 	}
 	Helper()
 	if role := os.Getenv(envRole); role != "" {
@@ -55,12 +60,12 @@ type fakeHold struct {
 	ttl   time.Duration
 	mode  string
 	begun time.Time
-	done  chan struct{}
+	ctx   context.Context
 }
 
-func (h *fakeHold) Name() string          { return "test" }
-func (h *fakeHold) Done() <-chan struct{} { return h.done }
-func (h *fakeHold) Err() error            { return errors.New("gone") }
+func (h *fakeHold) Name() string             { return "test" }
+func (h *fakeHold) Context() context.Context { return h.ctx }
+func (h *fakeHold) Err() error               { return errors.New("gone") }
 func (h *fakeHold) Remaining() time.Duration {
 	switch h.mode {
 	case "renewed":
@@ -75,9 +80,11 @@ func (h *fakeHold) Remaining() time.Duration {
 // Run does.
 func play(role string) int {
 	ttl, mode, _ := strings.Cut(role, " ")
-	h := &fakeHold{mode: mode, begun: time.Now(), done: make(chan struct{})}
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	h := &fakeHold{mode: mode, begun: time.Now(), ctx: ctx}
 	if mode == "gone" {
-		close(h.done)
+		end()
 	}
 	var err error
 	if h.ttl, err = time.ParseDuration(ttl); err != nil {
@@ -96,7 +103,7 @@ func play(role string) int {
 	if result.Ended != nil {
 		fmt.Println("ended:", result.Ended)
 	}
-	if t := findTerminal(); t != nil {
+	if t := findTerminal(unix.Getpgrp()); t != nil {
 		fmt.Println("foreground:", t.isOurs())
 	}
 	return result.Status
@@ -472,4 +479,141 @@ func TestJobControl(t *testing.T) {
 	a.until("status 5")
 	typed("exit\n")
 	a.mustExit(0)
+}
+
+// TestPrompts: a command that asks at the terminal gets it, although standard input or output
+// is something else; afterwards the shell has it again.
+func TestPrompts(t *testing.T) {
+	t.Parallel()
+	for name, line := range map[string]string{
+		"pipe":         `%s sh -c 'echo as""king >/dev/tty; read line; echo "got $line"; exit 5' | cat; echo "status ${PIPESTATUS[0]}"`,
+		"substitution": `x=$(%s sh -c 'echo as""king >/dev/tty; read line </dev/tty; echo "got $line"; exit 5'); echo "status $? $x"`,
+		"no input":     `%s sh -c 'echo as""king >/dev/tty; read line </dev/tty; echo "got $line"; exit 5' </dev/null; echo "status $?"`,
+		"no echo":      `%s sh -c 'stty -echo </dev/tty; echo as""king >/dev/tty; read line </dev/tty; stty echo </dev/tty; echo "got $line"; exit 5' </dev/null | cat; echo "status ${PIPESTATUS[0]}"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, typed := inBash(t)
+			typed(fmt.Sprintf(line, asRun("1h renewed")) + "; echo en\"\"ded\n")
+			a.until("asking")
+			typed("hello\n")
+			a.until("got hello")
+			for _, line := range append(a.until("ended"), "") {
+				if strings.Contains(line, "status") && !strings.Contains(line, "status 5") {
+					t.Errorf("%q", line)
+				}
+			}
+			typed("read line; echo again $line\n")
+			typed("shell\n")
+			a.until("again shell")
+			typed("exit\n")
+			a.mustExit(0)
+		})
+	}
+}
+
+// TestPromptInTheBackground: run says why its command stands still, and stops as a job does
+// that wants to read; in the foreground both go on.
+func TestPromptInTheBackground(t *testing.T) {
+	t.Parallel()
+	a, typed := inBash(t)
+	typed(asRun("1h renewed") + ` sh -c 'echo as""king >/dev/tty; read line </dev/tty; echo "got $line"; exit 5' &` + "\n")
+	a.until("the command stands still: it needs the terminal")
+	typed("fg\n")
+	typed("hello\n")
+	a.until("got hello")
+	typed("echo status $?\n")
+	a.until("status 5")
+	typed("exit\n")
+	a.mustExit(0)
+}
+
+// TestStoppedWithoutTerminal: run says that the command was stopped.
+func TestStoppedWithoutTerminal(t *testing.T) {
+	t.Parallel()
+	a := act(t, "1h renewed", `kill -STOP $$; echo goes on; exit 3`, func(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} })
+	a.mustSay("told: the command stands still: it was stopped by a signal")
+	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	a.mustSay("goes on")
+	a.mustExit(3)
+}
+
+// inBash is an interactive shell on a terminal.
+func inBash(t *testing.T) (a *actor, typed func(string)) {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash here")
+	}
+	cmd := exec.Command(bash, "--norc", "--noprofile", "-i")
+	cmd.Env = append(os.Environ(), "TERM=dumb", "PS1=")
+	return onTerminal(t, cmd)
+}
+
+// asRun is how to type this program in that role.
+func asRun(role string) string { return fmt.Sprintf("%s='%s' '%s'", envRole, role, os.Args[0]) }
+
+// TestScriptWithoutInterpreter is executed by sh, as shells do it.
+func TestScriptWithoutInterpreter(t *testing.T) {
+	t.Parallel()
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("echo \"$1 $2\"\nexit 6\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a := act(t, "1h renewed", "", func(cmd *exec.Cmd) { cmd.Args = []string{os.Args[0], script, "one", "two three"} })
+	a.mustSay("one two three")
+	a.mustExit(6)
+}
+
+// TestCommandOfRoot: a command that has become root cannot be ended by another user's run,
+// which says so.
+func TestCommandOfRoot(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to make a file that becomes root")
+	}
+	dir, err := os.MkdirTemp("", "holdfast-root-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	program, err := os.ReadFile(os.Args[0])
+	plain, setuid := filepath.Join(dir, "plain"), filepath.Join(dir, "setuid")
+	for file, mode := range map[string]os.FileMode{plain: 0o755, setuid: 0o755 | os.ModeSetuid} {
+		err = errors.Join(err, os.WriteFile(file, program, 0o700), os.Chmod(file, mode))
+	}
+	if err = errors.Join(err, os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	in, end, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end.Close()
+	a := act(t, "4s fading", "", func(cmd *exec.Cmd) {
+		cmd.Path, cmd.Args, cmd.Dir, cmd.Stdin = plain, []string{plain, setuid}, "/", in
+		cmd.Env = append(cmd.Env, envRoot+"=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	})
+	in.Close()
+	if line := a.line(); line != "root" {
+		t.Skipf("no program can become root here: %s", line)
+	}
+	a.until("the command cannot be sent a signal (terminated): it has become another user's")
+	a.until("the command cannot be ended: it has become another user's; it goes on without the lock")
+	end.Close()
+	a.mustExit(0)
+}
+
+// becomeRoot is a command that becomes root, and ends with its input.
+func becomeRoot() int {
+	if err := syscall.Setresuid(0, 0, 0); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("root")
+	io.Copy(io.Discard, os.Stdin)
+	return 0
 }

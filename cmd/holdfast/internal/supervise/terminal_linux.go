@@ -8,30 +8,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the one that our standard input is. The command is to read from it,
-// and that only the terminal's foreground process group may do, which then gets
-// what is typed as signals, too. A nil terminal is none.
+// terminal is the one that controls our session. Only its foreground process group may read
+// from it, and gets what is typed as signals, too. A nil terminal is none.
 type terminal struct {
 	fd   int
 	ours int // our own process group
 }
 
-// findTerminal returns the terminal to hand over. There is none if standard output
-// is a pipe: then a process in our own group, such as a pager, reads what the
-// command writes, and probably needs the terminal itself.
-func findTerminal() *terminal {
-	t := &terminal{fd: int(os.Stdin.Fd()), ours: unix.Getpgrp()}
-	if _, err := t.foreground(); err != nil {
+// findTerminal returns our terminal for the processes of that group, or nil. It is not always
+// standard input: a program that asks for a password opens it by its name.
+func findTerminal(group int) *terminal {
+	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	if err != nil {
 		return nil
 	}
-	if out, err := os.Stdout.Stat(); err != nil || out.Mode()&os.ModeNamedPipe != 0 {
-		return nil
-	}
-	return t
+	return &terminal{fd, group}
 }
 
-// foreground returns the group that may read. It fails if the terminal is not the
-// one that controls our session.
+func (t *terminal) close() {
+	if t != nil {
+		_ = unix.Close(t.fd)
+	}
+}
+
+// isForCommand reports whether the command gets the terminal at once. Others get it when
+// they ask for it: a process in our own group, such as a pager that reads what the command
+// writes, may need it itself.
+func (t *terminal) isForCommand() bool {
+	if _, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP); err != nil {
+		return false // standard input is no terminal, or not ours
+	}
+	out, err := os.Stdout.Stat()
+	return err == nil && out.Mode()&os.ModeNamedPipe == 0 && t.isOurs()
+}
+
+// foreground returns the group that may read.
 func (t *terminal) foreground() (int, error) { return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP) }
 
 // isOurs reports whether our group is in the foreground.
