@@ -20,7 +20,7 @@ func ask(bars ...bar) *experiment {
 	return &experiment{
 		workload: "N", title: fmt.Sprintf("a lock that another client uses, asked for every %v"+loopback, askEvery), bars: bars, role: keeping,
 		takes:   func(p *peer) bool { return p.name == holdfastName || p.name == zkLockName },
-		figures: []figure{{"until it is had, median", milliseconds}, {"99th percentile", milliseconds}, {"requests of who asks", decimals}},
+		figures: []figure{{"until it is had, median", milliseconds}, {"99th percentile", milliseconds}, {"requests of the client that asks", decimals}},
 		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
 			user, err := openAll(ctx, p, b.at, 1)
 			if err != nil {

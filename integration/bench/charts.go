@@ -51,7 +51,7 @@ func (r *report) charts() []chart {
 	for _, n := range full.drained {
 		drained = append(drained, r.group(fmt.Sprintf("%d waiters", n), "D", drainTitle(n), 2, locks))
 	}
-	add("drain.svg", barChart("What the server sends to a crowd", "bytes for each waiter, who joins, waits and has its turn; less is better", drained...))
+	add("drain.svg", barChart("What the server sends to a crowd", "bytes for each waiter, to join, wait and have its turn; less is better", drained...))
 	return charts
 }
 
