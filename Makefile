@@ -17,6 +17,9 @@ UNIT = $(shell go list ./... | grep -v /integration)
 MODULES := integration/bench integration/deploy integration/playground integration/sql integration/statuspage lock/observe/prometheus lock/observe/otel
 each_module = @set -e; for m in $(MODULES); do echo "cd $$m && $(1)"; (cd $$m && $(1)); done
 
+# Make itself, where it is not to run with --dry-run.
+SELF := $(MAKE)
+
 BUILD := go build -buildvcs=false -o bin/
 
 # The race detector is not to stop at a race of go-zookeeper's.
@@ -25,22 +28,27 @@ TEST := go test -race -timeout 60m
 
 FUZZTIME ?= 30s
 
-.PHONY: help demo playground test unit integration versions sim mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo playground test alltests unit integration versions sim mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: bin/withzk ## see the promises kept on a real ZooKeeper
-	$(BUILD) ./cmd/holdfast ./cmd/reaper
-	bin/withzk bin/holdfast demo
+# To install a ZooKeeper takes longer than the demo: it uses the one in memory if there is
+# none. HOLDFAST_NO_INSTALL= has one installed.
+demo: ## see the promises kept, on this machine's ZooKeeper or on holdfast dev
+	$(BUILD) ./integration/withzk ./cmd/holdfast ./cmd/reaper
+	HOLDFAST_NO_INSTALL=$${HOLDFAST_NO_INSTALL-1} bin/withzk bin/holdfast demo
 
 playground: ## a page that runs, on loopback: zk.Lock and Holdfast side by side, and what can happen to them
 	go build -C integration/playground -buildvcs=false -o $(CURDIR)/bin/ .
 	cd integration/playground && exec $(CURDIR)/bin/playground
 
-test: bin/withzk ## all tests, on a real ZooKeeper
-	bin/withzk $(TEST) ./...
-	$(call each_module,$(TEST) ./...)
+test: bin/withzk ## all tests, on a real ZooKeeper; without one, those that holdfast dev can serve
+	@bin/withzk $(SELF) --no-print-directory alltests
+
+alltests:
+	$(TEST) ./...
+	$(call each_module,env -u HOLDFAST_ZOOKEEPER $(TEST) ./...)
 
 unit: ## the tests that need no server
 	env -u HOLDFAST_ZOOKEEPER $(TEST) $(UNIT)

@@ -64,7 +64,7 @@ func testRunAtLeast(t *testing.T, bin string) {
 	p.mustSay("--at-least -1s: must not be negative")
 }
 
-// testRunRevoke: who runs a command hears that somebody asks for its lock, and decides.
+// testRunRevoke: a hook hears that another client asks for the lock, and decides.
 func testRunRevoke(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	stop := t.TempDir() + "/stop"

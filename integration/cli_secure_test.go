@@ -3,20 +3,24 @@
 package integration_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/testpki"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // testSecure has the programs work over TLS, with the configuration's certificate and
@@ -96,21 +100,57 @@ zookeeper:
 	}
 }
 
-// TestClosedEnsembleAsDocumented: the commands of package policy's doc make a root for one
-// user, and close / to everybody but the administrator.
-func TestClosedEnsembleAsDocumented(t *testing.T) {
-	doc, err := os.ReadFile("../lock/policy/doc.go")
+// TestTLSAsDocumented: a server with the lines for zoo.cfg in lock/SECURING.md serves a
+// client that has the configuration shown there.
+func TestTLSAsDocumented(t *testing.T) {
+	page := text(t, "../lock/SECURING.md")
+	zoo := regexp.MustCompile("(?s)```text\n(secureClientPort=.*?)\n```").FindStringSubmatch(page)
+	client := regexp.MustCompile("(?s)```yaml\n(zookeeper:.*?  tls:.*?)```").FindStringSubmatch(page)
+	if zoo == nil || client == nil {
+		t.Fatal("lock/SECURING.md shows no zoo.cfg, or no configuration")
+	}
+	ports, err := zkserver.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	authority := testpki.New(t)
+	zkserver.ForTest(t, zkserver.Options{Config: strings.Split(strings.NewReplacer(
+		"=2281", fmt.Sprintf("=%d\nsecureClientPortAddress=127.0.0.1", ports[0]),
+		"/etc/zookeeper/server.pem", testpki.File(t, "server.pem", authority.Issue(t, "127.0.0.1").Bundle(authority)),
+		"/etc/zookeeper/ca.pem", testpki.File(t, "ca.pem", authority.PEM),
+	).Replace(zoo[1]), "\n")})
+	file := filepath.Join(filepath.Dir(testpki.File(t, "ca.pem", authority.PEM)), "config.yaml")
+	cfg, err := policy.Parse(file, []byte(strings.ReplaceAll(client[1], `"zk1:2281", "zk2:2281", "zk3:2281"`, fmt.Sprintf(`"127.0.0.1:%d"`, ports[0]))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts, err := cfg.Options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
+	defer cancel()
+	locks, err := lock.Dial(ctx, cfg.ZooKeeper.Servers, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+	if err := locks.Mutex("orders/42").Do(ctx, func(context.Context) error { return nil }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestClosedEnsembleAsDocumented: the commands of lock/SECURING.md make a root for one
+// user, and close / to all others but the administrator.
+func TestClosedEnsembleAsDocumented(t *testing.T) {
 	var commands []string
-	for line := range strings.Lines(string(doc)) {
-		if command, ok := strings.CutPrefix(line, "//	zk> "); ok {
+	for line := range strings.Lines(text(t, "../lock/SECURING.md")) {
+		if command, ok := strings.CutPrefix(line, "zk> "); ok {
 			commands = append(commands, strings.TrimSpace(command))
 		}
 	}
 	if len(commands) == 0 {
-		t.Fatal("no commands in the doc")
+		t.Fatal("no commands in the page")
 	}
 	server := zkserver.ForTest(t, zkserver.Options{})
 	b := &bench{TB: t, ctx: t.Context(), servers: []string{server.Addr()}, root: "/locks"}
@@ -120,7 +160,7 @@ func TestClosedEnsembleAsDocumented(t *testing.T) {
 	if r, err := admin.CheckServer(b.ctx, ours); err != nil || r.Refused != nil || r.Unchecked != nil {
 		t.Errorf("CheckServer: %+v, %v", r, err)
 	}
-	for name, stranger := range map[string]*lock.Client{"nobody": b.client(), "another root": b.client(lock.WithRoot("/others"), lock.WithDigest("holdfast", "PASSWORD"))} {
+	for name, stranger := range map[string]*lock.Client{"no user": b.client(), "another root": b.client(lock.WithRoot("/others"), lock.WithDigest("holdfast", "PASSWORD"))} {
 		if _, err := stranger.Mutex("orders/42").Lock(b.ctx); !errors.Is(err, lock.ErrDenied) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -27,9 +27,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCommandLine builds the programs once, and runs them.
-func TestCommandLine(t *testing.T) {
-	bin := t.TempDir()
+// programs builds the programs and returns their folder.
+func programs(t *testing.T) (bin string) {
+	t.Helper()
+	bin = t.TempDir()
 	// The go command does not know that this test depends on what it builds, and
 	// would repeat an old result. It notes the files that a test looks at.
 	if err := filepath.WalkDir("../cmd", func(path string, d fs.DirEntry, err error) error {
@@ -44,6 +45,12 @@ func TestCommandLine(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return bin
+}
+
+// TestCommandLine builds the programs once, and runs them.
+func TestCommandLine(t *testing.T) {
+	bin := programs(t)
 	for name, test := range map[string]func(t *testing.T, bin string){
 		"Ls":              testLs,
 		"LsOfNothing":     testLsOfNothing,
@@ -94,7 +101,7 @@ type cli struct {
 	*bench
 	dir  string   // for files
 	args []string // that every command gets
-	name string   // of a lock, nobody else's on this machine
+	name string   // of a lock, used by this test alone on this machine
 	prog string
 }
 
@@ -266,7 +273,7 @@ func (c *cli) mustEnter(ch <-chan *lock.Hold, dead watched) {
 	c.Helper()
 	hold := <-ch
 	if !dead.endWithin(0) {
-		c.Errorf("somebody else has the lock, and a process of %v lives", dead)
+		c.Errorf("another client has the lock, and a process of %v lives", dead)
 	}
 	c.unlock(hold)
 }
@@ -275,7 +282,7 @@ func (c *cli) mustEnter(ch <-chan *lock.Hold, dead watched) {
 func (c *cli) mustNotHave(ch <-chan *lock.Hold) {
 	c.Helper()
 	if len(ch) > 0 {
-		c.Error("somebody else has the lock already")
+		c.Error("another client has the lock already")
 	}
 }
 
@@ -477,12 +484,12 @@ func testRunEnvironment(t *testing.T, bin string) {
 	p.mustExit(0)
 }
 
-// testRunWaiting: who waits for long is told so, and who waits for himself, why.
+// testRunWaiting: a command that waits for long says so, and one that waits for itself, why.
 func testRunWaiting(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	inner := strings.Join(slices.Concat([]string{"exec", c.prog, "run"}, c.args, []string{c.name, "--", "true"}), " ")
 	p := c.start("run", c.name, "--", "sh", "-c", inner)
-	c.eventually("who waits is told so", func() bool { return strings.Contains(p.Stderr(), "waiting for lock \""+c.name+"\", which sh (") })
+	c.eventually("it says that it waits", func() bool { return strings.Contains(p.Stderr(), "waiting for lock \""+c.name+"\", which sh (") })
 	p.mustSay("runs under lock \"" + c.name + "\" already")
 	p.signal(syscall.SIGTERM)
 	p.mustExit(128 + int(syscall.SIGTERM))
@@ -704,7 +711,7 @@ func testRunMaxHold(t *testing.T, bin string) {
 }
 
 // testRunOutage stops the server in its tracks: the commands must be dead before
-// the lease is over, although nobody can tell run anything.
+// the lease is over, although run hears of nothing.
 func testRunOutage(t *testing.T, bin string) {
 	server := zkserver.ForTest(t, zkserver.Options{})
 	c := newCLI(on(t, []string{server.Addr()}), bin, short)
@@ -808,20 +815,23 @@ func testRunBothKilled(t *testing.T, bin string) {
 	c.mustEnter(next, pids)
 }
 
-func testDemo(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin)
+func testDemo(t *testing.T, bin string) { newCLI(onShared(t), bin).demo() }
+
+// demo runs the demo to its end.
+func (c *cli) demo() {
+	c.Helper()
 	p := c.start("demo")
 	base := c.demoBase(p.line())
 	kept := 0
 	for line := range strings.SplitSeq(p.rest(), "\n") {
-		t.Log(line)
+		c.Log(line)
 		if strings.HasSuffix(line, " ok") {
 			kept++
 		}
 	}
 	p.mustExit(0)
 	if kept != 10 {
-		t.Errorf("%d promises kept, want 10", kept)
+		c.Errorf("%d promises kept, want 10", kept)
 	}
 	c.mustBeGone(base)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// testRunTickets hands a lock on from one process to the next and back, while somebody
+// testRunTickets hands a lock on from one process to the next and back, while a client
 // waits for it.
 func testRunTickets(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
@@ -76,7 +76,10 @@ func testRunTickets(t *testing.T, bin string) {
 		t.Fatal(err)
 	}
 	c.mustNotHave(waiter)
-	if err := os.WriteFile(file, []byte(hold.Ticket().String()), 0o600); err != nil {
+	if ticket, err = hold.Ticket(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(ticket.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.unlock(hold)

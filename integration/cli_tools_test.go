@@ -40,7 +40,7 @@ func (c *cli) fails(status int, says string, args ...string) {
 	p.mustSay(says)
 }
 
-// testShow: who is in and who waits, and for whom.
+// testShow: the holders, and which entry each waiter waits for.
 func testShow(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	locks := c.client(lock.WithOwner("shop"))
@@ -68,7 +68,7 @@ func testShow(t *testing.T, bin string) {
 	}
 	c.fails(2, `holdfast: lock name "/x"`, "show", "/x")
 	for typed, want := range map[string]string{"or": "orders", "orders/": "orders/42", "none": "", "orders/42": "orders/42"} {
-		// The flags stand before what is completed, as somebody types them.
+		// The flags stand before what is completed, as a user types them.
 		args := slices.Concat([]string{"__complete", "show"}, c.args, []string{typed})
 		c.eventually(fmt.Sprintf("%q is completed to %q", typed, want), func() bool { // to nothing where servers take too long
 			out, err := exec.Command(c.prog, args...).Output()
@@ -108,7 +108,7 @@ func testLsPattern(t *testing.T, bin string) {
 	}
 	c.fails(2, "holdfast: pattern", "ls", "a**")
 
-	for i := range 3 { // that nobody may read
+	for i := range 3 { // that this user may not read
 		if _, err := c.raw.Create(fmt.Sprintf("%s/secret-%d", c.root, i), nil, 0, zk.DigestACL(zk.PermAll, "root", "secret")); err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,7 @@ func TestClocksHoursApart(t *testing.T) {
 			}
 			b.unlock(next)
 
-			if !h.Valid() {
+			if h.Remaining() == 0 {
 				t.Errorf("a held lock was lost: %v", h.Err())
 			}
 			if report, err := b.reaper(time.Second).Sweep(b.ctx); err != nil || report.Total.Expired != 0 || report.Total.Live < 1 {

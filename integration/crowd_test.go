@@ -15,13 +15,13 @@ import (
 // outage survives one of nearly two thirds of it.
 const longTTL = 30 * time.Second
 
-// longSession is the session timeout of those who are to find dead what is dead: nobody
-// judges who has just had an outage, and on a busy machine short sessions are one after
-// the other. A server that is killed is noticed at once.
+// longSession is the session timeout of clients that are to find dead what is dead: after an
+// outage of its own a client does not judge, and on a busy machine short sessions end one
+// after the other. A server that is killed is noticed at once.
 const longSession = 10 * time.Second
 
-// crowd is many locks, each with a holder that lives and somebody who waits behind
-// it, for things to happen to that must not hurt any of them.
+// crowd is many locks, each with a live holder and a waiter behind it, for things to happen
+// to that must not hurt any of them.
 type crowd struct {
 	*bench
 	locks   []*crowdLock
@@ -85,7 +85,7 @@ func (c *crowd) unhurt(after string) {
 	var why error // the first loss
 	lost, deleted, doubles, requeued := 0, 0, 0, uint64(0)
 	for _, l := range c.locks {
-		if !l.hold.Valid() {
+		if l.hold.Remaining() == 0 {
 			lost++
 			if why == nil {
 				why = l.hold.Err()
@@ -162,7 +162,7 @@ type corpse struct {
 	outages []outage
 }
 
-// outage is a time in which nobody could write.
+// outage is a time in which no client could write.
 type outage struct{ began, ended time.Time }
 
 // noOutage is how long a write may take that is none.
@@ -195,7 +195,7 @@ func (c *corpse) watch() {
 	}
 }
 
-// lost is how much of the time since then nobody can be judged by: outages, and the third
+// lost is how much of the time since then proves nothing: outages, and the third
 // of a TTL that a judge gives others after each of its own.
 func (c *corpse) lost(since time.Time) (lost time.Duration) {
 	c.mu.Lock()

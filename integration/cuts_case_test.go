@@ -93,7 +93,7 @@ func (c *cut) close() {
 }
 
 // begin begins the operation whose requests count. When the fault happens to one of
-// them, somebody else comes for the lock.
+// them, another client comes for the lock.
 func (c *cut) begin() {
 	c.before = c.tap.Counts().Requests
 	c.session, _, _ = c.tap.Session()
@@ -200,16 +200,16 @@ func (c *cut) contend() {
 	c.unlock(h)
 }
 
-// enter notes somebody who has the lock, until it leaves or has lost it.
+// enter notes a holder of the lock, until it leaves or has lost it.
 func (c *cut) enter(h *lock.Hold) (leave func()) {
-	if !h.Valid() {
+	if h.Remaining() == 0 {
 		return func() {}
 	}
 	alone := func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, other := range c.entered {
-			if other != h && other.Valid() && h.Valid() {
+			if other != h && other.Remaining() > 0 && h.Remaining() > 0 {
 				c.Errorf("%s and %s are valid at once", other.EntryPath(), h.EntryPath())
 			}
 		}
@@ -258,13 +258,13 @@ func (c *cut) exists(path string) bool {
 // work does what a victim does that was told that it holds the lock: it has an
 // entry, the first one, and keeps it until the contender has come.
 func (c *cut) work(h *lock.Hold) {
-	if !h.Valid() {
+	if h.Remaining() == 0 {
 		c.Errorf("the victim was given a hold that is over: %v", h.Err())
 	}
 	leave := c.enter(h)
 	there := c.exists(h.EntryPath())
 	queue := znode.Contenders(c.children(c.name))
-	if h.Valid() && (!there || len(queue) == 0 || queue[0].Node != path.Base(h.EntryPath())) { // was valid then, too
+	if h.Remaining() > 0 && (!there || len(queue) == 0 || queue[0].Node != path.Base(h.EntryPath())) { // was valid then, too
 		c.Errorf("the victim holds the lock by %s, exists: %v; the queue is %v", h.EntryPath(), there, queue)
 	}
 	c.eventually("the grant was recorded", func() bool {
@@ -295,12 +295,12 @@ func (c *cut) unlocked(h *lock.Hold, err error) {
 	case err != nil:
 		c.Errorf("Unlock = %v; the hold ended with %v", err, h.Err())
 	}
-	if h.Valid() {
+	if h.Remaining() > 0 {
 		c.Errorf("%s is valid after Unlock", h.EntryPath())
 	}
 }
 
-// heldByPeer checks that an error names who is in the way: the peer.
+// heldByPeer checks that an error names the peer as the holder in the way.
 func (c *cut) heldByPeer(err error) {
 	var held *lock.HeldError
 	if !errors.As(err, &held) || held.Owner != "peer" {

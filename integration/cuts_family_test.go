@@ -61,7 +61,7 @@ func downgrade(c *cut) {
 	c.end()
 	if err == nil {
 		data, _, err := c.raw.Get(h.EntryPath())
-		if record, _ := znode.DecodeRecord(data); h.Valid() && (err != nil || !record.Shared) {
+		if record, _ := znode.DecodeRecord(data); h.Remaining() > 0 && (err != nil || !record.Shared) {
 			c.Errorf("the victim was told that it only reads, and its entry is %q, %v", data, err)
 		}
 	} else if !c.lost(err) {
@@ -73,7 +73,7 @@ func downgrade(c *cut) {
 	}
 }
 
-// resize changes the number of permits while somebody has one of them.
+// resize changes the number of permits while a client has one of them.
 func resize(from, to int) func(*cut) {
 	return func(c *cut) {
 		c.how = func(ctx context.Context, client *lock.Client, name string) (*lock.Hold, error) {
@@ -97,7 +97,7 @@ func resize(from, to int) func(*cut) {
 	}
 }
 
-// detach leaves the lock to the peer, which attaches: nobody is in between, and if the
+// detach leaves the lock to the peer, which attaches: no client is in between, and if the
 // victim is told that it did, the peer goes on.
 func detach(c *cut) {
 	h := c.lock(c.victim, c.name)

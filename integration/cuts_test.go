@@ -15,7 +15,7 @@ import (
 const (
 	cutTTL  = 30 * time.Second // of the client whose connection is cut: it outlives that, on a starved machine too
 	heldTTL = 4 * time.Second  // of the client whose replies are held, for longer than that
-	peerTTL = 5 * time.Minute  // of the others: nobody can wait for its end
+	peerTTL = 5 * time.Minute  // of the others: too long to wait for its end
 	holdFor = heldTTL + grace + 300*time.Millisecond
 
 	// cutSession keeps a connection whose replies are held: go-zookeeper gives it
@@ -70,8 +70,8 @@ var cutOperations = []struct {
 }
 
 // TestEveryCutPoint interrupts each operation at each of its requests, in each
-// way, with the session surviving and expired. After each nobody entered while
-// somebody else was in, the operation told the truth, and after TTL, grace and
+// way, with the session surviving and expired. After each no client entered while
+// another was in, the operation told the truth, and after TTL, grace and
 // one sweep nothing is left.
 //
 // A run without a fault tells how many requests there are. Further ones are looked
@@ -80,8 +80,8 @@ var cutOperations = []struct {
 //
 // It does not run beside other tests: they would starve each other's renewals.
 func TestEveryCutPoint(t *testing.T) {
-	server := zkserver.ForTest(t, zkserver.Options{MaxSessionTimeout: cutSession})
-	b := on(t, []string{server.Addr()})
+	server := zkserver.AddrForTest(t, zkserver.Options{MaxSessionTimeout: cutSession})
+	b := on(t, []string{server})
 	b.ctx = t.Context()     // each case has its own time
 	b.create(b.root, "", 0) // or else the first one would make one request more
 	slots := make(chan struct{}, cutsAtOnce)

@@ -44,6 +44,29 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 	}
 }
 
+// TestDocsOfPackagesNameNoTest: what users read with go doc says what holds, and the tables of
+// README and of integration say what shows it.
+func TestDocsOfPackagesNameNoTest(t *testing.T) {
+	named := regexp.MustCompile(`(?m)^\s*//.*\bTest[A-Z]\w+`)
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == "integration":
+			return fs.SkipDir
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		for _, line := range named.FindAllString(text(t, path), -1) {
+			t.Errorf("%s names a test: %s", path, strings.TrimSpace(line))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestDocsLinkToWhatIsThere follows the links of the documents to files, and looks in
 // these for the names that follow a link.
 func TestDocsLinkToWhatIsThere(t *testing.T) {

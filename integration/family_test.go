@@ -60,8 +60,8 @@ func (b *bench) busy(enough func() bool, turn func(ctx context.Context, c *lock.
 	b.Logf("%d sessions were ended", expired.Load())
 }
 
-// TestReadersAndWritersWhileSessionsEnd: nobody is beside a writer, some of whom go on as
-// readers.
+// TestReadersAndWritersWhileSessionsEnd: no client is beside a writer, and some writers go on
+// as readers.
 func TestReadersAndWritersWhileSessionsEnd(t *testing.T) {
 	b := on(t, zkserver.External())
 	const alone = 1000
@@ -101,7 +101,7 @@ func TestReadersAndWritersWhileSessionsEnd(t *testing.T) {
 	t.Logf("%d were inside, %d of them saw other readers", h.entered.Load(), together.Load())
 }
 
-// TestPermitsWhileSessionsEnd: no more than there are get in, whoever asks for how many.
+// TestPermitsWhileSessionsEnd: no more permits are held than there are, however many each asks for.
 func TestPermitsWhileSessionsEnd(t *testing.T) {
 	b := on(t, zkserver.External())
 	const n = 4

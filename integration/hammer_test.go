@@ -19,7 +19,7 @@ const hammerEnv = "HOLDFAST_HAMMER"
 
 // TestHammer: clients take turns at a few locks as fast as they can, so that parents are
 // deleted and made anew all the time, by all of them. Nothing is left when all have left:
-// no parent that nobody feels responsible for, and none that was mistaken for a stranger's.
+// no parent without a client that deletes it, and none mistaken for a foreign one.
 func TestHammer(t *testing.T) {
 	lasts := 1500 * time.Millisecond
 	if s := os.Getenv(hammerEnv); s != "" {
@@ -69,7 +69,7 @@ func TestHammer(t *testing.T) {
 	}
 }
 
-// borrower returns a client of the bench's root on a connection of somebody else's.
+// borrower returns a client of the bench's root on a borrowed connection.
 func (b *bench) borrower(z *zk.Conn) *lock.Client {
 	b.Helper()
 	c, err := lock.New(z, lock.WithRoot(b.root), lock.WithTTL(long), lock.WithGrace(grace))

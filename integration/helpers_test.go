@@ -27,7 +27,7 @@ import (
 // Times that leave a loaded machine room to breathe: a server may say nothing for
 // seconds, and take half a minute to start.
 const (
-	long           = 5 * time.Minute  // the lease of who is to live, whatever happens
+	long           = 5 * time.Minute  // the lease of a client that is to live, whatever happens
 	ttl            = 12 * time.Second // the lease of who dies, for others to wait for its end
 	grace          = 500 * time.Millisecond
 	sessionTimeout = 2 * time.Second
@@ -230,8 +230,8 @@ func (b *bench) abandon(name string) {
 }
 
 // overdue waits until the leases of all contenders for a lock have been over for the
-// grace and orphanAfter. Whoever reads the clock from then on knows it too, however
-// slow his request is.
+// grace and orphanAfter. A client that reads the clock from then on knows it too,
+// however slow its request is.
 func (b *bench) overdue(c *lock.Client, name string, orphanAfter time.Duration) {
 	b.Helper()
 	tool := admin.New(c)
@@ -261,7 +261,7 @@ type room struct {
 	tokens []lock.Token
 }
 
-// enter notes somebody with a token, and leave that he has gone.
+// enter notes a holder by its token, and leave that it has gone.
 func (r *room) enter(token lock.Token) (leave func()) {
 	if r.inside.Add(1) > 1 {
 		r.doubles.Add(1)
@@ -386,7 +386,7 @@ func work(role string) int {
 		var h *lock.Hold
 		if h, err = c.Mutex(words[2]).Lock(ctx); err == nil {
 			fmt.Println("held", h.Token())
-			<-h.Done()
+			<-h.Context().Done()
 			err = h.Err()
 		}
 	}
@@ -398,6 +398,7 @@ func work(role string) int {
 // out; then there is nothing to run them with.
 func (b *bench) zkCli(commands string) string {
 	b.Helper()
+	zkserver.NeedReal(b)
 	found, err := zkserver.Find(b.ctx)
 	if err != nil {
 		b.Fatal(err)

@@ -26,9 +26,8 @@ const purgeSlack = longTTL/3 + 10*time.Second
 var livingTTL = lock.WithTTL(80 * time.Second)
 
 // TestLeadersWithOtherClocks has a member lead and lose the lead again whose clock is
-// not that of the others. Nobody who lives is hurt, neither by those who were there
-// before nor by reapers that come new, and who has died does not block for longer
-// than it should.
+// not that of the others. No live holder is hurt, neither by clients that were there
+// before nor by new reapers, and a dead one does not block for longer than it should.
 func TestLeadersWithOtherClocks(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"+90s": 90 * time.Second, "-90s": -90 * time.Second, "+1h": time.Hour} {
@@ -57,7 +56,7 @@ func TestLeadersWithOtherClocks(t *testing.T) {
 }
 
 // TestElectionsFasterThanALease has leaders with different clocks follow each other
-// as soon as all who live have renewed, for longer than who has died may block. Who
+// as soon as all who live have renewed, for longer than a dead holder may block. A judge that
 // counts from the beginning of the last leader's time only would have it block for a
 // lease more.
 func TestElectionsFasterThanALease(t *testing.T) {
@@ -69,7 +68,7 @@ func TestElectionsFasterThanALease(t *testing.T) {
 	dead := e.corpses(c.waiters[0], "before")
 	first := e.depose()
 	last, elections := first, 1
-	for led := time.Duration(0); led < longTTL+grace; elections++ { // without the time in which nobody leads
+	for led := time.Duration(0); led < longTTL+grace; elections++ { // without the time that has no leader
 		c.awaitRenewals(e.epoch())
 		led += time.Since(last)
 		last = e.depose()
@@ -87,7 +86,7 @@ func TestElectionsFasterThanALease(t *testing.T) {
 }
 
 // TestLeaderStepsWhileItLeads steps the clock of a server that goes on leading, there
-// and back. Who has read its clock before the step hurts nobody.
+// and back. A client that read its clock before the step does no harm.
 func TestLeaderStepsWhileItLeads(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"+1h": time.Hour, "-1h": -time.Hour} {
@@ -115,7 +114,7 @@ func TestLeaderStepsWhileItLeads(t *testing.T) {
 // TestServerRestartedWithAnotherClock shows the limit: a restart of the only server
 // begins no epoch, so its clock before and after are taken for one. A sample from
 // before the restart protects, and its owner logs the step. A judge that has none can
-// take for dead who has not renewed since.
+// take for dead a holder that has not renewed since.
 func TestServerRestartedWithAnotherClock(t *testing.T) {
 	t.Parallel()
 	s := onStepping(t)
@@ -135,7 +134,7 @@ func TestServerRestartedWithAnotherClock(t *testing.T) {
 	s.awaitClock(time.Hour)
 	s.awaitSweeps(sweeps)
 	c.unhurt("a restart with another clock")
-	if !s.exists(entryPath(still)) || !still.Valid() {
+	if !s.exists(entryPath(still)) || still.Remaining() == 0 {
 		t.Errorf("the holder of a fixed lease has lost it: %v", still.Err())
 	}
 	for _, w := range c.waiters {
@@ -169,6 +168,7 @@ type ensemble struct {
 // killed again and again, so they are such as keep their word, if any are at hand.
 func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
 	t.Helper()
+	zkserver.NeedReal(t)
 	installation, err := zkserver.FindFixed(t.Context())
 	if err != nil {
 		t.Fatal(err)

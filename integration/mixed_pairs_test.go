@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/peers"
 )
 
-// settle is for how long it is looked whether somebody comes in who must not.
+// settle is how long a test waits for a client that must not come in.
 const settle = 300 * time.Millisecond
 
 // request is one that a client was given, and has not answered yet.

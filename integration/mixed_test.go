@@ -180,8 +180,8 @@ type queue struct {
 	all    int
 }
 
-// takeTurns has two clients of each library take turns as fast as they can. Counted is
-// from when all have been in, and nobody leaves before that ends.
+// takeTurns has two clients of each library take turns as fast as they can. Turns count
+// from when all have been in; none leaves before that ends.
 func (m *mixed) takeTurns(path string, libraries []string, lasts time.Duration) {
 	q := &queue{mixed: m, path: path, hall: hall{room: 1}, turns: map[part]int{}, most: map[part]int{}, since: map[part]int{}}
 	var clients []part
@@ -225,7 +225,7 @@ func (q *queue) turn(c part) {
 	q.ask(c, "unlock")
 }
 
-// look checks that it is the turn of who has the lock: that its node is the first in the
+// look checks that it is the holder's turn: that its node is the first in the
 // queue, and came after that of who had the lock before.
 func (q *queue) look(c part) {
 	first, parent := q.first()
@@ -250,7 +250,7 @@ func (q *queue) look(c part) {
 	}
 }
 
-// first returns who is first in the queue, and the Czxid of its parent.
+// first returns the name of the first in the queue, and the Czxid of its parent.
 func (q *queue) first() (name string, parent int64) {
 	if _, err := q.raw.Sync(q.path); err != nil {
 		q.Error(err)

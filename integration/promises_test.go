@@ -131,11 +131,11 @@ func TestSessionExpiryIsNoLoss(t *testing.T) {
 	select {
 	case <-waits:
 		t.Fatal("a second client is in")
-	case <-h.Done():
+	case <-h.Context().Done():
 		t.Fatalf("the hold was lost: %v", h.Err())
 	case <-time.After(longTTL + grace):
 	}
-	if !h.Valid() {
+	if h.Remaining() == 0 {
 		t.Error("the hold is not valid any more")
 	}
 	b.unlock(h)
@@ -222,7 +222,7 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	}
 	select {
 	case <-time.After(span / 2):
-	case <-h.Done():
+	case <-h.Context().Done():
 		t.Errorf("the holder lost it: %v", h.Err())
 	}
 	many := func(n int32) {
@@ -232,7 +232,7 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	if n := r.entries.Load(); n != 1 {
 		t.Errorf("%d entries while the first one held", n)
 	}
-	if !h.Valid() {
+	if h.Remaining() == 0 {
 		t.Error("the hold is not valid")
 	}
 	leave()
@@ -308,7 +308,7 @@ func TestServerRestartedUnderHolderAndWaiters(t *testing.T) {
 		if err := s.Restart(b.ctx); err != nil {
 			t.Fatal(err)
 		}
-		if !h.Valid() {
+		if h.Remaining() == 0 {
 			t.Fatalf("the restart cost the hold: %v", h.Err())
 		}
 	}
@@ -355,7 +355,7 @@ func TestKilledHolder(t *testing.T) {
 func (b *bench) first(name string) string {
 	names := znode.Contenders(b.children(name))
 	if len(names) == 0 {
-		b.Fatalf("nobody has %s", name)
+		b.Fatalf("%s has no entry", name)
 	}
 	return names[0].Node
 }
@@ -479,7 +479,7 @@ func TestSomebodyElsesPathIsRefused(t *testing.T) {
 
 // TestParentDeletedUnderContenders hammers the moment at which a lock's parent
 // goes: 32 contenders on three locks, whose parents come and go with each of
-// them, somebody who deletes every parent that he finds empty, with its anchor, and a reaper.
+// them, a client that deletes every parent that it finds empty, with its anchor, and a reaper.
 func TestParentDeletedUnderContenders(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)

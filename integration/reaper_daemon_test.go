@@ -82,6 +82,8 @@ const (
 	saysStarted  = "reaper started"
 	saysActive   = "active: sweeping by schedule"
 	saysReloaded = "configuration reloaded: it is in force"
+	saysInPart   = "configuration reloaded in part: the rest takes a restart"
+	saysTheSame  = "configuration read again: nothing is different"
 	saysRefused  = "the new configuration is refused; the one before stays in force"
 )
 
@@ -177,7 +179,7 @@ reaper: {schedule: "@every 1s"}
 	}
 	b.eventually("all have an entry", func() bool { return len(b.children(reaper.DefaultLock)) == 3 })
 	active.Kill()
-	b.overdue(b.client(), reaper.DefaultLock, 0) // at the latest then, of whoever is still there
+	b.overdue(b.client(), reaper.DefaultLock, 0) // at the latest then, of those that are still there
 	others := slices.DeleteFunc(slices.Clone(all), func(p *program) bool { return p == active })
 	b.eventually("another one is active", func() bool { return len(others[0].logged(saysActive))+len(others[1].logged(saysActive)) == 1 })
 	b.abandon("left")
@@ -226,14 +228,23 @@ func testReaperReload(t *testing.T, bin string) {
 	b.mustSweep("a/2")
 
 	c.configure(policiesOf("b") + "root: /elsewhere\nlog: {level: debug}\n")
-	p.logs(saysReloaded)
-	if line := p.logs("this takes a restart, and is as before until then"); fmt.Sprint(line["changed"]) != "[log]" { // --root wins over the file
+	line = p.logs(saysInPart)
+	if changed := fmt.Sprint(line["changed"]); fmt.Sprint(line["takes_a_restart"]) != "[log]" || // --root wins over the file
+		changed != "[policy often: match: b/**, was a/**]" {
 		t.Errorf("%v", line)
 	}
 	b.mustSweep("b/1")
 	p.signal(syscall.SIGHUP)
-	b.eventually("it is read again", func() bool { return len(p.logged(saysReloaded)) > 1 })
+	b.eventually("it is read again", func() bool { return len(p.logged(saysInPart)) > 1 })
 	b.mustSweep("b/2")
+	c.configure(policiesOf("b"))
+	b.eventually("the rest is as it was", func() bool { return len(p.logged(saysTheSame)) > 0 })
+	c.configure("")
+	b.eventually("an empty file is refused", func() bool { return len(p.logged(saysRefused)) > 2 })
+	b.mustSweep("b/3")
+	if n := len(p.logged(saysReloaded)); n != 0 {
+		t.Errorf("%d times all is said to be in force", n)
+	}
 	p.end()
 }
 
@@ -352,9 +363,10 @@ func testReaperRootsChange(t *testing.T, bin string) {
 	}
 	reload := func(rest string) {
 		t.Helper()
-		before := len(p.logged(saysReloaded))
+		reloads := func() int { return len(p.logged(saysReloaded)) + len(p.logged(saysInPart)) }
+		before := reloads()
 		configure(rest)
-		one.eventually("it is reloaded", func() bool { return len(p.logged(saysReloaded)) > before })
+		one.eventually("it is reloaded", func() bool { return reloads() > before })
 	}
 	one.mustSweep("a")
 	shows(one.root)
@@ -371,7 +383,8 @@ func testReaperRootsChange(t *testing.T, bin string) {
 	if slices.Contains(one.nodes(), one.root+"/"+reaper.DefaultLock) {
 		t.Error("the lock of the root that is given up was not given back")
 	}
-	if line := p.logs("this takes a restart, and is as before until then"); fmt.Sprint(line["changed"]) != "[root two: zookeeper.session_timeout]" {
+	if line := p.logs(saysInPart); fmt.Sprint(line["takes_a_restart"]) != "[root two: zookeeper.session_timeout]" ||
+		fmt.Sprint(line["changed"]) != "[root three: added root one: removed]" {
 		t.Errorf("%v", line)
 	}
 
@@ -436,7 +449,7 @@ func testReaperCredentials(t *testing.T, bin string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-h.Done()
+		<-h.Context().Done()
 		b.eventually("it is swept away", func() bool { return !slices.Contains(b.nodes(), b.root+"/"+team+"/job") })
 	}
 	if strings.Contains(p.Stderr(), "secret") {
@@ -452,7 +465,7 @@ func testReaperCredentials(t *testing.T, bin string) {
 	}
 }
 
-// testReaperPipe: a configuration that nobody writes is waited for until a signal.
+// testReaperPipe: it waits for a configuration from a pipe without a writer, until a signal.
 func testReaperPipe(t *testing.T, bin string) {
 	fifo := filepath.Join(t.TempDir(), "config")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -467,7 +480,7 @@ func testReaperPipe(t *testing.T, bin string) {
 			t.Fatal(err)
 		}
 		var w *os.File
-		b.eventually("it reads the pipe", func() (ok bool) { // nobody can write before
+		b.eventually("it reads the pipe", func() (ok bool) { // a write before would fail
 			var err error
 			w, err = os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 			return err == nil

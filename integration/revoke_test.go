@@ -31,7 +31,7 @@ func TestRevokeOnARealServer(t *testing.T) {
 				if r.Reason == reason {
 					return
 				}
-			case <-h.Done():
+			case <-h.Context().Done():
 				t.Fatalf("%s: the hold ended: %v", reason, h.Err())
 			case <-b.ctx.Done():
 				t.Fatalf("%s: not told", reason)

@@ -43,7 +43,7 @@ func listenSilently(t *testing.T) *silent {
 	return s
 }
 
-// called reports whether somebody has connected.
+// called reports whether a client has connected.
 func (s *silent) called() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -73,8 +73,8 @@ func TestForeignSnippets(t *testing.T) {
 			if err != nil {
 				t.Skipf("the library cannot be had: %v", err)
 			}
-			server := zkserver.ForTest(t, zkserver.Options{})
-			if out, err := program.Command(server.Addr()).CombinedOutput(); err != nil {
+			server := zkserver.AddrForTest(t, zkserver.Options{})
+			if out, err := program.Command(server).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})

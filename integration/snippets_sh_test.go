@@ -43,9 +43,10 @@ type rule struct {
 
 var rules = []rule{
 	{`^make `, (*console).target, "it runs for minutes: that the target is there is checked, and CI runs it"},
-	{`^go get `, (*console).module, "it takes a release from the network: that it names this module is checked"},
-	{`^go install `, (*console).program, "it takes a release from the network: that the package is there, and a program, is checked"},
+	{`^go work init `, nil, "it is for a checkout beside another module; integration/bench and others are such modules"},
+	{`^go install `, (*console).programs, "it writes outside of the test's folder: that the packages are there, and programs, is checked"},
 	{`^holdfast demo$`, nil, "TestCommandLine runs it, for a minute"},
+	{`^holdfast dev$`, nil, "TestDev runs it, on ports that are free"},
 	{`^(docker|kubectl|systemctl|sudo|crontab) `, (*console).files, "it changes the machine or a cluster: that the files are there is checked; what is in them, by integration/deploy"},
 	{`^curl `, nil, "TestReaperPage asks for it, of a port that is free"},
 	{`^grep .*zkCli\.sh`, nil, "TestReaperACLs runs each command of the file on a server"},
@@ -95,14 +96,14 @@ func TestCommandsOfDocs(t *testing.T) {
 func newConsole(t *testing.T) *console {
 	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
 	t.Cleanup(cancel)
-	server := zkserver.ForTest(t, zkserver.Options{})
-	c := &console{T: t, ctx: ctx, dir: t.TempDir(), cluster: server.Addr(), held: make(chan struct{})}
+	server := zkserver.AddrForTest(t, zkserver.Options{})
+	c := &console{T: t, ctx: ctx, dir: t.TempDir(), cluster: server, held: make(chan struct{})}
 	bin := t.TempDir()
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", bin+"/", "../cmd/holdfast", "../cmd/reaper")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	c.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), zkserver.EnvServers+"="+server.Addr())
+	c.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), zkserver.EnvServers+"="+server)
 	for _, name := range scripts {
 		c.write(name, "#!/bin/sh\n", 0o700)
 	}
@@ -141,7 +142,7 @@ func (c *console) hold(name string) {
 			}
 			select {
 			case <-hold.Revoked():
-			case <-hold.Done():
+			case <-hold.Context().Done():
 			}
 			hold.Unlock()
 		}
@@ -169,7 +170,7 @@ func (c *console) run(command string) error {
 		select {
 		case <-c.held:
 		case <-c.ctx.Done():
-			return fmt.Errorf("nobody took the lock again: %w", c.ctx.Err())
+			return fmt.Errorf("the holder did not take the lock again: %w", c.ctx.Err())
 		}
 	}
 	return nil
@@ -228,21 +229,15 @@ func (c *console) target(command string) error {
 	return nil
 }
 
-func (c *console) module(command string) error {
-	if command != "go get "+module {
-		return fmt.Errorf("want go get %s", module)
-	}
-	return nil
-}
-
-func (c *console) program(command string) error {
-	path, ok := strings.CutPrefix(strings.TrimSuffix(command, "@latest"), "go install "+module+"/")
-	if !ok {
-		return fmt.Errorf("is not of %s", module)
-	}
-	out, err := exec.CommandContext(c.ctx, "go", "list", "-f", "{{.Name}}", "../"+path).CombinedOutput()
-	if err != nil || strings.TrimSpace(string(out)) != "main" {
-		return fmt.Errorf("%s is no program: %w, %s", path, err, out)
+// programs looks whether go install has programs to install.
+func (c *console) programs(command string) error {
+	for _, path := range strings.Fields(strings.TrimPrefix(command, "go install ")) {
+		list := exec.CommandContext(c.ctx, "go", "list", "-f", "{{.Name}}", path)
+		list.Dir = ".."
+		out, err := list.CombinedOutput()
+		if err != nil || strings.TrimSpace(string(out)) != "main" {
+			return fmt.Errorf("%s is no program: %w, %s", path, err, out)
+		}
 	}
 	return nil
 }

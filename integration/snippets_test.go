@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/doc/comment"
@@ -22,7 +23,7 @@ import (
 
 // The documents' snippets do what they say. All Go is compiled, and that of Markdown run
 // on a server; commands are run, or checked as a list says (snippets_sh_test.go). A
-// snippet that nobody knows what to do with fails the tests.
+// snippet that no test knows fails the tests.
 
 // snippet is a piece of code in a document.
 type snippet struct {
@@ -31,14 +32,17 @@ type snippet struct {
 	text     string
 }
 
-// languages are those that snippets may be in, and who looks at them.
+// isProgram reports whether a snippet is a whole program.
+func (s snippet) isProgram() bool { return strings.Contains("\n"+s.text, "\npackage main\n") }
+
+// languages are those that snippets may be in, and the tests that check them.
 var languages = map[string]string{
 	"go":     "TestGoSnippets",
 	"sh":     "TestCommandsOfDocs",
 	"yaml":   "TestYAMLOfDocs",
 	"java":   "TestForeignSnippets",
 	"python": "TestForeignSnippets",
-	"text":   "nobody: it is to be read",
+	"text":   "none: it is to be read",
 }
 
 // documents returns the paths of all Markdown pages, or of all Go files that are no tests.
@@ -143,7 +147,7 @@ const module = "github.com/holdfast-io/holdfast"
 // packages are what snippets may call without importing it. Those of another module are
 // compiled in that.
 var packages = map[string]string{
-	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "os": "os", "slog": "log/slog", "sql": "database/sql",
+	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os", "slog": "log/slog", "sql": "database/sql",
 	"synctest": "testing/synctest", "testing": "testing", "time": "time",
 	"zk":       "github.com/go-zookeeper/zk",
 	"lock":     module + "/lock",
@@ -186,10 +190,24 @@ type goFile struct {
 // onlyImport is a snippet that shows what is to be imported.
 var onlyImport = regexp.MustCompile(`^package main\nimport ("\S+")\n$`)
 
-// compilable wraps a snippet into a function, with the imports that it needs.
+// ensembles are the servers that snippets name; they run on the test's own.
+var ensembles = strings.NewReplacer(`[]string{"zk1:2181", "zk2:2181", "zk3:2181"}`, "servers", `[]string{"127.0.0.1:2181"}`, "servers")
+
+// mainFunction is that of a snippet that is a whole program.
+var mainFunction = regexp.MustCompile(`(?ms)^func main\(\) \{\n(.*?)^\}\n`)
+
+// compilable wraps a snippet into a function, with the imports that it needs. A whole
+// program has its imports, and its main becomes that function.
 func compilable(s snippet, function string) (goFile, error) {
-	code := strings.ReplaceAll(s.text, `[]string{"zk1:2181", "zk2:2181", "zk3:2181"}`, "servers")
+	code := ensembles.Replace(s.text)
 	result, end := goFile{snippet: s, runs: true}, ""
+	if strings.HasPrefix(code, "package main\n") {
+		result.source = mainFunction.ReplaceAllString(code, "func "+function+"() error {\n${1}return nil\n}\n")
+		if result.source == code {
+			return result, errors.New("it is a program without func main")
+		}
+		return result, nil
+	}
 	wrapped := func() string {
 		return "package main\nfunc " + function + "() error {\n" + code + "\n" + end + "return nil\n}\n"
 	}
@@ -250,7 +268,7 @@ func declared(f *ast.FuncDecl) (names []string) {
 // TestGoSnippets compiles all Go in the documents, and runs that of the Markdown pages.
 func TestGoSnippets(t *testing.T) {
 	t.Parallel()
-	pages := fenced(t, "go")
+	pages := slices.DeleteFunc(fenced(t, "go"), snippet.isProgram) // TestProgramOfREADME runs that
 	programs := map[string][]goFile{}
 	for i, s := range slices.Concat(pages, commented(t)) {
 		file, err := compilable(s, fmt.Sprintf("snippet%d", i))
@@ -267,13 +285,13 @@ func TestGoSnippets(t *testing.T) {
 			if module != "" {
 				return
 			}
-			server := zkserver.ForTest(t, zkserver.Options{})
+			server := zkserver.AddrForTest(t, zkserver.Options{})
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(strings.ReplaceAll(text(t, "../config.yaml"), "127.0.0.1:2181", server.Addr())), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(strings.ReplaceAll(text(t, "../config.yaml"), "127.0.0.1:2181", server)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			cmd := exec.CommandContext(t.Context(), program)
-			cmd.Dir, cmd.Env = dir, append(os.Environ(), zkserver.EnvServers+"="+server.Addr())
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), zkserver.EnvServers+"="+server)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}

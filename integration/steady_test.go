@@ -72,7 +72,7 @@ func (s steady) Delete(path string, version int32) error {
 	return err
 }
 
-// Ensure creates a node that nobody else would create.
+// Ensure creates a node that no other client would create.
 func (s steady) Ensure(path string, data []byte, acl []zk.ACL) (err error) {
 	s.again(func() error { _, err = s.Conn.Create(path, data, 0, acl); return err })
 	if errors.Is(err, zk.ErrNodeExists) {

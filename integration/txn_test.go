@@ -12,10 +12,10 @@ import (
 
 // marks returns an operation that leaves one more node each time that it is applied, and
 // what tells how many there are, and deletes them.
-func (b *bench) marks(path string) (add func() *zk.CreateRequest, take func() int) {
+func (b *bench) marks(path string) (add func() lock.Op, take func() int) {
 	b.create(path, "", 0)
-	add = func() *zk.CreateRequest {
-		return &zk.CreateRequest{Path: path + "/n-", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence}
+	add = func() lock.Op {
+		return lock.OpCreate(path+"/n-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	}
 	return add, func() int {
 		_, err := b.raw.Sync(path)
@@ -68,42 +68,42 @@ func TestTxnOnARealServer(t *testing.T) {
 	b.create(app, "", 0)
 	defer b.raw.Delete(app, -1)
 	h := b.lock(c, "x")
-	txn := func(want error, ops ...any) {
+	txn := func(want error, ops ...lock.Op) {
 		t.Helper()
 		if err := h.Txn(b.ctx, ops...); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
 	all := zk.WorldACL(zk.PermAll)
-	txn(nil, &zk.CreateRequest{Path: app + "/a", Acl: all}, &zk.SetDataRequest{Path: app + "/a", Data: []byte("1"), Version: 0},
-		&zk.CheckVersionRequest{Path: app + "/a", Version: 1})
+	txn(nil, lock.OpCreate(app+"/a", nil, 0, all), lock.OpSet(app+"/a", []byte("1"), 0),
+		lock.OpCheck(app+"/a", 1))
 	for i, op := range []struct {
-		op   any
+		op   lock.Op
 		want error
 	}{
-		{&zk.CreateRequest{Path: app + "/a", Acl: all}, zk.ErrNodeExists},
-		{&zk.CreateRequest{Path: app + "/no/a", Acl: all}, zk.ErrNoNode},
-		{&zk.CreateRequest{Path: app + "/b"}, zk.ErrInvalidACL},
-		{&zk.SetDataRequest{Path: app + "/a", Version: 0}, zk.ErrBadVersion},
-		{&zk.DeleteRequest{Path: app, Version: -1}, zk.ErrNotEmpty},
-		{&zk.CheckVersionRequest{Path: app + "/c", Version: -1}, zk.ErrNoNode},
+		{lock.OpCreate(app+"/a", nil, 0, all), zk.ErrNodeExists},
+		{lock.OpCreate(app+"/no/a", nil, 0, all), zk.ErrNoNode},
+		{lock.OpCreate(app+"/b", nil, 0, nil), zk.ErrInvalidACL},
+		{lock.OpSet(app+"/a", nil, 0), zk.ErrBadVersion},
+		{lock.OpDelete(app, -1), zk.ErrNotEmpty},
+		{lock.OpCheck(app+"/c", -1), zk.ErrNoNode},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			err := h.Txn(b.ctx, &zk.CreateRequest{Path: app + "/z", Acl: all}, op.op, &zk.DeleteRequest{Path: app + "/a", Version: -1})
+			err := h.Txn(b.ctx, lock.OpCreate(app+"/z", nil, 0, all), op.op, lock.OpDelete(app+"/a", -1))
 			refused := (*lock.TxnError)(nil)
-			if !errors.As(err, &refused) || refused.Op != 1 || !errors.Is(err, op.want) {
+			if !errors.As(err, &refused) || refused.Index != 1 || !errors.Is(err, op.want) {
 				t.Errorf("%#v, want operation 1 to be refused with %v", err, op.want)
 			}
 		})
 	}
-	txn(nil, &zk.SetDataRequest{Path: app + "/a", Data: make([]byte, lock.MaxTxn-1000), Version: 1})
-	if !h.Valid() || h.Err() != nil {
+	txn(nil, lock.OpSet(app+"/a", make([]byte, lock.MaxTxn-1000), 1))
+	if h.Remaining() == 0 || h.Err() != nil {
 		t.Errorf("the hold has ended: %v", h.Err())
 	}
 	if err := h.Extend(b.ctx, ttl); err != nil { // the version is the one that we know
 		t.Error(err)
 	}
-	txn(nil, &zk.DeleteRequest{Path: app + "/a", Version: 2})
+	txn(nil, lock.OpDelete(app+"/a", 2))
 	b.unlock(h)
-	txn(lock.ErrUnlocked, &zk.DeleteRequest{Path: app, Version: -1})
+	txn(lock.ErrUnlocked, lock.OpDelete(app, -1))
 }

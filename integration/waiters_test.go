@@ -36,7 +36,7 @@ type severally struct{ *lock.Holds }
 
 // Token is that of the first one. All of them stand in the same order everywhere, or two would
 // not get it one after the other.
-func (s severally) Token() lock.Token { return s.Each()[0].Token() }
+func (s severally) Token() lock.Token { return slices.Collect(s.All())[0].Token() }
 
 // bytesOfName is how long a child is in the reply to a list, about.
 const bytesOfName = 50
@@ -174,7 +174,7 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 	return (in + out) / int64(n)
 }
 
-// waitersTold is an observer that counts who waits.
+// waitersTold is an observer that counts waiters.
 type waitersTold struct{ atomic.Int64 }
 
 func (w *waitersTold) Observe(_ context.Context, e lock.Event) {
@@ -204,8 +204,8 @@ func (l *line) step(token lock.Token, weight int) {
 }
 
 // check fails the test if more were in than there is room for, or one before another who
-// had come earlier. Whoever goes in has been counted with all who came before, and are
-// not out yet: these are in too, though they may not have noticed.
+// had come earlier. Each holder is counted with all that came before and are not out
+// yet: these are in too, though they may not have noticed.
 func (l *line) check(t *testing.T, n, room int) {
 	if len(l.steps) != 2*n {
 		t.Fatalf("%d of %d were in and out", len(l.steps)/2, n)
@@ -231,7 +231,7 @@ func (l *line) check(t *testing.T, n, room int) {
 		case s.weight < 0:
 			there = slices.Delete(there, at, at+1)
 		case sum > room:
-			t.Errorf("step %d: who has token %v is in, with a weight of %d that came before, and room for %d", i, s.token, sum, room)
+			t.Errorf("step %d: the holder with token %v is in, with a weight of %d that came before, and room for %d", i, s.token, sum, room)
 		}
 	}
 }

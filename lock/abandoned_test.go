@@ -1,3 +1,5 @@
+// Callers that give up while a request is under way: nothing is left behind, and it is no outage.
+
 package lock_test
 
 import (
@@ -14,58 +16,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// borrow returns a client on a connection of its caller's.
-func (w *world) borrow(label string, opts ...lock.Option) *lock.Client {
-	w.Helper()
-	c, err := lock.New(w.raw(label), w.options(label, append([]lock.Option{usual}, opts...)...)[1:]...) // not the dialer
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() { c.Close() })
-	return c
-}
-
-// TestAbandonedCallsAreNoOutage: callers that give up all the time, on whatever name, do
-// not keep a waiter of the same client from purging a dead holder.
-func TestAbandonedCallsAreNoOutage(t *testing.T) {
-	for _, names := range []string{"others", "the same"} {
-		t.Run("on "+names, func(t *testing.T) {
-			const latency = 10 * time.Millisecond
-			simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return latency }}, func(w *world) {
-				b := w.client("b")
-				h := w.lock(w.client("a"), "x")
-				ended := w.end(h)
-				ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
-				w.until("the waiter is in the queue", func() bool { return len(w.entries("x")) == 2 })
-				callers, stop := context.WithCancel(w.ctx)
-				for i := range 20 {
-					name := "x"
-					if names == "others" {
-						name = fmt.Sprint("y", i)
-					}
-					go func() {
-						for callers.Err() == nil {
-							ctx, cancel := context.WithTimeout(callers, latency/2)
-							b.Mutex(name).Lock(ctx)
-							cancel()
-							time.Sleep(time.Duration(i) * time.Millisecond)
-						}
-					}()
-				}
-				d := w.die("a", pathOf(h))
-				time.Sleep(2 * ttl)
-				stop()
-				got := w.await(ch)
-				w.inTurn(ended, got)
-				w.purged(d, got.at, 0, time.Second)
-				w.unlock(got.hold)
-				w.Heal("a")
-				w.empty()
-			})
-		})
-	}
-}
-
 // TestGiveUpWhileGrantIsRecorded: the caller gives up while the grant of a fixed lease is
 // being written, which it waits for. No goroutine has had that hold, so none was lost.
 func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
@@ -80,9 +30,7 @@ func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
 		giveUp()
 		mustBe(w, w.outcome(ch).err, context.Canceled)
 		w.empty()
-		if n := a.Stats().Lost; n != 0 {
-			t.Errorf("%d holds count as lost", n)
-		}
+		equal(w, "holds count as lost", a.Stats().Lost, 0)
 	})
 }
 
@@ -108,54 +56,51 @@ func TestAbandonedCall(t *testing.T) {
 				if then != "" && strings.HasPrefix(how, "TryLock") {
 					continue
 				}
-				t.Run(fmt.Sprintf("%s, %s %s", how, name, then), func(t *testing.T) {
-					simulate(t, locktest.Options{}, func(w *world) {
-						b := w.client("b")
-						dial := w.client
-						if strings.HasSuffix(then, "connection") {
-							dial = w.borrow
-						}
-						a := dial("a")
-						w.unlock(w.lock(a, "other"))
-						time.Sleep(2 * time.Second)
-						held := how == "Lock of a held lock"
-						var h *lock.Hold
-						if held {
-							h = w.lock(b, "x")
-						}
-						before := len(w.nodes())
-						hit := w.fault(func(r locktest.Request) bool {
-							return r.Label == "a" && joins(r) && joinsParent(r, "x") == held
-						}, fault)
-						if name == outlasts {
-							w.sever("a")
-						}
-						ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
-						defer cancel()
-						take := a.Mutex("x").Lock
-						if strings.HasPrefix(how, "TryLock") {
-							take = a.Mutex("x").TryLock
-						}
-						got, err := take(ctx)
-						mustBe(w, err, context.DeadlineExceeded)
-						if got != nil || !hit() {
-							w.Fatalf("got %v, mishap %v", got, hit())
-						}
-						if then == "" {
-							time.Sleep(2 * sessionTimeout)
-						} else if err := a.Close(); err != nil && name != outlasts {
-							w.Errorf("close: %v", err)
-						}
-						if left := w.nodes(); len(left) != before && name != outlasts {
-							w.Errorf("left behind: %q", left)
-						}
-						if held {
-							w.sole(h)
-							w.unlock(h)
-						}
-						w.empty()
-						w.unlock(w.lock(b, "x"))
-					})
+				subtest(t, fmt.Sprintf("%s, %s %s", how, name, then), locktest.Options{}, func(w *world) {
+					b := w.client("b")
+					dial := w.client
+					if strings.HasSuffix(then, "connection") {
+						dial = w.borrow
+					}
+					a := dial("a")
+					w.unlock(w.lock(a, "other"))
+					time.Sleep(2 * time.Second)
+					held := how == "Lock of a held lock"
+					var h *lock.Hold
+					if held {
+						h = w.lock(b, "x")
+					}
+					before := len(w.nodes())
+					hit := w.fault(func(r locktest.Request) bool {
+						return r.Label == "a" && joins(r) && joinsParent(r, "x") == held
+					}, fault)
+					if name == outlasts {
+						w.sever("a")
+					}
+					ctx := w.limited(5 * time.Millisecond)
+					take := a.Mutex("x").Lock
+					if strings.HasPrefix(how, "TryLock") {
+						take = a.Mutex("x").TryLock
+					}
+					got, err := take(ctx)
+					mustBe(w, err, context.DeadlineExceeded)
+					if got != nil || !hit() {
+						w.Fatalf("got %v, mishap %v", got, hit())
+					}
+					if then == "" {
+						time.Sleep(2 * sessionTimeout)
+					} else if err := a.Close(); err != nil && name != outlasts {
+						w.Errorf("close: %v", err)
+					}
+					if left := w.nodes(); len(left) != before && name != outlasts {
+						w.Errorf("left behind: %q", left)
+					}
+					if held {
+						w.sole(h)
+						w.unlock(h)
+					}
+					w.empty()
+					w.unlock(w.lock(b, "x"))
 				})
 			}
 		}
@@ -205,58 +150,50 @@ func (w *world) applyLate(z *zk.Conn, label string) (gone func() bool, late func
 // before. When the first entry appears after all the client deletes it as soon as it sees it.
 func TestCreateAppliedLate(t *testing.T) {
 	for _, seen := range []string{"by the waiter behind it", "by a later waiter"} {
-		t.Run("seen "+seen, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, z := w.client("a"), w.client("b"), w.raw("other")
-				w.unlock(w.lock(b, "other"))
-				h := w.lock(a, "x")
-				gone, late := w.applyLate(z, "b")
-				ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
-				w.until("the entry is gone", gone)
-				if seen == "by the waiter behind it" {
-					w.until("it joins again", w.before(func(r locktest.Request) bool { return r.Label == "b" && joins(r) }, late))
-					w.until("it waits", func() bool { return len(w.entries("x")) >= 2 })
-				} else {
-					w.until("it has joined again", func() bool { return len(w.entries("x")) == 2 })
-					time.Sleep(ttl)
-					late()
-					if n := len(w.entries("x")); n != 3 {
-						t.Errorf("%d entries, want a late one too", n)
-					}
-					ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-					defer cancel()
-					_, err := b.Mutex("x", lock.WithTTL(2*ttl)).Lock(ctx) // has a place of its own
-					mustBe(t, err, lock.ErrHeld)
-				}
-				time.Sleep(time.Second)
-				if e := paths(w.entries("x")); len(e) != 2 {
-					t.Errorf("entries %q, want the holder's and the waiter's", e)
-				}
-				w.waits(ch)
-				w.unlock(h)
-				got := w.expect(ch)
-				w.sole(got.hold)
-				w.unlock(got.hold)
-				w.empty()
-			})
-		})
-	}
-	t.Run("after the caller gave up", func(t *testing.T) {
-		simulate(t, locktest.Options{}, func(w *world) {
-			a, z := w.client("a"), w.raw("other")
-			w.unlock(w.lock(a, "other"))
-			gone, late := w.applyLate(z, "a")
-			ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
-			defer cancel()
-			_, err := a.Mutex("x").Lock(ctx)
-			mustBe(w, err, context.DeadlineExceeded)
+		subtest(t, "seen "+seen, locktest.Options{}, func(w *world) {
+			a, b, z := w.client("a"), w.client("b"), w.raw("other")
+			w.unlock(w.lock(b, "other"))
+			h := w.lock(a, "x")
+			gone, late := w.applyLate(z, "b")
+			ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 			w.until("the entry is gone", gone)
-			time.Sleep(sessionTimeout)
-			late()
-			_, err = a.Mutex("x").TryLock(w.ctx)
-			mustBe(w, err, lock.ErrHeld)
+			if seen == "by the waiter behind it" {
+				w.until("it joins again", w.before(func(r locktest.Request) bool { return r.Label == "b" && joins(r) }, late))
+				w.until("it waits", func() bool { return len(w.entries("x")) >= 2 })
+			} else {
+				w.until("it has joined again", func() bool { return len(w.entries("x")) == 2 })
+				time.Sleep(ttl)
+				late()
+				w.hasEntries("x", 3)
+				ctx := w.limited(time.Second)
+				_, err := b.Mutex("x", lock.WithTTL(2*ttl)).Lock(ctx) // has a place of its own
+				mustBe(w, err, lock.ErrHeld)
+			}
+			time.Sleep(time.Second)
+			if e := paths(w.entries("x")); len(e) != 2 {
+				w.Errorf("entries %q, want the holder's and the waiter's", e)
+			}
+			w.waits(ch)
+			w.unlock(h)
+			got := w.expect(ch)
+			w.sole(got.hold)
+			w.unlock(got.hold)
 			w.empty()
 		})
+	}
+	subtest(t, "after the caller gave up", locktest.Options{}, func(w *world) {
+		a, z := w.client("a"), w.raw("other")
+		w.unlock(w.lock(a, "other"))
+		gone, late := w.applyLate(z, "a")
+		ctx := w.limited(5 * time.Millisecond)
+		_, err := a.Mutex("x").Lock(ctx)
+		mustBe(w, err, context.DeadlineExceeded)
+		w.until("the entry is gone", gone)
+		time.Sleep(sessionTimeout)
+		late()
+		_, err = a.Mutex("x").TryLock(w.ctx)
+		mustBe(w, err, lock.ErrHeld)
+		w.empty()
 	})
 }
 
@@ -269,9 +206,7 @@ func TestLostCreateIsFoundByTheLatestServer(t *testing.T) {
 		a := w.client("a")
 		w.unlock(w.lock(a, "x"))
 		for _, s := range followers {
-			if err := w.Lag(s, 3*time.Second); err != nil {
-				t.Fatal(err)
-			}
+			w.ok(w.Lag(s, 3*time.Second))
 		}
 		hit := w.fault(func(r locktest.Request) bool {
 			if !joins(r) {
@@ -302,8 +237,7 @@ func TestAbandonedCallLeavesTheParentOfOthers(t *testing.T) {
 		w.unlock(w.lock(a, "other"))
 		w.create(w.raw("other"), "/locks/x", "", 0)
 		hit := w.fault(func(r locktest.Request) bool { return joinsParent(r, "x") }, locktest.Fault{DelayReply: time.Second})
-		ctx, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
-		defer cancel()
+		ctx := w.limited(50 * time.Millisecond)
 		_, err := a.Mutex("x").Lock(ctx)
 		mustBe(t, err, context.DeadlineExceeded)
 		if !hit() || len(w.entries("x")) != 1 {

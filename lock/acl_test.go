@@ -1,9 +1,12 @@
+// ACLs and credentials: what is denied, what the error says, and what still works.
+
 package lock_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,14 +112,14 @@ func TestRootWithoutCreate(t *testing.T) {
 // TestParentWithoutWrite: the parent cannot be written, so contenders list.
 func TestParentWithoutWrite(t *testing.T) {
 	for _, data := range []string{"", string(znode.Parent{Kind: znode.Mutex}.Encode())} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("data ", data), locktest.Options{}, func(w *world) {
 			a, b, z := w.client("a"), w.client("b"), w.raw("admin")
 			w.unlock(w.lock(a, "y"))
 			w.createACL(z, "/locks/x", data, zk.WorldACL(zk.PermAll&^zk.PermWrite))
 			before := w.node("/locks/x")
 			h := w.lock(a, "x")
 			if h.Token().Czxid != w.node(h.EntryPath()).Stat.Czxid {
-				t.Errorf("token %v, want %d", h.Token(), w.node(h.EntryPath()).Stat.Czxid)
+				w.Errorf("token %v, want %d", h.Token(), w.node(h.EntryPath()).Stat.Czxid)
 			}
 			second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, a, "x")
 			time.Sleep(3 * ttl)
@@ -124,7 +127,7 @@ func TestParentWithoutWrite(t *testing.T) {
 			w.waits(second)
 			w.waits(third)
 			if n := w.node("/locks/x"); n.Stat.Version != before.Stat.Version {
-				t.Error("the parent was written")
+				w.Error("the parent was written")
 			}
 			w.unlock(h)
 			h = w.expect(second).hold
@@ -133,11 +136,11 @@ func TestParentWithoutWrite(t *testing.T) {
 			w.unlock(w.await(third).hold)
 			time.Sleep(time.Second)
 			if n := len(w.nodes()); n != 1 {
-				t.Errorf("nodes %q, want the parent that cannot get an anchor", w.nodes())
+				w.Errorf("nodes %q, want the parent that cannot get an anchor", w.nodes())
 			}
 			if data == "" { // the refusal is remembered
 				if got := w.cost("a", func() { h = w.lock(a, "x") }); got.txns != 1 {
-					t.Errorf("Lock cost %v and %d transactions", got.requests, got.txns)
+					w.Errorf("Lock cost %v and %d transactions", got.requests, got.txns)
 				}
 				w.unlock(h)
 			}
@@ -176,16 +179,14 @@ func TestDenied(t *testing.T) {
 			return err
 		}, zk.ErrNoAuth, []string{"read /locks/x"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				if tt.node == "/locks/x" {
-					w.unlock(w.lock(w.client("b"), "y"))
-				}
-				w.createACL(w.raw("admin"), tt.node, "", zk.WorldACL(tt.perms))
-				err := tt.ask(w, w.client("a", lock.WithRoot(tt.root)))
-				mustBe(t, err, tt.is)
-				mustSay(t, err, tt.says...)
-			})
+		subtest(t, name, locktest.Options{}, func(w *world) {
+			if tt.node == "/locks/x" {
+				w.unlock(w.lock(w.client("b"), "y"))
+			}
+			w.createACL(w.raw("admin"), tt.node, "", zk.WorldACL(tt.perms))
+			err := tt.ask(w, w.client("a", lock.WithRoot(tt.root)))
+			mustBe(w, err, tt.is)
+			mustSay(w, err, tt.says...)
 		})
 	}
 }
@@ -197,8 +198,7 @@ func TestEntryAheadWithoutRead(t *testing.T) {
 		w.createACL(w.raw("admin"), "/locks", "", zk.WorldACL(zk.PermAll))
 		w.createACL(w.raw("admin2"), "/locks/x", "", zk.WorldACL(zk.PermAll))
 		h := w.lock(a, "x")
-		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-		defer cancel()
+		ctx := w.limited(time.Second)
 		_, err := b.Mutex("x").Lock(ctx)
 		mustBe(t, err, context.DeadlineExceeded, lock.ErrHeld)
 		mustSay(t, err, h.EntryPath())
@@ -217,9 +217,7 @@ func TestEntryAheadWithoutRead(t *testing.T) {
 		}
 		w.unlock(h)
 		got := w.await(ch)
-		if wait := time.Since(got.at); wait > 2*time.Second {
-			t.Errorf("noticed after %v", wait)
-		}
+		atMost(w, "noticed after", time.Since(got.at), 2*time.Second)
 		w.unlock(got.hold)
 	})
 }
@@ -228,27 +226,23 @@ func TestEntryAheadWithoutRead(t *testing.T) {
 // one that another client, which may delete, has adopted before.
 func TestParentWithoutDelete(t *testing.T) {
 	for _, adopted := range []bool{false, true} {
-		t.Run(fmt.Sprintf("adopted %v", adopted), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				z := w.raw("admin")
-				w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
-				w.createACL(z, "/locks/x", "", append(zk.WorldACL(zk.PermAll&^zk.PermDelete), zk.DigestACL(zk.PermAll, "admin", "secret")...))
-				if adopted {
-					w.unlock(w.lock(w.client("c", lock.WithDigest("admin", "secret"), lock.WithACL(zk.WorldACL(zk.PermAll)...)), "x"))
-				}
-				a := w.client("a")
-				for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
-					_, err := take(w.ctx)
-					mustBe(t, err, lock.ErrDenied)
-					mustSay(t, err, `lock "x"`, "/locks/x: its ACL lets us create entries and not delete them")
-				}
-				_, err := a.LockAll(w.ctx, "x", "y")
-				mustBe(t, err, lock.ErrDenied)
-				mustSay(t, err, `lock "x"`)
-				if n := w.entries("x"); len(n) != 0 {
-					t.Errorf("entries %q", paths(n))
-				}
-			})
+		subtest(t, fmt.Sprintf("adopted %v", adopted), locktest.Options{}, func(w *world) {
+			z := w.raw("admin")
+			w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
+			w.createACL(z, "/locks/x", "", append(zk.WorldACL(zk.PermAll&^zk.PermDelete), zk.DigestACL(zk.PermAll, "admin", "secret")...))
+			if adopted {
+				w.unlock(w.lock(w.client("c", lock.WithDigest("admin", "secret"), lock.WithACL(zk.WorldACL(zk.PermAll)...)), "x"))
+			}
+			a := w.client("a")
+			for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
+				_, err := take(w.ctx)
+				mustBe(w, err, lock.ErrDenied)
+				mustSay(w, err, `lock "x"`, "/locks/x: its ACL lets us create entries and not delete them")
+			}
+			_, err := a.LockAll(w.ctx, "x", "y")
+			mustBe(w, err, lock.ErrDenied)
+			mustSay(w, err, `lock "x"`)
+			w.hasEntries("x", 0)
 		})
 	}
 }
@@ -258,9 +252,7 @@ func TestParentWithoutDelete(t *testing.T) {
 func TestDeleteDeniedLater(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("admin")
-		if err := z.AddAuth("digest", []byte("admin:secret")); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(z.AddAuth("digest", []byte("admin:secret")))
 		a, b, admin := w.client("a"), w.client("b"), w.client("c", lock.WithDigest("admin", "secret"), lock.WithACL(zk.WorldACL(zk.PermAll)...))
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, b, "x")
@@ -283,8 +275,7 @@ func TestDeleteDeniedLater(t *testing.T) {
 		}
 		w.waits(ch)
 		mustSay(t, errors.New(w.logged()), "expired entries ahead cannot be deleted", "/locks/x")
-		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
-		defer cancel()
+		ctx := w.limited(time.Minute)
 		_, err = b.Mutex("x").TryLock(ctx)
 		mustBe(t, err, lock.ErrHeld)
 		third := w.queue(w.ctx, admin, "x") // waits for b, which is alive
@@ -355,5 +346,20 @@ func TestRenewalDenied(t *testing.T) {
 		w.alive(other)
 		w.unlock(other)
 		w.empty() // an entry is its parent's to delete
+	})
+}
+
+// TestAnchorIsReadable: where the ACL lets no client read, the one that has made the
+// parent can still check the anchor.
+func TestAnchorIsReadable(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithACL(zk.WorldACL(zk.PermAll&^zk.PermRead)...))
+		h, err := a.Mutex("x").Lock(w.ctx)
+		w.ok(err)
+		acl, _, err := w.raw("other").GetACL("/locks/x/" + znode.Anchor(w.parent("x").Generation))
+		if err != nil || !slices.Contains(acl, zk.ACL{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}) {
+			t.Errorf("the anchor's ACL is %v, %v", acl, err)
+		}
+		_ = h.Unlock()
 	})
 }

@@ -1,3 +1,5 @@
+// Package admin on a real tree: reads, deletions, time, inspection.
+
 package lock_test
 
 import (
@@ -100,9 +102,7 @@ func TestTreeDeletes(t *testing.T) {
 		}
 		mustBe(t, err, zk.ErrBadVersion)
 		mustSay(t, err, "delete /locks/x/2: ")
-		if n := len(w.nodes()); n != 3 {
-			t.Errorf("%d nodes after a deletion that was refused", n)
-		}
+		equal(w, "nodes after a deletion that was refused", len(w.nodes()), 3)
 
 		all[1].Version = 1
 		hit := w.mishap(i, "a", func(r locktest.Request) bool { return r.Op == "multi" })
@@ -125,8 +125,7 @@ func TestTreeDeleteWithoutServer(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")
 		w.Stop(w.Servers()[0])
-		ctx, cancel := context.WithTimeout(w.ctx, ttl)
-		defer cancel()
+		ctx := w.limited(ttl)
 		err := admin.New(a).Delete(ctx, []admin.Deletion{{Path: "/locks/x"}})
 		mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
 		_, err = admin.New(a).Now(ctx)
@@ -140,9 +139,7 @@ func TestTreeDeleteWithoutServer(t *testing.T) {
 func TestTreeTime(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const ahead = 5 * time.Hour
-		if err := w.SetClock(w.Servers()[0], ahead); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(w.SetClock(w.Servers()[0], ahead))
 		a := w.client("a")
 		if at := admin.New(a).Estimate(); at.Zxid == 0 {
 			t.Error("no sample by Dial's look at the server")
@@ -153,9 +150,7 @@ func TestTreeTime(t *testing.T) {
 		w.create(z, "/locks", "", 0)
 		before := w.Dump("/locks")[0]
 		at, err := admin.New(a).Now(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		covers := func(at admin.Time) {
 			t.Helper()
 			now := time.Now().Add(ahead)

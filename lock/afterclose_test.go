@@ -1,8 +1,11 @@
+// Requests of a client that closes fail because of that, and count as no denial.
+
 package lock_test
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -19,20 +22,20 @@ import (
 func TestNothingIsDeniedAfterClose(t *testing.T) {
 	for number := range 7 { // of the request during which it closes; 0: before
 		for _, borrowed := range []bool{false, true} {
-			simulate(t, locktest.Options{}, func(w *world) {
+			subtest(t, fmt.Sprint("number ", number, ", borrowed ", borrowed), locktest.Options{}, func(w *world) {
 				busy := w.lock(w.client("b"), "busy")
 				for what, ask := range afterClose {
 					err := w.closed(number, borrowed, ask)
 					if errors.Is(err, lock.ErrDenied) || err != nil && strings.Contains(err.Error(), "denied") {
-						t.Errorf("%s, closed at request %d, borrowed %v: %v", what, number, borrowed, err)
+						w.Errorf("%s, closed at request %d, borrowed %v: %v", what, number, borrowed, err)
 					}
 					if number == 0 && err == nil {
-						t.Errorf("%s of a client that is closed, borrowed %v: no error", what, borrowed)
+						w.Errorf("%s of a client that is closed, borrowed %v: no error", what, borrowed)
 					}
 				}
 				for line := range strings.Lines(w.logged()) {
 					if strings.Contains(line, "denied") || strings.Contains(line, "ACL") {
-						t.Errorf("closed at request %d, borrowed %v: logged %s", number, borrowed, line)
+						w.Errorf("closed at request %d, borrowed %v: logged %s", number, borrowed, line)
 					}
 				}
 				w.unlock(busy)
@@ -55,9 +58,7 @@ func (w *world) closed(number int, borrowed bool, ask func(context.Context, *loc
 	} else {
 		c, err = lock.Dial(w.ctx, w.Servers(), w.options("a", usual)...)
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.ok(err)
 	defer c.Close()
 	h := w.lock(c, "mine")
 	var closing sync.WaitGroup
@@ -75,8 +76,7 @@ func (w *world) closed(number int, borrowed bool, ask func(context.Context, *loc
 		closing.Go(end)
 		return locktest.Fault{Delay: 10 * time.Millisecond}
 	})
-	ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
-	defer cancel()
+	ctx := w.limited(3 * time.Second)
 	err = ask(ctx, c, h)
 	w.Intercept(nil)
 	closing.Wait() // two that close a client at once would stop virtual time

@@ -41,12 +41,9 @@ type All struct {
 }
 
 // All returns the mutexes of those names, to be taken together. They are different ones,
-// and at most [MaxAll]; the options are for each of them, beside its policy. What is not
-// allowed is reported when they are taken. [WithBarging] is not: they queue.
+// and at most [MaxAll]; the options are for each of them, beside its policy. [All.Validate]
+// reports what is not allowed, and so does taking them. [WithBarging] is not: they queue.
 func (c *Client) All(names []string, opts ...LockOption) *All {
-	if c.zero() {
-		return &All{err: invalid("client", nil, "must come from Dial or New")}
-	}
 	a := &All{client: c}
 	if n := len(names); n < 1 || n > MaxAll {
 		a.err = invalid("names", fmt.Sprintf("(%d of them)", n), "must be 1 to %d names", MaxAll)
@@ -74,6 +71,14 @@ func (c *Client) LockAll(ctx context.Context, names ...string) (*Holds, error) {
 	return c.All(names).Lock(ctx)
 }
 
+// Validate returns what is wrong with the names or an option, as [Mutex.Validate] does.
+func (a *All) Validate() error {
+	if a.err == nil && a.client == nil {
+		return errNoClient
+	}
+	return a.err
+}
+
 // Lock waits for its turn at all of the locks, and returns their holds. It fails as
 // [Mutex.Lock] does, and then has none of them: what it had queued is withdrawn.
 //
@@ -96,16 +101,19 @@ func (a *All) Do(ctx context.Context, f func(context.Context) error) error {
 	return runHeld(ctx, func() (*Holds, error) { return a.Lock(ctx) }, f)
 }
 
+// TryDo runs f as Do does if no other contender is in the way at any of the locks, and
+// otherwise skips it, as [Mutex.TryDo] does.
+func (a *All) TryDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
+	return runUnlessHeld(ctx, func() (*Holds, error) { return a.TryLock(ctx) }, f)
+}
+
 // howAll is one of the ways into several queues.
 type howAll func(*queue.Queue, context.Context, []queue.Request) ([]*queue.Entry, int, error)
 
 // requests are what is asked for, by name.
 func (a *All) requests(ctx context.Context) ([]queue.Request, error) {
-	switch {
-	case a == nil || a.err == nil && a.client == nil:
-		return nil, invalid("locks", nil, "must come from a client")
-	case a.err != nil:
-		return nil, a.err
+	if err := a.Validate(); err != nil {
+		return nil, err
 	}
 	rs := make([]queue.Request, len(a.each))
 	for i := range a.each {

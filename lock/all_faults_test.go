@@ -1,8 +1,11 @@
+// Several locks together: lost replies, outages, dead holders, lost entries.
+
 package lock_test
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,9 +62,7 @@ func TestAmbiguousUnlockOfAll(t *testing.T) {
 					ch = w.queueAll(w.ctx, b, "y", "x")
 				}
 				hit := w.mishap(i, "a", leaves(hs.Hold("x")))
-				if err := hs.Unlock(); err != nil {
-					t.Errorf("unlock: %v", err)
-				}
+				mustBe(w, hs.Unlock(), nil)
 				if !hit() {
 					t.Fatal("there was no mishap")
 				}
@@ -86,28 +87,23 @@ func TestAbandonedLockOfAll(t *testing.T) {
 		if name == outlasts {
 			continue
 		}
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a := w.client("a")
-				w.unlockAll(w.lockAll(a, "x", "y", "z"))
-				time.Sleep(2 * time.Second)
-				hit := w.fault(func(r locktest.Request) bool {
-					return r.Label == "a" && joins(r) && touches(r, "/locks/z")
-				}, fault)
-				ctx, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
-				defer cancel()
-				_, err := a.LockAll(ctx, "x", "y", "z")
-				mustBe(w, err, context.DeadlineExceeded)
-				if !hit() {
-					w.Fatal("gave up before the entries were asked for")
-				}
-				if err := a.Close(); err != nil {
-					w.Errorf("close: %v", err)
-				}
-				if left := w.nodes(); len(left) > 0 {
-					w.Errorf("left behind: %q", left)
-				}
-			})
+		subtest(t, name, locktest.Options{}, func(w *world) {
+			a := w.client("a")
+			w.unlockAll(w.lockAll(a, "x", "y", "z"))
+			time.Sleep(2 * time.Second)
+			hit := w.fault(func(r locktest.Request) bool {
+				return r.Label == "a" && joins(r) && touches(r, "/locks/z")
+			}, fault)
+			ctx := w.limited(5 * time.Millisecond)
+			_, err := a.LockAll(ctx, "x", "y", "z")
+			mustBe(w, err, context.DeadlineExceeded)
+			if !hit() {
+				w.Fatal("gave up before the entries were asked for")
+			}
+			mustBe(w, a.Close(), nil)
+			if left := w.nodes(); len(left) > 0 {
+				w.Errorf("left behind: %q", left)
+			}
 		})
 	}
 }
@@ -117,33 +113,31 @@ func TestAbandonedLockOfAll(t *testing.T) {
 // that wait for its companions.
 func TestOneOfAllGoneWhileItWaits(t *testing.T) {
 	for _, first := range []bool{true, false} { // the entry of a lock whose turn has come, or not
-		t.Run(fmt.Sprintf("first %v", first), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, d := w.client("a"), w.client("b"), w.client("d")
-				h := w.lock(b, "y")
-				one := w.queueAll(w.ctx, a, "x", "y", "z")
-				other := w.queueAll(w.ctx, d, "z", "x")
-				gone := w.entries("y")[1]
-				if first {
-					gone = w.entries("x")[0]
-				}
-				w.remove(w.raw("admin"), gone.Path)
-				w.until("it has queued again", func() bool { return a.Stats().Requeued > 0 })
-				hs := w.expectAll(other) // which the entries at z and x had held up
-				settle()
-				x, y, z := w.entries("x"), w.entries("y"), w.entries("z")
-				if len(x) != 2 || len(y) != 2 || len(z) != 2 {
-					t.Fatalf("entries %q, %q, %q, want two each", paths(x), paths(y), paths(z))
-				}
-				if x[1].Stat.Czxid != y[1].Stat.Czxid || y[1].Stat.Czxid != z[1].Stat.Czxid {
-					t.Error("the entries were not made anew in one transaction")
-				}
-				w.unlock(h)
-				w.waitsAll(one)
-				w.unlockAll(hs)
-				w.unlockAll(w.expectAll(one))
-				w.empty()
-			})
+		subtest(t, fmt.Sprintf("first %v", first), locktest.Options{}, func(w *world) {
+			a, b, d := w.client("a"), w.client("b"), w.client("d")
+			h := w.lock(b, "y")
+			one := w.queueAll(w.ctx, a, "x", "y", "z")
+			other := w.queueAll(w.ctx, d, "z", "x")
+			gone := w.entries("y")[1]
+			if first {
+				gone = w.entries("x")[0]
+			}
+			w.remove(w.raw("admin"), gone.Path)
+			w.until("it has queued again", func() bool { return a.Stats().Requeued > 0 })
+			hs := w.expectAll(other) // which the entries at z and x had held up
+			settle()
+			x, y, z := w.entries("x"), w.entries("y"), w.entries("z")
+			if len(x) != 2 || len(y) != 2 || len(z) != 2 {
+				w.Fatalf("entries %q, %q, %q, want two each", paths(x), paths(y), paths(z))
+			}
+			if x[1].Stat.Czxid != y[1].Stat.Czxid || y[1].Stat.Czxid != z[1].Stat.Czxid {
+				w.Error("the entries were not made anew in one transaction")
+			}
+			w.unlock(h)
+			w.waitsAll(one)
+			w.unlockAll(hs)
+			w.unlockAll(w.expectAll(one))
+			w.empty()
 		})
 	}
 }
@@ -152,42 +146,40 @@ func TestOneOfAllGoneWhileItWaits(t *testing.T) {
 // and outages are shorter than the lease; after a longer one it queues again.
 func TestAllWaitOverOutages(t *testing.T) {
 	for _, long := range []bool{false, true} {
-		t.Run(fmt.Sprintf("long %v", long), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, d := w.client("a"), w.client("b"), w.client("d")
-				h := w.lock(b, "y")
-				one := w.queueAll(w.ctx, a, "x", "y")
-				x := w.queue(w.ctx, d, "x")
-				outage := ttl / 2
-				if long {
-					outage = 2 * ttl
-				}
-				w.kill("a")
-				w.ExpireLabel("a")
-				time.Sleep(outage)
-				if long {
-					got := w.expect(x) // the waiter behind the dead one has purged it
-					w.Heal("a")
-					time.Sleep(ttl)
-					w.unlock(h)
-					w.waitsAll(one)
-					w.unlock(got.hold)
-				} else {
-					w.Heal("a")
-					time.Sleep(ttl)
-					w.waits(x)
-					w.unlock(h)
-				}
-				hs := w.expectAll(one)
-				for _, h := range hs.Each() {
-					w.alive(h)
-				}
-				w.unlockAll(hs)
-				if !long {
-					w.unlock(w.expect(x).hold)
-				}
-				w.empty()
-			})
+		subtest(t, fmt.Sprintf("long %v", long), locktest.Options{}, func(w *world) {
+			a, b, d := w.client("a"), w.client("b"), w.client("d")
+			h := w.lock(b, "y")
+			one := w.queueAll(w.ctx, a, "x", "y")
+			x := w.queue(w.ctx, d, "x")
+			outage := ttl / 2
+			if long {
+				outage = 2 * ttl
+			}
+			w.kill("a")
+			w.ExpireLabel("a")
+			time.Sleep(outage)
+			if long {
+				got := w.expect(x) // the waiter behind the dead one has purged it
+				w.Heal("a")
+				time.Sleep(ttl)
+				w.unlock(h)
+				w.waitsAll(one)
+				w.unlock(got.hold)
+			} else {
+				w.Heal("a")
+				time.Sleep(ttl)
+				w.waits(x)
+				w.unlock(h)
+			}
+			hs := w.expectAll(one)
+			for h := range hs.All() {
+				w.alive(h)
+			}
+			w.unlockAll(hs)
+			if !long {
+				w.unlock(w.expect(x).hold)
+			}
+			w.empty()
 		})
 	}
 }
@@ -227,9 +219,7 @@ func TestDeadHolderOfAll(t *testing.T) {
 		if got.err != nil {
 			t.Fatal(got.err)
 		}
-		if took := time.Since(dead); took > ttl+grace+time.Second {
-			t.Errorf("three dead holders blocked for %v", took)
-		}
+		atMost(w, "three dead holders blocked for", time.Since(dead), ttl+grace+time.Second)
 		w.unlockAll(got.holds)
 		w.Heal("a")
 		w.empty()
@@ -243,9 +233,7 @@ func TestCloseWhileAllAreWaitedFor(t *testing.T) {
 		h := w.lock(b, "y")
 		held := w.lockAll(a, "u", "v")
 		ch := w.queueAll(w.ctx, a, "x", "y")
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
+		mustBe(w, a.Close(), nil)
 		mustBe(t, w.outcomeAll(ch).err, lock.ErrClosed)
 		mustBe(t, context.Cause(held.Context()), lock.ErrClosed)
 		mustBe(t, held.Unlock(), lock.ErrClosed)
@@ -253,5 +241,40 @@ func TestCloseWhileAllAreWaitedFor(t *testing.T) {
 		mustBe(t, err, lock.ErrClosed)
 		w.unlock(h)
 		w.empty()
+	})
+}
+
+// TestStaleLeaseOfOneOfAll: the first of two locks comes free when the lease on the second may be
+// over soon.
+func TestStaleLeaseOfOneOfAll(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(b, "x")
+		done := make(chan *lock.Holds, 1)
+		go func() {
+			h, err := a.LockAll(w.ctx, "x", "y")
+			mustBe(w, err, nil)
+			done <- h
+		}()
+		w.until("it waits", func() bool { return len(w.entries("y")) == 1 })
+		own := w.entries("y")[0].Path
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if i := slices.Index(r.Paths, own); i >= 0 && mutates(r, "a") {
+				return locktest.Fault{Code: codeQuota, Op: i + 1}
+			}
+			return locktest.Fault{}
+		})
+		time.Sleep(ttl * 3 / 4)
+		w.unlock(h)
+		settle()
+		select {
+		case <-done:
+			t.Error("it has both, and one is not renewed")
+			w.Intercept(nil)
+		default:
+			w.Intercept(nil)
+			h := <-done
+			mustBe(w, h.Unlock(), nil)
+		}
 	})
 }

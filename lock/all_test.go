@@ -1,3 +1,5 @@
+// Several locks together: what they cost, all or none, arguments, reentry, TryLock.
+
 package lock_test
 
 import (
@@ -15,90 +17,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
-
-// lockAll takes several locks together.
-func (w *world) lockAll(c *lock.Client, names ...string) *lock.Holds {
-	w.Helper()
-	hs, err := c.LockAll(w.ctx, names...)
-	if err != nil {
-		w.Fatalf("lock %q: %v", names, err)
-	}
-	return hs
-}
-
-func (w *world) unlockAll(hs *lock.Holds) {
-	w.Helper()
-	if err := hs.Unlock(); err != nil {
-		w.Fatalf("unlock: %v", err)
-	}
-}
-
-// takenAll is the outcome of locks that are being waited for.
-type takenAll struct {
-	holds *lock.Holds
-	err   error
-}
-
-// startAll calls f in the background and returns where its outcome will come.
-func startAll(f func() (*lock.Holds, error)) <-chan takenAll {
-	ch := make(chan takenAll, 1)
-	go func() {
-		hs, err := f()
-		ch <- takenAll{hs, err}
-	}()
-	return ch
-}
-
-// queueAll waits for locks in the background, and returns when it is in their queues.
-func (w *world) queueAll(ctx context.Context, c *lock.Client, names ...string) <-chan takenAll {
-	w.Helper()
-	settle()
-	before := len(w.entries(names[0]))
-	ch := startAll(func() (*lock.Holds, error) { return c.LockAll(ctx, names...) })
-	w.until("the waiter is in the queues", func() bool { return len(w.entries(names[0])) > before })
-	settle()
-	return ch
-}
-
-// expectAll returns the outcome that must have come by now, and be holds.
-func (w *world) expectAll(ch <-chan takenAll) *lock.Holds {
-	w.Helper()
-	got := w.outcomeAll(ch)
-	if got.err != nil {
-		w.Fatal(got.err)
-	}
-	return got.holds
-}
-
-func (w *world) outcomeAll(ch <-chan takenAll) takenAll {
-	w.Helper()
-	settle()
-	select {
-	case got := <-ch:
-		return got
-	default:
-		w.Fatal("still waiting")
-		return takenAll{}
-	}
-}
-
-func (w *world) waitsAll(ch <-chan takenAll) {
-	w.Helper()
-	settle()
-	select {
-	case got := <-ch:
-		w.Fatalf("waits no longer: %v, %v", got.holds, got.err)
-	default:
-	}
-}
-
-// soleAll checks that the holds have the only entries of their locks.
-func (w *world) soleAll(hs *lock.Holds) {
-	w.Helper()
-	for _, h := range hs.Each() {
-		w.sole(h)
-	}
-}
 
 var eight = []string{"a/1", "a/2", "b/1", "b/2", "c", "d", "e", "f"}
 
@@ -144,8 +62,7 @@ func TestAllOrNone(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, "y")
-		ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
-		defer cancel()
+		ctx := w.limited(3 * time.Second)
 		_, err := a.LockAll(ctx, "z", "y", "x")
 		mustBe(t, err, lock.ErrHeld, context.DeadlineExceeded)
 		mustSay(t, err, `lock "y"`, h.EntryPath())
@@ -173,8 +90,8 @@ func TestAllOrNone(t *testing.T) {
 		w.unlock(h)
 		hs := w.expectAll(ch)
 		w.waits(x)
-		if !hs.Valid() || hs.Remaining() <= 0 || hs.Err() != nil || hs.Context().Err() != nil {
-			t.Errorf("valid %v, remaining %v, err %v", hs.Valid(), hs.Remaining(), hs.Err())
+		if hs.Remaining() == 0 || hs.Err() != nil || hs.Context().Err() != nil {
+			t.Errorf("remaining %v, err %v", hs.Remaining(), hs.Err())
 		}
 		w.unlockAll(hs)
 		mustBe(t, context.Cause(hs.Context()), lock.ErrUnlocked)
@@ -182,9 +99,7 @@ func TestAllOrNone(t *testing.T) {
 		mustBe(t, hs.Unlock(), lock.ErrUnlocked)
 		w.unlock(w.expect(x).hold)
 		got, err := a.All([]string{"z", "y", "x"}).TryLock(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		w.unlockAll(got)
 		w.empty()
 		if lost, requeued := a.Stats().Lost, a.Stats().Requeued; lost+requeued > 0 {
@@ -207,7 +122,7 @@ func TestNamesOfAll(t *testing.T) {
 			`"/y": must not start with a slash`:   c.All([]string{"x", "/y"}),
 			"WithBarging":                         c.All([]string{"x"}, lock.WithBarging()),
 			"ttl":                                 c.All([]string{"x"}, lock.WithTTL(time.Nanosecond)),
-			"client":                              (*lock.Client)(nil).All([]string{"x"}),
+			"must come from a client":             new(lock.All),
 		} {
 			_, err := all.Lock(w.ctx)
 			mustBe(t, err, lock.ErrInvalid)
@@ -215,20 +130,13 @@ func TestNamesOfAll(t *testing.T) {
 			_, err = all.TryLock(w.ctx)
 			mustBe(t, err, lock.ErrInvalid)
 		}
-		for _, none := range []*lock.All{nil, {}} {
-			_, err := none.TryLock(w.ctx)
-			mustBe(t, err, lock.ErrInvalid)
-		}
 		mustBe(t, c.All([]string{"x"}).Do(w.ctx, nil), lock.ErrInvalid)
 		w.unlockAll(w.lockAll(c, many[1:]...))
 		var hs *lock.Holds
 		w.wantCost("LockAll of the most", w.cost("a", func() { hs = w.lockAll(c, many[1:]...) }), map[string]int{"multi": 1}, 1)
 		w.unlockAll(hs)
-		var none *lock.Holds
-		mustBe(t, none.Unlock(), lock.ErrUnlocked)
-		mustBe(t, none.Err(), lock.ErrUnlocked)
-		if none.Valid() || none.Hold("x") != nil || none.Context().Err() == nil {
-			t.Error("nil holds are held")
+		if hs.Hold("x") != nil {
+			t.Error("there is a hold of a lock that was not named")
 		}
 	})
 }
@@ -256,9 +164,7 @@ func TestAllAgain(t *testing.T) {
 			mustSay(t, err, `"x"`, `"other"`, "deadlock")
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		mustBe(w, err, nil)
 		w.empty()
 	})
 }
@@ -276,7 +182,7 @@ func TestOneOfAllIsLost(t *testing.T) {
 		if err := hs.Err(); !errors.As(err, &lost) || lost.Lock != "y" {
 			t.Errorf("%v does not tell that y was lost", err)
 		}
-		if hs.Valid() || !hs.Hold("x").Valid() {
+		if hs.Remaining() > 0 || hs.Hold("x").Remaining() == 0 {
 			t.Error("one was lost: all are not valid, and the others are each")
 		}
 		err := hs.Unlock()
@@ -300,24 +206,22 @@ func TestOneOfAllIsRefused(t *testing.T) {
 		{"denied", `{"holdfast":2,"kind":"mutex"}`, zk.WorldACL(zk.PermRead), lock.ErrDenied},
 	} {
 		for _, try := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s try %v", parent.what, try), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					c := w.client("a")
-					w.unlock(w.lock(c, "other"))
-					w.createACL(w.raw("stranger"), "/locks/y", parent.data, parent.acl)
-					all := c.All([]string{"x", "y", "z"})
-					take := all.Lock
-					if try {
-						take = all.TryLock
-					}
-					_, err := take(w.ctx)
-					mustBe(t, err, parent.err)
-					mustSay(t, err, `lock "y"`)
-					time.Sleep(5 * time.Second)
-					if left := w.nodes(); !slices.Equal(left, []string{"/locks/y"}) {
-						t.Errorf("left behind: %q", left)
-					}
-				})
+			subtest(t, fmt.Sprintf("%s try %v", parent.what, try), locktest.Options{}, func(w *world) {
+				c := w.client("a")
+				w.unlock(w.lock(c, "other"))
+				w.createACL(w.raw("stranger"), "/locks/y", parent.data, parent.acl)
+				all := c.All([]string{"x", "y", "z"})
+				take := all.Lock
+				if try {
+					take = all.TryLock
+				}
+				_, err := take(w.ctx)
+				mustBe(w, err, parent.err)
+				mustSay(w, err, `lock "y"`)
+				time.Sleep(5 * time.Second)
+				if left := w.nodes(); !slices.Equal(left, []string{"/locks/y"}) {
+					w.Errorf("left behind: %q", left)
+				}
 			})
 		}
 	}
@@ -337,7 +241,7 @@ func TestFixedLeasesOfAll(t *testing.T) {
 		if left := hs.Remaining(); left < ttl*9/10 {
 			t.Errorf("%v left of a lease that begins with the grant", left)
 		}
-		<-hs.Done()
+		<-hs.Context().Done()
 		mustBe(t, hs.Err(), lock.ErrExpired)
 		mustBe(t, hs.Unlock(), lock.ErrExpired)
 		w.empty()
@@ -350,23 +254,18 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.client("a"), w.client("b"), w.raw("other")
 		h := w.lock(b, "y")
-		if err := w.SetSequence("/locks/y", math.MaxInt32); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(w.SetSequence("/locks/y", math.MaxInt32))
 		if _, err := a.All([]string{"x", "y"}).TryLock(w.ctx); err == nil {
 			t.Error("TryLock has what another client holds")
 		}
 		ch := startAll(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y") })
 		time.Sleep(3 * time.Second)
 		w.waitsAll(ch)
-		if n := len(w.entries("x")); n > 0 {
-			t.Errorf("%d entries of x while y is drained", n)
-		}
+		atMost(w, "entries of x while y is drained", len(w.entries("x")), 0)
 		w.create(z, "/locks/y/other-program", "", 0)
 		w.unlock(h)
 		w.waitsAll(ch)
-		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-		defer cancel()
+		ctx := w.limited(time.Second)
 		_, err := a.Mutex("y").TryLock(ctx)
 		if mustBe(t, err, lock.ErrHeld); ctx.Err() != nil {
 			t.Error("TryLock has waited")
@@ -374,42 +273,6 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 		w.remove(z, "/locks/y/other-program")
 		time.Sleep(3 * time.Second)
 		w.unlockAll(w.expectAll(ch))
-		w.empty()
-	})
-}
-
-// TestHandlesOfAllAndOfOne share holds. Whichever is given back last ends the entries, and a
-// goroutine of the same client that waits gets the lock.
-func TestHandlesOfAllAndOfOne(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.client("a")
-		for range 3 {
-			x := w.lock(a, "x")
-			y, err := a.Mutex("y").Lock(x.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			both, err := a.LockAll(y.Context(), "x", "y")
-			if err != nil {
-				t.Fatal(err)
-			}
-			waits := []<-chan taken{w.queue(w.ctx, a, "x"), w.queue(w.ctx, a, "y")}
-			w.unlock(x)
-			w.unlock(y)
-			w.waits(waits[0])
-			w.waits(waits[1])
-			w.unlockAll(both)
-			for _, ch := range waits {
-				w.unlock(w.expect(ch).hold)
-			}
-			for _, name := range []string{"x", "y"} {
-				h, err := a.Mutex(name).TryLock(w.ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.unlock(h)
-			}
-		}
 		w.empty()
 	})
 }
@@ -426,9 +289,7 @@ func TestTryLockOfWhatIsKept(t *testing.T) {
 		_, err := b.All([]string{"x", "y"}).TryLock(w.ctx)
 		mustBe(t, err, lock.ErrHeld)
 		hs, err := a.All([]string{"x", "y"}).TryLock(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		w.soleAll(hs)
 		w.unlockAll(hs)
 		w.unlockAll(w.lockAll(b, "x", "y"))
@@ -438,7 +299,7 @@ func TestTryLockOfWhatIsKept(t *testing.T) {
 
 // TestTryLockOfWhatIsFree on a server that has not heard of that yet.
 func TestTryLockOfWhatIsFree(t *testing.T) {
-	for name, try := range map[string]func(w *world, c *lock.Client) (unlock func() error, err error){
+	forEach(t, locktest.Options{Members: 3}, map[string]func(w *world, c *lock.Client) (unlock func() error, err error){
 		"one": func(w *world, c *lock.Client) (func() error, error) {
 			h, err := c.Mutex("x").TryLock(w.ctx)
 			return h.Unlock, err
@@ -451,29 +312,21 @@ func TestTryLockOfWhatIsFree(t *testing.T) {
 			h, err := c.Mutex("x", lock.WithBarging()).TryLock(w.ctx)
 			return h.Unlock, err
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{Members: 3}, func(w *world) {
-				follower := w.Servers()[0]
-				if follower == w.Leader() {
-					follower = w.Servers()[1]
-				}
-				a, b := w.dialAt("a", []string{w.Leader()}, usual), w.dialAt("b", []string{follower}, usual)
-				w.unlock(w.lock(b, "other"))
-				h := w.lock(a, "x")
-				settle()
-				if err := w.Lag(follower, time.Second); err != nil {
-					t.Fatal(err)
-				}
-				w.unlock(h)
-				unlock, err := try(w, b)
-				if err != nil {
-					t.Fatalf("the lock is free: %v", err)
-				}
-				if err := unlock(); err != nil {
-					t.Error(err)
-				}
-			})
-		})
-	}
+	}, func(w *world, try func(w *world, c *lock.Client) (unlock func() error, err error)) {
+		follower := w.Servers()[0]
+		if follower == w.Leader() {
+			follower = w.Servers()[1]
+		}
+		a, b := w.dialAt("a", []string{w.Leader()}, usual), w.dialAt("b", []string{follower}, usual)
+		w.unlock(w.lock(b, "other"))
+		h := w.lock(a, "x")
+		settle()
+		w.ok(w.Lag(follower, time.Second))
+		w.unlock(h)
+		unlock, err := try(w, b)
+		if err != nil {
+			w.Fatalf("the lock is free: %v", err)
+		}
+		mustBe(w, unlock(), nil)
+	})
 }

@@ -1,3 +1,5 @@
+// Several locks together: no deadlock, in whatever order they are named.
+
 package lock_test
 
 import (
@@ -17,36 +19,31 @@ import (
 // TestAllInAnyOrder: clients that name locks in the opposite order, or in a circle, and
 // queue up while all of them are held, are served.
 func TestAllInAnyOrder(t *testing.T) {
-	for name, want := range map[string][][]string{
+	forEach(t, locktest.Options{}, map[string][][]string{
 		"ABBA":   {{"a", "b"}, {"b", "a"}},
 		"circle": {{"a", "b"}, {"b", "c"}, {"c", "d"}, {"d", "a"}},
 		"mixed":  {{"a", "b", "c"}, {"c", "a"}, {"b", "d", "a"}, {"d"}, {"c", "d", "b", "a"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				first := w.lockAll(w.client("first"), "a", "b", "c", "d")
-				limited, cancel := context.WithTimeout(w.ctx, 12*ttl)
-				defer cancel()
-				var wg sync.WaitGroup
-				for i, names := range want {
-					c := w.client(fmt.Sprintf("c%d", i))
-					wg.Go(func() {
-						hs, err := c.LockAll(limited, names...)
-						if err != nil {
-							t.Errorf("they wait for each other: %v", err)
-							return
-						}
-						time.Sleep(time.Second)
-						_ = hs.Unlock()
-					})
+	}, func(w *world, want [][]string) {
+		first := w.lockAll(w.client("first"), "a", "b", "c", "d")
+		limited := w.limited(12 * ttl)
+		var wg sync.WaitGroup
+		for i, names := range want {
+			c := w.client(fmt.Sprintf("c%d", i))
+			wg.Go(func() {
+				hs, err := c.LockAll(limited, names...)
+				if err != nil {
+					w.Errorf("they wait for each other: %v", err)
+					return
 				}
-				time.Sleep(2 * ttl)
-				w.unlockAll(first)
-				wg.Wait()
-				w.empty()
+				time.Sleep(time.Second)
+				_ = hs.Unlock()
 			})
-		})
-	}
+		}
+		time.Sleep(2 * ttl)
+		w.unlockAll(first)
+		wg.Wait()
+		w.empty()
+	})
 }
 
 // TestNobodyWaitsInACircle has processes take random locks, some together, in random
@@ -58,20 +55,18 @@ func TestNobodyWaitsInACircle(t *testing.T) {
 		seeds = min(seeds, 100)
 	}
 	for seed := first; seed < first+seeds; seed++ {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			simulate(t, locktest.Options{Seed: seed}, func(w *world) {
-				c := &circle{world: w, seed: seed, names: []string{"a", "b", "c", "d", "e"}, holder: map[string]string{}}
-				var wg sync.WaitGroup
-				for i := range 6 {
-					client := w.client(fmt.Sprintf("c%d", i))
-					for j := range 2 {
-						wg.Go(func() { c.worker(client, fmt.Sprintf("%d/%d", i, j)) })
-					}
+		subtest(t, fmt.Sprintf("seed=%d", seed), locktest.Options{Seed: seed}, func(w *world) {
+			c := &circle{world: w, seed: seed, names: []string{"a", "b", "c", "d", "e"}, holder: map[string]string{}}
+			var wg sync.WaitGroup
+			for i := range 6 {
+				client := w.client(fmt.Sprintf("c%d", i))
+				for j := range 2 {
+					wg.Go(func() { c.worker(client, fmt.Sprintf("%d/%d", i, j)) })
 				}
-				wg.Wait()
-				w.empty()
-				t.Logf("%d times had together, %d alone", c.together, c.alone)
-			})
+			}
+			wg.Wait()
+			w.empty()
+			w.Logf("%d times had together, %d alone", c.together, c.alone)
 		})
 	}
 }
@@ -165,8 +160,7 @@ func TestAllOfManyKeptParents(t *testing.T) {
 			names = append(names, fmt.Sprintf("n%02d", i))
 			w.unlock(w.lock(b, names[i]))
 		}
-		limited, cancel := context.WithTimeout(w.ctx, time.Second)
-		defer cancel()
+		limited := w.limited(time.Second)
 		hs, err := a.LockAll(limited, names...)
 		if err != nil {
 			w.Fatalf("no client is at the locks: %v", err)

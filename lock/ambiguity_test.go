@@ -1,3 +1,5 @@
+// Lost replies of joins, unlocks, purges and renewals: each is resolved, and nothing happens twice.
+
 package lock_test
 
 import (
@@ -58,9 +60,7 @@ func TestAmbiguousJoinOfQueue(t *testing.T) {
 		time.Sleep(ttl)
 		w.waits(ch)
 		w.alive(h)
-		if e := w.entries("x"); len(e) != 2 {
-			t.Errorf("entries %q, want the holder's and the waiter's", paths(e))
-		}
+		w.hasEntries("x", 2)
 		w.unlock(h)
 		got := w.expect(ch)
 		w.sole(got.hold)
@@ -80,9 +80,7 @@ func TestAmbiguousUnlock(t *testing.T) {
 					ch = w.queue(w.ctx, clients[queued], "x")
 				}
 				hit, begun := w.mishap(i, "a", leaves(h)), time.Now()
-				if err := h.Unlock(); err != nil {
-					t.Errorf("unlock: %v", err)
-				}
+				mustBe(w, h.Unlock(), nil)
 				w.until("the mishap", hit) // an entry that is exchanged for another one leaves in the background
 				mustBe(t, h.Unlock(), lock.ErrUnlocked)
 				if ch != nil {
@@ -178,31 +176,28 @@ func (w *world) readBackRefused(label string, h *lock.Hold, code int32) (hit fun
 func TestShorteningThatCannotBeReadBack(t *testing.T) {
 	for _, code := range []int32{codeNoAuth, codeQuota} {
 		for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
-			t.Run(fmt.Sprintf("code %d fixed %v", code, opts != nil), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					a, b := w.client("a"), w.client("b")
-					h := w.lock(a, "x", opts...)
-					ended := w.end(h)
-					hit := w.readBackRefused("a", h, code)
-					ctx, cancel := context.WithTimeout(w.ctx, 3*ttl)
-					defer cancel()
-					const short = 2 * time.Second
-					sent := time.Now()
-					go h.Extend(ctx, short)
-					w.until("the read-back is refused", hit)
-					settle()
-					if r := h.Remaining(); r > short {
-						t.Errorf("%v remain of a lease that was shortened to %v", r, short)
-					}
-					w.kill("a")
-					go h.Extend(ctx, ttl)
-					got := w.await(w.queue(w.ctx, b, "x"))
-					if entered := got.at.Sub(sent); entered > short+grace+ttl/3+time.Second {
-						t.Errorf("the next one entered %v after the lease was shortened to %v", entered, short)
-					}
-					w.inTurn(ended, got)
-					w.unlock(got.hold)
-				})
+			subtest(t, fmt.Sprintf("code %d fixed %v", code, opts != nil), locktest.Options{}, func(w *world) {
+				a, b := w.client("a"), w.client("b")
+				h := w.lock(a, "x", opts...)
+				ended := w.end(h)
+				hit := w.readBackRefused("a", h, code)
+				ctx := w.limited(3 * ttl)
+				const short = 2 * time.Second
+				sent := time.Now()
+				go h.Extend(ctx, short)
+				w.until("the read-back is refused", hit)
+				settle()
+				if r := h.Remaining(); r > short {
+					w.Errorf("%v remain of a lease that was shortened to %v", r, short)
+				}
+				w.kill("a")
+				go h.Extend(ctx, ttl)
+				got := w.await(w.queue(w.ctx, b, "x"))
+				if entered := got.at.Sub(sent); entered > short+grace+ttl/3+time.Second {
+					w.Errorf("the next one entered %v after the lease was shortened to %v", entered, short)
+				}
+				w.inTurn(ended, got)
+				w.unlock(got.hold)
 			})
 		}
 	}
@@ -212,7 +207,7 @@ func TestShorteningThatCannotBeReadBack(t *testing.T) {
 // try, because its bytes are remembered.
 func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
 	for _, code := range []int32{codeNoAuth, codeQuota} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("code ", code), locktest.Options{}, func(w *world) {
 			h := w.lock(w.client("a"), "x")
 			w.until("the read-back is refused", w.readBackRefused("a", h, code))
 			time.Sleep(3 * ttl)
@@ -235,16 +230,12 @@ func TestReentryInDoubt(t *testing.T) {
 		ctx, cancel := context.WithTimeout(h.Context(), ttl)
 		defer cancel()
 		again, err := a.Mutex("x").Lock(ctx)
-		if err != nil {
-			w.Fatal(err)
-		}
+		w.ok(err)
 		if pathOf(again) != pathOf(h) || again.Token() != h.Token() {
 			t.Errorf("got %s, want another handle on %s", pathOf(again), pathOf(h))
 		}
 		w.alive(again)
-		if n := len(w.entries("x")); n != 1 {
-			t.Errorf("%d entries, want one", n)
-		}
+		w.hasEntries("x", 1)
 		w.unlock(again)
 		w.alive(h)
 		w.unlock(h)
@@ -266,7 +257,7 @@ func TestReentryInDoubtThatStays(t *testing.T) {
 		_, err := a.Mutex("x").Lock(ctx)
 		mustBe(t, err, context.DeadlineExceeded)
 		again := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(h.Context()) })
-		<-h.Done()
+		<-h.Context().Done()
 		mustBe(t, w.outcome(again).err, lock.ErrLost)
 
 		got := w.await(w.queue(w.ctx, b, "x"))
@@ -277,6 +268,36 @@ func TestReentryInDoubtThatStays(t *testing.T) {
 		w.alive(got.hold)
 		w.unlock(got.hold)
 		w.unlock(w.await(again).hold)
+		w.empty()
+	})
+}
+
+// TestSearchBehindOthers: a client that looks for the entry of a lost create finds it ahead of
+// entries that joined since.
+func TestSearchBehindOthers(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(c, "x")
+		hit := w.fault(func(r locktest.Request) bool {
+			return r.Label == "a" && joinsParent(r, "x") && w.cutOffSoon("a")
+		}, locktest.Fault{Drop: locktest.AfterApply})
+		first := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+		w.until("the mishap", hit)
+		last := w.queue(w.ctx, b, "x")
+		made := w.entries("x")[1].Path
+		w.Heal("a")
+		time.Sleep(ttl / 2)
+		if n := w.entries("x"); len(n) != 3 {
+			t.Errorf("entries %q, want the holder's and one each", paths(n))
+		}
+		w.unlock(h)
+		h = w.await(first).hold
+		if h.EntryPath() != made {
+			t.Errorf("%s has the lock, want %s, which was made first", h.EntryPath(), made)
+		}
+		w.waits(last)
+		w.unlock(h)
+		w.unlock(w.await(last).hold)
 		w.empty()
 	})
 }

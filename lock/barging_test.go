@@ -1,3 +1,5 @@
+// WithBarging: waiting without a place in the queue.
+
 package lock_test
 
 import (
@@ -12,14 +14,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
-
-// barge waits for a lock in the background without a place in the queue.
-func (w *world) barge(ctx context.Context, c *lock.Client, name string) <-chan taken {
-	w.Helper()
-	ch := start(func() (*lock.Hold, error) { return c.Mutex(name, lock.WithBarging()).Lock(ctx) })
-	settle()
-	return ch
-}
 
 // TestBargingWritesNothingWhileItWaits: it looks first, as TryLock does. Each caller that waits
 // is told once that it waits, and by its error for which entry.
@@ -40,9 +34,7 @@ func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 			map[string]int{"sync": 1, "getChildren2": 2, "getData": 3}, 0)
 		w.wantCost("to wait behind another goroutine", w.cost("b", func() { waiting[1] = w.barge(second, b, "x") }), map[string]int{}, 0)
 		w.says(&o, "waiting x, waiting x")
-		if n := len(w.entries("x")); n != 1 {
-			t.Errorf("%d entries, want the holder's", n)
-		}
+		w.hasEntries("x", 1)
 		giveFirst()
 		giveSecond()
 		for _, ch := range waiting {
@@ -66,24 +58,6 @@ func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 		w.inTurn(ended, next)
 		w.says(&o, "acquired x")
 		w.unlock(next.hold)
-		w.empty()
-	})
-}
-
-// TestBargingGoesBehindTheQueue: the lock is not free while another client queues for it.
-func TestBargingGoesBehindTheQueue(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		h := w.lock(w.client("a"), "x")
-		barges := w.barge(w.ctx, w.client("b"), "x")
-		queues := w.queue(w.ctx, w.client("c"), "x")
-		w.unlock(h)
-		next := w.expect(queues)
-		w.waits(barges)
-		ended := w.end(next.hold)
-		w.unlock(next.hold)
-		last := w.expect(barges)
-		w.inTurn(ended, last)
-		w.unlock(last.hold)
 		w.empty()
 	})
 }
@@ -130,16 +104,12 @@ func TestBargingTogether(t *testing.T) {
 						had++
 						return nil
 					})
-					if err != nil {
-						t.Error(err)
-					}
+					mustBe(w, err, nil)
 				})
 			}
 		}
 		settle()
-		if n := len(w.entries("x")); n != 1 {
-			t.Errorf("%d entries while all but the holder wait", n)
-		}
+		w.hasEntries("x", 1)
 		if n := w.Requests()["c0"].Requests["getData"]; n > 5 {
 			t.Errorf("%d reads for %d that wait", n, each)
 		}
@@ -188,22 +158,6 @@ func TestBargingBesideOthersNodes(t *testing.T) {
 		}
 		w.remove(z, "/locks/x/other")
 		w.unlock(w.lock(b, "x"))
-		w.empty()
-	})
-}
-
-// TestBargingAtWhatIsKept: a client that keeps an unused entry holds the lock for a caller that
-// barges elsewhere, until the idle time is over.
-func TestBargingAtWhatIsKept(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a", riding(time.Minute)), w.client("b")
-		w.unlock(w.lock(a, "x"))
-		begun := time.Now()
-		got := w.await(w.barge(w.ctx, b, "x"))
-		if took := time.Since(begun); took < time.Minute-time.Second || took > time.Minute+time.Second {
-			t.Errorf("acquired after %v, want the idle time, %v", took, time.Minute)
-		}
-		w.unlock(got.hold)
 		w.empty()
 	})
 }

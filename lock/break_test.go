@@ -1,3 +1,5 @@
+// Force-releasing entries, and purging expired ones, by package admin.
+
 package lock_test
 
 import (
@@ -12,21 +14,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
-
-// breaker is the operator that breaks holds here.
-var breaker = znode.Broken{Owner: "root", Host: "node1", PID: 7, Reason: "it hangs"}
-
-// terms are those of the locks here.
-var terms = lock.Policy{TTL: ttl, Grace: grace}
-
-func (w *world) breaks(c *lock.Client, path string) *admin.Breaking {
-	w.Helper()
-	b, err := admin.New(c).Break(w.ctx, path, breaker)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return b
-}
 
 // TestBreak: the owner learns which client has broken its hold, and why, before another one
 // enters; which is soon. One that can learn nothing blocks until its lease has ended.
@@ -56,45 +43,43 @@ func TestBreak(t *testing.T) {
 			return b.Wait(w.ctx, terms)
 		}, result{[]error{lock.ErrDetached}, 100 * latency}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, c := w.client("a"), w.client("b"), w.client("c")
-				h := w.lock(a, "x", lock.WithMetadata(map[string]string{"job": "ship"}))
-				ended, next := w.end(h), w.queue(w.ctx, b, "x")
-				died := name == "of a client that died"
-				if died {
-					w.kill("a")
-					time.Sleep(ttl / 10)
-				}
-				begun := time.Now()
-				broken := w.breaks(c, pathOf(h))
-				if s, err := admin.New(c).Inspect(w.ctx, "x"); err != nil || !strings.Contains(s.Contenders[0].Broken, "it hangs") || s.Contenders[0].Metadata["job"] != "ship" {
-					t.Errorf("%+v, %v", s, err)
-				}
-				if err := tt.act(w, h, broken); err != nil || !broken.Gone() {
-					t.Errorf("%v, gone %v", err, broken.Gone())
-				}
-				took := time.Since(begun)
-				if took > tt.most || died && took < ttl-ttl/10 {
-					t.Errorf("took %v of a TTL of %v", took, ttl)
-				}
-				got := w.await(next)
-				if name != "now" { // it voids mutual exclusion
-					w.inTurn(ended, got)
-				}
-				time.Sleep(ttl / 2)
-				mustBe(t, h.Err(), tt.err...)
-				if isOne(h.Err(), lock.ErrBroken) {
-					mustSay(t, h.Err(), "root (host node1, pid 7): it hangs")
-					mustBe(t, context.Cause(h.Context()), lock.ErrBroken)
-				}
-				if again := w.breaks(c, pathOf(h)); !again.Gone() || again.Wait(w.ctx, terms) != nil {
-					t.Error("an entry that has gone can be broken")
-				}
-				w.unlock(got.hold)
-				w.Heal("a")
-				w.empty()
-			})
+		subtest(t, name, locktest.Options{}, func(w *world) {
+			a, b, c := w.client("a"), w.client("b"), w.client("c")
+			h := w.lock(a, "x", lock.WithMetadata(map[string]string{"job": "ship"}))
+			ended, next := w.end(h), w.queue(w.ctx, b, "x")
+			died := name == "of a client that died"
+			if died {
+				w.kill("a")
+				time.Sleep(ttl / 10)
+			}
+			begun := time.Now()
+			broken := w.breaks(c, pathOf(h))
+			if s, err := admin.New(c).Inspect(w.ctx, "x"); err != nil || !strings.Contains(s.Contenders[0].Broken, "it hangs") || s.Contenders[0].Metadata["job"] != "ship" {
+				w.Errorf("%+v, %v", s, err)
+			}
+			if err := tt.act(w, h, broken); err != nil || !broken.Gone() {
+				w.Errorf("%v, gone %v", err, broken.Gone())
+			}
+			took := time.Since(begun)
+			if took > tt.most || died && took < ttl-ttl/10 {
+				w.Errorf("took %v of a TTL of %v", took, ttl)
+			}
+			got := w.await(next)
+			if name != "now" { // it voids mutual exclusion
+				w.inTurn(ended, got)
+			}
+			time.Sleep(ttl / 2)
+			mustBe(w, h.Err(), tt.err...)
+			if isOne(h.Err(), lock.ErrBroken) {
+				mustSay(w, h.Err(), "root (host node1, pid 7): it hangs")
+				mustBe(w, context.Cause(h.Context()), lock.ErrBroken)
+			}
+			if again := w.breaks(c, pathOf(h)); !again.Gone() || again.Wait(w.ctx, terms) != nil {
+				w.Error("an entry that has gone can be broken")
+			}
+			w.unlock(got.hold)
+			w.Heal("a")
+			w.empty()
 		})
 	}
 	t.Run("over mishaps", func(t *testing.T) {
@@ -106,9 +91,7 @@ func TestBreak(t *testing.T) {
 			if !hit() {
 				t.Fatal("there was no mishap")
 			}
-			if err := broken.Wait(w.ctx, terms); err != nil {
-				t.Fatal(err)
-			}
+			w.ok(broken.Wait(w.ctx, terms))
 			mustBe(t, h.Err(), lock.ErrBroken)
 		})
 	})
@@ -120,9 +103,7 @@ func TestBreakAWaiter(t *testing.T) {
 		a, b, c, d := w.client("a"), w.client("b"), w.client("c"), w.client("d")
 		h := w.lock(a, "x")
 		broken, behind := w.queue(w.ctx, b, "x"), w.queue(w.ctx, d, "x")
-		if err := w.breaks(c, w.entries("x")[1].Path).Wait(w.ctx, terms); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(w.breaks(c, w.entries("x")[1].Path).Wait(w.ctx, terms))
 		w.unlock(h)
 		next := w.expect(behind).hold
 		w.waits(broken)
@@ -137,15 +118,11 @@ func TestBreakWhoAttaches(t *testing.T) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		ticket, err := b.Mutex("x").Enqueue(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		waits := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
 		settle()
 		begun := time.Now()
-		if err := w.breaks(c, ticket.EntryPath()).Wait(w.ctx, terms); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(w.breaks(c, ticket.EntryPath()).Wait(w.ctx, terms))
 		if took := time.Since(begun); took > ttl/2 {
 			t.Errorf("took %v of a TTL of %v", took, ttl)
 		}
@@ -161,37 +138,33 @@ func TestBreakWhoAttaches(t *testing.T) {
 // the entry is broken. It sees to it that the entry goes, whether it still wants it or not.
 func TestBreakWhoHasAttachedUnawares(t *testing.T) {
 	for _, givenUp := range []bool{false, true} {
-		t.Run(fmt.Sprintf("given up %v", givenUp), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, c := w.client("a"), w.client("b"), w.client("c")
-				ticket := w.detach(w.lock(a, "x"), 2*time.Minute)
-				hit := w.fault(func(r locktest.Request) bool {
-					return writes("b", ticket.EntryPath())(r) && w.cutOff("b")
-				}, locktest.Fault{Drop: locktest.AfterApply})
-				ctx, cancel := context.WithCancel(w.ctx)
-				defer cancel()
-				attached := start(func() (*lock.Hold, error) { return b.Attach(ctx, ticket) })
-				w.until("the reply was lost", hit)
-				broken := w.breaks(c, ticket.EntryPath())
-				if givenUp {
-					cancel()
-					mustBe(t, w.outcome(attached).err, context.Canceled)
-				}
-				w.Heal("b")
-				begun := time.Now()
-				if err := broken.Wait(w.ctx, terms); err != nil {
-					t.Error(err)
-				}
-				if took := time.Since(begun); took > ttl/2 {
-					t.Errorf("took %v of a TTL of %v", took, ttl)
-				}
-				w.empty()
-				if !givenUp {
-					err := w.outcome(attached).err
-					mustBe(t, err, lock.ErrRemoved)
-					mustSay(t, err, "root (host node1, pid 7): it hangs")
-				}
-			})
+		subtest(t, fmt.Sprintf("given up %v", givenUp), locktest.Options{}, func(w *world) {
+			a, b, c := w.client("a"), w.client("b"), w.client("c")
+			ticket := w.detach(w.lock(a, "x"), 2*time.Minute)
+			hit := w.fault(func(r locktest.Request) bool {
+				return writes("b", ticket.EntryPath())(r) && w.cutOff("b")
+			}, locktest.Fault{Drop: locktest.AfterApply})
+			ctx, cancel := context.WithCancel(w.ctx)
+			defer cancel()
+			attached := start(func() (*lock.Hold, error) { return b.Attach(ctx, ticket) })
+			w.until("the reply was lost", hit)
+			broken := w.breaks(c, ticket.EntryPath())
+			if givenUp {
+				cancel()
+				mustBe(w, w.outcome(attached).err, context.Canceled)
+			}
+			w.Heal("b")
+			begun := time.Now()
+			mustBe(w, broken.Wait(w.ctx, terms), nil)
+			if took := time.Since(begun); took > ttl/2 {
+				w.Errorf("took %v of a TTL of %v", took, ttl)
+			}
+			w.empty()
+			if !givenUp {
+				err := w.outcome(attached).err
+				mustBe(w, err, lock.ErrRemoved)
+				mustSay(w, err, "root (host node1, pid 7): it hangs")
+			}
 		})
 	}
 }
@@ -210,9 +183,7 @@ func TestBreakRefuses(t *testing.T) {
 		mustBe(t, err, lock.ErrInvalid)
 		w.alive(h)
 		w.unlock(h)
-		if err := z.Delete("/locks/x/lock-0000000009", -1); err != nil {
-			t.Error(err)
-		}
+		mustBe(w, z.Delete("/locks/x/lock-0000000009", -1), nil)
 	})
 }
 
@@ -223,9 +194,7 @@ func TestPurge(t *testing.T) {
 		h := w.lock(a, "x")
 		purge := func() bool {
 			gone, err := admin.New(c).Purge(w.ctx, h.EntryPath(), terms)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w.ok(err)
 			return gone
 		}
 		if purge() {

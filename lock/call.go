@@ -53,9 +53,6 @@ func (c *Client) enter(ctx context.Context, what, name string) (bound context.Co
 
 // begin checks the arguments of a call about the named lock, and begins it.
 func (c *Client) begin(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
-	if c.zero() {
-		return nil, nil, invalid("client", nil, "must come from Dial or New")
-	}
 	if err := checkContext(ctx, what, name); err != nil {
 		return nil, nil, err
 	}

@@ -77,7 +77,7 @@ func (e *Election) Candidates(ctx context.Context) (all []Candidate, err error) 
 
 // look asks something of ZooKeeper.
 func (e *Election) look(ctx context.Context, ask func(context.Context, queue.Request) error) error {
-	r, err := e.recipe().request(ctx, znode.Exclusive)
+	r, err := e.r.request(ctx, znode.Exclusive)
 	if err != nil {
 		return err
 	}

@@ -180,7 +180,7 @@ func (c *Client) start() *Client {
 	q := queue.New(queue.Options{
 		Conn: c.conn, Clock: c.clock, Keeper: keeper, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open,
 		Root: c.cfg.root, ACL: c.cfg.acl, UnlockTimeout: c.cfg.unlockTimeout, Random: c.cfg.random,
-		LossOf: lossOf, Observe: c.observe, Waits: c.waits, Purged: c.purged,
+		LossOf: lossOf, Observe: c.entryChanged, Waits: c.waits, Purged: c.purged,
 		HandoffFailed: func(e *queue.Entry) { c.ended(e, ErrUnlocked) },
 	})
 	box := inbox.New(inbox.Options{
@@ -195,46 +195,6 @@ func (c *Client) start() *Client {
 	return c
 }
 
-// observe is told of each change in the life of an entry: the place for statistics,
-// logs and observers.
-func (c *Client) observe(e *queue.Entry, change lease.Change) {
-	c.tell(e, change)
-	if change.To == lease.Ended && !(e.Placed() && errors.Is(change.Why, ErrUnlocked)) { // then Unlock says what comes of it
-		c.ended(e, change.Why)
-	}
-	switch {
-	case change.AtRisk():
-		c.logRisk(e, change)
-	case change.Lost():
-		if !heldTogether(e) { // else each of them counts
-			c.lost.Add(1)
-		}
-		c.logLoss(e, change)
-	}
-}
-
-func (c *Client) logLoss(e *queue.Entry, change lease.Change) {
-	event := c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).AnErr("why", errors.Unwrap(change.Why))
-	if errors.Is(change.Why, ErrExpired) {
-		c.outage.mu.Lock()
-		c.outage.lost++
-		c.outage.mu.Unlock()
-	}
-	switch {
-	case errors.Is(change.Why, ErrClosed):
-		event.Discard()
-		c.cfg.log.Debug().Str("lock", e.Lock()).Str("entry", e.Path).Msg("hold ended: the client closes")
-	case errors.Is(change.Why, ErrRemoved), errors.Is(change.Why, ErrTaken):
-		if _, off := c.clock.Displacements(); off.By != 0 {
-			event.Stringer("leader_clock_displaced_by", off.By).Stringer("displacement_seen_before", c.clock.Mono()-off.Seen).
-				Int64("old_epoch", off.OldEpoch).Int64("epoch", off.NewEpoch)
-		}
-		event.Msg("hold lost: its entry was removed or overwritten while its lease ran; its context has ended, and another contender may hold the lock already")
-	default:
-		event.Msg("hold lost: its context has ended, its entry is deleted if it is still there, and another contender may hold the lock already")
-	}
-}
-
 // Close ends what the client still has: calls return [ErrClosed], the contexts
 // of holds end with it, and their entries and those of waiters are deleted, as
 // far as that can be done within the unlock timeout; what remains expires. It
@@ -244,9 +204,6 @@ func (c *Client) logLoss(e *queue.Entry, change lease.Change) {
 // Holds end at once and others may enter: unlock before, or let the contexts end
 // your work.
 func (c *Client) Close() error {
-	if c.zero() {
-		return nil
-	}
 	c.once.Do(func() {
 		begun := time.Now()
 		c.shut(ErrClosed) // the keeper ends the holds
@@ -267,9 +224,6 @@ func (c *Client) tellAll() {
 	c.logs.Close(max(0, time.Until(end)))
 }
 
-// zero reports whether the client is nil or was not made by Dial or New.
-func (c *Client) zero() bool { return c == nil || c.cfg == nil }
-
 // background runs f, and Close waits for it. It does nothing once all has been
 // waited for.
 func (c *Client) background(f func()) {
@@ -285,7 +239,7 @@ func (c *Client) background(f func()) {
 func init() {
 	access.Of = func(client any) (access.Client, bool) {
 		c, ok := client.(*Client)
-		if !ok || c.zero() {
+		if !ok || c == nil || c.cfg == nil {
 			return access.Client{}, false
 		}
 		return access.Client{Conn: c.conn, Clock: c.clock, Root: c.cfg.root, Check: c.checker()}, true

@@ -1,3 +1,5 @@
+// How many requests and transactions each operation on a mutex takes.
+
 package lock_test
 
 import (
@@ -13,13 +15,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
-
-func (w *world) wantCost(what string, got cost, requests map[string]int, txns int64) {
-	w.Helper()
-	if !maps.Equal(got.requests, requests) || got.txns != txns {
-		w.Errorf("%s cost %v and %d transactions, want %v and %d", what, got.requests, got.txns, requests, txns)
-	}
-}
 
 // anchored is the path of the lock's parent, and that of its anchor.
 func (w *world) anchored(name string) []string {
@@ -44,31 +39,29 @@ func TestFreeLockIsOneRequestEachWay(t *testing.T) {
 		{"again and again", false, 10 * time.Millisecond, map[string]int{"delete": 1}, true, map[string]int{"getData": 1, "multi": 1}},
 		{"where the parent is kept", true, 10 * time.Millisecond, map[string]int{"delete": 1}, true, nil},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				c := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: tt.keep}))
-				w.unlock(w.lock(c, "orders/42")) // makes the root and the ancestor, and learns the time
-				for range 3 {
-					time.Sleep(tt.pause)
-					var h *lock.Hold
-					w.wantCost("Lock", w.cost("a", func() { h = w.lock(c, "orders/42") }), one, 1)
-					if n := w.entries("orders/42"); len(n) != 1 || h.Token().Czxid != n[0].Stat.Czxid {
-						t.Errorf("token %v, entries %+v", h.Token(), n)
-					}
-					w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), tt.unlock, 1)
-					want := []string{"/locks/orders"}
-					if tt.stays {
-						want = append(want, w.anchored("orders/42")...)
-					}
-					if got := w.nodes(); !slices.Equal(got, want) {
-						t.Errorf("nodes after Unlock: %q, want %q", got, want)
-					}
+		subtest(t, tt.name, locktest.Options{}, func(w *world) {
+			c := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: tt.keep}))
+			w.unlock(w.lock(c, "orders/42")) // makes the root and the ancestor, and learns the time
+			for range 3 {
+				time.Sleep(tt.pause)
+				var h *lock.Hold
+				w.wantCost("Lock", w.cost("a", func() { h = w.lock(c, "orders/42") }), one, 1)
+				if n := w.entries("orders/42"); len(n) != 1 || h.Token().Czxid != n[0].Stat.Czxid {
+					w.Errorf("token %v, entries %+v", h.Token(), n)
 				}
-				w.wantCost("the end", w.cost("a", func() { time.Sleep(5 * time.Second) }), tt.end, int64(len(tt.end)/2))
-				if _, there := w.Node("/locks/orders/42"); there != tt.keep {
-					t.Errorf("the parent is there: %v", there)
+				w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), tt.unlock, 1)
+				want := []string{"/locks/orders"}
+				if tt.stays {
+					want = append(want, w.anchored("orders/42")...)
 				}
-			})
+				if got := w.nodes(); !slices.Equal(got, want) {
+					w.Errorf("nodes after Unlock: %q, want %q", got, want)
+				}
+			}
+			w.wantCost("the end", w.cost("a", func() { time.Sleep(5 * time.Second) }), tt.end, int64(len(tt.end)/2))
+			if _, there := w.Node("/locks/orders/42"); there != tt.keep {
+				w.Errorf("the parent is there: %v", there)
+			}
 		})
 	}
 }
@@ -143,58 +136,56 @@ func TestCostOfAHandoff(t *testing.T) {
 		{4, 5, 0, true, 2},
 		{4, 5, 2 * time.Millisecond, false, 3},
 	} {
-		t.Run(fmt.Sprint(tt.clients, " hold for ", tt.hold), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				const rounds = 20
-				var clients []*lock.Client
-				for i := range tt.clients {
-					clients = append(clients, w.dial(fmt.Sprint("c", i)))
-					w.unlock(w.lock(clients[i], "other"))
-				}
-				h := w.lock(clients[0], "x")
-				queue := make([]<-chan taken, tt.clients)
-				for i, c := range clients[1:] {
-					queue[i+1] = w.queue(w.ctx, c, "x")
-				}
-				turn := func(i int) { // the holder leaves and queues again, the next one enters
-					time.Sleep(tt.hold)
-					w.unlock(h)
-					queue[i%tt.clients] = w.queue(w.ctx, clients[i%tt.clients], "x")
-					h = w.expect(queue[(i+1)%tt.clients]).hold
-				}
-				for i := range tt.clients { // they have met
-					turn(i)
-				}
-				settle()
-				for i := range tt.clients { // the first handoff after a long hold costs another look
-					turn(i)
-				}
-				synctest.Wait() // both counts are taken when nothing is being sent
-				before, txns := w.Requests(), w.Transactions()
-				for i := range rounds * tt.clients {
-					turn(i)
-				}
-				synctest.Wait()
-				requests, kinds := 0, map[string]int{}
-				for i := range clients {
-					label := fmt.Sprint("c", i)
-					for kind, n := range w.Requests()[label].Requests {
-						n -= before[label].Requests[kind]
-						requests += n
-						kinds[kind] += n
-					}
-				}
-				handoffs, lists := rounds*tt.clients, kinds["getChildren2"]
-				if requests > tt.most*handoffs || w.Transactions()-txns > tt.txns*int64(handoffs) || (lists > 0) != tt.lists {
-					w.Errorf("%d handoffs cost %d requests, %v, and %d transactions", handoffs, requests, kinds, w.Transactions()-txns)
-				}
-				for i := range clients[1:] {
-					w.unlock(h)
-					h = w.expect(queue[(i+1)%tt.clients]).hold
-				}
+		subtest(t, fmt.Sprint(tt.clients, " hold for ", tt.hold), locktest.Options{}, func(w *world) {
+			const rounds = 20
+			var clients []*lock.Client
+			for i := range tt.clients {
+				clients = append(clients, w.dial(fmt.Sprint("c", i)))
+				w.unlock(w.lock(clients[i], "other"))
+			}
+			h := w.lock(clients[0], "x")
+			queue := make([]<-chan taken, tt.clients)
+			for i, c := range clients[1:] {
+				queue[i+1] = w.queue(w.ctx, c, "x")
+			}
+			turn := func(i int) { // the holder leaves and queues again, the next one enters
+				time.Sleep(tt.hold)
 				w.unlock(h)
-				w.empty()
-			})
+				queue[i%tt.clients] = w.queue(w.ctx, clients[i%tt.clients], "x")
+				h = w.expect(queue[(i+1)%tt.clients]).hold
+			}
+			for i := range tt.clients { // they have met
+				turn(i)
+			}
+			settle()
+			for i := range tt.clients { // the first handoff after a long hold costs another look
+				turn(i)
+			}
+			synctest.Wait() // both counts are taken when nothing is being sent
+			before, txns := w.Requests(), w.Transactions()
+			for i := range rounds * tt.clients {
+				turn(i)
+			}
+			synctest.Wait()
+			requests, kinds := 0, map[string]int{}
+			for i := range clients {
+				label := fmt.Sprint("c", i)
+				for kind, n := range w.Requests()[label].Requests {
+					n -= before[label].Requests[kind]
+					requests += n
+					kinds[kind] += n
+				}
+			}
+			handoffs, lists := rounds*tt.clients, kinds["getChildren2"]
+			if requests > tt.most*handoffs || w.Transactions()-txns > tt.txns*int64(handoffs) || (lists > 0) != tt.lists {
+				w.Errorf("%d handoffs cost %d requests, %v, and %d transactions", handoffs, requests, kinds, w.Transactions()-txns)
+			}
+			for i := range clients[1:] {
+				w.unlock(h)
+				h = w.expect(queue[(i+1)%tt.clients]).hold
+			}
+			w.unlock(h)
+			w.empty()
 		})
 	}
 }
@@ -239,9 +230,7 @@ func TestUnlockWithWaiters(t *testing.T) {
 		w.unlock(w.lock(a, "x"))
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, a, "x")
-		if n := len(w.entries("x")); n != 1 {
-			t.Errorf("%d entries of one client that is alone", n)
-		}
+		w.hasEntries("x", 1)
 		w.wantCost("Unlock with a waiter of the same client", w.cost("a", func() { w.unlock(h) }), map[string]int{"multi": 1}, 1)
 		h = w.expect(ch).hold
 		ch = w.queue(w.ctx, b, "x")
@@ -272,41 +261,37 @@ func TestParentIsTriedOnce(t *testing.T) {
 // stays for the next turn, each joins and leaves by one transaction, and the parent goes when they
 // have stopped, or close.
 func TestBusyLockKeepsItsParent(t *testing.T) {
-	for name, stop := range map[string]func(w *world, clients ...*lock.Client){
+	forEach(t, locktest.Options{}, map[string]func(w *world, clients ...*lock.Client){
 		"they go on with something else": func(w *world, _ ...*lock.Client) { time.Sleep(1500 * time.Millisecond); synctest.Wait() },
 		"they close": func(w *world, clients ...*lock.Client) {
 			for _, c := range clients {
 				w.close(c)
 			}
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b := w.dial("a"), w.dial("b")
-				turn := func() {
-					h := w.lock(a, "x")
-					ch := w.queue(w.ctx, b, "x")
-					w.unlock(h)
-					w.unlock(w.expect(ch).hold)
-				}
-				turn()
-				turn()
-				parent := w.node("/locks/x").Stat
-				for range 5 {
-					time.Sleep(10 * time.Millisecond)
-					got := w.cost("a", turn)
-					if now := w.node("/locks/x").Stat; now.Czxid != parent.Czxid || now.NumChildren != 1 {
-						t.Errorf("the parent is %+v, and was made anew since %+v", now, parent)
-					}
-					w.wantCost("a turn of each", got, map[string]int{"multi": 1, "delete": 1}, 4)
-				}
-				stop(w, a, b)
-				if n := w.nodes(); len(n) != 0 {
-					t.Errorf("nodes at the end: %q", n)
-				}
-			})
-		})
-	}
+	}, func(w *world, stop func(w *world, clients ...*lock.Client)) {
+		a, b := w.dial("a"), w.dial("b")
+		turn := func() {
+			h := w.lock(a, "x")
+			ch := w.queue(w.ctx, b, "x")
+			w.unlock(h)
+			w.unlock(w.expect(ch).hold)
+		}
+		turn()
+		turn()
+		parent := w.node("/locks/x").Stat
+		for range 5 {
+			time.Sleep(10 * time.Millisecond)
+			got := w.cost("a", turn)
+			if now := w.node("/locks/x").Stat; now.Czxid != parent.Czxid || now.NumChildren != 1 {
+				w.Errorf("the parent is %+v, and was made anew since %+v", now, parent)
+			}
+			w.wantCost("a turn of each", got, map[string]int{"multi": 1, "delete": 1}, 4)
+		}
+		stop(w, a, b)
+		if n := w.nodes(); len(n) != 0 {
+			w.Errorf("nodes at the end: %q", n)
+		}
+	})
 }
 
 // TestJoinCorrectsItsBelief: a client that believes the wrong thing of the parent is refused once,
@@ -353,13 +338,11 @@ func TestJoinCorrectsItsBelief(t *testing.T) {
 			w.unlock(w.expect(ch).hold)
 		}, map[string]int{"multi": 1}, 1},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b := w.dial("a"), w.dial("b")
-				w.unlock(w.lock(a, "other")) // knows the time
-				tt.prepare(w, a, b)
-				w.wantCost("Lock", w.cost("a", func() { w.lock(a, "x") }), tt.want, tt.txns)
-			})
+		subtest(t, tt.name, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a"), w.dial("b")
+			w.unlock(w.lock(a, "other")) // knows the time
+			tt.prepare(w, a, b)
+			w.wantCost("Lock", w.cost("a", func() { w.lock(a, "x") }), tt.want, tt.txns)
 		})
 	}
 }

@@ -26,11 +26,11 @@ import (
 // succeeds, a client that attaches waits until the lease has ended. A hold that had ended
 // before returns why, and no ticket; so does one whose entry turns out to be gone.
 func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
-	switch err := h.check(ctx, "detach"); {
-	case err != nil:
+	if err := h.check(ctx, "detach"); err != nil {
 		return Ticket{}, err
-	case h.leads():
-		return Ticket{}, invalid("hold", h.Name(), "must not be a leadership, to be detached")
+	}
+	if err := h.mayMove(); err != nil {
+		return Ticket{}, err
 	}
 	c, e := h.client, h.e
 	if ttl != 0 {
@@ -45,7 +45,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		ttl = e.NextTTL()
 	}
 	if !h.t.alone() {
-		return Ticket{}, invalid("hold", h.Name(), "must not share its entry with other readers of this client, to be detached: take it with WithLocalWindow(0)")
+		return Ticket{}, h.cannot("shares its entry with other readers of this client, and cannot be detached: take it with WithLocalWindow(0)")
 	}
 	ticket := h.ticket(ttl) // before the write: a client can attach until then at least
 	begun := c.clock.Mono()
@@ -74,18 +74,34 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 // Ticket returns a ticket for the hold while it lasts. Store it for the case that this
 // process dies. A client that attaches then waits until the lease has ended, TTL and grace
 // after the last renewal, and goes on by the same entry; unless a waiter behind it, or the
-// reaper, has purged the entry before. As long as the hold lives, no client can attach. The
-// ticket of a hold that has ended, or of a leadership, is for nothing.
-func (h *Hold) Ticket() Ticket {
-	if h.none() || h.leads() || h.Err() != nil { // others may read by the entry still
-		return Ticket{}
+// reaper, has purged the entry before. As long as the hold lives, no client can attach. A hold
+// that has ended returns why, and a leadership an [ErrInvalid].
+func (h *Hold) Ticket() (Ticket, error) {
+	if err := h.ended(); err != nil { // others may read by the entry still
+		return Ticket{}, err
+	}
+	if err := h.mayMove(); err != nil {
+		return Ticket{}, err
 	}
 	h.e.Pin() // the entry stays for the ticket
 	// Asked again after that, as the entry may have been passed on just before.
-	if h.Err() != nil {
-		return Ticket{}
+	if err := h.Err(); err != nil {
+		return Ticket{}, err
 	}
-	return h.ticket(0)
+	return h.ticket(0), nil
+}
+
+// mayMove returns an error if the hold cannot go on in another process.
+func (h *Hold) mayMove() error {
+	if h.leads() {
+		return h.cannot("is a leadership, which cannot go on in another process: resign, and campaign there")
+	}
+	return nil
+}
+
+// cannot is the error of a call that is not for holds of this kind.
+func (h *Hold) cannot(rule string, args ...any) error {
+	return invalid("hold of", fmt.Sprintf("%q", h.Name()), rule, args...)
 }
 
 // Enqueue joins the queue, or takes the lock if it is free, and leaves that place to the
@@ -97,20 +113,20 @@ func (h *Hold) Ticket() Ticket {
 // Enqueue fails as [Mutex.Lock] does, and with [ErrInvalid] for a mutex that barges, which
 // has no queue.
 func (m *Mutex) Enqueue(ctx context.Context) (Ticket, error) {
-	if m != nil && m.r.barging {
+	if m.r.barging {
 		return Ticket{}, invalid("mutex", m.r.name, "must not barge: there is no place to keep without a queue")
 	}
-	return m.recipe().enqueue(ctx, znode.Exclusive)
+	return m.r.enqueue(ctx, znode.Exclusive)
 }
 
 // Enqueue leaves a place to write by, as [Mutex.Enqueue] does.
 func (m *RWMutex) Enqueue(ctx context.Context) (Ticket, error) {
-	return m.recipe().enqueue(ctx, znode.Writer)
+	return m.r.enqueue(ctx, znode.Writer)
 }
 
 // REnqueue leaves a place to read by, as [Mutex.Enqueue] does. A later writer waits for it.
 func (m *RWMutex) REnqueue(ctx context.Context) (Ticket, error) {
-	return m.recipe().enqueue(ctx, znode.Shared)
+	return m.r.enqueue(ctx, znode.Shared)
 }
 
 // Enqueue leaves a place for n permits, as [Mutex.Enqueue] does. If its turn comes before a
@@ -161,8 +177,6 @@ func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
 // root.
 func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hold, error) {
 	switch {
-	case c.zero():
-		return nil, invalid("client", nil, "must come from Dial or New")
 	case t.IsZero():
 		return nil, invalid("ticket", `""`, "is for nothing")
 	case t.root != c.cfg.root:

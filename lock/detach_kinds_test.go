@@ -1,3 +1,5 @@
+// Detach, Attach and Enqueue for each kind of lock.
+
 package lock_test
 
 import (
@@ -57,70 +59,66 @@ func (w *world) reparsed(t lock.Ticket) lock.Ticket {
 func TestDetachOfEachKind(t *testing.T) {
 	for _, l := range leavings {
 		for _, died := range []bool{false, true} { // without a word
-			t.Run(fmt.Sprintf("%s, died %v", l.name, died), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					a, b, c, d := w.client("a"), w.client("b"), w.client("c"), w.client("d")
-					h := w.take(l.take(a))
-					if l.downgrade {
-						if err := h.Downgrade(w.ctx); err != nil {
-							t.Fatal(err)
-						}
-					}
-					var beside *lock.Hold
-					if l.beside != nil {
-						beside = w.take(l.beside(d))
-					}
-					var ticket lock.Ticket
-					if died {
-						ticket = w.reparsed(h.Ticket())
-						w.kill("a")
-					} else {
-						ticket = w.reparsed(w.detach(h, 4*ttl))
-						w.close(a)
-					}
-					var waiter <-chan taken
-					if !died { // else it would purge the entry at the same time
-						waiter = w.join("x", l.behind(b))
-						time.Sleep(2 * ttl)
-						w.waits(waiter)
-					}
-					got := w.attach(c, ticket)
-					if died {
-						waiter = w.join("x", l.behind(b))
-					}
+			subtest(t, fmt.Sprintf("%s, died %v", l.name, died), locktest.Options{}, func(w *world) {
+				a, b, c, d := w.client("a"), w.client("b"), w.client("c"), w.client("d")
+				h := w.take(l.take(a))
+				if l.downgrade {
+					w.ok(h.Downgrade(w.ctx))
+				}
+				var beside *lock.Hold
+				if l.beside != nil {
+					beside = w.take(l.beside(d))
+				}
+				var ticket lock.Ticket
+				if died {
+					ticket = w.reparsed(w.ticket(h))
+					w.kill("a")
+				} else {
+					ticket = w.reparsed(w.detach(h, 4*ttl))
+					w.close(a)
+				}
+				var waiter <-chan taken
+				if !died { // else it would purge the entry at the same time
+					waiter = w.join("x", l.behind(b))
+					time.Sleep(2 * ttl)
 					w.waits(waiter)
-					if got.Token().Czxid != h.Token().Czxid || got.Token().Incarnation != 1 || pathOf(got) != pathOf(h) {
-						t.Errorf("attached to %s with token %v, want %s after %v", pathOf(got), got.Token(), pathOf(h), h.Token())
-					}
-					if got.Reads() != (l.downgrade || l.name == "to read") {
-						t.Errorf("it reads: %v", got.Reads())
-					}
-					if r := w.record(pathOf(got)); r.Owner != "c" || r.Detached || r.Shared != l.downgrade || r.AcquiredAt == 0 {
-						t.Errorf("the entry tells %+v", r)
-					}
-					if beside != nil {
-						w.unlock(beside)
-						w.waits(waiter)
-					}
-					time.Sleep(3 * ttl) // renewed
+				}
+				got := w.attach(c, ticket)
+				if died {
+					waiter = w.join("x", l.behind(b))
+				}
+				w.waits(waiter)
+				if got.Token().Czxid != h.Token().Czxid || got.Token().Incarnation != 1 || pathOf(got) != pathOf(h) {
+					w.Errorf("attached to %s with token %v, want %s after %v", pathOf(got), got.Token(), pathOf(h), h.Token())
+				}
+				if got.Reads() != (l.downgrade || l.name == "to read") {
+					w.Errorf("it reads: %v", got.Reads())
+				}
+				if r := w.record(pathOf(got)); r.Owner != "c" || r.Detached || r.Shared != l.downgrade || r.AcquiredAt == 0 {
+					w.Errorf("the entry tells %+v", r)
+				}
+				if beside != nil {
+					w.unlock(beside)
 					w.waits(waiter)
-					if l.downgrade {
-						_, err := c.RWMutex("x").Lock(got.Context())
-						mustBe(t, err, lock.ErrUpgrade)
-						_, err = c.RWMutex("x").TryLock(got.Context())
-						mustBe(t, err, lock.ErrUpgrade)
-					}
-					ticket = w.reparsed(w.detach(got, 0))
-					w.waits(waiter)
-					again := w.attach(d, ticket)
-					_, err := c.Attach(w.ctx, ticket)
-					mustBe(t, err, lock.ErrAttached)
-					w.waits(waiter)
-					w.unlock(again)
-					w.unlock(w.await(waiter).hold)
-					w.Heal("a")
-					w.empty()
-				})
+				}
+				time.Sleep(3 * ttl) // renewed
+				w.waits(waiter)
+				if l.downgrade {
+					_, err := c.RWMutex("x").Lock(got.Context())
+					mustBe(w, err, lock.ErrUpgrade)
+					_, err = c.RWMutex("x").TryLock(got.Context())
+					mustBe(w, err, lock.ErrUpgrade)
+				}
+				ticket = w.reparsed(w.detach(got, 0))
+				w.waits(waiter)
+				again := w.attach(d, ticket)
+				_, err := c.Attach(w.ctx, ticket)
+				mustBe(w, err, lock.ErrAttached)
+				w.waits(waiter)
+				w.unlock(again)
+				w.unlock(w.await(waiter).hold)
+				w.Heal("a")
+				w.empty()
 			})
 		}
 	}
@@ -149,9 +147,7 @@ func TestAmbiguousAttachOfEachKind(t *testing.T) {
 					} else {
 						h := w.take(l.take(a))
 						if l.downgrade {
-							if err := h.Downgrade(w.ctx); err != nil {
-								t.Fatal(err)
-							}
+							w.ok(h.Downgrade(w.ctx))
 						}
 						ticket = w.detach(h, 6*ttl)
 					}
@@ -186,31 +182,27 @@ func TestEnqueueOfEachKind(t *testing.T) {
 			if l.enqueue == nil {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s, free %v", l.name, free), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					a, b, c := w.client("a"), w.client("b"), w.client("c")
-					var first *lock.Hold
-					if !free {
-						first = w.take(l.behind(b))
-					}
-					ticket, err := l.enqueue(w.ctx, a)
-					if err != nil {
-						t.Fatal(err)
-					}
-					w.close(a)
-					last := w.join("x", l.behind(w.client("d")))
-					attached := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, w.reparsed(ticket)) })
-					if !free {
-						w.waits(attached)
-						w.unlock(first)
-					}
-					got := w.expect(attached).hold
-					time.Sleep(2 * ttl)
-					w.waits(last)
-					w.unlock(got)
-					w.unlock(w.await(last).hold)
-					w.empty()
-				})
+			subtest(t, fmt.Sprintf("%s, free %v", l.name, free), locktest.Options{}, func(w *world) {
+				a, b, c := w.client("a"), w.client("b"), w.client("c")
+				var first *lock.Hold
+				if !free {
+					first = w.take(l.behind(b))
+				}
+				ticket, err := l.enqueue(w.ctx, a)
+				w.ok(err)
+				w.close(a)
+				last := w.join("x", l.behind(w.client("d")))
+				attached := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, w.reparsed(ticket)) })
+				if !free {
+					w.waits(attached)
+					w.unlock(first)
+				}
+				got := w.expect(attached).hold
+				time.Sleep(2 * ttl)
+				w.waits(last)
+				w.unlock(got)
+				w.unlock(w.await(last).hold)
+				w.empty()
 			})
 		}
 	}
@@ -235,9 +227,7 @@ func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 			t.Error("a reader has joined one that wants to be alone")
 		}
 		again, err := a.RWMutex("x").RLock(second.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		w.unlock(first)
 		ticket := w.detach(second, 0) // with the handle that was taken by its context
 		mustBe(t, again.Unlock(), lock.ErrDetached)
@@ -255,9 +245,7 @@ func TestTicketOfASemaphore(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
 		h := w.take(acquiring(2)(a))
-		if err := a.Semaphore("x", 5).Resize(w.ctx, 3); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(a.Semaphore("x", 5).Resize(w.ctx, 3))
 		ticket := w.detach(h, 0)
 		text := ticket.String()
 		got := w.attach(b, w.reparsed(ticket))
@@ -270,12 +258,6 @@ func TestTicketOfASemaphore(t *testing.T) {
 			t.Errorf("the ticket is %q", text)
 		}
 		_, err := a.Semaphore("x", 5).Enqueue(w.ctx, 6)
-		mustBe(t, err, lock.ErrInvalid)
-		_, err = (*lock.Semaphore)(nil).Enqueue(w.ctx, 1)
-		mustBe(t, err, lock.ErrInvalid)
-		_, err = (*lock.RWMutex)(nil).Enqueue(w.ctx)
-		mustBe(t, err, lock.ErrInvalid)
-		_, err = (*lock.RWMutex)(nil).REnqueue(w.ctx)
 		mustBe(t, err, lock.ErrInvalid)
 	})
 }
@@ -299,9 +281,7 @@ func TestEnqueueWhoseReplyIsLate(t *testing.T) {
 		w.until("the entry is made", func() bool { return hit() && len(w.entries("x")) == 2 })
 		w.remove(z, w.entries("x")[1].Path)
 		time.Sleep(2 * ttl)
-		if err := w.outcome(enqueued).err; err != nil {
-			t.Fatal(err)
-		}
+		w.ok(w.outcome(enqueued).err)
 		if left := time.Until(ticket.Expires()); left > ttl+10*time.Millisecond || left < ttl/2 || len(w.entries("x")) != 2 {
 			t.Errorf("it lasts for %v, TTL %v; entries %q", left, ttl, paths(w.entries("x")))
 		}

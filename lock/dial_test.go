@@ -1,9 +1,10 @@
+// Dial and reconnects: unreachable, unknown and wrong servers.
+
 package lock_test
 
 import (
 	"context"
 	"fmt"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,46 +12,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
-
-// TestDialOverFlappingServer: the connection ends while the credentials are on
-// their way.
-func TestDialOverFlappingServer(t *testing.T) {
-	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			hit := w.fault(func(r locktest.Request) bool { return r.Op == "setAuth" || r.Op == "auth" }, locktest.Fault{Drop: drop})
-			c := w.dial("a", lock.WithDigest("svc", "secret"))
-			if !hit() {
-				t.Fatal("nothing was dropped")
-			}
-			h := w.lock(c, "x")
-			if acl := w.node(h.EntryPath()).ACL; len(acl) != 1 || acl[0].Scheme != "digest" {
-				t.Errorf("ACL %v", acl)
-			}
-			w.unlock(h)
-		})
-	}
-}
-
-// TestDialOfUnknownHost waits for it, as for one that refuses: names come and go.
-func TestDialOfUnknownHost(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err := lock.Dial(ctx, []string{"no-such-host.invalid:2181"})
-	mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
-	mustSay(t, err, "no-such-host.invalid")
-}
-
-func TestDialWithEndedContext(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		w.Partition("a")
-		ctx, cancel := context.WithCancel(w.ctx)
-		cancel()
-		for _, o := range []lock.Option{nil, lock.WithDigest("svc", "secret")} {
-			_, err := lock.Dial(ctx, w.Servers(), w.options("a", o)...)
-			mustBe(t, err, context.Canceled)
-		}
-	})
-}
 
 // soonAfter is within what time a call is back that its context has ended.
 const soonAfter = 100 * time.Millisecond
@@ -75,68 +36,30 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestDialOfRealSocket is TestDialEndsWithItsContext over TCP, where only wedges show.
-func TestDialOfRealSocket(t *testing.T) {
-	for _, peer := range badPeers {
-		t.Run(peer.name, func(t *testing.T) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := &impostor{says: peer.says}
-			serving := make(chan struct{})
-			go func() {
-				defer close(serving)
-				for {
-					conn, err := l.Accept()
-					if err != nil {
-						return
-					}
-					go p.serve(conn)
-				}
-			}()
-			within(t, 20*time.Second, "dial", func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
-				_, err := lock.Dial(ctx, []string{l.Addr().String()})
-				mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
-				mustSay(t, err, l.Addr().String())
-			}, p.hangUp)
-			l.Close()
-			<-serving
-			p.hangUp()
-		})
-	}
-}
-
 // TestReconnectToBadPeer: where the server was there is something else for a while. A
 // client that has holds comes through, or closes in time.
 func TestReconnectToBadPeer(t *testing.T) {
 	for _, peer := range badPeers {
 		for _, closes := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s closes %v", peer.name, closes), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					p := &impostor{says: peer.says}
-					dialer, astray := w.detour("a", p)
-					const patience = 5 * time.Second
-					a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", dialer, lock.WithUnlockTimeout(patience))...)
-					if err != nil {
-						w.Fatal(err)
-					}
-					w.Cleanup(func() { a.Close() }) // of no use by then to who closes, and says so
-					h := w.lock(a, "x", lock.WithTTL(10*ttl))
-					astray.Store(true)
-					w.Cut("a")
-					time.Sleep(time.Second)
-					if closes {
-						within(w, patience+soonAfter, "close", func() { a.Close() }, p.hangUp)
-					} else {
-						astray.Store(false)
-						within(w, ttl, "renewal", func() { h.Extend(w.ctx, 5*ttl) }, p.hangUp)
-						w.unlock(h)
-					}
-					p.hangUp()
-				})
+			subtest(t, fmt.Sprintf("%s closes %v", peer.name, closes), locktest.Options{}, func(w *world) {
+				p := &impostor{says: peer.says}
+				dialer, astray := w.detour("a", p)
+				const patience = 5 * time.Second
+				a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", dialer, lock.WithUnlockTimeout(patience))...)
+				w.ok(err)
+				w.Cleanup(func() { a.Close() }) // of no use by then to who closes, and says so
+				h := w.lock(a, "x", lock.WithTTL(10*ttl))
+				astray.Store(true)
+				w.Cut("a")
+				time.Sleep(time.Second)
+				if closes {
+					within(w, patience+soonAfter, "close", func() { a.Close() }, p.hangUp)
+				} else {
+					astray.Store(false)
+					within(w, ttl, "renewal", func() { h.Extend(w.ctx, 5*ttl) }, p.hangUp)
+					w.unlock(h)
+				}
+				p.hangUp()
 			})
 		}
 	}

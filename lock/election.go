@@ -55,27 +55,18 @@ var elects = lockOption(func(s *settings) error {
 	return nil
 })
 
-func (e *Election) recipe() *recipe {
-	if e == nil {
-		return nil
-	}
-	return &e.r
-}
-
 // Name returns the name of the election.
-func (e *Election) Name() string {
-	if e == nil {
-		return ""
-	}
-	return e.r.name
-}
+func (e *Election) Name() string { return e.r.name }
+
+// Validate returns what is wrong with the name or an option, as [Mutex.Validate] does.
+func (e *Election) Validate() error { return e.r.validate() }
 
 // Campaign stands for election with a value, and waits until it leads: from then on all
 // clients can see that. Value and metadata ([WithMetadata]) are UTF-8 and have 4 KiB
 // together. It fails as [Mutex.Lock] does. The context of a leadership, or of a [Mutex] of
 // the same name, is an [ErrInvalid] while that lasts: it would wait for itself.
 func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, error) {
-	r, err := e.recipe().request(ctx, znode.Exclusive)
+	r, err := e.r.request(ctx, znode.Exclusive)
 	if err != nil {
 		return nil, err
 	}
@@ -115,21 +106,12 @@ func (h *Hold) leads() bool {
 	return ok
 }
 
-// Resign gives the leadership back. It is [Hold.Unlock]. That of a nil leadership is
-// [ErrUnlocked].
-func (l *Leadership) Resign() error {
-	if l == nil {
-		return ErrUnlocked
-	}
-	return l.Unlock()
-}
+// Resign gives the leadership back. It is [Hold.Unlock].
+func (l *Leadership) Resign() error { return l.Unlock() }
 
 // Proclaim changes the value, and waits until all clients can see it. If ctx ends before, the
 // next renewal tells it. A leadership that has ended returns why.
 func (l *Leadership) Proclaim(ctx context.Context, value string) error {
-	if l == nil {
-		return ErrUnlocked
-	}
 	if err := l.check(ctx, "proclaim"); err != nil {
 		return err
 	}

@@ -1,3 +1,5 @@
+// Elections: what observers and Leader are told.
+
 package lock_test
 
 import (
@@ -56,7 +58,7 @@ func (s *shown) values() []string {
 }
 
 // is checks what was told.
-func (s *shown) is(t *testing.T, want ...string) {
+func (s *shown) is(t testing.TB, want ...string) {
 	t.Helper()
 	settle()
 	if got := s.values(); !slices.Equal(got, want) {
@@ -65,7 +67,7 @@ func (s *shown) is(t *testing.T, want ...string) {
 }
 
 // stop ends it, and checks the error that it ends with.
-func (s *shown) stop(t *testing.T, want error) {
+func (s *shown) stop(t testing.TB, want error) {
 	t.Helper()
 	s.cancel()
 	<-s.done
@@ -82,9 +84,7 @@ func TestObserve(t *testing.T) {
 		for i, c := range []*lock.Client{a, b, a} { // with and without a parent there
 			h := w.leads(w.campaign(w.ctx, c, fmt.Sprint(i)), fmt.Sprint(i))
 			settle()
-			if err := (&lock.Leadership{Hold: h}).Proclaim(w.ctx, fmt.Sprint(i, "+")); err != nil {
-				t.Fatal(err)
-			}
+			w.ok((&lock.Leadership{Hold: h}).Proclaim(w.ctx, fmt.Sprint(i, "+")))
 			time.Sleep(2 * ttl)
 			w.unlock(h)
 			time.Sleep(time.Duration(i) * ttl)
@@ -147,9 +147,7 @@ func TestObserversEnd(t *testing.T) {
 		seen := w.observe(context.WithoutCancel(w.ctx), c)
 		begun := time.Now()
 		w.close(c)
-		if took := time.Since(begun); took > time.Second {
-			t.Errorf("Close took %v", took)
-		}
+		atMost(w, "Close took", time.Since(begun), time.Second)
 		<-seen.done
 		mustBe(t, seen.err, lock.ErrClosed)
 		_, err := c.Election("x").Leader(w.ctx)
@@ -170,9 +168,7 @@ func TestWatchesOfObservers(t *testing.T) {
 			w.unlock(h)
 			settle()
 		}
-		if n := c.Watches(); n > 64 {
-			t.Errorf("%d watches", n)
-		}
+		atMost(w, "watches", c.Watches(), 64)
 		h := w.leads(w.campaign(w.ctx, a, "last"), "last")
 		settle()
 		spent := w.cost("observer", func() { time.Sleep(10 * ttl) })
@@ -210,7 +206,7 @@ func TestObserverOfDeadLeader(t *testing.T) {
 // it has one again, and not before.
 func TestObserverComesBack(t *testing.T) {
 	for _, expire := range []bool{false, true} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("expire ", expire), locktest.Options{}, func(w *world) {
 			a, b := w.dial("a"), w.dial("b")
 			h := w.leads(w.campaign(w.ctx, a, "a"), "a")
 			ch := w.campaign(w.ctx, b, "b")
@@ -222,12 +218,12 @@ func TestObserverComesBack(t *testing.T) {
 			w.unlock(h)
 			h = w.leads(ch, "b")
 			time.Sleep(3 * ttl)
-			seen.is(t, "a")
+			seen.is(w, "a")
 			w.Heal("observer")
 			time.Sleep(3 * time.Second)
-			seen.is(t, "a", "b")
+			seen.is(w, "a", "b")
 			w.unlock(h)
-			seen.is(t, "a", "b", "-")
+			seen.is(w, "a", "b", "-")
 			w.empty()
 		})
 	}
@@ -244,9 +240,7 @@ func TestLeaderByALaggingServer(t *testing.T) {
 		h := w.leads(w.campaign(w.ctx, a, "a"), "a", observer)
 		ch := w.campaign(w.ctx, b, "b")
 		seen := w.observe(w.ctx, observer)
-		if err := w.Lag(behind, 700*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(w.Lag(behind, 700*time.Millisecond))
 		w.unlock(h)
 		h = w.expect(ch).hold
 		seen.is(t, "a")

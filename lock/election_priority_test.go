@@ -1,3 +1,5 @@
+// Elections: priorities of candidates.
+
 package lock_test
 
 import (
@@ -69,22 +71,20 @@ func TestPriorities(t *testing.T) {
 		"3a 2b 1c":       "3a 2b 1c",
 		"1a 1b 9c 5d 9e": "9c 9e 5d 1a 1b",
 	} {
-		t.Run(waiting, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				values := strings.Fields(waiting)
-				leader, candidates := w.candidates(values...)
-				seen := w.observe(w.ctx, w.dial("observer"))
-				got := w.succession(leader, candidates)
-				if got != want {
-					t.Errorf("led in the order %s, want %s", got, want)
-				}
-				settle()
-				told := strings.Join(seen.values(), " ")
-				if told = strings.ReplaceAll(told, " -", ""); told != "leader "+got {
-					t.Errorf("observed %s, led %s", told, got)
-				}
-				w.empty()
-			})
+		subtest(t, waiting, locktest.Options{}, func(w *world) {
+			values := strings.Fields(waiting)
+			leader, candidates := w.candidates(values...)
+			seen := w.observe(w.ctx, w.dial("observer"))
+			got := w.succession(leader, candidates)
+			if got != want {
+				w.Errorf("led in the order %s, want %s", got, want)
+			}
+			settle()
+			told := strings.Join(seen.values(), " ")
+			if told = strings.ReplaceAll(told, " -", ""); told != "leader "+got {
+				w.Errorf("observed %s, led %s", told, got)
+			}
+			w.empty()
 		})
 	}
 }
@@ -93,7 +93,7 @@ func TestPriorities(t *testing.T) {
 // who does not waits for the end of that, and leads then. Nobody asks all the time.
 func TestHigherCandidateDies(t *testing.T) {
 	for _, before := range []time.Duration{0, ttl + grace + time.Second} { // that it has been dead when the leader resigns
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("before ", before), locktest.Options{}, func(w *world) {
 			leader, waiting := w.candidates("1a", "1b", "2c", "3d")
 			for _, v := range []string{"2c", "3d"} {
 				w.die(v, w.entryOf(v))
@@ -109,18 +109,16 @@ func TestHigherCandidateDies(t *testing.T) {
 			case first = <-waiting["1b"]:
 			}
 			if first.err != nil {
-				t.Fatal(first.err)
+				w.Fatal(first.err)
 			}
 			took := first.at.Sub(died)
 			if before > 0 && took > 100*latency || took > ttl+grace+time.Second {
-				t.Errorf("it took %v", took)
+				w.Errorf("it took %v", took)
 			}
 			if before > 0 && first.hold.EntryPath() != stood {
-				t.Error("the first one has given way to the dead")
+				w.Error("the first one has given way to the dead")
 			}
-			if n := w.Transactions() - txns; n > 40 {
-				t.Errorf("%d transactions", n)
-			}
+			atMost(w, "transactions", w.Transactions()-txns, 40)
 			w.unlock(first.hold)
 			select {
 			case first = <-waiting["1a"]:
@@ -231,7 +229,7 @@ func (w *world) entryOf(owner string) string {
 // leader at once.
 func TestHigherCandidateGoesAway(t *testing.T) {
 	for after := time.Duration(0); after < 60*latency; after += latency {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("after ", after), locktest.Options{}, func(w *world) {
 			leader, waiting := w.candidates("1a", "1b")
 			ctx, cancel := context.WithCancel(w.ctx)
 			higher := w.campaign(ctx, w.dial("2c"), "2c", lock.WithPriority(2))
@@ -248,15 +246,13 @@ func TestHigherCandidateGoesAway(t *testing.T) {
 			switch got := <-higher; {
 			case got.err == nil:
 				leader = got.hold
-				if err := leader.Err(); err != nil {
-					t.Fatal(err)
-				}
+				w.ok(leader.Err())
 				w.waits(waiting["1a"])
 				w.waits(waiting["1b"])
 				w.unlock(leader)
 				settle()
 			case !errors.Is(got.err, context.Canceled):
-				t.Error(got.err)
+				w.Error(got.err)
 			}
 			var first taken
 			left := waiting["1a"]
@@ -265,7 +261,7 @@ func TestHigherCandidateGoesAway(t *testing.T) {
 				left = waiting["1b"]
 			case first = <-waiting["1b"]:
 			default:
-				t.Fatalf("after %v: nobody leads", after)
+				w.Fatalf("after %v: nobody leads", after)
 			}
 			w.waits(left)
 			w.unlock(first.hold)
@@ -312,9 +308,7 @@ func TestHigherCandidateDoesNotDepose(t *testing.T) {
 		w.waits(ch)
 		w.alive(h)
 		asked := h.Revoked()
-		if err := b.Revoke(w.ctx, "x", "a better one is there"); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(b.Revoke(w.ctx, "x", "a better one is there"))
 		select {
 		case r := <-asked:
 			if r.Owner != "b" || r.Reason != "a better one is there" {

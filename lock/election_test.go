@@ -1,3 +1,5 @@
+// Elections: campaign, proclaim, resign, arguments, cost.
+
 package lock_test
 
 import (
@@ -72,9 +74,7 @@ func TestElection(t *testing.T) {
 		}
 		election := a.Election("x", lock.WithMetadata(map[string]string{"zone": "1"}), lock.WithPriority(3))
 		first, err := election.Campaign(w.ctx, "a:80")
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		if got := w.leader(observer); got != "a:80" {
 			t.Errorf("%q leads at the moment when a:80 does", got)
 		}
@@ -93,9 +93,7 @@ func TestElection(t *testing.T) {
 			t.Errorf("candidates %+v, %v", all, err)
 		}
 
-		if err := first.Proclaim(w.ctx, "a:81"); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(first.Proclaim(w.ctx, "a:81"))
 		if got := w.leader(observer); got != "a:81" {
 			t.Errorf("%q is shown, and a:81 was proclaimed", got)
 		}
@@ -103,9 +101,7 @@ func TestElection(t *testing.T) {
 		if got := w.leader(observer); got != "a:81" {
 			t.Errorf("%q is shown, and a:81 was proclaimed", got)
 		}
-		if err := first.Resign(); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(first.Resign())
 		mustBe(t, first.Proclaim(w.ctx, "late"), lock.ErrUnlocked)
 		h := w.leads(second, "b:80", a, b, observer)
 		if h.Token().Compare(first.Token()) <= 0 {
@@ -134,15 +130,15 @@ func TestElectionAndMutex(t *testing.T) {
 		mustBe(t, errOf(a.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
 		_, err := leader.Detach(w.ctx, 0)
 		mustBe(t, err, lock.ErrInvalid)
-		if !leader.Ticket().IsZero() {
-			t.Error("a leadership has a ticket")
-		}
+		_, err = leader.Ticket()
+		mustBe(t, err, lock.ErrInvalid)
+		mustSay(t, err, `hold of "x"`, "leadership", "resign")
+		mustBe(t, leader.Downgrade(w.ctx), lock.ErrInvalid)
+		w.alive(leader)
 		_, err = b.Election("x").Campaign(leader.Context(), "again")
 		mustBe(t, err, lock.ErrInvalid)
 		again, err := b.Mutex("x").Lock(leader.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		w.unlock(leader)
 		w.unlock(again)
 		w.empty()
@@ -161,8 +157,7 @@ func TestElectionArguments(t *testing.T) {
 			"priority 1048577: must be": c.Election("x", lock.WithPriority(lock.MaxPriority+1)),
 			"\"election.value\": is":    c.Election("x", lock.WithMetadata(map[string]string{"election.value": "x"})),
 			"starts":                    c.Election("/x"),
-			"lock":                      nil,
-			"Dial":                      (*lock.Client)(nil).Election("x"),
+			"must come from a client":   new(lock.Election),
 		} {
 			_, err := e.Campaign(w.ctx, "v")
 			mustBe(t, err, lock.ErrInvalid)
@@ -196,12 +191,6 @@ func TestElectionArguments(t *testing.T) {
 		if n := w.nodes(); len(n) > 0 {
 			t.Errorf("made %q", n)
 		}
-		var no *lock.Leadership
-		mustBe(t, no.Resign(), lock.ErrUnlocked)
-		mustBe(t, no.Proclaim(w.ctx, ""), lock.ErrUnlocked)
-		never := &lock.Leadership{}
-		mustBe(t, never.Resign(), lock.ErrUnlocked)
-		mustBe(t, never.Proclaim(w.ctx, ""), lock.ErrUnlocked)
 	})
 }
 

@@ -1,3 +1,5 @@
+// The example of Election.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Examples of options and recipes.
+
 package lock_test
 
 import (
@@ -27,7 +29,7 @@ func ExampleMutex_Enqueue() {
 	_, err := locks.Mutex("render").TryLock(ctx)
 	fmt.Println("another client, meanwhile:", errors.Is(err, lock.ErrHeld))
 	again := must(locks.Attach(ctx, ticket)) // in the next process of the worker
-	fmt.Println("its turn:", again.Valid())
+	fmt.Println("its turn:", again.Remaining() > 0)
 	again.Unlock()
 	// Output:
 	// another client, meanwhile: true

@@ -1,3 +1,5 @@
+// The example of Hold.Revoked.
+
 package lock_test
 
 import (
@@ -21,7 +23,7 @@ func ExampleHold_Revoked() {
 	select {
 	case r := <-hold.Revoked():
 		fmt.Printf("%s asks for %s: %s\n", r.Owner, hold.Name(), r.Reason)
-	case <-hold.Done():
+	case <-hold.Context().Done():
 		log.Fatal(hold.Err())
 	}
 	check(hold.Unlock())

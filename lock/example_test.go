@@ -1,3 +1,5 @@
+// Examples of the package, and their helpers.
+
 package lock_test
 
 import (
@@ -111,7 +113,7 @@ func ExampleClient_LockAll() {
 	defer holds.Unlock()
 
 	// The context ends as soon as one of them is lost. Each has a token of its own.
-	for _, hold := range holds.Each() {
+	for hold := range holds.All() {
 		check(ship(holds.Context(), hold.Token()))
 		fmt.Println("under", hold.Name())
 	}
@@ -130,8 +132,8 @@ func ExampleMutex_Lock_again() {
 	outer := must(locks.Mutex("stock").Lock(ctx))
 	inner := must(locks.Mutex("stock").Lock(outer.Context()))
 	fmt.Println("one hold:", inner.Token() == outer.Token())
-	fmt.Println("first unlock:", inner.Unlock(), "- still held:", outer.Valid())
-	fmt.Println("last unlock:", outer.Unlock(), "- still held:", outer.Valid())
+	fmt.Println("first unlock:", inner.Unlock(), "- still held:", outer.Remaining() > 0)
+	fmt.Println("last unlock:", outer.Unlock(), "- still held:", outer.Remaining() > 0)
 	// Output:
 	// one hold: true
 	// first unlock: <nil> - still held: true
@@ -161,7 +163,7 @@ func ExampleRWMutex() {
 	check(hold.Downgrade(ctx))
 	reader := must(catalog.TryRLock(ctx))
 	defer reader.Unlock()
-	fmt.Println("a reader after the downgrade:", reader.Valid())
+	fmt.Println("a reader after the downgrade:", reader.Remaining() > 0)
 
 	_, err = catalog.Lock(hold.Context())
 	fmt.Println("an upgrade is refused:", errors.Is(err, lock.ErrUpgrade))
@@ -192,7 +194,7 @@ func ExampleSemaphore() {
 	check(exports.Resize(ctx, 5))
 	one := must(exports.TryAcquire(ctx, 1))
 	defer one.Unlock()
-	fmt.Println("resized to five:", one.Valid())
+	fmt.Println("resized to five:", one.Remaining() > 0)
 	// Output:
 	// a fifth permit: true
 	// another number: true
@@ -304,15 +306,15 @@ func ExampleHold_Txn() {
 	// A lease of 100 ms that is not renewed.
 	hold := must(locks.Mutex("config", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx))
 	err := hold.Txn(ctx,
-		&zk.CreateRequest{Path: "/config", Data: []byte("v1"), Acl: zk.WorldACL(zk.PermAll)},
-		&zk.CreateRequest{Path: "/config/limits", Data: []byte("10"), Acl: zk.WorldACL(zk.PermAll)})
+		lock.OpCreate("/config", []byte("v1"), 0, zk.WorldACL(zk.PermAll)),
+		lock.OpCreate("/config/limits", []byte("10"), 0, zk.WorldACL(zk.PermAll)))
 	fmt.Println("both written:", err == nil)
 
-	err = hold.Txn(ctx, &zk.SetDataRequest{Path: "/config", Data: []byte("v2"), Version: 7})
+	err = hold.Txn(ctx, lock.OpSet("/config", []byte("v2"), 7))
 	fmt.Println("another version:", errors.Is(err, zk.ErrBadVersion))
 
-	<-hold.Done() // as if the process had been paused
-	err = hold.Txn(ctx, &zk.SetDataRequest{Path: "/config", Data: []byte("v2"), Version: 0})
+	<-hold.Context().Done() // as if the process had been paused
+	err = hold.Txn(ctx, lock.OpSet("/config", []byte("v2"), 0))
 	fmt.Println("too late:", errors.Is(err, lock.ErrLost))
 	// Output:
 	// both written: true
@@ -358,7 +360,7 @@ func ExampleHold_AtRisk() {
 			if hold.Remaining() > 0 { // as of now: it may be safe again
 				fmt.Println("saved")
 			}
-		case <-hold.Done():
+		case <-hold.Context().Done():
 			fmt.Println("lost:", errors.Is(hold.Err(), lock.ErrExpired))
 		}
 		break

@@ -1,3 +1,5 @@
+// What the tests reach inside the package.
+
 package lock
 
 import (
@@ -32,12 +34,6 @@ func (c *Client) Session() int64 { return c.conn.Session() }
 
 // Orphans is how many attempts are remembered whose entries should not be there.
 func (c *Client) Orphans() int { return c.queue.Orphans() }
-
-// Release gives back what the client keeps at the lock.
-func (c *Client) Release(_ context.Context, name string) error {
-	c.queue.DropKept(name)
-	return nil
-}
 
 // Wards is how many entries are remembered that somebody listened for.
 func (c *Client) Wards() int { return c.inbox.Wards() }

@@ -1,3 +1,5 @@
+// Nodes and entries of other programs: refused, waited for, never touched.
+
 package lock_test
 
 import (
@@ -33,30 +35,28 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 		{"a record", string((&znode.Record{Owner: "o", TTL: 1}).Encode()), 0, lock.ErrForeign, "no kind"},
 		{"another kind", `{"holdfast":2,"kind":"semaphore"}`, 0, lock.ErrKind, "is a semaphore, asked for as a mutex"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, z := w.client("a"), w.raw("other")
-				w.unlock(w.lock(a, "y"))
-				w.create(z, "/locks/x", tt.data, tt.flags)
-				before := w.Dump("/locks/x")
-				for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
-					h, err := take(w.ctx)
-					if h != nil {
-						t.Errorf("got %s", h.EntryPath())
-					}
-					mustBe(t, err, tt.want)
-					mustSay(t, err, `lock "x"`, "/locks/x", tt.says)
-					same(t, before, w.Dump("/locks/x"))
+		subtest(t, tt.name, locktest.Options{}, func(w *world) {
+			a, z := w.client("a"), w.raw("other")
+			w.unlock(w.lock(a, "y"))
+			w.create(z, "/locks/x", tt.data, tt.flags)
+			before := w.Dump("/locks/x")
+			for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
+				h, err := take(w.ctx)
+				if h != nil {
+					w.Errorf("got %s", h.EntryPath())
 				}
-				if tt.flags == zk.FlagEphemeral { // nor can it be above a lock, or be the root
-					for c, name := range map[*lock.Client]string{a: "x/below", w.client("b"): "x/deep/down", w.client("c", lock.WithRoot("/locks/x")): "y"} {
-						_, err := c.Mutex(name).Lock(w.ctx)
-						mustBe(t, err, lock.ErrForeign)
-						mustSay(t, err, "ephemeral", "/locks/x")
-					}
-					same(t, before, w.Dump("/locks/x"))
+				mustBe(w, err, tt.want)
+				mustSay(w, err, `lock "x"`, "/locks/x", tt.says)
+				same(w, before, w.Dump("/locks/x"))
+			}
+			if tt.flags == zk.FlagEphemeral { // nor can it be above a lock, or be the root
+				for c, name := range map[*lock.Client]string{a: "x/below", w.client("b"): "x/deep/down", w.client("c", lock.WithRoot("/locks/x")): "y"} {
+					_, err := c.Mutex(name).Lock(w.ctx)
+					mustBe(w, err, lock.ErrForeign)
+					mustSay(w, err, "ephemeral", "/locks/x")
 				}
-			})
+				same(w, before, w.Dump("/locks/x"))
+			}
 		})
 	}
 }
@@ -77,10 +77,8 @@ func TestUnparsableSiblingIsIgnored(t *testing.T) {
 		w.unlock(h)
 		w.unlock(w.expect(ch).hold)
 		h, err := a.Mutex("x").TryLock(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !h.Valid() {
+		w.ok(err)
+		if h.Remaining() == 0 {
 			t.Errorf("not valid: %v", h.Err())
 		}
 		w.unlock(h)
@@ -121,38 +119,34 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 		{"ours, newer", "0123456789abcdef-lock-", `{"holdfast":3,"ttl":"1s"}`, 0, true},
 		{"ours, too large", "0123456789abcdef-lock-", expired + strings.Repeat(" ", 40<<10), 0, true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, z := w.client("a"), w.raw("other")
-				w.unlock(w.lock(a, "y"))
-				w.create(z, "/locks/x", "", 0)
-				path := w.create(z, "/locks/x/"+tt.node, tt.data, tt.flags|zk.FlagSequence)
-				before := w.Dump(path)
+		subtest(t, tt.name, locktest.Options{}, func(w *world) {
+			a, z := w.client("a"), w.raw("other")
+			w.unlock(w.lock(a, "y"))
+			w.create(z, "/locks/x", "", 0)
+			path := w.create(z, "/locks/x/"+tt.node, tt.data, tt.flags|zk.FlagSequence)
+			before := w.Dump(path)
 
-				h, err := a.Mutex("x").TryLock(w.ctx)
-				var held *lock.HeldError
-				if h != nil || !errors.As(err, &held) || held.Entry != path || held.Owner != "" || !held.Expires.IsZero() {
-					t.Errorf("TryLock: %v, %v", h, err)
-				}
-				mustBe(t, err, lock.ErrHeld)
-				mustSay(t, err, path)
+			h, err := a.Mutex("x").TryLock(w.ctx)
+			var held *lock.HeldError
+			if h != nil || !errors.As(err, &held) || held.Entry != path || held.Owner != "" || !held.Expires.IsZero() {
+				w.Errorf("TryLock: %v, %v", h, err)
+			}
+			mustBe(w, err, lock.ErrHeld)
+			mustSay(w, err, path)
 
-				ch := w.queue(w.ctx, a, "x")
-				const looks = int(100 * ttl / (30 * time.Second)) // in case the watch was lost
-				if got := w.cost("a", func() { time.Sleep(100 * ttl) }); got.requests["getData"] > 2+looks || got.requests["getChildren2"] > 1+looks {
-					t.Errorf("waiting cost %v", got.requests)
-				}
-				w.waits(ch)
-				same(t, before, w.Dump(path))
-				if warned := strings.Contains(w.logged(), "damaged or of another version"); warned != tt.warns {
-					t.Errorf("warned %v", warned)
-				}
-				w.remove(z, path)
-				w.unlock(w.expect(ch).hold)
-				if n := w.bare(); len(n) != 1 {
-					t.Errorf("nodes %q, want the parent that was there", n)
-				}
-			})
+			ch := w.queue(w.ctx, a, "x")
+			const looks = int(20 * ttl / (30 * time.Second)) // in case the watch was lost
+			if got := w.cost("a", func() { time.Sleep(20 * ttl) }); got.requests["getData"] > 2+looks || got.requests["getChildren2"] > 1+looks {
+				w.Errorf("waiting cost %v", got.requests)
+			}
+			w.waits(ch)
+			same(w, before, w.Dump(path))
+			equal(w, "warned", strings.Contains(w.logged(), "damaged or of another version"), tt.warns)
+			w.remove(z, path)
+			w.unlock(w.expect(ch).hold)
+			if n := w.bare(); len(n) != 1 {
+				w.Errorf("nodes %q, want the parent that was there", n)
+			}
 		})
 	}
 }
@@ -215,9 +209,7 @@ func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 			}
 			time.Sleep(3 * ttl)
 			w.waits(second)
-			if err := theirs.Unlock(); err != nil {
-				t.Fatal(err)
-			}
+			w.ok(theirs.Unlock())
 			w.unlock(w.expect(second).hold)
 		}
 	})
@@ -228,53 +220,51 @@ func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 // two, which would have done it, goes away, however long its lease was.
 func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
 	for _, between := range []time.Duration{0, ttl, 10 * ttl} {
-		t.Run(fmt.Sprintf("waiter between with a TTL of %v", between), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				z := w.raw("other")
-				dead := w.lock(w.client("a"), "x")
-				ctx, leave := context.WithCancel(w.ctx)
-				defer leave()
-				var waiter <-chan taken
-				if between != 0 {
-					waiter = w.queue(ctx, w.client("b"), "x", lock.WithTTL(between))
+		subtest(t, fmt.Sprintf("waiter between with a TTL of %v", between), locktest.Options{}, func(w *world) {
+			z := w.raw("other")
+			dead := w.lock(w.client("a"), "x")
+			ctx, leave := context.WithCancel(w.ctx)
+			defer leave()
+			var waiter <-chan taken
+			if between != 0 {
+				waiter = w.queue(ctx, w.client("b"), "x", lock.WithTTL(between))
+			}
+			var theirs []string
+			for _, id := range []string{"0123456789abcdef0123456789abcdef", "f123456789abcdef0123456789abcdef"} {
+				theirs = append(theirs, w.create(z, "/locks/x/_c_"+id+"-lock-", "", zk.FlagEphemeral|zk.FlagSequence))
+			}
+			ch := w.queue(w.ctx, w.client("c"), "x")
+			time.Sleep(3 * ttl)
+			w.waits(ch)
+			w.alive(dead) // it is not purged while it renews
+			purged := make(chan time.Time, 1)
+			w.fault(func(r locktest.Request) bool {
+				is := r.Label == "c" && touches(r, dead.EntryPath()) && r.Op != "getData"
+				if is {
+					purged <- time.Now()
 				}
-				var theirs []string
-				for _, id := range []string{"0123456789abcdef0123456789abcdef", "f123456789abcdef0123456789abcdef"} {
-					theirs = append(theirs, w.create(z, "/locks/x/_c_"+id+"-lock-", "", zk.FlagEphemeral|zk.FlagSequence))
-				}
-				ch := w.queue(w.ctx, w.client("c"), "x")
-				time.Sleep(3 * ttl)
+				return is
+			}, locktest.Fault{})
+			d := w.die("a", dead.EntryPath())
+			if between != 0 {
+				time.Sleep(ttl / 2)
+				leave()
+				mustBe(w, w.outcome(waiter).err, context.Canceled)
+			}
+			select {
+			case at := <-purged:
+				w.purged(d, at, 0, 100*time.Millisecond)
+			case <-time.After(5 * (ttl + grace)):
+				w.Fatal("the dead holder is there still")
+			}
+			for _, path := range theirs { // it is their turn
+				time.Sleep(ttl)
 				w.waits(ch)
-				w.alive(dead) // it is not purged while it renews
-				purged := make(chan time.Time, 1)
-				w.fault(func(r locktest.Request) bool {
-					is := r.Label == "c" && touches(r, dead.EntryPath()) && r.Op != "getData"
-					if is {
-						purged <- time.Now()
-					}
-					return is
-				}, locktest.Fault{})
-				d := w.die("a", dead.EntryPath())
-				if between != 0 {
-					time.Sleep(ttl / 2)
-					leave()
-					mustBe(t, w.outcome(waiter).err, context.Canceled)
-				}
-				select {
-				case at := <-purged:
-					w.purged(d, at, 0, 100*time.Millisecond)
-				case <-time.After(5 * (ttl + grace)):
-					t.Fatal("the dead holder is there still")
-				}
-				for _, path := range theirs { // it is their turn
-					time.Sleep(ttl)
-					w.waits(ch)
-					w.remove(z, path)
-				}
-				w.unlock(w.expect(ch).hold)
-				w.Heal("a")
-				w.empty()
-			})
+				w.remove(z, path)
+			}
+			w.unlock(w.expect(ch).hold)
+			w.Heal("a")
+			w.empty()
 		})
 	}
 }
@@ -294,7 +284,7 @@ func TestNestedLocks(t *testing.T) {
 					ch1, ch2 := w.queue(w.ctx, y, first), w.queue(w.ctx, x, second)
 					time.Sleep(3 * ttl)
 					for _, h := range []*lock.Hold{h1, h2} {
-						if !h.Valid() {
+						if h.Remaining() == 0 {
 							t.Errorf("%s: %v", h.Name(), h.Err())
 						}
 					}
@@ -329,44 +319,40 @@ func TestNestedLocks(t *testing.T) {
 // TestWaiterThatLosesItsEntry queues again at the end, and that takes no longer than a renewal
 // takes to notice.
 func TestWaiterThatLosesItsEntry(t *testing.T) {
-	for why, lose := range map[string]func(w *world, path string){
+	forEach(t, locktest.Options{}, map[string]func(w *world, path string){
 		"own entry is gone": func(w *world, path string) { w.remove(w.raw("admin"), path) },
 		"overwritten": func(w *world, path string) {
 			if _, err := w.raw("admin").Set(path, znode.Parent{Kind: znode.Dir}.Encode(), -1); err != nil {
 				w.Fatal(err)
 			}
 		},
-	} {
-		t.Run(why, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, c := w.client("a"), w.client("b"), w.client("c")
-				h := w.lock(a, "x")
-				second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
-				lost := w.entries("x")[1].Path
-				lose(w, lost)
-				time.Sleep(ttl/3 + ttl/10)
-				entries := paths(w.entries("x"))
-				if len(entries) != 3 || entries[2] == lost {
-					t.Fatalf("entries %q, want a new one at the end", entries)
-				}
-				if s := b.Stats(); s.Requeued != 1 || s.Lost != 0 || s.Waiters != 1 {
-					t.Errorf("stats %+v", s)
-				}
-				mustSay(t, errors.New(w.logged()), "lost the place in the queue", lost)
-				w.waits(second)
-				w.waits(third)
-				w.unlock(h)
-				w.waits(second)
-				w.unlock(w.expect(third).hold)
-				got := w.expect(second)
-				if got.hold.EntryPath() != entries[2] {
-					t.Errorf("acquired by %s, want %s", got.hold.EntryPath(), entries[2])
-				}
-				w.unlock(got.hold)
-				w.empty()
-			})
-		})
-	}
+	}, func(w *world, lose func(w *world, path string)) {
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
+		h := w.lock(a, "x")
+		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
+		lost := w.entries("x")[1].Path
+		lose(w, lost)
+		time.Sleep(ttl/3 + ttl/10)
+		entries := paths(w.entries("x"))
+		if len(entries) != 3 || entries[2] == lost {
+			w.Fatalf("entries %q, want a new one at the end", entries)
+		}
+		if s := b.Stats(); s.Requeued != 1 || s.Lost != 0 || s.Waiters != 1 {
+			w.Errorf("stats %+v", s)
+		}
+		mustSay(w, errors.New(w.logged()), "lost the place in the queue", lost)
+		w.waits(second)
+		w.waits(third)
+		w.unlock(h)
+		w.waits(second)
+		w.unlock(w.expect(third).hold)
+		got := w.expect(second)
+		if got.hold.EntryPath() != entries[2] {
+			w.Errorf("acquired by %s, want %s", got.hold.EntryPath(), entries[2])
+		}
+		w.unlock(got.hold)
+		w.empty()
+	})
 }
 
 // TestWholeLockDeleted under a holder and waiters, by an operator: the owner of
@@ -399,7 +385,7 @@ func TestWholeLockDeleted(t *testing.T) {
 // there, and sees to the parent: when a renewal tells, and when Unlock does.
 func TestParentOfAnEntryThatIsGone(t *testing.T) {
 	for _, renewed := range []bool{true, false} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("renewed ", renewed), locktest.Options{}, func(w *world) {
 			a := w.client("a")
 			h := w.lock(a, "x")
 			w.remove(w.raw("admin"), h.EntryPath())
@@ -424,9 +410,7 @@ func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 		before := w.raw("theirs, before")
 		w.create(before, "/locks/x", "", 0)
 		node := w.create(before, "/locks/x/_c_0123-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
-		if err := w.Partition("theirs, before"); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(w.Partition("theirs, before"))
 		theirs := w.raw("theirs, after")
 		names, _, err := theirs.Children("/locks/x")
 		if err != nil || len(names) != 1 || "/locks/x/"+names[0] != node {

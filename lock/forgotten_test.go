@@ -1,3 +1,5 @@
+// Servers that lost their data, or refuse a session for a while.
+
 package lock_test
 
 import (
@@ -26,39 +28,37 @@ func (w *world) busy(c *lock.Client) {
 // gone end.
 func TestServerThatLostItsData(t *testing.T) {
 	for _, members := range []int{1, 3} {
-		t.Run(fmt.Sprint(members), func(t *testing.T) {
-			simulate(t, locktest.Options{Members: members}, func(w *world) {
-				a := w.dial("a")
-				w.busy(a)
-				held := w.lock(a, "held")
-				idle := w.dial("idle")
-				waiting := w.queue(w.ctx, idle, "held")
-				session := a.Session()
+		subtest(t, fmt.Sprint("members ", members), locktest.Options{Members: members}, func(w *world) {
+			a := w.dial("a")
+			w.busy(a)
+			held := w.lock(a, "held")
+			idle := w.dial("idle")
+			waiting := w.queue(w.ctx, idle, "held")
+			session := a.Session()
 
-				begun := time.Now()
-				w.Forget()
-				time.Sleep(sessionTimeout * 2 / 3)
-				if err := a.Check(); err == nil {
-					t.Error("servers refuse the client, and Check is nil")
-				} else {
-					mustBe(t, err, lock.ErrUnavailable)
-					mustSay(t, err, "port for TLS", "maxClientCnxns", "it has lost its data")
-				}
-				got := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
-				w.unlock(w.await(got).hold)
-				if took := time.Since(begun); took < sessionTimeout || took > 2*sessionTimeout {
-					t.Errorf("the client came back after %v, its session timeout is %v", took, sessionTimeout)
-				}
-				if err := a.Check(); err != nil || a.Session() == session {
-					t.Errorf("afterwards Check is %v, and the session %#x, before %#x", err, a.Session(), session)
-				}
-				w.until("the hold whose entry is gone has ended", func() bool { return held.Err() != nil })
-				mustBe(t, held.Err(), lock.ErrRemoved)
-				w.unlock(w.await(waiting).hold)
-				if !strings.Contains(w.logged(), "no server answers for the session") {
-					t.Error("the log does not tell of the new session")
-				}
-			})
+			begun := time.Now()
+			w.Forget()
+			time.Sleep(sessionTimeout * 2 / 3)
+			if err := a.Check(); err == nil {
+				w.Error("servers refuse the client, and Check is nil")
+			} else {
+				mustBe(w, err, lock.ErrUnavailable)
+				mustSay(w, err, "port for TLS", "maxClientCnxns", "it has lost its data")
+			}
+			got := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+			w.unlock(w.await(got).hold)
+			if took := time.Since(begun); took < sessionTimeout || took > 2*sessionTimeout {
+				w.Errorf("the client came back after %v, its session timeout is %v", took, sessionTimeout)
+			}
+			if err := a.Check(); err != nil || a.Session() == session {
+				w.Errorf("afterwards Check is %v, and the session %#x, before %#x", err, a.Session(), session)
+			}
+			w.until("the hold whose entry is gone has ended", func() bool { return held.Err() != nil })
+			mustBe(w, held.Err(), lock.ErrRemoved)
+			w.unlock(w.await(waiting).hold)
+			if !strings.Contains(w.logged(), "no server answers for the session") {
+				w.Error("the log does not tell of the new session")
+			}
 		})
 	}
 }

@@ -1,3 +1,5 @@
+// Handoffs and cached leases: lost replies, lost entries, outages.
+
 package lock_test
 
 import (
@@ -6,6 +8,8 @@ import (
 	"hash/crc32"
 	"math"
 	"path"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,24 +17,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
-
-// looked waits until a client, of which goroutines wait for another one, looks for others: then
-// the window of the hold begins anew.
-func (w *world) looked(label string) {
-	w.Helper()
-	looks := func() int { return w.Requests()[label].Requests["getChildren2"] }
-	before := looks()
-	w.until("a look for others", func() bool { return looks() > before })
-	settle()
-}
-
-// windowOver lets the window of a hold end that has lasted for so long that looks are rare.
-func (w *world) windowOver(label string) {
-	w.Helper()
-	time.Sleep(ttl)
-	w.looked(label)
-	time.Sleep(2 * window)
-}
 
 // TestExchangeInDoubt: the outcome of the transaction in which an entry leaves and another one
 // joins is not known. The place of the client has one entry after that, or none if all of its
@@ -53,9 +39,7 @@ func TestExchangeInDoubt(t *testing.T) {
 				switch then {
 				case "they wait on":
 					w.inOrder(w.await(other).hold, line...)
-					if took := time.Since(begun); took > ttl {
-						w.Errorf("an entry of no waiter is in the way: it took %v", took)
-					}
+					atMost(w, "an entry of no waiter is in the way: it took", time.Since(begun), ttl)
 				case "they give up":
 					giveUp()
 				default:
@@ -79,7 +63,7 @@ func TestExchangeInDoubt(t *testing.T) {
 // The local waiters get another one.
 func TestExchangeOfRemovedEntry(t *testing.T) {
 	for _, removed := range []bool{true, false} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("removed ", removed), locktest.Options{}, func(w *world) {
 			a, z := w.dial("a", riding(0)), w.raw("admin")
 			h := w.lock(a, "x")
 			line := w.line(w.ctx, a, "x", 2)
@@ -107,7 +91,7 @@ func TestExchangeOfRemovedEntry(t *testing.T) {
 // anew, and a try fails. What is kept after that is given back as before.
 func TestKeptEntryIsLost(t *testing.T) {
 	for _, try := range []bool{false, true} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("try ", try), locktest.Options{}, func(w *world) {
 			a, b := w.dial("a", riding(time.Hour)), w.dial("b")
 			w.unlock(w.lock(a, "x"))
 			w.kill("a")
@@ -121,7 +105,7 @@ func TestKeptEntryIsLost(t *testing.T) {
 			w.Heal("a")
 			time.Sleep(ttl)
 			if try {
-				mustBe(t, w.outcome(next).err, lock.ErrHeld)
+				mustBe(w, w.outcome(next).err, lock.ErrHeld)
 				w.unlock(other)
 				next = w.line(w.ctx, a, "x", 1)[0]
 			} else {
@@ -133,7 +117,7 @@ func TestKeptEntryIsLost(t *testing.T) {
 			w.unlock(h)
 			w.unlock(w.expect(waiting).hold)
 			w.unlock(w.lock(a, "x"))
-			mustBe(t, a.Close(), nil)
+			mustBe(w, a.Close(), nil)
 			w.empty()
 		})
 	}
@@ -143,7 +127,7 @@ func TestKeptEntryIsLost(t *testing.T) {
 // while one of its requests is on its way. Nothing stays behind.
 func TestGiveUpWhileKeptEntryLeaves(t *testing.T) {
 	for k := range 3 {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("k ", k), locktest.Options{}, func(w *world) {
 			a, b := w.dial("a", riding(time.Hour)), w.dial("b")
 			h := w.lock(b, "x")
 			ch := w.queue(w.ctx, a, "x")
@@ -156,9 +140,8 @@ func TestGiveUpWhileKeptEntryLeaves(t *testing.T) {
 				}
 				return r.Label == "a" && seen == k
 			}, locktest.Fault{Delay: time.Second})
-			ctx, cancel := context.WithTimeout(w.ctx, time.Second/2)
-			defer cancel()
-			mustBe(t, second(a.All([]string{"w", "x"}).TryLock(ctx)), context.DeadlineExceeded)
+			ctx := w.limited(time.Second / 2)
+			mustBe(w, second(a.All([]string{"w", "x"}).TryLock(ctx)), context.DeadlineExceeded)
 			w.until("hit", hit)
 			time.Sleep(3 * time.Second)
 			w.empty()
@@ -169,7 +152,7 @@ func TestGiveUpWhileKeptEntryLeaves(t *testing.T) {
 // TestKeptEntryIsWritten by another client: it is forgotten. One that is force-released goes as
 // soon as its client learns of it.
 func TestKeptEntryIsWritten(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	subtest(t, "by another program", locktest.Options{}, func(w *world) {
 		const idle = 3 * ttl
 		a, z := w.dial("a", riding(idle)), w.raw("admin")
 		w.unlock(w.lock(a, "x"))
@@ -178,23 +161,21 @@ func TestKeptEntryIsWritten(t *testing.T) {
 		time.Sleep(idle * 3 / 4)
 		w.unlock(h)
 		if _, err := z.Set(h.EntryPath(), []byte("mine"), -1); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		time.Sleep(2 * idle)
 		w.remove(z, h.EntryPath())
 		w.unlock(w.lock(a, "x", lock.WithIdle(0)))
 		w.empty()
 	})
-	simulate(t, locktest.Options{}, func(w *world) {
+	subtest(t, "force-released", locktest.Options{}, func(w *world) {
 		a, c := w.dial("a", riding(time.Hour)), w.dial("c")
 		h := w.lock(a, "x")
 		w.unlock(h)
 		settle()
 		begun := time.Now()
-		mustBe(t, w.breaks(c, h.EntryPath()).Wait(w.ctx, terms), nil)
-		if took := time.Since(begun); took > ttl/2 {
-			t.Errorf("it has gone after %v", took)
-		}
+		mustBe(w, w.breaks(c, h.EntryPath()).Wait(w.ctx, terms), nil)
+		atMost(w, "it has gone after", time.Since(begun), ttl/2)
 		w.unlock(w.lock(a, "x", lock.WithIdle(0)))
 		w.empty()
 	})
@@ -242,7 +223,7 @@ func TestReadersOfHoldInDoubt(t *testing.T) {
 			held = append(held, w.expect(reader).hold)
 		}
 		for _, h := range held {
-			if !h.Valid() {
+			if h.Remaining() == 0 {
 				t.Errorf("hold of token %v: %v", h.Token(), h.Err())
 			}
 			w.unlock(h)
@@ -266,7 +247,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 		}
 		w.empty()
 	}
-	simulate(t, locktest.Options{}, func(w *world) {
+	subtest(t, "others wait", locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
 		for range 10 {
 			h := w.lock(a, "x")
@@ -281,7 +262,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 		}
 		forgotten(w, a, 1)
 	})
-	simulate(t, locktest.Options{}, func(w *world) {
+	subtest(t, "it is given up as it is granted", locktest.Options{}, func(w *world) {
 		var giveUp atomic.Pointer[context.CancelFunc]
 		clk := newClock(0, 0)
 		a := w.dial("a", riding(0), lock.WithClock(func() (time.Duration, time.Duration) {
@@ -318,7 +299,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if canceled == 0 {
-			t.Error("none has given up as it was granted")
+			w.Error("none has given up as it was granted")
 		}
 		forgotten(w, a, 1)
 	})
@@ -333,9 +314,7 @@ func TestAttachedEntryIsNotDeleted(t *testing.T) {
 		h := w.lock(a, "x")
 		text := fmt.Sprintf("holdfast-ticket:1:mutex:/locks:%s:%s:0:0", h.Name(), path.Base(h.EntryPath()))
 		ticket, err := lock.ParseTicket(fmt.Sprintf("%s:%08x", text, crc32.ChecksumIEEE([]byte(text))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		w.unlock(h)
 		w.kill("a")
 		time.Sleep(ttl * 3 / 4)                                                       // no more than half of the lease is left
@@ -345,7 +324,7 @@ func TestAttachedEntryIsNotDeleted(t *testing.T) {
 		third := w.queue(w.ctx, c, "x")
 		w.Heal("a")
 		time.Sleep(ttl)
-		if _, there := w.Node(theirs.EntryPath()); !there || !theirs.Valid() {
+		if _, there := w.Node(theirs.EntryPath()); !there || theirs.Remaining() == 0 {
 			t.Fatalf("the attached entry is there: %v, its hold: %v", there, theirs.Err())
 		}
 		w.waits(third)
@@ -356,4 +335,67 @@ func TestAttachedEntryIsNotDeleted(t *testing.T) {
 		w.unlock(got.hold)
 		w.unlock((<-next).hold)
 	})
+}
+
+// TestExchangeInDoubtTwice: the first of two attempts in doubt was the one.
+func TestExchangeInDoubtTwice(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		waiting := w.line(w.ctx, a, "x", 1)
+		var n atomic.Int32
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label != "a" || !exchanges(r, h) {
+				return locktest.Fault{}
+			}
+			switch n.Add(1) {
+			case 1:
+				return locktest.Fault{Drop: locktest.AfterApply}
+			case 2:
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			}
+			return locktest.Fault{}
+		})
+		w.unlock(h)
+		begun := time.Now()
+		next := w.await(waiting[0])
+		if n.Load() < 3 {
+			t.Errorf("%d attempts", n.Load())
+		}
+		atMost(w, "the next one has the lock after", next.at.Sub(begun), ttl/2)
+		w.sole(next.hold)
+		w.unlock(next.hold)
+		w.empty()
+	})
+}
+
+// exchanges reports whether a request has an entry leave and another join.
+func exchanges(r locktest.Request, h *lock.Hold) bool {
+	return r.Op == "multi" && r.Paths[0] == h.EntryPath() && slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasSuffix(p, "-lock-") })
+}
+
+// TestExchangeGivenUp: the waiter gives up while its client cannot ask what the exchange
+// has done.
+func TestExchangeGivenUp(t *testing.T) {
+	for _, applied := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
+		subtest(t, fmt.Sprint(applied), locktest.Options{}, func(w *world) {
+			a := w.dial("a")
+			h := w.lock(a, "x")
+			ctx, cancel := context.WithCancel(w.ctx)
+			ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) })
+			settle()
+			hit := w.fault(func(r locktest.Request) bool { return exchanges(r, h) && w.cutOffSoon("a") }, locktest.Fault{Drop: applied})
+			w.unlock(h)
+			w.until("the mishap", hit)
+			cancel()
+			<-ch
+			time.Sleep(time.Second)
+			w.Heal("a")
+			time.Sleep(ttl / 2)
+			if e := w.entries("x"); len(e) != 0 {
+				w.Errorf("entries %q, want none", paths(e))
+			}
+			w.empty()
+		})
+	}
 }

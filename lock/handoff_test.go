@@ -1,3 +1,5 @@
+// Goroutines of one client share a place in the queue: handoffs, readers, cached leases.
+
 package lock_test
 
 import (
@@ -18,42 +20,6 @@ import (
 // The goroutines of one client that want the same lock in the same way have one place in its
 // queue: package place. These tests are about that, with the window that clients have by
 // default.
-
-const window = lock.DefaultLocalWindow
-
-// riding are policies with the default window. Unused entries are kept for so long.
-func riding(idle time.Duration) lock.Option {
-	return lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, Idle: idle})
-}
-
-// slow is an ensemble that takes a millisecond for the way to it, and one back.
-var slow = locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }}
-
-// line has n goroutines of a client wait for a lock, one after the other.
-func (w *world) line(ctx context.Context, c *lock.Client, name string, n int, opts ...lock.LockOption) (line []<-chan taken) {
-	for range n {
-		line = append(line, start(func() (*lock.Hold, error) { return c.Mutex(name, opts...).Lock(ctx) }))
-		settle()
-	}
-	return line
-}
-
-// inOrder checks that the lock goes from the holder to each of them in turn.
-func (w *world) inOrder(h *lock.Hold, queue ...<-chan taken) {
-	w.Helper()
-	for i, next := range queue {
-		w.unlock(h)
-		got := w.await(next)
-		if h.Context().Err() == nil || got.hold.Token().Compare(h.Token()) <= 0 {
-			w.Errorf("the hold before goes on, or token %v follows %v", got.hold.Token(), h.Token())
-		}
-		for _, later := range queue[i+1:] {
-			w.waits(later)
-		}
-		h = got.hold
-	}
-	w.unlock(h)
-}
 
 // TestHandoffCostsNothing: a waiter of the same client gets the entry next, without a request,
 // first come first served, and has a hold of its own.
@@ -149,7 +115,7 @@ func TestOthersWaitForOneWindow(t *testing.T) {
 // continues this one's is no contender.
 func TestHandoffsGoOnWithoutOthers(t *testing.T) {
 	for _, below := range []bool{false, true} {
-		simulate(t, slow, func(w *world) {
+		subtest(t, fmt.Sprint("below ", below), slow, func(w *world) {
 			a := w.dial("a", riding(0))
 			if below {
 				w.lock(w.dial("b"), "x/y")
@@ -166,10 +132,10 @@ func TestHandoffsGoOnWithoutOthers(t *testing.T) {
 			})
 			looks := got.requests["getChildren2"]
 			if looks > handoffs*4/10 || got.total() > looks+2 { // a renewal, perhaps
-				t.Errorf("%d handoffs after holds of a fifth of the window cost %v", handoffs, got.requests)
+				w.Errorf("%d handoffs after holds of a fifth of the window cost %v", handoffs, got.requests)
 			}
 			if h.Token().Pass != handoffs {
-				t.Errorf("the last hold is by handoff %d of %d", h.Token().Pass, handoffs)
+				w.Errorf("the last hold is by handoff %d of %d", h.Token().Pass, handoffs)
 			}
 			w.unlock(h)
 		})
@@ -225,7 +191,7 @@ func TestWaiterGivesUp(t *testing.T) {
 // it is the turn of the clients that wait.
 func TestUnlockAfterTheWindow(t *testing.T) {
 	for _, opt := range []lock.LockOption{nil, lock.WithLocalWindow(0)} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("with an option ", opt != nil), locktest.Options{}, func(w *world) {
 			a, b := w.dial("a", riding(0)), w.dial("b")
 			h := w.lock(a, "x", opt)
 			line := w.line(w.ctx, a, "x", 2, opt)
@@ -233,7 +199,7 @@ func TestUnlockAfterTheWindow(t *testing.T) {
 			other := w.queue(w.ctx, b, "x")
 			got := w.cost("a", func() { w.unlock(h) })
 			if n := len(w.entries("x")); n != 2 || got.requests["multi"] != 1 || got.requests["delete"] != 0 {
-				t.Errorf("%d entries, and it took %v; want one transaction", n, got.requests)
+				w.Errorf("%d entries, and it took %v; want one transaction", n, got.requests)
 			}
 			w.inOrder(w.expect(other).hold, line...)
 			w.empty()
@@ -245,14 +211,12 @@ func TestUnlockAfterTheWindow(t *testing.T) {
 // entry: it did not end by an unlock, or the entry is not what the next one would have written.
 var ends = map[string]func(*world, *lock.Hold){
 	"extended": func(w *world, h *lock.Hold) {
-		if err := h.Extend(w.ctx, 2*ttl); err != nil {
-			w.Fatal(err)
-		}
+		w.ok(h.Extend(w.ctx, 2*ttl))
 		w.unlock(h)
 	},
 	"removed": func(w *world, h *lock.Hold) {
 		w.remove(w.raw("admin"), h.EntryPath())
-		<-h.Done()
+		<-h.Context().Done()
 	},
 	"removed, and unlocked before that was heard of": func(w *world, h *lock.Hold) {
 		w.remove(w.raw("admin"), h.EntryPath())
@@ -263,17 +227,15 @@ var ends = map[string]func(*world, *lock.Hold){
 	},
 	"detached": func(w *world, h *lock.Hold) {
 		ticket, err := h.Detach(w.ctx, 0)
-		if err != nil {
-			w.Fatal(err)
-		}
+		w.ok(err)
 		w.unlock(w.attach(w.dial("attaches"), ticket))
 	},
 	"max_hold": func(w *world, h *lock.Hold) {
-		<-h.Done()
+		<-h.Context().Done()
 		mustBe(w, h.Err(), lock.ErrMaxHold)
 	},
 	"a ticket": func(w *world, h *lock.Hold) {
-		h.Ticket()
+		w.ticket(h)
 		w.unlock(h)
 	},
 }
@@ -284,29 +246,27 @@ var ends = map[string]func(*world, *lock.Hold){
 func TestNoHandoffAfterOtherEnds(t *testing.T) {
 	for name, end := range ends {
 		for _, others := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, others %v", name, others), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, MaxHold: ttl}))
-					h := w.lock(a, "x")
-					queue := w.line(w.ctx, a, "x", 2)
-					if others {
-						queue = append([]<-chan taken{w.queue(w.ctx, w.dial("b"), "x")}, queue...)
-						time.Sleep(time.Second)
-						queue = append(queue, w.queue(w.ctx, w.dial("c"), "x"))
-					}
-					ended, entry := w.end(h), h.EntryPath()
-					end(w, h)
-					next := w.await(queue[0])
-					if !others || !strings.HasPrefix(name, "removed") { // then both were in
-						w.inTurn(ended, next)
-					}
-					if next.hold.EntryPath() == entry {
-						t.Error("the next one has the same entry")
-					}
-					w.alive(next.hold)
-					w.inOrder(next.hold, queue[1:]...)
-					w.empty()
-				})
+			subtest(t, fmt.Sprintf("%s, others %v", name, others), locktest.Options{}, func(w *world) {
+				a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, MaxHold: ttl}))
+				h := w.lock(a, "x")
+				queue := w.line(w.ctx, a, "x", 2)
+				if others {
+					queue = append([]<-chan taken{w.queue(w.ctx, w.dial("b"), "x")}, queue...)
+					time.Sleep(time.Second)
+					queue = append(queue, w.queue(w.ctx, w.dial("c"), "x"))
+				}
+				ended, entry := w.end(h), h.EntryPath()
+				end(w, h)
+				next := w.await(queue[0])
+				if !others || !strings.HasPrefix(name, "removed") { // then both were in
+					w.inTurn(ended, next)
+				}
+				if next.hold.EntryPath() == entry {
+					w.Error("the next one has the same entry")
+				}
+				w.alive(next.hold)
+				w.inOrder(next.hold, queue[1:]...)
+				w.empty()
 			})
 		}
 	}
@@ -344,10 +304,10 @@ func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 		mustBe(t, w.outcome(again).err, lock.ErrUnlocked)
 		mustBe(t, before.Unlock(), lock.ErrUnlocked)
 		mustBe(t, before.Extend(w.ctx, ttl), lock.ErrUnlocked)
-		if before.Valid() || before.Remaining() != 0 {
+		if before.Remaining() != 0 {
 			t.Error("the hold before is valid still")
 		}
-		if ticket := before.Ticket(); !ticket.IsZero() || h.EntryPath() != before.EntryPath() {
+		if ticket, err := before.Ticket(); !errors.Is(err, lock.ErrUnlocked) || !ticket.IsZero() || h.EntryPath() != before.EntryPath() {
 			t.Errorf("ticket %v for %s, which the next one has: %s", ticket, before.EntryPath(), h.EntryPath())
 		}
 		w.alive(h)
@@ -379,16 +339,14 @@ func TestHandoffIsToTheSame(t *testing.T) {
 // TestPermitsAreHandedOn: a client has no more entries than there are permits, and its waiters
 // get one of those next.
 func TestPermitsAreHandedOn(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	subtest(t, "three", locktest.Options{}, func(w *world) {
 		s := w.dial("a", riding(0)).Semaphore("x", 3)
 		var line []<-chan taken
 		for range 9 {
 			line = append(line, start(func() (*lock.Hold, error) { return s.Acquire(w.ctx, 1) }))
 			settle()
 		}
-		if n := len(w.entries("x")); n != 3 {
-			t.Errorf("%d entries for nine that want one of three permits, want 3", n)
-		}
+		w.hasEntries("x", 3)
 		var held []*lock.Hold
 		for i, next := range line {
 			if i >= 3 {
@@ -396,7 +354,7 @@ func TestPermitsAreHandedOn(t *testing.T) {
 				version := w.node(held[i-3].EntryPath()).Stat.Version
 				w.unlock(held[i-3])
 				if h := w.expect(next).hold; h.EntryPath() != held[i-3].EntryPath() || w.node(h.EntryPath()).Stat.Version != version {
-					t.Errorf("%s was handed on as %s, at another version than %d", held[i-3].EntryPath(), h.EntryPath(), version)
+					w.Errorf("%s was handed on as %s, at another version than %d", held[i-3].EntryPath(), h.EntryPath(), version)
 				} else {
 					held = append(held, h)
 				}
@@ -409,7 +367,7 @@ func TestPermitsAreHandedOn(t *testing.T) {
 		}
 		w.empty()
 	})
-	simulate(t, slow, func(w *world) { // where there is room many join at once
+	subtest(t, "many are free", slow, func(w *world) { // where there is room many join at once
 		s := w.dial("a", riding(0)).Semaphore("x", 32)
 		w.unlock(w.take(permits(s, 1)))
 		begun := time.Now()
@@ -420,9 +378,7 @@ func TestPermitsAreHandedOn(t *testing.T) {
 		for _, ch := range line {
 			w.await(ch)
 		}
-		if took := time.Since(begun); took > 30*time.Millisecond {
-			t.Errorf("32 free permits are taken after %v, a request takes 2ms", took)
-		}
+		atMost(w, "32 free permits are taken after, a request takes 2ms", time.Since(begun), 30*time.Millisecond)
 	})
 }
 
@@ -439,9 +395,7 @@ func TestHandoffAmongWriters(t *testing.T) {
 		settle()
 		w.wantCost("a handoff", w.cost("a", func() { w.unlock(h) }), map[string]int{}, 0)
 		h = w.expect(second).hold
-		if err := h.Downgrade(w.ctx); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(h.Downgrade(w.ctx))
 		w.until("the writer joins", func() bool { return len(w.entries("x")) == 2 })
 		w.waits(third)
 		w.unlock(h)
@@ -478,9 +432,7 @@ func TestReadersShareAnEntry(t *testing.T) {
 			t.Errorf("%d tokens of %d readers", len(tokens), len(held))
 		}
 		w.unlock(held[9])
-		if !held[9].Ticket().IsZero() {
-			t.Error("a ticket for a hold that has ended")
-		}
+		mustBe(t, second(held[9].Ticket()), lock.ErrUnlocked)
 		if held[9] = w.expect(read(9)).hold; held[9].EntryPath() != first.EntryPath() {
 			t.Errorf("a reader within the window has an entry of its own, %s", held[9].EntryPath())
 		}
@@ -490,7 +442,7 @@ func TestReadersShareAnEntry(t *testing.T) {
 		w.waits(late)
 
 		w.unlock(first)
-		if first.Valid() || first.Context().Err() == nil || !errors.Is(first.Err(), lock.ErrUnlocked) {
+		if first.Remaining() > 0 || first.Context().Err() == nil || !errors.Is(first.Err(), lock.ErrUnlocked) {
 			t.Errorf("the first one, unlocked: %v", first.Err())
 		}
 		for _, h := range held[1:] {
@@ -539,9 +491,7 @@ func TestReadersWaitTogether(t *testing.T) {
 			readers = append(readers, start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(ctx) }))
 			settle()
 		}
-		if n := len(w.entries("x")); n != 2 {
-			t.Errorf("%d entries, want the writer's and one for all readers", n)
-		}
+		w.hasEntries("x", 2)
 		cancel()
 		for _, ch := range readers[:2] {
 			mustBe(t, w.outcome(ch).err, context.Canceled)
@@ -553,7 +503,7 @@ func TestReadersWaitTogether(t *testing.T) {
 		}
 		w.remove(w.raw("admin"), held[0].EntryPath())
 		for _, h := range held {
-			<-h.Done()
+			<-h.Context().Done()
 			mustBe(t, h.Err(), lock.ErrRemoved)
 			mustBe(t, h.Unlock(), lock.ErrRemoved)
 		}
@@ -565,7 +515,7 @@ func TestReadersWaitTogether(t *testing.T) {
 // goroutine has it. The machine slept, or its renewals were refused.
 func TestHandoffOfStaleLease(t *testing.T) {
 	for _, slept := range []bool{true, false} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("slept ", slept), locktest.Options{}, func(w *world) {
 			clk := newClock(0, 0)
 			a := w.dial("a", riding(0), lock.WithClock(clk.now))
 			h := w.lock(a, "x")
@@ -587,10 +537,10 @@ func TestHandoffOfStaleLease(t *testing.T) {
 			w.unlock(h)
 			next := w.await(line[0]).hold
 			if n := w.node(h.EntryPath()); next.EntryPath() != h.EntryPath() || n.Stat.Version == version {
-				t.Errorf("%s, with %v left, is at version %d, was %s at %d", next.EntryPath(), next.Remaining(), n.Stat.Version, h.EntryPath(), version)
+				w.Errorf("%s, with %v left, is at version %d, was %s at %d", next.EntryPath(), next.Remaining(), n.Stat.Version, h.EntryPath(), version)
 			}
 			if next.Remaining() < ttl/2 {
-				t.Errorf("the next one has %v left", next.Remaining())
+				w.Errorf("the next one has %v left", next.Remaining())
 			}
 			w.unlock(next)
 			w.empty()
@@ -626,8 +576,7 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 		w.unlock(h)
 		mustBe(t, <-extended, lock.ErrUnlocked)
 		w.waits(line[0])
-		limited, cancel := context.WithTimeout(w.ctx, ttl)
-		defer cancel()
+		limited := w.limited(ttl)
 		for i, next := range line {
 			select {
 			case <-limited.Done():
@@ -654,29 +603,28 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 // goroutines that come later, and for other clients.
 func TestHoldsAreTheLastHandles(t *testing.T) {
 	for _, waits := range []bool{true, false} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("waits ", waits), locktest.Options{}, func(w *world) {
 			a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
 			x := w.lock(a, "x")
 			y, err := a.Mutex("y").Lock(x.Context())
-			mustBe(t, err, nil)
+			mustBe(w, err, nil)
 			both, err := a.LockAll(y.Context(), "x", "y")
-			mustBe(t, err, nil)
-			limited, cancel := context.WithTimeout(w.ctx, ttl)
-			defer cancel()
+			mustBe(w, err, nil)
+			limited := w.limited(ttl)
 			var next []<-chan taken
 			if waits {
 				next = w.line(limited, a, "x", 1)
 			}
 			w.unlock(x)
 			w.unlock(y)
-			mustBe(t, both.Unlock(), nil)
+			mustBe(w, both.Unlock(), nil)
 			settle()
 			if !waits {
 				next = w.line(limited, a, "x", 1)
 			}
 			h := w.await(next[0]).hold
 			if waits && h.Token().Pass != 1 {
-				t.Errorf("token %v, want that of a handoff", h.Token())
+				w.Errorf("token %v, want that of a handoff", h.Token())
 			}
 			w.unlock(h)
 			w.unlock(w.lock(b, "x"))
@@ -689,7 +637,7 @@ func TestHoldsAreTheLastHandles(t *testing.T) {
 // TestClientClosesWithLocalWaiters: no goroutine and no entry stays behind.
 func TestClientClosesWithLocalWaiters(t *testing.T) {
 	for i := range 20 {
-		simulate(t, slow, func(w *world) {
+		subtest(t, fmt.Sprint("i ", i), slow, func(w *world) {
 			a := w.dial("a", riding(time.Duration(i%2)*time.Hour))
 			var lines []<-chan taken
 			for _, name := range []string{"x", "y"} {
@@ -707,10 +655,10 @@ func TestClientClosesWithLocalWaiters(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Duration(i*3) * time.Millisecond)
-			mustBe(t, a.Close(), nil)
+			mustBe(w, a.Close(), nil)
 			time.Sleep(time.Duration(i) * time.Millisecond)
 			for _, ch := range lines {
-				mustBe(t, w.outcome(ch).err, lock.ErrClosed)
+				mustBe(w, w.outcome(ch).err, lock.ErrClosed)
 			}
 			w.empty()
 		})
@@ -723,40 +671,37 @@ func TestErrorsOfLocalWaiters(t *testing.T) {
 	for name, opts := range map[string][]lock.LockOption{"queued": nil, "barging": {lock.WithBarging()}} {
 		for _, own := range []bool{false, true} {
 			for _, outage := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, behind its own client %v, outage %v", name, own, outage), func(t *testing.T) {
-					simulate(t, locktest.Options{}, func(w *world) {
-						a := w.dial("a", riding(0))
-						holder := a
-						if !own {
-							holder = w.dial("b")
+				subtest(t, fmt.Sprintf("%s, behind its own client %v, outage %v", name, own, outage), locktest.Options{}, func(w *world) {
+					a := w.dial("a", riding(0))
+					holder := a
+					if !own {
+						holder = w.dial("b")
+					}
+					h := w.lock(holder, "x", opts...)
+					ctx := w.limited(ttl / 2)
+					line := w.line(ctx, a, "x", 3, opts...)
+					if outage {
+						w.kill("a")
+					}
+					<-ctx.Done()
+					for _, ch := range line {
+						err := w.outcome(ch).err
+						mustBe(w, err, context.DeadlineExceeded)
+						mustBe(w, err, lock.ErrHeld)
+						var held *lock.HeldError
+						if !errors.As(err, &held) || held.Entry != h.EntryPath() || held.PID == 0 || held.Owner != map[bool]string{true: "a", false: "b"}[own] {
+							w.Errorf("%v, want %s in the way", err, h.EntryPath())
 						}
-						h := w.lock(holder, "x", opts...)
-						ctx, cancel := context.WithTimeout(w.ctx, ttl/2)
-						defer cancel()
-						line := w.line(ctx, a, "x", 3, opts...)
-						if outage {
-							w.kill("a")
+						if left := time.Until(held.Expires); !outage && (left <= 0 || left > ttl) {
+							w.Errorf("%v: the lease ends in %v, want at most %v", err, left, ttl)
 						}
-						<-ctx.Done()
-						for _, ch := range line {
-							err := w.outcome(ch).err
-							mustBe(t, err, context.DeadlineExceeded)
-							mustBe(t, err, lock.ErrHeld)
-							var held *lock.HeldError
-							if !errors.As(err, &held) || held.Entry != h.EntryPath() || held.Owner != map[bool]string{true: "a", false: "b"}[own] {
-								t.Errorf("%v, want %s in the way", err, h.EntryPath())
-							}
-							if left := time.Until(held.Expires); !outage && (left <= 0 || left > ttl) {
-								t.Errorf("%v: the lease ends in %v, want at most %v", err, left, ttl)
-							}
-							if errors.Is(err, lock.ErrUnavailable) != outage {
-								t.Errorf("%v: tells of the outage: %v", err, !outage)
-							}
+						if errors.Is(err, lock.ErrUnavailable) != outage {
+							w.Errorf("%v: tells of the outage: %v", err, !outage)
 						}
-						w.Heal("a")
-						w.unlock(h)
-						w.empty()
-					})
+					}
+					w.Heal("a")
+					w.unlock(h)
+					w.empty()
 				})
 			}
 		}
@@ -767,7 +712,7 @@ func TestErrorsOfLocalWaiters(t *testing.T) {
 // lock whose name continues this one's is no contender.
 func TestKeptEntry(t *testing.T) {
 	for _, below := range []bool{false, true} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("below ", below), locktest.Options{}, func(w *world) {
 			a := w.dial("a", riding(time.Second))
 			w.unlock(w.lock(a, "other", lock.WithIdle(0)))
 			first := map[string]int{"multi": 1, "getChildren2": 1}
@@ -790,18 +735,14 @@ func TestKeptEntry(t *testing.T) {
 				}
 			}), map[string]int{}, 0)
 			if !slices.IsSortedFunc(tokens, lock.Token.Compare) || tokens[0] == tokens[1] {
-				t.Errorf("tokens do not rise: %v", tokens)
+				w.Errorf("tokens do not rise: %v", tokens)
 			}
 			w.unlock(w.take(a.Mutex("x").TryLock))
 			time.Sleep(990 * time.Millisecond)
-			if n := len(w.entries("x")); n != 1 {
-				t.Errorf("%d entries within the time", n)
-			}
+			w.hasEntries("x", 1)
 			time.Sleep(20 * time.Millisecond)
 			settle()
-			if n := len(w.entries("x")); n != 0 {
-				t.Errorf("%d entries left after the time", n)
-			}
+			w.hasEntries("x", 0)
 			if !below {
 				w.empty()
 			}
@@ -813,19 +754,17 @@ func TestKeptEntry(t *testing.T) {
 // when another client asks for all of them, or when it closes.
 func TestOnePermitIsKept(t *testing.T) {
 	for _, closes := range []bool{false, true} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("closes ", closes), locktest.Options{}, func(w *world) {
 			a, b := w.dial("a", riding(time.Hour)), w.dial("b")
 			for range 2 {
 				one, other := w.take(permits(a.Semaphore("x", 2), 1)), w.take(permits(a.Semaphore("x", 2), 1))
 				w.unlock(one)
 				w.unlock(other)
 				settle()
-				if n := len(w.entries("x")); n != 1 {
-					t.Errorf("%d entries for two unused permits, want 1", n)
-				}
+				w.hasEntries("x", 1)
 			}
 			if closes {
-				mustBe(t, a.Close(), nil)
+				mustBe(w, a.Close(), nil)
 			} else {
 				w.unlock(w.expect(start(func() (*lock.Hold, error) { return b.Semaphore("x", 2).Acquire(w.ctx, 2) })).hold)
 			}
@@ -866,9 +805,7 @@ func TestKeptEntryIsGivenBack(t *testing.T) {
 		begun := time.Now()
 		come(w, a)
 		settle()
-		if took := time.Since(begun); took > 2*ttl/3 {
-			t.Errorf("it took %v", took)
-		}
+		atMost(w, "it took", time.Since(begun), 2*ttl/3)
 		w.empty()
 	})
 }
@@ -903,7 +840,7 @@ type unlocker interface{ Unlock() error }
 // TestTriesAtKeptEntry: requests of another client that do not queue are told that the lock is
 // held, and write nothing. A client does not stand in its own way.
 func TestTriesAtKeptEntry(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	subtest(t, "another client", locktest.Options{}, func(w *world) {
 		const idle = 3 * time.Second
 		a, b := w.dial("a", riding(idle)), w.dial("b")
 		w.unlock(w.lock(b, "y"))
@@ -911,14 +848,12 @@ func TestTriesAtKeptEntry(t *testing.T) {
 		begun := time.Now()
 		if got := w.cost("b", func() {
 			_, err := b.Mutex("x").TryLock(w.ctx)
-			mustBe(t, err, lock.ErrHeld)
+			mustBe(w, err, lock.ErrHeld)
 		}); got.txns > 0 || got.total() > 3 {
-			t.Errorf("a try cost %v", got.requests)
+			w.Errorf("a try cost %v", got.requests)
 		}
 		h := w.take(b.Mutex("x", lock.WithBarging()).Lock)
-		if waited := time.Since(begun); waited > idle+time.Second {
-			t.Errorf("a barging client had it after %v", waited)
-		}
+		atMost(w, "a barging client had it after", time.Since(begun), idle+time.Second)
 		w.unlock(h)
 		w.empty()
 	})
@@ -940,6 +875,29 @@ func TestTriesAtKeptEntry(t *testing.T) {
 		mustBe(t, err, nil)
 		mustBe(t, tried.Unlock(), nil)
 		mustBe(t, a.Close(), nil)
+		w.empty()
+	})
+}
+
+// TestServedAsItGivesUp: a goroutine gives up at the moment in which it is served.
+func TestServedAsItGivesUp(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.client("a")
+		for range 20 {
+			h := w.lock(a, "x")
+			ctx, cancel := context.WithCancel(w.ctx)
+			ch := w.line(ctx, a, "x", 1)[0]
+			cancel()
+			w.unlock(h)
+			if got := w.outcome(ch); got.err == nil {
+				w.unlock(got.hold)
+			}
+			within, cancel := context.WithTimeout(w.ctx, time.Second)
+			h, err := a.Mutex("x").Lock(within)
+			w.ok(err)
+			cancel()
+			w.unlock(h)
+		}
 		w.empty()
 	})
 }

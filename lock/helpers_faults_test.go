@@ -1,3 +1,5 @@
+// Helpers: faults of requests, connections, servers and clocks.
+
 package lock_test
 
 import (
@@ -93,9 +95,7 @@ func (w *world) cutOff(label string) bool {
 // see.
 func (w *world) kill(label string) {
 	w.Helper()
-	if err := w.Partition(label); err != nil {
-		w.Fatal(err)
-	}
+	w.ok(w.Partition(label))
 }
 
 // mishaps are what can befall the one request that matters, so that its sender
@@ -163,7 +163,7 @@ func (w *world) mishap(i int, label string, filter func(locktest.Request) bool) 
 // forEachMishap runs f in a world of its own for each.
 func forEachMishap(t *testing.T, f func(w *world, mishap int)) {
 	for i, m := range mishaps {
-		t.Run(m.name, func(t *testing.T) { simulate(t, locktest.Options{}, func(w *world) { f(w, i) }) })
+		subtest(t, m.name, locktest.Options{}, func(w *world) { f(w, i) })
 	}
 }
 
@@ -339,4 +339,74 @@ func calledBy(name string) bool {
 			return false
 		}
 	}
+}
+
+// followers are the members that do not lead.
+func (w *world) followers() (all []string) {
+	for _, s := range w.Servers() {
+		if s != w.Leader() {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// behind returns clients of a leader, and of a member that lags behind from when lag is called.
+func (w *world) behind(labels ...string) (at []*lock.Client, late *lock.Client, lag func()) {
+	w.Helper()
+	leader, follower := w.Leader(), w.followers()[0]
+	for _, label := range labels {
+		at = append(at, w.dialAt(label, []string{leader}))
+	}
+	late = w.dialAt("late", []string{follower})
+	w.unlock(w.lock(late, "other"))
+	return at, late, func() {
+		w.Helper()
+		settle()
+		w.ok(w.Lag(follower, 700*time.Millisecond))
+	}
+}
+
+// writes reports whether the request is a write of the entry by that client.
+func writes(label, entry string) func(locktest.Request) bool {
+	return func(r locktest.Request) bool {
+		return mutates(r, label) && r.Op != "delete" && touches(r, entry)
+	}
+}
+
+// borrow returns a client on a connection of its caller's.
+func (w *world) borrow(label string, opts ...lock.Option) *lock.Client {
+	w.Helper()
+	c, err := lock.New(w.raw(label), w.options(label, append([]lock.Option{usual}, opts...)...)[1:]...) // not the dialer
+	w.ok(err)
+	w.Cleanup(func() { c.Close() })
+	return c
+}
+
+// lagging tells which requests of a client reach a server that lags behind: where
+// sessions are local (localSessionsEnabled) one that begins anew may. It has caught
+// up once it has been asked to, or has answered a write; for a moment it takes none,
+// so that the first word is a read's.
+func lagging(label string, c *lock.Client) func(locktest.Request) bool {
+	first := c.Session()
+	last, caughtUp := first, first
+	var since time.Time
+	return func(r locktest.Request) bool {
+		if r.Label != label {
+			return false
+		}
+		if last != r.Session {
+			last, since = r.Session, time.Now()
+		}
+		if r.Op == "sync" || mutates(r, label) && time.Since(since) > 300*time.Millisecond {
+			caughtUp = r.Session
+		}
+		return r.Session != first && r.Session != caughtUp
+	}
+}
+
+// cutOffSoon cuts a client off once the request that it has just sent was applied.
+func (w *world) cutOffSoon(label string) bool {
+	time.AfterFunc(latency/10, func() { w.kill(label) })
+	return true
 }

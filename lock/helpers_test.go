@@ -1,3 +1,5 @@
+// Helpers: the ensemble in memory, clients, holds and checks.
+
 package lock_test
 
 import (
@@ -55,10 +57,17 @@ type world struct {
 
 const latency = bubble.Latency
 
-// simulate runs f in virtual time. Nothing may still run at its end, clients and
-// connections included, or the bubble fails the test. go-zookeeper's own Close can go
-// on for three seconds after ours, where nobody answers.
+// simulate runs f in virtual time, beside other tests. Nothing may still run at its end,
+// clients and connections included, or the bubble fails the test. go-zookeeper's own Close
+// can go on for three seconds after ours if no server answers.
 func simulate(t *testing.T, opts locktest.Options, f func(w *world)) {
+	t.Helper()
+	t.Parallel()
+	simulateAlone(t, opts, f)
+}
+
+// simulateAlone is simulate for a test that no other test may run beside.
+func simulateAlone(t *testing.T, opts locktest.Options, f func(w *world)) {
 	t.Helper()
 	bubble.Run(t, opts, 5*time.Second, func(b *bubble.World) {
 		w := &world{World: b, ctx: b.Ctx}
@@ -71,10 +80,16 @@ func simulate(t *testing.T, opts locktest.Options, f func(w *world)) {
 	})
 }
 
+// subtest runs f as a subtest in a world of its own.
+func subtest(t *testing.T, name string, opts locktest.Options, f func(w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { simulate(t, opts, f) })
+}
+
 // forEach runs f for each case in a world of its own.
 func forEach[T any](t *testing.T, opts locktest.Options, cases map[string]T, f func(w *world, c T)) {
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) { simulate(t, opts, func(w *world) { f(w, c) }) })
+		subtest(t, name, opts, func(w *world) { f(w, c) })
 	}
 }
 
@@ -204,6 +219,13 @@ func (w *world) queue(ctx context.Context, c *lock.Client, name string, opts ...
 	return ch
 }
 
+// limited returns a context that ends after so much time.
+func (w *world) limited(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(w.ctx, d)
+	w.Cleanup(cancel)
+	return ctx
+}
+
 // until lets time pass until the condition holds.
 func (w *world) until(what string, condition func() bool) {
 	w.Helper()
@@ -305,7 +327,7 @@ func (w *world) inTurn(e *ending, next taken) {
 func (w *world) alive(h *lock.Hold) {
 	w.Helper()
 	settle()
-	if err := h.Err(); err != nil || !h.Valid() || h.Context().Err() != nil {
+	if err := h.Err(); err != nil || h.Remaining() == 0 || h.Context().Err() != nil {
 		w.Fatalf("hold is not valid: %v, remaining %v", err, h.Remaining())
 	}
 	if e := w.entries(h.Name()); len(e) == 0 || e[0].Path != h.EntryPath() {
@@ -464,6 +486,38 @@ func (w *world) cost(label string, f func()) cost {
 }
 
 var mustBe, mustSay = bubble.MustBe, bubble.MustSay
+
+// ok ends the test if there is an error.
+func (w *world) ok(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// equal checks what a test has counted.
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// atMost checks how long something took, or how much it was.
+func atMost[T cmp.Ordered](t testing.TB, what string, got, most T) {
+	t.Helper()
+	if got > most {
+		t.Errorf("%s: %v, want at most %v", what, got, most)
+	}
+}
+
+// hasEntries checks how many contenders a lock has.
+func (w *world) hasEntries(name string, want int) {
+	w.Helper()
+	if e := w.entries(name); len(e) != want {
+		w.Errorf("lock %q has the entries %q, want %d", name, paths(e), want)
+	}
+}
 
 func (w *world) createACL(z *zk.Conn, path, data string, acl []zk.ACL) {
 	w.Helper()

@@ -14,7 +14,14 @@ import (
 // Hold is an acquired lock. It is renewed until it is unlocked. If it is lost, it tells so
 // before another contender may enter. A hold is bound neither to the
 // session nor to the goroutine in which it was taken. All methods are safe for
-// concurrent use, and for a nil Hold, which is one that was unlocked long ago.
+// concurrent use.
+//
+// Which to look at: give [Hold.Context] to the work, so that it stops when the hold ends, and
+// receive from its Done in a select. Before a step that must not be cut short, compare
+// [Hold.Remaining] with the time that the step takes. [Hold.Err] says why a hold ended.
+// [Hold.AtRisk] warns before, and [Hold.Revoked] tells that another client asks for the lock.
+// What the work changes should refuse an old [Hold.Token]: a process that is paused looks at
+// nothing.
 type Hold struct {
 	client   *Client
 	e        *queue.Entry
@@ -23,30 +30,14 @@ type Hold struct {
 	permits  int32 // that its semaphore was made with
 }
 
-// none reports whether there is no entry behind the hold.
-func (h *Hold) none() bool { return h == nil || h.e == nil }
-
 // Name returns the name of the lock.
-func (h *Hold) Name() string {
-	if h.none() {
-		return ""
-	}
-	return h.e.Lock()
-}
+func (h *Hold) Name() string { return h.e.Lock() }
 
 // EntryPath returns the path of the hold's node in ZooKeeper, for logs.
-func (h *Hold) EntryPath() string {
-	if h.none() {
-		return ""
-	}
-	return h.e.Path
-}
+func (h *Hold) EntryPath() string { return h.e.Path }
 
 // Token returns the fencing token of the hold.
 func (h *Hold) Token() Token {
-	if h.none() {
-		return Token{}
-	}
 	token := tokenOf(h.e)
 	if h.t != nil {
 		token.Pass = h.t.pass
@@ -55,33 +46,18 @@ func (h *Hold) Token() Token {
 }
 
 // Metadata returns the pairs that the entry carries.
-func (h *Hold) Metadata() map[string]string {
-	if h.none() {
-		return nil
-	}
-	return maps.Clone(h.e.Described())
-}
+func (h *Hold) Metadata() map[string]string { return maps.Clone(h.e.Described()) }
 
 // Context returns a context that ends with the hold: with [LostError] as its
 // cause when it is lost, and with [ErrUnlocked] when it is unlocked, or [ErrDetached]. It carries
 // the values of the context that the lock was taken with, but not its end, and
 // with it the same lock can be taken again: see [Mutex.Lock].
 func (h *Hold) Context() context.Context {
-	switch {
-	case h.none():
-		return unlockedContext
-	case h.t != nil:
+	if h.t != nil {
 		return h.t.ctx
 	}
 	return h.e.Context(h.carriedBy)
 }
-
-// unlockedContext is that of a nil Hold.
-var unlockedContext = func() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(ErrUnlocked)
-	return ctx
-}()
 
 // carriedBy returns ctx as one with which the lock is taken again.
 func (h *Hold) carriedBy(ctx context.Context) context.Context {
@@ -93,14 +69,8 @@ func (h *Hold) carriedBy(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Done is closed when the hold has ended, lost or unlocked. [Hold.Err] says why.
-func (h *Hold) Done() <-chan struct{} { return h.Context().Done() }
-
 // Err returns nil while the hold lasts, then [ErrUnlocked], [ErrDetached] or a [LostError].
 func (h *Hold) Err() error {
-	if h.none() {
-		return ErrUnlocked
-	}
 	if h.t != nil && h.t.ctx.Err() != nil {
 		return context.Cause(h.t.ctx)
 	}
@@ -110,27 +80,28 @@ func (h *Hold) Err() error {
 // check is the first that each call with a context does: it returns why the hold or the
 // context has ended.
 func (h *Hold) check(ctx context.Context, what string) error {
-	switch err := h.Err(); {
-	case err != nil:
+	if err := h.ended(); err != nil {
 		return err
-	case h.unlocked.Load():
-		return ErrUnlocked
 	}
 	return checkContext(ctx, what, h.Name())
 }
 
-// Valid reports whether the lock is surely held at this moment. It is computed
-// from the clock when it is asked, so it is right even if the process was paused
-// just before; but nothing can say what it was paused after. Where that matters
-// use [Hold.Token].
-func (h *Hold) Valid() bool { return h.Remaining() > 0 }
+// ended returns why the hold has ended, or this handle of it; nil while it lasts.
+func (h *Hold) ended() error {
+	if err := h.Err(); err != nil || !h.unlocked.Load() {
+		return err
+	}
+	return ErrUnlocked
+}
 
 // Remaining returns for how long the lock is surely held even if no renewal
 // succeeds any more. It is 0 when the hold has ended; and for a while after the
 // machine was suspended or its wall clock was set forward, until a renewal
-// confirms that the lease did not run out meanwhile.
+// confirms that the lease did not run out meanwhile. It is computed from the clock when it is
+// asked, so it is right even if the process was paused just before; but nothing can say what
+// it was paused after. Where that matters use [Hold.Token].
 func (h *Hold) Remaining() time.Duration {
-	if h.none() || h.unlocked.Load() {
+	if h.unlocked.Load() {
 		return 0
 	}
 	return h.e.Remaining()
@@ -144,11 +115,11 @@ func (h *Hold) Remaining() time.Duration {
 // the hold has not been lost by then.
 //
 // Each call for the same Hold returns the same channel, so that it can stand in the
-// select of a loop; one goroutine should receive from it. It is never closed: wait for
-// [Hold.Done] too. The lease of [WithoutRenewal] is never at risk: it is known when it
+// select of a loop; one goroutine should receive from it. It is never closed: wait for the
+// hold's context too. The lease of [WithoutRenewal] is never at risk: it is known when it
 // ends.
 func (h *Hold) AtRisk() <-chan time.Duration {
-	if h.none() || h.unlocked.Load() {
+	if h.unlocked.Load() {
 		return nil
 	}
 	return h.e.AtRisk(h)
@@ -175,7 +146,7 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 
 // Unlock ends the hold: its context first, then the entry in ZooKeeper, and with
 // the last one out the lock's parent; that of a lock which this process takes again
-// and again goes when it has not done so for 50 ms. Unlock does not depend on the
+// and again goes when it has not done so for a second. Unlock does not depend on the
 // context that the lock was taken with, is retried over reconnects, and fails after
 // the client's unlock timeout; then the entry is deleted later if that can be done, or
 // expires. A hold that had been lost returns its [LostError], and one that was
@@ -184,7 +155,7 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 // Of a lock that was taken several times through its context, the last Unlock
 // ends the hold.
 func (h *Hold) Unlock() error {
-	if h.none() || h.unlocked.Swap(true) {
+	if h.unlocked.Swap(true) {
 		return ErrUnlocked
 	}
 	c := h.client

@@ -1,3 +1,5 @@
+// Hold: context, reentry, Do, Unlock, errors, zero values.
+
 package lock_test
 
 import (
@@ -24,9 +26,7 @@ func TestHold(t *testing.T) {
 		a := w.dial("a", lock.WithMetadata(map[string]string{"service": "shop", "build": "7"}))
 		ctx, cancel := context.WithCancel(context.WithValue(w.ctx, key{}, "mine"))
 		h, err := a.Mutex("orders/42", lock.WithMetadata(map[string]string{"build": "8"})).Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		cancel() // bounds the wait, and not the hold
 		time.Sleep(3 * ttl)
 		w.alive(h)
@@ -46,15 +46,15 @@ func TestHold(t *testing.T) {
 			t.Errorf("%v remain", r)
 		}
 		select {
-		case <-h.Done():
+		case <-h.Context().Done():
 			t.Error("done")
 		default:
 		}
 		w.unlock(h)
-		<-h.Done()
+		<-h.Context().Done()
 		mustBe(t, h.Err(), lock.ErrUnlocked)
 		mustBe(t, context.Cause(h.Context()), lock.ErrUnlocked)
-		if h.Valid() || h.Remaining() != 0 {
+		if h.Remaining() != 0 {
 			t.Error("valid after Unlock")
 		}
 		mustBe(t, h.Unlock(), lock.ErrUnlocked)
@@ -70,9 +70,7 @@ func TestContextAskedForLate(t *testing.T) {
 		ctx := context.WithValue(w.ctx, key{}, "mine")
 		for _, lost := range []bool{false, true} {
 			h, err := a.Mutex("x", lock.WithoutRenewal()).Lock(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w.ok(err)
 			why := lock.ErrUnlocked
 			if lost {
 				time.Sleep(ttl)
@@ -84,7 +82,7 @@ func TestContextAskedForLate(t *testing.T) {
 			mustBe(t, context.Cause(h.Context()), why)
 			mustBe(t, h.Context().Err(), context.Canceled)
 			select {
-			case <-h.Done():
+			case <-h.Context().Done():
 			default:
 				t.Error("not done")
 			}
@@ -105,7 +103,7 @@ func TestContextAskedForAsTheHoldEnds(t *testing.T) {
 			for range 8 {
 				group.Go(func() {
 					select {
-					case <-h.Done():
+					case <-h.Context().Done():
 						mustBe(t, h.Err(), lock.ErrUnlocked)
 						mustBe(t, context.Cause(h.Context()), lock.ErrUnlocked)
 					case <-w.ctx.Done():
@@ -121,7 +119,7 @@ func TestContextAskedForAsTheHoldEnds(t *testing.T) {
 
 // TestHoldsNeedNoGoroutines, however many there are and whatever is asked of them.
 func TestHoldsNeedNoGoroutines(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	simulateAlone(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
 		w.unlock(w.lock(a, "x"))
 		settle()
@@ -129,7 +127,7 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 		for i := range 200 {
 			h := w.lock(a, fmt.Sprint("x", i))
 			select {
-			case <-h.Done():
+			case <-h.Context().Done():
 				t.Error(h.Err())
 			default:
 			}
@@ -144,35 +142,20 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 	})
 }
 
-func TestNilAndZeroValues(t *testing.T) {
-	for _, h := range []*lock.Hold{nil, {}} {
-		if h.Valid() || h.Remaining() != 0 || h.Name() != "" || h.EntryPath() != "" || len(h.Metadata()) != 0 || h.Token() != (lock.Token{}) {
-			t.Errorf("%+v is something", h)
-		}
-		<-h.Done()
-		<-h.Context().Done()
-		mustBe(t, h.Err(), lock.ErrUnlocked)
-		mustBe(t, h.Unlock(), lock.ErrUnlocked)
-		mustBe(t, h.Unlock(), lock.ErrUnlocked)
-		mustBe(t, h.Extend(t.Context(), ttl), lock.ErrUnlocked)
-	}
-	var client *lock.Client
-	for _, m := range []*lock.Mutex{nil, {}, client.Mutex("x"), new(lock.Client).Mutex("x")} {
-		_, err := m.Lock(t.Context())
-		mustBe(t, err, lock.ErrInvalid)
-		_, err = m.TryLock(t.Context())
-		mustBe(t, err, lock.ErrInvalid)
-		mustBe(t, m.Do(t.Context(), func(context.Context) error { panic("called") }), lock.ErrInvalid)
-		if m.Name() != "" && m.Name() != "x" {
-			t.Errorf("name %q", m.Name())
-		}
-	}
-	for _, c := range []*lock.Client{nil, {}} {
-		if err := c.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-		if s := c.Stats(); s != (lock.Stats{}) {
-			t.Errorf("stats %+v", s)
+// TestZeroLocks: the zero value of a lock, which looks usable as that of a sync.Mutex is, says
+// what it lacks.
+func TestZeroLocks(t *testing.T) {
+	for what, err := range map[string]error{
+		"Lock": second(new(lock.Mutex).Lock(t.Context())), "TryLock": second(new(lock.Mutex).TryLock(t.Context())),
+		"Do": new(lock.Mutex).Do(t.Context(), unreachable), "TryDo": second(new(lock.Mutex).TryDo(t.Context(), unreachable)),
+		"Enqueue": second(new(lock.Mutex).Enqueue(t.Context())),
+		"RLock":   second(new(lock.RWMutex).RLock(t.Context())), "RWMutex.Lock": second(new(lock.RWMutex).Lock(t.Context())),
+		"REnqueue": second(new(lock.RWMutex).REnqueue(t.Context())), "RWMutex.Enqueue": second(new(lock.RWMutex).Enqueue(t.Context())),
+		"Acquire": second(new(lock.Semaphore).Acquire(t.Context(), 1)), "Semaphore.Enqueue": second(new(lock.Semaphore).Enqueue(t.Context(), 1)),
+		"Resize": new(lock.Semaphore).Resize(t.Context(), 1),
+	} {
+		if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), "must come from a client") {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }
@@ -216,7 +199,7 @@ func TestReentry(t *testing.T) {
 				if err != nil {
 					t.Fatal(i, err)
 				}
-				if got.EntryPath() != h.EntryPath() || got.Token() != h.Token() || !got.Valid() {
+				if got.EntryPath() != h.EntryPath() || got.Token() != h.Token() || got.Remaining() == 0 {
 					t.Errorf("%s, want the same hold, %s", got.EntryPath(), h.EntryPath())
 				}
 				again = append(again, got)
@@ -242,7 +225,7 @@ func TestReentry(t *testing.T) {
 		for i, one := range append([]*lock.Hold{h, inner}, again...) {
 			w.alive2(one, i)
 			w.unlock(one)
-			if one.Valid() {
+			if one.Remaining() > 0 {
 				t.Errorf("handle %d is valid after its Unlock", i)
 			}
 			mustBe(t, one.Unlock(), lock.ErrUnlocked)
@@ -266,7 +249,7 @@ func TestReentry(t *testing.T) {
 
 func (w *world) alive2(h *lock.Hold, i int) {
 	w.Helper()
-	if !h.Valid() || h.Err() != nil {
+	if h.Remaining() == 0 || h.Err() != nil {
 		w.Errorf("handle %d: %v", i, h.Err())
 	}
 }
@@ -277,9 +260,7 @@ func TestReentryAfterLoss(t *testing.T) {
 		a := w.dial("a")
 		h := w.lock(a, "x", lock.WithoutRenewal())
 		second, err := a.Mutex("x").Lock(h.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		w.end(h).wait()
 		other := w.lock(w.dial("b"), "x")
 		_, err = a.Mutex("x").Lock(h.Context())
@@ -327,9 +308,7 @@ func TestDo(t *testing.T) {
 			return m.Do(ctx, func(context.Context) error { return failure }) // again
 		})
 		mustBe(t, err, failure)
-		if err := m.Do(ctx, func(context.Context) error { return nil }); err != nil {
-			t.Error(err)
-		}
+		mustBe(w, m.Do(ctx, func(context.Context) error { return nil }), nil)
 
 		// Its context ends with ctx ...
 		ctx2, cancel := context.WithCancelCause(ctx)
@@ -353,12 +332,69 @@ func TestDo(t *testing.T) {
 		// A panic passes, and unlocks.
 		func() {
 			defer func() {
-				if p := recover(); p != "oops" {
-					t.Errorf("recovered %v", p)
-				}
+				equal(w, "recovered", recover(), "oops")
 			}()
 			m.Do(ctx, func(context.Context) error { panic("oops") })
 		}()
+		w.empty()
+	})
+}
+
+// TestTryDo: each kind runs the function where it gets the lock at once, and skips it, which is
+// no error, where another contender has it; what the function returns is no skip.
+func TestTryDo(t *testing.T) {
+	type kind struct {
+		run   func(*lock.Client, context.Context, func(context.Context) error) (bool, error)
+		other func(*lock.Client, context.Context) (*lock.Hold, error) // keeps it out
+	}
+	mutex := func(c *lock.Client, ctx context.Context) (*lock.Hold, error) { return c.Mutex("x").Lock(ctx) }
+	write := func(c *lock.Client, ctx context.Context) (*lock.Hold, error) { return c.RWMutex("x").Lock(ctx) }
+	forEach(t, locktest.Options{}, map[string]kind{
+		"Mutex": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.Mutex("x").TryDo(ctx, f)
+		}, mutex},
+		"barging": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.Mutex("x", lock.WithBarging()).TryDo(ctx, f)
+		}, mutex},
+		"All": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.All([]string{"w", "x"}).TryDo(ctx, f)
+		}, mutex},
+		"to write": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.RWMutex("x").TryDo(ctx, f)
+		}, write},
+		"to read": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.RWMutex("x").TryRDo(ctx, f)
+		}, write},
+		"permits": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
+			return c.Semaphore("x", 2).TryDo(ctx, 2, f)
+		}, func(c *lock.Client, ctx context.Context) (*lock.Hold, error) {
+			return c.Semaphore("x", 2).Acquire(ctx, 1)
+		}},
+	}, func(w *world, k kind) {
+		a, b := w.dial("a"), w.dial("b")
+		for _, want := range []error{nil, errors.New("no stock"), &lock.HeldError{Lock: "elsewhere"}} {
+			ran, err := k.run(a, w.ctx, func(ctx context.Context) error {
+				if ctx.Err() != nil || len(w.entries("x")) != 1 {
+					w.Errorf("%v, entries %q", ctx.Err(), paths(w.entries("x")))
+				}
+				return want
+			})
+			if !ran || !errors.Is(err, want) {
+				w.Errorf("ran %v, %v; want it to run, and %v", ran, err, want)
+			}
+		}
+		ran, err := k.run(a, w.ctx, nil)
+		if mustBe(w, err, lock.ErrInvalid); ran {
+			w.Error("ran nothing")
+		}
+		w.empty()
+
+		h, err := k.other(b, w.ctx)
+		mustBe(w, err, nil)
+		if ran, err := k.run(a, w.ctx, unreachable); ran || err != nil {
+			w.Errorf("while it is held: ran %v, %v", ran, err)
+		}
+		w.unlock(h)
 		w.empty()
 	})
 }
@@ -395,9 +431,7 @@ func TestUnlockOutlivesItsContext(t *testing.T) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: 6 * ttl, Grace: grace}))
 		ctx, cancel := context.WithCancel(w.ctx)
 		h, err := a.Mutex("x").Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		cancel()
 		w.Partition("a")
 		time.AfterFunc(lock.DefaultUnlockTimeout/2, func() { w.Heal("a") })
@@ -417,10 +451,8 @@ func TestUnlockThatIsNotConfirmed(t *testing.T) {
 		err := h.Unlock()
 		mustBe(t, err, lock.ErrUnavailable, context.DeadlineExceeded)
 		mustSay(t, err, `unlock "x": not confirmed`, h.EntryPath())
-		if took := time.Since(before); took > 2500*time.Millisecond {
-			t.Errorf("took %v", took)
-		}
-		if h.Valid() {
+		atMost(w, "took", time.Since(before), 2500*time.Millisecond)
+		if h.Remaining() > 0 {
 			t.Error("valid after Unlock")
 		}
 		mustBe(t, h.Err(), lock.ErrUnlocked)
@@ -493,7 +525,7 @@ func TestUnlockTimeoutHoldsInPlace(t *testing.T) {
 		{session / 2, session}, {session, session}, {2 * session, session}, {5 * session, session}, {session, 3 * session},
 	} {
 		limit := at.limit
-		simulate(t, locktest.Options{MinSessionTimeout: at.granted}, func(w *world) {
+		subtest(t, fmt.Sprint("at ", at), locktest.Options{MinSessionTimeout: at.granted}, func(w *world) {
 			a := w.dial("a", lock.WithSessionTimeout(session), lock.WithUnlockTimeout(limit), lock.WithPolicies(policies{TTL: 10 * limit, Grace: grace}))
 			h := w.lock(a, "x")
 			w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -506,7 +538,7 @@ func TestUnlockTimeoutHoldsInPlace(t *testing.T) {
 			err := h.Unlock()
 			var unlock *lock.UnlockError
 			if took := time.Since(start); !errors.As(err, &unlock) || took > limit+time.Second {
-				t.Errorf("Unlock took %v of %v and returned %v", took, limit, err)
+				w.Errorf("Unlock took %v of %v and returned %v", took, limit, err)
 			}
 			w.Intercept(nil)
 			time.Sleep(at.granted) // the connection fails; over the next one the node is deleted

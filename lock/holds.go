@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,8 +14,7 @@ import (
 )
 
 // Holds are several locks that are held together, see [All]. Each is a [Hold] of its own,
-// with its own lease and token. All methods are safe for concurrent use, and for nil
-// Holds, which are some that were unlocked long ago.
+// with its own lease and token. All methods are safe for concurrent use.
 type Holds struct {
 	client *Client
 	each   []*Hold // by the names of their locks
@@ -31,18 +31,13 @@ func newHolds(c *Client, es []*queue.Entry) *Holds {
 	return hs
 }
 
-// Each returns the holds, sorted by the names of their locks. One of them can be unlocked
-// by itself, and no more locks be added.
-func (hs *Holds) Each() []*Hold {
-	if hs == nil {
-		return nil
-	}
-	return slices.Clone(hs.each)
-}
+// All yields the holds, sorted by the names of their locks. One of them can be unlocked by
+// itself, and no more locks be added.
+func (hs *Holds) All() iter.Seq[*Hold] { return slices.Values(hs.each) }
 
 // Hold returns the hold of the named lock, for its token; nil if it is not among them.
 func (hs *Holds) Hold(name string) *Hold {
-	for _, h := range hs.Each() {
+	for _, h := range hs.each {
 		if h.Name() == name {
 			return h
 		}
@@ -55,9 +50,6 @@ func (hs *Holds) Hold(name string) *Hold {
 // context that the locks were taken with, but not its end, and with it they can be taken
 // again: see [All.Lock] and [Mutex.Lock].
 func (hs *Holds) Context() context.Context {
-	if hs == nil || len(hs.each) == 0 {
-		return unlockedContext
-	}
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	if hs.ctx == nil {
@@ -107,32 +99,20 @@ func (c *company) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Done is closed when one of the holds has ended. [Holds.Err] says why.
-func (hs *Holds) Done() <-chan struct{} { return hs.Context().Done() }
-
 // Err returns nil while all of the holds last, then why one does not any more: a
 // [LostError], or [ErrUnlocked].
 func (hs *Holds) Err() error {
-	for _, h := range hs.Each() {
+	for _, h := range hs.each {
 		if err := h.Err(); err != nil {
 			return err
 		}
 	}
-	if hs == nil || len(hs.each) == 0 {
-		return ErrUnlocked
-	}
 	return nil
 }
-
-// Valid reports whether all of the locks are surely held at this moment; see [Hold.Valid].
-func (hs *Holds) Valid() bool { return hs.Remaining() > 0 }
 
 // Remaining returns for how long all of the locks are surely held even if no renewal
 // succeeds any more: the least of what [Hold.Remaining] says.
 func (hs *Holds) Remaining() time.Duration {
-	if hs == nil || len(hs.each) == 0 {
-		return 0
-	}
 	least := hs.each[0].Remaining()
 	for _, h := range hs.each[1:] {
 		least = min(least, h.Remaining())
@@ -146,9 +126,6 @@ func (hs *Holds) Remaining() time.Duration {
 // a lost hold its [LostError]; the others are unlocked. If all were unlocked before, it
 // returns [ErrUnlocked].
 func (hs *Holds) Unlock() error {
-	if hs == nil || hs.client == nil {
-		return ErrUnlocked
-	}
 	c := hs.client
 	if c.tasks.Enter() { // as in Hold.Unlock
 		defer c.tasks.Leave()
@@ -156,7 +133,7 @@ func (hs *Holds) Unlock() error {
 	var leave []*queue.Entry
 	var errs []error
 	unlocked, end := 0, time.Now().Add(c.cfg.unlockTimeout)
-	for _, h := range hs.Each() {
+	for _, h := range hs.each {
 		if h.unlocked.Swap(true) {
 			unlocked++
 			continue

@@ -1,3 +1,5 @@
+// A lock's parent that another program made again, wrote or emptied: adopted, refused, left.
+
 package lock_test
 
 import (
@@ -26,15 +28,6 @@ func (w *world) remake(z *zk.Conn, name, data string, version int32) locktest.No
 		}
 	}
 	return w.node(path)
-}
-
-// stays checks that the node is not deleted.
-func (w *world) stays(n locktest.Node) {
-	w.Helper()
-	time.Sleep(5 * time.Second)
-	if now, there := w.Node(n.Path); !there || now.Stat.Czxid != n.Stat.Czxid {
-		w.Errorf("%s was deleted, which another program had made", n.Path)
-	}
 }
 
 // TestParentMadeAgain: a client believes in a parent, and joins without reading it. Another
@@ -113,17 +106,15 @@ func TestParentMadeAgain(t *testing.T) {
 				w.unlock(h)
 			},
 		} {
-			t.Run(known.name+", made again "+name, func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					a := w.client("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: known.keep, LocalWindow: window}))
-					w.unlock(w.lock(w.client("c"), "other"))
-					known.meet(w, a)
-					check(w, a, w.node("/locks/x").Stat.Version)
-					time.Sleep(5 * time.Second)
-					if _, there := w.Node("/locks/x"); there && w.parentMayGo("x", known.keep) {
-						w.Errorf("left behind: %q", w.nodes())
-					}
-				})
+			subtest(t, known.name+", made again "+name, locktest.Options{}, func(w *world) {
+				a := w.client("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: known.keep, LocalWindow: window}))
+				w.unlock(w.lock(w.client("c"), "other"))
+				known.meet(w, a)
+				check(w, a, w.node("/locks/x").Stat.Version)
+				time.Sleep(5 * time.Second)
+				if _, there := w.Node("/locks/x"); there && w.parentMayGo("x", known.keep) {
+					w.Errorf("left behind: %q", w.nodes())
+				}
 			})
 		}
 	}
@@ -140,31 +131,29 @@ func (w *world) parentMayGo(name string, kept bool) bool {
 func TestAdoptedParentIsLeft(t *testing.T) {
 	for name, fault := range map[string]locktest.Fault{"replied": {}, "found": {Drop: locktest.AfterApply}} {
 		for _, again := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s again %v", name, again), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					a := w.client("a")
-					w.unlock(w.lock(a, "other"))
-					w.create(w.raw("other"), "/locks/x", "", 0)
-					before := w.node("/locks/x")
-					if again {
-						w.unlock(w.lock(w.client("b"), "x"))
-						w.stays(before)
-					}
-					hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joinsParent(r, "x") }, fault)
-					h := w.lock(a, "x")
-					if !hit() {
-						w.Fatal("joined otherwise")
-					}
-					ch := w.queue(w.ctx, w.client("c"), "x")
-					w.unlock(h)
-					w.unlock(w.expect(ch).hold)
-					time.Sleep(time.Second)
-					w.unlock(w.lock(a, "x"))
+			subtest(t, fmt.Sprintf("%s again %v", name, again), locktest.Options{}, func(w *world) {
+				a := w.client("a")
+				w.unlock(w.lock(a, "other"))
+				w.create(w.raw("other"), "/locks/x", "", 0)
+				before := w.node("/locks/x")
+				if again {
+					w.unlock(w.lock(w.client("b"), "x"))
 					w.stays(before)
-					if p := w.parent("x"); p.Generation != "" && (!p.Adopted || p.Kind != znode.Mutex || len(w.anchors("x")) != 1) {
-						w.Errorf("the parent is %+v, with the anchors %q", p, w.anchors("x"))
-					}
-				})
+				}
+				hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joinsParent(r, "x") }, fault)
+				h := w.lock(a, "x")
+				if !hit() {
+					w.Fatal("joined otherwise")
+				}
+				ch := w.queue(w.ctx, w.client("c"), "x")
+				w.unlock(h)
+				w.unlock(w.expect(ch).hold)
+				time.Sleep(time.Second)
+				w.unlock(w.lock(a, "x"))
+				w.stays(before)
+				if p := w.parent("x"); p.Generation != "" && (!p.Adopted || p.Kind != znode.Mutex || len(w.anchors("x")) != 1) {
+					w.Errorf("the parent is %+v, with the anchors %q", p, w.anchors("x"))
+				}
 			})
 		}
 	}
@@ -176,34 +165,32 @@ func TestAdoptedParentIsLeft(t *testing.T) {
 func TestParentMadeAgainAsItIsJoined(t *testing.T) {
 	for name, request := range map[string]func(locktest.Request) bool{"as the entry is made": joins, "as it is adopted": adopts} {
 		for _, data := range []string{"not a lock", ""} {
-			t.Run(fmt.Sprintf("%s, data %q", name, data), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					a, z := w.client("a"), w.raw("other")
-					w.unlock(w.lock(a, "other"))
-					w.create(z, "/locks/x", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
-					if _, err := z.Set("/locks/x", w.node("/locks/x").Data, -1); err != nil {
-						w.Fatal(err)
+			subtest(t, fmt.Sprintf("%s, data %q", name, data), locktest.Options{}, func(w *world) {
+				a, z := w.client("a"), w.raw("other")
+				w.unlock(w.lock(a, "other"))
+				w.create(z, "/locks/x", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+				if _, err := z.Set("/locks/x", w.node("/locks/x").Data, -1); err != nil {
+					w.Fatal(err)
+				}
+				var theirs locktest.Node
+				hit := w.before(afterRead("a", request), func() { theirs = w.remake(z, "x", data, 1) })
+				h, err := a.Mutex("x").Lock(w.ctx)
+				if !hit() {
+					w.Fatal("there was no such request")
+				}
+				if data == "" {
+					if err != nil || !w.parent("x").Adopted {
+						w.Fatalf("%v; the parent is %+v", err, w.parent("x"))
 					}
-					var theirs locktest.Node
-					hit := w.before(afterRead("a", request), func() { theirs = w.remake(z, "x", data, 1) })
-					h, err := a.Mutex("x").Lock(w.ctx)
-					if !hit() {
-						w.Fatal("there was no such request")
-					}
-					if data == "" {
-						if err != nil || !w.parent("x").Adopted {
-							w.Fatalf("%v; the parent is %+v", err, w.parent("x"))
-						}
-						w.unlock(h)
-						w.stays(theirs)
-						return
-					}
-					mustBe(w, err, lock.ErrForeign)
+					w.unlock(h)
 					w.stays(theirs)
-					if n := w.node("/locks/x"); string(n.Data) != data || n.Stat.Version != 1 || n.Stat.NumChildren != 0 {
-						w.Errorf("the other program's node holds %q, at version %d, with %d children", n.Data, n.Stat.Version, n.Stat.NumChildren)
-					}
-				})
+					return
+				}
+				mustBe(w, err, lock.ErrForeign)
+				w.stays(theirs)
+				if n := w.node("/locks/x"); string(n.Data) != data || n.Stat.Version != 1 || n.Stat.NumChildren != 0 {
+					w.Errorf("the other program's node holds %q, at version %d, with %d children", n.Data, n.Stat.Version, n.Stat.NumChildren)
+				}
 			})
 		}
 	}
@@ -218,39 +205,37 @@ func adopts(r locktest.Request) bool {
 // what another client that adopts it has.
 func TestParentWrittenAsItIsAdopted(t *testing.T) {
 	for _, by := range []string{"program", "client"} {
-		t.Run("by another "+by, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, z := w.client("a"), w.client("b"), w.raw("other")
-				w.unlock(w.lock(a, "y"))
-				w.unlock(w.lock(b, "other"))
-				w.create(z, "/locks/x", "", 0)
-				hit := w.before(func(r locktest.Request) bool {
-					return r.Label == "a" && adopts(r) && r.Paths[0] != "/locks/x"
-				}, func() {
-					if by == "client" {
-						if _, err := b.Mutex("x").Enqueue(w.ctx); err != nil {
-							t.Error(err)
-						}
-					} else if _, err := z.Set("/locks/x", []byte("not a lock"), -1); err != nil {
-						t.Error(err)
+		subtest(t, "by another "+by, locktest.Options{}, func(w *world) {
+			a, b, z := w.client("a"), w.client("b"), w.raw("other")
+			w.unlock(w.lock(a, "y"))
+			w.unlock(w.lock(b, "other"))
+			w.create(z, "/locks/x", "", 0)
+			hit := w.before(func(r locktest.Request) bool {
+				return r.Label == "a" && adopts(r) && r.Paths[0] != "/locks/x"
+			}, func() {
+				if by == "client" {
+					if _, err := b.Mutex("x").Enqueue(w.ctx); err != nil {
+						w.Error(err)
 					}
-				})
-				h, err := a.Mutex("x").Lock(w.ctx)
-				if !hit() {
-					t.Fatal("it was not adopted")
+				} else if _, err := z.Set("/locks/x", []byte("not a lock"), -1); err != nil {
+					w.Error(err)
 				}
-				if by == "program" {
-					mustBe(t, err, lock.ErrForeign)
-					if n := w.node("/locks/x"); string(n.Data) != "not a lock" || len(w.anchors("x")) != 0 {
-						t.Errorf("the parent holds %q, with the anchors %q", n.Data, w.anchors("x"))
-					}
-					return
-				}
-				if n := w.anchors("x"); err != nil || len(n) != 1 || w.anchor("x").Permits != 0 {
-					t.Errorf("%v; the anchors are %q", err, n)
-				}
-				w.unlock(h)
 			})
+			h, err := a.Mutex("x").Lock(w.ctx)
+			if !hit() {
+				w.Fatal("it was not adopted")
+			}
+			if by == "program" {
+				mustBe(w, err, lock.ErrForeign)
+				if n := w.node("/locks/x"); string(n.Data) != "not a lock" || len(w.anchors("x")) != 0 {
+					w.Errorf("the parent holds %q, with the anchors %q", n.Data, w.anchors("x"))
+				}
+				return
+			}
+			if n := w.anchors("x"); err != nil || len(n) != 1 || w.anchor("x").Permits != 0 {
+				w.Errorf("%v; the anchors are %q", err, n)
+			}
+			w.unlock(h)
 		})
 	}
 }

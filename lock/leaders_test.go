@@ -1,3 +1,5 @@
+// Elections of ZooKeeper leaders with different clocks, and steps of their clocks.
+
 package lock_test
 
 import (
@@ -43,15 +45,11 @@ func (w *world) elect(clock time.Duration) {
 		if s == old {
 			continue
 		}
-		if err := w.SetClock(s, clock); err != nil {
-			w.Fatal(err)
-		}
+		w.ok(w.SetClock(s, clock))
 	}
 	w.StopLeader()
 	w.until("there is a leader", func() bool { return w.Leader() != "" })
-	if err := w.Start(old); err != nil {
-		w.Fatal(err)
-	}
+	w.ok(w.Start(old))
 }
 
 // TestEntriesGetTheStampOfANewLeader: soon after an election all living entries are written
@@ -169,9 +167,7 @@ func TestHolderThatDiedBeforeAnElection(t *testing.T) {
 			}
 			got := w.await(ch)
 			w.inTurn(ended, got)
-			if took := got.at.Sub(elected); took > blocked {
-				w.Errorf("purged %v after the election", took)
-			}
+			atMost(w, "purged after the election", got.at.Sub(elected), blocked)
 			w.unlock(got.hold)
 			w.Heal(label)
 			w.empty()
@@ -209,9 +205,7 @@ func testElectionsFasterThanALease(t *testing.T, wait func(*world, context.Conte
 		}()
 		got := w.await(ch)
 		w.inTurn(ended, got)
-		if took := got.at.Sub(died); took > blocked {
-			w.Errorf("purged %v after it died", took)
-		}
+		atMost(w, "purged after it died", got.at.Sub(died), blocked)
 		<-over
 		w.waits(waits)
 		w.alive(living)
@@ -227,36 +221,32 @@ func testElectionsFasterThanALease(t *testing.T, wait func(*world, context.Conte
 // the grace from then on at most.
 func TestLeaderSteppedWhileItLeads(t *testing.T) {
 	for _, step := range offs {
-		t.Run(fmt.Sprint(step), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, dead := w.dial("a"), w.dial("b"), w.dial("dead")
-				living, gone := w.lock(a, "living"), w.lock(dead, "gone")
-				waits := w.queue(w.ctx, b, "living")
-				ended, ch := w.end(gone), w.queue(w.ctx, b, "gone")
-				w.kill("dead")
-				w.StepClock(step)
-				stepped := time.Now()
-				for range 20 { // each takes a sample, and some before the holder's renewal
-					_, err := b.Mutex("living").TryLock(w.ctx)
-					mustBe(w, err, lock.ErrHeld)
-					w.unlock(w.lock(b, "other"))
-					time.Sleep(ttl / 10)
-				}
-				w.waits(waits)
-				w.alive(living)
-				got := w.await(ch)
-				w.inTurn(ended, got)
-				if took := got.at.Sub(stepped); took > ttl+grace+2*time.Second {
-					w.Errorf("purged %v after the step", took)
-				}
-				w.unlock(got.hold)
-				time.Sleep(ttl)
-				w.waits(waits)
-				w.alive(living)
-				w.unlock(living)
-				w.unlock(w.await(waits).hold)
-				w.empty()
-			})
+		subtest(t, fmt.Sprint("step ", step), locktest.Options{}, func(w *world) {
+			a, b, dead := w.dial("a"), w.dial("b"), w.dial("dead")
+			living, gone := w.lock(a, "living"), w.lock(dead, "gone")
+			waits := w.queue(w.ctx, b, "living")
+			ended, ch := w.end(gone), w.queue(w.ctx, b, "gone")
+			w.kill("dead")
+			w.StepClock(step)
+			stepped := time.Now()
+			for range 20 { // each takes a sample, and some before the holder's renewal
+				_, err := b.Mutex("living").TryLock(w.ctx)
+				mustBe(w, err, lock.ErrHeld)
+				w.unlock(w.lock(b, "other"))
+				time.Sleep(ttl / 10)
+			}
+			w.waits(waits)
+			w.alive(living)
+			got := w.await(ch)
+			w.inTurn(ended, got)
+			atMost(w, "purged after the step", got.at.Sub(stepped), ttl+grace+2*time.Second)
+			w.unlock(got.hold)
+			time.Sleep(ttl)
+			w.waits(waits)
+			w.alive(living)
+			w.unlock(living)
+			w.unlock(w.await(waits).hold)
+			w.empty()
 		})
 	}
 }
@@ -266,7 +256,7 @@ func TestLeaderSteppedWhileItLeads(t *testing.T) {
 func TestSmallStepsOfTheLeader(t *testing.T) {
 	for _, step := range []time.Duration{-900 * time.Millisecond, -400 * time.Millisecond, 400 * time.Millisecond, 900 * time.Millisecond} {
 		for _, pause := range []time.Duration{50 * time.Millisecond, ttl/2 + 100*time.Millisecond} {
-			simulate(t, locktest.Options{}, func(w *world) {
+			subtest(t, fmt.Sprint("step ", step, ", pause ", pause), locktest.Options{}, func(w *world) {
 				a, b := w.dial("a"), w.dial("b")
 				living := w.lock(a, "living")
 				ended := w.end(living)
@@ -298,40 +288,34 @@ func TestSmallStepsOfTheLeader(t *testing.T) {
 // grace. Dead or alive, nobody is robbed, and the displacement is counted.
 func TestChangeOfLeaders(t *testing.T) {
 	for _, off := range []time.Duration{-900 * time.Millisecond, 0, 900 * time.Millisecond} {
-		t.Run(fmt.Sprint(off), func(t *testing.T) {
-			simulate(t, locktest.Options{Members: 3, ElectionTime: 500 * time.Millisecond}, func(w *world) {
-				for i, s := range w.Servers() {
-					if err := w.SetClock(s, time.Duration(i)*off); err != nil {
-						t.Fatal(err)
-					}
-				}
-				a, b := w.dial("a"), w.dial("b")
-				h := w.lock(a, "x")
-				ch := w.queue(w.ctx, b, "x")
-				down := w.StopLeader()
-				w.until("there is a leader", func() bool { return w.Leader() != "" })
-				if err := w.Start(down); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(ttl)
-				w.alive(h)
-				w.waits(ch)
-				if n := a.Stats().Displacements; (n == 0) != (off == 0) {
-					t.Errorf("clocks %v apart: %d displacements counted", off, n)
-				}
-				if warned := strings.Contains(w.logged(), "was displaced"); warned != (off != 0) {
-					t.Errorf("clocks %v apart: warned %v", off, warned)
-				}
+		subtest(t, fmt.Sprint("off ", off), locktest.Options{Members: 3, ElectionTime: 500 * time.Millisecond}, func(w *world) {
+			for i, s := range w.Servers() {
+				w.ok(w.SetClock(s, time.Duration(i)*off))
+			}
+			a, b := w.dial("a"), w.dial("b")
+			h := w.lock(a, "x")
+			ch := w.queue(w.ctx, b, "x")
+			down := w.StopLeader()
+			w.until("there is a leader", func() bool { return w.Leader() != "" })
+			w.ok(w.Start(down))
+			time.Sleep(ttl)
+			w.alive(h)
+			w.waits(ch)
+			if n := a.Stats().Displacements; (n == 0) != (off == 0) {
+				w.Errorf("clocks %v apart: %d displacements counted", off, n)
+			}
+			if warned := strings.Contains(w.logged(), "was displaced"); warned != (off != 0) {
+				w.Errorf("clocks %v apart: warned %v", off, warned)
+			}
 
-				// Now the holder dies, and the leader changes again before its end.
-				ended := w.end(h)
-				w.kill("a")
-				time.Sleep(ttl / 2)
-				w.StopLeader()
-				got := w.await(ch)
-				w.inTurn(ended, got)
-				w.unlock(got.hold)
-			})
+			// Now the holder dies, and the leader changes again before its end.
+			ended := w.end(h)
+			w.kill("a")
+			time.Sleep(ttl / 2)
+			w.StopLeader()
+			got := w.await(ch)
+			w.inTurn(ended, got)
+			w.unlock(got.hold)
 		})
 	}
 }

@@ -1,8 +1,9 @@
+// Leases: fixed ones, Extend, max_hold.
+
 package lock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -67,9 +68,7 @@ func TestExtend(t *testing.T) {
 			h := w.lock(a, "x", opts...)
 			ended := w.end(h)
 			for _, d := range []time.Duration{3 * ttl, ttl / 2, ttl} {
-				if err := h.Extend(w.ctx, d); err != nil {
-					t.Fatal(err)
-				}
+				w.ok(h.Extend(w.ctx, d))
 				if r := h.Remaining(); r > d || r < d-d/100 {
 					t.Errorf("%v remain after an extension to %v", r, d)
 				}
@@ -88,9 +87,7 @@ func TestExtend(t *testing.T) {
 			if r := h.Remaining(); r < ttl-ttl/100 {
 				t.Errorf("%v remain after extensions that were refused", r)
 			}
-			if err := h.Extend(w.ctx, 2*ttl); err != nil {
-				t.Fatal(err)
-			}
+			w.ok(h.Extend(w.ctx, 2*ttl))
 			if opts == nil {
 				time.Sleep(4 * ttl) // later renewals carry it
 				w.alive(h)
@@ -115,25 +112,20 @@ func TestExtend(t *testing.T) {
 // hear of it has to go by the shorter one.
 func TestShorteningCountsFromTheSend(t *testing.T) {
 	for _, fault := range []locktest.Fault{{Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply}, {DelayReply: time.Hour}, {Delay: time.Hour}} {
-		t.Run(fmt.Sprintf("%+v", fault), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b := w.dial("a"), w.dial("b")
-				h := w.lock(a, "x", lock.WithoutRenewal())
-				ended := w.end(h)
-				w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, fault)
-				ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-				defer cancel()
-				sent := time.Now()
-				mustBe(t, h.Extend(ctx, 2*time.Second), context.DeadlineExceeded)
-				if r := h.Remaining(); r > time.Second {
-					t.Errorf("%v remain a second after the lease was shortened to two", r)
-				}
-				ch := w.queue(w.ctx, b, "x")
-				if at := ended.wait().Sub(sent); at > 2*time.Second || at < 1900*time.Millisecond {
-					t.Errorf("ended %v after the lease was shortened to 2s", at)
-				}
-				w.inTurn(ended, w.await(ch))
-			})
+		subtest(t, fmt.Sprintf("%+v", fault), locktest.Options{}, func(w *world) {
+			a, b := w.dial("a"), w.dial("b")
+			h := w.lock(a, "x", lock.WithoutRenewal())
+			ended := w.end(h)
+			w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, fault)
+			ctx := w.limited(time.Second)
+			sent := time.Now()
+			mustBe(w, h.Extend(ctx, 2*time.Second), context.DeadlineExceeded)
+			atMost(w, "remain a second after the lease was shortened to two", h.Remaining(), time.Second)
+			ch := w.queue(w.ctx, b, "x")
+			if at := ended.wait().Sub(sent); at > 2*time.Second || at < 1900*time.Millisecond {
+				w.Errorf("ended %v after the lease was shortened to 2s", at)
+			}
+			w.inTurn(ended, w.await(ch))
 		})
 	}
 }
@@ -144,8 +136,7 @@ func TestLengtheningCountsFromTheReply(t *testing.T) {
 		h := w.lock(w.dial("a"), "x", lock.WithoutRenewal())
 		begun, ended := time.Now(), w.end(h)
 		w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, locktest.Fault{Drop: locktest.BeforeApply})
-		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-		defer cancel()
+		ctx := w.limited(time.Second)
 		mustBe(t, h.Extend(ctx, 10*ttl), context.DeadlineExceeded)
 		if at := ended.wait().Sub(begun); at > ttl {
 			t.Errorf("ended after %v, want at most %v", at, ttl)
@@ -153,45 +144,27 @@ func TestLengtheningCountsFromTheReply(t *testing.T) {
 	})
 }
 
-func TestExtendWithEndedContext(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		h := w.lock(w.dial("a"), "x")
-		ctx, cancel := context.WithCancelCause(w.ctx)
-		cause := errors.New("no time")
-		cancel(cause)
-		mustBe(t, h.Extend(ctx, ttl/2), context.Canceled, cause)
-		time.Sleep(3 * ttl)
-		w.alive(h) // one or the other
-		w.unlock(h)
-		w.empty()
-	})
-}
-
 func TestMaxHold(t *testing.T) {
 	for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("fixed ", opts != nil), locktest.Options{}, func(w *world) {
 			const most = 25 * time.Second
 			a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, MaxHold: most}))
 			h := w.lock(a, "x", opts...)
 			begun, ended := time.Now(), w.end(h)
 			ch := w.queue(w.ctx, w.dial("b"), "x")
-			if err := h.Extend(w.ctx, 2*most); err != nil {
-				t.Fatal(err)
-			}
+			w.ok(h.Extend(w.ctx, 2*most))
 			if r := h.Remaining(); r > most {
-				t.Errorf("%v remain, want at most %v", r, most)
+				w.Errorf("%v remain, want at most %v", r, most)
 			}
 			if lasted := ended.wait().Sub(begun); lasted > most+time.Millisecond || lasted < most-most/100 {
-				t.Errorf("lasted %v, want %v", lasted, most)
+				w.Errorf("lasted %v, want %v", lasted, most)
 			}
-			mustBe(t, h.Err(), lock.ErrLost, lock.ErrMaxHold)
+			mustBe(w, h.Err(), lock.ErrLost, lock.ErrMaxHold)
 			got := w.await(ch)
 			w.inTurn(ended, got)
-			if took := got.at.Sub(begun); took > most+time.Second {
-				t.Errorf("the next one entered after %v; the entry should have gone at once", took)
-			}
+			atMost(w, "the next one entered after; the entry should have gone at once", got.at.Sub(begun), most+time.Second)
 			w.unlock(got.hold)
-			mustBe(t, h.Unlock(), lock.ErrMaxHold)
+			mustBe(w, h.Unlock(), lock.ErrMaxHold)
 			w.empty()
 		})
 	}

@@ -1,3 +1,5 @@
+// Watches that are lost: everything is noticed without them, in time.
+
 package lock_test
 
 import (
@@ -25,9 +27,7 @@ func (w *losing) client(opts ...lock.Option) *lock.Client {
 		return w.dial("a", opts...)
 	}
 	c, err := lock.New(w.raw("a"), w.options("a", opts...)[1:]...) // not the dialer
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.ok(err)
 	w.Cleanup(func() { c.Close() })
 	return c
 }
@@ -65,24 +65,11 @@ func forEachLoss(t *testing.T, f func(w *losing)) {
 			}
 		}
 		for own, most := range map[bool]time.Duration{true: loss.own, false: loss.borrowed} {
-			t.Run(fmt.Sprintf("%s, own %v", loss.name, own), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					f(&losing{w, own, func(c *lock.Client) { lose(w, c) }, most})
-				})
+			subtest(t, fmt.Sprintf("%s, own %v", loss.name, own), locktest.Options{}, func(w *world) {
+				f(&losing{w, own, func(c *lock.Client) { lose(w, c) }, most})
 			})
 		}
 	}
-}
-
-// inTime returns the hold that must have been taken by then.
-func (w *world) inTime(ch <-chan taken, most time.Duration) *lock.Hold {
-	w.Helper()
-	begun := time.Now()
-	got := w.await(ch)
-	if waited := got.at.Sub(begun); waited > most {
-		w.Errorf("the lock was taken after %v; want at most %v", waited, most)
-	}
-	return got.hold
 }
 
 // TestCachedLeaseIsGivenUpWithoutWatch: another client comes to a lock that is only
@@ -185,9 +172,9 @@ func TestLostWatchIsNotShared(t *testing.T) {
 		w.unlock(w.lock(a, "x"))
 		settle()
 		w.lose(a)
-		if err := a.Release(w.ctx, "x"); err != nil {
-			w.Fatal(err)
-		}
+		several, err := a.All([]string{"x", "y"}).TryLock(w.ctx) // for which it gives back what it keeps
+		w.ok(err)
+		w.unlockAll(several)
 		time.Sleep(time.Minute)
 		w.unlock(w.lock(a, "x"))
 		settle()
@@ -212,7 +199,7 @@ func TestHandoffToAnotherClientWithoutWatch(t *testing.T) {
 // away judges by what it knows of that. The others had no chance to renew their entries, and
 // get some time for it.
 func TestIdleBorrowedConnectionSeesOutages(t *testing.T) {
-	for name, away := range map[string]func(w *world){
+	forEach(t, locktest.Options{}, map[string]func(w *world){
 		"servers stopped": func(w *world) {
 			w.Stop(w.Servers()[0])
 			time.Sleep(ttl * 3 / 4)
@@ -222,34 +209,47 @@ func TestIdleBorrowedConnectionSeesOutages(t *testing.T) {
 			time.Sleep(ttl * 3 / 4)
 			w.ExpireLabel("idle")
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b := w.dial("a"), w.dial("b")
-				idle, err := lock.New(w.raw("idle"), w.options("idle")[1:]...) // not the dialer
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.Cleanup(func() { idle.Close() })
-				w.unlock(w.lock(idle, "y")) // it knows the time
-				time.Sleep(ttl)
-				h := w.lock(a, "x")
-				waiting := w.queue(w.ctx, b, "x")
-				w.kill("a")
-				w.kill("b")
-				away(w)
-				time.Sleep(4 * time.Second) // go-zookeeper has a session again, and its user asked for nothing
-				ch := start(func() (*lock.Hold, error) { return idle.Mutex("x").Lock(w.ctx) })
-				time.Sleep(time.Second)
-				w.Heal("a")
-				w.Heal("b")
-				w.unlock(w.await(waiting).hold)
-				w.unlock(w.await(ch).hold)
-				if n := b.Stats().Requeued; n > 0 {
-					t.Error("the entry of a waiter that was coming back was deleted")
-				}
-				h.Unlock()
-			})
-		})
-	}
+	}, func(w *world, away func(w *world)) {
+		a, b := w.dial("a"), w.dial("b")
+		idle, err := lock.New(w.raw("idle"), w.options("idle")[1:]...) // not the dialer
+		w.ok(err)
+		w.Cleanup(func() { idle.Close() })
+		w.unlock(w.lock(idle, "y")) // it knows the time
+		time.Sleep(ttl)
+		h := w.lock(a, "x")
+		waiting := w.queue(w.ctx, b, "x")
+		w.kill("a")
+		w.kill("b")
+		away(w)
+		time.Sleep(4 * time.Second) // go-zookeeper has a session again, and its user asked for nothing
+		ch := start(func() (*lock.Hold, error) { return idle.Mutex("x").Lock(w.ctx) })
+		time.Sleep(time.Second)
+		w.Heal("a")
+		w.Heal("b")
+		w.unlock(w.await(waiting).hold)
+		w.unlock(w.await(ch).hold)
+		if n := b.Stats().Requeued; n > 0 {
+			w.Error("the entry of a waiter that was coming back was deleted")
+		}
+		h.Unlock()
+	})
+}
+
+// TestRaiseWithoutWatch: the first waiter notices that there are more permits although its
+// watches are lost.
+func TestRaiseWithoutWatch(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a").Semaphore("x", 1), w.dial("b").Semaphore("x", 1), w.dial("c").Semaphore("x", 1)
+		h := w.take(permits(a, 1))
+		ch := w.join("x", permits(b, 1))
+		time.Sleep(100 * time.Millisecond)
+		w.LoseWatches("b")
+		w.ok(c.Resize(w.ctx, 2))
+		begun := time.Now()
+		got := w.await(ch)
+		atMost(w, "it noticed after", got.at.Sub(begun), 3*time.Minute)
+		w.unlock(h)
+		w.unlock(got.hold)
+		w.empty()
+	})
 }

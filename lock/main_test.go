@@ -1,3 +1,5 @@
+// No test leaves a goroutine behind.
+
 package lock_test
 
 import (

@@ -21,26 +21,19 @@ import (
 type Mutex struct{ r recipe }
 
 // Mutex returns the mutex of that name: a path relative to the client's root,
-// such as "orders/42". A name or an option that is not allowed is reported when
-// the lock is taken.
+// such as "orders/42". If the name or an option is not allowed, all its methods fail with
+// the same [ErrInvalid]. [Mutex.Validate] returns it at once.
 func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
 	return &Mutex{c.recipe(znode.Mutex, name, opts)}
 }
 
-func (m *Mutex) recipe() *recipe {
-	if m == nil {
-		return nil
-	}
-	return &m.r
-}
-
 // Name returns the name of the lock.
-func (m *Mutex) Name() string {
-	if m == nil {
-		return ""
-	}
-	return m.r.name
-}
+func (m *Mutex) Name() string { return m.r.name }
+
+// Validate returns an [ErrInvalid] if the name or an option is not allowed. Call it where a
+// mutex is made long before it is taken: at the start of a service, for a name from its
+// configuration. It asks no server.
+func (m *Mutex) Validate() error { return m.r.validate() }
 
 // Lock waits for its turn, first come first served, and returns the hold. If ctx ends
 // first, its entry is withdrawn and the error is ctx's error and cause, and a [HeldError]
@@ -51,7 +44,7 @@ func (m *Mutex) Name() string {
 // another handle on that hold, which ends when all its handles were unlocked. A hold
 // that is in doubt, see [Hold.Remaining], is confirmed before.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
-	return m.recipe().take(ctx, znode.Exclusive, acquire)
+	return m.r.take(ctx, znode.Exclusive, acquire)
 }
 
 // TryLock returns the hold if no other contender is in the way, and otherwise a [HeldError],
@@ -60,11 +53,18 @@ func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 // up with the leader first. An entry that another client keeps unused ([WithIdle]) counts as
 // held; what this client keeps does not.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
-	return m.recipe().take(ctx, znode.Exclusive, try)
+	return m.r.take(ctx, znode.Exclusive, try)
 }
 
 // Do runs f while it has the lock. The context of f ends with ctx, and when the
 // hold is lost; the result is then a [LostError], joined with what f returns.
 func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) error {
-	return m.recipe().do(ctx, znode.Exclusive, f)
+	return m.r.do(ctx, znode.Exclusive, f)
+}
+
+// TryDo runs f as Do does if no other contender is in the way, and otherwise skips it: ran is
+// false and the error nil. It does not wait, see [Mutex.TryLock]. An error with ran false says
+// that the lock could not be tried; an [ErrHeld] with ran true comes from f.
+func (m *Mutex) TryDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
+	return m.r.tryDo(ctx, znode.Exclusive, f)
 }

@@ -37,7 +37,7 @@ type EventKind uint8
 // each of its holds, told apart by Token.
 const (
 	_ EventKind = iota
-	// EventWaiting: another contender is ahead.
+	// EventWaiting: other contenders are ahead, as many as Ahead tells.
 	EventWaiting
 	// EventAcquired: the lock is acquired, after the time that Waited tells.
 	EventAcquired
@@ -45,12 +45,12 @@ const (
 	// because its entry was removed, or to yield to a higher priority in an election.
 	EventWithdrawn
 	// EventAtRisk: the hold will be lost, in the time that Left tells, unless a
-	// renewal succeeds: see [Hold.AtRisk]. Err is ErrExpired or ErrMaxHold.
+	// renewal succeeds: see [Hold.AtRisk]. Reason says by what.
 	EventAtRisk
 	// EventReleased: the hold was unlocked, and its entry is deleted next; or it was
 	// detached, and its entry stays for the client that attaches to it.
 	EventReleased
-	// EventLost: the hold ended before. Err is its [LostError].
+	// EventLost: the hold ended before. Reason says why.
 	EventLost
 	// EventPurged: the client deleted an expired entry of another contender.
 	EventPurged
@@ -84,6 +84,10 @@ type Event struct {
 	Entry string
 	// Token is that of the hold.
 	Token Token
+	// Ahead is the place in the queue when a wait began: how many contenders were ahead,
+	// those that hold the lock included. They are entries in ZooKeeper, and goroutines of this
+	// client. 0 if it is not known, as [WithBarging].
+	Ahead int
 	// Queued says that there was an EventWaiting.
 	Queued bool
 	// Waited is how long ago the lock was asked for when it was acquired, or when the
@@ -95,18 +99,19 @@ type Event struct {
 	Left time.Duration
 	// By is how far the leader's clock jumped, negative for backwards.
 	By time.Duration
-	// Err is why a hold was lost, or will be.
-	Err error
+	// Reason is why a hold was lost, a [LostError], or will be, [ErrExpired] or [ErrMaxHold].
+	// Compare it with [errors.Is]; ReasonLabel is for metrics.
+	Reason error
 }
 
-// Reason is why a hold was lost, or will be, in a word that can label a metric:
-// "expired", "removed", "taken", "broken", "max_hold", "closed"; "" if Err is none of these.
-func (e Event) Reason() string {
+// ReasonLabel returns the Reason in a word that can label a metric: "expired", "removed",
+// "taken", "broken", "max_hold", "closed"; "" if it is none of these.
+func (e Event) ReasonLabel() string {
 	for _, r := range []struct {
 		err  error
 		word string
 	}{{ErrExpired, "expired"}, {ErrRemoved, "removed"}, {ErrTaken, "taken"}, {ErrBroken, "broken"}, {ErrMaxHold, "max_hold"}, {ErrClosed, "closed"}} {
-		if errors.Is(e.Err, r.err) {
+		if errors.Is(e.Reason, r.err) {
 			return r.word
 		}
 	}
@@ -141,10 +146,11 @@ func askedBy(values context.Context) *asked {
 	return a
 }
 
-// waits tells the observers that a request has to wait, by that entry if it has one.
-func (c *Client) waits(values context.Context, r *queue.Request, entry string) {
+// waits tells the observers that a request has to wait, by that entry if it has one, and how
+// many contenders are ahead.
+func (c *Client) waits(values context.Context, r *queue.Request, entry string, ahead int) {
 	if len(c.cfg.observers) > 0 && !askedBy(values).waiting.Swap(true) {
-		c.notify(values, Event{Kind: EventWaiting, Lock: r.Lock, Entry: entry})
+		c.notify(values, Event{Kind: EventWaiting, Lock: r.Lock, Entry: entry, Ahead: ahead})
 	}
 }
 
@@ -189,11 +195,11 @@ func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, grante
 	}
 	switch {
 	case change.AtRisk():
-		event.Kind, event.Left, event.Err = EventAtRisk, change.Left, change.Why
+		event.Kind, event.Left, event.Reason = EventAtRisk, change.Left, change.Why
 	case change.To == lease.Held:
 		event.Kind, event.Queued = EventAcquired, asked.waiting.Swap(false)
 	case change.Lost():
-		event.Kind, event.Err = EventLost, change.Why
+		event.Kind, event.Reason = EventLost, change.Why
 	case change.From == lease.Held:
 		event.Kind = EventReleased
 	case change.From == lease.Waiting && change.To == lease.Ended:
@@ -248,9 +254,6 @@ func (c *Client) notify(values context.Context, event Event) {
 // It looks at what is known, asks no server and never blocks, so that it can answer a
 // health check.
 func (c *Client) Check() error {
-	if c.zero() {
-		return invalid("client", nil, "must come from Dial or New")
-	}
 	if c.open.Err() != nil {
 		return ErrClosed
 	}
@@ -264,4 +267,44 @@ func (c *Client) Check() error {
 	}
 	return fmt.Errorf("%w: %d of %d entries are not renewed: %s was last %v ago, and %s %v unless it is",
 		ErrStalled, stalled, of, first.Path, first.For.Round(time.Millisecond), state, max(0, first.Left).Round(time.Millisecond))
+}
+
+// entryChanged is told of each change in the life of an entry: the place for statistics,
+// logs and observers.
+func (c *Client) entryChanged(e *queue.Entry, change lease.Change) {
+	c.tell(e, change)
+	if change.To == lease.Ended && !(e.Placed() && errors.Is(change.Why, ErrUnlocked)) { // then Unlock says what comes of it
+		c.ended(e, change.Why)
+	}
+	switch {
+	case change.AtRisk():
+		c.logRisk(e, change)
+	case change.Lost():
+		if !heldTogether(e) { // else each of them counts
+			c.lost.Add(1)
+		}
+		c.logLoss(e, change)
+	}
+}
+
+func (c *Client) logLoss(e *queue.Entry, change lease.Change) {
+	event := c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).AnErr("why", errors.Unwrap(change.Why))
+	if errors.Is(change.Why, ErrExpired) {
+		c.outage.mu.Lock()
+		c.outage.lost++
+		c.outage.mu.Unlock()
+	}
+	switch {
+	case errors.Is(change.Why, ErrClosed):
+		event.Discard()
+		c.cfg.log.Debug().Str("lock", e.Lock()).Str("entry", e.Path).Msg("hold ended: the client closes")
+	case errors.Is(change.Why, ErrRemoved), errors.Is(change.Why, ErrTaken):
+		if _, off := c.clock.Displacements(); off.By != 0 {
+			event.Stringer("leader_clock_displaced_by", off.By).Stringer("displacement_seen_before", c.clock.Mono()-off.Seen).
+				Int64("old_epoch", off.OldEpoch).Int64("epoch", off.NewEpoch)
+		}
+		event.Msg("hold lost: its entry was removed or overwritten while its lease ran; its context has ended, and another contender may hold the lock already")
+	default:
+		event.Msg("hold lost: its context has ended, its entry is deleted if it is still there, and another contender may hold the lock already")
+	}
 }

@@ -1,3 +1,5 @@
+// Observers: what they are told of local waiters, bargers and shared entries.
+
 package lock_test
 
 import (
@@ -19,9 +21,7 @@ func (w *world) as(who string) context.Context { return context.WithValue(w.ctx,
 func (w *world) taken(who string, take taking) *lock.Hold {
 	w.Helper()
 	h, err := take(w.as(who))
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.ok(err)
 	return h
 }
 
@@ -34,7 +34,7 @@ func (o *observed) diary() string {
 		if e.Kind == lock.EventAcquired && e.Queued {
 			line += " queued"
 		}
-		if reason := e.Reason(); reason != "" {
+		if reason := e.ReasonLabel(); reason != "" {
 			line += " " + reason
 		}
 		all = append(all, line)
@@ -158,9 +158,7 @@ func TestObserverOfReadersTogether(t *testing.T) {
 			t.Errorf("three have the entry; stats %+v", s)
 		}
 		again, err := a.RWMutex("x").RLock(holds[1].Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		w.diary(seen, "")
 		time.Sleep(ttl)
 		w.unlock(holds[1])
@@ -174,7 +172,7 @@ func TestObserverOfReadersTogether(t *testing.T) {
 			t.Errorf("two have the entry; stats %+v", s)
 		}
 		w.kill("a")
-		<-holds[0].Done()
+		<-holds[0].Context().Done()
 		settle()
 		got := seen.diary()
 		for _, want := range []string{"1st at risk expired", "3rd at risk expired", "1st lost expired", "3rd lost expired"} {
@@ -201,9 +199,7 @@ func TestObserverAsTheClientCloses(t *testing.T) {
 		second := w.line(w.as("2nd"), a, "x", 1)[0]
 		read := w.taken("3rd", a.RWMutex("y").RLock)
 		w.diary(seen, "1st acquired, 2nd waiting, 3rd acquired")
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
+		mustBe(w, a.Close(), nil)
 		mustBe(t, w.outcome(second).err, lock.ErrClosed)
 		for _, h := range []*lock.Hold{h, read} {
 			if !errors.Is(h.Err(), lock.ErrClosed) {

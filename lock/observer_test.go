@@ -1,3 +1,5 @@
+// Observers, holds at risk, and Check.
+
 package lock_test
 
 import (
@@ -45,7 +47,7 @@ func (o *observed) say() string {
 	events, _ := o.take()
 	var all []string
 	for _, e := range events {
-		all = append(all, strings.TrimSpace(e.Kind.String()+" "+e.Lock+" "+e.Reason()))
+		all = append(all, strings.TrimSpace(e.Kind.String()+" "+e.Lock+" "+e.ReasonLabel()))
 	}
 	return strings.Join(all, ", ")
 }
@@ -93,7 +95,7 @@ func TestObserver(t *testing.T) {
 		time.Sleep(2 * ttl)
 		w.unlock(first)
 		events, values = seen.take()
-		if want := 2 * ttl; len(events) != 1 || events[0].Kind != lock.EventReleased || events[0].Held < want || events[0].Held > want+time.Second || events[0].Err != nil || values[0] != "mine" {
+		if want := 2 * ttl; len(events) != 1 || events[0].Kind != lock.EventReleased || events[0].Held < want || events[0].Held > want+time.Second || events[0].Reason != nil || values[0] != "mine" {
 			t.Errorf("told %+v, with %v", events, values)
 		}
 
@@ -126,7 +128,7 @@ func TestObserver(t *testing.T) {
 
 		// Losses, and who is purged.
 		h = w.lock(a, "y", lock.WithoutRenewal(), lock.WithTTL(time.Second))
-		<-h.Done()
+		<-h.Context().Done()
 		w.says(seen, "acquired y, lost y expired")
 		w.lock(b, "z")
 		w.kill("b")
@@ -142,6 +144,77 @@ func TestObserver(t *testing.T) {
 		w.says(seen, "lost z closed")
 		if want := "acquired jobs/1, released jobs/1, waiting x, waiting x, withdrawn x, acquired x, released x, acquired y, lost y expired, waiting z, purged z, acquired z, displaced, lost z closed"; too.say() != want {
 			t.Error("the second observer was told something else")
+		}
+	})
+}
+
+// TestPlaceInTheQueue: the event of waiting tells how many are ahead, be they entries of other
+// clients or goroutines of this one.
+func TestPlaceInTheQueue(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		seen := new(observed)
+		a, b := w.client("a", lock.WithObserver(seen)), w.dial("b")
+		ahead := func(want ...int) {
+			t.Helper()
+			var got []int
+			events, _ := seen.take()
+			for _, e := range events {
+				if e.Kind == lock.EventWaiting {
+					got = append(got, e.Ahead)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%d are ahead, want %d", got, want)
+			}
+		}
+		holds, cancel := context.WithCancel(w.ctx)
+		defer cancel()
+		mine := w.lock(a, "mine")
+		var waiters []<-chan taken
+		for range 2 { // behind a hold of the same client
+			waiters = append(waiters, w.queue(holds, a, "mine"))
+		}
+		ahead(1, 2)
+
+		theirs := w.lock(b, "theirs")
+		waiters = append(waiters, w.queue(holds, w.dial("c"), "theirs"))
+		for range 2 { // behind entries of another, by one of their own
+			waiters = append(waiters, w.queue(holds, a, "theirs"))
+		}
+		ahead(2, 3)
+
+		rw := a.RWMutex("rw")
+		write := w.take(b.RWMutex("rw").Lock)
+		for range 2 { // readers have their turn together
+			waiters = append(waiters, start(func() (*lock.Hold, error) { return rw.RLock(holds) }))
+			settle()
+		}
+		ahead(1, 1)
+		waiters = append(waiters, w.queue(holds, a, "theirs", lock.WithBarging()))
+		ahead(0)
+
+		cancel()
+		for _, ch := range waiters {
+			mustBe(t, (<-ch).err, context.Canceled)
+		}
+		for _, h := range []*lock.Hold{mine, theirs, write} {
+			w.unlock(h)
+		}
+		w.empty()
+	})
+}
+
+// TestReasonOfALoss: the reason is what a program compares errors with.
+func TestReasonOfALoss(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		seen := new(observed)
+		a := w.dial("a", lock.WithObserver(seen))
+		h := w.lock(a, "x", lock.WithoutRenewal())
+		<-h.Context().Done()
+		events, _ := seen.take()
+		lost := (*lock.LostError)(nil)
+		if e := events[len(events)-1]; !errors.Is(e.Reason, lock.ErrExpired) || errors.Is(e.Reason, lock.ErrRemoved) || !errors.As(e.Reason, &lost) || lost.Token != h.Token() {
+			t.Errorf("told %+v", e)
 		}
 	})
 }
@@ -220,7 +293,7 @@ func (w *world) warned(h *lock.Hold) time.Duration {
 		return left
 	case <-time.After(5 * ttl):
 		w.Fatalf("not at risk: %v", h.Err())
-	case <-h.Done():
+	case <-h.Context().Done():
 		w.Fatalf("ended before it was at risk: %v", h.Err())
 	}
 	return 0
@@ -245,7 +318,7 @@ func TestHoldAtRisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			left := w.warned(h)
-			if left <= ttl/2-ttl/50 || left > ttl/2 || left != h.Remaining() || !h.Valid() {
+			if left <= ttl/2-ttl/50 || left > ttl/2 || left != h.Remaining() {
 				t.Errorf("%v were left, %v are", left, h.Remaining())
 			}
 			if other := w.warned(again); other != left {
@@ -302,7 +375,7 @@ func TestWarningWithdrawn(t *testing.T) {
 			t.Error("warned of a risk that is over")
 		}
 		w.kill("a")
-		<-h.Done()
+		<-h.Context().Done()
 		if len(told) != 0 {
 			t.Error("warned of the risk of a hold that is lost")
 		}
@@ -322,13 +395,13 @@ func TestAtRiskOfMaxHold(t *testing.T) {
 		if err := a.Check(); err != nil {
 			t.Error(err)
 		}
-		<-h.Done()
+		<-h.Context().Done()
 		w.says(seen, "acquired x, at risk x max_hold, lost x max_hold")
 		h = w.lock(a, "x", lock.WithoutRenewal())
 		select {
 		case left := <-h.AtRisk():
 			t.Errorf("a fixed lease is at risk, with %v left", left)
-		case <-h.Done():
+		case <-h.Context().Done():
 		}
 		if err := a.Check(); err != nil {
 			t.Error(err)
@@ -358,10 +431,6 @@ func TestCheck(t *testing.T) {
 		w.unlock(theirs)
 		w.close(a)
 		mustBe(t, a.Check(), lock.ErrClosed)
-		mustBe(t, (*lock.Client)(nil).Check(), lock.ErrInvalid)
-		if (*lock.Hold)(nil).AtRisk() != nil {
-			t.Error("no hold is at risk")
-		}
 	})
 }
 
@@ -392,7 +461,7 @@ func TestEventKind(t *testing.T) {
 			t.Errorf("%d is %q, want %q", uint8(kind), got, want)
 		}
 	}
-	if got := (lock.Event{Err: errors.New("x")}).Reason(); got != "" {
+	if got := (lock.Event{Reason: errors.New("x")}).ReasonLabel(); got != "" {
 		t.Errorf("reason %q", got)
 	}
 }

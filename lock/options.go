@@ -3,6 +3,7 @@ package lock
 import (
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/lock/internal/outbox"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -31,8 +33,8 @@ const (
 // Option sets up a [Client]. What is wrong with it is reported by [Dial] or [New].
 type Option interface{ setClient(*config) error }
 
-// LockOption sets up one lock. What is wrong with it is reported by the first
-// use of the lock.
+// LockOption sets up one lock. What is wrong with it is reported by the lock's Validate, and
+// by each use.
 type LockOption interface{ setLock(*settings) error }
 
 // SharedOption is both: given to a client it is the default of its locks.
@@ -218,10 +220,22 @@ func WithPriority(n int) LockOption {
 	})
 }
 
-// WithLogger sets where the client logs to. Default nowhere. The client never waits for the
-// logger: a goroutine writes the lines, with the level, context and hooks of log. If the
-// writer blocks, up to 1,024 lines wait and further ones are dropped and counted, see [Stats].
-// [Client.Close] waits for up to a second until all lines are written.
+// WithSlog has the client log to log, at its levels debug, info, warn and error. Default
+// nowhere; of WithSlog and [WithLogger] the last one counts. The client never waits for the
+// logger: a goroutine calls the handler, with a context that has no values. If the handler
+// blocks, up to 1,024 lines wait and further ones are dropped and counted, see [Stats].
+// [Client.Close] waits for up to a second until all lines are handled.
+func WithSlog(log *slog.Logger) Option {
+	return clientOption(func(c *config) error {
+		if log == nil || log.Handler() == nil { // of a zero Logger
+			return invalid("logger", nil, "must not be nil: leave the option out to log nothing")
+		}
+		c.log = outbox.FromSlog(log)
+		return nil
+	})
+}
+
+// WithLogger is [WithSlog] for a zerolog logger. Lines have the level, context and hooks of log.
 func WithLogger(log zerolog.Logger) Option {
 	return clientOption(func(c *config) error {
 		c.log = log

@@ -1,8 +1,11 @@
+// Options, names and policies: defaults, and what is refused.
+
 package lock_test
 
 import (
 	"context"
 	"crypto/tls"
+	"log/slog"
 	"math"
 	"strings"
 	"testing"
@@ -47,6 +50,8 @@ func TestBadOptions(t *testing.T) {
 		{"long grace", lock.WithGrace(2 * time.Hour), []string{"grace 2h0m0s", "max_ttl, 1h0m0s"}},
 		{"long TTL", lock.WithTTL(lock.MaxTime + time.Hour), []string{"ttl 8761h0m0s", "at most 8760h"}},
 		{"very long grace", lock.WithGrace(lock.MaxTime + time.Hour), []string{"grace 8761h0m0s", "at most 8760h"}},
+		{"no logger", lock.WithSlog(nil), []string{"logger", "must not be nil"}},
+		{"empty logger", lock.WithSlog(new(slog.Logger)), []string{"logger", "must not be nil"}},
 		{"no observer", lock.WithObserver(nil), []string{"observer", "must not be nil"}},
 		{"no policies", lock.WithPolicies(nil), []string{"policies", "must not be nil"}},
 		{"no ACL", lock.WithACL(), []string{"acl []", "must not be empty"}},
@@ -103,7 +108,7 @@ func TestBadOptions(t *testing.T) {
 
 // soon returns a context that ends soon, for calls that are refused before they
 // wait for anything.
-func soon(t *testing.T) context.Context {
+func soon(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	t.Cleanup(cancel)
 	return ctx
@@ -144,10 +149,40 @@ func TestBadNamesAndLockOptions(t *testing.T) {
 				mustSay(t, err, tt.says...)
 				_, err = m.TryLock(w.ctx)
 				mustBe(t, err, lock.ErrInvalid)
+				for kind, err := range map[string]error{
+					"Mutex": m.Validate(), "RWMutex": a.RWMutex(tt.name, tt.option).Validate(),
+					"Semaphore": a.Semaphore(tt.name, 3, tt.option).Validate(), "Election": a.Election(tt.name, tt.option).Validate(),
+					"All": a.All([]string{"fine", tt.name}, tt.option).Validate(),
+				} {
+					if mustBe(t, err, lock.ErrInvalid); err != nil && !strings.Contains(err.Error(), tt.says[0]) && kind != "All" {
+						t.Errorf("%s: %v", kind, err)
+					}
+				}
 			})
 			if cost.total() != 0 {
 				t.Errorf("%.40q cost %v", tt.name, cost.requests)
 			}
+		}
+	})
+}
+
+// TestValidate: a lock that can be taken is valid, and one that no client has made is not; what
+// is wrong for one kind of lock alone is reported as well.
+func TestValidate(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		for _, fine := range []error{
+			a.Mutex("x", lock.WithBarging()).Validate(), a.RWMutex("x").Validate(), a.Semaphore("x", lock.MaxPermits).Validate(),
+			a.Election("x", lock.WithPriority(2)).Validate(), a.All([]string{"y", "x"}).Validate(),
+		} {
+			mustBe(t, fine, nil)
+		}
+		for _, err := range []error{
+			new(lock.Mutex).Validate(), new(lock.RWMutex).Validate(), new(lock.Semaphore).Validate(), new(lock.Election).Validate(), new(lock.All).Validate(),
+			a.Mutex("x", lock.WithPriority(1)).Validate(), a.RWMutex("x", lock.WithBarging()).Validate(), a.Semaphore("x", 0).Validate(),
+			a.Election("x", lock.WithoutRenewal()).Validate(), a.All([]string{"x", "x"}).Validate(), a.All(nil).Validate(),
+		} {
+			mustBe(t, err, lock.ErrInvalid)
 		}
 	})
 }
@@ -202,9 +237,7 @@ func TestOptionsApply(t *testing.T) {
 		acl := zk.WorldACL(zk.PermRead | zk.PermWrite | zk.PermCreate | zk.PermDelete)
 		c, err := lock.Dial(w.ctx, w.Servers(), lock.WithDialer(w.Dialer("a")), nil, lock.WithRoot("/top/locks"), lock.WithTTL(5*time.Second),
 			lock.WithGrace(3*time.Second), lock.WithOwner("Zoë's job"), lock.WithMetadata(map[string]string{"a": "1"}), lock.WithACL(acl...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		defer c.Close()
 		h := w.lock(c, "x/y", lock.WithMetadata(map[string]string{"b": "<2>"}))
 		if !strings.HasPrefix(h.EntryPath(), "/top/locks/x/y/") {

@@ -1,3 +1,5 @@
+// What the log says of an outage, and of holds at risk.
+
 package lock_test
 
 import (
@@ -43,7 +45,7 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 }
 
 func (w *world) logsOutageOnce(own, silent bool) {
-	const holds, ttl, lasts = 500, 21 * time.Second, 11500 * time.Millisecond
+	const holds, ttl, lasts = 100, 21 * time.Second, 11500 * time.Millisecond
 	take := w.dial
 	if !own {
 		take = w.borrow
@@ -58,13 +60,9 @@ func (w *world) logsOutageOnce(own, silent bool) {
 	if silent {
 		begin, end = func(string) error { return w.Partition("a") }, func(string) error { w.Heal("a"); return nil }
 	}
-	if err := begin(server); err != nil {
-		w.Fatal(err)
-	}
+	w.ok(begin(server))
 	time.Sleep(lasts)
-	if err := end(server); err != nil {
-		w.Fatal(err)
-	}
+	w.ok(end(server))
 	time.Sleep(ttl)
 	lines := w.warnings()
 	if len(lines) != 3 {
@@ -87,12 +85,12 @@ func (w *world) logsOutageOnce(own, silent bool) {
 		}
 		return got
 	}
-	one("ZooKeeper is away", map[string]any{"holds": 500.})
-	risk := one("holds at risk", map[string]any{"holds": 500.})
+	one("ZooKeeper is away", map[string]any{"holds": 100.})
+	risk := one("holds at risk", map[string]any{"holds": 100.})
 	if why := risk["why"]; why != "there is no session with ZooKeeper" && (!silent || why != "ZooKeeper does not answer") {
 		w.Errorf("at risk because %v", why)
 	}
-	back := one("ZooKeeper is back", map[string]any{"holds_at_risk": 500., "holds_lost": 0.})
+	back := one("ZooKeeper is back", map[string]any{"holds_at_risk": 100., "holds_lost": 0.})
 	if away, err := time.ParseDuration(back["away_for"].(string)); err != nil || away < lasts-sessionTimeout || away > lasts+2*time.Second {
 		w.Errorf("it was away for %v: %v", away, err)
 	}
@@ -140,12 +138,8 @@ func TestRiskWithoutOutage(t *testing.T) {
 			}
 			return n
 		}
-		if n := logged("renewals failed, or were not made in time"); n != 2 {
-			t.Errorf("%d lines, want one for each hold", n)
-		}
+		equal(w, "lines", logged("renewals failed, or were not made in time"), 2)
 		time.Sleep(2*ttl - ttl/4)
-		if n := logged("max_hold is near"); n != 2 {
-			t.Errorf("%d lines, want one for each hold", n)
-		}
+		equal(w, "lines", logged("max_hold is near"), 2)
 	})
 }

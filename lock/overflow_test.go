@@ -1,3 +1,5 @@
+// The end of a parent's sequence counter.
+
 package lock_test
 
 import (
@@ -19,9 +21,7 @@ import (
 
 func (w *world) setSequence(name string, next int32) {
 	w.Helper()
-	if err := w.SetSequence(lock.DefaultRoot+"/"+name, next); err != nil {
-		w.Fatal(err)
-	}
+	w.ok(w.SetSequence(lock.DefaultRoot+"/"+name, next))
 }
 
 // TestCounterNearItsEnd drives a parent's counter to where its last entries are made, and to
@@ -30,42 +30,40 @@ func (w *world) setSequence(name string, next int32) {
 func TestCounterNearItsEnd(t *testing.T) {
 	for _, next := range []int32{math.MaxInt32 - 2, math.MaxInt32 - 1, math.MaxInt32} {
 		for _, parent := range []string{"ours", "kept", "adopted"} {
-			t.Run(fmt.Sprintf("%d %s", next, parent), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					p := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: parent == "kept"})
-					if parent == "adopted" {
-						z := w.raw("admin")
-						w.create(z, "/locks", "", 0)
-						w.create(z, "/locks/x", "", 0)
-					}
-					h := w.lock(w.dial("holder", p), "x")
-					czxid := w.node("/locks/x").Stat.Czxid
-					w.setSequence("x", next)
-					var queue []<-chan taken
-					for i := range 6 {
-						c := w.dial(fmt.Sprint("c", i), p)
-						queue = append(queue, start(func() (*lock.Hold, error) { return c.Mutex("x").Lock(w.ctx) }))
-						time.Sleep(3 * time.Second)
-					}
-					w.alive(h)
-					if n, most := len(w.entries("x")), 1+max(0, math.MaxInt32-int(next)); n > most {
-						t.Errorf("%d entries stay near the end of the counter, want %d at most", n, most)
-					}
-					for range queue {
-						w.unlock(h)
-						last := h.Token()
-						h = w.next(queue)
-						name, _ := znode.Parse(h.EntryPath()[len("/locks/x/"):])
-						if h.Token().Compare(last) <= 0 || name.Overflowed() {
-							t.Errorf("%s with token %v follows %v", h.EntryPath(), h.Token(), last)
-						}
-					}
-					if w.node("/locks/x").Stat.Czxid == czxid {
-						t.Error("the parent was not made anew")
-					}
+			subtest(t, fmt.Sprintf("%d %s", next, parent), locktest.Options{}, func(w *world) {
+				p := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: parent == "kept"})
+				if parent == "adopted" {
+					z := w.raw("admin")
+					w.create(z, "/locks", "", 0)
+					w.create(z, "/locks/x", "", 0)
+				}
+				h := w.lock(w.dial("holder", p), "x")
+				czxid := w.node("/locks/x").Stat.Czxid
+				w.setSequence("x", next)
+				var queue []<-chan taken
+				for i := range 6 {
+					c := w.dial(fmt.Sprint("c", i), p)
+					queue = append(queue, start(func() (*lock.Hold, error) { return c.Mutex("x").Lock(w.ctx) }))
+					time.Sleep(3 * time.Second)
+				}
+				w.alive(h)
+				if n, most := len(w.entries("x")), 1+max(0, math.MaxInt32-int(next)); n > most {
+					w.Errorf("%d entries stay near the end of the counter, want %d at most", n, most)
+				}
+				for range queue {
 					w.unlock(h)
-					w.unlock(w.lock(w.dial("last", p), "x"))
-				})
+					last := h.Token()
+					h = w.next(queue)
+					name, _ := znode.Parse(h.EntryPath()[len("/locks/x/"):])
+					if h.Token().Compare(last) <= 0 || name.Overflowed() {
+						w.Errorf("%s with token %v follows %v", h.EntryPath(), h.Token(), last)
+					}
+				}
+				if w.node("/locks/x").Stat.Czxid == czxid {
+					w.Error("the parent was not made anew")
+				}
+				w.unlock(h)
+				w.unlock(w.lock(w.dial("last", p), "x"))
 			})
 		}
 	}
@@ -147,17 +145,14 @@ func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 		_, err := b.Mutex("x").TryLock(w.ctx)
 		mustBe(t, err, lock.ErrHeld)
 		w.alive(h)
-		if n := len(w.entries("x")); n != 1 {
-			t.Errorf("%d entries", n)
-		}
+		w.hasEntries("x", 1)
 
 		ch = start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		time.Sleep(time.Second)
 		w.create(z, "/locks/x/of-another", "", 0) // so that the parent cannot be made anew
 		w.unlock(h)
 		w.waits(ch)
-		soon, cancelSoon := context.WithTimeout(w.ctx, time.Second)
-		defer cancelSoon()
+		soon := w.limited(time.Second)
 		_, err = b.Mutex("x").TryLock(soon)
 		if mustBe(t, err, lock.ErrHeld); soon.Err() != nil {
 			t.Error("TryLock has waited")
@@ -174,43 +169,40 @@ func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 func TestOverflowedEntryIsGivenUp(t *testing.T) {
 	for _, removed := range []bool{false, true} {
 		for k := range 3 { // deletes the entry, reads the parent, deletes it
-			t.Run(fmt.Sprint("request ", k), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					a, b, z := w.dial("a"), w.dial("b"), w.raw("admin")
-					w.unlock(w.lock(a, "other"))
-					h := w.lock(b, "x")
-					w.setSequence("x", math.MaxInt32)
-					var seen atomic.Int32 // from the delete on
-					w.Intercept(func(r locktest.Request) locktest.Fault {
-						if r.Label != "a" || seen.Load() == 0 && r.Op != "delete" {
-							return locktest.Fault{}
-						}
-						n := int(seen.Add(1))
-						if n == 1 && removed {
-							w.remove(z, r.Paths[0])
-						}
-						if n == k+1 {
-							return locktest.Fault{Delay: 2 * time.Second}
-						}
+			subtest(t, fmt.Sprint("request ", k), locktest.Options{}, func(w *world) {
+				a, b, z := w.dial("a"), w.dial("b"), w.raw("admin")
+				w.unlock(w.lock(a, "other"))
+				h := w.lock(b, "x")
+				w.setSequence("x", math.MaxInt32)
+				var seen atomic.Int32 // from the delete on
+				w.Intercept(func(r locktest.Request) locktest.Fault {
+					if r.Label != "a" || seen.Load() == 0 && r.Op != "delete" {
 						return locktest.Fault{}
-					})
-					ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-					defer cancel()
-					ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) })
-					w.until("it withdraws", func() bool { return seen.Load() > 0 })
-					w.unlock(h)
-					time.Sleep(time.Second)
-					if got := w.outcome(ch); got.err == nil {
-						w.unlock(got.hold)
-					} else {
-						mustBe(t, got.err, context.DeadlineExceeded)
 					}
-					if n := int(seen.Load()); n <= k {
-						t.Errorf("%d requests, want more than %d", n, k)
+					n := int(seen.Add(1))
+					if n == 1 && removed {
+						w.remove(z, r.Paths[0])
 					}
-					time.Sleep(3 * time.Second)
-					w.empty()
+					if n == k+1 {
+						return locktest.Fault{Delay: 2 * time.Second}
+					}
+					return locktest.Fault{}
 				})
+				ctx := w.limited(time.Second)
+				ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) })
+				w.until("it withdraws", func() bool { return seen.Load() > 0 })
+				w.unlock(h)
+				time.Sleep(time.Second)
+				if got := w.outcome(ch); got.err == nil {
+					w.unlock(got.hold)
+				} else {
+					mustBe(w, got.err, context.DeadlineExceeded)
+				}
+				if n := int(seen.Load()); n <= k {
+					w.Errorf("%d requests, want more than %d", n, k)
+				}
+				time.Sleep(3 * time.Second)
+				w.empty()
 			})
 		}
 	}
@@ -261,9 +253,25 @@ func TestHolderDiesAtTheEndOfTheCounter(t *testing.T) {
 		got := w.await(ch)
 		w.inTurn(ended, got)
 		w.purged(d, got.at, 0, 4*time.Second)
-		if n := b.Stats().Purged; n != 1 {
-			t.Errorf("%d purged", n)
-		}
+		equal(w, "purged", b.Stats().Purged, 1)
 		w.unlock(got.hold)
+	})
+}
+
+// TestExchangeAtTheEndOfTheCounter: the entry that joins as another one leaves is the last one of
+// the counter, and is not granted. The counter starts anew.
+func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		waiting := w.line(w.ctx, a, "x", 1)
+		w.setSequence("x", math.MaxInt32)
+		w.unlock(h)
+		next := w.await(waiting[0]).hold
+		if !strings.HasSuffix(next.EntryPath(), "-0000000001") { // the anchor has 0
+			t.Errorf("the hold has the entry %s", next.EntryPath())
+		}
+		w.unlock(next)
+		w.empty()
 	})
 }

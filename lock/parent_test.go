@@ -1,7 +1,10 @@
+// A lock's parent: when it is deleted, and by which client.
+
 package lock_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -49,26 +52,24 @@ func TestOwedParentGoesInTheEnd(t *testing.T) {
 			"is throttled": {Code: codeThrottled}, "is slower than an unlock may be": {Delay: 1500 * time.Millisecond},
 		} {
 			for _, several := range []bool{false, true} {
-				t.Run(request+" "+befalls, func(t *testing.T) {
-					simulate(t, locktest.Options{}, func(w *world) {
-						a, b := w.dial("a", lock.WithUnlockTimeout(time.Second)), w.dial("b")
-						w.unlock(w.lock(a, "other"))
-						var unlock func() error
-						if several {
-							hs := w.lockAll(a, "w", "x")
-							w.comesAndGoes(b)
-							unlock = hs.Unlock
-						} else {
-							unlock = w.notAlone(a, b).Unlock
-						}
-						hit := w.fault(filter, fault)
-						begun := time.Now()
-						if err := unlock(); err != nil || hit() || time.Since(begun) > 10*latency {
-							t.Errorf("unlock: %v after %v; it has tidied up: %v", err, time.Since(begun), hit())
-						}
-						time.Sleep(10 * time.Second)
-						w.empty()
-					})
+				subtest(t, request+" "+befalls, locktest.Options{}, func(w *world) {
+					a, b := w.dial("a", lock.WithUnlockTimeout(time.Second)), w.dial("b")
+					w.unlock(w.lock(a, "other"))
+					var unlock func() error
+					if several {
+						hs := w.lockAll(a, "w", "x")
+						w.comesAndGoes(b)
+						unlock = hs.Unlock
+					} else {
+						unlock = w.notAlone(a, b).Unlock
+					}
+					hit := w.fault(filter, fault)
+					begun := time.Now()
+					if err := unlock(); err != nil || hit() || time.Since(begun) > 10*latency {
+						w.Errorf("unlock: %v after %v; it has tidied up: %v", err, time.Since(begun), hit())
+					}
+					time.Sleep(10 * time.Second)
+					w.empty()
 				})
 			}
 		}
@@ -169,7 +170,7 @@ func TestParentThatIsUsedIsNotRead(t *testing.T) {
 // TestClientJoinsAsTheParentIsDeleted: between the read of an empty parent and its deletion.
 func TestClientJoinsAsTheParentIsDeleted(t *testing.T) {
 	for _, late := range []bool{false, true} { // it has left again, and only the version tells
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("late ", late), locktest.Options{}, func(w *world) {
 			a, b := w.dial("a"), w.dial("b", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
 			w.unlock(w.lock(b, "other"))
 			w.unlock(w.notAlone(a, b))
@@ -189,7 +190,7 @@ func TestClientJoinsAsTheParentIsDeleted(t *testing.T) {
 			w.unlock(w.lock(a, "x"))
 			time.Sleep(2 * time.Second)
 			if n := w.nodes(); slices.Contains(n, "/locks/x") {
-				t.Errorf("nodes %q", n)
+				w.Errorf("nodes %q", n)
 			}
 		})
 	}
@@ -198,7 +199,7 @@ func TestClientJoinsAsTheParentIsDeleted(t *testing.T) {
 // TestParentThatAnotherClientWrote while the lock was held is that client's now.
 func TestParentThatAnotherClientWrote(t *testing.T) {
 	for _, alone := range []bool{false, true} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("alone ", alone), locktest.Options{}, func(w *world) {
 			a, z := w.dial("a"), w.raw("other")
 			h := w.lock(a, "x")
 			if !alone {
@@ -208,10 +209,65 @@ func TestParentThatAnotherClientWrote(t *testing.T) {
 			w.unlock(h)
 			time.Sleep(5 * time.Second)
 			if n := w.node("/locks/x"); string(n.Data) != "mine" || len(w.entries("x")) > 0 {
-				t.Errorf("the parent holds %s, nodes %q", n.Data, w.nodes())
+				w.Errorf("the parent holds %s, nodes %q", n.Data, w.nodes())
 			}
 			_, err := a.Mutex("x").Lock(w.ctx)
-			mustBe(t, err, lock.ErrForeign)
+			mustBe(w, err, lock.ErrForeign)
 		})
+	}
+}
+
+// TestTidyBesideAUsedParent: of several parents one cannot be deleted.
+func TestTidyBesideAUsedParent(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("other")
+		w.twice(a, "x", "y", "z")
+		w.until("it tidies", w.before(func(r locktest.Request) bool { return tidies(r, "x") && tidies(r, "y") && tidies(r, "z") }, func() {
+			w.create(z, "/locks/x/theirs", "", 0)
+		}))
+		time.Sleep(5 * time.Second)
+		for _, name := range []string{"y", "z"} {
+			if n := w.Dump("/locks/" + name); len(n) > 0 {
+				t.Errorf("left behind: %q", paths(n))
+			}
+		}
+		w.node("/locks/x/theirs")
+	})
+}
+
+// TestTidyOfAUsedLock: the duty for a parent outlives a look at the lock by the same
+// client.
+func TestTidyOfAUsedLock(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		ctx, cancel := context.WithCancel(w.ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for range a.Election("x").Observe(ctx) {
+			}
+		}()
+		settle()
+		w.twice(a, "x")
+		time.Sleep(3 * time.Second)
+		cancel()
+		<-ended
+		w.empty()
+	})
+}
+
+// tidies reports whether a request deletes the parent of that lock and no entry.
+func tidies(r locktest.Request, name string) bool {
+	return r.Op == "multi" && slices.Contains(r.Paths, "/locks/"+name) && touches(r, "/locks/"+name+"/anchor-") && !touches(r, "-lock-")
+}
+
+// twice has a client use a lock twice, so that it believes in a parent, which stays for a
+// second.
+func (w *world) twice(c *lock.Client, names ...string) {
+	w.Helper()
+	for range 2 {
+		for _, name := range names {
+			w.unlock(w.lock(c, name))
+		}
 	}
 }

@@ -1,11 +1,12 @@
+// The queue of a mutex: order, tokens, waiters that give up, dead holders and waiters.
+
 package lock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,55 +31,53 @@ func TestFirstComeFirstServed(t *testing.T) {
 		{"with the default window, after long holds", "bbbcccd", "bcdbcbc", lock.DefaultLocalWindow},
 		{"with the default window, behind others", "bcdea", "bcdea", lock.DefaultLocalWindow},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				clients := map[rune]*lock.Client{}
-				for _, label := range "abcdefghi" {
-					clients[label] = w.dial(string(label), lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: tt.window}))
-				}
-				h := w.lock(clients['a'], "x")
-				waiting := map[rune][]<-chan taken{}
-				for _, label := range tt.waiters {
-					waiting[label] = append(waiting[label], w.queue(w.ctx, clients[label], "x"))
-					time.Sleep(time.Second) // until the client knows that others are there
-				}
-				order := ""
-				for range tt.waiters {
-					time.Sleep(time.Second)
-					w.alive(h)
-					for _, queue := range waiting {
-						for _, ch := range queue {
-							w.waits(ch)
-						}
-					}
-					ended := w.end(h)
-					w.unlock(h)
-					settle()
-					h = nil
-					for label, queue := range waiting {
-						if len(queue) == 0 {
-							continue
-						}
-						select {
-						case got := <-queue[0]: // the first of its client
-							if got.err != nil || h != nil {
-								t.Fatalf("%v: a second one has it: %v", got.err, h)
-							}
-							w.inTurn(ended, got)
-							h, order, waiting[label] = got.hold, order+string(label), queue[1:]
-						default:
-						}
-					}
-					if h == nil {
-						t.Fatalf("still waiting after %q", order)
+		subtest(t, tt.name, locktest.Options{}, func(w *world) {
+			clients := map[rune]*lock.Client{}
+			for _, label := range "abcdefghi" {
+				clients[label] = w.dial(string(label), lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: tt.window}))
+			}
+			h := w.lock(clients['a'], "x")
+			waiting := map[rune][]<-chan taken{}
+			for _, label := range tt.waiters {
+				waiting[label] = append(waiting[label], w.queue(w.ctx, clients[label], "x"))
+				time.Sleep(time.Second) // until the client knows that others are there
+			}
+			order := ""
+			for range tt.waiters {
+				time.Sleep(time.Second)
+				w.alive(h)
+				for _, queue := range waiting {
+					for _, ch := range queue {
+						w.waits(ch)
 					}
 				}
-				if order != tt.order {
-					t.Errorf("served in the order %s, want %s", order, tt.order)
-				}
+				ended := w.end(h)
 				w.unlock(h)
-				w.empty()
-			})
+				settle()
+				h = nil
+				for label, queue := range waiting {
+					if len(queue) == 0 {
+						continue
+					}
+					select {
+					case got := <-queue[0]: // the first of its client
+						if got.err != nil || h != nil {
+							w.Fatalf("%v: a second one has it: %v", got.err, h)
+						}
+						w.inTurn(ended, got)
+						h, order, waiting[label] = got.hold, order+string(label), queue[1:]
+					default:
+					}
+				}
+				if h == nil {
+					w.Fatalf("still waiting after %q", order)
+				}
+			}
+			if order != tt.order {
+				w.Errorf("served in the order %s, want %s", order, tt.order)
+			}
+			w.unlock(h)
+			w.empty()
 		})
 	}
 }
@@ -105,125 +104,29 @@ func TestTokensRiseOverDeletions(t *testing.T) {
 	})
 }
 
-// TestCancelledWaitersLeaveNoNode: six waiters, each of a client of its own, or all of one.
-func TestCancelledWaitersLeaveNoNode(t *testing.T) {
-	for name, cancel := range map[string][]int{
-		"at the head": {0}, "in the middle": {2, 3}, "at the end": {5}, "all but the first": {1, 2, 3, 4, 5},
-		"all but the last": {0, 1, 2, 3, 4}, "all": {0, 1, 2, 3, 4, 5},
-	} {
-		for _, together := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, of one client %v", name, together), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					h := w.lock(w.dial("holder"), "x")
-					cause := errors.New("the shop closes")
-					client := w.dial("client")
-					var queue []<-chan taken
-					var cancels []context.CancelCauseFunc
-					for i := range 6 {
-						if !together {
-							client = w.dial(fmt.Sprint("client", i))
-						}
-						ctx, cancel := context.WithCancelCause(w.ctx)
-						defer cancel(nil)
-						cancels = append(cancels, cancel)
-						queue = append(queue, w.queue(ctx, client, "x"))
-					}
-					for _, i := range cancel {
-						cancels[i](cause)
-					}
-					for _, i := range cancel {
-						got := w.outcome(queue[i])
-						if got.hold != nil {
-							t.Errorf("waiter %d gave up and has a hold", i)
-						}
-						mustBe(t, got.err, context.Canceled, cause, lock.ErrHeld)
-					}
-					want := 7 - len(cancel)
-					if together { // one place
-						want = min(2, want)
-					}
-					if n := len(w.entries("x")); n != want {
-						t.Errorf("%d entries after waiters gave up, want %d", n, want)
-					}
-					for i, ch := range queue {
-						if slices.Contains(cancel, i) {
-							continue
-						}
-						w.waits(ch)
-						w.unlock(h)
-						h = w.expect(ch).hold
-					}
-					w.unlock(h)
-					w.empty()
-				})
-			})
-		}
-	}
-}
-
 func TestDeadHolderBlocksForTTLAndGrace(t *testing.T) {
 	for _, latency := range []time.Duration{0, time.Millisecond, 60 * time.Millisecond} {
 		for _, ahead := range []time.Duration{0, -13 * time.Hour, 300 * 24 * time.Hour} {
-			t.Run(fmt.Sprintf("latency %v leader ahead by %v", latency, ahead), func(t *testing.T) {
-				simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return latency }}, func(w *world) {
-					if err := w.SetClock(w.Servers()[0], ahead); err != nil {
-						t.Fatal(err)
-					}
-					h := w.lock(w.dial("a"), "x")
-					ended := w.end(h)
-					b := w.dial("b")
-					ch := w.queue(w.ctx, b, "x")
-					d := w.die("a", h.EntryPath())
-					got := w.await(ch)
-					w.inTurn(ended, got)
-					w.purged(d, got.at, ahead, 20*time.Millisecond+12*latency)
-					mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
-					if n := b.Stats().Purged; n != 1 {
-						t.Errorf("%d entries purged, want 1", n)
-					}
-					mustSay(t, errors.New(w.logged()), "purged an expired entry", `"owner":"a"`)
-					w.Heal("a")
-					w.unlock(got.hold)
-					mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrExpired)
-					w.empty()
-				})
+			subtest(t, fmt.Sprintf("latency %v leader ahead by %v", latency, ahead), locktest.Options{Latency: func(string, string) time.Duration { return latency }}, func(w *world) {
+				w.ok(w.SetClock(w.Servers()[0], ahead))
+				h := w.lock(w.dial("a"), "x")
+				ended := w.end(h)
+				b := w.dial("b")
+				ch := w.queue(w.ctx, b, "x")
+				d := w.die("a", h.EntryPath())
+				got := w.await(ch)
+				w.inTurn(ended, got)
+				w.purged(d, got.at, ahead, 20*time.Millisecond+12*latency)
+				mustBe(w, h.Err(), lock.ErrLost, lock.ErrExpired)
+				equal(w, "entries purged", b.Stats().Purged, 1)
+				mustSay(w, errors.New(w.logged()), "purged an expired entry", `"owner":"a"`)
+				w.Heal("a")
+				w.unlock(got.hold)
+				mustBe(w, h.Unlock(), lock.ErrLost, lock.ErrExpired)
+				w.empty()
 			})
 		}
 	}
-}
-
-// TestDeadWaiter: one that died in the queue costs the ones behind it nothing
-// while the holder is there, and at most its TTL and the grace afterwards.
-func TestDeadWaiter(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		h := w.lock(a, "x")
-		w.queue(w.ctx, w.dial("dead"), "x")
-		ch := w.queue(w.ctx, b, "x")
-		d := w.die("dead", w.entries("x")[1].Path)
-		w.unlock(h)
-		w.waits(ch)
-		got := w.await(ch)
-		w.purged(d, got.at, 0, 20*time.Millisecond)
-		w.unlock(got.hold)
-	})
-}
-
-// TestDeadWaiterBehindHolder: who purges it does not take the holder's place.
-func TestDeadWaiterBehindHolder(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		h := w.lock(w.dial("a"), "x")
-		w.queue(w.ctx, w.dial("dead"), "x")
-		b := w.dial("b")
-		ch := w.queue(w.ctx, b, "x")
-		w.die("dead", w.entries("x")[1].Path)
-		w.until("the purge", func() bool { return b.Stats().Purged == 1 })
-		time.Sleep(3 * ttl)
-		w.waits(ch)
-		w.alive(h)
-		w.unlock(h)
-		w.unlock(w.expect(ch).hold)
-	})
 }
 
 // TestRunOfTheDead: all that died ahead are purged by one listing and in one
@@ -272,60 +175,40 @@ func TestRunOfTheDead(t *testing.T) {
 // TTL, at every phase of its renewals: either it keeps the lock or it has known
 // of the loss before the next one enters.
 func TestHolderKnowsFirst(t *testing.T) {
-	kept, lost := 0, 0
-	for length := ttl / 2; length < ttl+grace+3*time.Second; length += 331 * time.Millisecond {
-		simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}, func(w *world) {
-			h := w.lock(w.dial("a"), "x")
-			ended := w.end(h)
-			b := w.dial("b")
-			ch := w.queue(w.ctx, b, "x")
-			time.Sleep(length % (ttl / 3)) // some phase
-			w.kill("a")
-			time.Sleep(length)
-			w.Heal("a")
-			time.Sleep(grace + sessionTimeout)
-			synctest.Wait()
-			select {
-			case got := <-ch:
-				lost++
-				w.inTurn(ended, got)
-				mustBe(t, h.Err(), lock.ErrLost)
-				mustBe(t, h.Unlock(), lock.ErrLost)
-				w.unlock(got.hold)
-			default:
-				kept++
-				w.alive(h)
-				w.unlock(h)
-				w.unlock(w.await(ch).hold)
-			}
-			w.empty()
-		})
-	}
-	if kept == 0 || lost == 0 {
-		t.Errorf("kept %d times and lost %d times: the lengths are not around the TTL", kept, lost)
-	}
-}
-
-// TestLockWithEndedContext says what ended it, and does not blame the connection,
-// also while there is no sample of the clock yet. Nothing is asked of the server.
-func TestLockWithEndedContext(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		c, cause := w.dial("a"), errors.New("bored")
-		ctx, cancel := context.WithCancelCause(w.ctx)
-		cancel(cause)
-		cost := w.cost("a", func() {
-			for _, take := range []func(context.Context) (*lock.Hold, error){c.Mutex("x").Lock, c.Mutex("x").TryLock} {
-				_, err := take(ctx)
-				mustBe(t, err, context.Canceled, cause)
-				if errors.Is(err, lock.ErrUnavailable) || strings.Contains(err.Error(), "\n") {
-					t.Errorf("error is %q", err)
+	var kept, lost atomic.Int32
+	t.Run("lengths", func(t *testing.T) {
+		for length := ttl / 2; length < ttl+grace+3*time.Second; length += 331 * time.Millisecond {
+			subtest(t, fmt.Sprint("length ", length), locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}, func(w *world) {
+				h := w.lock(w.dial("a"), "x")
+				ended := w.end(h)
+				b := w.dial("b")
+				ch := w.queue(w.ctx, b, "x")
+				time.Sleep(length % (ttl / 3)) // some phase
+				w.kill("a")
+				time.Sleep(length)
+				w.Heal("a")
+				time.Sleep(grace + sessionTimeout)
+				synctest.Wait()
+				select {
+				case got := <-ch:
+					lost.Add(1)
+					w.inTurn(ended, got)
+					mustBe(w, h.Err(), lock.ErrLost)
+					mustBe(w, h.Unlock(), lock.ErrLost)
+					w.unlock(got.hold)
+				default:
+					kept.Add(1)
+					w.alive(h)
+					w.unlock(h)
+					w.unlock(w.await(ch).hold)
 				}
-			}
-		})
-		if cost.total() != 0 {
-			t.Errorf("cost %v", cost.requests)
+				w.empty()
+			})
 		}
 	})
+	if kept.Load() == 0 || lost.Load() == 0 {
+		t.Errorf("kept %d times and lost %d times: the lengths are not around the TTL", kept.Load(), lost.Load())
+	}
 }
 
 // TestLoweredMaxTTL: a policy of this moment says nothing about the leases that others

@@ -1,3 +1,5 @@
+// Two clients act at the same moment: purge, TryLock, Unlock, delete.
+
 package lock_test
 
 import (
@@ -33,41 +35,39 @@ func TestLatePurge(t *testing.T) {
 		}, 100 * time.Millisecond},
 		{"deleted before the delete", true, leaves, 0},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
-				h := w.lock(a, "x")
-				ch := w.queue(w.ctx, b, "x")
-				d := w.die("a", h.EntryPath())
-				late := tt.at(h)
-				hit := w.fault(func(r locktest.Request) bool {
-					if r.Label != "b" || !late(r) {
-						return false
-					}
-					if tt.removed {
-						w.remove(z, h.EntryPath())
-					} else {
-						w.set(z, h.EntryPath(), w.node(h.EntryPath()).Data)
-					}
-					return true
-				}, locktest.Fault{Delay: tt.delay})
-				w.until("the purge", hit)
-				if at := time.Now(); at.Sub(time.UnixMilli(d.end)) < grace {
-					t.Errorf("purged at %v", at)
+		subtest(t, tt.name, locktest.Options{}, func(w *world) {
+			a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+			h := w.lock(a, "x")
+			ch := w.queue(w.ctx, b, "x")
+			d := w.die("a", h.EntryPath())
+			late := tt.at(h)
+			hit := w.fault(func(r locktest.Request) bool {
+				if r.Label != "b" || !late(r) {
+					return false
 				}
 				if tt.removed {
-					h := w.await(ch).hold
-					if n := b.Stats().Purged; n != 0 {
-						t.Errorf("purged %d that another had deleted", n)
-					}
-					w.unlock(h)
-					return
+					w.remove(z, h.EntryPath())
+				} else {
+					w.set(z, h.EntryPath(), w.node(h.EntryPath()).Data)
 				}
-				renewed := dead{h.EntryPath(), w.node(h.EntryPath()).Stat.Mtime + ttl.Milliseconds()}
-				got := w.await(ch)
-				w.purged(renewed, got.at, 0, 20*time.Millisecond)
-				w.unlock(got.hold)
-			})
+				return true
+			}, locktest.Fault{Delay: tt.delay})
+			w.until("the purge", hit)
+			if at := time.Now(); at.Sub(time.UnixMilli(d.end)) < grace {
+				w.Errorf("purged at %v", at)
+			}
+			if tt.removed {
+				h := w.await(ch).hold
+				if n := b.Stats().Purged; n != 0 {
+					w.Errorf("purged %d that another had deleted", n)
+				}
+				w.unlock(h)
+				return
+			}
+			renewed := dead{h.EntryPath(), w.node(h.EntryPath()).Stat.Mtime + ttl.Milliseconds()}
+			got := w.await(ch)
+			w.purged(renewed, got.at, 0, 20*time.Millisecond)
+			w.unlock(got.hold)
 		})
 	}
 }
@@ -131,35 +131,31 @@ func TestTryLockThatLearnsTheTimeSlowly(t *testing.T) {
 // TestTryLockThatComesLate: somebody takes the lock between the look and the join.
 func TestTryLockThatComesLate(t *testing.T) {
 	for _, prior := range []string{"nothing", "a parent", "an expired entry", "the end of the counter"} {
-		t.Run(prior, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				p := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: prior != "nothing"})
-				a, b := w.dial("a", p), w.dial("b", p)
-				if prior != "nothing" {
-					w.unlock(w.lock(a, "x"))
+		subtest(t, prior, locktest.Options{}, func(w *world) {
+			p := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: prior != "nothing"})
+			a, b := w.dial("a", p), w.dial("b", p)
+			if prior != "nothing" {
+				w.unlock(w.lock(a, "x"))
+			}
+			if prior == "an expired entry" {
+				w.lock(w.dial("dead"), "x")
+				w.kill("dead")
+				time.Sleep(3 * ttl)
+			}
+			var h *lock.Hold
+			hit := w.before(func(r locktest.Request) bool { return r.Label == "b" && joins(r) }, func() {
+				if prior == "the end of the counter" {
+					mustBe(w, w.SetSequence("/locks/x", math.MaxInt32), nil)
 				}
-				if prior == "an expired entry" {
-					w.lock(w.dial("dead"), "x")
-					w.kill("dead")
-					time.Sleep(3 * ttl)
-				}
-				var h *lock.Hold
-				hit := w.before(func(r locktest.Request) bool { return r.Label == "b" && joins(r) }, func() {
-					if prior == "the end of the counter" {
-						if err := w.SetSequence("/locks/x", math.MaxInt32); err != nil {
-							t.Error(err)
-						}
-					}
-					h = w.lock(a, "x")
-				})
-				_, err := b.Mutex("x").TryLock(w.ctx)
-				mustBe(t, err, lock.ErrHeld)
-				if !hit() {
-					t.Fatal("did not join")
-				}
-				w.sole(h)
-				w.unlock(h)
+				h = w.lock(a, "x")
 			})
+			_, err := b.Mutex("x").TryLock(w.ctx)
+			mustBe(w, err, lock.ErrHeld)
+			if !hit() {
+				w.Fatal("did not join")
+			}
+			w.sole(h)
+			w.unlock(h)
 		})
 	}
 }
@@ -167,25 +163,25 @@ func TestTryLockThatComesLate(t *testing.T) {
 // TestUnlockOfWhatIsGone tells what happened and touches nothing.
 func TestUnlockOfWhatIsGone(t *testing.T) {
 	for _, kept := range []bool{false, true} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("kept ", kept), locktest.Options{}, func(w *world) {
 			a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: kept}))
 			z := w.raw("other")
 			h := w.lock(a, "x")
 			w.remove(z, h.EntryPath())
-			mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrRemoved)
-			mustBe(t, h.Unlock(), lock.ErrUnlocked)
+			mustBe(w, h.Unlock(), lock.ErrLost, lock.ErrRemoved)
+			mustBe(w, h.Unlock(), lock.ErrUnlocked)
 
 			h = w.lock(a, "y")
 			w.set(z, h.EntryPath(), []byte("mine"))
 			err := h.Unlock()
-			mustBe(t, err, lock.ErrLost, lock.ErrTaken)
+			mustBe(w, err, lock.ErrLost, lock.ErrTaken)
 			var lost *lock.LostError
 			if !errors.As(err, &lost) || lost.Lock != "y" || lost.Entry != h.EntryPath() {
-				t.Errorf("%#v", err)
+				w.Errorf("%#v", err)
 			}
 			time.Sleep(3 * ttl)
 			if n := w.node(h.EntryPath()); string(n.Data) != "mine" {
-				t.Errorf("the entry holds %s", n.Data)
+				w.Errorf("the entry holds %s", n.Data)
 			}
 		})
 	}
@@ -232,26 +228,24 @@ func TestOverwrittenEntry(t *testing.T) {
 		{"read", false, 0, lock.ErrTaken}, {"not read at first", false, codeNoAuth, lock.ErrTaken},
 		{"gone", false, codeNoNode, lock.ErrRemoved}, {"renewal in doubt", true, 0, lock.ErrTaken},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, z := w.dial("a"), w.raw("other")
-				h := w.lock(a, "x")
-				ended, data := w.end(h), w.node(h.EntryPath()).Data
-				if tt.inDoubt {
-					w.until("a renewal", w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply}))
-					data = []byte("of another")
-				}
-				w.set(z, h.EntryPath(), data)
-				w.fault(func(r locktest.Request) bool { return r.Label == "a" && r.Op == "getData" && touches(r, h.EntryPath()) }, locktest.Fault{Code: tt.code})
-				w.Heal("a")
-				if begun := time.Now(); ended.wait().Sub(begun) > ttl {
-					t.Errorf("the hold ended after %v", time.Since(begun))
-				}
-				mustBe(t, h.Err(), lock.ErrLost, tt.want)
-				if s := a.Stats(); s.Renewals != 0 {
-					t.Errorf("stats %+v, want no renewals", s)
-				}
-			})
+		subtest(t, tt.name, locktest.Options{}, func(w *world) {
+			a, z := w.dial("a"), w.raw("other")
+			h := w.lock(a, "x")
+			ended, data := w.end(h), w.node(h.EntryPath()).Data
+			if tt.inDoubt {
+				w.until("a renewal", w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply}))
+				data = []byte("of another")
+			}
+			w.set(z, h.EntryPath(), data)
+			w.fault(func(r locktest.Request) bool { return r.Label == "a" && r.Op == "getData" && touches(r, h.EntryPath()) }, locktest.Fault{Code: tt.code})
+			w.Heal("a")
+			if begun := time.Now(); ended.wait().Sub(begun) > ttl {
+				w.Errorf("the hold ended after %v", time.Since(begun))
+			}
+			mustBe(w, h.Err(), lock.ErrLost, tt.want)
+			if s := a.Stats(); s.Renewals != 0 {
+				w.Errorf("stats %+v, want no renewals", s)
+			}
 		})
 	}
 }
@@ -260,16 +254,15 @@ func TestOverwrittenEntry(t *testing.T) {
 // is known the caller gives up.
 func TestGivenUpWhileItIsLookedFor(t *testing.T) {
 	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("drop ", drop), locktest.Options{}, func(w *world) {
 			a := w.dial("a")
 			w.unlock(w.lock(a, "x"))
 			w.fault(func(r locktest.Request) bool { return joins(r) && w.cutOff("a") }, locktest.Fault{Drop: drop})
-			ctx, cancel := context.WithTimeout(w.ctx, 6*time.Second)
-			defer cancel()
+			ctx := w.limited(6 * time.Second)
 			_, err := a.Mutex("x").Lock(ctx)
-			mustBe(t, err, context.DeadlineExceeded)
+			mustBe(w, err, context.DeadlineExceeded)
 			if n, want := len(w.entries("x")), int(drop)-1; n != want {
-				t.Errorf("%d entries, want %d", n, want)
+				w.Errorf("%d entries, want %d", n, want)
 			}
 			w.Heal("a")
 			w.empty()
@@ -302,16 +295,15 @@ func TestServerRefuses(t *testing.T) {
 // an hour.
 func TestStraysAreForgotten(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("other")
-		h := w.lock(w.dial("b"), "x")
+		minute := lock.WithPolicies(policies{TTL: time.Minute, Grace: grace})
+		a, z := w.dial("a", minute), w.raw("other")
+		h := w.lock(w.dial("b", minute), "x")
 		ch := w.queue(w.ctx, a, "x")
 		for range 2 {
 			n := a.Stats().Requeued
 			w.remove(z, w.entries("x")[1].Path)
 			w.until("it queues again", func() bool { return a.Stats().Requeued > n && len(w.entries("x")) == 2 })
-			if n := a.Orphans(); n != 1 {
-				t.Errorf("%d strays are remembered", n)
-			}
+			equal(w, "strays are remembered", a.Orphans(), 1)
 			time.Sleep(61 * time.Minute)
 		}
 		w.unlock(h)
@@ -325,7 +317,7 @@ func TestStraysAreForgotten(t *testing.T) {
 func TestWatchesAreForgotten(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
-		for i := range 300 {
+		for i := range 150 {
 			name := fmt.Sprint("y", i)
 			h := w.lock(b, name)
 			for range 3 {
@@ -337,8 +329,6 @@ func TestWatchesAreForgotten(t *testing.T) {
 			w.unlock(h)
 			w.unlock(w.expect(ch).hold)
 		}
-		if n := a.Watches(); n > 128 {
-			t.Errorf("%d watches are kept", n)
-		}
+		atMost(w, "watches are kept", a.Watches(), 128)
 	})
 }

@@ -21,9 +21,6 @@ type recipe struct {
 
 // recipe returns that of a lock of the client's.
 func (c *Client) recipe(kind znode.Kind, name string, opts []LockOption) recipe {
-	if c.zero() {
-		return recipe{name: name, err: invalid("client", nil, "must come from Dial or New")}
-	}
 	s, err := c.cfg.settingsFor(name, opts)
 	if err == nil && s.barging && kind != znode.Mutex {
 		err = invalid("option", "WithBarging", "is for a Mutex, and not for a lock of kind %s", kind)
@@ -37,13 +34,21 @@ type how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error
 // acquire waits, and try does not.
 var acquire, try how = (*queue.Queue).Acquire, (*queue.Queue).Try
 
-// request is what a contender in that role asks for. A nil recipe is that of a nil lock.
+// errNoClient is the error of a lock that is the zero value of its type.
+var errNoClient = invalid("lock", "{}", "must come from a client")
+
+// validate returns what is wrong with the name or an option.
+func (r *recipe) validate() error {
+	if r.err == nil && r.client == nil {
+		return errNoClient
+	}
+	return r.err
+}
+
+// request is what a contender in that role asks for.
 func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, error) {
-	switch {
-	case r == nil || r.err == nil && r.client == nil:
-		return queue.Request{}, invalid("lock", nil, "must come from a client")
-	case r.err != nil:
-		return queue.Request{}, r.err
+	if err := r.validate(); err != nil {
+		return queue.Request{}, err
 	}
 	if err := checkContext(ctx, "lock", r.name); err != nil {
 		return queue.Request{}, err
@@ -70,6 +75,11 @@ func (r *recipe) do(ctx context.Context, role znode.Role, f func(context.Context
 	return runHeld(ctx, func() (*Hold, error) { return r.take(ctx, role, acquire) }, f)
 }
 
+// tryDo runs f if it gets the lock in a role at once.
+func (r *recipe) tryDo(ctx context.Context, role znode.Role, f func(context.Context) error) (ran bool, err error) {
+	return runUnlessHeld(ctx, func() (*Hold, error) { return r.take(ctx, role, try) }, f)
+}
+
 // held is a [Hold], or [Holds].
 type held interface {
 	Context() context.Context
@@ -92,4 +102,21 @@ func runHeld[H held](ctx context.Context, take func() (H, error), f func(context
 	defer cancel(nil)
 	defer context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })()
 	return f(inner)
+}
+
+// runUnlessHeld tries to take a lock, or several, and runs f while they are held. If another
+// contender holds one, it does nothing.
+func runUnlessHeld[H held](ctx context.Context, try func() (H, error), f func(context.Context) error) (ran bool, err error) {
+	run := f
+	if f != nil {
+		run = func(ctx context.Context) error {
+			ran = true
+			return f(ctx)
+		}
+	}
+	err = runHeld(ctx, try, run)
+	if _, held := err.(*HeldError); held && !ran { // by itself: the call has not ended otherwise
+		err = nil
+	}
+	return ran, err
 }

@@ -1,8 +1,9 @@
+// Renewals: batches, pace, lost replies, deadlines.
+
 package lock_test
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,41 +12,13 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
-
-func TestRenewalsShareTransactions(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		const n, rounds = 200, 30
-		a := w.dial("a")
-		var holds []*lock.Hold
-		for i := range n {
-			holds = append(holds, w.lock(a, fmt.Sprint("x", i)))
-		}
-		// The first round is spread, the others stay together.
-		got := w.cost("a", func() { time.Sleep(rounds * ttl / 3) })
-		if most := int64(rounds * 5); got.txns > most || got.txns < rounds/2 {
-			t.Errorf("%d transactions for %d rounds of %d renewals, want at most %d", got.txns, rounds, n, most)
-		}
-		if r := a.Stats().Renewals; r < n*(rounds-3) {
-			t.Errorf("%d renewals", r)
-		}
-		if s := a.Stats(); s.Holds != n || s.Lost != 0 {
-			t.Errorf("stats %+v", s)
-		}
-		for _, h := range holds {
-			w.alive(h)
-			w.unlock(h)
-		}
-		w.empty()
-	})
-}
 
 // TestManyRenewalsAreSpread: what makes many full transactions makes them one after
 // the other, so that between two of them there is room for other requests.
 func TestManyRenewalsAreSpread(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		const n, full = 2560, 128
+		const n, full = 1280, 128
 		a := w.dial("a")
 		for i := range n { // over the time in which all are renewed once
 			w.lock(a, fmt.Sprint("x", i))
@@ -83,162 +56,6 @@ func TestManyRenewalsAreSpread(t *testing.T) {
 	})
 }
 
-// gather takes n locks and returns when all are renewed in one transaction.
-func (w *world) gather(c *lock.Client, label string, n int) []*lock.Hold {
-	w.Helper()
-	var holds []*lock.Hold
-	for i := range n {
-		holds = append(holds, w.lock(c, fmt.Sprint("x", i)))
-	}
-	var gathered atomic.Bool
-	w.Intercept(func(r locktest.Request) locktest.Fault {
-		if mutates(r, label) && len(r.Paths) == n {
-			gathered.Store(true)
-		}
-		return locktest.Fault{}
-	})
-	w.until("all are renewed together", gathered.Load)
-	w.Intercept(nil)
-	return holds
-}
-
-// TestBrokenConnectionsCostLittle: what breaks is made anew, and the entries were written
-// under this leader just before. So each time one of them is written, and not all.
-func TestBrokenConnectionsCostLittle(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		const holds, cuts, span = 500, 20, 10 * time.Second
-		a := w.dial("a", lock.WithPolicies(policies{TTL: 3 * span, Grace: grace}))
-		all := make([]*lock.Hold, holds)
-		for i := range all {
-			all[i] = w.lock(a, fmt.Sprint("x", i))
-		}
-		before := a.Stats().Renewals
-		for range cuts {
-			time.Sleep(span / cuts)
-			w.Cut("a")
-		}
-		time.Sleep(time.Second)
-		if n := a.Stats().Renewals - before; n > 2*holds { // of which one is due
-			t.Errorf("%d entries were written again", n)
-		}
-		for _, h := range all {
-			if !h.Valid() {
-				t.Fatal(h.Err())
-			}
-		}
-	})
-}
-
-// TestLostMemberCostsOneTransaction: renewals that are due together are one
-// transaction. One that fails takes another, at once, in which are all but it.
-func TestLostMemberCostsOneTransaction(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		const n = 100
-		a := w.dial("a")
-		holds := w.gather(a, "a", n)
-		w.remove(w.raw("other"), holds[n/2].EntryPath())
-		var sent []time.Time
-		var members []int
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Label == "a" && r.Op == "multi" { // and not the delete of the parent that was left
-				sent, members = append(sent, time.Now()), append(members, len(r.Paths))
-			}
-			return locktest.Fault{}
-		})
-		before := a.Stats().Renewals
-		w.until("the renewals", func() bool { return a.Stats().Renewals > before })
-		w.Intercept(nil)
-		if !slices.Equal(members, []int{n, n - 1}) || a.Stats().Renewals-before != n-1 {
-			t.Fatalf("%d renewed, in transactions of %v", a.Stats().Renewals-before, members)
-		}
-		if apart := sent[1].Sub(sent[0]); apart > 10*latency {
-			t.Errorf("the others were renewed %v later", apart)
-		}
-		for i, h := range holds {
-			if i == n/2 {
-				mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)
-			} else if r := h.Remaining(); r < ttl*9/10 {
-				t.Errorf("%s is sure to last %v", h.Name(), r)
-			}
-		}
-	})
-}
-
-// TestLostReplyIsReadBackOnce: a transaction of which the reply was lost is known to
-// have been applied, and with it all renewals in it, by one member. Others in it may
-// be gone by then, or somebody else's.
-func TestLostReplyIsReadBackOnce(t *testing.T) {
-	for _, meddled := range []bool{false, true} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			const n = 100
-			a := w.dial("a")
-			holds := w.gather(a, "a", n)
-			hit := w.fault(func(r locktest.Request) bool { return mutates(r, "a") }, locktest.Fault{Drop: locktest.AfterApply})
-			w.until("the renewal", hit)
-			sent := time.Now()
-			before := a.Stats().Renewals
-			var gone, taken int // of which entries
-			if meddled {
-				gone, taken = n/3, n/2
-				z := w.raw("other")
-				w.remove(z, holds[gone].EntryPath())
-				w.set(z, holds[taken].EntryPath(), []byte("mine"))
-			}
-			cost := w.cost("a", func() {
-				w.until("they are known to be renewed", func() bool { return a.Stats().Renewals > before })
-			})
-			if most := map[bool]int{false: 1, true: 3}[meddled]; cost.requests["multi"] > most || cost.requests["getData"] > most {
-				t.Errorf("meddled with %v: it took %v", meddled, cost.requests)
-			}
-			lasts := ttl - time.Since(sent)
-			for i, h := range holds {
-				switch r := h.Remaining(); {
-				case meddled && i == gone, meddled && i == taken: // known now, or at the next renewal
-				case r > lasts || r < lasts-ttl/20:
-					t.Errorf("%s is sure to last %v, want %v", h.Name(), r, lasts)
-				}
-			}
-			time.Sleep(2 * ttl)
-			for i, h := range holds {
-				switch {
-				case meddled && i == gone:
-					mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)
-				case meddled && i == taken:
-					mustBe(t, h.Err(), lock.ErrLost, lock.ErrTaken)
-				default:
-					w.alive(h)
-				}
-			}
-		})
-	}
-}
-
-// TestBatchesAreBounded: the server cuts a connection that sends a megabyte.
-func TestBatchesAreBounded(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		metadata := map[string]string{"k": string(make([]byte, znode.MaxMetadata-1))} // escaped, 24 kB
-		a := w.dial("a", lock.WithMetadata(metadata))
-		const n = 60
-		for i := range n {
-			w.lock(a, fmt.Sprint("x", i))
-		}
-		var largest int
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Op == "multi" {
-				largest = max(largest, len(r.Paths))
-			}
-			return locktest.Fault{}
-		})
-		time.Sleep(2 * ttl)
-		if s := a.Stats(); s.Holds != n || s.Lost != 0 || s.Renewals < 4*n {
-			t.Errorf("stats %+v", s)
-		}
-		if largest < 2 || largest > 11 {
-			t.Errorf("up to %d renewals of 24 kB in a transaction, want as many as 256 kB hold", largest)
-		}
-	})
-}
-
 func TestRenewalWhoseReplyIsLost(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -256,37 +73,35 @@ func TestRenewalWhoseReplyIsLost(t *testing.T) {
 		{"the reply slower than the connection", locktest.Fault{DelayReply: 5 * time.Second}, nil},
 	} {
 		for _, alone := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s alone %v", tt.name, alone), func(t *testing.T) {
-				simulate(t, locktest.Options{}, func(w *world) {
-					a := w.dial("a")
-					h := w.lock(a, "x")
-					other := h
-					if !alone { // two share the transaction
-						other = w.lock(a, "y")
-					}
-					ch := w.queue(w.ctx, w.dial("b"), "x")
-					hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, tt.fault)
-					w.until("a renewal", hit)
-					if tt.then != nil {
-						time.Sleep(500 * time.Millisecond) // before it connects again
-						tt.then(w)
-					}
-					for range 4 * 5 {
-						time.Sleep(ttl / 5)
-						w.alive(h)
-						w.alive(other)
-						w.waits(ch)
-					}
-					if s := a.Stats(); s.Lost != 0 || s.Renewals < 3 {
-						t.Errorf("stats %+v", s)
-					}
-					w.unlock(h)
-					w.unlock(w.expect(ch).hold)
-					if !alone {
-						w.unlock(other)
-					}
-					w.empty()
-				})
+			subtest(t, fmt.Sprintf("%s alone %v", tt.name, alone), locktest.Options{}, func(w *world) {
+				a := w.dial("a")
+				h := w.lock(a, "x")
+				other := h
+				if !alone { // two share the transaction
+					other = w.lock(a, "y")
+				}
+				ch := w.queue(w.ctx, w.dial("b"), "x")
+				hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, tt.fault)
+				w.until("a renewal", hit)
+				if tt.then != nil {
+					time.Sleep(500 * time.Millisecond) // before it connects again
+					tt.then(w)
+				}
+				for range 4 * 5 {
+					time.Sleep(ttl / 5)
+					w.alive(h)
+					w.alive(other)
+					w.waits(ch)
+				}
+				if s := a.Stats(); s.Lost != 0 || s.Renewals < 3 {
+					w.Errorf("stats %+v", s)
+				}
+				w.unlock(h)
+				w.unlock(w.expect(ch).hold)
+				if !alone {
+					w.unlock(other)
+				}
+				w.empty()
 			})
 		}
 	}
@@ -345,17 +160,13 @@ func TestLateRenewalOfLostHold(t *testing.T) {
 		}
 		z := w.raw("other")
 		_, _, written, err := z.GetW(h.EntryPath())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		if e := <-written; e.Type != zk.EventNodeDataChanged {
 			t.Fatalf("%v: the renewal never came", e)
 		}
 		got := w.await(ch)
 		w.inTurn(ended, got)
-		if took := got.at.Sub(ended.when); took > 2*time.Second {
-			t.Errorf("blocked for %v after the loss", took)
-		}
+		atMost(w, "blocked for after the loss", got.at.Sub(ended.when), 2*time.Second)
 		w.unlock(got.hold)
 		w.empty()
 	})
@@ -367,41 +178,33 @@ func TestLateRenewalOfLostHold(t *testing.T) {
 func TestLeaseCountsFromTheSend(t *testing.T) {
 	const late = 2 * time.Second
 	long := lock.WithSessionTimeout(time.Minute) // nobody gives up the connection
-	t.Run("lock", func(t *testing.T) {
-		simulate(t, locktest.Options{}, func(w *world) {
-			a := w.dial("a", long)
-			w.unlock(w.lock(a, "x"))
-			w.fault(joins, locktest.Fault{DelayReply: late})
-			sent := time.Now()
-			ended := w.end(w.lock(a, "x"))
-			w.kill("a")
-			if lasted := ended.wait().Sub(sent); lasted > ttl {
-				t.Errorf("lasted %v from the send", lasted)
-			}
-		})
+	subtest(t, "lock", locktest.Options{}, func(w *world) {
+		a := w.dial("a", long)
+		w.unlock(w.lock(a, "x"))
+		w.fault(joins, locktest.Fault{DelayReply: late})
+		sent := time.Now()
+		ended := w.end(w.lock(a, "x"))
+		w.kill("a")
+		atMost(w, "lasted from the send", ended.wait().Sub(sent), ttl)
 	})
-	for name, fault := range map[string]locktest.Fault{
+	forEach(t, locktest.Options{}, map[string]locktest.Fault{
 		"renewal":                                {DelayReply: late},
 		"renewal whose reply is lost, read back": {Drop: locktest.AfterApply},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a := w.dial("a", long)
-				h := w.lock(a, "x")
-				ended := w.end(h)
-				hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, fault)
-				w.until("a renewal", hit)
-				sent := time.Now()
-				w.until("it is acknowledged", func() bool {
-					return a.Stats().Renewals == 1 || w.node(h.EntryPath()).Stat.Version == 1 && h.Remaining() > ttl*3/4
-				})
-				w.kill("a")
-				if lasted := ended.wait().Sub(sent); lasted > ttl || lasted < ttl*9/10 {
-					t.Errorf("lasted %v from the send", lasted)
-				}
-			})
+	}, func(w *world, fault locktest.Fault) {
+		a := w.dial("a", long)
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, fault)
+		w.until("a renewal", hit)
+		sent := time.Now()
+		w.until("it is acknowledged", func() bool {
+			return a.Stats().Renewals == 1 || w.node(h.EntryPath()).Stat.Version == 1 && h.Remaining() > ttl*3/4
 		})
-	}
+		w.kill("a")
+		if lasted := ended.wait().Sub(sent); lasted > ttl || lasted < ttl*9/10 {
+			w.Errorf("lasted %v from the send", lasted)
+		}
+	})
 }
 
 // TestWaitersAreRenewed: who waits for much longer than its TTL keeps its place.
@@ -466,19 +269,13 @@ func TestGrantIsRecorded(t *testing.T) {
 // TestRenewalsOfLongTTLs: they come every third of the TTL, however long that is.
 func TestRenewalsOfLongTTLs(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Hour, 10 * time.Hour, 24 * time.Hour, lock.MaxTime} {
-		t.Run(ttl.String(), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace}))
-				h := w.lock(a, "x")
-				if err := h.Extend(w.ctx, ttl); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(time.Millisecond)
-				if n := a.Stats().Renewals; n != 1 {
-					t.Errorf("%d renewals, want the one that was asked for", n)
-				}
-				w.unlock(h)
-			})
+		subtest(t, ttl.String(), locktest.Options{}, func(w *world) {
+			a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace}))
+			h := w.lock(a, "x")
+			w.ok(h.Extend(w.ctx, ttl))
+			time.Sleep(time.Millisecond)
+			equal(w, "renewals", a.Stats().Renewals, 1)
+			w.unlock(h)
 		})
 	}
 }

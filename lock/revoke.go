@@ -74,8 +74,8 @@ func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 // not change by it.
 //
 // Each call for the same Hold returns the same channel; one goroutine should receive from
-// it. It is never closed: wait for [Hold.Done] too. If several requests come before a
-// receive, the last one is told. A hold that has ended, and a nil one, return nil.
+// it. It is never closed: wait for the hold's context too. If several requests come before a
+// receive, the last one is told. A hold that has ended returns nil.
 //
 // The first call of a client sets a watch on the node below which all requests to the
 // holders of locks of the same root stand, and lists that once; later calls cost nothing,
@@ -83,7 +83,7 @@ func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 // ZooKeeper cannot be reached nothing is heard, and it is made up for after. If an ACL
 // forbids to look, the log says so, once a minute.
 func (h *Hold) Revoked() <-chan Revocation {
-	if h.none() || h.unlocked.Load() || h.Err() != nil {
+	if h.unlocked.Load() || h.Err() != nil {
 		return nil
 	}
 	box, path := h.client.inbox, h.e.Path

@@ -49,32 +49,23 @@ func (c *Client) RWMutex(name string, opts ...LockOption) *RWMutex {
 	return &RWMutex{c.recipe(znode.RW, name, opts)}
 }
 
-func (m *RWMutex) recipe() *recipe {
-	if m == nil {
-		return nil
-	}
-	return &m.r
-}
-
 // Name returns the name of the lock.
-func (m *RWMutex) Name() string {
-	if m == nil {
-		return ""
-	}
-	return m.r.name
-}
+func (m *RWMutex) Name() string { return m.r.name }
+
+// Validate returns what is wrong with the name or an option, as [Mutex.Validate] does.
+func (m *RWMutex) Validate() error { return m.r.validate() }
 
 // RLock waits until it is its turn to read, and returns the hold. It fails as [Mutex.Lock]
 // does. If ctx comes from a valid hold of the same lock and client, be it for reading or
 // for writing, the result is another handle on that hold.
 func (m *RWMutex) RLock(ctx context.Context) (*Hold, error) {
-	return m.recipe().take(ctx, znode.Shared, acquire)
+	return m.r.take(ctx, znode.Shared, acquire)
 }
 
 // TryRLock returns the hold if no writer is in the way, and otherwise a [HeldError], as
 // [Mutex.TryLock] does. A waiting writer is in the way too.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) {
-	return m.recipe().take(ctx, znode.Shared, try)
+	return m.r.take(ctx, znode.Shared, try)
 }
 
 // Lock waits until it is its turn to write, and returns the hold. It fails as [Mutex.Lock]
@@ -94,28 +85,38 @@ func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) {
 //	defer write.Unlock()
 //	// Read again, and only then write.
 func (m *RWMutex) Lock(ctx context.Context) (*Hold, error) {
-	return m.recipe().take(ctx, znode.Writer, acquire)
+	return m.r.take(ctx, znode.Writer, acquire)
 }
 
 // TryLock returns the hold for writing if no other contender is in the way, and otherwise a
 // [HeldError], as [Mutex.TryLock] does; and [ErrUpgrade] where Lock does.
 func (m *RWMutex) TryLock(ctx context.Context) (*Hold, error) {
-	return m.recipe().take(ctx, znode.Writer, try)
+	return m.r.take(ctx, znode.Writer, try)
 }
 
 // RDo runs f while it has the lock for reading, as [Mutex.Do] does.
 func (m *RWMutex) RDo(ctx context.Context, f func(context.Context) error) error {
-	return m.recipe().do(ctx, znode.Shared, f)
+	return m.r.do(ctx, znode.Shared, f)
 }
 
 // Do runs f while it has the lock for writing, as [Mutex.Do] does.
 func (m *RWMutex) Do(ctx context.Context, f func(context.Context) error) error {
-	return m.recipe().do(ctx, znode.Writer, f)
+	return m.r.do(ctx, znode.Writer, f)
+}
+
+// TryRDo runs f while it has the lock for reading, or skips it, as [Mutex.TryDo] does.
+func (m *RWMutex) TryRDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
+	return m.r.tryDo(ctx, znode.Shared, f)
+}
+
+// TryDo runs f while it has the lock for writing, or skips it, as [Mutex.TryDo] does.
+func (m *RWMutex) TryDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
+	return m.r.tryDo(ctx, znode.Writer, f)
 }
 
 // Reads reports whether the hold is one for reading: of an [RWMutex], and taken by
 // [RWMutex.RLock] or downgraded, in the process before too if it was attached to.
-func (h *Hold) Reads() bool { return !h.none() && h.e.Reads() }
+func (h *Hold) Reads() bool { return h.e.Reads() }
 
 // Downgrade makes a hold for reading of an [RWMutex]'s hold for writing, without a gap: no
 // client can write in between. From the call on the holder must not write any more, whatever
@@ -133,7 +134,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	case err != nil:
 		return err
 	case h.e.Kind != znode.RW:
-		return invalid("hold", h.Name(), "must be of an RWMutex, to be downgraded; this is a %s", h.e.Kind)
+		return h.cannot("is of a %s, and only that of an RWMutex can be downgraded", h.e.Kind)
 	case h.e.Name().Role == znode.Shared:
 		return nil
 	}
@@ -142,7 +143,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 		h.e.Unplace() // goroutines that wait to write get another entry
 	}
 	if errors.Is(err, lease.ErrReentered) {
-		return invalid("hold", h.Name(), "must have no other handle to be downgraded: unlock those first that were taken by its context")
+		return h.cannot("has other handles, and cannot be downgraded: unlock those first that were taken by its context")
 	}
 	if err != nil {
 		return fmt.Errorf("downgrade %q: %w", h.Name(), err)

@@ -55,12 +55,11 @@ func (c *Client) Semaphore(name string, permits int, opts ...LockOption) *Semaph
 }
 
 // Name returns the name of the lock.
-func (s *Semaphore) Name() string {
-	if s == nil {
-		return ""
-	}
-	return s.r.name
-}
+func (s *Semaphore) Name() string { return s.r.name }
+
+// Validate returns what is wrong with the name, the number of permits or an option, as
+// [Mutex.Validate] does.
+func (s *Semaphore) Validate() error { return s.r.validate() }
 
 // Acquire waits until it is its turn and n permits are free, and returns the hold on them.
 // It fails as [Mutex.Lock] does; with [ErrPermits] if the semaphore was made with another
@@ -79,6 +78,12 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Hold, error) {
 // Do runs f while it has n permits, as [Mutex.Do] does.
 func (s *Semaphore) Do(ctx context.Context, n int, f func(context.Context) error) error {
 	return runHeld(ctx, func() (*Hold, error) { return s.take(ctx, n, acquire) }, f)
+}
+
+// TryDo runs f while it has n permits, or skips it, as [Mutex.TryDo] does: also if fewer are
+// free, or a contender waits.
+func (s *Semaphore) TryDo(ctx context.Context, n int, f func(context.Context) error) (ran bool, err error) {
+	return runUnlessHeld(ctx, func() (*Hold, error) { return s.take(ctx, n, try) }, f)
 }
 
 func (s *Semaphore) take(ctx context.Context, n int, how how) (*Hold, error) {
@@ -100,9 +105,6 @@ func (s *Semaphore) permitsOf(ctx context.Context, n int) (queue.Request, error)
 
 // request checks the arguments of a call.
 func (s *Semaphore) request(ctx context.Context, argument string, n int) (queue.Request, error) {
-	if s == nil {
-		s = new(Semaphore)
-	}
 	r, err := s.r.request(ctx, znode.Exclusive)
 	if err != nil {
 		return r, err

@@ -1,3 +1,5 @@
+// Semaphores: lagging servers, dead and unreadable holders, resizes at the wrong moment.
+
 package lock_test
 
 import (
@@ -9,22 +11,27 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestWaiterWritesAfterAnOutageBeforeItPurges: it waits for permits, or behind an entry of another
-// library. Its session has not changed.
+// TestWaiterWritesAfterAnOutageBeforeItPurges: after an outage a waiter purges no entry before its
+// own was written, however long that takes. Its session has not changed.
 func TestWaiterWritesAfterAnOutageBeforeItPurges(t *testing.T) {
-	testWritesBeforeItPurges(t, func(c *lock.Client) taking { return permits(c.Semaphore("x", 1), 1) }, false)
-	testWritesBeforeItPurges(t, func(c *lock.Client) taking { return c.Mutex("x").Lock }, true)
-}
-
-func testWritesBeforeItPurges(t *testing.T, of func(*lock.Client) taking, foreign bool) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	type waits struct{ permits, foreign bool }
+	forEach(t, locktest.Options{}, map[string]waits{
+		"for a mutex": {}, "for permits": {permits: true}, "behind another library's entry": {foreign: true},
+	}, func(w *world, waits waits) {
+		of := func(c *lock.Client) taking {
+			if waits.permits {
+				return permits(c.Semaphore("x", 1), 1)
+			}
+			return c.Mutex("x").Lock
+		}
 		b, z := w.dial("b"), w.raw("other")
 		h := w.take(of(w.dial("a")))
 		ended := w.end(h)
 		var theirs string
-		if foreign {
+		if waits.foreign {
 			theirs = w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
 		}
 		ch := w.join("x", of(b))
@@ -42,7 +49,7 @@ func testWritesBeforeItPurges(t *testing.T, of func(*lock.Client) taking, foreig
 			w.Error("the session has changed")
 		}
 		w.Intercept(nil)
-		if foreign {
+		if waits.foreign {
 			w.until("the dead one is purged", func() bool { return len(w.Dump(pathOf(h))) == 0 })
 			w.remove(z, theirs)
 		}
@@ -136,6 +143,119 @@ func testHiddenPermits(t *testing.T, purges bool) {
 		w.unlock(w.await(ch).hold)
 		w.unlock(first)
 		w.Heal("dead")
+		w.empty()
+	})
+}
+
+// TestCapacityAfterAPurge: the number of permits was made less while a waiter waits behind
+// holders that have died.
+func TestCapacityAfterAPurge(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a").Semaphore("x", 3), w.dial("b").Semaphore("x", 3), w.dial("c").Semaphore("x", 3)
+		dead := w.take(permits(a, 1))
+		second, third := w.take(permits(b, 1)), w.take(permits(b, 1))
+		resized := start(func() (*lock.Hold, error) { return nil, b.Resize(w.ctx, 2) })
+		settle()
+		ch := w.join("x", permits(c, 1))
+		w.unlock(third)
+		if got := <-resized; got.err != nil {
+			t.Fatal(got.err)
+		}
+		w.waits(ch)
+		w.die("a", dead.EntryPath())
+		next := w.await(ch)
+		equal(w, "permits", w.anchor("x").Capacity(), 2)
+		last := start(func() (*lock.Hold, error) { return b.Acquire(w.ctx, 1) })
+		time.Sleep(time.Second)
+		w.waits(last)
+		w.unlock(second)
+		w.unlock(w.await(last).hold)
+		w.unlock(next.hold)
+		w.Heal("a")
+		w.empty()
+	})
+}
+
+// TestCapacityAfterAHolder: an entry ahead leaves with the permit that it had waited for,
+// in one transaction, after the first waiter has read the number of permits.
+func TestCapacityAfterAHolder(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c, z := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2), w.raw("other")
+		first, second := w.take(permits(a, 1)), w.take(permits(b, 1))
+		anchor := "/locks/x/" + znode.Anchor(w.parent("x").Generation)
+		time.Sleep(10 * time.Millisecond) // the grants are recorded
+		var crowd atomic.Bool             // it reads the holders one by one
+		hit := w.before(func(r locktest.Request) bool {
+			if r.Label == "c" && r.Op == "getData" && touches(r, first.EntryPath()) {
+				crowd.Store(true)
+			}
+			return crowd.Load() && r.Label == "c" && r.Op == "getData" && touches(r, second.EntryPath())
+		}, func() {
+			_, err := z.Multi(
+				&zk.SetDataRequest{Path: anchor, Data: znode.AnchorData{Permits: 2, Resized: 1}.Encode(), Version: -1},
+				&zk.DeleteRequest{Path: second.EntryPath(), Version: -1})
+			mustBe(w, err, nil)
+		})
+		ch := start(func() (*lock.Hold, error) { return c.Acquire(w.ctx, 1) })
+		w.until("it looks", hit)
+		time.Sleep(time.Second)
+		w.waits(ch)
+		w.alive(first)
+		w.unlock(first)
+		w.unlock(w.await(ch).hold)
+	})
+}
+
+// TestLoweringLosesItsEntry: the entry that has waited for the permits is removed as these
+// are taken away, and another client has them.
+func TestLoweringLosesItsEntry(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c, z := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2), w.raw("other")
+		first := w.take(permits(a, 1))
+		var second <-chan taken
+		hit := w.before(func(r locktest.Request) bool {
+			return mutates(r, "b") && r.Op == "multi" && len(r.Paths) == 2 && touches(r, "/anchor-")
+		}, func() {
+			w.remove(z, w.entries("x")[1].Path)
+			second = start(func() (*lock.Hold, error) { return c.Acquire(w.ctx, 1) })
+			time.Sleep(time.Second)
+		})
+		resized := start(func() (*lock.Hold, error) { return nil, b.Resize(w.ctx, 1) })
+		w.until("it takes a permit away", hit)
+		time.Sleep(2 * time.Second)
+		h := w.await(second).hold
+		if n := w.anchor("x").Capacity(); n < 2 {
+			t.Errorf("two are held, and there are %d", n)
+		}
+		w.unlock(first)
+		w.unlock(h)
+		if got := <-resized; got.err != nil {
+			t.Error(got.err)
+		}
+		w.empty()
+	})
+}
+
+// TestPermitsBehindAForeignEntry: a waiter stands behind another library's entry, which tells no
+// grant, and has a permit as soon as one is free.
+func TestPermitsBehindAForeignEntry(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a").Semaphore("x", 3), w.dial("b").Semaphore("x", 3), w.raw("other")
+		first, second, third := w.take(permits(a, 1)), w.take(permits(a, 1)), w.take(permits(a, 1))
+		theirs := w.create(z, "/locks/x/_c_9f86d081-884c-7d65-9f86-d081884c7d65-lock-", "", zk.FlagSequence)
+		ch := w.join("x", permits(b, 1))
+		w.unlock(first)
+		w.waits(ch)
+		time.Sleep(100 * time.Millisecond)
+		w.unlock(third)
+		begun := time.Now()
+		got := w.await(ch)
+		if took := got.at.Sub(begun); took > time.Second {
+			t.Errorf("it noticed after %v", took)
+		}
+		w.unlock(second)
+		w.unlock(got.hold)
+		w.remove(z, theirs)
 		w.empty()
 	})
 }

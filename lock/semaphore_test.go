@@ -1,9 +1,10 @@
+// Semaphore: fairness, permits, resize, cost.
+
 package lock_test
 
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,15 +17,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
-
-// permits is a way to take so many of them.
-func permits(s *lock.Semaphore, n int) taking {
-	return func(ctx context.Context) (*lock.Hold, error) { return s.Acquire(ctx, n) }
-}
-
-func tryPermits(s *lock.Semaphore, n int) taking {
-	return func(ctx context.Context) (*lock.Hold, error) { return s.TryAcquire(ctx, n) }
-}
 
 // sem is the semaphore "x" of a new client.
 func (w *world) sem(label string, permits int) *lock.Semaphore {
@@ -61,80 +53,6 @@ func (w *world) soon(ch <-chan taken) taken {
 	return w.expect(ch)
 }
 
-// TestSemaphoreIsFair: as many permits are held as there are, in the order of the queue, whichever
-// holder leaves.
-func TestSemaphoreIsFair(t *testing.T) {
-	for _, long := range []bool{false, true} { // longer than a grant takes to be recorded
-		simulate(t, locktest.Options{}, func(w *world) {
-			holds := w.holdPermits(3, 1, 1, 1)
-			mustBe(t, second(w.sem("other", 3).TryAcquire(w.ctx, 1)), lock.ErrHeld)
-			queue, _ := w.permitQueue(3, 1, 1, 1, 1, 1, 1, 1, 1, 1)
-			for i, ch := range queue {
-				for _, later := range queue[i:] {
-					w.waits(later)
-				}
-				if long {
-					time.Sleep(time.Second)
-				}
-				leaves := []int{1, 0, 2, 2, 0}[i%5]
-				w.unlock(holds[leaves])
-				holds[leaves] = w.soon(ch).hold
-			}
-			for _, h := range holds {
-				w.unlock(h)
-			}
-			w.empty()
-		})
-	}
-}
-
-// TestBigRequestIsNotStarved by small ones behind it, and they get what it leaves.
-func TestBigRequestIsNotStarved(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		holds := w.holdPermits(4, 2, 1)
-		queue, _ := w.permitQueue(4, 3, 1, 1)
-		other := w.sem("other", 4)
-		mustBe(t, second(other.TryAcquire(w.ctx, 1)), lock.ErrHeld)
-		w.unlock(holds[1])
-		w.waits(queue[0])
-		w.waits(queue[1])
-		w.unlock(holds[0])
-		big, small := w.soon(queue[0]).hold, w.soon(queue[1]).hold
-		w.waits(queue[2])
-		w.unlock(big)
-		w.unlock(w.soon(queue[2]).hold)
-		all := w.take(tryPermits(other, 3))
-		w.unlock(small)
-		w.unlock(all)
-		w.empty()
-	})
-}
-
-// TestWaitersForPermitsGiveUp: the others get their turn.
-func TestWaitersForPermitsGiveUp(t *testing.T) {
-	for _, gone := range [][]int{{0}, {2}, {4}, {1, 2, 3}, {0, 1, 2}, {3, 4}} {
-		simulate(t, locktest.Options{}, func(w *world) {
-			holds := w.holdPermits(2, 1, 1)
-			queue, giveUp := w.permitQueue(2, 1, 2, 1, 2, 1)
-			for _, i := range gone {
-				giveUp[i]()
-				mustBe(t, w.outcome(queue[i]).err, context.Canceled)
-			}
-			for i, ch := range queue {
-				if slices.Contains(gone, i) {
-					continue
-				}
-				for _, h := range holds {
-					w.unlock(h)
-				}
-				holds = []*lock.Hold{w.soon(ch).hold}
-			}
-			w.unlock(holds[0])
-			w.empty()
-		})
-	}
-}
-
 // TestPermitsMustAgree, and what is asked for must be there.
 func TestPermitsMustAgree(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -163,9 +81,6 @@ func TestPermitsMustAgree(t *testing.T) {
 			mustBe(t, err, lock.ErrInvalid)
 			mustBe(t, a.Semaphore("x", 4).Resize(w.ctx, n), lock.ErrInvalid)
 		}
-		_, err := (*lock.Semaphore)(nil).Acquire(w.ctx, 1)
-		mustBe(t, err, lock.ErrInvalid)
-		mustBe(t, (*lock.Semaphore)(nil).Resize(w.ctx, 1), lock.ErrInvalid)
 		w.unlock(h)
 		w.empty()
 		w.unlock(w.take(permits(b.Semaphore("x", 3), 3))) // free, it is as large as the next one says
@@ -181,15 +96,11 @@ func TestSemaphoreIsNotReentered(t *testing.T) {
 			return s.Do(ctx, 1, func(ctx context.Context) error {
 				_, err := s.TryAcquire(ctx, 1)
 				mustBe(t, err, lock.ErrHeld)
-				if n := len(w.entries("x")); n != 2 {
-					t.Errorf("%d entries", n)
-				}
+				w.hasEntries("x", 2)
 				return nil
 			})
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		mustBe(w, err, nil)
 		w.empty()
 	})
 }
@@ -205,7 +116,7 @@ func TestDeadHoldersOfPermits(t *testing.T) {
 		{3, 0, false, 50 * time.Millisecond}, {3, 2, false, 50 * time.Millisecond}, {20, 7, false, ttl},
 		{3, 0, true, ttl + grace}, {3, 1, true, ttl + grace}, {3, 2, true, ttl + grace},
 	} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprintf("%+v", tt), locktest.Options{}, func(w *world) {
 			holds := w.holdPermits(tt.capacity, slices.Repeat([]int{1}, tt.capacity)...)
 			queue, giveUp := w.permitQueue(tt.capacity, 1, 1, 1)
 			dead := fmt.Sprint("h", tt.dead)
@@ -256,24 +167,24 @@ func TestTryAcquireTakesWhatHasExpired(t *testing.T) {
 // waiters of a client that has as many entries as there were permits. A client may say either
 // number from then on, and no third one.
 func TestResizeRaises(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	subtest(t, "clients wait", locktest.Options{}, func(w *world) {
 		holds := w.holdPermits(1, 1)
 		queue, _ := w.permitQueue(1, 1, 1, 1)
 		other := w.sem("other", 1)
-		mustBe(t, other.Resize(w.ctx, 3), nil)
+		mustBe(w, other.Resize(w.ctx, 3), nil)
 		holds = append(holds, w.soon(queue[0]).hold, w.soon(queue[1]).hold)
 		w.waits(queue[2])
 		if p := w.anchor("x"); p.Permits != 1 || p.Resized != 3 {
-			t.Errorf("the anchor is %+v", p)
+			w.Errorf("the anchor is %+v", p)
 		}
 		w.unlock(holds[2])
 		holds[2] = w.soon(queue[2]).hold
 		for said, want := range map[int]error{1: lock.ErrHeld, 3: lock.ErrHeld, 2: lock.ErrPermits, 4: lock.ErrPermits} {
 			s := w.sem(fmt.Sprint("says ", said), said)
-			mustBe(t, second(s.TryAcquire(w.ctx, 1)), want)
+			mustBe(w, second(s.TryAcquire(w.ctx, 1)), want)
 			if want != lock.ErrHeld {
-				mustBe(t, second(s.Acquire(w.ctx, 1)), want)
-				mustBe(t, s.Resize(w.ctx, 5), want)
+				mustBe(w, second(s.Acquire(w.ctx, 1)), want)
+				mustBe(w, s.Resize(w.ctx, 5), want)
 			}
 		}
 		for _, h := range holds {
@@ -281,7 +192,7 @@ func TestResizeRaises(t *testing.T) {
 		}
 		w.empty()
 	})
-	simulate(t, locktest.Options{}, func(w *world) {
+	subtest(t, "local waiters", locktest.Options{}, func(w *world) {
 		s, other := w.sem("a", 1), w.sem("b", 1)
 		var line []<-chan taken
 		for range 6 {
@@ -290,11 +201,11 @@ func TestResizeRaises(t *testing.T) {
 		}
 		held := []*lock.Hold{w.expect(line[0]).hold}
 		for i, resize := range []*lock.Semaphore{s, other} {
-			mustBe(t, resize.Resize(w.ctx, 2+i), nil)
+			mustBe(w, resize.Resize(w.ctx, 2+i), nil)
 			begun := time.Now()
 			got := w.await(line[1+i])
 			if took := got.at.Sub(begun); took > window {
-				t.Errorf("local waiters learn of %d permits after %v", 2+i, took)
+				w.Errorf("local waiters learn of %d permits after %v", 2+i, took)
 			}
 			held = append(held, got.hold)
 			w.waits(line[2+i])
@@ -303,21 +214,21 @@ func TestResizeRaises(t *testing.T) {
 		time.Sleep(3 * window) // the client knows that another contender waits
 		w.unlock(held[0])
 		w.unlock(held[1])
-		mustBe(t, w.soon(fewer).err, nil)
+		mustBe(w, w.soon(fewer).err, nil)
 		w.inOrder(held[2], line[3:]...)
 		w.empty()
 	})
-	simulate(t, locktest.Options{Members: 3}, func(w *world) { // the server lags behind the change before
+	subtest(t, "by a server that lags behind", locktest.Options{Members: 3}, func(w *world) { // the server lags behind the change before
 		servers := w.Servers()
 		follower := servers[(slices.Index(servers, w.Leader())+1)%3]
 		a := w.dialAt("a", []string{w.Leader()}).Semaphore("x", 4)
 		b := w.dialAt("b", []string{follower}).Semaphore("x", 4)
 		holds := []*lock.Hold{w.take(permits(a, 1)), w.take(permits(b, 1))}
-		mustBe(t, w.Lag(follower, 700*time.Millisecond), nil)
-		mustBe(t, a.Resize(w.ctx, 2), nil)
-		mustBe(t, b.Resize(w.ctx, 4), nil)
+		mustBe(w, w.Lag(follower, 700*time.Millisecond), nil)
+		mustBe(w, a.Resize(w.ctx, 2), nil)
+		mustBe(w, b.Resize(w.ctx, 4), nil)
 		if p := w.anchor("x"); p.Capacity() != 4 {
-			t.Errorf("resized to 4, the anchor is %+v", p)
+			w.Errorf("resized to 4, the anchor is %+v", p)
 		}
 		for _, h := range holds {
 			w.unlock(h)
@@ -361,7 +272,7 @@ func TestRaiseForAFirstWaiter(t *testing.T) {
 // TestResizeLowers: it waits until enough permits are free, in turn, and no more are held after
 // that, whatever a client knew of the semaphore before.
 func TestResizeLowers(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	subtest(t, "waiters", locktest.Options{}, func(w *world) {
 		holds := w.holdPermits(4, 1, 1, 1)
 		a, b := w.sem("a", 4), w.sem("b", 4)
 		resized := w.join("x", func(ctx context.Context) (*lock.Hold, error) { return nil, b.Resize(ctx, 2) })
@@ -369,12 +280,12 @@ func TestResizeLowers(t *testing.T) {
 		w.waits(resized)
 		w.waits(queue[0])
 		w.unlock(holds[1])
-		mustBe(t, w.outcome(resized).err, nil)
+		mustBe(w, w.outcome(resized).err, nil)
 		w.waits(queue[0])
 		if p := w.anchor("x"); p.Permits != 4 || p.Resized != 2 {
-			t.Errorf("the anchor is %+v", p)
+			w.Errorf("the anchor is %+v", p)
 		}
-		mustBe(t, second(b.TryAcquire(w.ctx, 1)), lock.ErrHeld)
+		mustBe(w, second(b.TryAcquire(w.ctx, 1)), lock.ErrHeld)
 		w.unlock(holds[0])
 		one := w.soon(queue[0]).hold
 		w.waits(queue[1])
@@ -385,17 +296,17 @@ func TestResizeLowers(t *testing.T) {
 		w.unlock(two)
 		time.Sleep(ttl)
 		w.waits(big)
-		mustBe(t, a.Resize(w.ctx, 4), nil)
+		mustBe(w, a.Resize(w.ctx, 4), nil)
 		w.unlock(w.soon(big).hold)
 		w.empty()
 	})
-	simulate(t, locktest.Options{}, func(w *world) {
+	subtest(t, "what a client knew", locktest.Options{}, func(w *world) {
 		holds := w.holdPermits(4, 1, 1)
 		a, b := w.sem("a", 4), w.sem("b", 4)
 		w.unlock(w.take(permits(a, 2)))
-		mustBe(t, b.Resize(w.ctx, 2), nil)
+		mustBe(w, b.Resize(w.ctx, 2), nil)
 		for _, s := range []*lock.Semaphore{a, b} {
-			mustBe(t, second(s.TryAcquire(w.ctx, 1)), lock.ErrHeld)
+			mustBe(w, second(s.TryAcquire(w.ctx, 1)), lock.ErrHeld)
 		}
 		third := w.join("x", permits(a, 1))
 		w.waits(third)
@@ -417,9 +328,7 @@ func TestResizedMeanwhile(t *testing.T) {
 				return false
 			}
 			go func() {
-				if err := c.Resize(w.ctx, 4); err != nil {
-					t.Error(err)
-				}
+				mustBe(w, c.Resize(w.ctx, 4), nil)
 				holds = append(holds, w.take(permits(c, 2)))
 			}()
 			return true
@@ -447,7 +356,7 @@ func TestResizedMeanwhile(t *testing.T) {
 // holders, a list and a read of the number more. A try that fails costs the same, however many
 // permits are held.
 func TestSemaphoreCost(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	subtest(t, "free", locktest.Options{}, func(w *world) {
 		s := w.sem("a", 4)
 		w.unlock(w.take(permits(s, 1)))
 		one := map[string]int{"multi": 1}
@@ -463,90 +372,86 @@ func TestSemaphoreCost(t *testing.T) {
 		w.unlock(h)
 		w.empty()
 	})
-	simulate(t, locktest.Options{}, func(w *world) {
-		for i := range 128 {
-			w.join("x", permits(w.sem(fmt.Sprint("h", i), 128), 1))
+	subtest(t, "many are held", locktest.Options{}, func(w *world) {
+		for i := range 64 {
+			w.join("x", permits(w.sem(fmt.Sprint("h", i), 64), 1))
 		}
-		s := w.sem("a", 128)
-		if got := w.cost("a", func() { mustBe(t, second(s.TryAcquire(w.ctx, 1)), lock.ErrHeld) }); got.total() > 25 || got.txns > 0 {
-			t.Errorf("a try that fails cost %v", got.requests)
+		s := w.sem("a", 64)
+		if got := w.cost("a", func() { mustBe(w, second(s.TryAcquire(w.ctx, 1)), lock.ErrHeld) }); got.total() > 25 || got.txns > 0 {
+			w.Errorf("a try that fails cost %v", got.requests)
 		}
 	})
 }
 
 // TestHandoffOfPermitsCost: it does not depend on how many wait.
 func TestHandoffOfPermitsCost(t *testing.T) {
-	for _, tt := range []struct{ permits, clients, most int }{{4, 16, 13}, {4, 128, 13}, {64, 128, 10}} {
-		t.Run(fmt.Sprintf("%d permits, %d clients", tt.permits, tt.clients), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				queue, _ := w.permitQueue(tt.permits, slices.Repeat([]int{1}, tt.clients)...)
-				var holds []*lock.Hold
-				for _, ch := range queue[:tt.permits] {
-					holds = append(holds, w.expect(ch).hold)
+	for _, tt := range []struct{ permits, clients, most int }{{4, 16, 13}, {4, 64, 13}, {32, 64, 10}} {
+		subtest(t, fmt.Sprintf("%d permits, %d clients", tt.permits, tt.clients), locktest.Options{}, func(w *world) {
+			queue, _ := w.permitQueue(tt.permits, slices.Repeat([]int{1}, tt.clients)...)
+			var holds []*lock.Hold
+			for _, ch := range queue[:tt.permits] {
+				holds = append(holds, w.expect(ch).hold)
+			}
+			queue = queue[tt.permits:]
+			time.Sleep(100 * time.Millisecond)
+			before := map[string]int{}
+			const handoffs = 8
+			for i := range handoffs + 2 {
+				if i == 2 { // the first ones have learnt the number of permits
+					before = w.totals()
 				}
-				queue = queue[tt.permits:]
-				time.Sleep(100 * time.Millisecond)
-				before := map[string]int{}
-				const handoffs = 8
-				for i := range handoffs + 2 {
-					if i == 2 { // the first ones have learnt the number of permits
-						before = w.totals()
-					}
-					w.unlock(holds[i%tt.permits])
-					holds[i%tt.permits] = w.soon(queue[i]).hold
-					time.Sleep(20 * time.Millisecond) // grants are recorded
-				}
-				got, total := w.totals(), 0
-				for op := range got {
-					got[op] -= before[op]
-					total += got[op]
-				}
-				if total > tt.most*handoffs {
-					t.Errorf("%d handoffs cost %v", handoffs, got)
-				}
-			})
+				w.unlock(holds[i%tt.permits])
+				holds[i%tt.permits] = w.soon(queue[i]).hold
+				time.Sleep(20 * time.Millisecond) // grants are recorded
+			}
+			got, total := w.totals(), 0
+			for op := range got {
+				got[op] -= before[op]
+				total += got[op]
+			}
+			if total > tt.most*handoffs {
+				w.Errorf("%d handoffs cost %v", handoffs, got)
+			}
 		})
 	}
 }
 
 // TestPermitsAreUsed: where many wait, as many permits are held as there are, most of the time.
 func TestPermitsAreUsed(t *testing.T) {
-	for _, permits := range []int{4, 16, 64} {
-		t.Run(fmt.Sprint(permits), func(t *testing.T) {
-			simulate(t, locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond / 2 }}, func(w *world) {
-				const hold = 20 * time.Millisecond
-				ctx, stop := context.WithCancel(w.ctx)
-				var held, most atomic.Int64
-				var clients sync.WaitGroup
-				for i := range 128 {
-					s := w.sem(fmt.Sprint("c", i), permits)
-					clients.Go(func() {
-						for {
-							h, err := s.Acquire(ctx, 1)
-							if err != nil {
-								return
-							}
-							most.Store(max(most.Load(), held.Add(1)))
-							time.Sleep(hold)
-							held.Add(-1)
-							h.Unlock()
+	for _, permits := range []int{4, 16} {
+		subtest(t, fmt.Sprint("permits ", permits), locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond / 2 }}, func(w *world) {
+			const hold = 20 * time.Millisecond
+			ctx, stop := context.WithCancel(w.ctx)
+			var held, most atomic.Int64
+			var clients sync.WaitGroup
+			for i := range 32 {
+				s := w.sem(fmt.Sprint("c", i), permits)
+				clients.Go(func() {
+					for {
+						h, err := s.Acquire(ctx, 1)
+						if err != nil {
+							return
 						}
-					})
-				}
-				time.Sleep(time.Second)
-				sum, samples := int64(0), 2000
-				for range samples {
-					time.Sleep(time.Millisecond)
-					sum += held.Load()
-				}
-				stop()
-				clients.Wait()
-				t.Logf("%d permits: %.1f held on average, %d at most", permits, float64(sum)/float64(samples), most.Load())
-				if average := float64(sum) / float64(samples); average < 0.75*float64(permits) || most.Load() > int64(permits) {
-					t.Errorf("%.1f held on average, and %d at most", average, most.Load())
-				}
-				w.empty()
-			})
+						most.Store(max(most.Load(), held.Add(1)))
+						time.Sleep(hold)
+						held.Add(-1)
+						h.Unlock()
+					}
+				})
+			}
+			time.Sleep(time.Second)
+			sum, samples := int64(0), 1000
+			for range samples {
+				time.Sleep(time.Millisecond)
+				sum += held.Load()
+			}
+			stop()
+			clients.Wait()
+			w.Logf("%d permits: %.1f held on average, %d at most", permits, float64(sum)/float64(samples), most.Load())
+			if average := float64(sum) / float64(samples); average < 0.75*float64(permits) || most.Load() > int64(permits) {
+				w.Errorf("%.1f held on average, and %d at most", average, most.Load())
+			}
+			w.empty()
 		})
 	}
 }
@@ -555,27 +460,15 @@ func TestPermitsAreUsed(t *testing.T) {
 // list, and the one after them.
 func TestJoinBehindPermitsNeedsNoList(t *testing.T) {
 	for _, ask := range []int{1, 3} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("ask ", ask), locktest.Options{}, func(w *world) {
 			const n = 4
 			w.permitQueue(n, slices.Repeat([]int{ask}, 40)...)
 			time.Sleep(100 * time.Millisecond)
 			if got := w.totals()["getChildren2"]; got > 2*(n+1) {
-				t.Errorf("40 that ask for %d of %d permits made %d lists as they joined", ask, n, got)
+				w.Errorf("40 that ask for %d of %d permits made %d lists as they joined", ask, n, got)
 			}
 		})
 	}
-}
-
-// totals are the requests of all clients, by operation.
-func (w *world) totals() map[string]int {
-	all := map[string]int{}
-	for _, r := range w.Requests() {
-		for op, n := range r.Requests {
-			all[op] += n
-		}
-	}
-	maps.DeleteFunc(all, func(op string, _ int) bool { return op == "ping" })
-	return all
 }
 
 // TestOthersAtASemaphore count as one permit each, and are waited for.
@@ -604,8 +497,7 @@ func TestTwoLowerTogether(t *testing.T) {
 		var lowered sync.WaitGroup
 		holder := w.dial("holder").Semaphore("x", 10)
 		h := w.take(permits(holder, 1))
-		limited, cancel := context.WithTimeout(w.ctx, time.Minute)
-		defer cancel()
+		limited := w.limited(time.Minute)
 		for _, label := range []string{"a", "b"} {
 			s := w.dial(label).Semaphore("x", 10)
 			lowered.Go(func() {
@@ -616,13 +508,36 @@ func TestTwoLowerTogether(t *testing.T) {
 		}
 		lowered.Wait()
 		rest, err := holder.TryAcquire(w.ctx, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		_, err = holder.TryAcquire(w.ctx, 1)
 		mustBe(t, err, lock.ErrHeld)
 		w.unlock(rest)
 		w.unlock(h)
 		w.empty()
 	})
+}
+
+// TestRaiseBehindFewAndMany: the first waiter is in when there are more permits, be the holders few or many.
+func TestRaiseBehindFewAndMany(t *testing.T) {
+	for _, n := range []int{1, 20} {
+		subtest(t, fmt.Sprint("n ", n), locktest.Options{}, func(w *world) {
+			a, b, c := w.dial("a").Semaphore("x", n), w.dial("b").Semaphore("x", n), w.dial("c").Semaphore("x", n)
+			var holds []*lock.Hold
+			for range n {
+				holds = append(holds, w.take(permits(a, 1)))
+			}
+			ch := w.join("x", permits(b, 1))
+			time.Sleep(100 * time.Millisecond)
+			w.ok(c.Resize(w.ctx, n+1))
+			begun := time.Now()
+			got := w.await(ch)
+			if took := got.at.Sub(begun); took > time.Second {
+				w.Errorf("behind %d holders it noticed after %v", n, took)
+			}
+			for _, h := range append(holds, got.hold) {
+				w.unlock(h)
+			}
+			w.empty()
+		})
+	}
 }

@@ -1,8 +1,11 @@
+// The check of a server at Dial.
+
 package lock_test
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,39 +34,37 @@ func TestServerThatMisbehaves(t *testing.T) {
 		{"versions", locktest.Quirks{NoVersions: true}, false, "accepted a write under a version"},
 		{"clock", locktest.Quirks{StuckClock: true}, false, "times must rise with transactions"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			simulate(t, locktest.Options{Quirks: test.quirks}, func(w *world) {
-				before := w.Dump("/")
-				c, err := lock.Dial(w.ctx, w.Servers(), w.options("a")...)
-				if test.dial {
-					mustBe(t, err, lock.ErrUnsupported)
-					mustSay(t, err, test.says, "at your own risk", "WithUnsafeServer", "zookeeper.unsafe_server")
-				} else if err != nil {
-					t.Fatal(err)
-				}
-				c.Close()
-				a := w.dial("b", lock.WithUnsafeServer())
-				if logged := strings.Contains(w.logged(), "going on because that was asked for"); logged != test.dial {
-					t.Errorf("warned: %t", logged)
-				}
-				r, err := admin.CheckServer(w.ctx, a)
-				switch {
-				case err != nil || r.Unchecked != nil:
-					t.Errorf("CheckServer: %+v, %v", r, err)
-				case test.says == "" && r.Refused != nil:
-					t.Errorf("refused: %v", r.Refused)
-				case test.says != "":
-					mustBe(t, r.Refused, lock.ErrUnsupported)
-					mustSay(t, r.Refused, test.says)
-				}
-				sameNodes(t, before, w.Dump("/"))
-			})
+		subtest(t, test.name, locktest.Options{Quirks: test.quirks}, func(w *world) {
+			before := w.Dump("/")
+			c, err := lock.Dial(w.ctx, w.Servers(), w.options("a")...)
+			if test.dial {
+				mustBe(w, err, lock.ErrUnsupported)
+				mustSay(w, err, test.says, "at your own risk", "WithUnsafeServer", "zookeeper.unsafe_server")
+			} else {
+				mustBe(w, err, nil)
+				mustBe(w, c.Close(), nil)
+			}
+			a := w.dial("b", lock.WithUnsafeServer())
+			if logged := strings.Contains(w.logged(), "going on because that was asked for"); logged != test.dial {
+				w.Errorf("warned: %t", logged)
+			}
+			r, err := admin.CheckServer(w.ctx, a)
+			switch {
+			case err != nil || r.Unchecked != nil:
+				w.Errorf("CheckServer: %+v, %v", r, err)
+			case test.says == "" && r.Refused != nil:
+				w.Errorf("refused: %v", r.Refused)
+			case test.says != "":
+				mustBe(w, r.Refused, lock.ErrUnsupported)
+				mustSay(w, r.Refused, test.says)
+			}
+			sameNodes(w, before, w.Dump("/"))
 		})
 	}
 }
 
 // sameNodes fails the test unless there are the same nodes.
-func sameNodes(t *testing.T, before, after []locktest.Node) {
+func sameNodes(t testing.TB, before, after []locktest.Node) {
 	t.Helper()
 	paths := func(nodes []locktest.Node) (all []string) {
 		for _, n := range nodes {
@@ -92,9 +93,7 @@ func TestCostOfTheServersCheck(t *testing.T) {
 		sameNodes(t, before, w.Dump("/"))
 		w.unlock(w.lock(a, "x"))
 		b := dial("b")
-		if got := w.Requests()["b"].Total(); got != 1 {
-			t.Errorf("%d requests, want 1", got)
-		}
+		equal(w, "requests", w.Requests()["b"].Total(), 1)
 		h := w.lock(a, "x")
 		got := w.cost("b", func() {
 			_, err := b.Mutex("x").TryLock(w.ctx)
@@ -112,26 +111,24 @@ func TestCostOfTheServersCheck(t *testing.T) {
 func TestServerCheckIsDenied(t *testing.T) {
 	others := zk.DigestACL(zk.PermAll, "somebody", "else")
 	for _, closed := range []string{"/", "/locks", "/zookeeper"} {
-		t.Run(closed, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				z := w.raw("admin")
-				if closed == "/locks" {
-					if _, err := z.Create("/locks", nil, 0, others); err != nil {
-						t.Fatal(err)
-					}
-				} else if _, err := z.SetACL(closed, others, -1); err != nil {
-					t.Fatal(err)
+		subtest(t, closed, locktest.Options{}, func(w *world) {
+			z := w.raw("admin")
+			if closed == "/locks" {
+				if _, err := z.Create("/locks", nil, 0, others); err != nil {
+					w.Fatal(err)
 				}
-				a := w.dial("a")
-				checked := closed == "/zookeeper"
-				if logged := strings.Contains(w.logged(), "server not checked"); logged == checked {
-					t.Errorf("said as not checked: %t", logged)
-				}
-				r, err := admin.CheckServer(w.ctx, a)
-				if err != nil || r.Refused != nil || errors.Is(r.Unchecked, lock.ErrDenied) == checked {
-					t.Errorf("CheckServer: %+v, %v", r, err)
-				}
-			})
+			} else if _, err := z.SetACL(closed, others, -1); err != nil {
+				w.Fatal(err)
+			}
+			a := w.dial("a")
+			checked := closed == "/zookeeper"
+			if logged := strings.Contains(w.logged(), "server not checked"); logged == checked {
+				w.Errorf("said as not checked: %t", logged)
+			}
+			r, err := admin.CheckServer(w.ctx, a)
+			if err != nil || r.Refused != nil || errors.Is(r.Unchecked, lock.ErrDenied) == checked {
+				w.Errorf("CheckServer: %+v, %v", r, err)
+			}
 		})
 	}
 }
@@ -139,24 +136,21 @@ func TestServerCheckIsDenied(t *testing.T) {
 // TestDialEndsDuringTheServersCheck: when the context ends, Dial does, within its bounds.
 func TestDialEndsDuringTheServersCheck(t *testing.T) {
 	for _, f := range []locktest.Fault{{Delay: time.Hour}, {DelayReply: time.Hour}, {Drop: locktest.AfterApply}} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("f ", f), locktest.Options{}, func(w *world) {
 			w.Intercept(func(r locktest.Request) locktest.Fault {
 				if r.Op == "multi" {
 					return f
 				}
 				return locktest.Fault{}
 			})
-			ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-			defer cancel()
+			ctx := w.limited(time.Second)
 			began := time.Now()
 			c, err := lock.Dial(ctx, w.Servers(), w.options("a")...)
 			if c != nil {
-				t.Error("a client")
+				w.Error("a client")
 			}
-			mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
-			if took := time.Since(began); took > time.Second+200*time.Millisecond {
-				t.Errorf("it took %v", took)
-			}
+			mustBe(w, err, context.DeadlineExceeded, lock.ErrUnavailable)
+			atMost(w, "it took", time.Since(began), time.Second+200*time.Millisecond)
 			w.Intercept(nil)
 			synctest.Wait()
 		})
@@ -166,11 +160,11 @@ func TestDialEndsDuringTheServersCheck(t *testing.T) {
 // TestServerCheckSurvivesLostReplies: the transaction is made again, and leaves nothing.
 func TestServerCheckSurvivesLostReplies(t *testing.T) {
 	for _, drop := range []locktest.Fault{{Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}, {Code: codeThrottled}} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("drop ", drop), locktest.Options{}, func(w *world) {
 			w.fault(func(r locktest.Request) bool { return r.Op == "multi" }, drop)
 			before := w.Dump("/")
 			w.dial("a")
-			sameNodes(t, before, w.Dump("/"))
+			sameNodes(w, before, w.Dump("/"))
 		})
 	}
 }

@@ -1,3 +1,5 @@
+// Sessions that expire and outages of all lengths: no hold and no place is lost.
+
 package lock_test
 
 import (
@@ -29,7 +31,7 @@ func TestNothingIsLost(t *testing.T) {
 			}
 		}
 	}
-	for name, befalls := range map[string]func(w *world, check func()){
+	forEach(t, locktest.Options{}, map[string]func(w *world, check func()){
 		"the holder's session, once":         expire(5*time.Second, 1, "a"),
 		"the holder's session, each second":  expire(time.Second, 40, "a"),
 		"the waiters' sessions, once":        expire(5*time.Second, 1, "b c"),
@@ -47,9 +49,7 @@ func TestNothingIsLost(t *testing.T) {
 		"the server restarts": func(w *world, check func()) {
 			server := w.Servers()[0]
 			for range 3 {
-				if err := errors.Join(w.Stop(server), pauseFor(4*time.Second), w.Start(server), pauseFor(4*time.Second)); err != nil {
-					w.Fatal(err)
-				}
+				w.ok(errors.Join(w.Stop(server), pauseFor(4*time.Second), w.Start(server), pauseFor(4*time.Second)))
 				check()
 			}
 		},
@@ -62,35 +62,31 @@ func TestNothingIsLost(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			check()
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
-				h := w.lock(a, "x")
-				second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
-				before := paths(w.entries("x"))
-				befalls(w, func() {
-					w.alive(h)
-					w.waits(second)
-					w.waits(third)
-				})
-				if after := paths(w.entries("x")); !slices.Equal(before, after) {
-					t.Errorf("entries were %q and are %q", before, after)
-				}
-				for i, client := range []*lock.Client{a, b, c} {
-					if s := client.Stats(); s.Lost+s.Requeued+s.Purged > 0 {
-						t.Errorf("client %d: %+v", i, s)
-					}
-				}
-				w.unlock(h)
-				got := w.await(second)
-				w.waits(third)
-				w.unlock(got.hold)
-				w.unlock(w.await(third).hold)
-				w.empty()
-			})
+	}, func(w *world, befalls func(w *world, check func())) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
+		before := paths(w.entries("x"))
+		befalls(w, func() {
+			w.alive(h)
+			w.waits(second)
+			w.waits(third)
 		})
-	}
+		if after := paths(w.entries("x")); !slices.Equal(before, after) {
+			w.Errorf("entries were %q and are %q", before, after)
+		}
+		for i, client := range []*lock.Client{a, b, c} {
+			if s := client.Stats(); s.Lost+s.Requeued+s.Purged > 0 {
+				w.Errorf("client %d: %+v", i, s)
+			}
+		}
+		w.unlock(h)
+		got := w.await(second)
+		w.waits(third)
+		w.unlock(got.hold)
+		w.unlock(w.await(third).hold)
+		w.empty()
+	})
 }
 
 func pauseFor(d time.Duration) error {
@@ -102,22 +98,20 @@ func pauseFor(d time.Duration) error {
 // outage of the waiter.
 func TestReleaseDuringOutageIsNoticed(t *testing.T) {
 	for _, expire := range []bool{false, true} {
-		t.Run(fmt.Sprintf("expired %v", expire), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b := w.dial("a"), w.dial("b")
-				h := w.lock(a, "x")
-				ch := w.queue(w.ctx, b, "x")
-				w.Partition("b")
-				if expire {
-					w.ExpireLabel("b")
-				}
-				w.unlock(h)
-				time.Sleep(2 * time.Second)
-				w.waits(ch)
-				w.Heal("b")
-				w.unlock(w.await(ch).hold)
-				w.empty()
-			})
+		subtest(t, fmt.Sprintf("expired %v", expire), locktest.Options{}, func(w *world) {
+			a, b := w.dial("a"), w.dial("b")
+			h := w.lock(a, "x")
+			ch := w.queue(w.ctx, b, "x")
+			w.Partition("b")
+			if expire {
+				w.ExpireLabel("b")
+			}
+			w.unlock(h)
+			time.Sleep(2 * time.Second)
+			w.waits(ch)
+			w.Heal("b")
+			w.unlock(w.await(ch).hold)
+			w.empty()
 		})
 	}
 }
@@ -126,42 +120,36 @@ func TestReleaseDuringOutageIsNoticed(t *testing.T) {
 // not purge those ahead before they had a chance to say otherwise.
 func TestLongOutageOfEverything(t *testing.T) {
 	for _, length := range []time.Duration{ttl / 2, ttl, 2 * ttl, 10 * ttl} {
-		t.Run(fmt.Sprint(length), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
-				h := w.lock(a, "x")
-				ended := w.end(h)
-				second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
-				server := w.Servers()[0]
-				if err := w.Stop(server); err != nil {
-					t.Fatal(err)
+		subtest(t, fmt.Sprint("length ", length), locktest.Options{}, func(w *world) {
+			a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+			h := w.lock(a, "x")
+			ended := w.end(h)
+			second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
+			server := w.Servers()[0]
+			w.ok(w.Stop(server))
+			time.Sleep(length)
+			w.ok(w.Start(server))
+			if length < ttl/2+time.Second {
+				time.Sleep(ttl)
+				w.alive(h)
+				w.unlock(h)
+			}
+			got := w.await(second)
+			w.inTurn(ended, got)
+			time.Sleep(2 * ttl)
+			w.waits(third)
+			w.alive(got.hold)
+			for _, c := range []*lock.Client{b, c} {
+				if s := c.Stats(); s.Requeued > 0 {
+					w.Errorf("a waiter lost its place: %+v", s)
 				}
-				time.Sleep(length)
-				if err := w.Start(server); err != nil {
-					t.Fatal(err)
-				}
-				if length < ttl/2+time.Second {
-					time.Sleep(ttl)
-					w.alive(h)
-					w.unlock(h)
-				}
-				got := w.await(second)
-				w.inTurn(ended, got)
-				time.Sleep(2 * ttl)
-				w.waits(third)
-				w.alive(got.hold)
-				for _, c := range []*lock.Client{b, c} {
-					if s := c.Stats(); s.Requeued > 0 {
-						t.Errorf("a waiter lost its place: %+v", s)
-					}
-				}
-				w.unlock(got.hold)
-				w.unlock(w.await(third).hold)
-				if err := h.Unlock(); err != nil && !errors.Is(err, lock.ErrLost) && !errors.Is(err, lock.ErrUnlocked) {
-					t.Error(err)
-				}
-				w.empty()
-			})
+			}
+			w.unlock(got.hold)
+			w.unlock(w.await(third).hold)
+			if err := h.Unlock(); err != nil && !errors.Is(err, lock.ErrLost) && !errors.Is(err, lock.ErrUnlocked) {
+				w.Error(err)
+			}
+			w.empty()
 		})
 	}
 }
@@ -182,7 +170,7 @@ func TestWhoComesBackFirstWaitsForTheOthers(t *testing.T) {
 		w.Heal("c")
 		time.Sleep(time.Second + ttl/8)
 		w.Heal("b")
-		<-h.Done()
+		<-h.Context().Done()
 		w.Heal("a")
 		got := w.await(second)
 		w.waits(third)
@@ -225,7 +213,7 @@ func TestWaiterWithOldLeaseWritesBeforeItEnters(t *testing.T) {
 // TestLockDuringOutage waits for the server, or says that there was none.
 func TestLockDuringOutage(t *testing.T) {
 	for _, known := range []bool{false, true} { // the time, and the path
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("known ", known), locktest.Options{}, func(w *world) {
 			a := w.dial("a")
 			if known {
 				w.unlock(w.lock(a, "x"))
@@ -236,8 +224,8 @@ func TestLockDuringOutage(t *testing.T) {
 				for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
 					ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
 					_, err := take(ctx)
-					mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
-					mustSay(t, err, `lock "x"`, "no session with ZooKeeper")
+					mustBe(w, err, context.DeadlineExceeded, lock.ErrUnavailable)
+					mustSay(w, err, `lock "x"`, "no session with ZooKeeper")
 					cancel()
 				}
 				ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
@@ -248,66 +236,6 @@ func TestLockDuringOutage(t *testing.T) {
 				w.unlock(w.await(ch).hold)
 			}
 			w.empty()
-		})
-	}
-}
-
-// TestGivingUpTellsTheSame to each waiter of a client, whichever came first, and whether a goroutine
-// of the same client holds the lock or another client: who holds it, that there is no session, and
-// that the client was closed.
-func TestGivingUpTellsTheSame(t *testing.T) {
-	for _, own := range []bool{false, true} {
-		t.Run(fmt.Sprintf("held by the same client %v", own), func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				p := lock.WithPolicies(policies{TTL: 10 * ttl, Grace: grace, LocalWindow: lock.DefaultLocalWindow})
-				a := w.dial("a", p)
-				holder := w.dial("b", p)
-				if own {
-					holder = a
-				}
-				h := w.lock(holder, "x")
-				give := func(targets ...error) {
-					t.Helper()
-					ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-					defer cancel()
-					var all []<-chan taken
-					for range 3 {
-						all = append(all, start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) }))
-						settle()
-					}
-					for _, ch := range all {
-						err := (<-ch).err
-						mustBe(t, err, append(targets, context.DeadlineExceeded, lock.ErrHeld)...)
-						var held *lock.HeldError
-						if !errors.As(err, &held) || held.Entry != h.EntryPath() || held.Owner == "" || held.PID == 0 ||
-							held.Expires.Before(time.Now().Add(5*ttl)) || held.Expires.After(time.Now().Add(10*ttl+time.Second)) {
-							t.Errorf("error is %#v", err)
-						}
-					}
-				}
-				give()
-				first := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
-				settle()
-				give()
-				w.Partition("a")
-				time.Sleep(sessionTimeout)
-				give(lock.ErrUnavailable)
-				w.Heal("a")
-				time.Sleep(ttl)
-				second := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
-				settle()
-				closed := make(chan error)
-				go func() { closed <- a.Close() }()
-				for _, ch := range []<-chan taken{first, second} {
-					err := (<-ch).err
-					if mustBe(t, err, lock.ErrClosed); errors.Is(err, context.Canceled) {
-						t.Errorf("no context was canceled: %v", err)
-					}
-				}
-				if err := <-closed; err != nil {
-					t.Error(err)
-				}
-			})
 		})
 	}
 }

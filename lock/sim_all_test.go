@@ -1,3 +1,5 @@
+// Simulation: several locks together.
+
 package lock_test
 
 import (
@@ -42,10 +44,10 @@ func (p *process) together(ctx context.Context, r *rand.Rand, label string, c *c
 	}
 	p.count("taken together")
 	h := heldTogether{Holds: got}
-	if n := len(got.Each()); n != len(names) {
+	if n := len(slices.Collect(got.All())); n != len(names) {
 		p.violated("%s asked for %q together and has %d of them", label, names, n)
 	}
-	for _, one := range got.Each() {
+	for one := range got.All() {
 		m := c.Mutex(one.Name())
 		h.each = append(h.each, p.granted(label, c, one, fixed, way{lock: m.Lock, try: m.TryLock}))
 	}
@@ -55,7 +57,7 @@ func (p *process) together(ctx context.Context, r *rand.Rand, label string, c *c
 		p.work(ctx, r, label, h.each[r.IntN(len(h.each))])
 	default:
 		select {
-		case <-h.Done():
+		case <-h.Context().Done():
 			p.say("%s: %q end: %v", label, names, h.Err())
 		case <-ctx.Done():
 		case <-time.After(between(r, 0, p.ttl)):

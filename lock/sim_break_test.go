@@ -1,3 +1,5 @@
+// Simulation: entries that are force-released.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Simulation: the promises, checked after each step.
+
 package lock_test
 
 import (
@@ -39,15 +41,22 @@ func (s *sim) wasRefused(c *client) bool {
 // granted checks what must be true when somebody gets a hold.
 func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way way) held {
 	name := hold.Name()
-	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool), &hearing{asked: make(chan struct{})}}
+	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool), false, &hearing{asked: make(chan struct{})}}
 	h.reads.Store(way.reads)
 	ahead, capacity := s.inWay(h), s.capacity()
-	valid := hold.Valid()
+	valid := hold.Remaining() > 0
+	if _, there := s.node(pathOf(hold)); !there {
+		h.void = s.maybeVoid()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sayLocked("%s: has %s, token %v, for %v", label, name, hold.Token(), hold.Remaining())
 	s.tally.count("grants", 1)
-	if name == foreign {
+	if h.void {
+		s.tally.count("holds of data that was lost", 1)
+		return h
+	}
+	if name == foreign && s.forgotten.IsZero() {
 		s.violatedLocked("%s has %s, which is no lock", label, name)
 	}
 	if way.reads {
@@ -80,7 +89,7 @@ func (s *sim) mayEnter(label, name string, h held) {
 		switch {
 		case h.beside(other):
 			s.tally.count("readers beside another", 1)
-		case other.Valid():
+		case other.Remaining() > 0:
 			s.violatedLocked("%s has %s while token %v is valid", label, name, other.Token())
 		case other.Err() == nil && !other.client.clock.sleptWithin(s.toWake()):
 			// A machine that sleeps cannot be told, and once awake finds out in its time.
@@ -106,7 +115,7 @@ func (s *sim) check() {
 		var valid []lock.Token
 		writes, permits := false, 0
 		for _, h := range holds {
-			if !h.Valid() {
+			if h.Remaining() == 0 {
 				continue
 			}
 			valid = append(valid, h.Token())
@@ -163,6 +172,9 @@ func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 	defer s.mu.Unlock()
 	s.sayLocked("%s: unlocks %s, token %v: %v", label, name, h.Token(), err)
 	s.open[name] = slices.DeleteFunc(s.open[name], func(other held) bool { return other.Hold == h.Hold })
+	if s.void(h) {
+		return
+	}
 	s.brokenBy(label, h, err)
 	var unconfirmed *lock.UnlockError
 	switch {

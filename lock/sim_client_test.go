@@ -1,3 +1,5 @@
+// Simulation: clients and their clocks.
+
 package lock_test
 
 import (
@@ -24,18 +26,30 @@ type simClock struct {
 	offset    time.Duration // of the wall clock
 	counts    bool          // the time that it sleeps, as Linux does
 	suspended time.Duration // true time that the monotonic clock has missed
+	skipped   time.Duration // that it slept while no time passed here, see sleepTogether
 	asleep    time.Time     // not zero: suspended since
 	woke      time.Time     // when it last was not any more
 }
 
 func (s *sim) clock(label string) *simClock {
 	r := s.random("clock of " + label)
-	return &simClock{
+	c := &simClock{
 		start:  time.Now(),
 		rate:   1 + (r.Float64()*600-300)/1e6,
 		counts: s.counts,
 		offset: between(r, -24*time.Hour, 24*time.Hour),
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clocks = append(s.clocks, c)
+	return c
+}
+
+func (c *simClock) skip(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.skipped += d
+	c.woke = time.Now()
 }
 
 func (c *simClock) now() (mono, wall time.Duration) {
@@ -44,13 +58,15 @@ func (c *simClock) now() (mono, wall time.Duration) {
 	now := time.Now()
 	local := func(d time.Duration) time.Duration { return time.Duration(float64(d) * c.rate) }
 	awake := now.Sub(c.start)
-	if !c.counts {
+	if c.counts {
+		awake += c.skipped
+	} else {
 		awake -= c.suspended
 		if !c.asleep.IsZero() {
 			awake -= now.Sub(c.asleep)
 		}
 	}
-	return local(awake), time.Duration(c.start.UnixNano()) + c.offset + local(now.Sub(c.start))
+	return local(awake), time.Duration(c.start.UnixNano()) + c.offset + local(now.Sub(c.start)+c.skipped)
 }
 
 func (c *simClock) suspend() {

@@ -1,3 +1,5 @@
+// Simulation: Detach, Attach and Enqueue.
+
 package lock_test
 
 import (
@@ -47,6 +49,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 	p.open[h.Name()] = slices.DeleteFunc(p.open[h.Name()], func(other held) bool { return other.Hold == h.Hold })
 	var unconfirmed *lock.UnlockError
 	switch {
+	case p.void(h):
 	case h.Err() == nil:
 		p.violatedLocked("%s has detached %s and holds it", label, h.Name())
 	case err == nil:

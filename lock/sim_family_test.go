@@ -1,3 +1,5 @@
+// Simulation: read/write locks and semaphores.
+
 package lock_test
 
 import (
@@ -69,6 +71,7 @@ type held struct {
 	since  time.Time
 	way    way
 	reads  *atomic.Bool // it does, from the start or since it was downgraded
+	void   bool         // it is of data that the servers have lost
 	*hearing
 }
 
@@ -182,7 +185,7 @@ func weightOf(node string) int {
 func (s *sim) roomBeside(label string, h held, capacity int) {
 	held := h.way.weight()
 	for _, other := range s.open[slots] {
-		if other.Hold != h.Hold && (other.Valid() || other.Err() == nil && !other.client.clock.sleptWithin(s.toWake())) {
+		if other.Hold != h.Hold && (other.Remaining() > 0 || other.Err() == nil && !other.client.clock.sleptWithin(s.toWake())) {
 			held += other.way.weight()
 			s.tally.count("permits beside others", 1)
 		}

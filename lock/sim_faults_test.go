@@ -1,3 +1,5 @@
+// Simulation: faults of the network and of servers.
+
 package lock_test
 
 import (
@@ -26,12 +28,15 @@ func (s *sim) faults() {
 		s.wg.Go(func() { s.step(r) })
 		return
 	case strangers:
-		all = []fault{cut, cut, expire, expire, displace, loseWhatIsSent, loseWhatIsSent}
+		all = []fault{cut, cut, expire, expire, displace, loseWhatIsSent, loseWhatIsSent, loseWatches, refuseWatches}
+	case forgetting:
+		all = []fault{cut, expire, partition, displace, lose, loseWatches}
+		s.wg.Go(func() { s.forget(s.random("forget")) })
 	case elections:
 		s.spreadClocks(r)
-		all = []fault{cut, expire, partition, displace, replaceLeader, replaceLeader, stop, lag, land, lose, lose}
+		all = []fault{cut, expire, partition, displace, replaceLeader, replaceLeader, stop, lag, land, lose, lose, loseWatches, refuseWatches, sleepTogether}
 	default:
-		all = []fault{cut, cut, expire, expire, partition, displace, stop, lag, land, lose, lose}
+		all = []fault{cut, cut, expire, expire, partition, displace, stop, lag, land, lose, lose, loseWatches, refuseWatches, sleepTogether}
 	}
 	if s.slews {
 		s.wg.Go(s.slew)
@@ -154,12 +159,59 @@ func land(s *sim, r *rand.Rand, label string) error {
 	return nil
 }
 
+// loseWatches has the servers forget the watches of a client, which is not told.
+func loseWatches(s *sim, _ *rand.Rand, label string) error {
+	s.say("fault: %s loses %d watches", label, s.LoseWatches(label))
+	s.count("watches lost")
+	return nil
+}
+
+// refuseWatches has the servers refuse all setWatches for a while, and cuts connections
+// meanwhile, so that clients send some.
+func refuseWatches(s *sim, r *rand.Rand, label string) error {
+	s.say("fault: setWatches is refused, and %s is cut", label)
+	s.mu.Lock()
+	s.unwatched = true
+	s.mu.Unlock()
+	s.Cut(label)
+	s.pause(r, 0, 5*time.Second)
+	s.mu.Lock()
+	s.unwatched = false
+	s.mu.Unlock()
+	return nil
+}
+
+// sleepTogether has all machines but the servers sleep for a while in which their timers stand still:
+// when they wake up the time is later, by the clocks of all and the servers', and no timer knows.
+func sleepTogether(s *sim, r *rand.Rand, _ string) error {
+	d := between(r, 0, 2*s.ttl)
+	s.mu.Lock()
+	clocks := slices.Clone(s.clocks)
+	s.slept += d
+	s.sayLocked("fault: all slept for %v", d)
+	s.tally.count("sleeps of all", 1)
+	s.mu.Unlock()
+	for _, c := range clocks {
+		c.skip(d)
+	}
+	for _, member := range s.Servers() {
+		s.mu.Lock()
+		ahead := s.ahead[member] + s.slept
+		s.mu.Unlock()
+		if err := s.SetClock(member, ahead); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // setClock sets how far a member's clock is ahead.
 func (s *sim) setClock(member string, d time.Duration) error {
 	s.mu.Lock()
 	s.ahead[member] = d
 	s.sayLocked("fault: the clock of %s is %v off", member, d)
 	s.tally.count("clocks set", 1)
+	d += s.slept
 	s.mu.Unlock()
 	return s.SetClock(member, d)
 }
@@ -200,7 +252,7 @@ func (s *sim) slew() {
 		for _, member := range s.Servers() {
 			s.mu.Lock()
 			s.ahead[member] += d
-			ahead := s.ahead[member]
+			ahead := s.ahead[member] + s.slept
 			s.mu.Unlock()
 			if err := s.SetClock(member, ahead); err != nil {
 				s.Error(err)
@@ -364,8 +416,13 @@ func (s *sim) befall(q locktest.Request) locktest.Fault {
 		s.mu.Unlock()
 		return s.refuses(s.random(d.entry), q.Label)
 	}
+	unwatched := s.unwatched && q.Op == "setWatches"
 	s.mu.Unlock()
-	if loss == nil {
+	switch {
+	case unwatched:
+		s.count("setWatches refused")
+		return locktest.Fault{Code: codeThrottled}
+	case loss == nil:
 		return locktest.Fault{}
 	}
 	return loss.fault(q)
@@ -383,7 +440,7 @@ func (s *sim) leaveInDoubt(r *rand.Rand, h held) {
 	s.wg.Go(func() {
 		select {
 		case <-d.over:
-		case <-h.Done():
+		case <-h.Context().Done():
 			return
 		}
 		time.Sleep(2*s.slow + 10*time.Microsecond) // until that has arrived

@@ -1,3 +1,5 @@
+// Simulation: observers, checked against what happened.
+
 package lock_test
 
 import (
@@ -67,7 +69,7 @@ func (w *witness) Observe(ctx context.Context, e lock.Event) {
 		l.atRisk++
 		w.sim.count("holds at risk")
 	case lock.EventReleased, lock.EventLost:
-		if l.ended++; errors.Is(e.Err, lock.ErrExpired) {
+		if l.ended++; errors.Is(e.Reason, lock.ErrExpired) {
 			l.expired++
 		}
 	}

@@ -1,3 +1,5 @@
+// Simulation: the death of a holder when all faults are over.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Simulation: kinds of histories, and what each draws.
+
 package lock_test
 
 import (
@@ -30,10 +32,13 @@ const (
 	// No fault but one: the leader's clock is set by up to an hour while it leads.
 	// Nobody who was there before may lose anything by it.
 	stepped kind = "stepped"
+	// Faults of the network and of sessions, and once the servers lose all data. Nothing is
+	// promised of what was held before, but that its holders are told, and that all go on.
+	forgetting kind = "forgetting"
 )
 
 // kinds are the kinds of histories, as often as they stand here.
-var kinds = []kind{faulty, faulty, faulty, faulty, elections, strangers, strangers, calm, calm, stepped}
+var kinds = []kind{faulty, faulty, faulty, faulty, elections, strangers, strangers, calm, calm, stepped, forgetting}
 
 // Names of locks that are special.
 const (
@@ -93,6 +98,8 @@ func draw(seed uint64, only kind) (p plan) {
 		p.names = append(slices.Clone(p.names), found)
 	}
 	switch p.kind {
+	case forgetting:
+		p.contenders = 0 // their connections do not come back
 	case elections:
 		p.members = 3
 	case strangers:
@@ -158,10 +165,10 @@ func (p plan) Policy(name string) lock.Policy {
 // things are what histories count, as the tally tells them. Each of them happens in
 // 500 histories, or else these do not show what they should.
 var things = []string{
-	"faulty histories", "elections histories", "strangers histories", "calm histories", "stepped histories", "over a slow link", "with parents that stay",
+	"faulty histories", "elections histories", "strangers histories", "calm histories", "stepped histories", "forgetting histories", "over a slow link", "with parents that stay",
 	"grants", "unlocks", "holds at risk", "losses told before", "holds lost", "unlocks not confirmed", "waits given up", "calls given up in flight",
 	"entries purged", "entries and parents swept", "sweeps by a reaper of its own", "queued again",
-	"faults", "crashes", "elections", "clocks set", "slews", "steps",
+	"faults", "data lost", "holds of data that was lost", "watches lost", "setWatches refused", "sleeps of all", "crashes", "elections", "clocks set", "slews", "steps",
 	"sessions on a server that lags", "replies to look-ups lost", "requests refused", "transactions told of their session's end", "writes left in doubt",
 	"clients on a shared connection", "clients beside others of their process",
 	"clients closed in the midst of use", "clients closed clean",

@@ -1,3 +1,5 @@
+// Simulation: processes.
+
 package lock_test
 
 import (
@@ -37,7 +39,7 @@ type process struct {
 func (s *sim) start(r *rand.Rand, label string) *process {
 	p := &process{sim: s, label: label, clock: s.clock(label)}
 	clients := []int{1, 1, 1, 2, 3}[r.IntN(5)]
-	if oneIn(r, 4) {
+	if oneIn(r, 4) && s.kind != forgetting {
 		p.conn = s.connect(label)
 	}
 	for i := range clients {

@@ -1,3 +1,5 @@
+// Simulation: the reaper.
+
 package lock_test
 
 import (

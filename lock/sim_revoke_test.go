@@ -1,3 +1,5 @@
+// Simulation: Revoke.
+
 package lock_test
 
 import (
@@ -41,7 +43,7 @@ func (s *sim) listen(label string, h held) {
 			select {
 			case r := <-revoked:
 				s.told(label, h, r)
-			case <-h.Done():
+			case <-h.Context().Done():
 				return
 			}
 		}
@@ -82,7 +84,7 @@ func (s *sim) checkAsked(a *asking) {
 
 // stillValid are the holds that are valid; s.mu is held.
 func stillValid(holds []held) []held {
-	return slices.DeleteFunc(slices.Clone(holds), func(h held) bool { return !h.Valid() })
+	return slices.DeleteFunc(slices.Clone(holds), func(h held) bool { return h.Remaining() == 0 })
 }
 
 // revoke asks for a lock. Where nothing goes wrong, all who had it all the time and listen

@@ -1,3 +1,5 @@
+// Simulation: nodes and contenders of other programs.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Simulation: random histories of many clients under random faults.
+
 package lock_test
 
 import (
@@ -111,6 +113,10 @@ type sim struct {
 	txns      map[string]told          // transactions, by the mark that they leave
 	loss      *losses                  // of requests, at present
 	doubts    map[string]*doubt        // that befall labels
+	unwatched bool                     // servers refuse setWatches, at present
+	clocks    []*simClock              // of all processes
+	slept     time.Duration            // by all together
+	forgotten time.Time                // when the servers lost their data; zero: they have not
 	closed    bool                     // no more checks: the history has failed
 	tickets   []lock.Ticket            // of what was left to others
 	leaving   map[string]time.Time     // entries that were left to others by a write of unknown outcome, or given up as the log says: since then

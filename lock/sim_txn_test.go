@@ -1,3 +1,5 @@
+// Simulation: transactions.
+
 package lock_test
 
 import (
@@ -38,11 +40,14 @@ func (p *process) transact(ctx context.Context, r *rand.Rand, label string, h he
 	defer cancel()
 	id := fmt.Sprintf("%s/%016x-", ledger, r.Uint64())
 	begun := time.Now()
-	err := h.Txn(limited, &zk.CreateRequest{Path: id, Data: []byte(h.Name() + " " + h.Token().String()), Acl: open, Flags: zk.FlagSequence})
+	err := h.Txn(limited, lock.OpCreate(id, []byte(h.Name()+" "+h.Token().String()), zk.FlagSequence, open))
 	p.inTime(label, "Txn", limited, begun)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sayLocked("%s: %s in a transaction of %s, token %v: %v", label, id, h.Name(), h.Token(), err)
+	if begun.Before(p.forgotten) {
+		return
+	}
 	p.txns[id] = told{label, h.Name(), h.Token(), err}
 	switch {
 	case err == nil:
@@ -53,7 +58,7 @@ func (p *process) transact(ctx context.Context, r *rand.Rand, label string, h he
 		p.tally.count("transactions not applied", 1)
 	}
 	ended := limited.Err() != nil || h.Err() != nil
-	if err != nil && !ended && !isOne(err, lock.ErrUnavailable, lock.ErrClosed, lock.ErrUnlocked) && !p.refused[h.client.label] {
+	if err != nil && !ended && !isOne(err, lock.ErrUnavailable, lock.ErrClosed, lock.ErrUnlocked) && !p.refused[h.client.label] && p.forgotten.IsZero() {
 		p.violatedLocked("%s: transaction of %s: %v", label, h.Name(), err)
 	}
 }

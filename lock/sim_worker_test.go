@@ -1,3 +1,5 @@
+// Simulation: goroutines that take and give back locks.
+
 package lock_test
 
 import (
@@ -59,7 +61,9 @@ func (p *process) worker(ctx context.Context, label string) {
 			leaving = p.random(fmt.Sprint("leaving by ", label, hold.Token()))
 		}
 		if ticketed && !p.quiet() && oneIn(leaving, 8) {
-			p.leave(leaving, label, hold.Ticket())
+			if ticket, err := hold.Ticket(); err == nil {
+				p.leave(leaving, label, ticket)
+			}
 		}
 		p.work(ctx, r, label, hold)
 		if ticketed && oneIn(leaving, 8) {
@@ -195,7 +199,7 @@ func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) 
 	end := time.Now().Add(between(r, 0, most))
 	for time.Now().Before(end) {
 		select {
-		case <-h.Done():
+		case <-h.Context().Done():
 			p.say("%s: %s ends: %v", label, h.Name(), h.Err())
 			return
 		case <-ctx.Done():
@@ -250,7 +254,7 @@ func (p *process) shortenInDoubt(ctx context.Context, r *rand.Rand, label string
 	err := h.Extend(limited, ttl)
 	p.say("%s: %s shortened to %v: %v", label, h.Name(), ttl, err)
 	select {
-	case <-h.Done():
+	case <-h.Context().Done():
 	case <-ctx.Done():
 	case <-time.After(2 * p.ttl):
 	}
@@ -275,11 +279,15 @@ func (p *process) enterAgain(r *rand.Rand, label string, h held) {
 	}
 	again, err := how(ctx)
 	p.say("%s: enters %s again: %v", label, h.Name(), err)
+	p.mu.Lock()
+	void := p.void(h)
+	p.mu.Unlock()
 	switch over := h.Err(); {
+	case void && err != nil:
 	case err != nil && over == nil && !errors.Is(err, lock.ErrClosed) && !p.wasRefused(h.client):
 		p.violated("%s cannot enter %s again, which it holds: %v", label, h.Name(), err)
 	case err != nil:
-	case again.Token() != h.Token() && over == nil && !p.clock.sleptWithin(p.toWake()):
+	case again.Token() != h.Token() && over == nil && !void && !p.clock.sleptWithin(p.toWake()):
 		p.violated("%s entered %s by token %v again and got token %v", label, h.Name(), h.Token(), again.Token())
 	default:
 		p.count("entered again")

@@ -1,3 +1,5 @@
+// Servers that take smaller transactions than usual.
+
 package lock_test
 
 import (

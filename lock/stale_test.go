@@ -1,3 +1,5 @@
+// Servers that lag behind: what they show or hide lets no waiter in, and costs no place.
+
 package lock_test
 
 import (
@@ -5,7 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -13,28 +14,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
-
-// lagging tells which requests of a client reach a server that lags behind: where
-// sessions are local (localSessionsEnabled) one that begins anew may. It has caught
-// up once it has been asked to, or has answered a write; for a moment it takes none,
-// so that the first word is a read's.
-func lagging(label string, c *lock.Client) func(locktest.Request) bool {
-	first := c.Session()
-	last, caughtUp := first, first
-	var since time.Time
-	return func(r locktest.Request) bool {
-		if r.Label != label {
-			return false
-		}
-		if last != r.Session {
-			last, since = r.Session, time.Now()
-		}
-		if r.Op == "sync" || mutates(r, label) && time.Since(since) > 300*time.Millisecond {
-			caughtUp = r.Session
-		}
-		return r.Session != first && r.Session != caughtUp
-	}
-}
 
 // TestPredecessorThatOnlyALaggingServerShows: the waiter's predecessor, by its foretold name, left
 // before the waiter joined; but a server that lags behind shows it still. That it goes then
@@ -167,33 +146,6 @@ func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 	})
 }
 
-// TestWaiterWritesBeforeItJudges: after an outage of its own a waiter purges nobody
-// before its own entry has been written, however long that takes.
-func TestWaiterWritesBeforeItJudges(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		h := w.lock(w.dial("a"), "x")
-		ended := w.end(h)
-		b := w.dial("b")
-		ch := w.queue(w.ctx, b, "x")
-		own := w.entries("x")[1].Path
-		w.kill("a")
-		w.Partition("b")
-		time.Sleep(2 * ttl)
-		w.refuseWrites("b", own)
-		w.Heal("b")
-		time.Sleep(2 * ttl)
-		if n := b.Stats().Purged; n != 0 || len(w.Dump(pathOf(h))) == 0 {
-			w.Errorf("purged %d before its own entry was written", n)
-		}
-		w.Intercept(nil)
-		got := w.await(ch)
-		w.inTurn(ended, got)
-		w.unlock(got.hold)
-		w.Heal("a")
-		w.empty()
-	})
-}
-
 // TestPurgeStopsAtWhatIsHidden: the waiter behind a dead one may purge that, and cannot
 // read what stands before it. It is there all the same.
 func TestPurgeStopsAtWhatIsHidden(t *testing.T) {
@@ -220,28 +172,22 @@ func TestPurgeStopsAtWhatIsHidden(t *testing.T) {
 // between its sending and the reply. What is known of its clock says so.
 func TestSlowRenewalWidensTheWindow(t *testing.T) {
 	const slow = 2 * time.Second
-	for name, fault := range map[string]locktest.Fault{
+	forEach(t, locktest.Options{}, map[string]locktest.Fault{
 		"on the way there": {Delay: slow}, "on the way back": {DelayReply: slow},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				a := w.dial("a")
-				h := w.lock(a, "x")
-				w.until("a slow renewal", w.fault(func(r locktest.Request) bool { return renews(r, h) }, fault))
-				w.until("its reply", func() bool { return a.Stats().Renewals == 1 })
-				now := time.Now()
-				if earliest, latest := timeKnownTo(a); earliest.After(now) || latest.Before(now) {
-					w.Errorf("the leader's clock shows %v, and is thought to be in %v to %v", now, earliest, latest)
-				}
-				time.Sleep(2 * ttl)
-				if n := a.Stats().Displacements; n != 0 {
-					w.Errorf("%d displacements of a clock that runs true", n)
-				}
-				w.alive(h)
-				w.unlock(h)
-			})
-		})
-	}
+	}, func(w *world, fault locktest.Fault) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		w.until("a slow renewal", w.fault(func(r locktest.Request) bool { return renews(r, h) }, fault))
+		w.until("its reply", func() bool { return a.Stats().Renewals == 1 })
+		now := time.Now()
+		if earliest, latest := timeKnownTo(a); earliest.After(now) || latest.Before(now) {
+			w.Errorf("the leader's clock shows %v, and is thought to be in %v to %v", now, earliest, latest)
+		}
+		time.Sleep(2 * ttl)
+		equal(w, "displacements of a clock that runs true", a.Stats().Displacements, 0)
+		w.alive(h)
+		w.unlock(h)
+	})
 }
 
 // TestRenewalCountsForTheSessionItWasSentIn, and not for one that has begun when its
@@ -350,9 +296,7 @@ func TestStaleFollower(t *testing.T) {
 		a := w.dialAt("a", []string{w.Leader()})
 		b := w.dialAt("b", []string{follower})
 		w.unlock(w.lock(b, "other"))
-		if err := w.Lag(follower, 700*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(w.Lag(follower, 700*time.Millisecond))
 		for range 3 {
 			h := w.lock(a, "x")
 			ended := w.end(h)
@@ -384,53 +328,44 @@ func TestStaleReadOfNewSession(t *testing.T) {
 		{"the session ends between two reads", false},
 		{"the session ends during a read", true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				var stale, pause atomic.Bool
-				start := time.Now()
-				b := w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
-					// The waiter is slow to look at what it has read, and a renewal
-					// is quicker.
-					if calledBy("queue.(*contender).await") && pause.Swap(false) {
-						time.Sleep(ttl / 4)
-					}
-					return time.Since(start), time.Duration(time.Now().UnixNano())
-				}))
-				h := w.lock(w.dial("a"), "x")
-				ch := w.queue(w.ctx, b, "x")
-				first := b.Session()
-				w.Intercept(func(r locktest.Request) locktest.Fault {
-					if r.Label != "b" || r.Op != "getData" || !touches(r, h.EntryPath()) {
-						return locktest.Fault{}
-					}
-					switch {
-					case r.Session == first && tt.midway:
-						w.ExpireLabel("b")
-						return locktest.Fault{Drop: locktest.BeforeApply}
-					case r.Session != first && !stale.Swap(true):
-						pause.Store(true)
-						return locktest.Fault{Code: codeNoNode}
-					}
+		subtest(t, tt.name, locktest.Options{}, func(w *world) {
+			var stale, pause atomic.Bool
+			start := time.Now()
+			b := w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+				// The waiter is slow to look at what it has read, and a renewal
+				// is quicker.
+				if calledBy("queue.(*contender).await") && pause.Swap(false) {
+					time.Sleep(ttl / 4)
+				}
+				return time.Since(start), time.Duration(time.Now().UnixNano())
+			}))
+			h := w.lock(w.dial("a"), "x")
+			ch := w.queue(w.ctx, b, "x")
+			first := b.Session()
+			w.Intercept(func(r locktest.Request) locktest.Fault {
+				if r.Label != "b" || r.Op != "getData" || !touches(r, h.EntryPath()) {
 					return locktest.Fault{}
-				})
-				if !tt.midway {
+				}
+				switch {
+				case r.Session == first && tt.midway:
 					w.ExpireLabel("b")
+					return locktest.Fault{Drop: locktest.BeforeApply}
+				case r.Session != first && !stale.Swap(true):
+					pause.Store(true)
+					return locktest.Fault{Code: codeNoNode}
 				}
-				w.until("a stale read was made", stale.Load)
-				time.Sleep(ttl)
-				synctest.Wait()
-				select {
-				case got := <-ch:
-					t.Errorf("two hold the lock: %v", got)
-					w.unlock(got.hold)
-					w.unlock(h)
-				default:
-					w.alive(h)
-					w.unlock(h)
-					w.unlock(w.await(ch).hold)
-				}
-				w.empty()
+				return locktest.Fault{}
 			})
+			if !tt.midway {
+				w.ExpireLabel("b")
+			}
+			w.until("a stale read was made", stale.Load)
+			time.Sleep(ttl)
+			w.waits(ch)
+			w.alive(h)
+			w.unlock(h)
+			w.unlock(w.await(ch).hold)
+			w.empty()
 		})
 	}
 }

@@ -15,9 +15,6 @@ type Stats struct {
 
 // Stats returns what the client has counted.
 func (c *Client) Stats() Stats {
-	if c.zero() {
-		return Stats{}
-	}
 	s := Stats{Waiters: c.queue.Waiters(), Renewals: c.keeper.Renewals(), Lost: c.lost.Load()}
 	s.DroppedLines, s.DroppedEvents = c.logs.Dropped(), c.events.Dropped()
 	s.Requeued, s.Purged = c.queue.Counts()

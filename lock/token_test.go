@@ -1,3 +1,5 @@
+// Tokens: order and text.
+
 package lock_test
 
 import (

@@ -1,3 +1,5 @@
+// Txn: a transaction that is applied only while its hold lasts.
+
 package lock_test
 
 import (
@@ -30,8 +32,8 @@ func withApp(t *testing.T, f func(w *world)) {
 }
 
 // add is an operation that leaves one more node each time that it is applied.
-func add() *zk.CreateRequest {
-	return &zk.CreateRequest{Path: app + "/n-", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence}
+func add() lock.Op {
+	return lock.OpCreate(app+"/n-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 }
 
 // added is how often it was applied.
@@ -40,7 +42,7 @@ func (w *world) added() int { return len(w.Dump(app)) - 1 }
 // txns are transactions of users: requests that write below their node.
 func txns(r locktest.Request) bool { return r.Op == "multi" && touches(r, app) }
 
-func (w *world) txn(h *lock.Hold, ops ...any) {
+func (w *world) txn(h *lock.Hold, ops ...lock.Op) {
 	w.Helper()
 	if err := h.Txn(w.ctx, ops...); err != nil {
 		w.Fatal(err)
@@ -52,20 +54,24 @@ func TestTxn(t *testing.T) {
 		a := w.dial("a")
 		h := w.lock(a, "x")
 		name, data := app+"/stock", []byte("7")
-		created := &zk.CreateRequest{Path: name, Data: data, Acl: zk.WorldACL(zk.PermAll)}
+		created := lock.OpCreate(name, data, 0, zk.WorldACL(zk.PermAll))
+		data[0] = 'x' // it has a copy
 		w.wantCost("a transaction", w.cost("a", func() { w.txn(h, created) }), map[string]int{"multi": 1}, 1)
-		w.txn(h, &zk.CheckVersionRequest{Path: app, Version: -1}, &zk.SetDataRequest{Path: name, Data: []byte("6"), Version: 0}, add())
+		if n := w.node(name); string(n.Data) != "7" {
+			t.Errorf("%q, want what it was made with", n.Data)
+		}
+		w.txn(h, lock.OpCheck(app, -1), lock.OpSet(name, []byte("6"), 0), add())
 		if n := w.node(name); string(n.Data) != "6" || n.Stat.Version != 1 || w.added() != 2 {
 			t.Errorf("%q at version %d, %d nodes", n.Data, n.Stat.Version, w.added())
 		}
-		w.txn(h, &zk.DeleteRequest{Path: name, Version: 1})
+		w.txn(h, lock.OpDelete(name, 1))
 		if w.added() != 1 {
 			t.Errorf("not deleted: %q", w.Dump(app))
 		}
 
-		err := h.Txn(w.ctx, add(), &zk.SetDataRequest{Path: app, Version: 5}, add())
+		err := h.Txn(w.ctx, add(), lock.OpSet(app, nil, 5), add())
 		refused := (*lock.TxnError)(nil)
-		if !errors.As(err, &refused) || refused.Op != 1 || refused.Path != app || refused.Lock != "x" {
+		if !errors.As(err, &refused) || refused.Index != 1 || refused.Path != app || refused.Lock != "x" {
 			t.Errorf("%#v", err)
 		}
 		mustBe(t, err, zk.ErrBadVersion)
@@ -77,7 +83,6 @@ func TestTxn(t *testing.T) {
 		w.txn(h, add())
 		w.unlock(h)
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrUnlocked)
-		mustBe(t, (*lock.Hold)(nil).Txn(w.ctx, add()), lock.ErrUnlocked)
 		if w.added() != 2 {
 			t.Errorf("%d nodes", w.added())
 		}
@@ -92,25 +97,20 @@ func TestTxnRefusesBadInput(t *testing.T) {
 		root := lock.DefaultRoot
 		big := make([]byte, lock.MaxTxn/2)
 		for _, tt := range []struct {
-			ops []any
+			ops []lock.Op
 			say []string
 		}{
 			{nil, []string{"operations", "[]", "must not be empty"}},
-			{[]any{add(), nil}, []string{"operation 1", "nil"}},
-			{[]any{(*zk.CreateRequest)(nil)}, []string{"operation 0", "CreateRequest(<nil>)"}},
-			{[]any{(*zk.SetDataRequest)(nil)}, []string{"operation 0"}},
-			{[]any{(*zk.DeleteRequest)(nil)}, []string{"operation 0"}},
-			{[]any{(*zk.CheckVersionRequest)(nil)}, []string{"operation 0"}},
-			{[]any{add(), zk.DeleteRequest{Path: app}}, []string{"operation 1", "zk.DeleteRequest", "*zk.DeleteRequest"}},
-			{[]any{"delete"}, []string{"string(delete)"}},
-			{[]any{&zk.DeleteRequest{Path: "app"}}, []string{`"app"`, "slash"}},
-			{[]any{&zk.DeleteRequest{}}, []string{`""`, "slash"}},
-			{[]any{&zk.DeleteRequest{Path: root, Version: -1}}, []string{root, "root of the locks"}},
-			{[]any{&zk.SetDataRequest{Path: root + "/x", Version: -1}}, []string{root + "/x", "root of the locks"}},
-			{[]any{&zk.CreateRequest{Path: root + "/y/z"}}, []string{"root of the locks"}},
-			{[]any{&zk.CheckVersionRequest{Path: h.EntryPath(), Version: 0}}, []string{h.EntryPath(), "own entry"}},
-			{[]any{&zk.CreateRequest{Path: app + "/c", Flags: zk.FlagContainer}}, []string{"flags 4"}},
-			{[]any{&zk.CreateRequest{Path: app + "/c", Data: big}, &zk.SetDataRequest{Path: app, Data: big}}, []string{"bytes", fmt.Sprint(lock.MaxTxn)}},
+			{[]lock.Op{add(), {}}, []string{"operation 1", "Op{}", "OpCreate"}},
+			{[]lock.Op{lock.OpDelete("app", 0)}, []string{`"app"`, "slash"}},
+			{[]lock.Op{lock.OpDelete("", 0)}, []string{`""`, "slash"}},
+			{[]lock.Op{lock.OpHeld(nil)}, []string{"operation 0", "Op{}", "OpHeld", "not nil"}},
+			{[]lock.Op{lock.OpDelete(root, -1)}, []string{root, "root of the locks"}},
+			{[]lock.Op{lock.OpSet(root+"/x", nil, -1)}, []string{root + "/x", "root of the locks"}},
+			{[]lock.Op{lock.OpCreate(root+"/y/z", nil, 0, nil)}, []string{"root of the locks"}},
+			{[]lock.Op{lock.OpCheck(h.EntryPath(), 0)}, []string{h.EntryPath(), "own entry"}},
+			{[]lock.Op{lock.OpCreate(app+"/c", nil, zk.FlagContainer, nil)}, []string{"flags 4"}},
+			{[]lock.Op{lock.OpCreate(app+"/c", big, 0, nil), lock.OpSet(app, big, 0)}, []string{"bytes", fmt.Sprint(lock.MaxTxn)}},
 		} {
 			err := h.Txn(w.ctx, tt.ops...)
 			mustBe(t, err, lock.ErrInvalid)
@@ -121,8 +121,8 @@ func TestTxnRefusesBadInput(t *testing.T) {
 		if w.added() != 0 {
 			t.Errorf("%d nodes", w.added())
 		}
-		w.txn(h, &zk.CheckVersionRequest{Path: root, Version: -1}, &zk.CreateRequest{Path: root + "-of-others", Acl: zk.WorldACL(zk.PermAll)}, add())
-		w.txn(h, &zk.CreateRequest{Path: app + "/big", Data: make([]byte, lock.MaxTxn-1000), Acl: zk.WorldACL(zk.PermAll)})
+		w.txn(h, lock.OpCheck(root, -1), lock.OpCreate(root+"-of-others", nil, 0, zk.WorldACL(zk.PermAll)), add())
+		w.txn(h, lock.OpCreate(app+"/big", make([]byte, lock.MaxTxn-1000), 0, zk.WorldACL(zk.PermAll)))
 	})
 }
 
@@ -191,7 +191,7 @@ func TestTxnRefusedAfterLostReply(t *testing.T) {
 		}
 		h := w.lock(w.dial("a"), "x")
 		hit := w.mishap(i, "a", txns)
-		err := h.Txn(w.ctx, add(), &zk.CheckVersionRequest{Path: app, Version: 1})
+		err := h.Txn(w.ctx, add(), lock.OpCheck(app, 1))
 		mustBe(w.T, err, zk.ErrBadVersion)
 		if errors.Is(err, lock.ErrInDoubt) || !hit() {
 			w.Errorf("%v, mishap %v", err, hit())
@@ -264,7 +264,7 @@ func TestRefusedTxnsDoNotStarveRenewals(t *testing.T) {
 	withApp(t, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
 		for until := time.Now().Add(3 * ttl); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-			mustBe(t, h.Txn(w.ctx, &zk.SetDataRequest{Path: app, Version: 5}), zk.ErrBadVersion)
+			mustBe(t, h.Txn(w.ctx, lock.OpSet(app, nil, 5)), zk.ErrBadVersion)
 		}
 		w.sole(h)
 	})
@@ -448,17 +448,17 @@ func TestTxnOfTwoHolds(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
 		x, y := w.lock(a, "x"), w.lock(a, "y")
-		path := &zk.CheckVersionRequest{Path: y.EntryPath(), Version: -1}
-		mustBe(t, x.Txn(w.ctx, path, add()), lock.ErrInvalid)
-		w.txn(x, y, add())
+		path := y.EntryPath()
+		mustBe(t, x.Txn(w.ctx, lock.OpCheck(path, -1), add()), lock.ErrInvalid)
+		w.txn(x, lock.OpHeld(y), add())
 		next := w.line(w.ctx, a, "y", 1)[0]
 		w.unlock(y)
-		mustBe(t, x.Txn(w.ctx, y, add()), lock.ErrUnlocked)
+		mustBe(t, x.Txn(w.ctx, lock.OpHeld(y), add()), lock.ErrUnlocked)
 		z := w.expect(next).hold
-		if z.EntryPath() == path.Path {
+		if z.EntryPath() == path {
 			t.Error("the entry was handed off")
 		}
-		w.txn(x, z, add())
+		w.txn(x, lock.OpHeld(z), add())
 
 		// In flight as the other hold ends.
 		first := true
@@ -471,7 +471,7 @@ func TestTxnOfTwoHolds(t *testing.T) {
 		})
 		next = w.line(w.ctx, a, "y", 1)[0]
 		done := make(chan error, 1)
-		go func() { done <- x.Txn(w.ctx, z, add()) }()
+		go func() { done <- x.Txn(w.ctx, lock.OpHeld(z), add()) }()
 		time.Sleep(time.Second / 2)
 		w.unlock(z)
 		added := w.added()
@@ -483,15 +483,15 @@ func TestTxnOfTwoHolds(t *testing.T) {
 		w.unlock(w.expect(next).hold)
 
 		r, s := w.take(a.RWMutex("r").RLock), w.take(a.RWMutex("r").RLock)
-		mustBe(t, x.Txn(w.ctx, r, add()), lock.ErrInvalid)
+		mustBe(t, x.Txn(w.ctx, lock.OpHeld(r), add()), lock.ErrInvalid)
 		w.unlock(s)
-		w.txn(x, r, add())
+		w.txn(x, lock.OpHeld(r), add())
 		theirs := w.lock(b, "theirs")
 		for _, none := range []*lock.Hold{x, theirs} {
-			mustBe(t, x.Txn(w.ctx, none, add()), lock.ErrInvalid)
+			mustBe(t, x.Txn(w.ctx, lock.OpHeld(none), add()), lock.ErrInvalid)
 		}
-		mustBe(t, x.Txn(w.ctx, (*lock.Hold)(nil), add()), lock.ErrUnlocked)
-		w.txn(x, &zk.CheckVersionRequest{Path: theirs.EntryPath(), Version: -1}, add())
+		mustBe(t, x.Txn(w.ctx, lock.OpHeld(nil), add()), lock.ErrInvalid)
+		w.txn(x, lock.OpCheck(theirs.EntryPath(), -1), add())
 		if w.added() != added+2 {
 			t.Errorf("%d nodes, want %d", w.added(), added+2)
 		}
@@ -529,7 +529,7 @@ func TestTxnDenied(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := w.lock(w.dial("a"), "x")
-		err := h.Txn(w.ctx, &zk.SetDataRequest{Path: app, Version: -1})
+		err := h.Txn(w.ctx, lock.OpSet(app, nil, -1))
 		mustBe(t, err, zk.ErrNoAuth, lock.ErrDenied)
 		w.sole(h)
 	})

@@ -1,3 +1,5 @@
+// Txn and Unlock: after Unlock no transaction by that handle is applied.
+
 package lock_test
 
 import (
@@ -18,9 +20,7 @@ func TestTxnEndsWithItsHandle(t *testing.T) {
 		"another handle": func(w *world, a *lock.Client) (*lock.Hold, func()) {
 			h := w.lock(a, "x")
 			again, err := a.Mutex("x").Lock(h.Context())
-			if err != nil {
-				w.Fatal(err)
-			}
+			w.ok(err)
 			return h, func() { w.unlock(again) }
 		},
 		"another reader": func(w *world, a *lock.Client) (*lock.Hold, func()) {
@@ -97,24 +97,17 @@ func TestTxnThatNeverSettles(t *testing.T) {
 		a := w.dial("a", lock.WithUnlockTimeout(2*time.Second))
 		h := w.lock(a, "x")
 		again, err := a.Mutex("x").Lock(h.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Partition("a"); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
-		defer cancel()
+		w.ok(err)
+		w.ok(w.Partition("a"))
+		ctx := w.limited(time.Second)
 		mustBe(t, h.Txn(ctx, add()), lock.ErrInDoubt)
 		begun := time.Now()
 		err = h.Unlock()
-		if took := time.Since(begun); took != 2*time.Second {
-			t.Errorf("Unlock took %v", took)
-		}
+		equal(w, "Unlock took", time.Since(begun), 2*time.Second)
 		mustBe(t, err, lock.ErrInDoubt)
 		mustBe(t, h.Unlock(), lock.ErrUnlocked)
 		w.Heal("a")
-		w.until("the other handle is renewed", again.Valid)
+		w.until("the other handle is renewed", func() bool { return again.Remaining() > 0 })
 		w.unlock(again)
 		w.empty()
 	})

@@ -1,6 +1,9 @@
+// Servers without transactions.
+
 package lock_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -16,7 +19,7 @@ func TestServerWithoutTransactions(t *testing.T) {
 		"unknown error: -6": {Code: codeUnimplemented},
 		"must be ZooKeeper": {NoResults: true},
 	} {
-		simulate(t, locktest.Options{}, func(w *world) {
+		subtest(t, fmt.Sprint("says ", says), locktest.Options{}, func(w *world) {
 			w.Intercept(func(r locktest.Request) locktest.Fault {
 				if r.Op == "multi" {
 					return fault
@@ -25,19 +28,17 @@ func TestServerWithoutTransactions(t *testing.T) {
 			})
 			began := time.Now()
 			_, err := lock.Dial(w.ctx, w.Servers(), w.options("a")...)
-			mustBe(t, err, lock.ErrUnsupported)
-			mustSay(t, err, says, "server is not supported")
+			mustBe(w, err, lock.ErrUnsupported)
+			mustSay(w, err, says, "server is not supported")
 			a := w.dial("a", lock.WithUnsafeServer())
 			for range 2 {
 				_, err := a.Mutex("x").Lock(w.ctx)
-				mustBe(t, err, lock.ErrUnsupported)
-				mustSay(t, err, says, "server is not supported")
+				mustBe(w, err, lock.ErrUnsupported)
+				mustSay(w, err, says, "server is not supported")
 				_, err = a.Mutex("y").TryLock(w.ctx)
-				mustBe(t, err, lock.ErrUnsupported)
+				mustBe(w, err, lock.ErrUnsupported)
 			}
-			if took := time.Since(began); took > time.Second {
-				t.Errorf("it took %v", took)
-			}
+			atMost(w, "it took", time.Since(began), time.Second)
 		})
 	}
 }

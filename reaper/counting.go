@@ -34,12 +34,28 @@ func (s *sweep) counted(v Verdict, path, policy string) {
 	s.count(policy, func(c *Counts) { c.count(v) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch r := &s.report; {
-	case v == Undecodable && len(r.Undecodable) < maxNamed:
-		r.Undecodable = append(r.Undecodable, path)
-	case v == Format1 && len(r.Format1) < maxNamed:
-		r.Format1 = append(r.Format1, path)
+	switch v {
+	case Undecodable:
+		s.undecodable.add(Denial{Path: path, What: v.String()})
+	case Format1:
+		s.format1.add(Denial{Path: path, What: v.String()})
 	}
+}
+
+// used counts the live entries of a lock.
+func (s *sweep) used(policy string, now instant, u use) {
+	since := func(seconds uint32) float64 {
+		if seconds == 0 {
+			return 0
+		}
+		return max(0, now.Earliest().Sub(time.Unix(int64(seconds), 0)).Seconds())
+	}
+	s.count(policy, func(c *Counts) {
+		c.Live += int(u.live)
+		c.Waiting += int(u.waiting)
+		c.LongestWait = max(c.LongestWait, since(u.joined))
+		c.OldestHold = max(c.OldestHold, since(u.granted))
+	})
 }
 
 // late notes since when something dead could have been deleted, which was judged now.

@@ -39,6 +39,7 @@ func NewDaemon(dial Dial, o Options) (*Daemon, error) {
 	if o.Monitor == nil {
 		o.Monitor = NewMonitor(About{})
 	}
+	o.Monitor.inForce(o.Policies)
 	d := &Daemon{dial: dial, log: zerolog.Nop(), monitor: o.Monitor, options: o}
 	if o.Log != nil {
 		d.log = *o.Log

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"golang.org/x/time/rate"
 )
 
 // lastBatch is for how long the batch at hand is finished when a sweep is stopped.
@@ -26,12 +27,13 @@ type deletion struct {
 	admin.Deletion
 	verdict Verdict
 	policy  string
-	anchors []string // names of the node's anchors, which go in the same transaction
-	after   bool     // nodes below it may be in an earlier batch
-	mzxid   int64    // of what was read
+	anchors []string      // names of the node's anchors, which go in the same transaction
+	after   bool          // nodes below it may be in an earlier batch
+	mzxid   int64         // of what was read
+	read    time.Duration // when, by this process's own monotonic clock, or later
 }
 
-// isUnique reports whether no node can have been made again under the same path.
+// isUnique reports whether Holdfast never makes another node at the same path.
 func (d *deletion) isUnique() bool { return d.verdict == Expired || d.verdict == Moot }
 
 // proves reports whether the delete of d proves that the node at that path is the one that
@@ -128,8 +130,65 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 			s.fail(err)
 			return
 		}
-		batch = s.spare(batch, batch[whose[refused.Index]], err)
+		if spared := batch[whose[refused.Index]]; errors.Is(err, zk.ErrNoNode) {
+			batch = s.gone(finish, batch, spared, refused)
+		} else {
+			batch = s.spare(batch, spared, err)
+		}
 	}
+}
+
+// gone leaves out of a batch the node that was refused, because it or its anchor is not there,
+// and all others that are gone, so that not each of them takes a transaction. If all are gone,
+// and a reply to the transaction was lost before, they were deleted by that.
+func (s *sweep) gone(ctx context.Context, batch []deletion, spared deletion, refused *admin.RefusedError) []deletion {
+	var gone []deletion
+	for i, r := range s.reread(ctx, batch) {
+		d := batch[i]
+		switch {
+		case errors.Is(r.err, zk.ErrNoNode), r.err == nil && r.stat.Czxid > d.mzxid: // or made again
+			gone = append(gone, d)
+		case r.err != nil && !errors.Is(r.err, zk.ErrNoAuth):
+			s.fail(fmt.Errorf("read %s: %w", d.Path, r.err))
+			return nil
+		}
+	}
+	if refused.Lost && len(gone) == len(batch) {
+		for _, d := range batch {
+			s.count(d.policy, func(c *Counts) { c.deleted(d.verdict) })
+		}
+		return nil
+	}
+	batch = s.spare(batch, spared, refused)
+	for _, d := range gone {
+		batch = s.spare(batch, d, refused)
+	}
+	return batch
+}
+
+// reread is what came of reading a node again.
+type reread struct {
+	stat *zk.Stat
+	err  error
+}
+
+// reread reads nodes again, a few at once, and of one batch after the other.
+func (s *sweep) reread(ctx context.Context, nodes []deletion) []reread {
+	s.rereads.Lock()
+	defer s.rereads.Unlock()
+	all := make([]reread, len(nodes))
+	slots := make(chan struct{}, min(deletesInFlight, s.pace.limit()))
+	var reading sync.WaitGroup
+	for i, d := range nodes {
+		slots <- struct{}{}
+		reading.Go(func() {
+			defer func() { <-slots }()
+			defer s.begin("the data, again, of", d.Path)()
+			_, all[i].stat, all[i].err = s.tree.Get(ctx, d.Path)
+		})
+	}
+	reading.Wait()
+	return all
 }
 
 // spare leaves a node out of a batch, with those above it, because of an error.
@@ -201,11 +260,23 @@ func unproven(batch []deletion) (bare []deletion) {
 	return bare
 }
 
-// unchanged reads the bare nodes of a batch. It leaves out those that were written or made
-// again, and has the others deleted with their guards, if they have some.
+// maxUnread is for how long an entry or a request to give up a lock may have been judged before
+// it is read again, right before its delete. A delete may have to wait, such as for
+// max_deletes_per_second.
+const maxUnread = time.Second
+
+// unchanged reads the bare nodes of a batch, and those that were judged a while ago. It leaves
+// out those that were written or made again, and has the others deleted with their guards, if
+// they have some.
 func (s *sweep) unchanged(ctx context.Context, batch, bare []deletion, guards map[string]string) []deletion {
-	for _, d := range bare {
-		_, stat, err := s.tree.Get(ctx, d.Path)
+	again := slices.Clone(bare)
+	for _, d := range batch {
+		if d.isUnique() && s.tree.Monotonic()-d.read > maxUnread {
+			again = append(again, d)
+		}
+	}
+	for i, r := range s.reread(ctx, again) {
+		d, stat, err := again[i], r.stat, r.err
 		switch {
 		case err == nil && stat.Mzxid == d.mzxid:
 		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
@@ -236,14 +307,23 @@ func (s *sweep) removeGuards(ctx context.Context, guards map[string]string) {
 
 // await waits until that many nodes may be deleted. It reports whether they may.
 func (s *sweep) await(ctx context.Context, nodes int) bool {
-	if s.options.MaxDeletesPerSecond == 0 {
-		return true
-	}
 	defer s.begin("reaper.max_deletes_per_second", "")()
-	if err := s.limiter.WaitN(ctx, nodes); err != nil && ctx.Err() == nil { // it would last longer than ctx
-		s.fail(fmt.Errorf("wait for reaper.max_deletes_per_second: %w", err))
-	} else if err != nil {
-		return false
+	for nodes > 0 {
+		n := nodes
+		if s.limiter.Limit() != rate.Inf {
+			n = min(nodes, s.limiter.Burst()) // a reload may have set less than a batch
+		}
+		err := s.limiter.WaitN(ctx, n)
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case err == nil:
+			nodes -= n
+		case n > s.limiter.Burst(): // a reload came in between
+		default: // it would last longer than ctx
+			s.fail(fmt.Errorf("wait for reaper.max_deletes_per_second: %w", err))
+			return false
+		}
 	}
 	return ctx.Err() == nil
 }

@@ -9,7 +9,13 @@ import (
 // maxTold is how many denied nodes of a sweep are told apart.
 const maxTold = 1000
 
-// denials are the denied nodes of one sweep: the first maxTold of them, in their order.
+// findings are the nodes that an operator should look at, of one sweep.
+type findings struct {
+	denied, undecodable, format1 denials
+}
+
+// denials are nodes of one sweep of which the log tells once: the first maxTold of them, in
+// their order. They are denied ones, or damaged ones, which have no error.
 type denials struct {
 	list []Denial
 	more bool // there were others, after the last of these
@@ -44,13 +50,21 @@ func (d *denials) add(n Denial) {
 // first are those that a report names.
 func (d *denials) first() []Denial { return slices.Clone(d.list[:min(len(d.list), maxNamed)]) }
 
+// paths are those of the first.
+func (d *denials) paths() (paths []string) {
+	for _, n := range d.first() {
+		paths = append(paths, n.Path)
+	}
+	return paths
+}
+
 // beyond reports whether it cannot be told if n is denied: it would come after the last
 // that is kept.
 func (d *denials) beyond(n Denial) bool {
 	return d.more && d.list[len(d.list)-1].order(n) < 0
 }
 
-// told are the denied nodes that the log has told of, and by which schedule's sweeps
+// told are the nodes that the log has told of, and by which schedule's sweeps
 // they were seen.
 type told struct {
 	mu   sync.Mutex

@@ -52,7 +52,8 @@
 // same transaction. Any other node, such as an empty ancestor, gets an anchor first, and is
 // read again: if it is still the one that was judged, both go in one transaction. Where an
 // ACL gives the reaper no right to create, it only reads such a node again right before the
-// delete.
+// delete. The same goes for an entry or a request whose delete comes more than a second after
+// its verdict, as with MaxDeletesPerSecond: another program may have made a node at its path.
 //
 // A sweep can therefore be stopped, repeated, or run twice at once at any point, and a
 // contender that finds its parent gone makes it again.
@@ -61,7 +62,8 @@
 //
 // A lock takes two reads, of its list and of its one entry, and one more of each further
 // entry. A parent without a live entry is read itself, too. An ancestor that goes alone takes
-// one more read, and a share in one more transaction. A request to give up a lock takes two
+// one more read, and a share in one more transaction; what waits to be deleted for more than a
+// second takes one more read, too. A request to give up a lock takes two
 // reads, and the list of requests one. A lock that was seen alive is not read again
 // until the first of its entries can be expired, or orphan_after has passed: what is
 // remembered of it saves reads, and no more. Nothing is deleted that the same sweep
@@ -70,9 +72,9 @@
 // the two reads. After a change of the leader, or a step of its clock, all locks are
 // read again once.
 //
-// What is to go is deleted in transactions of many nodes, a few of them at once. A
+// Nodes are deleted in transactions of many, a few of them at once. A
 // sweep holds in memory the names in the directories that it is in, what the deletes
-// in flight need, and about 30 bytes for each lock that it remembers, of which there
+// in flight need, and about 50 bytes for each lock that it remembers, of which there
 // are 1,048,576 at most.
 //
 // How many reads are in flight follows the server: while its answers take much longer
@@ -81,30 +83,28 @@
 //
 // # One at a time
 //
-// Sweeps are made under a lock of our own, so of several reapers one is active
-// and the others stand by. That saves work; safety does not depend on it. When the
-// active one dies another is active once the TTL and the grace of that lock's policy
-// have passed. The lock is in no report.
+// A reaper sweeps under a lock of its own, so of several reapers one is active and the others
+// stand by. That saves work; safety does not depend on it. When the active one dies, another
+// is active once the TTL and the grace of that lock's policy have passed. The lock is in no
+// report.
 //
-// # What it tells
+// # Log and status
 //
-// The log of a [Reaper] that runs has one line at its start, one when it is the active
-// one or stands by, one when the session with ZooKeeper is lost and one when it is back,
-// and a summary each hour even if nothing happens. Sweeps have a line if they did
-// something or failed, or if others were skipped meanwhile. What goes on and on is told the first time, the second, the
-// fourth and so on, with how many it were in a row. What an ACL forbids is told once
-// when it is first met and once when it is no more, the deletes first, and each in the
-// order of the paths. That there is no root is told at the start, and each time by
-// [Reaper.Sweep], which makes none and has nothing to do then.
+// A running [Reaper] logs its start, when it becomes active or stands by, when the session
+// with ZooKeeper is lost and when it is back, and a summary each hour. A sweep has a line if
+// it did something or failed, or if others were skipped meanwhile. A failure that repeats is
+// logged the first time, the second, the fourth and so on, with how many there were in a row.
+// Nodes that an ACL denies, that are damaged, or of another version of the format, are logged
+// once when they are first met and once when they are no more. A missing root is logged at the
+// start, and by each [Reaper.Sweep], which creates none.
 //
-// [Monitor] tells the same to programs: [Monitor.Status] says whether the reaper is
-// active, stands by or is disconnected, which schedules are overdue, and what the last
-// sweeps saw and did, policy by policy, as [Monitor.Observe] tells of each.
+// [Monitor] is for programs: [Monitor.Status] says whether the reaper is active, stands by or
+// is disconnected, which schedules are overdue, and what the last sweeps saw and did, policy
+// by policy; [Monitor.Observe] reports each sweep.
 //
 // # As a service
 //
-// A [Daemon] is the reaper of one root from before there is a session until it is told
-// to stop: no outage of ZooKeeper ends it, nor makes its end a failure. [Daemon.Reload]
-// gives it other policies, schedules and bounds. A process has one for each root that it
-// looks after, with clients of their own.
+// A [Daemon] is the reaper of one root, from before there is a session until it is stopped.
+// No outage of ZooKeeper ends it, or makes its end a failure. [Daemon.Reload] gives it other
+// policies, schedules and bounds. A process has one for each root, each with its own client.
 package reaper

@@ -8,16 +8,19 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// group is the policies that are swept together, because they have one schedule, and
-// what became of their sweeps. What changes is guarded by the lock of the monitor.
+// group is the policies that are swept together, because they have one schedule. It does
+// not change: a reload makes other groups.
 type group struct {
 	text     string
 	schedule cron.Schedule // nil: swept once, when asked for
 	chosen   []policy.Policy
+	*history
+}
 
-	from    time.Time // when it came into force, here
+// history is what became of the sweeps of a schedule. The lock of the monitor guards it.
+type history struct {
+	from    time.Time // when the schedule came into force, here
 	last    time.Time // when the last complete sweep began
-	sweep   *progress // that is under way; nil: none
 	skipped int       // in a row
 	failed  int       // in a row
 	why     string    // the last one failed
@@ -25,7 +28,7 @@ type group struct {
 }
 
 func newGroup(text string, schedule cron.Schedule, policies []policy.Policy) *group {
-	return &group{text: text, schedule: schedule, chosen: policies, from: time.Now()}
+	return &group{text: text, schedule: schedule, chosen: policies, history: &history{from: time.Now()}}
 }
 
 // groups groups the policies by when they are swept.
@@ -50,16 +53,25 @@ func (in *setup) groups() []*group {
 	return groups
 }
 
-func (g *group) status(now time.Time) Schedule {
+// sharesPolicy reports whether a policy of that name is in both groups.
+func (g *group) sharesPolicy(other *group) bool {
+	return slices.ContainsFunc(g.chosen, func(p policy.Policy) bool {
+		return slices.ContainsFunc(other.chosen, func(q policy.Policy) bool { return p.Name == q.Name })
+	})
+}
+
+// status is what is known of the group; running is the sweep of its policies that is under
+// way, nil if there is none.
+func (g *group) status(now time.Time, running *progress) Schedule {
 	s := Schedule{Schedule: g.text, Last: g.last, Skipped: g.skipped, Failed: g.failed, Next: g.schedule.Next(now)}
 	for _, p := range g.chosen {
 		s.Policies = append(s.Policies, p.Name)
 	}
 	var moved time.Time // when the sweep was last seen to get on
-	if g.sweep != nil {
-		s.Running = g.sweep.status(now)
+	if running != nil {
+		s.Running = running.status(now)
 		if g.failed == 0 {
-			moved = g.sweep.moved()
+			moved = running.moved()
 		}
 	}
 	begun := g.from

@@ -124,10 +124,11 @@ func TestOneThatHangsIsOverdue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := m.schedules([]*group{newGroup("@every 10s", schedule, nil)})[0]
+		g := newGroup("@every 10s", schedule, []policy.Policy{{Name: "all"}})
+		m.schedules([]*group{g})
 		time.Sleep(10 * time.Second)
-		p := newProgress()
-		m.begin(g, p)
+		p := newProgress(g)
+		m.begin(p)
 		for range 10 {
 			answered := p.begin("the data of", "/locks/a")
 			time.Sleep(50 * time.Second)
@@ -153,12 +154,12 @@ func TestMonitorIsSafe(t *testing.T) {
 		done.Go(func() {
 			for j := range 200 {
 				g := newGroup("", cron.Every(time.Second), nil)
-				p := newProgress()
+				p := newProgress(g)
 				m.schedules([]*group{g})
-				m.begin(g, p)
+				m.begin(p)
 				p.begin("x", "y")()
 				m.Observe(func(Report) {})
-				m.end(g, p, Report{Policies: map[string]*Counts{"a": {Locks: j}}}, []error{nil, errors.New("x")}[j%2])
+				m.end(p, Report{Policies: map[string]*Counts{"a": {Locks: j}}}, []error{nil, errors.New("x")}[j%2])
 				m.step(Active, "")
 				m.Refuse(errors.New("x"))
 				if s := m.Status(); i == 0 && (len(s.Reports) > KeptReports || s.LastFailure != nil && s.LastFailure.Error == "") {

@@ -41,6 +41,7 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 		batch = nil
 	}
 	for _, id := range ids {
+		read := s.tree.Monotonic()
 		r, err := s.tree.Revocation(ctx, id)
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
@@ -58,7 +59,10 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 		}
 		s.counted(v, path+"/"+id, p.Name)
 		if v.Deletes() {
-			batch = append(batch, deletion{Deletion: admin.Deletion{Path: path + "/" + id, Version: r.Stat.Version}, verdict: v, policy: p.Name})
+			batch = append(batch, deletion{
+				Deletion: admin.Deletion{Path: path + "/" + id, Version: r.Stat.Version},
+				verdict:  v, policy: p.Name, mzxid: r.Stat.Mzxid, read: read,
+			})
 		}
 		if len(batch) == s.options.Batch {
 			flush()

@@ -68,7 +68,7 @@ func (w *world) sweepOver(displace func(), once bool) {
 	synctest.Wait()
 	lost := 0
 	for _, h := range holds {
-		if !h.Valid() || h.Err() != nil {
+		if h.Remaining() == 0 || h.Err() != nil {
 			lost++
 			continue
 		}
@@ -166,7 +166,7 @@ func TestSweepsWhileLeadersFollowEachOther(t *testing.T) {
 	})
 }
 
-// TestTheMarkIsLeftAlone: the node that tells when an epoch began is nobody's lock. It
+// TestTheMarkIsLeftAlone: the node that tells when an epoch began is no lock. It
 // is neither read nor counted, however old it is, and there once for all sweeps.
 func TestTheMarkIsLeftAlone(t *testing.T) {
 	simulateOf(t, locktest.Options{Members: 3}, func(w *world) {

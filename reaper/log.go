@@ -44,21 +44,22 @@ func (r *Reaper) announce(state State) bool {
 }
 
 // tell logs what came of a sweep.
-func (r *Reaper) tell(ctx context.Context, report *Report, denied *denials, err error, row row) {
-	r.tellDenied(report, denied, err == nil)
+func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err error, row row) {
+	r.tellFound(report, found, err == nil)
 	if err == nil && row.before > 0 {
 		r.log.Info().Str("schedule", report.Schedule).Int("failed_in_a_row", row.before).Msg("sweeps succeed again")
 	}
 	t := report.Total
-	event := r.log.Debug()
+	event, message := r.log.Debug(), "swept"
 	switch {
-	case errors.Is(err, lock.ErrHeld), err != nil && ctx.Err() != nil: // told to stop, or another reaper is active
-		event = r.log.Info()
+	case errors.Is(err, lock.ErrHeld):
+		event, message = r.log.Info(), "sweep skipped: another reaper is the active one"
+	case err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), lock.ErrLost):
+		event, message = r.log.Info(), "sweep stopped before its end"
 	case err != nil && (row.news || again(row.failed)):
-		event = r.log.Error()
+		event, message = r.log.Error(), "sweep failed"
 	case err != nil:
-	case t.Undecodable > 0 || t.Format1 > 0: // people have to look
-		event = r.log.Warn()
+		message = "sweep failed"
 	case t.Deleted > 0 || len(report.Planned) > 0 || row.skipped > 0: // or the log has said that it still runs
 		event = r.log.Info()
 	}
@@ -83,27 +84,49 @@ func (r *Reaper) tell(ctx context.Context, report *Report, denied *denials, err 
 	event.AnErr("incomplete", err).Bool("dry_run", report.DryRun).Int("locks", t.Locks).Int("live", t.Live).
 		Int("expired", t.Expired).Int("orphans", t.Orphans).Int("ancestors", t.Ancestors).Int("moot", t.Moot).
 		Int("deleted", t.Deleted).Int("missed", t.Missed).Int("foreign", t.Foreign).Int("undecodable", t.Undecodable).Int("denied", t.Denied).
-		Stringer("took", report.Duration).Msg("swept")
+		Stringer("took", report.Duration).Msg(message)
 }
 
-// tellDenied logs what an ACL forbids: once when it is first met, and once when it is
-// no more.
-func (r *Reaper) tellDenied(report *Report, d *denials, complete bool) {
-	appeared, gone := r.told.update(report.Schedule, d, complete)
-	for i, n := range appeared {
-		if i == maxNamed {
-			r.log.Warn().Int("more", len(appeared)-i).Int("denied", report.Total.Denied).Msg("and more are denied")
-			break
+// tellFound logs the nodes that an operator should look at: each once when it is first met,
+// and once when it is no more.
+func (r *Reaper) tellFound(report *Report, found *findings, complete bool) {
+	for _, f := range []struct {
+		told                        *told
+		seen                        *denials
+		all                         int
+		appears, more, goes, goMore string
+	}{{
+		&r.toldDenied, &found.denied, report.Total.Denied,
+		"denied by an ACL: what it forbids is left alone, and told of once", "and more are denied",
+		"denied no more: the ACL lets us now, or the node has gone", "and more are denied no more",
+	}, {
+		&r.toldUndecodable, &found.undecodable, report.Total.Undecodable,
+		"damaged or of a newer version: the node is left alone, blocks its lock, and is told of once", "and more are damaged or of a newer version",
+		"damaged no more: the node has gone, or was written anew", "and more are damaged no more",
+	}, {
+		&r.toldFormat1, &found.format1, report.Total.Format1,
+		"of format 1: the node is left alone, blocks its lock, and is told of once", "and more are of format 1",
+		"of format 1 no more: the node has gone, or was written anew", "and more are of format 1 no more",
+	}} {
+		appeared, gone := f.told.update(report.Schedule, f.seen, complete)
+		for i, n := range appeared {
+			if i == maxNamed {
+				r.log.Warn().Int("more", len(appeared)-i).Int("all", f.all).Msg(f.more)
+				break
+			}
+			event := r.log.Warn().Str("path", n.Path).Str("what", n.What)
+			if n.Error != "" {
+				event.Str("error", n.Error)
+			}
+			event.Msg(f.appears)
 		}
-		r.log.Warn().Str("path", n.Path).Str("what", n.What).Str("error", n.Error).
-			Msg("denied by an ACL: what it forbids is left alone, and told of once")
-	}
-	for i, n := range gone {
-		if i == maxNamed {
-			r.log.Info().Int("more", len(gone)-i).Msg("and more are denied no more")
-			break
+		for i, n := range gone {
+			if i == maxNamed {
+				r.log.Info().Int("more", len(gone)-i).Msg(f.goMore)
+				break
+			}
+			r.log.Info().Str("path", n.Path).Str("what", n.What).Msg(f.goes)
 		}
-		r.log.Info().Str("path", n.Path).Str("what", n.What).Msg("denied no more: the ACL lets us now, or the node has gone")
 	}
 }
 

@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Bounds of what is remembered: locks, which take about 30 bytes each, and terms.
+// Bounds of what is remembered: locks, which take about 50 bytes each, and terms.
 const (
 	maxAlive = 1 << 20
 	maxTerms = 1000
@@ -40,9 +41,10 @@ const (
 type memory struct {
 	seed maphash.Seed
 
-	mu    sync.Mutex
-	terms []term // in their order; the last one is the present one
-	alive map[uint64]seenAlive
+	mu     sync.Mutex
+	resets int    // of the servers, see [admin.Time]; with the next one all is forgotten
+	terms  []term // in their order; the last one is the present one
+	alive  map[uint64]seenAlive
 }
 
 // term is one of ensemble time, see [admin.Time].
@@ -54,7 +56,36 @@ type term struct {
 // seenAlive is a lock as it was seen.
 type seenAlive struct {
 	until uint32 // monotonic time in seconds before which no entry can be deleted
-	live  uint32 // entries
+	use
+}
+
+// use is how a lock is used, by its live entries. The times are in Unix seconds, by the clock of
+// ZooKeeper's leader; 0 for none.
+type use struct {
+	live    uint32 // entries
+	waiting uint32 // of these, without a recorded grant
+	joined  uint32 // when the first of those that wait was made
+	granted uint32 // the oldest recorded grant
+}
+
+// add adds a live entry.
+func (u *use) add(e *znode.Entry) {
+	u.live++
+	if e.Record.Granted() {
+		u.granted = earlier(u.granted, e.Record.AcquiredAt)
+		return
+	}
+	u.waiting++
+	u.joined = earlier(u.joined, e.Stat.Ctime)
+}
+
+// earlier returns the earlier one of a time in seconds, 0 for none, and one in milliseconds.
+func earlier(seconds uint32, ms int64) uint32 {
+	other := uint32(ms / 1000)
+	if seconds == 0 {
+		return other
+	}
+	return min(seconds, other)
 }
 
 func newMemory() *memory {
@@ -66,7 +97,7 @@ func (m *memory) heir() *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	heir := newMemory()
-	heir.terms = slices.Clone(m.terms)
+	heir.resets, heir.terms = m.resets, slices.Clone(m.terms)
 	return heir
 }
 
@@ -74,7 +105,10 @@ func (m *memory) heir() *memory {
 func (m *memory) begin(now admin.Time, mono time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now.Term <= m.present() {
+	switch {
+	case now.Resets > m.resets:
+		m.resets, m.terms = now.Resets, nil
+	case now.Resets < m.resets, now.Term <= m.present():
 		return
 	}
 	if len(m.terms) == maxTerms {
@@ -94,31 +128,34 @@ func (m *memory) present() int64 {
 
 // since returns for how long, at least, what was written in that transaction has been:
 // since the first term after it began. It is 0 for one of the present term.
-func (m *memory) since(mzxid int64, mono time.Duration) time.Duration {
+func (m *memory) since(mzxid int64, now instant) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if now.Resets != m.resets {
+		return 0
+	}
 	next := sort.Search(len(m.terms), func(i int) bool { return m.terms[i].first > mzxid })
 	if next == len(m.terms) {
 		return 0
 	}
-	return mono - m.terms[next].begun
+	return now.mono - m.terms[next].begun
 }
 
-// live returns how many live entries the lock was seen with, if none of them can
-// be deleted yet, and otherwise 0.
-func (m *memory) live(name string, mono time.Duration) int {
+// live returns how the lock was seen to be used, if none of its entries can be deleted yet,
+// and otherwise the zero value.
+func (m *memory) live(name string, mono time.Duration) use {
 	key := maphash.String(m.seed, name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.alive[key]; s.lasts(mono) {
-		return int(s.live)
+		return s.use
 	}
-	return 0
+	return use{}
 }
 
-// saw remembers that the lock has that many entries, all of them live until then, as
+// saw remembers how the lock is used by its entries, all of them live until then, as
 // they were judged in that term.
-func (m *memory) saw(name string, live int, until time.Duration, term int64) {
+func (m *memory) saw(name string, seen use, until time.Duration, term int64) {
 	key := maphash.String(m.seed, name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,7 +163,7 @@ func (m *memory) saw(name string, live int, until time.Duration, term int64) {
 		return
 	}
 	if _, known := m.alive[key]; known || len(m.alive) < maxAlive {
-		m.alive[key] = seenAlive{uint32(until / time.Second), uint32(live)}
+		m.alive[key] = seenAlive{uint32(until / time.Second), seen}
 	}
 }
 

@@ -11,23 +11,23 @@ import (
 func TestMemory(t *testing.T) {
 	m := newMemory()
 	const end = time.Hour + 999*time.Millisecond
-	m.saw("a", 3, end, 0)
+	m.saw("a", use{live: 3}, end, 0)
 	for _, tt := range []struct {
 		name string
 		mono time.Duration
-		want int
+		want uint32
 	}{
 		{"b", time.Minute, 0},
 		{"a", time.Minute, 3},
 		{"a", time.Hour - 1, 3},
 		{"a", time.Hour, 0}, // never later than the end
 	} {
-		if got := m.live(tt.name, tt.mono); got != tt.want {
+		if got := m.live(tt.name, tt.mono).live; got != tt.want {
 			t.Errorf("%s at %v: %d live, want %d", tt.name, tt.mono, got, tt.want)
 		}
 	}
-	m.saw("a", 1, time.Minute, 0)
-	if got := m.live("a", time.Minute); got != 0 {
+	m.saw("a", use{live: 1}, time.Minute, 0)
+	if got := m.live("a", time.Minute).live; got != 0 {
 		t.Errorf("%d live by what was seen before the last time", got)
 	}
 }
@@ -35,20 +35,20 @@ func TestMemory(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	m := newMemory()
 	for i := range maxAlive + 10 {
-		m.saw(fmt.Sprint(i), 1, time.Minute, 0)
+		m.saw(fmt.Sprint(i), use{live: 1}, time.Minute, 0)
 	}
 	if n := len(m.alive); n != maxAlive {
 		t.Errorf("%d locks are remembered, want %d", n, maxAlive)
 	}
-	m.saw("0", 7, time.Hour, 0)
-	if got := m.live("0", 0); got != 7 {
+	m.saw("0", use{live: 7}, time.Hour, 0)
+	if got := m.live("0", 0).live; got != 7 {
 		t.Errorf("a full memory does not take in what it knows: %d live, want 7", got)
 	}
 	m.forget(30 * time.Minute)
 	if n := len(m.alive); n != 1 {
 		t.Errorf("%d locks are remembered of which all but one are over", n)
 	}
-	if got := m.live("1", 0); got != 0 {
+	if got := m.live("1", 0).live; got != 0 {
 		t.Error("a lock is remembered after it was forgotten")
 	}
 	for i := range int64(2 * maxTerms) {
@@ -59,7 +59,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	// What is older than all of them counts as of the first.
 	const last, kept = 2*maxTerms - 1, maxTerms
-	if got, want := m.since(zxid(1, 5), last*time.Second), (last-kept)*time.Second; got != want {
+	if got, want := m.since(zxid(1, 5), instant{mono: last * time.Second}), (last-kept)*time.Second; got != want {
 		t.Errorf("what was written before all terms is %v old, want %v", got, want)
 	}
 }
@@ -71,21 +71,27 @@ func TestLocksAreForgottenInANewTerm(t *testing.T) {
 	for i, now := range []admin.Time{before, step, elected} {
 		mono := time.Duration(i) * time.Second
 		m.begin(now, mono)
-		if got := m.live("a", mono); got != 0 {
+		if got := m.live("a", mono).live; got != 0 {
 			t.Errorf("in term %d a lock is remembered from the one before", i)
 		}
-		m.saw("a", 2, time.Hour, now.Term)
-		if got := m.live("a", mono); got != 2 {
+		m.saw("a", use{live: 2}, time.Hour, now.Term)
+		if got := m.live("a", mono).live; got != 2 {
 			t.Errorf("in term %d: %d live, want 2", i, got)
 		}
 	}
 	m.begin(step, 4*time.Second) // by a walker that lags behind
-	if got := m.live("a", 4*time.Second); got != 2 {
+	if got := m.live("a", 4*time.Second).live; got != 2 {
 		t.Errorf("%d live, want 2: an older term has begun again", got)
 	}
-	m.saw("a", 5, time.Hour, step.Term)
-	m.saw("b", 5, time.Hour, step.Term)
-	if a, b := m.live("a", 4*time.Second), m.live("b", 4*time.Second); a != 2 || b != 0 {
+	m.saw("a", use{live: 5}, time.Hour, step.Term)
+	m.saw("b", use{live: 5}, time.Hour, step.Term)
+	defer func() {
+		m.begin(admin.Time{Resets: 1}, 5*time.Second)
+		if got := m.live("a", 5*time.Second).live; got != 0 {
+			t.Error("a lock is remembered from servers that have lost their data")
+		}
+	}()
+	if a, b := m.live("a", 4*time.Second).live, m.live("b", 4*time.Second).live; a != 2 || b != 0 {
 		t.Errorf("%d and %d live, want 2 and 0: what was judged in an older term counts", a, b)
 	}
 }
@@ -93,7 +99,7 @@ func TestLocksAreForgottenInANewTerm(t *testing.T) {
 // TestHowLongSomethingHasBeen: at least since the first term after it was written began.
 func TestHowLongSomethingHasBeen(t *testing.T) {
 	m := newMemory()
-	if got := m.since(zxid(1, 5), time.Hour); got != 0 {
+	if got := m.since(zxid(1, 5), instant{mono: time.Hour}); got != 0 {
 		t.Errorf("%v without any term", got)
 	}
 	m.begin(admin.Time{Term: zxid(1, 0)}, 10*time.Second)
@@ -110,8 +116,20 @@ func TestHowLongSomethingHasBeen(t *testing.T) {
 		{zxid(7, 1), 0},
 		{zxid(8, 1), 0},
 	} {
-		if got, want := m.since(tt.mzxid, 50*time.Second), time.Duration(tt.seconds)*time.Second; got != want {
+		if got, want := m.since(tt.mzxid, instant{mono: 50 * time.Second}), time.Duration(tt.seconds)*time.Second; got != want {
 			t.Errorf("%#x: %v, want %v", tt.mzxid, got, want)
+		}
+	}
+	// Servers that have lost their data number transactions anew.
+	reset := admin.Time{Term: zxid(1, 0), Resets: 1}
+	if got := m.since(zxid(0, 9), instant{Time: reset, mono: 60 * time.Second}); got != 0 {
+		t.Errorf("before the reset is known: %v", got)
+	}
+	m.begin(reset, 60*time.Second)
+	m.begin(admin.Time{Term: zxid(7, 1)}, 61*time.Second) // by a walker that lags behind
+	for mzxid, want := range map[int64]time.Duration{zxid(0, 9): 10 * time.Second, zxid(2, 59): 0, zxid(5, 1): 0} {
+		if got := m.since(mzxid, instant{Time: reset, mono: 70 * time.Second}); got != want {
+			t.Errorf("after the reset, %#x: %v, want %v", mzxid, got, want)
 		}
 	}
 }

@@ -27,6 +27,9 @@ type Monitor struct {
 	active    string
 	state     State // that was told last, and since when
 	since     time.Time
+	tenure    time.Time // when it became the active one; zero while it stands by
+	noRoot    bool      // there was none when it began
+	locksSeen bool      // by a sweep
 	session   Session
 	id        int64       // of the session
 	under     []*progress // the sweeps that are under way
@@ -65,7 +68,7 @@ func (m *Monitor) Locks() *lock.Client {
 	return m.locks
 }
 
-// Policies are those in force; nil until the reaper was made.
+// Policies are those in force; nil until the reaper or its daemon was made.
 func (m *Monitor) Policies() *policy.Set {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +81,8 @@ func (m *Monitor) Status() Status {
 	defer m.mu.Unlock()
 	now := time.Now()
 	s := Status{
-		About: m.about, Started: m.started, State: m.state, Since: m.since, ActiveReaper: m.active,
+		About: m.about, Started: m.started, State: m.state, Since: m.since, ActiveSince: m.tenure, ActiveReaper: m.active,
+		NoRoot: m.noRoot && !m.locksSeen, LocksSeen: m.locksSeen,
 		Session: m.session, Schedules: []Schedule{}, Reports: slices.Clone(m.reports),
 		Sweeps: m.sweeps, Failed: m.failed, Skipped: m.skipped, Reloads: m.reloads,
 	}
@@ -91,7 +95,7 @@ func (m *Monitor) Status() Status {
 	}
 	s.LastFailure, s.Refused = copied(m.failure), copied(m.refused)
 	for _, g := range m.groups {
-		s.Schedules = append(s.Schedules, g.status(now))
+		s.Schedules = append(s.Schedules, g.status(now, m.sweepOf(g)))
 	}
 	return s
 }
@@ -148,11 +152,16 @@ func (m *Monitor) serves(locks *lock.Client, policies *policy.Set) {
 	session := admin.New(locks).Session()
 	m.mu.Lock()
 	m.locks, m.policies = locks, policies
-	if m.failure = copied(m.failure); m.failure != nil {
-		m.failure.InARow = 0
-	}
+	m.succeeded()
 	m.mu.Unlock()
 	m.connected(session)
+}
+
+// inForce notes the policies that a reaper begins with.
+func (m *Monitor) inForce(policies *policy.Set) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.policies = policies
 }
 
 // reloaded notes the policies that are in force from now on.
@@ -163,12 +172,34 @@ func (m *Monitor) reloaded(policies *policy.Set) {
 	m.reloads++
 }
 
-// step notes that this reaper is active now or stands by, and which one is active.
+// step notes that this reaper is active now or stands by, and which one is active. What it
+// knew of the locks as the active one ends with that.
 func (m *Monitor) step(role State, active string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	switch {
+	case role == Active && m.role != Active:
+		m.tenure = time.Now()
+	case role == Standby && m.role == Active:
+		m.tenure = time.Time{}
+		m.succeeded()
+	}
 	m.role, m.active = role, active
 	m.settle()
+}
+
+// succeeded notes that what has failed does not any more; m.mu is held.
+func (m *Monitor) succeeded() {
+	if m.failure = copied(m.failure); m.failure != nil {
+		m.failure.InARow = 0
+	}
+}
+
+// rootMissing notes that there is no root.
+func (m *Monitor) rootMissing() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.noRoot = true
 }
 
 // activeIs notes which reaper is active, and reports whether that has changed.
@@ -215,51 +246,63 @@ func (m *Monitor) connected(s admin.Session) (lasted time.Duration, changed, ano
 	return lasted, changed, another
 }
 
-// schedules notes the groups that are swept from now on, and returns them: those that
-// were swept by the same schedule before go on with what is known of them.
-func (m *Monitor) schedules(groups []*group) []*group {
+// schedules notes the groups that are swept from now on. A group whose schedule was in force
+// before goes on with the history of that schedule.
+func (m *Monitor) schedules(groups []*group) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if groups == nil {
 		m.before, m.groups = m.groups, nil
-		return nil
+		for _, g := range m.before { // another reaper sweeps from now on
+			g.failed, g.why, g.skipped, g.seen = 0, "", 0, Counts{}
+		}
+		return
 	}
-	for i, g := range groups {
+	for _, g := range groups {
 		same := func(old *group) bool { return old.text == g.text }
 		for _, olds := range [][]*group{m.groups, m.before} {
 			if j := slices.IndexFunc(olds, same); j >= 0 {
-				olds[j].chosen, olds[j].from = g.chosen, g.from
-				groups[i] = olds[j]
+				from := g.from
+				g.history = olds[j].history
+				g.from = from
 				break
 			}
 		}
 	}
 	m.before, m.groups = nil, groups
-	return groups
 }
 
-// begin notes that a sweep of the group begins, or returns how many in a row were not
-// begun, and the one that is under way.
-func (m *Monitor) begin(g *group, p *progress) (skipped int, before *Progress) {
+// sweepOf returns the scheduled sweep under way that has a policy in common with the group:
+// before a reload its schedule may have been another one. m.mu is held.
+func (m *Monitor) sweepOf(g *group) *progress {
+	for _, p := range m.under {
+		if p.group.schedule != nil && p.group.sharesPolicy(g) {
+			return p
+		}
+	}
+	return nil
+}
+
+// begin notes that a sweep begins. A scheduled one does not while another sweep of one of its
+// policies is under way: then begin returns how many in a row did not, and the other one.
+func (m *Monitor) begin(p *progress) (skipped int, before *Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if g.sweep != nil {
+	g := p.group
+	if other := m.sweepOf(g); other != nil && g.schedule != nil {
 		m.skipped++
 		g.skipped++
-		return g.skipped, g.sweep.status(time.Now())
+		return g.skipped, other.status(time.Now())
 	}
-	g.sweep, g.skipped = p, 0
+	g.skipped = 0
 	m.under = append(m.under, p)
 	return 0, nil
 }
 
 // over notes that the sweep is no longer under way.
-func (m *Monitor) over(g *group, p *progress) {
+func (m *Monitor) over(p *progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if g.sweep == p {
-		g.sweep = nil
-	}
 	m.under = slices.DeleteFunc(m.under, func(other *progress) bool { return other == p })
 }
 
@@ -272,19 +315,18 @@ type row struct {
 }
 
 // end notes what came of a sweep, and tells the observers.
-func (m *Monitor) end(g *group, p *progress, report Report, err error) row {
-	m.over(g, p)
+func (m *Monitor) end(p *progress, report Report, err error) row {
+	m.over(p)
 	m.mu.Lock()
+	g := p.group
 	r := row{before: g.failed, skipped: g.skipped}
 	m.sweeps++
 	m.totals.add(report.Total)
+	m.locksSeen = m.locksSeen || report.Total.Locks > 0
 	switch {
 	case err == nil:
 		g.last, g.failed, g.why, g.seen = p.began, 0, "", report.Total
-		if m.failure != nil {
-			m.failure = copied(m.failure)
-			m.failure.InARow = 0
-		}
+		m.succeeded()
 	default:
 		m.failed++
 		r.news = g.why != err.Error()

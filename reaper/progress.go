@@ -9,6 +9,7 @@ import (
 // progress is how far a sweep is: what its walkers and its deleter wait for, and how
 // many nodes they have done.
 type progress struct {
+	group *group // that is swept
 	began time.Time
 	found atomic.Int64
 	done  atomic.Int64
@@ -25,8 +26,8 @@ type waiting struct {
 	since time.Time
 }
 
-func newProgress() *progress {
-	return &progress{began: time.Now(), flight: map[*waiting]struct{}{}}
+func newProgress(g *group) *progress {
+	return &progress{group: g, began: time.Now(), flight: map[*waiting]struct{}{}}
 }
 
 // begin notes that something is waited for, and returns what to call when it is no more,

@@ -85,7 +85,7 @@ func TestReadsOfALock(t *testing.T) {
 	})
 }
 
-// delete deletes a node that somebody else is done with.
+// delete deletes a node that its client no longer uses.
 func (w *world) delete(z *zk.Conn, path string) {
 	w.Helper()
 	if err := z.Delete(path, -1); err != nil {
@@ -289,6 +289,6 @@ func TestRememberedByItsPolicy(t *testing.T) {
 // seen is what a sweep has seen, but for what it cost.
 func seen(r reaper.Report) reaper.Counts {
 	c := r.Total
-	c.Scanned, c.Bytes, c.Seconds, c.OldestOverdue = 0, 0, 0, 0
+	c.Scanned, c.Bytes, c.Seconds, c.OldestOverdue, c.LongestWait, c.OldestHold = 0, 0, 0, 0, 0, 0
 	return c
 }

@@ -25,11 +25,16 @@ type Reaper struct {
 	lock    string // its name
 	log     zerolog.Logger
 	monitor *Monitor
-	told    told
+	// The nodes that the log has told of.
+	toldDenied, toldUndecodable, toldFormat1 told
+
+	limiter *rate.Limiter // of the deletes of all sweeps
 
 	mu       sync.Mutex
 	setup    *setup
 	reloaded chan struct{} // closed and made anew when there is another setup
+	hold     *lock.Hold    // while Run has the lock of the active reaper, else nil
+	entry    string        // path of the last entry of ours in that lock, "" for none
 }
 
 // setup is what a sweep works by, from its beginning to its end. Another one begins
@@ -38,19 +43,28 @@ type setup struct {
 	options Options
 	memory  *memory
 	pace    *pace
-	limiter *rate.Limiter // of deletes
 }
 
 func newSetup(o Options, m *memory) *setup {
-	s := &setup{options: o, memory: m, pace: newPace(o.Concurrency), limiter: rate.NewLimiter(rate.Inf, 0)}
+	s := &setup{options: o, memory: m, pace: newPace(o.Concurrency)}
 	if n := o.MaxDeletesPerSecond; n > 0 {
-		s.limiter = rate.NewLimiter(rate.Limit(n), n)
-		s.options.Batch = min(o.Batch, n) // a batch is had at once, or never
+		s.options.Batch = min(o.Batch, n)
 	}
 	return s
 }
 
-// New returns a reaper for the locks of a client. The error is [Options.Validate]'s.
+// limit bounds the deletes in a second, of the sweeps under way, too; 0 is no bound.
+func limit(l *rate.Limiter, n int) {
+	if n == 0 {
+		l.SetLimit(rate.Inf)
+		return
+	}
+	l.SetLimit(rate.Limit(n))
+	l.SetBurst(n)
+}
+
+// New returns a reaper for the locks of a client. The error is [Options.Validate]'s, or that of
+// [lock.Mutex.Validate] for its own lock.
 func New(locks *lock.Client, o Options) (*Reaper, error) {
 	if locks == nil {
 		return nil, fmt.Errorf("%w: reaper: client must not be nil", lock.ErrInvalid)
@@ -61,8 +75,9 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 	o = o.withDefaults()
 	r := &Reaper{
 		locks: locks, tree: admin.New(locks), lock: o.Lock, log: zerolog.Nop(), monitor: o.Monitor,
-		setup: newSetup(o, newMemory()), reloaded: make(chan struct{}),
+		setup: newSetup(o, newMemory()), reloaded: make(chan struct{}), limiter: rate.NewLimiter(rate.Inf, 0),
 	}
+	limit(r.limiter, o.MaxDeletesPerSecond)
 	if o.Log != nil {
 		r.log = *o.Log
 	}
@@ -71,6 +86,9 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 	}
 	r.monitor.serves(locks, o.Policies)
 	r.leader = locks.Mutex(o.Lock, lock.WithMetadata(map[string]string{"role": "reaper"}))
+	if err := r.leader.Validate(); err != nil {
+		return nil, fmt.Errorf("reaper.lock: %w", err)
+	}
 	return r, nil
 }
 
@@ -79,8 +97,9 @@ func (r *Reaper) Monitor() *Monitor { return r.monitor }
 
 // Reload has the reaper go on with other policies, schedules and bounds: Policies,
 // Schedule, Concurrency, Batch and MaxDeletesPerSecond of the options. The others stay
-// as they are. A sweep that is under way ends as it began. The error is
-// [Options.Validate]'s: then nothing has changed.
+// as they are. A sweep that is under way ends as it began, but for MaxDeletesPerSecond, which
+// bounds all sweeps together at once. The error is [Options.Validate]'s: then nothing has
+// changed.
 func (r *Reaper) Reload(o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -91,10 +110,13 @@ func (r *Reaper) Reload(o Options) error {
 	in.Policies, in.Schedule, in.Concurrency, in.Batch, in.MaxDeletesPerSecond = o.Policies, o.Schedule, o.Concurrency, o.Batch, o.MaxDeletesPerSecond
 	in = in.withDefaults()
 	r.setup = newSetup(in, r.setup.memory.heir())
+	limit(r.limiter, in.MaxDeletesPerSecond)
 	close(r.reloaded)
 	r.reloaded = make(chan struct{})
 	r.monitor.reloaded(in.Policies)
-	r.told.keep(append(in.schedules(), "")) // "" is Sweep's
+	for _, t := range []*told{&r.toldDenied, &r.toldUndecodable, &r.toldFormat1} {
+		t.keep(append(in.schedules(), "")) // "" is Sweep's
+	}
 	return nil
 }
 
@@ -109,7 +131,8 @@ var errNoContext = fmt.Errorf("%w: reaper: context must not be nil", lock.ErrInv
 
 // Sweep makes one pass over all policies. Where another reaper is the active one
 // it does nothing and says so in the report's Skipped, with an error that is
-// [lock.ErrHeld]. When ctx ends, the batch at hand is finished. The report tells
+// [lock.ErrHeld]. If this reaper is the active one, Sweep runs beside its scheduled sweeps.
+// When ctx ends, the batch at hand is finished. The report tells
 // what was seen and done also when the error says that the sweep is incomplete.
 func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
 	if ctx == nil {
@@ -119,10 +142,30 @@ func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
 	if r.noRoot(ctx) { // and it is not made for a sweep of nothing
 		return r.nothing(in), nil
 	}
-	g := newGroup("", nil, in.options.Policies.All())
-	p := newProgress()
-	r.monitor.begin(g, p)
-	return r.sweep(ctx, in, g, p)
+	p := newProgress(newGroup("", nil, in.options.Policies.All()))
+	r.monitor.begin(p)
+	return r.sweep(ctx, in, p)
+}
+
+// entered notes the entry of a hold of the active reaper's lock.
+func (r *Reaper) entered(hold *lock.Hold) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.entry = hold.EntryPath()
+}
+
+// isOwn reports whether the entry is the last one of this reaper.
+func (r *Reaper) isOwn(entry string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return entry != "" && entry == r.entry
+}
+
+// lends notes the hold of the active reaper, nil for none.
+func (r *Reaper) lends(hold *lock.Hold) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hold = hold
 }
 
 // noRoot reports whether there is no root, and logs that: a new system has none yet, a
@@ -134,6 +177,7 @@ func (r *Reaper) noRoot(ctx context.Context) bool {
 	if _, err := r.tree.Now(ctx); !errors.Is(err, zk.ErrNoNode) { // our server may lag behind, its leader does not
 		return false
 	}
+	r.monitor.rootMissing()
 	r.log.Warn().Str("root", r.tree.Root()).Msg("there is no root: no lock has been taken below it yet, or it is another one than that of the programs")
 	return true
 }
@@ -157,15 +201,16 @@ func (r *Reaper) report(in *setup, chosen []policy.Policy, began time.Time) Repo
 }
 
 // sweep makes one pass over the policies of a group, and tells of it.
-func (r *Reaper) sweep(ctx context.Context, in *setup, g *group, p *progress) (report Report, err error) {
+func (r *Reaper) sweep(ctx context.Context, in *setup, p *progress) (report Report, err error) {
+	g := p.group
 	report = r.report(in, g.chosen, p.began)
 	report.Schedule = g.text
-	swept, told := &denials{}, ctx
+	found, told := new(findings), ctx
 	defer func() {
 		if err != nil {
 			report.Error = err.Error()
 		}
-		r.tell(told, &report, swept, err, r.monitor.end(g, p, report, err))
+		r.tell(told, &report, found, err, r.monitor.end(p, report, err))
 	}()
 	if !in.options.DryRun {
 		held, release, err := r.lead(ctx, p)
@@ -179,7 +224,7 @@ func (r *Reaper) sweep(ctx context.Context, in *setup, g *group, p *progress) (r
 		ctx = held
 	}
 	s := &sweep{
-		Reaper: r, setup: in, progress: p, report: report, denied: swept, chosen: map[string]bool{}, looked: map[string]time.Time{},
+		Reaper: r, setup: in, progress: p, report: report, findings: found, chosen: map[string]bool{}, looked: map[string]time.Time{},
 		walkers:   newGate(in.pace.limit),
 		deletions: make(chan []deletion, in.options.Concurrency),
 	}
@@ -189,18 +234,30 @@ func (r *Reaper) sweep(ctx context.Context, in *setup, g *group, p *progress) (r
 	return s.run(ctx, starts(g.chosen))
 }
 
-// lead takes the lock of the active reaper for one sweep: the active one's context has
-// it already. What it returns ends when the lock is lost.
+// lead takes the lock of the active reaper for one sweep. If Run has it, the sweep takes it
+// again with the context of that hold. What lead returns ends when the lock is lost.
 func (r *Reaper) lead(ctx context.Context, p *progress) (context.Context, func() error, error) {
 	defer p.begin("the lock of the active reaper", "")()
-	hold, err := r.leader.TryLock(ctx)
+	r.mu.Lock()
+	active := r.hold
+	r.mu.Unlock()
+	within := ctx
+	if active != nil {
+		within = active.Context()
+	}
+	held, cancel := context.WithCancelCause(within)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	hold, err := r.leader.TryLock(held)
 	if err != nil {
+		stop()
+		cancel(nil)
 		return nil, nil, err
 	}
-	held, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })
+	r.entered(hold)
+	lost := context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })
 	return held, func() error {
 		stop()
+		lost()
 		cancel(nil)
 		return hold.Unlock()
 	}, nil

@@ -46,6 +46,7 @@ const maxNamed = 100
 type Counts struct {
 	Locks       int `json:"locks"`       // with an entry of ours, or a parent of ours
 	Live        int `json:"live"`        // entries whose lease runs, as they were last read
+	Waiting     int `json:"waiting"`     // of live, those without a recorded grant
 	Expired     int `json:"expired"`     // entries past it
 	Orphans     int `json:"orphans"`     // empty parents past orphan_after
 	Ancestors   int `json:"ancestors"`   // empty ancestors past orphan_after
@@ -69,6 +70,10 @@ type Counts struct {
 	// OldestOverdue is for how many seconds the oldest of expired, orphans and ancestors
 	// could have been deleted, by the clock of ZooKeeper's leader.
 	OldestOverdue float64 `json:"oldest_overdue_seconds"`
+	// LongestWait is for how many seconds the longest of waiting has waited, and OldestHold for
+	// how many the oldest of the other live entries has the lock, by the same clock.
+	LongestWait float64 `json:"longest_wait_seconds"`
+	OldestHold  float64 `json:"oldest_hold_seconds"`
 }
 
 // count counts a node, unless it lives: of those only entries count.
@@ -109,6 +114,7 @@ func (c *Counts) deleted(v Verdict) {
 func (c *Counts) add(d Counts) {
 	c.Locks += d.Locks
 	c.Live += d.Live
+	c.Waiting += d.Waiting
 	c.Expired += d.Expired
 	c.Orphans += d.Orphans
 	c.Ancestors += d.Ancestors
@@ -127,6 +133,8 @@ func (c *Counts) add(d Counts) {
 	c.Bytes += d.Bytes
 	c.Seconds = max(c.Seconds, d.Seconds)
 	c.OldestOverdue = max(c.OldestOverdue, d.OldestOverdue)
+	c.LongestWait = max(c.LongestWait, d.LongestWait)
+	c.OldestHold = max(c.OldestHold, d.OldestHold)
 }
 
 // Denial is a node that an ACL kept from being read or deleted.

@@ -38,7 +38,9 @@ func (r *Reaper) Run(ctx context.Context) error {
 		default:
 			return fmt.Errorf("become the active reaper: %w", err)
 		}
+		r.lends(hold)
 		r.serve(ctx, hold)
+		r.lends(nil)
 		err = hold.Unlock()
 		switch {
 		case ctx.Err() != nil && (err == nil || errors.Is(err, lock.ErrLost)):
@@ -58,13 +60,20 @@ func (r *Reaper) Run(ctx context.Context) error {
 func (r *Reaper) turn(ctx context.Context) (*lock.Hold, error) {
 	hold, err := r.leader.TryLock(ctx)
 	if held := (*lock.HeldError)(nil); errors.As(err, &held) {
-		r.monitor.step(Standby, nameOf(held.Owner, held.Host, held.PID))
-		if !r.announce(Standby) {
-			r.log.Info().Str("active", r.monitor.Status().ActiveReaper).Msg("standing by: another reaper is the active one")
+		self, active := "", nameOf(held.Owner, held.Host, held.PID)
+		if r.isOwn(held.Entry) {
+			self, active = active, ""
+		}
+		r.monitor.step(Standby, active)
+		switch announced := r.announce(Standby); {
+		case self != "":
+			r.log.Info().Time("lease_ends", held.Expires.UTC()).Msg("standing by: this reaper's own entry of before has not expired yet")
+		case !announced:
+			r.log.Info().Str("active", active).Msg("standing by: another reaper is the active one")
 		}
 		waiting, stop := context.WithCancel(ctx)
 		var following sync.WaitGroup
-		following.Go(func() { r.followActive(waiting) })
+		following.Go(func() { r.followActive(waiting, self) })
 		hold, err = r.leader.Lock(ctx)
 		stop()
 		following.Wait()
@@ -72,6 +81,7 @@ func (r *Reaper) turn(ctx context.Context) (*lock.Hold, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.entered(hold)
 	r.monitor.step(Active, "")
 	r.announce(Active)
 	r.log.Info().Str("lock", hold.Name()).Stringer("token", hold.Token()).Msg("active: sweeping by schedule")
@@ -89,8 +99,9 @@ func nameOf(owner, host string, pid int) string {
 // followInterval is how often a reaper that stands by checks which one is active.
 const followInterval = time.Minute
 
-// followActive keeps track of which reaper is active, until ctx ends.
-func (r *Reaper) followActive(ctx context.Context) {
+// followActive keeps track of which reaper is active, until ctx ends. Self is what this reaper
+// is called, if an entry of its own is in the lock; otherwise "".
+func (r *Reaper) followActive(ctx context.Context, self string) {
 	again := time.NewTicker(followInterval)
 	defer again.Stop()
 	for {
@@ -106,7 +117,7 @@ func (r *Reaper) followActive(ctx context.Context) {
 			continue
 		}
 		first := s.Contenders[0]
-		if name := nameOf(first.Owner, first.Host, first.PID); r.monitor.activeIs(name) {
+		if name := nameOf(first.Owner, first.Host, first.PID); name != self && r.monitor.activeIs(name) {
 			r.log.Info().Str("active", name).Msg("another reaper is the active one now")
 		}
 	}
@@ -124,7 +135,9 @@ func (r *Reaper) serve(ctx context.Context, hold *lock.Hold) {
 	for active.Err() == nil {
 		in, reloaded := r.now()
 		c := newCron(r.log)
-		for _, g := range r.monitor.schedules(in.groups()) {
+		groups := in.groups()
+		r.monitor.schedules(groups)
+		for _, g := range groups {
 			c.Schedule(g.schedule, cron.FuncJob(func() { r.scheduled(active, in, g) }))
 		}
 		c.Start()
@@ -138,13 +151,13 @@ func (r *Reaper) serve(ctx context.Context, hold *lock.Hold) {
 
 // scheduled makes the sweep of a group that is due, unless the one before is under way.
 func (r *Reaper) scheduled(ctx context.Context, in *setup, g *group) {
-	p := newProgress()
-	if skipped, before := r.monitor.begin(g, p); before != nil {
+	p := newProgress(g)
+	if skipped, before := r.monitor.begin(p); before != nil {
 		r.tellSkipped(g, skipped, before)
 		return
 	}
-	defer r.monitor.over(g, p)    // also after a panic
-	_, _ = r.sweep(ctx, in, g, p) // which tells of its error
+	defer r.monitor.over(p)    // also after a panic
+	_, _ = r.sweep(ctx, in, p) // which tells of its error
 }
 
 // tellSkipped says that a sweep is not begun, and why.

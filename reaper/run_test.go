@@ -202,7 +202,7 @@ func TestFailuresAreCounted(t *testing.T) {
 		stop := w.run(r)
 		time.Sleep(101 * time.Second)
 		var told []any
-		for _, line := range w.lines("swept") {
+		for _, line := range w.lines("sweep failed") {
 			if line["level"] == "error" {
 				told = append(told, line["failed_in_a_row"])
 			}

@@ -30,6 +30,14 @@ type Status struct {
 	Started time.Time `json:"started"`
 	State   State     `json:"state"`
 	Since   time.Time `json:"since"` // when the state began
+	// ActiveSince is when this reaper became the active one; zero while it stands by. What
+	// sweeps have found that began before is not known to be so any more.
+	ActiveSince time.Time `json:"active_since,omitzero"`
+	// NoRoot says that there was no root when the reaper began, and that no sweep has seen a
+	// lock since: perhaps the root is another one than that of the programs. LocksSeen says
+	// that a sweep has seen one.
+	NoRoot    bool `json:"no_root,omitempty"`
+	LocksSeen bool `json:"locks_seen"`
 	// ActiveReaper is the active reaper, as this one last saw it while standing by.
 	ActiveReaper string  `json:"active_reaper,omitempty"`
 	Session      Session `json:"session"`

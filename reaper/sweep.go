@@ -27,13 +27,14 @@ type sweep struct {
 
 	walkers   *gate           // those that walk are inside: each has one request in flight
 	deletions chan []deletion // to the deleter: what goes together
+	rereads   sync.Mutex      // held while the nodes of a batch are read again
 
 	failed atomic.Pointer[error]
 	stop   context.CancelFunc
 
 	mu     sync.Mutex
 	report Report
-	denied *denials
+	*findings
 	looked map[string]time.Time // when the first node of a policy was looked at
 }
 
@@ -73,6 +74,7 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 		s.report.Total.add(*c)
 	}
 	s.report.Denied = s.denied.first()
+	s.report.Undecodable, s.report.Format1 = s.undecodable.paths(), s.format1.paths()
 	s.report.Complete = err == nil
 	s.report.Duration = time.Since(s.began)
 	s.report.Seconds = s.report.Duration.Seconds()
@@ -116,8 +118,9 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 		p.Name = "" // it is swept as any other, but counts for no policy
 	}
 	s.count(p.Name, func(*Counts) {})
-	if live := s.memory.live(name, now.mono); live > 0 {
-		s.count(p.Name, func(c *Counts) { c.Locks++; c.Live += live })
+	if seen := s.memory.live(name, now.mono); seen.live > 0 {
+		s.used(p.Name, now, seen)
+		s.count(p.Name, func(c *Counts) { c.Locks++ })
 		return false
 	}
 	below, err := s.list(ctx, path)
@@ -129,7 +132,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	staying += found.staying
 	together := found.expired
 	switch {
-	case found.live == 0:
+	case found.use.live == 0:
 		data, stat, err := s.read(ctx, path, p.Name)
 		if err != nil {
 			goes = s.unread(ctx, path, "read", p.Name, err)
@@ -141,8 +144,8 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 			d.anchors, d.after = below.anchors, len(below.nested) > 0
 			together = append(together, d)
 		}
-	case found.live == len(below.entries) && len(below.nested) == 0:
-		s.memory.saw(name, found.live, now.mono+min(found.wait, p.OrphanAfter), now.Term)
+	case int(found.use.live) == len(below.entries) && len(below.nested) == 0:
+		s.memory.saw(name, found.use, now.mono+min(found.wait, p.OrphanAfter), now.Term)
 		fallthrough
 	default: // its entries tell that the node is ours, and in use
 		s.count(p.Name, func(c *Counts) { c.Locks++ })
@@ -272,7 +275,7 @@ func (s *sweep) time() instant {
 // judged is what the entries of a lock have come to.
 type judged struct {
 	expired []deletion
-	live    int
+	use     use
 	staying int           // those that live, and all others that are neither expired nor gone
 	wait    time.Duration // until the first of those that live may have expired
 }
@@ -300,12 +303,12 @@ func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode
 			found.expired = append(found.expired, d)
 			continue
 		case Live:
-			found.live++
+			found.use.add(&e)
 			found.wait = min(found.wait, wait)
 		}
 		found.staying++
 	}
-	s.count(p.Name, func(c *Counts) { c.Live += found.live })
+	s.used(p.Name, now, found.use)
 	return found
 }
 
@@ -335,7 +338,11 @@ func (s *sweep) judge(
 	ctx context.Context, path string, stat znode.Stat, now instant, policy string, undecided Verdict,
 	verdict func(now admin.Time, seen time.Duration) Verdict,
 ) deletion {
-	v := verdict(now.Time, s.memory.since(stat.Mzxid, now.mono))
+	read := now.mono                            // or later
+	if now.Resets != s.tree.Estimate().Resets { // it was read from servers that number transactions anew
+		now = s.time()
+	}
+	v := verdict(now.Time, s.memory.since(stat.Mzxid, now))
 	for try := 0; v == Unproven && try < maxProofs; try++ {
 		answered := s.begin("the proof of how old it is, of", path)
 		_, err := s.tree.Prove(ctx, now.Time, stat.Mzxid)
@@ -345,13 +352,13 @@ func (s *sweep) judge(
 			break
 		}
 		now = s.time()
-		v = verdict(now.Time, s.memory.since(stat.Mzxid, now.mono))
+		v = verdict(now.Time, s.memory.since(stat.Mzxid, now))
 	}
 	if v == Unproven {
 		v = undecided
 	}
 	s.counted(v, path, policy)
-	return deletion{Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy, mzxid: stat.Mzxid}
+	return deletion{Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy, mzxid: stat.Mzxid, read: read}
 }
 
 // accepted takes the error of decoding a node's data. With the option Format1, data of

@@ -11,6 +11,7 @@
 //	holdfast config   checks a configuration file, without a server
 //	holdfast doctor   looks for what is wrong with the servers and the configuration
 //	holdfast demo     shows the promises kept, on a real ZooKeeper
+//	holdfast dev      serves a ZooKeeper in memory, for development
 //	holdfast version  prints the version
 //	holdfast completion  prints a script that completes commands and locks' names in a shell
 //
@@ -57,7 +58,7 @@ more with run.`,
 	}
 	flags.Add(cmd.PersistentFlags())
 	cmd.AddCommand(newLs(flags), newShow(flags), newTop(flags), newRun(flags), newRevoke(flags), newBreak(flags), newSweep(flags),
-		newPolicy(flags), newConfig(flags), newDoctor(flags), newDemo(flags), newVersion())
+		newPolicy(flags), newConfig(flags), newDoctor(flags), newDemo(flags), newDev(), newVersion())
 	cmd.InitDefaultCompletionCmd() // now, so that the help shows it
 	return cmd
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// TestPipeIsInterrupted: a signal ends each command that waits for a configuration which
-// nobody writes into its pipe.
+// TestPipeIsInterrupted: a signal ends each command that waits for a configuration from a
+// pipe that has no writer.
 func TestPipeIsInterrupted(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "config")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -41,7 +41,7 @@ func TestPipeIsInterrupted(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Error("it still waits for the pipe")
 			}
-			w, err := os.OpenFile(fifo, os.O_WRONLY, 0) // lets go whoever opens it
+			w, err := os.OpenFile(fifo, os.O_WRONLY, 0) // lets go the command that opens it
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -298,7 +298,7 @@ func warn(hold *lock.Hold, onRisk *hook) {
 		select {
 		case left := <-hold.AtRisk():
 			onRisk.start(fmt.Sprintf("%s=%d", envLeft, int(left.Seconds())))
-		case <-hold.Done():
+		case <-hold.Context().Done():
 			return
 		}
 	}
@@ -310,7 +310,7 @@ func ask(hold *lock.Hold, onRevoke *hook) {
 		select {
 		case r := <-hold.Revoked():
 			onRevoke.start(fmt.Sprintf("%s=%s (host %s, pid %d)", envWho, r.Owner, r.Host, r.PID), envWhy+"="+r.Reason)
-		case <-hold.Done():
+		case <-hold.Context().Done():
 			return
 		}
 	}
@@ -328,7 +328,7 @@ func holdOn(ctx context.Context, hold *lock.Hold, until time.Time) error {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-hold.Done():
+	case <-hold.Context().Done():
 	}
 	return hold.Err()
 }

@@ -117,8 +117,8 @@ func TestRunFlagsOutOfRange(t *testing.T) {
 	}
 }
 
-// TestRunWithoutServerDoesNotWaitForTheLock: whoever has not reached ZooKeeper is not told
-// to look for a holder.
+// TestRunWithoutServerDoesNotWaitForTheLock: a command that has not reached ZooKeeper
+// does not tell the user to look for a holder.
 func TestRunWithoutServerDoesNotWaitForTheLock(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {

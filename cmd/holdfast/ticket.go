@@ -84,8 +84,11 @@ func (f *ticketFlags) attached() {
 // ticket for the next process. The ticket stands in its file before, so that it is not lost
 // with us.
 func (f *ticketFlags) giveBack(hold *lock.Hold, status int) error {
-	ticket := hold.Ticket()
-	if f.detach == "" || ticket.IsZero() {
+	if f.detach == "" {
+		return hold.Unlock()
+	}
+	ticket, err := hold.Ticket()
+	if err != nil { // it has ended: the unlock says why
 		return hold.Unlock()
 	}
 	if status != 0 && !f.failed {
@@ -97,7 +100,7 @@ func (f *ticketFlags) giveBack(hold *lock.Hold, status int) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lock.DefaultUnlockTimeout)
 	defer cancel()
-	ticket, err := hold.Detach(ctx, f.detachFor)
+	ticket, err = hold.Detach(ctx, f.detachFor)
 	if ticket.IsZero() {
 		return errors.Join(err, os.Remove(f.detach))
 	}

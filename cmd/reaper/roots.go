@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -21,7 +22,8 @@ const unlockTimeout = 5 * time.Second
 
 // root is one of the roots that a daemon sweeps.
 type root struct {
-	policy.Named // as it was begun with
+	policy.Named                // as it was begun with
+	inForce      *policy.Config // the last one
 	daemon       *reaper.Daemon
 	policies     *livePolicies
 	log          zerolog.Logger
@@ -38,7 +40,7 @@ type livePolicies struct{ atomic.Pointer[policy.Set] }
 func (l *livePolicies) Policy(name string) lock.Policy { return l.Load().Policy(name) }
 
 func (d *daemon) newRoot(n policy.Named) (*root, error) {
-	r := &root{Named: n, policies: new(livePolicies), log: logger(d.log, n)}
+	r := &root{Named: n, inForce: n.Config, policies: new(livePolicies), log: logger(d.log, n)}
 	r.policies.Store(n.Policies)
 	o := d.options(n)
 	o.Log, o.Monitor = &r.log, reaper.NewMonitor(d.about(n))
@@ -95,41 +97,43 @@ func (d *daemon) tellSeveral() {
 }
 
 // setRoots has these roots swept from now on. Those that are left out are given up before
-// new ones begin, which may stand where they stood. It returns the keys of the others that
-// do not change before a restart. An error there cannot be after app.CheckReapers.
-func (d *daemon) setRoots(ctx context.Context, each []policy.Named) (later []string, err error) {
+// new ones begin, which may stand where they stood. It returns what has changed, and the
+// keys that do not change before a restart. An error there cannot be after app.CheckReapers.
+func (d *daemon) setRoots(ctx context.Context, each []policy.Named) (changed, later []string, err error) {
 	var roots, begun []*root
 	for _, n := range each {
 		r := d.same(n)
 		if r == nil {
 			if r, err = d.newRoot(n); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			begun = append(begun, r)
+			changed = append(changed, "root "+cmp.Or(n.Name, n.Root)+": added")
 		} else {
-			fixed, err := r.reload(n)
+			different, fixed, err := r.reload(n)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			later = append(later, fixed...)
+			changed, later = append(changed, different...), append(later, fixed...)
 		}
 		roots = append(roots, r)
 	}
 	for _, r := range d.roots {
 		if !slices.Contains(roots, r) {
 			r.giveUp()
+			changed = append(changed, "root "+cmp.Or(r.Name, r.Root)+": removed")
 		}
 	}
 	d.roots = roots
 	d.tellSeveral()
 	if err := d.page.show(roots); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, r := range begun {
 		r.log.Info().Str("root", r.Root).Msg("this root is new in the configuration: it is swept from now on")
 		d.begin(ctx, r)
 	}
-	return later, nil
+	return changed, later, nil
 }
 
 // same returns the root that is swept already, nil if there is none: one that has the name,
@@ -143,24 +147,33 @@ func (d *daemon) same(n policy.Named) *root {
 	return nil
 }
 
-// reload has the root swept by what is new of its configuration, and returns the keys that
-// stay as they were.
-func (r *root) reload(n policy.Named) (later []string, err error) {
+// reload has the root swept by what is new of its configuration. It returns what has changed,
+// and the keys that stay as they were.
+func (r *root) reload(n policy.Named) (changed, later []string, err error) {
 	fixed, elsewhere := changedForGood(r.Config, n.Config)
 	for _, key := range fixed {
-		if r.Name != "" {
-			key = "root " + r.Name + ": " + key
-		}
-		later = append(later, key)
+		later = append(later, r.of(key))
 	}
 	if elsewhere { // its policies are for another place
-		return later, nil
+		return nil, later, nil
 	}
 	if err := r.daemon.Reload(app.ReaperOptions(n.Config)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.policies.Store(n.Policies)
-	return later, nil
+	for _, difference := range differences(r.inForce, n.Config) {
+		changed = append(changed, r.of(difference))
+	}
+	r.inForce = n.Config
+	return changed, later, nil
+}
+
+// of is what a log line says of the root, by its name if it has one.
+func (r *root) of(what string) string {
+	if r.Name == "" {
+		return what
+	}
+	return "root " + r.Name + ": " + what
 }
 
 // giveUp ends the sweeps of the root.

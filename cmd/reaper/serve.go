@@ -126,13 +126,26 @@ func (d *daemon) reload(ctx context.Context, why string) error {
 		return err
 	}
 	next.Status.Listen = cmp.Or(d.address, next.Status.Listen)
-	later, err := d.setRoots(ctx, next.Each())
+	changed, later, err := d.setRoots(ctx, next.Each())
 	if err != nil {
 		return err
 	}
-	if later = append(changedTogether(d.began, next), later...); len(later) > 0 {
-		d.log.Warn().Strs("changed", later).Msg("this takes a restart, and is as before until then")
-	}
-	d.log.Info().Str("why", why).Str("configuration", d.flags.File()).Msg("configuration reloaded: it is in force")
+	tellReloaded(d.log.With().Str("why", why).Str("configuration", d.flags.File()).Logger(), changed, append(changedTogether(d.began, next), later...))
 	return nil
+}
+
+// tellReloaded logs what a reload has changed, and the keys that take a restart.
+func tellReloaded(log zerolog.Logger, changed, later []string) {
+	event, message := log.Info(), "configuration reloaded: it is in force"
+	switch {
+	case len(later) > 0:
+		event, message = log.Warn().Strs("takes_a_restart", later), "configuration reloaded in part: the rest takes a restart"
+	case len(changed) == 0:
+		message = "configuration read again: nothing is different"
+	}
+	if more := len(changed) - maxDifferences; more > 0 {
+		changed = changed[:maxDifferences]
+		event.Int("more_changed", more)
+	}
+	event.Strs("changed", changed).Msg(message)
 }

@@ -31,17 +31,17 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// nobody is a lock that lets everybody in.
-type nobody struct{}
+// open is a lock that locks no client out.
+type open struct{}
 
-func (nobody) lock(context.Context) error { return nil }
-func (nobody) unlock() error              { return nil }
+func (open) lock(context.Context) error { return nil }
+func (open) unlock() error              { return nil }
 
-// TestTwoAtOnceAreSeen: what is fast because it locks nobody out is no result.
+// TestTwoAtOnceAreSeen: what is fast because it locks no client out is no result.
 func TestTwoAtOnceAreSeen(t *testing.T) {
 	turns := newTurns(2, 1)
 	turns.stop()
-	err := together(2, func(i int) error { return turns.play(t.Context(), i, nobody{}, 100*time.Millisecond) })
+	err := together(2, func(i int) error { return turns.play(t.Context(), i, open{}, 100*time.Millisecond) })
 	if !errors.Is(err, errTwo) {
 		t.Errorf("two at once: %v, want %v", err, errTwo)
 	}
@@ -191,7 +191,7 @@ func TestChoosePeers(t *testing.T) {
 	if err != nil || len(quick) != 5 {
 		t.Errorf("-quick has %d peers, %v; want 5", len(quick), err)
 	}
-	if _, err := choosePeers("holdfast,nobody", false); err == nil || !strings.Contains(err.Error(), `"nobody"`) {
+	if _, err := choosePeers("holdfast,absent", false); err == nil || !strings.Contains(err.Error(), `"absent"`) {
 		t.Errorf("an unknown peer: %v", err)
 	}
 }

@@ -94,9 +94,9 @@ var peers = []*peer{
 	{name: "requests", title: "Holdfast's requests, bare", bare: true, open: openRequests},
 	{name: bareName, title: "bare create + delete", bare: true, open: openBare},
 	{name: "etcd", title: "etcd concurrency.Mutex " + mark, start: startEtcd, open: openEtcd,
-		note: "etcd, another system. The lock goes with the client's lease, as an ephemeral node goes with its session. Who waits queues."},
+		note: "etcd, another system. The lock goes with the client's lease, as an ephemeral node goes with its session. Waiters queue."},
 	{name: "redis", title: "redislock " + mark, start: startRedis, open: openRedis, foreign: true,
-		note: "Redis, another system. The lock ends with its TTL on this one server; nothing renews it, no token orders its holders, and a replica that takes over may not know of it. No queue: who waits asks again every 16 to 128 ms, and who unlocks may be the next to lock."},
+		note: "Redis, another system. The lock ends with its TTL on this one server; nothing renews it, no token orders its holders, and a replica that takes over may not know of it. No queue: a waiter asks again every 16 to 128 ms, and the client that unlocks may be the next to lock."},
 	{name: "postgres", title: "PostgreSQL table " + mark, start: startPostgres, open: openPostgres, foreign: true,
 		note: "PostgreSQL, another system. The lock is a row that ends when it expires by that one server's clock; nothing renews it. No queue: as with Redis."},
 }

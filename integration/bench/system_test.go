@@ -40,7 +40,7 @@ func TestSystems(t *testing.T) {
 				}
 				if conn, err := net.Dial("tcp", server.addr()); err == nil {
 					conn.Close()
-					t.Errorf("somebody still listens on %s", server.addr())
+					t.Errorf("a server still listens on %s", server.addr())
 				}
 			}()
 			testLocks(t, p, server)
@@ -223,7 +223,7 @@ func TestWhatIsNotInstalled(t *testing.T) {
 	}
 }
 
-// TestNotesOfOtherSystems: who is marked has a note, and the other way round.
+// TestNotesOfOtherSystems: each marked peer has a note, and the other way round.
 func TestNotesOfOtherSystems(t *testing.T) {
 	for _, p := range peers {
 		if other := p.start != nil; other != strings.HasSuffix(p.title, " "+mark) || other != (p.note != "") {

@@ -61,7 +61,7 @@ func manifest(t *testing.T, name string) map[string]metav1.Object {
 		}
 		kind := about.APIVersion + " " + about.Kind
 		if kinds[kind] == nil {
-			t.Fatalf("%s: nobody has told of %q", name, kind)
+			t.Fatalf("%s: unknown kind %q", name, kind)
 		}
 		object := kinds[kind]()
 		if err := yaml.UnmarshalStrict(text, object); err != nil {
@@ -93,7 +93,7 @@ func TestDeployment(t *testing.T) {
 		checkSelects(t, name, selector, pod.Labels)
 	}
 	if *d.Spec.Replicas < 2 {
-		t.Error("one replica has nobody to take over")
+		t.Error("one replica has none to take over")
 	}
 	if got := pod.Spec.ServiceAccountName; got != objects["ServiceAccount"].GetName() {
 		t.Errorf("service account %q", got)

@@ -235,7 +235,7 @@ func TestAlerts(t *testing.T) {
 			told := maps.Clone(well)
 			for series, values := range test.change {
 				if told[series] == "" {
-					t.Fatalf("nobody tells of %s", series)
+					t.Fatalf("no reaper tells of %s", series)
 				}
 				told[series] = values
 			}

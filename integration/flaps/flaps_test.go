@@ -16,8 +16,8 @@ func at(s float64) time.Time {
 }
 
 var (
-	ours  = &contender{title: "Holdfast", asked: "Valid()", ours: true}
-	rides = &contender{title: "Holdfast, long", asked: "Valid()", ours: true, rides: true}
+	ours  = &contender{title: "Holdfast", asked: "Remaining() > 0", ours: true}
+	rides = &contender{title: "Holdfast, long", asked: "Remaining() > 0", ours: true, rides: true}
 )
 
 func TestPairPromises(t *testing.T) {
@@ -30,7 +30,7 @@ func TestPairPromises(t *testing.T) {
 		"lost, told first":   {pairRun{contender: ours, in: at(8), asked: "no", told: lost, unlocked: at(20), unlock: "lost", left: ok}, ""},
 		"told later":         {pairRun{contender: ours, in: at(5), asked: "no", told: lost, unlocked: at(20), unlock: "lost", left: ok}, "for 1.0 s"},
 		"never told":         {pairRun{contender: ours, in: at(5), asked: "no", unlocked: at(20), unlock: ok, left: ok}, "for 15.0 s"},
-		"valid all the same": {pairRun{contender: ours, in: at(8), asked: "yes", told: lost, unlocked: at(20), unlock: "lost", left: ok}, "Valid() of the first's hold said yes"},
+		"valid all the same": {pairRun{contender: ours, in: at(8), asked: "yes", told: lost, unlocked: at(20), unlock: "lost", left: ok}, "Remaining() > 0 of the first's hold said yes"},
 		"wedged":             {pairRun{contender: ours, told: lost, unlocked: at(20), unlock: "lost"}, "wedged"},
 		"lost, unlock ok":    {pairRun{contender: ours, in: at(8), asked: "no", told: lost, unlocked: at(20), unlock: ok, left: ok}, "that was lost said ok"},
 		"kept, unlock not":   {pairRun{contender: ours, in: at(20.1), unlocked: at(20), unlock: "timeout", left: ok}, "that was not lost said: timeout"},

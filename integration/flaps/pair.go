@@ -80,7 +80,7 @@ func (r *pairRun) broken() (promises []string) {
 	case r.overlap() > 0:
 		fails("the second came in while the first had the lock and was told nothing, for %s", seconds(r.overlap()))
 	case r.in.Before(r.unlocked) && r.asked != "no":
-		fails("when the second came in, Valid() of the first's hold said %s", r.asked)
+		fails("when the second came in, Remaining() > 0 of the first's hold said %s", r.asked)
 	}
 	switch {
 	case r.lost() && r.unlock == ok:

@@ -11,7 +11,7 @@ var allMutants = []mutant{
 				"	for i := range rs {\n		one, at, err := q.takeAll(ctx, rs[i:i+1], false)\n" +
 				"		if err != nil {\n			for _, e := range es {\n				e.Withdraw()\n				q.Remove(e)\n			}\n			return nil, at, err\n		}\n" +
 				"		es = append(es, one...)\n	}\n	return es, -1, nil\n"}},
-		tests: []string{"lock.TestGuardAllAtOnce"},
+		tests: []string{"lock.TestFreeLocksAreOneTransactionEachWay"},
 	}, {
 		name:   "all-one-anew",
 		breaks: "if one of several entries is gone, that one alone is made anew",
@@ -28,7 +28,7 @@ var allMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/all.go",
 			"			if !first {\n",
 			"			if !first && i < 0 {\n"}},
-		tests: []string{"lock.TestGuardAllParentsAnew"},
+		tests: []string{"lock.TestAllOfManyKeptParents"},
 	}, {
 		name:   "all-but-one-withdrawn",
 		breaks: "a call that gives up waiting for several locks leaves one of its entries",
@@ -63,13 +63,13 @@ var allMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/all.go",
 			"e.Fresh(session)); next != enter {",
 			"e.Fresh(session)); next != enter && i == 0 {"}},
-		tests: []string{"lock.TestGuardAllFresh"},
+		tests: []string{"lock.TestStaleLeaseOfOneOfAll"},
 	}, {
 		name:   "all-over",
 		breaks: "several locks are granted though their entries may have been purged",
 		edits: []edit{{"lock/internal/queue/all.go",
-			"decide(ps[i], e.Fresh(session))",
-			"decide(ps[i], e.Fresh(session) || true)"}},
+			"admit(ps[i], e.Fresh(session))",
+			"admit(ps[i], e.Fresh(session) || true)"}},
 		tests: []string{"lock.TestAllJoinedTooLongAgo"},
 	}, {
 		name:   "all-doubt-forgotten",
@@ -77,19 +77,19 @@ var allMutants = []mutant{
 		edits: []edit{
 			{"lock/internal/queue/all.go",
 				"				c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())\n",
-				""},
+				"				_ = znode.FormatID(d.attempt)\n"},
 			{"lock/internal/queue/all.go",
 				"				if es[j] == nil && j != i {\n",
 				"				if es[j] == nil && j < 0 {\n"},
 		},
-		tests: []string{"lock.TestGuardAllInDoubt"},
+		tests: []string{"lock.TestAmbiguousLockOfAll"},
 	}, {
 		name:   "all-tried-beside-kept",
 		breaks: "a try of several locks fails at what its own client keeps",
 		edits: []edit{{"lock/internal/queue/all.go",
 			"		a.dropKept(c.lock)\n",
 			"		_ = c\n"}},
-		tests: []string{"lock.TestGuardTryAllOfKept"},
+		tests: []string{"lock.TestTryLockOfWhatIsKept"},
 	}, {
 		name:   "all-wait-for-the-counter",
 		breaks: "a call for several locks waits for the end of one counter with an entry at the others",

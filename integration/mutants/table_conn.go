@@ -29,7 +29,7 @@ var connMutants = []mutant{
 		edits: []edit{{"lock/internal/zkconn/call.go",
 			"		return none, abandoned{ContextError(ctx)}\n",
 			"		c.noteDown()\n		return none, abandoned{ContextError(ctx)}\n"}},
-		tests: []string{"lock.TestAbandonedCallsAreNoOutage", "lock/internal/zkconn.TestAbandonedCallIsNoOutage"},
+		tests: []string{"lock/internal/zkconn.TestAbandonedCallIsNoOutage"},
 	}, {
 		name:   "silence-unnoticed",
 		breaks: "a renewal that is unanswered is no sign of an outage",
@@ -88,7 +88,7 @@ var connMutants = []mutant{
 				"	for _, server := range servers {\n" +
 				"		host, _, _ := net.SplitHostPort(server)\n" +
 				"		if _, err := h.cfg.lookup(h.ctx, host); err != nil {\n			return err\n		}\n	}\n	return nil\n"}},
-		tests: []string{"lock/internal/zkconn.TestDialOfUnresolvedHost", "lock.TestDialOfUnknownHost"},
+		tests: []string{"lock/internal/zkconn.TestDialOfUnresolvedHost"},
 	}, {
 		name:   "handshake-unlimited",
 		breaks: "another deadline puts off that of the handshake",
@@ -122,7 +122,7 @@ var connMutants = []mutant{
 		name:   "shared-watch-unread",
 		breaks: "a waiter that shares an armed watch gets what was read when it was armed",
 		edits: []edit{{"lock/internal/zkconn/watch.go",
-			"ok && !fired(w.events)",
+			"ok && !Fired(w.events)",
 			"ok"}},
 		tests: []string{"lock/internal/zkconn.TestWatchIsShared"},
 	}, {

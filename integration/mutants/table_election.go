@@ -29,7 +29,7 @@ var electionMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/purge.go",
 			"			c.immune = max(c.immune, e.Priority())\n",
 			"			_ = c.immune\n"}},
-		tests: []string{"lock.TestGuardSuperiorThatCrashes"},
+		tests: []string{"lock.TestSuperiorThatCrashLoops"},
 	}, {
 		name:   "gives-way-to-the-damaged",
 		breaks: "a candidate gives way to an entry that may have no owner, and waits for it for ever",

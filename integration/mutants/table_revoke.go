@@ -12,7 +12,7 @@ var revokeMutants = []mutant{
 	}, {
 		name:   "revoke-waiters",
 		breaks: "a waiter is asked to release the lock, too",
-		edits:  []edit{{"lock/znode/admit.go", "			return names[:i]\n", "			return names\n"}},
+		edits:  []edit{{"lock/znode/rules.go", "			return names[:i]\n", "			return names\n"}},
 		tests:  []string{"lock/znode.TestHolders", "lock.TestRevokeOfEachKind"},
 	}, {
 		name:   "revoke-unchecked",
@@ -62,6 +62,6 @@ var revokeMutants = []mutant{
 		edits: []edit{{"lock/internal/inbox/ask.go",
 			"zkconn.Synced(ctx, b.Conn, b.Root+\"/\"+lock, func() ([]znode.Name, error) { return b.holders(ctx, b.Root+\"/\"+lock) })",
 			"b.holders(ctx, b.Root+\"/\"+lock)"}},
-		tests: []string{"lock.TestGuardRevokeOnALaggingServer"},
+		tests: []string{"lock.TestRevokeOnALaggingServer"},
 	},
 }

@@ -59,7 +59,7 @@ var riskMutants = []mutant{
 		name:   "wait-untold",
 		breaks: "observers are not told of a waiter",
 		edits: []edit{{"lock/internal/queue/wait.go",
-			"			c.waiting(e.Path)\n",
+			"			c.waiting(e.Path, c.entriesAhead)\n",
 			""}},
 		tests: []string{"lock.TestObserver"},
 	},

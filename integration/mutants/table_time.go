@@ -245,7 +245,7 @@ var epochMutants = []mutant{
 		edits: []edit{{"lock/internal/lease/keeper.go",
 			"renewed && !newer {",
 			"renewed && !newer && !outage {"}},
-		tests: []string{"lock.TestBrokenConnectionsCostLittle", "lock/internal/lease.TestReconnect"},
+		tests: []string{"lock/internal/lease.TestReconnect"},
 	}, {
 		name:   "reconnected-untold",
 		breaks: "the renewal of entries is not told that there is a session again",

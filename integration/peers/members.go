@@ -168,7 +168,7 @@ func (h *holdfast) take(take func(context.Context) (*lock.Hold, error)) error {
 	h.hold = hold
 	h.mu.Unlock()
 	go func() {
-		<-hold.Done()
+		<-hold.Context().Done()
 		if err := hold.Err(); !errors.Is(err, lock.ErrUnlocked) {
 			h.tell("told", err.Error())
 		}
@@ -185,7 +185,7 @@ func (h *holdfast) current() *lock.Hold {
 func (h *holdfast) unlock() error { return h.current().Unlock() }
 
 func (h *holdfast) held() string {
-	if h.current().Valid() {
+	if h.current().Remaining() > 0 {
 		return "yes"
 	}
 	return "no"

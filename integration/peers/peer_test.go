@@ -15,7 +15,7 @@ func TestPeer(t *testing.T) {
 	var heard []string
 	p, err := Start(exec.Command("sh", "-c", `
 read open; echo 0 open ok
-read lock; echo a line of somebody else; echo 0 warned SUSPENDED; echo 0 told LOST; echo 0 lock not now
+read lock; echo a line of another program; echo 0 warned SUSPENDED; echo 0 told LOST; echo 0 lock not now
 read unlock; echo it breaks >&2; exit 3`), func(line string) { heard = append(heard, line) })
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ read unlock; echo it breaks >&2; exit 3`), func(line string) { heard = append(he
 	if err := c.Must(t.Context(), "unlock"); err == nil || !strings.Contains(err.Error(), "exit status 3): it breaks") {
 		t.Errorf("unlock: %v", err)
 	}
-	if !slices.Contains(heard, "a line of somebody else") {
+	if !slices.Contains(heard, "a line of another program") {
 		t.Errorf("heard %q", heard)
 	}
 }

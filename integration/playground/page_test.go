@@ -11,8 +11,8 @@ import (
 )
 
 // TestPage goes on the tour in a browser: with zk.Lock two are inside at once, with
-// Holdfast never; and elsewhere clicks on each button. The page has no error, asks nobody
-// else, and is no wider than the window.
+// Holdfast never; and elsewhere clicks on each button. The page has no error, asks no
+// other server, and is no wider than the window.
 func TestPage(t *testing.T) {
 	handler, err := build(t.Context(), t.TempDir())
 	if err != nil {
@@ -53,7 +53,7 @@ func TestPage(t *testing.T) {
 			for there := false; !there; there = b.Is(said) { // a holder may leave just before the click
 				b.Until(`ready()`)
 				click(b, button.action)
-				b.Until(said + ` || said("zk.Lock", "nobody is inside") || said("Holdfast", "nobody is inside")`)
+				b.Until(said + ` || said("zk.Lock", "no worker is inside") || said("Holdfast", "no worker is inside")`)
 			}
 			b.Picture("button-" + button.action)
 		}

@@ -194,7 +194,7 @@ func TestRaiseThenRead(t *testing.T) {
 			b := newBench(t)
 			first, second := b.service(), b.service()
 			earlier := first.take(b.ctx)
-			<-earlier.Done() // it is paused, and does not look
+			<-earlier.Context().Done() // it is paused, and does not look
 			later := second.take(b.ctx)
 			defer later.Unlock()
 			old, young := earlier.Token(), later.Token()
@@ -242,7 +242,7 @@ func TestConditionOnOneRow(t *testing.T) {
 	if !update(first.Token(), "") || !update(first.Token(), "packed") {
 		t.Error("the first holder is refused")
 	}
-	<-first.Done()
+	<-first.Context().Done()
 	second := b.service().take(b.ctx)
 	defer second.Unlock()
 	if !update(second.Token(), "") || update(first.Token(), "shipped by the first") || !update(second.Token(), "shipped") {
@@ -272,7 +272,7 @@ func TestManyPausedHolders(t *testing.T) {
 				before, err := s.balance(b.ctx, &token)
 				if err == nil {
 					if (n+p)%4 == 0 {
-						<-hold.Done()                     // it does not look,
+						<-hold.Context().Done()           // it does not look,
 						s.overtaken(b.ctx, token, 10*ttl) // and is paused for longer
 					}
 					err = s.setBalance(b.ctx, &token, before+1)

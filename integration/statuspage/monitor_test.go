@@ -31,7 +31,7 @@ func newMonitor() *monitor {
 	}
 	m := &monitor{set: set, status: reaper.Status{
 		About:   reaper.About{Version: "v0.9.0, go1.25.3 linux/amd64", File: "/etc/holdfast/config.yaml", Servers: []string{"zk1:2181", "zk2:2181", "zk3:2181"}, Root: "/locks"},
-		Started: now.Add(-75 * time.Hour), State: reaper.Active, Since: now.Add(-26 * time.Hour),
+		Started: now.Add(-75 * time.Hour), State: reaper.Active, Since: now.Add(-26 * time.Hour), ActiveSince: now.Add(-26 * time.Hour), LocksSeen: true,
 		Session: reaper.Session{Connected: true, Since: now.Add(-3 * time.Hour), ID: "0x100a3c0f1d20004", Losses: 2, Away: 41},
 		Schedules: []reaper.Schedule{
 			{Schedule: "@every 1m", Policies: []string{"imports", "default"}, Last: now.Add(-23 * time.Second), Next: now.Add(37 * time.Second)},
@@ -67,7 +67,7 @@ func (m *monitor) report() {
 	if len(m.status.Schedules) > 0 && m.status.Schedules[0].Overdue {
 		late = 3
 	}
-	m.observer(reaper.Report{Root: "/locks", Complete: true, Policies: map[string]*reaper.Counts{
+	m.observer(reaper.Report{Root: "/locks", Started: time.Now(), Complete: true, Policies: map[string]*reaper.Counts{
 		"imports": {Locks: 1612, Live: 1612, Scanned: 3224, Purged: 3, Expired: 3},
 		"orders":  {Locks: 1611, Live: 1630, Scanned: 12, Pruned: 9},
 		"default": {Locks: 1777, Live: 1777, Scanned: 90, Foreign: 2, Denied: late, Undecodable: late},

@@ -141,14 +141,14 @@ func doubleEntries(byLock map[string][]*hold) (found []string, beside int) {
 // its own view for as long as was asked; one that led before another was told to lead; one
 // that led before another that had been shown; and the value of another. It also counts the
 // answers, and how many of them named no leader.
-func wronglyShown(records []*record, byLock map[string][]*hold) (found []string, shown, nobody int) {
+func wronglyShown(records []*record, byLock map[string][]*hold) (found []string, shown, none int) {
 	wrong := func(r *record, format string, args ...any) {
 		found = append(found, fmt.Sprintf("election %s: %s was shown token %d from %d to %d, ", r.Lock, r.Worker, r.Token, r.Call, r.Return)+fmt.Sprintf(format, args...))
 	}
 	answers := slices.DeleteFunc(slices.Clone(records), func(r *record) bool { return r.Op != opShown || r.Result != "" })
 	for _, r := range answers {
 		if shown++; r.Token == 0 {
-			nobody++
+			none++
 		}
 		for _, h := range byLock[r.Lock] {
 			switch {
@@ -166,5 +166,5 @@ func wronglyShown(records []*record, byLock map[string][]*hold) (found []string,
 			}
 		}
 	}
-	return found, shown, nobody
+	return found, shown, none
 }

@@ -81,7 +81,7 @@ func (test verdictTest) run(t *testing.T, kind string) {
 	}
 }
 
-// TestVerdictsOnLocks has whoever is in be alone, in a lock of each kind.
+// TestVerdictsOnLocks has holders be alone, in a lock of each kind.
 func TestVerdictsOnLocks(t *testing.T) {
 	for name, test := range map[string]verdictTest{
 		"one after the other": {func(s *script) {
@@ -318,7 +318,7 @@ func TestVerdictsOnLeadersShown(t *testing.T) {
 			s.shown("c", 1, "of a")
 			s.elected("b", 2, 100)
 		}, ""},
-		"nobody, whose lease is over": {func(s *script) {
+		"none, when a lease is over": {func(s *script) {
 			s.elected("a", 1, 5)
 			s.at += 50
 			s.shown("c", 0, "")
@@ -334,8 +334,8 @@ func TestVerdictsOnLeadersShown(t *testing.T) {
 			s.elected("a", 1, 100)
 			s.shown("c", 0, "").Result = resultGaveUp
 		}, ""},
-		"nobody, while somebody leads":       {func(s *script) { s.elected("a", 1, 100); s.shown("c", 0, "") }, "while a led with token 1"},
-		"another one, while somebody leads":  {func(s *script) { s.elected("b", 2, 100); s.shown("c", 3, "of d") }, "while b led with token 2"},
+		"none, while one leads":              {func(s *script) { s.elected("a", 1, 100); s.shown("c", 0, "") }, "while a led with token 1"},
+		"another one, while one leads":       {func(s *script) { s.elected("b", 2, 100); s.shown("c", 3, "of d") }, "while b led with token 2"},
 		"another one's value":                {func(s *script) { s.elected("a", 1, 100); s.shown("c", 1, "of b") }, `with the value "of b", and a gave "of a"`},
 		"one before, though the next is not": {func(s *script) { s.shown("c", 2, ""); s.shown("d", 1, "") }, "after c had been shown token 2"},
 		"one before, of a leader that is over": {func(s *script) {

@@ -1,5 +1,5 @@
 // Versions runs the tests that need a server on ZooKeepers of several versions, one
-// after the other, and prints a table of what came of it, for README:
+// after the other, and prints a table of the results, for integration/TESTING.md:
 //
 //	make versions VERSIONS="/opt/zookeeper-3.6.4 /opt/zookeeper-3.9.5"
 //

@@ -6,7 +6,11 @@
 // command. Otherwise it starts a server on 127.0.0.1, on a free port and with its
 // data in a temporary folder, names it to the command in HOLDFAST_ZOOKEEPER, and
 // stops it when the command has ended. ZooKeeper is installed if need be and
-// allowed; see package zkserver.
+// allowed; see package zkserver. If it can be neither found nor installed, the server is
+// a ZooKeeper in memory, as that of holdfast dev; tests that need a real one skip
+// themselves, and withzk lists them at the end.
+//
+// It says on standard error which ZooKeeper the command gets.
 //
 // SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the command, unless typed at
 // the terminal, which sends them to the command itself. The exit status is the
@@ -21,6 +25,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -53,7 +58,8 @@ func run(args []string) (code int) {
 	if err != nil {
 		return failed(err)
 	}
-	if zkserver.External() != nil {
+	if servers := zkserver.External(); servers != nil {
+		say("ZooKeeper at %s, of %s", strings.Join(servers, ","), zkserver.EnvServers)
 		return failed(syscall.Exec(path, args, os.Environ()))
 	}
 
@@ -61,7 +67,7 @@ func run(args []string) (code int) {
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	server, interrupt, err := start(signals)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "withzk:", err)
+		say("%v", err)
 	}
 	if interrupt != nil {
 		return signalled(interrupt)
@@ -70,8 +76,8 @@ func run(args []string) (code int) {
 		return exitFailed
 	}
 	defer func() {
-		if err := server.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "withzk:", err)
+		if err := server.stop(); err != nil {
+			say("%v", err)
 			if code == 0 {
 				code = exitFailed
 			}
@@ -80,7 +86,7 @@ func run(args []string) (code int) {
 
 	cmd := exec.Command(path, args[1:]...)
 	cmd.Args[0] = args[0]
-	cmd.Env = append(os.Environ(), zkserver.EnvServers+"="+server.Addr())
+	cmd.Env = append(os.Environ(), server.env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return failed(err)
@@ -100,24 +106,24 @@ func run(args []string) (code int) {
 }
 
 // start starts a server, or says which signal came before it ran.
-func start(signals <-chan os.Signal) (server *zkserver.Server, interrupt os.Signal, err error) {
+func start(signals <-chan os.Signal) (s *server, interrupt os.Signal, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	started := make(chan struct{})
 	go func() {
-		server, err = zkserver.Start(ctx, zkserver.Options{})
+		s, err = startServer(ctx)
 		close(started)
 	}()
 	select {
 	case <-started:
-		return server, nil, err
+		return s, nil, err
 	case interrupt = <-signals:
 		cancel()
 		<-started
 		if err != nil {
 			return nil, interrupt, nil // that it was interrupted
 		}
-		return nil, interrupt, server.Stop()
+		return nil, interrupt, s.stop()
 	}
 }
 
@@ -152,9 +158,11 @@ func signalled(s os.Signal) int { return exitSignalled + int(s.(syscall.Signal))
 
 // failed reports a command that could not be run, and returns the exit status.
 func failed(err error) int {
-	fmt.Fprintln(os.Stderr, "withzk:", err)
+	say("%v", err)
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 		return exitNotFound
 	}
 	return exitCannotRun
 }
+
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "withzk: "+format+"\n", args...) }

@@ -35,7 +35,7 @@ func withzk(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer, 
 	t.Helper()
 	tmp = t.TempDir()
 	cmd = exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), envMain+"=1", "TMPDIR="+tmp, zkserver.EnvServers+"=")
+	cmd.Env = append(os.Environ(), envMain+"=1", "TMPDIR="+tmp, zkserver.EnvServers+"=", zkserver.EnvEmbedded+"=", zkserver.EnvNoInstall+"=1")
 	stderr = new(bytes.Buffer)
 	cmd.Stderr = stderr
 	t.Cleanup(func() {
@@ -62,6 +62,9 @@ func checkGone(t *testing.T, addr, tmp string) {
 	}
 }
 
+// says begins the line that tells which ZooKeeper the command gets.
+const says = "withzk: ZooKeeper at "
+
 func TestExitStatus(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -69,9 +72,9 @@ func TestExitStatus(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		{"success", []string{"sh", "-c", "echo $HOLDFAST_ZOOKEEPER"}, 0, ""},
-		{"failure", []string{"--", "sh", "-c", "echo $HOLDFAST_ZOOKEEPER; exit 7"}, 7, ""},
-		{"signal", []string{"sh", "-c", "echo $HOLDFAST_ZOOKEEPER; kill -KILL $$"}, 128 + 9, ""},
+		{"success", []string{"sh", "-c", "echo $HOLDFAST_ZOOKEEPER"}, 0, says},
+		{"failure", []string{"--", "sh", "-c", "echo $HOLDFAST_ZOOKEEPER; exit 7"}, 7, says},
+		{"signal", []string{"sh", "-c", "echo $HOLDFAST_ZOOKEEPER; kill -KILL $$"}, 128 + 9, says},
 		{"not found", []string{"no-such-command"}, exitNotFound, `withzk: exec: "no-such-command": executable file not found in $PATH`},
 		{"cannot run", []string{"/"}, exitCannotRun, `withzk: exec: "/":`},
 		{"no command", []string{"--"}, exitFailed, "usage: withzk [--] CMD ARGS..."},
@@ -85,10 +88,13 @@ func TestExitStatus(t *testing.T) {
 			if code := cmd.ProcessState.ExitCode(); code != test.code {
 				t.Errorf("exit status %d: want %d", code, test.code)
 			}
-			if got := stderr.String(); !strings.HasPrefix(got, test.stderr) || test.stderr == "" && got != "" {
-				t.Errorf("stderr %q: want %q", got, test.stderr)
+			if got := stderr.String(); !strings.HasPrefix(got, test.stderr) || strings.Count(got, "\n") != 1 {
+				t.Errorf("stderr %q: want one line, %q", got, test.stderr)
 			}
-			if addr := strings.TrimSpace(string(stdout)); test.stderr == "" {
+			if addr := strings.TrimSpace(string(stdout)); test.stderr == says {
+				if !strings.HasPrefix(stderr.String(), says+addr+", ") {
+					t.Errorf("stderr %q: want %s in it", stderr, addr)
+				}
 				checkGone(t, addr, tmp)
 			} else if addr != "" {
 				t.Errorf("stdout %q", addr)
@@ -159,7 +165,7 @@ func TestSignals(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cmd, stderr, tmp := withzk(t, "sh", "-c", test.script)
-			// Without a terminal nobody but withzk passes the signal on.
+			// Without a terminal only withzk passes the signal on.
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 			stdout, err := cmd.StdoutPipe()
 			if err != nil {
@@ -179,7 +185,7 @@ func TestSignals(t *testing.T) {
 			if code := cmd.ProcessState.ExitCode(); code != test.code {
 				t.Errorf("exit status %d: want %d", code, test.code)
 			}
-			if got := stderr.String(); got != "" {
+			if got := stderr.String(); !strings.HasPrefix(got, says) || strings.Count(got, "\n") != 1 {
 				t.Errorf("stderr %q", got)
 			}
 			checkGone(t, addr, tmp)
@@ -188,6 +194,7 @@ func TestSignals(t *testing.T) {
 }
 
 func TestSignalWhileTheServerStarts(t *testing.T) {
+	zkserver.NeedReal(t)
 	bin := t.TempDir()
 	// A java that says that it was started, and then does nothing.
 	started := filepath.Join(bin, "started")
@@ -245,9 +252,47 @@ func TestNamedServersAreUsed(t *testing.T) {
 	if string(stdout) != want {
 		t.Errorf("stdout %q: want %q", stdout, want)
 	}
+	if got := stderr.String(); got != says+"example.org:2181, of HOLDFAST_ZOOKEEPER\n" {
+		t.Errorf("stderr %q", got)
+	}
 	if left, err := filepath.Glob(filepath.Join(tmp, "*")); err != nil || left != nil {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
+}
+
+// TestWithoutJava: the command gets a ZooKeeper in memory, and what it noted as not run is
+// told at the end.
+func TestWithoutJava(t *testing.T) {
+	cmd, stderr, tmp := withzk(t, "/bin/sh", "-c", `echo $HOLDFAST_ZOOKEEPER; for name in TestB TestA TestB; do echo $name >>$HOLDFAST_EMBEDDED; done; read line`)
+	cmd.Env = append(cmd.Env, "PATH="+t.TempDir(), "JAVA_HOME=", "ZOOKEEPER_HOME=")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var addr string
+	if _, err := fmt.Fscanln(stdout, &addr); err != nil {
+		t.Fatal(err, stderr)
+	}
+	if answer := ask(t, addr); !strings.Contains(answer, "locktest") {
+		t.Errorf("srvr: %q", answer)
+	}
+	fmt.Fprintln(stdin)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	want := says + addr + ", in memory as that of holdfast dev: none is installed\n" +
+		"withzk: 2 tests were not run, because they need a real ZooKeeper:\n  TestA\n  TestB\n"
+	if got := stderr.String(); got != want {
+		t.Errorf("stderr %q; want %q", got, want)
+	}
+	checkGone(t, addr, tmp)
 }
 
 func TestFailsWithoutZooKeeper(t *testing.T) {

@@ -20,7 +20,7 @@ func TestEnsemble(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Who is slow to answer is not among the followers that answer.
+	// A slow server is not among the followers that answer.
 	awaitFollowers := func(n int) (followers []*Server) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("%d follow and answer", n), func() bool {
@@ -62,7 +62,7 @@ func TestEnsemble(t *testing.T) {
 		t.Fatal(err)
 	}
 	if followers := awaitFollowers(2); !slices.Contains(followers, leader) {
-		t.Errorf("the old leader %s follows nobody: %v", leader.Addr(), followers)
+		t.Errorf("the old leader %s follows none: %v", leader.Addr(), followers)
 	}
 	data, _, err := connect(t, lasting, new(Tap), leader.Addr()).Get("/kept")
 	if err != nil || string(data) != "data" {

@@ -46,6 +46,7 @@ func External() []string {
 type Installation struct {
 	Java      string // the java command
 	ClassPath string // for java -cp
+	Home      string // the folder of its jars
 }
 
 // Find returns the ZooKeeper of this machine: the unpacked release that
@@ -65,10 +66,10 @@ func find(ctx context.Context, home string) (Installation, error) {
 		return found, err
 	}
 	if err := install(ctx, func() ([]string, error) { _, missing, err := locate(home); return missing, err }); err != nil {
-		return Installation{}, fmt.Errorf("zkserver: no ZooKeeper to run: %w; "+
+		return Installation{}, fmt.Errorf("zkserver: no ZooKeeper to run: %w: %w; "+
 			"install it (apt-get install %s), or set %s=host:port of one that runs "+
 			"(docker run --rm -p 127.0.0.1:2181:2181 zookeeper:3.9)",
-			err, strings.Join(missing, " "), EnvServers)
+			ErrNotInstalled, err, strings.Join(missing, " "), EnvServers)
 	}
 	found, missing, err = locate(home)
 	if err == nil && missing != nil {
@@ -80,7 +81,7 @@ func find(ctx context.Context, home string) (Installation, error) {
 
 // locate looks for ZooKeeper and names the packages that are missing, if any.
 func locate(home string) (found Installation, missing []string, err error) {
-	found.ClassPath, err = findJars(home)
+	found.Home, found.ClassPath, err = findJars(home)
 	if err != nil {
 		return Installation{}, nil, err
 	}
@@ -94,20 +95,20 @@ func locate(home string) (found Installation, missing []string, err error) {
 	return found, missing, nil
 }
 
-func findJars(home string) (classPath string, err error) {
+func findJars(home string) (dir, classPath string, err error) {
 	switch {
 	case home != "" && hasJar(home):
-		return joinList(filepath.Join(home, "conf"), filepath.Join(home, "*"), filepath.Join(home, "lib", "*")), nil
+		return home, joinList(filepath.Join(home, "conf"), filepath.Join(home, "*"), filepath.Join(home, "lib", "*")), nil
 	case home != "":
-		return "", fmt.Errorf("zkserver: %s=%q: must be an unpacked release, but no zookeeper-<version>.jar is there or in its lib folder", EnvHome, home)
+		return "", "", fmt.Errorf("zkserver: %s=%q: must be an unpacked release, but no zookeeper-<version>.jar is there or in its lib folder", EnvHome, home)
 	}
 	jar := filepath.Join(jarDir, "zookeeper.jar")
 	if _, err := os.Stat(jar); err != nil {
-		return "", nil
+		return "", "", nil
 	}
 	// The jar names all that it needs but a logger and, for its port for TLS, some of
 	// Netty's; only before 3.5 did it name nothing. The JVM passes over what does not exist.
-	return joinList(jar,
+	return jarDir, joinList(jar,
 		filepath.Join(jarDir, "netty-codec.jar"),
 		filepath.Join(jarDir, "netty-resolver.jar"),
 		filepath.Join(jarDir, "netty-transport-native-unix-common.jar"),
@@ -141,8 +142,8 @@ func joinList(paths ...string) string {
 	return strings.Join(paths, string(filepath.ListSeparator))
 }
 
-// ErrNotInstalled is what [Install] fails with where something is missing that it
-// may not or cannot install.
+// ErrNotInstalled is what [Find] and [Install] fail with where something is missing that
+// they may not or cannot install.
 var ErrNotInstalled = errors.New("it is not installed")
 
 // Install installs the packages of Debian and Ubuntu that missing names, as

@@ -160,7 +160,7 @@ func TestFindSaysWhatToInstall(t *testing.T) {
 	const advice = "install it (apt-get install default-jre-headless), or set HOLDFAST_ZOOKEEPER=host:port of one that runs " +
 		"(docker run --rm -p 127.0.0.1:2181:2181 zookeeper:3.9)"
 	for _, test := range []struct{ name, aptGet, noInstall, want string }{
-		{"forbidden", "exit 0", "1", "no ZooKeeper to run: HOLDFAST_NO_INSTALL forbids installing it; " + advice},
+		{"forbidden", "exit 0", "1", "no ZooKeeper to run: it is not installed: HOLDFAST_NO_INSTALL forbids installing it; " + advice},
 		{"no apt-get", "", "", "there is no apt-get here to install it with; " + advice},
 		{"apt-get fails", "echo E: no such thing; exit 100", "", "install --yes --no-install-recommends default-jre-headless: exit status 100:\nE: no such thing; " + advice},
 		{"apt-get lies", "exit 0", "", "apt-get succeeded, but what should come with default-jre-headless is still not there"},

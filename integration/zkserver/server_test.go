@@ -16,7 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// patience bounds what is waited for: nobody knows how busy the machine is.
+// patience bounds what is waited for: the machine may be busy.
 const patience = time.Minute
 
 // lasting is the session timeout of connections that are to live, and that send pings
@@ -355,7 +355,7 @@ func TestElectionPortTakenMeanwhile(t *testing.T) {
 // TestPortsOfOtherProcesses: a port is its server's while that is down, too.
 func TestPortsOfOtherProcesses(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("nobody is kept from a port here")
+		t.Skip("no port is closed to this user here")
 	}
 	ports, err := FreePorts(1)
 	if err != nil {

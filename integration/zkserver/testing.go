@@ -18,7 +18,8 @@ import (
 // Main runs the tests of a package with a server for all of them, and returns
 // the exit status for os.Exit. While the tests run, [External] names the server,
 // and so it does in processes that they start. If HOLDFAST_ZOOKEEPER names
-// servers already, those are used.
+// servers already, those are used. Where there is no ZooKeeper to run, the server is
+// one in memory, and tests that need a real one are skipped ([NeedReal]).
 //
 // At the end, or on SIGINT, SIGTERM or SIGHUP, all servers that this process
 // started are stopped. Tests that pass but leave a goroutine or a server behind
@@ -28,14 +29,13 @@ func Main(m interface{ Run() int }) int {
 	defer stop()
 	stopShared := func() error { return nil }
 	if External() == nil {
-		shared, err := Start(ctx, Options{})
-		if err != nil {
+		var err error
+		if stopShared, err = share(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		stopShared = shared.Stop
-		os.Setenv(EnvServers, shared.Addr())
 		defer os.Unsetenv(EnvServers)
+		defer os.Unsetenv(EnvEmbedded)
 	}
 	uninterrupted := context.AfterFunc(ctx, func() {
 		fmt.Fprintln(os.Stderr, "zkserver: interrupted, stopping the servers")
@@ -62,10 +62,32 @@ func Main(m interface{ Run() int }) int {
 	return code
 }
 
+// share starts the server that the tests share, and names it in the environment.
+func share(ctx context.Context) (stop func() error, err error) {
+	shared, err := Start(ctx, Options{})
+	if err == nil {
+		os.Setenv(EnvServers, shared.Addr())
+		return shared.Stop, nil
+	}
+	if !errors.Is(err, ErrNotInstalled) || ctx.Err() != nil {
+		return nil, err
+	}
+	addr, stop, embeddedErr := StartEmbedded(Options{})
+	if embeddedErr != nil {
+		return nil, errors.Join(err, embeddedErr)
+	}
+	fmt.Fprintf(os.Stderr, "%v\nzkserver: some tests are skipped; the others run on a ZooKeeper in memory\n", err)
+	os.Setenv(EnvServers, addr)
+	os.Setenv(EnvEmbedded, os.DevNull)
+	return stop, nil
+}
+
 // ForTest starts a server for one test or benchmark, and stops it at its end. If
-// the test failed, it logs the end of the server's log.
+// the test failed, it logs the end of the server's log. It skips the test where there is no
+// ZooKeeper to run.
 func ForTest(t testing.TB, opts Options) *Server {
 	t.Helper()
+	NeedReal(t)
 	s, err := Start(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +107,7 @@ func ForTest(t testing.TB, opts Options) *Server {
 // test failed, it logs the ends of the servers' logs.
 func EnsembleForTest(t testing.TB, n int, opts Options) *Ensemble {
 	t.Helper()
+	NeedReal(t)
 	e, err := StartEnsemble(t.Context(), n, opts)
 	if err != nil {
 		t.Fatal(err)

@@ -83,6 +83,7 @@ type RefusedError struct {
 	Op    string // what was refused: "delete" or "guard"
 	Path  string // of the node
 	Err   error  // an error of [zk.Conn.Delete]'s or [zk.Conn.Create]'s
+	Lost  bool   // a reply to the same transaction was lost before: perhaps it was applied then
 }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err) }
@@ -92,7 +93,8 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Delete deletes all of the nodes in one transaction, in that order, or none. It
 // fails with a [RefusedError] if one was refused. After a lost reply it tries
-// again, so that one may be refused because it has been deleted just before.
+// again, so that one may be refused because it has been deleted just before: the
+// error says so with Lost.
 func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 	if err := t.check(ctx); err != nil {
 		return err
@@ -101,9 +103,9 @@ func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 	for i, n := range nodes {
 		ops[i] = &zk.DeleteRequest{Path: n.Path, Version: n.Version}
 	}
-	err := t.send(ctx, ops)
+	lost, err := t.send(ctx, ops)
 	if i, cause := zkconn.RefusedOp(err); i >= 0 {
-		return &RefusedError{Index: i, Op: "delete", Path: nodes[i].Path, Err: cause}
+		return &RefusedError{Index: i, Op: "delete", Path: nodes[i].Path, Err: cause, Lost: lost}
 	}
 	return err
 }
@@ -121,24 +123,27 @@ func (t Tree) Guard(ctx context.Context, paths []string) (names []string, err er
 		names[i] = znode.Anchor(znode.NewID())
 		ops[i] = &zk.CreateRequest{Path: path + "/" + names[i], Data: znode.AnchorData{}.Encode(), Acl: zk.WorldACL(zk.PermRead)}
 	}
-	err = t.send(ctx, ops)
+	lost, err := t.send(ctx, ops)
 	switch i, cause := zkconn.RefusedOp(err); {
 	case errors.Is(cause, zk.ErrNodeExists): // an attempt before, whose reply was lost, was applied
 		return names, nil
 	case i >= 0:
-		return nil, &RefusedError{Index: i, Op: "guard", Path: paths[i], Err: cause}
+		return nil, &RefusedError{Index: i, Op: "guard", Path: paths[i], Err: cause, Lost: lost}
 	case err != nil:
 		return nil, err
 	}
 	return names, nil
 }
 
-// send sends a transaction until its outcome is known.
-func (t Tree) send(ctx context.Context, ops []any) error {
-	return t.c.Conn.Retry(ctx, backoff, func() error {
+// send sends a transaction until its outcome is known. It reports whether a reply to it was
+// lost before.
+func (t Tree) send(ctx context.Context, ops []any) (lost bool, err error) {
+	err = t.c.Conn.Retry(ctx, backoff, func() error {
 		_, err := t.c.Conn.Multi(ctx, nil, ops...)
+		lost = lost || zkconn.OutcomeOf(err) == zkconn.Ambiguous
 		return err
 	})
+	return lost, err
 }
 
 // Time is what is known of the clock of ZooKeeper's leader, and by what records are

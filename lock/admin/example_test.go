@@ -41,7 +41,7 @@ func ExampleTree_Break() {
 			log.Fatal(err)
 		}
 	}
-	<-hold.Done()
+	<-hold.Context().Done()
 	fmt.Println("broken:", errors.Is(hold.Err(), lock.ErrBroken))
 	// Output:
 	// held by shop

@@ -65,8 +65,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestGateIsOneStep: who has been let in is not overtaken, and who is let in later comes
-// with a higher token.
+// TestGateIsOneStep: a caller that was let in is not overtaken, and later ones have higher
+// tokens.
 func TestGateIsOneStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g fence.Gate

@@ -187,6 +187,125 @@ create /a: /a
 		},
 	},
 	{
+		name: "containers",
+		run: func(s *script) {
+			c := s.newRaw(sessionTimeout)
+			container := func(xid int32, name string, flags int32) {
+				c.send(xid, 19, s.root+name, []byte("data"), open, flags)
+				r := c.reply()
+				s.sinceContainers(r)
+				path := ""
+				if statAt := len(r.body) - 68; statAt > 4 {
+					path = " " + s.rel(string(r.body[4:statAt]))
+				}
+				s.logf("%v%s", r, path)
+			}
+			container(1, "/c", 4)
+			container(2, "/c", 4)
+			container(3, "/none/c", 4)
+			container(4, "/c/inner", 4)
+			z := s.connect()
+			s.exists(z, "/c")
+			s.create(z, "/c/n-", nil, sequence, open)
+			s.create(z, "/c/e", nil, ephemeral, open)
+			s.delete(z, "/c", -1)
+			s.set(z, "/c", []byte("more"), 0)
+			s.delete(z, "/c/e", -1)
+			s.delete(z, "/c/n-0000000001", -1)
+			s.delete(z, "/c/inner", -1)
+			s.delete(z, "/c", -1)
+			s.exists(z, "/c")
+		},
+		want: `
+reply 1 /c
+reply 2: code -110
+reply 3: code -101
+reply 4 /c/inner
+exists /c: c1 m1 p2 v0 cv1 av0 len4 kids1
+create /c/n-: /c/n-0000000001
+create /c/e: /c/e
+delete /c: node has children
+set /c: c1 m4 p3 v1 cv3 av0 len4 kids3
+delete /c/e: ok
+delete /c/n-0000000001: ok
+delete /c/inner: ok
+delete /c: ok
+exists /c: no
+`,
+	},
+	{
+		name: "operations that are switched off",
+		run: func(s *script) {
+			c := s.newRaw(sessionTimeout)
+			c.send(1, 21, s.root+"/ttl", []byte(nil), open, int32(5), int64(1000))
+			s.frames(c, 1)
+			c.send(2, 16, "server.1=a:1:2", "", "", int64(-1))
+			s.frames(c, 1)
+			c.send(-2, 11)
+			s.frames(c, 1)
+		},
+		want: `
+reply 1: code -6
+reply 2: code -123
+reply -2
+`,
+		older: map[string][]string{ // before 3.5 neither is known
+			"reply 2: code -123": {"closed"}, "reply -2": {"closed"},
+		},
+	},
+	{
+		name: "watches checked and removed",
+		run: func(s *script) {
+			z := s.connect()
+			s.create(z, "/a", nil, persistent, open)
+			c := s.newRaw(sessionTimeout)
+			ask := func(xid, op int32, name string, which int32) {
+				c.send(xid, op, s.root+name, which)
+				r := c.reply()
+				s.sinceContainers(r)
+				s.logf("%v", r)
+			}
+			ask(1, 17, "/a", 3)
+			ask(2, 18, "/a", 3)
+			c.must(4, s.root+"/a", true) // getData
+			ask(3, 17, "/a", 1)
+			ask(4, 17, "/a", 2)
+			ask(5, 18, "/a", 1)
+			ask(6, 18, "/a", 2)
+			ask(7, 17, "/a", 3)
+			c.must(4, s.root+"/a", true)
+			c.must(8, s.root+"/a", true) // getChildren
+			ask(8, 18, "/a", 1)
+			ask(9, 17, "/a", 3)
+			ask(10, 18, "/a", 3)
+			c.must(4, s.root+"/a", true)
+			c.must(8, s.root+"/a", true)
+			ask(11, 18, "/a", 3)
+			s.set(z, "/a", []byte("x"), -1)
+			s.create(z, "/a/b", nil, persistent, open)
+			ask(12, 17, "/a", 3)
+			ask(13, 17, "/none", 3)
+		},
+		want: `
+create /a: /a
+reply 1: code -121
+reply 2: code -121
+reply 3: code -121
+reply 4
+reply 5: code -121
+reply 6
+reply 7: code -121
+reply 8
+reply 9
+reply 10
+reply 11
+set /a: c1 m2 p1 v1 cv0 av0 len1 kids0
+create /a/b: /a/b
+reply 12: code -121
+reply 13: code -121
+`,
+	},
+	{
 		name: "flags of a create",
 		run: func(s *script) {
 			c := s.newRaw(sessionTimeout)
@@ -418,7 +537,7 @@ setACL /4: c6 m6 p7 v0 cv1 av1 len0 kids1
 `,
 	},
 	{
-		name: "credentials that nobody can check cut the connection",
+		name: "credentials of an unknown scheme cut the connection",
 		run: func(s *script) {
 			c := s.newRaw(sessionTimeout)
 			c.send(1, 100, int32(0), "digest", []byte("me:secret"))

@@ -163,7 +163,7 @@ closed: true
 			c.send(8, 101, int64(0), int32(5))
 			c.send(9, 3, s.root, false, "and something behind it")
 			s.frames(c, 9)
-			s.logf("an operation that nobody knows")
+			s.logf("an unknown operation")
 			c.send(10, 77)
 			s.frames(c, 2)
 			s.logf("too short to be one")
@@ -194,7 +194,7 @@ reply 6: code -5
 reply 7: code -5
 reply 8: code -5
 reply 9
-an operation that nobody knows
+an unknown operation
 reply 10: code -6
 closed
 too short to be one

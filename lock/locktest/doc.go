@@ -33,6 +33,9 @@
 // and [Ensemble.Dump], [Ensemble.Requests], [Ensemble.Transactions] and
 // [Ensemble.Trace] tell what came of it.
 //
+// [Ensemble.Serve] serves a member over TCP, to processes of their own and to clients in
+// other languages.
+//
 // # Virtual time
 //
 // An ensemble works in real time, and in a bubble of [testing/synctest], where a
@@ -66,11 +69,11 @@
 //
 // As in ZooKeeper 3.8, unless said otherwise:
 //
-//   - Create (persistent, ephemeral, sequential), create2, delete, exists,
+//   - Create (persistent, ephemeral, sequential, container), create2, delete, exists,
 //     getData, setData, getACL, setACL, getChildren with and without Stat, sync,
-//     multi of creates, deletes, sets and checks, setAuth, setWatches, ping and
-//     closeSession, with the server's order of checks, which decides what error
-//     is told.
+//     multi of creates, deletes, sets and checks, setAuth, setWatches, checkWatches,
+//     removeWatches, ping and closeSession, with the server's order of checks, which
+//     decides what error is told. An empty container is deleted after a minute.
 //   - The whole Stat, with the counting of child changes that servers show; times
 //     are stamped by the leader when it makes the transaction.
 //   - Sequences, from a counter of the parent's that sticks at 2147483647. Within
@@ -92,13 +95,13 @@
 //   - Frames of more than 1 MB, or [Options].MaxFrame, and what is no frame, cut the
 //     connection.
 //
-// What is not: containers and nodes with a TTL, quotas, persistent and recursive
-// watches and their removal, reconfiguration, SASL, TLS, the scheme ip, four-letter
-// words, observers, local sessions, read-only members, throttling; members
-// that cannot reach each other; a log and its recovery: a write that the leader has
-// made is known to all members that run, and stays. Operations that are not
-// modelled are answered like ones that a server does not know, with
-// "unimplemented", and the connection is closed.
+// What is not: nodes with a TTL, quotas, persistent and recursive watches, reconfiguration,
+// SASL, TLS, the scheme ip, four-letter words beyond those of [Ensemble.Serve], observers,
+// local sessions, read-only members, throttling; members that cannot reach each other; a
+// log and its recovery: a write that the leader has made is known to all members that run,
+// and stays. Operations that are not modelled are answered with "unimplemented", and a
+// reconfiguration with "disabled"; after one that no server knows, the connection is
+// closed, as servers do.
 //
 // Children are listed in no order that means anything, and not the one of their
 // creation: clients must sort.

@@ -3,6 +3,7 @@ package locktest
 import (
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -117,6 +118,7 @@ type Ensemble struct {
 	delayed   map[*serverConn]bool // those with a request that is held back, closed ones too
 	labels    map[string]*label
 	latency   func(label, member string) time.Duration
+	listeners []net.Listener // of Serve
 	intercept func(Request) Fault
 	tracer    func(Event)
 }
@@ -162,7 +164,7 @@ func Start(t testing.TB, opts Options) *Ensemble {
 	return e
 }
 
-// Close ends all connections and timers. More calls of it do nothing. A dial
+// Close ends all connections, timers and listeners. More calls of it do nothing. A dial
 // after it fails.
 func (e *Ensemble) Close() {
 	e.lock()
@@ -174,6 +176,9 @@ func (e *Ensemble) Close() {
 	for _, s := range slices.Clone(e.conns) {
 		s.ended = true
 		s.cut(io.EOF)
+	}
+	for _, l := range e.listeners {
+		_ = l.Close()
 	}
 	e.silence()
 	e.release()

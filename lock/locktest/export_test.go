@@ -8,7 +8,7 @@ import (
 )
 
 // Check reports what is inconsistent in an ensemble that is at rest: all members
-// run, and nobody is connected.
+// run, and no client is connected.
 func (e *Ensemble) Check() error {
 	e.lock()
 	defer e.unlock()

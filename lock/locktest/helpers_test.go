@@ -274,6 +274,15 @@ func (s *script) frames(c *rawConn, n int) {
 	}
 }
 
+// sinceContainers skips the scenario if a real server is too old for its operation.
+func (s *script) sinceContainers(r reply) {
+	s.t.Helper()
+	const unimplemented = -6
+	if s.shared && r.code == unimplemented {
+		s.t.Skip("the server is older than 3.5, which introduced containers and the removal of watches")
+	}
+}
+
 // A tap keeps the first bytes that came over the latest connection: the reply to
 // its handshake.
 type tap struct {

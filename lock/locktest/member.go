@@ -53,6 +53,7 @@ func (e *Ensemble) commit(x *txn) {
 			m.learn(x)
 		}
 	}
+	e.tendContainers(x)
 }
 
 func (m *member) learn(x *txn) {

@@ -127,8 +127,8 @@ func TestLag(t *testing.T) {
 			t.Errorf("after the lag was cut to 1s the sync took %v", d)
 		}
 
-		if err := ens.Lag("nobody", 0); err == nil || !strings.Contains(err.Error(), `"nobody"`) {
-			t.Errorf("Lag of nobody: %v", err)
+		if err := ens.Lag("absent", 0); err == nil || !strings.Contains(err.Error(), `"absent"`) {
+			t.Errorf("Lag of an unknown member: %v", err)
 		}
 		if err := ens.Lag(leader, -1); err == nil {
 			t.Error("a negative lag was taken")
@@ -315,7 +315,7 @@ func TestQuorum(t *testing.T) {
 		if _, err := c.Create("/without-two", nil, 0, open); err == nil {
 			t.Error("a write without a majority")
 		}
-		// No session ends while nobody leads.
+		// No session ends without a leader.
 		time.Sleep(time.Minute)
 		if !has(ens, "/e") {
 			t.Error("a session ended without a leader")
@@ -367,7 +367,7 @@ func TestQuorum(t *testing.T) {
 		}
 		for call, err := range map[string]error{"Stop": ens.Stop("x"), "Start": ens.Start("x"), "SetClock": ens.SetClock("x", 0)} {
 			if err == nil || !strings.Contains(err.Error(), call) || !strings.Contains(err.Error(), `"x"`) {
-				t.Errorf("%s of nobody: %v", call, err)
+				t.Errorf("%s of an unknown member: %v", call, err)
 			}
 		}
 	})
@@ -391,7 +391,7 @@ func TestElectionWithoutQuorum(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if ens.Leader() == "" {
-			t.Error("nobody leads")
+			t.Error("there is no leader")
 		}
 	})
 }
@@ -419,7 +419,7 @@ func TestRestart(t *testing.T) {
 		mustCreate(t, c, "/e", ephemeral)
 		session, before := c.SessionID(), ens.Dump("/a")[0].Stat.Czxid
 		if ens.StopLeader() == "" {
-			t.Fatal("nobody leads")
+			t.Fatal("there is no leader")
 		}
 		time.Sleep(time.Minute)
 		ens.Start(ens.Servers()[0])

@@ -57,6 +57,8 @@ func (s *serverConn) read(out *encoder, r *request) int32 {
 	case opSync:
 		out.string(r.path)
 		return codeOK
+	case opCheckWatches, opRemoveWatches:
+		return s.watchers(r)
 	}
 	n := s.member.tree.get(r.path)
 	if n == nil {

@@ -162,7 +162,7 @@ func (s *serverConn) handle(r *request, f Fault) {
 		s.handshake(r)
 	case opAuth:
 		s.authenticate(p)
-	case opCreate, opCreate2, opDelete, opSetData, opSetACL, opMulti, opCloseSession:
+	case opCreate, opCreate2, opCreateContainer, opDelete, opSetData, opSetACL, opMulti, opCloseSession:
 		s.write(p)
 	case opSync:
 		p.zxid = s.e.leader.tree.zxid
@@ -170,7 +170,7 @@ func (s *serverConn) handle(r *request, f Fault) {
 	case opPing:
 		r.xid = xidPing // whatever the client had
 		s.wait(p)
-	case opExists, opGetData, opGetACL, opGetChildren, opGetChildren2, opSetWatches:
+	case opExists, opGetData, opGetACL, opGetChildren, opGetChildren2, opSetWatches, opCheckWatches, opRemoveWatches:
 		if s.member == s.e.leader && s.rejected() == codeSessionMoved {
 			s.trace("disconnect", "session moved")
 			s.end()
@@ -178,6 +178,11 @@ func (s *serverConn) handle(r *request, f Fault) {
 		}
 		s.wait(p)
 	default:
+		if code, known := refusedOps[r.code]; known {
+			p.fault.Code = code
+			s.wait(p)
+			return
+		}
 		s.reply(p, codeUnimplemented)
 		s.end()
 	}

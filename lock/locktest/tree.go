@@ -39,6 +39,7 @@ type node struct {
 	cversion       int32 // children ever made: what the sequence is taken from
 	aversion       int32
 	ephemeralOwner int64
+	container      bool
 	children       nameSet
 }
 
@@ -154,9 +155,9 @@ func (t *tree) apply(x *txn, fire func(kind int32, path string)) {
 	for i := range x.changes {
 		c := &x.changes[i]
 		switch c.code {
-		case opCreate, opCreate2:
+		case opCreate, opCreate2, opCreateContainer:
 			n := t.create(x, c)
-			if c.code == opCreate2 {
+			if c.code != opCreate {
 				x.results[i].stat = n.stat()
 			}
 			fire(nodeCreated, c.path)
@@ -197,7 +198,7 @@ func (t *tree) create(x *txn, c *change) *node {
 		data: c.data, acl: c.acl,
 		czxid: x.zxid, mzxid: x.zxid, pzxid: x.zxid,
 		ctime: x.time, mtime: x.time, written: x.taken,
-		ephemeralOwner: c.owner,
+		ephemeralOwner: c.owner, container: c.code == opCreateContainer,
 	}
 	parent.children.add(name)
 	t.nodes[c.path] = n

@@ -126,7 +126,7 @@ func fail(results []result, at int, err int32) {
 
 func (p *preparer) prepare(o *op) (change, int32) {
 	switch o.code {
-	case opCreate, opCreate2:
+	case opCreate, opCreate2, opCreateContainer:
 		return p.create(o)
 	case opDelete:
 		return p.delete(o)
@@ -144,7 +144,7 @@ func (p *preparer) create(o *op) (change, int32) {
 	switch {
 	case o.flags < 0 || o.flags > 6:
 		return change{}, codeBadArguments
-	case o.flags > flagEphemeral|flagSequential: // containers, and nodes with a TTL
+	case o.flags > flagEphemeral|flagSequential && (o.code != opCreateContainer || o.flags != flagContainer): // nodes with a TTL
 		return change{}, codeUnimplemented
 	case p.rejected != codeOK:
 		return change{}, p.rejected

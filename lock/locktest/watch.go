@@ -23,14 +23,17 @@ func (w watchTable) add(s *serverConn, k watchKey) {
 // remove drops all watches of a connection.
 func (w watchTable) remove(s *serverConn) {
 	for k := range s.watching {
-		left := slices.DeleteFunc(w[k], func(o *serverConn) bool { return o == s })
-		if len(left) == 0 {
-			delete(w, k)
-		} else {
-			w[k] = left
-		}
+		w.drop(s, k)
 	}
-	clear(s.watching)
+}
+
+// drop removes one watch of a connection.
+func (w watchTable) drop(s *serverConn, k watchKey) {
+	delete(s.watching, k)
+	w[k] = slices.DeleteFunc(w[k], func(o *serverConn) bool { return o == s })
+	if len(w[k]) == 0 {
+		delete(w, k)
+	}
 }
 
 // fire tells the connections that watch for this change of a node, and forgets
@@ -96,4 +99,24 @@ func (s *serverConn) reset(r *setWatchesRequest) {
 			w.add(s, watchKey{path: path, children: true})
 		}
 	}
+}
+
+// watchers checks whether the connection has a watch of a path, and removes those that a
+// removeWatches names.
+func (s *serverConn) watchers(r *request) int32 {
+	code := codeNoWatcher
+	for _, k := range []watchKey{{path: r.path}, {path: r.path, children: true}} {
+		kind := int32(watchersOfData)
+		if k.children {
+			kind = watchersOfChildren
+		}
+		if !s.watching[k] || r.which != kind && r.which != watchersOfAny {
+			continue
+		}
+		code = codeOK
+		if r.code == opRemoveWatches {
+			s.member.watches.drop(s, k)
+		}
+	}
+	return code
 }

@@ -5,24 +5,36 @@ import "encoding/binary"
 // Operation codes of requests and transactions, numbered as in ZooKeeper's
 // ZooDefs.OpCode.
 const (
-	opCreate       = 1
-	opDelete       = 2
-	opExists       = 3
-	opGetData      = 4
-	opSetData      = 5
-	opGetACL       = 6
-	opSetACL       = 7
-	opGetChildren  = 8
-	opSync         = 9
-	opPing         = 11
-	opGetChildren2 = 12
-	opCheck        = 13
-	opMulti        = 14
-	opCreate2      = 15
-	opAuth         = 100
-	opSetWatches   = 101
-	opCloseSession = -11
-	opError        = -1 // a failed operation in the reply to a multi
+	opCreate          = 1
+	opDelete          = 2
+	opExists          = 3
+	opGetData         = 4
+	opSetData         = 5
+	opGetACL          = 6
+	opSetACL          = 7
+	opGetChildren     = 8
+	opSync            = 9
+	opPing            = 11
+	opGetChildren2    = 12
+	opCheck           = 13
+	opMulti           = 14
+	opCreate2         = 15
+	opCheckWatches    = 17
+	opRemoveWatches   = 18
+	opCreateContainer = 19
+	opAuth            = 100
+	opSetWatches      = 101
+	opCloseSession    = -11
+	opError           = -1 // a failed operation in the reply to a multi
+
+	opReconfig      = 16 // from here: see refusedOps
+	opCreateTTL     = 21
+	opMultiRead     = 22
+	opGetEphemerals = 103
+	opCountChildren = 104
+	opSetWatches2   = 105
+	opAddWatch      = 106
+	opWhoAmI        = 107
 
 	// Not on the wire.
 	opConnect     = -1000
@@ -34,8 +46,17 @@ var opNames = map[int32]string{
 	opSetData: "setData", opGetACL: "getACL", opSetACL: "setACL",
 	opGetChildren: "getChildren", opSync: "sync", opPing: "ping",
 	opGetChildren2: "getChildren2", opCheck: "check", opMulti: "multi",
-	opCreate2: "create2", opAuth: "setAuth", opSetWatches: "setWatches",
+	opCreate2: "create2", opCreateContainer: "createContainer", opCheckWatches: "checkWatches",
+	opRemoveWatches: "removeWatches", opAuth: "setAuth", opSetWatches: "setWatches",
 	opCloseSession: "closeSession", opConnect: "connect",
+}
+
+// refusedOps are the operations of servers that are not modelled, with the error code that
+// refuses each: that of a server on which it is switched off, where it can be.
+var refusedOps = map[int32]int32{
+	opReconfig: codeReconfigDisabled, opCreateTTL: codeUnimplemented, opMultiRead: codeUnimplemented,
+	opGetEphemerals: codeUnimplemented, opCountChildren: codeUnimplemented,
+	opSetWatches2: codeUnimplemented, opAddWatch: codeUnimplemented, opWhoAmI: codeUnimplemented,
 }
 
 func opName(code int32) string {
@@ -62,6 +83,8 @@ const (
 	codeInvalidACL              int32 = -114
 	codeAuthFailed              int32 = -115
 	codeSessionMoved            int32 = -118
+	codeNoWatcher               int32 = -121
+	codeReconfigDisabled        int32 = -123
 )
 
 // Event types of watches.
@@ -72,10 +95,18 @@ const (
 	nodeChildrenChanged = 4
 )
 
+// Watches that a client checks or removes.
+const (
+	watchersOfChildren = 1
+	watchersOfData     = 2
+	watchersOfAny      = 3
+)
+
 // Flags of a create.
 const (
 	flagEphemeral  = 1
 	flagSequential = 2
+	flagContainer  = 4
 )
 
 const (
@@ -95,6 +126,7 @@ type op struct {
 	flags   int32
 	version int32
 	watch   bool
+	which   int32 // watches to check or to remove
 }
 
 // A request is one decoded frame from a client.
@@ -245,7 +277,7 @@ func (d *decoder) acl() []ACL {
 // op reads the fields of the operation whose code is set.
 func (d *decoder) op(o *op) {
 	switch o.code {
-	case opCreate, opCreate2:
+	case opCreate, opCreate2, opCreateContainer:
 		o.path = d.string()
 		o.data = d.buffer()
 		o.acl = d.acl()
@@ -266,6 +298,9 @@ func (d *decoder) op(o *op) {
 		o.watch = d.bool()
 	case opGetACL, opSync:
 		o.path = d.string()
+	case opCheckWatches, opRemoveWatches:
+		o.path = d.string()
+		o.which = d.int32()
 	}
 }
 
@@ -280,7 +315,7 @@ func (d *decoder) multi() []op {
 			break
 		}
 		switch o.code {
-		case opCreate, opCreate2, opDelete, opSetData, opCheck:
+		case opCreate, opCreate2, opCreateContainer, opDelete, opSetData, opCheck:
 			d.op(&o)
 			ops = append(ops, o)
 		default:
@@ -372,7 +407,7 @@ func (e *encoder) result(r *result) {
 	switch r.code {
 	case opCreate:
 		e.string(r.path)
-	case opCreate2:
+	case opCreate2, opCreateContainer:
 		e.string(r.path)
 		e.stat(&r.stat)
 	case opSetData, opSetACL:

@@ -59,7 +59,7 @@ type Reaper struct {
 	MaxDeletesPerSecond int
 }
 
-// Default returns the configuration of an empty file.
+// Default returns the configuration of a file without keys, {}.
 func Default() *Config {
 	return &Config{
 		ZooKeeper: ZooKeeper{

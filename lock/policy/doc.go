@@ -104,23 +104,9 @@
 //
 // # Access
 //
-// With zookeeper.auth the nodes of locks belong to that user alone: others can neither read
-// an entry nor renew, delete or reap it, nor queue. With zookeeper.tls no host on the way
-// reads the password, which ZooKeeper's digest scheme sends as it is; servers want a
-// secureClientPort, and Netty as their serverCnxnFactory.
-//
-// The root is made when it is missing, which a / that is closed to us does not let us do. So
-// an administrator closes / and makes the root beforehand, in zkCli.sh:
-//
-//	zk> addauth digest admin:ADMINS-PASSWORD
-//	zk> setAcl / auth::cdrwa
-//	zk> create /locks
-//	zk> addauth digest holdfast:PASSWORD
-//	zk> setAcl /locks auth::cdrwa
-//
-// From then on both users may do all below /locks, and others nothing. A / that is closed to
-// other users also keeps them from the snapshots of ZooKeeper 3.9 before 3.9.4
-// (CVE-2025-58457).
+// With zookeeper.auth the nodes of locks belong to that user alone. With zookeeper.tls the
+// connection is encrypted. SECURING.md, in the folder of package lock, shows what the
+// servers need for both, and which ACLs to set.
 //
 // # Rules
 //
@@ -143,6 +129,7 @@
 //
 // For a file, in addition:
 //
+//   - it is not empty: {} stands for all defaults;
 //   - it has at most 1 MiB and 40,000 tokens of YAML, nested at most 20 deep,
 //     which is room for 1,000 policies; keys are known, given once, and have a value;
 //   - durations have a unit (30s, 1h30m), and a zero is no way to ask for a

@@ -90,12 +90,17 @@ func sameConfig(a, b *Config) bool {
 }
 
 func TestParseDefaults(t *testing.T) {
-	for _, data := range []string{"", "\n", "# nothing\n", "---\n", "\uFEFF", "{}\n", "policies: []\n", "root: /locks\n", "\uFEFFroot: /locks\r\n"} {
+	for _, data := range []string{"{}", "{}\n", "# nothing\n{}\n", "policies: []\n", "root: /locks\n", "\uFEFFroot: /locks\r\n"} {
 		c, err := Parse("config.yaml", []byte(data))
 		if err != nil {
 			t.Errorf("%q: %v", data, err)
 		} else if !sameConfig(c, Default()) {
 			t.Errorf("%q is %+v, want the defaults", data, c)
+		}
+	}
+	for _, data := range []string{"", "\n", "# nothing\n", "---\n", "\uFEFF", "---\n# nothing\n"} {
+		if _, err := Parse("config.yaml", []byte(data)); err == nil || !strings.Contains(err.Error(), "config.yaml: is empty") {
+			t.Errorf("%q, as a file that was truncated may be: %v", data, err)
 		}
 	}
 	c, err := Parse("config.yaml", []byte("log:\n  level: warn\nreaper:\n  batch: 7\n"))

@@ -14,7 +14,7 @@ import (
 )
 
 // TestOptions: a client that is made with them has the file's root, times and
-// credentials, so that its nodes are open to nobody else.
+// credentials, so that its nodes are open to no other user.
 func TestOptions(t *testing.T) {
 	t.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
 	for file, scheme := range map[string]string{

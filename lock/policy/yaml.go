@@ -49,7 +49,8 @@ func (d *decoder) parse(data []byte) ast.Node {
 		d.addAt(positionOf(file.Docs[1].Start), "", "", "must be a single YAML document")
 		return nil
 	}
-	if len(file.Docs) == 0 {
+	if len(file.Docs) == 0 || file.Docs[0].Body == nil || file.Docs[0].Body.Type() == ast.CommentType {
+		d.add("", "", "is empty, as a file that was truncated is: must have a key, or be {} for all defaults")
 		return nil
 	}
 	return file.Docs[0].Body

@@ -20,14 +20,13 @@
 // # Generation and anchor
 //
 // A generation is 16 lower-case hexadecimal digits, random. A client draws one for each
-// request that makes a parent, and never uses it again. The generation stands in three
-// places: in the parent's data, in the name of its anchor, and at the beginning of its
-// entries' names.
+// request that makes a parent, and never uses it again. It stands in three places: in the
+// parent's data, in the name of its anchor, and at the beginning of its entries' names.
 //
-// The anchor is a child of the parent. It is made with the generation, in one transaction,
-// and deleted with the parent, in one transaction. So a transaction that checks the anchor
-// proves that the parent is the one that the client knows. The anchor's name sorts behind
-// all entries, and no library takes it for one. Its ACL is the lock's, and world may read it.
+// The anchor is a child of the parent, made and deleted with it in one transaction. So a
+// transaction that checks the anchor proves that the parent is the one that the client
+// knows. The anchor's name sorts behind all entries, and no library takes it for one. Its
+// ACL is the lock's, and world may read it.
 //
 // A parent with no child but its anchor is empty. An anchor without a parent of its
 // generation has no meaning; it goes with the node above it.
@@ -36,11 +35,10 @@
 //
 //	<tag> <token> <sequence>
 //
-// The tag is the parent's generation. Where a client cannot prove the generation, because
-// the parent is not adopted yet or an ACL forbids it, the tag is a random id, drawn anew for
-// each request. Either way no path of an entry ever comes again, even if the parent is
-// deleted and made anew: a late delete or write cannot hit another entry. The token says
-// what the contender asks for:
+// The tag is the parent's generation, or a random id where a client cannot prove that,
+// because the parent is not adopted yet or an ACL forbids it. Either way no path of an entry
+// ever comes again: a late delete or write cannot hit another entry. The token says what the
+// contender asks for:
 //
 //	-lock-       exclusive
 //	-__READ__    shared, on a read/write lock
@@ -55,12 +53,10 @@
 // the entries that it has made.
 //
 // Entries of other libraries (zk.Lock and Curator: "_c_<guid>-lock-", kazoo:
-// "<uuid>__lock__") are contenders without a tag. They queue with ours; our clients wait for
-// them and never delete them. A child whose name does not parse is no contender and is
-// ignored. Whether other libraries wait for our entries is up to them: Curator's
-// InterProcessMutex, its InterProcessReadWriteLock and zk.Lock do, and so do kazoo's Lock
-// with extra_lock_patterns=["-lock-"], its WriteLock with ["-__READ__", "-__WRIT__"], and
-// its ReadLock with ["-__WRIT__"].
+// "<uuid>__lock__") are contenders without a tag. Our clients wait for them and never delete
+// them. A child whose name does not parse is no contender and is ignored. Curator's locks and
+// zk.Lock wait for our entries; kazoo's Lock does with extra_lock_patterns=["-lock-"], its
+// WriteLock with ["-__READ__", "-__WRIT__"], and its ReadLock with ["-__WRIT__"].
 //
 // # Order
 //
@@ -79,55 +75,34 @@
 //	 "expires_at":1767225630000,"acquired_at":1767225600000,"attempt":"60303ae22b998861",
 //	 "metadata":{"job":"ship"}}
 //
-// Its fields:
-//
-//   - holdfast is the version of the format.
-//   - owner, host and pid name the client, and metadata is its own.
-//   - ttl_ms is the lease. Each write of the entry begins it anew.
-//   - expires_at and acquired_at are Unix milliseconds in ensemble time, the clock of the
-//     ZooKeeper leader. expires_at is an estimate for people and tools. No verdict rests on
-//     it, and after a change of the leader it is wrong by as much as the two leaders' clocks
-//     differ. acquired_at is absent until the grant is recorded.
-//   - attempt is random and names the request that made the entry. By it a client finds its
-//     entry after a lost reply.
-//   - "shared":true tells that a granted writer of a read/write lock only reads from now on.
-//     It is never taken back.
-//   - incarnation counts how often the entry was handed to another process. detached says
-//     that no process has it now, and that the holder of its ticket may attach to it.
-//     attachment is random; by it the client that attaches knows its own writes.
-//   - "broken":{"owner":"root","host":"node1","pid":7,"reason":"it hangs"} tells that another
-//     client has written the record to force-release the hold.
+// [Record] has the fields. Unknown keys are ignored. An entry whose data is of a higher
+// version is waited for and never deleted. Times are Unix milliseconds in ensemble time, the
+// clock of the ZooKeeper leader. expires_at is an estimate for people and tools: no verdict
+// rests on it. attempt is random; by it a client finds its entry after a lost reply.
 //
 // An election is a mutex. In the metadata of a candidate "election.value" is the value that
 // it stands with. The first candidate leads from when acquired_at is there.
-//
-// Unknown keys are ignored. An entry whose data is of a higher version is waited for and
-// never deleted.
 //
 // # Data of a parent
 //
 //	{"holdfast":2,"kind":"mutex","generation":"9f86d081884c7d65"}
 //
-// It stays the same for as long as the anchor of its generation is there: each join writes
-// the same bytes again, for the sake of the reply.
-//
-//   - kind is "mutex", "rw" or "semaphore", or "dir" for an ancestor of locks.
-//   - generation names the anchor and the entries. An ancestor has none.
-//   - "adopted":true marks a parent that Holdfast has found empty and not made itself, such
-//     as those that other libraries leave. Clients use it, and do not delete it when the
-//     last entry leaves, unless its counter has come to its end.
+// [Parent] has the fields. The data stays the same for as long as the anchor of its generation
+// is there: each join writes the same bytes again, for the sake of the reply.
 //
 // An empty node, an ancestor, or a parent without the anchor of its generation is adopted: a
 // client creates its entry there under a random id, and then writes a new generation and its
-// anchor. Data that is neither empty nor ours is foreign, and the path is refused.
+// anchor. A parent that was found empty is marked with "adopted":true; clients use it, and do
+// not delete it when the last entry leaves. Data that is neither empty nor ours is foreign, and
+// the path is refused.
 //
 // # Data of an anchor
 //
 //	{"holdfast":2,"kind":"anchor","permits":4,"resized":8}
 //
-// Of a semaphore, permits is the number of permits that it was made with, and resized the
-// number that it has instead since a Resize. Other kinds have neither. A join to a semaphore
-// checks the anchor at the version that the client knows, so it never rests on an old number.
+// A semaphore's anchor has the number of permits that it was made with, and the number that a
+// Resize has set since. A join to a semaphore checks the anchor at the version that the client
+// knows, so it never rests on an old number.
 //
 // # When an entry has expired
 //
@@ -145,32 +120,26 @@
 // leader's clock, the verdict is [Unproven]. The holder counts its lease from before it sent
 // the write, so the lease ends for the holder first. See [Entry.Judge] and [Now].
 //
-// The mark, .epoch below the root, keeps an early stamp of the present epoch for later
-// judges:
+// The mark, .epoch below the root, keeps an early stamp of the present epoch for later judges.
+// Only its Mtime and Mzxid count. The first client that has to judge an older write in a new
+// epoch writes it:
 //
 //	{"holdfast":2,"kind":"epoch"}
 //
-// Only its Mtime and Mzxid count. The first client that has to judge an older write in a new
-// epoch writes it. The mark stays when all locks are gone, and no lock can have that name.
-//
 // # Admission
 //
-// [Admit] is the admission rule. Of the contenders of a lock, in their order, it says which
-// are in, and for which earlier one each other waits. It knows names and [Rules] only.
-//
 // A contender waits for the nearest earlier one that excludes it. Of a semaphore's contenders
-// all are in, from the first one on, that together ask for no more permits than there are. A
-// contender that asks for many is not overtaken. Entries of other libraries ask for one.
+// all are in, from the first one on, that together ask for no more permits than there are: a
+// contender that asks for many is not overtaken. Entries of other libraries ask for one. [WaitsFor]
+// is the rule; it knows names and [Rules] only.
 //
-// A writer that only reads from now on, by "shared" in its record, keeps its name and its
-// place. A reader enters if its nearest earlier writer tells that: when that writer was
-// granted, none was ahead of it, and between the two there are only readers. A client that
-// does not know of the record, such as one of another library, waits until the entry has
-// gone, which is safe. A second entry for reading would not be safe. Behind the waiting
-// writers it would come too late; and with the sequence of the first one, as Curator does
-// from 5.5 on, it lets in a client that has seen the writer hold the lock and go. So after
-// an entry of another library on a read/write lock has gone, the children are listed
-// ([Kind.Alone]).
+// A writer that only reads from now on ("shared" in its record) keeps its name and its place. A
+// reader enters if its nearest earlier writer tells that: none was ahead of that writer when it
+// was granted, and between the two there are only readers. A client that does not know of the
+// record, such as one of another library, waits until the entry has gone, which is safe. A
+// second entry for reading would not be: Curator makes one with the sequence of the first from
+// 5.5 on, and so lets in a client that has seen the writer hold the lock and go. So after an
+// entry of another library on a read/write lock has gone, the children are listed ([Kind.Alone]).
 //
 // # Requests to give up a lock
 //
@@ -180,11 +149,10 @@
 //	{"holdfast":2,"request":"60303ae22b998861","entry":"orders/42/9f86d081884c7d65-lock-0000000007",
 //	 "owner":"deploy","host":"node4","pid":815,"reason":"node3 is drained"}
 //
-// request is random, and entry is the path below the root. The other fields tell which
-// client asks, and why. The transaction that makes the node checks that the entry is there.
-// Any client that knows that the entry has gone may delete the request. Data that a client
-// does not understand is left alone. .revoke stays when all locks are gone, and no lock can
-// have that name.
+// [Revocation] has the fields. The transaction that makes the node checks that the entry is
+// there. Any client that knows that the entry has gone may delete the request. Data that a
+// client does not understand is left alone. .epoch and .revoke stay when all locks are gone,
+// and no lock can have those names.
 //
 // # The fencing token
 //

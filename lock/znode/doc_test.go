@@ -52,8 +52,8 @@ func TestDocsRecords(t *testing.T) {
 	}
 }
 
-// A tool that reads the children of a lock's node: who holds it, and who waits for whom.
-func ExampleAdmit() {
+// A tool that reads the children of a lock's node: its holders, and which entry each waiter waits for.
+func ExampleWaitsFor() {
 	names := znode.Contenders([]string{
 		"9f86d081884c7d65-lock-0000000008",
 		"9f86d081884c7d65-lock-0000000007",
@@ -67,7 +67,7 @@ func ExampleAdmit() {
 	}
 	rules := znode.Rules{Kind: parent.Kind}
 	for i, name := range names {
-		if ahead := znode.Admit(names, i, rules); ahead < 0 {
+		if ahead := znode.WaitsFor(names, i, rules); ahead < 0 {
 			fmt.Println(name.Seq, "is in")
 		} else {
 			fmt.Println(name.Seq, "waits for", names[ahead].Seq)

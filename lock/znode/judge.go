@@ -62,6 +62,9 @@ type Now struct {
 	// Marked says that the epoch's mark was looked at, which may have told of an
 	// earlier Since. Without it nothing of an earlier term is judged.
 	Marked bool
+	// Resets is how often the servers may have lost their data, as far as this judge knows.
+	// They number transactions anew then, so neither these nor terms of before compare.
+	Resets int
 }
 
 // Earliest is what the leader's clock shows at least, as a time.

@@ -108,7 +108,7 @@ func anyStat(t *rapid.T) znode.Stat {
 		rapid.Int64Range(0, 5_000_000).Draw(t, "mtime"))
 }
 
-// TestWaitIsLongEnough: whoever waits as long as told comes to another answer.
+// TestWaitIsLongEnough: a judge that waits as long as told comes to another answer.
 func TestWaitIsLongEnough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now, left := anyNow(t), time.Duration(rapid.Int64Range(int64(ms), int64(time.Hour)).Draw(t, "left"))

@@ -46,17 +46,18 @@ type Record struct {
 	Host       string `json:"host,omitempty"`        // that it runs on
 	PID        int    `json:"pid,omitempty"`         // of its process there
 	TTL        int64  `json:"ttl_ms"`                // the lease that each write begins anew, in ms
-	ExpiresAt  int64  `json:"expires_at"`            // for people; 0: its owner did not know the time
+	ExpiresAt  int64  `json:"expires_at"`            // for people, wrong after a change of the leader; 0: its owner did not know the time
 	AcquiredAt int64  `json:"acquired_at,omitempty"` // 0: no grant recorded
-	Shared     bool   `json:"shared,omitempty"`      // a writer's: it only reads since, and readers may enter
+	Shared     bool   `json:"shared,omitempty"`      // a writer's: it only reads since, and readers may enter; never taken back
 	Attempt    string `json:"attempt,omitempty"`     // random, of the request that made the entry: no other has it
-	// Incarnation: how often the entry was handed on to another process. Detached: no process
-	// has it, and a ticket attaches to it. Attachment: an id that only one attachment writes.
+	// Incarnation counts how often the entry was handed to another process. Detached says that
+	// no process has it, and that the holder of its ticket may attach. Attachment is random;
+	// by it the client that attaches knows its own writes.
 	Incarnation int32             `json:"incarnation,omitempty"`
 	Detached    bool              `json:"detached,omitempty"`
 	Attachment  string            `json:"attachment,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"` // the owner's own
-	Broken      *Broken           `json:"broken,omitempty"`   // nil: its owner wrote it
+	Broken      *Broken           `json:"broken,omitempty"`   // set by the client that force-released the hold; nil: its owner wrote it
 }
 
 // Broken says which client ended the hold of another, and why. It stands in the record of

@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 		{strings.ToUpper(id1) + "-lock-0000000007", znode.Name{Seq: 7}},              // not an id of ours
 		{id1[1:] + "-lock-0000000007", znode.Name{Seq: 7}},                           // id too short
 		{id1 + "0-lock-0000000007", znode.Name{Seq: 7}},                              // id too long
-		{"block-0000000042", znode.Name{}},                                           // a name somebody may want
+		{"block-0000000042", znode.Name{}},                                           // a possible name of a lock
 		{id1 + "-lock-000000007", znode.Name{}},                                      // nine digits
 		{id1 + "-lock-00000000x7", znode.Name{}},                                     // not a number
 		{id1 + "-lock-9999999999", znode.Name{}},                                     // beyond 32 bits
@@ -218,7 +218,7 @@ func TestAdmit(t *testing.T) {
 			names = append(names, znode.Name{Seq: int32(i), Role: map[rune]znode.Role{'x': znode.Exclusive, 'r': znode.Shared, 'w': znode.Writer}[c]})
 		}
 		for i, want := range tt.want {
-			if got := znode.Admit(names, i, mutex); got != want {
+			if got := znode.WaitsFor(names, i, mutex); got != want {
 				t.Errorf("queue %s: contender %d waits for %d, want %d", tt.queue, i, got, want)
 			}
 		}
@@ -244,7 +244,7 @@ func TestAdmitPermits(t *testing.T) {
 			names = append(names, znode.Name{Seq: int32(i), Permits: n})
 		}
 		for i, want := range tt.want {
-			if got := znode.Admit(names, i, znode.Rules{Kind: znode.Semaphore, Capacity: tt.capacity}); got != want {
+			if got := znode.WaitsFor(names, i, znode.Rules{Kind: znode.Semaphore, Capacity: tt.capacity}); got != want {
 				t.Errorf("%v of %d: contender %d waits for %d, want %d", tt.asked, tt.capacity, i, got, want)
 			}
 		}
@@ -252,7 +252,7 @@ func TestAdmitPermits(t *testing.T) {
 }
 
 // TestAdmitNeverDeadlocks walks random queues to their end: in every state
-// somebody is in, no two that exclude each other are, and all get their turn.
+// a contender is in, no two that exclude each other are, and all get their turn.
 func TestAdmitNeverDeadlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		roles := rapid.SliceOfN(rapid.IntRange(0, 2), 1, 12).Draw(t, "roles")
@@ -263,7 +263,7 @@ func TestAdmitNeverDeadlocks(t *testing.T) {
 		for len(names) > 0 {
 			var in []int
 			for i := range names {
-				ahead := znode.Admit(names, i, mutex)
+				ahead := znode.WaitsFor(names, i, mutex)
 				if ahead >= i {
 					t.Fatalf("%v: %d waits for %d, which is not earlier", names, i, ahead)
 				}
@@ -272,7 +272,7 @@ func TestAdmitNeverDeadlocks(t *testing.T) {
 				}
 			}
 			if len(in) == 0 {
-				t.Fatalf("%v: nobody is in", names)
+				t.Fatalf("%v: none is in", names)
 			}
 			for _, i := range in {
 				if len(in) > 1 && names[i].Role != znode.Shared {
@@ -495,7 +495,7 @@ func TestDecodeRefuses(t *testing.T) {
 		t.Errorf("capacity %d", a.Capacity())
 	}
 	if p, err := znode.DecodeParent(nil); err != nil || p != (znode.Parent{}) {
-		t.Errorf("DecodeParent(nil) = %+v, %v, want nobody's", p, err)
+		t.Errorf("DecodeParent(nil) = %+v, %v, want the zero value", p, err)
 	}
 	if r, err := znode.DecodeRecord([]byte(strings.Replace(good, `"owner"`, `"later":{"x":[1]},"owner"`, 1))); err != nil || r.TTL != 5 {
 		t.Errorf("an unknown key of the same version is refused: %+v, %v", r, err)

@@ -56,6 +56,10 @@ type Count struct {
 // blocked reports whether waiters stand behind an expired or damaged entry.
 func (l *Lock) blocked() bool { return l.Waiting > 0 && (l.State == Expired || l.State == Damaged) }
 
+// states are those by which locks can be asked for: that of their first entry, or that others
+// wait, or do so behind an entry which blocks them.
+var states = []string{Free, Held, Waiting, Entering, Expired, Foreign, Damaged, Denied, "blocked"}
+
 // ask is what a request asks for.
 type ask struct {
 	root, policy, state, text, order string
@@ -75,6 +79,9 @@ func (a *ask) parse(query url.Values) error {
 			a.policy = value
 		case "state":
 			a.state = value
+			if value != "" && !slices.Contains(states, value) {
+				err = fmt.Errorf("must be %s or %s", strings.Join(states[:len(states)-1], ", "), states[len(states)-1])
+			}
 		case "q":
 			a.text = strings.ToLower(value)
 		case "sort":
@@ -112,7 +119,7 @@ func (a *ask) wants(l *Lock) bool {
 		if !l.blocked() {
 			return false
 		}
-	case "waiting":
+	case Waiting:
 		if l.Waiting == 0 {
 			return false
 		}
@@ -144,7 +151,7 @@ func (l *Lock) left() time.Duration {
 	if len(l.Entries) == 0 || !l.Entries[0].known {
 		return math.MaxInt64
 	}
-	return l.Entries[0].left - time.Since(l.read)
+	return l.Entries[0].left
 }
 
 func (s *Server) apiLocks(w http.ResponseWriter, r *http.Request) {
@@ -189,21 +196,15 @@ func (s *Server) apiLocks(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// at returns the lock as far as it is known at a moment after it was read. The time since
-// then alone does not make it expired.
+// at returns the lock as it was read, and how long ago that was. What was renewed since is not
+// known, so nothing is counted on.
 func (l *Lock) at(now time.Time) Lock {
 	shown := *l
-	age := now.Sub(l.read)
-	shown.Age = age.Milliseconds()
+	shown.Age = now.Sub(l.read).Milliseconds()
 	shown.Entries = slices.Clone(l.Entries)
 	for i := range shown.Entries {
-		e := &shown.Entries[i]
-		if e.known {
-			left := e.left - age
-			if e.State != Expired {
-				left = max(0, left)
-			}
-			ms := left.Milliseconds()
+		if e := &shown.Entries[i]; e.known {
+			ms := e.left.Milliseconds()
 			e.Left = &ms
 		}
 	}

@@ -11,6 +11,9 @@
 //	                  sort (policy, name, left, queue), offset, limit (500 at most)
 //	/api/v1/lock      one lock with the first 200 entries of its queue; name, root
 //
+// A lock is told of as it was read, age_ms ago: left_ms is what was left of a lease then, and
+// nothing is counted on.
+//
 // # What it costs
 //
 // Locks are read on request, and once for all requests together: a pass begins
@@ -25,8 +28,9 @@
 // network keep others from it: names of locks and their owners are shown. Metadata is not,
 // unless the options say so. Requests that name another host than localhost, an address,
 // or one of the options' are refused, so that no foreign page can read it by having its
-// own name point here (DNS rebinding). The page needs no resource from
-// elsewhere, and its Content-Security-Policy allows none.
+// own name point here (DNS rebinding). /metrics, /healthz and /readyz answer by any name, as
+// scrapers and probes ask: they tell of roots, policies and numbers, and of no lock or owner.
+// The page needs no resource from elsewhere, and its Content-Security-Policy allows none.
 //
 // # Metrics
 //
@@ -48,7 +52,9 @@
 //	holdfast_reaper_last_complete_sweep_timestamp_seconds gauge      root, policy  when it began; 0 if there was none
 //	holdfast_reaper_live_entries                          gauge      root, policy  whose lease ran
 //	holdfast_reaper_locks                                 gauge      root, policy  seen by the last sweep
+//	holdfast_reaper_longest_wait_seconds                  gauge      root, policy  of the entries that wait
 //	holdfast_reaper_missed_nodes_total                    counter    root, policy  changed before they could be deleted
+//	holdfast_reaper_oldest_hold_seconds                   gauge      root, policy  of the live entries with a recorded grant
 //	holdfast_reaper_oldest_overdue_seconds                gauge      root, policy  for how long the oldest could have been deleted
 //	holdfast_reaper_pruned_nodes_total                    counter    root, policy  empty nodes that were deleted
 //	holdfast_reaper_purged_entries_total                  counter    root, policy  expired entries that were deleted
@@ -63,6 +69,10 @@
 //	holdfast_reaper_sweep_running                         gauge      root, policy  1 while one is under way
 //	holdfast_reaper_sweeps_skipped_total                  counter    root          not begun, the one before being under way
 //	holdfast_reaper_undecodable_nodes                     gauge      root, policy  damaged or of a newer version
+//	holdfast_reaper_waiting_entries                       gauge      root, policy  live, without a recorded grant
+//
+// What the last sweep has found is known to the active reaper alone: after a failover the other
+// ones leave it out.
 //
 // Those of Go's runtime and of the process stand beside them.
 package status

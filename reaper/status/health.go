@@ -44,11 +44,16 @@ func (r RootState) absent(now time.Time) []string {
 	return []string{fmt.Sprintf("no session with ZooKeeper for %v", max(0, now.Sub(r.Session.Since)).Round(time.Second))}
 }
 
-// late tells of sweeps that are overdue.
+// overdue tells of a schedule whose sweep is overdue.
+func overdue(g reaper.Schedule) string {
+	return fmt.Sprintf("sweeps of %s are overdue by %v", strings.Join(g.Policies, ", "), seconds(g.Late))
+}
+
+// late tells of sweeps that are overdue, and what they wait for.
 func (r RootState) late() []string {
 	var late []string
 	for _, g := range r.Overdue() {
-		text := fmt.Sprintf("sweeps of %s are overdue by %v", strings.Join(g.Policies, ", "), seconds(g.Late))
+		text := overdue(g)
 		if g.Running != nil && g.Running.WaitsFor != "" {
 			text += fmt.Sprintf("; the one under way has waited for %v for %s", seconds(g.Running.Waits), g.Running.WaitsFor)
 		}
@@ -63,6 +68,9 @@ func (r RootState) incomplete() []string {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if r.Refused != nil {
 		add("the configuration was not reloaded, the one before is in force: %s", r.Refused.Error)
+	}
+	if r.NoRoot {
+		add("%s was not there when this reaper began, and no lock was seen below it since: it is another root than that of the programs, or none of them has taken a lock yet", r.Root)
 	}
 	if f := r.LastFailure; f != nil && f.InARow > 0 {
 		add("failed %d times in a row: %s", f.InARow, f.Error)
@@ -96,13 +104,13 @@ func seconds(s float64) time.Duration {
 }
 
 // healthy fails when sweeps are overdue: then a restart may help. A reaper that stands by
-// has none to do, and in an outage none is overdue at first.
+// has none to do, and in an outage none is overdue at first. What a sweep waits for may be the
+// name of a lock, which is for the page alone.
 func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 	var wrong []string
 	for _, r := range s.shown() {
-		state := RootState{Status: r.Monitor.Status(), Label: r.label()}
-		for _, text := range state.late() {
-			wrong = append(wrong, state.Label+": "+text)
+		for _, g := range r.Monitor.Status().Overdue() {
+			wrong = append(wrong, r.label()+": "+overdue(g))
 		}
 	}
 	answer(w, wrong)

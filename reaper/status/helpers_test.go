@@ -58,7 +58,7 @@ func simulate(t *testing.T, o Options, f func(w *world)) {
 		}
 		w.told = &told{set: set, locks: w.dial("reaper", lock.WithPolicies(set))}
 		w.told.status = reaper.Status{
-			About: reaper.About{Root: "/locks"}, State: reaper.Active, Started: time.Now(),
+			About: reaper.About{Root: "/locks"}, State: reaper.Active, Started: time.Now(), ActiveSince: time.Now(),
 			Session:   reaper.Session{Connected: true, Since: time.Now()},
 			Schedules: []reaper.Schedule{{Schedule: "@every 1m", Policies: []string{"orders", "default"}}},
 		}
@@ -86,7 +86,7 @@ func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 	return locks
 }
 
-// raw returns a connection of somebody else's.
+// raw returns another client's connection.
 func (w *world) raw() *zk.Conn {
 	w.Helper()
 	z, _, err := zk.Connect(w.Servers(), time.Minute, zk.WithDialer(w.Dialer("raw")), zk.WithLogInfo(false))

@@ -110,7 +110,7 @@ func TestQueries(t *testing.T) {
 				t.Errorf("%s: got %q, want %q", query, got, want)
 			}
 		}
-		for _, query := range []string{"?limit=501", "?limit=0", "?offset=-1", "?offset=x", "?sort=age", "?nam=x"} {
+		for _, query := range []string{"?limit=501", "?limit=0", "?offset=-1", "?offset=x", "?sort=age", "?nam=x", "?state=bogus"} {
 			if a := w.get("/api/v1/locks" + query); a.Code != http.StatusBadRequest || !strings.Contains(a.Body.String(), `"error":"`) {
 				t.Errorf("%s: %d %s", query, a.Code, a.Body)
 			}
@@ -231,8 +231,8 @@ func TestOutage(t *testing.T) {
 		if got.Error == "" || len(got.Locks) != 1 || got.Age < maxPass.Milliseconds() {
 			t.Errorf("error %q, %d locks, %d ms old", got.Error, len(got.Locks), got.Age)
 		}
-		if left := got.Locks[0].Entries[0].Left; left == nil || *left != 0 || got.Locks[0].State != Held {
-			t.Errorf("what nobody has looked at since is %s with %v", got.Locks[0].State, left)
+		if left := got.Locks[0].Entries[0].Left; left == nil || *left < 5_000 || got.Locks[0].State != Held {
+			t.Errorf("what was not read since is %s with %v, want what it was", got.Locks[0].State, left)
 		}
 		w.Thaw("reaper")
 		for got.Error != "" {

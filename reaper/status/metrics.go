@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -29,15 +30,21 @@ type swept struct {
 	seconds prometheus.ObserverVec
 
 	mu     sync.Mutex
-	found  map[string]reaper.Counts // what the last sweep has found
+	found  map[string]found         // by the last sweep
 	totals map[string]reaper.Counts // what all of them have done
+}
+
+// found is what a sweep has found of a policy's locks, and when it began.
+type found struct {
+	reaper.Counts
+	began time.Time
 }
 
 // watch returns what becomes of the sweeps of a root from now on.
 func (m *metrics) watch(r Root) *swept {
 	s := &swept{
 		seconds: m.seconds.MustCurryWith(prometheus.Labels{"root": r.label()}),
-		found:   map[string]reaper.Counts{}, totals: map[string]reaper.Counts{},
+		found:   map[string]found{}, totals: map[string]reaper.Counts{},
 	}
 	for _, complete := range []string{"true", "false"} { // so that rates begin at 0
 		s.seconds.WithLabelValues(complete)
@@ -59,7 +66,7 @@ func (s *swept) observe(r reaper.Report) {
 	defer s.mu.Unlock()
 	for policy, c := range r.Policies {
 		if r.Complete || c.Scanned > 0 {
-			s.found[policy] = *c
+			s.found[policy] = found{*c, r.Started}
 		}
 		t := s.totals[policy]
 		t.Scanned += c.Scanned
@@ -71,15 +78,16 @@ func (s *swept) observe(r reaper.Report) {
 	}
 }
 
-// of returns what the last sweep has found of a policy's locks, nil if there was none,
-// and what all of them have done.
-func (s *swept) of(policy string) (found *reaper.Counts, total reaper.Counts) {
+// of returns what the last sweep has found of a policy's locks, nil if there was none since this
+// reaper became the active one, and what all of its sweeps have done. What a reaper found before
+// it stood by is not known to be so any more: another one sweeps.
+func (s *swept) of(policy string, activeSince time.Time) (last *found, total reaper.Counts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c, ok := s.found[policy]; ok {
-		found = &c
+	if f, ok := s.found[policy]; ok && !activeSince.IsZero() && !f.began.Before(activeSince) {
+		last = &f
 	}
-	return found, s.totals[policy]
+	return last, s.totals[policy]
 }
 
 // series is a metric that is collected when it is asked for.
@@ -161,12 +169,19 @@ var planSeries = labelled(rootAndPolicy,
 	}),
 )
 
-// foundSeries are what the last sweep has found of a policy's locks.
+// foundSeries are what the last sweep has found of a policy's locks. Only the active reaper has
+// them.
 var foundSeries = labelled(rootAndPolicy,
 	gauge("locks", "Locks that the last sweep has seen.",
 		func(c reaper.Counts) int { return c.Locks }),
 	gauge("live_entries", "Entries whose lease ran when the last sweep has seen them.",
 		func(c reaper.Counts) int { return c.Live }),
+	gauge("waiting_entries", "Live entries without a recorded grant, when the last sweep has seen them.",
+		func(c reaper.Counts) int { return c.Waiting }),
+	gauge("longest_wait_seconds", "For how long the longest of them had waited; 0 if none waits.",
+		func(c reaper.Counts) float64 { return c.LongestWait }),
+	gauge("oldest_hold_seconds", "For how long the oldest of the other live entries had the lock; 0 if there is none.",
+		func(c reaper.Counts) float64 { return c.OldestHold }),
 	gauge("expired_entries", "Entries past their lease and the grace, in the last sweep.",
 		func(c reaper.Counts) int { return c.Expired }),
 	gauge("foreign_nodes", "Nodes that are not Holdfast's, in the last sweep.",
@@ -229,9 +244,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 			}
 		}
 		for _, p := range policiesOf(r.Monitor) {
-			found, total := r.swept.of(p.Name)
-			if found != nil {
-				collect(ch, foundSeries, *found, label, p.Name)
+			last, total := r.swept.of(p.Name, state.ActiveSince)
+			if last != nil {
+				collect(ch, foundSeries, last.Counts, label, p.Name)
 			}
 			collect(ch, totalSeries, total, label, p.Name)
 		}

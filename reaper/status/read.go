@@ -62,7 +62,7 @@ type Entry struct {
 	Host     string            `json:"host,omitempty"`
 	PID      int               `json:"pid,omitempty"`
 	TTL      int64             `json:"ttl_ms,omitempty"`
-	Left     *int64            `json:"left_ms,omitempty"`     // of the lease, negative after it; nil: nothing is known of the leader's clock
+	Left     *int64            `json:"left_ms,omitempty"`     // of the lease, when it was read, negative after it; nil: nothing is known of the leader's clock
 	Acquired string            `json:"acquired_at,omitempty"` // ensemble time; "" until the grant was recorded
 	Detached bool              `json:"detached,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"` // only if the options say so

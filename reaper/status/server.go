@@ -153,7 +153,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "nothing here can be changed: GET and HEAD only", http.StatusMethodNotAllowed)
-	case !s.named(r.Host):
+	case !unnamed[r.URL.Path] && !s.named(r.Host):
 		http.Error(w, fmt.Sprintf("host %q: must be localhost, an address, or one of reaper.hosts in the configuration", r.Host), http.StatusMisdirectedRequest)
 	default:
 		select {
@@ -166,6 +166,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 }
+
+// unnamed are the paths that may be asked for by any name, as scrapers and probes do. They tell
+// of roots, policies and numbers; names of locks, their owners and what they wait for are told
+// by the others alone.
+var unnamed = map[string]bool{"/metrics": true, "/healthz": true, "/readyz": true}
 
 // named reports whether a request may ask for that host. An address is no name that
 // another site could point to us.

@@ -75,8 +75,10 @@ type PolicyState struct {
 	Grace       float64 `json:"grace_seconds"`
 	OrphanAfter float64 `json:"orphan_after_seconds"`
 	KeepParent  bool    `json:"keep_parent"`
-	// Last is what the last sweep has found; nil if there was none yet.
-	Last *reaper.Counts `json:"last,omitempty"`
+	// Last is what the last sweep has found, and LastBegan when that began; nil if there was
+	// none since this reaper became the active one.
+	Last      *reaper.Counts `json:"last,omitempty"`
+	LastBegan time.Time      `json:"last_began,omitzero"`
 }
 
 // snapshot tells how the reaper does now.
@@ -88,12 +90,14 @@ func (s *Server) snapshot() Snapshot {
 			state.Clock = clockOf(locks, all.Now)
 		}
 		for _, p := range policiesOf(r.Monitor) {
-			last, _ := r.swept.of(p.Name)
-			state.Policies = append(state.Policies, PolicyState{
+			shown := PolicyState{
 				Name: p.Name, Match: p.Match.String(), TTL: p.TTL.Seconds(), MaxTTL: p.MaxTTL.Seconds(),
 				Grace: p.Grace.Seconds(), OrphanAfter: p.OrphanAfter.Seconds(), KeepParent: p.KeepParent,
-				Last: last,
-			})
+			}
+			if last, _ := r.swept.of(p.Name, state.ActiveSince); last != nil {
+				shown.Last, shown.LastBegan = &last.Counts, last.began
+			}
+			state.Policies = append(state.Policies, shown)
 		}
 		all.Roots = append(all.Roots, state)
 	}

@@ -19,7 +19,7 @@ import (
 
 const planted = "hunter2"
 
-// TestSecretsAreNotShown plants a password wherever somebody may put one, by right or by
+// TestSecretsAreNotShown plants a password wherever a user may put one, by right or by
 // mistake, and looks for it in all that a command prints, at the level that logs the most.
 func TestSecretsAreNotShown(t *testing.T) {
 	server := silence(t)

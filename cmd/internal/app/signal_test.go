@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestLoadOfAPipeIsInterrupted: nobody writes to it.
+// TestLoadOfAPipeIsInterrupted: the pipe has no writer.
 func TestLoadOfAPipeIsInterrupted(t *testing.T) {
 	clearEnv(t)
 	fifo := filepath.Join(t.TempDir(), "config")
@@ -24,7 +24,7 @@ func TestLoadOfAPipeIsInterrupted(t *testing.T) {
 	if Status(ctx, err) != StatusSignalled+int(syscall.SIGTERM) || !errors.Is(err, Interrupt{syscall.SIGTERM}) {
 		t.Errorf("%v, status %d", err, Status(ctx, err))
 	}
-	// Let go whoever opens it.
+	// Let go the goroutine that opens it.
 	w, err := os.OpenFile(fifo, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -139,9 +139,9 @@ func (p hfProcess) end() {
 
 type hfHold struct{ h *lock.Hold }
 
-func (h hfHold) lost() <-chan struct{} { return h.h.Done() }
+func (h hfHold) lost() <-chan struct{} { return h.h.Context().Done() }
 func (h hfHold) err() error            { return h.h.Err() }
-func (h hfHold) sure() bool            { return h.h.Valid() }
+func (h hfHold) sure() bool            { return h.h.Remaining() > 0 }
 func (h hfHold) left() time.Duration   { return h.h.Remaining() }
 func (h hfHold) token() string         { return h.h.Token().String() }
 func (h hfHold) unlock() error         { return h.h.Unlock() }

@@ -32,7 +32,7 @@ var (
 	catalog *lock.RWMutex
 	token   lock.Token
 	conn    *zk.Conn
-	log     = zerolog.Nop()
+	logger  = zerolog.Nop()
 	db      *sql.DB // there is none: what uses it is compiled, and not run
 
 	order   = "42"
@@ -90,7 +90,7 @@ func scene(n int) (clear func(), _ error) {
 	go func() { // request the release of the hold, so that its listener is done
 		select {
 		case work <- "a piece":
-		case <-hold.Done():
+		case <-hold.Context().Done():
 		}
 		other.Revoke(ctx, "hold", "the scene is over")
 	}()

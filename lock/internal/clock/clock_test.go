@@ -191,8 +191,8 @@ func (w world) setACL(path string, perms int32) {
 	synctest.Wait()
 }
 
-// TestManyShareOneRequest: of those who found the same thing unproven one asks, and
-// for who knew less than is known by now nobody does.
+// TestManyShareOneRequest: of the callers that found the same thing unproven one asks; for a
+// caller that knew less than is known by now, none does.
 func TestManyShareOneRequest(t *testing.T) {
 	simulate(t, func(w world) {
 		c := w.clock("a")
@@ -223,7 +223,7 @@ func TestManyShareOneRequest(t *testing.T) {
 	})
 }
 
-// TestProveEndsWithItsContext, while somebody else asks.
+// TestProveEndsWithItsContext, while another caller asks.
 func TestProveEndsWithItsContext(t *testing.T) {
 	simulate(t, func(w world) {
 		c := w.clock("a")
@@ -398,7 +398,7 @@ func TestMarkIsRacedFor(t *testing.T) {
 				w.marked(c, 0)
 			}
 			if before < 2 {
-				t.Errorf("epoch %d: %d tried, and nobody raced", epoch, before)
+				t.Errorf("epoch %d: %d tried, and none raced", epoch, before)
 			}
 			if v := w.mark().Stat.Version; v != epoch+1 {
 				t.Errorf("epoch %d: written %d times", epoch, v)

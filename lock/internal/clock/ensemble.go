@@ -30,6 +30,7 @@ type Ensemble struct {
 
 	mu sync.Mutex
 	knowledge
+	resets        int // calls of Forget
 	displacements uint64
 	last          Displacement
 }
@@ -52,7 +53,12 @@ type knowledge struct {
 func (c *Ensemble) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.forget()
+}
+
+func (c *Ensemble) forget() {
 	c.knowledge = knowledge{}
+	c.resets++
 }
 
 // sample says that the leader's clock showed stamp at some time between sent,
@@ -100,13 +106,18 @@ type Displacement struct {
 
 // Observe takes the Mtime of a write, in Unix milliseconds, as a sample: of a request
 // that was handed over after sent, and answered before received. An older transaction
-// than the one known tells nothing new and is dropped.
+// than the one known tells nothing new and is dropped. But one that was sent after the
+// known one was answered has to be younger: if its number is lower, the servers have lost
+// their data, and number anew.
 func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 	next := sample{zxid: zxid, stamp: time.Duration(mtime) * time.Millisecond, sent: sent, received: received}
 	c.mu.Lock()
 	if zxid <= c.sample.zxid {
-		c.mu.Unlock()
-		return
+		if sent.Mono <= c.sample.received.Mono {
+			c.mu.Unlock()
+			return
+		}
+		c.forget()
 	}
 	last := c.sample
 	c.sample = next
@@ -208,12 +219,12 @@ func (c *Ensemble) Now(t Instant) znode.Now {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sample.zxid == 0 {
-		return znode.Now{}
+		return znode.Now{Resets: c.resets}
 	}
 	// By the last sample alone, so that it is true of the clock as it is now even if
 	// a small step went unseen.
 	b := c.sample.bounds().later(t)
-	return znode.Now{Zxid: c.sample.zxid, Lower: b.least, Upper: b.most, Term: c.term, Since: c.since, Marked: c.marked}
+	return znode.Now{Zxid: c.sample.zxid, Lower: b.least, Upper: b.most, Term: c.term, Since: c.since, Marked: c.marked, Resets: c.resets}
 }
 
 // Displacements is how often the leader's clock was seen to be displaced since this was

@@ -62,8 +62,8 @@ func TestOnlyYoungerSamplesCount(t *testing.T) {
 		t.Fatalf("a clock without a sample claims %+v", now)
 	}
 	c.Observe(7, 5000, at(0), at(2*ms))
-	c.Observe(6, 900, at(3*ms), at(4*ms)) // an older transaction, answered late
-	c.Observe(7, 900, at(3*ms), at(4*ms))
+	c.Observe(6, 900, at(1*ms), at(4*ms)) // an older transaction, answered late
+	c.Observe(7, 900, at(2*ms), at(4*ms))
 	if now := c.Now(at(2 * ms)); now.Zxid != 7 || now.Lower != 5000*ms || now.Upper != 5003*ms+2*ms/znode.RateError {
 		t.Errorf("%+v", now)
 	}
@@ -206,6 +206,21 @@ func TestStepsCannotHide(t *testing.T) {
 	})
 }
 
+// TestTransactionsThatBeginAnew: a write with a lower number than one that was answered before it
+// was sent is on servers that have lost their data. All that was known is of the data before.
+func TestTransactionsThatBeginAnew(t *testing.T) {
+	var c Ensemble
+	c.Observe(zxid(3, 7), 1_000_000, at(0), at(1*ms))
+	c.Observe(zxid(3, 8), 1_500_000, at(2*ms), at(3*ms)) // a step begins a term
+	c.Observe(zxid(3, 2), 1_500_010, at(4*ms), at(5*ms))
+	if now := c.Now(at(5 * ms)); now.Zxid != zxid(3, 2) || now.Term != zxid(3, 0) || now.Resets != 1 {
+		t.Errorf("%+v", now)
+	}
+	if n, _ := c.Displacements(); n != 1 {
+		t.Errorf("%d displacements, want the one of before", n)
+	}
+}
+
 func TestEpochs(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 7), 1_000_000, at(0), at(0))
@@ -225,7 +240,7 @@ func TestEpochs(t *testing.T) {
 	if n != 1 || last.OldEpoch != 3 || last.NewEpoch != 5 || last.By < 3999*time.Second {
 		t.Errorf("%d displacements, the last %+v", n, last)
 	}
-	c.Observe(zxid(3, 9), 1_000_030, at(30*ms), at(30*ms)) // an old leader's, answered late
+	c.Observe(zxid(3, 9), 1_000_030, at(15*ms), at(30*ms)) // an old leader's, answered late
 	if c.Now(at(30*ms)).Zxid != zxid(5, 2) {
 		t.Error("an earlier epoch's sample counts")
 	}

@@ -15,7 +15,7 @@ import (
 // who judges it.
 type ensemble struct {
 	random *rand.Rand
-	real   time.Duration // the true time, which nobody knows
+	real   time.Duration // the true time, which no clock shows
 
 	off           time.Duration // of the present leader's clock
 	epoch, number int64         // of the last transaction
@@ -126,7 +126,7 @@ func newEnsemble(random *rand.Rand) *ensemble {
 
 // TestNobodyIsTakenForDeadWhileItTrustsItsLease, whatever leaders follow each other:
 // clocks that are hours apart, or set while they lead, elections faster than leases
-// last. And whoever is dead is found to be, in the time that a lease and the grace take
+// last. And a dead holder is found to be dead, in the time that a lease and the grace take
 // on the judge's own clock.
 func TestNobodyIsTakenForDeadWhileItTrustsItsLease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -29,8 +29,8 @@ func slept(mono, d time.Duration) clock.Instant {
 }
 
 // TestLeaseEndsBeforeOthersMayEnter draws a holder's clock that runs wrong and a
-// write that the leader stamped some time after it was sent. Whoever goes by the
-// leader's clock respects the entry until stamp + TTL at least; the holder must
+// write that the leader stamped some time after it was sent. A client that goes by
+// the leader's clock respects the entry until stamp + TTL at least; the holder must
 // have stopped before that, late timer and all.
 func TestLeaseEndsBeforeOthersMayEnter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -258,7 +258,7 @@ func TestEachChangeIsToldOnce(t *testing.T) {
 			select {
 			case <-changed:
 			default:
-				t.Errorf("%s: nobody was woken by the grant", tt.name)
+				t.Errorf("%s: the grant woke no waiter", tt.name)
 			}
 			changed, _ = e.Watch()
 		}
@@ -267,7 +267,7 @@ func TestEachChangeIsToldOnce(t *testing.T) {
 		select {
 		case <-changed:
 		default:
-			t.Errorf("%s: nobody was woken", tt.name)
+			t.Errorf("%s: no waiter was woken", tt.name)
 		}
 		if len(o.told) != len(want) {
 			t.Errorf("%s: told %+v", tt.name, o.told)
@@ -415,7 +415,7 @@ func TestGrantIsRecorded(t *testing.T) {
 	}
 }
 
-// TestOrphan is an entry that nobody has: its node goes whatever its version.
+// TestOrphan is an entry without an owner: its node goes whatever its version.
 func TestOrphan(t *testing.T) {
 	var e Entry
 	e.InitEnded(&owner{entry: &e}, "/locks/x/e", Terms{TTL: testTTL}, ErrWithdrawn)

@@ -27,7 +27,7 @@ var errClosed = errors.New("the client closes")
 type world struct {
 	*simtest.World
 	conn   *zkconn.Conn
-	other  *zkconn.Conn // somebody else's
+	other  *zkconn.Conn // another client's
 	clock  *clock.Clock
 	keeper *Keeper
 	close  func()       // ends the keeper, and waits for it
@@ -141,7 +141,7 @@ func (w *world) holds(n int, t Terms) []*Entry {
 
 var plain = Terms{TTL: testTTL, Grace: testGrace}
 
-// write has somebody else write a node.
+// write has another client write a node.
 func (w *world) write(path, data string) {
 	w.Helper()
 	if _, err := w.other.Multi(w.Ctx, nil, &zk.SetDataRequest{Path: path, Data: []byte(data), Version: -1}); err != nil {
@@ -149,7 +149,7 @@ func (w *world) write(path, data string) {
 	}
 }
 
-// remove has somebody else delete a node.
+// remove has another client delete a node.
 func (w *world) remove(path string) {
 	w.Helper()
 	if _, err := w.other.Multi(w.Ctx, nil, &zk.DeleteRequest{Path: path, Version: -1}); err != nil {
@@ -333,22 +333,29 @@ func TestLostReply(t *testing.T) {
 				if n := w.keeper.Renewals(); n != 10 {
 					t.Errorf("%d renewals", n)
 				}
+				if n := w.Requests()["a"].Requests["getData"]; n > 1 {
+					t.Errorf("%d entries were read to know of all", n)
+				}
 			})
 		})
 	}
 }
 
-// TestMembersAreApart: one whose node is gone, or was written by somebody else, ends,
+// TestMembersAreApart: an entry whose node is gone, or that another client wrote, ends,
 // and the others of its batch are renewed at once.
 func TestMembersAreApart(t *testing.T) {
 	simulate(t, func(w *world) {
 		all := w.holds(10, plain)
 		same, _ := w.Node(all[7].Path)
 		w.remove(all[2].Path)
-		w.write(all[5].Path, "somebody else's")
+		w.write(all[5].Path, "another client's")
 		w.write(all[7].Path, string(same.Data)) // the bytes are ours, the write is not
+		w.sent()
 		time.Sleep(testTTL / 3)
 		w.Until("the others are renewed", func() bool { return w.keeper.Renewals() == 7 })
+		if batches := w.sent(); len(batches) > 4 { // one for each that is taken out, at most
+			t.Errorf("%d transactions", len(batches))
+		}
 		for i, e := range all {
 			switch want := map[int]error{2: ErrRemoved, 5: ErrTaken, 7: ErrTaken}[i]; {
 			case want == nil && (e.Err() != nil || e.Remaining() < testTTL*9/10):
@@ -357,7 +364,7 @@ func TestMembersAreApart(t *testing.T) {
 				t.Errorf("%d: %v, want %v", i, e.Err(), want)
 			}
 		}
-		if n, _ := w.Node(all[5].Path); string(n.Data) != "somebody else's" {
+		if n, _ := w.Node(all[5].Path); string(n.Data) != "another client's" {
 			t.Errorf("overwritten: %s", n.Data)
 		}
 	})
@@ -377,12 +384,12 @@ func TestReadBack(t *testing.T) {
 		{name: "of this batch", ours: true, doubt: true, tried: true, all: true},
 		{name: "of an earlier batch", ours: true, doubt: true, earlier: true},
 		{name: "of an earlier batch, and this one was tried too", ours: true, doubt: true, earlier: true, tried: true},
-		{name: "somebody's with our bytes", ours: true, want: ErrTaken},
-		{name: "somebody's", doubt: true, tried: true, want: ErrTaken},
+		{name: "another client's with our bytes", ours: true, want: ErrTaken},
+		{name: "another client's", doubt: true, tried: true, want: ErrTaken},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			simulate(t, func(w *world) {
-				w.close() // nobody else renews
+				w.close() // only this flight renews
 				f := &flight{Keeper: w.keeper, spread: 1 << 20, tried: tt.tried, before: map[*write]bool{}}
 				var ops []any
 				for _, name := range []string{"e0", "e1"} {
@@ -396,7 +403,7 @@ func TestReadBack(t *testing.T) {
 				}
 				b, beside := f.batch[0], f.batch[1]
 				f.before[b.write] = tt.earlier
-				data := "somebody else's"
+				data := "another client's"
 				if tt.ours {
 					data = string(b.data)
 				}
@@ -421,13 +428,13 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
-// TestOverwrittenInDoubt: the reply was lost, and then somebody else wrote the node.
+// TestOverwrittenInDoubt: the reply was lost, and then another client wrote the node.
 func TestOverwrittenInDoubt(t *testing.T) {
 	simulate(t, func(w *world) {
 		e, _ := w.hold("e", plain)
 		w.onFirst(locktest.Fault{Drop: locktest.AfterApply})
 		time.Sleep(testTTL / 3)
-		w.write(e.Path, "somebody else's")
+		w.write(e.Path, "another client's")
 		w.Until("it is noticed", func() bool { return e.Err() != nil })
 		if !errors.Is(e.Err(), ErrTaken) {
 			t.Error(e.Err())
@@ -465,7 +472,7 @@ func TestShorteningInDoubt(t *testing.T) {
 	})
 }
 
-// TestRefusedAsAWhole: a refusal that names no member costs nobody the hold, and the
+// TestRefusedAsAWhole: a refusal that names no member costs no hold, and the
 // batch is tried again.
 func TestRefusedAsAWhole(t *testing.T) {
 	simulate(t, func(w *world) {

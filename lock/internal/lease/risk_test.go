@@ -100,7 +100,7 @@ func TestAtRiskAfterAPause(t *testing.T) {
 	}
 }
 
-// TestSafeAgain: an acknowledged renewal withdraws a warning that nobody has received,
+// TestSafeAgain: an acknowledged renewal withdraws an unreceived warning,
 // and the next one is told again; but a late acknowledgement of an old write makes
 // nothing safe, and neither does any before max_hold.
 func TestSafeAgain(t *testing.T) {
@@ -210,7 +210,7 @@ func TestStalls(t *testing.T) {
 	waiter := add(Waiting, shorter, 0)
 	add(Held, Terms{TTL: time.Second, Fixed: true}, 0)
 	add(Held, plain, 2*time.Second)
-	add(Queued, shorter, 0) // is kept, and nobody has it or waits by it
+	add(Queued, shorter, 0) // is kept, without a holder or waiter
 	for after, want := range map[time.Duration]int{time.Second: 0, testTTL / 2: 2, time.Hour: 2} {
 		now = at(after)
 		first, stalled, of := k.Stalls()

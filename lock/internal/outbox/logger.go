@@ -42,23 +42,7 @@ func (l *lines) deliver(level zerolog.Level, line []byte, late time.Duration) {
 	if !event.Enabled() {
 		return
 	}
-	var message string
-	fields := json.NewDecoder(bytes.NewReader(line))
-	_, err := fields.Token() // the opening brace
-	for err == nil && fields.More() {
-		var key json.Token
-		var value json.RawMessage
-		if key, err = fields.Token(); err == nil {
-			err = fields.Decode(&value)
-		}
-		switch {
-		case err != nil, key == zerolog.LevelFieldName:
-		case key == zerolog.MessageFieldName:
-			err = json.Unmarshal(value, &message)
-		default:
-			event.RawJSON(key.(string), value)
-		}
-	}
+	message, err := split(line, func(key string, value json.RawMessage) { event.RawJSON(key, value) })
 	if err != nil { // zerolog was built with another encoding
 		event.Bytes("line", line)
 	}
@@ -70,4 +54,25 @@ func (l *lines) deliver(level zerolog.Level, line []byte, late time.Duration) {
 		l.told = dropped
 	}
 	event.Msg(message)
+}
+
+// split calls field for each field of a line but its level and message, and returns the message.
+func split(line []byte, field func(key string, value json.RawMessage)) (message string, err error) {
+	fields := json.NewDecoder(bytes.NewReader(line))
+	_, err = fields.Token() // the opening brace
+	for err == nil && fields.More() {
+		var key json.Token
+		var value json.RawMessage
+		if key, err = fields.Token(); err == nil {
+			err = fields.Decode(&value)
+		}
+		switch {
+		case err != nil, key == zerolog.LevelFieldName:
+		case key == zerolog.MessageFieldName:
+			err = json.Unmarshal(value, &message)
+		default:
+			field(key.(string), value)
+		}
+	}
+	return message, err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -148,6 +149,38 @@ func TestLoggerThatBlocks(t *testing.T) {
 		}, "\n")
 		if to.String() != want {
 			t.Errorf("%s\nwant\n%s", to, want)
+		}
+	})
+}
+
+// TestFromSlog: the handler gets each line as if the client had used it directly, and decides
+// itself what it takes.
+func TestFromSlog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got, want bytes.Buffer
+		level := new(slog.LevelVar)
+		user := func(to *bytes.Buffer) *slog.Logger {
+			return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: level})).With("service", "a").WithGroup("lock")
+		}
+		o := New(10)
+		log, direct := o.Logger(FromSlog(user(&got))), user(&want)
+
+		log.Debug().Str("x", "y").Msg("not at this level")
+		log.Info().Str("z", "\"1\"\n").Int64("big", 1<<62).Float64("half", .5).Stringer("a", time.Second).Bool("yes", true).Msg("a \"message\"\n")
+		direct.Info("a \"message\"\n", "z", "\"1\"\n", "big", 1<<62, "half", .5, "a", "1s", "yes", true)
+		log.Warn().Err(errors.New("why")).Strs("list", []string{"b", "a"}).Msg("")
+		direct.Warn("", "error", "why", "list", []string{"b", "a"})
+		log.Error().Msg("bad")
+		direct.Error("bad")
+		log.Log().Msg("without a level")
+		direct.Info("without a level")
+		synctest.Wait()
+		level.Set(slog.LevelDebug)
+		log.Debug().Msg("at this level now")
+		direct.Debug("at this level now")
+		synctest.Wait()
+		if got.String() != want.String() {
+			t.Errorf("%s\nwant\n%s", &got, &want)
 		}
 	})
 }

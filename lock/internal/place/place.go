@@ -109,14 +109,14 @@ func (p *Place[E]) Enter(w *Waiter[E], now time.Duration, share func(E) bool) (E
 		}
 	}
 	w.at = p.waiters.PushBack(w)
-	if p.joinsHelp() {
+	if p.NeedsJoin() {
 		return none, Enter
 	}
 	return none, Wait
 }
 
-// joinsHelp reports whether one more join is of use.
-func (p *Place[E]) joinsHelp() bool {
+// NeedsJoin reports whether one more join is of use.
+func (p *Place[E]) NeedsJoin() bool {
 	if p.waiters.Len() <= len(p.joins) {
 		return false
 	}
@@ -125,9 +125,6 @@ func (p *Place[E]) joinsHelp() bool {
 	}
 	return len(p.holds)+len(p.joins) < p.Room && len(p.joins) < max(1, p.Free)
 }
-
-// NeedsJoin reports whether a join has to begin: the waiters cannot be served otherwise.
-func (p *Place[E]) NeedsJoin() bool { return p.joinsHelp() }
 
 // Begin notes that a join has begun.
 func (p *Place[E]) Begin(j *Join) { p.joins = append(p.joins, j) }
@@ -218,6 +215,9 @@ func (p *Place[E]) Holder() (e E, ok bool) {
 	}
 	return e, false
 }
+
+// Held is how many entries goroutines of the place have.
+func (p *Place[E]) Held() int { return len(p.holds) }
 
 // HeldAlone reports whether one goroutine has an entry, and no other uses the place.
 func (p *Place[E]) HeldAlone() bool {

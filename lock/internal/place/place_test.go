@@ -1,3 +1,5 @@
+// Scripts of what goroutines that share a place do, and what the place answers.
+
 package place
 
 import (

@@ -119,9 +119,9 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 	for _, c := range cs {
 		var waits atomic.Bool
 		c.blocker = func(b *Blocked) { inTheWay.Store(b) }
-		c.waiting = func(entry string) {
+		c.waiting = func(entry string, ahead int) {
 			if !waits.Swap(true) {
-				q.Waits(c.Values, &c.Request, entry)
+				q.Waits(c.Values, &c.Request, entry, ahead)
 			}
 		}
 	}

@@ -305,7 +305,7 @@ func outlast(ctx context.Context, e *Entry, done <-chan struct{}) error {
 func (a *all) in(es []*Entry, ps []position) bool {
 	session := a.Conn.Session()
 	for i, e := range es {
-		if next, _ := decide(ps[i], e.Fresh(session)); next != enter {
+		if next, _ := admit(ps[i], e.Fresh(session)); next != enter {
 			return false
 		}
 	}

@@ -24,10 +24,10 @@ type Left struct {
 
 // Attach goes on with an entry that another process has left, or this one before, and
 // waits until it is its turn. One that was detached is taken over at once. One that was
-// not may have an owner who lives: that is waited for until its lease has surely ended,
-// and the grace after it, as by who waits behind it.
+// not may have a live owner: it is waited for until its lease has surely ended, and the
+// grace after it, as by the waiter behind it.
 //
-// It fails with ErrAttached if somebody was quicker, with ErrRemoved if the entry is gone,
+// It fails with ErrAttached if another client was quicker, with ErrRemoved if the entry is gone,
 // and else as [Queue.Acquire] does. When ctx ends, or the client closes, before its turn
 // has come, the entry is left again as it was, so that the same ticket is good still.
 func (q *Queue) Attach(ctx context.Context, r Request, left Left) (*Entry, error) {
@@ -72,13 +72,13 @@ func (a *attachment) attach(ctx context.Context) (*Entry, error) {
 	return nil, err
 }
 
-// putBack leaves an entry as it was found. Nobody has had it as this incarnation. If the
+// putBack leaves an entry as it was found. No process has had it as this incarnation. If the
 // entry had ended it returns why, and deletes what is ours to delete of it.
 func (a *attachment) putBack(e *Entry) (ended error) {
 	_, ended = a.detach(e, a.found.entry.TTL(), a.left.Incarnation)
 	switch {
 	case ended == nil:
-	case errors.Is(ended, lease.ErrBroken): // whoever has broken it waits until it has gone
+	case errors.Is(ended, lease.ErrBroken): // the client that broke it waits until it has gone
 		a.Remove(e)
 	default:
 		a.CheckParentLater(e)
@@ -96,7 +96,7 @@ func (a *attachment) gone() error {
 	return fmt.Errorf("%w: %s was unlocked, has expired, or was deleted by hand", lease.ErrRemoved, a.path)
 }
 
-// attached says who has attached to the entry.
+// attached returns an ErrAttached that names the client which attached to the entry.
 func (a *attachment) attached() error {
 	r := &a.found.entry.Record
 	return fmt.Errorf("%w: the ticket is for incarnation %d of %s, and %q (host %q, pid %d) has made it %d",
@@ -206,7 +206,7 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 		return nil, err
 	}
 	e := a.taken(terms, version, first, session)
-	if broken != nil { // who has broken it waits until it has gone
+	if broken != nil { // the client that broke it waits until it has gone
 		e.Withdraw()
 		a.Remove(e)
 		return nil, fmt.Errorf("%w: %w", lease.ErrRemoved, broken)

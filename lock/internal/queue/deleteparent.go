@@ -33,7 +33,7 @@ func deletionOf(path string, n zkconn.Node, spent bool) []any {
 }
 
 // deleteEmpty deletes parents in one transaction. One that is refused is dropped, and the
-// rest are sent again: another contender has come, who has the duty now.
+// rest are sent again: another contender has come, and has the duty now.
 func (q *Queue) deleteEmpty(batch []emptyParent) {
 	ctx, cancel := q.forTidying()
 	defer cancel()
@@ -64,31 +64,22 @@ func (q *Queue) deleteEmpty(batch []emptyParent) {
 			q.notTidied(p.path, p.duty, err)
 			continue
 		}
-		p.duty.lock.forgetParent()
+		p.duty.lock.believe(parent{})
 		q.close(p.duty.lock)
 	}
 }
 
-// forgetParent notes that the parent has gone, unless a join has shown another one.
-func (s *lockState) forgetParent() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.parent = parent{}
-}
-
-// deleteParent deletes a parent that was read, if it is empty and ours to delete. spent says
-// that its counter is at its end.
-func (q *Queue) deleteParent(ctx context.Context, path string, n zkconn.Node, spent bool) (gone bool, err error) {
-	ops := deletionOf(path, n, spent)
+// deleteSpentParent deletes a parent whose counter is at its end, as it was read, if it is empty
+// and ours to delete.
+func (q *Queue) deleteSpentParent(ctx context.Context, path string, n zkconn.Node) error {
+	ops := deletionOf(path, n, true)
 	if ops == nil {
-		return false, nil
+		return nil
 	}
-	_, err = q.send(ctx, ops...)
+	_, err := q.send(ctx, ops...)
 	switch _, cause := zkconn.RefusedOp(err); {
-	case err == nil, errors.Is(cause, zk.ErrNoNode):
-		return true, nil
-	case errors.Is(cause, zk.ErrNotEmpty), errors.Is(cause, zk.ErrBadVersion):
-		return false, nil
+	case errors.Is(cause, zk.ErrNoNode), errors.Is(cause, zk.ErrNotEmpty), errors.Is(cause, zk.ErrBadVersion):
+		return nil
 	}
-	return false, err
+	return err
 }

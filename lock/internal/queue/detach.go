@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Detach ends an entry in this process, and has its node tell that whoever has the ticket
+// Detach ends an entry in this process, and has its node tell that the holder of the ticket
 // may attach to it: with a lease of ttl from then on. It fails with why the entry had
 // ended before. The write goes on in the background, over reconnects; the
-// channel gets what came of it: nil, ErrRemoved if the node was gone, ErrTaken if somebody
-// else has written it, or why it is not known. Whatever comes of it, the entry is not
+// channel gets what came of it: nil, ErrRemoved if the node was gone, ErrTaken if another
+// client has written it, or why it is not known. Whatever comes of it, the entry is not
 // deleted.
 func (q *Queue) Detach(e *Entry, ttl time.Duration) (<-chan error, error) {
 	return q.detach(e, ttl, e.Incarnation)
@@ -26,10 +26,10 @@ func (q *Queue) Detach(e *Entry, ttl time.Duration) (<-chan error, error) {
 
 func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan error, error) {
 	end := func() {}
-	if q.Tasks.Enter() { // before the entry ends, from when on whoever closes leaves it to us
+	if q.Tasks.Enter() { // before the entry ends: from then on Close leaves it to us
 		end = q.Tasks.Leave
 	}
-	record, why := e.Entry.Detach(ttl, incarnation) // nobody here takes it for held from here on
+	record, why := e.Entry.Detach(ttl, incarnation) // from here on this process does not take it for held
 	if why != nil {
 		end()
 		return nil, why
@@ -45,7 +45,7 @@ func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan e
 		switch {
 		case errors.Is(err, lease.ErrRemoved), errors.Is(err, lease.ErrTaken):
 			q.CheckParentLater(e)
-		case errors.Is(err, lease.ErrBroken): // whoever has broken it waits until it has gone
+		case errors.Is(err, lease.ErrBroken): // the client that broke it waits until it has gone
 			q.Remove(e)
 		case err != nil:
 			err = fmt.Errorf("write %s: %w", e.Path, err)
@@ -66,8 +66,8 @@ type detachment struct {
 	tried                 bool   // an attempt may have been applied
 }
 
-// ErrWentSince: an entry is gone that may have been detached before: then whoever has
-// attached to it has unlocked it.
+// ErrWentSince: an entry is gone that may have been detached before: then the client
+// that attached to it has unlocked it.
 var ErrWentSince = errors.New("the reply was lost, and the entry is gone since: by one who attached to it and unlocked, or it was removed")
 
 // attempt makes the write once. What it returns is for Retry.
@@ -92,7 +92,7 @@ func (d *detachment) attempt(ctx context.Context) error {
 	case err != nil:
 		return zkconn.Final(err)
 	case bytes.Equal(n.Data, d.record), // the reply was lost
-		found.Detached && found.Incarnation == d.e.Incarnation: // and somebody has attached and put it back since
+		found.Detached && found.Incarnation == d.e.Incarnation: // and another client has attached and put it back since
 		return nil
 	case n.Stat.Version == d.acknowledged, d.pending != nil && bytes.Equal(n.Data, d.pending):
 		d.version = n.Stat.Version
@@ -109,8 +109,8 @@ func (d *detachment) removed() error {
 	return lease.ErrRemoved
 }
 
-// Enqueue joins the queue, or takes the lock if it is free, with an entry that nobody has:
-// its create tells already that whoever has the ticket may attach to it. It fails as
+// Enqueue joins the queue, or takes the lock if it is free, with an entry without an
+// owner: its create tells already that the holder of the ticket may attach to it. It fails as
 // [Queue.Acquire] does.
 func (q *Queue) Enqueue(ctx context.Context, r Request) (*Entry, error) {
 	r.Terms.Detached = true

@@ -20,7 +20,7 @@
 //   - Z5: A read is answered by the server that is asked, and may be old. But what shows a
 //     write shows all earlier ones, and a session never sees less than it has seen.
 //   - Z6: A watch fires once. Package zkconn fires it at each reconnect too, and about once a
-//     minute: an event says "read again". Only a deletion that it tells is one for certain.
+//     minute: an event says "read again". Only an event of deletion is proof.
 //   - Z7: Sync lets a server catch up with the leader. It does not ask a quorum.
 //   - Z8: Persistent nodes outlive the session that made them. A write that was sent can be
 //     applied after its connection has failed.
@@ -38,7 +38,7 @@
 //	                  follow the              unlocked ── exchange: leave and ────┘
 //	                  predecessor                         join in one transaction
 //
-// Each step is a function, named here as in the code, and each decision a pure one: decide
+// Each step is a function, named here as in the code, and each decision a pure one: admit
 // says which contender is in, [znode.Entry.Judge] which entry has expired, package place
 // which goroutine is next. A request that was sent is always answered for: its goroutine
 // waits for the outcome (Queue.send), whatever becomes of the caller (abandonable).
@@ -56,24 +56,23 @@
 //
 // The data of a parent is constant while its anchor is there, so joins never collide. The
 // SetData is there for its reply (Z3). NumChildren 2, the anchor and we, says that we are
-// alone: the lock is ours, without a list. Mzxid is our fencing token, Mtime a sample of the
-// leader's clock. The client that makes the parent is alone, and its record tells the grant
+// alone: the lock is ours, without a list. Mzxid is the first part of our fencing
+// token, Mtime a sample of the leader's clock. The client that makes the parent is alone, and its record tells the grant
 // from the first.
 //
 // What a client believes of a parent has four values (type belief): absent, unknown, ours
 // with its generation, and unwritable. Nothing rests on it unproved: a join that believes the
-// wrong thing is refused, and joiner.refused learns from which operation was. If the anchor is
-// not there the parent is unknown, and is read. A parent of another kind, of another
-// format, or with data that Holdfast did not write is refused and not touched.
+// wrong thing is refused, and joiner.refused learns from which operation was. A parent of
+// another kind or format, or with data that Holdfast did not write, is refused and not touched.
 //
-// A parent without a generation (made by zk.Lock, Curator or kazoo, or an ancestor of ours)
-// or without its anchor is adopted. The entry is created below it under a random name, and
-// proves which node it is:
+// A parent without a generation or without its anchor, such as those of other libraries, is
+// adopted. The entry is created below it under a random name, and proves which node it is:
 //
 //	Check(own entry)  Create(anchor)  SetData(P, data, the version read)
 //
-// If the ACL forbids us to write the parent, its state is unwritable: entries have random
-// names, and each join lists. A parent that was found empty is marked as adopted and never deleted.
+// If the ACL forbids that, the parent is unwritable: entries have random names, and each join
+// lists. A parent that was found without data is marked as adopted, and deleted only when its
+// counter is at its end.
 //
 // # Which contender is in
 //
@@ -85,11 +84,12 @@
 //	it has gone, and may have been waiting itself                list
 //	it has gone, and held the lock alone                         enter
 //
-// That is decide, and nothing else lets a contender in. The reason for the last line: no
+// That is admit, and nothing else lets a contender in. The reason for the last line: no
 // contender is ahead of one that holds the lock alone, and none joins ahead of another. That
 // the predecessor held it is known if it was first in a list, if we joined as the second of
-// two, or if its record tells the grant, which is written 300 µs after it. Only a mutex's
-// entries predict; readers, writers, permits and candidates list as they join.
+// two, or if its record tells the grant, which is written 300 µs after it. A mutex's
+// entry predicts its predecessor; so does a semaphore's if more contenders than permits are
+// there. All others list as they join.
 //
 // A contender enters only if half of its lease is left and its entry was written in the present
 // session. Otherwise it renews, then lists. A list that contains our entry contains every
@@ -99,8 +99,8 @@
 //
 // # Waiting, and the dead
 //
-// A waiter watches its predecessor and no other node. A timer wakes it when that can have
-// expired. What was read is judged by the leader's clock, or by how long this very version has
+// Outside of semaphores a waiter watches its predecessor; behind an entry of another library
+// also the nearest Holdfast entry ahead of that. A timer wakes it when that can have expired. What was read is judged by the leader's clock, or by how long this very version has
 // been known here (package clock, znode.Now). assess is the one place that reads, judges,
 // gets the missing proof and reads again.
 //
@@ -112,39 +112,31 @@
 //     before it purges, and allows a third of the TTL more to entries not written since.
 //
 // purge lists once, and deletes the expired entries next ahead in one transaction, each on the
-// version that was judged. An entry of another library has no lease, so it is waited for. The
-// waiter behind it also judges the nearest Holdfast entry ahead of it.
+// version that was judged. An entry of another library has no lease, so it is waited for.
 //
 // If our own entry has gone we queue again at the end. Its attempt is remembered as an orphan,
 // and the entry deleted if it is seen after all.
 //
-// # Semaphores
+// # Permits, elections, several locks
 //
-// The permits stand in the anchor's data, and a join checks the anchor on the version known,
-// so that number and count are of one moment. A contender is in if it and those ahead ask for
-// no more permits than there are. Resize joins, writes the anchor, and deletes its own entry in
-// the same transaction. To raise the number it does so at once; to lower it, it first waits in
-// the queue until the permits to be taken away are free:
+//   - The permits of a semaphore stand in the anchor's data, and a join checks the anchor on
+//     the version known, so that number and count are of one moment. A waiter lists, reads the
+//     number, and counts; a pair that is not settled is discarded. A contender is in if it
+//     and those ahead ask for no more permits than there are. permits.go says which nodes a
+//     waiter watches; Resize, how the number changes.
+//   - An election is a mutex. A candidate whose turn has come lists those behind it after a
+//     Sync; if one of a higher priority lives, it withdraws and joins anew (yield). The leader
+//     is the first entry, if it is alive and tells its grant.
+//   - Several locks are joined in one transaction, so no circle of waiting can close (type
+//     all). All are granted at one moment. If one entry has gone, or is
+//     not found after a lost reply, all are withdrawn.
 //
-//	SetData(anchor, version)  Delete(own entry)
+// # The goroutines of one process
 //
-// A waiter reads the number again after an entry ahead has gone, and before it counts. So it
-// sees every reduction. permits.go says which nodes a waiter watches.
-//
-// # Elections
-//
-// An election is a mutex. A candidate whose turn has come lists those behind it after a Sync;
-// if one of a higher priority lives, it withdraws and joins anew (yield). It tells its grant
-// before its user hears of it: the leader is the first entry, if it is alive and granted.
-//
-// # Several locks
-//
-// All entries are created in one transaction, so of two contenders that want several locks one
-// is ahead of the other in every queue that they share, and no circle of waiting can close.
-// If it is refused all parents are read at once, and the whole is sent again. All turns are
-// awaited at the same time; all are granted at one moment, each by a fresh lease. If one entry
-// has gone all are withdrawn: a single new one would be younger than the others, and two
-// contenders could then wait for each other.
+// An unlocked entry is passed to the first goroutine that waits, inside its window: at once, or,
+// if a write is on its way or the lease is not fresh, by a join that goes on from it (pass).
+// While goroutines wait, the contenders are listed now and then (countOthers). If others are
+// there, or the list fails, the first goroutine joins while the entry is still held.
 //
 // # Leaving
 //
@@ -152,12 +144,11 @@
 //	else                                   Delete(E, v)
 //	unlocked, goroutines wait              Delete(E, v) Check(anchor) Create(E') SetData(P)
 //
-// Two facts are remembered of a lock: when this process left it last, and whether other
-// contenders were seen. A parent that was used within the last second stays, and so does one
-// with others. A client that leaves, gives up or purges without deleting the parent has to check it
-// later (owe): after a second, or at Close, it reads the parent, and deletes it with its anchor
-// if it has no other child. If another contender has come meanwhile, the duty is its own. What a
-// crash leaves is the reaper's.
+// A parent that was used within the last second stays, and so does one with other contenders.
+// A client that leaves, gives up or purges without deleting the parent has to check it later
+// (owe): after a second, or at Close, it reads the parent, and deletes it with its anchor if it
+// has no other child. If another contender has come meanwhile, the duty is its own. What a crash
+// leaves is the reaper's.
 //
 // The third line is exchange. It is sent again, each time under a new attempt, until the
 // outcome is definite. E can be deleted only once, so no earlier send can be applied later.
@@ -176,7 +167,7 @@
 // (zkconn.OutcomeOf). The last is resolved for each kind of write:
 //
 //   - A create: by a list after a Sync, and the records of those entries that may be ours, the
-//     youngest first (recover). If one tells our attempt we have joined, and list. If none
+//     youngest first (resolveCreate). If one tells our attempt we have joined, and list. If none
 //     does, the attempt is remembered as an orphan for an hour, and we join anew.
 //   - A renewal, and what detaches or attaches: the same bytes are sent again on the same
 //     version. If that is refused, and our bytes stand there, it was us (package lease).

@@ -37,7 +37,7 @@ func (c *contender) yield(ctx context.Context, e *Entry) error {
 // outranked reports whether a living candidate waits behind the entry and outranks it. One
 // that had joined when the question was asked is not missed.
 func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
-	names, _, err := c.list(ctx, true)
+	names, err := c.list(ctx, true)
 	if err != nil {
 		return false, err
 	}
@@ -64,7 +64,7 @@ func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
 func (q *Queue) Candidates(ctx context.Context, r Request) ([]znode.Entry, error) {
 	c := q.newContender(r)
 	defer q.close(c.lock)
-	names, _, err := c.list(ctx, true)
+	names, err := c.list(ctx, true)
 	if err != nil {
 		return nil, err
 	}

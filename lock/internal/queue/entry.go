@@ -20,7 +20,7 @@ type Entry struct {
 	lock  *lockState // nil: it has no place
 	place *placed    // whose entry it is; nil while it rests. Guarded by the lock state
 
-	// What it was asked for, while it rests, see lockState.resting.
+	// What it was asked for, while it rests, see lockState.soleHold.
 	window               int32 // ms
 	barging, keepsParent bool
 

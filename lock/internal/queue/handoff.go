@@ -80,7 +80,7 @@ func (p *placed) pass(e *Entry) {
 		p.begin(e, place.Pass, use)
 		return
 	}
-	if next, _ := decide(position{admitted: true}, n.Fresh(p.queue.Conn.Session())); next != enter {
+	if next, _ := admit(position{admitted: true}, n.Fresh(p.queue.Conn.Session())); next != enter {
 		p.begin(n, place.Take, use)
 		return
 	}

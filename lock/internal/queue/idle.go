@@ -82,13 +82,6 @@ func (q *Queue) endUnused(e *Entry) {
 	}
 }
 
-// DropKept is dropKept for the lock of that name.
-func (q *Queue) DropKept(name string) {
-	s := q.open(name, false)
-	defer q.close(s)
-	q.dropKept(s)
-}
-
 // dropKept gives back what this client keeps at the lock, for a request that does not wait.
 func (q *Queue) dropKept(s *lockState) {
 	s.mu.Lock()

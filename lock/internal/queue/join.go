@@ -97,6 +97,7 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 	d.parent.state, d.parent.unproven = ours, false
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1
+	c.entriesAhead = int(contenders) - 1
 	at := c.placeBy(d, e.Name(), contenders)
 	e.alone = contenders == 1 && (at.admitted || c.Kind != znode.Semaphore) // else it waits for more permits
 	c.lock.sawOthers(contenders > 1)
@@ -276,12 +277,12 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 		case err != nil:
 			return err
 		}
-		names, _, err := c.list(ctx, false)
+		names, err := c.list(ctx, false)
 		if err != nil {
 			return err
 		}
 		if len(names) == 0 {
-			if _, err := c.deleteParent(ctx, c.parent, n, true); zkconn.OutcomeOf(err) == zkconn.Refused {
+			if err := c.deleteSpentParent(ctx, c.parent, n); zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err
 			}
 		} else if err := c.purgeFrom(ctx, names); err != nil {

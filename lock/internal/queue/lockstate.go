@@ -50,9 +50,8 @@ func (q *Queue) close(s *lockState) {
 }
 
 // ServersReset is called when the servers may have lost their data: nothing that was seen of
-// parents is believed any more, and later transactions can have lower numbers.
+// parents is believed any more.
 func (q *Queue) ServersReset() {
-	q.losses.Add(1)
 	q.mu.Lock()
 	states := slices.Collect(maps.Values(q.locks))
 	q.mu.Unlock()

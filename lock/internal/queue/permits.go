@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -70,7 +71,7 @@ func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int,
 	first := self == 0 // it asks for more permits than there are, and waits for a raise
 	if !first {
 		before := names[self-1]
-		first = !before.Ours() || before.Node == w.grantedPredecessor || znode.Admit(names, self-1, rules) < 0
+		first = !before.Ours() || before.Node == w.grantedPredecessor || znode.WaitsFor(names, self-1, rules) < 0
 	}
 	if first {
 		w.ahead = &holdersAhead{names: slices.Clone(names[:self]), seen: map[string]*sighting{}, capacity: capacity, resized: resized}
@@ -148,22 +149,12 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	return w.awaitAny(ctx, events, s.wait)
 }
 
-// ignore returns err, or nil if it is one of those.
-func ignore(err error, those ...error) error {
-	for _, each := range those {
-		if errors.Is(err, each) {
-			return nil
-		}
-	}
-	return err
-}
-
 // followHolders waits until there is room, or a holder has expired and was purged. It reads again
 // what has changed, and all when one of them may have expired.
 func (w *waiter) followHolders(ctx context.Context) error {
 	settled, c, now := w.settled(), w.ahead, time.Now()
 	all := !now.Before(c.again)
-	reread := fired(c.resized) || all && !c.again.IsZero()
+	reread := zkconn.Fired(c.resized) || all && !c.again.IsZero()
 	if all {
 		c.again = now.Add(readAgainAfter)
 	}
@@ -175,7 +166,7 @@ func (w *waiter) followHolders(ctx context.Context) error {
 	var events []<-chan zk.Event
 	for _, n := range slices.Clone(c.names) {
 		s := c.seen[n.Node]
-		if all || s == nil || fired(s.changed) {
+		if all || s == nil || zkconn.Fired(s.changed) {
 			var err error
 			s, err = w.assess(ctx, n, s, true, w.prove)
 			switch {
@@ -207,21 +198,11 @@ func (w *waiter) followHolders(ctx context.Context) error {
 		return w.unsettled(ctx)
 	}
 	ahead := append(slices.Clone(c.names), w.e.Name())
-	if znode.Admit(ahead, len(ahead)-1, w.rules(c.capacity)) < 0 {
+	if znode.WaitsFor(ahead, len(ahead)-1, w.rules(c.capacity)) < 0 {
 		w.p, w.ahead = position{admitted: true}, nil
 		return nil
 	}
 	return w.awaitAny(ctx, append(events, c.resized), time.Until(c.again))
-}
-
-// fired reports whether a watch has: then its channel is closed.
-func fired(changed <-chan zk.Event) bool {
-	select {
-	case <-changed:
-		return changed != nil
-	default:
-		return false
-	}
 }
 
 // followChildren waits for a change of the children, or of the number of permits.
@@ -233,8 +214,11 @@ func (w *waiter) followChildren(ctx context.Context) error {
 	before := len(w.ahead.names)
 	children, _, changed, err := w.Conn.WatchChildren(ctx, w.parent)
 	w.p, w.ahead = position{}, nil // a list tells the place
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
 	if err != nil {
-		return ignore(err, zk.ErrNoNode)
+		return err
 	}
 	names := znode.Contenders(children)
 	if self := znode.Find(names, w.e.Name().Node); self < before {

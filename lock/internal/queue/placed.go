@@ -21,6 +21,7 @@ type placed struct {
 	blocker *Blocked // the contender in the way of the join
 	waiting bool     // a join has to wait
 	waitsBy string   // by that entry; "": it has none
+	ahead   int      // entries ahead of that one when it began to wait
 
 	counting bool // a count of the contenders is due, or under way
 	watched  bool // a goroutine looks after what is kept
@@ -46,7 +47,7 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 		case place.Share:
 			return p, e, nil
 		case place.Take:
-			switch next, _ := decide(position{admitted: true}, e.Fresh(q.Conn.Session())); {
+			switch next, _ := admit(position{admitted: true}, e.Fresh(q.Conn.Session())); {
 			case next != enter: // it has to be written first
 				p.Return(w)
 				p.begin(e, place.Take, place.Use{})
@@ -99,9 +100,23 @@ func (p *placed) vacate() {
 // tellWaits tells that a request has to wait, if another entry is ahead for sure; lock.mu is
 // held.
 func (p *placed) tellWaits(r *Request) {
-	if _, held := p.Holder(); held || p.waiting {
-		p.queue.Waits(r.Values, r, p.waitsBy)
+	ahead := p.ahead
+	switch _, held := p.Holder(); {
+	case !p.waiting && !held:
+		return
+	case !p.waiting:
+		ahead = p.Held()
 	}
+	p.queue.Waits(r.Values, r, p.waitsBy, p.aheadOf(p.Waiting()-1, ahead))
+}
+
+// aheadOf is how many contenders are ahead of the i-th waiter, the first of which has so many
+// ahead; 0: it is not known. Waiters of a shared entry get it together.
+func (p *placed) aheadOf(i, first int) int {
+	if first == 0 || p.Shared {
+		return first
+	}
+	return first + i
 }
 
 // inTheWay is the contender that the place waits for; lock.mu is held.
@@ -188,17 +203,17 @@ func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, how place
 	p.arrived(j, e, err)
 }
 
-// waits tells all who wait that an entry waits for them.
-func (p *placed) waits(entry string) {
+// waits tells of all waiters that they wait by that entry, which has so many ahead.
+func (p *placed) waits(entry string, ahead int) {
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
 	if p.waiting && p.waitsBy == entry {
 		return
 	}
-	p.waiting, p.waitsBy = true, entry
-	for _, w := range p.Waiters() {
+	p.waiting, p.waitsBy, p.ahead = true, entry, ahead
+	for i, w := range p.Waiters() {
 		r := w.For.(*Request)
-		p.queue.Waits(r.Values, r, entry)
+		p.queue.Waits(r.Values, r, entry, p.aheadOf(i, ahead))
 	}
 }
 
@@ -226,7 +241,7 @@ func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e 
 func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 	p.lock.mu.Lock()
 	p.End(j)
-	p.blocker, p.waiting, p.waitsBy = nil, false, ""
+	p.blocker, p.waiting, p.waitsBy, p.ahead = nil, false, "", 0
 	unwanted := false
 	switch {
 	case errors.Is(err, errUnwanted):

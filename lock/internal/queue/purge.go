@@ -64,7 +64,7 @@ func (w *waiter) nextAhead(names []znode.Name, self int) int {
 	if w.Kind == znode.Semaphore {
 		return self - 1
 	}
-	return znode.Admit(names, self, w.rules(0))
+	return znode.WaitsFor(names, self, w.rules(0))
 }
 
 // purgeOne deletes one expired entry.

@@ -47,8 +47,7 @@ type Queue struct {
 
 	requeued, purged atomic.Uint64
 	waiters          atomic.Int64
-	leftBehind       atomic.Bool  // see LeftBehind
-	losses           atomic.Int64 // see Forgotten
+	leftBehind       atomic.Bool // see LeftBehind
 }
 
 // Options are what a queue works with.
@@ -66,8 +65,8 @@ type Options struct {
 	Random        *rand.Rand      // safe for concurrent use
 
 	// Waits is called when a request has to wait: for the entry at that path, or for a
-	// goroutine of this process ("").
-	Waits func(values context.Context, r *Request, entry string)
+	// goroutine of this process (""). So many contenders are ahead; 0: it is not known.
+	Waits func(values context.Context, r *Request, entry string, ahead int)
 	// LossOf makes the error that a hold tells of its loss. Observe is told of each
 	// change of an entry's life, see [lease.Owner]; Purged, of each expired entry that this
 	// client deletes, and for which request. None of them may block.
@@ -213,11 +212,13 @@ type contender struct {
 	parent string // path of the lock
 	lock   *lockState
 
-	placed  *placed            // that it joins for; nil: for itself
-	trying  bool               // it does not wait
-	blocker func(*Blocked)     // is told of the contender in the way
-	waiting func(entry string) // is told that the contender has to wait by that entry
-	seen    *sighting          // of one that does not queue: the last contender in the way
+	placed  *placed        // that it joins for; nil: for itself
+	trying  bool           // it does not wait
+	blocker func(*Blocked) // is told of the contender in the way
+	seen    *sighting      // of one that does not queue: the last contender in the way
+
+	entriesAhead int                           // when they were counted last
+	waiting      func(entry string, ahead int) // is told that the contender has to wait by that entry
 
 	resizing int32 // permits that there were when a resize began; 0: it is none
 	immune   int32 // of a candidate: it does not yield to priorities up to this one
@@ -227,33 +228,33 @@ type contender struct {
 func (q *Queue) newContender(r Request) *contender {
 	return &contender{
 		Queue: q, Request: r, parent: q.Path(r.Lock), lock: q.open(r.Lock, r.KeepParent),
-		blocker: func(*Blocked) {}, waiting: func(string) {},
+		blocker: func(*Blocked) {}, waiting: func(string, int) {},
 	}
 }
 
 // path is that of an entry of the lock.
 func (c *contender) path(n znode.Name) string { return c.parent + "/" + n.Node }
 
-// list returns the lock's contenders in order, and the parent's Stat: nil if the parent is
-// not there. caughtUp asks the server to catch up with the leader first.
-func (c *contender) list(ctx context.Context, caughtUp bool) ([]znode.Name, *zk.Stat, error) {
+// list returns the lock's contenders in order: none if the parent is not there. caughtUp asks the
+// server to catch up with the leader first.
+func (c *contender) list(ctx context.Context, caughtUp bool) ([]znode.Name, error) {
 	read := c.Conn.Children
 	if caughtUp {
 		read = c.Conn.ChildrenSynced
 	}
-	children, stat, err := read(ctx, c.parent)
+	children, _, err := read(ctx, c.parent)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		c.lock.believe(parent{state: absent})
-		return nil, nil, nil
+		return nil, nil
 	case errors.Is(err, zk.ErrNoAuth):
-		return nil, nil, fmt.Errorf("%w: list %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+		return nil, fmt.Errorf("%w: list %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	}
 	names := znode.Contenders(children)
 	c.lock.sawOthers(len(names) > 1)
-	return names, stat, nil
+	return names, nil
 }
 
 // await waits for an event, for at most that long.

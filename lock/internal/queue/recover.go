@@ -53,7 +53,7 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, dr
 // search looks for the entries of the drafts, the youngest first. It returns the one that is
 // there, and its draft; nil if none is.
 func (c *contender) search(ctx context.Context, drafts []*draft) (found *znode.Entry, of *draft, err error) {
-	names, _, err := c.list(ctx, true)
+	names, err := c.list(ctx, true)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -34,7 +34,7 @@ func (q *Queue) takeKept(r *Request) *Entry {
 		p = &placed{}
 	}
 	if e, kept := p.Kept(); kept {
-		next, _ := decide(position{admitted: true}, e.Fresh(q.Conn.Session()))
+		next, _ := admit(position{admitted: true}, e.Fresh(q.Conn.Session()))
 		now := q.Clock.Local()
 		c := contender{Request: *r}
 		if p.Drop(e); next == enter && e.Grant(r.Values, now, c.recordAt(e, now.Mono)) == nil {
@@ -68,7 +68,7 @@ func (c *contender) try(ctx context.Context) (*Entry, error) {
 // might still show one that has left.
 func (c *contender) looksFree(ctx context.Context) error {
 	c.trying = true
-	names, _, err := c.list(ctx, true)
+	names, err := c.list(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (c *contender) anyInTheWay(ctx context.Context, names []znode.Name) error {
 	names = append(slices.Clone(names), znode.Name{Role: c.Role})
 	var ahead []znode.Name
 	for self := len(names) - 1; ; self-- {
-		i := znode.Admit(names, self, c.rules(0))
+		i := znode.WaitsFor(names, self, c.rules(0))
 		if i < 0 {
 			break
 		}
@@ -167,8 +167,8 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 
 // awaitFree waits until the last of the contenders has changed or gone, or has expired.
 func (c *contender) awaitFree(ctx context.Context) error {
-	c.waiting("")
-	names, _, err := c.list(ctx, false)
+	c.waiting("", 0)
+	names, err := c.list(ctx, false)
 	if err != nil || len(names) == 0 {
 		return err
 	}
@@ -199,7 +199,7 @@ func (c *contender) roomFor(ctx context.Context, names []znode.Name) error {
 	}
 	own := znode.Name{Permits: c.Permits}
 	fits := func(names []znode.Name) bool {
-		return znode.Admit(append(slices.Clone(names), own), len(names), c.rules(capacity)) < 0
+		return znode.WaitsFor(append(slices.Clone(names), own), len(names), c.rules(capacity)) < 0
 	}
 	if fits(names) {
 		return nil

@@ -33,7 +33,7 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 	}
 	var w *waiter
 	for {
-		next, why := decide(p, e.Fresh(c.Conn.Session()))
+		next, why := admit(p, e.Fresh(c.Conn.Session()))
 		if next == enter {
 			c.Log.Debug().Str("lock", c.Lock).Str("entry", e.Path).Str("why", why).Msg("its turn has come")
 			return zkconn.ContextError(ctx)
@@ -51,7 +51,7 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 			err = w.listPosition(ctx)
 		case follow:
 			if !c.trying {
-				c.waiting(e.Path)
+				c.waiting(e.Path, c.entriesAhead)
 			}
 			err = w.follow(ctx)
 		}
@@ -80,7 +80,7 @@ func (w *waiter) listPosition(ctx context.Context) error {
 // listOwn returns the contenders, and the place of the entry among them.
 func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
 	for _, caughtUp := range []bool{false, true} {
-		names, _, err := w.list(ctx, caughtUp)
+		names, err := w.list(ctx, caughtUp)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -88,6 +88,7 @@ func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
 		if self < 0 {
 			continue
 		}
+		w.entriesAhead = self
 		return names, self, w.fetchToken(ctx)
 	}
 	w.e.Vanished()

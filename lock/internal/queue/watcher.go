@@ -21,7 +21,7 @@ type Watcher struct {
 	*contender
 	first    znode.Name      // of the queue, as far as is known; no node: it is to be found
 	youngest int64           // Czxid of the last holder that was seen
-	losses   int64           // of the servers' data, until then
+	resets   int             // of the servers, until then
 	changed  <-chan zk.Event // of what was seen last
 	most     time.Duration   // for which that is good; negative: until it changes
 }
@@ -42,13 +42,16 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 			return nil, err
 		}
 		first := &s.entry
-		if losses := w.Queue.losses.Load(); losses != w.losses {
-			w.losses, w.youngest = losses, 0
+		if resets := w.Clock.Now().Resets; resets != w.resets {
+			w.resets, w.youngest = resets, 0
 		}
 		switch w.most = s.wait; {
 		case first.Stat.Czxid < w.youngest: // the server lags behind the one before
-			if caughtUp {
-				err = pause(ctx, pollEvery)
+			if caughtUp { // or has lost its data, which a sample shows
+				err = w.Clock.Sample(ctx)
+				if errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
+					err = pause(ctx, pollEvery)
+				}
 			}
 			if caughtUp = true; err != nil {
 				return nil, err
@@ -100,7 +103,7 @@ func (w *Watcher) readFirst(ctx context.Context, caughtUp bool) (*sighting, erro
 // find lists which entry is first. If there is none, it watches for the next one.
 func (w *Watcher) find(ctx context.Context, caughtUp bool) error {
 	for {
-		names, _, err := w.list(ctx, caughtUp)
+		names, err := w.list(ctx, caughtUp)
 		if err != nil {
 			return err
 		}

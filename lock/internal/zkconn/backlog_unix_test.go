@@ -15,8 +15,8 @@ func TestDialOfAServerThatDoesNotAccept(t *testing.T) {
 	dialInVain(t, backlogged(t), testConfig(t), "")
 }
 
-// backlogged returns the address of a server that accepts nobody, and has no room for
-// more to wait.
+// backlogged returns the address of a server that accepts no connection, and has no
+// room for more to wait.
 func backlogged(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)

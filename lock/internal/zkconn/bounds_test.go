@@ -50,8 +50,8 @@ func says(b []byte) func(net.Conn) {
 	}
 }
 
-// nobody is the address of a port that is shut.
-func nobody(t *testing.T) string {
+// shut returns the address of a port that is shut.
+func shut(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -88,7 +88,7 @@ func TestDialEndsWithItsContext(t *testing.T) {
 		"no length":              {server: serve(t, says(make([]byte, 100))), says: "not ZooKeeper"},
 		"HTTP":                   {server: serve(t, says([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))), says: "not ZooKeeper"},
 		"closes":                 {server: serve(t, func(net.Conn) {}), says: "connect"},
-		"refuses":                {server: nobody(t), says: "refused"},
+		"refuses":                {server: shut(t), says: "refused"},
 		"no such host":           {server: "zk:2181", lookup: func(context.Context, string) ([]string, error) { return nil, noSuchHost }, says: "zk:2181: lookup zk: no such host"},
 		"no address":             {server: "zk:2181", lookup: func(context.Context, string) ([]string, error) { return nil, nil }, says: "zk:2181"},
 		"resolver does not answer": {server: "zk:2181", lookup: func(ctx context.Context, _ string) ([]string, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestInline: a call that nobody can end takes no goroutine of its own; on a borrowed
+// TestInline: a call that cannot be ended takes no goroutine of its own; on a borrowed
 // connection, or with a deadline that may come before the connection fails, it does.
 func TestInline(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -239,7 +239,7 @@ func TestCloseOfABorrowedConnection(t *testing.T) {
 	})
 }
 
-// TestOwnerClosesBorrowedConnection: who waits and who comes is told.
+// TestOwnerClosesBorrowedConnection: waiting and later callers are told.
 func TestOwnerClosesBorrowedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("a")

@@ -54,7 +54,7 @@ func TestTimeLimit(t *testing.T) {
 		unwatched := NewTimeLimit(time.Minute)
 		time.Sleep(time.Minute)
 		if unwatched.Err() != context.DeadlineExceeded {
-			t.Errorf("at its time, and nobody waits: %v", unwatched.Err())
+			t.Errorf("at its time, without a waiter: %v", unwatched.Err())
 		}
 		unwatched.Release()
 

@@ -13,7 +13,7 @@ func TestGroup(t *testing.T) {
 	}
 	idle := g.Close()
 	if WaitFor(idle, 0) || !g.Enter() {
-		t.Fatal("closed with somebody inside")
+		t.Fatal("closed with a task inside")
 	}
 	g.Leave()
 	g.Leave()

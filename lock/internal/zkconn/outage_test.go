@@ -117,8 +117,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestFailedRequestIsAnOutage of a borrowed connection, which nobody else tells of one
-// that is over at once.
+// TestFailedRequestIsAnOutage of a borrowed connection, to which nothing else tells of
+// one that is over at once.
 func TestFailedRequestIsAnOutage(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {

@@ -109,7 +109,7 @@ func share[T any](ctx context.Context, c *Conn, key watchKey, plain func() (T, e
 func (c *Conn) armed(key watchKey) (events <-chan zk.Event, lost <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w, ok := c.watches[key]; ok && !fired(w.events) {
+	if w, ok := c.watches[key]; ok && !Fired(w.events) {
 		events = w.events
 	}
 	return events, c.lost
@@ -125,7 +125,7 @@ func (c *Conn) remember(key watchKey, events <-chan zk.Event, lost <-chan struct
 	defer c.mu.Unlock()
 	if len(c.watches) >= c.sweepAt {
 		for key, w := range c.watches {
-			if fired(w.events) {
+			if Fired(w.events) {
 				delete(c.watches, key)
 			}
 		}
@@ -187,10 +187,10 @@ func (c *Conn) Watches() int {
 	return len(c.watches)
 }
 
-// fired reports whether a watch has fired. Its channel gets one event and is closed, so it
+// Fired reports whether a watch has fired. Its channel gets one event and is closed, so it
 // stays readable for all waiters; but for the moment between the two, after one of them has
 // received the event.
-func fired(events <-chan zk.Event) bool {
+func Fired(events <-chan zk.Event) bool {
 	select {
 	case <-events:
 		return true

@@ -90,7 +90,7 @@ func TestWatchChildren(t *testing.T) {
 			}
 			events, err := c.WatchMissing(w.ctx, "/x")
 			again, err2 := c.WatchMissing(w.ctx, "/x")
-			if err != nil || err2 != nil || events != again || fired(events) {
+			if err != nil || err2 != nil || events != again || Fired(events) {
 				t.Fatalf("%v, %v, the same watch: %v", err, err2, events == again)
 			}
 			return events
@@ -99,7 +99,7 @@ func TestWatchChildren(t *testing.T) {
 			t.Helper()
 			names, stat, events, err := c.WatchChildren(w.ctx, "/x")
 			more, _, again, err2 := c.WatchChildren(w.ctx, "/x")
-			if err != nil || err2 != nil || len(names) != want || len(more) != want || stat.NumChildren != int32(want) || again != events || fired(events) {
+			if err != nil || err2 != nil || len(names) != want || len(more) != want || stat.NumChildren != int32(want) || again != events || Fired(events) {
 				t.Fatalf("%q, %q, %v, %v, want %d", names, more, err, err2, want)
 			}
 			return events

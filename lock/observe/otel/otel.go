@@ -111,7 +111,7 @@ func (o *Observer) count(ctx context.Context, e lock.Event) {
 	policy := attribute.String("holdfast.policy", e.Policy)
 	by := metric.WithAttributes(policy)
 	reason := func() metric.MeasurementOption {
-		return metric.WithAttributes(policy, attribute.String("holdfast.reason", e.Reason()))
+		return metric.WithAttributes(policy, attribute.String("holdfast.reason", e.ReasonLabel()))
 	}
 	switch e.Kind {
 	case lock.EventWaiting:
@@ -147,7 +147,7 @@ func (o *Observer) trace(ctx context.Context, e lock.Event, now time.Time) {
 	if e.Token != (lock.Token{}) {
 		attributes = append(attributes, attribute.String("holdfast.token", e.Token.String()))
 	}
-	if reason := e.Reason(); reason != "" {
+	if reason := e.ReasonLabel(); reason != "" {
 		attributes = append(attributes, attribute.String("holdfast.reason", reason))
 	}
 	name, begun := "lock", now.Add(-e.Held-e.Waited)
@@ -167,7 +167,7 @@ func (o *Observer) trace(ctx context.Context, e lock.Event, now time.Time) {
 		span.AddEvent("withdrawn", trace.WithTimestamp(now))
 	}
 	if e.Kind == lock.EventLost {
-		span.SetStatus(codes.Error, e.Err.Error())
+		span.SetStatus(codes.Error, e.Reason.Error())
 	}
 	span.End(trace.WithTimestamp(now))
 }

@@ -55,7 +55,7 @@ func TestLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-lost.Done()
+	<-lost.Context().Done()
 
 	if err := locks.Close(); err != nil { // after it nothing more is told
 		t.Error(err)
@@ -121,7 +121,7 @@ func TestOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range []lock.Event{
-		{Kind: lock.EventAtRisk, Policy: "jobs", Err: lock.ErrMaxHold, Left: time.Second},
+		{Kind: lock.EventAtRisk, Policy: "jobs", Reason: lock.ErrMaxHold, Left: time.Second},
 		{Kind: lock.EventPurged, Policy: "jobs"}, {Kind: lock.EventDisplaced, By: time.Hour},
 	} {
 		both.Observe(t.Context(), e)

@@ -18,7 +18,7 @@
 //	holdfast_lock_purged_total        counter    policy          expired entries of others that were deleted
 //	holdfast_lock_displacements_total counter                    steps of the ZooKeeper leader's clock
 //
-// The reasons are those of [lock.Event.Reason]: expired, removed, taken, broken, max_hold and
+// The reasons are those of [lock.Event.ReasonLabel]: expired, removed, taken, broken, max_hold and
 // closed. It is a module of its own, so that the library does not bring in the client of
 // Prometheus.
 package prometheus
@@ -107,12 +107,12 @@ func (o *Observer) Observe(_ context.Context, e lock.Event) {
 		o.waiting.WithLabelValues(e.Policy).Dec()
 		o.withdrawn.WithLabelValues(e.Policy).Inc()
 	case lock.EventAtRisk:
-		o.atRisk.WithLabelValues(e.Policy, e.Reason()).Inc()
+		o.atRisk.WithLabelValues(e.Policy, e.ReasonLabel()).Inc()
 	case lock.EventReleased, lock.EventLost:
 		o.holding.WithLabelValues(e.Policy).Dec()
 		o.held.WithLabelValues(e.Policy).Observe(e.Held.Seconds())
 		if e.Kind == lock.EventLost {
-			o.lost.WithLabelValues(e.Policy, e.Reason()).Inc()
+			o.lost.WithLabelValues(e.Policy, e.ReasonLabel()).Inc()
 		}
 	case lock.EventPurged:
 		o.purged.WithLabelValues(e.Policy).Inc()

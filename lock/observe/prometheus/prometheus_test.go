@@ -62,9 +62,9 @@ func TestMetrics(t *testing.T) {
 		{Kind: lock.EventAcquired, Queued: true, Waited: time.Minute},
 		{Kind: lock.EventAcquired, Queued: true, Waited: time.Minute},
 		{Kind: lock.EventWithdrawn, Queued: true},
-		{Kind: lock.EventAtRisk, Err: lock.ErrExpired},
+		{Kind: lock.EventAtRisk, Reason: lock.ErrExpired},
 		{Kind: lock.EventReleased, Held: 2 * time.Minute},
-		{Kind: lock.EventLost, Held: time.Minute, Err: &lock.LostError{Why: lock.ErrExpired}},
+		{Kind: lock.EventLost, Held: time.Minute, Reason: &lock.LostError{Why: lock.ErrExpired}},
 		{Kind: lock.EventPurged}, {Kind: lock.EventDisplaced, By: time.Hour},
 	} {
 		o.Observe(t.Context(), jobs(e))

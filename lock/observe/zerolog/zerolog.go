@@ -1,7 +1,7 @@
 // Package zerolog has an observer that logs the ordinary life of locks: waits, locks
 // acquired after how long a wait, and locks released after how long a hold.
 //
-//	locks, err := lock.Dial(start, servers, lock.WithLogger(log), lock.WithObserver(zerolog.New(log)))
+//	locks, err := lock.Dial(start, servers, lock.WithLogger(logger), lock.WithObserver(zerolog.New(logger)))
 //
 // What goes wrong is left out: holds at risk and lost, purges and displacements of the
 // leader's clock are logged by the client itself, where [lock.WithLogger] says.
@@ -31,6 +31,9 @@ func (o *Observer) Observe(_ context.Context, e lock.Event) {
 	}
 	switch e.Kind {
 	case lock.EventWaiting:
+		if e.Ahead != 0 { // else it is not known
+			line.Int("ahead", e.Ahead)
+		}
 		line.Msg("waiting for the lock")
 	case lock.EventAcquired:
 		line.Stringer("token", e.Token).Stringer("waited", e.Waited).Msg("lock acquired")

@@ -27,14 +27,14 @@ func Example() {
 // TestLines: one line for what is ordinary, none for what the client itself logs.
 func TestLines(t *testing.T) {
 	for kind, want := range map[lock.EventKind]string{
-		lock.EventWaiting:   `"message":"waiting for the lock"`,
+		lock.EventWaiting:   `"ahead":2,"message":"waiting for the lock"`,
 		lock.EventAcquired:  `"waited":"1s","message":"lock acquired"`,
 		lock.EventWithdrawn: `"waited":"1s","message":"waiting no longer"`,
 		lock.EventReleased:  `"held":"1m0s","message":"lock released"`,
 		lock.EventAtRisk:    "", lock.EventLost: "", lock.EventPurged: "", lock.EventDisplaced: "",
 	} {
 		var out strings.Builder
-		observe.New(zerolog.New(&out)).Observe(t.Context(), lock.Event{Kind: kind, Lock: "x", Waited: time.Second, Held: time.Minute, Err: errors.New("why")})
+		observe.New(zerolog.New(&out)).Observe(t.Context(), lock.Event{Kind: kind, Lock: "x", Ahead: 2, Waited: time.Second, Held: time.Minute, Reason: errors.New("why")})
 		if got := out.String(); (got == "") != (want == "") || !strings.Contains(got, want) || strings.Count(got, "\n") > 1 || strings.Contains(got, "entry") {
 			t.Errorf("%v logs %q, want %s", kind, got, want)
 		}

@@ -1,5 +1,5 @@
 // What stands below the locks: the history of sweeps, the policies, sessions and clocks.
-import { ago, clock, count, dateTime, el, keyed, put, span, visible } from "./dom.js";
+import { ago, byId, clock, count, dateTime, el, keyed, put, span, visible } from "./dom.js";
 
 // charts shows the last sweeps of each root: how long they took, and what they deleted.
 export function charts(parent, status) {
@@ -79,6 +79,10 @@ export function policies(body, status) {
   const list = [];
   for (const r of status.roots)
     for (const p of r.policies) list.push([`${r.label} ${p.name}`, { r, p, plan: r.schedules.find((s) => s.policies.includes(p.name)) }]);
+  const began = list.map(([, { p }]) => Date.parse(p.last_began)).filter(Boolean);
+  const lost = status.roots.some((r) => !r.session.connected);
+  put(byId("found"), began.length ? `by the last sweep, ${ago(Date.parse(status.now) - Math.max(...began))} ago` : status.roots.every((r) => r.state === "standby") ? "what sweeps find, the active reaper tells" : "no sweep was complete yet");
+  body.classList.toggle("stale", lost);
   keyed(body, list, () => { const tr = cells(13); tr.children[0].className = "name"; for (let i = 5; i < 13; i++) tr.children[i].className = "number"; return tr; }, (tr, { r, p, plan }) => {
     const c = p.last || {};
     const n = (v) => (v === undefined ? "" : v.toLocaleString("en"));

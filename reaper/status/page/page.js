@@ -1,8 +1,8 @@
 // The page asks the reaper every two seconds and shows what it says. All text goes in
 // by textContent: names and owners may be any text.
-import { ago, byId, count, el, keyed, put, span } from "./dom.js";
+import { ago, byId, clock, count, el, keyed, put, span } from "./dom.js";
 import { charts, facts, policies } from "./below.js";
-import { detail, row } from "./rows.js";
+import { detail, old, row } from "./rows.js";
 
 const every = 2000;
 const rows = 100;
@@ -55,6 +55,7 @@ async function refresh() {
 
 function show() {
   const { status, locks } = last;
+  document.body.classList.remove("silent");
   verdict(status, locks);
   tiles(status, locks);
   choices(status, locks);
@@ -70,6 +71,7 @@ function show() {
 
 function showFailure(error) {
   byId("verdict").dataset.level = "bad";
+  document.body.classList.add("silent");
   put(byId("headline"), `The reaper does not answer, for ${ago(Date.now() - failing)}`);
   keyed(byId("problems"), [["failure", error.message]], () => el("li"), (li, text) => { li.dataset.level = "bad"; put(li, text); });
   document.title = "\u2716 Holdfast reaper";
@@ -79,12 +81,14 @@ function showFailure(error) {
 function verdict(status, locks) {
   const found = status.problems.map((p) => ({ ...p, text: status.roots.length > 1 ? `${p.root}: ${p.text}` : p.text }));
   const blocked = locks.counts.reduce((n, c) => n + c.blocked, 0);
-  if (blocked) found.push({ level: "warn", text: `${count(blocked, "lock")} blocked by an expired or damaged entry, with others waiting`, state: "blocked" });
+  if (blocked) found.push({ level: "warn", text: `${count(blocked, "lock")} blocked by an expired or damaged entry, with others waiting${asOf(locks)}`, state: "blocked" });
   if (locks.error) found.push({ level: "warn", text: `the locks cannot be read: ${locks.error}` });
   const level = found.some((p) => p.level === "bad") ? "bad" : found.length ? "warn" : "ok";
   byId("verdict").dataset.level = level;
   const standby = status.roots.length > 0 && status.roots.every((r) => r.state === "standby");
-  const good = standby ? "All is well: standing by, another reaper sweeps" : "All is well";
+  const unseen = status.roots.filter((r) => !r.locks_seen && !locks.counts.some((c) => c.root === r.label)).map((r) => r.root);
+  const good = unseen.length && locks.complete ? `No lock was seen below ${unseen.join(", ")} so far` : standby ? "All is well: standing by, another reaper sweeps" : "All is well";
+  if (level === "ok" && unseen.length) byId("verdict").dataset.level = "none";
   put(byId("headline"), level === "ok" ? good : level === "warn" ? `${count(found.length, "thing")} to look at` : "Locks are not being cleaned up");
   keyed(byId("problems"), found.map((p) => [p.text, p]), () => el("li"), (li, p) => {
     li.dataset.level = p.level;
@@ -100,12 +104,17 @@ function verdict(status, locks) {
   document.title = (level === "bad" ? "\u2716 " : level === "warn" ? "! " : "") + "Holdfast reaper";
 }
 
+// asOf dates what was read a while ago, "" for what was not.
+const asOf = (locks) => (locks.age_ms > old ? `, as of ${clock(Date.now() - locks.age_ms)}` : "");
+
 function tiles(status, locks) {
   const sum = (key) => locks.counts.reduce((n, c) => n + c[key], 0);
   const more = locks.truncated ? "+" : "";
   const plans = status.roots.flatMap((r) => r.schedules);
   const times = (key, pick) => { const t = plans.map((p) => p[key]).filter(Boolean).map(Date.parse); return t.length ? pick(...t) : 0; };
-  const now = Date.parse(status.now), next = times("next", Math.min), swept = times("last", Math.max);
+  const now = Date.parse(status.now), next = times("next", Math.min);
+  const ended = status.roots.flatMap((r) => r.reports).filter((r) => r.complete && !r.skipped && !r.dry_run).map((r) => Date.parse(r.started));
+  const swept = Math.max(times("last", Math.max), ...ended);
   const late = Math.max(0, ...plans.filter((p) => p.overdue).map((p) => p.late_seconds));
   const running = plans.filter((p) => p.running).length;
   const down = status.roots.filter((r) => !r.session.connected);
@@ -114,15 +123,17 @@ function tiles(status, locks) {
   const states = [...new Set(status.roots.map((r) => r.state))];
   const windows = status.roots.filter((r) => r.clock.known).map((r) => r.clock.window_seconds);
   const other = status.roots.map((r) => r.active_reaper).filter(Boolean)[0];
+  const stale = locks.age_ms > old ? "stale" : "";
+  const dated = (note) => (stale ? asOf(locks).slice(2) : note);
   const all = [
     ["Role", states.join(", ").replace("disconnected", "no session"), states.includes("standby") && other ? `active: ${other}` : `since ${ago(now - Math.max(...status.roots.map((r) => Date.parse(r.since))))}`, states.includes("disconnected") ? "bad" : ""],
     ["Session", down.length ? "lost" : "up", `${ago(now - since)}${losses ? `, lost ${losses}\u00d7` : ""}`, down.length ? "bad" : ""],
     late ? ["Sweeps", "overdue", `by ${ago(late * 1000)}`, "bad"] :
-    ["Last sweep", swept ? `${ago(now - swept)} ago` : "none yet", running ? "one is under way" : next ? `next in ${ago(Math.max(0, next - now))}` : states.includes("standby") ? "by another reaper" : "none is due"],
-    ["Locks", sum("locks").toLocaleString("en") + more, count(locks.counts.length, "policy", "policies")],
-    ["Held", sum("held").toLocaleString("en") + more, "entries"],
-    ["Waiting", sum("waiting").toLocaleString("en") + more, "entries"],
-    ["Blocked", sum("blocked").toLocaleString("en") + more, "locks", sum("blocked") ? "warn" : ""],
+    ["Last sweep", swept ? `${ago(now - swept)} ago` : "none yet", running ? "one is under way" : next ? `next in ${ago(Math.max(0, next - now))}` : states.includes("standby") ? "another reaper sweeps" : down.length ? "none without a session" : "none is due"],
+    ["Locks", sum("locks").toLocaleString("en") + more, dated(count(status.roots.reduce((n, r) => n + r.policies.length, 0), "policy", "policies")), stale],
+    ["Held", sum("held").toLocaleString("en") + more, dated("entries"), stale],
+    ["Waiting", sum("waiting").toLocaleString("en") + more, dated("entries"), stale],
+    ["Blocked", sum("blocked").toLocaleString("en") + more, dated("locks"), stale || (sum("blocked") ? "warn" : "")],
     ["Leader's clock", windows.length ? `\u00b1${ago(500 * Math.max(...windows))}` : "unknown", `epoch ${status.roots.map((r) => (r.clock.known ? r.clock.epoch : "?")).join(", ")}`],
   ];
   keyed(byId("tiles"), all.map((t) => [t[0], t]), () => { const d = el("div"); d.append(el("dt"), el("dd"), el("dd")); return d; }, (d, [title, value, note, level]) => {
@@ -206,7 +217,10 @@ function tick() {
   if (last) {
     for (const tr of byId("table").tBodies[0].rows) tr.tick?.(performance.now());
     const age = performance.now() - last.at + last.locks.age_ms;
-    put(byId("updated"), paused ? "paused" : failing ? "no answer" : `locks as of ${ago(age)} ago`);
+    put(byId("updated"), paused ? "paused" : failing ? `no answer since ${clock(failing)}` : `locks as of ${ago(age)} ago`);
+    const read = Math.round((Date.now() - age) / 1000) * 1000;
+    byId("stale").hidden = age <= old || last.locks.locks.length === 0;
+    put(byId("stale"), `The locks are shown as they were at ${clock(read)}, ${ago(age)} ago. What has changed since is not known.`);
   }
   if (failing) put(byId("headline"), `The reaper does not answer, for ${ago(Date.now() - failing)}`);
 }
@@ -225,6 +239,7 @@ function change(page = 0) {
 function fromAddress() {
   const kept = new URLSearchParams(location.hash.slice(1));
   for (const key of ["q", "root", "policy", "state"]) view[key] = kept.get(key) || "";
+  if (![...byId("state").options].some((o) => o.value === view.state)) view.state = "";
   view.sort = ["policy", "name", "queue", "left"].includes(kept.get("sort")) ? kept.get("sort") : "policy";
   view.page = Math.max(0, parseInt(kept.get("page"), 10) || 0);
 }

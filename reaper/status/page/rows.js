@@ -4,6 +4,20 @@ import { ago, count, dateTime, el, put, span, visible } from "./dom.js";
 // narrow is a window in which two of the columns are left out.
 const narrow = matchMedia("(max-width: 760px)");
 
+// old is after how many milliseconds what was read is shown as stale: grey and dated. Leases are
+// renewed each third of their TTL, so what is left of one is counted down for no longer.
+export const old = 15000;
+const young = 5000;
+
+// leaseNow is what is known of an entry's lease, so long after it was read.
+function leaseNow(e, age) {
+  const due = e.ttl_ms / 3;
+  const ended = e.state === "expired";
+  const left = e.left_ms - (ended ? age : Math.min(age, due));
+  const stale = age > Math.min(old, Math.max(young, due)) || (!ended && left <= 0);
+  return { stale, ended, left: stale ? e.left_ms : left };
+}
+
 // whole has a cell go over all columns that there are.
 const whole = (cell) => { cell.colSpan = narrow.matches ? 4 : 6; };
 
@@ -28,7 +42,9 @@ export function row(what, toggle) {
   const bar = lease();
   left.append(bar);
   tr.append(name, state, holder, queue, token, left);
+  let age = () => 0;
   tr.update = ({ lock, several, at, open }) => {
+    age = (now) => lock.age_ms + now - at;
     put(button, (several ? lock.root + "/" : "") + visible(lock.name));
     button.title = visible(lock.name);
     button.setAttribute("aria-expanded", open);
@@ -39,9 +55,10 @@ export function row(what, toggle) {
     who.title = who.textContent;
     put(queue, lock.waiting ? lock.waiting.toLocaleString("en") : "");
     put(token, first?.in ? first.token : "");
-    bar.update(first, at);
+    bar.update(first);
+    tr.tick(performance.now());
   };
-  tr.tick = (now) => bar.tick(now);
+  tr.tick = (now) => tr.classList.toggle("stale", bar.tick(age(now)) || age(now) > old);
   return tr;
 }
 
@@ -66,26 +83,25 @@ function lease() {
   const box = el("div"), bar = el("i"), text = el("span");
   box.className = "lease";
   box.append(bar, text);
-  let entry, from;
-  box.update = (e, at) => {
+  let entry;
+  box.update = (e) => {
     entry = e;
-    from = at;
     box.hidden = !e || e.ttl_ms === undefined;
-    box.tick(performance.now());
   };
-  box.tick = (now) => {
-    if (box.hidden) return;
+  // tick shows the lease, and reports whether what is known of it is stale.
+  box.tick = (age) => {
+    if (box.hidden) return false;
     if (entry.left_ms === undefined) {
       put(text, "unknown");
       bar.style.setProperty("--part", 0);
-      return;
+      return false;
     }
-    const left = entry.left_ms - (now - from), part = Math.min(1, Math.max(0, left / entry.ttl_ms));
-    const expired = entry.state === "expired";
-    box.dataset.level = expired ? "bad" : part < 0.34 ? "warn" : "";
-    bar.style.setProperty("--part", expired ? 0 : part.toFixed(3));
-    put(text, expired ? `\u2212${ago(-left)}` : ago(left));
-    box.title = `lease of ${ago(entry.ttl_ms)}`;
+    const { stale, ended, left } = leaseNow(entry, age), part = Math.min(1, Math.max(0, left / entry.ttl_ms));
+    box.dataset.level = stale ? "stale" : ended ? "bad" : part < 0.34 ? "warn" : "";
+    bar.style.setProperty("--part", ended ? 0 : part.toFixed(3));
+    put(text, ended ? `\u2212${ago(-left)}` : ago(left));
+    box.title = `lease of ${ago(entry.ttl_ms)}${stale ? `, as it was ${ago(age)} ago` : ""}`;
+    return stale;
   };
   return box;
 }

@@ -236,7 +236,7 @@ func (w *worker) holdfast(args []string) error {
 	for order := range w.orders {
 		switch order {
 		case "check":
-			answer := map[bool]string{true: "yes", false: "no"}[hold.Valid()]
+			answer := map[bool]string{true: "yes", false: "no"}[hold.Remaining() > 0]
 			w.say("valid %s, after %d renewals", answer, locks.Stats().Renewals)
 		case "unlock":
 			w.say("out %v", result(hold.Unlock()))

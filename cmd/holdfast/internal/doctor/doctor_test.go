@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// patient is an ensemble in memory, and who is to examine it.
+// patient is an ensemble in memory, and the client that examines it.
 type patient struct {
 	*testing.T
 	*locktest.Ensemble
@@ -113,7 +113,7 @@ func (p *patient) setACL(path string, acl []zk.ACL) {
 	p.raw("", func(z *zk.Conn) error { _, err := z.SetACL(path, acl, -1); return err })
 }
 
-// crash has somebody take a lock and die.
+// crash has a client take a lock and die.
 func (p *patient) crash(name string, ttl time.Duration) {
 	p.Helper()
 	c, err := lock.Dial(p.ctx, p.Servers(), lock.WithDialer(p.Dialer("crashed")), lock.WithOwner("crashed"), lock.WithLogger(zerolog.Nop()))

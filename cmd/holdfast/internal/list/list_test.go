@@ -62,7 +62,7 @@ var listings = map[string]Listing{
 		},
 		Unread: []Unread{{"/locks/secret", zk.ErrNoAuth}},
 	},
-	// Nobody holds what an expired entry holds, and two readers share a lock; or a writer
+	// An expired entry holds nothing, and two readers share a lock; or a writer
 	// that only reads since, and a reader.
 	"odd": {
 		Root: "/locks", Time: at(noon),
@@ -114,7 +114,7 @@ var listings = map[string]Listing{
 			{Name: "short", Kind: znode.Mutex},
 		},
 	},
-	// Without a sample of ensemble time nobody knows what is left.
+	// Without a sample of ensemble time it is unknown what is left.
 	"timeless": {
 		Root: "/locks",
 		Nodes: []admin.State{

@@ -45,7 +45,7 @@ func (l Listing) places(s admin.State) []place {
 	}
 	rules := znode.Rules{Kind: s.Kind, Capacity: int32(s.Permits)}
 	for i, c := range s.Contenders {
-		ahead := znode.Admit(names, i, rules)
+		ahead := znode.WaitsFor(names, i, rules)
 		all[i] = place{Contender: c, name: names[i], in: ahead < 0, waitsFor: ahead}
 	}
 	return all

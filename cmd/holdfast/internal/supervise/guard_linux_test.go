@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -189,9 +190,9 @@ func TestGuardReadsLinesInPieces(t *testing.T) {
 // paused between learning what is left and telling the guard.
 type pausing struct{ end, pause time.Duration }
 
-func (h pausing) Name() string          { return "x" }
-func (h pausing) Done() <-chan struct{} { return nil }
-func (h pausing) Err() error            { return nil }
+func (h pausing) Name() string             { return "x" }
+func (h pausing) Context() context.Context { return context.Background() }
+func (h pausing) Err() error               { return nil }
 func (h pausing) Remaining() time.Duration {
 	left := h.end - now()
 	time.Sleep(h.pause)

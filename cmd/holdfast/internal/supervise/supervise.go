@@ -23,7 +23,7 @@ type Command struct {
 type Hold interface {
 	Name() string
 	Remaining() time.Duration
-	Done() <-chan struct{}
+	Context() context.Context
 	Err() error
 }
 
@@ -83,7 +83,7 @@ type supervisor struct {
 
 // loop looks after the command until it has ended.
 func (s *supervisor) loop(signals <-chan os.Signal) {
-	lost := s.hold.Done()
+	lost := s.hold.Context().Done()
 	timer := time.NewTimer(s.look())
 	defer timer.Stop()
 	for {

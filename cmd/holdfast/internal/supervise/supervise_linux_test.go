@@ -55,17 +55,17 @@ func TestMain(m *testing.M) {
 }
 
 // fakeHold is a hold that is "renewed" all the time, or "fading" because it is
-// never, or "over" before anything began, or "gone" by somebody's doing.
+// never, or "over" before anything began, or "gone" by another client's doing.
 type fakeHold struct {
 	ttl   time.Duration
 	mode  string
 	begun time.Time
-	done  chan struct{}
+	ctx   context.Context
 }
 
-func (h *fakeHold) Name() string          { return "test" }
-func (h *fakeHold) Done() <-chan struct{} { return h.done }
-func (h *fakeHold) Err() error            { return errors.New("gone") }
+func (h *fakeHold) Name() string             { return "test" }
+func (h *fakeHold) Context() context.Context { return h.ctx }
+func (h *fakeHold) Err() error               { return errors.New("gone") }
 func (h *fakeHold) Remaining() time.Duration {
 	switch h.mode {
 	case "renewed":
@@ -80,9 +80,11 @@ func (h *fakeHold) Remaining() time.Duration {
 // Run does.
 func play(role string) int {
 	ttl, mode, _ := strings.Cut(role, " ")
-	h := &fakeHold{mode: mode, begun: time.Now(), done: make(chan struct{})}
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	h := &fakeHold{mode: mode, begun: time.Now(), ctx: ctx}
 	if mode == "gone" {
-		close(h.done)
+		end()
 	}
 	var err error
 	if h.ttl, err = time.ParseDuration(ttl); err != nil {
@@ -259,7 +261,7 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// fading is a lease that nobody renews, long enough for a busy machine to start a
+// fading is a lease that is not renewed, long enough for a busy machine to start a
 // command, and then to have it act between the signal and the kill.
 const fading = "6s fading"
 
@@ -446,7 +448,7 @@ func TestTerminal(t *testing.T) {
 	a.until("got hello")
 	typed(ctrlC)
 	a.until("INT")
-	typed(ctrlZ) // nobody could make us go on, so we do at once
+	typed(ctrlZ) // nothing could make us go on, so we do at once
 	if before := a.until("CONT"); slices.Contains(before, "INT") {
 		t.Errorf("one Ctrl-C came twice: %q", before)
 	}

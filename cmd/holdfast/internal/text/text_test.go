@@ -58,7 +58,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestColours: they take no room, and are not there where nobody can see them.
+// TestColours: they take no room, and are left out where they cannot be seen.
 func TestColours(t *testing.T) {
 	table := Table{Rows: [][]Cell{{{"ab", Red}, {"c", ""}}, {{"", Red}, {"d", Bold}}}}
 	if got, want := table.Lines(), []string{"ab  c", "    d"}; !slices.Equal(got, want) {

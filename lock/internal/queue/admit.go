@@ -29,7 +29,7 @@ const (
 	list               // a list tells our place
 )
 
-// decide is the one place that says which contender is in. fresh says that our own lease
+// admit is the one place that says which contender is in. fresh says that our own lease
 // has time left, and that the session's server has seen our entry; without that no
 // contender enters, because others may have purged the entry meanwhile. The reason is for
 // logs.
@@ -38,7 +38,7 @@ const (
 // prediction, or the server may lag behind. That a waiter has gone says nothing about
 // those before it. But none is ahead of a client that holds the lock alone, and none joins
 // ahead of another: so when it has gone, the next one is in.
-func decide(p position, fresh bool) (next step, reason string) {
+func admit(p position, fresh bool) (next step, reason string) {
 	switch {
 	case p.admitted:
 		reason = "no contender is ahead"
@@ -63,7 +63,7 @@ func decide(p position, fresh bool) (next step, reason string) {
 
 // positionOf is the place of the contender at self by a list.
 func positionOf(names []znode.Name, self int, rules znode.Rules) position {
-	ahead := znode.Admit(names, self, rules)
+	ahead := znode.WaitsFor(names, self, rules)
 	if ahead < 0 {
 		return position{admitted: true}
 	}

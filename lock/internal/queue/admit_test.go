@@ -1,3 +1,5 @@
+// Places by a list and by the reply to a join, and what may enter.
+
 package queue
 
 import (
@@ -35,7 +37,7 @@ func TestDecide(t *testing.T) {
 								case known && !gone:
 									want = follow
 								}
-								if got, why := decide(p, fresh); got != want || (why == "") {
+								if got, why := admit(p, fresh); got != want || (why == "") {
 									t.Errorf("%+v, fresh %v: %d (%s), want %d", p, fresh, got, why, want)
 								}
 							}

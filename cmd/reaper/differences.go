@@ -1,0 +1,68 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+// maxDifferences bounds how many differences of two configurations are told.
+const maxDifferences = 50
+
+// policyKeys are the keys of a policy, but for its name.
+var policyKeys = []struct {
+	key   string
+	value func(policy.Policy) any
+}{
+	{"match", func(p policy.Policy) any { return p.Match }},
+	{"ttl", func(p policy.Policy) any { return p.TTL }},
+	{"max_ttl", func(p policy.Policy) any { return p.MaxTTL }},
+	{"grace", func(p policy.Policy) any { return p.Grace }},
+	{"max_hold", func(p policy.Policy) any { return p.MaxHold }},
+	{"keep_parent", func(p policy.Policy) any { return p.KeepParent }},
+	{"local_window", func(p policy.Policy) any { return p.LocalWindow }},
+	{"idle", func(p policy.Policy) any { return p.Idle }},
+	{"orphan_after", func(p policy.Policy) any { return p.OrphanAfter }},
+	{"schedule", func(p policy.Policy) any { return cmp.Or(p.Schedule, "the reaper's") }},
+}
+
+// differences tells what a reload changes of a root: its policies, schedule and bounds.
+func differences(old, next *policy.Config) (all []string) {
+	add := func(key string, now, before any) {
+		if now != before {
+			all = append(all, fmt.Sprintf("%s: %v, was %v", key, now, before))
+		}
+	}
+	a, b := old.Reaper, next.Reaper
+	add("reaper.schedule", b.Schedule, a.Schedule)
+	add("reaper.concurrency", b.Concurrency, a.Concurrency)
+	add("reaper.batch", b.Batch, a.Batch)
+	add("reaper.max_deletes_per_second", b.MaxDeletesPerSecond, a.MaxDeletesPerSecond)
+	before, now := old.Policies.All(), next.Policies.All()
+	find := func(list []policy.Policy, name string) int {
+		return slices.IndexFunc(list, func(p policy.Policy) bool { return p.Name == name })
+	}
+	for _, p := range before {
+		if find(now, p.Name) < 0 {
+			all = append(all, fmt.Sprintf("policy %s (%s): removed", p.Name, p.Match))
+		}
+	}
+	last, moved := -1, false
+	for _, p := range now {
+		i := find(before, p.Name)
+		if i < 0 {
+			all = append(all, fmt.Sprintf("policy %s (%s): added", p.Name, p.Match))
+			continue
+		}
+		for _, k := range policyKeys {
+			add("policy "+p.Name+": "+k.key, k.value(p), k.value(before[i]))
+		}
+		moved, last = moved || i < last, i
+	}
+	if moved {
+		all = append(all, "policies: another order")
+	}
+	return all
+}

@@ -1,0 +1,183 @@
+//go:build linux
+
+package integration_test
+
+import (
+	"context"
+	_ "embed"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/foreign"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+)
+
+//go:embed testdata/dev/DevClient.java
+var devJava []byte
+
+//go:embed testdata/dev/dev_client.py
+var devPython []byte
+
+// TestDev has clients of several languages, and the programs, use holdfast dev.
+func TestDev(t *testing.T) {
+	t.Parallel()
+	bin := programs(t)
+	for name, test := range map[string]func(t *testing.T, servers []string){
+		"GoZookeeper": devGoZookeeper,
+		"Ls":          func(t *testing.T, servers []string) { devLs(newCLI(on(t, servers), bin)) },
+		"Demo":        func(t *testing.T, servers []string) { newCLI(on(t, servers), bin).demo() },
+		"ZkCli":       devZkCli,
+		"Kazoo": func(t *testing.T, servers []string) {
+			devForeign(t, servers, "dev_client.py", devPython, foreign.Kazoo)
+		},
+		"Curator": func(t *testing.T, servers []string) {
+			devForeign(t, servers, "DevClient", devJava, foreign.Curator)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, dev(t, bin, "--members", "3", "--clock-skew", "90s"))
+		})
+	}
+}
+
+// dev starts holdfast dev on free ports, until the end of the test, and returns the
+// addresses that its first line names.
+func dev(t *testing.T, bin string, args ...string) []string {
+	t.Helper()
+	w, err := zkserver.StartWorker(exec.Command(filepath.Join(bin, "holdfast"), append([]string{"dev", "--listen", "127.0.0.1:0"}, args...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close(0) })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	line, err := w.Hear(ctx)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, w.Stderr())
+	}
+	said := regexp.MustCompile(`^ZooKeeper in memory at ([0-9.:,]+); all its data is gone when it ends \(Ctrl-C\)\.$`).FindStringSubmatch(line.Text)
+	if said == nil {
+		t.Fatalf("it begins with %q", line.Text)
+	}
+	t.Cleanup(func() {
+		if err := w.Signal(syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
+		if <-w.Exited(); w.ExitCode() != 0 || w.Stderr() != "" {
+			t.Errorf("it ends with status %d, and says %q", w.ExitCode(), w.Stderr())
+		}
+	})
+	return strings.Split(said[1], ",")
+}
+
+// devGoZookeeper takes a lock at one member and looks at its entry by another: the two have
+// one tree, whose times are by the leader's clock.
+func devGoZookeeper(t *testing.T, servers []string) {
+	b, other := on(t, servers[:1]), on(t, servers[1:2])
+	hold := b.lock(b.client(), "orders/42")
+	if _, err := other.raw.Sync(hold.EntryPath()); err != nil {
+		t.Fatal(err)
+	}
+	_, stat, err := other.raw.Get(hold.EntryPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ahead := time.Until(time.UnixMilli(stat.Mtime)); (ahead - 3*90*time.Second).Abs() > time.Minute {
+		t.Errorf("the leader's clock is %v ahead; want that of the third member, 4m30s", ahead)
+	}
+	b.unlock(hold)
+	b.prune("orders")
+}
+
+// devLs runs a command under a lock, which lists that.
+func devLs(c *cli) {
+	p := c.start("run", "nightly/export", "--", c.prog, "ls", "--servers", strings.Join(c.servers, ","), "--root", c.root)
+	out := p.rest()
+	p.mustExit(0)
+	if !strings.Contains(out, "nightly/export  mutex") {
+		c.Errorf("holdfast ls says\n%s", out)
+	}
+	if out := c.output("doctor"); !strings.Contains(out, c.servers[2]+" is ZooKeeper 3.8.6") {
+		c.Errorf("holdfast doctor says\n%s", out)
+	}
+	c.prune("nightly")
+}
+
+// devZkCli has zkCli do what people do, and what is refused.
+func devZkCli(t *testing.T, servers []string) {
+	b := on(t, servers)
+	said := b.zkCli(strings.ReplaceAll(strings.Join([]string{
+		"create ROOT data", "create -c ROOT/container", "create -e -s ROOT/container/e- x", "create -t 1000 ROOT/ttl", "set -v 0 ROOT two", "get -w ROOT",
+		"removewatches ROOT", "ls -R ROOT", "whoami", "addauth digest me:pw", "getAcl ROOT", "deleteall ROOT",
+	}, "\n"), "ROOT", b.root))
+	for _, want := range []string{
+		"Created " + b.root + "/container/e-0000000000", "Unimplemented for " + b.root + "/ttl", "two", "DataWatchRemoved", "'world,'anyone",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("zkCli does not say %q:\n%s", want, said)
+		}
+	}
+	if strings.Contains(said, "ConnectionLoss") {
+		t.Errorf("zkCli lost its connection:\n%s", said)
+	}
+}
+
+// devForeign runs a client in another language, which fails if it does not see what it
+// expects. It is skipped where the library cannot be had.
+func devForeign(t *testing.T, servers []string, name string, source []byte, program func(context.Context, string, string, []byte) (foreign.Program, error)) {
+	p, err := program(t.Context(), t.TempDir(), name, source)
+	if err != nil && strings.HasPrefix(err.Error(), "javac: ") {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Skipf("the library cannot be had: %v", err)
+	}
+	if out, err := p.Command(strings.Join(servers, ",")).CombinedOutput(); err != nil || !strings.Contains(string(out), "all is well") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestProgramOfREADME builds the README's first program in a module of its own, and runs
+// it on holdfast dev, where the program expects a ZooKeeper: at 127.0.0.1:2181, or as
+// HOLDFAST_ZOOKEEPER says.
+func TestProgramOfREADME(t *testing.T) {
+	t.Parallel()
+	snippets := fenced(t, "go")
+	i := slices.IndexFunc(snippets, func(s snippet) bool { return strings.HasPrefix(s.at, "README.md:") && s.isProgram() })
+	if i < 0 {
+		t.Skip("README.md breaks a rule: it must have a ```go block with the line \"package main\", a whole program, which this test runs on holdfast dev")
+	}
+	servers := dev(t, programs(t))
+	source := strings.ReplaceAll(snippets[i].text, "127.0.0.1:2181", servers[0])
+	dir := t.TempDir()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"main.go": source,
+		"go.mod":  "module readme\n\ngo 1.25.0\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + root + "\n",
+		"go.sum":  text(t, "../go.sum"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, args := range [][]string{{"go", "build", "-o", "program", "."}, {"./program"}} {
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), zkserver.EnvServers+"="+servers[0], "GOFLAGS=-mod=mod")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", cmd, err, out)
+		}
+	}
+}

@@ -1,0 +1,280 @@
+// Helpers: ways to take, await and hand over locks, and what they cost.
+
+package lock_test
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// taking is a way to take a lock.
+type taking func(context.Context) (*lock.Hold, error)
+
+// take takes a lock that is free.
+func (w *world) take(take taking) *lock.Hold {
+	w.Helper()
+	h, err := take(w.ctx)
+	w.ok(err)
+	return h
+}
+
+// join takes a lock in the background, and returns when there is an entry for it.
+func (w *world) join(name string, take taking) <-chan taken {
+	w.Helper()
+	settle()
+	before := len(w.entries(name))
+	ch := start(func() (*lock.Hold, error) { return take(w.ctx) })
+	w.until("an entry", func() bool { return len(w.entries(name)) > before })
+	settle()
+	return ch
+}
+
+// permits is a way to take so many of them.
+func permits(s *lock.Semaphore, n int) taking {
+	return func(ctx context.Context) (*lock.Hold, error) { return s.Acquire(ctx, n) }
+}
+
+func tryPermits(s *lock.Semaphore, n int) taking {
+	return func(ctx context.Context) (*lock.Hold, error) { return s.TryAcquire(ctx, n) }
+}
+
+const window = lock.DefaultLocalWindow
+
+// riding are policies with the default window. Unused entries are kept for so long.
+func riding(idle time.Duration) lock.Option {
+	return lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, Idle: idle})
+}
+
+// slow is an ensemble that takes a millisecond for the way to it, and one back.
+var slow = locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }}
+
+// line has n goroutines of a client wait for a lock, one after the other.
+func (w *world) line(ctx context.Context, c *lock.Client, name string, n int, opts ...lock.LockOption) (line []<-chan taken) {
+	for range n {
+		line = append(line, start(func() (*lock.Hold, error) { return c.Mutex(name, opts...).Lock(ctx) }))
+		settle()
+	}
+	return line
+}
+
+// inOrder checks that the lock goes from the holder to each of them in turn.
+func (w *world) inOrder(h *lock.Hold, queue ...<-chan taken) {
+	w.Helper()
+	for i, next := range queue {
+		w.unlock(h)
+		got := w.await(next)
+		if h.Context().Err() == nil || got.hold.Token().Compare(h.Token()) <= 0 {
+			w.Errorf("the hold before goes on, or token %v follows %v", got.hold.Token(), h.Token())
+		}
+		for _, later := range queue[i+1:] {
+			w.waits(later)
+		}
+		h = got.hold
+	}
+	w.unlock(h)
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// inTime returns the hold that must have been taken by then.
+func (w *world) inTime(ch <-chan taken, most time.Duration) *lock.Hold {
+	w.Helper()
+	begun := time.Now()
+	got := w.await(ch)
+	if waited := got.at.Sub(begun); waited > most {
+		w.Errorf("the lock was taken after %v; want at most %v", waited, most)
+	}
+	return got.hold
+}
+
+// barge waits for a lock in the background without a place in the queue.
+func (w *world) barge(ctx context.Context, c *lock.Client, name string) <-chan taken {
+	w.Helper()
+	ch := start(func() (*lock.Hold, error) { return c.Mutex(name, lock.WithBarging()).Lock(ctx) })
+	settle()
+	return ch
+}
+
+// lockAll takes several locks together.
+func (w *world) lockAll(c *lock.Client, names ...string) *lock.Holds {
+	w.Helper()
+	hs, err := c.LockAll(w.ctx, names...)
+	if err != nil {
+		w.Fatalf("lock %q: %v", names, err)
+	}
+	return hs
+}
+
+func (w *world) unlockAll(hs *lock.Holds) {
+	w.Helper()
+	if err := hs.Unlock(); err != nil {
+		w.Fatalf("unlock: %v", err)
+	}
+}
+
+// takenAll is the outcome of locks that are being waited for.
+type takenAll struct {
+	holds *lock.Holds
+	err   error
+}
+
+// startAll calls f in the background and returns where its outcome will come.
+func startAll(f func() (*lock.Holds, error)) <-chan takenAll {
+	ch := make(chan takenAll, 1)
+	go func() {
+		hs, err := f()
+		ch <- takenAll{hs, err}
+	}()
+	return ch
+}
+
+// queueAll waits for locks in the background, and returns when it is in their queues.
+func (w *world) queueAll(ctx context.Context, c *lock.Client, names ...string) <-chan takenAll {
+	w.Helper()
+	settle()
+	before := len(w.entries(names[0]))
+	ch := startAll(func() (*lock.Holds, error) { return c.LockAll(ctx, names...) })
+	w.until("the waiter is in the queues", func() bool { return len(w.entries(names[0])) > before })
+	settle()
+	return ch
+}
+
+// expectAll returns the outcome that must have come by now, and be holds.
+func (w *world) expectAll(ch <-chan takenAll) *lock.Holds {
+	w.Helper()
+	got := w.outcomeAll(ch)
+	if got.err != nil {
+		w.Fatal(got.err)
+	}
+	return got.holds
+}
+
+func (w *world) outcomeAll(ch <-chan takenAll) takenAll {
+	w.Helper()
+	settle()
+	select {
+	case got := <-ch:
+		return got
+	default:
+		w.Fatal("still waiting")
+		return takenAll{}
+	}
+}
+
+func (w *world) waitsAll(ch <-chan takenAll) {
+	w.Helper()
+	settle()
+	select {
+	case got := <-ch:
+		w.Fatalf("waits no longer: %v, %v", got.holds, got.err)
+	default:
+	}
+}
+
+// soleAll checks that the holds have the only entries of their locks.
+func (w *world) soleAll(hs *lock.Holds) {
+	w.Helper()
+	for h := range hs.All() {
+		w.sole(h)
+	}
+}
+
+// ticket returns one for a hold that is not detached.
+func (w *world) ticket(h *lock.Hold) lock.Ticket {
+	w.Helper()
+	ticket, err := h.Ticket()
+	if err != nil {
+		w.Fatal(err)
+	}
+	return ticket
+}
+
+// detach detaches a hold.
+func (w *world) detach(h *lock.Hold, ttl time.Duration) lock.Ticket {
+	w.Helper()
+	ticket, err := h.Detach(w.ctx, ttl)
+	if err != nil {
+		w.Fatalf("detach %s: %v", h.Name(), err)
+	}
+	return ticket
+}
+
+// attach goes on with what a ticket is for.
+func (w *world) attach(c *lock.Client, ticket lock.Ticket, opts ...lock.LockOption) *lock.Hold {
+	w.Helper()
+	h, err := c.Attach(w.ctx, ticket, opts...)
+	if err != nil {
+		w.Fatalf("attach to %s: %v", ticket.Name(), err)
+	}
+	return h
+}
+
+func (w *world) close(c *lock.Client) {
+	w.Helper()
+	w.ok(c.Close())
+}
+
+// breaker is the operator that breaks holds here.
+var breaker = znode.Broken{Owner: "root", Host: "node1", PID: 7, Reason: "it hangs"}
+
+// terms are those of the locks here.
+var terms = lock.Policy{TTL: ttl, Grace: grace}
+
+func (w *world) breaks(c *lock.Client, path string) *admin.Breaking {
+	w.Helper()
+	b, err := admin.New(c).Break(w.ctx, path, breaker)
+	w.ok(err)
+	return b
+}
+
+func (w *world) wantCost(what string, got cost, requests map[string]int, txns int64) {
+	w.Helper()
+	if !maps.Equal(got.requests, requests) || got.txns != txns {
+		w.Errorf("%s cost %v and %d transactions, want %v and %d", what, got.requests, got.txns, requests, txns)
+	}
+}
+
+// totals are the requests of all clients, by operation.
+func (w *world) totals() map[string]int {
+	all := map[string]int{}
+	for _, r := range w.Requests() {
+		for op, n := range r.Requests {
+			all[op] += n
+		}
+	}
+	maps.DeleteFunc(all, func(op string, _ int) bool { return op == "ping" })
+	return all
+}
+
+// looked waits until a client, of which goroutines wait for another one, looks for others: then
+// the window of the hold begins anew.
+func (w *world) looked(label string) {
+	w.Helper()
+	looks := func() int { return w.Requests()[label].Requests["getChildren2"] }
+	before := looks()
+	w.until("a look for others", func() bool { return looks() > before })
+	settle()
+}
+
+// windowOver lets the window of a hold end that has lasted for so long that looks are rare.
+func (w *world) windowOver(label string) {
+	w.Helper()
+	time.Sleep(ttl)
+	w.looked(label)
+	time.Sleep(2 * window)
+}
+
+// stays checks that the node is not deleted.
+func (w *world) stays(n locktest.Node) {
+	w.Helper()
+	time.Sleep(5 * time.Second)
+	if now, there := w.Node(n.Path); !there || now.Stat.Czxid != n.Stat.Czxid {
+		w.Errorf("%s was deleted, which another program had made", n.Path)
+	}
+}

@@ -1,0 +1,196 @@
+package locktest_test
+
+import (
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// serve serves the members of an ensemble on loopback, until the end of the test, and
+// returns their addresses.
+func serve(t *testing.T, ens *locktest.Ensemble) []string {
+	t.Helper()
+	var addrs []string
+	for _, member := range ens.Servers() {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addrs = append(addrs, l.Addr().String())
+		served := make(chan error, 1)
+		go func() { served <- ens.Serve(l, member) }()
+		t.Cleanup(func() {
+			ens.Close()
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return addrs
+}
+
+// TestConformanceServed has all of it come over TCP.
+func TestConformanceServed(t *testing.T) {
+	for _, sc := range scenarios {
+		t.Run(sc.name, func(t *testing.T) {
+			t.Parallel() // they wait for sessions to expire, mostly
+			ens := locktest.Start(t, locktest.Options{})
+			sc.check(t, newScript(t, serve(t, ens), net.DialTimeout))
+		})
+	}
+}
+
+func ask(t *testing.T, addr, word string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, word); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil && !isClosed(err) {
+		t.Fatalf("%s: %v", word, err)
+	}
+	return string(answer)
+}
+
+func TestServedWords(t *testing.T) {
+	ens := locktest.Start(t, locktest.Options{Members: 3, TickTime: 2 * time.Second})
+	addrs := serve(t, ens)
+	conn, _, err := zk.Connect(addrs[:1], sessionTimeout, zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Create("/a", []byte("12345"), zk.FlagEphemeral, open); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := conn.GetW("/a"); err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(addrs[0])
+	for word, want := range map[string][]string{
+		"ruok": {"imok"},
+		"srvr": {"Zookeeper version: 3.8.6-", "\nMode: follower\n", "\nNode count: 5\n", "\nZxid: 0x100000002\n"},
+		"mntr": {"zk_server_state\tfollower\n", "zk_znode_count\t5\n", "zk_ephemerals_count\t1\n", "zk_watch_count\t1\n"},
+		"conf": {"clientPort=" + port + "\n", "\nminSessionTimeout=4000\n", "\nmaxSessionTimeout=40000\n", "\nserverId=1\n"},
+		"envi": {"zookeeper.version=3.8.6-"},
+	} {
+		for _, part := range want {
+			if got := ask(t, addrs[0], word); !strings.Contains(got, part) {
+				t.Errorf("%s says %q; want %q in it", word, got, part)
+			}
+		}
+	}
+	leaders := 0
+	for _, addr := range addrs {
+		if strings.Contains(ask(t, addr, "srvr"), "\nMode: leader\n") {
+			leaders++
+		}
+	}
+	if leaders != 1 {
+		t.Errorf("%d members say that they lead; want 1", leaders)
+	}
+	if got := ask(t, addrs[0], "nope"); got != "" {
+		t.Errorf("an unknown word is answered: %q", got)
+	}
+	if got := ens.Requests()["127.0.0.1"].Requests["create"]; got != 1 {
+		t.Errorf("%d creates from 127.0.0.1; want 1", got)
+	}
+}
+
+// TestCloseEndsServing: connections end with the ensemble, one that has said nothing too.
+func TestCloseEndsServing(t *testing.T) {
+	ens := locktest.Start(t, locktest.Options{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- ens.Serve(l, ens.Servers()[0]) }()
+	silent, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	if got := ask(t, l.Addr().String(), "ruok"); got != "imok" {
+		t.Fatalf("ruok says %q", got)
+	}
+	ens.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if _, err := silent.Read(make([]byte, 1)); !isClosed(err) {
+		t.Errorf("the silent connection ends with %v; want an end of file", err)
+	}
+	if err := ens.Serve(l, ens.Servers()[0]); err != nil {
+		t.Errorf("Serve after Close: %v", err)
+	}
+}
+
+func TestServeFails(t *testing.T) {
+	ens := locktest.Start(t, locktest.Options{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ens.Serve(l, "nobody:1"); err == nil || !strings.Contains(err.Error(), `"nobody:1" is no member`) {
+		t.Errorf("an unknown member: %v", err)
+	}
+	if err := ens.Serve(l, ens.Servers()[0]); err == nil || !strings.Contains(err.Error(), "use of closed network connection") {
+		t.Errorf("a closed listener: %v", err)
+	}
+}
+
+// TestContainerGoes: a container is deleted a minute after its last child, unless it has
+// another one by then, or never had any. Real servers take up to that minute.
+func TestContainerGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ens := locktest.Start(t, locktest.Options{Members: 3})
+		s := newScript(t, ens.Servers(), ens.Dial)
+		z := s.connect()
+		for _, name := range []string{"/used", "/unused", "/again"} {
+			if _, err := z.CreateContainer(s.abs(name), nil, zk.FlagContainer, open); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"/used/n", "/again/n"} {
+			s.create(z, name, nil, persistent, open)
+			s.delete(z, name, -1)
+		}
+		time.Sleep(59 * time.Second)
+		s.create(z, "/again/n", nil, persistent, open)
+		s.exists(z, "/used")
+		if ens.StopLeader() == "" {
+			t.Fatal("no leader")
+		}
+		time.Sleep(2 * time.Second)
+		s.exists(z, "/used")
+		s.exists(z, "/unused")
+		s.exists(z, "/again")
+		compare(t, s.transcript(), strings.TrimSpace(`
+create /used/n: /used/n
+delete /used/n: ok
+create /again/n: /again/n
+delete /again/n: ok
+create /again/n: /again/n
+exists /used: c1 m1 p4 v0 cv2 av0 len0 kids0
+exists /used: no
+exists /unused: c2 m2 p2 v0 cv0 av0 len0 kids0
+exists /again: c3 m3 p5 v0 cv3 av0 len0 kids1
+`))
+	})
+}

@@ -1,0 +1,268 @@
+package reaper_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// named is one policy of that name for everything.
+func (w *world) named(name string) *policy.Set {
+	w.Helper()
+	set, err := policy.NewSet(policy.Policy{Name: name, Match: w.pattern("**"), Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: orphan})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return set
+}
+
+// TestReloadWhileASweepBegins: a sweep has the policies of one configuration, the old or the
+// new one.
+func TestReloadWhileASweepBegins(t *testing.T) {
+	simulate(t, func(w *world) {
+		if _, err := w.dial("service").Mutex("held").Lock(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		sets := []*policy.Set{w.named("first"), w.named("second")}
+		r := w.reaper("reaper", reaper.Options{Policies: sets[0], Schedule: "@every 1s"})
+		var mu sync.Mutex
+		sweeps := 0
+		r.Monitor().Observe(func(report reaper.Report) {
+			mu.Lock()
+			defer mu.Unlock()
+			if sweeps++; report.Complete && (report.Total.Locks != 1 || len(report.Policies) != 1) {
+				t.Errorf("a sweep saw %d locks by policies %v", report.Total.Locks, report.Policies)
+			}
+		})
+		defer w.run(r)()
+		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
+		for i := range 100 {
+			if err := r.Reload(reaper.Options{Policies: sets[i%2], Schedule: "@every 1s"}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second) // when a sweep is due
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if sweeps < 50 {
+			t.Errorf("%d sweeps, want about 100", sweeps)
+		}
+	})
+}
+
+// TestReloadOfASchedule: while a sweep is under way, no other sweep of the same policies begins
+// by the new schedule.
+func TestReloadOfASchedule(t *testing.T) {
+	simulate(t, func(w *world) {
+		r := w.reaper("reaper", reaper.Options{Schedule: "@every 10s"})
+		w.mustSweep(r)
+		w.dead(w.raw("others"), "slow")
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			if q.Label == "reaper" && q.Op == "getChildren2" && slices.Equal(q.Paths, []string{"/locks/slow"}) {
+				return locktest.Fault{Delay: 5500 * time.Millisecond}
+			}
+			return locktest.Fault{}
+		})
+		defer w.run(r)()
+		time.Sleep(11 * time.Second)
+		if err := r.Reload(reaper.Options{Policies: w.policies(), Schedule: "@every 1s"}); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			time.Sleep(time.Second)
+			if under := r.Monitor().Progress(); len(under) != 1 {
+				t.Fatalf("%d sweeps at once", len(under))
+			}
+		}
+		if s := r.Monitor().Status().Schedules[0]; s.Running == nil || s.Skipped == 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestDeletesPerSecondOverAReload: the bound holds for the sweeps of both configurations
+// together.
+func TestDeletesPerSecondOverAReload(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		o := reaper.Options{Policies: w.named("first"), Schedule: "@every 1s", MaxDeletesPerSecond: 10}
+		r := w.reaper("reaper", o)
+		w.mustSweep(r)
+		for i := range 100 {
+			w.dead(z, fmt.Sprint(i))
+		}
+		time.Sleep(ttl + grace + orphan)
+		defer w.run(r)()
+		time.Sleep(2 * time.Second)
+		o.Policies = w.named("second")
+		if err := r.Reload(o); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if n := len(r.Monitor().Progress()); n != 2 {
+			t.Fatalf("%d sweeps at once, want one by each configuration", n)
+		}
+		before := len(w.paths())
+		time.Sleep(5 * time.Second)
+		if n := before - len(w.paths()); n < 20 || n > 60 {
+			t.Errorf("%d deletes in 5 s, want 50", n)
+		}
+		o.MaxDeletesPerSecond = 0
+		if err := r.Reload(o); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		for _, line := range w.lines("sweep failed") {
+			t.Errorf("%v", line)
+		}
+	})
+}
+
+// TestSweepOfTheActiveReaper: a reaper that runs as the active one sweeps when it is asked to.
+func TestSweepOfTheActiveReaper(t *testing.T) {
+	simulate(t, func(w *world) {
+		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1h"})
+		stop := w.run(r)
+		time.Sleep(time.Second)
+		w.dead(w.raw("others"), "a")
+		time.Sleep(ttl + grace + orphan)
+		if report := w.mustSweep(r); report.Total.Deleted != 2 {
+			t.Errorf("%+v", report.Total)
+		}
+		if s := r.Monitor().Status(); s.State != reaper.Active {
+			t.Errorf("after it: %s", s.State)
+		}
+		ended, end := context.WithCancel(w.ctx)
+		end()
+		if _, err := r.Sweep(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a context that has ended: %v", err)
+		}
+		stop()
+		w.mustSweep(r)
+	})
+}
+
+// TestLostReplyOfABatch: what a transaction has deleted whose reply was lost counts as deleted,
+// and takes no transaction for each node.
+func TestLostReplyOfABatch(t *testing.T) {
+	for name, drop := range map[string]locktest.Drop{"applied": locktest.AfterApply, "not applied": locktest.BeforeApply} {
+		for _, locks := range []int{1, 100} {
+			t.Run(fmt.Sprintf("%s, %d locks", name, locks), func(t *testing.T) {
+				simulate(t, func(w *world) {
+					z, r := w.raw("others"), w.reaper("reaper", reaper.Options{Batch: 2 * locks})
+					w.mustSweep(r)
+					for i := range locks {
+						w.dead(z, fmt.Sprintf("dead-%d", i))
+					}
+					time.Sleep(ttl + grace + orphan)
+					var mu sync.Mutex
+					transactions := 0
+					w.Intercept(func(q locktest.Request) (f locktest.Fault) {
+						mu.Lock()
+						defer mu.Unlock()
+						if q.Label == "reaper" && q.Op == "multi" && strings.HasPrefix(q.Paths[0], "/locks/dead-") {
+							if transactions++; transactions == 1 {
+								f.Drop = drop
+							}
+						}
+						return f
+					})
+					report := w.mustSweep(r)
+					w.Intercept(nil)
+					if c := report.Total; c.Deleted != 2*locks || c.Missed != 0 || c.Purged != locks || transactions != 2 {
+						t.Errorf("%d deleted, %d purged, %d missed in %d transactions", c.Deleted, c.Purged, c.Missed, transactions)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestPurgedMeanwhile: what waiters have deleted takes no transaction for each node either, and
+// counts as missed.
+func TestPurgedMeanwhile(t *testing.T) {
+	simulate(t, func(w *world) {
+		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
+		w.mustSweep(r)
+		for i := range 40 {
+			w.dead(z, fmt.Sprintf("dead-%d", i))
+		}
+		time.Sleep(ttl + grace + orphan)
+		var mu sync.Mutex
+		transactions := 0
+		w.Intercept(func(q locktest.Request) (f locktest.Fault) {
+			mu.Lock()
+			defer mu.Unlock()
+			if q.Label == "reaper" && q.Op == "multi" && strings.HasPrefix(q.Paths[0], "/locks/dead-") {
+				if transactions++; transactions == 1 {
+					f.Delay = time.Second
+					time.AfterFunc(time.Second/2, func() {
+						for i := range 20 {
+							for _, n := range slices.Backward(w.Dump(fmt.Sprintf("/locks/dead-%d", i))) {
+								if err := z.Delete(n.Path, -1); err != nil {
+									t.Error(err)
+								}
+							}
+						}
+					})
+				}
+			}
+			return f
+		})
+		report := w.mustSweep(r)
+		w.Intercept(nil)
+		if c := report.Total; c.Deleted != 40 || c.Missed != 40 || transactions != 2 {
+			t.Errorf("%d deleted, %d missed in %d transactions", c.Deleted, c.Missed, transactions)
+		}
+	})
+}
+
+// TestEntryMadeAgainWhileItsDeleteWaits: an entry is deleted by another program, which makes a
+// node of its own at the same path and version, while the delete waits for its turn.
+func TestEntryMadeAgainWhileItsDeleteWaits(t *testing.T) {
+	simulate(t, func(w *world) {
+		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{MaxDeletesPerSecond: 1})
+		w.mustSweep(r)
+		var entries []string
+		for i := range 5 {
+			entries = append(entries, w.dead(z, fmt.Sprint(i)))
+		}
+		time.Sleep(ttl + grace + orphan)
+		var again []string
+		time.AfterFunc(2500*time.Millisecond, func() {
+			for _, entry := range entries {
+				if err := z.Delete(entry, -1); errors.Is(err, zk.ErrNoNode) {
+					continue
+				} else if err != nil {
+					t.Error(err)
+				}
+				again = append(again, entry)
+				w.create(z, entry, "foreign", 0)
+			}
+		})
+		report := w.mustSweep(r)
+		if len(again) < 3 {
+			t.Fatalf("%d entries were made again", len(again))
+		}
+		for _, entry := range again {
+			if data, _, err := z.Get(entry); err != nil || string(data) != "foreign" {
+				t.Errorf("%s: %q, %v", entry, data, err)
+			}
+		}
+		if report.Total.Missed == 0 {
+			t.Errorf("%+v", report.Total)
+		}
+	})
+}

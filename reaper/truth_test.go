@@ -1,0 +1,196 @@
+package reaper_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// TestDamagedIsToldOnce: in the log, not after each sweep, and once more when it is over.
+func TestDamagedIsToldOnce(t *testing.T) {
+	const (
+		damaged = "damaged or of a newer version: the node is left alone, blocks its lock, and is told of once"
+		format1 = "of format 1: the node is left alone, blocks its lock, and is told of once"
+	)
+	simulate(t, func(w *world) {
+		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{Schedule: "@every 10s"})
+		w.create(z, "/locks/a", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+		entry := w.create(z, "/locks/a/"+znode.Prefix(znode.NewID(), znode.Exclusive), "garbage", zk.FlagSequence)
+		w.create(z, "/locks/old", `{"holdfast":1,"kind":"mutex"}`, 0)
+		defer w.run(r)()
+		time.Sleep(10 * time.Minute)
+		if line := w.one(damaged); line["path"] != entry || line["level"] != "warn" {
+			t.Errorf("%v", line)
+		}
+		if line := w.one(format1); line["path"] != "/locks/old" || line["level"] != "warn" {
+			t.Errorf("%v", line)
+		}
+		for _, line := range w.lines("swept") {
+			if line["level"] != "debug" {
+				t.Errorf("a sweep that did nothing: %v", line)
+			}
+		}
+		if err := z.Delete(entry, -1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Second)
+		if line := w.one("damaged no more: the node has gone, or was written anew"); line["path"] != entry {
+			t.Errorf("%v", line)
+		}
+	})
+}
+
+// TestLosesItsLock: a reaper that was cut off, and finds its own entry, says that it waits for
+// that, and not that another reaper is active. A sweep that the outage ends has failed.
+func TestLosesItsLock(t *testing.T) {
+	simulate(t, func(w *world) {
+		own := policy.Policy{Name: "own", Match: w.pattern(reaper.DefaultLock), Policy: lock.Policy{TTL: ttl, Grace: time.Minute}}
+		r := w.reaper("reaper", reaper.Options{Policies: w.policies(own), Schedule: "@every 1s"})
+		defer w.run(r)()
+		time.Sleep(time.Second)
+		// The client cannot delete what it has lost: the entry stays for the grace after its lease.
+		begun, entry := time.Now(), ""
+		for _, n := range w.Dump("/locks/" + reaper.DefaultLock) {
+			if strings.Contains(n.Path, "-lock-") {
+				entry = n.Path
+			}
+		}
+		w.Intercept(func(q locktest.Request) (f locktest.Fault) {
+			if (q.Op == "delete" || q.Op == "multi") && slices.Contains(q.Paths, entry) && time.Since(begun) < time.Minute {
+				f.Code = -127 // throttled
+			}
+			return f
+		})
+		w.Partition("reaper")
+		// The client gives up its hold before the lease ends in ZooKeeper.
+		for r.Monitor().Status().ActiveSince != (time.Time{}) {
+			time.Sleep(100 * time.Millisecond)
+		}
+		w.Heal("reaper")
+		time.Sleep(3 * time.Minute)
+		w.one("standing by: this reaper's own entry of before has not expired yet")
+		for _, not := range []string{"standing by: another reaper is the active one", "another reaper is the active one now"} {
+			for _, line := range w.lines(not) {
+				t.Errorf("%v", line)
+			}
+		}
+		if s := r.Monitor().Status(); s.State != reaper.Active {
+			t.Errorf("in the end: %s", s.State)
+		}
+		for _, msg := range []string{"swept", "sweep stopped before its end"} {
+			for _, line := range w.lines(msg) {
+				if line["incomplete"] != nil {
+					t.Errorf("%v", line)
+				}
+			}
+		}
+		if len(w.lines("sweep failed")) == 0 {
+			t.Error("no sweep failed")
+		}
+	})
+}
+
+// TestWhatAStandbyKnows: after a failover the one that was active has no failures in a row,
+// and its findings have ended.
+func TestWhatAStandbyKnows(t *testing.T) {
+	simulate(t, func(w *world) {
+		first := w.reaper("first", reaper.Options{Schedule: "@every 1s"})
+		defer w.run(first)()
+		time.Sleep(time.Second)
+		if s := first.Monitor().Status(); s.ActiveSince.IsZero() {
+			t.Errorf("the active one: %+v", s)
+		}
+		second := w.reaper("second", reaper.Options{Schedule: "@every 1s"})
+		defer w.run(second)()
+		w.dead(w.raw("others"), "a")
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			if q.Label == "first" && slices.Equal(q.Paths, []string{"/locks/a"}) {
+				return locktest.Fault{Code: -8}
+			}
+			return locktest.Fault{}
+		})
+		time.Sleep(5 * time.Second)
+		if s := first.Monitor().Status(); s.LastFailure.InARow == 0 {
+			t.Errorf("while its sweeps fail: %+v", s)
+		}
+		w.Partition("first")
+		time.Sleep(ttl + grace + 5*time.Second)
+		w.Heal("first")
+		time.Sleep(10 * time.Second)
+		s := first.Monitor().Status()
+		if s.State != reaper.Standby || !s.ActiveSince.IsZero() || s.LastFailure.InARow != 0 || len(s.Schedules) != 0 {
+			t.Errorf("after the failover: %+v, %+v", s, s.LastFailure)
+		}
+		if s := second.Monitor().Status(); s.State != reaper.Active || s.ActiveSince.IsZero() {
+			t.Errorf("the other one: %+v", s)
+		}
+	})
+}
+
+// TestWaitersAndHolds: a report tells how many wait, for how long, and how old the oldest hold
+// is; of locks that are not read again, too.
+func TestWaitersAndHolds(t *testing.T) {
+	simulate(t, func(w *world) {
+		r := w.reaper("reaper", reaper.Options{})
+		w.mustSweep(r)
+		if _, err := w.dial("holder", lock.WithPolicies(w.policies())).Mutex("a").Lock(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		for i := range 2 {
+			c := w.dial(fmt.Sprintf("waiter-%d", i), lock.WithPolicies(w.policies()))
+			go c.Mutex("a").Lock(w.ctx)
+			time.Sleep(time.Minute)
+		}
+		for range 2 {
+			got := w.mustSweep(r).Policies["all"]
+			if got.Live != 3 || got.Waiting != 2 || got.LongestWait < 118 || got.LongestWait > 125 || got.OldestHold < 178 || got.OldestHold > 185 {
+				t.Errorf("%+v", got)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestRootThatWasMissing: the monitor tells of it until a sweep sees a lock.
+func TestRootThatWasMissing(t *testing.T) {
+	simulate(t, func(w *world) {
+		r := w.reaper("reaper", reaper.Options{Schedule: "@every 10s"})
+		defer w.run(r)()
+		time.Sleep(time.Minute)
+		if s := r.Monitor().Status(); !s.NoRoot || s.LocksSeen {
+			t.Errorf("%+v", s)
+		}
+		if _, err := w.dial("service").Mutex("a").Lock(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Second)
+		if s := r.Monitor().Status(); s.NoRoot || !s.LocksSeen {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestPoliciesBeforeTheFirstSession: the page has the policies while a daemon waits for ZooKeeper.
+func TestPoliciesBeforeTheFirstSession(t *testing.T) {
+	dial := func(context.Context) (*lock.Client, error) { return nil, lock.ErrUnavailable }
+	set := new(policy.Set)
+	d, err := reaper.NewDaemon(dial, reaper.Options{Policies: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Monitor().Policies(); got != set {
+		t.Errorf("policies %v", got)
+	}
+}
