@@ -270,7 +270,7 @@ func printOutcomes(w io.Writer, outcomes []outcome, asJSON bool) error {
 		}{outcomes})
 	}
 	for _, o := range outcomes {
-		who := "another library's"
+		who := "another library's, or unreadable"
 		if o.Owner != "" {
 			who = fmt.Sprintf("%s (host %s, pid %d)", text.Printable(o.Owner), text.Printable(o.Host), o.PID)
 		}

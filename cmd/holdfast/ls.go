@@ -40,7 +40,8 @@ moment at which the entry was read, in the ZooKeeper leader's time, not by this 
 clock. A lease that is renewed does not run out; one that has expired is cleaned up by
 the next waiter or the reaper. After a change of the leader what is shown may be off by
 as much as the two clocks, until the holder has renewed. Nothing is changed. Entries of
-other libraries are shown as not ours.
+other libraries are shown as not ours, those that are damaged or of another version as
+unreadable: holdfast show tells why.
 
 The goroutines of one process that want the same lock have one entry together: those that
 wait for each other are in no listing. Their process's metrics count them.

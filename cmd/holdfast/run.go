@@ -74,11 +74,12 @@ renewals fail, it gets SIGTERM when a third of the TTL is left (at most 30s), an
 SIGKILL when a tenth is left (at most 3s). On Linux that is so even when this
 program is killed or stopped. What is left of the group when the command ends is
 killed, and then the lock is unlocked. With --detach it is kept for the process that goes
-on with the ticket, by --attach, and no other client enters in between; if the command
-has failed, it is unlocked all the same, unless --detach-failed is given. Processes that
-leave the group, such as daemons and the jobs of an interactive shell, are not ended, nor
-is a command that becomes another user's, as by sudo: only root can end it. A message says
-so when it is tried. Run such a command the other way round: sudo holdfast run.
+on with the ticket, by --attach, and no other client enters in between. If the command
+failed, the lock is unlocked all the same, unless --detach-failed is given.
+
+Processes that leave the group, such as daemons and the jobs of an interactive shell, are
+not ended. Nor is a command that becomes another user's, as by sudo: only root can end it,
+and a message says so when that is tried. There, use sudo holdfast run.
 
 A command that asks at the terminal gets it, also where standard input or output is none,
 unless this program is in the background. A script without #! is executed by sh.
@@ -87,8 +88,8 @@ After 5s of waiting, a message names the holder; with --quiet none does, and non
 that the lock is held by another client.
 
 The command finds the lock's name in $` + envLock + ` and the fencing token, a text
-that sorts higher with each holder, in $` + envToken + `, and does not find the variable that password_env of the configuration
-names. Signals are passed on to its group.
+that sorts higher with each holder, in $` + envToken + `. It does not get the variable
+that password_env of the configuration names. Signals are passed on to its group.
 
 With --at-least the lock is held on to when the command has ended sooner, so that
 other hosts, whose clocks are not quite the same, do not run the same job again. A
@@ -115,7 +116,7 @@ Exit status: the command's own, 128+n if signal n ended it, or
     1  another failure`,
 		Example: `  holdfast run nightly-report -- ./report.sh
   holdfast run deploy/shop --wait 0 -- make deploy     # or fail at once
-  holdfast run hourly --wait 0 --quiet --held-status 0 -- ./job # or do nothing
+  holdfast run hourly --wait 0 -q --held-status 0 -- ./job   # or do nothing
   holdfast run mail --at-least 1m --on-lost 'logger lost $HOLDFAST_LOCK' -- ./send
   holdfast run import --ttl 5m --wait 1h -- ./import   # rides out outages of minutes
   holdfast run etl --detach t --detach-for 5m -- ./extract && holdfast run etl --attach t -- ./load`,

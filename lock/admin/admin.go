@@ -231,7 +231,11 @@ type Contender struct {
 	Read  Time       // ensemble time just before it was read; the zero Zxid: not known, see [Tree.Now]
 	// Ours is false for the entry of another library, of format 1 or of a newer version,
 	// and for one that is damaged. Then nothing below is known.
-	Ours     bool
+	Ours bool
+	// Err says why an entry that is named as ours cannot be read: [znode.ErrOlder],
+	// [znode.ErrNewer] or [znode.ErrForeign], for a damaged one. It is in the way of the lock
+	// for as long as it is there.
+	Err      error
 	Owner    string // as the entry tells, as do the next three
 	Host     string
 	PID      int
@@ -319,6 +323,9 @@ func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Cont
 	c := Contender{Path: path, Read: read, Token: lock.Token{Czxid: stat.Czxid, Sequence: name.TokenSequence()}}
 	e := znode.ReadEntry(name, data, znode.Stat(*stat))
 	if !e.Leased() {
+		if e.Ours() {
+			c.Err = e.Err
+		}
 		return c, nil
 	}
 	r := &e.Record

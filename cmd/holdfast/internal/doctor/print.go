@@ -29,7 +29,7 @@ func (r *Report) Print(w io.Writer, colour bool) error {
 	for _, told := range r.Told {
 		fmt.Fprintf(&b, "%s %s\n", paint(text.Green, "ok     "), text.Printable(told))
 	}
-	fmt.Fprintf(&b, "%d errors, %d warnings, %d to be known; fine: %d of %d\n", count[Error], count[Warning], count[Info], len(r.Fine), len(kinds))
+	fmt.Fprintf(&b, "%s, %s, %d to be known; fine: %d of %d\n", text.Count(count[Error], "error", "errors"), text.Count(count[Warning], "warning", "warnings"), count[Info], len(r.Fine), len(kinds))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -57,10 +57,8 @@ func Read(ctx context.Context, tree admin.Tree, name string, progress *Progress)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := &walk{tree: tree, start: name, progress: progress, fail: cancel, more: make(chan struct{}, concurrency-1)}
-	progress.Found.Add(1)
-	w.visit(ctx, name)
-	w.workers.Wait()
+	w := &walk{tree: tree, start: name, progress: progress, fail: cancel}
+	w.read(ctx)
 	if ctx.Err() != nil {
 		return Listing{}, context.Cause(ctx)
 	}
@@ -89,17 +87,68 @@ type walk struct {
 	start    string
 	progress *Progress
 	fail     context.CancelCauseFunc
-	more     chan struct{} // a token for each worker beside the first
-	workers  sync.WaitGroup
 
 	mu     sync.Mutex
+	found  *sync.Cond // names are to be read, or none will come any more
+	names  []string   // to be read
+	open   int        // of these, and of those that are being read
 	nodes  []admin.State
 	unread []Unread
 }
 
-// visit reads a node and all below it.
+// read reads the tree.
+func (w *walk) read(ctx context.Context) {
+	w.found = sync.NewCond(&w.mu)
+	w.add(w.start)
+	var workers sync.WaitGroup
+	for range concurrency {
+		workers.Go(func() {
+			for name, ok := w.next(); ok; name, ok = w.next() {
+				w.visit(ctx, name)
+				w.done()
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// add adds names that are to be read.
+func (w *walk) add(names ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.names = append(w.names, names...)
+	w.open += len(names)
+	w.progress.Found.Add(int64(len(names)))
+	w.found.Broadcast()
+}
+
+// next returns a name to read; there is none when all have been read.
+func (w *walk) next() (name string, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.names) == 0 && w.open > 0 {
+		w.found.Wait()
+	}
+	if len(w.names) == 0 {
+		return "", false
+	}
+	last := len(w.names) - 1
+	name, w.names = w.names[last], w.names[:last]
+	return name, true
+}
+
+// done notes that a name was read.
+func (w *walk) done() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.progress.Done.Add(1)
+	if w.open--; w.open == 0 {
+		w.found.Broadcast()
+	}
+}
+
+// visit reads a node, and adds those below it.
 func (w *walk) visit(ctx context.Context, name string) {
-	defer w.progress.Done.Add(1)
 	if ctx.Err() != nil {
 		return
 	}
@@ -121,19 +170,9 @@ func (w *walk) visit(ctx context.Context, name string) {
 		w.nodes = append(w.nodes, state)
 		w.mu.Unlock()
 	}
-	w.progress.Found.Add(int64(len(state.Children)))
-	for _, child := range state.Children {
-		if name != "" {
-			child = name + "/" + child
-		}
-		select {
-		case w.more <- struct{}{}:
-			w.workers.Go(func() {
-				defer func() { <-w.more }()
-				w.visit(ctx, child)
-			})
-		default:
-			w.visit(ctx, child)
-		}
+	below := slices.Clone(state.Children)
+	for i, child := range below {
+		below[i] = strings.TrimPrefix(name+"/"+child, "/")
 	}
+	w.add(below...)
 }

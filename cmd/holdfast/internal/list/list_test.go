@@ -93,6 +93,9 @@ var listings = map[string]Listing{
 				contender("/locks/slots/1b4f0e9851971998-2-lock-0000000002", 4294967311, "c", 3, 20*time.Second),
 			}},
 			{Name: "stranger"},
+			{Name: "torn", Kind: znode.Mutex, Contenders: []admin.Contender{
+				{Path: "/locks/torn/9f86d081884c7d65-lock-0000000000", Token: lock.Token{Czxid: 4294967312}, Err: fmt.Errorf("%w: unexpected end of JSON input", znode.ErrForeign)},
+			}},
 		},
 	},
 	// Names that take more room than most, and one that takes more than its share.
@@ -174,10 +177,10 @@ func TestTableOnTerminal(t *testing.T) {
 func TestInUse(t *testing.T) {
 	all := listings["odd"]
 	used := all.InUse()
-	if len(used.Nodes) != 4 || used.Nodes[0].Name != "catalog" || used.Nodes[1].Name != "crashed" {
+	if len(used.Nodes) != 5 || used.Nodes[0].Name != "catalog" || used.Nodes[1].Name != "crashed" {
 		t.Errorf("in use: %+v", used.Nodes)
 	}
-	if len(all.Nodes) != 7 || all.Nodes[3].Name != "idle" {
+	if len(all.Nodes) != 8 || all.Nodes[3].Name != "idle" {
 		t.Errorf("the listing itself has changed: %+v", all.Nodes)
 	}
 }

@@ -30,6 +30,7 @@ type Entry struct {
 	// Ours is false for the entry of another library, of format 1 or of a newer version,
 	// and for one that is damaged. Then nothing below is known.
 	Ours     bool              `json:"ours"`
+	Err      string            `json:"error,omitempty"` // why an entry of ours cannot be read: it is damaged, say
 	Owner    string            `json:"owner,omitempty"`
 	Host     string            `json:"host,omitempty"`
 	PID      int               `json:"pid,omitempty"`
@@ -108,6 +109,9 @@ func (l Listing) Lock(s admin.State) Lock {
 
 func (l Listing) entry(c admin.Contender) Entry {
 	e := Entry{Path: c.Path, Token: c.Token.String(), Ours: c.Ours}
+	if c.Err != nil {
+		e.Err = c.Err.Error()
+	}
 	if !c.Ours {
 		return e
 	}
@@ -257,7 +261,10 @@ func Age(d time.Duration, known bool) string {
 // Who returns a contender's owner, host and pid, as tables show them.
 func Who(c admin.Contender) string {
 	who := "not ours: " + text.Tail(text.Printable(path.Base(c.Path)), widest)
-	if c.Ours {
+	switch {
+	case c.Err != nil:
+		who = "unreadable: " + text.Tail(text.Printable(path.Base(c.Path)), widest)
+	case c.Ours:
 		who = fmt.Sprintf("%s (%s, pid %d)", text.Head(text.Printable(c.Owner), widest), text.Head(text.Printable(c.Host), widest), c.PID)
 	}
 	if c.Detached {

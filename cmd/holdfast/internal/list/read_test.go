@@ -1,13 +1,18 @@
 package list
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // TestSlowListing: a listing that takes longer than the leases of the locks shows none of
@@ -50,6 +55,46 @@ func TestSlowListing(t *testing.T) {
 		}
 		if found, done := progress.Found.Load(), progress.Done.Load(); found != int64(len(names)+1) || done != found {
 			t.Errorf("progress: %d of %d nodes", done, found)
+		}
+	})
+}
+
+// TestDamagedEntry is told of as such, and not as another library's.
+func TestDamagedEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ens := locktest.Start(t, locktest.Options{})
+		conn, events, err := zk.Connect(ens.Servers(), time.Minute, zk.WithDialer(ens.Dial), zk.WithLogInfo(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			conn.Close()
+			for range events {
+			}
+		}()
+		c, err := lock.New(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for _, n := range [][2]string{
+			{"/locks", string(znode.Parent{Kind: znode.Dir}.Encode())}, {"/locks/x", string(znode.Parent{Kind: znode.Mutex}.Encode())},
+			{"/locks/x/9f86d081884c7d65-lock-0000000000", "{to"}, {"/locks/x/_c_8fb1c83d8d1e4a02a1b1b1c1d1e1f1a1-lock-0000000001", "{to"},
+		} {
+			if _, err := conn.Create(n[0], []byte(n[1]), 0, zk.WorldACL(zk.PermAll)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l, err := Read(t.Context(), admin.New(c), "", new(Progress))
+		if err != nil || len(l.Nodes) != 1 || len(l.Nodes[0].Contenders) != 2 {
+			t.Fatalf("%+v, %v", l.Nodes, err)
+		}
+		damaged, other := l.Nodes[0].Contenders[0], l.Nodes[0].Contenders[1]
+		if !errors.Is(damaged.Err, znode.ErrForeign) || !strings.HasPrefix(Who(damaged), "unreadable: ") {
+			t.Errorf("%s: %+v", Who(damaged), damaged)
+		}
+		if other.Err != nil || !strings.HasPrefix(Who(other), "not ours: ") {
+			t.Errorf("%s: %+v", Who(other), other)
 		}
 	})
 }

@@ -144,6 +144,9 @@ func role(n znode.Name, kind znode.Kind, shares bool) string {
 
 // notes are further lines about a contender.
 func (q Queue) notes(p place) (notes []string) {
+	if p.Err != nil {
+		notes = append(notes, text.Printable(p.Err.Error())+"; it is in the way until it is deleted")
+	}
 	if p.Broken != "" {
 		notes = append(notes, "broken "+text.Printable(p.Broken))
 	}

@@ -21,6 +21,7 @@ func TestPicture(t *testing.T) {
 		"show-rw":        {State: state("odd", "catalog")},
 		"show-shares":    {State: state("odd", "downgraded")},
 		"show-semaphore": {State: state("odd", "slots")},
+		"show-torn":      {State: state("odd", "torn")},
 		"show-crashed":   {State: state("odd", "crashed")},
 		"show-wide":      {State: state("wide", "注文/四十二")},
 		"show-none":      {State: admin.State{Name: "none"}},

@@ -153,7 +153,7 @@ func (p *process) signal(s syscall.Signal) error { return unix.Kill(-p.pid, s) }
 // renews the lease then. Where no shell could make us go on, the kernel does not stop us. Then
 // a command that asked for the terminal stands still, and any other one goes on at once.
 func (p *process) suspend(by syscall.Signal, tell func(format string, args ...any)) {
-	asks := by == syscall.SIGTTIN || by == syscall.SIGTTOU
+	asks := (by == syscall.SIGTTIN || by == syscall.SIGTTOU) && !p.terminal.isOf(p.pid)
 	switch {
 	case p.terminal == nil:
 		tell("the command stands still: it was stopped by a signal (%v); SIGCONT has it go on", by)

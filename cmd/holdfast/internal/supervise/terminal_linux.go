@@ -46,12 +46,15 @@ func (t *terminal) isForCommand() bool {
 func (t *terminal) foreground() (int, error) { return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP) }
 
 // isOurs reports whether our group is in the foreground.
-func (t *terminal) isOurs() bool {
+func (t *terminal) isOurs() bool { return t != nil && t.isOf(t.ours) }
+
+// isOf reports whether that group is in the foreground.
+func (t *terminal) isOf(group int) bool {
 	if t == nil {
 		return false
 	}
-	group, err := t.foreground()
-	return err == nil && group == t.ours
+	foreground, err := t.foreground()
+	return err == nil && foreground == group
 }
 
 // give puts the command's group into the foreground.
@@ -59,10 +62,7 @@ func (t *terminal) give(group int) { _ = unix.IoctlSetPointerInt(t.fd, unix.TIOC
 
 // take puts our own group back there, if the command's group is.
 func (t *terminal) take(group int) {
-	if t == nil {
-		return
-	}
-	if now, err := t.foreground(); err != nil || now != group {
+	if !t.isOf(group) {
 		return
 	}
 	// A process that asks from the background is stopped, unless it ignores that signal.
