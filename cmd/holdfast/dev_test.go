@@ -28,6 +28,8 @@ func TestDevRefuses(t *testing.T) {
 		{"--members 0", "--members 0: must be from 1 to 9"},
 		{"--members 10", "--members 10: must be from 1 to 9"},
 		{"--clock-skew 2", `invalid argument "2" for "--clock-skew"`},
+		{"--clock-skew 25h", "--clock-skew 25h0m0s: must be at most 24h0m0s ahead or behind"},
+		{"--clock-skew -25h", "--clock-skew -25h0m0s: must be at most"},
 		{"x", `unknown command "x"`},
 	} {
 		var errs bytes.Buffer
