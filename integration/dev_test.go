@@ -138,7 +138,7 @@ func devForeign(t *testing.T, servers []string, name string, source []byte, prog
 		t.Fatal(err)
 	}
 	if err != nil {
-		t.Skipf("the library cannot be had: %v", err)
+		zkserver.NotRun(t, "needs the library: %v", err)
 	}
 	if out, err := p.Command(strings.Join(servers, ",")).CombinedOutput(); err != nil || !strings.Contains(string(out), "all is well") {
 		t.Errorf("%v\n%s", err, out)

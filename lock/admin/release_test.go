@@ -10,7 +10,7 @@ func TestParseRelease(t *testing.T) {
 		"Zookeeper version: 3.9.3-c26634f34490bb0ea7a09cc51e05ede3b4e320ee, built on 2024-10-17 23:21 UTC\nLatency min/avg/max: 0/0.0/0\n": "3.9.3",
 		"Zookeeper version: 3.8.0--1, built on 2023-01-01\n":                                                                               "3.8.0",
 		"Zookeeper version: 3.10.0-SNAPSHOT-abc, built on x\n":                                                                             "3.10.0",
-		"Zookeeper version: 3.8.6-locktest, built in memory\nConnections: 1\n":                                                              "3.8.6-locktest",
+		"Zookeeper version: 3.8.6-locktest, built in memory\nConnections: 1\n":                                                             "3.8.6-locktest",
 		"ClickHouse Keeper version: v24.8.4.13-stable-53813f603c0e\nLatency min/avg/max: 0/0/0\n":                                          "ClickHouse Keeper v24.8.4.13-stable-53813f603c0e",
 		"srvr is not executed because it is not in the whitelist.\n":                                                                       "",
 		"This ZooKeeper instance is not currently serving requests\n":                                                                      "",
