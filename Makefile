@@ -37,7 +37,7 @@ help: ## list the targets
 # none. HOLDFAST_NO_INSTALL= has one installed.
 demo: ## see the promises kept, on this machine's ZooKeeper or on holdfast dev
 	$(BUILD) ./integration/withzk ./cmd/holdfast ./cmd/reaper
-	HOLDFAST_NO_INSTALL=$${HOLDFAST_NO_INSTALL-1} bin/withzk bin/holdfast demo
+	@HOLDFAST_NO_INSTALL=$${HOLDFAST_NO_INSTALL-1} bin/withzk bin/holdfast demo
 
 playground: ## a page that runs, on loopback: zk.Lock and Holdfast side by side, and what can happen to them
 	go build -C integration/playground -buildvcs=false -o $(CURDIR)/bin/ .

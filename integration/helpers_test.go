@@ -408,7 +408,7 @@ func (b *bench) zkCli(commands string) string {
 	cmd.Dir = b.TempDir()
 	out, err := cmd.CombinedOutput()
 	if strings.Contains(string(out), "ClassNotFoundException: org.apache.zookeeper.ZooKeeperMain") {
-		b.Skipf("zkCli is not among %s", found.ClassPath)
+		zkserver.NotRun(b, "needs zkCli, which is not among %s", found.ClassPath)
 	} else if err != nil {
 		b.Fatalf("zkCli: %v\n%s", err, out)
 	}

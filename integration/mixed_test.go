@@ -72,7 +72,7 @@ func mix(t *testing.T) *mixed {
 	} {
 		program, err := setUp()
 		if errors.Is(err, zkserver.ErrNotInstalled) {
-			t.Skipf("%s cannot take part: %v", name, err)
+			zkserver.NotRun(t, "needs %s: %v", name, err)
 		} else if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -71,7 +71,7 @@ func TestForeignSnippets(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err != nil {
-				t.Skipf("the library cannot be had: %v", err)
+				zkserver.NotRun(t, "needs %s: %v", in.language, err)
 			}
 			server := zkserver.AddrForTest(t, zkserver.Options{})
 			if out, err := program.Command(server).CombinedOutput(); err != nil {

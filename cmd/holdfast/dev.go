@@ -17,8 +17,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// maxMembers is more members than any ensemble has in production.
-const maxMembers = 9
+const (
+	maxMembers = 9              // more than any ensemble has in production
+	maxSkew    = 24 * time.Hour // between neighbors, either way
+)
 
 func newDev() *cobra.Command {
 	var listen string
@@ -53,6 +55,9 @@ Exit status: 0 when it is stopped by Ctrl-C or SIGTERM.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if members < 1 || members > maxMembers {
 				return app.Usage("--members %d: must be from 1 to %d", members, maxMembers)
+			}
+			if skew.Abs() > maxSkew {
+				return app.Usage("--clock-skew %v: must be at most %v ahead or behind", skew, maxSkew)
 			}
 			listeners, err := listenDev(listen, members)
 			if err != nil {

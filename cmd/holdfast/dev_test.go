@@ -13,6 +13,8 @@ import (
 
 // TestDevRefuses: what it cannot serve is told with the flag, the value and the rule.
 func TestDevRefuses(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end() // so that one that it should refuse ends
 	for _, test := range []struct {
 		args string
 		says string
@@ -26,10 +28,12 @@ func TestDevRefuses(t *testing.T) {
 		{"--members 0", "--members 0: must be from 1 to 9"},
 		{"--members 10", "--members 10: must be from 1 to 9"},
 		{"--clock-skew 2", `invalid argument "2" for "--clock-skew"`},
+		{"--clock-skew 25h", "--clock-skew 25h0m0s: must be at most 24h0m0s ahead or behind"},
+		{"--clock-skew -25h", "--clock-skew -25h0m0s: must be at most"},
 		{"x", `unknown command "x"`},
 	} {
 		var errs bytes.Buffer
-		status := run(t.Context(), append([]string{"dev"}, strings.Fields(test.args)...), strings.NewReader(""), io.Discard, &errs)
+		status := run(ended, append([]string{"dev"}, strings.Fields(test.args)...), strings.NewReader(""), io.Discard, &errs)
 		if status != app.StatusUsage || !strings.Contains(errs.String(), test.says) {
 			t.Errorf("dev %s: status %d, says %q; want %d and %q", test.args, status, &errs, app.StatusUsage, test.says)
 		}

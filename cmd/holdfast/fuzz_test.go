@@ -27,7 +27,8 @@ func FuzzCommandLine(f *testing.F) {
 		"break", "break\nx", "break\n/x", "break\nx\n--yes", "break\nx\n--json", "break\nx\n--entry\ny\n--expired-only", "break\nx\n--now\n--wait\n1s",
 		"break\nx\n--wait\n-1s", "sweep", "sweep\n--dry-run", "sweep\nx", "policy", "policy\ntest", "policy\ntest\nx\ny\n--json", "policy\ntest\n/x",
 		"doctor", "doctor\n--list", "doctor\n--list\n--json", "doctor\n--watch-clock\n-1s", "__complete\nshow\n", "version\n--json",
-		"demo\n--reaper\n/no/such/file", "demo\nx", "completion\nbash", "completion\nnonsense", "__complete\nrun\n", "help\nhelp\nhelp",
+		"demo\n--reaper\n/no/such/file", "demo\nx",
+		"dev\n--listen\n127.0.0.1:0\n--members\n3", "dev\n--listen\n0.0.0.0:1", "dev\n--members\n-1", "dev\n--clock-skew\n9e9h", "completion\nbash", "completion\nnonsense", "__complete\nrun\n", "help\nhelp\nhelp",
 	} {
 		f.Add(line)
 	}

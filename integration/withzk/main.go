@@ -7,8 +7,8 @@
 // data in a temporary folder, names it to the command in HOLDFAST_ZOOKEEPER, and
 // stops it when the command has ended. ZooKeeper is installed if need be and
 // allowed; see package zkserver. If it can be neither found nor installed, the server is
-// a ZooKeeper in memory, as that of holdfast dev; tests that need a real one skip
-// themselves, and withzk lists them at the end.
+// a ZooKeeper in memory, as that of holdfast dev. Tests that lack something skip
+// themselves, and withzk lists them at the end, with the reasons.
 //
 // It says on standard error which ZooKeeper the command gets.
 //

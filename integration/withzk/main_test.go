@@ -35,7 +35,7 @@ func withzk(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer, 
 	t.Helper()
 	tmp = t.TempDir()
 	cmd = exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), envMain+"=1", "TMPDIR="+tmp, zkserver.EnvServers+"=", zkserver.EnvEmbedded+"=", zkserver.EnvNoInstall+"=1")
+	cmd.Env = append(os.Environ(), envMain+"=1", "TMPDIR="+tmp, zkserver.EnvServers+"=", zkserver.EnvEmbedded+"=", zkserver.EnvNotRun+"=", zkserver.EnvNoInstall+"=1")
 	stderr = new(bytes.Buffer)
 	cmd.Stderr = stderr
 	t.Cleanup(func() {
@@ -263,7 +263,7 @@ func TestNamedServersAreUsed(t *testing.T) {
 // TestWithoutJava: the command gets a ZooKeeper in memory, and what it noted as not run is
 // told at the end.
 func TestWithoutJava(t *testing.T) {
-	cmd, stderr, tmp := withzk(t, "/bin/sh", "-c", `echo $HOLDFAST_ZOOKEEPER; for name in TestB TestA TestB; do echo $name >>$HOLDFAST_EMBEDDED; done; read line`)
+	cmd, stderr, tmp := withzk(t, "/bin/sh", "-c", `echo $HOLDFAST_ZOOKEEPER; printf 'needs x\tTestB\nneeds a y\tTestC\nneeds x\tTestA\nneeds x\tTestB\n' >>$HOLDFAST_NOT_RUN; read line; exit ${HOLDFAST_EMBEDDED:-2}`)
 	cmd.Env = append(cmd.Env, "PATH="+t.TempDir(), "JAVA_HOME=", "ZOOKEEPER_HOME=")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -284,11 +284,12 @@ func TestWithoutJava(t *testing.T) {
 		t.Errorf("srvr: %q", answer)
 	}
 	fmt.Fprintln(stdin)
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("exit status %d, want that of HOLDFAST_EMBEDDED=1", code)
 	}
 	want := says + addr + ", in memory as that of holdfast dev: none is installed\n" +
-		"withzk: 2 tests were not run, because they need a real ZooKeeper:\n  TestA\n  TestB\n"
+		"withzk: 3 tests were not run:\n  needs a y:\n    TestC\n  needs x:\n    TestA\n    TestB\n"
 	if got := stderr.String(); got != want {
 		t.Errorf("stderr %q; want %q", got, want)
 	}

@@ -16,8 +16,25 @@ type server struct {
 	stop func() error
 }
 
-// startServer starts the ZooKeeper of this machine, or where there is none, one in memory.
+// startServer starts the ZooKeeper of this machine, or where there is none, one in memory,
+// and makes the file for the tests that are not run.
 func startServer(ctx context.Context) (*server, error) {
+	notRun, err := os.CreateTemp("", "holdfast-not-run-*")
+	if err != nil {
+		return nil, err
+	}
+	defer notRun.Close() // nothing was written
+	s, err := findServer(ctx)
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(notRun.Name()))
+	}
+	s.env = append(s.env, zkserver.EnvNotRun+"="+notRun.Name())
+	stop := s.stop
+	s.stop = func() error { return errors.Join(stop(), tellNotRun(notRun.Name()), os.Remove(notRun.Name())) }
+	return s, nil
+}
+
+func findServer(ctx context.Context) (*server, error) {
 	found, err := zkserver.Find(ctx)
 	if errors.Is(err, zkserver.ErrNotInstalled) && ctx.Err() == nil {
 		if os.Getenv(zkserver.EnvNoInstall) == "" { // why it could not be installed
@@ -36,35 +53,33 @@ func startServer(ctx context.Context) (*server, error) {
 	return &server{[]string{zkserver.EnvServers + "=" + s.Addr()}, s.Stop}, nil
 }
 
-// startEmbedded starts a ZooKeeper in memory, with a file for the tests that it cannot serve.
 func startEmbedded() (*server, error) {
-	skipped, err := os.CreateTemp("", "holdfast-skipped-*")
-	if err != nil {
-		return nil, err
-	}
-	if err := skipped.Close(); err != nil {
-		return nil, err
-	}
 	addr, stop, err := zkserver.StartEmbedded(zkserver.Options{})
 	if err != nil {
-		return nil, errors.Join(err, os.Remove(skipped.Name()))
+		return nil, err
 	}
 	say("ZooKeeper at %s, in memory as that of holdfast dev: none is installed", addr)
-	return &server{[]string{zkserver.EnvServers + "=" + addr, zkserver.EnvEmbedded + "=" + skipped.Name()}, func() error {
-		return errors.Join(stop(), tellSkipped(skipped.Name()), os.Remove(skipped.Name()))
-	}}, nil
+	return &server{[]string{zkserver.EnvServers + "=" + addr, zkserver.EnvEmbedded + "=1"}, stop}, nil
 }
 
-// tellSkipped lists the tests that were skipped because they need a real server.
-func tellSkipped(path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
+// tellNotRun prints the tests that were not run, by reason.
+func tellNotRun(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil || len(data) == 0 {
 		return err
 	}
-	tests := strings.Fields(string(text))
-	slices.Sort(tests)
-	if tests = slices.Compact(tests); len(tests) > 0 {
-		say("%d tests were not run, because they need a real ZooKeeper:\n  %s", len(tests), strings.Join(tests, "\n  "))
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	slices.Sort(lines)
+	lines = slices.Compact(lines)
+	text, last := "", ""
+	for _, line := range lines {
+		reason, test, _ := strings.Cut(line, "\t")
+		if reason != last {
+			text += "\n  " + reason + ":"
+			last = reason
+		}
+		text += "\n    " + test
 	}
+	say("%d tests were not run:%s", len(lines), text)
 	return nil
 }

@@ -5,14 +5,19 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// EnvEmbedded, if not empty, says that HOLDFAST_ZOOKEEPER names a ZooKeeper in memory
-// ([StartEmbedded]). It is the file to which [NeedReal] adds the tests that it skips.
-const EnvEmbedded = "HOLDFAST_EMBEDDED"
+const (
+	// EnvEmbedded, if not empty, says that HOLDFAST_ZOOKEEPER names a ZooKeeper in memory
+	// ([StartEmbedded]).
+	EnvEmbedded = "HOLDFAST_EMBEDDED"
+	// EnvNotRun names the file to which [NotRun] adds tests; empty: none.
+	EnvNotRun = "HOLDFAST_NOT_RUN"
+)
 
 // StartEmbedded serves a ZooKeeper in memory on loopback, as holdfast dev does, where there
 // is no real one to run. Of the options it takes the session timeouts. Stop ends it.
@@ -38,22 +43,31 @@ func StartEmbedded(opts Options) (addr string, stop func() error, err error) {
 // Embedded reports whether [External] is a ZooKeeper in memory.
 func Embedded() bool { return os.Getenv(EnvEmbedded) != "" }
 
-// NeedReal skips a test that needs a real ZooKeeper if there is none, and notes its name in
-// the file of HOLDFAST_EMBEDDED.
+// NeedReal skips a test that needs a real ZooKeeper if there is none.
 func NeedReal(t testing.TB) {
 	t.Helper()
-	if !Embedded() {
-		return
+	if Embedded() {
+		NotRun(t, "needs a real ZooKeeper")
 	}
-	f, err := os.OpenFile(os.Getenv(EnvEmbedded), os.O_APPEND|os.O_WRONLY, 0)
-	if err == nil {
-		_, err = fmt.Fprintln(f, t.Name())
-		err = errors.Join(err, f.Close())
+}
+
+// NotRun skips a test for want of something that this machine lacks. The reason and the
+// test go to the file of HOLDFAST_NOT_RUN, with a tab between, which make test prints at
+// its end.
+func NotRun(t testing.TB, reason string, args ...any) {
+	t.Helper()
+	reason = strings.Join(strings.Fields(fmt.Sprintf(reason, args...)), " ")
+	if path := os.Getenv(EnvNotRun); path != "" {
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		if err == nil {
+			_, err = fmt.Fprintf(f, "%s\t%s\n", reason, t.Name())
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			t.Fatalf("zkserver: %s: %v", EnvNotRun, err)
+		}
 	}
-	if err != nil {
-		t.Fatalf("zkserver: %s: %v", EnvEmbedded, err)
-	}
-	t.Skip("not run: it needs a real ZooKeeper, and there is none to run")
+	t.Skip("not run: " + reason)
 }
 
 // AddrForTest starts a server for one test that does no more than connect to it, and

@@ -8,6 +8,7 @@ import (
 )
 
 func TestEnsemble(t *testing.T) {
+	NeedReal(t)
 	e, err := StartEnsemble(t.Context(), 3, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ func TestExternal(t *testing.T) {
 
 // A release that was unpacked: conf, and lib full of jars.
 func TestFindUnpackedRelease(t *testing.T) {
+	NeedReal(t)
 	if os.Getenv("ZOOKEEPER_HOME") != "" {
 		t.Skip("all tests run with one here")
 	}
@@ -81,6 +82,7 @@ func TestFindRefusesAnotherFolder(t *testing.T) {
 }
 
 func TestFindPrefersJavaHome(t *testing.T) {
+	NeedReal(t)
 	home := t.TempDir()
 	java := writeScript(t, filepath.Join(home, "bin"), "java", "")
 	t.Setenv("JAVA_HOME", home)
@@ -128,6 +130,7 @@ func withoutJava(t *testing.T, aptGet string) (bin string) {
 }
 
 func TestFindInstallsOnceForAll(t *testing.T) {
+	NeedReal(t)
 	bin := withoutJava(t, `
 here=${0%/*}
 echo "$@" >>$here/calls
@@ -157,6 +160,7 @@ esac`)
 }
 
 func TestFindSaysWhatToInstall(t *testing.T) {
+	NeedReal(t)
 	const advice = "install it (apt-get install default-jre-headless), or set HOLDFAST_ZOOKEEPER=host:port of one that runs " +
 		"(docker run --rm -p 127.0.0.1:2181:2181 zookeeper:3.9)"
 	for _, test := range []struct{ name, aptGet, noInstall, want string }{

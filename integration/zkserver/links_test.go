@@ -56,6 +56,7 @@ func TestRedirectElection(t *testing.T) {
 // TestPartedLeader parts the leader from the others: they choose another one,
 // and the old one stops serving until it is back.
 func TestPartedLeader(t *testing.T) {
+	NeedReal(t)
 	e, err := StartEnsemble(t.Context(), 3, Options{Links: true, Config: []string{"syncLimit=4"}})
 	if err != nil {
 		t.Fatal(err)

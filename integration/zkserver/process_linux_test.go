@@ -52,6 +52,7 @@ type helper struct {
 }
 
 func startHelper(t *testing.T, mode string) *helper {
+	NeedReal(t)
 	t.Helper()
 	t.Setenv(EnvServers, "")
 	// What it leaves behind of its own accord is seen and removed.
@@ -97,6 +98,7 @@ func TestServerDiesWithItsParent(t *testing.T) {
 }
 
 func TestServerOutlivesTheThreadThatAskedForIt(t *testing.T) {
+	NeedReal(t)
 	started := make(chan *Server, 1)
 	tid := make(chan int, 1)
 	go func() {

@@ -70,6 +70,7 @@ func awaitState(t *testing.T, events <-chan zk.Event, state zk.State) {
 }
 
 func TestStartStop(t *testing.T) {
+	NeedReal(t)
 	s, err := Start(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -201,6 +202,7 @@ func TestPauseAndResume(t *testing.T) {
 }
 
 func TestStopTellsOfAServerThatDied(t *testing.T) {
+	NeedReal(t)
 	s, err := Start(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -262,6 +264,7 @@ func TestOptionsRefused(t *testing.T) {
 }
 
 func TestBadConfigTellsTheLog(t *testing.T) {
+	NeedReal(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	_, err := Start(t.Context(), Options{Config: []string{"tickTime=soon"}})
 	if err == nil {
@@ -279,6 +282,7 @@ func TestBadConfigTellsTheLog(t *testing.T) {
 }
 
 func TestStartObeysItsContext(t *testing.T) {
+	NeedReal(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -334,6 +338,7 @@ func TestPortTakenMeanwhile(t *testing.T) {
 
 // TestElectionPortTakenMeanwhile: a member of an ensemble says so long before it ends.
 func TestElectionPortTakenMeanwhile(t *testing.T) {
+	NeedReal(t)
 	ports, err := FreePorts(9)
 	if err != nil {
 		t.Fatal(err)

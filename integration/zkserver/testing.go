@@ -78,7 +78,7 @@ func share(ctx context.Context) (stop func() error, err error) {
 	}
 	fmt.Fprintf(os.Stderr, "%v\nzkserver: some tests are skipped; the others run on a ZooKeeper in memory\n", err)
 	os.Setenv(EnvServers, addr)
-	os.Setenv(EnvEmbedded, os.DevNull)
+	os.Setenv(EnvEmbedded, "1")
 	return stop, nil
 }
 

@@ -108,6 +108,7 @@ func TestNewestFixedHasToBeThere(t *testing.T) {
 }
 
 func TestFindFixed(t *testing.T) {
+	NeedReal(t)
 	dir, home := unpack(t, "3.8.6", "3.9.5"), filepath.Join(unpack(t, "3.7.2"), "3.7.2")
 	for name, test := range map[string]struct{ releases, home, want string }{
 		"from the folder":             {dir, "", filepath.Join(dir, "3.9.5")},

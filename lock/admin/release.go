@@ -13,6 +13,9 @@ type version struct {
 
 const keeperName = "ClickHouse Keeper "
 
+// inMemory ends the release of a server of package locktest, as holdfast dev runs.
+const inMemory = "-locktest"
+
 // isKeeper reports whether it is a version of ClickHouse Keeper.
 func (v version) isKeeper() bool { return strings.HasPrefix(v.release, keeperName) }
 
@@ -28,6 +31,9 @@ func parseVersion(answer string) (version, bool) {
 		return version{keeperName + m[1]}, true
 	}
 	if m := zookeeperVersion.FindStringSubmatch(answer); m != nil {
+		if strings.HasSuffix(m[1], inMemory) {
+			return version{m[1]}, true
+		}
 		release, _, _ := strings.Cut(m[1], "-") // the commit, after a dash
 		return version{release}, true
 	}
@@ -39,6 +45,8 @@ func parseVersion(answer string) (version, bool) {
 func (v version) warning() string {
 	n, ok := numbers(v.release)
 	switch {
+	case strings.HasSuffix(v.release, inMemory):
+		return "this is holdfast dev, which keeps all data in memory and loses it when it ends: use 3.9.5 or later in production"
 	case !ok:
 		return ""
 	case n == [3]int{3, 9, 3}:

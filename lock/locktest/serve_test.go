@@ -162,17 +162,21 @@ func TestContainerGoes(t *testing.T) {
 		ens := locktest.Start(t, locktest.Options{Members: 3})
 		s := newScript(t, ens.Servers(), ens.Dial)
 		z := s.connect()
-		for _, name := range []string{"/used", "/unused", "/again"} {
+		for _, name := range []string{"/used", "/unused", "/again", "/remade"} {
 			if _, err := z.CreateContainer(s.abs(name), nil, zk.FlagContainer, open); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for _, name := range []string{"/used/n", "/again/n"} {
+		for _, name := range []string{"/used/n", "/again/n", "/remade/n"} {
 			s.create(z, name, nil, persistent, open)
 			s.delete(z, name, -1)
 		}
 		time.Sleep(59 * time.Second)
 		s.create(z, "/again/n", nil, persistent, open)
+		s.delete(z, "/remade", -1)
+		if _, err := z.CreateContainer(s.abs("/remade"), nil, zk.FlagContainer, open); err != nil {
+			t.Fatal(err)
+		}
 		s.exists(z, "/used")
 		if ens.StopLeader() == "" {
 			t.Fatal("no leader")
@@ -181,16 +185,21 @@ func TestContainerGoes(t *testing.T) {
 		s.exists(z, "/used")
 		s.exists(z, "/unused")
 		s.exists(z, "/again")
+		s.exists(z, "/remade")
 		compare(t, s.transcript(), strings.TrimSpace(`
 create /used/n: /used/n
 delete /used/n: ok
 create /again/n: /again/n
 delete /again/n: ok
+create /remade/n: /remade/n
+delete /remade/n: ok
 create /again/n: /again/n
+delete /remade: ok
 exists /used: c1 m1 p4 v0 cv2 av0 len0 kids0
 exists /used: no
 exists /unused: c2 m2 p2 v0 cv0 av0 len0 kids0
 exists /again: c3 m3 p5 v0 cv3 av0 len0 kids1
+exists /remade: c6 m6 p6 v0 cv0 av0 len0 kids0
 `))
 	})
 }
