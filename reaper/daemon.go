@@ -58,12 +58,13 @@ func (d *Daemon) Reload(o Options) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	o.Lock, o.DryRun, o.Format1, o.Monitor, o.Log = d.options.Lock, d.options.DryRun, d.options.Format1, d.options.Monitor, d.options.Log
-	d.options = o
 	if d.reaper == nil {
 		d.monitor.reloaded(o.Policies)
-		return nil
+	} else if err := d.reaper.Reload(o); err != nil {
+		return err
 	}
-	return d.reaper.Reload(o)
+	d.options = o
+	return nil
 }
 
 // Run waits for a session and is [Reaper.Run] from then on, until ctx ends. An outage of

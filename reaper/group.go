@@ -34,21 +34,14 @@ func newGroup(text string, schedule cron.Schedule, policies []policy.Policy) *gr
 // groups groups the policies by when they are swept.
 func (in *setup) groups() []*group {
 	var groups []*group
-	for _, p := range in.options.Policies.All() {
-		text := p.Schedule
-		if text == "" {
-			text = in.options.Schedule
-		}
-		i := slices.IndexFunc(groups, func(g *group) bool { return g.text == text })
-		if i < 0 {
-			schedule, err := policy.ParseSchedule(text)
-			if err != nil {
-				panic(err) // Validate and policy.NewSet have parsed it
+	for _, text := range in.options.schedules() {
+		g := newGroup(text, in.schedules[text], nil)
+		for _, p := range in.options.Policies.All() {
+			if in.options.scheduleOf(p) == text {
+				g.chosen = append(g.chosen, p)
 			}
-			i = len(groups)
-			groups = append(groups, newGroup(text, schedule, nil))
 		}
-		groups[i].chosen = append(groups[i].chosen, p)
+		groups = append(groups, g)
 	}
 	return groups
 }

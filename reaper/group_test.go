@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/robfig/cron/v3"
 	"github.com/rs/zerolog"
@@ -170,4 +171,25 @@ func TestMonitorIsSafe(t *testing.T) {
 		})
 	}
 	done.Wait()
+}
+
+// TestSchedulesAreResolved: a schedule in a time zone that this machine does not know is
+// refused by the reaper, with the policy that has it.
+func TestSchedulesAreResolved(t *testing.T) {
+	const schedule = "CRON_TZ=Nowhere/Here 30 4 * * *"
+	set, err := policy.NewSet(policy.Policy{Name: "a", Match: policy.MustPattern("a"), Schedule: schedule})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, o := range map[string]Options{
+		`policy "a": schedule "` + schedule + `": must have a time zone that this machine knows`: {Policies: set},
+		`reaper.schedule "` + schedule + `": must have a time zone that this machine knows`:      {Schedule: schedule},
+	} {
+		if err := o.Validate(); !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if _, err := newSetup(o.withDefaults(), newMemory()); !errors.Is(err, lock.ErrInvalid) {
+			t.Errorf("set up: %v", err)
+		}
+	}
 }

@@ -29,15 +29,6 @@ func (m *Monitor) announce(log zerolog.Logger, o Options, state State) bool {
 	return true
 }
 
-// schedules are those of the policies, each once.
-func (o Options) schedules() []string {
-	var texts []string
-	for _, g := range (&setup{options: o}).groups() {
-		texts = append(texts, g.text)
-	}
-	return texts
-}
-
 func (r *Reaper) announce(state State) bool {
 	in, _ := r.now()
 	return r.monitor.announce(r.log, in.options, state)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -76,6 +77,19 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// scheduleOf is when a policy is swept.
+func (o Options) scheduleOf(p policy.Policy) string { return cmp.Or(p.Schedule, o.Schedule) }
+
+// schedules are those of the policies, each once.
+func (o Options) schedules() (texts []string) {
+	for _, p := range o.Policies.All() {
+		if text := o.scheduleOf(p); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
 // Validate reports what is wrong with the options, or nil. The error is a
 // [lock.ErrInvalid] and names them as the configuration file does.
 func (o Options) Validate() error {
@@ -86,6 +100,14 @@ func (o Options) Validate() error {
 	}
 	if _, err := policy.ParseSchedule(o.Schedule); err != nil {
 		refuse("schedule", strconv.Quote(o.Schedule), err)
+	}
+	for _, p := range o.Policies.All() {
+		if p.Schedule == "" {
+			continue
+		}
+		if _, err := policy.ParseSchedule(p.Schedule); err != nil {
+			wrong = append(wrong, fmt.Errorf("%w: policy %q: schedule %q: %w", lock.ErrInvalid, p.Name, p.Schedule, err))
+		}
 	}
 	if o.Concurrency < 1 || o.Concurrency > MaxConcurrency {
 		refuse("concurrency", o.Concurrency, fmt.Sprintf("must be from 1 to %d", MaxConcurrency))

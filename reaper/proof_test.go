@@ -27,8 +27,12 @@ func TestWhatCannotBeProvenIsLeft(t *testing.T) {
 		}
 		defer h.Unlock()
 		for _, undecided := range []Verdict{Live, Young} {
+			in, err := newSetup(Options{}.withDefaults(), newMemory())
+			if err != nil {
+				t.Fatal(err)
+			}
 			s := &sweep{
-				Reaper: &Reaper{tree: admin.New(c)}, setup: newSetup(Options{}.withDefaults(), newMemory()), progress: newProgress(newGroup("", nil, nil)), looked: map[string]time.Time{},
+				Reaper: &Reaper{tree: admin.New(c)}, setup: in, progress: newProgress(newGroup("", nil, nil)), looked: map[string]time.Time{},
 			}
 			s.report.Policies = map[string]*Counts{"all": {}}
 			var known []int64

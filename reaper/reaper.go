@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/robfig/cron/v3"
 	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
 )
@@ -40,17 +41,25 @@ type Reaper struct {
 // setup is what a sweep works by, from its beginning to its end. Another one begins
 // with a reload.
 type setup struct {
-	options Options
-	memory  *memory
-	pace    *pace
+	options   Options
+	schedules map[string]cron.Schedule // by their texts
+	memory    *memory
+	pace      *pace
 }
 
-func newSetup(o Options, m *memory) *setup {
-	s := &setup{options: o, memory: m, pace: newPace(o.Concurrency)}
+func newSetup(o Options, m *memory) (*setup, error) {
+	s := &setup{options: o, schedules: map[string]cron.Schedule{}, memory: m, pace: newPace(o.Concurrency)}
+	for _, text := range o.schedules() {
+		schedule, err := policy.ParseSchedule(text)
+		if err != nil { // Validate has taken it: its time zone has gone from the machine since
+			return nil, fmt.Errorf("%w: schedule %q: %w", lock.ErrInvalid, text, err)
+		}
+		s.schedules[text] = schedule
+	}
 	if n := o.MaxDeletesPerSecond; n > 0 {
 		s.options.Batch = min(o.Batch, n)
 	}
-	return s
+	return s, nil
 }
 
 // limit bounds the deletes in a second, of the sweeps under way, too; 0 is no bound.
@@ -73,9 +82,13 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
+	in, err := newSetup(o, newMemory())
+	if err != nil {
+		return nil, err
+	}
 	r := &Reaper{
 		locks: locks, tree: admin.New(locks), lock: o.Lock, log: zerolog.Nop(), monitor: o.Monitor,
-		setup: newSetup(o, newMemory()), reloaded: make(chan struct{}), limiter: rate.NewLimiter(rate.Inf, 0),
+		setup: in, reloaded: make(chan struct{}), limiter: rate.NewLimiter(rate.Inf, 0),
 	}
 	limit(r.limiter, o.MaxDeletesPerSecond)
 	if o.Log != nil {
@@ -109,7 +122,11 @@ func (r *Reaper) Reload(o Options) error {
 	in := r.setup.options
 	in.Policies, in.Schedule, in.Concurrency, in.Batch, in.MaxDeletesPerSecond = o.Policies, o.Schedule, o.Concurrency, o.Batch, o.MaxDeletesPerSecond
 	in = in.withDefaults()
-	r.setup = newSetup(in, r.setup.memory.heir())
+	next, err := newSetup(in, r.setup.memory.heir())
+	if err != nil {
+		return err
+	}
+	r.setup = next
 	limit(r.limiter, in.MaxDeletesPerSecond)
 	close(r.reloaded)
 	r.reloaded = make(chan struct{})

@@ -176,5 +176,19 @@ var sweepMutants = []mutant{
 			"			flying.Wait()\n		}\n",
 			"		}\n"}},
 		tests: []string{"reaper.TestDeletesKeepTheirOrder"},
+	}, {
+		name:   "reaper-waits-unread",
+		breaks: "an entry whose delete had to wait is not read again before it is deleted",
+		edits: []edit{{"reaper/delete.go",
+			"const maxUnread = time.Second\n",
+			"const maxUnread = time.Hour\n"}},
+		tests: []string{"reaper.TestEntryMadeAgainWhileItsDeleteWaits"},
+	}, {
+		name:   "reaper-reload-mixed",
+		breaks: "a reload changes the policies of a sweep that begins, and not what it goes by",
+		edits: []edit{{"reaper/monitor.go",
+			"				g.history = olds[j].history\n",
+			"				g.history, olds[j].chosen = olds[j].history, g.chosen\n"}},
+		tests: []string{"reaper.TestReloadWhileASweepBegins"},
 	},
 }

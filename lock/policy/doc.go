@@ -121,8 +121,9 @@
 //   - orphan_after is at least 1s, since contenders of other libraries make a
 //     lock's node first and their entry in it with a second request;
 //   - all of them are whole milliseconds and at most 8760h, a year;
-//   - schedule is one that [ParseSchedule] takes: a cron expression that comes
-//     at some time, without an interval that cron would round;
+//   - schedule is one that [ParseSchedule] takes, but for its time zone, which only the
+//     reaper looks up: a cron expression that comes at some time, without an interval
+//     that cron would round;
 //   - some name is left for each policy: no policy, and no several together,
 //     above it match every name that it does;
 //   - there are at most 1,000.

@@ -565,7 +565,7 @@ func FuzzParse(f *testing.F) {
 				}
 			}
 			if s := c.Reaper.Schedule; s != "" {
-				if _, err := ParseSchedule(s); err != nil {
+				if err := checkSchedule(s); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -109,7 +109,7 @@ func rootRule(root string) string {
 }
 
 func scheduleRule(s string) string {
-	if _, err := ParseSchedule(s); err != nil {
+	if err := checkSchedule(s); err != nil {
 		return err.Error()
 	}
 	return ""

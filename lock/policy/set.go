@@ -146,7 +146,7 @@ func (p Policy) check(m *mistakes, path string) {
 	}
 	p.checkTimes(sound, refuse)
 	if sound("schedule") && p.Schedule != "" {
-		if _, err := ParseSchedule(p.Schedule); err != nil {
+		if err := checkSchedule(p.Schedule); err != nil {
 			refuse("schedule", plain(p.Schedule), "%v", err)
 		}
 	}
@@ -283,30 +283,67 @@ func (s *Set) All() []Policy {
 // ("CRON_TZ=Europe/Berlin 0 4 * * *"); without one, the machine's local time
 // applies. It refuses what the cron package takes but would not run as it
 // reads: an interval of @every that is not a whole number of seconds, which it
-// rounds, and a day that never comes.
+// rounds, and a day that never comes. It also refuses a time zone that this
+// machine does not know. A [Set], and a file, may have one: clients need no
+// schedule, so the reaper and "holdfast config check" look it up.
+//
+// Where clocks change for the summer, a time of day in the hour that is skipped does
+// not come on that day, and one in the hour that is repeated comes twice: 02:30 in
+// Berlin comes twice in the last night of October. A weekly schedule can miss a week: in
+// Havana, the midnight of one Sunday in March does not exist. Use UTC
+// ("CRON_TZ=UTC 30 2 * * *") or @every, which know no such days.
 func ParseSchedule(text string) (cron.Schedule, error) {
-	spec := text
-	if strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=") {
-		_, rest, ok := strings.Cut(spec, " ")
-		if !ok { // the cron package would panic
-			return nil, errors.New("must have a schedule after the time zone")
-		}
-		spec = strings.TrimSpace(rest)
+	if err := checkSchedule(text); err != nil {
+		return nil, err
 	}
-	schedule, err := cron.ParseStandard(text)
+	if zone, _, _ := splitZone(text); zone != "" {
+		if _, err := time.LoadLocation(zone); err != nil {
+			return nil, fmt.Errorf("must have a time zone that this machine knows, such as UTC or Europe/Berlin: %w", err)
+		}
+	}
+	return cron.ParseStandard(text)
+}
+
+// checkSchedule is ParseSchedule, but for the time zone, which may be any.
+func checkSchedule(text string) error {
+	_, spec, err := splitZone(text)
 	if err != nil {
-		return nil, fmt.Errorf("must be a cron expression: %w", err)
+		return err
+	}
+	schedule, err := cron.ParseStandard(spec)
+	if err != nil {
+		return fmt.Errorf("must be a cron expression: %w", err)
 	}
 	if interval, ok := strings.CutPrefix(spec, "@every "); ok {
 		every, err := time.ParseDuration(interval)
 		if err != nil || every < time.Second || every%time.Second != 0 {
-			return nil, errors.New("must be at least one second and whole seconds: cron would round it")
+			return errors.New("must be at least one second and whole seconds: cron would round it")
 		}
 	}
 	if !fires(schedule) {
-		return nil, errors.New("must have a time that comes: no day and hour fit it")
+		return errors.New("must have a time that comes: no day and hour fit it")
 	}
-	return schedule, nil
+	return nil
+}
+
+// splitZone splits a schedule in its time zone, "" for none, and the rest.
+func splitZone(text string) (zone, spec string, err error) {
+	for _, prefix := range []string{"TZ=", "CRON_TZ="} {
+		after, ok := strings.CutPrefix(text, prefix)
+		if !ok {
+			continue
+		}
+		zone, rest, ok := strings.Cut(after, " ")
+		if !ok { // the cron package would panic
+			return "", "", errors.New("must have a schedule after the time zone")
+		}
+		spec = strings.TrimSpace(rest)
+		if strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=") {
+			return "", "", errors.New("must have one time zone")
+		}
+		return zone, spec, nil
+	}
+	return "", text, nil
 }
 
 // fires reports whether the schedule ever comes. The cron package looks five

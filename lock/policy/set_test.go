@@ -297,7 +297,8 @@ func TestParseSchedule(t *testing.T) {
 		"CRON_TZ=UTC":               "a schedule after the time zone",
 		"TZ=":                       "a schedule after the time zone",
 		"CRON_TZ=UTC ":              "cron expression",
-		"CRON_TZ=Nowhere * * * * *": "bad location",
+		"CRON_TZ=Nowhere * * * * *": "a time zone that this machine knows",
+		"CRON_TZ=UTC TZ=UTC @daily": "one time zone",
 		"0 0 31 2 *":                "a time that comes",
 		"0 0 31 4,6,9,11 *":         "a time that comes",
 		", * * * *":                 "a time that comes",
@@ -308,6 +309,46 @@ func TestParseSchedule(t *testing.T) {
 	} {
 		if s, err := ParseSchedule(text); err == nil || !strings.Contains(err.Error(), rule) || s != nil {
 			t.Errorf("ParseSchedule(%q) = %v, %v, want the rule %q", text, s, err, rule)
+		}
+	}
+}
+
+// TestZonesAreTheReapers: a client needs no time zones, so it loads policies whose schedules name
+// one that its machine does not know.
+func TestZonesAreTheReapers(t *testing.T) {
+	const schedule = "CRON_TZ=Nowhere/Here 30 4 * * *"
+	if _, err := NewSet(Policy{Name: "a", Match: MustPattern("a"), Schedule: schedule}); err != nil {
+		t.Error(err)
+	}
+	if _, err := Parse("config.yaml", []byte(`{reaper: {schedule: "`+schedule+`"}, policies: [{name: a, match: a, schedule: "`+schedule+`"}]}`)); err != nil {
+		t.Error(err)
+	}
+	if _, err := Parse("config.yaml", []byte(`{reaper: {schedule: "CRON_TZ=Nowhere/Here 30 4 * *"}}`)); err == nil {
+		t.Error("four fields are taken")
+	}
+}
+
+// TestSummerTime: what the doc of ParseSchedule says of days on which clocks change.
+func TestSummerTime(t *testing.T) {
+	for _, test := range []struct {
+		schedule string
+		from     time.Time
+		want     []time.Duration // after it
+	}{
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", time.Date(2026, time.October, 25, 0, 0, 0, 0, time.UTC), []time.Duration{30 * time.Minute, 90 * time.Minute, 25*time.Hour + 30*time.Minute}},
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", time.Date(2026, time.March, 28, 23, 0, 0, 0, time.UTC), []time.Duration{25*time.Hour + 30*time.Minute}},
+		{"CRON_TZ=America/Havana 0 0 * * sun", time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC), []time.Duration{13*24*time.Hour + 4*time.Hour}},
+		{"CRON_TZ=UTC 30 2 * * *", time.Date(2026, time.October, 25, 0, 0, 0, 0, time.UTC), []time.Duration{2*time.Hour + 30*time.Minute, 26*time.Hour + 30*time.Minute}},
+	} {
+		s, err := ParseSchedule(test.schedule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := test.from
+		for _, want := range test.want {
+			if at = s.Next(at); at.Sub(test.from) != want {
+				t.Errorf("%s comes %v after %v, want %v", test.schedule, at.Sub(test.from), test.from, want)
+			}
 		}
 	}
 }

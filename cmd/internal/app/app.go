@@ -24,6 +24,7 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	_ "time/tzdata" // schedules name time zones, of which an image from scratch has none
 
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
