@@ -222,7 +222,7 @@
 //	no hold and no wait  -                             passes, also if ZooKeeper is away
 //
 // [Client.Check] answers a health check. An [Observer], see [WithObserver], is told of
-// all that happens to a client's locks. Ready ones are in lock/observe: for zerolog, and as
+// all that happens to a client's locks. Ready ones are in lock/observe: for slog and zerolog, and as
 // modules of their own for Prometheus and OpenTelemetry, which this package does not bring
 // in.
 //
