@@ -9,6 +9,7 @@
 package slog
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -18,10 +19,10 @@ import (
 // Observer logs events at the level info. Make one with New; it is safe for concurrent use.
 type Observer struct{ log *slog.Logger }
 
-// New returns an observer that logs there. A handler that blocks holds up the client's other
+// New returns an observer that logs there; nil is [slog.Default]. A handler that blocks holds up the client's other
 // observers, and nothing else. It gets the context that the lock was asked for with, such as
 // that of a trace.
-func New(log *slog.Logger) *Observer { return &Observer{log} }
+func New(log *slog.Logger) *Observer { return &Observer{cmp.Or(log, slog.Default())} }
 
 // Observe logs an event.
 func (o *Observer) Observe(ctx context.Context, e lock.Event) {

@@ -31,6 +31,18 @@ func Example() {
 	// Output: level=INFO msg="lock acquired" lock=orders/42 policy=orders entry=/locks/orders/42/4f-lock-0000000001 token=0000000000000007 waited=3s
 }
 
+// TestNil: without a logger, the default one is used.
+func TestNil(t *testing.T) {
+	var out strings.Builder
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+	observe.New(nil).Observe(t.Context(), lock.Event{Kind: lock.EventWaiting, Lock: "x"})
+	if !strings.Contains(out.String(), "lock=x") {
+		t.Errorf("logged %q", out.String())
+	}
+}
+
 // TestLines: one line for what is ordinary, none for what the client itself logs.
 func TestLines(t *testing.T) {
 	for kind, want := range map[lock.EventKind]string{
