@@ -155,6 +155,7 @@ var packages = map[string]string{
 	"locktest": module + "/lock/locktest",
 	"policy":   module + "/lock/policy",
 	"zerolog":  module + "/lock/observe/zerolog",
+	"observe":  module + "/lock/observe/slog",
 	"zkserver": module + "/integration/zkserver",
 
 	"otel":       module + "/lock/observe/otel",
@@ -228,7 +229,7 @@ func compilable(s snippet, function string) (goFile, error) {
 	})
 	head := "package main\n"
 	for name := range imports {
-		head += fmt.Sprintf("import %q\n", packages[name])
+		head += fmt.Sprintf("import %s %q\n", name, packages[name])
 	}
 	formatted, err := format.Source([]byte(head + strings.TrimPrefix(source, "package main\n")))
 	result.source = string(formatted)

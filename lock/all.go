@@ -82,9 +82,9 @@ func (a *All) Validate() error {
 // Lock waits for its turn at all of the locks, and returns their holds. It fails as
 // [Mutex.Lock] does, and then has none of them: what it had queued is withdrawn.
 //
-// If ctx comes from valid holds of all of these locks and the same client, the result is
-// another handle on each. If ctx has holds of only some of them, Lock fails with
-// [ErrInvalid]: a holder that waits for more locks can cause a deadlock.
+// It is re-entrant by the context of holds of all of these locks. If ctx has holds of only
+// some of them, Lock fails with [ErrInvalid]: a holder that waits for more locks can cause a
+// deadlock.
 func (a *All) Lock(ctx context.Context) (*Holds, error) {
 	return a.take(ctx, (*queue.Queue).AcquireAll)
 }

@@ -148,6 +148,31 @@
 // unused entry until another contender comes: a lock that one process takes again and again
 // then costs nothing.
 //
+// # Re-entry
+//
+// A context that comes from a hold carries the hold: that of [Hold.Context] or [Holds.Context],
+// that which Do gives its function, and any derived from them. A call that takes the same lock
+// by it does not wait. It returns another handle on the hold, with the same token, lease and
+// options. The hold ends when all its handles were unlocked. A hold that is in doubt, see
+// [Hold.Remaining], is confirmed before. Goroutines do not matter: one that is given the
+// context shares the hold, and one that is not waits.
+//
+//	the context comes from        and is used for               what comes of it
+//	a hold of a Mutex             Lock, TryLock, Do             another handle
+//	a hold for writing            Lock, RLock                   another handle, which may write
+//	a hold for reading            RLock                         another handle
+//	a hold for reading            RWMutex.Lock                  ErrUpgrade: it would wait for itself
+//	holds taken by All            All.Lock of the same locks    another handle on each
+//	holds of some of the locks    All.Lock                      ErrInvalid: it could deadlock
+//	a hold of a Semaphore         Acquire                       a hold with permits of its own
+//	a leadership, or a Mutex      Campaign of the same name     ErrInvalid: it would wait for itself
+//	  of that name
+//	a leadership                  Lock of a Mutex so named      another handle
+//	any hold                      Enqueue, Attach               an entry of its own
+//	a hold of another client      anything                      it waits, perhaps for its own caller
+//	a hold that has ended         anything                      the context's error; if derived by
+//	                                                            context.WithoutCancel, a new hold
+//
 // # Several locks together
 //
 // [Client.LockAll] takes several locks, all of them or none, in one transaction if they
@@ -186,8 +211,8 @@
 //	no hold and no wait  -                             passes, also if ZooKeeper is away
 //
 // [Client.Check] answers a health check. An [Observer] ([WithObserver]) is told of all that
-// happens to a client's locks. Ready ones are in lock/observe, for zerolog, Prometheus and
-// OpenTelemetry.
+// happens to a client's locks. Ready ones are in lock/observe, for slog, zerolog, Prometheus
+// and OpenTelemetry.
 //
 // # From one process to the next
 //

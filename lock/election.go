@@ -63,8 +63,9 @@ func (e *Election) Validate() error { return e.r.validate() }
 
 // Campaign stands for election with a value, and waits until it leads: from then on all
 // clients can see that. Value and metadata ([WithMetadata]) are UTF-8 and have 4 KiB
-// together. It fails as [Mutex.Lock] does. The context of a leadership, or of a [Mutex] of
-// the same name, is an [ErrInvalid] while that lasts: it would wait for itself.
+// together. It fails as [Mutex.Lock] does. It is not
+// re-entrant: the context of a leadership, or of a [Mutex] of the same name, is an
+// [ErrInvalid] while that lasts.
 func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, error) {
 	r, err := e.r.request(ctx, znode.Exclusive)
 	if err != nil {

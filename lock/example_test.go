@@ -103,6 +103,26 @@ func ExampleMutex_TryLock() {
 	// Output: billing is at it
 }
 
+// A job that several hosts start at the same time, and one is to do.
+func ExampleMutex_TryDo() {
+	ctx := context.Background()
+	locks, done := newClient()
+	defer done()
+
+	job := locks.Mutex("jobs/nightly")
+	check(job.Validate()) // at the start of the service
+
+	ran := must(job.TryDo(ctx, func(context.Context) error {
+		again := must(job.TryDo(ctx, func(context.Context) error { return nil }))
+		fmt.Println("it runs twice:", again)
+		return nil
+	}))
+	fmt.Println("it ran:", ran)
+	// Output:
+	// it runs twice: false
+	// it ran: true
+}
+
 func ExampleClient_LockAll() {
 	ctx := context.Background()
 	locks, done := newClient()

@@ -51,7 +51,7 @@ func (h *Hold) Metadata() map[string]string { return maps.Clone(h.e.Described())
 // Context returns a context that ends with the hold: with [LostError] as its
 // cause when it is lost, and with [ErrUnlocked] when it is unlocked, or [ErrDetached]. It carries
 // the values of the context that the lock was taken with, but not its end, and
-// with it the same lock can be taken again: see [Mutex.Lock].
+// with it the same lock can be taken again: see "Re-entry" in the doc of this package.
 func (h *Hold) Context() context.Context {
 	if h.t != nil {
 		return h.t.ctx
@@ -152,8 +152,7 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 // expires. A hold that had been lost returns its [LostError], and one that was
 // unlocked before [ErrUnlocked]; one that was detached [ErrDetached].
 //
-// Of a lock that was taken several times through its context, the last Unlock
-// ends the hold.
+// If the hold has several handles, by re-entry, the last Unlock ends it.
 func (h *Hold) Unlock() error {
 	if h.unlocked.Swap(true) {
 		return ErrUnlocked

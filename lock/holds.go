@@ -48,7 +48,7 @@ func (hs *Holds) Hold(name string) *Hold {
 // Context returns a context that ends as soon as one of the holds does: its cause is the
 // [LostError] that tells which one was lost, or [ErrUnlocked]. It carries the values of the
 // context that the locks were taken with, but not its end, and with it they can be taken
-// again: see [All.Lock] and [Mutex.Lock].
+// again: see "Re-entry" in the doc of this package.
 func (hs *Holds) Context() context.Context {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()

@@ -39,10 +39,8 @@ func (m *Mutex) Validate() error { return m.r.validate() }
 // first, its entry is withdrawn and the error is ctx's error and cause, and a [HeldError]
 // if another contender was seen in the way. It fails at once if the path is not ours to
 // use: [ErrForeign], [ErrKind], [ErrDenied]. It waits out an outage of ZooKeeper.
-//
-// If ctx comes from a valid hold of the same lock and client, the result is
-// another handle on that hold, which ends when all its handles were unlocked. A hold
-// that is in doubt, see [Hold.Remaining], is confirmed before.
+// If ctx comes from a hold of the same lock, the result is another handle on that hold: see
+// "Re-entry" in the doc of this package.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Exclusive, acquire)
 }

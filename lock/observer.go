@@ -13,8 +13,8 @@ import (
 )
 
 // Observer is told what happens to the locks of a client: see [WithObserver]. Packages
-// below lock/observe have some that are ready, for Prometheus, OpenTelemetry and
-// zerolog.
+// below lock/observe have some that are ready, for Prometheus, OpenTelemetry,
+// slog and zerolog.
 //
 // One goroutine of the client calls Observe, for one event after the other, in the order in
 // which they happened. An observer that blocks holds up later events, and nothing else: no

@@ -56,8 +56,7 @@ func (m *RWMutex) Name() string { return m.r.name }
 func (m *RWMutex) Validate() error { return m.r.validate() }
 
 // RLock waits until it is its turn to read, and returns the hold. It fails as [Mutex.Lock]
-// does. If ctx comes from a valid hold of the same lock and client, be it for reading or
-// for writing, the result is another handle on that hold.
+// does. It is re-entrant, also by the context of a hold for writing.
 func (m *RWMutex) RLock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Shared, acquire)
 }
@@ -69,8 +68,7 @@ func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) {
 }
 
 // Lock waits until it is its turn to write, and returns the hold. It fails as [Mutex.Lock]
-// does. If ctx comes from a valid hold for writing of the same lock and client, the result
-// is another handle on that.
+// does. It is re-entrant by the context of a hold for writing.
 //
 // If ctx comes from a hold for reading, Lock fails with [ErrUpgrade] at once: it would wait
 // for its own reader, and two readers that want to write would wait for each other. If you

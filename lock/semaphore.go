@@ -29,8 +29,7 @@ const MaxPermits = znode.MaxPermits
 //	Hold.Detach               its permits stay taken, and the hold goes on where it is attached to
 //
 // A hold has all the permits that were asked for, and gives them back together. It is not
-// entered again by its context: each Acquire asks for permits of its own, also one whose
-// context comes from a hold of the same semaphore. A holder that asks for more may wait for
+// re-entrant: each Acquire asks for permits of its own. A holder that asks for more may wait for
 // itself, or for another holder that does the same: ask for all at once.
 //
 // The lock's node stores how many permits there are, for as long as it is there: until the
