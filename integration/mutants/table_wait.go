@@ -99,7 +99,7 @@ var waitMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"		if self < 0 {\n",
 			"		if self < 0 && len(names) == 0 {\n"}},
-		tests: []string{"lock.TestWholeLockDeleted"},
+		tests: []string{"lock.TestOwnEntryHasGoneToo"},
 	}, {
 		name:   "stale-list",
 		breaks: "a waiter that a lagging server does not list queues again, without a second look",
