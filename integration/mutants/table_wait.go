@@ -115,7 +115,7 @@ var waitMutants = []mutant{
 			"		data, stat, err := c.zk.Get(path)\n" +
 				"		if err != nil {\n			return Node{}, nil, err\n		}\n" +
 				"		_, _, events, _ := c.zk.GetW(path)\n"}},
-		tests: []string{"lock.TestHolderGoesBeforeItIsRead"},
+		tests: []string{"lock.TestHolderLeavesAsItIsLookedAt"},
 	}, {
 		name:   "no-timer",
 		breaks: "a waiter does not wake up when the entry ahead expires",
