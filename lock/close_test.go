@@ -387,3 +387,32 @@ func TestCloseBesideAGoneEntry(t *testing.T) {
 		}
 	})
 }
+
+// TestCloseDuringUnlock: the client closes when a hold has ended and its entry is yet to be
+// deleted. Close waits for that.
+func TestCloseDuringUnlock(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		var ends atomic.Bool
+		begun := time.Now()
+		closed := make(chan error, 1)
+		var a *lock.Client
+		a = w.dial("a", lock.WithClock(func() (mono, wall time.Duration) {
+			if calledBy("(*Queue).exitOf") && ends.Swap(false) {
+				go func() { closed <- a.Close() }()
+				time.Sleep(time.Second)
+			}
+			return time.Since(begun), time.Duration(time.Now().UnixNano())
+		}))
+		h := w.lock(a, "x")
+		ends.Store(true)
+		if err := h.Unlock(); err != nil {
+			t.Error(err)
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		if e := w.entries("x"); len(e) != 0 {
+			t.Errorf("left behind: %q", paths(e))
+		}
+	})
+}

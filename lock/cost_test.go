@@ -222,24 +222,6 @@ func TestHandoffWakesOneWaiter(t *testing.T) {
 	})
 }
 
-// TestUnlockWithWaiters: a goroutine of the same client waits without an entry, and joins in the
-// transaction in which the holder leaves. Where only another client waits the entry goes alone.
-func TestUnlockWithWaiters(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		w.unlock(w.lock(a, "x"))
-		h := w.lock(a, "x")
-		ch := w.queue(w.ctx, a, "x")
-		w.hasEntries("x", 1)
-		w.wantCost("Unlock with a waiter of the same client", w.cost("a", func() { w.unlock(h) }), map[string]int{"multi": 1}, 1)
-		h = w.expect(ch).hold
-		ch = w.queue(w.ctx, b, "x")
-		w.wantCost("Unlock with a waiter of another client", w.cost("a", func() { w.unlock(h) }), map[string]int{"delete": 1}, 1)
-		w.unlock(w.expect(ch).hold)
-		w.empty()
-	})
-}
-
 // TestParentIsTriedOnce: a client that held alone tries to delete the parent with its entry. That
 // fails if another one has queued meanwhile, and is not tried again while others come.
 func TestParentIsTriedOnce(t *testing.T) {

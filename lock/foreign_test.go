@@ -443,3 +443,22 @@ func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 		w.remove(theirs, again)
 	})
 }
+
+// TestOwnEntryHasGoneToo: the own entry of a waiter is gone when the waiter ahead gives up.
+func TestOwnEntryHasGoneToo(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		z := w.raw("other")
+		h := w.lock(w.dial("a"), "x")
+		ctx, cancel := context.WithCancel(w.ctx)
+		ahead := w.queue(ctx, w.dial("b"), "x")
+		ch := w.queue(w.ctx, w.dial("c"), "x")
+		w.remove(z, w.entries("x")[2].Path)
+		cancel()
+		<-ahead
+		w.waits(ch)
+		w.alive(h)
+		w.unlock(h)
+		w.unlock(w.await(ch).hold)
+		w.empty()
+	})
+}

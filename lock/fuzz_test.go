@@ -63,7 +63,7 @@ func FuzzHostileChildren(f *testing.F) {
 		f.Add(seed.names, []byte(seed.kinds), seed.data)
 	}
 	f.Fuzz(func(t *testing.T, names string, kinds, data []byte) {
-		simulate(t, locktest.Options{}, func(w *world) {
+		simulateAlone(t, locktest.Options{}, func(w *world) {
 			a, z := w.dial("a", riding(0)), w.raw("other")
 			w.unlock(w.lock(a, "y")) // makes the root
 			acl := zk.WorldACL(zk.PermAll)

@@ -399,3 +399,21 @@ func TestExchangeGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// TestLostEntryWithLocalWaiters: a hold is lost for which goroutines of its process wait.
+func TestLostEntryWithLocalWaiters(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.client("a"), w.raw("other")
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		ch := w.line(w.ctx, a, "x", 1)[0]
+		w.remove(z, h.EntryPath())
+		next := w.await(ch)
+		w.inTurn(ended, next)
+		if took := next.at.Sub(ended.wait()); took > 20*time.Millisecond {
+			t.Errorf("the next one has the lock after %v", took)
+		}
+		w.unlock(next.hold)
+		w.empty()
+	})
+}

@@ -502,8 +502,11 @@ func TestReadersWaitTogether(t *testing.T) {
 			held = append(held, w.expect(ch).hold)
 		}
 		w.remove(w.raw("admin"), held[0].EntryPath())
+		time.Sleep(ttl)
 		for _, h := range held {
-			<-h.Context().Done()
+			if h.Context().Err() == nil {
+				t.Errorf("the reader with token %v was not told", h.Token())
+			}
 			mustBe(t, h.Err(), lock.ErrRemoved)
 			mustBe(t, h.Unlock(), lock.ErrRemoved)
 		}

@@ -66,7 +66,8 @@ func simulate(t *testing.T, opts locktest.Options, f func(w *world)) {
 	simulateAlone(t, opts, f)
 }
 
-// simulateAlone is simulate for a test that no other test may run beside.
+// simulateAlone is simulate for a test that no other test may run beside, and for fuzz tests,
+// which must not be parallel.
 func simulateAlone(t *testing.T, opts locktest.Options, f func(w *world)) {
 	t.Helper()
 	bubble.Run(t, opts, 5*time.Second, func(b *bubble.World) {

@@ -247,3 +247,28 @@ func TestLoweredMaxTTL(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestHolderLeavesAsItIsLookedAt: a waiter reads the holder's entry and watches it in one
+// request. Were it two, the holder could leave in between.
+func TestHolderLeavesAsItIsLookedAt(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		reads, left := 0, false
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "b" && r.Op == "getData" && touches(r, h.EntryPath()) {
+				if reads++; reads == 2 {
+					left = true
+					w.unlock(h)
+				}
+			}
+			return locktest.Fault{}
+		})
+		ch := w.queue(w.ctx, b, "x")
+		if w.Intercept(nil); !left {
+			w.unlock(h)
+		}
+		w.unlock(w.expect(ch).hold)
+		w.empty()
+	})
+}

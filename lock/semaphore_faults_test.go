@@ -259,3 +259,23 @@ func TestPermitsBehindAForeignEntry(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestJoinAfterALowering: a client that knows the number of permits from before joins
+// after they were made fewer.
+func TestJoinAfterALowering(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2)
+		h := w.take(permits(b, 1))
+		for range 2 {
+			w.unlock(w.take(permits(a, 1))) // knows of two, and remembers that for a second
+		}
+		w.ok(b.Resize(w.ctx, 1))
+		w.unlock(h)
+		ch := start(func() (*lock.Hold, error) { return a.Acquire(w.ctx, 2) })
+		time.Sleep(100 * time.Millisecond)
+		w.waits(ch)
+		w.ok(b.Resize(w.ctx, 2))
+		w.unlock(w.await(ch).hold)
+		w.empty()
+	})
+}

@@ -245,44 +245,6 @@ func TestRenewalCountsForTheSessionItWasSentIn(t *testing.T) {
 	})
 }
 
-// TestStaleListCostsNoPlace: the list of a server that lags behind does not have the
-// waiter's own entry. The waiter has it catch up before it takes that for gone.
-func TestStaleListCostsNoPlace(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
-		h := w.lock(a, "x")
-		second := w.queue(w.ctx, b, "x")
-		third := w.queue(w.ctx, c, "x")
-		own := w.entries("x")[1].Path
-		lagsBehind := lagging("b", b)
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			lags := lagsBehind(r)
-			switch {
-			case lags && mutates(r, "b"):
-				return locktest.Fault{Code: codeThrottled}
-			case lags && touches(r, "/locks/x") && r.Op != "setWatches":
-				return locktest.Fault{Code: codeNoNode} // it is older than the lock
-			}
-			return locktest.Fault{}
-		})
-		w.ExpireLabel("b")
-		time.Sleep(ttl)
-		w.waits(second)
-		if s := b.Stats(); s.Requeued != 0 || len(w.Dump(own)) == 0 {
-			w.Errorf("stats %+v, entries %q, want %s among them", s, paths(w.entries("x")), own)
-		}
-		w.unlock(h)
-		got := w.await(second)
-		if pathOf(got.hold) != own {
-			w.Errorf("has it by %s, want %s", pathOf(got.hold), own)
-		}
-		w.waits(third)
-		w.unlock(got.hold)
-		w.unlock(w.await(third).hold)
-		w.empty()
-	})
-}
-
 // TestStaleFollower has the waiter on a member that lags behind: what it sees
 // late must not let it in early.
 func TestStaleFollower(t *testing.T) {
@@ -368,4 +330,49 @@ func TestStaleReadOfNewSession(t *testing.T) {
 			w.empty()
 		})
 	}
+}
+
+// TestStaleListCostsNoPlace: as a waiter looks for its place the first time, its session has changed.
+// The new server lags behind even the creation of the own entry, which is not gone.
+func TestStaleListCostsNoPlace(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		var ends atomic.Bool
+		begun := time.Now()
+		var b *lock.Client
+		b = w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+			if calledBy("(*Entry).Fresh") && ends.Swap(false) { // it has joined, and has not looked yet
+				first := b.Session()
+				w.ExpireLabel("b")
+				for b.Session() == first {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			return time.Since(begun), time.Duration(time.Now().UnixNano())
+		}))
+		h, err := w.dial("a").RWMutex("x").Lock(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lagsBehind := lagging("b", b)
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			lags := lagsBehind(r)
+			switch {
+			case lags && mutates(r, "b"):
+				return locktest.Fault{Code: codeThrottled}
+			case lags && touches(r, "/locks/x"):
+				return locktest.Fault{Code: codeNoNode} // it is older than the lock
+			}
+			return locktest.Fault{}
+		})
+		ends.Store(true)
+		ch := start(func() (*lock.Hold, error) { return b.RWMutex("x").Lock(w.ctx) })
+		time.Sleep(ttl)
+		w.waits(ch)
+		if n := b.Stats().Requeued; n != 0 {
+			t.Errorf("it has queued again %d times", n)
+		}
+		w.unlock(h)
+		w.unlock(w.await(ch).hold)
+		w.empty()
+	})
 }

@@ -97,7 +97,7 @@ var permitsMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/join.go",
 			"			version = p.anchorVersion\n",
 			"			version = min(version, p.anchorVersion)\n"}},
-		tests: []string{"lock.TestResizeLowers"},
+		tests: []string{"lock.TestJoinAfterALowering"},
 	}, {
 		name:   "permits-by-heads",
 		breaks: "a join to a semaphore is admitted by the number of contenders, not of permits",

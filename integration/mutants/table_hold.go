@@ -8,7 +8,7 @@ var holdMutants = []mutant{
 		edits: []edit{{"lock/hold.go",
 			"		defer c.tasks.Leave()\n	}\n	leaves",
 			"		c.tasks.Leave()\n	}\n	leaves"}},
-		tests: []string{"lock.TestUnlockAsTheClientCloses"},
+		tests: []string{"lock.TestCloseDuringUnlock"},
 	}, {
 		name:   "reply-validity",
 		breaks: "a renewed lease counts from the reply, not from the send",

@@ -149,7 +149,7 @@ var placeMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/handoff.go",
 			"	} else if p.Drop(e) {\n		p.goOn()\n",
 			"	} else if p.Drop(e) {\n"}},
-		tests: []string{"lock.TestNoHandoffAfterOtherEnds"},
+		tests: []string{"lock.TestLostEntryWithLocalWaiters"},
 	}, {
 		name:   "lost-held",
 		breaks: "an entry that was lost counts as the place's still",

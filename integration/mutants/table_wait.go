@@ -99,7 +99,7 @@ var waitMutants = []mutant{
 		edits: []edit{{"lock/internal/queue/wait.go",
 			"		if self < 0 {\n",
 			"		if self < 0 && len(names) == 0 {\n"}},
-		tests: []string{"lock.TestWholeLockDeleted"},
+		tests: []string{"lock.TestOwnEntryHasGoneToo"},
 	}, {
 		name:   "stale-list",
 		breaks: "a waiter that a lagging server does not list queues again, without a second look",
@@ -115,7 +115,7 @@ var waitMutants = []mutant{
 			"		data, stat, err := c.zk.Get(path)\n" +
 				"		if err != nil {\n			return Node{}, nil, err\n		}\n" +
 				"		_, _, events, _ := c.zk.GetW(path)\n"}},
-		tests: []string{"lock.TestHolderGoesBeforeItIsRead"},
+		tests: []string{"lock.TestHolderLeavesAsItIsLookedAt"},
 	}, {
 		name:   "no-timer",
 		breaks: "a waiter does not wake up when the entry ahead expires",

@@ -173,6 +173,8 @@ func TestPlace(t *testing.T) {
 			"enter a>join; arrive 1>a; at 9ms; enter b>share1; at 10ms; enter c>join; enter d>wait; arrive 2full>c>join; arrive 3>d; enter e>share3"},
 		{"not one that has ended, or is full", Place[string]{Room: 1, Shared: true, Window: window},
 			"enter a>join; arrive 1full>a; enter b>join; unlock 1full>leave; arrive 2>b; enter c>share2"},
+		{"nor does a reader come past one that waits", Place[string]{Room: 1, Shared: true, Window: window},
+			"enter a>join; arrive 1>a; at 10ms; enter b>join; at 9ms; enter c>wait"},
 		{"permits: as many joins as there is room for", Place[string]{Room: 3, Free: 2},
 			"enter a>join; enter b>join; enter c>wait; arrive 1>a>join; enter d>wait; arrive 2>b; unlock 1>leave>join; arrive 3>c; arrive 4>d"},
 		{"permits: more room", Place[string]{Room: 3},

@@ -118,7 +118,7 @@ func TestPlaceByTheReply(t *testing.T) {
 	} {
 		d := &draft{prefix: g + "lock-"}
 		d.parent.anchor.made = 4
-		c := &contender{Request: Request{Kind: tt.kind, Priority: tt.priority, Permits: tt.permits}}
+		c := &contender{Queue: offline(new(local)), Request: Request{Kind: tt.kind, Priority: tt.priority, Permits: tt.permits}}
 		if got := c.placeBy(d, znode.Name{Node: "own", Tag: "g", Seq: tt.seq}, tt.contenders); got != tt.want {
 			t.Errorf("%+v: %+v", tt, got)
 		}
