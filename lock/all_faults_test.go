@@ -278,3 +278,38 @@ func TestStaleLeaseOfOneOfAll(t *testing.T) {
 		}
 	})
 }
+
+// TestLockOfAllInDoubt: of what a transaction of unknown outcome has made, one entry was
+// removed meanwhile. All others go, and do not block their locks until they expire.
+func TestLockOfAllInDoubt(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("other")
+		w.unlock(w.lock(a, "other"))
+		hit := w.fault(func(r locktest.Request) bool { return joins(r) && w.cutOffSoon("a") }, locktest.Fault{Drop: locktest.AfterApply})
+		done := make(chan *lock.Holds, 1)
+		go func() {
+			h, err := a.LockAll(w.ctx, "x", "y", "z")
+			if err != nil {
+				t.Error(err)
+			}
+			done <- h
+		}()
+		w.until("the mishap", hit)
+		w.remove(z, w.entries("x")[0].Path)
+		healed := time.Now()
+		w.Heal("a")
+		h := <-done
+		if took := time.Since(healed); took > ttl/2 {
+			t.Errorf("it took %v", took)
+		}
+		for _, name := range []string{"x", "y", "z"} {
+			if e := w.entries(name); len(e) != 1 {
+				t.Errorf("entries %q", paths(e))
+			}
+		}
+		if err := h.Unlock(); err != nil {
+			t.Error(err)
+		}
+		w.empty()
+	})
+}

@@ -82,7 +82,7 @@ var allMutants = []mutant{
 				"				if es[j] == nil && j != i {\n",
 				"				if es[j] == nil && j < 0 {\n"},
 		},
-		tests: []string{"lock.TestAmbiguousLockOfAll"},
+		tests: []string{"lock.TestLockOfAllInDoubt"},
 	}, {
 		name:   "all-tried-beside-kept",
 		breaks: "a try of several locks fails at what its own client keeps",
