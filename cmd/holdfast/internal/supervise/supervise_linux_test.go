@@ -95,7 +95,7 @@ func play(role string) int {
 		panic(err)
 	}
 	result, err := Run(context.Background(), h, h.ttl, Command{Path: path, Args: os.Args[1:], Env: os.Environ()},
-		func(format string, args ...any) { fmt.Printf("told: "+format+"\n", args...) })
+		func(format string, args ...any) { fmt.Printf("told: "+format+"\n", args...) }, func() {})
 	if err != nil {
 		fmt.Println("error:", err)
 		return 99
@@ -519,6 +519,7 @@ func TestPromptInTheBackground(t *testing.T) {
 	a, typed := inBash(t)
 	typed(asRun("1h renewed") + ` sh -c 'echo as""king >/dev/tty; read line </dev/tty; echo "got $line"; exit 5' &` + "\n")
 	a.until("the command stands still: it needs the terminal")
+	a.stopped(a.children())
 	typed("fg\n")
 	typed("hello\n")
 	a.until("got hello")
@@ -538,6 +539,21 @@ func TestStoppedWithoutTerminal(t *testing.T) {
 	}
 	a.mustSay("goes on")
 	a.mustExit(3)
+}
+
+// stopped waits until these processes are.
+func (a *actor) stopped(pids []string) {
+	a.t.Helper()
+	for _, pid := range pids {
+		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+			status, err := os.ReadFile("/proc/" + pid + "/status")
+			if err == nil && strings.Contains(string(status), "\nState:\tT") {
+				break
+			} else if time.Now().After(deadline) {
+				a.t.Fatalf("process %s is not stopped, %v: %s", pid, err, status)
+			}
+		}
+	}
 }
 
 // inBash is an interactive shell on a terminal.
