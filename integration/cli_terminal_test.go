@@ -68,10 +68,11 @@ func testRunPrompts(t *testing.T, bin string) {
 	shows("x: got first")
 	typed(prompts + " two &")
 	shows("the command stands still: it needs the terminal")
-	run := c.contenders(c.client(), c.name)[0].PID
-	c.eventually("run is stopped, as its job", func() bool {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", run))
-		return err == nil && strings.Contains(string(status), "\nState:\tT")
+	c.eventually("the shell knows that its job is stopped", func() bool {
+		typed("jobs")
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Contains(shown.String(), "Stopped")
 	})
 	typed("fg")
 	typed("second")

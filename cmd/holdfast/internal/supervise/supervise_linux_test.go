@@ -519,7 +519,14 @@ func TestPromptInTheBackground(t *testing.T) {
 	a, typed := inBash(t)
 	typed(asRun("1h renewed") + ` sh -c 'echo as""king >/dev/tty; read line </dev/tty; echo "got $line"; exit 5' &` + "\n")
 	a.until("the command stands still: it needs the terminal")
-	a.stopped(a.children())
+	for known := false; !known; { // to the shell: all of its threads have to be stopped
+		typed("jobs\n")
+		line := a.line()
+		for !strings.HasPrefix(line, "[1]+") {
+			line = a.line()
+		}
+		known = strings.Contains(line, "Stopped")
+	}
 	typed("fg\n")
 	typed("hello\n")
 	a.until("got hello")
@@ -539,21 +546,6 @@ func TestStoppedWithoutTerminal(t *testing.T) {
 	}
 	a.mustSay("goes on")
 	a.mustExit(3)
-}
-
-// stopped waits until these processes are.
-func (a *actor) stopped(pids []string) {
-	a.t.Helper()
-	for _, pid := range pids {
-		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-			status, err := os.ReadFile("/proc/" + pid + "/status")
-			if err == nil && strings.Contains(string(status), "\nState:\tT") {
-				break
-			} else if time.Now().After(deadline) {
-				a.t.Fatalf("process %s is not stopped, %v: %s", pid, err, status)
-			}
-		}
-	}
 }
 
 // inBash is an interactive shell on a terminal.
