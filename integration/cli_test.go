@@ -79,6 +79,7 @@ func TestCommandLine(t *testing.T) {
 		"NoHooks":         testRunNoHooks,
 		"AtLeast":         testRunAtLeast,
 		"Revoke":          testRunRevoke,
+		"Prompts":         testRunPrompts,
 		"Secure":          testSecure,
 		"Demo":            testDemo,
 		"DemoInterrupted": testDemoInterrupted,

@@ -255,7 +255,7 @@ func (f *runFlags) supervise(ctx, starting context.Context, locks *lock.Client, 
 	if f.onRevoke != "" {
 		go ask(hold, onRevoke)
 	}
-	result, err := supervise.Run(starting, hold, ttl, cmd, tell)
+	result, err := supervise.Run(starting, hold, ttl, cmd, tell, func() { stderr.Flush(time.Second) })
 	lost := result.Ended
 	if err == nil && lost == nil {
 		holding, stop := untilFatal(ctx)

@@ -152,7 +152,7 @@ func (p *process) signal(s syscall.Signal) error { return unix.Kill(-p.pid, s) }
 // Otherwise it stops us too, as if we were the command: our shell is to notice. Nothing
 // renews the lease then. Where no shell could make us go on, the kernel does not stop us. Then
 // a command that asked for the terminal stands still, and any other one goes on at once.
-func (p *process) suspend(by syscall.Signal, tell func(format string, args ...any)) {
+func (p *process) suspend(by syscall.Signal, tell func(format string, args ...any), flush func()) {
 	asks := (by == syscall.SIGTTIN || by == syscall.SIGTTOU) && !p.terminal.isOf(p.pid)
 	switch {
 	case p.terminal == nil:
@@ -161,6 +161,11 @@ func (p *process) suspend(by syscall.Signal, tell func(format string, args ...an
 		p.resume()
 	case asks:
 		tell("the command stands still: it needs the terminal (%v), and holdfast run is in the background; fg has it go on, and SIGTERM ends it", by)
+		flush()
+		if p.terminal.isOurs() { // since
+			p.resume()
+			return
+		}
 		_ = unix.Kill(0, by) // all of our job, as the kernel stops it
 	default:
 		p.terminal.take(p.pid)

@@ -46,10 +46,10 @@ func start(_ string, c Command) (*process, error) {
 	return p, nil
 }
 
-func (p *process) allow(time.Duration)                          {}
-func (p *process) signal(s syscall.Signal) error                { return syscall.Kill(-p.pid, s) }
-func (p *process) suspend(syscall.Signal, func(string, ...any)) {}
-func (p *process) resume()                                      { _ = p.signal(syscall.SIGCONT) }
+func (p *process) allow(time.Duration)                                  {}
+func (p *process) signal(s syscall.Signal) error                        { return syscall.Kill(-p.pid, s) }
+func (p *process) suspend(syscall.Signal, func(string, ...any), func()) {}
+func (p *process) resume()                                              { _ = p.signal(syscall.SIGCONT) }
 
 func (p *process) finish() syscall.WaitStatus {
 	_ = p.signal(syscall.SIGKILL)

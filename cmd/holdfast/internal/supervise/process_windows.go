@@ -91,7 +91,7 @@ func (p *process) signal(s syscall.Signal) error {
 	return windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.cmd.Process.Pid))
 }
 
-func (p *process) suspend(syscall.Signal, func(string, ...any)) {}
+func (p *process) suspend(syscall.Signal, func(string, ...any), func()) {}
 
 func (p *process) finish() syscall.WaitStatus {
 	_ = p.signal(syscall.SIGKILL)

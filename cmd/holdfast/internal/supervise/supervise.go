@@ -42,9 +42,10 @@ type Result struct {
 // Signals are passed on to the group meanwhile. If ctx has ended before the
 // command is started, it is not started, and the error is the context's cause;
 // later the context does not matter. Tell gets a line for people when something
-// is done for the lock's sake. Only one Run at a time: it waits for all children of
+// is done for the lock's sake; flush waits a moment until it is written, before this process
+// stops itself. Only one Run at a time: it waits for all children of
 // this process.
-func Run(ctx context.Context, hold Hold, ttl time.Duration, cmd Command, tell func(format string, args ...any)) (Result, error) {
+func Run(ctx context.Context, hold Hold, ttl time.Duration, cmd Command, tell func(format string, args ...any), flush func()) (Result, error) {
 	signals := make(chan os.Signal, 16)
 	for _, s := range append(passedOn, syscall.SIGPIPE) { // SIGPIPE: not to die of a closed stderr
 		if !signal.Ignored(s) { // by nohup, say: then it stays so, for the command too
@@ -62,7 +63,7 @@ func Run(ctx context.Context, hold Hold, ttl time.Duration, cmd Command, tell fu
 	if err != nil {
 		return Result{}, err
 	}
-	s := &supervisor{hold: hold, leads: leadsFor(ttl), process: p, tell: tell}
+	s := &supervisor{hold: hold, leads: leadsFor(ttl), process: p, tell: tell, flush: flush}
 	s.loop(signals)
 	return Result{Status: exitStatus(p.finish()), Ended: s.why}, nil
 }
@@ -73,6 +74,7 @@ type supervisor struct {
 	leads   leads
 	process *process
 	tell    func(format string, args ...any)
+	flush   func()
 
 	end    time.Duration // of the lease, on the clock of now
 	until  time.Duration // when the guard kills
@@ -98,7 +100,7 @@ func (s *supervisor) loop(signals <-chan os.Signal) {
 		case e := <-s.process.events:
 			switch e.what {
 			case stopped:
-				s.process.suspend(e.signal, s.tell)
+				s.process.suspend(e.signal, s.tell, s.flush)
 			case unguarded:
 				s.kill(fmt.Errorf("lock %q: the process that guards the command has died", s.hold.Name()))
 			case ended:

@@ -95,7 +95,7 @@ func play(role string) int {
 		panic(err)
 	}
 	result, err := Run(context.Background(), h, h.ttl, Command{Path: path, Args: os.Args[1:], Env: os.Environ()},
-		func(format string, args ...any) { fmt.Printf("told: "+format+"\n", args...) })
+		func(format string, args ...any) { fmt.Printf("told: "+format+"\n", args...) }, func() {})
 	if err != nil {
 		fmt.Println("error:", err)
 		return 99
@@ -519,6 +519,14 @@ func TestPromptInTheBackground(t *testing.T) {
 	a, typed := inBash(t)
 	typed(asRun("1h renewed") + ` sh -c 'echo as""king >/dev/tty; read line </dev/tty; echo "got $line"; exit 5' &` + "\n")
 	a.until("the command stands still: it needs the terminal")
+	for known := false; !known; { // to the shell: all of its threads have to be stopped
+		typed("jobs\n")
+		line := a.line()
+		for !strings.HasPrefix(line, "[1]+") {
+			line = a.line()
+		}
+		known = strings.Contains(line, "Stopped")
+	}
 	typed("fg\n")
 	typed("hello\n")
 	a.until("got hello")
