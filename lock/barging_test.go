@@ -140,7 +140,7 @@ func TestBargingBesideOthersNodes(t *testing.T) {
 		w.unlock(w.await(ch).hold)
 
 		stays := "/locks/x/0123456789abcdef-lock-0000000000"
-		for _, acl := range [][]zk.ACL{zk.WorldACL(zk.PermAll), zk.DigestACL(zk.PermAll, "somebody", "else")} {
+		for _, acl := range [][]zk.ACL{zk.WorldACL(zk.PermAll), zk.DigestACL(zk.PermAll, "another", "password")} {
 			if _, err := z.Create(stays, []byte("no record"), 0, acl); err != nil {
 				t.Fatal(err)
 			}

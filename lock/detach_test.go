@@ -280,7 +280,7 @@ func TestAttachTooLate(t *testing.T) {
 		time.Sleep(ttl)
 		_, err := a.Attach(w.ctx, ticket)
 		mustBe(t, err, lock.ErrRemoved)
-		mustSay(t, err, "nobody came in time", "ago")
+		mustSay(t, err, "no client attached in time", "ago")
 		w.alive(got.hold)
 		ticket = w.ticket(got.hold)
 		w.unlock(got.hold)

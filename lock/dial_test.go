@@ -16,7 +16,7 @@ import (
 // soonAfter is within what time a call is back that its context has ended.
 const soonAfter = 100 * time.Millisecond
 
-// TestDialEndsWithItsContext, whoever listens there.
+// TestDialEndsWithItsContext, whatever listens there.
 func TestDialEndsWithItsContext(t *testing.T) {
 	for _, peer := range badPeers {
 		t.Run(peer.name, func(t *testing.T) {

@@ -77,7 +77,7 @@ func TestLeaderThroughFlaps(t *testing.T) {
 	}
 }
 
-// TestCandidatesThatFlapTogether: whoever leads resigns while the sessions of all come and
+// TestCandidatesThatFlapTogether: each leader resigns while the sessions of all come and
 // go, so that those that follow begin in the middle of it. There is always one more leader,
 // never two, and no loop without one (CURATOR-645).
 func TestCandidatesThatFlapTogether(t *testing.T) {
@@ -113,7 +113,7 @@ func TestCandidatesThatFlapTogether(t *testing.T) {
 					}
 				}
 				if time.Sleep(10 * time.Millisecond); w.ctx.Err() != nil {
-					t.Fatal("nobody leads")
+					t.Fatal("there is no leader")
 				}
 			}
 			if last != nil {
@@ -199,8 +199,8 @@ func TestLeaderDeadForLong(t *testing.T) {
 	}
 }
 
-// TestLeaderThroughChangesOfZooKeepersLeader whose clocks differ: it goes on, everybody
-// sees it, and nobody takes it for dead.
+// TestLeaderThroughChangesOfZooKeepersLeader whose clocks differ: it goes on, all
+// see it, and none takes it for dead.
 func TestLeaderThroughChangesOfZooKeepersLeader(t *testing.T) {
 	forEachOff(t, func(w *world, off time.Duration) {
 		a, b, observer := w.dial("a"), w.dial("b"), w.dial("observer")
@@ -227,8 +227,8 @@ func TestLeaderThroughChangesOfZooKeepersLeader(t *testing.T) {
 }
 
 // TestFirstCandidateWhoseReplyIsLost: its entry tells that it leads from when it was made.
-// So it leads, though one of a higher priority comes before it knows: who leads is shown, in
-// that order, and nobody else is.
+// So it leads, though one of a higher priority comes before it knows: each leader is
+// shown, in that order, and no other candidate is.
 func TestFirstCandidateWhoseReplyIsLost(t *testing.T) {
 	forEachMishap(t, func(w *world, mishap int) {
 		a, b := w.dial("a"), w.dial("b")

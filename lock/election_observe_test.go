@@ -43,7 +43,7 @@ func (w *world) observe(ctx context.Context, c *lock.Client) *shown {
 	return s
 }
 
-// values are the values that were told, "-" for nobody.
+// values are the values that were told, "-" for no leader.
 func (s *shown) values() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *shown) stop(t testing.TB, want error) {
 	mustBe(t, s.err, want)
 }
 
-// TestObserve: an observer is told of each leader, of nobody, and of new values; of nothing
+// TestObserve: an observer is told of each leader, of none, and of new values; of nothing
 // twice, and not of renewals.
 func TestObserve(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -179,8 +179,8 @@ func TestWatchesOfObservers(t *testing.T) {
 	})
 }
 
-// TestObserverOfDeadLeader: who has died is shown until its lease and the grace are over,
-// and then no longer, though nobody is there to purge it.
+// TestObserverOfDeadLeader: it is shown until its lease and the grace are over,
+// and then no longer, though no client purges it.
 func TestObserverOfDeadLeader(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")

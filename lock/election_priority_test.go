@@ -52,7 +52,7 @@ func (w *world) succession(leader *lock.Hold, waiting map[string]<-chan taken) s
 			}
 		}
 		if leader == nil {
-			w.Fatalf("nobody leads after %q", order)
+			w.Fatalf("no leader after %q", order)
 		}
 	}
 	w.unlock(leader)
@@ -60,7 +60,7 @@ func (w *world) succession(leader *lock.Hold, waiting map[string]<-chan taken) s
 }
 
 // TestPriorities: of those who wait one of the highest priority leads next, of equals the
-// one that came first; and whoever gives way is never shown.
+// one that came first; and one that yields is never shown.
 func TestPriorities(t *testing.T) {
 	for waiting, want := range map[string]string{
 		"1a 1b 1c":       "1a 1b 1c",
@@ -89,8 +89,8 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// TestHigherCandidateDies while it waits: who outlives its lease gives way to it no more;
-// who does not waits for the end of that, and leads then. Nobody asks all the time.
+// TestHigherCandidateDies while it waits: a candidate that outlives its lease no longer
+// yields to it; one that does not waits for its end, and leads then. None asks all the time.
 func TestHigherCandidateDies(t *testing.T) {
 	for _, before := range []time.Duration{0, ttl + grace + time.Second} { // that it has been dead when the leader resigns
 		subtest(t, fmt.Sprint("before ", before), locktest.Options{}, func(w *world) {
@@ -179,7 +179,7 @@ func TestSuperiorThatCrashLoops(t *testing.T) {
 	})
 }
 
-// TestCandidateLooksForLong who waits behind it, until its lease is over: then it is to be
+// TestCandidateLooksForLong at those behind it, until its lease is over: then it is to be
 // seen alive before it leads, and keeps its place.
 func TestCandidateLooksForLong(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -261,7 +261,7 @@ func TestHigherCandidateGoesAway(t *testing.T) {
 				left = waiting["1b"]
 			case first = <-waiting["1b"]:
 			default:
-				w.Fatalf("after %v: nobody leads", after)
+				w.Fatalf("after %v: no leader", after)
 			}
 			w.waits(left)
 			w.unlock(first.hold)
@@ -296,8 +296,8 @@ func TestGivingWayFails(t *testing.T) {
 	}
 }
 
-// TestHigherCandidateDoesNotDepose who leads already, but can ask it to resign. Who has can
-// stand again.
+// TestHigherCandidateDoesNotDepose the leader, but can ask it to resign; that can stand
+// again.
 func TestHigherCandidateDoesNotDepose(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -359,7 +359,7 @@ func TestFirstCandidateOfAll(t *testing.T) {
 	})
 }
 
-// TestDamagedCandidateIsNotGivenWayTo: nobody might own it, and to stand behind it is to
+// TestDamagedCandidateIsNotGivenWayTo: it may have no owner, and to stand behind it is to
 // wait until it was deleted by hand.
 func TestDamagedCandidateIsNotGivenWayTo(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -34,7 +34,7 @@ func holdOf(l *lock.Leadership, err error) (*lock.Hold, error) {
 	return l.Hold, nil
 }
 
-// leader returns the value of who leads, "" for nobody.
+// leader returns the leader's value, "" if there is none.
 func (w *world) leader(c *lock.Client) string {
 	w.Helper()
 	l, err := c.Election("x").Leader(w.ctx)
@@ -115,7 +115,7 @@ func TestElection(t *testing.T) {
 	})
 }
 
-// TestElectionAndMutex: a mutex of the same name keeps candidates out, and leads nobody.
+// TestElectionAndMutex: a mutex of the same name keeps candidates out, and makes no leader.
 func TestElectionAndMutex(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -195,8 +195,8 @@ func TestElectionArguments(t *testing.T) {
 }
 
 // TestElectionCosts what a mutex does: a free one takes one transaction, which tells
-// everybody too. To ask who leads takes three reads, and who is next, when somebody has
-// resigned, a list of the candidates and one write more than the next holder of a mutex.
+// all, too. To ask for the leader takes three reads; the next one, after a resignation, takes a
+// list of the candidates and one write more than the next holder of a mutex.
 func TestElectionCosts(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")

@@ -35,7 +35,7 @@ func (c *Client) Session() int64 { return c.conn.Session() }
 // Orphans is how many attempts are remembered whose entries should not be there.
 func (c *Client) Orphans() int { return c.queue.Orphans() }
 
-// Wards is how many entries are remembered that somebody listened for.
+// Wards is how many entries are remembered whose holds have listened.
 func (c *Client) Wards() int { return c.inbox.Wards() }
 
 // Watches is how many watches are remembered, those that fired included.

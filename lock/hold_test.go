@@ -62,7 +62,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestContextAskedForLate: the context is made when somebody asks for it, which
+// TestContextAskedForLate: the context is made when it is asked for, which
 // may be when the hold has ended.
 func TestContextAskedForLate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -216,9 +216,8 @@ func testElectionsFasterThanALease(t *testing.T, wait func(*world, context.Conte
 	})
 }
 
-// TestLeaderSteppedWhileItLeads by more than the grace: who has known its clock from
-// before sees the step, and takes nobody for dead. Who really is, blocks for a TTL and
-// the grace from then on at most.
+// TestLeaderSteppedWhileItLeads by more than the grace: a client that knew its clock
+// before sees the step, and takes no live entry for dead. A dead one blocks for a TTL and the grace from then on at most.
 func TestLeaderSteppedWhileItLeads(t *testing.T) {
 	for _, step := range offs {
 		subtest(t, fmt.Sprint("step ", step), locktest.Options{}, func(w *world) {
@@ -285,7 +284,7 @@ func TestSmallStepsOfTheLeader(t *testing.T) {
 }
 
 // TestChangeOfLeaders: the clock of the new leader differs by less than the
-// grace. Dead or alive, nobody is robbed, and the displacement is counted.
+// grace. Dead or alive, no holder loses its lock, and the displacement is counted.
 func TestChangeOfLeaders(t *testing.T) {
 	for _, off := range []time.Duration{-900 * time.Millisecond, 0, 900 * time.Millisecond} {
 		subtest(t, fmt.Sprint("off ", off), locktest.Options{Members: 3, ElectionTime: 500 * time.Millisecond}, func(w *world) {

@@ -108,8 +108,8 @@ func TestExtend(t *testing.T) {
 	})
 }
 
-// TestShorteningCountsFromTheSend: whoever asks for a shorter lease and does not
-// hear of it has to go by the shorter one.
+// TestShorteningCountsFromTheSend: a holder that asks for a shorter lease and does not
+// hear of it goes by the shorter one.
 func TestShorteningCountsFromTheSend(t *testing.T) {
 	for _, fault := range []locktest.Fault{{Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply}, {DelayReply: time.Hour}, {Delay: time.Hour}} {
 		subtest(t, fmt.Sprintf("%+v", fault), locktest.Options{}, func(w *world) {

@@ -151,7 +151,7 @@ func TestObserverOfReadersTogether(t *testing.T) {
 		}
 		for i, who := range []string{"1st", "2nd", "3rd"} {
 			if e := told[who]; len(events) != 3 || e.Kind != lock.EventAcquired || !e.Queued || e.Token != holds[i].Token() || e.Entry != holds[i].EntryPath() {
-				t.Errorf("%s, who has token %v, is told of %+v", who, holds[i].Token(), events)
+				t.Errorf("%s, with token %v, is told of %+v", who, holds[i].Token(), events)
 			}
 		}
 		if s := a.Stats(); s.Holds != 3 || s.Waiters != 0 {

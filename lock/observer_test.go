@@ -126,7 +126,7 @@ func TestObserver(t *testing.T) {
 		w.unlock(h)
 		w.says(seen, "released x")
 
-		// Losses, and who is purged.
+		// Losses, and purges.
 		h = w.lock(a, "y", lock.WithoutRenewal(), lock.WithTTL(time.Second))
 		<-h.Context().Done()
 		w.says(seen, "acquired y, lost y expired")
@@ -355,7 +355,7 @@ func TestHoldAtRisk(t *testing.T) {
 	})
 }
 
-// TestWarningWithdrawn: a warning that nobody has received by the time that the hold is
+// TestWarningWithdrawn: a warning that was not received by the time that the hold is
 // safe again, or over, is not told.
 func TestWarningWithdrawn(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -466,7 +466,7 @@ func TestEventKind(t *testing.T) {
 	}
 }
 
-// TestLockBringsNoMetrics: whoever imports the library, or its observer for zerolog,
+// TestLockBringsNoMetrics: a program with the library, or its observer for zerolog,
 // builds no metrics package.
 func TestLockBringsNoMetrics(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".", "./observe/zerolog", "./policy", "./admin").Output()

@@ -73,7 +73,7 @@ func TestCallsEndWithTheirContexts(t *testing.T) {
 	}
 }
 
-// left is a ticket for a hold that was left to whoever comes with it.
+// left is a ticket for a hold that was left.
 func left(w *world, c *lock.Client) lock.Ticket {
 	w.Helper()
 	ticket, err := w.lock(c, "left", lock.WithTTL(10*ttl)).Detach(w.ctx, 10*ttl)

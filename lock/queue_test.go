@@ -212,7 +212,7 @@ func TestHolderKnowsFirst(t *testing.T) {
 }
 
 // TestLoweredMaxTTL: a policy of this moment says nothing about the leases that others
-// have been given. Who waits with a shorter max_ttl leaves a holder its longer lease,
+// have been given. A waiter with a shorter max_ttl leaves a holder its longer lease,
 // stopped or not, and a dead one is purged after that and the own grace.
 func TestLoweredMaxTTL(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -72,7 +72,7 @@ func TestLatePurge(t *testing.T) {
 	}
 }
 
-// TestTryLockTakesWhatHasExpired, and waits for nobody.
+// TestTryLockTakesWhatHasExpired, and does not wait.
 func TestTryLockTakesWhatHasExpired(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -128,7 +128,7 @@ func TestTryLockThatLearnsTheTimeSlowly(t *testing.T) {
 	})
 }
 
-// TestTryLockThatComesLate: somebody takes the lock between the look and the join.
+// TestTryLockThatComesLate: another client takes the lock between the list and the join.
 func TestTryLockThatComesLate(t *testing.T) {
 	for _, prior := range []string{"nothing", "a parent", "an expired entry", "the end of the counter"} {
 		subtest(t, prior, locktest.Options{}, func(w *world) {

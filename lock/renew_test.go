@@ -138,7 +138,7 @@ func TestRenewalIsRetriedUntilTheDeadline(t *testing.T) {
 // lost. The entry must not block others for another TTL.
 func TestLateRenewalOfLostHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", lock.WithSessionTimeout(time.Minute)) // so that nobody gives up the connection
+		a := w.dial("a", lock.WithSessionTimeout(time.Minute)) // so that the connection is not given up
 		over := time.Now().Add(ttl)
 		h := w.lock(a, "x")
 		ended := w.end(h)
@@ -177,7 +177,7 @@ func TestLateRenewalOfLostHold(t *testing.T) {
 // from later on is not one.
 func TestLeaseCountsFromTheSend(t *testing.T) {
 	const late = 2 * time.Second
-	long := lock.WithSessionTimeout(time.Minute) // nobody gives up the connection
+	long := lock.WithSessionTimeout(time.Minute) // the connection is not given up
 	subtest(t, "lock", locktest.Options{}, func(w *world) {
 		a := w.dial("a", long)
 		w.unlock(w.lock(a, "x"))
@@ -207,7 +207,7 @@ func TestLeaseCountsFromTheSend(t *testing.T) {
 	})
 }
 
-// TestWaitersAreRenewed: who waits for much longer than its TTL keeps its place.
+// TestWaitersAreRenewed: a waiter of much longer than its TTL keeps its place.
 func TestWaitersAreRenewed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -234,12 +234,12 @@ func TestWaitersAreRenewed(t *testing.T) {
 	})
 }
 
-// TestGrantIsRecorded with the first renewal where nobody waits, and at once where
+// TestGrantIsRecorded with the first renewal without a waiter, and at once where
 // we had to wait ourselves.
 func TestGrantIsRecorded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
-		h := w.lock(a, "x") // creates the parent: nobody else can be there
+		h := w.lock(a, "x") // creates the parent: no other client can be there
 		if r := w.record(h.EntryPath()); r.AcquiredAt != time.Now().UnixMilli() && r.AcquiredAt != time.Now().UnixMilli()+1 {
 			t.Errorf("acquired at %d, now is %d", r.AcquiredAt, time.Now().UnixMilli())
 		}

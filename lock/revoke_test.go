@@ -1,4 +1,4 @@
-// Revoke: who is asked to give up a lock, and what is left of requests.
+// Revoke: which holds are asked to give up a lock, and what is left of requests.
 
 package lock_test
 
@@ -112,7 +112,7 @@ func TestRevoke(t *testing.T) {
 	})
 }
 
-// TestRevokeCostsNothingUnlessUsed: nobody asks the server for anything because locks could
+// TestRevokeCostsNothingUnlessUsed: no client sends a request because locks could
 // be revoked; and later holds of one who listens cost no request more.
 func TestRevokeCostsNothingUnlessUsed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -128,7 +128,7 @@ func TestRevokeCostsNothingUnlessUsed(t *testing.T) {
 		take(func(*lock.Hold) {})
 		plain := take(func(*lock.Hold) {})
 		if _, there := w.Node(inbox); there {
-			t.Error("there is an inbox that nobody has asked for")
+			t.Error("there is an inbox without a request")
 		}
 		h := w.lock(a, "y")
 		h.Revoked()
@@ -140,7 +140,7 @@ func TestRevokeCostsNothingUnlessUsed(t *testing.T) {
 	})
 }
 
-// TestRevokeBeforeAnybodyListens is told when somebody does; the last of several.
+// TestRevokeBeforeAnybodyListens is told when a holder does; the last of several.
 func TestRevokeBeforeAnybodyListens(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -165,7 +165,7 @@ func TestRevokeBeforeAnybodyListens(t *testing.T) {
 	})
 }
 
-// TestRevokeOfEachKind asks all who hold, and nobody who waits.
+// TestRevokeOfEachKind asks all holders, and no waiter.
 func TestRevokeOfEachKind(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -412,7 +412,7 @@ func TestAmbiguousRevoke(t *testing.T) {
 	})
 }
 
-// TestRevokeAsTheHoldEnds: whoever has the lock next is not asked, and the request that
+// TestRevokeAsTheHoldEnds: the next holder is not asked, and the request that
 // came too late to be told does not stay.
 func TestRevokeAsTheHoldEnds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -520,7 +520,7 @@ func TestMootIsNotProvenByTwoSessions(t *testing.T) {
 }
 
 // TestRevokeThatTheServerRefuses fails, at once: a first one for a quota, and one that is to
-// replace another, below which somebody has made a node.
+// replace another, below which another client has made a node.
 func TestRevokeThatTheServerRefuses(t *testing.T) {
 	for operations, code := range map[int]int32{2: codeQuota, 3: codeNotEmpty} {
 		subtest(t, fmt.Sprint("operations ", operations), locktest.Options{}, func(w *world) {
@@ -717,7 +717,7 @@ func TestListensAreCheap(t *testing.T) {
 				others = append(others, h)
 			}
 		}).requests["getData"]; reads > 0 {
-			t.Errorf("20 holds that nobody asks for listen, and read %d times", reads)
+			t.Errorf("20 holds without a request listen, and read %d times", reads)
 		}
 		for _, h := range append(asked, others...) {
 			w.unlock(h)

@@ -109,7 +109,7 @@ func TestCostOfTheServersCheck(t *testing.T) {
 // TestServerCheckIsDenied: where the ACL of the root, or of the node above a root that is
 // missing, lets us make nothing, the server counts as not checked, which is logged.
 func TestServerCheckIsDenied(t *testing.T) {
-	others := zk.DigestACL(zk.PermAll, "somebody", "else")
+	others := zk.DigestACL(zk.PermAll, "another", "password")
 	for _, closed := range []string{"/", "/locks", "/zookeeper"} {
 		subtest(t, closed, locktest.Options{}, func(w *world) {
 			z := w.raw("admin")

@@ -82,7 +82,7 @@ func (p *process) some(r *rand.Rand) []string {
 }
 
 func (p *process) takeTogether(ctx context.Context, r *rand.Rand, all *lock.All) (*lock.Holds, error) {
-	// Whoever waits without end must be served, also after the last fault.
+	// A wait without end must be served, also after the last fault.
 	waits, cancel := context.WithCancel(p.served)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {

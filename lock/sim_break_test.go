@@ -18,7 +18,7 @@ import (
 )
 
 // breakOne breaks an entry of ours, whosever it is and whether it is held, waited with, kept or
-// left to others. If it sees that through, whoever had the entry knows.
+// left to others. If it sees that through, the entry's owner knows.
 func (p *process) breakOne(ctx context.Context, r *rand.Rand, label string, c *client) {
 	entries := slices.DeleteFunc(p.Dump("/locks"), func(n locktest.Node) bool {
 		_, ours := recordOf(n)
@@ -58,19 +58,19 @@ func (p *process) breakOne(ctx context.Context, r *rand.Rand, label string, c *c
 }
 
 // mayBeBroken reports whether a hold that is told to be overwritten may have been broken: its
-// owner learnt that somebody else had written the entry, and could not read who. s.mu is held.
+// owner learnt that another client had written the entry, and could not read which. s.mu is held.
 func (s *sim) mayBeBroken(h held, err error) bool {
 	return errors.Is(err, lock.ErrTaken) && len(s.broken[pathOf(h.Hold)]) > 0
 }
 
-// brokenBy checks that whoever is told that its hold was broken is told so for a reason that
-// somebody has had; s.mu is held.
+// brokenBy checks that a holder which is told that its hold was broken is told a reason that
+// a client gave; s.mu is held.
 func (s *sim) brokenBy(label string, h held, err error) {
 	if !errors.Is(err, lock.ErrBroken) {
 		return
 	}
 	s.tally.count("holds broken", 1)
 	if !slices.ContainsFunc(s.broken[pathOf(h.Hold)], func(reason string) bool { return strings.Contains(err.Error(), reason) }) {
-		s.violatedLocked("%s: %s is broken by nobody: %v", label, h.Name(), err)
+		s.violatedLocked("%s: %s is broken, and no client did it: %v", label, h.Name(), err)
 	}
 }

@@ -38,7 +38,7 @@ func (s *sim) wasRefused(c *client) bool {
 	return s.refused[c.label]
 }
 
-// granted checks what must be true when somebody gets a hold.
+// granted checks what must be true when a client gets a hold.
 func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way way) held {
 	name := hold.Name()
 	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool), false, &hearing{asked: make(chan struct{})}}
@@ -184,7 +184,7 @@ func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 			s.violatedLocked("%s is told that it unlocked %s, but its token %v was followed by %v", label, name, h.Token(), s.last[name])
 		}
 	case isOne(err, lock.ErrTaken, lock.ErrRemoved) && !errors.Is(err, lock.ErrAttached) && !s.mayBeBroken(h, err):
-		s.violatedLocked("%s: nobody does that here: %v", label, err)
+		s.violatedLocked("%s: no client does that here: %v", label, err)
 	case errors.Is(err, lock.ErrMaxHold):
 		s.tally.count("holds ended by max_hold", 1)
 		fallthrough

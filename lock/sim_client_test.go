@@ -211,7 +211,7 @@ func (s *sim) closeClient(c *client) {
 	case len(left) > 0:
 		s.violatedLocked("%s was closed without an error, and left %q", c.owner, left)
 	case s.quiet() && stats.Requeued+stats.Purged > 0:
-		s.violatedLocked("%s: nobody died here, and %d were purged and %d queued again", c.owner, stats.Purged, stats.Requeued)
+		s.violatedLocked("%s: no client died here, and %d were purged and %d queued again", c.owner, stats.Purged, stats.Requeued)
 	}
 	s.tally.count("clients closed clean", 1)
 }

@@ -58,7 +58,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 			p.tally.count("readers, writers and permits detached", 1)
 		}
 	case isOne(err, lock.ErrRemoved, lock.ErrTaken) && !errors.Is(err, lock.ErrAttached) && !p.mayBeBroken(h, err):
-		p.violatedLocked("%s: nobody does that here: %v", label, err)
+		p.violatedLocked("%s: no client does that here: %v", label, err)
 	case !isOne(err, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !errors.As(err, &unconfirmed), p.quiet() && !h.fixed && !isOne(err, lock.ErrMaxHold, lock.ErrClosed):
 		p.violatedLocked("%s: detach %s: %v", label, h.Name(), err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// chair is an election; sometimes it is taken as a mutex, and then nobody leads.
+// chair is an election; sometimes it is taken as a mutex, and then there is no leader.
 const chair = "chair"
 
 // reign is what is known of the values of one who leads.
@@ -31,7 +31,7 @@ func (s *sim) reignOf(token lock.Token) *reign {
 	return s.reigns[token]
 }
 
-// newValue returns a value that nobody else gives.
+// newValue returns a value that no other candidate gives.
 func (s *sim) newValue(label string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +86,8 @@ func (p *process) proclaim(ctx context.Context, r *rand.Rand, label string, h he
 	}
 }
 
-// askWhoLeads checks the answer: nobody led after that leader before it was asked, and who
-// has led since then is not missed.
+// askWhoLeads checks the answer: none led after that leader before it was asked, and no
+// later leader is missed.
 func (p *process) askWhoLeads(ctx context.Context, r *rand.Rand, label string, c *client) {
 	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
 	defer cancel()
@@ -107,10 +107,10 @@ func (p *process) askWhoLeads(ctx context.Context, r *rand.Rand, label string, c
 		}
 		p.seenLocked(leader)
 	case errors.Is(err, lock.ErrNoLeader):
-		p.tally.count("asked while nobody led", 1)
+		p.tally.count("asked without a leader", 1)
 		for _, h := range p.open[chair] {
 			if h.since.Before(begun) && h.Remaining() > 0 && p.reignOf(h.Token()).granted {
-				p.violatedLocked("%s is told that nobody leads, and token %v does", label, h.Token())
+				p.violatedLocked("%s is told that there is no leader, and token %v leads", label, h.Token())
 			}
 		}
 	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrClosed) && !p.refused[c.label]:

@@ -22,7 +22,7 @@ const (
 )
 
 // As many permits as slots has; as a worker asks for at most; and as there are after
-// a resize at least, so that nobody waits for ever.
+// a resize at least, so that none waits for ever.
 const slotsPermits, slotsAsked = 4, 2
 
 // way is how a worker takes a lock.
@@ -63,7 +63,7 @@ func (p *process) wayOfPages(r *rand.Rand, m *lock.RWMutex) way {
 	return way{lock: m.Lock, try: m.TryLock}
 }
 
-// held is a hold, and who has it.
+// held is a hold, and its client.
 type held struct {
 	*lock.Hold
 	client *client
@@ -78,7 +78,7 @@ type held struct {
 // beside reports whether two may have the lock at the same time.
 func (h held) beside(other held) bool { return h.reads.Load() && other.reads.Load() }
 
-// overtaken reports whether somebody has got the lock who had to wait for that hold to
+// overtaken reports whether a contender has the lock that had to wait for that hold to
 // end; s.mu is held.
 func (s *sim) overtaken(h held) bool {
 	if h.Name() == slots {
@@ -97,7 +97,7 @@ func (s *sim) noteToken(label string, h held) {
 	if name == slots { // they are told apart by it, and no more
 		for _, other := range s.open[name] {
 			if other.Token() == h.Token() {
-				s.violatedLocked("%s has %s by token %v, as somebody else has", label, name, h.Token())
+				s.violatedLocked("%s has %s by token %v, as another client has", label, name, h.Token())
 			}
 		}
 		return
@@ -143,7 +143,7 @@ func (s *sim) inWay(h held) string {
 		}
 	}
 	if !there {
-		return "nobody, and its own entry is not there"
+		return "none, and its own entry is not there"
 	}
 	return ahead
 }

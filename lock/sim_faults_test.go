@@ -61,7 +61,7 @@ func (s *sim) anybody(r *rand.Rand) string {
 	}
 	slices.Sort(labels)
 	if len(labels) == 0 {
-		return "nobody"
+		return "none"
 	}
 	return labels[r.IntN(len(labels))]
 }

@@ -94,7 +94,7 @@ func (s *sim) warned(h held, err error) {
 	w.mu.Unlock()
 	switch {
 	case !acquired:
-		s.violated("%s had %s by %s, and nobody was told", h.client.owner, h.Name(), h.EntryPath())
+		s.violated("%s had %s by %s, and no observer was told", h.client.owner, h.Name(), h.EntryPath())
 	case !expired: // it was unlocked in doubt, and turned out to have been over
 		return
 	case !told:

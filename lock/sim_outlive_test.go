@@ -12,7 +12,7 @@ import (
 )
 
 // outlive has a holder die when all faults are over, and some of those who wait
-// behind it, and checks that who waits behind them all does so for no longer than it
+// behind it, and checks that the waiter behind them all waits no longer than it
 // has to; however many calls it gives up meanwhile, which is no outage.
 func (s *sim) outlive() {
 	r := s.random("outlive")

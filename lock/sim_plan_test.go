@@ -25,12 +25,12 @@ const (
 	elections kind = "elections"
 	// Parents that strangers delete and make again, with data of theirs and versions
 	// that ours had; a network that loses what is sent, but delays nothing by so much
-	// that nobody could tell what was known when.
+	// that it is unknown what was known when.
 	strangers kind = "strangers"
 	// No fault and no reaper: nothing may be left, and nothing may be lost.
 	calm kind = "calm"
 	// No fault but one: the leader's clock is set by up to an hour while it leads.
-	// Nobody who was there before may lose anything by it.
+	// No client that was there before may lose anything by it.
 	stepped kind = "stepped"
 	// Faults of the network and of sessions, and once the servers lose all data. Nothing is
 	// promised of what was held before, but that its holders are told, and that all go on.
@@ -104,7 +104,7 @@ func draw(seed uint64, only kind) (p plan) {
 		p.members = 3
 	case strangers:
 		p.names = append(slices.Clone(p.names), remade, remade)
-	case stepped: // nobody may be new to the leader's clock, nor unsure of it
+	case stepped: // no client may be new to the leader's clock, nor unsure of it
 		p.slow = min(p.slow, 2*time.Millisecond)
 		p.lasts = between(r, 4*p.ttl, 10*p.ttl)
 		p.once = false
@@ -180,7 +180,7 @@ var things = []string{
 	"holds for reading", "readers beside another", "holds downgraded", "upgrades refused",
 	"permits beside others", "semaphores resized",
 	"breaks", "holds broken", "revocations", "revocations told", "given up when asked",
-	"elected", "values proclaimed", "leaders asked for", "asked while nobody led", "leaders observed", "gave way",
+	"elected", "values proclaimed", "leaders asked for", "asked without a leader", "leaders observed", "gave way",
 	"holds of zk.Lock's", "holds of kazoo's", "dead holders outlived",
 }
 

@@ -126,8 +126,8 @@ func (p *process) live(r *rand.Rand) {
 	}
 }
 
-// crash kills the process. From here on nobody hears of it. Its holds and waits stay
-// as they are on the servers; what goes on in it nobody sees, so it is closed.
+// crash kills the process. From here on no client hears of it. Its holds and waits stay
+// as they are on the servers; what goes on in it is not seen, so it is closed.
 func (p *process) crash(kill context.CancelCauseFunc, workers *sync.WaitGroup) {
 	p.say("%s is killed", p.label)
 	p.network(func(label string) {

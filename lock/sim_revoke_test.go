@@ -50,7 +50,7 @@ func (s *sim) listen(label string, h held) {
 	}()
 }
 
-// told checks that somebody has asked for the lock.
+// told checks that a client has asked for the lock.
 func (s *sim) told(label string, h held, r lock.Revocation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,12 +136,12 @@ func (s *sim) allTold(a *asking, reason string) {
 	}
 }
 
-// sweepInbox revokes what nobody holds, until all requests that are moot are gone: those
+// sweepInbox revokes a free lock, until all requests that are moot are gone: those
 // of holders who did not listen, or whose client closed.
 func (s *sim) sweepInbox() {
 	c := s.client("last", "last", s.clock("last"))
 	for tries := 0; len(s.requests()) > 0 && tries < 1000; tries++ {
-		if err := c.Revoke(s.Context(), "nobody's", ""); !errors.Is(err, lock.ErrNotHeld) {
+		if err := c.Revoke(s.Context(), "free", ""); !errors.Is(err, lock.ErrNotHeld) {
 			s.violated("revoke a free lock: %v", err)
 		}
 		time.Sleep(s.slack())

@@ -24,7 +24,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{strangers, 407, "adopted erased, in a parent that was found empty at such a version"},
 		{strangers, 128, "such a parent deleted"},
 		{faulty, 4, "two holders: a lease was shortened, the reply lost, the look-up refused, and the old one counted again"},
-		{faulty, 8, "the bytes of an own write forgotten: a hold given up as overwritten by somebody else"},
+		{faulty, 8, "the bytes of an own write forgotten: a hold given up as overwritten by another client"},
 		{faulty, 2, "a hold in doubt that waited for itself when it was entered again"},
 		{elections, 3, "two holders after an election of a leader with another clock"},
 		{elections, 56, "a living entry removed after such an election"},
@@ -37,7 +37,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{faulty, 6, "a Close that took longer than its limit"},
 		{calm, 624, "a parent left, as two of one client left at once, one of whom told its release; of the second edition"},
 		{calm, 295, "a parent left, as who gave back what was kept gave up meanwhile; of the second edition"},
-		{elections, 8365, "an entry left, which somebody had broken when whoever had attached to it did not know yet; of the second edition"},
+		{elections, 8365, "an entry left, which one client had broken before the one that had attached to it knew; of the second edition"},
 		{faulty, 156, "a Dial that outlasted its context"},
 		{faulty, 16742, "a hold's entry deleted by one who had put it back before, unheard, when it was broken; of the second edition"},
 	} {

@@ -75,12 +75,12 @@ func (s *sim) checkTheirs() {
 		switch {
 		case want.young:
 		case !there || n.Stat.Czxid != want.czxid:
-			s.violatedLocked("%s was somebody else's and has been deleted", path)
+			s.violatedLocked("%s was another program's and has been deleted", path)
 		case want.early:
 		case want.empty && len(n.Data) > 0 && (err != nil || !parent.Adopted):
 			s.violatedLocked("%s was found empty, and is %q", path, n.Data)
 		case !want.empty && (want.data != string(n.Data) || want.version != n.Stat.Version):
-			s.violatedLocked("%s is somebody else's and was changed, from %q, version %d, to %q, version %d",
+			s.violatedLocked("%s is another program's and was changed, from %q, version %d, to %q, version %d",
 				path, want.data, want.version, n.Data, n.Stat.Version)
 		}
 		s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *sim) remakeAll(z *zk.Conn) {
 	}
 }
 
-// takeAway deletes a lock's parent by hand. It reports false if somebody is in the
+// takeAway deletes a lock's parent by hand. It reports false if a contender is in the
 // queue, or the connection fails.
 func (s *sim) takeAway(z *zk.Conn, path string) bool {
 	if err := z.Delete(path, -1); err != nil {
@@ -124,7 +124,7 @@ func (s *sim) takeAway(z *zk.Conn, path string) bool {
 }
 
 // remake makes a lock's parent that is not there: empty, or with data that is not
-// ours, at a version that it may have had before. Of what was before nobody may make
+// ours, at a version that it may have had before. Of what was before no client may make
 // use longer than 100 ms after it was last proven, and a request may be that old when it
 // leaves; the stranger waits for that time, and for what is on its way, and makes nothing
 // that it cannot tell about. If it does not wait what it makes may be written, but is not
@@ -179,7 +179,7 @@ func (s *sim) contend(i int) {
 	for s.pause(r, 0, 5*time.Second) {
 		name := found
 		if others := s.ordinary(); !s.quiet() && oneIn(r, 2) {
-			name = others[r.IntN(len(others))] // with nobody to delete its parent if it is the last to leave
+			name = others[r.IntN(len(others))] // with no client to delete its parent if it is the last to leave
 		}
 		style := styles[r.IntN(len(styles))]
 		own := fmt.Sprintf("/locks/%s/%s%016x%016x%s", name, style.before, r.Uint64(), r.Uint64(), style.after)

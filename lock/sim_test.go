@@ -95,7 +95,7 @@ type sim struct {
 	seed   uint64
 	begun  time.Time
 	until  context.Context // ends when the faults end, and with them what clients begin
-	served context.Context // ends when somebody has waited for too long
+	served context.Context // ends when a wait takes too long
 
 	wg   sync.WaitGroup // processes, and clients being closed
 	warm sync.WaitGroup // processes that have yet to learn the time before the clock may step
@@ -103,7 +103,7 @@ type sim struct {
 
 	mu        sync.Mutex
 	trace     bytes.Buffer
-	open      map[string][]held        // holds that nobody unlocked, by name
+	open      map[string][]held        // holds that were not unlocked, by name
 	last      map[string]lock.Token    // the highest token granted, by name
 	wrote     map[string]lock.Token    // the same of those who had the name alone
 	theirs    map[string]theirs        // nodes that others made, by path
@@ -293,7 +293,7 @@ func (s *sim) run() {
 	select {
 	case <-finished:
 	case <-time.After(20 * time.Minute):
-		s.violated("somebody still waits 20 minutes after the last fault")
+		s.violated("a call still waits 20 minutes after the last fault")
 		giveUp()
 		<-finished
 	}

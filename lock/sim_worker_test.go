@@ -98,7 +98,7 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 		p.count("large entries")
 	}
 	way := p.way(r, label, c, name, opts)
-	// Whoever waits without end must be served, also after the last fault.
+	// A wait without end must be served, also after the last fault.
 	waits, cancel := context.WithCancel(p.served)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {

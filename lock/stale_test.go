@@ -83,7 +83,7 @@ func testLaggingPredecessor(t *testing.T, endsBefore bool) {
 		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		time.Sleep(ttl)
 		if !shown.Load() {
-			w.Error("nobody has asked the lagging server")
+			w.Error("no client has asked the lagging server")
 		}
 		w.waits(ch)
 		w.alive(h)

@@ -294,7 +294,7 @@ func TestTxnKeepsTheEndOfAFixedLease(t *testing.T) {
 }
 
 // TestTxnOfPausedHolder: the process is stopped as it begins the transaction, and goes
-// on when somebody else has the lock. Nothing is applied.
+// on when another client has the lock. Nothing is applied.
 func TestTxnOfPausedHolder(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -317,7 +317,7 @@ func TestTxnOfPausedHolder(t *testing.T) {
 	})
 }
 
-// TestLateTxn: the request arrives when the hold has been lost and somebody else has the
+// TestLateTxn: the request arrives when the hold has been lost and another client has the
 // lock. Its holder is told what can be known when the hold ends.
 func TestLateTxn(t *testing.T) {
 	withApp(t, func(w *world) {
@@ -498,7 +498,7 @@ func TestTxnOfTwoHolds(t *testing.T) {
 	})
 }
 
-// TestTxnFindsTheEntryGone: somebody has removed it, written it, or attached to it.
+// TestTxnFindsTheEntryGone: another client has removed it, written it, or attached to it.
 func TestTxnFindsTheEntryGone(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, z := w.dial("a"), w.raw("z")

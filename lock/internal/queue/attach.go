@@ -90,7 +90,7 @@ func (a *attachment) putBack(e *Entry) (ended error) {
 func (a *attachment) gone() error {
 	if now := a.Clock.Now(); a.left.Until != 0 && now.Zxid != 0 {
 		if ago := now.Lower - time.Duration(a.left.Until)*time.Millisecond; ago > 0 {
-			return fmt.Errorf("%w: %s was left until %v ago, and nobody came in time", lease.ErrRemoved, a.path, ago.Round(time.Second))
+			return fmt.Errorf("%w: %s was left until %v ago, and no client attached in time", lease.ErrRemoved, a.path, ago.Round(time.Second))
 		}
 	}
 	return fmt.Errorf("%w: %s was unlocked, has expired, or was deleted by hand", lease.ErrRemoved, a.path)
