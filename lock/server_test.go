@@ -40,8 +40,9 @@ func TestServerThatMisbehaves(t *testing.T) {
 					mustSay(t, err, test.says, "at your own risk", "WithUnsafeServer", "zookeeper.unsafe_server")
 				} else if err != nil {
 					t.Fatal(err)
+				} else {
+					c.Close()
 				}
-				c.Close()
 				a := w.dial("b", lock.WithUnsafeServer())
 				if logged := strings.Contains(w.logged(), "going on because that was asked for"); logged != test.dial {
 					t.Errorf("warned: %t", logged)
