@@ -157,7 +157,13 @@ func (h *holdfast) lock() error { return h.take(h.write) }
 
 func (h *holdfast) rlock() error { return h.take(h.read) }
 
-func (h *holdfast) downgrade() error { return h.current().Downgrade(context.Background()) }
+func (h *holdfast) downgrade() error {
+	hold := h.current()
+	if hold == nil {
+		return errNoHold
+	}
+	return hold.Downgrade(context.Background())
+}
 
 func (h *holdfast) take(take func(context.Context) (*lock.Hold, error)) error {
 	hold, err := take(context.Background())
@@ -176,16 +182,26 @@ func (h *holdfast) take(take func(context.Context) (*lock.Hold, error)) error {
 	return nil
 }
 
+// errNoHold is the error of a member that is asked to give back what it never had.
+var errNoHold = errors.New("the lock was not taken")
+
+// current is the last hold; nil before the first one.
 func (h *holdfast) current() *lock.Hold {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.hold
 }
 
-func (h *holdfast) unlock() error { return h.current().Unlock() }
+func (h *holdfast) unlock() error {
+	hold := h.current()
+	if hold == nil {
+		return errNoHold
+	}
+	return hold.Unlock()
+}
 
 func (h *holdfast) held() string {
-	if h.current().Remaining() > 0 {
+	if hold := h.current(); hold != nil && hold.Remaining() > 0 {
 		return "yes"
 	}
 	return "no"
