@@ -127,6 +127,9 @@ func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 		}
 		verdict, wait, err := b.tree.judge(ctx, &b.before, p.Grace, b.read)
 		switch {
+		case errors.Is(err, zk.ErrNoNode): // the root has gone, and the entry with it
+			b.gone = true
+			return nil
 		case err != nil:
 			return err
 		case verdict == znode.Expired:
@@ -176,6 +179,9 @@ func (t Tree) Purge(ctx context.Context, path string, p lock.Policy) (gone bool,
 	}
 	entry := znode.ReadEntry(nameOf(path), n.Data, znode.Stat(*n.Stat))
 	verdict, _, err := t.judge(ctx, &entry, p.Grace, t.Monotonic())
+	if errors.Is(err, zk.ErrNoNode) { // the root has gone, and the entry with it
+		return true, nil
+	}
 	if err != nil || verdict != znode.Expired {
 		return false, err
 	}
