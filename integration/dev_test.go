@@ -99,10 +99,10 @@ func devGoZookeeper(t *testing.T, servers []string) {
 
 // devLs runs a command under a lock, which lists that.
 func devLs(c *cli) {
-	p := c.start("run", "nightly/export", "--", c.prog, "ls", "--servers", strings.Join(c.servers, ","), "--root", c.root)
+	p := c.start("run", "nightly/export", "--", c.prog, "ls", "--json", "--servers", strings.Join(c.servers, ","), "--root", c.root)
 	out := p.rest()
 	p.mustExit(0)
-	if !strings.Contains(out, "nightly/export  mutex") {
+	if !strings.Contains(out, `"nightly/export"`) {
 		c.Errorf("holdfast ls says\n%s", out)
 	}
 	if out := c.output("doctor"); !strings.Contains(out, c.servers[2]+": this is holdfast dev, which keeps all data in memory") {
@@ -171,7 +171,7 @@ func TestProgramOfREADME(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
 	defer cancel()
 	for _, args := range [][]string{{"go", "build", "-o", "program", "."}, {"./program"}} {
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
