@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -111,5 +112,34 @@ func TestServerThatRefusesForAWhile(t *testing.T) {
 		if a.Session() != session {
 			t.Error("the session was given up")
 		}
+	})
+}
+
+// TestDataLostBehindASessionThatEnded: a client whose session had just ended has seen nothing in
+// the next one, so the servers that have lost their data do not refuse it. It takes no living
+// entry for one of an earlier term.
+func TestDataLostBehindASessionThatEnded(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.busy(a)
+		w.StepClock(time.Minute) // begins a term
+		w.busy(a)
+		time.Sleep(2 * time.Second) // the parent is tidied
+		w.ExpireLabel("a")
+		time.Sleep(sessionTimeout + 4*ttl) // the term is older than a lease
+		w.Forget()
+		b := w.dial("b")
+		h := w.lock(b, "x")
+		time.Sleep(sessionTimeout)
+		if gone, err := admin.New(a).Purge(w.ctx, h.EntryPath(), lock.Policy{TTL: ttl, Grace: ttl / 4}); gone || err != nil {
+			w.Errorf("a living entry was purged: %v, %v", gone, err)
+		}
+		if strings.Contains(w.logged(), "no server answers for the session") {
+			w.Error("the servers have refused the client: this shows nothing")
+		}
+		_, err := a.Mutex("x").TryLock(w.ctx)
+		mustBe(w, err, lock.ErrHeld)
+		w.alive(h)
+		w.unlock(h)
 	})
 }

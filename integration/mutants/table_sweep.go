@@ -107,6 +107,13 @@ var sweepMutants = []mutant{
 			"	return now.mono - m.terms[max(0, next-1)].begun\n"}},
 		tests: []string{"reaper.TestHowLongSomethingHasBeen"},
 	}, {
+		name:   "outdated-knowledge",
+		breaks: "after an outage entries are judged by what was known before, though the servers may have lost their data",
+		edits: []edit{{"lock/internal/clock/clock.go",
+			"	return sampled <= c.conn.LastOutage()\n",
+			"	return sampled <= c.conn.LastOutage() && false\n"}},
+		tests: []string{"lock.TestDataLostBehindASessionThatEnded"},
+	}, {
 		name:   "reset-unseen",
 		breaks: "transactions that are numbered anew do not show that the servers have lost their data",
 		edits: []edit{{"lock/internal/clock/ensemble.go",

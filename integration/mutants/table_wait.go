@@ -167,7 +167,7 @@ var purgeMutants = []mutant{
 		name:   "purge-unproven",
 		breaks: "an entry of which it cannot be told yet whether it has expired is taken for expired",
 		edits: []edit{{"lock/internal/queue/judge.go",
-			"		if verdict != znode.Unproven && !(before.expired && try == 0 && c.outdated()) {\n",
+			"		if verdict != znode.Unproven && !(before.expired && try == 0 && c.Clock.Outdated()) {\n",
 			"		if before.expired = before.expired || verdict == znode.Unproven; verdict != znode.Verdict(99) {\n"}},
 		tests: []string{"lock.TestClocksRunWrong", "lock.TestHolderThatDiedBeforeAnElection"},
 	}, {

@@ -74,6 +74,13 @@ func (c *Clock) Sample(ctx context.Context) error {
 	return fmt.Errorf("%w: learn ensemble time by a write below %s: %w", zkconn.ErrDenied, c.root, err)
 }
 
+// Outdated reports whether all that is known is from before the last outage. The servers may
+// have lost their data meanwhile, so no verdict is to rest on it before the next sample.
+func (c *Clock) Outdated() bool {
+	_, sampled := c.Sampled()
+	return sampled <= c.conn.LastOutage()
+}
+
 // Prove gets what an unproven verdict lacked: a younger sample, or the mark of the epoch.
 // The verdict was on the write of the transaction mzxid, by the time knew. Calls at the
 // same time share one request. Prove fails as Sample does.
@@ -88,7 +95,7 @@ func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	switch {
 	case now.Zxid > knew.Zxid || now.Marked != knew.Marked: // another call has asked meanwhile
 		return nil
-	case knew.Zxid != 0 && mzxid < knew.Term && !knew.Marked:
+	case knew.Zxid != 0 && mzxid < knew.Term && !knew.Marked && !c.Outdated():
 		return c.mark(ctx)
 	}
 	return c.Sample(ctx)

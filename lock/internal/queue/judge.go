@@ -65,7 +65,7 @@ func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, 
 		knew := c.Clock.Now()
 		verdict, wait := c.judge(before, knew)
 		before.expired, before.wait = verdict == znode.Expired, wait
-		if verdict != znode.Unproven && !(before.expired && try == 0 && c.outdated()) {
+		if verdict != znode.Unproven && !(before.expired && try == 0 && c.Clock.Outdated()) {
 			return before, nil
 		}
 		if try == 3 { // it is written all the time
@@ -80,13 +80,6 @@ func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, 
 			return before, err
 		}
 	}
-}
-
-// outdated reports whether all that is known of the leader's clock is from before the last
-// outage. The servers may have lost their data meanwhile; a sample shows it.
-func (c *contender) outdated() bool {
-	_, sampled := c.Clock.Sampled()
-	return sampled <= c.Conn.LastOutage()
 }
 
 // byClock proves by a sample of the leader's clock.
