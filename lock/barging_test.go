@@ -77,6 +77,19 @@ func TestBargingOutlivesTheDead(t *testing.T) {
 	})
 }
 
+// TestNoEntryIsKeptFromBarging: an unlocked entry leaves if a goroutine of the same client waits
+// for the lock without a place in its queue.
+func TestNoEntryIsKeptFromBarging(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding(time.Hour))
+		h := w.lock(a, "x")
+		ch := w.barge(w.ctx, a, "x")
+		w.waits(ch)
+		w.unlock(h)
+		w.unlock(w.expect(ch).hold)
+	})
+}
+
 // TestBargingTogether: many goroutines of several clients, of which each gets the lock
 // once. Of those of one client only one looks at a time.
 func TestBargingTogether(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -792,6 +793,11 @@ func TestKeptEntryIsGivenBack(t *testing.T) {
 			hs, err := a.LockAll(w.ctx, "w", "x")
 			mustBe(w, err, nil)
 			mustBe(w, hs.Unlock(), nil)
+		},
+		"no place in the queue": func(w *world, a *lock.Client) { w.unlock(w.lock(a, "x", lock.WithBarging(), lock.WithIdle(0))) },
+		"the end of the counter": func(w *world, _ *lock.Client) {
+			w.setSequence("x", math.MaxInt32)
+			w.unlock(w.lock(w.dial("b"), "x"))
 		},
 		"the session ends": func(w *world, a *lock.Client) {
 			w.ExpireLabel("a")

@@ -73,21 +73,7 @@ func TestCounterNearItsEnd(t *testing.T) {
 // no other does.
 func (w *world) next(queue []<-chan taken) *lock.Hold {
 	w.Helper()
-	var got *lock.Hold
-	w.until("one has it", func() bool {
-		for _, ch := range queue {
-			select {
-			case t := <-ch:
-				if t.err != nil {
-					w.Fatal(t.err)
-				}
-				got = t.hold
-				return true
-			default:
-			}
-		}
-		return false
-	})
+	got := w.first(queue)
 	time.Sleep(3 * time.Second)
 	for _, ch := range queue {
 		select {
@@ -274,4 +260,49 @@ func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 		w.unlock(next)
 		w.empty()
 	})
+}
+
+// TestHandoffsAtTheEndOfTheCounter: a client that waits has no entry there. The goroutines of
+// another client hand their entry on for a window all the same, and no longer.
+func TestHandoffsAtTheEndOfTheCounter(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(0)), w.dial("b")
+		h := w.lock(a, "x")
+		w.setSequence("x", math.MaxInt32)
+		other := w.queue(w.ctx, b, "x")
+		waiting := append(w.line(w.ctx, a, "x", 40), other)
+		w.looked("a")
+		handoffs := 0
+		for entry := h.EntryPath(); h.EntryPath() == entry; handoffs++ {
+			if handoffs == 20 {
+				t.Fatalf("the entry was handed on %d times in holds of a fifth of the window", handoffs)
+			}
+			time.Sleep(window / 5)
+			w.unlock(h)
+			h = w.first(waiting)
+		}
+		for range len(waiting) - handoffs {
+			w.unlock(h)
+			h = w.first(waiting)
+		}
+		w.unlock(h)
+	})
+}
+
+// first returns the first hold that comes from any of the queues.
+func (w *world) first(queue []<-chan taken) (got *lock.Hold) {
+	w.Helper()
+	w.until("one has it", func() bool {
+		for _, ch := range queue {
+			select {
+			case t := <-ch:
+				w.ok(t.err)
+				got = t.hold
+				return true
+			default:
+			}
+		}
+		return false
+	})
+	return got
 }

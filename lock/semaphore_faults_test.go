@@ -85,6 +85,27 @@ func TestUnreadableHolderCounts(t *testing.T) {
 	})
 }
 
+// TestUnreadableHolderFurtherAhead: the entry that stands as many permits ahead as there are
+// cannot be read. The waiter waits by its predecessor alone.
+func TestUnreadableHolderFurtherAhead(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		acquire := func(label string) taking { return permits(w.dial(label).Semaphore("x", 2), 1) }
+		first, second := w.take(acquire("a")), w.take(acquire("b"))
+		if _, err := w.raw("admin").SetACL(pathOf(second), zk.WorldACL(zk.PermAll&^zk.PermRead), -1); err != nil {
+			t.Fatal(err)
+		}
+		third, last := w.join("x", acquire("c")), w.join("x", acquire("d"))
+		w.waits(last)
+		w.unlock(second)
+		second = w.await(third).hold
+		w.waits(last)
+		w.unlock(first)
+		w.unlock(w.await(last).hold)
+		w.unlock(second)
+		w.empty()
+	})
+}
+
 // TestPermitsThatALaggingServerHides: as a client waits for permits, or purges a holder, its
 // session changes. The new server lags behind even the entry of another holder. What it does not
 // show yet has not gone.

@@ -68,7 +68,8 @@ func (e *TxnError) Unwrap() error { return e.Err }
 //
 // The transaction writes the hold's entry too, so that it renews the lease; that of a hold
 // [WithoutRenewal] ends when it would have without. Transactions of one hold are made one
-// after the other, in turn with renewals. They take one request each.
+// after the other, in turn with renewals. They take one request each; one with an [OpHeld] takes
+// more if the other hold's entry is written just then.
 func (h *Hold) Txn(ctx context.Context, operations ...Op) error {
 	if err := h.check(ctx, "transaction by"); err != nil {
 		return err
@@ -112,7 +113,10 @@ func (h *Hold) requests(operations []Op) ([]any, error) {
 		if err := check(which, op); err != nil {
 			return nil, err
 		}
-		requests[i], size = op.request, size+op.size
+		if requests[i] = op.request; op.hold != nil {
+			requests[i] = &op.hold.e.Entry
+		}
+		size += op.size
 	}
 	if size > MaxTxn {
 		return nil, invalid("operations", fmt.Sprintf("with %d bytes", size), "must not be bigger than %d together", MaxTxn)

@@ -443,6 +443,34 @@ func TestTxnOverAnOutage(t *testing.T) {
 	})
 }
 
+// TestTxnOfHoldThatMoves: a transaction is sent again when the other hold that it depends on goes
+// on in another process, by the same entry. It is not applied. One that a write of that entry by
+// its holder has overtaken is.
+func TestTxnOfHoldThatMoves(t *testing.T) {
+	const codeBadVersion = -103
+	withApp(t, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		x, y := w.lock(a, "x"), w.lock(a, "y")
+		ofA := func(r locktest.Request) bool { return r.Label == "a" && txns(r) }
+		w.fault(ofA, locktest.Fault{Code: codeBadVersion, Op: 2})
+		w.txn(x, lock.OpHeld(y), add())
+		w.fault(ofA, locktest.Fault{Drop: locktest.BeforeApply})
+		done := make(chan error, 1)
+		go func() { done <- x.Txn(w.ctx, lock.OpHeld(y), add()) }()
+		settle()
+		moved := w.attach(b, w.detach(y, 0))
+		mustBe(t, <-done, lock.ErrDetached)
+		w.alive(moved)
+		equal(t, "transactions that were applied", w.added(), 1)
+
+		// Another client has the entry, and its holder does not know yet.
+		z := w.lock(a, "z")
+		w.breaks(b, z.EntryPath())
+		mustBe(t, x.Txn(w.ctx, lock.OpHeld(z), add()), lock.ErrBroken)
+		equal(t, "transactions that were applied", w.added(), 1)
+	})
+}
+
 // TestTxnOfTwoHolds: it depends on both, also where the entry of the other one would live on.
 func TestTxnOfTwoHolds(t *testing.T) {
 	withApp(t, func(w *world) {
@@ -477,7 +505,7 @@ func TestTxnOfTwoHolds(t *testing.T) {
 		added := w.added()
 		err := <-done
 		time.Sleep(ttl)
-		if w.added() != added || (err == nil) != (added == 3) || err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if w.added() != added || (err == nil) != (added == 3) || err != nil && !errors.Is(err, lock.ErrUnlocked) {
 			t.Errorf("%d nodes when the other hold had ended, %d later: %v", added, w.added(), err)
 		}
 		w.unlock(w.expect(next).hold)

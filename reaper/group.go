@@ -21,6 +21,7 @@ type group struct {
 type history struct {
 	from    time.Time // when the schedule came into force, here
 	last    time.Time // when the last complete sweep began
+	next    time.Time // when a sweep is due; zero: cron has not asked yet
 	skipped int       // in a row
 	failed  int       // in a row
 	why     string    // the last one failed
@@ -29,6 +30,25 @@ type history struct {
 
 func newGroup(text string, schedule cron.Schedule, policies []policy.Policy) *group {
 	return &group{text: text, schedule: schedule, chosen: policies, history: &history{from: time.Now()}}
+}
+
+// timing is the schedule of a group as cron asks for it. After a reload it goes on with what was
+// due: an "@every" would begin anew, so that frequent reloads would put off all sweeps.
+type timing struct {
+	monitor *Monitor
+	group   *group
+	begun   bool
+}
+
+// Next returns when the next sweep is due.
+func (t *timing) Next(now time.Time) time.Time {
+	t.monitor.mu.Lock()
+	defer t.monitor.mu.Unlock()
+	if t.begun || t.group.next.IsZero() {
+		t.group.next = t.group.schedule.Next(now)
+	}
+	t.begun = true
+	return t.group.next
 }
 
 // groups groups the policies by when they are swept.
@@ -56,7 +76,7 @@ func (g *group) sharesPolicy(other *group) bool {
 // status is what is known of the group; running is the sweep of its policies that is under
 // way, nil if there is none.
 func (g *group) status(now time.Time, running *progress) Schedule {
-	s := Schedule{Schedule: g.text, Last: g.last, Skipped: g.skipped, Failed: g.failed, Next: g.schedule.Next(now)}
+	s := Schedule{Schedule: g.text, Last: g.last, Skipped: g.skipped, Failed: g.failed, Next: g.next}
 	for _, p := range g.chosen {
 		s.Policies = append(s.Policies, p.Name)
 	}

@@ -254,19 +254,18 @@ func (m *Monitor) schedules(groups []*group) {
 	if groups == nil {
 		m.before, m.groups = m.groups, nil
 		for _, g := range m.before { // another reaper sweeps from now on
-			g.failed, g.why, g.skipped, g.seen = 0, "", 0, Counts{}
+			g.failed, g.why, g.skipped, g.seen, g.next = 0, "", 0, Counts{}, time.Time{}
 		}
 		return
 	}
 	for _, g := range groups {
 		same := func(old *group) bool { return old.text == g.text }
-		for _, olds := range [][]*group{m.groups, m.before} {
-			if j := slices.IndexFunc(olds, same); j >= 0 {
-				from := g.from
-				g.history = olds[j].history
-				g.from = from
-				break
-			}
+		if j := slices.IndexFunc(m.groups, same); j >= 0 {
+			g.history = m.groups[j].history
+		} else if j := slices.IndexFunc(m.before, same); j >= 0 {
+			from := g.from
+			g.history = m.before[j].history
+			g.from = from
 		}
 	}
 	m.before, m.groups = nil, groups

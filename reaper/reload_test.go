@@ -92,6 +92,31 @@ func TestReloadOfASchedule(t *testing.T) {
 	})
 }
 
+// TestReloadsMoreOftenThanSweeps: a sweep is due when it was due before the reload.
+func TestReloadsMoreOftenThanSweeps(t *testing.T) {
+	simulate(t, func(w *world) {
+		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1m"})
+		defer w.run(r)()
+		for i := range 10 {
+			time.Sleep(45 * time.Second)
+			schedule := "@every 1m"
+			if i == 9 {
+				schedule = "@every 2m"
+			}
+			if err := r.Reload(reaper.Options{Policies: w.policies(), Schedule: schedule}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s := r.Monitor().Status(); s.Sweeps != 7 {
+			t.Errorf("%d sweeps in 7 minutes and a half, want 7", s.Sweeps)
+		}
+		time.Sleep(115 * time.Second)
+		if s := r.Monitor().Status(); s.Sweeps != 7 {
+			t.Errorf("%d sweeps, want the next one two minutes after the schedule has changed", s.Sweeps)
+		}
+	})
+}
+
 // TestDeletesPerSecondOverAReload: the bound holds for the sweeps of both configurations
 // together.
 func TestDeletesPerSecondOverAReload(t *testing.T) {

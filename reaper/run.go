@@ -138,14 +138,15 @@ func (r *Reaper) serve(ctx context.Context, hold *lock.Hold) {
 		groups := in.groups()
 		r.monitor.schedules(groups)
 		for _, g := range groups {
-			c.Schedule(g.schedule, cron.FuncJob(func() { r.scheduled(active, in, g) }))
+			c.Schedule(&timing{r.monitor, g, false}, cron.FuncJob(func() { r.scheduled(active, in, g) }))
 		}
 		c.Start()
 		select {
 		case <-active.Done():
 		case <-reloaded:
 		}
-		under.Go(func() { <-c.Stop().Done() })
+		stopped := c.Stop() // before another one asks what is due
+		under.Go(func() { <-stopped.Done() })
 	}
 }
 

@@ -94,5 +94,19 @@ var txnMutants = []mutant{
 			"	other.e.Pin() // it is not handed off\n",
 			""}},
 		tests: []string{"lock.TestTxnOfTwoHolds"},
+	}, {
+		name:   "txn-of-a-hold-of-another",
+		breaks: "a transaction does not mind that another client has written the entry of the hold that it depends on",
+		edits: []edit{{"lock/internal/lease/txn.go",
+			"Path: other.Path, Version: probable}",
+			"Path: other.Path, Version: probable&0 - 1}"}},
+		tests: []string{"lock.TestTxnOfHoldThatMoves"},
+	}, {
+		name:   "txn-after-the-other-hold",
+		breaks: "a transaction is sent again when the hold that it depends on has ended",
+		edits: []edit{{"lock/internal/lease/txn.go",
+			"			if err := other.Err(); err != nil {\n",
+			"			if err := other.Err(); false {\n"}},
+		tests: []string{"lock.TestTxnOfTwoHolds"},
 	},
 }

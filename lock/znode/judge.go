@@ -21,6 +21,10 @@ type Stat struct {
 	Pzxid          int64 // transaction that created or deleted a child last
 }
 
+// Spent reports whether the counter of sequential children is at its end, so that no contender
+// can join any more. It is half of Cversion and NumChildren together, which have wrapped by then.
+func (s Stat) Spent() bool { return s.Cversion+s.NumChildren == -2 }
+
 // Epoch is the number of the leader that made a transaction: each leader has one of
 // its own, and they rise.
 func Epoch(zxid int64) int64 { return zxid >> 32 }

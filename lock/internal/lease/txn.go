@@ -43,7 +43,8 @@ var (
 // were applied.
 const raisedByTxn = 2
 
-// Txn applies the operations if the entry is still there, as its owner left it. That is
+// Txn applies the operations if the entry is still there, as its owner left it. An operation
+// that is an [Entry] demands the same of that one, which must not be handed off. That is
 // a write of the entry, which takes its turn with renewals, and is one: it renews the
 // lease, but that of a fixed lease keeps its end.
 //
@@ -158,7 +159,17 @@ func (e *Entry) txnWrite(now clock.Instant) *write {
 func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []any) (doubt bool, err error) {
 	k, last := e.keeper, len(ops)+1
 	all := append(make([]any, 0, last+1), &zk.SetDataRequest{Path: e.Path, Data: w.data, Version: version})
-	all = append(all, ops...)
+	for _, op := range ops {
+		if other, depends := op.(*Entry); depends {
+			if err := other.Err(); err != nil {
+				e.drop(w, k.clock.Local())
+				return false, zkconn.Final(err)
+			}
+			probable, _, _ := other.LastWrite() // any other version may be the write by which it was left or lost
+			op = &zk.CheckVersionRequest{Path: other.Path, Version: probable}
+		}
+		all = append(all, op)
+	}
 	all = append(all, &zk.SetDataRequest{Path: e.Path, Data: w.data, Version: version + raisedByTxn - 1})
 
 	session, sent := k.conn.Session(), k.clock.Local()
@@ -182,6 +193,9 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	op, cause := zkconn.RefusedOp(err)
 	switch {
 	case op > 0 && op < last:
+		if _, depends := ops[op-1].(*Entry); depends && errors.Is(cause, zk.ErrBadVersion) {
+			return false, zkconn.Later(err) // a renewal came between, or the other has ended
+		}
 		return false, zkconn.Final(&RefusedError{op - 1, cause})
 	case op < 0:
 		return false, err

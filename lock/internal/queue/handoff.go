@@ -47,6 +47,9 @@ func (q *Queue) HandOff(e *Entry) bool {
 		return false
 	}
 	defer p.goOn()
+	if s.barged() {
+		p.NoteContention()
+	}
 	switch p.Released(e, q.Clock.Mono(), e.passable() && q.Closing.Err() == nil) {
 	case place.Pass:
 		p.pass(e)

@@ -1,10 +1,6 @@
 package queue
 
-import (
-	"time"
-
-	"github.com/holdfast-io/holdfast/lock/znode"
-)
+import "time"
 
 // An unused entry is kept if the policy says so. A watch on the children of the parent tells
 // when another contender comes, of whatever library: then what is kept leaves at once, and
@@ -24,8 +20,8 @@ func (p *placed) lookAfter() {
 func (p *placed) watchOthers() {
 	q := p.queue
 	for {
-		children, _, changed, err := q.Conn.WatchChildren(q.Closing, q.Path(p.like.Lock))
-		left, over := p.keptFor(err != nil || len(znode.Contenders(children)) > p.entries())
+		children, stat, changed, err := q.Conn.WatchChildren(q.Closing, q.Path(p.like.Lock))
+		left, over := p.keptFor(err != nil || countContenders(children, stat) > p.entries())
 		for again := false; !over && !again; {
 			wait := min(left, readAgainAfter)
 			timer := time.NewTimer(wait)

@@ -106,6 +106,12 @@ func (s *lockState) stays(now time.Duration) bool {
 	return s.others || s.lastLeft != 0 && now-s.lastLeft < usedAgain
 }
 
+// barged reports whether goroutines wait for the lock to be free, without a place in its queue:
+// no watch tells of them. s.mu is held.
+func (s *lockState) barged() bool {
+	return slices.ContainsFunc(s.places.all(), func(p *placed) bool { return p.like.Barging && p.Waiting() > 0 })
+}
+
 // places are those of one lock. Nearly all locks have one, of which a client may have very many.
 type places struct {
 	one  *placed

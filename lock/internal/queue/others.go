@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock/internal/place"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -41,9 +43,9 @@ func (p *placed) countOthers() {
 	p.lock.mu.Unlock()
 	contenders := 0
 	if due {
-		children, _, err := p.queue.Conn.Children(p.queue.Closing, p.queue.Path(p.like.Lock))
-		if contenders = len(znode.Contenders(children)); err != nil {
-			contenders = math.MaxInt // unknown: the waiters join
+		children, stat, err := p.queue.Conn.Children(p.queue.Closing, p.queue.Path(p.like.Lock))
+		if contenders = math.MaxInt; err == nil { // else unknown: the waiters join
+			contenders = countContenders(children, stat)
 		}
 		p.readRoom()
 	}
@@ -53,6 +55,15 @@ func (p *placed) countOthers() {
 		p.begin(nil, place.Enter, place.Use{})
 	}
 	p.goOn()
+}
+
+// countContenders is how many contenders a list of a lock's children shows. If the parent's counter
+// is at its end, clients that wait have no entry: then they count as very many.
+func countContenders(children []string, stat *zk.Stat) int {
+	if znode.Stat(*stat).Spent() {
+		return math.MaxInt
+	}
+	return len(znode.Contenders(children))
 }
 
 // entries is how many entries of the place are at the lock.

@@ -141,7 +141,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 			return nil
 		case errors.Is(err, zk.ErrNoNode):
 			return w.unsettled(ctx)
-		case err != nil:
+		case err != nil && !errors.Is(err, zk.ErrNoAuth): // the predecessor tells later
 			return err
 		}
 		events = append(events, changed)

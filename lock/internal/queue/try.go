@@ -151,6 +151,7 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 		case errors.Is(err, lease.ErrGone):
 		case errors.As(err, &blocked):
 			c.blocker(blocked)
+			c.dropKept(c.lock)
 			if c.lock.believed().state != ours { // contenders can stand below a parent that is not ours to use
 				if _, err := c.readParent(ctx); err != nil {
 					return nil, err
