@@ -21,6 +21,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+
 	"github.com/holdfast-io/holdfast/integration/testpki"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
@@ -29,22 +31,26 @@ const folder = "../../cmd/reaper/deploy"
 
 // kinds are those that manifests may have, by apiVersion and kind.
 var kinds = map[string]func() metav1.Object{
-	"v1 ConfigMap":                       func() metav1.Object { return new(corev1.ConfigMap) },
-	"v1 ServiceAccount":                  func() metav1.Object { return new(corev1.ServiceAccount) },
-	"apps/v1 Deployment":                 func() metav1.Object { return new(appsv1.Deployment) },
-	"batch/v1 CronJob":                   func() metav1.Object { return new(batchv1.CronJob) },
-	"policy/v1 PodDisruptionBudget":      func() metav1.Object { return new(policyv1.PodDisruptionBudget) },
-	"networking.k8s.io/v1 NetworkPolicy": func() metav1.Object { return new(networkingv1.NetworkPolicy) },
+	"v1 ConfigMap":                            func() metav1.Object { return new(corev1.ConfigMap) },
+	"v1 ServiceAccount":                       func() metav1.Object { return new(corev1.ServiceAccount) },
+	"v1 Service":                              func() metav1.Object { return new(corev1.Service) },
+	"apps/v1 Deployment":                      func() metav1.Object { return new(appsv1.Deployment) },
+	"batch/v1 CronJob":                        func() metav1.Object { return new(batchv1.CronJob) },
+	"policy/v1 PodDisruptionBudget":           func() metav1.Object { return new(policyv1.PodDisruptionBudget) },
+	"networking.k8s.io/v1 NetworkPolicy":      func() metav1.Object { return new(networkingv1.NetworkPolicy) },
+	"monitoring.coreos.com/v1 PodMonitor":     func() metav1.Object { return new(monitoringv1.PodMonitor) },
+	"monitoring.coreos.com/v1 PrometheusRule": func() metav1.Object { return new(monitoringv1.PrometheusRule) },
 }
 
-// manifest decodes a file, by the schema of each of its objects: no key may be unknown or
-// come twice.
+// manifest decodes a file of the folder kubernetes.
 func manifest(t *testing.T, name string) map[string]metav1.Object {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(folder, "kubernetes", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	return decode(t, name, []byte(read(t, folder, "kubernetes", name)))
+}
+
+// decode decodes objects, each by the schema of its kind: no key may be unknown or come twice.
+func decode(t *testing.T, name string, data []byte) map[string]metav1.Object {
+	t.Helper()
 	objects := map[string]metav1.Object{}
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for {
@@ -103,6 +109,14 @@ func TestDeployment(t *testing.T) {
 		if probe.HTTPGet.Path != path || probe.HTTPGet.Port.StrVal != c.Ports[0].Name {
 			t.Errorf("%s: the probe is %+v", path, probe.HTTPGet)
 		}
+	}
+	service := objects["Service"].(*corev1.Service)
+	checkSelects(t, "Service", metav1.SetAsLabelSelector(service.Spec.Selector), pod.Labels)
+	if p := service.Spec.Ports[0]; p.TargetPort.StrVal != c.Ports[0].Name || p.Port != c.Ports[0].ContainerPort {
+		t.Errorf("the Service's port is %+v", p)
+	}
+	if service.Spec.ClusterIP != corev1.ClusterIPNone || !service.Spec.PublishNotReadyAddresses {
+		t.Errorf("the Service does not name each replica: %+v", service.Spec)
 	}
 	in := objects["NetworkPolicy"].(*networkingv1.NetworkPolicy).Spec.Ingress
 	if len(in) != 1 || len(in[0].From) != 1 || in[0].Ports[0].Port.IntVal != c.Ports[0].ContainerPort {

@@ -2,24 +2,54 @@ package deploy
 
 import (
 	"log/slog"
+	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/discovery/dns"
+	corev1 "k8s.io/api/core/v1"
 )
 
-// TestScrape loads the scrape configuration as Prometheus does: it names the rules, and the
-// job that they ask for.
-func TestScrape(t *testing.T) {
-	file := filepath.Join(folder, "prometheus", "prometheus.yaml")
+// scrapes loads a scrape configuration as Prometheus does.
+func scrapes(t *testing.T, file string) *config.Config {
+	t.Helper()
 	c, err := config.LoadFile(file, false, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// TestScrape: the scrape configuration names the rules, and the job that they ask for.
+func TestScrape(t *testing.T) {
+	c := scrapes(t, filepath.Join(folder, "prometheus", "prometheus.yaml"))
 	if len(c.RuleFiles) != 1 || filepath.Base(c.RuleFiles[0]) != "alerts.yaml" {
 		t.Errorf("rule files %q, want alerts.yaml", c.RuleFiles)
 	}
 	if len(c.ScrapeConfigs) != 1 || c.ScrapeConfigs[0].JobName != "holdfast-reaper" || c.ScrapeConfigs[0].MetricsPath != "/metrics" {
 		t.Errorf("scrape configs %+v, want one of the job holdfast-reaper", c.ScrapeConfigs)
+	}
+}
+
+// TestScrapeInKubernetes takes the other example of the scrape configuration, and looks for the
+// Service that it names.
+func TestScrapeInKubernetes(t *testing.T) {
+	text := read(t, folder, "prometheus", "prometheus.yaml")
+	text = regexp.MustCompile(`(?m)^    (static_configs:|  - targets:).*\n`).ReplaceAllString(text, "")
+	text = regexp.MustCompile(`(?m)^    #(dns_sd_configs:|  -)`).ReplaceAllString(text, "    $1")
+	file := filepath.Join(t.TempDir(), "prometheus.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found := scrapes(t, file).ScrapeConfigs[0].ServiceDiscoveryConfigs
+	if len(found) != 1 {
+		t.Fatalf("%d ways to find the reapers, want 1", len(found))
+	}
+	d, service := found[0].(*dns.SDConfig), manifest(t, "deployment.yaml")["Service"].(*corev1.Service)
+	if name, _, _ := strings.Cut(d.Names[0], "."); name != service.Name || d.Type != "A" || d.Port != int(service.Spec.Ports[0].Port) {
+		t.Errorf("%+v", d)
 	}
 }
