@@ -34,7 +34,7 @@ func (r *report) charts() []chart {
 
 	var waits []barGroup
 	for _, n := range full.queues {
-		waits = append(waits, r.group(fmt.Sprintf("%d clients", n), "C", handoffTitle(n, shortHold), 1, locks))
+		waits = append(waits, r.waits(n))
 	}
 	add("handoff.svg", barChart("From unlock to the next holder",
 		"median time, clients that take turns and hold for "+hold+"; shorter is better", waits...))
@@ -61,6 +61,7 @@ type barGroup struct {
 	unit   unit
 	peers  []*peer
 	values []float64
+	notes  []string // beside the values, if any
 }
 
 // group returns those peers' medians of a figure of an experiment. It is empty if
@@ -78,6 +79,29 @@ func (r *report) group(title, workload, experiment string, figure int, takes fun
 		}
 	}
 	return g
+}
+
+// waits are the times from unlock to the next holder among that many clients. Where handoffs
+// went back to the client that unlocked, the share that did not stands beside them.
+func (r *report) waits(clients int) barGroup {
+	title := handoffTitle(clients, shortHold)
+	g := r.group(fmt.Sprintf("%d clients", clients), "C", title, 1, locks)
+	for _, p := range g.peers {
+		note := ""
+		if share := r.find("C", title).median(p.name, 7); share < 0.995 {
+			note = "share to another client " + decimals.format(share)
+		}
+		g.notes = append(g.notes, note)
+	}
+	return g
+}
+
+// note is what stands beside a value.
+func (g barGroup) note(i int) string {
+	if i < len(g.notes) {
+		return g.notes[i]
+	}
+	return ""
 }
 
 // kind is the class of a peer's bars, lines and dots.
@@ -113,18 +137,23 @@ func newDrawing(title, note string) *drawing {
 func barChart(title, note string, groups ...barGroup) *drawing {
 	const step, thick, gap = 23.0, 15.0, 8.0
 	var values []float64
-	var left, right float64
+	var left float64
 	for _, g := range groups {
 		values = append(values, g.values...)
-		for i, v := range g.values {
+		for i := range g.values {
 			left = max(left, wide(labels(g.peers[i]), g.peers[i].title)+40)
-			right = max(right, wide(labels(g.peers[i]), g.unit.format(v))+20)
 		}
 	}
 	if len(values) == 0 || median(values) == 0 {
 		return nil
 	}
-	most, room, cut := min(slices.Max(values), 4*median(values)), drawingWidth-left-right, false
+	most, room, cut := min(slices.Max(values), 4*median(values)), drawingWidth-left, false
+	for _, g := range groups {
+		for i, v := range g.values {
+			label := 26 + wide(labels(g.peers[i]), g.unit.format(v)) + wide("note", g.note(i))
+			room = min(room, (drawingWidth-left-label)/min(1, v/most))
+		}
+	}
 	d := newDrawing(title, note)
 	y := 62.0
 	for _, g := range groups {
@@ -144,6 +173,10 @@ func barChart(title, note string, groups ...barGroup) *drawing {
 			d.texts = append(d.texts,
 				text{point{left - 10, y + 12}, "end", labels(g.peers[i]), g.peers[i].title},
 				text{point{left + width + 8, y + 12}, "start", labels(g.peers[i]), g.unit.format(v)})
+			if note := g.note(i); note != "" {
+				after := left + width + 18 + wide(labels(g.peers[i]), g.unit.format(v))
+				d.texts = append(d.texts, text{point{after, y + 12}, "start", "note", note})
+			}
 			y += step
 		}
 	}

@@ -193,6 +193,32 @@ func TestLongBars(t *testing.T) {
 	}
 }
 
+// TestShares: a handoff that mostly goes back to the client that unlocked is not shown without
+// saying so.
+func TestShares(t *testing.T) {
+	r := madeUp(full, 1)
+	title := handoffTitle(16, shortHold)
+	one := r.find("C", title)
+	for i, p := range one.peers {
+		one.rounds[i][0][1], one.rounds[i][0][7] = 1, 1
+		if p.name == "redis" {
+			one.rounds[i][0][7] = 0.04
+		}
+	}
+	for i, p := range r.waits(16).peers {
+		want := ""
+		if p.name == "redis" {
+			want = "share to another client 0.04"
+		}
+		if got := r.waits(16).note(i); got != want {
+			t.Errorf("%s: %q, want %q", p.title, got, want)
+		}
+	}
+	if words := read(t, r.charts()[1].svg()); !words["share to another client 0.04"] {
+		t.Errorf("the chart does not show the share: %v", words)
+	}
+}
+
 func TestTextIsEscaped(t *testing.T) {
 	d := newDrawing(`a < b & "c"`, "")
 	d.height = 100

@@ -3,6 +3,7 @@ package statuspage
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -149,9 +150,44 @@ func TestTrouble(t *testing.T) {
 	d.ExpectErrors = true
 	d.Until(`document.getElementById("verdict").dataset.level === "bad"`)
 	d.Picture("trouble-dark")
+	b.Run(chromedp.Evaluate(`[...document.querySelectorAll("#problems li")].find((li) => li.innerText.includes("damaged")).querySelector("button").click()`, nil))
+	b.Until(`[...document.querySelectorAll("#table button.open")].map((b) => b.innerText).join() === "catalog/part/item-0002"`)
 	server.Close()
-	b.Until(`document.getElementById("headline").innerText.startsWith("The reaper does not answer")`)
+	b.Until(`document.body.classList.contains("silent")`)
+	b.Expect(`/^No data from the reaper since \d\d:\d\d:\d\d UTC$/.test(document.getElementById("headline").innerText)`,
+		`document.getElementById("problems").innerText.includes(location.host + " cannot be reached")`,
+		`[...document.querySelectorAll("#tiles dd:first-of-type")].every((d) => getComputedStyle(d).color === getComputedStyle(document.getElementById("updated")).color)`)
 	b.Picture("gone")
+	d.Run(chromedp.EmulateViewport(390, 900))
+	d.Until(`document.body.classList.contains("silent")`)
+	d.Until(`document.querySelector("tr.group th").colSpan === 4`)
+	d.Picture("gone-dark-390")
+}
+
+// TestNoData: an answer that is no data is told of as what it is.
+func TestNoData(t *testing.T) {
+	for _, test := range []struct{ name, answer, want string }{
+		{"a proxy", "<html>Bad Gateway</html>", "answered 502 Bad Gateway, but not as a reaper does"},
+		{"the reaper", `{"error": "64 requests are under way: come again"}`, "64 requests are under way: come again"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := newMonitor()
+			page := serveMonitor(t, 0, m).Config.Handler
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !strings.HasPrefix(r.URL.Path, "/api/") {
+					page.ServeHTTP(w, r)
+					return
+				}
+				w.WriteHeader(http.StatusBadGateway)
+				fmt.Fprint(w, test.answer)
+			}))
+			t.Cleanup(server.Close)
+			b := look(t, server.URL, "light", 1280)
+			b.ExpectErrors = true
+			b.Until(fmt.Sprintf(`document.getElementById("problems").innerText.includes(%q)`, test.want))
+			b.Expect(`document.getElementById("headline").innerText.startsWith("No data from the reaper since ")`)
+		})
+	}
 }
 
 func thousands(n int) string {

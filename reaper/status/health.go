@@ -14,6 +14,7 @@ type Problem struct {
 	Level string `json:"level"`
 	Root  string `json:"root"`
 	Text  string `json:"text"`
+	Lock  string `json:"lock,omitempty"` // the lock that it is about, or the first of several
 }
 
 // The levels of problems.
@@ -27,11 +28,9 @@ func (s Snapshot) problems() []Problem {
 	worse, worth := []Problem{}, []Problem{}
 	for _, r := range s.Roots {
 		for _, text := range append(r.absent(s.Now), r.late()...) {
-			worse = append(worse, Problem{bad, r.Label, text})
+			worse = append(worse, Problem{Level: bad, Root: r.Label, Text: text})
 		}
-		for _, text := range r.incomplete() {
-			worth = append(worth, Problem{warn, r.Label, text})
-		}
+		worth = append(worth, r.incomplete()...)
 	}
 	return append(worse, worth...)
 }
@@ -63,16 +62,23 @@ func (r RootState) late() []string {
 }
 
 // incomplete tells of what sweeps could not do.
-func (r RootState) incomplete() []string {
-	var wrong []string
-	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+func (r RootState) incomplete() []Problem {
+	var wrong []Problem
+	about := func(lock, text string) {
+		wrong = append(wrong, Problem{Level: warn, Root: r.Label, Text: text, Lock: lock})
+	}
+	add := func(format string, args ...any) { about("", fmt.Sprintf(format, args...)) }
 	if r.Refused != nil {
 		add("the configuration was not reloaded, the one before is in force: %s", r.Refused.Error)
 	}
 	if r.NoRoot {
 		add("%s was not there when this reaper began, and no lock was seen below it since: it is another root than that of the programs, or none of them has taken a lock yet", r.Root)
 	}
-	if f := r.LastFailure; f != nil && f.InARow > 0 {
+	switch f := r.LastFailure; {
+	case f == nil || f.InARow == 0:
+	case f.InARow == 1:
+		add("failed: %s", f.Error)
+	default:
 		add("failed %d times in a row: %s", f.InARow, f.Error)
 	}
 	for _, p := range r.Policies {
@@ -80,16 +86,35 @@ func (r RootState) incomplete() []string {
 			continue
 		}
 		if n := p.Last.Undecodable; n > 0 {
-			add("%s of %s: damaged or of a newer version; they block their locks", nodes(n), p.Name)
+			about(p.damaged, fmt.Sprintf("%s of %s: damaged or of a newer version; %s", nodes(n), p.Name, blocks(n, p.damaged)))
 		}
 		if n := p.Last.Format1; n > 0 {
-			add("%s of %s: of format 1, from before the first release; they block their locks", nodes(n), p.Name)
+			about(p.format1, fmt.Sprintf("%s of %s: of format 1, from before the first release; %s", nodes(n), p.Name, blocks(n, p.format1)))
 		}
 		if n := p.Last.Denied; n > 0 {
-			add("%s of %s: denied to the reaper by their ACLs", nodes(n), p.Name)
+			about(p.denied, fmt.Sprintf("%s of %s: denied to the reaper by ACL%s", nodes(n), p.Name, suchAs(n, p.denied)))
 		}
 	}
 	return wrong
+}
+
+// blocks says what so many nodes block.
+func blocks(n int, first string) string {
+	if n == 1 {
+		return "it blocks its lock" + suchAs(n, first)
+	}
+	return "they block their locks" + suchAs(n, first)
+}
+
+// suchAs names the lock of one node, or the first lock of several.
+func suchAs(n int, first string) string {
+	switch {
+	case first == "":
+		return ""
+	case n == 1:
+		return fmt.Sprintf(", %q", first)
+	}
+	return fmt.Sprintf(", such as %q", first)
 }
 
 func nodes(n int) string {

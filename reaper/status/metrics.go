@@ -34,10 +34,10 @@ type swept struct {
 	totals map[string]reaper.Counts // what all of them have done
 }
 
-// found is what a sweep has found of a policy's locks, and when it began.
+// found is what a sweep has found of a policy's locks, and its report.
 type found struct {
 	reaper.Counts
-	began time.Time
+	report *reaper.Report
 }
 
 // watch returns what becomes of the sweeps of a root from now on.
@@ -66,7 +66,7 @@ func (s *swept) observe(r reaper.Report) {
 	defer s.mu.Unlock()
 	for policy, c := range r.Policies {
 		if r.Complete || c.Scanned > 0 {
-			s.found[policy] = found{*c, r.Started}
+			s.found[policy] = found{*c, &r}
 		}
 		t := s.totals[policy]
 		t.Scanned += c.Scanned
@@ -84,7 +84,7 @@ func (s *swept) observe(r reaper.Report) {
 func (s *swept) of(policy string, activeSince time.Time) (last *found, total reaper.Counts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f, ok := s.found[policy]; ok && !activeSince.IsZero() && !f.began.Before(activeSince) {
+	if f, ok := s.found[policy]; ok && !activeSince.IsZero() && !f.report.Started.Before(activeSince) {
 		last = &f
 	}
 	return last, s.totals[policy]

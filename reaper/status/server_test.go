@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -203,7 +204,7 @@ func TestStandbyForgets(t *testing.T) {
 					t.Errorf("%s, %s is told: %v, want %v", when, name, got, told)
 				}
 			}
-			for _, warning := range []string{"they block their locks", "denied to the reaper", `"last":`} {
+			for _, warning := range []string{"it blocks its lock", "denied to the reaper", `"last":`} {
 				if got := strings.Contains(page, warning); got != told {
 					t.Errorf("%s, the page has %q: %v, want %v", when, warning, got, told)
 				}
@@ -221,6 +222,38 @@ func TestStandbyForgets(t *testing.T) {
 		check("before its first sweep", false, 2)
 		report()
 		check("after it", true, 4)
+	})
+}
+
+// TestProblemsNameLocks: a problem of a node says which lock it is about, with the number right.
+func TestProblemsNameLocks(t *testing.T) {
+	simulate(t, Options{}, func(w *world) {
+		entry := "/" + znode.Prefix(znode.NewID(), znode.Exclusive) + "0000000007"
+		w.told.status.LastFailure = &reaper.Failure{Error: "list /locks", InARow: 1}
+		w.told.observer(reaper.Report{
+			Started: time.Now(), Complete: true,
+			Undecodable: []string{"/locks/elsewhere", "/locks/orders/7" + entry}, Format1: []string{"/locks/orders/old"},
+			Denied: []reaper.Denial{{Path: "/locks"}, {Path: "/locks/" + znode.Inbox}, {Path: "/locks/orders/8" + entry}},
+			Policies: map[string]*reaper.Counts{
+				"orders":  {Undecodable: 1, Format1: 2, Denied: 3},
+				"default": {Undecodable: 1, Denied: 1},
+			},
+		})
+		var got []string
+		for _, p := range w.server.snapshot().Problems {
+			got = append(got, p.Lock+" | "+p.Text)
+		}
+		want := []string{
+			` | failed: list /locks`,
+			`orders/7 | 1 node of orders: damaged or of a newer version; it blocks its lock, "orders/7"`,
+			`orders/old | 2 nodes of orders: of format 1, from before the first release; they block their locks, such as "orders/old"`,
+			`orders/8 | 3 nodes of orders: denied to the reaper by ACL, such as "orders/8"`,
+			`elsewhere | 1 node of default: damaged or of a newer version; it blocks its lock, "elsewhere"`,
+			` | 1 node of default: denied to the reaper by ACL`,
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the problems are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
 	})
 }
 

@@ -2,11 +2,13 @@ package status
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -79,6 +81,10 @@ type PolicyState struct {
 	// none since this reaper became the active one.
 	Last      *reaper.Counts `json:"last,omitempty"`
 	LastBegan time.Time      `json:"last_began,omitzero"`
+
+	// The first locks that the sweep has found with a node that is damaged, of format 1, or
+	// denied; "" if none is known.
+	damaged, format1, denied string
 }
 
 // snapshot tells how the reaper does now.
@@ -95,7 +101,8 @@ func (s *Server) snapshot() Snapshot {
 				Grace: p.Grace.Seconds(), OrphanAfter: p.OrphanAfter.Seconds(), KeepParent: p.KeepParent,
 			}
 			if last, _ := r.swept.of(p.Name, state.ActiveSince); last != nil {
-				shown.Last, shown.LastBegan = &last.Counts, last.began
+				shown.Last, shown.LastBegan = &last.Counts, last.report.Started
+				shown.name(last.report, state.Root, r.Monitor.Policies())
 			}
 			state.Policies = append(state.Policies, shown)
 		}
@@ -111,6 +118,36 @@ func policiesOf(m Monitor) []policy.Policy {
 		return set.All()
 	}
 	return nil
+}
+
+// name names the first locks of the policy whose nodes a report lists.
+func (p *PolicyState) name(report *reaper.Report, root string, set *policy.Set) {
+	first := func(path string, lock *string) {
+		if name := lockOf(path, root); *lock == "" && name != "" && set.For(name).Name == p.Name {
+			*lock = name
+		}
+	}
+	for _, path := range report.Undecodable {
+		first(path, &p.damaged)
+	}
+	for _, path := range report.Format1 {
+		first(path, &p.format1)
+	}
+	for _, denial := range report.Denied {
+		first(denial.Path, &p.denied)
+	}
+}
+
+// lockOf returns the name of the lock that a path below the root belongs to, "" if it is none's.
+func lockOf(path, root string) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(path, root), "/")
+	if parent := max(0, strings.LastIndexByte(name, '/')); znode.CheckName(name) != nil {
+		name = name[:parent] // of an entry or an anchor
+	}
+	if znode.CheckName(name) != nil {
+		return ""
+	}
+	return name
 }
 
 func clockOf(locks *lock.Client, local time.Time) Clock {

@@ -86,7 +86,8 @@ export function policies(body, status) {
   keyed(body, list, () => { const tr = cells(13); tr.children[0].className = "name"; for (let i = 5; i < 13; i++) tr.children[i].className = "number"; return tr; }, (tr, { r, p, plan }) => {
     const c = p.last || {};
     const n = (v) => (v === undefined ? "" : v.toLocaleString("en"));
-    const next = plan?.running ? "now" : plan?.next ? `in ${ago(Date.parse(plan.next) - Date.parse(status.now))}` : "";
+    const wait = Date.parse(plan?.next) - Date.parse(status.now);
+    const next = plan?.running ? "now" : wait > 0 ? `in ${ago(wait)}` : plan?.next ? "due" : "";
     fill(tr, [`${status.roots.length > 1 ? r.label + " " : ""}${p.name} (${p.match})`, ago(p.ttl_seconds * 1000), ago(p.grace_seconds * 1000), plan?.schedule || "", next, n(c.locks), n(c.live), n(c.expired), n(c.purged), n(c.pruned), n(c.foreign), n(c.undecodable), n(c.denied)]);
     tr.children[11].dataset.level = c.undecodable ? "warn" : "";
     tr.children[12].dataset.level = c.denied ? "warn" : "";

@@ -45,7 +45,8 @@ export function visible(text) {
   return String(text ?? "").replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 }
 
-export const count = (n, one, many = one + "s") => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+export const noun = (n, one, many = one + "s") => (n === 1 ? one : many);
+export const count = (n, one, many) => `${n.toLocaleString("en")} ${noun(n, one, many)}`;
 
 // ago is a time in milliseconds, in two digits or so.
 export function ago(ms) {

@@ -1,6 +1,6 @@
 // The page asks the reaper every two seconds and shows what it says. All text goes in
 // by textContent: names and owners may be any text.
-import { ago, byId, clock, count, el, keyed, put, span } from "./dom.js";
+import { ago, byId, clock, count, el, keyed, noun, put, span } from "./dom.js";
 import { charts, facts, policies } from "./below.js";
 import { detail, old, row } from "./rows.js";
 
@@ -9,15 +9,23 @@ const rows = 100;
 const view = { q: "", root: "", policy: "", state: "", sort: "policy", page: 0 };
 let open = ""; // root and name of the lock whose queue is shown
 let last = null; // the last answers, and when they came
-let failing = null; // since when there are none
+let failing = null; // when the first request was made of those without an answer
 let paused = false;
 let timer = 0;
 
-// ask fetches JSON. An answer that is an error is one.
+// ask fetches JSON. Its errors say what failed in plain words.
 async function ask(path) {
-  const answer = await fetch(path, { signal: AbortSignal.timeout(10000), cache: "no-store" });
-  const body = await answer.json();
-  if (!answer.ok) throw new Error(body.error || answer.statusText);
+  const host = location.host;
+  let answer, body;
+  try {
+    answer = await fetch(path, { signal: AbortSignal.timeout(10000), cache: "no-store" });
+    body = await answer.json();
+  } catch (error) {
+    if (error.name === "TimeoutError") throw new Error(`${host} did not answer within 10 s`);
+    if (error.name === "SyntaxError") throw new Error(`${host} answered ${answer.status} ${answer.statusText}, but not as a reaper does: is there a proxy in between?`);
+    throw new Error(`${host} cannot be reached: the reaper has stopped, or the network is down`);
+  }
+  if (!answer.ok) throw new Error(body.error || `${host} answered ${answer.status} ${answer.statusText}`);
   return body;
 }
 
@@ -34,7 +42,7 @@ let turn = 0;
 // refresh asks for all that is shown. Of several at once only the last one counts.
 async function refresh() {
   clearTimeout(timer);
-  const mine = ++turn;
+  const mine = ++turn, began = Date.now();
   let soon = every;
   try {
     const [status, locks] = await Promise.all([ask("api/v1/status"), ask(locksPath())]);
@@ -47,7 +55,7 @@ async function refresh() {
     if (open) await showDetail();
   } catch (error) {
     if (mine !== turn) return;
-    failing ??= Date.now();
+    failing ??= began;
     showFailure(error);
   }
   if (mine === turn && !paused && !document.hidden) timer = setTimeout(refresh, soon);
@@ -72,16 +80,18 @@ function show() {
 function showFailure(error) {
   byId("verdict").dataset.level = "bad";
   document.body.classList.add("silent");
-  put(byId("headline"), `The reaper does not answer, for ${ago(Date.now() - failing)}`);
+  put(byId("headline"), `No data from the reaper since ${clock(failing)}`);
   keyed(byId("problems"), [["failure", error.message]], () => el("li"), (li, text) => { li.dataset.level = "bad"; put(li, text); });
   document.title = "\u2716 Holdfast reaper";
+  tick();
 }
 
 // verdict shows first what an operator on call needs.
 function verdict(status, locks) {
-  const found = status.problems.map((p) => ({ ...p, text: status.roots.length > 1 ? `${p.root}: ${p.text}` : p.text }));
+  const several = status.roots.length > 1;
+  const found = status.problems.map((p) => ({ level: p.level, text: several ? `${p.root}: ${p.text}` : p.text, shows: p.lock && { q: p.lock, root: several ? p.root : "" } }));
   const blocked = locks.counts.reduce((n, c) => n + c.blocked, 0);
-  if (blocked) found.push({ level: "warn", text: `${count(blocked, "lock")} blocked by an expired or damaged entry, with others waiting${asOf(locks)}`, state: "blocked" });
+  if (blocked) found.push({ level: "warn", text: `${count(blocked, "lock")} blocked by an expired or damaged entry, with others waiting${asOf(locks)}`, shows: { state: "blocked" } });
   if (locks.error) found.push({ level: "warn", text: `the locks cannot be read: ${locks.error}` });
   const level = found.some((p) => p.level === "bad") ? "bad" : found.length ? "warn" : "ok";
   byId("verdict").dataset.level = level;
@@ -94,10 +104,10 @@ function verdict(status, locks) {
     li.dataset.level = p.level;
     if (li.firstChild) return;
     li.append(span(p.text));
-    if (p.state) {
-      const show = el("button", "Show them");
+    if (p.shows) {
+      const show = el("button", "Show");
       show.type = "button";
-      show.onclick = () => { view.state = p.state; change(); byId("locks").focus(); };
+      show.onclick = () => { Object.assign(view, { q: "", root: "", policy: "", state: "" }, p.shows); change(); byId("locks").focus(); };
       li.append(show);
     }
   });
@@ -126,14 +136,14 @@ function tiles(status, locks) {
   const stale = locks.age_ms > old ? "stale" : "";
   const dated = (note) => (stale ? asOf(locks).slice(2) : note);
   const all = [
-    ["Role", states.join(", ").replace("disconnected", "no session"), states.includes("standby") && other ? `active: ${other}` : `since ${ago(now - Math.max(...status.roots.map((r) => Date.parse(r.since))))}`, states.includes("disconnected") ? "bad" : ""],
-    ["Session", down.length ? "lost" : "up", `${ago(now - since)}${losses ? `, lost ${losses}\u00d7` : ""}`, down.length ? "bad" : ""],
+    ["Role", states.join(", ").replace("disconnected", "no session"), states.includes("standby") && other ? `active: ${other}` : `for ${ago(now - Math.max(...status.roots.map((r) => Date.parse(r.since))))}`, states.includes("disconnected") ? "bad" : ""],
+    ["Session", down.length ? "lost" : "up", `for ${ago(now - since)}${losses ? `, lost ${losses}\u00d7` : ""}`, down.length ? "bad" : ""],
     late ? ["Sweeps", "overdue", `by ${ago(late * 1000)}`, "bad"] :
-    ["Last sweep", swept ? `${ago(now - swept)} ago` : "none yet", running ? "one is under way" : next ? `next in ${ago(Math.max(0, next - now))}` : states.includes("standby") ? "another reaper sweeps" : down.length ? "none without a session" : "none is due"],
+    ["Last sweep", swept ? `${ago(now - swept)} ago` : "none yet", running ? "one is under way" : next ? (next > now ? `next in ${ago(next - now)}` : "the next is due") : states.includes("standby") ? "another reaper sweeps" : down.length ? "no session" : "none is due"],
     ["Locks", sum("locks").toLocaleString("en") + more, dated(count(status.roots.reduce((n, r) => n + r.policies.length, 0), "policy", "policies")), stale],
-    ["Held", sum("held").toLocaleString("en") + more, dated("entries"), stale],
-    ["Waiting", sum("waiting").toLocaleString("en") + more, dated("entries"), stale],
-    ["Blocked", sum("blocked").toLocaleString("en") + more, dated("locks"), stale || (sum("blocked") ? "warn" : "")],
+    ["Held", sum("held").toLocaleString("en") + more, dated(noun(sum("held"), "entry", "entries")), stale],
+    ["Waiting", sum("waiting").toLocaleString("en") + more, dated(noun(sum("waiting"), "entry", "entries")), stale],
+    ["Blocked", sum("blocked").toLocaleString("en") + more, dated(noun(sum("blocked"), "lock")), stale || (sum("blocked") ? "warn" : "")],
     ["Leader's clock", windows.length ? `\u00b1${ago(500 * Math.max(...windows))}` : "unknown", `epoch ${status.roots.map((r) => (r.clock.known ? r.clock.epoch : "?")).join(", ")}`],
   ];
   keyed(byId("tiles"), all.map((t) => [t[0], t]), () => { const d = el("div"); d.append(el("dt"), el("dd"), el("dd")); return d; }, (d, [title, value, note, level]) => {
@@ -217,12 +227,11 @@ function tick() {
   if (last) {
     for (const tr of byId("table").tBodies[0].rows) tr.tick?.(performance.now());
     const age = performance.now() - last.at + last.locks.age_ms;
-    put(byId("updated"), paused ? "paused" : failing ? `no answer since ${clock(failing)}` : `locks as of ${ago(age)} ago`);
+    put(byId("updated"), paused ? "paused" : failing ? `no data for ${ago(Date.now() - failing)}` : `locks read ${ago(age)} ago`);
     const read = Math.round((Date.now() - age) / 1000) * 1000;
     byId("stale").hidden = age <= old || last.locks.locks.length === 0;
     put(byId("stale"), `The locks are shown as they were at ${clock(read)}, ${ago(age)} ago. What has changed since is not known.`);
   }
-  if (failing) put(byId("headline"), `The reaper does not answer, for ${ago(Date.now() - failing)}`);
 }
 setInterval(tick, matchMedia("(prefers-reduced-motion: reduce)").matches ? 1000 : 200);
 

@@ -20,6 +20,7 @@ function leaseNow(e, age) {
 
 // whole has a cell go over all columns that there are.
 const whole = (cell) => { cell.colSpan = narrow.matches ? 4 : 6; };
+narrow.addEventListener("change", () => document.querySelectorAll("tr.group th, tr.detail > td").forEach(whole));
 
 // row makes a row, with a function update and, if it has a bar, one tick.
 export function row(what, toggle) {
