@@ -80,11 +80,15 @@ func TestDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	type panel struct {
-		ID      int                            `json:"id"`
-		Type    string                         `json:"type"`
-		Title   string                         `json:"title"`
-		GridPos struct{ X, Y, W, H int }       `json:"gridPos"`
-		Targets []struct{ Expr, RefID string } `json:"targets"`
+		ID          int
+		Type        string
+		Title       string
+		Description string
+		GridPos     struct{ X, Y, W, H int }
+		Targets     []struct {
+			Expr, RefID    string
+			Instant, Range bool
+		}
 	}
 	var board struct {
 		UID, Title    string
@@ -127,7 +131,13 @@ func TestDashboard(t *testing.T) {
 		if p.Type != "row" && len(p.Targets) == 0 {
 			t.Errorf("%s asks for nothing", p.Title)
 		}
+		if p.Type != "row" && p.Description == "" {
+			t.Errorf("%s does not say what it shows", p.Title)
+		}
 		for _, target := range p.Targets {
+			if p.Type == "stat" && (!target.Instant || target.Range) {
+				t.Errorf("%s shows the last value of a range: it must ask for the present one", p.Title)
+			}
 			for _, v := range regexp.MustCompile(`\$(\w+)`).FindAllStringSubmatch(target.Expr, -1) {
 				if !names[v[1]] {
 					t.Errorf("%s: there is no variable %s", p.Title, v[1])
