@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,6 +73,26 @@ func checkQuery(t *testing.T, known map[string][]string, query string) {
 		}
 		return nil
 	})
+}
+
+// TestMetricsThatAreNamed looks for metrics that there are not in all files: in pages, annotations
+// and descriptions, too.
+func TestMetricsThatAreNamed(t *testing.T) {
+	known := documented(t)
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		for _, name := range regexp.MustCompile(`\bholdfast_\w+`).FindAllString(read(t, path), -1) {
+			if _, ok := known[name]; !ok {
+				t.Errorf("%s: there is no metric %q", path, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestDashboard(t *testing.T) {
