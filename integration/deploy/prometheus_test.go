@@ -1,22 +1,19 @@
 package deploy
 
 import (
-	"context"
 	"encoding/json"
-	"maps"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
-	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/promql/promqltest"
 )
 
 // documented returns the reaper's metrics with their labels, as the doc of package status
@@ -60,7 +57,7 @@ func checkQuery(t *testing.T, known map[string][]string, query string) {
 			given[l] = true
 		}
 		for _, m := range v.LabelMatchers {
-			if m.Name != labels.MetricName && m.Name != "job" && !slices.Contains(known[v.Name], m.Name) {
+			if m.Name != labels.MetricName && m.Name != "job" && m.Name != "instance" && !slices.Contains(known[v.Name], m.Name) {
 				t.Errorf("%s: %s has no label %q", query, v.Name, m.Name)
 			}
 		}
@@ -78,17 +75,41 @@ func checkQuery(t *testing.T, known map[string][]string, query string) {
 	})
 }
 
+// TestMetricsThatAreNamed looks for metrics that there are not in all files: in pages, annotations
+// and descriptions, too.
+func TestMetricsThatAreNamed(t *testing.T) {
+	known := documented(t)
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		for _, name := range regexp.MustCompile(`\bholdfast_\w+`).FindAllString(read(t, path), -1) {
+			if _, ok := known[name]; !ok {
+				t.Errorf("%s: there is no metric %q", path, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestDashboard(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(folder, "grafana", "dashboard.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	type panel struct {
-		ID      int                            `json:"id"`
-		Type    string                         `json:"type"`
-		Title   string                         `json:"title"`
-		GridPos struct{ X, Y, W, H int }       `json:"gridPos"`
-		Targets []struct{ Expr, RefID string } `json:"targets"`
+		ID          int
+		Type        string
+		Title       string
+		Description string
+		GridPos     struct{ X, Y, W, H int }
+		Targets     []struct {
+			Expr, RefID    string
+			Instant, Range bool
+		}
 	}
 	var board struct {
 		UID, Title    string
@@ -131,7 +152,13 @@ func TestDashboard(t *testing.T) {
 		if p.Type != "row" && len(p.Targets) == 0 {
 			t.Errorf("%s asks for nothing", p.Title)
 		}
+		if p.Type != "row" && p.Description == "" {
+			t.Errorf("%s does not say what it shows", p.Title)
+		}
 		for _, target := range p.Targets {
+			if p.Type == "stat" && (!target.Instant || target.Range) {
+				t.Errorf("%s shows the last value of a range: it must ask for the present one", p.Title)
+			}
 			for _, v := range regexp.MustCompile(`\$(\w+)`).FindAllStringSubmatch(target.Expr, -1) {
 				if !names[v[1]] {
 					t.Errorf("%s: there is no variable %s", p.Title, v[1])
@@ -182,101 +209,42 @@ func alerts(t *testing.T) map[string]rulefmt.Rule {
 	return rules
 }
 
-// well is what two reapers tell when all is well, each minute for two hours.
-var well = map[string]string{
-	`up{job="holdfast-reaper",instance="a"}`:                                         "1x120",
-	`up{job="holdfast-reaper",instance="b"}`:                                         "1x120",
-	`holdfast_reaper_active{instance="a",root="/locks"}`:                             "1x120",
-	`holdfast_reaper_active{instance="b",root="/locks"}`:                             "0x120",
-	`holdfast_reaper_session_up{instance="a",root="/locks"}`:                         "1x120",
-	`holdfast_reaper_session_losses_total{instance="a",root="/locks"}`:               "3x120",
-	`holdfast_reaper_sweep_overdue_seconds{instance="a",root="/locks",policy="p"}`:   "0x120",
-	`holdfast_reaper_sweep_failures_in_a_row{instance="a",root="/locks",policy="p"}`: "0x120",
-	`holdfast_reaper_undecodable_nodes{instance="a",root="/locks",policy="p"}`:       "0x120",
-	`holdfast_reaper_format_1_nodes{instance="a",root="/locks",policy="p"}`:          "0x120",
-	`holdfast_reaper_denied_nodes{instance="a",root="/locks",policy="p"}`:            "0x120",
-	`holdfast_reaper_oldest_overdue_seconds{instance="a",root="/locks",policy="p"}`:  "30x120",
-	`holdfast_reaper_config_refused{instance="a",root="/locks"}`:                     "0x120",
-	`holdfast_reaper_clock_displacements_total{instance="a",root="/locks"}`:          "2x120",
-}
-
-// TestAlerts evaluates each rule with Prometheus's engine: none fires when all is well, and
-// each does, for as long as it asks, for what it is meant for, and alone unless the others
-// are named.
+// TestAlerts: the rules ask for metrics that there are, the page says what to do about each of
+// them, and a test of promtool is called by each.
 func TestAlerts(t *testing.T) {
-	rules, known := alerts(t), documented(t)
-	for _, r := range rules {
+	known, page, tests := documented(t), read(t, folder, "README.md"), read(t, folder, "prometheus", "alerts_test.yaml")
+	_, runbook, _ := strings.Cut(page, "\n## What to do when an alert fires\n")
+	runbook, _, _ = strings.Cut(runbook, "\n## ")
+	rules := alerts(t)
+	for name, r := range rules {
 		checkQuery(t, known, r.Expr)
+		if want := "https://github.com/holdfast-io/holdfast/blob/main/cmd/reaper/deploy/README.md#" + strings.ToLower(name); r.Annotations["runbook_url"] != want {
+			t.Errorf("%s: runbook %q, want %q", name, r.Annotations["runbook_url"], want)
+		}
+		if n := strings.Count(runbook, "\n### "+name+"\n"); n != 1 {
+			t.Errorf("%s: the page has %d sections on what to do, want 1", name, n)
+		}
+		if !regexp.MustCompile(`(?m)^  - name: ` + name + `\b`).MatchString(tests) {
+			t.Errorf("%s: no test in alerts_test.yaml", name)
+		}
 	}
-	for name, test := range map[string]struct {
-		change map[string]string // of what is told; "" for no longer
-		fires  []string
-	}{
-		"all is well": {nil, nil},
-		"no reaper": {map[string]string{`up{job="holdfast-reaper",instance="a"}`: "1x60 0x60", `up{job="holdfast-reaper",instance="b"}`: "1x60 0x60"},
-			[]string{"HoldfastReaperGone"}},
-		"one of two is gone": {map[string]string{`up{job="holdfast-reaper",instance="b"}`: "1x60 0x60"}, nil},
-		"none is active":     {map[string]string{`holdfast_reaper_active{instance="a",root="/locks"}`: "1x60 0x60"}, []string{"HoldfastReaperNotActive"}},
-		"one takes over": {map[string]string{`holdfast_reaper_active{instance="a",root="/locks"}`: "1x100 0x20", `holdfast_reaper_active{instance="b",root="/locks"}`: "0x103 1x17"},
-			nil},
-		"a sweep hangs":    {map[string]string{`holdfast_reaper_sweep_overdue_seconds{instance="a",root="/locks",policy="p"}`: "0x60 60+60x60"}, []string{"HoldfastReaperOverdue"}},
-		"sweeps fail":      {map[string]string{`holdfast_reaper_sweep_failures_in_a_row{instance="a",root="/locks",policy="p"}`: "0x60 1+1x60"}, []string{"HoldfastReaperFails"}},
-		"one sweep fails":  {map[string]string{`holdfast_reaper_sweep_failures_in_a_row{instance="a",root="/locks",policy="p"}`: "0x60 1x1 0x59"}, nil},
-		"no session":       {map[string]string{`holdfast_reaper_session_up{instance="a",root="/locks"}`: "1x60 0x60"}, []string{"HoldfastReaperNoSession"}},
-		"session flaps":    {map[string]string{`holdfast_reaper_session_losses_total{instance="a",root="/locks"}`: "3x60 3+1x60"}, []string{"HoldfastReaperSessionFlaps"}},
-		"damaged":          {map[string]string{`holdfast_reaper_undecodable_nodes{instance="a",root="/locks",policy="p"}`: "0x60 2x60"}, []string{"HoldfastLocksBlocked"}},
-		"format 1":         {map[string]string{`holdfast_reaper_format_1_nodes{instance="a",root="/locks",policy="p"}`: "0x60 2x60"}, []string{"HoldfastLocksBlocked"}},
-		"denied":           {map[string]string{`holdfast_reaper_denied_nodes{instance="a",root="/locks",policy="p"}`: "0x60 2x60"}, []string{"HoldfastReaperDenied"}},
-		"much is left":     {map[string]string{`holdfast_reaper_oldest_overdue_seconds{instance="a",root="/locks",policy="p"}`: "30x60 4000x60"}, []string{"HoldfastReaperBacklog"}},
-		"a bad new file":   {map[string]string{`holdfast_reaper_config_refused{instance="a",root="/locks"}`: "0x60 1x60"}, []string{"HoldfastReaperConfigRefused"}},
-		"the clock jumped": {map[string]string{`holdfast_reaper_clock_displacements_total{instance="a",root="/locks"}`: "2x110 3x10"}, []string{"HoldfastClockDisplaced"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			told := maps.Clone(well)
-			for series, values := range test.change {
-				if told[series] == "" {
-					t.Fatalf("no reaper tells of %s", series)
-				}
-				told[series] = values
-			}
-			fires := firing(t, rules, told)
-			if !slices.Equal(fires, test.fires) {
-				t.Errorf("fire: %q, want %q", fires, test.fires)
-			}
-		})
+	for _, m := range regexp.MustCompile(`\n### (\w+)\n`).FindAllStringSubmatch(runbook, -1) {
+		if _, ok := rules[m[1]]; !ok {
+			t.Errorf("the page says what to do about %s, which is no alert", m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile(`series: '(.*?)'`).FindAllStringSubmatch(tests, -1) {
+		checkQuery(t, known, m[1])
 	}
 }
 
-// firing returns which rules fire after two hours of that.
-func firing(t *testing.T, rules map[string]rulefmt.Rule, told map[string]string) []string {
-	t.Helper()
-	load := "load 1m\n"
-	for series, values := range told {
-		load += "  " + series + " " + values + "\n"
+// TestAlertsFireAndClear has promtool run the tests of the rules.
+func TestAlertsFireAndClear(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skipf("no promtool, which Debian's package prometheus has: %v", err)
 	}
-	storage := promqltest.LoadedStorage(t, load)
-	defer storage.Close()
-	engine := promqltest.NewTestEngineWithOpts(t, promql.EngineOpts{MaxSamples: 100_000, Timeout: 10 * time.Minute})
-	end := time.Unix(0, 0).Add(2 * time.Hour)
-	var firing []string
-	for name, r := range rules {
-		whole := true
-		for at := end.Add(-time.Duration(r.For)); whole && !at.After(end); at = at.Add(time.Minute) {
-			query, err := engine.NewInstantQuery(context.Background(), storage, nil, r.Expr, at)
-			if err != nil {
-				t.Fatal(err)
-			}
-			result := query.Exec(context.Background())
-			if result.Err != nil {
-				t.Fatalf("%s: %v", name, result.Err)
-			}
-			whole = len(result.Value.(promql.Vector)) > 0
-			query.Close()
-		}
-		if whole {
-			firing = append(firing, name)
-		}
+	if out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", filepath.Join(folder, "prometheus", "alerts_test.yaml")).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
-	slices.Sort(firing)
-	return firing
 }
