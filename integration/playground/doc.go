@@ -1,7 +1,8 @@
 // Playground is a page that runs: a ZooKeeper ensemble in memory (package locktest), and
-// workers that take turns on a lock of go-zookeeper's zk.Lock and on one of Holdfast's,
-// compiled to WebAssembly. Its reader ends sessions, pauses, cuts off and kills holders,
-// sets the clock of ZooKeeper's leader and elects others, and sees both side by side.
+// workers that take turns on a lock of go-zookeeper's zk.Lock and on one of Holdfast's to
+// add to a counter, compiled to WebAssembly. It begins with a tour. Then its reader ends
+// sessions, pauses, cuts off and kills holders, sets the clock of ZooKeeper's leader and
+// elects others, and sees both side by side.
 //
 //	make playground
 //

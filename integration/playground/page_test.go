@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-io/holdfast/integration/statuspage/browser"
 )
 
-// TestPage goes on the tour in a browser: with zk.Lock two are inside at once, with
-// Holdfast never; and elsewhere clicks on each button. The page has no error, asks no
-// other server, and is no wider than the window.
+// TestPage has the tour begin by itself in a browser: with zk.Lock two are inside at once and
+// additions are lost, with Holdfast never; and elsewhere clicks on each button, which tells
+// what it does. The page has no error, asks no other server, and is no wider than the window.
 func TestPage(t *testing.T) {
 	handler, err := build(t.Context(), t.TempDir())
 	if err != nil {
@@ -24,27 +24,28 @@ func TestPage(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel() // they mostly wait
 			b := browser.Open(t, server.URL, scheme, 1280, helpers)
-			b.Until(`inside("zk.Lock") === 1 && inside("Holdfast") === 1`)
-			b.Picture("begin-" + scheme)
-			click(b, "tour")
 			b.Until(`inside("zk.Lock") === 2`)
 			b.Picture("two-" + scheme)
 			b.Until(`document.body.dataset.tour === "done"`)
 			b.Picture("done-" + scheme)
-			b.Expect(`overlaps("zk.Lock") >= 2`, `overlaps("Holdfast") === 0`)
+			b.Expect(`overlaps("zk.Lock") >= 2`, `overlaps("Holdfast") === 0`, `lost("zk.Lock") > 0`, `lost("Holdfast") === 0`)
 
 			for _, width := range []int64{390, 1280} {
 				b.Run(chromedp.EmulateViewport(width, 900))
-				b.Expect(`document.documentElement.scrollWidth <= innerWidth`)
+				b.Expect(`document.documentElement.scrollWidth <= innerWidth`,
+					`[...document.querySelectorAll("button")].every((b) => innerWidth > 600 || b.offsetHeight >= 40)`) // for fingers
 				b.Picture(fmt.Sprintf("done-%s-%d", scheme, width))
 			}
 			b.Run(chromedp.Click("#reset"))
 			b.Until(`overlaps("zk.Lock") === 0 && inside("zk.Lock") === 1`)
+			b.Expect(`document.body.dataset.tour === ""`)
+			b.Picture("reset-" + scheme)
 		})
 	}
 	t.Run("buttons", func(t *testing.T) {
 		t.Parallel()
 		b := browser.Open(t, server.URL, "light", 1280, helpers)
+		b.Run(chromedp.Click("#reset")) // there is no tour then
 		for _, button := range []struct{ action, said string }{
 			{"end", "ends while it works"}, {"pause", "is paused"}, {"cut", "is cut"}, {"kill", "is killed"},
 			{"forward", "set by +10 min"}, {"backward", "set by −10 min"}, {"elect", "its clock is +5 min"},
@@ -53,6 +54,7 @@ func TestPage(t *testing.T) {
 			for there := false; !there; there = b.Is(said) { // a holder may leave just before the click
 				b.Until(`ready()`)
 				click(b, button.action)
+				b.Expect(fmt.Sprintf(`told(%q)`, button.action))
 				b.Until(said + ` || said("zk.Lock", "no worker is inside") || said("Holdfast", "no worker is inside")`)
 			}
 			b.Picture("button-" + button.action)
@@ -69,6 +71,8 @@ window.inside = (side) => Number(document.querySelector('[data-side="' + side + 
 window.said = (side, text) => part(side, ".log").innerText.includes(text);
 window.ready = () => ["zk.Lock", "Holdfast"].every((side) => inside(side) === 1 &&
 	[...document.querySelectorAll('[data-side="' + side + '"] .workers li')].every((w) => /^(works|waits|rests|unlocks)$/.test(w.dataset.state)));
+window.told = (action) => { const b = document.querySelector("[data-do=" + action + "]"); return b.title && document.getElementById("pressed").innerText === b.innerText + ": " + b.title + "."; };
+window.lost = (side) => Number(part(side, ".count").innerText.match(/(\d+) of \d+ additions lost/)[1]);
 window.overlaps = (side) => Number(document.querySelector('[data-side="' + side + '"]')?.dataset.overlaps);
 `
 

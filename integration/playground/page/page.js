@@ -10,12 +10,16 @@ const seconds = (s) => `${s.toFixed(1)} s`;
 
 let program, sections;
 
-function start() {
+function start(tour) {
   program?.terminate();
   $("sides").replaceChildren();
   sections = new Map();
   program = new Worker("worker.js");
-  program.onmessage = (message) => show(JSON.parse(message.data));
+  program.onmessage = (message) => {
+    show(JSON.parse(message.data));
+    if (tour) program.postMessage("tour"); // not before: it would not be heard
+    tour = false;
+  };
 }
 
 // section is the part of the page that is a side's, made when it is first shown.
@@ -50,8 +54,10 @@ function showSide(side, log) {
   const two = side.inside > 1;
   shown.made.dataset.inside = side.inside;
   shown.made.dataset.overlaps = side.overlaps;
-  part(".verdict").textContent = two ? "Two inside at once" : side.inside === 1 ? "One inside" : "None inside";
-  part(".count").textContent = `two inside at once: ${side.overlaps === 0 ? "never" : `${side.overlaps === 1 ? "once" : `${side.overlaps} times`}, for ${seconds(side.overlap)} in all`}; turns: ${side.turns}`;
+  part(".verdict b").textContent = `counter ${side.counter}`;
+  part(".verdict span").textContent = two ? "Two inside at once" : side.inside === 1 ? "One inside" : "None inside";
+  const times = side.overlaps === 1 ? "once" : `${side.overlaps} times`;
+  part(".count").textContent = `${side.overlaps ? `two inside ${times}, for ${seconds(side.overlap)}` : "never two inside"}; ${side.added - side.counter} of ${side.added} additions lost`;
   part(".workers").replaceChildren(...side.workers.map(workerRow));
   part(".nodes").replaceChildren(...side.nodes.map(nodeRow));
   for (const line of log) {
@@ -84,8 +90,11 @@ function nodeRow(node) {
   return row;
 }
 
-for (const button of document.querySelectorAll("[data-do]")) {
-  button.addEventListener("click", () => program.postMessage(button.dataset.do));
+for (const button of document.querySelectorAll("button")) {
+  button.addEventListener("click", () => {
+    $("pressed").textContent = `${button.textContent}: ${button.title}.`; // a touch screen shows no titles
+    if (button.dataset.do) program.postMessage(button.dataset.do);
+    else start(false);
+  });
 }
-$("reset").addEventListener("click", start);
-start();
+start(true);

@@ -2,6 +2,9 @@
 // zk.Lock and some by Holdfast, on one ZooKeeper ensemble in memory, and what can happen
 // to them. Whatever happens, happens to the holders of both locks alike.
 //
+// Under the lock a worker adds to a counter, step by step: it writes one more than what it has
+// read last. Where two are inside at once, each overwrites what the other has added.
+//
 // A worker is inside from when it has the lock until it has left, or dies, or is paused: one
 // that is paused does nothing. When it goes on, it asks its hold first. A hold of zk.Lock
 // cannot be asked and tells nothing; one of Holdfast's ends before another worker can enter.
@@ -53,6 +56,9 @@ type side struct {
 	parent  string // of the nodes
 	dial    func(context.Context, *locktest.Ensemble, string) (process, error)
 	workers []*worker
+
+	counter int // what the workers add to, one after the other
+	added   int // how often they did
 
 	turns    int
 	overlaps int       // how often two were inside at once

@@ -100,8 +100,11 @@ func TestEach(t *testing.T) {
 					if got := s.sides[zkSide].overlaps > 0; got != test.two {
 						t.Errorf("zk.Lock: two were inside: %v, want %v", got, test.two)
 					}
-					if n := s.sides[hfSide].overlaps; n != 0 {
-						t.Errorf("Holdfast: two were inside %d times", n)
+					if zk := s.sides[zkSide]; zk.added > zk.counter != test.two {
+						t.Errorf("zk.Lock: the counter is %d after %d additions, want some lost: %v", zk.counter, zk.added, test.two)
+					}
+					if hf := s.sides[hfSide]; hf.overlaps != 0 || hf.added != hf.counter || hf.added == 0 {
+						t.Errorf("Holdfast: two were inside %d times, the counter is %d after %d additions", hf.overlaps, hf.counter, hf.added)
 					}
 					if got := s.next(hfSide, begin); got != test.next {
 						t.Errorf("Holdfast: the next one has entered: %v, want %v", got, test.next)

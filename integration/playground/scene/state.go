@@ -23,7 +23,8 @@ type State struct {
 type Side struct {
 	Name     string   `json:"name"`
 	Inside   int      `json:"inside"` // how many are, now
-	Turns    int      `json:"turns"`
+	Counter  int      `json:"counter"`
+	Added    int      `json:"added"`    // how often it was added to: more than it shows if additions were lost
 	Overlaps int      `json:"overlaps"` // how often two were inside at once
 	Overlap  float64  `json:"overlap"`  // for how many seconds in all
 	Workers  []Worker `json:"workers"`
@@ -82,7 +83,7 @@ func (s *Scene) State() State {
 }
 
 func (s *Scene) sideState(side *side) Side {
-	state := Side{Name: side.name, Turns: side.turns, Overlaps: side.overlaps, Overlap: side.overlap.Seconds(), Nodes: []Node{}}
+	state := Side{Name: side.name, Counter: side.counter, Added: side.added, Overlaps: side.overlaps, Overlap: side.overlap.Seconds(), Nodes: []Node{}}
 	if !side.since.IsZero() {
 		state.Overlap += time.Since(side.since).Seconds()
 	}

@@ -39,13 +39,13 @@ const (
 func (s *Scene) stops() []stop {
 	return []stop{
 		{
-			say:  "The sessions of both holders end while they work. The node of zk.Lock goes with its session, and the next one enters. Holdfast's is not the session's: nothing happens.",
+			say:  "The sessions of both holders end while they work. The node of zk.Lock goes with its session and the next worker enters: both write the counter, and additions are lost. The node of Holdfast does not belong to the session: nothing happens.",
 			do:   s.EndSession,
 			seen: func(begin mark) bool { return s.sides[zkSide].overlaps > begin.overlaps[zkSide] },
 			look: 5 * time.Second,
 		},
 		{
-			say: "Both holders are paused for longer than a session or a lease lasts, and go on. With both locks the next one enters meanwhile. The holder of zk.Lock works on as if nothing had been; that of Holdfast asks its hold, which has ended, and stops.",
+			say: "Both holders are paused for longer than a session or a lease lasts, and go on. With both locks the next worker enters meanwhile. The holder of zk.Lock then works on; that of Holdfast asks its hold, which has ended, and stops.",
 			do:  s.Pause,
 			seen: func(begin mark) bool {
 				return s.sides[zkSide].overlaps > begin.overlaps[zkSide] && s.next(hfSide, begin) && !s.sides[hfSide].disturbed()
@@ -61,13 +61,13 @@ func (s *Scene) stops() []stop {
 			look: 8 * time.Second,
 		},
 		{
-			say:  "The leader's clock is set ten minutes forward. By it, all leases are over long ago. Holdfast's clients see the step, and none enters.",
+			say:  "The leader's clock is set ten minutes forward. By that clock all leases ended long ago. Holdfast's clients see the step, and none enters.",
 			do:   func() { s.StepClock(10 * time.Minute) },
 			seen: func(mark) bool { return true },
 			look: 8 * time.Second,
 		},
 		{
-			say:  "Both holders are killed. The next one enters when the session is over (zk.Lock), or the lease and the grace (Holdfast). That is the price: it takes longer.",
+			say:  "Both holders are killed. The next worker enters when the session is over (zk.Lock), or the lease and the grace (Holdfast). That is the price: it takes longer.",
 			do:   s.Kill,
 			seen: func(begin mark) bool { return s.next(zkSide, begin) && s.next(hfSide, begin) },
 			look: 4 * time.Second,
@@ -95,7 +95,7 @@ func (s *Scene) goAround() {
 	}
 	s.update(func() {
 		s.tour.Done = true
-		s.tour.Say = "That was the tour. Both locks met with the same. The buttons are yours."
+		s.tour.Say = "That was the tour: the same happened to both locks. Now try the buttons."
 	})
 }
 

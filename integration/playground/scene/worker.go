@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -36,6 +37,7 @@ type worker struct {
 	inside  bool
 	entered int // the how manieth entry to a lock its last one was
 	done    int // steps of its work
+	read    int // what it has read last of the counter
 	paused  bool
 	cut     bool
 }
@@ -89,7 +91,15 @@ func (w *worker) update(ctx context.Context, change func()) (alive bool) {
 
 func (w *worker) die(err error) {
 	w.phase, w.hold, w.inside, w.p = dead, nil, false, nil
-	w.s.say(w.side, Warn, "%s gives up and starts again: %v", w.name, err)
+	w.s.say(w.side, Warn, "%s gives up and starts again: %v", w.name, cause(err))
+}
+
+// cause is an error without the addresses of the connection that it came from.
+func cause(err error) error {
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		return op.Err
+	}
+	return err
 }
 
 // turn is one turn with the lock.
@@ -120,7 +130,7 @@ func (w *worker) turn(ctx context.Context, p process) error {
 		w.hold, w.phase = nil, rests
 		w.side.turns++
 		if err != nil {
-			w.s.say(w.side, Warn, "%s unlocks: %v", w.name, err)
+			w.s.say(w.side, Warn, "%s unlocks: %v", w.name, cause(err))
 		}
 	})
 	if errors.Is(err, zk.ErrNoNode) {
@@ -131,8 +141,15 @@ func (w *worker) turn(ctx context.Context, p process) error {
 
 func (w *worker) enter(h hold) {
 	w.s.entries++
-	w.hold, w.inside, w.entered, w.done, w.phase = h, true, w.s.entries, 0, works
+	w.hold, w.inside, w.entered, w.done, w.read, w.phase = h, true, w.s.entries, 0, w.side.counter, works
 	w.s.say(w.side, Good, "%s enters", w.name)
+}
+
+// add writes one more than what was read last, and reads what is there then for the next time.
+func (w *worker) add() {
+	w.side.counter = w.read + 1
+	w.side.added++
+	w.read = w.side.counter
 }
 
 // work works under the lock, until all is done or the hold is lost.
@@ -156,6 +173,7 @@ func (w *worker) work(ctx context.Context, h hold) (lost, err error) {
 				return
 			}
 			w.inside = true
+			w.add()
 			w.done = min(w.done+1, workSteps)
 			finished = w.done == workSteps && !w.s.linger
 		})

@@ -115,7 +115,8 @@ function verdict(status, locks) {
 }
 
 // asOf dates what was read a while ago, "" for what was not.
-const asOf = (locks) => (locks.age_ms > old ? `, as of ${clock(Date.now() - locks.age_ms)}` : "");
+const asOf = (locks) => (locks.age_ms > old ? `, as of ${readAt(locks.age_ms)}` : "");
+const readAt = (age) => clock(Math.round((Date.now() - age) / 1000) * 1000);
 
 function tiles(status, locks) {
   const sum = (key) => locks.counts.reduce((n, c) => n + c[key], 0);
@@ -228,9 +229,8 @@ function tick() {
     for (const tr of byId("table").tBodies[0].rows) tr.tick?.(performance.now());
     const age = performance.now() - last.at + last.locks.age_ms;
     put(byId("updated"), paused ? "paused" : failing ? `no data for ${ago(Date.now() - failing)}` : `locks read ${ago(age)} ago`);
-    const read = Math.round((Date.now() - age) / 1000) * 1000;
     byId("stale").hidden = age <= old || last.locks.locks.length === 0;
-    put(byId("stale"), `The locks are shown as they were at ${clock(read)}, ${ago(age)} ago. What has changed since is not known.`);
+    put(byId("stale"), `The locks are shown as they were at ${readAt(age)}, ${ago(age)} ago. What has changed since is not known.`);
   }
 }
 setInterval(tick, matchMedia("(prefers-reduced-motion: reduce)").matches ? 1000 : 200);
