@@ -255,3 +255,26 @@ func TestLeaderByALaggingServer(t *testing.T) {
 		seen.is(t, "a", "b", "-")
 	})
 }
+
+// TestObserverLeavesNoParent: the lock's node goes with the last candidate, while the client of
+// that one still observes.
+func TestObserverLeavesNoParent(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.client("a"), w.client("b")
+		w.observe(w.ctx, a)
+		first, err := b.Election("x").Campaign(w.ctx, "b")
+		w.ok(err)
+		next := start(func() (*lock.Hold, error) {
+			l, err := a.Election("x").Campaign(w.ctx, "a")
+			if err != nil {
+				return nil, err
+			}
+			return l.Hold, nil
+		})
+		w.waits(next)
+		w.ok(first.Resign())
+		time.Sleep(2 * time.Second) // the other client has looked after its parent
+		w.unlock(w.await(next).hold)
+		w.empty()
+	})
+}

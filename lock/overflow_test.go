@@ -150,6 +150,42 @@ func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
+// TestTriesAtTheEndOfTheCounter: clients that do not queue make the parent anew too, when no other
+// contender is there, also one that stays otherwise. If it cannot be deleted, they are blocked.
+func TestTriesAtTheEndOfTheCounter(t *testing.T) {
+	for _, parent := range []string{"ours", "kept", "adopted"} {
+		for way, take := range map[string]func(*world, *lock.Client) (unlocker, error){
+			"try":           func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(w.ctx) },
+			"try to have y": func(w *world, c *lock.Client) (unlocker, error) { return c.All([]string{"x", "y"}).TryLock(w.ctx) },
+			"barge":         func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x", lock.WithBarging()).Lock(w.ctx) },
+		} {
+			subtest(t, way+" "+parent, locktest.Options{}, func(w *world) {
+				a, z := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: parent == "kept"})), w.raw("other")
+				w.unlock(w.lock(a, "other"))
+				if parent == "adopted" {
+					w.create(z, "/locks/x", "", 0)
+				}
+				h := w.lock(a, "x")
+				w.setSequence("x", math.MaxInt32)
+				w.create(z, "/locks/x/of-another", "", 0)
+				w.unlock(h)
+				time.AfterFunc(time.Minute, func() { w.remove(z, "/locks/x/of-another") })
+				var tried unlocker
+				var err error
+				cost := w.cost("a", func() { tried, err = take(w, a) })
+				if way != "barge" {
+					mustBe(w, err, lock.ErrHeld)
+					time.Sleep(2 * time.Minute)
+					tried, err = take(w, a)
+				}
+				atMost(w, "requests", cost.total(), 60*10)
+				w.ok(err)
+				w.ok(tried.Unlock())
+			})
+		}
+	}
+}
+
 // TestOverflowedEntryIsGivenUp: its client withdraws it, and the caller gives up, or the entry is
 // removed, while one of the requests is on its way. Nothing stays.
 func TestOverflowedEntryIsGivenUp(t *testing.T) {

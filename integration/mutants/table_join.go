@@ -94,6 +94,13 @@ var joinMutants = []mutant{
 			"deletionOf(path, n, false)"}},
 		tests: []string{"lock.TestCounterNearItsEnd"},
 	}, {
+		name:   "rollover-never-tried",
+		breaks: "a try does not delete an empty parent whose counter is at its end, so that barging never ends",
+		edits: []edit{{"lock/internal/queue/join.go",
+			"		if c.trying && (again || len(names) > 0) {\n",
+			"		if c.trying {\n"}},
+		tests: []string{"lock.TestTriesAtTheEndOfTheCounter"},
+	}, {
 		name:   "rollover-behind-the-dead",
 		breaks: "a client that waits for the end of a counter does not purge the expired entries there",
 		edits: []edit{{"lock/internal/queue/join.go",

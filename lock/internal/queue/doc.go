@@ -179,5 +179,6 @@
 //
 // An entry of sequence 2147483647, or a negative one, is never granted (Z9). It leaves, and
 // the contender waits until the parent was deleted, even an adopted one, and counts from 0
-// again (rollover).
+// again (rollover). It has no entry meanwhile. So clients that hand an entry on, or keep it unused,
+// look at the counter too (countContenders).
 package queue

@@ -259,16 +259,14 @@ func (c *contender) spent(ctx context.Context) error {
 }
 
 // rollover waits until the parent whose counter is at its end was deleted, so that it begins
-// at 0 again. An entry that was made there leaves first.
+// at 0 again. An entry that was made there leaves first. A contender that tries deletes the parent
+// if no other one is there, and does not wait.
 func (c *contender) rollover(ctx context.Context, e *Entry) error {
 	c.Log.Info().Str("lock", c.Lock).Msg("the lock's counter is at its end; waiting until all contenders have left")
-	if e != nil {
+	if e != nil && (!c.trying || c.Leave(ctx, e) != nil) {
 		c.Remove(e)
 	}
-	if c.trying {
-		return &Blocked{Path: c.parent}
-	}
-	for {
+	for again := false; ; again = true {
 		n, changed, err := c.Conn.Watch(ctx, c.parent)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
@@ -281,12 +279,18 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 		if err != nil {
 			return err
 		}
+		if c.trying && (again || len(names) > 0) {
+			return &Blocked{Path: c.parent}
+		}
 		if len(names) == 0 {
 			if err := c.deleteSpentParent(ctx, c.parent, n); zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err
 			}
 		} else if err := c.purgeFrom(ctx, names); err != nil {
 			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is at its end and contenders are there; looking again")
+		}
+		if c.trying {
+			continue
 		}
 		if err := await(ctx, changed, pollEvery); err != nil {
 			return err

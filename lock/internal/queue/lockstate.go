@@ -20,7 +20,8 @@ type lockState struct {
 	places   places
 	soleHold *Entry // held by one goroutine that no other waits for: its place is not remembered
 
-	users int // guarded by the queue
+	users    int // guarded by the queue
+	watchers int // of these, those that only watch; guarded by the queue too
 }
 
 // open returns the state of a lock, to be given back with close. A parent that is kept is

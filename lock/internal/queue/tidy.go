@@ -172,11 +172,11 @@ func (q *Queue) postpone(path string, d *duty) {
 	t.owed[path] = d
 }
 
-// inUse reports whether a request of this client is at the lock.
+// inUse reports whether a request of this client is at the lock, which tidies up later.
 func (q *Queue) inUse(s *lockState) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return s.users > 1
+	return s.users-s.watchers > 1
 }
 
 // readEmpty reads a parent, and returns the operations that delete it: none if it stays. The

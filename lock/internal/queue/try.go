@@ -157,7 +157,11 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 					return nil, err
 				}
 			}
-			if err := c.awaitFree(ctx); err != nil {
+			wait := c.awaitFree
+			if blocked.Path == c.parent { // its counter is at its end, and no contender is there
+				wait = func(ctx context.Context) error { return pause(ctx, pollEvery) }
+			}
+			if err := wait(ctx); err != nil {
 				return nil, err
 			}
 		default:

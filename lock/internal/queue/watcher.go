@@ -27,10 +27,24 @@ type Watcher struct {
 }
 
 // NewWatcher returns a watcher of the request's lock.
-func (q *Queue) NewWatcher(r Request) *Watcher { return &Watcher{contender: q.newContender(r)} }
+func (q *Queue) NewWatcher(r Request) *Watcher {
+	w := &Watcher{contender: q.newContender(r)}
+	w.watches(1)
+	return w
+}
 
 // Close ends it.
-func (w *Watcher) Close() { w.close(w.lock) }
+func (w *Watcher) Close() {
+	w.watches(-1)
+	w.close(w.lock)
+}
+
+// watches counts so many more watchers of the lock.
+func (w *Watcher) watches(more int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lock.watchers += more
+}
 
 // Holder returns the entry of the holder: the first one, if it tells its grant and has not
 // expired; nil if there is none. caughtUp asks the server to catch up with the leader first. A
