@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -184,6 +186,24 @@ func TestTriesAtTheEndOfTheCounter(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestDeniedAtTheEndOfTheCounter: the error names the node and the ACL.
+func TestDeniedAtTheEndOfTheCounter(t *testing.T) {
+	forEach(t, locktest.Options{}, map[string]struct{ path, says string }{
+		"the lock's node cannot be read":    {"/locks/x", "read /locks/x: its ACL does not let us"},
+		"the lock's node cannot be deleted": {"/locks", "delete /locks/x, whose counter is at its end: the ACL of the node above does not let us"},
+	}, func(w *world, test struct{ path, says string }) {
+		a, z := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true})), w.raw("admin")
+		w.unlock(w.lock(a, "x"))
+		w.setSequence("x", math.MaxInt32)
+		if _, err := z.SetACL(test.path, zk.WorldACL(zk.PermCreate|zk.PermWrite), -1); err != nil {
+			t.Fatal(err)
+		}
+		_, err := a.Mutex("x").Lock(w.ctx)
+		mustBe(w, err, lock.ErrDenied)
+		mustSay(w, err, test.says)
+	})
 }
 
 // TestOverflowedEntryIsGivenUp: its client withdraws it, and the caller gives up, or the entry is

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -80,6 +81,8 @@ func (q *Queue) deleteSpentParent(ctx context.Context, path string, n zkconn.Nod
 	switch _, cause := zkconn.RefusedOp(err); {
 	case errors.Is(cause, zk.ErrNoNode), errors.Is(cause, zk.ErrNotEmpty), errors.Is(cause, zk.ErrBadVersion):
 		return nil
+	case errors.Is(cause, zk.ErrNoAuth):
+		return fmt.Errorf("%w: delete %s, whose counter is at its end: the ACL of the node above does not let us", zkconn.ErrDenied, path)
 	}
 	return err
 }

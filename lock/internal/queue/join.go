@@ -272,6 +272,8 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 		case errors.Is(err, zk.ErrNoNode):
 			c.lock.believe(parent{})
 			return nil
+		case errors.Is(err, zk.ErrNoAuth):
+			return fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
 		case err != nil:
 			return err
 		}
@@ -283,7 +285,7 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 			return &Blocked{Path: c.parent}
 		}
 		if len(names) == 0 {
-			if err := c.deleteSpentParent(ctx, c.parent, n); zkconn.OutcomeOf(err) == zkconn.Refused {
+			if err := c.deleteSpentParent(ctx, c.parent, n); errors.Is(err, zkconn.ErrDenied) || zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err
 			}
 		} else if err := c.purgeFrom(ctx, names); err != nil {
