@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -68,5 +69,10 @@ func TestStates(t *testing.T) {
 		b.Run(clickOn("orders/1/ship"))
 		b.Until(`document.querySelector("tr.detail table")?.tBodies[0].rows.length === 5`)
 		b.Picture("states-" + scheme)
+		b.Run(chromedp.EmulateViewport(390, 900)) // a queue keeps its columns, and scrolls in its place
+		b.Until(`document.querySelector("tr.detail table")?.tBodies[0].rows[1].offsetHeight < 40`)
+		b.Expect(`document.documentElement.scrollWidth <= innerWidth`)
+		b.Expect(`[...document.querySelectorAll("#table .badge")].every((b) => b.offsetHeight < 25 && b.getBoundingClientRect().right <= b.parentElement.getBoundingClientRect().right)`)
+		b.Picture("states-390-" + scheme)
 	}
 }

@@ -5,6 +5,7 @@ import { charts, facts, policies } from "./below.js";
 import { detail, old, row } from "./rows.js";
 
 const every = 2000;
+const patience = 12; // seconds; the reaper itself gives up after ten, and says why
 const rows = 100;
 const view = { q: "", root: "", policy: "", state: "", sort: "policy", page: 0 };
 let open = ""; // root and name of the lock whose queue is shown
@@ -18,10 +19,10 @@ async function ask(path) {
   const host = location.host;
   let answer, body;
   try {
-    answer = await fetch(path, { signal: AbortSignal.timeout(10000), cache: "no-store" });
+    answer = await fetch(path, { signal: AbortSignal.timeout(patience * 1000), cache: "no-store" });
     body = await answer.json();
   } catch (error) {
-    if (error.name === "TimeoutError") throw new Error(`${host} did not answer within 10 s`);
+    if (error.name === "TimeoutError") throw new Error(`${host} did not answer within ${patience} s`);
     if (error.name === "SyntaxError") throw new Error(`${host} answered ${answer.status} ${answer.statusText}, but not as a reaper does: is there a proxy in between?`);
     throw new Error(`${host} cannot be reached: the reaper has stopped, or the network is down`);
   }
@@ -140,7 +141,7 @@ function tiles(status, locks) {
     ["Role", states.join(", ").replace("disconnected", "no session"), states.includes("standby") && other ? `active: ${other}` : `for ${ago(now - Math.max(...status.roots.map((r) => Date.parse(r.since))))}`, states.includes("disconnected") ? "bad" : ""],
     ["Session", down.length ? "lost" : "up", `for ${ago(now - since)}${losses ? `, lost ${losses}\u00d7` : ""}`, down.length ? "bad" : ""],
     late ? ["Sweeps", "overdue", `by ${ago(late * 1000)}`, "bad"] :
-    ["Last sweep", swept ? `${ago(now - swept)} ago` : "none yet", running ? "one is under way" : next ? (next > now ? `next in ${ago(next - now)}` : "the next is due") : states.includes("standby") ? "another reaper sweeps" : down.length ? "no session" : "none is due"],
+    ["Last sweep", swept ? `${ago(now - swept)} ago` : "none yet", running ? "one is under way" : down.length ? "no session" : next ? (next > now ? `next in ${ago(next - now)}` : "the next is due") : states.includes("standby") ? "another reaper sweeps" : "none is due"],
     ["Locks", sum("locks").toLocaleString("en") + more, dated(count(status.roots.reduce((n, r) => n + r.policies.length, 0), "policy", "policies")), stale],
     ["Held", sum("held").toLocaleString("en") + more, dated(noun(sum("held"), "entry", "entries")), stale],
     ["Waiting", sum("waiting").toLocaleString("en") + more, dated(noun(sum("waiting"), "entry", "entries")), stale],

@@ -160,6 +160,9 @@ export function detail(cell, lock) {
     }
   });
   table.append(header, body);
+  const wide = el("div");
+  wide.className = "wide";
+  wide.append(table);
   const more = lock.held + lock.waiting - lock.entries.length;
-  cell.replaceChildren(head, ...(lock.entries.length ? [table] : []), ...(more > 0 ? [span(`and ${count(more, "more entry", "more entries")}`, "sub")] : []));
+  cell.replaceChildren(head, ...(lock.entries.length ? [wide] : []), ...(more > 0 ? [span(`and ${count(more, "more entry", "more entries")}`, "sub")] : []));
 }
