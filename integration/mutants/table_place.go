@@ -175,8 +175,8 @@ var placeMutants = []mutant{
 		name:   "kept-for-ever",
 		breaks: "what is kept is not given back when another contender comes",
 		edits: []edit{{"lock/internal/queue/idle.go",
-			"p.keptFor(err != nil || len(znode.",
-			"p.keptFor(err != nil && len(znode."}},
+			"p.keptFor(err != nil || count",
+			"p.keptFor(err != nil && count"}},
 		tests: []string{"lock.TestKeptEntryIsGivenBack"},
 	}, {
 		name:   "kept-beyond-its-time",

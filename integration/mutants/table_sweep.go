@@ -187,8 +187,15 @@ var sweepMutants = []mutant{
 		name:   "reaper-reload-mixed",
 		breaks: "a reload changes the policies of a sweep that begins, and not what it goes by",
 		edits: []edit{{"reaper/monitor.go",
-			"				g.history = olds[j].history\n",
-			"				g.history, olds[j].chosen = olds[j].history, g.chosen\n"}},
+			"			g.history = m.groups[j].history\n",
+			"			g.history, m.groups[j].chosen = m.groups[j].history, g.chosen\n"}},
 		tests: []string{"reaper.TestReloadWhileASweepBegins"},
+	}, {
+		name:   "reaper-reload-anew",
+		breaks: "with a reload each schedule begins anew, so that frequent ones put off all sweeps",
+		edits: []edit{{"reaper/group.go",
+			"	if t.begun || t.group.next.IsZero() {\n",
+			"	{\n"}},
+		tests: []string{"reaper.TestReloadsMoreOftenThanSweeps"},
 	},
 }
