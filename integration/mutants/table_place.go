@@ -176,7 +176,7 @@ var placeMutants = []mutant{
 		breaks: "what is kept is not given back when another contender comes",
 		edits: []edit{{"lock/internal/queue/idle.go",
 			"p.keptFor(err != nil || count",
-			"p.keptFor(err != nil && count"}},
+			"p.keptFor(err != nil || false && count"}},
 		tests: []string{"lock.TestKeptEntryIsGivenBack"},
 	}, {
 		name:   "kept-beyond-its-time",
