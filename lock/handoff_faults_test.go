@@ -262,6 +262,25 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 		}
 		forgotten(w, a, 1)
 	})
+	subtest(t, "the reply to its last write is lost", locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding(0))
+		for range 3 {
+			h := w.lock(a, "x")
+			h.Revoked()
+			next := w.line(w.ctx, a, "x", 1)[0]
+			w.looked("a")
+			w.fault(writes("a", h.EntryPath()), locktest.Fault{Delay: window, Drop: locktest.AfterApply})
+			go h.Extend(w.ctx, ttl)
+			settle()
+			w.unlock(h)
+			last := w.await(next).hold
+			if last.EntryPath() == h.EntryPath() {
+				w.Error("the entry was handed on")
+			}
+			w.unlock(last)
+		}
+		forgotten(w, a, 1)
+	})
 	subtest(t, "it is given up as it is granted", locktest.Options{}, func(w *world) {
 		var giveUp atomic.Pointer[context.CancelFunc]
 		clk := newClock(0, 0)

@@ -9,21 +9,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// JudgeRevocation decides on a request to give up a lock, as one read returned it.
-func JudgeRevocation(r admin.Revocation) Verdict {
-	switch {
-	case r.Stat.EphemeralOwner != 0, r.Stat.NumChildren > 0:
-		return Foreign
-	case errors.Is(r.Err, znode.ErrOlder):
-		return Format1
-	case r.Err != nil:
-		return Foreign
-	case r.Moot:
-		return Moot
-	}
-	return Live
-}
-
 // sweepInbox sweeps the requests to give up locks of the policies. It comes last, so that
 // those go, too, whose entries the sweep has deleted.
 func (s *sweep) sweepInbox(ctx context.Context) {

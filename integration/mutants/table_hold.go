@@ -26,7 +26,7 @@ var holdMutants = []mutant{
 	}, {
 		name:   "no-margin",
 		breaks: "the lease has no margin for a clock that runs wrong and a timer that is late",
-		edits: []edit{{"lock/internal/lease/lease.go",
+		edits: []edit{{"lock/internal/lease/validity.go",
 			"return l.sent.Mono + l.ttl - l.ttl/znode.RateError - time.Millisecond - timerSlack",
 			"return l.sent.Mono + l.ttl - l.ttl/znode.RateError*0"}},
 		tests: []string{"lock/internal/lease.TestLeaseEndsBeforeOthersMayEnter"},

@@ -98,7 +98,7 @@ var joinMutants = []mutant{
 		breaks: "a try does not delete an empty parent whose counter is at its end, so that barging never ends",
 		edits: []edit{{"lock/internal/queue/join.go",
 			"		if c.trying && (again || len(names) > 0) {\n",
-			"		if c.trying {\n"}},
+			"		if c.trying && (again || len(names) >= 0) {\n"}},
 		tests: []string{"lock.TestTriesAtTheEndOfTheCounter"},
 	}, {
 		name:   "rollover-behind-the-dead",

@@ -34,8 +34,8 @@ var leaveMutants = []mutant{
 		name:   "parent-no-version",
 		breaks: "a holder that unlocks alone deletes the parent with its entry, whatever was written there",
 		edits: []edit{{"lock/internal/queue/leave.go",
-			"&zk.DeleteRequest{Path: x.e.parent(), Version: x.e.parentVersion}",
-			"&zk.DeleteRequest{Path: x.e.parent(), Version: -1}"}},
+			"parentDeletion(x.e.parent(), x.e.generation(), x.e.parentVersion)",
+			"parentDeletion(x.e.parent(), x.e.generation(), -1)"}},
 		tests: []string{"lock.TestParentThatAnotherClientWrote"},
 	}, {
 		name:   "unlock-gives-up",
@@ -123,8 +123,8 @@ var tidyMutants = []mutant{
 		name:   "tidy-without-version",
 		breaks: "an empty parent is deleted that was written since it was read",
 		edits: []edit{{"lock/internal/queue/deleteparent.go",
-			"		&zk.DeleteRequest{Path: path, Version: n.Stat.Version},\n",
-			"		&zk.DeleteRequest{Path: path, Version: -1},\n"}},
+			"parentDeletion(path, node.Generation, n.Stat.Version)",
+			"parentDeletion(path, node.Generation, -1)"}},
 		tests: []string{"lock.TestClientJoinsAsTheParentIsDeleted"},
 	}, {
 		name:   "tidy-without-reading",
@@ -137,8 +137,8 @@ var tidyMutants = []mutant{
 		name:   "tidy-without-anchor",
 		breaks: "a parent is to be deleted and its anchor is not",
 		edits: []edit{{"lock/internal/queue/deleteparent.go",
-			"		&zk.DeleteRequest{Path: anchorPath(path, node.Generation), Version: -1},\n",
-			""}},
+			"		&zk.DeleteRequest{Path: anchorPath(path, generation), Version: -1},\n",
+			"		&zk.CheckVersionRequest{Path: anchorPath(path, generation), Version: -1},\n"}},
 		tests: []string{"lock.TestOwedParentGoesInTheEnd"},
 	}, {
 		name:   "tidy-spoilt",

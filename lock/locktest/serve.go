@@ -1,10 +1,13 @@
 package locktest
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // Serve connects the TCP clients of a listener to a member: processes of their own, and
@@ -31,10 +34,21 @@ func (e *Ensemble) Serve(l net.Listener, member string) error {
 		case e.isClosed():
 			relays.Wait()
 			return nil
+		case isTransient(err):
+			time.Sleep(acceptAgain)
 		default:
 			return fmt.Errorf("locktest: Serve: %w", err)
 		}
 	}
+}
+
+// acceptAgain is how long Serve pauses when a connection could not be accepted.
+const acceptAgain = 10 * time.Millisecond
+
+// isTransient reports whether the listener goes on: the process has no file descriptor left for
+// the moment, or the client has gone again.
+func isTransient(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED)
 }
 
 // closes has Close close the listener. It reports false if the ensemble is closed already.

@@ -3,7 +3,9 @@ package locktest_test
 import (
 	"io"
 	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +155,41 @@ func TestServeFails(t *testing.T) {
 	if err := ens.Serve(l, ens.Servers()[0]); err == nil || !strings.Contains(err.Error(), "use of closed network connection") {
 		t.Errorf("a closed listener: %v", err)
 	}
+}
+
+// TestServeOutlastsFailedAccepts: a process that has no file descriptor left for a moment goes on
+// to serve, and so keeps its data.
+func TestServeOutlastsFailedAccepts(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ens := locktest.Start(t, locktest.Options{})
+	failing := &failingListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED}}
+	served := make(chan error, 1)
+	go func() { served <- ens.Serve(failing, ens.Servers()[0]) }()
+	if got := ask(t, l.Addr().String(), "ruok"); got != "imok" {
+		t.Errorf("ruok: %q", got)
+	}
+	ens.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// failingListener fails with the errors before it accepts.
+type failingListener struct {
+	net.Listener
+	errs []error
+}
+
+func (l *failingListener) Accept() (net.Conn, error) {
+	if len(l.errs) > 0 {
+		err := l.errs[0]
+		l.errs = l.errs[1:]
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", err)}
+	}
+	return l.Listener.Accept()
 }
 
 // TestContainerGoes: a container is deleted a minute after its last child, unless it has

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Why an entry ended. Package lock makes its own errors of those that end a hold.
@@ -73,20 +72,6 @@ const recordWithin = time.Millisecond
 
 // timerSlack is how late a timer may fire and a hold still end in time.
 const timerSlack = 5 * time.Millisecond
-
-// lease is what an acknowledged write of an entry gives its owner.
-type lease struct {
-	sent clock.Instant // before the write was handed over
-	ttl  time.Duration // that it carried
-}
-
-// end is until when other clients surely respect the lease, on the local monotonic
-// clock. The leader stamped the write after it was sent, so other clients count
-// from later. The margin covers the error of our clock's rate, the millisecond that
-// Mtime is rounded by, and a late timer.
-func (l lease) end() time.Duration {
-	return l.sent.Mono + l.ttl - l.ttl/znode.RateError - time.Millisecond - timerSlack
-}
 
 // State is where an entry stands in its life. It only moves forward.
 type State uint8

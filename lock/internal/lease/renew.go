@@ -36,22 +36,6 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 	return begun
 }
 
-// expire ends a hold whose lease has run out; e.mu is held, by change. One that ended
-// only if the machine was suspended is given a grace to be confirmed by a renewal.
-func (e *Entry) expire(now clock.Instant) {
-	why := e.threat()
-	switch {
-	case now.Mono >= e.end():
-		e.transition(Ended, why)
-	case e.left(now) > 0:
-		e.suspectSince = 0
-	case e.Fixed, e.suspectSince != 0 && now.Mono >= e.suspectSince+e.Grace:
-		e.transition(Ended, why)
-	case e.suspectSince == 0:
-		e.suspectSince = now.Mono
-	}
-}
-
 // attempt reports whether a write is still wanted, and the version to make it on.
 func (e *Entry) attempt(w *write) (version int32, wanted bool) {
 	e.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // end is until when the entry is surely respected; e.mu is held. A write that shortens
@@ -144,4 +145,34 @@ func (e *Entry) Values() context.Context {
 		return context.Background()
 	}
 	return e.ctx
+}
+
+// expire ends a hold whose lease has run out; e.mu is held, by change. One that ended
+// only if the machine was suspended is given a grace to be confirmed by a renewal.
+func (e *Entry) expire(now clock.Instant) {
+	why := e.threat()
+	switch {
+	case now.Mono >= e.end():
+		e.transition(Ended, why)
+	case e.left(now) > 0:
+		e.suspectSince = 0
+	case e.Fixed, e.suspectSince != 0 && now.Mono >= e.suspectSince+e.Grace:
+		e.transition(Ended, why)
+	case e.suspectSince == 0:
+		e.suspectSince = now.Mono
+	}
+}
+
+// lease is what an acknowledged write of an entry gives its owner.
+type lease struct {
+	sent clock.Instant // before the write was handed over
+	ttl  time.Duration // that it carried
+}
+
+// end is until when other clients surely respect the lease, on the local monotonic
+// clock. The leader stamped the write after it was sent, so other clients count
+// from later. The margin covers the error of our clock's rate, the millisecond that
+// Mtime is rounded by, and a late timer.
+func (l lease) end() time.Duration {
+	return l.sent.Mono + l.ttl - l.ttl/znode.RateError - time.Millisecond - timerSlack
 }

@@ -27,9 +27,14 @@ func deletionOf(path string, n zkconn.Node, spent bool) []any {
 	if node.Generation == "" || !node.Removable(true, spent) {
 		return nil
 	}
+	return parentDeletion(path, node.Generation, n.Stat.Version)
+}
+
+// parentDeletion are the operations that delete a parent of that version, and its anchor.
+func parentDeletion(path string, generation string, version int32) []any {
 	return []any{
-		&zk.DeleteRequest{Path: anchorPath(path, node.Generation), Version: -1},
-		&zk.DeleteRequest{Path: path, Version: n.Stat.Version},
+		&zk.DeleteRequest{Path: anchorPath(path, generation), Version: -1},
+		&zk.DeleteRequest{Path: path, Version: version},
 	}
 }
 

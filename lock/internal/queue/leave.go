@@ -62,9 +62,7 @@ func (x *exit) leave(ctx context.Context) error {
 func (x *exit) ops() []any {
 	ops := append(make([]any, 0, 3), &zk.DeleteRequest{Path: x.e.Path, Version: x.version})
 	if x.withParent {
-		ops = append(ops,
-			&zk.DeleteRequest{Path: anchorPath(x.e.parent(), x.e.generation()), Version: -1},
-			&zk.DeleteRequest{Path: x.e.parent(), Version: x.e.parentVersion})
+		ops = append(ops, parentDeletion(x.e.parent(), x.e.generation(), x.e.parentVersion)...)
 	}
 	return ops
 }

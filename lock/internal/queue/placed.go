@@ -228,6 +228,7 @@ func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e 
 		if e, err = before.next(ctx); err == nil {
 			return e, position{admitted: true}, nil
 		}
+		before.handedOff.Store(false)
 		c.HandoffFailed(before)
 		c.Remove(before)
 		if ctx.Err() != nil {

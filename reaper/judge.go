@@ -105,3 +105,18 @@ func JudgeParent(n znode.Node, staying int, now admin.Time, seen time.Duration, 
 // anyWindow is a precision that every sample has: an empty parent may as well be
 // deleted by the next sweep.
 const anyWindow = time.Duration(math.MaxInt64)
+
+// JudgeRevocation decides on a request to give up a lock, as one read returned it.
+func JudgeRevocation(r admin.Revocation) Verdict {
+	switch {
+	case r.Stat.EphemeralOwner != 0, r.Stat.NumChildren > 0:
+		return Foreign
+	case errors.Is(r.Err, znode.ErrOlder):
+		return Format1
+	case r.Err != nil:
+		return Foreign
+	case r.Moot:
+		return Moot
+	}
+	return Live
+}
