@@ -110,8 +110,8 @@ var sweepMutants = []mutant{
 		name:   "outdated-knowledge",
 		breaks: "after an outage entries are judged by what was known before, though the servers may have lost their data",
 		edits: []edit{{"lock/internal/clock/clock.go",
-			"	return sampled <= c.conn.LastOutage()\n",
-			"	return sampled <= c.conn.LastOutage() && false\n"}},
+			"	return sampled < c.conn.LastOutage()\n",
+			"	return sampled < c.conn.LastOutage() && false\n"}},
 		tests: []string{"lock.TestDataLostBehindASessionThatEnded"},
 	}, {
 		name:   "reset-unseen",

