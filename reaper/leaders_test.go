@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,6 +199,74 @@ func TestTheMarkIsLeftAlone(t *testing.T) {
 		w.create(z, "/locks/theirs/"+znode.EpochMark, "x", 0)
 		if got := w.mustSweep(r).Total; got.Foreign != 2 {
 			t.Errorf("counted %+v, want two foreign nodes: elsewhere the name is like any other", got)
+		}
+	})
+}
+
+// TestDataLostInTheMidstOfASweep, behind a session that has ended, so that the servers do not
+// refuse the reaper: no living entry is taken for one of an earlier term.
+func TestDataLostInTheMidstOfASweep(t *testing.T) {
+	simulateOf(t, locktest.Options{}, func(w *world) {
+		r := w.reaper("reaper", reaper.Options{})
+		if _, err := w.dial("before", lock.WithPolicies(w.policies())).Mutex("before").Lock(w.ctx); err != nil {
+			w.Fatal(err)
+		}
+		w.mustSweep(r)
+		w.StepClock(time.Hour) // begins a term
+		w.mustSweep(r)
+		time.Sleep(4 * ttl) // it is older than a lease
+
+		var mu sync.Mutex
+		cutOff, tried := true, 0
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			listing := q.Op == "getChildren2" && slices.Contains(q.Paths, "/locks")
+			switch own := slices.ContainsFunc(q.Paths, func(p string) bool { return strings.HasPrefix(p, "/locks/holdfast-reaper") }); {
+			case q.Label != "reaper":
+			case listing && cutOff:
+				tried++
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			case tried > 0 && (cutOff || own): // nor does it learn that its own lock has gone
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			}
+			return locktest.Fault{}
+		})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := r.Sweep(w.ctx)
+			ended <- err
+		}()
+		listed := func(least int) {
+			for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+				mu.Lock()
+				n := tried
+				mu.Unlock()
+				switch {
+				case n >= least:
+					return
+				case time.Now().After(end):
+					t.Fatalf("the sweep has tried to list %d times, want %d", n, least)
+				}
+			}
+		}
+		listed(1)
+		w.ExpireLabel("reaper")
+		listed(5) // in its next session, too
+		w.Forget()
+		h, err := w.dial("service", lock.WithPolicies(w.policies())).Mutex("x").Lock(w.ctx)
+		if err != nil {
+			w.Fatal(err)
+		}
+		mu.Lock()
+		cutOff = false
+		mu.Unlock()
+		if err := <-ended; err != nil {
+			t.Errorf("the sweep: %v", err)
+		}
+		w.Intercept(nil)
+		if err := h.Unlock(); err != nil {
+			t.Error(err)
 		}
 	})
 }

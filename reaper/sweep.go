@@ -343,7 +343,7 @@ func (s *sweep) judge(
 		now = s.time()
 	}
 	v := verdict(now.Time, s.memory.since(stat.Mzxid, now))
-	for try := 0; v == Unproven && try < maxProofs; try++ {
+	for try := 0; (v == Unproven || try == 0 && v.Deletes() && s.tree.Outdated()) && try < maxProofs; try++ {
 		answered := s.begin("the proof of how old it is, of", path)
 		_, err := s.tree.Prove(ctx, now.Time, stat.Mzxid)
 		answered()

@@ -114,6 +114,13 @@ var sweepMutants = []mutant{
 			"	return sampled < c.conn.LastOutage() && false\n"}},
 		tests: []string{"lock.TestDataLostBehindASessionThatEnded"},
 	}, {
+		name:   "reaper-outdated",
+		breaks: "a sweep that an outage has interrupted judges by what it knew before",
+		edits: []edit{{"reaper/sweep.go",
+			"try == 0 && v.Deletes() && s.tree.Outdated())",
+			"try == 0 && v.Deletes() && s.tree.Outdated() && false)"}},
+		tests: []string{"reaper.TestDataLostInTheMidstOfASweep"},
+	}, {
 		name:   "reset-unseen",
 		breaks: "transactions that are numbered anew do not show that the servers have lost their data",
 		edits: []edit{{"lock/internal/clock/ensemble.go",

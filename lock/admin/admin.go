@@ -172,6 +172,10 @@ func (t Tree) Estimate() Time {
 	return t.c.Clock.Now()
 }
 
+// Outdated reports whether all that is known of the time is from before the last outage. The
+// servers may have lost their data meanwhile: [Tree.Prove] tells before anything is deleted.
+func (t Tree) Outdated() bool { return t.c.Clock != nil && t.c.Clock.Outdated() }
+
 // Prove gets what a verdict of [znode.Unproven] lacked: a younger sample, or the mark of
 // the leader's epoch. The verdict was on the write of the transaction mzxid, by the time
 // knew. Prove returns the time that is known then. It fails as Now does.

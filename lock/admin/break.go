@@ -193,7 +193,7 @@ func (t Tree) Purge(ctx context.Context, path string, p lock.Policy) (gone bool,
 func (t Tree) judge(ctx context.Context, e *znode.Entry, grace, read time.Duration) (znode.Verdict, time.Duration, error) {
 	now := t.Estimate()
 	verdict, wait := e.Judge(now, grace, t.Monotonic()-read)
-	if verdict == znode.Unproven || verdict == znode.Expired && t.c.Clock.Outdated() {
+	if verdict == znode.Unproven || verdict == znode.Expired && t.Outdated() {
 		var err error
 		if now, err = t.Prove(ctx, now, e.Stat.Mzxid); err != nil {
 			return znode.Live, 0, err
