@@ -153,7 +153,7 @@ func TestProgramOfREADME(t *testing.T) {
 	snippets := fenced(t, "go")
 	i := slices.IndexFunc(snippets, func(s snippet) bool { return strings.HasPrefix(s.at, "README.md:") && s.isProgram() })
 	if i < 0 {
-		t.Skip("README.md breaks a rule: it must have a ```go block with the line \"package main\", a whole program, which this test runs on holdfast dev")
+		t.Fatal("README.md must have a ```go block with the line \"package main\", a whole program, which this test runs on holdfast dev")
 	}
 	servers := dev(t, programs(t))
 	source := strings.ReplaceAll(snippets[i].text, "127.0.0.1:2181", servers[0])

@@ -1,4 +1,4 @@
-// The order in which contenders of each kind hold a lock: scripts of who joins, leaves, gives up, and comes in.
+// The order in which contenders of each kind hold a lock: scripts of joins, holds, unlocks and waits given up.
 
 package lock_test
 

@@ -39,7 +39,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{calm, 295, "a parent left, as who gave back what was kept gave up meanwhile; of the second edition"},
 		{elections, 8365, "an entry left, which one client had broken before the one that had attached to it knew; of the second edition"},
 		{faulty, 156, "a Dial that outlasted its context"},
-		{faulty, 16742, "a hold's entry deleted by one who had put it back before, unheard, when it was broken; of the second edition"},
+		{faulty, 16742, "a hold's entry deleted by a client that had put it back before, with a lost reply, when it was force-released; of the second edition"},
 		{forgetting, 275, "a living entry swept, judged by a term of data that the servers had lost"},
 		{forgetting, 2825, "a living entry deleted by a force-release, for the same reason"},
 	} {

@@ -7,21 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/supervise"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/policy"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Exit statuses of run, beside those of the command and of package app.
@@ -233,18 +226,6 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// held gives the error of a lock that another client holds the status that was asked for.
-func (f *runFlags) held(err error) error {
-	var exit *app.Exit
-	if !errors.As(err, &exit) || !errors.Is(err, lock.ErrHeld) {
-		return err
-	}
-	if f.quiet {
-		return &app.Exit{Status: f.heldStatus}
-	}
-	return &app.Exit{Status: f.heldStatus, Err: err}
-}
-
 // supervise runs the command while the hold lasts, unless starting ends before it is
 // started; then it gives the lock back, and closes the client.
 func (f *runFlags) supervise(ctx, starting context.Context, locks *lock.Client, hold *lock.Hold, ttl time.Duration, cmd supervise.Command) error {
@@ -340,129 +321,4 @@ var stderr app.Aside
 // tell prints what people are to know of a lock and its command.
 func tell(format string, args ...any) {
 	fmt.Fprintf(&stderr, "holdfast run: "+format+"\n", args...)
-}
-
-// effectiveTTL returns the TTL that the lock is taken with, if it and the name are
-// allowed.
-func effectiveTTL(cfg *policy.Config, name string, asked time.Duration) (time.Duration, error) {
-	if err := znode.CheckName(name); err != nil {
-		return 0, app.Usage("%w", err)
-	}
-	p := cfg.Policies.For(name)
-	if asked != 0 {
-		p.TTL = asked
-	}
-	if p.TTL < supervise.MinTTL {
-		return 0, app.Usage("ttl %v of lock %q: must be at least %v, to end a command in time; --ttl gives another than policy %q",
-			p.TTL, name, supervise.MinTTL, p.Name)
-	}
-	if err := p.Validate(); err != nil {
-		return 0, app.Usage("lock %q, policy %q: %w", name, p.Name, err)
-	}
-	return p.TTL, nil
-}
-
-// take connects and takes the lock, within the time to wait.
-func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, ttl time.Duration, command string, ticket lock.Ticket) (*lock.Client, *lock.Hold, error) {
-	limited := ctx
-	switch {
-	case f.wait > 0:
-		var cancel func()
-		limited, cancel = context.WithTimeout(ctx, f.wait)
-		defer cancel()
-	case f.wait == 0: // not for others, but for ZooKeeper
-		var cancel func()
-		limited, cancel = context.WithTimeout(ctx, 2*cfg.ZooKeeper.SessionTimeout)
-		defer cancel()
-	}
-	// The client has this lock alone, so it may notice as soon as that needs when
-	// its connection is dead.
-	opts := append(owner(command), lock.WithSessionTimeout(min(ttl, cfg.ZooKeeper.SessionTimeout)))
-	locks, err := app.Dial(limited, cfg, app.Logger(cfg.Log, &stderr), opts...)
-	if err != nil {
-		return nil, nil, notAcquired(ctx, err)
-	}
-	asking, acquired := context.WithCancel(limited)
-	defer acquired()
-	if !f.quiet {
-		waiting := time.AfterFunc(patience, func() { tellWhoHas(asking, locks, name) })
-		defer waiting.Stop()
-	}
-	mutex := locks.Mutex(name, lock.WithTTL(ttl))
-	how := mutex.Lock
-	switch {
-	case !ticket.IsZero():
-		how = func(ctx context.Context) (*lock.Hold, error) { return locks.Attach(ctx, ticket, lock.WithTTL(ttl)) }
-	case f.wait == 0:
-		how = mutex.TryLock
-	}
-	hold, err := how(limited)
-	if err != nil {
-		return nil, nil, errors.Join(notAcquired(ctx, err), locks.Close())
-	}
-	if !ticket.IsZero() {
-		f.attached()
-	}
-	return locks, hold, nil
-}
-
-// tellWhoHas tells the user which client has the lock, unless ctx ends before that is known.
-func tellWhoHas(ctx context.Context, locks *lock.Client, name string) {
-	limited, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	state, err := admin.New(locks).Inspect(limited, name)
-	switch {
-	case ctx.Err() != nil:
-	case err != nil || len(state.Contenders) == 0:
-		tell("waiting for lock %q; holdfast show %s tells which client has it", name, name)
-	default:
-		tell("waiting for lock %q, which %s has, with %d in the queue; holdfast show %s tells more",
-			name, list.InTheWay(state), len(state.Contenders)-len(list.Holders(state)), name)
-	}
-}
-
-// owner has the lock's entry tell the command's name.
-func owner(command string) []lock.Option {
-	name := filepath.Base(command)
-	if znode.CheckOwner(name) != nil {
-		return nil // as the library has it
-	}
-	return []lock.Option{lock.WithOwner(name)}
-}
-
-// notAcquired gives an error the exit status for a lock that was not acquired in time, if
-// that is what it tells.
-func notAcquired(ctx context.Context, err error) error {
-	inTime := ctx.Err() == nil // not because this process was interrupted
-	var held *lock.HeldError
-	if inTime && errors.As(err, &held) { // the rest is how the wait ended
-		err = fmt.Errorf("%w: not acquired within --wait; holdfast show %s tells more", held, held.Lock)
-	}
-	if inTime && (errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)) {
-		return &app.Exit{Status: statusNotAcquired, Err: err}
-	}
-	return err
-}
-
-// passwordVariables are the variables that hold passwords, of all roots of the configuration.
-func passwordVariables(cfg *policy.Config) (names []string) {
-	for _, n := range cfg.Each() {
-		if auth := n.Config.ZooKeeper.Auth; auth != nil && auth.PasswordEnv != "" {
-			names = append(names, auth.PasswordEnv)
-		}
-	}
-	if auth := cfg.ZooKeeper.Auth; auth != nil && auth.PasswordEnv != "" {
-		names = append(names, auth.PasswordEnv)
-	}
-	return names
-}
-
-// environment returns the command's environment: ours without the secret variables, and what
-// it is to know of the lock.
-func environment(ours []string, name string, token lock.Token, secret []string) []string {
-	env := slices.DeleteFunc(slices.Clone(ours), func(kv string) bool {
-		variable, _, _ := strings.Cut(kv, "=")
-		return variable == envLock || variable == envToken || slices.Contains(secret, variable)
-	})
-	return append(env, envLock+"="+name, envToken+"="+token.String())
 }

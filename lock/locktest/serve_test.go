@@ -149,7 +149,7 @@ func TestServeFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ens.Serve(l, "nobody:1"); err == nil || !strings.Contains(err.Error(), `"nobody:1" is no member`) {
+	if err := ens.Serve(l, "absent:1"); err == nil || !strings.Contains(err.Error(), `"absent:1" is no member`) {
 		t.Errorf("an unknown member: %v", err)
 	}
 	if err := ens.Serve(l, ens.Servers()[0]); err == nil || !strings.Contains(err.Error(), "use of closed network connection") {

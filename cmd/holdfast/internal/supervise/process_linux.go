@@ -143,7 +143,7 @@ func pass(gate, path string, args []string) int {
 func (p *process) allow(until time.Duration) { p.guard.tell(leash{p.pid, until}) }
 
 // signal sends a signal to the group. No other group has its id before the
-// command is reaped.
+// command is reaped. It fails if the whole group has gone.
 func (p *process) signal(s syscall.Signal) error { return unix.Kill(-p.pid, s) }
 
 // suspend is for a command that a signal has stopped. One that asks for the terminal gets it,
@@ -166,10 +166,14 @@ func (p *process) suspend(by syscall.Signal, tell func(format string, args ...an
 			p.resume()
 			return
 		}
-		_ = unix.Kill(0, by) // all of our job, as the kernel stops it
+		if err := unix.Kill(0, by); err != nil { // all of our job, as the kernel stops it
+			tell("holdfast run could not stop itself: %v", err)
+		}
 	default:
 		p.terminal.take(p.pid)
-		_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
+		if err := unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP); err != nil {
+			tell("holdfast run could not stop itself: %v", err)
+		}
 		p.resume()
 	}
 }
