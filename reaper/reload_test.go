@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -192,27 +193,28 @@ func TestLostReplyOfABatch(t *testing.T) {
 						w.dead(z, fmt.Sprintf("dead-%d", i))
 					}
 					time.Sleep(ttl + grace + orphan)
-					var mu sync.Mutex
-					transactions := 0
-					w.Intercept(func(q locktest.Request) (f locktest.Fault) {
-						mu.Lock()
-						defer mu.Unlock()
-						if q.Label == "reaper" && q.Op == "multi" && strings.HasPrefix(q.Paths[0], "/locks/dead-") {
-							if transactions++; transactions == 1 {
-								f.Drop = drop
-							}
-						}
-						return f
-					})
+					transactions := w.firstDelete(func() locktest.Fault { return locktest.Fault{Drop: drop} })
 					report := w.mustSweep(r)
 					w.Intercept(nil)
-					if c := report.Total; c.Deleted != 2*locks || c.Missed != 0 || c.Purged != locks || transactions != 2 {
-						t.Errorf("%d deleted, %d purged, %d missed in %d transactions", c.Deleted, c.Purged, c.Missed, transactions)
+					if c := report.Total; c.Deleted != 2*locks || c.Missed != 0 || c.Purged != locks || transactions.Load() != 2 {
+						t.Errorf("%d deleted, %d purged, %d missed in %d transactions", c.Deleted, c.Purged, c.Missed, transactions.Load())
 					}
 				})
 			})
 		}
 	}
+}
+
+// firstDelete has a fault befall the first transaction that deletes a dead lock, and counts all.
+func (w *world) firstDelete(fault func() locktest.Fault) *atomic.Int64 {
+	n := new(atomic.Int64)
+	w.Intercept(func(q locktest.Request) locktest.Fault {
+		if q.Label == "reaper" && q.Op == "multi" && strings.HasPrefix(q.Paths[0], "/locks/dead-") && n.Add(1) == 1 {
+			return fault()
+		}
+		return locktest.Fault{}
+	})
+	return n
 }
 
 // TestPurgedMeanwhile: what waiters have deleted takes no transaction for each node either, and
@@ -225,31 +227,22 @@ func TestPurgedMeanwhile(t *testing.T) {
 			w.dead(z, fmt.Sprintf("dead-%d", i))
 		}
 		time.Sleep(ttl + grace + orphan)
-		var mu sync.Mutex
-		transactions := 0
-		w.Intercept(func(q locktest.Request) (f locktest.Fault) {
-			mu.Lock()
-			defer mu.Unlock()
-			if q.Label == "reaper" && q.Op == "multi" && strings.HasPrefix(q.Paths[0], "/locks/dead-") {
-				if transactions++; transactions == 1 {
-					f.Delay = time.Second
-					time.AfterFunc(time.Second/2, func() {
-						for i := range 20 {
-							for _, n := range slices.Backward(w.Dump(fmt.Sprintf("/locks/dead-%d", i))) {
-								if err := z.Delete(n.Path, -1); err != nil {
-									t.Error(err)
-								}
-							}
+		transactions := w.firstDelete(func() locktest.Fault {
+			time.AfterFunc(time.Second/2, func() {
+				for i := range 20 {
+					for _, n := range slices.Backward(w.Dump(fmt.Sprintf("/locks/dead-%d", i))) {
+						if err := z.Delete(n.Path, -1); err != nil {
+							t.Error(err)
 						}
-					})
+					}
 				}
-			}
-			return f
+			})
+			return locktest.Fault{Delay: time.Second}
 		})
 		report := w.mustSweep(r)
 		w.Intercept(nil)
-		if c := report.Total; c.Deleted != 40 || c.Missed != 40 || transactions != 2 {
-			t.Errorf("%d deleted, %d missed in %d transactions", c.Deleted, c.Missed, transactions)
+		if c := report.Total; c.Deleted != 40 || c.Missed != 40 || transactions.Load() != 2 {
+			t.Errorf("%d deleted, %d missed in %d transactions", c.Deleted, c.Missed, transactions.Load())
 		}
 	})
 }

@@ -47,6 +47,28 @@ func withzk(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer, 
 	return cmd, stderr, tmp
 }
 
+// begin starts a command that prints the address of its server, and checks how that answers srvr.
+func begin(t *testing.T, cmd *exec.Cmd, stderr *bytes.Buffer, says string) (stdin io.WriteCloser, stdout io.Reader, addr string) {
+	t.Helper()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stdout, err = cmd.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fscanln(stdout, &addr); err != nil {
+		t.Fatal(err, stderr)
+	}
+	if answer := ask(t, addr); !strings.Contains(answer, says) {
+		t.Errorf("srvr: %q", answer)
+	}
+	return stdin, stdout, addr
+}
+
 // checkGone checks that a server is, and its folder.
 func checkGone(t *testing.T, addr, tmp string) {
 	t.Helper()
@@ -105,24 +127,7 @@ func TestExitStatus(t *testing.T) {
 
 func TestServerRunsMeanwhile(t *testing.T) {
 	cmd, stderr, tmp := withzk(t, "sh", "-c", "echo $HOLDFAST_ZOOKEEPER; cat")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var addr string
-	if _, err := fmt.Fscanln(stdout, &addr); err != nil {
-		t.Fatal(err, stderr)
-	}
-	if answer := ask(t, addr); !strings.Contains(answer, "Mode: standalone") {
-		t.Errorf("srvr: %q", answer)
-	}
+	stdin, stdout, addr := begin(t, cmd, stderr, "Mode: standalone")
 	if _, err := io.WriteString(stdin, "passed on"); err != nil {
 		t.Fatal(err)
 	}
@@ -265,24 +270,7 @@ func TestNamedServersAreUsed(t *testing.T) {
 func TestWithoutJava(t *testing.T) {
 	cmd, stderr, tmp := withzk(t, "/bin/sh", "-c", `echo $HOLDFAST_ZOOKEEPER; printf 'needs x\tTestB\nneeds a y\tTestC\nneeds x\tTestA\nneeds x\tTestB\n' >>$HOLDFAST_NOT_RUN; read line; exit ${HOLDFAST_EMBEDDED:-2}`)
 	cmd.Env = append(cmd.Env, "PATH="+t.TempDir(), "JAVA_HOME=", "ZOOKEEPER_HOME=")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var addr string
-	if _, err := fmt.Fscanln(stdout, &addr); err != nil {
-		t.Fatal(err, stderr)
-	}
-	if answer := ask(t, addr); !strings.Contains(answer, "locktest") {
-		t.Errorf("srvr: %q", answer)
-	}
+	stdin, _, addr := begin(t, cmd, stderr, "locktest")
 	fmt.Fprintln(stdin)
 	cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 1 {
