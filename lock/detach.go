@@ -83,7 +83,7 @@ func (h *Hold) Ticket() (Ticket, error) {
 	if err := h.mayMove(); err != nil {
 		return Ticket{}, err
 	}
-	h.e.Pin() // keep the entry for the ticket
+	h.e.Pin() // the entry must stay for the ticket
 	// Check again: the entry may have been handed off locally just before.
 	if err := h.Err(); err != nil {
 		return Ticket{}, err
