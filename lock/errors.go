@@ -21,7 +21,7 @@ var (
 	// ErrLost says that a hold ended before it was unlocked. It comes with one
 	// of the reasons below. See [LostError].
 	ErrLost = errors.New("hold was lost")
-	// ErrUnlocked says that a hold was already unlocked, or is the zero Hold.
+	// ErrUnlocked says that a hold, or this handle of it, was already unlocked.
 	ErrUnlocked = lease.ErrUnlocked
 	// ErrDetached says that a hold was detached: its entry waits for a client with the ticket.
 	ErrDetached = lease.ErrDetached

@@ -34,7 +34,7 @@ func (c *Client) watchSession() {
 		connected, changed := c.conn.SessionState()
 		c.sessionSeen(connected, &session)
 		var timer <-chan time.Time
-		if !connected || changed == nil { // a borrowed connection tells no changes
+		if !connected || changed == nil { // a borrowed connection has no events
 			look.Reset(awayAfter)
 			timer = look.C
 		}

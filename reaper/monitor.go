@@ -25,7 +25,7 @@ type Monitor struct {
 	announced bool
 	role      State // Active or Standby, whether there is a session or not
 	active    string
-	state     State // last state, and its begin
+	state     State // last state, and its start
 	since     time.Time
 	tenure    time.Time // time at which it became the active one; zero while it stands by
 	noRoot    bool      // there was no root at the start
@@ -281,7 +281,7 @@ func (m *Monitor) sweepOf(g *group) *progress {
 	return nil
 }
 
-// begin records the begin of a sweep. A scheduled sweep does not begin while another sweep of one
+// begin records the start of a sweep. A scheduled sweep does not begin while another sweep of one
 // of its policies is running. Then begin returns the number of skipped sweeps in a row, and the
 // running sweep.
 func (m *Monitor) begin(p *progress) (skipped int, before *Progress) {

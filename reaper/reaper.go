@@ -38,7 +38,7 @@ type Reaper struct {
 	entry    string        // path of the last entry of ours in that lock, "" for none
 }
 
-// setup has the settings of a sweep, constant from its begin to its end. A reload makes a new
+// setup has the settings of a sweep, constant from its start to its end. A reload makes a new
 // one.
 type setup struct {
 	options   Options

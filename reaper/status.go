@@ -28,7 +28,7 @@ type Status struct {
 	About
 	Started time.Time `json:"started"`
 	State   State     `json:"state"`
-	Since   time.Time `json:"since"` // begin of the state
+	Since   time.Time `json:"since"` // start of the state
 	// ActiveSince is the time at which this reaper became the active one; zero while it stands
 	// by. Results of earlier sweeps may be out of date.
 	ActiveSince time.Time `json:"active_since,omitzero"`
@@ -70,7 +70,7 @@ func (s Status) Overdue() []Schedule {
 // Session is the state of the session with ZooKeeper.
 type Session struct {
 	Connected bool      `json:"connected"`
-	Since     time.Time `json:"since"`        // begin of the present state
+	Since     time.Time `json:"since"`        // start of the present state
 	ID        string    `json:"id,omitempty"` // of the present or last session, in hexadecimal
 	Losses    uint64    `json:"losses"`       // losses of the session since the start
 	// Away is the total time without a session, in seconds, the present outage included.
@@ -81,7 +81,7 @@ type Session struct {
 type Schedule struct {
 	Schedule string   `json:"schedule"`
 	Policies []string `json:"policies"`
-	// Last is the begin of the last complete sweep, and Next the time of the next one. Each is
+	// Last is the start of the last complete sweep, and Next the time of the next one. Each is
 	// zero if there is none; Next is set only while the reaper is active.
 	Last time.Time `json:"last,omitzero"`
 	Next time.Time `json:"next,omitzero"`

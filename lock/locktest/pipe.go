@@ -29,7 +29,7 @@ type clientConn struct {
 	off      int    // number of bytes read from in
 	end      error  // after the server's end has gone: result of Read after in
 	closed   bool
-	frozen   time.Time // begin of a freeze; zero: not frozen
+	frozen   time.Time // start of a freeze; zero: not frozen
 	unsent   int       // number of bytes written that have not arrived
 	read     deadline
 	write    deadline
@@ -144,7 +144,7 @@ func (c *clientConn) arrive(b []byte, end error) {
 	if c.closed || c.end != nil {
 		return
 	}
-	if len(c.in)+len(b) > cap(c.in) { // make room of what has been read
+	if len(c.in)+len(b) > cap(c.in) { // reuse the room of bytes already read
 		c.in, c.off = append(c.in[:0], c.in[c.off:]...), 0
 	}
 	c.in = append(c.in, b...)

@@ -129,7 +129,7 @@
 // # Admission
 //
 // A contender waits for the nearest earlier one that excludes it. In a semaphore the first
-// contenders are in, as many as the permits suffice for: no contender overtakes one that asks for
+// contenders are in, as long as the permits suffice: no contender overtakes one that asks for
 // many. Entries of other libraries ask for one permit. [WaitsFor] is the rule; it needs only
 // names and [Rules].
 //

@@ -11,7 +11,7 @@ type Rules struct {
 // -1. Otherwise it returns the index of the contender to wait for: the nearest earlier one that
 // conflicts. Only earlier contenders count, so two contenders can never wait for each other.
 //
-// In a semaphore the first contenders are in, as many as the permits suffice for. So no contender
+// In a semaphore the first contenders are in, as long as the permits suffice. So no contender
 // overtakes one that asks for many. Each of the others waits for the one right before it. If the
 // first contender asks for more than there are, it waits for itself: WaitsFor returns its own
 // index.

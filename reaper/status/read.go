@@ -211,7 +211,7 @@ func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entr
 }
 
 // left returns the rest of an entry's lease, for people. A write before the present term counts
-// from the begin of the term, as in [znode.Now.Passed].
+// from the start of the term, as in [znode.Now.Passed].
 func left(e *znode.Entry, now admin.Time) (left time.Duration, known bool) {
 	if now.Zxid == 0 || znode.Epoch(e.Stat.Mzxid) > znode.Epoch(now.Zxid) {
 		return 0, false

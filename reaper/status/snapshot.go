@@ -75,7 +75,7 @@ type PolicyState struct {
 	Grace       float64 `json:"grace_seconds"`
 	OrphanAfter float64 `json:"orphan_after_seconds"`
 	KeepParent  bool    `json:"keep_parent"`
-	// Last is the result of the last sweep, and LastBegan its begin. Last is nil if there was
+	// Last is the result of the last sweep, and LastBegan its start. Last is nil if there was
 	// none since this reaper became the active one.
 	Last      *reaper.Counts `json:"last,omitempty"`
 	LastBegan time.Time      `json:"last_began,omitzero"`

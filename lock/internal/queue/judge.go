@@ -74,7 +74,7 @@ func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, 
 			return before, nil
 		}
 		switch err := prove(ctx, knew, before.entry.Stat.Mzxid); {
-		case errors.Is(err, zkconn.ErrDenied), errors.Is(err, zk.ErrNoNode): // our own observation will tell
+		case errors.Is(err, zkconn.ErrDenied), errors.Is(err, zk.ErrNoNode): // our own observation will decide
 			before.wait = pollEvery
 			return before, nil
 		case err != nil:

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// The anchor's data has a semaphore's number of permits. The first contenders are in, as many as
-// the permits suffice for. Any holder can be the next to leave, so one that has gone proves
-// nothing: a waiter counts the permits of all contenders ahead.
+// The anchor's data has a semaphore's number of permits. The first contenders are in, as long as
+// the permits suffice. Any holder can be the next to leave, so one that has gone proves nothing:
+// a waiter counts the permits of all contenders ahead.
 //
 //   - The first waiter watches the anchor and each holder, or the children if there are many
 //     holders. After each change it reads the number of permits, and counts again. It must read
@@ -213,7 +213,7 @@ func (w *waiter) followChildren(ctx context.Context) error {
 	}
 	before := len(w.ahead.names)
 	children, _, changed, err := w.Conn.WatchChildren(ctx, w.parent)
-	w.p, w.ahead = position{}, nil // a list tells the place
+	w.p, w.ahead = position{}, nil // a list finds the position
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}

@@ -138,7 +138,7 @@ func (o *Observer) count(ctx context.Context, e lock.Event) {
 	}
 }
 
-// trace makes the span that ends now. Each event has the times since its begin, so the observer
+// trace makes the span that ends now. Each event has the times since its start, so the observer
 // keeps no state.
 func (o *Observer) trace(ctx context.Context, e lock.Event, now time.Time) {
 	attributes := []attribute.KeyValue{attribute.String("holdfast.lock", e.Lock), attribute.String("holdfast.policy", e.Policy)}
