@@ -53,7 +53,7 @@ func (c *Client) All(names []string, opts ...LockOption) *All {
 	for _, name := range names {
 		r := c.recipe(znode.Mutex, name, opts)
 		if r.err == nil && r.barging {
-			r.err = invalid("option", "WithBarging", "is for a single Mutex; several that are taken together always queue")
+			r.err = invalid("option", "WithBarging", "is for a single Mutex; mutexes taken together always queue")
 		}
 		a.err = cmp.Or(a.err, r.err)
 		a.each = append(a.each, r)
@@ -184,7 +184,7 @@ func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
 	}
 	for i, e := range es {
 		if err := e.Reenter(bound, true); err != nil {
-			err = fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", e.Lock(), err)
+			err = fmt.Errorf("lock %q: confirm the hold to re-enter: %w", e.Lock(), err)
 			if i > 0 { // handles exist already
 				err = errors.Join(err, newHolds(a.client, es[:i]).Unlock())
 			}

@@ -74,9 +74,9 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 		case err == nil:
 			return again, nil
 		case errors.Is(err, lease.ErrShared):
-			return nil, fmt.Errorf("lock %q: %w: the context is that of a hold for reading, which would wait for itself; unlock it, take the lock to write, and read again", r.Lock, ErrUpgrade)
+			return nil, fmt.Errorf("lock %q: %w: the context belongs to a hold for reading, which would wait for itself; unlock it, take the lock for writing, and read again", r.Lock, ErrUpgrade)
 		case e.Err() == nil && !errors.Is(err, ErrUnlocked):
-			return nil, fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", r.Lock, err)
+			return nil, fmt.Errorf("lock %q: confirm the hold to re-enter: %w", r.Lock, err)
 		}
 	}
 	c.warnStarved(r.Lock, r.Terms.TTL)

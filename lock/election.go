@@ -72,7 +72,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 		return nil, err
 	}
 	if own, ok := ctx.Value(reentry{e.r.client, r.Lock}).(*queue.Entry); ok && own.Err() == nil {
-		return nil, invalid("context", r.Lock, "is that of a hold of the same name, for which the candidate would wait")
+		return nil, invalid("context", r.Lock, "belongs to a hold of the same name: the candidate would wait for itself")
 	}
 	if r.Terms.Metadata, err = withValue(e.r.metadata, value); err != nil {
 		return nil, err

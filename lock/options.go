@@ -157,7 +157,7 @@ func WithOwner(name string) Option {
 func WithMetadata(m map[string]string) SharedOption {
 	add := func(to *map[string]string) error {
 		if _, taken := m[znode.ValueKey]; taken {
-			return invalid("metadata", fmt.Sprintf("%q", znode.ValueKey), "is the key of the candidate's value in an Election, and given to Campaign")
+			return invalid("metadata", fmt.Sprintf("%q", znode.ValueKey), "is the key of a candidate's value in an Election: pass the value to Campaign")
 		}
 		merged := maps.Clone(*to)
 		if merged == nil {

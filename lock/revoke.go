@@ -60,7 +60,7 @@ func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 	case err != nil:
 		return fmt.Errorf("revoke %q: %w", name, err)
 	case len(others) > 0:
-		return fmt.Errorf("revoke %q: %w: %s is held by another library, which cannot be asked (%d others could)", name, ErrForeign, printable(others[0]), asked)
+		return fmt.Errorf("revoke %q: %w: %s is held by another library, which cannot be asked (%d others were)", name, ErrForeign, printable(others[0]), asked)
 	case asked == 0:
 		return fmt.Errorf("revoke %q: %w", name, ErrNotHeld)
 	}

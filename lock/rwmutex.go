@@ -133,7 +133,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	case err != nil:
 		return err
 	case h.e.Kind != znode.RW:
-		return h.cannot("is of a %s, and only that of an RWMutex can be downgraded", h.e.Kind)
+		return h.cannot("is of a %s: only a hold of an RWMutex can be downgraded", h.e.Kind)
 	case h.e.Name().Role == znode.Shared:
 		return nil
 	}
@@ -142,7 +142,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 		h.e.Unplace() // goroutines that wait to write get another entry
 	}
 	if errors.Is(err, lease.ErrReentered) {
-		return h.cannot("has other handles, and cannot be downgraded: unlock those first that were taken by its context")
+		return h.cannot("has other handles, and cannot be downgraded: first unlock those taken with its context")
 	}
 	if err != nil {
 		return fmt.Errorf("downgrade %q: %w", h.Name(), err)

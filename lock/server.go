@@ -33,7 +33,7 @@ func (c *Client) checkServer(ctx context.Context) error {
 	_, err := check.Once(ctx)
 	switch {
 	case errors.As(err, new(*servercheck.Unchecked)):
-		c.cfg.log.Info().AnErr("why", errors.Unwrap(err)).Msg("server not checked: locks rest on what it was not seen to do")
+		c.cfg.log.Info().AnErr("why", errors.Unwrap(err)).Msg("server not checked: it may lack behavior that the protocol requires")
 	case errors.Is(err, ErrUnsupported) && c.cfg.unsafeServer:
 		c.cfg.log.Warn().AnErr("why", err).Msg("the server is not one that locks can rest on; going on because that was asked for")
 	default:

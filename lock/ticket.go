@@ -112,10 +112,10 @@ func ParseTicket(text string) (Ticket, error) {
 	case last > 0 && parts[1] != ticketVersion && isNumber(parts[1]):
 		return Ticket{}, badTicket(text, "is of version %s, and this release knows version %s: use a newer one", parts[1], ticketVersion)
 	case last != 8:
-		return Ticket{}, badTicket(text, "has %d fields, not 9: a part of it is missing, or it is not the text alone", last+1)
+		return Ticket{}, badTicket(text, "has %d fields, not 9: it is incomplete, or has additional text", last+1)
 	}
 	if sum := checksum(text[:len(text)-len(parts[last])-1]); sum != parts[last] {
-		return Ticket{}, badTicket(text, "is damaged: its checksum is %s, and it says %.20q", sum, parts[last])
+		return Ticket{}, badTicket(text, "is damaged: its checksum is %s, but it contains %.20q", sum, parts[last])
 	}
 	kind, permits, hasPermits := strings.Cut(parts[2], permitsMark)
 	t := Ticket{kind: znode.Kind(kind), left: queue.Left{Node: parts[5]}}

@@ -83,7 +83,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	connected := d.monitor.Status().Session.Connected
 	closing := locks.Close()
 	if closing != nil && ctx.Err() != nil && !connected {
-		d.log.Warn().Err(closing).Msg("stopped without a session: what it has left in ZooKeeper expires")
+		d.log.Warn().Err(closing).Msg("stopped without a session: its nodes in ZooKeeper expire")
 		closing = nil
 	}
 	return errors.Join(err, closing)

@@ -52,7 +52,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 			return err
 		}
 		r.monitor.step(Standby, "")
-		r.log.Warn().Err(err).Msg("not the active reaper any more; standing by")
+		r.log.Warn().Err(err).Msg("no longer the active reaper; standing by")
 	}
 }
 

@@ -35,7 +35,7 @@ func (r *Reaper) watchSession(ctx context.Context) {
 			r.log.Info().Stringer("without_session", lasted.Round(time.Millisecond)).Bool("new_session", another).
 				Msg("session with ZooKeeper is back")
 		case another: // loss and return were between two checks
-			r.log.Warn().Msg("session with ZooKeeper lost, and a new one made at once")
+			r.log.Warn().Msg("session with ZooKeeper lost, and replaced at once")
 		}
 		var looked, remind <-chan time.Time
 		if s.Changed == nil {

@@ -109,13 +109,13 @@ func (f *breakFlags) check(name string, waits bool) error {
 	}
 	switch {
 	case f.expired && (f.entry != "" || f.now || waits || f.reason != ""):
-		return app.Usage("--expired-only: does not go with --entry, --now, --wait or --reason: an expired entry is told nothing")
+		return app.Usage("--expired-only: does not go with --entry, --now, --wait or --reason: an expired entry has no owner to inform")
 	case f.now && waits:
 		return app.Usage("--now: does not go with --wait")
 	case waits && f.wait < 0:
 		return app.Usage("--wait %v: must not be negative", f.wait)
 	case f.asJSON && !f.yes:
-		return app.Usage("--json: must come with --yes, because nothing can be asked then")
+		return app.Usage("--json: needs --yes, because the command cannot ask then")
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (f *breakFlags) ask(cmd *cobra.Command, victims []admin.Contender, name str
 		return err
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "yes" && answer != "y" {
-		return errors.New("nothing was done, because the answer was not yes; --yes does it without a question")
+		return errors.New("nothing was done, because the answer was not yes; --yes skips the question")
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (f *ticketFlags) add(cmd *cobra.Command) {
 func (f *ticketFlags) check(wait time.Duration) error {
 	switch {
 	case f.attach != "" && wait == 0:
-		return app.Usage("--wait 0 does not go with --attach: to see whether it is its turn takes a moment, such as --wait 1s")
+		return app.Usage("--wait 0 does not go with --attach: checking its turn takes a moment; use --wait 1s")
 	case f.detachFor != 0 && f.detach == "":
 		return app.Usage("--detach-for %v: is for --detach", f.detachFor)
 	case f.failed && f.detach == "":
@@ -67,7 +67,7 @@ func (f *ticketFlags) ticket(name string) (lock.Ticket, error) {
 	case ticket.Name() != name:
 		return lock.Ticket{}, app.Usage("--attach %s: the ticket is for lock %q, not %q", f.attach, ticket.Name(), name)
 	case ticket.Kind() != "mutex": // of another kind others may be in beside the command
-		return lock.Ticket{}, app.Usage("--attach %s: the ticket is for a lock of kind %s, and run takes those of a mutex", f.attach, ticket.Kind())
+		return lock.Ticket{}, app.Usage("--attach %s: the ticket is for a lock of kind %s, but run needs one for a mutex", f.attach, ticket.Kind())
 	}
 	return ticket, nil
 }
@@ -91,7 +91,7 @@ func (f *ticketFlags) giveBack(hold *lock.Hold, status int) error {
 		return hold.Unlock()
 	}
 	if status != 0 && !f.failed {
-		tell("the command failed with status %d: the lock is unlocked, and there is no ticket; --detach-failed keeps it all the same", status)
+		tell("the command failed with status %d: the lock is unlocked, and there is no ticket; --detach-failed keeps it even then", status)
 		return hold.Unlock()
 	}
 	if err := writeTicket(f.detach, ticket); err != nil {

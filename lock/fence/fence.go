@@ -111,7 +111,7 @@ func (g *Gate) Do(ctx context.Context, name string, token lock.Token, f func() e
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("resource %q: another call is at it: %w: %w", name, ctx.Err(), context.Cause(ctx))
+		return fmt.Errorf("resource %q: another call is running: %w: %w", name, ctx.Err(), context.Cause(ctx))
 	}
 	defer func() { <-r.turn }()
 	if token.Compare(r.highest) < 0 {

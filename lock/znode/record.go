@@ -345,7 +345,7 @@ func decode(data []byte, v any, version *int) error {
 		return ErrOlder
 	case marker.Version > Version:
 		*version = marker.Version
-		return fmt.Errorf("%w: version %d, this one knows %d", ErrNewer, marker.Version, Version)
+		return fmt.Errorf("%w: version %d, this release knows %d", ErrNewer, marker.Version, Version)
 	}
 	if err := json.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("%w: %.200v", ErrForeign, err)

@@ -46,7 +46,7 @@ func DecodeRevocation(node string, data []byte) (Revocation, error) {
 	case CheckName(lock) != nil:
 		return r, fmt.Errorf("%w: entry %.40q: %v", ErrForeign, r.Entry, CheckName(lock))
 	case !ok || !name.Ours() || entry != node:
-		return r, fmt.Errorf("%w: entry %.40q is not the one of the name %.40q", ErrForeign, r.Entry, node)
+		return r, fmt.Errorf("%w: entry %.40q does not have the name %.40q", ErrForeign, r.Entry, node)
 	}
 	if err := CheckReason(r.Reason); err != nil {
 		return r, fmt.Errorf("%w: %v", ErrForeign, err)

@@ -261,7 +261,7 @@ func (s *Server) apiLock(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	writeError(w, http.StatusNotFound, fmt.Errorf("lock %q: there is none", name))
+	writeError(w, http.StatusNotFound, fmt.Errorf("lock %q: not found", name))
 }
 
 func writeError(w http.ResponseWriter, code int, err error) {

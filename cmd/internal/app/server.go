@@ -25,7 +25,7 @@ func DialChecked(ctx context.Context, cfg *policy.Config, log zerolog.Logger, op
 	case err == nil:
 		err = tell(report, cfg.ZooKeeper.UnsafeServer, log)
 	case ctx.Err() == nil: // a next session would be as good as this one
-		log.Warn().Err(err).Msg("the servers could not be looked at")
+		log.Warn().Err(err).Msg("the servers could not be checked")
 		err = nil
 	}
 	if err != nil {
@@ -39,7 +39,7 @@ func tell(report admin.ServerReport, unsafe bool, log zerolog.Logger) error {
 	for _, s := range report.Servers {
 		switch {
 		case s.Err != nil:
-			log.Debug().Err(s.Err).Str("server", s.Address).Msg("a server does not tell its release")
+			log.Debug().Err(s.Err).Str("server", s.Address).Msg("a server does not report its release")
 		case s.Warning != "":
 			log.Warn().Str("server", s.Address).Str("release", s.Release).Msg(s.Warning)
 		}

@@ -140,7 +140,7 @@ func (c *Clock) mark(ctx context.Context) error {
 }
 
 func (c *Clock) doWithoutMark(path string, why error) {
-	c.Log.Debug().Err(why).Str("path", path).Msg("the mark of ZooKeeper's epoch cannot be read or written: what was left from before a change of the leader is judged by this process's own first sample")
+	c.Log.Debug().Err(why).Str("path", path).Msg("the mark of ZooKeeper's epoch cannot be read or written: entries from before a change of the leader are judged by this process's own first sample")
 	c.ObserveMark(0, 0)
 }
 

@@ -158,6 +158,6 @@ func (b *Inbox) clearSome() {
 		}
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, zk.ErrNoNode) {
-		b.Log.Debug().Err(err).Msg("requests to give up locks that are gone could not be deleted, and are left to the reaper")
+		b.Log.Debug().Err(err).Msg("stale release requests could not be deleted, and are left to the reaper")
 	}
 }

@@ -95,7 +95,7 @@ func Read(ctx context.Context, conn *zkconn.Conn, root, id string) (r Request, m
 }
 
 // errStands says that a request cannot be deleted because its entry exists.
-var errStands = errors.New("the entry that is asked is there")
+var errStands = errors.New("the asked entry still exists")
 
 // clear deletes the request to the entry with that id if it is stale. If it is not, clear fails
 // with errStands.
@@ -137,7 +137,7 @@ func (b *Inbox) clearSoon(id string) {
 			return err
 		})
 		if err != nil {
-			b.Log.Debug().Err(err).Str("request", path(b.Root, id)).Msg("a request to give up a lock could not be deleted, and is left to the reaper")
+			b.Log.Debug().Err(err).Str("request", path(b.Root, id)).Msg("a release request could not be deleted, and is left to the reaper")
 		}
 	})
 }

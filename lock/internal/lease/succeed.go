@@ -7,7 +7,7 @@ import (
 
 // ErrNotQuiet says that an entry cannot be handed off locally: it did not end by an unlock, or
 // its node's data is unknown, or differs from the next one's.
-var ErrNotQuiet = errors.New("entry cannot be passed on")
+var ErrNotQuiet = errors.New("entry cannot be handed off locally")
 
 // Passable reports whether an unlocked entry can be handed off locally, as far as is known before
 // its last write is answered.

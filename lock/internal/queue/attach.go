@@ -98,7 +98,7 @@ func (a *attachment) gone() error {
 // attached returns an ErrAttached with the client that attached to the entry.
 func (a *attachment) attached() error {
 	r := &a.found.entry.Record
-	return fmt.Errorf("%w: the ticket is for incarnation %d of %s, and %q (host %q, pid %d) has made it %d",
+	return fmt.Errorf("%w: the ticket is for incarnation %d of %s, but %q (host %q, pid %d) has made it %d",
 		lease.ErrAttached, a.left.Incarnation, a.path, r.Owner, r.Host, r.PID, r.Incarnation)
 }
 

@@ -67,7 +67,7 @@ type detachment struct {
 
 // ErrWentSince says that an entry has gone that may have been detached before. If it was, the
 // client that attached to it has unlocked it.
-var ErrWentSince = errors.New("the reply was lost, and the entry is gone since: by one who attached to it and unlocked, or it was removed")
+var ErrWentSince = errors.New("the reply was lost, and the entry is gone: a client attached to it and unlocked it, or it was removed")
 
 // attempt sends the write once. Its error is for Retry.
 func (d *detachment) attempt(ctx context.Context) error {

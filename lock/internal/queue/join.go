@@ -230,7 +230,7 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 		j.lock.believe(parent{state: unknown})
 		return zkconn.ErrAgain
 	case d.parent.state == absent && is(zk.ErrNoAuth):
-		return zkconn.Final(fmt.Errorf("%w: the ACL that this client gives its nodes does not let itself in: WithACL does not fit its credentials", zkconn.ErrDenied))
+		return zkconn.Final(fmt.Errorf("%w: the ACL of this client's nodes excludes this client: WithACL does not fit its credentials", zkconn.ErrDenied))
 	case d.parent.state == ours && op == 0 && is(zk.ErrNoNode):
 		if d.parent.generation == j.read {
 			j.anchorless = j.read
@@ -290,7 +290,7 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 				return err
 			}
 		} else if err := c.purgeFrom(ctx, names); err != nil {
-			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is at its end and contenders are there; looking again")
+			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is at its end and there are contenders; retrying")
 		}
 		if c.trying {
 			continue

@@ -280,7 +280,7 @@ func (x *exit) remove() {
 	if errors.Is(err, lease.ErrRemoved) {
 		return
 	}
-	x.Log.Warn().Err(err).Str("lock", x.e.Lock()).Str("entry", x.e.Path).Msg("an entry could not be deleted; it is left to expire")
+	x.Log.Warn().Err(err).Str("lock", x.e.Lock()).Str("entry", x.e.Path).Msg("an entry could not be deleted, and is left to expire")
 	if !errors.Is(err, lease.ErrTaken) {
 		x.noteLeftBehind(err)
 	}

@@ -109,7 +109,7 @@ func (c *contender) removeByAttempt(drafts []*draft) {
 	case err != nil:
 		c.noteLeftBehind(err)
 		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("attempt", znode.FormatID(drafts[0].attempt)).
-			Msg("an entry may have been created that no client waits for; it is deleted when it is seen, or left to expire")
+			Msg("an orphaned entry may have been created; it is deleted when it appears, or left to expire")
 	case found != nil:
 		c.Remove(c.orphan(found.Node))
 	default:

@@ -163,7 +163,7 @@ func (w *waiter) follow(ctx context.Context) error {
 	}
 	if !s.entry.Leased() {
 		w.Log.Warn().Str("lock", w.Lock).Str("ahead", w.path(name)).
-			Msg("the entry ahead is damaged or of another version: it is waited for and never purged; delete it by hand if no client owns it")
+			Msg("the entry ahead is damaged or of another version, and never purged: delete it by hand if no client owns it")
 	}
 	_, err = w.awaitChange(ctx, s.wait, s.changed, nil)
 	return err
@@ -192,7 +192,7 @@ func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err 
 	case errors.Is(err, zk.ErrNoAuth):
 		w.blocker(&Blocked{Path: w.path(name)})
 		w.Log.Warn().Str("lock", w.Lock).Str("ahead", w.path(name)).
-			Msg("the entry ahead cannot be read, its ACL does not let us; looking again until it has gone")
+			Msg("the entry ahead cannot be read, its ACL does not let us; retrying until it has gone")
 		if w.trying {
 			return &Blocked{Path: w.path(name)}
 		}

@@ -96,7 +96,7 @@ func (c *Checker) session() error {
 
 // Keeper returns the error for a server that seems to be ClickHouse Keeper.
 func Keeper(sign string) error {
-	return fmt.Errorf("%w: it seems to be ClickHouse Keeper (%s): its replicas stamp writes each by its own clock, and give a new session to a client that comes back, so that a lease could end before its holder knows: use ZooKeeper, or accept that at your own risk with WithUnsafeServer or zookeeper.unsafe_server",
+	return fmt.Errorf("%w: it seems to be ClickHouse Keeper (%s): each replica stamps writes by its own clock, and a client that reconnects gets a new session, so a lease could end before its holder knows: use ZooKeeper, or accept that at your own risk with WithUnsafeServer or zookeeper.unsafe_server",
 		zkconn.ErrUnsupported, sign)
 }
 
@@ -210,7 +210,7 @@ func (c *Checker) judge(ctx context.Context, op int, cause error) error {
 	case op == len(scratch("", nil)) && is(zk.ErrNoNode):
 		return c.stranger(ctx)
 	case op == firstGone && is(zk.ErrNoNode), op == write+1 && is(zk.ErrNoNode):
-		return wrong("the sequence of a new node's child is not what follows from the number of children it had")
+		return wrong("the sequence of a new node's child does not follow from its number of children")
 	case op > 0 && (is(zk.ErrNoNode) || is(zk.ErrBadVersion) || is(zk.ErrNotEmpty) || is(zk.ErrNodeExists)):
 		return wrong("operation %d of a transaction on a node of its own: %v", op+1, cause)
 	case is(zk.ErrNoAuth):

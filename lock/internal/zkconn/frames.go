@@ -44,7 +44,7 @@ func firings(keys []watchKey) (frames []byte) {
 	return frames
 }
 
-var errNoWatches = errors.New("a setWatches that cannot be read")
+var errNoWatches = errors.New("undecodable setWatches")
 
 // parseSetWatches returns the xid of a setWatches, and its watches: on data, on existence and on
 // children.

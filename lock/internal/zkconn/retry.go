@@ -12,7 +12,7 @@ import (
 type Backoff struct{ First, Most time.Duration }
 
 // ErrAgain makes Retry call the attempt again at once.
-var ErrAgain = errors.New("to be tried again")
+var ErrAgain = errors.New("try again")
 
 // later is an error after which Retry pauses and tries again.
 type later struct{ error }

@@ -20,7 +20,7 @@ func (c *Conn) Servers() []string { return c.cfg.servers }
 // so.
 func (c *Conn) Word(ctx context.Context, server, word string) (string, error) {
 	if !c.Owned() {
-		return "", errors.New("the connection is not ours to make another like it")
+		return "", errors.New("the connection is borrowed: cannot open another one like it")
 	}
 	ctx, cancel := context.WithTimeout(ctx, handshakeLimit(c.cfg.SessionTimeout))
 	defer cancel()

@@ -218,7 +218,7 @@ func (e *exam) root(ctx context.Context) error {
 		e.add("root-foreign", "%s holds data that is not Holdfast's: %v", root, node.Err)
 	}
 	if _, err := e.tree.Now(ctx); errors.Is(err, lock.ErrDenied) {
-		e.add("acl-denied", "nodes may not be made and deleted below %s: %s", root, oneLine(err))
+		e.add("acl-denied", "an ACL forbids to create and delete nodes below %s: %s", root, oneLine(err))
 	} else if err != nil {
 		return err
 	}
