@@ -54,7 +54,7 @@
 // Two clients in one process contend as two processes do, and neither re-enters a lock that the
 // other holds.
 //
-// # What is promised
+// # Guarantees
 //
 //  1. Mutual exclusion by lease. Losing, re-creating or expiring a ZooKeeper
 //     session does not change the holder of a lock.
@@ -75,7 +75,7 @@
 //  6. Fencing tokens rise with every grant. See [Token], [RWMutex] for readers, and [Semaphore]
 //     for permits.
 //
-// # What is not promised
+// # Not guaranteed
 //
 //   - A process that is paused after its last check can act after its hold ended, and nothing on
 //     its own side can prevent that. Pass [Hold.Token] to each resource that the process changes.
@@ -85,7 +85,7 @@
 //   - While ZooKeeper has no quorum, no client enters. Holds last until their leases end.
 //   - Deleting a lock's node by hand voids mutual exclusion.
 //
-// # What is assumed
+// # Assumptions
 //
 //   - The monotonic clocks of clients, and the leader's clock, are accurate to 500 ppm. ntpd
 //     slews within that. chrony slews far faster unless its maxslewrate limits it.
@@ -130,20 +130,19 @@
 //
 // The hold's context, the log, [Stats] and observers report a loss.
 //
-// To take a free lock costs one request and one transaction, and so does releasing it. A
-// contended lock goes to the next waiter in the queue. A waiter watches only the entry before its
-// own.
+// Taking a free lock costs one request and one transaction, and so does releasing it. A contended
+// lock goes to the next waiter in the queue. A waiter watches only the entry before its own.
 //
 // # Contenders of one client
 //
 // The goroutines of a client that want the same lock with the same settings share one place in
 // the queue, first come, first served. A handoff between them costs no request. Each has a hold
 // of its own, with its own context, max_hold and token. While other processes wait, the entry is
-// handed on for the policy's LocalWindow at most, 10 ms by default ([WithLocalWindow]); then it
-// leaves, and the next goroutine joins at the end of the queue, in one transaction. Readers of an
-// [RWMutex] that arrive within the window share one entry; observers and [Stats] count that as
-// one hold. A policy's Idle, or [WithIdle], keeps an unused entry until another contender comes:
-// taking the lock again then costs no request.
+// handed off locally for the policy's LocalWindow at most, 10 ms by default ([WithLocalWindow]);
+// then it leaves, and the next goroutine joins at the end of the queue, in one transaction.
+// Readers of an [RWMutex] that arrive within the window share one entry; observers and [Stats]
+// count that as one hold. A policy's Idle, or [WithIdle], keeps an unused entry until another
+// contender comes: taking the lock again then costs no request.
 //
 // # Re-entry
 //
@@ -208,7 +207,7 @@
 // client's locks. The packages below lock/observe have observers for slog, zerolog, Prometheus
 // and OpenTelemetry.
 //
-// # From one process to the next
+// # Moving a hold to another process
 //
 // A hold of any lock but a leadership can continue in another process, or in the same program
 // after a restart. [Hold.Detach] ends it in this process and returns a [Ticket], a line of text.
@@ -281,7 +280,7 @@
 // choose a TTL, a grace and a session timeout, and reads them from a file that the reaper
 // shares ([WithPolicies]).
 //
-// # Words
+// # Terms
 //
 //	lock        a name, and the node of that name
 //	entry       a contender's node below it

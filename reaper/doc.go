@@ -2,7 +2,7 @@
 // expired entries that no waiter has purged, and empty parents and ancestors. The reaper binary
 // is a thin layer around it.
 //
-// # What may be deleted
+// # What the reaper deletes
 //
 //   - An entry of ours whose lease ended more than the grace ago. Waiters purge the entry ahead
 //     by the same rule.
@@ -22,7 +22,7 @@
 // separately and left alone, too. With [Options.Format1] they are judged like those of the
 // present format.
 //
-// # Why that is safe
+// # Safety
 //
 // A verdict rests on the data and Stat of one read, and on one of these proofs that enough time
 // has passed since the write (see [znode.Now]):
@@ -57,7 +57,7 @@
 // So a sweep can be stopped, repeated, or run twice concurrently at any point. A contender that
 // finds its parent gone creates it again.
 //
-// # What it costs
+// # Cost
 //
 // A lock takes two reads, of its list and of its one entry, and one read for each further entry.
 // A parent without a live entry is also read itself. An ancestor without its own anchor or
@@ -77,7 +77,7 @@
 // best ones, the number is halved repeatedly, down to one. Otherwise it rises by one each time.
 // MaxDeletesPerSecond limits the deletes.
 //
-// # One at a time
+// # Several reapers
 //
 // A reaper sweeps under its own lock, so of several reapers one is active and the others stand
 // by. That saves work; safety does not depend on it. When the active one dies, another becomes

@@ -132,7 +132,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// matcher matches names by a pattern as a policy does, and a ? by any one character.
+// matcher returns a function that matches names like a policy's pattern; in addition a ? matches
+// any one character.
 func matcher(pattern string) func(name string) bool {
 	var re strings.Builder
 	for component := range strings.SplitSeq(pattern, "/") {

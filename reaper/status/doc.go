@@ -14,7 +14,7 @@
 // The data of a lock was read age_ms ago. left_ms is the rest of a lease at that time; it is not
 // counted down.
 //
-// # What it costs
+// # Cost
 //
 // Locks are read on request; concurrent requests share one pass. A pass begins at least a second
 // after the last one ended, and reading takes at most a tenth of the time, with eight requests in

@@ -3,7 +3,7 @@
 // Package lock documents the promises to users, package znode the nodes and their data, package
 // place the goroutines of one process. If code and page disagree, one of them is wrong.
 //
-// # What ZooKeeper does
+// # Assumptions about ZooKeeper
 //
 // The protocol relies on the following, cited as (Z1) to (Z9).
 //
@@ -30,7 +30,7 @@
 //	          join                 wait                        Unlock
 //	Request ────────▶  queued  ─────────────▶  granted  ─────────────────────▶  gone
 //	   │                 │ ▲                     │   ▲                            ▲
-//	   │ refused:        │ │ its place is        │   │ handed on to the next      │
+//	   │ refused:        │ │ its place is        │   │ handed off to the next     │
 //	   ▼ the parent      │ │ unknown: list       │   │ goroutine, or kept         │ lost:
 //	 read it, adopt it,  │ │                     │   │ unused (package place)     │ Remove
 //	 make ancestors      ▼ │                     ▼   │                            │
@@ -42,7 +42,7 @@
 // goroutine is next. The goroutine that sent a request always waits for its outcome (Queue.send),
 // even if the caller gives up (abandonable).
 //
-// # Names that can be predicted, and never come again
+// # Predictable names that never recur
 //
 // The client that creates a lock's parent draws a random generation, a new one for each send. The
 // parent's data stores it. The anchor, a child named after it, proves it. The names of entries
@@ -74,7 +74,7 @@
 // lists. A parent that had no data is marked as adopted, and deleted only when its counter has
 // reached its end.
 //
-// # Which contender is in
+// # Admission
 //
 //	no contender is ahead: we joined alone, or a list says so    enter
 //	the predecessor is unknown                                   list
@@ -97,7 +97,7 @@
 // is settled if its own session had already written our entry (waiter.settled). Only settled
 // reads prove anything about other entries.
 //
-// # Waiting, and the dead
+// # Waiting and purging
 //
 // Outside of semaphores a waiter watches its predecessor. Behind an entry of another library it
 // also watches the nearest Holdfast entry ahead of that. A timer wakes it when that entry may
@@ -113,7 +113,7 @@
 //     entry before it purges. Entries not written since the outage get a third of their TTL more.
 //
 // purge lists once, and deletes the expired entries next ahead in one transaction, each on the
-// version that was judged. An entry of another library has no lease, so it is waited for.
+// version that was judged. An entry of another library has no lease, so clients wait for it.
 //
 // If our own entry has gone we queue again at the end. We remember its attempt as an orphan, and
 // delete the entry if it appears after all.
@@ -155,7 +155,7 @@
 // attempt, until the outcome is definite. E can be deleted only once, so no earlier send can be
 // applied later.
 //
-// # Handing on to another process
+// # Detach and attach
 //
 // Detach ends an entry in this process and writes it once more, as detached, with a lease of its
 // own. Attach reads the entry after a Sync, and writes it twice on the version read, v: only one
@@ -163,7 +163,7 @@
 // doubt, may still write or delete on version v+1. Two writes leave v+2, so the server refuses
 // that. If the entry was not detached, Attach waits until its lease has ended.
 //
-// # Replies that are lost
+// # Lost replies
 //
 // A write that failed was refused, was not sent, or is in doubt: it may be applied, now or later
 // (zkconn.OutcomeOf). Each kind of write resolves a doubt:
@@ -177,10 +177,10 @@
 //     expired before the unlock.
 //   - A purge: by the next list.
 //
-// # The end of the counter
+// # Sequence rollover
 //
 // An entry of sequence 2147483647, or a negative one, is never granted (Z9). It leaves. The
 // contender waits, without an entry, until the parent has been deleted, even an adopted one, and
-// counts from 0 again (rollover). So clients that hand an entry off locally, or cache it, check
-// the counter too (countContenders).
+// counts from 0 again (rollover). So clients that hand an entry off locally, or keep it unused,
+// check the counter too (countContenders).
 package queue
