@@ -16,8 +16,8 @@ const (
 	DefaultGrace = 2 * time.Second
 	// MinTTL is the shortest allowed TTL.
 	MinTTL = 100 * time.Millisecond
-	// MinGrace is the shortest allowed grace. If the leader's clock is displaced by more than
-	// half of it, entries written before are judged anew.
+	// MinGrace is the shortest allowed grace. If displacements of the leader's clock add up to
+	// more than half of it, earlier writes are judged anew.
 	MinGrace = clock.MinGrace
 	// DefaultLocalWindow is the time for which a process hands a lock off among its own
 	// goroutines while other processes wait.

@@ -11,7 +11,7 @@ import (
 // MaxPermits is the largest number of permits of a semaphore.
 const MaxPermits = znode.MaxPermits
 
-// Semaphore is a lock with many holders at a time, which share a fixed number of permits. Like
+// Semaphore is a lock with many holders at a time, which share a limited number of permits. Like
 // [Mutex] it has a name and settings, and no state.
 //
 // It is fair: first come, first served. A contender that asks for many permits waits until that

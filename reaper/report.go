@@ -67,12 +67,12 @@ type Counts struct {
 	// Seconds is the time from the first node visited to the last one read or deleted; in the
 	// total, that of the whole sweep.
 	Seconds float64 `json:"seconds"`
-	// OldestOverdue is the longest time, by the leader's clock, for which an expired, orphan or
-	// ancestor node could have been deleted.
+	// OldestOverdue is the longest time, in seconds by the leader's clock, for which an expired,
+	// orphan or ancestor node could have been deleted.
 	OldestOverdue float64 `json:"oldest_overdue_seconds"`
 	// LongestWait is the longest time that a waiting entry has waited. OldestHold is the longest
-	// time for which one of the other live entries has held the lock. Both are by the leader's
-	// clock.
+	// time for which one of the other live entries has held the lock. Both are in seconds by the
+	// leader's clock.
 	LongestWait float64 `json:"longest_wait_seconds"`
 	OldestHold  float64 `json:"oldest_hold_seconds"`
 }

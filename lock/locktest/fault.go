@@ -321,7 +321,7 @@ type Request struct {
 type Fault struct {
 	// Delay delays the request, and all later requests of its connection behind it. The request
 	// is applied even if the connection ends meanwhile, unless the member ended it, or the
-	// session has come back on another connection. A real server, too, serves an earlier
+	// session has come back on another connection by then. A real server, too, serves an earlier
 	// connection's requests before that, or never.
 	Delay time.Duration
 	// Drop closes the connection without a reply, before or after the request is applied.

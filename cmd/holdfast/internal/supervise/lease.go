@@ -2,8 +2,8 @@ package supervise
 
 import "time"
 
-// MinTTL is the shortest TTL for which a process group surely ends in time: a tenth of it is left
-// to send SIGKILL and for that to work.
+// MinTTL is the shortest TTL for which a process group reliably ends in time: a tenth of it is
+// left to send SIGKILL and for that to work.
 const MinTTL = time.Second
 
 // leads are the times before the end of a lease at which the supervisor acts.
