@@ -12,25 +12,25 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// MaxAll is how many locks can be taken together: they have to fit into one transaction.
+// MaxAll is the largest number of locks in one [All]: they must fit into one transaction.
 const MaxAll = 64
 
-// All are several mutexes that are taken together, all of them or none. It is some names
-// and settings and has no state: taking it gives [Holds]. The same locks can be taken one
-// by one too, by [Client.Mutex].
+// All is a set of mutexes that are taken together: all of them or none. It has names and
+// settings, and no state; taking it gives [Holds]. [Client.Mutex] takes the same locks one by
+// one.
 //
-// All entries are made in one transaction. So callers of All never wait for each other in a
-// circle, in whatever order they name the locks. Free locks take one request and one
-// transaction. A waiter has an entry in each queue, first come, first served. It blocks the
-// entries behind it in all queues, also in those where its entry is first already. Taking
-// more locks while some are held can cause a deadlock: name all that you need.
+// One transaction creates all entries. So callers of All never deadlock with each other, in
+// whatever order they name the locks. Free locks take one request and one transaction. A waiter
+// has an entry in each queue, first come, first served. In each queue it blocks the entries
+// behind its own, even if its own is already first. Taking more locks while some are held can
+// cause a deadlock: name all that you need.
 //
-//	what happens                 while it waits                      while it holds
+//	event                        while it waits                      while it holds
 //	ctx ends, Close              all entries are withdrawn           Close: all holds end
 //	session lost or expired      all entries stay                    all holds last
 //	no renewal in time           queues again at the end of all      the hold is lost, and Context ends;
 //	  (of one is enough)           queues, with new entries            the others last until Unlock
-//	Client.Revoke of one         nothing                             its hold is told, and decides
+//	Client.Revoke of one         nothing                             its hold gets the request, and decides
 //	path refused (ErrForeign,    all entries are withdrawn; the
 //	  ErrKind, ErrDenied)          error names the lock
 //	process dies                 each entry blocks for its TTL and grace
@@ -40,9 +40,10 @@ type All struct {
 	err    error    // of a name or an option
 }
 
-// All returns the mutexes of those names, to be taken together. They are different ones,
-// and at most [MaxAll]; the options are for each of them, beside its policy. [All.Validate]
-// reports what is not allowed, and so does taking them. [WithBarging] is not: they queue.
+// All returns the mutexes of these names, to be taken together. The names must differ; there are
+// at most [MaxAll]. The options apply to each mutex, on top of its policy. [WithBarging] is
+// refused: these mutexes always queue. [All.Validate] and all other methods fail if a name or an
+// option is not allowed.
 func (c *Client) All(names []string, opts ...LockOption) *All {
 	a := &All{client: c}
 	if n := len(names); n < 1 || n > MaxAll {
@@ -52,7 +53,7 @@ func (c *Client) All(names []string, opts ...LockOption) *All {
 	for _, name := range names {
 		r := c.recipe(znode.Mutex, name, opts)
 		if r.err == nil && r.barging {
-			r.err = invalid("option", "WithBarging", "is for a single Mutex; several that are taken together always queue")
+			r.err = invalid("option", "WithBarging", "is for a single Mutex; mutexes taken together always queue")
 		}
 		a.err = cmp.Or(a.err, r.err)
 		a.each = append(a.each, r)
@@ -71,7 +72,8 @@ func (c *Client) LockAll(ctx context.Context, names ...string) (*Holds, error) {
 	return c.All(names).Lock(ctx)
 }
 
-// Validate returns what is wrong with the names or an option, as [Mutex.Validate] does.
+// Validate returns an [ErrInvalid] if a name or an option is not allowed, as [Mutex.Validate]
+// does.
 func (a *All) Validate() error {
 	if a.err == nil && a.client == nil {
 		return errNoClient
@@ -79,38 +81,38 @@ func (a *All) Validate() error {
 	return a.err
 }
 
-// Lock waits for its turn at all of the locks, and returns their holds. It fails as
-// [Mutex.Lock] does, and then has none of them: what it had queued is withdrawn.
+// Lock waits for its turn at all of the locks, and returns their holds. It fails as [Mutex.Lock]
+// does. Then it holds none of the locks, and has withdrawn its entries.
 //
-// It is re-entrant by the context of holds of all of these locks. If ctx has holds of only
+// With the context of holds of all of these locks it re-enters them. If ctx has holds of only
 // some of them, Lock fails with [ErrInvalid]: a holder that waits for more locks can cause a
 // deadlock.
 func (a *All) Lock(ctx context.Context) (*Holds, error) {
 	return a.take(ctx, (*queue.Queue).AcquireAll)
 }
 
-// TryLock returns the holds if no other contender is in the way at any of the locks.
-// Otherwise it returns a [HeldError] for one lock, without waiting, as [Mutex.TryLock] does.
+// TryLock returns the holds if no other contender is in the way at any of the locks. Otherwise it
+// returns a [HeldError] for one of them. It does not wait, see [Mutex.TryLock].
 func (a *All) TryLock(ctx context.Context) (*Holds, error) {
 	return a.take(ctx, (*queue.Queue).TryAll)
 }
 
-// Do runs f while it has all of the locks. The context of f ends with ctx, and when one
-// of the holds is lost; the result is then its [LostError], joined with what f returns.
+// Do runs f while it holds all of the locks. The context of f ends with ctx, or when one of the
+// holds is lost. Do then returns that [LostError], joined with the error of f.
 func (a *All) Do(ctx context.Context, f func(context.Context) error) error {
 	return runHeld(ctx, func() (*Holds, error) { return a.Lock(ctx) }, f)
 }
 
-// TryDo runs f as Do does if no other contender is in the way at any of the locks, and
-// otherwise skips it, as [Mutex.TryDo] does.
+// TryDo runs f as Do does if no other contender is in the way at any of the locks. Otherwise it
+// skips f, as [Mutex.TryDo] does.
 func (a *All) TryDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
 	return runUnlessHeld(ctx, func() (*Holds, error) { return a.TryLock(ctx) }, f)
 }
 
-// howAll is one of the ways into several queues.
+// howAll is a method of [queue.Queue] that takes several locks.
 type howAll func(*queue.Queue, context.Context, []queue.Request) ([]*queue.Entry, int, error)
 
-// requests are what is asked for, by name.
+// requests returns the request for each lock, sorted by name.
 func (a *All) requests(ctx context.Context) ([]queue.Request, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err
@@ -161,7 +163,8 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 	return nil, fmt.Errorf("%s: %w", a, err)
 }
 
-// reenter gives out one more handle on each of the holds that ctx comes from.
+// reenter returns another handle on each hold that ctx carries. It returns nil if ctx carries
+// none, and an ErrInvalid if it carries holds of only some of the locks.
 func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
 	var es []*queue.Entry
 	var missing string
@@ -181,8 +184,8 @@ func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
 	}
 	for i, e := range es {
 		if err := e.Reenter(bound, true); err != nil {
-			err = fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", e.Lock(), err)
-			if i > 0 { // handles were made already
+			err = fmt.Errorf("lock %q: confirm the hold to re-enter: %w", e.Lock(), err)
+			if i > 0 { // handles exist already
 				err = errors.Join(err, newHolds(a.client, es[:i]).Unlock())
 			}
 			return nil, err

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// bind returns a context that ends with ctx, and when the client closes. If ctx can never
-// end, a request that has begun is waited for even then.
+// bind returns a context that ends with ctx, or when the client closes. If ctx can never end, a
+// call that has sent a request waits for the outcome even then.
 func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 	if ctx.Done() == nil {
 		return zkconn.Uncancellable(c.open), func() {}
@@ -26,8 +26,8 @@ func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// checkContext is the first that each call does with its context: after it has ended no call
-// succeeds.
+// checkContext returns an error if ctx is nil or has ended. Each call checks this first, so no
+// call succeeds after its context has ended.
 func checkContext(ctx context.Context, what, name string) error {
 	switch {
 	case ctx == nil:
@@ -38,7 +38,7 @@ func checkContext(ctx context.Context, what, name string) error {
 	return nil
 }
 
-// enter begins a call, which Close waits for until its end. The context ends with ctx, and
+// enter begins a call. Close waits until the call ends it. The returned context ends with ctx, or
 // when the client closes.
 func (c *Client) enter(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
 	if c.open.Err() != nil || !c.tasks.Enter() {
@@ -51,7 +51,7 @@ func (c *Client) enter(ctx context.Context, what, name string) (bound context.Co
 	}, nil
 }
 
-// begin checks the arguments of a call about the named lock, and begins it.
+// begin checks the arguments of a call about the named lock, and then enters it.
 func (c *Client) begin(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
 	if err := checkContext(ctx, what, name); err != nil {
 		return nil, nil, err
@@ -62,7 +62,7 @@ func (c *Client) begin(ctx context.Context, what, name string) (bound context.Co
 	return c.enter(ctx, what, name)
 }
 
-// take has a lock taken and gives out what that brings. The context was checked.
+// take takes a lock by the method how, and returns its hold. The caller has checked the context.
 func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)) (*Hold, error) {
 	bound, end, err := c.enter(ctx, "lock", r.Lock)
 	if err != nil {
@@ -74,9 +74,9 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 		case err == nil:
 			return again, nil
 		case errors.Is(err, lease.ErrShared):
-			return nil, fmt.Errorf("lock %q: %w: the context is that of a hold for reading, which would wait for itself; unlock it, take the lock to write, and read again", r.Lock, ErrUpgrade)
+			return nil, fmt.Errorf("lock %q: %w: the context belongs to a hold for reading, which would wait for itself; unlock it, take the lock for writing, and read again", r.Lock, ErrUpgrade)
 		case e.Err() == nil && !errors.Is(err, ErrUnlocked):
-			return nil, fmt.Errorf("lock %q: confirm the hold that it is taken with again: %w", r.Lock, err)
+			return nil, fmt.Errorf("lock %q: confirm the hold to re-enter: %w", r.Lock, err)
 		}
 	}
 	c.warnStarved(r.Lock, r.Terms.TTL)
@@ -95,10 +95,10 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 	return h, nil
 }
 
-// reenter gives out another handle on the hold that ctx comes from.
+// reenter returns another handle on the hold that ctx carries.
 func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite bool) (*Hold, error) {
 	t, _ := ctx.Value(tenant{c, e.Lock()}).(*tenancy)
-	if t != nil && t.e != e { // of a hold before, whose values the context has too
+	if t != nil && t.e != e { // of an earlier hold, whose values the context carries too
 		t = nil
 	}
 	if t != nil && !t.enter() {
@@ -112,7 +112,7 @@ func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite boo
 	return &Hold{client: c, e: e, t: t}, nil
 }
 
-// notTaken is the error of a call that did not get the named lock.
+// notTaken wraps the error of a call that did not get the named lock.
 func notTaken(ctx context.Context, lock string, err error) error {
 	var inTheWay *queue.Blocked
 	switch {
@@ -124,9 +124,9 @@ func notTaken(ctx context.Context, lock string, err error) error {
 	return heldError(lock, inTheWay)
 }
 
-// warnStarved logs once for each TTL that a stalled connection would cost a hold
-// of that TTL: go-zookeeper notices a dead connection after two thirds of the
-// session timeout, and a renewal is due every third of the TTL.
+// warnStarved logs once for each TTL if a stalled connection would cost a hold of that TTL.
+// go-zookeeper notices a dead connection after two thirds of the session timeout, and a renewal
+// is due every third of the TTL.
 func (c *Client) warnStarved(lock string, ttl time.Duration) {
 	if ttl >= c.cfg.sessionTimeout {
 		return

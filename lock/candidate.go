@@ -13,20 +13,21 @@ import (
 // ErrNoLeader says that no candidate leads: see [Election.Leader].
 var ErrNoLeader = errors.New("no candidate leads")
 
-// Candidate is a candidate of an election, as its entry tells. The zero Candidate stands for
-// none.
+// Candidate describes a candidate of an election, as its entry does. The zero Candidate means no
+// candidate.
 type Candidate struct {
-	Leads    bool   // it was elected
-	Value    string // as it was given to Campaign, or proclaimed since
+	Leads    bool   // it leads now
+	Value    string // given to Campaign or, later, to Proclaim
 	Priority int    // see [WithPriority]
-	Token    Token  // that its leadership has, or will have
+	Token    Token  // of its leadership, now or in the future
 	Entry    string // path of its node
 	Owner    string // see [WithOwner]
 	Host     string
 	PID      int
 }
 
-// candidateOf returns the candidate whose entry was read, the zero one if it is none.
+// candidateOf returns the candidate of an entry, or the zero Candidate if the entry is not a
+// candidate's.
 func (e *Election) candidateOf(entry *znode.Entry) (c Candidate) {
 	if entry == nil || !entry.Leased() {
 		return c
@@ -43,9 +44,9 @@ func (e *Election) candidateOf(entry *znode.Entry) (c Candidate) {
 	}
 }
 
-// Leader returns the leader, or [ErrNoLeader]. It asks ZooKeeper. A candidate whose lease and
-// grace are over does not count as the leader, whether it was purged or not. Leader waits out
-// an outage until ctx ends, and fails with [ErrDenied] where an ACL does not let it read.
+// Leader asks ZooKeeper for the leader. If there is none it returns [ErrNoLeader]. A candidate
+// whose lease and grace are over does not count as the leader, purged or not. Leader waits out an
+// outage until ctx ends, and fails with [ErrDenied] if an ACL forbids the read.
 func (e *Election) Leader(ctx context.Context) (leader Candidate, err error) {
 	err = e.look(ctx, func(ctx context.Context, r queue.Request) error {
 		w := e.r.client.queue.NewWatcher(r)
@@ -59,9 +60,9 @@ func (e *Election) Leader(ctx context.Context) (leader Candidate, err error) {
 	return leader, err
 }
 
-// Candidates returns the live candidates, the leader included, in the order in which they
-// joined. Where priorities differ that is not the order of their turns. It reads their
-// entries one after the other. It fails as Leader does.
+// Candidates returns the live candidates, the leader included, in the order in which they joined.
+// If priorities differ, their turns come in another order. It reads their entries one by one, and
+// fails as Leader does.
 func (e *Election) Candidates(ctx context.Context) (all []Candidate, err error) {
 	err = e.look(ctx, func(ctx context.Context, r queue.Request) error {
 		entries, err := e.r.client.queue.Candidates(ctx, r)
@@ -75,7 +76,7 @@ func (e *Election) Candidates(ctx context.Context) (all []Candidate, err error) 
 	return all, err
 }
 
-// look asks something of ZooKeeper.
+// look runs a query of the election's state with a request for it.
 func (e *Election) look(ctx context.Context, ask func(context.Context, queue.Request) error) error {
 	r, err := e.r.request(ctx, znode.Exclusive)
 	if err != nil {
@@ -93,14 +94,14 @@ func (e *Election) look(ctx context.Context, ask func(context.Context, queue.Req
 	return nil
 }
 
-// Observe yields the leader: now, and whenever the leader or its value changes. While there
-// is none, it yields the zero [Candidate]. It goes on over reconnects and new sessions. When
-// ctx ends, the client closes, or Leader would fail, it yields the zero Candidate with the
-// error, and ends. If changes come while the loop's body runs, it yields the last state
-// after that. Tokens never fall.
+// Observe yields the leader: now, and whenever the leader or its value changes. While there is
+// none, it yields the zero [Candidate]. It continues over reconnects and new sessions. When ctx
+// ends, the client closes, or Leader would fail, it yields the zero Candidate with the error, and
+// ends. Changes during the loop's body are yielded after it, only the last one. Tokens never
+// fall.
 //
-// An observer watches one node, and reads it at each renewal of the leader. In an outage of
-// its own it yields nothing, so that the last value may be stale.
+// An observer watches one node, and reads it at each renewal of the leader. During its own outage
+// it yields nothing, so the last value may be stale.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		var w *queue.Watcher

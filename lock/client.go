@@ -22,17 +22,18 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Limits of what a client has still to tell. The events of very many holds may come at once.
+// Limits of the lines and events that wait for delivery. Very many holds may cause that many
+// events at once.
 const (
 	mostLines  = 1 << 10
 	mostEvents = 1 << 16
-	// tellFor is for how long Close waits until all is told.
+	// tellFor is the longest time that Close waits for the delivery of lines and events.
 	tellFor = time.Second
 )
 
-// Client is what many locks share: a connection to ZooKeeper, the estimate of
-// its leader's clock, the renewals and the identity of this process. Make one
-// for a service with [Dial] or [New]. All methods are safe for concurrent use.
+// Client is shared by all locks of a process: it has the connection to ZooKeeper, the estimate of
+// the leader's clock, the renewals and the identity of this process. Make one for a service with
+// [Dial] or [New]. All methods are safe for concurrent use.
 type Client struct {
 	cfg    *config
 	conn   *zkconn.Conn
@@ -41,13 +42,13 @@ type Client struct {
 	queue  *queue.Queue
 	inbox  *inbox.Inbox
 	lost   atomic.Uint64
-	logs   *outbox.Outbox // of the lines that cfg.log takes
+	logs   *outbox.Outbox // of lines for cfg.log
 	events *outbox.Outbox // for the observers
 	outage outage
 
 	open  context.Context // ends when the client closes; its cause is ErrClosed
 	shut  context.CancelCauseFunc
-	tasks zkconn.Group // what goes on in the background
+	tasks zkconn.Group // calls and background goroutines
 	once  sync.Once
 	done  error // of Close
 
@@ -55,14 +56,14 @@ type Client struct {
 	warned map[time.Duration]bool
 }
 
-// Dial connects to a ZooKeeper ensemble and returns a client once there is a session.
-// It waits for servers that cannot be reached, or whose names cannot be resolved; when
-// ctx ends first it fails with [ErrUnavailable], and without a deadline it waits for
-// ever. After three seconds it logs the unreachable servers, once. One more request checks
-// that the server has what the protocol requires; otherwise Dial fails with
-// [ErrUnsupported]. It is also the first sample of the leader's clock. The client owns the
-// connection and closes it. Servers are host or host:port, without a chroot, which belongs
-// into the root ([WithRoot]); the default port is 2181, and an IPv6 address is in brackets.
+// Dial connects to a ZooKeeper ensemble and returns a client once there is a session. It waits
+// for servers that cannot be reached, or whose names cannot be resolved. If ctx ends first it
+// fails with [ErrUnavailable]; without a deadline it waits for ever. After three seconds it logs
+// the unreachable servers, once. One more request checks that the server supports the protocol,
+// and is the first sample of the leader's clock. If the server does not, Dial fails with
+// [ErrUnsupported]. The client owns the connection and closes it. A server is host or host:port;
+// the default port is 2181, and an IPv6 address is in brackets. A chroot is refused: put it into
+// the root ([WithRoot]).
 func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error) {
 	cfg, err := newConfig(opts)
 	switch {
@@ -99,12 +100,10 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	return c, nil
 }
 
-// New returns a client on a connection that the service has already. The
-// caller keeps owning it and closes it after the client. Its credentials are the
-// caller's to add; the buffering and the bounded handshake that [Dial] gives its
-// connections are missing, and so is its look at the server. If a reconnection goes
-// unnoticed, a lost watch is noticed a minute later. Servers that have lost their data go on
-// refusing the connection.
+// New returns a client on an existing connection. The caller still owns the connection: it adds
+// the credentials, and closes the connection after the client. Such a client lacks the buffering,
+// the bounded handshake and the server check of [Dial]. If it misses a reconnection, it notices a
+// lost watch a minute later. Servers that have lost their data keep refusing the connection.
 func New(z *zk.Conn, opts ...Option) (*Client, error) {
 	if z == nil {
 		return nil, invalid("connection", nil, "must not be nil")
@@ -122,7 +121,7 @@ func New(z *zk.Conn, opts ...Option) (*Client, error) {
 	return c.start(), nil
 }
 
-// newClient returns a client that has no connection yet.
+// newClient returns a client without a connection.
 func newClient(cfg *config) *Client {
 	c := &Client{cfg: cfg, warned: map[time.Duration]bool{}, logs: outbox.New(mostLines), events: outbox.New(mostEvents)}
 	cfg.log = c.logs.Logger(cfg.log) // never wait for the log's reader
@@ -139,8 +138,8 @@ func (c *Client) connConfig() zkconn.Config {
 	}
 }
 
-// reconnected is told when there is a session again. It may come before the client is
-// complete.
+// reconnected handles a new session or connection. The connection may call it before the client
+// is complete.
 func (c *Client) reconnected() {
 	c.mu.Lock()
 	keeper, inbox := c.keeper, c.inbox
@@ -151,8 +150,8 @@ func (c *Client) reconnected() {
 	}
 }
 
-// forgotten is told when the servers may have lost their data. It may come before the client
-// is complete.
+// forgotten handles servers that may have lost their data. The connection may call it before the
+// client is complete.
 func (c *Client) forgotten() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +163,7 @@ func (c *Client) forgotten() {
 	}
 }
 
-// start puts the parts of the client together, each on those below it.
+// start creates the parts of the client, each on top of those before it, and runs them.
 func (c *Client) start() *Client {
 	newID := func() string { return znode.FormatID(c.cfg.random.Uint64()) }
 	c.mu.Lock()
@@ -195,14 +194,13 @@ func (c *Client) start() *Client {
 	return c
 }
 
-// Close ends what the client still has: calls return [ErrClosed], the contexts
-// of holds end with it, and their entries and those of waiters are deleted, as
-// far as that can be done within the unlock timeout; what remains expires. It
-// closes a connection made by [Dial]. Then it waits up to a second until the logger and the
-// observers have taken what is left to tell. Later calls return what the first did.
+// Close ends all calls, with [ErrClosed], and all holds: their contexts end with it. It deletes
+// the entries of holds and waiters within the unlock timeout; the rest expire. It closes a
+// connection made by [Dial]. Then it waits up to a second until the logger and the observers have
+// taken the last lines and events. Later calls return the result of the first.
 //
-// Holds end at once and others may enter: unlock before, or let the contexts end
-// your work.
+// Holds end at once, and others may enter. So unlock them before, or let their contexts end your
+// work.
 func (c *Client) Close() error {
 	c.once.Do(func() {
 		begun := time.Now()
@@ -217,15 +215,16 @@ func (c *Client) Close() error {
 	return c.done
 }
 
-// tellAll waits until the log and the observers are told all there is to tell, for a while.
+// tellAll waits until the logger and the observers have taken all lines and events, but at most
+// tellFor.
 func (c *Client) tellAll() {
 	end := time.Now().Add(tellFor)
 	c.events.Close(time.Until(end))
 	c.logs.Close(max(0, time.Until(end)))
 }
 
-// background runs f, and Close waits for it. It does nothing once all has been
-// waited for.
+// background runs f in a goroutine that Close waits for. It does nothing once Close has finished
+// waiting.
 func (c *Client) background(f func()) {
 	if !c.tasks.Enter() {
 		return

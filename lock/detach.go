@@ -11,20 +11,20 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Detach ends the hold in this process and leaves its entry to the client that attaches to
-// it with the ticket, see [Client.Attach]: no other contender enters in between. First the
-// hold and all its handles end with [ErrDetached]. That is no loss; [Mutex.Do] returns it
-// too. The entry then stays for ttl, 0 for that of the hold, and for the grace. If no client
-// has attached by then, it is purged as that of a dead holder is. Detach fails with
-// [ErrInvalid], and the hold goes on, if ttl is outside of [MinTTL] and the policy's MaxTTL,
-// the hold is a leadership, or other readers of this client share its entry (see
-// [WithLocalWindow]); in the last case no other goroutine joins the entry any more.
+// Detach ends the hold in this process and leaves its entry to the client that attaches with the
+// ticket, see [Client.Attach]. No other contender enters in between. First the hold and all its
+// handles end with [ErrDetached]. That is no loss; [Mutex.Do] returns it too. Then the entry
+// stays for ttl (0: the TTL of the hold) and the grace. If no client attaches in time, the entry
+// is purged like a dead holder's. Detach fails with [ErrInvalid], and the hold goes on, if ttl is
+// not within [MinTTL] and the policy's MaxTTL, or the hold is a leadership. It also fails if
+// other readers of this client share the entry (see [WithLocalWindow]); then no other goroutine
+// joins the entry any more.
 //
-// Detach waits until ZooKeeper has acknowledged it. If ctx had ended before, nothing changes.
-// If ctx ends meanwhile, or the write fails for a reason that may pass, Detach returns the
-// ticket and an [UnlockError]. The write goes on in the background for a while. If it never
-// succeeds, a client that attaches waits until the lease has ended. A hold that had ended
-// before returns why, and no ticket; so does one whose entry turns out to be gone.
+// Detach waits until ZooKeeper has acknowledged the write. If ctx had ended before, nothing
+// changes. If ctx ends meanwhile, or the write fails with a temporary error, Detach returns the
+// ticket and an [UnlockError], and retries the write in the background for a while. If no write
+// succeeds, a client that attaches waits until the lease has ended. If the hold has already
+// ended, or its entry has gone, Detach returns the reason and no ticket.
 func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	if err := h.check(ctx, "detach"); err != nil {
 		return Ticket{}, err
@@ -47,7 +47,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	if !h.t.alone() {
 		return Ticket{}, h.cannot("shares its entry with other readers of this client, and cannot be detached: take it with WithLocalWindow(0)")
 	}
-	ticket := h.ticket(ttl) // before the write: a client can attach until then at least
+	ticket := h.ticket(ttl) // before the write: a client can attach at least until then
 	begun := c.clock.Mono()
 	done, err := c.queue.Detach(e, ttl)
 	if err != nil {
@@ -71,27 +71,27 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	return ticket, err
 }
 
-// Ticket returns a ticket for the hold while it lasts. Store it for the case that this
-// process dies. A client that attaches then waits until the lease has ended, TTL and grace
-// after the last renewal, and goes on by the same entry; unless a waiter behind it, or the
-// reaper, has purged the entry before. As long as the hold lives, no client can attach. A hold
-// that has ended returns why, and a leadership an [ErrInvalid].
+// Ticket returns a ticket for the hold while it lasts. Store it in case this process dies. A
+// client that then attaches waits until the lease and the grace have ended, and continues with
+// the same entry, unless a waiter or the reaper has purged it before. While the hold lives, no
+// client can attach. If the hold has ended, Ticket returns the reason; for a leadership it
+// returns an [ErrInvalid].
 func (h *Hold) Ticket() (Ticket, error) {
-	if err := h.ended(); err != nil { // others may read by the entry still
+	if err := h.ended(); err != nil { // others may still read with the entry
 		return Ticket{}, err
 	}
 	if err := h.mayMove(); err != nil {
 		return Ticket{}, err
 	}
-	h.e.Pin() // the entry stays for the ticket
-	// Asked again after that, as the entry may have been passed on just before.
+	h.e.Pin() // the entry must stay for the ticket
+	// Check again: the entry may have been handed off locally just before.
 	if err := h.Err(); err != nil {
 		return Ticket{}, err
 	}
 	return h.ticket(0), nil
 }
 
-// mayMove returns an error if the hold cannot go on in another process.
+// mayMove returns an error if the hold cannot continue in another process.
 func (h *Hold) mayMove() error {
 	if h.leads() {
 		return h.cannot("is a leadership, which cannot go on in another process: resign, and campaign there")
@@ -99,16 +99,15 @@ func (h *Hold) mayMove() error {
 	return nil
 }
 
-// cannot is the error of a call that is not for holds of this kind.
+// cannot returns the error of a call that this hold does not allow.
 func (h *Hold) cannot(rule string, args ...any) error {
 	return invalid("hold of", fmt.Sprintf("%q", h.Name()), rule, args...)
 }
 
-// Enqueue joins the queue, or takes the lock if it is free, and leaves that place to the
-// client that attaches with the ticket: a short-lived worker can keep its place, exit, and
-// come back. The place is kept for the mutex's TTL ([WithTTL]) and the grace. It is not
-// renewed meanwhile: come back in time. If its turn comes before a client has attached, it
-// blocks all waiters behind it for as long.
+// Enqueue joins the queue, or takes the lock if it is free, and leaves its entry to the client
+// that attaches with the ticket. So a short-lived worker can keep its place, exit, and come back.
+// The entry lasts for the mutex's TTL ([WithTTL]) and the grace, without renewal: come back in
+// time. If its turn comes before a client has attached, it blocks all waiters behind it.
 //
 // Enqueue fails as [Mutex.Lock] does, and with [ErrInvalid] for a mutex that barges, which
 // has no queue.
@@ -119,19 +118,21 @@ func (m *Mutex) Enqueue(ctx context.Context) (Ticket, error) {
 	return m.r.enqueue(ctx, znode.Exclusive)
 }
 
-// Enqueue leaves a place to write by, as [Mutex.Enqueue] does.
+// Enqueue joins the queue for writing, and leaves its entry to a later Attach, as [Mutex.Enqueue]
+// does.
 func (m *RWMutex) Enqueue(ctx context.Context) (Ticket, error) {
 	return m.r.enqueue(ctx, znode.Writer)
 }
 
-// REnqueue leaves a place to read by, as [Mutex.Enqueue] does. A later writer waits for it.
+// REnqueue joins the queue for reading, and leaves its entry to a later Attach, as
+// [Mutex.Enqueue] does. A later writer waits for it.
 func (m *RWMutex) REnqueue(ctx context.Context) (Ticket, error) {
 	return m.r.enqueue(ctx, znode.Shared)
 }
 
-// Enqueue leaves a place for n permits, as [Mutex.Enqueue] does. If its turn comes before a
-// client has attached, it blocks all waiters behind it, even if their permits are free.
-// It fails as [Semaphore.Acquire] does.
+// Enqueue joins the queue for n permits, and leaves its entry to a later Attach, as
+// [Mutex.Enqueue] does. If its turn comes before a client has attached, it blocks all waiters
+// behind it, even if their permits are free. It fails as [Semaphore.Acquire] does.
 func (s *Semaphore) Enqueue(ctx context.Context, n int) (Ticket, error) {
 	r, err := s.permitsOf(ctx, n)
 	if err != nil {
@@ -158,23 +159,21 @@ func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
 	return t, nil
 }
 
-// Attach goes on with a hold, or a place in a queue, that was left by a ticket: by the same
-// entry, with a token whose incarnation is one higher. It waits until it is its turn; what
-// was held is held at once. The options are those of [Client.Mutex], for the name of the
-// ticket; the TTL is from then on as they or the policy say, and max_hold begins anew. A hold
-// for writing that was downgraded is one for reading still, also by a ticket from before that:
-// see [Hold.Reads]. Permits are as many as they were.
+// Attach continues a detached hold, or a place in a queue, with the same entry. The incarnation
+// of its token rises by one. It waits for its turn; a detached hold is held again at once. The
+// options are those of [Client.Mutex], for the ticket's lock. From now on they or the policy set
+// the TTL, and max_hold begins anew. A hold for writing that was downgraded stays one for
+// reading, even with an earlier ticket: see [Hold.Reads]. The number of permits stays the same.
 //
-// If several clients attach with one ticket, one succeeds; the others get [ErrAttached], and
-// so do later ones. If the entry is gone, by an unlock or because no client attached in
-// time, the error is [ErrRemoved]. If a hold was not detached, see [Hold.Ticket], Attach waits
-// until its lease has surely ended; its holder has learned of the loss by then.
+// If several clients attach with one ticket, one succeeds; the others get [ErrAttached], and so
+// do later ones. If the entry was unlocked, or no client attached in time, the error is
+// [ErrRemoved]. If a hold was not detached, see [Hold.Ticket], Attach waits until its lease has
+// surely ended. By then the hold has ended for its holder.
 //
-// If ctx ends first, or the client closes, the place is kept for as long as it was before.
-// The same ticket is good for another try once that is written: in the background, and Close
-// waits for it. A hold that was acquired just as the client closes ends as holds do then.
-// Otherwise Attach fails as [Mutex.Lock] does, and with [ErrInvalid] for a ticket of another
-// root.
+// If ctx ends first, or the client closes, a background write leaves the entry as it was, with
+// the same lease; Close waits for it. After that write the same ticket works again. If the client
+// closes at the moment of the grant, the hold ends like all others. Otherwise Attach fails as
+// [Mutex.Lock] does, and with [ErrInvalid] for a ticket of another root.
 func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hold, error) {
 	switch {
 	case t.IsZero():

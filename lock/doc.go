@@ -32,84 +32,82 @@
 //	one leader that others can look up                   Election
 //	work that goes on in another process                 Hold.Detach, Client.Attach
 //	a turn for a short-lived worker                      Mutex.Enqueue, Client.Attach
-//	to write data in ZooKeeper                           any, and write by Hold.Txn
-//	to write data elsewhere                              any, and hand on Hold.Token; package fence
+//	to write data in ZooKeeper                           any, and write with Hold.Txn
+//	to write data elsewhere                              any, and pass on Hold.Token; package fence
 //
-// The same happens to all of them:
+// All of them behave the same:
 //
-//	what happens               what comes of it
-//	the holder dies            others may enter when its TTL and the grace are over
+//	event                      result
+//	the holder dies            others may enter after its TTL and the grace
 //	its session flaps, ends    nothing: it keeps the lock, and waiters keep their places
-//	ZooKeeper is away          it keeps the lock until its lease ends, and knows when; no client enters
-//	its client closes          it no longer has the lock, and the next waiter enters at once
+//	ZooKeeper is unreachable   it keeps the lock until its lease ends, and knows when; no client enters
+//	its client closes          its hold ends, and the next waiter enters at once
 //
-// FAILURES.md, in this folder, says what the holder and the waiters see of each failure, and
-// what to do about it.
+// FAILURES.md, in this folder, lists the failures, their effect on holders and waiters, and the
+// remedies.
 //
 // # One client or many
 //
-// Make one [Client] for a process, and share it. Its goroutines share one session, the
-// renewals of all holds, hundreds in one transaction, and places in the queues; it can keep
-// ten thousand holds and more. A second client is for another root, other servers or other
-// credentials. Two clients in one process contend as two processes do, and a lock that one of
-// them holds is not re-entered by the other.
+// Make one [Client] for a process, and share it. Its goroutines share one session, renewals
+// (hundreds in one transaction) and places in the queues. A client can keep more than ten
+// thousand holds. Make a second client only for another root, other servers or other credentials.
+// Two clients in one process contend as two processes do, and neither re-enters a lock that the
+// other holds.
 //
-// # What is promised
+// # Guarantees
 //
 //  1. Mutual exclusion by lease. Losing, re-creating or expiring a ZooKeeper
 //     session does not change the holder of a lock.
 //  2. The holder knows first. A hold that cannot be renewed ends for its holder,
 //     by [Hold.Context] and [Hold.Remaining], before another contender may enter.
-//  3. A dead holder blocks for at most its TTL and the grace; a third of the TTL
-//     more if the waiter had an outage itself. Then the next waiter in the queue
-//     deletes its entry, or the reaper does. When ZooKeeper's leader changes, TTL and
-//     grace count anew, from the first known stamp of the new one.
-//  4. First come, first served: among processes, and among the goroutines of one client that
-//     want the same lock in the same way. Goroutines share their client's place in the queue;
-//     while other processes wait it is handed on for [Policy].LocalWindow at most. Readers
-//     share, and so do the holders of permits.
-//  5. Nothing is left behind. The last client to leave deletes the lock's node, at once or,
-//     if the lock is used again and again, a second later. Waiters and the reaper remove
-//     what a crash leaves behind; the reaper removes empty ancestors, such as orders of
-//     orders/42. A node that was found empty stays, and so do .epoch and .revoke below the
-//     root.
-//  6. Fencing tokens rise with every grant. See [Token]; of readers, [RWMutex], of
-//     permits, [Semaphore].
+//  3. A dead holder blocks others for at most its TTL and the grace. A waiter that had an outage
+//     itself waits a third of the TTL longer. Then the next waiter in the queue, or the reaper,
+//     deletes the dead holder's entry. When ZooKeeper's leader changes, TTL and grace start again
+//     at the first known stamp of the new leader.
+//  4. First come, first served: among processes, and among the goroutines of one client that want
+//     the same lock in the same way. Goroutines share their client's place in the queue; while
+//     other processes wait, the goroutines hand it off among themselves for at most
+//     [Policy].LocalWindow. Readers hold the lock together, and so do holders of permits.
+//  5. Nothing is left behind. The last client to leave deletes the lock's node: at once, or a
+//     second later if the lock is in frequent use. Waiters and the reaper remove what a crash
+//     leaves behind; the reaper removes empty ancestors, such as orders of orders/42. A lock node
+//     that was there before its first use stays, and so do .epoch and .revoke below the root.
+//  6. Fencing tokens rise with every grant. See [Token], [RWMutex] for readers, and [Semaphore]
+//     for permits.
 //
-// # What is not promised
+// # Not guaranteed
 //
-//   - A process that is paused after its last check can act after its hold ended, and
-//     nothing on its own side can prevent that. Hand [Hold.Token] to what it changes, and
-//     refuse a token lower than the highest one seen there: package fence does so in
-//     memory, and shows how databases do. To write to ZooKeeper use [Hold.Txn], which only
-//     the holder can.
-//   - While ZooKeeper has no quorum, no client enters. Holds go on until their leases end.
+//   - A process that is paused after its last check can act after its hold ended, and nothing on
+//     its own side can prevent that. Pass [Hold.Token] to each resource that the process changes.
+//     The resource refuses a token lower than the highest it has seen. Package fence does so in
+//     memory, and shows how databases do. To write to ZooKeeper use [Hold.Txn], which fails for
+//     any other client.
+//   - While ZooKeeper has no quorum, no client enters. Holds last until their leases end.
 //   - Deleting a lock's node by hand voids mutual exclusion.
 //
-// # What is assumed
+// # Assumptions
 //
-//   - The monotonic clocks of clients, and the clock of the leader, run true within 500
-//     ppm. They do where ntpd slews them; chrony slews far faster, unless its maxslewrate
-//     says otherwise.
-//   - While one server leads, its clock makes no step of more than the grace. A client that
-//     knew the clock before the step sees it, and does no harm. One that did not can take a
-//     holder for dead that has not renewed since. A step is not seen either if it is taken
-//     back before the client's next sample of the clock, or is smaller than the time that the
-//     last sample took and a millisecond for each second since. Steps are logged and counted
-//     ([Stats]).
-//   - A ZooKeeper of a single server does not come back from a restart with another clock:
-//     to its clients that is such a step.
-//   - ZooKeeper 3.4.14 or later. [Dial] checks, by one transaction that leaves nothing behind,
-//     that the server counts and replies as ZooKeeper does, and refuses another one with
-//     [ErrUnsupported], ClickHouse Keeper among them: its replicas stamp each write by their
-//     own clocks. [WithUnsafeServer] goes on at your own risk. A client made by [New] is not
-//     checked; CheckServer of package admin checks more.
+//   - The monotonic clocks of clients, and the leader's clock, are accurate to 500 ppm. ntpd
+//     slews within that. chrony slews far faster unless its maxslewrate limits it.
+//   - While one server leads, its clock never steps by more than the grace. A client that knew
+//     the clock before a step detects the step and stays safe. A client that did not may take a
+//     live holder for dead if that holder has not renewed since. Two kinds of steps go
+//     undetected: a step undone before the client's next sample of the clock, and a step smaller
+//     than the round trip of the last sample plus a millisecond for each second since. Detected
+//     steps are logged and counted ([Stats]).
+//   - A standalone ZooKeeper keeps its clock over a restart. Its clients cannot tell another
+//     clock from such a step.
+//   - ZooKeeper 3.4.14 or later. [Dial] sends one transaction, which leaves nothing behind, to
+//     check that the server counts and replies as ZooKeeper does. If it does not, Dial fails with
+//     [ErrUnsupported]. So it refuses ClickHouse Keeper, where each replica stamps writes with
+//     its own clock. [WithUnsafeServer] continues at your own risk. [New] does not check the
+//     server. CheckServer of package admin checks more.
 //
-// No client's wall clock is trusted. Expiry is judged in ensemble time, which the leader
-// stamps on every write. The clocks of different leaders may differ by any amount: stamps of
-// two leaders are never compared. What was written under an earlier leader counts from the
-// first known stamp of the present one. A client that has waited behind a dead holder for its
-// TTL and the grace by its own clock waits no longer, however often the leader changes.
+// Holdfast trusts no client's wall clock. It judges expiry in ensemble time, which the leader
+// stamps on every write. The clocks of different leaders may differ by any amount, so stamps of
+// two leaders are never compared. An entry written under an earlier leader counts from the first
+// known stamp of the present leader. A client waits behind a dead holder for at most the TTL and
+// the grace by its own monotonic clock, however often the leader changes.
 //
 // # The life of a hold
 //
@@ -130,34 +128,32 @@
 //	    │                                               ErrMaxHold  the policy's limit
 //	    └ ctx ended: withdrawn                          ErrClosed   client closed
 //
-// A loss is told by the hold's context, and by the log, [Stats] and observers.
+// The hold's context, the log, [Stats] and observers report a loss.
 //
-// A free lock costs one request and one transaction to take, and one of each to give back. A
-// contended one goes to the next waiter in the queue, which watches the entry before its own
-// and no other.
+// Taking a free lock costs one request and one transaction, and so does releasing it. A contended
+// lock goes to the next waiter in the queue. A waiter watches only the entry before its own.
 //
 // # Contenders of one client
 //
-// The goroutines of a client that want the same lock with the same settings share one place
-// in the queue, first come, first served. A handoff between them costs no request. Each has a
-// hold of its own, with its own context, max_hold and token. While other processes wait, the
-// entry is handed on for the policy's LocalWindow at most, 10 ms by default
-// ([WithLocalWindow]); then it leaves, and the next goroutine joins at the end, in one
-// transaction. Readers of an [RWMutex] that come within the window have one entry together;
-// observers and [Stats] count that as one hold. A policy's Idle, or [WithIdle], keeps an
-// unused entry until another contender comes: a lock that one process takes again and again
-// then costs nothing.
+// The goroutines of a client that want the same lock with the same settings share one place in
+// the queue, first come, first served. A handoff between them costs no request. Each has a hold
+// of its own, with its own context, max_hold and token. While other processes wait, the entry is
+// handed off locally for the policy's LocalWindow at most, 10 ms by default ([WithLocalWindow]);
+// then it leaves, and the next goroutine joins at the end of the queue, in one transaction.
+// Readers of an [RWMutex] that arrive within the window share one entry; observers and [Stats]
+// count that as one hold. A policy's Idle, or [WithIdle], keeps an unused entry until another
+// contender comes: taking the lock again then costs no request.
 //
 // # Re-entry
 //
-// A context that comes from a hold carries the hold: that of [Hold.Context] or [Holds.Context],
-// that which Do gives its function, and any derived from them. A call that takes the same lock
-// by it does not wait. It returns another handle on the hold, with the same token, lease and
-// options. The hold ends when all its handles were unlocked. A hold that is in doubt, see
-// [Hold.Remaining], is confirmed before. Goroutines do not matter: one that is given the
-// context shares the hold, and one that is not waits.
+// The contexts of [Hold.Context] and [Holds.Context] carry the hold. So does the context that Do
+// passes to its function, and so do all contexts derived from these. A call that takes the same
+// lock with such a context does not wait. It returns another handle on the hold, with the same
+// token, lease and options. The hold ends when all its handles are unlocked. A hold in doubt (see
+// [Hold.Remaining]) is confirmed first. Only the context counts: a goroutine with the context
+// shares the hold, any other goroutine waits.
 //
-//	the context comes from        and is used for               what comes of it
+//	the context comes from        and is used for               result
 //	a hold of a Mutex             Lock, TryLock, Do             another handle
 //	a hold for writing            Lock, RLock                   another handle, which may write
 //	a hold for reading            RLock                         another handle
@@ -175,31 +171,28 @@
 //
 // # Several locks together
 //
-// [Client.LockAll] takes several locks, all of them or none, in one transaction if they
-// are free. Its callers never wait for each other in a circle, in whatever order they name
-// the locks. See [All].
+// [Client.LockAll] takes several locks, all of them or none, in one transaction if they are free.
+// Its callers never deadlock with each other, in whatever order they name the locks. See [All].
 //
 // # Beside locks of other libraries
 //
-// A [Mutex] can share its path with zk.Lock, Curator's InterProcessMutex and kazoo's Lock,
-// and an [RWMutex] with Curator's and kazoo's, so that services can be moved one process
-// at a time. MIGRATING.md, in this folder, tells what that takes and which promises hold
-// meanwhile.
+// A [Mutex] can share its path with zk.Lock, Curator's InterProcessMutex and kazoo's Lock, and an
+// [RWMutex] with Curator's and kazoo's, so that services can be moved one process at a time.
+// MIGRATING.md, in this folder, lists the requirements, and the promises that hold meanwhile.
 //
 // # Elections
 //
-// An [Election] is a mutex whose holder is the leader, with a value that all can read. A
-// leader that loses its lease knows so before another candidate leads, and its token is
-// lower. The next leader is a waiting candidate of the highest priority ([WithPriority]). To
-// ask for the leader ([Election.Leader]) or to observe it ([Election.Observe]) takes no
-// entry.
+// An [Election] is a mutex whose holder is the leader, with a value that all clients can read. A
+// leader that loses its lease knows so before another candidate leads, and its token is lower.
+// The next leader is a waiting candidate of the highest priority ([WithPriority]).
+// [Election.Leader] and [Election.Observe] create no entry.
 //
 // # At risk
 //
-// A renewal is due when a third of the TTL has passed. When half of it is left, because
-// renewals fail or max_hold is near, the hold is at risk, and [Hold.AtRisk] and the log say
-// so. It is a warning: the hold is good until its context ends, and a renewal that succeeds
-// makes it safe again.
+// A renewal is due when a third of the TTL has passed. When half of it is left, because renewals
+// fail or max_hold is near, the hold is at risk, and [Hold.AtRisk] and the log say so. This is a
+// warning: the hold lasts until its context ends, and a renewal that succeeds makes it safe
+// again.
 //
 //	                     AtRisk                        Check
 //	renewals fail        with half of the TTL left     fails until one succeeds, or the hold is lost
@@ -208,40 +201,40 @@
 //	entry removed        no: the hold is lost at once  passes
 //	paused, lease lasts  when the process goes on      fails until a renewal succeeds
 //	paused for longer    no: the hold is lost          passes
-//	no hold and no wait  -                             passes, also if ZooKeeper is away
+//	no hold and no wait  -                             passes, also if ZooKeeper is unreachable
 //
-// [Client.Check] answers a health check. An [Observer] ([WithObserver]) is told of all that
-// happens to a client's locks. Ready ones are in lock/observe, for slog, zerolog, Prometheus
+// [Client.Check] answers a health check. An [Observer] ([WithObserver]) receives all events of a
+// client's locks. The packages below lock/observe have observers for slog, zerolog, Prometheus
 // and OpenTelemetry.
 //
-// # From one process to the next
+// # Moving a hold to another process
 //
-// A hold of any lock but a leadership can go on in another process, or in the same one after a
-// restart. [Hold.Detach] ends it here and gives a [Ticket], a line of text. [Client.Attach]
-// goes on there by the same entry; no contender enters in between. The incarnation of the
-// token is one higher, so that a resource that compares tokens refuses late acts of the
-// process before. [Mutex.Enqueue], [RWMutex.Enqueue], [RWMutex.REnqueue] and
+// A hold of any lock but a leadership can continue in another process, or in the same program
+// after a restart. [Hold.Detach] ends it in this process and returns a [Ticket], a line of text.
+// [Client.Attach] continues it in the other process with the same entry; no contender enters in
+// between. The token's incarnation rises by one, so a resource that compares tokens refuses late
+// writes of the first process. [Mutex.Enqueue], [RWMutex.Enqueue], [RWMutex.REnqueue] and
 // [Semaphore.Enqueue] do the same for a place in the queue: a short-lived worker joins, exits,
 // and comes back for its turn.
 //
-//	what happens                                what comes of it
+//	event                                       result
 //	two clients attach with the same ticket     one succeeds, the other gets ErrAttached
-//	no client attaches in time                  the entry is purged, and Attach gets ErrRemoved
-//	Attach is given up before its turn          the place is kept, and the ticket is good still
+//	no client attaches in time                  the entry is purged, and Attach fails with ErrRemoved
+//	Attach is given up before its turn          the entry keeps its place, and the ticket stays valid
 //	attached client dies, waiting or holding    its entry expires as any other does
 //	a detached waiter's turn comes              it blocks until a client attaches, or TTL and grace
-//	the process dies without having detached    a ticket of Hold.Ticket is good when the lease has
-//	                                            ended, if no waiter was quicker to purge it
-//	the hold's process lives                    no client can attach, by whatever ticket
+//	the process dies without having detached    a ticket of Hold.Ticket works once the lease has
+//	                                            ended, unless a waiter purged the entry before
+//	the hold's process lives                    no client can attach, with any ticket
 //
-// Until a client attaches, the lock has no holder, and others stay out. Give Detach the time
-// that fits, and Enqueue by [WithTTL]. A reader that shares its entry with others of its
-// client ([WithLocalWindow]) cannot detach it.
+// Until a client attaches, the lock has no holder, and others stay out. You choose how long: by
+// Detach's argument, and for Enqueue by [WithTTL]. A reader that shares its entry with others of
+// its client ([WithLocalWindow]) cannot detach it.
 //
 // # Requesting the release of a lock
 //
-// [Client.Revoke] requests the release of a lock, with a reason. Its holders hear of it at
-// once, by [Hold.Revoked], and decide:
+// [Client.Revoke] requests the release of a lock, with a reason. Its holders receive the request
+// at once from [Hold.Revoked], and decide:
 //
 //	for {
 //		select {
@@ -255,31 +248,31 @@
 //		}
 //	}
 //
-// What comes of it:
+// The results:
 //
-//	what happens                           what comes of it
+//	event                                  result
 //	the holder does not listen             nothing: the hold goes on
-//	the holder listens later               is told then, if the hold still lasts
-//	several clients ask                    the last one is told, or each, if received between
-//	no session when it is asked            is told when there is one again
+//	the holder listens later               it gets the request then, if the hold still lasts
+//	several clients ask                    the holder gets the last request, or each that it receives in time
+//	no session when it is asked            it gets the request with the next session
 //	the hold ends meanwhile                the next holder is not asked
-//	a reader or permit holder among many   all are asked, those of other libraries excepted
-//	the hold is handed on by a ticket      the client that attaches is asked too
+//	a reader or permit holder among many   all are asked, except those of other libraries
+//	the hold is detached                   the client that attaches is asked too
 //	Client.Close, max_hold, a lost lease   the request is deleted, sooner or later
 //
 // # Bounds
 //
-// [Dial] waits for servers that cannot be reached, or whose names cannot be resolved yet,
-// until its context ends: give it a deadline. Calls return when their contexts end, whatever
-// the servers do; what a call may have made by then is deleted in the background. An unlock is
-// tried for the unlock timeout, [WithUnlockTimeout].
+// [Dial] waits for servers that cannot be reached, or whose names cannot be resolved yet, until
+// its context ends: give it a deadline. Calls return when their contexts end, whatever the
+// servers do. A node that such a call may have created is deleted in the background. An unlock is
+// retried for at most the unlock timeout, [WithUnlockTimeout].
 //
-// [Client.Close] ends all holds and waits, and deletes their entries. That takes the unlock
-// timeout at most, and a tenth of a second. What could not be deleted by then expires. Then it
-// waits for a second at most until the logger and the observers have taken what is left.
+// [Client.Close] ends all holds and waits, and deletes their entries. That takes at most the
+// unlock timeout and a tenth of a second. Entries not deleted by then expire. Then Close waits at
+// most a second for the logger and the observers to take the last lines and events.
 //
-// No call, no renewal and no end of a hold waits for the logger or an observer. What they do
-// not take in time is dropped, and counted in [Stats].
+// No call, no renewal and no end of a hold waits for the logger or an observer. Lines and events
+// that they do not take in time are dropped, and counted in [Stats].
 //
 // # Choosing a TTL
 //
@@ -287,22 +280,22 @@
 // choose a TTL, a grace and a session timeout, and reads them from a file that the reaper
 // shares ([WithPolicies]).
 //
-// # Words
+// # Terms
 //
 //	lock        a name, and the node of that name
 //	entry       a contender's node below it
 //	hold        a granted entry, as its holder sees it; holder, its owner
-//	waiter      an entry that was not granted yet
-//	lease       until when an entry is respected; every write of it renews the lease
+//	waiter      an entry that is not granted yet
+//	lease       the time during which others respect an entry; every write of the entry renews it
 //	TTL         how long a lease lasts
-//	grace       for how long after its lease an entry is still left alone
+//	grace       the time after the lease during which others still leave the entry alone
 //	purge       delete an expired entry
 //	epoch       the time of one leader of ZooKeeper; each has a higher number
 //	token       a number that rises with each grant
-//	ticket      what another process needs to go on with an entry
+//	ticket      a text with which another process continues an entry
 //	reaper      the program that deletes expired entries and empty nodes
 //
 // Package znode specifies the format on the wire, lock/internal/queue the protocol. Package
 // locktest is a ZooKeeper in memory, to test code that takes locks without a server. Package
-// admin has what tools need.
+// admin serves tools.
 package lock

@@ -12,10 +12,10 @@ import (
 // MaxPriority is the highest priority of a candidate, see [WithPriority].
 const MaxPriority = znode.MaxPermits
 
-// Election has candidates of which at most one leads at any time. As [Mutex] it is a name
-// and some settings, and has no state. It is a mutex whose holder all clients can read: the
-// candidates wait in its queue, each with a value, such as an address. A [Mutex] of the same
-// name keeps candidates out, and while it is held no candidate leads.
+// Election elects a leader: at most one of its candidates leads at any time. Like a [Mutex] it
+// has a name and settings, and no state. It is a mutex whose holder all clients can read. The
+// candidates wait in its queue, each with a value, such as an address. While a [Mutex] of the
+// same name is held, no candidate leads.
 //
 //	                          the leader                      waiting candidates
 //	session lost, expired     goes on leading                 keep their places
@@ -27,16 +27,16 @@ const MaxPriority = znode.MaxPermits
 //	Campaign
 //	Leadership.Resign         leads no more, and the next     one of them leads at once
 //	                          one leads
-//	a higher priority comes   goes on leading                 give way to it
-//	Client.Revoke             is told by Revoked, and decides  nothing
+//	a higher priority comes   goes on leading                 yield to it
+//	Client.Revoke             gets it by Revoked, and decides nothing
 //
-// To learn the leader you need no candidate: [Election.Leader] and [Election.Observe] make no
-// entry, and no candidate sees them.
+// A client can look up the leader without being a candidate: [Election.Leader] and
+// [Election.Observe] create no entry.
 type Election struct{ r recipe }
 
-// Election returns the election of that name, as [Client.Mutex] does. It takes
-// [WithPriority], and neither [WithBarging] nor [WithoutRenewal]: the policy's max_hold
-// limits how long a candidate leads.
+// Election returns the election of that name, as [Client.Mutex] does. It takes [WithPriority],
+// but neither [WithBarging] nor [WithoutRenewal]. The policy's max_hold limits the time that a
+// candidate leads.
 func (c *Client) Election(name string, opts ...LockOption) *Election {
 	e := &Election{c.recipe(znode.Mutex, name, append([]LockOption{elects}, opts...))}
 	switch {
@@ -49,7 +49,7 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 	return e
 }
 
-// elects lets the options of an election have a priority.
+// elects allows the options of an election, such as a priority.
 var elects = lockOption(func(s *settings) error {
 	s.elects = true
 	return nil
@@ -58,21 +58,21 @@ var elects = lockOption(func(s *settings) error {
 // Name returns the name of the election.
 func (e *Election) Name() string { return e.r.name }
 
-// Validate returns what is wrong with the name or an option, as [Mutex.Validate] does.
+// Validate returns an [ErrInvalid] if the name or an option is not allowed, as [Mutex.Validate]
+// does.
 func (e *Election) Validate() error { return e.r.validate() }
 
-// Campaign stands for election with a value, and waits until it leads: from then on all
-// clients can see that. Value and metadata ([WithMetadata]) are UTF-8 and have 4 KiB
-// together. It fails as [Mutex.Lock] does. It is not
-// re-entrant: the context of a leadership, or of a [Mutex] of the same name, is an
-// [ErrInvalid] while that lasts.
+// Campaign joins the election with a value, and waits until it leads and all clients can see
+// that. Value and metadata ([WithMetadata]) are UTF-8, together at most 4 KiB. It fails as
+// [Mutex.Lock] does. It is not re-entrant: with the context of a leadership, or of a held
+// [Mutex], of the same name it fails with [ErrInvalid].
 func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, error) {
 	r, err := e.r.request(ctx, znode.Exclusive)
 	if err != nil {
 		return nil, err
 	}
 	if own, ok := ctx.Value(reentry{e.r.client, r.Lock}).(*queue.Entry); ok && own.Err() == nil {
-		return nil, invalid("context", r.Lock, "is that of a hold of the same name, for which the candidate would wait")
+		return nil, invalid("context", r.Lock, "belongs to a hold of the same name: the candidate would wait for itself")
 	}
 	if r.Terms.Metadata, err = withValue(e.r.metadata, value); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 	return &Leadership{h}, nil
 }
 
-// withValue returns the metadata of a candidate with that value.
+// withValue returns metadata m with the value of a candidate added.
 func withValue(m map[string]string, value string) (map[string]string, error) {
 	with := map[string]string{znode.ValueKey: value}
 	maps.Copy(with, m)
@@ -96,22 +96,21 @@ func withValue(m map[string]string, value string) (map[string]string, error) {
 	return with, nil
 }
 
-// Leadership is the hold of a leader. Its methods are those of a [Hold]. It ends before
-// another candidate leads, and its token is higher than those of all leaders before. It
-// cannot be detached.
+// Leadership is the hold of a leader. It has the methods of [Hold], but cannot be detached. It
+// ends before another candidate leads, and its token is higher than those of all earlier leaders.
 type Leadership struct{ *Hold }
 
-// leads reports whether a hold is that of a candidate.
+// leads reports whether the hold is a candidate's.
 func (h *Hold) leads() bool {
 	_, ok := h.e.Described()[znode.ValueKey]
 	return ok
 }
 
-// Resign gives the leadership back. It is [Hold.Unlock].
+// Resign ends the leadership. It is [Hold.Unlock].
 func (l *Leadership) Resign() error { return l.Unlock() }
 
 // Proclaim changes the value, and waits until all clients can see it. If ctx ends before, the
-// next renewal tells it. A leadership that has ended returns why.
+// next renewal writes the value. If the leadership has ended, Proclaim returns the reason.
 func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	if err := l.check(ctx, "proclaim"); err != nil {
 		return err

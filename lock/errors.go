@@ -13,74 +13,72 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// What calls fail with; match with [errors.Is]. Where a context ended the call,
-// the error is that context's error and cause too.
+// Errors of calls; match with [errors.Is]. If a context ended the call, the error also matches
+// that context's error and cause.
 var (
 	// ErrHeld says that another contender holds the lock. See [HeldError].
 	ErrHeld = errors.New("lock is held by another contender")
 	// ErrLost says that a hold ended before it was unlocked. It comes with one
 	// of the reasons below. See [LostError].
 	ErrLost = errors.New("hold was lost")
-	// ErrUnlocked says that a hold was unlocked already, or never was one.
+	// ErrUnlocked says that a hold, or this handle of it, was already unlocked.
 	ErrUnlocked = lease.ErrUnlocked
-	// ErrDetached says that a hold was detached: its entry is left to a client with the ticket.
+	// ErrDetached says that a hold was detached: its entry waits for a client with the ticket.
 	ErrDetached = lease.ErrDetached
-	// ErrClosed says that the client was closed, or the connection it was given.
+	// ErrClosed says that the client, or the connection given to [New], was closed.
 	ErrClosed = zkconn.ErrClosed
-	// ErrInvalid says that an argument or option was refused; the message names
-	// it, its value and the rule.
+	// ErrInvalid says that an argument or option was refused. The message has its name, its value
+	// and the rule.
 	ErrInvalid = errors.New("invalid argument")
 	// ErrForeign says that the lock's path holds a znode that Holdfast did not create:
 	// it has other data, or cannot have children. Nothing was touched.
 	ErrForeign = queue.ErrForeign
-	// ErrKind says that the name is in use for another kind of lock.
+	// ErrKind says that the name already belongs to another kind of lock.
 	ErrKind = queue.ErrKind
-	// ErrUpgrade says that a lock was to be taken for writing by the context of a hold
-	// for reading. See [RWMutex.Lock].
+	// ErrUpgrade says that a call would take a lock for writing with the context of a hold for
+	// reading. See [RWMutex.Lock].
 	ErrUpgrade = errors.New("a hold for reading cannot be upgraded")
-	// ErrPermits says that a semaphore was made with another number of permits than it
-	// is asked for with.
+	// ErrPermits says that the semaphore exists with another number of permits.
 	ErrPermits = queue.ErrPermits
-	// ErrDenied says that an ACL forbids what is needed.
+	// ErrDenied says that an ACL forbids the request.
 	ErrDenied = zkconn.ErrDenied
 	// ErrStalled says that renewals fail: see [Client.Check].
 	ErrStalled = errors.New("renewals stall")
-	// ErrUnavailable says that there was no session with ZooKeeper.
+	// ErrUnavailable says that there is no session with ZooKeeper.
 	ErrUnavailable = zkconn.ErrUnavailable
-	// ErrUnsupported says that the server lacks behavior that the protocol requires: it
-	// does not know ZooKeeper's transactions, its first reply to one lacked the results,
-	// or it does not behave as ZooKeeper does. See [WithUnsafeServer].
+	// ErrUnsupported says that the server lacks behavior that the protocol requires: it does not
+	// know ZooKeeper's transactions, its first reply to one lacked the results, or it otherwise
+	// differs from ZooKeeper. See [WithUnsafeServer].
 	ErrUnsupported = zkconn.ErrUnsupported
 )
 
-// Why a hold was lost; [LostError] is one of these besides [ErrLost].
+// Reasons for the loss of a hold. A [LostError] matches one of them, and [ErrLost].
 var (
-	// ErrExpired: the lease ran out before a renewal was acknowledged, or it was
-	// a fixed one.
+	// ErrExpired: the lease ended before a renewal was acknowledged, or it was a fixed lease.
 	ErrExpired = lease.ErrExpired
 	// ErrRemoved: the entry was deleted.
 	ErrRemoved = lease.ErrRemoved
 	// ErrTaken: another client wrote the entry.
 	ErrTaken = lease.ErrTaken
-	// ErrAttached: another client has attached to the entry. It is an ErrTaken too.
-	// [Client.Attach] also fails with it if another client attached first.
+	// ErrAttached: another client has attached to the entry. It is also an ErrTaken.
+	// [Client.Attach] fails with it too if another client attached first.
 	ErrAttached = lease.ErrAttached
-	// ErrBroken: the hold was force-released, as "holdfast break" does. The message names
+	// ErrBroken: the hold was force-released, for example by "holdfast break". The message has
 	// the owner that did so, and the reason.
 	ErrBroken = lease.ErrBroken
 	// ErrMaxHold: the policy's max_hold was reached.
 	ErrMaxHold = lease.ErrMaxHold
 )
 
-// HeldError names the entry that is in the way, and its owner. It is an [ErrHeld].
+// HeldError names the entry in the way, and its owner. It matches [ErrHeld].
 type HeldError struct {
 	Lock  string // name of the lock
 	Entry string // path of the entry in the way
-	Owner string // as the entry tells; "" if it is another library's
+	Owner string // from the entry; "" if it is another library's
 	Host  string
 	PID   int
-	// Expires is when the entry's lease ends unless it is renewed, in ensemble
-	// time; zero if unknown.
+	// Expires is the end of the entry's lease unless it is renewed, in ensemble time. It is zero
+	// if unknown.
 	Expires time.Time
 }
 
@@ -92,10 +90,10 @@ func (e *HeldError) Error() string {
 		e.Lock, ErrHeld, printable(e.Owner), printable(e.Host), e.PID, e.Expires.UTC().Format(time.RFC3339Nano))
 }
 
-// mostShown is how many bytes a message shows of what another client wrote.
+// mostShown is the number of bytes that a message shows of another client's text.
 const mostShown = 1024
 
-// printable cuts what another client wrote if it is long, and quotes it if it could disturb a
+// printable cuts another client's text if it is long, and quotes it if it could disturb a
 // terminal.
 func printable(s string) string {
 	if len(s) > mostShown {
@@ -107,7 +105,7 @@ func printable(s string) string {
 	return s
 }
 
-// Is makes it an [ErrHeld].
+// Is reports whether the target is [ErrHeld].
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // heldError returns the error for an entry in the way of the named lock.
@@ -120,7 +118,7 @@ func heldError(lock string, b *queue.Blocked) *HeldError {
 	return h
 }
 
-// LostError tells which hold was lost, and why. It is an [ErrLost] and what Why is.
+// LostError names a lost hold and the reason. It matches [ErrLost] and Why.
 type LostError struct {
 	Lock  string // name of the lock
 	Entry string // path of the entry
@@ -132,15 +130,14 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("lock %q: %v: %v (entry %s, token %s)", e.Lock, ErrLost, e.Why, e.Entry, e.Token)
 }
 
-// Is makes it an [ErrLost].
+// Is reports whether the target is [ErrLost].
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// Unwrap returns why.
+// Unwrap returns Why.
 func (e *LostError) Unwrap() error { return e.Why }
 
-// UnlockError says that ZooKeeper did not confirm an unlock in time. The hold has
-// ended for its holder all the same; the entry may block others until it has
-// been deleted or has expired.
+// UnlockError says that ZooKeeper did not confirm an unlock in time. For the holder the hold has
+// ended. The entry may block others until it is deleted or expires.
 type UnlockError struct {
 	Lock  string // name of the lock
 	Entry string // path of the entry
@@ -151,7 +148,7 @@ func (e *UnlockError) Error() string {
 	return fmt.Sprintf("unlock %q: not confirmed: %v", e.Lock, e.Err)
 }
 
-// Unwrap returns what went wrong.
+// Unwrap returns Err.
 func (e *UnlockError) Unwrap() error { return e.Err }
 
 // invalid returns an ErrInvalid that names the argument, its value and the rule.

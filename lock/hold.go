@@ -11,23 +11,21 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// Hold is an acquired lock. It is renewed until it is unlocked. If it is lost, it tells so
-// before another contender may enter. A hold is bound neither to the
-// session nor to the goroutine in which it was taken. All methods are safe for
-// concurrent use.
+// Hold is an acquired lock. The client renews it until it is unlocked. A lost hold reports its
+// loss before another contender may enter. A hold is bound neither to the session nor to the
+// goroutine in which it was taken. All methods are safe for concurrent use.
 //
-// Which to look at: give [Hold.Context] to the work, so that it stops when the hold ends, and
-// receive from its Done in a select. Before a step that must not be cut short, compare
-// [Hold.Remaining] with the time that the step takes. [Hold.Err] says why a hold ended.
-// [Hold.AtRisk] warns before, and [Hold.Revoked] tells that another client asks for the lock.
-// What the work changes should refuse an old [Hold.Token]: a process that is paused looks at
-// nothing.
+// How to use them: pass [Hold.Context] to the work, so that it stops when the hold ends. Before a
+// step that must not be cut short, compare [Hold.Remaining] with the time that the step takes.
+// [Hold.Err] returns why a hold ended. [Hold.AtRisk] warns before a loss. [Hold.Revoked] delivers
+// requests to release the lock. Resources that the work changes should refuse an old
+// [Hold.Token]: a paused process checks nothing.
 type Hold struct {
 	client   *Client
 	e        *queue.Entry
-	t        *tenancy // of a hold that may share its entry with others; else nil
+	t        *tenancy // nil unless the hold may share its entry with others
 	unlocked atomic.Bool
-	permits  int32 // that its semaphore was made with
+	permits  int32 // original total of its semaphore
 }
 
 // Name returns the name of the lock.
@@ -45,13 +43,13 @@ func (h *Hold) Token() Token {
 	return token
 }
 
-// Metadata returns the pairs that the entry carries.
+// Metadata returns the entry's metadata, see [WithMetadata].
 func (h *Hold) Metadata() map[string]string { return maps.Clone(h.e.Described()) }
 
-// Context returns a context that ends with the hold: with [LostError] as its
-// cause when it is lost, and with [ErrUnlocked] when it is unlocked, or [ErrDetached]. It carries
-// the values of the context that the lock was taken with, but not its end, and
-// with it the same lock can be taken again: see "Re-entry" in the doc of this package.
+// Context returns a context that ends with the hold. Its cause is a [LostError] if the hold was
+// lost, [ErrUnlocked] if it was unlocked, and [ErrDetached] if it was detached. It carries the
+// values of the context that the lock was taken with, but not its end. A call with it re-enters
+// the lock: see "Re-entry" in the doc of this package.
 func (h *Hold) Context() context.Context {
 	if h.t != nil {
 		return h.t.ctx
@@ -59,7 +57,7 @@ func (h *Hold) Context() context.Context {
 	return h.e.Context(h.carriedBy)
 }
 
-// carriedBy returns ctx as one with which the lock is taken again.
+// carriedBy returns ctx with the hold added: calls with it re-enter the lock.
 func (h *Hold) carriedBy(ctx context.Context) context.Context {
 	key := reentry{h.client, h.e.Lock()}
 	ctx = context.WithValue(ctx, key, h.e)
@@ -77,8 +75,8 @@ func (h *Hold) Err() error {
 	return h.e.Err()
 }
 
-// check is the first that each call with a context does: it returns why the hold or the
-// context has ended.
+// check returns the reason if the hold or the context has ended. Each call with a context begins
+// with it.
 func (h *Hold) check(ctx context.Context, what string) error {
 	if err := h.ended(); err != nil {
 		return err
@@ -86,7 +84,7 @@ func (h *Hold) check(ctx context.Context, what string) error {
 	return checkContext(ctx, what, h.Name())
 }
 
-// ended returns why the hold has ended, or this handle of it; nil while it lasts.
+// ended returns the reason if the hold, or this handle of it, has ended; nil while it lasts.
 func (h *Hold) ended() error {
 	if err := h.Err(); err != nil || !h.unlocked.Load() {
 		return err
@@ -94,12 +92,11 @@ func (h *Hold) ended() error {
 	return ErrUnlocked
 }
 
-// Remaining returns for how long the lock is surely held even if no renewal
-// succeeds any more. It is 0 when the hold has ended; and for a while after the
-// machine was suspended or its wall clock was set forward, until a renewal
-// confirms that the lease did not run out meanwhile. It is computed from the clock when it is
-// asked, so it is right even if the process was paused just before; but nothing can say what
-// it was paused after. Where that matters use [Hold.Token].
+// Remaining returns the time for which the lock is surely held even if all later renewals fail.
+// It is 0 when the hold has ended. It is also 0 after the machine was suspended or its wall clock
+// was set forward, until a renewal confirms that the lease did not end meanwhile. Each call
+// computes it from the clock, so it is right even if the process was paused just before. It
+// cannot foresee a pause just after; where that matters use [Hold.Token].
 func (h *Hold) Remaining() time.Duration {
 	if h.unlocked.Load() {
 		return 0
@@ -107,17 +104,15 @@ func (h *Hold) Remaining() time.Duration {
 	return h.e.Remaining()
 }
 
-// AtRisk returns a channel that tells, well before the hold is lost, that it may be:
-// when no more than half of the TTL is left for sure, because renewals have failed or
-// max_hold is near. The value is what was left then; [Hold.Remaining] returns what is left
-// now. If a renewal succeeds, an unreceived warning is withdrawn. Once safe, a hold can come
-// at risk again and tells so again. A process that was paused is told when it goes on, if
-// the hold has not been lost by then.
+// AtRisk returns a channel that warns well before the hold may be lost: when half of the TTL or
+// less is surely left, because renewals have failed or max_hold is near. The value is the time
+// left at the warning; [Hold.Remaining] returns the time left now. If a renewal succeeds, an
+// unreceived warning is withdrawn. Each time that the hold comes at risk there is a new warning.
+// A process that was paused receives it when it goes on, unless the hold has been lost by then.
 //
-// Each call for the same Hold returns the same channel, so that it can stand in the
-// select of a loop; one goroutine should receive from it. It is never closed: wait for the
-// hold's context too. The lease of [WithoutRenewal] is never at risk: it is known when it
-// ends.
+// Each call for the same Hold returns the same channel, for the select of a loop; one goroutine
+// should receive from it. It is never closed: select on the hold's context too. A fixed lease
+// ([WithoutRenewal]) is never at risk, because its end is known.
 func (h *Hold) AtRisk() <-chan time.Duration {
 	if h.unlocked.Load() {
 		return nil
@@ -125,12 +120,12 @@ func (h *Hold) AtRisk() <-chan time.Duration {
 	return h.e.AtRisk(h)
 }
 
-// Extend gives the hold a lease of ttl from now on, longer or shorter than
-// before, and later renewals carry it too. It waits until ZooKeeper has
-// acknowledged it. If ctx ends first, the lease may or may not have been changed,
-// and of the two ends the earlier one counts. A ttl outside of [MinTTL] and the
-// policy's MaxTTL is an [ErrInvalid]; a hold that has ended returns why. A reader that
-// shares its entry, see [WithLocalWindow], cannot shorten the lease of the others.
+// Extend gives the hold a lease of ttl from now on, longer or shorter than before. Later renewals
+// use it too. Extend waits until ZooKeeper has acknowledged the write. If ctx ends first, the
+// lease may or may not have changed; the earlier of the two ends counts. A ttl outside of
+// [MinTTL] and the policy's MaxTTL is an [ErrInvalid]. If the hold has ended, Extend returns the
+// reason. A reader that shares its entry, see [WithLocalWindow], cannot shorten the lease of the
+// others.
 func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := h.check(ctx, "extend"); err != nil {
 		return err
@@ -144,13 +139,12 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 	return h.e.Extend(ctx, ttl)
 }
 
-// Unlock ends the hold: its context first, then the entry in ZooKeeper, and with
-// the last one out the lock's parent; that of a lock which this process takes again
-// and again goes when it has not done so for a second. Unlock does not depend on the
-// context that the lock was taken with, is retried over reconnects, and fails after
-// the client's unlock timeout; then the entry is deleted later if that can be done, or
-// expires. A hold that had been lost returns its [LostError], and one that was
-// unlocked before [ErrUnlocked]; one that was detached [ErrDetached].
+// Unlock ends the hold: first its context, then its entry in ZooKeeper. The last client to leave
+// also deletes the lock's parent. If this process takes the lock again and again, the parent goes
+// after a second without use. Unlock does not depend on the context that the lock was taken with.
+// It is retried over reconnects, and fails after the client's unlock timeout; then the entry is
+// deleted later, or expires. If the hold was lost before, Unlock returns its [LostError]; if it
+// was unlocked before, [ErrUnlocked]; if it was detached, [ErrDetached].
 //
 // If the hold has several handles, by re-entry, the last Unlock ends it.
 func (h *Hold) Unlock() error {
@@ -158,7 +152,7 @@ func (h *Hold) Unlock() error {
 		return ErrUnlocked
 	}
 	c := h.client
-	if c.tasks.Enter() { // before the hold ends, from when on Close leaves its entry to us
+	if c.tasks.Enter() { // before the hold ends: from then on Close leaves its entry to us
 		defer c.tasks.Leave()
 	}
 	leaves, err := h.giveBack(c.cfg.unlockTimeout)
@@ -170,9 +164,9 @@ func (h *Hold) Unlock() error {
 	return c.left(h.e, c.queue.Leave(zkconn.Uncancellable(limit), h.e))
 }
 
-// giveBack gives back a handle that was just unlocked, when no transaction by it can be applied
-// any more. It reports whether the entry is to leave: the handle was the last one, and no other
-// goroutine of the client goes on with it. The error tells why the hold had ended before.
+// giveBack releases a handle that was just unlocked, once no transaction of it can be applied any
+// more. It reports whether the entry must leave: the handle was the last one, and the entry was
+// not handed off locally. The error says why the hold had ended before.
 func (h *Hold) giveBack(within time.Duration) (leaves bool, err error) {
 	h.deafen()
 	h.t.leave()
@@ -187,7 +181,7 @@ func (h *Hold) giveBack(within time.Duration) (leaves bool, err error) {
 	return true, err
 }
 
-// left makes of what came of the deletion of an unlocked entry what the unlock returns.
+// left converts the outcome of deleting an unlocked entry into Unlock's result.
 func (c *Client) left(e *queue.Entry, err error) error {
 	switch {
 	case err == nil:
@@ -205,7 +199,7 @@ func (c *Client) left(e *queue.Entry, err error) error {
 	return &UnlockError{Lock: e.Lock(), Entry: e.Path, Err: err}
 }
 
-// lossOf makes the error that a hold tells of its loss.
+// lossOf returns the error of a lost hold.
 func lossOf(e *queue.Entry, why error) error {
 	return &LostError{Lock: e.Lock(), Entry: e.Path, Token: tokenOf(e), Why: why}
 }

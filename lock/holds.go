@@ -13,14 +13,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// Holds are several locks that are held together, see [All]. Each is a [Hold] of its own,
-// with its own lease and token. All methods are safe for concurrent use.
+// Holds are holds of several locks taken together, see [All]. Each is a [Hold] with its own lease
+// and token. All methods are safe for concurrent use.
 type Holds struct {
 	client *Client
 	each   []*Hold // by the names of their locks
 
 	mu  sync.Mutex
-	ctx context.Context // nil: Context was not called yet
+	ctx context.Context // nil before the first call of Context
 }
 
 func newHolds(c *Client, es []*queue.Entry) *Holds {
@@ -31,11 +31,11 @@ func newHolds(c *Client, es []*queue.Entry) *Holds {
 	return hs
 }
 
-// All yields the holds, sorted by the names of their locks. One of them can be unlocked by
-// itself, and no more locks be added.
+// All yields the holds, sorted by the names of their locks. Each of them can be unlocked alone;
+// no lock can be added.
 func (hs *Holds) All() iter.Seq[*Hold] { return slices.Values(hs.each) }
 
-// Hold returns the hold of the named lock, for its token; nil if it is not among them.
+// Hold returns the hold of the named lock, nil if it is not among them.
 func (hs *Holds) Hold(name string) *Hold {
 	for _, h := range hs.each {
 		if h.Name() == name {
@@ -45,10 +45,10 @@ func (hs *Holds) Hold(name string) *Hold {
 	return nil
 }
 
-// Context returns a context that ends as soon as one of the holds does: its cause is the
-// [LostError] that tells which one was lost, or [ErrUnlocked]. It carries the values of the
-// context that the locks were taken with, but not its end, and with it they can be taken
-// again: see "Re-entry" in the doc of this package.
+// Context returns a context that ends as soon as one of the holds ends. Its cause is that hold's
+// [LostError], or [ErrUnlocked]. It carries the values of the context that the locks were taken
+// with, but not its end. A call with it re-enters the locks: see "Re-entry" in the doc of this
+// package.
 func (hs *Holds) Context() context.Context {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -67,7 +67,7 @@ func (hs *Holds) Context() context.Context {
 	return hs.ctx
 }
 
-// carriedBy returns ctx as one with which each of the locks is taken again.
+// carriedBy returns ctx with the holds added: calls with it re-enter the locks.
 func (hs *Holds) carriedBy(ctx context.Context) context.Context {
 	es := make([]*queue.Entry, len(hs.each))
 	for i, h := range hs.each {
@@ -78,8 +78,8 @@ func (hs *Holds) carriedBy(ctx context.Context) context.Context {
 	return in
 }
 
-// company is a context that carries the entries of several locks that are held together;
-// of none until it is told of them.
+// company is a context that carries the entries of several locks held together. It carries none
+// until each is set.
 type company struct {
 	context.Context
 	client *Client
@@ -99,7 +99,7 @@ func (c *company) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Err returns nil while all of the holds last, then why one does not any more: a
+// Err returns nil while all of the holds last. Then it returns the reason why one has ended: a
 // [LostError], or [ErrUnlocked].
 func (hs *Holds) Err() error {
 	for _, h := range hs.each {
@@ -110,8 +110,8 @@ func (hs *Holds) Err() error {
 	return nil
 }
 
-// Remaining returns for how long all of the locks are surely held even if no renewal
-// succeeds any more: the least of what [Hold.Remaining] says.
+// Remaining returns the time for which all of the locks are surely held even if all later
+// renewals fail: the least [Hold.Remaining].
 func (hs *Holds) Remaining() time.Duration {
 	least := hs.each[0].Remaining()
 	for _, h := range hs.each[1:] {
@@ -120,11 +120,11 @@ func (hs *Holds) Remaining() time.Duration {
 	return least
 }
 
-// Unlock ends all of the holds: first their contexts, then the entries in ZooKeeper. If no
-// other contender is in the way, one transaction deletes them, with the parents that are
-// left empty. For each it does what [Hold.Unlock] does, and returns those errors joined: for
-// a lost hold its [LostError]; the others are unlocked. If all were unlocked before, it
-// returns [ErrUnlocked].
+// Unlock ends all of the holds: first their contexts, then the entries in ZooKeeper. If no other
+// contender is in the way, one transaction deletes all entries and the parents left empty. Each
+// hold is unlocked as [Hold.Unlock] does, also if another one was lost. Unlock returns the joined
+// errors, with a [LostError] for each lost hold. If all were unlocked before, it returns
+// [ErrUnlocked].
 func (hs *Holds) Unlock() error {
 	c := hs.client
 	if c.tasks.Enter() { // as in Hold.Unlock

@@ -6,16 +6,15 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Mutex is a lock that one holder has at a time. It is a name and some settings
-// and has no state: taking it gives a [Hold]. A client may make any number of
-// them for one name, at no cost.
+// Mutex is a lock with one holder at a time. It has a name and settings, and no state; taking it
+// gives a [Hold]. A client may make any number of them for one name, at no cost.
 //
 //	                          while it waits                     while it is held
 //	session lost, expired     keeps its place                    goes on
 //	lease not renewed         queues again at the end            ends; others enter after the grace
 //	ctx of Lock ends          the entry is withdrawn             nothing: the hold has its own context
 //	Client.Close              the entry is withdrawn             ends; the entry is deleted
-//	Client.Revoke             nothing                            is told by Revoked, and decides
+//	Client.Revoke             nothing                            gets it by Revoked, and decides
 //	WithBarging               has no place: the first client     the same
 //	                          that sees the lock free gets it
 type Mutex struct{ r recipe }
@@ -30,39 +29,39 @@ func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
 // Name returns the name of the lock.
 func (m *Mutex) Name() string { return m.r.name }
 
-// Validate returns an [ErrInvalid] if the name or an option is not allowed. Call it where a
-// mutex is made long before it is taken: at the start of a service, for a name from its
-// configuration. It asks no server.
+// Validate returns an [ErrInvalid] if the name or an option is not allowed. Call it if a mutex is
+// made long before it is taken, for example from a configuration at the start of a service. It
+// asks no server.
 func (m *Mutex) Validate() error { return m.r.validate() }
 
-// Lock waits for its turn, first come first served, and returns the hold. If ctx ends
-// first, its entry is withdrawn and the error is ctx's error and cause, and a [HeldError]
-// if another contender was seen in the way. It fails at once if the path is not ours to
-// use: [ErrForeign], [ErrKind], [ErrDenied]. It waits out an outage of ZooKeeper.
-// If ctx comes from a hold of the same lock, the result is another handle on that hold: see
-// "Re-entry" in the doc of this package.
+// Lock waits for its turn, first come first served, and returns the hold. If ctx ends first, Lock
+// withdraws its entry; the error matches ctx's error and cause, and is a [HeldError] if another
+// contender was in the way. If the path is not a usable lock, it fails at once with [ErrForeign],
+// [ErrKind] or [ErrDenied]. It waits out an outage of ZooKeeper. If ctx comes from a hold of the
+// same lock, the result is another handle on that hold: see "Re-entry" in the doc of this
+// package.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Exclusive, acquire)
 }
 
 // TryLock returns the hold if no other contender is in the way, and otherwise a [HeldError],
-// which is [ErrHeld], without waiting and without having written anything but, once
-// after each change of ZooKeeper's leader, the mark of its epoch. It asks the server to catch
-// up with the leader first. An entry that another client keeps unused ([WithIdle]) counts as
-// held; what this client keeps does not.
+// which matches [ErrHeld]. It does not wait. It first asks the server to catch up with the
+// leader. A failed try writes nothing except, once after each change of ZooKeeper's leader, the
+// mark of its epoch. An unused entry that another client keeps ([WithIdle]) counts as held; one
+// that this client keeps does not.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Exclusive, try)
 }
 
-// Do runs f while it has the lock. The context of f ends with ctx, and when the
-// hold is lost; the result is then a [LostError], joined with what f returns.
+// Do runs f while it holds the lock. The context of f ends with ctx, or when the hold is lost. Do
+// then returns that [LostError], joined with the error of f.
 func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) error {
 	return m.r.do(ctx, znode.Exclusive, f)
 }
 
-// TryDo runs f as Do does if no other contender is in the way, and otherwise skips it: ran is
-// false and the error nil. It does not wait, see [Mutex.TryLock]. An error with ran false says
-// that the lock could not be tried; an [ErrHeld] with ran true comes from f.
+// TryDo runs f as Do does if no other contender is in the way. Otherwise it skips f: ran is false
+// and the error nil. It does not wait, see [Mutex.TryLock]. An error with ran false says that the
+// try failed; an [ErrHeld] with ran true comes from f.
 func (m *Mutex) TryDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
 	return m.r.tryDo(ctx, znode.Exclusive, f)
 }

@@ -12,50 +12,48 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 )
 
-// Observer is told what happens to the locks of a client: see [WithObserver]. Packages
-// below lock/observe have some that are ready, for Prometheus, OpenTelemetry,
-// slog and zerolog.
+// Observer receives the events of a client's locks: see [WithObserver]. The packages below
+// lock/observe have observers for Prometheus, OpenTelemetry, slog and zerolog.
 //
-// One goroutine of the client calls Observe, for one event after the other, in the order in
-// which they happened. An observer that blocks holds up later events, and nothing else: no
-// renewal, call or end of a hold. While 65,536 events wait, further ones are dropped and
-// counted, see [Stats]. [Client.Close] waits for up to a second until all events are told;
-// an observer must not call it. A panic in Observe is not caught. The context carries the
-// values of the one that the lock was asked for with, such as a trace, and does not end.
+// One goroutine of the client calls Observe, for one event after the other, in the order of the
+// events. An observer that blocks delays later events, but no renewal, no call and no end of a
+// hold. While 65,536 events wait, further ones are dropped and counted, see [Stats].
+// [Client.Close] waits up to a second for the delivery of all events; an observer must not call
+// it. A panic in Observe is not caught. The context carries the values, such as a trace, of the
+// context that the lock was requested with, and does not end.
 type Observer interface {
 	Observe(context.Context, Event)
 }
 
-// EventKind is what has happened.
+// EventKind is the kind of an event.
 type EventKind uint8
 
-// The kinds of events, in the order in which they come. Each hold has one EventAcquired and
-// later one EventReleased or EventLost, and before that perhaps one EventWaiting. A waiter
-// that gives up has EventWaiting and EventWithdrawn. A lock that is taken again through the
-// context of its hold is no event, nor is one that TryLock has not got. An entry that is
-// handed off locally, or shared by readers ([WithLocalWindow]), has these events once for
-// each of its holds, told apart by Token.
+// The kinds of events, in their order. Each hold has one EventAcquired and later one
+// EventReleased or EventLost, and before that perhaps one EventWaiting. A waiter that gives up
+// has EventWaiting and EventWithdrawn. Re-entry is no event, nor is a failed TryLock. An entry
+// that is handed off locally, or shared by readers ([WithLocalWindow]), has these events once for
+// each of its holds; Token tells the holds apart.
 const (
 	_ EventKind = iota
-	// EventWaiting: other contenders are ahead, as many as Ahead tells.
+	// EventWaiting: other contenders are ahead; Ahead is their number.
 	EventWaiting
-	// EventAcquired: the lock is acquired, after the time that Waited tells.
+	// EventAcquired: the lock is acquired. Waited is the time since the request.
 	EventAcquired
-	// EventWithdrawn: the waiter gave up, because its context ended; or it queues again,
-	// because its entry was removed, or to yield to a higher priority in an election.
+	// EventWithdrawn: the waiter gave up because its context ended. Or it queues again, because
+	// its entry was removed, or because it yields to a higher priority in an election.
 	EventWithdrawn
-	// EventAtRisk: the hold will be lost, in the time that Left tells, unless a
-	// renewal succeeds: see [Hold.AtRisk]. Reason says by what.
+	// EventAtRisk: the hold will be lost after the time Left unless a renewal succeeds: see
+	// [Hold.AtRisk]. Reason is the expected reason of the loss.
 	EventAtRisk
-	// EventReleased: the hold was unlocked, and its entry is deleted next; or it was
-	// detached, and its entry stays for the client that attaches to it.
+	// EventReleased: the hold was unlocked, and its entry is deleted next. Or it was detached,
+	// and its entry stays for the client that attaches to it.
 	EventReleased
-	// EventLost: the hold ended before. Reason says why.
+	// EventLost: the hold ended before it was unlocked. Reason says why.
 	EventLost
 	// EventPurged: the client deleted an expired entry of another contender.
 	EventPurged
-	// EventDisplaced: the clock of ZooKeeper's leader was seen to step, or to differ
-	// from that of the leader before.
+	// EventDisplaced: the clock of ZooKeeper's leader stepped, or differs from the previous
+	// leader's clock.
 	EventDisplaced
 )
 
@@ -68,44 +66,45 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("EventKind(%d)", uint8(k))
 }
 
-// Event is something that happened. Fields that do not apply are zero.
+// Event is an event of a lock or, with EventDisplaced, of the client. Fields that do not apply
+// are zero.
 type Event struct {
 	Kind EventKind
-	// At is when it happened, by this machine's clock. It is told later.
+	// At is the time of the event by this machine's clock. Delivery comes later.
 	At time.Time
-	// Lock is the name of the lock. There may be any number of them: in metrics use
-	// Policy.
+	// Lock is the name of the lock. There may be any number of locks: label metrics with Policy
+	// instead.
 	Lock string
 	// Policy is the name of the policy that applies to the lock, see [Policy].
 	Policy string
-	// Entry is the path of the entry. If it has several holds, one after the other or
-	// together, Token tells them apart. It is empty of a waiter without an entry: one for the
-	// hold of another goroutine ([WithLocalWindow]), or [WithBarging].
+	// Entry is the path of the entry. If several holds use it, in turn or together, Token tells
+	// them apart. It is empty for a waiter without an entry: one behind another goroutine's hold
+	// ([WithLocalWindow]), or with [WithBarging].
 	Entry string
-	// Token is that of the hold.
+	// Token is the fencing token of the hold.
 	Token Token
-	// Ahead is the place in the queue when a wait began: how many contenders were ahead,
-	// those that hold the lock included. They are entries in ZooKeeper, and goroutines of this
-	// client. 0 if it is not known, as [WithBarging].
+	// Ahead is the number of contenders ahead when the wait began, holders included. It counts
+	// entries in ZooKeeper, and goroutines of this client. It is 0 if unknown, as for
+	// [WithBarging].
 	Ahead int
-	// Queued says that there was an EventWaiting.
+	// Queued says that there was an EventWaiting before.
 	Queued bool
-	// Waited is how long ago the lock was asked for when it was acquired, or when the
-	// waiter withdrew; if that one queued again, how long ago it was first asked for.
+	// Waited is the time from the request to the grant or the withdrawal. For a waiter that
+	// queues again it counts from the first request.
 	Waited time.Duration
-	// Held is for how long the lock has been held.
+	// Held is the time since the grant.
 	Held time.Duration
-	// Left is for how long a hold at risk is still sure to last.
+	// Left is the time for which a hold at risk surely lasts.
 	Left time.Duration
-	// By is how far the leader's clock jumped, negative for backwards.
+	// By is the jump of the leader's clock, negative for backwards.
 	By time.Duration
-	// Reason is why a hold was lost, a [LostError], or will be, [ErrExpired] or [ErrMaxHold].
-	// Compare it with [errors.Is]; ReasonLabel is for metrics.
+	// Reason is the reason why a hold was lost, a [LostError], or will be, [ErrExpired] or
+	// [ErrMaxHold]. Compare it with [errors.Is]; ReasonLabel is for metrics.
 	Reason error
 }
 
-// ReasonLabel returns the Reason in a word that can label a metric: "expired", "removed",
-// "taken", "broken", "max_hold", "closed"; "" if it is none of these.
+// ReasonLabel returns the Reason as one word for the label of a metric: "expired", "removed",
+// "taken", "broken", "max_hold" or "closed"; "" if it is none of these.
 func (e Event) ReasonLabel() string {
 	for _, r := range []struct {
 		err  error
@@ -118,17 +117,16 @@ func (e Event) ReasonLabel() string {
 	return ""
 }
 
-// asked is what is known of a request that observers are told of.
+// asked is the observers' state of a request.
 type asked struct {
-	at      time.Duration // monotonic time at which the lock was asked for
-	waiting atomic.Bool   // EventWaiting was told, and not yet what came of it
+	at      time.Duration // monotonic time of the request
+	waiting atomic.Bool   // EventWaiting was reported, and no later event
 }
 
-// askedKey is the key under which the values that an entry keeps have the request, if there
-// are observers.
+// askedKey is the context key of a request's asked. It is set only if there are observers.
 type askedKey struct{}
 
-// asks returns ctx as the values of a request that is made now.
+// asks returns ctx with the state of a request that begins now.
 func (c *Client) asks(ctx context.Context) context.Context {
 	if len(c.cfg.observers) == 0 {
 		return ctx
@@ -136,8 +134,7 @@ func (c *Client) asks(ctx context.Context) context.Context {
 	return context.WithValue(ctx, askedKey{}, &asked{at: c.clock.Mono()})
 }
 
-// askedBy returns the request that values carry, or an empty one for an entry that no
-// request has asked for.
+// askedBy returns the request's state in values, or an empty one if the entry has no request.
 func askedBy(values context.Context) *asked {
 	a, ok := values.Value(askedKey{}).(*asked)
 	if !ok {
@@ -146,15 +143,14 @@ func askedBy(values context.Context) *asked {
 	return a
 }
 
-// waits tells the observers that a request has to wait, by that entry if it has one, and how
-// many contenders are ahead.
+// waits reports EventWaiting, once for each request. The entry is "" if the request has none.
 func (c *Client) waits(values context.Context, r *queue.Request, entry string, ahead int) {
 	if len(c.cfg.observers) > 0 && !askedBy(values).waiting.Swap(true) {
 		c.notify(values, Event{Kind: EventWaiting, Lock: r.Lock, Entry: entry, Ahead: ahead})
 	}
 }
 
-// withdrew tells the observers that a request waits no longer, unless its entry has told so.
+// withdrew reports EventWithdrawn for a failed request, unless its entry has reported it.
 func (c *Client) withdrew(r *queue.Request) {
 	if len(c.cfg.observers) == 0 {
 		return
@@ -166,8 +162,8 @@ func (c *Client) withdrew(r *queue.Request) {
 	}
 }
 
-// tell tells the observers of a change in the life of an entry: of a hold that several have
-// together, for each of them.
+// tell reports a change in the life of an entry. If several holds share the entry, it reports the
+// change for each.
 func (c *Client) tell(e *queue.Entry, change lease.Change) {
 	if heldTogether(e) && (change.From == lease.Held || change.To == lease.Held) {
 		for _, t := range e.Together() {
@@ -178,15 +174,15 @@ func (c *Client) tell(e *queue.Entry, change lease.Change) {
 	if len(c.cfg.observers) == 0 {
 		return
 	}
-	var token Token // zero before the grant: the waiter may be learning it just now
+	var token Token // zero before the grant, when another goroutine may be setting it
 	if change.From == lease.Held || change.To == lease.Held {
 		token = tokenOf(e)
 	}
 	c.tellOf(e, change, token, e.HeldSince(), e.Values())
 }
 
-// tellOf tells the observers of a change in the life of an entry, or of a hold by it: that has
-// the token, and was acquired at that monotonic time. The values are those of the request.
+// tellOf reports a change of an entry, or of one hold of it, with that hold's token, time of
+// grant and request values.
 func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, granted time.Duration, values context.Context) {
 	event := Event{Lock: e.Lock(), Entry: e.Path}
 	asked, now := askedBy(values), c.clock.Mono()
@@ -203,7 +199,7 @@ func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, grante
 	case change.From == lease.Held:
 		event.Kind = EventReleased
 	case change.From == lease.Waiting && change.To == lease.Ended:
-		if !asked.waiting.Swap(false) { // its waiter has withdrawn before
+		if !asked.waiting.Swap(false) { // it was reported before
 			return
 		}
 		event.Kind, event.Queued, event.Waited = EventWithdrawn, true, now-asked.at
@@ -213,19 +209,19 @@ func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, grante
 	c.notify(values, event)
 }
 
-// purged tells the observers of an entry that one of our requests has deleted.
+// purged reports an expired entry that one of our requests has deleted.
 func (c *Client) purged(r *queue.Request, path string) {
 	if len(c.cfg.observers) > 0 {
 		c.notify(r.Values, Event{Kind: EventPurged, Lock: r.Lock, Entry: path})
 	}
 }
 
-// displaced tells the observers of a displacement of the leader's clock.
+// displaced reports a displacement of the leader's clock.
 func (c *Client) displaced(d clock.Displacement) {
 	c.notify(context.Background(), Event{Kind: EventDisplaced, By: d.By})
 }
 
-// notify has the observers told of the event, without waiting for them.
+// notify queues an event for the observers. It does not wait for them.
 func (c *Client) notify(values context.Context, event Event) {
 	if len(c.cfg.observers) == 0 {
 		return
@@ -241,18 +237,15 @@ func (c *Client) notify(values context.Context, event Event) {
 	})
 }
 
-// Check reports whether all that the client keeps alive is renewed in time, its waits
-// as well as its holds: it returns nil, or an [ErrStalled] that tells how many are not,
-// which of them ends first, and for how long it has not been renewed. So it fails when
-// holds are at risk, but for those that max_hold ends; fixed leases do not count. A client
-// without holds and waits has nothing that could stall: Check is nil, also if it keeps an
-// entry ([WithIdle]), and whether ZooKeeper can be reached or not. But if servers can be
-// reached and close each connection without an answer, as one does that has lost its data, it
-// returns an [ErrUnavailable] that names the possible causes. A client that was closed
-// returns [ErrClosed].
+// Check reports whether all holds and waits of the client are renewed in time. It returns nil, or
+// an [ErrStalled] with the number of stalled entries, the one that ends first, and the time since
+// its last renewal. So it fails while holds are at risk, except by max_hold. Fixed leases do not
+// count. Without holds and waits nothing can stall, and Check returns nil, even if the client
+// keeps an unused entry ([WithIdle]) or ZooKeeper is unreachable. If servers accept connections
+// and close each without an answer, as a server that lost its data does, it returns an
+// [ErrUnavailable] with the possible causes. After Close it returns [ErrClosed].
 //
-// It looks at what is known, asks no server and never blocks, so that it can answer a
-// health check.
+// It asks no server and never blocks, so it can answer a health check.
 func (c *Client) Check() error {
 	if c.open.Err() != nil {
 		return ErrClosed
@@ -269,18 +262,17 @@ func (c *Client) Check() error {
 		ErrStalled, stalled, of, first.Path, first.For.Round(time.Millisecond), state, max(0, first.Left).Round(time.Millisecond))
 }
 
-// entryChanged is told of each change in the life of an entry: the place for statistics,
-// logs and observers.
+// entryChanged handles each change in the life of an entry: statistics, logs and observers.
 func (c *Client) entryChanged(e *queue.Entry, change lease.Change) {
 	c.tell(e, change)
-	if change.To == lease.Ended && !(e.Placed() && errors.Is(change.Why, ErrUnlocked)) { // then Unlock says what comes of it
+	if change.To == lease.Ended && !(e.Placed() && errors.Is(change.Why, ErrUnlocked)) { // else Unlock calls ended
 		c.ended(e, change.Why)
 	}
 	switch {
 	case change.AtRisk():
 		c.logRisk(e, change)
 	case change.Lost():
-		if !heldTogether(e) { // else each of them counts
+		if !heldTogether(e) { // else each of its holds counts
 			c.lost.Add(1)
 		}
 		c.logLoss(e, change)

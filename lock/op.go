@@ -6,15 +6,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Op is an operation of a [Hold.Txn]. [OpCreate], [OpSet], [OpDelete], [OpCheck] and [OpHeld]
-// make them. An Op does not change, also if the data or ACL that it was made with do, and can
-// be in any number of transactions.
+// Op is an operation of a [Hold.Txn]. Make it with [OpCreate], [OpSet], [OpDelete], [OpCheck] or
+// [OpHeld]. An Op is immutable: it copies its data and ACL. It can be part of any number of
+// transactions.
 type Op struct {
-	request any // what is sent; nil: the zero Op
+	request any // to send; nil: the zero Op
 	path    string
 	size    int
 	flags   int32 // of a create
-	hold    *Hold // that an OpHeld is about
+	hold    *Hold // of an OpHeld
 }
 
 // OpCreate creates a node. Its flags are 0, [zk.FlagEphemeral], [zk.FlagSequence], or both.
@@ -28,25 +28,25 @@ func OpCreate(path string, data []byte, flags int32, acl []zk.ACL) Op {
 	return op
 }
 
-// OpSet sets a node's data, if the node has that version; -1 is any.
+// OpSet sets a node's data if the node has that version; -1 means any version.
 func OpSet(path string, data []byte, version int32) Op {
 	return newOp(&zk.SetDataRequest{Path: path, Data: slices.Clone(data), Version: version}, path, data)
 }
 
-// OpDelete deletes a node that has no children, if the node has that version; -1 is any.
+// OpDelete deletes a node without children if the node has that version; -1 means any version.
 func OpDelete(path string, version int32) Op {
 	return newOp(&zk.DeleteRequest{Path: path, Version: version}, path, nil)
 }
 
-// OpCheck changes nothing, and has the transaction refused unless the node is there and has
-// that version; -1 is any.
+// OpCheck changes nothing. The transaction is refused unless the node exists with that version;
+// -1 means any version.
 func OpCheck(path string, version int32) Op {
 	return newOp(&zk.CheckVersionRequest{Path: path, Version: version}, path, nil)
 }
 
-// OpHeld has the transaction refused unless another hold of the same client lasts. That hold is
-// not handed off within its client any more. It must not be that of a reader that shares its
-// entry with others ([WithLocalWindow]).
+// OpHeld has the transaction refused unless another hold of the same client lasts. From then on
+// that hold is not handed off locally. It must not be a reader's that shares its entry with
+// others ([WithLocalWindow]).
 func OpHeld(other *Hold) Op {
 	if other == nil {
 		return Op{}

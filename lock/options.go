@@ -19,25 +19,25 @@ import (
 
 // Defaults of a client.
 const (
-	// DefaultRoot is the node below which locks stand.
+	// DefaultRoot is the node below which the locks are.
 	DefaultRoot = "/locks"
-	// DefaultSessionTimeout is what [Dial] asks ZooKeeper for.
+	// DefaultSessionTimeout is the session timeout that [Dial] requests from ZooKeeper.
 	DefaultSessionTimeout = 10 * time.Second
-	// DefaultUnlockTimeout is for how long an unlock is tried.
+	// DefaultUnlockTimeout is the longest time for which an unlock is retried.
 	DefaultUnlockTimeout = 10 * time.Second
 
-	// maxSessionTimeout is what go-zookeeper can send, an int32 of milliseconds.
+	// maxSessionTimeout is the longest that go-zookeeper can send, an int32 of milliseconds.
 	maxSessionTimeout = math.MaxInt32 * time.Millisecond
 )
 
-// Option sets up a [Client]. What is wrong with it is reported by [Dial] or [New].
+// Option configures a [Client]. [Dial] and [New] report an invalid one.
 type Option interface{ setClient(*config) error }
 
-// LockOption sets up one lock. What is wrong with it is reported by the lock's Validate, and
-// by each use.
+// LockOption configures one lock. The lock's Validate, and each use of the lock, report an
+// invalid one.
 type LockOption interface{ setLock(*settings) error }
 
-// SharedOption is both: given to a client it is the default of its locks.
+// SharedOption is both. On a client it sets the default of the client's locks.
 type SharedOption interface {
 	Option
 	LockOption
@@ -56,8 +56,8 @@ type sharedOption struct {
 	lockOption
 }
 
-// WithRoot sets the node below which the locks stand, an absolute path. It is
-// made when missing. Default [DefaultRoot].
+// WithRoot sets the node below which the locks are, an absolute path. It is created if it is
+// missing. Default [DefaultRoot].
 func WithRoot(path string) Option {
 	return clientOption(func(c *config) error {
 		c.root = path
@@ -68,9 +68,9 @@ func WithRoot(path string) Option {
 	})
 }
 
-// WithTTL sets how long a lock outlives its holder's last renewal: after that,
-// and the grace, others enter. It is at least [MinTTL], in whole milliseconds,
-// and at most the policy's MaxTTL. Default [DefaultTTL].
+// WithTTL sets the TTL: the time that a lock outlives its holder's last renewal. After the TTL
+// and the grace, others enter. It is at least [MinTTL] and at most the policy's MaxTTL, in whole
+// milliseconds. Default [DefaultTTL].
 func WithTTL(ttl time.Duration) SharedOption {
 	return sharedOption{
 		func(c *config) error {
@@ -84,10 +84,10 @@ func WithTTL(ttl time.Duration) SharedOption {
 	}
 }
 
-// WithGrace sets how long after its expiry an entry is left alone. All clients of
-// a lock should agree on it; it must be longer than any step of the ZooKeeper leader's
-// clock while it leads. Other leaders' clocks may differ by more. At least [MinGrace].
-// Default [DefaultGrace].
+// WithGrace sets the time after its expiry during which others still leave an entry alone. All
+// clients of a lock should use the same grace. It must be longer than any step of the ZooKeeper
+// leader's clock while it leads; the clocks of different leaders may differ by more. At least
+// [MinGrace]. Default [DefaultGrace].
 func WithGrace(grace time.Duration) Option {
 	return clientOption(func(c *config) error {
 		c.policy.Grace, c.policySet = grace, true
@@ -95,8 +95,8 @@ func WithGrace(grace time.Duration) Option {
 	})
 }
 
-// WithPolicies takes the times of each lock from policies, and with them the
-// place of WithTTL and WithGrace, which are then refused for a client.
+// WithPolicies takes the times of each lock from policies. It replaces WithTTL and WithGrace,
+// which are then refused for a client.
 func WithPolicies(p Policies) Option {
 	return clientOption(func(c *config) error {
 		if p == nil {
@@ -107,10 +107,10 @@ func WithPolicies(p Policies) Option {
 	})
 }
 
-// WithACL sets the ACL of the nodes that the client makes. Default world:anyone
-// with all permissions, or what [WithDigest] sets. The client's own credentials
-// need READ, WRITE, CREATE and DELETE. The nodes above entries get one entry more,
-// world:anyone with no permission at all, by which they are known as made here.
+// WithACL sets the ACL of the nodes that the client creates. Default world:anyone with all
+// permissions, or the ACL of [WithDigest]. The client's own credentials need READ, WRITE, CREATE
+// and DELETE. Nodes above entries get one more ACL entry, world:anyone without any permission. It
+// marks nodes that Holdfast created.
 func WithACL(acl ...zk.ACL) Option {
 	return clientOption(func(c *config) error {
 		if len(acl) == 0 {
@@ -121,9 +121,8 @@ func WithACL(acl ...zk.ACL) Option {
 	})
 }
 
-// WithDigest authenticates a client made by [Dial] with ZooKeeper's digest
-// scheme and gives the nodes that it makes to that user alone, unless [WithACL]
-// says otherwise.
+// WithDigest authenticates a client made by [Dial] with ZooKeeper's digest scheme. The nodes that
+// it creates belong to that user alone, unless [WithACL] says otherwise.
 func WithDigest(user, password string) Option {
 	return clientOption(func(c *config) error {
 		if user == "" || password == "" {
@@ -140,8 +139,8 @@ func WithDigest(user, password string) Option {
 	})
 }
 
-// WithOwner names the owner that entries tell. Default the name of the
-// program. Host and process id stand beside it.
+// WithOwner sets the owner in entries, beside host and process id. Default the name of the
+// program.
 func WithOwner(name string) Option {
 	return clientOption(func(c *config) error {
 		c.owner = name
@@ -152,13 +151,13 @@ func WithOwner(name string) Option {
 	})
 }
 
-// WithMetadata adds pairs to what entries tell about their owner; those of a
-// lock are added to those of its client. At most 64 pairs and 4 KiB together, and none with
-// the key "election.value", by which a candidate is known.
+// WithMetadata adds pairs to the metadata in entries. Those of a lock are added to those of its
+// client: together at most 64 pairs and 4 KiB. The key "election.value" is refused: it marks a
+// candidate.
 func WithMetadata(m map[string]string) SharedOption {
 	add := func(to *map[string]string) error {
 		if _, taken := m[znode.ValueKey]; taken {
-			return invalid("metadata", fmt.Sprintf("%q", znode.ValueKey), "is the key of the candidate's value in an Election, and given to Campaign")
+			return invalid("metadata", fmt.Sprintf("%q", znode.ValueKey), "is the key of a candidate's value in an Election: pass the value to Campaign")
 		}
 		merged := maps.Clone(*to)
 		if merged == nil {
@@ -177,8 +176,8 @@ func WithMetadata(m map[string]string) SharedOption {
 	}
 }
 
-// WithoutRenewal gives a fixed lease: the hold ends a TTL after it was granted
-// unless [Hold.Extend] is called.
+// WithoutRenewal gives a fixed lease: the hold ends a TTL after its grant unless [Hold.Extend] is
+// called.
 func WithoutRenewal() LockOption {
 	return lockOption(func(s *settings) error {
 		s.fixed = true
@@ -186,14 +185,14 @@ func WithoutRenewal() LockOption {
 	})
 }
 
-// WithBarging gives up the queue: [Mutex.Lock] waits until the lock is free, and then takes
-// it if no other client is quicker. So a lock that is free for moments only may go to the
-// same process again and again, and some clients may wait for long. In return there are
-// fewer requests, and no handoff to a sleeping waiter. Contenders that barge and others can
-// be mixed: those that queue go first, since the lock is not free while they wait.
+// WithBarging replaces the queue: [Mutex.Lock] waits until the lock is free, and then takes it if
+// no other client is quicker. So a lock that is free only for moments may go to the same process
+// again and again, and some clients may wait for long. In return there are fewer requests, and no
+// handoff to a sleeping waiter. Contenders with and without barging can be mixed. Those that
+// queue go first, since the lock is not free while they wait.
 //
-// A dead holder blocks for TTL and grace as everywhere. Use it for work that any process may
-// do, as long as it is done.
+// A dead holder still blocks for its TTL and the grace. Use it for work that any process may do,
+// as long as one does.
 func WithBarging() LockOption {
 	return lockOption(func(s *settings) error {
 		s.barging = true
@@ -201,16 +200,16 @@ func WithBarging() LockOption {
 	})
 }
 
-// WithPriority gives the candidates of an [Election] a priority, from 1, which is the
-// default, to [MaxPriority]. The next leader is a waiting candidate of the highest priority,
-// and of equals the first one. A leader goes on leading when a higher priority comes: to
-// have that candidate lead at once, ask the leader to resign by [Client.Revoke].
+// WithPriority sets the priority of a candidate in an [Election], from 1, the default, to
+// [MaxPriority]. The next leader is a waiting candidate of the highest priority; among equals,
+// the first one. A leader goes on leading when a higher priority comes. To have that candidate
+// lead at once, request the leader's release by [Client.Revoke].
 //
-// If a candidate's turn comes while one of a higher priority waits, it yields: it queues
-// again, behind that one and all others that are there by then. No client takes it for the
-// leader meanwhile. If the higher one withdraws, others of the yielding candidate's priority
-// may be ahead of it now. If the higher one dies, no candidate leads until its TTL and the
-// grace are over, as after the death of a leader.
+// If a candidate's turn comes while one of a higher priority waits, it yields: it queues again,
+// behind all present candidates. No client takes it for the leader meanwhile. If the higher one
+// withdraws, others of the yielding candidate's priority may now be ahead of it. If the higher
+// one dies, no candidate leads until its TTL and the grace are over, as after the death of a
+// leader.
 func WithPriority(n int) LockOption {
 	return lockOption(func(s *settings) error {
 		if s.priority = n; n < 1 || n > MaxPriority {
@@ -220,11 +219,11 @@ func WithPriority(n int) LockOption {
 	})
 }
 
-// WithSlog has the client log to log, at its levels debug, info, warn and error. Default
-// nowhere; of WithSlog and [WithLogger] the last one counts. The client never waits for the
-// logger: a goroutine calls the handler, with a context that has no values. If the handler
-// blocks, up to 1,024 lines wait and further ones are dropped and counted, see [Stats].
-// [Client.Close] waits for up to a second until all lines are handled.
+// WithSlog sets the client's logger, with the levels debug, info, warn and error. By default the
+// client does not log. If WithSlog and [WithLogger] are both given, the last one counts. The
+// client never waits for the logger: a goroutine calls the handler, with a context without
+// values. If the handler blocks, up to 1,024 lines wait; further ones are dropped and counted,
+// see [Stats]. [Client.Close] waits up to a second until all lines are handled.
 func WithSlog(log *slog.Logger) Option {
 	return clientOption(func(c *config) error {
 		if log == nil || log.Handler() == nil { // of a zero Logger
@@ -243,8 +242,8 @@ func WithLogger(log zerolog.Logger) Option {
 	})
 }
 
-// WithObserver has an observer told what happens to the client's locks. Given several
-// times, each is told, in the order given. Default none, which costs nothing.
+// WithObserver adds an observer of the client's locks. If given several times, the observers
+// receive each event in the order given. Default none, at no cost.
 func WithObserver(o Observer) Option {
 	return clientOption(func(c *config) error {
 		if o == nil {
@@ -255,9 +254,8 @@ func WithObserver(o Observer) Option {
 	})
 }
 
-// WithUnlockTimeout sets for how long an unlock is tried, over reconnects too,
-// before it fails and the entry is left to a later clean-up or to its expiry.
-// Default [DefaultUnlockTimeout].
+// WithUnlockTimeout sets the longest time for which an unlock is retried, also over reconnects.
+// Then Unlock fails, and the entry is deleted later or expires. Default [DefaultUnlockTimeout].
 func WithUnlockTimeout(d time.Duration) Option {
 	return clientOption(func(c *config) error {
 		c.unlockTimeout = d
@@ -268,11 +266,10 @@ func WithUnlockTimeout(d time.Duration) Option {
 	})
 }
 
-// WithSessionTimeout sets the session timeout that [Dial] asks ZooKeeper for. It
-// decides how soon a dead connection is noticed, two thirds of it, and nothing
-// about locks. With [New] it tells what the connection was made with, so that
-// TTLs can be checked against it. Default [DefaultSessionTimeout] with Dial,
-// unknown with New.
+// WithSessionTimeout sets the session timeout that [Dial] requests from ZooKeeper. A dead
+// connection is noticed after two thirds of it; locks do not depend on it. With [New] it states
+// the session timeout of the given connection, so that TTLs can be checked against it. Default
+// [DefaultSessionTimeout] with Dial, unknown with New.
 func WithSessionTimeout(d time.Duration) Option {
 	return clientOption(func(c *config) error {
 		c.sessionTimeout = d
@@ -280,7 +277,7 @@ func WithSessionTimeout(d time.Duration) Option {
 	})
 }
 
-// WithDialer sets how [Dial] opens connections. Default [net.DialTimeout].
+// WithDialer sets the function with which [Dial] opens connections. Default [net.DialTimeout].
 func WithDialer(d zk.Dialer) Option {
 	return clientOption(func(c *config) error {
 		if d == nil {
@@ -291,10 +288,9 @@ func WithDialer(d zk.Dialer) Option {
 	})
 }
 
-// WithTLS has a client made by [Dial] speak TLS to the servers, by their secureClientPort.
-// RootCAs are the certificate authorities to trust, and Certificates are the client's own.
-// Without a ServerName each server must have a certificate for the name, or the IP address,
-// that Dial was given for it.
+// WithTLS has a client made by [Dial] use TLS, on the servers' secureClientPort. RootCAs are the
+// certificate authorities to trust; Certificates are the client's own. If ServerName is empty,
+// each server's certificate must match the name or IP address that Dial was given for it.
 func WithTLS(cfg *tls.Config) Option {
 	return clientOption(func(c *config) error {
 		if cfg == nil {

@@ -9,20 +9,20 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 )
 
-// awayAfter is how long there is no session before the log says that ZooKeeper is away: a
-// connection that breaks is made again within milliseconds.
+// awayAfter is the time without a session after which the log reports that ZooKeeper is away. A
+// broken connection is usually replaced within milliseconds.
 const awayAfter = time.Second
 
-// outage is what the log says of an outage: one line when it begins, one when the first hold
-// comes at risk by it, and one with the number of such holds when it has ended.
+// outage is the state of the log lines about an outage: one when it begins, one when it first
+// puts a hold at risk, and one with the number of such holds when it has ended.
 type outage struct {
 	mu       sync.Mutex
 	away     bool          // there is no session
 	since    time.Duration // monotonic time
-	told     bool          // the log says that ZooKeeper is away
-	renewals uint64        // of the client, when the first hold came at risk
+	told     bool          // the log has reported it
+	renewals uint64        // client's count when the first hold came at risk
 	atRisk   int           // holds, since then
-	lost     int           // holds of which the lease has ended, since then
+	lost     int           // holds whose lease has ended since then
 }
 
 // watchSession logs outages until the client closes.
@@ -34,7 +34,7 @@ func (c *Client) watchSession() {
 		connected, changed := c.conn.SessionState()
 		c.sessionSeen(connected, &session)
 		var timer <-chan time.Time
-		if !connected || changed == nil { // a borrowed connection tells no changes
+		if !connected || changed == nil { // a borrowed connection has no events
 			look.Reset(awayAfter)
 			timer = look.C
 		}
@@ -47,7 +47,8 @@ func (c *Client) watchSession() {
 	}
 }
 
-// sessionSeen takes the news whether there is a session. The session is the last one before.
+// sessionSeen handles the state of the session, and logs outages. *session is the last known
+// session.
 func (c *Client) sessionSeen(connected bool, session *int64) {
 	o, now := &c.outage, c.clock.Mono()
 	o.mu.Lock()
@@ -74,8 +75,8 @@ func (c *Client) sessionSeen(connected bool, session *int64) {
 	}
 }
 
-// logRisk logs that a hold has come at risk: of those that an outage has brought there, the
-// first one.
+// logRisk logs that a hold is at risk. Of the holds that one outage puts at risk, it logs only
+// the first.
 func (c *Client) logRisk(e *queue.Entry, change lease.Change) {
 	o, now := &c.outage, c.clock.Mono()
 	o.mu.Lock()
@@ -108,7 +109,7 @@ func (c *Client) logRisk(e *queue.Entry, change lease.Change) {
 	event.Int("holds", holds).Msg(message)
 }
 
-// countHolds is how many holds the client has.
+// countHolds returns the client's number of holds.
 func (c *Client) countHolds() (n int) {
 	for _, e := range c.keeper.Entries() {
 		n += e.Holds()

@@ -2,14 +2,13 @@ package lock
 
 import "time"
 
-// WithLocalWindow sets for how long an entry is handed on among the goroutines of this
-// client that ask for the same lock with the same settings, while other processes wait: see
-// [Policy]. Such a handoff costs no request, and the next hold has a token of its own. With
-// 0 the entry leaves at each Unlock, and the next goroutine joins at the end of the queue, in
-// the same transaction. Holds [WithoutRenewal], those for reading, and candidates of an
-// [Election] are never handed on; nor is one that was extended, downgraded, asked for by a
-// [Client.Revoke] that its holder listened to, or for which there is a [Hold.Ticket].
-// Default [DefaultLocalWindow].
+// WithLocalWindow sets the time for which the goroutines of this client that request the same
+// lock with the same settings hand an entry off among themselves while other processes wait: see
+// [Policy]. Such a handoff costs no request, and the next hold has its own token. With 0 the
+// entry leaves at each Unlock, and the next goroutine joins at the end of the queue, in the same
+// transaction. Never handed off are: holds [WithoutRenewal], holds for reading, candidates of an
+// [Election], and a hold that was extended or downgraded, that has a [Hold.Ticket], or whose
+// holder received a [Client.Revoke]. Default [DefaultLocalWindow].
 func WithLocalWindow(d time.Duration) SharedOption {
 	window := d
 	if d == 0 {
@@ -27,13 +26,13 @@ func WithLocalWindow(d time.Duration) SharedOption {
 	}
 }
 
-// WithIdle keeps an entry for up to that long after its last Unlock, if no other contender
-// is at the lock: this client has it again without a request. The first Unlock sets a watch;
-// when another client joins, the entry leaves, by one event and one delete. So it pays where
-// one process takes the same lock again and again. The price: a process that dies while it
-// keeps an entry blocks others for TTL and grace although it held nothing; and
-// [Mutex.TryLock] and [WithBarging] of other clients, which do not queue, take what is kept
-// for held. Default 0: not kept.
+// WithIdle keeps an unused entry for up to that time after its last Unlock, if there is no other
+// contender: a cached lease. Until then this client can take the lock again without a request.
+// The first Unlock sets a watch. When another client joins, the entry leaves, at the cost of one
+// event and one delete. So it pays if one process takes the same lock again and again. The price:
+// a process that dies with a cached lease blocks others for the TTL and the grace although it
+// held nothing. And [Mutex.TryLock] and [WithBarging] of other clients, which do not queue, treat
+// a cached lease as held. Default 0: not kept.
 func WithIdle(d time.Duration) SharedOption {
 	return sharedOption{
 		func(c *config) error {

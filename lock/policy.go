@@ -6,70 +6,62 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
-// Defaults and limits of a lock's times. A policy or an option may set others
-// within the limits.
+// Defaults and limits of a lock's times. A policy or an option may set others within the limits.
 const (
-	// DefaultTTL is how long a lock outlives its holder's last renewal.
+	// DefaultTTL is the time that a lock outlives its holder's last renewal.
 	DefaultTTL = 30 * time.Second
-	// DefaultMaxTTL is the longest TTL that may be asked for where a policy
-	// does not say.
+	// DefaultMaxTTL is the longest TTL that a lock may request unless its policy says otherwise.
 	DefaultMaxTTL = time.Hour
-	// DefaultGrace is how long after its expiry an entry is left alone.
+	// DefaultGrace is the time after its expiry during which others still leave an entry alone.
 	DefaultGrace = 2 * time.Second
-	// MinTTL is the shortest TTL that is accepted.
+	// MinTTL is the shortest allowed TTL.
 	MinTTL = 100 * time.Millisecond
-	// MinGrace is the shortest grace that is accepted. Displacements of the leader's
-	// clock that come to more than half of it are no longer borne by the grace: what
-	// was written before them is judged anew.
+	// MinGrace is the shortest allowed grace. If displacements of the leader's clock add up to
+	// more than half of it, earlier writes are judged anew.
 	MinGrace = clock.MinGrace
-	// DefaultLocalWindow is for how long a process hands a lock off among its own
+	// DefaultLocalWindow is the time for which a process hands a lock off among its own
 	// goroutines while other processes wait.
 	DefaultLocalWindow = 10 * time.Millisecond
-	// NoLocalWindow is the LocalWindow of a policy by which no entry is handed on.
+	// NoLocalWindow is the LocalWindow of a policy without local handoff.
 	NoLocalWindow time.Duration = -1
-	// MaxLocalWindow is the longest that is accepted.
+	// MaxLocalWindow is the longest allowed LocalWindow.
 	MaxLocalWindow = time.Second
-	// MaxTime is the longest TTL, MaxTTL, grace or MaxHold that is accepted.
-	// More is a slip of the unit, and the sum of a few must not overflow a
-	// time.Duration: an expiry that did would lie in the past.
+	// MaxTime is the longest allowed TTL, MaxTTL, grace or MaxHold. A longer time is probably a
+	// wrong unit. It also keeps sums of a few times from overflowing a time.Duration: such an
+	// expiry would lie in the past.
 	MaxTime = 365 * 24 * time.Hour
 )
 
-// defaultPolicy is the name of a policy that has none.
+// defaultPolicy is the name of an unnamed policy.
 const defaultPolicy = "default"
 
-// Policy is what applies to one lock. The zero value of a field means its
-// default.
+// Policy has the times and settings of one lock. The zero value of a field means its default.
 type Policy struct {
-	// Name stands for the policy where locks are counted, see [Event]. Default
-	// "default".
+	// Name is the policy's name in metrics, see [Event]. Default "default".
 	Name string
-	// TTL is the lease a contender asks for. Default [DefaultTTL].
+	// TTL is the length of the lease. Default [DefaultTTL].
 	TTL time.Duration
-	// MaxTTL is the longest TTL that may be asked for. Default [DefaultMaxTTL], or
-	// TTL where that is longer. An entry that was made with a longer one, under an
-	// earlier policy, is respected for as long as it says.
+	// MaxTTL is the longest TTL that a lock may request. Default [DefaultMaxTTL], or TTL if that
+	// is longer. An existing entry with a longer TTL, from an earlier policy, is still respected.
 	MaxTTL time.Duration
-	// Grace is how long after its expiry an entry is left alone, so that a step of the
-	// leader's clock that no client could see does not end a hold early. Default
-	// [DefaultGrace].
+	// Grace is the time after its expiry during which others still leave an entry alone. So an
+	// undetected step of the leader's clock does not end a hold early. Default [DefaultGrace].
 	Grace time.Duration
-	// MaxHold is how long one hold may last, renewals included; 0 is without
-	// limit.
+	// MaxHold limits the time of one hold, renewals included; 0 means without limit.
 	MaxHold time.Duration
-	// KeepParent leaves the lock's parent node in place when the last contender
-	// leaves. A kazoo Lock object on the same path needs it.
+	// KeepParent keeps the lock's parent node when the last contender leaves. A kazoo Lock object
+	// on the same path needs it.
 	KeepParent bool
-	// LocalWindow is for how long an entry is handed on among the goroutines of one client
-	// that ask for the same, first come, first served, while other contenders wait behind it;
-	// if none does it is handed on anyway. A handoff costs no request. Other processes wait so
-	// much longer for each entry ahead of them. It is at most a second, and at most a third of
-	// the lock's TTL. Default [DefaultLocalWindow]; with [NoLocalWindow] the entry leaves at
-	// each Unlock, and the next goroutine joins at the end of the queue.
+	// LocalWindow is the time for which the goroutines of one client that make the same request
+	// hand an entry off among themselves, first come, first served, while other contenders wait.
+	// If none waits, they hand it off without limit. A handoff costs no request. Other processes
+	// wait that much longer for each entry ahead of them. It is at most a second, and at most a
+	// third of the lock's TTL. Default [DefaultLocalWindow]. With [NoLocalWindow] the entry
+	// leaves at each Unlock, and the next goroutine joins at the end of the queue.
 	LocalWindow time.Duration
-	// Idle is for how long an entry is kept unused after its last Unlock if no other contender
-	// is at the lock, so that this client can have it again without a request. When another
-	// contender comes it leaves at once. Default 0: it is not kept.
+	// Idle is the time for which an unused entry is kept after its last Unlock if there is no
+	// other contender. Until then this client can take the lock again without a request. When
+	// another contender comes, the entry leaves at once. Default 0: it is not kept.
 	Idle time.Duration
 }
 
@@ -93,7 +85,8 @@ func (p Policy) WithDefaults() Policy {
 	return p
 }
 
-// Validate reports what is wrong with a policy whose defaults are set, or nil.
+// Validate returns an error if a field is outside of its limits. Set the defaults first, see
+// WithDefaults.
 func (p Policy) Validate() error {
 	if err := checkDuration("max_ttl", p.MaxTTL, MinTTL, MaxTime); err != nil {
 		return err
@@ -138,9 +131,9 @@ func checkDuration(argument string, d, least, most time.Duration) error {
 	return nil
 }
 
-// Policies gives the policy of a lock by its name, relative to the root.
-// [github.com/holdfast-io/holdfast/lock/policy.Set] is one, loaded from the
-// file that the reaper reads too. It must be safe for concurrent use.
+// Policies returns the policy of a lock by its name relative to the root. It must be safe for
+// concurrent use. [github.com/holdfast-io/holdfast/lock/policy.Set] implements it with the
+// configuration file that the reaper also reads.
 type Policies interface {
 	Policy(name string) Policy
 }

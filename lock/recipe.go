@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// recipe is what the kinds of locks have in common: a name and some settings, and no
-// state.
+// recipe is the common part of all kinds of locks: a name and settings, and no state.
 type recipe struct {
 	client *Client
 	name   string
@@ -19,7 +18,7 @@ type recipe struct {
 	err error // of the name or an option
 }
 
-// recipe returns that of a lock of the client's.
+// recipe returns the recipe of a lock of this client.
 func (c *Client) recipe(kind znode.Kind, name string, opts []LockOption) recipe {
 	s, err := c.cfg.settingsFor(name, opts)
 	if err == nil && s.barging && kind != znode.Mutex {
@@ -28,16 +27,16 @@ func (c *Client) recipe(kind znode.Kind, name string, opts []LockOption) recipe 
 	return recipe{client: c, name: name, kind: kind, settings: s, err: err}
 }
 
-// how is one of the ways into a queue.
+// how is a method of [queue.Queue] that takes a lock.
 type how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)
 
-// acquire waits, and try does not.
+// acquire waits for the lock; try does not.
 var acquire, try how = (*queue.Queue).Acquire, (*queue.Queue).Try
 
 // errNoClient is the error of a lock that is the zero value of its type.
 var errNoClient = invalid("lock", "{}", "must come from a client")
 
-// validate returns what is wrong with the name or an option.
+// validate returns an error if the name or an option is not allowed.
 func (r *recipe) validate() error {
 	if r.err == nil && r.client == nil {
 		return errNoClient
@@ -45,7 +44,7 @@ func (r *recipe) validate() error {
 	return r.err
 }
 
-// request is what a contender in that role asks for.
+// request returns the request of a contender in that role.
 func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, error) {
 	if err := r.validate(); err != nil {
 		return queue.Request{}, err
@@ -70,7 +69,7 @@ func (r *recipe) take(ctx context.Context, role znode.Role, how how) (*Hold, err
 	return r.client.take(ctx, request, how)
 }
 
-// do runs f while it has the lock in a role.
+// do runs f while it holds the lock in a role.
 func (r *recipe) do(ctx context.Context, role znode.Role, f func(context.Context) error) error {
 	return runHeld(ctx, func() (*Hold, error) { return r.take(ctx, role, acquire) }, f)
 }
@@ -88,7 +87,7 @@ type held interface {
 	carriedBy(context.Context) context.Context
 }
 
-// runHeld takes a lock, or several, and runs f while they are held.
+// runHeld takes one or several locks, and runs f while it holds them.
 func runHeld[H held](ctx context.Context, take func() (H, error), f func(context.Context) error) (err error) {
 	if f == nil {
 		return invalid("function", nil, "must not be nil")
@@ -104,7 +103,7 @@ func runHeld[H held](ctx context.Context, take func() (H, error), f func(context
 	return f(inner)
 }
 
-// runUnlessHeld tries to take a lock, or several, and runs f while they are held. If another
+// runUnlessHeld tries to take one or several locks, and runs f while it holds them. If another
 // contender holds one, it does nothing.
 func runUnlessHeld[H held](ctx context.Context, try func() (H, error), f func(context.Context) error) (ran bool, err error) {
 	run := f
@@ -115,7 +114,7 @@ func runUnlessHeld[H held](ctx context.Context, try func() (H, error), f func(co
 		}
 	}
 	err = runHeld(ctx, try, run)
-	if _, held := err.(*HeldError); held && !ran { // by itself: the call has not ended otherwise
+	if _, held := err.(*HeldError); held && !ran { // exactly this type: the call did not fail for another reason
 		err = nil
 	}
 	return ran, err

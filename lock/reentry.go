@@ -8,7 +8,7 @@ type reentry struct {
 	lock   string
 }
 
-// anew is ctx as one by which no hold of that lock of the client's is entered again.
+// anew returns ctx without re-entry: a call with it takes a new hold of that lock.
 func (c *Client) anew(ctx context.Context, lock string) context.Context {
 	if ctx == nil {
 		return nil

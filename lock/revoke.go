@@ -11,39 +11,39 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// MaxReason is how many bytes the reason of a [Client.Revoke] may have.
+// MaxReason is the largest size of a [Client.Revoke]'s reason, in bytes.
 const MaxReason = znode.MaxReason
 
-// ErrNotHeld says that the lock that was to be revoked has no holder.
+// ErrNotHeld says that the lock has no holder to ask.
 var ErrNotHeld = errors.New("lock is not held")
 
-// Revocation says which client requests the release of a lock, and why.
+// Revocation is a request to release a lock.
 type Revocation struct {
-	Owner  string // of the client that asks, see [WithOwner]; as it says, and so are the next three
+	Owner  string // of the asking client, see [WithOwner]; it states this and the next three itself
 	Host   string
 	PID    int
 	Reason string
-	At     time.Time // when it was asked, by the clock of ZooKeeper's leader
+	At     time.Time // time of the request, by the clock of ZooKeeper's leader
 }
 
-// Revoke requests the release of the named lock, of any kind, from all its present holders,
-// and tells them why: in words for people, at most [MaxReason] bytes of UTF-8, perhaps none.
-// It returns when they are asked, and does not wait for what they do. A holder that listens
-// by [Hold.Revoked] hears of it at once; another one, if it listens later. Each holder
-// decides: none is forced, and one that does not listen goes on.
+// Revoke requests the release of the named lock, of any kind, from all its present holders. The
+// reason is a text for people, at most [MaxReason] bytes of UTF-8, or empty. Revoke returns when
+// the requests are written, and does not wait for the holders' decisions. A holder that listens
+// to [Hold.Revoked] receives the request at once; otherwise it does when it begins to listen.
+// Each holder decides: none is forced, and a holder that does not listen goes on.
 //
-// The request stands for as long as the entry, also when the entry is handed off locally:
-// then the next holder is told, too. Another Revoke replaces it, and is told too. A cached
-// lease ([WithIdle]) cannot be told from a held one, and is asked. A client that takes the
-// lock by another entry is not asked.
+// The request lasts as long as the entry, also when the entry is handed off locally: then the
+// next holder receives it, too. A later Revoke replaces it, and is delivered too. A cached lease
+// ([WithIdle]) looks like a held one, and is asked. A client that takes the lock with another
+// entry is not asked.
 //
-// It fails with [ErrNotHeld] if the lock has no holder; with [ErrForeign] if a holder is of
-// another library, which cannot be asked: the others have been asked all the same; with
-// [ErrDenied] if an ACL forbids it, [ErrInvalid], [ErrClosed], or ctx's error and cause.
-// Then none, some or all may have been asked. It takes three reads, and one transaction for
-// each holder. All clients that listen hear of a request, by one event and one list each. In
-// the background it then lists all requests, and reads up to 16 of them, by two reads each,
-// to delete the stale ones.
+// It fails with [ErrNotHeld] if the lock has no holder. It fails with [ErrForeign] if a holder
+// uses another library, which cannot be asked; the other holders have then been asked. It fails
+// with [ErrDenied] if an ACL forbids it, and with [ErrInvalid], [ErrClosed], or ctx's error and
+// cause; then none, some or all holders may have been asked. It takes three reads, and one
+// transaction for each holder. Each client that listens gets one event, and makes one list. In
+// the background Revoke then lists all requests, and reads up to 16 of them, by two reads each,
+// to delete stale ones.
 func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 	if err := znode.CheckReason(reason); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -60,28 +60,27 @@ func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 	case err != nil:
 		return fmt.Errorf("revoke %q: %w", name, err)
 	case len(others) > 0:
-		return fmt.Errorf("revoke %q: %w: %s is held by another library, which cannot be asked (%d others could)", name, ErrForeign, printable(others[0]), asked)
+		return fmt.Errorf("revoke %q: %w: %s is held by another library, which cannot be asked (%d others were)", name, ErrForeign, printable(others[0]), asked)
 	case asked == 0:
 		return fmt.Errorf("revoke %q: %w", name, ErrNotHeld)
 	}
 	return nil
 }
 
-// Revoked returns a channel that tells when a client requests the release of the lock, by
-// [Client.Revoke]. It tells so at once, and also if the request came before the call of
-// Revoked, during this hold or an earlier one of the same entry that was handed on to it.
-// The holder decides: to finish and unlock, to unlock at once, or to go on. The hold does
-// not change by it.
+// Revoked returns a channel that delivers requests to release the lock, made by [Client.Revoke].
+// It delivers them at once. It also delivers an earlier request: one made before the call of
+// Revoked, or during an earlier hold of the same entry that was handed off locally. The holder
+// decides: finish and unlock, unlock at once, or go on. The request itself does not change the
+// hold.
 //
-// Each call for the same Hold returns the same channel; one goroutine should receive from
-// it. It is never closed: wait for the hold's context too. If several requests come before a
-// receive, the last one is told. A hold that has ended returns nil.
+// Each call for the same Hold returns the same channel; one goroutine should receive from it. It
+// is never closed: select on the hold's context too. If several requests come before a receive,
+// it delivers the last one. For a hold that has ended Revoked returns nil.
 //
-// The first call of a client sets a watch on the node below which all requests to the
-// holders of locks of the same root stand, and lists that once; later calls cost nothing,
-// unless the hold is asked. A client that never calls it has no cost by it. While
-// ZooKeeper cannot be reached nothing is heard, and it is made up for after. If an ACL
-// forbids to look, the log says so, once a minute.
+// A client's first call sets a watch on the node of all requests below the root, and lists that
+// node once. Later calls cost nothing, unless the hold is asked. A client that never calls
+// Revoked has no cost. While ZooKeeper is unreachable requests are not delivered; they are
+// afterwards. If an ACL forbids the read, the client logs that, once a minute.
 func (h *Hold) Revoked() <-chan Revocation {
 	if h.unlocked.Load() || h.Err() != nil {
 		return nil
@@ -100,15 +99,15 @@ func (h *Hold) Revoked() <-chan Revocation {
 	return ear
 }
 
-// ended stops telling handles of requests for the entry, which has ended. Requests for an
-// entry that another holder has by now stay.
+// ended stops the delivery of requests for an entry that has ended. If another holder has the
+// entry by now, requests for it stay.
 func (c *Client) ended(e *queue.Entry, why error) {
 	if !e.HandedOff() {
 		c.inbox.Ended(e.Path, errors.Is(why, ErrDetached) || errors.Is(why, ErrTaken))
 	}
 }
 
-// deafen ends what an unlocked handle hears: risks and requests. An entry that was asked
+// deafen stops the delivery of risks and requests to an unlocked handle. An entry that was asked
 // for is not handed off locally: the next goroutine queues.
 func (h *Hold) deafen() {
 	h.e.Unwarn(h)
@@ -117,10 +116,10 @@ func (h *Hold) deafen() {
 	}
 }
 
-// ear is where a handle is told.
+// ear is the channel of a handle.
 type ear chan Revocation
 
-// Tell replaces an unreceived request. There is one call at a time.
+// Tell replaces an unreceived request. Only one call runs at a time.
 func (e ear) Tell(r inbox.Request) {
 	select {
 	case <-e:

@@ -9,14 +9,13 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// RWMutex is a lock that many have at a time to read, or one to write. As [Mutex] it is
-// a name and some settings, and has no state.
+// RWMutex is a lock with many readers, or one writer, at a time. Like [Mutex] it has a name and
+// settings, and no state.
 //
-// It is fair: first come, first served. A waiting writer holds back later readers, so that
-// a stream of readers starves no writer. Each waiter waits for one earlier contender at a
-// time that it conflicts with. A reader waits for the writer right ahead of it. A writer
-// waits for that too if there are readers in between, and then for these. No contender
-// waits for a later one, so two cannot wait for each other.
+// It is fair: first come, first served. A waiting writer holds back later readers, so that a
+// stream of readers starves no writer. A waiter waits for one earlier conflicting contender at a
+// time. A reader waits for the nearest writer ahead. A writer does so too if there are readers in
+// between, and then waits for these. No contender waits for a later one, so there is no deadlock.
 //
 //	                          hold for reading                 hold for writing
 //	session lost, expired     goes on                          goes on
@@ -25,23 +24,23 @@ import (
 //	Client.Close              ends; the entry is deleted       the same
 //	context ends, in RLock    the entry is withdrawn           the same; readers that waited behind
 //	or Lock                                                    it enter if no other one is in the way
-//	Client.Revoke             all readers are told by Revoked,   is told by Revoked, and decides
+//	Client.Revoke             all readers get it by Revoked,     gets it by Revoked, and decides
 //	                          and decide
 //	Hold.Downgrade            nothing changes                  readers enter beside it; it keeps its
 //	                                                           place, and its token
-//	Hold.Detach               goes on where it is attached     the same
-//	                          to; not if others of the client
-//	                          read by the same entry
+//	Hold.Detach               goes on where a client attaches, the same
+//	                          unless other readers of this
+//	                          client share the entry
 //
 // A waiter keeps its place when a session ends, as with a [Mutex], and withdraws when the
 // client closes.
 //
-// Fencing tokens: that of a writer is higher than those of all earlier holders, and that of
-// a reader higher than those of all earlier writers. Readers that hold it at the same time
-// may have come in another order than their tokens.
+// Fencing tokens: a writer's token is higher than those of all earlier holders. A reader's token
+// is higher than those of all earlier writers. Readers at the same time may have entered in
+// another order than their tokens.
 //
-// On the wire it is what Curator's InterProcessReadWriteLock is, so that the two can
-// share a path; the doc of package znode says what to mind.
+// It has the wire format of Curator's InterProcessReadWriteLock, so the two can share a path; see
+// the doc of package znode for the limits.
 type RWMutex struct{ r recipe }
 
 // RWMutex returns the read/write lock of that name, as [Client.Mutex] does.
@@ -52,28 +51,29 @@ func (c *Client) RWMutex(name string, opts ...LockOption) *RWMutex {
 // Name returns the name of the lock.
 func (m *RWMutex) Name() string { return m.r.name }
 
-// Validate returns what is wrong with the name or an option, as [Mutex.Validate] does.
+// Validate returns an [ErrInvalid] if the name or an option is not allowed, as [Mutex.Validate]
+// does.
 func (m *RWMutex) Validate() error { return m.r.validate() }
 
-// RLock waits until it is its turn to read, and returns the hold. It fails as [Mutex.Lock]
-// does. It is re-entrant, also by the context of a hold for writing.
+// RLock waits for its turn to read, and returns the hold. It fails as [Mutex.Lock] does. With the
+// context of a hold for reading or writing it re-enters that hold.
 func (m *RWMutex) RLock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Shared, acquire)
 }
 
-// TryRLock returns the hold if no writer is in the way, and otherwise a [HeldError], as
-// [Mutex.TryLock] does. A waiting writer is in the way too.
+// TryRLock returns the hold for reading if no writer holds the lock or waits ahead. Otherwise it
+// returns a [HeldError], as [Mutex.TryLock] does.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Shared, try)
 }
 
-// Lock waits until it is its turn to write, and returns the hold. It fails as [Mutex.Lock]
-// does. It is re-entrant by the context of a hold for writing.
+// Lock waits for its turn to write, and returns the hold. It fails as [Mutex.Lock] does. With the
+// context of a hold for writing it re-enters that hold.
 //
-// If ctx comes from a hold for reading, Lock fails with [ErrUpgrade] at once: it would wait
-// for its own reader, and two readers that want to write would wait for each other. If you
-// may have to write after reading, take the lock to write from the start. Or unlock, take
-// the lock anew, and read again, because another client may have written in between:
+// If ctx comes from a hold for reading, Lock fails with [ErrUpgrade] at once: it would wait for
+// its own reader, and two readers that want to write would wait for each other. If you may have
+// to write after reading, take the lock for writing from the start. Or unlock, take the lock for
+// writing, and read again, because another client may have written in between:
 //
 //	read.Unlock()
 //	write, err := catalog.Lock(ctx)
@@ -86,53 +86,54 @@ func (m *RWMutex) Lock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Writer, acquire)
 }
 
-// TryLock returns the hold for writing if no other contender is in the way, and otherwise a
-// [HeldError], as [Mutex.TryLock] does; and [ErrUpgrade] where Lock does.
+// TryLock returns the hold for writing if no other contender is in the way. Otherwise it returns
+// a [HeldError], as [Mutex.TryLock] does. With the context of a hold for reading it fails with
+// [ErrUpgrade].
 func (m *RWMutex) TryLock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Writer, try)
 }
 
-// RDo runs f while it has the lock for reading, as [Mutex.Do] does.
+// RDo runs f while it holds the lock for reading, as [Mutex.Do] does.
 func (m *RWMutex) RDo(ctx context.Context, f func(context.Context) error) error {
 	return m.r.do(ctx, znode.Shared, f)
 }
 
-// Do runs f while it has the lock for writing, as [Mutex.Do] does.
+// Do runs f while it holds the lock for writing, as [Mutex.Do] does.
 func (m *RWMutex) Do(ctx context.Context, f func(context.Context) error) error {
 	return m.r.do(ctx, znode.Writer, f)
 }
 
-// TryRDo runs f while it has the lock for reading, or skips it, as [Mutex.TryDo] does.
+// TryRDo runs f while it holds the lock for reading, or skips it, as [Mutex.TryDo] does.
 func (m *RWMutex) TryRDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
 	return m.r.tryDo(ctx, znode.Shared, f)
 }
 
-// TryDo runs f while it has the lock for writing, or skips it, as [Mutex.TryDo] does.
+// TryDo runs f while it holds the lock for writing, or skips it, as [Mutex.TryDo] does.
 func (m *RWMutex) TryDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
 	return m.r.tryDo(ctx, znode.Writer, f)
 }
 
-// Reads reports whether the hold is one for reading: of an [RWMutex], and taken by
-// [RWMutex.RLock] or downgraded, in the process before too if it was attached to.
+// Reads reports whether the hold is for reading: one of an [RWMutex] that was taken by
+// [RWMutex.RLock] or downgraded, in this process or before an Attach.
 func (h *Hold) Reads() bool { return h.e.Reads() }
 
-// Downgrade makes a hold for reading of an [RWMutex]'s hold for writing, without a gap: no
-// client can write in between. From the call on the holder must not write any more, whatever
-// Downgrade returns. Readers right behind it enter, and so do later ones unless a writer
-// waits before them. The hold, its context and token stay the same, and its lease begins
-// anew, as with each renewal. There is no way back, see [RWMutex.Lock].
+// Downgrade turns an [RWMutex]'s hold for writing into one for reading, without a gap: no client
+// can write in between. From the call on the holder must not write any more, whatever Downgrade
+// returns. Readers right behind it enter, and so do later ones unless a writer waits before them.
+// The hold keeps its context and token, and its lease begins anew, as with each renewal. There is
+// no way back, see [RWMutex.Lock].
 //
-// It waits until ZooKeeper has acknowledged it. If ctx had ended before the call, nothing
-// changes. If it ends meanwhile, the hold is one for reading all the same, and readers are
-// let in when the next renewal tells them. A hold for reading stays as it is. A hold of
-// another kind of lock, or one that was taken again by its context and may be writing
-// there, is an [ErrInvalid]; a hold that has ended returns why.
+// Downgrade waits until ZooKeeper has acknowledged the write. If ctx had ended before the call,
+// nothing changes. If ctx ends meanwhile, the hold is still one for reading, and the next renewal
+// lets readers in. A hold for reading stays as it is. For a hold of another kind of lock, or with
+// other handles that may be writing, it fails with [ErrInvalid]. If the hold has ended, it
+// returns the reason.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	switch err := h.check(ctx, "downgrade"); {
 	case err != nil:
 		return err
 	case h.e.Kind != znode.RW:
-		return h.cannot("is of a %s, and only that of an RWMutex can be downgraded", h.e.Kind)
+		return h.cannot("is of a %s: only a hold of an RWMutex can be downgraded", h.e.Kind)
 	case h.e.Name().Role == znode.Shared:
 		return nil
 	}
@@ -141,7 +142,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 		h.e.Unplace() // goroutines that wait to write get another entry
 	}
 	if errors.Is(err, lease.ErrReentered) {
-		return h.cannot("has other handles, and cannot be downgraded: unlock those first that were taken by its context")
+		return h.cannot("has other handles, and cannot be downgraded: first unlock those taken with its context")
 	}
 	if err != nil {
 		return fmt.Errorf("downgrade %q: %w", h.Name(), err)

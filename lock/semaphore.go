@@ -8,43 +8,43 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// MaxPermits is how many permits a semaphore has at most.
+// MaxPermits is the largest number of permits of a semaphore.
 const MaxPermits = znode.MaxPermits
 
-// Semaphore is a lock with many holders at a time, that together have no more than so many
-// permits. As [Mutex] it is a name and some settings, and has no state.
+// Semaphore is a lock with many holders at a time, which share a limited number of permits. Like
+// [Mutex] it has a name and settings, and no state.
 //
-// It is fair: first come, first served. A contender that asks for many permits waits until
-// so many are free. Those behind it wait too, even if their permits are free: so it does
-// not starve. The first waiter watches all holders of permits, the others only the entry
-// right ahead of them. Each release wakes one waiter.
+// It is fair: first come, first served. A contender that asks for many permits waits until that
+// many are free. The contenders behind it wait too, even if their permits are free, so it does
+// not starve. The first waiter watches all holders of permits. Each other waiter watches only the
+// entry right ahead of it. Each release wakes one waiter.
 //
 //	session lost, expired     holds go on; waiters keep their places
 //	lease not renewed         the hold ends, and its permits are free after the grace; a
 //	                          waiter queues again at the end
 //	Client.Close              holds end, and their entries are deleted; waiters withdraw
-//	Client.Revoke             all holders of permits are told by Revoked, and decide
-//	context ends, in Acquire  the entry is withdrawn; those behind it may enter
+//	Client.Revoke             all holders of permits get it by Revoked, and decide
+//	context ends, in Acquire  the entry is withdrawn; waiters behind it may enter
 //	Semaphore.Resize          holds go on; waiters learn of it
-//	Hold.Detach               its permits stay taken, and the hold goes on where it is attached to
+//	Hold.Detach               its permits stay taken, and the hold goes on where a client attaches
 //
-// A hold has all the permits that were asked for, and gives them back together. It is not
-// re-entrant: each Acquire asks for permits of its own. A holder that asks for more may wait for
-// itself, or for another holder that does the same: ask for all at once.
+// A hold has all requested permits, and releases them together. It is not re-entrant: each
+// Acquire asks for its own permits. A holder that asks for more may wait for itself, or for
+// another holder that does the same. So ask for all at once.
 //
-// The lock's node stores how many permits there are, for as long as it is there: until the
-// last contender leaves, or for good where the policy has keep_parent. All clients have to
-// say the same number. A different one is refused with [ErrPermits], which names both.
+// The lock's node stores the number of permits until the last contender leaves, or forever if the
+// policy has keep_parent. All clients must give the same number. A different number is refused
+// with [ErrPermits]; its message has both.
 //
-// Fencing tokens are unique and rise with the order of the queue; but several holds are
-// valid at the same time, so a resource cannot refuse a token for being lower than another.
+// Fencing tokens are unique and rise with the order of the queue. But several holds are valid at
+// the same time, so a resource cannot refuse a token because it is lower than another.
 type Semaphore struct {
 	r       recipe
 	permits int
 }
 
-// Semaphore returns the semaphore of that name with so many permits, at most
-// [MaxPermits], as [Client.Mutex] does.
+// Semaphore returns the semaphore of that name with that many permits, at most [MaxPermits], as
+// [Client.Mutex] does.
 func (c *Client) Semaphore(name string, permits int, opts ...LockOption) *Semaphore {
 	s := &Semaphore{c.recipe(znode.Semaphore, name, opts), permits}
 	if s.r.err == nil && (permits < 1 || permits > MaxPermits) {
@@ -56,31 +56,32 @@ func (c *Client) Semaphore(name string, permits int, opts ...LockOption) *Semaph
 // Name returns the name of the lock.
 func (s *Semaphore) Name() string { return s.r.name }
 
-// Validate returns what is wrong with the name, the number of permits or an option, as
-// [Mutex.Validate] does.
+// Validate returns an [ErrInvalid] if the name, the number of permits or an option is not
+// allowed, as [Mutex.Validate] does.
 func (s *Semaphore) Validate() error { return s.r.validate() }
 
-// Acquire waits until it is its turn and n permits are free, and returns the hold on them.
-// It fails as [Mutex.Lock] does; with [ErrPermits] if the semaphore was made with another
-// number of permits; and with [ErrInvalid] if n is not positive, or more than
-// the number that the Semaphore was made with. If [Semaphore.Resize] has left less, it waits.
+// Acquire waits for its turn and until n permits are free, and returns the hold on them. It fails
+// as [Mutex.Lock] does. It fails with [ErrPermits] if the semaphore exists with another number of
+// permits, and with [ErrInvalid] if n is not positive or exceeds the number given to
+// [Client.Semaphore]. If [Semaphore.Resize] has left fewer, it waits.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Hold, error) {
 	return s.take(ctx, n, acquire)
 }
 
-// TryAcquire returns the hold on n permits if so many are free and no contender waits, and
-// otherwise a [HeldError], as [Mutex.TryLock] does. It fails as Acquire does for the rest.
+// TryAcquire returns the hold on n permits if that many are free and no contender waits.
+// Otherwise it returns a [HeldError], as [Mutex.TryLock] does. Its other errors are those of
+// Acquire.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Hold, error) {
 	return s.take(ctx, n, try)
 }
 
-// Do runs f while it has n permits, as [Mutex.Do] does.
+// Do runs f while it holds n permits, as [Mutex.Do] does.
 func (s *Semaphore) Do(ctx context.Context, n int, f func(context.Context) error) error {
 	return runHeld(ctx, func() (*Hold, error) { return s.take(ctx, n, acquire) }, f)
 }
 
-// TryDo runs f while it has n permits, or skips it, as [Mutex.TryDo] does: also if fewer are
-// free, or a contender waits.
+// TryDo runs f while it holds n permits, as [Mutex.TryDo] does. It skips f if fewer are free, or
+// a contender waits.
 func (s *Semaphore) TryDo(ctx context.Context, n int, f func(context.Context) error) (ran bool, err error) {
 	return runUnlessHeld(ctx, func() (*Hold, error) { return s.take(ctx, n, try) }, f)
 }
@@ -115,13 +116,13 @@ func (s *Semaphore) request(ctx context.Context, argument string, n int) (queue.
 	return r, nil
 }
 
-// Resize changes how many permits there are to n, for all clients of the semaphore, until
-// its node goes: when the last contender leaves, or never where the policy has keep_parent.
-// All clients go on saying the number that it was made with.
+// Resize changes the number of permits to n, for all clients of the semaphore. The change lasts
+// until the lock's node is deleted: when the last contender leaves, or never if the policy has
+// keep_parent. All clients still give the original number.
 //
-// Added permits are there at once. To take some away Resize waits in the queue, as Acquire
-// does, until so many are free. Once it has returned, no more than n are held. It fails as
-// Acquire does. If ctx ends, it may or may not have been done.
+// Added permits are available at once. To remove permits, Resize waits in the queue, as Acquire
+// does, until they are free. Once it has returned, no more than n are held. It fails as Acquire
+// does. If ctx ends, the number may or may not have changed.
 func (s *Semaphore) Resize(ctx context.Context, n int) error {
 	r, err := s.request(ctx, "permits", n)
 	if err != nil {

@@ -8,9 +8,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// WithUnsafeServer has [Dial] go on with a server that it would refuse with
-// [ErrUnsupported], at your own risk: the server lacks behavior that the protocol requires.
-// So a lock may have two holders at once, or none can get it. The log warns of what is wrong.
+// WithUnsafeServer has [Dial] accept a server that it would refuse with [ErrUnsupported], at your
+// own risk: the server lacks behavior that the protocol requires. A lock may then have two
+// holders at once, or no client may be able to take it. The client logs the server's defect as a
+// warning.
 func WithUnsafeServer() Option {
 	return clientOption(func(c *config) error {
 		c.unsafeServer = true
@@ -18,7 +19,7 @@ func WithUnsafeServer() Option {
 	})
 }
 
-// checker is what looks whether the server is one that locks can rest on.
+// checker returns the checker of the server's behavior.
 func (c *Client) checker() servercheck.Checker {
 	return servercheck.Checker{
 		Conn: c.conn, Clock: c.clock, Root: c.cfg.root, ACL: c.cfg.acl,
@@ -26,13 +27,13 @@ func (c *Client) checker() servercheck.Checker {
 	}
 }
 
-// checkServer refuses a server that locks cannot rest on.
+// checkServer returns an error if the server lacks behavior that the protocol requires.
 func (c *Client) checkServer(ctx context.Context) error {
 	check := c.checker()
 	_, err := check.Once(ctx)
 	switch {
 	case errors.As(err, new(*servercheck.Unchecked)):
-		c.cfg.log.Info().AnErr("why", errors.Unwrap(err)).Msg("server not checked: locks rest on what it was not seen to do")
+		c.cfg.log.Info().AnErr("why", errors.Unwrap(err)).Msg("server not checked: it may lack behavior that the protocol requires")
 	case errors.Is(err, ErrUnsupported) && c.cfg.unsafeServer:
 		c.cfg.log.Warn().AnErr("why", err).Msg("the server is not one that locks can rest on; going on because that was asked for")
 	default:

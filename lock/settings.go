@@ -16,11 +16,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// config is what a Client is made with.
+// config has all settings of a Client.
 type config struct {
 	root           string
 	policy         Policy // default of locks
-	policySet      bool   // an option set something of it
+	policySet      bool   // an option set a part of it
 	policies       Policies
 	acl            []zk.ACL
 	digests        []string // "user:password"
@@ -32,27 +32,27 @@ type config struct {
 	sessionTimeout time.Duration // 0: unknown, with a borrowed connection
 	dialer         zk.Dialer
 	tls            *tls.Config // nil: plain text
-	unsafeServer   bool        // go on with one that would be refused
+	unsafeServer   bool        // accept a server that the check refuses
 	now            func() clock.Instant
 	random         *rand.Rand // safe for concurrent use
 }
 
-// settings is what one lock is taken with.
+// settings has all settings of one lock.
 type settings struct {
 	Policy
 	metadata map[string]string
 	fixed    bool // no renewal
 	barging  bool // no queue
 	elects   bool // it is an election
-	priority int  // of its candidates; 0: none was given
+	priority int  // of its candidates; 0: none given
 }
 
-// terms are those of the lock's entries.
+// terms returns the terms of the lock's entries.
 func (s *settings) terms() lease.Terms {
 	return lease.Terms{TTL: s.TTL, Grace: s.Grace, MaxHold: s.MaxHold, Fixed: s.fixed, Metadata: s.metadata}
 }
 
-// globalSource is the randomness of the process, as a source.
+// globalSource is the random source of the process.
 type globalSource struct{}
 
 func (globalSource) Uint64() uint64 { return rand.Uint64() }
@@ -89,7 +89,7 @@ func newConfig(opts []Option) (*config, error) {
 	return c, c.policy.Validate()
 }
 
-// policyOf gives the policy of the named lock.
+// policyOf returns the policy of the named lock.
 func (c *config) policyOf(name string) Policy {
 	if c.policies == nil {
 		return c.policy
@@ -97,7 +97,7 @@ func (c *config) policyOf(name string) Policy {
 	return c.policies.Policy(name).WithDefaults()
 }
 
-// settingsFor gives what the named lock is taken with.
+// settingsFor returns the settings of the named lock.
 func (c *config) settingsFor(name string, opts []LockOption) (settings, error) {
 	s := settings{Policy: c.policyOf(name), metadata: c.metadata}
 	if err := znode.CheckName(name); err != nil {

@@ -1,19 +1,19 @@
 package lock
 
-// Stats are what a client has counted since it was made.
+// Stats are a client's counters since it was made.
 type Stats struct {
-	Holds         int    // alive now, waiters not included; readers that share an entry are as many holds
-	Waiters       int    // goroutines that wait now, and entries kept unused ([WithIdle])
-	Renewals      uint64 // entries written again: renewals, and grants recorded
+	Holds         int    // alive now, without waiters; readers that share an entry count one each
+	Waiters       int    // goroutines waiting now, and cached leases ([WithIdle])
+	Renewals      uint64 // rewrites of entries: renewals, and records of grants
 	Lost          uint64 // holds that ended before they were unlocked
 	Requeued      uint64 // times a waiter found its own entry gone and queued again
 	Purged        uint64 // expired entries of others deleted
-	Displacements uint64 // times the ZooKeeper leader's clock was seen to step, or to differ from that of the leader before
+	Displacements uint64 // detected steps of the ZooKeeper leader's clock, or differences from the previous leader's clock
 	DroppedLines  uint64 // log lines that the logger did not take in time: it blocks
 	DroppedEvents uint64 // events that the observers did not take in time
 }
 
-// Stats returns what the client has counted.
+// Stats returns the client's counters.
 func (c *Client) Stats() Stats {
 	s := Stats{Waiters: c.queue.Waiters(), Renewals: c.keeper.Renewals(), Lost: c.lost.Load()}
 	s.DroppedLines, s.DroppedEvents = c.logs.Dropped(), c.events.Dropped()

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// tenancy is a hold by an entry that other goroutines of the client may hold too: that of
-// readers, see [WithLocalWindow]. It ends with the entry, or when its own handles were all
-// unlocked, whichever is first.
+// tenancy is a reader's hold of an entry that other goroutines of the client may hold too, see
+// [WithLocalWindow]. It ends with the entry, or when all its own handles are unlocked, whichever
+// is first.
 type tenancy struct {
 	client *Client
 	e      *queue.Entry
@@ -21,22 +21,22 @@ type tenancy struct {
 	since  time.Duration // monotonic time
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	over   atomic.Bool // its end was told
+	over   atomic.Bool // its end was reported
 
 	mu       sync.Mutex
 	handles  int
-	entering int // of them, which the entry may not have counted yet
+	entering int // handles that the entry may not have counted yet
 }
 
 // tenant is the key under which a hold's context carries its tenancy.
 type tenant reentry
 
-// heldTogether reports whether an entry that was granted is held by tenancies.
+// heldTogether reports whether several tenancies can hold a granted entry.
 func heldTogether(e *queue.Entry) bool {
 	return e.Kind == znode.RW && e.Placed() && e.Name().Role == znode.Shared
 }
 
-// holdOf gives out a hold by an entry that was just taken with these values.
+// holdOf returns a hold of an entry that was just taken with these values.
 func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 	h := &Hold{client: c, e: e}
 	if !heldTogether(e) {
@@ -45,7 +45,7 @@ func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 	t := &tenancy{client: c, e: e, pass: e.NextHolder(), since: c.clock.Mono(), handles: 1}
 	h.t = t
 	t.ctx, t.cancel = context.WithCancelCause(h.carriedBy(context.WithoutCancel(values)))
-	t.tell(lease.Change{To: lease.Held}) // before its end can be told
+	t.tell(lease.Change{To: lease.Held}) // before its end can be reported
 	e.OnEnd(t, t.cancel)
 	if t.ctx.Err() != nil {
 		t.ended()
@@ -53,7 +53,7 @@ func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 	return h
 }
 
-// enter counts one more handle. It reports false if the tenancy has ended.
+// enter counts one more handle. It returns false if the tenancy has ended.
 func (t *tenancy) enter() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +65,8 @@ func (t *tenancy) enter() bool {
 	return true
 }
 
-// entered takes the news that the entry has counted one more handle, or will not.
+// entered says that the entry has counted the new handle, or will not. It ends the uncertainty
+// that enter began.
 func (t *tenancy) entered() {
 	if t == nil {
 		return
@@ -75,8 +76,8 @@ func (t *tenancy) entered() {
 	t.entering--
 }
 
-// alone reports whether no other tenancy has the entry; none comes to have it after that.
-// While one of its own handles comes or goes it may report false.
+// alone reports whether no other tenancy has the entry. If so, none can get it later. While one
+// of its own handles comes or goes it may report false.
 func (t *tenancy) alone() bool {
 	if t == nil {
 		return true
@@ -86,7 +87,7 @@ func (t *tenancy) alone() bool {
 	return t.e.PinAlone(int32(t.handles - t.entering))
 }
 
-// leave counts one less, and ends the tenancy with the last one.
+// leave counts one handle less, and ends the tenancy with the last one.
 func (t *tenancy) leave() {
 	if t == nil {
 		return
@@ -102,10 +103,10 @@ func (t *tenancy) leave() {
 	}
 }
 
-// ended tells of the end of a tenancy whose context has ended.
+// ended reports the end of a tenancy whose context has ended.
 func (t *tenancy) ended() { t.tell(lease.Change{From: lease.Held, To: lease.Ended}) }
 
-// tell tells the observers of a change of the tenancy, of its end once.
+// tell reports a change of the tenancy to the observers. It reports the end once.
 func (t *tenancy) tell(change lease.Change) {
 	if change.To == lease.Ended {
 		if t.over.Swap(true) {

@@ -12,26 +12,26 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Ticket is what is needed to go on with a hold, or with a place in a queue, in another
-// process or in the same one after a restart: see [Hold.Detach], [Hold.Ticket],
-// [Mutex.Enqueue] and [Client.Attach]. It is a small value that can be stored, sent, and
-// copied: of all clients that attach with it, one succeeds. Any process that has it can take
-// the lock over, so keep it as you would keep a key. The zero Ticket is for nothing.
+// Ticket lets a client continue a hold, or a place in a queue, in another process or after a
+// restart: see [Hold.Detach], [Hold.Ticket], [Mutex.Enqueue] and [Client.Attach]. It is a small
+// value that can be stored, sent and copied: of all clients that attach with it, one succeeds.
+// Any process that has it can take the lock over, so keep it secret like a key. The zero Ticket
+// is for no lock.
 type Ticket struct {
 	root, lock string
 	kind       znode.Kind
-	permits    int32 // that its semaphore was made with
+	permits    int32 // original total of its semaphore
 	left       queue.Left
 }
 
-// ticketMark begins the text of a ticket; a number follows, the version of the form.
+// ticketMark begins the text of a ticket; ticketVersion, the version of the format, follows.
 const ticketMark, ticketVersion = "holdfast-ticket", "1"
 
 // permitsMark stands between the kind and the number of permits.
 const permitsMark = "="
 
-// ticket is the one for a hold whose lease has just begun to last so long; 0: it was not
-// detached.
+// ticket returns the ticket of a hold whose lease of this length begins now; with 0, of a hold
+// that is not detached.
 func (h *Hold) ticket(lasts time.Duration) Ticket {
 	c, e := h.client, h.e
 	t := Ticket{
@@ -44,7 +44,7 @@ func (h *Hold) ticket(lasts time.Duration) Ticket {
 	return t
 }
 
-// IsZero reports whether it is a ticket for nothing.
+// IsZero reports whether it is the zero Ticket.
 func (t Ticket) IsZero() bool { return t == Ticket{} }
 
 // Name returns the name of the lock.
@@ -61,8 +61,8 @@ func (t Ticket) EntryPath() string {
 	return t.root + "/" + t.lock + "/" + t.left.Node
 }
 
-// Expires returns until when, in ensemble time, a client has to attach. The grace later, a
-// waiter behind the entry or the reaper purges it. The time is the one known when the ticket
+// Expires returns the time, in ensemble time, by which a client must attach. After the grace, a
+// waiter behind the entry or the reaper purges it. The time is an estimate from when the ticket
 // was made. It is zero for a ticket of a hold that was not detached.
 func (t Ticket) Expires() time.Time {
 	if t.left.Until == 0 {
@@ -71,8 +71,8 @@ func (t Ticket) Expires() time.Time {
 	return time.UnixMilli(t.left.Until).UTC()
 }
 
-// String returns the text of the ticket: one line of printable ASCII without blanks, with
-// a version and a checksum. [ParseTicket] reads it. That of the zero Ticket is "".
+// String returns the text of the ticket: one line of printable ASCII without blanks, with a
+// version and a checksum. [ParseTicket] reads it. The text of the zero Ticket is "".
 func (t Ticket) String() string {
 	if t.IsZero() {
 		return ""
@@ -84,7 +84,7 @@ func (t Ticket) String() string {
 	return text + ":" + checksum(text)
 }
 
-// kindText is the kind of the lock, and of a semaphore how many permits it was made with.
+// kindText returns the kind of the lock, with the number of permits if it is a semaphore.
 func (t Ticket) kindText() string {
 	if t.kind == znode.Semaphore {
 		return string(t.kind) + permitsMark + strconv.Itoa(int(t.permits))
@@ -98,8 +98,8 @@ func escape(path string) string {
 
 func checksum(text string) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(text))) }
 
-// ParseTicket returns the ticket of a text that [Ticket.String] made; blanks and line ends
-// around it do not matter. Any other text is an [ErrInvalid] that says what is wrong.
+// ParseTicket parses a text of [Ticket.String]; it ignores white space around it. Any other text
+// is an [ErrInvalid] with the reason.
 func ParseTicket(text string) (Ticket, error) {
 	text = strings.TrimSpace(text)
 	parts := strings.Split(text, ":")
@@ -112,10 +112,10 @@ func ParseTicket(text string) (Ticket, error) {
 	case last > 0 && parts[1] != ticketVersion && isNumber(parts[1]):
 		return Ticket{}, badTicket(text, "is of version %s, and this release knows version %s: use a newer one", parts[1], ticketVersion)
 	case last != 8:
-		return Ticket{}, badTicket(text, "has %d fields, not 9: a part of it is missing, or it is not the text alone", last+1)
+		return Ticket{}, badTicket(text, "has %d fields, not 9: it is incomplete, or has additional text", last+1)
 	}
 	if sum := checksum(text[:len(text)-len(parts[last])-1]); sum != parts[last] {
-		return Ticket{}, badTicket(text, "is damaged: its checksum is %s, and it says %.20q", sum, parts[last])
+		return Ticket{}, badTicket(text, "is damaged: its checksum is %s, but it contains %.20q", sum, parts[last])
 	}
 	kind, permits, hasPermits := strings.Cut(parts[2], permitsMark)
 	t := Ticket{kind: znode.Kind(kind), left: queue.Left{Node: parts[5]}}
@@ -157,8 +157,7 @@ func badTicket(text, rule string, args ...any) error {
 // MarshalText returns the text of the ticket, as [Ticket.String] does.
 func (t Ticket) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText sets the ticket to what [ParseTicket] makes of the text; an empty text
-// makes it the zero Ticket.
+// UnmarshalText parses the text as [ParseTicket] does; an empty text gives the zero Ticket.
 func (t *Ticket) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*t = Ticket{}

@@ -11,32 +11,31 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 )
 
-// Token is a fencing token. Tokens of one lock rise with every grant (of readers see
-// [RWMutex]), also over deletions of the lock and restarts of all processes. A resource that
-// remembers the highest token it has seen, and refuses lower ones, is safe from a holder
-// that was paused and acts after it lost the lock. Package fence does so in memory, and
-// shows it for a database. Writes to ZooKeeper itself need no token: see [Hold.Txn].
+// Token is a fencing token. Tokens of one lock rise with every grant (for readers see [RWMutex]),
+// also over deletions of the lock and restarts of all processes. A resource that remembers the
+// highest token it has seen, and refuses lower ones, is safe from a paused holder that writes
+// after it lost the lock. Package fence does so in memory, and shows how databases do. Writes to
+// ZooKeeper itself need no token: see [Hold.Txn].
 //
 // Compare tokens with [Token.Compare], or as text, which sorts in the same order.
 //
-// A store that keeps one integer can keep Czxid: ZooKeeper never gives a transaction's
-// number twice, and that of later ones is higher. But it tells apart transactions only. It
-// does not tell apart holds that follow each other by the same entry, nor those of entries
-// that one client made in one transaction for several goroutines. So it fences off holders
-// of earlier transactions, but neither another goroutine of the same client nor the process
-// that handed the entry on: these may have the same Czxid and differ in the other parts. If
-// entries are never handed on, and each process orders its own writes, one integer does; the
+// A store that keeps one integer can keep Czxid: ZooKeeper never uses a transaction's number
+// twice, and later numbers are higher. But Czxid differs between transactions only. It is the
+// same for holds that follow each other with the same entry, and for entries that one client made
+// in one transaction for several goroutines. So it fences off holders of earlier transactions,
+// but neither another goroutine of the same client nor the process that detached the entry. If
+// entries are never detached, and each process orders its own writes, one integer suffices. The
 // text is right everywhere.
 type Token struct {
 	Czxid       int64 // ZooKeeper transaction that created the entry
-	Sequence    int32 // number that ZooKeeper gave the entry, which tells apart those of one transaction
-	Incarnation int32 // how often the entry was handed on to another process
-	Pass        int32 // how often it was passed on within the process: see [WithLocalWindow]
+	Sequence    int32 // number that ZooKeeper gave the entry; it differs among the entries of one transaction
+	Incarnation int32 // number of attaches in other processes
+	Pass        int32 // number of local handoffs: see [WithLocalWindow]
 }
 
-// The text of a token: its parts as hexadecimal digits, each of a fixed width, joined by
-// dashes. Parts that are 0 are left out at the end, so that a token sorts before those that
-// go on where it ends, and a part that is added one day leaves older texts as they are.
+// The text of a token: its parts in hexadecimal digits of a fixed width, joined by dashes.
+// Trailing parts that are 0 are left out. So a token sorts before the tokens that extend it, and
+// a part added by a later release does not change older texts.
 const (
 	czxidDigits = 16
 	tokenParts  = 3
@@ -44,16 +43,16 @@ const (
 	tokenRule   = "must be 16 lower-case hexadecimal digits, not above 7fffffffffffffff, which a dash and 8 digits, not above 7fffffff, may follow up to three times, the last of them not all 0"
 )
 
-// Compare returns -1, 0 or +1 as t is lower than, the same as, or higher than u.
+// Compare returns -1, 0 or +1 if t is lower than, equal to, or higher than u.
 func (t Token) Compare(u Token) int {
 	return cmp.Or(cmp.Compare(t.Czxid, u.Czxid), cmp.Compare(t.Sequence, u.Sequence),
 		cmp.Compare(t.Incarnation, u.Incarnation), cmp.Compare(t.Pass, u.Pass))
 }
 
-// String returns the text of the token, such as "000000010000000f-00000003" for an entry of
-// the sequence 3, "000000010000000f-00000003-00000002" for its second incarnation, or
-// "000000010000000f-00000003-00000000-00000001" for its first pass. Compared byte by byte,
-// texts are in the order of [Token.Compare]; so are those of later releases, which may go on
+// String returns the text of the token, such as "000000010000000f-00000003" for an entry of the
+// sequence 3, "000000010000000f-00000003-00000002" for its second incarnation, or
+// "000000010000000f-00000003-00000000-00000001" for its first pass. Compared byte by byte, texts
+// are in the order of [Token.Compare]. That holds for later releases too, which may add a part
 // behind another dash. [ParseToken] reads it.
 func (t Token) String() string {
 	text := fmt.Sprintf("%0*x", czxidDigits, uint64(t.Czxid))
@@ -70,11 +69,10 @@ func (t Token) String() string {
 	return text
 }
 
-// parts are those behind the Czxid.
+// parts returns the parts after the Czxid.
 func (t Token) parts() [tokenParts]int32 { return [3]int32{t.Sequence, t.Incarnation, t.Pass} }
 
-// ParseToken returns the token of a text that [Token.String] made. Any other text is an
-// [ErrInvalid].
+// ParseToken parses a text of [Token.String]. Any other text is an [ErrInvalid].
 func ParseToken(text string) (Token, error) {
 	var t Token
 	parts := strings.Split(text, "-")
@@ -88,14 +86,14 @@ func ParseToken(text string) (Token, error) {
 		return int64(n)
 	}
 	t.Czxid, t.Sequence, t.Incarnation, t.Pass = number(0, 63), int32(number(1, 31)), int32(number(2, 31)), int32(number(3, 31))
-	if !ok || t.String() != text { // as upper-case digits are not, nor others than so many
+	if !ok || t.String() != text { // for example upper-case digits, or too few
 		return Token{}, invalid("token", fmt.Sprintf("%.60q", text), tokenRule)
 	}
 	return t, nil
 }
 
-// MarshalText returns the text that [Token.String] does, for JSON and the like. A token
-// with a negative part, which no hold has, is an [ErrInvalid].
+// MarshalText returns the text of [Token.String], for JSON and the like. A token with a negative
+// part, which no hold has, is an [ErrInvalid].
 func (t Token) MarshalText() ([]byte, error) {
 	if parts := t.parts(); t.Czxid < 0 || slices.Min(parts[:]) < 0 {
 		return nil, invalid("token", fmt.Sprintf("{Czxid: %d, Sequence: %d, Incarnation: %d, Pass: %d}", t.Czxid, t.Sequence, t.Incarnation, t.Pass),
@@ -104,7 +102,7 @@ func (t Token) MarshalText() ([]byte, error) {
 	return []byte(t.String()), nil
 }
 
-// UnmarshalText sets the token to what [ParseToken] makes of the text.
+// UnmarshalText parses the text as [ParseToken] does.
 func (t *Token) UnmarshalText(text []byte) error {
 	parsed, err := ParseToken(string(text))
 	if err == nil {

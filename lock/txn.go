@@ -11,21 +11,21 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 )
 
-// MaxTxn is how big the operations of a [Hold.Txn] may be together: the bytes of their
-// paths, data and ACLs, and 64 more for each. ZooKeeper cuts connections that send it about
-// 1 MB at once, unless it is set to take less (jute.maxbuffer).
+// MaxTxn is the largest total size of a [Hold.Txn]'s operations: the bytes of their paths, data
+// and ACLs, and 64 more for each. ZooKeeper cuts connections that send about 1 MB at once, or
+// less if jute.maxbuffer is lower.
 const MaxTxn = 768 << 10
 
-// ErrInDoubt says that a [Hold.Txn] may have been applied, or may be for as long as the
-// hold's entry is there. Any other error of it says that nothing was, nor will be.
+// ErrInDoubt says that a [Hold.Txn] may have been applied, or may still be while the hold's entry
+// exists. Any other error of a Txn says that nothing was or will be applied.
 var ErrInDoubt = lease.ErrInDoubt
 
-// TxnError says which operation of a [Hold.Txn] ZooKeeper refused, and why. Nothing was
-// applied. It is what Err is, such as [zk.ErrBadVersion], and if that is [zk.ErrNoAuth],
-// an [ErrDenied] too.
+// TxnError says which operation of a [Hold.Txn] ZooKeeper refused, and why. Nothing was applied.
+// It matches Err, such as [zk.ErrBadVersion]. If Err is [zk.ErrNoAuth] it also matches
+// [ErrDenied].
 type TxnError struct {
 	Lock  string // name of the lock
-	Index int    // of the operation among those given; the first is 0
+	Index int    // index of the operation; the first is 0
 	Path  string // of the operation
 	Err   error  // ZooKeeper's answer
 }
@@ -34,42 +34,41 @@ func (e *TxnError) Error() string {
 	return fmt.Sprintf("lock %q: transaction not applied: operation %d, on %s, was refused: %v", e.Lock, e.Index, e.Path, e.Err)
 }
 
-// Is makes it an [ErrDenied] if an ACL forbids the operation.
+// Is reports whether the target is [ErrDenied] and an ACL forbids the operation.
 func (e *TxnError) Is(target error) bool {
 	return target == ErrDenied && errors.Is(e.Err, zk.ErrNoAuth)
 }
 
-// Unwrap returns ZooKeeper's answer.
+// Unwrap returns Err.
 func (e *TxnError) Unwrap() error { return e.Err }
 
-// Txn writes to ZooKeeper as the holder, and only as that. It applies all operations in one
-// transaction if the hold's entry still is where it was, ahead of all others, and nothing
-// otherwise. So a holder that was paused, and acts after it lost the lock, changes nothing,
-// and no token has to be compared.
+// Txn writes to ZooKeeper only while the hold lasts. It applies all operations in one transaction
+// if the hold's entry is still there, ahead of all others. Otherwise it applies none. So a paused
+// holder that writes after it lost the lock changes nothing, and needs no token.
 //
-// It is applied once or not at all. If the reply is lost, it is found out what came of it,
-// and what was not applied is sent again. The errors:
+// The transaction is applied once or not at all. If the reply is lost, Txn finds out the outcome,
+// and sends the transaction again if it was not applied. The errors:
 //
 //   - a [TxnError] if ZooKeeper refuses one of the operations;
-//   - why the hold has ended, a [LostError] or [ErrUnlocked];
-//   - [ErrInDoubt], beside what ended the call, if a reply was lost and the hold or ctx
-//     ended before it was known what came of it. Look at what it writes once [Hold.Unlock]
-//     of this handle has returned nil: then it is settled, also if the entry lives on. Or
-//     after another Txn of the same hold, which waits for that;
+//   - a [LostError] or [ErrUnlocked] if the hold has ended;
+//   - [ErrInDoubt], with the error that ended the call, if a reply was lost and the hold or ctx
+//     ended before the outcome was known. Once [Hold.Unlock] of this handle has returned nil, the
+//     outcome is settled, even if the entry lives on: read the nodes then. Or read them after
+//     another Txn of the same hold, which waits for the outcome;
 //   - ctx's error and cause, or [ErrUnavailable], or [ErrClosed];
-//   - [ErrInvalid] if there is no operation, one is the zero [Op], or a write is to change
-//     something at or below the client's root, which is Holdfast's own; a create has
-//     other flags than ephemeral and sequential; or they are bigger than [MaxTxn] together.
+//   - [ErrInvalid] if there is no operation, one is the zero [Op], a write is at or below the
+//     client's root (Holdfast's own nodes), a create has other flags than ephemeral and
+//     sequential, or the total size exceeds [MaxTxn].
 //
-// Nothing was applied but for ErrInDoubt. What the operations return is not told, since it
-// is lost with a reply: give nodes names of your own, and versions where you need them. A
-// check of the [Hold.EntryPath] of another client's hold has the transaction depend on that
-// entry, which outlives the hold if it is handed on.
+// With any error but ErrInDoubt nothing was applied. Txn does not return the operations' results,
+// since a lost reply loses them. So choose node names yourself, and give versions if you need
+// them. A check of the [Hold.EntryPath] of another client's hold makes the transaction depend on
+// that entry, which outlives the hold if it is handed off.
 //
-// The transaction writes the hold's entry too, so that it renews the lease; that of a hold
-// [WithoutRenewal] ends when it would have without. Transactions of one hold are made one
-// after the other, in turn with renewals. They take one request each; one with an [OpHeld] takes
-// more if the other hold's entry is written just then.
+// The transaction also writes the hold's entry, so it renews the lease; a fixed lease
+// ([WithoutRenewal]) does not get longer. Transactions of one hold run one at a time, in turn
+// with renewals. Each takes one request. With an [OpHeld] it takes more if the other hold's entry
+// is written at the same time.
 func (h *Hold) Txn(ctx context.Context, operations ...Op) error {
 	if err := h.check(ctx, "transaction by"); err != nil {
 		return err
@@ -94,12 +93,12 @@ func (h *Hold) Txn(ctx context.Context, operations ...Op) error {
 	case errors.Is(err, zk.ErrNoAuth):
 		err = fmt.Errorf("%w: the lock's ACL does not let us: %w", ErrDenied, err)
 	case err == e.Err():
-		return err // it says itself what it is about
+		return err // its text has the lock already
 	}
 	return fmt.Errorf("lock %q: transaction: %w", e.Lock(), err)
 }
 
-// requests checks the operations, and returns what is sent.
+// requests checks the operations, and returns the requests to send.
 func (h *Hold) requests(operations []Op) ([]any, error) {
 	if len(operations) == 0 {
 		return nil, invalid("operations", "[]", "must not be empty; Hold.Remaining and Hold.Extend tell whether the lock is held")
@@ -124,8 +123,8 @@ func (h *Hold) requests(operations []Op) ([]any, error) {
 	return requests, nil
 }
 
-// dependsOn has the entry of another hold live no longer than that, so that a check of it is
-// one of the hold.
+// dependsOn pins the entry of another hold, so that it ends with that hold. Then a check of the
+// entry is a check of the hold.
 func (h *Hold) dependsOn(which string, op Op) error {
 	other := op.hold
 	switch err := other.ended(); {

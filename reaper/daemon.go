@@ -11,12 +11,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Dial makes a client for a reaper. An error that is [lock.ErrUnavailable] has it tried
+// Dial makes a client for a reaper. If the error matches [lock.ErrUnavailable], the daemon tries
 // again.
 type Dial func(context.Context) (*lock.Client, error)
 
-// Daemon is the reaper of one root as a service has it, from before there is a session:
-// it makes its client, and closes it. All methods are safe for concurrent use.
+// Daemon is the reaper of one root for a service. It also covers the time before there is a
+// session: it makes its client, and closes it. All methods are safe for concurrent use.
 type Daemon struct {
 	dial    Dial
 	log     zerolog.Logger
@@ -24,11 +24,10 @@ type Daemon struct {
 
 	mu      sync.Mutex
 	options Options
-	reaper  *Reaper // nil: there was no session yet
+	reaper  *Reaper // nil before the first session
 }
 
-// NewDaemon returns a daemon, which begins with [Daemon.Run]. The error is
-// [Options.Validate]'s.
+// NewDaemon returns a daemon; [Daemon.Run] starts it. The error is that of [Options.Validate].
 func NewDaemon(dial Dial, o Options) (*Daemon, error) {
 	if dial == nil {
 		return nil, fmt.Errorf("%w: reaper: dial must not be nil", lock.ErrInvalid)
@@ -47,10 +46,10 @@ func NewDaemon(dial Dial, o Options) (*Daemon, error) {
 	return d, nil
 }
 
-// Monitor tells what the reaper does.
+// Monitor returns the monitor of the reaper.
 func (d *Daemon) Monitor() *Monitor { return d.monitor }
 
-// Reload is [Reaper.Reload], also while there is no session yet.
+// Reload is [Reaper.Reload], but also works before there is a session.
 func (d *Daemon) Reload(o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -67,8 +66,8 @@ func (d *Daemon) Reload(o Options) error {
 	return nil
 }
 
-// Run waits for a session and is [Reaper.Run] from then on, until ctx ends. An outage of
-// ZooKeeper is no error, at the end neither.
+// Run waits for a session and then is [Reaper.Run], until ctx ends. An outage of ZooKeeper is no
+// error, even at the end.
 func (d *Daemon) Run(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
@@ -84,13 +83,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 	connected := d.monitor.Status().Session.Connected
 	closing := locks.Close()
 	if closing != nil && ctx.Err() != nil && !connected {
-		d.log.Warn().Err(closing).Msg("stopped without a session: what it has left in ZooKeeper expires")
+		d.log.Warn().Err(closing).Msg("stopped without a session: its nodes in ZooKeeper expire")
 		closing = nil
 	}
 	return errors.Join(err, closing)
 }
 
-// make makes the reaper, by the options of this moment.
+// make makes the reaper with the present options.
 func (d *Daemon) make(locks *lock.Client) (*Reaper, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,10 +98,10 @@ func (d *Daemon) make(locks *lock.Client) (*Reaper, error) {
 	return r, err
 }
 
-// dialInterval is how long to wait before a client is tried to be made again.
+// dialInterval is the pause between attempts to make a client.
 const dialInterval = lock.DefaultSessionTimeout / 2
 
-// connect waits until there is a client. It returns none, and no error, when ctx ends.
+// connect waits until there is a client. When ctx ends it returns neither client nor error.
 func (d *Daemon) connect(ctx context.Context) (*lock.Client, error) {
 	var told time.Time
 	for {

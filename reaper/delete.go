@@ -14,40 +14,39 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// lastBatch is for how long the batch at hand is finished when a sweep is stopped.
+// lastBatch is the time in which a stopped sweep finishes its current batch.
 const lastBatch = 10 * time.Second
 
-// deletesInFlight is how many transactions of deletes are under way at once, at
-// most. So few keep a server busy.
+// deletesInFlight is the largest number of delete transactions in flight. That few keep a server
+// busy.
 const deletesInFlight = 4
 
-// deletion is a node with its verdict: to be deleted, if that is a delete. Its path and
-// version are those of the read that it was judged by.
+// deletion is a node with its verdict; it is deleted if that is a delete. Path and version are
+// from the read that was judged.
 type deletion struct {
 	admin.Deletion
 	verdict Verdict
 	policy  string
-	anchors []string      // names of the node's anchors, which go in the same transaction
-	after   bool          // nodes below it may be in an earlier batch
-	mzxid   int64         // of what was read
-	read    time.Duration // when, by this process's own monotonic clock, or later
+	anchors []string      // names of the node's anchors, deleted in the same transaction
+	after   bool          // wait: nodes below it may be in an earlier batch
+	mzxid   int64         // of the read
+	read    time.Duration // time of the read on our monotonic clock, or later
 }
 
-// isUnique reports whether Holdfast never makes another node at the same path.
+// isUnique reports whether Holdfast never creates another node at the same path.
 func (d *deletion) isUnique() bool { return d.verdict == Expired || d.verdict == Moot }
 
-// proves reports whether the delete of d proves that the node at that path is the one that
-// was read: below it d deletes a node whose path never comes again, and which was there
-// before the node was read.
+// proves reports whether the delete of d proves that the node at that path is the one that was
+// read. It does if it also deletes a node below that path which was there before the read, and
+// whose path never recurs.
 func (d *deletion) proves(path string) bool {
 	return d.Path == path && len(d.anchors) > 0 ||
 		(d.verdict == Expired || len(d.anchors) > 0) && strings.HasPrefix(d.Path, path+"/")
 }
 
-// deleteAll deletes what the walkers hand over, as many nodes in a transaction as
-// the options say, and several of these at once: but a node whose children may be
-// in an earlier one only after that. When the sweep is stopped it finishes the
-// batches at hand.
+// deleteAll deletes the nodes from the walkers, in transactions of the size in the options,
+// several of them concurrently. A node whose children may be in an earlier transaction waits for
+// that one. When the sweep is stopped it finishes the current batches.
 func (s *sweep) deleteAll(ctx context.Context) {
 	var flying sync.WaitGroup
 	defer flying.Wait()
@@ -70,13 +69,13 @@ func (s *sweep) deleteAll(ctx context.Context) {
 		batch = nil
 	}
 	for group := range s.deletions {
-		for len(group) > 0 && ctx.Err() == nil { // the walkers must come to their end
+		for len(group) > 0 && ctx.Err() == nil { // the walkers must be able to end
 			n := min(len(group), s.options.Batch-len(batch))
 			batch, group = append(batch, group[:n]...), group[n:]
 			if len(batch) == s.options.Batch {
 				flush()
 				if len(group) > 0 {
-					group[len(group)-1].after = true // the parent of those that just went
+					group[len(group)-1].after = true // the parent of the nodes just sent
 				}
 			}
 		}
@@ -86,9 +85,9 @@ func (s *sweep) deleteAll(ctx context.Context) {
 	}
 }
 
-// delete deletes a batch, when there may be so many deletes. A node that was changed
-// meanwhile, or that an ACL forbids to delete, is left out, with those above it, and the
-// others are tried again.
+// delete deletes a batch, as soon as the rate allows. It leaves out a node that was changed
+// meanwhile, or that an ACL protects, together with the nodes above it, and tries the others
+// again.
 func (s *sweep) delete(ctx context.Context, batch []deletion) {
 	if s.options.DryRun {
 		s.mu.Lock()
@@ -108,7 +107,7 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 	defer func() { s.removeGuards(finish, guards) }()
 	for len(batch) > 0 {
 		var nodes []admin.Deletion
-		var whose []int // of each node, the place of its deletion in the batch
+		var whose []int // for each node, the index of its deletion in the batch
 		for i, d := range batch {
 			for _, name := range d.anchors {
 				nodes, whose = append(nodes, admin.Deletion{Path: d.Path + "/" + name, Version: -1}), append(whose, i)
@@ -138,15 +137,15 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 	}
 }
 
-// gone leaves out of a batch the node that was refused, because it or its anchor is not there,
-// and all others that are gone, so that not each of them takes a transaction. If all are gone,
-// and a reply to the transaction was lost before, they were deleted by that.
+// gone handles a refusal because a node or its anchor is missing. It leaves out that node and all
+// others that are gone, so that not each of them takes a transaction. If all are gone and an
+// earlier reply was lost, the earlier transaction has deleted them.
 func (s *sweep) gone(ctx context.Context, batch []deletion, spared deletion, refused *admin.RefusedError) []deletion {
 	var gone []deletion
 	for i, r := range s.reread(ctx, batch) {
 		d := batch[i]
 		switch {
-		case errors.Is(r.err, zk.ErrNoNode), r.err == nil && r.stat.Czxid > d.mzxid: // or made again
+		case errors.Is(r.err, zk.ErrNoNode), r.err == nil && r.stat.Czxid > d.mzxid: // or created again
 			gone = append(gone, d)
 		case r.err != nil && !errors.Is(r.err, zk.ErrNoAuth):
 			s.fail(fmt.Errorf("read %s: %w", d.Path, r.err))
@@ -166,13 +165,13 @@ func (s *sweep) gone(ctx context.Context, batch []deletion, spared deletion, ref
 	return batch
 }
 
-// reread is what came of reading a node again.
+// reread is the result of reading a node again.
 type reread struct {
 	stat *zk.Stat
 	err  error
 }
 
-// reread reads nodes again, a few at once, and of one batch after the other.
+// reread reads nodes again, a few concurrently, and one batch at a time.
 func (s *sweep) reread(ctx context.Context, nodes []deletion) []reread {
 	s.rereads.Lock()
 	defer s.rereads.Unlock()
@@ -191,7 +190,7 @@ func (s *sweep) reread(ctx context.Context, nodes []deletion) []reread {
 	return all
 }
 
-// spare leaves a node out of a batch, with those above it, because of an error.
+// spare leaves a node out of a batch because of an error, together with the nodes above it.
 func (s *sweep) spare(batch []deletion, spared deletion, err error) []deletion {
 	denied := errors.Is(err, zk.ErrNoAuth)
 	if denied {
@@ -206,14 +205,14 @@ func (s *sweep) spare(batch []deletion, spared deletion, err error) []deletion {
 	})
 }
 
-// guard proves of each node in a batch that it is the one that was judged. Another client
-// may have deleted that one since, and made another at the same path and version. A node
-// that goes together with its anchor, or with an entry below it, is proven by that. Each of
-// the others gets an anchor of ours and is read again: if that anchor goes in the same
-// transaction, the node is the one that was read. Where an ACL forbids to make one, all that
-// is left is to read again right before the delete.
+// guard proves that each node in a batch is still the one that was judged. Another client may
+// have deleted it since, and created another one at the same path and version. A node that goes
+// together with its anchor, or with an entry below it, is proven by that. Each of the others gets
+// a guard, an anchor of ours, and is read again. If the guard goes in the same transaction, the
+// node is the one that was read. If an ACL forbids to create a guard, the node is only read again
+// right before the delete.
 func (s *sweep) guard(ctx context.Context, batch []deletion) (proven []deletion, guards map[string]string) {
-	denied := map[string]bool{} // where a guard may not be made
+	denied := map[string]bool{} // an ACL forbids to create a guard here
 	for {
 		bare := unproven(batch)
 		var guarded []deletion
@@ -247,10 +246,11 @@ func (s *sweep) guard(ctx context.Context, batch []deletion) (proven []deletion,
 	}
 }
 
-// mostDenied is after how many nodes of a batch that deny a guard no more are asked for.
+// mostDenied is the number of nodes of a batch that deny a guard after which the sweep tries no
+// more.
 const mostDenied = 3
 
-// unproven are the nodes of a batch that no other delete of it proves.
+// unproven returns the nodes of a batch that no other delete in it proves.
 func unproven(batch []deletion) (bare []deletion) {
 	for _, d := range batch {
 		if !d.isUnique() && !slices.ContainsFunc(batch, func(e deletion) bool { return e.proves(d.Path) }) {
@@ -260,14 +260,13 @@ func unproven(batch []deletion) (bare []deletion) {
 	return bare
 }
 
-// maxUnread is for how long an entry or a request to give up a lock may have been judged before
-// it is read again, right before its delete. A delete may have to wait, such as for
-// max_deletes_per_second.
+// maxUnread is the longest time from the verdict on an entry or a release request to its delete
+// without another read. A delete may have to wait, for example for max_deletes_per_second.
 const maxUnread = time.Second
 
-// unchanged reads the bare nodes of a batch, and those that were judged a while ago. It leaves
-// out those that were written or made again, and has the others deleted with their guards, if
-// they have some.
+// unchanged reads the bare nodes of a batch again, and those whose verdicts are old. It leaves
+// out nodes that were written or created again, and adds the guards of the others to the
+// deletion.
 func (s *sweep) unchanged(ctx context.Context, batch, bare []deletion, guards map[string]string) []deletion {
 	again := slices.Clone(bare)
 	for _, d := range batch {
@@ -294,7 +293,7 @@ func (s *sweep) unchanged(ctx context.Context, batch, bare []deletion, guards ma
 	return batch
 }
 
-// removeGuards deletes the guards of nodes that were not deleted. One that stays goes with
+// removeGuards deletes the guards of nodes that were not deleted. A guard that stays goes with
 // its node in a later sweep.
 func (s *sweep) removeGuards(ctx context.Context, guards map[string]string) {
 	for path, name := range guards {
@@ -305,13 +304,14 @@ func (s *sweep) removeGuards(ctx context.Context, guards map[string]string) {
 	}
 }
 
-// await waits until that many nodes may be deleted. It reports whether they may.
+// await waits until that many nodes may be deleted. It returns false if ctx ends or the wait
+// fails.
 func (s *sweep) await(ctx context.Context, nodes int) bool {
 	defer s.begin("reaper.max_deletes_per_second", "")()
 	for nodes > 0 {
 		n := nodes
 		if s.limiter.Limit() != rate.Inf {
-			n = min(nodes, s.limiter.Burst()) // a reload may have set less than a batch
+			n = min(nodes, s.limiter.Burst()) // a reload may have set a limit below a batch
 		}
 		err := s.limiter.WaitN(ctx, n)
 		switch {
@@ -320,7 +320,7 @@ func (s *sweep) await(ctx context.Context, nodes int) bool {
 		case err == nil:
 			nodes -= n
 		case n > s.limiter.Burst(): // a reload came in between
-		default: // it would last longer than ctx
+		default: // the wait would last longer than ctx
 			s.fail(fmt.Errorf("wait for reaper.max_deletes_per_second: %w", err))
 			return false
 		}

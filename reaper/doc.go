@@ -1,110 +1,105 @@
-// Package reaper cleans up after crashed clients: it sweeps the trees of locks, deletes
-// the expired entries that no waiter has purged, and the parents and
-// ancestors that were left empty. The reaper binary is a shell around it.
+// Package reaper cleans up after crashed clients. It sweeps the trees of locks, and deletes
+// expired entries that no waiter has purged, and empty parents and ancestors. The reaper binary
+// is a thin layer around it.
 //
-// # What may be deleted
+// # What the reaper deletes
 //
-//   - An entry of ours whose lease ended more than the grace ago: the same rule
-//     by which a waiter purges the entry ahead.
-//   - A lock's parent that Holdfast made, below which nothing stands but its anchor, once
-//     the parent's data was written longer ago than the policy's orphan_after, unless the
-//     policy keeps it. The anchor goes with it.
-//   - An ancestor that Holdfast made, on the same terms.
-//   - A request to give up a lock, see lock.Client.Revoke, whose entry is gone. The entry's
-//     path never comes again.
+//   - An entry of ours whose lease ended more than the grace ago. Waiters purge the entry ahead
+//     by the same rule.
+//   - A lock's parent that Holdfast created, if it has no child but its anchor and its data was
+//     written longer ago than the policy's orphan_after, unless the policy has keep_parent. The
+//     anchor goes with it.
+//   - An ancestor that Holdfast created, by the same rule.
+//   - A release request, see lock.Client.Revoke, whose entry has gone. The entry's path never
+//     recurs.
 //
-// Everything else below the root is counted and left alone: nodes whose data is
-// not ours, entries of other libraries, ephemeral nodes, data of a newer version
-// or damaged data. [JudgeEntry], [JudgeParent] and [JudgeRevocation] are the
-// whole rule. The nodes [znode.EpochMark] and [znode.Inbox] below the root, and anchors,
-// are not counted.
+// Everything else below the root is counted and left alone: nodes whose data is not ours, entries
+// of other libraries, ephemeral nodes, data of a newer version or damaged data. [JudgeEntry],
+// [JudgeParent] and [JudgeRevocation] implement these rules. The nodes [znode.EpochMark] and
+// [znode.Inbox] below the root, and anchors, are not counted.
 //
-// Entries, parents and requests of format 1, which versions before the first release have
-// written, are counted apart and left alone, too. With [Options.Format1] they are judged as
-// those of the present format.
+// Entries, parents and requests of format 1, from before the first release, are counted
+// separately and left alone, too. With [Options.Format1] they are judged like those of the
+// present format.
 //
-// # Why that is safe
+// # Safety
 //
-// A verdict rests on the data and Stat of one read, and on one of these proofs that
-// enough time has passed since what was read was written (see [znode.Now]):
+// A verdict rests on the data and Stat of one read, and on one of these proofs that enough time
+// has passed since the write (see [znode.Now]):
 //
-//   - The stamp of that write, if the leader that made it leads still and its clock
-//     was not seen to be set since, and a fresher sample of the same clock.
-//   - For what is older than that: the earliest stamp known of the present leader.
-//     It is that of the mark, which a sweep reads, and writes if it must, before its
-//     first verdict on something older. So sweeps that each begin anew, as those of
-//     reaper --once do, count from the same moment.
-//   - This process's own monotonic clock. Whatever was written under an earlier
-//     leader had been written when this reaper first knew of the next one. It takes
-//     no server's clock, but a reaper that lasts; and it is all there is where leaders
-//     follow each other faster than leases end.
+//   - The stamp of the write and a younger sample of the same clock. This requires that the same
+//     leader still leads, and that no step of its clock was detected since.
+//   - For an older write: the earliest known stamp of the present leader, from the epoch's mark.
+//     A sweep reads the mark before its first verdict on an older write, and writes the mark if
+//     there is none. So separate processes, such as those of reaper --once, count from the same
+//     moment.
+//   - This process's own monotonic clock. A write under an earlier leader is older than the
+//     moment when this reaper first learned of the next leader. This proof needs no server's
+//     clock, but a reaper that keeps running. It is the only proof if leaders change faster than
+//     leases end.
 //
-// What cannot be proven counts as live, or as young, and is left to the next sweep.
+// Without a proof a node counts as live, or as young, and is left to the next sweep.
 //
-// Each delete carries the version that the same sweep has read and judged, so that an entry
-// which was renewed since, or a parent which was used since, stays; and ZooKeeper itself
-// refuses to delete a node with children.
+// Each delete has the version that the same sweep has read and judged. So an entry that was
+// renewed since, or a parent that was used since, stays. ZooKeeper itself refuses to delete a
+// node with children.
 //
-// A version alone does not tell a node from another that was made at its path since, with
-// versions that count anew. So each delete also proves which node it is about. The path of an
-// entry never comes again. A parent goes in one transaction with its anchor, the name of
-// which never comes again; so does the node above an entry or an anchor that goes in the
-// same transaction. Any other node, such as an empty ancestor, gets an anchor first, and is
-// read again: if it is still the one that was judged, both go in one transaction. Where an
-// ACL gives the reaper no right to create, it only reads such a node again right before the
-// delete. The same goes for an entry or a request whose delete comes more than a second after
-// its verdict, as with MaxDeletesPerSecond: another program may have made a node at its path.
+// A version alone does not identify a node: a node created later at the same path counts its
+// versions from 0 again. So each delete also proves the identity of its node. The path of an
+// entry never recurs. A parent goes in one transaction with its anchor, whose name never recurs;
+// or with an entry below it. Any other node, such as an empty ancestor, first gets an anchor as a
+// guard, and is read again: if it is still the judged node, both go in one transaction. If an ACL
+// forbids the reaper to create the guard, it only reads such a node again right before the
+// delete. It also does so for an entry or a request whose delete comes more than a second after
+// its verdict, for example because of MaxDeletesPerSecond: another program may have created a
+// node at its path.
 //
-// A sweep can therefore be stopped, repeated, or run twice at once at any point, and a
-// contender that finds its parent gone makes it again.
+// So a sweep can be stopped, repeated, or run twice concurrently at any point. A contender that
+// finds its parent gone creates it again.
 //
-// # What it costs
+// # Cost
 //
-// A lock takes two reads, of its list and of its one entry, and one more of each further
-// entry. A parent without a live entry is read itself, too. An ancestor that goes alone takes
-// one more read, and a share in one more transaction; what waits to be deleted for more than a
-// second takes one more read, too. A request to give up a lock takes two
-// reads, and the list of requests one. A lock that was seen alive is not read again
-// until the first of its entries can be expired, or orphan_after has passed: what is
-// remembered of it saves reads, and no more. Nothing is deleted that the same sweep
-// has not read and judged. So where sweeps come more often than leases end, a live
-// lock costs nothing but its name in a listing; where they come less often, it costs
-// the two reads. After a change of the leader, or a step of its clock, all locks are
-// read again once.
+// A lock takes two reads, of its list and of its one entry, and one read for each further entry.
+// A parent without a live entry is also read itself. An ancestor without its own anchor or
+// entries takes one more read, and a share of one more transaction. A delete that waits for more
+// than a second takes one more read. A release request takes two reads, and their list one. A
+// live lock is not read again until its first entry may have expired, or orphan_after has passed.
+// This memory only saves reads: the reaper deletes only what the same sweep has read and judged.
+// So if sweeps come more often than leases end, a live lock only costs its name in a listing;
+// otherwise it costs the two reads. After a change of the leader, or a step of its clock, all
+// locks are read again once.
 //
-// Nodes are deleted in transactions of many, a few of them at once. A
-// sweep holds in memory the names in the directories that it is in, what the deletes
-// in flight need, and about 50 bytes for each lock that it remembers, of which there
-// are 1,048,576 at most.
+// Deletes are batched in transactions, a few of them in flight at once. A sweep keeps in memory
+// the names in its current directories, the data of deletes in flight, and about 50 bytes for
+// each remembered lock, of at most 1,048,576.
 //
-// How many reads are in flight follows the server: while its answers take much longer
-// than the best ones did, there are half as many, and again half, down to one; and one
-// more each time that they do not. MaxDeletesPerSecond bounds the deletes.
+// The number of reads in flight adapts to the server. While its answers take much longer than the
+// best ones, the number is halved repeatedly, down to one. Otherwise it rises by one each time.
+// MaxDeletesPerSecond limits the deletes.
 //
-// # One at a time
+// # Several reapers
 //
-// A reaper sweeps under a lock of its own, so of several reapers one is active and the others
-// stand by. That saves work; safety does not depend on it. When the active one dies, another
-// is active once the TTL and the grace of that lock's policy have passed. The lock is in no
-// report.
+// A reaper sweeps under its own lock, so of several reapers one is active and the others stand
+// by. That saves work; safety does not depend on it. When the active one dies, another becomes
+// active after the TTL and the grace of that lock's policy. Reports do not include this lock.
 //
 // # Log and status
 //
-// A running [Reaper] logs its start, when it becomes active or stands by, when the session
-// with ZooKeeper is lost and when it is back, and a summary each hour. A sweep has a line if
-// it did something or failed, or if others were skipped meanwhile. A failure that repeats is
-// logged the first time, the second, the fourth and so on, with how many there were in a row.
-// Nodes that an ACL denies, that are damaged, or of another version of the format, are logged
-// once when they are first met and once when they are no more. A missing root is logged at the
-// start, and by each [Reaper.Sweep], which creates none.
+// A running [Reaper] logs its start, when it becomes active or stands by, when the session with
+// ZooKeeper is lost and when it is back, and a summary each hour. A sweep has a line if it
+// deleted something or failed, or if others were skipped meanwhile. A repeated failure is logged
+// the first, second, fourth time and so on, with the number of failures in a row. Nodes that an
+// ACL denies, damaged nodes, and nodes of another version of the format are logged once when they
+// first appear and once when they are gone. A missing root is logged at the start, and by each
+// [Reaper.Sweep], which does not create it.
 //
-// [Monitor] is for programs: [Monitor.Status] says whether the reaper is active, stands by or
-// is disconnected, which schedules are overdue, and what the last sweeps saw and did, policy
-// by policy; [Monitor.Observe] reports each sweep.
+// [Monitor] is for programs. [Monitor.Status] returns whether the reaper is active, standing by
+// or disconnected, which schedules are overdue, and the results of the last sweeps by policy.
+// [Monitor.Observe] reports each sweep.
 //
 // # As a service
 //
-// A [Daemon] is the reaper of one root, from before there is a session until it is stopped.
-// No outage of ZooKeeper ends it, or makes its end a failure. [Daemon.Reload] gives it other
-// policies, schedules and bounds. A process has one for each root, each with its own client.
+// A [Daemon] is the reaper of one root, from before the first session until it is stopped. An
+// outage of ZooKeeper neither ends it nor makes its end a failure. [Daemon.Reload] changes its
+// policies, schedules and limits. A process has one for each root, each with its own client.
 package reaper

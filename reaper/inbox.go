@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// sweepInbox sweeps the requests to give up locks of the policies. It comes last, so that
-// those go, too, whose entries the sweep has deleted.
+// sweepInbox sweeps the release requests of the policies. It runs last, so that it also deletes
+// requests whose entries the sweep has deleted.
 func (s *sweep) sweepInbox(ctx context.Context) {
 	path := s.tree.Path(znode.Inbox)
 	ids, _, err := s.tree.Children(ctx, path)
@@ -40,7 +40,7 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 		}
 		v := JudgeRevocation(r)
 		if v == Format1 && s.options.Format1 {
-			v = Moot // no entry of the present format is asked by it
+			v = Moot // it asks no entry of the present format
 		}
 		s.counted(v, path+"/"+id, p.Name)
 		if v.Deletes() {

@@ -10,43 +10,43 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Verdict is what becomes of a node.
+// Verdict is the decision on a node.
 type Verdict int
 
-// The verdicts. Only Expired, Orphan, Ancestor and Moot are deleted.
+// The verdicts. Only nodes with Expired, Orphan, Ancestor and Moot are deleted.
 const (
-	Live        Verdict = iota // in use, or its lease has not run out yet
+	Live        Verdict = iota // in use, or its lease has not ended
 	Expired                    // an entry of ours past its lease and the grace
-	Orphan                     // a lock's parent of ours with nothing below it but its anchor, past orphan_after
+	Orphan                     // a lock's parent of ours without children but its anchor, past orphan_after
 	Ancestor                   // an empty ancestor of ours, past orphan_after
 	Young                      // empty, but not yet past orphan_after
-	Kept                       // empty, and to be kept: by policy, or because it was not made by us
+	Kept                       // empty, but kept: by policy, or because we did not create it
 	Foreign                    // not ours
 	Undecodable                // named or marked as ours, but damaged or of a newer version
 	Format1                    // an entry or a parent of format 1, from before the first release
-	Unproven                   // it takes a fresher sample of ensemble time, or the mark of the leader's epoch, to tell
-	Moot                       // a request to give up a lock, to an entry that is gone
+	Unproven                   // unknown without a younger sample of ensemble time, or the mark of the leader's epoch
+	Moot                       // a stale release request: its entry has gone
 )
 
 var verdictNames = [...]string{"live", "expired", "orphan", "ancestor", "young", "kept", "foreign", "undecodable", "format 1", "unproven", "moot"}
 
-// String returns the verdict as reports name it.
+// String returns the verdict's name in reports.
 func (v Verdict) String() string { return verdictNames[v] }
 
-// Deletes reports whether the verdict is a delete.
+// Deletes reports whether a node with this verdict is deleted.
 func (v Verdict) Deletes() bool { return v == Expired || v == Orphan || v == Ancestor || v == Moot }
 
-// JudgeEntry decides on a contender's node as one read returned it, by the time and the
-// lock's policy. Seen is for how long, by this process's own monotonic clock, the node
-// has surely been as it was read; see [znode.Entry.Judge]. An entry of format 1 is judged
-// as [Format1] alone; [Options] can have it treated as one of the present format.
+// JudgeEntry returns the verdict on a contender's node, from a single read of it, the time and
+// the lock's policy. seen is the time, on this process's own monotonic clock, for which the node
+// has surely not changed; see [znode.Entry.Judge]. For an entry of format 1 the verdict is
+// [Format1]; with [Options].Format1 the reaper judges it like one of the present format.
 func JudgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Policy) Verdict {
 	v, _ := judgeEntry(e, now, seen, p)
 	return v
 }
 
-// judgeEntry is JudgeEntry. Of an entry that is live it also returns for how long it
-// will be, the grace included, as long as it is not written.
+// judgeEntry is JudgeEntry. For a live entry it also returns the time, grace included, for which
+// it stays live if it is not written.
 func judgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Policy) (Verdict, time.Duration) {
 	switch {
 	case !e.Ours() || e.Stat.EphemeralOwner != 0 || e.Stat.NumChildren > 0:
@@ -66,9 +66,9 @@ func judgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Poli
 	return Live, wait
 }
 
-// JudgeParent decides on a node that is no entry, as one read returned it, by how many
-// of its children are to stay, the time and the policy of its name. Anchors are no
-// children in this sense: they go with their parent. Seen is as in [JudgeEntry].
+// JudgeParent returns the verdict on a node that is no entry, from a single read of it, the
+// number of its children that stay, the time and the policy of its name. Anchors do not count as
+// children: they go with their parent. seen is as in [JudgeEntry].
 func JudgeParent(n znode.Node, staying int, now admin.Time, seen time.Duration, p policy.Policy) Verdict {
 	switch {
 	case n.Stat.EphemeralOwner != 0:
@@ -102,11 +102,11 @@ func JudgeParent(n znode.Node, staying int, now admin.Time, seen time.Duration, 
 	return Young
 }
 
-// anyWindow is a precision that every sample has: an empty parent may as well be
-// deleted by the next sweep.
+// anyWindow accepts every sample, however imprecise: the next sweep may delete an empty parent
+// just as well.
 const anyWindow = time.Duration(math.MaxInt64)
 
-// JudgeRevocation decides on a request to give up a lock, as one read returned it.
+// JudgeRevocation returns the verdict on a release request, from a single read of it.
 func JudgeRevocation(r admin.Revocation) Verdict {
 	switch {
 	case r.Stat.EphemeralOwner != 0, r.Stat.NumChildren > 0:

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// Monitor keeps what there is to know of the reaper of one root, from before it has a
-// client until it has ended: for health checks, metrics and pages. All methods are safe
-// for concurrent use, and none waits for a server.
+// Monitor has the state of the reaper of one root, from before it has a client until it has
+// ended. It serves health checks, metrics and pages. All methods are safe for concurrent use, and
+// none waits for a server.
 type Monitor struct {
 	about   About
 	started time.Time
@@ -25,16 +25,16 @@ type Monitor struct {
 	announced bool
 	role      State // Active or Standby, whether there is a session or not
 	active    string
-	state     State // that was told last, and since when
+	state     State // last state, and its start
 	since     time.Time
-	tenure    time.Time // when it became the active one; zero while it stands by
-	noRoot    bool      // there was none when it began
-	locksSeen bool      // by a sweep
+	tenure    time.Time // time at which it became the active one; zero while it stands by
+	noRoot    bool      // there was no root at the start
+	locksSeen bool      // a sweep has seen a lock
 	session   Session
-	id        int64       // of the session
-	under     []*progress // the sweeps that are under way
-	groups    []*group    // that are swept by their schedules; none while standing by
-	before    []*group    // the last ones that were
+	id        int64       // id of the session
+	under     []*progress // running sweeps
+	groups    []*group    // groups with their schedules; none while standing by
+	before    []*group    // last groups before standing by
 	reports   []Report
 	sweeps    uint64
 	failed    uint64
@@ -45,37 +45,37 @@ type Monitor struct {
 	refused   *Failure
 }
 
-// NewMonitor returns the monitor of a reaper that has no session yet.
+// NewMonitor returns the monitor of a reaper without a session.
 func NewMonitor(about About) *Monitor {
 	now := time.Now()
 	about.Servers = slices.Clone(about.Servers)
 	return &Monitor{about: about, started: now, role: Standby, state: Disconnected, since: now, session: Session{Since: now}}
 }
 
-// Observe has f called with the report of each sweep that ends, also of those that
-// failed, or found another reaper active. It is called outside of all locks, and must
-// not block.
+// Observe registers f, which is called with the report of each sweep that ends, including those
+// that failed or found another reaper active. It is called outside of all locks, and must not
+// block.
 func (m *Monitor) Observe(f func(Report)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.observers = append(m.observers, f)
 }
 
-// Locks is the client that the reaper works with: nil until there is one.
+// Locks returns the reaper's client; nil until there is one.
 func (m *Monitor) Locks() *lock.Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.locks
 }
 
-// Policies are those in force; nil until the reaper or its daemon was made.
+// Policies returns the policies in force; nil until the reaper or its daemon was made.
 func (m *Monitor) Policies() *policy.Set {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.policies
 }
 
-// Status is what is known now. What it returns is the caller's.
+// Status returns the present status. The result belongs to the caller.
 func (m *Monitor) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,8 +100,7 @@ func (m *Monitor) Status() Status {
 	return s
 }
 
-// Progress tells how far the sweeps are that are under way, those that were asked for
-// too.
+// Progress returns the progress of the running sweeps, including those outside of the schedule.
 func (m *Monitor) Progress() []Progress {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,7 +119,7 @@ func copied(f *Failure) *Failure {
 	return &g
 }
 
-// fails notes a failure, and returns how many that were in a row.
+// fails records a failure, and returns the number of failures in a row.
 func (m *Monitor) fails(err error) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,7 +127,7 @@ func (m *Monitor) fails(err error) int {
 	return m.failure.InARow
 }
 
-// next is a failure that follows another.
+// next returns a failure that follows another one.
 func next(last *Failure, text string) *Failure {
 	now := time.Now()
 	f := Failure{First: now}
@@ -140,14 +139,14 @@ func next(last *Failure, text string) *Failure {
 	return &f
 }
 
-// Refuse notes that a configuration was not put in force, because of that error.
+// Refuse records that a configuration was refused because of err.
 func (m *Monitor) Refuse(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refused = next(m.refused, err.Error())
 }
 
-// serves notes the client and the policies in force.
+// serves records the client and the policies in force.
 func (m *Monitor) serves(locks *lock.Client, policies *policy.Set) {
 	session := admin.New(locks).Session()
 	m.mu.Lock()
@@ -157,14 +156,14 @@ func (m *Monitor) serves(locks *lock.Client, policies *policy.Set) {
 	m.connected(session)
 }
 
-// inForce notes the policies that a reaper begins with.
+// inForce records the policies at the start of a reaper.
 func (m *Monitor) inForce(policies *policy.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.policies = policies
 }
 
-// reloaded notes the policies that are in force from now on.
+// reloaded records the policies after a reload.
 func (m *Monitor) reloaded(policies *policy.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,8 +171,8 @@ func (m *Monitor) reloaded(policies *policy.Set) {
 	m.reloads++
 }
 
-// step notes that this reaper is active now or stands by, and which one is active. What it
-// knew of the locks as the active one ends with that.
+// step records whether this reaper is active or stands by, and the name of the active one. When
+// it is no longer active, its earlier failures do not count any more.
 func (m *Monitor) step(role State, active string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -188,21 +187,21 @@ func (m *Monitor) step(role State, active string) {
 	m.settle()
 }
 
-// succeeded notes that what has failed does not any more; m.mu is held.
+// succeeded ends a row of failures; m.mu is held.
 func (m *Monitor) succeeded() {
 	if m.failure = copied(m.failure); m.failure != nil {
 		m.failure.InARow = 0
 	}
 }
 
-// rootMissing notes that there is no root.
+// rootMissing records that there is no root.
 func (m *Monitor) rootMissing() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.noRoot = true
 }
 
-// activeIs notes which reaper is active, and reports whether that has changed.
+// activeIs records the active reaper, and reports whether that has changed.
 func (m *Monitor) activeIs(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -211,7 +210,7 @@ func (m *Monitor) activeIs(name string) bool {
 	return changed
 }
 
-// settle finds the state that follows from session and role; m.mu is held.
+// settle updates the state from session and role; m.mu is held.
 func (m *Monitor) settle() {
 	state := m.role
 	if !m.session.Connected {
@@ -222,8 +221,8 @@ func (m *Monitor) settle() {
 	}
 }
 
-// connected notes the state of the session. It returns for how long the state before
-// had lasted, and whether it is another session.
+// connected records the state of the session. It returns the duration of the state before, and
+// whether the state and the session have changed.
 func (m *Monitor) connected(s admin.Session) (lasted time.Duration, changed, another bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -246,14 +245,14 @@ func (m *Monitor) connected(s admin.Session) (lasted time.Duration, changed, ano
 	return lasted, changed, another
 }
 
-// schedules notes the groups that are swept from now on. A group whose schedule was in force
-// before goes on with the history of that schedule.
+// schedules records the groups that are swept from now on. A group with the same schedule as an
+// earlier one continues the history of that schedule.
 func (m *Monitor) schedules(groups []*group) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if groups == nil {
 		m.before, m.groups = m.groups, nil
-		for _, g := range m.before { // another reaper sweeps from now on
+		for _, g := range m.before { // from now on another reaper sweeps
 			g.failed, g.why, g.skipped, g.seen, g.next = 0, "", 0, Counts{}, time.Time{}
 		}
 		return
@@ -271,8 +270,8 @@ func (m *Monitor) schedules(groups []*group) {
 	m.before, m.groups = nil, groups
 }
 
-// sweepOf returns the scheduled sweep under way that has a policy in common with the group:
-// before a reload its schedule may have been another one. m.mu is held.
+// sweepOf returns the running scheduled sweep that has a policy in common with the group; before
+// a reload it may have had another schedule. m.mu is held.
 func (m *Monitor) sweepOf(g *group) *progress {
 	for _, p := range m.under {
 		if p.group.schedule != nil && p.group.sharesPolicy(g) {
@@ -282,8 +281,9 @@ func (m *Monitor) sweepOf(g *group) *progress {
 	return nil
 }
 
-// begin notes that a sweep begins. A scheduled one does not while another sweep of one of its
-// policies is under way: then begin returns how many in a row did not, and the other one.
+// begin records the start of a sweep. A scheduled sweep does not begin while another sweep of one
+// of its policies is running. Then begin returns the number of skipped sweeps in a row, and the
+// running sweep.
 func (m *Monitor) begin(p *progress) (skipped int, before *Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -298,22 +298,22 @@ func (m *Monitor) begin(p *progress) (skipped int, before *Progress) {
 	return 0, nil
 }
 
-// over notes that the sweep is no longer under way.
+// over records that the sweep has ended.
 func (m *Monitor) over(p *progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.under = slices.DeleteFunc(m.under, func(other *progress) bool { return other == p })
 }
 
-// row is how a sweep follows on those before of its group.
+// row compares a sweep with the earlier ones of its group.
 type row struct {
-	failed  int  // in a row, this one included
-	before  int  // in a row before it
-	news    bool // it failed for another reason than the one before
-	skipped int  // how many were due while it ran, and not begun
+	failed  int  // failed sweeps in a row, this one included
+	before  int  // failed sweeps in a row before it
+	news    bool // it failed for another reason than the last one
+	skipped int  // number of sweeps that were skipped while it ran
 }
 
-// end notes what came of a sweep, and tells the observers.
+// end records the result of a sweep, and calls the observers.
 func (m *Monitor) end(p *progress, report Report, err error) row {
 	m.over(p)
 	m.mu.Lock()

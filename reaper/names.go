@@ -5,19 +5,19 @@ import (
 	"sync"
 )
 
-// names are those of the nodes that are to be visited below another one. There can be a
-// million: then they wait as a few long texts, which take half of the memory that so many
-// strings do, and each of these is let go when its names were taken.
+// names has the names of the nodes to visit below another one. There can be a million. Then they
+// are stored in a few long texts, which take half of the memory of that many strings. Each text
+// is freed when its names have been taken.
 type names struct {
 	mu   sync.Mutex
-	now  []string // to be taken next
-	rest []string // of so many names each, with slashes between them
+	now  []string // next names
+	rest []string // texts of namesAtOnce names each, separated by slashes
 }
 
-// namesAtOnce is how many names stand in one text.
+// namesAtOnce is the number of names in one text.
 const namesAtOnce = 1024
 
-// newNames takes over the names.
+// newNames takes ownership of the names.
 func newNames(all []string) *names {
 	if len(all) <= namesAtOnce {
 		return &names{now: all}
@@ -31,7 +31,7 @@ func newNames(all []string) *names {
 	return n
 }
 
-// take returns the next one, and whether there are more; none is "".
+// take returns the next name, "" if there is none, and whether there are more.
 func (n *names) take() (name string, more bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

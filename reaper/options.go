@@ -21,47 +21,44 @@ const (
 	DefaultLock        = "holdfast-reaper"
 )
 
-// Limits of [Options]. A transaction with more deletes could be too large for the
-// server, and would have more to do again if one of them is refused.
+// Limits of [Options]. A transaction with more deletes could be too large for the server, and a
+// refusal would repeat more work.
 const (
 	MaxConcurrency = 1000
 	MaxBatch       = 500
 )
 
-// Options set up a [Reaper]. The zero value of a field means its default.
+// Options configure a [Reaper]. The zero value of a field means its default.
 type Options struct {
-	// Policies say what is swept, by which times and when. Default: all locks,
-	// with every time at its default.
+	// Policies have the locks to sweep, their times and schedules. Default: all locks, with all
+	// defaults.
 	Policies *policy.Set
-	// Schedule is when policies without a schedule of their own are swept, as
-	// [policy.ParseSchedule] takes it. Default [DefaultSchedule].
+	// Schedule is the schedule of policies without their own, in the format of
+	// [policy.ParseSchedule]. Default [DefaultSchedule].
 	Schedule string
-	// Concurrency is how many reads of a sweep may be in flight, beside a few
-	// transactions of deletes: at most [MaxConcurrency]. While the server's answers take
-	// longer than they did, there are fewer. Default [DefaultConcurrency].
+	// Concurrency is the largest number of a sweep's reads in flight, besides a few transactions
+	// of deletes: at most [MaxConcurrency]. While the server is slow, there are fewer. Default
+	// [DefaultConcurrency].
 	Concurrency int
-	// Batch is how many nodes are deleted in one transaction: at most [MaxBatch]. The
-	// anchors that go with them are not counted. Default [DefaultBatch].
+	// Batch is the number of nodes that one transaction deletes: at most [MaxBatch]. Anchors are
+	// not counted. Default [DefaultBatch].
 	Batch int
-	// MaxDeletesPerSecond bounds how many nodes are deleted in a second, on average, by
-	// all sweeps together, anchors not counted. Batch is no more than that. Default 0: no
-	// bound.
+	// MaxDeletesPerSecond limits the average number of nodes that all sweeps together delete in a
+	// second; anchors are not counted. It also limits Batch. Default 0: no limit.
 	MaxDeletesPerSecond int
-	// Lock is the name of the lock that makes a reaper the active one. Default
-	// [DefaultLock].
+	// Lock is the name of the lock of the active reaper. Default [DefaultLock].
 	Lock string
-	// DryRun has sweeps tell what they would delete, and delete nothing. It
-	// takes no lock.
+	// DryRun makes sweeps only report what they would delete. They take no lock.
 	DryRun bool
-	// Format1 has sweeps treat entries and parents of format 1, which only versions before
-	// the first release wrote, as those of the present format: expired ones and empty ones
-	// are deleted. Without it they are counted and left alone. Set it only when no process
-	// of such a version uses the locks any more.
+	// Format1 makes sweeps treat entries and parents of format 1, from before the first release,
+	// like those of the present format: expired and empty ones are deleted. Without it they are
+	// counted and left alone. Set it only if no process of such a version uses the locks any
+	// more.
 	Format1 bool
-	// Monitor is what is told of all that the reaper does. One reaper has it at a time.
-	// Default: one of its own, see [Reaper.Monitor].
+	// Monitor receives the state of the reaper. Only one reaper may use it at a time. Default: a
+	// new one, see [Reaper.Monitor].
 	Monitor *Monitor
-	// Log is where sweeps are logged that did something. Default nowhere.
+	// Log receives the log lines of the reaper. By default it does not log.
 	Log *zerolog.Logger
 }
 
@@ -77,10 +74,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// scheduleOf is when a policy is swept.
+// scheduleOf returns the schedule of a policy.
 func (o Options) scheduleOf(p policy.Policy) string { return cmp.Or(p.Schedule, o.Schedule) }
 
-// schedules are those of the policies, each once.
+// schedules returns the schedules of the policies, each once.
 func (o Options) schedules() (texts []string) {
 	for _, p := range o.Policies.All() {
 		if text := o.scheduleOf(p); !slices.Contains(texts, text) {
@@ -90,8 +87,8 @@ func (o Options) schedules() (texts []string) {
 	return texts
 }
 
-// Validate reports what is wrong with the options, or nil. The error is a
-// [lock.ErrInvalid] and names them as the configuration file does.
+// Validate returns an error if an option is not allowed. The error is a [lock.ErrInvalid] and has
+// the options' names in the configuration file.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	var wrong []error

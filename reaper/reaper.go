@@ -26,23 +26,23 @@ type Reaper struct {
 	lock    string // its name
 	log     zerolog.Logger
 	monitor *Monitor
-	// The nodes that the log has told of.
+	// Nodes that the log has already reported.
 	toldDenied, toldUndecodable, toldFormat1 told
 
 	limiter *rate.Limiter // of the deletes of all sweeps
 
 	mu       sync.Mutex
 	setup    *setup
-	reloaded chan struct{} // closed and made anew when there is another setup
-	hold     *lock.Hold    // while Run has the lock of the active reaper, else nil
+	reloaded chan struct{} // closed and replaced when there is a new setup
+	hold     *lock.Hold    // while Run holds the lock of the active reaper; otherwise nil
 	entry    string        // path of the last entry of ours in that lock, "" for none
 }
 
-// setup is what a sweep works by, from its beginning to its end. Another one begins
-// with a reload.
+// setup has the settings of a sweep, constant from its start to its end. A reload makes a new
+// one.
 type setup struct {
 	options   Options
-	schedules map[string]cron.Schedule // by their texts
+	schedules map[string]cron.Schedule // by text
 	memory    *memory
 	pace      *pace
 }
@@ -51,7 +51,7 @@ func newSetup(o Options, m *memory) (*setup, error) {
 	s := &setup{options: o, schedules: map[string]cron.Schedule{}, memory: m, pace: newPace(o.Concurrency)}
 	for _, text := range o.schedules() {
 		schedule, err := policy.ParseSchedule(text)
-		if err != nil { // Validate has taken it: its time zone has gone from the machine since
+		if err != nil { // Validate has accepted it: its time zone has disappeared from the machine since
 			return nil, fmt.Errorf("%w: schedule %q: %w", lock.ErrInvalid, text, err)
 		}
 		s.schedules[text] = schedule
@@ -62,7 +62,7 @@ func newSetup(o Options, m *memory) (*setup, error) {
 	return s, nil
 }
 
-// limit bounds the deletes in a second, of the sweeps under way, too; 0 is no bound.
+// limit limits the deletes in a second, also of running sweeps; 0 means no limit.
 func limit(l *rate.Limiter, n int) {
 	if n == 0 {
 		l.SetLimit(rate.Inf)
@@ -72,8 +72,8 @@ func limit(l *rate.Limiter, n int) {
 	l.SetBurst(n)
 }
 
-// New returns a reaper for the locks of a client. The error is [Options.Validate]'s, or that of
-// [lock.Mutex.Validate] for its own lock.
+// New returns a reaper for the locks of a client. The error is that of [Options.Validate], or
+// that of [lock.Mutex.Validate] for the reaper's own lock.
 func New(locks *lock.Client, o Options) (*Reaper, error) {
 	if locks == nil {
 		return nil, fmt.Errorf("%w: reaper: client must not be nil", lock.ErrInvalid)
@@ -105,14 +105,13 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 	return r, nil
 }
 
-// Monitor tells what the reaper does.
+// Monitor returns the monitor of the reaper.
 func (r *Reaper) Monitor() *Monitor { return r.monitor }
 
-// Reload has the reaper go on with other policies, schedules and bounds: Policies,
-// Schedule, Concurrency, Batch and MaxDeletesPerSecond of the options. The others stay
-// as they are. A sweep that is under way ends as it began, but for MaxDeletesPerSecond, which
-// bounds all sweeps together at once. The error is [Options.Validate]'s: then nothing has
-// changed.
+// Reload gives the reaper other policies, schedules and limits: Policies, Schedule, Concurrency,
+// Batch and MaxDeletesPerSecond of the options. The other options stay. A running sweep keeps its
+// old settings, except that MaxDeletesPerSecond applies to all sweeps at once. The error is that
+// of [Options.Validate]; then nothing has changed.
 func (r *Reaper) Reload(o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -132,12 +131,12 @@ func (r *Reaper) Reload(o Options) error {
 	r.reloaded = make(chan struct{})
 	r.monitor.reloaded(in.Policies)
 	for _, t := range []*told{&r.toldDenied, &r.toldUndecodable, &r.toldFormat1} {
-		t.keep(append(in.schedules(), "")) // "" is Sweep's
+		t.keep(append(in.schedules(), "")) // "" is for Sweep
 	}
 	return nil
 }
 
-// now returns the setup in force, and a channel that is closed when there is another.
+// now returns the setup in force, and a channel that is closed when there is a new one.
 func (r *Reaper) now() (*setup, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,17 +145,16 @@ func (r *Reaper) now() (*setup, <-chan struct{}) {
 
 var errNoContext = fmt.Errorf("%w: reaper: context must not be nil", lock.ErrInvalid)
 
-// Sweep makes one pass over all policies. Where another reaper is the active one
-// it does nothing and says so in the report's Skipped, with an error that is
-// [lock.ErrHeld]. If this reaper is the active one, Sweep runs beside its scheduled sweeps.
-// When ctx ends, the batch at hand is finished. The report tells
-// what was seen and done also when the error says that the sweep is incomplete.
+// Sweep makes one pass over all policies. If another reaper is active, it does nothing; the
+// report's Skipped says so, and the error matches [lock.ErrHeld]. If this reaper is active, Sweep
+// runs beside its scheduled sweeps. When ctx ends, it finishes the current batch. The report is
+// valid even if the error says that the sweep is incomplete.
 func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
 	if ctx == nil {
 		return Report{}, errNoContext
 	}
 	in, _ := r.now()
-	if r.noRoot(ctx) { // and it is not made for a sweep of nothing
+	if r.noRoot(ctx) { // a sweep does not create the root
 		return r.nothing(in), nil
 	}
 	p := newProgress(newGroup("", nil, in.options.Policies.All()))
@@ -164,34 +162,34 @@ func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
 	return r.sweep(ctx, in, p)
 }
 
-// entered notes the entry of a hold of the active reaper's lock.
+// entered records the entry of a hold of the active reaper's lock.
 func (r *Reaper) entered(hold *lock.Hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.entry = hold.EntryPath()
 }
 
-// isOwn reports whether the entry is the last one of this reaper.
+// isOwn reports whether the entry is this reaper's last one.
 func (r *Reaper) isOwn(entry string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return entry != "" && entry == r.entry
 }
 
-// lends notes the hold of the active reaper, nil for none.
+// lends records the hold of the active reaper, nil for none.
 func (r *Reaper) lends(hold *lock.Hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hold = hold
 }
 
-// noRoot reports whether there is no root, and logs that: a new system has none yet, a
-// root that is misspelt never has.
+// noRoot reports whether there is no root, and logs that. A new system has none yet; a misspelt
+// root never exists.
 func (r *Reaper) noRoot(ctx context.Context) bool {
 	if _, _, err := r.tree.Get(ctx, r.tree.Root()); !errors.Is(err, zk.ErrNoNode) {
-		return false // another error comes again, where it is told
+		return false // a later request returns and reports another error
 	}
-	if _, err := r.tree.Now(ctx); !errors.Is(err, zk.ErrNoNode) { // our server may lag behind, its leader does not
+	if _, err := r.tree.Now(ctx); !errors.Is(err, zk.ErrNoNode) { // our server may lag behind, but not the leader
 		return false
 	}
 	r.monitor.rootMissing()
@@ -199,14 +197,14 @@ func (r *Reaper) noRoot(ctx context.Context) bool {
 	return true
 }
 
-// nothing is the report of a root that is not there.
+// nothing returns the report of a missing root.
 func (r *Reaper) nothing(in *setup) Report {
 	report := r.report(in, in.options.Policies.All(), time.Now())
 	report.Complete = true
 	return report
 }
 
-// report is that of a sweep that begins.
+// report returns the report of a sweep that begins.
 func (r *Reaper) report(in *setup, chosen []policy.Policy, began time.Time) Report {
 	report := Report{
 		Name: r.monitor.about.Name, Root: r.tree.Root(), Started: began.UTC(), DryRun: in.options.DryRun, Policies: map[string]*Counts{},
@@ -217,7 +215,7 @@ func (r *Reaper) report(in *setup, chosen []policy.Policy, began time.Time) Repo
 	return report
 }
 
-// sweep makes one pass over the policies of a group, and tells of it.
+// sweep makes one pass over the policies of a group, and reports it.
 func (r *Reaper) sweep(ctx context.Context, in *setup, p *progress) (report Report, err error) {
 	g := p.group
 	report = r.report(in, g.chosen, p.began)
@@ -251,8 +249,8 @@ func (r *Reaper) sweep(ctx context.Context, in *setup, p *progress) (report Repo
 	return s.run(ctx, starts(g.chosen))
 }
 
-// lead takes the lock of the active reaper for one sweep. If Run has it, the sweep takes it
-// again with the context of that hold. What lead returns ends when the lock is lost.
+// lead takes the lock of the active reaper for one sweep. If Run holds it, the sweep re-enters
+// that hold. The returned context ends when the lock is lost.
 func (r *Reaper) lead(ctx context.Context, p *progress) (context.Context, func() error, error) {
 	defer p.begin("the lock of the active reaper", "")()
 	r.mu.Lock()
@@ -280,8 +278,8 @@ func (r *Reaper) lead(ctx context.Context, p *progress) (context.Context, func()
 	}, nil
 }
 
-// starts returns where to begin so that all that the policies can match is seen
-// once.
+// starts returns the nodes from which to walk, so that all locks that the policies can match are
+// visited once.
 func starts(policies []policy.Policy) []string {
 	var names []string
 	for _, p := range policies {

@@ -5,78 +5,79 @@ import (
 	"time"
 )
 
-// Report is what one sweep saw and did.
+// Report is the result of one sweep.
 type Report struct {
-	Name     string        `json:"name,omitempty"` // of the root, where a process has several
+	Name     string        `json:"name,omitempty"` // of the root, if a process has several
 	Root     string        `json:"root"`
-	Schedule string        `json:"schedule,omitempty"` // by which it was made; "" if it was asked for
+	Schedule string        `json:"schedule,omitempty"` // of the sweep; "" if it was requested
 	Started  time.Time     `json:"started"`
 	Duration time.Duration `json:"-"`
 	Seconds  float64       `json:"seconds"`
 	DryRun   bool          `json:"dry_run,omitempty"`
-	// Complete says that all there was to see was seen and all that was to be
-	// deleted was tried. What an ACL forbids does not make a sweep incomplete.
+	// Complete says that the sweep has read all nodes and tried all deletes. A node that an ACL
+	// forbids does not make a sweep incomplete.
 	Complete bool `json:"complete"`
-	// Skipped says why nothing was swept: another reaper is the active one.
+	// Skipped says why the sweep did nothing: another reaper is active.
 	Skipped string `json:"skipped,omitempty"`
-	// Error says why it is not complete.
+	// Error says why the sweep is not complete.
 	Error string `json:"error,omitempty"`
 
 	Total    Counts             `json:"total"`
 	Policies map[string]*Counts `json:"policies"`
-	// Denied are the first of the nodes that an ACL kept from being deleted or read:
-	// the deletes first, and each in the order of their paths. Total.Denied counts
-	// them all.
+	// Denied are the first nodes that an ACL kept from being deleted or read: first the deletes,
+	// then the reads, each sorted by path. Total.Denied counts all of them.
 	Denied []Denial `json:"denied,omitempty"`
-	// Undecodable are the paths of the first of the nodes of ours that are damaged or
-	// of a newer version, and block their locks; Total.Undecodable counts them all.
+	// Undecodable are the paths of the first nodes of ours that are damaged or of a newer
+	// version, and block their locks. Total.Undecodable counts all of them.
 	Undecodable []string `json:"undecodable,omitempty"`
-	// Format1 are the paths of the first of the nodes of format 1, which block their
-	// locks; Total.Format1 counts them all.
+	// Format1 are the paths of the first nodes of format 1, which block their locks.
+	// Total.Format1 counts all of them.
 	Format1 []string `json:"format_1,omitempty"`
-	// Planned is, of a dry run, all that would have been deleted.
+	// Planned are the nodes that a dry run would have deleted.
 	Planned []Planned `json:"planned,omitempty"`
 }
 
-// maxNamed is how many denied nodes a report names, and how many undecodable and of format 1.
+// maxNamed is the largest number of denied nodes in a report; likewise of undecodable nodes and
+// nodes of format 1.
 const maxNamed = 100
 
-// Counts are what a sweep saw and did of the locks of one policy, or of all. They are
-// numbers of nodes, if nothing else is said.
+// Counts are a sweep's counters for one policy, or for all. They count nodes unless stated
+// otherwise.
 type Counts struct {
-	Locks       int `json:"locks"`       // with an entry of ours, or a parent of ours
-	Live        int `json:"live"`        // entries whose lease runs, as they were last read
-	Waiting     int `json:"waiting"`     // of live, those without a recorded grant
-	Expired     int `json:"expired"`     // entries past it
+	Locks       int `json:"locks"`       // locks with an entry or a parent of ours
+	Live        int `json:"live"`        // entries whose lease had not ended at the last read
+	Waiting     int `json:"waiting"`     // live entries without a recorded grant
+	Expired     int `json:"expired"`     // entries past their lease and the grace
 	Orphans     int `json:"orphans"`     // empty parents past orphan_after
 	Ancestors   int `json:"ancestors"`   // empty ancestors past orphan_after
-	Moot        int `json:"moot"`        // requests to give up a lock, to entries that are gone
-	Young       int `json:"young"`       // empty parents and ancestors not past it
+	Moot        int `json:"moot"`        // stale release requests
+	Young       int `json:"young"`       // empty parents and ancestors not past orphan_after
 	Kept        int `json:"kept"`        // empty parents that stay
 	Foreign     int `json:"foreign"`     // nodes that are not ours
 	Undecodable int `json:"undecodable"` // nodes of ours that are damaged or of a newer version
 	Format1     int `json:"format_1"`    // nodes of format 1 that stay
 	Denied      int `json:"denied"`      // nodes that an ACL kept from being read or deleted
-	Deleted     int `json:"deleted"`     // of expired, orphans, ancestors and moot; an anchor that goes with its parent is not counted
-	Missed      int `json:"missed"`      // of those, changed or gone before they could be deleted; what is denied is not missed
-	Purged      int `json:"purged"`      // of expired, those that were deleted
-	Pruned      int `json:"pruned"`      // of orphans and ancestors, those that were deleted
+	Deleted     int `json:"deleted"`     // deleted nodes of expired, orphans, ancestors and moot; without anchors
+	Missed      int `json:"missed"`      // of these, nodes that changed or had gone before the delete; without denied ones
+	Purged      int `json:"purged"`      // deleted nodes of expired
+	Pruned      int `json:"pruned"`      // deleted nodes of orphans and ancestors
 
-	Scanned int   `json:"scanned"` // that were read; what is remembered as live is not
-	Bytes   int64 `json:"bytes"`   // of the data that was read
-	// Seconds is from the first node that was looked at to the last that was read or
-	// deleted; of the total, it is the whole sweep.
+	Scanned int   `json:"scanned"` // nodes read, without remembered live ones
+	Bytes   int64 `json:"bytes"`   // bytes of data read
+	// Seconds is the time from the first node visited to the last one read or deleted; in the
+	// total, that of the whole sweep.
 	Seconds float64 `json:"seconds"`
-	// OldestOverdue is for how many seconds the oldest of expired, orphans and ancestors
-	// could have been deleted, by the clock of ZooKeeper's leader.
+	// OldestOverdue is the longest time, in seconds by the leader's clock, for which an expired,
+	// orphan or ancestor node could have been deleted.
 	OldestOverdue float64 `json:"oldest_overdue_seconds"`
-	// LongestWait is for how many seconds the longest of waiting has waited, and OldestHold for
-	// how many the oldest of the other live entries has the lock, by the same clock.
+	// LongestWait is the longest time that a waiting entry has waited. OldestHold is the longest
+	// time for which one of the other live entries has held the lock. Both are in seconds by the
+	// leader's clock.
 	LongestWait float64 `json:"longest_wait_seconds"`
 	OldestHold  float64 `json:"oldest_hold_seconds"`
 }
 
-// count counts a node, unless it lives: of those only entries count.
+// count counts a node by its verdict. Live nodes are counted elsewhere.
 func (c *Counts) count(v Verdict) {
 	switch v {
 	case Expired:
@@ -100,7 +101,7 @@ func (c *Counts) count(v Verdict) {
 	}
 }
 
-// deleted counts a node that was deleted for that verdict.
+// deleted counts a deleted node by its verdict.
 func (c *Counts) deleted(v Verdict) {
 	c.Deleted++
 	switch v {
@@ -150,7 +151,7 @@ type Planned struct {
 	Verdict string `json:"verdict"`
 }
 
-// String is the report in one line.
+// String returns the report in one line.
 func (r *Report) String() string {
 	if r.Skipped != "" {
 		return "skipped: " + r.Skipped

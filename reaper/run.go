@@ -13,11 +13,11 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Run sweeps by the policies' schedules, while this reaper is the active one,
-// until ctx ends. A sweep that is still going when its time comes again is not
-// started twice, and one that panics is logged and does not end the others. An
-// outage of ZooKeeper is waited out. It returns nil when ctx has ended and the
-// batch at hand is finished; what an outage keeps from being deleted then expires.
+// Run sweeps by the policies' schedules while this reaper is the active one, until ctx ends. A
+// sweep that is still running when its time comes again is not started twice. A sweep that panics
+// is logged and does not end the others. Run waits out an outage of ZooKeeper. When ctx has ended
+// it finishes the current batch and returns nil. If an outage then prevents it from deleting its
+// own entry, that entry expires.
 func (r *Reaper) Run(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
@@ -28,7 +28,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 	defer stop()
 	watching.Go(func() { r.watchSession(aside) })
 	watching.Go(func() { r.summarize(aside) })
-	r.noRoot(ctx) // which logs it; our own lock makes one
+	r.noRoot(ctx) // it logs that; our own lock creates the root
 	for {
 		hold, err := r.turn(ctx)
 		switch {
@@ -52,7 +52,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 			return err
 		}
 		r.monitor.step(Standby, "")
-		r.log.Warn().Err(err).Msg("not the active reaper any more; standing by")
+		r.log.Warn().Err(err).Msg("no longer the active reaper; standing by")
 	}
 }
 
@@ -88,7 +88,7 @@ func (r *Reaper) turn(ctx context.Context) (*lock.Hold, error) {
 	return hold, nil
 }
 
-// nameOf is what a reaper is called in logs.
+// nameOf returns the name of a reaper for logs.
 func nameOf(owner, host string, pid int) string {
 	if owner == "" {
 		return "unknown"
@@ -96,11 +96,11 @@ func nameOf(owner, host string, pid int) string {
 	return fmt.Sprintf("%s (host %s, pid %d)", owner, host, pid)
 }
 
-// followInterval is how often a reaper that stands by checks which one is active.
+// followInterval is the interval at which a reaper that stands by checks which one is active.
 const followInterval = time.Minute
 
-// followActive keeps track of which reaper is active, until ctx ends. Self is what this reaper
-// is called, if an entry of its own is in the lock; otherwise "".
+// followActive tracks the active reaper until ctx ends. self is the name of this reaper if it has
+// an entry in the lock; otherwise "".
 func (r *Reaper) followActive(ctx context.Context, self string) {
 	again := time.NewTicker(followInterval)
 	defer again.Stop()
@@ -113,7 +113,7 @@ func (r *Reaper) followActive(ctx context.Context, self string) {
 		limited, cancel := context.WithTimeout(ctx, followInterval/2)
 		s, err := r.tree.Inspect(limited, r.lock)
 		cancel()
-		if err != nil || len(s.Contenders) == 0 { // an outage is told of elsewhere
+		if err != nil || len(s.Contenders) == 0 { // outages are logged elsewhere
 			continue
 		}
 		first := s.Contenders[0]
@@ -123,14 +123,13 @@ func (r *Reaper) followActive(ctx context.Context, self string) {
 	}
 }
 
-// serve runs the schedules until the hold or ctx ends, and waits for the sweeps
-// that run.
+// serve runs the schedules until the hold or ctx ends, and waits for the running sweeps.
 func (r *Reaper) serve(ctx context.Context, hold *lock.Hold) {
 	active, cancel := context.WithCancelCause(hold.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	defer r.monitor.schedules(nil)
-	var under sync.WaitGroup // way
+	var under sync.WaitGroup // running sweeps
 	defer under.Wait()
 	for active.Err() == nil {
 		in, reloaded := r.now()
@@ -145,12 +144,12 @@ func (r *Reaper) serve(ctx context.Context, hold *lock.Hold) {
 		case <-active.Done():
 		case <-reloaded:
 		}
-		stopped := c.Stop() // before another one asks what is due
+		stopped := c.Stop() // before the next cron starts
 		under.Go(func() { <-stopped.Done() })
 	}
 }
 
-// scheduled makes the sweep of a group that is due, unless the one before is under way.
+// scheduled makes the due sweep of a group, unless the last one is still running.
 func (r *Reaper) scheduled(ctx context.Context, in *setup, g *group) {
 	p := newProgress(g)
 	if skipped, before := r.monitor.begin(p); before != nil {
@@ -158,10 +157,10 @@ func (r *Reaper) scheduled(ctx context.Context, in *setup, g *group) {
 		return
 	}
 	defer r.monitor.over(p)    // also after a panic
-	_, _ = r.sweep(ctx, in, p) // which tells of its error
+	_, _ = r.sweep(ctx, in, p) // it logs its error
 }
 
-// tellSkipped says that a sweep is not begun, and why.
+// tellSkipped logs that a sweep is skipped, and why.
 func (r *Reaper) tellSkipped(g *group, inARow int, before *Progress) {
 	if !again(inARow) {
 		return
@@ -177,21 +176,21 @@ func (r *Reaper) tellSkipped(g *group, inARow int, before *Progress) {
 	event.Msg("the sweep before is still running: this one is skipped")
 }
 
-// again says which of many that are alike in a row are told: the first, the second, the
-// fourth and so on.
+// again reports whether to log the n-th of equal events in a row: the first, second, fourth and
+// so on.
 func again(inARow int) bool { return bits.OnesCount(uint(inARow)) == 1 }
 
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
 }
 
-// newCron returns a cron that goes on after a job that panics.
+// newCron returns a cron that continues after a job panics.
 func newCron(log zerolog.Logger) *cron.Cron {
 	l := cronLog{log}
 	return cron.New(cron.WithLogger(l), cron.WithChain(cron.Recover(l)))
 }
 
-// cronLog passes on what cron logs: panics.
+// cronLog forwards cron's log, which has panics.
 type cronLog struct{ log zerolog.Logger }
 
 func (l cronLog) Info(msg string, pairs ...any) { l.log.Debug().Fields(pairs).Msg(msg) }

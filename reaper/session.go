@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Pauses between looks at the session, as the connection tells no events, and between
-// the log lines of an outage that lasts.
+// lookInterval is the interval of checks of a session without events. The others are the pauses
+// between log lines during an outage.
 const (
 	lookInterval  = time.Second
 	firstReminder = time.Minute
 	mostReminder  = time.Hour
 )
 
-// watchSession notes and logs when the session is lost, when it is back, and from time
-// to time that it still is not, until ctx ends.
+// watchSession records and logs the loss and the return of the session, and logs a reminder
+// during an outage, until ctx ends.
 func (r *Reaper) watchSession(ctx context.Context) {
 	reminder := time.NewTimer(firstReminder)
 	defer reminder.Stop()
@@ -34,8 +34,8 @@ func (r *Reaper) watchSession(ctx context.Context) {
 		case changed:
 			r.log.Info().Stringer("without_session", lasted.Round(time.Millisecond)).Bool("new_session", another).
 				Msg("session with ZooKeeper is back")
-		case another: // both were between two looks
-			r.log.Warn().Msg("session with ZooKeeper lost, and a new one made at once")
+		case another: // loss and return were between two checks
+			r.log.Warn().Msg("session with ZooKeeper lost, and replaced at once")
 		}
 		var looked, remind <-chan time.Time
 		if s.Changed == nil {

@@ -4,61 +4,59 @@ import (
 	"time"
 )
 
-// State is what a reaper does for a root.
+// State is the state of a reaper.
 type State string
 
 // The states.
 const (
-	Disconnected State = "disconnected" // there is no session with ZooKeeper
+	Disconnected State = "disconnected" // no session with ZooKeeper
 	Standby      State = "standby"      // another reaper is the active one
-	Active       State = "active"       // it sweeps
+	Active       State = "active"       // this reaper sweeps
 )
 
-// About says what a reaper is: it stands in its first line in the log, and in its
-// [Status].
+// About describes a reaper in its first log line, and in its [Status].
 type About struct {
-	Name    string   `json:"name,omitempty"` // of the root, where a process has several
+	Name    string   `json:"name,omitempty"` // of the root, if a process has several
 	Version string   `json:"version,omitempty"`
-	File    string   `json:"configuration,omitempty"` // "" without one
+	File    string   `json:"configuration,omitempty"` // "" if there is none
 	Servers []string `json:"servers,omitempty"`
 	Root    string   `json:"root"`
 }
 
-// Status is what a reaper knows of itself at one moment. It asks no server.
+// Status is the status of a reaper at one moment. It takes no request.
 type Status struct {
 	About
 	Started time.Time `json:"started"`
 	State   State     `json:"state"`
-	Since   time.Time `json:"since"` // when the state began
-	// ActiveSince is when this reaper became the active one; zero while it stands by. What
-	// sweeps have found that began before is not known to be so any more.
+	Since   time.Time `json:"since"` // start of the state
+	// ActiveSince is the time at which this reaper became the active one; zero while it stands
+	// by. Results of earlier sweeps may be out of date.
 	ActiveSince time.Time `json:"active_since,omitzero"`
-	// NoRoot says that there was no root when the reaper began, and that no sweep has seen a
-	// lock since: perhaps the root is another one than that of the programs. LocksSeen says
-	// that a sweep has seen one.
+	// NoRoot says that there was no root when the reaper began, and that no sweep has seen a lock
+	// since. Perhaps the programs use another root. LocksSeen says that a sweep has seen a lock.
 	NoRoot    bool `json:"no_root,omitempty"`
 	LocksSeen bool `json:"locks_seen"`
-	// ActiveReaper is the active reaper, as this one last saw it while standing by.
+	// ActiveReaper is the last known active reaper while this one stands by.
 	ActiveReaper string  `json:"active_reaper,omitempty"`
 	Session      Session `json:"session"`
-	// Schedules are the groups of policies that are swept together, by their schedules.
+	// Schedules are the groups of policies that are swept together, by schedule.
 	Schedules []Schedule `json:"schedules"`
-	// Reports are the last sweeps, the oldest first: [KeptReports] at most, with no more
-	// than the counts of them; they are shared, and to be read only.
+	// Reports are the last sweeps, the oldest first: at most [KeptReports], only with their
+	// counts. They are shared, so only read them.
 	Reports []Report `json:"reports"`
-	Sweeps  uint64   `json:"sweeps"`  // that have ended since the start, the failed ones too
-	Failed  uint64   `json:"failed"`  // of those, the incomplete
-	Skipped uint64   `json:"skipped"` // times that a sweep was not begun, the one before being under way
-	// LastFailure is the last thing that has failed; nil if nothing has. InARow is 0 if
-	// it has succeeded since.
+	Sweeps  uint64   `json:"sweeps"`  // sweeps that have ended since the start, failed ones included
+	Failed  uint64   `json:"failed"`  // of these, the incomplete ones
+	Skipped uint64   `json:"skipped"` // sweeps skipped because the last one was still running
+	// LastFailure is the last failure; nil if there was none. Its InARow is 0 if the reaper has
+	// succeeded since.
 	LastFailure *Failure `json:"last_failure,omitempty"`
-	// Reloads are how often a configuration was put in force, the first not included.
+	// Reloads is the number of configurations put in force, without the first.
 	Reloads uint64 `json:"reloads"`
-	// Refused is the last configuration that was not put in force, if none was since.
+	// Refused is the last refused configuration, unless a later one is in force.
 	Refused *Failure `json:"refused,omitempty"`
 }
 
-// Overdue returns the groups whose sweep is overdue: see [Schedule].
+// Overdue returns the groups with an overdue sweep: see [Schedule].
 func (s Status) Overdue() []Schedule {
 	var late []Schedule
 	for _, g := range s.Schedules {
@@ -69,13 +67,13 @@ func (s Status) Overdue() []Schedule {
 	return late
 }
 
-// Session is what is known of the session with ZooKeeper.
+// Session is the state of the session with ZooKeeper.
 type Session struct {
 	Connected bool      `json:"connected"`
-	Since     time.Time `json:"since"`        // when it came, or went
-	ID        string    `json:"id,omitempty"` // the present one's, or the last one's, in hexadecimal
-	Losses    uint64    `json:"losses"`       // times that it was gone, since the start
-	// Away is for how long there was none, in seconds, the present outage included.
+	Since     time.Time `json:"since"`        // start of the present state
+	ID        string    `json:"id,omitempty"` // of the present or last session, in hexadecimal
+	Losses    uint64    `json:"losses"`       // losses of the session since the start
+	// Away is the total time without a session, in seconds, the present outage included.
 	Away float64 `json:"away_seconds"`
 }
 
@@ -83,37 +81,37 @@ type Session struct {
 type Schedule struct {
 	Schedule string   `json:"schedule"`
 	Policies []string `json:"policies"`
-	// Last is when the last sweep that was complete began, and Next when the next one
-	// is due; zero if there was, or will be, none: Next is while the reaper is active.
+	// Last is the start of the last complete sweep, and Next the time of the next one. Each is
+	// zero if there is none; Next is set only while the reaper is active.
 	Last time.Time `json:"last,omitzero"`
 	Next time.Time `json:"next,omitzero"`
-	// Overdue says that this reaper is the active one and should have completed a sweep
-	// by now, and that none is getting on: not only slow. Late is by how many seconds.
+	// Overdue says that this reaper is active and should have completed a sweep by now, and that
+	// no running sweep makes progress; a slow sweep is not overdue. Late is the delay in seconds.
 	Overdue bool      `json:"overdue"`
 	Late    float64   `json:"late_seconds"`
-	Skipped int       `json:"skipped"`           // sweeps in a row that were not begun, the one before being under way
-	Failed  int       `json:"failed"`            // sweeps in a row that failed
-	Running *Progress `json:"running,omitempty"` // nil: none is under way
+	Skipped int       `json:"skipped"`           // skipped sweeps in a row, because the last one was still running
+	Failed  int       `json:"failed"`            // failed sweeps in a row
+	Running *Progress `json:"running,omitempty"` // nil: none is running
 }
 
-// Progress is how far a sweep is that is under way.
+// Progress is the progress of a running sweep.
 type Progress struct {
 	Began time.Time `json:"began"`
-	Found int       `json:"found"` // nodes that are to be visited, as far as is known by now
-	Done  int       `json:"done"`  // of these, visited
-	// WaitsFor is what it has waited for longest, such as "the list of /locks/a": a
-	// request, a session, or its turn to delete. Waits is for how many seconds.
+	Found int       `json:"found"` // known nodes to visit
+	Done  int       `json:"done"`  // visited nodes
+	// WaitsFor is the longest running wait of the sweep, such as "the list of /locks/a": for a
+	// request, a session, or its turn to delete. Waits is its time in seconds.
 	WaitsFor string  `json:"waits_for,omitempty"`
 	Waits    float64 `json:"waits_seconds"`
 }
 
-// Failure is something that failed, perhaps again and again.
+// Failure is a failure, perhaps a repeated one.
 type Failure struct {
 	Error  string    `json:"error"`
-	First  time.Time `json:"first"` // when it failed first, of this row
-	Last   time.Time `json:"last"`  // and last
+	First  time.Time `json:"first"` // first failure in this row
+	Last   time.Time `json:"last"`  // last failure
 	InARow int       `json:"in_a_row"`
 }
 
-// KeptReports is how many reports a [Status] has.
+// KeptReports is the largest number of reports in a [Status].
 const KeptReports = 60

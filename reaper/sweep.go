@@ -16,17 +16,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// sweep is one pass over the trees of some policies: a bounded number of readers
-// walk down, decide on each node once all below it is decided on, and hand what
-// is to go to the deleter.
+// sweep is one pass over the trees of some policies. A limited number of walkers go down the
+// trees. They judge each node after all nodes below it, and hand nodes to delete to the deleter.
 type sweep struct {
 	*Reaper
 	*setup
 	*progress
 	chosen map[string]bool // policies by name
 
-	walkers   *gate           // those that walk are inside: each has one request in flight
-	deletions chan []deletion // to the deleter: what goes together
+	walkers   *gate           // holds the active walkers: each has one request in flight
+	deletions chan []deletion // to the deleter: nodes to delete together
 	rereads   sync.Mutex      // held while the nodes of a batch are read again
 
 	failed atomic.Pointer[error]
@@ -35,10 +34,10 @@ type sweep struct {
 	mu     sync.Mutex
 	report Report
 	*findings
-	looked map[string]time.Time // when the first node of a policy was looked at
+	looked map[string]time.Time // time of the first visit to a policy's nodes
 }
 
-// run sweeps what stands below the given names, the root's being "".
+// run sweeps the trees below the given names; "" is the root's name.
 func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 	ctx, s.stop = context.WithCancel(ctx)
 	defer s.stop()
@@ -85,19 +84,18 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 	return s.report, err
 }
 
-// fail ends the sweep for a reason that concerns all of it.
+// fail ends the whole sweep.
 func (s *sweep) fail(err error) {
 	s.failed.CompareAndSwap(nil, &err)
 	s.stop()
 }
 
-// visit sweeps a node and all below it. It reports whether the node goes, or has
+// visit sweeps a node and all nodes below it. It reports whether the node will be deleted or has
 // gone.
 //
-// Most locks cost two reads: the list of the parent, and its one entry. The parent itself
-// is read last, and only if no live entry stands below it. So a parent without entries
-// costs two reads, too; and a lock that is remembered, because none of it can be deleted
-// yet, costs none.
+// Most locks cost two reads: the list of the parent, and its one entry. The parent itself is read
+// last, and only if there is no live entry below it. So a parent without entries costs two reads,
+// too. A remembered lock, which cannot have anything to delete yet, costs none.
 func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	defer s.done.Add(1)
 	if ctx.Err() != nil {
@@ -105,7 +103,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	}
 	path := s.tree.Path(name)
 	p := s.options.Policies.For(name)
-	now := s.time() // it costs a system call; to judge by an earlier time is safe
+	now := s.time() // it costs a system call; judging by an earlier time is safe
 	if name == "" || !s.chosen[p.Name] {
 		below, err := s.list(ctx, path)
 		if err != nil {
@@ -115,7 +113,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 		return false
 	}
 	if name == s.lock {
-		p.Name = "" // it is swept as any other, but counts for no policy
+		p.Name = "" // it is swept like any other, but counts for no policy
 	}
 	s.count(p.Name, func(*Counts) {})
 	if seen := s.memory.live(name, now.mono); seen.live > 0 {
@@ -147,7 +145,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	case int(found.use.live) == len(below.entries) && len(below.nested) == 0:
 		s.memory.saw(name, found.use, now.mono+min(found.wait, p.OrphanAfter), now.Term)
 		fallthrough
-	default: // its entries tell that the node is ours, and in use
+	default: // its entries show that the node is ours, and in use
 		s.count(p.Name, func(c *Counts) { c.Locks++ })
 	}
 	if len(together) > 0 {
@@ -156,10 +154,10 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	return goes
 }
 
-// children are those of a node, by their names.
+// children are the children of a node, by kind.
 type children struct {
 	entries []znode.Name // in the order of their turn
-	anchors []string     // of the node itself: they are no locks, and go with it
+	anchors []string     // of the node itself: deleted with it
 	nested  []string     // all others
 }
 
@@ -167,8 +165,8 @@ type children struct {
 func (s *sweep) list(ctx context.Context, path string) (below children, err error) {
 	answered := s.begin("the list of", path)
 	all, _, err := s.tree.Children(ctx, path)
-	answered()             // no measure of the server: there can be a million
-	below.nested = all[:0] // there can be a million
+	answered()             // the time does not measure the server: the list may have a million names
+	below.nested = all[:0] // reuse the memory: there can be a million names
 	for _, child := range all {
 		if name, ok := znode.Parse(child); ok {
 			below.entries = append(below.entries, name)
@@ -204,7 +202,7 @@ func (s *sweep) read(ctx context.Context, path, policy string) ([]byte, *zk.Stat
 	return data, stat, err
 }
 
-// hand hands over what goes together to the deleter.
+// hand hands nodes to the deleter that must be deleted together.
 func (s *sweep) hand(together []deletion) {
 	select {
 	case s.deletions <- together:
@@ -216,17 +214,17 @@ func (s *sweep) hand(together []deletion) {
 	taken()
 }
 
-// visitAll visits the children of a node, whose list becomes its own, and returns how
-// many of them stay. A walker that takes a child brings in another walker, if there may be
-// one more. A walker that was brought in leaves if there are too many. One that only waits
-// for others lets another one in for itself.
+// visitAll visits the children of a node, and returns how many of them stay. It takes ownership
+// of the list. A walker that takes a child starts another walker if the limit allows. A started
+// walker leaves if there are too many. While a walker only waits for others, another one may take
+// its place.
 func (s *sweep) visitAll(ctx context.Context, name string, children []string) int {
 	if len(children) == 0 {
 		return 0
 	}
 	s.found.Add(int64(len(children)))
 	waiting := newNames(children)
-	children = nil // which may be many
+	children = nil // frees the list, which may be long
 	var others sync.WaitGroup
 	var staying atomic.Int64
 	var walk func(mayGo bool)
@@ -257,30 +255,29 @@ func (s *sweep) visitAll(ctx context.Context, name string, children []string) in
 	return int(staying.Load())
 }
 
-// instant is what is known of the time at one moment: of ensemble time, and on this
-// process's own clock.
+// instant is the time at one moment: ensemble time, and this process's own clock.
 type instant struct {
 	admin.Time
 	mono time.Duration
 }
 
-// time is the time, and tells the memory of it.
+// time returns the present time, and passes it to the memory.
 func (s *sweep) time() instant {
 	now := instant{Time: s.tree.Estimate()}
-	now.mono = s.tree.Monotonic() // after the other: whatever that tells of had been by then
+	now.mono = s.tree.Monotonic() // after Estimate: the monotonic time must not be earlier
 	s.memory.begin(now.Time, now.mono)
 	return now
 }
 
-// judged is what the entries of a lock have come to.
+// judged is the result for the entries of a lock.
 type judged struct {
 	expired []deletion
 	use     use
-	staying int           // those that live, and all others that are neither expired nor gone
-	wait    time.Duration // until the first of those that live may have expired
+	staying int           // live entries, and all others that are neither expired nor gone
+	wait    time.Duration // until the first live entry may have expired
 }
 
-// judgeEntries reads each of the entries and decides on it.
+// judgeEntries reads and judges each of the entries.
 func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode.Name, now instant, p policy.Policy) judged {
 	found := judged{wait: lock.MaxTime}
 	for _, name := range entries {
@@ -312,7 +309,7 @@ func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode
 	return found
 }
 
-// judgeParent decides on a node that is no entry.
+// judgeParent judges a node that is no entry.
 func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, staying int, now instant, p policy.Policy) deletion {
 	n.Err = s.accepted(n.Err)
 	if n.Ours() && n.Kind != znode.Dir {
@@ -327,18 +324,18 @@ func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, stay
 	return d
 }
 
-// maxProofs is how often a sweep asks for what a verdict takes: a fresher sample, the
+// maxProofs is the largest number of requests for proof for one verdict: a younger sample, the
 // mark, and both again if the leader changes meanwhile.
 const maxProofs = 4
 
-// judge asks for the verdict on a node that was read, and for the proof of it if that
-// is what it takes, and counts it. What is unproven even then is taken for undecided:
-// the next sweep judges it again.
+// judge returns the verdict on a node that was read, and counts it. If the verdict needs a proof,
+// judge gets it. If it stays unproven, judge returns undecided: the next sweep judges the node
+// again.
 func (s *sweep) judge(
 	ctx context.Context, path string, stat znode.Stat, now instant, policy string, undecided Verdict,
 	verdict func(now admin.Time, seen time.Duration) Verdict,
 ) deletion {
-	read := now.mono                            // or later
+	read := now.mono                            // the read was at this time or later
 	if now.Resets != s.tree.Estimate().Resets { // it was read from servers that number transactions anew
 		now = s.time()
 	}
@@ -361,8 +358,8 @@ func (s *sweep) judge(
 	return deletion{Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy, mzxid: stat.Mzxid, read: read}
 }
 
-// accepted takes the error of decoding a node's data. With the option Format1, data of
-// format 1 counts as of the present one.
+// accepted filters the error of decoding a node's data. With the option Format1, data of format 1
+// is accepted.
 func (s *sweep) accepted(err error) error {
 	if s.options.Format1 && errors.Is(err, znode.ErrOlder) {
 		return nil

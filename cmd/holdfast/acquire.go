@@ -18,8 +18,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// effectiveTTL returns the TTL that the lock is taken with, if it and the name are
-// allowed.
+// effectiveTTL returns the TTL for the lock. It fails if the TTL or the name is not allowed.
 func effectiveTTL(cfg *policy.Config, name string, asked time.Duration) (time.Duration, error) {
 	if err := znode.CheckName(name); err != nil {
 		return 0, app.Usage("%w", err)
@@ -46,13 +45,13 @@ func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, tt
 		var cancel func()
 		limited, cancel = context.WithTimeout(ctx, f.wait)
 		defer cancel()
-	case f.wait == 0: // not for others, but for ZooKeeper
+	case f.wait == 0: // wait for ZooKeeper, but not for the lock
 		var cancel func()
 		limited, cancel = context.WithTimeout(ctx, 2*cfg.ZooKeeper.SessionTimeout)
 		defer cancel()
 	}
-	// The client has this lock alone, so it may notice as soon as that needs when
-	// its connection is dead.
+	// The client has only this lock, so its session timeout is at most the TTL: then it notices a
+	// dead connection in time.
 	opts := append(owner(command), lock.WithSessionTimeout(min(ttl, cfg.ZooKeeper.SessionTimeout)))
 	locks, err := app.Dial(limited, cfg, app.Logger(cfg.Log, &stderr), opts...)
 	if err != nil {
@@ -82,7 +81,7 @@ func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, tt
 	return locks, hold, nil
 }
 
-// tellWhoHas tells the user which client has the lock, unless ctx ends before that is known.
+// tellWhoHas tells the user which client has the lock, unless ctx ends first.
 func tellWhoHas(ctx context.Context, locks *lock.Client, name string) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -97,21 +96,21 @@ func tellWhoHas(ctx context.Context, locks *lock.Client, name string) {
 	}
 }
 
-// owner has the lock's entry tell the command's name.
+// owner sets the command's name as the owner in the lock's entry.
 func owner(command string) []lock.Option {
 	name := filepath.Base(command)
 	if znode.CheckOwner(name) != nil {
-		return nil // as the library has it
+		return nil // the library's default
 	}
 	return []lock.Option{lock.WithOwner(name)}
 }
 
-// notAcquired gives an error the exit status for a lock that was not acquired in time, if
-// that is what it tells.
+// notAcquired adds the exit status for a lock that was not acquired in time, if that is the
+// error.
 func notAcquired(ctx context.Context, err error) error {
 	inTime := ctx.Err() == nil // not because this process was interrupted
 	var held *lock.HeldError
-	if inTime && errors.As(err, &held) { // the rest is how the wait ended
+	if inTime && errors.As(err, &held) { // the rest of the error says how the wait ended
 		err = fmt.Errorf("%w: not acquired within --wait; holdfast show %s tells more", held, held.Lock)
 	}
 	if inTime && (errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)) {
@@ -120,7 +119,7 @@ func notAcquired(ctx context.Context, err error) error {
 	return err
 }
 
-// held gives the error of a lock that another client holds the status that was asked for.
+// held adds the requested exit status to the error of a lock that another client holds.
 func (f *runFlags) held(err error) error {
 	var exit *app.Exit
 	if !errors.As(err, &exit) || !errors.Is(err, lock.ErrHeld) {
@@ -132,7 +131,8 @@ func (f *runFlags) held(err error) error {
 	return &app.Exit{Status: f.heldStatus, Err: err}
 }
 
-// passwordVariables are the variables that hold passwords, of all roots of the configuration.
+// passwordVariables returns the environment variables with passwords, for all roots of the
+// configuration.
 func passwordVariables(cfg *policy.Config) (names []string) {
 	for _, n := range cfg.Each() {
 		if auth := n.Config.ZooKeeper.Auth; auth != nil && auth.PasswordEnv != "" {
@@ -145,8 +145,8 @@ func passwordVariables(cfg *policy.Config) (names []string) {
 	return names
 }
 
-// environment returns the command's environment: ours without the secret variables, and what
-// it is to know of the lock.
+// environment returns the command's environment: ours without the secret variables, plus the
+// lock's name and token.
 func environment(ours []string, name string, token lock.Token, secret []string) []string {
 	env := slices.DeleteFunc(slices.Clone(ours), func(kv string) bool {
 		variable, _, _ := strings.Cut(kv, "=")

@@ -24,23 +24,23 @@ import (
 
 type breakFlags struct {
 	*app.Flags
-	entry            string // name of the one to break; "": all holders of the lock
+	entry            string // name of the entry to break; "": all holders of the lock
 	expired          bool
 	yes, now, asJSON bool
 	reason           string
-	wait             time.Duration // negative: as long as it takes
+	wait             time.Duration // negative: without limit
 }
 
-// What came of one entry that was to be broken, or asked for, as people and tools are told.
+// Results for one entry of a force-release or a release request, for people and tools.
 const (
-	brokenGone    = "gone"    // its owner, or this command, has deleted it
-	brokenMarked  = "marked"  // its owner is told; --wait was over before it was gone
-	brokenLives   = "lives"   // of --expired-only: its lease runs
-	brokenForeign = "foreign" // not ours to break
-	asked         = "asked"   // by revoke
+	brokenGone    = "gone"    // its owner or this command has deleted it
+	brokenMarked  = "marked"  // marked, but not gone within --wait
+	brokenLives   = "lives"   // of --expired-only: its lease has not ended
+	brokenForeign = "foreign" // another library's
+	asked         = "asked"   // of revoke
 )
 
-// outcome is what came of one entry.
+// outcome is the result for one entry.
 type outcome struct {
 	Entry  string `json:"entry"`
 	Owner  string `json:"owner,omitempty"`
@@ -95,7 +95,7 @@ to go is gone when --wait is over.`,
 	cmd.Flags().BoolVar(&f.now, "now", false, "do not wait until the holder knows: two may hold the lock for a while")
 	cmd.Flags().StringVar(&f.reason, "reason", "", fmt.Sprintf("`TEXT` that the holders are told, at most %d bytes", lock.MaxReason))
 	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait until the entries are gone; 0: not at all (default as long as it takes)")
-	cmd.Flags().Lookup("wait").DefValue = "0s" // not to be shown: the usage tells
+	cmd.Flags().Lookup("wait").DefValue = "0s" // hides the default: the usage states it
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print what came of it as one JSON document; needs --yes")
 	return cmd
 }
@@ -109,13 +109,13 @@ func (f *breakFlags) check(name string, waits bool) error {
 	}
 	switch {
 	case f.expired && (f.entry != "" || f.now || waits || f.reason != ""):
-		return app.Usage("--expired-only: does not go with --entry, --now, --wait or --reason: an expired entry is told nothing")
+		return app.Usage("--expired-only: does not go with --entry, --now, --wait or --reason: an expired entry has no owner to inform")
 	case f.now && waits:
 		return app.Usage("--now: does not go with --wait")
 	case waits && f.wait < 0:
 		return app.Usage("--wait %v: must not be negative", f.wait)
 	case f.asJSON && !f.yes:
-		return app.Usage("--json: must come with --yes, because nothing can be asked then")
+		return app.Usage("--json: needs --yes, because the command cannot ask then")
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (f *breakFlags) run(cmd *cobra.Command, p policy.Policy, tree admin.Tree, n
 	return err
 }
 
-// victims returns the contenders whose entries are to be deleted.
+// victims returns the contenders whose entries the command deletes.
 func (f *breakFlags) victims(tree admin.Tree, s admin.State) ([]admin.Contender, error) {
 	switch {
 	case f.entry != "":
@@ -170,7 +170,7 @@ func (f *breakFlags) victims(tree admin.Tree, s admin.State) ([]admin.Contender,
 	return in, nil
 }
 
-// ask asks the user to agree: any answer but yes is an error.
+// ask asks the user to confirm. Any answer but yes is an error.
 func (f *breakFlags) ask(cmd *cobra.Command, victims []admin.Contender, name string) error {
 	if f.yes {
 		return nil
@@ -194,12 +194,12 @@ func (f *breakFlags) ask(cmd *cobra.Command, victims []admin.Contender, name str
 		return err
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "yes" && answer != "y" {
-		return errors.New("nothing was done, because the answer was not yes; --yes does it without a question")
+		return errors.New("nothing was done, because the answer was not yes; --yes skips the question")
 	}
 	return nil
 }
 
-// breakAll breaks all, one after the other, so that all are told at once, and then waits.
+// breakAll marks all entries first, so that all owners learn of it at once, and then waits.
 func (f *breakFlags) breakAll(ctx context.Context, tree admin.Tree, p lock.Policy, victims []admin.Contender) ([]outcome, error) {
 	outcomes := make([]outcome, len(victims))
 	broken := make([]*admin.Breaking, len(victims))
@@ -247,14 +247,14 @@ func (f *breakFlags) breakAll(ctx context.Context, tree admin.Tree, p lock.Polic
 	return outcomes, failed
 }
 
-// breaker returns what the holders are told of this process.
+// breaker returns the author of a force-release, as the holders see it.
 func breaker(reason string) znode.Broken {
 	by := znode.Broken{Owner: userName("holdfast break"), PID: os.Getpid(), Reason: reason}
-	by.Host, _ = os.Hostname() // unknown is empty
+	by.Host, _ = os.Hostname() // empty if unknown
 	return by
 }
 
-// userName is the name of the user of this process, or else that of the command.
+// userName returns the user of this process; if it is unknown, the command's name.
 func userName(command string) string {
 	if u, err := user.Current(); err == nil && znode.CheckOwner(u.Username) == nil {
 		return u.Username
@@ -262,7 +262,7 @@ func userName(command string) string {
 	return command
 }
 
-// printOutcomes prints them for people, or for tools.
+// printOutcomes prints the results for people or tools.
 func printOutcomes(w io.Writer, outcomes []outcome, asJSON bool) error {
 	if asJSON {
 		return printJSON(w, struct {
@@ -281,7 +281,7 @@ func printOutcomes(w io.Writer, outcomes []outcome, asJSON bool) error {
 	return nil
 }
 
-// done reports whether all has come to pass that was asked for.
+// done reports whether the command has done everything that the user asked for.
 func (f *breakFlags) done(outcomes []outcome) bool {
 	gone := 0
 	for _, o := range outcomes {

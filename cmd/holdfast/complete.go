@@ -14,16 +14,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Limits of the completion of a lock's name: its time, because the user waits for it, and
-// the number of names.
+// Limits of the completion of a lock's name: the time, because the user waits for it, and the
+// number of names.
 const (
 	completionTime = 2 * time.Second
 	maxCompleted   = 500
 )
 
 // completeName completes the name of a lock, the command's first argument, component by
-// component, by what there is on the server. Errors are not printed: they would
-// stand in the middle of the command line.
+// component, from the nodes on the server. It prints no errors: they would appear in the middle
+// of the command line.
 func completeName(flags *app.Flags) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -35,7 +35,7 @@ func completeName(flags *app.Flags) cobra.CompletionFunc {
 	}
 }
 
-// names returns the names of nodes that begin so, one component further.
+// names returns the names of nodes that begin with typed, up to the next component.
 func names(ctx context.Context, flags *app.Flags, typed string) (found []cobra.Completion) {
 	cfg, err := flags.Load(ctx)
 	if err != nil {

@@ -29,7 +29,7 @@ Exit status: 2 bad usage or configuration.`,
 	return cmd
 }
 
-// checked is what came of a file, as tools are told.
+// checked is the result for a file, for tools.
 type checked struct {
 	File     string    `json:"file"`
 	OK       bool      `json:"ok"`
@@ -101,7 +101,7 @@ Exit status: 0 if the library, the reaper and this program would take the files;
 	return cmd
 }
 
-// configFiles are the files to check.
+// configFiles returns the files to check.
 func configFiles(flags *app.Flags, args []string) ([]string, error) {
 	switch {
 	case len(args) > 0:
@@ -131,7 +131,7 @@ func checkFile(ctx context.Context, file string, passwords bool) (checked, error
 	case err == nil:
 		if err = app.CheckReapers(cfg); err != nil {
 			err = fmt.Errorf("%s: %w", file, err)
-		} else if passwords { // which tells where it stands
+		} else if passwords { // its error names the place
 			err = app.ForEachRoot(cfg, func(c *policy.Config) error { _, err := c.Options(); return err })
 		}
 	}

@@ -82,7 +82,7 @@ Exit status: 0 when it is stopped by Ctrl-C or SIGTERM.`,
 	return cmd
 }
 
-// listenDev opens a port of loopback for each member: that of listen and those behind it.
+// listenDev opens a port on loopback for each member: that of listen and the following ones.
 func listenDev(listen string, members int) ([]net.Listener, error) {
 	address, err := policy.ParseListen(listen)
 	if err != nil {
@@ -111,8 +111,8 @@ func listenDev(listen string, members int) ([]net.Listener, error) {
 	return listeners, nil
 }
 
-// serveDev serves the members until the command's context ends, which is no error, or one
-// of them fails.
+// serveDev serves the members until the command's context ends, which is no error, or one of them
+// fails.
 func serveDev(cmd *cobra.Command, ens *locktest.Ensemble, listeners []net.Listener) error {
 	errs := make([]error, len(listeners))
 	var serving sync.WaitGroup
@@ -127,7 +127,7 @@ func serveDev(cmd *cobra.Command, ens *locktest.Ensemble, listeners []net.Listen
 	return errors.Join(errs...)
 }
 
-// addresses joins those of the listeners, as --servers takes them.
+// addresses joins the addresses of the listeners, in the form of --servers.
 func addresses(listeners []net.Listener) string {
 	var all []string
 	for _, l := range listeners {

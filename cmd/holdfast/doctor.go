@@ -60,8 +60,8 @@ a warning; 2 bad usage or configuration.`,
 	return cmd
 }
 
-// run examines the servers and the configuration, prints the report, and fails if that is
-// bad.
+// run examines the servers and the configuration, and prints the report. It fails if the findings
+// are severe enough.
 func (f *doctorFlags) run(cmd *cobra.Command) error {
 	report, err := f.examine(cmd)
 	if err != nil {
@@ -91,7 +91,7 @@ func (f *doctorFlags) examine(cmd *cobra.Command) (doctor.Report, error) {
 	}
 	app.TellRoots(cfg, app.Logger(cfg.Log, cmd.ErrOrStderr()))
 	return doctor.Examine(cmd.Context(), doctor.Options{
-		Config: cfg, Watch: f.watch, Log: zerolog.Nop(), // the report says all
+		Config: cfg, Watch: f.watch, Log: zerolog.Nop(), // the report says everything
 		Dial: func(ctx context.Context, opts ...lock.Option) (*lock.Client, error) {
 			return app.Dial(ctx, cfg, zerolog.Nop(), opts...)
 		},

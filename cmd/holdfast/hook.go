@@ -11,28 +11,28 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/group"
 )
 
-// hookTime is how long a hook may still run when its command has ended and the lock was
-// given back.
+// hookTime is the time that a hook may still run after its command has ended and the lock was
+// released.
 const hookTime = 10 * time.Second
 
-// shell is what runs hooks: on Windows the one that comes with Git, if it is in the path.
+// shell runs the hooks. On Windows it is the one that comes with Git, if that is in the path.
 var shell = map[bool]string{true: "sh.exe", false: "/bin/sh"}[runtime.GOOS == "windows"]
 
-// hook is a shell command that is run when something happens to the lock, beside the
-// command that holds it. It has a process group of its own, no input, and our standard
-// error as its output. All methods are safe for concurrent use.
+// hook is a shell command that runs on an event of the lock, beside the command that holds the
+// lock. It has its own process group, no input, and writes to our standard error. All methods are
+// safe for concurrent use.
 type hook struct {
-	flag string // that gave it
+	flag string // flag that set it
 	env  []string
 
 	mu     sync.Mutex
-	script string // for the shell; "": there is none
+	script string // for the shell; "": none
 	pid    int
-	ended  chan struct{} // closed when the last run has; nil: there was none
+	ended  chan struct{} // closed when the last run has ended; nil: there was none
 }
 
-// start runs the hook with more in its environment, unless it runs already. It does not
-// wait for it.
+// start runs the hook with additional environment variables, unless it is running. It does not
+// wait for the hook.
 func (h *hook) start(env ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,7 +49,7 @@ func (h *hook) start(env ...string) {
 	ended := make(chan struct{})
 	h.pid, h.ended = cmd.Process.Pid, ended
 	go func() {
-		_ = cmd.Wait() // fails, too, if the wait for all our children was quicker
+		_ = cmd.Wait() // also fails if the wait for all our children was quicker
 		close(ended)
 	}()
 }
@@ -64,8 +64,8 @@ func (h *hook) isRunning() bool {
 	}
 }
 
-// end waits until the hook has ended, and no longer than until the deadline: then it is
-// killed, with all of its group. It is not started any more.
+// end waits until the hook has ended. At the deadline it kills the hook with its whole group. The
+// hook cannot be started again.
 func (h *hook) end(deadline time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -96,17 +96,17 @@ are told.`,
 	return cmd
 }
 
-// minInterval is how often locks may be read again and again, at most.
+// minInterval is the shortest interval of repeated reads.
 const minInterval = 100 * time.Millisecond
 
-// selection is which locks are to be read: those at and below start that match.
+// selection selects locks: those at and below start that match.
 type selection struct {
 	start   string
 	pattern string
 	match   func(name string) bool // nil: all
 }
 
-// chosen is what a pattern, or the name of a lock, selects.
+// chosen returns the selection of a pattern or a lock's name.
 func chosen(pattern string) (selection, error) {
 	if !strings.ContainsAny(pattern, "*?") {
 		if pattern != "" {
@@ -116,7 +116,7 @@ func chosen(pattern string) (selection, error) {
 		}
 		return selection{start: pattern}, nil
 	}
-	if _, err := policy.ParsePattern(pattern); err != nil { // which takes a ? as any other character
+	if _, err := policy.ParsePattern(pattern); err != nil { // it treats a ? like any other character
 		return selection{}, app.Usage("%w", err)
 	}
 	above, _, _ := cutLast(pattern[:strings.IndexAny(pattern, "*?")], "/")
@@ -132,7 +132,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// matcher matches names by a pattern as a policy does, and a ? by any one character.
+// matcher returns a function that matches names like a policy's pattern; in addition a ? matches
+// any one character.
 func matcher(pattern string) func(name string) bool {
 	var re strings.Builder
 	for component := range strings.SplitSeq(pattern, "/") {
@@ -146,10 +147,10 @@ func matcher(pattern string) func(name string) bool {
 	return func(name string) bool { return all.MatchString("/" + name) }
 }
 
-// wildcards are those of a component, as regexp.QuoteMeta has them.
+// wildcards replaces the wildcards of a component, quoted by regexp.QuoteMeta.
 var wildcards = strings.NewReplacer(`\*`, "[^/]*", `\?`, "[^/]")
 
-// read reads what is to be listed.
+// read reads the selected locks.
 func (f *lsFlags) read(ctx context.Context, tree admin.Tree, what selection, progress *list.Progress) (list.Listing, error) {
 	l, err := list.Read(ctx, tree, what.start, progress)
 	if err != nil {
@@ -172,7 +173,7 @@ func (f *lsFlags) print(w io.Writer, l list.Listing, colour bool) error {
 	return l.Table(w, width(w), colour)
 }
 
-// watchList lists until the context ends, which is no error.
+// watchList lists repeatedly until the context ends, which is no error.
 func (f *lsFlags) watchList(cmd *cobra.Command, read func(context.Context) (list.Listing, error)) error {
 	out, ctx := cmd.OutOrStdout(), cmd.Context()
 	screen := newScreen(out, !f.asJSON && app.IsTerminal(out))
@@ -211,7 +212,7 @@ func (f *lsFlags) watchList(cmd *cobra.Command, read func(context.Context) (list
 	}
 }
 
-// unread says in one line that a listing is incomplete, if it is.
+// unread returns an error of one line if a listing is incomplete.
 func unread(l list.Listing) error {
 	if len(l.Unread) == 0 {
 		return nil
@@ -220,12 +221,12 @@ func unread(l list.Listing) error {
 	return fmt.Errorf("the listing is incomplete: %s could not be read, the first is %s: %w", text.Count(len(l.Unread), "node", "nodes"), first.Path, first.Err)
 }
 
-// coloured reports whether what the command prints is to have colours.
+// coloured reports whether the command prints with colors.
 func coloured(cmd *cobra.Command) bool {
 	return text.Coloured(app.IsTerminal(cmd.OutOrStdout()))
 }
 
-// withTree connects as the flags and options say, calls f, and closes the client.
+// withTree connects with the flags and options, calls f, and closes the client.
 func withTree(cmd *cobra.Command, flags *app.Flags, f func(*policy.Config, *lock.Client, admin.Tree) error, opts ...lock.Option) error {
 	cfg, err := flags.Load(cmd.Context())
 	if err != nil {

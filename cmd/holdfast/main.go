@@ -1,4 +1,4 @@
-// Holdfast looks at locks, runs commands under them, and shows what they promise:
+// Holdfast inspects locks, runs commands under them, and demonstrates their guarantees:
 //
 //	holdfast ls       lists the locks, their holders and their waiters
 //	holdfast show     shows one lock: its holders, its waiters, and what each waits for
@@ -15,8 +15,8 @@
 //	holdfast version  prints the version
 //	holdfast completion  prints a script that completes commands and locks' names in a shell
 //
-// Each has a file here; what takes more than a file is in internal. "holdfast help
-// COMMAND" tells the rest.
+// Each command has a file here; larger ones also have packages in internal. "holdfast help
+// COMMAND" describes a command.
 package main
 
 import (
@@ -31,8 +31,8 @@ import (
 )
 
 func main() {
-	supervise.Helper() // which run starts of this same program
-	demo.Helper()      // as demo does
+	supervise.Helper() // run starts this program as a helper
+	demo.Helper()      // so does demo
 	app.Main(run)
 }
 
@@ -59,6 +59,6 @@ more with run.`,
 	flags.Add(cmd.PersistentFlags())
 	cmd.AddCommand(newLs(flags), newShow(flags), newTop(flags), newRun(flags), newRevoke(flags), newBreak(flags), newSweep(flags),
 		newPolicy(flags), newConfig(flags), newDoctor(flags), newDemo(flags), newDev(), newVersion())
-	cmd.InitDefaultCompletionCmd() // now, so that the help shows it
+	cmd.InitDefaultCompletionCmd() // now, so that the help lists it
 	return cmd
 }

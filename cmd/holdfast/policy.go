@@ -72,12 +72,12 @@ Exit status: 2 bad usage or configuration, also if no lock can have that name.`,
 	return cmd
 }
 
-// trial is which policy applies to a name.
+// trial is the result for a name.
 type trial struct {
 	Name   string      `json:"name"`
 	Policy string      `json:"policy"`
 	Match  string      `json:"match"`
-	Passed []passedBy  `json:"not_matching"` // those before it, in their order
+	Passed []passedBy  `json:"not_matching"` // earlier policies, in their order
 	Gets   trialsTimes `json:"gets"`
 }
 
@@ -87,7 +87,7 @@ type passedBy struct {
 	Match  string `json:"match"`
 }
 
-// trialsTimes are what the lock gets.
+// trialsTimes are the settings of the lock.
 type trialsTimes struct {
 	TTL         string `json:"ttl"`
 	MaxTTL      string `json:"max_ttl"`
@@ -142,7 +142,7 @@ func printTrials(w io.Writer, trials []trial, colour bool) error {
 				table.Add(text.Cells("", kv[0], kv[1])...)
 			}
 		}
-		// The names of the policies stand in the second column, and must not widen it.
+		// The second column has the policies' names; they must not widen it.
 		table.Widest = []int{0, 12}
 		if err := table.Print(w); err != nil {
 			return err

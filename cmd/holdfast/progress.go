@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// barInterval is how often the bar is drawn: a listing that takes less shows none.
+// barInterval is the interval of redraws. A faster listing shows no bar.
 const barInterval = 300 * time.Millisecond
 
-// showProgress shows on a terminal how far a listing is, until end is called. Elsewhere it
+// showProgress shows the progress of a listing on a terminal, until end is called. Elsewhere it
 // shows nothing.
 func showProgress(errs io.Writer, p *list.Progress) (end func()) {
 	if !app.IsTerminal(errs) {
@@ -40,7 +40,7 @@ func showProgress(errs io.Writer, p *list.Progress) (end func()) {
 					progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30), progressbar.OptionSetPredictTime(true))
 			}
 			read := int(p.Done.Load())
-			bar.ChangeMax(max(int(p.Found.Load()), read+1)) // the last one finishes it
+			bar.ChangeMax(max(int(p.Found.Load()), read+1)) // reaching the maximum would finish the bar
 			_ = bar.Set(read)
 		}
 	}()

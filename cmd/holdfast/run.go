@@ -17,40 +17,40 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Exit statuses of run, beside those of the command and of package app.
+// Exit statuses of run, besides those of the command and of package app.
 const (
-	statusNotAcquired = 75 // EX_TEMPFAIL of sysexits.h: another try may succeed; --held-status is another one
+	statusNotAcquired = 75 // EX_TEMPFAIL of sysexits.h: another try may succeed; --held-status replaces it
 	statusLost        = 76 // the command was ended to protect the lock
 	statusCannotRun   = 126
 )
 
-// What run adds to the environment of the command, and of the hooks.
+// Variables that run adds to the environment of the command and of the hooks.
 const (
 	envLock  = "HOLDFAST_LOCK"
 	envToken = "HOLDFAST_TOKEN"
 )
 
-// And to that of the commands of --on-risk, --on-lost and --on-revoke.
+// Variables for the hooks of --on-risk, --on-lost and --on-revoke.
 const (
 	envLeft = "HOLDFAST_LEFT"
 	envWhy  = "HOLDFAST_WHY"
 	envWho  = "HOLDFAST_WHO"
 )
 
-// patience is how long people wait for a lock without being told that they do. Of the
-// wait for ZooKeeper the library tells.
+// patience is the wait for a lock after which the user gets a message. The library logs the wait
+// for ZooKeeper.
 var patience = 5 * time.Second
 
 type runFlags struct {
 	*app.Flags
 	ticketFlags
-	ttl  time.Duration // 0: as the policy says
-	wait time.Duration // negative: as long as it takes
+	ttl  time.Duration // 0: from the policy
+	wait time.Duration // negative: without limit
 
-	quiet      bool // do not tell that it waits, nor that the lock is held by another client
-	heldStatus int  // where it is
+	quiet      bool // no messages about waiting, or about another client that holds the lock
+	heldStatus int  // exit status if another client holds the lock
 
-	atLeast        time.Duration // for which the lock is held
+	atLeast        time.Duration // shortest time for which the lock is held
 	onRisk, onLost string        // shell commands; "": none
 	onRevoke       string
 }
@@ -130,7 +130,7 @@ Exit status: the command's own, 128+n if signal n ended it, or
 func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.ttl, "ttl", 0, "how long the lock outlives us, at least 1s (default as the lock's policy says)")
 	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait for the lock; 0: not at all (default as long as it takes)")
-	cmd.Flags().Lookup("wait").DefValue = "0s" // not to be shown: the usage tells
+	cmd.Flags().Lookup("wait").DefValue = "0s" // hides the default: the usage states it
 	f.ticketFlags.add(cmd)
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "do not tell that it waits, nor that the lock is held by another client")
 	cmd.Flags().IntVar(&f.heldStatus, "held-status", f.heldStatus, "exit `STATUS` if another client holds the lock")
@@ -140,8 +140,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.onLost, "on-lost", "", "what sh is to run when the lock was lost: `CMD`")
 }
 
-// check refuses a command line that cannot be meant: what is given is never taken for what
-// is left out.
+// check refuses an invalid command line. It never treats a given value as missing.
 func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 	switch {
 	case cmd.ArgsLenAtDash() != 1 || len(args) < 2:
@@ -183,10 +182,10 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	}
 
 	if os.Getenv(envLock) == name && !f.quiet {
-		tell("$%s says that this runs under lock %q already, for which it would wait as long as that is held", envLock, name)
+		tell("$%s says that this already runs under lock %q: it would wait for itself", envLock, name)
 	}
 	taking, stop := untilFatal(ctx)
-	defer stop() // at the very end: until then no signal ends this process before it has cleaned up
+	defer stop() // at the very end: until then no signal ends this process before its clean-up
 	locks, hold, err := f.take(taking, cfg, name, ttl, args[0], ticket)
 	if err != nil {
 		return interrupted(taking, f.held(err))
@@ -196,7 +195,7 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	})
 }
 
-// untilFatal returns a context that ends, with ctx, at a signal that would end this process.
+// untilFatal returns a context that ends with ctx, or at a signal that would end this process.
 func untilFatal(ctx context.Context) (until context.Context, stop func()) {
 	until, cancel := context.WithCancelCause(ctx)
 	if len(supervise.Fatal) == 0 {
@@ -217,7 +216,7 @@ func untilFatal(ctx context.Context) (until context.Context, stop func()) {
 	}
 }
 
-// interrupted gives an error the status of the signal that has ended ctx, if one has.
+// interrupted adds the exit status of a signal to an error if a signal has ended ctx.
 func interrupted(ctx context.Context, err error) error {
 	var by app.Interrupt
 	if errors.As(context.Cause(ctx), &by) {
@@ -226,8 +225,8 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// supervise runs the command while the hold lasts, unless starting ends before it is
-// started; then it gives the lock back, and closes the client.
+// supervise runs the command while the hold lasts, unless starting ends before the start. Then it
+// releases the lock and closes the client.
 func (f *runFlags) supervise(ctx, starting context.Context, locks *lock.Client, hold *lock.Hold, ttl time.Duration, cmd supervise.Command) error {
 	release := time.Now().Add(f.atLeast)
 	onRisk, onLost := &hook{flag: "--on-risk", script: f.onRisk, env: cmd.Env}, &hook{flag: "--on-lost", script: f.onLost, env: cmd.Env}
@@ -243,14 +242,14 @@ func (f *runFlags) supervise(ctx, starting context.Context, locks *lock.Client, 
 		lost = holdOn(holding, hold, release)
 		stop()
 	}
-	if lost != nil { // now, because the rest may take its time
+	if lost != nil { // now, because the rest may take long
 		onLost.start(envWhy + "=" + lost.Error())
 	}
 	giveBack := hold.Unlock
 	if err == nil && lost == nil {
 		giveBack = func() error { return f.giveBack(hold, result.Status) }
 	}
-	unlocked := errors.Join(giveBack(), locks.Close()) // also of a hold that was lost: something may be left to delete
+	unlocked := errors.Join(giveBack(), locks.Close()) // also after a loss: a node may be left to delete
 	if err == nil && lost == nil && errors.Is(unlocked, lock.ErrLost) {
 		onLost.start(envWhy + "=" + unlocked.Error())
 	}
@@ -273,7 +272,7 @@ func (f *runFlags) supervise(ctx, starting context.Context, locks *lock.Client, 
 	return &app.Exit{Status: result.Status}
 }
 
-// warn runs the hook whenever the hold comes at risk, until it has ended.
+// warn runs the hook whenever the hold comes at risk, until the hold has ended.
 func warn(hold *lock.Hold, onRisk *hook) {
 	for {
 		select {
@@ -297,8 +296,8 @@ func ask(hold *lock.Hold, onRevoke *hook) {
 	}
 }
 
-// holdOn holds on to the lock until that time, or until a signal ends ctx. It returns
-// why the lock was lost meanwhile, if it was.
+// holdOn keeps the lock until that time, or until a signal ends ctx. If the lock was lost
+// meanwhile, it returns the reason.
 func holdOn(ctx context.Context, hold *lock.Hold, until time.Time) error {
 	wait := time.Until(until)
 	if wait <= 0 || hold.Err() != nil {
@@ -314,11 +313,11 @@ func holdOn(ctx context.Context, hold *lock.Hold, until time.Time) error {
 	return hold.Err()
 }
 
-// stderr takes what run tells. A reader that blocks must not cost the lock, nor keep run from
-// ending when it is asked to.
+// stderr receives run's messages. A reader that blocks must not cost the lock, nor keep run from
+// ending.
 var stderr app.Aside
 
-// tell prints what people are to know of a lock and its command.
+// tell prints a message for people.
 func tell(format string, args ...any) {
 	fmt.Fprintf(&stderr, "holdfast run: "+format+"\n", args...)
 }

@@ -11,31 +11,31 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// screen shows one frame after the other: on a terminal in place of the last one, elsewhere
-// below it.
+// screen shows one frame after the other: on a terminal each replaces the last one, elsewhere
+// they follow each other.
 type screen struct {
 	out      io.Writer
-	terminal *os.File // nil: it is none
+	terminal *os.File // nil: no terminal
 }
 
-// newScreen takes over a terminal, if it is to be one; else it prints to out.
+// newScreen takes over the terminal, if there is one; otherwise it prints to out.
 func newScreen(out io.Writer, terminal bool) *screen {
 	s := &screen{out: out}
 	if f, ok := out.(*os.File); ok && terminal {
 		s.terminal, s.out = f, colorable.NewColorable(f)
-		io.WriteString(s.out, "\x1b[?1049h\x1b[?25l") // another page, without a cursor
+		io.WriteString(s.out, "\x1b[?1049h\x1b[?25l") // the alternate screen, without a cursor
 	}
 	return s
 }
 
-// close gives the terminal back as it was.
+// close restores the terminal.
 func (s *screen) close() {
 	if s.terminal != nil {
 		io.WriteString(s.out, "\x1b[?25h\x1b[?1049l")
 	}
 }
 
-// size is how many cells and lines there are; 0: without limit.
+// size returns the size of the terminal in cells and lines; 0 means without limit.
 func (s *screen) size() (width, height int) {
 	if s.terminal == nil {
 		return 0, 0
@@ -45,13 +45,13 @@ func (s *screen) size() (width, height int) {
 
 func size(terminal *os.File) (width, height int) {
 	width, height, err := term.GetSize(int(terminal.Fd()))
-	if err != nil || width == 0 || height == 0 { // a serial console knows none, nor does a container's terminal at first
+	if err != nil || width == 0 || height == 0 { // a serial console has no size, nor does a container's terminal at first
 		return 80, 24
 	}
 	return width, height
 }
 
-// width is how many cells of a line there are; 0, where it is no terminal: without limit.
+// width returns the width of the terminal in cells; 0, without limit, if out is no terminal.
 func width(out io.Writer) int {
 	f, ok := out.(*os.File)
 	if !ok || !app.IsTerminal(f) {
@@ -61,7 +61,7 @@ func width(out io.Writer) int {
 	return width
 }
 
-// show shows a frame. What a terminal has no room for is cut off.
+// show shows a frame, cut to the size of the terminal.
 func (s *screen) show(frame string) error {
 	if s.terminal == nil {
 		_, err := io.WriteString(s.out, frame)
@@ -70,8 +70,8 @@ func (s *screen) show(frame string) error {
 	_, height := s.size()
 	lines := strings.Split(strings.TrimSuffix(frame, "\n"), "\n")
 	lines = lines[:min(len(lines), height)]
-	// Each line is cleared behind its end, and what is below the last: no flicker. Long
-	// lines are cut by the terminal.
+	// Clear each line after its end, and everything below the last line, to avoid flicker. The
+	// terminal cuts long lines.
 	_, err := io.WriteString(s.out, "\x1b[?7l\x1b[H"+strings.Join(lines, "\x1b[K\r\n")+"\x1b[K\x1b[J\x1b[?7h")
 	return err
 }

@@ -41,7 +41,7 @@ one. What an ACL forbids is told, and is no failure.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTree(cmd, flags, func(cfg *policy.Config, locks *lock.Client, _ admin.Tree) error {
 				log := app.Logger(cfg.Log, cmd.ErrOrStderr())
-				log = log.Level(max(log.GetLevel(), zerolog.WarnLevel)) // the report says the rest
+				log = log.Level(max(log.GetLevel(), zerolog.WarnLevel)) // the report has the rest
 				o := app.ReaperOptions(cfg)
 				o.Log, o.DryRun, o.Format1 = &log, dryRun, format1
 				r, err := reaper.New(locks, o)
@@ -63,7 +63,7 @@ one. What an ACL forbids is told, and is no failure.`,
 	return cmd
 }
 
-// printReport prints what a sweep saw and did for people: a line for each policy.
+// printReport prints the report of a sweep for people: a line for each policy.
 func printReport(w io.Writer, r *reaper.Report, colour bool) error {
 	deleted := "DELETED"
 	if r.DryRun {

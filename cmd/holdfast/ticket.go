@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// ticketFlags are those of run by which a lock goes from one command to the next.
+// ticketFlags are the flags of run that hand a lock over from one command to the next.
 type ticketFlags struct {
-	attach    string        // file of the ticket to go on with; "": none
+	attach    string        // file of the ticket to attach with; "": none
 	detach    string        // file for the ticket of the next process; "": none
 	detachFor time.Duration // 0: for the TTL
 	failed    bool          // detach also if the command has failed
@@ -29,12 +29,11 @@ func (f *ticketFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.detachFor, "detach-for", 0, "with --detach: how long the lock is kept (default for the TTL)")
 }
 
-// check refuses flags that do not go together, and a file that cannot be written when the
-// command has ended.
+// check refuses incompatible flags, and a ticket file that could not be written later.
 func (f *ticketFlags) check(wait time.Duration) error {
 	switch {
 	case f.attach != "" && wait == 0:
-		return app.Usage("--wait 0 does not go with --attach: to see whether it is its turn takes a moment, such as --wait 1s")
+		return app.Usage("--wait 0 does not go with --attach: checking its turn takes a moment; use --wait 1s")
 	case f.detachFor != 0 && f.detach == "":
 		return app.Usage("--detach-for %v: is for --detach", f.detachFor)
 	case f.failed && f.detach == "":
@@ -52,7 +51,7 @@ func (f *ticketFlags) check(wait time.Duration) error {
 	return nil
 }
 
-// ticket reads the ticket to go on with; the zero one without --attach.
+// ticket reads the ticket of --attach; without the flag it returns the zero Ticket.
 func (f *ticketFlags) ticket(name string) (lock.Ticket, error) {
 	if f.attach == "" {
 		return lock.Ticket{}, nil
@@ -67,32 +66,32 @@ func (f *ticketFlags) ticket(name string) (lock.Ticket, error) {
 		return lock.Ticket{}, app.Usage("--attach %s: %w", f.attach, err)
 	case ticket.Name() != name:
 		return lock.Ticket{}, app.Usage("--attach %s: the ticket is for lock %q, not %q", f.attach, ticket.Name(), name)
-	case ticket.Kind() != "mutex": // others may be in beside the command
-		return lock.Ticket{}, app.Usage("--attach %s: the ticket is for a lock of kind %s, and run takes those of a mutex", f.attach, ticket.Kind())
+	case ticket.Kind() != "mutex": // of another kind others may be in beside the command
+		return lock.Ticket{}, app.Usage("--attach %s: the ticket is for a lock of kind %s, but run needs one for a mutex", f.attach, ticket.Kind())
 	}
 	return ticket, nil
 }
 
-// attached removes the file of a ticket that was used.
+// attached removes the file of a used ticket.
 func (f *ticketFlags) attached() {
 	if err := os.Remove(f.attach); err != nil {
 		tell("the ticket was used, and its file stays: %v", err)
 	}
 }
 
-// giveBack ends the hold of a command that has ended with that status: by an unlock, or by a
-// ticket for the next process. The ticket stands in its file before, so that it is not lost
-// with us.
+// giveBack ends the hold after the command has ended with that status: by an unlock, or by a
+// detach with a ticket for the next process. It writes the ticket to its file first, so that the
+// ticket survives a crash of this process.
 func (f *ticketFlags) giveBack(hold *lock.Hold, status int) error {
 	if f.detach == "" {
 		return hold.Unlock()
 	}
 	ticket, err := hold.Ticket()
-	if err != nil { // it has ended: the unlock says why
+	if err != nil { // the hold has ended: the unlock returns the reason
 		return hold.Unlock()
 	}
 	if status != 0 && !f.failed {
-		tell("the command failed with status %d: the lock is unlocked, and there is no ticket; --detach-failed keeps it all the same", status)
+		tell("the command failed with status %d: the lock is unlocked, and there is no ticket; --detach-failed keeps it even then", status)
 		return hold.Unlock()
 	}
 	if err := writeTicket(f.detach, ticket); err != nil {
@@ -107,7 +106,7 @@ func (f *ticketFlags) giveBack(hold *lock.Hold, status int) error {
 	return errors.Join(err, writeTicket(f.detach, ticket))
 }
 
-// writeTicket replaces the file as a whole. Only its owner may read it.
+// writeTicket replaces the file atomically. Only its owner may read it.
 func writeTicket(file string, ticket lock.Ticket) (err error) {
 	temp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // with mode 0600
 	if err != nil {

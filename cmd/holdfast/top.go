@@ -54,7 +54,7 @@ Exit status: 2 also if there is no terminal.`,
 			if err != nil {
 				return err
 			}
-			locks, err := app.Dial(cmd.Context(), cfg, zerolog.Nop()) // a log would write into the picture
+			locks, err := app.Dial(cmd.Context(), cfg, zerolog.Nop()) // a log would disturb the screen
 			if err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ type topView struct {
 	last list.Listing
 }
 
-// run shows the view until the user quits, or ctx ends, which is no error.
+// run shows the view until the user quits or ctx ends, which is no error.
 func (t *topView) run(ctx context.Context, in *os.File, s *screen) error {
 	defer s.close()
 	before, err := term.MakeRaw(int(in.Fd()))
@@ -119,14 +119,13 @@ func (t *topView) run(ctx context.Context, in *os.File, s *screen) error {
 	}
 }
 
-// news is what came of a read.
+// news is the result of a read.
 type news struct {
 	listing list.Listing
 	err     error
 }
 
-// readOn reads again and again. A read that takes too long is given up, so that people are
-// told.
+// readOn reads repeatedly. It gives up a read that takes too long, so that the user is informed.
 func (t *topView) readOn(ctx context.Context, to chan<- news) {
 	const tooLong = 10 * time.Second
 	for {
@@ -149,7 +148,7 @@ func (t *topView) readOn(ctx context.Context, to chan<- news) {
 	}
 }
 
-// readKeys reads what is typed; an arrow comes as several bytes at once.
+// readKeys reads keys. An arrow key comes as several bytes at once.
 func readKeys(ctx context.Context, in *os.File, keys chan<- string) {
 	buf := make([]byte, 64)
 	for {
@@ -165,11 +164,11 @@ func readKeys(ctx context.Context, in *os.File, keys chan<- string) {
 	}
 }
 
-// press does what a key asks for, and reports whether that is to quit.
+// press handles a key, and reports whether to quit.
 func (t *topView) press(key string) (quit bool) {
 	v := &t.view
 	switch key {
-	case "q", "Q", "\x03", "\x04": // Ctrl-C and Ctrl-D, which raw terminals pass on
+	case "q", "Q", "\x03", "\x04": // Ctrl-C and Ctrl-D, which arrive as keys on a raw terminal
 		return true
 	case "w":
 		v.Order, v.Skip = list.ByWaiters, 0

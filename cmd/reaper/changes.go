@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// changedTogether names the keys for all roots that a reload does not change.
+// changedTogether returns the keys of all roots that have changed but need a restart.
 func changedTogether(old, next *policy.Config) []string {
 	var keys []string
 	if old.Log != next.Log {
@@ -28,8 +28,8 @@ func changedTogether(old, next *policy.Config) []string {
 	return keys
 }
 
-// changedForGood names the keys of a root that a reload does not change. Elsewhere says
-// that these are other locks altogether.
+// changedForGood returns the keys of a root that have changed but need a restart. elsewhere says
+// that the root now has other locks.
 func changedForGood(old, next *policy.Config) (keys []string, elsewhere bool) {
 	a, b := old.ZooKeeper, next.ZooKeeper
 	if !reflect.DeepEqual(a.Servers, b.Servers) {
@@ -53,15 +53,14 @@ func changedForGood(old, next *policy.Config) (keys []string, elsewhere bool) {
 	return keys, elsewhere
 }
 
-// changes tells when the contents of a file have changed, however they were: written in
-// place, by another file that takes its name, or by a link on the way to it that leads
-// elsewhere, as those of Kubernetes do.
+// changes reports changes of a file's contents, however they come: written in place, by another
+// file renamed to its name, or by a changed link on its path, as in Kubernetes.
 type changes struct {
 	C    <-chan struct{}
 	tell chan struct{}
 	file string
 	seen [sha256.Size]byte
-	told bool // that it cannot be read
+	told bool // it was logged that the file cannot be read
 }
 
 // newChanges returns the changes of the file from now on.
@@ -72,14 +71,15 @@ func newChanges(file string) *changes {
 	return c
 }
 
-// Pauses: how long after an event the file is read, which may be half written before, and
-// how often it is read without any: not all file systems send them.
+// Pauses: settling is the time from an event to the read, because the file may be half written
+// before. looking is the interval of reads without an event, because not all file systems send
+// events.
 const (
 	settling = 250 * time.Millisecond
 	looking  = time.Minute
 )
 
-// follow tells of changes until ctx ends.
+// follow reports changes until ctx ends.
 func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 	var events chan fsnotify.Event
 	var errs chan error
@@ -97,7 +97,7 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 		c.watch(watcher)
 		select {
 		case <-events:
-			if settled == nil { // in a busy folder there is no end of them
+			if settled == nil { // a busy folder has events all the time
 				settled = time.After(settling)
 			}
 			continue
@@ -119,22 +119,22 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 		if changed {
 			select {
 			case c.tell <- struct{}{}:
-			default: // told, and not looked at yet
+			default: // reported, but not received yet
 			}
 		}
 	}
 }
 
-// alarm reports whether it is to be told that the file cannot be read: once, and not right
-// after an event, when it may be about to be replaced.
+// alarm reports whether to log that the file cannot be read: once, and not right after an event,
+// when the file may be about to be replaced.
 func (c *changes) alarm(err error, event bool) bool {
 	tell := err != nil && !event && !c.told
 	c.told = err != nil && (c.told || tell)
 	return tell
 }
 
-// watch has the folders watched in which the file, and what its links lead to, can be
-// replaced. It is called again and again: links change.
+// watch watches the folders in which the file, or the target of its links, can be replaced. It is
+// called repeatedly because links change.
 func (c *changes) watch(w *fsnotify.Watcher) {
 	if w == nil {
 		return
@@ -145,16 +145,16 @@ func (c *changes) watch(w *fsnotify.Watcher) {
 	}
 	for _, folder := range w.WatchList() {
 		if !folders[folder] {
-			_ = w.Remove(folder) // it may have gone, and is then not watched any more
+			_ = w.Remove(folder) // if it has gone, it is not watched any more
 		}
 		delete(folders, folder)
 	}
 	for folder := range folders {
-		_ = w.Add(folder) // what cannot be watched is looked at each minute
+		_ = w.Add(folder) // a folder that cannot be watched is read each minute
 	}
 }
 
-// look reports whether the file has changed since it was looked at last.
+// look reports whether the file has changed since the last call.
 func (c *changes) look() (changed bool, err error) {
 	f, err := os.Open(c.file)
 	if err != nil {

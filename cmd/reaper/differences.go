@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// maxDifferences bounds how many differences of two configurations are told.
+// maxDifferences limits the number of logged differences of two configurations.
 const maxDifferences = 50
 
-// policyKeys are the keys of a policy, but for its name.
+// policyKeys are the keys of a policy except its name.
 var policyKeys = []struct {
 	key   string
 	value func(policy.Policy) any
@@ -28,7 +28,7 @@ var policyKeys = []struct {
 	{"schedule", func(p policy.Policy) any { return cmp.Or(p.Schedule, "the reaper's") }},
 }
 
-// differences tells what a reload changes of a root: its policies, schedule and bounds.
+// differences returns the changes of a root by a reload: its policies, schedule and limits.
 func differences(old, next *policy.Config) (all []string) {
 	add := func(key string, now, before any) {
 		if now != before {

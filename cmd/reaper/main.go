@@ -5,23 +5,21 @@
 //	reaper --config config.yaml --once      sweeps once, for a scheduled job
 //	reaper --config config.yaml --dry-run   tells what a sweep would delete
 //
-// It logs on stderr. With --once or --dry-run the report of the sweep is printed
-// on stdout as JSON, and how far it is on stderr if that is a terminal. SIGTERM and
-// SIGINT stop it, after the deletes that are on their way. Of several reapers one is
-// active; a daemon stands by until it is its turn.
+// It logs on stderr. With --once or --dry-run it prints the report of the sweep on stdout as
+// JSON, and its progress on stderr if that is a terminal. SIGTERM and SIGINT stop it, after the
+// deletes in flight. Of several reapers one is active; the other daemons stand by.
 //
-// A daemon reads its configuration again when the file has changed, and on SIGHUP; on a
-// terminal, SIGHUP ends it. One with a mistake is refused, and the one before stays in
-// force. Policies, schedules and bounds can be changed so, and roots be added and removed;
-// for the servers and credentials of a root that stays, its lock, the log and the status
-// page the reaper is to be started again, and it says so.
+// A daemon reloads its configuration when the file has changed, and on SIGHUP; on a terminal,
+// SIGHUP ends it. If the new configuration has a mistake, the old one stays in force. A reload
+// can change policies, schedules and limits, and add or remove roots. Changes of a root's
+// servers, credentials and lock, of the log and of the status page need a restart; the reaper
+// logs that.
 //
-// Where the configuration names several roots, each is swept by a client of its own, and
-// what goes wrong with one does not keep the others. The reports are then a list.
+// If the configuration has several roots, each has its own client, and a failure of one does not
+// stop the others. The reports are then a list.
 //
-// The exit status is 0 when all was done, 1 if the sweep failed or is incomplete
-// (also when another reaper is the active one), and 2 for bad configuration or
-// usage.
+// The exit status is 0 if the sweep is complete, 1 if it failed or is incomplete (also if another
+// reaper is active), and 2 for bad configuration or usage.
 package main
 
 import (
@@ -92,7 +90,7 @@ type reaperFlags struct {
 	listen       string
 }
 
-// run sweeps once, or by schedule until it is told to stop.
+// run sweeps once, or by schedule until it is stopped.
 func (f *reaperFlags) run(cmd *cobra.Command) error {
 	address, err := f.address()
 	if err != nil {
@@ -116,7 +114,7 @@ func (f *reaperFlags) run(cmd *cobra.Command) error {
 	return p.serve(cmd.Context(), cfg)
 }
 
-// address is where --listen has the page served; "" without it.
+// address returns the address of --listen; "" without the flag.
 func (f *reaperFlags) address() (string, error) {
 	if f.listen == "" {
 		return "", nil
@@ -131,29 +129,29 @@ func (f *reaperFlags) address() (string, error) {
 	return address, nil
 }
 
-// program is what a run of the command works with.
+// program is the state of a run of the command.
 type program struct {
 	flags   *app.Flags
-	format1 bool // delete what is of format 1, too
+	format1 bool // also delete nodes of format 1
 	errs    io.Writer
-	address string // to listen on, in place of the configuration's; "" for that
+	address string // to listen on instead of the configuration's; "": the configuration's
 	hangups <-chan struct{}
-	changes *changes // of the configuration file; nil: it is not followed
+	changes *changes // of the configuration file; nil: not followed
 }
 
-// about is what a reaper of that root tells of itself.
+// about returns the description of a root's reaper.
 func (p *program) about(n policy.Named) reaper.About {
 	return reaper.About{Name: n.Name, Version: app.Version(), File: p.flags.File(), Servers: n.ZooKeeper.Servers, Root: n.Root}
 }
 
-// options are those of the reaper of a root.
+// options returns the options of a root's reaper.
 func (p *program) options(n policy.Named) reaper.Options {
 	o := app.ReaperOptions(n.Config)
 	o.Format1 = p.format1
 	return o
 }
 
-// logger is that of a root.
+// logger returns the logger of a root.
 func logger(log zerolog.Logger, n policy.Named) zerolog.Logger {
 	if n.Name == "" {
 		return log
@@ -161,8 +159,8 @@ func logger(log zerolog.Logger, n policy.Named) zerolog.Logger {
 	return log.With().Str("root_name", n.Name).Logger()
 }
 
-// failed gives an error the exit status 1, unless it is one of configuration: a
-// scheduled job that was interrupted is incomplete like any other.
+// failed gives an error the exit status 1, unless it is a configuration error. So an interrupted
+// scheduled job counts as incomplete like any other.
 func failed(err error) error {
 	if err == nil || app.Status(context.Background(), err) != app.StatusFailed {
 		return err

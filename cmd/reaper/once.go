@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// sweep makes one pass over each root and prints the report, or the list of them if the
-// configuration names the roots.
+// sweep makes one pass over each root and prints the report, or a list of reports if the
+// configuration has named roots.
 func (p *program) sweep(ctx context.Context, cfg *policy.Config, dryRun bool, out io.Writer) error {
 	errs, bar := p.errs, (*bar)(nil)
 	if app.IsTerminal(p.errs) {
@@ -27,7 +27,7 @@ func (p *program) sweep(ctx context.Context, cfg *policy.Config, dryRun bool, ou
 	}
 	log := app.Logger(cfg.Log, errs)
 	if cfg.Log.Format == "console" {
-		log = app.Logger(cfg.Log, p.errs) // it asks whether that is a terminal
+		log = app.Logger(cfg.Log, p.errs) // Logger checks whether that is a terminal
 		if bar != nil {
 			log = log.Output(zerolog.ConsoleWriter{Out: bar, TimeFormat: time.TimeOnly})
 		}
@@ -58,7 +58,7 @@ func (p *program) sweep(ctx context.Context, cfg *policy.Config, dryRun bool, ou
 	return errors.Join(append(wrong, err)...)
 }
 
-// sweepRoot makes one pass over a root. The report is nil if none was begun.
+// sweepRoot makes one pass over a root. The report is nil if the pass did not begin.
 func (p *program) sweepRoot(ctx context.Context, n policy.Named, log zerolog.Logger, dryRun bool, bar *bar) (_ *reaper.Report, err error) {
 	locks, err := app.DialChecked(ctx, n.Config, log)
 	if err != nil {
@@ -78,12 +78,11 @@ func (p *program) sweepRoot(ctx context.Context, n policy.Named, log zerolog.Log
 	return &report, err
 }
 
-// bar shows on a terminal how far a sweep is, below the lines of the log that are
-// written to it.
+// bar shows the progress of a sweep on a terminal, below the log lines that are written to it.
 type bar struct {
 	mu  sync.Mutex
 	out io.Writer
-	bar *progressbar.ProgressBar // nil: none is shown
+	bar *progressbar.ProgressBar // nil: not shown
 }
 
 func newBar(out io.Writer) *bar { return &bar{out: out} }
@@ -99,10 +98,10 @@ func (b *bar) Write(line []byte) (int, error) {
 	return b.out.Write(line)
 }
 
-// barInterval is how often it is drawn.
+// barInterval is the interval of redraws.
 const barInterval = 200 * time.Millisecond
 
-// follow shows how far the sweep is, until what it returns is called.
+// follow shows the progress of the sweep until stop is called.
 func (b *bar) follow(m *reaper.Monitor) (stop func()) {
 	done := make(chan struct{})
 	var drawing sync.WaitGroup
@@ -136,7 +135,7 @@ func (b *bar) draw(p reaper.Progress) {
 			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("nodes"), progressbar.OptionClearOnFinish(),
 			progressbar.OptionSetWidth(30), progressbar.OptionSetPredictTime(true))
 	}
-	b.bar.ChangeMax(max(1, p.Found, p.Done+1)) // the last one finishes it
+	b.bar.ChangeMax(max(1, p.Found, p.Done+1)) // reaching the maximum would finish the bar
 	_ = b.bar.Set(p.Done)                      // if the terminal refuses it, only the bar is missing
 }
 

@@ -21,7 +21,7 @@ type page struct {
 	at     net.Listener
 }
 
-// listen listens where the status of the roots is to be served; nil if nowhere.
+// listen opens the address of the status page; nil if there is none.
 func listen(ctx context.Context, s policy.Status, roots []*root, log zerolog.Logger) (*page, error) {
 	if s.Listen == "" {
 		return nil, nil
@@ -44,14 +44,14 @@ func listen(ctx context.Context, s policy.Status, roots []*root, log zerolog.Log
 	return &page{server, l}, nil
 }
 
-// serve serves it until ctx ends.
+// serve serves the page until ctx ends.
 func (p *page) serve(ctx context.Context, log zerolog.Logger) {
 	if err := p.server.Serve(ctx, p.at); err != nil && !errors.Is(err, net.ErrClosed) {
 		log.Error().Err(err).Msg("the status page is not served any more")
 	}
 }
 
-// show has it tell of these roots.
+// show sets the roots on the page.
 func (p *page) show(roots []*root) error {
 	if p == nil {
 		return nil

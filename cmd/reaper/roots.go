@@ -15,28 +15,28 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// unlockTimeout is for how long a daemon that stops tries to give back its lock: with
-// the batch at hand before it and the connection's end after it, this is less than the
-// half minute after which many a supervisor kills.
+// unlockTimeout is the time for which a stopping daemon tries to release its lock. Together with
+// the current batch before it and the close of the connection after it, that is less than the
+// half minute after which many supervisors kill.
 const unlockTimeout = 5 * time.Second
 
 // root is one of the roots that a daemon sweeps.
 type root struct {
-	policy.Named                // as it was begun with
-	inForce      *policy.Config // the last one
+	policy.Named                // configuration at its start
+	inForce      *policy.Config // the last configuration
 	daemon       *reaper.Daemon
 	policies     *livePolicies
 	log          zerolog.Logger
-	several      atomic.Bool // it is one of several
+	several      atomic.Bool // the daemon has several roots
 	stop         context.CancelFunc
-	done         chan struct{} // closed when it is swept no more
-	err          error         // of its end; to be read after done
+	done         chan struct{} // closed when its sweeps have ended
+	err          error         // result of its sweeps; read it after done
 }
 
-// livePolicies are those in force, for the client: its own lock has one, too.
+// livePolicies are the policies in force, for the client: its own lock also has a policy.
 type livePolicies struct{ atomic.Pointer[policy.Set] }
 
-// Policy is that of the set in force.
+// Policy returns the policy of the set in force.
 func (l *livePolicies) Policy(name string) lock.Policy { return l.Load().Policy(name) }
 
 func (d *daemon) newRoot(n policy.Named) (*root, error) {
@@ -51,7 +51,7 @@ func (d *daemon) newRoot(n policy.Named) (*root, error) {
 	return r, err
 }
 
-// begin has the root swept until ctx ends, or it is given up.
+// begin starts the sweeps of the root until ctx ends, or the root is removed.
 func (d *daemon) begin(ctx context.Context, r *root) {
 	ctx, r.stop = context.WithCancel(ctx)
 	r.done = make(chan struct{})
@@ -65,14 +65,14 @@ func (d *daemon) begin(ctx context.Context, r *root) {
 	}()
 }
 
-// Pauses after which a root that has failed is begun anew.
+// Pauses before a failed root is started again.
 const (
 	firstAnew = 5 * time.Second
 	mostAnew  = 5 * time.Minute
 )
 
-// run sweeps the root until ctx ends. What goes wrong for good ends it, unless it is one
-// of several: then it is told, and tried again.
+// run sweeps the root until ctx ends. A permanent error ends it, unless the root is one of
+// several: then the error is logged, and the root is tried again.
 func (r *root) run(ctx context.Context) error {
 	for tries, pause := 1, firstAnew; ; tries, pause = tries+1, min(2*pause, mostAnew) {
 		err := r.daemon.Run(ctx)
@@ -89,16 +89,16 @@ func (r *root) run(ctx context.Context) error {
 	}
 }
 
-// tellSeveral has the roots know whether each is one of several.
+// tellSeveral updates each root's several.
 func (d *daemon) tellSeveral() {
 	for _, r := range d.roots {
 		r.several.Store(len(d.roots) > 1)
 	}
 }
 
-// setRoots has these roots swept from now on. Those that are left out are given up before
-// new ones begin, which may stand where they stood. It returns what has changed, and the
-// keys that do not change before a restart. An error there cannot be after app.CheckReapers.
+// setRoots sets the roots to sweep. It stops removed roots before it starts new ones, which may
+// use the same node. It returns the changes, and the changed keys that need a restart. After
+// app.CheckReapers it cannot fail.
 func (d *daemon) setRoots(ctx context.Context, each []policy.Named) (changed, later []string, err error) {
 	var roots, begun []*root
 	for _, n := range each {
@@ -136,8 +136,8 @@ func (d *daemon) setRoots(ctx context.Context, each []policy.Named) (changed, la
 	return changed, later, nil
 }
 
-// same returns the root that is swept already, nil if there is none: one that has the name,
-// and, if it has one, stands where it stood.
+// same returns the running root for n, or nil: the root of the same name and, if it has a name,
+// with the same locks.
 func (d *daemon) same(n policy.Named) *root {
 	for _, r := range d.roots {
 		if _, elsewhere := changedForGood(r.Config, n.Config); r.Name == n.Name && (n.Name == "" || !elsewhere) {
@@ -147,14 +147,14 @@ func (d *daemon) same(n policy.Named) *root {
 	return nil
 }
 
-// reload has the root swept by what is new of its configuration. It returns what has changed,
-// and the keys that stay as they were.
+// reload applies a new configuration to the root. It returns the changes, and the changed keys
+// that need a restart.
 func (r *root) reload(n policy.Named) (changed, later []string, err error) {
 	fixed, elsewhere := changedForGood(r.Config, n.Config)
 	for _, key := range fixed {
 		later = append(later, r.of(key))
 	}
-	if elsewhere { // its policies are for another place
+	if elsewhere { // its policies are for other locks
 		return nil, later, nil
 	}
 	if err := r.daemon.Reload(app.ReaperOptions(n.Config)); err != nil {
@@ -168,7 +168,7 @@ func (r *root) reload(n policy.Named) (changed, later []string, err error) {
 	return changed, later, nil
 }
 
-// of is what a log line says of the root, by its name if it has one.
+// of adds the root's name, if it has one, to a text for the log.
 func (r *root) of(what string) string {
 	if r.Name == "" {
 		return what

@@ -14,19 +14,19 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// daemon sweeps all roots by schedule. It belongs to one goroutine, which begins and ends
-// the roots' own.
+// daemon sweeps all roots by schedule. It belongs to one goroutine, which starts and stops the
+// roots' goroutines.
 type daemon struct {
 	*program
 	log   zerolog.Logger
-	began *policy.Config // what does not change by a reload is as it was in this one
-	roots []*root        // that are swept, in the order of the configuration
-	page  *page          // nil: none is served
-	ended chan *root     // those of which nothing more can be swept
+	began *policy.Config // configuration at the start, for keys that need a restart
+	roots []*root        // running roots, in the order of the configuration
+	page  *page          // nil: not served
+	ended chan *root     // roots that have ended
 }
 
-// listen has SIGHUP, and a change of the configuration file, noticed from now on: from
-// before the file is read. On a terminal, SIGHUP says that the terminal has gone.
+// listen registers for SIGHUP and changes of the configuration file, before the file is read. On
+// a terminal, SIGHUP means that the terminal has gone.
 func (p *program) listen(ctx context.Context) {
 	if !app.IsTerminal(p.errs) {
 		p.hangups = app.Hangups(ctx)
@@ -38,8 +38,8 @@ func (p *program) listen(ctx context.Context) {
 	}
 }
 
-// serve sweeps all roots by schedule until ctx ends. It waits for ZooKeeper, at the
-// start as after an outage.
+// serve sweeps all roots by schedule until ctx ends. It waits for ZooKeeper, both at the start
+// and after an outage.
 func (p *program) serve(ctx context.Context, cfg *policy.Config) error {
 	d := &daemon{program: p, log: app.Logger(cfg.Log, p.errs), began: cfg, ended: make(chan *root)}
 	cfg.Status.Listen = cmp.Or(p.address, cfg.Status.Listen)
@@ -81,8 +81,8 @@ func (p *program) serve(ctx context.Context, cfg *policy.Config) error {
 	return errors.Join(wrong...)
 }
 
-// follow puts the configuration in force again whenever that is asked for, or the file
-// has changed, until ctx ends, or the only root can be swept no more.
+// follow reloads the configuration on request, or when the file has changed. It ends when ctx
+// ends, or when the only root has failed for good.
 func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 	for {
 		why := "the file has changed"
@@ -94,7 +94,7 @@ func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 			if slices.Contains(d.roots, r) {
 				return
 			}
-			continue // it was given up
+			continue // it was removed
 		case <-ctx.Done():
 			return
 		}
@@ -115,8 +115,8 @@ func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// reload reads the configuration and puts it in force, as far as it can be changed while
-// the daemon runs. One that has a mistake changes nothing.
+// reload reads the configuration and applies the parts that can change while the daemon runs. A
+// configuration with a mistake changes nothing.
 func (d *daemon) reload(ctx context.Context, why string) error {
 	next, err := d.flags.Load(ctx)
 	if err == nil {
@@ -134,7 +134,7 @@ func (d *daemon) reload(ctx context.Context, why string) error {
 	return nil
 }
 
-// tellReloaded logs what a reload has changed, and the keys that take a restart.
+// tellReloaded logs the changes by a reload, and the changed keys that need a restart.
 func tellReloaded(log zerolog.Logger, changed, later []string) {
 	event, message := log.Info(), "configuration reloaded: it is in force"
 	switch {

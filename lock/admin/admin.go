@@ -1,6 +1,5 @@
-// Package admin is what tools that look after locks need of a client, such as the
-// reaper and the command line: reads, deletes on a version, and ensemble time.
-// Services that take locks need none of it.
+// Package admin gives tools, such as the reaper and the command line, access to a client's locks:
+// reads, deletes on a version, and ensemble time. Services that take locks do not need it.
 package admin
 
 import (
@@ -18,20 +17,20 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Tree is the view of a client's locks that tools have. All methods are safe for
-// concurrent use, and wait out an outage of ZooKeeper until their context ends.
+// Tree is the tools' view of a client's locks. All methods are safe for concurrent use, and wait
+// out an outage of ZooKeeper until their context ends.
 type Tree struct {
 	c access.Client
 }
 
-// New returns the view of the client's locks. That of a nil client, or one that was
-// not made by lock.Dial or lock.New, refuses whatever is asked.
+// New returns the view of the client's locks. If the client is nil, or was not made by lock.Dial
+// or lock.New, all methods of the view fail.
 func New(client *lock.Client) Tree {
 	c, _ := access.Of(client)
 	return Tree{c}
 }
 
-// check refuses the zero Tree, that of a nil client, and a nil context.
+// check returns an error for the zero Tree, for a Tree of a nil client, and for a nil context.
 func (t Tree) check(ctx context.Context) error {
 	switch {
 	case t.c.Conn == nil:
@@ -42,10 +41,10 @@ func (t Tree) check(ctx context.Context) error {
 	return nil
 }
 
-// Root returns the path below which the locks stand.
+// Root returns the path below which the locks are.
 func (t Tree) Root() string { return t.c.Root }
 
-// Path returns the path of the named lock, the root for "".
+// Path returns the path of the named lock; the root for "".
 func (t Tree) Path(name string) string {
 	if name == "" || t.c.Root == "" {
 		return t.c.Root
@@ -70,8 +69,7 @@ func (t Tree) Children(ctx context.Context, path string) ([]string, *zk.Stat, er
 	return t.c.Conn.Children(ctx, path)
 }
 
-// Deletion is a node to be deleted, if its data still has that version and it
-// has no children.
+// Deletion is a node to delete if its data has that version and it has no children.
 type Deletion struct {
 	Path    string
 	Version int32 // of the data; -1 for any
@@ -79,22 +77,21 @@ type Deletion struct {
 
 // RefusedError says which node of a transaction was refused. Nothing was changed.
 type RefusedError struct {
-	Index int    // of the node, in what was asked for
-	Op    string // what was refused: "delete" or "guard"
+	Index int    // index of the node in the request
+	Op    string // refused operation: "delete" or "guard"
 	Path  string // of the node
 	Err   error  // an error of [zk.Conn.Delete]'s or [zk.Conn.Create]'s
-	Lost  bool   // a reply to the same transaction was lost before: perhaps it was applied then
+	Lost  bool   // an earlier reply to the same transaction was lost: perhaps it was applied then
 }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err) }
 
-// Unwrap returns why.
+// Unwrap returns Err.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// Delete deletes all of the nodes in one transaction, in that order, or none. It
-// fails with a [RefusedError] if one was refused. After a lost reply it tries
-// again, so that one may be refused because it has been deleted just before: the
-// error says so with Lost.
+// Delete deletes all of the nodes in one transaction, in that order, or none. It fails with a
+// [RefusedError] if one was refused. After a lost reply it tries again. Then a node may be
+// refused because the first try has deleted it: the error has Lost set.
 func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 	if err := t.check(ctx); err != nil {
 		return err
@@ -110,10 +107,9 @@ func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 	return err
 }
 
-// Guard makes an anchor of a new generation below each of the nodes, all in one
-// transaction, and returns their names. The caller deletes them. As long as its guard is
-// there, the node at that path is the same one. It fails with a [RefusedError] if one was
-// refused.
+// Guard creates an anchor of a new generation below each of the nodes, in one transaction, and
+// returns the anchors' names. The caller must delete them. While its guard exists, the node at
+// that path is the same one. Guard fails with a [RefusedError] if a node was refused.
 func (t Tree) Guard(ctx context.Context, paths []string) (names []string, err error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err
@@ -125,7 +121,7 @@ func (t Tree) Guard(ctx context.Context, paths []string) (names []string, err er
 	}
 	lost, err := t.send(ctx, ops)
 	switch i, cause := zkconn.RefusedOp(err); {
-	case errors.Is(cause, zk.ErrNodeExists): // an attempt before, whose reply was lost, was applied
+	case errors.Is(cause, zk.ErrNodeExists): // an earlier attempt was applied, but its reply was lost
 		return names, nil
 	case i >= 0:
 		return nil, &RefusedError{Index: i, Op: "guard", Path: paths[i], Err: cause, Lost: lost}
@@ -135,8 +131,8 @@ func (t Tree) Guard(ctx context.Context, paths []string) (names []string, err er
 	return names, nil
 }
 
-// send sends a transaction until its outcome is known. It reports whether a reply to it was
-// lost before.
+// send sends a transaction until its outcome is known. It reports whether an earlier reply was
+// lost.
 func (t Tree) send(ctx context.Context, ops []any) (lost bool, err error) {
 	err = t.c.Conn.Retry(ctx, backoff, func() error {
 		_, err := t.c.Conn.Multi(ctx, nil, ops...)
@@ -146,13 +142,12 @@ func (t Tree) send(ctx context.Context, ops []any) (lost bool, err error) {
 	return lost, err
 }
 
-// Time is what is known of the clock of ZooKeeper's leader, and by what records are
-// judged.
+// Time is the knowledge of the leader's clock, by which entries are judged.
 type Time = znode.Now
 
-// Now returns ensemble time by a new sample, which costs a transaction that
-// leaves nothing behind. It fails with [zk.ErrNoNode] if there is no root, and
-// with [lock.ErrDenied] if its ACL does not let us.
+// Now returns ensemble time from a new sample, which costs a transaction that leaves nothing
+// behind. It fails with [zk.ErrNoNode] if there is no root, and with [lock.ErrDenied] if the
+// root's ACL forbids it.
 func (t Tree) Now(ctx context.Context) (Time, error) {
 	if err := t.check(ctx); err != nil {
 		return Time{}, err
@@ -163,8 +158,8 @@ func (t Tree) Now(ctx context.Context) (Time, error) {
 	return t.Estimate(), nil
 }
 
-// Estimate returns ensemble time by the last sample, at no cost. The zero Zxid
-// means that there was none yet.
+// Estimate returns ensemble time from the last sample, at no cost. Its Zxid is 0 if there was no
+// sample yet.
 func (t Tree) Estimate() Time {
 	if t.c.Clock == nil {
 		return Time{}
@@ -172,13 +167,13 @@ func (t Tree) Estimate() Time {
 	return t.c.Clock.Now()
 }
 
-// Outdated reports whether all that is known of the time is from before the last outage. The
-// servers may have lost their data meanwhile: [Tree.Prove] tells before anything is deleted.
+// Outdated reports whether the last sample is older than the last outage. The servers may have
+// lost their data meanwhile, so call [Tree.Prove] before any deletion.
 func (t Tree) Outdated() bool { return t.c.Clock != nil && t.c.Clock.Outdated() }
 
-// Prove gets what a verdict of [znode.Unproven] lacked: a younger sample, or the mark of
-// the leader's epoch. The verdict was on the write of the transaction mzxid, by the time
-// knew. Prove returns the time that is known then. It fails as Now does.
+// Prove gets the missing proof for a verdict of [znode.Unproven]: a younger sample, or the mark
+// of the leader's epoch. The verdict was on the write of the transaction mzxid, with the
+// knowledge knew. Prove returns the new knowledge. It fails as Now does.
 func (t Tree) Prove(ctx context.Context, knew Time, mzxid int64) (Time, error) {
 	if err := t.check(ctx); err != nil {
 		return Time{}, err
@@ -189,8 +184,8 @@ func (t Tree) Prove(ctx context.Context, knew Time, mzxid int64) (Time, error) {
 	return t.Estimate(), nil
 }
 
-// Monotonic is this process's monotonic clock: the one by which to tell for how long a
-// version of a node has been known.
+// Monotonic returns this process's monotonic clock. It measures for how long a version of a node
+// has been known.
 func (t Tree) Monotonic() time.Duration {
 	if t.c.Clock == nil {
 		return 0
@@ -198,12 +193,12 @@ func (t Tree) Monotonic() time.Duration {
 	return t.c.Clock.Mono()
 }
 
-// Session is what is known of a client's session with ZooKeeper.
+// Session is the state of a client's session with ZooKeeper.
 type Session struct {
-	ID        int64 // of the session that there is, or was last
-	Connected bool  // there is one, as far as was noticed
-	// Changed is closed when something of it may have changed. It is nil for a client on
-	// a connection that is not its own: look again after a while.
+	ID        int64 // of the present or last session
+	Connected bool  // there is a session, as far as was noticed
+	// Changed is closed when the state may have changed. It is nil for a client made by lock.New:
+	// poll instead.
 	Changed <-chan struct{}
 }
 
@@ -218,9 +213,9 @@ func (t Tree) Session() Session {
 	return s
 }
 
-// Rules reads what the admission to a lock depends on: the parent at that path holds the
-// data. It fails with [zk.ErrNoNode] if the anchor of a semaphore is not there, and with the
-// errors of [zk.Conn.Get] and [znode.DecodeAnchor].
+// Rules reads the admission rules of the lock at that path; parent is its data. It fails with
+// [zk.ErrNoNode] if the anchor of a semaphore is missing, and with the errors of [zk.Conn.Get]
+// and [znode.DecodeAnchor].
 func (t Tree) Rules(ctx context.Context, path string, parent znode.Parent) (znode.Rules, error) {
 	if err := t.check(ctx); err != nil {
 		return znode.Rules{}, err
@@ -228,43 +223,43 @@ func (t Tree) Rules(ctx context.Context, path string, parent znode.Parent) (znod
 	return inbox.Rules(ctx, t.c.Conn, path, parent)
 }
 
-// Contender is an entry of a lock as it was read.
+// Contender is an entry of a lock, from a single read.
 type Contender struct {
 	Path  string     // of the entry
 	Token lock.Token // its fencing token, if it is granted
-	Read  Time       // ensemble time just before it was read; the zero Zxid: not known, see [Tree.Now]
-	// Ours is false for the entry of another library, of format 1 or of a newer version,
-	// and for one that is damaged. Then nothing below is known.
+	Read  Time       // ensemble time just before the read; Zxid 0: unknown, see [Tree.Now]
+	// Ours is false for an entry of another library, of format 1 or of a newer version, and for a
+	// damaged one. Then the fields below are unset, except Err.
 	Ours bool
-	// Err says why an entry that is named as ours cannot be read: [znode.ErrOlder],
-	// [znode.ErrNewer] or [znode.ErrForeign], for a damaged one. It is in the way of the lock
-	// for as long as it is there.
+	// Err says why an entry with a name of ours cannot be decoded: [znode.ErrOlder],
+	// [znode.ErrNewer], or [znode.ErrForeign] for a damaged one. Such an entry blocks the lock
+	// while it exists.
 	Err      error
-	Owner    string // as the entry tells, as do the next three
+	Owner    string // from the record, as are the next three
 	Host     string
 	PID      int
 	Metadata map[string]string
-	Shares   bool          // it had the lock to write, and tells that it only reads since
-	TTL      time.Duration // the lease that each write begins anew
+	Shares   bool          // its writer now only reads
+	TTL      time.Duration // length of the lease after each write
 	Acquired time.Time     // in ensemble time; zero until the grant was recorded
-	Detached bool          // no process has it: it is there to be attached to
-	Broken   string        // the client that broke the hold, and why, see [Tree.Break]; "": none did
+	Detached bool          // no process has it: a client may attach to it
+	Broken   string        // the client that force-released the hold, and its reason, see [Tree.Break]; "": none
 	Expires  time.Time     // end of the lease unless it is renewed, by the clock of the leader that stamped it
 }
 
-// State is a lock as it was read, one node after the other: while it is in use
-// its parts can be of slightly different times.
+// State is the state of a lock, read node by node: if the lock is in use, its parts may be from
+// slightly different times.
 type State struct {
 	Name       string      // "" for the root
 	Kind       znode.Kind  // "" if the node is not there, or not ours
-	Permits    int         // that a semaphore has now; 0: it is none
+	Permits    int         // present number of a semaphore; 0: no semaphore
 	Contenders []Contender // in the order of their turn; empty if there are none
-	Children   []string    // names of children that are no contenders: nested locks, or others' nodes
+	Children   []string    // names of children that are no contenders: nested locks, or other nodes
 }
 
-// Inspect reads a lock. One that is not there has no contenders. Names are as
-// for [lock.Client.Mutex]; "" inspects the root. It takes no sample of ensemble time: call
-// [Tree.Now] before, for [Contender.Read] to be known.
+// Inspect reads a lock. A missing lock has no contenders. Names are as for [lock.Client.Mutex];
+// "" inspects the root. It takes no sample of ensemble time. Call [Tree.Now] before, so that
+// [Contender.Read] is known.
 func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 	s := State{Name: name}
 	if err := t.check(ctx); err != nil {
@@ -308,7 +303,7 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 	for _, n := range znode.Contenders(children) {
 		c, err := t.contender(ctx, path+"/"+n.Node, n)
 		if errors.Is(err, zk.ErrNoNode) {
-			continue // left meanwhile
+			continue // it has left meanwhile
 		}
 		if err != nil {
 			return s, fmt.Errorf("read %s: %w", path+"/"+n.Node, err)
@@ -319,7 +314,7 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 }
 
 func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Contender, error) {
-	read := t.Estimate() // before the read: a lease that has ended by then is not renewed in what is read
+	read := t.Estimate() // before the read: if a lease has ended by then, the read does not show a renewal
 	data, stat, err := t.Get(ctx, path)
 	if err != nil {
 		return Contender{}, err

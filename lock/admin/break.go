@@ -14,33 +14,33 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// ErrHandedOn says that an entry was not deleted, because another client has attached to
-// it, or else written it, since it was broken.
+// ErrHandedOn says that an entry was not deleted, because another client has attached to it, or
+// has written it, since the force-release.
 var ErrHandedOn = errors.New("another client has the entry now")
 
-// backoff is how long requests pause between tries.
+// backoff is the backoff between attempts.
 var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 
-// Breaking is a hold that was broken, by [Tree.Break].
+// Breaking is a force-release by [Tree.Break].
 type Breaking struct {
 	tree   Tree
 	path   string
-	before znode.Entry   // as its owner wrote it last
-	read   time.Duration // when, on our monotonic clock
+	before znode.Entry   // last record of its owner
+	read   time.Duration // time of the read on our monotonic clock
 	mark   int32         // version of the node with the mark
-	gone   bool          // there is no entry to break any more
+	gone   bool          // the entry has gone
 }
 
-// Break ends the hold, or the place in the queue, that the entry at path stands for. It
-// writes by, a client and its reason, into the entry's record in the owner's stead. The
-// owner learns of it with its next renewal, after a third of its TTL at most. Its hold is
-// then lost with [lock.ErrBroken], and it deletes the entry. A waiter queues again, at the
-// end. An owner that is dead learns nothing: [Breaking.Wait] deletes the entry as soon as
-// its lease has ended. So no other client enters while the owner may still believe that it
-// holds the lock; only [Breaking.Delete] breaks that promise.
+// Break force-releases the hold, or the place in the queue, of the entry at path. It writes by,
+// the releasing client and its reason, into the entry's record. The owner learns of it with its
+// next renewal, after at most a third of its TTL. Then its hold is lost with [lock.ErrBroken],
+// and it deletes the entry. A waiter queues again, at the end. If the owner is dead,
+// [Breaking.Wait] deletes the entry as soon as its lease has ended. So no other client enters
+// while the owner may still believe that it holds the lock. Only [Breaking.Delete] breaks that
+// promise.
 //
-// It fails with [lock.ErrForeign] if the entry is another library's, and with
-// [lock.ErrDenied] if an ACL forbids it. That there is no entry is no error.
+// It fails with [lock.ErrForeign] if the entry is another library's, and with [lock.ErrDenied] if
+// an ACL forbids it. A missing entry is no error.
 func (t Tree) Break(ctx context.Context, path string, by znode.Broken) (*Breaking, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err
@@ -58,10 +58,10 @@ func (t Tree) Break(ctx context.Context, path string, by znode.Broken) (*Breakin
 	return b, nil
 }
 
-// attempt reads the entry and marks what it has read. What it returns is for Retry.
+// attempt reads the entry and marks that version. Its error is for Retry.
 func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 	conn, name := b.tree.c.Conn, nameOf(b.path)
-	n, err := conn.GetSynced(ctx, b.path) // a server that lags may know of no entry
+	n, err := conn.GetSynced(ctx, b.path) // a server that lags behind may not know the entry
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		b.gone = true
@@ -75,7 +75,7 @@ func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 	switch {
 	case !entry.Leased():
 		return zkconn.Final(fmt.Errorf("%w: it is another library's, or of a newer version", lock.ErrForeign))
-	case entry.Record.Broken != nil: // by an attempt before, or another client
+	case entry.Record.Broken != nil: // by an earlier attempt, or another client
 		if b.mark = n.Stat.Version; b.before.Stat.Czxid == 0 || b.before.Stat.Version != b.mark-1 {
 			b.before, b.read = entry, b.tree.Monotonic()
 		}
@@ -95,8 +95,8 @@ func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 	return err
 }
 
-// marked is the record with the mark. It must be one that all can read: for want of room
-// the mark takes that of the metadata.
+// marked returns the record with the mark. If the record would become too large for other clients
+// to read, the mark replaces the metadata.
 func marked(r znode.Record, by znode.Broken) []byte {
 	r.Broken = &by
 	data := r.Encode()
@@ -107,14 +107,14 @@ func marked(r znode.Record, by znode.Broken) []byte {
 	return data
 }
 
-// Gone reports whether there was no entry to break any more.
+// Gone reports whether the entry has gone.
 func (b *Breaking) Gone() bool { return b.gone }
 
-// TTL is how long the owner, if it is dead, is surely gone after its last renewal.
+// TTL returns the TTL of the owner: a dead owner's lease ends that long after its last renewal.
 func (b *Breaking) TTL() time.Duration { return b.before.TTL() }
 
-// Wait waits until the entry is gone. It deletes it itself as soon as the lease that the
-// owner had has surely ended, and the grace after it.
+// Wait waits until the entry has gone. It deletes the entry itself as soon as the owner's lease
+// and the grace have surely ended.
 func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 	for !b.gone {
 		_, changed, err := b.tree.c.Conn.WatchSynced(ctx, b.path) // as in attempt: there may be a new session
@@ -148,10 +148,10 @@ func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 	return nil
 }
 
-// Delete deletes the entry now, whatever its owner believes: until the owner notices, with
-// its next renewal, another client may have the lock too. If the entry was written since,
-// Delete fails with [ErrHandedOn]. If no other entry is there, it deletes the lock's node
-// too, unless the policy has it kept.
+// Delete deletes the entry now, even if its owner still believes that it holds the lock. Until
+// the owner notices, with its next renewal, another client may hold the lock too. If the entry
+// was written since, Delete fails with [ErrHandedOn]. If there is no other entry, it also deletes
+// the lock's node, unless the policy has keep_parent.
 func (b *Breaking) Delete(ctx context.Context, p lock.Policy) error {
 	if b.gone {
 		return nil
@@ -164,8 +164,8 @@ func (b *Breaking) Delete(ctx context.Context, p lock.Policy) error {
 	return err
 }
 
-// Purge deletes the entry at path if its lease has ended, and the grace after it, as a
-// waiter behind it would. It reports whether the entry is gone.
+// Purge deletes the entry at path if its lease and the grace have ended, as a waiter behind it
+// would. It reports whether the entry has gone.
 func (t Tree) Purge(ctx context.Context, path string, p lock.Policy) (gone bool, err error) {
 	if err := t.check(ctx); err != nil {
 		return false, err
@@ -188,8 +188,8 @@ func (t Tree) Purge(ctx context.Context, path string, p lock.Policy) (gone bool,
 	return t.remove(ctx, path, n.Stat.Version, p.KeepParent)
 }
 
-// judge judges an entry that was read at the given monotonic time. With a verdict of Live
-// comes how long to wait before the next.
+// judge judges an entry that was read at the given monotonic time. With Live it returns the time
+// until the next check.
 func (t Tree) judge(ctx context.Context, e *znode.Entry, grace, read time.Duration) (znode.Verdict, time.Duration, error) {
 	now := t.Estimate()
 	verdict, wait := e.Judge(now, grace, t.Monotonic()-read)
@@ -201,13 +201,13 @@ func (t Tree) judge(ctx context.Context, e *znode.Entry, grace, read time.Durati
 		verdict, wait = e.Judge(now, grace, t.Monotonic()-read)
 	}
 	if verdict != znode.Live && verdict != znode.Expired || wait <= 0 {
-		wait = max(grace/4, time.Millisecond) // what could not be proven may be then
+		wait = max(grace/4, time.Millisecond) // an unproven verdict may be proven then
 	}
 	return verdict, wait, nil
 }
 
-// remove deletes an entry at that version, and the lock's node after the last one. It
-// reports false if the entry was written since.
+// remove deletes an entry at that version, and the lock's node after the last entry. It returns
+// false if the entry was written since.
 func (t Tree) remove(ctx context.Context, path string, version int32, keepParent bool) (gone bool, err error) {
 	err = t.Delete(ctx, []Deletion{{path, version}})
 	var refused *RefusedError
@@ -239,9 +239,8 @@ func (t Tree) remove(ctx context.Context, path string, version int32, keepParent
 	return true, unlessGone(t.Delete(ctx, append(nodes, Deletion{parent, n.Stat.Version})))
 }
 
-// unlessGone returns the error of what was done to the lock's node after its last entry,
-// unless it says that another client uses the node, that it has gone, or that it is the
-// reaper's to delete.
+// unlessGone returns the error of an operation on the lock's node after its last entry. It
+// returns nil if another client uses the node, the node has gone, or the reaper has to delete it.
 func unlessGone(err error) error {
 	for _, fine := range []error{zk.ErrNoNode, zk.ErrNotEmpty, zk.ErrBadVersion, zk.ErrNoAuth} {
 		if errors.Is(err, fine) {
@@ -251,7 +250,7 @@ func unlessGone(err error) error {
 	return err
 }
 
-// nameOf is the name of the entry at path.
+// nameOf returns the name of the entry at path.
 func nameOf(path string) znode.Name {
 	name, _ := znode.Parse(path[strings.LastIndexByte(path, '/')+1:])
 	return name

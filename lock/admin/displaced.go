@@ -2,9 +2,9 @@ package admin
 
 import "time"
 
-// Displaced tells how often the clock of ZooKeeper's leader was seen to step, or to
-// differ from that of the leader before, since the client was made; by how much it did
-// the last time, negative for backwards; and how long ago that was noticed.
+// Displaced returns the number of detected displacements of the leader's clock since the client
+// was made: steps, or differences from the previous leader's clock. It also returns the last
+// displacement, negative for backwards, and how long ago that was detected.
 func (t Tree) Displaced() (times uint64, by, ago time.Duration) {
 	if t.c.Clock == nil {
 		return 0, 0, 0

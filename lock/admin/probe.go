@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// ErrTooLong says that the server does not take requests of that length.
+// ErrTooLong says that the server refuses requests of that length.
 var ErrTooLong = errors.New("the server ends the connection at a request of that length")
 
 // ACL reads the access list of a node. Errors are those of [zk.Conn.GetACL].
@@ -22,8 +22,8 @@ func (t Tree) ACL(ctx context.Context, path string) ([]zk.ACL, error) {
 	return acl, err
 }
 
-// SessionTimeout is what the server has granted to the client's session; 0 for a client
-// that was given its connection.
+// SessionTimeout returns the session timeout that the server has granted; 0 for a client made by
+// lock.New.
 func (t Tree) SessionTimeout() time.Duration {
 	if t.c.Conn == nil {
 		return 0
@@ -31,8 +31,8 @@ func (t Tree) SessionTimeout() time.Duration {
 	return t.c.Conn.SessionTimeout()
 }
 
-// Displacement is how often the clock of ZooKeeper's leader was seen to jump by the
-// samples of this client, and how far the last time, negative for backwards.
+// Displacement returns the number of detected displacements of the leader's clock, and the last
+// one, negative for backwards.
 func (t Tree) Displacement() (times uint64, by time.Duration) {
 	if t.c.Clock == nil {
 		return 0, 0
@@ -41,14 +41,13 @@ func (t Tree) Displacement() (times uint64, by time.Duration) {
 	return times, last.By
 }
 
-// Carries sends a request of more than size bytes, which changes nothing: it is to write a
-// node that cannot be there. It fails with [ErrTooLong] if the server ends the connection
-// for it, each time of several.
+// Carries sends a request of more than size bytes, which changes nothing: it writes a node that
+// cannot exist. It fails with [ErrTooLong] if the server ends the connection each time.
 func (t Tree) Carries(ctx context.Context, size int) error {
 	if err := t.check(ctx); err != nil {
 		return err
 	}
-	const tries = 3 // connections end for other reasons, too
+	const tries = 3 // connections also end for other reasons
 	cut := 0
 	return t.c.Conn.Retry(ctx, backoff, func() error {
 		_, err := t.c.Conn.Multi(ctx, nil,

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// version is what a server tells of its release by the four-letter word srvr.
+// version is a server's release from its answer to the four-letter word srvr.
 type version struct {
 	release string // such as "3.9.3", or "ClickHouse Keeper v24.8"
 }
 
 const keeperName = "ClickHouse Keeper "
 
-// inMemory ends the release of a server of package locktest, as holdfast dev runs.
+// inMemory is the suffix of the release of a server of package locktest, which holdfast dev runs.
 const inMemory = "-locktest"
 
 // isKeeper reports whether it is a version of ClickHouse Keeper.
@@ -24,8 +24,8 @@ var (
 	keeperVersion    = regexp.MustCompile(`(?m)^ClickHouse Keeper version: ([0-9A-Za-z.-]{1,40})`)
 )
 
-// parseVersion reads the answer to srvr. It reports false if that tells none, as where the
-// word is not permitted.
+// parseVersion parses the answer to srvr. It returns false if the answer has no version, for
+// example because the word is not permitted.
 func parseVersion(answer string) (version, bool) {
 	if m := keeperVersion.FindStringSubmatch(answer); m != nil {
 		return version{keeperName + m[1]}, true
@@ -40,8 +40,8 @@ func parseVersion(answer string) (version, bool) {
 	return version{}, false
 }
 
-// warning is what a release of ZooKeeper is known for; "" if nothing. Both bugs lose
-// writes that were acknowledged, and with them entries of holders.
+// warning returns a warning about a release of ZooKeeper; "" if there is none. Both bugs lose
+// acknowledged writes, and with them entries of holders.
 func (v version) warning() string {
 	n, ok := numbers(v.release)
 	switch {
@@ -57,8 +57,8 @@ func (v version) warning() string {
 	return ""
 }
 
-// losesByDiff reports whether a release has ZOOKEEPER-4785. The fix is in 3.8.5 and 3.9.2;
-// the lines before, which log in the same way what they catch up with, have got none.
+// losesByDiff reports whether a release has ZOOKEEPER-4785. The fix is in 3.8.5 and 3.9.2. The
+// earlier lines log these changes in the same way, and have no fix.
 func losesByDiff(n [3]int) bool {
 	switch {
 	case n[0] != 3:

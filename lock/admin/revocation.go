@@ -8,17 +8,17 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/inbox"
 )
 
-// Revocation is a request to give up a lock, see [lock.Client.Revoke], as it was read.
+// Revocation is a request to release a lock, see [lock.Client.Revoke].
 type Revocation struct {
-	Lock   string // name of the lock that is asked for
+	Lock   string // name of the lock
 	Reason string
 	Stat   *zk.Stat
-	Moot   bool  // the entry that it asks is gone
-	Err    error // it is not understood: then nothing above but Stat is known
+	Moot   bool  // stale: the entry has gone
+	Err    error // it cannot be decoded: then only Stat above is set
 }
 
-// Revocation reads the request to the entry with that id: a child of the node
-// [znode.Inbox] below the root. Errors are those of [zk.Conn.Get].
+// Revocation reads the request to the entry with that id, a child of the node [znode.Inbox] below
+// the root. Errors are those of [zk.Conn.Get].
 func (t Tree) Revocation(ctx context.Context, id string) (Revocation, error) {
 	if err := t.check(ctx); err != nil {
 		return Revocation{}, err

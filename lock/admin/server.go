@@ -11,36 +11,36 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/servercheck"
 )
 
-// ServerReport is what [CheckServer] has found.
+// ServerReport is the result of [CheckServer].
 type ServerReport struct {
-	// Refused says why locks cannot rest on the server that the session is with, as an
-	// [lock.ErrUnsupported]; nil if nothing speaks against it.
+	// Refused is an [lock.ErrUnsupported] if the session's server lacks behavior that the
+	// protocol requires; otherwise nil.
 	Refused error
-	// Unchecked says why that could not be looked at to the end, such as an ACL
-	// ([lock.ErrDenied]); nil if it was.
+	// Unchecked says why the check could not be completed, such as an ACL ([lock.ErrDenied]); nil
+	// if it was.
 	Unchecked error
-	// Servers are those that the client was made with by [lock.Dial], in their order;
-	// none of a client made by [lock.New].
+	// Servers are the servers given to [lock.Dial], in their order; none for a client made by
+	// [lock.New].
 	Servers []ServerRelease
 }
 
-// ServerRelease is what one server tells of itself.
+// ServerRelease is the release of one server.
 type ServerRelease struct {
 	Address string
-	// Release is such as "3.9.5"; "" if the server tells none, as where the four-letter
-	// word srvr is not permitted.
+	// Release is the release, such as "3.9.5"; "" if it is unknown, for example because the
+	// four-letter word srvr is not permitted.
 	Release string
-	// Warning says in one line what the release is known for, and what to do; "" if
-	// nothing, or if it is not known.
+	// Warning is one line about known defects of the release, and the remedy; "" if there are
+	// none, or the release is unknown.
 	Warning string
-	// Err says why the server could not be asked; nil if it could.
+	// Err says why the server did not answer; nil if it did.
 	Err error
 }
 
-// CheckServer looks whether the server that the client's session is with does what locks
-// rest on, by transactions below the root that leave nothing behind, and asks each of the
-// client's servers for its release. It takes about a tenth of a second. The error says that
-// neither could be done: there was no session, or ctx ended.
+// CheckServer checks whether the server of the client's session supports the protocol, by
+// transactions below the root that leave nothing behind. It also asks each of the client's
+// servers for its release. It takes about a tenth of a second. It returns an error if neither was
+// possible: there was no session, or ctx ended.
 func CheckServer(ctx context.Context, client *lock.Client) (ServerReport, error) {
 	c, ok := access.Of(client)
 	switch {
@@ -71,7 +71,7 @@ func CheckServer(ctx context.Context, client *lock.Client) (ServerReport, error)
 
 func (s ServerRelease) keeper() bool { return version{s.Release}.isKeeper() }
 
-// releases asks all servers at once.
+// releases asks all servers concurrently.
 func releases(ctx context.Context, c access.Client) []ServerRelease {
 	found := make([]ServerRelease, len(c.Conn.Servers()))
 	var asked sync.WaitGroup

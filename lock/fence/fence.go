@@ -1,19 +1,19 @@
 // Package fence has the other half of a fencing token: a guarded resource refuses a client
 // that has lost the lock.
 //
-// No lock can stop a process that pauses after its last check, and acts when another holder
-// has the lock. But each hold has a higher [lock.Token] than the holds before it. So the
-// guarded resource remembers the highest token that it has seen, and refuses lower ones.
-// That takes three rules:
+// No lock can stop a process that pauses after its last check, and writes when another holder has
+// the lock. But each hold has a higher [lock.Token] than all earlier holds. So the guarded
+// resource remembers the highest token that it has seen, and refuses lower ones. There are three
+// rules:
 //
-//   - One step: the token is compared, and remembered, in the same atomic step as the
-//     change that it allows. A check before it can be followed by a pause too.
-//   - Raise, then read: a holder shows its token before it reads what it will build on.
-//     Otherwise the holder before it can still write in between, and that write is lost.
-//   - Lasting: the token is kept where what it guards is kept, and for as long.
+//   - One step: compare and store the token in the same atomic step as the change that it allows.
+//     Otherwise the process may pause between check and change.
+//   - Raise, then read: a holder shows its token before it reads the data that its change depends
+//     on. Otherwise the previous holder can still write in between, and that write is lost.
+//   - Durability: store the token with the data that it guards, and for as long.
 //
-// For resources in the memory of one process [Gate] keeps all three. Writes to ZooKeeper
-// need no token: see [lock.Hold.Txn].
+// For resources in the memory of one process [Gate] follows all three. Writes to ZooKeeper need
+// no token: see [lock.Hold.Txn].
 //
 // # In a SQL database
 //
@@ -27,8 +27,8 @@
 //	INSERT INTO fences (resource, token) VALUES ($1, $2)
 //	ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE fences.token <= excluded.token
 //
-// If it changes no row, a later holder has been there: roll back. Otherwise the row is
-// locked until the transaction ends, so that it is one step:
+// If it changes no row, a later holder has been there: roll back. Otherwise the row is locked
+// until the transaction ends, so the check and the change are one step:
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	if err != nil {
@@ -45,14 +45,14 @@
 //	// Read and write here, by tx.
 //	return tx.Commit()
 //
-// Several resources are raised in one order, in all transactions. For a single row that carries
-// its own token a condition does. Before the first read it is run with NULL for the state, which
-// only raises the token:
+// If a transaction changes several resources, raise their tokens in the same order in all
+// transactions. A single row with its own token needs only a condition. Before the first read run
+// it with NULL for the state, which only raises the token:
 //
 //	UPDATE orders SET state = coalesce($1, state), token = $2 WHERE id = $3 AND token <= $2
 //
-// Texts are to be compared byte by byte, as COLLATE "C" does in PostgreSQL and a binary
-// collation in MySQL. The tests in integration/sql run this against a real database.
+// The database must compare the texts byte by byte, as COLLATE "C" does in PostgreSQL and a
+// binary collation in MySQL. The tests in integration/sql run this against a real database.
 package fence
 
 import (
@@ -64,44 +64,43 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// ErrStale says that a token was refused, because a higher one was seen before. See
-// [StaleError].
+// ErrStale says that a token was refused, because a higher one came before. See [StaleError].
 var ErrStale = errors.New("stale fencing token")
 
-// StaleError tells which token was refused. It is an [ErrStale].
+// StaleError has the refused token. It matches [ErrStale].
 type StaleError struct {
 	Resource string
-	Token    lock.Token // that was refused
-	Highest  lock.Token // that was seen before
+	Token    lock.Token // the refused one
+	Highest  lock.Token // the highest one before
 }
 
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("resource %q: %v %v: a later holder came with %v; take the lock anew", e.Resource, ErrStale, e.Token, e.Highest)
 }
 
-// Is makes it an [ErrStale].
+// Is reports whether the target is [ErrStale].
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
-// Gate guards resources that live in this process: it remembers the highest token that was
-// shown for each, and refuses lower ones. The zero Gate is ready, and remembers nothing. If
-// what it guards outlives the process, keep the tokens too, and show them to [Gate.Raise]
-// before the first [Gate.Do]. A name once shown takes up memory for as long as the Gate.
-// All methods are safe for concurrent use. A Gate must not be copied.
+// Gate guards resources that live in this process: for each it remembers the highest token shown,
+// and refuses lower ones. The zero Gate is ready, and remembers nothing. If the resources outlive
+// the process, store the tokens too, and show them to [Gate.Raise] before the first [Gate.Do].
+// Each name takes up memory as long as the Gate exists. All methods are safe for concurrent use.
+// A Gate must not be copied.
 type Gate struct {
 	mu        sync.Mutex
 	resources map[string]*resource
 }
 
 type resource struct {
-	turn    chan struct{} // has room for the one call that is let in
+	turn    chan struct{} // buffer of one: the call that runs
 	highest lock.Token    // guarded by turn
 }
 
-// Do runs f if no higher token than this one was shown for the resource, and returns what
-// f does; otherwise it fails with a [StaleError]. While f runs, other calls for the resource
-// wait, however high their token. If its ctx ends meanwhile, a call fails with the context's
-// error and cause. The same token may come any number of times. The zero token, which no
-// hold has, is a [lock.ErrInvalid].
+// Do runs f unless a higher token was shown for the resource, and returns f's error. Otherwise it
+// fails with a [StaleError]. While f runs, other calls for the resource wait, however high their
+// token. If the ctx of a waiting call ends, that call fails with the context's error and cause.
+// The same token may come any number of times. The zero token, which no hold has, is a
+// [lock.ErrInvalid].
 //
 // The token is remembered even if f fails. f must not use the Gate for the same resource.
 func (g *Gate) Do(ctx context.Context, name string, token lock.Token, f func() error) error {
@@ -112,7 +111,7 @@ func (g *Gate) Do(ctx context.Context, name string, token lock.Token, f func() e
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("resource %q: another call is at it: %w: %w", name, ctx.Err(), context.Cause(ctx))
+		return fmt.Errorf("resource %q: another call is running: %w: %w", name, ctx.Err(), context.Cause(ctx))
 	}
 	defer func() { <-r.turn }()
 	if token.Compare(r.highest) < 0 {
@@ -122,8 +121,7 @@ func (g *Gate) Do(ctx context.Context, name string, token lock.Token, f func() e
 	return f()
 }
 
-// Raise shows a token and does no more: earlier holders are refused from then on. It fails
-// as [Gate.Do] does.
+// Raise only shows a token: from then on earlier holders are refused. It fails as [Gate.Do] does.
 func (g *Gate) Raise(ctx context.Context, name string, token lock.Token) error {
 	return g.Do(ctx, name, token, func() error { return nil })
 }

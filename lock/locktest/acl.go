@@ -17,8 +17,7 @@ const (
 	permAll    = 31
 )
 
-// permits reports whether an ACL gives any of the permissions to a connection
-// that authenticated as identity.
+// permits reports whether an ACL gives any of the permissions to a connection with that identity.
 func permits(acl []ACL, perm int32, identity []ACL) bool {
 	for _, a := range acl {
 		if a.Perms&perm == 0 {
@@ -36,7 +35,7 @@ func permits(acl []ACL, perm int32, identity []ACL) bool {
 	return false
 }
 
-// shownACL is what a getACL shows of an ACL: a client that may not administer the
+// shownACL returns the ACL that a getACL shows: a client without the permission to administer the
 // node does not see the digests.
 func shownACL(acl []ACL, identity []ACL) []ACL {
 	if permits(acl, permAdmin, identity) {
@@ -51,8 +50,8 @@ func shownACL(acl []ACL, identity []ACL) []ACL {
 	return shown
 }
 
-// resolveACL checks an ACL that a client sent, drops duplicates and puts the
-// connection's identities in place of the scheme "auth".
+// resolveACL checks an ACL from a client, drops duplicates and replaces the scheme "auth" by the
+// connection's identities.
 func (p *preparer) resolveACL(acl []ACL) ([]ACL, bool) {
 	var resolved []ACL
 	for i, a := range acl {
@@ -75,12 +74,12 @@ func (p *preparer) resolveACL(acl []ACL) ([]ACL, bool) {
 	return resolved, len(resolved) > 0
 }
 
-// validDigest reports whether a digest ACL's id is a name and a digest.
+// validDigest reports whether the id of a digest ACL has a name and a digest.
 func validDigest(id string) bool {
 	return len(strings.Split(strings.TrimRight(id, ":"), ":")) == 2
 }
 
-// digestID is the id that credentials of the form "name:password" stand for.
+// digestID returns the id for credentials of the form "name:password".
 func digestID(credentials []byte) string {
 	name, _, _ := strings.Cut(string(credentials), ":")
 	sum := sha1.Sum(credentials)

@@ -9,13 +9,13 @@ import (
 type alarm struct {
 	e      *Ensemble
 	at     time.Time
-	number int64 // those of one instant go off in the order they were set
+	number int64 // alarms of one instant go off in the order they were set
 	index  int   // in the heap; -1: went off, or was stopped
 	f      func()
 }
 
-// after sets an alarm. There is one timer for all of them, so that what is due
-// at the same instant happens in an order that is always the same.
+// after sets an alarm. All alarms share one timer, so events of the same instant always happen in
+// the same order.
 func (e *Ensemble) after(d time.Duration, f func()) *alarm {
 	e.alarms.set++
 	a := &alarm{e: e, at: time.Now().Add(d), number: e.alarms.set, f: f}
@@ -45,7 +45,7 @@ func (e *Ensemble) arm() {
 	}
 }
 
-// ring has the alarms go off that are due.
+// ring calls the functions of the due alarms.
 func (e *Ensemble) ring() {
 	e.lock()
 	defer e.unlock()
@@ -70,7 +70,7 @@ func (e *Ensemble) silence() {
 // alarms is a heap of alarms by time.
 type alarms struct {
 	heap  []*alarm
-	set   int64 // how many there ever were
+	set   int64 // number of alarms ever set
 	timer *time.Timer
 }
 

@@ -11,39 +11,36 @@ import (
 	"time"
 )
 
-// Options say what an ensemble is like. The zero value is a single server
-// without delays.
+// Options are the settings of an ensemble. The zero value is a single server without delays.
 type Options struct {
-	// Members is the number of servers; 0 is one. A single one behaves like a
-	// standalone server: its zxids have epoch 0, and keep it.
+	// Members is the number of servers; 0 means one. A single one behaves like a standalone
+	// server: its zxids have epoch 0, and keep it.
 	Members int
 
-	// MinSessionTimeout and MaxSessionTimeout bound what clients may ask for;
-	// 0 is no bound, so that tests may use sessions as short as they like.
+	// MinSessionTimeout and MaxSessionTimeout limit the session timeouts of clients. 0 means no
+	// limit, so that tests may use very short sessions.
 	MinSessionTimeout time.Duration
 	MaxSessionTimeout time.Duration
-	// TickTime, if set, sets the bounds that are 0 as a real server has them:
-	// twice and twenty times the tick.
+	// TickTime, if set, sets the limits that are 0 as on a real server: twice and twenty times
+	// the tick.
 	TickTime time.Duration
 
-	// MaxFrame is the members' jute.maxbuffer, the longest request in bytes that they take:
-	// a longer one cuts the connection. 0 is ZooKeeper's default, 0xfffff.
+	// MaxFrame is the members' jute.maxbuffer, the longest accepted request in bytes; a longer
+	// one cuts the connection. 0 means ZooKeeper's default, 0xfffff.
 	MaxFrame int
 
-	// ElectionTime is how long the ensemble is without a leader once it has
-	// lost one and a majority runs. 0 is no time at all; clients lose their
-	// connections all the same.
+	// ElectionTime is the time without a leader after the ensemble has lost one, while a majority
+	// runs. 0 means no time at all; clients still lose their connections.
 	ElectionTime time.Duration
 
-	// Latency is the first [Ensemble.SetLatency].
+	// Latency is the initial function of [Ensemble.SetLatency].
 	Latency func(label, member string) time.Duration
 
-	// Quirks are what the servers do otherwise than ZooKeeper; none, unless a test is
-	// about that.
+	// Quirks are differences of the servers from ZooKeeper; none by default.
 	Quirks Quirks
 
-	// Seed enters the numbers and passwords of sessions, in which alone two
-	// ensembles with the same history may differ.
+	// Seed determines the ids and passwords of sessions. Nothing else differs between two
+	// ensembles with the same history.
 	Seed uint64
 }
 
@@ -84,7 +81,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// negotiate bounds a session timeout that a client asks for.
+// negotiate limits a session timeout that a client requests.
 func (o *Options) negotiate(d time.Duration) time.Duration {
 	if o.MaxSessionTimeout > 0 {
 		d = min(d, o.MaxSessionTimeout)
@@ -92,8 +89,8 @@ func (o *Options) negotiate(d time.Duration) time.Duration {
 	return max(d, o.MinSessionTimeout, time.Millisecond)
 }
 
-// An Ensemble is a ZooKeeper ensemble in memory. All its methods may be called
-// from any goroutine; they take effect before they return.
+// An Ensemble is a ZooKeeper ensemble in memory. All its methods are safe for concurrent use;
+// they take effect before they return.
 type Ensemble struct {
 	opts    Options
 	members []*member
@@ -104,7 +101,7 @@ type Ensemble struct {
 	alarms   alarms
 	out      encoder // the frame being written
 	closed   bool
-	released chan struct{} // closed and made anew when dials that hang may go on
+	released chan struct{} // closed and replaced when hanging dials may go on
 
 	leader      *member // nil while there is none
 	electing    *alarm
@@ -115,7 +112,7 @@ type Ensemble struct {
 	lastSession int64
 
 	conns     []*serverConn
-	delayed   map[*serverConn]bool // those with a request that is held back, closed ones too
+	delayed   map[*serverConn]bool // connections with a delayed request, closed ones too
 	labels    map[string]*label
 	latency   func(label, member string) time.Duration
 	listeners []net.Listener // of Serve
@@ -123,7 +120,7 @@ type Ensemble struct {
 	tracer    func(Event)
 }
 
-// New starts an ensemble. It fails if an option makes no sense.
+// New starts an ensemble. It fails if an option is invalid.
 func New(opts Options) (*Ensemble, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -140,8 +137,8 @@ func New(opts Options) (*Ensemble, error) {
 	for i := range opts.Members {
 		e.members = append(e.members, &member{
 			e: e, running: true, tree: newTree(),
-			// Addresses for documentation (RFC 5737): a client that was not
-			// given the dialer reaches no server.
+			// Addresses for documentation (RFC 5737): a client without the dialer reaches no
+			// server.
 			addr:    fmt.Sprintf("192.0.2.%d:2181", i+1),
 			watches: make(watchTable), conns: make(map[int64]*serverConn),
 		})
@@ -153,7 +150,7 @@ func New(opts Options) (*Ensemble, error) {
 	return e, nil
 }
 
-// Start starts an ensemble that is closed at the end of the test.
+// Start starts an ensemble and closes it at the end of the test.
 func Start(t testing.TB, opts Options) *Ensemble {
 	t.Helper()
 	e, err := New(opts)
@@ -164,8 +161,7 @@ func Start(t testing.TB, opts Options) *Ensemble {
 	return e
 }
 
-// Close ends all connections, timers and listeners. More calls of it do nothing. A dial
-// after it fails.
+// Close ends all connections, timers and listeners. Later calls do nothing. A later dial fails.
 func (e *Ensemble) Close() {
 	e.lock()
 	defer e.unlock()
@@ -184,8 +180,7 @@ func (e *Ensemble) Close() {
 	e.release()
 }
 
-// Servers lists the members' addresses, which are also their names: what
-// zk.Connect is to be given.
+// Servers returns the members' addresses, which are also their names. Pass them to zk.Connect.
 func (e *Ensemble) Servers() []string {
 	var addrs []string
 	for _, m := range e.members {
@@ -194,7 +189,7 @@ func (e *Ensemble) Servers() []string {
 	return addrs
 }
 
-// Leader is the name of the member that leads, "" while there is none.
+// Leader returns the name of the leader; "" while there is none.
 func (e *Ensemble) Leader() string {
 	e.lock()
 	defer e.unlock()
@@ -204,9 +199,9 @@ func (e *Ensemble) Leader() string {
 	return e.leader.addr
 }
 
-// lock and unlock guard everything. Requests that have arrived are served
-// before the lock is released, and at no other time, so that a hook, for which
-// the lock is released, meets the ensemble in a consistent state.
+// lock and unlock guard everything. unlock serves the requests that have arrived before it
+// releases the lock; they are served at no other time. A hook runs with the lock released, so it
+// finds the ensemble in a consistent state.
 func (e *Ensemble) lock() { e.mu.Lock() }
 
 func (e *Ensemble) unlock() {
@@ -218,14 +213,14 @@ func (e *Ensemble) unlock() {
 	}
 }
 
-// popFront takes the head of a queue that is short, and keeps its memory.
+// popFront removes and returns the head of a short queue, and keeps its memory.
 func popFront[T any](queue *[]T) T {
 	head := (*queue)[0]
 	*queue = slices.Delete(*queue, 0, 1)
 	return head
 }
 
-// wake has a connection served.
+// wake queues a connection to be served.
 func (e *Ensemble) wake(s *serverConn) {
 	if !s.queued {
 		s.queued = true

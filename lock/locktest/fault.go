@@ -30,14 +30,13 @@ func (e *Ensemble) label(name string) *label {
 	return l
 }
 
-// Dial connects to a member, with the label "".
-// It is a zk.Dialer; timeout 0 is none.
+// Dial connects to a member, with the label "". It is a zk.Dialer; timeout 0 means none.
 func (e *Ensemble) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	return e.dial("", address, timeout)
 }
 
-// Dialer returns a zk.Dialer whose connections carry a label, by which faults
-// and counters name their client.
+// Dialer returns a zk.Dialer whose connections have that label. Faults and counters name a client
+// by its label.
 func (e *Ensemble) Dialer(label string) func(network, address string, timeout time.Duration) (net.Conn, error) {
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		return e.dial(label, address, timeout)
@@ -99,7 +98,7 @@ func (e *Ensemble) connect(l *label, m *member) *serverConn {
 	return s
 }
 
-// forget drops a connection of which nothing more can come.
+// forget drops a connection that is closed on both ends.
 func (e *Ensemble) forget(s *serverConn) {
 	if s.closed && s.gone {
 		if i := slices.Index(e.conns, s); i >= 0 {
@@ -108,7 +107,7 @@ func (e *Ensemble) forget(s *serverConn) {
 	}
 }
 
-// release lets dials that hang look again.
+// release lets hanging dials check again.
 func (e *Ensemble) release() {
 	close(e.released)
 	e.released = make(chan struct{})
@@ -124,8 +123,8 @@ func (e *Ensemble) connsOf(l *label) []*serverConn {
 	return conns
 }
 
-// Cut closes a client's connections now, as a reset does: what is on its way is
-// lost, in both directions. Requests that have arrived are still applied.
+// Cut closes a client's connections now, like a reset: data in flight is lost, in both
+// directions. Requests that have arrived are still applied.
 func (e *Ensemble) Cut(label string) {
 	e.lock()
 	defer e.unlock()
@@ -135,10 +134,10 @@ func (e *Ensemble) Cut(label string) {
 	}
 }
 
-// Partition cuts a client off from some members, or from all if none is named.
-// Bytes, and the ends of connections, are held in both directions until
-// [Ensemble.Heal], and dials hang until their timeout. Neither side is told: the
-// member ends the session in its time, and the client its connection.
+// Partition cuts a client off from some members, or from all if none is named. Bytes and closes
+// of connections are held in both directions until [Ensemble.Heal], and dials hang until their
+// timeout. Neither side notices at once: after their timeouts the member ends the session, and
+// the client its connection.
 func (e *Ensemble) Partition(label string, servers ...string) error {
 	members := e.members
 	if len(servers) > 0 {
@@ -161,7 +160,7 @@ func (e *Ensemble) Partition(label string, servers ...string) error {
 	return nil
 }
 
-// Heal ends a client's partitions. What was held arrives, in order.
+// Heal ends a client's partitions. Held bytes arrive, in order.
 func (e *Ensemble) Heal(label string) {
 	e.lock()
 	defer e.unlock()
@@ -170,14 +169,13 @@ func (e *Ensemble) Heal(label string) {
 	e.reroute(l)
 }
 
-// Freeze makes a client's connections look as if its process were stopped:
-// bytes are held in both directions, and no deadline of a connection or dial
-// passes, until [Ensemble.Thaw]. The members do not know, and end its session
-// in their time.
+// Freeze makes a client's connections look as if its process were stopped. Bytes are held in both
+// directions, and no deadline of a connection or dial passes, until [Ensemble.Thaw]. The members
+// do not notice, and end its session after its timeout.
 func (e *Ensemble) Freeze(label string) { e.freeze(label, true) }
 
-// Thaw ends a [Ensemble.Freeze]. What was held arrives, in order, and deadlines
-// are put off by as long as it lasted.
+// Thaw ends a [Ensemble.Freeze]. Held bytes arrive, in order, and deadlines are delayed by the
+// length of the freeze.
 func (e *Ensemble) Thaw(label string) { e.freeze(label, false) }
 
 func (e *Ensemble) freeze(name string, frozen bool) {
@@ -188,7 +186,7 @@ func (e *Ensemble) freeze(name string, frozen bool) {
 	e.reroute(l)
 }
 
-// reroute puts in force what is held of a client.
+// reroute applies a label's partitions and freeze to its connections.
 func (e *Ensemble) reroute(l *label) {
 	for _, s := range e.connsOf(l) {
 		held := l.held(s.member)
@@ -199,10 +197,9 @@ func (e *Ensemble) reroute(l *label) {
 	e.release()
 }
 
-// SetLatency sets how long each packet between a client and a member takes, one
-// way; nil is no time. It is asked for each packet from then on, with the
-// ensemble locked: it must not call the ensemble. Packets of a connection keep
-// their order. A dial takes the time of two.
+// SetLatency sets the one-way time of packets between a client and a member; nil means no time.
+// From then on latency is called for each packet, with the ensemble locked, so it must not call
+// the ensemble. Packets of a connection keep their order. A dial takes the time of two packets.
 func (e *Ensemble) SetLatency(latency func(label, member string) time.Duration) {
 	e.lock()
 	defer e.unlock()
@@ -218,10 +215,9 @@ func (e *Ensemble) latencyFor(l *label, m *member) time.Duration {
 
 func (e *Ensemble) latencyOf(s *serverConn) time.Duration { return e.latencyFor(s.label, s.member) }
 
-// ExpireSession ends a session now, as the leader does when it was not heard of
-// for its timeout: its ephemeral nodes are deleted, and its connection closes
-// when its member has applied that. It reports false if there is no such
-// session, or no leader.
+// ExpireSession ends a session now, as the leader does after its timeout. Its ephemeral nodes are
+// deleted, and its connection closes when its member has applied that. It returns false if there
+// is no such session, or no leader.
 func (e *Ensemble) ExpireSession(id int64) bool {
 	e.lock()
 	defer e.unlock()
@@ -233,8 +229,8 @@ func (e *Ensemble) ExpireSession(id int64) bool {
 	return true
 }
 
-// ExpireLabel ends the sessions that last connected with a label, like
-// [Ensemble.ExpireSession], and returns how many there were.
+// ExpireLabel ends the sessions that last connected with a label, like [Ensemble.ExpireSession],
+// and returns their number.
 func (e *Ensemble) ExpireLabel(label string) int {
 	e.lock()
 	defer e.unlock()
@@ -248,9 +244,8 @@ func (e *Ensemble) ExpireLabel(label string) int {
 	return n
 }
 
-// LoseWatches has the members forget the watches that a client has set, and returns how many
-// there were. The client is not told, and its connections stay: a change is an event that
-// never comes.
+// LoseWatches makes the members forget the watches of a client, and returns their number. The
+// client does not notice, and its connections stay: it misses the events.
 func (e *Ensemble) LoseWatches(label string) int {
 	e.lock()
 	defer e.unlock()
@@ -262,11 +257,11 @@ func (e *Ensemble) LoseWatches(label string) int {
 	return n
 }
 
-// Forget has the ensemble lose all its data, like servers that come back without their
-// disks: nodes and sessions are gone, and epochs and transactions are numbered from the
-// start. All connections are cut. A client that has seen a later transaction than there is
-// now is refused, its handshake closed without an answer, until there is one; a client whose
-// session is gone gets a new one. Clocks and stopped members stay as they are.
+// Forget makes the ensemble lose all its data, like servers that come back without their disks.
+// Nodes and sessions are gone, and epochs and transactions are numbered from the start. All
+// connections are cut. A client that has seen a later transaction is refused, its handshake
+// closed without an answer, until there is one as late. A client whose session is gone gets a new
+// one. Clocks and stopped members stay as they are.
 func (e *Ensemble) Forget() {
 	e.lock()
 	defer e.unlock()
@@ -291,9 +286,8 @@ func (e *Ensemble) Forget() {
 	e.callElection()
 }
 
-// SetSequence sets the counter of a node from which sequential children take
-// their number, by a transaction of its own. It must be in 0..2147483647, where
-// the counter of a real server stays for ever.
+// SetSequence sets a node's counter of sequential children, by a transaction of its own. It must
+// be in 0..2147483647; a real server's counter stops at that maximum.
 func (e *Ensemble) SetSequence(path string, next int32) error {
 	if next < 0 {
 		return fmt.Errorf("locktest: SetSequence %s: %d; it must not be negative", path, next)
@@ -313,39 +307,35 @@ func (e *Ensemble) SetSequence(path string, next int32) error {
 	return nil
 }
 
-// A Request is what [Ensemble.Intercept] is asked about.
+// A Request is the argument of the hook of [Ensemble.Intercept].
 type Request struct {
 	Label   string
 	Session int64
-	Member  string // that it was sent to
+	Member  string // name of the member that received it
 	Op      string // "create", "multi", "getData", "setWatches", "closeSession", ...
 	Paths   []string
 	Number  int // among the requests of its label, from 1
 }
 
-// A Fault is what is to befall a request. The zero value is nothing.
+// A Fault changes the handling of a request. The zero value changes nothing.
 type Fault struct {
-	// Delay is how long the request waits before it is applied, with all later
-	// requests of its connection behind it. It is applied even if the
-	// connection ends meanwhile, unless the member ended it, or the session has
-	// come back on another connection by then: what an earlier one sent is
-	// served before that or never.
+	// Delay delays the request, and all later requests of its connection behind it. The request
+	// is applied even if the connection ends meanwhile, unless the member ended it, or the
+	// session has come back on another connection by then. A real server, too, serves an earlier
+	// connection's requests before that, or never.
 	Delay time.Duration
-	// Drop closes the connection, without a reply: before the request is
-	// applied, or after.
+	// Drop closes the connection without a reply, before or after the request is applied.
 	Drop Drop
-	// Code, if not 0, is ZooKeeper's error code that the request is answered
-	// with, such as -127 (throttled), instead of being applied.
+	// Code, if not 0, is the ZooKeeper error code with which the request is answered instead of
+	// being applied, such as -127 (throttled).
 	Code int32
-	// Op is the operation of a transaction that is answered with Code: 1 is the
-	// first. 0, and what it has not, is the request as a whole.
+	// Op is the operation of a transaction that fails with Code; 1 is the first. 0, or an
+	// operation that does not exist, means the request as a whole.
 	Op int
-	// NoResults leaves out what the reply would tell beyond that the request has
-	// succeeded, as no ZooKeeper does: of a transaction, the results of all its
-	// operations.
+	// NoResults leaves everything but the success out of the reply, which no ZooKeeper does: for
+	// a transaction, the results of all its operations.
 	NoResults bool
-	// DelayReply holds the reply back. Later frames of the connection stay
-	// behind it.
+	// DelayReply delays the reply, and later frames of the connection behind it.
 	DelayReply time.Duration
 }
 
@@ -354,22 +344,21 @@ type Drop int
 
 const (
 	NoDrop      Drop = iota
-	BeforeApply      // the request is lost, and what was sent after it
+	BeforeApply      // the request is lost, and all data sent after it
 	AfterApply       // the reply is lost
 )
 
-// Intercept has hook decide on each request that arrives from then on, handshakes
-// and pings apart, when its turn has come, before it is applied; nil ends that.
-// It may call the ensemble, and may be called from several goroutines at once,
-// mostly those that wrote the requests. While it runs, later requests of the same
-// connection wait.
+// Intercept calls hook for each later request except handshakes and pings, when its turn has
+// come, before it is applied; nil ends that. The hook may call the ensemble. It may be called
+// from several goroutines concurrently, mostly those that wrote the requests. While it runs,
+// later requests of the same connection wait.
 func (e *Ensemble) Intercept(hook func(Request) Fault) {
 	e.lock()
 	defer e.unlock()
 	e.intercept = hook
 }
 
-// faultFor asks the hook about a request, with the lock released.
+// faultFor calls the hook for a request, with the lock released.
 func (e *Ensemble) faultFor(s *serverConn, r *request) Fault {
 	hook := e.intercept
 	if hook == nil || r.number == 0 {
@@ -384,7 +373,7 @@ func (e *Ensemble) faultFor(s *serverConn, r *request) Fault {
 	return hook(req)
 }
 
-// paths lists what a request names.
+// paths returns the paths in a request.
 func (r *request) paths() []string {
 	switch r.code {
 	case opMulti:

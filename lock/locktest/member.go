@@ -16,7 +16,7 @@ type member struct {
 	clock   time.Duration // how far its clock is ahead
 
 	lag   time.Duration
-	queue []arrival // transactions that it has, and has not applied
+	queue []arrival // transactions that it has, but has not applied
 	alarm *alarm    // for the head of the queue
 
 	watches watchTable
@@ -24,14 +24,14 @@ type member struct {
 	waiting []*serverConn         // with requests in flight
 }
 
-// An arrival is a transaction that a member is to apply.
+// An arrival is a transaction that a member has to apply.
 type arrival struct {
 	at  time.Time // not before
 	txn *txn
 }
 
-// begin makes the next transaction of the log, of a request that a member has taken, or
-// the leader's own.
+// begin makes the next transaction of the log: for a request that a member received, or for the
+// leader itself.
 func (e *Ensemble) begin(session int64, taken *member) *txn {
 	e.counter++
 	return &txn{
@@ -43,8 +43,8 @@ func (e *Ensemble) begin(session int64, taken *member) *txn {
 	}
 }
 
-// commit has every running member apply a transaction, each in its time. The
-// leader does so at once.
+// commit makes every running member apply a transaction, each after its lag. The leader applies
+// it at once.
 func (e *Ensemble) commit(x *txn) {
 	e.txns++
 	e.leader.apply(x)
@@ -78,7 +78,7 @@ func (m *member) schedule() {
 	}
 }
 
-// catchUp applies what is due in d from now, or before.
+// catchUp applies the transactions that are due within d.
 func (m *member) catchUp(d time.Duration) {
 	until := time.Now().Add(d)
 	for len(m.queue) > 0 && !m.queue[0].at.After(until) {
@@ -89,11 +89,11 @@ func (m *member) catchUp(d time.Duration) {
 	m.schedule()
 }
 
-// catchUpAll applies everything that the member has.
+// catchUpAll applies all queued transactions.
 func (m *member) catchUpAll() { m.catchUp(math.MaxInt64) }
 
-// apply applies a transaction to the member's view: first watches are told,
-// then the requests answered that waited for it.
+// apply applies a transaction to the member's view. First it fires watches, then it answers the
+// requests that waited for the transaction.
 func (m *member) apply(x *txn) {
 	m.tree.apply(x, m.watches.fire)
 	if x.ends {
@@ -120,10 +120,9 @@ func (m *member) disconnect(why string) {
 	}
 }
 
-// Stop stops a member, like a process that is killed. Its clients lose their
-// connections, and dials are refused. When it was the leader, or without it no
-// majority runs, all clients of the ensemble lose theirs, until there is a new
-// leader.
+// Stop stops a member, like a killed process. Its clients lose their connections, and dials are
+// refused. If it was the leader, or no majority is left, all clients of the ensemble lose theirs,
+// until there is a new leader.
 func (e *Ensemble) Stop(member string) error {
 	m, err := e.find("Stop", member)
 	if err != nil {
@@ -135,8 +134,7 @@ func (e *Ensemble) Stop(member string) error {
 	return nil
 }
 
-// StopLeader stops the member that leads and returns its name; "" if there is
-// no leader.
+// StopLeader stops the leader and returns its name; "" if there is none.
 func (e *Ensemble) StopLeader() string {
 	e.lock()
 	defer e.unlock()
@@ -155,7 +153,7 @@ func (e *Ensemble) stop(m *member) {
 	e.trace(Event{Kind: "stop", Member: m.addr})
 	m.running = false
 	m.disconnect("member stopped")
-	m.catchUpAll() // it has it in its log
+	m.catchUpAll() // its log has them
 	if e.leader != nil && (e.leader == m || !e.quorum()) {
 		e.leader = nil
 		for _, o := range e.members {
@@ -165,8 +163,8 @@ func (e *Ensemble) stop(m *member) {
 	e.callElection()
 }
 
-// Start starts a member that was stopped. It has what the leader has before it
-// serves clients; without a leader it serves none.
+// Start starts a stopped member. It gets the leader's data before it serves clients; without a
+// leader it serves none.
 func (e *Ensemble) Start(member string) error {
 	m, err := e.find("Start", member)
 	if err != nil {
@@ -196,7 +194,7 @@ func (e *Ensemble) quorum() bool {
 	return running > len(e.members)/2
 }
 
-// callElection has a leader elected, if there is none and there can be one.
+// callElection starts the election of a leader, if there is none and a majority runs.
 func (e *Ensemble) callElection() {
 	switch {
 	case e.leader != nil || e.electing != nil || !e.quorum():
@@ -212,9 +210,9 @@ func (e *Ensemble) callElection() {
 	}
 }
 
-// elect makes the running member that has the latest transaction the leader, the
-// last one in order if there are several, and begins a new epoch. What was
-// acknowledged is known to a majority, and so to one of the members that run now.
+// elect makes the running member with the latest transaction the leader, the last one in order if
+// there are several, and begins a new epoch. A majority knows each acknowledged write, so at
+// least one running member does.
 func (e *Ensemble) elect() {
 	for _, m := range e.members {
 		if m.running {
@@ -239,7 +237,7 @@ func (e *Ensemble) elect() {
 	}
 	e.trace(Event{Kind: "lead", Member: e.leader.addr, Zxid: e.leader.tree.zxid})
 	for _, sess := range e.sessionsByID() {
-		// The new leader does not know when it was heard of.
+		// The new leader does not know when it last heard of the session.
 		sess.owner, sess.heard = nil, time.Now()
 		e.watchOver(sess)
 	}
@@ -254,11 +252,10 @@ func (e *Ensemble) sessionsByID() []*session {
 	return sessions
 }
 
-// Lag makes a follower apply each transaction from now on only after d: its
-// clients read what was, their watches fire late, and the replies to their
-// writes wait. A sync waits as well. What it has already waits no longer than d
-// from now; with d = 0 it is applied before Lag returns. A leader does not lag
-// while it leads, and has everything when it begins to.
+// Lag makes a follower apply each later transaction only after d. Its clients read stale data,
+// their watches fire late, and the replies to their writes and syncs wait. Transactions that are
+// already queued wait at most d from now; with d = 0 they are applied before Lag returns. A
+// leader does not lag while it leads, and has all transactions when it begins.
 func (e *Ensemble) Lag(member string, d time.Duration) error {
 	m, err := e.find("Lag", member)
 	if err != nil {
@@ -280,8 +277,8 @@ func (e *Ensemble) Lag(member string, d time.Duration) error {
 	return nil
 }
 
-// StepClock moves the leader's clock, which stamps the times of nodes, by d
-// from what it shows now; without a leader, nothing happens.
+// StepClock moves the leader's clock, which stamps the times of nodes, by d. Without a leader it
+// does nothing.
 func (e *Ensemble) StepClock(d time.Duration) {
 	e.lock()
 	defer e.unlock()
@@ -290,8 +287,8 @@ func (e *Ensemble) StepClock(d time.Duration) {
 	}
 }
 
-// SetClock sets how far a member's clock is ahead of time.Now; behind, if d is
-// negative. Where members differ, a change of the leader displaces the clock.
+// SetClock sets how far a member's clock is ahead of time.Now; behind, if d is negative. If the
+// clocks of members differ, a change of the leader displaces the leader's clock.
 func (e *Ensemble) SetClock(member string, d time.Duration) error {
 	m, err := e.find("SetClock", member)
 	if err != nil {

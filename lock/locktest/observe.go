@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// A Node is one node in a [Ensemble.Dump].
+// A Node is a node in the result of [Ensemble.Dump].
 type Node struct {
 	Path string
 	Data []byte
 	ACL  []ACL
 	Stat Stat
 
-	Written time.Time // when it was made or written last, by the test's clock: Stat.Mtime is by a leader's
+	Written time.Time // time of its last write by the test's clock; Stat.Mtime is by a leader's
 }
 
-// Dump lists the nodes at and under a path as the leader has them, sorted by
-// path; as the member that is furthest has them, while there is no leader.
+// Dump returns the nodes at and under a path in the leader's view, sorted by path. Without a
+// leader it takes the view of the member with the latest transaction.
 func (e *Ensemble) Dump(path string) []Node {
 	e.lock()
 	defer e.unlock()
@@ -46,8 +46,8 @@ func (e *Ensemble) Dump(path string) []Node {
 	return nodes
 }
 
-// Transactions is how many there were since the ensemble was made: one for each
-// write, failed ones included, for each session made or ended, and for each
+// Transactions returns the number of transactions since the ensemble was made: one for each
+// write, failed ones included, for each session created or ended, and for each
 // [Ensemble.SetSequence].
 func (e *Ensemble) Transactions() int64 {
 	e.lock()
@@ -55,16 +55,16 @@ func (e *Ensemble) Transactions() int64 {
 	return e.txns
 }
 
-// Counts is what the connections of one label have done.
+// Counts are counters of the connections of one label.
 type Counts struct {
-	Requests        map[string]int // by operation; handshakes and pings apart
+	Requests        map[string]int // by operation, without handshakes and pings
 	Handshakes      int
 	Pings           int
-	BytesFromClient int64 // written by it, with those that are on their way
+	BytesFromClient int64 // including those in flight
 	BytesToClient   int64
 }
 
-// Total is the number of all requests.
+// Total returns the number of all requests.
 func (c Counts) Total() int {
 	n := 0
 	for _, count := range c.Requests {
@@ -73,7 +73,7 @@ func (c Counts) Total() int {
 	return n
 }
 
-// Requests tells what each label has done since the ensemble was made.
+// Requests returns the counters of each label since the ensemble was made.
 func (e *Ensemble) Requests() map[string]Counts {
 	e.lock()
 	defer e.unlock()
@@ -100,12 +100,12 @@ func (l *label) count(r *request) {
 	}
 }
 
-// An Event is something that [Ensemble.Trace] tells.
+// An Event is an event for [Ensemble.Trace].
 type Event struct {
 	Time time.Time
-	// Kind is "request" (answered, dropped, or come to when its connection had
-	// ended), "watch" (an event sent),
-	// "connect", "disconnect", "expire", "lead", "stop", "start" or "forget".
+	// Kind is "request" (answered, dropped, or served after its connection had ended), "watch"
+	// (an event was sent), "connect", "disconnect", "expire", "lead", "stop", "start" or
+	// "forget".
 	Kind    string
 	Member  string
 	Label   string
@@ -118,7 +118,7 @@ type Event struct {
 	Note    string
 }
 
-// String is the event in one line.
+// String returns the event in one line.
 func (ev Event) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %-10s", ev.Time.Format("15:04:05.000000"), ev.Kind)
@@ -152,8 +152,8 @@ func (ev Event) String() string {
 	return b.String()
 }
 
-// Trace has f told of everything that happens from then on, in order; nil ends
-// that. It is called with the ensemble locked: it must not call the ensemble.
+// Trace calls f for each later event, in order; nil ends that. It is called with the ensemble
+// locked, so it must not call the ensemble.
 func (e *Ensemble) Trace(f func(Event)) {
 	e.lock()
 	defer e.unlock()
@@ -171,7 +171,7 @@ func (s *serverConn) event(kind string) Event {
 	return Event{Kind: kind, Member: s.member.addr, Label: s.label.name, Session: s.session}
 }
 
-// trace tells what happened to a connection.
+// trace reports an event of a connection.
 func (s *serverConn) trace(kind, note string) {
 	if s.e.tracer == nil {
 		return
@@ -181,7 +181,7 @@ func (s *serverConn) trace(kind, note string) {
 	s.e.trace(ev)
 }
 
-// traceRequest tells what became of a request.
+// traceRequest reports the result of a request.
 func (s *serverConn) traceRequest(p pending, code int32, note string) {
 	if s.e.tracer == nil {
 		return
@@ -192,7 +192,7 @@ func (s *serverConn) traceRequest(p pending, code int32, note string) {
 	s.e.trace(ev)
 }
 
-// traceWatch tells of a watch's event.
+// traceWatch reports a watch's event.
 func (s *serverConn) traceWatch(kind int32, path string) {
 	if s.e.tracer == nil {
 		return

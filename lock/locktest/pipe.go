@@ -10,29 +10,27 @@ import (
 	"time"
 )
 
-// sendBuffer is how many bytes of a client may be on their way before its Write
-// blocks, as the buffers of a TCP connection would make it. Servers are not
-// bounded: they queue their replies.
+// sendBuffer is the number of a client's bytes in flight after which its Write blocks, like the
+// buffers of a TCP connection. Servers have no limit: they queue their replies.
 const sendBuffer = 256 << 10
 
-// A clientConn is the client's end of a connection. Bytes that arrive for it
-// are kept until it reads them; bytes that it writes are handled by the server
-// in the same call where nothing delays them, so a connection needs no
-// goroutine of its own.
+// A clientConn is the client's end of a connection. Arrived bytes are kept until the client reads
+// them. If nothing delays its writes, the server handles them in the same call, so a connection
+// needs no goroutine.
 //
-// Its lock may be taken while the ensemble's is held, not the other way around.
+// Its lock may be taken while the ensemble's is held, but not the other way around.
 type clientConn struct {
 	server *serverConn
 
 	mu       sync.Mutex
 	readable sync.Cond
 	writable sync.Cond
-	in       []byte // has arrived
-	off      int    // of in, has been read
-	end      error  // the server's end is gone: what Read returns after in
+	in       []byte // arrived bytes
+	off      int    // number of bytes read from in
+	end      error  // after the server's end has gone: result of Read after in
 	closed   bool
-	frozen   time.Time // since when no deadline passes; zero: they do
-	unsent   int       // written, and not yet arrived
+	frozen   time.Time // start of a freeze; zero: not frozen
+	unsent   int       // number of bytes written that have not arrived
 	read     deadline
 	write    deadline
 }
@@ -120,8 +118,7 @@ func (c *clientConn) Close() error {
 	return nil
 }
 
-// finish makes every call from now on fail. It reports whether it was the first
-// to do so.
+// finish makes every later call fail. It reports whether it was the first to do so.
 func (c *clientConn) finish() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,14 +137,14 @@ func (c *clientConn) wake() {
 	c.writable.Broadcast()
 }
 
-// arrive takes bytes, or the end, that the server sent.
+// arrive takes bytes, or the end, from the server.
 func (c *clientConn) arrive(b []byte, end error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.end != nil {
 		return
 	}
-	if len(c.in)+len(b) > cap(c.in) { // make room of what has been read
+	if len(c.in)+len(b) > cap(c.in) { // reuse the room of bytes already read
 		c.in, c.off = append(c.in[:0], c.in[c.off:]...), 0
 	}
 	c.in = append(c.in, b...)
@@ -157,8 +154,7 @@ func (c *clientConn) arrive(b []byte, end error) {
 	c.readable.Broadcast()
 }
 
-// freeze keeps the deadlines from passing, or lets them pass again, put off by
-// as long as it lasted.
+// freeze stops the deadlines, or restarts them, later by the length of the freeze.
 func (c *clientConn) freeze(frozen bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,12 +219,12 @@ type addr string
 func (addr) Network() string  { return "tcp" }
 func (a addr) String() string { return string(a) }
 
-// A deadline bounds waits on a condition. Clients move it with each packet, so
-// moving it costs nothing: a timer is armed only for a wait, and one that was
-// armed for an earlier deadline is left to fire and wake the waiter in vain.
+// A deadline limits waits on a condition. Clients move it with each packet, so moving it costs
+// nothing: a timer is armed only for a wait. If it was armed for an earlier deadline, it fires
+// and wakes the waiter in vain.
 type deadline struct {
 	at    time.Time // zero: none
-	armed time.Time // when the timer fires; zero: it does not
+	armed time.Time // time at which the timer fires; zero: not armed
 	timer *time.Timer
 }
 
@@ -240,7 +236,7 @@ func (d *deadline) putOff(by time.Duration) {
 	}
 }
 
-// wait waits for the condition, or at most until the deadline.
+// wait waits for the condition, at most until the deadline.
 func (d *deadline) wait(c *sync.Cond) {
 	if !d.at.IsZero() && (d.armed.IsZero() || d.at.Before(d.armed)) {
 		d.armed = d.at
@@ -264,27 +260,27 @@ func (d *deadline) stop() {
 	}
 }
 
-// A link carries the bytes of one direction of a connection, in order. It is
-// guarded by the ensemble's lock.
+// A link carries the bytes of one direction of a connection, in order. The ensemble's lock guards
+// it.
 type link struct {
 	e       *Ensemble
 	deliver func(b []byte, end bool)
-	resized func(size int) // told of the bytes on their way; may be nil
+	resized func(size int) // called with the number of bytes in flight; may be nil
 	held    bool           // nothing arrives
 	queue   []packet
 	size    int
 	alarm   *alarm // for the head of the queue
 }
 
-// A packet is sent, and has not arrived.
+// A packet was sent, but has not arrived.
 type packet struct {
-	at  time.Time // before which it does not arrive
+	at  time.Time // earliest arrival
 	b   []byte
 	end bool
 }
 
-// send sends bytes, or the end of the connection, to arrive after a delay.
-// Nothing overtakes what was sent before it.
+// send sends bytes, or the end of the connection, to arrive after a delay. The order of packets
+// stays.
 func (l *link) send(b []byte, end bool, delay time.Duration) {
 	if len(l.queue) == 0 && !l.held && delay <= 0 {
 		l.deliver(b, end)
@@ -308,7 +304,7 @@ func (l *link) schedule() {
 	}
 }
 
-// flush delivers what has arrived.
+// flush delivers the packets that are due.
 func (l *link) flush() {
 	l.stop()
 	for now := time.Now(); len(l.queue) > 0 && !l.held && !l.queue[0].at.After(now); {
@@ -320,7 +316,7 @@ func (l *link) flush() {
 	l.schedule()
 }
 
-// hold keeps everything from arriving, or lets it.
+// hold stops all deliveries, or allows them again.
 func (l *link) hold(held bool) {
 	if l.held = held; held {
 		l.stop()
@@ -329,7 +325,7 @@ func (l *link) hold(held bool) {
 	}
 }
 
-// drop loses what is on its way.
+// drop loses the packets in flight.
 func (l *link) drop() {
 	l.stop()
 	l.queue = nil

@@ -2,26 +2,24 @@ package locktest
 
 import "time"
 
-// Quirks are what servers do otherwise than ZooKeeper, for tests of how a client takes
-// that.
+// Quirks are differences of servers from ZooKeeper, for tests of a client's reaction.
 type Quirks struct {
-	// Keeper has the members be as ClickHouse Keeper's replicas are: each stamps the
-	// writes that it takes by its own clock ([Ensemble.SetClock]); sessions are numbered
-	// from 1, and a client that comes back silently gets a new one; there is a node
-	// /keeper, and none called /zookeeper.
+	// Keeper makes the members like ClickHouse Keeper's replicas. Each stamps the writes that it
+	// receives by its own clock ([Ensemble.SetClock]). Sessions are numbered from 1, and a client
+	// that reconnects silently gets a new one. There is a node /keeper, but no /zookeeper.
 	Keeper bool
-	// StaleStat has the reply to a write carry the Stat of before it.
+	// StaleStat makes the reply to a write have the Stat from before the write.
 	StaleStat bool
-	// OwnSequence has each child within a transaction numbered as if those before it in
-	// the same transaction were not there, as by servers before 3.4.6.
+	// OwnSequence numbers each child within a transaction without counting the earlier children
+	// of the same transaction, like servers before 3.4.6.
 	OwnSequence bool
-	// NoVersions has any version fit.
+	// NoVersions makes every version fit.
 	NoVersions bool
-	// StuckClock has all writes stamped with the time at which the ensemble was made.
+	// StuckClock stamps all writes with the time at which the ensemble was made.
 	StuckClock bool
 }
 
-// stamp is the time of a transaction that a member has taken, nil for the leader's own.
+// stamp returns the time of a transaction that a member received; nil means the leader's own.
 func (e *Ensemble) stamp(taken *member) int64 {
 	switch q := e.opts.Quirks; {
 	case q.StuckClock:
@@ -32,12 +30,12 @@ func (e *Ensemble) stamp(taken *member) int64 {
 	return time.Now().Add(e.leader.clock).UnixMilli()
 }
 
-// fits reports whether the version that a request expects is the node's.
+// fits reports whether the expected version is the node's.
 func (p *preparer) fits(expected, version int32) bool {
 	return expected == -1 || expected == version || p.quirks.NoVersions
 }
 
-// counter is what a parent's next sequential child is numbered with.
+// counter returns the number of a parent's next sequential child.
 func (p *preparer) counter(path string, r record) int32 {
 	if n := p.tree.get(path); p.quirks.OwnSequence {
 		if n == nil {
@@ -48,7 +46,7 @@ func (p *preparer) counter(path string, r record) int32 {
 	return r.cversion
 }
 
-// adopt gives a tree the nodes that Keeper has of its own instead of ZooKeeper's.
+// adopt replaces ZooKeeper's own nodes in a tree by Keeper's.
 func (q Quirks) adopt(t *tree) {
 	if !q.Keeper {
 		return

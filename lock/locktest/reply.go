@@ -1,12 +1,12 @@
 package locktest
 
-// reply answers a request with a code alone.
+// reply answers a request with only a code.
 func (s *serverConn) reply(p pending, code int32) {
 	s.e.out.header(p.xid, s.member.tree.zxid, code)
 	s.send(p, code)
 }
 
-// send sends the reply that was written, unless a fault loses it.
+// send sends the encoded reply, unless a fault drops it.
 func (s *serverConn) send(p pending, code int32) {
 	if p.fault.Drop == AfterApply {
 		s.traceRequest(p, code, "dropped before its reply")
@@ -17,7 +17,7 @@ func (s *serverConn) send(p pending, code int32) {
 	s.sendAfter(s.e.out.frame(), p.fault.DelayReply)
 }
 
-// answer writes the body of a reply, and returns the code for its header.
+// answer encodes the body of a reply, and returns the code for its header.
 func (s *serverConn) answer(out *encoder, p pending) int32 {
 	switch {
 	case p.fault.Code != codeOK && 0 < p.fault.Op && p.fault.Op <= len(p.ops):

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Serve connects the TCP clients of a listener to a member: processes of their own, and
-// clients in other languages. After [Ensemble.Close] it closes the listener, waits until
-// the connections have ended, and returns nil. It returns an error if the listener fails.
+// Serve connects the TCP clients of a listener to a member: other processes, and clients in other
+// languages. After [Ensemble.Close] it closes the listener, waits until the connections have
+// ended, and returns nil. If the listener fails, it returns an error.
 //
-// Faults and counters name such a client by the host that it connects from, such as
+// The label of such a client, for faults and counters, is the host that it connects from, such as
 // "127.0.0.1". The member answers the four-letter words ruok, srvr, mntr, conf and envi.
 func (e *Ensemble) Serve(l net.Listener, member string) error {
 	defer l.Close()
@@ -42,16 +42,16 @@ func (e *Ensemble) Serve(l net.Listener, member string) error {
 	}
 }
 
-// acceptAgain is how long Serve pauses when a connection could not be accepted.
+// acceptAgain is the pause after a connection could not be accepted.
 const acceptAgain = 10 * time.Millisecond
 
-// isTransient reports whether the listener goes on: the process has no file descriptor left for
-// the moment, or the client has gone again.
+// isTransient reports whether the listener can continue: the process has no free file descriptor
+// at the moment, or the client has gone again.
 func isTransient(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED)
 }
 
-// closes has Close close the listener. It reports false if the ensemble is closed already.
+// closes registers the listener for Close. It returns false if the ensemble is already closed.
 func (e *Ensemble) closes(l net.Listener) bool {
 	e.lock()
 	defer e.unlock()

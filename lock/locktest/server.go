@@ -8,10 +8,10 @@ import (
 
 // A serverConn is a member's end of a connection. The ensemble's lock guards it.
 //
-// Frames become requests in arrivals, which takes them in turn (serve): the
-// fault is asked for, a write goes to the leader, and all wait in inFlight until
-// the member has applied what they need, so that replies keep the order of the
-// requests and a read sees the writes before it.
+// Frames become requests in arrivals. serve takes them in turn: it asks for the fault, and sends
+// writes to the leader. All requests then wait in inFlight until the member has applied the
+// transactions that they need. So replies keep the order of the requests, and a read sees the
+// writes before it.
 type serverConn struct {
 	e      *Ensemble
 	member *member
@@ -25,7 +25,7 @@ type serverConn struct {
 	arrivals []*request
 	queued   bool // in the ensemble's list of connections to serve
 	serving  bool
-	delayed  bool // the request served last is yet to be applied
+	delayed  bool // the last request is not applied yet
 	inFlight []pending
 	waiting  bool // in the member's list of connections with requests in flight
 
@@ -35,9 +35,9 @@ type serverConn struct {
 	identity []ACL // by setAuth
 	watching map[watchKey]bool
 
-	closed bool // no request is taken and no reply sent
-	ended  bool // nor is anything done with what had arrived
-	gone   bool // the client's end is closed, or knows that ours is
+	closed bool // no request is accepted and no reply sent
+	ended  bool // arrived requests are not served either
+	gone   bool // the client's end is closed, or knows that ours is closed
 }
 
 // pending is a request that waits until its member has applied a transaction.
@@ -91,7 +91,7 @@ func (s *serverConn) receive(b []byte, end bool) {
 	s.partial = append(s.partial[:0], b...)
 }
 
-// decode takes a frame. It reports whether it was a request.
+// decode decodes a frame. It reports whether the frame was a request.
 func (s *serverConn) decode(frame []byte) bool {
 	var r *request
 	if s.greeted {
@@ -110,8 +110,8 @@ func (s *serverConn) decode(frame []byte) bool {
 	return true
 }
 
-// serve takes the requests that have arrived, in turn. The ensemble's lock is
-// not held while a hook decides on a request.
+// serve handles the arrived requests, in turn. The ensemble's lock is released while the hook
+// decides on a request.
 func (s *serverConn) serve() {
 	if s.serving {
 		return
@@ -139,7 +139,7 @@ func (s *serverConn) serve() {
 	}
 }
 
-// handle does what a request asks for, now that its turn has come.
+// handle executes a request when its turn has come.
 func (s *serverConn) handle(r *request, f Fault) {
 	p := pending{request: r, fault: f}
 	switch {
@@ -168,7 +168,7 @@ func (s *serverConn) handle(r *request, f Fault) {
 		p.zxid = s.e.leader.tree.zxid
 		s.wait(p)
 	case opPing:
-		r.xid = xidPing // whatever the client had
+		r.xid = xidPing // whatever the client sent
 		s.wait(p)
 	case opExists, opGetData, opGetACL, opGetChildren, opGetChildren2, opSetWatches, opCheckWatches, opRemoveWatches:
 		if s.member == s.e.leader && s.rejected() == codeSessionMoved {
@@ -188,12 +188,12 @@ func (s *serverConn) handle(r *request, f Fault) {
 	}
 }
 
-// rejected says why the leader would reject a request of this session.
+// rejected returns the code with which the leader would reject a request of this session.
 func (s *serverConn) rejected() int32 {
 	switch sess := s.e.sessions[s.session]; {
 	case sess == nil:
 		return codeSessionExpired
-	case sess.owner == nil: // a new leader learns it from the first request
+	case sess.owner == nil: // a new leader learns the owner from the first request
 		sess.owner = s.member
 	case sess.owner != s.member:
 		return codeSessionMoved
@@ -201,7 +201,7 @@ func (s *serverConn) rejected() int32 {
 	return codeOK
 }
 
-// write has the leader make a transaction of a request.
+// write makes the leader create a transaction for a request.
 func (s *serverConn) write(p pending) {
 	p.txn = s.e.begin(s.session, s.member)
 	p.zxid = p.txn.zxid
@@ -239,7 +239,7 @@ func (s *serverConn) wait(p pending) {
 	s.drain()
 }
 
-// drain replies to the requests in flight whose time has come.
+// drain replies to the requests in flight that are ready.
 func (s *serverConn) drain() {
 	for len(s.inFlight) > 0 && s.inFlight[0].zxid <= s.member.tree.zxid {
 		s.finish(popFront(&s.inFlight))
@@ -268,7 +268,7 @@ func (s *serverConn) finish(p pending) {
 	}
 }
 
-// sendAfter sends a frame to the client, delayed beyond the latency.
+// sendAfter sends a frame to the client, after the latency and an additional delay.
 func (s *serverConn) sendAfter(frame []byte, delay time.Duration) {
 	if s.closed {
 		return
@@ -277,7 +277,7 @@ func (s *serverConn) sendAfter(frame []byte, delay time.Duration) {
 	s.out.send(frame, false, s.e.latencyOf(s)+delay)
 }
 
-// delivered passes to the client what has reached it.
+// delivered passes arrived bytes to the client.
 func (s *serverConn) delivered(b []byte, end bool) {
 	if !end {
 		s.client.arrive(b, nil)
@@ -288,8 +288,8 @@ func (s *serverConn) delivered(b []byte, end bool) {
 	s.e.forget(s)
 }
 
-// close ends the member's side of a connection that was lost. What had arrived
-// before is still served, as a real server would.
+// close ends the member's side of a lost connection. Requests that have arrived are still served,
+// as by a real server.
 func (s *serverConn) close() {
 	if s.closed {
 		return
@@ -311,15 +311,15 @@ func (s *serverConn) end() {
 	s.close()
 }
 
-// clientLeft notes that the client has closed its end. The member learns of it
-// when what was sent before has arrived.
+// clientLeft handles the client's close. The member notices it after all earlier bytes have
+// arrived.
 func (s *serverConn) clientLeft() {
 	s.gone = true
 	s.in.send(nil, true, s.e.latencyOf(s))
 	s.e.forget(s)
 }
 
-// cut ends both sides now, and loses what is on its way.
+// cut ends both sides now, and loses the data in flight.
 func (s *serverConn) cut(err error) {
 	s.client.arrive(nil, err)
 	s.gone = true

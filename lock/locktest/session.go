@@ -7,19 +7,18 @@ import (
 	"time"
 )
 
-// A session is known to the leader, and outlives connections and leaders.
+// A session is the leader's state of a session. It outlives connections and leaders.
 type session struct {
 	id       int64
 	password []byte
 	timeout  time.Duration
 	heard    time.Time // when a request of it last arrived
 	alarm    *alarm    // not later than its end
-	owner    *member   // where it was last attached; nil: a new leader does not know
+	owner    *member   // member where it was last attached; nil: unknown to a new leader
 	label    string    // of its last connection
 }
 
-// handshake handles the first frame of a connection: a session is made, or
-// attached again.
+// handshake handles the first frame of a connection: it creates a session, or attaches one again.
 func (s *serverConn) handshake(r *request) {
 	req := &r.connect
 	if s.closed || r.malformed {
@@ -47,7 +46,7 @@ func (s *serverConn) handshake(r *request) {
 	}})
 }
 
-// reattach takes up a session on a new connection.
+// reattach attaches a session to a new connection.
 func (s *serverConn) reattach(req *connectRequest, timeout time.Duration) {
 	if old := s.member.conns[req.session]; old != nil {
 		old.trace("disconnect", "the client has another connection")
@@ -79,7 +78,7 @@ func (s *serverConn) attach(sess *session) {
 	s.e.watchOver(sess)
 }
 
-// welcome replies to a handshake. A session that is no more has the number 0.
+// welcome replies to a handshake. A session that has ended has the id 0.
 func (s *serverConn) welcome(req *connectRequest, sess *session) {
 	s.trace("connect", fmt.Sprintf("session %#x, timeout %v", sess.id, sess.timeout))
 	out := &s.e.out
@@ -94,8 +93,7 @@ func (s *serverConn) welcome(req *connectRequest, sess *session) {
 	s.sendAfter(out.frame(), 0)
 }
 
-// newSession makes a session. Its number and password come from a counter and
-// the seed.
+// newSession creates a session. Its id and password come from a counter and the seed.
 func (e *Ensemble) newSession(timeout time.Duration) *session {
 	e.lastSession++
 	id := 1<<56 | int64(e.opts.Seed&0xffffffff)<<24 | e.lastSession
@@ -104,7 +102,7 @@ func (e *Ensemble) newSession(timeout time.Duration) *session {
 	}
 	sess := &session{id: id, timeout: timeout, password: make([]byte, 0, passwordBytes)}
 	for x := e.opts.Seed ^ uint64(id); len(sess.password) < passwordBytes; {
-		// SplitMix64: well mixed is all that a password here needs to be.
+		// SplitMix64: a password here only needs to be well mixed.
 		x += 0x9e3779b97f4a7c15
 		z := (x ^ x>>30) * 0xbf58476d1ce4e5b9
 		z = (z ^ z>>27) * 0x94d049bb133111eb
@@ -114,16 +112,15 @@ func (e *Ensemble) newSession(timeout time.Duration) *session {
 	return sess
 }
 
-// touch notes that the session of a connection was heard of.
+// touch records that the session of a connection was heard of.
 func (e *Ensemble) touch(s *serverConn) {
 	if sess := e.sessions[s.session]; sess != nil {
 		sess.heard = time.Now()
 	}
 }
 
-// watchOver sees to it that a session ends when it was not heard of for its
-// timeout. Its alarm is not moved each time that it is heard of: it goes off,
-// and is set anew.
+// watchOver ends a session that was not heard of for its timeout. Its alarm is not moved at each
+// request: it goes off, and is set again.
 func (e *Ensemble) watchOver(sess *session) {
 	if sess.alarm != nil {
 		sess.alarm.stop()
@@ -132,7 +129,7 @@ func (e *Ensemble) watchOver(sess *session) {
 		sess.alarm = nil
 		switch {
 		case e.sessions[sess.id] != sess || e.leader == nil:
-			// Ended; or without a leader, when no session expires.
+			// The session has ended, or there is no leader: then no session expires.
 		case time.Since(sess.heard) >= sess.timeout:
 			e.expire(sess)
 		default:
@@ -141,7 +138,7 @@ func (e *Ensemble) watchOver(sess *session) {
 	})
 }
 
-// expire ends a session by the leader's decision.
+// expire ends a session, as the leader decides.
 func (e *Ensemble) expire(sess *session) {
 	e.trace(Event{Kind: "expire", Session: sess.id, Label: sess.label})
 	x := e.begin(sess.id, nil)
@@ -149,8 +146,8 @@ func (e *Ensemble) expire(sess *session) {
 	e.commit(x)
 }
 
-// endSession makes x the transaction that ends its session and deletes the
-// session's ephemeral nodes.
+// endSession makes x the transaction that ends its session and deletes the session's ephemeral
+// nodes.
 func (e *Ensemble) endSession(x *txn) {
 	x.ends = true
 	for _, path := range e.leader.tree.ephemeralsOf(x.session) {

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Stat is what ZooKeeper tells about a node.
+// Stat is ZooKeeper's metadata of a node.
 type Stat struct {
-	Czxid, Mzxid   int64 // transactions that made it, and that last changed its data
+	Czxid, Mzxid   int64 // transactions that created it, and that last changed its data
 	Ctime, Mtime   int64 // their times by the leader's clock, in milliseconds since 1970
 	Version        int32 // changes of the data
 	Cversion       int32 // changes of the children: creates and deletes
 	Aversion       int32 // changes of the ACL
-	EphemeralOwner int64 // the session of an ephemeral node, else 0
+	EphemeralOwner int64 // session of an ephemeral node, otherwise 0
 	DataLength     int32 // in bytes
 	NumChildren    int32
-	Pzxid          int64 // transaction that last made or deleted a child
+	Pzxid          int64 // transaction that last created or deleted a child
 }
 
 // ACL is one entry of a node's access control list.
@@ -26,8 +26,8 @@ type ACL struct {
 	Scheme, ID string
 }
 
-// A node is one node of a tree. Its data and ACL are never changed in place, so
-// trees may share them.
+// A node is one node of a tree. Its data and ACL are never changed in place, so trees may share
+// them.
 type node struct {
 	data           []byte
 	acl            []ACL
@@ -36,7 +36,7 @@ type node struct {
 	ctime, mtime   int64
 	written        time.Time // mtime, by the test's clock
 	version        int32
-	cversion       int32 // children ever made: what the sequence is taken from
+	cversion       int32 // number of children ever created: the next sequence
 	aversion       int32
 	ephemeralOwner int64
 	container      bool
@@ -49,8 +49,8 @@ func (n *node) stat() Stat {
 		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid,
 		Ctime: n.ctime, Mtime: n.mtime,
 		Version: n.version, Aversion: n.aversion,
-		// As servers show it: every child that was made and is not there any
-		// more was also deleted.
+		// As on real servers: every child that was created and is not there any more was also
+		// deleted.
 		Cversion:       n.cversion*2 - children,
 		EphemeralOwner: n.ephemeralOwner,
 		DataLength:     int32(len(n.data)),
@@ -58,7 +58,7 @@ func (n *node) stat() Stat {
 	}
 }
 
-// A nameSet is a set of names with an order that depends on its history alone.
+// A nameSet is a set of names in an order that depends only on its history.
 type nameSet struct {
 	names []string
 	at    map[string]int
@@ -88,7 +88,7 @@ func (s *nameSet) clone() nameSet {
 	return nameSet{names: slices.Clone(s.names), at: maps.Clone(s.at)}
 }
 
-// A tree is one member's view of the data. It changes by transactions alone.
+// A tree is one member's view of the data. Only transactions change it.
 type tree struct {
 	zxid       int64 // of the last transaction applied
 	nodes      map[string]*node
@@ -113,8 +113,7 @@ func newTree() *tree {
 	return t
 }
 
-// get returns the node at a path, nil if there is none. The root goes by the
-// names "/" and "".
+// get returns the node at a path, nil if there is none. The root has the names "/" and "".
 func (t *tree) get(path string) *node { return t.nodes[key(path)] }
 
 func key(path string) string {
@@ -124,13 +123,13 @@ func key(path string) string {
 	return path
 }
 
-// split cuts a path into its parent, "" for the root, and the last name.
+// split cuts a path into its parent, "" for the root, and the last component.
 func split(path string) (parent, name string) {
 	i := strings.LastIndexByte(path, '/')
 	return path[:i], path[i+1:]
 }
 
-// clone returns a copy that changes apart.
+// clone returns an independent copy.
 func (t *tree) clone() *tree {
 	c := &tree{
 		zxid:       t.zxid,
@@ -148,8 +147,8 @@ func (t *tree) clone() *tree {
 	return c
 }
 
-// apply makes a transaction's changes, completes its results, and tells fire of
-// each event that watches are to see, in the order of ZooKeeper's DataTree.
+// apply makes a transaction's changes, completes its results, and calls fire for each event of
+// watches, in the order of ZooKeeper's DataTree.
 func (t *tree) apply(x *txn, fire func(kind int32, path string)) {
 	t.zxid = x.zxid
 	for i := range x.changes {
@@ -189,8 +188,8 @@ func (t *tree) apply(x *txn, fire func(kind int32, path string)) {
 func (t *tree) create(x *txn, c *change) *node {
 	parentPath, name := split(c.path)
 	parent := t.nodes[parentPath]
-	// Not so when the counter stands at its end and the new one is negative: it
-	// sticks, and the parent does not show this child's transaction.
+	// If the counter is at its end, the new number is negative. Then the counter stays, and the
+	// parent does not show this child's transaction.
 	if c.cversion > parent.cversion {
 		parent.cversion, parent.pzxid = c.cversion, x.zxid
 	}
@@ -225,7 +224,7 @@ func (t *tree) delete(zxid int64, path string) {
 	delete(t.nodes, path)
 }
 
-// parentOf is the parent's path as clients write it.
+// parentOf returns the parent's path as clients write it.
 func parentOf(path string) string {
 	parent, _ := split(path)
 	if parent == "" {
@@ -234,8 +233,8 @@ func parentOf(path string) string {
 	return parent
 }
 
-// childNames lists the children. ZooKeeper promises no order; this one is against
-// the order of creation, so that a client that takes it for sorted finds out.
+// childNames lists the children. ZooKeeper promises no order. This order is the reverse of their
+// creation, so that a client that does not sort fails.
 func (n *node) childNames() []string {
 	names := slices.Clone(n.children.names)
 	slices.Reverse(names)

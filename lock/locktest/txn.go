@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// A txn is one transaction of the log: what a request of a client came to. A
-// failed one changes nothing, but has its place in the log too.
+// A txn is a transaction of the log: the result of a client's request. A failed one changes
+// nothing, but is also in the log.
 type txn struct {
 	zxid    int64
 	time    int64     // milliseconds since 1970, by the leader's clock
-	taken   time.Time // when the leader stamped it, by the test's
+	taken   time.Time // time of the stamp by the test's clock
 	session int64
 	changes []change
 	results []result // one for each operation
 	ends    bool     // the session ends with it
-	stale   bool     // results show what was before
+	stale   bool     // results have the Stats from before
 }
 
-// A change is one step of a transaction; each of them is known to succeed.
+// A change is one step of a transaction that is known to succeed.
 type change struct {
 	code     int32
 	path     string
@@ -30,7 +30,7 @@ type change struct {
 	owner    int64 // of an ephemeral node
 }
 
-// A result is what one operation is answered with.
+// A result is the answer to one operation.
 type result struct {
 	code int32 // the operation's, or opError
 	err  int32
@@ -38,20 +38,20 @@ type result struct {
 	stat Stat
 }
 
-// A preparer turns operations into changes as the leader does, checking each
-// against the tree and the changes of the same transaction before it.
-// It follows ZooKeeper's PrepRequestProcessor, the order of the checks included,
-// since that decides which of two errors is told.
+// A preparer turns operations into changes, as the leader does. It checks each operation against
+// the tree and the earlier changes of the same transaction. It follows ZooKeeper's
+// PrepRequestProcessor, including the order of the checks, which decides which of two errors is
+// returned.
 type preparer struct {
 	tree     *tree
 	quirks   Quirks
 	session  int64
 	rejected int32             // codeSessionExpired or codeSessionMoved: no operation passes
 	identity []ACL             // of the connection; Perms are not used
-	pending  map[string]record // of a multi: what its operations so far changed
+	pending  map[string]record // of a multi: the changes so far
 }
 
-// A record is what a preparer needs to know of a node.
+// A record is the part of a node that a preparer needs.
 type record struct {
 	gone                        bool
 	version, cversion, aversion int32
@@ -60,7 +60,7 @@ type record struct {
 	acl                         []ACL
 }
 
-// record returns the node at path as the changes so far leave it.
+// record returns the node at path after the changes so far.
 func (p *preparer) record(path string) (record, bool) {
 	path = key(path)
 	if r, ok := p.pending[path]; ok {
@@ -93,9 +93,8 @@ func (p *preparer) single(x *txn, o *op) {
 	x.results = []result{{code: o.code, path: c.path}}
 }
 
-// multi prepares a transaction of several operations: all of them or none. When
-// one fails, those before it are answered with no error and those after it with
-// a runtime inconsistency.
+// multi prepares a transaction of several operations: all or none. If one fails, the operations
+// before it are answered with no error and those after it with a runtime inconsistency.
 func (p *preparer) multi(x *txn, ops []op) {
 	p.pending = make(map[string]record)
 	x.changes = make([]change, len(ops))
@@ -113,7 +112,7 @@ func (p *preparer) multi(x *txn, ops []op) {
 	}
 }
 
-// fail fills in the results of a transaction that failed at one of its operations.
+// fail sets the results of a transaction that failed at one of its operations.
 func fail(results []result, at int, err int32) {
 	for i := range results {
 		results[i] = result{code: opError}
@@ -180,7 +179,7 @@ func (p *preparer) create(o *op) (change, int32) {
 	if o.flags&flagEphemeral != 0 {
 		c.owner = p.session
 	}
-	parent.cversion++ // wraps, where the tree's own counter sticks
+	parent.cversion++ // it wraps, while the tree's own counter stops
 	parent.children++
 	p.put(parentPath, parent)
 	p.put(path, record{acl: acl, ephemeralOwner: c.owner})
@@ -265,7 +264,7 @@ func (p *preparer) check(o *op) (change, int32) {
 	return change{code: opCheck}, codeOK
 }
 
-// existing returns the node that an operation names, if it may be used so.
+// existing returns the node of an operation if the ACL permits the operation.
 func (p *preparer) existing(o *op, perm int32) (record, int32) {
 	if p.rejected != codeOK {
 		return record{}, p.rejected
@@ -288,7 +287,7 @@ func hasParent(path string) bool {
 	return strings.Contains(path, "/") && !strings.Contains(path, "\x00")
 }
 
-// isServers reports whether a node is the server's own, which stays.
+// isServers reports whether a node is the server's own, which cannot be deleted.
 func isServers(path string) bool {
 	switch path {
 	case "/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota":
@@ -297,7 +296,7 @@ func isServers(path string) bool {
 	return false
 }
 
-// validPath reports whether a path is one by the rules of ZooKeeper's PathUtils.
+// validPath reports whether a path is valid by the rules of ZooKeeper's PathUtils.
 func validPath(path string) bool {
 	if path == "/" {
 		return true

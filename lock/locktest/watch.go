@@ -2,14 +2,14 @@ package locktest
 
 import "slices"
 
-// A watchKey is what is watched: a node's data and existence, or its children.
+// A watchKey names a watch: on a node's data and existence, or on its children.
 type watchKey struct {
 	path     string
 	children bool
 }
 
-// A watchTable holds the watches that one member's connections have set. A
-// connection watches a key once, and each watch fires once.
+// A watchTable holds the watches of one member's connections. A connection has at most one watch
+// for a key, and each watch fires once.
 type watchTable map[watchKey][]*serverConn
 
 func (w watchTable) add(s *serverConn, k watchKey) {
@@ -36,9 +36,8 @@ func (w watchTable) drop(s *serverConn, k watchKey) {
 	}
 }
 
-// fire tells the connections that watch for this change of a node, and forgets
-// their watches. A connection that watches a deleted node's data and its
-// children is told once.
+// fire sends a change of a node to the connections that watch for it, and removes their watches.
+// A connection that watches both data and children of a deleted node gets one event.
 func (w watchTable) fire(kind int32, path string) {
 	k := watchKey{path: path, children: kind == nodeChildrenChanged}
 	told := w.take(k)
@@ -68,8 +67,8 @@ func (w watchTable) take(k watchKey) []*serverConn {
 	return watchers
 }
 
-// reset handles a setWatches, with which a client that reconnected sets the
-// watches it still waits for: what has happened in between is told at once.
+// reset handles a setWatches, with which a reconnected client sets its watches again. A watch
+// whose change has already happened fires at once.
 func (s *serverConn) reset(r *setWatchesRequest) {
 	t, w := s.member.tree, s.member.watches
 	for _, path := range r.data {
@@ -101,8 +100,8 @@ func (s *serverConn) reset(r *setWatchesRequest) {
 	}
 }
 
-// watchers checks whether the connection has a watch of a path, and removes those that a
-// removeWatches names.
+// watchers answers a checkWatches or removeWatches: it checks whether the connection has such
+// watches of a path, and removes them for a removeWatches.
 func (s *serverConn) watchers(r *request) int32 {
 	code := codeNoWatcher
 	for _, k := range []watchKey{{path: r.path}, {path: r.path, children: true}} {

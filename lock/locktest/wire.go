@@ -51,8 +51,8 @@ var opNames = map[int32]string{
 	opCloseSession: "closeSession", opConnect: "connect",
 }
 
-// refusedOps are the operations of servers that are not modelled, with the error code that
-// refuses each: that of a server on which it is switched off, where it can be.
+// refusedOps are real servers' operations that are not modelled, and their error codes: the code
+// of a server where the operation is disabled, if it can be.
 var refusedOps = map[int32]int32{
 	opReconfig: codeReconfigDisabled, opCreateTTL: codeUnimplemented, opMultiRead: codeUnimplemented,
 	opGetEphemerals: codeUnimplemented, opCountChildren: codeUnimplemented,
@@ -95,7 +95,7 @@ const (
 	nodeChildrenChanged = 4
 )
 
-// Watches that a client checks or removes.
+// Kinds of watches that a client checks or removes.
 const (
 	watchersOfChildren = 1
 	watchersOfData     = 2
@@ -110,14 +110,14 @@ const (
 )
 
 const (
-	xidEvent        = -1      // of a frame that carries a watch's event
+	xidEvent        = -1      // of a frame with a watch's event
 	xidPing         = -2      // of the reply to a ping
 	stateOn         = 3       // the session state in such a frame: connected
 	defaultMaxFrame = 0xfffff // jute.maxbuffer's default: a longer frame cuts the connection
 	passwordBytes   = 16
 )
 
-// An op is one operation: a request of its own, or a part of a multi.
+// An op is one operation: a request, or a part of a multi.
 type op struct {
 	code    int32
 	path    string
@@ -133,7 +133,7 @@ type op struct {
 type request struct {
 	op
 	xid       int32
-	malformed bool // the frame does not hold what its operation needs
+	malformed bool // the frame lacks fields of its operation
 	ops       []op // of a multi
 
 	connect    connectRequest // of a handshake
@@ -148,7 +148,7 @@ type connectRequest struct {
 	timeout     int32 // ms
 	session     int64
 	password    []byte
-	hasReadOnly bool // clients since 3.4 append a flag, and are sent one
+	hasReadOnly bool // clients since 3.4 append a flag, and receive one
 }
 
 type authRequest struct {
@@ -175,8 +175,8 @@ func decodeConnect(frame []byte) *request {
 	return r
 }
 
-// decodeRequest decodes any later frame. A frame too short for a request's
-// header is none: nil.
+// decodeRequest decodes any later frame. It returns nil if the frame is too short for a request's
+// header.
 func decodeRequest(frame []byte) *request {
 	d := decoder{b: frame}
 	r := &request{}
@@ -189,7 +189,7 @@ func decodeRequest(frame []byte) *request {
 	case opMulti:
 		r.ops = d.multi()
 	case opAuth:
-		d.int32() // a type that is not used
+		d.int32() // an unused type
 		r.auth.scheme = d.string()
 		r.auth.auth = d.buffer()
 	case opSetWatches:
@@ -204,9 +204,9 @@ func decodeRequest(frame []byte) *request {
 	return r
 }
 
-// A decoder reads values in ZooKeeper's serialisation, jute: integers big
-// endian, strings and buffers behind their length. Reading past the end, or a
-// length that makes no sense, makes it bad, and from then on it gives zeros.
+// A decoder reads values in ZooKeeper's serialization, jute: integers in big endian, strings and
+// buffers after their length. A read past the end, or an impossible length, makes it bad; from
+// then on it returns zeros.
 type decoder struct {
 	b   []byte
 	bad bool
@@ -242,10 +242,10 @@ func (d *decoder) bool() bool {
 	return b != nil && b[0] != 0
 }
 
-// string reads a string. Null is bad: a server that meets it fails likewise.
+// string reads a string. Null is bad: a real server fails on it too.
 func (d *decoder) string() string { return string(d.take(int(d.int32()))) }
 
-// buffer reads a copy of a buffer; null is nil.
+// buffer returns a copy of a buffer; nil for null.
 func (d *decoder) buffer() []byte {
 	n := d.int32()
 	if n == -1 || d.bad {
@@ -274,7 +274,7 @@ func (d *decoder) acl() []ACL {
 	return list
 }
 
-// op reads the fields of the operation whose code is set.
+// op reads the fields of an operation whose code is set.
 func (d *decoder) op(o *op) {
 	switch o.code {
 	case opCreate, opCreate2, opCreateContainer:
@@ -328,10 +328,10 @@ func (d *decoder) multi() []op {
 // An encoder builds one frame.
 type encoder struct{ b []byte }
 
-// start begins a frame; what is held of the last one is reused.
+// start begins a frame in the memory of the last one.
 func (e *encoder) start() { e.b = append(e.b[:0], 0, 0, 0, 0) }
 
-// frame ends it.
+// frame ends the frame.
 func (e *encoder) frame() []byte {
 	binary.BigEndian.PutUint32(e.b, uint32(len(e.b)-4))
 	return e.b
@@ -393,7 +393,7 @@ func (e *encoder) header(xid int32, zxid int64, code int32) {
 	e.int32(code)
 }
 
-// event is the frame that tells a watch's event.
+// event returns the frame of a watch's event.
 func (e *encoder) event(kind int32, path string) []byte {
 	e.header(xidEvent, -1, codeOK)
 	e.int32(kind)
@@ -402,7 +402,7 @@ func (e *encoder) event(kind int32, path string) []byte {
 	return e.frame()
 }
 
-// result is the body of one operation's reply.
+// result encodes the body of one operation's reply.
 func (e *encoder) result(r *result) {
 	switch r.code {
 	case opCreate:
@@ -417,7 +417,7 @@ func (e *encoder) result(r *result) {
 	}
 }
 
-// multi is the body of a multi's reply.
+// multi encodes the body of a multi's reply.
 func (e *encoder) multi(results []result) {
 	for i := range results {
 		r := &results[i]

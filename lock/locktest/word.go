@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// version is what members call themselves: the release whose behavior is modelled.
+// version is the members' version: the release whose behavior is modelled.
 const version = "3.8.6-locktest, built in memory"
 
-// word returns a member's answer to a four-letter word, "" if it does not know the word.
-// The formats are ZooKeeper's; listener is where the member is reached.
+// word returns a member's answer to a four-letter word; "" if it does not know the word. The
+// formats are ZooKeeper's; listener is the member's address.
 func (e *Ensemble) word(m *member, word string, listener net.Addr) string {
 	e.lock()
 	defer e.unlock()
@@ -47,7 +47,7 @@ func (e *Ensemble) word(m *member, word string, listener net.Addr) string {
 	return ""
 }
 
-// connections is the number of a member's connections.
+// connections returns the number of a member's connections.
 func (e *Ensemble) connections(m *member) int {
 	n := 0
 	for _, s := range e.conns {
@@ -58,7 +58,7 @@ func (e *Ensemble) connections(m *member) int {
 	return n
 }
 
-// mode is what a member calls its role.
+// mode returns the name of a member's role.
 func (e *Ensemble) mode(m *member) string {
 	switch {
 	case len(e.members) == 1:
@@ -69,7 +69,7 @@ func (e *Ensemble) mode(m *member) string {
 	return "follower"
 }
 
-// number is a member's number, from 1; a single one has 0, as a standalone server.
+// number returns a member's number, from 1; a single one has 0, like a standalone server.
 func (e *Ensemble) number(m *member) int {
 	if len(e.members) == 1 {
 		return 0

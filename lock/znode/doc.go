@@ -1,13 +1,13 @@
-// Package znode is Holdfast's format on the wire, format 2: the names of a lock's nodes,
-// their data, and the rules that follow from them: which contender may enter, and which
-// entry has expired. It does no I/O. No other package parses a node's name or data.
-// Package lock/internal/queue documents when each node is written, and why that is safe.
+// Package znode is Holdfast's format on the wire, format 2: the names of a lock's nodes, their
+// data, and two rules: which contender may enter, and which entry has expired. It does no I/O. No
+// other package parses a node's name or data. Package lock/internal/queue documents when each
+// node is written, and why that is safe.
 //
 // # A lock in ZooKeeper
 //
 //	/locks                                               the root: {"holdfast":2,"kind":"dir"}
 //	/locks/.epoch                                        the mark of the leader's epoch
-//	/locks/.revoke                                       below it, requests to give up a lock
+//	/locks/.revoke                                       requests to release a lock, below it
 //	/locks/orders                                        an ancestor: {"holdfast":2,"kind":"dir"}
 //	/locks/orders/42                                     the lock's parent
 //	/locks/orders/42/9f86d081884c7d65-lock-0000000007    the holder's entry
@@ -19,14 +19,14 @@
 //
 // # Generation and anchor
 //
-// A generation is 16 lower-case hexadecimal digits, random. A client draws one for each
-// request that makes a parent, and never uses it again. It stands in three places: in the
-// parent's data, in the name of its anchor, and at the beginning of its entries' names.
+// A generation is 16 lower-case hexadecimal digits, random. A client draws a new one for each
+// request that creates a parent. It is in three places: the parent's data, the name of the
+// anchor, and the beginning of the entries' names.
 //
-// The anchor is a child of the parent, made and deleted with it in one transaction. So a
-// transaction that checks the anchor proves that the parent is the one that the client
-// knows. The anchor's name sorts behind all entries, and no library takes it for one. Its
-// ACL is the lock's, and world may read it.
+// The anchor is a child of the parent, created and deleted with it in one transaction. So a
+// transaction that checks the anchor proves that the parent is still of the generation that the
+// client knows. The anchor's name sorts behind all entries, and no library takes it for an entry.
+// Its ACL is the lock's, and world may read it.
 //
 // A parent with no child but its anchor is empty. An anchor without a parent of its
 // generation has no meaning; it goes with the node above it.
@@ -35,10 +35,10 @@
 //
 //	<tag> <token> <sequence>
 //
-// The tag is the parent's generation, or a random id where a client cannot prove that,
-// because the parent is not adopted yet or an ACL forbids it. Either way no path of an entry
-// ever comes again: a late delete or write cannot hit another entry. The token says what the
-// contender asks for:
+// The tag is the parent's generation. It is a random id if the client cannot prove the
+// generation: the parent is not adopted yet, or an ACL forbids it. Either way no path of an entry
+// ever recurs, so a late delete or write cannot hit another entry. The token is the contender's
+// request:
 //
 //	-lock-       exclusive
 //	-__READ__    shared, on a read/write lock
@@ -46,11 +46,11 @@
 //	-5-lock-     five permits of a semaphore (one permit is -lock-); for a candidate in an
 //	             election, exclusive with the priority 5
 //
-// The server appends the sequence: ten digits, or a minus sign and ten digits once the
-// counter has overflowed. So the entry of sequence n of a mutex predicts the name of the one
-// before it: the same prefix with n-1 ([Predict]). A prediction proves nothing until a read
-// has shown that node. Names never begin with "_c_", by which go-zookeeper's own lock knows
-// the entries that it has made.
+// The server appends the sequence: ten digits, or a minus sign and ten digits once the counter
+// has overflowed. So the name of a mutex's entry of sequence n predicts the name of its
+// predecessor: the same prefix with n-1 ([Predict]). A prediction proves nothing until a read has
+// shown that node. Our names never begin with "_c_": go-zookeeper's own lock takes such names for
+// its own.
 //
 // Entries of other libraries (zk.Lock and Curator: "_c_<guid>-lock-", kazoo:
 // "<uuid>__lock__") are contenders without a tag. Our clients wait for them and never delete
@@ -60,12 +60,11 @@
 //
 // # Order
 //
-// The lower sequence came first, as long as it is below 2147483647. There the counter ends:
-// from ZooKeeper 3.6 on it sticks and repeats, and creates in flight together may turn
-// negative. An entry with the sequence 2147483647 or a negative one is never granted
-// ([Name.Overflowed]): its client deletes it, and joins again when the parent has been
-// deleted and counts from 0. Among themselves such entries stand behind all others, in the
-// order of their Czxid.
+// The lower sequence came first, as long as it is below 2147483647. There the counter ends: from
+// ZooKeeper 3.6 on it repeats that number, and concurrent creates may turn it negative. An entry
+// with the sequence 2147483647 or a negative one is never granted ([Name.Overflowed]): its client
+// deletes it, and joins again when the parent has been deleted and counts from 0. Such entries
+// sort behind all others, by their Czxid.
 //
 // # Data of an entry
 //
@@ -75,20 +74,20 @@
 //	 "expires_at":1767225630000,"acquired_at":1767225600000,"attempt":"60303ae22b998861",
 //	 "metadata":{"job":"ship"}}
 //
-// [Record] has the fields. Unknown keys are ignored. An entry whose data is of a higher
-// version is waited for and never deleted. Times are Unix milliseconds in ensemble time, the
-// clock of the ZooKeeper leader. expires_at is an estimate for people and tools: no verdict
-// rests on it. attempt is random; by it a client finds its entry after a lost reply.
+// [Record] has the fields. Unknown keys are ignored. Clients wait for an entry whose data is of a
+// higher version, and never delete it. Times are Unix milliseconds in ensemble time, the clock of
+// the ZooKeeper leader. expires_at is an estimate for people and tools: no verdict rests on it.
+// attempt is random: a client finds its entry by it after a lost reply.
 //
-// An election is a mutex. In the metadata of a candidate "election.value" is the value that
-// it stands with. The first candidate leads from when acquired_at is there.
+// An election is a mutex. "election.value" in the metadata is the candidate's value. The first
+// candidate leads once its record has acquired_at.
 //
 // # Data of a parent
 //
 //	{"holdfast":2,"kind":"mutex","generation":"9f86d081884c7d65"}
 //
-// [Parent] has the fields. The data stays the same for as long as the anchor of its generation
-// is there: each join writes the same bytes again, for the sake of the reply.
+// [Parent] has the fields. The data stays the same while the anchor of its generation is there:
+// each join writes the same bytes again, only for the reply.
 //
 // An empty node, an ancestor, or a parent without the anchor of its generation is adopted: a
 // client creates its entry there under a random id, and then writes a new generation and its
@@ -100,48 +99,50 @@
 //
 //	{"holdfast":2,"kind":"anchor","permits":4,"resized":8}
 //
-// A semaphore's anchor has the number of permits that it was made with, and the number that a
-// Resize has set since. A join to a semaphore checks the anchor at the version that the client
-// knows, so it never rests on an old number.
+// A semaphore's anchor has its original number of permits, and the number that a Resize has set
+// since. A join to a semaphore checks the anchor at the version that the client knows, so it
+// never uses an old number.
 //
 // # When an entry has expired
 //
-// The lease of an entry ends ttl_ms after its last write. Other clients leave it alone for
-// the grace longer. The leader stamps each write: its Mtime. Stamps are comparable only
-// within one term: the time from one change of the leader, or step of its clock that was
-// seen, to the next. So a judge counts
+// The lease of an entry ends ttl_ms after its last write. Other clients leave it alone for the
+// grace longer. The leader stamps each write: its Mtime. Stamps are comparable only within one
+// term. A term begins with a change of the leader or a detected step of its clock, and lasts
+// until the next. So a judge counts
 //
 //   - from Mtime, if the entry was written in the present term;
 //   - from the earliest stamp of the present term that the judge knows, if the entry was
 //     written before that term;
 //   - or, by its own monotonic clock, from when it first read this very version of the node.
 //
-// The entry has expired if any of them says so. If the judge needs a younger sample of the
-// leader's clock, the verdict is [Unproven]. The holder counts its lease from before it sent
-// the write, so the lease ends for the holder first. See [Entry.Judge] and [Now].
+// The entry has expired if any of these counts exceeds the lease and the grace. If the judge
+// needs a younger sample of the leader's clock, the verdict is [Unproven]. The holder counts its
+// lease from before it sent the write, so for the holder the lease ends first. See [Entry.Judge]
+// and [Now].
 //
 // The mark, .epoch below the root, keeps an early stamp of the present epoch for later judges.
-// Only its Mtime and Mzxid count. The first client that has to judge an older write in a new
-// epoch writes it:
+// Only its Mtime and Mzxid count. The first client that must judge an older write in a new epoch
+// writes the mark:
 //
 //	{"holdfast":2,"kind":"epoch"}
 //
 // # Admission
 //
-// A contender waits for the nearest earlier one that excludes it. Of a semaphore's contenders
-// all are in, from the first one on, that together ask for no more permits than there are: a
-// contender that asks for many is not overtaken. Entries of other libraries ask for one. [WaitsFor]
-// is the rule; it knows names and [Rules] only.
+// A contender waits for the nearest earlier one that excludes it. In a semaphore the first
+// contenders are in, as long as the permits suffice: no contender overtakes one that asks for
+// many. Entries of other libraries ask for one permit. [WaitsFor] is the rule; it needs only
+// names and [Rules].
 //
 // A writer that only reads from now on ("shared" in its record) keeps its name and its place. A
-// reader enters if its nearest earlier writer tells that: none was ahead of that writer when it
-// was granted, and between the two there are only readers. A client that does not know of the
-// record, such as one of another library, waits until the entry has gone, which is safe. A
-// second entry for reading would not be: Curator makes one with the sequence of the first from
-// 5.5 on, and so lets in a client that has seen the writer hold the lock and go. So after an
-// entry of another library on a read/write lock has gone, the children are listed ([Kind.Alone]).
+// reader enters if the record of its nearest earlier writer has that mark: no contender was ahead
+// of that writer at its grant, and only readers are between the two. A client that does not know
+// the mark, such as one of another library, waits until the entry has gone, which is safe. A
+// second entry for reading would not be safe. Curator creates one, from 5.5 on with the first
+// one's sequence; a client that has seen the writer hold the lock and leave would enter beside
+// it. So after an entry of another library on a read/write lock has gone, clients list the
+// children ([Kind.Alone]).
 //
-// # Requests to give up a lock
+// # Requests to release a lock
 //
 // Below the node .revoke, {"holdfast":2,"kind":"asked"}, there is one node for each entry
 // that is asked, with the same name as the entry:
@@ -150,21 +151,21 @@
 //	 "owner":"deploy","host":"node4","pid":815,"reason":"node3 is drained"}
 //
 // [Revocation] has the fields. The transaction that makes the node checks that the entry is
-// there. Any client that knows that the entry has gone may delete the request. Data that a
-// client does not understand is left alone. .epoch and .revoke stay when all locks are gone,
-// and no lock can have those names.
+// there. Any client may delete the request once it knows that the entry has gone. Clients leave
+// data alone that they do not understand. .epoch and .revoke stay when all locks are gone, and no
+// lock can have those names.
 //
 // # The fencing token
 //
-// No data holds it. It is the Czxid of the entry, which never falls; then the sequence in
-// its name, which tells apart the entries of one transaction; then the record's incarnation.
-// Last comes how often a process has handed the entry on to itself, which only that process
-// knows. See lock.Token.
+// The token is stored in no node. Its parts are, in order: the Czxid of the entry, which never
+// falls; the sequence in its name, which differs among the entries of one transaction; the
+// record's incarnation; and the number of local handoffs, which only the holder's process knows.
+// See lock.Token.
 //
 // # Format 1
 //
-// Versions before the first release wrote format 1: "holdfast":1, a parent without an
-// anchor, with the name of the last joiner in its data. No client reads or writes it
-// ([ErrOlder]). A lock with such a parent is refused, and such an entry is waited for. The
-// reaper counts these nodes, and deletes them only if it is told to.
+// Versions before the first release wrote format 1: "holdfast":1, a parent without an anchor,
+// with the name of the last joiner in its data. No client reads or writes it ([ErrOlder]).
+// Clients refuse a lock with such a parent, and wait for such an entry. The reaper counts these
+// nodes, and deletes them only with the option Format1.
 package znode

@@ -2,11 +2,10 @@ package znode
 
 import "time"
 
-// RateError is by how much a monotonic clock may run wrong: 500 ppm, as one part in
-// so many.
+// RateError is the largest rate error of a monotonic clock, 500 ppm, as one part in 2000.
 const RateError = 2000
 
-// Stat is what ZooKeeper keeps about a node. It converts from go-zookeeper's.
+// Stat is ZooKeeper's metadata of a node. It converts from go-zookeeper's Stat.
 type Stat struct {
 	Czxid          int64 // transaction that created the node
 	Mzxid          int64 // transaction that wrote its data last
@@ -22,21 +21,21 @@ type Stat struct {
 }
 
 // Spent reports whether the counter of sequential children is at its end, so that no contender
-// can join any more. It is half of Cversion and NumChildren together, which have wrapped by then.
+// can join any more. The counter is half of Cversion plus NumChildren, which have wrapped by
+// then.
 func (s Stat) Spent() bool { return s.Cversion+s.NumChildren == -2 }
 
-// Epoch is the number of the leader that made a transaction: each leader has one of
-// its own, and they rise.
+// Epoch returns the epoch of a transaction. Each leader has its own epoch, and epochs rise.
 func Epoch(zxid int64) int64 { return zxid >> 32 }
 
-// Verdict says whether what was read may be deleted for its age.
+// Verdict says whether an entry or node has outlived its time.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Live     Verdict = iota // not expired, as far as can be known
+	Live     Verdict = iota // not expired, as far as is known
 	Expired                 // for certain
-	Unproven                // it cannot be told before there is a younger sample of ensemble time, or the epoch's mark was read
+	Unproven                // unknown until there is a younger sample of ensemble time, or the epoch's mark was read
 )
 
 var verdictNames = [...]string{"live", "expired", "unproven"}
@@ -44,43 +43,40 @@ var verdictNames = [...]string{"live", "expired", "unproven"}
 // String returns the verdict's name.
 func (v Verdict) String() string { return verdictNames[v] }
 
-// Now is what a judge knows, at one moment, of the clock of ZooKeeper's leader.
+// Now is a judge's knowledge of the leader's clock at one moment.
 //
-// Stamps of one leader can be compared with each other, and those of two leaders
-// cannot: their clocks may differ by any amount. Nor can those before and after a
-// step of one leader's clock. So time is divided into terms, within which stamps
-// compare: one begins with each epoch, and one wherever this judge saw the clock
-// displaced. Whatever was written before the present term was written before its
-// first stamp; so its lease counts from that.
+// Stamps of two leaders cannot be compared: their clocks may differ by any amount. Nor can stamps
+// from before and after a step of one leader's clock. So time is divided into terms; stamps
+// compare only within a term. A term begins with each epoch, and with each displacement of the
+// clock that this judge detects. An entry written before the present term was written before the
+// term's first stamp, so its lease counts from that stamp.
 type Now struct {
-	// Zxid is the transaction of the sample that all of this rests on; 0: there was
-	// none yet. Only what was written in an earlier one can be judged by it.
+	// Zxid is the transaction of the sample that this knowledge comes from; 0: no sample yet. It
+	// only serves to judge earlier writes.
 	Zxid int64
-	// Lower and Upper are what the leader's clock surely shows at least, and at
-	// most, since the Unix epoch.
+	// Lower and Upper bound the present time of the leader's clock, since the Unix epoch.
 	Lower, Upper time.Duration
-	// Term is the first transaction of the present term, and Since the earliest
-	// stamp of it that this judge knows.
+	// Term is the first transaction of the present term. Since is the term's earliest stamp that
+	// this judge knows.
 	Term  int64
 	Since time.Duration
-	// Marked says that the epoch's mark was looked at, which may have told of an
-	// earlier Since. Without it nothing of an earlier term is judged.
+	// Marked says that the judge has read the epoch's mark, which may have given an earlier
+	// Since. Without it, writes of earlier terms cannot be judged.
 	Marked bool
-	// Resets is how often the servers may have lost their data, as far as this judge knows.
-	// They number transactions anew then, so neither these nor terms of before compare.
+	// Resets counts how often the servers may have lost their data, as far as this judge knows.
+	// They then number transactions anew, so earlier transactions and terms do not compare.
 	Resets int
 }
 
-// Earliest is what the leader's clock shows at least, as a time.
+// Earliest returns the lower bound of the leader's clock.
 func (n Now) Earliest() time.Time { return time.Unix(0, int64(n.Lower)) }
 
-// Latest is what it shows at most.
+// Latest returns the upper bound of the leader's clock.
 func (n Now) Latest() time.Time { return time.Unix(0, int64(n.Upper)) }
 
-// Passed says whether surely more than the given time has passed since the write
-// that stat tells of: Expired if so. With Live comes how long to wait before asking
-// again. Where the answer hangs on a window that is wider than precision it is
-// Unproven, and a younger sample will tell.
+// Passed returns Expired if surely more than the given time has passed since the write of stat.
+// With Live it returns the time until the next check. If the bounds are further apart than
+// precision and the answer depends on that, it returns Unproven: a younger sample will decide.
 func (n Now) Passed(stat Stat, lasts, precision time.Duration) (Verdict, time.Duration) {
 	if n.Zxid == 0 || Epoch(stat.Mzxid) > Epoch(n.Zxid) {
 		return Unproven, 0
@@ -106,51 +102,51 @@ func (n Now) Passed(stat Stat, lasts, precision time.Duration) (Verdict, time.Du
 	return Live, later(end - n.Upper)
 }
 
-// later is how long a local clock may take until the leader's has gone on by d, and
-// a little more.
+// later returns a local duration in which the leader's clock surely goes on by d, and a little
+// more.
 func later(d time.Duration) time.Duration { return d + d/RateError + time.Millisecond }
 
-// Entry is a contender's node as one read returned it.
+// Entry is a contender's node, from a single read.
 type Entry struct {
 	Name
 	Stat   Stat   // of the same read
 	Record Record // as far as the data could be decoded
-	Err    error  // why the data is not a record of this format: ErrNewer, ErrOlder or ErrForeign
+	Err    error  // if the data is no record of this format: ErrNewer, ErrOlder or ErrForeign
 }
 
-// ReadEntry takes what a read of a contender's node returned.
+// ReadEntry returns the entry of a contender's node that was read.
 func ReadEntry(name Name, data []byte, stat Stat) Entry {
 	r, err := DecodeRecord(data)
 	return Entry{Name: name, Stat: stat, Record: r, Err: err}
 }
 
-// Leased reports whether it is an entry of this library's that this version
-// understands. All others, of other libraries, newer versions, or damaged, and those
-// that end with a session, are waited for and never deleted.
+// Leased reports whether the entry is ours and of this version. Clients wait for all other
+// entries and never delete them: those of other libraries or newer versions, damaged ones, and
+// those that end with a session.
 func (e *Entry) Leased() bool { return e.Ours() && e.Err == nil && e.Stat.EphemeralOwner == 0 }
 
-// Granted reports whether the entry tells that its owner holds the lock.
+// Granted reports whether the entry's record shows that its owner holds the lock.
 func (e *Entry) Granted() bool { return e.Leased() && e.Record.Granted() }
 
-// Shares reports whether the entry tells that its writer only reads since: readers may
+// Shares reports whether the entry's record shows that its writer now only reads: readers may
 // enter beside it.
 func (e *Entry) Shares() bool { return e.Granted() && e.Record.Shared }
 
-// TTL is how long its lease lasts after each write.
+// TTL returns the length of the lease after each write.
 func (e *Entry) TTL() time.Duration { return time.Duration(e.Record.TTL) * time.Millisecond }
 
-// Expires is when people may expect the lease to end, by the clock of the leader
-// that stamped it. No verdict rests on it.
+// Expires returns the expected end of the lease, by the clock of the leader that stamped it. It
+// is for people; no verdict rests on it.
 func (e *Entry) Expires() time.Time { return time.UnixMilli(e.Stat.Mtime + e.Record.TTL) }
 
-// Judge says whether the entry's lease has ended, and the grace after it. It has if
-// the leader's clock proves it, see [Now.Passed]; or this judge's own: seen is for
-// how long, on its monotonic clock, it has known this very version of the node. That
-// needs no server's clock, and so it holds when elections follow each other faster
-// than leases end. With Live comes how long to wait before judging again; for ever,
-// if negative: what has no lease only goes by itself.
+// Judge decides whether the entry's lease and the grace have ended. They have if the leader's
+// clock proves it, see [Now.Passed], or this judge's own clock does: seen is the time, on its
+// monotonic clock, for which it has known this version of the node. The second proof needs no
+// server's clock, so it works even if elections follow each other faster than leases end. With
+// Live, Judge returns the time until the next check; negative means never, because an entry
+// without a lease does not expire.
 //
-// The verdict is on the version that was read, and so must the delete be.
+// The verdict is on the version that was read, so delete on that version.
 func (e *Entry) Judge(now Now, grace, seen time.Duration) (Verdict, time.Duration) {
 	if !e.Leased() {
 		return Live, -1
@@ -167,32 +163,31 @@ func (e *Entry) Judge(now Now, grace, seen time.Duration) (Verdict, time.Duratio
 	return v, wait
 }
 
-// Node is a node that is no entry, as one read returned it: a lock's parent, an
-// ancestor, or anything else.
+// Node is a node that is no entry, from a single read: a lock's parent, an ancestor, or anything
+// else.
 type Node struct {
 	Parent
 	Stat Stat  // of the same read
-	Err  error // why the data is not a parent's of this format: ErrNewer, ErrOlder or ErrForeign
+	Err  error // if the data is no parent's of this format: ErrNewer, ErrOlder or ErrForeign
 }
 
-// ReadNode takes what a read of a node that is no entry returned.
+// ReadNode returns a node that is no entry and was read.
 func ReadNode(data []byte, stat Stat) Node {
 	p, err := DecodeParent(data)
 	return Node{Parent: p, Stat: stat, Err: err}
 }
 
-// Ours reports whether the node carries our marker.
+// Ours reports whether the node has our marker.
 func (n *Node) Ours() bool { return n.Err == nil && n.Kind != "" && n.Stat.EphemeralOwner == 0 }
 
-// Lock reports whether the node is the parent of a lock of ours.
+// Lock reports whether the node is the parent of one of our locks.
 func (n *Node) Lock() bool {
 	return n.Ours() && (n.Kind == Mutex || n.Kind == RW || n.Kind == Semaphore)
 }
 
-// Removable reports whether the last one out may delete the node: a lock's parent
-// that we made, below which nothing stands but, if anchored, its anchor. Spent says that
-// its counter is at its end: then the lock cannot go on with it, and one that was adopted
-// goes too.
+// Removable reports whether the last client to leave may delete the node. It must be a lock's
+// parent that we created, without children except its anchor if it is anchored. If its counter is
+// at its end (spent), the lock cannot go on with it, so an adopted parent goes too.
 func (n *Node) Removable(anchored, spent bool) bool {
 	children := n.Stat.NumChildren
 	if anchored {

@@ -16,11 +16,11 @@ import (
 // MaxName is the longest name of a lock in bytes.
 const MaxName = 512
 
-// EpochMark is the name of a node below the root that tells when the present epoch
-// of ZooKeeper's leader was seen first. No lock can have it.
+// EpochMark is the name of the node below the root that keeps an early stamp of the leader's
+// present epoch. No lock can have this name.
 const EpochMark = ".epoch"
 
-// MaxPermits is how many permits a semaphore has at most, and the highest priority.
+// MaxPermits is the largest number of a semaphore's permits, and the highest priority.
 const MaxPermits = 1 << 20
 
 const (
@@ -28,10 +28,10 @@ const (
 	sequenceDigits = 10 // at least, with the sign
 )
 
-// Role is what an entry asks for.
+// Role is the kind of access that an entry requests.
 type Role uint8
 
-// The roles, as the tokens in entries' names tell them.
+// The roles, with their tokens in entries' names.
 const (
 	Exclusive Role = iota // -lock-
 	Shared                // -__READ__
@@ -40,8 +40,8 @@ const (
 
 var ownTokens = [...]string{Exclusive: "-lock-", Shared: "-__READ__", Writer: "-__WRIT__"}
 
-// foreignTokens are what stands before the sequence in the names of others'
-// entries: zk.Lock and Curator, then kazoo, then Curator's read/write lock.
+// foreignTokens are the tokens before the sequence in other libraries' entries: zk.Lock and
+// Curator, then kazoo, then Curator's read/write lock.
 var foreignTokens = [...]struct {
 	token string
 	role  Role
@@ -55,19 +55,18 @@ var foreignTokens = [...]struct {
 
 // Name is the parsed name of a contender's node.
 type Name struct {
-	Node string // the name as it stands in ZooKeeper
-	Tag  string // the 16 digits that it begins with, see the package's doc; empty for another library's entry
-	Role Role   // what it asks for
-	Seq  int32  // its sequence, which the server appended
+	Node string // the name in ZooKeeper
+	Tag  string // its first 16 digits, see the package's doc; empty for another library's entry
+	Role Role   // the access that it requests
+	Seq  int32  // its sequence, from the server
 
-	Permits int32 // of a semaphore that it asks for, or a candidate's priority; 0: it does not say, which counts as one
+	Permits int32 // permits of a semaphore, or a candidate's priority; 0: not in the name, counts as 1
 }
 
-// Priority is that of a candidate in an election.
+// Priority returns the priority of a candidate in an election.
 func (n Name) Priority() int32 { return max(1, n.Permits) }
 
-// Prefix is the name without its sequence, a part of it; empty if it is not an entry of
-// ours.
+// Prefix returns the name without its sequence; "" if it is not an entry of ours.
 func (n Name) Prefix() string {
 	if !n.Ours() {
 		return ""
@@ -87,17 +86,17 @@ func ParseID(id string) (uint64, error) {
 	return strconv.ParseUint(id, 16, 64)
 }
 
-// FormatID returns the id that a random number makes: 16 hexadecimal digits.
+// FormatID returns the id of a number: 16 hexadecimal digits.
 func FormatID(n uint64) string {
 	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, n))
 }
 
-// Prefix is the name of an entry without its sequence, as it is given to a
-// sequential create. The tag is the parent's generation, or a random id.
+// Prefix returns the name of an entry without its sequence, for a sequential create. The tag is
+// the parent's generation, or a random id.
 func Prefix(tag string, role Role) string { return tag + ownTokens[role] }
 
-// PermitsPrefix is that of an entry that asks for so many permits of a semaphore, or of a
-// candidate of that priority.
+// PermitsPrefix returns the prefix of an entry with that many permits of a semaphore, or of a
+// candidate with that priority.
 func PermitsPrefix(tag string, permits int32) string {
 	if permits <= 1 {
 		return Prefix(tag, Exclusive)
@@ -105,20 +104,20 @@ func PermitsPrefix(tag string, permits int32) string {
 	return tag + "-" + strconv.Itoa(int(permits)) + ownTokens[Exclusive]
 }
 
-// Predict returns the name that an entry of that prefix has with that sequence.
+// Predict returns the name of the entry with that prefix and sequence.
 func Predict(prefix string, seq int32) string { return prefix + formatSequence(seq) }
 
-// Anchor is the name of the anchor of a lock's parent of that generation.
+// Anchor returns the name of the anchor of a parent of that generation.
 func Anchor(generation string) string { return anchorPrefix + generation + anchorSuffix }
 
-// The anchor's name sorts behind all entries, and no library takes it for one.
+// The anchor's name sorts behind all entries, and no library takes it for an entry.
 const (
 	anchorPrefix = "anchor-"
 	anchorSuffix = "__2147483647"
 )
 
-// AnchorOf returns the generation of the parent whose anchor has that name. It reports
-// false for a node that is no anchor.
+// AnchorOf returns the generation in an anchor's name. It returns false for a node that is no
+// anchor.
 func AnchorOf(node string) (generation string, ok bool) {
 	middle, ok := strings.CutPrefix(node, anchorPrefix)
 	if !ok {
@@ -128,7 +127,7 @@ func AnchorOf(node string) (generation string, ok bool) {
 	return generation, ok && len(generation) == idLength && isID(generation)
 }
 
-// formatSequence is what the server appends for a sequence.
+// formatSequence formats a sequence as the server does.
 func formatSequence(seq int32) string {
 	if seq < 0 {
 		return fmt.Sprintf("%0*d", sequenceDigits, seq)
@@ -137,8 +136,7 @@ func formatSequence(seq int32) string {
 	return "0000000000"[min(len(digits), sequenceDigits):] + digits
 }
 
-// Parse parses the name of a child of a lock. It reports false for a child that
-// is no contender.
+// Parse parses the name of a child of a lock. It returns false for a child that is no contender.
 func Parse(node string) (Name, bool) {
 	prefix, seq, ok := cutSequence(node)
 	if !ok {
@@ -165,8 +163,8 @@ func Parse(node string) (Name, bool) {
 	return Name{}, false
 }
 
-// cutPermits takes the number of permits out of what stands between id and sequence. One
-// is not written, nor is a number in another way than the shortest.
+// cutPermits parses the number of permits between id and sequence. A single permit is not
+// written, and a number must have its shortest form.
 func cutPermits(rest string) (permits int32, ok bool) {
 	digits, ok := strings.CutSuffix(rest, ownTokens[Exclusive])
 	if !ok || len(digits) < 2 || digits[0] != '-' || digits[1] < '1' || digits[1] > '9' {
@@ -176,7 +174,7 @@ func cutPermits(rest string) (permits int32, ok bool) {
 	return int32(n), err == nil && n > 1 && n <= MaxPermits
 }
 
-// cutSequence splits off what the server appends to a sequential node's name.
+// cutSequence splits off the sequence that the server appended to a node's name.
 func cutSequence(node string) (prefix string, seq int32, ok bool) {
 	if len(node) <= sequenceDigits {
 		return "", 0, false
@@ -187,9 +185,8 @@ func cutSequence(node string) (prefix string, seq int32, ok bool) {
 			return "", 0, false
 		}
 	}
-	// A negative sequence has a sign of its own behind the token's dash or
-	// underscore: "-lock--2147483648". None begins with a zero: they count from
-	// the least.
+	// A negative sequence has its own sign behind the token's dash or underscore:
+	// "-lock--2147483648". None begins with a zero: they count up from the minimum.
 	if node[at-1] == '-' && node[at] != '0' && at >= 2 && (node[at-2] == '-' || node[at-2] == '_') {
 		at--
 	}
@@ -209,22 +206,22 @@ func isID(s string) bool {
 	return true
 }
 
-// Ours reports whether the name is one that this library makes.
+// Ours reports whether this library made the name.
 func (n Name) Ours() bool { return n.Tag != "" }
 
-// Overflowed reports whether the parent's counter had reached its end when this entry
-// was created. The sequence alone no longer orders it, and it is never granted.
+// Overflowed reports whether the parent's counter had reached its end when this entry was
+// created. Such an entry is never granted; its sequence alone does not order it.
 func (n Name) Overflowed() bool { return n.Seq < 0 || n.Seq == math.MaxInt32 }
 
-// TokenSequence is the part of a fencing token that tells apart the entries of one
-// transaction: the sequence, 0 where that has overflowed, of an entry that stands alone.
+// TokenSequence returns the part of a fencing token that differs among the entries of one
+// transaction: the sequence. It is 0 for an overflowed entry, which is alone.
 func (n Name) TokenSequence() int32 { return max(0, n.Seq) }
 
-// Compare orders names as their entries were created. It cannot tell the order
-// of two that overflowed: see [CompareAt].
+// Compare orders names by the creation of their entries. For two overflowed entries use
+// [CompareAt].
 func Compare(a, b Name) int { return CompareAt(a, 0, b, 0) }
 
-// CompareAt is [Compare] for entries whose creation zxids are known.
+// CompareAt is [Compare] for entries with known creation zxids.
 func CompareAt(a Name, czxidA int64, b Name, czxidB int64) int {
 	switch overA, overB := a.Overflowed(), b.Overflowed(); {
 	case overA && overB:
@@ -237,7 +234,7 @@ func CompareAt(a Name, czxidA int64, b Name, czxidB int64) int {
 	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Node, b.Node))
 }
 
-// Contenders parses the children of a lock and sorts the contenders among them.
+// Contenders parses the children of a lock and returns the contenders among them, sorted.
 func Contenders(children []string) []Name {
 	names := make([]Name, 0, len(children))
 	for _, child := range children {
@@ -249,14 +246,14 @@ func Contenders(children []string) []Name {
 	return names
 }
 
-// Find returns where the entry of that name stands, or -1.
+// Find returns the index of the entry of that name, or -1.
 func Find(names []Name, node string) int {
 	return slices.IndexFunc(names, func(n Name) bool { return n.Node == node })
 }
 
-// CheckName reports why name cannot be the name of a lock, or nil. A name is
-// relative to the root: components separated by single slashes, as ZooKeeper
-// accepts them in paths, none of which could be taken for an entry.
+// CheckName returns an error if name cannot be the name of a lock. A name is relative to the
+// root: components separated by single slashes, as ZooKeeper accepts them in paths. No component
+// may look like an entry.
 func CheckName(name string) error {
 	if name == "" {
 		return fmt.Errorf("lock name is empty")
@@ -284,8 +281,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckRoot reports why root cannot be the root of a tree of locks, or nil: it
-// is an absolute path, not "/" and not ZooKeeper's own.
+// CheckRoot returns an error if root cannot be the root of a tree of locks. A root is an absolute
+// path, neither "/" nor ZooKeeper's own.
 func CheckRoot(root string) error {
 	if root == "/" {
 		return fmt.Errorf("root %q: the locks need a node of their own below it, such as /locks", root)
@@ -307,8 +304,8 @@ func CheckRoot(root string) error {
 	return nil
 }
 
-// checkComponent returns the rule of ZooKeeper's path validation that the
-// component of a path breaks, or "".
+// checkComponent returns the rule of ZooKeeper's path validation that the component violates, or
+// "".
 func checkComponent(component string) string {
 	switch component {
 	case "":
@@ -320,8 +317,8 @@ func checkComponent(component string) string {
 		return "is not valid UTF-8"
 	}
 	for _, r := range component {
-		// As the server's PathUtils, which sees UTF-16: beyond U+FFFF there
-		// are only surrogates.
+		// As in the server's PathUtils, which sees UTF-16: beyond U+FFFF there are only
+		// surrogates.
 		if r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
 			return fmt.Sprintf("character %U is not allowed in a path", r)
 		}

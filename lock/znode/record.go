@@ -13,63 +13,63 @@ import (
 	"unicode/utf8"
 )
 
-// ValueKey is the key in the metadata of a candidate's entry under which its value stands.
+// ValueKey is the metadata key of a candidate's value.
 const ValueKey = "election.value"
 
 // Version is the version of the format that this package writes.
 const Version = 2
 
-// Limits of what an entry may hold. Data beyond them is not ours.
+// Limits of an entry. Data beyond them is not ours.
 const (
 	MaxOwner    = 256       // bytes of an owner's name
 	MaxMetadata = 4 << 10   // bytes of all keys and values together
 	MaxPairs    = 64        // pairs in the metadata
 	maxData     = 32 << 10  // bytes of a node's data
-	maxTime     = 1<<53 - 1 // Unix ms; what JSON numbers carry everywhere
+	maxTime     = 1<<53 - 1 // Unix ms; every JSON parser has numbers this large
 	maxTTL      = 10 * 365 * 24 * 3600 * 1000
 )
 
-// What [DecodeRecord] and [DecodeParent] fail with.
+// Errors of [DecodeRecord] and [DecodeParent].
 var (
 	// ErrForeign says that the data is not ours, or damaged.
 	ErrForeign = errors.New("not Holdfast's data")
 	// ErrNewer says that the data is of a later version of the format.
 	ErrNewer = errors.New("data of a newer version of Holdfast")
-	// ErrOlder says that the data is of format 1, which only versions before the first release wrote.
+	// ErrOlder says that the data is of format 1, from before the first release.
 	ErrOlder = errors.New("data of format 1, from before the first release")
 )
 
 // Record is the data of an entry. Times are Unix milliseconds in ensemble time.
 type Record struct {
 	Version    int    `json:"holdfast"`              // of the format
-	Owner      string `json:"owner"`                 // name of the program, or what it calls itself
-	Host       string `json:"host,omitempty"`        // that it runs on
-	PID        int    `json:"pid,omitempty"`         // of its process there
-	TTL        int64  `json:"ttl_ms"`                // the lease that each write begins anew, in ms
-	ExpiresAt  int64  `json:"expires_at"`            // for people, wrong after a change of the leader; 0: its owner did not know the time
+	Owner      string `json:"owner"`                 // name of the program, or another name it chose
+	Host       string `json:"host,omitempty"`        // of the program
+	PID        int    `json:"pid,omitempty"`         // of the program
+	TTL        int64  `json:"ttl_ms"`                // length of the lease after each write, in ms
+	ExpiresAt  int64  `json:"expires_at"`            // for people, wrong after a change of the leader; 0: the owner did not know the time
 	AcquiredAt int64  `json:"acquired_at,omitempty"` // 0: no grant recorded
-	Shared     bool   `json:"shared,omitempty"`      // a writer's: it only reads since, and readers may enter; never taken back
-	Attempt    string `json:"attempt,omitempty"`     // random, of the request that made the entry: no other has it
-	// Incarnation counts how often the entry was handed to another process. Detached says that
-	// no process has it, and that the holder of its ticket may attach. Attachment is random;
-	// by it the client that attaches knows its own writes.
+	Shared     bool   `json:"shared,omitempty"`      // of a writer that now only reads: readers may enter; never taken back
+	Attempt    string `json:"attempt,omitempty"`     // random, unique to the request that created the entry
+	// Incarnation counts the attaches of other processes. Detached says that no process has the
+	// entry, and that the holder of its ticket may attach. Attachment is random; a client that
+	// attaches recognizes its own writes by it.
 	Incarnation int32             `json:"incarnation,omitempty"`
 	Detached    bool              `json:"detached,omitempty"`
 	Attachment  string            `json:"attachment,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"` // the owner's own
-	Broken      *Broken           `json:"broken,omitempty"`   // set by the client that force-released the hold; nil: its owner wrote it
+	Broken      *Broken           `json:"broken,omitempty"`   // set by a client that force-released the hold; nil: the owner wrote the record
 }
 
-// Broken says which client ended the hold of another, and why. It stands in the record of
-// that hold, whose owner has not written that version.
+// Broken says which client force-released a hold, and why. It is in the record of that hold, in a
+// version that the hold's owner has not written.
 type Broken struct {
-	Owner  string `json:"owner"` // of the client that has broken it
+	Owner  string `json:"owner"` // of the client that force-released it
 	Host   string `json:"host,omitempty"`
 	PID    int    `json:"pid,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// String says it in words, harmless on a terminal.
+// String returns a text that is safe on a terminal.
 func (b *Broken) String() string {
 	s := fmt.Sprintf("by %s (host %s, pid %d)", printable(b.Owner), printable(b.Host), b.PID)
 	if b.Reason != "" {
@@ -78,7 +78,7 @@ func (b *Broken) String() string {
 	return s
 }
 
-// printable quotes a text of another client if it could disturb a terminal.
+// printable quotes another client's text if it could disturb a terminal.
 func printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)
@@ -86,12 +86,11 @@ func printable(s string) string {
 	return s
 }
 
-// Granted reports whether a grant was recorded: the entry's owner holds the lock.
+// Granted reports whether the record shows a grant: the entry's owner holds the lock.
 func (r *Record) Granted() bool { return r.AcquiredAt > 0 }
 
-// Encode returns the record as it is written, in the current version: the bytes that
-// encoding/json makes of it, without its detour by reflection, because it is done for
-// each lock and each renewal.
+// Encode encodes the record in the current version. It returns the bytes of encoding/json, but
+// without reflection, because it runs for each lock and each renewal.
 func (r *Record) Encode() []byte {
 	b := make([]byte, 0, 256)
 	b = appendInt(b, `{"holdfast":`, Version)
@@ -131,9 +130,9 @@ func (r *Record) Encode() []byte {
 	return append(b, '}')
 }
 
-// DecodeRecord decodes the data of an entry. It fails with an error that is [ErrNewer],
-// [ErrOlder] or [ErrForeign], and then returns what it could read all the same. With
-// ErrOlder that is a sound record.
+// DecodeRecord decodes the data of an entry. Its errors match [ErrNewer], [ErrOlder] or
+// [ErrForeign]. With an error it still returns the fields that it could read; with ErrOlder that
+// is a complete record.
 func DecodeRecord(data []byte) (Record, error) {
 	var r Record
 	err := decode(data, &r, &r.Version)
@@ -159,7 +158,7 @@ func (r *Record) check() error {
 	return nil
 }
 
-// CheckOwner reports why owner cannot stand in a record, or nil.
+// CheckOwner returns an error if a record cannot have that owner.
 func CheckOwner(owner string) error {
 	switch {
 	case owner == "":
@@ -172,7 +171,7 @@ func CheckOwner(owner string) error {
 	return nil
 }
 
-// CheckMetadata reports why m cannot stand in a record, or nil.
+// CheckMetadata returns an error if a record cannot have that metadata.
 func CheckMetadata(m map[string]string) error {
 	if len(m) > MaxPairs {
 		return fmt.Errorf("metadata has %d pairs: at most %d are allowed", len(m), MaxPairs)
@@ -208,17 +207,16 @@ const (
 	Semaphore Kind = "semaphore" // as many holders as there are permits
 )
 
-// Parent is the data of a lock's parent, or of an ancestor. It does not change while an
-// anchor of its generation is there.
+// Parent is the data of a lock's parent, or of an ancestor. It does not change while there is an
+// anchor of its generation.
 type Parent struct {
 	Version    int    `json:"holdfast"`             // of the format
 	Kind       Kind   `json:"kind"`                 // of the lock, or Dir
-	Generation string `json:"generation,omitempty"` // random, of the request that made the parent, or adopted it; names its anchor and entries
-	Adopted    bool   `json:"adopted,omitempty"`    // found empty, not made by Holdfast: never deleted but at the counter's end
+	Generation string `json:"generation,omitempty"` // random, of the request that created or adopted the parent; part of the names of its anchor and entries
+	Adopted    bool   `json:"adopted,omitempty"`    // was empty, not created by Holdfast: deleted only at the counter's end
 }
 
-// Encode returns the data as it is written, in the current version, as
-// [Record.Encode] does.
+// Encode encodes the data in the current version, as [Record.Encode] does.
 func (p Parent) Encode() []byte {
 	b := make([]byte, 0, 96)
 	b = appendInt(b, `{"holdfast":`, Version)
@@ -232,9 +230,8 @@ func (p Parent) Encode() []byte {
 	return append(b, '}')
 }
 
-// DecodeParent decodes the data of a lock's parent or of an ancestor. Empty data
-// has no owner and gives the zero Parent. Otherwise it fails with an error that is
-// [ErrNewer], [ErrOlder] or [ErrForeign].
+// DecodeParent decodes the data of a lock's parent or of an ancestor. Empty data gives the zero
+// Parent. Its errors match [ErrNewer], [ErrOlder] or [ErrForeign].
 func DecodeParent(data []byte) (Parent, error) {
 	if len(data) == 0 {
 		return Parent{}, nil
@@ -256,11 +253,11 @@ func DecodeParent(data []byte) (Parent, error) {
 type AnchorData struct {
 	Version int   `json:"holdfast"`          // of the format
 	Kind    Kind  `json:"kind"`              // AnchorKind
-	Permits int32 `json:"permits,omitempty"` // that a semaphore was made with
-	Resized int32 `json:"resized,omitempty"` // that it has instead; 0: as it was made
+	Permits int32 `json:"permits,omitempty"` // original number of a semaphore
+	Resized int32 `json:"resized,omitempty"` // present number; 0: the original one
 }
 
-// Capacity is how many permits a semaphore has now.
+// Capacity returns the present number of a semaphore's permits.
 func (a AnchorData) Capacity() int32 {
 	if a.Resized != 0 {
 		return a.Resized
@@ -268,7 +265,7 @@ func (a AnchorData) Capacity() int32 {
 	return a.Permits
 }
 
-// Encode returns the data as it is written, as [Record.Encode] does.
+// Encode encodes the data, as [Record.Encode] does.
 func (a AnchorData) Encode() []byte {
 	b := make([]byte, 0, 64)
 	b = appendInt(b, `{"holdfast":`, Version)
@@ -329,7 +326,7 @@ func decode(data []byte, v any, version *int) error {
 	if json.Unmarshal(data, v) == nil && *version == Version {
 		return nil
 	}
-	// The version alone: a later one may have changed the type of any field.
+	// Read the version alone: a later one may have changed the type of any field.
 	var marker struct {
 		Version int `json:"holdfast"`
 	}
@@ -348,7 +345,7 @@ func decode(data []byte, v any, version *int) error {
 		return ErrOlder
 	case marker.Version > Version:
 		*version = marker.Version
-		return fmt.Errorf("%w: version %d, this one knows %d", ErrNewer, marker.Version, Version)
+		return fmt.Errorf("%w: version %d, this release knows %d", ErrNewer, marker.Version, Version)
 	}
 	if err := json.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("%w: %.200v", ErrForeign, err)

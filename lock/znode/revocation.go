@@ -6,36 +6,35 @@ import (
 	"unicode/utf8"
 )
 
-// Inbox is the name of a node below the root. Its children ask holders to give up their
-// locks: one child for each entry that is asked, of the same name. No lock can have that
-// name.
+// Inbox is the name of the node below the root whose children are requests to release locks. Each
+// child has the name of the entry that is asked. No lock can have this name.
 const Inbox = ".revoke"
 
-// MaxReason is how many bytes the reason of a [Revocation] has at most.
+// MaxReason is the largest size of a [Revocation]'s reason, in bytes.
 const MaxReason = 1 << 10
 
-// Reserved reports whether a name is that of a node below the root that is no lock.
+// Reserved reports whether the name is that of a node below the root that is no lock.
 func Reserved(node string) bool { return node == EpochMark || node == Inbox }
 
-// Revocation is the data of a child of [Inbox]: a client asks for a lock.
+// Revocation is the data of a child of [Inbox]: a request to release a lock.
 type Revocation struct {
 	Version int    `json:"holdfast"`         // of the format
-	Request string `json:"request"`          // random; no other has it
-	Entry   string `json:"entry"`            // path of the entry that is asked, relative to the root
-	Owner   string `json:"owner"`            // of the client that asks: name of the program
-	Host    string `json:"host,omitempty"`   // that it runs on
-	PID     int    `json:"pid,omitempty"`    // of its process there
+	Request string `json:"request"`          // random, unique
+	Entry   string `json:"entry"`            // path of the asked entry, relative to the root
+	Owner   string `json:"owner"`            // of the asking client: name of the program
+	Host    string `json:"host,omitempty"`   // of the asking client
+	PID     int    `json:"pid,omitempty"`    // of the asking client
 	Reason  string `json:"reason,omitempty"` // for people
 }
 
-// Encode returns the data as it is written, in the current version.
+// Encode encodes the data in the current version.
 func (r Revocation) Encode() []byte {
 	r.Version = Version
 	return encode(r)
 }
 
-// DecodeRevocation decodes the data of a child of [Inbox] that has that name. It fails
-// with an error that is [ErrNewer] or [ErrForeign].
+// DecodeRevocation decodes the data of the child of [Inbox] with that name. Its errors match
+// [ErrNewer] or [ErrForeign].
 func DecodeRevocation(node string, data []byte) (Revocation, error) {
 	var r Revocation
 	if err := decode(data, &r, &r.Version); err != nil {
@@ -47,7 +46,7 @@ func DecodeRevocation(node string, data []byte) (Revocation, error) {
 	case CheckName(lock) != nil:
 		return r, fmt.Errorf("%w: entry %.40q: %v", ErrForeign, r.Entry, CheckName(lock))
 	case !ok || !name.Ours() || entry != node:
-		return r, fmt.Errorf("%w: entry %.40q is not the one of the name %.40q", ErrForeign, r.Entry, node)
+		return r, fmt.Errorf("%w: entry %.40q does not have the name %.40q", ErrForeign, r.Entry, node)
 	}
 	if err := CheckReason(r.Reason); err != nil {
 		return r, fmt.Errorf("%w: %v", ErrForeign, err)
@@ -55,7 +54,7 @@ func DecodeRevocation(node string, data []byte) (Revocation, error) {
 	return r, nil
 }
 
-// Lock is the name of the lock that is asked for.
+// Lock returns the name of the requested lock.
 func (r Revocation) Lock() string {
 	lock, _ := r.split()
 	return lock
@@ -66,7 +65,7 @@ func (r Revocation) split() (lock, entry string) {
 	return r.Entry[:at], strings.TrimPrefix(r.Entry[at:], "/")
 }
 
-// CheckReason reports why reason cannot stand in a [Revocation], or nil.
+// CheckReason returns an error if a [Revocation] cannot have that reason.
 func CheckReason(reason string) error {
 	switch {
 	case len(reason) > MaxReason:

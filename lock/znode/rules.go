@@ -1,21 +1,20 @@
 package znode
 
-// Rules are what the admission to a lock depends on.
+// Rules are the inputs of a lock's admission rule.
 type Rules struct {
 	Kind     Kind
-	Capacity int32 // permits that a semaphore has now
+	Capacity int32 // present number of permits of a semaphore
 }
 
-// WaitsFor is the admission rule of all locks, and the one place for that of a new kind. The
-// names are a lock's contenders, sorted as [Contenders] does; self is the place of one of
-// them. If that contender is in, WaitsFor returns -1; otherwise the place of the contender to
-// wait for: the nearest earlier one that conflicts. Only earlier ones count, so two
-// contenders can never wait for each other.
+// WaitsFor is the admission rule of all kinds of locks. The names are a lock's contenders, sorted
+// by [Contenders]; self is the index of one of them. If that contender is in, WaitsFor returns
+// -1. Otherwise it returns the index of the contender to wait for: the nearest earlier one that
+// conflicts. Only earlier contenders count, so two contenders can never wait for each other.
 //
-// A semaphore's contenders are in, from the first one on, as long as they together ask for
-// no more permits than there are. So none overtakes a contender that asks for many. Each of
-// the others waits for the one right before it. If the first contender asks for more than
-// there are, it waits for itself: WaitsFor returns its own place.
+// In a semaphore the first contenders are in, as long as the permits suffice. So no contender
+// overtakes one that asks for many. Each of the others waits for the one right before it. If the
+// first contender asks for more than there are, it waits for itself: WaitsFor returns its own
+// index.
 func WaitsFor(names []Name, self int, rules Rules) int {
 	if rules.Kind == Semaphore {
 		var asked int64
@@ -36,8 +35,8 @@ func WaitsFor(names []Name, self int, rules Rules) int {
 }
 
 // Holders returns the contenders that are in: the first of the names, sorted as for WaitsFor.
-// Shares reports whether a writer's entry tells that it only reads since; then the readers
-// right behind it are in too. A contender that is in may not know it yet.
+// shares reports whether a writer's record shows that it now only reads; then the readers right
+// behind it are in too. A contender that is in may not know it yet.
 func Holders(names []Name, rules Rules, shares func(Name) bool) []Name {
 	for i, n := range names {
 		ahead := WaitsFor(names, i, rules)
@@ -51,11 +50,11 @@ func Holders(names []Name, rules Rules, shares func(Name) bool) []Name {
 // exclusive reports whether two contenders exclude each other.
 func exclusive(a, b Role) bool { return a != Shared || b != Shared }
 
-// Alone reports whether the contender right behind n, if n holds the lock, is next when n
-// goes. For that no contender can be in beside n, none is ahead of n, and none comes to
-// stand ahead of another. In Curator's read/write lock one does: a writer that goes on as a
-// reader makes a second entry with the sequence of its first. So nothing follows of another
-// library's entry in such a lock.
+// Alone reports whether, if n holds the lock, the contender right behind n is next when n leaves.
+// For that, no contender may be in beside n or ahead of n, and none may join ahead of another.
+// Curator's read/write lock breaks the last rule: a writer that goes on as a reader creates a
+// second entry with the sequence of its first. So the end of another library's entry in such a
+// lock proves nothing.
 func (k Kind) Alone(n Name) bool {
 	return k == Mutex || k == RW && n.Ours() && n.Role != Shared
 }

@@ -22,52 +22,52 @@ import (
 const (
 	defaultRows = 100
 	maxRows     = 500
-	askTime     = 10 * time.Second // for a lock that is asked for by its name
+	askTime     = 10 * time.Second // for a single lock
 )
 
 func (s *Server) apiStatus(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, s.snapshot())
 }
 
-// locksAnswer is what /api/v1/locks answers.
+// locksAnswer is the answer of /api/v1/locks.
 type locksAnswer struct {
-	Complete  bool    `json:"complete"`  // all that there is was read
-	Truncated bool    `json:"truncated"` // there are more than are read for viewers
-	Age       int64   `json:"age_ms"`    // of the oldest of what was read
+	Complete  bool    `json:"complete"`  // all locks were read
+	Truncated bool    `json:"truncated"` // there are more locks than the listing reads
+	Age       int64   `json:"age_ms"`    // of the oldest data
 	Error     string  `json:"error,omitempty"`
-	Counts    []Count `json:"counts"`   // of all, by root and policy
+	Counts    []Count `json:"counts"`   // of all locks, by root and policy
 	Reapers   []*Lock `json:"reapers"`  // the locks of the reapers
-	Matching  int     `json:"matching"` // how many there are of what was asked for
+	Matching  int     `json:"matching"` // number of locks that match the request
 	Offset    int     `json:"offset"`
-	Locks     []Lock  `json:"locks"` // of these, the ones that were asked for
+	Locks     []Lock  `json:"locks"` // the requested part of these
 }
 
-// Count is how many locks there are of a policy.
+// Count has the number of locks of a policy, by state.
 type Count struct {
 	Root    string         `json:"root"`
 	Policy  string         `json:"policy"`
 	Locks   int            `json:"locks"`
-	Held    int            `json:"held"` // entries that are in
+	Held    int            `json:"held"` // entries that hold the lock
 	Waiting int            `json:"waiting"`
 	Blocked int            `json:"blocked"` // locks with a waiter behind an entry that is expired, damaged or another library's
 	States  map[string]int `json:"states"`
 }
 
-// blocked reports whether waiters stand behind an expired or damaged entry.
+// blocked reports whether waiters are behind an expired or damaged entry.
 func (l *Lock) blocked() bool { return l.Waiting > 0 && (l.State == Expired || l.State == Damaged) }
 
-// states are those by which locks can be asked for: that of their first entry, or that others
-// wait, or do so behind an entry which blocks them.
+// states are the values of the parameter state: the states of a lock's first entry, Waiting for
+// locks with waiters, and "blocked" for locks with waiters behind an entry that blocks them.
 var states = []string{Free, Held, Waiting, Entering, Expired, Foreign, Damaged, Denied, "blocked"}
 
-// ask is what a request asks for.
+// ask has the parameters of a request.
 type ask struct {
 	root, policy, state, text, order string
 	offset, limit                    int
 }
 
-// parse takes the query of a request. It refuses keys that there are not, so that no
-// mistake shows everything.
+// parse parses the query of a request. It refuses unknown parameters: otherwise a typing mistake
+// would show all locks.
 func (a *ask) parse(query url.Values) error {
 	a.order, a.limit = "policy", defaultRows
 	for key, values := range query {
@@ -111,7 +111,7 @@ func number(text string, least, most int) (int, error) {
 	return n, nil
 }
 
-// wants reports whether a lock was asked for.
+// wants reports whether a lock matches the request.
 func (a *ask) wants(l *Lock) bool {
 	switch a.state {
 	case "", l.State:
@@ -130,8 +130,8 @@ func (a *ask) wants(l *Lock) bool {
 		(a.text == "" || strings.Contains(strings.ToLower(l.Name), a.text))
 }
 
-// sort sorts locks that come by root and name; each policy's are together, in the order
-// of the policies' names.
+// sort sorts locks that are sorted by root and name. By policy, each policy's locks are together,
+// in the order of the policies' names.
 func (a *ask) sort(locks []*Lock) {
 	slices.SortStableFunc(locks, func(l, m *Lock) int {
 		switch a.order {
@@ -146,7 +146,7 @@ func (a *ask) sort(locks []*Lock) {
 	})
 }
 
-// left is the time that the lock's first entry has; without one there is no end.
+// left returns the rest of the lease of the lock's first entry; the maximum if there is none.
 func (l *Lock) left() time.Duration {
 	if len(l.Entries) == 0 || !l.Entries[0].known {
 		return math.MaxInt64
@@ -196,8 +196,8 @@ func (s *Server) apiLocks(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// at returns the lock as it was read, and how long ago that was. What was renewed since is not
-// known, so nothing is counted on.
+// at returns the lock for the answer, with the time since it was read. It does not count the
+// leases down: they may have been renewed since.
 func (l *Lock) at(now time.Time) Lock {
 	shown := *l
 	shown.Age = now.Sub(l.read).Milliseconds()
@@ -236,7 +236,8 @@ func count(root string, locks []*Lock) []Count {
 	return counts
 }
 
-// apiLock shows one lock, with its queue, as it is now: also one that the listing left out.
+// apiLock returns the present state of one lock with its queue, even if the listing leaves it
+// out.
 func (s *Server) apiLock(w http.ResponseWriter, r *http.Request) {
 	name, root := r.URL.Query().Get("name"), r.URL.Query().Get("root")
 	if err := znode.CheckName(name); err != nil {
@@ -260,7 +261,7 @@ func (s *Server) apiLock(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	writeError(w, http.StatusNotFound, fmt.Errorf("lock %q: there is none", name))
+	writeError(w, http.StatusNotFound, fmt.Errorf("lock %q: not found", name))
 }
 
 func writeError(w http.ResponseWriter, code int, err error) {
@@ -275,6 +276,6 @@ func writeError(w http.ResponseWriter, code int, err error) {
 func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(code)
-	e := json.NewEncoder(w) // it escapes <, > and &
-	_ = e.Encode(v)         // the viewer has gone
+	e := json.NewEncoder(w) // the encoder escapes <, > and &
+	_ = e.Encode(v)         // an error means that the viewer has gone
 }

@@ -1,41 +1,40 @@
-// Package status serves, over HTTP, how a reaper does: to people on a page, to Prometheus
-// as metrics, to probes, and to tools as JSON. Nothing that it serves changes anything; it
-// answers GET and HEAD only.
+// Package status serves the status of a reaper over HTTP: a page for people, metrics for
+// Prometheus, health checks for probes, and JSON for tools. It is read-only, and answers only GET
+// and HEAD.
 //
 //	/                 the status page
-//	/healthz          503 when sweeps are overdue, with which, else 200
-//	/readyz           503 while there is no session with ZooKeeper, else 200
+//	/healthz          503 with the overdue sweeps if there are any, otherwise 200
+//	/readyz           503 while there is no session with ZooKeeper, otherwise 200
 //	/metrics          for Prometheus
 //	/api/v1/status    the reaper: sessions, schedules, sweeps, policies, clocks, problems
 //	/api/v1/locks     the locks; parameters root, policy, state, q (part of a name),
 //	                  sort (policy, name, left, queue), offset, limit (500 at most)
 //	/api/v1/lock      one lock with the first 200 entries of its queue; name, root
 //
-// A lock is told of as it was read, age_ms ago: left_ms is what was left of a lease then, and
-// nothing is counted on.
+// The data of a lock was read age_ms ago. left_ms is the rest of a lease at that time; it is not
+// counted down.
 //
-// # What it costs
+// # Cost
 //
-// Locks are read on request, and once for all requests together: a pass begins
-// no sooner than a second after the one before, and reading takes a tenth of the time at
-// most, with eight requests in flight. It visits 20,000 nodes and reads the first three
-// entries of each lock; the answer says so if there are more. All else is known without
-// a request.
+// Locks are read on request; concurrent requests share one pass. A pass begins at least a second
+// after the last one ended, and reading takes at most a tenth of the time, with eight requests in
+// flight. A pass visits up to 20,000 nodes and reads the first three entries of each lock; if
+// there are more nodes, the answer says so. All other data takes no request.
 //
 // # Access
 //
-// Every host that reaches the port may read. So bind it to a loopback address, or let the
-// network keep others from it: names of locks and their owners are shown. Metadata is not,
-// unless the options say so. Requests that name another host than localhost, an address,
-// or one of the options' are refused, so that no foreign page can read it by having its
-// own name point here (DNS rebinding). /metrics, /healthz and /readyz answer by any name, as
-// scrapers and probes ask: they tell of roots, policies and numbers, and of no lock or owner.
-// The page needs no resource from elsewhere, and its Content-Security-Policy allows none.
+// Every host that reaches the port can read the names of locks and their owners. So bind it to a
+// loopback address, or restrict access in the network. Metadata is only shown with the option. A
+// request must name localhost, an address, or one of the options' hosts; others are refused. So a
+// foreign page cannot read it by pointing its own name here (DNS rebinding). /metrics, /healthz
+// and /readyz accept any host, for scrapers and probes: they have roots, policies and numbers,
+// but no locks or owners. The page loads no resource from elsewhere, and its
+// Content-Security-Policy allows none.
 //
 // # Metrics
 //
-// The label root is the name of a root in the configuration, or its path; policy is the
-// name of a policy. Both are as many as the configuration has. Names of locks are in no label.
+// The label root is the name of a root in the configuration, or its path; policy is the name of a
+// policy. The configuration limits their number. No label has names of locks.
 //
 //	holdfast_reaper_active                                gauge      root          1 if this is the active reaper
 //	holdfast_reaper_build_info                            gauge      version       1
@@ -71,8 +70,8 @@
 //	holdfast_reaper_undecodable_nodes                     gauge      root, policy  damaged or of a newer version
 //	holdfast_reaper_waiting_entries                       gauge      root, policy  live, without a recorded grant
 //
-// What the last sweep has found is known to the active reaper alone: after a failover the other
-// ones leave it out.
+// Only the active reaper has the metrics of the last sweep; after a failover the others leave
+// them out.
 //
-// Those of Go's runtime and of the process stand beside them.
+// There are also the metrics of Go's runtime and of the process.
 package status

@@ -9,21 +9,21 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// Problem is something that an operator should look at.
+// Problem is a problem that needs an operator's attention.
 type Problem struct {
 	Level string `json:"level"`
 	Root  string `json:"root"`
 	Text  string `json:"text"`
-	Lock  string `json:"lock,omitempty"` // the lock that it is about, or the first of several
+	Lock  string `json:"lock,omitempty"` // its lock, or the first of several
 }
 
 // The levels of problems.
 const (
 	bad  = "bad"  // locks are not cleaned up
-	warn = "warn" // some are not
+	warn = "warn" // some locks are not cleaned up
 )
 
-// problems tells what is wrong, what is worse first.
+// problems returns all problems, the worse ones first.
 func (s Snapshot) problems() []Problem {
 	worse, worth := []Problem{}, []Problem{}
 	for _, r := range s.Roots {
@@ -35,7 +35,7 @@ func (s Snapshot) problems() []Problem {
 	return append(worse, worth...)
 }
 
-// absent tells of a session that is not there.
+// absent returns a text if there is no session.
 func (r RootState) absent(now time.Time) []string {
 	if r.Session.Connected {
 		return nil
@@ -43,12 +43,12 @@ func (r RootState) absent(now time.Time) []string {
 	return []string{fmt.Sprintf("no session with ZooKeeper for %v", max(0, now.Sub(r.Session.Since)).Round(time.Second))}
 }
 
-// overdue tells of a schedule whose sweep is overdue.
+// overdue returns a text about a schedule with an overdue sweep.
 func overdue(g reaper.Schedule) string {
 	return fmt.Sprintf("sweeps of %s are overdue by %v", strings.Join(g.Policies, ", "), seconds(g.Late))
 }
 
-// late tells of sweeps that are overdue, and what they wait for.
+// late returns texts about overdue sweeps, and what they wait for.
 func (r RootState) late() []string {
 	var late []string
 	for _, g := range r.Overdue() {
@@ -61,7 +61,7 @@ func (r RootState) late() []string {
 	return late
 }
 
-// incomplete tells of what sweeps could not do.
+// incomplete returns the problems that sweeps have met.
 func (r RootState) incomplete() []Problem {
 	var wrong []Problem
 	about := func(lock, text string) {
@@ -98,7 +98,7 @@ func (r RootState) incomplete() []Problem {
 	return wrong
 }
 
-// blocks says what so many nodes block.
+// blocks returns a text about the locks that n nodes block.
 func blocks(n int, first string) string {
 	if n == 1 {
 		return "it blocks its lock" + suchAs(n, first)
@@ -106,7 +106,7 @@ func blocks(n int, first string) string {
 	return "they block their locks" + suchAs(n, first)
 }
 
-// suchAs names the lock of one node, or the first lock of several.
+// suchAs returns the lock of a single node, or the first lock of several.
 func suchAs(n int, first string) string {
 	switch {
 	case first == "":
@@ -128,9 +128,9 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Second)
 }
 
-// healthy fails when sweeps are overdue: then a restart may help. A reaper that stands by
-// has none to do, and in an outage none is overdue at first. What a sweep waits for may be the
-// name of a lock, which is for the page alone.
+// healthy fails if sweeps are overdue: then a restart may help. A reaper that stands by has no
+// sweeps, and at the beginning of an outage none is overdue. The answer does not say what a sweep
+// waits for: that may include the name of a lock, which only the page may show.
 func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 	var wrong []string
 	for _, r := range s.shown() {
@@ -153,7 +153,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	answer(w, wrong)
 }
 
-// answer answers a probe: 503 with what is wrong, one in each line, or 200.
+// answer answers a probe: with 503 and the problems, one in each line, or with 200.
 func answer(w http.ResponseWriter, wrong []string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if len(wrong) > 0 {

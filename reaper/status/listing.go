@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// How often locks are read for viewers, however many of these there are: a new pass
-// begins no sooner than minAge after the last one ended, and reading takes a tenth of the
-// time at most. What is older than maxAge is not shown where a pass can be waited for.
+// Limits of the reads of locks for viewers, of any number. A new pass begins at least minAge
+// after the last one ended, and reading takes at most a tenth of the time. Data older than maxAge
+// is not shown if the viewer can wait for a pass.
 const (
 	minAge  = time.Second
 	rest    = 10
 	maxAge  = 15 * time.Second
 	maxPass = time.Minute
-	// maxWait is for how long a viewer waits for a pass; then it has what was read so far.
+	// maxWait is the longest wait of a viewer for a pass. After that it gets the data that was
+	// read so far.
 	maxWait = 100 * time.Millisecond
 )
 
@@ -24,13 +25,13 @@ type listing struct {
 	passes *sync.WaitGroup
 
 	mu      sync.Mutex
-	last    *reading // the last one that read all there is
-	current *reading // the one that is going on
-	ended   *reading // the last one, whether it read all or not
+	last    *reading // the last complete pass
+	current *reading // the current pass
+	ended   *reading // the last pass, complete or not
 }
 
-// look returns the last pass over the locks, unless it is old, or the one that is going
-// on; nil if there is none. Start makes one. The error is that of the last one, if it could not read all.
+// look returns the last complete pass, or the current one if that is old; nil if there is none.
+// start makes a pass. The error is that of the last pass, if it was incomplete.
 func (l *listing) look(ctx context.Context, start func() *reading) (*reading, error) {
 	last, current, err := l.begin(start)
 	fresh := last != nil && time.Since(last.ended) < max(maxAge, 2*rest*last.took())
@@ -47,13 +48,13 @@ func (l *listing) look(ctx context.Context, start func() *reading) (*reading, er
 		err = current.err
 	case <-wait.Done():
 	}
-	if last != nil { // better old than in parts
+	if last != nil { // old data is better than a part
 		return last, err
 	}
 	return current, err
 }
 
-// begin begins a pass if it is time for one.
+// begin begins a pass if one is due.
 func (l *listing) begin(start func() *reading) (last, current *reading, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,5 +83,5 @@ func (l *listing) pass(r *reading) {
 	}
 }
 
-// took is for how long a pass went on that has ended.
+// took returns the duration of a pass that has ended.
 func (r *reading) took() time.Duration { return r.ended.Sub(r.begun) }

@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// metrics are what Prometheus is told. Labels are the roots and the names of policies,
-// which the configuration has, and never names of locks. Doc.go lists them.
+// metrics collects the metrics. The labels are roots and policies of the configuration, never
+// names of locks. doc.go lists them.
 type metrics struct {
-	roots   func() []*shown // at present
+	roots   func() []*shown // present roots
 	seconds *prometheus.HistogramVec
 }
 
@@ -25,22 +25,22 @@ func newMetrics(roots func() []*shown) *metrics {
 	}, []string{"root", "complete"})}
 }
 
-// swept is what became of the sweeps of a root, by policy.
+// swept has the results of a root's sweeps, by policy.
 type swept struct {
 	seconds prometheus.ObserverVec
 
 	mu     sync.Mutex
-	found  map[string]found         // by the last sweep
-	totals map[string]reaper.Counts // what all of them have done
+	found  map[string]found         // of the last sweep
+	totals map[string]reaper.Counts // of all sweeps
 }
 
-// found is what a sweep has found of a policy's locks, and its report.
+// found is a sweep's result for a policy's locks, with its report.
 type found struct {
 	reaper.Counts
 	report *reaper.Report
 }
 
-// watch returns what becomes of the sweeps of a root from now on.
+// watch registers for the results of a root's later sweeps.
 func (m *metrics) watch(r Root) *swept {
 	s := &swept{
 		seconds: m.seconds.MustCurryWith(prometheus.Labels{"root": r.label()}),
@@ -53,10 +53,10 @@ func (m *metrics) watch(r Root) *swept {
 	return s
 }
 
-// forget takes a root off, none of whose sweeps is under way any more.
+// forget removes a root without running sweeps.
 func (m *metrics) forget(r Root) { m.seconds.DeletePartialMatch(prometheus.Labels{"root": r.label()}) }
 
-// observe takes the report of a sweep that has ended.
+// observe adds the report of a sweep that has ended.
 func (s *swept) observe(r reaper.Report) {
 	if r.Skipped != "" || r.DryRun {
 		return
@@ -78,9 +78,9 @@ func (s *swept) observe(r reaper.Report) {
 	}
 }
 
-// of returns what the last sweep has found of a policy's locks, nil if there was none since this
-// reaper became the active one, and what all of its sweeps have done. What a reaper found before
-// it stood by is not known to be so any more: another one sweeps.
+// of returns the last sweep's result for a policy's locks, and the totals of all sweeps. The
+// result is nil if there was no sweep since this reaper became the active one: earlier results
+// may be out of date, because another reaper has swept since.
 func (s *swept) of(policy string, activeSince time.Time) (last *found, total reaper.Counts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *swept) of(policy string, activeSince time.Time) (last *found, total rea
 	return last, s.totals[policy]
 }
 
-// series is a metric that is collected when it is asked for.
+// series is a metric that is computed when it is collected.
 type series[From any] struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -108,7 +108,7 @@ func counter[From any, N int | int64 | uint64 | float64](name, help string, valu
 	return s
 }
 
-// labelled gives series the labels that they have in common.
+// labelled gives several series the same labels.
 func labelled[From any](labels []string, all ...series[From]) []series[From] {
 	for i, s := range all {
 		all[i].desc = prometheus.NewDesc(s.name, s.help, labels, nil)
@@ -127,7 +127,7 @@ var buildInfo = prometheus.NewDesc("holdfast_reaper_build_info", "1, with the ve
 
 var rootAndPolicy = []string{"root", "policy"}
 
-// rootSeries are of a root.
+// rootSeries are the metrics of a root.
 var rootSeries = labelled([]string{"root"},
 	gauge("active", "1 if this is the active reaper of the root, 0 if it stands by or is disconnected.",
 		func(r RootState) int { return is(r.State == reaper.Active) }),
@@ -153,7 +153,7 @@ var rootSeries = labelled([]string{"root"},
 		func(r RootState) int64 { return r.Clock.Epoch }),
 )
 
-// planSeries are of a schedule, told of each of its policies.
+// planSeries are the metrics of a schedule, collected for each of its policies.
 var planSeries = labelled(rootAndPolicy,
 	gauge("sweep_overdue_seconds", "For how long a sweep should have been complete; 0 if it is not overdue.",
 		func(g reaper.Schedule) float64 { return g.Late }),
@@ -169,8 +169,8 @@ var planSeries = labelled(rootAndPolicy,
 	}),
 )
 
-// foundSeries are what the last sweep has found of a policy's locks. Only the active reaper has
-// them.
+// foundSeries are the metrics of the last sweep's result for a policy's locks. Only the active
+// reaper has them.
 var foundSeries = labelled(rootAndPolicy,
 	gauge("locks", "Locks that the last sweep has seen.",
 		func(c reaper.Counts) int { return c.Locks }),
@@ -196,7 +196,7 @@ var foundSeries = labelled(rootAndPolicy,
 		func(c reaper.Counts) float64 { return c.OldestOverdue }),
 )
 
-// totalSeries are what all sweeps have done with a policy's locks.
+// totalSeries are the metrics of all sweeps for a policy's locks.
 var totalSeries = labelled(rootAndPolicy,
 	counter("scanned_nodes", "Nodes that were read by sweeps.",
 		func(c reaper.Counts) int { return c.Scanned }),
@@ -210,7 +210,7 @@ var totalSeries = labelled(rootAndPolicy,
 		func(c reaper.Counts) int { return c.Missed }),
 )
 
-// Describe implements prometheus.Collector: what it collects follows from the monitors.
+// Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.seconds.Describe(ch)
 	ch <- buildInfo

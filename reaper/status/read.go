@@ -16,65 +16,65 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Limits of what is read for viewers. A listing tells when it has left something out.
+// Limits of the reads for viewers. A listing says if it has left something out.
 const (
 	maxNodes   = 20_000 // nodes that a listing visits
-	maxEntries = 3      // entries that it reads of each lock: the first ones
-	maxQueue   = 200    // entries that are read of a lock that is asked for by its name
-	walkers    = 8      // reads in flight, half of what a sweep has by default
+	maxEntries = 3      // entries of each lock that a listing reads: the first ones
+	maxQueue   = 200    // entries that are read for a single lock
+	walkers    = 8      // reads in flight, half of a sweep's default
 )
 
-// The states of a lock, as its first entry tells.
+// The states of a lock, from its first entry.
 const (
-	Free     = "free"     // there is no entry
-	Held     = "held"     // it has the lock, and its lease runs
+	Free     = "free"     // no entry
+	Held     = "held"     // it has the lock, and its lease has not ended
 	Waiting  = "waiting"  // of an entry: another entry is ahead
-	Entering = "entering" // it has not recorded yet that it has the lock
+	Entering = "entering" // its grant is not recorded yet
 	Expired  = "expired"  // its lease has ended: it is deleted after the grace
 	Foreign  = "foreign"  // it is another library's
-	Damaged  = "damaged"  // it, or the lock's node, is damaged, or of format 1 or a newer version
-	Denied   = "denied"   // an ACL keeps us from reading it
+	Damaged  = "damaged"  // the entry or the lock's node is damaged, or of format 1 or a newer version
+	Denied   = "denied"   // an ACL forbids to read it
 )
 
-// Lock is a lock as it was read.
+// Lock is a lock, from a recent read.
 type Lock struct {
 	Root    string  `json:"root"` // name of its root, or its path
 	Name    string  `json:"name"`
 	Policy  string  `json:"policy"`
 	Kind    string  `json:"kind,omitempty"`
-	Permits int     `json:"permits,omitempty"` // that a semaphore has; 0: it is none
+	Permits int     `json:"permits,omitempty"` // number of a semaphore; 0: no semaphore
 	State   string  `json:"state"`
-	Held    int     `json:"held"`    // entries that are in
+	Held    int     `json:"held"`    // entries that hold the lock
 	Waiting int     `json:"waiting"` // entries behind them
-	Age     int64   `json:"age_ms"`  // how long ago it was read
+	Age     int64   `json:"age_ms"`  // time since it was read
 	Entries []Entry `json:"entries"` // the first ones, in the order of their turn
 
 	read time.Time
 }
 
-// Entry is an entry of a lock. Of those that are not ours only State and Token are known.
+// Entry is an entry of a lock. If it is not ours, only State and Token are set.
 type Entry struct {
 	State    string            `json:"state"` // as of a lock
-	In       bool              `json:"in"`    // no entry that it has to wait for is ahead
+	In       bool              `json:"in"`    // it holds the lock: no entry ahead excludes it
 	Token    string            `json:"token"`
 	Role     string            `json:"role,omitempty"`
 	Owner    string            `json:"owner,omitempty"`
 	Host     string            `json:"host,omitempty"`
 	PID      int               `json:"pid,omitempty"`
 	TTL      int64             `json:"ttl_ms,omitempty"`
-	Left     *int64            `json:"left_ms,omitempty"`     // of the lease, when it was read, negative after it; nil: nothing is known of the leader's clock
+	Left     *int64            `json:"left_ms,omitempty"`     // rest of the lease at the read, negative after its end; nil: the leader's clock is unknown
 	Acquired string            `json:"acquired_at,omitempty"` // ensemble time; "" until the grant was recorded
 	Detached bool              `json:"detached,omitempty"`
-	Metadata map[string]string `json:"metadata,omitempty"` // only if the options say so
+	Metadata map[string]string `json:"metadata,omitempty"` // only with the option
 
-	left  time.Duration // when it was read
+	left  time.Duration // at the read
 	known bool
 }
 
-// roles are what an entry asks for, where there is a choice.
+// roles are the names of what an entry asks for, if there is a choice.
 var roles = map[znode.Role]string{znode.Shared: "read", znode.Writer: "write"}
 
-// reader is what locks are read with.
+// reader has the settings for reading locks.
 type reader struct {
 	label    string // of the root
 	tree     admin.Tree
@@ -82,8 +82,8 @@ type reader struct {
 	metadata bool
 }
 
-// lock reads a lock, with so many entries of it, and returns the names of its children
-// that are no entries. It returns nil if no lock is there.
+// lock reads a lock with at most that many entries. It also returns the names of the other
+// children. It returns nil if there is no lock.
 func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []string, error) {
 	path := r.tree.Path(name)
 	l := &Lock{Root: r.label, Name: name, Policy: r.policies.For(name).Name, Entries: []Entry{}}
@@ -117,7 +117,7 @@ func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []strin
 	for _, n := range names[:min(most, len(names))] {
 		e, shared, err := r.entry(ctx, path+"/"+n.Node, n)
 		switch {
-		case errors.Is(err, zk.ErrNoNode): // left meanwhile
+		case errors.Is(err, zk.ErrNoNode): // it has left meanwhile
 			continue
 		case err != nil && !errors.Is(err, zk.ErrNoAuth):
 			return l, nil, err
@@ -149,7 +149,7 @@ func unknownFormat(err error) bool {
 	return errors.Is(err, znode.ErrNewer) || errors.Is(err, znode.ErrOlder)
 }
 
-// unread is what becomes of a lock whose node could not be read.
+// unread handles the error of reading a lock's node.
 func (l *Lock) unread(err error) (*Lock, []string, error) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -161,8 +161,7 @@ func (l *Lock) unread(err error) (*Lock, []string, error) {
 	return nil, nil, err
 }
 
-// others are the children that are neither entries nor anchors, nor nodes that Holdfast keeps
-// below the root.
+// others returns the children that are neither entries nor anchors nor reserved nodes.
 func others(children []string, name string) []string {
 	var nested []string
 	for _, c := range children {
@@ -175,7 +174,7 @@ func others(children []string, name string) []string {
 	return nested
 }
 
-// entry reads an entry, and whether it shares a lock that it had to write.
+// entry reads an entry. shares says that its writer now only reads.
 func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entry, shares bool, err error) {
 	data, stat, err := r.tree.Get(ctx, path)
 	if err != nil {
@@ -211,8 +210,8 @@ func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entr
 	return e, read.Shares(), nil
 }
 
-// left is for how long an entry's lease lasts yet, for people to see. What was written
-// before the present term began counts from its beginning, as in [znode.Now.Passed].
+// left returns the rest of an entry's lease, for people. A write before the present term counts
+// from the start of the term, as in [znode.Now.Passed].
 func left(e *znode.Entry, now admin.Time) (left time.Duration, known bool) {
 	if now.Zxid == 0 || znode.Epoch(e.Stat.Mzxid) > znode.Epoch(now.Zxid) {
 		return 0, false
@@ -227,8 +226,8 @@ func left(e *znode.Entry, now admin.Time) (left time.Duration, known bool) {
 // reading is one pass over all locks below a root.
 type reading struct {
 	reader
-	skip string // the lock that is not listed
-	most int    // nodes that are visited
+	skip string // name of the reapers' lock, which is not listed
+	most int    // largest number of visited nodes
 
 	begun time.Time
 	done  chan struct{} // closed at its end
@@ -237,12 +236,12 @@ type reading struct {
 	visited   int
 	truncated bool
 	locks     []*Lock
-	skipped   *Lock // the one that is not listed
+	skipped   *Lock // the reapers' lock
 	ended     time.Time
 	err       error
 }
 
-// run walks the tree, several nodes at a time.
+// run walks the tree, several nodes concurrently.
 func (r *reading) run(ctx context.Context) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -265,7 +264,7 @@ func (r *reading) run(ctx context.Context) {
 				child = name + "/" + child
 			}
 			if znode.CheckName(child) != nil {
-				continue // no lock can stand there
+				continue // no lock can have this name
 			}
 			select {
 			case more <- struct{}{}:
@@ -287,7 +286,7 @@ func (r *reading) run(ctx context.Context) {
 	close(r.done)
 }
 
-// mayVisit counts a node, if there may be one more.
+// mayVisit counts a node, and reports whether it may be visited.
 func (r *reading) mayVisit() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -299,7 +298,7 @@ func (r *reading) mayVisit() bool {
 	return true
 }
 
-// keep keeps a lock that was read, nil for none.
+// keep stores a lock that was read, nil for none.
 func (r *reading) keep(l *Lock) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -312,7 +311,7 @@ func (r *reading) keep(l *Lock) {
 	}
 }
 
-// view is what has been read so far.
+// view returns the locks that have been read so far.
 func (r *reading) view() (locks []*Lock, skipped *Lock, complete, truncated bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

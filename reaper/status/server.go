@@ -22,47 +22,46 @@ import (
 	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
-// Options say what is served.
+// Options configure a server.
 type Options struct {
-	// Roots are those of which is told: at least one.
+	// Roots are the roots to show: at least one.
 	Roots []Root
-	// Metadata has the metadata of entries shown, which may be
-	// confidential. Default: it is not even read out.
+	// Metadata shows the metadata of entries, which may be confidential. By default it is not
+	// shown.
 	Metadata bool
-	// Hosts are names by which the page may be asked for, beside localhost and
-	// addresses. A foreign page that makes its own name resolve to ours (DNS
-	// rebinding) is refused.
+	// Hosts are the allowed host names of requests, besides localhost and addresses. Others are
+	// refused, because a foreign page may let its own name resolve to ours (DNS rebinding).
 	Hosts []string
 }
 
 // Server serves the status of a reaper. It is an http.Handler.
 type Server struct {
-	options Options // but for the roots
+	options Options // except the roots
 	mux     *http.ServeMux
-	busy    chan struct{} // a token for each request that is answered now
+	busy    chan struct{} // a token for each running request
 	ctx     context.Context
 	cancel  context.CancelFunc
 	passes  sync.WaitGroup
 	metrics *metrics
 
 	mu    sync.Mutex
-	roots []*shown // a slice is not changed, but made anew
+	roots []*shown // the slice is never changed, only replaced
 }
 
-// shown is a root of which is told.
+// shown is a root that the server shows.
 type shown struct {
 	Root
 	*listing
 	*swept
 }
 
-// maxBusy is how many requests are answered at a time. Others are told to come again.
+// maxBusy is the largest number of concurrent requests. Others are asked to come again.
 const maxBusy = 64
 
 //go:embed page
 var pageFiles embed.FS
 
-// New returns a server. Close it.
+// New returns a server. The caller must close it.
 func New(o Options) (*Server, error) {
 	for _, h := range o.Hosts {
 		if h == "" || strings.ContainsAny(h, ":/ ") {
@@ -92,9 +91,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// SetRoots has the server tell of these roots from now on: at least one. What is known of
-// those of which it told before, by the same monitor, is kept. No sweep of a root that is
-// left out may be under way.
+// SetRoots sets the roots to show: at least one. A root with the same monitor as before keeps its
+// data. A removed root must not have a running sweep.
 func (s *Server) SetRoots(roots []Root) error {
 	if len(roots) == 0 || slices.ContainsFunc(roots, func(r Root) bool { return r.Monitor == nil }) {
 		return fmt.Errorf("%w: status: roots must be at least one, and each needs a monitor", lock.ErrInvalid)
@@ -118,21 +116,21 @@ func (s *Server) SetRoots(roots []Root) error {
 	return nil
 }
 
-// shown returns the roots of which is told at present.
+// shown returns the present roots.
 func (s *Server) shown() []*shown {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.roots
 }
 
-// Close ends what is being read.
+// Close ends all passes.
 func (s *Server) Close() {
 	s.cancel()
 	s.passes.Wait()
 }
 
-// security is sent with all that is served. The page needs nothing from elsewhere, and
-// no other site may frame or read it.
+// security are the headers of all answers. The page loads nothing from elsewhere, and no other
+// site may frame or read it.
 var security = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -144,7 +142,7 @@ var security = map[string]string{
 	"Cache-Control":                "no-store",
 }
 
-// ServeHTTP answers reads, and refuses all else.
+// ServeHTTP answers reads, and refuses everything else.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for key, value := range security {
 		w.Header().Set(key, value)
@@ -167,13 +165,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// unnamed are the paths that may be asked for by any name, as scrapers and probes do. They tell
-// of roots, policies and numbers; names of locks, their owners and what they wait for are told
-// by the others alone.
+// unnamed are the paths that accept any host name, for scrapers and probes. Their answers have
+// roots, policies and numbers. Only the other paths show names of locks, their owners, and what
+// sweeps wait for.
 var unnamed = map[string]bool{"/metrics": true, "/healthz": true, "/readyz": true}
 
-// named reports whether a request may ask for that host. An address is no name that
-// another site could point to us.
+// named reports whether a request may name that host. An address is allowed: another site cannot
+// point it to us.
 func (s *Server) named(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -186,7 +184,7 @@ func (s *Server) named(host string) bool {
 	return name == "localhost" || slices.ContainsFunc(s.options.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
-// Serve answers the requests that come in by l until ctx ends.
+// Serve answers the requests on l until ctx ends.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
@@ -208,7 +206,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return errors.Join(err, server.Close())
 }
 
-// reader returns what the locks of a root are read with; false as long as there is no client.
+// reader returns the reader of a root's locks; false while there is no client.
 func (s *Server) reader(r Root) (reader, bool) {
 	locks := r.Monitor.Locks()
 	if locks == nil {
@@ -217,7 +215,7 @@ func (s *Server) reader(r Root) (reader, bool) {
 	return reader{label: r.label(), tree: admin.New(locks), policies: r.Monitor.Policies(), metadata: s.options.Metadata}, true
 }
 
-// look returns what was read of a root's locks, nil if nothing was; see listing.look.
+// look returns a pass over a root's locks, nil if there is none; see listing.look.
 func (s *Server) look(ctx context.Context, root *shown) (*reading, error) {
 	reader, ok := s.reader(root.Root)
 	if !ok {

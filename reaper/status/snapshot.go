@@ -12,24 +12,22 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// Monitor is what tells of the reaper of one root: a *reaper.Monitor.
+// Monitor gives the state of the reaper of one root: a *reaper.Monitor.
 type Monitor interface {
 	Status() reaper.Status
 	Locks() *lock.Client   // nil until there is one
-	Policies() *policy.Set // nil until there are some
+	Policies() *policy.Set // nil until there are policies
 	Observe(func(reaper.Report))
 }
 
-// Root is a root of which is told.
+// Root is a root to show.
 type Root struct {
 	Monitor Monitor
-	// Lock is the name of the lock that makes a reaper the active one: it is not listed
-	// among the others.
+	// Lock is the name of the active reaper's lock. It is not listed among the others.
 	Lock string
 }
 
-// label is by what a root is told apart: the name that it has in the configuration, or
-// its path.
+// label returns the unique name of a root: its name in the configuration, or its path.
 func (r Root) label() string {
 	about := r.Monitor.Status().About
 	if about.Name != "" {
@@ -38,37 +36,37 @@ func (r Root) label() string {
 	return about.Root
 }
 
-// Snapshot is how a reaper does at one moment. It asks no server.
+// Snapshot is the status of all roots at one moment. It takes no request.
 type Snapshot struct {
 	Now      time.Time   `json:"now"`
 	Problems []Problem   `json:"problems"` // the worst first
 	Roots    []RootState `json:"roots"`
 }
 
-// RootState is how a reaper does below one root.
+// RootState is the status of the reaper of one root.
 type RootState struct {
 	reaper.Status
-	Label    string        `json:"label"` // its name, or else its path: no two have the same
+	Label    string        `json:"label"` // its name, or its path: unique
 	Clock    Clock         `json:"clock"`
 	Policies []PolicyState `json:"policies"`
 }
 
-// Clock is what is known of the clock of ZooKeeper's leader.
+// Clock is the knowledge of the clock of ZooKeeper's leader.
 type Clock struct {
 	Known         bool    `json:"known"`
-	Latest        string  `json:"latest,omitempty"` // what it shows at most
-	Window        float64 `json:"window_seconds"`   // between that and what it shows at least
-	Ahead         float64 `json:"ahead_seconds"`    // of this machine's, at most
+	Latest        string  `json:"latest,omitempty"` // upper bound of the clock
+	Window        float64 `json:"window_seconds"`   // width between the bounds of the clock
+	Ahead         float64 `json:"ahead_seconds"`    // upper bound ahead of this machine's clock
 	Epoch         int64   `json:"epoch"`            // number of the leader
-	Term          string  `json:"term,omitempty"`   // first transaction of those whose stamps compare
-	Since         string  `json:"since,omitempty"`  // its earliest stamp that is known
-	Marked        bool    `json:"marked"`           // the epoch's mark was looked at
-	Displacements uint64  `json:"displacements"`    // times that the clock was seen to jump
+	Term          string  `json:"term,omitempty"`   // first transaction of the present term
+	Since         string  `json:"since,omitempty"`  // earliest known stamp of the term
+	Marked        bool    `json:"marked"`           // the epoch's mark was read
+	Displacements uint64  `json:"displacements"`    // detected displacements of the clock
 	Displaced     float64 `json:"displaced_seconds,omitempty"`
 	DisplacedAgo  float64 `json:"displaced_ago_seconds,omitempty"`
 }
 
-// PolicyState is a policy in force, and what was found of its locks.
+// PolicyState is a policy in force, with the last result for its locks.
 type PolicyState struct {
 	Name        string  `json:"name"`
 	Match       string  `json:"match"`
@@ -77,17 +75,17 @@ type PolicyState struct {
 	Grace       float64 `json:"grace_seconds"`
 	OrphanAfter float64 `json:"orphan_after_seconds"`
 	KeepParent  bool    `json:"keep_parent"`
-	// Last is what the last sweep has found, and LastBegan when that began; nil if there was
+	// Last is the result of the last sweep, and LastBegan its start. Last is nil if there was
 	// none since this reaper became the active one.
 	Last      *reaper.Counts `json:"last,omitempty"`
 	LastBegan time.Time      `json:"last_began,omitzero"`
 
-	// The first locks that the sweep has found with a node that is damaged, of format 1, or
-	// denied; "" if none is known.
+	// First locks of the sweep with a damaged node, a node of format 1, or a denied node; "" if
+	// there is none.
 	damaged, format1, denied string
 }
 
-// snapshot tells how the reaper does now.
+// snapshot returns the present status.
 func (s *Server) snapshot() Snapshot {
 	all := Snapshot{Now: time.Now().UTC(), Roots: []RootState{}}
 	for _, r := range s.shown() {
@@ -120,7 +118,7 @@ func policiesOf(m Monitor) []policy.Policy {
 	return nil
 }
 
-// name names the first locks of the policy whose nodes a report lists.
+// name sets the policy's first locks with nodes in a report's lists.
 func (p *PolicyState) name(report *reaper.Report, root string, set *policy.Set) {
 	first := func(path string, lock *string) {
 		if name := lockOf(path, root); *lock == "" && name != "" && set.For(name).Name == p.Name {
@@ -138,11 +136,11 @@ func (p *PolicyState) name(report *reaper.Report, root string, set *policy.Set) 
 	}
 }
 
-// lockOf returns the name of the lock that a path below the root belongs to, "" if it is none's.
+// lockOf returns the name of the lock that a path below the root belongs to, "" if there is none.
 func lockOf(path, root string) string {
 	name := strings.TrimPrefix(strings.TrimPrefix(path, root), "/")
 	if parent := max(0, strings.LastIndexByte(name, '/')); znode.CheckName(name) != nil {
-		name = name[:parent] // of an entry or an anchor
+		name = name[:parent] // a path of an entry or an anchor
 	}
 	if znode.CheckName(name) != nil {
 		return ""

@@ -1,18 +1,16 @@
-// Package app is what the commands of Holdfast share: their flags, the
-// configuration that follows from them, the logger, the connection to ZooKeeper,
-// and the exit statuses.
+// Package app is shared by the commands of Holdfast. It has their flags, their configuration, the
+// logger, the connection to ZooKeeper, and the exit statuses.
 //
-// A setting comes from its flag, or else from the environment, or else from the
-// configuration file, or else it has its default:
+// A setting comes from the first of these that has it: its flag, the environment, the
+// configuration file, its default:
 //
 //	flag        environment          configuration        default
 //	--config    HOLDFAST_CONFIG                           no file
 //	--servers   HOLDFAST_ZOOKEEPER   zookeeper.servers    127.0.0.1:2181
 //	--root                           root                 /locks
 //
-// No file is read that was not named: a config.yaml that happens to lie in the
-// current folder changes nothing. Without one, a terminal gets the log in the
-// format for people.
+// The commands only read a named file: a config.yaml in the current folder has no effect. Without
+// a file, a terminal gets the log in the format for people.
 package app
 
 import (
@@ -24,7 +22,7 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
-	_ "time/tzdata" // schedules name time zones, of which an image from scratch has none
+	_ "time/tzdata" // schedules name time zones, which an image from scratch lacks
 
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
@@ -40,16 +38,15 @@ const (
 	StatusSignalled = 128 // plus the number of the signal that ended the command
 )
 
-// Main runs a program and ends the process with the exit status that it
-// returns. The program's context ends with the first SIGINT, SIGTERM or SIGHUP, with
-// an [Interrupt] as its cause. Further ones change nothing, because some senders
-// send twice and the program is to clean up; SIGQUIT ends it at once. A program that
-// asks for [Hangups] gets these in place of an end by SIGHUP.
+// Main runs a program and ends the process with its exit status. The program's context ends with
+// the first SIGINT, SIGTERM or SIGHUP, with an [Interrupt] as its cause. Further ones have no
+// effect, because some senders send twice and the program must clean up; SIGQUIT ends it at once.
+// If a program calls [Hangups], SIGHUP does not end it.
 func Main(run func(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	h := &hangups{told: make(chan struct{}, 1), signals: signals}
@@ -57,7 +54,7 @@ func Main(run func(ctx context.Context, args []string, in io.Reader, out, errs i
 	os.Exit(run(context.WithValue(ctx, hangupsKey{}, h), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// hangups are what becomes of SIGHUP.
+// hangups is the state of the handling of SIGHUP.
 type hangups struct {
 	asked   atomic.Bool
 	told    chan struct{}
@@ -66,7 +63,7 @@ type hangups struct {
 
 type hangupsKey struct{}
 
-// follow takes the signals until one ends the program.
+// follow handles the signals until one ends the program.
 func (h *hangups) follow(cancel context.CancelCauseFunc) {
 	for s := range h.signals {
 		if s != syscall.SIGHUP || !h.asked.Load() {
@@ -75,26 +72,25 @@ func (h *hangups) follow(cancel context.CancelCauseFunc) {
 		}
 		select {
 		case h.told <- struct{}{}:
-		default: // one that was not looked at yet is as good
+		default: // the last one was not received yet
 		}
 	}
 }
 
-// Hangups has SIGHUP do no more than send to the channel that it returns: for a daemon,
-// which takes it for the wish that it reads its configuration again. It returns nil in a
-// program that is not one of Main's.
+// Hangups returns a channel that receives each SIGHUP, which then has no other effect: a daemon
+// reloads its configuration. It returns nil if the program was not started by Main.
 func Hangups(ctx context.Context) <-chan struct{} {
 	h, ok := ctx.Value(hangupsKey{}).(*hangups)
 	if !ok {
 		return nil
 	}
 	h.asked.Store(true)
-	signal.Notify(h.signals, syscall.SIGHUP) // also if it was ignored
+	signal.Notify(h.signals, syscall.SIGHUP) // even if it was ignored
 	return h.told
 }
 
-// Run runs a command line and returns the exit status. It prints the error, if
-// there is one, as "NAME: message", and waits for a second at most until errs takes that.
+// Run runs a command line and returns the exit status. It prints an error as "NAME: message", and
+// waits at most a second until errs takes it.
 func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, out, errs io.Writer) int {
 	started := false
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { started = true }
@@ -110,12 +106,12 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 	cmd.SetOut(out)
 	cmd.SetErr(errs)
 	ran, err := cmd.ExecuteContextC(ctx)
-	if err != nil && !started { // cobra did not like the command line
+	if err != nil && !started { // cobra refused the command line
 		err = &Exit{StatusUsage, fmt.Errorf("%w\nTry: %s --help", err, ran.CommandPath())}
 	}
 	if err != nil && err.Error() != "" {
 		hint := ""
-		if errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoAuth) { // which calls itself "not authenticated"
+		if errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoAuth) { // its text is "not authenticated"
 			hint = "; is zookeeper.auth in the configuration a user that the ACL there allows? holdfast doctor tells more"
 		}
 		within(func() { fmt.Fprintf(errs, "%s: %v%s\n", cmd.Name(), err, hint) })
@@ -123,8 +119,8 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 	return Status(ctx, err)
 }
 
-// refuseOthers has a command that is there for its own commands alone refuse what is none
-// of them: cobra shows its help then, as if nothing were wrong.
+// refuseOthers makes a command that only has subcommands refuse an unknown one. Cobra would show
+// its help without an error.
 func refuseOthers(cmd *cobra.Command) {
 	if cmd.Runnable() || !cmd.HasSubCommands() {
 		return
@@ -138,7 +134,7 @@ func refuseOthers(cmd *cobra.Command) {
 	}
 }
 
-// OneName takes one argument, the name of a lock.
+// OneName requires one argument, the name of a lock.
 func OneName(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("want the name of one lock, not %d arguments", len(args))
@@ -146,8 +142,7 @@ func OneName(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// Exit is an error with an exit status of its own. Err may be nil: then nothing
-// is printed.
+// Exit is an error with its own exit status. If Err is nil, nothing is printed.
 type Exit struct {
 	Status int
 	Err    error
@@ -160,10 +155,10 @@ func (e *Exit) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap returns what went wrong.
+// Unwrap returns Err.
 func (e *Exit) Unwrap() error { return e.Err }
 
-// Usage returns an error for a command line that makes no sense.
+// Usage returns an error for an invalid command line.
 func Usage(format string, args ...any) error {
 	return &Exit{StatusUsage, fmt.Errorf(format, args...)}
 }
@@ -173,7 +168,7 @@ type Interrupt struct{ Signal syscall.Signal }
 
 func (i Interrupt) Error() string { return fmt.Sprintf("interrupted by a signal: %v", i.Signal) }
 
-// Status returns the exit status for what a command returned.
+// Status returns the exit status for a command's error.
 func Status(ctx context.Context, err error) int {
 	var exit *Exit
 	var config *policy.ConfigError

@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// mostAside is how many writes wait for the reader of an [Aside].
+// mostAside is the largest number of writes that wait for the reader of an [Aside].
 const mostAside = 1000
 
-// Aside is a writer that never blocks: a goroutine, which is there while there is something
-// to write, passes on what it is given. If the reader of the file behind it blocks, further
-// writes are dropped, and the reader is told how many. All methods are safe for concurrent
-// use. The zero value writes to standard error.
+// Aside is a writer that never blocks: a goroutine passes the writes on while there are any. If
+// the reader of the file blocks, further writes are dropped; later the file gets a line with
+// their number. All methods are safe for concurrent use. The zero value writes to standard error.
 type Aside struct {
-	File *os.File // nil: standard error, as it is when something is written
+	File *os.File // nil: standard error at the time of a write
 
 	mu      sync.Mutex
 	pending [][]byte // the first one is being written
@@ -25,7 +24,7 @@ type Aside struct {
 	dropped int
 }
 
-// Fd is the descriptor of the file, by which [IsTerminal] knows a terminal.
+// Fd returns the descriptor of the file, for [IsTerminal].
 func (a *Aside) Fd() uintptr { return a.file().Fd() }
 
 func (a *Aside) file() *os.File {
@@ -35,7 +34,7 @@ func (a *Aside) file() *os.File {
 	return os.Stderr
 }
 
-// Write takes what is to be written.
+// Write queues p for writing.
 func (a *Aside) Write(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -54,12 +53,12 @@ func (a *Aside) Write(p []byte) (int, error) {
 func (a *Aside) pass(to io.Writer, p []byte, written chan struct{}) {
 	defer close(written)
 	for p != nil {
-		_, _ = to.Write(p) // standard error has failed: an error has no other place to go
+		_, _ = to.Write(p) // if standard error fails, there is no other place for the error
 		p = a.next()
 	}
 }
 
-// next drops what was written, and returns what is to be written next, or nil.
+// next drops the finished write, and returns the next one, or nil.
 func (a *Aside) next() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,7 +72,7 @@ func (a *Aside) next() []byte {
 	return a.pending[0]
 }
 
-// Flush waits until all is written, and no longer than patience.
+// Flush waits until everything is written, but at most for patience.
 func (a *Aside) Flush(patience time.Duration) {
 	a.mu.Lock()
 	written := a.written
@@ -89,10 +88,10 @@ func (a *Aside) Flush(patience time.Duration) {
 	}
 }
 
-// lastWords is for how long a program that ends waits for the reader of its standard error.
+// lastWords is the longest wait of an ending program for the reader of its standard error.
 const lastWords = time.Second
 
-// within has something written, and waits for that no longer than lastWords.
+// within calls write, and waits at most lastWords for it.
 func within(write func()) {
 	done := make(chan struct{})
 	go func() {

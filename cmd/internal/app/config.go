@@ -19,14 +19,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Environment variables that stand for flags.
+// Environment variables that replace flags.
 const (
 	EnvConfig  = "HOLDFAST_CONFIG"
 	EnvServers = "HOLDFAST_ZOOKEEPER"
 )
 
-// Flags are the flags that all commands take. An empty one was not given: that is
-// no value that a flag may be given.
+// Flags are the flags of all commands. An empty value means that the flag was not given: a flag
+// must not be empty.
 type Flags struct {
 	Config  string
 	Servers string
@@ -40,13 +40,13 @@ func (f *Flags) Add(set *pflag.FlagSet) {
 	set.Var((*given)(&f.Root), "root", "`node` below which the locks are, or the name of one of the configuration's roots (default as configured, or "+lock.DefaultRoot+")")
 }
 
-// given is the value of a flag that must not be empty. A script's variable that is
-// not set must not send a reaper to the default servers and root.
+// given is the value of a flag that must not be empty: if a script's variable is unset, a reaper
+// must not use the default servers and root.
 type given string
 
 func (g *given) String() string { return string(*g) }
 
-// Type is what the usage calls it if the usage does not name it in backquotes.
+// Type is its name in the usage if the usage has no name in backquotes.
 func (g *given) Type() string { return "string" }
 
 func (g *given) Set(value string) error {
@@ -57,16 +57,15 @@ func (g *given) Set(value string) error {
 	return nil
 }
 
-// File is the configuration file that is read, "" for none.
+// File returns the name of the configuration file; "" for none.
 func (f *Flags) File() string {
 	file, _ := first(f.Config, "--config", EnvConfig)
 	return file
 }
 
-// Load returns the configuration that the flags, the environment and the file
-// make together. What is wrong is an [Exit] with StatusUsage that tells all of it. When
-// ctx ends first, as it may while the file is a pipe without a writer, the error is
-// its cause.
+// Load returns the configuration from the flags, the environment and the file. If there are
+// mistakes, the error is an [Exit] with StatusUsage and all of them. If ctx ends first, for
+// example while the file is a pipe without a writer, the error is its cause.
 func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 	cfg := policy.Default()
 	var wrong []error
@@ -90,11 +89,11 @@ func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 	}
 	root := f.Root
 	for _, r := range cfg.Roots {
-		if r.Name == root && !strings.HasPrefix(root, "/") { // as logs and metrics call it
+		if r.Name == root && !strings.HasPrefix(root, "/") { // its name in logs and metrics
 			root = r.Root
 		}
 	}
-	if root != "" { // with the servers and credentials of the one of the roots that it is
+	if root != "" { // with the servers and credentials of that root
 		cfg = cfg.Select(root)
 	}
 	if list, from := first(f.Servers, "--servers", EnvServers); list != "" {
@@ -118,8 +117,8 @@ func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 	return cfg, nil
 }
 
-// LoadFile reads a configuration file, unless ctx ends first. Then the goroutine that opens
-// it is left behind: nothing ends the open of a pipe.
+// LoadFile reads a configuration file, unless ctx ends first. In that case the goroutine that
+// opens the file is left behind, because the open of a pipe cannot be canceled.
 func LoadFile(ctx context.Context, file string) (*policy.Config, error) {
 	type loaded struct {
 		cfg *policy.Config
@@ -138,8 +137,8 @@ func LoadFile(ctx context.Context, file string) (*policy.Config, error) {
 	}
 }
 
-// first returns the value of a flag, or of the environment variable that stands
-// for it, and which of the two it was.
+// first returns the value of a flag, or of the environment variable that replaces it, and the
+// name of the one that was used.
 func first(flag, name, variable string) (value, from string) {
 	if flag != "" {
 		return flag, name
@@ -147,14 +146,14 @@ func first(flag, name, variable string) (value, from string) {
 	return os.Getenv(variable), variable
 }
 
-// Logger returns the logger that the configuration asks for.
+// Logger returns the logger of the configuration.
 func Logger(cfg policy.Log, to io.Writer) zerolog.Logger {
 	if cfg.Format == "console" {
 		to = zerolog.ConsoleWriter{Out: to, NoColor: !IsTerminal(to), TimeFormat: time.TimeOnly}
 	}
 	level, err := zerolog.ParseLevel(cfg.Level)
 	if err != nil {
-		panic(err) // policy.Load knows the levels
+		panic(err) // policy.Load checks the level
 	}
 	return zerolog.New(to).Level(level).With().Timestamp().Logger()
 }
@@ -165,8 +164,8 @@ func IsTerminal(w io.Writer) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// TellRoots logs that a configuration names roots beside the one that is shown: a
-// command that names no root easily shows no locks where there are many.
+// TellRoots logs a warning if a configuration has roots beside the chosen one. Otherwise a
+// command without --root may show no locks although there are many.
 func TellRoots(cfg *policy.Config, log zerolog.Logger) {
 	if len(cfg.Roots) == 0 {
 		return
@@ -178,9 +177,9 @@ func TellRoots(cfg *policy.Config, log zerolog.Logger) {
 	log.Warn().Str("root", cfg.Root).Strs("roots", others).Msg("the configuration has roots that this does not look at: --root chooses one")
 }
 
-// Dial connects a client as the configuration says, with further options that win
-// over it. It waits for a session for at most the session timeout, or until ctx
-// ends. An error that is [lock.ErrUnavailable] tells which servers were tried.
+// Dial connects a client with the configuration; further options take precedence. It waits for a
+// session for at most the session timeout, or until ctx ends. An error that matches
+// [lock.ErrUnavailable] names the servers that were tried.
 func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...lock.Option) (*lock.Client, error) {
 	TellRoots(cfg, log)
 	z := cfg.ZooKeeper
@@ -212,7 +211,7 @@ func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...l
 	return nil, &unreachable{err}
 }
 
-// unreachable says that there was no session to be had.
+// unreachable is the error if there was no session.
 type unreachable struct{ error }
 
 func (e *unreachable) Error() string {
@@ -223,6 +222,6 @@ func (e *unreachable) Error() string {
 
 func (e *unreachable) Unwrap() error { return e.error }
 
-// Is makes it a [lock.ErrUnavailable]: not every error of go-zookeeper's comes as
-// one.
+// Is reports whether the target is [lock.ErrUnavailable]: not every error of go-zookeeper matches
+// it.
 func (e *unreachable) Is(target error) bool { return target == lock.ErrUnavailable }

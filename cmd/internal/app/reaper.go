@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// ReaperOptions are what the configuration of one root says of its reaper.
+// ReaperOptions returns the options of a root's reaper from the root's configuration.
 func ReaperOptions(cfg *policy.Config) reaper.Options {
 	r := cfg.Reaper
 	return reaper.Options{
@@ -17,8 +17,8 @@ func ReaperOptions(cfg *policy.Config) reaper.Options {
 	}
 }
 
-// ForEachRoot calls check with the configuration of each root, and returns what it says
-// with the names of the roots.
+// ForEachRoot calls check with the configuration of each root, and returns the errors with the
+// names of the roots.
 func ForEachRoot(cfg *policy.Config, check func(*policy.Config) error) error {
 	var wrong []error
 	for _, n := range cfg.Each() {
@@ -31,7 +31,7 @@ func ForEachRoot(cfg *policy.Config, check func(*policy.Config) error) error {
 	return errors.Join(wrong...)
 }
 
-// CheckReapers reports what package reaper does not take, of all roots.
+// CheckReapers returns an error if package reaper refuses the options of a root.
 func CheckReapers(cfg *policy.Config) error {
 	return ForEachRoot(cfg, func(c *policy.Config) error { return ReaperOptions(c).Validate() })
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// DialChecked is [Dial] for programs that run for long: it looks, too, whether the server
-// does all that locks rest on, which takes some more requests, and whether one of the
-// servers has a release that is known to lose data. That is logged; a server that is
-// refused is an error that is [lock.ErrUnsupported], unless the configuration accepts it.
+// DialChecked is [Dial] for programs that run for long. With a few more requests it also checks
+// whether the server supports the protocol, and whether a server's release is known to lose data.
+// It logs the findings. If the check refuses the server, the error matches [lock.ErrUnsupported],
+// unless the configuration accepts the server.
 func DialChecked(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...lock.Option) (*lock.Client, error) {
 	client, err := Dial(ctx, cfg, log, opts...)
 	if err != nil {
@@ -24,8 +24,8 @@ func DialChecked(ctx context.Context, cfg *policy.Config, log zerolog.Logger, op
 	switch {
 	case err == nil:
 		err = tell(report, cfg.ZooKeeper.UnsafeServer, log)
-	case ctx.Err() == nil: // the next session is as good as this one
-		log.Warn().Err(err).Msg("the servers could not be looked at")
+	case ctx.Err() == nil: // a next session would be as good as this one
+		log.Warn().Err(err).Msg("the servers could not be checked")
 		err = nil
 	}
 	if err != nil {
@@ -34,12 +34,12 @@ func DialChecked(ctx context.Context, cfg *policy.Config, log zerolog.Logger, op
 	return client, nil
 }
 
-// tell logs what was found of the servers, and returns why they are refused.
+// tell logs the findings about the servers, and returns an error if they are refused.
 func tell(report admin.ServerReport, unsafe bool, log zerolog.Logger) error {
 	for _, s := range report.Servers {
 		switch {
 		case s.Err != nil:
-			log.Debug().Err(s.Err).Str("server", s.Address).Msg("a server does not tell its release")
+			log.Debug().Err(s.Err).Str("server", s.Address).Msg("a server does not report its release")
 		case s.Warning != "":
 			log.Warn().Str("server", s.Address).Str("release", s.Release).Msg(s.Warning)
 		}

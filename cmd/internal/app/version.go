@@ -6,23 +6,23 @@ import (
 	"runtime/debug"
 )
 
-// release and commit are for builds where Go cannot tell them, as from an archive:
+// release and commit are for builds where Go does not know them, for example from an archive:
 //
 //	go build -ldflags "-X github.com/holdfast-io/holdfast/cmd/internal/app.release=v1.2.3
 //	    -X github.com/holdfast-io/holdfast/cmd/internal/app.commit=0123456789abcdef"
 var release, commit string
 
-// Build is what the program was built from, and with.
+// Build describes the program's source and tools.
 type Build struct {
-	Version  string `json:"version"`          // of the module; "(devel)" if it is none
-	Commit   string `json:"commit,omitempty"` // "" if it is not known
-	Modified bool   `json:"modified"`         // there were changes beside the commit
+	Version  string `json:"version"`          // of the module; "(devel)" if there is none
+	Commit   string `json:"commit,omitempty"` // "" if unknown
+	Modified bool   `json:"modified"`         // there were uncommitted changes
 	Go       string `json:"go"`
 	OS       string `json:"os"`
 	Arch     string `json:"arch"`
 }
 
-// ReadBuild tells what the program was built from, and with.
+// ReadBuild returns the description of this program's build.
 func ReadBuild() Build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -42,15 +42,15 @@ func build(info *debug.BuildInfo) Build {
 	}
 }
 
-// Version tells the version of the program and what it was built from.
+// Version returns the version of the program and the description of its build.
 func Version() string { return ReadBuild().String() }
 
 func version(info *debug.BuildInfo) string { return build(info).String() }
 
-// String is the build in one line.
+// String returns the build in one line.
 func (b Build) String() string {
 	v := b.Version
-	// A version that Go made up of the commit tells it already.
+	// A version that Go derived from the commit already contains it.
 	if b.Commit != "" && (v == "(devel)" || v == release) {
 		v += " " + b.Commit[:min(12, len(b.Commit))]
 		if b.Modified {

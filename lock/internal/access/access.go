@@ -1,5 +1,5 @@
-// Package access lets package admin work with a client's connection and clock, which
-// package lock shows to no other package.
+// Package access gives package admin a client's connection and clock. Package lock shows them to
+// no other package.
 package access
 
 import (
@@ -8,14 +8,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// Client is what tools need of a client.
+// Client has the parts of a client that tools use.
 type Client struct {
-	Conn  *zkconn.Conn // the client's own, or the one it was given
+	Conn  *zkconn.Conn // from Dial, or given to New
 	Clock *clock.Clock
-	Root  string // path below which the locks stand
+	Root  string // path below which the locks are
 	Check servercheck.Checker
 }
 
-// Of returns what stands behind a *lock.Client, or false for one that is nil or was not
-// made by Dial or New. Package lock sets it.
+// Of returns the parts of a *lock.Client, or false if it is nil or was not made by Dial or New.
+// Package lock sets it.
 var Of func(client any) (Client, bool)

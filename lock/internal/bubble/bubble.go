@@ -1,5 +1,5 @@
-// Package bubble is what the tests of package lock and of all packages below it share:
-// an ensemble in memory, in virtual time, and what looks at it.
+// Package bubble is shared by the tests of package lock and of the packages below it: an ensemble
+// in memory, in virtual time, and helpers to inspect it.
 package bubble
 
 import (
@@ -16,23 +16,23 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// Latency is how long a packet takes one way unless a test says otherwise.
+// Latency is the one-way time of a packet unless a test sets another.
 //
-// It is not 0 because of a data race in go-zookeeper v1.0.4: when it connects
-// again, sendSetWatches reads lastZxid while recvLoop may write it already, if the
-// reply to a request outruns the setWatches. That costs a change of a watched node
-// at worst, which the protocol allows for.
+// It is not 0 because of a data race in go-zookeeper v1.0.4. When it connects again,
+// sendSetWatches reads lastZxid while recvLoop may already write it, if the reply to a request
+// overtakes the setWatches. At worst that loses a change of a watched node, which the protocol
+// allows for.
 const Latency = time.Microsecond
 
 // World is an ensemble in memory, in virtual time.
 type World struct {
 	*testing.T
 	*locktest.Ensemble
-	Ctx context.Context // ends when the test's cleanups are done
+	Ctx context.Context // ends after the test's cleanups
 }
 
-// Run runs f in virtual time. Nothing may still run at its end and a while after, or the
-// bubble fails the test.
+// Run runs f in virtual time. Goroutines must end with f, or within the time after; otherwise the
+// test fails.
 func Run(t *testing.T, opts locktest.Options, after time.Duration, f func(w *World)) {
 	t.Helper()
 	if opts.Latency == nil {
@@ -40,14 +40,14 @@ func Run(t *testing.T, opts locktest.Options, after time.Duration, f func(w *Wor
 	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour) // of virtual time
-		t.Cleanup(func() { time.Sleep(after) })                      // comes after all other cleanups
+		t.Cleanup(func() { time.Sleep(after) })                      // runs after all other cleanups
 		t.Cleanup(cancel)
 		f(&World{T: t, Ensemble: locktest.Start(t, opts), Ctx: ctx})
 	})
 }
 
-// Plain returns a plain connection, as other programs have one, that has a session.
-// Without a provider of hosts of its own a client has a [zk.DNSHostProvider].
+// Plain returns a plain connection with a session, as other programs use it. If hosts is nil, it
+// uses a [zk.DNSHostProvider].
 func (w *World) Plain(label string, timeout time.Duration, hosts zk.HostProvider) *zk.Conn {
 	w.Helper()
 	z, events, err := zk.Connect(w.Servers(), timeout,
@@ -73,7 +73,7 @@ type Silent struct{}
 // Printf does nothing.
 func (Silent) Printf(string, ...any) {}
 
-// Node returns the node of that path, and whether it is there.
+// Node returns the node of that path, and whether it exists.
 func (w *World) Node(path string) (locktest.Node, bool) {
 	if nodes := w.Dump(path); len(nodes) > 0 && nodes[0].Path == path {
 		return nodes[0], true
@@ -93,15 +93,15 @@ func (w *World) Until(what string, condition func() bool) {
 	w.Fatalf("never happened: %s", what)
 }
 
-// Random is safe for concurrent use.
+// Random returns a source that is safe for concurrent use.
 func Random() *rand.Rand { return rand.New(processRandom{}) }
 
-// processRandom is the process's source of randomness.
+// processRandom is the random source of the process.
 type processRandom struct{}
 
 func (processRandom) Uint64() uint64 { return rand.Uint64() }
 
-// MustBe checks that the error is each of the targets.
+// MustBe checks that the error matches each of the targets.
 func MustBe(t testing.TB, err error, targets ...error) {
 	t.Helper()
 	for _, target := range targets {
@@ -111,7 +111,7 @@ func MustBe(t testing.TB, err error, targets ...error) {
 	}
 }
 
-// MustSay checks that the error's message has each of the parts in it.
+// MustSay checks that the error's message contains each of the parts.
 func MustSay(t testing.TB, err error, parts ...string) {
 	t.Helper()
 	for _, part := range parts {

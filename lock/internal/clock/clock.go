@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Clock is this process's clocks, and ensemble time together with the requests that
-// it takes to know it. Make one with New. All methods are safe for concurrent use.
+// Clock combines this process's clocks with ensemble time, and makes the requests that sample it.
+// Make one with New. All methods are safe for concurrent use.
 type Clock struct {
 	Ensemble
 	Local func() Instant // reads this process's clocks
@@ -22,23 +22,23 @@ type Clock struct {
 	root  string
 	acl   []zk.ACL
 	newID func() string
-	asker chan struct{} // a token: one at a time asks for a proof
+	asker chan struct{} // a token: one caller at a time asks for a proof
 }
 
-// New returns a clock that asks below the root by that connection. NewID makes names
-// that no other node has.
+// New returns a clock that samples below the root with that connection. newID returns names that
+// no other node has.
 func New(conn *zkconn.Conn, root string, acl []zk.ACL, local func() Instant, newID func() string) *Clock {
 	return &Clock{Local: local, conn: conn, root: root, acl: acl, newID: newID, asker: make(chan struct{}, 1)}
 }
 
-// Mono is the monotonic time.
+// Mono returns the monotonic time.
 func (c *Clock) Mono() time.Duration { return c.Local().Mono }
 
-// Now is what is known of ensemble time at this moment.
+// Now returns the present knowledge of ensemble time.
 func (c *Clock) Now() znode.Now { return c.Ensemble.Now(c.Local()) }
 
-// Millis is the latest that the leader's clock may show, in Unix milliseconds, for
-// people to read; 1 if nothing is known of it.
+// Millis returns the upper bound of the leader's clock in Unix milliseconds, for people to read;
+// 1 if it is unknown.
 func (c *Clock) Millis(at Instant) int64 {
 	now := c.Ensemble.Now(at)
 	if now.Zxid == 0 {
@@ -49,9 +49,8 @@ func (c *Clock) Millis(at Instant) int64 {
 
 var retry = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 
-// Sample takes a sample of the leader's clock for its own sake, by a transaction
-// that leaves nothing behind. It fails with ErrDenied where the root's ACL does
-// not let us, and with zk.ErrNoNode where there is no root.
+// Sample samples the leader's clock, with a transaction that leaves nothing behind. It fails with
+// ErrDenied if the root's ACL forbids that, and with zk.ErrNoNode if there is no root.
 func (c *Clock) Sample(ctx context.Context) error {
 	node := c.root + "/clock-" + c.newID()
 	err := c.conn.Retry(ctx, retry, func() error {
@@ -74,16 +73,16 @@ func (c *Clock) Sample(ctx context.Context) error {
 	return fmt.Errorf("%w: learn ensemble time by a write below %s: %w", zkconn.ErrDenied, c.root, err)
 }
 
-// Outdated reports whether all that is known is from before the last outage. The servers may
-// have lost their data meanwhile, so no verdict is to rest on it before the next sample.
+// Outdated reports whether the last sample is older than the last outage. The servers may have
+// lost their data meanwhile, so no verdict may rest on it before the next sample.
 func (c *Clock) Outdated() bool {
 	_, sampled := c.Sampled()
 	return sampled < c.conn.LastOutage()
 }
 
-// Prove gets what an unproven verdict lacked: a younger sample, or the mark of the epoch.
-// The verdict was on the write of the transaction mzxid, by the time knew. Calls at the
-// same time share one request. Prove fails as Sample does.
+// Prove gets the missing proof for an unproven verdict: a younger sample, or the mark of the
+// epoch. The verdict was on the write of the transaction mzxid, with the knowledge knew.
+// Concurrent calls share one request. Prove fails as Sample does.
 func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	select {
 	case c.asker <- struct{}{}:
@@ -101,9 +100,8 @@ func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	return c.Sample(ctx)
 }
 
-// mark reads the epoch's mark, and writes it if no client has yet in this epoch: for
-// clients that look only once and for a moment. Where the ACL does not let us, our own
-// first sample has to do.
+// mark reads the epoch's mark, or writes it if no client has done so in this epoch, for clients
+// that judge only once and briefly. If an ACL forbids that, our own first sample takes its place.
 func (c *Clock) mark(ctx context.Context) error {
 	path := c.root + "/" + znode.EpochMark
 	for try := 0; ; try++ {
@@ -115,7 +113,7 @@ func (c *Clock) mark(ctx context.Context) error {
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			stat = nil
-		case errors.Is(err, zk.ErrNoAuth): // a client with other credentials has made it
+		case errors.Is(err, zk.ErrNoAuth): // a client with other credentials has created it
 			c.doWithoutMark(path, err)
 			return nil
 		case err != nil:
@@ -142,12 +140,12 @@ func (c *Clock) mark(ctx context.Context) error {
 }
 
 func (c *Clock) doWithoutMark(path string, why error) {
-	c.Log.Debug().Err(why).Str("path", path).Msg("the mark of ZooKeeper's epoch cannot be read or written: what was left from before a change of the leader is judged by this process's own first sample")
+	c.Log.Debug().Err(why).Str("path", path).Msg("the mark of ZooKeeper's epoch cannot be read or written: entries from before a change of the leader are judged by this process's own first sample")
 	c.ObserveMark(0, 0)
 }
 
-// writeMark writes the mark on the version that was seen: of several clients only the
-// first one succeeds. The reply is a sample too.
+// writeMark writes the mark on the version that was read: of several clients the first one
+// succeeds. The reply is also a sample.
 func (c *Clock) writeMark(ctx context.Context, path string, seen *zk.Stat) error {
 	data := znode.Parent{Kind: znode.Mark}.Encode()
 	ops := []any{&zk.CreateRequest{Path: path, Data: data, Acl: c.acl}, &zk.SetDataRequest{Path: path, Data: data, Version: 0}}

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Instant is one reading of this process's clocks. Durations are measured on Mono.
-// Where that stands still while the machine is suspended, the wall clock running
-// ahead of it tells; the wall clock is trusted for nothing more.
+// Instant is one reading of this process's clocks. Durations are measured on Mono. If Mono stands
+// still while the machine is suspended, the wall clock runs ahead of it and shows the suspend.
+// The wall clock serves for nothing else.
 type Instant struct {
 	Mono time.Duration // since the client was made
 	Wall time.Duration // since the Unix epoch
 }
 
-// System returns what reads the machine's clocks. Simulations put their own in its
-// place. Go's monotonic clock stands still while the machine is suspended; Mono goes
-// on where the operating system counts how long that was.
+// System returns a function that reads the machine's clocks. Simulations use their own. Go's
+// monotonic clock stands still while the machine is suspended. Mono goes on if the operating
+// system counts that time.
 func System() func() Instant {
 	start := time.Now()
 	return countSleep(func() Instant {
@@ -24,9 +24,9 @@ func System() func() Instant {
 	}, slept)
 }
 
-// countSleep adds to Mono how long the machine has slept since now. To ask that takes
-// system calls, so it is asked only if the clocks are not as far apart as when it was
-// asked last: sleep moves the wall clock alone.
+// countSleep adds to Mono the time that the machine has slept since the call. Asking for it takes
+// system calls. So it asks only if the difference between the clocks has changed since the last
+// time: sleep moves the wall clock alone.
 func countSleep(read func() Instant, slept func() time.Duration) func() Instant {
 	const jitter = 20 * time.Microsecond // the two clocks cannot be read at once
 	type answer struct{ apart, slept time.Duration }
@@ -45,8 +45,8 @@ func countSleep(read func() Instant, slept func() time.Duration) func() Instant 
 	}
 }
 
-// Drift is by how much the wall clock ran ahead of the monotonic one from a to b: the
-// length of a suspend, or a step of the wall clock; never negative.
+// Drift returns how far the wall clock ran ahead of the monotonic one from a to b: the length of
+// a suspend, or a step of the wall clock; never negative.
 func Drift(a, b Instant) time.Duration {
 	return max(0, (b.Wall-a.Wall)-(b.Mono-a.Mono))
 }

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleptBefore is what slept found last. Reading a clock is a system call.
+// sleptBefore is the last result of slept. Reading a clock is a system call.
 var sleptBefore atomic.Int64
 
-// slept returns how long the machine has been suspended since it was booted: by how
-// much the clock that counts that is ahead of the one that does not. The two
-// cannot be read at once, and the process may be interrupted in between: of a few
-// tries the closest one counts, if the first does not fit what was found last.
+// slept returns how long the machine has been suspended since it was booted: the difference
+// between the clock that counts suspends and the one that does not. The two cannot be read at
+// once, and the process may be interrupted in between. So if the first reading does not fit the
+// last result, the closest of a few tries counts.
 func slept() time.Duration {
 	const close = 20 * time.Microsecond
 	var before, boot, after unix.Timespec
@@ -38,8 +38,8 @@ func slept() time.Duration {
 	return ahead
 }
 
-// readClock is unix.ClockGettime without telling Go's scheduler, which for a call that
-// does not block costs more than the call.
+// readClock is unix.ClockGettime without notice to Go's scheduler: for a call that does not
+// block, the notice costs more than the call.
 func readClock(clock uintptr, to *unix.Timespec) bool {
 	_, _, errno := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(to)), 0)
 	return errno == 0

@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// mostCleared is how many requests a call of Ask reads at most, to delete the moot ones.
+// mostCleared is the largest number of requests that a call of Ask reads to delete stale ones.
 const mostCleared = 16
 
-// Ask asks all holders of the named lock to give it up. It returns how many it has asked,
-// including holders that have left meanwhile, and the paths of the entries that cannot be
-// asked, because they are of other libraries. It fails with znode.ErrForeign or
-// ErrNewer if the node of the lock is not ours, and with zkconn.ErrDenied.
+// Ask requests the release of the named lock from all its holders. It returns the number of
+// entries asked, including holders that have left meanwhile, and the paths of other libraries'
+// entries, which cannot be asked. It fails with znode.ErrForeign or ErrNewer if the node of the
+// lock is not ours, and with zkconn.ErrDenied.
 func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others []string, err error) {
 	holders, err := zkconn.Synced(ctx, b.Conn, b.Root+"/"+lock, func() ([]znode.Name, error) { return b.holders(ctx, b.Root+"/"+lock) })
 	if err != nil {
@@ -40,7 +40,7 @@ func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others
 	return asked, others, nil
 }
 
-// holders are the contenders that hold a lock now, or are next and about to notice.
+// holders returns the contenders that hold a lock now, or are about to notice that they do.
 func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error) {
 	for {
 		n, err := b.Conn.Get(ctx, parent)
@@ -73,14 +73,14 @@ func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error
 			shares[writer.Node] = entry.Shares()
 			return shares[writer.Node]
 		})
-		if !errors.Is(failed, zk.ErrNoNode) { // else it has left meanwhile
+		if !errors.Is(failed, zk.ErrNoNode) { // otherwise it has left meanwhile
 			return holders, missing(failed)
 		}
 	}
 }
 
-// Rules reads what the admission to a lock depends on: its parent at that path has the data.
-// It fails with zk.ErrNoNode if the anchor of a semaphore has gone.
+// Rules reads the admission rules of a lock; data is that of its parent. It fails with
+// zk.ErrNoNode if the anchor of a semaphore has gone.
 func Rules(ctx context.Context, conn *zkconn.Conn, parent string, data znode.Parent) (znode.Rules, error) {
 	r := znode.Rules{Kind: data.Kind}
 	if data.Kind != znode.Semaphore {
@@ -95,8 +95,8 @@ func Rules(ctx context.Context, conn *zkconn.Conn, parent string, data znode.Par
 	return r, err
 }
 
-// missing makes of the error of a read what it says of a lock's holders: that there are
-// none is no error.
+// missing converts the error of a read of a lock. A missing node means that there are no holders,
+// which is no error.
 func missing(err error) error {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -107,11 +107,11 @@ func missing(err error) error {
 	return err
 }
 
-// put makes a request to the entry with that id, in place of an earlier one. That the entry
-// has gone is no error: what was to be asked has come to pass.
+// put writes a request to the entry with that id, replacing an earlier one. If the entry has
+// gone, there is nothing to ask for, and that is no error.
 //
-// A request that stands is not written but made anew, because that changes the node above,
-// which listening clients watch.
+// An existing request is deleted and created anew, because that changes the parent node, which
+// listening clients watch.
 func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 	check := &zk.CheckVersionRequest{Path: b.Root + "/" + r.Entry, Version: -1}
 	create := &zk.CreateRequest{Path: path(b.Root, id), Data: r.Encode(), Acl: b.ACL}
@@ -147,7 +147,7 @@ func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 	})
 }
 
-// clearSome deletes some of the requests that are moot.
+// clearSome deletes some of the stale requests.
 func (b *Inbox) clearSome() {
 	ctx, cancel := context.WithTimeout(b.Closing, b.Patience)
 	defer cancel()
@@ -158,6 +158,6 @@ func (b *Inbox) clearSome() {
 		}
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, zk.ErrNoNode) {
-		b.Log.Debug().Err(err).Msg("requests to give up locks that are gone could not be deleted, and are left to the reaper")
+		b.Log.Debug().Err(err).Msg("stale release requests could not be deleted, and are left to the reaper")
 	}
 }

@@ -1,5 +1,5 @@
-// Package inbox asks the holders of locks to give them up: by nodes beside the locks, of
-// which the queues know nothing (package queue, Asking for a lock).
+// Package inbox requests the release of locks from their holders. A request is a node beside the
+// locks; package queue does not use these nodes.
 package inbox
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Inbox asks the holders of locks, and listens for the holds of one client. All methods are
-// safe for concurrent use.
+// Inbox sends requests to holders, and receives requests for the holds of one client. All methods
+// are safe for concurrent use.
 type Inbox struct {
 	Options
 
-	used   atomic.Bool   // a handle listens, or did
-	relist atomic.Bool   // what was listed may be old, whatever the watch says
+	used   atomic.Bool   // a handle listens, or has listened
+	relist atomic.Bool   // the last list may be stale, whatever the watch says
 	wake   chan struct{} // one token: a handle listens, or relist is set
 
 	mu    sync.Mutex
@@ -33,47 +33,46 @@ type Inbox struct {
 	over  []ended          // by age
 }
 
-// Options are what an inbox works with.
+// Options has the parts and settings of an inbox.
 type Options struct {
-	Conn    *zkconn.Conn     // that all requests are made by
-	Log     zerolog.Logger   // where it is told what keeps holds from being asked
-	Tasks   *zkconn.Group    // what goes on in the background, and is waited for
+	Conn    *zkconn.Conn     // sends all requests
+	Log     zerolog.Logger   // receives problems of the delivery
+	Tasks   *zkconn.Group    // counts background work; Close waits for it
 	Closing context.Context  // ends when the client closes
-	Root    string           // path below which the locks stand
-	ACL     []zk.ACL         // of the nodes that are made
+	Root    string           // path below which the locks are
+	ACL     []zk.ACL         // of created nodes
 	Random  *rand.Rand       // safe for concurrent use
-	Who     znode.Revocation // owner, host and pid of this client, which asks
-	// Patience is for how long the deletion of a request waits for its entry to go.
+	Who     znode.Revocation // owner, host and pid of this client
+	// Patience is the time for which the deletion of a request waits for the end of its entry.
 	Patience time.Duration
 }
 
-// New returns an inbox, at no cost until it is used.
+// New returns an inbox. It costs nothing until it is used.
 func New(o Options) *Inbox {
 	return &Inbox{Options: o, wake: make(chan struct{}, 1), wards: map[string]*ward{}}
 }
 
-// path is that of a request, or of the node above them for "".
+// path returns the path of a request, or of the requests' parent if the id is "".
 func path(root, id string) string {
 	return strings.TrimSuffix(root+"/"+znode.Inbox+"/"+id, "/")
 }
 
-// backoff is how long requests pause between tries.
+// backoff is the backoff between attempts.
 var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 
-// Request is a request as it was read.
+// Request is a request that was read.
 type Request struct {
 	znode.Revocation
 	Stat *zk.Stat
-	Err  error // of the decoding: then nothing is known of what it asks for
+	Err  error // of the decoding: then the request is unknown
 }
 
-// Read reads the request to the entry with that id, and reports whether it is moot: the
-// entry is gone, and its path never comes again. It fails with zk.ErrNoNode if there is no
-// request.
+// Read reads the request to the entry with that id, and reports whether it is stale: the entry
+// has gone, and its path never recurs. It fails with zk.ErrNoNode if there is no request.
 //
-// The transaction that makes a request checks that the entry is there. So a session that
-// has seen the request has seen the entry's create, and if it sees no entry, its end.
-// Another session may not have: then both are read again.
+// The transaction that creates a request checks that the entry exists. So a session that has seen
+// the request has also seen the entry's create. If that session sees no entry, it has seen the
+// entry's end. If the session has changed in between, Read reads both again.
 func Read(ctx context.Context, conn *zkconn.Conn, root, id string) (r Request, moot bool, err error) {
 	for {
 		session := conn.Session()
@@ -95,11 +94,11 @@ func Read(ctx context.Context, conn *zkconn.Conn, root, id string) (r Request, m
 	}
 }
 
-// errStands says that a request cannot be deleted because its entry is there.
-var errStands = errors.New("the entry that is asked is there")
+// errStands says that a request cannot be deleted because its entry exists.
+var errStands = errors.New("the asked entry still exists")
 
-// clear deletes the request to the entry with that id if it is moot. It fails with
-// errStands if it is not.
+// clear deletes the request to the entry with that id if it is stale. If it is not, clear fails
+// with errStands.
 func (b *Inbox) clear(ctx context.Context, id string) error {
 	r, moot, err := Read(ctx, b.Conn, b.Root, id)
 	switch {
@@ -112,7 +111,7 @@ func (b *Inbox) clear(ctx context.Context, id string) error {
 	case !moot:
 		return errStands
 	}
-	// It cannot have been made again: its entry was gone.
+	// It cannot have been created again: its entry had gone.
 	_, err = b.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: path(b.Root, id), Version: r.Stat.Version})
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
@@ -120,12 +119,11 @@ func (b *Inbox) clear(ctx context.Context, id string) error {
 	return err
 }
 
-// lastMoments is for how long a client that closes waits for requests to be deleted.
+// lastMoments is the time that a closing client waits for requests to be deleted.
 const lastMoments = time.Second
 
-// clearSoon deletes the request to an entry of ours that has ended, in the background, as
-// soon as the entry is gone. What cannot be deleted is left to the next Ask, and to the
-// reaper.
+// clearSoon deletes, in the background, the request to an ended entry of ours as soon as the
+// entry has gone. If that fails, the next Ask or the reaper deletes it.
 func (b *Inbox) clearSoon(id string) {
 	b.background(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), b.Patience)
@@ -139,13 +137,13 @@ func (b *Inbox) clearSoon(id string) {
 			return err
 		})
 		if err != nil {
-			b.Log.Debug().Err(err).Str("request", path(b.Root, id)).Msg("a request to give up a lock could not be deleted, and is left to the reaper")
+			b.Log.Debug().Err(err).Str("request", path(b.Root, id)).Msg("a release request could not be deleted, and is left to the reaper")
 		}
 	})
 }
 
-// background runs f in a goroutine that the closing client waits for. It does nothing once
-// all has been waited for.
+// background runs f in a goroutine that the closing client waits for. Once the client has
+// finished waiting, it does nothing.
 func (b *Inbox) background(f func()) {
 	if !b.Tasks.Enter() {
 		return
@@ -156,8 +154,8 @@ func (b *Inbox) background(f func()) {
 	}()
 }
 
-// made makes the node above the requests, for want of which another call has failed
-// with why. It returns an error that has Retry try that again.
+// made creates the requests' parent after another call has failed with why because that was
+// missing. Its error makes Retry try the call again.
 func (b *Inbox) made(ctx context.Context, why error) error {
 	_, err := b.Conn.Multi(ctx, nil, &zk.CreateRequest{
 		Path: path(b.Root, ""), Data: znode.Parent{Kind: znode.Asked}.Encode(), Acl: b.ACL,

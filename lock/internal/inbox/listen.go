@@ -13,35 +13,35 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// An Ear is where one handle of a hold is told that it is asked for. Tell must not block.
+// An Ear receives the requests for one handle of a hold. Tell must not block.
 type Ear interface{ Tell(Request) }
 
 // ward is an entry of ours that can be asked.
 type ward struct {
 	path  string
 	ears  map[any]Ear // by handle
-	seen  int64       // Czxid of the last request that was read; 0: none
-	last  Request     // that was told; the zero one: none
-	ended bool        // no handle is told any more; a request that is found is deleted
+	seen  int64       // Czxid of the last request read; 0: none
+	last  Request     // last one delivered; zero: none
+	ended bool        // no handle is left; a request found later is deleted
 }
 
-// ended is a ward that has ended, and when.
+// ended is a ward that has ended, and the time of its end.
 type ended struct {
 	id   string
 	ward *ward
 	at   time.Time
 }
 
-// straggles is for how long the inbox looks for a request to an entry that has ended: one
-// may have been made before and be heard of later.
+// straggles is the time for which the inbox looks for a request to an ended entry: a request may
+// have been made before the end and arrive later.
 const straggles = 10 * time.Second
 
-// deafFor is for how long the inbox does not listen after a failure that is no outage.
+// deafFor is the time without listening after a failure that is no outage.
 const deafFor = time.Minute
 
-// Listen returns where a handle on the hold of the entry with that path is told that it is
-// asked for: what open returns, the first time. A request that stands already is told, too.
-// The first call starts the one watch that there is for the client.
+// Listen returns the ear of a handle on the hold of the entry with that path. The first call for
+// a handle creates it with open. An existing request is delivered, too. The client's first call
+// starts its only watch.
 func (b *Inbox) Listen(path string, handle any, open func() Ear) Ear {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +68,7 @@ func (b *Inbox) Listen(path string, handle any, open func() Ear) Ear {
 	return ear
 }
 
-// Forget forgets a handle, and reports whether the hold was asked for.
+// Forget forgets a handle, and reports whether a request for the hold was delivered.
 func (b *Inbox) Forget(path string, handle any) (asked bool) {
 	if !b.used.Load() {
 		return false
@@ -83,8 +83,8 @@ func (b *Inbox) Forget(path string, handle any) (asked bool) {
 	return w.last.Stat != nil
 }
 
-// Ended says that an entry has ended for this client. If it was asked, the request goes
-// with it, unless the entry was handed on: its new owner is asked, too.
+// Ended says that an entry has ended for this client. It deletes a request to the entry, unless
+// the entry was detached: its new owner is asked, too.
 func (b *Inbox) Ended(path string, handedOn bool) {
 	if !b.used.Load() {
 		return
@@ -112,14 +112,14 @@ func (b *Inbox) Ended(path string, handedOn bool) {
 	}
 }
 
-// Wards is how many entries are remembered that can be asked, or could be a while ago.
+// Wards returns the number of remembered entries, including ones that ended a while ago.
 func (b *Inbox) Wards() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.wards)
 }
 
-// Reconnected has it listed anew what is asked for: a change may have been missed.
+// Reconnected makes the inbox list the requests again: it may have missed a change.
 func (b *Inbox) Reconnected() {
 	b.relist.Store(true)
 	b.nudge()
@@ -135,8 +135,8 @@ func (b *Inbox) nudge() {
 // run listens until the client closes.
 func (b *Inbox) run() {
 	var ids []string
-	var changed <-chan zk.Event // of the listing in ids; nil: there is none
-	var told time.Time          // when it was said last that nothing may be heard
+	var changed <-chan zk.Event // of the list in ids; nil: no list
+	var told time.Time          // time of the last log line about lost requests
 	for {
 		anew, err := b.list(b.Closing, &ids, &changed)
 		if err == nil {
@@ -148,12 +148,12 @@ func (b *Inbox) run() {
 			return
 		}
 		if err != nil && b.Closing.Err() == nil {
-			b.relist.Store(true) // whatever wakes us first: not all that is listed was read
+			b.relist.Store(true) // whatever wakes us first: not all listed requests were read
 			if time.Since(told) >= deafFor {
 				told = time.Now()
 				b.Log.Error().Err(err).Stringer("again_in", deafFor).Msg("holds may not hear that they are asked for")
 			}
-			if again = time.After(deafFor); changed == nil { // there is no list: a handle that listens meanwhile is told then
+			if again = time.After(deafFor); changed == nil { // there is no list: a handle that listens meanwhile gets its request with the next one
 				wake = nil
 			}
 		}
@@ -169,8 +169,8 @@ func (b *Inbox) run() {
 	}
 }
 
-// list lists the entries that are asked, if the last listing may be old. There is one watch
-// at a time, because go-zookeeper cannot take one back.
+// list lists the requested entries if the last list may be stale. There is only one watch at a
+// time, because go-zookeeper cannot cancel one.
 func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Event) (anew bool, err error) {
 	relist := b.relist.Swap(false)
 	switch {
@@ -184,7 +184,7 @@ func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Even
 		})
 	case relist:
 		listed, _, err := b.Conn.Children(ctx, path(b.Root, ""))
-		if err == nil || errors.Is(err, zk.ErrNoNode) { // then the watch tells
+		if err == nil || errors.Is(err, zk.ErrNoNode) { // a missing node fires the watch
 			*ids, err = listed, nil
 		}
 		return true, err
@@ -192,8 +192,8 @@ func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Even
 	return false, nil
 }
 
-// tell tells the holds that are asked and have not been told yet. If the list is not anew,
-// it tells only the holds of which no request was read yet.
+// tell delivers new requests to the holds. If the list is not anew, it reads only the requests to
+// holds without one so far.
 func (b *Inbox) tell(ctx context.Context, ids []string, anew bool) (err error) {
 	for _, id := range ids {
 		b.mu.Lock()
@@ -216,7 +216,7 @@ func (b *Inbox) tell(ctx context.Context, ids []string, anew bool) (err error) {
 func (b *Inbox) tellOne(ctx context.Context, id string, w *ward) error {
 	n, err := b.Conn.Get(ctx, path(b.Root, id))
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil // a change that the watch tells of
+		return nil // the watch fires for that change
 	}
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func (b *Inbox) tellOne(ctx context.Context, id string, w *ward) error {
 	return nil
 }
 
-// take tells a request, and reports whether it is another one than the last.
+// take delivers a request, and reports whether it differs from the last one.
 func (w *ward) take(mu *sync.Mutex, r Request) bool {
 	mu.Lock()
 	defer mu.Unlock()
@@ -248,5 +248,5 @@ func (w *ward) take(mu *sync.Mutex, r Request) bool {
 	return true
 }
 
-// nodeOf is the name of the entry with that path, which is that of the requests to it too.
+// nodeOf returns the name of the entry with that path, which is also the name of its request.
 func nodeOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

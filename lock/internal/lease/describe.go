@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Describe has the record carry that metadata from now on, and waits until that was
-// acknowledged. It fails as Refresh does; then the next renewal carries it.
+// Describe puts the metadata into the record from now on, and waits until a write is
+// acknowledged. It fails as Refresh does; then the next renewal writes it.
 func (e *Entry) Describe(ctx context.Context, metadata map[string]string) error {
 	e.mu.Lock()
 	if e.state != Ended {
@@ -18,21 +18,22 @@ func (e *Entry) Describe(ctx context.Context, metadata map[string]string) error 
 	return e.Refresh(ctx)
 }
 
-// TermsNow are the terms, with the metadata that was described last.
+// TermsNow returns the terms, with the last metadata from Describe.
 func (e *Entry) TermsNow() Terms { return locked(e, func() Terms { return e.Terms }) }
 
-// Described is the metadata that the record carries, or will with the next write.
+// Described returns the metadata that the record has, or will have with the next write.
 func (e *Entry) Described() map[string]string { return e.TermsNow().Metadata }
 
-// Shares reports whether a writer's hold only reads from now on.
+// Shares reports whether a writer's hold now only reads.
 func (e *Entry) Shares() bool { return locked(e, func() bool { return e.shared }) }
 
-// LeasedAt is from when on the lease counts: before the last acknowledged write was sent.
+// LeasedAt returns the instant from which the lease counts: before the last acknowledged write
+// was sent.
 func (e *Entry) LeasedAt() clock.Instant {
 	return locked(e, func() clock.Instant { return e.lease.sent })
 }
 
-// tells is what the record tells of the grant; e.mu is held.
+// tells returns the grant in the record; e.mu is held.
 func (e *Entry) tells() Grant {
 	if e.acquired == 0 {
 		return Grant{}
@@ -40,7 +41,7 @@ func (e *Entry) tells() Grant {
 	return Grant{Acquired: e.acquired, Shared: e.shared}
 }
 
-// RecordNow is the record as a write would leave it at this moment, for errors.
+// RecordNow returns the record that a write would leave at this moment, for errors.
 func (e *Entry) RecordNow() znode.Record {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()

@@ -10,9 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// Entry is one contender's node in ZooKeeper and the lease that it carries, from
-// its create on. All changes of its life go through the methods here. They are
-// safe for concurrent use.
+// Entry is one contender's node in ZooKeeper with its lease, from its create on. Only the methods
+// here change it. They are safe for concurrent use.
 type Entry struct {
 	Path string // of the node
 	Terms
@@ -20,7 +19,7 @@ type Entry struct {
 	keeper *Keeper
 	owner  Owner
 
-	Pass int32 // how often the node was passed on in this process before, see Succeed
+	Pass int32 // number of earlier local handoffs of the node, see Succeed
 
 	// Owned by the keeper.
 	index int32         // in the keeper's queue; -1: not in it
@@ -28,42 +27,42 @@ type Entry struct {
 
 	mu           sync.Mutex
 	state        State
-	recorded     bool                    // the grant stands in the node
-	lapsed       bool                    // unlocked when the lease may have run out already
-	atRisk       bool                    // it was told that the hold is
-	shared       bool                    // a writer's: it only reads from now on
-	pinned       bool                    // it is not to be passed on
-	transacted   bool                    // a user's transaction was begun in its name
-	handles      int32                   // holds that were given out on this entry and not yet unlocked
-	version      int32                   // of the data that the last acknowledged write left
-	writesWanted uint32                  // writes that a caller waits for
-	writesAcked  uint32                  // those of them that were acknowledged
-	ctx          context.Context         // of the hold, once a caller has asked for it; before, the one whose values it is to keep
+	recorded     bool                    // the grant is in the node
+	lapsed       bool                    // unlocked when the lease may have already ended
+	atRisk       bool                    // it was reported that the hold is at risk
+	shared       bool                    // of a writer that now only reads
+	pinned       bool                    // it must not be handed off locally
+	transacted   bool                    // a user's transaction was begun with it
+	handles      int32                   // handles of the hold that are not unlocked yet
+	version      int32                   // of the data after the last acknowledged write
+	writesWanted uint32                  // number of the last write that a caller waits for
+	writesAcked  uint32                  // number of the last acknowledged write
+	ctx          context.Context         // of the hold, once a caller has asked for it; before, the context with its values
 	cancel       context.CancelCauseFunc // of the hold's context; nil: no caller has asked for it
-	nextTTL      time.Duration           // that the next write carries
+	nextTTL      time.Duration           // of the next write
 	lease        lease                   // of the last acknowledged write
-	session      int64                   // that it was made in
-	zxid         int64                   // of its transaction; 0: not known
+	session      int64                   // of the last acknowledged write
+	zxid         int64                   // of the last acknowledged write; 0: unknown
 	renewAt      time.Duration           // monotonic time
-	suspectSince time.Duration           // monotonic time since when the machine may have slept through the end of the lease; 0: not
+	suspectSince time.Duration           // monotonic time at which a sleep of the machine made the lease doubtful; 0: it is not
 	granted      time.Duration           // monotonic time; 0: not granted
 	acquired     int64                   // Unix ms of ensemble time; 0: not granted
-	rare         *rarities               // nil: it has none of them
-	writing      *write                  // on its way, or of unknown outcome
+	rare         *rarities               // nil: none
+	writing      *write                  // in flight, or in doubt
 	why          error                   // ended: the reason
 	changed      chan struct{}           // closed at the next change; nil if no goroutine waits
 }
 
-// Created is what is known of an entry from the transaction that made its node, or
-// attached to it.
+// Created is the data about an entry from the transaction that created its node, or attached to
+// it.
 type Created struct {
 	Sent    clock.Instant // before the write was handed over
-	Session int64         // in which it was made, so that this session's server has seen it
-	Grant                 // that its record tells already
-	Version int32         // of its data; not 0 where it was attached to
+	Session int64         // of the write: the server of this session has seen it
+	Grant                 // the grant in its record
+	Version int32         // of its data; not 0 if it was attached to
 }
 
-// Init sets up the entry of a node that was created with a record by these terms.
+// Init sets up the entry of a node that was created with a record of these terms.
 func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.Path, e.Terms, e.keeper, e.owner, e.index = path, t, k, owner, -1
 	e.nextTTL, e.lease, e.session = t.TTL, lease{c.Sent, t.TTL}, c.Session
@@ -72,14 +71,14 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.acquired, e.recorded, e.shared, e.version = c.Acquired, c.Acquired != 0, c.Shared, c.Version
 }
 
-// InitEnded sets up an entry that has ended, for a node that is to be deleted
-// whatever its version, or for none at all.
+// InitEnded sets up an entry that has ended: for a node that must be deleted whatever its
+// version, or for none.
 func (e *Entry) InitEnded(owner Owner, path string, t Terms, why error) {
 	e.Path, e.Terms, e.owner, e.index = path, t, owner, -1
 	e.state, e.why, e.version, e.ctx = Ended, why, -1, context.Background()
 }
 
-// change makes a change, and tells of it once the entry is not locked any more.
+// change makes a change, and reports it once the entry is unlocked again.
 func (e *Entry) change(f func()) {
 	e.mu.Lock()
 	before := e.state
@@ -91,8 +90,7 @@ func (e *Entry) change(f func()) {
 	}
 }
 
-// transition is the one place where the life of an entry changes; e.mu is held, by
-// change.
+// transition is the only function that changes the state of an entry; e.mu is held, by change.
 func (e *Entry) transition(to State, why error) {
 	if e.state == Ended {
 		return
@@ -114,8 +112,8 @@ func (e *Entry) transition(to State, why error) {
 	e.notify()
 }
 
-// Begin has an entry that has to wait renewed from now on. The values are those of
-// the context with which its present waiter asked for the lock.
+// Begin starts the renewals of an entry that has to wait. The values are those of its present
+// waiter's context.
 func (e *Entry) Begin(values context.Context) {
 	now := e.keeper.clock.Local()
 	e.change(func() {
@@ -129,9 +127,9 @@ func (e *Entry) Begin(values context.Context) {
 	})
 }
 
-// Grant makes a hold of a waiting entry, whose context keeps the values of
-// values. The grant is written at the monotonic time record, or with the next renewal
-// if that comes before. An entry that has ended returns why.
+// Grant turns a waiting entry into a hold; its context keeps the values of values. The grant is
+// recorded at the monotonic time record, or with the next renewal if that comes first. If the
+// entry has ended, Grant returns the reason.
 func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Duration) (err error) {
 	acquired := e.keeper.clock.Millis(now)
 	e.change(func() {
@@ -154,9 +152,9 @@ func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Dur
 	return err
 }
 
-// Reenter gives out one more handle on the hold. One that is in doubt is confirmed by
-// a write before. It fails with why the hold has ended, or as ctx does; and with
-// ErrShared if the handle is to write and the hold may not.
+// Reenter adds a handle on the hold. If the hold is in doubt, a write confirms it first. If the
+// hold has ended, Reenter returns the reason. It fails as ctx does, and with ErrShared if the
+// handle is for writing and the hold is not.
 func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	for {
 		now := e.keeper.clock.Local()
@@ -181,8 +179,8 @@ func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	}
 }
 
-// Unlock takes a handle back. It reports whether that was the last one, so that
-// the node is to be deleted now, and why the hold had ended before, if it had.
+// Unlock removes a handle. It reports whether that was the last one, so that the node must be
+// deleted now. If the hold had already ended, it also returns the reason.
 func (e *Entry) Unlock() (last bool, why error) {
 	now := e.keeper.clock.Local()
 	e.change(func() {
@@ -196,8 +194,8 @@ func (e *Entry) Unlock() (last bool, why error) {
 	return last, why
 }
 
-// Withdraw ends an entry that no caller has got yet. It reports false if the entry
-// had ended before.
+// Withdraw ends an entry that no caller has got yet. It returns false if the entry had already
+// ended.
 func (e *Entry) Withdraw() (ended bool) {
 	e.change(func() {
 		ended = e.state != Ended
@@ -206,9 +204,9 @@ func (e *Entry) Withdraw() (ended bool) {
 	return ended
 }
 
-// Detach ends the entry in this process alone. It returns the record that is to stand in
-// the node from then on, for the client that attaches to it: with a lease of ttl, and as
-// that incarnation. Or it returns why the entry had ended before.
+// Detach ends the entry in this process alone. It returns the record for the node: with a lease
+// of ttl and that incarnation, for the client that attaches. If the entry had already ended, it
+// returns the reason.
 func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why error) {
 	now := e.keeper.clock.Local()
 	e.change(func() {
@@ -224,7 +222,7 @@ func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why
 	return record, why
 }
 
-// Lose ends a hold before its holder did.
+// Lose ends a hold that its holder has not ended.
 func (e *Entry) Lose(why error) {
 	e.change(func() {
 		if e.state == Held {
@@ -233,7 +231,7 @@ func (e *Entry) Lose(why error) {
 	})
 }
 
-// Vanished takes the news that the node is not there.
+// Vanished ends the entry because its node has gone.
 func (e *Entry) Vanished() {
 	now := e.keeper.clock.Local()
 	e.change(func() {
@@ -249,12 +247,12 @@ func (e *Entry) Vanished() {
 	})
 }
 
-// Extend has the entry written with a lease of ttl, and later renewals too, and waits
-// until that was acknowledged. It fails as Refresh does; then it may have been applied,
-// and of the two ends of the lease the earlier one counts.
+// Extend writes the entry with a lease of ttl, also in later renewals, and waits for the
+// acknowledgement. It fails as Refresh does. Then the write may have been applied, and the
+// earlier of the two ends of the lease counts.
 func (e *Entry) Extend(ctx context.Context, ttl time.Duration) error {
 	e.mu.Lock()
-	if len(e.together()) > 0 && e.handles > 1 { // other handles have the hold too, and none of them is to lose by it
+	if len(e.together()) > 0 && e.handles > 1 { // the other handles of the hold must not lose time
 		ttl = max(ttl, e.nextTTL)
 	}
 	e.nextTTL = ttl
@@ -262,9 +260,9 @@ func (e *Entry) Extend(ctx context.Context, ttl time.Duration) error {
 	return e.Refresh(ctx)
 }
 
-// Share has a writer's hold only read from now on, tells so in the entry, and waits until
-// that was acknowledged. It fails with ErrReentered if there are other handles, which may
-// write, and else as Refresh does; then the next renewal tells.
+// Share makes a writer's hold only read from now on, records that in the entry, and waits for the
+// acknowledgement. It fails with ErrReentered if there are other handles, which may write, and
+// otherwise as Refresh does; then the next renewal records it.
 func (e *Entry) Share(ctx context.Context) error {
 	e.mu.Lock()
 	reentered := e.state != Ended && e.handles > 1
@@ -276,8 +274,8 @@ func (e *Entry) Share(ctx context.Context) error {
 	return e.Refresh(ctx)
 }
 
-// Refresh writes the entry and waits for the acknowledgement of a write that
-// began after the call. It fails with why the entry ended, or as ctx does.
+// Refresh waits for the acknowledgement of a write of the entry that began after the call. If the
+// entry has ended, it returns the reason. It fails as ctx does.
 func (e *Entry) Refresh(ctx context.Context) error {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -293,7 +291,7 @@ func (e *Entry) Refresh(ctx context.Context) error {
 	return cmp.Or(why, err)
 }
 
-// await waits until done reports so, or fails as ctx does. It is asked at each change, with
+// await waits until done returns true, or fails as ctx does. It calls done at each change, with
 // e.mu held.
 func (e *Entry) await(ctx context.Context, done func() bool) error {
 	for {
@@ -314,8 +312,8 @@ func (e *Entry) await(ctx context.Context, done func() bool) error {
 	}
 }
 
-// Watch returns a channel that is closed at the next change of the entry, or an error,
-// why it has ended.
+// Watch returns a channel that is closed at the next change of the entry. If the entry has ended,
+// it returns the reason.
 func (e *Entry) Watch() (<-chan struct{}, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -360,9 +358,8 @@ func (e *Entry) Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Context returns the context of the hold: it ends with the entry, and carries the
-// values that the grant was given, and what with adds to them when it is first asked
-// for.
+// Context returns the context of the hold. It ends with the entry. It carries the values given to
+// Grant, and those that with adds at the first call.
 func (e *Entry) Context(with func(context.Context) context.Context) context.Context {
 	e.mu.Lock()
 	defer e.mu.Unlock()

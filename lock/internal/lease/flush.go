@@ -19,27 +19,27 @@ const (
 	batchBytes = 256 << 10
 )
 
-// renewal is a write of an entry on its way.
+// renewal is a write of an entry in flight.
 type renewal struct {
 	*Entry
 	*write
 }
 
-// size is how many bytes of a transaction it takes, about.
+// size returns its approximate size in a transaction, in bytes.
 func (r renewal) size() int { return len(r.data) + len(r.Path) + 64 }
 
-// flight is a batch of renewals that are made together.
+// flight is a batch of renewals in one transaction.
 type flight struct {
 	*Keeper
 	batch  []renewal
-	spread float64         // varies when the next renewals are due; one for the batch, so that it stays together
+	spread float64         // random factor of the next due time; the same for the whole batch, so that it stays together
 	tried  bool            // an attempt of this batch may have been applied
-	before map[*write]bool // writes that were in doubt before this batch: another one may have applied them
+	before map[*write]bool // writes in doubt before this batch: another batch may have applied them
 }
 
-// flush writes the batch in one transaction, and goes on until each write has
-// been acknowledged or has become pointless. A write of unknown outcome is sent
-// again with the same bytes on the same version, so at most one of them counts.
+// flush writes the batch in one transaction, and retries until each write is acknowledged or not
+// needed any more. A write in doubt is sent again with the same bytes on the same version, so it
+// is applied at most once.
 func (k *Keeper) flush(ctx context.Context, batch []renewal) {
 	f := &flight{Keeper: k, batch: batch, spread: float64(k.vary(1<<20, 1<<17)) / (1 << 20), before: map[*write]bool{}}
 	for _, b := range batch {
@@ -53,10 +53,10 @@ func (k *Keeper) flush(ctx context.Context, batch []renewal) {
 func (f *flight) fly(ctx context.Context) {
 	_ = f.conn.Retry(ctx, zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}, func() error {
 		return f.attempt(ctx)
-	}) // an error was told by refused, or the client closes
+	}) // refused has logged the error, or the client closes
 }
 
-// attempt makes one transaction of what is still wanted. What it returns is for Retry.
+// attempt sends the writes that are still needed, in one transaction. Its error is for Retry.
 func (f *flight) attempt(ctx context.Context) error {
 	var ops []any
 	still := f.batch[:0]
@@ -75,7 +75,7 @@ func (f *flight) attempt(ctx context.Context) error {
 	silent := time.AfterFunc(f.patience(), f.conn.NoteOutage)
 	replies, err := f.conn.Multi(ctx, nil, ops...)
 	if !silent.Stop() {
-		f.conn.NoteOutage() // it has lasted until now
+		f.conn.NoteOutage() // the outage has lasted until now
 	}
 	received := f.clock.Local()
 	if err == nil {
@@ -105,7 +105,7 @@ func (f *flight) attempt(ctx context.Context) error {
 	return f.refused(ctx, err, session, ops)
 }
 
-// size is how many bytes the batch has, about.
+// size returns the approximate size of the batch, in bytes.
 func (f *flight) size() (bytes int) {
 	for _, b := range f.batch {
 		bytes += b.size()
@@ -113,26 +113,25 @@ func (f *flight) size() (bytes int) {
 	return bytes
 }
 
-// halve has half of the batch made in a transaction of its own from now on. Both halves were
-// in each attempt so far.
+// halve moves half of the batch to a transaction of its own. All attempts so far had both halves.
 func (f *flight) halve(ctx context.Context) {
 	n, half := len(f.batch)/2, *f
 	f.batch, half.batch = f.batch[:n:n], f.batch[n:]
 	f.run(func() { half.fly(ctx) })
 }
 
-// patience is for how long a renewal may be unanswered before that counts as an
-// outage: a third of the shortest TTL. A shorter one than a second harms no other lease.
+// patience returns the time after which an unanswered renewal counts as an outage: a third of the
+// shortest TTL, but at least a second, which harms no other lease.
 func (f *flight) patience() time.Duration {
 	return max(time.Second, slices.MinFunc(f.batch, func(a, b renewal) int { return cmp.Compare(a.ttl, b.ttl) }).ttl/3)
 }
 
-// next is how long after its send an acknowledged write is followed by another.
+// next returns the time from the send of an acknowledged write to the next write.
 func (f *flight) next(w *write) time.Duration {
 	return time.Duration(float64(w.ttl/3) * f.spread)
 }
 
-// refused takes an error of the transaction. A member that the server refused leaves
+// refused handles an error of the transaction. If the server refused one write, that write leaves
 // the batch, and the others are sent again at once.
 func (f *flight) refused(ctx context.Context, err error, session int64, ops []any) error {
 	i, cause := zkconn.RefusedOp(err)
@@ -165,10 +164,10 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 	return zkconn.ErrAgain
 }
 
-// readBack finds out which write stands in an entry that was found at another version
-// than the one before ours. It reports whether the whole batch was applied: all renewals
-// that are in it now were in each of its attempts, and an attempt is applied whole. Which
-// attempt it was is not known, so the leases run from the first.
+// readBack finds out which write is in an entry whose version differs from the expected one. It
+// reports whether the whole batch was applied: each attempt had all renewals that are still in
+// the batch, and an attempt is applied as a whole. It is unknown which attempt was applied, so
+// the leases count from the first.
 func (f *flight) readBack(ctx context.Context, b renewal, session int64, ops []any) (all bool) {
 	n, err := f.conn.GetSynced(ctx, b.Path) // in a new session the server may lag behind our own write
 	switch {
@@ -185,7 +184,7 @@ func (f *flight) readBack(ctx context.Context, b renewal, session int64, ops []a
 		}
 		f.renewals.Add(uint64(len(f.batch)))
 		return true
-	default: // of an earlier batch, or a transaction's
+	default: // from an earlier batch, or from a transaction
 		b.acknowledge(b.write, b.first, session, n.Stat.Version, n.Stat.Mzxid, f.next(b.write), f.clock.Local())
 		f.renewals.Add(1)
 	}

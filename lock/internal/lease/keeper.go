@@ -17,49 +17,48 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// earlyPart is by which part of its TTL a renewal may come early, to share a
-// transaction with others.
+// earlyPart is the part of its TTL by which a renewal may come early to share a transaction with
+// others.
 const earlyPart = 16
 
-// heartbeat is how often it is looked whether the machine was suspended.
+// heartbeat is the interval of checks for a suspend of the machine.
 const heartbeat = time.Second
 
-// Never is a time that does not come.
+// Never is a time that never comes.
 const Never = time.Duration(math.MaxInt64)
 
-// Keeper keeps the entries of a client alive: one goroutine, one queue ordered
-// by what is due next, and renewals due together in one transaction. All methods are
-// safe for concurrent use.
+// Keeper renews the entries of a client: one goroutine, one queue ordered by due time, and
+// renewals batched in transactions. All methods are safe for concurrent use.
 type Keeper struct {
 	conn  *zkconn.Conn
 	clock *clock.Clock
 	log   zerolog.Logger
 	who   znode.Record                            // owner, host and pid of all records
 	vary  func(d, by time.Duration) time.Duration // d plus or minus at most by
-	run   func(func())                            // in the background, for as long as the client waits for it
+	run   func(func())                            // runs in the background; the closing client waits for it
 
 	together zkconn.Batch // renewals
 	renewals atomic.Uint64
-	wake     chan struct{} // one token: something is due before the timer
-	outage   atomic.Bool   // one has ended
-	term     atomic.Int64  // of the leader's clock, for which all entries were renewed
+	wake     chan struct{} // one token: an entry is due before the timer
+	outage   atomic.Bool   // an outage has ended
+	term     atomic.Int64  // last term of the leader's clock in which all entries were renewed
 
 	mu    sync.Mutex
 	queue dueQueue
 	armed time.Duration // monotonic time that the timer is set to
 }
 
-// Options are what a keeper works with.
+// Options has the parts and settings of a keeper.
 type Options struct {
-	Conn   *zkconn.Conn                            // that entries are written by
-	Clock  *clock.Clock                            // is told the stamp of each renewal
-	Log    zerolog.Logger                          // where refused renewals are told
+	Conn   *zkconn.Conn                            // writes the entries
+	Clock  *clock.Clock                            // receives the stamp of each renewal
+	Log    zerolog.Logger                          // receives refused renewals
 	Who    znode.Record                            // owner, host and pid of all records
 	Jitter func(d, by time.Duration) time.Duration // d plus or minus at most by
 	Run    func(func())                            // runs in the background; the closing client waits for it
 }
 
-// NewKeeper returns a keeper. It keeps nothing alive before Run is called.
+// NewKeeper returns a keeper. It renews nothing before Run is called.
 func NewKeeper(o Options) *Keeper {
 	return &Keeper{
 		conn: o.Conn, clock: o.Clock, log: o.Log, who: o.Who, vary: o.Jitter, run: o.Run,
@@ -67,9 +66,9 @@ func NewKeeper(o Options) *Keeper {
 	}
 }
 
-// Record encodes what stands in an entry: its expiry is counted from the latest
-// that the leader's clock may show, but a window that is wide, for want of a
-// young sample, makes it no later than a quarter of the grace.
+// Record encodes the record of an entry. Its expiry counts from the upper bound of the leader's
+// clock. If the bounds are wide, because the last sample is old, it is at most a quarter of the
+// grace later than by the lower bound.
 func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) []byte {
 	r := k.who
 	r.Metadata, r.TTL, r.Attempt = t.Metadata, ttl.Milliseconds(), znode.FormatID(t.Attempt)
@@ -81,28 +80,28 @@ func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) 
 	return r.Encode()
 }
 
-// renewAfter is how long after a write the next one is due.
+// renewAfter returns the time from a write to the next one.
 func (k *Keeper) renewAfter(ttl time.Duration) time.Duration { return k.vary(ttl/3, ttl/30) }
 
-// Renewals is how many entries were written again.
+// Renewals returns the number of writes of entries after their create.
 func (k *Keeper) Renewals() uint64 { return k.renewals.Load() }
 
-// Entries returns all entries that are alive.
+// Entries returns all live entries.
 func (k *Keeper) Entries() []*Entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return append([]*Entry(nil), k.queue...)
 }
 
-// Keeps reports whether there is an entry of that path.
+// Keeps reports whether there is a live entry of that path.
 func (k *Keeper) Keeps(path string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.ContainsFunc(k.queue, func(e *Entry) bool { return e.Path == path })
 }
 
-// Reconnected says that an outage has ended: another server may lead by now. One entry is
-// renewed at once. If the reply shows a new term, all others are too.
+// Reconnected says that an outage has ended: another server may lead by now. The keeper renews
+// one entry at once. If the reply shows a new term, it renews all others too.
 func (k *Keeper) Reconnected() {
 	k.outage.Store(true)
 	k.nudge()
@@ -116,10 +115,10 @@ func (k *Keeper) observe(stat *zk.Stat, sent, received clock.Instant) {
 	}
 }
 
-// renewOld begins renewals that need not be due. In a new term of the leader's clock, living
-// entries are to have a stamp of that term early: an entry is renewed unless its last
-// acknowledged write was made in it. After an outage one entry is, to learn the term. So a
-// connection that breaks often costs one write each time, whatever the number of entries.
+// renewOld begins renewals before they are due. In a new term of the leader's clock, live entries
+// need an early stamp of that term: an entry is renewed unless its last acknowledged write is of
+// that term. After an outage one entry is renewed, to learn the term. So a connection that breaks
+// often costs one write each time, for any number of entries.
 func (k *Keeper) renewOld(now clock.Instant) {
 	term := k.clock.Now().Term
 	outage, newer := k.outage.Swap(false), term > k.term.Swap(term)
@@ -140,7 +139,7 @@ func (k *Keeper) nudge() {
 	}
 }
 
-// Run looks after the entries until ctx ends, and then ends the holds for its cause.
+// Run renews the entries until ctx ends, and then ends the holds with ctx's cause.
 func (k *Keeper) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -166,7 +165,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		k.tick(ctx, now)
 		k.mu.Lock()
 		k.armed = Never
-		if len(k.queue) > 0 || woken { // what has ended already is often taken again: that need not wake us
+		if len(k.queue) > 0 || woken { // an ended entry is often followed by a new one: no need to wake
 			k.armed = now.Mono + heartbeat
 			if len(k.queue) > 0 {
 				k.armed = min(k.armed, k.queue[0].due)
@@ -177,8 +176,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// lookAtAll has all entries looked at now: the machine may have been suspended, while
-// their timers stood still.
+// lookAtAll makes all entries due now: the machine may have been suspended, and their timers
+// stood still.
 func (k *Keeper) lookAtAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -187,10 +186,9 @@ func (k *Keeper) lookAtAll() {
 	}
 }
 
-// tick does all that is due. Where that leaves room in a transaction, what will
-// be due soon is renewed along with it, and stays with it from then on; what does
-// not fit has its own time, so that many holds make many transactions one after the
-// other and not at once.
+// tick handles all due entries. If the last transaction has room, it also renews entries that are
+// due soon; they stay with that batch from then on. Further entries keep their own due times, so
+// many holds make many transactions one after the other, not all at once.
 func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
 	var batch []renewal
 	size, most := 0, k.together.Limit(now.Mono)
@@ -220,8 +218,8 @@ func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
 	}
 }
 
-// take returns at most n entries, those that are due first, as long as due says
-// that they are. They are not taken again before they have been scheduled.
+// take returns the first entries that are due, at most n. They are not returned again before they
+// are scheduled.
 func (k *Keeper) take(n int, due func(*Entry) bool) []*Entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -235,8 +233,8 @@ func (k *Keeper) take(n int, due func(*Entry) bool) []*Entry {
 	return taken
 }
 
-// schedule sets when the entry is looked at next. A timer that is overdue has stood still
-// while the machine was suspended, and for how much longer it runs is not known.
+// schedule sets the time of the entry's next tick. An overdue timer means that the machine was
+// suspended. The timer may stand still for longer, so the keeper is woken.
 func (k *Keeper) schedule(e *Entry, due, now time.Duration) {
 	k.mu.Lock()
 	e.due = due
@@ -261,7 +259,7 @@ func (k *Keeper) remove(e *Entry) {
 	}
 }
 
-// dueQueue is a heap of entries, the one due first on top.
+// dueQueue is a heap of entries; the first one due is on top.
 type dueQueue []*Entry
 
 func (q dueQueue) Len() int           { return len(q) }

@@ -6,11 +6,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// OverwrittenBy returns why an entry ends if another client's data stands in its node:
-// ErrAttached, ErrBroken with the breaking client and its reason, or else ErrTaken. It is the
-// one place that decides so. An entry that was handed on, put back, and attached to again has
-// the same incarnation, but another mark. A client that breaks that entry has not broken this
-// one, and that entry is not ours to delete.
+// OverwrittenBy returns why an entry ends if its node has another client's data: ErrAttached;
+// ErrBroken with the breaking client and its reason; otherwise ErrTaken. Only this function
+// decides that. An entry that was detached, put back, and attached to again has the same
+// incarnation, but another mark. A force-release of that entry is none of ours, and that entry is
+// not ours to delete.
 func (t *Terms) OverwrittenBy(data []byte) error {
 	r, err := znode.DecodeRecord(data)
 	switch {
@@ -26,8 +26,8 @@ func (t *Terms) OverwrittenBy(data []byte) error {
 	return ErrTaken
 }
 
-// writtenBy takes the news that another client's data stands in the node; nil if the data is
-// not known.
+// writtenBy ends the entry because its node has another client's data; nil if the data is
+// unknown.
 func (e *Entry) writtenBy(data []byte) {
 	why := e.OverwrittenBy(data)
 	e.change(func() {

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
-// tick does what is due for the entry now: it ends a hold that ran out, or begins a
-// write, which it returns; and says when to look again.
+// tick handles a due entry: it ends a hold whose time is over, or begins a write and returns it.
+// It schedules the next tick.
 func (e *Entry) tick(now clock.Instant) (begun *write) {
 	e.warn(now)
 	e.change(func() {
@@ -23,7 +23,7 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 			e.schedule(e.renewAt, now)
 			return
 		}
-		if e.writing == nil { // else one of unknown outcome is made again, with the same bytes
+		if e.writing == nil { // else resend the one in doubt, with the same bytes
 			e.writing = &write{
 				data: e.keeper.Record(&e.Terms, e.nextTTL, e.tells(), now),
 				ttl:  e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now,
@@ -36,14 +36,14 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 	return begun
 }
 
-// attempt reports whether a write is still wanted, and the version to make it on.
+// attempt reports whether a write is still wanted, and returns the version to write on.
 func (e *Entry) attempt(w *write) (version int32, wanted bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.version, e.state != Ended && e.writing == w
 }
 
-// suspect notes that a write may have been applied.
+// suspect records that a write may have been applied.
 func (e *Entry) suspect(w *write) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -53,8 +53,8 @@ func (e *Entry) suspect(w *write) {
 // inDoubt reports whether a write may have been applied.
 func (e *Entry) inDoubt(w *write) bool { return locked(e, func() bool { return w.doubt }) }
 
-// acknowledge takes the reply to a write that was sent at the given time, in that session,
-// and left the node's data at this version, by that transaction.
+// acknowledge handles the reply to a write that was sent at that time in that session. The
+// transaction zxid left the node's data at this version.
 func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version int32, zxid int64, next time.Duration, now clock.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -78,8 +78,7 @@ func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version
 	e.scheduleNext(now)
 }
 
-// scheduleNext has the entry written when the next write is due: now, if a caller waits
-// for it; e.mu is held.
+// scheduleNext schedules the next write: now if a caller waits for it; e.mu is held.
 func (e *Entry) scheduleNext(now clock.Instant) {
 	if e.writesWanted > e.writesAcked {
 		e.schedule(0, now)
@@ -88,9 +87,8 @@ func (e *Entry) scheduleNext(now clock.Instant) {
 	}
 }
 
-// postpone lays a write aside that failed for a reason that may pass, or that nothing needs
-// any more. One that may have been applied stays what is made next, and its end counts until
-// its outcome is known.
+// postpone puts a write aside that failed for a temporary reason, or that is not needed any more.
+// A write in doubt stays the next one to send, and its end counts until its outcome is known.
 func (e *Entry) postpone(w *write) {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -106,8 +104,8 @@ func (e *Entry) postpone(w *write) {
 	e.schedule(e.renewAt, now)
 }
 
-// renewNow has the entry renewed as soon as can be, unless its lease is fixed, or only what
-// is older than the term is to be renewed and it is not. It reports whether it did so.
+// renewNow schedules a renewal for now and returns true. It returns false if the lease is fixed,
+// or if onlyOlder is set and the last write is of this term.
 func (e *Entry) renewNow(now clock.Instant, term int64, onlyOlder bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,11 +117,11 @@ func (e *Entry) renewNow(now clock.Instant, term int64, onlyOlder bool) bool {
 	return true
 }
 
-// renews reports whether the entry is renewed by itself; e.mu is held.
+// renews reports whether the keeper renews the entry; e.mu is held.
 func (e *Entry) renews() bool { return e.state < Held || e.state == Held && !e.Fixed }
 
-// schedule has the entry looked at when a write is due, unless one is on its way,
-// and at the end of a hold; e.mu is held.
+// schedule schedules the entry's next tick: when a write is due, unless one is in flight, and at
+// the end of a hold; e.mu is held.
 func (e *Entry) schedule(write time.Duration, now clock.Instant) {
 	if e.state == Ended {
 		return

@@ -6,25 +6,24 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
-// A hold is at risk when no more than half of its lease is surely left: a renewal is
-// due after a third, so by then one has been failing for a sixth of the TTL. It is
-// computed from the end of the lease, and so also where the process was paused, and
-// where it is max_hold that ends the lease. A fixed lease is never at risk: it is
-// known from the grant when it ends.
+// A hold is at risk when at most half of its lease is surely left. A renewal is due after a
+// third, so by then it has been failing for a sixth of the TTL. Risk is computed from the end of
+// the lease, so it covers a paused process, and a lease that max_hold ends. A fixed lease is
+// never at risk: its end is known from the grant.
 
-// margin is how much of the lease is left when its hold comes at risk; e.mu is held.
+// margin returns the part of the lease that is left when the hold comes at risk; e.mu is held.
 func (e *Entry) margin() time.Duration {
 	ttl := e.lease.ttl
-	if e.writing != nil { // a shorter one counts from its send
+	if e.writing != nil { // a shorter lease counts from its send
 		ttl = min(ttl, e.writing.ttl)
 	}
 	return ttl / 2
 }
 
-// endsSoon reports whether the margin is all that is left, or less; e.mu is held.
+// endsSoon reports whether at most the margin is left; e.mu is held.
 func (e *Entry) endsSoon(now clock.Instant) bool { return e.left(now) <= e.margin() }
 
-// threat is what the hold will be lost by if nothing changes; e.mu is held.
+// threat returns the reason for which the hold will be lost if nothing changes; e.mu is held.
 func (e *Entry) threat() error {
 	if e.end() == e.limit() {
 		return ErrMaxHold
@@ -32,8 +31,8 @@ func (e *Entry) threat() error {
 	return ErrExpired
 }
 
-// warn tells that the hold has come at risk, once until it is safe again. One that is
-// over is not at risk any more: that is a loss.
+// warn reports that the hold has come at risk, once until it is safe again. A hold whose time is
+// over is lost, not at risk.
 func (e *Entry) warn(now clock.Instant) {
 	e.mu.Lock()
 	if e.state != Held || e.Fixed || e.atRisk || !e.endsSoon(now) || now.Mono >= e.end() {
@@ -47,17 +46,16 @@ func (e *Entry) warn(now clock.Instant) {
 	}
 	if e.rare != nil {
 		for _, told := range e.rare.warned {
-			told <- c.Left // there is room: one is posted, and withdrawn before the next
+			told <- c.Left // the buffer has room: each warning is withdrawn before the next
 		}
 	}
 	e.mu.Unlock()
 	e.owner.Changed(c)
 }
 
-// AtRisk returns the channel on which one handle is told that the hold is at risk:
-// for how long it is still sure to last. A hold that is at risk already tells at once.
-// What the handle has not received is withdrawn when the hold is safe again or has ended.
-// One that has ended returns nil.
+// AtRisk returns the channel of one handle that receives the time left when the hold comes at
+// risk. If the hold is already at risk, it receives that at once. An unreceived warning is
+// withdrawn when the hold is safe again or has ended. If the hold has ended, AtRisk returns nil.
 func (e *Entry) AtRisk(handle any) <-chan time.Duration {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -87,7 +85,7 @@ func (e *Entry) Unwarn(handle any) {
 	}
 }
 
-// withdrawWarnings takes back the warnings that no handle has received; e.mu is held.
+// withdrawWarnings withdraws unreceived warnings; e.mu is held.
 func (e *Entry) withdrawWarnings() {
 	if e.rare == nil {
 		return
@@ -104,13 +102,12 @@ func (e *Entry) withdrawWarnings() {
 type Stall struct {
 	*Entry
 	For  time.Duration // since the last acknowledged write was sent
-	Left time.Duration // until it ends; negative if its time has run out already
+	Left time.Duration // until it ends; negative if its time is over
 }
 
-// Stalls returns how many holds and waits there are, how many of their entries are not renewed
-// in time, and of these the one that ends first. An entry without hold or wait, such as one
-// that is kept for later, does not count. It is computed from the clock, whatever the keeper
-// is at.
+// Stalls returns the number of holds and waits, the number of their entries that are not renewed
+// in time, and of these the one that ends first. An entry without hold or wait, such as a cached
+// lease, does not count. The result comes from the clock, even if the keeper itself hangs.
 func (k *Keeper) Stalls() (first Stall, stalled, of int) {
 	now := k.clock.Local()
 	for _, e := range k.Entries() {
@@ -128,7 +125,7 @@ func (k *Keeper) Stalls() (first Stall, stalled, of int) {
 	return first, stalled, of
 }
 
-// stall reports whether the entry has a hold or a wait, and should have been renewed by now.
+// stall reports whether the entry has a hold or a wait, and whether its renewal is overdue.
 func (e *Entry) stall(now clock.Instant) (s Stall, used, stalls bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

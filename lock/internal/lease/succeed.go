@@ -5,31 +5,31 @@ import (
 	"errors"
 )
 
-// ErrNotQuiet says that an entry cannot be passed on: it has not ended well, or what
-// stands in its node is not known, or not what the next one would have written.
-var ErrNotQuiet = errors.New("entry cannot be passed on")
+// ErrNotQuiet says that an entry cannot be handed off locally: it did not end by an unlock, or
+// its node's data is unknown, or differs from the next one's.
+var ErrNotQuiet = errors.New("entry cannot be handed off locally")
 
-// Passable reports whether an entry that was unlocked can be passed on, as far as that is
-// known before its last write has been answered.
+// Passable reports whether an unlocked entry can be handed off locally, as far as is known before
+// its last write is answered.
 func (e *Entry) Passable() bool { return locked(e, func() bool { return e.passable() }) }
 
-// passable: only what ended by an unlock, with time left on its lease, and has the lease of
-// its terms; e.mu is held.
+// passable requires that the entry ended by an unlock, with time left on its lease, and with the
+// lease of its terms; e.mu is held.
 func (e *Entry) passable() bool {
 	doubt := e.writing != nil && (e.writing.doubt || !e.writing.flying)
 	return e.state == Ended && e.why == ErrUnlocked && !e.lapsed && !e.pinned && !e.shared && !e.Fixed && !doubt &&
 		e.nextTTL == e.TTL && e.lease.ttl == e.TTL && (e.writing == nil || e.writing.ttl == e.TTL)
 }
 
-// Pin keeps the entry from being passed on: another client may come for its node.
+// Pin prevents a local handoff of the entry: another client may come for its node.
 func (e *Entry) Pin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pinned = true
 }
 
-// PinAlone is Pin, and reports whether the hold has at most so many handles. No handle
-// joins it after that.
+// PinAlone is Pin, and reports whether the hold has at most that many handles. No handle joins it
+// after that.
 func (e *Entry) PinAlone(handles int32) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -37,11 +37,10 @@ func (e *Entry) PinAlone(handles int32) bool {
 	return e.handles <= handles
 }
 
-// Succeed sets e up as the next entry by the node of before, an entry of this process that
-// was unlocked, and has e renewed from now on. No caller has e yet, and its turn is still to
-// be found out. Its lease is the one of the last write, be that of e or of before. Succeed
-// waits until no write of before is on its way. It fails with ErrNotQuiet, or as ctx does;
-// then nothing has changed.
+// Succeed sets up e as the next entry of before's node, and renews e from now on. before is an
+// unlocked entry of this process. No caller has e yet, and its turn is not decided. Its lease is
+// that of the last write, by e or before. Succeed waits until no write of before is in flight. It
+// fails with ErrNotQuiet, or as ctx does; then nothing has changed.
 func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 	err := before.await(ctx, func() bool { return !before.passable() || before.writing == nil || !before.writing.flying })
 	if err != nil {
@@ -53,7 +52,7 @@ func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 		before.mu.Unlock()
 		return ErrNotQuiet
 	}
-	before.pinned = true // it goes on once
+	before.pinned = true // only one entry may succeed it
 	e.Path, e.Terms, e.keeper, e.owner, e.index = before.Path, before.Terms, before.keeper, owner, -1
 	e.Pass = before.Pass + 1
 	e.nextTTL, e.lease, e.session, e.version, e.zxid = before.nextTTL, before.lease, before.session, before.version, before.zxid
@@ -62,15 +61,15 @@ func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 	before.mu.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.writesWanted > e.writesAcked { // the grant is to be told soon still
+	if e.writesWanted > e.writesAcked { // the grant must still be recorded soon
 		e.renewAt = min(e.renewAt, now.Mono+recordWithin)
 	}
 	e.schedule(e.renewAt, now)
 	return nil
 }
 
-// spoil notes that the node is not there any more, or not ours: it is not passed on, also if
-// that is heard of only after the unlock; e.mu is held.
+// spoil records that the node has gone or is not ours any more. So it is not handed off locally,
+// even if this is learned only after the unlock; e.mu is held.
 func (e *Entry) spoil() {
 	if e.pinned = true; e.writing != nil {
 		e.writing.flying = false

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Join gives out one more handle on a hold that several share, unless the hold is in doubt
-// or at risk, or its lease is another one than that of its terms.
+// Join adds a handle on a shared hold. It refuses if the hold is in doubt or at risk, or its
+// lease is not that of its terms.
 func (e *Entry) Join() bool {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -19,8 +19,9 @@ func (e *Entry) Join() bool {
 	return true
 }
 
-// OnEnd has cancel called when the entry ends, with why, or at once if it has; nil: not any
-// more. It is called with the entry locked. The key is its owner's.
+// OnEnd registers cancel, which is called with the reason when the entry ends, or at once if it
+// has ended. nil unregisters the key. It is called with the entry locked. The caller chooses the
+// key.
 func (e *Entry) OnEnd(key any, cancel context.CancelCauseFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -46,7 +47,7 @@ func (e *Entry) Together() (keys []any) {
 	return keys
 }
 
-// Holds is how many holds the entry carries: more than one only in a share group; 0: it is
+// Holds returns the number of holds of the entry: more than one only in a share group; 0 if it is
 // not granted, or has ended.
 func (e *Entry) Holds() int {
 	e.mu.Lock()
@@ -57,21 +58,20 @@ func (e *Entry) Holds() int {
 	return max(1, len(e.together()))
 }
 
-// ending is what is called when an entry ends, and the key of its owner.
+// ending is a function to call when an entry ends, and its key.
 type ending struct {
 	key    any
 	cancel context.CancelCauseFunc
 }
 
-// rarities are what few entries have. A client may have very many entries.
+// rarities are fields that few entries need. A client may have very many entries.
 type rarities struct {
 	onEnd []ending // of the share group
-	// warned is where the handles that asked for it are told that the hold is at risk, each
-	// on a channel with room for one.
+	// warned has the channels of the handles that asked for warnings, each with a buffer of one.
 	warned map[any]chan time.Duration
 }
 
-// with returns what of the entry is rare, to be changed; e.mu is held.
+// with returns the rarities for a change; e.mu is held.
 func (e *Entry) with() *rarities {
 	if e.rare == nil {
 		e.rare = new(rarities)
@@ -79,7 +79,7 @@ func (e *Entry) with() *rarities {
 	return e.rare
 }
 
-// together is the share group: all that have the hold together; e.mu is held.
+// together returns the share group; e.mu is held.
 func (e *Entry) together() []ending {
 	if e.rare == nil {
 		return nil

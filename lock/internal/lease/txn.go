@@ -14,14 +14,13 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// ErrInDoubt says that a transaction may have been applied, or may be for as long as the
-// entry is there.
+// ErrInDoubt says that a transaction may have been applied, or may still be while the entry
+// exists.
 var ErrInDoubt = errors.New("transaction may have been applied")
 
-// RefusedError says which of a transaction's operations the server refused, so that none
-// was applied.
+// RefusedError says which operation of a transaction the server refused. None was applied.
 type RefusedError struct {
-	Op  int // its place
+	Op  int // its index
 	Err error
 }
 
@@ -30,30 +29,30 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("operation %d: %v", e
 // Unwrap returns the server's answer.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// Limits of the attempts of a transaction. If the connection has failed under each of
-// them, the transaction may be what breaks it: a server can be set to take less than 1 MB.
+// Limits of the attempts of a transaction. If the connection fails with each of them, the
+// transaction itself may be the cause: a server's limit may be lower than 1 MB.
 var (
 	txnBackoff  = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 	txnAttempts = 5
 )
 
-// raisedByTxn is by how much a transaction takes the entry's version up: it writes the
-// entry before and after its operations. Any other write does so by one. So where the
-// bytes of a write of unknown outcome stand, the version tells whether the operations
-// were applied.
+// raisedByTxn is the increase of the entry's version by a transaction, which writes the entry
+// before and after its operations. Any other write increases it by one. So if a node has the
+// bytes of a write in doubt, the version shows whether the operations were applied.
 const raisedByTxn = 2
 
-// Txn applies the operations if the entry is still there, as its owner left it. An operation
-// that is an [Entry] demands the same of that one, which must not be handed off. That is
-// a write of the entry, which takes its turn with renewals, and is one: it renews the
-// lease, but that of a fixed lease keeps its end.
+// Txn applies the operations if the entry is still as its owner left it. An operation that is an
+// [Entry] requires the same of that entry, which must not be handed off. A transaction is also a
+// write of the entry: it takes its turn with renewals, and renews the lease, except that a fixed
+// lease keeps its end.
 //
-// It fails with why the entry has ended, with a RefusedError, as ctx does, or as the
-// connection does; then nothing was applied. Only with ErrInDoubt it may have been: when
-// the reply was lost, and ctx or the entry ended before it was known what stands there.
+// If the entry has ended, Txn returns the reason. It fails with a RefusedError, as ctx does, or
+// as the connection does; then nothing was applied. Only with ErrInDoubt it may have been: the
+// reply was lost, and ctx or the entry ended before the outcome was known.
 //
-// It belongs to a handle of the entry, and is told by unlocked when that is taken back: from
-// then on it is not sent again, and fails with ErrUnlocked. See [Entry.Release].
+// A transaction belongs to a handle of the entry; unlocked says that the handle was unlocked.
+// From then on the transaction is not sent again, and fails with ErrUnlocked. See
+// [Entry.Release].
 func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error {
 	failed := 0
 	return e.keeper.conn.Retry(ctx, txnBackoff, func() error {
@@ -78,8 +77,8 @@ func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error
 	})
 }
 
-// beginTxn waits until no write of the entry is on its way or of unknown outcome, and
-// begins one, to be made on the version that it returns.
+// beginTxn waits until no write of the entry is in flight or in doubt, and begins one on the
+// version that it returns.
 func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, version int32, err error) {
 	for {
 		now := e.keeper.clock.Local()
@@ -88,14 +87,14 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, 
 			case e.state == Ended:
 				err = e.why
 				return
-			case unlocked.Load(): // before Release looks for our write, or else it finds that
+			case unlocked.Load(): // before Release looks for our write; otherwise it finds the write
 				err = ErrUnlocked
 				return
 			case e.writing == nil:
 				w, version = e.txnWrite(now), e.version
 				e.writing, w.by = w, unlocked
 			default:
-				e.renewAt = min(e.renewAt, now.Mono) // what is in doubt is settled at once
+				e.renewAt = min(e.renewAt, now.Mono) // settle a write in doubt at once
 			}
 			e.schedule(e.renewAt, now)
 		})
@@ -108,12 +107,11 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, 
 	}
 }
 
-// Release takes a handle back as Unlock does, once unlocked says so. When it has returned nil,
-// no transaction of the handle is applied any more, also if the entry lives on: before the
-// entry has another handle less, one that is on its way or in doubt is settled. If the handle
-// is the last one, the entry ends at once; then only what is on its way is waited for, since
-// what is in doubt is settled by the deletion. If that takes too long it fails with
-// ErrInDoubt, and the handle is taken back all the same.
+// Release removes a handle as Unlock does, once unlocked is set. When it has returned nil, no
+// transaction of the handle can be applied any more, even if the entry lives on: it first settles
+// a transaction in flight or in doubt. If the handle is the last one, the entry ends at once.
+// Then Release only waits for a write in flight, since the deletion settles a write in doubt. If
+// that takes too long it fails with ErrInDoubt, but still removes the handle.
 func (e *Entry) Release(unlocked *atomic.Bool, within time.Duration) (last bool, why error) {
 	if !locked(e, func() bool { return e.transacted }) {
 		return e.Unlock()
@@ -128,8 +126,8 @@ func (e *Entry) Release(unlocked *atomic.Bool, within time.Duration) (last bool,
 	return true, why
 }
 
-// awaitTxn waits until no transaction of the handle is pending, or fails with ErrInDoubt. What
-// that is, is asked with e.mu held.
+// awaitTxn waits until no transaction of the handle is pending, or fails with ErrInDoubt. It
+// calls pending with e.mu held.
 func (e *Entry) awaitTxn(unlocked *atomic.Bool, within time.Duration, pending func(*write) bool) error {
 	limit := zkconn.NewTimeLimit(within)
 	defer limit.Release()
@@ -139,14 +137,14 @@ func (e *Entry) awaitTxn(unlocked *atomic.Bool, within time.Duration, pending fu
 	return nil
 }
 
-// txnWrite is the write of the entry that a transaction makes; e.mu is held.
+// txnWrite returns the write of the entry that is part of a transaction; e.mu is held.
 func (e *Entry) txnWrite(now clock.Instant) *write {
 	e.transacted = true
 	w := &write{ttl: e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now, flying: true}
 	if e.Fixed && e.writesWanted == e.writesAcked {
 		w.keepsEnd = true
 		left := e.lease.sent.Mono + e.lease.ttl - now.Mono
-		w.ttl = (left + time.Millisecond - 1).Truncate(time.Millisecond) // what a record can tell
+		w.ttl = (left + time.Millisecond - 1).Truncate(time.Millisecond) // a record has whole milliseconds
 		w.first.Mono -= w.ttl - left
 		w.first.Wall -= w.ttl - left
 	}
@@ -154,8 +152,8 @@ func (e *Entry) txnWrite(now clock.Instant) *write {
 	return w
 }
 
-// attemptTxn sends the transaction once, and reports whether the outcome is in doubt;
-// otherwise the write is over. The error is for Retry.
+// attemptTxn sends the transaction once, and reports whether the outcome is in doubt. If not, the
+// write is over. The error is for Retry.
 func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []any) (doubt bool, err error) {
 	k, last := e.keeper, len(ops)+1
 	all := append(make([]any, 0, last+1), &zk.SetDataRequest{Path: e.Path, Data: w.data, Version: version})
@@ -165,7 +163,7 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 				e.drop(w, k.clock.Local())
 				return false, zkconn.Final(err)
 			}
-			probable, _, _ := other.LastWrite() // any other version may be the write by which it was left or lost
+			probable, _, _ := other.LastWrite() // any other version may be the write that detached it or took it
 			op = &zk.CheckVersionRequest{Path: other.Path, Version: probable}
 		}
 		all = append(all, op)
@@ -194,7 +192,7 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	switch {
 	case op > 0 && op < last:
 		if _, depends := ops[op-1].(*Entry); depends && errors.Is(cause, zk.ErrBadVersion) {
-			return false, zkconn.Later(err) // a renewal came between, or the other has ended
+			return false, zkconn.Later(err) // a renewal came between, or the other hold has ended
 		}
 		return false, zkconn.Final(&RefusedError{op - 1, cause})
 	case op < 0:
@@ -209,8 +207,8 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	return false, zkconn.Final(e.Err())
 }
 
-// taken takes the news that the node has another version than the one that is known, with
-// no write of ours in doubt. It reads the node to find out which write that was.
+// taken handles a node whose version is not the known one, while no write of ours is in doubt. It
+// reads the node to find out whose write that was.
 func (e *Entry) taken(ctx context.Context) {
 	n, err := e.keeper.conn.GetSynced(ctx, e.Path)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -231,15 +229,14 @@ func (e *Entry) drop(w *write, now clock.Instant) {
 	}
 }
 
-// settle has the keeper find out what came of a transaction. It writes the same bytes on
-// the same version, without the operations: either they stand there already, or the
-// transaction can not be applied any more. It fails when ctx or the entry ends before
-// that is known.
+// settle makes the keeper find out the outcome of a transaction. It writes the same bytes on the
+// same version, without the operations. Either the bytes are already there, or the transaction
+// cannot be applied any more. It fails when ctx or the entry ends first.
 func (e *Entry) settle(ctx context.Context, w *write) (applied bool, why error) {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
 	w.flying, w.doubt = false, true
-	if w.wanted == e.writesWanted { // it is to be made again, be the lease a fixed one
+	if w.wanted == e.writesWanted { // it must be sent again, even with a fixed lease
 		e.writesWanted++
 		w.wanted++
 	}

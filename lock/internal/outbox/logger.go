@@ -8,13 +8,13 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// lateness is how late a line is written that says so.
+// lateness is the delay from which a line has the field late_by.
 const lateness = time.Second
 
-// Logger returns a logger whose lines are written to log by the outbox: with the level,
-// context, hooks and sampler of log. Hooks run when a line is written, so they may block too,
-// and a timestamp is of that time. A line that is more than a second late has the field
-// late_by. The first line after some that were dropped has the field lines_dropped.
+// Logger returns a logger whose lines the outbox writes to log, with the level, context, hooks
+// and sampler of log. Hooks run when a line is written, so they may block too, and a timestamp is
+// of that time. A line that is more than a second late has the field late_by. The first line
+// after dropped lines has the field lines_dropped.
 func (o *Outbox) Logger(log zerolog.Logger) zerolog.Logger {
 	return zerolog.New(&lines{outbox: o, log: log}).Level(log.GetLevel())
 }
@@ -23,7 +23,7 @@ func (o *Outbox) Logger(log zerolog.Logger) zerolog.Logger {
 type lines struct {
 	outbox *Outbox
 	log    zerolog.Logger
-	told   uint64 // how many dropped lines log was told of; for deliveries only
+	told   uint64 // number of dropped lines reported to log; used by deliveries only
 }
 
 // Write takes a line without a level.

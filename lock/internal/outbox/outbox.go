@@ -1,6 +1,6 @@
-// Package outbox delivers what a client tells, its log lines and its events, in a goroutine
-// of its own. A reader that blocks, such as a pipe that no process empties, holds up the
-// deliveries behind it and nothing else: no renewal, and no end of a hold.
+// Package outbox delivers a client's log lines and events in a goroutine of its own. A reader
+// that blocks, such as a full pipe, delays the later deliveries, but no renewal and no end of a
+// hold.
 package outbox
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Outbox makes deliveries one after the other, in the order of Put. It has a goroutine while
+// Outbox makes deliveries one after the other, in the order of Put. It has a goroutine only while
 // there is something to deliver. All methods are safe for concurrent use.
 type Outbox struct {
 	most int
@@ -20,7 +20,7 @@ type Outbox struct {
 	dropped uint64
 }
 
-// New returns an outbox for so many pending deliveries at most.
+// New returns an outbox for at most that many pending deliveries.
 func New(most int) *Outbox { return &Outbox{most: most} }
 
 // Put adds a delivery. It never blocks: if the outbox is full or closed, it drops and counts
@@ -47,7 +47,7 @@ func (o *Outbox) run(deliver func(), ended chan struct{}) {
 	}
 }
 
-// next removes the delivery that was made, and returns the one after it, or nil.
+// next removes the finished delivery, and returns the next one, or nil.
 func (o *Outbox) next() func() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -59,16 +59,16 @@ func (o *Outbox) next() func() {
 	return o.pending[0]
 }
 
-// Dropped is how many deliveries were dropped.
+// Dropped returns the number of dropped deliveries.
 func (o *Outbox) Dropped() uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.dropped
 }
 
-// Close waits until all pending deliveries were made, and no longer than patience: then it
-// drops those that have not begun. It reports whether all were made. A delivery that blocks
-// keeps its goroutine until it returns.
+// Close waits for all pending deliveries, but at most for patience. Then it drops those that have
+// not begun. It reports whether all were made. A delivery that blocks keeps its goroutine until
+// it returns.
 func (o *Outbox) Close(patience time.Duration) bool {
 	o.mu.Lock()
 	o.closed = true

@@ -10,8 +10,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// FromSlog returns a logger whose lines go to log, as records with the same message and
-// fields. It has all levels, and log decides which of them it takes.
+// FromSlog returns a logger whose lines go to log, as records with the same message and fields.
+// It passes all levels on; log filters them.
 func FromSlog(log *slog.Logger) zerolog.Logger { return zerolog.New(records{log.Handler()}) }
 
 // records is the writer of such a logger.
@@ -20,7 +20,7 @@ type records struct{ handler slog.Handler }
 // Write takes a line without a level.
 func (r records) Write(line []byte) (int, error) { return r.WriteLevel(zerolog.NoLevel, line) }
 
-// WriteLevel takes a line, a JSON object, and has it handled as a record.
+// WriteLevel converts a line, a JSON object, to a record and passes it to the handler.
 func (r records) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	ctx, at := context.Background(), slogLevel(level)
 	if !r.handler.Enabled(ctx, at) {
@@ -38,7 +38,7 @@ func (r records) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	return len(line), r.handler.Handle(ctx, record)
 }
 
-// slogLevel is the level of the same name. A line without a level is one for information.
+// slogLevel returns the slog level of the same name. A line without a level has level info.
 func slogLevel(level zerolog.Level) slog.Level {
 	if level == zerolog.NoLevel {
 		return slog.LevelInfo
@@ -46,7 +46,7 @@ func slogLevel(level zerolog.Level) slog.Level {
 	return slog.LevelInfo + slog.Level(level-zerolog.InfoLevel)*(slog.LevelWarn-slog.LevelInfo)
 }
 
-// slogValue is a value of a line as records have it: a whole number is an int64.
+// slogValue converts a value of a line to a value of a record. A whole number becomes an int64.
 func slogValue(text json.RawMessage) slog.Value {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

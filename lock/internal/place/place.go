@@ -1,10 +1,9 @@
-// Package place decides which goroutine of one process is next at a lock. It knows
-// nothing of ZooKeeper.
+// Package place decides which goroutine of a process gets a lock next. It does not use ZooKeeper.
 //
-// The goroutines of a client that want the same lock in the same way share one place in
-// the lock's queue: a local FIFO of waiters, the entries that they hold, and the joins
-// that are under way for them. An entry belongs to the place, and not to the goroutine for
-// which it was created: whichever waiter is first gets the next entry.
+// The goroutines of a client that want the same lock in the same way share one place in the
+// lock's queue: a local FIFO of waiters, the entries that they hold, and the joins in flight for
+// them. An entry belongs to the place, not to the goroutine for which it was created: the first
+// waiter gets the next entry.
 //
 //	         Enter: nothing is held                     Arrived: a join's turn has come
 //	idle ───────────────────────────────▶ joining ─────────────────────────────────▶ held
@@ -14,10 +13,10 @@
 //	Released, without, and the policy keeps entries          Enter takes it           │ Keep
 //	Released, otherwise                                                               ▼ Leave
 //
-// An entry is handed on locally inside a window only, which begins with its grant. A count
-// that shows no other contender begins it anew. So each entry ahead costs other processes
-// one window and one hold at most. Readers have one entry together, but only those that
-// wait when it is granted, or that come inside its window.
+// An entry is handed off locally only inside a window, which begins with its grant. A count that
+// shows no other contender starts the window again. So each entry ahead costs other processes at
+// most one window and one hold. Readers share an entry if they wait when it is granted, or arrive
+// inside its window.
 package place
 
 import (
@@ -26,25 +25,25 @@ import (
 	"time"
 )
 
-// Place is the place of one process in the queue of one lock. Its owner guards it with a
-// lock of its own. E is an entry.
+// Place is the place of one process in the queue of one lock. Its owner guards it with a mutex. E
+// is an entry.
 type Place[E comparable] struct {
-	Window time.Duration // for how long an entry is handed on while others wait
-	Idle   time.Duration // for how long an unused entry is kept; 0: not
-	Shared bool          // waiters have one entry together: readers
-	Room   int           // entries that are of use at once: 1, or as many as a semaphore has permits for
-	Free   int           // how many more the last list showed room for
+	Window time.Duration // time of local handoffs while others wait
+	Idle   time.Duration // time for which an unused entry is kept; 0: not kept
+	Shared bool          // waiters share one entry: readers
+	Room   int           // entries that can be held at once: 1, or more with a semaphore
+	Free   int           // number of further entries that fit, by the last list
 
 	waiters list.List // of *Waiter[E]
 	holds   []*hold[E]
 	joins   []*Join
-	kept    *E // unlocked, and at the lock for the next waiter; nil: none
+	kept    *E // cached lease: unlocked, for the next waiter; nil: none
 }
 
-// Waiter is one goroutine that waits.
+// Waiter is a goroutine that waits.
 type Waiter[E any] struct {
 	Served chan Turn[E] // has room for one
-	For    any          // what the owner knows of it
+	For    any          // the owner's data
 	at     *list.Element
 }
 
@@ -53,38 +52,39 @@ func NewWaiter[E any](what any) *Waiter[E] {
 	return &Waiter[E]{Served: make(chan Turn[E], 1), For: what}
 }
 
-// Turn is what a waiter gets: an entry, or the error of the join.
+// Turn is the result for a waiter: an entry, or the error of the join.
 type Turn[E any] struct {
 	Entry E
 	Err   error
 }
 
-// hold is an entry that a goroutine of the place has.
+// hold is an entry that a goroutine of the place holds.
 type hold[E any] struct {
 	entry E
 	Use
 }
 
-// Use is what goes on when an entry is handed on. The zero value is that of a new entry.
+// Use is the state that a handoff passes on with the entry. The zero value is that of a new
+// entry.
 type Use struct {
 	until     time.Duration // monotonic time at which the window ends
 	contended bool          // other contenders were seen
 }
 
-// Join is a join that is under way. Cancel is called when no waiter needs it any more.
+// Join is a join in flight. Cancel is called when no waiter needs it any more.
 type Join struct {
 	Cancel func()
-	Use    Use // of the entry that it hands on, if it does
+	Use    Use // of the entry that it continues, if any
 }
 
-// Step is what happens next.
+// Step is the next step for a waiter or a released entry.
 type Step uint8
 
 // The steps.
 const (
 	Wait     Step = iota // the waiter waits for its turn
-	Take                 // the waiter has the entry that was kept
-	Share                // the waiter has a part in the entry
+	Take                 // the waiter gets the cached lease
+	Share                // the waiter shares the entry
 	Enter                // a join begins
 	Pass                 // the first waiter gets the released entry
 	Exchange             // the released entry leaves, and a join begins, in one transaction
@@ -92,8 +92,8 @@ const (
 	Leave                // the released entry leaves
 )
 
-// Enter adds a waiter. share reports whether one more goroutine can have a part in an
-// entry. On Take and Share the entry is the waiter's; on Enter the caller begins a join.
+// Enter adds a waiter. share reports whether one more goroutine can share an entry. On Take and
+// Share the waiter gets the entry; on Enter the caller begins a join.
 func (p *Place[E]) Enter(w *Waiter[E], now time.Duration, share func(E) bool) (E, Step) {
 	var none E
 	if p.waiters.Len() == 0 {
@@ -115,7 +115,7 @@ func (p *Place[E]) Enter(w *Waiter[E], now time.Duration, share func(E) bool) (E
 	return none, Wait
 }
 
-// NeedsJoin reports whether one more join is of use.
+// NeedsJoin reports whether one more join is needed.
 func (p *Place[E]) NeedsJoin() bool {
 	if p.waiters.Len() <= len(p.joins) {
 		return false
@@ -126,20 +126,20 @@ func (p *Place[E]) NeedsJoin() bool {
 	return len(p.holds)+len(p.joins) < p.Room && len(p.joins) < max(1, p.Free)
 }
 
-// Begin notes that a join has begun.
+// Begin records that a join has begun.
 func (p *Place[E]) Begin(j *Join) { p.joins = append(p.joins, j) }
 
-// End notes that a join has ended.
+// End records that a join has ended.
 func (p *Place[E]) End(j *Join) {
 	for i := range p.joins {
 		if p.joins[i] == j {
-			p.joins = slices.Delete(p.joins, i, i+1) // which lets go of it
+			p.joins = slices.Delete(p.joins, i, i+1) // clears the last element
 			return
 		}
 	}
 }
 
-// Cancel removes a waiter. It reports false if that is being served.
+// Cancel removes a waiter. It returns false if the waiter is being served.
 func (p *Place[E]) Cancel(w *Waiter[E]) bool {
 	if w.at == nil {
 		return false
@@ -154,7 +154,7 @@ func (p *Place[E]) Cancel(w *Waiter[E]) bool {
 	return true
 }
 
-// Next removes the first waiter, to be served; nil if there is none.
+// Next removes and returns the first waiter, to be served; nil if there is none.
 func (p *Place[E]) Next() *Waiter[E] {
 	front := p.waiters.Front()
 	if front == nil {
@@ -165,10 +165,10 @@ func (p *Place[E]) Next() *Waiter[E] {
 	return w
 }
 
-// Return puts a waiter in front that could not be served after all.
+// Return puts a waiter that could not be served back to the front.
 func (p *Place[E]) Return(w *Waiter[E]) { w.at = p.waiters.PushFront(w) }
 
-// Waiting is how many wait.
+// Waiting returns the number of waiters.
 func (p *Place[E]) Waiting() int { return p.waiters.Len() }
 
 // Waiters returns the waiters in the order in which they came.
@@ -180,7 +180,8 @@ func (p *Place[E]) Waiters() []*Waiter[E] {
 	return all
 }
 
-// Hold notes that a waiter has the entry since then. The window of a new entry begins then.
+// Hold records that a waiter holds the entry since that time. The window of a new entry begins at
+// that time.
 func (p *Place[E]) Hold(e E, use Use, since time.Duration) {
 	if use.until == 0 {
 		use.until = since + p.Window
@@ -205,10 +206,10 @@ func (p *Place[E]) holding(e E) *hold[E] {
 	return nil
 }
 
-// Holds reports whether the entry is the place's.
+// Holds reports whether the entry belongs to the place.
 func (p *Place[E]) Holds(e E) bool { return p.holding(e) != nil || p.kept != nil && *p.kept == e }
 
-// Holder returns an entry that a goroutine of the place has, if there is one.
+// Holder returns an entry that a goroutine of the place holds, if there is one.
 func (p *Place[E]) Holder() (e E, ok bool) {
 	if len(p.holds) > 0 {
 		return p.holds[0].entry, true
@@ -216,15 +217,15 @@ func (p *Place[E]) Holder() (e E, ok bool) {
 	return e, false
 }
 
-// Held is how many entries goroutines of the place have.
+// Held returns the number of entries that goroutines of the place hold.
 func (p *Place[E]) Held() int { return len(p.holds) }
 
-// HeldAlone reports whether one goroutine has an entry, and no other uses the place.
+// HeldAlone reports whether one goroutine holds an entry, and no other uses the place.
 func (p *Place[E]) HeldAlone() bool {
 	return len(p.holds) == 1 && p.waiters.Len() == 0 && len(p.joins) == 0 && p.kept == nil
 }
 
-// Kept returns the entry that is kept, if there is one.
+// Kept returns the cached lease, if there is one.
 func (p *Place[E]) Kept() (e E, ok bool) {
 	if p.kept == nil {
 		return e, false
@@ -232,9 +233,9 @@ func (p *Place[E]) Kept() (e E, ok bool) {
 	return *p.kept, true
 }
 
-// Released returns what happens to an unlocked entry. passable reports that another goroutine
-// can go on with the entry, and that Unlock need not wait until it has left. On Pass and Keep
-// the caller drops the entry, or calls Store. On Exchange and Leave it is dropped.
+// Released returns the next step for an unlocked entry. passable says that another goroutine can
+// continue the entry, and that Unlock need not wait until the entry has left. On Pass and Keep
+// the caller must call Drop or Store. On Exchange and Leave the entry is already dropped.
 func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
 	h := p.holding(e)
 	if h == nil {
@@ -255,14 +256,14 @@ func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
 	return Leave
 }
 
-// Store keeps an entry that goes on from before.
+// Store keeps an entry that continues before.
 func (p *Place[E]) Store(e, before E) {
 	p.Drop(before)
 	p.kept = &e
 }
 
-// Drop removes an entry that has ended, or leaves. It reports false if it was not the
-// place's.
+// Drop removes an entry that has ended, or leaves. It returns false if the entry did not belong
+// to the place.
 func (p *Place[E]) Drop(e E) bool {
 	if p.kept != nil && *p.kept == e {
 		p.kept = nil
@@ -277,8 +278,8 @@ func (p *Place[E]) Drop(e E) bool {
 	return false
 }
 
-// Counted takes the result of a count of the contenders that began at that time: so many
-// entries are at the lock. It reports whether a join has to begin while an entry is held.
+// Counted takes the result of a count of the contenders that began at that time: the number of
+// entries at the lock. It reports whether a join must begin while an entry is held.
 func (p *Place[E]) Counted(began time.Duration, entries int) (join bool) {
 	if entries <= p.Entries() {
 		for _, h := range p.holds {
@@ -290,14 +291,14 @@ func (p *Place[E]) Counted(began time.Duration, entries int) (join bool) {
 	return p.waiters.Len() > 0 && len(p.joins) == 0
 }
 
-// NoteContention notes that other contenders are at the lock.
+// NoteContention records that there are other contenders.
 func (p *Place[E]) NoteContention() {
 	for _, h := range p.holds {
 		h.contended = true
 	}
 }
 
-// Entries is how many entries of the place are at the lock, or are about to be.
+// Entries returns the number of the place's entries at the lock, joins in flight included.
 func (p *Place[E]) Entries() int {
 	n := len(p.holds) + len(p.joins)
 	if p.kept != nil {
@@ -307,7 +308,7 @@ func (p *Place[E]) Entries() int {
 }
 
 // CountDue reports whether a count of the contenders is due: goroutines wait for an entry that
-// another goroutine has.
+// another goroutine holds.
 func (p *Place[E]) CountDue() bool {
 	return len(p.holds) > 0 && p.waiters.Len() > 0 && len(p.joins) == 0
 }

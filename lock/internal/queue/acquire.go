@@ -14,14 +14,13 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// hasPlace reports whether a request shares its entry with others of this process, one after
-// the other: a fixed lease and a candidate have entries of their own, and so have readers
-// with a limit of their own.
+// hasPlace reports whether a request can share its entry with other requests of this process. A
+// fixed lease, a candidate, and a reader with a limit to its hold cannot.
 func (r *Request) hasPlace() bool {
 	return !r.Terms.Fixed && !r.Terms.Detached && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0)
 }
 
-// MayKeep is for how long the request's entry is kept unused, if it asks for so long.
+// MayKeep returns the time for which the request's unused entry may be kept: idle, or 0.
 func (r *Request) MayKeep(idle time.Duration) time.Duration {
 	if !r.hasPlace() || r.Role == znode.Shared {
 		return 0
@@ -29,8 +28,7 @@ func (r *Request) MayKeep(idle time.Duration) time.Duration {
 	return idle
 }
 
-// likeness is what requests for one lock have in common that can have the same entry, one
-// after the other.
+// likeness is the part of a request that must be equal for requests to share an entry.
 type likeness struct {
 	kind                              znode.Kind
 	role                              znode.Role
@@ -40,7 +38,7 @@ type likeness struct {
 	metadata                          string
 }
 
-// likeness is that of the request for a resting entry.
+// likeness returns the likeness of the request that a resting entry was made for.
 func (e *Entry) likeness() likeness {
 	r := Request{Kind: e.Kind, Role: e.Name().Role, KeepParent: e.keepsParent, Barging: e.barging, Window: time.Duration(e.window) * time.Millisecond, Terms: e.TermsNow()}
 	return r.likeness()
@@ -58,10 +56,10 @@ func (r *Request) likeness() likeness {
 	return l
 }
 
-// Acquire queues up and waits until the lock is acquired, or ctx ends: the error is then
-// ctx's with its cause, and a [Blocked] if a contender was seen in the way. It fails at once
-// with ErrForeign, ErrKind, zkconn.ErrDenied and zkconn.ErrClosed. Outages are waited out.
-// A request that barges takes the lock when it finds it free.
+// Acquire queues up and waits until it holds the lock, or ctx ends. In that case the error is
+// ctx's with its cause, and a [Blocked] if a contender was in the way. It fails at once with
+// ErrForeign, ErrKind, zkconn.ErrDenied and zkconn.ErrClosed. It waits out outages. A barging
+// request takes the lock when it finds the lock free.
 func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
 	if !r.hasPlace() {
 		return q.byItself(ctx, r, (*contender).acquire)
@@ -86,7 +84,8 @@ func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
 	return nil, p.giveUp(ctx, w)
 }
 
-// gaveUp is the error of a call whose context has ended while that contender was in the way.
+// gaveUp returns the error of a call whose context has ended; inTheWay is the contender that it
+// waited for, or nil.
 func (q *Queue) gaveUp(ctx context.Context, inTheWay *Blocked) error {
 	err := zkconn.ContextError(ctx)
 	if connected, _ := q.Conn.SessionState(); !connected && !errors.Is(err, zkconn.ErrClosed) {
@@ -98,22 +97,21 @@ func (q *Queue) gaveUp(ctx context.Context, inTheWay *Blocked) error {
 	return err
 }
 
-// byItself runs what takes the lock by an entry of its own, in a goroutine of its own: when
-// ctx ends the caller returns at once, and what was begun is undone.
+// byItself runs a function that takes the lock with an entry of its own, in a goroutine. When ctx
+// ends the caller returns at once, and the result is undone.
 func (q *Queue) byItself(ctx context.Context, r Request, run func(*contender, context.Context) (*Entry, error)) (*Entry, error) {
 	c := q.newContender(r)
 	return abandonable(ctx, q, []*contender{c}, func(ctx context.Context) (*Entry, error) {
 		return run(c, ctx)
 	}, func(e *Entry) {
-		if e != nil { // a resize has none
+		if e != nil { // a resize returns none
 			c.withdraw(e)
 		}
 	})
 }
 
-// abandonable runs f for the contenders, and gives back their lock states when it has ended.
-// If ctx ends before, it returns at once; the context of f ends, and undo is called with what
-// f returns all the same.
+// abandonable runs f for the contenders, and then closes their lock states. If ctx ends first, it
+// returns at once. Then the context of f ends, and undo is called if f still succeeds.
 func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(context.Context) (T, error), undo func(T)) (value T, err error) {
 	var inTheWay atomic.Pointer[Blocked]
 	for _, c := range cs {
@@ -167,7 +165,7 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 	}
 }
 
-// acquire takes the lock by an entry of its own, and grants it.
+// acquire takes the lock with an entry of its own, and grants it.
 func (c *contender) acquire(ctx context.Context) (*Entry, error) {
 	for {
 		e, err := c.obtain(ctx, nil, position{})
@@ -189,8 +187,8 @@ func (c *contender) acquire(ctx context.Context) (*Entry, error) {
 	}
 }
 
-// obtain returns an entry whose turn has come: the one that is given, or one that joins. One
-// that is lost meanwhile queues again at the end.
+// obtain returns an entry whose turn has come: the given entry, or a new one if e is nil. If the
+// entry is lost while it waits, a new one queues at the end.
 func (c *contender) obtain(ctx context.Context, e *Entry, p position) (_ *Entry, err error) {
 	for {
 		if e == nil {
@@ -211,12 +209,13 @@ func (c *contender) obtain(ctx context.Context, e *Entry, p position) (_ *Entry,
 	}
 }
 
-// recordAfter is how long a hold lasts before its grant is recorded, so that the next waiter
-// need not list. Shorter holds are over before.
+// recordAfter is the time from a grant to its record. The record saves the next waiter a list.
+// Shorter holds end before.
 const recordAfter = 300 * time.Microsecond
 
-// recordAt is when the grant of an entry is to be recorded: a client that joins behind one
-// that was alone knows that it holds, and that a reader does tells nothing.
+// recordAt returns the time at which the grant of an entry is recorded. Two kinds of entries need
+// no record. A client that joins behind a lone entry knows that it holds the lock, and the record
+// of a reader's grant proves nothing.
 func (c *contender) recordAt(e *Entry, now time.Duration) time.Duration {
 	if e.alone || c.Role == znode.Shared {
 		return lease.Never
@@ -224,8 +223,8 @@ func (c *contender) recordAt(e *Entry, now time.Duration) time.Duration {
 	return now + recordAfter
 }
 
-// grant makes a hold of an entry whose turn has come. That of a fixed lease and of a leader is
-// recorded before: no other write would follow, and observers are to see the leader.
+// grant turns an entry whose turn has come into a hold. The grant of a fixed lease or a leader is
+// recorded first: a fixed lease has no later write, and observers must see the leader.
 func (c *contender) grant(ctx context.Context, e *Entry) error {
 	now := c.Clock.Local()
 	if err := e.Grant(c.Values, now, c.recordAt(e, now.Mono)); err != nil {
@@ -240,14 +239,14 @@ func (c *contender) grant(ctx context.Context, e *Entry) error {
 		} else if err != nil {
 			return err
 		}
-		if !e.IsOver() { // as it may be by a reply that came late, to a machine that slept
+		if !e.IsOver() { // a late reply, or a machine that slept, can end it
 			return nil
 		}
 	}
 }
 
-// next returns the entry that goes on by the node of one that was unlocked. It waits until
-// no write of that is on its way.
+// next returns a new entry for the node of an unlocked one. It waits until no write of the
+// unlocked entry is in flight.
 func (e *Entry) next(ctx context.Context) (*Entry, error) {
 	n := &Entry{
 		Kind: e.Kind, queue: e.queue, lock: e.lock, place: e.place, czxid: e.czxid,
@@ -260,7 +259,7 @@ func (e *Entry) next(ctx context.Context) (*Entry, error) {
 	return n, nil
 }
 
-// passable reports whether another goroutine can go on with an entry that was unlocked.
+// passable reports whether another goroutine can continue an unlocked entry.
 func (e *Entry) passable() bool { return e.Passable() && e.Pass < math.MaxInt32 }
 
 // noWait is a context that has ended.

@@ -2,42 +2,42 @@ package queue
 
 import "github.com/holdfast-io/holdfast/lock/znode"
 
-// position is what a contender knows of its place in the queue.
+// position is a contender's knowledge of its place in the queue.
 type position struct {
-	admitted    bool   // no contender is in the way: it joined alone, or a list with its own entry says so
+	admitted    bool   // no contender is in the way: it joined alone, or a list that has its entry shows so
 	predecessor string // node to wait for; "": unknown
-	// Seen says that a read showed the predecessor in a session in which our own entry had
-	// been written: it was not only predicted, and the server did not lag behind.
+	// seen says that a settled read showed the predecessor: our entry had been written in the
+	// session of the read. So the predecessor was not only predicted, and the server did not lag
+	// behind.
 	seen bool
-	// PredecessorHolds says that the predecessor holds the lock alone, so that none is
-	// ahead of it: it was first in a list, or joined as the first of two, or its record
-	// tells the grant.
+	// predecessorHolds says that the predecessor holds the lock alone, so no contender is ahead
+	// of it. It was first in a list, or joined as the first of two, or its record shows the
+	// grant.
 	predecessorHolds bool
 	predecessorGone  bool // for certain
 	shares           bool // the predecessor is a writer that only reads now, and so do we
 
-	target string // of a semaphore: the entry that stands as many permits ahead as there are
+	target string // of a semaphore: the entry that is as many permits ahead as there are
 }
 
-// step is what a contender does next.
+// step is the next step of a contender.
 type step uint8
 
 const (
 	enter  step = iota // the lock is ours
-	renew              // our turn has come, if our entry is still there: a write tells, and then a list
+	renew              // our turn has come if our entry is still there: write it, then list
 	follow             // wait for the predecessor
-	list               // a list tells our place
+	list               // list to find our place
 )
 
-// admit is the one place that says which contender is in. fresh says that our own lease
-// has time left, and that the session's server has seen our entry; without that no
-// contender enters, because others may have purged the entry meanwhile. The reason is for
-// logs.
+// admit is the only function that lets a contender in. fresh says that our own lease has time
+// left, and that the session's server has seen our entry. Otherwise no contender enters, because
+// others may have purged the entry meanwhile. The reason is for logs.
 //
-// That the predecessor is not there proves nothing by itself: its name may be a wrong
-// prediction, or the server may lag behind. That a waiter has gone says nothing about
-// those before it. But none is ahead of a client that holds the lock alone, and none joins
-// ahead of another: so when it has gone, the next one is in.
+// A missing predecessor alone proves nothing: its name may be a wrong prediction, or the server
+// may lag behind. A waiter that has gone proves nothing about the contenders before it. But no
+// contender is ahead of a lone holder, and none joins ahead of another. So when a lone holder has
+// gone, the next contender is in.
 func admit(p position, fresh bool) (next step, reason string) {
 	switch {
 	case p.admitted:
@@ -61,7 +61,7 @@ func admit(p position, fresh bool) (next step, reason string) {
 	return enter, reason
 }
 
-// positionOf is the place of the contender at self by a list.
+// positionOf returns the position of the contender at self in a list.
 func positionOf(names []znode.Name, self int, rules znode.Rules) position {
 	ahead := znode.WaitsFor(names, self, rules)
 	if ahead < 0 {

@@ -11,34 +11,34 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// all are contenders for several locks that are to be held together.
+// all has the contenders for several locks that are taken together.
 //
-// One transaction creates all their entries, so two that want several locks stand in the
-// same order in each queue that they share. A waiter waits for entries that are older than
-// its own: so no circle of waiting can close, whatever the order of the names. That would
-// be lost if one entry were made again by itself: if one has gone, all are withdrawn.
+// One transaction creates all their entries. So two clients that want several locks are in the
+// same order in each queue that they share. A waiter waits only for entries older than its own,
+// so no deadlock is possible, in whatever order the locks are named. A single entry must never be
+// created anew by itself: if one has gone, all are withdrawn.
 type all struct {
 	*Queue
 	each   []*contender // by the names of their locks
 	trying bool
-	at     int // place of the one that an error is about; -1: of none in particular
+	at     int // index of the failed request; -1: none in particular
 }
 
-// holds are the entries of several locks, by the names of these.
+// holds has the entries of several locks, sorted by the names of the locks.
 type holds struct {
 	es []*Entry
 	at int // of an error
 }
 
-// AcquireAll queues up for several locks and waits until all of them are acquired, or ctx
-// ends. The requests are for different locks, and sorted by their names; the entries are in
-// the same order. None is held if it fails: as Acquire does, and with the place of the
-// request that the error is about, or -1.
+// AcquireAll queues up for several locks and waits until it holds all of them, or ctx ends. The
+// requests are for different locks, sorted by name; the entries are in the same order. If it
+// fails it holds none. It fails as Acquire does, and returns the index of the failed request, or
+// -1.
 func (q *Queue) AcquireAll(ctx context.Context, rs []Request) ([]*Entry, int, error) {
 	return q.takeAll(ctx, rs, false)
 }
 
-// TryAll takes several locks if no contender is in the way at any of them, as Try and
+// TryAll takes several locks if no contender is in the way at any of them. It fails as Try and
 // AcquireAll do.
 func (q *Queue) TryAll(ctx context.Context, rs []Request) ([]*Entry, int, error) {
 	return q.takeAll(ctx, rs, true)
@@ -73,7 +73,7 @@ func (q *Queue) takeAll(ctx context.Context, rs []Request, trying bool) ([]*Entr
 	return h.es, h.at, err
 }
 
-// acquire looks at all locks first if it tries, and then joins all queues until it has all.
+// acquire joins all queues until it holds all locks. A try first checks that all locks look free.
 func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 	if a.trying {
 		for _, c := range a.each {
@@ -100,9 +100,9 @@ func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 	}
 }
 
-// join creates all entries in one transaction. If it is refused all parents are read at
-// once, and the whole is sent again: to mend one belief at a time would not end where
-// others change the parents all the time.
+// join creates all entries in one transaction. If it is refused, all parents are read again, and
+// the transaction is sent again. Correcting one belief at a time might never end while other
+// clients change the parents.
 func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) {
 	js := make([]*joiner, len(a.each))
 	for i, c := range a.each {
@@ -132,7 +132,7 @@ func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) 
 		return nil, nil, err
 	}
 	for i, e := range es {
-		if e.Name().Overflowed() { // it is waited for with no entry at the others
+		if e.Name().Overflowed() { // wait for its rollover without entries at the other locks
 			a.at, es[i] = i, nil
 			a.withdrawAll(es)
 			e.Withdraw()
@@ -145,7 +145,7 @@ func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) 
 	return es, ps, nil
 }
 
-// attempt makes one transaction. What it returns is for Retry.
+// attempt sends one transaction. Its error is for Retry.
 func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Entry, []position, error) {
 	if err := a.Conn.Ready(ctx); err != nil {
 		return nil, nil, err
@@ -197,7 +197,7 @@ func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Ent
 	return nil, nil, err
 }
 
-// adoptAll adopts those parents that are not ours yet.
+// adoptAll adopts the parents that are still unknown.
 func (a *all) adoptAll(ctx context.Context, es []*Entry, known []parent) error {
 	err := a.together(ctx, func(ctx context.Context, i int) error {
 		if known[i].state != unknown {
@@ -212,9 +212,9 @@ func (a *all) adoptAll(ctx context.Context, es []*Entry, known []parent) error {
 	return nil
 }
 
-// resolveCreates looks for the entries of drafts whose replies were lost. They were all created, or
-// none; should some be seen and others not, the transaction has come meanwhile, or another
-// client has removed some, and none of them counts.
+// resolveCreates looks for the entries of drafts after a lost reply. Either all were created or
+// none. If only some are found, the transaction was applied during the search, or another client
+// has removed some: then all are withdrawn.
 func (a *all) resolveCreates(ctx context.Context, created lease.Created, ds []*draft) ([]*Entry, error) {
 	es := make([]*Entry, len(ds))
 	for i, d := range ds {
@@ -235,14 +235,14 @@ func (a *all) resolveCreates(ctx context.Context, created lease.Created, ds []*d
 	return es, nil
 }
 
-// enter waits until the turn of all has come, and makes holds of them.
+// enter waits until the turn of all entries has come, and grants them.
 func (a *all) enter(ctx context.Context, es []*Entry, ps []position) error {
 	if err := a.wait(ctx, es, ps); err != nil {
 		return err
 	}
 	grant := func(ctx context.Context, i int) error { return a.each[i].grant(ctx, es[i]) }
 	for i, c := range a.each {
-		if c.Terms.Fixed && !es[i].Recorded() { // to grant it takes a write
+		if c.Terms.Fixed && !es[i].Recorded() { // its grant takes a write
 			return a.together(ctx, grant)
 		}
 	}
@@ -255,9 +255,9 @@ func (a *all) enter(ctx context.Context, es []*Entry, ps []position) error {
 	return nil
 }
 
-// wait waits until it is the turn of each. While one has to wait, the leases of others may
-// come near their ends: it goes on until all can enter at the same moment. No contender gets
-// ahead of an entry whose turn has come.
+// wait waits until the turn of each entry has come, and all can enter at the same moment. While
+// one entry waits, the leases of others may run short; then it waits for these again. No
+// contender gets ahead of an entry whose turn has come.
 func (a *all) wait(ctx context.Context, es []*Entry, ps []position) error {
 	for i, p := range ps {
 		if !a.in(es, ps) && p.admitted {
@@ -284,7 +284,7 @@ func (a *all) wait(ctx context.Context, es []*Entry, ps []position) error {
 	return zkconn.ContextError(ctx)
 }
 
-// outlast waits until done is closed, unless the entry or ctx ends before.
+// outlast waits until done is closed, unless the entry or ctx ends first.
 func outlast(ctx context.Context, e *Entry, done <-chan struct{}) error {
 	for {
 		changed, err := e.Watch()
@@ -301,7 +301,7 @@ func outlast(ctx context.Context, e *Entry, done <-chan struct{}) error {
 	}
 }
 
-// in reports whether all may enter as they are.
+// in reports whether all entries may enter now.
 func (a *all) in(es []*Entry, ps []position) bool {
 	session := a.Conn.Session()
 	for i, e := range es {
@@ -312,7 +312,7 @@ func (a *all) in(es []*Entry, ps []position) bool {
 	return true
 }
 
-// withdrawAll withdraws what is left of the entries.
+// withdrawAll withdraws the entries that are not nil.
 func (a *all) withdrawAll(es []*Entry) {
 	for i, e := range es {
 		if e != nil {
@@ -321,8 +321,8 @@ func (a *all) withdrawAll(es []*Entry) {
 	}
 }
 
-// together has f done for all at the same time. If one fails, the others are told to end, and
-// its error is returned.
+// together runs f for all contenders concurrently. If one fails, the context of the others ends,
+// and together returns the first error.
 func (a *all) together(ctx context.Context, f func(ctx context.Context, i int) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

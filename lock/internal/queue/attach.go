@@ -15,51 +15,50 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Left is what a ticket tells of an entry that was left to others.
+// Left is the ticket's data about an entry that was left to other clients.
 type Left struct {
 	Node        string // name of the entry's node
-	Incarnation int32  // that it was left as
+	Incarnation int32  // at the time it was left
 	Until       int64  // ensemble time at which its lease ends, about, in Unix ms; 0: it was not detached
 }
 
-// Attach goes on with an entry that another process has left, or this one before, and
-// waits until it is its turn. One that was detached is taken over at once. One that was
-// not may have a live owner: it is waited for until its lease has surely ended, and the
-// grace after it, as by the waiter behind it.
+// Attach continues an entry that this or another process has left, and waits for its turn. It
+// takes a detached entry over at once. An entry that was not detached may have a live owner:
+// Attach waits until its lease and the grace have surely ended, as the waiter behind it does.
 //
-// It fails with ErrAttached if another client was quicker, with ErrRemoved if the entry is gone,
-// and else as [Queue.Acquire] does. When ctx ends, or the client closes, before its turn
-// has come, the entry is left again as it was, so that the same ticket is good still.
+// It fails with ErrAttached if another client was quicker, with ErrRemoved if the entry has gone,
+// and otherwise as [Queue.Acquire] does. If ctx ends, or the client closes, before its turn has
+// come, the entry is left as it was, so the same ticket stays valid.
 func (q *Queue) Attach(ctx context.Context, r Request, left Left) (*Entry, error) {
 	c := q.newContender(r)
 	a := &attachment{contender: c, left: left, path: c.parent + "/" + left.Node}
 	return abandonable(ctx, q, []*contender{c}, a.attach, func(e *Entry) { a.putBack(e) })
 }
 
-// attachment is the way of a contender to an entry that is there already.
+// attachment is the state of a contender that attaches to an existing entry.
 type attachment struct {
 	*contender
 	left Left
 	path string
 
-	found *sighting // the entry; nil: it was not read yet
+	found *sighting // the entry; nil before the first read
 }
 
 func (a *attachment) attach(ctx context.Context) (*Entry, error) {
-	if err := a.LearnTime(ctx); err != nil { // a record tells its expiry in ensemble time
+	if err := a.LearnTime(ctx); err != nil { // a record has its expiry in ensemble time
 		return nil, err
 	}
 	e, err := a.takeOver(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err = a.wait(ctx, e, position{}); err == nil { // a list tells our place, be it the first
+	if err = a.wait(ctx, e, position{}); err == nil { // list for our place, even if it is the first
 		err = a.grant(ctx, e)
 	}
 	if err == nil {
 		return e, nil
 	}
-	switch ended := a.putBack(e); { // it may have ended by itself, whatever was noticed first
+	switch ended := a.putBack(e); { // it may have ended by itself before
 	case errors.Is(ended, lease.ErrBroken):
 		err = fmt.Errorf("%w: %w", lease.ErrRemoved, ended)
 	case errors.Is(ended, lease.ErrAttached):
@@ -72,8 +71,8 @@ func (a *attachment) attach(ctx context.Context) (*Entry, error) {
 	return nil, err
 }
 
-// putBack leaves an entry as it was found. No process has had it as this incarnation. If the
-// entry had ended it returns why, and deletes what is ours to delete of it.
+// putBack leaves an entry as it was found. No goroutine has held this incarnation. If the entry
+// has ended, putBack returns the reason, and deletes the node if that is ours to delete.
 func (a *attachment) putBack(e *Entry) (ended error) {
 	_, ended = a.detach(e, a.found.entry.TTL(), a.left.Incarnation)
 	switch {
@@ -86,7 +85,7 @@ func (a *attachment) putBack(e *Entry) (ended error) {
 	return ended
 }
 
-// gone says that the entry is there no more.
+// gone returns the error for an entry that has gone.
 func (a *attachment) gone() error {
 	if now := a.Clock.Now(); a.left.Until != 0 && now.Zxid != 0 {
 		if ago := now.Lower - time.Duration(a.left.Until)*time.Millisecond; ago > 0 {
@@ -96,18 +95,18 @@ func (a *attachment) gone() error {
 	return fmt.Errorf("%w: %s was unlocked, has expired, or was deleted by hand", lease.ErrRemoved, a.path)
 }
 
-// attached returns an ErrAttached that names the client which attached to the entry.
+// attached returns an ErrAttached with the client that attached to the entry.
 func (a *attachment) attached() error {
 	r := &a.found.entry.Record
-	return fmt.Errorf("%w: the ticket is for incarnation %d of %s, and %q (host %q, pid %d) has made it %d",
+	return fmt.Errorf("%w: the ticket is for incarnation %d of %s, but %q (host %q, pid %d) has made it %d",
 		lease.ErrAttached, a.left.Incarnation, a.path, r.Owner, r.Host, r.PID, r.Incarnation)
 }
 
-// errWritten says that the entry was written since it was read.
+// errWritten says that the entry was written since we read it.
 var errWritten = errors.New("the entry has been written meanwhile")
 
-// takeOver makes the entry ours: by a write on the very version that was found to have no
-// owner. Of all clients that try at once one succeeds.
+// takeOver makes the entry ours, by a write on the version that was found without an owner. Of
+// all clients that try, one succeeds.
 func (a *attachment) takeOver(ctx context.Context) (*Entry, error) {
 	for {
 		if err := a.readEntry(ctx); err != nil {
@@ -128,7 +127,7 @@ func (a *attachment) takeOver(ctx context.Context) (*Entry, error) {
 	}
 }
 
-// readEntry reads and judges the entry. It fails if the ticket is not for what was found.
+// readEntry reads and judges the entry. It fails if the ticket does not fit the entry.
 func (a *attachment) readEntry(ctx context.Context) error {
 	name, _ := znode.Parse(a.left.Node)
 	found, err := zkconn.Synced(ctx, a.Conn, a.path, func() (*sighting, error) { // it may have been detached just now
@@ -152,13 +151,13 @@ func (a *attachment) readEntry(ctx context.Context) error {
 	return nil
 }
 
-// overwrite writes the entry's next incarnation, on the version that was found. It fails
-// with errWritten if there is another version by now.
+// overwrite writes the entry's next incarnation, on the version found. It fails with errWritten
+// if the node has another version by now.
 //
-// It writes twice: whose entry it was may have a renewal of unknown outcome, and delete the
-// entry on the version that this would have left. That must not be ours.
+// It writes twice. The previous owner may have a renewal in doubt, and may delete the entry on
+// the version after that renewal. Our version must be a later one.
 func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.patience(&a.Terms)) // it is always found out
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.patience(&a.Terms)) // the outcome is always awaited
 	defer cancel()
 	terms := a.Terms
 	terms.Incarnation, terms.Attachment = a.left.Incarnation+1, a.NewID()
@@ -172,7 +171,7 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	record := a.Keeper.Record(&terms, terms.TTL, a.granted(), first)
 	sent, tried := first, false
 	var version int32 // of our second write
-	var broken error  // by whom, since then
+	var broken error  // the force-release since then, if any
 	err := a.Conn.Retry(ctx, backoff, func() error {
 		if tried {
 			sent, session = a.Clock.Local(), a.Conn.Session()
@@ -214,15 +213,16 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	return e, nil
 }
 
-// granted is what the entry tells of its grant, which goes on: readers may be in because of it.
+// granted returns the recorded grant of the entry. We keep it in the record: readers may have
+// entered because of it.
 func (a *attachment) granted() lease.Grant {
 	r := &a.found.entry.Record
 	return lease.Grant{Acquired: r.AcquiredAt, Shared: r.Shared}
 }
 
-// readBack finds out whether it was our write that made another one of that version be
-// refused: its reply may have been lost. No other has our bytes; and of all that others may
-// have written over them since, only what breaks the entry bears our mark still.
+// readBack finds out whether our own write, whose reply was lost, caused the refusal of another
+// write on that version. No other client writes our bytes. If another client has overwritten them
+// since, only a force-release still has our mark.
 func (a *attachment) readBack(ctx context.Context, terms *lease.Terms, record []byte) (version int32, broken, err error) {
 	n, err := a.Conn.GetSynced(ctx, a.path)
 	switch {
@@ -239,8 +239,8 @@ func (a *attachment) readBack(ctx context.Context, terms *lease.Terms, record []
 	return 0, nil, zkconn.Final(errWritten)
 }
 
-// taken is the entry once it is ours. Its lease counts from the first attempt to write it,
-// whichever was applied.
+// taken returns the entry once it is ours. Its lease counts from the first attempt to write it,
+// whichever attempt was applied.
 func (a *attachment) taken(terms lease.Terms, version int32, first clock.Instant, session int64) *Entry {
 	e := &Entry{Kind: a.Kind, queue: a.Queue, keepParent: a.KeepParent, czxid: a.found.entry.Stat.Czxid}
 	e.Init(a.Keeper, e, a.path, terms, lease.Created{

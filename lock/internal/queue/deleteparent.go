@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// emptyParent is a parent below which only its anchor was seen.
+// emptyParent is a parent without children except its anchor.
 type emptyParent struct {
 	path string
 	duty *duty
-	ops  []any // that delete it
+	ops  []any // operations that delete it
 }
 
-// deletionOf are the operations that delete a lock's parent and its anchor, as they were
-// read; none if the parent stays. One without an anchor, which would prove that it is the
-// same, is the reaper's.
+// deletionOf returns the operations that delete a lock's parent and its anchor, as they were
+// read; none if the parent stays. The anchor proves that the parent is the same. A parent without
+// an anchor is left to the reaper.
 func deletionOf(path string, n zkconn.Node, spent bool) []any {
 	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
 	if node.Generation == "" || !node.Removable(true, spent) {
@@ -30,7 +30,7 @@ func deletionOf(path string, n zkconn.Node, spent bool) []any {
 	return parentDeletion(path, node.Generation, n.Stat.Version)
 }
 
-// parentDeletion are the operations that delete a parent of that version, and its anchor.
+// parentDeletion returns the operations that delete a parent of that version, and its anchor.
 func parentDeletion(path string, generation string, version int32) []any {
 	return []any{
 		&zk.DeleteRequest{Path: anchorPath(path, generation), Version: -1},
@@ -38,8 +38,8 @@ func parentDeletion(path string, generation string, version int32) []any {
 	}
 }
 
-// deleteEmpty deletes parents in one transaction. One that is refused is dropped, and the
-// rest are sent again: another contender has come, and has the duty now.
+// deleteEmpty deletes parents in one transaction. If a parent is refused, it is dropped, because
+// another contender has come and has the duty now. The rest are sent again.
 func (q *Queue) deleteEmpty(batch []emptyParent) {
 	ctx, cancel := q.forTidying()
 	defer cancel()

@@ -14,12 +14,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Detach ends an entry in this process, and has its node tell that the holder of the ticket
-// may attach to it: with a lease of ttl from then on. It fails with why the entry had
-// ended before. The write goes on in the background, over reconnects; the
-// channel gets what came of it: nil, ErrRemoved if the node was gone, ErrTaken if another
-// client has written it, or why it is not known. Whatever comes of it, the entry is not
-// deleted.
+// Detach ends an entry in this process, and marks its node: the holder of the ticket may attach
+// to it. The node then has a lease of ttl. If the entry had already ended, Detach fails with the
+// reason. The write continues in the background, over reconnects. The channel receives its
+// outcome: nil, ErrRemoved if the node was gone, ErrTaken if another client has written it, or
+// the reason why the outcome is unknown. In no case is the entry deleted.
 func (q *Queue) Detach(e *Entry, ttl time.Duration) (<-chan error, error) {
 	return q.detach(e, ttl, e.Incarnation)
 }
@@ -29,7 +28,7 @@ func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan e
 	if q.Tasks.Enter() { // before the entry ends: from then on Close leaves it to us
 		end = q.Tasks.Leave
 	}
-	record, why := e.Entry.Detach(ttl, incarnation) // from here on this process does not take it for held
+	record, why := e.Entry.Detach(ttl, incarnation) // from here on the entry is not held in this process
 	if why != nil {
 		end()
 		return nil, why
@@ -55,7 +54,7 @@ func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan e
 	return done, nil
 }
 
-// detachment is the last write of an entry that is left to others.
+// detachment is the last write of an entry that is left to other clients.
 type detachment struct {
 	*Queue
 	e      *Entry
@@ -66,11 +65,11 @@ type detachment struct {
 	tried                 bool   // an attempt may have been applied
 }
 
-// ErrWentSince: an entry is gone that may have been detached before: then the client
-// that attached to it has unlocked it.
-var ErrWentSince = errors.New("the reply was lost, and the entry is gone since: by one who attached to it and unlocked, or it was removed")
+// ErrWentSince says that an entry has gone that may have been detached before. If it was, the
+// client that attached to it has unlocked it.
+var ErrWentSince = errors.New("the reply was lost, and the entry is gone: a client attached to it and unlocked it, or it was removed")
 
-// attempt makes the write once. What it returns is for Retry.
+// attempt sends the write once. Its error is for Retry.
 func (d *detachment) attempt(ctx context.Context) error {
 	_, err := d.Conn.Multi(ctx, nil, &zk.SetDataRequest{Path: d.e.Path, Data: d.record, Version: d.version})
 	d.tried = d.tried || zkconn.OutcomeOf(err) == zkconn.Ambiguous
@@ -101,7 +100,7 @@ func (d *detachment) attempt(ctx context.Context) error {
 	return zkconn.Final(d.e.OverwrittenBy(n.Data))
 }
 
-// removed is what it means that the node is not there.
+// removed returns the error for a missing node.
 func (d *detachment) removed() error {
 	if d.tried {
 		return ErrWentSince
@@ -109,9 +108,9 @@ func (d *detachment) removed() error {
 	return lease.ErrRemoved
 }
 
-// Enqueue joins the queue, or takes the lock if it is free, with an entry without an
-// owner: its create tells already that the holder of the ticket may attach to it. It fails as
-// [Queue.Acquire] does.
+// Enqueue joins the queue, or takes the lock if it is free, with an entry without an owner. The
+// first record already allows the holder of the ticket to attach. It fails as [Queue.Acquire]
+// does.
 func (q *Queue) Enqueue(ctx context.Context, r Request) (*Entry, error) {
 	r.Terms.Detached = true
 	return q.byItself(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {

@@ -9,18 +9,19 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// errOutranked says that a candidate's turn has come, and one of a higher priority waits.
+// errOutranked says that a candidate's turn has come, but a candidate of a higher priority waits.
 var errOutranked = errors.New("a candidate of a higher priority waits")
 
-// yield is for a candidate whose turn has come. It fails with errOutranked if one of a higher
-// priority lives and waits behind: then it queues again, behind that one. Until it returns
-// nil the entry tells no grant, so no observer takes the candidate for the leader. One that
-// has made the lock's parent with its entry tells it already: no other was there.
+// yield checks a candidate whose turn has come. It fails with errOutranked if a live candidate of
+// a higher priority waits behind. Then our candidate queues again, behind that one. Until yield
+// returns nil the record has no grant, so no observer takes the candidate for the leader.
+// Exception: a candidate that created the lock's parent has the grant in its first record,
+// because it was alone.
 //
-// It ends: a candidate that yields stands behind one that outranks it, and that yields only
-// to a still higher priority. A candidate that has purged a superior which was never granted
-// does not yield to equals of that again: else one that crashes in a loop keeps all others
-// from leading.
+// Yielding ends. A candidate that yields is then behind a candidate that outranks it, and that
+// one yields only to a still higher priority. A candidate that has purged a superior which was
+// never granted does not yield to that priority again. Otherwise a candidate that crashes in a
+// loop would keep all others from leading.
 func (c *contender) yield(ctx context.Context, e *Entry) error {
 	if c.Priority == 0 || e.Recorded() {
 		return nil
@@ -30,12 +31,12 @@ func (c *contender) yield(ctx context.Context, e *Entry) error {
 	} else if outranked {
 		return errOutranked
 	}
-	// That may have taken long: no contender is ahead still, if our own entry is there.
+	// That may have taken long. If our own entry is still there, no contender is ahead.
 	return c.wait(ctx, e, position{admitted: true})
 }
 
-// outranked reports whether a living candidate waits behind the entry and outranks it. One
-// that had joined when the question was asked is not missed.
+// outranked reports whether a live candidate waits behind the entry and outranks it. It misses no
+// candidate that had joined before the call.
 func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
 	names, err := c.list(ctx, true)
 	if err != nil {
@@ -59,8 +60,8 @@ func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
 	return false, nil
 }
 
-// Candidates returns the entries of a lock whose leases have not ended, as far as can be
-// known, in the order of the queue. They are read one after the other.
+// Candidates returns the entries of a lock whose leases have not ended, as far as is known, in
+// the order of the queue. It reads them one by one.
 func (q *Queue) Candidates(ctx context.Context, r Request) ([]znode.Entry, error) {
 	c := q.newContender(r)
 	defer q.close(c.lock)

@@ -10,24 +10,24 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Entry is one contender's node in the queue of a lock, with its lease. Its methods are safe
-// for concurrent use once it was joined.
+// Entry is one contender's node in the queue of a lock, with its lease. Once it has joined, its
+// methods are safe for concurrent use.
 type Entry struct {
 	lease.Entry
 	Kind znode.Kind // of the lock
 
 	queue *Queue
 	lock  *lockState // nil: it has no place
-	place *placed    // whose entry it is; nil while it rests. Guarded by the lock state
+	place *placed    // that has the entry; nil while it rests. Guarded by the lock state
 
-	// What it was asked for, while it rests, see lockState.soleHold.
+	// Settings of its request while it rests, see lockState.soleHold.
 	window               int32 // ms
 	barging, keepsParent bool
 
-	holders   atomic.Int32 // goroutines that have had it, together or one after the other
-	handedOff atomic.Bool  // it was unlocked, and another goroutine goes on with its node
+	holders   atomic.Int32 // goroutines that have held it, together or in turn
+	handedOff atomic.Bool  // it was unlocked, and another goroutine has its node
 
-	// As found when it joined; not changed after.
+	// As found at the join; constant after that.
 	czxid         int64
 	parentVersion int32 // of the parent's data
 	generated     bool  // its name begins with the parent's generation
@@ -36,19 +36,19 @@ type Entry struct {
 	keepParent    bool  // the parent stays
 }
 
-// Czxid is the transaction that created the entry; known once it is granted.
+// Czxid returns the transaction that created the entry. It is known once the entry is granted.
 func (e *Entry) Czxid() int64 { return e.czxid }
 
-// Lock is the name of the lock.
+// Lock returns the name of the lock.
 func (e *Entry) Lock() string { return e.parent()[len(e.queue.Root)+1:] }
 
-// Name is the name of the node.
+// Name returns the name of the node.
 func (e *Entry) Name() znode.Name {
 	name, _ := znode.Parse(e.Path[strings.LastIndexByte(e.Path, '/')+1:])
 	return name
 }
 
-// generation is that of the parent; "" if the name does not tell it.
+// generation returns the parent's generation; "" if the entry's name does not have it.
 func (e *Entry) generation() string {
 	if !e.generated {
 		return ""
@@ -56,11 +56,11 @@ func (e *Entry) generation() string {
 	return e.Name().Tag
 }
 
-// parent is the path of the lock.
+// parent returns the path of the lock.
 func (e *Entry) parent() string { return e.Path[:strings.LastIndexByte(e.Path, '/')] }
 
-// Reenter gives out one more handle on the hold, see [lease.Entry.Reenter]: none to write on
-// a reader's.
+// Reenter adds a handle on the hold, see [lease.Entry.Reenter]. It refuses a handle for writing
+// on a reader's hold.
 func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	if toWrite && e.Name().Role == znode.Shared && e.Err() == nil {
 		return lease.ErrShared
@@ -68,17 +68,17 @@ func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	return e.Entry.Reenter(ctx, toWrite)
 }
 
-// Reads reports whether its holder may only read.
+// Reads reports whether the holder may only read.
 func (e *Entry) Reads() bool { return e.Name().Role == znode.Shared || e.Shares() }
 
-// NextHolder numbers the goroutines that have the entry together, in the order in which
-// they came.
+// NextHolder numbers the goroutines that share the entry, in the order in which they came.
 func (e *Entry) NextHolder() int32 { return e.holders.Add(1) - 1 }
 
-// Placed reports whether other goroutines of the process can go on with the entry.
+// Placed reports whether other goroutines of the process can continue the entry.
 func (e *Entry) Placed() bool { return e.lock != nil }
 
-// HandedOff reports whether it was: the node at its path belongs to another hold.
+// HandedOff reports whether the entry was handed off locally: the node belongs to another hold
+// now.
 func (e *Entry) HandedOff() bool { return e.handedOff.Load() }
 
 // newEntry returns the entry of a node that was just created.
@@ -90,26 +90,26 @@ func (c *contender) newEntry(path string, attempt uint64, created lease.Created)
 	return e
 }
 
-// orphan returns an entry for a node of ours that is to be deleted whatever its version.
+// orphan returns an entry for a node of ours that must be deleted whatever its version.
 func (c *contender) orphan(node string) *Entry {
 	e := &Entry{Kind: c.Kind, queue: c.Queue, keepParent: c.KeepParent}
 	e.InitEnded(e, c.parent+"/"+node, c.Terms, lease.ErrWithdrawn)
 	return e
 }
 
-// LossOf makes the error of a loss; see [lease.Owner].
+// LossOf returns the error of a loss; see [lease.Owner].
 func (e *Entry) LossOf(why error) error { return e.queue.Options.LossOf(e, why) }
 
-// Changed is told of each change of the entry's life; see [lease.Owner]. The node of a hold
-// that was lost is deleted: a renewal that lands late would block others for a TTL. A node
-// that another client has removed or written is left alone, but one that was force-released.
+// Changed handles each change of the entry's life; see [lease.Owner]. It deletes the node of a
+// lost hold: a late renewal would block others for a TTL. It leaves a node alone that another
+// client has removed or written, unless that was a force-release.
 func (e *Entry) Changed(c lease.Change) {
 	e.queue.Observe(e, c)
 	if c.To == lease.Ended && !errors.Is(c.Why, lease.ErrUnlocked) {
 		e.Unplace()
 	}
 	switch {
-	case c.To == lease.Ended && c.From < lease.Held && e.Placed() && !errors.Is(c.Why, lease.ErrWithdrawn): // it was kept
+	case c.To == lease.Ended && c.From < lease.Held && e.Placed() && !errors.Is(c.Why, lease.ErrWithdrawn): // it was a cached lease
 		e.queue.removeIfBroken(e)
 	case !c.Lost():
 	case errors.Is(c.Why, lease.ErrRemoved), errors.Is(c.Why, lease.ErrAttached):
@@ -121,7 +121,7 @@ func (e *Entry) Changed(c lease.Change) {
 	}
 }
 
-// withdraw ends an entry that no goroutine has got, and has its node deleted.
+// withdraw ends an entry that no goroutine has got, and deletes its node.
 func (c *contender) withdraw(e *Entry) {
 	switch {
 	case e.Withdraw(), errors.Is(e.Err(), lease.ErrBroken):

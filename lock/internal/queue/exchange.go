@@ -9,13 +9,13 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// exchange has an unlocked entry leave and another one join, in one transaction:
+// exchange replaces an unlocked entry by a new one at the end of the queue, in one transaction:
 //
 //	Delete(E, version)  Check(anchor)  Create(E')  SetData(P)
 //
-// It returns no entry if only the first came to pass. A transaction of unknown outcome is
-// sent again, each time as a new attempt, until an answer is definite: E is deleted once, so
-// no earlier one can be applied after that.
+// It returns no entry if only the delete succeeded. If the outcome is unknown, the transaction is
+// sent again as a new attempt, until an answer is definite. E can be deleted only once, so no
+// earlier attempt can be applied after that.
 func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p position, err error) {
 	defer c.HandoffFailed(before)
 	x := c.exitOf(before)
@@ -47,15 +47,15 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 			}
 			inDoubt = append(inDoubt, d)
 			return err
-		case op > 0: // the join is refused: the entry leaves alone, and the join learns why
+		case op > 0: // the join is refused: the entry leaves alone, and the parent is read again
 			c.lock.believe(parent{state: unknown})
 			return x.attempt(ctx)
 		}
 		return x.refused(ctx, err)
 	})
-	if err == nil && e == nil && len(inDoubt) > 0 { // an earlier attempt may have been it
+	if err == nil && e == nil && len(inDoubt) > 0 { // an earlier attempt may have been applied
 		if e, err = c.resolveCreate(ctx, created, inDoubt...); zkconn.OutcomeOf(err) == zkconn.Retryable {
-			err = nil // it was not, and cannot be any more
+			err = nil // none was, and none can be any more
 		}
 		inDoubt = nil
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// dropPlace forgets the place of a hold that no other goroutine waits for: a client may have very
+// dropPlace forgets the place of a hold without local waiters, because a client may have very
 // many. lock.mu is held.
 func (p *placed) dropPlace() {
 	s := p.lock
@@ -20,8 +20,8 @@ func (p *placed) dropPlace() {
 	e.window, e.barging, e.keepsParent = int32(p.like.Window/time.Millisecond), p.like.Barging, p.like.KeepParent
 }
 
-// restorePlace makes the place of a resting entry anew, for a request that can have the entry; s.mu
-// is held.
+// restorePlace creates the place of a resting entry again if the request can share the entry;
+// s.mu is held.
 func (s *lockState) restorePlace(q *Queue, r *Request) {
 	e := s.soleHold
 	if e == nil || e.likeness() != r.likeness() {
@@ -29,11 +29,11 @@ func (s *lockState) restorePlace(q *Queue, r *Request) {
 	}
 	s.soleHold, e.place = nil, s.placeFor(q, r)
 	e.place.Hold(e, place.Use{}, e.HeldSince())
-	q.close(s) // the place keeps it open now
+	q.close(s) // now the place keeps the state open
 }
 
-// HandOff gives an entry that was just unlocked to the next goroutine of this process, keeps
-// it for one, or exchanges it for one that joins. If it reports false the entry is to leave.
+// HandOff passes an entry that was just unlocked to the next goroutine of this process, or keeps
+// it unused, or exchanges it for a new one. If it returns false the entry must leave.
 func (q *Queue) HandOff(e *Entry) bool {
 	s := e.lock
 	if s == nil {
@@ -55,7 +55,7 @@ func (q *Queue) HandOff(e *Entry) bool {
 		p.pass(e)
 		return true
 	case place.Exchange:
-		if !e.Quiet() { // Unlock waits until what is on its way cannot be applied any more
+		if !e.Quiet() { // Unlock waits until no write in flight can be applied any more
 			return false
 		}
 		p.begin(e, place.Exchange, place.Use{})
@@ -72,8 +72,8 @@ func (q *Queue) HandOff(e *Entry) bool {
 	return false
 }
 
-// pass gives an unlocked entry to the first waiter: at once if no write is on its way and the
-// lease is fresh, else by a join that goes on from it. lock.mu is held.
+// pass gives an unlocked entry to the first waiter. If no write is in flight and the lease is
+// fresh, that takes no request. Otherwise a join continues the entry. lock.mu is held.
 func (p *placed) pass(e *Entry) {
 	use := p.Use(e)
 	p.Drop(e)
@@ -95,8 +95,8 @@ func (p *placed) pass(e *Entry) {
 	w.Served <- place.Turn[*Entry]{Entry: n}
 }
 
-// Unplace takes an entry from its place, because it has ended otherwise than by an unlock, or
-// is another one than it was: the waiters get another entry.
+// Unplace removes an entry from its place, because it has ended without an unlock, or has
+// changed. The waiters get another entry.
 func (e *Entry) Unplace() {
 	s := e.lock
 	if s == nil {

@@ -2,12 +2,13 @@ package queue
 
 import "time"
 
-// An unused entry is kept if the policy says so. A watch on the children of the parent tells
-// when another contender comes, of whatever library: then what is kept leaves at once, and
-// what is held leaves at its unlock. The watch stays over many uses. It lets no contender in:
-// should it be lost, the list that is made in between tells.
+// Cached leases: an unused entry is kept if the policy says so. A watch on the parent's children
+// fires when another contender comes, of any library. Then a cached lease leaves at once, and a
+// held one at its unlock. The watch stays over many uses. Safety does not depend on it: if it is
+// lost, a list from time to time shows the contender.
 
-// lookAfter begins to look after what is kept, unless that is done already; lock.mu is held.
+// lookAfter starts a goroutine that looks after the cached lease, unless there is one; lock.mu is
+// held.
 func (p *placed) lookAfter() {
 	p.keptSince = p.queue.Clock.Mono()
 	if !p.watched {
@@ -15,8 +16,8 @@ func (p *placed) lookAfter() {
 	}
 }
 
-// watchOthers gives back what is kept when another contender comes, when it was unused for
-// long enough, and when the client closes. It ends when the place has no entry.
+// watchOthers releases the cached lease when another contender comes, when it was unused for long
+// enough, or when the client closes. It ends when the place has no entry.
 func (p *placed) watchOthers() {
 	q := p.queue
 	for {
@@ -42,9 +43,9 @@ func (p *placed) watchOthers() {
 	}
 }
 
-// keptFor returns for how much longer what is kept may stay unused. If another contender was
-// seen, or it was unused for long enough, it gives the entry back. over says that there is
-// nothing to look after any more.
+// keptFor returns the time for which the cached lease may stay. If another contender was seen, or
+// the lease was unused for long enough, it releases the entry. over says that there is nothing
+// left to look after.
 func (p *placed) keptFor(crowded bool) (left time.Duration, over bool) {
 	p.lock.mu.Lock()
 	left = p.Idle
@@ -71,14 +72,15 @@ func (p *placed) keptFor(crowded bool) (left time.Duration, over bool) {
 	return left, over
 }
 
-// endUnused gives back an entry that no goroutine has. If it was lost, Changed has seen to it.
+// endUnused releases an entry that no goroutine has. If the entry was lost, Changed has handled
+// it.
 func (q *Queue) endUnused(e *Entry) {
 	if e.Withdraw() {
 		q.Remove(e)
 	}
 }
 
-// dropKept gives back what this client keeps at the lock, for a request that does not wait.
+// dropKept releases this client's cached leases at the lock, for a request that does not wait.
 func (q *Queue) dropKept(s *lockState) {
 	s.mu.Lock()
 	var all []*Entry

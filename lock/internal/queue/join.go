@@ -14,29 +14,29 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// joinBackoff is between tries to join.
+// joinBackoff is the backoff between attempts to join.
 var joinBackoff = zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.Millisecond}
 
-// draft is one transaction that creates an entry, or its part of one.
+// draft is a transaction that creates an entry, or its part of a larger one.
 type draft struct {
-	parent   parent // as the request takes it to be
+	parent   parent // the belief of the request
 	attempt  uint64
 	prefix   string // of the entry's name
-	acquired int64  // the grant that the record tells from the first; 0: none
-	since    int64  // a transaction that was made before
+	acquired int64  // grant in the first record; 0: none
+	since    int64  // an earlier transaction
 	ops      []any
-	at       int // place of the entry's create among them
+	at       int // index of the entry's create in ops
 }
 
-// draft returns the operations that create an entry, for what is believed of the parent.
-// Each has a new attempt id, and one that makes the parent a new generation: a request of
-// which the reply was lost may be applied later, and must not be taken for another.
+// draft returns the operations that create an entry, for a belief about the parent. Each draft
+// has a new attempt id, and a new generation if it creates the parent. A request whose reply was
+// lost may be applied later, and must not be mistaken for another.
 func (c *contender) draft(p parent, sent clock.Instant) *draft {
 	d := &draft{parent: p, attempt: c.Random.Uint64(), since: c.Clock.Now().Zxid}
 	switch p.state {
 	case absent:
 		d.parent.kind, d.parent.generation, d.parent.anchor.made = c.Kind, c.NewID(), c.Capacity
-		d.acquired = c.Clock.Millis(sent) // the client that makes the parent is alone
+		d.acquired = c.Clock.Millis(sent) // the client that creates the parent is alone
 		d.prefix = c.prefix(d.parent.generation)
 		data := d.parent.data()
 		d.ops, d.at = []any{
@@ -66,14 +66,14 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 	return d
 }
 
-// probe are the operations that prove that the ACL of a parent that another program has made
-// lets us delete what we create: an entry that could not be deleted would stay for ever.
+// probe returns the operations that prove that we may delete nodes below a parent of another
+// program: an entry that could not be deleted would stay for ever.
 func (c *contender) probe(d *draft) []any {
 	probe := c.parent + "/" + znode.FormatID(d.attempt)
 	return []any{&zk.CreateRequest{Path: probe, Acl: c.ACL}, &zk.DeleteRequest{Path: probe, Version: -1}}
 }
 
-// entry is the operation that creates the entry.
+// entry returns the operation that creates the entry.
 func (c *contender) entry(d *draft, sent clock.Instant) *zk.CreateRequest {
 	terms := c.Terms
 	terms.Attempt = d.attempt
@@ -83,7 +83,7 @@ func (c *contender) entry(d *draft, sent clock.Instant) *zk.CreateRequest {
 	}
 }
 
-// joined takes the replies to a draft: the entry, and its place in the queue.
+// joined handles the replies to a draft. It returns the entry, and its position in the queue.
 func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.Created, received clock.Instant) (*Entry, position) {
 	created.Acquired = d.acquired
 	e := c.newEntry(replies[d.at].String, d.attempt, created)
@@ -104,7 +104,8 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 	return e, at
 }
 
-// placeBy is the place of an entry by the reply to its create: so many contenders were there.
+// placeBy returns the position of an entry by the reply to its create, which counted this many
+// contenders.
 func (c *contender) placeBy(d *draft, own znode.Name, contenders int32) position {
 	switch {
 	case own.Overflowed():
@@ -119,17 +120,17 @@ func (c *contender) placeBy(d *draft, own znode.Name, contenders int32) position
 	return position{}
 }
 
-// joiner is the way of a contender into the queue.
+// joiner is the state of a contender that joins.
 type joiner struct {
 	*contender
 	read       string // generation that a read has shown
-	anchorless string // generation whose anchor was not there after that
-	denied     bool   // the parent may not be made
+	anchorless string // generation without an anchor after that
+	denied     bool   // an ACL forbids to create the parent
 }
 
-// join creates an entry. ctx ends the wait for a session, and the tries; an attempt that was
-// sent is always answered for. An entry whose sequence shows the end of the parent's
-// counter leaves, and the join begins again when the parent has gone.
+// join creates an entry. ctx ends the wait for a session, and further attempts. The outcome of an
+// attempt that was sent is always awaited. If the entry's sequence shows the end of the parent's
+// counter, the entry leaves, and the join begins again when the parent has gone.
 func (c *contender) join(ctx context.Context) (*Entry, position, error) {
 	for {
 		e, p, err := c.joinOnce(ctx)
@@ -146,7 +147,7 @@ func (c *contender) join(ctx context.Context) (*Entry, position, error) {
 func (c *contender) joinOnce(ctx context.Context) (e *Entry, p position, err error) {
 	j := &joiner{contender: c}
 	err = c.Conn.Retry(ctx, joinBackoff, func() error {
-		if err := c.LearnTime(ctx); err != nil { // an entry tells its expiry in ensemble time
+		if err := c.LearnTime(ctx); err != nil { // an entry has its expiry in ensemble time
 			return zkconn.Final(err)
 		}
 		known, err := j.know(ctx)
@@ -162,7 +163,7 @@ func (c *contender) joinOnce(ctx context.Context) (e *Entry, p position, err err
 	return e, p, nil
 }
 
-// know returns what to take the parent for.
+// know returns the belief about the parent that the next attempt uses.
 func (j *joiner) know(ctx context.Context) (parent, error) {
 	p := j.lock.believed()
 	if p.state == unknown || p.state == ours && (p.kind != j.Kind || !j.fits(p.anchor)) {
@@ -181,7 +182,7 @@ func (j *joiner) know(ctx context.Context) (parent, error) {
 	return p, nil
 }
 
-// attempt makes one transaction. What it returns is for Retry.
+// attempt sends one transaction. Its error is for Retry.
 func (j *joiner) attempt(ctx context.Context, p parent) (*Entry, position, error) {
 	if err := j.Conn.Ready(ctx); err != nil {
 		return nil, position{}, err
@@ -206,8 +207,8 @@ func (j *joiner) attempt(ctx context.Context, p parent) (*Entry, position, error
 	return nil, position{}, j.refused(ctx, d, err)
 }
 
-// refused takes what a refused attempt teaches of the parent, and returns what
-// [zkconn.Conn.Retry] is to do about it.
+// refused corrects the belief about the parent after a refused attempt, and returns the error for
+// [zkconn.Conn.Retry].
 func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 	op, cause := zkconn.RefusedOp(err)
 	is := func(target error) bool { return errors.Is(cause, target) }
@@ -229,7 +230,7 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 		j.lock.believe(parent{state: unknown})
 		return zkconn.ErrAgain
 	case d.parent.state == absent && is(zk.ErrNoAuth):
-		return zkconn.Final(fmt.Errorf("%w: the ACL that this client gives its nodes does not let itself in: WithACL does not fit its credentials", zkconn.ErrDenied))
+		return zkconn.Final(fmt.Errorf("%w: the ACL of this client's nodes excludes this client: WithACL does not fit its credentials", zkconn.ErrDenied))
 	case d.parent.state == ours && op == 0 && is(zk.ErrNoNode):
 		if d.parent.generation == j.read {
 			j.anchorless = j.read
@@ -250,7 +251,7 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 	return zkconn.Final(fmt.Errorf("create an entry below %s: %w", j.parent, cause))
 }
 
-// spent is for a join that was refused because the parent's counter is at its end.
+// spent handles a join that was refused because the parent's counter is at its end.
 func (c *contender) spent(ctx context.Context) error {
 	if err := c.rollover(ctx, nil); err != nil {
 		return zkconn.Final(err)
@@ -258,9 +259,9 @@ func (c *contender) spent(ctx context.Context) error {
 	return zkconn.ErrAgain
 }
 
-// rollover waits until the parent whose counter is at its end was deleted, so that it begins
-// at 0 again. An entry that was made there leaves first. A contender that tries deletes the parent
-// if no other one is there, and does not wait.
+// rollover waits until a parent whose counter is at its end has been deleted, so that it begins
+// at 0 again. The contender's own entry leaves first. A contender that tries deletes an empty
+// parent, and does not wait.
 func (c *contender) rollover(ctx context.Context, e *Entry) error {
 	c.Log.Info().Str("lock", c.Lock).Msg("the lock's counter is at its end; waiting until all contenders have left")
 	if e != nil && (!c.trying || c.Leave(ctx, e) != nil) {
@@ -289,7 +290,7 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 				return err
 			}
 		} else if err := c.purgeFrom(ctx, names); err != nil {
-			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is at its end and contenders are there; looking again")
+			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is at its end and there are contenders; retrying")
 		}
 		if c.trying {
 			continue

@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// sighting is another contender's entry as it was read last, and what follows from that.
+// sighting is the last read of another contender's entry, and the conclusions from it.
 type sighting struct {
 	entry   znode.Entry
-	since   time.Duration   // monotonic time since when this very version is known: one proof that it has expired
+	since   time.Duration   // monotonic time of the first read of this version: one way to prove expiry
 	changed <-chan zk.Event // of a watch; nil: there is none
 	expired bool
-	wait    time.Duration // when to look again if it has not; negative: it has no lease
+	wait    time.Duration // time until the next check if it has not; negative: it has no lease
 }
 
-// sightingOf returns what is known of an entry that was just read, and was seen before as that.
+// sightingOf returns the sighting of an entry that was just read; before is its last sighting.
 func (c *contender) sightingOf(before *sighting, e znode.Entry, changed <-chan zk.Event) *sighting {
 	s := &sighting{entry: e, since: c.Clock.Mono(), changed: changed}
 	if before != nil && before.entry.Node == e.Node && before.entry.Stat.Mzxid == e.Stat.Mzxid {
@@ -30,8 +30,9 @@ func (c *contender) sightingOf(before *sighting, e znode.Entry, changed <-chan z
 	return s
 }
 
-// judge says whether an entry has expired, see [znode.Entry.Judge]. After an outage of this
-// client all may have had one, so entries not written since get a third of their TTL more.
+// judge decides whether an entry has expired, see [znode.Entry.Judge]. After an outage of this
+// client, other clients may have had one too, so entries not written since get a third of their
+// TTL more.
 func (c *contender) judge(s *sighting, knew znode.Now) (znode.Verdict, time.Duration) {
 	grace := c.Terms.Grace
 	if c.resumed.before(s.entry.Stat.Mzxid, c.Conn.LastOutage(), c.Queue) {
@@ -40,12 +41,12 @@ func (c *contender) judge(s *sighting, knew znode.Now) (znode.Verdict, time.Dura
 	return s.entry.Judge(knew, grace, c.Clock.Mono()-s.since)
 }
 
-// proof gets what was missing for a verdict on what was written in that transaction.
+// proof gets the missing proof for a verdict on a write of that transaction.
 type proof func(ctx context.Context, knew znode.Now, mzxid int64) error
 
-// assess reads an entry and says whether it has expired: the one place where a client
-// reads, judges, proves and reads again. It fails with zk.ErrNoNode if the entry is gone, and
-// with zk.ErrNoAuth if it may not be read.
+// assess reads an entry and decides whether it has expired. It is the only function that reads,
+// judges, proves and reads again. It fails with zk.ErrNoNode if the entry has gone, and with
+// zk.ErrNoAuth if an ACL forbids the read.
 func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, watch bool, prove proof) (*sighting, error) {
 	read := func() (node zkconn.Node, changed <-chan zk.Event, err error) {
 		if watch {
@@ -68,12 +69,12 @@ func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, 
 		if verdict != znode.Unproven && !(before.expired && try == 0 && c.Clock.Outdated()) {
 			return before, nil
 		}
-		if try == 3 { // it is written all the time
+		if try == 3 { // it is written too often
 			before.wait = time.Second
 			return before, nil
 		}
 		switch err := prove(ctx, knew, before.entry.Stat.Mzxid); {
-		case errors.Is(err, zkconn.ErrDenied), errors.Is(err, zk.ErrNoNode): // our own observation will tell
+		case errors.Is(err, zkconn.ErrDenied), errors.Is(err, zk.ErrNoNode): // our own observation will decide
 			before.wait = pollEvery
 			return before, nil
 		case err != nil:
@@ -82,13 +83,13 @@ func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, 
 	}
 }
 
-// byClock proves by a sample of the leader's clock.
+// byClock proves with a sample of the leader's clock.
 func (c *contender) byClock(ctx context.Context, knew znode.Now, mzxid int64) error {
 	return c.Clock.Prove(ctx, knew, mzxid)
 }
 
-// inTheWay returns a Blocked if the contender is alive, as far as can be known, and does not
-// share the lock with us.
+// inTheWay returns a Blocked if the contender is alive, as far as is known, and does not share
+// the lock with us.
 func (c *contender) inTheWay(ctx context.Context, n znode.Name) error {
 	s, err := c.assess(ctx, n, c.seen, false, c.byClock)
 	switch {
@@ -106,15 +107,14 @@ func (c *contender) inTheWay(ctx context.Context, n znode.Name) error {
 	return &Blocked{Path: c.path(n), Entry: &s.entry}
 }
 
-// resumption is the first transaction that is known to be younger than an outage.
+// resumption is the first transaction known to be later than an outage.
 type resumption struct {
 	mu     sync.Mutex
 	outage time.Duration
 	zxid   int64
 }
 
-// before reports whether the transaction may have been made before the outage ended, if
-// there was one.
+// before reports whether there was an outage and the transaction may be older than its end.
 func (r *resumption) before(zxid int64, outage time.Duration, q *Queue) bool {
 	if outage < 0 {
 		return false

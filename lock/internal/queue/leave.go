@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// exit is the way of an entry out of the queue.
+// exit is the state of an entry that leaves the queue.
 type exit struct {
 	*Queue
 	e    *Entry
@@ -24,7 +24,7 @@ type exit struct {
 
 	version, acknowledged int32  // of the node's data: probably, and at least
 	pending               []byte // of a write of unknown outcome
-	withParent            bool   // the anchor and the parent go in the same transaction
+	withParent            bool   // delete the anchor and the parent in the same transaction
 	tried                 bool   // an attempt may have been applied
 }
 
@@ -38,12 +38,11 @@ func (q *Queue) exitOf(e *Entry) *exit {
 	return x
 }
 
-// Leave deletes the entry's node, and with it the anchor and the parent if no other
-// contender is there and the lock is not used again and again. It goes on over reconnects until ctx
-// ends. It fails with ErrRemoved if the node was gone already, and ErrTaken if another client
-// wrote it; then it touches nothing. A node that is gone is what was asked for if a lost
-// reply may have told so, or if its lease has ended since; but not if the lease may have
-// ended before.
+// Leave deletes the entry's node. It also deletes the anchor and the parent if no other contender
+// is there and the lock is not in frequent use. It retries over reconnects until ctx ends. It
+// fails with ErrRemoved if the node was already gone, and with ErrTaken if another client has
+// written it; then it changes nothing. A missing node is a success if a reply of ours was lost,
+// or if the lease has ended since. It is none if the lease may have ended before the unlock.
 func (q *Queue) Leave(ctx context.Context, e *Entry) error {
 	x := q.exitOf(e)
 	defer q.close(x.lock)
@@ -58,7 +57,7 @@ func (x *exit) leave(ctx context.Context) error {
 	return fmt.Errorf("delete %s: %w", x.e.Path, err)
 }
 
-// ops are the operations by which the entry leaves.
+// ops returns the operations with which the entry leaves.
 func (x *exit) ops() []any {
 	ops := append(make([]any, 0, 3), &zk.DeleteRequest{Path: x.e.Path, Version: x.version})
 	if x.withParent {
@@ -67,7 +66,7 @@ func (x *exit) ops() []any {
 	return ops
 }
 
-// attempt makes one transaction. What it returns is for Retry.
+// attempt sends one transaction. Its error is for Retry.
 func (x *exit) attempt(ctx context.Context) error {
 	_, err := x.Conn.Multi(ctx, nil, x.ops()...)
 	if err == nil {
@@ -77,7 +76,7 @@ func (x *exit) attempt(ctx context.Context) error {
 	return x.refused(ctx, err)
 }
 
-// refused takes the error of an attempt.
+// refused handles the error of an attempt.
 func (x *exit) refused(ctx context.Context, err error) error {
 	op, cause := zkconn.RefusedOp(err)
 	switch {
@@ -94,7 +93,7 @@ func (x *exit) refused(ctx context.Context, err error) error {
 	return err
 }
 
-// entryRefused takes the refusal to delete the entry.
+// entryRefused handles a refusal to delete the entry.
 func (x *exit) entryRefused(ctx context.Context, cause error) error {
 	switch {
 	case errors.Is(cause, zk.ErrNoNode) && !x.e.Lapsed() && (x.tried || x.e.IsOver()):
@@ -120,28 +119,29 @@ func (x *exit) entryRefused(ctx context.Context, cause error) error {
 		if why := x.e.OverwrittenBy(n.Data); !errors.Is(why, lease.ErrBroken) {
 			return zkconn.Final(why)
 		}
-		x.version = n.Stat.Version // the client that broke it waits until it has gone
+		x.version = n.Stat.Version // the force-release waits until the node has gone
 	}
 	return zkconn.ErrAgain
 }
 
-// gone is called when the entry has gone. If the parent may be empty now, it is deleted in a
-// while, unless the lock is used again.
+// gone is called when the entry has gone. If the parent may be empty now, it is deleted a second
+// later, unless the lock is used again.
 func (x *exit) gone() {
 	x.lock.left(x.Clock.Mono())
 	if x.withParent {
 		x.lock.believe(parent{})
-		x.owe(x.e.parent(), true) // only to remember when it was used
+		x.owe(x.e.parent(), true) // only to remember the time of its use
 		return
 	}
 	x.owe(x.e.parent(), x.e.keepParent && !x.e.Name().Overflowed())
 }
 
-// CheckParentLater is for an entry that another client has removed or written: the parent may be empty.
+// CheckParentLater is for an entry that another client has removed or written: the parent may now
+// be empty.
 func (q *Queue) CheckParentLater(e *Entry) { q.owe(e.parent(), e.keepParent) }
 
-// LeaveAll has entries of different locks leave: in one transaction if that can be done.
-// It returns for each what Leave does.
+// LeaveAll lets entries of different locks leave, in one transaction if possible. It returns the
+// result of Leave for each.
 func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
 	errs := make([]error, len(es))
 	all := make([]*exit, len(es))
@@ -157,10 +157,9 @@ func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
 	return errs
 }
 
-// leaveTogether deletes entries in one transaction, with their parents where they were alone.
-// It returns those that are to leave one by one, because theirs was refused or the outcome of
-// all is not known. If a parent is refused, all parents are left for later: it is
-// probably not the only one.
+// leaveTogether deletes entries in one transaction, with the parents of lone entries. It returns
+// the entries that must leave one by one, because one was refused or the outcome is unknown. If a
+// parent is refused, all parents are left for later: it is probably not the only one.
 func (q *Queue) leaveTogether(ctx context.Context, all []*exit) (apart []*exit) {
 	left := slices.Clone(all)
 	for len(left) > 0 {
@@ -198,21 +197,21 @@ func (q *Queue) leaveTogether(ctx context.Context, all []*exit) (apart []*exit) 
 	return apart
 }
 
-// Limits of removals in the background. A client that closes may have a hundred thousand.
+// Limits of removals in the background. A client that closes may have a hundred thousand entries.
 const (
 	removeBatch   = 100 // entries in one transaction
 	removeWorkers = 8   // transactions under way at once
 )
 
-// removals are entries that have ended and whose nodes are to be deleted in the background.
+// removals are ended entries whose nodes are deleted in the background.
 type removals struct {
 	mu      sync.Mutex
 	waiting []*Entry
 	workers int
 }
 
-// Remove deletes in the background the node of an entry that has ended. Many at once share
-// transactions. Close waits for it.
+// Remove deletes the node of an ended entry in the background. Many at once share transactions.
+// Close waits for them.
 func (q *Queue) Remove(e *Entry) {
 	if !q.Tasks.Enter() {
 		return
@@ -227,7 +226,7 @@ func (q *Queue) Remove(e *Entry) {
 	}
 }
 
-// remove deletes what waits to be deleted, until nothing does.
+// remove deletes the waiting entries until none is left.
 func (q *Queue) remove() {
 	r := &q.removals
 	for {
@@ -268,8 +267,8 @@ func (q *Queue) remove() {
 	}
 }
 
-// remove deletes the node of an entry. An error says that it may be there still; one that
-// another client has removed or written is none.
+// remove deletes the node of an entry. If that fails, it logs a warning. If another client has
+// removed the node, that is a success.
 func (x *exit) remove() {
 	ctx, cancel := context.WithTimeout(context.Background(), x.patience(&x.e.Terms))
 	defer cancel()
@@ -281,14 +280,14 @@ func (x *exit) remove() {
 	if errors.Is(err, lease.ErrRemoved) {
 		return
 	}
-	x.Log.Warn().Err(err).Str("lock", x.e.Lock()).Str("entry", x.e.Path).Msg("an entry could not be deleted; it is left to expire")
+	x.Log.Warn().Err(err).Str("lock", x.e.Lock()).Str("entry", x.e.Path).Msg("an entry could not be deleted, and is left to expire")
 	if !errors.Is(err, lease.ErrTaken) {
 		x.noteLeftBehind(err)
 	}
 }
 
-// removeIfBroken forgets an entry that another client has written. If that was a
-// force-release, which waits until it has gone, the node is deleted first.
+// removeIfBroken handles an entry that another client has written. If that was a force-release,
+// which waits for the deletion, it deletes the node.
 func (q *Queue) removeIfBroken(e *Entry) {
 	ok := q.background(func() {
 		defer q.CheckParentLater(e)
@@ -318,5 +317,5 @@ func (q *Queue) removeIfBroken(e *Entry) {
 	}
 }
 
-// usedAgain is within what time of the last use the parent of a lock stays.
+// usedAgain is the time after its last use for which a lock's parent stays.
 const usedAgain = time.Second

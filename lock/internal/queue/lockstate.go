@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// lockState is what this process knows of one lock: what it believes of the parent, two
-// facts for the next release, and the places of its goroutines. It is there while it is in
-// use, and for a second after the last entry has left.
+// lockState is the state that this process has of one lock: its belief about the parent, two
+// facts for the next release, and the places of its goroutines. It exists while it is in use, and
+// for a second after the last entry has left.
 type lockState struct {
 	name string
 
 	mu       sync.Mutex
 	parent   parent
-	lastLeft time.Duration // monotonic time at which an entry of ours left last; 0: never
+	lastLeft time.Duration // monotonic time at which our last entry left; 0: never
 	others   bool          // other contenders were seen
 	places   places
-	soleHold *Entry // held by one goroutine that no other waits for: its place is not remembered
+	soleHold *Entry // held by one goroutine, without local waiters: it needs no place
 
 	users    int // guarded by the queue
-	watchers int // of these, those that only watch; guarded by the queue too
+	watchers int // users that only watch; also guarded by the queue
 }
 
-// open returns the state of a lock, to be given back with close. A parent that is kept is
-// probably there, and is read first.
+// open returns the state of a lock; return it with close. A kept parent probably exists, so it is
+// read first.
 func (q *Queue) open(lock string, keepParent bool) *lockState {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -41,7 +41,7 @@ func (q *Queue) open(lock string, keepParent bool) *lockState {
 	return s
 }
 
-// close gives a lock's state back. A state that is not in use is forgotten.
+// close returns a lock's state. An unused state is forgotten.
 func (q *Queue) close(s *lockState) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -50,8 +50,8 @@ func (q *Queue) close(s *lockState) {
 	}
 }
 
-// ServersReset is called when the servers may have lost their data: nothing that was seen of
-// parents is believed any more.
+// ServersReset is called when the servers may have lost their data. It drops all beliefs about
+// parents.
 func (q *Queue) ServersReset() {
 	q.mu.Lock()
 	states := slices.Collect(maps.Values(q.locks))
@@ -61,22 +61,22 @@ func (q *Queue) ServersReset() {
 	}
 }
 
-// believed is what is believed of the parent.
+// believed returns the belief about the parent.
 func (s *lockState) believed() parent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.parent
 }
 
-// believe notes what a reply has shown of the parent.
+// believe sets the belief about the parent, after a reply has shown it.
 func (s *lockState) believe(p parent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parent = p
 }
 
-// recall notes what the join of an entry that stands below it has shown of the parent, if
-// that was forgotten while the entry was held.
+// recall restores the belief about the parent from an entry's join, if that was forgotten while
+// the entry was held.
 func (s *lockState) recall(p parent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,41 +85,42 @@ func (s *lockState) recall(p parent) {
 	}
 }
 
-// sawOthers notes whether other contenders are at the lock.
+// sawOthers records whether there are other contenders.
 func (s *lockState) sawOthers(others bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.others = others
 }
 
-// left notes that an entry of ours has left.
+// left records the time at which an entry of ours has left.
 func (s *lockState) left(now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastLeft = now
 }
 
-// stays reports whether the parent stays when an entry leaves: the lock is used again and
-// again, or others are there.
+// stays reports whether the parent stays when an entry leaves: the lock is in frequent use, or
+// there are other contenders.
 func (s *lockState) stays(now time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.others || s.lastLeft != 0 && now-s.lastLeft < usedAgain
 }
 
-// barged reports whether goroutines wait for the lock to be free, without a place in its queue:
-// no watch tells of them. s.mu is held.
+// barged reports whether barging goroutines wait for the lock: without a place in its queue, no
+// watch shows them. s.mu is held.
 func (s *lockState) barged() bool {
 	return slices.ContainsFunc(s.places.all(), func(p *placed) bool { return p.like.Barging && p.Waiting() > 0 })
 }
 
-// places are those of one lock. Nearly all locks have one, of which a client may have very many.
+// places are the places of one lock. Nearly all locks have one, and a client may have very many
+// locks.
 type places struct {
 	one  *placed
-	more map[likeness]*placed // beside that; nil: none
+	more map[likeness]*placed // further places; nil: none
 }
 
-// find returns the place of the requests that are alike, nil if there is none.
+// find returns the place of requests of this likeness, or nil.
 func (s *places) find(l likeness) *placed {
 	if s.one != nil && s.one.like.likeness() == l {
 		return s.one
@@ -138,7 +139,7 @@ func (s *places) add(p *placed) {
 	s.more[p.like.likeness()] = p
 }
 
-// remove reports whether the place was there.
+// remove removes the place, and reports whether it was there.
 func (s *places) remove(p *placed) bool {
 	if s.one == p {
 		s.one = nil

@@ -10,19 +10,19 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// countEvery is twice the shortest time between two counts of the contenders, while goroutines
-// wait for an entry of their place.
+// countEvery is twice the shortest time between two counts of the contenders while local waiters
+// wait.
 const countEvery = 10 * time.Millisecond
 
-// countOthersSoon counts the contenders in a while, if that is of use; lock.mu is held. If other
-// processes contend, the first waiter joins while the entry is still held: its place in the
-// queue is then that of a client without local waiters.
+// countOthersSoon schedules a count of the contenders if it is needed; lock.mu is held. If other
+// processes contend, the first local waiter joins while the entry is still held. So its place in
+// the queue is the same as without local handoff.
 func (p *placed) countOthersSoon() {
 	if p.counting || !p.CountDue() || p.queue.Closing.Err() != nil {
 		return
 	}
 	p.counting = true
-	// Before the window ends, and during a long hold more and more rarely.
+	// Count before the window ends, and less and less often during a long hold.
 	wait := max(p.Window, countEvery) / 2
 	if e, held := p.Holder(); held {
 		wait = min(max(wait, (p.queue.Clock.Mono()-e.HeldSince())/4), readAgainAfter)
@@ -36,7 +36,7 @@ func (p *placed) countOthersSoon() {
 	})
 }
 
-// countOthers counts the contenders, by one list.
+// countOthers lists the contenders once and counts them.
 func (p *placed) countOthers() {
 	p.lock.mu.Lock()
 	due, began := p.CountDue(), p.queue.Clock.Mono()
@@ -44,7 +44,7 @@ func (p *placed) countOthers() {
 	contenders := 0
 	if due {
 		children, stat, err := p.queue.Conn.Children(p.queue.Closing, p.queue.Path(p.like.Lock))
-		if contenders = math.MaxInt; err == nil { // else unknown: the waiters join
+		if contenders = math.MaxInt; err == nil { // on an error, unknown: the waiters join
 			contenders = countContenders(children, stat)
 		}
 		p.readRoom()
@@ -57,8 +57,9 @@ func (p *placed) countOthers() {
 	p.goOn()
 }
 
-// countContenders is how many contenders a list of a lock's children shows. If the parent's counter
-// is at its end, clients that wait have no entry: then they count as very many.
+// countContenders returns the number of contenders in a list of a lock's children. If the
+// parent's counter is at its end, waiting clients have no entry, so it returns a very large
+// number.
 func countContenders(children []string, stat *zk.Stat) int {
 	if znode.Stat(*stat).Spent() {
 		return math.MaxInt
@@ -66,15 +67,15 @@ func countContenders(children []string, stat *zk.Stat) int {
 	return len(znode.Contenders(children))
 }
 
-// entries is how many entries of the place are at the lock.
+// entries returns the number of the place's entries at the lock.
 func (p *placed) entries() int {
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
 	return p.Entries()
 }
 
-// readRoom reads how many permits a semaphore has: a client whose entries hold as many as there
-// were has none in the queue that learns of more.
+// readRoom reads the number of a semaphore's permits. If this client's entries hold all permits
+// there were, none of its waiters in the queue would learn of more.
 func (p *placed) readRoom() {
 	if p.like.Kind != znode.Semaphore {
 		return

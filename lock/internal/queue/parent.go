@@ -11,31 +11,31 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// belief is what a client believes of a lock's parent.
+// belief is the state of a client's belief about a lock's parent.
 type belief uint8
 
 const (
-	absent     belief = iota // there is none: the join makes it
-	unknown                  // it has to be read
-	ours                     // there is one, with an anchor of that generation
-	unwritable               // there is one that we may not write: joins list
+	absent     belief = iota // there is none: the join creates it
+	unknown                  // it must be read
+	ours                     // there is one, with the anchor of its generation
+	unwritable               // there is one that we may not write: each join lists
 )
 
-// parent is what a client believes of a lock's parent. Nothing rests on it unproved: a join
-// that believes the wrong thing is refused.
+// parent is a client's belief about a lock's parent. The server checks it: a join with a wrong
+// belief is refused.
 type parent struct {
 	state      belief
 	kind       znode.Kind
 	generation string
 	adopted    bool
-	unproven   bool // of one that was adopted: whether its ACL lets us delete entries is not known
+	unproven   bool // adopted, and we do not know yet whether its ACL lets us delete entries
 
-	// Of a semaphore: what the anchor's data tells, and the version at which it stands.
+	// Of a semaphore: the data of the anchor, and its version.
 	anchor        permits
 	anchorVersion int32
 }
 
-// permits are how many a semaphore was made with, and has instead if that is not 0.
+// permits are a semaphore's original number of permits, and the present number if it is not 0.
 type permits struct{ made, resized int32 }
 
 func (p permits) data() znode.AnchorData {
@@ -44,16 +44,16 @@ func (p permits) data() znode.AnchorData {
 
 func (p permits) capacity() int32 { return p.data().Capacity() }
 
-// data is what stands in the parent.
+// data returns the data of the parent.
 func (p *parent) data() []byte {
 	return znode.Parent{Kind: p.kind, Generation: p.generation, Adopted: p.adopted}.Encode()
 }
 
-// anchorPath is the path of the anchor of that generation.
+// anchorPath returns the path of the anchor of that generation.
 func anchorPath(parent, generation string) string { return parent + "/" + znode.Anchor(generation) }
 
-// readParent reads the parent, and the anchor of a semaphore. It refuses a parent that is
-// not ours to use. One without a generation or an anchor stays unknown: it is to be adopted.
+// readParent reads the parent, and the anchor of a semaphore. It returns an error if the parent
+// is not usable for us. A parent without a generation or an anchor stays unknown, to be adopted.
 func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 	for again := false; ; again = true {
 		n, err := c.Conn.Get(ctx, c.parent)
@@ -81,7 +81,7 @@ func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 				return p, err
 			case gone && again:
 				return parent{state: unknown}, nil
-			case gone: // perhaps the parent was made anew between the two reads
+			case gone: // perhaps the parent was created anew between the two reads
 				continue
 			}
 		}
@@ -90,7 +90,7 @@ func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 	}
 }
 
-// readAnchor reads how many permits a semaphore has. gone says that the anchor is not there.
+// readAnchor reads a semaphore's number of permits. gone says that there is no anchor.
 func (c *contender) readAnchor(ctx context.Context, p *parent) (gone bool, err error) {
 	n, err := c.Conn.Get(ctx, anchorPath(c.parent, p.generation))
 	if errors.Is(err, zk.ErrNoNode) {
@@ -102,7 +102,7 @@ func (c *contender) readAnchor(ctx context.Context, p *parent) (gone bool, err e
 	return false, c.learnAnchor(p, n)
 }
 
-// learnAnchor takes what a read of the anchor has shown.
+// learnAnchor takes the permits from a read of the anchor.
 func (c *contender) learnAnchor(p *parent, n zkconn.Node) error {
 	a, err := znode.DecodeAnchor(n.Data)
 	if err != nil {
@@ -110,19 +110,19 @@ func (c *contender) learnAnchor(p *parent, n zkconn.Node) error {
 	}
 	p.anchor, p.anchorVersion = permits{a.Permits, a.Resized}, n.Stat.Version
 	if !c.fits(p.anchor) {
-		return fmt.Errorf("%w: %s has %d (made with %d), asked for as one of %d: use one of the two, or change the number by Resize",
+		return fmt.Errorf("%w: %s has %d (made with %d), but %d were requested: use one of the two, or change the number by Resize",
 			ErrPermits, c.parent, p.anchor.capacity(), p.anchor.made, c.Capacity)
 	}
 	return nil
 }
 
-// fits reports whether a semaphore has the number of permits that the contender says: the one
-// that it was made with, or has now.
+// fits reports whether a semaphore's original or present number of permits is the contender's
+// number.
 func (c *contender) fits(p permits) bool {
 	return c.Kind != znode.Semaphore || c.Capacity == p.made || c.Capacity == p.capacity()
 }
 
-// check refuses a parent that is not ours to use, and returns its data.
+// check returns the data of a parent, and an error if the parent is not usable for us.
 func (c *contender) check(n zkconn.Node) (znode.Parent, error) {
 	if n.Stat.EphemeralOwner != 0 {
 		return znode.Parent{}, fmt.Errorf("%w: %s is an ephemeral node", ErrForeign, c.parent)
@@ -143,15 +143,15 @@ func (c *contender) check(n zkconn.Node) (znode.Parent, error) {
 	return data, nil
 }
 
-// adopt makes a lock's parent of a node that is there without a generation or an anchor: an
-// empty one, as zk.Lock, Curator and kazoo make, or an ancestor of ours. The entry that
-// stands below it proves which node is written.
+// adopt turns a node without a generation or an anchor into a lock's parent: an empty node, as
+// zk.Lock, Curator and kazoo create, or an ancestor of ours. The entry below it proves that it is
+// still the same node.
 func (c *contender) adopt(ctx context.Context, e *Entry) error {
 	return c.Conn.Retry(ctx, backoff, func() error {
 		n, err := c.Conn.GetSynced(ctx, c.parent)
 		if errors.Is(err, zk.ErrNoNode) {
 			c.lock.believe(parent{state: unknown})
-			return nil // the entry went with it: a list tells
+			return nil // the entry went with it: a list shows that
 		}
 		if err != nil {
 			return zkconn.Final(err)
@@ -180,7 +180,7 @@ func (c *contender) adopt(ctx context.Context, e *Entry) error {
 		case errors.Is(cause, zk.ErrNoAuth):
 			c.lock.believe(parent{state: unwritable})
 			return nil
-		case op == 0: // the entry is gone: a list tells
+		case op == 0: // the entry has gone: a list shows that
 			c.lock.believe(parent{state: unknown})
 			return nil
 		case op == 2 && errors.Is(cause, zk.ErrBadVersion):
@@ -190,7 +190,7 @@ func (c *contender) adopt(ctx context.Context, e *Entry) error {
 	})
 }
 
-// makeAncestors makes the nodes above path that are missing, each marked as ours.
+// makeAncestors creates the missing nodes above path, each marked as ours.
 func (q *Queue) makeAncestors(ctx context.Context, path string) error {
 	for i := 1; i < len(path); i++ {
 		if path[i] != '/' {
@@ -216,7 +216,7 @@ func (q *Queue) makeDir(ctx context.Context, path string) error {
 	})
 	switch {
 	case err == nil, errors.Is(err, zk.ErrNodeExists),
-		errors.Is(err, zk.ErrNoNode): // its own parent was pruned meanwhile; the caller tries again
+		errors.Is(err, zk.ErrNoNode): // its own parent was deleted meanwhile; the caller tries again
 		return nil
 	case errors.Is(err, zk.ErrNoAuth):
 		return fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, path)
@@ -228,13 +228,14 @@ func (q *Queue) makeDir(ctx context.Context, path string) error {
 	return err
 }
 
-// LearnTime samples the leader's clock unless that was done, where it is not denied.
+// LearnTime samples the leader's clock, unless it is known. If an ACL forbids that, it returns
+// nil.
 func (q *Queue) LearnTime(ctx context.Context) error {
 	for !q.Clock.Known() {
 		err := q.Clock.Sample(ctx)
 		switch {
 		case errors.Is(err, zkconn.ErrDenied):
-			q.Log.Debug().Err(err).Msg("entries tell no expiry until their first renewal")
+			q.Log.Debug().Err(err).Msg("entries have no expiry until their first renewal")
 			return nil
 		case errors.Is(err, zk.ErrNoNode):
 			err = q.makeAncestors(ctx, q.Root+"/")

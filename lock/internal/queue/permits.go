@@ -14,26 +14,26 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// A semaphore has as many permits as stand in the data of its anchor. Contenders are in, from
-// the first on, that together ask for no more. Any holder can be the next to leave, so that
-// one has gone proves nothing: the permits of those ahead are counted.
+// The anchor's data has a semaphore's number of permits. The first contenders are in, as long as
+// the permits suffice. Any holder can be the next to leave, so one that has gone proves nothing:
+// a waiter counts the permits of all contenders ahead.
 //
-//   - The first waiter watches each holder, or the children if the holders are many, and the
-//     anchor. It counts again after each change, by a number of permits that it reads after
-//     that: fewer permits there are only by a transaction in which an entry goes that had
-//     waited for them.
-//   - Any other waiter watches the entry before it, whose grant says that we are first; and
-//     the one that stands as many permits ahead as there are: when the holders leave in the
-//     order in which they came, there is room when that has gone.
+//   - The first waiter watches the anchor and each holder, or the children if there are many
+//     holders. After each change it reads the number of permits, and counts again. It must read
+//     the number afterwards: a Resize lowers it in the transaction that deletes the entry that
+//     had waited for those permits.
+//   - Any other waiter watches the entry before it, whose grant makes this waiter the first. It
+//     also watches the entry that is as many permits ahead as there are: if the holders leave in
+//     the order in which they came, there is room when that entry has gone.
 
-// fewHolders is up to how many holders are read, or watched, one by one.
+// fewHolders is the largest number of holders that are read or watched one by one.
 const fewHolders = 16
 
-// holdersAhead are the holders ahead of the first waiter, and the number of permits.
+// holdersAhead has the holders ahead of the first waiter, and the number of permits.
 type holdersAhead struct {
-	names    []znode.Name         // that may be there still: no other is ahead
+	names    []znode.Name         // that may still be there: no other is ahead
 	seen     map[string]*sighting // each with a watch
-	again    time.Time            // when all are to be read again
+	again    time.Time            // time of the next read of all
 	capacity int32
 	resized  <-chan zk.Event // of a watch on the number
 }
@@ -43,8 +43,8 @@ func (c *holdersAhead) drop(n znode.Name) {
 	c.names = slices.DeleteFunc(c.names, func(o znode.Name) bool { return o.Node == n.Node })
 }
 
-// placeByCount is the place of an entry of a semaphore by the reply to its create: so many
-// contenders were there, each with a permit at least.
+// placeByCount returns the position of a semaphore's entry by the reply to its create. There were
+// this many contenders, each with at least one permit.
 func (c *contender) placeByCount(d *draft, own znode.Name, contenders int32) position {
 	capacity := d.parent.anchor.capacity()
 	if contenders <= capacity || own.Seq <= capacity {
@@ -53,13 +53,13 @@ func (c *contender) placeByCount(d *draft, own znode.Name, contenders int32) pos
 	return position{predecessor: znode.Predict(d.prefix, own.Seq-1), target: znode.Predict(d.prefix, own.Seq-capacity)}
 }
 
-// placePermits notes the place of the entry by a list that was made just now.
+// placePermits sets the position of the entry by a list that was just read.
 func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int, settled func() bool) error {
 	capacity, resized, err := w.readCapacity(ctx, true)
 	if err != nil {
 		return err
 	}
-	if !settled() { // the list may be older than the number
+	if !settled() { // the list may be older than the number of permits
 		return w.unsettled(ctx)
 	}
 	w.ahead = nil
@@ -68,7 +68,7 @@ func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int,
 	if w.p = positionOf(names, self, rules); w.p.admitted {
 		return nil
 	}
-	first := self == 0 // it asks for more permits than there are, and waits for a raise
+	first := self == 0 // it asks for more permits than there are, and waits for a Resize
 	if !first {
 		before := names[self-1]
 		first = !before.Ours() || before.Node == w.grantedPredecessor || znode.WaitsFor(names, self-1, rules) < 0
@@ -87,7 +87,7 @@ func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int,
 	return nil
 }
 
-// countRoom tells the place of this process how many entries are of use.
+// countRoom tells the place of this process how many entries it can use.
 func (c *contender) countRoom(names []znode.Name, capacity int32) {
 	if c.placed == nil {
 		return
@@ -102,9 +102,9 @@ func (c *contender) countRoom(names []znode.Name, capacity int32) {
 	c.placed.goOn()
 }
 
-// followPermits waits for a change that may make room: of the first waiter, any; of another,
-// that the entry before it was granted or has gone, or that the one ahead by as many permits
-// as there are has gone.
+// followPermits waits for a change that may make room. For the first waiter that is any change.
+// For another waiter it is the grant or the end of the entry before it, or the end of the target
+// entry.
 func (w *waiter) followPermits(ctx context.Context) error {
 	switch {
 	case w.trying:
@@ -129,7 +129,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	case s.expired:
 		return w.purge(ctx)
 	case settled() && s.entry.Granted() && w.grantedPredecessor != name.Node:
-		w.grantedPredecessor, w.p = name.Node, position{} // we are the first that waits: a list tells the holders
+		w.grantedPredecessor, w.p = name.Node, position{} // we are the first waiter: list the holders
 		return nil
 	}
 	events := []<-chan zk.Event{s.changed}
@@ -141,7 +141,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 			return nil
 		case errors.Is(err, zk.ErrNoNode):
 			return w.unsettled(ctx)
-		case err != nil && !errors.Is(err, zk.ErrNoAuth): // the predecessor tells later
+		case err != nil && !errors.Is(err, zk.ErrNoAuth): // the predecessor shows it later
 			return err
 		}
 		events = append(events, changed)
@@ -149,8 +149,8 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	return w.awaitAny(ctx, events, s.wait)
 }
 
-// followHolders waits until there is room, or a holder has expired and was purged. It reads again
-// what has changed, and all when one of them may have expired.
+// followHolders waits until there is room, or until it has purged an expired holder. It reads
+// changed holders again, and reads all when one of them may have expired.
 func (w *waiter) followHolders(ctx context.Context) error {
 	settled, c, now := w.settled(), w.ahead, time.Now()
 	all := !now.Before(c.again)
@@ -213,7 +213,7 @@ func (w *waiter) followChildren(ctx context.Context) error {
 	}
 	before := len(w.ahead.names)
 	children, _, changed, err := w.Conn.WatchChildren(ctx, w.parent)
-	w.p, w.ahead = position{}, nil // a list tells the place
+	w.p, w.ahead = position{}, nil // a list finds the position
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}
@@ -230,11 +230,10 @@ func (w *waiter) followChildren(ctx context.Context) error {
 	return w.awaitAny(ctx, []<-chan zk.Event{changed, raised}, w.Terms.TTL/4)
 }
 
-// purgeSome looks at a few of many holders, drawn at random, and purges those that have
-// expired.
+// purgeSome reads a few of many holders, chosen at random, and purges the expired ones.
 func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
 	if w.purgeAt.IsZero() {
-		w.purgeAt = time.Now() // most waiters are first for a moment only
+		w.purgeAt = time.Now() // most waiters are first only for a moment
 	}
 	if time.Since(w.purgeAt) < w.Terms.TTL/4 {
 		return nil
@@ -249,7 +248,7 @@ func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
 	return nil
 }
 
-// sample draws a few of the names.
+// sample returns a few of the names, chosen at random.
 func (q *Queue) sample(names []znode.Name) []znode.Name {
 	if len(names) <= fewHolders {
 		return names
@@ -259,7 +258,7 @@ func (q *Queue) sample(names []znode.Name) []znode.Name {
 	return names[:fewHolders]
 }
 
-// awaitAny waits for any of the events, for at most that long, or until the own entry ends.
+// awaitAny waits for any of the events, for at most that long, or until our own entry ends.
 func (w *waiter) awaitAny(ctx context.Context, events []<-chan zk.Event, most time.Duration) error {
 	any := make(chan zk.Event)
 	fire := sync.OnceFunc(func() { close(any) })

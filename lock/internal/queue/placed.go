@@ -10,9 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// placed is the place of this process for the requests that ask for the same (package
-// place), with the joins and counts of contenders that it takes. It is guarded by its lock state, and there
-// while it is used.
+// placed is this process's place (package place) for requests of one likeness, with its joins and
+// its counts of contenders. The lock state guards it. It exists while it is used.
 type placed struct {
 	place.Place[*Entry]
 	queue   *Queue
@@ -20,11 +19,11 @@ type placed struct {
 	like    Request
 	blocker *Blocked // the contender in the way of the join
 	waiting bool     // a join has to wait
-	waitsBy string   // by that entry; "": it has none
-	ahead   int      // entries ahead of that one when it began to wait
+	waitsBy string   // with that entry; "": it has none
+	ahead   int      // entries ahead of that entry when the wait began
 
 	counting bool // a count of the contenders is due, or under way
-	watched  bool // a goroutine looks after what is kept
+	watched  bool // a goroutine looks after the cached lease
 
 	keptSince time.Duration // monotonic time
 }
@@ -32,9 +31,9 @@ type placed struct {
 // errUnwanted ends a join that no goroutine waits for any more.
 var errUnwanted = errors.New("no goroutine waits for the lock any more")
 
-// takePlace enters a waiter. It returns the entry if there is one for it at once. If inline
-// may be, and the waiter needs a join that no other can be served by, it returns that
-// join, to be made by the caller.
+// takePlace enters a waiter. It returns the entry if the waiter gets one at once. If inline is
+// set and the waiter needs a join that serves no other waiter, it returns that join for the
+// caller to run.
 func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, inline bool) (*placed, *Entry, *place.Join) {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
@@ -48,7 +47,7 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 			return p, e, nil
 		case place.Take:
 			switch next, _ := admit(position{admitted: true}, e.Fresh(q.Conn.Session())); {
-			case next != enter: // it has to be written first
+			case next != enter: // it must be written first
 				p.Return(w)
 				p.begin(e, place.Take, place.Use{})
 			case p.grant(w, e, place.Use{}) != nil: // it has ended just now
@@ -71,8 +70,7 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 	}
 }
 
-// placeFor returns the place of a request; s.mu is held. The state stays open while a place
-// is used.
+// placeFor returns the place of a request; s.mu is held. A place keeps the state open.
 func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 	if p := s.places.find(r.likeness()); p != nil {
 		return p
@@ -97,7 +95,7 @@ func (p *placed) vacate() {
 	}
 }
 
-// tellWaits tells that a request has to wait, if another entry is ahead for sure; lock.mu is
+// tellWaits reports that a request has to wait, if another entry is surely ahead; lock.mu is
 // held.
 func (p *placed) tellWaits(r *Request) {
 	ahead := p.ahead
@@ -110,8 +108,8 @@ func (p *placed) tellWaits(r *Request) {
 	p.queue.Waits(r.Values, r, p.waitsBy, p.aheadOf(p.Waiting()-1, ahead))
 }
 
-// aheadOf is how many contenders are ahead of the i-th waiter, the first of which has so many
-// ahead; 0: it is not known. Waiters of a shared entry get it together.
+// aheadOf returns the number of contenders ahead of the i-th waiter; first is the number ahead of
+// the first waiter. 0 means unknown. Waiters of a shared entry get it together.
 func (p *placed) aheadOf(i, first int) int {
 	if first == 0 || p.Shared {
 		return first
@@ -119,19 +117,19 @@ func (p *placed) aheadOf(i, first int) int {
 	return first + i
 }
 
-// inTheWay is the contender that the place waits for; lock.mu is held.
+// inTheWay returns the contender that the place waits for; lock.mu is held.
 func (p *placed) inTheWay() *Blocked {
 	e, held := p.Holder()
 	if p.blocker != nil || !held {
 		return p.blocker
 	}
 	r := e.RecordNow()
-	written := r.ExpiresAt - 2*r.TTL + e.Remaining().Milliseconds() // so that it expires when its lease ends
+	written := r.ExpiresAt - 2*r.TTL + e.Remaining().Milliseconds() // so that it expires at the end of its lease
 	return &Blocked{Path: e.Path, Entry: &znode.Entry{Name: e.Name(), Record: r, Stat: znode.Stat{Mtime: written}}}
 }
 
-// giveUp removes a waiter whose context has ended, and returns its error. If it was served
-// just now, the hold is given back.
+// giveUp removes a waiter whose context has ended, and returns its error. If the waiter was just
+// served, giveUp releases the hold.
 func (p *placed) giveUp(ctx context.Context, w *place.Waiter[*Entry]) error {
 	p.lock.mu.Lock()
 	inTheWay := p.inTheWay()
@@ -146,7 +144,7 @@ func (p *placed) giveUp(ctx context.Context, w *place.Waiter[*Entry]) error {
 	return p.queue.gaveUp(ctx, inTheWay)
 }
 
-// giveBack unlocks an entry that a goroutine has got and does not want any more.
+// giveBack unlocks an entry that a goroutine has got and no longer wants.
 func (q *Queue) giveBack(e *Entry) {
 	if last, _ := e.Unlock(); last && !q.HandOff(e) {
 		q.HandoffFailed(e)
@@ -178,7 +176,7 @@ func (p *placed) begin(from *Entry, how place.Step, use place.Use) {
 		p.join(ctx, j, from, how)
 	}) {
 		cancel(nil)
-		go p.arrived(j, nil, zkconn.ErrClosed) // Close has waited already
+		go p.arrived(j, nil, zkconn.ErrClosed) // Close has finished waiting
 	}
 }
 
@@ -203,7 +201,7 @@ func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, how place
 	p.arrived(j, e, err)
 }
 
-// waits tells of all waiters that they wait by that entry, which has so many ahead.
+// waits reports for all waiters that they wait with that entry, and how many entries are ahead.
 func (p *placed) waits(entry string, ahead int) {
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
@@ -217,7 +215,7 @@ func (p *placed) waits(entry string, ahead int) {
 	}
 }
 
-// from returns the entry that a join begins with, if it does with one.
+// from returns the entry that a join begins with; nil if it begins without one.
 func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e *Entry, p position, err error) {
 	switch how {
 	case place.Take:
@@ -238,7 +236,7 @@ func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e 
 	return nil, position{}, nil
 }
 
-// arrived is called when a join has ended: the turn of its entry has come, or it has failed.
+// arrived handles the end of a join: its entry's turn has come, or the join has failed.
 func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 	p.lock.mu.Lock()
 	p.End(j)
@@ -261,8 +259,8 @@ func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 	}
 }
 
-// serve gives an entry to the first waiter, and a shared one to all. It reports false if no
-// goroutine has it. lock.mu is held.
+// serve gives an entry to the first waiter, and a shared entry to all. It returns false if no
+// goroutine got it. lock.mu is held.
 func (p *placed) serve(e *Entry, use place.Use) bool {
 	w := p.Next()
 	if w == nil {
@@ -279,7 +277,8 @@ func (p *placed) serve(e *Entry, use place.Use) bool {
 	return true
 }
 
-// goOn begins the joins that are of use, and counts the contenders in a while; lock.mu is held.
+// goOn starts the joins that are needed, and schedules a count of the contenders; lock.mu is
+// held.
 func (p *placed) goOn() {
 	for p.NeedsJoin() {
 		p.begin(nil, place.Enter, place.Use{})

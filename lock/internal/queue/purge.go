@@ -13,15 +13,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// purgeBytes is how large a transaction is in which expired entries are deleted: any server
-// takes so much.
+// purgeBytes is the size of a transaction that deletes expired entries; every server accepts that
+// much.
 const purgeBytes = 16 << 10
 
-// purgeBatch is how many expired entries are deleted in one transaction.
+// purgeBatch returns the number of expired entries that one transaction deletes.
 func (c *contender) purgeBatch() int { return purgeBytes / (len(c.parent) + 100) }
 
-// purge deletes the run of expired entries ahead, by one list, and notes where that leaves
-// us. After an outage of this client all look dead: it renews its own entry first.
+// purge lists once, deletes the run of expired entries next ahead, and sets our new position.
+// After an outage of this client all other entries look expired, so it first renews its own
+// entry.
 func (w *waiter) purge(ctx context.Context) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
@@ -42,7 +43,7 @@ func (w *waiter) purge(ctx context.Context) error {
 			return w.unsettled(ctx)
 		}
 		if err != nil && !errors.Is(err, zk.ErrNoNode) || err == nil && !s.expired {
-			break // the waiter meets it when it follows
+			break // the waiter finds it when it follows
 		}
 		if err == nil {
 			dead = append(dead, s)
@@ -59,7 +60,7 @@ func (w *waiter) purge(ctx context.Context) error {
 	return nil
 }
 
-// nextAhead is the place of the nearest contender that the one at self has to wait for.
+// nextAhead returns the index of the nearest contender that the one at self waits for.
 func (w *waiter) nextAhead(names []znode.Name, self int) int {
 	if w.Kind == znode.Semaphore {
 		return self - 1
@@ -79,8 +80,8 @@ func (w *waiter) purgeOne(ctx context.Context, s *sighting) error {
 	return nil
 }
 
-// notPurged takes the error of a purge, and waits for a moment: another client may be let
-// do it, or was quicker, or the connection has failed. A try fails.
+// notPurged handles the error of a purge. It waits for a moment: another client may have the
+// permission, or was quicker, or the connection has failed. A try fails instead.
 func (w *waiter) notPurged(ctx context.Context, err error) error {
 	denied := errors.Is(err, zkconn.ErrDenied) || errors.Is(err, ErrForeign)
 	switch {
@@ -93,8 +94,7 @@ func (w *waiter) notPurged(ctx context.Context, err error) error {
 	return w.e.Pause(ctx, 50*time.Millisecond)
 }
 
-// purgeAll deletes entries that have expired in one transaction, each on the version that
-// was judged.
+// purgeAll deletes expired entries in one transaction, each on the version that was judged.
 func (c *contender) purgeAll(ctx context.Context, dead []*sighting) error {
 	if len(dead) == 0 {
 		return nil
@@ -106,7 +106,7 @@ func (c *contender) purgeAll(ctx context.Context, dead []*sighting) error {
 	if _, err := c.send(ctx, ops...); errors.Is(err, zk.ErrNoAuth) {
 		return fmt.Errorf("%w: delete below %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
 	} else if op, cause := zkconn.RefusedOp(err); errors.Is(cause, zk.ErrNotEmpty) {
-		return fmt.Errorf("%w: below an expired entry, %s, there is a node", ErrForeign, c.path(dead[max(0, op)].entry.Name))
+		return fmt.Errorf("%w: an expired entry, %s, has a child", ErrForeign, c.path(dead[max(0, op)].entry.Name))
 	} else if err != nil {
 		return err
 	}
@@ -124,8 +124,7 @@ func (c *contender) purgeAll(ctx context.Context, dead []*sighting) error {
 	return nil
 }
 
-// purgeFrom deletes those of the contenders that have expired, for a client without an
-// entry.
+// purgeFrom deletes the expired ones among the contenders, for a client without an entry.
 func (c *contender) purgeFrom(ctx context.Context, names []znode.Name) error {
 	var dead []*sighting
 	for _, n := range names[:min(len(names), c.purgeBatch())] {

@@ -20,18 +20,18 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Why a lock cannot be acquired. Package lock gives these to its users.
+// Reasons why a lock cannot be acquired. Package lock exports them.
 var (
 	// ErrForeign: the path holds a znode that Holdfast did not create, or cannot have children.
 	ErrForeign = errors.New("path holds a znode that Holdfast did not create")
-	// ErrKind: the name is in use for another kind of lock.
+	// ErrKind: the name belongs to another kind of lock.
 	ErrKind = errors.New("lock is of another kind")
 	// ErrPermits: the semaphore has another number of permits.
 	ErrPermits = errors.New("semaphore has another number of permits")
 )
 
-// Queue is the part of a client that takes entries into the queues of locks, waits there,
-// and removes them. All methods are safe for concurrent use.
+// Queue is the part of a client that puts entries into the queues of locks, waits there, and
+// removes them. All methods are safe for concurrent use.
 type Queue struct {
 	Options
 
@@ -50,31 +50,30 @@ type Queue struct {
 	leftBehind       atomic.Bool // see LeftBehind
 }
 
-// Options are what a queue works with.
+// Options has the parts and settings of a queue.
 type Options struct {
 	Conn   *zkconn.Conn   // sends all requests
 	Clock  *clock.Clock   // judges the entries of other clients
 	Keeper *lease.Keeper  // renews our own
-	Log    zerolog.Logger // gets purges, and what is out of order
-	Tasks  *zkconn.Group  // counts what goes on in the background; Close waits for it
+	Log    zerolog.Logger // receives purges and problems
+	Tasks  *zkconn.Group  // counts background work; Close waits for it
 
 	Closing       context.Context // ends when the client closes; its cause is the error of calls
-	Root          string          // path below which the locks stand
-	ACL           []zk.ACL        // of the nodes that are made
-	UnlockTimeout time.Duration   // for how long a clean-up is tried, beyond the end of the entry's lease
+	Root          string          // path below which the locks are
+	ACL           []zk.ACL        // of created nodes
+	UnlockTimeout time.Duration   // time for which a clean-up is retried after the entry's lease has ended
 	Random        *rand.Rand      // safe for concurrent use
 
-	// Waits is called when a request has to wait: for the entry at that path, or for a
-	// goroutine of this process (""). So many contenders are ahead; 0: it is not known.
+	// Waits is called when a request has to wait: with the entry at that path, or for a goroutine
+	// of this process (""). ahead is the number of contenders ahead; 0 means unknown.
 	Waits func(values context.Context, r *Request, entry string, ahead int)
-	// LossOf makes the error that a hold tells of its loss. Observe is told of each
-	// change of an entry's life, see [lease.Owner]; Purged, of each expired entry that this
-	// client deletes, and for which request. None of them may block.
+	// LossOf returns the error of a lost hold. Observe receives each change of an entry's life,
+	// see [lease.Owner]. Purged receives each expired entry that this client deletes, and the
+	// request that did so. None of them may block.
 	LossOf  func(e *Entry, why error) error
 	Observe func(e *Entry, c lease.Change)
 	Purged  func(r *Request, path string)
-	// HandoffFailed is told of an entry for which HandOff has reported true, and which leaves
-	// after all.
+	// HandoffFailed receives an entry that leaves although HandOff returned true.
 	HandoffFailed func(e *Entry)
 }
 
@@ -86,28 +85,28 @@ func New(o Options) *Queue {
 	return q
 }
 
-// Request is what one contender asks for.
+// Request is the request of one contender.
 type Request struct {
 	Lock       string          // name, relative to the root
 	Kind       znode.Kind      // of the lock
 	Role       znode.Role      // of the contender
-	Permits    int32           // of a semaphore, that it asks for
-	Capacity   int32           // that the semaphore has, as the contender says
-	Priority   int32           // of a candidate, for a Mutex that is an election; 0: it is none
+	Permits    int32           // number that it asks for, of a semaphore
+	Capacity   int32           // the semaphore's total, according to the contender
+	Priority   int32           // of a candidate, for a Mutex that is an election; 0: no candidate
 	Terms      lease.Terms     // of its entry
 	KeepParent bool            // the parent stays when the last entry leaves
-	Barging    bool            // it takes the lock when it is free, without a place in the queue
-	Window     time.Duration   // for how long an entry is handed on in this process while others wait
-	Idle       time.Duration   // for how long an unused entry is kept; 0: not
+	Barging    bool            // it takes the lock when that is free, without a place in the queue
+	Window     time.Duration   // time of local handoffs while others wait
+	Idle       time.Duration   // time for which an unused entry is kept; 0: not kept
 	Values     context.Context // whose values the hold's context keeps
 }
 
-// rules are what the admission of contenders depends on.
+// rules returns the rules for the admission of contenders.
 func (r *Request) rules(capacity int32) znode.Rules {
 	return znode.Rules{Kind: r.Kind, Capacity: capacity}
 }
 
-// prefix is the name of the contender's entry, without the sequence.
+// prefix returns the name of the contender's entry without the sequence.
 func (r *Request) prefix(tag string) string {
 	switch {
 	case r.Kind == znode.Semaphore:
@@ -118,25 +117,25 @@ func (r *Request) prefix(tag string) string {
 	return znode.Prefix(tag, r.Role)
 }
 
-// Blocked is the error that names the contender in the way.
+// Blocked is an error with the contender in the way.
 type Blocked struct {
 	Path  string       // of its entry, or of the lock
-	Entry *znode.Entry // as it was read; nil: it was not
+	Entry *znode.Entry // as it was read; nil: not read
 }
 
 func (b *Blocked) Error() string { return "in the way: " + b.Path }
 
-// Path is the path of the named lock's parent.
+// Path returns the path of the named lock's parent.
 func (q *Queue) Path(lock string) string { return q.Root + "/" + lock }
 
 // NewID returns a random id.
 func (q *Queue) NewID() string { return znode.FormatID(q.Random.Uint64()) }
 
-// Counts are how often a contender queued again because its entry was gone, and how many
+// Counts returns how often a contender queued again because its entry had gone, and how many
 // expired entries of others were deleted.
 func (q *Queue) Counts() (requeued, purged uint64) { return q.requeued.Load(), q.purged.Load() }
 
-// Waiters is how many goroutines wait for a lock, and how many entries are kept unused.
+// Waiters returns the number of goroutines that wait for a lock, plus the cached leases.
 func (q *Queue) Waiters() int {
 	q.mu.Lock()
 	states := slices.Collect(maps.Values(q.locks))
@@ -154,20 +153,20 @@ func (q *Queue) Waiters() int {
 	return n
 }
 
-// LeftBehind reports whether, since the client began to close, the deletion of a node was
-// given up: it stays until it has expired.
+// LeftBehind reports whether, since the client began to close, it gave up the deletion of a node:
+// the node stays until it expires.
 func (q *Queue) LeftBehind() bool { return q.leftBehind.Load() }
 
-// noteLeftBehind notes that a node is left to expire. If the owner of the connection has closed it
-// that is expected.
+// noteLeftBehind records that a node is left to expire. If the owner of the connection has closed
+// it, that is expected.
 func (q *Queue) noteLeftBehind(why error) {
 	if q.Closing.Err() != nil && !errors.Is(why, zkconn.ErrClosed) {
 		q.leftBehind.Store(true)
 	}
 }
 
-// background runs f, and Close waits for it. It reports false, and does nothing, once
-// Close has waited.
+// background runs f in a goroutine that Close waits for. Once Close has finished waiting, it does
+// nothing and returns false.
 func (q *Queue) background(f func()) bool {
 	if !q.Tasks.Enter() {
 		return false
@@ -179,15 +178,16 @@ func (q *Queue) background(f func()) bool {
 	return true
 }
 
-// patience is for how long the clean-up of an entry is tried. After that it has expired.
+// patience returns the time for which the clean-up of an entry is retried. After that the entry
+// has expired.
 func (q *Queue) patience(t *lease.Terms) time.Duration { return q.UnlockTimeout + t.TTL + t.Grace }
 
 // settled is the context of requests whose outcome is always awaited.
 var settled = zkconn.Uncancellable(context.Background())
 
-// send sends a transaction once there is a session, and returns when its outcome is known
-// or the connection has failed. The end of ctx ends the wait for a session only: so no
-// request is ever under way without a goroutine that takes its outcome.
+// send sends a transaction once there is a session. It returns when the outcome is known or the
+// connection has failed. The end of ctx only ends the wait for a session, so a goroutine always
+// waits for the outcome of a request.
 func (q *Queue) send(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := q.Conn.Ready(ctx); err != nil {
 		return nil, err
@@ -195,14 +195,13 @@ func (q *Queue) send(ctx context.Context, ops ...any) ([]zk.MultiResponse, error
 	return q.Conn.Multi(settled, nil, ops...)
 }
 
-// backoff is between tries of a request that the connection has failed.
+// backoff is the backoff between attempts after the connection has failed.
 var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 
-// pollEvery is how often a node is read that cannot be watched.
+// pollEvery is the interval of reads of a node that cannot be watched.
 const pollEvery = time.Second
 
-// readAgainAfter is how long a wait without another bound lasts before the node is read again: a
-// watch can be lost.
+// readAgainAfter is the longest wait before a node is read again, because a watch can be lost.
 const readAgainAfter = time.Minute
 
 // contender is one request on its way through the queue of a lock.
@@ -212,19 +211,19 @@ type contender struct {
 	parent string // path of the lock
 	lock   *lockState
 
-	placed  *placed        // that it joins for; nil: for itself
-	trying  bool           // it does not wait
-	blocker func(*Blocked) // is told of the contender in the way
-	seen    *sighting      // of one that does not queue: the last contender in the way
+	placed  *placed        // that it joins for; nil: it joins for itself
+	trying  bool           // a try: it does not wait
+	blocker func(*Blocked) // receives the contender in the way
+	seen    *sighting      // last contender in the way, if this one does not queue
 
-	entriesAhead int                           // when they were counted last
-	waiting      func(entry string, ahead int) // is told that the contender has to wait by that entry
+	entriesAhead int                           // at the last count
+	waiting      func(entry string, ahead int) // called when the contender has to wait with that entry
 
-	resizing int32 // permits that there were when a resize began; 0: it is none
+	resizing int32 // number of permits when a resize began; 0: no resize
 	immune   int32 // of a candidate: it does not yield to priorities up to this one
 }
 
-// newContender returns a contender. Its lock state is to be closed.
+// newContender returns a contender. The caller must close its lock state.
 func (q *Queue) newContender(r Request) *contender {
 	return &contender{
 		Queue: q, Request: r, parent: q.Path(r.Lock), lock: q.open(r.Lock, r.KeepParent),
@@ -232,10 +231,10 @@ func (q *Queue) newContender(r Request) *contender {
 	}
 }
 
-// path is that of an entry of the lock.
+// path returns the path of an entry of the lock.
 func (c *contender) path(n znode.Name) string { return c.parent + "/" + n.Node }
 
-// list returns the lock's contenders in order: none if the parent is not there. caughtUp asks the
+// list returns the lock's contenders in order; none if there is no parent. caughtUp asks the
 // server to catch up with the leader first.
 func (c *contender) list(ctx context.Context, caughtUp bool) ([]znode.Name, error) {
 	read := c.Conn.Children

@@ -17,14 +17,14 @@ import (
 
 // Limits of a search.
 const (
-	searchAtOnce = 16  // records that are read at once
+	searchAtOnce = 16  // records that are read concurrently
 	searchMost   = 256 // records that are read at all
 )
 
-// resolveCreate returns the entry of an attempt whose outcome is unknown: persistent nodes outlive
-// the connection and the session they were made in. If none of the drafts has made one, their
-// attempts are remembered as orphans, because they may be applied later, and the error has
-// the join tried again.
+// resolveCreate returns the entry of an attempt whose outcome is unknown: a persistent node
+// outlives the connection and session that created it. If no draft has created an entry,
+// resolveCreate remembers their attempts as orphans, because they may be applied later. Its error
+// then makes the caller join again.
 func (c *contender) resolveCreate(ctx context.Context, created lease.Created, drafts ...*draft) (*Entry, error) {
 	found, d, err := c.search(ctx, drafts)
 	if err != nil || d == nil {
@@ -50,8 +50,8 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, dr
 	return e, nil
 }
 
-// search looks for the entries of the drafts, the youngest first. It returns the one that is
-// there, and its draft; nil if none is.
+// search looks for the entries of the drafts, the youngest first. It returns the entry that
+// exists, and its draft, or nil.
 func (c *contender) search(ctx context.Context, drafts []*draft) (found *znode.Entry, of *draft, err error) {
 	names, err := c.list(ctx, true)
 	if err != nil {
@@ -97,7 +97,8 @@ func (c *contender) search(ctx context.Context, drafts []*draft) (found *znode.E
 	return nil, nil, nil
 }
 
-// removeByAttempt deletes what an attempt has made that no goroutine waits for any more.
+// removeByAttempt deletes an entry that an attempt has created and no goroutine waits for any
+// more.
 func (c *contender) removeByAttempt(drafts []*draft) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience(&c.Terms))
 	defer cancel()
@@ -108,7 +109,7 @@ func (c *contender) removeByAttempt(drafts []*draft) {
 	case err != nil:
 		c.noteLeftBehind(err)
 		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("attempt", znode.FormatID(drafts[0].attempt)).
-			Msg("an entry may have been created that no client waits for; it is deleted when it is seen, or left to expire")
+			Msg("an orphaned entry may have been created; it is deleted when it appears, or left to expire")
 	case found != nil:
 		c.Remove(c.orphan(found.Node))
 	default:
@@ -116,11 +117,11 @@ func (c *contender) removeByAttempt(drafts []*draft) {
 	}
 }
 
-// orphanTime is for how long the attempt of an entry that should not be there is remembered.
+// orphanTime is the time for which an orphan is remembered.
 const orphanTime = time.Hour
 
-// orphans are the attempts of entries that should not be there: the reply to their create was
-// lost, or they were seen to be gone. Should one appear, it is deleted by the client that sees it.
+// orphans are the attempts of entries that should not exist: the reply to their create was lost,
+// or they were found missing. If one appears, the client that sees it deletes it.
 type orphans struct {
 	mu    sync.Mutex
 	since map[string]time.Duration // monotonic
@@ -150,14 +151,14 @@ func (o *orphans) has(attempt string) bool {
 	return has
 }
 
-// Orphans is how many attempts are remembered whose entries should not be there.
+// Orphans returns the number of remembered orphans.
 func (q *Queue) Orphans() int {
 	q.orphans.mu.Lock()
 	defer q.orphans.mu.Unlock()
 	return len(q.orphans.since)
 }
 
-// removeOrphan deletes in the background an entry that was read, if it should not be there.
+// removeOrphan deletes, in the background, an entry that should not exist.
 func (c *contender) removeOrphan(e *znode.Entry) {
 	if e.Record.Attempt != "" && c.orphans.has(e.Record.Attempt) {
 		c.Remove(c.orphan(e.Node))

@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// errOvertaken says that the number of permits was changed by another client meanwhile.
+// errOvertaken says that another client has changed the number of permits meanwhile.
 var errOvertaken = errors.New("the number of permits has changed meanwhile")
 
-// Resize changes how many permits a semaphore has, for as long as its parent stays. More
-// there are at once. To have fewer it waits in the queue until those to be taken away are
-// free; then it takes them away in the transaction in which its own entry goes. So a waiter
-// behind that entry sees the lower number once it has gone. It fails as Acquire does.
+// Resize changes the number of a semaphore's permits while its parent exists. Added permits are
+// available at once. To remove permits it waits in the queue until they are free. Then it lowers
+// the number in the transaction that deletes its own entry. So a waiter behind that entry sees
+// the lower number once the entry has gone. It fails as Acquire does.
 func (q *Queue) Resize(ctx context.Context, r Request, to int32) error {
 	_, err := q.byItself(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {
 		for {
@@ -59,8 +59,8 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 	return err
 }
 
-// writeCapacity writes the number of permits, and deletes the entry that had waited until so
-// many were free. It fails with errOvertaken if these are not enough.
+// writeCapacity writes the number of permits, and deletes the entry that had waited for free
+// ones. It fails with errOvertaken if these are too few.
 func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32) error {
 	return c.Conn.Retry(ctx, backoff, func() error {
 		p, err := c.readParent(ctx)
@@ -69,7 +69,7 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 			return zkconn.Final(err)
 		case p.state != ours:
 			return zkconn.Final(errOvertaken)
-		case p.anchor.capacity() == to: // a reply that was lost, or another client
+		case p.anchor.capacity() == to: // our lost reply, or another client
 			return nil
 		case p.anchor.capacity()-to > free, to < p.anchor.capacity() && !e.Fresh(c.Conn.Session()):
 			return zkconn.Final(errOvertaken)
@@ -94,8 +94,8 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 	})
 }
 
-// readCapacity reads how many permits there are, and watches for a change if it is asked to.
-// Without an anchor, as after the parent has gone, the number is that of the request.
+// readCapacity reads the number of permits, and sets a watch on it if asked to. Without an
+// anchor, for example after the parent has gone, the number is that of the request.
 func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int32, changed <-chan zk.Event, err error) {
 	for again := false; ; again = true {
 		p := c.lock.believed()

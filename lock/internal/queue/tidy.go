@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// tidier is what this client owes: parents that may be empty since an entry left, and that
-// it looks after when it has not used them for a second.
+// tidier has the parents that this client has to check: they may be empty since an entry left. It
+// checks them when this client has not used them for a second.
 type tidier struct {
 	mu      sync.Mutex
 	owed    map[string]*duty // by the path of the parent
@@ -22,21 +22,21 @@ type tidier struct {
 
 // duty is one such parent.
 type duty struct {
-	lock *lockState    // kept meanwhile, for what is believed of the parent
+	lock *lockState    // kept open meanwhile, for the belief about the parent
 	due  time.Duration // monotonic time
-	keep bool          // there is nothing to delete: the state is only remembered until then
+	keep bool          // nothing to delete: only keep the state open until then
 
-	session int64 // in which the entry was seen to be gone
+	session int64 // in which the entry had gone
 }
 
-// tidyBatch is how many parents are deleted in one transaction.
+// tidyBatch is the number of parents that one transaction deletes.
 const tidyBatch = 16
 
-// lastMoments are what work in the background has when the client closes.
+// lastMoments is the time that background work has after the client began to close.
 const lastMoments = time.Second
 
-// owe notes that a parent may be empty: in a second the client deletes it if it is, unless
-// it is to be kept.
+// owe records that a parent may be empty. A second later the client deletes it if it is, unless
+// keep is set.
 func (q *Queue) owe(path string, keep bool) {
 	t := &q.tidy
 	now := q.Clock.Mono()
@@ -53,8 +53,8 @@ func (q *Queue) owe(path string, keep bool) {
 	}
 }
 
-// next takes out what is due, and tells when something else is. It ends the tidying if
-// nothing is owed.
+// next removes and returns the duties that are due, and returns the time until the next one. If
+// there are none left, it ends the tidying.
 func (t *tidier) next(now time.Duration, all bool) (due map[string]*duty, wait time.Duration, done bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,11 +74,11 @@ func (t *tidier) next(now time.Duration, all bool) (due map[string]*duty, wait t
 	return due, max(wait, tidyEvery), false
 }
 
-// tidyEvery is how often it is looked at most what is due, so that parents share
+// tidyEvery is the shortest time between two checks for due duties, so that parents share
 // transactions.
 const tidyEvery = 20 * time.Millisecond
 
-// tidyUp looks after all that is owed, until nothing is.
+// tidyUp does all duties until none is left.
 func (q *Queue) tidyUp() {
 	for {
 		closing := q.Closing.Err() != nil
@@ -99,8 +99,8 @@ func (q *Queue) tidyUp() {
 	}
 }
 
-// tidyAll deletes those of the parents that are empty. What the connection has failed is done
-// later, and left to the reaper only if the client closes.
+// tidyAll deletes the empty ones among the parents. If the connection has failed, it does so
+// later; if the client closes, it leaves them to the reaper.
 func (q *Queue) tidyAll(due map[string]*duty) {
 	ctx, cancel := q.forTidying()
 	defer cancel()
@@ -139,7 +139,7 @@ func (q *Queue) tidyAll(due map[string]*duty) {
 	}
 }
 
-// forTidying returns the context of some requests that tidy up.
+// forTidying returns a context for requests that tidy up.
 func (q *Queue) forTidying() (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), q.UnlockTimeout)
 	stop := context.AfterFunc(q.Closing, func() { time.AfterFunc(lastMoments, cancel) })
@@ -149,7 +149,7 @@ func (q *Queue) forTidying() (context.Context, func()) {
 	}
 }
 
-// notTidied takes the error of a duty that could not be done.
+// notTidied handles the error of a duty.
 func (q *Queue) notTidied(path string, d *duty, err error) {
 	if zkconn.OutcomeOf(err) == zkconn.Refused || q.Closing.Err() != nil {
 		q.Log.Debug().Err(err).Str("parent", path).Msg("the lock's parent may be empty, and is left to the reaper")
@@ -172,15 +172,15 @@ func (q *Queue) postpone(path string, d *duty) {
 	t.owed[path] = d
 }
 
-// inUse reports whether a request of this client is at the lock, which tidies up later.
+// inUse reports whether a request of this client is at the lock. That request tidies up later.
 func (q *Queue) inUse(s *lockState) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return s.users-s.watchers > 1
 }
 
-// readEmpty reads a parent, and returns the operations that delete it: none if it stays. The
-// server of a session that has begun since the entry left may show that still.
+// readEmpty reads a parent, and returns the operations that delete it; none if it stays. It syncs
+// first if the session has changed since the entry left: the new server may still show the entry.
 func (q *Queue) readEmpty(ctx context.Context, path string, d *duty) ([]any, error) {
 	n, err := q.Conn.Get(ctx, path)
 	if q.Conn.Session() != d.session {

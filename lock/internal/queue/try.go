@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Try takes the lock if no contender is in the way; otherwise it fails with a [Blocked], and
-// for the rest as Acquire does. It takes what this client keeps. Else it reads first, so that
-// a try that fails has written nothing but, perhaps, the mark of the epoch.
+// Try takes the lock if no contender is in the way; otherwise it fails with a [Blocked]. Its
+// other errors are those of Acquire. It takes this client's cached lease if there is one.
+// Otherwise it reads first, so a failed try writes nothing but, perhaps, the mark of the epoch.
 func (q *Queue) Try(ctx context.Context, r Request) (*Entry, error) {
 	if e := q.takeKept(&r); e != nil {
 		return e, nil
@@ -23,8 +23,8 @@ func (q *Queue) Try(ctx context.Context, r Request) (*Entry, error) {
 	return q.byItself(ctx, r, (*contender).try)
 }
 
-// takeKept returns what this client keeps for such requests, nil if it keeps nothing. What it
-// keeps for others at the lock is given back.
+// takeKept returns this client's cached lease for such a request, or nil. It releases this
+// client's other cached leases at the lock.
 func (q *Queue) takeKept(r *Request) *Entry {
 	lock := q.open(r.Lock, r.KeepParent)
 	defer q.close(lock)
@@ -64,8 +64,8 @@ func (c *contender) try(ctx context.Context) (*Entry, error) {
 	}
 }
 
-// looksFree returns a Blocked if a living contender is in the way. A server that lags behind
-// might still show one that has left.
+// looksFree returns a Blocked if a live contender is in the way. It syncs, because a server that
+// lags behind might still show a contender that has left.
 func (c *contender) looksFree(ctx context.Context) error {
 	c.trying = true
 	names, err := c.list(ctx, true)
@@ -101,7 +101,7 @@ func (c *contender) anyInTheWay(ctx context.Context, names []znode.Name) error {
 	return nil
 }
 
-// tryJoined joins, and leaves again if a living contender is ahead.
+// tryJoined joins, and leaves again if a live contender is ahead.
 func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
 	e, err := c.joinFree(ctx)
 	if err == nil {
@@ -115,8 +115,8 @@ func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
 	return e, nil
 }
 
-// joinFree joins where no living contender was, and returns the entry whose turn has come. One
-// that has joined since it was looked is a Blocked: the contender tries, and does not follow.
+// joinFree joins a lock that looked free, and returns the entry if its turn has come. If a
+// contender has joined meanwhile, it returns a Blocked: a try does not wait.
 func (c *contender) joinFree(ctx context.Context) (*Entry, error) {
 	e, p, err := c.join(ctx)
 	if err != nil {
@@ -129,8 +129,8 @@ func (c *contender) joinFree(ctx context.Context) (*Entry, error) {
 	return e, nil
 }
 
-// barge takes the lock when it is free, by a try each time that the last of the contenders in
-// the way has gone. An entry that is given was unlocked by this process, or is ours already.
+// barge takes the lock when it is free: it tries each time that the last contender in the way has
+// gone. A given entry is ours already, or was unlocked by this process.
 func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 	if e != nil {
 		if err = c.wait(ctx, e, position{admitted: true}); err == nil {
@@ -152,13 +152,13 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 		case errors.As(err, &blocked):
 			c.blocker(blocked)
 			c.dropKept(c.lock)
-			if c.lock.believed().state != ours { // contenders can stand below a parent that is not ours to use
+			if c.lock.believed().state != ours { // contenders can be below a parent that is not usable for us
 				if _, err := c.readParent(ctx); err != nil {
 					return nil, err
 				}
 			}
 			wait := c.awaitFree
-			if blocked.Path == c.parent { // its counter is at its end, and no contender is there
+			if blocked.Path == c.parent { // its counter is at its end, and there is no contender
 				wait = func(ctx context.Context) error { return pause(ctx, pollEvery) }
 			}
 			if err := wait(ctx); err != nil {
@@ -170,7 +170,7 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 	}
 }
 
-// awaitFree waits until the last of the contenders has changed or gone, or has expired.
+// awaitFree waits until the last of the contenders has changed, gone or expired.
 func (c *contender) awaitFree(ctx context.Context) error {
 	c.waiting("", 0)
 	names, err := c.list(ctx, false)
@@ -187,7 +187,7 @@ func (c *contender) awaitFree(ctx context.Context) error {
 		return err
 	}
 	if c.seen = s; s.expired {
-		if len(names) > 1 { // one before it lives
+		if len(names) > 1 { // an earlier contender is alive
 			return pause(ctx, 100*time.Millisecond)
 		}
 		return nil
@@ -195,8 +195,8 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	return await(ctx, s.changed, s.wait)
 }
 
-// roomFor returns a Blocked if so many of the contenders live that there is no room for one
-// more. Of many it reads a few.
+// roomFor returns a Blocked if live contenders leave no room for one more. If there are many, it
+// reads only a few.
 func (c *contender) roomFor(ctx context.Context, names []znode.Name) error {
 	capacity, _, err := c.readCapacity(ctx, false)
 	if err != nil {
@@ -225,8 +225,8 @@ func (c *contender) roomFor(ctx context.Context, names []znode.Name) error {
 	return blocked
 }
 
-// clearPermits purges the expired holders ahead of an entry that was joined in a try. It
-// returns a Blocked if there is no room then.
+// clearPermits purges the expired holders ahead of an entry that a try has joined. It returns a
+// Blocked if there is still no room.
 func (w *waiter) clearPermits(ctx context.Context) error {
 	names, self, err := w.listOwn(ctx)
 	if err != nil {
@@ -241,7 +241,7 @@ func (w *waiter) clearPermits(ctx context.Context) error {
 	return w.roomOrBlocked(names, self)
 }
 
-// roomOrBlocked is the Blocked of an entry that is not admitted.
+// roomOrBlocked returns the Blocked of an entry that is not admitted.
 func (w *waiter) roomOrBlocked(names []znode.Name, self int) error {
 	if self == 0 {
 		return &Blocked{Path: w.parent} // there are fewer permits than it asks for

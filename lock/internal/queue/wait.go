@@ -17,16 +17,16 @@ type waiter struct {
 	*contender
 	e    *Entry
 	p    position
-	seen *sighting // the predecessor as it was read last; nil: it was not
+	seen *sighting // last read of the predecessor; nil: none
 
 	// Of a semaphore:
-	ahead              *holdersAhead // the holders ahead of the first waiter; nil: we are not, or do not know
-	grantedPredecessor string        // a predecessor whose record tells the grant
-	purgeAt            time.Time     // when a few of many holders were looked at last
+	ahead              *holdersAhead // holders ahead, if we are the first waiter; nil: we are not, or do not know
+	grantedPredecessor string        // a predecessor whose record shows the grant
+	purgeAt            time.Time     // time of the last purge of a few holders
 }
 
-// wait waits until it is the entry's turn. It fails as ctx does, and with lease.ErrGone if the
-// entry was lost.
+// wait waits until the entry's turn has come. It fails when ctx ends, and with lease.ErrGone if
+// the entry was lost.
 func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 	if !p.admitted {
 		e.Begin(c.Values)
@@ -39,7 +39,7 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 			return zkconn.ContextError(ctx)
 		}
 		if w == nil {
-			w = &waiter{contender: c, e: e, p: p, seen: c.seen} // what a try has seen
+			w = &waiter{contender: c, e: e, p: p, seen: c.seen} // the contender that a try has seen
 		}
 		var err error
 		switch next {
@@ -62,8 +62,8 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 	}
 }
 
-// listPosition finds the entry's place by a list. The list may be stale, but one that has our entry
-// in it has every earlier one that still is.
+// listPosition finds the entry's position by a list. The list may be stale. But a list that
+// contains our entry contains every earlier entry that still exists.
 func (w *waiter) listPosition(ctx context.Context) error {
 	settled := w.settled()
 	names, self, err := w.listOwn(ctx)
@@ -77,7 +77,7 @@ func (w *waiter) listPosition(ctx context.Context) error {
 	return nil
 }
 
-// listOwn returns the contenders, and the place of the entry among them.
+// listOwn returns the contenders, and the index of our entry among them.
 func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
 	for _, caughtUp := range []bool{false, true} {
 		names, err := w.list(ctx, caughtUp)
@@ -95,7 +95,7 @@ func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
 	return nil, 0, lease.ErrGone
 }
 
-// fetchToken learns the fencing token of an entry whose create told no Stat.
+// fetchToken reads the fencing token of an entry whose create returned no Stat.
 func (w *waiter) fetchToken(ctx context.Context) error {
 	if w.e.czxid != 0 {
 		return nil
@@ -111,24 +111,24 @@ func (w *waiter) fetchToken(ctx context.Context) error {
 	return err
 }
 
-// settled is asked before a read, and what it returns after it: whether the read was done in
-// a session in which our own entry had been written. The server of another session may lag
-// behind even the create of what is there.
+// settled is called before a read. The function that it returns is called after the read, and
+// reports whether the read is settled: our own entry had been written in the read's session. The
+// server of another session may lag behind even the create of an entry that exists.
 func (w *waiter) settled() func() bool {
 	session := w.Conn.Session()
 	written := w.e.WrittenIn(session)
 	return func() bool { return written && w.Conn.Session() == session }
 }
 
-// unsettled is for a read that proves nothing: our own entry is written in this session, and
-// a list tells the place.
+// unsettled handles a read that proves nothing: it writes our own entry in this session. A list
+// then finds our position.
 func (w *waiter) unsettled(ctx context.Context) error {
 	w.p, w.ahead = position{}, nil
 	return w.e.Refresh(ctx)
 }
 
-// prove gets what was missing for a verdict. Our own renewal is a sample of the leader's
-// clock too.
+// prove gets the missing proof for a verdict. Our own renewal is also a sample of the leader's
+// clock.
 func (w *waiter) prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	if knew.Zxid != 0 && mzxid < knew.Term && !knew.Marked {
 		if err := w.Clock.Prove(ctx, knew, mzxid); !errors.Is(err, zkconn.ErrDenied) && !errors.Is(err, zk.ErrNoNode) {
@@ -138,8 +138,7 @@ func (w *waiter) prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	return w.e.Refresh(ctx)
 }
 
-// follow waits for the predecessor: until it has changed or gone, or has expired and was
-// purged.
+// follow waits until the predecessor has changed or gone, or until it has expired and was purged.
 func (w *waiter) follow(ctx context.Context) error {
 	if w.Kind == znode.Semaphore {
 		return w.followPermits(ctx)
@@ -164,14 +163,14 @@ func (w *waiter) follow(ctx context.Context) error {
 	}
 	if !s.entry.Leased() {
 		w.Log.Warn().Str("lock", w.Lock).Str("ahead", w.path(name)).
-			Msg("the entry ahead is damaged or of another version: it is waited for and never purged; delete it by hand if no client owns it")
+			Msg("the entry ahead is damaged or of another version, and never purged: delete it by hand if no client owns it")
 	}
 	_, err = w.awaitChange(ctx, s.wait, s.changed, nil)
 	return err
 }
 
-// note takes what a read of the predecessor has shown. It counts as proof that the
-// predecessor was there together with our own entry only if it is settled.
+// note records a read of the predecessor. Only a settled read proves that the predecessor was
+// there together with our own entry.
 func (w *waiter) note(s *sighting, settled bool) {
 	if !settled {
 		return
@@ -182,7 +181,7 @@ func (w *waiter) note(s *sighting, settled bool) {
 	w.p.shares = w.Role == znode.Shared && s.entry.Shares()
 }
 
-// unread takes the error of a read of the predecessor.
+// unread handles the error of a read of the predecessor.
 func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err error) error {
 	switch {
 	case errors.Is(err, zk.ErrNoNode) && settled:
@@ -193,7 +192,7 @@ func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err 
 	case errors.Is(err, zk.ErrNoAuth):
 		w.blocker(&Blocked{Path: w.path(name)})
 		w.Log.Warn().Str("lock", w.Lock).Str("ahead", w.path(name)).
-			Msg("the entry ahead cannot be read, its ACL does not let us; looking again until it has gone")
+			Msg("the entry ahead cannot be read, its ACL does not let us; retrying until it has gone")
 		if w.trying {
 			return &Blocked{Path: w.path(name)}
 		}
@@ -203,9 +202,9 @@ func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err 
 	return err
 }
 
-// awaitChange waits for a change of the predecessor, or of another entry, for at most the
-// given time if that is not negative. A deleted predecessor has gone: the server tells so
-// only if it had shown it before.
+// awaitChange waits for a change of the predecessor, or of another entry. If most is not
+// negative, it waits for at most that time. A deletion event proves that the predecessor has
+// gone: the server sends it only if it had shown the predecessor before.
 func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, other <-chan zk.Event) (again bool, err error) {
 	if most < 0 || most > readAgainAfter {
 		most = readAgainAfter
@@ -235,9 +234,8 @@ func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, o
 	}
 }
 
-// followForeign waits for an entry of another library, which purges none. So the waiter
-// behind it judges the nearest entry of ours before it too, and purges that if it has
-// expired.
+// followForeign waits for an entry of another library, which never purges entries. So this waiter
+// also judges the nearest entry of ours ahead of that, and purges it if it has expired.
 func (w *waiter) followForeign(ctx context.Context, foreign *sighting) error {
 	names, self, err := w.listOwn(ctx)
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Watcher looks at which client holds a lock, without an entry of its own. It belongs to one
-// goroutine, and is to be closed.
+// Watcher finds the holder of a lock, without an entry of its own. It belongs to one goroutine,
+// which must close it.
 //
-// No contender joins ahead of another, so it watches the first entry, and the lock's
-// children only while there is none. As any judge it reads each renewal.
+// No contender joins ahead of another. So a Watcher watches the first entry, and the lock's
+// children only while there is none. Like every judge it reads each renewal.
 type Watcher struct {
 	*contender
-	first    znode.Name      // of the queue, as far as is known; no node: it is to be found
-	youngest int64           // Czxid of the last holder that was seen
-	resets   int             // of the servers, until then
-	changed  <-chan zk.Event // of what was seen last
-	most     time.Duration   // for which that is good; negative: until it changes
+	first    znode.Name      // of the queue, as far as is known; no node: unknown
+	youngest int64           // Czxid of the last holder
+	resets   int             // of the servers, at that time
+	changed  <-chan zk.Event // of the last read
+	most     time.Duration   // time for which the last read is good; negative: until it changes
 }
 
 // NewWatcher returns a watcher of the request's lock.
@@ -33,22 +33,22 @@ func (q *Queue) NewWatcher(r Request) *Watcher {
 	return w
 }
 
-// Close ends it.
+// Close ends the watcher.
 func (w *Watcher) Close() {
 	w.watches(-1)
 	w.close(w.lock)
 }
 
-// watches counts so many more watchers of the lock.
+// watches adds to the number of the lock's watchers.
 func (w *Watcher) watches(more int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lock.watchers += more
 }
 
-// Holder returns the entry of the holder: the first one, if it tells its grant and has not
-// expired; nil if there is none. caughtUp asks the server to catch up with the leader first. A
-// holder is never followed by one that held the lock before it.
+// Holder returns the entry of the holder: the first entry, if its record shows the grant and it
+// has not expired; nil if there is none. caughtUp asks the server to catch up with the leader
+// first. A later call never returns an earlier holder.
 func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, error) {
 	for {
 		s, err := w.readFirst(ctx, caughtUp)
@@ -61,7 +61,7 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 		}
 		switch w.most = s.wait; {
 		case first.Stat.Czxid < w.youngest: // the server lags behind the one before
-			if caughtUp { // or has lost its data, which a sample shows
+			if caughtUp { // or it has lost its data, which a sample shows
 				err = w.Clock.Sample(ctx)
 				if errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
 					err = pause(ctx, pollEvery)
@@ -84,10 +84,10 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 	}
 }
 
-// Await waits until the holder may be another than the last one that was returned.
+// Await waits until the holder may have changed since the last call of Holder.
 func (w *Watcher) Await(ctx context.Context) error { return await(ctx, w.changed, w.most) }
 
-// readFirst reads the first entry of the queue, nil if there is none, and watches it.
+// readFirst reads the first entry of the queue, and watches it. It returns nil if there is none.
 func (w *Watcher) readFirst(ctx context.Context, caughtUp bool) (*sighting, error) {
 	for {
 		if w.first.Node == "" {
@@ -114,7 +114,8 @@ func (w *Watcher) readFirst(ctx context.Context, caughtUp bool) (*sighting, erro
 	}
 }
 
-// find lists which entry is first. If there is none, it watches for the next one.
+// find lists the contenders to find the first entry. If there is none, it watches for the next
+// one.
 func (w *Watcher) find(ctx context.Context, caughtUp bool) error {
 	for {
 		names, err := w.list(ctx, caughtUp)

@@ -1,19 +1,18 @@
-// Package servercheck finds out whether a server is what the locks rest on. The protocol
-// (package queue) takes for granted what ZooKeeper does, and others that speak its
-// language may not:
+// Package servercheck checks whether a server supports the protocol of the locks (package queue).
+// The protocol relies on behavior of ZooKeeper that other servers with its wire protocol may
+// lack:
 //
-//   - the Stat in the reply to a write within a transaction is that of the node, as it is
-//     in the midst of this transaction: how many children it has, and how many it had;
-//   - what a sequential create is called follows from how many children the parent has
-//     had, those of the same transaction included;
-//   - a version that does not fit refuses the whole of a transaction;
-//   - the time of a write is stamped by the one leader, so that times and transactions
-//     rise together.
+//   - the Stat in the reply to a write within a transaction is the node's Stat at that point of
+//     the transaction, with the counts of its children and of their changes;
+//   - the name of a sequential node follows from the number of children that the parent ever had,
+//     those of the same transaction included;
+//   - a wrong version refuses the whole transaction;
+//   - one leader stamps the time of each write, so times and transactions rise together.
 //
-// One transaction, which leaves nothing behind, shows the first two ([Checker.Once]); the
-// others take some more ([Checker.Full]). That another server stamps by another clock is
-// seen when the session moves there, which is too late for a hold. So a server of a kind that
-// is known for it is refused by its habits.
+// One transaction, which leaves nothing behind, checks the first two ([Checker.Once]); the others
+// take a few more ([Checker.Full]). If each server stamps by its own clock, that only shows when
+// the session moves to another server, which is too late for a hold. So the check refuses
+// ClickHouse Keeper, which does so, by its other properties.
 package servercheck
 
 import (
@@ -30,7 +29,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Checker is what a check works with.
+// Checker has the parts and settings of a check.
 type Checker struct {
 	Conn  *zkconn.Conn
 	Clock *clock.Clock // gets a sample of each transaction
@@ -39,30 +38,30 @@ type Checker struct {
 	NewID func() string
 }
 
-// Unchecked says that the server could not be checked, for a reason that does not speak
-// against it: an ACL, a quota.
+// Unchecked says that the check failed for a reason that does not speak against the server, such
+// as an ACL or a quota.
 type Unchecked struct{ Why error }
 
 func (e *Unchecked) Error() string { return fmt.Sprintf("the server could not be checked: %v", e.Why) }
 
-// Unwrap returns why.
+// Unwrap returns Why.
 func (e *Unchecked) Unwrap() error { return e.Why }
 
-// Stamp is when a transaction was made, by the server.
+// Stamp is the server's stamp of a transaction.
 type Stamp struct{ Zxid, Mtime int64 }
 
-// backoff is how long pauses between tries are.
+// backoff is the backoff between attempts.
 var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 
-// Once checks the server that the session is with by one transaction; where the root is
-// missing by one more for each of its components, which makes it and deletes it again. The
-// error is an [Unchecked], or ErrUnsupported with what is wrong, or one of the connection.
+// Once checks the server of the session with one transaction. If the root is missing, it takes
+// one more for each of the root's components; the transaction then creates and deletes these. The
+// error is an [Unchecked], an ErrUnsupported with the defect, or an error of the connection.
 func (c *Checker) Once(ctx context.Context) (Stamp, error) {
 	stamp, _, err := c.once(ctx)
 	return stamp, err
 }
 
-// once is Once; it tells, too, how many of the root's components were missing.
+// once is Once; it also returns the number of the root's missing components.
 func (c *Checker) once(ctx context.Context) (_ Stamp, missing int, _ error) {
 	if err := c.session(); err != nil {
 		return Stamp{}, 0, err
@@ -79,15 +78,15 @@ func (c *Checker) once(ctx context.Context) (_ Stamp, missing int, _ error) {
 		case op < missing && errors.Is(cause, zk.ErrNodeExists):
 			missing = 0 // another client has made it meanwhile
 		case own && op == missing+len(scratch("", c.ACL)) && errors.Is(cause, zk.ErrNoAuth):
-			own = false // we may not see ZooKeeper's own node
+			own = false // we may not read ZooKeeper's own node
 		default:
 			return stamp, missing, c.judge(ctx, op-missing, cause)
 		}
 	}
 }
 
-// session refuses a server by the number of our session. ZooKeeper makes it of the
-// server's number, in the first byte, and of its clock; ClickHouse Keeper counts from 1.
+// session refuses a server by the session id. ZooKeeper makes the id of the server's number, in
+// the first byte, and of its clock; ClickHouse Keeper counts from 1.
 func (c *Checker) session() error {
 	if id := c.Conn.Session(); id > 0 && id < 1<<31 {
 		return Keeper(fmt.Sprintf("session number %d", id))
@@ -95,13 +94,13 @@ func (c *Checker) session() error {
 	return nil
 }
 
-// Keeper is the error for what seems to be ClickHouse Keeper.
+// Keeper returns the error for a server that seems to be ClickHouse Keeper.
 func Keeper(sign string) error {
-	return fmt.Errorf("%w: it seems to be ClickHouse Keeper (%s): its replicas stamp writes each by its own clock, and give a new session to a client that comes back, so that a lease could end before its holder knows: use ZooKeeper, or accept that at your own risk with WithUnsafeServer or zookeeper.unsafe_server",
+	return fmt.Errorf("%w: it seems to be ClickHouse Keeper (%s): each replica stamps writes by its own clock, and a client that reconnects gets a new session, so a lease could end before its holder knows: use ZooKeeper, or accept that at your own risk with WithUnsafeServer or zookeeper.unsafe_server",
 		zkconn.ErrUnsupported, sign)
 }
 
-// wrong is the error for a server that does not do what the protocol rests on.
+// wrong returns the error for a server that lacks behavior that the protocol requires.
 func wrong(format string, args ...any) error {
 	return fmt.Errorf("%w: it does not do what locks rest on: %s; use ZooKeeper, or accept that holds may be broken at your own risk with WithUnsafeServer or zookeeper.unsafe_server",
 		zkconn.ErrUnsupported, fmt.Sprintf(format, args...))
@@ -109,10 +108,10 @@ func wrong(format string, args ...any) error {
 
 const tail = "0123456789abcdef-lock-" // of scratch entries
 
-// data is what is written to the scratch node.
+// data is the data of the scratch node.
 var data = []byte("holdfast")
 
-// scratch are the operations that show how a server counts, below a node that they make.
+// scratch returns the operations that test a server's counters, below a node that they create.
 func scratch(node string, acl []zk.ACL) []any {
 	return []any{
 		&zk.CreateRequest{Path: node, Acl: acl},
@@ -126,11 +125,11 @@ func scratch(node string, acl []zk.ACL) []any {
 }
 
 const (
-	first, firstGone, second, write = 1, 2, 3, 4 // places in scratch
+	first, firstGone, second, write = 1, 2, 3, 4 // indexes in scratch
 )
 
-// transact makes the scratch transaction, in which so many of the root's last components
-// are made and deleted again, and with own, looks for ZooKeeper's own node.
+// transact sends the scratch transaction. It also creates and deletes that many of the root's
+// last components, and with own, checks for ZooKeeper's own node.
 func (c *Checker) transact(ctx context.Context, missing int, own bool) (Stamp, error) {
 	var stamp Stamp
 	err := c.Conn.Retry(ctx, backoff, func() error {
@@ -157,7 +156,8 @@ func (c *Checker) transact(ctx context.Context, missing int, own bool) (Stamp, e
 	return stamp, err
 }
 
-// ancestors make the last components of a path, so many, and delete them again.
+// ancestors returns the operations that create the last components of a path, and delete them
+// again.
 func ancestors(path string, missing int, acl []zk.ACL) (makes, deletes []any) {
 	for range missing {
 		makes = append([]any{&zk.CreateRequest{Path: path, Acl: acl}}, makes...)
@@ -167,7 +167,7 @@ func ancestors(path string, missing int, acl []zk.ACL) (makes, deletes []any) {
 	return makes, deletes
 }
 
-// judgeReplies looks at what the scratch operations came to.
+// judgeReplies checks the results of the scratch operations.
 func judgeReplies(node string, replies []zk.MultiResponse) error {
 	for seq, at := range map[int32]int{0: first, 1: second} {
 		want := node + "/" + znode.Predict(tail, seq)
@@ -178,7 +178,7 @@ func judgeReplies(node string, replies []zk.MultiResponse) error {
 	return judgeStat(replies[write].Stat)
 }
 
-// judgeStat looks at the Stat of the scratch node after its second child was made.
+// judgeStat checks the Stat of the scratch node after the create of its second child.
 func judgeStat(s *zk.Stat) error {
 	for _, is := range []struct {
 		what      string
@@ -202,15 +202,15 @@ func judgeStat(s *zk.Stat) error {
 	return nil
 }
 
-// judge says what it means that the server has refused one of the scratch operations,
-// counted from the first that is below the root.
+// judge returns the meaning of a refused scratch operation; op counts from the first operation
+// below the root.
 func (c *Checker) judge(ctx context.Context, op int, cause error) error {
 	is := func(target error) bool { return errors.Is(cause, target) }
 	switch {
 	case op == len(scratch("", nil)) && is(zk.ErrNoNode):
 		return c.stranger(ctx)
 	case op == firstGone && is(zk.ErrNoNode), op == write+1 && is(zk.ErrNoNode):
-		return wrong("the sequence of a new node's child is not what follows from the number of children it had")
+		return wrong("the sequence of a new node's child does not follow from its number of children")
 	case op > 0 && (is(zk.ErrNoNode) || is(zk.ErrBadVersion) || is(zk.ErrNotEmpty) || is(zk.ErrNodeExists)):
 		return wrong("operation %d of a transaction on a node of its own: %v", op+1, cause)
 	case is(zk.ErrNoAuth):
@@ -219,7 +219,7 @@ func (c *Checker) judge(ctx context.Context, op int, cause error) error {
 	return &Unchecked{fmt.Errorf("a scratch node below %s: %w", c.Root, cause)}
 }
 
-// stranger is the error for a server that lacks the node /zookeeper.
+// stranger returns the error for a server without the node /zookeeper.
 func (c *Checker) stranger(ctx context.Context) error {
 	_, err := c.Conn.Exists(ctx, "/keeper")
 	switch {

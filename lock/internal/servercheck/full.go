@@ -11,12 +11,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// between is the time between two transactions in which the leader's clock, which is read
-// in milliseconds and may tick in some sixteenths of a second, has to go on.
+// between is the time between two transactions in which the leader's clock must go on. That clock
+// is read in milliseconds, and may tick as rarely as every sixteenth of a second.
 const between = 100 * time.Millisecond
 
-// Full checks the server that the session is with by what takes more than one transaction,
-// too, and by its habits.
+// Full makes the check of Once, and checks the properties that take more than one transaction.
 func (c *Checker) Full(ctx context.Context) error {
 	if _, err := c.Conn.Exists(ctx, "/keeper/api_version"); err == nil {
 		return Keeper("it has a node /keeper/api_version")
@@ -36,7 +35,7 @@ func (c *Checker) Full(ctx context.Context) error {
 			break
 		}
 		why := rises(before, after)
-		if why == nil || tries > 0 { // once the clock may have been set just then
+		if why == nil || tries > 0 { // the first time, the clock may have been set in between
 			return why
 		}
 		before = after
@@ -44,8 +43,8 @@ func (c *Checker) Full(ctx context.Context) error {
 	return err
 }
 
-// versions makes a transaction that writes a node under a version that it does not have.
-// So many of the root's components are missing.
+// versions sends a transaction that writes a node with a wrong version. missing is the number of
+// the root's missing components.
 func (c *Checker) versions(ctx context.Context, missing int) error {
 	err := c.Conn.Retry(ctx, backoff, func() error {
 		node := c.Root + "/clock-" + c.NewID()
@@ -81,8 +80,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// rises says what is wrong with the stamps of two transactions, the one made some time
-// after the other was answered.
+// rises returns an error if the stamps of two transactions do not rise. The second one was sent
+// some time after the first was answered.
 func rises(before, after Stamp) error {
 	switch {
 	case after.Zxid <= before.Zxid:

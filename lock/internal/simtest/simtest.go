@@ -1,5 +1,5 @@
-// Package simtest is what the tests of the packages above package zkconn and below
-// package lock share: the world of package bubble, and connections in it.
+// Package simtest is shared by the tests of the packages between package zkconn and package lock:
+// the world of package bubble, and connections in it.
 package simtest
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// Root is the node that the tests' locks are below.
+// Root is the node below which the tests' locks are.
 const Root = "/locks"
 
-// SessionTimeout is that of all connections.
+// SessionTimeout is the session timeout of all connections.
 const SessionTimeout = 6 * time.Second
 
 // World is an ensemble in memory, in virtual time.
@@ -27,28 +27,28 @@ type World struct {
 	start time.Time
 }
 
-// Run runs f in virtual time. Nothing may still run at its end, or the bubble fails
-// the test.
+// Run runs f in virtual time. All goroutines must have ended when f returns; otherwise the test
+// fails.
 func Run(t *testing.T, opts locktest.Options, f func(w *World)) {
 	t.Helper()
 	bubble.Run(t, opts, 0, func(w *bubble.World) { f(&World{w, time.Now()}) })
 }
 
-// Mono is the monotonic time of all clients of the test, and Wall their wall clock's.
+// Mono returns the monotonic time of all clients of the test.
 func (w *World) Mono() time.Duration { return time.Since(w.start) }
 
-// Wall is what a wall clock shows.
+// Wall returns the time of a wall clock.
 func (w *World) Wall() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
-// Config is that of a connection that carries the label.
+// Config returns the configuration of a connection with that label.
 func (w *World) Config(label string) zkconn.Config {
 	return zkconn.Config{
-		Log:            zerolog.Nop(), // go-zookeeper may log when the test has ended
+		Log:            zerolog.Nop(), // go-zookeeper may log after the end of the test
 		SessionTimeout: SessionTimeout, Dialer: w.Dialer(label), Now: w.Mono, Random: bubble.Random(),
 	}
 }
 
-// Dial returns a connection of our own to these members, closed at the end of the test.
+// Dial returns an owned connection to these members. It is closed at the end of the test.
 func (w *World) Dial(cfg zkconn.Config, servers ...string) *zkconn.Conn {
 	w.Helper()
 	if len(servers) == 0 {
@@ -74,7 +74,7 @@ func (w *World) Make(c *zkconn.Conn, path, data string, acl []zk.ACL) {
 	}
 }
 
-// Below lists the paths below that one.
+// Below returns the paths below the given one.
 func (w *World) Below(path string) []string {
 	var below []string
 	for _, n := range w.Dump(path) {

@@ -20,7 +20,7 @@ func ParseServer(s string) (string, error) {
 		return "", errors.New("must be host or host:port: " + strings.Join(wrong, "; "))
 	}
 	host, port, err := net.SplitHostPort(s)
-	if err != nil { // there may be no port
+	if err != nil { // perhaps there is no port
 		host, port, err = net.SplitHostPort(s + ":2181")
 	}
 	if err != nil {
@@ -37,8 +37,8 @@ func ParseServer(s string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// unlikeConnectString tells how a connect string, which other clients of ZooKeeper take
-// for all servers together, is to be given instead.
+// unlikeConnectString returns the mistakes in s if it is a connect string: other ZooKeeper
+// clients take one such string for all servers.
 func unlikeConnectString(s string) (wrong []string) {
 	if scheme, rest, found := strings.Cut(s, "://"); found {
 		wrong = append(wrong, fmt.Sprintf("no scheme, delete %q", scheme+"://"))
@@ -57,8 +57,8 @@ func unlikeConnectString(s string) (wrong []string) {
 	return wrong
 }
 
-// ShowServer returns what was given as a server as it may be shown: without what stands
-// before an @, which may be a user's name and password, as in URLs.
+// ShowServer returns a server address without its credentials, for messages: everything before an
+// @ may be a user's name and password, as in URLs.
 func ShowServer(s string) string {
 	if at := strings.LastIndexByte(s, '@'); at >= 0 {
 		return "[redacted]" + s[at:]

@@ -6,25 +6,24 @@ import (
 )
 
 const (
-	leastBytes = 16 << 10    // that any server takes
-	lessFor    = time.Minute // for how long there are fewer after a transaction that was lost
+	leastBytes = 16 << 10    // every server takes that much
+	lessFor    = time.Minute // time of a lower limit after a lost transaction
 )
 
-// Batch is how many bytes of changes of one kind are sent in one transaction. That is a
-// guess: a server takes a megabyte, unless its jute.maxbuffer says less. If a client sends
-// more, the server cuts its connection, and does not tell why. So after a lost transaction
-// there are half as many for a while. They are never so few that an overloaded server, which
-// loses connections for that, had to serve many more transactions. Its methods are safe for
-// concurrent use.
+// Batch limits the size of transactions with changes of one kind. The limit is a guess. A server
+// takes a megabyte, unless its jute.maxbuffer is lower. If a client sends more, the server cuts
+// the connection without a reason. So after a lost transaction the limit is halved for a while.
+// It is never so small that an overloaded server, which loses connections for other reasons, gets
+// many more transactions. Its methods are safe for concurrent use.
 type Batch struct {
-	Most int // bytes, where nothing was lost
+	Most int // bytes, without losses
 
 	mu    sync.Mutex
 	less  int
 	until time.Duration // monotonic time
 }
 
-// Limit is how many bytes there may be in a transaction now.
+// Limit returns the present limit of a transaction, in bytes.
 func (b *Batch) Limit(now time.Duration) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,8 +33,8 @@ func (b *Batch) Limit(now time.Duration) int {
 	return b.less
 }
 
-// Lost notes that a transaction of so many bytes was not applied, or may not have been, for
-// no reason that is known. It reports whether to try with less.
+// Lost records that a transaction of this size may not have been applied, for an unknown reason.
+// It reports whether to try with less.
 func (b *Batch) Lost(bytes int, now time.Duration) bool {
 	if bytes <= leastBytes {
 		return false
@@ -43,7 +42,7 @@ func (b *Batch) Lost(bytes int, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	less := max(leastBytes, bytes/2)
-	if now < b.until { // one that was sent before the last loss proves nothing better
+	if now < b.until { // a transaction sent before the last loss does not prove more
 		less = min(less, b.less)
 	}
 	b.less, b.until = less, now+lessFor

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// call runs f, a call of go-zookeeper's, which takes no context and can block for
-// as long as the connection is down. If ctx ends first the call is abandoned, its
-// outcome unknown; late, unless nil, gets the outcome whenever it comes.
+// call runs f, a call of go-zookeeper, which takes no context and can block while the connection
+// is down. If ctx ends first, the call is abandoned with an unknown outcome. late, unless nil,
+// receives the outcome whenever it comes.
 func call[T any](ctx context.Context, c *Conn, f func() (T, error), late func(T, error)) (T, error) {
 	type result struct {
 		value T
@@ -30,7 +30,7 @@ func call[T any](ctx context.Context, c *Conn, f func() (T, error), late func(T,
 	go func() {
 		defer c.calls.Leave()
 		value, err := f()
-		if !c.Owned() && endsConnection(err) { // there are no events to tell
+		if !c.Owned() && endsConnection(err) { // there are no events that would show it
 			c.noteDown()
 		}
 		select {
@@ -49,10 +49,10 @@ func call[T any](ctx context.Context, c *Conn, f func() (T, error), late func(T,
 	}
 }
 
-// runInline reports whether a call need not heed its context once it has begun: the
-// connection will have failed before that ends. It must be one of ours, which are
-// known to give up a server that says nothing after two thirds of the session's
-// timeout; a twelfth more is for that to be noticed.
+// runInline reports whether a call may ignore its context once it has begun, because the
+// connection would fail before the context ends. That is known only of our own connections: they
+// give up a silent server after two thirds of the session timeout. Another twelfth is time to
+// notice that.
 func (c *Conn) runInline(ctx context.Context) bool {
 	if _, ok := ctx.(uncancellable); !ok || !c.Owned() {
 		return false
@@ -61,8 +61,8 @@ func (c *Conn) runInline(ctx context.Context) bool {
 	return !ok || time.Until(deadline) >= time.Duration(c.granted.Load())*3/4
 }
 
-// stuck reports whether calls that run inline were left unsent by a connection that
-// has failed. Those that were sent have been answered by now, and get a moment to go.
+// stuck reports whether a failed connection has left inline calls unsent. Calls that were sent
+// have been answered by now, and get a moment to return.
 func (c *Conn) stuck() bool {
 	if c.inline.Load() == 0 {
 		return false

@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Config is what a Conn is made with.
+// Config has the settings of a Conn.
 type Config struct {
 	Log            zerolog.Logger
 	SessionTimeout time.Duration        // 0: unknown, with a borrowed connection
@@ -23,17 +23,17 @@ type Config struct {
 	Now            func() time.Duration // this process's monotonic clock
 	Random         *rand.Rand           // safe for concurrent use
 
-	// Reconnected, unless nil, is called in a goroutine of its own when there is a
-	// session again after an outage.
+	// Reconnected, unless nil, is called in its own goroutine when there is a session again after
+	// an outage.
 	Reconnected func()
 
-	// Forgotten, unless nil, is called before a new session begins because no server
-	// answers for the one before: the servers may have lost their data, or be of another
-	// ensemble. What was learned by zxids and stamps is of no use any more.
+	// Forgotten, unless nil, is called before a new session begins because no server accepts the
+	// previous one. The servers may have lost their data, or belong to another ensemble, so known
+	// zxids and stamps are void.
 	Forgotten func()
 
 	lookup  lookup   // nil: the system's
-	servers []string // as Dial was given them
+	servers []string // as given to Dial
 }
 
 // Conn is a connection to ZooKeeper. All methods are safe for concurrent use.
@@ -41,24 +41,24 @@ type Conn struct {
 	zk  *zk.Conn
 	cfg Config
 
-	open  context.Context // ends when no more requests can be made; its cause says why
+	open  context.Context // ends when no more requests can be made; its cause is the reason
 	shut  context.CancelCauseFunc
 	calls Group // calls in flight, abandoned ones included
 
-	inline atomic.Int32 // those of them that run in their caller's goroutine
+	inline atomic.Int32 // calls that run in their caller's goroutine
 
 	own     *ownership   // nil: borrowed
 	granted atomic.Int64 // session timeout that the server granted, of an owned connection, in ns
 	outage
 	probing atomic.Bool // a probe of a borrowed connection has no answer yet
 
-	transacts atomic.Bool // there was a complete reply to a transaction
+	transacts atomic.Bool // a reply to a transaction was complete
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and made anew at each event of an owned session
+	changed chan struct{} // closed and replaced at each event of an owned session
 	watches map[watchKey]watch
-	sweepAt int           // number of watches at which those that fired are dropped
-	lost    chan struct{} // closed and made anew when a borrowed connection may have lost its watches
+	sweepAt int           // number of watches at which fired ones are dropped
+	lost    chan struct{} // closed and replaced when a borrowed connection may have lost its watches
 }
 
 func newConn(cfg Config) *Conn {
@@ -70,7 +70,7 @@ func newConn(cfg Config) *Conn {
 	return c
 }
 
-// Borrow makes a Conn of a connection that stays its owner's. It looks each second whether
+// Borrow returns a Conn on a connection that another owner closes. It checks each second whether
 // there is a session.
 func Borrow(z *zk.Conn, cfg Config) *Conn {
 	c := newConn(cfg)
@@ -94,13 +94,13 @@ func Borrow(z *zk.Conn, cfg Config) *Conn {
 // Owned reports whether the connection is ours to close.
 func (c *Conn) Owned() bool { return c.own != nil }
 
-// Session is the id of the session that the connection has now, or had last.
+// Session returns the id of the present or last session.
 func (c *Conn) Session() int64 { return c.zk.SessionID() }
 
 func (c *Conn) hasSession() bool { return c.zk.State() == zk.StateHasSession }
 
-// SessionState reports whether there is a session, and returns a channel that is closed
-// when that may have changed: nil if the connection is borrowed, which tells no events.
+// SessionState reports whether there is a session, and returns a channel that is closed when that
+// may have changed. The channel is nil for a borrowed connection, which has no events.
 func (c *Conn) SessionState() (connected bool, changed <-chan struct{}) {
 	if c.Owned() {
 		c.mu.Lock()
@@ -110,8 +110,8 @@ func (c *Conn) SessionState() (connected bool, changed <-chan struct{}) {
 	return c.hasSession(), changed
 }
 
-// Ready waits until there is a session: without one a request would be queued, and run later,
-// in another session even. It is called before each request.
+// Ready waits until there is a session. Without one a request would be queued and run later,
+// perhaps in another session. It is called before each request.
 func (c *Conn) Ready(ctx context.Context) error {
 	c.poll()
 	switch {
@@ -125,7 +125,7 @@ func (c *Conn) Ready(ctx context.Context) error {
 	return c.pollSession(ctx)
 }
 
-// awaitSession waits for the event of an owned connection that there is a session.
+// awaitSession waits for the event of a new session on an owned connection.
 func (c *Conn) awaitSession(ctx context.Context) error {
 	for {
 		c.mu.Lock()
@@ -144,9 +144,9 @@ func (c *Conn) awaitSession(ctx context.Context) error {
 	}
 }
 
-// Close waits until the calls in flight have ended and ends the session, if the
-// connection is ours: then what still hangs ends too. It returns within that time,
-// and a tenth of a second; what go-zookeeper is still at then ends by itself.
+// Close waits until the calls in flight have ended. If the connection is ours, it then ends the
+// session, which ends the remaining calls. It returns within the given time and a tenth of a
+// second; go-zookeeper's remaining work ends by itself.
 func (c *Conn) Close(patience time.Duration) error {
 	end := time.Now().Add(patience)
 	idle := c.calls.Close()
@@ -165,5 +165,6 @@ func (c *Conn) Close(patience time.Duration) error {
 	return nil
 }
 
-// SessionTimeout is what the server has granted last; 0 for a borrowed connection.
+// SessionTimeout returns the session timeout that the server has granted; 0 for a borrowed
+// connection.
 func (c *Conn) SessionTimeout() time.Duration { return time.Duration(c.granted.Load()) }

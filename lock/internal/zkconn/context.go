@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// ContextError is an ended context's error together with its cause; nil before its end. Of
-// one that ended because the client closed it is ErrClosed alone: the caller has canceled
-// nothing.
+// ContextError returns an ended context's error with its cause; nil before its end. If the
+// context ended because the client closed, it returns ErrClosed alone: the caller has not
+// canceled anything.
 func ContextError(ctx context.Context) error {
 	err := ctx.Err()
 	if err == nil {
@@ -23,16 +23,15 @@ func ContextError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// uncancellable is a context that no caller wants to end before its deadline.
+// uncancellable is a context that no caller ends before its deadline.
 type uncancellable struct{ context.Context }
 
-// Uncancellable promises that no caller wants to end ctx before its deadline, if it has
-// one. A call with it may be made in the caller's goroutine, which saves two switches
-// between goroutines.
+// Uncancellable promises that no caller ends ctx before its deadline, if it has one. A call with
+// it may run in the caller's goroutine, which saves two switches between goroutines.
 func Uncancellable(ctx context.Context) context.Context { return uncancellable{ctx} }
 
-// TimeLimit is a context that ends after a time, as context.WithTimeout's does. Its
-// timer is not set before a goroutine waits for it: to set and stop one is dear.
+// TimeLimit is a context that ends after a time, like one of context.WithTimeout. Its timer is
+// started when a goroutine first waits for it, because timers are expensive.
 type TimeLimit struct {
 	context.Context
 	deadline time.Time
@@ -46,10 +45,10 @@ func NewTimeLimit(d time.Duration) *TimeLimit {
 	return &TimeLimit{Context: context.Background(), deadline: time.Now().Add(d)}
 }
 
-// Deadline returns when it ends.
+// Deadline returns the time of its end.
 func (l *TimeLimit) Deadline() (time.Time, bool) { return l.deadline, true }
 
-// Done returns a channel that is closed at the end.
+// Done returns a channel that is closed at its end.
 func (l *TimeLimit) Done() <-chan struct{} {
 	l.once.Do(func() {
 		l.done = make(chan struct{})
@@ -58,7 +57,7 @@ func (l *TimeLimit) Done() <-chan struct{} {
 	return l.done
 }
 
-// Err is context.DeadlineExceeded from the end on.
+// Err returns nil before its end, then context.DeadlineExceeded.
 func (l *TimeLimit) Err() error {
 	if time.Now().Before(l.deadline) {
 		return nil
@@ -66,7 +65,7 @@ func (l *TimeLimit) Err() error {
 	return context.DeadlineExceeded
 }
 
-// Release stops the timer. No goroutine may begin to wait after it.
+// Release stops the timer. No goroutine may begin to wait afterwards.
 func (l *TimeLimit) Release() {
 	l.once.Do(func() {})
 	if l.timer != nil {

@@ -13,14 +13,15 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// largestReply is the longest frame that is taken from a server: ten times a listing
-// of a million names of 50 bytes. More is no frame.
+// largestReply is the longest frame that we accept from a server: ten times a listing of a
+// million names of 50 bytes. A longer one is no frame.
 const largestReply = 512 << 20
 
-// handshakeLimit leaves time within a session's timeout to try other servers.
+// handshakeLimit returns the time limit of a handshake. It leaves time within a session timeout
+// to try other servers.
 func handshakeLimit(sessionTimeout time.Duration) time.Duration { return sessionTimeout / 3 }
 
-// ownership is what there is of a connection that is ours.
+// ownership has the additional state of an owned connection.
 type ownership struct {
 	events <-chan zk.Event // closed when all of go-zookeeper's goroutines have ended
 
@@ -32,14 +33,13 @@ type ownership struct {
 
 	hosts *hosts
 
-	lastFailure atomic.Pointer[error] // why a server could not be reached
-	unanswered  atomic.Int64          // monotonic time plus 1 since when a session is asked for and no server answers; 0: the last one did
-	live        net.Conn              // the last one, of the one goroutine that dials
+	lastFailure atomic.Pointer[error] // last failure to reach a server
+	unanswered  atomic.Int64          // monotonic time plus 1 of the first unanswered handshake; 0: the last one was answered
+	live        net.Conn              // the last connection; used only by the goroutine that dials
 }
 
-// Dial connects to the servers, each host:port, and waits for a session, or until ctx
-// ends: then it fails with [ErrUnavailable], the context's error and why the last of
-// the servers could not be reached.
+// Dial connects to the servers, each host:port, and waits for a session. If ctx ends first, it
+// fails with [ErrUnavailable], the context's error, and the last server's failure.
 func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	if cfg.lookup == nil {
 		cfg.lookup = net.DefaultResolver.LookupHost
@@ -77,7 +77,7 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// unreached is an error together with why the last of the servers could not be reached.
+// unreached is an error with the last server's failure.
 type unreached struct {
 	error
 	why error
@@ -87,11 +87,11 @@ func (e *unreached) Error() string      { return fmt.Sprintf("%v; the last of th
 func (e *unreached) Unwrap() []error    { return []error{e.error, e.why} }
 func (e *unreached) LastFailure() error { return e.why }
 
-// quietWait is for how long Dial waits without a word.
+// quietWait is the time after which Dial logs that it still waits.
 const quietWait = 3 * time.Second
 
-// tellWaiting logs once the servers that Dial waits for, if that takes longer than
-// quietWait. The returned function ends that.
+// tellWaiting logs the servers once if Dial takes longer than quietWait. The returned function
+// ends that.
 func (c *Conn) tellWaiting(ctx context.Context, servers []string) (end func()) {
 	done := make(chan struct{})
 	timer := time.AfterFunc(quietWait, func() {
@@ -113,8 +113,8 @@ func (c *Conn) tellWaiting(ctx context.Context, servers []string) (end func()) {
 	}
 }
 
-// firstSession waits for a session that has our credentials. Once acknowledged they are
-// kept by go-zookeeper for each later connection.
+// firstSession waits for a session with our credentials. Once the server has acknowledged them,
+// go-zookeeper sends them on each later connection.
 func (c *Conn) firstSession(ctx context.Context) error {
 	for _, d := range c.cfg.Digests {
 		_, err := read(ctx, c, func() (struct{}, error) { return struct{}{}, c.zk.AddAuth("digest", []byte(d)) })
@@ -131,7 +131,7 @@ func (c *Conn) firstSession(ctx context.Context) error {
 // dialServer is go-zookeeper's dialer.
 func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.Conn, error) {
 	if c.own.live != nil {
-		c.own.live.Close() // go-zookeeper forgets to, when it has brought a session's end
+		c.own.live.Close() // go-zookeeper does not, if the connection brought the session's end
 		c.own.live = nil
 	}
 	nc, err := c.dialWithin(c.own.life, network, address, timeout)
@@ -152,7 +152,7 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 	return newServerConn(live, limit, dialed{c, address}, c.overdue)
 }
 
-// dialed is told what comes of the handshake with a server.
+// dialed receives the result of the handshake with a server.
 type dialed struct {
 	c       *Conn
 	address string
@@ -169,10 +169,10 @@ func (d dialed) answered(timeout time.Duration) {
 	}
 }
 
-// unanswered says to take the session for expired when no server has answered a handshake for
-// longer than the session timeout and this one, again, has closed the connection. A server
-// that knows less than go-zookeeper has seen does so, and would for ever. By then the session
-// has ended wherever it was known, so all that is lost is what a new session loses.
+// unanswered reports whether to take the session for expired. It does if no server has answered a
+// handshake for longer than the session timeout, and this one has again closed the connection. A
+// server that knows less than go-zookeeper has seen does so, for ever. By then the session has
+// ended on all servers that knew it, so a new session loses nothing more.
 func (d dialed) unanswered(asked handshake, why error) (expired bool) {
 	causes := "its maxClientCnxns is reached, or it has no quorum"
 	if d.c.cfg.TLS == nil {
@@ -202,8 +202,8 @@ func (d dialed) unanswered(asked handshake, why error) (expired bool) {
 	return true
 }
 
-// Refused returns why servers are closing all connections without an answer, if they have
-// done so for longer than a third of the session timeout; else nil.
+// Refused returns the reason if servers have closed all connections without an answer for longer
+// than a third of the session timeout; otherwise nil.
 func (c *Conn) Refused() error {
 	if !c.Owned() {
 		return nil
@@ -246,22 +246,21 @@ func (c *Conn) dialWithin(ctx context.Context, network, address string, timeout 
 	}
 }
 
-// liveConn is a connection that closes with its owner's life.
+// liveConn is a connection that closes when its owner's life ends.
 type liveConn struct {
 	net.Conn             // over TLS, or plain
-	plain    net.Conn    // below that
-	stop     func() bool // waiting for that
+	plain    net.Conn    // the connection below TLS
+	stop     func() bool // ends the wait for the owner's end
 }
 
-// Close closes it without the farewell of TLS, which could wait for a peer that takes
-// nothing. Sessions have one of their own.
+// Close closes it without TLS's close message, which could wait for a peer that does not read.
+// ZooKeeper sessions have their own.
 func (c *liveConn) Close() error {
 	c.stop()
 	return c.plain.Close()
 }
 
-// noteFailure remembers why a server could not be reached, unless it is because we
-// gave up.
+// noteFailure records why a server could not be reached, unless we gave up.
 func (c *Conn) noteFailure(err error) {
 	if c.own.life.Err() == nil {
 		c.own.lastFailure.Store(&err)
@@ -269,12 +268,12 @@ func (c *Conn) noteFailure(err error) {
 	}
 }
 
-// lastMoments is for how long a session's end is waited for when there is no patience
-// left; and then for as long once more the end of what was cut.
+// lastMoments is the wait for a session's end when no patience is left. After that, it is also
+// the wait for the end of the cut connection.
 const lastMoments = 30 * time.Millisecond
 
-// disconnect ends the session, in an orderly way if it can be done in time, and then
-// all that go-zookeeper does.
+// disconnect ends the session, in an orderly way if there is time, and then all of go-zookeeper's
+// work.
 func (c *Conn) disconnect(end time.Time) {
 	if c.hasSession() {
 		WaitFor(c.closeSession(), max(time.Until(end), lastMoments))
@@ -293,10 +292,9 @@ func (c *Conn) disconnect(end time.Time) {
 	WaitFor(ended, lastMoments)
 }
 
-// closeSession has go-zookeeper end the session and then its goroutines. It returns a
-// channel that is closed when the server has acknowledged that, or was waited for long
-// enough, which are up to three seconds. It does so once: a second call of go-zookeeper's
-// Close would wait for the first one's end.
+// closeSession makes go-zookeeper end the session and then its goroutines. The returned channel
+// is closed when the server has acknowledged that, or after up to three seconds. It does so once:
+// a second call of go-zookeeper's Close would wait for the first one.
 func (c *Conn) closeSession() <-chan struct{} {
 	c.own.closing.Do(func() {
 		go func() {
@@ -307,8 +305,8 @@ func (c *Conn) closeSession() <-chan struct{} {
 	return c.own.closed
 }
 
-// awaitPause waits until go-zookeeper, which has nothing to connect to any more, is
-// between rounds of servers. There it will see that it is to end.
+// awaitPause waits until go-zookeeper, which cannot connect any more, is between rounds of
+// servers. There it notices that it must end.
 func (c *Conn) awaitPause() {
 	timer := time.NewTimer(lastMoments)
 	defer timer.Stop()
@@ -327,16 +325,16 @@ func (c *Conn) awaitPause() {
 	}
 }
 
-// leaveTime holds go-zookeeper up for a moment when it is about to end for good. What
-// is in its queue then is answered; what comes later, as the last request of a
-// concurrent Close may, is waited for in vain.
+// leaveTime delays go-zookeeper for a moment when it is about to end for good. It answers the
+// requests that are queued by then. A later request, such as the last one of a concurrent Close,
+// would never be answered.
 func (o *ownership) leaveTime() {
 	if o.life.Err() != nil {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// printfLogger passes go-zookeeper's log lines on.
+// printfLogger forwards go-zookeeper's log lines.
 type printfLogger struct{ log zerolog.Logger }
 
 func (l printfLogger) Printf(format string, args ...any) {

@@ -10,38 +10,38 @@ import (
 )
 
 var (
-	// ErrUnavailable says that there was no session with ZooKeeper.
+	// ErrUnavailable says that there is no session with ZooKeeper.
 	ErrUnavailable = errors.New("no session with ZooKeeper")
-	// ErrDenied says that an ACL forbids what is needed.
+	// ErrDenied says that an ACL forbids the request.
 	ErrDenied = errors.New("access denied")
 	// ErrClosed says that the connection was closed, by us or by its owner.
 	ErrClosed = errors.New("client is closed")
-	// ErrUnsupported says that a server does not do transactions as ZooKeeper does.
+	// ErrUnsupported says that a server's transactions differ from ZooKeeper's.
 	ErrUnsupported = errors.New("server is not supported")
 )
 
-// oldest is the oldest ZooKeeper that the tests were seen to pass on.
+// oldest is the oldest ZooKeeper with which the tests pass.
 const oldest = "3.4.14"
 
-// Outcome is what an error tells about a write.
+// Outcome is the outcome of a write according to its error.
 type Outcome int
 
 const (
 	Applied   Outcome = iota // no error
-	Refused                  // not applied, and a later try will be told the same
+	Refused                  // not applied, and a later try would get the same answer
 	Retryable                // not applied, and a later try may succeed
-	Ambiguous                // it may have been applied, or may be later
+	Ambiguous                // it may have been applied, or may be applied later
 )
 
-// notSent is an error before anything was sent.
+// notSent is an error before a request was sent.
 type notSent struct{ error }
 
 func (e notSent) Unwrap() error { return e.error }
 
-// NotSent wraps an error that came before anything was sent.
+// NotSent wraps an error from before a request was sent.
 func NotSent(err error) error { return notSent{err} }
 
-// abandoned is the error of a call that was not waited for to its end.
+// abandoned is the error of a call whose caller did not wait for the outcome.
 type abandoned struct{ error }
 
 func (e abandoned) Unwrap() error { return e.error }
@@ -50,8 +50,8 @@ func (e abandoned) Unwrap() error { return e.error }
 // flight.
 func IsAbandoned(err error) bool { return errors.As(err, new(abandoned)) }
 
-// refusals are the errors that a server answers a request with. Codes that
-// go-zookeeper has no name for come as "unknown error: <code>".
+// refusals are errors that a server answers with. For codes that go-zookeeper does not name the
+// error is "unknown error: <code>".
 var refusals = []error{
 	zk.ErrAPIError, zk.ErrNoNode, zk.ErrNoAuth, zk.ErrBadVersion, zk.ErrNoChildrenForEphemerals,
 	zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrInvalidACL, zk.ErrAuthFailed, zk.ErrBadArguments,
@@ -65,10 +65,9 @@ const (
 	codeUnknownSession = unnamedCode + "-12"
 )
 
-// OutcomeOf classifies an error of this package's, wrapped or not. Whatever is not
-// known to be a server's answer, or never to have been sent, is Ambiguous: a closed
-// connection, a failed write, a reply that could not be decoded, a call that was
-// abandoned.
+// OutcomeOf classifies an error of this package, wrapped or not. It is Ambiguous unless the error
+// is known to be a server's answer, or the request was never sent: for example with a closed
+// connection, a failed write, an undecodable reply, or an abandoned call.
 func OutcomeOf(err error) Outcome {
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
@@ -83,7 +82,7 @@ func OutcomeOf(err error) Outcome {
 		return Ambiguous
 	case is(zk.ErrNoServer), sessionEnded(err), is(zk.ErrSessionMoved), innermost(err).Error() == codeThrottled:
 		return Retryable
-	case is(ErrUnsupported): // what it may have done all the same is left to expire
+	case is(ErrUnsupported): // what it may still have created is left to expire
 		return Refused
 	case slices.ContainsFunc(refusals, is), strings.HasPrefix(innermost(err).Error(), unnamedCode):
 		return Refused
@@ -98,8 +97,7 @@ func innermost(err error) error {
 	return err
 }
 
-// refusedError says which operation of a transaction the server refused, so that
-// none was applied.
+// refusedError says which operation of a transaction the server refused. None was applied.
 type refusedError struct {
 	Op  int
 	Err error
@@ -108,8 +106,8 @@ type refusedError struct {
 func (e *refusedError) Error() string { return fmt.Sprintf("operation %d: %v", e.Op, e.Err) }
 func (e *refusedError) Unwrap() error { return e.Err }
 
-// RefusedOp returns the place of the operation that the server refused, and why;
-// -1 and err itself if err is not such a refusal.
+// RefusedOp returns the index of the refused operation, and the reason; -1 and err itself if err
+// is not such a refusal.
 func RefusedOp(err error) (op int, cause error) {
 	if r := (*refusedError)(nil); errors.As(err, &r) {
 		return r.Op, r.Err
@@ -117,19 +115,17 @@ func RefusedOp(err error) (op int, cause error) {
 	return -1, err
 }
 
-// RefusedAt is the error of a transaction whose operation at that place the server
-// refused.
+// RefusedAt returns the error of a transaction whose operation at that index the server refused.
 func RefusedAt(op int, cause error) error { return &refusedError{Op: op, Err: cause} }
 
-// endsConnection reports whether a request failed because its connection, or the
-// session, had ended. A server's answer does not, and neither does a caller that
-// gave up.
+// endsConnection reports whether a request failed because its connection, or the session, had
+// ended. Neither a server's answer nor a caller that gave up counts.
 func endsConnection(err error) bool {
 	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer) || sessionEnded(err)
 }
 
-// sessionEnded reports whether a server refused a request because its session had
-// ended. Since 3.5 a session has expired while the server ends it, and is unknown after.
+// sessionEnded reports whether a server refused a request because its session had ended. Since
+// 3.5 the server answers "expired" while it ends the session, and "unknown session" afterwards.
 func sessionEnded(err error) bool {
 	return err != nil && (errors.Is(err, zk.ErrSessionExpired) || innermost(err).Error() == codeUnknownSession)
 }

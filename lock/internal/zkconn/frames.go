@@ -7,7 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// What serverConn knows of the protocol.
+// Constants of the wire protocol for serverConn.
 const (
 	opPing       = 11
 	opSetWatches = 101
@@ -16,7 +16,7 @@ const (
 	xidPing  = -2
 )
 
-// ping is a request that asks for nothing.
+// ping returns a ping request.
 func ping() []byte { return frame(binary.BigEndian.AppendUint32(int32s(xidPing), opPing)) }
 
 // frame puts the length before the content.
@@ -24,7 +24,7 @@ func frame(content []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(content))), content...)
 }
 
-// int32s are 32-bit numbers, one after the other.
+// int32s encodes 32-bit numbers, one after the other.
 func int32s(numbers ...int32) (b []byte) {
 	for _, n := range numbers {
 		b = binary.BigEndian.AppendUint32(b, uint32(n))
@@ -32,10 +32,10 @@ func int32s(numbers ...int32) (b []byte) {
 	return b
 }
 
-// reply is a server's reply to a request, without results.
+// reply returns a server's reply to a request, without results.
 func reply(xid int32) []byte { return frame(int32s(xid, 0, 0, 0)) }
 
-// firings are the events by which a server fires those watches.
+// firings returns the events with which a server fires those watches.
 func firings(keys []watchKey) (frames []byte) {
 	for _, k := range keys {
 		head := int32s(xidEvent, -1, -1, 0, int32(k.event), int32(zk.StateSyncConnected), int32(len(k.path)))
@@ -44,10 +44,10 @@ func firings(keys []watchKey) (frames []byte) {
 	return frames
 }
 
-var errNoWatches = errors.New("a setWatches that cannot be read")
+var errNoWatches = errors.New("undecodable setWatches")
 
-// parseSetWatches returns the xid of a setWatches, and the watches that it names: those on
-// data, on existence and on children.
+// parseSetWatches returns the xid of a setWatches, and its watches: on data, on existence and on
+// children.
 func parseSetWatches(packet []byte) (xid int32, keys []watchKey, err error) {
 	const head = 20 // length, xid, operation and zxid
 	if len(packet) < head {
@@ -76,7 +76,7 @@ func parseSetWatches(packet []byte) (xid int32, keys []watchKey, err error) {
 	return xid, keys, err
 }
 
-// handshake is what a client asks for with its first frame.
+// handshake is the session and zxid in a client's first frame.
 type handshake struct{ session, zxid int64 }
 
 func parseHandshake(packet []byte) *handshake {
@@ -89,5 +89,5 @@ func parseHandshake(packet []byte) *handshake {
 	}
 }
 
-// expired is the answer to a handshake for a session that has ended.
+// expired returns the answer to a handshake for a session that has ended.
 func expired() []byte { return frame(append(int32s(0, 0, 0, 0, 16), make([]byte, 16)...)) }

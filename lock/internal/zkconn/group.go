@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Group counts the tasks that go on, so that a close can wait for them. While it waits,
-// the tasks inside may still bring in others; once the group was empty, none gets in.
-// The zero value is an empty group. All methods are safe for concurrent use.
+// Group counts running tasks, so that a close can wait for them. While it waits, running tasks
+// may still add others. Once the group was empty, no task can enter. The zero value is an empty
+// group. All methods are safe for concurrent use.
 type Group struct {
 	mu   sync.Mutex
 	n    int
 	idle chan struct{} // not nil: closing
 }
 
-// Enter counts one more, unless the group is closed and was empty since.
+// Enter counts one more task. It returns false if the group is closed and was empty since.
 func (g *Group) Enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -25,7 +25,7 @@ func (g *Group) Enter() bool {
 	return true
 }
 
-// Leave ends what Enter began.
+// Leave counts one task less.
 func (g *Group) Leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -34,7 +34,7 @@ func (g *Group) Leave() {
 	}
 }
 
-// Close returns a channel that is closed when all have left.
+// Close returns a channel that is closed when all tasks have left.
 func (g *Group) Close() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -12,43 +12,42 @@ import (
 	"time"
 )
 
-// lookupTimeout bounds how long names are resolved before each round of tries.
+// lookupTimeout limits the time for the resolution of names before each round of tries.
 const lookupTimeout = 3 * time.Second
 
-// pauseTime is how long go-zookeeper pauses when it is told to.
+// pauseTime is the length of go-zookeeper's pause.
 const pauseTime = time.Second
 
-// mostBurst is how many tries, in whole rounds, need no pause in the time of one, if
-// connections are lost. With a single server, one may find the session about to end,
-// one that it has ended, one gets a new one, and the others may break off.
+// mostBurst is the number of tries, in whole rounds, without a pause in the time of one pause
+// after lost connections. With a single server, one try may find the session about to end, one
+// that it has ended, one gets a new session, and others may break off.
 const mostBurst = 8
 
 // lookup resolves a name.
 type lookup func(ctx context.Context, host string) ([]string, error)
 
-// hosts tells go-zookeeper which server to try next: all addresses of all servers,
-// in an order that each client draws for itself and then keeps. It resolves the
-// names before each round. go-zookeeper's provider does so once, and never finds a
-// server again that has moved to another address.
+// hosts gives go-zookeeper the server to try next: all addresses of all servers, in a random
+// order that each client keeps. It resolves the names before each round. go-zookeeper's own
+// provider resolves them once, and never finds a server again that has moved to another address.
 type hosts struct {
-	ctx    context.Context // ends when there is nothing to connect for any more
+	ctx    context.Context // ends when the connection is closed
 	cfg    Config
-	failed func(error) // is told of names that cannot be resolved
-	stuck  func() bool // reports whether requests that were not sent must have an answer
+	failed func(error) // receives names that cannot be resolved
+	stuck  func() bool // reports whether unsent requests must be answered
 
 	mu             sync.Mutex
 	salt           uint64 // of the order
 	servers        []string
 	addresses      []string          // of this round
-	names          map[string]string // what the servers of these are called
+	names          map[string]string // names of these addresses' servers
 	next           int               // in addresses
-	triesThisRound int               // the last address that was good included
-	burst          int               // tries that need no pause
-	refillAt       time.Duration     // monotonic time from which there are more of them
+	triesThisRound int               // including the last good address
+	burst          int               // tries without a pause
+	refillAt       time.Duration     // monotonic time of the next refill
 }
 
-// Init takes the servers, as host:port. It does not look them up: that they cannot be
-// resolved yet is as passing a fault as that they refuse connections.
+// Init sets the servers, as host:port. It does not look them up: a name that cannot be resolved
+// yet is as temporary a failure as a refused connection.
 func (h *hosts) Init(servers []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,17 +55,16 @@ func (h *hosts) Init(servers []string) error {
 	return nil
 }
 
-// Len returns how many addresses there are.
+// Len returns the number of addresses.
 func (h *hosts) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.addresses)
 }
 
-// Next returns the address to try, and whether go-zookeeper is to pause for a second
-// first: when all were tried again and again in vain. It is before the pause that
-// go-zookeeper answers what could not be sent, and in it that it looks whether it was
-// closed, so there is one, too, when either has to be.
+// Next returns the address to try, and whether go-zookeeper must first pause for a second: when
+// all addresses failed repeatedly. Before the pause go-zookeeper answers unsent requests, and
+// during it checks whether it was closed. So there is a pause for these two purposes, too.
 func (h *hosts) Next() (address string, wait bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -88,11 +86,11 @@ func (h *hosts) Next() (address string, wait bool) {
 	return address, wait
 }
 
-// Connected takes the news that the last address was good. When it is lost, the
-// others are tried first, and then all again without a pause: with go-zookeeper's own
-// provider, a client of a single server is kept from it for a second, and for another
-// one if its session has expired. A server that takes its clients and drops them
-// again is not run down, because Connected allows this once in the time of a pause.
+// Connected says that the last address worked. When that connection is lost, the others are tried
+// first, and then all again without a pause. With go-zookeeper's own provider a client of a
+// single server waits a second before it reconnects, and another second if its session has
+// expired. Connected allows this once in the time of a pause, so a server that keeps dropping its
+// clients is not overrun.
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,9 +100,8 @@ func (h *hosts) Connected() {
 	}
 }
 
-// resolve looks the servers' addresses up, all at once, so that a name that takes its
-// time does not take the others'; h.mu is held. What cannot be resolved now is left to
-// the dialer.
+// resolve looks up all servers' addresses concurrently, so that a slow lookup does not delay the
+// others; h.mu is held. The dialer gets the names that cannot be resolved now.
 func (h *hosts) resolve() {
 	ctx, cancel := context.WithTimeout(h.ctx, lookupTimeout)
 	defer cancel()
@@ -124,7 +121,7 @@ func (h *hosts) resolve() {
 	slices.SortFunc(h.addresses, func(a, b string) int { return cmp.Compare(h.rank(a), h.rank(b)) })
 }
 
-// resolveOne returns a server's addresses, or else itself.
+// resolveOne returns a server's addresses, or the server itself if they are unknown.
 func (h *hosts) resolveOne(ctx context.Context, server string) []string {
 	host, port, err := net.SplitHostPort(server)
 	var found []string
@@ -144,7 +141,7 @@ func (h *hosts) resolveOne(ctx context.Context, server string) []string {
 	return found
 }
 
-// nameOf is what the server at an address of this round is called.
+// nameOf returns the name of the server at an address of this round.
 func (h *hosts) nameOf(address string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -154,7 +151,7 @@ func (h *hosts) nameOf(address string) string {
 	return hostOf(address)
 }
 
-// rank places an address in this client's order.
+// rank returns the rank of an address in this client's order.
 func (h *hosts) rank(address string) uint64 {
 	hash := fnv.New64a()
 	fmt.Fprintf(hash, "%x %s", h.salt, address)

@@ -10,13 +10,13 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Multi runs a transaction of creates, deletes, writes and checks (zk.CreateRequest
-// and so on, as pointers). When the server refused one of them, see [RefusedOp];
-// otherwise see [OutcomeOf]. It is tried once. It fails with [ErrUnsupported] where the
-// server knows no transactions, or the very first reply to one lacks the results.
+// Multi runs a transaction of creates, deletes, writes and checks (zk.CreateRequest and so on, as
+// pointers). It sends it once. If the server refused an operation, see [RefusedOp]; for other
+// errors see [OutcomeOf]. It fails with [ErrUnsupported] if the server does not know
+// transactions, or if the very first reply to one lacks the results.
 //
-// late, unless nil, is called with what came of a call that was abandoned, once, and
-// before Close's wait for calls in flight ends.
+// late, unless nil, is called once with the outcome of an abandoned call, before Close's wait for
+// calls in flight ends.
 func (c *Conn) Multi(ctx context.Context, late func([]zk.MultiResponse, error), ops ...any) ([]zk.MultiResponse, error) {
 	if err := c.Ready(ctx); err != nil {
 		return nil, err
@@ -33,9 +33,10 @@ func (c *Conn) Multi(ctx context.Context, late func([]zk.MultiResponse, error), 
 	}, late)
 }
 
-// failure is the error of a transaction that failed. The operations before the one that
-// did carry none, those after it "unknown error: -2". What is no refusal of that operation,
-// as that the session has ended, which a server tells of the first, is one of them all.
+// failure returns the error of a failed transaction. The operations before the failed one have no
+// error, those after it "unknown error: -2". An error that is no refusal, such as an ended
+// session, applies to the whole transaction although the server reports it for the first
+// operation.
 func failure(replies []zk.MultiResponse, err error) error {
 	i := slices.IndexFunc(replies, func(r zk.MultiResponse) bool { return r.Error != nil })
 	switch {
@@ -47,8 +48,8 @@ func failure(replies []zk.MultiResponse, err error) error {
 	return replies[i].Error
 }
 
-// issue sends a transaction, and one of a single delete or write as what it is, which
-// costs the server less.
+// issue sends a transaction. A single delete or write is sent as a plain request, which costs the
+// server less.
 func (c *Conn) issue(ops []any) ([]zk.MultiResponse, error) {
 	if len(ops) == 1 {
 		var one zk.MultiResponse
@@ -68,10 +69,9 @@ func (c *Conn) issue(ops []any) ([]zk.MultiResponse, error) {
 	return replies, c.supported(err, len(replies) == len(ops))
 }
 
-// supported is the one place where a server is refused that does not do transactions as
-// ZooKeeper does since 3.4: err is what came of one, and complete whether each of its
-// operations has a result. Once there was a complete reply, one that is not leaves open
-// what was done, as a reply that was lost does.
+// supported refuses a server whose transactions differ from ZooKeeper's since 3.4. err is the
+// error of a transaction, and complete says whether each of its operations has a result. Once
+// there was a complete reply, an incomplete one leaves the outcome open, as a lost reply does.
 func (c *Conn) supported(err error, complete bool) error {
 	switch {
 	case err == nil && complete:
@@ -91,15 +91,15 @@ func (c *Conn) supported(err error, complete bool) error {
 	return fmt.Errorf("%w: its reply to a transaction: %w; must be ZooKeeper %s or later", ErrUnsupported, err, oldest)
 }
 
-// misfitError is a reply whose results are not those of the operations.
+// misfitError is a reply whose results do not fit the operations.
 type misfitError struct{ what string }
 
 func (e *misfitError) Error() string { return e.what }
 
 func misfit(format string, args ...any) error { return &misfitError{fmt.Sprintf(format, args...)} }
 
-// fits reports whether each operation has a result of its kind, which nothing but a
-// broken server fails to give. What it did is not known.
+// fits returns an error unless each operation has a result of its kind. Only a broken server
+// fails to give one; the outcome is then unknown.
 func fits(ops []any, replies []zk.MultiResponse) error {
 	if len(replies) != len(ops) {
 		return misfit("reply to %d operations has %d results", len(ops), len(replies))

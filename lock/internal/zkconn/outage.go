@@ -10,18 +10,18 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// outage is what is known of the times without a session. An owned connection is
-// told by events; a borrowed one looks, and believes requests that the connection
-// has failed. A caller that gave up is no sign of any.
+// outage is the state of the times without a session. An owned connection learns of them by
+// events. A borrowed one is polled, and a request that fails with the connection counts too. A
+// caller that gave up does not.
 type outage struct {
-	began    atomic.Bool  // a caller may use the connection: what comes before the first session is no outage
-	down     atomic.Bool  // and now there is none, as far as was noticed
+	began    atomic.Bool  // a caller may use the connection: there is no outage before the first session
+	down     atomic.Bool  // there is no session now, as far as was noticed
 	lastDown atomic.Int64 // monotonic time at which there was last no session; -1: never
-	lastID   atomic.Int64 // session id that a borrowed connection was seen with
+	lastID   atomic.Int64 // last known session id of a borrowed connection
 }
 
-// LastOutage is the monotonic time at which there was last no session; -1 if
-// there has been one ever since the first.
+// LastOutage returns the monotonic time at which there was last no session; -1 if there has
+// always been one since the first.
 func (c *Conn) LastOutage() time.Duration {
 	if c.poll(); !c.hasSession() {
 		c.noteDown()
@@ -29,11 +29,11 @@ func (c *Conn) LastOutage() time.Duration {
 	return time.Duration(c.lastDown.Load())
 }
 
-// NoteOutage says that there has been none until now as far as can be told: a request
-// of a renewal's is unanswered for too long.
+// NoteOutage records that there may have been no session until now, for example because a renewal
+// was unanswered for too long.
 func (c *Conn) NoteOutage() { c.lastDown.Store(int64(c.cfg.Now())) }
 
-// noteDown says that there is no session.
+// noteDown records that there is no session.
 func (c *Conn) noteDown() {
 	if c.began.Load() {
 		c.NoteOutage()
@@ -42,7 +42,7 @@ func (c *Conn) noteDown() {
 	}
 }
 
-// noteUp says that there is a session.
+// noteUp records that there is a session.
 func (c *Conn) noteUp() {
 	if !c.down.Swap(false) {
 		return
@@ -53,8 +53,8 @@ func (c *Conn) noteUp() {
 	}
 }
 
-// sessionEvent is go-zookeeper's callback. It runs under locks of go-zookeeper's,
-// so it must not call the zk.Conn.
+// sessionEvent is go-zookeeper's callback. It runs under locks of go-zookeeper, so it must not
+// call the zk.Conn.
 func (c *Conn) sessionEvent(e zk.Event) {
 	if e.Type != zk.EventSession {
 		return
@@ -76,11 +76,11 @@ func (c *Conn) sessionEvent(e zk.Event) {
 	}
 }
 
-// pollEvery is how often it is looked whether a borrowed connection has a session.
+// pollEvery is the interval of checks whether a borrowed connection has a session.
 const pollEvery = time.Second
 
-// poll looks whether a borrowed connection has a session, and still the same one: before
-// what was known of it is relied on. An owned connection tells by itself.
+// poll checks whether a borrowed connection has a session, and still the same one, before its
+// state is used. An owned connection has events for that.
 func (c *Conn) poll() {
 	if c.Owned() {
 		return
@@ -95,11 +95,11 @@ func (c *Conn) poll() {
 	}
 }
 
-// pollBackoff is how often a borrowed connection without a session is looked at.
+// pollBackoff is the backoff of checks of a borrowed connection without a session.
 var pollBackoff = Backoff{5 * time.Millisecond, 250 * time.Millisecond}
 
-// pollSession waits for a session of a borrowed connection, which tells no events. Nor
-// does it tell that its owner has closed it, but by refusing requests while it stays
+// pollSession waits for a session of a borrowed connection, which has no events. It detects a
+// close by the owner only indirectly: the connection refuses requests while it stays
 // disconnected.
 func (c *Conn) pollSession(ctx context.Context) error {
 	disconnected := 0
@@ -127,9 +127,9 @@ func (c *Conn) pollSession(ctx context.Context) error {
 	return err
 }
 
-// probe asks a disconnected connection that is borrowed for something, to see whether it
-// refuses at once, as it does after its owner has closed it, and not otherwise. Close does not
-// wait for the answer: it is a read, and does no harm whenever it comes.
+// probe sends a read on a borrowed connection that is disconnected. If the read is refused at
+// once, the owner has closed the connection. Close does not wait for the answer, since a read
+// does no harm.
 func (c *Conn) probe() {
 	if c.probing.Swap(true) {
 		return

@@ -7,15 +7,14 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Node is what one read of a node returned.
+// Node is the result of one read of a node.
 type Node struct {
 	Data []byte
 	Stat *zk.Stat // not nil after a read that succeeded
 }
 
-// Get reads a node. Like all reads it is made again for as long as the connection is what
-// fails it; when ctx ends it fails with ctx's error and cause, and with ErrUnavailable if
-// there was no session.
+// Get reads a node. Like all reads it is retried while the connection fails. When ctx ends it
+// fails with ctx's error and cause, and with ErrUnavailable if there was no session.
 func (c *Conn) Get(ctx context.Context, path string) (Node, error) {
 	return read(ctx, c, func() (Node, error) {
 		data, stat, err := c.zk.Get(path)
@@ -34,13 +33,13 @@ func (c *Conn) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 	})
 }
 
-// pair is the two results of a read.
+// pair has the two results of a read.
 type pair[A, B any] struct {
 	a A
 	b B
 }
 
-// paired makes one result of two.
+// paired combines two results into one.
 func paired[A, B any](f func() (A, B, error)) func() (pair[A, B], error) {
 	return func() (pair[A, B], error) {
 		a, b, err := f()
@@ -60,15 +59,14 @@ func (c *Conn) ACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error)
 	return p.a, p.b, err
 }
 
-// Sync lets the server that the session is with catch up with the leader.
+// Sync makes the server of the session catch up with the leader.
 func (c *Conn) Sync(ctx context.Context, path string) error {
 	_, err := read(ctx, c, func() (string, error) { return c.zk.Sync(path) })
 	return err
 }
 
-// Synced syncs and then reads, by read, and repeats both until they were made in one session:
-// the server of another session may lag behind the one that has synced. The path is that of
-// the Sync.
+// Synced syncs the path, and then calls read. It repeats both until they were made in one
+// session: the server of another session may lag behind the synced one.
 func Synced[T any](ctx context.Context, c *Conn, path string, read func() (T, error)) (value T, err error) {
 	for {
 		if err := c.Ready(ctx); err != nil {
@@ -107,11 +105,10 @@ func (c *Conn) WatchSynced(ctx context.Context, path string) (Node, <-chan zk.Ev
 	return p.a, p.b, err
 }
 
-// readBackoff is how long reads pause that the connection has failed.
+// readBackoff is the backoff between reads after the connection has failed.
 var readBackoff = Backoff{10 * time.Millisecond, time.Second}
 
-// read runs a request that changes nothing, over again for as long as the
-// connection is what fails it.
+// read runs a request that changes nothing, and retries it while the connection fails.
 func read[T any](ctx context.Context, c *Conn, f func() (T, error)) (value T, err error) {
 	err = c.Retry(ctx, readBackoff, func() error {
 		if err := c.Ready(ctx); err != nil {

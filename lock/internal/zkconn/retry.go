@@ -7,35 +7,33 @@ import (
 	"time"
 )
 
-// Backoff is how long the pauses between tries are: between half and all of a span
-// that begins with First and doubles up to Most.
+// Backoff sets the pauses between tries: between half and all of a span that begins with First
+// and doubles up to Most.
 type Backoff struct{ First, Most time.Duration }
 
-// ErrAgain is what an attempt returns that is to be made once more at once.
-var ErrAgain = errors.New("to be tried again")
+// ErrAgain makes Retry call the attempt again at once.
+var ErrAgain = errors.New("try again")
 
-// later is an error after which to pause and try once more, whatever it is.
+// later is an error after which Retry pauses and tries again.
 type later struct{ error }
 
 func (e later) Unwrap() error { return e.error }
 
-// Later wraps an error, not nil, after which an attempt is to be made once more, after
-// a pause, whatever the error is.
+// Later wraps an error, not nil. Retry then pauses and tries again, whatever the error is.
 func Later(err error) error { return later{err} }
 
-// final is an error after which nothing is tried again, whatever it is.
+// final is an error after which Retry ends.
 type final struct{ error }
 
-// Final wraps an error, not nil, that Retry is to return as it is.
+// Final wraps an error, not nil, that Retry returns as it is.
 func Final(err error) error { return final{err} }
 
-// Retry calls attempt until that returns nil or an error that is final. [ErrAgain] is
-// tried again at once; [Later], and what is [Retryable] or [Ambiguous], after a pause;
-// what is [Final] or [Refused] is returned.
+// Retry calls attempt until it returns nil or a final error. After [ErrAgain] it tries again at
+// once; after [Later], and errors that are [Retryable] or [Ambiguous], after a pause. It returns
+// errors that are [Final] or [Refused].
 //
-// When ctx ends it returns the last error, as one that is [ErrUnavailable] and the
-// context's error and cause. When the connection is closed it returns the last error
-// as one that is [ErrClosed].
+// When ctx ends it returns the last error with [ErrUnavailable] and the context's error and
+// cause. When the connection is closed it returns the last error with [ErrClosed].
 func (c *Conn) Retry(ctx context.Context, b Backoff, attempt func() error) error {
 	for span := b.First; ; span = min(2*span, b.Most) {
 		err := attempt()
@@ -60,8 +58,8 @@ func (c *Conn) Retry(ctx context.Context, b Backoff, attempt func() error) error
 	}
 }
 
-// pause waits, or returns why there is to be no other try after one that failed with
-// why.
+// pause waits for a while. If ctx ends or the connection is closed first, it returns the error,
+// which wraps why.
 func (c *Conn) pause(ctx context.Context, d time.Duration, why error) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -75,7 +73,7 @@ func (c *Conn) pause(ctx context.Context, d time.Duration, why error) error {
 	}
 }
 
-// unavailable is the error of what failed with err when ctx had ended.
+// unavailable wraps the error of an attempt after ctx has ended.
 func unavailable(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrUnavailable) {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The reply to a handshake has at least the protocol's version, the session timeout
-// in ms, the session id and the length of its password. Real ones have some 40 bytes.
+// The reply to a handshake has at least the protocol's version, the session timeout in ms, the
+// session id and the length of its password. Real ones have about 40 bytes.
 const (
 	leastGreeting = 20
 	mostGreeting  = 64 << 10
@@ -23,42 +23,43 @@ var errNotZooKeeper = errors.New("not ZooKeeper")
 
 // serverConn is a connection to a server, between it and go-zookeeper.
 //
-// It hands on nothing before the whole of the first frame, the reply to the handshake, has
-// come, is sane, and came before a deadline that cannot be put off. If the server closes the
-// connection instead, the owner may take the session for expired, see handshakes.unanswered.
+// It forwards nothing before the whole first frame, the reply to the handshake, has arrived, is
+// valid, and came before a fixed deadline. If the server closes the connection instead, the owner
+// may take the session for expired, see handshakes.unanswered.
 //
-// It keeps setWatches from the server, by which go-zookeeper arms its watches on a new
-// connection: a server may refuse it, or close the connection because it is too long, and
-// go-zookeeper goes on without watches, or never again has a connection. All of these watches
-// fire instead, so their waiters read again. A ping takes the request's place, because its
-// reply wakes the reader.
+// It does not forward setWatches, with which go-zookeeper sets its watches on a new connection. A
+// server may refuse that request, or close the connection because it is too long. Then
+// go-zookeeper would go on without watches, or never keep a connection. Instead all of these
+// watches fire, so their waiters read again. A ping replaces the request, because its reply wakes
+// the reader.
 //
-// Reads are buffered: go-zookeeper reads every packet's length and body apart. Reads and
-// deadlines belong to one goroutine, as go-zookeeper uses them, and so does the first write.
+// Reads are buffered, because go-zookeeper reads every packet's length and body separately. Reads
+// and deadlines belong to one goroutine, and so does the first write; go-zookeeper works that
+// way.
 type serverConn struct {
 	net.Conn
 	reader  *bufio.Reader
 	limit   time.Time // for the first frame
 	told    handshakes
-	overdue func() []watchKey // watches that are to fire now
+	overdue func() []watchKey // watches that must fire now
 
 	asked   *handshake // nil: not sent yet
 	greeted bool
 	left    int    // bytes of the frame that is being read
-	ahead   []byte // frames of our own that are read before it
+	ahead   []byte // our own frames, read before it
 
 	mu      sync.Mutex
 	pending []byte // frames for ahead
 }
 
-// handshakes is told what comes of a handshake.
+// handshakes receives the results of handshakes.
 type handshakes interface {
 	// answered: the server grants a session; timeout 0: the session has expired.
 	answered(timeout time.Duration)
-	// unanswered: the server has closed the connection. It reports whether the session is
-	// to be taken for expired.
+	// unanswered: the server has closed the connection. It reports whether to take the session
+	// for expired.
 	unanswered(asked handshake, why error) (expired bool)
-	// failed: it is no server of ZooKeeper's, or not in time.
+	// failed: the peer is no ZooKeeper server, or too slow.
 	failed(why error)
 }
 
@@ -110,11 +111,11 @@ func (c *serverConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// leastReply is the header of a reply, which go-zookeeper takes for granted.
+// leastReply is the length of a reply's header. go-zookeeper does not check that it is there.
 const leastReply = 16
 
-// frame waits for the next frame, and refuses one whose length cannot be. Frames of our own
-// come before it.
+// frame waits for the next frame, and refuses an impossible length. Our own frames come before
+// it.
 func (c *serverConn) frame() error {
 	head, err := c.reader.Peek(4)
 	if err != nil {
@@ -160,7 +161,7 @@ func isClosing(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// greeting waits for the first frame and returns the session timeout in it.
+// greeting waits for the first frame and returns its session timeout.
 func (c *serverConn) greeting() (time.Duration, error) {
 	head, err := c.reader.Peek(4)
 	if err != nil {

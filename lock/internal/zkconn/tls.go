@@ -12,9 +12,8 @@ import (
 	"syscall"
 )
 
-// secure has a connection speak TLS, if it is to, and waits for the handshake until ctx
-// ends. The server must prove the name that Dial was given, not the address that was found
-// for that name.
+// secure makes a connection use TLS, if configured, and waits for the handshake until ctx ends.
+// The server must prove the name that was given to Dial, not the address found for it.
 func (c *Conn) secure(ctx context.Context, nc net.Conn, name string) (net.Conn, error) {
 	if c.cfg.TLS == nil {
 		return nc, nil
@@ -31,7 +30,7 @@ func (c *Conn) secure(ctx context.Context, nc net.Conn, name string) (net.Conn, 
 	return secured, nil
 }
 
-// hostOf is the part of host:port that names the server.
+// hostOf returns the host of host:port.
 func hostOf(server string) string {
 	host, _, err := net.SplitHostPort(server)
 	if err != nil {
@@ -41,7 +40,7 @@ func hostOf(server string) string {
 	return host
 }
 
-// explain adds to what failed at the beginning of a connection what to do about it.
+// explain adds a remedy to an error from the beginning of a connection.
 func (c *Conn) explain(err error) error {
 	hint := c.hint(err)
 	if hint == "" {
@@ -68,6 +67,5 @@ func (c *Conn) hint(err error) string {
 	return ""
 }
 
-// isAlert reports whether what came first from a server is the alert by which one that
-// speaks TLS refuses what is none.
+// isAlert reports whether a server's first bytes are an alert with which TLS refuses plain text.
 func isAlert(head []byte) bool { return head[0] == 0x15 && head[1] == 0x03 }

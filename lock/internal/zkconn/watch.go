@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// lookAgain is after how long a watch fires although nothing has changed, give or take
-	// a quarter: the longest time for which a watch that was lost unnoticed goes unseen. An
-	// owned connection adds up to a third of the session timeout.
+	// lookAgain is the time after which a watch fires although nothing has changed, plus or minus
+	// a quarter. So it limits the time for which a lost watch goes unnoticed. An owned connection
+	// adds up to a third of the session timeout.
 	lookAgain = time.Minute
 
-	// fewWatches is how many are kept without looking for those that have fired.
+	// fewWatches is the number of watches up to which fired ones are not dropped.
 	fewWatches = 64
 )
 
@@ -24,7 +24,7 @@ type watchKey struct {
 	path  string
 }
 
-// watch is a watch that many share.
+// watch is a watch that many waiters share.
 type watch struct {
 	events <-chan zk.Event
 	until  time.Duration // monotonic time at which it fires although nothing has changed
@@ -35,11 +35,11 @@ type watch struct {
 //
 //   - the node was written or deleted; the event EventNodeDeleted is sent for no other reason,
 //     and only one of the readers receives it;
-//   - the connection was lost: each watch of before it fires, so its waiters read again;
-//   - a minute or so has passed, so no wait on the channel is without a bound.
+//   - the connection was lost: all earlier watches fire, so their waiters read again;
+//   - about a minute has passed, so no wait on the channel is unbounded.
 //
-// All waiters for a path share one watch. go-zookeeper cannot take a watch back, so each new
-// one would stay with the server until the node changes.
+// All waiters for a path share one watch. go-zookeeper cannot cancel a watch, so each new one
+// would stay on the server until the node changes.
 func (c *Conn) Watch(ctx context.Context, path string) (Node, <-chan zk.Event, error) {
 	return share(ctx, c, watchKey{zk.EventNodeDataChanged, path},
 		func() (Node, error) {
@@ -52,9 +52,8 @@ func (c *Conn) Watch(ctx context.Context, path string) (Node, <-chan zk.Event, e
 		})
 }
 
-// WatchChildren lists a node, and returns a channel that becomes readable as that of Watch
-// does, when a child may have been made or deleted since. The Pzxid in the Stat tells whether
-// one was.
+// WatchChildren lists a node, and returns a channel as Watch does. It becomes readable when a
+// child may have been created or deleted since. The Pzxid in the Stat shows whether one was.
 func (c *Conn) WatchChildren(ctx context.Context, path string) ([]string, *zk.Stat, <-chan zk.Event, error) {
 	p, changed, err := share(ctx, c, watchKey{zk.EventNodeChildrenChanged, path},
 		paired(func() ([]string, *zk.Stat, error) { return c.zk.Children(path) }),
@@ -65,8 +64,8 @@ func (c *Conn) WatchChildren(ctx context.Context, path string) ([]string, *zk.St
 	return p.a, p.b, changed, err
 }
 
-// WatchMissing returns a channel that becomes readable as that of Watch does, when a node
-// that is not there may have been made. If it is there, the error is zk.ErrNodeExists.
+// WatchMissing returns a channel as Watch does. It becomes readable when a missing node may have
+// been created. If the node exists, the error is zk.ErrNodeExists.
 func (c *Conn) WatchMissing(ctx context.Context, path string) (<-chan zk.Event, error) {
 	missing := func(exists bool, err error) (struct{}, error) {
 		if err == nil && exists {
@@ -87,7 +86,7 @@ func (c *Conn) WatchMissing(ctx context.Context, path string) (<-chan zk.Event, 
 	return events, err
 }
 
-// share reads, and returns the watch that other calls wait for already; or reads and arms one.
+// share reads, and returns a watch: an existing one, or a new one that the read sets.
 func share[T any](ctx context.Context, c *Conn, key watchKey, plain func() (T, error), arm func() (T, <-chan zk.Event, error)) (T, <-chan zk.Event, error) {
 	events, lost := c.armed(key) // before the read, so no change and no outage is missed
 	if events != nil {
@@ -104,8 +103,8 @@ func share[T any](ctx context.Context, c *Conn, key watchKey, plain func() (T, e
 	return p.a, events, err
 }
 
-// armed returns the watch that has not fired yet, nil if there is none; and for one that is
-// armed from now on what tells that it may be lost.
+// armed returns the watch that has not fired yet, or nil. It also returns the channel that
+// reports the possible loss of watches set from now on.
 func (c *Conn) armed(key watchKey) (events <-chan zk.Event, lost <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +114,7 @@ func (c *Conn) armed(key watchKey) (events <-chan zk.Event, lost <-chan struct{}
 	return events, c.lost
 }
 
-// remember keeps a watch for other calls that want the same. It returns what to wait for.
+// remember keeps a watch for other calls. It returns the channel to wait for.
 func (c *Conn) remember(key watchKey, events <-chan zk.Event, lost <-chan struct{}) <-chan zk.Event {
 	most := c.cfg.Jitter(lookAgain, lookAgain/4)
 	if !c.Owned() {
@@ -135,8 +134,8 @@ func (c *Conn) remember(key watchKey, events <-chan zk.Event, lost <-chan struct
 	return events
 }
 
-// relay does for a watch of a borrowed connection what serverConn does for those of an owned
-// one: it fires when the connection was lost, and after a while.
+// relay replaces serverConn for a watch of a borrowed connection: it fires when the connection
+// was lost, and after a while.
 func (c *Conn) relay(events <-chan zk.Event, lost <-chan struct{}, most time.Duration) <-chan zk.Event {
 	relayed := make(chan zk.Event, 1)
 	go func() {
@@ -154,8 +153,8 @@ func (c *Conn) relay(events <-chan zk.Event, lost <-chan struct{}, most time.Dur
 	return relayed
 }
 
-// loseWatches fires all watches of a borrowed connection. go-zookeeper arms them again by
-// itself, and goes on if the server refuses that.
+// loseWatches fires all watches of a borrowed connection. go-zookeeper sets them again by itself,
+// but goes on without them if the server refuses.
 func (c *Conn) loseWatches() {
 	if c.Owned() {
 		return
@@ -166,7 +165,7 @@ func (c *Conn) loseWatches() {
 	c.lost = make(chan struct{})
 }
 
-// overdue returns the watches that have not fired for long enough, and forgets them.
+// overdue removes and returns the watches that have not fired for too long.
 func (c *Conn) overdue() (keys []watchKey) {
 	now := c.cfg.Now()
 	c.mu.Lock()
@@ -180,16 +179,15 @@ func (c *Conn) overdue() (keys []watchKey) {
 	return keys
 }
 
-// Watches returns how many watches are remembered, some of which may have fired.
+// Watches returns the number of remembered watches, some of which may have fired.
 func (c *Conn) Watches() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.watches)
 }
 
-// Fired reports whether a watch has fired. Its channel gets one event and is closed, so it
-// stays readable for all waiters; but for the moment between the two, after one of them has
-// received the event.
+// Fired reports whether a watch has fired. Its channel gets one event and is closed, so it stays
+// readable for all waiters, except for a moment after a waiter has received the event.
 func Fired(events <-chan zk.Event) bool {
 	select {
 	case <-events:

@@ -9,19 +9,18 @@ import (
 	"time"
 )
 
-// mostWords bounds what is read of the answer to a four-letter word. That to srvr has
-// some 300 bytes.
+// mostWords limits the answer to a four-letter word. The answer to srvr has about 300 bytes.
 const mostWords = 64 << 10
 
-// Servers are those that Dial was given, none of a borrowed connection.
+// Servers returns the servers given to Dial; none for a borrowed connection.
 func (c *Conn) Servers() []string { return c.cfg.servers }
 
-// Word asks one of the servers a four-letter word, by a connection of its own that is made
-// as those of the session are, and returns what it answers. A server that knows the word
-// and may not answer it says so in words of its own.
+// Word sends a four-letter word to one of the servers, on a new connection of the same kind as
+// the session's, and returns the answer. If the word is not permitted, the server's answer says
+// so.
 func (c *Conn) Word(ctx context.Context, server, word string) (string, error) {
 	if !c.Owned() {
-		return "", errors.New("the connection is not ours to make another like it")
+		return "", errors.New("the connection is borrowed: cannot open another one like it")
 	}
 	ctx, cancel := context.WithTimeout(ctx, handshakeLimit(c.cfg.SessionTimeout))
 	defer cancel()
@@ -41,7 +40,7 @@ func (c *Conn) Word(ctx context.Context, server, word string) (string, error) {
 	return converse(ctx, nc, word)
 }
 
-// converse sends the word and reads the answer to its end.
+// converse sends the word and reads the whole answer.
 func converse(ctx context.Context, nc net.Conn, word string) (string, error) {
 	_, err := io.WriteString(nc, word)
 	var answer []byte

@@ -1,4 +1,4 @@
-// Package otel has an observer that counts and traces locks by OpenTelemetry.
+// Package otel has an observer that counts and traces locks with OpenTelemetry.
 //
 //	observer, err := otel.New(tracerProvider, meterProvider)
 //	if err != nil {
@@ -6,28 +6,27 @@
 //	}
 //	locks, err := lock.Dial(start, servers, lock.WithObserver(observer))
 //
-// A span "lock" goes from the call until the lock was given back or lost, with an event
-// "acquired" where the wait ended and the hold began; of a wait that came to nothing,
-// until it was given up. It is made when it ends, as a child of the span in the context
-// that the lock was asked for with, and has the attributes holdfast.lock, the name,
-// holdfast.policy, holdfast.token and, if the hold was lost, holdfast.reason and an
-// error as its status. A hold that comes at risk makes a span "lock at risk" of no
-// length, with holdfast.left in seconds.
+// A span "lock" lasts from the call until the lock was released or lost, with an event "acquired"
+// at the grant. If the waiter gives up, the span ends then. The observer creates the span at its
+// end, as a child of the span in the call's context. Its attributes are holdfast.lock, the name,
+// holdfast.policy and holdfast.token. If the hold was lost, it also has holdfast.reason, and an
+// error as its status. A hold that comes at risk makes a span "lock at risk" without duration,
+// with holdfast.left in seconds.
 //
-// The metrics have the policy's name as their attribute holdfast.policy, and no names of
-// locks, of which there may be any number:
+// The metrics have the attribute holdfast.policy, the policy's name. They have no names of locks,
+// because there may be any number of locks:
 //
-//	holdfast.lock.wait           histogram, s     from the call until the lock was acquired
-//	holdfast.lock.hold           histogram, s     from then until it was unlocked or lost
+//	holdfast.lock.wait           histogram, s     time from the call to the grant
+//	holdfast.lock.hold           histogram, s     time from the grant until it was unlocked or lost
 //	holdfast.lock.waiting        up-down counter  waiters
 //	holdfast.lock.held           up-down counter  holds that have not ended
-//	holdfast.lock.withdrawn      counter          waits that came to nothing
+//	holdfast.lock.withdrawn      counter          waits that were given up
 //	holdfast.lock.at_risk        counter          times that a hold came at risk, by holdfast.reason
 //	holdfast.lock.lost           counter          holds that were lost, by holdfast.reason
-//	holdfast.lock.purged         counter          expired entries of others that were deleted
+//	holdfast.lock.purged         counter          deleted expired entries of others
 //	holdfast.lock.displacements  counter          steps of the ZooKeeper leader's clock
 //
-// It is a module of its own, so that the library does not bring in OpenTelemetry.
+// It is a separate module, so the library does not depend on OpenTelemetry.
 package otel
 
 import (
@@ -47,8 +46,8 @@ import (
 
 const scope = "github.com/holdfast-io/holdfast/lock/observe/otel"
 
-// Observer is a lock.Observer. Make one with New; it keeps no state and is safe for
-// concurrent use, also by several clients.
+// Observer is a lock.Observer. Make one with New. It has no state and is safe for concurrent use,
+// also by several clients.
 type Observer struct {
 	tracer                                   trace.Tracer
 	waited, held                             metric.Float64Histogram
@@ -56,8 +55,7 @@ type Observer struct {
 	withdrawn, atRisk, lost, purged, stepped metric.Int64Counter
 }
 
-// New returns an observer. With nil for one of the providers it makes no spans, or no
-// metrics.
+// New returns an observer. If a provider is nil it makes no spans, or no metrics.
 func New(traces trace.TracerProvider, metrics metric.MeterProvider) (*Observer, error) {
 	if traces == nil {
 		traces = tracenoop.NewTracerProvider()
@@ -98,10 +96,10 @@ func New(traces trace.TracerProvider, metrics metric.MeterProvider) (*Observer, 
 	return o, errors.Join(failed...)
 }
 
-// Observe counts an event, and makes a span of one that ends something.
+// Observe counts an event, and makes a span if the event ends a wait or a hold.
 func (o *Observer) Observe(ctx context.Context, e lock.Event) {
 	o.count(ctx, e)
-	if e.At.IsZero() { // it does not come from a client
+	if e.At.IsZero() { // the event does not come from a client
 		e.At = time.Now()
 	}
 	o.trace(ctx, e, e.At)
@@ -140,8 +138,8 @@ func (o *Observer) count(ctx context.Context, e lock.Event) {
 	}
 }
 
-// trace makes the span of what ends now. Each event has the times since it began, so
-// nothing has to be kept meanwhile.
+// trace makes the span that ends now. Each event has the times since its start, so the observer
+// keeps no state.
 func (o *Observer) trace(ctx context.Context, e lock.Event, now time.Time) {
 	attributes := []attribute.KeyValue{attribute.String("holdfast.lock", e.Lock), attribute.String("holdfast.policy", e.Policy)}
 	if e.Token != (lock.Token{}) {

@@ -4,23 +4,21 @@
 //	registry.MustRegister(observer)
 //	locks, err := lock.Dial(start, servers, lock.WithObserver(observer))
 //
-// The label policy is the name of the policy that applies to a lock (package
-// lock/policy), "default" where there are none. Names of locks, of which there may be
-// any number, are in no label.
+// The label policy is the name of the lock's policy (package lock/policy), or "default" if there
+// are none. No label has the names of locks, because there may be any number of locks.
 //
-//	holdfast_lock_wait_seconds        histogram  policy          from the call until the lock was acquired
-//	holdfast_lock_hold_seconds        histogram  policy          from then until it was unlocked or lost
+//	holdfast_lock_wait_seconds        histogram  policy          time from the call to the grant
+//	holdfast_lock_hold_seconds        histogram  policy          time from the grant until it was unlocked or lost
 //	holdfast_lock_waiting             gauge      policy          waiters
 //	holdfast_lock_held                gauge      policy          holds that have not ended
-//	holdfast_lock_withdrawn_total     counter    policy          waits that came to nothing
+//	holdfast_lock_withdrawn_total     counter    policy          waits that were given up
 //	holdfast_lock_at_risk_total       counter    policy, reason  times that a hold came at risk
 //	holdfast_lock_lost_total          counter    policy, reason  holds that were lost
-//	holdfast_lock_purged_total        counter    policy          expired entries of others that were deleted
+//	holdfast_lock_purged_total        counter    policy          deleted expired entries of others
 //	holdfast_lock_displacements_total counter                    steps of the ZooKeeper leader's clock
 //
-// The reasons are those of [lock.Event.ReasonLabel]: expired, removed, taken, broken, max_hold and
-// closed. It is a module of its own, so that the library does not bring in the client of
-// Prometheus.
+// The reasons are those of [lock.Event.ReasonLabel]: expired, removed, taken, broken, max_hold
+// and closed. It is a separate module, so the library does not depend on Prometheus.
 package prometheus
 
 import (
@@ -31,12 +29,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// buckets are those of the histograms, in seconds: from a free lock's round trip to
+// buckets are the default bounds of the histograms, in seconds: from a free lock's round trip to
 // half a day.
 var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 43200}
 
-// Observer is a lock.Observer and a prometheus.Collector. Make one with New, and give
-// the same one to all clients of the process. It is safe for concurrent use.
+// Observer is a lock.Observer and a prometheus.Collector. Make one with New, and use the same one
+// for all clients of the process. It is safe for concurrent use.
 type Observer struct {
 	waited, held      *prometheus.HistogramVec
 	waiting, holding  *prometheus.GaugeVec
@@ -46,8 +44,8 @@ type Observer struct {
 	all               []prometheus.Collector
 }
 
-// New returns an observer whose metrics are not registered yet. The bounds are those of
-// the histograms' buckets, in seconds; without any, they go from 1 ms to 12 h.
+// New returns an observer; register its metrics. bounds are the bounds of the histograms'
+// buckets, in seconds. Without any, they go from 1 ms to 12 h.
 func New(bounds ...float64) *Observer {
 	if len(bounds) == 0 {
 		bounds = buckets

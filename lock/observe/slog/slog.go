@@ -1,11 +1,11 @@
-// Package slog has an observer that logs the ordinary life of locks: waits, locks
-// acquired after how long a wait, and locks released after how long a hold.
+// Package slog has an observer that logs normal events of locks: waits, grants with the time
+// waited, and releases with the time held.
 //
 //	logger := slog.Default() // of log/slog; observe is this package
 //	locks, err := lock.Dial(start, servers, lock.WithSlog(logger), lock.WithObserver(observe.New(logger)))
 //
-// What goes wrong is left out: holds at risk and lost, purges and displacements of the
-// leader's clock are logged by the client itself, where [lock.WithSlog] says.
+// It does not log problems. The client itself logs holds at risk, lost holds, purges, and
+// displacements of the leader's clock, to the logger of [lock.WithSlog].
 package slog
 
 import (
@@ -19,15 +19,15 @@ import (
 // Observer logs events at the level info. Make one with New; it is safe for concurrent use.
 type Observer struct{ log *slog.Logger }
 
-// New returns an observer that logs there; nil is [slog.Default]. A handler that blocks holds up the client's other
-// observers, and nothing else. It gets the context that the lock was asked for with, such as
-// that of a trace.
+// New returns an observer that logs to log; nil means [slog.Default]. A handler that blocks
+// delays the client's other observers, and nothing else. It receives the context of the call for
+// the lock, for example with a trace.
 func New(log *slog.Logger) *Observer { return &Observer{cmp.Or(log, slog.Default())} }
 
 // Observe logs an event.
 func (o *Observer) Observe(ctx context.Context, e lock.Event) {
 	fields := []slog.Attr{slog.String("lock", e.Lock), slog.String("policy", e.Policy)}
-	if e.Entry != "" { // else it waits without one
+	if e.Entry != "" { // otherwise it waits without one
 		fields = append(fields, slog.String("entry", e.Entry))
 	}
 	tell := func(message string, more ...slog.Attr) {
@@ -35,7 +35,7 @@ func (o *Observer) Observe(ctx context.Context, e lock.Event) {
 	}
 	switch token := slog.String("token", e.Token.String()); e.Kind {
 	case lock.EventWaiting:
-		if e.Ahead != 0 { // else it is not known
+		if e.Ahead != 0 { // otherwise it is unknown
 			fields = append(fields, slog.Int("ahead", e.Ahead))
 		}
 		tell("waiting for the lock")

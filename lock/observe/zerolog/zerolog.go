@@ -1,10 +1,10 @@
-// Package zerolog has an observer that logs the ordinary life of locks: waits, locks
-// acquired after how long a wait, and locks released after how long a hold.
+// Package zerolog has an observer that logs normal events of locks: waits, grants with the time
+// waited, and releases with the time held.
 //
 //	locks, err := lock.Dial(start, servers, lock.WithLogger(logger), lock.WithObserver(zerolog.New(logger)))
 //
-// What goes wrong is left out: holds at risk and lost, purges and displacements of the
-// leader's clock are logged by the client itself, where [lock.WithLogger] says.
+// It does not log problems. The client itself logs holds at risk, lost holds, purges, and
+// displacements of the leader's clock, to the logger of [lock.WithLogger].
 package zerolog
 
 import (
@@ -15,23 +15,23 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Observer logs events at the level info. Make one with New; it is safe for concurrent
-// use, as its logger's writer has to be.
+// Observer logs events at the level info. Make one with New. It is safe for concurrent use; its
+// logger's writer must be too.
 type Observer struct{ log zerolog.Logger }
 
-// New returns an observer that logs there. A writer that blocks holds up the client's other
+// New returns an observer that logs to log. A writer that blocks delays the client's other
 // observers, and nothing else.
 func New(log zerolog.Logger) *Observer { return &Observer{log} }
 
 // Observe logs an event.
 func (o *Observer) Observe(_ context.Context, e lock.Event) {
 	line := o.log.Info().Str("lock", e.Lock).Str("policy", e.Policy)
-	if e.Entry != "" { // else it waits without one
+	if e.Entry != "" { // otherwise it waits without one
 		line.Str("entry", e.Entry)
 	}
 	switch e.Kind {
 	case lock.EventWaiting:
-		if e.Ahead != 0 { // else it is not known
+		if e.Ahead != 0 { // otherwise it is unknown
 			line.Int("ahead", e.Ahead)
 		}
 		line.Msg("waiting for the lock")

@@ -1,28 +1,27 @@
-// Package doctor looks for what is wrong with the servers, the tree of locks and the
-// configuration that they are used by, and says how to mend it. It changes nothing that
-// stays.
+// Package doctor finds problems of the servers, the tree of locks and the configuration, and says
+// how to fix them. It makes no lasting changes.
 package doctor
 
 import "fmt"
 
-// Severity is how much a finding matters.
+// Severity is the severity of a finding.
 type Severity string
 
 // The severities.
 const (
 	Error   Severity = "error"   // locks do not work, or are not safe
-	Warning Severity = "warning" // they will not work, or not as expected
-	Info    Severity = "info"    // to be known
+	Warning Severity = "warning" // locks will stop working, or behave unexpectedly
+	Info    Severity = "info"    // for information
 )
 
-// Finding is something that is wrong. Its ID stays the same from release to release, so
-// that monitoring may rely on it.
+// Finding is a problem that the doctor has found. Its ID stays the same from release to release,
+// so monitoring may rely on it.
 type Finding struct {
 	ID       string   `json:"id"`
 	Severity Severity `json:"severity"`
-	What     string   `json:"what"`  // was found
-	Means    string   `json:"means"` // for locks
-	Mend     string   `json:"mend"`  // how
+	What     string   `json:"what"`  // what was found
+	Means    string   `json:"means"` // consequence for locks
+	Mend     string   `json:"mend"`  // remedy
 }
 
 // kind is a kind of finding.
@@ -31,7 +30,7 @@ type kind struct {
 	means, mend string
 }
 
-// kinds are all that the doctor knows of, by their IDs.
+// kinds are all kinds of findings, by their IDs.
 var kinds = map[string]kind{
 	"no-session": {Error, "Nothing can be locked from here, and nothing else could be looked at.",
 		"Start a server there or name others with --servers, HOLDFAST_ZOOKEEPER or zookeeper.servers; see that no firewall, port or TLS setting is in the way."},

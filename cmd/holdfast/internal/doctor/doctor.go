@@ -23,27 +23,27 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// Options are what the doctor looks at, and for how long.
+// Options are the settings of an examination.
 type Options struct {
 	Config *policy.Config
-	// Dial connects as the configuration says, with these options more. It goes on with a
-	// server that locks cannot rest on.
+	// Dial connects with the configuration, and with these additional options. It accepts a
+	// server that locks cannot use.
 	Dial func(ctx context.Context, opts ...lock.Option) (*lock.Client, error)
 	Log  zerolog.Logger
-	// Watch is for how long the leader's clock is watched; 0: for two samples.
+	// Watch is the time for which to watch the leader's clock; 0: for two samples.
 	Watch time.Duration
 }
 
-// Report is what the doctor has found.
+// Report is the result of an examination.
 type Report struct {
 	Findings []Finding `json:"findings"`
-	// Fine are the IDs of what was looked for and is not so, sorted.
+	// Fine are the IDs of the checks without findings, sorted.
 	Fine []string `json:"fine"`
-	// Told are things to be known that are as they should be.
+	// Told are facts for information that need no action.
 	Told []string `json:"told"`
 }
 
-// Worst is the worst severity of the findings; "" if there are none.
+// Worst returns the worst severity of the findings; "" if there are none.
 func (r *Report) Worst() Severity {
 	for _, s := range []Severity{Error, Warning, Info} {
 		if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == s }) {
@@ -61,9 +61,9 @@ type exam struct {
 	tree  admin.Tree
 }
 
-// Examine looks at all that there is to look at. The error says that ctx has ended.
+// Examine makes all checks. It returns an error if ctx has ended.
 func Examine(ctx context.Context, o Options) (Report, error) {
-	e := &exam{Options: o, Report: Report{Findings: []Finding{}, Fine: []string{}, Told: []string{}}} // none are no null
+	e := &exam{Options: o, Report: Report{Findings: []Finding{}, Fine: []string{}, Told: []string{}}} // no findings must not become null in JSON
 	e.configuration()
 	if e.connect(ctx) {
 		defer e.locks.Close()
@@ -104,23 +104,23 @@ func (e *exam) found(id string) bool {
 	return slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.ID == id })
 }
 
-// fine says that this was looked for. What was found all the same does not become fine.
+// fine says that these checks were made. A check with a finding does not count as fine.
 func (e *exam) fine(ids ...string) { e.Fine = append(e.Fine, ids...) }
 
 func (e *exam) tell(format string, args ...any) {
 	e.Told = append(e.Told, fmt.Sprintf(format, args...))
 }
 
-// What is short, long, and much.
+// Thresholds.
 const (
 	shortGrace = 500 * time.Millisecond
 	longTTL    = time.Hour
-	differs    = 10 * time.Second // the clocks of this machine and of the leader
-	largest    = 512 << 10        // bytes of what renewals and sweeps send at once, at most
-	named      = 3                // of many nodes
+	differs    = 10 * time.Second // difference between this machine's and the leader's clock
+	largest    = 512 << 10        // bytes, largest request of renewals and sweeps
+	named      = 3                // number of nodes that a finding names
 )
 
-// configuration looks at what needs no server.
+// configuration makes the checks that need no server.
 func (e *exam) configuration() {
 	z := e.Config.ZooKeeper
 	switch n := len(z.Servers); {
@@ -150,7 +150,7 @@ func (e *exam) configuration() {
 	e.fine("single-server", "servers-even", "servers-repeat", "session-outlasts-ttl", "ttl-long", "grace-short")
 }
 
-// connect reports whether there is a session.
+// connect connects, and reports whether there is a session.
 func (e *exam) connect(ctx context.Context) bool {
 	var err error
 	e.locks, err = e.Dial(ctx, lock.WithUnsafeServer())
@@ -167,10 +167,10 @@ func (e *exam) connect(ctx context.Context) bool {
 	return false
 }
 
-// oneLine is an error's message without line breaks.
+// oneLine returns an error's message without line breaks.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// server looks at what locks rest on, and at the releases.
+// server checks the server's behavior, and the releases.
 func (e *exam) server(ctx context.Context) error {
 	r, err := admin.CheckServer(ctx, e.locks)
 	if err != nil {
@@ -214,17 +214,17 @@ func (e *exam) root(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	if node := znode.ReadNode(data, znode.Stat(*stat)); node.Err != nil && !errors.Is(node.Err, znode.ErrOlder) { // a root of format 1 is as good
+	if node := znode.ReadNode(data, znode.Stat(*stat)); node.Err != nil && !errors.Is(node.Err, znode.ErrOlder) { // a root of format 1 is fine
 		e.add("root-foreign", "%s holds data that is not Holdfast's: %v", root, node.Err)
 	}
 	if _, err := e.tree.Now(ctx); errors.Is(err, lock.ErrDenied) {
-		e.add("acl-denied", "nodes may not be made and deleted below %s: %s", root, oneLine(err))
+		e.add("acl-denied", "an ACL forbids to create and delete nodes below %s: %s", root, oneLine(err))
 	} else if err != nil {
 		return err
 	}
 	acl, err := e.tree.ACL(ctx, root)
 	if errors.Is(err, zk.ErrNoAuth) {
-		return nil // not ours to see
+		return nil // this user may not read it
 	}
 	for _, a := range acl {
 		if a.Scheme == "world" && a.Perms&(zk.PermWrite|zk.PermCreate|zk.PermDelete|zk.PermAdmin) != 0 && e.Config.ZooKeeper.Auth != nil {
@@ -234,7 +234,7 @@ func (e *exam) root(ctx context.Context) error {
 	return err
 }
 
-// session looks at what the server grants.
+// session checks the granted session timeout.
 func (e *exam) session(context.Context) error {
 	asked, granted := e.Config.ZooKeeper.SessionTimeout, e.tree.SessionTimeout()
 	if granted != 0 && (granted-asked).Abs() > time.Second {
@@ -244,7 +244,7 @@ func (e *exam) session(context.Context) error {
 	return nil
 }
 
-// clock watches the leader's clock, and compares it with the graces and this machine's.
+// clock watches the leader's clock, and compares it with the graces and this machine's clock.
 func (e *exam) clock(ctx context.Context) error {
 	const between = 250 * time.Millisecond
 	var worst time.Duration
@@ -253,7 +253,7 @@ func (e *exam) clock(ctx context.Context) error {
 	for first := true; first || time.Since(begun) < e.Watch; first = false {
 		var err error
 		if now, err = e.tree.Now(ctx); errors.Is(err, zk.ErrNoNode) || errors.Is(err, lock.ErrDenied) {
-			return nil // which root has told
+			return nil // the check of the root has reported it
 		} else if err != nil {
 			return err
 		}
@@ -284,7 +284,7 @@ func (e *exam) clock(ctx context.Context) error {
 	return nil
 }
 
-// size looks whether the longest requests go through.
+// size checks whether the longest requests are accepted.
 func (e *exam) size(ctx context.Context) error {
 	err := e.tree.Carries(ctx, largest)
 	if errors.Is(err, admin.ErrTooLong) {
@@ -295,7 +295,7 @@ func (e *exam) size(ctx context.Context) error {
 	return err
 }
 
-// sweep looks at the whole tree, as the reaper would.
+// sweep checks the whole tree, as the reaper would.
 func (e *exam) sweep(ctx context.Context) error {
 	c := e.Config
 	r, err := reaper.New(e.locks, reaper.Options{
@@ -335,7 +335,7 @@ func (e *exam) sweep(ctx context.Context) error {
 	return nil
 }
 
-// first names the first of many.
+// first returns the first names of many.
 func first[T any](all []T, name func(T) string) string {
 	if len(all) == 0 {
 		return ""
@@ -351,7 +351,7 @@ func first[T any](all []T, name func(T) string) string {
 	return ": " + strings.Join(names, ", ") + more
 }
 
-// reaper looks whether a reaper is active.
+// reaper checks whether a reaper is active.
 func (e *exam) reaper(ctx context.Context) error {
 	name := cmp.Or(e.Config.Reaper.Lock, reaper.DefaultLock)
 	s, err := e.tree.Inspect(ctx, name)

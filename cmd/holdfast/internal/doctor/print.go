@@ -34,7 +34,7 @@ func (r *Report) Print(w io.Writer, colour bool) error {
 	return err
 }
 
-// Catalogue prints all that the doctor looks for.
+// Catalogue prints all kinds of findings.
 func Catalogue(w io.Writer, colour bool) error {
 	table := text.Table{Colour: colour}
 	table.Add(text.Cell{Text: "ID", Style: text.Bold}, text.Cell{Text: "SEVERITY", Style: text.Bold}, text.Cell{Text: "MEANS", Style: text.Bold})
@@ -44,7 +44,7 @@ func Catalogue(w io.Writer, colour bool) error {
 	return table.Print(w)
 }
 
-// Known are all findings that there can be, as tools read them.
+// Known returns all kinds of findings, for tools.
 func Known() (all []Finding) {
 	for _, id := range slices.Sorted(maps.Keys(kinds)) {
 		all = append(all, find(id, ""))

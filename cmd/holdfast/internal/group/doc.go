@@ -1,3 +1,3 @@
-// Package group starts processes in a group of their own, which Ctrl-C does not reach, and
-// ends all of it.
+// Package group starts a process in its own process group, which Ctrl-C does not reach, and kills
+// that group.
 package group

@@ -4,8 +4,8 @@ package group
 
 import "syscall"
 
-// Own has a process that is started with it have a group of its own.
+// Own returns attributes that start a process in its own process group.
 func Own() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// Kill ends the group that the process of that id began.
-func Kill(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) } // fails only if it is gone
+// Kill kills the process group that was started with that process id.
+func Kill(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) } // fails only if it has ended

@@ -5,15 +5,15 @@ import (
 	"syscall"
 )
 
-// Own has a process that is started with it have a group of its own.
+// Own returns attributes that start a process in its own process group.
 func Own() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// Kill ends the process of that id. What it has started goes on: Windows knows no groups
-// that can be ended.
+// Kill kills the process of that id. Its children go on: Windows has no process groups that can
+// be killed.
 func Kill(pid int) {
 	if p, err := os.FindProcess(pid); err == nil {
-		_ = p.Kill() // fails only if it is gone
+		_ = p.Kill() // fails only if it has ended
 	}
 }

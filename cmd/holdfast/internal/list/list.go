@@ -1,4 +1,4 @@
-// Package list reads what locks there are, and prints it for people and for tools.
+// Package list reads the locks, and prints them for people and for tools.
 package list
 
 import (
@@ -17,20 +17,20 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// concurrency is how many locks are read at a time: enough to keep one connection
+// concurrency is the number of locks that are read concurrently: enough to keep one connection
 // busy.
 const concurrency = 64
 
-// Listing is what was read. Locks change meanwhile, so those that were read first
-// can be older than the rest: each lease is judged by the time at which it was read.
+// Listing is the result of reading many locks. Locks change meanwhile, so parts that were read
+// first can be older than the rest. Each lease is judged by the time at which it was read.
 type Listing struct {
 	Root  string
-	Path  string        // at and below which
-	Time  admin.Time    // ensemble time after the last read; the zero Zxid: it could not be had
+	Path  string        // node at and below which the locks were read
+	Time  admin.Time    // ensemble time after the last read; Zxid 0: unknown
 	Nodes []admin.State // sorted by name
 	// Unread are the nodes that could not be read, sorted by path.
 	Unread []Unread
-	NoRoot bool // there is no root: no lock has been taken yet, or it is another one
+	NoRoot bool // there is no root: no lock has been taken yet, or the root is another one
 }
 
 // Unread is a node that could not be read.
@@ -39,18 +39,18 @@ type Unread struct {
 	Err  error
 }
 
-// Progress is how far a [Read] is, in nodes. It is safe for concurrent use.
+// Progress is the progress of a [Read], in nodes. It is safe for concurrent use.
 type Progress struct{ Found, Done atomic.Int64 }
 
-// Read reads the named lock and all locks below it; all there are if the name is
-// "". It writes nothing, but takes a sample of ensemble time. Progress tells how far it is.
+// Read reads the named lock and all locks below it; all locks if the name is "". It only writes
+// to sample ensemble time. It updates progress.
 func Read(ctx context.Context, tree admin.Tree, name string, progress *Progress) (Listing, error) {
 	if name != "" {
 		if err := znode.CheckName(name); err != nil {
 			return Listing{}, fmt.Errorf("%w: %w", lock.ErrInvalid, err)
 		}
 	}
-	_, err := tree.Now(ctx) // by which each lease is judged as it is read
+	_, err := tree.Now(ctx) // each lease is judged by this time as it is read
 	l := Listing{Root: tree.Root(), Path: tree.Path(name), NoRoot: errors.Is(err, zk.ErrNoNode)}
 	if err != nil && !errors.Is(err, lock.ErrDenied) && !l.NoRoot {
 		return Listing{}, err
@@ -68,20 +68,20 @@ func Read(ctx context.Context, tree admin.Tree, name string, progress *Progress)
 	return l, nil
 }
 
-// InUse returns the listing without the nodes that have no contender.
+// InUse returns the listing without nodes that have no contender.
 func (l Listing) InUse() Listing {
 	l.Nodes = slices.DeleteFunc(slices.Clone(l.Nodes), func(s admin.State) bool { return len(s.Contenders) == 0 })
 	return l
 }
 
-// Only returns the listing of the locks whose names match. What could not be read stays:
-// it may hide some.
+// Only returns the listing of the locks whose names match. It keeps the unread nodes, which may
+// hide matching locks.
 func (l Listing) Only(match func(name string) bool) Listing {
 	l.Nodes = slices.DeleteFunc(slices.Clone(l.Nodes), func(s admin.State) bool { return !match(s.Name) })
 	return l
 }
 
-// walk reads a tree, several nodes at a time.
+// walk reads a tree, several nodes concurrently.
 type walk struct {
 	tree     admin.Tree
 	start    string
@@ -89,9 +89,9 @@ type walk struct {
 	fail     context.CancelCauseFunc
 
 	mu     sync.Mutex
-	found  *sync.Cond // names are to be read, or none will come any more
-	names  []string   // to be read
-	open   int        // of these, and of those that are being read
+	found  *sync.Cond // there are names to read, or there will be no more
+	names  []string   // names to read
+	open   int        // number of these, and of those being read
 	nodes  []admin.State
 	unread []Unread
 }
@@ -112,7 +112,7 @@ func (w *walk) read(ctx context.Context) {
 	workers.Wait()
 }
 
-// add adds names that are to be read.
+// add adds names to read.
 func (w *walk) add(names ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +122,7 @@ func (w *walk) add(names ...string) {
 	w.found.Broadcast()
 }
 
-// next returns a name to read; there is none when all have been read.
+// next returns a name to read, or false when all have been read.
 func (w *walk) next() (name string, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +137,7 @@ func (w *walk) next() (name string, ok bool) {
 	return name, true
 }
 
-// done notes that a name was read.
+// done records that a name was read.
 func (w *walk) done() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +147,7 @@ func (w *walk) done() {
 	}
 }
 
-// visit reads a node, and adds those below it.
+// visit reads a node, and adds its children.
 func (w *walk) visit(ctx context.Context, name string) {
 	if ctx.Err() != nil {
 		return
@@ -163,8 +163,8 @@ func (w *walk) visit(ctx context.Context, name string) {
 		w.fail(fmt.Errorf("list locks: %w", err))
 		return
 	}
-	// The root is no lock unless another program makes it one; nor is what was asked
-	// for if it is not there.
+	// The root is no lock unless another program makes it one. Nor is the named node if it does
+	// not exist.
 	if name != w.start || state.Kind != "" && name != "" || len(state.Contenders) > 0 {
 		w.mu.Lock()
 		w.nodes = append(w.nodes, state)

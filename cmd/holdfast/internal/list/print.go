@@ -13,36 +13,35 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Lock is a lock as tools read it. Times are RFC 3339 with milliseconds, in
-// ensemble time.
+// Lock is a lock in the JSON output. Times are RFC 3339 with milliseconds, in ensemble time.
 type Lock struct {
 	Name    string  `json:"name"`
 	Kind    string  `json:"kind"`              // "mutex", "rw", "semaphore"; "dir" for an ancestor of locks; "" if not marked as ours
-	Permits int     `json:"permits,omitempty"` // that a semaphore has now
-	Holders []Entry `json:"holders"`           // whose turn it is; not yet purged, if their lease is over
+	Permits int     `json:"permits,omitempty"` // present number of a semaphore
+	Holders []Entry `json:"holders"`           // contenders that are in; an expired one is not purged yet
 	Waiters []Entry `json:"waiters"`           // in the order of their turn
 }
 
-// Entry is a contender as tools read it. What is not known is left out.
+// Entry is a contender in the JSON output. Unknown values are left out.
 type Entry struct {
 	Path  string `json:"entry"`
-	Token string `json:"token"` // as lock.ParseToken reads it
-	// Ours is false for the entry of another library, of format 1 or of a newer version,
-	// and for one that is damaged. Then nothing below is known.
+	Token string `json:"token"` // in the format of lock.ParseToken
+	// Ours is false for an entry of another library, of format 1 or of a newer version, and for a
+	// damaged one. Then the fields below are unset, except Err.
 	Ours     bool              `json:"ours"`
-	Err      string            `json:"error,omitempty"` // why an entry of ours cannot be read: it is damaged, say
+	Err      string            `json:"error,omitempty"` // why an entry of ours cannot be read, for example because it is damaged
 	Owner    string            `json:"owner,omitempty"`
 	Host     string            `json:"host,omitempty"`
 	PID      int               `json:"pid,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
 	TTL      int64             `json:"ttl_ms,omitempty"`
-	Acquired string            `json:"acquired_at,omitempty"` // when the grant was recorded
-	Detached bool              `json:"detached,omitempty"`    // no process has it: one may attach to it
-	WaitsFor string            `json:"waits_for,omitempty"`   // the entry ahead, as holdfast show tells
+	Acquired string            `json:"acquired_at,omitempty"` // time of the recorded grant
+	Detached bool              `json:"detached,omitempty"`    // no process has it: a client may attach to it
+	WaitsFor string            `json:"waits_for,omitempty"`   // the entry ahead, from holdfast show
 	Broken   string            `json:"broken,omitempty"`      // if the hold was force-released: author and reason
 	Expires  string            `json:"expires_at,omitempty"`
-	Read     string            `json:"read_at,omitempty"` // when the entry was read
-	Left     *int64            `json:"left_ms,omitempty"` // at least, when it was read; negative if it had expired
+	Read     string            `json:"read_at,omitempty"` // time at which the entry was read
+	Left     *int64            `json:"left_ms,omitempty"` // lower bound at that time; negative if it had expired
 }
 
 const jsonTime = "2006-01-02T15:04:05.000Z07:00"
@@ -62,7 +61,7 @@ func (l Listing) Line(w io.Writer) error {
 	return e.Encode(l.document())
 }
 
-// noRoot says that there is no root, if that is so.
+// noRoot returns a message if there is no root.
 func (l Listing) noRoot() string {
 	if !l.NoRoot {
 		return ""
@@ -94,7 +93,7 @@ func (l Listing) document() any {
 	return doc
 }
 
-// Lock is the lock as tools read it.
+// Lock returns the lock for the JSON output.
 func (l Listing) Lock(s admin.State) Lock {
 	out := Lock{Name: s.Name, Kind: string(s.Kind), Permits: s.Permits, Holders: []Entry{}, Waiters: []Entry{}}
 	l.each(s, func(c admin.Contender, place int) {
@@ -128,8 +127,8 @@ func (l Listing) entry(c admin.Contender) Entry {
 	return e
 }
 
-// each calls f for each contender with its place in the queue: 0 if it is in, by
-// the rule that the contenders themselves follow.
+// each calls f for each contender with its place in the queue: 0 if it is in, by the admission
+// rule of the contenders.
 func (l Listing) each(s admin.State, f func(c admin.Contender, place int)) {
 	waiting := 0
 	for _, p := range l.places(s) {
@@ -142,17 +141,17 @@ func (l Listing) each(s admin.State, f func(c admin.Contender, place int)) {
 	}
 }
 
-// latest is the latest that it may have been at that time, in whole milliseconds.
+// latest returns the upper bound of that time, in whole milliseconds.
 func latest(t admin.Time) time.Time {
 	return t.Latest().Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
 
-// left returns how much was surely left of the lease when the entry was read.
+// left returns how much of the lease was surely left when the entry was read.
 func left(c admin.Contender) (left time.Duration, known bool) {
 	return c.Expires.Sub(latest(c.Read)), c.Ours && c.Read.Zxid != 0
 }
 
-// held returns for how long the contender had held the lock when its entry was read.
+// held returns how long the contender had held the lock when its entry was read.
 func held(c admin.Contender) (held time.Duration, known bool) {
 	if c.Acquired.IsZero() || c.Read.Zxid == 0 {
 		return 0, false
@@ -160,17 +159,17 @@ func held(c admin.Contender) (held time.Duration, known bool) {
 	return max(0, latest(c.Read).Sub(c.Acquired)), true
 }
 
-// widest is how many cells of a terminal an owner or host may take in the table, and
-// widestName the name of a lock, before it gets a line of its own.
+// widest is the width of an owner or host in the table, in cells of the terminal. widestName is
+// the width of a lock's name; a longer one gets its own line.
 const (
 	widest     = 24
 	widestName = 40
 )
 
-// Table prints the listing for people: a line for each contender, the holder's
-// first. As long as the table is wider than that many cells, it goes without tokens, then
-// without kinds, each lock's name has a line of its own, and it goes without the times for
-// which locks have been held. 0 is without limit.
+// Table prints the listing for people: a line for each contender, the holder's first. While the
+// table is wider than width cells, it drops columns: first the tokens, then the kinds; then each
+// lock's name gets its own line; then it drops the times for which locks have been held. 0 means
+// without limit.
 func (l Listing) Table(w io.Writer, width int, colour bool) error {
 	if len(l.Nodes) == 0 {
 		that := ""
@@ -189,7 +188,7 @@ func (l Listing) Table(w io.Writer, width int, colour bool) error {
 		}
 		l.each(s, func(c admin.Contender, place int) {
 			table.Add(slices.Concat(text.Cells(name), cells(c, place), text.Cells(kind, c.Token.String()))...)
-			name, kind = "", "" // said once for each lock
+			name, kind = "", "" // printed once for each lock
 		})
 	}
 	for _, narrower := range []func(){
@@ -202,7 +201,7 @@ func (l Listing) Table(w io.Writer, width int, colour bool) error {
 	return table.Print(w)
 }
 
-// NameOf is how people are told which lock it is.
+// NameOf returns a lock's name for people.
 func NameOf(s admin.State) string {
 	if s.Name == "" {
 		return "(the root)"
@@ -210,7 +209,7 @@ func NameOf(s admin.State) string {
 	return text.Printable(s.Name)
 }
 
-// KindOf is how people are told what kind of lock it is.
+// KindOf returns a lock's kind for people.
 func KindOf(s admin.State) string {
 	switch s.Kind {
 	case "":
@@ -221,8 +220,8 @@ func KindOf(s admin.State) string {
 	return string(s.Kind)
 }
 
-// cells are what the table says of a contender: what is left of its lease, who it is, and
-// for how long it has held the lock.
+// cells returns a contender's cells in the table: the rest of its lease, its owner, and the time
+// for which it has held the lock.
 func cells(c admin.Contender, place int) []text.Cell {
 	who := text.Cell{Text: Who(c)}
 	if place > 0 {
@@ -232,7 +231,7 @@ func cells(c admin.Contender, place int) []text.Cell {
 	return []text.Cell{leftCell(c), who, {Text: Age(held(c))}}
 }
 
-// leftCell is what tables say of a lease.
+// leftCell returns the cell with the rest of a lease.
 func leftCell(c admin.Contender) text.Cell {
 	d, known := left(c)
 	switch {
@@ -244,7 +243,7 @@ func leftCell(c admin.Contender) text.Cell {
 	return text.Cell{Text: Remaining(d)}
 }
 
-// Age is how tables show for how long something has been so; "" if that is not known.
+// Age formats a duration for tables; "" if it is unknown.
 func Age(d time.Duration, known bool) string {
 	const day = 24 * time.Hour
 	switch {
@@ -258,7 +257,7 @@ func Age(d time.Duration, known bool) string {
 	return d.Truncate(time.Second).String()
 }
 
-// Who returns a contender's owner, host and pid, as tables show them.
+// Who returns a contender's owner, host and pid for tables.
 func Who(c admin.Contender) string {
 	who := "not ours: " + text.Tail(text.Printable(path.Base(c.Path)), widest)
 	switch {
@@ -276,7 +275,7 @@ func Who(c admin.Contender) string {
 	return who
 }
 
-// Remaining says how much is left of a lease, or how long ago it has expired: tenths of a
+// Remaining formats the rest of a lease, or the time since it has expired: with tenths of a
 // second below a minute.
 func Remaining(d time.Duration) string {
 	if d < 0 {

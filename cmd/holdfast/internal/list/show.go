@@ -15,25 +15,25 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Queue is one lock, to be shown with all that is known of its holders and waiters.
+// Queue is one lock with its holders and waiters, for display.
 type Queue struct {
 	Root   string
 	Path   string
-	Time   admin.Time // as that of a Listing
+	Time   admin.Time // as in Listing
 	State  admin.State
 	Policy policy.Policy
-	NoRoot bool // as that of a Listing
+	NoRoot bool // as in Listing
 }
 
-// place is where a contender stands.
+// place is a contender's place in the queue.
 type place struct {
 	admin.Contender
 	name     znode.Name
 	in       bool
-	waitsFor int // the place of the contender ahead, if it is not in
+	waitsFor int // index of the contender ahead, if it is not in
 }
 
-// places are those of all contenders, by the rule that they themselves follow.
+// places returns the places of all contenders, by the contenders' own admission rule.
 func (l Listing) places(s admin.State) []place {
 	all := make([]place, len(s.Contenders))
 	names := make([]znode.Name, len(s.Contenders))
@@ -55,7 +55,7 @@ func (q Queue) listing() Listing {
 	return Listing{Root: q.Root, Path: q.Path, Time: q.Time, NoRoot: q.NoRoot}
 }
 
-// Picture draws the queue: the holders, the waiters, and what each of them waits for.
+// Picture draws the queue: the holders, the waiters, and the entry that each waiter waits for.
 func (q Queue) Picture(w io.Writer, colour bool) error {
 	s, l := q.State, q.listing()
 	places := l.places(s)
@@ -103,7 +103,7 @@ func (q Queue) Picture(w io.Writer, colour bool) error {
 	return nil
 }
 
-// row is what the picture says of a contender in one line.
+// row returns a contender's line in the picture.
 func (q Queue) row(i int, p place) []text.Cell {
 	dot, state := text.Cell{Text: "  ○", Style: text.Dim}, text.Cell{Text: fmt.Sprintf("waits for %d", p.waitsFor+1), Style: text.Dim}
 	if p.waitsFor == i && !p.in {
@@ -125,7 +125,7 @@ func (q Queue) row(i int, p place) []text.Cell {
 	return []text.Cell{dot, {Text: fmt.Sprint(i + 1)}, {Text: Who(p.Contender)}, {Text: role(p.name, q.State.Kind, p.Shares)}, state, lease, {Text: p.Token.String()}}
 }
 
-// role is what a contender asks for, where that is not the same for all.
+// role returns what a contender asks for; "" if it is the same for all.
 func role(n znode.Name, kind znode.Kind, shares bool) string {
 	switch {
 	case shares:
@@ -142,7 +142,7 @@ func role(n znode.Name, kind znode.Kind, shares bool) string {
 	return ""
 }
 
-// notes are further lines about a contender.
+// notes returns further lines about a contender.
 func (q Queue) notes(p place) (notes []string) {
 	if p.Err != nil {
 		notes = append(notes, text.Printable(p.Err.Error())+"; it is in the way until it is deleted")
@@ -186,7 +186,7 @@ func (q Queue) JSON(w io.Writer) error {
 	return e.Encode(doc)
 }
 
-// Holders are the contenders that are in.
+// Holders returns the contenders that are in.
 func Holders(s admin.State) (in []admin.Contender) {
 	for _, p := range (Listing{}).places(s) {
 		if p.in {
@@ -196,7 +196,7 @@ func Holders(s admin.State) (in []admin.Contender) {
 	return in
 }
 
-// InTheWay names the first holder of a lock, and how many more there are.
+// InTheWay returns the first holder of a lock, and the number of further ones.
 func InTheWay(s admin.State) string {
 	in := Holders(s)
 	if len(in) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
-// Order is by what the lines of a live view are sorted.
+// Order is the sort order of a live view.
 type Order string
 
 // The orders.
@@ -21,14 +21,14 @@ const (
 	ByName    Order = "name"
 )
 
-// View is how a live view is shown.
+// View has the settings of a live view.
 type View struct {
 	Order  Order
 	Width  int // in cells of the terminal
 	Height int // in lines
 	Skip   int // lines scrolled away
 	Colour bool
-	Note   string // such as what keeps it from being up to date
+	Note   string // for example the reason why it is not up to date
 }
 
 // line is a lock in a live view.
@@ -40,7 +40,7 @@ type line struct {
 	age     time.Duration // since the earliest grant of its holders; negative: unknown
 }
 
-// Top draws a live view: a line for each lock, as many as there is room for.
+// Top draws a live view: a line for each lock, as far as there is room.
 func (l Listing) Top(v View) string {
 	lines, waiting := l.lines(v.Order)
 	head := fmt.Sprintf("%s: %s, %d waiting", text.Printable(l.Path), text.Count(len(lines), "lock", "locks"), waiting)
@@ -56,7 +56,7 @@ func (l Listing) Top(v View) string {
 	}
 	name := max(12, v.Width/3)
 	table := text.Table{Colour: v.Colour}
-	table.Head("LOCK", "LEFT", "HELD", "WAITING", "HOLDER", "KIND") // what a terminal has no room for is cut off
+	table.Head("LOCK", "LEFT", "HELD", "WAITING", "HOLDER", "KIND") // columns beyond the terminal's width are cut off
 	room := max(0, v.Height-3)
 	skip := max(0, min(v.Skip, len(lines)-room))
 	for _, ln := range lines[skip:min(len(lines), skip+room)] {
@@ -66,7 +66,7 @@ func (l Listing) Top(v View) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// lines are those of all locks, sorted.
+// lines returns the lines of all locks, sorted.
 func (l Listing) lines(by Order) (lines []line, waiting int) {
 	for _, s := range l.Nodes {
 		ln := line{state: s, age: -1}

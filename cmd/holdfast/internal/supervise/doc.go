@@ -1,46 +1,42 @@
 // Package supervise runs a command that must not outlive a lock.
 //
-// The command has a process group of its own. While the lock's lease is renewed
-// nothing happens to it. When renewals fail, the group is sent SIGTERM while
-// there is time left to end in order, and SIGKILL before the lease is over and
-// another client may enter. What of the group is left when the command has ended
-// is killed too, and awaited, so that the lock can be unlocked.
+// The command has its own process group. While the lock's lease is renewed nothing happens to it.
+// When renewals fail, the group receives SIGTERM while there is time to end in order, and SIGKILL
+// before the lease ends and another client may enter. When the command has ended, the supervisor
+// kills the rest of the group and waits for its end. Then the lock can be unlocked.
 //
 // # What kills
 //
-// The process that must kill in time may itself be killed, stopped or starved. So on
-// Linux there are two, and either suffices: this process, and a guard that it starts
-// before the command. The guard is a small process in a session of its own, out of
-// the reach of the terminal's signals. Through a pipe it hears until when the
-// command may live. It kills the group at that time if it has heard nothing newer,
-// and at once when the pipe closes, because then this process is dead.
+// The process that must kill in time may itself be killed, stopped or starved. So on Linux there
+// are two, and either suffices: this process, and a guard that it starts before the command. The
+// guard is a small process in its own session, which the terminal's signals do not reach. Through
+// a pipe it receives the time until which the command may live. It kills the group at that time,
+// unless it has received a later one. It kills the group at once when the pipe closes, because
+// then this process is dead.
 //
-// The time is absolute, on CLOCK_BOOTTIME, which all processes of a machine share
-// and which goes on while the machine is suspended. It is read before the lease is
-// asked for what is left of it. So however long this process is paused after that,
-// even between asking and telling, what it tells is never later than the truth.
+// The time is absolute, on CLOCK_BOOTTIME, which all processes of a machine share and which goes
+// on while the machine is suspended. This process reads the clock before it asks for the rest of
+// the lease. So even if it is paused in between, the time that it sends is never too late.
 //
-// The command waits behind a gate until the guard has confirmed that it knows the
-// group: there is no moment in which a command runs unguarded. Should this process
-// and the guard be killed together, the kernel kills the command at least
-// (PR_SET_PDEATHSIG), though not its children.
+// The command waits behind a gate until the guard has confirmed that it knows the group, so a
+// command never runs unguarded. If this process and the guard are killed together, the kernel
+// still kills the command (PR_SET_PDEATHSIG), but not its children.
 //
 // # The terminal
 //
-// Only the terminal's foreground process group may read from it. The command gets the
-// terminal at once, if standard input is one and standard output is no pipe; otherwise when a
-// signal stops it because it needs the terminal, as a prompt for a password does. If this
-// process's own group is in the background, it says why the command stands still.
+// Only the terminal's foreground process group may read from it. The command gets the terminal at
+// once if standard input is a terminal and standard output is no pipe. Otherwise it gets the
+// terminal when a signal stops it because it needs one, for example for a password prompt. If
+// this process's own group is in the background, it prints why the command has stopped.
 //
-// # What is not seen to
+// # Limits
 //
-// A command that becomes another user's, as by sudo, cannot be sent signals by this process,
-// by the guard, or by the kernel in their stead. That is told when it is to be ended.
-// A process that leaves the group, as daemons and the jobs of an interactive shell
-// do, is left alone. A process that the kernel cannot end at once, because it
-// waits for a disk or a dead file server, may finish that one operation late.
-// Systems other than Linux have no guard: there a supervisor that is killed or
-// stopped leaves the command running. On Windows the command and what it starts are in
-// a job that ends when the supervisor is killed, but not while that is stopped; and
-// what it starts in its first instant, before it is put there, is left alone.
+// If a command becomes another user's, for example by sudo, this process, the guard and the
+// kernel cannot signal it; the supervisor reports that when it should end. A process that leaves
+// the group, like a daemon or a job of an interactive shell, is left alone. If the kernel cannot
+// end a process at once, because it waits for a disk or a dead file server, that process may
+// finish this one operation late. Systems other than Linux have no guard: there a killed or
+// stopped supervisor leaves the command running. On Windows the command and its children are in a
+// job. The job ends when the supervisor is killed, but not while it is stopped. Children that the
+// command starts before it is put into the job are left alone.
 package supervise

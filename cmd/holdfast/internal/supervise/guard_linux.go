@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leash is what the guard is told, each time anew: which group to kill, and when
-// at the latest. It goes over the pipe as one line of two decimal numbers: the
-// group's id, and nanoseconds of CLOCK_BOOTTIME.
+// leash is a message to the guard: the group to kill, and the latest time. It is one line of two
+// decimal numbers on the pipe: the group's id, and nanoseconds of CLOCK_BOOTTIME.
 type leash struct {
 	group int
 	until time.Duration
@@ -24,31 +23,31 @@ type leash struct {
 
 func (l leash) encode() []byte { return fmt.Appendf(nil, "%d %d\n", l.group, l.until.Nanoseconds()) }
 
-// decodeLeash decodes a line, given without the line break.
+// decodeLeash decodes a line without its line break.
 func decodeLeash(line []byte) (leash, error) {
 	group, until, _ := bytes.Cut(line, []byte(" "))
 	id, err1 := strconv.ParseInt(string(group), 10, 32)
 	ns, err2 := strconv.ParseInt(string(until), 10, 64)
-	// Group 1 would be all processes: kill(-1) signals every one.
+	// Group 1 would mean all processes: kill(-1) signals every one.
 	if err1 != nil || err2 != nil || id <= 1 {
 		return leash{}, fmt.Errorf("%q is no process group and time", line)
 	}
 	return leash{int(id), time.Duration(ns)}, nil
 }
 
-// armed is what the guard answers to the first leash.
+// armed is the guard's answer to the first leash.
 const armed = "armed\n"
 
 // guard is the guard's process, as the supervisor sees it.
 type guard struct {
 	pid    int
 	news   *os.File
-	opened chan struct{} // closed when the gate is open, or will never be
+	opened chan struct{} // closed when the gate is open, or will never open
 	reaped atomic.Bool
 }
 
-// startGuard starts the guard of a lock's command. When it is armed, it opens the
-// gate; if it dies before, it closes it unopened.
+// startGuard starts the guard of a lock's command. When the guard is armed, startGuard opens the
+// gate. If the guard dies before, it closes the gate unopened.
 func startGuard(lock string, gate *os.File) (*guard, error) {
 	in, news, err := os.Pipe()
 	if err != nil {
@@ -74,7 +73,7 @@ func startGuard(lock string, gate *os.File) (*guard, error) {
 		return nil, fmt.Errorf("start the guard: %w", err)
 	}
 	g := &guard{pid: child.Pid, news: news, opened: make(chan struct{})}
-	_ = child.Release() // we wait for it by its id
+	_ = child.Release() // we wait for it by its pid
 	go func() {
 		defer close(g.opened)
 		answer, err := io.ReadAll(answers)
@@ -87,16 +86,16 @@ func startGuard(lock string, gate *os.File) (*guard, error) {
 	return g, nil
 }
 
-// tell sends the guard a leash. One that does not read, because it is stopped, is
-// not waited for: a pipe takes a line whole or not at all. It has no deadline, which
-// could pass before the first try: the command would start at the next look only.
+// tell sends the guard a leash. It does not wait for a guard that does not read, because it is
+// stopped: a pipe takes a line as a whole or not at all. There is no deadline: it could pass
+// before the first try, and the command would start only at the next renewal.
 func (g *guard) tell(l leash) {
 	news, err := g.news.SyscallConn()
 	if err != nil {
-		return // it was dismissed
+		return // the guard was dismissed
 	}
-	// What fails needs nothing done here: a full pipe's guard kills by what it was told
-	// before, which is earlier, and watch tells of one that has died.
+	// An error needs no action here. If the pipe is full, the guard kills at the previous time,
+	// which is earlier. If the guard has died, watch reports it.
 	_ = news.Write(func(fd uintptr) bool {
 		_, err := unix.Write(int(fd), l.encode())
 		for err == unix.EINTR {
@@ -106,7 +105,7 @@ func (g *guard) tell(l leash) {
 	})
 }
 
-// dismiss ends the guard: it kills no process any more.
+// dismiss ends the guard without killing the group.
 func (g *guard) dismiss() {
 	if !g.reaped.Load() {
 		_ = unix.Kill(g.pid, unix.SIGKILL)
@@ -121,11 +120,11 @@ func (g *guard) reap() {
 	g.reaped.Store(true)
 }
 
-// guardMain is the guard's program: it reads leashes, tells when it has the first,
-// and kills the group when its time has come or the pipe closes.
+// guardMain is the guard's program. It reads leashes, confirms the first one, and kills the group
+// when its time has come or the pipe closes.
 func guardMain(lock string) int {
-	// A service manager that ends all our processes signals this one too; but it is
-	// here for a command that does not end. And it must not die of a closed stderr.
+	// A service manager that ends all our processes also signals this one, but it must stay until
+	// the command has ended. It also must not die of a closed stderr.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGPIPE)
 	group, why := keepWatch(os.Stdin, os.Stdout)
@@ -140,8 +139,8 @@ func guardMain(lock string) int {
 	return 0
 }
 
-// keepWatch returns when it is time to kill a group, and why it is. The group is 0
-// if it was told of none. Whatever goes wrong is a reason to kill.
+// keepWatch returns when it is time to kill a group, and the reason. The group is 0 if there was
+// no leash. Every error is a reason to kill.
 func keepWatch(in *os.File, out io.WriteCloser) (group int, why string) {
 	timer, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC)
 	if err != nil {
@@ -161,7 +160,7 @@ func keepWatch(in *os.File, out io.WriteCloser) (group int, why string) {
 			continue
 		case err != nil:
 			return group, fmt.Sprintf("no news can be had: %v", err)
-		case fds[0].Revents == 0: // news first: it may say that it is not time yet
+		case fds[0].Revents == 0: // read messages first: they may extend the time
 			return group, "its lease ends and no renewal was told of"
 		}
 		n, err := in.Read(buffer)
@@ -179,12 +178,12 @@ func keepWatch(in *os.File, out io.WriteCloser) (group int, why string) {
 			if err != nil {
 				return group, err.Error()
 			}
-			at := unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, l.until.Nanoseconds()))} // 0 would disarm it
+			at := unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, l.until.Nanoseconds()))} // 0 would disarm the timer
 			if err := unix.TimerfdSettime(timer, unix.TFD_TIMER_ABSTIME, &at, nil); err != nil {
 				return l.group, fmt.Sprintf("no timer: %v", err)
 			}
 			if group == 0 {
-				_, _ = io.WriteString(out, armed) // fails if holdfast run has died: in tells
+				_, _ = io.WriteString(out, armed) // fails if holdfast run has died: reading in shows that
 				out.Close()
 			}
 			group = l.group

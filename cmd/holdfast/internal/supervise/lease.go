@@ -2,21 +2,20 @@ package supervise
 
 import "time"
 
-// MinTTL is the shortest TTL for which a group of processes is ended in time with
-// some certainty: a tenth of it is left for SIGKILL to be sent and to work.
+// MinTTL is the shortest TTL for which a process group reliably ends in time: a tenth of it is
+// left to send SIGKILL and for that to work.
 const MinTTL = time.Second
 
-// leads are how long before the end of a lease something is done.
+// leads are the times before the end of a lease at which the supervisor acts.
 type leads struct {
 	terminate time.Duration // SIGTERM
 	kill      time.Duration // SIGKILL
-	look      time.Duration // how often to look what is left, and to tell the guard
+	look      time.Duration // interval of checks of the rest of the lease, and of messages to the guard
 }
 
-// leadsFor returns the leads for a TTL. Renewals come every third of it, so what
-// is left of a lease that is renewed does not sink much below two thirds; looking
-// every sixth tells the guard of each in time. Long leases leave more than enough
-// time to end.
+// leadsFor returns the leads for a TTL. Renewals come every third of the TTL, so a renewed lease
+// always has about two thirds left. Checking every sixth informs the guard of each renewal in
+// time. A long lease leaves more than enough time to end.
 func leadsFor(ttl time.Duration) leads {
 	return leads{
 		terminate: min(ttl/3, 30*time.Second),
@@ -25,7 +24,7 @@ func leadsFor(ttl time.Duration) leads {
 	}
 }
 
-// action is what is to be done to the command.
+// action is an action on the command.
 type action int
 
 const (
@@ -34,8 +33,8 @@ const (
 	kill
 )
 
-// decide says what is to be done when so much is left of the lease, and how long
-// to wait before asking again. Asked says that SIGTERM was sent.
+// decide returns the action for the rest of the lease, and the time until the next decision.
+// asked says that SIGTERM was sent.
 func (l leads) decide(left time.Duration, asked bool) (action, time.Duration) {
 	switch {
 	case left <= l.kill:

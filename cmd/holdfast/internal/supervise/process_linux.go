@@ -14,17 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// self is our program, even if its file has been replaced since.
+// self is our program, even if its file has been replaced.
 const self = "/proc/self/exe"
 
-// What the helpers are called. It is the first of their arguments, which ps shows.
+// Names of the helpers. They are the first arguments, which ps shows.
 const (
 	guardName = "holdfast-guard"
 	gateName  = "holdfast-gate"
 )
 
-// Helper makes this process a helper if it was started as one by [Run]; then it
-// does not return. A program that uses Run calls it first thing in main.
+// Helper runs a helper if [Run] started this process as one; then it does not return. A program
+// that uses Run calls it first in main.
 func Helper() {
 	switch args := os.Args; {
 	case args[0] == guardName && len(args) == 2:
@@ -34,7 +34,7 @@ func Helper() {
 	}
 }
 
-// now is the time on the clock that the guard shares.
+// now returns the time on the clock that the guard also uses.
 func now() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
@@ -45,7 +45,7 @@ func now() time.Duration {
 
 // process is the command, its group and its guard.
 type process struct {
-	pid      int       // of the command, and the id of its group
+	pid      int       // of the command; also the id of its group
 	terminal *terminal // nil if there is none
 	guard    *guard
 	events   chan event
@@ -53,8 +53,7 @@ type process struct {
 
 // start starts the guard, and then the command.
 func start(lock string, cmd Command) (*process, error) {
-	// Those of the group whose parents have gone become our children, so that
-	// we can wait for them.
+	// Orphans of the group become our children, so we can wait for them.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become a subreaper: %w", err)
 	}
@@ -79,8 +78,8 @@ func start(lock string, cmd Command) (*process, error) {
 
 // start starts the command, which waits behind the gate: see [pass].
 func (p *process) start(cmd Command, gate *os.File) error {
-	// Not through ProcAttr.Files, which would make it file 3: the command may
-	// inherit one of that number from our caller.
+	// Not through ProcAttr.Files, which would make it file 3: the command may inherit a file of
+	// that number from our caller.
 	fd := gate.Fd()
 	if _, err := unix.FcntlInt(fd, unix.F_SETFD, 0); err != nil {
 		return err
@@ -98,11 +97,11 @@ func (p *process) start(cmd Command, gate *os.File) error {
 		return err
 	}
 	p.pid = child.Pid
-	return child.Release() // we wait for it by its id
+	return child.Release() // we wait for it by its pid
 }
 
-// pass is the other side of the gate. It waits for a byte from there, and becomes
-// the command; if none comes it ends.
+// pass is the other side of the gate. It waits for a byte from the gate, and becomes the command.
+// If the gate closes first it ends.
 func pass(gate, path string, args []string) int {
 	fd, err := strconv.Atoi(gate)
 	if err != nil {
@@ -115,8 +114,8 @@ func pass(gate, path string, args []string) int {
 	if n == 0 {
 		return 1
 	}
-	// The kernel keeps for each thread whether it dies with its parent, and the thread that
-	// calls exec becomes the command. That may be another one than was started.
+	// The kernel stores for each thread whether it dies with its parent. The thread that calls
+	// exec becomes the command; it may be another thread than the first one.
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "holdfast run: die with it:", err)
@@ -125,8 +124,8 @@ func pass(gate, path string, args []string) int {
 	if parent, err := unix.Getpgid(os.Getppid()); err == nil {
 		if t := findTerminal(parent); t.isOurs() {
 			// In a shell's $( ) these signals are ignored, and a command that may not read gets
-			// an error. Exec gives signals that are caught their defaults: it is stopped, and
-			// gets the terminal then.
+			// an error. exec resets caught signals to their defaults. So the command is stopped
+			// instead, and gets the terminal then.
 			signal.Notify(make(chan os.Signal, 1), syscall.SIGTTIN, syscall.SIGTTOU)
 		}
 	}
@@ -139,19 +138,19 @@ func pass(gate, path string, args []string) int {
 	return CannotRun(err)
 }
 
-// allow tells the guard until when the command may live.
+// allow sends the guard the time until which the command may live.
 func (p *process) allow(until time.Duration) { p.guard.tell(leash{p.pid, until}) }
 
-// signal sends a signal to the group. No other group has its id before the
-// command is reaped. It fails if the whole group has gone.
+// signal sends a signal to the group. No other group can have its id before the command is
+// reaped. It fails if the whole group has gone.
 func (p *process) signal(s syscall.Signal) error { return unix.Kill(-p.pid, s) }
 
-// suspend is for a command that a signal has stopped. One that asks for the terminal gets it,
-// if our group is in the foreground.
+// suspend handles a command that a signal has stopped. If it asks for the terminal and our group
+// is in the foreground, it gets the terminal.
 //
-// Otherwise it stops us too, as if we were the command: our shell is to notice. Nothing
-// renews the lease then. Where no shell could make us go on, the kernel does not stop us. Then
-// a command that asked for the terminal stands still, and any other one goes on at once.
+// Otherwise we stop too, as if we were the command, so that our shell notices. Then nothing
+// renews the lease. If no shell could continue us, the kernel does not stop us. In that case a
+// command that asked for the terminal stays stopped, and any other one is continued at once.
 func (p *process) suspend(by syscall.Signal, tell func(format string, args ...any), flush func()) {
 	asks := (by == syscall.SIGTTIN || by == syscall.SIGTTOU) && !p.terminal.isOf(p.pid)
 	switch {
@@ -162,11 +161,11 @@ func (p *process) suspend(by syscall.Signal, tell func(format string, args ...an
 	case asks:
 		tell("the command stands still: it needs the terminal (%v), and holdfast run is in the background; fg has it go on, and SIGTERM ends it", by)
 		flush()
-		if p.terminal.isOurs() { // since
+		if p.terminal.isOurs() { // meanwhile
 			p.resume()
 			return
 		}
-		if err := unix.Kill(0, by); err != nil { // all of our job, as the kernel stops it
+		if err := unix.Kill(0, by); err != nil { // our whole job, as the kernel would
 			tell("holdfast run could not stop itself: %v", err)
 		}
 	default:
@@ -178,7 +177,7 @@ func (p *process) suspend(by syscall.Signal, tell func(format string, args ...an
 	}
 }
 
-// resume lets the command go on, in the foreground if that is ours.
+// resume continues the command, in the foreground if our group is there.
 func (p *process) resume() {
 	if p.terminal.isOurs() {
 		p.terminal.give(p.pid)
@@ -186,9 +185,9 @@ func (p *process) resume() {
 	_ = p.signal(syscall.SIGCONT)
 }
 
-// finish ends what is left of the group and the guard, reaps them all, and returns
-// how the command ended. The command is reaped after the guard has gone, which
-// could kill a stranger's group of the same id otherwise.
+// finish kills the rest of the group and the guard, reaps them all, and returns the command's
+// status. It reaps the command after the guard: the guard could otherwise kill a new group with
+// the same id.
 func (p *process) finish() syscall.WaitStatus {
 	_ = p.signal(syscall.SIGKILL)
 	p.terminal.take(p.pid)
@@ -200,21 +199,21 @@ func (p *process) finish() syscall.WaitStatus {
 		switch pid, err := unix.Wait4(-p.pid, &s, 0, nil); {
 		case err == unix.EINTR:
 		case err != nil:
-			return status // ECHILD: all are gone
+			return status // ECHILD: all have gone
 		case pid == p.pid:
 			status = syscall.WaitStatus(s)
 		}
 	}
 }
 
-// watch waits for what happens to our children, until the command has ended. It
-// reaps those that nothing else waits for: orphans come to us.
+// watch waits for changes of our children, until the command has ended. It reaps orphans of the
+// group, which become our children.
 func (p *process) watch() {
 	for {
-		pid, stop, err := nextChange() // stop is 0 for one that has ended
+		pid, stop, err := nextChange() // stop is 0 for an ended child
 		switch {
 		case err != nil:
-			panic(fmt.Sprintf("wait for the command: %v", err)) // it is ours, and not reaped
+			panic(fmt.Sprintf("wait for the command: %v", err)) // the command is our child, and not reaped
 		case stop != 0 && pid == p.pid:
 			p.events <- event{stopped, stop}
 		case stop != 0:
@@ -230,8 +229,8 @@ func (p *process) watch() {
 	}
 }
 
-// nextChange waits until a child has ended or was stopped, and returns the signal that has
-// stopped it. One that has ended is left to be reaped.
+// nextChange waits until a child has ended or was stopped, and returns the stopping signal. It
+// does not reap an ended child.
 func nextChange() (pid int, stop syscall.Signal, err error) {
 	var info unix.Siginfo
 	for {
@@ -243,24 +242,24 @@ func nextChange() (pid int, stop syscall.Signal, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	// siginfo_t of SIGCHLD; package unix names only what all signals have.
+	// siginfo_t of SIGCHLD; package unix has only the fields of all signals.
 	child := (*struct {
 		signo, errno, code int32
 		fields             struct {
-			_        [0]uintptr // it has pointers, too
+			_        [0]uintptr // the union also has pointers
 			pid, uid int32
 			status   int32
 		}
 	})(unsafe.Pointer(&info))
-	const stoppedCode = 5 // CLD_STOPPED; below it are the ways to end
+	const stoppedCode = 5 // CLD_STOPPED; lower codes mean an end
 	pid = int(child.fields.pid)
 	if child.code < stoppedCode {
 		return pid, 0, nil
 	}
-	// So that it is not reported again.
+	// Consume the report, so that it is not reported again.
 	err = unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOHANG, nil)
 	if errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECHILD) {
-		err = nil // then it is
+		err = nil // it was reported already
 	}
 	return pid, syscall.Signal(child.fields.status), err
 }

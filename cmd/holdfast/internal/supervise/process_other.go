@@ -12,7 +12,7 @@ import (
 
 var begin = time.Now()
 
-// now is the time on this process's monotonic clock.
+// now returns the time on this process's monotonic clock.
 func now() time.Duration { return time.Since(begin) }
 
 // process is the command and its group. There is no guard.
@@ -40,7 +40,7 @@ func start(_ string, c Command) (*process, error) {
 	}
 	p := &process{pid: cmd.Process.Pid, cmd: cmd, events: make(chan event)}
 	go func() {
-		_ = cmd.Wait() // its state tells
+		_ = cmd.Wait() // its state has the result
 		p.events <- event{what: ended}
 	}()
 	return p, nil
@@ -56,5 +56,5 @@ func (p *process) finish() syscall.WaitStatus {
 	return p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
-// Helper is for systems with a guard.
+// Helper does nothing: these systems have no guard.
 func Helper() {}

@@ -13,13 +13,12 @@ import (
 
 var begin = time.Now()
 
-// now is the time on this process's monotonic clock.
+// now returns the time on this process's monotonic clock.
 func now() time.Duration { return time.Since(begin) }
 
-// process is the command, and the job that it and all that it starts are in. The job ends
-// with us: Windows closes our handle of it, which is the last, and ends what is in it. So
-// there is no guard. What the command has started before it was put into the job, in the
-// first instant, stays outside.
+// process is the command with its job, which has all its children. The job ends with us: Windows
+// closes our handle, the last one, and ends all processes in the job. So there is no guard.
+// Children that the command starts before it is put into the job stay outside.
 type process struct {
 	cmd    *exec.Cmd
 	job    windows.Handle
@@ -48,13 +47,13 @@ func start(_ string, c Command) (*process, error) {
 	}
 	p := &process{cmd: cmd, job: job, events: make(chan event)}
 	go func() {
-		_ = cmd.Wait() // its state tells
+		_ = cmd.Wait() // its state has the result
 		p.events <- event{what: ended}
 	}()
 	return p, nil
 }
 
-// newJob returns a job that ends what is in it when its last handle is closed.
+// newJob returns a job that ends its processes when its last handle is closed.
 func newJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
@@ -83,7 +82,7 @@ func join(job windows.Handle, pid int) error {
 
 func (p *process) allow(time.Duration) {}
 
-// signal asks the command to end, by Ctrl-Break, or ends all that is in the job.
+// signal asks the command to end, by Ctrl-Break, or kills all processes in the job.
 func (p *process) signal(s syscall.Signal) error {
 	if s == syscall.SIGKILL {
 		return windows.TerminateJobObject(p.job, 1)
@@ -99,5 +98,5 @@ func (p *process) finish() syscall.WaitStatus {
 	return p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
-// Helper is for systems with a guard.
+// Helper does nothing: these systems have no guard.
 func Helper() {}

@@ -12,12 +12,12 @@ import (
 // shell runs scripts that do not name their interpreter.
 const shell = "/bin/sh"
 
-// firstLine is how much of a file tells what it is: the kernel reads no more of it.
+// firstLine is the number of bytes that the kernel reads to recognize a script.
 const firstLine = 256
 
-// Check tells beforehand why a script could not be executed: its first line ends as text on
-// Windows does, or names an interpreter that is not there. Of anything else the kernel tells
-// when it is to be executed.
+// Check returns an error if a script cannot be executed because its first line ends in a Windows
+// line end, or because its interpreter does not exist. Other errors come from the kernel at
+// execution.
 func Check(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -35,8 +35,8 @@ func Check(path string) error {
 	return nil
 }
 
-// isScript reports whether a file that the kernel does not execute is one for the shell: an
-// empty one, or one whose first line is text.
+// isScript reports whether a file that the kernel refuses is a script for the shell: an empty
+// file, or one with text as its first line.
 func (c Command) isScript() bool {
 	line, _ := head(c.Path)
 	return isText(line)
@@ -44,14 +44,14 @@ func (c Command) isScript() bool {
 
 func isText(line string) bool { return !strings.Contains(line, "\x00") }
 
-// underShell has the shell execute the command's file.
+// underShell returns the command that runs the file with the shell.
 func (c Command) underShell() Command {
 	args := []string{shell, c.Path}
 	return Command{Path: shell, Args: append(args, c.Args[1:]...), Env: c.Env}
 }
 
-// head returns the first line of a file, or its beginning, and whether it is a whole line. A
-// file that cannot be read has none: only execution tells of it.
+// head returns the first line of a file, or its beginning, and whether it is a whole line. For an
+// unreadable file it returns "": its error comes at execution.
 func head(path string) (line string, whole bool) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -8,18 +8,18 @@ import (
 	"syscall"
 )
 
-// passedOn are the signals that the command's group gets when we get them.
+// passedOn are the signals that we forward to the command's group.
 var passedOn = []os.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGWINCH, syscall.SIGCONT,
 }
 
-// Fatal are further signals that end a process, beside SIGHUP, SIGINT and SIGTERM: a process
-// that has something to clean up needs to hear of them.
+// Fatal are signals that end a process, besides SIGHUP, SIGINT and SIGTERM. A process that must
+// clean up has to handle them.
 var Fatal = []os.Signal{syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM}
 
-// pass passes a signal on to the group. One that asks it to end reaches a command
-// that is stopped only when it goes on.
+// pass forwards a signal to the group. After a signal to end it also sends SIGCONT, because a
+// stopped command receives the signal only then.
 func (s *supervisor) pass(sig syscall.Signal) {
 	switch sig {
 	case syscall.SIGPIPE:

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Command is a program to be run with our standard files.
+// Command is a program to run with our standard files.
 type Command struct {
-	Path string   // of the file to execute
-	Args []string // Args[0] is the name that the program is told
+	Path string   // path of the file to execute
+	Args []string // Args[0] is the program's name
 	Env  []string
 }
 
-// Hold is a hold of a lock, as [github.com/holdfast-io/holdfast/lock.Hold] is one.
+// Hold is the part of [github.com/holdfast-io/holdfast/lock.Hold] that a supervisor uses.
 type Hold interface {
 	Name() string
 	Remaining() time.Duration
@@ -27,33 +27,30 @@ type Hold interface {
 	Err() error
 }
 
-// Result is how a command ended.
+// Result is the result of a command.
 type Result struct {
-	// Status is the exit status as a shell gives it: the command's own, or 128
-	// plus the number of the signal that ended it.
+	// Status is the exit status as a shell returns it: the command's own, or 128 plus the number
+	// of the signal that ended it.
 	Status int
-	// Ended says why the command was ended before its time, to protect the
-	// lock; nil if it was not.
+	// Ended says why the command was ended early, to protect the lock; nil if it was not.
 	Ended error
 }
 
-// Run runs the command while the hold lasts, whose lease is renewed to ttl, and
-// returns when the command and all that it left in its process group has ended.
-// Signals are passed on to the group meanwhile. If ctx has ended before the
-// command is started, it is not started, and the error is the context's cause;
-// later the context does not matter. Tell gets a line for people when something
-// is done for the lock's sake; flush waits a moment until it is written, before this process
-// stops itself. Only one Run at a time: it waits for all children of
-// this process.
+// Run runs the command while the hold lasts; renewals extend the lease to ttl. It returns when
+// the command and its whole process group have ended. Meanwhile it forwards signals to the group.
+// If ctx has ended before the start, Run does not start the command and returns the context's
+// cause; later ctx has no effect. tell receives a line for people at each action that protects
+// the lock. flush waits a moment until the line is written, before this process stops itself.
+// Only one Run at a time: it waits for all children of this process.
 func Run(ctx context.Context, hold Hold, ttl time.Duration, cmd Command, tell func(format string, args ...any), flush func()) (Result, error) {
 	signals := make(chan os.Signal, 16)
 	for _, s := range append(passedOn, syscall.SIGPIPE) { // SIGPIPE: not to die of a closed stderr
-		if !signal.Ignored(s) { // by nohup, say: then it stays so, for the command too
+		if !signal.Ignored(s) { // for example by nohup: then it stays ignored, for the command too
 			signal.Notify(signals, s)
 		}
 	}
 	defer signal.Stop(signals)
-	if ctx.Err() != nil { // from here on no signal gets lost
+	if ctx.Err() != nil { // from here on no signal is lost
 		return Result{}, context.Cause(ctx)
 	}
 	// The kernel kills the command when the thread that started it ends.
@@ -77,13 +74,13 @@ type supervisor struct {
 	flush   func()
 
 	end    time.Duration // of the lease, on the clock of now
-	until  time.Duration // when the guard kills
+	until  time.Duration // time at which the guard kills
 	asked  bool          // SIGTERM was sent
 	killed bool          // SIGKILL was sent
-	why    error         // for the first of these
+	why    error         // reason for the first of these
 }
 
-// loop looks after the command until it has ended.
+// loop supervises the command until it has ended.
 func (s *supervisor) loop(signals <-chan os.Signal) {
 	lost := s.hold.Context().Done()
 	timer := time.NewTimer(s.look())
@@ -104,7 +101,7 @@ func (s *supervisor) loop(signals <-chan os.Signal) {
 			case unguarded:
 				s.kill(fmt.Errorf("lock %q: the process that guards the command has died", s.hold.Name()))
 			case ended:
-				if now() >= s.until { // we were late, and the guard was not
+				if now() >= s.until { // we were late, but the guard was not
 					s.kill(s.lapse())
 				}
 				return
@@ -113,7 +110,7 @@ func (s *supervisor) loop(signals <-chan os.Signal) {
 	}
 }
 
-// look does what is to be done at this time, and returns when to look again.
+// look takes the action that is due, and returns the time until the next call.
 func (s *supervisor) look() time.Duration {
 	action, wait := s.leads.decide(s.left(), s.asked)
 	switch action {
@@ -127,25 +124,25 @@ func (s *supervisor) look() time.Duration {
 	return wait
 }
 
-// left returns how much is surely left of the lease, and tells the guard.
+// left returns how much of the lease is surely left, and informs the guard.
 func (s *supervisor) left() time.Duration {
 	before := now()
 	if left := s.hold.Remaining(); left > 0 {
 		s.end, s.until = before+left, before+left-s.leads.kill
 		s.process.allow(s.until)
 	}
-	// Otherwise the hold is lost; or in doubt, since the machine was suspended or
-	// its clock was set, until a renewal: what was known before still stands.
+	// Otherwise the hold is lost. Or it is in doubt until a renewal, because the machine was
+	// suspended or its clock was set: then the earlier end still counts.
 	return s.end - now()
 }
 
-// lapse says that the lease is not renewed.
+// lapse returns the error for a lease that is not renewed.
 func (s *supervisor) lapse() error {
 	return fmt.Errorf("lock %q: its lease ends in %v and is not renewed",
 		s.hold.Name(), max(0, s.end-now()).Round(time.Millisecond))
 }
 
-// kill ends the group at once.
+// kill kills the group at once.
 func (s *supervisor) kill(why error) {
 	err := s.process.signal(syscall.SIGKILL)
 	if s.killed {
@@ -162,17 +159,17 @@ func (s *supervisor) kill(why error) {
 	s.tell("%v: the command is ended", why)
 }
 
-// event is what happens to the processes.
+// event is an event of the processes.
 type event struct {
 	what   happening
-	signal syscall.Signal // by which the command is stopped
+	signal syscall.Signal // that has stopped the command
 }
 
 type happening int
 
 const (
-	ended     happening = iota // the command has; it is not reaped yet
-	stopped                    // the command is, by a signal
+	ended     happening = iota // the command has ended; it is not reaped yet
+	stopped                    // a signal has stopped the command
 	unguarded                  // the guard has died
 )
 
@@ -183,8 +180,7 @@ func exitStatus(s syscall.WaitStatus) int {
 	return s.ExitStatus()
 }
 
-// CannotRun returns the exit status of a shell for a program that could not be
-// found or executed.
+// CannotRun returns a shell's exit status for a program that was not found or cannot be executed.
 func CannotRun(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 		return 127

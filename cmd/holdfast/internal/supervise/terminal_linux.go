@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the one that controls our session. Only its foreground process group may read
-// from it, and gets what is typed as signals, too. A nil terminal is none.
+// terminal is the terminal that controls our session. Only its foreground process group may read
+// from it, and receives signals from its keys. A nil terminal means none.
 type terminal struct {
 	fd   int
 	ours int // our own process group
 }
 
-// findTerminal returns our terminal for the processes of that group, or nil. It is not always
-// standard input: a program that asks for a password opens it by its name.
+// findTerminal returns our terminal for the processes of that group, or nil. It may differ from
+// standard input: a program that asks for a password opens the terminal by its name.
 func findTerminal(group int) *terminal {
 	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -31,9 +31,9 @@ func (t *terminal) close() {
 	}
 }
 
-// isForCommand reports whether the command gets the terminal at once. Others get it when
-// they ask for it: a process in our own group, such as a pager that reads what the command
-// writes, may need it itself.
+// isForCommand reports whether the command gets the terminal at once. Otherwise the command gets
+// it on request: a process in our own group, such as a pager that reads the command's output, may
+// need it.
 func (t *terminal) isForCommand() bool {
 	if _, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP); err != nil {
 		return false // standard input is no terminal, or not ours
@@ -42,7 +42,7 @@ func (t *terminal) isForCommand() bool {
 	return err == nil && out.Mode()&os.ModeNamedPipe == 0 && t.isOurs()
 }
 
-// foreground returns the group that may read.
+// foreground returns the foreground group, which may read.
 func (t *terminal) foreground() (int, error) { return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP) }
 
 // isOurs reports whether our group is in the foreground.
@@ -60,12 +60,12 @@ func (t *terminal) isOf(group int) bool {
 // give puts the command's group into the foreground.
 func (t *terminal) give(group int) { _ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group) }
 
-// take puts our own group back there, if the command's group is.
+// take puts our own group into the foreground if the command's group is there.
 func (t *terminal) take(group int) {
 	if !t.isOf(group) {
 		return
 	}
-	// A process that asks from the background is stopped, unless it ignores that signal.
+	// The kernel stops a process that asks from the background, unless it ignores this signal.
 	signal.Ignore(syscall.SIGTTOU)
 	defer signal.Reset(syscall.SIGTTOU)
 	t.give(t.ours)

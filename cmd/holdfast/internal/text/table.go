@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Style is how to set a text apart; the zero one is not to.
+// Style is the style of a text; the zero one is plain.
 type Style string
 
-// The styles, as terminals know them.
+// The styles, as codes of terminals.
 const (
 	Bold   Style = "1"
 	Dim    Style = "2"
@@ -27,19 +27,18 @@ func (s Style) Paint(text string) string {
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
 
-// Coloured reports whether what is printed to a terminal, or not, is to have colours: see
-// no-color.org.
+// Coloured reports whether to print with colors: see no-color.org.
 func Coloured(terminal bool) bool {
 	return terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Cell is one of a table.
+// Cell is a cell of a table.
 type Cell struct {
 	Text  string
 	Style Style
 }
 
-// Cells returns plain ones.
+// Cells returns plain cells.
 func Cells(texts ...string) (row []Cell) {
 	for _, t := range texts {
 		row = append(row, Cell{Text: t})
@@ -47,17 +46,17 @@ func Cells(texts ...string) (row []Cell) {
 	return row
 }
 
-// Table is printed in columns. The rows may have fewer cells than others.
+// Table is a table in columns. A row may have fewer cells than others.
 type Table struct {
 	Rows [][]Cell
-	// Widest is how many cells of a terminal a column may be wide, by its place; 0 is
-	// without limit. A text that takes more stands on a line of its own, and the rest of
-	// its row on the next, so that it widens no other row.
+	// Widest are the largest widths of the columns, in cells of a terminal; 0 means without
+	// limit. A wider text gets its own line, and the rest of its row follows on the next, so it
+	// does not widen other rows.
 	Widest []int
 	Colour bool
 }
 
-// Head adds the row of the columns' titles.
+// Head adds the row of the column titles.
 func (t *Table) Head(titles ...string) {
 	row := Cells(titles...)
 	for i := range row {
@@ -73,7 +72,7 @@ func (t *Table) Keep(columns int) {
 	}
 }
 
-// Width is how many cells of a terminal the widest line takes.
+// Width returns the width of the widest line, in cells of a terminal.
 func (t *Table) Width() (width int) {
 	plain := *t
 	plain.Colour = false
@@ -96,7 +95,7 @@ func (t *Table) Print(w io.Writer) error {
 	return nil
 }
 
-// Lines are those of the table.
+// Lines returns the lines of the table.
 func (t *Table) Lines() (lines []string) {
 	widths := t.widths()
 	for _, row := range t.Rows {
@@ -123,10 +122,10 @@ func (t *Table) tooWide(column, width int) bool {
 	return column < len(t.Widest) && t.Widest[column] > 0 && width > t.Widest[column]
 }
 
-// line returns the line of a row, and those before it that a text has for itself.
+// line returns the line of a row, after the lines of texts that are too wide.
 func (t *Table) line(row []Cell, widths []int) (lines []string) {
 	var line strings.Builder
-	spaces := 0 // that the next text needs before it; none stand at the end of a line
+	spaces := 0 // spaces before the next text; a line never ends in spaces
 	for i, c := range row {
 		w := Width(c.Text)
 		if w > 0 {

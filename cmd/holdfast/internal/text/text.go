@@ -1,6 +1,5 @@
-// Package text has what the commands print lines and tables with: texts of others made
-// harmless and cut to size, columns that are aligned by what a terminal shows, and
-// colours for terminals.
+// Package text helps the commands to print lines and tables: it makes other programs' texts safe,
+// cuts them to size, aligns columns by their width on a terminal, and colors text.
 package text
 
 import (
@@ -11,14 +10,14 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// cells counts as terminals of all languages do: what is ambiguous takes one cell, whatever
-// this machine's locale says.
+// cells counts like terminals of all languages: an ambiguous character takes one cell, whatever
+// the locale of this machine.
 var cells = &runewidth.Condition{StrictEmojiNeutral: true}
 
-// Width is how many cells of a terminal a text takes.
+// Width returns the width of a text in cells of a terminal.
 func Width(s string) int { return cells.StringWidth(s) }
 
-// Count says how many there are of something, by its singular and its plural.
+// Count returns a number with its noun, in the singular or the plural.
 func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -26,7 +25,7 @@ func Count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Printable returns text of others without what could play with a terminal.
+// Printable replaces characters that could disturb a terminal.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -36,7 +35,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Head returns the beginning of a text that takes at most so many cells.
+// Head returns the beginning of a text, at most that many cells wide.
 func Head(s string, widest int) string {
 	if Width(s) <= widest {
 		return s
@@ -44,7 +43,7 @@ func Head(s string, widest int) string {
 	return cells.Truncate(s, widest, "…")
 }
 
-// Tail returns the end of a text that takes at most so many cells.
+// Tail returns the end of a text, at most that many cells wide.
 func Tail(s string, widest int) string {
 	if Width(s) <= widest {
 		return s
