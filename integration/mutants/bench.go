@@ -21,17 +21,6 @@ import (
 // simulation is the test that runs random histories, SEED and SEEDS say which.
 const simulation = "TestSimulation"
 
-// mutant is one deliberate breakage of the protocol.
-type mutant struct {
-	name   string
-	breaks string // a clause that says what is broken
-	edits  []edit
-	tests  []string // each of which notices: "lock.TestX"
-}
-
-// edit replaces a piece of a source file that is there exactly once.
-type edit struct{ file, old, new string }
-
 // bench is where mutants are made and tested.
 type bench struct {
 	root  string // of the module
@@ -46,7 +35,7 @@ type result struct {
 	seed  int      // the first one that the simulation fails with; 0: none did
 	says  string   // what it says then
 	tests []string // that failed
-	err   error    // the mutant, or the table, is no good
+	err   error    // the mutant, or its patch, is no good
 }
 
 func (r result) caughtBy() []string {
@@ -99,37 +88,20 @@ func (b *bench) try(ctx context.Context, m mutant) result {
 	return r
 }
 
-// overlay writes the mutant's sources, and returns the file that tells go which
-// files they stand for.
+// overlay makes the file that tells go which files the mutant's stand for.
 func (b *bench) overlay(m mutant) (string, error) {
 	folder := filepath.Join(b.temp, m.name)
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return "", err
 	}
-	sources := map[string]string{}
-	for _, e := range m.edits {
-		source, seen := sources[e.file]
-		if !seen {
-			data, err := os.ReadFile(filepath.Join(b.root, e.file))
-			if err != nil {
-				return "", err
-			}
-			source = string(data)
-		}
-		if n := strings.Count(source, e.old); n != 1 {
-			return "", fmt.Errorf("the table does not fit the source: %s has %d times, not once:\n%s", e.file, n, e.old)
-		}
-		sources[e.file] = strings.Replace(source, e.old, e.new, 1)
-	}
 	replace := map[string]string{}
-	maps.Copy(replace, b.runtime)
-	for file, source := range sources {
-		path := filepath.Join(folder, strings.ReplaceAll(file, "/", "_"))
-		if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
+	if m.diff != "" { // the baseline has none
+		var err error
+		if replace, err = m.apply(b.root, folder); err != nil {
 			return "", err
 		}
-		replace[filepath.Join(b.root, file)] = path
 	}
+	maps.Copy(replace, b.runtime)
 	return repeatable.Overlay(folder, replace)
 }
 

@@ -3,18 +3,19 @@
 //
 //	mutants [-run REGEXP] [-seeds N]
 //
-// Each mutant of the table (table.go, and one file for each part of the protocol) is a
-// small change of the library's source. It is compiled in by way of go's -overlay flag,
-// so that no file of the checkout is written. Then lock's TestSimulation runs, up to the
-// first seed that fails, unless -seeds is 0; and the tests that the table names for this
-// mutant, of which each has to fail. A mutant is caught if an assertion of the
-// simulation or of a test failed; a run that does not end in time is no catch.
+// Each mutant is a patch of the library's source, a file in a folder of patches that is
+// named after a part of the protocol. patches/README.md shows one and says how to write
+// another. The patched files are compiled in with go's -overlay flag, so that no file of
+// the checkout is written. Then lock's TestSimulation runs, up to the first seed that
+// fails, unless -seeds is 0, and so do the tests that the patch file names, each of which
+// has to fail. A mutant is caught if an assertion of the simulation or of a test failed; a
+// run that does not end in time is no catch.
 //
-// Before that, the code as it is has to pass all the same. A change that does not
-// fit the source any more, that does not compile or that panics is a mistake in the
-// table, and so is a named test that passes.
+// Before that, the code as it is has to pass all the same. A patch that does not apply,
+// that does not compile or that panics is wrong, and so is one that names a test that
+// passes.
 //
-// The table of what caught which mutant is printed at the end, in Markdown. The exit
+// A table of what caught which mutant is printed at the end, in Markdown. The exit
 // status is 1 if a mutant survived or anything was wrong, and 2 for bad usage.
 package main
 
@@ -51,6 +52,11 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 	seeds := flags.Int("seeds", 1000, "how many histories the simulation gets to catch a mutant: `N`; with 0 only the named tests run")
 	if flags.Parse(args) != nil {
 		return 2
+	}
+	mutants, err := load(patches)
+	if err != nil {
+		fmt.Fprintln(errs, "mutants:", err)
+		return 1
 	}
 	which, err := regexp.Compile(*run)
 	if err == nil && flags.NArg() > 0 {
