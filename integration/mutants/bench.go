@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,7 +31,7 @@ type bench struct {
 
 // result is what became of a mutant.
 type result struct {
-	seed  int      // the first one that the simulation fails with; 0: none did
+	seed  string   // the first one that the simulation fails with; "": none did
 	says  string   // what it says then
 	tests []string // that failed
 	err   error    // the mutant, or its patch, is no good
@@ -40,8 +39,8 @@ type result struct {
 
 func (r result) caughtBy() []string {
 	by := r.tests
-	if r.seed > 0 {
-		by = append([]string{fmt.Sprintf("simulation (seed %d)", r.seed)}, by...)
+	if r.seed != "" {
+		by = append([]string{"simulation (seed " + r.seed + ")"}, by...)
 	}
 	return by
 }
@@ -69,7 +68,7 @@ func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
 	switch {
 	case r.err != nil:
 		return r.err
-	case r.seed > 0:
+	case r.seed != "":
 		return fmt.Errorf("simulation: %s", r.says)
 	case len(r.tests) > 0:
 		return fmt.Errorf("%s failed", strings.Join(r.tests, ", "))
@@ -159,29 +158,20 @@ var (
 	violation  = regexp.MustCompile(`_test\.go:\d+: (?:seed \d+: )?(.*)`)
 )
 
-// simulate returns the first seed that fails, and what the simulation says; 0 if
+// simulate returns the first seed that fails, and what the simulation says; nothing if
 // none does.
-func (b *bench) simulate(ctx context.Context, binary string) (seed int, says string, err error) {
+func (b *bench) simulate(ctx context.Context, binary string) (seed, says string, err error) {
 	out, err := b.run(ctx, "lock", binary, "^"+simulation+"$", "SEED=1", fmt.Sprint("SEEDS=", b.seeds))
 	if err != nil {
-		return 0, "", err
+		return "", "", err
 	}
-	for _, found := range failedSeed.FindAllSubmatch(out, -1) {
-		n, err := strconv.Atoi(string(found[1]))
-		if err != nil {
-			return 0, "", err
-		}
-		if seed == 0 || n < seed {
-			seed = n
-		}
+	if failed := failedSeed.FindSubmatch(out); failed != nil {
+		seed = string(failed[1])
+	} else if !out.has("PASS", simulation) {
+		return "", "", fmt.Errorf("%s did not run, or fails with no seed of its own", simulation)
 	}
-	switch {
-	case seed == 0 && !out.has("PASS", simulation):
-		return 0, "", fmt.Errorf("%s did not run, or fails with no seed of its own", simulation)
-	case seed > 0:
-		if said := violation.FindSubmatch(out); said != nil {
-			says = string(said[1])
-		}
+	if said := violation.FindSubmatch(out); seed != "" && said != nil {
+		says = string(said[1])
 	}
 	return seed, says, nil
 }
