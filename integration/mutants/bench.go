@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,17 +19,6 @@ import (
 
 // simulation is the test that runs random histories, SEED and SEEDS say which.
 const simulation = "TestSimulation"
-
-// mutant is one deliberate breakage of the protocol.
-type mutant struct {
-	name   string
-	breaks string // a clause that says what is broken
-	edits  []edit
-	tests  []string // each of which notices: "lock.TestX"
-}
-
-// edit replaces a piece of a source file that is there exactly once.
-type edit struct{ file, old, new string }
 
 // bench is where mutants are made and tested.
 type bench struct {
@@ -43,16 +31,16 @@ type bench struct {
 
 // result is what became of a mutant.
 type result struct {
-	seed  int      // the first one that the simulation fails with; 0: none did
+	seed  string   // the first one that the simulation fails with; "": none did
 	says  string   // what it says then
 	tests []string // that failed
-	err   error    // the mutant, or the table, is no good
+	err   error    // the mutant, or its patch, is no good
 }
 
 func (r result) caughtBy() []string {
 	by := r.tests
-	if r.seed > 0 {
-		by = append([]string{fmt.Sprintf("simulation (seed %d)", r.seed)}, by...)
+	if r.seed != "" {
+		by = append([]string{"simulation (seed " + r.seed + ")"}, by...)
 	}
 	return by
 }
@@ -80,7 +68,7 @@ func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
 	switch {
 	case r.err != nil:
 		return r.err
-	case r.seed > 0:
+	case r.seed != "":
 		return fmt.Errorf("simulation: %s", r.says)
 	case len(r.tests) > 0:
 		return fmt.Errorf("%s failed", strings.Join(r.tests, ", "))
@@ -99,37 +87,20 @@ func (b *bench) try(ctx context.Context, m mutant) result {
 	return r
 }
 
-// overlay writes the mutant's sources, and returns the file that tells go which
-// files they stand for.
+// overlay makes the file that tells go which files the mutant's stand for.
 func (b *bench) overlay(m mutant) (string, error) {
 	folder := filepath.Join(b.temp, m.name)
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return "", err
 	}
-	sources := map[string]string{}
-	for _, e := range m.edits {
-		source, seen := sources[e.file]
-		if !seen {
-			data, err := os.ReadFile(filepath.Join(b.root, e.file))
-			if err != nil {
-				return "", err
-			}
-			source = string(data)
-		}
-		if n := strings.Count(source, e.old); n != 1 {
-			return "", fmt.Errorf("the table does not fit the source: %s has %d times, not once:\n%s", e.file, n, e.old)
-		}
-		sources[e.file] = strings.Replace(source, e.old, e.new, 1)
-	}
 	replace := map[string]string{}
-	maps.Copy(replace, b.runtime)
-	for file, source := range sources {
-		path := filepath.Join(folder, strings.ReplaceAll(file, "/", "_"))
-		if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
+	if m.diff != "" { // the baseline has none
+		var err error
+		if replace, err = m.apply(b.root, folder); err != nil {
 			return "", err
 		}
-		replace[filepath.Join(b.root, file)] = path
 	}
+	maps.Copy(replace, b.runtime)
 	return repeatable.Overlay(folder, replace)
 }
 
@@ -187,29 +158,20 @@ var (
 	violation  = regexp.MustCompile(`_test\.go:\d+: (?:seed \d+: )?(.*)`)
 )
 
-// simulate returns the first seed that fails, and what the simulation says; 0 if
+// simulate returns the first seed that fails, and what the simulation says; nothing if
 // none does.
-func (b *bench) simulate(ctx context.Context, binary string) (seed int, says string, err error) {
+func (b *bench) simulate(ctx context.Context, binary string) (seed, says string, err error) {
 	out, err := b.run(ctx, "lock", binary, "^"+simulation+"$", "SEED=1", fmt.Sprint("SEEDS=", b.seeds))
 	if err != nil {
-		return 0, "", err
+		return "", "", err
 	}
-	for _, found := range failedSeed.FindAllSubmatch(out, -1) {
-		n, err := strconv.Atoi(string(found[1]))
-		if err != nil {
-			return 0, "", err
-		}
-		if seed == 0 || n < seed {
-			seed = n
-		}
+	if failed := failedSeed.FindSubmatch(out); failed != nil {
+		seed = string(failed[1])
+	} else if !out.has("PASS", simulation) {
+		return "", "", fmt.Errorf("%s did not run, or fails with no seed of its own", simulation)
 	}
-	switch {
-	case seed == 0 && !out.has("PASS", simulation):
-		return 0, "", fmt.Errorf("%s did not run, or fails with no seed of its own", simulation)
-	case seed > 0:
-		if said := violation.FindSubmatch(out); said != nil {
-			says = string(said[1])
-		}
+	if said := violation.FindSubmatch(out); seed != "" && said != nil {
+		says = string(said[1])
 	}
 	return seed, says, nil
 }

@@ -3,18 +3,19 @@
 //
 //	mutants [-run REGEXP] [-seeds N]
 //
-// Each mutant of the table (table.go, and one file for each part of the protocol) is a
-// small change of the library's source. It is compiled in by way of go's -overlay flag,
-// so that no file of the checkout is written. Then lock's TestSimulation runs, up to the
-// first seed that fails, unless -seeds is 0; and the tests that the table names for this
-// mutant, of which each has to fail. A mutant is caught if an assertion of the
-// simulation or of a test failed; a run that does not end in time is no catch.
+// Each mutant is a patch of the library's source, a file in a folder of patches that is
+// named after a part of the protocol. patches/README.md shows one and says how to write
+// another. The patched files are compiled in with go's -overlay flag, so that no file of
+// the checkout is written. Then lock's TestSimulation runs, up to the first seed that
+// fails, unless -seeds is 0, and so do the tests that the patch file names, each of which
+// has to fail. A mutant is caught if an assertion of the simulation or of a test failed; a
+// run that does not end in time is no catch.
 //
-// Before that, the code as it is has to pass all the same. A change that does not
-// fit the source any more, that does not compile or that panics is a mistake in the
-// table, and so is a named test that passes.
+// Before that, the code as it is has to pass all the same. A patch that does not apply,
+// that does not compile or that panics is wrong, and so is one that names a test that
+// passes.
 //
-// The table of what caught which mutant is printed at the end, in Markdown. The exit
+// A table of what caught which mutant is printed at the end, in Markdown. The exit
 // status is 1 if a mutant survived or anything was wrong, and 2 for bad usage.
 package main
 
@@ -29,7 +30,7 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -47,26 +48,28 @@ func main() {
 func command(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(errs)
-	run := flags.String("run", "", "only the mutants whose name matches `REGEXP`")
+	which := regexp.MustCompile("")
+	flags.Func("run", "only the mutants whose name matches `REGEXP`", func(value string) (err error) {
+		which, err = regexp.Compile(value)
+		return err
+	})
 	seeds := flags.Int("seeds", 1000, "how many histories the simulation gets to catch a mutant: `N`; with 0 only the named tests run")
 	if flags.Parse(args) != nil {
 		return 2
 	}
-	which, err := regexp.Compile(*run)
-	if err == nil && flags.NArg() > 0 {
+	mutants, err := load(patches)
+	if err != nil {
+		fmt.Fprintln(errs, "mutants:", err)
+		return 1
+	}
+	mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return !which.MatchString(m.name) })
+	switch {
+	case flags.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	}
-	if err == nil && *seeds < 0 {
+	case *seeds < 0:
 		err = fmt.Errorf("-seeds %d: must not be negative", *seeds)
-	}
-	var chosen []mutant
-	for _, m := range mutants {
-		if err == nil && which.MatchString(m.name) {
-			chosen = append(chosen, m)
-		}
-	}
-	if err == nil && len(chosen) == 0 {
-		err = fmt.Errorf("-run %s: no mutant has such a name", *run)
+	case len(mutants) == 0:
+		err = fmt.Errorf("-run %s: no mutant has such a name", which)
 	}
 	if err != nil {
 		fmt.Fprintln(errs, "mutants:", err)
@@ -75,7 +78,7 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err == nil {
-		err = hunt(ctx, bench{root: strings.TrimSpace(string(root)), seeds: *seeds}, chosen, out)
+		err = hunt(ctx, bench{root: strings.TrimSpace(string(root)), seeds: *seeds}, mutants, out)
 	}
 	if err != nil {
 		fmt.Fprintln(errs, "mutants:", err)
@@ -97,7 +100,6 @@ func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
 	b.temp = temp
 	if b.runtime, err = repeatable.Runtime(temp); err != nil {
 		fmt.Fprintln(out, "the seeds needed may differ from run to run:", err)
-		b.runtime = map[string]string{}
 	}
 
 	begun := time.Now()
@@ -120,26 +122,19 @@ func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
 // tryAll tries the mutants, two at a time, and tells of each when it is done.
 func (b bench) tryAll(ctx context.Context, mutants []mutant, out io.Writer) []result {
 	results := make([]result, len(mutants))
-	next := make(chan int)
-	go func() {
-		defer close(next)
-		for i := range mutants {
-			next <- i
-		}
-	}()
 	var wg sync.WaitGroup
 	var printing sync.Mutex
 	done := 0
-	for range min(2, runtime.NumCPU()) {
+	slots := make(chan struct{}, min(2, runtime.NumCPU()))
+	for i, m := range mutants {
+		slots <- struct{}{}
 		wg.Go(func() {
-			for i := range next {
-				r := b.try(ctx, mutants[i])
-				printing.Lock()
-				results[i] = r
-				done++
-				fmt.Fprintf(out, "%2d/%d  %s: %s\n", done, len(mutants), mutants[i].name, r)
-				printing.Unlock()
-			}
+			defer func() { <-slots }()
+			results[i] = b.try(ctx, m)
+			printing.Lock()
+			defer printing.Unlock()
+			done++
+			fmt.Fprintf(out, "%2d/%d  %s: %s\n", done, len(mutants), m.name, results[i])
 		})
 	}
 	wg.Wait()
@@ -167,8 +162,8 @@ func printTable(out io.Writer, seeds int, mutants []mutant, results []result) (c
 		}
 		needed := fmt.Sprintf("more than %d", seeds)
 		switch {
-		case r.seed > 0:
-			needed = strconv.Itoa(r.seed)
+		case r.seed != "":
+			needed = r.seed
 		case seeds == 0:
 			needed = "not tried"
 		}

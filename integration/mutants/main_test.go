@@ -2,32 +2,105 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
-// TestTableFits: each mutant can be made of the source as it is, and is not the
-// source as it is.
-func TestTableFits(t *testing.T) {
+// TestPatchesApply: each patch applies to the source as it is, and changes it; the tests
+// that it names are there.
+func TestPatchesApply(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
+	mutants, err := load(patches)
+	if err != nil {
+		t.Fatal(err)
+	}
 	b := &bench{root: root, temp: t.TempDir()}
+	tests := map[string]string{} // the source of a package's tests
 	for _, m := range mutants {
-		if _, err := b.overlay(m); err != nil { // also for two of one name
-			t.Errorf("%s: %v", m.name, err)
+		if _, err := b.overlay(m); err != nil {
+			t.Error(err)
 		}
-		if m.breaks == "" || len(m.edits) == 0 || len(m.tests) == 0 {
-			t.Errorf("%s: %+v", m.name, m)
-		}
-		for _, e := range m.edits {
-			if e.old == e.new {
-				t.Errorf("%s changes nothing", m.name)
+		for _, name := range m.tests {
+			pkg, test := path.Split(strings.ReplaceAll(name, ".", "/"))
+			if tests[pkg] == "" {
+				tests[pkg] = sources(t, filepath.Join(root, pkg, "*_test.go"))
+			}
+			if !strings.Contains(tests[pkg], "\nfunc "+test+"(t *testing.T) {\n") {
+				t.Errorf("%s: there is no test %s", m.file, name)
 			}
 		}
+	}
+}
+
+func sources(t *testing.T, pattern string) string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(source)
+	}
+	return all.String()
+}
+
+func TestLoad(t *testing.T) {
+	const (
+		breaks = "breaks: all locks are free\n"
+		tests  = "tests: lock.TestA lock/znode.TestB\n"
+		diff   = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+		good   = breaks + tests + "\n" + diff
+	)
+	fsys := fstest.MapFS{
+		"patches/time/z.patch":  {Data: []byte(good)},
+		"patches/y.patch":       {Data: []byte(good)},
+		"patches/README.md":     {Data: []byte("how to write one")},
+		"elsewhere/other.patch": {Data: []byte("none of these")},
+	}
+	want := []mutant{
+		{name: "z", breaks: "all locks are free", tests: []string{"lock.TestA", "lock/znode.TestB"}, file: "patches/time/z.patch", diff: diff},
+		{name: "y", breaks: "all locks are free", tests: []string{"lock.TestA", "lock/znode.TestB"}, file: "patches/y.patch", diff: diff},
+	}
+	if got, err := load(fsys); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("loaded %+v, %v", got, err)
+	}
+	for name, text := range map[string]string{
+		"empty":                "",
+		"no header":            diff,
+		"breaks missing":       tests + "\n" + diff,
+		"breaks nothing":       "breaks: \n" + tests + "\n" + diff,
+		"tests missing":        breaks + "\n" + diff,
+		"tests named none":     breaks + "tests: \n\n" + diff,
+		"test without package": breaks + "tests: TestA\n\n" + diff,
+		"test that is none":    breaks + "tests: lock.Lock\n\n" + diff,
+		"twice":                breaks + breaks + tests + "\n" + diff,
+		"another key":          breaks + "test: lock.TestA\n" + tests + "\n" + diff,
+		"no diff":              breaks + tests,
+		"diff without a/ b/":   breaks + tests + "\n" + "diff --git x x\n",
+	} {
+		_, err := load(fstest.MapFS{"patches/time/bad.patch": {Data: []byte(text)}})
+		if err == nil || !strings.Contains(err.Error(), `patches/time/bad.patch: want the line "breaks: `) {
+			t.Errorf("%s: error is %v", name, err)
+		}
+	}
+	fsys["patches/wait/z.patch"] = fsys["patches/y.patch"]
+	if _, err := load(fsys); err == nil || !strings.Contains(err.Error(), "patches/wait/z.patch: patches/time/z.patch has the same name") {
+		t.Errorf("two of one name: error is %v", err)
 	}
 }
 
@@ -83,10 +156,11 @@ func TestTwice(t *testing.T) {
 `,
 }
 
-func TestHunt(t *testing.T) {
-	root := t.TempDir()
-	for file, text := range small {
-		path := filepath.Join(root, file)
+// write writes files below a folder.
+func write(t *testing.T, folder string, files map[string]string) {
+	t.Helper()
+	for file, text := range files {
+		path := filepath.Join(folder, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +168,28 @@ func TestHunt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sum := func(becomes string) []edit { return []edit{{"lock/lock.go", "return a + b", becomes}} }
+}
+
+// diff returns what git diff prints when texts in lock/lock.go of the module small were
+// replaced.
+func diff(t *testing.T, oldnew ...string) string {
+	t.Helper()
+	folder := t.TempDir()
+	changed := maps.Clone(small)
+	changed["lock/lock.go"] = strings.NewReplacer(oldnew...).Replace(small["lock/lock.go"])
+	write(t, filepath.Join(folder, "a"), small)
+	write(t, filepath.Join(folder, "b"), changed)
+	cmd := exec.Command("git", "diff", "--no-index", "--no-prefix", "a", "b")
+	cmd.Dir = folder
+	out, _ := cmd.Output() // the exit status tells that they differ
+	return string(out)
+}
+
+func TestHunt(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, small)
+	sum := func(becomes string) string { return diff(t, "return a + b", becomes) }
+	minus := sum("return a - b")
 	for _, tt := range []struct {
 		name  string
 		m     mutant
@@ -102,26 +197,29 @@ func TestHunt(t *testing.T) {
 		row   string // of the table
 		fails string // "": it is caught
 	}{
-		{"caught by both", mutant{edits: sum("return a - b"), tests: []string{"lock.TestSum"}}, 9,
+		{"caught by both", mutant{diff: minus, tests: []string{"lock.TestSum"}}, 9,
 			"| simulation (seed 3), lock.TestSum | 3 |", ""},
-		{"caught by the simulation", mutant{edits: sum("return a - b")}, 9, "| simulation (seed 3) | 3 |", ""},
-		{"too few seeds", mutant{edits: sum("return a - b"), tests: []string{"lock.TestSum"}}, 2, "| lock.TestSum | more than 2 |", ""},
-		{"no simulation", mutant{edits: sum("return a - b"), tests: []string{"lock.TestSum"}}, 0, "| lock.TestSum | not tried |", ""},
-		{"two edits", mutant{edits: append(sum("return b + a"), edit{"lock/lock.go", "a * 2", "a"}), tests: []string{"lock.TestTwice"}}, 2,
+		{"caught by the simulation", mutant{diff: minus}, 9, "| simulation (seed 3) | 3 |", ""},
+		{"too few seeds", mutant{diff: minus, tests: []string{"lock.TestSum"}}, 2, "| lock.TestSum | more than 2 |", ""},
+		{"no simulation", mutant{diff: minus, tests: []string{"lock.TestSum"}}, 0, "| lock.TestSum | not tried |", ""},
+		{"two edits", mutant{diff: diff(t, "return a + b", "return b + a", "a * 2", "a"), tests: []string{"lock.TestTwice"}}, 2,
 			"| lock.TestTwice | more than 2 |", ""},
-		{"survivor", mutant{edits: sum("return b + a")}, 9, "| **nothing** | more than 9 |", "survived: nothing notices that it is broken"},
-		{"named test that passes", mutant{edits: sum("return a - b"), tests: []string{"lock.TestTwice"}}, 9, "", "lock.TestTwice does not notice"},
-		{"does not compile", mutant{edits: sum("return c")}, 9, "", "does not compile"},
-		{"panics", mutant{edits: sum("panic(a)")}, 9, "", "panic: "},
-		{"exits", mutant{edits: []edit{{"lock/lock.go", "return a + b", "os.Exit(3)\n\treturn a"}, {"lock/lock.go", "package lock\n", "package lock\n\nimport \"os\"\n"}}}, 9,
+		{"moved", mutant{diff: strings.NewReplacer("@@ -5,", "@@ -3,", "> 1000", "> 9").Replace(minus)}, 9, "| simulation (seed 3) | 3 |", ""},
+		{"survivor", mutant{diff: sum("return b + a")}, 9, "| **nothing** | more than 9 |", "survived: nothing notices that it is broken"},
+		{"named test that passes", mutant{diff: minus, tests: []string{"lock.TestTwice"}}, 9, "", "lock.TestTwice does not notice"},
+		{"does not compile", mutant{diff: sum("return c")}, 9, "", "does not compile"},
+		{"panics", mutant{diff: sum("panic(a)")}, 9, "", "panic: "},
+		{"exits", mutant{diff: diff(t, "return a + b", "os.Exit(3)\n\treturn a", "package lock\n", "package lock\n\nimport \"os\"\n")}, 9,
 			"", "exit status 3, but no test failed"},
-		{"not found", mutant{edits: []edit{{"lock/lock.go", "return a / b", ""}}}, 9, "", "has 0 times, not once"},
-		{"found twice", mutant{edits: []edit{{"lock/lock.go", "return", ""}}}, 9, "", "has 3 times, not once"},
-		{"no such test", mutant{edits: sum("return a - b"), tests: []string{"lock.TestNone"}}, 9, "",
+		{"not found", mutant{diff: strings.ReplaceAll(minus, "a + b", "a / b")}, 9, "", "mutant.patch does not apply"},
+		{"no such file", mutant{diff: strings.ReplaceAll(minus, "lock.go", "unlock.go")}, 9, "", "mutant.patch: open "},
+		{"changes nothing", mutant{diff: "diff --git a/lock/lock.go b/lock/lock.go\nold mode 100600\nnew mode 100700\n"}, 9,
+			"", "mutant.patch changes nothing in "},
+		{"no such test", mutant{diff: minus, tests: []string{"lock.TestNone"}}, 9, "",
 			"the code as it is must pass before it can be broken: there is no test lock.TestNone"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.m.name, tt.m.breaks = "mutant", "it is broken"
+			tt.m.name, tt.m.file, tt.m.breaks = "mutant", "mutant.patch", "it is broken"
 			var out bytes.Buffer
 			err := hunt(t.Context(), bench{root: root, seeds: tt.seeds}, []mutant{tt.m}, &out)
 			if !strings.Contains(out.String(), tt.row) {
@@ -138,12 +236,9 @@ func TestHunt(t *testing.T) {
 	}
 
 	t.Run("red before anything is broken", func(t *testing.T) {
-		red := strings.Replace(small["lock/lock.go"], "a + b", "a - b", 1)
-		if err := os.WriteFile(filepath.Join(root, "lock/lock.go"), []byte(red), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, root, map[string]string{"lock/lock.go": strings.Replace(small["lock/lock.go"], "a + b", "a - b", 1)})
 		var out bytes.Buffer
-		err := hunt(t.Context(), bench{root: root, seeds: 9}, []mutant{{name: "mutant", edits: []edit{{"lock/lock.go", "a - b", "b - a"}}}}, &out)
+		err := hunt(t.Context(), bench{root: root, seeds: 9}, []mutant{{name: "mutant", diff: minus}}, &out)
 		if err == nil || !strings.Contains(err.Error(), "must pass before it can be broken: simulation: the sum is 0") {
 			t.Errorf("error is %v", err)
 		}
