@@ -221,6 +221,7 @@ func (w *waiter) followChildren(ctx context.Context) error {
 		w.p, w.ahead = position{}, nil // a list after a Sync tells whether our entry has gone
 		return nil
 	}
+	w.entriesAhead = self
 	if err := w.placePermits(ctx, names, self, settled); err != nil || w.ahead == nil {
 		return err
 	}
