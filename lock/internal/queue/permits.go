@@ -132,9 +132,9 @@ func (w *waiter) followPermits(ctx context.Context) error {
 		w.grantedPredecessor, w.p = name.Node, position{} // we are the first waiter: list the holders
 		return nil
 	}
-	events := []<-chan zk.Event{s.changed}
+	var left <-chan zk.Event // fires when the target does
 	if target, ok := znode.Parse(w.p.target); ok && target.Node != name.Node {
-		_, changed, err := w.Conn.Watch(ctx, w.path(target))
+		_, left, err = w.Conn.Watch(ctx, w.path(target))
 		switch {
 		case errors.Is(err, zk.ErrNoNode) && settled():
 			w.p = position{}
@@ -144,9 +144,12 @@ func (w *waiter) followPermits(ctx context.Context) error {
 		case err != nil && !errors.Is(err, zk.ErrNoAuth): // the predecessor shows it later
 			return err
 		}
-		events = append(events, changed)
 	}
-	return w.awaitAny(ctx, events, s.wait)
+	again, err := w.awaitChange(ctx, s.wait, s.changed, left)
+	if again || w.p.predecessorGone { // there may be room: a list tells
+		w.p = position{}
+	}
+	return err
 }
 
 // followHolders waits until there is room, or until it has purged an expired holder. It reads
@@ -205,29 +208,27 @@ func (w *waiter) followHolders(ctx context.Context) error {
 	return w.awaitAny(ctx, append(events, c.resized), time.Until(c.again))
 }
 
-// followChildren waits for a change of the children, or of the number of permits.
+// followChildren lists the contenders, and waits until they or the number of permits change.
 func (w *waiter) followChildren(ctx context.Context) error {
-	_, raised, err := w.readCapacity(ctx, true)
-	if err != nil {
-		return err
-	}
-	before := len(w.ahead.names)
+	settled := w.settled()
 	children, _, changed, err := w.Conn.WatchChildren(ctx, w.parent)
-	w.p, w.ahead = position{}, nil // a list finds the position
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
 	names := znode.Contenders(children)
-	if self := znode.Find(names, w.e.Name().Node); self < before {
+	self := znode.Find(names, w.e.Name().Node)
+	if self < 0 {
+		w.p, w.ahead = position{}, nil // a list after a Sync tells whether our entry has gone
 		return nil
 	}
-	if err := w.purgeSome(ctx, names[:before]); err != nil {
+	w.entriesAhead = self
+	if err := w.placePermits(ctx, names, self, settled); err != nil || w.ahead == nil {
 		return err
 	}
-	return w.awaitAny(ctx, []<-chan zk.Event{changed, raised}, w.Terms.TTL/4)
+	if err := w.purgeSome(ctx, w.ahead.names); err != nil {
+		return err
+	}
+	return w.awaitAny(ctx, []<-chan zk.Event{changed, w.ahead.resized}, w.Terms.TTL/4)
 }
 
 // purgeSome reads a few of many holders, chosen at random, and purges the expired ones.
