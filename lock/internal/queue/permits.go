@@ -208,7 +208,8 @@ func (w *waiter) followHolders(ctx context.Context) error {
 	return w.awaitAny(ctx, append(events, c.resized), time.Until(c.again))
 }
 
-// followChildren lists the contenders, and waits until they or the number of permits change.
+// followChildren lists the contenders, and waits until they change. A resize changes them too: its
+// entry goes in the same transaction.
 func (w *waiter) followChildren(ctx context.Context) error {
 	settled := w.settled()
 	children, _, changed, err := w.Conn.WatchChildren(ctx, w.parent)
@@ -228,7 +229,8 @@ func (w *waiter) followChildren(ctx context.Context) error {
 	if err := w.purgeSome(ctx, w.ahead.names); err != nil {
 		return err
 	}
-	return w.awaitAny(ctx, []<-chan zk.Event{changed, w.ahead.resized}, w.Terms.TTL/4)
+	_, err = w.awaitChange(ctx, w.Terms.TTL/4, nil, changed)
+	return err
 }
 
 // purgeSome reads a few of many holders, chosen at random, and purges the expired ones.
