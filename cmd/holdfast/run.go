@@ -182,7 +182,7 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	}
 
 	if os.Getenv(envLock) == name && !f.quiet {
-		tell("$%s says that this already runs under lock %q: it would wait for itself", envLock, name)
+		tell("$%s says that this runs under lock %q already: it would wait for itself", envLock, name)
 	}
 	taking, stop := untilFatal(ctx)
 	defer stop() // at the very end: until then no signal ends this process before its clean-up

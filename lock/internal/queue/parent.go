@@ -110,7 +110,7 @@ func (c *contender) learnAnchor(p *parent, n zkconn.Node) error {
 	}
 	p.anchor, p.anchorVersion = permits{a.Permits, a.Resized}, n.Stat.Version
 	if !c.fits(p.anchor) {
-		return fmt.Errorf("%w: %s has %d (made with %d), but %d were requested: use one of the two, or change the number by Resize",
+		return fmt.Errorf("%w: %s has %d (made with %d), asked for as one of %d: use one of the two, or change the number by Resize",
 			ErrPermits, c.parent, p.anchor.capacity(), p.anchor.made, c.Capacity)
 	}
 	return nil

@@ -106,7 +106,7 @@ func (c *contender) purgeAll(ctx context.Context, dead []*sighting) error {
 	if _, err := c.send(ctx, ops...); errors.Is(err, zk.ErrNoAuth) {
 		return fmt.Errorf("%w: delete below %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
 	} else if op, cause := zkconn.RefusedOp(err); errors.Is(cause, zk.ErrNotEmpty) {
-		return fmt.Errorf("%w: an expired entry, %s, has a child", ErrForeign, c.path(dead[max(0, op)].entry.Name))
+		return fmt.Errorf("%w: below an expired entry, %s, there is a node", ErrForeign, c.path(dead[max(0, op)].entry.Name))
 	} else if err != nil {
 		return err
 	}
