@@ -79,7 +79,9 @@ func misindented(tokens token.Tokens, text string) (line int, rule string) {
 		case token.SequenceStartType, token.MappingStartType:
 			brackets++
 		case token.SequenceEndType, token.MappingEndType:
-			brackets--
+			if brackets--; brackets < 0 { // the parser's message is better
+				return 0, ""
+			}
 		}
 		before, beforeLine = t.Type, t.Position.Line
 	}
