@@ -77,9 +77,8 @@
 // in flight need, and about 50 bytes for each lock that it remembers, of which there
 // are 1,048,576 at most.
 //
-// How many reads are in flight follows the server: while its answers take much longer
-// than the best ones did, there are half as many, and again half, down to one; and one
-// more each time that they do not. MaxDeletesPerSecond bounds the deletes.
+// At most Concurrency reads are in flight, each sent when the one before is answered: so a
+// sweep asks less of a server that is slow. MaxDeletesPerSecond bounds the deletes.
 //
 // # One at a time
 //

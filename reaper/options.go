@@ -37,8 +37,7 @@ type Options struct {
 	// [policy.ParseSchedule] takes it. Default [DefaultSchedule].
 	Schedule string
 	// Concurrency is how many reads of a sweep may be in flight, beside a few
-	// transactions of deletes: at most [MaxConcurrency]. While the server's answers take
-	// longer than they did, there are fewer. Default [DefaultConcurrency].
+	// transactions of deletes: at most [MaxConcurrency]. Default [DefaultConcurrency].
 	Concurrency int
 	// Batch is how many nodes are deleted in one transaction: at most [MaxBatch]. The
 	// anchors that go with them are not counted. Default [DefaultBatch].
