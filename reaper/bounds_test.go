@@ -47,65 +47,6 @@ func TestDeletesPerSecond(t *testing.T) {
 	})
 }
 
-// TestSlowServerIsSpared: while its answers take long, fewer are asked for at once, and
-// as many again once they do not.
-func TestSlowServerIsSpared(t *testing.T) {
-	simulate(t, func(w *world) {
-		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{Concurrency: 16})
-		w.mustSweep(r)
-		for i := range 600 {
-			w.dead(z, fmt.Sprintf("%03d", i))
-		}
-		time.Sleep(ttl + grace + orphan)
-		var mu sync.Mutex
-		var at []time.Duration // when reads came
-		begun := time.Now()
-		w.Intercept(func(q locktest.Request) locktest.Fault {
-			mu.Lock()
-			defer mu.Unlock()
-			if q.Label == "reaper" && q.Op == "getData" {
-				at = append(at, time.Since(begun))
-			}
-			return locktest.Fault{}
-		})
-		took := func(latency time.Duration) int {
-			w.SetLatency(func(string, string) time.Duration { return latency })
-			at = nil
-			w.mustSweep(r)
-			most := 0
-			for i := range at { // those that came at once
-				n := 0
-				for j := i; j < len(at) && at[j] == at[i]; j++ {
-					n++
-				}
-				if i >= len(at)/2 { // it takes a while to settle
-					most = max(most, n)
-				}
-			}
-			return most
-		}
-		if n := took(time.Millisecond); n < 12 {
-			t.Errorf("%d reads at once of a quick server, want up to 16", n)
-		}
-		for i := range 600 {
-			w.dead(z, fmt.Sprintf("%03d", i))
-		}
-		time.Sleep(ttl + grace + orphan)
-		if n := took(200 * time.Millisecond); n > 2 {
-			t.Errorf("%d reads at once of a slow server, want one or two", n)
-		}
-		w.SetLatency(func(string, string) time.Duration { return time.Millisecond })
-		for i := range 600 {
-			w.dead(z, fmt.Sprintf("%03d", i))
-		}
-		time.Sleep(ttl + grace + orphan)
-		if n := took(time.Millisecond); n < 12 {
-			t.Errorf("%d reads at once when it is quick again, want up to 16", n)
-		}
-	})
-}
-
 // TestDeniedIsToldOnce: when it appears and when it goes; a delete that is denied is not
 // missed, nor is what stays because of it.
 func TestDeniedIsToldOnce(t *testing.T) {

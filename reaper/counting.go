@@ -24,7 +24,7 @@ func (s *sweep) unread(ctx context.Context, path, what, policy string, err error
 
 func (s *sweep) deny(path, what, policy string, err error) {
 	s.mu.Lock()
-	s.denied.add(Denial{path, what, err.Error()})
+	s.findings[deniedByACL].add(Denial{path, what, err.Error()})
 	s.mu.Unlock()
 	s.count(policy, func(c *Counts) { c.Denied++ })
 }
@@ -36,9 +36,9 @@ func (s *sweep) counted(v Verdict, path, policy string) {
 	defer s.mu.Unlock()
 	switch v {
 	case Undecodable:
-		s.undecodable.add(Denial{Path: path, What: v.String()})
+		s.findings[damaged].add(Denial{Path: path, What: v.String()})
 	case Format1:
-		s.format1.add(Denial{Path: path, What: v.String()})
+		s.findings[ofFormat1].add(Denial{Path: path, What: v.String()})
 	}
 }
 

@@ -176,7 +176,7 @@ func (s *sweep) reread(ctx context.Context, nodes []deletion) []reread {
 	s.rereads.Lock()
 	defer s.rereads.Unlock()
 	all := make([]reread, len(nodes))
-	slots := make(chan struct{}, min(deletesInFlight, s.pace.limit()))
+	slots := make(chan struct{}, min(deletesInFlight, s.options.Concurrency))
 	var reading sync.WaitGroup
 	for i, d := range nodes {
 		slots <- struct{}{}

@@ -2,20 +2,29 @@ package reaper
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 )
 
-// maxTold is how many denied nodes of a sweep are told apart.
+// finding is why an operator should look at a node.
+type finding int
+
+const (
+	deniedByACL finding = iota
+	damaged             // or of a newer version
+	ofFormat1
+	kinds
+)
+
+// findings are the nodes of one sweep that an operator should look at.
+type findings [kinds]denials
+
+// maxTold is how many nodes of one kind a sweep tells apart.
 const maxTold = 1000
 
-// findings are the nodes that an operator should look at, of one sweep.
-type findings struct {
-	denied, undecodable, format1 denials
-}
-
-// denials are nodes of one sweep of which the log tells once: the first maxTold of them, in
-// their order. They are denied ones, or damaged ones, which have no error.
+// denials are nodes of one sweep and one kind of which the log tells once: the first maxTold
+// of them, in their order. Damaged ones have no error.
 type denials struct {
 	list []Denial
 	more bool // there were others, after the last of these
@@ -24,13 +33,8 @@ type denials struct {
 // order is that of reports: the deletes first, since only they leave something behind
 // that is known to be dead, and then by path.
 func (d Denial) order(e Denial) int {
-	rank := func(d Denial) int {
-		if d.What == "delete" {
-			return 0
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(rank(d), rank(e)), cmp.Compare(d.Path, e.Path), cmp.Compare(d.What, e.What))
+	rank := map[string]int{"delete": -1}
+	return cmp.Or(rank[d.What]-rank[e.What], cmp.Compare(d.Path, e.Path), cmp.Compare(d.What, e.What))
 }
 
 func (d *denials) add(n Denial) {
@@ -64,15 +68,12 @@ func (d *denials) beyond(n Denial) bool {
 	return d.more && d.list[len(d.list)-1].order(n) < 0
 }
 
-// told are the nodes that the log has told of, and by which schedule's sweeps
-// they were seen.
+// told are the nodes of one kind that the log has told of, without their errors, by the
+// schedule whose sweeps saw them.
 type told struct {
 	mu   sync.Mutex
-	seen map[denied]map[string]bool
+	seen map[string]map[Denial]bool
 }
-
-// denied is a Denial but for its error.
-type denied struct{ path, what string }
 
 // update takes the denials of a sweep. It returns those that are new, and those that
 // no schedule's sweep sees any more; of a sweep that is not complete, none of these.
@@ -80,31 +81,30 @@ func (t *told) update(schedule string, d *denials, complete bool) (appeared, gon
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.seen == nil {
-		t.seen = map[denied]map[string]bool{}
+		t.seen = map[string]map[Denial]bool{}
 	}
-	now := map[denied]bool{}
+	known := func(n Denial) bool {
+		for _, seen := range t.seen {
+			if seen[n] {
+				return true
+			}
+		}
+		return false
+	}
+	before, now := t.seen[schedule], map[Denial]bool{}
 	for _, n := range d.list {
-		key := denied{n.Path, n.What}
-		now[key] = true
-		if t.seen[key] == nil {
-			t.seen[key] = map[string]bool{}
+		key := Denial{Path: n.Path, What: n.What}
+		if now[key] = true; !known(key) {
 			appeared = append(appeared, n)
 		}
-		t.seen[key][schedule] = true
 	}
 	if !complete {
-		return appeared, nil
+		maps.Copy(now, before)
 	}
-	for key, by := range t.seen {
-		n := Denial{Path: key.path, What: key.what}
-		if !by[schedule] || now[key] {
-			continue
-		}
-		if delete(by, schedule); len(by) == 0 {
-			delete(t.seen, key)
-			if !d.beyond(n) {
-				gone = append(gone, n)
-			}
+	t.seen[schedule] = now
+	for key := range before {
+		if !known(key) && !d.beyond(key) {
+			gone = append(gone, key)
 		}
 	}
 	slices.SortFunc(gone, Denial.order)
@@ -115,14 +115,5 @@ func (t *told) update(schedule string, d *denials, complete bool) (appeared, gon
 func (t *told) keep(schedules []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for key, by := range t.seen {
-		for schedule := range by {
-			if !slices.Contains(schedules, schedule) {
-				delete(by, schedule)
-			}
-		}
-		if len(by) == 0 {
-			delete(t.seen, key)
-		}
-	}
+	maps.DeleteFunc(t.seen, func(schedule string, _ map[Denial]bool) bool { return !slices.Contains(schedules, schedule) })
 }

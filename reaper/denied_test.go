@@ -60,7 +60,7 @@ func TestToldOnce(t *testing.T) {
 		}
 	}
 	told.keep([]string{"y"})
-	if len(told.seen) != 0 {
+	if len(told.seen["x"]) != 0 {
 		t.Errorf("what a schedule saw that is no more is remembered: %v", told.seen)
 	}
 }
@@ -75,7 +75,7 @@ func TestToldIsBounded(t *testing.T) {
 		}
 		told.update("x", &d, true)
 	}
-	if n := len(told.seen); n != maxTold {
+	if n := len(told.seen["x"]); n != maxTold {
 		t.Errorf("%d are remembered, want %d", n, maxTold)
 	}
 }

@@ -73,9 +73,8 @@
 // the names in its current directories, the data of deletes in flight, and about 50 bytes for
 // each remembered lock, of at most 1,048,576.
 //
-// The number of reads in flight adapts to the server. While its answers take much longer than the
-// best ones, the number is halved repeatedly, down to one. Otherwise it rises by one each time.
-// MaxDeletesPerSecond limits the deletes.
+// At most Concurrency reads are in flight, and each next one is sent when one is answered. So a
+// slow server gets fewer requests. MaxDeletesPerSecond limits the deletes.
 //
 // # Several reapers
 //

@@ -3,6 +3,7 @@ package reaper
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -18,13 +19,7 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 		s.unread(ctx, path, "list", "", err)
 		return
 	}
-	var batch []deletion
-	flush := func() {
-		if len(batch) > 0 && ctx.Err() == nil {
-			s.delete(ctx, batch)
-		}
-		batch = nil
-	}
+	var moot []deletion
 	for _, id := range ids {
 		read := s.tree.Monotonic()
 		r, err := s.tree.Revocation(ctx, id)
@@ -44,14 +39,15 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 		}
 		s.counted(v, path+"/"+id, p.Name)
 		if v.Deletes() {
-			batch = append(batch, deletion{
+			moot = append(moot, deletion{
 				Deletion: admin.Deletion{Path: path + "/" + id, Version: r.Stat.Version},
 				verdict:  v, policy: p.Name, mzxid: r.Stat.Mzxid, read: read,
 			})
 		}
-		if len(batch) == s.options.Batch {
-			flush()
+	}
+	for batch := range slices.Chunk(moot, s.options.Batch) {
+		if ctx.Err() == nil {
+			s.delete(ctx, batch)
 		}
 	}
-	flush()
 }

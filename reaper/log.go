@@ -78,46 +78,33 @@ func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err 
 		Stringer("took", report.Duration).Msg(message)
 }
 
+// tellings are what the log says of each kind of node: when it is first met, and when it is
+// no more.
+var tellings = [kinds]struct{ is, appears, goes string }{
+	{"denied", "denied by an ACL: what it forbids is left alone, and told of once", "the ACL lets us now, or the node has gone"},
+	{"damaged", "damaged or of a newer version: the node is left alone, blocks its lock, and is told of once", "the node has gone, or was written anew"},
+	{"of format 1", "of format 1: the node is left alone, blocks its lock, and is told of once", "the node has gone, or was written anew"},
+}
+
 // tellFound logs the nodes that an operator should look at: each once when it is first met,
 // and once when it is no more.
 func (r *Reaper) tellFound(report *Report, found *findings, complete bool) {
-	for _, f := range []struct {
-		told                        *told
-		seen                        *denials
-		all                         int
-		appears, more, goes, goMore string
-	}{{
-		&r.toldDenied, &found.denied, report.Total.Denied,
-		"denied by an ACL: what it forbids is left alone, and told of once", "and more are denied",
-		"denied no more: the ACL lets us now, or the node has gone", "and more are denied no more",
-	}, {
-		&r.toldUndecodable, &found.undecodable, report.Total.Undecodable,
-		"damaged or of a newer version: the node is left alone, blocks its lock, and is told of once", "and more are damaged or of a newer version",
-		"damaged no more: the node has gone, or was written anew", "and more are damaged no more",
-	}, {
-		&r.toldFormat1, &found.format1, report.Total.Format1,
-		"of format 1: the node is left alone, blocks its lock, and is told of once", "and more are of format 1",
-		"of format 1 no more: the node has gone, or was written anew", "and more are of format 1 no more",
-	}} {
-		appeared, gone := f.told.update(report.Schedule, f.seen, complete)
-		for i, n := range appeared {
-			if i == maxNamed {
-				r.log.Warn().Int("more", len(appeared)-i).Int("all", f.all).Msg(f.more)
-				break
-			}
-			event := r.log.Warn().Str("path", n.Path).Str("what", n.What)
+	tell := func(level zerolog.Level, nodes []Denial, message, more string) {
+		for _, n := range nodes[:min(len(nodes), maxNamed)] {
+			event := r.log.WithLevel(level).Str("path", n.Path).Str("what", n.What)
 			if n.Error != "" {
 				event.Str("error", n.Error)
 			}
-			event.Msg(f.appears)
+			event.Msg(message)
 		}
-		for i, n := range gone {
-			if i == maxNamed {
-				r.log.Info().Int("more", len(gone)-i).Msg(f.goMore)
-				break
-			}
-			r.log.Info().Str("path", n.Path).Str("what", n.What).Msg(f.goes)
+		if n := len(nodes) - maxNamed; n > 0 {
+			r.log.WithLevel(level).Int("more", n).Msg(more)
 		}
+	}
+	for i, says := range tellings {
+		appeared, gone := r.told[i].update(report.Schedule, &found[i], complete)
+		tell(zerolog.WarnLevel, appeared, says.appears, "and more are "+says.is)
+		tell(zerolog.InfoLevel, gone, says.is+" no more: "+says.goes, "and more are "+says.is+" no more")
 	}
 }
 
@@ -128,50 +115,34 @@ const summaryInterval = time.Hour
 func (r *Reaper) summarize(ctx context.Context) {
 	hourly := time.NewTicker(summaryInterval)
 	defer hourly.Stop()
-	var last tally
+	var last Status
+	var before Counts
 	for {
 		select {
 		case <-hourly.C:
 		case <-ctx.Done():
 			return
 		}
-		now := r.monitor.tally()
-		r.log.Info().Str("state", string(now.state)).Time("since", now.since.UTC()).Str("active", now.active).
-			Uint64("sweeps", now.sweeps-last.sweeps).Uint64("failed", now.failed-last.failed).Uint64("skipped", now.skipped-last.skipped).
-			Int("purged", now.counts.Purged-last.counts.Purged).Int("pruned", now.counts.Pruned-last.counts.Pruned).
-			Int("deleted", now.counts.Deleted-last.counts.Deleted).Int("missed", now.counts.Missed-last.counts.Missed).
-			Int("locks", now.locks).Int("live", now.live).Int("denied", now.denied).Int("undecodable", now.undecodable).
-			Uint64("sessions_lost", now.losses-last.losses).Stringer("without_session", (now.away - last.away).Round(time.Millisecond)).
+		s, totals, seen := r.monitor.tally()
+		r.log.Info().Str("state", string(s.State)).Time("since", s.Since.UTC()).Str("active", s.ActiveReaper).
+			Uint64("sweeps", s.Sweeps-last.Sweeps).Uint64("failed", s.Failed-last.Failed).Uint64("skipped", s.Skipped-last.Skipped).
+			Int("purged", totals.Purged-before.Purged).Int("pruned", totals.Pruned-before.Pruned).
+			Int("deleted", totals.Deleted-before.Deleted).Int("missed", totals.Missed-before.Missed).
+			Int("locks", seen.Locks).Int("live", seen.Live).Int("denied", seen.Denied).Int("undecodable", seen.Undecodable).
+			Uint64("sessions_lost", s.Session.Losses-last.Session.Losses).Stringer("without_session", seconds(s.Session.Away-last.Session.Away)).
 			Msg("summary of the last hour")
-		last = now
+		last, before = s, totals
 	}
 }
 
-// tally is what a summary is made of: numbers since the start, and what the last sweep
-// of each schedule has seen.
-type tally struct {
-	state                            State
-	since                            time.Time
-	active                           string
-	sweeps, failed, skipped, losses  uint64
-	away                             time.Duration
-	counts                           Counts
-	locks, live, denied, undecodable int
-}
-
-func (m *Monitor) tally() tally {
-	s := m.Status()
+// tally returns what a summary is made of: the status, what was counted since the start, and
+// what the last sweep of each schedule has seen.
+func (m *Monitor) tally() (s Status, totals, seen Counts) {
+	s = m.Status()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := tally{
-		state: s.State, since: s.Since, active: s.ActiveReaper, sweeps: s.Sweeps, failed: s.Failed, skipped: s.Skipped,
-		losses: s.Session.Losses, away: seconds(s.Session.Away), counts: m.totals,
-	}
 	for _, g := range m.groups {
-		t.locks += g.seen.Locks
-		t.live += g.seen.Live
-		t.denied += g.seen.Denied
-		t.undecodable += g.seen.Undecodable
+		seen.add(g.seen)
 	}
-	return t
+	return s, m.totals, seen
 }

@@ -18,26 +18,21 @@ const (
 	maxTerms = 1000
 )
 
-// memory is what the sweeps of a reaper remember: the locks that they saw alive, and
-// when the terms of ensemble time began. All of its times are of this process's own
-// monotonic clock. It is the process's own and begins empty, so it never outlives the
-// policies that it rests on.
+// memory is what the sweeps of a reaper remember, in this process and under one set of
+// policies: the locks that they saw alive, and when the terms of ensemble time began. All of
+// its times are of this process's own monotonic clock.
 //
-// Of a lock all of whose children were entries with a lease that ran, it holds when the
-// first of these may be deleted. Until then reading them again can tell nothing that
-// matters, and a later sweep passes over the lock. Nothing is deleted for what is
-// remembered of a lock, so it cannot be wrong in a way that harms: whatever is deleted
-// was read and judged by the same sweep. All that can happen is that what has come to
-// the lock since is found later than it might be: the entry of another holder with a
-// shorter lease, or one that was shortened; an empty parent; a lock nested below. So a
-// lock is remembered for orphan_after at most, for which the policy lets what is left
-// behind stand anyway; and with a new term, when stamps of before count anew, all locks
-// are forgotten. It holds hashes of names, with a seed of its own: two locks with the
-// same one are taken for one while both live.
+// A lock is remembered if all of its children were entries whose lease ran, until the first of
+// these may be deleted. Until then a later sweep passes over it. Nothing is deleted for what is
+// remembered of a lock: a sweep deletes only what it has read and judged itself. What has come
+// to the lock since is found later, such as an entry with a shorter lease: so a lock is
+// remembered for orphan_after at most. With a new term, when stamps of before count anew, all
+// locks are forgotten. Two locks whose names have the same hash are taken for one while both
+// live.
 //
-// Of a term it holds by when it had begun. Whatever was written in an earlier one had
-// been written by then, no matter what any server's clock says: so what is dead is
-// known to be where leaders follow each other faster than leases end.
+// Whatever was written in an earlier term had been written when the next one began, no matter
+// what any server's clock says: so what is dead is known where leaders follow each other
+// faster than leases end.
 type memory struct {
 	seed maphash.Seed
 

@@ -37,8 +37,7 @@ type Options struct {
 	// [policy.ParseSchedule]. Default [DefaultSchedule].
 	Schedule string
 	// Concurrency is the largest number of a sweep's reads in flight, besides a few transactions
-	// of deletes: at most [MaxConcurrency]. While the server is slow, there are fewer. Default
-	// [DefaultConcurrency].
+	// of deletes: at most [MaxConcurrency]. Default [DefaultConcurrency].
 	Concurrency int
 	// Batch is the number of nodes that one transaction deletes: at most [MaxBatch]. Anchors are
 	// not counted. Default [DefaultBatch].

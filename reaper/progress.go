@@ -30,20 +30,17 @@ func newProgress(g *group) *progress {
 	return &progress{group: g, began: time.Now(), flight: map[*waiting]struct{}{}}
 }
 
-// begin notes that something is waited for, and returns what to call when it is no more,
-// which returns how long that took.
-func (p *progress) begin(what, path string) (end func() time.Duration) {
+// begin notes that something is waited for, and returns what to call when it is no more.
+func (p *progress) begin(what, path string) (end func()) {
 	w := &waiting{what, path, time.Now()}
 	p.mu.Lock()
 	p.flight[w] = struct{}{}
 	p.mu.Unlock()
-	return func() time.Duration {
-		now := time.Now()
+	return func() {
 		p.mu.Lock()
 		delete(p.flight, w)
 		p.mu.Unlock()
-		p.last.Store(int64(now.Sub(p.began)))
-		return now.Sub(w.since)
+		p.last.Store(int64(time.Since(p.began)))
 	}
 }
 

@@ -26,8 +26,7 @@ type Reaper struct {
 	lock    string // its name
 	log     zerolog.Logger
 	monitor *Monitor
-	// Nodes that the log has already reported.
-	toldDenied, toldUndecodable, toldFormat1 told
+	told    [kinds]told // nodes that the log has already reported
 
 	limiter *rate.Limiter // of the deletes of all sweeps
 
@@ -44,11 +43,10 @@ type setup struct {
 	options   Options
 	schedules map[string]cron.Schedule // by text
 	memory    *memory
-	pace      *pace
 }
 
 func newSetup(o Options, m *memory) (*setup, error) {
-	s := &setup{options: o, schedules: map[string]cron.Schedule{}, memory: m, pace: newPace(o.Concurrency)}
+	s := &setup{options: o, schedules: map[string]cron.Schedule{}, memory: m}
 	for _, text := range o.schedules() {
 		schedule, err := policy.ParseSchedule(text)
 		if err != nil { // Validate has accepted it: its time zone has disappeared from the machine since
@@ -130,8 +128,8 @@ func (r *Reaper) Reload(o Options) error {
 	close(r.reloaded)
 	r.reloaded = make(chan struct{})
 	r.monitor.reloaded(in.Policies)
-	for _, t := range []*told{&r.toldDenied, &r.toldUndecodable, &r.toldFormat1} {
-		t.keep(append(in.schedules(), "")) // "" is for Sweep
+	for i := range r.told {
+		r.told[i].keep(append(in.schedules(), "")) // "" is for Sweep
 	}
 	return nil
 }
@@ -240,7 +238,7 @@ func (r *Reaper) sweep(ctx context.Context, in *setup, p *progress) (report Repo
 	}
 	s := &sweep{
 		Reaper: r, setup: in, progress: p, report: report, findings: found, chosen: map[string]bool{}, looked: map[string]time.Time{},
-		walkers:   newGate(in.pace.limit),
+		walkers:   make(chan struct{}, in.options.Concurrency),
 		deletions: make(chan []deletion, in.options.Concurrency),
 	}
 	for _, p := range g.chosen {

@@ -24,7 +24,7 @@ type sweep struct {
 	*progress
 	chosen map[string]bool // policies by name
 
-	walkers   *gate           // holds the active walkers: each has one request in flight
+	walkers   chan struct{}   // one slot for each active walker, which has one request in flight
 	deletions chan []deletion // to the deleter: nodes to delete together
 	rereads   sync.Mutex      // held while the nodes of a batch are read again
 
@@ -54,7 +54,7 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 			defer close(deleted)
 			s.deleteAll(ctx)
 		}()
-		s.walkers.enter()
+		s.walkers <- struct{}{}
 		s.found.Add(int64(len(starts)))
 		for _, name := range starts {
 			s.visit(ctx, name)
@@ -72,8 +72,8 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 	for _, c := range s.report.Policies {
 		s.report.Total.add(*c)
 	}
-	s.report.Denied = s.denied.first()
-	s.report.Undecodable, s.report.Format1 = s.undecodable.paths(), s.format1.paths()
+	s.report.Denied = s.findings[deniedByACL].first()
+	s.report.Undecodable, s.report.Format1 = s.findings[damaged].paths(), s.findings[ofFormat1].paths()
 	s.report.Complete = err == nil
 	s.report.Duration = time.Since(s.began)
 	s.report.Seconds = s.report.Duration.Seconds()
@@ -165,7 +165,7 @@ type children struct {
 func (s *sweep) list(ctx context.Context, path string) (below children, err error) {
 	answered := s.begin("the list of", path)
 	all, _, err := s.tree.Children(ctx, path)
-	answered()             // the time does not measure the server: the list may have a million names
+	answered()
 	below.nested = all[:0] // reuse the memory: there can be a million names
 	for _, child := range all {
 		if name, ok := znode.Parse(child); ok {
@@ -195,7 +195,7 @@ func (s *sweep) get(ctx context.Context, path string, name znode.Name, policy st
 func (s *sweep) read(ctx context.Context, path, policy string) ([]byte, *zk.Stat, error) {
 	answered := s.begin("the data of", path)
 	data, stat, err := s.tree.Get(ctx, path)
-	s.pace.answered(answered())
+	answered()
 	if err == nil {
 		s.count(policy, func(c *Counts) { c.Scanned++; c.Bytes += int64(len(data)) })
 	}
@@ -215,9 +215,8 @@ func (s *sweep) hand(together []deletion) {
 }
 
 // visitAll visits the children of a node, and returns how many of them stay. It takes ownership
-// of the list. A walker that takes a child starts another walker if the limit allows. A started
-// walker leaves if there are too many. While a walker only waits for others, another one may take
-// its place.
+// of the list. A walker that takes a child starts another walker if the limit allows. While a
+// walker only waits for others, another one may take its place.
 func (s *sweep) visitAll(ctx context.Context, name string, children []string) int {
 	if len(children) == 0 {
 		return 0
@@ -227,18 +226,22 @@ func (s *sweep) visitAll(ctx context.Context, name string, children []string) in
 	children = nil // frees the list, which may be long
 	var others sync.WaitGroup
 	var staying atomic.Int64
-	var walk func(mayGo bool)
-	walk = func(mayGo bool) {
-		for !mayGo || !s.walkers.crowded() {
+	var walk func()
+	walk = func() {
+		for {
 			child, more := waiting.take()
 			if child == "" {
 				return
 			}
-			if more && s.walkers.tryEnter() {
-				others.Go(func() {
-					defer s.walkers.leave()
-					walk(true)
-				})
+			if more {
+				select {
+				case s.walkers <- struct{}{}:
+					others.Go(func() {
+						defer func() { <-s.walkers }()
+						walk()
+					})
+				default:
+				}
 			}
 			if name != "" {
 				child = name + "/" + child
@@ -248,10 +251,10 @@ func (s *sweep) visitAll(ctx context.Context, name string, children []string) in
 			}
 		}
 	}
-	walk(false)
-	s.walkers.leave()
+	walk()
+	<-s.walkers
 	others.Wait()
-	s.walkers.enter()
+	s.walkers <- struct{}{}
 	return int(staying.Load())
 }
 

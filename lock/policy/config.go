@@ -18,8 +18,8 @@ type Config struct {
 	Status    Status // what the reaper serves
 	Roots     []Root // that the reaper looks after; none: Root alone
 
-	file   string              // that it was read from
-	places map[string]position // of its keys' values
+	file   string           // that it was read from
+	places map[string]place // of its keys' values
 }
 
 // ZooKeeper says how to reach the ensemble.

@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -9,9 +11,38 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
-
-	"github.com/holdfast-io/holdfast/lock"
 )
+
+// decoder decodes one file. It goes on after a mistake, to find them all.
+type decoder struct {
+	mistakes
+	folder string // that paths in the file are relative to
+}
+
+func newDecoder(filename string) *decoder {
+	return &decoder{mistakes{file: filename, places: map[string]place{}}, filepath.Dir(filename)}
+}
+
+// decode decodes the node at path as v says.
+func (d *decoder) decode(v value, path string, n ast.Node) {
+	d.places[path] = place{positionOf(start(n)), show(n)}
+	if n.Type() == ast.NullType {
+		d.refuse(path, "has no value: give one, or delete the key")
+		return
+	}
+	v.decode(d, path, n)
+}
+
+// refuse adds a mistake about the value at path.
+func (d *decoder) refuse(path, rule string, args ...any) {
+	d.add(path, d.places[path].text, rule, args...)
+}
+
+// given reports whether the file has the key.
+func (d *decoder) given(path string) bool {
+	_, given := d.places[path]
+	return given
+}
 
 // value is a place of the schema: it decodes what a file has there, and keeps
 // it.
@@ -27,86 +58,51 @@ type field struct {
 	value value
 }
 
-// list is a sequence.
-type list struct {
-	least   int
-	size    func(n int)       // makes room for n elements
-	element func(i int) value // is one of them
-}
-
-// scalar takes a single value, or returns the rule that the value breaks.
-type scalar func(n ast.Node) (rule string)
-
-// hidden is a value that messages do not show: it is where a password might be
-// put by mistake.
-type hidden struct{ value }
-
-// decode decodes the node at path as v says.
-func (d *decoder) decode(v value, path string, n ast.Node) {
-	d.places[path] = place{positionOf(start(n)), show(n)}
-	if n.Type() == ast.NullType {
-		d.refuse(path, "has no value: give one, or delete the key")
-		return
-	}
-	v.decode(d, path, n)
-}
-
-// refuse adds a mistake about the value at path.
-func (d *decoder) refuse(path, rule string, args ...any) {
-	p := d.places[path]
-	d.addAt(p.position, path, p.text, rule, args...)
-}
-
 func (o object) decode(d *decoder, path string, n ast.Node) {
 	m, ok := n.(*ast.MappingNode)
-	if s, text := n.(*ast.StringNode); text && strings.HasSuffix(o.keyBefore(s.Value), ":") {
-		d.refuse(path, "must be a mapping of keys to values: put a space after the colon of %s", o.keyBefore(s.Value))
-		return
-	}
 	if !ok {
 		if path == "" || slices.Contains(o.keys(), "auth") { // it may be a password
 			d.places[path] = place{d.places[path].position, redacted}
 		}
-		d.refuse(path, "must be a mapping of keys to values")
+		if key, _, colon := strings.Cut(n.GetToken().Value, ":"); colon && slices.Contains(o.keys(), key) {
+			d.refuse(path, "must be a mapping of keys to values: put a space after the colon of %s:", key)
+		} else {
+			d.refuse(path, "must be a mapping of keys to values")
+		}
 		return
 	}
 	lines := map[string]int{}
 	for _, entry := range m.Values {
-		at := positionOf(entry.Key.GetToken())
-		key := keyOf(entry.Key)
-		keyPath := key
-		if path != "" {
-			keyPath = path + "." + key
-		}
-		i := slices.IndexFunc(o, func(f field) bool { return f.key == key })
-		if i < 0 {
-			d.addAt(at, d.showKey(o, path, key), "", "%s", o.unknown(d, path, key))
-			continue
-		}
-		if line, twice := lines[key]; twice {
+		at, key := positionOf(entry.Key.GetToken()), plain(entry.Key.GetToken().Value)
+		keyPath := strings.TrimPrefix(path+"."+key, ".")
+		if i := slices.Index(o.keys(), key); i < 0 {
+			o.unknown(d, at, path, key)
+		} else if line, twice := lines[key]; twice {
 			d.addAt(at, keyPath, "", "is given twice, first in line %d", line)
-			continue
+		} else {
+			lines[key] = at.line
+			d.decode(o[i].value, keyPath, entry.Value)
 		}
-		lines[key] = at.line
-		d.decode(o[i].value, keyPath, entry.Value)
 	}
 }
 
-// unknown is the rule that an unknown key breaks. It does not show the value: it
-// may be a password.
-func (o object) unknown(d *decoder, path, key string) string {
-	if known := nearest(key, o.keys()); known != "" {
-		return fmt.Sprintf("is not a known key; did you mean %s?", known)
-	}
+// unknown adds a mistake about a key that is not of the object. It does not show the value,
+// nor the key among those whose values are hidden: it may be a password.
+func (o object) unknown(d *decoder, at position, path, key string) {
 	rule := "is not a known key; here are known: " + strings.Join(o.keys(), ", ")
 	if path == "" {
 		for _, f := range o {
-			if below, ok := objectOf(f.value); ok && slices.Contains(below.keys(), key) {
-				return fmt.Sprintf("is not a known key here: it belongs to %s, indent it below that", f.key)
+			if below, ok := f.value.(object); ok && slices.Contains(below.keys(), key) {
+				rule = fmt.Sprintf("is not a known key here: it belongs to %s, indent it below that", f.key)
 			}
 		}
 	}
-	return rule
+	if known := nearest(key, o.keys()); known != "" {
+		rule = fmt.Sprintf("is not a known key; did you mean %s?", known)
+	} else if d.places[path].text == redacted {
+		key = redacted
+	}
+	d.addAt(at, strings.TrimPrefix(path+"."+key, "."), "", "%s", rule)
 }
 
 func (o object) keys() []string {
@@ -117,32 +113,46 @@ func (o object) keys() []string {
 	return keys
 }
 
-// keyBefore is one of the object's keys, and a colon, if the text begins with them.
-func (o object) keyBefore(text string) string {
-	for _, key := range o.keys() {
-		if strings.HasPrefix(text, key+":") {
-			return key + ":"
+// nearest returns the one of keys that a slip of the keyboard may have made
+// into key, or "".
+func nearest(key string, keys []string) string {
+	key = strings.ReplaceAll(strings.ToLower(key), "-", "_")
+	for slips := range 8 {
+		for _, k := range keys {
+			if slips <= max(1, len(k)/3) && within(slips, key, k) {
+				return k
+			}
 		}
 	}
 	return ""
 }
 
-// objectOf is the object that a value is, hidden or not.
-func objectOf(v value) (object, bool) {
-	if h, ok := v.(hidden); ok {
-		v = h.value
+// within reports whether at most n bytes must be put in, left out or replaced to make b
+// of a.
+func within(n int, a, b string) bool {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
 	}
-	o, ok := v.(object)
-	return o, ok
+	if a == "" || b == "" {
+		return len(a)+len(b) <= n
+	}
+	return n > 0 && (within(n-1, a[1:], b[1:]) || within(n-1, a[1:], b) || within(n-1, a, b[1:]))
 }
 
-// showKey is the path of an unknown key, for a message. Where values are hidden it is not
-// shown unless it is nearly one that is known.
-func (d *decoder) showKey(o object, path, key string) string {
-	if d.hiding > 0 && nearest(key, o.keys()) == "" {
-		key = redacted
+// list is a sequence.
+type list struct {
+	least   int
+	size    func(n int)       // makes room for n elements
+	element func(i int) value // is one of them
+}
+
+// listOf is a list whose elements go to a slice.
+func listOf[T any](to *[]T, element func(*T) value, least int) list {
+	return list{
+		least:   least,
+		size:    func(n int) { *to = make([]T, n) },
+		element: func(i int) value { return element(&(*to)[i]) },
 	}
-	return strings.TrimPrefix(path+"."+key, ".")
 }
 
 func (l list) decode(d *decoder, path string, n ast.Node) {
@@ -160,48 +170,53 @@ func (l list) decode(d *decoder, path string, n ast.Node) {
 	}
 }
 
-func (s scalar) decode(d *decoder, path string, n ast.Node) {
-	if rule := s(n); rule != "" {
-		d.refuse(path, "%s", rule)
+// checked is a value with something to do when it was decoded, unless it is none at all.
+type checked struct {
+	value
+	then func(d *decoder, path string)
+}
+
+func (c checked) decode(d *decoder, path string, n ast.Node) {
+	c.value.decode(d, path, n)
+	if !d.has(path) {
+		c.then(d, path)
 	}
 }
 
-func (h hidden) decode(d *decoder, path string, n ast.Node) {
-	d.places[path] = place{d.places[path].position, redacted}
-	d.hiding++
-	h.value.decode(d, path, n)
-	d.hiding--
+// shown is a value that messages show in another way: it is where a password might be put
+// by mistake.
+type shown struct {
+	value
+	as func(string) string
 }
 
-// withoutLogin is a value of which messages do not show what is before an @: it may be a
-// user's name and password, as in URLs.
-type withoutLogin struct{ value }
+func hidden(v value) value       { return shown{v, func(string) string { return redacted }} }
+func withoutLogin(v value) value { return shown{v, ShowServer} }
 
-func (w withoutLogin) decode(d *decoder, path string, n ast.Node) {
+func (s shown) decode(d *decoder, path string, n ast.Node) {
 	p := d.places[path]
-	p.text = ShowServer(p.text)
-	d.places[path] = p
-	w.value.decode(d, path, n)
+	d.places[path] = place{p.position, s.as(p.text)}
+	s.value.decode(d, path, n)
 }
 
-// listOf is a list whose elements go to a slice.
-func listOf[T any](to *[]T, element func(*T) value, least int) list {
-	return list{
-		least:   least,
-		size:    func(n int) { *to = make([]T, n) },
-		element: func(i int) value { return element(&(*to)[i]) },
+// scalar takes a single value, or returns the rule that the value breaks.
+type scalar func(n ast.Node) error
+
+func (s scalar) decode(d *decoder, path string, n ast.Node) {
+	if rule := s(n); rule != nil {
+		d.refuse(path, "%v", rule)
 	}
 }
 
-// parsed takes a text that parse makes a T of, or else names the rule.
-func parsed[T any](to *T, parse func(string) (T, string)) scalar {
-	return func(n ast.Node) string {
+// parsed takes a text that parse makes a T of, or else returns the rule.
+func parsed[T any](to *T, parse func(string) (T, error)) scalar {
+	return func(n ast.Node) error {
 		s, ok := n.(*ast.StringNode)
 		if !ok {
-			return "must be a text on one line; a number or a truth value needs quotes to be one"
+			return errors.New("must be a text on one line; a number or a truth value needs quotes to be one")
 		}
 		v, rule := parse(s.Value)
-		if rule == "" {
+		if rule == nil {
 			*to = v
 		}
 		return rule
@@ -209,129 +224,68 @@ func parsed[T any](to *T, parse func(string) (T, string)) scalar {
 }
 
 // text takes a text that keeps the rule.
-func text(to *string, rule func(string) string) scalar {
-	return parsed(to, func(s string) (string, string) { return s, rule(s) })
+func text(to *string, rule func(string) error) scalar {
+	return parsed(to, func(s string) (string, error) { return s, rule(s) })
 }
 
 // choice takes one of the options.
 func choice(to *string, options ...string) scalar {
-	return text(to, func(s string) string {
+	return text(to, func(s string) error {
 		if !slices.Contains(options, s) {
-			return "must be " + strings.Join(options, " or ")
+			return errors.New("must be " + strings.Join(options, " or "))
 		}
-		return ""
+		return nil
 	})
 }
 
+// longUnit is a number of days or weeks, for which Go's syntax has no letter.
+var longUnit = regexp.MustCompile(`^([0-9]{1,4}(?:\.[0-9]+)?) ?(d|w)(?:ays?|eeks?)?$`)
+
 // duration takes a duration in Go's syntax that keeps the rule.
-func duration(to *time.Duration, rule func(time.Duration) string) scalar {
-	return func(n ast.Node) string {
+func duration(to *time.Duration, rule func(time.Duration) error) scalar {
+	return func(n ast.Node) error {
 		const syntax = "must be a duration such as 500ms, 30s or 1h30m"
-		s, ok := n.(*ast.StringNode)
-		if !ok {
-			if _, number := strconv.ParseFloat(n.GetToken().Value, 64); number == nil {
-				return syntax + ": say the unit"
-			}
-			return syntax
+		text := n.GetToken().Value
+		if _, err := strconv.ParseFloat(text, 64); err == nil {
+			return errors.New(syntax + ": say the unit")
 		}
-		t, err := time.ParseDuration(s.Value)
-		if m := longUnit.FindStringSubmatch(s.Value); m != nil {
-			n, unit, hours := m[1], "days", 24
+		if m := longUnit.FindStringSubmatch(text); m != nil {
+			count, _ := strconv.ParseFloat(m[1], 64)
 			if m[2] == "w" {
-				unit, hours = "weeks", 7*24
+				return fmt.Errorf("%s; there are no weeks: %gh", syntax, count*7*24)
 			}
-			if count, err := strconv.ParseFloat(n, 64); err == nil && count < 10_000 {
-				return fmt.Sprintf("%s; there are no %s: %gh", syntax, unit, count*float64(hours))
-			}
+			return fmt.Errorf("%s; there are no days: %gh", syntax, count*24)
 		}
-		if _, number := strconv.ParseFloat(s.Value, 64); number == nil {
-			return syntax + ": say the unit"
-		}
-		if err != nil {
-			return syntax
+		t, err := time.ParseDuration(text)
+		if err != nil || n.Type() != ast.StringType {
+			return errors.New(syntax)
 		}
 		*to = t
 		return rule(t)
 	}
 }
 
-// window takes the duration of a local window, of which 0 is none.
-func window(to *time.Duration) scalar {
-	given := duration(to, func(d time.Duration) string {
-		if d == lock.NoLocalWindow {
-			return "must be at least 0s"
-		}
-		return ""
-	})
-	return func(n ast.Node) string {
-		wrong := given(n)
-		if wrong == "" && *to == 0 {
-			*to = lock.NoLocalWindow
-		}
-		return wrong
-	}
-}
-
-// longUnit is a number of days or weeks, for which Go's syntax has no letter.
-var longUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?(d|w)(?:ays?|eeks?)?$`)
-
 // number takes a whole number of at least 1.
 func number(to *int) scalar {
-	return func(n ast.Node) string {
+	return func(n ast.Node) error {
 		text := n.GetToken().Value
 		i, err := strconv.Atoi(text)
 		if n.Type() != ast.IntegerType || err != nil || strconv.Itoa(i) != text || i < 1 {
-			return "must be a whole number, 1 or more"
+			return errors.New("must be a whole number, 1 or more")
 		}
 		*to = i
-		return ""
+		return nil
 	}
 }
 
 // boolean takes a truth value.
 func boolean(to *bool) scalar {
-	return func(n ast.Node) string {
+	return func(n ast.Node) error {
 		b, ok := n.(*ast.BoolNode)
 		if !ok {
-			return "must be true or false"
+			return errors.New("must be true or false")
 		}
 		*to = b.Value
-		return ""
+		return nil
 	}
-}
-
-// nearest returns the one of keys that a slip of the keyboard may have made
-// into key, or "".
-func nearest(key string, keys []string) string {
-	found, least := "", 0
-	key = strings.ReplaceAll(strings.ToLower(key), "-", "_")
-	for _, k := range keys {
-		d := distance(key, k)
-		if d <= max(1, len(k)/3) && (found == "" || d < least) {
-			found, least = k, d
-		}
-	}
-	return found
-}
-
-// distance is Levenshtein's: how many bytes must be put in, left out or replaced
-// to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -135,19 +135,8 @@
 //     which is room for 1,000 policies; keys are known, given once, and have a value;
 //   - durations have a unit (30s, 1h30m), and a zero is no way to ask for a
 //     default;
-//   - zookeeper.servers has at least one element, each a host or host:port;
-//     session_timeout is at least 100ms;
-//   - zookeeper.tls has cert_file and key_file together or neither; what they name is PEM,
-//     and relative to the file's folder;
-//   - zookeeper.auth has a user without a colon and exactly one of
-//     password_file and password_env: no password stands in the file;
-//   - root is an absolute path, not "/", not /zookeeper or below it;
-//   - log.level is trace, debug, info, warn or error; log.format is json or
-//     console;
-//   - reaper.schedule is as above, reaper.concurrency and reaper.batch are at
-//     least 1 and within what the reaper takes, reaper.max_deletes_per_second is at
-//     least 1, and reaper.lock is the name of a lock;
-//   - roots has from 1 to 100 elements, each with a name, unique and like that of a
-//     policy, and a root, and what it differs in from the rest of the file: zookeeper,
-//     policies, reaper. On the same servers no root is another's, or below another.
+//   - no password stands in the file, and what its keys name is relative to its folder;
+//   - on the same servers no root is another's, or below another.
+//
+// The comments in config.yaml, and the messages, have the rules for single keys.
 package policy

@@ -25,12 +25,6 @@ type TLS struct {
 	path string // of its key in the file; "" is zookeeper.tls
 }
 
-// Where the file has what a root has none of for itself.
-const (
-	defaultAuth = "zookeeper.auth"
-	defaultTLS  = "zookeeper.tls"
-)
-
 // What a credential and a key are called may be the secret itself, in the wrong place, so
 // these are not shown where a configuration is logged or marshalled.
 
@@ -61,6 +55,14 @@ type keyError struct {
 func (e *keyError) Error() string { return e.key + ": " + e.err.Error() }
 func (e *keyError) Unwrap() error { return e.err }
 
+func (a *Auth) wrong(key string, err error) error {
+	return &keyError{cmp.Or(a.path, "zookeeper.auth") + "." + key, err}
+}
+
+func (t *TLS) wrong(key string, err error) error {
+	return &keyError{cmp.Or(t.path, "zookeeper.tls") + "." + key, err}
+}
+
 // at adds to the error of a key where that stands in the file.
 func (c *Config) at(err error) error {
 	var e *keyError
@@ -72,51 +74,33 @@ func (c *Config) at(err error) error {
 	return err
 }
 
-// finishTLS checks what goes for the keys of a zookeeper.tls together, and returns it; nil
-// if the file gives none.
-func (d *decoder) finishTLS(path string, t *TLS, folder string) *TLS {
-	if _, given := d.places[path]; !given || d.has(path) {
-		return nil
-	}
-	_, cert := d.places[path+".cert_file"]
-	_, private := d.places[path+".key_file"]
-	if cert != private {
+// checkTLS checks what goes for the keys of a zookeeper.tls together, and returns it.
+func (d *decoder) checkTLS(path string, t *TLS) *TLS {
+	if d.given(path+".cert_file") != d.given(path+".key_file") {
 		d.add(path, "", "must have cert_file and key_file together, or neither")
 	}
-	for _, file := range []*string{&t.CAFile, &t.CertFile, &t.KeyFile} {
-		if *file != "" {
-			*file = absolute(*file, folder)
-		}
-	}
-	if path != defaultTLS {
-		t.path = path
-	}
+	t.CAFile, t.CertFile, t.KeyFile, t.path = d.absolute(t.CAFile), d.absolute(t.CertFile), d.absolute(t.KeyFile), path
 	return t
 }
 
-// absolute is a path that may be relative to a folder.
-func absolute(path, folder string) string {
-	if filepath.IsAbs(path) {
+// checkAuth checks what goes for the keys of a zookeeper.auth together, and returns it.
+func (d *decoder) checkAuth(path string, a *Auth) *Auth {
+	if !d.given(path + ".user") {
+		d.add(path+".user", "", "must be given")
+	}
+	if d.given(path+".password_file") == d.given(path+".password_env") {
+		d.add(path, "", "must have exactly one of password_file and password_env")
+	}
+	a.Scheme, a.PasswordFile, a.path = cmp.Or(a.Scheme, "digest"), d.absolute(a.PasswordFile), path
+	return a
+}
+
+// absolute is the path of a file, which may be relative to the configuration's folder.
+func (d *decoder) absolute(path string) string {
+	if path == "" || filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(folder, path)
-}
-
-// positions are the places of the keys' values.
-func (d *decoder) positions() map[string]position {
-	at := make(map[string]position, len(d.places))
-	for path, p := range d.places {
-		at[path] = p.position
-	}
-	return at
-}
-
-// pathRule refuses what cannot be the name of a file, but what the file should hold.
-func pathRule(s string) string {
-	if strings.ContainsAny(s, "\n\x00") || strings.Contains(s, "-----BEGIN") {
-		return "must be the name of a file, not what stands in it"
-	}
-	return notEmpty(s)
+	return filepath.Join(d.folder, path)
 }
 
 // Config reads the files and returns what they make together, for [lock.WithTLS]. The
@@ -127,18 +111,17 @@ func pathRule(s string) string {
 // [Auth.Password].
 func (t *TLS) Config() (*tls.Config, error) {
 	if t == nil {
-		return nil, errors.New(defaultTLS + " is not configured")
+		return nil, errors.New("zookeeper.tls is not configured")
 	}
-	key := cmp.Or(t.path, defaultTLS)
 	cfg := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
 	if t.CAFile != "" {
 		text, err := readFile(t.CAFile, false)
 		if err != nil {
-			return nil, &keyError{key + ".ca_file", err}
+			return nil, t.wrong("ca_file", err)
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(text) {
-			return nil, &keyError{key + ".ca_file", fmt.Errorf("%s has no certificate: must be PEM, with lines like -----BEGIN CERTIFICATE-----", t.CAFile)}
+			return nil, t.wrong("ca_file", noCertificate(t.CAFile))
 		}
 	}
 	if t.CertFile == "" {
@@ -159,27 +142,29 @@ func (t *TLS) Config() (*tls.Config, error) {
 
 // pair reads the certificate and its key.
 func (t *TLS) pair() (*tls.Certificate, error) {
-	key := cmp.Or(t.path, defaultTLS)
-	certKey, keyKey := key+".cert_file", key+".key_file"
 	cert, err := readFile(t.CertFile, false)
 	if err != nil {
-		return nil, &keyError{certKey, err}
+		return nil, t.wrong("cert_file", err)
 	}
 	private, err := readFile(t.KeyFile, true)
 	if err != nil {
-		return nil, &keyError{keyKey, err}
+		return nil, t.wrong("key_file", err)
 	}
 	if strings.Contains(string(private), "ENCRYPTED") {
-		return nil, &keyError{keyKey, fmt.Errorf("%s is encrypted: must be without a passphrase", t.KeyFile)}
+		return nil, t.wrong("key_file", fmt.Errorf("%s is encrypted: must be without a passphrase", t.KeyFile))
 	}
 	if !strings.Contains(string(cert), "-----BEGIN CERTIFICATE-----") {
-		return nil, &keyError{certKey, fmt.Errorf("%s has no certificate: must be PEM, with lines like -----BEGIN CERTIFICATE-----", t.CertFile)}
+		return nil, t.wrong("cert_file", noCertificate(t.CertFile))
 	}
 	pair, err := tls.X509KeyPair(cert, private)
 	if err != nil {
-		return nil, &keyError{keyKey, fmt.Errorf("%s: %w", t.KeyFile, err)}
+		return nil, t.wrong("key_file", fmt.Errorf("%s: %w", t.KeyFile, err))
 	}
 	return &pair, nil
+}
+
+func noCertificate(file string) error {
+	return fmt.Errorf("%s has no certificate: must be PEM, with lines like -----BEGIN CERTIFICATE-----", file)
 }
 
 // Password reads the password, anew at each call so that a changed one is used
@@ -193,24 +178,22 @@ func (t *TLS) pair() (*tls.Certificate, error) {
 // and systemd hand a secret to a service that does not run as root.
 func (a *Auth) Password() (Secret, error) {
 	if a == nil {
-		return Secret{}, errors.New(defaultAuth + " is not configured")
+		return Secret{}, errors.New("zookeeper.auth is not configured")
 	}
-	key := cmp.Or(a.path, defaultAuth)
-	fileKey, envKey := key+".password_file", key+".password_env"
 	if a.PasswordFile == "" {
 		password := os.Getenv(a.PasswordEnv)
 		if password == "" {
-			return Secret{}, &keyError{envKey, errors.New("there is no environment variable of the name that stands there, or it is empty: must be the name of one that holds the password")}
+			return Secret{}, a.wrong("password_env", errors.New("there is no environment variable of the name that stands there, or it is empty: must be the name of one that holds the password"))
 		}
 		return NewSecret(password), nil
 	}
 	text, err := readFile(a.PasswordFile, true)
 	if err != nil {
-		return Secret{}, &keyError{fileKey, err}
+		return Secret{}, a.wrong("password_file", err)
 	}
 	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	if password == "" {
-		return Secret{}, &keyError{fileKey, fmt.Errorf("%s is empty", a.PasswordFile)}
+		return Secret{}, a.wrong("password_file", fmt.Errorf("%s is empty", a.PasswordFile))
 	}
 	return NewSecret(password), nil
 }
@@ -223,12 +206,8 @@ const maxSecret = 64 << 10
 // every user, and is not named unless it is there.
 func readFile(path string, secret bool) ([]byte, error) {
 	f, err := os.Open(path)
-	if err != nil && secret {
-		var e *fs.PathError
-		if errors.As(err, &e) {
-			err = e.Err
-		}
-		return nil, fmt.Errorf("the file that stands there, relative to the configuration's folder unless it begins with a slash: %w", err)
+	if e := (*fs.PathError)(nil); secret && errors.As(err, &e) {
+		return nil, fmt.Errorf("the file that stands there, relative to the configuration's folder unless it begins with a slash: %w", e.Err)
 	}
 	if err != nil {
 		return nil, err

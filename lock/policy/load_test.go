@@ -69,7 +69,7 @@ func TestParse(t *testing.T) {
 		ZooKeeper: ZooKeeper{
 			Servers:        []string{"zk1:2181", "zk2:2182", "[::1]:2183", "[fe80::1%eth0]:2181"},
 			SessionTimeout: 6 * time.Second,
-			Auth:           &Auth{Scheme: "digest", User: "me", PasswordFile: "/etc/holdfast/secret/zk"},
+			Auth:           &Auth{Scheme: "digest", User: "me", PasswordFile: "/etc/holdfast/secret/zk", path: "zookeeper.auth"},
 		},
 		Root:     "/a/b",
 		Log:      Log{Level: "debug", Format: "console"},
@@ -398,9 +398,9 @@ func TestParseLargest(t *testing.T) {
 }
 
 func TestParserPanics(t *testing.T) {
-	var d decoder
+	d := newDecoder("config.yaml")
 	d.guard(func() { panic("on fire") })
-	if m := onlyMistake(t, d.err("config.yaml")); m.String() != "config.yaml: is not YAML, and the parser failed on it: on fire" {
+	if m := onlyMistake(t, d.err()); m.String() != "config.yaml: is not YAML, and the parser failed on it: on fire" {
 		t.Errorf("mistake is %q", m)
 	}
 }
@@ -488,14 +488,13 @@ func TestConfigFileHasEveryKey(t *testing.T) {
 	if !env.Match(data) {
 		t.Error("zookeeper.auth.password_env is not in config.yaml")
 	}
-	d := decoder{places: map[string]place{}}
-	c := draft{}
-	d.decode(c.schema(), "", d.parse(data))
+	d, keysOf := newDecoder("config.yaml"), schema(new(Config))
+	d.decode(keysOf, "", d.parse(data))
 	given := map[string]bool{}
 	for path := range d.places {
 		given[regexp.MustCompile(`\[\d+\]`).ReplaceAllString(path, "[]")] = true
 	}
-	keys := schemaKeys("", c.schema())
+	keys := schemaKeys("", keysOf)
 	if len(keys) < 25 {
 		t.Fatalf("the schema has only the keys %q", keys)
 	}
@@ -519,7 +518,9 @@ func schemaKeys(path string, v value) []string {
 			keys = append(append(keys, key), schemaKeys(key, f.value)...)
 		}
 		return keys
-	case hidden:
+	case shown:
+		return schemaKeys(path, v.value)
+	case checked:
 		return schemaKeys(path, v.value)
 	case list:
 		v.size(1)

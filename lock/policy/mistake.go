@@ -23,20 +23,12 @@ type Mistake struct {
 // String returns the mistake in one line: file:line:column: key: value: rule,
 // without the parts that are empty.
 func (m Mistake) String() string {
-	var parts []string
-	if m.File != "" {
-		place := m.File
-		if m.Line > 0 {
-			place += fmt.Sprintf(":%d:%d", m.Line, m.Column)
-		}
-		parts = append(parts, place)
+	place := m.File
+	if place != "" && m.Line > 0 {
+		place += fmt.Sprintf(":%d:%d", m.Line, m.Column)
 	}
-	for _, part := range []string{m.Key, m.Value, m.Rule} {
-		if part != "" {
-			parts = append(parts, part)
-		}
-	}
-	return strings.Join(parts, ": ")
+	parts := []string{place, m.Key, m.Value, m.Rule}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 }
 
 // ConfigError holds everything that is wrong in a configuration, in the order
@@ -54,28 +46,70 @@ func (e *ConfigError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// mistakes collects what is wrong.
-type mistakes struct {
-	list []Mistake
-	keys map[string]bool
+// position is a place in a file, zero if there is none.
+type position struct {
+	line, column int
 }
 
+// place is where the value of a key stands in the file, and how.
+type place struct {
+	position
+	text string
+}
+
+// mistakes collects what is wrong.
+type mistakes struct {
+	file   string
+	places map[string]place // of every key that the file gives, by its path; nil without a file
+	list   []Mistake
+	keys   map[string]bool
+}
+
+// add adds a mistake about the key with that path, at its value. It shows the value as the
+// file has it. If the file lacks the key, the mistake is where it belongs.
 func (m *mistakes) add(key, value, rule string, args ...any) {
-	m.addAt(position{}, key, value, rule, args...)
+	p, given := m.places[key]
+	switch {
+	case value == "" || m.places == nil:
+	case given:
+		value = p.text
+	default:
+		value += " (the default)"
+	}
+	for path := key; !given && path != ""; {
+		path = parent(path)
+		p, given = m.places[path]
+	}
+	m.addAt(p.position, key, value, rule, args...)
 }
 
 func (m *mistakes) addAt(p position, key, value, rule string, args ...any) {
-	m.list = append(m.list, Mistake{
-		Line: p.line, Column: p.column, Key: key, Value: value, Rule: fmt.Sprintf(rule, args...),
-	})
+	m.list = append(m.list, Mistake{m.file, p.line, p.column, key, value, fmt.Sprintf(rule, args...)})
 	if m.keys == nil {
 		m.keys = map[string]bool{}
 	}
 	m.keys[key] = true
 }
 
-// has reports whether the key, given as its path, has a mistake already.
+// has reports whether the key with that path has a mistake already.
 func (m *mistakes) has(key string) bool { return m.keys[key] }
+
+// checkName adds what is wrong with the name of an element of a list.
+func (m *mistakes) checkName(list string, i int, names []string) {
+	name, path := names[i], fmt.Sprintf("%s[%d]", list, i)
+	first := slices.Index(names, name)
+	switch key := path + ".name"; {
+	case m.has(path), m.has(key):
+	case name == "":
+		m.add(key, "", "must be given")
+	case len(name) > maxPolicyName:
+		m.add(key, plain(name), "must have at most %d bytes", maxPolicyName)
+	case !printable(name):
+		m.add(key, plain(name), "must be printable")
+	case first < i:
+		m.add(key, plain(name), "is the name of %s[%d] already", list, first)
+	}
+}
 
 // err returns the mistakes as an error in order, or nil if there are none.
 func (m *mistakes) err() error {
@@ -88,20 +122,25 @@ func (m *mistakes) err() error {
 	return &ConfigError{Mistakes: m.list}
 }
 
+// parent returns the path without its last part.
+func parent(path string) string {
+	return path[:max(0, strings.LastIndexAny(path, ".["))]
+}
+
 // plain returns a text for a line of a message: as it is if it is short and
 // printable, else quoted and cut.
 func plain(s string) string {
 	const most = 80
 	cut := ""
 	if len(s) > most {
-		end := most
-		for end > 0 && !utf8.RuneStart(s[end]) {
-			end--
-		}
-		s, cut = s[:end], "…"
+		s, cut = strings.ToValidUTF8(s[:most], ""), "…"
 	}
-	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
+	if s == "" || !printable(s) {
 		return strconv.Quote(s) + cut
 	}
 	return s + cut
+}
+
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
 }

@@ -26,8 +26,8 @@ type Pattern struct {
 // ParsePattern parses a pattern. The error names the pattern and the rule that
 // it breaks.
 func ParsePattern(text string) (Pattern, error) {
-	if rule := checkPattern(text); rule != "" {
-		return Pattern{}, fmt.Errorf("pattern %s: %s", plain(text), rule)
+	if rule := checkPattern(text); rule != nil {
+		return Pattern{}, fmt.Errorf("pattern %s: %w", plain(text), rule)
 	}
 	return Pattern{text}, nil
 }
@@ -42,10 +42,10 @@ func MustPattern(text string) Pattern {
 	return p
 }
 
-// checkPattern returns the rule that the pattern breaks, or "".
-func checkPattern(text string) string {
+// checkPattern returns the rule that the pattern breaks.
+func checkPattern(text string) error {
 	if len(text) > znode.MaxName {
-		return fmt.Sprintf("must have at most %d bytes, as a lock name has", znode.MaxName)
+		return fmt.Errorf("must have at most %d bytes, as a lock name has", znode.MaxName)
 	}
 	singles, deeps := 0, 0
 	components := strings.Split(text, "/")
@@ -57,27 +57,19 @@ func checkPattern(text string) string {
 			deeps++
 			components[i] = "*"
 		case strings.Contains(c, "**"):
-			return fmt.Sprintf("** must be a whole component, not a part of %s", plain(c))
+			return fmt.Errorf("** must be a whole component, not a part of %s", plain(c))
 		}
 	}
 	if singles > maxSingles {
-		return fmt.Sprintf("must have at most %d components that are *", maxSingles)
+		return fmt.Errorf("must have at most %d components that are *", maxSingles)
 	}
 	if deeps > maxDeeps {
-		return fmt.Sprintf("must have at most %d components that are **", maxDeeps)
+		return fmt.Errorf("must have at most %d components that are **", maxDeeps)
 	}
 	// The rest are the rules of names, on a name that the pattern matches: if
 	// no lock can have that one, none can have another.
 	name := strings.ReplaceAll(strings.Join(components, "/"), "*", "x")
 	return nameRule(name)
-}
-
-// nameRule returns the rule that the name of a lock breaks, or "".
-func nameRule(name string) string {
-	if err := znode.CheckName(name); err != nil {
-		return strings.TrimPrefix(err.Error(), fmt.Sprintf("lock name %q: ", name))
-	}
-	return ""
 }
 
 // String returns the pattern as it was parsed.
@@ -99,70 +91,55 @@ func (p Pattern) Prefix() string {
 // and allocates nothing. Names are taken as valid: the library checks them
 // before it asks for a policy.
 func (p Pattern) Match(name string) bool {
-	// The usual matching of wildcards, on components: when a ** was met, what
-	// follows it is tried at every later component. Only the last ** has to be
-	// reconsidered: whatever an earlier one could take in addition, the last
-	// one can take as well.
+	// The usual matching of wildcards: a * takes as little of its component, and a ** as
+	// few components, as let the rest match. If that fails later, the last * takes one
+	// byte more, or else the last ** one component more. Earlier ones need not be
+	// reconsidered: what they could take in addition, the last one can take as well.
 	inPattern, inName := 0, 0
+	afterStar, starTakes := -1, 0
 	afterDeep, deepTakes := -1, 0
 	for inName <= len(name) {
-		if inPattern <= len(p.text) {
-			glob, nextInPattern := component(p.text, inPattern)
-			if glob == "**" {
-				inPattern = nextInPattern
-				afterDeep, deepTakes = inPattern, inName
-				continue
-			}
-			if part, nextInName := component(name, inName); matchComponent(glob, part) {
-				inPattern, inName = nextInPattern, nextInName
-				continue
-			}
-		}
-		if afterDeep < 0 {
-			return false
-		}
-		_, deepTakes = component(name, deepTakes)
-		inPattern, inName = afterDeep, deepTakes
-	}
-	for inPattern <= len(p.text) {
-		glob, next := component(p.text, inPattern)
-		if glob != "**" {
-			return false
-		}
-		inPattern = next
-	}
-	return true
-}
-
-// component returns the component of path that starts at the index from, and
-// where the next one starts: beyond len(path) when there is none.
-func component(path string, from int) (part string, next int) {
-	if n := strings.IndexByte(path[from:], '/'); n >= 0 {
-		return path[from : from+n], from + n + 1
-	}
-	return path[from:], len(path) + 1
-}
-
-// matchComponent is Match within one component, on bytes.
-func matchComponent(glob, part string) bool {
-	inGlob, inPart := 0, 0
-	afterStar, starTakes := -1, 0
-	for inPart < len(part) {
 		switch {
-		case inGlob < len(glob) && glob[inGlob] == '*':
-			inGlob++
-			afterStar, starTakes = inGlob, inPart
-		case inGlob < len(glob) && glob[inGlob] == part[inPart]:
-			inGlob++
-			inPart++
-		case afterStar >= 0:
+		case p.deepAt(inPattern):
+			inPattern += len("**/")
+			afterStar, afterDeep, deepTakes = -1, inPattern, inName
+		case inPattern < len(p.text) && p.text[inPattern] == '*':
+			inPattern++
+			afterStar, starTakes = inPattern, inName
+		case inPattern <= len(p.text) && byteAt(p.text, inPattern) == byteAt(name, inName):
+			if byteAt(name, inName) == '/' {
+				afterStar = -1 // the * is within its component
+			}
+			inPattern++
+			inName++
+		case afterStar >= 0 && byteAt(name, starTakes) != '/':
 			starTakes++
-			inGlob, inPart = afterStar, starTakes
+			inPattern, inName = afterStar, starTakes
+		case afterDeep >= 0:
+			for byteAt(name, deepTakes) != '/' {
+				deepTakes++
+			}
+			deepTakes++
+			inPattern, inName, afterStar = afterDeep, deepTakes, -1
 		default:
 			return false
 		}
 	}
-	return strings.Trim(glob[inGlob:], "*") == ""
+	for p.deepAt(inPattern) {
+		inPattern += len("**/")
+	}
+	return inPattern > len(p.text)
+}
+
+// deepAt reports whether the pattern has a ** there.
+func (p Pattern) deepAt(i int) bool { return i < len(p.text) && strings.HasPrefix(p.text[i:], "**") }
+
+// byteAt is a byte of a path, in which a slash ends each component, the last one too.
+func byteAt(path string, i int) byte {
+	if i == len(path) {
+		return '/'
+	}
+	return path[i]
 }
 
 // Covers reports whether p matches every name that other matches. The answer is

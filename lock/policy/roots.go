@@ -1,10 +1,10 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // Root is one of several roots that a reaper looks after. What it leaves out is as in
@@ -64,137 +64,58 @@ func (z ZooKeeper) over(rest ZooKeeper) ZooKeeper {
 	if len(z.Servers) > 0 { // another ensemble, which is not to be shown the credentials
 		rest = ZooKeeper{Servers: z.Servers, SessionTimeout: rest.SessionTimeout}
 	}
-	if z.SessionTimeout > 0 {
-		rest.SessionTimeout = z.SessionTimeout
-	}
-	if z.Auth != nil {
-		rest.Auth = z.Auth
-	}
-	if z.TLS != nil {
-		rest.TLS = z.TLS
-	}
-	rest.UnsafeServer = rest.UnsafeServer || z.UnsafeServer
+	rest.SessionTimeout = cmp.Or(z.SessionTimeout, rest.SessionTimeout)
+	rest.Auth = cmp.Or(z.Auth, rest.Auth)
+	rest.TLS = cmp.Or(z.TLS, rest.TLS)
+	rest.UnsafeServer = z.UnsafeServer || rest.UnsafeServer
 	return rest
 }
 
 func (r Reaper) over(rest Reaper) Reaper {
-	if r.Schedule != "" {
-		rest.Schedule = r.Schedule
-	}
-	if r.Concurrency > 0 {
-		rest.Concurrency = r.Concurrency
-	}
-	if r.Batch > 0 {
-		rest.Batch = r.Batch
-	}
-	if r.MaxDeletesPerSecond > 0 {
-		rest.MaxDeletesPerSecond = r.MaxDeletesPerSecond
-	}
-	if r.Lock != "" {
-		rest.Lock = r.Lock
-	}
-	return rest
-}
-
-// rootDraft is a Root while it is being read.
-type rootDraft struct {
-	Root
-	zookeeper ZooKeeper
-	auth      Auth
-	tls       TLS
-	policies  []Policy
-}
-
-// rootSchema is the part of the schema for one root.
-func rootSchema(r *rootDraft) value {
-	return object{
-		{"name", text(&r.Name, notEmpty)},
-		{"root", text(&r.Root.Root, rootRule)},
-		{"zookeeper", zookeeperSchema(&r.zookeeper, &r.auth, &r.tls)},
-		{"policies", listOf(&r.policies, policySchema, 0)},
-		{"reaper", reaperSchema(&r.Reaper)},
+	return Reaper{
+		Schedule:            cmp.Or(r.Schedule, rest.Schedule),
+		Concurrency:         cmp.Or(r.Concurrency, rest.Concurrency),
+		Batch:               cmp.Or(r.Batch, rest.Batch),
+		Lock:                cmp.Or(r.Lock, rest.Lock),
+		MaxDeletesPerSecond: cmp.Or(r.MaxDeletesPerSecond, rest.MaxDeletesPerSecond),
 	}
 }
 
 // maxRoots bounds the roots of a file: each has a session of its own.
 const maxRoots = 100
 
-// finishRoots checks the roots, and fills in what they are made of.
-func (d *decoder) finishRoots(c *draft, folder string) {
-	if len(c.roots) > maxRoots {
-		d.add("roots", "", "must be at most %d, not %d", maxRoots, len(c.roots))
+// checkRoots adds what is wrong with the roots. On the same servers no root may be another's
+// or below it: the locks there would be swept by two lists of policies.
+func (d *decoder) checkRoots(c *Config) {
+	if len(c.Roots) > maxRoots {
+		d.add("roots", "", "must be at most %d, not %d", maxRoots, len(c.Roots))
 		return
 	}
-	for i := range c.roots {
-		r := &c.roots[i]
-		path := fmt.Sprintf("roots[%d]", i)
-		if d.has(path) {
-			continue
-		}
-		d.checkRoot(c.roots, i, path)
-		if _, given := d.places[path+".zookeeper"]; given {
-			r.zookeeper.Auth = d.finishAuth(path+".zookeeper.auth", &r.auth, folder)
-			r.zookeeper.TLS = d.finishTLS(path+".zookeeper.tls", &r.tls, folder)
-			r.Root.ZooKeeper = &r.zookeeper
-		}
-		if _, given := d.places[path+".policies"]; given {
-			r.Root.Policies = d.setOf(path+".", r.policies)
-		}
-		c.Roots = append(c.Roots, r.Root)
+	var names []string
+	for _, r := range c.Roots {
+		names = append(names, r.Name)
 	}
-	d.checkApart(c)
-}
-
-// checkRoot adds what is wrong with the name of a root, and what it lacks.
-func (d *decoder) checkRoot(roots []rootDraft, i int, path string) {
-	name := roots[i].Name
-	first := slices.IndexFunc(roots, func(r rootDraft) bool { return r.Name == name })
-	switch {
-	case d.has(path + ".name"):
-	case name == "":
-		d.add(path+".name", "", "must be given")
-	case len(name) > maxPolicyName:
-		d.add(path+".name", plain(name), "must have at most %d bytes", maxPolicyName)
-	case strings.ContainsFunc(name, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }):
-		d.add(path+".name", plain(name), "must be printable")
-	case first < i:
-		d.add(path+".name", plain(name), "is the name of roots[%d] already", first)
-	}
-	if roots[i].Root.Root == "" && !d.has(path+".root") {
-		d.add(path+".root", "", "must be given")
-	}
-}
-
-// checkApart adds the roots that are, on the same servers, others' or below them: the
-// locks there would be swept by two lists of policies.
-func (d *decoder) checkApart(c *draft) {
 	each := c.Each()
-	for i, n := range each {
-		if len(c.Roots) == 0 || n.Root == "" {
+	for i, r := range c.Roots {
+		key := fmt.Sprintf("roots[%d].root", i)
+		if d.has(parent(key)) {
 			continue
 		}
-		for j, m := range each[:i] {
-			within := strings.HasPrefix(n.Root+"/", m.Root+"/") || strings.HasPrefix(m.Root+"/", n.Root+"/")
-			shares := slices.ContainsFunc(n.ZooKeeper.Servers, func(s string) bool { return slices.Contains(m.ZooKeeper.Servers, s) })
-			if within && shares && m.Root != "" {
-				d.add(fmt.Sprintf("roots[%d].root", i), plain(n.Root), "must not be, nor be above or below, that of roots[%d], which is %s on the same servers", j, plain(m.Root))
-				break
+		d.checkName("roots", i, names)
+		if r.Root == "" {
+			if !d.has(key) {
+				d.add(key, "", "must be given")
 			}
+			continue
+		}
+		meets := func(n Named) bool {
+			within := strings.HasPrefix(n.Root+"/", r.Root+"/") || strings.HasPrefix(r.Root+"/", n.Root+"/")
+			return n.Root != "" && within && slices.ContainsFunc(n.ZooKeeper.Servers, func(s string) bool {
+				return slices.Contains(each[i].ZooKeeper.Servers, s)
+			})
+		}
+		if j := slices.IndexFunc(each[:i], meets); j >= 0 {
+			d.add(key, plain(r.Root), "must not be, nor be above or below, that of roots[%d], which is %s on the same servers", j, plain(each[j].Root))
 		}
 	}
-}
-
-// setOf makes the set of policies that stand in the file below that prefix.
-func (d *decoder) setOf(prefix string, policies []Policy) *Set {
-	own := mistakes{keys: map[string]bool{}}
-	for key := range d.keys {
-		if rest, ok := strings.CutPrefix(key, prefix); ok {
-			own.keys[rest] = true
-		}
-	}
-	set := newSet(policies, &own)
-	for _, m := range own.list {
-		d.add(prefix+m.Key, m.Value, "%s", m.Rule)
-	}
-	return set
 }

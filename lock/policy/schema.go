@@ -1,44 +1,37 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// draft is a configuration while it is being read.
-type draft struct {
-	Config
-	auth     Auth
-	tls      TLS
-	policies []Policy
-	roots    []rootDraft
-}
-
 // schema is the one list of the keys: what each may hold, and where it goes.
-func (c *draft) schema() object {
+func schema(c *Config) object {
 	return object{
-		{"zookeeper", zookeeperSchema(&c.ZooKeeper, &c.auth, &c.tls)},
+		{"zookeeper", zookeeperSchema(&c.ZooKeeper)},
 		{"root", text(&c.Root, rootRule)},
 		{"log", object{
 			{"level", choice(&c.Log.Level, "trace", "debug", "info", "warn", "error")},
 			{"format", choice(&c.Log.Format, "json", "console")},
 		}},
-		{"policies", listOf(&c.policies, policySchema, 0)},
+		{"policies", policiesSchema(&c.Policies)},
 		{"reaper", append(reaperSchema(&c.Reaper), statusSchema(&c.Status)...)},
-		{"roots", listOf(&c.roots, rootSchema, 1)},
+		{"roots", listOf(&c.Roots, rootSchema, 1)},
 	}
 }
 
 // reaperSchema is the part of the schema for how a reaper works.
 func reaperSchema(r *Reaper) object {
 	return object{
-		{"schedule", text(&r.Schedule, scheduleRule)},
+		{"schedule", text(&r.Schedule, checkSchedule)},
 		{"concurrency", number(&r.Concurrency)},
 		{"batch", number(&r.Batch)},
 		{"max_deletes_per_second", number(&r.MaxDeletesPerSecond)},
@@ -46,25 +39,45 @@ func reaperSchema(r *Reaper) object {
 	}
 }
 
-// zookeeperSchema is the part of the schema for the servers, and our credentials there.
-func zookeeperSchema(z *ZooKeeper, auth *Auth, tls *TLS) value {
+// statusSchema is the part of the schema for what the reaper serves. It stands among the
+// keys of the reaper, but not among those of a single root.
+func statusSchema(s *Status) object {
 	return object{
-		{"servers", withoutLogin{listOf(&z.Servers, server, 1)}},
+		{"listen", parsed(&s.Listen, ParseListen)},
+		{"hosts", listOf(&s.Hosts, func(to *string) value { return text(to, hostRule) }, 1)},
+		{"show_metadata", boolean(&s.Metadata)},
+	}
+}
+
+// zookeeperSchema is the part of the schema for the servers, and our credentials there.
+func zookeeperSchema(z *ZooKeeper) object {
+	auth, tls := new(Auth), new(TLS)
+	server := func(to *string) value { return withoutLogin(parsed(to, zkconn.ParseServer)) }
+	return object{
+		{"servers", withoutLogin(listOf(&z.Servers, server, 1))},
 		{"session_timeout", duration(&z.SessionTimeout, sessionTimeoutRule)},
-		{"auth", hidden{object{
+		{"auth", checked{hidden(object{
 			{"scheme", choice(&auth.Scheme, "digest")},
-			{"user", hidden{text(&auth.User, userRule)}},
-			{"password_file", hidden{text(&auth.PasswordFile, pathRule)}},
-			{"password_env", hidden{text(&auth.PasswordEnv, variableRule)}},
-		}}},
-		{"tls", object{
+			{"user", hidden(text(&auth.User, userRule))},
+			{"password_file", hidden(text(&auth.PasswordFile, pathRule))},
+			{"password_env", hidden(text(&auth.PasswordEnv, variableRule))},
+		}), func(d *decoder, path string) { z.Auth = d.checkAuth(path, auth) }}},
+		{"tls", checked{object{
 			{"ca_file", text(&tls.CAFile, pathRule)},
 			{"cert_file", text(&tls.CertFile, pathRule)},
-			{"key_file", hidden{text(&tls.KeyFile, pathRule)}},
+			{"key_file", hidden(text(&tls.KeyFile, pathRule))},
 			{"server_name", text(&tls.ServerName, notEmpty)},
-		}},
+		}, func(d *decoder, path string) { z.TLS = d.checkTLS(path, tls) }}},
 		{"unsafe_server", boolean(&z.UnsafeServer)},
 	}
+}
+
+// policiesSchema is the part of the schema for a list of policies.
+func policiesSchema(to **Set) value {
+	policies := new([]Policy)
+	return checked{listOf(policies, policySchema, 0), func(d *decoder, path string) {
+		*to = newSet(*policies, path, &d.mistakes)
+	}}
 }
 
 // policySchema is the part of the schema for one policy. The rules on its
@@ -72,84 +85,102 @@ func zookeeperSchema(z *ZooKeeper, auth *Auth, tls *TLS) value {
 func policySchema(p *Policy) value {
 	return object{
 		{"name", text(&p.Name, notEmpty)},
-		{"match", pattern(&p.Match)},
+		{"match", parsed(&p.Match, func(s string) (Pattern, error) { return Pattern{s}, checkPattern(s) })},
 		{"ttl", duration(&p.TTL, notZero)},
 		{"max_ttl", duration(&p.MaxTTL, notZero)},
 		{"grace", duration(&p.Grace, notZero)},
 		{"max_hold", duration(&p.MaxHold, anyTime)},
 		{"keep_parent", boolean(&p.KeepParent)},
-		{"local_window", window(&p.LocalWindow)},
+		{"local_window", duration(&p.LocalWindow, func(t time.Duration) error {
+			switch t {
+			case 0:
+				p.LocalWindow = lock.NoLocalWindow
+			case lock.NoLocalWindow:
+				return errors.New("must be at least 0s")
+			}
+			return nil
+		})},
 		{"idle", duration(&p.Idle, anyTime)},
 		{"orphan_after", duration(&p.OrphanAfter, notZero)},
 		{"schedule", text(&p.Schedule, notEmpty)},
 	}
 }
 
-func notEmpty(s string) string {
+// rootSchema is the part of the schema for one root.
+func rootSchema(r *Root) value {
+	z := new(ZooKeeper)
+	return object{
+		{"name", text(&r.Name, notEmpty)},
+		{"root", text(&r.Root, rootRule)},
+		{"zookeeper", checked{zookeeperSchema(z), func(*decoder, string) { r.ZooKeeper = z }}},
+		{"policies", policiesSchema(&r.Policies)},
+		{"reaper", reaperSchema(&r.Reaper)},
+	}
+}
+
+func notEmpty(s string) error {
 	if s == "" {
-		return "must not be empty"
+		return errors.New("must not be empty")
 	}
-	return ""
+	return nil
 }
 
-func notZero(t time.Duration) string {
+func notZero(t time.Duration) error {
 	if t == 0 {
-		return "must be more than zero; delete the key for the default"
+		return errors.New("must be more than zero; delete the key for the default")
 	}
-	return ""
+	return nil
 }
 
-func anyTime(time.Duration) string { return "" }
+func anyTime(time.Duration) error { return nil }
 
-func rootRule(root string) string {
-	if err := znode.CheckRoot(root); err != nil {
-		return strings.TrimPrefix(err.Error(), fmt.Sprintf("root %q: ", root))
-	}
-	return ""
-}
+func rootRule(root string) error { return ruleOf(znode.CheckRoot(root), "root", root) }
 
-func scheduleRule(s string) string {
-	if err := checkSchedule(s); err != nil {
-		return err.Error()
+// nameRule returns the rule that the name of a lock breaks.
+func nameRule(name string) error { return ruleOf(znode.CheckName(name), "lock name", name) }
+
+// ruleOf is an error of package znode without the value, which a message has already.
+func ruleOf(err error, what, value string) error {
+	if err == nil {
+		return nil
 	}
-	return ""
+	return errors.New(strings.TrimPrefix(err.Error(), fmt.Sprintf("%s %q: ", what, value)))
 }
 
 // sessionTimeoutRule leaves the real bounds to the server, which has them from
 // its tick time; go-zookeeper sends the number as an int32 of milliseconds.
-func sessionTimeoutRule(t time.Duration) string {
+func sessionTimeoutRule(t time.Duration) error {
 	return checkTime(t, 100*time.Millisecond, math.MaxInt32*time.Millisecond)
 }
 
 // userRule keeps apart what digest joins with a colon.
-func userRule(s string) string {
+func userRule(s string) error {
 	if s == "" || strings.Contains(s, ":") {
-		return "must not be empty nor have a colon"
+		return errors.New("must not be empty nor have a colon")
 	}
-	return ""
+	return nil
 }
 
-func variableRule(s string) string {
-	for i, r := range s {
-		if r != '_' && (r > unicode.MaxASCII || !unicode.IsLetter(r)) && (i == 0 || r < '0' || r > '9') {
-			return "must be the name of an environment variable: letters, digits and underscores"
-		}
+// pathRule refuses what cannot be the name of a file, but what the file should hold.
+func pathRule(s string) error {
+	if strings.ContainsAny(s, "\n\x00") || strings.Contains(s, "-----BEGIN") {
+		return errors.New("must be the name of a file, not what stands in it")
 	}
 	return notEmpty(s)
 }
 
-// server takes one address of the list.
-func server(to *string) value {
-	return withoutLogin{parsed(to, func(s string) (string, string) {
-		address, err := zkconn.ParseServer(s)
-		if err != nil {
-			return "", err.Error()
-		}
-		return address, ""
-	})}
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func variableRule(s string) error {
+	if s != "" && !variable.MatchString(s) {
+		return errors.New("must be the name of an environment variable: letters, digits and underscores")
+	}
+	return notEmpty(s)
 }
 
-// pattern takes a policy's pattern.
-func pattern(to *Pattern) value {
-	return parsed(to, func(s string) (Pattern, string) { return Pattern{s}, checkPattern(s) })
+func hostRule(host string) error {
+	if host == "" || strings.ContainsAny(host, ":/@ ") {
+		return errors.New("must be the name of a host, without a port")
+	}
+	return nil
 }

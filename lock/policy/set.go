@@ -1,12 +1,12 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/robfig/cron/v3"
 
@@ -57,9 +57,7 @@ type Policy struct {
 func (p Policy) withDefaults() Policy {
 	p.Policy.Name = p.Name
 	p.Policy = p.Policy.WithDefaults()
-	if p.OrphanAfter == 0 {
-		p.OrphanAfter = DefaultOrphanAfter
-	}
+	p.OrphanAfter = cmp.Or(p.OrphanAfter, DefaultOrphanAfter)
 	return p
 }
 
@@ -82,29 +80,31 @@ type Set struct {
 // documentation.
 func NewSet(policies ...Policy) (*Set, error) {
 	var m mistakes
-	s := newSet(policies, &m)
+	s := newSet(policies, "policies", &m)
 	if err := m.err(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// newSet fills in the defaults and checks the rules. It passes over what m has
-// mistakes about already.
-func newSet(policies []Policy, m *mistakes) *Set {
+// newSet fills in the defaults and checks the rules, for the list with that path. It passes
+// over what m has mistakes about already.
+func newSet(policies []Policy, list string, m *mistakes) *Set {
 	if len(policies) > maxPolicies {
-		m.add("policies", "", "must be at most %d, not %d", maxPolicies, len(policies))
+		m.add(list, "", "must be at most %d, not %d", maxPolicies, len(policies))
 		return nil
 	}
 	s := new(Set)
+	var names []string
 	for _, p := range policies {
 		s.policies = append(s.policies, p.withDefaults())
+		names = append(names, p.Name)
 	}
 	for i, p := range s.policies {
-		p.check(m, at(i))
+		m.checkName(list, i, names)
+		p.check(m, fmt.Sprintf("%s[%d]", list, i))
 	}
-	s.checkNames(m)
-	reached := s.checkReach(m)
+	reached := s.checkReach(m, list)
 	// The one that applies to the rest of the names goes last, if there are any.
 	if _, found := uncovered(Pattern{everything}, reached...); found {
 		s.policies = append(s.policies, builtin())
@@ -112,12 +112,7 @@ func newSet(policies []Policy, m *mistakes) *Set {
 	return s
 }
 
-// at is the path of a policy's key, or of the policy itself.
-func at(i int, key ...string) string {
-	return strings.Join(append([]string{fmt.Sprintf("policies[%d]", i)}, key...), ".")
-}
-
-// check adds what is wrong with the policy by itself.
+// check adds what is wrong with the policy by itself, but for its name.
 func (p Policy) check(m *mistakes, path string) {
 	if m.has(path) {
 		return
@@ -129,45 +124,29 @@ func (p Policy) check(m *mistakes, path string) {
 		m.add(path+"."+key, fmt.Sprint(value), rule, args...)
 	}
 
-	if sound("name") {
-		switch {
-		case p.Name == "":
-			refuse("name", "", "must be given")
-		case len(p.Name) > maxPolicyName:
-			refuse("name", plain(p.Name), "must have at most %d bytes", maxPolicyName)
-		case strings.ContainsFunc(p.Name, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }):
-			refuse("name", plain(p.Name), "must be printable")
-		case p.Name == defaultName && p.Match.text != everything && sound("match"):
-			refuse("name", p.Name, "is kept for the policy that matches %s", everything)
-		}
+	if p.Name == defaultName && p.Match.text != everything && sound("name", "match") {
+		refuse("name", p.Name, "is kept for the policy that matches %s", everything)
 	}
 	if sound("match") && p.Match == (Pattern{}) {
 		refuse("match", "", "must be given")
 	}
-	p.checkTimes(sound, refuse)
-	if sound("schedule") && p.Schedule != "" {
-		if err := checkSchedule(p.Schedule); err != nil {
-			refuse("schedule", plain(p.Schedule), "%v", err)
-		}
+	if p.LocalWindow == lock.NoLocalWindow {
+		p.LocalWindow = 0
 	}
-}
-
-// checkTimes adds the mistakes of the times. Sound reports whether these keys had none so
-// far, and refuse adds one.
-func (p Policy) checkTimes(sound func(keys ...string) bool, refuse func(key string, value any, rule string, args ...any)) {
 	for _, t := range []struct {
-		key         string
-		time, least time.Duration
+		key               string
+		time, least, most time.Duration
 	}{
-		{"ttl", p.TTL, lock.MinTTL},
-		{"max_ttl", p.MaxTTL, lock.MinTTL},
-		{"grace", p.Grace, lock.MinGrace},
-		{"max_hold", p.MaxHold, 0},
-		{"idle", p.Idle, 0},
-		{"orphan_after", p.OrphanAfter, MinOrphanAfter},
+		{"ttl", p.TTL, lock.MinTTL, lock.MaxTime},
+		{"max_ttl", p.MaxTTL, lock.MinTTL, lock.MaxTime},
+		{"grace", p.Grace, lock.MinGrace, lock.MaxTime},
+		{"max_hold", p.MaxHold, 0, lock.MaxTime},
+		{"local_window", p.LocalWindow, 0, lock.MaxLocalWindow},
+		{"idle", p.Idle, 0, lock.MaxTime},
+		{"orphan_after", p.OrphanAfter, MinOrphanAfter, lock.MaxTime},
 	} {
-		if rule := checkTime(t.time, t.least, lock.MaxTime); rule != "" {
-			refuse(t.key, t.time, "%s", rule)
+		if rule := checkTime(t.time, t.least, t.most); rule != nil {
+			refuse(t.key, t.time, "%v", rule)
 		}
 	}
 	if sound("ttl", "max_ttl") && p.TTL > p.MaxTTL {
@@ -179,93 +158,63 @@ func (p Policy) checkTimes(sound func(keys ...string) bool, refuse func(key stri
 	if sound("max_hold", "ttl") && p.MaxHold != 0 && p.MaxHold < p.TTL {
 		refuse("max_hold", p.MaxHold, "must be at least ttl, which is %v, or 0s for no limit", p.TTL)
 	}
-	if p.LocalWindow != lock.NoLocalWindow {
-		if rule := checkTime(p.LocalWindow, 0, lock.MaxLocalWindow); rule != "" {
-			refuse("local_window", p.LocalWindow, "%s", rule)
+	if sound("schedule") && p.Schedule != "" {
+		if err := checkSchedule(p.Schedule); err != nil {
+			refuse("schedule", plain(p.Schedule), "%v", err)
 		}
 	}
 }
 
-// checkTime returns the rule that the time breaks, or "". Times go over the
+// checkTime returns the rule that the time breaks. Times go over the
 // wire, and to people, in whole milliseconds.
-func checkTime(t, least, most time.Duration) string {
+func checkTime(t, least, most time.Duration) error {
 	switch {
 	case t < least:
-		return fmt.Sprintf("must be at least %v", least)
+		return fmt.Errorf("must be at least %v", least)
 	case t > most:
-		return fmt.Sprintf("must be at most %v", most)
+		return fmt.Errorf("must be at most %v", most)
 	case t%time.Millisecond != 0:
-		return "must be in whole milliseconds"
+		return errors.New("must be in whole milliseconds")
 	}
-	return ""
-}
-
-// checkNames adds the names that were used before.
-func (s *Set) checkNames(m *mistakes) {
-	first := map[string]int{}
-	for i, p := range s.policies {
-		if p.Name == "" {
-			continue
-		}
-		if earlier, ok := first[p.Name]; ok {
-			m.add(at(i, "name"), plain(p.Name), "is the name of %s already", at(earlier))
-			continue
-		}
-		first[p.Name] = i
-	}
+	return nil
 }
 
 // checkReach adds the policies that can never apply, and returns the patterns
 // of the others.
-func (s *Set) checkReach(m *mistakes) (reached []Pattern) {
+func (s *Set) checkReach(m *mistakes, list string) (reached []Pattern) {
 	for i, p := range s.policies {
 		if p.Match == (Pattern{}) {
 			continue
 		}
-		if _, found := uncovered(p.Match, reached...); !found {
-			by := "the policies above it together match"
-			for j, q := range s.policies[:i] {
-				if q.Match.Covers(p.Match) {
-					by = fmt.Sprintf("%s (%s) above it matches", at(j), plain(q.Match.text))
-					break
-				}
-			}
-			m.add(at(i, "match"), plain(p.Match.text), "can never apply: %s every such name, and the first match wins", by)
+		if _, found := uncovered(p.Match, reached...); found {
+			reached = append(reached, p.Match)
 			continue
 		}
-		reached = append(reached, p.Match)
+		by := "the policies above it together match"
+		covers := func(q Policy) bool { return q.Match.Covers(p.Match) }
+		if j := slices.IndexFunc(s.policies[:i], covers); j >= 0 {
+			by = fmt.Sprintf("%s[%d] (%s) above it matches", list, j, plain(s.policies[j].Match.text))
+		}
+		m.add(fmt.Sprintf("%s[%d].match", list, i), plain(p.Match.text), "can never apply: %s every such name, and the first match wins", by)
 	}
 	return reached
 }
 
 // Policy returns what a lock of that name, relative to the root, needs to know.
 // It does not allocate.
-func (s *Set) Policy(name string) lock.Policy {
-	if p := s.find(name); p != nil {
-		return p.Policy
-	}
-	return builtin().Policy
-}
+func (s *Set) Policy(name string) lock.Policy { return s.For(name).Policy }
 
 // For returns the policy that applies to the lock of that name, relative to the
 // root.
 func (s *Set) For(name string) Policy {
-	if p := s.find(name); p != nil {
-		return *p
-	}
-	return builtin()
-}
-
-func (s *Set) find(name string) *Policy {
-	if s == nil {
-		return nil
-	}
-	for i := range s.policies {
-		if s.policies[i].Match.Match(name) {
-			return &s.policies[i]
+	if s != nil {
+		for i := range s.policies {
+			if s.policies[i].Match.Match(name) {
+				return s.policies[i]
+			}
 		}
 	}
-	return nil
+	return builtin()
 }
 
 // All returns the policies in their order, with all fields filled in. The last
@@ -296,10 +245,9 @@ func ParseSchedule(text string) (cron.Schedule, error) {
 	if err := checkSchedule(text); err != nil {
 		return nil, err
 	}
-	if zone, _, _ := splitZone(text); zone != "" {
-		if _, err := time.LoadLocation(zone); err != nil {
-			return nil, fmt.Errorf("must have a time zone that this machine knows, such as UTC or Europe/Berlin: %w", err)
-		}
+	zone, _, _ := splitZone(text)
+	if _, err := time.LoadLocation(zone); err != nil {
+		return nil, fmt.Errorf("must have a time zone that this machine knows, such as UTC or Europe/Berlin: %w", err)
 	}
 	return cron.ParseStandard(text)
 }
@@ -328,22 +276,17 @@ func checkSchedule(text string) error {
 
 // splitZone splits a schedule in its time zone, "" for none, and the rest.
 func splitZone(text string) (zone, spec string, err error) {
-	for _, prefix := range []string{"TZ=", "CRON_TZ="} {
-		after, ok := strings.CutPrefix(text, prefix)
-		if !ok {
-			continue
-		}
-		zone, rest, ok := strings.Cut(after, " ")
-		if !ok { // the cron package would panic
-			return "", "", errors.New("must have a schedule after the time zone")
-		}
-		spec = strings.TrimSpace(rest)
-		if strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=") {
-			return "", "", errors.New("must have one time zone")
-		}
-		return zone, spec, nil
+	if !strings.HasPrefix(text, "TZ=") && !strings.HasPrefix(text, "CRON_TZ=") {
+		return "", text, nil
 	}
-	return "", text, nil
+	zone, spec, found := strings.Cut(text[strings.Index(text, "=")+1:], " ")
+	switch {
+	case !found: // the cron package would panic
+		err = errors.New("must have a schedule after the time zone")
+	case strings.Contains(spec, "TZ="):
+		err = errors.New("must have one time zone")
+	}
+	return zone, strings.TrimSpace(spec), err
 }
 
 // fires reports whether the schedule ever comes. The cron package looks five

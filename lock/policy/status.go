@@ -1,10 +1,9 @@
 package policy
 
 import (
-	"fmt"
+	"errors"
 	"net"
 	"strconv"
-	"strings"
 )
 
 // Status says where the reaper tells how it does, and what.
@@ -12,22 +11,6 @@ type Status struct {
 	Listen   string   // address, as host:port; "", the default: nowhere
 	Hosts    []string // names by which it may be asked for, beside localhost and addresses
 	Metadata bool     // whether the metadata of entries is shown
-}
-
-// statusSchema is the part of the schema for what the reaper serves. It stands among the
-// keys of the reaper, but not among those of a single root.
-func statusSchema(s *Status) object {
-	return object{
-		{"listen", parsed(&s.Listen, func(text string) (string, string) {
-			address, err := ParseListen(text)
-			if err != nil {
-				return "", err.Error()
-			}
-			return address, ""
-		})},
-		{"hosts", listOf(&s.Hosts, func(to *string) value { return text(to, hostRule) }, 1)},
-		{"show_metadata", boolean(&s.Metadata)},
-	}
 }
 
 // ParseListen parses an address to listen on, port or host:port, and returns it as
@@ -38,17 +21,10 @@ func ParseListen(text string) (string, error) {
 		host, port = "", text
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
-		return "", fmt.Errorf("must be a port or host:port, such as 9180 or 0.0.0.0:9180")
+		return "", errors.New("must be a port or host:port, such as 9180 or 0.0.0.0:9180")
 	}
 	if host == "" {
 		host = "127.0.0.1"
 	}
 	return net.JoinHostPort(host, port), nil
-}
-
-func hostRule(host string) string {
-	if host == "" || strings.ContainsAny(host, ":/@ ") {
-		return "must be the name of a host, without a port"
-	}
-	return ""
 }

@@ -42,7 +42,7 @@ func (d *decoder) parse(data []byte) ast.Node {
 	// Keys that are there twice are found while decoding, with all the rest.
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		d.addSyntax(err, text)
+		d.addSyntax(err, tokens, text)
 		return nil
 	}
 	if len(file.Docs) > 1 {
@@ -58,18 +58,12 @@ func (d *decoder) parse(data []byte) ast.Node {
 
 // addSyntax adds what the YAML parser says of a text, without its excerpt of that, which
 // may hold a secret.
-func (d *decoder) addSyntax(err error, text string) {
-	var (
-		at      position
-		message string
-		e       yaml.Error
-	)
-	if errors.As(err, &e) {
+func (d *decoder) addSyntax(err error, tokens token.Tokens, text string) {
+	at, message := position{}, err.Error()
+	if e := yaml.Error(nil); errors.As(err, &e) {
 		at, message = positionOf(e.GetToken()), e.GetMessage()
-	} else {
-		message = err.Error()
 	}
-	line, rule := misindented(text)
+	line, rule := misindented(tokens, text)
 	switch says := func(part string) bool { return strings.Contains(message, part) }; {
 	case says("'\t' that cannot start"):
 		message = "a tab stands here: indent with spaces"
@@ -108,19 +102,12 @@ var unaccepted = map[token.Type]string{
 // mistake for each line, and reports whether they may be parsed.
 func (d *decoder) acceptTokens(tokens token.Tokens) bool {
 	var (
-		before   = len(d.list)
 		line     int // where the last token was
-		refused  int // the line of the last mistake
+		refused  int // the line of the last mistake, 0 for none
 		brackets int // open ones
 		dashes   int // in this line
 		count    int // of all but comments
 	)
-	refuse := func(t *token.Token, rule string) {
-		if refused != t.Position.Line {
-			refused = t.Position.Line
-			d.addAt(positionOf(t), "", "", "%s", rule)
-		}
-	}
 	for _, t := range tokens {
 		if t.Position.Line != line {
 			line, dashes = t.Position.Line, 0
@@ -135,19 +122,24 @@ func (d *decoder) acceptTokens(tokens token.Tokens) bool {
 		case token.CommentType:
 			continue
 		}
-		if brackets > maxNesting || dashes > maxNesting {
-			refuse(t, fmt.Sprintf("must be nested at most %d deep", maxNesting))
-			return false
+		count++
+		rule := unaccepted[t.Type]
+		limit := brackets > maxNesting || dashes > maxNesting || count > maxTokens
+		switch {
+		case count > maxTokens:
+			rule = "must end before this: no configuration is that long"
+		case limit:
+			rule = fmt.Sprintf("must be nested at most %d deep", maxNesting)
 		}
-		if count++; count > maxTokens {
-			refuse(t, "must end before this: no configuration is that long")
-			return false
+		if rule != "" && refused != line {
+			refused = line
+			d.addAt(positionOf(t), "", "", "%s", rule)
 		}
-		if rule := unaccepted[t.Type]; rule != "" {
-			refuse(t, rule)
+		if limit {
+			return false
 		}
 	}
-	return len(d.list) == before
+	return refused == 0
 }
 
 // start returns the token at which a node begins in the file.
@@ -164,27 +156,24 @@ func show(n ast.Node) string {
 	case *ast.NullNode:
 		return ""
 	case *ast.MappingNode:
-		if len(n.Values) == 0 {
-			return "{}"
+		if len(n.Values) > 0 {
+			return "a mapping"
 		}
-		return "a mapping"
+		return "{}"
 	case *ast.SequenceNode:
-		if len(n.Values) == 0 {
-			return "[]"
+		if len(n.Values) > 0 {
+			return "a list"
 		}
-		return "a list"
+		return "[]"
 	case *ast.LiteralNode:
 		return "a block of text"
-	case *ast.StringNode:
-		return plain(n.Value)
 	}
 	return plain(n.GetToken().Value)
 }
 
-// keyOf returns a mapping's key, made printable if it is an unknown one.
-func keyOf(n ast.MapKeyNode) string {
-	if s, ok := n.(*ast.StringNode); ok {
-		return plain(s.Value)
+func positionOf(t *token.Token) position {
+	if t == nil || t.Position == nil {
+		return position{}
 	}
-	return plain(n.GetToken().Value)
+	return position{t.Position.Line, t.Position.Column}
 }

@@ -68,19 +68,21 @@ func Run(ctx context.Context, locks *lock.Client, o Options) (err error) {
 		story: &story{w: o.Out, colour: o.Colour, begun: time.Now()},
 	}
 	defer func() { err = errors.Join(err, d.cleanUp()) }()
-	for _, node := range []string{string(d.Base), d.Base.Root()} {
-		if _, err := conn.Create(node, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-			return fmt.Errorf("create %s: %w", node, err)
-		}
+	err = attempt(func() {
+		d.create(string(d.Base))
+		d.create(d.Base.Root())
+		fmt.Fprintf(o.Out, "Holdfast on ZooKeeper at %s, below %s, which is removed at the end.\n", strings.Join(o.Servers, ", "), o.Base)
+		d.drawOrders(ctx)
+		d.expireSessions(ctx)
+		d.killHolder(ctx)
+		d.killEverybody(ctx)
+		d.lookAround(ctx)
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	fmt.Fprintf(o.Out, "Holdfast on ZooKeeper at %s, below %s, which is removed at the end.\n", strings.Join(o.Servers, ", "), o.Base)
-	for _, chapter := range []func(context.Context) error{d.drawOrders, d.expireSessions, d.killHolder, d.killEverybody, d.lookAround} {
-		if err := chapter(ctx); err != nil {
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
-			}
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	if broken := d.table(); broken > 0 {
 		return fmt.Errorf("%w: %d of %d lines FAILED", ErrBroken, broken, len(d.verdicts))
@@ -88,68 +90,82 @@ func Run(ctx context.Context, locks *lock.Client, o Options) (err error) {
 	return nil
 }
 
-// lookAround is the last chapter: what is left?
-func (d *demo) lookAround(ctx context.Context) error {
-	d.begin("e", "What is left in the end?")
-	left, err := d.left(ctx)
+// failure is the error of a step of the story, which ends it.
+type failure struct{ error }
+
+// check ends the story if a step of it has failed.
+func check(err error) {
 	if err != nil {
-		return err
+		panic(failure{err})
 	}
+}
+
+// attempt returns the error that ended the story that tell tells, or nil.
+func attempt(tell func()) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case failure:
+			err = r.error
+		default:
+			panic(r)
+		}
+	}()
+	tell()
+	return nil
+}
+
+// lookAround is the last chapter: what is left?
+func (d *demo) lookAround(ctx context.Context) {
+	d.begin("e", "What is left in the end?")
+	left := d.left(ctx)
 	d.say("Nodes below %s, the root of all these locks: %d.", d.Base.Root(), len(left))
 	for _, node := range left {
 		d.say("  %s", node)
 	}
 	d.judge("nothing is left behind", "0 nodes", fmt.Sprintf("%d nodes", len(left)), len(left) == 0)
-	if err := d.remove(ctx); err != nil {
-		return err
-	}
+	d.remove(ctx)
 	d.say("%s is removed, with the counter that was ours and what zk.Lock left.", d.Base)
-	return nil
+}
+
+// create creates a node that is open to all.
+func (d *demo) create(path string) {
+	if _, err := d.conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		check(fmt.Errorf("create %s: %w", path, err))
+	}
 }
 
 // left returns all nodes below the root of the locks, but for those that are there to
 // stay.
-func (d *demo) left(ctx context.Context) ([]string, error) {
+func (d *demo) left(ctx context.Context) []string {
 	root := d.Base.Root()
-	nodes, err := d.list(ctx, root)
-	return slices.DeleteFunc(nodes, func(node string) bool {
+	return slices.DeleteFunc(d.list(ctx, root), func(node string) bool {
 		return node == root || node == root+"/"+znode.EpochMark || node == root+"/"+znode.Inbox
-	}), err
+	})
 }
 
 // list returns a node and all below it, a parent before its children.
-func (d *demo) list(ctx context.Context, path string) ([]string, error) {
+func (d *demo) list(ctx context.Context, path string) []string {
 	children, _, err := d.tree.Children(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
+		return nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", path, err)
-	}
+	check(err)
 	nodes := []string{path}
 	for _, child := range children {
-		below, err := d.list(ctx, path+"/"+child)
-		if err != nil {
-			return nil, err
-		}
-		nodes = append(nodes, below...)
+		nodes = append(nodes, d.list(ctx, path+"/"+child)...)
 	}
-	return nodes, nil
+	return nodes
 }
 
 // remove removes all nodes of the demo's.
-func (d *demo) remove(ctx context.Context) error {
-	nodes, err := d.list(ctx, string(d.Base))
-	if err != nil {
-		return err
-	}
-	for i := len(nodes) - 1; i >= 0; i-- {
-		err := d.tree.Delete(ctx, []admin.Deletion{{Path: nodes[i], Version: -1}})
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return fmt.Errorf("remove %s: %w", d.Base, err)
+func (d *demo) remove(ctx context.Context) {
+	for _, node := range slices.Backward(d.list(ctx, string(d.Base))) {
+		err := d.tree.Delete(ctx, []admin.Deletion{{Path: node, Version: -1}})
+		if !errors.Is(err, zk.ErrNoNode) {
+			check(err)
 		}
 	}
-	return nil
 }
 
 // cleanUp kills all processes that are left, and then removes the nodes.
@@ -159,19 +175,34 @@ func (d *demo) cleanUp() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := d.remove(ctx); err != nil {
-		return fmt.Errorf("%w; remove it with: zkCli.sh -server %s deleteall %s", err, d.Servers[0], d.Base)
+	if err := attempt(func() { d.remove(ctx) }); err != nil {
+		return fmt.Errorf("remove %s: %w; remove it with: zkCli.sh -server %s deleteall %s", d.Base, err, d.Servers[0], d.Base)
 	}
 	return nil
 }
 
-// contenders waits until a lock has that many, and returns them.
-func (d *demo) contenders(ctx context.Context, name string, n int) ([]admin.Contender, error) {
-	var state admin.State
-	err := await(ctx, fmt.Sprintf("lock %s has %d contenders", name, n), func() (bool, error) {
-		var err error
-		state, err = d.tree.Inspect(ctx, name)
-		return len(state.Contenders) == n, err
-	})
-	return state.Contenders, err
+// contenders returns those of a lock.
+func (d *demo) contenders(ctx context.Context, name string) []admin.Contender {
+	state, err := d.tree.Inspect(ctx, name)
+	check(err)
+	return state.Contenders
+}
+
+// queueUp starts workers in the order in which they queue for a lock, which the first one
+// has. Present returns how many are at the lock, and part is what they play: see [Helper].
+func (d *demo) queueUp(ctx context.Context, present func() int, part []string, names ...string) (queue []*process) {
+	for i, name := range names {
+		w := d.worker(name, part...)
+		queue = append(queue, w)
+		w.order("lock")
+		check(await(ctx, name+" is at the lock", func() bool { return present() == i+1 }))
+	}
+	queue[0].hear(ctx, "in")
+	return queue
+}
+
+// queueUpForOurs is queueUp for a lock of Holdfast's.
+func (d *demo) queueUpForOurs(ctx context.Context, lock string, ttl, grace time.Duration, names ...string) []*process {
+	present := func() int { return len(d.contenders(ctx, lock)) }
+	return d.queueUp(ctx, present, []string{"holdfast", lock, ttl.String(), grace.String()}, names...)
 }

@@ -2,8 +2,8 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,79 +25,91 @@ type drawn struct {
 }
 
 // drawOrders lets workers draw numbers from a counter, without a lock and with one.
-func (d *demo) drawOrders(ctx context.Context) error {
+func (d *demo) drawOrders(ctx context.Context) {
 	d.begin("a", "Ten processes draw order numbers from one counter")
 	d.say("Each reads the counter, thinks for %v, and writes it back one higher; %d times.", think, each)
-	orders, err := d.draw(ctx, "")
-	if err != nil {
-		return err
-	}
+	d.create(d.Base.counter())
+	orders := d.draw(ctx, "")
 	twice := duplicates(orders)
 	d.say("Without a lock: %d numbers, of which %d had been drawn before.", len(orders), twice)
 	d.judge("without a lock numbers are drawn twice", "more than 0", strconv.Itoa(twice), twice > 0)
 
-	orders, err = d.draw(ctx, "orders/number")
-	if err != nil {
-		return err
-	}
-	twice = duplicates(orders)
+	orders = d.draw(ctx, "orders/number")
 	slices.SortFunc(orders, func(a, b drawn) int { return strings.Compare(a.token, b.token) })
-	inOrder := len(orders) == drawers*each
+	inOrder := true
 	for i, o := range orders {
 		inOrder = inOrder && o.number == i+1
 	}
-	seen := fmt.Sprintf("%d numbers, %d duplicates", len(orders), twice)
+	seen := fmt.Sprintf("%d numbers, %d duplicates", len(orders), duplicates(orders))
 	if inOrder {
 		seen = fmt.Sprintf("1 to %d in order", len(orders))
 	}
 	d.say("With Holdfast: %s, as the fencing tokens tell.", seen)
 	d.judge("with Holdfast they are unique, in order, complete", fmt.Sprintf("1 to %d in order", drawers*each), seen, inOrder)
-	return nil
 }
 
 // draw has the workers draw, under the named lock or under none.
-func (d *demo) draw(ctx context.Context, lock string) ([]drawn, error) {
-	counter := d.Base.counter()
-	if _, err := d.conn.Create(counter, []byte("0"), 0, zk.WorldACL(zk.PermAll)); errors.Is(err, zk.ErrNodeExists) {
-		if _, err := d.conn.Set(counter, []byte("0"), -1); err != nil {
-			return nil, err
-		}
-	} else if err != nil {
-		return nil, err
-	}
+func (d *demo) draw(ctx context.Context, lock string) (all []drawn) {
+	_, err := d.conn.Set(d.Base.counter(), []byte("0"), -1)
+	check(err)
 	var workers []*process
 	for i := range drawers {
-		w, err := d.worker(fmt.Sprintf("worker %d", i+1), "draw", lock, strconv.Itoa(each))
-		if err != nil {
-			return nil, err
-		}
-		workers = append(workers, w)
+		workers = append(workers, d.worker(fmt.Sprintf("worker %d", i+1), "draw", lock, strconv.Itoa(each)))
 	}
 	for _, w := range workers {
-		if _, err := w.hear(ctx, "ready"); err != nil {
-			return nil, err
-		}
+		w.hear(ctx, "ready")
 	}
 	for _, w := range workers {
-		if err := w.order("go"); err != nil {
-			return nil, err
-		}
+		w.order("go")
 	}
-	var all []drawn
 	for _, w := range workers {
 		for range each {
-			text, err := w.hear(ctx, "drew")
-			if err != nil {
-				return nil, err
-			}
 			var one drawn
-			if _, err := fmt.Sscan(text, &one.number, &one.token); err != nil {
-				return nil, fmt.Errorf("%s drew %q: %w", w.name, text, err)
-			}
+			_, err := fmt.Sscan(w.hear(ctx, "drew"), &one.number, &one.token)
+			check(err)
 			all = append(all, one)
 		}
 	}
-	return all, nil
+	return all
+}
+
+// draw draws order numbers from the counter, without a lock or with one: args are
+// the name of the lock, "" for none, and how many to draw.
+func (w *worker) draw(args []string) {
+	n, err := strconv.Atoi(args[1])
+	check(err)
+	conn, err := connect(w.servers, net.DialTimeout)
+	check(err)
+	defer conn.Close()
+	one := func() { w.say("drew %d 0", next(conn, w.base.counter())) }
+	if args[0] != "" {
+		locks := w.client()
+		defer locks.Close()
+		one = func() {
+			hold, err := locks.Mutex(args[0]).Lock(context.Background())
+			check(err)
+			w.say("drew %d %v", next(conn, w.base.counter()), hold.Token())
+			check(hold.Unlock())
+		}
+	}
+	w.say("ready")
+	<-w.orders
+	for range n {
+		one()
+	}
+}
+
+// next reads the counter, thinks, and writes it back one higher: what a lock is
+// needed for.
+func next(conn *zk.Conn, path string) int {
+	data, _, err := conn.Get(path)
+	check(err)
+	n, err := strconv.Atoi(string(data))
+	check(err)
+	time.Sleep(think)
+	_, err = conn.Set(path, []byte(strconv.Itoa(n+1)), -1)
+	check(err)
+	return n + 1
 }
 
 // duplicates returns how many of the numbers had been drawn before.

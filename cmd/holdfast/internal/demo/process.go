@@ -24,122 +24,82 @@ type process struct {
 	name   string
 	cmd    *exec.Cmd
 	in     io.WriteCloser
-	lines  chan string   // of its standard output, but for the next; closed at its end
-	news   chan session  // ZooKeeper sessions that it was given
+	lines  chan string   // of its standard output; closed at its end
 	gone   chan struct{} // closed when it has ended
 	errors bytes.Buffer  // its standard error; to be read when it has ended
 }
 
 // start starts a program. It has a process group of its own, so that Ctrl-C
 // reaches only us, and we end it.
-func (d *demo) start(name, path string, args ...string) (*process, error) {
-	p := &process{name: name, lines: make(chan string, 256), news: make(chan session, 256), gone: make(chan struct{})}
+func (d *demo) start(name, path string, args ...string) *process {
+	p := &process{name: name, lines: make(chan string, 256), gone: make(chan struct{})}
 	p.cmd = &exec.Cmd{Path: path, Args: args, Stderr: &p.errors, SysProcAttr: group.Own()}
 	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+		check(fmt.Errorf("start %s: %w", name, err))
 	}
 	p.in = in
 	d.processes = append(d.processes, p)
 	go func() {
 		defer close(p.gone)
 		for out := bufio.NewScanner(out); out.Scan(); {
-			var s session
-			if n, _ := fmt.Sscanf(out.Text(), sessionFormat, &s.server, &s.id, &s.secret); n == 3 {
-				p.news <- s
-			} else {
-				p.lines <- out.Text()
-			}
+			p.lines <- out.Text()
 		}
 		close(p.lines)
 		_ = p.cmd.Wait() // cmd.ProcessState tells
 	}()
-	return p, nil
+	return p
 }
 
 // worker starts a worker that plays a part: see [Helper].
-func (d *demo) worker(name, part string, args ...string) (*process, error) {
+func (d *demo) worker(name string, part ...string) *process {
 	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	return d.start(name, self, append([]string{workerName, part, strings.Join(d.Servers, ","), string(d.Base)}, args...)...)
+	check(err)
+	return d.start(name, self, append([]string{workerName, strings.Join(d.Servers, ","), string(d.Base)}, part...)...)
 }
 
 // order sends a worker a line.
-func (p *process) order(line string) error {
+func (p *process) order(line string) {
 	if _, err := fmt.Fprintln(p.in, line); err != nil {
-		return fmt.Errorf("%s does not listen: %w", p.name, err)
+		check(fmt.Errorf("%s does not listen: %w", p.name, err))
 	}
-	return nil
 }
 
 // hear waits for a line with that first word from a worker, and returns the rest.
-// Any other line, and the worker's end, is an error.
-func (p *process) hear(ctx context.Context, word string) (string, error) {
+// Any other line, and the worker's end, ends the demo.
+func (p *process) hear(ctx context.Context, word string) string {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("nothing happened for too long"))
 	defer cancel()
+	line := p.overhear(ctx)
+	got, rest, _ := strings.Cut(line, " ")
+	switch {
+	case line == "":
+		check(fmt.Errorf("waiting for %s to say %q: %w", p.name, word, context.Cause(ctx)))
+	case got != word:
+		check(fmt.Errorf("%s said %q, when it should have said %q", p.name, line, word))
+	}
+	return rest
+}
+
+// overhear waits for a line from a worker until ctx ends, and returns "" if there is none.
+func (p *process) overhear(ctx context.Context) string {
 	select {
 	case line, alive := <-p.lines:
 		if !alive {
-			<-p.gone
-			return "", fmt.Errorf("%s has ended (%v), when it should have said %q: %s", p.name, p.cmd.ProcessState, word, p.errors.Bytes())
+			check(p.end())
 		}
-		got, rest, _ := strings.Cut(line, " ")
-		if got != word {
-			return "", fmt.Errorf("%s said %q, when it should have said %q", p.name, line, word)
-		}
-		return rest, nil
+		return line
 	case <-ctx.Done():
-		return "", fmt.Errorf("waiting for %s to say %q: %w", p.name, word, context.Cause(ctx))
-	}
-}
-
-// session waits for a session of a worker's that is another than the last one.
-func (p *process) session(ctx context.Context, last session) (session, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("it got none"))
-	defer cancel()
-	for {
-		select {
-		case s := <-p.news:
-			if s.id != last.id {
-				return s, nil
-			}
-		case <-p.gone:
-			return session{}, fmt.Errorf("%s has ended (%v): %s", p.name, p.cmd.ProcessState, p.errors.Bytes())
-		case <-ctx.Done():
-			return session{}, fmt.Errorf("waiting for the session of %s: %w", p.name, context.Cause(ctx))
-		}
-	}
-}
-
-// overhear waits for a line from a worker that should say nothing until ctx ends,
-// and returns "" if it does not.
-func (p *process) overhear(ctx context.Context) (string, error) {
-	select {
-	case line, alive := <-p.lines:
-		if !alive {
-			<-p.gone
-			return "", fmt.Errorf("%s has ended (%v): %s", p.name, p.cmd.ProcessState, p.errors.Bytes())
-		}
-		return line, nil
-	case <-ctx.Done():
-		return "", nil
+		return ""
 	}
 }
 
 // tell sends a worker a line and waits for its answer.
-func (p *process) tell(ctx context.Context, line, answer string) (string, error) {
-	if err := p.order(line); err != nil {
-		return "", err
-	}
+func (p *process) tell(ctx context.Context, line, answer string) string {
+	p.order(line)
 	return p.hear(ctx, answer)
 }
 
@@ -152,37 +112,42 @@ func (p *process) kill() {
 }
 
 // stop ends the process with SIGTERM.
-func (p *process) stop(ctx context.Context) error {
+func (p *process) stop(ctx context.Context) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("it does not end"))
-	defer cancel()
+	check(await(ctx, p.name+" ends", p.ended))
+	if !p.cmd.ProcessState.Success() {
+		check(p.end())
+	}
+}
+
+func (p *process) ended() bool {
 	select {
 	case <-p.gone:
-	case <-ctx.Done():
-		return fmt.Errorf("stopping %s: %w", p.name, context.Cause(ctx))
+		return true
+	default:
+		return false
 	}
-	if !p.cmd.ProcessState.Success() {
-		return fmt.Errorf("%s: %v: %s", p.name, p.cmd.ProcessState, p.errors.Bytes())
-	}
-	return nil
+}
+
+// end waits for the end of the process, and returns it as an error.
+func (p *process) end() error {
+	<-p.gone
+	return fmt.Errorf("%s has ended (%v): %s", p.name, p.cmd.ProcessState, p.errors.Bytes())
 }
 
 var errTooLong = errors.New("it did not come to that")
 
 // await asks until the answer is yes. It fails with errTooLong if that takes too
 // long.
-func await(ctx context.Context, what string, yes func() (bool, error)) error {
+func await(ctx context.Context, what string, yes func() bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errTooLong)
 	defer cancel()
-	for {
-		ok, err := yes()
-		if err != nil || ok {
-			return err
-		}
+	for !yes() {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			return fmt.Errorf("waiting until %s: %w", what, context.Cause(ctx))
 		}
 	}
+	return nil
 }

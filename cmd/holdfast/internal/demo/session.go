@@ -2,7 +2,6 @@ package demo
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"net"
 
@@ -14,11 +13,6 @@ type session struct {
 	server string // host:port
 	id     int64
 	secret []byte // with which any connection may take it over
-}
-
-// expire ends the session at the server.
-func (s session) expire(ctx context.Context) error {
-	return wire.Expire(ctx, s.server, s.id, s.secret)
 }
 
 // listen wraps a connection to a server so that it tells of the session that the

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 )
 
 // story tells what happens as it happens, and remembers the verdicts.
@@ -42,32 +42,20 @@ func (s *story) judge(promise, expected, seen string, kept bool) {
 
 // table prints the verdicts, and returns how many promises were broken.
 func (s *story) table() (broken int) {
-	rows := [][]string{{"", "promise", "expected", "seen"}}
+	var text strings.Builder
+	rows := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(rows, "\tpromise\texpected\tseen\t")
 	for _, v := range s.verdicts {
-		rows = append(rows, []string{v.chapter, v.promise, v.expected, v.seen})
-	}
-	var widths [4]int
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	fmt.Fprintln(s.w)
-	for i, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			fmt.Fprintf(&line, "%-*s  ", widths[i], cell)
-		}
-		switch {
-		case i == 0:
-			fmt.Fprintln(s.w, s.paint(bold, strings.TrimRight(line.String(), " ")))
-		case s.verdicts[i-1].kept:
-			fmt.Fprintln(s.w, line.String()+s.paint(green, "ok"))
-		default:
+		result := s.paint(green, "ok")
+		if !v.kept {
 			broken++
-			fmt.Fprintln(s.w, line.String()+s.paint(red, "FAILED"))
+			result = s.paint(red, "FAILED")
 		}
+		fmt.Fprintf(rows, "%s\t%s\t%s\t%s\t%s\n", v.chapter, v.promise, v.expected, v.seen, result)
 	}
+	rows.Flush()
+	header, rest, _ := strings.Cut(text.String(), "\n")
+	fmt.Fprintf(s.w, "\n%s\n%s", s.paint(bold, strings.TrimRight(header, " ")), rest)
 	return broken
 }
 

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/wire"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -30,14 +31,14 @@ func Helper() {
 	if len(os.Args) < 4 || os.Args[0] != workerName {
 		return
 	}
-	w := &worker{servers: strings.Split(os.Args[2], ","), base: Base(os.Args[3]), orders: make(chan string)}
+	w := &worker{servers: strings.Split(os.Args[1], ","), base: Base(os.Args[2]), orders: make(chan string)}
 	go func() {
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 			w.orders <- in.Text()
 		}
 		os.Exit(0)
 	}()
-	if err := parts[os.Args[1]](w, os.Args[4:]); err != nil {
+	if err := attempt(func() { parts[os.Args[3]](w, os.Args[4:]) }); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -45,7 +46,7 @@ func Helper() {
 }
 
 // parts are what a worker can play.
-var parts = map[string]func(w *worker, args []string) error{
+var parts = map[string]func(w *worker, args []string){
 	"draw":     (*worker).draw,
 	"zk.Lock":  (*worker).zkLock,
 	"holdfast": (*worker).holdfast,
@@ -55,27 +56,17 @@ var parts = map[string]func(w *worker, args []string) error{
 // configured as it comes.
 const sessionTimeout = 4 * time.Second
 
-// sessionFormat is how a worker tells of a session.
-const sessionFormat = "session %s %x %x"
-
 type worker struct {
 	servers []string
 	base    Base
 	orders  chan string
+	session atomic.Pointer[session] // the present one, or the last one
 }
 
 // say tells the demo something.
 func (w *worker) say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// obey waits for an order.
-func (w *worker) obey(order string) error {
-	if got := <-w.orders; got != order {
-		return fmt.Errorf("order %q, want %q", got, order)
-	}
-	return nil
-}
-
-// dial opens connections and tells of the sessions on them.
+// dial opens connections and notes the sessions on them.
 func (w *worker) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := net.DialTimeout(network, address, timeout)
 	if err != nil {
@@ -83,7 +74,7 @@ func (w *worker) dial(network, address string, timeout time.Duration) (net.Conn,
 	}
 	return listen(conn, address, func(s session) {
 		if s.id != 0 { // not the news that an old one is gone
-			w.say(sessionFormat, s.server, s.id, s.secret)
+			w.session.Store(&s)
 		}
 	}), nil
 }
@@ -115,136 +106,71 @@ type silence struct{}
 func (silence) Printf(string, ...any) {}
 
 // client connects with Holdfast.
-func (w *worker) client(opts ...lock.Option) (*lock.Client, error) {
+func (w *worker) client(opts ...lock.Option) *lock.Client {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return lock.Dial(ctx, w.servers, append([]lock.Option{
+	locks, err := lock.Dial(ctx, w.servers, append([]lock.Option{
 		lock.WithRoot(w.base.Root()), lock.WithOwner("demo"), lock.WithSessionTimeout(sessionTimeout),
 	}, opts...)...)
-}
-
-// draw draws order numbers from the counter, without a lock or with one: args are
-// the name of the lock, "" for none, and how many to draw.
-func (w *worker) draw(args []string) error {
-	n, err := strconv.Atoi(args[1])
-	if err != nil {
-		return err
-	}
-	conn, err := connect(w.servers, net.DialTimeout)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	one := func() error {
-		number, err := next(conn, w.base.counter())
-		if err == nil {
-			w.say("drew %d 0", number)
-		}
-		return err
-	}
-	if args[0] != "" {
-		locks, err := w.client()
-		if err != nil {
-			return err
-		}
-		defer locks.Close()
-		one = func() (err error) {
-			hold, err := locks.Mutex(args[0]).Lock(context.Background())
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, hold.Unlock()) }()
-			number, err := next(conn, w.base.counter())
-			if err == nil {
-				w.say("drew %d %v", number, hold.Token())
-			}
-			return err
-		}
-	}
-	w.say("ready")
-	if err := w.obey("go"); err != nil {
-		return err
-	}
-	for range n {
-		if err := one(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// next reads the counter, thinks, and writes it back one higher: what a lock is
-// needed for.
-func next(conn *zk.Conn, path string) (int, error) {
-	data, _, err := conn.Get(path)
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.Atoi(string(data))
-	if err != nil {
-		return 0, err
-	}
-	time.Sleep(think)
-	n++
-	_, err = conn.Set(path, []byte(strconv.Itoa(n)), -1)
-	return n, err
+	check(err)
+	return locks
 }
 
 // zkLock takes and frees go-zookeeper's own lock, on orders.
-func (w *worker) zkLock([]string) error {
+func (w *worker) zkLock([]string) {
 	conn, err := connect(w.servers, w.dial)
-	if err != nil {
-		return err
-	}
+	check(err)
 	defer conn.Close()
 	l := zk.NewLock(conn, w.base.zkLock(), zk.WorldACL(zk.PermAll))
-	if err := w.obey("lock"); err != nil {
-		return err
-	}
-	if err := l.Lock(); err != nil {
-		return err
-	}
-	w.say("in")
-	if err := w.obey("unlock"); err != nil {
-		return err
-	}
-	w.say("out %v", result(l.Unlock()))
-	return w.obey("leave")
+	w.obey(map[string]func() string{
+		"lock": func() string {
+			check(l.Lock())
+			return "in"
+		},
+		"unlock": func() string { return "out " + result(l.Unlock()) },
+	})
 }
 
 // holdfast takes and frees a lock of ours, on orders: args are its name, TTL and
 // grace.
-func (w *worker) holdfast(args []string) error {
+func (w *worker) holdfast(args []string) {
 	ttl, err1 := time.ParseDuration(args[1])
 	grace, err2 := time.ParseDuration(args[2])
-	if err := errors.Join(err1, err2); err != nil {
-		return err
-	}
-	locks, err := w.client(lock.WithDialer(w.dial), lock.WithTTL(ttl), lock.WithGrace(grace))
-	if err != nil {
-		return err
-	}
+	check(errors.Join(err1, err2))
+	locks := w.client(lock.WithDialer(w.dial), lock.WithTTL(ttl), lock.WithGrace(grace))
 	defer locks.Close()
-	if err := w.obey("lock"); err != nil {
-		return err
-	}
-	hold, err := locks.Mutex(args[0]).Lock(context.Background())
-	if err != nil {
-		return err
-	}
-	w.say("in %v %d", hold.Token(), locks.Stats().Purged)
-	for order := range w.orders {
-		switch order {
-		case "check":
+	var hold *lock.Hold
+	w.obey(map[string]func() string{
+		"lock": func() string {
+			var err error
+			hold, err = locks.Mutex(args[0]).Lock(context.Background())
+			check(err)
+			return fmt.Sprintf("in %v %d", hold.Token(), locks.Stats().Purged)
+		},
+		"check": func() string {
 			answer := map[bool]string{true: "yes", false: "no"}[hold.Remaining() > 0]
-			w.say("valid %s, after %d renewals", answer, locks.Stats().Renewals)
-		case "unlock":
-			w.say("out %v", result(hold.Unlock()))
-		case "leave":
-			return nil
-		}
+			return fmt.Sprintf("valid %s, after %d renewals", answer, locks.Stats().Renewals)
+		},
+		"unlock": func() string { return "out " + result(hold.Unlock()) },
+	})
+}
+
+// obey does as it is ordered and says what came of it. It can have the server end its own
+// session, of which its client hears no more than of any other end, and wait for a new one.
+func (w *worker) obey(orders map[string]func() string) {
+	var old *session
+	orders["expire"] = func() string {
+		old = w.session.Load()
+		check(wire.Expire(context.Background(), old.server, old.id, old.secret))
+		return fmt.Sprintf("expired %#x", old.id)
 	}
-	return nil
+	orders["renew"] = func() string {
+		check(await(context.Background(), "there is a new session", func() bool { return w.session.Load().id != old.id }))
+		return fmt.Sprintf("session %#x", w.session.Load().id)
+	}
+	for order := range w.orders {
+		w.say("%s", orders[order]())
+	}
 }
 
 // result is an error in words.
